@@ -1,0 +1,37 @@
+# make help lists the targets.
+
+GO      ?= go
+TESTFLAGS ?=
+# The linter is pinned, and built by the Go tool from its own module.
+LINTER  := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+.PHONY: help demo test test-unit test-servers bench lint fmt redis java
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## Several processes share a lock while one is killed and one is stopped; needs only Go
+	@$(GO) run ./cmd/holdfast demo
+
+test: redis java test-unit test-servers ## All tests; installs redis-server, and a JDK and Maven if it can
+
+test-unit: ## The tests that need no server
+	$(GO) test -race $(TESTFLAGS) ./...
+
+test-servers: ## The tests against real servers, and against Java if it is there
+	cd tests && $(GO) test -race -timeout 30m $(TESTFLAGS) ./...
+
+bench: redis ## What it costs, beside the bare commands
+	cd tests && $(GO) run ./bench
+
+lint: ## Formatting, vet, modernizers and linters, in both modules
+	.ci/lint $(LINTER)
+
+fmt: ## Format everything
+	gofmt -w $$(git ls-files '*.go')
+
+redis: # redis-server, if it is not there
+	@.ci/install redis
+
+java: # a JDK and Maven for the interoperation tests, if they can be had
+	@.ci/install java

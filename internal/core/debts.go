@@ -1,0 +1,174 @@
+package core
+
+import (
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// debts are wire owners that the server may still have, or may yet get, though nobody here
+// holds anything under them: acquisitions that were given up, releases without a reply. One
+// goroutine gives them back, all that are due in one batch, until it is known that they are
+// gone. Since a wire owner is never used again, giving back once too often harms nobody.
+type debts struct {
+	session *Session
+
+	mu      sync.Mutex // guards the rest
+	owed    []*debt
+	running bool
+	kick    chan struct{}
+}
+
+// A debt is one wire owner to be given back.
+type debt struct {
+	lock  *Lock
+	wire  string
+	due   time.Duration // next try, since the session's base
+	delay time.Duration // to the one after, if it fails
+	again time.Duration // a copy may be executed until then: give back once more; 0 when not
+	until time.Duration // the server forgets it by itself then
+}
+
+// The delays between tries to give back.
+const (
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = 500 * time.Millisecond
+)
+
+func (d *debts) init(s *Session) { d.session, d.kick = s, make(chan struct{}, 1) }
+
+// owe has the wire owner of an acquisition that was given up given back: at once, and again
+// when no copy of it can be executed any more.
+func (d *debts) owe(l *Lock, wire string, notAfter time.Duration) {
+	now := d.session.now()
+	d.add(&debt{
+		lock: l, wire: wire, due: now, delay: firstRetry, again: notAfter,
+		until: lease.Add(max(now, notAfter), l.length()),
+	})
+}
+
+// recheck has the wire owner of a released tenure given back once more, if a copy of its
+// acquisition may have been executed since, or may be yet: it would find the lock free.
+func (d *debts) recheck(t *tenure) {
+	if t.copies > d.session.now() {
+		d.add(&debt{
+			lock: t.lock, wire: t.wire, due: t.copies, delay: firstRetry,
+			until: lease.Add(t.copies, t.lock.length()),
+		})
+	}
+}
+
+func (d *debts) add(debt *debt) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.owed = append(d.owed, debt)
+	if !d.running && d.session.ctx.Err() == nil {
+		d.running = true
+		d.session.start(d.pay)
+		return
+	}
+	select {
+	case d.kick <- struct{}{}:
+	default:
+	}
+}
+
+// take removes all debts and returns them.
+func (d *debts) take() []*debt {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := d.owed
+	d.owed = nil
+	return all
+}
+
+// pay works off the debts and ends when there are none, or with the session.
+func (d *debts) pay() {
+	s := d.session
+	for {
+		due, next, done := d.next()
+		if done {
+			return
+		}
+		if len(due) > 0 {
+			d.giveBack(due)
+			continue
+		}
+		timer := time.NewTimer(next)
+		select {
+		case <-timer.C:
+		case <-d.kick:
+		case <-s.ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// next returns what is due, or how long nothing is; done when nothing is owed or the session
+// closes, which sees to the rest itself.
+func (d *debts) next() (due []*debt, next time.Duration, done bool) {
+	now := d.session.now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	kept := d.owed[:0]
+	next = time.Hour
+	for _, debt := range d.owed {
+		if debt.until <= now {
+			continue
+		}
+		kept = append(kept, debt)
+		if debt.due <= now && len(due) < lease.BatchSize {
+			due = append(due, debt)
+		} else {
+			next = min(next, debt.due-now)
+		}
+	}
+	clear(d.owed[len(kept):])
+	d.owed = kept
+	if len(d.owed) == 0 || d.session.ctx.Err() != nil {
+		d.running = false
+		return nil, 0, true
+	}
+	return due, max(next, 0), false
+}
+
+// giveBack releases what is due and notes what became of it.
+func (d *debts) giveBack(due []*debt) {
+	s := d.session
+	calls := make([]*script.Call, len(due))
+	for i, debt := range due {
+		calls[i] = debt.lock.protocol.Release(debt.wire, 0)
+	}
+	ctx, cancel := s.within(s.bounds.limit)
+	defer cancel()
+	s.runner.RunAll(ctx, calls, func(i int, reply rueidis.RedisMessage, err error) {
+		d.note(due[i], err)
+		if n, bad := reply.AsInt64(); err == nil && bad == nil && n == freed {
+			s.lines.Wake(due[i].lock.Channel)
+		}
+	})
+	for _, c := range calls {
+		c.Free()
+	}
+}
+
+// note decides whether a debt is paid after a try that ended with err.
+func (d *debts) note(debt *debt, err error) {
+	now := d.session.now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case err != nil && (script.IsTemporary(err) || script.ClassOf(err) == script.Unknown):
+		debt.due = now + debt.delay
+		debt.delay = min(2*debt.delay, lastRetry)
+	case debt.again > 0:
+		debt.due, debt.delay = max(now, debt.again), firstRetry
+		debt.again = 0
+	default: // paid, or refused for good
+		debt.until = 0
+	}
+}

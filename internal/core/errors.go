@@ -1,0 +1,34 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// The sentinels of the toolkit, each the answer to one question. The root package exports them.
+var (
+	ErrBusy        = errors.New("holdfast: busy")
+	ErrNotHeld     = errors.New("holdfast: not held")
+	ErrLost        = errors.New("holdfast: lost")
+	ErrAlreadyHeld = errors.New("holdfast: already held by this owner")
+	ErrClosed      = errors.New("holdfast: session closed")
+	ErrUnknown     = errors.New("holdfast: outcome unknown")
+)
+
+// stopped says why ctx ended, so that errors.Is finds both its Err and its cause.
+func stopped(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}
+
+// unknown says that the effect of a call is not known, and why.
+func unknown(why error) error {
+	if why == nil {
+		return ErrUnknown
+	}
+	return fmt.Errorf("%w: %w", ErrUnknown, why)
+}

@@ -1,0 +1,221 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// A Hold is one acquisition. The root package exports it.
+type Hold struct {
+	lock     *Lock
+	tenure   *tenure
+	lease    time.Duration
+	watched  bool
+	acquired time.Duration
+
+	deadline atomic.Int64 // trusted until then; time.Duration since the session's base
+	ended    atomic.Pointer[ending]
+
+	mu       sync.Mutex // guards all below
+	contexts []*holdContext
+	timer    *time.Timer // ends the contexts when trust does; nil until there is one
+	failure  error       // of the last renewal, if it failed
+}
+
+// An ending is why a hold ended.
+type ending struct{ err error }
+
+var (
+	releasedEnd = &ending{ErrNotHeld}
+	closedEnd   = &ending{ErrClosed}
+)
+
+// Name is the lock's name as the caller gave it.
+func (h *Hold) Name() string { return h.lock.Name }
+
+// ID is the wire owner.
+func (h *Hold) ID() string { return h.tenure.wire }
+
+// Token is the fencing token, 0 if there is none.
+func (h *Hold) Token() int64 {
+	h.tenure.claim.mu.Lock()
+	defer h.tenure.claim.mu.Unlock()
+	return h.tenure.token
+}
+
+// Deadline is the moment until which the hold is trusted without another renewal.
+func (h *Hold) Deadline() time.Time {
+	return h.lock.session.base.Add(time.Duration(h.deadline.Load()))
+}
+
+// Err is nil while the hold is held and trusted. It reads the clock: a timer that comes too
+// late, or a process that was stopped, does not make it answer nil after the deadline.
+func (h *Hold) Err() error {
+	for {
+		if e := h.ended.Load(); e != nil {
+			return e.err
+		}
+		if h.trusted() {
+			return nil
+		}
+		h.expire()
+	}
+}
+
+func (h *Hold) trusted() bool {
+	return h.lock.session.now() < time.Duration(h.deadline.Load())
+}
+
+// prolong takes in a lease that was granted by a call sent at sent. It is lost if trust has
+// ended meanwhile: no reply revives a hold (G1).
+func (h *Hold) prolong(sent, length time.Duration) {
+	c := h.tenure.claim
+	c.mu.Lock()
+	trusted := h.trusted()
+	if trusted {
+		h.deadline.Store(max(h.deadline.Load(), int64(lease.Trust(sent, length))))
+	}
+	c.mu.Unlock()
+	h.mu.Lock()
+	h.failure = nil
+	h.mu.Unlock()
+	if !trusted {
+		h.expire()
+	}
+}
+
+// failed takes in a renewal that did not succeed.
+func (h *Hold) failed(why error) {
+	h.mu.Lock()
+	h.failure = why
+	h.mu.Unlock()
+	if h.Err() == nil {
+		h.lock.session.config.Logger.Warn("holdfast: renewal failed", "kind", h.lock.Kind, "name", h.lock.Name,
+			"trusted", h.remaining().Round(time.Millisecond), "error", why)
+	}
+}
+
+// end ends the hold for the reason given. If it has ended already, it returns why.
+func (h *Hold) end(why *ending) error {
+	if err := h.Err(); err != nil {
+		return err
+	}
+	return h.finish(why)
+}
+
+// expire ends the hold as lost unless a renewal came first.
+func (h *Hold) expire() {
+	c := h.tenure.claim
+	c.mu.Lock()
+	trusted := h.trusted()
+	c.mu.Unlock()
+	if !trusted { // and never will be again: prolong looks at the clock under the same mutex
+		h.lose()
+	}
+}
+
+// lose ends the hold as lost: the server has dropped it, or trust has run out.
+func (h *Hold) lose() {
+	s := h.lock.session
+	held := min(s.now(), time.Duration(h.deadline.Load())) - h.acquired
+	h.mu.Lock()
+	why := h.failure
+	h.mu.Unlock()
+	if h.finish(&ending{s.config.Lost(h.lock.Name, held, why)}) != nil {
+		return
+	}
+	s.config.Logger.Warn("holdfast: lost", "kind", h.lock.Kind, "name", h.lock.Name, "held", held, "error", why)
+	h.tenure.sweep()
+}
+
+// finish makes why the end of the hold, unless it has another.
+func (h *Hold) finish(why *ending) error {
+	if !h.ended.CompareAndSwap(nil, why) {
+		return h.ended.Load().err
+	}
+	h.tenure.drop(h)
+
+	h.mu.Lock()
+	contexts := h.contexts
+	h.contexts = nil
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	h.mu.Unlock()
+	for _, ctx := range contexts {
+		ctx.cancel(why.err)
+	}
+	return nil
+}
+
+// Extend gives the hold a lease of at least d from now. It never shortens it.
+func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
+	if err := h.Err(); err != nil {
+		return h.lock.fail("extend", err)
+	}
+	if d < lease.Min {
+		return h.lock.fail("extend", fmt.Errorf("lease is %v, must be at least %v", d, lease.Min))
+	}
+	if ctx.Err() != nil {
+		return h.lock.fail("extend", stopped(ctx))
+	}
+	s, t := h.lock.session, h.tenure
+	if err := s.enter(); err != nil {
+		return h.lock.fail("extend", err)
+	}
+	defer s.calls.Done()
+	call := script.NewCall(t.lock.protocol.Renewal()).Arg(lease.Millis(d))
+	defer call.Free()
+	t.lock.protocol.Renew(call, t.wire)
+	sent := s.now()
+	reply, err := s.runner.Run(ctx, script.Keep, call)
+	if err != nil {
+		return h.lock.fail("extend", explain(ctx, err))
+	}
+	answers, err := s.readRenewal(call, reply, []lease.Renewable{t})
+	if err != nil {
+		return h.lock.fail("extend", err)
+	}
+	n, bad := answers[0].AsInt64()
+	switch {
+	case bad != nil:
+		text, _ := answers[0].ToString()
+		return h.lock.fail("extend", serverError(text))
+	case n == 0:
+		t.lose()
+	default:
+		t.renewed(d)
+		h.prolong(sent, d)
+	}
+	if err := h.Err(); err != nil {
+		return h.lock.fail("extend", err)
+	}
+	return nil
+}
+
+// Detach ends the hold here and leaves it on the server, until its lease ends there or
+// somebody gives it back by its id.
+func (h *Hold) Detach() error {
+	c := h.tenure.claim
+	c.mu.Lock()
+	h.tenure.detached++
+	c.mu.Unlock()
+	if err := h.end(releasedEnd); err != nil {
+		c.mu.Lock()
+		h.tenure.detached--
+		c.mu.Unlock()
+		return err
+	}
+	return nil
+}
+
+// Warn logs what went wrong with the hold but is not returned to anybody.
+func (h *Hold) Warn(what string, err error) {
+	h.lock.session.config.Logger.Warn("holdfast: "+what, "kind", h.lock.Kind, "name", h.lock.Name, "error", err)
+}

@@ -1,0 +1,254 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// A Protocol is what a lock package supplies: how its scripts are called. The replies of all
+// kinds are those of rlock_acquire and rlock_release, and of a renewal {now, r1, r2, …}.
+type Protocol interface {
+	// Acquire is the call that raises the hold count of a wire owner.
+	Acquire(w Want) *script.Call
+	// Release is the call that leaves a wire owner with so many holds.
+	Release(owner string, left int) *script.Call
+	// Renewal is the script that extends leases. Its first argument is the lease in ms.
+	Renewal() *script.Script
+	// Renew appends the keys and arguments of one wire owner to a call of it.
+	Renew(c *script.Call, owner string)
+}
+
+// A Want is what an acquisition asks for.
+type Want struct {
+	Owner    string
+	Target   int    // hold count
+	Lease    string // ms
+	NotAfter int64  // server ms; 0 has the server refuse and tell its time
+	Tokened  bool   // the tenure has a fencing token already
+}
+
+// Settings are what a lock package makes a [Lock] of.
+type Settings struct {
+	Kind         string // as in error texts: the package's name
+	Name         string // the caller's
+	Part         uint8  // which half of a lock that has two
+	FixedLease   time.Duration
+	NonReentrant bool
+	Backoff      func(attempt int) time.Duration // poll instead of subscribing
+	Err          error                           // a mistake in the package's own options
+}
+
+// A Lock is one name of one kind with settings: immutable, and nothing to close.
+type Lock struct {
+	Settings
+	Channel  string // where releases are published; also the name of the local queue
+	session  *Session
+	protocol Protocol
+	key      string // the mapped name
+	part     uint8
+	slot     uint16
+	millis   string // lease as scripts take it
+	mistake  error  // in name or options; every call returns it
+}
+
+// InitLock makes l, of which every lock value of a package has one, a lock of s. Mistakes in
+// the settings come back from its calls. channel makes the channel's name of the mapped one.
+func InitLock(l *Lock, s *Session, p Protocol, set Settings, channel func(key string) string) {
+	*l = Lock{Settings: set, session: s, protocol: p, key: set.Name, part: set.Part, millis: s.millis}
+	if s.config.MapName != nil && set.Name != "" {
+		l.key = s.config.MapName(set.Name)
+	}
+	l.Channel = channel(l.key)
+	l.slot = s.slot(l.key)
+	if set.FixedLease > 0 {
+		l.millis = lease.Millis(set.FixedLease)
+	}
+	l.mistake = l.check()
+}
+
+// Mistake is the error of an operation because of a mistake in name or settings, or nil.
+func (l *Lock) Mistake(operation string) error {
+	if l.mistake == nil {
+		return nil
+	}
+	return l.fail(operation, l.mistake)
+}
+
+func (l *Lock) check() error {
+	if err := wire.CheckName(l.Name); err != nil {
+		return err
+	}
+	if err := wire.CheckName(l.key); err != nil {
+		return fmt.Errorf("mapped %w", err)
+	}
+	if l.session.cluster {
+		if err := wire.CheckSlot(l.key); err != nil {
+			return err
+		}
+	}
+	if l.FixedLease < 0 || l.FixedLease > 0 && l.FixedLease < lease.Min {
+		return fmt.Errorf("Options.FixedLease is %v, must be 0 or at least %v", l.FixedLease, lease.Min)
+	}
+	return l.Err
+}
+
+// Key is the mapped name, under which the server knows the lock.
+func (l *Lock) Key() string { return l.key }
+
+// Publish is the command by which the lock's releases reach those who wait.
+func (l *Lock) Publish() string { return l.session.publish() }
+
+// length is the lease of the holds taken through the lock.
+func (l *Lock) length() time.Duration {
+	if l.FixedLease > 0 {
+		return l.FixedLease
+	}
+	return l.session.config.Lease
+}
+
+func (l *Lock) claimKey() claimKey { return claimKey{session: l.session, kind: l.Kind, key: l.key} }
+
+// fail is the error of an operation on this lock.
+func (l *Lock) fail(operation string, err error) error {
+	return fmt.Errorf("%s %q: %s: %w", l.Kind, l.Name, operation, err)
+}
+
+// begin admits a call of the operation; its end is calls.Done.
+func (l *Lock) begin(ctx context.Context, operation string) error {
+	if err := l.Mistake(operation); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return l.fail(operation, stopped(ctx))
+	}
+	if err := l.session.enter(); err != nil {
+		return l.fail(operation, err)
+	}
+	return nil
+}
+
+// explain is a failure of a call under ctx as the user gets it.
+func explain(ctx context.Context, err error) error {
+	switch {
+	case script.ClassOf(err) == script.Unknown && ctx.Err() != nil:
+		return unknown(stopped(ctx))
+	case script.ClassOf(err) == script.Unknown:
+		return unknown(err)
+	case ctx.Err() != nil:
+		return stopped(ctx)
+	}
+	return err
+}
+
+// Run runs a call of the lock that neither takes nor gives back: a look, or force.
+func (l *Lock) Run(ctx context.Context, operation string, c *script.Call, read func(rueidis.RedisMessage) error) error {
+	defer c.Free()
+	if err := l.begin(ctx, operation); err != nil {
+		return err
+	}
+	defer l.session.calls.Done()
+	reply, err := l.session.runner.Run(ctx, script.Take, c)
+	if err == nil {
+		err = read(reply)
+	}
+	if err != nil {
+		return l.fail(operation, explain(ctx, err))
+	}
+	return nil
+}
+
+// Held returns the wire owner under which ctx's owner holds the lock, and how often, as far
+// as this session knows; "" and 0 if it does not.
+func (l *Lock) Held(ctx context.Context) (owner string, count int) {
+	c := existing(ctx, l.claimKey())
+	if c == nil {
+		return "", 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.parts[l.part]
+	if t == nil {
+		return "", 0
+	}
+	for _, h := range t.holds {
+		if h.ended.Load() == nil && h.trusted() {
+			count++
+		}
+	}
+	if count == 0 {
+		return "", 0
+	}
+	return t.wire, count
+}
+
+// Forced takes in that the lock was freed by force: holds of this session are lost, and who
+// waits may look.
+func (l *Lock) Forced() {
+	for _, t := range l.session.tenures.all() {
+		if t.lock.claimKey() == l.claimKey() {
+			t.lose()
+		}
+	}
+	l.session.lines.Wake(l.Channel)
+}
+
+// TryLock makes one attempt.
+func (l *Lock) TryLock(ctx context.Context) (*Hold, error) {
+	const operation = "try lock"
+	if err := l.begin(ctx, operation); err != nil {
+		return nil, err
+	}
+	defer l.session.calls.Done()
+	a := l.acquisition(ctx)
+	h, err := a.once(ctx)
+	return h, a.finish(ctx, operation, err)
+}
+
+// Lock waits for the lock until ctx ends.
+func (l *Lock) Lock(ctx context.Context) (*Hold, error) {
+	const operation = "lock"
+	if err := l.begin(ctx, operation); err != nil {
+		return nil, err
+	}
+	defer l.session.calls.Done()
+	a := l.acquisition(ctx)
+	h, err := a.wait(ctx, ctx)
+	return h, a.finish(ctx, operation, err)
+}
+
+// grace is how much longer than its waiting time an attempt of TryLockFor may take that is
+// under way when the time is over: cut off, its outcome would be unknown.
+const grace = 50 * time.Millisecond
+
+var errWaited = errors.New("waited long enough")
+
+// TryLockFor waits for the lock for at most d, or until ctx ends.
+func (l *Lock) TryLockFor(ctx context.Context, d time.Duration) (*Hold, error) {
+	if d <= 0 {
+		return l.TryLock(ctx)
+	}
+	end := time.Now().Add(d)
+	if earlier, ok := ctx.Deadline(); ok && !earlier.After(end) {
+		return l.Lock(ctx)
+	}
+	const operation = "lock"
+	if err := l.begin(ctx, operation); err != nil {
+		return nil, err
+	}
+	defer l.session.calls.Done()
+	sleep, stop := context.WithDeadlineCause(ctx, end, errWaited)
+	defer stop()
+	attempt, stop := context.WithDeadlineCause(ctx, end.Add(grace), errWaited)
+	defer stop()
+	a := l.acquisition(ctx)
+	h, err := a.wait(attempt, sleep)
+	return h, a.finish(ctx, operation, err)
+}

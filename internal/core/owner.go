@@ -1,0 +1,177 @@
+package core
+
+import (
+	"context"
+	"sync"
+)
+
+// An Owner is to Holdfast what a thread is to Redisson: locks taken under one owner re-enter
+// each other. It is a local idea; on the wire each outermost acquisition has an owner of its
+// own (guarantee G3). A context carries it.
+type Owner struct {
+	mu     sync.Mutex // guards claims; taken before a claim's own
+	claims map[claimKey]*claim
+}
+
+type ownerKey struct{}
+
+// NewOwner returns ctx with an owner that nobody else has.
+func NewOwner(ctx context.Context) context.Context {
+	return context.WithValue(ctx, ownerKey{}, new(Owner))
+}
+
+// ownerOf returns the owner that ctx carries, or nil.
+func ownerOf(ctx context.Context) *Owner {
+	owner, _ := ctx.Value(ownerKey{}).(*Owner)
+	return owner
+}
+
+// A claimKey is what makes two lock values one lock to an owner.
+type claimKey struct {
+	session   *Session
+	kind, key string
+}
+
+// A claim is one owner's relation to one name: at most one wire owner at a time, under which
+// it holds the name, and one operation in flight for it (guarantee G3).
+type claim struct {
+	key claimKey
+
+	mu    sync.Mutex
+	owner *Owner            // nil until a context carries the owner
+	refs  int               // holds and calls; counted once there is an owner
+	parts [maxParts]*tenure // what is held
+	busy  bool              // an operation is in flight
+	queue []chan struct{}   // operations that wait for their turn
+	waits []Waker           // calls that wait for the name, and would re-enter it
+}
+
+// maxParts is the number of halves that a lock may have: a read-write lock has two, which
+// share the wire owner.
+const maxParts = 2
+
+// A Waker is a waiting call that can be told to look again.
+type Waker interface{ Wake() }
+
+// claimOf returns the claim of ctx's owner to a name, to be given back with unref; without
+// an owner, a fresh claim that no other call can find.
+func claimOf(ctx context.Context, key claimKey) *claim {
+	owner := ownerOf(ctx)
+	if owner == nil {
+		return &claim{key: key}
+	}
+	owner.mu.Lock()
+	defer owner.mu.Unlock()
+	c := owner.claims[key]
+	if c == nil {
+		c = &claim{key: key, owner: owner}
+		if owner.claims == nil {
+			owner.claims = make(map[claimKey]*claim, 1)
+		}
+		owner.claims[key] = c
+	}
+	c.mu.Lock()
+	c.refs++
+	c.mu.Unlock()
+	return c
+}
+
+// existing returns the claim of ctx's owner to a name if there is one, without a reference.
+func existing(ctx context.Context, key claimKey) *claim {
+	owner := ownerOf(ctx)
+	if owner == nil {
+		return nil
+	}
+	owner.mu.Lock()
+	defer owner.mu.Unlock()
+	return owner.claims[key]
+}
+
+// share gives the claim of a hold an owner, so that a context can carry it, and returns it.
+func (c *claim) share() *Owner {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owner == nil {
+		// Nobody else can have found the claim: the one reference is the hold's.
+		c.owner = &Owner{claims: map[claimKey]*claim{c.key: c}}
+		c.refs = 1
+	}
+	return c.owner
+}
+
+// unref gives a reference back; with the last one the owner forgets the name.
+func (c *claim) unref() {
+	c.mu.Lock()
+	owner := c.owner
+	c.mu.Unlock()
+	if owner == nil {
+		return
+	}
+	owner.mu.Lock()
+	defer owner.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refs--; c.refs == 0 {
+		delete(owner.claims, c.key)
+	}
+}
+
+// enter waits for the turn of an operation. Give it back with leave.
+func (c *claim) enter(ctx context.Context) error {
+	c.mu.Lock()
+	if !c.busy {
+		c.busy = true
+		c.mu.Unlock()
+		return nil
+	}
+	turn := make(chan struct{})
+	c.queue = append(c.queue, turn)
+	c.mu.Unlock()
+	select {
+	case <-turn:
+		return nil
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	for i, other := range c.queue {
+		if other == turn {
+			c.queue = append(c.queue[:i], c.queue[i+1:]...)
+			c.mu.Unlock()
+			return context.Cause(ctx)
+		}
+	}
+	c.mu.Unlock()
+	c.leave() // the turn came at the same moment: pass it on
+	return context.Cause(ctx)
+}
+
+// leave passes the turn on.
+func (c *claim) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.queue) == 0 {
+		c.busy = false
+		return
+	}
+	close(c.queue[0])
+	c.queue = c.queue[1:]
+}
+
+// await has w woken when the claim is granted to another call of the same owner.
+func (c *claim) await(w Waker) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waits = append(c.waits, w)
+}
+
+// forgo ends await.
+func (c *claim) forgo(w Waker) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, other := range c.waits {
+		if other == w {
+			c.waits = append(c.waits[:i], c.waits[i+1:]...)
+			return
+		}
+	}
+}

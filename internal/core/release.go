@@ -1,0 +1,135 @@
+package core
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// The replies of a release.
+const (
+	absent  = 0 // the server has nothing of this wire owner
+	lowered = 1
+	freed   = 2
+)
+
+// Release ends the hold and gives it back, once.
+func (h *Hold) Release() error {
+	if err := h.end(releasedEnd); err != nil {
+		return err
+	}
+	s, t := h.lock.session, h.tenure
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.calls.Done()
+	ctx, cancel := s.within(lease.Bound(h.lock.length()))
+	defer cancel()
+	reply, err := t.lower(ctx)
+	switch {
+	case err == nil && reply == absent:
+		t.lose()
+		return s.config.Lost(h.lock.Name, s.now()-h.acquired, nil)
+	case script.ClassOf(err) == script.Unknown || ctx.Err() != nil:
+		t.owe()
+		return h.lock.fail("release", unknown(err))
+	case err != nil:
+		return h.lock.fail("release", err)
+	}
+	return nil
+}
+
+// lower tells the server how many holds are left, again and again until it is known. Its
+// result is absent only if the first copy that was executed found nothing: a later one that
+// finds nothing found the work of an earlier one.
+func (t *tenure) lower(ctx context.Context) (reply int64, err error) {
+	s, c := t.lock.session, t.claim
+	if err := c.enter(ctx); err != nil {
+		return 0, err
+	}
+	defer c.leave()
+	left := t.left()
+	repeated := false
+	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
+		call := t.lock.protocol.Release(t.wire, left)
+		message, err := s.runner.Run(ctx, script.Keep, call)
+		if err == nil {
+			reply, err = call.ReadInt(message)
+		}
+		call.Free()
+		switch {
+		case err == nil:
+			if reply == absent && repeated {
+				reply = freed
+			}
+			if reply != lowered {
+				s.lines.Wake(t.lock.Channel)
+				s.debts.recheck(t)
+			}
+			return reply, nil
+		case !script.IsTemporary(err):
+			return 0, err
+		}
+		repeated = repeated || script.ClassOf(err) == script.Unknown
+		if pause(ctx, delay) != nil {
+			return 0, err
+		}
+	}
+}
+
+// owe has a release repeated in the background whose outcome is not known: of the last hold
+// as a debt; of a nested one under the claim's turn, with what is true by then.
+func (t *tenure) owe() {
+	s := t.lock.session
+	if t.left() == 0 {
+		t.claim.mu.Lock()
+		until := t.until
+		t.claim.mu.Unlock()
+		s.debts.add(&debt{lock: t.lock, wire: t.wire, due: s.now(), delay: firstRetry, again: t.copies, until: until})
+		return
+	}
+	t.correct()
+}
+
+// sweep gives back what a lost tenure may leave behind: the name would stay locked for the
+// longest of its leases though its last hold, with a shorter one, is gone.
+func (t *tenure) sweep() {
+	t.claim.mu.Lock()
+	over := len(t.holds)+t.detached == 0
+	until := t.until
+	t.until = 0 // once is enough
+	t.claim.mu.Unlock()
+	if over && until > t.lock.session.now()+time.Second {
+		t.correct()
+	}
+}
+
+// correct tells the server in the background how many holds are left, whatever that is when
+// the claim's turn comes: a re-entry that is under way may have revived the tenure.
+func (t *tenure) correct() {
+	s := t.lock.session
+	s.start(func() {
+		for s.ctx.Err() == nil {
+			ctx, cancel := context.WithTimeout(s.ctx, s.bounds.limit)
+			_, err := t.lower(ctx)
+			cancel()
+			if err == nil || !script.IsTemporary(err) && script.ClassOf(err) != script.Unknown {
+				return
+			}
+		}
+	})
+}
+
+// pause sleeps for d, or returns why ctx ended first.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

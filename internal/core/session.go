@@ -1,0 +1,306 @@
+// Package core is the inside of the toolkit: a session's running parts, the inside of a hold,
+// and what the lock packages build on. A lock package describes its kind by a [Protocol] and
+// gets waiting, re-entry, replays, renewal, loss and release from here.
+package core
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/hub"
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wait"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// Config is what a session is made of. The root package has checked it.
+type Config struct {
+	Client     rueidis.Client
+	OwnsClient bool // Close closes it
+	Lease      time.Duration
+	MapName    func(string) string
+	Sharded    bool // publish by SPUBLISH, subscribe by SSUBSCRIBE
+	Logger     *slog.Logger
+	// Lost makes the error of a lost hold, whose type the root package defines.
+	Lost func(name string, held time.Duration, why error) error
+}
+
+// A Session owns everything that runs: the identity, the watchdog, the subscriptions, the
+// local queues, and what is still to be given back.
+type Session struct {
+	config  Config
+	id      string
+	cluster bool
+	base    time.Time // all moments are counted from here, on the monotonic clock
+	numbers atomic.Int64
+	runner  *script.Runner
+	clocks  *script.Clocks
+	hub     *hub.Hub
+	lines   *wait.Lines
+	dog     *lease.Watchdog
+	debts   debts
+	bounds  bounds
+	millis  string // the lease, as scripts take it
+
+	ctx     context.Context //nolint:containedctx // the life of the session's goroutines
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup // of the session's goroutines
+	closing chan struct{}
+
+	mu      sync.RWMutex   // guards closed and stopped, and the Adds of calls and wg against Close
+	closed  bool           // no new calls
+	stopped bool           // no new goroutines
+	calls   sync.WaitGroup // of calls under way that may leave something on the server
+	closer  sync.Once
+	outcome error
+
+	tenures registry
+}
+
+// NewSession starts a session. It sends nothing.
+func NewSession(c Config) *Session {
+	base := time.Now()
+	cluster := c.Client.Mode() == rueidis.ClientModeCluster
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Session{
+		config: c, id: newID(), cluster: cluster, base: base,
+		runner: script.NewRunner(c.Client), clocks: script.NewClocks(base, cluster, c.Lease),
+		hub: hub.New(c.Client, c.Sharded, c.Logger), millis: lease.Millis(c.Lease),
+		ctx: ctx, cancel: cancel, closing: make(chan struct{}),
+	}
+	s.bounds.limit = lease.Bound(c.Lease)
+	s.debts.init(s)
+	s.lines = wait.NewLines(func(channel string, wake func()) func() {
+		return s.hub.Listen(channel, wake).Close
+	}, s.closing)
+	s.dog = lease.NewWatchdog(base, c.Lease, s.start, s.renew)
+	s.start(func() { s.dog.Run(ctx) })
+	return s
+}
+
+// newID is a random version 4 UUID, as Redisson's client id.
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// ID is the session's part of its wire owners.
+func (s *Session) ID() string { return s.id }
+
+// Reconnected tells the session that the client opens a connection: what was known of the
+// server's clock may be true of another server.
+func (s *Session) Reconnected() { s.clocks.Forget() }
+
+// start runs f in a goroutine that Close waits for, unless Close has waited already.
+func (s *Session) start(f func()) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if !s.stopped {
+		s.wg.Go(f)
+	}
+}
+
+func (s *Session) now() time.Duration { return time.Since(s.base) }
+
+// slot groups keys that one script may touch together.
+func (s *Session) slot(key string) uint16 {
+	if s.cluster {
+		return wire.Slot(key)
+	}
+	return 0
+}
+
+// publish is the command that reaches this session's kind of subscribers.
+func (s *Session) publish() string {
+	if s.config.Sharded {
+		return "SPUBLISH"
+	}
+	return "PUBLISH"
+}
+
+// enter admits a call that Close is to wait for; give it back with calls.Done.
+func (s *Session) enter() error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return ErrClosed
+	}
+	s.calls.Add(1)
+	return nil
+}
+
+func (s *Session) isClosed() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// closeWithin bounds Close.
+const closeWithin = 5 * time.Second
+
+// Close refuses new work, ends waits, ends and releases all holds but the detached ones, in
+// one batch per server, and waits for the session's goroutines. It returns within 5 s; an
+// error says what may be left to run out with its lease. Further calls return the same.
+func (s *Session) Close() error {
+	s.closer.Do(func() { s.outcome = s.close() })
+	return s.outcome
+}
+
+func (s *Session) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+	defer cancel()
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	close(s.closing) // ends waits
+	s.cancel()       // ends renewals and repeats
+
+	err := s.releaseAll(ctx)
+	var late error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.calls.Wait()
+		late = s.releaseAll(ctx) // what was granted to them meanwhile
+		s.mu.Lock()
+		s.stopped = true
+		s.mu.Unlock()
+		s.hub.Close()
+		s.wg.Wait()
+		s.bounds.end()
+		if s.config.OwnsClient {
+			s.config.Client.Close()
+		}
+		s.runner.Wait()
+	}()
+	select {
+	case <-done:
+		err = errors.Join(err, late)
+	case <-ctx.Done():
+		if s.config.OwnsClient {
+			s.config.Client.Close() // whoever still waits for a reply gets an error instead
+		}
+		err = errors.Join(err, fmt.Errorf("close: calls are still under way after %v", closeWithin))
+	}
+	return err
+}
+
+// releaseAll ends every hold and gives back what the server may still have of this session.
+func (s *Session) releaseAll(ctx context.Context) error {
+	var calls []*script.Call
+	for _, t := range s.tenures.all() {
+		if t.endAll(closedEnd) {
+			calls = append(calls, t.lock.protocol.Release(t.wire, 0))
+		}
+	}
+	for _, d := range s.debts.take() {
+		calls = append(calls, d.lock.protocol.Release(d.wire, 0))
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	var failed error
+	n := 0
+	s.runner.RunAll(ctx, calls, func(_ int, _ rueidis.RedisMessage, err error) {
+		if err != nil {
+			failed = err
+			n++
+		}
+	})
+	for _, c := range calls {
+		c.Free()
+	}
+	if failed == nil {
+		return nil
+	}
+	if script.ClassOf(failed) == script.Unknown {
+		failed = unknown(failed)
+	}
+	return fmt.Errorf("close: %d of %d releases failed: %w", n, len(calls), failed)
+}
+
+// registry is the set of tenures that Close has to end.
+type registry struct {
+	mu  sync.Mutex
+	set map[*tenure]struct{}
+}
+
+func (r *registry) add(t *tenure) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.set == nil {
+		r.set = make(map[*tenure]struct{})
+	}
+	r.set[t] = struct{}{}
+}
+
+func (r *registry) remove(t *tenure) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.set, t)
+}
+
+func (r *registry) all() []*tenure {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]*tenure, 0, len(r.set))
+	for t := range r.set {
+		all = append(all, t)
+	}
+	return all
+}
+
+// bounds hands out contexts that end within the bound of a release. Calls of about the same
+// time share one, because a context of its own would be most of what a release allocates.
+type bounds struct {
+	limit time.Duration
+
+	mu     sync.Mutex      // guards the rest
+	ctx    context.Context //nolint:containedctx // what it is for
+	cancel context.CancelFunc
+	made   time.Time
+}
+
+// context returns one that ends after at most limit, and at least fifteen sixteenths of it.
+func (b *bounds) context() context.Context {
+	now := time.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ctx == nil || now.Sub(b.made) > b.limit/16 {
+		// The one before is left to its timer: calls still use it.
+		b.ctx, b.cancel = context.WithTimeout(context.Background(), b.limit)
+		b.made = now
+	}
+	return b.ctx
+}
+
+// end ends the youngest context; the others end by themselves.
+func (b *bounds) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.cancel != nil {
+		b.cancel()
+	}
+}
+
+// within returns a context that ends after at most limit, from the shared ones if it can.
+func (s *Session) within(limit time.Duration) (context.Context, context.CancelFunc) {
+	if limit == s.bounds.limit {
+		return s.bounds.context(), func() {}
+	}
+	return context.WithTimeout(context.Background(), limit)
+}

@@ -1,0 +1,200 @@
+package core
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// A tenure is one outermost acquisition with what is nested in it: the time for which one
+// wire owner has a name. The watchdog renews tenures, not holds.
+type tenure struct {
+	lease.Entry // the watchdog's notes
+	lock        *Lock
+	claim       *claim
+	wire        string
+	token       int64
+	copies      time.Duration // of its acquisition, may be executed until then
+
+	// guarded by claim.mu
+	holds    []*Hold       // live
+	first    [1]*Hold      // room for most
+	watched  int           // of holds, how many are to be renewed
+	detached int           // holds that live on the server without us
+	until    time.Duration // the server's lease ends at the latest then
+}
+
+// Group says with which tenures this one may be renewed in one call.
+func (t *tenure) Group() lease.Group {
+	return lease.Group{Script: t.lock.protocol.Renewal(), Slot: t.lock.slot}
+}
+
+// add makes h, granted by a call sent at sent, a live hold of the tenure.
+func (t *tenure) add(h *Hold, sent time.Duration) {
+	s, c := t.lock.session, t.claim
+	c.mu.Lock()
+	if t.holds == nil {
+		t.holds = t.first[:0]
+	}
+	t.holds = append(t.holds, h)
+	t.until = max(t.until, lease.Add(s.now(), h.lease))
+	fresh := c.parts[t.lock.part] != t
+	c.parts[t.lock.part] = t
+	if h.watched {
+		t.watched++
+		if t.watched == 1 {
+			s.dog.Add(t, sent)
+		}
+	}
+	var waits []Waker
+	if fresh {
+		s.tenures.add(t)
+		waits = slices.Clone(c.waits)
+	}
+	c.mu.Unlock()
+	for _, w := range waits {
+		w.Wake() // calls of the same owner: they may re-enter now
+	}
+}
+
+// drop takes an ended hold out.
+func (t *tenure) drop(h *Hold) {
+	s, c := t.lock.session, t.claim
+	c.mu.Lock()
+	i := slices.Index(t.holds, h)
+	t.holds = slices.Delete(t.holds, i, i+1)
+	if h.watched {
+		t.watched--
+	}
+	unwatch, over := h.watched && t.watched == 0, len(t.holds) == 0
+	if over && c.parts[t.lock.part] == t {
+		c.parts[t.lock.part] = nil
+	}
+	if unwatch {
+		s.dog.Remove(t)
+	}
+	if over {
+		s.tenures.remove(t)
+	}
+	c.mu.Unlock()
+	c.unref()
+}
+
+// left is the hold count that the server should have.
+func (t *tenure) left() int {
+	t.claim.mu.Lock()
+	defer t.claim.mu.Unlock()
+	return len(t.holds) + t.detached
+}
+
+// live returns the live holds.
+func (t *tenure) live() []*Hold {
+	t.claim.mu.Lock()
+	defer t.claim.mu.Unlock()
+	return slices.Clone(t.holds)
+}
+
+// endAll ends every hold, and reports whether the server is to be told.
+func (t *tenure) endAll(why *ending) bool {
+	ended := false
+	for _, h := range t.live() {
+		ended = h.end(why) == nil || ended
+	}
+	return ended && t.left() == 0
+}
+
+// lose ends every hold: the server has nothing of this wire owner any more.
+func (t *tenure) lose() {
+	t.claim.mu.Lock()
+	t.until = 0 // nothing to give back
+	t.claim.mu.Unlock()
+	for _, h := range t.live() {
+		h.lose()
+	}
+}
+
+// renewed takes in that the server's lease was extended by a call that has just returned.
+func (t *tenure) renewed(length time.Duration) {
+	t.claim.mu.Lock()
+	t.until = max(t.until, lease.Add(t.lock.session.now(), length))
+	t.claim.mu.Unlock()
+}
+
+// renew renews a batch of tenures and decides the outcome of every hold on its own (G9).
+func (s *Session) renew(batch []lease.Renewable) {
+	ctx, cancel := context.WithTimeout(s.ctx, s.config.Lease/6)
+	defer cancel()
+	call := script.NewCall(batch[0].(*tenure).lock.protocol.Renewal()).Arg(s.millis)
+	defer call.Free()
+	for _, r := range batch {
+		t := r.(*tenure)
+		t.lock.protocol.Renew(call, t.wire)
+	}
+	sent := s.now()
+	reply, err := s.runner.Run(ctx, script.Keep, call)
+	var answers []rueidis.RedisMessage
+	if err == nil {
+		answers, err = s.readRenewal(call, reply, batch)
+	}
+	for i, r := range batch {
+		if err != nil {
+			s.failed(r.(*tenure), sent, err)
+			continue
+		}
+		switch n, bad := answers[i].AsInt64(); {
+		case bad != nil:
+			text, _ := answers[i].ToString()
+			s.failed(r.(*tenure), sent, &script.Failure{Class: script.Refused, Err: serverError(text)})
+		case n == 1:
+			s.renewed(r.(*tenure), sent)
+		default:
+			r.(*tenure).lose()
+		}
+	}
+}
+
+// A serverError is what the server said of one name of many.
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+
+// readRenewal splits the reply of a renewal, {now, r1, r2, …}, and learns the time.
+func (s *Session) readRenewal(call *script.Call, reply rueidis.RedisMessage, batch []lease.Renewable) ([]rueidis.RedisMessage, error) {
+	values, err := reply.ToArray()
+	if err != nil || len(values) != len(batch)+1 {
+		return nil, call.Unexpected(reply.String())
+	}
+	now, err := values[0].AsInt64()
+	if err != nil {
+		return nil, call.Unexpected(reply.String())
+	}
+	s.clocks.Learn(batch[0].(*tenure).lock.key, now)
+	return values[1:], nil
+}
+
+// renewed takes in a renewal sent at sent, for each hold of the tenure that is renewed.
+func (s *Session) renewed(t *tenure, sent time.Duration) {
+	t.renewed(s.config.Lease)
+	for _, h := range t.live() {
+		if h.watched {
+			h.prolong(sent, s.config.Lease)
+		}
+	}
+	s.dog.Settle(t, sent, true)
+}
+
+// failed takes in a renewal that did not succeed: the deadlines stay where they were, and it
+// is tried again while anything is held.
+func (s *Session) failed(t *tenure, sent time.Duration, why error) {
+	for _, h := range t.live() {
+		if h.watched {
+			h.failed(why)
+		}
+	}
+	s.dog.Settle(t, sent, false)
+}

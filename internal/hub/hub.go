@@ -1,0 +1,198 @@
+// Package hub turns subscriptions into wake-ups. A session has one hub; it keeps one
+// connection per server, whatever the number of channels, and no goroutine per channel.
+//
+// A wake-up is a hint (guarantee G5): it says that something may have changed on the
+// channel, never what. Listeners are woken by a message, by the confirmation of a
+// subscription, so that whoever listens first and looks then misses nothing, by each
+// re-subscription after a lost connection, and when the server ends a subscription.
+package hub
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// A Hub listens for one session.
+type Hub struct {
+	client  rueidis.Client
+	sharded bool
+	log     *slog.Logger
+	ctx     context.Context //nolint:containedctx // the life of the hub's goroutines
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+
+	mu       sync.Mutex // guards all below, and what the connections say it guards
+	channels map[string]*channel
+	conns    map[string]*conn  // by node address; "" is any node
+	owners   map[uint16]string // sharded: the node of a slot, as far as learned
+	closed   bool
+}
+
+// A channel is what somebody listens to, or has just stopped listening to.
+type channel struct {
+	name      string
+	listeners []*Listener
+	conn      *conn // which is to have the subscription
+	state     state
+}
+
+type state uint8
+
+const (
+	idle  state = iota // not subscribed
+	asked              // SUBSCRIBE sent
+	up                 // confirmed
+)
+
+// A Listener is one interest in a channel. Close it.
+type Listener struct {
+	hub     *Hub
+	channel *channel
+	wake    func()
+}
+
+// New makes a hub that subscribes through client, by SSUBSCRIBE at the node of each
+// channel's slot if sharded. It opens no connection until somebody listens.
+func New(client rueidis.Client, sharded bool, log *slog.Logger) *Hub {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Hub{
+		client: client, sharded: sharded, log: log, ctx: ctx, cancel: cancel,
+		channels: make(map[string]*channel), conns: make(map[string]*conn), owners: make(map[uint16]string),
+	}
+}
+
+// Listen starts to wake the caller for the channel, first when the subscription stands. It
+// does not block. wake is called from the goroutine that reads the connection: it must not
+// block either, and may be called once more after Close.
+func (h *Hub) Listen(name string, wake func()) *Listener {
+	h.mu.Lock()
+	c := h.channels[name]
+	if c == nil {
+		c = &channel{name: name}
+		h.channels[name] = c
+	}
+	l := &Listener{hub: h, channel: c, wake: wake}
+	c.listeners = append(c.listeners, l)
+	if c.conn == nil {
+		c.conn = h.route(name)
+		c.conn.ask(c)
+	}
+	confirmed := c.state == up
+	h.mu.Unlock()
+	if confirmed {
+		wake()
+	}
+	return l
+}
+
+// Close ends the interest. The last one to go ends the subscription.
+func (l *Listener) Close() {
+	h, c := l.hub, l.channel
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i, other := range c.listeners {
+		if other == l {
+			last := len(c.listeners) - 1
+			c.listeners[i] = c.listeners[last]
+			c.listeners[last] = nil
+			c.listeners = c.listeners[:last]
+			break
+		}
+	}
+	if len(c.listeners) == 0 && c.conn != nil {
+		c.conn.ask(c)
+	}
+}
+
+// Close ends all subscriptions and connections and waits for the goroutines.
+func (h *Hub) Close() {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	h.cancel()
+	h.wg.Wait()
+}
+
+// route returns the connection that is to serve the channel. h.mu is held.
+func (h *Hub) route(name string) *conn {
+	addr := ""
+	if h.sharded {
+		addr = h.owners[wire.Slot(name)]
+	}
+	c := h.conns[addr]
+	if c == nil {
+		c = newConn(h, addr)
+		h.conns[addr] = c
+		if !h.closed {
+			h.wg.Go(func() { c.run(h.ctx) })
+		}
+	}
+	return c
+}
+
+// moved routes the channel anew, to the node that the server named ("" if it named none).
+func (h *Hub) moved(c *channel, addr string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if addr == "" {
+		delete(h.owners, wire.Slot(c.name))
+	} else {
+		h.owners[wire.Slot(c.name)] = addr
+	}
+	c.state = idle
+	c.conn = h.route(c.name)
+	c.conn.ask(c)
+}
+
+// heard wakes whoever listens to the channel.
+func (h *Hub) heard(name string) {
+	h.mu.Lock()
+	c := h.channels[name]
+	if c == nil {
+		h.mu.Unlock()
+		return
+	}
+	h.wakeAndUnlock(c.listeners)
+}
+
+// changed takes in a confirmation from the server, of a subscription or of its end.
+func (h *Hub) changed(from *conn, s rueidis.PubSubSubscription) {
+	h.mu.Lock()
+	c := h.channels[s.Channel]
+	if c == nil || c.conn != from {
+		h.mu.Unlock()
+		return
+	}
+	if strings.HasSuffix(s.Kind, "unsubscribe") {
+		if c.state != up { // the end that we asked for; or it crossed a new beginning
+			h.mu.Unlock()
+			return
+		}
+		// The server ended it: the slot has moved, or somebody may no longer listen.
+		c.state = idle
+		if h.sharded {
+			delete(h.owners, wire.Slot(c.name))
+			c.conn = h.route(c.name)
+		}
+		c.conn.ask(c)
+	} else {
+		c.state = up
+	}
+	h.wakeAndUnlock(c.listeners)
+}
+
+// wakeAndUnlock calls the listeners without h.mu, which they may want.
+func (h *Hub) wakeAndUnlock(listeners []*Listener) {
+	var few [4]*Listener
+	all := append(few[:0], listeners...)
+	h.mu.Unlock()
+	for _, l := range all {
+		l.wake()
+	}
+}

@@ -1,0 +1,49 @@
+// Package lease is the arithmetic of leases: until when a hold may be trusted, when it is
+// renewed, and which renewals travel together. It talks to no server.
+package lease
+
+import (
+	"math"
+	"strconv"
+	"time"
+)
+
+// Min is the shortest lease of a hold that is not renewed.
+const Min = 10 * time.Millisecond
+
+// Margin is how much earlier than the server a holder stops trusting its lease: 1 % for
+// clocks that run at different speeds, and up to 50 ms for the timers that tell the others.
+func Margin(lease time.Duration) time.Duration {
+	return lease/100 + min(lease/40, 50*time.Millisecond)
+}
+
+// Trust returns the moment until which a lease is trusted that was granted by a call sent at
+// sent: counted from the sending, so that a slow reply never stretches it (guarantee G1).
+// Both moments are counted from the same base; the latest possible moment stands for all
+// that would be later.
+func Trust(sent, lease time.Duration) time.Duration {
+	return Add(sent, lease-Margin(lease))
+}
+
+// Add adds a duration to a moment, and stops at the largest.
+func Add(moment, d time.Duration) time.Duration {
+	if d > math.MaxInt64-moment {
+		return math.MaxInt64
+	}
+	return moment + d
+}
+
+// NotAfter is how long after it was sent an acquisition may still be executed (G2).
+func NotAfter(lease time.Duration) time.Duration { return lease / 3 }
+
+// Bound is how long a release may take before its caller is told that the outcome is unknown.
+func Bound(lease time.Duration) time.Duration { return min(lease/3, 5*time.Second) }
+
+// Millis is a lease as scripts take it: whole ms, fractions rounded up.
+func Millis(lease time.Duration) string {
+	ms := lease / time.Millisecond
+	if lease%time.Millisecond > 0 {
+		ms++
+	}
+	return strconv.FormatInt(int64(ms), 10)
+}

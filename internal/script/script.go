@@ -1,0 +1,86 @@
+// Package script runs scripts on the server. It sorts every call into done, refused or
+// unknown (guarantee G2), keeps calls from piling up behind a silent connection, and learns
+// the servers' clocks from their replies.
+package script
+
+import (
+	"crypto/sha1" //nolint:gosec // how the server names its scripts
+	"encoding/hex"
+	"strconv"
+	"sync"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// A Script is one file of the package lua.
+type Script struct {
+	name   string
+	source string
+	sha    string
+}
+
+// Load prepares a script; it panics if there is none of that name.
+func Load(name string) *Script {
+	source := lua.Source(name)
+	sum := sha1.Sum([]byte(source)) //nolint:gosec // as above
+	return &Script{name: name, source: source, sha: hex.EncodeToString(sum[:])}
+}
+
+// Name is the name of the script's file without the ending.
+func (s *Script) Name() string { return s.name }
+
+// A Call is one call of a script: its keys and arguments, in the order of the header.
+// Calls are used over and over again; see [NewCall] and [Call.Free].
+type Call struct {
+	script *Script
+	keys   []string
+	args   []string
+}
+
+var calls = sync.Pool{New: func() any { return new(Call) }}
+
+// NewCall returns an empty call of s. Free it when its reply has been read.
+func NewCall(s *Script) *Call {
+	c := calls.Get().(*Call)
+	c.script = s
+	return c
+}
+
+// Free gives the call back for the next one.
+func (c *Call) Free() {
+	clear(c.keys)
+	clear(c.args)
+	c.keys, c.args = c.keys[:0], c.args[:0]
+	calls.Put(c)
+}
+
+// evalsha is the command that runs the call. It is not marked as retryable: whether a second
+// copy may be sent is decided by the caller, who knows under which wire owner and until when.
+func (c *Call) evalsha(b rueidis.Builder) rueidis.Completed {
+	return b.Evalsha().Sha1(c.script.sha).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
+}
+
+// eval is the same with the script's text, for a server that does not know it.
+func (c *Call) eval(b rueidis.Builder) rueidis.Completed {
+	return b.Eval().Script(c.script.source).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
+}
+
+// Key appends keys.
+func (c *Call) Key(keys ...string) *Call {
+	c.keys = append(c.keys, keys...)
+	return c
+}
+
+// Arg appends arguments.
+func (c *Call) Arg(args ...string) *Call {
+	c.args = append(c.args, args...)
+	return c
+}
+
+// Int appends a whole number as an argument.
+func (c *Call) Int(n int64) *Call {
+	c.args = append(c.args, strconv.FormatInt(n, 10))
+	return c
+}

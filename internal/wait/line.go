@@ -1,0 +1,156 @@
+package wait
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Lines are a session's local queues in front of contended names, one per channel. Of those
+// that wait for a name only the first contends for it with the other processes (guarantee
+// G4); the rest cost the server nothing and follow in the order in which they came.
+type Lines struct {
+	listen  func(channel string, wake func()) (stop func())
+	closing <-chan struct{}
+
+	mu    sync.Mutex // guards lines and all that is in them
+	lines map[string]*line
+}
+
+// A line has at least one place; the first is the head.
+type line struct {
+	places []*Place
+	stop   func() // ends the subscription; nil while there is none
+}
+
+// A Place is one caller's place in a line. Leave it.
+type Place struct {
+	*Waiter
+	lines   *Lines
+	channel string
+	listen  bool               // to be subscribed when it is the head
+	head    bool               // known to the place's owner alone, as listen is
+	first   chan time.Duration // capacity 1: told once, on becoming the head, what to wait for
+}
+
+// NewLines makes the queues of a session; listen has wake called for the messages of a
+// channel. All waits end when closing is closed.
+func NewLines(listen func(channel string, wake func()) (stop func()), closing <-chan struct{}) *Lines {
+	return &Lines{listen: listen, closing: closing, lines: make(map[string]*line)}
+}
+
+// Empty reports whether nobody waits for the channel: then a newcomer may try at once.
+func (ls *Lines) Empty(channel string) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return ls.lines[channel] == nil
+}
+
+// Join takes the last place in the line of the channel. With listen, the line subscribes to
+// its channel as soon as this place is its head, unless it has already.
+func (ls *Lines) Join(channel string, listen bool) *Place {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.lines[channel]
+	if l == nil {
+		l = &line{}
+		ls.lines[channel] = l
+	}
+	p := &Place{Waiter: NewWaiter(ls.closing), lines: ls, channel: channel, listen: listen, head: len(l.places) == 0}
+	if !p.head {
+		p.first = make(chan time.Duration, 1)
+	}
+	l.places = append(l.places, p)
+	return p
+}
+
+// Wake has the head of the channel's line look again: the name may be free.
+func (ls *Lines) Wake(channel string) {
+	ls.mu.Lock()
+	var first *Place
+	if l := ls.lines[channel]; l != nil {
+		first = l.places[0]
+	}
+	ls.mu.Unlock()
+	if first != nil {
+		first.Wake()
+	}
+}
+
+// Head reports whether the place is the first, as far as its owner has been told.
+func (p *Place) Head() bool { return p.head }
+
+// Wait returns nil when it is time to look: the place is the first, and it was woken or d has
+// passed since; or somebody woke this very place. Otherwise it returns why ctx ended, or
+// [ErrClosed].
+func (p *Place) Wait(ctx context.Context, d time.Duration) error {
+	if !p.head {
+		select {
+		case taken := <-p.first:
+			p.head = true
+			if taken == 0 {
+				return nil
+			}
+			d = Interval(taken)
+		case <-p.hint:
+			return nil
+		case <-p.closing:
+			return ErrClosed
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	if p.listen {
+		p.listen = false
+		p.subscribe()
+	}
+	return p.Sleep(ctx, d)
+}
+
+// subscribe has messages wake whoever is the head, and the confirmation the present one.
+func (p *Place) subscribe() {
+	ls := p.lines
+	ls.mu.Lock()
+	l := ls.lines[p.channel]
+	already := l.stop != nil
+	ls.mu.Unlock()
+	if already {
+		return
+	}
+	// Nobody else does this: the place is the head, and cannot leave meanwhile.
+	stop := ls.listen(p.channel, func() { ls.Wake(p.channel) })
+	ls.mu.Lock()
+	l.stop = stop
+	ls.mu.Unlock()
+}
+
+// Leave gives the place up. If it was the first, the next one follows: with taken above zero
+// the name has just been taken by this session for that long, and there is nothing to look
+// for until it is released; else the next one looks at once, since the leaver may have used
+// up a wake-up that was meant for whoever is first.
+func (p *Place) Leave(taken time.Duration) {
+	ls := p.lines
+	ls.mu.Lock()
+	l := ls.lines[p.channel]
+	first := l.places[0] == p
+	for i, other := range l.places {
+		if other == p {
+			copy(l.places[i:], l.places[i+1:])
+			l.places[len(l.places)-1] = nil
+			l.places = l.places[:len(l.places)-1]
+			break
+		}
+	}
+	var stop func()
+	switch {
+	case len(l.places) == 0:
+		stop = l.stop
+		delete(ls.lines, p.channel)
+	case first:
+		l.places[0].first <- max(taken, 0)
+	}
+	ls.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+}

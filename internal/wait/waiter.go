@@ -1,0 +1,63 @@
+// Package wait is how callers wait: a sleeper that is woken by hints and by a timer, and the
+// local queue in front of a contended name, of which only the first looks at the server.
+package wait
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+// longest is how long a waiter sleeps at the most, give or take a fifth: messages get lost.
+const longest = 5 * time.Second
+
+// Interval is how long to sleep when what is in the way lasts for at least another d; below
+// zero it is not known how long. A little is added so that the server's expiry comes first,
+// and chance spreads those who wait for the same moment (guarantee G5).
+func Interval(d time.Duration) time.Duration {
+	limit := longest - longest/5 + rand.N(2*longest/5)
+	if d < 0 || d >= limit {
+		return limit
+	}
+	return d + time.Millisecond + rand.N(time.Millisecond+d/64)
+}
+
+// ErrClosed is why a wait ends when its session is closed.
+var ErrClosed = errors.New("wait: session closed")
+
+// A Waiter is one sleeping caller. Wake may be called by anybody, Sleep by its owner alone.
+type Waiter struct {
+	hint    chan struct{} // capacity 1: wake-ups coalesce, none is lost
+	closing <-chan struct{}
+}
+
+// NewWaiter returns a waiter that nobody has woken yet. Its sleep ends when closing is closed.
+func NewWaiter(closing <-chan struct{}) *Waiter {
+	return &Waiter{hint: make(chan struct{}, 1), closing: closing}
+}
+
+// Wake ends the present Sleep, or the next one. It does not block.
+func (w *Waiter) Wake() {
+	select {
+	case w.hint <- struct{}{}:
+	default:
+	}
+}
+
+// Sleep returns nil after a wake-up or after d. Otherwise it returns why ctx ended, or
+// [ErrClosed].
+func (w *Waiter) Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-w.hint:
+		return nil
+	case <-timer.C:
+		return nil
+	case <-w.closing:
+		return ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

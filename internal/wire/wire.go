@@ -1,0 +1,114 @@
+// Package wire knows what Redisson puts on the wire: the names of keys and channels, the
+// text of an owner, and which names a cluster can serve. It is the one place where such
+// names are made.
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// MaxName is the length limit of a name, in bytes.
+const MaxName = 64 << 10
+
+// Prefix is Redisson's helper for keys and channels that start with a word: "word:{name}",
+// so that they share the slot of the name, or "word:name" where the name has a brace and so,
+// by Redisson's rule, brings its own hash tag.
+func Prefix(word, name string) string {
+	if strings.Contains(name, "{") {
+		return word + ":" + name
+	}
+	return word + ":{" + name + "}"
+}
+
+// Suffix is Redisson's helper for keys that end with a word.
+func Suffix(name, word string) string {
+	if strings.Contains(name, "{") {
+		return name + ":" + word
+	}
+	return "{" + name + "}:" + word
+}
+
+// LockChannel is where the release of a reentrant lock is published.
+func LockChannel(name string) string { return Prefix("redisson_lock__channel", name) }
+
+// TokenKey holds the last fencing token of a lock.
+func TokenKey(name string) string { return Prefix("redisson_lock_token", name) }
+
+// Payload of a message that says: the lock is free, look again.
+const Unlocked = "0"
+
+// Owner is the text of a wire owner: "<session>:<number>", as Redisson's "<client id>:<thread id>".
+func Owner(session string, number int64) string {
+	buf := make([]byte, 0, len(session)+20)
+	buf = append(buf, session...)
+	buf = append(buf, ':')
+	return string(strconv.AppendInt(buf, number, 10))
+}
+
+// CheckName says what is wrong with a name, or nil.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("name is empty")
+	case len(name) > MaxName:
+		return fmt.Errorf("name is %d bytes long, the limit is %d", len(name), MaxName)
+	}
+	return nil
+}
+
+// CheckSlot says why a cluster cannot serve the name: the keys that Redisson makes of it
+// would not share a slot, for Redis or for Redisson, whose rule differs for some names.
+func CheckSlot(name string) error {
+	if hashTag(name) != hashTag(Prefix("word", name)) || hashTag(name) != hashTag(Suffix(name, "word")) {
+		return fmt.Errorf("name %q cannot be used in a cluster: its braces put its keys in different slots", name)
+	}
+	// Redisson takes the first '}' of the name, Redis the first one behind the '{'.
+	if open := strings.IndexByte(name, '{'); open >= 0 && strings.IndexByte(name, '}') < open {
+		return fmt.Errorf("name %q cannot be used in a cluster: Redisson would look for it in another slot", name)
+	}
+	return nil
+}
+
+// hashTag is the part of a key that decides its slot.
+func hashTag(key string) string {
+	_, rest, ok := strings.Cut(key, "{")
+	if !ok {
+		return key
+	}
+	if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
+		return tag
+	}
+	return key
+}
+
+// Slots is the number of hash slots of a cluster.
+const Slots = 16384
+
+// Slot is the cluster's hash slot of a key.
+func Slot(key string) uint16 {
+	tag := hashTag(key)
+	var crc uint16
+	for i := range len(tag) {
+		crc = crc<<8 ^ crc16[byte(crc>>8)^tag[i]]
+	}
+	return crc % Slots
+}
+
+// crc16 is the table of CRC-16/XMODEM, polynomial 0x1021, as the cluster specification asks.
+var crc16 = func() (table [256]uint16) {
+	for i := range table {
+		crc := uint16(i) << 8
+		for range 8 {
+			carry := crc&0x8000 != 0
+			crc <<= 1
+			if carry {
+				crc ^= 0x1021
+			}
+		}
+		table[i] = crc
+	}
+	return table
+}()

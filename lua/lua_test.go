@@ -1,0 +1,98 @@
+package lua_test
+
+import (
+	"io/fs"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+var (
+	slot      = regexp.MustCompile(`\b(KEYS|ARGV)\[[^\]]+\]`)
+	command   = regexp.MustCompile(`redis\.p?call\('([A-Z]+)'`)
+	replyLine = regexp.MustCompile(`(?m)^-- REPLY `)
+)
+
+// header is the leading block of comment lines, body all the rest.
+func header(text string) (head, body string) {
+	lines := strings.SplitAfter(text, "\n")
+	n := slices.IndexFunc(lines, func(line string) bool { return !strings.HasPrefix(line, "--") })
+	return strings.Join(lines[:n], ""), strings.Join(lines[n:], "")
+}
+
+func slots(text string) []string {
+	found := slot.FindAllString(text, -1)
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+func TestHeaderDocumentsWhatTheBodyReads(t *testing.T) {
+	require.NotEmpty(t, lua.Names())
+	for _, name := range lua.Names() {
+		text, err := os.ReadFile(name + ".lua")
+		require.NoError(t, err)
+		head, body := header(string(text))
+		// Comments in the body may speak of slots too; only code reads them.
+		body = regexp.MustCompile(`--[^\n]*`).ReplaceAllString(body, "")
+
+		assert.True(t, strings.HasPrefix(head, "-- "+name+": "), "%s: the first line must be the script's name and a sentence", name)
+		documented := slots(regexp.MustCompile(`(?m)^-- REPLY(.*\n(--   .*\n)*)`).ReplaceAllString(head, ""))
+		assert.Equal(t, slots(body), documented, "%s: slots read by the body, slots documented in the header", name)
+		assert.Regexp(t, replyLine, head, "%s: no REPLY line", name)
+	}
+}
+
+func TestFragmentsAreDocumentedUsedAndDefineOneFunction(t *testing.T) {
+	fragments, err := fs.Glob(os.DirFS("."), "include/*.lua")
+	require.NoError(t, err)
+	var all strings.Builder
+	for _, name := range lua.Names() {
+		text, err := os.ReadFile(name + ".lua")
+		require.NoError(t, err)
+		all.Write(text)
+		for line := range strings.Lines(string(text)) {
+			if uses, ok := strings.CutPrefix(line, "-- USES "); ok {
+				for fragment := range strings.FieldsSeq(uses) {
+					assert.Contains(t, string(text), fragment+"(", "%s says that it uses %s and does not", name, fragment)
+				}
+			}
+		}
+	}
+	for _, file := range fragments {
+		name := strings.TrimSuffix(strings.TrimPrefix(file, "include/"), ".lua")
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		assert.True(t, strings.HasPrefix(string(text), "-- "+name+": "), "%s: first line", file)
+		assert.Equal(t, 1, strings.Count(string(text), "local function "+name+"("), "%s: defines one function of its name", file)
+		assert.Regexp(t, `(?m)^-- USES .*\b`+name+`\b`, all.String(), "%s: used by no script", file)
+	}
+}
+
+// Redis 6.2 and Valkey 7.2 must run every script: the commands in use are listed here, so
+// that a new one is looked up before it is added. None of them is newer than 6.2.
+func TestCommandsAreOldEnough(t *testing.T) {
+	known := []string{
+		"DEL", "GET", "HEXISTS", "HGET", "HGETALL", "HLEN", "HSET", "INCR", "PEXPIRE", "PTTL", "TIME",
+	}
+	for _, name := range lua.Names() {
+		source := lua.Source(name)
+		for _, found := range command.FindAllStringSubmatch(source, -1) {
+			assert.Contains(t, known, found[1], "%s", name)
+		}
+		assert.NotRegexp(t, `'PEXPIRE'[^\n]*'(NX|XX|GT|LT)'`, source, "%s: PEXPIRE options came with 7.0", name)
+		assert.NotContains(t, source, "replicate_commands", "%s", name)
+	}
+}
+
+func TestSourcePutsFragmentsInFront(t *testing.T) {
+	source := lua.Source("rlock_renew")
+	assert.Less(t, strings.Index(source, "local function now("), strings.Index(source, "-- rlock_renew: "))
+	assert.Panics(t, func() { lua.Source("no_such_script") })
+}

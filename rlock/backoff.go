@@ -1,0 +1,25 @@
+package rlock
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Exponential is a back-off for [Options.Backoff]: it starts at least, doubles with each
+// attempt up to most, and takes a random time between half and all of that, so that those who
+// wait for the same lock spread. Redisson's is much like Exponential(time.Millisecond,
+// 128*time.Millisecond).
+func Exponential(least, most time.Duration) func(attempt int) time.Duration {
+	return func(attempt int) time.Duration {
+		d := least
+		for range attempt - 1 {
+			if d >= most/2 {
+				d = most
+				break
+			}
+			d *= 2
+		}
+		d = max(min(d, most), 1)
+		return d - rand.N(d/2+1)
+	}
+}

@@ -1,0 +1,203 @@
+// Package rlock is the reentrant lock, Redisson's RLock: one holder at a time, who may take
+// it again. By [Options] it is also the fenced lock (RFencedLock), the non-reentrant lock and
+// the spin lock of Redisson. All of them share keys, fields, channels and messages with Java.
+//
+// Who holds a lock may take it again if the call is made under the same owner: with the
+// context that [holdfast.Hold.Context] returns. Each Lock must be released once, in any order.
+//
+//	hold, err := rlock.New(session, "orders:42", nil).Lock(ctx)
+//	if err != nil {
+//		return err
+//	}
+//	defer hold.Release()
+//	ctx = hold.Context(ctx)
+//
+// The lock does not stop a holder that keeps working after its lease has run out: for that,
+// use [Options.Fenced] and hand [holdfast.Hold.Token] to the resource.
+package rlock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// A Mutex is a reentrant lock of one name. It is immutable and safe for concurrent use; make
+// it once or at every use, as you like. Two values of the same session and name are the same
+// lock, whatever their options, which concern the holds that are taken through them.
+type Mutex struct {
+	lock core.Lock
+	opts Options
+}
+
+var _ holdfast.Locker = (*Mutex)(nil)
+
+// Options tune a Mutex. The zero value of a field means its default.
+type Options struct {
+	// FixedLease makes holds end by themselves after this time; they are never renewed. The
+	// least is 10 ms. The default, 0, renews them until they are released, with the lease of
+	// the session. It is the leaseTime of Redisson's lock methods.
+	FixedLease time.Duration
+
+	// Fenced issues a fencing token with each outermost hold, as RFencedLock does.
+	Fenced bool
+
+	// NonReentrant has an owner that holds the lock and asks for it again get
+	// [holdfast.ErrAlreadyHeld], at once, instead of a nested hold.
+	NonReentrant bool
+
+	// Backoff makes a waiting Lock poll instead of subscribing to the lock's channel, as
+	// Redisson's spin lock does: it sleeps Backoff(n) after the n-th attempt, counted from 1,
+	// at least 1 ms. See [Exponential]. The default, nil, subscribes.
+	Backoff func(attempt int) time.Duration
+}
+
+// New returns the lock of that name. It sends nothing and cannot fail: a mistake in the name
+// or the options comes back from the first call.
+func New(s *holdfast.Session, name string, opts *Options) *Mutex {
+	m := &Mutex{}
+	if opts != nil {
+		m.opts = *opts
+	}
+	core.InitLock(&m.lock, (*core.Session)(s), (*protocol)(m), core.Settings{
+		Kind: "rlock", Name: name, FixedLease: m.opts.FixedLease,
+		NonReentrant: m.opts.NonReentrant, Backoff: m.opts.Backoff,
+	}, wire.LockChannel)
+	return m
+}
+
+// Name is the lock's name as it was given to [New].
+func (m *Mutex) Name() string { return m.lock.Name }
+
+// Lock takes the lock, waiting until it is free or ctx ends; an outage of the server is
+// waited out as well. It corresponds to lock() and lock(leaseTime). An error that matches
+// ctx.Err() and its cause says that ctx ended first, [holdfast.ErrClosed] that the session
+// did, [holdfast.ErrAlreadyHeld] that a non-reentrant lock is this owner's own; anything else
+// is the server's refusal, in its own words. After an error nothing is held: what a lost reply
+// may have left is given back in the background.
+func (m *Mutex) Lock(ctx context.Context) (*holdfast.Hold, error) {
+	h, err := m.lock.Lock(ctx)
+	return (*holdfast.Hold)(h), err
+}
+
+// TryLock makes one attempt and does not wait for the holder; [holdfast.ErrBusy] says that
+// there is one. It corresponds to tryLock(). It blocks for a round trip. If the reply is lost
+// the attempt is repeated for up to a third of the lease, then given up and undone: that is
+// [holdfast.ErrUnknown]. After an error nothing is held.
+func (m *Mutex) TryLock(ctx context.Context) (*holdfast.Hold, error) {
+	h, err := m.lock.TryLock(ctx)
+	return (*holdfast.Hold)(h), err
+}
+
+// TryLockFor waits as Lock does, but at most for the time given, and then fails with
+// [holdfast.ErrBusy]. Of ctx and wait the first to end decides, ctx if they end together. It
+// corresponds to tryLock(waitTime, leaseTime). A wait of zero or less is one attempt.
+func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error) {
+	h, err := m.lock.TryLockFor(ctx, wait)
+	return (*holdfast.Hold)(h), err
+}
+
+// Locked reports whether anybody holds the lock. It asks the master, as all these do. It
+// corresponds to isLocked().
+func (m *Mutex) Locked(ctx context.Context) (bool, error) {
+	holders, _, err := m.holders(ctx, "locked")
+	return len(holders) > 0, err
+}
+
+// Held reports whether the owner that ctx carries holds the lock; false without an owner. It
+// corresponds to isHeldByCurrentThread().
+func (m *Mutex) Held(ctx context.Context) (bool, error) {
+	n, err := m.holdCount(ctx, "held")
+	return n > 0, err
+}
+
+// HoldCount returns how often the owner that ctx carries holds the lock; 0 without an owner.
+// It corresponds to getHoldCount().
+func (m *Mutex) HoldCount(ctx context.Context) (int, error) { return m.holdCount(ctx, "hold count") }
+
+// RemainingLease returns how long the lock stays taken at least if nobody renews or releases
+// it: 0 if nobody holds it, below zero if it has no end, which only another program can have
+// brought about. It corresponds to remainTimeToLive().
+func (m *Mutex) RemainingLease(ctx context.Context) (time.Duration, error) {
+	_, left, err := m.holders(ctx, "remaining lease")
+	return left, err
+}
+
+// Holders returns who holds the lock: nobody, or one.
+func (m *Mutex) Holders(ctx context.Context) ([]holdfast.Holder, error) {
+	holders, _, err := m.holders(ctx, "holders")
+	return holders, err
+}
+
+// ForceUnlock frees the lock whoever holds it and wakes those who wait; it reports whether it
+// was held. The holder learns it at its next renewal or release; at once if it is of this
+// session. [holdfast.ErrUnknown] says that it may have been freed. It corresponds to
+// forceUnlock().
+func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
+	var was int64
+	call := script.NewCall(forceScript).Key(m.lock.Key()).Arg(m.lock.Publish(), m.lock.Channel)
+	err := m.lock.Run(ctx, "force unlock", call, func(reply rueidis.RedisMessage) (err error) {
+		was, err = call.ReadInt(reply)
+		return err
+	})
+	if err == nil && was == 1 {
+		m.lock.Forced()
+	}
+	return was == 1, err
+}
+
+func (m *Mutex) holdCount(ctx context.Context, operation string) (int, error) {
+	if err := m.lock.Mistake(operation); err != nil {
+		return 0, err
+	}
+	owner, held := m.lock.Held(ctx)
+	if held == 0 {
+		return 0, nil
+	}
+	holders, _, err := m.holders(ctx, operation)
+	for _, h := range holders {
+		if h.ID == owner {
+			return min(h.Count, held), err
+		}
+	}
+	return 0, err
+}
+
+var errReply = errors.New("rlock_holders: unexpected reply")
+
+func (m *Mutex) holders(ctx context.Context, operation string) (holders []holdfast.Holder, left time.Duration, err error) {
+	call := script.NewCall(holdersScript).Key(m.lock.Key())
+	err = m.lock.Run(ctx, operation, call, func(reply rueidis.RedisMessage) error {
+		values, err := reply.ToArray()
+		if err != nil || len(values)%2 != 1 {
+			return errReply
+		}
+		pttl, err := values[0].AsInt64()
+		if err != nil {
+			return errReply
+		}
+		if left = max(0, time.Duration(pttl)*time.Millisecond); pttl == -1 {
+			left = -1
+		}
+		for i := 1; i < len(values); i += 2 {
+			id, err := values[i].ToString()
+			if err != nil {
+				return errReply
+			}
+			count, err := values[i+1].AsInt64()
+			if err != nil {
+				return errReply
+			}
+			holders = append(holders, holdfast.Holder{ID: id, Count: int(count), Lease: left})
+		}
+		return nil
+	})
+	return holders, left, err
+}

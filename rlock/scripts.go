@@ -1,0 +1,37 @@
+package rlock
+
+import (
+	"strconv"
+
+	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+var (
+	acquireScript = script.Load("rlock_acquire")
+	releaseScript = script.Load("rlock_release")
+	renewScript   = script.Load("rlock_renew")
+	forceScript   = script.Load("rlock_force")
+	holdersScript = script.Load("rlock_holders")
+)
+
+// protocol is how the core calls the lock's scripts.
+type protocol Mutex
+
+func (p *protocol) Acquire(w core.Want) *script.Call {
+	c := script.NewCall(acquireScript).Key(p.lock.Key())
+	if p.opts.Fenced && !w.Tokened {
+		c.Key(wire.TokenKey(p.lock.Key()))
+	}
+	return c.Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter)
+}
+
+func (p *protocol) Release(owner string, left int) *script.Call {
+	return script.NewCall(releaseScript).Key(p.lock.Key()).
+		Arg(owner, strconv.Itoa(left), p.lock.Publish(), p.lock.Channel)
+}
+
+func (p *protocol) Renewal() *script.Script { return renewScript }
+
+func (p *protocol) Renew(c *script.Call, owner string) { c.Key(p.lock.Key()).Arg(owner) }

@@ -1,0 +1,257 @@
+package holdfast
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/core"
+)
+
+// A Session is a connection to Redis with all that runs on it, and the identity under which
+// its locks are held, as a Redisson client is. Make one per program and Redis deployment, and
+// close it at the end. It is safe for concurrent use.
+type Session core.Session
+
+func (s *Session) core() *core.Session { return (*core.Session)(s) }
+
+// Options tune a Session. The zero value of a field means its default.
+type Options struct {
+	// Lease is how long a lock that is renewed outlives a holder that has crashed: Redisson's
+	// lockWatchdogTimeout. A longer lease costs fewer renewals, one every third of it, and a
+	// longer wait after a crash; a shorter one is lost in shorter outages. The default is
+	// 30 s, the least 1 s.
+	Lease time.Duration
+
+	// MapName maps the names of locks to those on the server: Redisson's NameMapper. Both
+	// sides must use the same function. The default is none.
+	MapName func(string) string
+
+	// PubSub says how releases are published in a cluster: Redisson's shardedSubscriptionMode.
+	// The default is PubSubAuto.
+	PubSub PubSubMode
+
+	// Logger is told what a person must know: holds lost, renewals failing, subscriptions
+	// interrupted. The default is silence.
+	Logger *slog.Logger
+}
+
+// A PubSubMode says how releases are published in a cluster. It must be the same in all
+// processes that share locks: a plain subscriber does not hear sharded messages, nor the
+// reverse. Outside of clusters messages are always plain.
+type PubSubMode int
+
+const (
+	// PubSubAuto is sharded if the servers of the cluster know sharded messages (Redis 7.0),
+	// else plain, as Redisson decides.
+	PubSubAuto PubSubMode = iota
+	// PubSubSharded needs a cluster.
+	PubSubSharded
+	// PubSubPlain is plain also in a cluster.
+	PubSubPlain
+)
+
+const (
+	defaultLease = 30 * time.Second
+	minLease     = time.Second
+)
+
+// Open connects and returns a session that owns the client. It sets opt up as the guarantees
+// need it, where opt does not say so already:
+//
+//   - one connection per server, PipelineMultiplex −1 with AlwaysPipelining, and no client
+//     cache, DisableCache;
+//   - ConnWriteTimeout at most Lease/6 and Dialer.KeepAlive at most Lease/12, so that a
+//     connection gone silent is noticed while there is time to renew on a new one;
+//   - Dialer.Timeout at most the lesser of 2 s and Lease/6; all the same for Sentinel.Dialer;
+//   - Sentinel.TopologyRefreshInterval 5 s, ClusterOption.MaxMovedRedirections 8 and
+//     ClusterOption.ShardsRefreshInterval 10 s, unless set.
+//
+// Refused are ConnLifetime, with which a script can run twice, and ReplicaOnly, SendToReplicas
+// and DisableAutoPipelining. Open blocks until the first connection stands or fails.
+func Open(opt rueidis.ClientOption, opts *Options) (*Session, error) {
+	o, err := opts.checked()
+	if err != nil {
+		return nil, fmt.Errorf("holdfast: open: %w", err)
+	}
+	var session atomic.Pointer[core.Session]
+	if err := setUp(&opt, o.Lease, func() {
+		if s := session.Load(); s != nil {
+			s.Reconnected()
+		}
+	}); err != nil {
+		return nil, fmt.Errorf("holdfast: open: %w", err)
+	}
+	client, err := rueidis.NewClient(opt)
+	if err != nil {
+		if client != nil {
+			client.Close()
+		}
+		return nil, fmt.Errorf("holdfast: open: %w", err)
+	}
+	s, err := newSession(client, o, true)
+	if err != nil {
+		client.Close()
+		return nil, fmt.Errorf("holdfast: open: %w", err)
+	}
+	session.Store(s)
+	return (*Session)(s), nil
+}
+
+// NewSession returns a session on a client that stays the caller's, to be closed after the
+// session. It cannot see how the client was set up, so this is the caller's part: everything
+// that [Open] lists. Without it a silent connection may be noticed after the lease has ended;
+// the hold is then lost, and knows it.
+func NewSession(client rueidis.Client, opts *Options) (*Session, error) {
+	if client == nil {
+		return nil, errors.New("holdfast: new session: client is nil")
+	}
+	o, err := opts.checked()
+	if err != nil {
+		return nil, fmt.Errorf("holdfast: new session: %w", err)
+	}
+	s, err := newSession(client, o, false)
+	if err != nil {
+		return nil, fmt.Errorf("holdfast: new session: %w", err)
+	}
+	return (*Session)(s), nil
+}
+
+// ID is the session's random id, a version 4 UUID, as Redisson's client id. Wire owners start
+// with it.
+func (s *Session) ID() string { return s.core().ID() }
+
+// Close refuses new work with [ErrClosed], ends waits, ends and releases all holds but the
+// detached ones in one batch per server, and waits for the session's goroutines. It returns
+// within 5 s. An error says what may not have been released, and runs out with its lease.
+// Closing again does nothing and returns the same.
+func (s *Session) Close() error {
+	if err := s.core().Close(); err != nil {
+		return fmt.Errorf("holdfast: %w", err)
+	}
+	return nil
+}
+
+// checked returns the options with defaults, or what is wrong with them.
+func (o *Options) checked() (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	if c.Lease == 0 {
+		c.Lease = defaultLease
+	}
+	if c.Lease < minLease {
+		return c, fmt.Errorf("Options.Lease is %v, must be at least %v", c.Lease, minLease)
+	}
+	if c.PubSub < PubSubAuto || c.PubSub > PubSubPlain {
+		return c, fmt.Errorf("Options.PubSub is %d, must be PubSubAuto, PubSubSharded or PubSubPlain", c.PubSub)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}
+
+func newSession(client rueidis.Client, o Options, owned bool) (*core.Session, error) {
+	sharded, err := shardedPubSub(client, o.PubSub)
+	if err != nil {
+		return nil, err
+	}
+	return core.NewSession(core.Config{
+		Client: client, OwnsClient: owned, Lease: o.Lease, MapName: o.MapName, Sharded: sharded,
+		Logger: o.Logger, Lost: newLostError,
+	}), nil
+}
+
+// shardedPubSub decides as Redisson does: sharded only in a cluster, by a probe if not told.
+func shardedPubSub(client rueidis.Client, mode PubSubMode) (bool, error) {
+	cluster := client.Mode() == rueidis.ClientModeCluster
+	switch {
+	case mode == PubSubSharded && !cluster:
+		return false, errors.New("Options.PubSub is PubSubSharded, which needs a cluster")
+	case mode != PubSubAuto || !cluster:
+		return mode == PubSubSharded, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	err := client.Do(ctx, client.B().PubsubShardnumsub().Channel("0").Build()).Error()
+	if answer, ok := rueidis.IsRedisErr(err); ok && !answer.IsNil() {
+		return false, nil // a server that knows no sharded messages
+	}
+	if err != nil {
+		return false, fmt.Errorf("PubSubAuto: %w", err)
+	}
+	return true, nil
+}
+
+// setUp makes a client's options what the guarantees need. dialed is called for each new
+// connection.
+func setUp(opt *rueidis.ClientOption, lease time.Duration, dialed func()) error {
+	switch {
+	case opt.ConnLifetime != 0:
+		return errors.New("ClientOption.ConnLifetime is set, must be 0: with it a script can run twice")
+	case opt.ReplicaOnly:
+		return errors.New("ClientOption.ReplicaOnly is set: locks live on masters")
+	case opt.SendToReplicas != nil:
+		return errors.New("ClientOption.SendToReplicas is set: locks live on masters")
+	case opt.DisableAutoPipelining:
+		return errors.New("ClientOption.DisableAutoPipelining is set: a session uses one connection per server")
+	}
+	opt.PipelineMultiplex = -1
+	opt.AlwaysPipelining = true
+	opt.DisableCache = true
+	opt.ConnWriteTimeout = atMost(opt.ConnWriteTimeout, lease/6)
+	for _, dialer := range []*net.Dialer{&opt.Dialer, &opt.Sentinel.Dialer} {
+		dialer.KeepAlive = atMost(dialer.KeepAlive, lease/12)
+		dialer.Timeout = atMost(dialer.Timeout, min(2*time.Second, lease/6))
+	}
+	if opt.Sentinel.TopologyRefreshInterval == 0 && opt.Sentinel.MasterSet != "" {
+		opt.Sentinel.TopologyRefreshInterval = 5 * time.Second
+	}
+	if opt.ClusterOption.MaxMovedRedirections == 0 {
+		opt.ClusterOption.MaxMovedRedirections = 8
+	}
+	if opt.ClusterOption.ShardsRefreshInterval == 0 {
+		opt.ClusterOption.ShardsRefreshInterval = 10 * time.Second
+	}
+	dial := dialFunc(opt)
+	opt.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
+		dialed()
+		return dial(ctx, addr, d, c)
+	}
+	return nil
+}
+
+// atMost is d if it is set and not above the limit, else the limit.
+func atMost(d, limit time.Duration) time.Duration {
+	if d <= 0 || d > limit {
+		return limit
+	}
+	return d
+}
+
+// dialFunc is how the client would connect.
+func dialFunc(opt *rueidis.ClientOption) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+	if opt.DialCtxFn != nil {
+		return opt.DialCtxFn
+	}
+	if fn := opt.DialFn; fn != nil {
+		return func(_ context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
+			return fn(addr, d, c)
+		}
+	}
+	return func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
+		if c != nil {
+			return (&tls.Dialer{NetDialer: d, Config: c}).DialContext(ctx, "tcp", addr)
+		}
+		return d.DialContext(ctx, "tcp", addr)
+	}
+}

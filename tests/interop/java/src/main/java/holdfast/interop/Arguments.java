@@ -1,0 +1,46 @@
+package holdfast.interop;
+
+import java.util.Arrays;
+import java.util.Iterator;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+
+/** Turns the words of a request into the arguments of a Redisson method. */
+final class Arguments {
+
+    private Arguments() { }
+
+    /**
+     * The arguments for parameters of these types, or null if the words do not fit them. A time is written
+     * {@code 1500ms}, and fits a long of a method that takes a TimeUnit, which is not written itself.
+     */
+    static Object[] fit(Class<?>[] types, List<String> words) {
+        boolean timed = Arrays.asList(types).contains(TimeUnit.class);
+        Iterator<String> rest = words.iterator();
+        Object[] values = new Object[types.length];
+        for (int i = 0; i < types.length; i++) {
+            if (types[i] == TimeUnit.class) {
+                values[i] = TimeUnit.MILLISECONDS;
+            } else if (rest.hasNext()) {
+                values[i] = fit(types[i], rest.next(), timed);
+            }
+            if (values[i] == null) {
+                return null;
+            }
+        }
+        return rest.hasNext() ? null : values;
+    }
+
+    private static Object fit(Class<?> type, String word, boolean timed) {
+        if (type == long.class && timed && word.matches("-?\\d+ms")) {
+            return Long.valueOf(word.substring(0, word.length() - 2));
+        }
+        if (type == long.class && !timed && word.matches("-?\\d+")) {
+            return Long.valueOf(word);
+        }
+        if (type == int.class && word.matches("-?\\d+")) {
+            return Integer.valueOf(word);
+        }
+        return type == String.class ? word : null;
+    }
+}

@@ -1,0 +1,43 @@
+package interop_test
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/tests/interop"
+)
+
+// shared is the JVM of all tests but those that kill or pause one. Each test has clients of its own in it.
+var shared struct {
+	once sync.Once
+	java *interop.Java
+	err  error
+}
+
+// sharedJava is the JVM that the tests share, started by the first that asks.
+func sharedJava(t testing.TB) *interop.Java {
+	t.Helper()
+	shared.once.Do(func() { shared.java, shared.err = interop.Launch() })
+	interop.Require(t, shared.err)
+	return shared.java
+}
+
+func TestMain(m *testing.M) {
+	if order := os.Getenv(holderVariable); order != "" {
+		if err := beHolder(order); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	code := m.Run()
+	if shared.java != nil {
+		shared.java.Close()
+		if code != 0 {
+			fmt.Printf("the shared JVM's log:\n%s\n", shared.java.Log())
+		}
+	}
+	os.Exit(code)
+}

@@ -1,0 +1,50 @@
+package interop_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// owner is one user of a lock, in one of the languages: a Java thread, or what Go has in its place. It makes a test
+// read the same in both directions. What cannot fail unless the lock is broken fails the test.
+type owner interface {
+	lock(t *testing.T)
+	start() *attempt // begins to wait for the lock
+	tryLock(t *testing.T, wait time.Duration) bool
+	unlock(t *testing.T)
+	unlockLost(t *testing.T)     // gives back a hold that has been taken away, and is told so
+	lockAgain(t *testing.T) bool // takes a lock that it has; false if the lock refuses that
+
+	forceUnlock(t *testing.T) bool
+	locked(t *testing.T) bool
+	held(t *testing.T) bool
+	holdCount(t *testing.T) int
+	remaining(t *testing.T) time.Duration
+
+	id() string   // how it is written in Redis; known once it has held the lock
+	token() int64 // of its last grant
+}
+
+// attempt is a wait for a lock.
+type attempt struct {
+	done    chan struct{} // closed at the end of the wait
+	granted time.Time
+	err     error
+}
+
+// promptly is far longer than a message takes on a busy machine, and far shorter than the timers that wake a waiter
+// without one: 4 s in Go, the lease of 30 s in Java.
+const promptly = 2 * time.Second
+
+// await waits until the lock is granted, no longer than limit.
+func (a *attempt) await(t *testing.T, limit time.Duration) {
+	t.Helper()
+	select {
+	case <-a.done:
+		require.NoError(t, a.err)
+	case <-time.After(limit):
+		t.Fatalf("still waiting after %v for a lock that is free", limit)
+	}
+}

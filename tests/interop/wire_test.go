@@ -1,0 +1,152 @@
+package interop_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// state is what Redis holds, fit to be written down: owner is the name of the only owner. Java's latches are left
+// out, which are its memory of unlocks whose answer may be lost, and nobody else's business.
+func state(t *testing.T, server *redistest.Server, owner string) map[string]redistest.Value {
+	t.Helper()
+	space := server.Keyspace(t)
+	maps.DeleteFunc(space, func(key string, _ redistest.Value) bool {
+		return strings.HasPrefix(key, "redisson_unlock_latch:")
+	})
+	for key, value := range space {
+		if fields, ok := value.Content.(map[string]string); ok {
+			renamed := map[string]string{}
+			for field, content := range fields {
+				renamed[strings.ReplaceAll(field, owner, "u1:1")] = content
+			}
+			value.Content = renamed
+			space[key] = value
+		}
+	}
+	return space
+}
+
+// held is the hash of a lock that u1:1 holds.
+func held(count string) redistest.Value {
+	return redistest.Value{Type: "hash", Content: map[string]string{"u1:1": count}, Expires: true}
+}
+
+// issued is the key of the last fencing token, which never expires.
+func issued(token string) redistest.Value {
+	return redistest.Value{Type: "string", Content: token}
+}
+
+// The states that a lock goes through in Redis are those of Redisson, byte for byte, in both languages.
+func TestGoldenStatesOfLock(t *testing.T) {
+	for _, k := range []kind{plain, spin} {
+		for _, l := range languages {
+			t.Run(k.name+" "+l.name, func(t *testing.T) {
+				f := newFleet(t, fleetOptions{})
+				messages := f.server().Messages(t, "*")
+				o := l.owner(t, f, k, "x")
+
+				o.lock(t)
+				require.Equal(t, map[string]redistest.Value{"x": held("1")}, state(t, f.server(), o.id()))
+				o.lock(t)
+				require.Equal(t, map[string]redistest.Value{"x": held("2")}, state(t, f.server(), o.id()))
+				requireTTL(t, f, "x", 30*time.Second)
+				o.unlock(t)
+				require.Equal(t, map[string]redistest.Value{"x": held("1")}, state(t, f.server(), o.id()))
+				require.Empty(t, messages.Drain(t))
+				o.unlock(t)
+				require.Empty(t, state(t, f.server(), o.id()))
+				if k.name != spin.name { // Redisson's spin lock is silent; ours may speak
+					require.Equal(t, []redistest.Message{{Channel: "redisson_lock__channel:{x}", Payload: "0"}}, messages.Drain(t))
+				}
+			})
+		}
+	}
+}
+
+// Fenced locks: the same, and a token beside it. Java issues a new token at a re-entry, Go does not.
+func TestGoldenStatesOfFencedLock(t *testing.T) {
+	const token = "redisson_lock_token:{f}"
+	for _, l := range languages {
+		t.Run(l.name, func(t *testing.T) {
+			f := newFleet(t, fleetOptions{})
+			messages := f.server().Messages(t, "*")
+			o := l.owner(t, f, fenced, "f")
+			again := map[string]string{golang.name: "1", java.name: "2"}[l.name]
+
+			o.lock(t)
+			require.Equal(t, map[string]redistest.Value{"f": held("1"), token: issued("1")}, state(t, f.server(), o.id()))
+			o.lock(t)
+			require.Equal(t, map[string]redistest.Value{"f": held("2"), token: issued(again)}, state(t, f.server(), o.id()))
+			requireTTL(t, f, "f", 30*time.Second)
+			o.unlock(t)
+			require.Equal(t, map[string]redistest.Value{"f": held("1"), token: issued(again)}, state(t, f.server(), o.id()))
+			require.Empty(t, messages.Drain(t))
+			o.unlock(t)
+			require.Equal(t, map[string]redistest.Value{token: issued(again)}, state(t, f.server(), o.id()))
+			require.Equal(t, []redistest.Message{{Channel: "redisson_lock__channel:{f}", Payload: "0"}}, messages.Drain(t))
+		})
+	}
+}
+
+// requireTTL wants a key to have been given that lease a moment ago.
+func requireTTL(t *testing.T, f *fleet, key string, lease time.Duration) {
+	t.Helper()
+	ttl := f.server().TTLs(t)[key]
+	require.LessOrEqual(t, ttl, lease)
+	require.Greater(t, ttl, lease/2)
+}
+
+// Both sides count a hold in the same field, and see each other's owner, count and lease.
+func TestCountsAndLeasesReadTheSame(t *testing.T) {
+	leases := map[string]time.Duration{"renewed": 0, "fixed": 10 * time.Second}
+	for name, lease := range leases {
+		t.Run(name, func(t *testing.T) {
+			eachKind(t, []kind{plain, fenced, spin}, func(t *testing.T, k kind, first, second language) {
+				k.options.FixedLease = lease
+				f := newFleet(t, fleetOptions{})
+				holder, other := first.owner(t, f, k, "x"), second.owner(t, f, k, "x")
+				options := k.options
+				inspector := rlock.New(f.session, "x", &options)
+
+				require.Empty(t, must(inspector.Holders(t.Context()))(t))
+				for count := 1; count <= 3; count++ {
+					holder.lock(t)
+					require.Equal(t, count, holder.holdCount(t))
+					require.Zero(t, other.holdCount(t))
+					requireSameLease(t, f, "x", holder, other)
+					ttl := f.server().TTLs(t)["x"]
+					holders := must(inspector.Holders(t.Context()))(t)
+					require.Len(t, holders, 1)
+					require.Equal(t, holdfast.Holder{ID: holder.id(), Count: count, Lease: holders[0].Lease}, holders[0])
+					require.LessOrEqual(t, holders[0].Lease, ttl)
+					require.Greater(t, holders[0].Lease, ttl-5*time.Second)
+				}
+				for count := 2; count >= 0; count-- {
+					holder.unlock(t)
+					require.Equal(t, count, holder.holdCount(t))
+				}
+			})
+		})
+	}
+}
+
+// requireSameLease wants everybody to read the lease that Redis has, which shrinks while they do.
+func requireSameLease(t *testing.T, f *fleet, key string, owners ...owner) {
+	t.Helper()
+	last := f.server().TTLs(t)[key]
+	for _, o := range owners {
+		remaining := o.remaining(t)
+		require.Positive(t, remaining)
+		require.LessOrEqual(t, remaining, last)
+		last = remaining
+	}
+	require.LessOrEqual(t, f.server().TTLs(t)[key], last)
+}

@@ -1,0 +1,207 @@
+package redistest
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// clusterSlots is the number of hash slots in every Redis cluster.
+const clusterSlots = 16384
+
+// Cluster is a Redis cluster of masters without replicas, which share the slots evenly.
+type Cluster struct {
+	Nodes []*Server
+}
+
+// StartCluster starts a cluster and returns once every node says that it is up and knows the owner of every slot.
+// The arguments are added to each node's command line. A node counts as failed after 2 s of silence, and then the
+// whole cluster refuses work, as is Redis' default. A restarted node finds its place in the cluster again.
+// This takes about three seconds: a node waits two before it trusts itself.
+func StartCluster(t testing.TB, masters int, args ...string) *Cluster {
+	t.Helper()
+	c := &Cluster{}
+	for range masters {
+		c.Nodes = append(c.Nodes, Start(t, append([]string{
+			"--cluster-enabled", "yes",
+			"--cluster-node-timeout", "2000",
+			"--cluster-announce-ip", "127.0.0.1",
+		}, args...)...))
+	}
+	for i, n := range c.Nodes {
+		// Epochs that differ from the start spare the nodes an argument about them.
+		n.Do(t, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
+		add := []string{"CLUSTER", "ADDSLOTS"} // ADDSLOTSRANGE is newer than Redis 6.2
+		for slot := i * clusterSlots / masters; slot < (i+1)*clusterSlots/masters; slot++ {
+			add = append(add, strconv.Itoa(slot))
+		}
+		n.Do(t, add...)
+		for _, other := range c.Nodes[:i] {
+			n.Do(t, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(other.port))
+		}
+	}
+	c.AwaitOK(t)
+	return c
+}
+
+// Addrs are the addresses of all nodes.
+func (c *Cluster) Addrs() []string {
+	addrs := make([]string, len(c.Nodes))
+	for i, n := range c.Nodes {
+		addrs[i] = n.Addr()
+	}
+	return addrs
+}
+
+// AwaitOK waits until every node says that the cluster is up and all agree on the owner of every slot; for a test
+// that has restarted a node.
+func (c *Cluster) AwaitOK(t testing.TB) {
+	t.Helper()
+	await(t, "cluster", func() string {
+		var first string
+		for _, n := range c.Nodes {
+			view, err := n.clusterView(len(c.Nodes))
+			if err != nil {
+				return fmt.Sprintf("node %s: %v", n.Addr(), err)
+			}
+			if first == "" {
+				first = view
+			}
+			if view != first {
+				return fmt.Sprintf("node %s: owners %s, elsewhere %s", n.Addr(), view, first)
+			}
+		}
+		return ""
+	})
+}
+
+// clusterView is what a node says about the owners of the slots, or why it cannot serve all of them.
+func (s *Server) clusterView(nodes int) (string, error) {
+	reply, err := s.Try("CLUSTER", "INFO")
+	if err != nil {
+		return "", err
+	}
+	text, _ := reply.(string)
+	info := infoFields(text)
+	if info["cluster_state"] != "ok" || info["cluster_known_nodes"] != strconv.Itoa(nodes) {
+		return "", fmt.Errorf("state %s, %s nodes known", info["cluster_state"], info["cluster_known_nodes"])
+	}
+	ranges, err := s.slotRanges()
+	if err != nil {
+		return "", err
+	}
+	var covered int
+	var owners strings.Builder
+	for _, r := range ranges {
+		covered += int(r.last - r.first + 1)
+		fmt.Fprintf(&owners, "%d-%d:%s ", r.first, r.last, r.addr)
+	}
+	if covered != clusterSlots {
+		return "", fmt.Errorf("%d slots have an owner", covered)
+	}
+	return owners.String(), nil
+}
+
+// slotRange is a run of slots with one owner.
+type slotRange struct {
+	first, last int64
+	addr        string
+}
+
+// slotRanges is the node's view of the slots, in order.
+func (s *Server) slotRanges() ([]slotRange, error) {
+	reply, err := s.Try("CLUSTER", "SLOTS")
+	if err != nil {
+		return nil, err
+	}
+	rows, _ := reply.([]any)
+	ranges := make([]slotRange, len(rows))
+	for i, row := range rows {
+		row := row.([]any)      // first slot, last slot, master, replicas …
+		owner := row[2].([]any) // host, port, id …
+		ranges[i] = slotRange{
+			first: row[0].(int64),
+			last:  row[1].(int64),
+			addr:  net.JoinHostPort(owner[0].(string), strconv.FormatInt(owner[1].(int64), 10)),
+		}
+	}
+	return ranges, nil
+}
+
+// NodeOf is the node that owns the slot of a key now, according to the first node that answers.
+func (c *Cluster) NodeOf(t testing.TB, key string) *Server {
+	t.Helper()
+	for _, n := range c.Nodes {
+		slot, err := n.Try("CLUSTER", "KEYSLOT", key)
+		if err != nil {
+			continue
+		}
+		ranges, err := n.slotRanges()
+		if err != nil {
+			continue
+		}
+		for _, r := range ranges {
+			if s := slot.(int64); r.first <= s && s <= r.last {
+				return c.node(t, r.addr)
+			}
+		}
+		t.Fatalf("slot %d of %q has no owner", slot, key)
+	}
+	t.Fatal("no node of the cluster answers")
+	return nil
+}
+
+func (c *Cluster) node(t testing.TB, addr string) *Server {
+	t.Helper()
+	for _, n := range c.Nodes {
+		if n.Addr() == addr {
+			return n
+		}
+	}
+	t.Fatalf("%s is no node of the cluster", addr)
+	return nil
+}
+
+// MoveSlot moves the slot of a key, with all its keys, to another node, as a resharding tool would, and returns once
+// all nodes know.
+func (c *Cluster) MoveSlot(t testing.TB, key string, to *Server) {
+	t.Helper()
+	from := c.NodeOf(t, key)
+	if from == to {
+		return
+	}
+	slot := strconv.FormatInt(from.Int(t, "CLUSTER", "KEYSLOT", key), 10)
+	fromID, toID := from.Str(t, "CLUSTER", "MYID"), to.Str(t, "CLUSTER", "MYID")
+
+	to.Do(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", fromID)
+	from.Do(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", toID)
+	for {
+		keys := from.Strs(t, "CLUSTER", "GETKEYSINSLOT", slot, "100")
+		if len(keys) == 0 {
+			break
+		}
+		migrate := []string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.port), "", "0", "5000", "KEYS"}
+		from.Do(t, append(migrate, keys...)...)
+	}
+	to.Do(t, "CLUSTER", "SETSLOT", slot, "NODE", toID)
+	for _, n := range c.Nodes {
+		if n != to {
+			n.Do(t, "CLUSTER", "SETSLOT", slot, "NODE", toID)
+		}
+	}
+	c.AwaitOK(t)
+}
+
+// Keyspace is what all nodes together store.
+func (c *Cluster) Keyspace(t testing.TB) map[string]Value {
+	t.Helper()
+	all := map[string]Value{}
+	for _, n := range c.Nodes {
+		for key, value := range n.Keyspace(t) {
+			all[key] = value
+		}
+	}
+	return all
+}
