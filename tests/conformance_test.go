@@ -1,0 +1,402 @@
+package tests
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// What every lock must do, whatever its kind.
+
+func TestOneHolderAtATime(t *testing.T) {
+	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+		hold := lock(t, t.Context(), k.make(a, t.Name(), 0))
+		assert.NoError(t, hold.Err())
+		for _, s := range []*holdfast.Session{a, b} {
+			other, err := k.make(s, t.Name(), 0).TryLock(t.Context())
+			assert.ErrorIs(t, err, holdfast.ErrBusy)
+			assert.Nil(t, other)
+		}
+		require.NoError(t, hold.Release())
+		require.NoError(t, lock(t, t.Context(), k.make(b, t.Name(), 0)).Release())
+	})
+}
+
+func TestManyGoroutinesOfManySessionsExclude(t *testing.T) {
+	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+		const sessions, goroutines, rounds = 3, 8, 10
+		var inside, total atomic.Int64
+		var wg sync.WaitGroup
+		for range sessions {
+			s := open(t, srv.Addr(), nil)
+			for range goroutines {
+				wg.Go(func() {
+					for range rounds {
+						err := holdfast.Do(t.Context(), k.make(s, t.Name(), 0).Lock, func(context.Context) error {
+							assert.EqualValues(t, 1, inside.Add(1))
+							total.Add(1)
+							inside.Add(-1)
+							return nil
+						})
+						assert.NoError(t, err)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		assert.EqualValues(t, sessions*goroutines*rounds, total.Load())
+		keys := srv.Keyspace(t)
+		delete(keys, "redisson_lock_token:{"+t.Name()+"}")
+		assert.Empty(t, keys)
+	})
+}
+
+func TestAWaiterIsWokenByTheRelease(t *testing.T) {
+	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+		for _, waiter := range []*holdfast.Session{a, b} {
+			hold := lock(t, t.Context(), k.make(a, t.Name(), 0))
+			got := goLock(t.Context(), k.make(waiter, t.Name(), 0).Lock)
+			waiting(t, k, srv)
+			require.NoError(t, hold.Release())
+			r := within(t, 2*time.Second, got, "the waiter's lock") // a lease is 3 s
+			require.NoError(t, r.err)
+			require.NoError(t, r.hold.Release())
+			await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
+		}
+	})
+}
+
+func TestACancelledWaitLeavesNothing(t *testing.T) {
+	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+		hold := lock(t, t.Context(), k.make(a, t.Name(), 0))
+		before := srv.Keyspace(t)
+
+		why := assert.AnError
+		ctx, cancel := context.WithCancelCause(t.Context())
+		got := goLock(ctx, k.make(b, t.Name(), 0).Lock)
+		waiting(t, k, srv)
+		cancel(why)
+		r := within(t, time.Second, got, "the end of the wait")
+		assert.Nil(t, r.hold)
+		assert.ErrorIs(t, r.err, context.Canceled)
+		assert.ErrorIs(t, r.err, why)
+		assert.NotErrorIs(t, r.err, holdfast.ErrBusy)
+
+		await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
+		assert.Equal(t, before, srv.Keyspace(t))
+		require.NoError(t, hold.Release())
+	})
+}
+
+func TestTryLockForWaitsAndGivesUp(t *testing.T) {
+	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+		hold := lock(t, t.Context(), k.make(a, t.Name(), 0))
+		l := k.make(b, t.Name(), 0)
+
+		began := time.Now()
+		_, err := l.TryLockFor(t.Context(), 100*time.Millisecond)
+		assert.ErrorIs(t, err, holdfast.ErrBusy)
+		assert.NotErrorIs(t, err, context.DeadlineExceeded)
+		assert.GreaterOrEqual(t, time.Since(began), 100*time.Millisecond)
+
+		for _, wait := range []time.Duration{0, -time.Second} { // one attempt
+			_, err = l.TryLockFor(t.Context(), wait)
+			assert.ErrorIs(t, err, holdfast.ErrBusy)
+		}
+
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond) // ends first
+		defer cancel()
+		_, err = l.TryLockFor(ctx, time.Hour)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.NotErrorIs(t, err, holdfast.ErrBusy)
+
+		got := goLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return l.TryLockFor(ctx, 10*time.Second) })
+		waiting(t, k, srv)
+		require.NoError(t, hold.Release())
+		r := within(t, 2*time.Second, got, "the lock")
+		require.NoError(t, r.err)
+		require.NoError(t, r.hold.Release())
+	})
+}
+
+func TestAFixedLeaseEndsByItself(t *testing.T) {
+	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+		hold := lock(t, t.Context(), k.make(a, t.Name(), 300*time.Millisecond))
+		ctx := hold.Context(t.Context())
+		told := make(chan time.Time, 1)
+		go func() {
+			<-ctx.Done()
+			told <- time.Now()
+		}()
+
+		next := lock(t, t.Context(), k.make(b, t.Name(), 0)) // waits for the expiry
+		granted := time.Now()
+		assert.True(t, within(t, time.Second, told, "the holder's loss").Before(granted), "the holder must learn it first")
+		assert.ErrorIs(t, hold.Err(), holdfast.ErrLost)
+		assert.ErrorIs(t, context.Cause(ctx), holdfast.ErrLost)
+		assert.ErrorIs(t, hold.Release(), holdfast.ErrLost)
+		require.NoError(t, next.Err())
+		require.NoError(t, next.Release())
+	})
+}
+
+func TestARenewedHoldOutlivesItsLease(t *testing.T) {
+	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+		a, b := open(t, srv.Addr(), &holdfast.Options{Lease: time.Second}), open(t, srv.Addr(), nil)
+		hold := lock(t, t.Context(), k.make(a, t.Name(), 0))
+		first := hold.Deadline()
+		ctx, cancel := context.WithDeadline(t.Context(), first.Add(2500*time.Millisecond))
+		defer cancel()
+		_, err := k.make(b, t.Name(), 0).Lock(ctx)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.NoError(t, hold.Err())
+		assert.True(t, hold.Deadline().After(first))
+		require.NoError(t, hold.Release())
+	})
+}
+
+func TestExtendNeverShortens(t *testing.T) {
+	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+		s := open(t, srv.Addr(), nil)
+		hold := lock(t, t.Context(), k.make(s, t.Name(), 2*time.Second))
+		require.NoError(t, hold.Extend(t.Context(), time.Minute))
+		assert.Greater(t, time.Until(hold.Deadline()), 50*time.Second)
+		assert.Greater(t, srv.TTLs(t)[t.Name()], 55*time.Second)
+
+		require.NoError(t, hold.Extend(t.Context(), time.Second))
+		assert.Greater(t, time.Until(hold.Deadline()), 50*time.Second)
+		assert.Greater(t, srv.TTLs(t)[t.Name()], 50*time.Second)
+
+		for _, d := range []time.Duration{0, -time.Second, 9 * time.Millisecond} {
+			assert.ErrorContains(t, hold.Extend(t.Context(), d), "at least 10ms")
+		}
+		require.NoError(t, hold.Release())
+		assert.ErrorIs(t, hold.Extend(t.Context(), time.Minute), holdfast.ErrNotHeld)
+	})
+}
+
+func TestDetachLeavesTheHoldToItsLease(t *testing.T) {
+	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+		hold := lock(t, t.Context(), k.make(a, t.Name(), 600*time.Millisecond))
+		ctx := hold.Context(t.Context())
+		require.NoError(t, hold.Detach())
+		assert.ErrorIs(t, hold.Err(), holdfast.ErrNotHeld)
+		assert.ErrorIs(t, ctx.Err(), context.Canceled)
+		assert.ErrorIs(t, context.Cause(ctx), holdfast.ErrNotHeld)
+		assert.ErrorIs(t, hold.Release(), holdfast.ErrNotHeld)
+		assert.ErrorIs(t, hold.Detach(), holdfast.ErrNotHeld)
+		require.NoError(t, a.Close())
+		assert.Contains(t, srv.Keyspace(t), t.Name(), "Close leaves detached holds alone")
+		require.NoError(t, lock(t, t.Context(), k.make(b, t.Name(), 0)).Release())
+	})
+}
+
+func TestForceUnlockFreesAndWakes(t *testing.T) {
+	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+		l := k.make(a, t.Name(), 0)
+		was, err := l.ForceUnlock(t.Context())
+		require.NoError(t, err)
+		assert.False(t, was)
+
+		for _, by := range []*holdfast.Session{a, b} {
+			hold := lock(t, t.Context(), l)
+			got := goLock(t.Context(), k.make(b, t.Name(), 0).Lock)
+			waiting(t, k, srv)
+			was, err = k.make(by, t.Name(), 0).ForceUnlock(t.Context())
+			require.NoError(t, err)
+			assert.True(t, was)
+			r := within(t, 2*time.Second, got, "the waiter's lock")
+			require.NoError(t, r.err)
+			assert.ErrorIs(t, hold.Release(), holdfast.ErrLost, "the server has nothing of it any more")
+			require.NoError(t, r.hold.Err())
+			require.NoError(t, r.hold.Release())
+			await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
+		}
+	})
+}
+
+func TestInspection(t *testing.T) {
+	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+		l, other := k.make(a, t.Name(), 0), k.make(b, t.Name(), 0)
+		look := func(l locker, ctx context.Context) (locked, held bool, count int, left time.Duration, holders []holdfast.Holder) {
+			var err error
+			locked, err = l.Locked(ctx)
+			require.NoError(t, err)
+			held, err = l.Held(ctx)
+			require.NoError(t, err)
+			count, err = l.HoldCount(ctx)
+			require.NoError(t, err)
+			left, err = l.RemainingLease(ctx)
+			require.NoError(t, err)
+			holders, err = l.Holders(ctx)
+			require.NoError(t, err)
+			return locked, held, count, left, holders
+		}
+
+		locked, held, count, left, holders := look(l, holdfast.NewOwner(t.Context()))
+		assert.False(t, locked)
+		assert.False(t, held)
+		assert.Zero(t, count)
+		assert.Zero(t, left)
+		assert.Empty(t, holders)
+
+		hold := lock(t, t.Context(), l)
+		ctx := hold.Context(t.Context())
+		for _, look1 := range []struct {
+			l    locker
+			ctx  context.Context
+			mine bool
+		}{{l, ctx, true}, {l, t.Context(), false}, {other, ctx, false}} {
+			locked, held, count, left, holders = look(look1.l, look1.ctx)
+			assert.True(t, locked)
+			assert.Equal(t, look1.mine, held)
+			assert.Equal(t, look1.mine, count == 1)
+			assert.InDelta(t, 3*time.Second, left, float64(2*time.Second))
+			require.Len(t, holders, 1)
+			assert.Equal(t, hold.ID(), holders[0].ID)
+			assert.Equal(t, 1, holders[0].Count)
+			assert.Positive(t, holders[0].Lease)
+		}
+		require.NoError(t, hold.Release())
+	})
+}
+
+func TestTheSameOwnerAgain(t *testing.T) {
+	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+		s := open(t, srv.Addr(), nil)
+		l := k.make(s, t.Name(), 0)
+		outer := lock(t, t.Context(), l)
+		ctx := outer.Context(t.Context())
+		if !k.reentrant {
+			for _, take := range []func(context.Context) (*holdfast.Hold, error){l.Lock, l.TryLock} {
+				_, err := take(ctx)
+				assert.ErrorIs(t, err, holdfast.ErrAlreadyHeld)
+			}
+			require.NoError(t, outer.Release())
+			return
+		}
+		inner := lock(t, ctx, k.make(s, t.Name(), 0)) // another value, the same lock
+		assert.Equal(t, outer.ID(), inner.ID())
+		assert.Equal(t, outer.Token(), inner.Token())
+		n, err := l.HoldCount(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, 2, n)
+		require.NoError(t, outer.Release()) // in any order
+		assert.ErrorIs(t, ctx.Err(), context.Canceled)
+		assert.NoError(t, inner.Err())
+		_, err = k.make(s, t.Name(), 0).TryLock(t.Context())
+		assert.ErrorIs(t, err, holdfast.ErrBusy, "the name stays locked while one hold of the owner lives")
+		require.NoError(t, inner.Release())
+		require.NoError(t, lock(t, t.Context(), l).Release())
+	})
+}
+
+func TestTokensIncreaseFromHolderToHolder(t *testing.T) {
+	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+		last := int64(0)
+		for i := range 6 {
+			hold := lock(t, t.Context(), k.make([]*holdfast.Session{a, b}[i%2], t.Name(), 0))
+			if !k.fenced {
+				assert.Zero(t, hold.Token())
+			} else {
+				assert.Greater(t, hold.Token(), last)
+			}
+			last = hold.Token()
+			require.NoError(t, hold.Release())
+		}
+		if k.fenced {
+			token := srv.Keyspace(t)["redisson_lock_token:{"+t.Name()+"}"]
+			assert.Equal(t, redistest.Value{Type: "string", Content: "6"}, token, "the token never expires and is never deleted")
+		}
+	})
+}
+
+func TestMistakesAreNamedAndNothingIsSent(t *testing.T) {
+	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+		s := open(t, srv.Addr(), nil)
+		srv.ResetStats(t)
+		for _, c := range []struct {
+			l    locker
+			says string
+		}{
+			{k.make(s, "", 0), "name is empty"},
+			{k.make(s, string(make([]byte, 64<<10+1)), 0), "the limit is 65536"},
+			{k.make(s, "x", -time.Second), "Options.FixedLease is -1s"},
+			{k.make(s, "x", 9*time.Millisecond), "Options.FixedLease is 9ms"},
+		} {
+			_, err := c.l.Lock(t.Context())
+			assert.ErrorContains(t, err, c.says)
+			_, err = c.l.TryLock(t.Context())
+			assert.ErrorContains(t, err, c.says)
+			_, err = c.l.TryLockFor(t.Context(), time.Second)
+			assert.ErrorContains(t, err, c.says)
+			_, err = c.l.Locked(t.Context())
+			assert.ErrorContains(t, err, c.says)
+			_, err = c.l.HoldCount(t.Context())
+			assert.ErrorContains(t, err, c.says)
+			_, err = c.l.ForceUnlock(t.Context())
+			assert.ErrorContains(t, err, c.says)
+		}
+		assert.Zero(t, srv.CommandStats(t)["evalsha"])
+	})
+}
+
+func TestAKeyOfAnotherTypeStaysUntouched(t *testing.T) {
+	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+		s := open(t, srv.Addr(), nil)
+		srv.Do(t, "SET", t.Name(), "precious")
+		l := k.make(s, t.Name(), 0)
+		_, err := l.Lock(t.Context())
+		assert.ErrorContains(t, err, "WRONGTYPE")
+		assert.NotErrorIs(t, err, holdfast.ErrUnknown)
+		_, err = l.TryLock(t.Context())
+		assert.ErrorContains(t, err, "WRONGTYPE")
+		_, err = l.ForceUnlock(t.Context())
+		assert.ErrorContains(t, err, "WRONGTYPE")
+		_, err = l.Holders(t.Context())
+		assert.ErrorContains(t, err, "WRONGTYPE")
+		assert.Equal(t, redistest.Value{Type: "string", Content: "precious"}, srv.Keyspace(t)[t.Name()])
+		assert.Empty(t, srv.Strs(t, "PUBSUB", "CHANNELS"))
+	})
+}
+
+func TestCloseEndsWaitsAndReleasesHolds(t *testing.T) {
+	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+		foreign := lock(t, t.Context(), k.make(b, "foreign", 0))
+		hold := lock(t, t.Context(), k.make(a, t.Name(), 0))
+		ctx := hold.Context(t.Context())
+		got := goLock(t.Context(), k.make(a, "foreign", 0).Lock)
+		waiting(t, k, srv)
+
+		require.NoError(t, a.Close())
+		assert.ErrorIs(t, within(t, time.Second, got, "the end of the wait").err, holdfast.ErrClosed)
+		assert.ErrorIs(t, hold.Err(), holdfast.ErrClosed)
+		assert.ErrorIs(t, context.Cause(ctx), holdfast.ErrClosed)
+		assert.ErrorIs(t, hold.Release(), holdfast.ErrClosed)
+		_, err := k.make(a, t.Name(), 0).Lock(t.Context())
+		assert.ErrorIs(t, err, holdfast.ErrClosed)
+		_, err = k.make(a, t.Name(), 0).Locked(t.Context())
+		assert.ErrorIs(t, err, holdfast.ErrClosed)
+		assert.NotContains(t, srv.Keyspace(t), t.Name())
+		require.NoError(t, a.Close(), "twice is fine")
+		require.NoError(t, foreign.Release())
+	})
+}

@@ -1,0 +1,152 @@
+package tests
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// A locker is what every lock of the toolkit offers.
+type locker interface {
+	holdfast.Locker
+	TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error)
+	Locked(ctx context.Context) (bool, error)
+	Held(ctx context.Context) (bool, error)
+	HoldCount(ctx context.Context) (int, error)
+	RemainingLease(ctx context.Context) (time.Duration, error)
+	Holders(ctx context.Context) ([]holdfast.Holder, error)
+	ForceUnlock(ctx context.Context) (bool, error)
+}
+
+// A kind is one row of the conformance suite: how to make a lock of it, and what sets it
+// apart.
+type kind struct {
+	name      string
+	reentrant bool
+	fenced    bool
+	polls     bool // a waiter is not woken by other processes, it looks
+	make      func(s *holdfast.Session, name string, fixed time.Duration) locker
+}
+
+var kinds = []kind{
+	{
+		name: "rlock", reentrant: true,
+		make: func(s *holdfast.Session, name string, fixed time.Duration) locker {
+			return rlock.New(s, name, &rlock.Options{FixedLease: fixed})
+		},
+	},
+	{
+		name: "rlock fenced", reentrant: true, fenced: true,
+		make: func(s *holdfast.Session, name string, fixed time.Duration) locker {
+			return rlock.New(s, name, &rlock.Options{FixedLease: fixed, Fenced: true})
+		},
+	},
+	{
+		name: "rlock non-reentrant",
+		make: func(s *holdfast.Session, name string, fixed time.Duration) locker {
+			return rlock.New(s, name, &rlock.Options{FixedLease: fixed, NonReentrant: true})
+		},
+	},
+	{
+		name: "rlock back-off", reentrant: true, polls: true,
+		make: func(s *holdfast.Session, name string, fixed time.Duration) locker {
+			return rlock.New(s, name, &rlock.Options{
+				FixedLease: fixed, Backoff: rlock.Exponential(time.Millisecond, 20*time.Millisecond),
+			})
+		},
+	},
+}
+
+// eachKind runs test once for every kind, in parallel, each with a server of its own.
+func eachKind(t *testing.T, test func(t *testing.T, k kind, srv *redistest.Server)) {
+	t.Parallel()
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, k, redistest.Start(t))
+		})
+	}
+}
+
+// open opens a session that ends with the test. Without options the lease is 3 s.
+func open(t testing.TB, addr string, opts *holdfast.Options) *holdfast.Session {
+	t.Helper()
+	return openWith(t, rueidis.ClientOption{InitAddress: []string{addr}}, opts)
+}
+
+func openWith(t testing.TB, client rueidis.ClientOption, opts *holdfast.Options) *holdfast.Session {
+	t.Helper()
+	if opts == nil {
+		opts = &holdfast.Options{Lease: 3 * time.Second}
+	}
+	s, err := holdfast.Open(client, opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// await waits until holds is true; what says of what.
+func await(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within 20s", what)
+		}
+	}
+}
+
+// lock takes the lock or fails the test.
+func lock(t testing.TB, ctx context.Context, l holdfast.Locker) *holdfast.Hold { //nolint:revive // t comes first in tests
+	t.Helper()
+	h, err := l.Lock(ctx)
+	require.NoError(t, err)
+	require.NotNil(t, h)
+	return h
+}
+
+// A result is what a call in another goroutine returned.
+type result struct {
+	hold *holdfast.Hold
+	err  error
+}
+
+// goLock calls take in a goroutine.
+func goLock(ctx context.Context, take func(context.Context) (*holdfast.Hold, error)) <-chan result {
+	c := make(chan result, 1)
+	go func() {
+		h, err := take(ctx)
+		c <- result{h, err}
+	}()
+	return c
+}
+
+// within receives from c or fails the test.
+func within[T any](t testing.TB, d time.Duration, c <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(d):
+		t.Fatalf("%s: not within %v", what, d)
+		panic("unreachable")
+	}
+}
+
+// waiting waits until somebody listens on a channel of the server, or, of a kind that polls,
+// until attempts were made.
+func waiting(t testing.TB, k kind, srv *redistest.Server) {
+	t.Helper()
+	if k.polls {
+		before := srv.CommandStats(t)["evalsha"]
+		await(t, "attempts", func() bool { return srv.CommandStats(t)["evalsha"] > before+1 })
+		return
+	}
+	await(t, "a subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+}
