@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
@@ -32,8 +32,10 @@ type acquisition struct {
 	claim *claim
 	wire  string        // of an outermost acquisition; drawn at the first attempt
 	until time.Duration // copies whose outcome is not known may be executed until then; 0: none are
-	// trouble is what the last attempt failed of, other than the lock being taken.
-	trouble error
+
+	attempts int
+	trouble  error         // of the last attempt, other than the lock being taken
+	delay    time.Duration // after it
 }
 
 func (l *Lock) acquisition(ctx context.Context) *acquisition {
@@ -78,43 +80,71 @@ func (a *acquisition) once(ctx context.Context) (*Hold, error) {
 // wait attempts until the lock is granted: at once if nobody of the session waits for it,
 // then as the first of the session's line. Attempts end with ctx, sleep with sleep.
 func (a *acquisition) wait(ctx, sleep context.Context) (*Hold, error) {
-	l := a.lock
-	var place *wait.Place
-	var taken time.Duration
-	var delay time.Duration // after a failure that may pass
 	retry := time.Duration(0)
-	for n := 0; ; {
-		if a.mayTry(place) {
-			h, inTheWay, err := a.try(ctx)
-			n++
-			switch {
-			case err == nil:
-				taken = h.lease
-				return h, nil
-			case errors.Is(err, ErrBusy):
-				a.trouble, delay = nil, 0
-				retry = a.interval(n, inTheWay)
-			case script.IsTemporary(err) && ctx.Err() == nil:
-				a.trouble = err
-				delay = min(max(2*delay, firstRetry), lastRetry)
-				retry = wait.Interval(delay)
-				l.session.config.Logger.Info("holdfast: waiting for the server", slog.String("kind", l.Kind), slog.String("name", l.Name), slog.Any("error", err))
-			default:
-				return nil, err
-			}
+	if a.lock.session.lines.Empty(a.lock.Channel) || a.reenters() {
+		h, next, err := a.attempt(ctx)
+		if h != nil || err != nil {
+			return h, err
 		}
-		if place == nil {
-			place = l.session.lines.Join(l.Channel, l.Backoff == nil)
-			a.claim.await(place)
-			defer func() {
-				a.claim.forgo(place)
-				place.Leave(taken)
-			}()
+		retry = next
+	}
+	return a.queue(ctx, sleep, retry)
+}
+
+// queue waits in the session's line, first until retry has passed, and attempts when it is
+// this call's turn to look.
+func (a *acquisition) queue(ctx, sleep context.Context, retry time.Duration) (h *Hold, err error) {
+	place := a.lock.session.lines.Join(a.lock.Channel, a.lock.Backoff == nil)
+	a.claim.await(place)
+	defer func() {
+		a.claim.forgo(place)
+		taken := time.Duration(0)
+		if h != nil {
+			taken = h.lease
 		}
+		place.Leave(taken)
+	}()
+	for {
 		if err := place.Wait(sleep, retry); err != nil {
 			return nil, a.interrupted(ctx, err)
 		}
+		if !place.Head() && !a.reenters() {
+			continue
+		}
+		h, retry, err = a.attempt(ctx)
+		if h != nil || err != nil {
+			return h, err
+		}
 	}
+}
+
+// attempt tries once. Without a hold and without an error, it is to be tried again after a
+// wake-up or after retry: the lock is taken, or something failed that may pass.
+func (a *acquisition) attempt(ctx context.Context) (h *Hold, retry time.Duration, err error) {
+	h, inTheWay, err := a.try(ctx)
+	a.attempts++
+	switch {
+	case err == nil:
+		return h, 0, nil
+	case errors.Is(err, ErrBusy):
+		a.trouble, a.delay = nil, 0
+		if backoff := a.lock.Backoff; backoff != nil {
+			return nil, max(backoff(a.attempts), time.Millisecond), nil
+		}
+		return nil, wait.Interval(inTheWay), nil
+	case script.IsTemporary(err) && ctx.Err() == nil:
+		a.trouble = err
+		a.delay = min(max(2*a.delay, firstRetry), lastRetry)
+		a.lock.session.config.Logger.Info("holdfast: waiting for the server", "kind", a.lock.Kind, "name", a.lock.Name, "error", err)
+		return nil, wait.Interval(a.delay), nil
+	}
+	return nil, 0, err
+}
+
+// reenters reports whether the owner holds the lock by now, perhaps through another call.
+func (a *acquisition) reenters() bool {
+	_, count := a.claim.held(a.lock.part)
+	return count > 0
 }
 
 // interrupted is why a wait ended, with what the last attempt failed of.
@@ -126,25 +156,6 @@ func (a *acquisition) interrupted(ctx context.Context, why error) error {
 		return fmt.Errorf("%w; last attempt: %w", stopped(ctx), explain(ctx, a.trouble))
 	}
 	return why
-}
-
-// mayTry reports whether it is this call's turn to look at the server: nobody of the session
-// waits, or this is who waits first, or its owner has got the lock by another call meanwhile.
-func (a *acquisition) mayTry(place *wait.Place) bool {
-	if place == nil && a.lock.session.lines.Empty(a.lock.Channel) || place != nil && place.Head() {
-		return true
-	}
-	a.claim.mu.Lock()
-	defer a.claim.mu.Unlock()
-	return a.claim.parts[a.lock.part] != nil
-}
-
-// interval is how long to sleep after attempt n found the lock taken for so much longer.
-func (a *acquisition) interval(n int, inTheWay time.Duration) time.Duration {
-	if backoff := a.lock.Backoff; backoff != nil {
-		return max(backoff(n), time.Millisecond)
-	}
-	return wait.Interval(inTheWay)
 }
 
 // try makes one attempt: a re-entry if the owner holds the lock, else under the call's wire
@@ -217,8 +228,13 @@ func (a *acquisition) first(ctx context.Context) (*Hold, time.Duration, error) {
 	}
 	switch answer.outcome {
 	case granted:
-		t := &tenure{lock: l, claim: a.claim, wire: a.wire, token: answer.token, copies: a.until}
-		h := newHold(l, t, sent)
+		both := new(struct { // they come and go together
+			tenure tenure
+			hold   Hold
+		})
+		t, h := &both.tenure, &both.hold
+		t.lock, t.claim, t.wire, t.token, t.copies = l, a.claim, a.wire, answer.token, a.until
+		h.init(l, t, sent)
 		if !h.trusted() || s.isClosed() {
 			a.until = max(a.until, sent)
 			a.giveUp()
@@ -257,7 +273,8 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure, count int) (*Hold,
 		}
 		return nil, err
 	case answer.outcome == granted:
-		h := newHold(l, t, sent)
+		h := new(Hold)
+		h.init(l, t, sent)
 		if !h.trusted() || s.isClosed() {
 			t.owe()
 			return nil, a.tooLate()
@@ -275,10 +292,11 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure, count int) (*Hold,
 	}
 }
 
-func newHold(l *Lock, t *tenure, sent time.Duration) *Hold {
-	h := &Hold{lock: l, tenure: t, lease: l.length(), watched: l.FixedLease == 0, acquired: l.session.now()}
+// init makes h what a call sent at sent was granted.
+func (h *Hold) init(l *Lock, t *tenure, sent time.Duration) {
+	h.lock, h.tenure = l, t
+	h.lease, h.watched, h.acquired = l.length(), l.FixedLease == 0, l.session.now()
 	h.deadline.Store(int64(lease.Trust(sent, h.lease)))
-	return h
 }
 
 // An answer is the reply to an acquisition.
@@ -318,5 +336,5 @@ func (l *Lock) ask(ctx context.Context, sent time.Duration, w Want) (answer, err
 		s.clocks.Learn(l.key, n[1])
 		return answer{outcome: late}, nil
 	}
-	return answer{}, call.Unexpected(n)
+	return answer{}, call.Unexpected(slices.Clone(n))
 }

@@ -25,7 +25,9 @@ func (h *Hold) Context(ctx context.Context) context.Context {
 		cancel(e.err)
 		return c
 	}
-	if len(h.contexts) == cap(h.contexts) {
+	if h.contexts == nil {
+		h.contexts = h.room[:0]
+	} else if len(h.contexts) == cap(h.contexts) {
 		h.forgetEnded()
 	}
 	h.contexts = append(h.contexts, c)

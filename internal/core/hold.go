@@ -24,8 +24,9 @@ type Hold struct {
 
 	mu       sync.Mutex // guards all below
 	contexts []*holdContext
-	timer    *time.Timer // ends the contexts when trust does; nil until there is one
-	failure  error       // of the last renewal, if it failed
+	room     [1]*holdContext // for most
+	timer    *time.Timer     // ends the contexts when trust does; nil until there is one
+	failure  error           // of the last renewal, if it failed
 }
 
 // An ending is why a hold ended.

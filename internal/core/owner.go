@@ -9,8 +9,38 @@ import (
 // each other. It is a local idea; on the wire each outermost acquisition has an owner of its
 // own (guarantee G3). A context carries it.
 type Owner struct {
-	mu     sync.Mutex // guards claims; taken before a claim's own
-	claims map[claimKey]*claim
+	mu    sync.Mutex          // guards the rest; taken before a claim's own
+	first *claim              // most owners have one claim,
+	more  map[claimKey]*claim // some have others
+}
+
+// find returns the claim to a name, or nil. mu is held.
+func (o *Owner) find(key claimKey) *claim {
+	if o.first != nil && o.first.key == key {
+		return o.first
+	}
+	return o.more[key]
+}
+
+// put adds a claim. mu is held.
+func (o *Owner) put(c *claim) {
+	if o.first == nil {
+		o.first = c
+		return
+	}
+	if o.more == nil {
+		o.more = make(map[claimKey]*claim)
+	}
+	o.more[c.key] = c
+}
+
+// remove takes a claim out. mu is held.
+func (o *Owner) remove(c *claim) {
+	if o.first == c {
+		o.first = nil
+		return
+	}
+	delete(o.more, c.key)
 }
 
 type ownerKey struct{}
@@ -38,7 +68,8 @@ type claim struct {
 	key claimKey
 
 	mu    sync.Mutex
-	owner *Owner            // nil until a context carries the owner
+	owner *Owner            // nil until a context carries it
+	self  Owner             // the owner of a claim that was made without one
 	refs  int               // holds and calls; counted once there is an owner
 	parts [maxParts]*tenure // what is held
 	busy  bool              // an operation is in flight
@@ -62,13 +93,10 @@ func claimOf(ctx context.Context, key claimKey) *claim {
 	}
 	owner.mu.Lock()
 	defer owner.mu.Unlock()
-	c := owner.claims[key]
+	c := owner.find(key)
 	if c == nil {
 		c = &claim{key: key, owner: owner}
-		if owner.claims == nil {
-			owner.claims = make(map[claimKey]*claim, 1)
-		}
-		owner.claims[key] = c
+		owner.put(c)
 	}
 	c.mu.Lock()
 	c.refs++
@@ -84,7 +112,7 @@ func existing(ctx context.Context, key claimKey) *claim {
 	}
 	owner.mu.Lock()
 	defer owner.mu.Unlock()
-	return owner.claims[key]
+	return owner.find(key)
 }
 
 // share gives the claim of a hold an owner, so that a context can carry it, and returns it.
@@ -93,8 +121,8 @@ func (c *claim) share() *Owner {
 	defer c.mu.Unlock()
 	if c.owner == nil {
 		// Nobody else can have found the claim: the one reference is the hold's.
-		c.owner = &Owner{claims: map[claimKey]*claim{c.key: c}}
-		c.refs = 1
+		c.self.first = c
+		c.owner, c.refs = &c.self, 1
 	}
 	return c.owner
 }
@@ -112,7 +140,7 @@ func (c *claim) unref() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.refs--; c.refs == 0 {
-		delete(owner.claims, c.key)
+		owner.remove(c)
 	}
 }
 

@@ -42,8 +42,8 @@ const Unlocked = "0"
 
 // Owner is the text of a wire owner: "<session>:<number>", as Redisson's "<client id>:<thread id>".
 func Owner(session string, number int64) string {
-	buf := make([]byte, 0, len(session)+20)
-	buf = append(buf, session...)
+	var room [64]byte // spares an allocation for a UUID and any number
+	buf := append(room[:0], session...)
 	buf = append(buf, ':')
 	return string(strconv.AppendInt(buf, number, 10))
 }
