@@ -22,7 +22,7 @@ test-servers: ## The tests against real servers, and against Java if it is there
 	cd tests && $(GO) test -race -timeout 30m $(TESTFLAGS) ./...
 
 bench: redis ## What it costs, beside the bare commands
-	cd tests && $(GO) run ./bench
+	cd tests && $(GO) test -run "^$$" -bench . -benchtime 1x ./bench
 
 lint: ## Formatting, vet, modernizers and linters, in both modules
 	.ci/lint $(LINTER)

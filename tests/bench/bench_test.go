@@ -1,0 +1,74 @@
+package bench_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/holdfast-go/holdfast/tests/bench"
+)
+
+// The table is printed when all benchmarks have run: what was measured beside the limit.
+var table [][3]string
+
+func row(what, measured, limit string) { table = append(table, [3]string{what, measured, limit}) }
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if len(table) > 0 {
+		w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+		fmt.Fprintln(w, "\nwhat\tmeasured\tlimit")
+		for _, r := range table {
+			fmt.Fprintf(w, "%s\t%s\t%s\n", r[0], r[1], r[2])
+		}
+		_ = w.Flush()
+	}
+	os.Exit(code)
+}
+
+func BenchmarkUncontended(b *testing.B) {
+	u := bench.MeasureUncontended(b)
+	row("uncontended lock + release: commands, round trips", fmt.Sprintf("%.0f", u.Commands), "2")
+	row("  commands inside scripts", fmt.Sprintf("%.0f", u.Inner), "9")
+	row("  allocations", fmt.Sprintf("%.0f", u.Allocs), "7")
+	row("  allocations with Hold.Context", fmt.Sprintf("%.0f", u.AllocsWithin), "12")
+}
+
+func BenchmarkTime(b *testing.B) {
+	for _, goroutines := range []int{1, 16, 128} {
+		r := bench.MeasureRatio(b, goroutines, 40)
+		row(fmt.Sprintf("  time, of two bare EVALSHA, %d goroutines", goroutines),
+			fmt.Sprintf("%.3f (%.3f..%.3f), bare of bare %.3f", r.Ours, r.Low, r.High, r.Noise), "1.10")
+	}
+}
+
+func BenchmarkContended(b *testing.B) {
+	for _, c := range []struct {
+		sessions, goroutines int
+		limit                string
+	}{{1, 128, "3"}, {4, 8, "7"}} {
+		m := bench.MeasureContended(b, c.sessions, c.goroutines, 10*time.Second)
+		row(fmt.Sprintf("contended, %d × %d goroutines: commands per acquisition", c.sessions, c.goroutines),
+			fmt.Sprintf("%.2f of %d", m.Commands, m.Acquisitions), c.limit)
+		row("  least share of a process, of a goroutine, of the fair one", fmt.Sprintf("%.2f, %.2f", m.Session, m.Goroutine), "≥ 0.25")
+	}
+}
+
+func BenchmarkWaiters(b *testing.B) {
+	w := bench.MeasureWaiters(b, 1000)
+	row("1,000 waiters on 1,000 names: connections", fmt.Sprint(w.Connections), "2")
+	row("  bytes per waiter, stack included", fmt.Sprint(w.Bytes), "8192")
+	row("  looks per waiter and second when idle", fmt.Sprintf("%.2f", w.Idle), "0.25 (5 s ± 20 %)")
+}
+
+func BenchmarkHolds(b *testing.B) {
+	h := bench.MeasureHolds(b, 10000)
+	row("10,000 renewed holds: commands per hold and lease", fmt.Sprintf("%.4f", h.Commands), "0.01")
+	row("  bytes of heap per hold", fmt.Sprint(h.Bytes), "512")
+	row("  lost", fmt.Sprint(h.Lost), "0")
+	c := bench.MeasureClusterHolds(b, 3000, 100)
+	row("3,000 renewed holds in 100 slots of a cluster: commands per slot and lease", fmt.Sprintf("%.2f", c.PerSlot), "3")
+	row("  lost", fmt.Sprint(c.Lost), "0")
+}

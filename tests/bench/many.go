@@ -1,0 +1,138 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// Waiters is what many waiters on as many names cost.
+type Waiters struct {
+	Connections int
+	Bytes       int64   // per waiter, its stack included
+	Idle        float64 // commands per waiter and second while nothing happens
+}
+
+// MeasureWaiters has n goroutines wait for n names that another session holds.
+func MeasureWaiters(tb testing.TB, n int) Waiters {
+	srv := redistest.Start(tb)
+	holder, waiter := open(tb, 30*time.Second, srv.Addr()), open(tb, 30*time.Second, srv.Addr())
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	names := make([]string, n)
+	for i := range names {
+		names[i] = "orders:" + strconv.Itoa(i)
+		h, err := rlock.New(holder, names[i], nil).Lock(ctx)
+		must(tb, err)
+		_ = h
+	}
+	// One wait first, so that the connections stand before memory is read.
+	wait := func(ctx context.Context, name string) { _, _ = rlock.New(waiter, name, nil).Lock(ctx) }
+	first, stop := context.WithCancel(ctx)
+	go wait(first, names[0])
+	subscribed(tb, srv, 1)
+	stop()
+	subscribed(tb, srv, 0)
+
+	before := memory()
+	var wg sync.WaitGroup
+	for _, name := range names {
+		wg.Go(func() { wait(ctx, name) })
+	}
+	subscribed(tb, srv, n)
+	var w Waiters
+	w.Bytes = (memory() - before) / int64(n)
+	w.Connections = srv.Connections(tb) - 1 // the holder's
+
+	srv.ResetStats(tb)
+	const quiet = 2 * time.Second
+	time.Sleep(quiet)
+	commands := srv.CommandStats(tb)["evalsha"]
+	w.Idle = float64(commands) / float64(n) / quiet.Seconds()
+	cancel()
+	wg.Wait()
+	return w
+}
+
+// subscribed waits until n channels have a subscriber.
+func subscribed(tb testing.TB, srv *redistest.Server, n int) {
+	tb.Helper()
+	for end := time.Now().Add(30 * time.Second); len(srv.Strs(tb, "PUBSUB", "CHANNELS")) != n; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			tb.Fatalf("not %d channels within 30s", n)
+		}
+	}
+}
+
+// Holds is what many renewed holds cost.
+type Holds struct {
+	Commands float64 // per hold and lease
+	PerSlot  float64 // in a cluster: per occupied slot and lease
+	Bytes    int64   // heap per hold, without the lock values and their names
+	Lost     int
+}
+
+// MeasureHolds holds n locks for three leases.
+func MeasureHolds(tb testing.TB, n int) Holds {
+	srv := redistest.Start(tb)
+	const lease = 3 * time.Second
+	return measureHolds(tb, open(tb, lease, srv.Addr()), []*redistest.Server{srv}, lease, n, n)
+}
+
+// MeasureClusterHolds holds n locks in so many slots of a cluster for three leases.
+func MeasureClusterHolds(tb testing.TB, n, slots int) Holds {
+	cluster := redistest.StartCluster(tb, 3)
+	const lease = 3 * time.Second
+	return measureHolds(tb, open(tb, lease, cluster.Addrs()...), cluster.Nodes, lease, n, slots)
+}
+
+func measureHolds(tb testing.TB, s *holdfast.Session, servers []*redistest.Server, lease time.Duration, n, slots int) Holds {
+	locks := make([]*rlock.Mutex, n)
+	for i := range locks {
+		locks[i] = rlock.New(s, fmt.Sprintf("{%d}:%d", i%slots, i), nil)
+	}
+	holds := make([]*holdfast.Hold, n)
+	cycle(tb, context.Background(), locks[0])
+	before := memory()
+	var wg sync.WaitGroup
+	for g := range 16 {
+		wg.Go(func() {
+			for i := g; i < n; i += 16 {
+				h, err := locks[i].Lock(context.Background())
+				must(tb, err)
+				holds[i] = h
+			}
+		})
+	}
+	wg.Wait()
+	var m Holds
+	m.Bytes = (memory() - before) / int64(n)
+
+	for _, srv := range servers {
+		srv.ResetStats(tb)
+	}
+	const leases = 3
+	time.Sleep(leases * lease)
+	commands := int64(0)
+	for _, srv := range servers {
+		commands += srv.CommandStats(tb)["evalsha"]
+	}
+	m.Commands = float64(commands) / float64(n) / leases
+	m.PerSlot = float64(commands) / float64(slots) / leases
+	for _, h := range holds {
+		if h.Err() != nil {
+			m.Lost++
+		}
+	}
+	runtime.KeepAlive(holds)
+	must(tb, s.Close())
+	return m
+}

@@ -1,0 +1,227 @@
+// Package bench measures what the toolkit costs. Commands, round trips, allocations and bytes
+// are counted, and so do not depend on the machine; time is a ratio to the bare commands on
+// the same client in the same run.
+package bench
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // how the server names its scripts
+	"encoding/hex"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+func open(tb testing.TB, lease time.Duration, addrs ...string) *holdfast.Session {
+	tb.Helper()
+	s, err := holdfast.Open(rueidis.ClientOption{InitAddress: addrs}, &holdfast.Options{Lease: lease})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// cycle locks and releases once.
+func cycle(tb testing.TB, ctx context.Context, l holdfast.Locker) { //nolint:revive // tb comes first
+	h, err := l.Lock(ctx)
+	must(tb, err)
+	must(tb, h.Release())
+}
+
+// Uncontended is what one lock and release cost when nobody else wants the lock.
+type Uncontended struct {
+	Commands, Inner      float64
+	Allocs, AllocsWithin float64 // without and with Hold.Context
+}
+
+// MeasureUncontended counts over many cycles.
+func MeasureUncontended(tb testing.TB) Uncontended {
+	srv := redistest.Start(tb)
+	l := rlock.New(open(tb, 30*time.Second, srv.Addr()), "orders:42", nil)
+	ctx := context.Background()
+	cycle(tb, ctx, l)
+
+	const cycles = 1000
+	srv.ResetStats(tb)
+	for range cycles {
+		cycle(tb, ctx, l)
+	}
+	var u Uncontended
+	for name, calls := range srv.CommandStats(tb) {
+		if name == "evalsha" {
+			u.Commands = float64(calls) / cycles
+		} else if name != "ping" {
+			u.Inner += float64(calls) / cycles
+		}
+	}
+	u.Allocs = testing.AllocsPerRun(cycles, func() { cycle(tb, ctx, l) })
+	u.AllocsWithin = testing.AllocsPerRun(cycles, func() {
+		h, err := l.Lock(ctx)
+		must(tb, err)
+		_ = h.Context(ctx)
+		must(tb, h.Release())
+	})
+	return u
+}
+
+// A Ratio compares time per cycle: of ours to bare, and of bare to bare, which shows how
+// noisy the machine is.
+type Ratio struct{ Ours, Low, High, Noise float64 }
+
+// MeasureRatio interleaves rounds of lock and release with rounds of the same two scripts
+// sent by hand, and takes the median of the ratios.
+func MeasureRatio(tb testing.TB, goroutines, rounds int) Ratio {
+	srv := redistest.Start(tb)
+	client := bareClient(tb, srv.Addr())
+	s, err := holdfast.NewSession(client, nil)
+	must(tb, err)
+	defer s.Close()
+
+	ctx := context.Background()
+	locks := make([]*rlock.Mutex, goroutines)
+	for i := range locks {
+		locks[i] = rlock.New(s, fmt.Sprint("orders:", i), nil)
+		cycle(tb, ctx, locks[i])
+	}
+	acquire, release := sha("rlock_acquire"), sha("rlock_release")
+	owner := s.ID() + ":1"
+	bare := func(i int) {
+		name := locks[i].Name()
+		_, err := client.Do(ctx, client.B().Evalsha().Sha1(acquire).Numkeys(1).Key(name).
+			Arg(owner, "1", "30000", "99999999999999").Build()).AsIntSlice()
+		must(tb, err)
+		_, err = client.Do(ctx, client.B().Evalsha().Sha1(release).Numkeys(1).Key(name).
+			Arg(owner, "0", "PUBLISH", "redisson_lock__channel:{"+name+"}").Build()).AsInt64()
+		must(tb, err)
+	}
+	ours := func(i int) { cycle(tb, ctx, locks[i]) }
+
+	const round = 50 * time.Millisecond
+	var ratios, noise []float64
+	for range rounds {
+		before := perSecond(goroutines, round, bare)
+		mine := perSecond(goroutines, round, ours)
+		after := perSecond(goroutines, round, bare)
+		ratios = append(ratios, (before+after)/2/mine)
+		noise = append(noise, before/after)
+	}
+	slices.Sort(ratios)
+	slices.Sort(noise)
+	return Ratio{Ours: ratios[rounds/2], Low: ratios[rounds/10], High: ratios[rounds*9/10], Noise: noise[rounds/2]}
+}
+
+// bareClient is set up as a session's own, so that both sides use the same connection.
+func bareClient(tb testing.TB, addr string) rueidis.Client {
+	c, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{addr}, PipelineMultiplex: -1, AlwaysPipelining: true, DisableCache: true,
+	})
+	must(tb, err)
+	tb.Cleanup(c.Close)
+	return c
+}
+
+func sha(script string) string {
+	sum := sha1.Sum([]byte(lua.Source(script))) //nolint:gosec // as above
+	return hex.EncodeToString(sum[:])
+}
+
+// perSecond is how often f runs per second in so many goroutines.
+func perSecond(goroutines int, d time.Duration, f func(i int)) float64 {
+	var n atomic.Int64
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	began := time.Now()
+	for i := range goroutines {
+		wg.Go(func() {
+			for !stop.Load() {
+				f(i)
+				n.Add(1)
+			}
+		})
+	}
+	time.Sleep(d)
+	stop.Store(true)
+	wg.Wait()
+	return float64(n.Load()) / time.Since(began).Seconds()
+}
+
+// Contended is what an acquisition costs when all want the same lock all the time.
+type Contended struct {
+	Acquisitions int64
+	Commands     float64 // per acquisition, all of them
+	Session      float64 // the least share of a session, of its fair one
+	Goroutine    float64 // the least share of a goroutine
+}
+
+// MeasureContended has sessions × goroutines contend for d. A session is to the server what a
+// process is.
+func MeasureContended(tb testing.TB, sessions, goroutines int, d time.Duration) Contended {
+	srv := redistest.Start(tb)
+	counts := make([]int64, sessions*goroutines)
+	var locks []*rlock.Mutex
+	for range sessions {
+		l := rlock.New(open(tb, 30*time.Second, srv.Addr()), "orders:42", nil)
+		cycle(tb, context.Background(), l)
+		locks = append(locks, l)
+	}
+	srv.ResetStats(tb)
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range counts {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				h, err := locks[i/goroutines].Lock(ctx)
+				if err != nil {
+					return
+				}
+				counts[i]++
+				must(tb, h.Release())
+			}
+		})
+	}
+	wg.Wait()
+
+	var c Contended
+	perSession := make([]int64, sessions)
+	for i, n := range counts {
+		c.Acquisitions += n
+		perSession[i/goroutines] += n
+	}
+	var commands int64
+	for _, name := range []string{"evalsha", "eval", "subscribe", "unsubscribe"} {
+		commands += srv.CommandStats(tb)[name]
+	}
+	c.Commands = float64(commands) / float64(c.Acquisitions)
+	c.Session = float64(slices.Min(perSession)) * float64(sessions) / float64(c.Acquisitions)
+	c.Goroutine = float64(slices.Min(counts)) * float64(len(counts)) / float64(c.Acquisitions)
+	return c
+}
+
+// memory is what the program uses, garbage taken off.
+func memory() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapInuse + m.StackInuse)
+}
