@@ -28,10 +28,11 @@ const lateTries = 3
 
 // An acquisition is one call that wants the lock, with as many attempts as it takes.
 type acquisition struct {
-	lock  *Lock
-	claim *claim
-	wire  string        // of an outermost acquisition; drawn at the first attempt
-	until time.Duration // copies whose outcome is not known may be executed until then; 0: none are
+	lock    *Lock
+	claim   *claim
+	private bool          // the claim is this call's alone
+	wire    string        // of an outermost acquisition; drawn at the first attempt
+	until   time.Duration // copies whose outcome is not known may be executed until then; 0: none are
 
 	attempts int
 	trouble  error         // of the last attempt, other than the lock being taken
@@ -39,7 +40,8 @@ type acquisition struct {
 }
 
 func (l *Lock) acquisition(ctx context.Context) *acquisition {
-	return &acquisition{lock: l, claim: claimOf(ctx, l.claimKey())}
+	c, private := claimOf(ctx, l.claimKey())
+	return &acquisition{lock: l, claim: c, private: private}
 }
 
 // finish ends the call: after an error nothing of it stays. The error is made presentable.
@@ -143,6 +145,9 @@ func (a *acquisition) attempt(ctx context.Context) (h *Hold, retry time.Duration
 
 // reenters reports whether the owner holds the lock by now, perhaps through another call.
 func (a *acquisition) reenters() bool {
+	if a.private {
+		return false
+	}
 	_, count := a.claim.held(a.lock.part)
 	return count > 0
 }
@@ -161,23 +166,25 @@ func (a *acquisition) interrupted(ctx context.Context, why error) error {
 // try makes one attempt: a re-entry if the owner holds the lock, else under the call's wire
 // owner. Of a lock that is taken it returns ErrBusy, and for how long at least.
 func (a *acquisition) try(ctx context.Context) (h *Hold, inTheWay time.Duration, err error) {
-	if err := a.claim.enter(ctx); err != nil {
-		return nil, 0, &script.Failure{Class: script.Refused, Err: err}
-	}
-	defer a.claim.leave()
 	if a.lock.session.isClosed() {
 		return nil, 0, ErrClosed
 	}
-	if t, count := a.claim.held(a.lock.part); count > 0 {
-		if a.lock.NonReentrant {
-			return nil, 0, ErrAlreadyHeld
+	if !a.private {
+		if err := a.claim.enter(ctx); err != nil {
+			return nil, 0, &script.Failure{Class: script.Refused, Err: err}
 		}
-		a.giveUp() // what an earlier attempt may have left would be a second hold
-		err = unlessLate(func() error {
-			h, err = a.reenter(ctx, t, count)
-			return err
-		})
-		return h, 0, err
+		defer a.claim.leave()
+		if t, count := a.claim.held(a.lock.part); count > 0 {
+			if a.lock.NonReentrant {
+				return nil, 0, ErrAlreadyHeld
+			}
+			a.giveUp() // what an earlier attempt may have left would be a second hold
+			err = unlessLate(func() error {
+				h, err = a.reenter(ctx, t, count)
+				return err
+			})
+			return h, 0, err
+		}
 	}
 	err = unlessLate(func() error {
 		h, inTheWay, err = a.first(ctx)
@@ -207,7 +214,7 @@ func (c *claim) held(part uint8) (*tenure, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t := c.parts[part]; t != nil {
-		return t, len(t.holds) + t.detached
+		return t, len(t.holds) + int(t.detached)
 	}
 	return nil, 0
 }
@@ -234,8 +241,8 @@ func (a *acquisition) first(ctx context.Context) (*Hold, time.Duration, error) {
 		})
 		t, h := &both.tenure, &both.hold
 		t.lock, t.claim, t.wire, t.token, t.copies = l, a.claim, a.wire, answer.token, a.until
-		h.init(l, t, sent)
-		if !h.trusted() || s.isClosed() {
+		h.init(l, t, sent, answer.at)
+		if answer.at >= h.trust() || s.isClosed() {
 			a.until = max(a.until, sent)
 			a.giveUp()
 			return nil, 0, a.tooLate()
@@ -243,7 +250,7 @@ func (a *acquisition) first(ctx context.Context) (*Hold, time.Duration, error) {
 		t.add(h, sent)
 		return h, 0, nil
 	case busy:
-		if s.now() >= a.until {
+		if answer.at >= a.until {
 			a.until = 0
 		}
 		return nil, answer.pttl, ErrBusy
@@ -274,8 +281,8 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure, count int) (*Hold,
 		return nil, err
 	case answer.outcome == granted:
 		h := new(Hold)
-		h.init(l, t, sent)
-		if !h.trusted() || s.isClosed() {
+		h.init(l, t, sent, answer.at)
+		if answer.at >= h.trust() || s.isClosed() {
 			t.owe()
 			return nil, a.tooLate()
 		}
@@ -292,15 +299,16 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure, count int) (*Hold,
 	}
 }
 
-// init makes h what a call sent at sent was granted.
-func (h *Hold) init(l *Lock, t *tenure, sent time.Duration) {
+// init makes h what was granted to a call sent at sent, by a reply that came at received.
+func (h *Hold) init(l *Lock, t *tenure, sent, received time.Duration) {
 	h.lock, h.tenure = l, t
-	h.lease, h.watched, h.acquired = l.length(), l.FixedLease == 0, l.session.now()
+	h.lease, h.watched, h.acquired = l.length(), l.FixedLease == 0, received
 	h.deadline.Store(int64(lease.Trust(sent, h.lease)))
 }
 
 // An answer is the reply to an acquisition.
 type answer struct {
+	at      time.Duration // when it came
 	outcome int64
 	pttl    time.Duration // busy; below zero: no expiry
 	token   int64         // granted
@@ -319,6 +327,7 @@ func (l *Lock) ask(ctx context.Context, sent time.Duration, w Want) (answer, err
 	if err != nil {
 		return answer{}, err
 	}
+	at := s.now()
 	var room [3]int64
 	n, err := call.ReadInts(reply, room[:0])
 	if err != nil {
@@ -326,15 +335,15 @@ func (l *Lock) ask(ctx context.Context, sent time.Duration, w Want) (answer, err
 	}
 	switch {
 	case len(n) == 3 && n[0] == granted:
-		s.clocks.Learn(l.key, n[1])
-		return answer{outcome: granted, token: n[2]}, nil
+		s.clocks.Learn(l.key, n[1], at)
+		return answer{at: at, outcome: granted, token: n[2]}, nil
 	case len(n) == 2 && n[0] == busy:
-		return answer{outcome: busy, pttl: time.Duration(n[1]) * time.Millisecond}, nil
+		return answer{at: at, outcome: busy, pttl: time.Duration(n[1]) * time.Millisecond}, nil
 	case len(n) == 1 && n[0] == gone && w.Target > 1:
-		return answer{outcome: gone}, nil
+		return answer{at: at, outcome: gone}, nil
 	case len(n) == 2 && n[0] == late:
-		s.clocks.Learn(l.key, n[1])
-		return answer{outcome: late}, nil
+		s.clocks.Learn(l.key, n[1], at)
+		return answer{at: at, outcome: late}, nil
 	}
 	return answer{}, call.Unexpected(slices.Clone(n))
 }

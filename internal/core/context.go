@@ -51,7 +51,7 @@ func (h *Hold) forgetEnded() {
 }
 
 func (h *Hold) remaining() time.Duration {
-	return time.Duration(h.deadline.Load()) - h.lock.session.now()
+	return h.trust() - h.lock.session.now()
 }
 
 // tick ends the contexts when trust has run out.

@@ -54,7 +54,7 @@ func (d *debts) owe(l *Lock, wire string, notAfter time.Duration) {
 // recheck has the wire owner of a released tenure given back once more, if a copy of its
 // acquisition may have been executed since, or may be yet: it would find the lock free.
 func (d *debts) recheck(t *tenure) {
-	if t.copies > d.session.now() {
+	if t.copies > 0 && t.copies > d.session.now() {
 		d.add(&debt{
 			lock: t.lock, wire: t.wire, due: t.copies, delay: firstRetry,
 			until: lease.Add(t.copies, t.lock.length()),

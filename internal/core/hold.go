@@ -52,7 +52,7 @@ func (h *Hold) Token() int64 {
 
 // Deadline is the moment until which the hold is trusted without another renewal.
 func (h *Hold) Deadline() time.Time {
-	return h.lock.session.base.Add(time.Duration(h.deadline.Load()))
+	return h.lock.session.base.Add(h.trust())
 }
 
 // Err is nil while the hold is held and trusted. It reads the clock: a timer that comes too
@@ -69,9 +69,10 @@ func (h *Hold) Err() error {
 	}
 }
 
-func (h *Hold) trusted() bool {
-	return h.lock.session.now() < time.Duration(h.deadline.Load())
-}
+func (h *Hold) trusted() bool { return h.lock.session.now() < h.trust() }
+
+// trust is the moment until which the hold is trusted.
+func (h *Hold) trust() time.Duration { return time.Duration(h.deadline.Load()) }
 
 // prolong takes in a lease that was granted by a call sent at sent. It is lost if trust has
 // ended meanwhile: no reply revives a hold (G1).
@@ -124,7 +125,7 @@ func (h *Hold) expire() {
 // lose ends the hold as lost: the server has dropped it, or trust has run out.
 func (h *Hold) lose() {
 	s := h.lock.session
-	held := min(s.now(), time.Duration(h.deadline.Load())) - h.acquired
+	held := min(s.now(), h.trust()) - h.acquired
 	h.mu.Lock()
 	why := h.failure
 	h.mu.Unlock()

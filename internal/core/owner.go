@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
@@ -70,11 +71,24 @@ type claim struct {
 	mu    sync.Mutex
 	owner *Owner            // nil until a context carries it
 	self  Owner             // the owner of a claim that was made without one
-	refs  int               // holds and calls; counted once there is an owner
-	parts [maxParts]*tenure // what is held
+	refs  int32             // holds and calls; counted once there is an owner
 	busy  bool              // an operation is in flight
-	queue []chan struct{}   // operations that wait for their turn
-	waits []Waker           // calls that wait for the name, and would re-enter it
+	parts [maxParts]*tenure // what is held
+	crowd *crowd            // nil unless several calls meet
+}
+
+// A crowd is what calls of one owner that meet at one name wait for.
+type crowd struct {
+	turns []chan struct{} // operations that wait for their turn
+	waits []Waker         // calls that wait for the name, and would re-enter it
+}
+
+// gather returns the claim's crowd. mu is held.
+func (c *claim) gather() *crowd {
+	if c.crowd == nil {
+		c.crowd = new(crowd)
+	}
+	return c.crowd
 }
 
 // maxParts is the number of halves that a lock may have: a read-write lock has two, which
@@ -85,15 +99,15 @@ const maxParts = 2
 type Waker interface{ Wake() }
 
 // claimOf returns the claim of ctx's owner to a name, to be given back with unref; without
-// an owner, a fresh claim that no other call can find.
-func claimOf(ctx context.Context, key claimKey) *claim {
+// an owner, a fresh claim that no other call can find until a context carries its owner.
+func claimOf(ctx context.Context, key claimKey) (c *claim, private bool) {
 	owner := ownerOf(ctx)
 	if owner == nil {
-		return &claim{key: key}
+		return &claim{key: key}, true
 	}
 	owner.mu.Lock()
 	defer owner.mu.Unlock()
-	c := owner.find(key)
+	c = owner.find(key)
 	if c == nil {
 		c = &claim{key: key, owner: owner}
 		owner.put(c)
@@ -101,7 +115,7 @@ func claimOf(ctx context.Context, key claimKey) *claim {
 	c.mu.Lock()
 	c.refs++
 	c.mu.Unlock()
-	return c
+	return c, false
 }
 
 // existing returns the claim of ctx's owner to a name if there is one, without a reference.
@@ -153,7 +167,8 @@ func (c *claim) enter(ctx context.Context) error {
 		return nil
 	}
 	turn := make(chan struct{})
-	c.queue = append(c.queue, turn)
+	crowd := c.gather()
+	crowd.turns = append(crowd.turns, turn)
 	c.mu.Unlock()
 	select {
 	case <-turn:
@@ -161,12 +176,10 @@ func (c *claim) enter(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	c.mu.Lock()
-	for i, other := range c.queue {
-		if other == turn {
-			c.queue = append(c.queue[:i], c.queue[i+1:]...)
-			c.mu.Unlock()
-			return context.Cause(ctx)
-		}
+	if i := slices.Index(crowd.turns, turn); i >= 0 {
+		crowd.turns = slices.Delete(crowd.turns, i, i+1)
+		c.mu.Unlock()
+		return context.Cause(ctx)
 	}
 	c.mu.Unlock()
 	c.leave() // the turn came at the same moment: pass it on
@@ -177,29 +190,25 @@ func (c *claim) enter(ctx context.Context) error {
 func (c *claim) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.queue) == 0 {
+	if c.crowd == nil || len(c.crowd.turns) == 0 {
 		c.busy = false
 		return
 	}
-	close(c.queue[0])
-	c.queue = c.queue[1:]
+	close(c.crowd.turns[0])
+	c.crowd.turns = slices.Delete(c.crowd.turns, 0, 1)
 }
 
 // await has w woken when the claim is granted to another call of the same owner.
 func (c *claim) await(w Waker) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.waits = append(c.waits, w)
+	crowd := c.gather()
+	crowd.waits = append(crowd.waits, w)
 }
 
 // forgo ends await.
 func (c *claim) forgo(w Waker) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, other := range c.waits {
-		if other == w {
-			c.waits = append(c.waits[:i], c.waits[i+1:]...)
-			return
-		}
-	}
+	c.crowd.waits = slices.DeleteFunc(c.crowd.waits, func(other Waker) bool { return other == w })
 }

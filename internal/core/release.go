@@ -97,7 +97,7 @@ func (t *tenure) owe() {
 // longest of its leases though its last hold, with a shorter one, is gone.
 func (t *tenure) sweep() {
 	t.claim.mu.Lock()
-	over := len(t.holds)+t.detached == 0
+	over := len(t.holds) == 0 && t.detached == 0
 	until := t.until
 	t.until = 0 // once is enough
 	t.claim.mu.Unlock()

@@ -233,32 +233,43 @@ func (s *Session) releaseAll(ctx context.Context) error {
 	return fmt.Errorf("close: %d of %d releases failed: %w", n, len(calls), failed)
 }
 
-// registry is the set of tenures that Close has to end.
+// registry is the set of tenures that Close has to end, a list through them.
 type registry struct {
-	mu  sync.Mutex
-	set map[*tenure]struct{}
+	mu    sync.Mutex // guards first and all links
+	first *tenure
 }
+
+// links are a tenure's neighbours in the registry.
+type links struct{ previous, next *tenure }
 
 func (r *registry) add(t *tenure) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.set == nil {
-		r.set = make(map[*tenure]struct{})
+	t.next = r.first
+	if t.next != nil {
+		t.next.previous = t
 	}
-	r.set[t] = struct{}{}
+	r.first = t
 }
 
 func (r *registry) remove(t *tenure) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.set, t)
+	if t.previous != nil {
+		t.previous.next = t.next
+	} else {
+		r.first = t.next
+	}
+	if t.next != nil {
+		t.next.previous = t.previous
+	}
+	t.links = links{}
 }
 
-func (r *registry) all() []*tenure {
+func (r *registry) all() (all []*tenure) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := make([]*tenure, 0, len(r.set))
-	for t := range r.set {
+	for t := r.first; t != nil; t = t.next {
 		all = append(all, t)
 	}
 	return all

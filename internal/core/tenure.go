@@ -19,13 +19,14 @@ type tenure struct {
 	claim       *claim
 	wire        string
 	token       int64
-	copies      time.Duration // of its acquisition, may be executed until then
+	copies      time.Duration // of its acquisition, may be executed until then; 0: there are none
+	links                     // the session's registry
 
 	// guarded by claim.mu
 	holds    []*Hold       // live
 	first    [1]*Hold      // room for most
-	watched  int           // of holds, how many are to be renewed
-	detached int           // holds that live on the server without us
+	watched  int32         // of holds, how many are to be renewed
+	detached int32         // holds that live on the server without us
 	until    time.Duration // the server's lease ends at the latest then
 }
 
@@ -42,7 +43,7 @@ func (t *tenure) add(h *Hold, sent time.Duration) {
 		t.holds = t.first[:0]
 	}
 	t.holds = append(t.holds, h)
-	t.until = max(t.until, lease.Add(s.now(), h.lease))
+	t.until = max(t.until, lease.Add(h.acquired, h.lease))
 	fresh := c.parts[t.lock.part] != t
 	c.parts[t.lock.part] = t
 	if h.watched {
@@ -54,7 +55,9 @@ func (t *tenure) add(h *Hold, sent time.Duration) {
 	var waits []Waker
 	if fresh {
 		s.tenures.add(t)
-		waits = slices.Clone(c.waits)
+		if c.crowd != nil {
+			waits = slices.Clone(c.crowd.waits)
+		}
 	}
 	c.mu.Unlock()
 	for _, w := range waits {
@@ -81,15 +84,18 @@ func (t *tenure) drop(h *Hold) {
 	if over {
 		s.tenures.remove(t)
 	}
+	owned := c.owner != nil
 	c.mu.Unlock()
-	c.unref()
+	if owned {
+		c.unref()
+	}
 }
 
 // left is the hold count that the server should have.
 func (t *tenure) left() int {
 	t.claim.mu.Lock()
 	defer t.claim.mu.Unlock()
-	return len(t.holds) + t.detached
+	return len(t.holds) + int(t.detached)
 }
 
 // live returns the live holds.
@@ -173,7 +179,7 @@ func (s *Session) readRenewal(call *script.Call, reply rueidis.RedisMessage, bat
 	if err != nil {
 		return nil, call.Unexpected(reply.String())
 	}
-	s.clocks.Learn(batch[0].(*tenure).lock.key, now)
+	s.clocks.Learn(batch[0].(*tenure).lock.key, now, s.now())
 	return values[1:], nil
 }
 

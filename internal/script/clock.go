@@ -2,6 +2,7 @@ package script
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -20,59 +21,64 @@ type Clocks struct {
 	cluster bool
 	fresh   time.Duration // a sample older than this is replaced by any newer one
 
-	mu      sync.Mutex // guards samples
-	samples map[uint16]sample
+	single atomic.Pointer[sample] // of the one server there is outside of clusters
+	mu     sync.Mutex             // guards slots
+	slots  map[uint16]*sample
 }
 
+// A sample is immutable.
 type sample struct {
 	offset int64         // server ms − our ms, at the most
 	at     time.Duration // when it was learned, since base
 }
 
-// NewClocks starts with no knowledge. Samples older than fresh give way to newer ones even
-// if they promise more, so that a server clock that was set back is not believed for long.
+// NewClocks starts with no knowledge; moments are counted from base. Samples older than fresh
+// give way to newer ones even if they promise more, so that a server clock that was set back
+// is not believed for long.
 func NewClocks(base time.Time, cluster bool, fresh time.Duration) *Clocks {
-	return &Clocks{base: base, cluster: cluster, fresh: fresh, samples: make(map[uint16]sample)}
+	return &Clocks{base: base, cluster: cluster, fresh: fresh, slots: make(map[uint16]*sample)}
 }
 
-func (c *Clocks) slot(key string) uint16 {
-	if c.cluster {
-		return wire.Slot(key)
-	}
-	return 0
-}
-
-// Learn takes in that the server of key read its clock as server ms for a reply that has
-// just arrived. 0 means that it did not read it.
-func (c *Clocks) Learn(key string, server int64) {
-	if server == 0 {
+// Learn takes in that the server of key read its clock as server ms for a reply that arrived
+// at the time received since base.
+func (c *Clocks) Learn(key string, server int64, received time.Duration) {
+	offset := server - received.Milliseconds()
+	old := c.sample(key)
+	if old != nil && offset <= old.offset && received-old.at <= c.fresh {
 		return
 	}
-	now := time.Since(c.base)
-	slot, offset := c.slot(key), server-now.Milliseconds()
+	s := &sample{offset: offset, at: received}
+	if !c.cluster {
+		c.single.Store(s)
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if old, ok := c.samples[slot]; !ok || offset > old.offset || now-old.at > c.fresh {
-		c.samples[slot] = sample{offset: offset, at: now}
-	}
+	c.slots[wire.Slot(key)] = s
 }
 
 // At returns the server ms that the server of key will have reached, at the least, at the
 // time t since base; 0 if nothing is known of it.
 func (c *Clocks) At(key string, t time.Duration) int64 {
-	slot := c.slot(key)
+	if s := c.sample(key); s != nil {
+		return s.offset + t.Milliseconds()
+	}
+	return 0
+}
+
+func (c *Clocks) sample(key string) *sample {
+	if !c.cluster {
+		return c.single.Load()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s, ok := c.samples[slot]
-	if !ok {
-		return 0
-	}
-	return s.offset + t.Milliseconds()
+	return c.slots[wire.Slot(key)]
 }
 
 // Forget drops all samples: a connection is new, so the server behind it may be another.
 func (c *Clocks) Forget() {
+	c.single.Store(nil)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	clear(c.samples)
+	clear(c.slots)
 }

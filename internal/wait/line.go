@@ -3,6 +3,7 @@ package wait
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,7 +14,8 @@ type Lines struct {
 	listen  func(channel string, wake func()) (stop func())
 	closing <-chan struct{}
 
-	mu    sync.Mutex // guards lines and all that is in them
+	count atomic.Int32 // of lines, so that Empty need not lock while there are none
+	mu    sync.Mutex   // guards lines and all that is in them
 	lines map[string]*line
 }
 
@@ -41,6 +43,9 @@ func NewLines(listen func(channel string, wake func()) (stop func()), closing <-
 
 // Empty reports whether nobody waits for the channel: then a newcomer may try at once.
 func (ls *Lines) Empty(channel string) bool {
+	if ls.count.Load() == 0 {
+		return true
+	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return ls.lines[channel] == nil
@@ -55,6 +60,7 @@ func (ls *Lines) Join(channel string, listen bool) *Place {
 	if l == nil {
 		l = &line{}
 		ls.lines[channel] = l
+		ls.count.Add(1)
 	}
 	p := &Place{Waiter: NewWaiter(ls.closing), lines: ls, channel: channel, listen: listen, head: len(l.places) == 0}
 	if !p.head {
@@ -66,6 +72,9 @@ func (ls *Lines) Join(channel string, listen bool) *Place {
 
 // Wake has the head of the channel's line look again: the name may be free.
 func (ls *Lines) Wake(channel string) {
+	if ls.count.Load() == 0 {
+		return
+	}
 	ls.mu.Lock()
 	var first *Place
 	if l := ls.lines[channel]; l != nil {
@@ -146,6 +155,7 @@ func (p *Place) Leave(taken time.Duration) {
 	case len(l.places) == 0:
 		stop = l.stop
 		delete(ls.lines, p.channel)
+		ls.count.Add(-1)
 	case first:
 		l.places[0].first <- max(taken, 0)
 	}
