@@ -11,7 +11,7 @@ import (
 // 128*time.Millisecond).
 func Exponential(least, most time.Duration) func(attempt int) time.Duration {
 	return func(attempt int) time.Duration {
-		d := least
+		d := max(least, 1)
 		for range attempt - 1 {
 			if d >= most/2 {
 				d = most

@@ -1,0 +1,76 @@
+package holdfast_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/holdfast-go/holdfast"
+
+// What a package of this module may import from it. Arrows point down only: locks build on
+// the root and the core, the core on its parts, and scripts on nothing. Siblings never import
+// each other. A package without a row fails.
+var mayImport = map[string][]string{
+	"lua":             {},
+	"internal/wire":   {},
+	"internal/lease":  {},
+	"internal/wait":   {},
+	"internal/hub":    {"internal/wire"},
+	"internal/script": {"internal/wire", "lua"},
+	"internal/core":   {"internal/hub", "internal/lease", "internal/script", "internal/wait", "internal/wire"},
+	".":               {"internal/core"},
+	"rlock":           {".", "internal/core", "internal/script", "internal/wire"},
+
+	"internal/replaymodel": {},
+}
+
+// Folders whose packages are no layer of the library.
+var outside = []string{"tests", "cmd"}
+
+func TestArrowsPointDown(t *testing.T) {
+	found := map[string]bool{}
+	err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") && file != "." || slices.Contains(outside, file)) {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		folder := path.Dir(filepath.ToSlash(file))
+		allowed, ok := mayImport[folder]
+		found[folder] = true
+		assert.True(t, ok, "%s has no row in the table", folder)
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		require.NoError(t, err)
+		for _, spec := range parsed.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			require.NoError(t, err)
+			if imported != module && !strings.HasPrefix(imported, module+"/") {
+				continue
+			}
+			layer := strings.TrimPrefix(strings.TrimPrefix(imported, module), "/")
+			if layer == "" {
+				layer = "."
+			}
+			assert.Contains(t, allowed, layer, "%s imports %s", file, layer)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	for folder := range mayImport {
+		assert.True(t, found[folder], "%s is in the table and has no file", folder)
+	}
+}

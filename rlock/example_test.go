@@ -1,0 +1,148 @@
+package rlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// A function that takes the lock calls another that takes it: the same lock, twice.
+func Example() {
+	session := open()
+	defer session.Close()
+	account := rlock.New(session, "account:7", nil)
+
+	withdraw := func(ctx context.Context) error {
+		hold, err := account.Lock(ctx)
+		if err != nil {
+			return err
+		}
+		defer hold.Release()
+		n, err := account.HoldCount(hold.Context(ctx))
+		fmt.Println("withdrawing, held", n, "times")
+		return err
+	}
+	transfer := func(ctx context.Context) error {
+		hold, err := account.Lock(ctx)
+		if err != nil {
+			return err
+		}
+		defer hold.Release()
+		return withdraw(hold.Context(ctx))
+	}
+
+	if err := transfer(context.Background()); err != nil {
+		fmt.Println(err)
+	}
+	locked, err := account.Locked(context.Background())
+	fmt.Println("still locked:", locked, err)
+	// Output:
+	// withdrawing, held 2 times
+	// still locked: false <nil>
+}
+
+// One attempt, and what it says when somebody else has the lock.
+func ExampleMutex_TryLock() {
+	session := open()
+	defer session.Close()
+	report := rlock.New(session, "report", nil)
+
+	hold, err := report.TryLock(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer hold.Release()
+
+	_, err = report.TryLock(context.Background()) // another caller
+	fmt.Println(errors.Is(err, holdfast.ErrBusy))
+	fmt.Println(err)
+	// Output:
+	// true
+	// rlock "report": try lock: holdfast: busy
+}
+
+// Java's tryLock(waitTime, leaseTime, unit).
+func ExampleMutex_TryLockFor() {
+	session := open()
+	defer session.Close()
+
+	lock := rlock.New(session, "orders:42", &rlock.Options{FixedLease: 10 * time.Second})
+	hold, err := lock.TryLockFor(context.Background(), 3*time.Second)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer hold.Release()
+	fmt.Println(time.Until(hold.Deadline()) > 9*time.Second)
+	// Output: true
+}
+
+// The resource refuses a token that is older than one it has seen, so a holder that was
+// paused for longer than its lease cannot overwrite what its successor wrote.
+func ExampleOptions_fenced() {
+	session := open()
+	defer session.Close()
+	price := rlock.New(session, "price:socks", &rlock.Options{Fenced: true})
+
+	var newest int64 // the resource's own note, kept with the data
+	write := func(token int64, cents int) {
+		if token < newest {
+			fmt.Println("refused:", cents)
+			return
+		}
+		newest = token
+		fmt.Println("written:", cents)
+	}
+
+	paused, err := price.Lock(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := price.ForceUnlock(context.Background()); err != nil { // its lease ended, say
+		fmt.Println(err)
+	}
+	successor, err := price.Lock(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer successor.Release()
+	write(successor.Token(), 250)
+	write(paused.Token(), 199)
+	// Output:
+	// written: 250
+	// refused: 199
+}
+
+// Goroutines that get the context of a hold share its owner. NewOwner has them exclude each
+// other.
+func ExampleNew_owners() {
+	session := open()
+	defer session.Close()
+	ledger := rlock.New(session, "ledger", nil)
+
+	var wg sync.WaitGroup
+	sum := 0
+	for i := range 10 {
+		wg.Go(func() {
+			ctx := holdfast.NewOwner(context.Background())
+			err := holdfast.Do(ctx, ledger.Lock, func(context.Context) error {
+				sum += i // guarded by the lock
+				return nil
+			})
+			if err != nil {
+				fmt.Println(err)
+			}
+		})
+	}
+	wg.Wait()
+	fmt.Println(sum)
+	// Output: 45
+}
