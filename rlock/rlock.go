@@ -141,16 +141,11 @@ func (m *Mutex) Holders(ctx context.Context) ([]holdfast.Holder, error) {
 // session. [holdfast.ErrUnknown] says that it may have been freed. It corresponds to
 // forceUnlock().
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
-	var was int64
 	call := script.NewCall(forceScript).Key(m.lock.Key()).Arg(m.lock.Publish(), m.lock.Channel)
-	err := m.lock.Run(ctx, "force unlock", call, func(reply rueidis.RedisMessage) (err error) {
-		was, err = call.ReadInt(reply)
-		return err
+	return m.lock.Force(ctx, "force unlock", call, func(reply rueidis.RedisMessage) (bool, error) {
+		n, err := call.ReadInt(reply)
+		return n == 1, err
 	})
-	if err == nil && was == 1 {
-		m.lock.Forced()
-	}
-	return was == 1, err
 }
 
 func (m *Mutex) holdCount(ctx context.Context, operation string) (int, error) {

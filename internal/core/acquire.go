@@ -51,9 +51,6 @@ func (a *acquisition) finish(ctx context.Context, operation string, err error) e
 	}
 	a.giveUp()
 	a.claim.unref()
-	if errors.Is(err, wait.ErrClosed) {
-		err = ErrClosed
-	}
 	return a.lock.fail(operation, explain(ctx, err))
 }
 
@@ -155,12 +152,16 @@ func (a *acquisition) reenters() bool {
 // interrupted is why a wait ended, with what the last attempt failed of.
 func (a *acquisition) interrupted(ctx context.Context, why error) error {
 	switch {
+	case errors.Is(why, wait.ErrClosed):
+		return ErrClosed
 	case errors.Is(why, errWaited) && ctx.Err() == nil:
 		return cmp.Or(a.trouble, ErrBusy)
-	case a.trouble != nil && ctx.Err() != nil:
-		return fmt.Errorf("%w; last attempt: %w", stopped(ctx), explain(ctx, a.trouble))
+	case a.trouble == nil:
+		return stopped(ctx)
+	case script.ClassOf(a.trouble) == script.Unknown:
+		return fmt.Errorf("%w; last attempt: %w", stopped(ctx), unknown(a.trouble))
 	}
-	return why
+	return fmt.Errorf("%w; last attempt: %w", stopped(ctx), a.trouble)
 }
 
 // try makes one attempt: a re-entry if the owner holds the lock, else under the call's wire

@@ -135,17 +135,20 @@ func (l *Lock) begin(ctx context.Context, operation string) error {
 	return nil
 }
 
-// explain is a failure of a call under ctx as the user gets it.
+// explain is a failure of a call under ctx as the user gets it; other errors stay as they are.
 func explain(ctx context.Context, err error) error {
+	f, ok := err.(*script.Failure) //nolint:errorlint // what wraps one has been explained
 	switch {
-	case script.ClassOf(err) == script.Unknown && ctx.Err() != nil:
+	case !ok:
+		return err
+	case f.Class == script.Unknown && ctx.Err() != nil:
 		return unknown(stopped(ctx))
-	case script.ClassOf(err) == script.Unknown:
-		return unknown(err)
+	case f.Class == script.Unknown:
+		return unknown(f)
 	case ctx.Err() != nil:
-		return stopped(ctx)
+		return stopped(ctx) // not even sent
 	}
-	return err
+	return f
 }
 
 // Run runs a call of the lock that neither takes nor gives back: a look, or force.
@@ -189,15 +192,27 @@ func (l *Lock) Held(ctx context.Context) (owner string, count int) {
 	return t.wire, count
 }
 
-// Forced takes in that the lock was freed by force: holds of this session are lost, and who
-// waits may look.
-func (l *Lock) Forced() {
+// Force runs a call that frees the lock whoever holds it; freed reads whether it did. Then
+// the holds that this session had when the call was sent are lost, and who waits may look.
+func (l *Lock) Force(ctx context.Context, operation string, c *script.Call, freed func(rueidis.RedisMessage) (bool, error)) (was bool, err error) {
+	// Not those that are granted while the reply is on its way.
+	var ours []*tenure
 	for _, t := range l.session.tenures.all() {
 		if t.lock.claimKey() == l.claimKey() {
-			t.lose()
+			ours = append(ours, t)
 		}
 	}
-	l.session.lines.Wake(l.Channel)
+	err = l.Run(ctx, operation, c, func(reply rueidis.RedisMessage) (err error) {
+		was, err = freed(reply)
+		return err
+	})
+	if was {
+		for _, t := range ours {
+			t.lose()
+		}
+		l.session.lines.Wake(l.Channel)
+	}
+	return was, err
 }
 
 // TryLock makes one attempt.
