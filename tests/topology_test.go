@@ -1,0 +1,221 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+func openCluster(t testing.TB, c *redistest.Cluster, opts *holdfast.Options) *holdfast.Session {
+	t.Helper()
+	return openWith(t, rueidis.ClientOption{InitAddress: c.Addrs()}, opts)
+}
+
+// exclusion has sessions × goroutines take each of the names in turn, and fails when two are
+// inside one at the same time.
+func exclusion(t *testing.T, k kind, sessions []*holdfast.Session, names []string) {
+	t.Helper()
+	inside := make([]atomic.Int64, len(names))
+	var wg sync.WaitGroup
+	for _, s := range sessions {
+		for range 4 {
+			wg.Go(func() {
+				for i, name := range names {
+					err := holdfast.Do(t.Context(), k.make(s, name, 0).Lock, func(context.Context) error {
+						assert.EqualValues(t, 1, inside[i].Add(1))
+						inside[i].Add(-1)
+						return nil
+					})
+					assert.NoError(t, err, name)
+				}
+			})
+		}
+	}
+	wg.Wait()
+}
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	var names []string
+	for i := range 12 {
+		names = append(names, fmt.Sprintf("job:%d", i), fmt.Sprintf("app{%d}job", i))
+	}
+	for mode, pubsub := range map[string]holdfast.PubSubMode{
+		"auto": holdfast.PubSubAuto, "sharded": holdfast.PubSubSharded, "plain": holdfast.PubSubPlain,
+	} {
+		for _, k := range kinds {
+			t.Run(mode+"/"+k.name, func(t *testing.T) {
+				opts := &holdfast.Options{Lease: 3 * time.Second, PubSub: pubsub}
+				a, b := openCluster(t, cluster, opts), openCluster(t, cluster, opts)
+				exclusion(t, k, []*holdfast.Session{a, b}, names)
+
+				// A waiter on each node is woken by the release, not by a timer.
+				for _, name := range names[:6] {
+					hold := lock(t, t.Context(), k.make(a, name, 0))
+					got := goLock(t.Context(), k.make(b, name, 0).Lock)
+					node := cluster.NodeOf(t, name)
+					await(t, "the waiter", func() bool { return k.polls || subscribers(t, cluster, node, name, mode) })
+					require.NoError(t, hold.Release())
+					r := within(t, 2*time.Second, got, "the waiter's lock")
+					require.NoError(t, r.err)
+					require.NoError(t, r.hold.Release())
+				}
+			})
+		}
+	}
+	t.Run("renewals go to every node", func(t *testing.T) {
+		s := openCluster(t, cluster, &holdfast.Options{Lease: time.Second})
+		var holds []*holdfast.Hold
+		for _, name := range names {
+			holds = append(holds, lock(t, t.Context(), rlock.New(s, "renewed:"+name, nil)))
+		}
+		<-time.After(2500 * time.Millisecond) // the passing of leases is what is tested
+		for _, hold := range holds {
+			assert.NoError(t, hold.Err())
+			assert.NoError(t, hold.Release())
+		}
+	})
+	t.Run("names whose keys would not share a slot are refused", func(t *testing.T) {
+		s := openCluster(t, cluster, nil)
+		for _, name := range []string{"}", "a}b", "{", "a{b", "a{}b", "}{a}"} {
+			_, err := rlock.New(s, name, nil).Lock(t.Context())
+			assert.ErrorContains(t, err, "cannot be used in a cluster", "%q", name)
+		}
+	})
+	t.Run("Close releases everywhere", func(t *testing.T) {
+		s := openCluster(t, cluster, nil)
+		for _, name := range names {
+			lock(t, t.Context(), rlock.New(s, "closed:"+name, nil))
+		}
+		require.NoError(t, s.Close())
+		for key := range cluster.Keyspace(t) {
+			assert.NotContains(t, key, "closed:")
+		}
+	})
+}
+
+// subscribers reports whether somebody listens for releases of the name.
+func subscribers(t *testing.T, cluster *redistest.Cluster, node *redistest.Server, name, mode string) bool {
+	t.Helper()
+	channel := "redisson_lock__channel:{" + name + "}"
+	if name[0] == 'a' { // it brings its own hash tag
+		channel = "redisson_lock__channel:" + name
+	}
+	if mode != "plain" {
+		return len(node.Strs(t, "PUBSUB", "SHARDCHANNELS", "*"+channel[len("redisson"):])) > 0
+	}
+	for _, n := range cluster.Nodes { // plain subscriptions are wherever the client likes
+		if len(n.Strs(t, "PUBSUB", "CHANNELS", "*"+channel[len("redisson"):])) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func TestASlotThatMovesKeepsItsWaiter(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	a, b := openCluster(t, cluster, nil), openCluster(t, cluster, nil)
+	for i := range 3 {
+		name := fmt.Sprint("moving:", i)
+		hold := lock(t, t.Context(), rlock.New(a, name, nil))
+		got := goLock(t.Context(), rlock.New(b, name, nil).Lock)
+		from := cluster.NodeOf(t, name)
+		await(t, "the waiter", func() bool { return subscribers(t, cluster, from, name, "sharded") })
+
+		to := cluster.Nodes[0]
+		if to == from {
+			to = cluster.Nodes[1]
+		}
+		cluster.MoveSlot(t, name, to)
+		await(t, "the subscription at the new node", func() bool { return subscribers(t, cluster, to, name, "sharded") })
+		require.NoError(t, hold.Err())
+		require.NoError(t, hold.Release())
+		r := within(t, 2*time.Second, got, "the waiter's lock")
+		require.NoError(t, r.err)
+		require.NoError(t, r.hold.Release())
+	}
+}
+
+func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
+	set := redistest.StartSentinels(t)
+	opt := rueidis.ClientOption{InitAddress: set.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName}}
+	opts := &holdfast.Options{Lease: 10 * time.Second}
+	a, b := openWith(t, opt, opts), openWith(t, opt, opts)
+	for _, k := range kinds {
+		exclusion(t, k, []*holdfast.Session{a, b}, []string{"before"})
+	}
+
+	hold := lock(t, t.Context(), rlock.New(a, "held", nil))
+	set.Master().Do(t, "WAIT", "1", "1000") // the replica has it
+	got := goLock(t.Context(), rlock.New(b, "held", nil).Lock)
+	await(t, "the waiter", func() bool { return len(set.Master().Strs(t, "PUBSUB", "CHANNELS", "redisson*")) > 0 })
+
+	set.Failover(t)
+	await(t, "the waiter to listen at the new master", func() bool {
+		return len(set.Master().Strs(t, "PUBSUB", "CHANNELS", "redisson*")) > 0
+	})
+	assert.NoError(t, hold.Err(), "what the replica knew is still held")
+	require.NoError(t, hold.Release())
+	r := within(t, 5*time.Second, got, "the waiter's lock")
+	require.NoError(t, r.err)
+	require.NoError(t, r.hold.Release())
+	for _, k := range kinds {
+		exclusion(t, k, []*holdfast.Session{a, b}, []string{"after"})
+	}
+}
+
+func TestARestartedServerForgetsAndTheHolderIsTold(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+	hold := lock(t, t.Context(), rlock.New(a, "x", nil))
+	got := goLock(t.Context(), rlock.New(b, "x", nil).Lock)
+	await(t, "the waiter", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+	srv.Restart()
+	r := within(t, 3*time.Second, got, "the waiter's lock, at once after the reconnect") // a timer would take 3 s or more
+	require.NoError(t, r.err)
+	<-hold.Context(t.Context()).Done() // the next renewal finds nothing
+	assert.ErrorIs(t, hold.Err(), holdfast.ErrLost)
+	require.NoError(t, r.hold.Release())
+}
+
+func TestForgottenScriptsAreSentAgain(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	for _, k := range kinds {
+		for range 3 {
+			hold := lock(t, t.Context(), k.make(s, "x", 0))
+			srv.Do(t, "SCRIPT", "FLUSH")
+			require.NoError(t, hold.Release())
+			srv.Do(t, "SCRIPT", "FLUSH")
+		}
+	}
+	hold := lock(t, t.Context(), rlock.New(s, "x", nil))
+	deadline := hold.Deadline()
+	srv.Do(t, "SCRIPT", "FLUSH")
+	await(t, "a renewal", func() bool { return hold.Deadline().After(deadline) })
+	for i := range 3 {
+		lock(t, t.Context(), rlock.New(s, fmt.Sprint("y", i), nil))
+	}
+	srv.Do(t, "SCRIPT", "FLUSH")
+	require.NoError(t, s.Close())
+	delete(srv.Keyspace(t), "redisson_lock_token:{x}")
+	for key := range srv.Keyspace(t) {
+		assert.Contains(t, key, "token")
+	}
+}
