@@ -1,0 +1,147 @@
+package programs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	p02 "github.com/holdfast-go/holdfast/tests/programs/p02_trywaitlease"
+	p03 "github.com/holdfast-go/holdfast/tests/programs/p03_twomethods"
+	p04 "github.com/holdfast-go/holdfast/tests/programs/p04_http"
+	p05 "github.com/holdfast-go/holdfast/tests/programs/p05_notshared"
+	p06 "github.com/holdfast-go/holdfast/tests/programs/p06_shared"
+	p07 "github.com/holdfast-go/holdfast/tests/programs/p07_longjob"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+func open(t *testing.T) (*redistest.Server, *holdfast.Session) {
+	t.Helper()
+	srv := redistest.Start(t)
+	s, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{srv.Addr()}}, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	return srv, s
+}
+
+func TestTryWaitLease(t *testing.T) {
+	_, s := open(t)
+	busy, err := p02.Ship(t.Context(), s, "42")
+	assert.NoError(t, err)
+	assert.False(t, busy)
+
+	hold, err := rlock.New(s, "orders:42", nil).Lock(t.Context())
+	require.NoError(t, err)
+	began := time.Now()
+	busy, err = p02.Ship(t.Context(), s, "42")
+	assert.NoError(t, err)
+	assert.True(t, busy)
+	assert.GreaterOrEqual(t, time.Since(began), 3*time.Second)
+	require.NoError(t, hold.Release())
+}
+
+func TestTwoMethods(t *testing.T) {
+	_, s := open(t)
+	ctx, err := p03.Before(t.Context(), rlock.New(s, "x", nil))
+	require.NoError(t, err)
+	assert.NoError(t, p03.After(ctx))
+}
+
+func TestHandler(t *testing.T) {
+	_, s := open(t)
+	paid := make(chan struct{})
+	release := make(chan struct{})
+	mux := http.NewServeMux()
+	mux.Handle("/orders/{id}", p04.Handler(s, func(ctx context.Context, id string) error {
+		if id == "slow" {
+			close(paid)
+			<-release
+		}
+		if id == "bad" {
+			return errors.New("no funds")
+		}
+		return ctx.Err()
+	}))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	get := func(id string) int {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/orders/"+id, nil)
+		require.NoError(t, err)
+		response, err := server.Client().Do(request)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		return response.StatusCode
+	}
+	assert.Equal(t, http.StatusOK, get("1"))
+	assert.Equal(t, http.StatusInternalServerError, get("bad"))
+
+	first := make(chan int, 1)
+	go func() { first <- get("slow") }()
+	<-paid
+	assert.Equal(t, http.StatusConflict, get("slow"), "in work elsewhere")
+	close(release)
+	assert.Equal(t, http.StatusOK, <-first)
+}
+
+func TestWorkersThatDoNotShareTheOwner(t *testing.T) {
+	_, s := open(t)
+	var inside atomic.Int64
+	shards := make([]string, 20)
+	for i := range shards {
+		shards[i] = fmt.Sprint(i)
+	}
+	assert.NoError(t, p05.Reindex(t.Context(), rlock.New(s, "ledger", nil), shards, func(context.Context, string) error {
+		assert.EqualValues(t, 1, inside.Add(1))
+		inside.Add(-1)
+		return nil
+	}))
+}
+
+func TestWorkersThatShareTheOwner(t *testing.T) {
+	_, s := open(t)
+	l := rlock.New(s, "index", nil)
+	ready := make(chan struct{}, 4)
+	assert.NoError(t, p06.Rebuild(t.Context(), l, []string{"a", "b", "c", "d"}, func(ctx context.Context, _ string) error {
+		return holdfast.Do(ctx, l.Lock, func(context.Context) error {
+			ready <- struct{}{}
+			for len(ready) < cap(ready) { // all of them are inside at once
+				time.Sleep(time.Millisecond)
+			}
+			return nil
+		})
+	}))
+}
+
+func TestLongJobStopsWhenTheLockIsLost(t *testing.T) {
+	_, s := open(t)
+	l := rlock.New(s, "import", nil)
+	rows := make(chan string, 1)
+	saved := make(chan string, 1)
+	done := make(chan error, 1)
+	go func() {
+		done <- p07.Import(t.Context(), l, rows, func(_ context.Context, row string) error {
+			saved <- row
+			return nil
+		})
+	}()
+	rows <- "1"
+	assert.Equal(t, "1", <-saved)
+	was, err := l.ForceUnlock(t.Context())
+	require.NoError(t, err)
+	assert.True(t, was)
+	err = <-done
+	assert.ErrorIs(t, err, holdfast.ErrLost)
+	lost, ok := errors.AsType[*holdfast.LostError](err)
+	require.True(t, ok)
+	assert.Equal(t, "import", lost.Name)
+}
