@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -17,14 +18,14 @@ const (
 
 // Release ends the hold and gives it back, once.
 func (h *Hold) Release() error {
+	s, t := h.lock.session, h.tenure
+	if err := s.enter(); err != nil {
+		return cmp.Or(h.Err(), err) // Close ends the hold and gives it back
+	}
+	defer s.calls.Done()
 	if err := h.end(releasedEnd); err != nil {
 		return err
 	}
-	s, t := h.lock.session, h.tenure
-	if err := s.enter(); err != nil {
-		return err
-	}
-	defer s.calls.Done()
 	ctx, cancel := s.within(lease.Bound(h.lock.length()))
 	defer cancel()
 	reply, err := t.lower(ctx)
@@ -112,7 +113,7 @@ func (t *tenure) correct() {
 	s := t.lock.session
 	s.start(func() {
 		for s.ctx.Err() == nil {
-			ctx, cancel := context.WithTimeout(s.ctx, s.bounds.limit)
+			ctx, cancel := context.WithTimeoutCause(s.ctx, s.bounds.limit, errNoReply)
 			_, err := t.lower(ctx)
 			cancel()
 			if err == nil || !script.IsTemporary(err) && script.ClassOf(err) != script.Unknown {

@@ -149,8 +149,8 @@ func (s *Session) isClosed() bool {
 	}
 }
 
-// closeWithin bounds Close.
-const closeWithin = 5 * time.Second
+// closeWithin bounds what Close waits for. The client may take a second more to close.
+const closeWithin = 4 * time.Second
 
 // Close refuses new work, ends waits, ends and releases all holds but the detached ones, in
 // one batch per server, and waits for the session's goroutines. It returns within 5 s; an
@@ -293,7 +293,7 @@ func (b *bounds) context() context.Context {
 	defer b.mu.Unlock()
 	if b.ctx == nil || now.Sub(b.made) > b.limit/16 {
 		// The one before is left to its timer: calls still use it.
-		b.ctx, b.cancel = context.WithTimeout(context.Background(), b.limit)
+		b.ctx, b.cancel = context.WithTimeoutCause(context.Background(), b.limit, errNoReply)
 		b.made = now
 	}
 	return b.ctx
@@ -308,10 +308,13 @@ func (b *bounds) end() {
 	}
 }
 
+// errNoReply is the cause of the session's own timeouts: no caller's context has ended.
+var errNoReply = errors.New("no reply in time")
+
 // within returns a context that ends after at most limit, from the shared ones if it can.
 func (s *Session) within(limit time.Duration) (context.Context, context.CancelFunc) {
 	if limit == s.bounds.limit {
 		return s.bounds.context(), func() {}
 	}
-	return context.WithTimeout(context.Background(), limit)
+	return context.WithTimeoutCause(context.Background(), limit, errNoReply)
 }

@@ -133,7 +133,7 @@ func (t *tenure) renewed(length time.Duration) {
 
 // renew renews a batch of tenures and decides the outcome of every hold on its own (G9).
 func (s *Session) renew(batch []lease.Renewable) {
-	ctx, cancel := context.WithTimeout(s.ctx, s.config.Lease/6)
+	ctx, cancel := context.WithTimeoutCause(s.ctx, s.config.Lease/6, errNoReply)
 	defer cancel()
 	call := script.NewCall(batch[0].(*tenure).lock.protocol.Renewal()).Arg(s.millis)
 	defer call.Free()
@@ -158,8 +158,10 @@ func (s *Session) renew(batch []lease.Renewable) {
 			s.failed(r.(*tenure), sent, &script.Failure{Class: script.Refused, Err: serverError(text)})
 		case n == 1:
 			s.renewed(r.(*tenure), sent)
-		default:
+		case n == 0:
 			r.(*tenure).lose()
+		default:
+			s.failed(r.(*tenure), sent, call.Unexpected(n))
 		}
 	}
 }
