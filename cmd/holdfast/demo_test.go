@@ -1,0 +1,220 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/stretchr/testify/require"
+)
+
+// asCommand, in the environment, makes the test binary be the command, and so the workers that
+// a demo starts as well.
+const asCommand = "HOLDFAST_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		os.Exit(run())
+	}
+	os.Exit(m.Run())
+}
+
+// A command is a run of holdfast.
+type command struct {
+	*exec.Cmd
+	stdout io.ReadCloser
+	out    *bufio.Reader // of stdout
+	stderr strings.Builder
+	temp   string // its folder for temporary files
+}
+
+// start runs holdfast in a process group of its own, as a shell does.
+func start(t *testing.T, args ...string) *command {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	c := &command{Cmd: exec.CommandContext(ctx, os.Args[0], args...), temp: t.TempDir()}
+	c.Env = append(os.Environ(), asCommand+"=1", "TMPDIR="+c.temp)
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Stderr = &c.stderr
+	var err error
+	c.stdout, err = c.StdoutPipe()
+	require.NoError(t, err)
+	c.out = bufio.NewReader(c.stdout)
+	require.NoError(t, c.Start())
+	t.Cleanup(func() { _ = c.signal(syscall.SIGKILL) })
+	return c
+}
+
+// signal signals all processes of the run, as Ctrl-C does.
+func (c *command) signal(s syscall.Signal) error { return syscall.Kill(-c.Process.Pid, s) }
+
+// until reads lines until one contains the text.
+func (c *command) until(t *testing.T, text string) {
+	t.Helper()
+	for {
+		line, err := c.out.ReadString('\n')
+		require.NoError(t, err, "no line with %q; stderr: %s", text, &c.stderr)
+		if strings.Contains(line, text) {
+			return
+		}
+	}
+}
+
+// end waits for the end; it returns the rest of the output and the exit status.
+func (c *command) end(t *testing.T) (out string, status int) {
+	t.Helper()
+	rest, err := io.ReadAll(c.out)
+	require.NoError(t, err)
+	err = c.Wait()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return string(rest), exit.ExitCode()
+	}
+	require.NoError(t, err)
+	return string(rest), 0
+}
+
+// requireNothingLeft says that the run has left no process and no file behind.
+func (c *command) requireNothingLeft(t *testing.T) {
+	t.Helper()
+	require.ErrorIs(t, c.signal(0), syscall.ESRCH, "a process is left")
+	files, err := os.ReadDir(c.temp)
+	require.NoError(t, err)
+	require.Empty(t, files)
+}
+
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	c := start(t, "demo")
+	began := time.Now()
+	out, status := c.end(t)
+	t.Logf("%v\n%s%s", time.Since(began).Round(time.Millisecond), out, &c.stderr)
+	require.Zero(t, status)
+	require.Empty(t, c.stderr.String())
+	c.requireNothingLeft(t)
+
+	require.NotContains(t, out, "\x1b", "not on a terminal")
+	told := regexp.MustCompile(`(?s)SIGKILL to worker (\d), .*worker \d has taken over, .*` +
+		`SIGSTOP to worker (\d), .* about to write (\d+)\n.*worker \d has taken over, .*` +
+		`SIGCONT to worker (\d), .*worker (\d) has learned its loss before writing, .*` +
+		`did not write (\d+): holdfast: lost "`).FindStringSubmatch(out)
+	require.NotNil(t, told)
+	killed, stopped, number := told[1], told[2], told[3]
+	require.NotEqual(t, killed, stopped)
+	require.Equal(t, []string{stopped, stopped, number}, told[4:], "the stopped one is resumed, and has not written")
+
+	counts := regexp.MustCompile(`lost updates  0: the counter is (\d+) after (\d+) writes\n`).FindStringSubmatch(out)
+	require.NotNil(t, counts)
+	require.NotEqual(t, "0", counts[1])
+	require.Equal(t, counts[1], counts[2])
+	require.Contains(t, out, "takeovers     2\n")
+	require.Regexp(t, `(?m)^  worker +acquired +wrote +waited: median +95 % +99 % +longest$`, out)
+	require.True(t, strings.HasSuffix(out, "\nEverything held.\n"))
+}
+
+func TestDemoInterrupted(t *testing.T) {
+	for name, line := range map[string]string{
+		"before anything happens":  "the lease is",
+		"while nobody can go on":   "SIGKILL",
+		"while a worker is halted": "SIGSTOP",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := start(t, "demo", "lock")
+			c.until(t, line)
+			began := time.Now()
+			require.NoError(t, c.signal(syscall.SIGINT))
+			_, status := c.end(t)
+			require.Equal(t, 130, status, "stderr: %s", &c.stderr)
+			require.Less(t, time.Since(began), 5*time.Second)
+			require.Equal(t, "holdfast: demo: interrupted\n", c.stderr.String())
+			c.requireNothingLeft(t)
+		})
+	}
+}
+
+// A demo that is killed cannot clean up, but its workers end all the same.
+func TestDemoKilled(t *testing.T) {
+	t.Parallel()
+	server := miniredis.NewMiniRedis()
+	server.ClockTTL(true)
+	require.NoError(t, server.Start())
+	defer server.Close()
+	c := start(t, "demo", "--redis", "redis://"+server.Addr())
+	c.until(t, "has the lock")
+	require.NotZero(t, server.CurrentConnectionCount())
+	require.NoError(t, c.Process.Kill())
+	require.Eventually(t, func() bool { return server.CurrentConnectionCount() == 0 }, 10*time.Second, 10*time.Millisecond)
+	c.end(t)
+}
+
+// Whoever reads the output may go.
+func TestDemoUnheard(t *testing.T) {
+	t.Parallel()
+	c := start(t, "demo")
+	c.until(t, "the lease is")
+	require.NoError(t, c.stdout.Close())
+	require.Error(t, c.Wait())
+	require.Equal(t, 1, c.ProcessState.ExitCode())
+	require.Contains(t, c.stderr.String(), "broken pipe")
+	c.requireNothingLeft(t)
+}
+
+func TestMistakes(t *testing.T) {
+	for args, want := range map[string]string{
+		"dmeo":                            "unknown command \"dmeo\"",
+		"demo tango":                      "demo has no scene \"tango\"",
+		"demo lock lock":                  "demo shows one scene or all of them, not 2",
+		"demo --redis localhost:6379":     "invalid argument \"localhost:6379\" for \"--redis\"",
+		"demo --server redis://localhost": "unknown flag: --server",
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			c := start(t, strings.Fields(args)...)
+			out, status := c.end(t)
+			require.Equal(t, 64, status)
+			require.Empty(t, out)
+			require.Contains(t, c.stderr.String(), want)
+			require.Contains(t, c.stderr.String(), "--help")
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for args, want := range map[string]string{
+		"":            "holdfast demo\n",
+		"--help":      "holdfast demo\n",
+		"demo --help": "lock.unlock();",
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			c := start(t, strings.Fields(args)...)
+			out, status := c.end(t)
+			require.Zero(t, status)
+			require.Contains(t, out, want)
+			for line := range strings.Lines(out) {
+				require.LessOrEqual(t, len(line), 80+1, line)
+			}
+		})
+	}
+}
+
+func TestDemoWithoutServer(t *testing.T) {
+	t.Parallel()
+	c := start(t, "demo", "--redis", "redis://127.0.0.1:1")
+	_, status := c.end(t)
+	require.Equal(t, 1, status)
+	require.Regexp(t, `^holdfast: demo: lock: worker \d: holdfast: open: dial tcp 127.0.0.1:1: .*refused\n$`, c.stderr.String())
+	c.requireNothingLeft(t)
+}

@@ -1,0 +1,118 @@
+package demo
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/redis/rueidis"
+	"github.com/spf13/cobra"
+)
+
+// ErrInterrupted says that a signal ended the demo before it could show everything.
+var ErrInterrupted = errors.New("interrupted")
+
+const long = `Runs several worker processes that share a lock, does to them what production
+does, and checks that the lock held. It needs nothing: it brings its own server,
+unless --redis names a real one. On a terminal it draws a picture as it goes.
+
+Scenes:
+%s
+Every goroutine of the scene lock runs this loop, here beside its Java:
+
+  RLock lock =                            lock := rlock.New(
+      redisson.getLock("counter");            session, "counter", nil)
+
+  lock.lock();                            hold, err := lock.Lock(ctx)
+  try {                                   if err != nil { return err }
+                                          defer hold.Release()
+                                          ctx = hold.Context(ctx)
+      int n = read();                     n, err := read()
+      save(n + 1); // takes it again      return save(ctx, n+1) // likewise
+  } finally {
+      lock.unlock();
+  }
+
+The exit status is 0 only if everything held.`
+
+// Command is the command "demo".
+func Command() *cobra.Command {
+	var redis redisURL
+	var names []cobra.Completion
+	var list strings.Builder
+	for _, s := range scenes() {
+		names = append(names, cobra.CompletionWithDesc(s.name, s.short))
+		fmt.Fprintf(&list, "  %-6s %s\n", s.name, s.short)
+	}
+	cmd := &cobra.Command{
+		Use:   "demo [SCENE]",
+		Short: "Show locks at work while holders are killed and stopped",
+		Long:  fmt.Sprintf(long, list.String()),
+		Example: `  holdfast demo                                     all scenes
+  holdfast demo lock                                one of them
+  holdfast demo --redis redis://localhost:6379      on a real server
+  holdfast demo --redis redis://user:secret@db:6379/2 | tee demo.log`,
+		Args:      oneScene,
+		ValidArgs: names,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			chosen := scenes()
+			if len(args) == 1 {
+				chosen = []scene{sceneOf(args[0])}
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+			defer stop()
+			// A reader who has gone, as in "demo | head", is a failed write and not a sudden end.
+			signal.Ignore(syscall.SIGPIPE)
+			err := run(ctx, os.Stdout, redis.text, chosen)
+			if err != nil && ctx.Err() != nil {
+				return fmt.Errorf("demo: %w", ErrInterrupted)
+			}
+			return err
+		},
+	}
+	cmd.Flags().Var(&redis, "redis", "server to use instead of the embedded one")
+	cmd.AddCommand(workerCommand())
+	return cmd
+}
+
+// oneScene refuses arguments that are not the name of one scene.
+func oneScene(_ *cobra.Command, args []string) error {
+	switch {
+	case len(args) > 1:
+		return fmt.Errorf("demo shows one scene or all of them, not %d", len(args))
+	case len(args) == 1 && sceneOf(args[0]).play == nil:
+		return fmt.Errorf("demo has no scene %q", args[0])
+	}
+	return nil
+}
+
+// workerCommand is what the demo starts its processes as.
+func workerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "worker",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// Ctrl-C reaches every process of the terminal, but it is the coordinator that ends the workers.
+			signal.Ignore(os.Interrupt)
+			return work(cmd.Context(), os.Stdin, os.Stdout)
+		},
+	}
+}
+
+// A redisURL is the value of a flag: the URL of a server.
+type redisURL struct{ text string }
+
+func (u *redisURL) Set(text string) error {
+	if _, err := rueidis.ParseURL(text); err != nil {
+		return fmt.Errorf("%w; want redis://[user:password@]host[:port][/database], rediss:// or unix://", err)
+	}
+	u.text = text
+	return nil
+}
+
+func (u *redisURL) String() string { return u.text }
+func (u *redisURL) Type() string   { return "URL" }

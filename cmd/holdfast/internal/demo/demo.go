@@ -1,0 +1,77 @@
+// Package demo is the command "holdfast demo": scenes in which several processes share a
+// synchronizer while the demo does to them what production does.
+//
+// The coordinator starts the processes, which are the same program again as the hidden command
+// "demo worker". It tells them what to do and hears what they do over pipes, one JSON object
+// per line; see protocol.go. Each scene is one file for its story and one for its workers.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// A scene is one act of the demo, about ten seconds long.
+type scene struct {
+	name  string
+	short string
+
+	// play tells the story, in the coordinator. An error says what did not hold.
+	play func(ctx context.Context, s *stage) error
+	// work is what each worker process does, until it is told to finish or ctx ends.
+	work func(ctx context.Context, w *worker) error
+}
+
+// scenes are all there is to show, in order.
+func scenes() []scene {
+	return []scene{lockScene}
+}
+
+// sceneOf returns the scene of that name; without a name, one without a play.
+func sceneOf(name string) scene {
+	for _, s := range scenes() {
+		if s.name == name {
+			return s
+		}
+	}
+	return scene{}
+}
+
+// run plays the scenes, on a server of its own if redis is empty.
+func run(ctx context.Context, out *os.File, redis string, chosen []scene) (err error) {
+	where := "a real server"
+	if redis == "" {
+		server, err := startServer()
+		if err != nil {
+			return fmt.Errorf("demo: embedded server: %w", err)
+		}
+		defer server.close()
+		redis, where = server.url(), "an embedded server"
+	}
+	folder, err := os.MkdirTemp("", "holdfast-demo-")
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+
+	screen := newScreen(out)
+	defer screen.close()
+	for _, sc := range chosen {
+		screen.say("")
+		screen.say(screen.bold("holdfast demo "+sc.name) + " on " + where + ": " + sc.short)
+		screen.say("")
+		if err := play(ctx, sc, screen, redis, folder); err != nil {
+			return fmt.Errorf("demo: %s: %w", sc.name, err)
+		}
+	}
+	return screen.err
+}
+
+// play plays one scene; none of its processes is left afterwards.
+func play(ctx context.Context, sc scene, screen *screen, redis, folder string) error {
+	s := newStage(sc.name, screen, redis, folder)
+	defer s.close()
+	return sc.play(ctx, s)
+}

@@ -1,0 +1,55 @@
+package demo
+
+import "time"
+
+// An order is what the coordinator tells a worker process: one line of JSON on its stdin. The
+// first is setUp. The end of stdin is an order too: stop at once.
+type order struct {
+	Do    verb   `json:"do"`
+	Setup *setup `json:"setup,omitempty"`
+}
+
+type verb string
+
+const (
+	setUp   verb = "set up"  // with a setup
+	start   verb = "start"   // working
+	linger  verb = "linger"  // whoever holds next stays in the midst of it …
+	proceed verb = "proceed" // … until now
+	finish  verb = "finish"  // what was begun, and end
+)
+
+// A setup is what a worker process has to know. It does not travel on the command line, which
+// everybody on the machine can read, because a URL may carry a password.
+type setup struct {
+	Scene      string        `json:"scene"`
+	Redis      string        `json:"redis"`
+	Lease      time.Duration `json:"lease"`
+	Goroutines int           `json:"goroutines"`
+	Name       string        `json:"name"` // of what is shared on the server
+	File       string        `json:"file"` // that is shared, and protected by nothing else
+}
+
+// An event is what happened to a worker process: one line of JSON on its stdout.
+type event struct {
+	What      what          `json:"what"`
+	Goroutine int           `json:"goroutine,omitempty"` // from 0
+	Value     int           `json:"value,omitempty"`     // that was read, or written
+	Waited    time.Duration `json:"waited,omitempty"`
+	Text      string        `json:"text,omitempty"`
+
+	worker int       // who says so, from 1
+	at     time.Time // when the coordinator heard it
+}
+
+type what string
+
+const (
+	ready   what = "ready"   // connected
+	waiting what = "waiting" // asks for the lock
+	holds   what = "holds"   // has the lock after Waited, and has read Value
+	lingers what = "lingers" // holds, has read Value, and stays there
+	wrote   what = "wrote"   // Value; the lock is still held
+	lost    what = "lost"    // has found out, before it wrote Value; Text is the error
+	exited  what = "exited"  // told by the coordinator's side; Text is the error, if any
+)
