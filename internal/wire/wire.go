@@ -37,9 +37,6 @@ func LockChannel(name string) string { return Prefix("redisson_lock__channel", n
 // TokenKey holds the last fencing token of a lock.
 func TokenKey(name string) string { return Prefix("redisson_lock_token", name) }
 
-// Payload of a message that says: the lock is free, look again.
-const Unlocked = "0"
-
 // Owner is the text of a wire owner: "<session>:<number>", as Redisson's "<client id>:<thread id>".
 func Owner(session string, number int64) string {
 	var room [64]byte // spares an allocation for a UUID and any number
