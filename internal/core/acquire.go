@@ -140,6 +140,19 @@ func (a *acquisition) attempt(ctx context.Context) (h *Hold, retry time.Duration
 	return nil, 0, err
 }
 
+// outwaited is the error of a call whose time to wait is over while its ctx has not ended: no
+// end of a context of ours may be taken for it.
+func (a *acquisition) outwaited(err error) error {
+	f, ok := err.(*script.Failure) //nolint:errorlint // as in explain
+	switch {
+	case !ok || !errors.Is(f, errWaited) && !errors.Is(f, context.DeadlineExceeded):
+		return err
+	case f.Class == script.Unknown: // cut off under way
+		return &script.Failure{Class: script.Unknown, Err: errWaited}
+	}
+	return cmp.Or(a.trouble, ErrBusy) // not even sent
+}
+
 // reenters reports whether the owner holds the lock by now, perhaps through another call.
 func (a *acquisition) reenters() bool {
 	if a.private {
@@ -154,7 +167,7 @@ func (a *acquisition) interrupted(ctx context.Context, why error) error {
 	switch {
 	case errors.Is(why, wait.ErrClosed):
 		return ErrClosed
-	case errors.Is(why, errWaited) && ctx.Err() == nil:
+	case errors.Is(why, errWaited):
 		return cmp.Or(a.trouble, ErrBusy)
 	case a.trouble == nil:
 		return stopped(ctx)

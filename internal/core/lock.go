@@ -241,7 +241,7 @@ func (l *Lock) Lock(ctx context.Context) (*Hold, error) {
 
 // grace is how much longer than its waiting time an attempt of TryLockFor may take that is
 // under way when the time is over: cut off, its outcome would be unknown.
-const grace = 50 * time.Millisecond
+const grace = 100 * time.Millisecond
 
 var errWaited = errors.New("waited long enough")
 
@@ -265,5 +265,8 @@ func (l *Lock) TryLockFor(ctx context.Context, d time.Duration) (*Hold, error) {
 	defer stop()
 	a := l.acquisition(ctx)
 	h, err := a.wait(attempt, sleep)
+	if err != nil && ctx.Err() == nil && sleep.Err() != nil {
+		err = a.outwaited(err)
+	}
 	return h, a.finish(ctx, operation, err)
 }

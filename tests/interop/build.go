@@ -75,7 +75,7 @@ func hashSources(project string) (string, error) {
 			return err
 		}
 		content, err := fs.ReadFile(sources, path)
-		fmt.Fprintf(sum, "%s %d\n%s", path, len(content), content)
+		_, _ = fmt.Fprintf(sum, "%s %d\n%s", path, len(content), content) // a hash takes everything
 		return err
 	}
 	for _, root := range []string{"pom.xml", "src"} {
@@ -96,8 +96,8 @@ func lockFile(path string) (unlock func(), err error) {
 		return nil, err
 	}
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
-		file.Close()
+		_ = file.Close()
 		return nil, err
 	}
-	return func() { file.Close() }, nil
+	return func() { _ = file.Close() }, nil
 }

@@ -23,18 +23,18 @@ type Call struct {
 // Answer is how a call ended.
 type Answer struct {
 	Value string        // the result as Java prints it: "true", "42", "null"
-	Err   error         // an [Exception], or [ErrDied]
+	Err   error         // a [JavaError], or [ErrDied]
 	At    time.Time     // when the call ended by Java's clock, in milliseconds: for a lock, the moment of the grant
 	Took  time.Duration // how long it took in Java
 }
 
-// Exception is what a Java method threw.
-type Exception struct {
-	Class   string // without its package
+// JavaError is what a Java method threw.
+type JavaError struct {
+	Class   string // of the exception, without its package
 	Message string
 }
 
-func (e *Exception) Error() string { return e.Class + ": " + e.Message }
+func (e *JavaError) Error() string { return e.Class + ": " + e.Message }
 
 // Done is closed when the answer is there.
 func (c *Call) Done() <-chan struct{} { return c.done }
@@ -93,7 +93,7 @@ func parse(line string) (id int, answer Answer) {
 	text, _ := url.QueryUnescape(words[len(words)-1])
 	answer = Answer{At: time.UnixMilli(millis), Took: time.Duration(micros) * time.Microsecond}
 	if words[1] == "err" {
-		answer.Err = &Exception{Class: words[4], Message: text}
+		answer.Err = &JavaError{Class: words[4], Message: text}
 	} else {
 		answer.Value = text
 	}

@@ -11,26 +11,28 @@ import (
 
 // What one side holds, the other cannot take, and everybody knows whose it is.
 func TestExclusion(t *testing.T) {
-	eachKind(t, kinds, func(t *testing.T, k kind, first, second language) {
-		f := newFleet(t, fleetOptions{})
-		holder, other := first.owner(t, f, k, "x"), second.owner(t, f, k, "x")
+	for _, c := range cells(kinds...) {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFleet(t, fleetOptions{})
+			holder, other := c.first.owner(t, f, c.kind, "x"), c.second.owner(t, f, c.kind, "x")
 
-		holder.lock(t)
-		require.False(t, other.tryLock(t, 0))
-		require.False(t, other.tryLock(t, 100*time.Millisecond))
-		require.True(t, holder.held(t))
-		require.False(t, other.held(t))
-		require.Zero(t, other.holdCount(t))
-		require.True(t, holder.locked(t))
-		require.True(t, other.locked(t))
+			holder.lock(t)
+			require.False(t, other.tryLock(t, 0))
+			require.False(t, other.tryLock(t, 100*time.Millisecond))
+			require.True(t, holder.held(t))
+			require.False(t, other.held(t))
+			require.Zero(t, other.holdCount(t))
+			require.True(t, holder.locked(t))
+			require.True(t, other.locked(t))
 
-		holder.unlock(t)
-		require.False(t, holder.locked(t))
-		require.False(t, other.locked(t))
-		require.True(t, other.tryLock(t, 0))
-		require.False(t, holder.tryLock(t, 0))
-		other.unlock(t)
-	})
+			holder.unlock(t)
+			require.False(t, holder.locked(t))
+			require.False(t, other.locked(t))
+			require.True(t, other.tryLock(t, 0))
+			require.False(t, holder.tryLock(t, 0))
+			other.unlock(t)
+		})
+	}
 }
 
 // Under contention from both sides nobody is inside with anybody else, everybody gets in, and the fencing tokens
@@ -86,37 +88,41 @@ func TestExclusionUnderContention(t *testing.T) {
 
 // A fencing token is one more than the last, whichever side was granted that.
 func TestTokensGrowAcrossLanguages(t *testing.T) {
-	eachDirection(t, func(t *testing.T, first, second language) {
-		f := newFleet(t, fleetOptions{})
-		a, b := first.owner(t, f, fenced, "x"), second.owner(t, f, fenced, "x")
-		var last int64
-		for range 10 {
-			for _, o := range []owner{a, b} {
-				o.lock(t)
-				require.Equal(t, last+1, o.token())
-				last = o.token()
-				o.unlock(t)
+	for _, c := range cells(fenced) {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFleet(t, fleetOptions{})
+			a, b := c.first.owner(t, f, c.kind, "x"), c.second.owner(t, f, c.kind, "x")
+			var last int64
+			for range 10 {
+				for _, o := range []owner{a, b} {
+					o.lock(t)
+					require.Equal(t, last+1, o.token())
+					last = o.token()
+					o.unlock(t)
+				}
+				require.True(t, b.tryLock(t, 0))
+				require.Equal(t, last+1, b.token())
+				last = b.token()
+				b.unlock(t)
 			}
-			require.True(t, b.tryLock(t, 0))
-			require.Equal(t, last+1, b.token())
-			last = b.token()
-			b.unlock(t)
-		}
-		require.Equal(t, strconv.FormatInt(last, 10), f.server().Str(t, "GET", "redisson_lock_token:{x}"))
-	})
+			require.Equal(t, strconv.FormatInt(last, 10), f.server().Str(t, "GET", "redisson_lock_token:{x}"))
+		})
+	}
 }
 
 // A lock that cannot be taken again refuses its own owner in both languages, and stays held once.
 func TestNonReentrantRefusesItsOwner(t *testing.T) {
-	eachDirection(t, func(t *testing.T, first, second language) {
-		f := newFleet(t, fleetOptions{})
-		holder, other := first.owner(t, f, nonReentrant, "x"), second.owner(t, f, nonReentrant, "x")
-		holder.lock(t)
-		require.False(t, holder.lockAgain(t))
-		require.Equal(t, "1", f.server().Str(t, "HGET", "x", holder.id()))
-		require.False(t, other.tryLock(t, 0))
-		holder.unlock(t)
-		require.True(t, other.tryLock(t, 0))
-		other.unlock(t)
-	})
+	for _, c := range cells(nonReentrant) {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFleet(t, fleetOptions{})
+			holder, other := c.first.owner(t, f, c.kind, "x"), c.second.owner(t, f, c.kind, "x")
+			holder.lock(t)
+			require.False(t, holder.lockAgain(t))
+			require.Equal(t, "1", f.server().Str(t, "HGET", "x", holder.id()))
+			require.False(t, other.tryLock(t, 0))
+			holder.unlock(t)
+			require.True(t, other.tryLock(t, 0))
+			other.unlock(t)
+		})
+	}
 }

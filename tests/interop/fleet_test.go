@@ -105,20 +105,22 @@ func (l language) other() language {
 	return golang
 }
 
-// eachDirection runs a test once for each language that may come first.
-func eachDirection(t *testing.T, test func(t *testing.T, first, second language)) {
-	for _, first := range languages {
-		t.Run(first.name+" first", func(t *testing.T) { test(t, first, first.other()) })
-	}
+// cell is a kind of lock, and which language comes first: one row of a test.
+type cell struct {
+	name          string
+	kind          kind
+	first, second language
 }
 
-// eachKind runs a test for kinds of locks, once for each language that may come first.
-func eachKind(t *testing.T, kinds []kind, test func(t *testing.T, k kind, first, second language)) {
+// cells are both directions of some kinds.
+func cells(kinds ...kind) []cell {
+	var all []cell
 	for _, k := range kinds {
-		t.Run(k.name, func(t *testing.T) {
-			eachDirection(t, func(t *testing.T, first, second language) { test(t, k, first, second) })
-		})
+		for _, first := range languages {
+			all = append(all, cell{k.name + ", " + first.name + " first", k, first, first.other()})
+		}
 	}
+	return all
 }
 
 // lockChannel is where the release of a lock of that mapped name is published.

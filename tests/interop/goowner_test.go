@@ -21,6 +21,7 @@ type goOwner struct {
 }
 
 func newGoOwner(t *testing.T, f *fleet, k kind, lock string) owner {
+	t.Helper()
 	options := k.options
 	return &goOwner{
 		ctx:   holdfast.NewOwner(t.Context()),
@@ -57,7 +58,8 @@ func (o *goOwner) start() *attempt {
 func (o *goOwner) tryLock(t *testing.T, wait time.Duration) bool {
 	t.Helper()
 	hold, err := o.mutex.TryLockFor(o.ctx, wait)
-	if errors.Is(err, holdfast.ErrBusy) {
+	// On a machine that is very busy, the last attempt may be under way when the time is over: unknown, but not granted.
+	if errors.Is(err, holdfast.ErrBusy) || errors.Is(err, holdfast.ErrUnknown) {
 		return false
 	}
 	require.NoError(t, err)

@@ -110,7 +110,7 @@ func Launch() (*Java, error) {
 
 // Close ends the JVM in good order, though without a farewell to Redis, and waits until it has gone.
 func (j *Java) Close() {
-	j.stdin.Close()
+	_ = j.stdin.Close()       // fails if the JVM has ended
 	j.signal(syscall.SIGCONT) // if it was paused
 	select {
 	case <-j.died:
@@ -131,8 +131,17 @@ func (j *Java) Log() string {
 	return j.log.String()
 }
 
-// Pause freezes the whole JVM, as a long garbage collection or a suspended machine would. [Java.Resume] ends it.
-func (j *Java) Pause() { j.signal(syscall.SIGSTOP) }
+// Pause freezes the whole JVM, as a long garbage collection or a suspended machine would, until [Java.Resume]. It
+// returns when all its threads stand still. A JVM is not paused twice.
+func (j *Java) Pause() {
+	j.signal(syscall.SIGSTOP)
+	for {
+		_, err := syscall.Wait4(j.cmd.Process.Pid, nil, syscall.WUNTRACED, nil)
+		if !errors.Is(err, syscall.EINTR) {
+			return
+		}
+	}
+}
 
 // Resume lets a paused JVM go on.
 func (j *Java) Resume() { j.signal(syscall.SIGCONT) }

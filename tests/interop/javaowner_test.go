@@ -95,7 +95,7 @@ func (o *javaOwner) unlockLost(t *testing.T) {
 // may not.
 func requireMonitorException(t *testing.T, err error) {
 	t.Helper()
-	var exception *interop.Exception
+	var exception *interop.JavaError
 	require.ErrorAs(t, err, &exception)
 	require.Equal(t, "IllegalMonitorStateException", exception.Class)
 }

@@ -28,19 +28,16 @@ func TestWatchdogKeepsTheOtherSideOut(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, fleetOptions{lease: shortLease})
 	var waits sync.WaitGroup // all at once: they take their time
-	for _, k := range kinds {
-		for _, first := range languages {
-			name := k.name + " held by " + first.name
-			holder, other := first.owner(t, f, k, name), first.other().owner(t, f, k, name)
-			holder.lock(t)
-			waits.Go(func() {
-				assert.False(t, other.tryLock(t, 3*shortLease), name)
-				assert.True(t, holder.held(t), name)
-				holder.unlock(t)
-				assert.True(t, other.tryLock(t, 0), name)
-				other.unlock(t)
-			})
-		}
+	for _, c := range cells(kinds...) {
+		holder, other := c.first.owner(t, f, c.kind, c.name), c.second.owner(t, f, c.kind, c.name)
+		holder.lock(t)
+		waits.Go(func() {
+			assert.False(t, other.tryLock(t, 3*shortLease), c.name)
+			assert.True(t, holder.held(t), c.name)
+			holder.unlock(t)
+			assert.True(t, other.tryLock(t, 0), c.name)
+			other.unlock(t)
+		})
 	}
 	waits.Wait()
 }
@@ -93,7 +90,7 @@ func startHolder(t *testing.T, address, name string) (kill func()) {
 	kill = func() {
 		_ = cmd.Process.Kill() // it may have been killed before
 		_ = cmd.Wait()
-		stdin.Close()
+		_ = stdin.Close()
 	}
 	t.Cleanup(kill)
 	line, err := bufio.NewReader(stdout).ReadString('\n')

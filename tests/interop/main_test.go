@@ -17,10 +17,10 @@ var shared struct {
 }
 
 // sharedJava is the JVM that the tests share, started by the first that asks.
-func sharedJava(t testing.TB) *interop.Java {
-	t.Helper()
+func sharedJava(tb testing.TB) *interop.Java {
+	tb.Helper()
 	shared.once.Do(func() { shared.java, shared.err = interop.Launch() })
-	interop.Require(t, shared.err)
+	interop.Require(tb, shared.err)
 	return shared.java
 }
 

@@ -109,31 +109,33 @@ func TestCountsAndLeasesReadTheSame(t *testing.T) {
 	leases := map[string]time.Duration{"renewed": 0, "fixed": 10 * time.Second}
 	for name, lease := range leases {
 		t.Run(name, func(t *testing.T) {
-			eachKind(t, []kind{plain, fenced, spin}, func(t *testing.T, k kind, first, second language) {
-				k.options.FixedLease = lease
-				f := newFleet(t, fleetOptions{})
-				holder, other := first.owner(t, f, k, "x"), second.owner(t, f, k, "x")
-				options := k.options
-				inspector := rlock.New(f.session, "x", &options)
+			for _, c := range cells(plain, fenced, spin) {
+				t.Run(c.name, func(t *testing.T) {
+					c.kind.options.FixedLease = lease
+					f := newFleet(t, fleetOptions{})
+					holder, other := c.first.owner(t, f, c.kind, "x"), c.second.owner(t, f, c.kind, "x")
+					options := c.kind.options
+					inspector := rlock.New(f.session, "x", &options)
 
-				require.Empty(t, must(inspector.Holders(t.Context()))(t))
-				for count := 1; count <= 3; count++ {
-					holder.lock(t)
-					require.Equal(t, count, holder.holdCount(t))
-					require.Zero(t, other.holdCount(t))
-					requireSameLease(t, f, "x", holder, other)
-					ttl := f.server().TTLs(t)["x"]
-					holders := must(inspector.Holders(t.Context()))(t)
-					require.Len(t, holders, 1)
-					require.Equal(t, holdfast.Holder{ID: holder.id(), Count: count, Lease: holders[0].Lease}, holders[0])
-					require.LessOrEqual(t, holders[0].Lease, ttl)
-					require.Greater(t, holders[0].Lease, ttl-5*time.Second)
-				}
-				for count := 2; count >= 0; count-- {
-					holder.unlock(t)
-					require.Equal(t, count, holder.holdCount(t))
-				}
-			})
+					require.Empty(t, must(inspector.Holders(t.Context()))(t))
+					for count := 1; count <= 3; count++ {
+						holder.lock(t)
+						require.Equal(t, count, holder.holdCount(t))
+						require.Zero(t, other.holdCount(t))
+						requireSameLease(t, f, "x", holder, other)
+						ttl := f.server().TTLs(t)["x"]
+						holders := must(inspector.Holders(t.Context()))(t)
+						require.Len(t, holders, 1)
+						require.Equal(t, holdfast.Holder{ID: holder.id(), Count: count, Lease: holders[0].Lease}, holders[0])
+						require.LessOrEqual(t, holders[0].Lease, ttl)
+						require.Greater(t, holders[0].Lease, ttl-5*time.Second)
+					}
+					for count := 2; count >= 0; count-- {
+						holder.unlock(t)
+						require.Equal(t, count, holder.holdCount(t))
+					}
+				})
+			}
 		})
 	}
 }
