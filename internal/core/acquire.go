@@ -104,7 +104,11 @@ func (a *acquisition) queue(ctx, sleep context.Context, retry time.Duration) (h 
 		place.Leave(taken)
 	}()
 	for {
-		if err := place.Wait(sleep, retry); err != nil {
+		turn := place.Wait
+		if a.reenters() {
+			turn = place.Sleep // who is ahead may be waiting for this very owner
+		}
+		if err := turn(sleep, retry); err != nil {
 			return nil, a.interrupted(ctx, err)
 		}
 		if !place.Head() && !a.reenters() {

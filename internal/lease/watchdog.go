@@ -17,14 +17,15 @@ type Group struct {
 type Renewable interface {
 	// Group is the same at every call.
 	Group() Group
-	// entry is where the watchdog keeps its notes; embed an [Entry].
+	// The watchdog keeps its notes in an [Entry]; embed one.
+	timed
 	entry() *Entry
 }
 
 // Entry is embedded by a Renewable. Its zero value is ready.
 type Entry struct {
 	due   time.Duration // since the watchdog's base
-	place int           // in the heap, from 1; 0 when not in it
+	place int32         // in its group's queue, from 1; 0 when not in it
 	state state
 }
 
@@ -32,7 +33,7 @@ type state uint8
 
 const (
 	absent  state = iota
-	waiting       // in the heap
+	waiting       // in the queue
 	sent          // a renewal is under way
 )
 
@@ -41,12 +42,14 @@ func (e *Entry) entry() *Entry { return e }
 // BatchSize is the limit of names per call (guarantee G9).
 const BatchSize = 500
 
-// Watchdog renews what was added to it, a third of the lease after the last success, in
-// batches: what is due within a sixtieth of the lease goes together.
+// Watchdog renews what was added to it, at the latest a third of the lease after the last
+// success, in batches. Many names cost hardly more than one, so when one of a group is due,
+// others go along as far as the call has room: those that are due first, unless they were
+// renewed only just now. From then on they are due together.
 type Watchdog struct {
 	base   time.Time
 	period time.Duration // between renewals
-	window time.Duration // what is due this much later is renewed as well
+	along  time.Duration // what is due this much later goes along
 	again  time.Duration // to the next try of a renewal that failed
 
 	// renew renews a batch of one group, of at most BatchSize; it reports each outcome by
@@ -54,16 +57,26 @@ type Watchdog struct {
 	renew func(batch []Renewable)
 	start func(func()) // starts a goroutine that somebody waits for
 
-	mu    sync.Mutex // guards queue and every Entry
-	queue queue
-	kick  chan struct{} // wakes Run when the earliest moment has become earlier
+	mu     sync.Mutex // guards the rest, and every Entry
+	groups map[Group]*group
+	last   *group // the one that was used last: most sessions have few
+	queue  queue[*group]
+	kick   chan struct{} // wakes Run when the earliest moment has become earlier
+}
+
+// A group has all entries that may share a call, by the moment they are due; the watchdog
+// has the groups by that of their first.
+type group struct {
+	key     Group
+	entries queue[Renewable]
+	place   int32
 }
 
 // NewWatchdog makes a watchdog for leases of the given length; moments are counted from base.
 func NewWatchdog(base time.Time, lease time.Duration, start func(func()), renew func(batch []Renewable)) *Watchdog {
 	return &Watchdog{
-		base: base, period: lease / 3, window: lease / 60, again: lease / 20,
-		renew: renew, start: start, kick: make(chan struct{}, 1),
+		base: base, period: lease / 3, along: 2 * lease / 9, again: lease / 20,
+		renew: renew, start: start, groups: make(map[Group]*group), kick: make(chan struct{}, 1),
 	}
 }
 
@@ -88,7 +101,9 @@ func (w *Watchdog) Remove(r Renewable) {
 	defer w.mu.Unlock()
 	e := r.entry()
 	if e.state == waiting {
-		heap.Remove(&w.queue, e.place-1)
+		g := w.group(r.Group())
+		heap.Remove(&g.entries, int(e.place-1))
+		w.placeGroup(g)
 	}
 	e.state = absent
 }
@@ -108,12 +123,41 @@ func (w *Watchdog) Settle(r Renewable, sentAt time.Duration, renewed bool) {
 	}
 }
 
-// push puts r into the heap and reports whether it is now the first.
+// push puts r into its group and reports whether it is now the first of all.
 func (w *Watchdog) push(r Renewable, due time.Duration) bool {
 	e := r.entry()
 	e.due, e.state = due, waiting
-	heap.Push(&w.queue, r)
-	return e.place == 1
+	g := w.group(r.Group())
+	heap.Push(&g.entries, r)
+	w.placeGroup(g)
+	return e.place == 1 && g.place == 1
+}
+
+// group returns the group of the key, made if need be.
+func (w *Watchdog) group(key Group) *group {
+	if w.last != nil && w.last.key == key {
+		return w.last
+	}
+	g := w.groups[key]
+	if g == nil {
+		g = &group{key: key}
+		w.groups[key] = g
+	}
+	w.last = g
+	return g
+}
+
+// placeGroup moves a group whose entries have changed to its place among the groups; one
+// without entries has none.
+func (w *Watchdog) placeGroup(g *group) {
+	switch {
+	case len(g.entries) > 0 && g.place == 0:
+		heap.Push(&w.queue, g)
+	case len(g.entries) > 0:
+		heap.Fix(&w.queue, int(g.place-1))
+	case g.place > 0:
+		heap.Remove(&w.queue, int(g.place-1))
+	}
 }
 
 func (w *Watchdog) wake() {
@@ -148,55 +192,66 @@ func (w *Watchdog) next() time.Duration {
 	if len(w.queue) == 0 {
 		return time.Hour
 	}
-	return w.queue[0].entry().due - time.Since(w.base)
+	return w.queue[0].when() - time.Since(w.base)
 }
 
-// take removes what is due from the heap and returns it in batches, if anything is: then
-// what will be due within the window goes along.
+// take removes what is due and returns it in batches, filled up as far as there is more.
 func (w *Watchdog) take() (batches [][]Renewable) {
 	now := time.Since(w.base)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.queue) == 0 || w.queue[0].entry().due > now {
-		return nil
-	}
-	open := make(map[Group]int) // where the batch of a group is that has room
-	for len(w.queue) > 0 && w.queue[0].entry().due <= now+w.window {
-		r := heap.Pop(&w.queue).(Renewable)
-		r.entry().state = sent
-		i, ok := open[r.Group()]
-		if !ok || len(batches[i]) == BatchSize {
-			i = len(batches)
-			open[r.Group()] = i
-			batches = append(batches, nil)
-		}
-		batches[i] = append(batches[i], r)
+	for len(w.queue) > 0 && w.queue[0].when() <= now {
+		g := w.queue[0]
+		batches = append(batches, g.take(now+w.along))
+		w.placeGroup(g)
 	}
 	return batches
 }
 
-// queue is a heap by due; every entry knows its place.
-type queue []Renewable
+// take removes the entries that are due by then, those that are due first, as many as a call
+// has room for.
+func (g *group) take(by time.Duration) (batch []Renewable) {
+	for len(batch) < BatchSize && len(g.entries) > 0 && g.when() <= by {
+		r := heap.Pop(&g.entries).(Renewable)
+		r.entry().state = sent
+		batch = append(batch, r)
+	}
+	return batch
+}
 
-func (q queue) Len() int           { return len(q) }
-func (q queue) Less(i, j int) bool { return q[i].entry().due < q[j].entry().due }
+func (g *group) when() time.Duration { return g.entries[0].when() }
+func (g *group) put(place int32)     { g.place = place }
+func (e *Entry) when() time.Duration { return e.due }
+func (e *Entry) put(place int32)     { e.place = place }
 
-func (q queue) Swap(i, j int) {
+// queue is a heap by the moment something is due; everything in it knows its place.
+type queue[T timed] []T
+
+type timed interface {
+	when() time.Duration
+	put(place int32) // from 1; 0 for none
+}
+
+func (q queue[T]) Len() int           { return len(q) }
+func (q queue[T]) Less(i, j int) bool { return q[i].when() < q[j].when() }
+
+func (q queue[T]) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
-	q[i].entry().place, q[j].entry().place = i+1, j+1
+	q[i].put(int32(i + 1))
+	q[j].put(int32(j + 1))
 }
 
-func (q *queue) Push(x any) {
-	r := x.(Renewable)
-	*q = append(*q, r)
-	r.entry().place = len(*q)
+func (q *queue[T]) Push(x any) {
+	*q = append(*q, x.(T))
+	x.(T).put(int32(len(*q)))
 }
 
-func (q *queue) Pop() any {
+func (q *queue[T]) Pop() any {
+	var none T
 	last := len(*q) - 1
-	r := (*q)[last]
-	(*q)[last] = nil
+	x := (*q)[last]
+	(*q)[last] = none
 	*q = (*q)[:last]
-	r.entry().place = 0
-	return r
+	x.put(0)
+	return x
 }

@@ -1,0 +1,128 @@
+package lease_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+)
+
+// A lease with round thirds and twentieths.
+const (
+	length = time.Minute
+	period = 20 * time.Second
+	again  = 3 * time.Second
+	along  = 2 * period / 3
+)
+
+// An item is something to be renewed.
+type item struct {
+	lease.Entry
+	name  string
+	group lease.Group
+}
+
+func (i *item) Group() lease.Group { return i.group }
+
+// A call is one batch that the watchdog asked to be renewed.
+type call struct {
+	at    time.Duration
+	names []string
+}
+
+// A keeper is a watchdog in a bubble, with somebody who renews for it.
+type keeper struct {
+	*lease.Watchdog
+	base time.Time
+	stop context.CancelFunc
+
+	// renew says whether the renewal of a batch succeeds, after as long as it takes; nil: at
+	// once, always. It is called without mu.
+	renew func(c call) bool
+
+	mu    sync.Mutex // guards calls
+	calls []call
+}
+
+// keep runs a test with a keeper whose time starts at zero, then ends the watchdog's context and
+// waits for what was started; the bubble fails the test if anything is left.
+func keep(t *testing.T, test func(k *keeper)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		k := &keeper{base: time.Now(), stop: stop}
+		var wg sync.WaitGroup
+		k.Watchdog = lease.NewWatchdog(k.base, length, wg.Go, k.serve)
+		wg.Go(func() { k.Run(ctx) })
+		synctest.Wait()
+		test(k)
+		stop()
+		wg.Wait()
+	})
+}
+
+func (k *keeper) now() time.Duration { return time.Since(k.base) }
+
+// serve is the watchdog's callback.
+func (k *keeper) serve(batch []lease.Renewable) {
+	c := call{at: k.now()}
+	for _, r := range batch {
+		c.names = append(c.names, r.(*item).name)
+	}
+	slices.Sort(c.names) // what is due at the same moment is in no order
+	k.mu.Lock()
+	k.calls = append(k.calls, c)
+	k.mu.Unlock()
+	done := k.renew == nil || k.renew(c)
+	for _, r := range batch {
+		k.Settle(r, c.at, done)
+	}
+}
+
+// until lets the time pass until then.
+func (k *keeper) until(then time.Duration) {
+	time.Sleep(then - k.now())
+	synctest.Wait()
+}
+
+// took returns the calls since the last took.
+func (k *keeper) took() []call {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	calls := k.calls
+	k.calls = nil
+	return calls
+}
+
+// times returns when an item was renewed since the last took, which this is too.
+func (k *keeper) times(name string) []time.Duration {
+	var at []time.Duration
+	for _, c := range k.took() {
+		if slices.Contains(c.names, name) {
+			at = append(at, c.at)
+		}
+	}
+	return at
+}
+
+// items makes n items of one group, named after the group.
+func items(n int, group string) []*item {
+	all := make([]*item, n)
+	for i := range all {
+		all[i] = &item{name: fmt.Sprintf("%s%d", group, i), group: lease.Group{Script: group}}
+	}
+	return all
+}
+
+func seconds(all ...float64) []time.Duration {
+	moments := make([]time.Duration, len(all))
+	for i, s := range all {
+		moments[i] = time.Duration(s * float64(time.Second))
+	}
+	return moments
+}

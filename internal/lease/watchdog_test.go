@@ -1,0 +1,240 @@
+package lease_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestRenewsAThirdOfTheLeaseAfterTheSending(t *testing.T) {
+	for name, c := range map[string]struct {
+		added, sent, reply time.Duration // reply: how long each renewal takes
+		want               []time.Duration
+	}{
+		"replies at once":               {0, 0, 0, seconds(20, 40, 60, 80)},
+		"sent before it was added":      {5 * time.Second, time.Second, 0, seconds(21, 41, 61, 81)},
+		"slow replies stretch nothing":  {0, 0, 15 * time.Second, seconds(20, 40, 60, 80)},
+		"replies slower than a third":   {0, 0, 25 * time.Second, seconds(20, 45, 70, 95)},
+		"due when it is added":          {50 * time.Second, 30 * time.Second, 0, seconds(50, 70, 90)},
+		"overdue when it is added":      {50 * time.Second, 10 * time.Second, 0, seconds(50, 70, 90)},
+		"added after hours of idleness": {3 * time.Hour, 3 * time.Hour, 0, seconds(3*3600+20, 3*3600+40)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			keep(t, func(k *keeper) {
+				k.renew = func(call) bool { time.Sleep(c.reply); return true }
+				k.until(c.added)
+				k.Add(items(1, "a")[0], c.sent)
+				k.until(c.want[len(c.want)-1])
+				assert.Equal(t, c.want, k.times("a0"))
+			})
+		})
+	}
+}
+
+func TestWhatIsDueSoonGoesAlongUntilAllAreTogether(t *testing.T) {
+	keep(t, func(k *keeper) {
+		all := items(4, "a")
+		for i, sent := range []time.Duration{0, along, along + 1, period - 1} {
+			k.Add(all[i], sent)
+		}
+		k.until(2*period + along)
+		assert.Equal(t, []call{
+			{period, []string{"a0", "a1"}},
+			{period + along + 1, []string{"a0", "a1", "a2", "a3"}},
+		}, k.took())
+		k.until(3*period + 2*along)
+		assert.Equal(t, []call{
+			{2*period + along + 1, []string{"a0", "a1", "a2", "a3"}},
+			{3*period + along + 1, []string{"a0", "a1", "a2", "a3"}},
+		}, k.took())
+	})
+}
+
+func TestNobodyIsRenewedBecauseSomebodyElseIsAboutToBe(t *testing.T) {
+	keep(t, func(k *keeper) {
+		all := items(2, "a")
+		k.Add(all[0], 0)
+		k.Add(all[1], along/2)
+		k.until(period - 1)
+		assert.Empty(t, k.took())
+		k.until(period)
+		assert.Len(t, k.took(), 1)
+	})
+}
+
+func TestAFailedRenewalIsTriedAgainUntilItSucceeds(t *testing.T) {
+	for name, c := range map[string]struct {
+		takes time.Duration
+		want  []time.Duration
+	}{
+		"refused at once":         {0, seconds(20, 23, 26, 29, 49)},
+		"failing after a timeout": {2 * time.Second, seconds(20, 25, 30, 35, 55)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			keep(t, func(k *keeper) {
+				failures := 3
+				k.renew = func(call) bool {
+					time.Sleep(c.takes)
+					failures--
+					return failures < 0
+				}
+				k.Add(items(1, "a")[0], 0)
+				k.until(c.want[len(c.want)-1])
+				assert.Equal(t, c.want, k.times("a0"))
+			})
+		})
+	}
+}
+
+func TestASlowBatchOfOneGroupDoesNotDelayAnother(t *testing.T) {
+	keep(t, func(k *keeper) {
+		slow, fast := items(3, "slow"), items(2, "fast")
+		k.renew = func(c call) bool {
+			if c.names[0] == "slow0" {
+				time.Sleep(time.Hour)
+			}
+			return true
+		}
+		k.Add(slow[0], 0)
+		k.Add(fast[0], 0)
+		k.Add(slow[1], 15*time.Second) // a later batch of the slow group is not delayed either
+		k.Add(fast[1], 17*time.Second)
+		k.until(58 * time.Second)
+		calls := k.took()
+		times := map[string][]time.Duration{}
+		for _, c := range calls {
+			for _, name := range c.names {
+				times[name] = append(times[name], c.at)
+			}
+		}
+		assert.Equal(t, map[string][]time.Duration{
+			"slow0": seconds(20), "fast0": seconds(20, 37, 57),
+			"slow1": seconds(35, 55), "fast1": seconds(37, 57),
+		}, times)
+	})
+}
+
+func TestWhatWasRemovedIsNotRenewed(t *testing.T) {
+	keep(t, func(k *keeper) {
+		all := items(3, "a")
+		for i, it := range all {
+			k.Add(it, time.Duration(i))
+		}
+		k.Remove(all[0])
+		k.Remove(all[0]) // again is fine
+		k.until(period + 2)
+		assert.Equal(t, []call{{period + 1, []string{"a1", "a2"}}}, k.took())
+
+		k.Remove(all[1])
+		k.Remove(all[2])
+		k.until(time.Hour)
+		assert.Empty(t, k.took())
+	})
+}
+
+func TestWhatIsRemovedWhileItIsRenewedStaysRemoved(t *testing.T) {
+	for name, done := range map[string]bool{"renewed": true, "failed": false} {
+		t.Run(name, func(t *testing.T) {
+			keep(t, func(k *keeper) {
+				all := items(2, "a")
+				k.renew = func(call) bool {
+					k.Remove(all[0])
+					time.Sleep(time.Second)
+					return done
+				}
+				k.Add(all[0], 0)
+				k.Add(all[1], 0)
+				k.until(period)
+				assert.Equal(t, []call{{period, []string{"a0", "a1"}}}, k.took())
+				k.until(time.Hour)
+				assert.Empty(t, k.times("a0"))
+			})
+		})
+	}
+}
+
+func TestWhatIsAddedAgainWhileItIsRenewedIsRenewedAsNew(t *testing.T) {
+	for name, c := range map[string]struct {
+		done bool          // whether the old renewal succeeds, at 30 s
+		sent time.Duration // of the new lease, added at 25 s
+		want []time.Duration
+	}{
+		"the old renewal succeeds":             {true, 25 * time.Second, seconds(20, 45, 65, 85)},
+		"the old renewal fails":                {false, 25 * time.Second, seconds(20, 45, 65, 85)},
+		"the old one ends while the new is on": {true, 4 * time.Second, seconds(20, 25, 40, 60, 80)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			keep(t, func(k *keeper) {
+				it := items(1, "a")[0]
+				k.renew = func(old call) bool {
+					time.Sleep(10 * time.Second)
+					return c.done || old.at > period
+				}
+				k.Add(it, 0)
+				k.until(25 * time.Second)
+				k.Remove(it)
+				k.Add(it, c.sent)
+				k.Add(it, 0) // what is watched is not added
+				k.until(c.want[len(c.want)-1])
+				assert.Equal(t, c.want, k.times("a0"))
+			})
+		})
+	}
+}
+
+func TestANewEarliestEntryShortensTheSleep(t *testing.T) {
+	keep(t, func(k *keeper) {
+		k.until(30 * time.Second)
+		k.Add(items(1, "a")[0], 30*time.Second)
+		k.Add(items(1, "b")[0], 15*time.Second) // granted long ago, the reply came late
+		k.until(31 * time.Second)
+		k.Add(items(1, "c")[0], 12*time.Second)
+		k.until(50 * time.Second)
+		assert.Equal(t, []call{
+			{32 * time.Second, []string{"c0"}},
+			{35 * time.Second, []string{"b0"}},
+			{50 * time.Second, []string{"a0"}},
+		}, k.took())
+	})
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	keep(t, func(k *keeper) {
+		k.Add(items(1, "a")[0], 0)
+		k.until(period)
+		assert.Len(t, k.took(), 1)
+		k.stop()
+		k.Add(items(1, "b")[0], 0) // nobody looks at it any more
+		k.until(time.Hour)
+		assert.Empty(t, k.took())
+	})
+}
+
+func TestEveryOutcomeCountsForItselfAlone(t *testing.T) {
+	keep(t, func(k *keeper) {
+		all := items(3, "a")
+		settled := make(chan struct{})
+		k.renew = func(c call) bool {
+			if c.at == period {
+				k.Settle(all[0], c.at, true)
+				k.Settle(all[1], c.at, false)
+				k.Remove(all[2]) // lost
+				<-settled        // nothing is left to be settled
+			}
+			return true
+		}
+		for _, it := range all {
+			k.Add(it, 0)
+		}
+		k.until(2 * period)
+		assert.Equal(t, []call{
+			{period, []string{"a0", "a1", "a2"}},
+			{period + again, []string{"a1"}}, // a0 was renewed only just now
+			{2 * period, []string{"a0", "a1"}},
+		}, k.took())
+		close(settled)
+		k.until(3 * period)
+		assert.Equal(t, []call{{3 * period, []string{"a0", "a1"}}}, k.took())
+	})
+}

@@ -1,0 +1,47 @@
+package tests
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// A re-entry that fails for a moment must not queue behind calls that wait for its own owner.
+func TestAReentryThatFailsForAMomentDoesNotWaitForItself(t *testing.T) {
+	t.Parallel()
+	for name, action := range map[string]proxy.Action{
+		"reply lost":     proxy.DropReply,
+		"never executed": proxy.ResetBefore,
+		"refused":        proxy.Answer("-LOADING Redis is loading the dataset in memory"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			p := proxy.Start(t, srv.Addr())
+			s := open(t, p.Addr(), nil)
+			l := rlock.New(s, "x", nil)
+			outer := lock(t, t.Context(), l)
+			ctx := outer.Context(t.Context())
+			require.NoError(t, lock(t, ctx, l).Release()) // the scripts are known
+
+			waiter := goLock(t.Context(), l.Lock)
+			await(t, "the waiter", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+			rule := p.On(proxy.Command("EVALSHA").With(outer.ID()), action, proxy.First)
+			inner := within(t, 5*time.Second, goLock(ctx, l.Lock), "the re-entry")
+			require.NoError(t, inner.err)
+			rule.Wait(t, 1)
+			assert.Equal(t, map[string]string{outer.ID(): "2"}, srv.Keyspace(t)["x"].Content)
+			require.NoError(t, inner.hold.Release())
+			require.NoError(t, outer.Release())
+			r := within(t, 5*time.Second, waiter, "the waiter's lock")
+			require.NoError(t, r.err)
+			require.NoError(t, r.hold.Release())
+		})
+	}
+}
