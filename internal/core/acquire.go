@@ -39,9 +39,10 @@ type acquisition struct {
 	delay    time.Duration // after it
 }
 
-func (l *Lock) acquisition(ctx context.Context) *acquisition {
-	c, private := claimOf(ctx, l.claimKey())
-	return &acquisition{lock: l, claim: c, private: private}
+// init makes a an acquisition of l by ctx's owner. (A constructor would cost an allocation.)
+func (a *acquisition) init(ctx context.Context, l *Lock) {
+	a.lock = l
+	a.claim, a.private = claimOf(ctx, l.claimKey())
 }
 
 // finish ends the call: after an error nothing of it stays. The error is made presentable.
@@ -104,11 +105,12 @@ func (a *acquisition) queue(ctx, sleep context.Context, retry time.Duration) (h 
 		place.Leave(taken)
 	}()
 	for {
-		turn := place.Wait
 		if a.reenters() {
-			turn = place.Sleep // who is ahead may be waiting for this very owner
+			err = place.Sleep(sleep, retry) // who is ahead may be waiting for this very owner
+		} else {
+			err = place.Wait(sleep, retry)
 		}
-		if err := turn(sleep, retry); err != nil {
+		if err != nil {
 			return nil, a.interrupted(ctx, err)
 		}
 		if !place.Head() && !a.reenters() {

@@ -222,7 +222,8 @@ func (l *Lock) TryLock(ctx context.Context) (*Hold, error) {
 		return nil, err
 	}
 	defer l.session.calls.Done()
-	a := l.acquisition(ctx)
+	var a acquisition
+	a.init(ctx, l)
 	h, err := a.once(ctx)
 	return h, a.finish(ctx, operation, err)
 }
@@ -234,7 +235,8 @@ func (l *Lock) Lock(ctx context.Context) (*Hold, error) {
 		return nil, err
 	}
 	defer l.session.calls.Done()
-	a := l.acquisition(ctx)
+	var a acquisition
+	a.init(ctx, l)
 	h, err := a.wait(ctx, ctx)
 	return h, a.finish(ctx, operation, err)
 }
@@ -263,7 +265,8 @@ func (l *Lock) TryLockFor(ctx context.Context, d time.Duration) (*Hold, error) {
 	defer stop()
 	attempt, stop := context.WithDeadlineCause(ctx, end.Add(grace), errWaited)
 	defer stop()
-	a := l.acquisition(ctx)
+	var a acquisition
+	a.init(ctx, l)
 	h, err := a.wait(attempt, sleep)
 	if err != nil && ctx.Err() == nil && sleep.Err() != nil {
 		err = a.outwaited(err)
