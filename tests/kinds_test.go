@@ -103,7 +103,7 @@ func await(t testing.TB, what string, holds func() bool) {
 }
 
 // lock takes the lock or fails the test.
-func lock(t testing.TB, ctx context.Context, l holdfast.Locker) *holdfast.Hold { //nolint:revive // t comes first in tests
+func lock(t testing.TB, ctx context.Context, l holdfast.Locker) *holdfast.Hold {
 	t.Helper()
 	h, err := l.Lock(ctx)
 	require.NoError(t, err)

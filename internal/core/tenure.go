@@ -149,19 +149,19 @@ func (s *Session) renew(batch []lease.Renewable) {
 	}
 	for i, r := range batch {
 		if err != nil {
-			s.failed(r.(*tenure), sent, err)
+			s.failed(r.(*tenure), err)
 			continue
 		}
 		switch n, bad := answers[i].AsInt64(); {
 		case bad != nil:
 			text, _ := answers[i].ToString()
-			s.failed(r.(*tenure), sent, &script.Failure{Class: script.Refused, Err: serverError(text)})
+			s.failed(r.(*tenure), &script.Failure{Class: script.Refused, Err: serverError(text)})
 		case n == 1:
 			s.renewed(r.(*tenure), sent)
 		case n == 0:
 			r.(*tenure).lose()
 		default:
-			s.failed(r.(*tenure), sent, call.Unexpected(n))
+			s.failed(r.(*tenure), call.Unexpected(n))
 		}
 	}
 }
@@ -193,16 +193,16 @@ func (s *Session) renewed(t *tenure, sent time.Duration) {
 			h.prolong(sent, s.config.Lease)
 		}
 	}
-	s.dog.Settle(t, sent, true)
+	s.dog.Renewed(t, sent)
 }
 
 // failed takes in a renewal that did not succeed: the deadlines stay where they were, and it
 // is tried again while anything is held.
-func (s *Session) failed(t *tenure, sent time.Duration, why error) {
+func (s *Session) failed(t *tenure, why error) {
 	for _, h := range t.live() {
 		if h.watched {
 			h.failed(why)
 		}
 	}
-	s.dog.Settle(t, sent, false)
+	s.dog.Failed(t)
 }

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/redis/rueidis"
-)
 
-// subscribeAtOnce is how many channels one SUBSCRIBE names.
-const subscribeAtOnce = 500
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
 
 // Delays between attempts to connect.
 const (
@@ -20,17 +18,21 @@ const (
 	lastDelay  = time.Second
 )
 
-var errNoNode = errors.New("no such node in the cluster")
+var (
+	errNoNode   = errors.New("no such node in the cluster")
+	errHandedOn = errors.New("the node has a connection already")
+)
 
 // A conn keeps one connection subscribed to the channels that are routed to it. Its
 // goroutine is the only one that writes to the connection, so that ends and beginnings
 // of a channel's subscription reach the server in the order in which they were wanted.
 type conn struct {
-	hub  *Hub
-	addr string // of a cluster's node; "" for wherever the client connects
+	hub *Hub
 
-	// guarded by hub.mu
+	// guarded by hub.mu; addr is written by the goroutine alone
+	addr string                // of a cluster's node; "" for wherever the client connects
 	todo map[*channel]struct{} // whose subscription may have to begin or end
+	life int                   // connections that were lost
 
 	kick chan struct{} // todo is not empty
 }
@@ -62,8 +64,11 @@ func (c *conn) run(ctx context.Context) {
 		}
 		began := time.Now()
 		err := c.serve(ctx)
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return
+		case errors.Is(err, errHandedOn):
+			continue
 		}
 		c.lost()
 		c.hub.log.Warn("holdfast: subscriptions interrupted", slog.String("server", c.addr), slog.Any("error", err))
@@ -85,7 +90,10 @@ func (c *conn) wanted() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for ch := range c.todo {
-		if len(ch.listeners) == 0 {
+		switch {
+		case ch.conn != c: // routed elsewhere meanwhile
+			delete(c.todo, ch)
+		case len(ch.listeners) == 0:
 			c.drop(ch)
 		}
 	}
@@ -101,17 +109,29 @@ func (c *conn) drop(ch *channel) {
 	}
 }
 
-// lost notes that no channel of this connection is subscribed any longer.
+// lost notes that no channel of this connection is subscribed any longer. One whose slot is
+// not known to be on this node is asked for elsewhere.
 func (c *conn) lost() {
 	h := c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	c.life++
 	for _, ch := range h.channels {
-		if ch.conn == c {
+		switch {
+		case ch.conn != c:
+		case h.owners[wire.Slot(ch.name)] != c.addr:
+			h.reroute(ch)
+		default:
 			ch.state = idle
 			c.ask(ch)
 		}
 	}
+}
+
+func (c *conn) lives() int {
+	c.hub.mu.Lock()
+	defer c.hub.mu.Unlock()
+	return c.life
 }
 
 // serve makes one connection and works on it until it breaks.
@@ -122,9 +142,10 @@ func (c *conn) serve(ctx context.Context) error {
 	}
 	client, _ := node.Dedicate()
 	defer client.Close()
+	life := c.lives()
 	broken := client.SetPubSubHooks(rueidis.PubSubHooks{
 		OnMessage:      func(m rueidis.PubSubMessage) { c.hub.heard(m.Channel) },
-		OnSubscription: func(s rueidis.PubSubSubscription) { c.hub.changed(c, s) },
+		OnSubscription: func(s rueidis.PubSubSubscription) { c.hub.changed(c, life, s) },
 	})
 	for {
 		begin, end := c.next()
@@ -144,13 +165,14 @@ func (c *conn) serve(ctx context.Context) error {
 	}
 }
 
-// node is the client to connect through. Any node of a cluster hears plain messages; the
-// owner of a slot that is not known yet is named by whichever is asked.
+// node is the client to connect through. Any node of a cluster hears plain messages. Of
+// sharded ones, whichever is asked for a slot that is not known yet names the right node.
 func (c *conn) node() (rueidis.Client, error) {
-	if c.hub.client.Mode() != rueidis.ClientModeCluster {
-		return c.hub.client, nil
+	h := c.hub
+	if h.client.Mode() != rueidis.ClientModeCluster {
+		return h.client, nil
 	}
-	nodes := c.hub.client.Nodes()
+	nodes := h.client.Nodes()
 	if node, ok := nodes[c.addr]; ok {
 		return node, nil
 	}
@@ -158,10 +180,33 @@ func (c *conn) node() (rueidis.Client, error) {
 		c.reroute()
 		return nil, errNoNode
 	}
-	for _, node := range nodes {
-		return node, nil // maps are walked in random order
+	for addr, node := range nodes { // in random order
+		if h.sharded && !c.become(addr) {
+			return nil, errHandedOn
+		}
+		return node, nil
 	}
 	return nil, errNoNode
+}
+
+// become makes c, which has no address and so no subscriptions, the connection of a node. If
+// the node has one, that one gets the channels, and become reports false.
+func (c *conn) become(addr string) bool {
+	h := c.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if other := h.conns[addr]; other != nil {
+		for ch := range c.todo {
+			ch.conn = other
+			other.ask(ch)
+		}
+		clear(c.todo)
+		return false
+	}
+	delete(h.conns, c.addr)
+	c.addr = addr
+	h.conns[addr] = c
+	return true
 }
 
 // reroute gives the channels of a node that has gone to any other, which will name the right one.
@@ -177,98 +222,7 @@ func (c *conn) reroute() {
 	clear(c.todo)
 	for _, ch := range h.channels {
 		if ch.conn == c {
-			ch.state = idle
-			ch.conn = h.route(ch.name)
-			ch.conn.ask(ch)
+			h.reroute(ch)
 		}
 	}
-}
-
-// next takes from todo what is to begin and to end on the connection.
-func (c *conn) next() (begin, end []*channel) {
-	h := c.hub
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for ch := range c.todo {
-		delete(c.todo, ch)
-		switch wanted := len(ch.listeners) > 0; {
-		case ch.conn != c: // routed elsewhere meanwhile
-		case wanted && ch.state == idle:
-			ch.state = asked
-			begin = append(begin, ch)
-		case !wanted && ch.state == idle:
-			c.drop(ch)
-		case !wanted:
-			c.drop(ch)
-			end = append(end, ch)
-		}
-	}
-	return begin, end
-}
-
-// change subscribes and unsubscribes. Only a broken connection is an error.
-func (c *conn) change(ctx context.Context, client rueidis.DedicatedClient, begin, end []*channel) error {
-	for chunk := range slices.Chunk(end, subscribeAtOnce) {
-		if err := c.unsubscribe(ctx, client, chunk); err != nil {
-			return err
-		}
-	}
-	for chunk := range slices.Chunk(begin, subscribeAtOnce) {
-		if err := c.subscribe(ctx, client, chunk); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *conn) unsubscribe(ctx context.Context, client rueidis.DedicatedClient, channels []*channel) error {
-	if !c.hub.sharded {
-		return client.Do(ctx, client.B().Unsubscribe().Channel(names(channels)...).Build()).Error()
-	}
-	commands := make(rueidis.Commands, len(channels))
-	for i, ch := range channels {
-		commands[i] = client.B().Sunsubscribe().Channel(ch.name).Build()
-	}
-	for _, result := range client.DoMulti(ctx, commands...) {
-		// A node that has given the slot away refuses, and has ended the subscription itself.
-		if err := result.NonRedisError(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *conn) subscribe(ctx context.Context, client rueidis.DedicatedClient, channels []*channel) error {
-	if !c.hub.sharded {
-		return client.Do(ctx, client.B().Subscribe().Channel(names(channels)...).Build()).Error()
-	}
-	// Each channel has a slot of its own, and each slot may turn out to be elsewhere.
-	commands := make(rueidis.Commands, len(channels))
-	for i, ch := range channels {
-		commands[i] = client.B().Ssubscribe().Channel(ch.name).Build()
-	}
-	var refused error
-	for i, result := range client.DoMulti(ctx, commands...) {
-		answer, isAnswer := rueidis.IsRedisErr(result.Error())
-		switch {
-		case result.Error() == nil:
-		case !isAnswer:
-			return result.Error()
-		default:
-			addr, _ := answer.IsMoved()
-			c.hub.moved(channels[i], addr)
-			if addr == "" || addr == c.addr {
-				refused = answer
-			}
-		}
-	}
-	return refused
-}
-
-func names(channels []*channel) []string {
-	all := make([]string, len(channels))
-	for i, ch := range channels {
-		all[i] = ch.name
-	}
-	return all
 }

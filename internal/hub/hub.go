@@ -136,15 +136,26 @@ func (h *Hub) route(name string) *conn {
 	return c
 }
 
-// moved routes the channel anew, to the node that the server named ("" if it named none).
+// moved routes the channel anew, to the node that the server named.
 func (h *Hub) moved(c *channel, addr string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if addr == "" {
+	h.owners[wire.Slot(c.name)] = addr
+	h.reroute(c)
+}
+
+// again asks for a channel that was refused, wherever its slot may be by now.
+func (h *Hub) again(from *conn, c *channel) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c.conn == from && c.state == idle {
 		delete(h.owners, wire.Slot(c.name))
-	} else {
-		h.owners[wire.Slot(c.name)] = addr
+		h.reroute(c)
 	}
+}
+
+// reroute has the channel subscribed wherever it belongs. h.mu is held.
+func (h *Hub) reroute(c *channel) {
 	c.state = idle
 	c.conn = h.route(c.name)
 	c.conn.ask(c)
@@ -162,10 +173,11 @@ func (h *Hub) heard(name string) {
 }
 
 // changed takes in a confirmation from the server, of a subscription or of its end.
-func (h *Hub) changed(from *conn, s rueidis.PubSubSubscription) {
+// life tells the connections of from apart: a late word of one that was lost says nothing.
+func (h *Hub) changed(from *conn, life int, s rueidis.PubSubSubscription) {
 	h.mu.Lock()
 	c := h.channels[s.Channel]
-	if c == nil || c.conn != from {
+	if c == nil || c.conn != from || from.life != life {
 		h.mu.Unlock()
 		return
 	}
@@ -175,14 +187,13 @@ func (h *Hub) changed(from *conn, s rueidis.PubSubSubscription) {
 			return
 		}
 		// The server ended it: the slot has moved, or somebody may no longer listen.
-		c.state = idle
-		if h.sharded {
-			delete(h.owners, wire.Slot(c.name))
-			c.conn = h.route(c.name)
-		}
-		c.conn.ask(c)
+		delete(h.owners, wire.Slot(c.name))
+		h.reroute(c)
 	} else {
 		c.state = up
+		if h.sharded {
+			h.owners[wire.Slot(c.name)] = from.addr
+		}
 	}
 	h.wakeAndUnlock(c.listeners)
 }

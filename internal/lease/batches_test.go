@@ -45,67 +45,100 @@ func TestGroupsNeverMix(t *testing.T) {
 	})
 }
 
-// What would open another batch before it is due is left for one that it helps to fill.
-func TestNoBatchIsMadeOfWhatIsNotDueYet(t *testing.T) {
+// What is not due fills a call, it makes none.
+func TestACallIsFilledByWhatIsDueFirst(t *testing.T) {
 	keep(t, func(k *keeper) {
-		for i, it := range items(502, "a") {
+		all := items(502, "a")
+		for i, it := range all {
 			k.Add(it, time.Duration(i))
 		}
 		k.Add(items(1, "b")[0], 1)
-		k.until(period + 1)
-		assert.ElementsMatch(t, []int{500, 1}, sizes(k.took()))
+		k.until(period)
+		calls := k.took()
+		assert.Equal(t, []int{500}, sizes(calls))
+		for _, it := range all[500:] {
+			assert.NotContains(t, calls[0].names, it.name)
+		}
 		k.until(period + 499)
-		assert.Empty(t, k.took())
+		assert.Equal(t, []call{{period + 1, []string{"b0"}}}, k.took())
 		k.until(period + 500)
-		assert.Equal(t, []int{2}, sizes(k.took()))
+		assert.Equal(t, []call{{period + 500, []string{"a500", "a501"}}}, k.took())
 	})
 }
 
-// The limit of guarantee G9 with room for little more: every batch but a few is full.
+// What guarantee G9 and the limits of cost ask for: all calls but a few are full.
 func TestTenThousandNeedFewCallsPerPeriod(t *testing.T) {
 	const n, full, few = 10_000, 20, 3
 	spread := func(i int) time.Duration { return time.Duration(i) * period / n }
 	for name, sent := range map[string]func(int) time.Duration{
 		"taken at once":         func(int) time.Duration { return 0 },
-		"within the window":     func(i int) time.Duration { return spread(i) / 20 },
+		"within a second":       func(i int) time.Duration { return spread(i) / 60 },
 		"evenly over a period":  spread,
 		"in twenty bursts":      func(i int) time.Duration { return spread(i / 500 * 500) },
+		"in nineteen bursts":    func(i int) time.Duration { return spread(i / 527 * 527) },
 		"at random in a period": func(int) time.Duration { return rand.N(period) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			keep(t, func(k *keeper) {
-				all := make([]time.Duration, n)
-				for i := range all {
-					all[i] = sent(i)
-				}
-				slices.Sort(all)
-				for i, it := range items(n, "a") {
-					k.until(all[i])
-					k.Add(it, all[i])
-				}
-				k.until(2 * period) // since the first renewal
-				k.took()
+				addAll(k, items(n, "a"), sent)
 				for range 3 {
 					k.until(k.now() + period)
-					assertEachOnce(t, k.took(), n, full+few)
+					calls := k.took()
+					assert.LessOrEqual(t, len(calls), full+few, "%v", sizes(calls))
+					assertAllRenewed(t, calls, n)
 				}
 			})
 		})
 	}
 }
 
-// assertEachOnce asserts that n items were renewed, each once, by at most so many calls.
-func assertEachOnce(t *testing.T, calls []call, n, limit int) {
+// Each slot of a cluster is a group, with few names: one call per period is enough.
+func TestAGroupNeedsOneCallPerPeriod(t *testing.T) {
+	const groups, each = 100, 20
+	keep(t, func(k *keeper) {
+		all := items(groups*each, "a")
+		for i, it := range all {
+			it.group = lease.Group{Slot: uint16(i % groups)}
+		}
+		addAll(k, all, func(int) time.Duration { return rand.N(period) })
+		k.until(k.now() + period) // until those are together whose first came last
+		k.took()
+		for range 3 {
+			k.until(k.now() + period)
+			calls := k.took()
+			assert.Len(t, calls, groups)
+			assertAllRenewed(t, calls, len(all))
+		}
+	})
+}
+
+// addAll adds the items, each at the moment its lease was sent for, and lets two periods pass
+// since the beginning.
+func addAll(k *keeper, all []*item, sent func(int) time.Duration) {
+	moments := make([]time.Duration, len(all))
+	for i := range moments {
+		moments[i] = sent(i)
+	}
+	slices.Sort(moments)
+	for i, it := range all {
+		k.until(moments[i])
+		k.Add(it, moments[i])
+	}
+	k.until(2 * period)
+	k.took()
+}
+
+// assertAllRenewed asserts that n different items were renewed, in batches of legal size.
+func assertAllRenewed(t *testing.T, calls []call, n int) {
 	t.Helper()
-	seen := map[string]int{}
+	seen := map[string]bool{}
 	for _, c := range calls {
 		require.LessOrEqual(t, len(c.names), lease.BatchSize)
 		for _, name := range c.names {
-			seen[name]++
+			seen[name] = true
 		}
 	}
-	assert.LessOrEqual(t, len(calls), limit, "calls: %v", sizes(calls))
-	assert.GreaterOrEqual(t, len(seen), n)
+	assert.Len(t, seen, n)
 }
 
 func sizes(calls []call) []int {

@@ -12,12 +12,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
-// A lease with round thirds and twentieths.
+// A lease with round fractions.
 const (
-	length = time.Minute
-	period = 20 * time.Second
-	again  = 3 * time.Second
-	along  = 2 * period / 3
+	length = 3 * time.Minute
+	period = time.Minute      // to the next renewal
+	along  = 40 * time.Second // what is due that much later goes along
+	again  = 9 * time.Second  // to the next try
 )
 
 // An item is something to be renewed.
@@ -80,7 +80,11 @@ func (k *keeper) serve(batch []lease.Renewable) {
 	k.mu.Unlock()
 	done := k.renew == nil || k.renew(c)
 	for _, r := range batch {
-		k.Settle(r, c.at, done)
+		if done {
+			k.Renewed(r, c.at)
+		} else {
+			k.Failed(r)
+		}
 	}
 }
 

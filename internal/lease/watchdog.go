@@ -39,6 +39,8 @@ const (
 
 func (e *Entry) entry() *Entry { return e }
 
+var _ interface{ entry() *Entry } = (*Entry)(nil)
+
 // BatchSize is the limit of names per call (guarantee G9).
 const BatchSize = 500
 
@@ -53,7 +55,8 @@ type Watchdog struct {
 	again  time.Duration // to the next try of a renewal that failed
 
 	// renew renews a batch of one group, of at most BatchSize; it reports each outcome by
-	// [Watchdog.Settle] and may block. It runs in a goroutine of its own.
+	// [Watchdog.Renewed], [Watchdog.Failed] or [Watchdog.Remove], and may block. It runs in a
+	// goroutine of its own.
 	renew func(batch []Renewable)
 	start func(func()) // starts a goroutine that somebody waits for
 
@@ -108,13 +111,13 @@ func (w *Watchdog) Remove(r Renewable) {
 	e.state = absent
 }
 
-// Settle says what became of the renewal of r that was sent at sentAt: renewed, or to be
-// tried again soon. What is lost is not settled but removed.
-func (w *Watchdog) Settle(r Renewable, sentAt time.Duration, renewed bool) {
-	due := sentAt + w.period
-	if !renewed {
-		due = time.Since(w.base) + w.again
-	}
+// Renewed says that the renewal of r which was sent at sentAt succeeded.
+func (w *Watchdog) Renewed(r Renewable, sentAt time.Duration) { w.settle(r, sentAt+w.period) }
+
+// Failed says that the renewal of r did not succeed and is to be tried again soon.
+func (w *Watchdog) Failed(r Renewable) { w.settle(r, time.Since(w.base)+w.again) }
+
+func (w *Watchdog) settle(r Renewable, due time.Duration) {
 	w.mu.Lock()
 	earliest := r.entry().state == sent && w.push(r, due)
 	w.mu.Unlock()

@@ -12,13 +12,13 @@ func TestRenewsAThirdOfTheLeaseAfterTheSending(t *testing.T) {
 		added, sent, reply time.Duration // reply: how long each renewal takes
 		want               []time.Duration
 	}{
-		"replies at once":               {0, 0, 0, seconds(20, 40, 60, 80)},
-		"sent before it was added":      {5 * time.Second, time.Second, 0, seconds(21, 41, 61, 81)},
-		"slow replies stretch nothing":  {0, 0, 15 * time.Second, seconds(20, 40, 60, 80)},
-		"replies slower than a third":   {0, 0, 25 * time.Second, seconds(20, 45, 70, 95)},
-		"due when it is added":          {50 * time.Second, 30 * time.Second, 0, seconds(50, 70, 90)},
-		"overdue when it is added":      {50 * time.Second, 10 * time.Second, 0, seconds(50, 70, 90)},
-		"added after hours of idleness": {3 * time.Hour, 3 * time.Hour, 0, seconds(3*3600+20, 3*3600+40)},
+		"replies at once":               {0, 0, 0, seconds(60, 120, 180, 240)},
+		"sent before it was added":      {5 * time.Second, time.Second, 0, seconds(61, 121, 181)},
+		"slow replies stretch nothing":  {0, 0, 50 * time.Second, seconds(60, 120, 180)},
+		"replies slower than a third":   {0, 0, 70 * time.Second, seconds(60, 130, 200)},
+		"due when it is added":          {90 * time.Second, 30 * time.Second, 0, seconds(90, 150, 210)},
+		"overdue when it is added":      {90 * time.Second, 10 * time.Second, 0, seconds(90, 150, 210)},
+		"added after hours of idleness": {3 * time.Hour, 3 * time.Hour, 0, seconds(3*3600+60, 3*3600+120)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			keep(t, func(k *keeper) {
@@ -32,30 +32,31 @@ func TestRenewsAThirdOfTheLeaseAfterTheSending(t *testing.T) {
 	}
 }
 
-func TestWhatIsDueSoonGoesAlongUntilAllAreTogether(t *testing.T) {
+func TestWhatIsDueLaterGoesAlongUnlessItWasRenewedJustNow(t *testing.T) {
 	keep(t, func(k *keeper) {
-		all := items(4, "a")
-		for i, sent := range []time.Duration{0, along, along + 1, period - 1} {
-			k.Add(all[i], sent)
+		for i, sent := range []time.Duration{0, along, along + 1} {
+			it := items(3, "a")[i]
+			k.until(sent)
+			k.Add(it, sent)
 		}
-		k.until(2*period + along)
+		k.until(period + along + 1)
 		assert.Equal(t, []call{
 			{period, []string{"a0", "a1"}},
-			{period + along + 1, []string{"a0", "a1", "a2", "a3"}},
+			{period + along + 1, []string{"a0", "a1", "a2"}},
 		}, k.took())
-		k.until(3*period + 2*along)
+		k.until(3*period + along + 1) // and they stay together
 		assert.Equal(t, []call{
-			{2*period + along + 1, []string{"a0", "a1", "a2", "a3"}},
-			{3*period + along + 1, []string{"a0", "a1", "a2", "a3"}},
+			{2*period + along + 1, []string{"a0", "a1", "a2"}},
+			{3*period + along + 1, []string{"a0", "a1", "a2"}},
 		}, k.took())
 	})
 }
 
-func TestNobodyIsRenewedBecauseSomebodyElseIsAboutToBe(t *testing.T) {
+func TestNobodyIsRenewedBeforeSomebodyIsDue(t *testing.T) {
 	keep(t, func(k *keeper) {
 		all := items(2, "a")
 		k.Add(all[0], 0)
-		k.Add(all[1], along/2)
+		k.Add(all[1], 1)
 		k.until(period - 1)
 		assert.Empty(t, k.took())
 		k.until(period)
@@ -68,8 +69,8 @@ func TestAFailedRenewalIsTriedAgainUntilItSucceeds(t *testing.T) {
 		takes time.Duration
 		want  []time.Duration
 	}{
-		"refused at once":         {0, seconds(20, 23, 26, 29, 49)},
-		"failing after a timeout": {2 * time.Second, seconds(20, 25, 30, 35, 55)},
+		"refused at once":         {0, seconds(60, 69, 78, 87, 147)},
+		"failing after a timeout": {2 * time.Second, seconds(60, 71, 82, 93, 153)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			keep(t, func(k *keeper) {
@@ -87,9 +88,9 @@ func TestAFailedRenewalIsTriedAgainUntilItSucceeds(t *testing.T) {
 	}
 }
 
-func TestASlowBatchOfOneGroupDoesNotDelayAnother(t *testing.T) {
+func TestASlowBatchDelaysNoOther(t *testing.T) {
 	keep(t, func(k *keeper) {
-		slow, fast := items(3, "slow"), items(2, "fast")
+		slow, fast := items(2, "slow"), items(2, "fast")
 		k.renew = func(c call) bool {
 			if c.names[0] == "slow0" {
 				time.Sleep(time.Hour)
@@ -98,20 +99,16 @@ func TestASlowBatchOfOneGroupDoesNotDelayAnother(t *testing.T) {
 		}
 		k.Add(slow[0], 0)
 		k.Add(fast[0], 0)
-		k.Add(slow[1], 15*time.Second) // a later batch of the slow group is not delayed either
-		k.Add(fast[1], 17*time.Second)
-		k.until(58 * time.Second)
-		calls := k.took()
-		times := map[string][]time.Duration{}
-		for _, c := range calls {
-			for _, name := range c.names {
-				times[name] = append(times[name], c.at)
-			}
-		}
-		assert.Equal(t, map[string][]time.Duration{
-			"slow0": seconds(20), "fast0": seconds(20, 37, 57),
-			"slow1": seconds(35, 55), "fast1": seconds(37, 57),
-		}, times)
+		k.until(50 * time.Second)
+		k.Add(slow[1], 45*time.Second) // a later batch of the slow group is not delayed either
+		k.Add(fast[1], 50*time.Second)
+		k.until(170 * time.Second)
+		assert.Equal(t, []call{
+			{105 * time.Second, []string{"slow1"}},
+			{110 * time.Second, []string{"fast0", "fast1"}},
+			{165 * time.Second, []string{"slow1"}},
+			{170 * time.Second, []string{"fast0", "fast1"}},
+		}, k.took()[2:], "after the first of each group")
 	})
 }
 
@@ -156,13 +153,13 @@ func TestWhatIsRemovedWhileItIsRenewedStaysRemoved(t *testing.T) {
 
 func TestWhatIsAddedAgainWhileItIsRenewedIsRenewedAsNew(t *testing.T) {
 	for name, c := range map[string]struct {
-		done bool          // whether the old renewal succeeds, at 30 s
-		sent time.Duration // of the new lease, added at 25 s
+		done bool          // whether the old renewal succeeds, at 70 s
+		sent time.Duration // of the new lease, added at 65 s
 		want []time.Duration
 	}{
-		"the old renewal succeeds":             {true, 25 * time.Second, seconds(20, 45, 65, 85)},
-		"the old renewal fails":                {false, 25 * time.Second, seconds(20, 45, 65, 85)},
-		"the old one ends while the new is on": {true, 4 * time.Second, seconds(20, 25, 40, 60, 80)},
+		"the old renewal succeeds":             {true, 65 * time.Second, seconds(60, 125, 185, 245)},
+		"the old renewal fails":                {false, 65 * time.Second, seconds(60, 125, 185, 245)},
+		"the old one ends while the new is on": {true, 4 * time.Second, seconds(60, 65, 120, 180, 240)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			keep(t, func(k *keeper) {
@@ -172,7 +169,7 @@ func TestWhatIsAddedAgainWhileItIsRenewedIsRenewedAsNew(t *testing.T) {
 					return c.done || old.at > period
 				}
 				k.Add(it, 0)
-				k.until(25 * time.Second)
+				k.until(65 * time.Second)
 				k.Remove(it)
 				k.Add(it, c.sent)
 				k.Add(it, 0) // what is watched is not added
@@ -185,16 +182,16 @@ func TestWhatIsAddedAgainWhileItIsRenewedIsRenewedAsNew(t *testing.T) {
 
 func TestANewEarliestEntryShortensTheSleep(t *testing.T) {
 	keep(t, func(k *keeper) {
-		k.until(30 * time.Second)
-		k.Add(items(1, "a")[0], 30*time.Second)
-		k.Add(items(1, "b")[0], 15*time.Second) // granted long ago, the reply came late
-		k.until(31 * time.Second)
-		k.Add(items(1, "c")[0], 12*time.Second)
-		k.until(50 * time.Second)
+		k.until(90 * time.Second)
+		k.Add(items(1, "a")[0], 90*time.Second)
+		k.Add(items(1, "b")[0], 45*time.Second) // granted long ago, the reply came late
+		k.until(91 * time.Second)
+		k.Add(items(1, "c")[0], 36*time.Second)
+		k.until(150 * time.Second)
 		assert.Equal(t, []call{
-			{32 * time.Second, []string{"c0"}},
-			{35 * time.Second, []string{"b0"}},
-			{50 * time.Second, []string{"a0"}},
+			{96 * time.Second, []string{"c0"}},
+			{105 * time.Second, []string{"b0"}},
+			{150 * time.Second, []string{"a0"}},
 		}, k.took())
 	})
 }
@@ -217,8 +214,8 @@ func TestEveryOutcomeCountsForItselfAlone(t *testing.T) {
 		settled := make(chan struct{})
 		k.renew = func(c call) bool {
 			if c.at == period {
-				k.Settle(all[0], c.at, true)
-				k.Settle(all[1], c.at, false)
+				k.Renewed(all[0], c.at)
+				k.Failed(all[1])
 				k.Remove(all[2]) // lost
 				<-settled        // nothing is left to be settled
 			}
@@ -230,7 +227,7 @@ func TestEveryOutcomeCountsForItselfAlone(t *testing.T) {
 		k.until(2 * period)
 		assert.Equal(t, []call{
 			{period, []string{"a0", "a1", "a2"}},
-			{period + again, []string{"a1"}}, // a0 was renewed only just now
+			{period + again, []string{"a1"}},
 			{2 * period, []string{"a0", "a1"}},
 		}, k.took())
 		close(settled)

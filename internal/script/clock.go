@@ -42,7 +42,7 @@ func NewClocks(base time.Time, cluster bool, fresh time.Duration) *Clocks {
 // Learn takes in that the server of key read its clock as server ms for a reply that arrived
 // at the time received since base.
 func (c *Clocks) Learn(key string, server int64, received time.Duration) {
-	offset := server - received.Milliseconds()
+	offset := server - (received + time.Millisecond - 1).Milliseconds() // rounded to the safe side
 	old := c.sample(key)
 	if old != nil && offset <= old.offset && received-old.at <= c.fresh {
 		return

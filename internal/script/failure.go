@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -13,18 +15,18 @@ import (
 type Class uint8
 
 const (
-	// Refused: nothing was changed. The server said no, or never got the call.
+	// Refused says that nothing was changed. The server said no, or never got the call.
 	Refused Class = iota + 1
-	// Unknown: the call may have been executed, or may still be.
+	// Unknown says that the call may have been executed, or may still be.
 	Unknown
-	// Broken: the reply is none that the script's header lists.
+	// Broken says that the reply is none that the script's header lists.
 	Broken
 )
 
 // A Failure is a call without a usable reply. It wraps the server's or the network's own
 // error, except that a context error shows through only if it is the caller's context that
 // ended: somebody else's deadline must not look like one's own.
-type Failure struct {
+type Failure struct { //nolint:errname // never leaves the module under its name
 	Class Class
 	// Temporary reports whether waiting may mend it: no connection, a server that is
 	// loading, failing over, or not a master at the moment.
@@ -59,42 +61,68 @@ func sortFailure(ctx context.Context, err error) *Failure {
 	if answer, ok := rueidis.IsRedisErr(err); ok {
 		return &Failure{Class: Refused, Temporary: passing(answer), Err: err}
 	}
-	if ctx.Err() != nil {
-		return &Failure{Class: Unknown, Err: context.Cause(ctx)}
+	if rueidis.IsRedisNil(err) {
+		return &Failure{Class: Broken, Err: err}
+	}
+	if why := ended(ctx); why != nil {
+		return &Failure{Class: Unknown, Err: why}
 	}
 	if errors.Is(err, rueidis.ErrClosing) {
 		return &Failure{Class: Unknown, Err: err}
 	}
-	f := &Failure{Class: Unknown, Temporary: true, Err: err}
-	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
+	f := &Failure{Class: Unknown, Temporary: true, Err: disown(err)}
+	if unsent(err) {
 		f.Class = Refused
-	}
-	if foreign(err) {
-		f.Err = errors.New(err.Error())
 	}
 	return f
 }
 
-// foreign reports whether err would be taken for the caller's own ended context.
+// ended returns why ctx has ended, nil if it has not. The client goes by the deadline where
+// it cannot wait for the context, so a deadline that has passed counts before its timer fires.
+func ended(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// unsent reports whether err says that there was no connection to send the call on. An error
+// of the handshake does not say so: it looks like one of a call.
+func unsent(err error) bool {
+	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
+		return true
+	}
+	return errors.Is(err, rueidis.ErrNoSlot)
+}
+
+// foreign reports whether err would be taken for the caller's own ended context. The client
+// has such errors of whoever dialled, from the dial or from the handshake that follows it,
+// and then nothing was sent. (And, with AuthCredentialsFn, of a refresh that took too long.)
 func foreign(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
+// disown returns err so that it is not taken for the caller's own ended context.
+func disown(err error) error {
+	if foreign(err) {
+		return errors.New(err.Error())
+	}
+	return err
+}
+
 // passing reports whether the server's refusal is one of a server that will soon be well.
 func passing(answer *rueidis.RedisError) bool {
-	if _, moved := answer.IsMoved(); moved {
-		return true
+	text := answer.Error()                               // without "ERR "
+	if strings.HasPrefix(text, "Error running script") { // before Redis 7, with the reason inside
+		_, text, _ = strings.Cut(text, ": -")
 	}
-	if _, asked := answer.IsAsk(); asked {
+	code, _, _ := strings.Cut(text, " ")
+	switch code {
+	case "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "BUSY", "NOREPLICAS":
 		return true
-	}
-	if answer.IsTryAgain() || answer.IsClusterDown() || answer.IsLoading() {
-		return true
-	}
-	for _, word := range []string{"MASTERDOWN ", "READONLY ", "BUSY ", "NOREPLICAS "} {
-		if text := answer.Error(); len(text) >= len(word) && text[:len(word)] == word {
-			return true
-		}
 	}
 	return false
 }

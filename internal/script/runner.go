@@ -2,33 +2,14 @@ package script
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/holdfast-go/holdfast/internal/wire"
-)
-
-// A Lane says which places a call may take in front of the connection.
-type Lane uint8
-
-const (
-	// Take: attempts to take something, and looks.
-	Take Lane = iota
-	// Keep: renewals and releases. They have places of their own, so that no number of
-	// attempts can keep a holder from keeping or giving back what it has.
-	Keep
-)
-
-// The client's ring has 1,024 places for calls in flight; beyond them a caller is stuck
-// whatever its context says. So callers queue here, where ctx is heeded, and some of the
-// ring stays free for the client's own PINGs and subscriptions.
-const (
-	takePlaces = 900
-	keepPlaces = 100
 )
 
 // redialTimeout bounds one attempt to get a new connection.
@@ -37,17 +18,16 @@ const redialTimeout = 2 * time.Second
 // A Runner runs the scripts of a session on its client.
 type Runner struct {
 	client rueidis.Client
-	places [2]*semaphore.Weighted
+	nodes  nodes
 	dials  singleflight.Group
-	wg     sync.WaitGroup // of dials
+	wg     sync.WaitGroup // of all goroutines
 }
 
 // NewRunner returns a runner on client.
 func NewRunner(client rueidis.Client) *Runner {
-	return &Runner{client: client, places: [2]*semaphore.Weighted{
-		Take: semaphore.NewWeighted(takePlaces),
-		Keep: semaphore.NewWeighted(keepPlaces),
-	}}
+	r := &Runner{client: client}
+	r.nodes.init(client, &r.wg)
+	return r
 }
 
 // Wait returns when no goroutine of the runner is left.
@@ -59,26 +39,43 @@ func (r *Runner) Run(ctx context.Context, lane Lane, c *Call) (rueidis.RedisMess
 	if ctx.Err() != nil {
 		return rueidis.RedisMessage{}, &Failure{Class: Refused, Err: context.Cause(ctx)}
 	}
-	if err := r.places[lane].Acquire(ctx, 1); err != nil {
+	g := r.nodes.gate(c.keys[0])
+	if err := g.places[lane].Acquire(ctx, 1); err != nil {
 		return rueidis.RedisMessage{}, &Failure{Class: Refused, Err: context.Cause(ctx)}
 	}
-	defer r.places[lane].Release(1)
-	for redialled := false; ; redialled = true {
-		reply, err := r.run(ctx, c)
-		if err == nil {
-			return reply, nil
-		}
-		failure := sortFailure(ctx, err)
-		// A dial that failed by a deadline may have failed by somebody else's: whoever
-		// comes first dials, the others get its error. Nothing was sent; dial again under
-		// a deadline that is nobody's, once.
-		if redialled || failure.Class != Refused || !failure.Temporary || !foreign(err) || ctx.Err() != nil {
-			return rueidis.RedisMessage{}, failure
-		}
-		if err := r.redial(ctx, c.keys[0]); err != nil {
-			return rueidis.RedisMessage{}, err
-		}
+	reply, failure := r.try(ctx, c)
+	if failure == nil {
+		g.places[lane].Release(1)
+		return reply, nil
 	}
+	if ended(ctx) != nil {
+		r.abandon(g, lane, c.keys[0])
+	} else {
+		g.places[lane].Release(1)
+	}
+	return rueidis.RedisMessage{}, failure
+}
+
+// try runs c, a second time if there was no connection to send it on because of somebody
+// else: whoever comes first dials, under its own deadline, and the others get its error.
+func (r *Runner) try(ctx context.Context, c *Call) (rueidis.RedisMessage, *Failure) {
+	reply, err := r.run(ctx, c)
+	if err == nil {
+		return reply, nil
+	}
+	failure := sortFailure(ctx, err)
+	if !foreign(err) || ended(ctx) != nil {
+		return reply, failure
+	}
+	// Now under a deadline that is nobody's.
+	if err := r.redial(ctx, c.keys[0]); err != nil {
+		failure.Err, failure.Temporary = err, ended(ctx) == nil && !errors.Is(err, rueidis.ErrClosing)
+		return reply, failure
+	}
+	if reply, err = r.run(ctx, c); err != nil {
+		return reply, sortFailure(ctx, err)
+	}
+	return reply, nil
 }
 
 // run runs c once. A script that the server does not know yet is sent in full.
@@ -116,6 +113,7 @@ func (r *Runner) RunAll(ctx context.Context, calls []*Call, read func(i int, rep
 }
 
 // redial makes the client connect to the server of key, in one goroutine however many ask.
+// An answer of the server is a success, whatever it says.
 func (r *Runner) redial(ctx context.Context, key string) error {
 	slot := ""
 	if r.client.Mode() == rueidis.ClientModeCluster {
@@ -130,17 +128,12 @@ func (r *Runner) redial(ctx context.Context, key string) error {
 	select {
 	case result := <-dialled:
 		r.wg.Done()
-		if result.Err == nil {
-			return nil
-		}
-		f := sortFailure(ctx, result.Err)
-		f.Class, f.Temporary = Refused, true
-		return f
+		return disown(result.Err)
 	case <-ctx.Done():
 		go func() {
 			<-dialled
 			r.wg.Done()
 		}()
-		return &Failure{Class: Refused, Err: context.Cause(ctx)}
+		return context.Cause(ctx)
 	}
 }

@@ -94,26 +94,39 @@ func (p *Place) Head() bool { return p.head }
 // [ErrClosed].
 func (p *Place) Wait(ctx context.Context, d time.Duration) error {
 	if !p.head {
-		select {
-		case taken := <-p.first:
-			p.head = true
-			if taken == 0 {
-				return nil
-			}
-			d = Interval(taken)
-		case <-p.hint:
-			return nil
-		case <-p.closing:
-			return ErrClosed
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		taken, err := p.reach(ctx)
+		if err != nil || taken == 0 {
+			return err
 		}
+		d = Interval(taken)
 	}
 	if p.listen {
 		p.listen = false
 		p.subscribe()
 	}
 	return p.Sleep(ctx, d)
+}
+
+// reach waits until the place is the first, and returns for how long there is nothing to look
+// for; or until somebody woke it. It is apart from Wait so that who sleeps as the head, which
+// are most in a session with many names, does so on a small stack.
+func (p *Place) reach(ctx context.Context) (taken time.Duration, err error) {
+	select {
+	case taken = <-p.first:
+		p.head = true
+		return taken, nil
+	case <-p.hint:
+		select {
+		case <-p.first: // the hint may have been for whoever is first, which this is by now
+			p.head = true
+		default:
+		}
+		return 0, nil
+	case <-p.closing:
+		return 0, ErrClosed
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
 }
 
 // subscribe has messages wake whoever is the head, and the confirmation the present one.

@@ -20,7 +20,7 @@ func Interval(d time.Duration) time.Duration {
 	if d < 0 || d >= limit {
 		return limit
 	}
-	return d + time.Millisecond + rand.N(time.Millisecond+d/64)
+	return min(d+time.Millisecond+rand.N(time.Millisecond+d/64), limit)
 }
 
 // ErrClosed is why a wait ends when its session is closed.

@@ -41,7 +41,7 @@ func must(tb testing.TB, err error) {
 }
 
 // cycle locks and releases once.
-func cycle(tb testing.TB, ctx context.Context, l holdfast.Locker) { //nolint:revive // tb comes first
+func cycle(tb testing.TB, ctx context.Context, l holdfast.Locker) {
 	h, err := l.Lock(ctx)
 	must(tb, err)
 	must(tb, h.Release())

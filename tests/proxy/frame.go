@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -122,11 +123,11 @@ func (f *frameReader) bulk(size int) (string, error) {
 
 func (f *frameReader) line() (string, error) {
 	b, err := f.r.ReadSlice('\n')
-	if err != nil && err != bufio.ErrBufferFull {
+	if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 		return "", err
 	}
 	f.raw = append(f.raw, b...)
-	if err == bufio.ErrBufferFull { // a long error text or inline command
+	if errors.Is(err, bufio.ErrBufferFull) { // a long error text or inline command
 		rest, err := f.line()
 		return string(b) + rest, err
 	}

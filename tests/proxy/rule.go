@@ -29,8 +29,10 @@ type counts struct {
 }
 
 func newRule(p *Proxy, m Match, a Action, n Times) *Rule {
-	r := &Rule{proxy: p, match: m, action: a, times: n, gate: newGate(),
-		changed: make(chan struct{}), fired: make(chan struct{})}
+	r := &Rule{
+		proxy: p, match: m, action: a, times: n, gate: newGate(),
+		changed: make(chan struct{}), fired: make(chan struct{}),
+	}
 	r.gate.shut()
 	return r
 }

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"strconv"
 	"strings"
@@ -199,9 +200,7 @@ func (c *Cluster) Keyspace(t testing.TB) map[string]Value {
 	t.Helper()
 	all := map[string]Value{}
 	for _, n := range c.Nodes {
-		for key, value := range n.Keyspace(t) {
-			all[key] = value
-		}
+		maps.Copy(all, n.Keyspace(t))
 	}
 	return all
 }

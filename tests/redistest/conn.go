@@ -88,7 +88,7 @@ func (c *Conn) read() (any, error) {
 	case kind == ':':
 		return n, nil
 	case kind == '$' && n < 0, kind == '*' && n < 0:
-		return nil, nil
+		return nil, nil //nolint:nilnil // Redis' null
 	case kind == '$':
 		b := make([]byte, n+2)
 		if _, err := io.ReadFull(c.r, b); err != nil {

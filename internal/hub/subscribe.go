@@ -1,0 +1,133 @@
+package hub
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// subscribeAtOnce is how many channels one SUBSCRIBE names.
+const subscribeAtOnce = 500
+
+// next takes from todo what is to begin and to end on the connection.
+func (c *conn) next() (begin, end []*channel) {
+	h := c.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for ch := range c.todo {
+		delete(c.todo, ch)
+		switch wanted := len(ch.listeners) > 0; {
+		case ch.conn != c: // routed elsewhere meanwhile
+		case wanted && ch.state == idle:
+			ch.state = asked
+			begin = append(begin, ch)
+		case !wanted && ch.state == idle:
+			c.drop(ch)
+		case !wanted:
+			c.drop(ch)
+			end = append(end, ch)
+		}
+	}
+	return begin, end
+}
+
+// change subscribes and unsubscribes. Only a broken connection is an error.
+func (c *conn) change(ctx context.Context, client rueidis.DedicatedClient, begin, end []*channel) error {
+	for chunk := range slices.Chunk(end, subscribeAtOnce) {
+		if err := c.unsubscribe(ctx, client, chunk); err != nil {
+			return err
+		}
+	}
+	for chunk := range slices.Chunk(begin, subscribeAtOnce) {
+		if err := c.subscribe(ctx, client, chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *conn) unsubscribe(ctx context.Context, client rueidis.DedicatedClient, channels []*channel) error {
+	if !c.hub.sharded {
+		return client.Do(ctx, client.B().Unsubscribe().Channel(names(channels)...).Build()).Error()
+	}
+	commands := make(rueidis.Commands, len(channels))
+	for i, ch := range channels {
+		commands[i] = client.B().Sunsubscribe().Channel(ch.name).Build()
+	}
+	for _, result := range client.DoMulti(ctx, commands...) {
+		// A node that has given the slot away refuses, and has ended the subscription itself.
+		if err := result.NonRedisError(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *conn) subscribe(ctx context.Context, client rueidis.DedicatedClient, channels []*channel) error {
+	if c.hub.sharded {
+		return c.subscribeSharded(ctx, client, channels)
+	}
+	err := client.Do(ctx, client.B().Subscribe().Channel(names(channels)...).Build()).Error()
+	if _, answered := rueidis.IsRedisErr(err); !answered {
+		return err
+	}
+	if len(channels) == 1 {
+		c.refused(channels[0], err)
+		return nil
+	}
+	for i := range channels { // the server refuses all because of one
+		if err := c.subscribe(ctx, client, channels[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// subscribeSharded subscribes to each channel by itself: each has a slot of its own, and each
+// slot may turn out to be elsewhere.
+func (c *conn) subscribeSharded(ctx context.Context, client rueidis.DedicatedClient, channels []*channel) error {
+	commands := make(rueidis.Commands, len(channels))
+	for i, ch := range channels {
+		commands[i] = client.B().Ssubscribe().Channel(ch.name).Build()
+	}
+	for i, result := range client.DoMulti(ctx, commands...) {
+		err := result.Error()
+		if err == nil {
+			continue
+		}
+		answer, answered := rueidis.IsRedisErr(err)
+		if !answered {
+			return err
+		}
+		if addr, moved := answer.IsMoved(); moved && addr != c.addr {
+			c.hub.moved(channels[i], addr)
+		} else {
+			c.refused(channels[i], err)
+		}
+	}
+	return nil
+}
+
+// refused has a channel asked for again after a while that the server would not give. Until
+// then nobody is woken by it, but everybody who waits has a timer besides.
+func (c *conn) refused(ch *channel, why error) {
+	h := c.hub
+	h.log.Warn("holdfast: subscription refused", slog.String("server", c.addr), slog.String("channel", ch.name), slog.Any("error", why))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if ch.conn == c {
+		ch.state = idle
+		time.AfterFunc(lastDelay, func() { h.again(c, ch) })
+	}
+}
+
+func names(channels []*channel) []string {
+	all := make([]string, len(channels))
+	for i, ch := range channels {
+		all[i] = ch.name
+	}
+	return all
+}

@@ -1,0 +1,139 @@
+package script_test
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+const (
+	fresh = 30 * time.Second
+	epoch = 1_800_000_000_000 // server ms
+)
+
+func newClocks(cluster bool) *script.Clocks { return script.NewClocks(time.Time{}, cluster, fresh) }
+
+func TestNothingIsKnownOfAClockBeforeAReply(t *testing.T) {
+	for _, cluster := range []bool{false, true} {
+		assert.Zero(t, newClocks(cluster).At("x", time.Hour))
+	}
+}
+
+func TestAClockGoesOnFromItsSample(t *testing.T) {
+	c := newClocks(false)
+	c.Learn("x", epoch, 10*time.Second)
+	assert.EqualValues(t, epoch, c.At("x", 10*time.Second))
+	assert.EqualValues(t, epoch+1500, c.At("x", 11500*time.Millisecond))
+	assert.EqualValues(t, epoch-1, c.At("x", 9999*time.Millisecond))
+}
+
+// Whatever the fractions of a millisecond: the server's clock is at least that far on, and not
+// much further than the reply took.
+func TestAClockIsALowerBound(t *testing.T) {
+	for range 2000 {
+		ahead := rand.N(time.Hour) // of the server's clock, since its epoch
+		server := func(at time.Duration) int64 { return epoch + (ahead + at).Milliseconds() }
+		read := rand.N(time.Minute)
+		received := read + rand.N(5*time.Millisecond)
+		c := newClocks(false)
+		c.Learn("x", server(read), received)
+		for range 10 {
+			at := rand.N(2 * time.Minute)
+			require.LessOrEqual(t, c.At("x", at), server(at))
+			require.Greater(t, c.At("x", at), server(at)-8)
+		}
+	}
+}
+
+func TestASampleGivesWayToAHigherOneOrWhenItIsOld(t *testing.T) {
+	const at = 10 * time.Second
+	for name, c := range map[string]struct {
+		higher int64         // than the first
+		later  time.Duration // than the first
+		want   int64         // of them
+	}{
+		"a reply that was faster":       {5, time.Second, 5},
+		"the same":                      {0, time.Second, 0},
+		"a reply that was slower":       {-5, time.Second, 0},
+		"not quite old enough":          {-5, fresh, 0},
+		"a server that was set back":    {-3_600_000, fresh + time.Millisecond, -3_600_000},
+		"a server that was set forward": {3_600_000, 0, 3_600_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, cluster := range []bool{false, true} {
+				clocks := newClocks(cluster)
+				clocks.Learn("x", epoch, at)
+				clocks.Learn("x", epoch+c.later.Milliseconds()+c.higher, at+c.later)
+				assert.Equal(t, epoch+c.want, clocks.At("x", at))
+			}
+		})
+	}
+}
+
+// However often it is confirmed that a clock is not that far on, in the end it is believed.
+func TestAnOldSampleIsNotKeptAliveByLowerOnes(t *testing.T) {
+	c := newClocks(false)
+	c.Learn("x", epoch, 0)
+	for at := time.Second; at <= fresh; at += time.Second {
+		c.Learn("x", epoch+at.Milliseconds()-1000, at)
+		assert.EqualValues(t, epoch, c.At("x", 0))
+	}
+	c.Learn("x", epoch+fresh.Milliseconds()-900, fresh+100*time.Millisecond)
+	assert.EqualValues(t, epoch-1000, c.At("x", 0))
+}
+
+func TestAClusterHasAClockForEachSlot(t *testing.T) {
+	c := newClocks(true)
+	c.Learn("a", epoch, 0)
+	c.Learn("b", epoch+5000, 0)
+	assert.EqualValues(t, epoch, c.At("a", 0))
+	assert.EqualValues(t, epoch, c.At("{a}:other", 0), "the same slot")
+	assert.EqualValues(t, epoch+5000, c.At("b", 0))
+	assert.Zero(t, c.At("c", 0))
+
+	single := newClocks(false)
+	single.Learn("a", epoch, 0)
+	assert.EqualValues(t, epoch, single.At("b", 0), "the same server")
+}
+
+func TestForgottenClocksAreUnknown(t *testing.T) {
+	for _, cluster := range []bool{false, true} {
+		c := newClocks(cluster)
+		c.Learn("a", epoch, 0)
+		c.Learn("b", epoch, 0)
+		c.Forget()
+		assert.Zero(t, c.At("a", 0))
+		assert.Zero(t, c.At("b", 0))
+		c.Learn("a", epoch-5000, time.Second) // another server may be behind
+		assert.EqualValues(t, epoch-5000, c.At("a", time.Second))
+	}
+}
+
+func TestClocksAreSharedByManyCallers(t *testing.T) {
+	for _, cluster := range []bool{false, true} {
+		c := newClocks(cluster)
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() {
+				for n := range 500 {
+					key := strconv.Itoa(n % 10)
+					c.Learn(key, epoch+int64(i), 0)
+					if at := c.At(key, 0); at != 0 {
+						assert.LessOrEqual(t, at, int64(epoch+7))
+					}
+					if n%100 == 0 {
+						c.Forget()
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+}

@@ -1,0 +1,135 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+)
+
+func TestTheServersRefusalsAreSortedByWhetherTheyPass(t *testing.T) {
+	for text, passes := range map[string]bool{
+		"MOVED 3999 127.0.0.1:6381":                         true,
+		"ASK 3999 127.0.0.1:6381":                           true,
+		"TRYAGAIN Multiple keys request during rehashing":   true,
+		"CLUSTERDOWN Hash slot not served":                  true,
+		"LOADING Redis is loading the dataset in memory":    true,
+		"MASTERDOWN Link with MASTER is down":               true,
+		"READONLY You can't write against a read only":      true,
+		"BUSY Redis is busy running a script":               true,
+		"NOREPLICAS Not enough good replicas to write.":     true,
+		"BUSYGROUP Consumer Group name already exists":      false,
+		"BUSYKEY Target key name already exists.":           false,
+		"WRONGTYPE Operation against a key":                 false,
+		"OOM command not allowed when used memory":          false,
+		"NOPERM this user has no permissions":               false,
+		"NOAUTH Authentication required.":                   false,
+		"NOSCRIPT No matching script.":                      false,
+		"MISCONF Redis is configured to save RDB snapshots": false,
+		"ERR lease is 0, must be a whole number of ms":      false,
+		"READONLY": true,
+		"":         false,
+		// What a command inside a script failed of, as servers before Redis 7 put it.
+		"ERR Error running script (call to f_1028a5db): @user_script:4: @user_script: 4: -READONLY You can't write against a read only replica.":            true,
+		"ERR Error running script (call to f_1028a5db): @user_script:4: @user_script: 4: -OOM command not allowed when used memory > 'maxmemory'.":          false,
+		"ERR Error running script (call to f_1028a5db): @user_script:4: user_script:4: attempt to compare nil with number":                                  false,
+		"ERR Error running script (call to f_1028a5db): @user_script:4: @user_script: 4: -NOREPLICAS Not enough good replicas to write. script: f_1028a5db": true,
+	} {
+		f := sortFailure(t.Context(), answer(t, text))
+		assert.Equal(t, Refused, f.Class, text)
+		assert.Equal(t, passes, f.Temporary, text)
+		assert.EqualError(t, f, strings.TrimPrefix(text, "ERR ")) // as the client puts it
+		_, ok := errors.AsType[*rueidis.RedisError](f)
+		assert.True(t, ok, "the server's error is inside")
+	}
+}
+
+func TestFailuresWithoutAnAnswerAreSorted(t *testing.T) {
+	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+	for name, c := range map[string]struct {
+		err       error
+		class     Class
+		temporary bool
+	}{
+		"nobody listens":             {dial(os.NewSyscallError("connect", syscall.ECONNREFUSED)), Refused, true},
+		"nobody listens, wrapped":    {fmt.Errorf("node: %w", dial(syscall.ECONNREFUSED)), Refused, true},
+		"no such host":               {dial(&net.DNSError{Err: "no such host", Name: "redis"}), Refused, true},
+		"somebody's dial timed out":  {dial(context.DeadlineExceeded), Refused, true},
+		"somebody gave up dialling":  {dial(context.Canceled), Refused, true},
+		"no node has the slot":       {rueidis.ErrNoSlot, Refused, true},
+		"somebody's handshake":       {context.DeadlineExceeded, Unknown, true},
+		"the connection ended":       {io.EOF, Unknown, true},
+		"the connection was reset":   {&net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}, Unknown, true},
+		"the connection went silent": {os.ErrDeadlineExceeded, Unknown, true},
+		"a write failed":             {&net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE}, Unknown, true},
+		"the client is closed":       {rueidis.ErrClosing, Unknown, false},
+		"the script replied nothing": {rueidis.Nil, Broken, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := sortFailure(t.Context(), c.err)
+			assert.Equal(t, c.class, f.Class)
+			assert.Equal(t, c.temporary, f.Temporary)
+			assert.EqualError(t, f, c.err.Error())
+			assert.NotErrorIs(t, f, context.DeadlineExceeded, "it is not the caller's")
+			assert.NotErrorIs(t, f, context.Canceled, "it is not the caller's")
+			if !foreign(c.err) {
+				assert.ErrorIs(t, f, c.err)
+			}
+		})
+	}
+}
+
+func TestTheCallersEndedContextExplainsTheFailure(t *testing.T) {
+	why := errors.New("why")
+	ctx, end := context.WithCancelCause(t.Context())
+	end(why)
+	for _, err := range []error{context.Canceled, io.EOF, rueidis.ErrClosing, &net.OpError{Op: "dial", Err: context.Canceled}} {
+		f := sortFailure(ctx, err)
+		assert.Equal(t, Unknown, f.Class, "%v", err)
+		assert.False(t, f.Temporary, "%v", err)
+		assert.Equal(t, why, f.Err, "%v", err)
+	}
+	f := sortFailure(ctx, answer(t, "WRONGTYPE"))
+	assert.Equal(t, Refused, f.Class, "an answer is one, whenever it comes")
+}
+
+// The client looks at a deadline itself where it cannot wait for the context, and may be
+// earlier than the context's timer; what it sent until then is the caller's all the same.
+func TestADeadlineThatHasPassedIsTheCallers(t *testing.T) {
+	f := sortFailure(lateContext{t.Context()}, context.DeadlineExceeded)
+	assert.Equal(t, &Failure{Class: Unknown, Err: context.DeadlineExceeded}, f)
+
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		assert.NoError(t, ended(ctx))
+		time.Sleep(time.Second)
+		assert.Equal(t, context.DeadlineExceeded, ended(ctx))
+	})
+}
+
+// A lateContext has a deadline that has passed, and does not know it yet.
+type lateContext struct{ context.Context }
+
+func (lateContext) Deadline() (time.Time, bool) { return time.Now(), true }
+
+func TestTheClassIsFoundInWrappedErrors(t *testing.T) {
+	f := &Failure{Class: Unknown, Temporary: true, Err: io.EOF}
+	err := fmt.Errorf(`rlock "x": lock: %w`, f)
+	assert.Equal(t, Unknown, ClassOf(err))
+	assert.True(t, IsTemporary(err))
+	assert.ErrorIs(t, err, io.EOF)
+	assert.Zero(t, ClassOf(io.EOF))
+	assert.False(t, IsTemporary(io.EOF))
+	assert.Zero(t, ClassOf(nil))
+}

@@ -1,0 +1,89 @@
+package script
+
+import (
+	"context"
+	"sync"
+
+	"github.com/redis/rueidis"
+	"golang.org/x/sync/semaphore"
+)
+
+// A Lane says which places a call may take in front of the connection.
+type Lane uint8
+
+const (
+	// Take is for attempts to take something, and looks.
+	Take Lane = iota
+	// Keep is for renewals and releases. They have places of their own, so that no number of
+	// attempts can keep a holder from keeping or giving back what it has.
+	Keep
+
+	lanes = 2
+)
+
+// The client's ring has 1,024 places for calls in flight; beyond them a caller is stuck
+// whatever its context says. So callers queue here, where ctx is heeded, and some of the
+// ring stays free for the client's own PINGs and subscriptions.
+const (
+	takePlaces = 900
+	keepPlaces = 100
+)
+
+// A gate counts the calls in flight on a connection.
+type gate struct {
+	places [lanes]*semaphore.Weighted
+
+	mu       sync.Mutex   // guards the rest
+	left     [lanes]int64 // places of callers that have gone, of calls that may still be in flight
+	key      string       // of one of them
+	draining bool
+}
+
+func newGate() *gate {
+	return &gate{places: [lanes]*semaphore.Weighted{
+		Take: semaphore.NewWeighted(takePlaces),
+		Keep: semaphore.NewWeighted(keepPlaces),
+	}}
+}
+
+// abandon gives a place back once the call of a caller that has gone is certainly out of the
+// client's ring: it stays there until it is answered, or the connection is given up.
+func (r *Runner) abandon(g *gate, lane Lane, key string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.left[lane]++
+	g.key = key
+	if !g.draining {
+		g.draining = true
+		r.wg.Go(func() { r.drain(g) })
+	}
+}
+
+// drain gives back places until none is left. A connection is answered in the order of its
+// calls, so those before another call are out of the ring when that one has returned.
+func (r *Runner) drain(g *gate) {
+	for {
+		left, key := g.takeLeft()
+		if left == ([lanes]int64{}) {
+			return
+		}
+		r.client.Do(context.Background(), marker(r.client.B(), key))
+		for lane, n := range left {
+			g.places[lane].Release(n)
+		}
+	}
+}
+
+// takeLeft takes what has been left since the last time; nothing ends the draining.
+func (g *gate) takeLeft() (left [lanes]int64, key string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	left, g.left = g.left, left
+	g.draining = left != g.left
+	return left, g.key
+}
+
+// marker is a command of no effect to the server of key, which the client does not repeat.
+func marker(b rueidis.Builder, key string) rueidis.Completed {
+	return b.Arbitrary("EXISTS").Keys(key).Build()
+}

@@ -1,0 +1,140 @@
+package script
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"strconv"
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// builder makes commands for a server that is no cluster; nobody is connected to it.
+func builder(t *testing.T) rueidis.Builder {
+	t.Helper()
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{"nowhere:0"}, ForceSingleClient: true, DisableCache: true,
+		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return nil, net.ErrClosed },
+	})
+	require.ErrorIs(t, err, net.ErrClosed)
+	t.Cleanup(client.Close)
+	return client.B()
+}
+
+func TestACallIsSentAsItWasMade(t *testing.T) {
+	s := Load("rlock_release")
+	c := NewCall(s).Key("a", "b").Key("c").Arg("x", "").Int(-5).Int(1 << 53).Arg("y")
+	defer c.Free()
+	rest := []string{"3", "a", "b", "c", "x", "", "-5", "9007199254740992", "y"}
+	known, unknown := c.evalsha(builder(t)), c.eval(builder(t))
+	assert.Equal(t, append([]string{"EVALSHA", s.sha}, rest...), known.Commands())
+	assert.Equal(t, append([]string{"EVAL", lua.Source("rlock_release")}, rest...), unknown.Commands())
+	assert.False(t, known.IsRetryable(), "whether a copy may be sent is not for the client to decide")
+	assert.False(t, unknown.IsRetryable())
+	assert.Equal(t, "rlock_release", s.Name())
+	assert.Len(t, s.sha, 40)
+}
+
+func TestACallThatIsUsedAgainHasNoLeftovers(t *testing.T) {
+	first, second := Load("rlock_acquire"), Load("rlock_renew")
+	cmd := builder(t)
+	for range 100 {
+		big := NewCall(first)
+		for i := range 500 {
+			big.Key(strconv.Itoa(i)).Arg("owner")
+		}
+		keys, args := big.keys[:1], big.args[:1]
+		big.Free()
+		assert.Empty(t, keys[0], "nothing is kept alive by a free call")
+		assert.Empty(t, args[0])
+
+		small := NewCall(second).Key("k").Arg("v")
+		command := small.evalsha(cmd)
+		assert.Equal(t, []string{"EVALSHA", second.sha, "1", "k", "v"}, command.Commands())
+		small.Free()
+	}
+}
+
+func TestACommandOutlivesItsCall(t *testing.T) {
+	c := NewCall(Load("rlock_acquire")).Key("k").Arg("v")
+	command := c.evalsha(builder(t)) // still in flight when its caller has gone
+	c.Free()
+	NewCall(Load("rlock_renew")).Key("other").Arg("other")
+	assert.Equal(t, []string{"1", "k", "v"}, command.Commands()[2:])
+}
+
+func TestAnUnknownScriptIsAMistakeOfThisModule(t *testing.T) {
+	assert.Panics(t, func() { Load("no_such_script") })
+}
+
+func TestIntegersAreReadFromAnArray(t *testing.T) {
+	c := NewCall(Load("rlock_acquire"))
+	defer c.Free()
+	var room [3]int64
+	got, err := c.ReadInts(message(t, []any{1, -2, 1 << 53}), room[:0])
+	require.NoError(t, err)
+	assert.Equal(t, []int64{1, -2, 1 << 53}, got)
+	assert.Same(t, &room[0], &got[0], "the room is used")
+	got, err = c.ReadInts(message(t, []any{}), nil)
+	require.NoError(t, err)
+	assert.Empty(t, got)
+	n, err := c.ReadInt(message(t, 7))
+	require.NoError(t, err)
+	assert.EqualValues(t, 7, n)
+}
+
+func TestAReplyOfAnotherShapeIsBroken(t *testing.T) {
+	c := NewCall(Load("rlock_acquire"))
+	defer c.Free()
+	for name, reply := range map[string]any{
+		"text": "OK", "integer": 1, "nothing": nil, "error": errors.New("ERR no"),
+		"a text in it": []any{1, "2"}, "an array in it": []any{1, []any{2}},
+		"nothing in it": []any{1, nil}, "an error in it": []any{1, errors.New("ERR no")},
+	} {
+		got, err := c.ReadInts(message(t, reply), nil)
+		assert.Nil(t, got, name)
+		assertBroken(t, err)
+		if name != "integer" {
+			_, err = c.ReadInt(message(t, reply))
+			assertBroken(t, err)
+		}
+	}
+	_, err := c.ReadInt(message(t, []any{1}))
+	assertBroken(t, err)
+	err = c.Unexpected([]int64{4, 2})
+	assertBroken(t, err)
+	assert.EqualError(t, err, "rlock_acquire: unexpected reply [4 2]")
+}
+
+func assertBroken(t *testing.T, err error) {
+	t.Helper()
+	assert.Equal(t, Broken, ClassOf(err), "%v", err)
+	assert.False(t, IsTemporary(err))
+	assert.ErrorContains(t, err, "rlock_acquire: ")
+}
+
+func TestSlotRangesAreRead(t *testing.T) {
+	master := []any{"127.0.0.1", 6379, "id"}
+	for name, c := range map[string]struct {
+		entry       any
+		first, last int64
+		id          string
+	}{
+		"a master":             {[]any{0, 5460, master}, 0, 5460, "id"},
+		"with a replica":       {[]any{5461, wire.Slots - 1, master, []any{"127.0.0.1", 6380, "other"}}, 5461, wire.Slots - 1, "id"},
+		"without a node":       {[]any{0, 5460}, 0, -1, ""},
+		"with a nameless node": {[]any{0, 5460, []any{"127.0.0.1", 6379}}, 0, -1, ""},
+		"not a number":         {[]any{0, "all", master}, 0, -1, ""},
+		"no range":             {"OK", 0, -1, ""},
+	} {
+		first, last, id := slotRange(message(t, c.entry))
+		assert.Equal(t, []any{c.first, c.last, c.id}, []any{first, last, id}, name)
+	}
+}

@@ -1,0 +1,237 @@
+package wait_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/wait"
+)
+
+func TestWhoIsFirstInLineContends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		assert.True(t, q.Empty("x"))
+		first, second := q.Join("x", false), q.Join("x", false)
+		assert.False(t, q.Empty("x"))
+		assert.True(t, q.Empty("y"), "lines are by channel")
+		assert.True(t, first.Head())
+		assert.False(t, second.Head())
+
+		assert.Equal(t, time.Second, q.wait(first, time.Second), "the first waits by the clock")
+		waiting := q.goWait(second, time.Second)
+		time.Sleep(time.Hour)
+		assert.False(t, waiting.done(), "the others wait for their turn")
+
+		first.Leave(0)
+		assert.NoError(t, waiting.err())
+		assert.True(t, second.Head())
+		second.Leave(0)
+		assert.True(t, q.Empty("x"))
+	})
+}
+
+func TestTheLineMovesInTheOrderOfArrival(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		const n = 100
+		places := make([]*wait.Place, n)
+		for i := range places {
+			places[i] = q.Join("x", true)
+		}
+		order := make(chan int, n)
+		for i, p := range places {
+			go func() {
+				for !p.Head() {
+					assert.NoError(t, p.Wait(t.Context(), time.Hour))
+				}
+				order <- i
+				p.Leave(0)
+			}()
+		}
+		synctest.Wait()
+		for i := range n {
+			assert.Equal(t, i, <-order)
+		}
+	})
+}
+
+func TestWhatTheNextInLineWaitsFor(t *testing.T) {
+	const taken = 3 * time.Second
+	for name, c := range map[string]struct {
+		taken    time.Duration
+		wake     bool // after a second
+		from, to time.Duration
+	}{
+		"nothing, if the name was not taken":   {0, false, 0, 0},
+		"nothing, if it was taken in the past": {-time.Second, false, 0, 0},
+		"the end of the lease":                 {taken, false, taken + time.Millisecond, taken + taken/64 + 2*time.Millisecond},
+		"five seconds of a long lease":         {time.Hour, false, shortest, longest},
+		"a release":                            {taken, true, time.Second, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newLines(t)
+				first, second := q.Join("x", false), q.Join("x", false)
+				began := time.Now()
+				waiting := q.goWait(second, time.Nanosecond) // its own idea counts for nothing
+				first.Leave(c.taken)
+				if c.wake {
+					time.Sleep(time.Second)
+					q.Wake("x")
+				}
+				require.NoError(t, waiting.err())
+				assert.True(t, second.Head())
+				assert.GreaterOrEqual(t, waiting.ended.Sub(began), c.from)
+				assert.LessOrEqual(t, waiting.ended.Sub(began), c.to)
+			})
+		})
+	}
+}
+
+// Whoever has become the first must look if the name was released, however the promotion and
+// the wake-up reach it.
+func TestAWakeUpDuringPromotionIsNotLost(t *testing.T) {
+	for name, order := range map[string]func(q *lines, first *wait.Place){
+		"after it": func(q *lines, first *wait.Place) {
+			first.Leave(time.Hour)
+			q.Wake("x")
+		},
+		"before it, and the leaver found the name free": func(q *lines, first *wait.Place) {
+			q.Wake("x")
+			first.Leave(0)
+		},
+	} {
+		for where, asleep := range map[string]bool{"while it waits": true, "before it waits": false} {
+			t.Run(name+", "+where, func(t *testing.T) {
+				for range 100 { // which of two messages is read first is chance
+					synctest.Test(t, func(t *testing.T) {
+						q := newLines(t)
+						first, second := q.Join("x", false), q.Join("x", false)
+						began := time.Now()
+						look := func() {
+							for !second.Head() {
+								assert.NoError(t, second.Wait(t.Context(), time.Hour))
+							}
+							assert.Zero(t, time.Since(began))
+						}
+						if asleep {
+							go look()
+							synctest.Wait()
+							order(q, first)
+							synctest.Wait()
+							return
+						}
+						order(q, first)
+						look()
+					})
+				}
+			})
+		}
+	}
+}
+
+func TestWhoIsWokenOutOfTurnIsNotFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		first, second := q.Join("x", false), q.Join("x", false)
+		waiting := q.goWait(second, time.Hour)
+		second.Wake() // not for the line: for the caller itself
+		require.NoError(t, waiting.err())
+		assert.False(t, second.Head())
+		assert.True(t, first.Head())
+
+		waiting = q.goWait(second, time.Hour)
+		q.Wake("x") // is for the first
+		assert.False(t, waiting.done())
+		assert.Zero(t, q.wait(first, time.Hour))
+		first.Leave(0)
+		require.NoError(t, waiting.err())
+		assert.True(t, second.Head())
+	})
+}
+
+func TestAWakeUpOfAnotherLineIsNotHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		p := q.Join("x", false)
+		q.Wake("y")
+		assert.Equal(t, time.Minute, q.wait(p, time.Minute))
+	})
+}
+
+func TestALeaverIsReplacedWhereverItStood(t *testing.T) {
+	for name, leaver := range map[string]int{"head": 0, "middle": 1, "last": 2} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newLines(t)
+				why := errors.New("why")
+				ctx, end := context.WithCancelCause(t.Context())
+				defer end(nil)
+				var places [3]*wait.Place
+				var waits [3]*waiting
+				for i := range places {
+					places[i] = q.Join("x", true)
+					waits[i] = q.goWaitCtx(t.Context(), places[i], time.Hour)
+					if i == leaver {
+						places[i].Wake() // the first wait ends, the second has the context that ends
+						require.NoError(t, waits[i].err())
+						waits[i] = q.goWaitCtx(ctx, places[i], time.Hour)
+					}
+				}
+				end(why)
+				assert.Equal(t, why, waits[leaver].err())
+				places[leaver].Leave(0)
+				for i, p := range places {
+					if i == leaver {
+						continue
+					}
+					q.Wake("x")
+					require.NoError(t, waits[i].err())
+					assert.True(t, p.Head())
+					p.Leave(0)
+				}
+				assert.True(t, q.Empty("x"))
+			})
+		})
+	}
+}
+
+// The promoted one may leave before it knows that it is the first.
+func TestWhoLeavesBeforeItIsToldPassesTheTurnOn(t *testing.T) {
+	for _, taken := range []time.Duration{0, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newLines(t)
+			first, second, third := q.Join("x", false), q.Join("x", false), q.Join("x", false)
+			waiting := q.goWait(third, time.Hour)
+			first.Leave(taken)
+			assert.False(t, second.Head())
+			second.Leave(0)
+			require.NoError(t, waiting.err())
+			assert.True(t, third.Head())
+			assert.Zero(t, time.Since(q.began))
+		})
+	}
+}
+
+func TestClosingEndsAllWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		var waits []*waiting
+		for range 10 {
+			for _, channel := range []string{"x", "y"} {
+				waits = append(waits, q.goWait(q.Join(channel, true), time.Hour))
+			}
+		}
+		q.close()
+		for _, w := range waits {
+			assert.ErrorIs(t, w.err(), wait.ErrClosed)
+		}
+		assert.ErrorIs(t, q.Join("x", true).Wait(t.Context(), time.Hour), wait.ErrClosed)
+	})
+}

@@ -1,0 +1,121 @@
+package wait_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/wait"
+)
+
+// lines are queues in a bubble, whose subscriptions are watched.
+type lines struct {
+	*wait.Lines
+	t       *testing.T
+	began   time.Time
+	closing chan struct{}
+
+	mu      sync.Mutex
+	wakes   map[string][]func() // by channel, of the subscriptions that stand
+	begun   map[string]int      // subscriptions ever begun
+	confirm bool                // a new subscription is confirmed, as the hub does
+}
+
+// newLines is for use in a bubble, which fails the test if a goroutine is left.
+func newLines(t *testing.T) *lines {
+	t.Helper()
+	q := &lines{
+		t: t, began: time.Now(), closing: make(chan struct{}),
+		wakes: map[string][]func(){}, begun: map[string]int{},
+	}
+	q.Lines = wait.NewLines(q.listen, q.closing)
+	return q
+}
+
+func (q *lines) close() { close(q.closing) }
+
+func (q *lines) listen(channel string, wake func()) (stop func()) {
+	q.mu.Lock()
+	q.begun[channel]++
+	i := len(q.wakes[channel])
+	q.wakes[channel] = append(q.wakes[channel], wake)
+	q.mu.Unlock()
+	if q.confirm {
+		wake()
+	}
+	return func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.wakes[channel][i] = nil
+	}
+}
+
+// publish wakes the subscriptions of a channel, as a message does.
+func (q *lines) publish(channel string) {
+	q.mu.Lock()
+	var wakes []func()
+	for _, wake := range q.wakes[channel] {
+		if wake != nil {
+			wakes = append(wakes, wake)
+		}
+	}
+	q.mu.Unlock()
+	for _, wake := range wakes {
+		wake()
+	}
+}
+
+// standing counts the subscriptions of a channel that have begun and not ended.
+func (q *lines) standing(channel string) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := 0
+	for _, wake := range q.wakes[channel] {
+		if wake != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// wait waits in a place and returns how long it took.
+func (q *lines) wait(p *wait.Place, d time.Duration) time.Duration {
+	q.t.Helper()
+	began := time.Now()
+	require.NoError(q.t, p.Wait(q.t.Context(), d))
+	return time.Since(began)
+}
+
+// A waiting is a Wait in a goroutine.
+type waiting struct {
+	result chan error
+	ended  time.Time
+}
+
+func (q *lines) goWait(p *wait.Place, d time.Duration) *waiting {
+	return q.goWaitCtx(q.t.Context(), p, d)
+}
+
+// goWaitCtx returns once the goroutine waits.
+func (q *lines) goWaitCtx(ctx context.Context, p *wait.Place, d time.Duration) *waiting {
+	w := &waiting{result: make(chan error, 1)}
+	go func() {
+		err := p.Wait(ctx, d)
+		w.ended = time.Now()
+		w.result <- err
+	}()
+	synctest.Wait()
+	return w
+}
+
+// err waits for the end of the wait.
+func (w *waiting) err() error { return <-w.result }
+
+func (w *waiting) done() bool {
+	synctest.Wait()
+	return len(w.result) > 0
+}

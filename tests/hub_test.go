@@ -1,0 +1,316 @@
+package tests
+
+import (
+	"log/slog"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/hub"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// newHub returns a hub that ends with the test.
+func newHub(t testing.TB, client rueidis.Client, sharded bool) *hub.Hub {
+	t.Helper()
+	h := hub.New(client, sharded, slog.New(slog.DiscardHandler))
+	t.Cleanup(h.Close)
+	return h
+}
+
+// An ear counts how often a channel woke it.
+type ear struct {
+	*hub.Listener
+	channel string
+	woken   atomic.Int64
+}
+
+func listen(h *hub.Hub, channel string) *ear {
+	e := &ear{channel: channel}
+	e.Listener = h.Listen(channel, func() { e.woken.Add(1) })
+	return e
+}
+
+// hears waits until the ear is woken after what happen does.
+func (e *ear) hears(t testing.TB, what string, happen func()) {
+	t.Helper()
+	before := e.woken.Load()
+	happen()
+	await(t, what+" on "+e.channel, func() bool { return e.woken.Load() > before })
+}
+
+// listenAll listens to n channels and waits for all confirmations.
+func listenAll(t testing.TB, h *hub.Hub, n int) []*ear {
+	t.Helper()
+	ears := make([]*ear, n)
+	for i := range ears {
+		ears[i] = listen(h, "channel:"+strconv.Itoa(i))
+	}
+	for _, e := range ears {
+		await(t, "the confirmation", func() bool { return e.woken.Load() > 0 })
+	}
+	return ears
+}
+
+// subscribed are the channels that somebody has subscribed to.
+func subscribed(t testing.TB, srv *redistest.Server) []string {
+	t.Helper()
+	return srv.Strs(t, "PUBSUB", "CHANNELS")
+}
+
+func TestAListenerIsWoken(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	h := newHub(t, newClient(t, srv.Addr()), false)
+	e := listen(h, "x")
+	await(t, "the confirmation", func() bool { return e.woken.Load() == 1 })
+	assert.Equal(t, []string{"x"}, subscribed(t, srv), "who is woken is subscribed")
+
+	e.hears(t, "a message", func() { srv.Do(t, "PUBLISH", "x", "0") })
+	e.hears(t, "the new subscription after a kill", func() { srv.Do(t, "CLIENT", "KILL", "TYPE", "pubsub") })
+	e.hears(t, "a message", func() { srv.Do(t, "PUBLISH", "x", "0") })
+	e.hears(t, "the new subscription after a restart", srv.Restart)
+	e.hears(t, "a message", func() { srv.Do(t, "PUBLISH", "x", "0") })
+
+	second := &ear{channel: "x"}
+	second.hears(t, "the standing subscription", func() {
+		second.Listener = h.Listen("x", func() { second.woken.Add(1) })
+		assert.EqualValues(t, 1, second.woken.Load(), "there is nothing to wait for")
+	})
+	both := func() { srv.Do(t, "PUBLISH", "x", "0") }
+	e.hears(t, "a message", func() { second.hears(t, "a message", both) })
+
+	srv.Do(t, "PUBLISH", "y", "0")
+	before := e.woken.Load()
+	e.hears(t, "a message", func() { srv.Do(t, "PUBLISH", "x", "0") })
+	assert.Equal(t, before+1, e.woken.Load(), "other channels are not heard")
+}
+
+func TestAListenerWaitsForItsServer(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	h := newHub(t, newClient(t, srv.Addr()), false)
+	srv.Stop()
+	e, gone := listen(h, "x"), listen(h, "gone")
+	gone.Close()
+	e.hears(t, "the confirmation", srv.Restart)
+	assert.Equal(t, []string{"x"}, subscribed(t, srv))
+}
+
+func TestTheLastToCloseUnsubscribes(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	h := newHub(t, newClient(t, srv.Addr()), false)
+	first, second, other := listen(h, "x"), listen(h, "x"), listen(h, "y")
+	for _, e := range []*ear{first, second, other} {
+		e.hears(t, "a message", func() {
+			await(t, "a subscriber", func() bool { return srv.Int(t, "PUBLISH", e.channel, "0") == 1 })
+		})
+	}
+	first.Close()
+	second.hears(t, "a message", func() { srv.Do(t, "PUBLISH", "x", "0") })
+	before := first.woken.Load()
+	second.hears(t, "a message", func() { srv.Do(t, "PUBLISH", "x", "0") })
+	assert.Equal(t, before, first.woken.Load(), "who has closed is not woken")
+
+	second.Close()
+	await(t, "the end of the subscription", func() bool { return slices.Equal(subscribed(t, srv), []string{"y"}) })
+	other.Close()
+	await(t, "the end of all", func() bool { return len(subscribed(t, srv)) == 0 })
+	other.Close() // again is fine
+
+	again := listen(h, "x")
+	again.hears(t, "a message", func() {
+		await(t, "a subscriber", func() bool { return srv.Int(t, "PUBLISH", "x", "0") == 1 })
+	})
+}
+
+// A session costs a connection for its subscriptions, and a channel less than a kilobyte.
+func TestManyChannelsShareOneConnectionAndNoGoroutines(t *testing.T) {
+	srv := redistest.Start(t)
+	h := newHub(t, newClient(t, srv.Addr()), false)
+	listenAll(t, h, 1)
+	one := hubGoroutines()
+	listenAll(t, h, 1000)
+	assert.Equal(t, one, hubGoroutines())
+	assert.Len(t, subscribed(t, srv), 1000)
+	assert.Equal(t, 2, srv.Connections(t), "one for commands, one for subscriptions")
+
+	const n = 20_000
+	before := heap()
+	names := make([]string, n)
+	for i := range names {
+		names[i] = "redisson_lock__channel:{" + strconv.Itoa(i) + "}"
+	}
+	withNames := heap()
+	var woken atomic.Int64
+	ears := make([]*hub.Listener, n)
+	for i, name := range names {
+		ears[i] = h.Listen(name, func() { woken.Add(1) })
+	}
+	await(t, "the confirmations", func() bool { return woken.Load() >= n })
+	perChannel := (heap() - before) / n
+	t.Logf("%d bytes per channel, %d of them its name", perChannel, (withNames-before)/n)
+	assert.Less(t, perChannel, int64(1024))
+	runtime.KeepAlive(ears)
+	runtime.KeepAlive(names)
+}
+
+func hubGoroutines() int {
+	buf := make([]byte, 4<<20)
+	return strings.Count(string(buf[:runtime.Stack(buf, true)]), "internal/hub.(*conn).run(")
+}
+
+// heap is what is reachable, in bytes.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// However quickly interests come and go: in the end a channel is subscribed if it is wanted.
+func TestChurnEndsSubscribedIfWanted(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	h := newHub(t, newClient(t, srv.Addr()), false)
+	for round := range 20 {
+		var wg sync.WaitGroup
+		kept := make([][]*ear, 8)
+		for i := range kept {
+			wg.Go(func() {
+				var mine []*ear
+				for range 100 {
+					if len(mine) > 0 && rand.IntN(2) == 0 {
+						mine[0].Close()
+						mine = mine[1:]
+						continue
+					}
+					mine = append(mine, listen(h, "c"+strconv.Itoa(rand.IntN(4))))
+				}
+				for len(mine) > 0 && rand.IntN(3) > 0 {
+					mine[0].Close()
+					mine = mine[1:]
+				}
+				kept[i] = mine
+			})
+		}
+		wg.Wait()
+		if round%4 == 3 {
+			srv.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		}
+		ears := slices.Concat(kept...)
+		await(t, "the wanted subscriptions", func() bool {
+			is := subscribed(t, srv)
+			slices.Sort(is)
+			return slices.Equal(channelsOf(ears), is)
+		})
+		for _, e := range ears {
+			e.hears(t, "a message", func() {
+				await(t, "a subscriber", func() bool { return srv.Int(t, "PUBLISH", e.channel, "0") == 1 })
+			})
+		}
+		for _, e := range ears {
+			e.Close()
+		}
+	}
+	await(t, "the end of all", func() bool { return len(subscribed(t, srv)) == 0 })
+}
+
+func channelsOf(ears []*ear) []string {
+	names := []string{}
+	for _, e := range ears {
+		names = append(names, e.channel)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// A listener may do in its callback what it may do elsewhere.
+func TestACallbackMayListenAndClose(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	h := newHub(t, newClient(t, srv.Addr()), false)
+	called := make(chan struct{}, 100)
+	wake := func() {
+		e := listen(h, "x")
+		listen(h, "elsewhere").Close()
+		e.Close()
+		called <- struct{}{}
+	}
+	l := h.Listen("x", wake)
+	within(t, 10*time.Second, called, "the confirmation")
+	srv.Do(t, "PUBLISH", "x", "0")
+	within(t, 10*time.Second, called, "a message")
+	second := h.Listen("x", wake)
+	within(t, 10*time.Second, called, "the standing subscription")
+	l.Close()
+	second.Close()
+	await(t, "the end of all", func() bool { return len(subscribed(t, srv)) == 0 })
+}
+
+func TestACloseLeavesNothing(t *testing.T) {
+	for name, happen := range map[string]func(srv *redistest.Server, p *proxy.Proxy){
+		"in quiet":                    func(*redistest.Server, *proxy.Proxy) {},
+		"while the server is silent":  func(srv *redistest.Server, _ *proxy.Proxy) { srv.Pause() },
+		"while the server is away":    func(srv *redistest.Server, _ *proxy.Proxy) { srv.Stop() },
+		"while it dials":              func(_ *redistest.Server, p *proxy.Proxy) { p.StallNew(true); p.CutAll() },
+		"while the network is silent": func(_ *redistest.Server, p *proxy.Proxy) { p.StallAll() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := redistest.Start(t)
+			p := proxy.Start(t, srv.Addr())
+			h := newHub(t, newClient(t, p.Addr(), func(opt *rueidis.ClientOption) { opt.Dialer.Timeout = time.Second }), false)
+			listenAll(t, h, 10)
+			happen(srv, p)
+			listen(h, "one more") // is being subscribed when all ends
+			closed := make(chan struct{})
+			go func() {
+				h.Close()
+				h.Close() // again is fine
+				close(closed)
+			}()
+			within(t, 5*time.Second, closed, "the close")
+			assert.Zero(t, hubGoroutines())
+			srv.Resume()
+			if name == "in quiet" {
+				await(t, "the end of the connection", func() bool { return srv.Connections(t) == 1 })
+				assert.Empty(t, subscribed(t, srv))
+			}
+			late := listen(h, "late") // nobody comes
+			late.Close()
+		})
+	}
+}
+
+// A channel that the server does not let the user have costs nobody else's subscription.
+func TestARefusedChannelFailsAlone(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	srv.Do(t, "ACL", "SETUSER", "somebody", "on", ">secret", "+@all", "~*", "resetchannels", "&mine:*")
+	h := newHub(t, newClient(t, srv.Addr(), login("secret")...), false)
+	first, forbidden, second := listen(h, "mine:1"), listen(h, "theirs"), listen(h, "mine:2")
+	for _, e := range []*ear{first, second} {
+		await(t, "the confirmation", func() bool { return e.woken.Load() > 0 })
+	}
+	third := listen(h, "mine:3")
+	await(t, "the confirmation", func() bool { return third.woken.Load() > 0 })
+	assert.Zero(t, forbidden.woken.Load())
+	calm := first.woken.Load()
+	srv.Do(t, "ACL", "SETUSER", "somebody", "&theirs")
+	await(t, "the confirmation in the end", func() bool { return forbidden.woken.Load() > 0 })
+	assert.Equal(t, calm, first.woken.Load(), "its subscription stands all the time")
+	require.NotNil(t, forbidden.Listener)
+}
