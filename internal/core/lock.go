@@ -268,7 +268,7 @@ func (l *Lock) TryLockFor(ctx context.Context, d time.Duration) (*Hold, error) {
 	var a acquisition
 	a.init(ctx, l)
 	h, err := a.wait(attempt, sleep)
-	if err != nil && ctx.Err() == nil && sleep.Err() != nil {
+	if err != nil && ctx.Err() == nil && !time.Now().Before(end) { // timers may be late
 		err = a.outwaited(err)
 	}
 	return h, a.finish(ctx, operation, err)

@@ -43,8 +43,8 @@ func (h *Hold) Release() error {
 }
 
 // lower tells the server how many holds are left, again and again until it is known. Its
-// result is absent only if the first copy that was executed found nothing: a later one that
-// finds nothing found the work of an earlier one.
+// result is absent only if no copy of a release was executed before: one that finds nothing
+// after that found the work of an earlier one.
 func (t *tenure) lower(ctx context.Context) (reply int64, err error) {
 	s, c := t.lock.session, t.claim
 	if err := c.enter(ctx); err != nil {
@@ -52,7 +52,6 @@ func (t *tenure) lower(ctx context.Context) (reply int64, err error) {
 	}
 	defer c.leave()
 	left := t.left()
-	repeated := false
 	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
 		call := t.lock.protocol.Release(t.wire, left)
 		message, err := s.runner.Run(ctx, script.Keep, call)
@@ -60,24 +59,36 @@ func (t *tenure) lower(ctx context.Context) (reply int64, err error) {
 			reply, err = call.ReadInt(message)
 		}
 		call.Free()
-		switch {
-		case err == nil:
-			if reply == absent && repeated {
+		if err == nil {
+			if reply == absent && t.wasReturned() {
 				reply = freed
 			}
 			if reply != lowered {
+				t.setReturned()
 				s.lines.Wake(t.lock.Channel)
 				s.debts.recheck(t)
 			}
 			return reply, nil
-		case !script.IsTemporary(err):
-			return 0, err
 		}
-		repeated = repeated || script.ClassOf(err) == script.Unknown
-		if pause(ctx, delay) != nil {
+		if left == 0 && script.ClassOf(err) != script.Refused {
+			t.setReturned()
+		}
+		if !script.IsTemporary(err) || pause(ctx, delay) != nil {
 			return 0, err
 		}
 	}
+}
+
+func (t *tenure) wasReturned() bool {
+	t.claim.mu.Lock()
+	defer t.claim.mu.Unlock()
+	return t.returned
+}
+
+func (t *tenure) setReturned() {
+	t.claim.mu.Lock()
+	defer t.claim.mu.Unlock()
+	t.returned = true
 }
 
 // owe has a release repeated in the background whose outcome is not known: of the last hold

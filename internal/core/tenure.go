@@ -28,6 +28,7 @@ type tenure struct {
 	watched  int32         // of holds, how many are to be renewed
 	detached int32         // holds that live on the server without us
 	until    time.Duration // the server's lease ends at the latest then
+	returned bool          // a release of the last hold was executed, or may have been
 }
 
 // Group says with which tenures this one may be renewed in one call.
