@@ -18,8 +18,9 @@ test: redis java test-unit test-servers ## All tests; installs redis-server, and
 test-unit: ## The tests that need no server
 	$(GO) test -race $(TESTFLAGS) ./...
 
+# One package at a time: some of them time what is promised in ms.
 test-servers: ## The tests against real servers, and against Java if it is there
-	cd tests && $(GO) test -race -timeout 30m $(TESTFLAGS) ./...
+	cd tests && $(GO) test -race -p 1 -timeout 30m $(TESTFLAGS) ./...
 
 bench: redis ## What it costs, beside the bare commands
 	cd tests && $(GO) test -run "^$$" -bench . -benchtime 1x ./bench

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"bytes"
 	"net"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 type ring struct {
 	*redistest.Cluster
 	hub  *hub.Hub
+	log  bytes.Buffer                 // of the hub; to be read when that is closed
 	ears map[*redistest.Server][]*ear // by the node of the channel
 }
 
@@ -33,7 +35,7 @@ func newRing(t *testing.T, sharded bool) *ring {
 	})
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
-	r.hub = newHub(t, client, sharded)
+	r.hub = newHubWithLog(t, client, sharded, &r.log)
 	r.listenToAll(t, 30)
 	return r
 }
@@ -111,6 +113,8 @@ func TestShardedChannelsAreHeardAtTheNodeOfTheirSlot(t *testing.T) {
 
 	r.each(func(_ *redistest.Server, e *ear) { e.Close() })
 	await(t, "the end of all", func() bool { return r.shardChannels(t) == 0 })
+	r.hub.Close()
+	assert.NotContains(t, r.log.String(), "refused", "what MOVED says is followed at once")
 }
 
 func TestAChannelFollowsItsSlot(t *testing.T) {

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
@@ -24,7 +25,12 @@ import (
 // newHub returns a hub that ends with the test.
 func newHub(t testing.TB, client rueidis.Client, sharded bool) *hub.Hub {
 	t.Helper()
-	h := hub.New(client, sharded, slog.New(slog.DiscardHandler))
+	return newHubWithLog(t, client, sharded, io.Discard)
+}
+
+func newHubWithLog(t testing.TB, client rueidis.Client, sharded bool, log io.Writer) *hub.Hub {
+	t.Helper()
+	h := hub.New(client, sharded, slog.New(slog.NewTextHandler(log, nil)))
 	t.Cleanup(h.Close)
 	return h
 }

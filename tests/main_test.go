@@ -11,6 +11,7 @@ import (
 
 // TestMain fails the run when a goroutine is left behind.
 func TestMain(m *testing.M) {
+	childMain()
 	code := m.Run()
 	if code == 0 {
 		if left := goroutinesLeft(5 * time.Second); left != "" {

@@ -55,7 +55,7 @@ func TestACallIsFilledByWhatIsDueFirst(t *testing.T) {
 		k.Add(items(1, "b")[0], 1)
 		k.until(period)
 		calls := k.took()
-		assert.Equal(t, []int{500}, sizes(calls))
+		require.Equal(t, []int{500}, sizes(calls))
 		for _, it := range all[500:] {
 			assert.NotContains(t, calls[0].names, it.name)
 		}

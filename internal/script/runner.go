@@ -43,37 +43,34 @@ func (r *Runner) Run(ctx context.Context, lane Lane, c *Call) (rueidis.RedisMess
 	if err := g.places[lane].Acquire(ctx, 1); err != nil {
 		return rueidis.RedisMessage{}, &Failure{Class: Refused, Err: context.Cause(ctx)}
 	}
-	reply, failure := r.try(ctx, c)
-	if failure == nil {
-		g.places[lane].Release(1)
-		return reply, nil
+	reply, err := r.run(ctx, c)
+	if err != nil {
+		reply, err = r.rescue(ctx, c, err)
 	}
-	if ended(ctx) != nil {
+	if err != nil && ended(ctx) != nil {
 		r.abandon(g, lane, c.keys[0])
 	} else {
 		g.places[lane].Release(1)
 	}
-	return rueidis.RedisMessage{}, failure
+	return reply, err
 }
 
-// try runs c, a second time if there was no connection to send it on because of somebody
-// else: whoever comes first dials, under its own deadline, and the others get its error.
-func (r *Runner) try(ctx context.Context, c *Call) (rueidis.RedisMessage, *Failure) {
-	reply, err := r.run(ctx, c)
-	if err == nil {
-		return reply, nil
-	}
+// rescue makes a Failure of the error of a call, or runs it a second time if there was no
+// connection to send it on because of somebody else: whoever comes first dials, under its own
+// deadline, and the others get its error.
+func (r *Runner) rescue(ctx context.Context, c *Call, err error) (none rueidis.RedisMessage, _ error) {
 	failure := sortFailure(ctx, err)
 	if !foreign(err) || ended(ctx) != nil {
-		return reply, failure
+		return none, failure
 	}
 	// Now under a deadline that is nobody's.
 	if err := r.redial(ctx, c.keys[0]); err != nil {
 		failure.Err, failure.Temporary = err, ended(ctx) == nil && !errors.Is(err, rueidis.ErrClosing)
-		return reply, failure
+		return none, failure
 	}
-	if reply, err = r.run(ctx, c); err != nil {
-		return reply, sortFailure(ctx, err)
+	reply, err := r.run(ctx, c)
+	if err != nil {
+		return none, sortFailure(ctx, err)
 	}
 	return reply, nil
 }

@@ -120,15 +120,18 @@ func TestAWakeUpDuringPromotionIsNotLost(t *testing.T) {
 							}
 							assert.Zero(t, time.Since(began))
 						}
-						if asleep {
-							go look()
-							synctest.Wait()
-							order(q, first)
-							synctest.Wait()
-							return
-						}
+						looked := make(chan struct{})
+						go func() {
+							defer close(looked)
+							if !asleep {
+								time.Sleep(time.Second)
+								began = time.Now()
+							}
+							look()
+						}()
+						synctest.Wait()
 						order(q, first)
-						look()
+						<-looked
 					})
 				}
 			})

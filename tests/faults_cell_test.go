@@ -1,0 +1,237 @@
+package tests
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// orders is the lock that faults are about.
+const orders = "orders"
+
+// A cell is one try of one operation under one fault: two sessions on a server of their own, the first of them
+// through a proxy that makes its commands fail.
+type cell struct {
+	*testing.T
+	kind    kind
+	fault   fault
+	lease   time.Duration // of the victim
+	srv     *redistest.Server
+	monitor *monitor
+	proxy   *proxy.Proxy
+	rule    *proxy.Rule // the fault; nil before it
+
+	victim *holdfast.Session
+	mine   locker // the victim's
+	theirs locker // of a session that nothing happens to
+
+	holds  []*holdfast.Hold // the victim's, outermost first
+	closed bool             // the victim is
+	tokens []int64          // of outermost holds, in the order in which they were granted
+}
+
+// building lets few cells start at once: what they then wait for costs nothing, but starting does.
+var building = make(chan struct{}, 2)
+
+func newCell(t *testing.T, k kind, f fault, lease, fixed time.Duration) *cell {
+	building <- struct{}{}
+	defer func() { <-building }()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	for _, name := range lua.Names() { // so that one run is one command
+		srv.Do(t, "SCRIPT", "LOAD", lua.Source(name))
+	}
+	c := &cell{T: t, kind: k, fault: f, lease: lease, srv: srv, proxy: p, monitor: startMonitor(t, srv)}
+	c.victim = open(t, p.Addr(), &holdfast.Options{Lease: lease})
+	c.mine = k.make(c.victim, orders, fixed)
+	c.theirs = k.make(open(t, srv.Addr(), nil), orders, 0)
+	// A first acquisition teaches the victim the server's clock, so that from now on one is one command.
+	require.NoError(t, c.take(t.Context(), c.mine.Lock))
+	require.NoError(t, c.giveBack())
+	return c
+}
+
+// scriptOf matches the runs of a script of the cell's kind of lock.
+func scriptOf(k kind, verb string) proxy.Match {
+	name, _, _ := strings.Cut(k.name, " ")
+	sum := sha1.Sum([]byte(lua.Source(name + "_" + verb)))
+	return proxy.Script(hex.EncodeToString(sum[:]))
+}
+
+// take takes the lock for the victim. After an error there must be no hold, and without one there must.
+func (c *cell) take(ctx context.Context, take func(context.Context) (*holdfast.Hold, error)) error {
+	c.Helper()
+	h, err := take(ctx)
+	require.Equal(c, err == nil, h != nil)
+	if err != nil {
+		return err
+	}
+	require.NoError(c, h.Err())
+	if len(c.holds) == 0 {
+		c.tokens = append(c.tokens, h.Token())
+	} else {
+		require.Equal(c, c.holds[0].ID(), h.ID())
+		require.Equal(c, c.holds[0].Token(), h.Token())
+	}
+	c.holds = append(c.holds, h)
+	return nil
+}
+
+// giveBack releases the victim's youngest hold.
+func (c *cell) giveBack() error {
+	last := len(c.holds) - 1
+	h := c.holds[last]
+	c.holds = c.holds[:last]
+	err := h.Release()
+	require.ErrorIs(c, h.Err(), holdfast.ErrNotHeld)
+	return err
+}
+
+// inner is a context that re-enters the victim's outermost hold.
+func (c *cell) inner() context.Context { return c.holds[0].Context(context.Background()) }
+
+// count is the hold count that the server has for the victim, 0 if it has none.
+func (c *cell) count() int {
+	c.Helper()
+	fields := c.srv.Strs(c, "HGETALL", orders)
+	if len(fields) != 2 || !strings.HasPrefix(fields[0], c.victim.ID()) {
+		return 0
+	}
+	count, err := strconv.Atoi(fields[1])
+	require.NoError(c, err)
+	return count
+}
+
+// deliver has what is stalled reach the server, and waits until it has been run.
+func (c *cell) deliver() {
+	c.Helper()
+	caught := c.rule.Count()
+	c.rule.Release()
+	if c.fault == stalled {
+		c.rule.WaitAnswered(c, caught)
+	}
+}
+
+// agrees waits until the server has what the victim believes in: a hold count, or nothing of the victim's.
+func (c *cell) agrees() {
+	c.Helper()
+	if !c.closed {
+		await(c, "the hold count that the victim believes in", func() bool { return c.count() == len(c.holds) })
+	}
+}
+
+// believes checks that the victim's holds are held, and that nobody else can have the lock.
+func (c *cell) believes() {
+	c.Helper()
+	for _, h := range c.holds {
+		require.NoError(c, h.Err(), "a hold that was lost too early")
+	}
+	if len(c.holds) > 0 {
+		_, err := c.theirs.TryLock(context.Background())
+		require.ErrorIs(c, err, holdfast.ErrBusy)
+		for _, h := range c.holds {
+			require.NoError(c, h.Err(), "a hold that was lost too early")
+		}
+	}
+}
+
+// theyTakeIt checks that the lock is free for others within a time, and takes and releases it.
+func (c *cell) theyTakeIt(within time.Duration) {
+	c.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	h, err := c.theirs.Lock(ctx)
+	require.NoError(c, err, "the lock is not free after %v", within)
+	c.tokens = append(c.tokens, h.Token())
+	require.NoError(c, h.Release())
+}
+
+// settled waits until the server has nothing left but the last tokens, if the kind issues any.
+func (c *cell) settled() {
+	c.Helper()
+	await(c, "an empty server", func() bool {
+		for key, value := range c.srv.Keyspace(c) {
+			if !c.kind.fenced || value.Type != "string" || !strings.HasPrefix(key, "redisson_lock_token:") {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// tokensIncrease checks that every outermost hold of a fenced kind had a higher token than those before.
+func (c *cell) tokensIncrease() {
+	c.Helper()
+	for i, token := range c.tokens {
+		switch {
+		case !c.kind.fenced:
+			require.Zero(c, token)
+		case i > 0:
+			require.Greater(c, token, c.tokens[i-1])
+		}
+	}
+}
+
+// classes are the errors that a caller may tell apart, by the words of the tables below.
+var classes = []struct {
+	name string
+	err  error
+}{
+	{"busy", holdfast.ErrBusy},
+	{"not held", holdfast.ErrNotHeld},
+	{"lost", holdfast.ErrLost},
+	{"already held", holdfast.ErrAlreadyHeld},
+	{"closed", holdfast.ErrClosed},
+	{"unknown", holdfast.ErrUnknown},
+	{"deadline", context.DeadlineExceeded},
+	{"canceled", context.Canceled},
+}
+
+// classOf names everything that an error matches: "done" for nil, "unknown deadline" for both.
+func classOf(err error) string {
+	if err == nil {
+		return "done"
+	}
+	var names []string
+	for _, c := range classes {
+		if errors.Is(err, c.err) {
+			names = append(names, c.name)
+		}
+	}
+	if names == nil {
+		return "other: " + err.Error()
+	}
+	return strings.Join(names, " ")
+}
+
+// inParallel runs a subtest for each item, at most so many at a time. Most of them wait for leases to pass, so more
+// than the processors would have run at once is right.
+func inParallel[T any](t *testing.T, atOnce int, items []T, name func(T) string, test func(*testing.T, T)) {
+	queue := make(chan T)
+	var wg sync.WaitGroup
+	for range atOnce {
+		wg.Go(func() {
+			for item := range queue {
+				t.Run(name(item), func(t *testing.T) { test(t, item) })
+			}
+		})
+	}
+	for _, item := range items {
+		queue <- item
+	}
+	close(queue)
+	wg.Wait()
+}

@@ -1,0 +1,169 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// closeBound is how long Close may take, with some time to be late in.
+const closeBound = 5*time.Second + 500*time.Millisecond
+
+// closing closes a session, twice, and returns what that returned.
+func closing(t *testing.T, s *holdfast.Session) error {
+	t.Helper()
+	began := time.Now()
+	err := s.Close()
+	require.Less(t, time.Since(began), closeBound)
+	began = time.Now()
+	require.Equal(t, err, s.Close())
+	require.Less(t, time.Since(began), 50*time.Millisecond)
+	return err
+}
+
+func TestCloseReleasesEverythingInOneBatch(t *testing.T) {
+	t.Parallel()
+	const n = 300
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	s := open(t, p.Addr(), nil)
+	var holds []*holdfast.Hold
+	for i := range n {
+		holds = append(holds, lock(t, t.Context(), rlock.New(s, fmt.Sprint("lock ", i), nil)))
+	}
+	nested := lock(t, holds[0].Context(t.Context()), rlock.New(s, "lock 0", nil))
+	left := lock(t, t.Context(), rlock.New(s, "detached", nil))
+	require.NoError(t, left.Detach())
+
+	srv.Do(t, "SCRIPT", "LOAD", lua.Source("rlock_release"))
+	r := p.On(scriptOf(kinds[0], "release"), proxy.HoldReply, proxy.First)
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	r.WaitMatched(t, n) // all of them, though not one has been answered
+	for _, h := range append(holds, nested) {
+		require.ErrorIs(t, h.Err(), holdfast.ErrClosed)
+		require.ErrorIs(t, h.Release(), holdfast.ErrClosed)
+	}
+	r.Release()
+	require.NoError(t, within(t, closeBound, closed, "the end of Close"))
+	require.Equal(t, n, r.Matched())
+	require.Equal(t, []string{"detached"}, srv.Strs(t, "KEYS", "*"))
+}
+
+// A server or a network that answers nothing does not hold Close up for longer than its bound.
+func TestCloseIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		unknown bool // the outcome is; else it depends on what the client has noticed
+		stall   func(srv *redistest.Server, p *proxy.Proxy)
+	}{
+		{"when the server is stopped", true, func(srv *redistest.Server, _ *proxy.Proxy) { srv.Pause() }},
+		{"when the network is silent", true, func(_ *redistest.Server, p *proxy.Proxy) {
+			p.StallNew(true)
+			p.StallAll()
+		}},
+		{"when nobody listens", false, func(_ *redistest.Server, p *proxy.Proxy) {
+			p.RefuseNew(true)
+			p.CutAll()
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			p := proxy.Start(t, srv.Addr())
+			s := open(t, p.Addr(), nil)
+			h := lock(t, t.Context(), rlock.New(s, "orders", nil))
+			other := lock(t, t.Context(), rlock.New(open(t, srv.Addr(), nil), "returns", nil))
+			waiter := goLock(t.Context(), rlock.New(s, "returns", nil).Lock)
+			waiting(t, kinds[0], srv)
+			c.stall(srv, p)
+			calls := goLock(t.Context(), rlock.New(s, "new", nil).Lock)
+
+			began := time.Now()
+			closed := make(chan error, 1)
+			go func() { closed <- s.Close() }()
+			for _, call := range []<-chan result{waiter, calls} {
+				require.ErrorIs(t, within(t, closeBound, call, "the end of the wait").err, holdfast.ErrClosed)
+			}
+			require.ErrorIs(t, h.Err(), holdfast.ErrClosed)
+			err := within(t, closeBound, closed, "the end of Close")
+			require.Less(t, time.Since(began), closeBound)
+			require.Error(t, err)
+			if c.unknown {
+				require.ErrorIs(t, err, holdfast.ErrUnknown)
+			}
+			require.Equal(t, err, closing(t, s))
+
+			srv.Resume()
+			p.RefuseNew(false)
+			p.ResumeAll()
+			require.NoError(t, other.Release())
+			await(t, "the end of the lease", func() bool { return len(srv.Strs(t, "KEYS", "*")) == 0 })
+		})
+	}
+}
+
+func TestCloseEndsWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	s := open(t, p.Addr(), nil)
+	busy := lock(t, t.Context(), rlock.New(open(t, srv.Addr(), nil), "busy", nil))
+	waiter := goLock(t.Context(), rlock.New(s, "busy", nil).Lock)
+	waiting(t, kinds[0], srv)
+	held := p.On(scriptOf(kinds[0], "acquire").With("free"), proxy.HoldReply, proxy.First)
+	granted := goLock(t.Context(), rlock.New(s, "free", nil).Lock)
+	held.WaitAnswered(t, 1) // the server has granted it, and the session does not know yet
+
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	require.ErrorIs(t, within(t, time.Second, waiter, "the end of the wait").err, holdfast.ErrClosed)
+	held.Release()
+	require.ErrorIs(t, within(t, time.Second, granted, "the end of the call").err, holdfast.ErrClosed)
+	require.NoError(t, within(t, closeBound, closed, "the end of Close"))
+	require.Equal(t, []string{"busy"}, srv.Strs(t, "KEYS", "*")) // what was granted meanwhile was given back
+	require.NoError(t, closing(t, s))
+
+	for _, take := range []func(context.Context) (*holdfast.Hold, error){
+		rlock.New(s, "new", nil).Lock, rlock.New(s, "new", nil).TryLock,
+	} {
+		_, err := take(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrClosed)
+	}
+	require.NoError(t, busy.Release())
+}
+
+// This test runs alone, so that all goroutines that appear are its own.
+func TestCloseLeavesNoGoroutine(t *testing.T) {
+	for _, stalled := range []string{"healthy", "stopped"} {
+		t.Run(stalled, func(t *testing.T) {
+			srv := redistest.Start(t)
+			other := lock(t, t.Context(), rlock.New(open(t, srv.Addr(), nil), "busy", nil))
+			before := runtime.NumGoroutine()
+			s := open(t, srv.Addr(), nil)
+			h := lock(t, t.Context(), rlock.New(s, "orders", nil))
+			h.Context(t.Context())
+			waiter := goLock(t.Context(), rlock.New(s, "busy", nil).Lock)
+			waiting(t, kinds[0], srv)
+			require.Greater(t, runtime.NumGoroutine(), before)
+			if stalled == "stopped" {
+				srv.Pause()
+			}
+			_ = closing(t, s)
+			within(t, time.Second, waiter, "the end of the wait")
+			await(t, "the end of all goroutines", func() bool { return runtime.NumGoroutine() <= before })
+			srv.Resume()
+			require.NoError(t, other.Release())
+		})
+	}
+}

@@ -1,0 +1,211 @@
+package tests
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+)
+
+// The lease of late's holds, and with it how long after it was sent an acquisition may be executed.
+const (
+	lateLease    = 6 * time.Second
+	lateNotAfter = lateLease / 3
+)
+
+// late is one story of a script that is executed again, or long after it was sent.
+type late struct {
+	name    string
+	verb    string // of the script
+	action  proxy.Action
+	highest int // hold count that may ever stand on the server
+	tries   int
+	play    func(c *cell)
+}
+
+func TestScriptsRepeatedOrExecutedLate(t *testing.T) {
+	type try struct {
+		late
+		n int
+	}
+	var tries []try
+	for _, l := range lates {
+		for _, n := range upTo(l.tries) {
+			tries = append(tries, try{l, n})
+		}
+	}
+	inParallel(t, 16, tries, func(tr try) string { return tr.name }, func(t *testing.T, tr try) {
+		k := kinds[tr.n%2] // plain and fenced
+		c := newCell(t, k, stalled, 2*time.Second, lateLease)
+		c.rule = c.proxy.On(scriptOf(k, tr.verb), tr.action, proxy.First)
+		tr.play(c)
+		for len(c.holds) > 0 {
+			c.believes()
+			require.NoError(t, c.giveBack())
+		}
+		c.theyTakeIt(lateNotAfter) // far sooner than the lease of a ghost would end
+		c.settled()
+		require.LessOrEqual(t, c.monitor.highest(t, orders), tr.highest)
+		c.tokensIncrease()
+	})
+}
+
+// stalledTake takes the lock although the first copy of the script is stalled: by a second copy, sent when the
+// client gives the silent connection up. The first is still in the network then.
+func (c *cell) stalledTake(ctx context.Context, take func(context.Context) (*holdfast.Hold, error)) (sent time.Time) {
+	c.Helper()
+	sent = time.Now()
+	require.NoError(c, c.take(ctx, take))
+	require.Equal(c, 1, c.rule.Count())
+	require.Less(c, time.Since(sent), lateNotAfter, "the first copy would refuse itself")
+	return sent
+}
+
+// stalledTry has an attempt given up whose script is stalled.
+func (c *cell) stalledTry() (sent time.Time) {
+	c.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(c, c.take(ctx, c.mine.TryLock), holdfast.ErrUnknown)
+	return time.Now() // or a little before
+}
+
+// pass waits until a moment, the passing of which is what matters.
+func pass(until time.Time) { <-time.After(time.Until(until)) }
+
+// theyHold has the other session take the lock, and checks that it keeps it whatever happens meanwhile.
+func (c *cell) theyHold(meanwhile func()) {
+	c.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), lateNotAfter)
+	defer cancel()
+	h, err := c.theirs.Lock(ctx)
+	require.NoError(c, err)
+	c.tokens = append(c.tokens, h.Token())
+	meanwhile()
+	_, err = c.mine.TryLock(context.Background())
+	require.ErrorIs(c, err, holdfast.ErrBusy)
+	require.NoError(c, h.Err())
+	require.NoError(c, h.Release())
+}
+
+// lates are all stories. In each the lock must be free for others at its end, with nothing left of the victim's.
+var lates = []late{
+	{"a lock script is repeated", "acquire", proxy.DropReply, 1, 50, func(c *cell) {
+		require.NoError(c, c.take(context.Background(), c.mine.TryLock))
+		require.Equal(c, 1, c.count())
+	}},
+	{"a re-entry is repeated", "acquire", proxy.DropReply, 2, 25, func(c *cell) {
+		c.rule.Remove()
+		require.NoError(c, c.take(context.Background(), c.mine.Lock))
+		c.rule = c.proxy.On(scriptOf(c.kind, "acquire"), proxy.DropReply, proxy.First)
+		require.NoError(c, c.take(c.inner(), c.mine.Lock))
+		require.Equal(c, 2, c.count())
+	}},
+	{"an unlock script is repeated", "release", proxy.DropReply, 1, 50, func(c *cell) {
+		require.NoError(c, c.take(context.Background(), c.mine.Lock))
+		require.NoError(c, c.giveBack())
+		require.Zero(c, c.count())
+	}},
+	{"a lock script comes while its lock is held", "acquire", proxy.Stall, 1, 15, func(c *cell) {
+		c.stalledTake(context.Background(), c.mine.Lock)
+		c.deliver()
+		require.Equal(c, 1, c.count())
+	}},
+	{"a lock script comes while its lock is held twice", "acquire", proxy.Stall, 2, 15, func(c *cell) {
+		c.stalledTake(context.Background(), c.mine.Lock)
+		require.NoError(c, c.take(c.inner(), c.mine.Lock))
+		c.deliver()
+		require.Equal(c, 2, c.count())
+	}},
+	{"a lock script comes after the release, before its not-after", "acquire", proxy.Stall, 1, 15, func(c *cell) {
+		sent := c.stalledTake(context.Background(), c.mine.Lock)
+		require.NoError(c, c.giveBack())
+		c.deliver()
+		// A ghost stands now, which the session gives back when no more copies can come.
+		require.Equal(c, 1, c.count())
+		pass(sent.Add(lateNotAfter))
+	}},
+	{"a lock script comes after the release, when others hold", "acquire", proxy.Stall, 1, 15, func(c *cell) {
+		c.stalledTake(context.Background(), c.mine.Lock)
+		require.NoError(c, c.giveBack())
+		c.theyHold(c.deliver)
+	}},
+	{"a lock script comes after the release, after its not-after", "acquire", proxy.Stall, 1, 15, func(c *cell) {
+		sent := c.stalledTake(context.Background(), c.mine.Lock)
+		require.NoError(c, c.giveBack())
+		pass(sent.Add(lateNotAfter + 5*time.Millisecond))
+		c.deliver()
+		require.Zero(c, c.count())
+	}},
+	{"a lock script that was given up comes before its not-after", "acquire", proxy.Stall, 1, 15, func(c *cell) {
+		c.stalledTry()
+		c.deliver()
+	}},
+	{"a lock script that was given up comes after its not-after", "acquire", proxy.Stall, 1, 15, func(c *cell) {
+		sent := c.stalledTry()
+		c.theyHold(func() { pass(sent.Add(lateNotAfter + 5*time.Millisecond)) })
+		c.deliver()
+		require.Zero(c, c.count())
+	}},
+	{"a lock script that was given up comes just when it has been given back for the last time", "acquire", proxy.Stall, 1, 15, func(c *cell) {
+		returns := c.proxy.On(scriptOf(c.kind, "release"), proxy.Pass, proxy.EveryTime)
+		sent := c.stalledTry()
+		pass(sent.Add(lateNotAfter - 300*time.Millisecond))
+		for before := returns.Answered(); returns.Answered() == before && time.Since(sent) < 2*lateNotAfter; {
+			time.Sleep(50 * time.Microsecond)
+		}
+		c.deliver()
+	}},
+	{"an unlock script comes when the lock is free", "release", proxy.Stall, 1, 15, func(c *cell) {
+		require.NoError(c, c.take(context.Background(), c.mine.Lock))
+		require.NoError(c, c.giveBack())
+		c.deliver()
+	}},
+	{"an unlock script comes when others hold", "release", proxy.Stall, 1, 15, func(c *cell) {
+		require.NoError(c, c.take(context.Background(), c.mine.Lock))
+		require.NoError(c, c.giveBack())
+		c.theyHold(c.deliver)
+	}},
+	{"an unlock script comes when its sender holds again", "release", proxy.Stall, 1, 15, func(c *cell) {
+		require.NoError(c, c.take(context.Background(), c.mine.Lock))
+		require.NoError(c, c.giveBack())
+		require.NoError(c, c.take(context.Background(), c.mine.Lock))
+		c.deliver()
+		require.Equal(c, 1, c.count())
+	}},
+	{"a nested unlock script comes when its sender has entered again", "release", proxy.Stall, 2, 15, func(c *cell) {
+		require.NoError(c, c.take(context.Background(), c.mine.Lock))
+		require.NoError(c, c.take(c.inner(), c.mine.Lock))
+		require.NoError(c, c.giveBack())
+		require.NoError(c, c.take(c.inner(), c.mine.Lock))
+		c.deliver()
+		c.believes()
+	}},
+	// Who forces a lock open means the one who holds it now, not whoever holds it when the network is back.
+	{"a forced unlock script that was given up comes when others hold", "force", proxy.Stall, 1, 5, func(c *cell) {
+		h := lock(c, context.Background(), c.theirs)
+		c.tokens = append(c.tokens, h.Token())
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		_, err := c.mine.ForceUnlock(ctx)
+		require.ErrorIs(c, err, holdfast.ErrUnknown)
+		pass(time.Now().Add(lateNotAfter))
+		require.NoError(c, h.Release())
+		c.theyHold(c.deliver)
+	}},
+	// A replay changes no count (G3): the server must not go on counting a hold that was released.
+	{"a nested lock script comes when its hold is released", "acquire", proxy.Stall, 2, 15, func(c *cell) {
+		c.rule.Remove()
+		require.NoError(c, c.take(context.Background(), c.mine.Lock))
+		c.rule = c.proxy.On(scriptOf(c.kind, "acquire"), proxy.Stall, proxy.First)
+		sent := c.stalledTake(c.inner(), c.mine.Lock)
+		require.NoError(c, c.giveBack())
+		c.deliver()
+		pass(sent.Add(lateNotAfter + 100*time.Millisecond))
+		require.Equal(c, 1, c.count())
+	}},
+}

@@ -1,0 +1,81 @@
+package tests
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+)
+
+// A reply that comes when the trust in what it grants has ended already grants nothing.
+func TestAReplyThatComesTooLate(t *testing.T) {
+	const lease = 500 * time.Millisecond
+	start := func(t *testing.T) *cell {
+		t.Parallel()
+		return newCell(t, kinds[1], lost, 6*time.Second, lease) // nothing but the lease is short
+	}
+	t.Run("is no hold to TryLock, and is given back", func(t *testing.T) {
+		c := start(t)
+		c.rule = c.proxy.On(scriptOf(c.kind, "acquire"), proxy.HoldReply, proxy.First)
+		try := goLock(t.Context(), c.mine.TryLock)
+		c.rule.Wait(t, 1)
+		pass(time.Now().Add(lease))
+		c.rule.Release()
+		require.ErrorIs(t, within(t, time.Second, try, "the end of the attempt").err, holdfast.ErrUnknown)
+		c.theyTakeIt(time.Second)
+		c.settled()
+		c.tokensIncrease()
+	})
+	t.Run("makes Lock try again", func(t *testing.T) {
+		c := start(t)
+		c.rule = c.proxy.On(scriptOf(c.kind, "acquire"), proxy.HoldReply, proxy.First)
+		wait := goLock(t.Context(), c.mine.Lock)
+		c.rule.Wait(t, 1)
+		pass(time.Now().Add(lease))
+		c.rule.Release()
+		r := within(t, time.Second, wait, "the lock")
+		require.NoError(t, r.err)
+		require.NoError(t, r.hold.Err())
+		require.Equal(t, 1, c.count())
+		c.tokens = append(c.tokens, r.hold.Token())
+		require.NoError(t, r.hold.Release())
+		c.theyTakeIt(time.Second)
+		c.tokensIncrease()
+	})
+	t.Run("does not revive what was extended too late", func(t *testing.T) {
+		c := start(t)
+		require.NoError(t, c.take(t.Context(), c.mine.Lock))
+		h := c.holds[0]
+		c.rule = c.proxy.On(scriptOf(c.kind, "renew"), proxy.HoldReply, proxy.First)
+		extended := make(chan error, 1)
+		go func() { extended <- h.Extend(t.Context(), time.Hour) }()
+		c.rule.Wait(t, 1)
+		pass(h.Deadline())
+		require.ErrorIs(t, h.Err(), holdfast.ErrLost)
+		c.rule.Release()
+		require.ErrorIs(t, within(t, time.Second, extended, "the end of the extension"), holdfast.ErrLost)
+		require.ErrorIs(t, h.Err(), holdfast.ErrLost)
+		c.theyTakeIt(time.Second) // though the server has it for an hour
+	})
+	t.Run("does not revive what was renewed too late", func(t *testing.T) {
+		t.Parallel()
+		c := newCell(t, kinds[1], lost, time.Second, 0)
+		require.NoError(t, c.take(t.Context(), c.mine.Lock))
+		h := c.holds[0]
+		c.rule = c.proxy.On(scriptOf(c.kind, "renew"), proxy.HoldReply, proxy.EveryTime)
+		c.proxy.StallNew(true)
+		c.rule.Wait(t, 1)
+		for h.Err() == nil {
+			require.True(t, time.Now().Before(h.Deadline().Add(50*time.Millisecond)))
+			time.Sleep(time.Millisecond)
+		}
+		c.rule.Remove()
+		c.proxy.ResumeAll()
+		require.ErrorIs(t, h.Err(), holdfast.ErrLost)
+		require.ErrorIs(t, h.Release(), holdfast.ErrLost)
+		c.theyTakeIt(2 * time.Second)
+	})
+}

@@ -1,0 +1,118 @@
+package tests
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// A monitor sees every command that a server runs, those inside scripts too, in their order and with the server's
+// time: what stands in a lock between two looks cannot hide from it.
+type monitor struct {
+	srv  *redistest.Server
+	conn *redistest.Conn
+	done chan struct{}
+
+	mu   sync.Mutex
+	seen []sighting
+}
+
+// A sighting is one command that the server ran.
+type sighting struct {
+	at   time.Time // by the server's clock, which is this machine's
+	args []string
+}
+
+func startMonitor(t testing.TB, srv *redistest.Server) *monitor {
+	t.Helper()
+	conn, err := redistest.Dial(srv.Addr())
+	require.NoError(t, err)
+	_, err = conn.Do("MONITOR")
+	require.NoError(t, err)
+	require.NoError(t, conn.SetReadDeadline(time.Time{}))
+	m := &monitor{srv: srv, conn: conn, done: make(chan struct{})}
+	go m.read()
+	t.Cleanup(func() {
+		_ = conn.Close()
+		<-m.done
+	})
+	return m
+}
+
+func (m *monitor) read() {
+	defer close(m.done)
+	for {
+		line, err := m.conn.Receive()
+		if err != nil {
+			return // closed, or the server has gone
+		}
+		if s, ok := parseSighting(fmt.Sprint(line)); ok {
+			m.mu.Lock()
+			m.seen = append(m.seen, s)
+			m.mu.Unlock()
+		}
+	}
+}
+
+// parseSighting reads a line such as: 1700000000.123456 [0 lua] "HSET" "orders" "owner" "1".
+func parseSighting(line string) (sighting, bool) {
+	stamp, rest, _ := strings.Cut(line, " ")
+	_, command, ok := strings.Cut(rest, "] ")
+	seconds, micros, _ := strings.Cut(stamp, ".")
+	s, bad1 := strconv.ParseInt(seconds, 10, 64)
+	us, bad2 := strconv.ParseInt(micros, 10, 64)
+	if !ok || bad1 != nil || bad2 != nil {
+		return sighting{}, false
+	}
+	args := strings.Split(strings.Trim(command, `"`), `" "`)
+	return sighting{at: time.Unix(s, us*int64(time.Microsecond)), args: args}, true
+}
+
+// until returns what was run so far.
+func (m *monitor) until(t testing.TB) []sighting {
+	t.Helper()
+	mark := "mark-" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	m.srv.Do(t, "ECHO", mark)
+	var seen []sighting
+	await(t, "the server's monitor", func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		seen = slices.Clone(m.seen)
+		return slices.ContainsFunc(seen, func(s sighting) bool { return len(s.args) == 2 && s.args[1] == mark })
+	})
+	return seen
+}
+
+// highest is the highest hold count that ever stood in a lock.
+func (m *monitor) highest(t testing.TB, lock string) int {
+	t.Helper()
+	highest := 0
+	for _, s := range m.until(t) {
+		if len(s.args) == 4 && strings.EqualFold(s.args[0], "HSET") && s.args[1] == lock {
+			count, err := strconv.Atoi(s.args[3])
+			require.NoError(t, err)
+			highest = max(highest, count)
+		}
+	}
+	return highest
+}
+
+// granted is when the server made owner the holder of a lock.
+func (m *monitor) granted(t testing.TB, lock, owner string) time.Time {
+	t.Helper()
+	for _, s := range m.until(t) {
+		if len(s.args) == 4 && strings.EqualFold(s.args[0], "HSET") && s.args[1] == lock && s.args[2] == owner {
+			return s.at
+		}
+	}
+	t.Fatalf("%q was never granted to %q", lock, owner)
+	return time.Time{}
+}

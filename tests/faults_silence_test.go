@@ -1,0 +1,116 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// upTo is the numbers from 1 to n.
+func upTo(n int) []int {
+	numbers := make([]int, n)
+	for i := range numbers {
+		numbers[i] = i + 1
+	}
+	return numbers
+}
+
+func try(i int) string { return fmt.Sprintf("try %d", i) }
+
+// Whatever the phase of the renewals at which the network goes silent: when somebody else gets the lock, the holder
+// knows that it has lost it.
+func TestAHolderBehindAStalledNetworkLearnsItsLossFirst(t *testing.T) {
+	const tries = 50
+	const lease = time.Second
+	srv := redistest.Start(t)
+	m := startMonitor(t, srv)
+	others := open(t, srv.Addr(), nil)
+	inParallel(t, tries/2, upTo(tries), try, func(t *testing.T, i int) {
+		building <- struct{}{}
+		p := proxy.Start(t, srv.Addr())
+		s := open(t, p.Addr(), &holdfast.Options{Lease: lease})
+		<-building
+		name := fmt.Sprintf("lock %d", i)
+		h := lock(t, t.Context(), rlock.New(s, name, nil))
+		ctx := h.Context(t.Context())
+		told := make(chan time.Time, 1)
+		go func(done <-chan struct{}) {
+			<-done
+			told <- time.Now()
+		}(ctx.Done())
+
+		<-time.After(lease / 3 * time.Duration(i) / tries)
+		require.NoError(t, h.Err())
+		p.StallNew(true)
+		p.StallAll()
+
+		next := lock(t, t.Context(), rlock.New(others, name, nil))
+		err, cause := h.Err(), ctx.Err()
+		got := time.Now()
+		require.ErrorIs(t, err, holdfast.ErrLost)
+		require.ErrorIs(t, cause, context.Canceled)
+		require.Equal(t, err, context.Cause(ctx))
+		granted := m.granted(t, name, next.ID())
+		require.True(t, h.Deadline().Before(granted), "trusted until %v, granted to another at %v", h.Deadline(), granted)
+		// The channel is closed by a timer, so its reader may learn it a little later than it could by asking.
+		require.Less(t, within(t, time.Second, told, "the end of the context").Sub(got), 50*time.Millisecond)
+		require.NoError(t, next.Release())
+		p.ResumeAll()
+	})
+}
+
+// One connection that goes silent does not cost a hold, if another one can be made.
+func TestASilentConnectionDoesNotCostTheHold(t *testing.T) {
+	const tries = 10
+	const lease = 2 * time.Second
+	srv := redistest.Start(t)
+	others := open(t, srv.Addr(), nil)
+	inParallel(t, tries, upTo(tries), try, func(t *testing.T, i int) {
+		p := proxy.Start(t, srv.Addr())
+		s := open(t, p.Addr(), &holdfast.Options{Lease: lease})
+		name := fmt.Sprintf("lock %d", i)
+		h := lock(t, t.Context(), rlock.New(s, name, nil))
+		began := time.Now()
+
+		<-time.After(lease / 3 * time.Duration(i) / tries)
+		before := p.Accepted()
+		p.StallAll() // for good
+
+		for end := began.Add(2 * lease); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
+			if err := h.Err(); !assert.NoError(t, err) {
+				break
+			}
+		}
+		require.Greater(t, p.Accepted(), before)
+		_, err := rlock.New(others, name, nil).TryLock(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrBusy)
+		require.NoError(t, h.Release())
+	})
+}
+
+// A loss says what the renewals failed of, and does not look like a deadline of the caller's.
+func TestALossByAStalledServerIsNotTheCallersDeadline(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	h := lock(t, t.Context(), rlock.New(s, "orders", nil))
+	srv.Pause()
+	defer srv.Resume()
+	ctx := h.Context(t.Context())
+	within(t, 5*time.Second, ctx.Done(), "the loss")
+	loss, ok := errors.AsType[*holdfast.LostError](h.Err())
+	require.True(t, ok)
+	require.Error(t, loss.Err)
+	require.InDelta(t, time.Second, loss.Held, float64(100*time.Millisecond))
+	require.NotErrorIs(t, h.Err(), context.DeadlineExceeded)
+}

@@ -1,0 +1,290 @@
+package tests
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+	"github.com/holdfast-go/holdfast/tests/worker"
+)
+
+// The size of the history.
+const (
+	historians     = 4 // processes
+	clientsEach    = 2
+	deedsEach      = 3600 // of a process that is left alone
+	leastDeeds     = 10_000
+	historyLocks   = 8
+	historySettled = 3 * workerLease // nothing happens any more so long after a call with an unknown outcome
+)
+
+// historian does things to locks, and says of each when it began and what came of it.
+func historian(args []string) {
+	s := openWorker(args[0], workerLease)
+	first, err := strconv.Atoi(args[1])
+	must(err)
+	var wg sync.WaitGroup
+	for i := range clientsEach {
+		c := &client{session: s, number: first + i}
+		wg.Go(func() {
+			for c.serial < deedsEach/clientsEach {
+				c.once()
+			}
+		})
+	}
+	wg.Wait()
+	_ = s.Close() // what it cannot give back ends with the lease
+}
+
+// A client of a history does one thing after the other.
+type client struct {
+	session *holdfast.Session
+	number  int
+	serial  int
+}
+
+// do does a deed and says so, before and after.
+func (c *client) do(d deed, does func() string) string {
+	c.serial++
+	d.Client, d.Serial, d.Call = c.number, c.serial, worker.Now()
+	say(d)
+	d.Out = does()
+	d.Return = worker.Now()
+	say(d)
+	return d.Out
+}
+
+// outcome is the class of an error, as the model knows it.
+func outcome(err error) string {
+	class := classOf(err)
+	for _, known := range []string{"unknown", "lost"} {
+		if strings.Contains(class, known) {
+			return known // whatever else it says, such as a deadline
+		}
+	}
+	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
+		return "refused"
+	}
+	return class
+}
+
+// once takes a lock once, does some things under it if it got it, and gives it back.
+func (c *client) once() {
+	l := rlock.New(c.session, fmt.Sprint("lock ", rand.N(historyLocks)), nil)
+	tag := fmt.Sprintf("%d.%d", c.number, c.serial)
+	var holds []*holdfast.Hold
+	take := func(ctx context.Context) (out string) {
+		h, err := l.TryLockFor(ctx, max(0, rand.N(25*time.Millisecond)-20*time.Millisecond)) // mostly one attempt
+		if err == nil {
+			holds = append(holds, h)
+		}
+		return outcome(err)
+	}
+	ctx, cancel := context.Background(), func() {}
+	if rand.N(50) == 0 { // little time, so that replies come too late
+		ctx, cancel = context.WithTimeout(ctx, rand.N(2*time.Millisecond))
+	}
+	c.do(deed{Lock: l.Name(), Kind: opTake, Tag: tag}, func() string { return take(ctx) })
+	cancel()
+	if len(holds) == 0 {
+		return
+	}
+	ctx = holds[0].Context(context.Background())
+	for range rand.N(4) {
+		switch rand.N(3) {
+		case 0:
+			c.do(deed{Lock: l.Name(), Kind: opReenter, Tag: tag}, func() string { return take(ctx) })
+		case 1:
+			c.look(deed{Lock: l.Name(), Kind: opCount, Tag: tag}, holds, func() (any, error) { return l.HoldCount(ctx) })
+		case 2:
+			c.look(deed{Lock: l.Name(), Kind: opLocked}, nil, func() (any, error) { return l.Locked(ctx) })
+		}
+	}
+	rand.Shuffle(len(holds), func(i, j int) { holds[i], holds[j] = holds[j], holds[i] })
+	deadline := time.Duration(0)
+	for _, h := range holds {
+		deadline = max(deadline, worker.Now()+time.Until(h.Deadline()))
+	}
+	for _, h := range holds {
+		c.do(deed{Lock: l.Name(), Kind: opRelease, Tag: tag, Until: deadline}, func() string { return outcome(h.Release()) })
+	}
+}
+
+// look looks at a lock. What it sees counts if it sees anything, and if the holds that it is about are held still.
+func (c *client) look(d deed, holds []*holdfast.Hold, at func() (any, error)) {
+	c.do(d, func() string {
+		seen, err := at()
+		for _, h := range holds {
+			if h.Err() != nil {
+				return "nothing"
+			}
+		}
+		if err != nil {
+			return "nothing"
+		}
+		return fmt.Sprint(seen)
+	})
+}
+
+// A historybook hears what one process did.
+type historybook struct {
+	mu    sync.Mutex
+	deeds map[string]deed // by client and serial
+	wrong []string
+}
+
+func (b *historybook) hear(line string) {
+	var d deed
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := json.Unmarshal([]byte(line), &d); err != nil {
+		b.wrong = append(b.wrong, line)
+	}
+	b.deeds[fmt.Sprint(d.Client, " ", d.Serial)] = d
+}
+
+func (b *historybook) size() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.deeds)
+}
+
+// last is the last deed of each client that was about a tenure.
+func (b *historybook) last() map[int]deed {
+	last := map[int]deed{}
+	for _, d := range b.deeds {
+		if d.Serial >= last[d.Client].Serial && d.Tag != "" {
+			last[d.Client] = d
+		}
+	}
+	return last
+}
+
+// holding reports whether the last that was heard of some client is that it holds.
+func (b *historybook) holding() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, d := range b.last() {
+		if d.Kind == opTake && d.Out == "done" || d.Kind == opReenter || d.Kind == opCount {
+			return true
+		}
+	}
+	return false
+}
+
+// Four processes take, re-enter, look at and release locks, while replies get lost, one of them is stopped for longer
+// than its lease and one is killed. All that they saw must be explained by a reentrant mutex.
+func TestAHistoryOfFourProcessesIsThatOfAMutex(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	books := make([]*historybook, historians)
+	workers := make([]*worker.Worker, historians)
+	for i := range historians {
+		p := proxy.Start(t, srv.Addr())
+		scripts := proxy.Command("EVALSHA", "EVAL")
+		p.On(func(command []string) bool {
+			outage := int(time.Now().UnixMilli()/500)%historians == i // now this one, then that
+			return (outage || rand.N(100) == 0) && scripts(command)
+		}, proxy.DropReply, proxy.EveryTime)
+		books[i] = &historybook{deeds: map[string]deed{}}
+		workers[i] = worker.Start(t, books[i].hear, "historian", p.Addr(), strconv.Itoa(i*clientsEach))
+	}
+	await(t, "a third of the first history", func() bool { return books[0].size() > deedsEach/3 })
+	workers[0].Kill()
+	killed := worker.Now()
+	await(t, "a half of the second history", func() bool { return books[1].size() > deedsEach/2 })
+	await(t, "a hold of the second process", func() bool {
+		workers[1].Pause()
+		pass(time.Now().Add(20 * time.Millisecond)) // in which it is heard out
+		if !books[1].holding() {
+			workers[1].Resume()
+			return false
+		}
+		return true
+	})
+	pass(time.Now().Add(workerLease * 5 / 4))
+	workers[1].Resume()
+	for _, w := range workers {
+		within(t, time.Minute, w.Ended(), "the end of a history")
+	}
+	var history []porcupine.Operation
+	outs, total := map[string]int{}, 0
+	for i, b := range books {
+		require.Empty(t, b.wrong)
+		end := time.Duration(0)
+		if i == 0 {
+			end = killed
+		}
+		history = append(history, b.operations(end)...)
+		for _, d := range b.deeds {
+			require.NotContains(t, d.Out, "other")
+			outs[d.Kind+" "+d.Out]++
+			total++
+		}
+	}
+	t.Log(total, outs)
+	require.GreaterOrEqual(t, total, leastDeeds)
+	for _, rare := range []string{"take unknown", "release unknown", "release lost"} {
+		require.NotZero(t, outs[rare], "no %s", rare)
+	}
+	began := time.Now()
+	checkHistory(t, history)
+	t.Log("checked in", time.Since(began))
+	await(t, "the end of all leases", func() bool { return len(srv.Strs(t, "KEYS", "*")) == 0 })
+}
+
+func checkHistory(t *testing.T, history []porcupine.Operation) {
+	t.Helper()
+	result, info := porcupine.CheckOperationsVerbose(reentrantMutex, history, time.Minute)
+	if result != porcupine.Ok {
+		path := t.ArtifactDir() + "/history.html"
+		require.NoError(t, porcupine.VisualizePath(reentrantMutex, info, path))
+		t.Fatalf("the history is %v: see %s, with -artifacts", result, path)
+	}
+}
+
+// A checker that finds nothing proves nothing.
+func TestTheModelRefusesTwoHolders(t *testing.T) {
+	t.Parallel()
+	at := func(d deed, from, to int64) porcupine.Operation {
+		return porcupine.Operation{ClientId: d.Client, Input: d, Call: from, Return: to}
+	}
+	first := at(deed{Client: 0, Kind: opTake, Tag: "a", Out: "done"}, 1, 2)
+	second := at(deed{Client: 1, Kind: opTake, Tag: "b", Out: "done"}, 3, 4)
+	released := at(deed{Client: 0, Kind: opRelease, Tag: "a", Out: "done"}, 5, 6)
+	lost := at(deed{Client: 0, Kind: opRelease, Tag: "a", Out: "lost"}, 5, 6)
+	unknown := at(deed{Client: 0, Kind: opRelease, Tag: "a", Out: "unknown"}, 2, 3)
+	orphaned := func(from int64) porcupine.Operation {
+		return at(deed{Client: 0, Kind: opOrphan, Tag: "a"}, from, 100)
+	}
+	busy := at(deed{Client: 1, Kind: opTake, Tag: "b", Out: "busy"}, 3, 4)
+	for _, c := range []struct {
+		name    string
+		history []porcupine.Operation
+		legal   bool
+	}{
+		{"two holders", []porcupine.Operation{first, second, released}, false},
+		{"a second holder before the deadline of a loss", []porcupine.Operation{first, second, lost, orphaned(5)}, false},
+		{"a second holder after the deadline of a loss", []porcupine.Operation{first, second, lost, orphaned(2)}, true},
+		{"a second holder after a release without a reply", []porcupine.Operation{first, second, unknown}, true},
+		{"nobody in the way", []porcupine.Operation{busy}, false},
+		{"somebody in the way", []porcupine.Operation{first, busy, released}, true},
+	} {
+		require.Equal(t, c.legal, porcupine.CheckOperations(reentrantMutex, c.history), c.name)
+	}
+}

@@ -1,0 +1,127 @@
+// Package worker runs parts of a test in processes of their own, which can be killed and stopped.
+//
+// A worker is the test binary once more, with a role instead of tests. It talks to the test in lines: what it says is
+// still heard if it is killed in the next moment. Workers and test share one clock, so that what happened in one can
+// be put in order with what happened in another.
+package worker
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+)
+
+// roleVariable tells a process that it is a worker, and which.
+const roleVariable = "HOLDFAST_TEST_ROLE"
+
+// Run does nothing in the test's own process. In a worker it plays the role, with the arguments that the test gave,
+// and ends the process; that also ends when the test does. Call it first thing in TestMain.
+func Run(roles map[string]func(args []string)) {
+	line, ok := os.LookupEnv(roleVariable)
+	if !ok {
+		return
+	}
+	words := strings.Split(line, "\n")
+	role := roles[words[0]]
+	if role == nil {
+		fmt.Fprintf(os.Stderr, "no role %q\n", words[0])
+		os.Exit(2)
+	}
+	role(words[1:])
+	os.Exit(0)
+}
+
+// Stopped is closed, in a worker, when the test has asked it to end, or has ended itself.
+var Stopped = sync.OnceValue(func() <-chan struct{} {
+	stopped := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // ends with the test at the latest
+		close(stopped)
+	}()
+	return stopped
+})
+
+// Say tells the test one line. It is written at once and as a whole.
+func Say(format string, args ...any) {
+	if _, err := os.Stdout.WriteString(fmt.Sprintf(format, args...) + "\n"); err != nil {
+		os.Exit(1) // nobody listens
+	}
+}
+
+// A Worker is a process that plays a role.
+type Worker struct {
+	cmd    *exec.Cmd
+	stdin  io.Closer
+	ended  chan struct{}
+	killed atomic.Bool
+
+	stderr strings.Builder // complete when ended is closed, as err is
+	err    error
+}
+
+// Start starts a worker in a role. What it says is heard line by line, in one goroutine. The worker is killed at the
+// end of the test if it still runs, and the test fails if it has ended with an error other than being killed.
+func Start(t testing.TB, hear func(line string), role string, args ...string) *Worker {
+	t.Helper()
+	w := &Worker{cmd: exec.Command(os.Args[0]), ended: make(chan struct{})}
+	w.cmd.Env = append(os.Environ(), roleVariable+"="+strings.Join(append([]string{role}, args...), "\n"))
+	w.cmd.SysProcAttr = attributes()
+	w.cmd.Stderr = &w.stderr
+	stdout, err := w.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.stdin, err = w.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go w.listen(stdout, hear)
+	t.Cleanup(func() {
+		w.Kill()
+		if w.err != nil && !w.killed.Load() {
+			t.Errorf("worker %q: %v\n%s", role, w.err, w.stderr.String())
+		}
+	})
+	return w
+}
+
+func (w *Worker) listen(stdout io.Reader, hear func(line string)) {
+	defer close(w.ended)
+	for scanner := bufio.NewScanner(stdout); scanner.Scan(); {
+		hear(scanner.Text())
+	}
+	w.err = w.cmd.Wait()
+}
+
+// Ended is closed when the worker has ended and all that it said has been heard.
+func (w *Worker) Ended() <-chan struct{} { return w.ended }
+
+// End asks the worker to end, without waiting for it.
+func (w *Worker) End() { _ = w.stdin.Close() }
+
+// Kill kills the worker, paused or not, and waits for its end.
+func (w *Worker) Kill() {
+	select {
+	case <-w.ended:
+		return
+	default:
+	}
+	w.killed.Store(true)
+	_ = w.cmd.Process.Kill() // fails only if it has ended by itself
+	<-w.ended
+}
+
+// Pause freezes the worker until Resume.
+func (w *Worker) Pause() { _ = w.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Resume lets a paused worker go on.
+func (w *Worker) Resume() { _ = w.cmd.Process.Signal(syscall.SIGCONT) }
