@@ -138,13 +138,12 @@ func (m *Mutex) Holders(ctx context.Context) ([]holdfast.Holder, error) {
 
 // ForceUnlock frees the lock whoever holds it and wakes those who wait; it reports whether it
 // was held. The holder learns it at its next renewal or release; at once if it is of this
-// session. [holdfast.ErrUnknown] says that it may have been freed. It corresponds to
+// session. [holdfast.ErrUnknown] says that it may have been freed, or may yet be, within a
+// third of the lease: a call that comes later frees nobody's lock. It corresponds to
 // forceUnlock().
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
-	call := script.NewCall(forceScript).Key(m.lock.Key()).Arg(m.lock.Publish(), m.lock.Channel)
-	return m.lock.Force(ctx, "force unlock", call, func(reply rueidis.RedisMessage) (bool, error) {
-		n, err := call.ReadInt(reply)
-		return n == 1, err
+	return m.lock.Force(ctx, "force unlock", func(notAfter int64) *script.Call {
+		return script.NewCall(forceScript).Key(m.lock.Key()).Arg(m.lock.Publish(), m.lock.Channel).Int(notAfter)
 	})
 }
 

@@ -36,7 +36,8 @@ func TestCloseReleasesEverythingInOneBatch(t *testing.T) {
 	const n = 300
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	s := open(t, p.Addr(), nil)
+	// A lease so long that nobody takes the connection for dead while a reply is held back.
+	s := open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second})
 	var holds []*holdfast.Hold
 	for i := range n {
 		holds = append(holds, lock(t, t.Context(), rlock.New(s, fmt.Sprint("lock ", i), nil)))
@@ -83,7 +84,7 @@ func TestCloseIsBounded(t *testing.T) {
 			p := proxy.Start(t, srv.Addr())
 			s := open(t, p.Addr(), nil)
 			h := lock(t, t.Context(), rlock.New(s, "orders", nil))
-			other := lock(t, t.Context(), rlock.New(open(t, srv.Addr(), nil), "returns", nil))
+			other := lock(t, t.Context(), rlock.New(open(t, srv.Addr(), &holdfast.Options{}), "returns", nil))
 			waiter := goLock(t.Context(), rlock.New(s, "returns", nil).Lock)
 			waiting(t, kinds[0], srv)
 			c.stall(srv, p)
@@ -148,7 +149,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	for _, stalled := range []string{"healthy", "stopped"} {
 		t.Run(stalled, func(t *testing.T) {
 			srv := redistest.Start(t)
-			other := lock(t, t.Context(), rlock.New(open(t, srv.Addr(), nil), "busy", nil))
+			other := lock(t, t.Context(), rlock.New(open(t, srv.Addr(), &holdfast.Options{}), "busy", nil))
 			before := runtime.NumGoroutine()
 			s := open(t, srv.Addr(), nil)
 			h := lock(t, t.Context(), rlock.New(s, "orders", nil))

@@ -169,12 +169,17 @@ func TestScripts(t *testing.T) {
 		"rlock_force": {
 			"frees and tells": {
 				seed: seed("b:1", "3"),
-				keys: []string{lockKey}, args: []string{"PUBLISH", channel}, reply: int64(1), after: free, messages: released,
+				keys: []string{lockKey}, args: []string{"PUBLISH", channel, soon}, reply: []any{int64(1), now{}}, after: free, messages: released,
 			},
-			"finds nothing": {keys: []string{lockKey}, args: []string{"PUBLISH", channel}, reply: int64(0), after: free},
+			"finds nothing": {keys: []string{lockKey}, args: []string{"PUBLISH", channel, soon}, reply: []any{int64(0), now{}}, after: free},
+			"too late, it frees nobody's": {
+				seed: seed("b:1", "3"),
+				keys: []string{lockKey}, args: []string{"PUBLISH", channel, past}, reply: []any{int64(-2), now{}},
+				after: map[string]redistest.Value{lockKey: hash("b:1", "3")},
+			},
 			"a key of another type stays": {
 				seed: [][]string{{"SET", lockKey, "precious"}},
-				keys: []string{lockKey}, args: []string{"PUBLISH", channel}, fails: "WRONGTYPE",
+				keys: []string{lockKey}, args: []string{"PUBLISH", channel, soon}, fails: "WRONGTYPE",
 				after: map[string]redistest.Value{lockKey: token("precious")},
 			},
 		},
@@ -299,7 +304,7 @@ func TestScriptsWithoutARightChangeNothing(t *testing.T) {
 		{"incr", []string{"EVAL", lua.Source("rlock_acquire"), "2", lockKey, tokenKey, "a:1", "1", "30000", "99999999999999"}, false},
 		{"publish", []string{"EVAL", lua.Source("rlock_release"), "1", lockKey, "a:1", "0", "PUBLISH", channel}, true},
 		{"del", []string{"EVAL", lua.Source("rlock_release"), "1", lockKey, "a:1", "0", "PUBLISH", channel}, true},
-		{"publish", []string{"EVAL", lua.Source("rlock_force"), "1", lockKey, "PUBLISH", channel}, true},
+		{"publish", []string{"EVAL", lua.Source("rlock_force"), "1", lockKey, "PUBLISH", channel, "99999999999999"}, true},
 	} {
 		user := fmt.Sprint("user", i)
 		srv.Do(t, "ACL", "SETUSER", user, "on", ">pw", "~*", "&*", "+@all", "-"+c.without)

@@ -174,7 +174,10 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure, count int) (*Hold,
 	switch {
 	case err != nil:
 		if script.ClassOf(err) == script.Unknown {
-			t.owe() // the count may be one too high
+			t.lasts(l.length())
+			// The count may be one too high, now or when a copy is executed.
+			t.correct(0)
+			t.correct(lease.Add(sent, lease.NotAfter(l.length())))
 		}
 		return nil, err
 	case answer.outcome == granted:
@@ -215,10 +218,7 @@ type answer struct {
 // ask sends one acquisition and reads the reply.
 func (l *Lock) ask(ctx context.Context, sent time.Duration, w Want) (answer, error) {
 	s := l.session
-	w.Lease = l.millis
-	if w.NotAfter = s.clocks.At(l.key, sent); w.NotAfter > 0 {
-		w.NotAfter += lease.NotAfter(l.length()).Milliseconds()
-	}
+	w.Lease, w.NotAfter = l.millis, l.notAfter(sent)
 	call := l.protocol.Acquire(w)
 	defer call.Free()
 	reply, err := s.runner.Run(ctx, script.Take, call)

@@ -178,6 +178,10 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	sent := s.now()
 	reply, err := s.runner.Run(ctx, script.Keep, call)
 	if err != nil {
+		if script.ClassOf(err) == script.Unknown {
+			t.lasts(d)
+			t.sweep() // if the hold was lost meanwhile
+		}
 		return h.lock.fail("extend", explain(ctx, err))
 	}
 	answers, err := s.readRenewal(call, reply, []lease.Renewable{t})
@@ -192,8 +196,9 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	case n == 0:
 		t.lose()
 	default:
-		t.renewed(d)
+		t.lasts(d)
 		h.prolong(sent, d)
+		t.sweep()
 	}
 	if err := h.Err(); err != nil {
 		return h.lock.fail("extend", err)

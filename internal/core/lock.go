@@ -168,6 +168,16 @@ func (l *Lock) Run(ctx context.Context, operation string, c *script.Call, read f
 	return nil
 }
 
+// notAfter is the server ms until which a call sent at sent may be executed; 0, which the
+// server refuses and answers with its time, if its clock is not known.
+func (l *Lock) notAfter(sent time.Duration) int64 {
+	at := l.session.clocks.At(l.key, sent)
+	if at > 0 {
+		at += lease.NotAfter(l.length()).Milliseconds()
+	}
+	return at
+}
+
 // Held returns the wire owner under which ctx's owner holds the lock, and how often, as far
 // as this session knows; "" and 0 if it does not.
 func (l *Lock) Held(ctx context.Context) (owner string, count int) {
@@ -192,9 +202,9 @@ func (l *Lock) Held(ctx context.Context) (owner string, count int) {
 	return t.wire, count
 }
 
-// Force runs a call that frees the lock whoever holds it; freed reads whether it did. Then
-// the holds that this session had when the call was sent are lost, and who waits may look.
-func (l *Lock) Force(ctx context.Context, operation string, c *script.Call, freed func(rueidis.RedisMessage) (bool, error)) (was bool, err error) {
+// Force runs a call that frees the lock whoever holds it, with the replies of rlock_force.
+// Then the holds that this session had when the call was sent are lost, and who waits may look.
+func (l *Lock) Force(ctx context.Context, operation string, call func(notAfter int64) *script.Call) (was bool, err error) {
 	// Not those that are granted while the reply is on its way.
 	var ours []*tenure
 	for _, t := range l.session.tenures.all() {
@@ -202,9 +212,23 @@ func (l *Lock) Force(ctx context.Context, operation string, c *script.Call, free
 			ours = append(ours, t)
 		}
 	}
-	err = l.Run(ctx, operation, c, func(reply rueidis.RedisMessage) (err error) {
-		was, err = freed(reply)
-		return err
+	err = unlessLate(func() error {
+		c := call(l.notAfter(l.session.now()))
+		return l.Run(ctx, operation, c, func(reply rueidis.RedisMessage) error {
+			n, err := c.ReadInts(reply, nil)
+			if err != nil {
+				return err
+			}
+			if len(n) != 2 {
+				return c.Unexpected(n)
+			}
+			l.session.clocks.Learn(l.key, n[1], l.session.now())
+			if n[0] == late {
+				return errLate
+			}
+			was = n[0] == 1
+			return nil
+		})
 	})
 	if was {
 		for _, t := range ours {

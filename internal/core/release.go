@@ -102,7 +102,7 @@ func (t *tenure) owe() {
 		s.debts.add(&debt{lock: t.lock, wire: t.wire, due: s.now(), delay: firstRetry, again: t.copies, until: until})
 		return
 	}
-	t.correct()
+	t.correct(0)
 }
 
 // sweep gives back what a lost tenure may leave behind: the name would stay locked for the
@@ -111,19 +111,25 @@ func (t *tenure) sweep() {
 	t.claim.mu.Lock()
 	over := len(t.holds) == 0 && t.detached == 0
 	until := t.until
-	t.until = 0 // once is enough
+	if over {
+		t.until = 0 // once is enough
+	}
 	t.claim.mu.Unlock()
 	if over && until > t.lock.session.now()+time.Second {
-		t.correct()
+		t.correct(0)
 	}
 }
 
-// correct tells the server in the background how many holds are left, whatever that is when
-// the claim's turn comes: a re-entry that is under way may have revived the tenure.
-func (t *tenure) correct() {
+// correct tells the server in the background, not before then, how many holds are left: what
+// is true when the claim's turn comes, as a re-entry that is under way may have revived the
+// tenure.
+func (t *tenure) correct(then time.Duration) {
 	s := t.lock.session
 	s.start(func() {
-		for s.ctx.Err() == nil {
+		if pause(s.ctx, then-s.now()) != nil {
+			return
+		}
+		for s.ctx.Err() == nil && !t.wasReturned() {
 			ctx, cancel := context.WithTimeoutCause(s.ctx, s.bounds.limit, errNoReply)
 			_, err := t.lower(ctx)
 			cancel()

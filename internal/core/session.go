@@ -150,7 +150,7 @@ func (s *Session) isClosed() bool {
 }
 
 // closeWithin bounds what Close waits for. The client may take a second more to close.
-const closeWithin = 4 * time.Second
+const closeWithin = 3500 * time.Millisecond
 
 // Close refuses new work, ends waits, ends and releases all holds but the detached ones, in
 // one batch per server, and waits for the session's goroutines. It returns within 5 s; an
@@ -161,21 +161,25 @@ func (s *Session) Close() error {
 }
 
 func (s *Session) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), closeWithin, errNoReply)
 	defer cancel()
+	giveBack, stop := context.WithTimeoutCause(ctx, s.bounds.limit, errNoReply)
+	defer stop()
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
 	close(s.closing) // ends waits
 	s.cancel()       // ends renewals and repeats
 
-	err := s.releaseAll(ctx)
+	err := s.releaseAll(giveBack)
 	var late error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		s.calls.Wait()
-		late = s.releaseAll(ctx) // what was granted to them meanwhile
+		soon, stop := context.WithTimeoutCause(ctx, s.bounds.limit/4, errNoReply)
+		late = s.releaseAll(soon) // what was granted to them meanwhile
+		stop()
 		s.mu.Lock()
 		s.stopped = true
 		s.mu.Unlock()
@@ -199,7 +203,8 @@ func (s *Session) close() error {
 	return err
 }
 
-// releaseAll ends every hold and gives back what the server may still have of this session.
+// releaseAll ends every hold and gives back what the server may still have of this session,
+// again and again until it is known or ctx ends.
 func (s *Session) releaseAll(ctx context.Context) error {
 	var calls []*script.Call
 	for _, t := range s.tenures.all() {
@@ -210,25 +215,32 @@ func (s *Session) releaseAll(ctx context.Context) error {
 	for _, d := range s.debts.take() {
 		calls = append(calls, d.lock.protocol.Release(d.wire, 0))
 	}
-	if len(calls) == 0 {
-		return nil
+	all := len(calls)
+	for delay := firstRetry; len(calls) > 0; delay = min(2*delay, lastRetry) {
+		again, failed := s.releaseBatch(ctx, calls)
+		if failed == nil {
+			return nil
+		}
+		if len(again) == 0 || pause(ctx, delay) != nil {
+			return fmt.Errorf("close: %d of %d releases failed: %w", max(len(again), 1), all, explain(context.Background(), failed))
+		}
+		calls = again
 	}
-	var failed error
-	n := 0
-	s.runner.RunAll(ctx, calls, func(_ int, _ rueidis.RedisMessage, err error) {
+	return nil
+}
+
+// releaseBatch runs the calls, frees those that are done with, and returns those whose outcome
+// may still become known, with the last error.
+func (s *Session) releaseBatch(ctx context.Context, calls []*script.Call) (again []*script.Call, failed error) {
+	s.runner.RunAll(ctx, calls, func(i int, _ rueidis.RedisMessage, err error) {
 		if err != nil {
 			failed = err
-			n++
+		}
+		if script.IsTemporary(err) {
+			again = append(again, calls[i])
+		} else {
+			calls[i].Free()
 		}
 	})
-	for _, c := range calls {
-		c.Free()
-	}
-	if failed == nil {
-		return nil
-	}
-	if script.ClassOf(failed) == script.Unknown {
-		failed = unknown(failed)
-	}
-	return fmt.Errorf("close: %d of %d releases failed: %w", n, len(calls), failed)
+	return again, failed
 }

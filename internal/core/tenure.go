@@ -125,8 +125,8 @@ func (t *tenure) lose() {
 	}
 }
 
-// renewed takes in that the server's lease was extended by a call that has just returned.
-func (t *tenure) renewed(length time.Duration) {
+// lasts takes in that a call which has just returned extended the server's lease, or may have.
+func (t *tenure) lasts(length time.Duration) {
 	t.claim.mu.Lock()
 	t.until = max(t.until, lease.Add(t.lock.session.now(), length))
 	t.claim.mu.Unlock()
@@ -188,7 +188,7 @@ func (s *Session) readRenewal(call *script.Call, reply rueidis.RedisMessage, bat
 
 // renewed takes in a renewal sent at sent, for each hold of the tenure that is renewed.
 func (s *Session) renewed(t *tenure, sent time.Duration) {
-	t.renewed(s.config.Lease)
+	t.lasts(s.config.Lease)
 	for _, h := range t.live() {
 		if h.watched {
 			h.prolong(sent, s.config.Lease)
@@ -200,6 +200,9 @@ func (s *Session) renewed(t *tenure, sent time.Duration) {
 // failed takes in a renewal that did not succeed: the deadlines stay where they were, and it
 // is tried again while anything is held.
 func (s *Session) failed(t *tenure, why error) {
+	if script.ClassOf(why) == script.Unknown {
+		t.lasts(s.config.Lease)
+	}
 	for _, h := range t.live() {
 		if h.watched {
 			h.failed(why)

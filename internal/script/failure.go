@@ -77,16 +77,20 @@ func sortFailure(ctx context.Context, err error) *Failure {
 	return f
 }
 
+// late is how much later than its deadline a context may end in a busy process.
+const late = 100 * time.Millisecond
+
 // ended returns why ctx has ended, nil if it has not. The client goes by the deadline where
-// it cannot wait for the context, so a deadline that has passed counts before its timer fires.
+// it cannot wait for the context, so it may be ahead of it: then ctx says why in a moment.
 func ended(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	if deadline, ok := ctx.Deadline(); ok && ctx.Err() == nil && !time.Now().Before(deadline) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(late):
+			return context.DeadlineExceeded
+		}
 	}
-	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
-		return context.DeadlineExceeded
-	}
-	return nil
+	return context.Cause(ctx)
 }
 
 // unsent reports whether err says that there was no connection to send the call on. An error

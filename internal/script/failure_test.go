@@ -106,22 +106,47 @@ func TestTheCallersEndedContextExplainsTheFailure(t *testing.T) {
 // The client looks at a deadline itself where it cannot wait for the context, and may be
 // earlier than the context's timer; what it sent until then is the caller's all the same.
 func TestADeadlineThatHasPassedIsTheCallers(t *testing.T) {
-	f := sortFailure(lateContext{t.Context()}, context.DeadlineExceeded)
-	assert.Equal(t, &Failure{Class: Unknown, Err: context.DeadlineExceeded}, f)
-
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		assert.NoError(t, ended(ctx))
-		time.Sleep(time.Second)
-		assert.Equal(t, context.DeadlineExceeded, ended(ctx))
-	})
+	why := errors.New("why")
+	for name, c := range map[string]struct {
+		until time.Duration // the context says so, after its deadline
+		want  error
+	}{
+		"on time":            {0, why},
+		"its timer is late":  {late - 1, why},
+		"it says so never":   {time.Hour, context.DeadlineExceeded},
+		"it is not over yet": {-time.Second, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inner, end := context.WithCancelCause(t.Context())
+				deadline := time.Now()
+				if c.want == nil {
+					deadline = deadline.Add(-c.until)
+				} else {
+					time.AfterFunc(c.until, func() { end(why) })
+				}
+				ctx := lateContext{inner, deadline}
+				assert.Equal(t, c.want, ended(ctx))
+				f := sortFailure(ctx, context.DeadlineExceeded)
+				assert.Equal(t, Unknown, f.Class)
+				assert.Equal(t, c.want == nil, f.Temporary)
+				if c.want != nil {
+					assert.Equal(t, c.want, f.Err)
+				}
+				end(nil)
+				time.Sleep(time.Hour)
+			})
+		})
+	}
 }
 
-// A lateContext has a deadline that has passed, and does not know it yet.
-type lateContext struct{ context.Context }
+// A lateContext has a deadline before it ends.
+type lateContext struct {
+	context.Context
+	deadline time.Time
+}
 
-func (lateContext) Deadline() (time.Time, bool) { return time.Now(), true }
+func (c lateContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
 func TestTheClassIsFoundInWrappedErrors(t *testing.T) {
 	f := &Failure{Class: Unknown, Temporary: true, Err: io.EOF}
