@@ -51,6 +51,7 @@ func TestCloseReleasesEverythingInOneBatch(t *testing.T) {
 	closed := make(chan error, 1)
 	go func() { closed <- s.Close() }()
 	r.WaitMatched(t, n) // all of them, though not one has been answered
+	r.Wait(t, 1)
 	for _, h := range append(holds, nested) {
 		require.ErrorIs(t, h.Err(), holdfast.ErrClosed)
 		require.ErrorIs(t, h.Release(), holdfast.ErrClosed)

@@ -16,7 +16,7 @@ import (
 // it was held until it was released.
 func TestTheLastReleaseIsNotLostToTheRepeatOfANestedOne(t *testing.T) {
 	t.Parallel()
-	c := newCell(t, kinds[0], lost, time.Second, 0)
+	c := newCell(t, kinds[0], lost, 3*time.Second, 0)
 	require.NoError(t, c.take(t.Context(), c.mine.Lock))
 	require.NoError(t, c.take(c.inner(), c.mine.Lock))
 	c.rule = c.proxy.On(scriptOf(c.kind, "release"), proxy.DropReply, proxy.EveryTime)

@@ -163,23 +163,19 @@ func (s *Session) Close() error {
 func (s *Session) close() error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), closeWithin, errNoReply)
 	defer cancel()
-	giveBack, stop := context.WithTimeoutCause(ctx, s.bounds.limit, errNoReply)
-	defer stop()
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
 	close(s.closing) // ends waits
 	s.cancel()       // ends renewals and repeats
 
-	err := s.releaseAll(giveBack)
+	err := s.releaseAll(ctx)
 	var late error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		s.calls.Wait()
-		soon, stop := context.WithTimeoutCause(ctx, s.bounds.limit/4, errNoReply)
-		late = s.releaseAll(soon) // what was granted to them meanwhile
-		stop()
+		late = s.releaseAll(ctx) // what was granted to them meanwhile
 		s.mu.Lock()
 		s.stopped = true
 		s.mu.Unlock()
