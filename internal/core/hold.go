@@ -195,10 +195,12 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 		return h.lock.fail("extend", serverError(text))
 	case n == 0:
 		t.lose()
-	default:
+	case n == 1:
 		t.lasts(d)
 		h.prolong(sent, d)
 		t.sweep()
+	default:
+		return h.lock.fail("extend", call.Unexpected(n))
 	}
 	if err := h.Err(); err != nil {
 		return h.lock.fail("extend", err)

@@ -24,10 +24,13 @@ func (r *registry) add(t *tenure) {
 func (r *registry) remove(t *tenure) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if t.previous != nil {
+	switch {
+	case t.previous != nil:
 		t.previous.next = t.next
-	} else {
+	case r.first == t:
 		r.first = t.next
+	default:
+		return // not in the list
 	}
 	if t.next != nil {
 		t.next.previous = t.previous

@@ -33,7 +33,7 @@ func (h *Hold) Release() error {
 	case err == nil && reply == absent:
 		t.lose()
 		return s.config.Lost(h.lock.Name, s.now()-h.acquired, nil)
-	case script.ClassOf(err) == script.Unknown || ctx.Err() != nil:
+	case err != nil && (script.ClassOf(err) == script.Unknown || ctx.Err() != nil):
 		t.owe()
 		return h.lock.fail("release", unknown(err))
 	case err != nil:
@@ -129,7 +129,10 @@ func (t *tenure) correct(then time.Duration) {
 		if pause(s.ctx, then-s.now()) != nil {
 			return
 		}
-		for s.ctx.Err() == nil && !t.wasReturned() {
+		if t.wasReturned() {
+			return
+		}
+		for s.ctx.Err() == nil {
 			ctx, cancel := context.WithTimeoutCause(s.ctx, s.bounds.limit, errNoReply)
 			_, err := t.lower(ctx)
 			cancel()

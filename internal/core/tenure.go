@@ -121,6 +121,9 @@ func (t *tenure) lose() {
 	t.until = 0 // nothing to give back
 	t.claim.mu.Unlock()
 	for _, h := range t.live() {
+		h.mu.Lock()
+		h.failure = nil // not why
+		h.mu.Unlock()
 		h.lose()
 	}
 }
