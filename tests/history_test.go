@@ -27,7 +27,7 @@ import (
 const (
 	historians     = 4 // processes
 	clientsEach    = 2
-	deedsEach      = 3600 // of a process that is left alone
+	deedsEach      = 4000 // of a process that is left alone
 	leastDeeds     = 10_000
 	historyLocks   = 8
 	historySettled = 3 * workerLease // nothing happens any more so long after a call with an unknown outcome
@@ -198,7 +198,7 @@ func TestAHistoryOfFourProcessesIsThatOfAMutex(t *testing.T) {
 		p := proxy.Start(t, srv.Addr())
 		scripts := proxy.Command("EVALSHA", "EVAL")
 		p.On(func(command []string) bool {
-			outage := int(time.Now().UnixMilli()/500)%historians == i // now this one, then that
+			outage := int(time.Now().UnixMilli()/700)%historians == i // now this one, then that
 			return (outage || rand.N(100) == 0) && scripts(command)
 		}, proxy.DropReply, proxy.EveryTime)
 		books[i] = &historybook{deeds: map[string]deed{}}
