@@ -27,7 +27,7 @@ import (
 const (
 	historians     = 4 // processes
 	clientsEach    = 2
-	deedsEach      = 4000 // of a process that is left alone
+	deedsEach      = 3600 // of a process that is left alone
 	leastDeeds     = 10_000
 	historyLocks   = 8
 	historySettled = 3 * workerLease // nothing happens any more so long after a call with an unknown outcome
@@ -196,10 +196,15 @@ func TestAHistoryOfFourProcessesIsThatOfAMutex(t *testing.T) {
 	workers := make([]*worker.Worker, historians)
 	for i := range historians {
 		p := proxy.Start(t, srv.Addr())
-		scripts := proxy.Command("EVALSHA", "EVAL")
+		scripts, releases := proxy.Command("EVALSHA", "EVAL"), scriptOf(kinds[0], "release")
 		p.On(func(command []string) bool {
-			outage := int(time.Now().UnixMilli()/700)%historians == i // now this one, then that
-			return (outage || rand.N(100) == 0) && scripts(command)
+			switch int(time.Now().UnixMilli()/500) % (2 * historians) { // now this one loses everything, then that
+			case i:
+				return scripts(command)
+			case historians + i:
+				return releases(command)
+			}
+			return rand.N(100) == 0 && scripts(command)
 		}, proxy.DropReply, proxy.EveryTime)
 		books[i] = &historybook{deeds: map[string]deed{}}
 		workers[i] = worker.Start(t, books[i].hear, "historian", p.Addr(), strconv.Itoa(i*clientsEach))
