@@ -21,8 +21,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -168,9 +166,12 @@ var errReply = errors.New("rlock_holders: unexpected reply")
 
 func (m *Mutex) holders(ctx context.Context, operation string) (holders []holdfast.Holder, left time.Duration, err error) {
 	call := script.NewCall(holdersScript).Key(m.lock.Key())
-	err = m.lock.Run(ctx, operation, call, func(reply rueidis.RedisMessage) error {
-		values, err := reply.ToArray()
-		if err != nil || len(values)%2 != 1 {
+	err = m.lock.Run(ctx, operation, call, func() error {
+		values, err := call.ReadArray()
+		if err != nil {
+			return err
+		}
+		if len(values)%2 != 1 {
 			return errReply
 		}
 		pttl, err := values[0].AsInt64()

@@ -63,11 +63,10 @@ func newRunner(t testing.TB, client rueidis.Client) *script.Runner {
 func take(ctx context.Context, r *script.Runner, lane script.Lane, key string) error {
 	c := takeCall(key)
 	defer c.Free()
-	reply, err := r.Run(ctx, lane, c)
-	if err != nil {
+	if err := r.Run(ctx, lane, c); err != nil {
 		return err
 	}
-	_, err = c.ReadInts(reply, nil)
+	_, err := c.ReadInts(nil)
 	return err
 }
 
@@ -101,7 +100,7 @@ func TestAScriptThatTheServerForgotIsSentInFull(t *testing.T) {
 	require.NoError(t, take(t.Context(), r, script.Take, "x"))
 
 	srv.Do(t, "SCRIPT", "FLUSH")
-	r.RunAll(t.Context(), []*script.Call{takeCall("a"), takeCall("b"), takeCall("c")}, func(_ int, _ rueidis.RedisMessage, err error) {
+	r.RunAll(t.Context(), []*script.Call{takeCall("a"), takeCall("b"), takeCall("c")}, func(_ int, err error) {
 		assert.NoError(t, err)
 	})
 	assert.Len(t, srv.Keyspace(t), 4)
@@ -118,7 +117,7 @@ func TestABatchIsAnsweredCallByCall(t *testing.T) {
 		calls[i] = takeCall("k" + strconv.Itoa(i))
 	}
 	next := 0
-	r.RunAll(t.Context(), calls, func(i int, reply rueidis.RedisMessage, err error) {
+	r.RunAll(t.Context(), calls, func(i int, err error) {
 		assert.Equal(t, next, i)
 		next++
 		if i == 1 {
@@ -126,14 +125,14 @@ func TestABatchIsAnsweredCallByCall(t *testing.T) {
 			assert.ErrorContains(t, err, "WRONGTYPE")
 			return
 		}
-		n, err := calls[i].ReadInts(reply, nil)
+		n, err := calls[i].ReadInts(nil)
 		assert.NoError(t, err)
 		assert.Len(t, n, 3)
 	})
 	assert.Equal(t, len(calls), next)
 
 	p.On(anyAcquire.With("k2"), proxy.DropReply, proxy.EveryTime)
-	r.RunAll(t.Context(), calls, func(i int, _ rueidis.RedisMessage, err error) {
+	r.RunAll(t.Context(), calls, func(i int, err error) {
 		switch i {
 		case 0:
 			assert.NoError(t, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
@@ -26,21 +25,42 @@ const lateTries = 3
 
 // An acquisition is one call that wants the lock, with as many attempts as it takes.
 type acquisition struct {
-	lock    *Lock
-	claim   *claim
-	private bool          // the claim is this call's alone
-	wire    string        // of an outermost acquisition; drawn at the first attempt
-	until   time.Duration // copies whose outcome is not known may be executed until then; 0: none are
+	lock   *Lock
+	claim  *claim
+	own    *private      // of a call without an owner: the claim is its alone
+	wire   string        // of an outermost acquisition; drawn at the first attempt
+	until  time.Duration // copies whose outcome is not known may be executed until then; 0: none are
+	answer answer        // to the last attempt
 
 	attempts int
 	trouble  error         // of the last attempt, other than the lock being taken
 	delay    time.Duration // after it
 }
 
+// private is what an acquisition without an owner is made of. All of it comes and goes
+// together, so it is one allocation.
+type private struct {
+	claim claim
+	outermost
+}
+
+// outermost is what an outermost acquisition becomes when it is granted.
+type outermost struct {
+	tenure tenure
+	hold   Hold
+}
+
 // init makes a an acquisition of l by ctx's owner. (A constructor would cost an allocation.)
 func (a *acquisition) init(ctx context.Context, l *Lock) {
 	a.lock = l
-	a.claim, a.private = claimOf(ctx, l.claimKey())
+	if owner := ownerOf(ctx); owner != nil {
+		a.claim = owner.claim(l)
+		return
+	}
+	// No other call can find this claim until a context carries its owner.
+	a.own = &private{}
+	a.claim = &a.own.claim
+	a.claim.lock = l
 }
 
 // finish ends the call: after an error nothing of it stays. The error is made presentable.
@@ -64,42 +84,31 @@ func (a *acquisition) giveUp() {
 // try makes one attempt: a re-entry if the owner holds the lock, else under the call's wire
 // owner. Of a lock that is taken it returns ErrBusy, and for how long at least.
 func (a *acquisition) try(ctx context.Context) (h *Hold, inTheWay time.Duration, err error) {
-	if a.lock.session.isClosed() {
+	switch {
+	case a.lock.session.isClosed():
 		return nil, 0, ErrClosed
+	case a.own != nil:
+		return a.enter(ctx)
 	}
-	if !a.private {
-		if err := a.claim.enter(ctx); err != nil {
-			return nil, 0, &script.Failure{Class: script.Refused, Err: err}
-		}
-		defer a.claim.leave()
-		if t, count := a.claim.held(a.lock.part); count > 0 {
-			if a.lock.NonReentrant {
-				return nil, 0, ErrAlreadyHeld
-			}
-			a.giveUp() // what an earlier attempt may have left would be a second hold
-			err = unlessLate(func() error {
-				h, err = a.reenter(ctx, t, count)
-				return err
-			})
-			return h, 0, err
-		}
-	}
-	err = unlessLate(func() error {
-		h, inTheWay, err = a.first(ctx)
-		return err
-	})
-	return h, inTheWay, err
+	return a.tryShared(ctx)
 }
 
-// unlessLate attempts again at once what the server refused as late: the refusal brought the
-// server's clock, which is not known at first.
-func unlessLate(attempt func() error) (err error) {
-	for range lateTries {
-		if err = attempt(); !errors.Is(err, errLate) {
-			break
-		}
+// tryShared makes one attempt for an owner that other calls may have, too.
+func (a *acquisition) tryShared(ctx context.Context) (h *Hold, inTheWay time.Duration, err error) {
+	if err := a.claim.enter(ctx); err != nil {
+		return nil, 0, &script.Failure{Class: script.Refused, Err: err}
 	}
-	return err
+	defer a.claim.leave()
+	switch t, count := a.claim.held(a.lock.part); {
+	case count == 0:
+		return a.enter(ctx)
+	case a.lock.NonReentrant:
+		return nil, 0, ErrAlreadyHeld
+	default:
+		a.giveUp() // what an earlier attempt may have left would be a second hold
+		h, err = a.reenter(ctx, t, count)
+		return h, 0, err
+	}
 }
 
 var errLate = &script.Failure{
@@ -112,40 +121,41 @@ func (c *claim) held(part uint8) (*tenure, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t := c.parts[part]; t != nil {
-		return t, len(t.holds) + int(t.detached)
+		return t, t.count()
 	}
 	return nil, 0
 }
 
-// first attempts an outermost acquisition.
-func (a *acquisition) first(ctx context.Context) (*Hold, time.Duration, error) {
+// enter attempts an outermost acquisition.
+func (a *acquisition) enter(ctx context.Context) (*Hold, time.Duration, error) {
 	l, s := a.lock, a.lock.session
 	if a.wire == "" {
 		a.wire = wire.Owner(s.id, s.numbers.Add(1))
 	}
-	sent := s.now()
-	answer, err := l.ask(ctx, sent, Want{Owner: a.wire, Target: 1})
-	if err != nil {
+	answer := &a.answer
+	if err := answer.ask(ctx, l, a.wire, 1, false); err != nil {
 		if c := script.ClassOf(err); c == script.Unknown || c == script.Broken {
-			a.until = lease.Add(sent, lease.NotAfter(l.length()))
+			a.until = lease.Add(answer.sent, lease.NotAfter(l.length()))
 		}
 		return nil, 0, err
 	}
 	switch answer.outcome {
 	case granted:
-		both := new(struct { // they come and go together
-			tenure tenure
-			hold   Hold
-		})
-		t, h := &both.tenure, &both.hold
+		var o *outermost
+		if a.own != nil {
+			o = &a.own.outermost
+		} else {
+			o = new(outermost)
+		}
+		t, h := &o.tenure, &o.hold
 		t.lock, t.claim, t.wire, t.token, t.copies = l, a.claim, a.wire, answer.token, a.until
-		h.init(l, t, sent, answer.at)
+		h.init(l, t, answer)
 		if answer.at >= h.trust() || s.isClosed() {
-			a.until = max(a.until, sent)
+			a.until = max(a.until, answer.sent)
 			a.giveUp()
 			return nil, 0, a.tooLate()
 		}
-		t.add(h, sent)
+		t.add(h, answer.sent)
 		return h, 0, nil
 	case busy:
 		if answer.at >= a.until {
@@ -169,20 +179,20 @@ func (a *acquisition) tooLate() error {
 // reenter attempts to raise the count of a tenure.
 func (a *acquisition) reenter(ctx context.Context, t *tenure, count int) (*Hold, error) {
 	l, s := a.lock, a.lock.session
-	sent := s.now()
-	answer, err := l.ask(ctx, sent, Want{Owner: t.wire, Target: count + 1, Tokened: t.token != 0})
+	answer := &a.answer
+	err := answer.ask(ctx, l, t.wire, count+1, t.token != 0)
 	switch {
 	case err != nil:
 		if script.ClassOf(err) == script.Unknown {
 			t.lasts(l.length())
 			// The count may be one too high, now or when a copy is executed.
 			t.correct(0)
-			t.correct(lease.Add(sent, lease.NotAfter(l.length())))
+			t.correct(lease.Add(answer.sent, lease.NotAfter(l.length())))
 		}
 		return nil, err
 	case answer.outcome == granted:
 		h := new(Hold)
-		h.init(l, t, sent, answer.at)
+		h.init(l, t, answer)
 		if answer.at >= h.trust() || s.isClosed() {
 			t.owe()
 			return nil, a.tooLate()
@@ -190,7 +200,7 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure, count int) (*Hold,
 		t.claim.mu.Lock()
 		t.token = max(t.token, answer.token)
 		t.claim.mu.Unlock()
-		t.add(h, sent)
+		t.add(h, answer.sent)
 		return h, nil
 	case answer.outcome == late:
 		return nil, errLate
@@ -200,48 +210,62 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure, count int) (*Hold,
 	}
 }
 
-// init makes h what was granted to a call sent at sent, by a reply that came at received.
-func (h *Hold) init(l *Lock, t *tenure, sent, received time.Duration) {
-	h.lock, h.tenure = l, t
-	h.lease, h.watched, h.acquired = l.length(), l.FixedLease == 0, received
-	h.deadline.Store(int64(lease.Trust(sent, h.lease)))
+// init makes h what was granted.
+func (h *Hold) init(l *Lock, t *tenure, grant *answer) {
+	h.lock, h.tenure, h.acquired = l, t, grant.at
+	h.deadline.Store(int64(lease.Trust(grant.sent, l.length())))
 }
 
 // An answer is the reply to an acquisition.
 type answer struct {
-	at      time.Duration // when it came
+	sent    time.Duration // when the call was; also after an error
+	at      time.Duration // when the reply came
 	outcome int64
 	pttl    time.Duration // busy; below zero: no expiry
 	token   int64         // granted
 }
 
-// ask sends one acquisition and reads the reply.
-func (l *Lock) ask(ctx context.Context, sent time.Duration, w Want) (answer, error) {
-	s := l.session
-	w.Lease, w.NotAfter = l.millis, l.notAfter(sent)
-	call := l.protocol.Acquire(w)
-	defer call.Free()
-	reply, err := s.runner.Run(ctx, script.Take, call)
-	if err != nil {
-		return answer{}, err
+// ask sends an acquisition and reads the reply. If the server refuses it as late it is sent
+// again at once: the refusal brought the server's clock, which is not known at first.
+func (a *answer) ask(ctx context.Context, l *Lock, owner string, target int, tokened bool) error {
+	for range lateTries {
+		a.sent = l.session.now()
+		call := l.protocol.Acquire(Want{
+			Owner: owner, Target: target, Tokened: tokened, Lease: l.millis, NotAfter: l.notAfter(a.sent),
+		})
+		err := l.session.runner.Run(ctx, script.Take, call)
+		if err == nil {
+			err = a.read(l, call, target)
+		}
+		call.Free()
+		if err != nil || a.outcome != late {
+			return err
+		}
 	}
-	at := s.now()
+	return nil
+}
+
+// read takes the reply in.
+func (a *answer) read(l *Lock, call *script.Call, target int) error {
+	s := l.session
+	a.at = s.now()
 	var room [3]int64
-	n, err := call.ReadInts(reply, room[:0])
+	n, err := call.ReadInts(room[:0])
 	if err != nil {
-		return answer{}, err
+		return err
 	}
 	switch {
 	case len(n) == 3 && n[0] == granted:
-		s.clocks.Learn(l.key, n[1], at)
-		return answer{at: at, outcome: granted, token: n[2]}, nil
-	case len(n) == 2 && n[0] == busy:
-		return answer{at: at, outcome: busy, pttl: time.Duration(n[1]) * time.Millisecond}, nil
-	case len(n) == 1 && n[0] == gone && w.Target > 1:
-		return answer{at: at, outcome: gone}, nil
+		s.clocks.Learn(l.key, n[1], a.at)
+		a.token = n[2]
 	case len(n) == 2 && n[0] == late:
-		s.clocks.Learn(l.key, n[1], at)
-		return answer{at: at, outcome: late}, nil
+		s.clocks.Learn(l.key, n[1], a.at)
+	case len(n) == 2 && n[0] == busy:
+		a.pttl = time.Duration(n[1]) * time.Millisecond
+	case len(n) == 1 && n[0] == gone && target > 1:
+	default:
+		return call.Unexpected()
 	}
-	return answer{}, call.Unexpected(slices.Clone(n))
+	a.outcome = n[0]
+	return nil
 }

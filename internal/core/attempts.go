@@ -49,7 +49,7 @@ func (a *acquisition) queue(ctx, sleep context.Context, retry time.Duration) (h 
 		a.claim.forgo(place)
 		taken := time.Duration(0)
 		if h != nil {
-			taken = h.lease
+			taken = h.lock.length()
 		}
 		place.Leave(taken)
 	}()
@@ -77,22 +77,29 @@ func (a *acquisition) queue(ctx, sleep context.Context, retry time.Duration) (h 
 func (a *acquisition) attempt(ctx context.Context) (h *Hold, retry time.Duration, err error) {
 	h, inTheWay, err := a.try(ctx)
 	a.attempts++
-	switch {
-	case err == nil:
+	if err == nil {
 		return h, 0, nil
-	case errors.Is(err, ErrBusy):
+	}
+	retry, err = a.again(ctx, inTheWay, err)
+	return nil, retry, err
+}
+
+// again decides after which time an attempt that failed is worth another; or it is not.
+func (a *acquisition) again(ctx context.Context, inTheWay time.Duration, why error) (time.Duration, error) {
+	switch {
+	case errors.Is(why, ErrBusy):
 		a.trouble, a.delay = nil, 0
 		if backoff := a.lock.Backoff; backoff != nil {
-			return nil, max(backoff(a.attempts), time.Millisecond), nil
+			return max(backoff(a.attempts), time.Millisecond), nil
 		}
-		return nil, wait.Interval(inTheWay), nil
-	case script.IsTemporary(err) && ctx.Err() == nil:
-		a.trouble = err
+		return wait.Interval(inTheWay), nil
+	case script.IsTemporary(why) && ctx.Err() == nil:
+		a.trouble = why
 		a.delay = min(max(2*a.delay, firstRetry), lastRetry)
-		a.lock.session.config.Logger.Info("holdfast: waiting for the server", "kind", a.lock.Kind, "name", a.lock.Name, "error", err)
-		return nil, wait.Interval(a.delay), nil
+		a.lock.session.config.Logger.Info("holdfast: waiting for the server", "kind", a.lock.Kind, "name", a.lock.Name, "error", why)
+		return wait.Interval(a.delay), nil
 	}
-	return nil, 0, err
+	return 0, why
 }
 
 // outwaited is the error of a call whose time to wait is over while its ctx has not ended: no
@@ -110,7 +117,7 @@ func (a *acquisition) outwaited(err error) error {
 
 // reenters reports whether the owner holds the lock by now, perhaps through another call.
 func (a *acquisition) reenters() bool {
-	if a.private {
+	if a.own != nil {
 		return false
 	}
 	_, count := a.claim.held(a.lock.part)

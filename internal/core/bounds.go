@@ -3,7 +3,7 @@ package core
 import (
 	"context"
 	"errors"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,42 +11,46 @@ import (
 // time share one, because a context of its own would be most of what a release allocates.
 type bounds struct {
 	limit time.Duration
-
-	mu     sync.Mutex      // guards the rest
-	ctx    context.Context //nolint:containedctx // what it is for
-	cancel context.CancelFunc
-	made   time.Time
+	young atomic.Pointer[bound]
 }
 
-// context returns one that ends after at most limit, and at least fifteen sixteenths of it.
-func (b *bounds) context() context.Context {
-	now := time.Now()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.ctx == nil || now.Sub(b.made) > b.limit/16 {
-		// The one before is left to its timer: calls still use it.
-		b.ctx, b.cancel = context.WithTimeoutCause(context.Background(), b.limit, errNoReply)
-		b.made = now
+// A bound is a context that some calls share.
+type bound struct {
+	ctx    context.Context //nolint:containedctx // what it is for
+	cancel context.CancelFunc
+	made   time.Duration
+}
+
+// context returns one that ends after at most limit from now, and at least fifteen sixteenths
+// of it.
+func (b *bounds) context(now time.Duration) context.Context {
+	young := b.young.Load()
+	if young != nil && now-young.made <= b.limit/16 {
+		return young.ctx
 	}
-	return b.ctx
+	fresh := &bound{made: now}
+	fresh.ctx, fresh.cancel = context.WithTimeoutCause(context.Background(), b.limit, errNoReply)
+	if !b.young.CompareAndSwap(young, fresh) {
+		fresh.cancel()
+		return b.context(now)
+	}
+	return fresh.ctx // the one before is left to its timer: calls still use it
 }
 
 // end ends the youngest context; the others end by themselves.
 func (b *bounds) end() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.cancel != nil {
-		b.cancel()
+	if young := b.young.Load(); young != nil {
+		young.cancel()
 	}
 }
 
 // errNoReply is the cause of the session's own timeouts: no caller's context has ended.
 var errNoReply = errors.New("no reply in time")
 
-// within returns a context that ends after at most limit, from the shared ones if it can.
-func (s *Session) within(limit time.Duration) (context.Context, context.CancelFunc) {
+// within returns a context that ends after at most limit from now, a shared one if it can.
+func (s *Session) within(now, limit time.Duration) (context.Context, context.CancelFunc) {
 	if limit == s.bounds.limit {
-		return s.bounds.context(), func() {}
+		return s.bounds.context(now), func() {}
 	}
 	return context.WithTimeoutCause(context.Background(), limit, errNoReply)
 }

@@ -13,41 +13,56 @@ type holdContext struct {
 	cancel          context.CancelCauseFunc
 	hold            *Hold
 	owner           *Owner
+	next            *holdContext // of the same hold
+}
+
+// contexts are those of a hold, a list through them.
+type contexts struct {
+	first *holdContext
+	n     int32
+	limit int32 // of n; then those that have ended are dropped
+}
+
+// add keeps c. Contexts whose parents have ended do not collect in a long hold that makes
+// many short ones: they are dropped now and then, which costs each addition little.
+func (cs *contexts) add(c *holdContext) {
+	if cs.n >= max(cs.limit, 4) {
+		cs.dropEnded()
+		cs.limit = 2 * cs.n
+	}
+	c.next, cs.first = cs.first, c
+	cs.n++
+}
+
+func (cs *contexts) dropEnded() {
+	for at := &cs.first; *at != nil; {
+		if (*at).Context.Err() == nil {
+			at = &(*at).next
+			continue
+		}
+		*at = (*at).next
+		cs.n--
+	}
 }
 
 // Context returns ctx with the owner of the hold, ended when either ends.
 func (h *Hold) Context(ctx context.Context) context.Context {
 	inner, cancel := context.WithCancelCause(ctx)
-	c := &holdContext{Context: inner, cancel: cancel, hold: h, owner: h.tenure.claim.share()}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if e := h.ended.Load(); e != nil {
-		cancel(e.err)
-		return c
-	}
-	if h.contexts == nil {
-		h.contexts = h.room[:0]
-	} else if len(h.contexts) == cap(h.contexts) {
-		h.forgetEnded()
-	}
-	h.contexts = append(h.contexts, c)
-	if h.timer == nil {
-		h.timer = time.AfterFunc(h.remaining(), h.tick)
-	}
-	return c
-}
-
-// forgetEnded drops the contexts whose parents have ended, so that a long hold with many
-// short contexts does not collect them. h.mu is held.
-func (h *Hold) forgetEnded() {
-	live := h.contexts[:0]
-	for _, c := range h.contexts {
-		if c.Context.Err() == nil {
-			live = append(live, c)
+	claim := h.tenure.claim
+	c := &holdContext{Context: inner, cancel: cancel, hold: h, owner: claim.share()}
+	claim.mu.Lock()
+	ending := h.ended.Load()
+	if ending == nil {
+		h.contexts.add(c)
+		if h.timer == nil {
+			h.timer = time.AfterFunc(h.remaining(), h.tick)
 		}
 	}
-	clear(h.contexts[len(live):])
-	h.contexts = live
+	claim.mu.Unlock()
+	if ending != nil {
+		cancel(ending.err)
+	}
+	return c
 }
 
 func (h *Hold) remaining() time.Duration {
@@ -59,8 +74,8 @@ func (h *Hold) tick() {
 	if h.Err() != nil {
 		return
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.tenure.claim.mu.Lock()
+	defer h.tenure.claim.mu.Unlock()
 	if h.ended.Load() == nil {
 		h.timer.Reset(h.remaining())
 	}

@@ -4,8 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -49,6 +47,12 @@ func (d *debts) owe(l *Lock, wire string, notAfter time.Duration) {
 		lock: l, wire: wire, due: now, delay: firstRetry, again: notAfter,
 		until: lease.Add(max(now, notAfter), l.length()),
 	})
+}
+
+// release has the wire owner of a tenure given back that nobody holds any more; by until the
+// server has forgotten it by itself.
+func (d *debts) release(t *tenure, until time.Duration) {
+	d.add(&debt{lock: t.lock, wire: t.wire, due: d.session.now(), delay: firstRetry, again: t.copies, until: until})
 }
 
 // recheck has the wire owner of a released tenure given back once more, if a copy of its
@@ -143,11 +147,14 @@ func (d *debts) giveBack(due []*debt) {
 	for i, debt := range due {
 		calls[i] = debt.lock.protocol.Release(debt.wire, 0)
 	}
-	ctx, cancel := s.within(s.bounds.limit)
+	ctx, cancel := s.within(s.now(), s.bounds.limit)
 	defer cancel()
-	s.runner.RunAll(ctx, calls, func(i int, reply rueidis.RedisMessage, err error) {
+	s.runner.RunAll(ctx, calls, func(i int, err error) {
 		d.note(due[i], err)
-		if n, bad := reply.AsInt64(); err == nil && bad == nil && n == freed {
+		if err != nil {
+			return
+		}
+		if n, bad := calls[i].ReadInt(); bad == nil && n == freed {
 			s.lines.Wake(due[i].lock.Channel)
 		}
 	})

@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,18 +14,16 @@ import (
 type Hold struct {
 	lock     *Lock
 	tenure   *tenure
-	lease    time.Duration
-	watched  bool
 	acquired time.Duration
 
 	deadline atomic.Int64 // trusted until then; time.Duration since the session's base
 	ended    atomic.Pointer[ending]
 
-	mu       sync.Mutex // guards all below
-	contexts []*holdContext
-	room     [1]*holdContext // for most
-	timer    *time.Timer     // ends the contexts when trust does; nil until there is one
-	failure  error           // of the last renewal, if it failed
+	// guarded by the claim's mutex
+	next     *Hold // of the same tenure
+	contexts contexts
+	timer    *time.Timer // ends the contexts when trust does; nil until there is one
+	failure  error       // of the last renewal, if it failed
 }
 
 // An ending is why a hold ended.
@@ -57,17 +54,23 @@ func (h *Hold) Deadline() time.Time {
 
 // Err is nil while the hold is held and trusted. It reads the clock: a timer that comes too
 // late, or a process that was stopped, does not make it answer nil after the deadline.
-func (h *Hold) Err() error {
+func (h *Hold) Err() error { return h.errAt(h.lock.session.now()) }
+
+// errAt is Err by a clock that was read just now.
+func (h *Hold) errAt(now time.Duration) error {
 	for {
 		if e := h.ended.Load(); e != nil {
 			return e.err
 		}
-		if h.trusted() {
+		if now < h.trust() {
 			return nil
 		}
 		h.expire()
 	}
 }
+
+// watched reports whether the hold is renewed.
+func (h *Hold) watched() bool { return h.lock.FixedLease == 0 }
 
 func (h *Hold) trusted() bool { return h.lock.session.now() < h.trust() }
 
@@ -83,10 +86,8 @@ func (h *Hold) prolong(sent, length time.Duration) {
 	if trusted {
 		h.deadline.Store(max(h.deadline.Load(), int64(lease.Trust(sent, length))))
 	}
-	c.mu.Unlock()
-	h.mu.Lock()
 	h.failure = nil
-	h.mu.Unlock()
+	c.mu.Unlock()
 	if !trusted {
 		h.expire()
 	}
@@ -94,9 +95,9 @@ func (h *Hold) prolong(sent, length time.Duration) {
 
 // failed takes in a renewal that did not succeed.
 func (h *Hold) failed(why error) {
-	h.mu.Lock()
+	h.tenure.claim.mu.Lock()
 	h.failure = why
-	h.mu.Unlock()
+	h.tenure.claim.mu.Unlock()
 	if h.Err() == nil {
 		h.lock.session.config.Logger.Warn("holdfast: renewal failed", "kind", h.lock.Kind, "name", h.lock.Name,
 			"trusted", h.remaining().Round(time.Millisecond), "error", why)
@@ -104,8 +105,8 @@ func (h *Hold) failed(why error) {
 }
 
 // end ends the hold for the reason given. If it has ended already, it returns why.
-func (h *Hold) end(why *ending) error {
-	if err := h.Err(); err != nil {
+func (h *Hold) end(now time.Duration, why *ending) error {
+	if err := h.errAt(now); err != nil {
 		return err
 	}
 	return h.finish(why)
@@ -126,9 +127,9 @@ func (h *Hold) expire() {
 func (h *Hold) lose() {
 	s := h.lock.session
 	held := min(s.now(), h.trust()) - h.acquired
-	h.mu.Lock()
+	h.tenure.claim.mu.Lock()
 	why := h.failure
-	h.mu.Unlock()
+	h.tenure.claim.mu.Unlock()
 	if h.finish(&ending{s.config.Lost(h.lock.Name, held, why)}) != nil {
 		return
 	}
@@ -141,16 +142,7 @@ func (h *Hold) finish(why *ending) error {
 	if !h.ended.CompareAndSwap(nil, why) {
 		return h.ended.Load().err
 	}
-	h.tenure.drop(h)
-
-	h.mu.Lock()
-	contexts := h.contexts
-	h.contexts = nil
-	if h.timer != nil {
-		h.timer.Stop()
-	}
-	h.mu.Unlock()
-	for _, ctx := range contexts {
+	for ctx := h.tenure.drop(h); ctx != nil; ctx = ctx.next {
 		ctx.cancel(why.err)
 	}
 	return nil
@@ -168,23 +160,22 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 		return h.lock.fail("extend", stopped(ctx))
 	}
 	s, t := h.lock.session, h.tenure
-	if err := s.enter(); err != nil {
-		return h.lock.fail("extend", err)
+	if !s.calls.enter() {
+		return h.lock.fail("extend", ErrClosed)
 	}
-	defer s.calls.Done()
+	defer s.calls.leave()
 	call := script.NewCall(t.lock.protocol.Renewal()).Arg(lease.Millis(d))
 	defer call.Free()
 	t.lock.protocol.Renew(call, t.wire)
 	sent := s.now()
-	reply, err := s.runner.Run(ctx, script.Keep, call)
-	if err != nil {
+	if err := s.runner.Run(ctx, script.Keep, call); err != nil {
 		if script.ClassOf(err) == script.Unknown {
 			t.lasts(d)
 			t.sweep() // if the hold was lost meanwhile
 		}
 		return h.lock.fail("extend", explain(ctx, err))
 	}
-	answers, err := s.readRenewal(call, reply, []lease.Renewable{t})
+	answers, err := s.readRenewal(call, []lease.Renewable{t})
 	if err != nil {
 		return h.lock.fail("extend", err)
 	}
@@ -200,7 +191,7 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 		h.prolong(sent, d)
 		t.sweep()
 	default:
-		return h.lock.fail("extend", call.Unexpected(n))
+		return h.lock.fail("extend", call.Unexpected())
 	}
 	if err := h.Err(); err != nil {
 		return h.lock.fail("extend", err)
@@ -215,7 +206,7 @@ func (h *Hold) Detach() error {
 	c.mu.Lock()
 	h.tenure.detached++
 	c.mu.Unlock()
-	if err := h.end(releasedEnd); err != nil {
+	if err := h.end(h.lock.session.now(), releasedEnd); err != nil {
 		c.mu.Lock()
 		h.tenure.detached--
 		c.mu.Unlock()

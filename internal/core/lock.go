@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -121,7 +119,7 @@ func (l *Lock) fail(operation string, err error) error {
 	return fmt.Errorf("%s %q: %s: %w", l.Kind, l.Name, operation, err)
 }
 
-// begin admits a call of the operation; its end is calls.Done.
+// begin admits a call of the operation; its end is calls.leave.
 func (l *Lock) begin(ctx context.Context, operation string) error {
 	if err := l.Mistake(operation); err != nil {
 		return err
@@ -129,8 +127,8 @@ func (l *Lock) begin(ctx context.Context, operation string) error {
 	if ctx.Err() != nil {
 		return l.fail(operation, stopped(ctx))
 	}
-	if err := l.session.enter(); err != nil {
-		return l.fail(operation, err)
+	if !l.session.calls.enter() {
+		return l.fail(operation, ErrClosed)
 	}
 	return nil
 }
@@ -151,16 +149,17 @@ func explain(ctx context.Context, err error) error {
 	return f
 }
 
-// Run runs a call of the lock that neither takes nor gives back: a look, or force.
-func (l *Lock) Run(ctx context.Context, operation string, c *script.Call, read func(rueidis.RedisMessage) error) error {
+// Run runs a call of the lock that neither takes nor gives back, a look or force, and has its
+// reply read.
+func (l *Lock) Run(ctx context.Context, operation string, c *script.Call, read func() error) error {
 	defer c.Free()
 	if err := l.begin(ctx, operation); err != nil {
 		return err
 	}
-	defer l.session.calls.Done()
-	reply, err := l.session.runner.Run(ctx, script.Take, c)
+	defer l.session.calls.leave()
+	err := l.session.runner.Run(ctx, script.Take, c)
 	if err == nil {
-		err = read(reply)
+		err = read()
 	}
 	if err != nil {
 		return l.fail(operation, explain(ctx, err))
@@ -191,7 +190,7 @@ func (l *Lock) Held(ctx context.Context) (owner string, count int) {
 	if t == nil {
 		return "", 0
 	}
-	for _, h := range t.holds {
+	for h := t.holds; h != nil; h = h.next {
 		if h.ended.Load() == nil && h.trusted() {
 			count++
 		}
@@ -212,15 +211,15 @@ func (l *Lock) Force(ctx context.Context, operation string, call func(notAfter i
 			ours = append(ours, t)
 		}
 	}
-	err = unlessLate(func() error {
+	for range lateTries {
 		c := call(l.notAfter(l.session.now()))
-		return l.Run(ctx, operation, c, func(reply rueidis.RedisMessage) error {
-			n, err := c.ReadInts(reply, nil)
+		err = l.Run(ctx, operation, c, func() error {
+			n, err := c.ReadInts(nil)
 			if err != nil {
 				return err
 			}
 			if len(n) != 2 {
-				return c.Unexpected(n)
+				return c.Unexpected()
 			}
 			l.session.clocks.Learn(l.key, n[1], l.session.now())
 			if n[0] == late {
@@ -229,7 +228,10 @@ func (l *Lock) Force(ctx context.Context, operation string, call func(notAfter i
 			was = n[0] == 1
 			return nil
 		})
-	})
+		if !errors.Is(err, errLate) {
+			break
+		}
+	}
 	if was {
 		for _, t := range ours {
 			t.lose()
@@ -245,7 +247,7 @@ func (l *Lock) TryLock(ctx context.Context) (*Hold, error) {
 	if err := l.begin(ctx, operation); err != nil {
 		return nil, err
 	}
-	defer l.session.calls.Done()
+	defer l.session.calls.leave()
 	var a acquisition
 	a.init(ctx, l)
 	h, err := a.once(ctx)
@@ -258,7 +260,7 @@ func (l *Lock) Lock(ctx context.Context) (*Hold, error) {
 	if err := l.begin(ctx, operation); err != nil {
 		return nil, err
 	}
-	defer l.session.calls.Done()
+	defer l.session.calls.leave()
 	var a acquisition
 	a.init(ctx, l)
 	h, err := a.wait(ctx, ctx)
@@ -284,7 +286,7 @@ func (l *Lock) TryLockFor(ctx context.Context, d time.Duration) (*Hold, error) {
 	if err := l.begin(ctx, operation); err != nil {
 		return nil, err
 	}
-	defer l.session.calls.Done()
+	defer l.session.calls.leave()
 	sleep, stop := context.WithDeadlineCause(ctx, end, errWaited)
 	defer stop()
 	attempt, stop := context.WithDeadlineCause(ctx, end.Add(grace), errWaited)

@@ -17,7 +17,7 @@ type Owner struct {
 
 // find returns the claim to a name, or nil. mu is held.
 func (o *Owner) find(key claimKey) *claim {
-	if o.first != nil && o.first.key == key {
+	if o.first != nil && o.first.lock.claimKey() == key {
 		return o.first
 	}
 	return o.more[key]
@@ -32,7 +32,7 @@ func (o *Owner) put(c *claim) {
 	if o.more == nil {
 		o.more = make(map[claimKey]*claim)
 	}
-	o.more[c.key] = c
+	o.more[c.lock.claimKey()] = c
 }
 
 // remove takes a claim out. mu is held.
@@ -41,7 +41,7 @@ func (o *Owner) remove(c *claim) {
 		o.first = nil
 		return
 	}
-	delete(o.more, c.key)
+	delete(o.more, c.lock.claimKey())
 }
 
 type ownerKey struct{}
@@ -66,11 +66,10 @@ type claimKey struct {
 // A claim is one owner's relation to one name: at most one wire owner at a time, under which
 // it holds the name, and one operation in flight for it (guarantee G3).
 type claim struct {
-	key claimKey
+	lock *Lock // the first one that made the claim; others of the same claimKey share it
 
 	mu    sync.Mutex
 	owner *Owner            // nil until a context carries it
-	self  Owner             // the owner of a claim that was made without one
 	refs  int32             // holds and calls; counted once there is an owner
 	busy  bool              // an operation is in flight
 	parts [maxParts]*tenure // what is held
@@ -98,24 +97,19 @@ const maxParts = 2
 // A Waker is a waiting call that can be told to look again.
 type Waker interface{ Wake() }
 
-// claimOf returns the claim of ctx's owner to a name, to be given back with unref; without
-// an owner, a fresh claim that no other call can find until a context carries its owner.
-func claimOf(ctx context.Context, key claimKey) (c *claim, private bool) {
-	owner := ownerOf(ctx)
-	if owner == nil {
-		return &claim{key: key}, true
-	}
-	owner.mu.Lock()
-	defer owner.mu.Unlock()
-	c = owner.find(key)
+// claim returns the owner's claim to a name, to be given back with unref.
+func (o *Owner) claim(l *Lock) *claim {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	c := o.find(l.claimKey())
 	if c == nil {
-		c = &claim{key: key, owner: owner}
-		owner.put(c)
+		c = &claim{lock: l, owner: o}
+		o.put(c)
 	}
 	c.mu.Lock()
 	c.refs++
 	c.mu.Unlock()
-	return c, false
+	return c
 }
 
 // existing returns the claim of ctx's owner to a name if there is one, without a reference.
@@ -135,8 +129,7 @@ func (c *claim) share() *Owner {
 	defer c.mu.Unlock()
 	if c.owner == nil {
 		// Nobody else can have found the claim: the one reference is the hold's.
-		c.self.first = c
-		c.owner, c.refs = &c.self, 1
+		c.owner, c.refs = &Owner{first: c}, 1
 	}
 	return c.owner
 }

@@ -19,14 +19,15 @@ const (
 // Release ends the hold and gives it back, once.
 func (h *Hold) Release() error {
 	s, t := h.lock.session, h.tenure
-	if err := s.enter(); err != nil {
-		return cmp.Or(h.Err(), err) // Close ends the hold and gives it back
+	if !s.calls.enter() {
+		return cmp.Or(h.Err(), ErrClosed) // Close ends the hold and gives it back
 	}
-	defer s.calls.Done()
-	if err := h.end(releasedEnd); err != nil {
+	defer s.calls.leave()
+	now := s.now()
+	if err := h.end(now, releasedEnd); err != nil {
 		return err
 	}
-	ctx, cancel := s.within(lease.Bound(h.lock.length()))
+	ctx, cancel := s.within(now, lease.Bound(h.lock.length()))
 	defer cancel()
 	reply, err := t.lower(ctx)
 	switch {
@@ -46,37 +47,42 @@ func (h *Hold) Release() error {
 // result is absent only if no copy of a release was executed before: one that finds nothing
 // after that found the work of an earlier one.
 func (t *tenure) lower(ctx context.Context) (reply int64, err error) {
-	s, c := t.lock.session, t.claim
-	if err := c.enter(ctx); err != nil {
+	if err := t.claim.enter(ctx); err != nil {
 		return 0, err
 	}
-	defer c.leave()
+	defer t.claim.leave()
 	left := t.left()
 	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
-		call := t.lock.protocol.Release(t.wire, left)
-		message, err := s.runner.Run(ctx, script.Keep, call)
-		if err == nil {
-			reply, err = call.ReadInt(message)
+		reply, err = t.lowerOnce(ctx, left)
+		if err == nil || !script.IsTemporary(err) || pause(ctx, delay) != nil {
+			return reply, err
 		}
-		call.Free()
-		if err == nil {
-			if reply == absent && t.wasReturned() {
-				reply = freed
-			}
-			if reply != lowered {
-				t.setReturned()
-				s.lines.Wake(t.lock.Channel)
-				s.debts.recheck(t)
-			}
-			return reply, nil
-		}
+	}
+}
+
+func (t *tenure) lowerOnce(ctx context.Context, left int) (reply int64, err error) {
+	s := t.lock.session
+	call := t.lock.protocol.Release(t.wire, left)
+	err = s.runner.Run(ctx, script.Keep, call)
+	if err == nil {
+		reply, err = call.ReadInt()
+	}
+	call.Free()
+	if err != nil {
 		if left == 0 && script.ClassOf(err) != script.Refused {
 			t.setReturned()
 		}
-		if !script.IsTemporary(err) || pause(ctx, delay) != nil {
-			return 0, err
-		}
+		return 0, err
 	}
+	if reply == absent && t.wasReturned() {
+		reply = freed
+	}
+	if reply != lowered {
+		t.setReturned()
+		s.lines.Wake(t.lock.Channel)
+		s.debts.recheck(t)
+	}
+	return reply, nil
 }
 
 func (t *tenure) wasReturned() bool {
@@ -94,12 +100,11 @@ func (t *tenure) setReturned() {
 // owe has a release repeated in the background whose outcome is not known: of the last hold
 // as a debt; of a nested one under the claim's turn, with what is true by then.
 func (t *tenure) owe() {
-	s := t.lock.session
-	if t.left() == 0 {
-		t.claim.mu.Lock()
-		until := t.until
-		t.claim.mu.Unlock()
-		s.debts.add(&debt{lock: t.lock, wire: t.wire, due: s.now(), delay: firstRetry, again: t.copies, until: until})
+	t.claim.mu.Lock()
+	over, until := t.count() == 0, t.until
+	t.claim.mu.Unlock()
+	if over {
+		t.lock.session.debts.release(t, until)
 		return
 	}
 	t.correct(0)
@@ -109,14 +114,18 @@ func (t *tenure) owe() {
 // longest of its leases though its last hold, with a shorter one, is gone.
 func (t *tenure) sweep() {
 	t.claim.mu.Lock()
-	over := len(t.holds) == 0 && t.detached == 0
-	until := t.until
+	over, shared, until := t.count() == 0, t.claim.owner != nil, t.until
 	if over {
 		t.until = 0 // once is enough
 	}
 	t.claim.mu.Unlock()
-	if over && until > t.lock.session.now()+time.Second {
-		t.correct(0)
+	s := t.lock.session
+	switch {
+	case !over || until <= s.now()+time.Second:
+	case shared:
+		t.correct(0) // in turn: a re-entry may be under way
+	default:
+		s.debts.release(t, until)
 	}
 }
 

@@ -53,15 +53,12 @@ type Session struct {
 
 	ctx     context.Context //nolint:containedctx // the life of the session's goroutines
 	cancel  context.CancelFunc
-	wg      sync.WaitGroup // of the session's goroutines
 	closing chan struct{}
 
-	mu      sync.RWMutex   // guards closed and stopped, and the Adds of calls and wg against Close
-	closed  bool           // no new calls
-	stopped bool           // no new goroutines
-	calls   sync.WaitGroup // of calls under way that may leave something on the server
-	closer  sync.Once
-	outcome error
+	calls    *admission // of calls that may leave something on the server
+	routines *admission // of the session's goroutines
+	closer   sync.Once
+	outcome  error
 
 	tenures registry
 }
@@ -76,6 +73,7 @@ func NewSession(c Config) *Session {
 		runner: script.NewRunner(c.Client), clocks: script.NewClocks(base, cluster, c.Lease),
 		hub: hub.New(c.Client, c.Sharded, c.Logger), millis: lease.Millis(c.Lease),
 		ctx: ctx, cancel: cancel, closing: make(chan struct{}),
+		calls: newAdmission(), routines: newAdmission(),
 	}
 	s.bounds.limit = lease.Bound(c.Lease)
 	s.debts.init(s)
@@ -104,11 +102,13 @@ func (s *Session) Reconnected() { s.clocks.Forget() }
 
 // start runs f in a goroutine that Close waits for, unless Close has waited already.
 func (s *Session) start(f func()) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if !s.stopped {
-		s.wg.Go(f)
+	if !s.routines.enter() {
+		return
 	}
+	go func() {
+		defer s.routines.leave()
+		f()
+	}()
 }
 
 func (s *Session) now() time.Duration { return time.Since(s.base) }
@@ -127,17 +127,6 @@ func (s *Session) publish() string {
 		return "SPUBLISH"
 	}
 	return "PUBLISH"
-}
-
-// enter admits a call that Close is to wait for; give it back with calls.Done.
-func (s *Session) enter() error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
-		return ErrClosed
-	}
-	s.calls.Add(1)
-	return nil
 }
 
 func (s *Session) isClosed() bool {
@@ -163,9 +152,7 @@ func (s *Session) Close() error {
 func (s *Session) close() error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), closeWithin, errNoReply)
 	defer cancel()
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
+	calls := s.calls.close()
 	close(s.closing) // ends waits
 	s.cancel()       // ends renewals and repeats
 
@@ -174,13 +161,11 @@ func (s *Session) close() error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.calls.Wait()
+		<-calls
 		late = s.releaseAll(ctx) // what was granted to them meanwhile
-		s.mu.Lock()
-		s.stopped = true
-		s.mu.Unlock()
+		routines := s.routines.close()
 		s.hub.Close()
-		s.wg.Wait()
+		<-routines
 		s.bounds.end()
 		if s.config.OwnsClient {
 			s.config.Client.Close()
@@ -228,7 +213,7 @@ func (s *Session) releaseAll(ctx context.Context) error {
 // releaseBatch runs the calls, frees those that are done with, and returns those whose outcome
 // may still become known, with the last error.
 func (s *Session) releaseBatch(ctx context.Context, calls []*script.Call) (again []*script.Call, failed error) {
-	s.runner.RunAll(ctx, calls, func(i int, _ rueidis.RedisMessage, err error) {
+	s.runner.RunAll(ctx, calls, func(i int, err error) {
 		if err != nil {
 			failed = err
 		}

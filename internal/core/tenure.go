@@ -23,8 +23,7 @@ type tenure struct {
 	links                     // the session's registry
 
 	// guarded by claim.mu
-	holds    []*Hold       // live
-	first    [1]*Hold      // room for most
+	holds    *Hold         // live, a list through them
 	watched  int32         // of holds, how many are to be renewed
 	detached int32         // holds that live on the server without us
 	until    time.Duration // the server's lease ends at the latest then
@@ -40,14 +39,11 @@ func (t *tenure) Group() lease.Group {
 func (t *tenure) add(h *Hold, sent time.Duration) {
 	s, c := t.lock.session, t.claim
 	c.mu.Lock()
-	if t.holds == nil {
-		t.holds = t.first[:0]
-	}
-	t.holds = append(t.holds, h)
-	t.until = max(t.until, lease.Add(h.acquired, h.lease))
+	h.next, t.holds = t.holds, h
+	t.until = max(t.until, lease.Add(h.acquired, h.lock.length()))
 	fresh := c.parts[t.lock.part] != t
 	c.parts[t.lock.part] = t
-	if h.watched {
+	if h.watched() {
 		t.watched++
 		if t.watched == 1 {
 			s.dog.Add(t, sent)
@@ -66,16 +62,19 @@ func (t *tenure) add(h *Hold, sent time.Duration) {
 	}
 }
 
-// drop takes an ended hold out.
-func (t *tenure) drop(h *Hold) {
+// drop takes an ended hold out and returns its contexts, which are to end, too.
+func (t *tenure) drop(h *Hold) (contexts *holdContext) {
 	s, c := t.lock.session, t.claim
 	c.mu.Lock()
-	i := slices.Index(t.holds, h)
-	t.holds = slices.Delete(t.holds, i, i+1)
-	if h.watched {
+	at := &t.holds
+	for *at != h {
+		at = &(*at).next
+	}
+	*at, h.next = h.next, nil
+	if h.watched() {
 		t.watched--
 	}
-	unwatch, over := h.watched && t.watched == 0, len(t.holds) == 0
+	unwatch, over := h.watched() && t.watched == 0, t.holds == nil
 	if over && c.parts[t.lock.part] == t {
 		c.parts[t.lock.part] = nil
 	}
@@ -85,32 +84,49 @@ func (t *tenure) drop(h *Hold) {
 	if over {
 		s.tenures.remove(t)
 	}
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	contexts, h.contexts.first = h.contexts.first, nil
 	owned := c.owner != nil
 	c.mu.Unlock()
 	if owned {
 		c.unref()
 	}
+	return contexts
 }
 
 // left is the hold count that the server should have.
 func (t *tenure) left() int {
 	t.claim.mu.Lock()
 	defer t.claim.mu.Unlock()
-	return len(t.holds) + int(t.detached)
+	return t.count()
+}
+
+// count is left with claim.mu held.
+func (t *tenure) count() int {
+	n := int(t.detached)
+	for h := t.holds; h != nil; h = h.next {
+		n++
+	}
+	return n
 }
 
 // live returns the live holds.
-func (t *tenure) live() []*Hold {
+func (t *tenure) live() (live []*Hold) {
 	t.claim.mu.Lock()
 	defer t.claim.mu.Unlock()
-	return slices.Clone(t.holds)
+	for h := t.holds; h != nil; h = h.next {
+		live = append(live, h)
+	}
+	return live
 }
 
 // endAll ends every hold, and reports whether the server is to be told.
 func (t *tenure) endAll(why *ending) bool {
-	ended := false
+	ended, now := false, t.lock.session.now()
 	for _, h := range t.live() {
-		ended = h.end(why) == nil || ended
+		ended = h.end(now, why) == nil || ended
 	}
 	return ended && t.left() == 0
 }
@@ -119,11 +135,11 @@ func (t *tenure) endAll(why *ending) bool {
 func (t *tenure) lose() {
 	t.claim.mu.Lock()
 	t.until = 0 // nothing to give back
+	for h := t.holds; h != nil; h = h.next {
+		h.failure = nil // not why
+	}
 	t.claim.mu.Unlock()
 	for _, h := range t.live() {
-		h.mu.Lock()
-		h.failure = nil // not why
-		h.mu.Unlock()
 		h.lose()
 	}
 }
@@ -146,10 +162,10 @@ func (s *Session) renew(batch []lease.Renewable) {
 		t.lock.protocol.Renew(call, t.wire)
 	}
 	sent := s.now()
-	reply, err := s.runner.Run(ctx, script.Keep, call)
+	err := s.runner.Run(ctx, script.Keep, call)
 	var answers []rueidis.RedisMessage
 	if err == nil {
-		answers, err = s.readRenewal(call, reply, batch)
+		answers, err = s.readRenewal(call, batch)
 	}
 	for i, r := range batch {
 		if err != nil {
@@ -165,7 +181,7 @@ func (s *Session) renew(batch []lease.Renewable) {
 		case n == 0:
 			r.(*tenure).lose()
 		default:
-			s.failed(r.(*tenure), call.Unexpected(n))
+			s.failed(r.(*tenure), call.Unexpected())
 		}
 	}
 }
@@ -176,14 +192,17 @@ type serverError string
 func (e serverError) Error() string { return string(e) }
 
 // readRenewal splits the reply of a renewal, {now, r1, r2, …}, and learns the time.
-func (s *Session) readRenewal(call *script.Call, reply rueidis.RedisMessage, batch []lease.Renewable) ([]rueidis.RedisMessage, error) {
-	values, err := reply.ToArray()
-	if err != nil || len(values) != len(batch)+1 {
-		return nil, call.Unexpected(reply.String())
+func (s *Session) readRenewal(call *script.Call, batch []lease.Renewable) ([]rueidis.RedisMessage, error) {
+	values, err := call.ReadArray()
+	if err != nil {
+		return nil, err
+	}
+	if len(values) != len(batch)+1 {
+		return nil, call.Unexpected()
 	}
 	now, err := values[0].AsInt64()
 	if err != nil {
-		return nil, call.Unexpected(reply.String())
+		return nil, call.Unexpected()
 	}
 	s.clocks.Learn(batch[0].(*tenure).lock.key, now, s.now())
 	return values[1:], nil
@@ -193,7 +212,7 @@ func (s *Session) readRenewal(call *script.Call, reply rueidis.RedisMessage, bat
 func (s *Session) renewed(t *tenure, sent time.Duration) {
 	t.lasts(s.config.Lease)
 	for _, h := range t.live() {
-		if h.watched {
+		if h.watched() {
 			h.prolong(sent, s.config.Lease)
 		}
 	}
@@ -207,7 +226,7 @@ func (s *Session) failed(t *tenure, why error) {
 		t.lasts(s.config.Lease)
 	}
 	for _, h := range t.live() {
-		if h.watched {
+		if h.watched() {
 			h.failed(why)
 		}
 	}

@@ -64,7 +64,8 @@ type Watchdog struct {
 	groups map[Group]*group
 	last   *group // the one that was used last: most sessions have few
 	queue  queue[*group]
-	kick   chan struct{} // wakes Run when the earliest moment has become earlier
+	asleep time.Duration // Run sleeps until then
+	kick   chan struct{} // wakes Run when something is due earlier
 }
 
 // A group has all entries that may share a call, by the moment they are due; the watchdog
@@ -91,9 +92,9 @@ func (w *Watchdog) Add(r Renewable, sent time.Duration) {
 		w.mu.Unlock()
 		return
 	}
-	earliest := w.push(r, sent+w.period)
+	early := w.push(r, sent+w.period)
 	w.mu.Unlock()
-	if earliest {
+	if early {
 		w.wake()
 	}
 }
@@ -119,21 +120,22 @@ func (w *Watchdog) Failed(r Renewable) { w.settle(r, time.Since(w.base)+w.again)
 
 func (w *Watchdog) settle(r Renewable, due time.Duration) {
 	w.mu.Lock()
-	earliest := r.entry().state == sent && w.push(r, due)
+	early := r.entry().state == sent && w.push(r, due)
 	w.mu.Unlock()
-	if earliest {
+	if early {
 		w.wake()
 	}
 }
 
-// push puts r into its group and reports whether it is now the first of all.
+// push puts r into its group and reports whether Run would sleep for too long. It often sleeps
+// for less than it might: until something was due that has been removed since.
 func (w *Watchdog) push(r Renewable, due time.Duration) bool {
 	e := r.entry()
 	e.due, e.state = due, waiting
 	g := w.group(r.Group())
 	heap.Push(&g.entries, r)
 	w.placeGroup(g)
-	return e.place == 1 && g.place == 1
+	return due < w.asleep
 }
 
 // group returns the group of the key, made if need be.
@@ -190,12 +192,14 @@ func (w *Watchdog) Run(ctx context.Context) {
 
 // next is how long nothing is due.
 func (w *Watchdog) next() time.Duration {
+	now := time.Since(w.base)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.queue) == 0 {
-		return time.Hour
+	w.asleep = now + time.Hour
+	if len(w.queue) > 0 {
+		w.asleep = w.queue[0].when()
 	}
-	return w.queue[0].when() - time.Since(w.base)
+	return w.asleep - now
 }
 
 // take removes what is due and returns it in batches, filled up as far as there is more.

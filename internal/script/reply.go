@@ -4,10 +4,10 @@ import "github.com/redis/rueidis"
 
 // ReadInts reads a reply that is an array of whole numbers into dst, whose capacity saves the
 // allocation, or fails as Broken.
-func (c *Call) ReadInts(reply rueidis.RedisMessage, dst []int64) ([]int64, error) {
-	values, err := reply.ToArray()
+func (c *Call) ReadInts(dst []int64) ([]int64, error) {
+	values, err := c.ReadArray()
 	if err != nil {
-		return nil, brokenf(c.script, "reply is no array: %w", err)
+		return nil, err
 	}
 	for i := range values {
 		n, err := values[i].ToInt64()
@@ -19,9 +19,18 @@ func (c *Call) ReadInts(reply rueidis.RedisMessage, dst []int64) ([]int64, error
 	return dst, nil
 }
 
+// ReadArray reads a reply that is an array, or fails as Broken.
+func (c *Call) ReadArray() ([]rueidis.RedisMessage, error) {
+	values, err := c.reply.ToArray()
+	if err != nil {
+		return nil, brokenf(c.script, "reply is no array: %w", err)
+	}
+	return values, nil
+}
+
 // ReadInt reads a reply that is one whole number, or fails as Broken.
-func (c *Call) ReadInt(reply rueidis.RedisMessage) (int64, error) {
-	n, err := reply.ToInt64()
+func (c *Call) ReadInt() (int64, error) {
+	n, err := c.reply.ToInt64()
 	if err != nil {
 		return 0, brokenf(c.script, "reply is no integer: %w", err)
 	}
@@ -29,4 +38,7 @@ func (c *Call) ReadInt(reply rueidis.RedisMessage) (int64, error) {
 }
 
 // Unexpected is the failure of a reply of the right type that the header does not list.
-func (c *Call) Unexpected(reply any) error { return brokenf(c.script, "unexpected reply %v", reply) }
+func (c *Call) Unexpected() error {
+	reply, _ := c.reply.ToAny()
+	return brokenf(c.script, "unexpected reply %v", reply)
+}

@@ -33,79 +33,89 @@ func NewRunner(client rueidis.Client) *Runner {
 // Wait returns when no goroutine of the runner is left.
 func (r *Runner) Wait() { r.wg.Wait() }
 
-// Run runs c and returns the reply or a *[Failure]. It blocks until the reply is there, ctx
-// ends, or the client gives the connection up. If ctx has ended already, nothing is sent.
-func (r *Runner) Run(ctx context.Context, lane Lane, c *Call) (rueidis.RedisMessage, error) {
+// Run runs c, which then has the reply, or returns a *[Failure]. It blocks until the reply is
+// there, ctx ends, or the client gives the connection up. If ctx has ended already, nothing is
+// sent.
+func (r *Runner) Run(ctx context.Context, lane Lane, c *Call) error {
 	if ctx.Err() != nil {
-		return rueidis.RedisMessage{}, &Failure{Class: Refused, Err: context.Cause(ctx)}
+		return &Failure{Class: Refused, Err: context.Cause(ctx)}
 	}
 	g := r.nodes.gate(c.keys[0])
 	if err := g.places[lane].Acquire(ctx, 1); err != nil {
-		return rueidis.RedisMessage{}, &Failure{Class: Refused, Err: context.Cause(ctx)}
+		return &Failure{Class: Refused, Err: context.Cause(ctx)}
 	}
-	reply, err := r.run(ctx, c)
-	if err != nil {
-		reply, err = r.rescue(ctx, c, err)
+	err := r.run(ctx, c)
+	if err == nil {
+		g.places[lane].Release(1)
+		return nil
 	}
+	err = r.rescue(ctx, c, err)
 	if err != nil && ended(ctx) != nil {
 		r.abandon(g, lane, c.keys[0])
 	} else {
 		g.places[lane].Release(1)
 	}
-	return reply, err
+	return err
 }
 
 // rescue makes a Failure of the error of a call, or runs it a second time if there was no
 // connection to send it on because of somebody else: whoever comes first dials, under its own
 // deadline, and the others get its error.
-func (r *Runner) rescue(ctx context.Context, c *Call, err error) (none rueidis.RedisMessage, _ error) {
+func (r *Runner) rescue(ctx context.Context, c *Call, err error) error {
 	failure := sortFailure(ctx, err)
 	if !foreign(err) || ended(ctx) != nil {
-		return none, failure
+		return failure
 	}
 	// Now under a deadline that is nobody's.
 	if err := r.redial(ctx, c.keys[0]); err != nil {
 		failure.Err, failure.Temporary = err, ended(ctx) == nil && !errors.Is(err, rueidis.ErrClosing)
-		return none, failure
+		return failure
 	}
-	reply, err := r.run(ctx, c)
-	if err != nil {
-		return none, sortFailure(ctx, err)
+	if err := r.run(ctx, c); err != nil {
+		return sortFailure(ctx, err)
 	}
-	return reply, nil
+	return nil
 }
 
 // run runs c once. A script that the server does not know yet is sent in full.
-func (r *Runner) run(ctx context.Context, c *Call) (rueidis.RedisMessage, error) {
-	reply, err := r.client.Do(ctx, c.evalsha(r.client.B())).ToMessage()
-	if forgotten(err) {
-		return r.client.Do(ctx, c.eval(r.client.B())).ToMessage()
+func (r *Runner) run(ctx context.Context, c *Call) (err error) {
+	result := r.client.Do(ctx, c.evalsha(r.client.B()))
+	if c.reply, err = result.ToMessage(); forgotten(err) {
+		err = r.runInFull(ctx, c)
 	}
-	return reply, err
+	return err
+}
+
+func (r *Runner) runInFull(ctx context.Context, c *Call) (err error) {
+	c.reply, err = r.client.Do(ctx, c.eval(r.client.B())).ToMessage()
+	return err
 }
 
 func forgotten(err error) bool {
+	if err == nil {
+		return false
+	}
 	answer, ok := rueidis.IsRedisErr(err)
 	return ok && answer.IsNoScript()
 }
 
-// RunAll runs calls in one batch per server and hands each reply or *[Failure] to read, in
-// order.
-func (r *Runner) RunAll(ctx context.Context, calls []*Call, read func(i int, reply rueidis.RedisMessage, err error)) {
+// RunAll runs calls in one batch per server and tells of each, in order, whether it has its
+// reply or a *[Failure].
+func (r *Runner) RunAll(ctx context.Context, calls []*Call, done func(i int, err error)) {
 	commands := make(rueidis.Commands, len(calls))
 	for i, c := range calls {
 		commands[i] = c.evalsha(r.client.B())
 	}
 	for i, result := range r.client.DoMulti(ctx, commands...) {
 		reply, err := result.ToMessage()
-		if forgotten(err) {
-			reply, err = r.run(ctx, calls[i])
+		if calls[i].reply = reply; forgotten(err) {
+			err = r.run(ctx, calls[i])
 		}
 		if err != nil {
-			read(i, reply, sortFailure(ctx, err))
+			done(i, sortFailure(ctx, err))
 			continue
 		}
-		read(i, reply, nil)
+		done(i, nil)
 	}
 }
 

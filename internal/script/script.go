@@ -31,12 +31,13 @@ func Load(name string) *Script {
 // Name is the name of the script's file without the ending.
 func (s *Script) Name() string { return s.name }
 
-// A Call is one call of a script: its keys and arguments, in the order of the header.
-// Calls are used over and over again; see [NewCall] and [Call.Free].
+// A Call is one call of a script: its keys and arguments, in the order of the header, and
+// then the reply. Calls are used over and over again; see [NewCall] and [Call.Free].
 type Call struct {
 	script *Script
 	keys   []string
 	args   []string
+	reply  rueidis.RedisMessage
 }
 
 var calls = sync.Pool{New: func() any { return new(Call) }}
@@ -52,7 +53,7 @@ func NewCall(s *Script) *Call {
 func (c *Call) Free() {
 	clear(c.keys)
 	clear(c.args)
-	c.keys, c.args = c.keys[:0], c.args[:0]
+	c.keys, c.args, c.reply = c.keys[:0], c.args[:0], rueidis.RedisMessage{}
 	calls.Put(c)
 }
 

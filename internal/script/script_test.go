@@ -78,14 +78,17 @@ func TestIntegersAreReadFromAnArray(t *testing.T) {
 	c := NewCall(Load("rlock_acquire"))
 	defer c.Free()
 	var room [3]int64
-	got, err := c.ReadInts(message(t, []any{1, -2, 1 << 53}), room[:0])
+	c.reply = message(t, []any{1, -2, 1 << 53})
+	got, err := c.ReadInts(room[:0])
 	require.NoError(t, err)
 	assert.Equal(t, []int64{1, -2, 1 << 53}, got)
 	assert.Same(t, &room[0], &got[0], "the room is used")
-	got, err = c.ReadInts(message(t, []any{}), nil)
+	c.reply = message(t, []any{})
+	got, err = c.ReadInts(nil)
 	require.NoError(t, err)
 	assert.Empty(t, got)
-	n, err := c.ReadInt(message(t, 7))
+	c.reply = message(t, 7)
+	n, err := c.ReadInt()
 	require.NoError(t, err)
 	assert.EqualValues(t, 7, n)
 }
@@ -98,17 +101,21 @@ func TestAReplyOfAnotherShapeIsBroken(t *testing.T) {
 		"a text in it": []any{1, "2"}, "an array in it": []any{1, []any{2}},
 		"nothing in it": []any{1, nil}, "an error in it": []any{1, errors.New("ERR no")},
 	} {
-		got, err := c.ReadInts(message(t, reply), nil)
+		c.reply = message(t, reply)
+		got, err := c.ReadInts(nil)
 		assert.Nil(t, got, name)
 		assertBroken(t, err)
 		if name != "integer" {
-			_, err = c.ReadInt(message(t, reply))
+			c.reply = message(t, reply)
+			_, err = c.ReadInt()
 			assertBroken(t, err)
 		}
 	}
-	_, err := c.ReadInt(message(t, []any{1}))
+	c.reply = message(t, []any{1})
+	_, err := c.ReadInt()
 	assertBroken(t, err)
-	err = c.Unexpected([]int64{4, 2})
+	c.reply = message(t, []any{4, 2})
+	err = c.Unexpected()
 	assertBroken(t, err)
 	assert.EqualError(t, err, "rlock_acquire: unexpected reply [4 2]")
 }
