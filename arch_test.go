@@ -30,6 +30,7 @@ var mayImport = map[string][]string{
 	"internal/core":   {"internal/hub", "internal/lease", "internal/script", "internal/wait", "internal/wire"},
 	".":               {"internal/core"},
 	"rlock":           {".", "internal/core", "internal/script", "internal/wire"},
+	"fairlock":        {".", "internal/core", "internal/lease", "internal/script", "internal/wire"},
 
 	"internal/replaymodel": {},
 }

@@ -94,6 +94,12 @@ type Holder struct {
 	Lease time.Duration // for how long at least, without another renewal; below zero if it has no end
 }
 
+// A Waiter is one who stands in the queue of a fair lock.
+type Waiter struct {
+	ID    string        // the wire owner: "<session>:<number>", of Java "<client>:<thread>"
+	Alive time.Duration // for how long it is taken to be alive if it is not heard of again
+}
+
 // NewOwner gives ctx an owner that nobody else has: to Holdfast what a thread is to Redisson.
 // Locks taken under one owner re-enter each other, and a lock taken under another owner waits
 // for them. Without an owner each Lock gets a fresh one, which [Hold.Context] passes on, so

@@ -2,36 +2,46 @@
 //
 // A script's header is its contract: the type and shape of every key, the unit and range
 // of every argument, every reply. A line "USES name …" puts the fragments of that name,
-// from the folder include, in front of the script.
+// from the folder include, in front of the script; a fragment may use others.
 package lua
 
 import (
 	"embed"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 )
 
 //go:embed *.lua include/*.lua
 var files embed.FS
 
-// Source returns the text of a script as the server gets it: the fragments that it uses,
-// in the order of its USES line, then the script. It panics if there is no such script or
-// fragment, which is a mistake in this module.
+// Source returns the text of a script as the server gets it: the fragments that it uses, each
+// once and behind those that it uses itself, then the script. It panics if there is no such
+// script or fragment, which is a mistake in this module.
 func Source(name string) string {
-	script := read(name + ".lua")
+	var files []string
+	collect(name+".lua", &files)
 	var text strings.Builder
-	for line := range strings.Lines(script) {
-		uses, ok := strings.CutPrefix(line, "-- USES ")
-		if !ok {
-			continue
-		}
-		for fragment := range strings.FieldsSeq(uses) {
-			text.WriteString(read("include/" + fragment + ".lua"))
+	for _, file := range files {
+		text.WriteString(read(file))
+	}
+	return text.String()
+}
+
+// collect appends a file to those that come before it, behind what it uses.
+func collect(file string, before *[]string) {
+	if slices.Contains(*before, file) {
+		return
+	}
+	for line := range strings.Lines(read(file)) {
+		if uses, ok := strings.CutPrefix(line, "-- USES "); ok {
+			for fragment := range strings.FieldsSeq(uses) {
+				collect("include/"+fragment+".lua", before)
+			}
 		}
 	}
-	text.WriteString(script)
-	return text.String()
+	*before = append(*before, file)
 }
 
 // Names returns the names of all scripts, without the fragments, in alphabetical order.

@@ -57,21 +57,39 @@ func TestFragmentsAreDocumentedUsedAndDefineOneFunction(t *testing.T) {
 		text, err := os.ReadFile(name + ".lua")
 		require.NoError(t, err)
 		all.Write(text)
-		for line := range strings.Lines(string(text)) {
-			if uses, ok := strings.CutPrefix(line, "-- USES "); ok {
-				for fragment := range strings.FieldsSeq(uses) {
-					assert.Contains(t, string(text), fragment+"(", "%s says that it uses %s and does not", name, fragment)
-				}
-			}
-		}
+		assertUses(t, name, string(text))
 	}
 	for _, file := range fragments {
 		name := strings.TrimSuffix(strings.TrimPrefix(file, "include/"), ".lua")
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
+		all.Write(text)
+		assertUses(t, file, string(text))
 		assert.True(t, strings.HasPrefix(string(text), "-- "+name+": "), "%s: first line", file)
 		assert.Equal(t, 1, strings.Count(string(text), "local function "+name+"("), "%s: defines one function of its name", file)
+	}
+	for _, file := range fragments {
+		name := strings.TrimSuffix(strings.TrimPrefix(file, "include/"), ".lua")
 		assert.Regexp(t, `(?m)^-- USES .*\b`+name+`\b`, all.String(), "%s: used by no script", file)
+	}
+}
+
+// assertUses asserts that a file calls the fragments which it says it uses, and no others.
+func assertUses(t *testing.T, file, text string) {
+	t.Helper()
+	var uses []string
+	for line := range strings.Lines(text) {
+		if names, ok := strings.CutPrefix(line, "-- USES "); ok {
+			uses = append(uses, strings.Fields(names)...)
+		}
+	}
+	code := regexp.MustCompile(`(--|local function )[^\n]*`).ReplaceAllString(text, "")
+	fragments, err := fs.Glob(os.DirFS("."), "include/*.lua")
+	require.NoError(t, err)
+	for _, fragment := range fragments {
+		name := strings.TrimSuffix(strings.TrimPrefix(fragment, "include/"), ".lua")
+		called := regexp.MustCompile(`\b` + name + `\(`).MatchString(code)
+		assert.Equal(t, called, slices.Contains(uses, name), "%s and the fragment %s: called, and in the USES line", file, name)
 	}
 }
 
@@ -79,7 +97,8 @@ func TestFragmentsAreDocumentedUsedAndDefineOneFunction(t *testing.T) {
 // that a new one is looked up before it is added. None of them is newer than 6.2.
 func TestCommandsAreOldEnough(t *testing.T) {
 	known := []string{
-		"DEL", "GET", "HEXISTS", "HGET", "HGETALL", "HLEN", "HSET", "INCR", "PEXPIRE", "PTTL", "TIME",
+		"DEL", "GET", "HEXISTS", "HGET", "HGETALL", "HLEN", "HSET", "INCR", "LINDEX", "LINSERT", "LLEN", "LPOS", "LPUSH",
+		"LRANGE", "LREM", "PEXPIRE", "PTTL", "RPUSH", "TIME", "ZADD", "ZRANGE", "ZRANGEBYSCORE", "ZREM", "ZSCORE",
 	}
 	for _, name := range lua.Names() {
 		source := lua.Source(name)
@@ -92,7 +111,7 @@ func TestCommandsAreOldEnough(t *testing.T) {
 }
 
 func TestSourcePutsFragmentsInFront(t *testing.T) {
-	source := lua.Source("rlock_renew")
-	assert.Less(t, strings.Index(source, "local function now("), strings.Index(source, "-- rlock_renew: "))
+	source := lua.Source("lock_renew")
+	assert.Less(t, strings.Index(source, "local function now("), strings.Index(source, "-- lock_renew: "))
 	assert.Panics(t, func() { lua.Source("no_such_script") })
 }

@@ -10,7 +10,7 @@
 --
 -- REPLY    0  the lock is not this owner's
 -- REPLY    1  lowered, still held
--- REPLY    2  freed
+-- REPLY    n  from 2: freed, and n - 2 clients of this server listen on the channel
 
 local lock = KEYS[1]
 local owner, target = ARGV[1], ARGV[2]
@@ -23,6 +23,6 @@ end
 
 -- The message first: a server that refuses it has then changed nothing, and
 -- nobody sees it before the script is done.
-redis.call(ARGV[3], ARGV[4], '0')
+local listeners = redis.call(ARGV[3], ARGV[4], '0')
 redis.call('DEL', lock)
-return 2
+return 2 + listeners

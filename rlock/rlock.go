@@ -18,7 +18,6 @@ package rlock
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -105,32 +104,34 @@ func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.H
 // Locked reports whether anybody holds the lock. It asks the master, as all these do. It
 // corresponds to isLocked().
 func (m *Mutex) Locked(ctx context.Context) (bool, error) {
-	holders, _, err := m.holders(ctx, "locked")
+	holders, _, err := core.Holders[holdfast.Holder](ctx, &m.lock, "locked")
 	return len(holders) > 0, err
 }
 
 // Held reports whether the owner that ctx carries holds the lock; false without an owner. It
 // corresponds to isHeldByCurrentThread().
 func (m *Mutex) Held(ctx context.Context) (bool, error) {
-	n, err := m.holdCount(ctx, "held")
+	n, err := m.lock.HoldCount(ctx, "held")
 	return n > 0, err
 }
 
 // HoldCount returns how often the owner that ctx carries holds the lock; 0 without an owner.
 // It corresponds to getHoldCount().
-func (m *Mutex) HoldCount(ctx context.Context) (int, error) { return m.holdCount(ctx, "hold count") }
+func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
+	return m.lock.HoldCount(ctx, "hold count")
+}
 
 // RemainingLease returns how long the lock stays taken at least if nobody renews or releases
 // it: 0 if nobody holds it, below zero if it has no end, which only another program can have
 // brought about. It corresponds to remainTimeToLive().
 func (m *Mutex) RemainingLease(ctx context.Context) (time.Duration, error) {
-	_, left, err := m.holders(ctx, "remaining lease")
+	_, left, err := core.Holders[holdfast.Holder](ctx, &m.lock, "remaining lease")
 	return left, err
 }
 
 // Holders returns who holds the lock: nobody, or one.
 func (m *Mutex) Holders(ctx context.Context) ([]holdfast.Holder, error) {
-	holders, _, err := m.holders(ctx, "holders")
+	holders, _, err := core.Holders[holdfast.Holder](ctx, &m.lock, "holders")
 	return holders, err
 }
 
@@ -143,56 +144,4 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	return m.lock.Force(ctx, "force unlock", func(notAfter int64) *script.Call {
 		return script.NewCall(forceScript).Key(m.lock.Key()).Arg(m.lock.Publish(), m.lock.Channel).Int(notAfter)
 	})
-}
-
-func (m *Mutex) holdCount(ctx context.Context, operation string) (int, error) {
-	if err := m.lock.Mistake(operation); err != nil {
-		return 0, err
-	}
-	owner, held := m.lock.Held(ctx)
-	if held == 0 {
-		return 0, nil
-	}
-	holders, _, err := m.holders(ctx, operation)
-	for _, h := range holders {
-		if h.ID == owner {
-			return min(h.Count, held), err
-		}
-	}
-	return 0, err
-}
-
-var errReply = errors.New("rlock_holders: unexpected reply")
-
-func (m *Mutex) holders(ctx context.Context, operation string) (holders []holdfast.Holder, left time.Duration, err error) {
-	call := script.NewCall(holdersScript).Key(m.lock.Key())
-	err = m.lock.Run(ctx, operation, call, func() error {
-		values, err := call.ReadArray()
-		if err != nil {
-			return err
-		}
-		if len(values)%2 != 1 {
-			return errReply
-		}
-		pttl, err := values[0].AsInt64()
-		if err != nil {
-			return errReply
-		}
-		if left = max(0, time.Duration(pttl)*time.Millisecond); pttl == -1 {
-			left = -1
-		}
-		for i := 1; i < len(values); i += 2 {
-			id, err := values[i].ToString()
-			if err != nil {
-				return errReply
-			}
-			count, err := values[i+1].AsInt64()
-			if err != nil {
-				return errReply
-			}
-			holders = append(holders, holdfast.Holder{ID: id, Count: int(count), Lease: left})
-		}
-		return nil
-	})
-	return holders, left, err
 }

@@ -11,9 +11,7 @@ import (
 var (
 	acquireScript = script.Load("rlock_acquire")
 	releaseScript = script.Load("rlock_release")
-	renewScript   = script.Load("rlock_renew")
 	forceScript   = script.Load("rlock_force")
-	holdersScript = script.Load("rlock_holders")
 )
 
 // protocol is how the core calls the lock's scripts.
@@ -32,6 +30,10 @@ func (p *protocol) Release(owner string, left int) *script.Call {
 		Arg(owner, strconv.Itoa(left), p.lock.Publish(), p.lock.Channel)
 }
 
-func (p *protocol) Renewal() *script.Script { return renewScript }
+func (p *protocol) Renewal() *script.Script { return core.RenewScript }
 
 func (p *protocol) Renew(c *script.Call, owner string) { c.Key(p.lock.Key()).Arg(owner) }
+
+func (p *protocol) Holders() *script.Call {
+	return script.NewCall(core.HoldersScript).Key(p.lock.Key())
+}

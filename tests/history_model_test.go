@@ -77,7 +77,7 @@ func afterDeed(s tenancy, d deed) []tenancy {
 		return only(s.free() || s == ghost, tenancy{d.Tag, 1})
 	case "take busy":
 		return only(!s.free(), s)
-	case "take deadline", "take refused", "re-enter refused", "re-enter busy": // not even sent, in time
+	case "take deadline", "take promised", "take refused", "re-enter refused", "re-enter busy", "re-enter promised": // not even sent, in time
 		return []tenancy{s}
 	case "take unknown":
 		if s.free() {

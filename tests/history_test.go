@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 	"github.com/holdfast-go/holdfast/tests/worker"
@@ -30,6 +29,7 @@ const (
 	deedsEach      = 3600 // of a process that is left alone
 	leastDeeds     = 10_000
 	historyLocks   = 8
+	historyWait    = time.Second     // of waiters in a queue
 	historySettled = 3 * workerLease // nothing happens any more so long after a call with an unknown outcome
 )
 
@@ -38,9 +38,11 @@ func historian(args []string) {
 	s := openWorker(args[0], workerLease)
 	first, err := strconv.Atoi(args[1])
 	must(err)
+	k, err := strconv.Atoi(args[2])
+	must(err)
 	var wg sync.WaitGroup
 	for i := range clientsEach {
-		c := &client{session: s, number: first + i}
+		c := &client{session: s, kind: kinds[k], number: first + i}
 		wg.Go(func() {
 			for c.serial < deedsEach/clientsEach {
 				c.once()
@@ -54,6 +56,7 @@ func historian(args []string) {
 // A client of a history does one thing after the other.
 type client struct {
 	session *holdfast.Session
+	kind    kind
 	number  int
 	serial  int
 }
@@ -85,13 +88,16 @@ func outcome(err error) string {
 
 // once takes a lock once, does some things under it if it got it, and gives it back.
 func (c *client) once() {
-	l := rlock.New(c.session, fmt.Sprint("lock ", rand.N(historyLocks)), nil)
+	l := c.kind.make(c.session, fmt.Sprint("lock ", rand.N(historyLocks)), 0)
 	tag := fmt.Sprintf("%d.%d", c.number, c.serial)
 	var holds []*holdfast.Hold
 	take := func(ctx context.Context) (out string) {
 		h, err := l.TryLockFor(ctx, max(0, rand.N(25*time.Millisecond)-20*time.Millisecond)) // mostly one attempt
 		if err == nil {
 			holds = append(holds, h)
+		}
+		if errors.Is(err, holdfast.ErrBusy) && c.kind.queues {
+			return "promised" // or held
 		}
 		return outcome(err)
 	}
@@ -191,12 +197,23 @@ func (b *historybook) holding() bool {
 // than its lease and one is killed. All that they saw must be explained by a reentrant mutex.
 func TestAHistoryOfFourProcessesIsThatOfAMutex(t *testing.T) {
 	t.Parallel()
+	for i, k := range kinds {
+		if k.name == "rlock" || k.name == "fairlock" {
+			t.Run(k.name, func(t *testing.T) {
+				t.Parallel()
+				writeHistory(t, i)
+			})
+		}
+	}
+}
+
+func writeHistory(t *testing.T, kind int) {
 	srv := redistest.Start(t)
 	books := make([]*historybook, historians)
 	workers := make([]*worker.Worker, historians)
 	for i := range historians {
 		p := proxy.Start(t, srv.Addr())
-		scripts, releases := proxy.Command("EVALSHA", "EVAL"), scriptOf(kinds[0], "release")
+		scripts, releases := proxy.Command("EVALSHA", "EVAL"), scriptOf(kinds[kind], "release")
 		p.On(func(command []string) bool {
 			switch int(time.Now().UnixMilli()/500) % (2 * historians) { // now this one loses everything, then that
 			case i:
@@ -207,7 +224,7 @@ func TestAHistoryOfFourProcessesIsThatOfAMutex(t *testing.T) {
 			return rand.N(100) == 0 && scripts(command)
 		}, proxy.DropReply, proxy.EveryTime)
 		books[i] = &historybook{deeds: map[string]deed{}}
-		workers[i] = worker.Start(t, books[i].hear, "historian", p.Addr(), strconv.Itoa(i*clientsEach))
+		workers[i] = worker.Start(t, books[i].hear, "historian", p.Addr(), strconv.Itoa(i*clientsEach), strconv.Itoa(kind))
 	}
 	await(t, "a third of the first history", func() bool { return books[0].size() > deedsEach/3 })
 	workers[0].Kill()
@@ -250,6 +267,13 @@ func TestAHistoryOfFourProcessesIsThatOfAMutex(t *testing.T) {
 	began := time.Now()
 	checkHistory(t, history)
 	t.Log("checked in", time.Since(began))
+	if kinds[kind].queues { // whose dead are forgotten when somebody looks
+		pass(time.Now().Add(historyWait))
+		s := open(t, srv.Addr(), nil)
+		for i := range historyLocks {
+			lock(t, t.Context(), kinds[kind].make(s, fmt.Sprint("lock ", i), 10*time.Millisecond))
+		}
+	}
 	await(t, "the end of all leases", func() bool { return len(srv.Strs(t, "KEYS", "*")) == 0 })
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -32,6 +33,7 @@ type kind struct {
 	reentrant bool
 	fenced    bool
 	polls     bool // a waiter is not woken by other processes, it looks
+	queues    bool // waiters stand in a queue on the server, and a free lock is promised to the first
 	make      func(s *holdfast.Session, name string, fixed time.Duration) locker
 }
 
@@ -60,6 +62,18 @@ var kinds = []kind{
 			return rlock.New(s, name, &rlock.Options{
 				FixedLease: fixed, Backoff: rlock.Exponential(time.Millisecond, 20*time.Millisecond),
 			})
+		},
+	},
+	{
+		name: "fairlock", reentrant: true, queues: true,
+		make: func(s *holdfast.Session, name string, fixed time.Duration) locker {
+			return fairlock.New(s, name, &fairlock.Options{FixedLease: fixed, WaiterLease: time.Second})
+		},
+	},
+	{
+		name: "fairlock non-reentrant", queues: true,
+		make: func(s *holdfast.Session, name string, fixed time.Duration) locker {
+			return fairlock.New(s, name, &fairlock.Options{FixedLease: fixed, WaiterLease: time.Second, NonReentrant: true})
 		},
 	},
 }

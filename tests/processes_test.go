@@ -27,6 +27,7 @@ func childMain() {
 		"sleeper":   sleeper,
 		"contender": contender,
 		"historian": historian,
+		"queuer":    queuer,
 	})
 }
 

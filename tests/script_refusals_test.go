@@ -150,7 +150,7 @@ func TestAReplyThatTheHeaderDoesNotListIsBroken(t *testing.T) {
 	require.NoError(t, r.Run(t.Context(), script.Take, c))
 	_, err := c.ReadInts(nil) // its second element is a text
 	assertFailed(t, script.Broken, false, err)
-	assert.ErrorContains(t, err, "rlock_holders: reply 2 is no integer")
+	assert.ErrorContains(t, err, "lock_holders: reply 2 is no integer")
 	_, err = c.ReadInt()
 	assertFailed(t, script.Broken, false, err)
 }

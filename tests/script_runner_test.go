@@ -21,7 +21,7 @@ import (
 
 var (
 	acquire = script.Load("rlock_acquire")
-	holders = script.Load("rlock_holders")
+	holders = script.Load("lock_holders")
 )
 
 // anyAcquire matches the acquisition however it is sent.

@@ -139,7 +139,7 @@ func TestScripts(t *testing.T) {
 			},
 			"frees and tells": {
 				seed: seed("a:1", "3"),
-				keys: []string{lockKey}, args: []string{"a:1", "0", "PUBLISH", channel}, reply: int64(2), after: free, messages: released,
+				keys: []string{lockKey}, args: []string{"a:1", "0", "PUBLISH", channel}, reply: int64(3), after: free, messages: released,
 			},
 			"finds nothing, and tells nobody": {
 				keys: []string{lockKey}, args: []string{"a:1", "0", "PUBLISH", channel}, reply: int64(0), after: free,
@@ -150,7 +150,7 @@ func TestScripts(t *testing.T) {
 				after: map[string]redistest.Value{lockKey: hash("b:1", "1")},
 			},
 		},
-		"rlock_renew": {
+		"lock_renew": {
 			"decides for each name by itself": {
 				seed: append(append(seed("a:1", "2"), []string{"SET", "bad", "string"}),
 					[]string{"HSET", "other", "b:1", "1"}, []string{"PEXPIRE", "other", "10000"},
@@ -183,7 +183,7 @@ func TestScripts(t *testing.T) {
 				after: map[string]redistest.Value{lockKey: token("precious")},
 			},
 		},
-		"rlock_holders": {
+		"lock_holders": {
 			"nobody":    {keys: []string{lockKey}, reply: []any{int64(-2)}, after: free},
 			"no expiry": {seed: [][]string{{"HSET", lockKey, "b:1", "2"}}, keys: []string{lockKey}, reply: []any{int64(-1), "b:1", int64(2)}, after: map[string]redistest.Value{lockKey: {Type: "hash", Content: map[string]string{"b:1": "2"}}}},
 		},
@@ -249,7 +249,7 @@ func TestScriptsRefuseBadLeases(t *testing.T) {
 	for _, lease := range bad {
 		_, err := srv.Try("EVAL", lua.Source("rlock_acquire"), "1", lockKey, "a:1", "1", lease, "99999999999999")
 		assert.ErrorContains(t, err, "lease must be", "%q", lease)
-		_, err = srv.Try("EVAL", lua.Source("rlock_renew"), "1", lockKey, lease, "a:1")
+		_, err = srv.Try("EVAL", lua.Source("lock_renew"), "1", lockKey, lease, "a:1")
 		assert.ErrorContains(t, err, "lease must be", "%q", lease)
 	}
 	assert.Empty(t, srv.Keyspace(t))

@@ -14,7 +14,7 @@ import (
 // The first number of an acquisition's reply.
 const (
 	granted = 1  // {1, now, token}
-	busy    = 0  // {0, pttl}
+	busy    = 0  // {0, pttl}; standing in the server's queue {0, ms, place}, to call again after ms
 	gone    = -1 // {-1}: nothing there to re-enter
 	late    = -2 // {-2, now}: executed after its not-after, nothing changed
 )
@@ -31,6 +31,8 @@ type acquisition struct {
 	wire   string        // of an outermost acquisition; drawn at the first attempt
 	until  time.Duration // copies whose outcome is not known may be executed until then; 0: none are
 	answer answer        // to the last attempt
+	stand  bool          // attempts queue up on the server
+	stands bool          // the server has said that this call stands in its queue
 
 	attempts int
 	trouble  error         // of the last attempt, other than the lock being taken
@@ -75,10 +77,10 @@ func (a *acquisition) finish(ctx context.Context, operation string, err error) e
 
 // giveUp has the wire owner given back if the server may have it, or may get it yet.
 func (a *acquisition) giveUp() {
-	if a.until > 0 {
+	if a.until > 0 || a.stands {
 		a.lock.session.debts.owe(a.lock, a.wire, a.until)
 	}
-	a.wire, a.until = "", 0
+	a.wire, a.until, a.stands = "", 0, false
 }
 
 // try makes one attempt: a re-entry if the owner holds the lock, else under the call's wire
@@ -133,7 +135,7 @@ func (a *acquisition) enter(ctx context.Context) (*Hold, time.Duration, error) {
 		a.wire = wire.Owner(s.id, s.numbers.Add(1))
 	}
 	answer := &a.answer
-	if err := answer.ask(ctx, l, a.wire, 1, false); err != nil {
+	if err := answer.ask(ctx, l, Want{Owner: a.wire, Target: 1, Stand: a.stand}); err != nil {
 		if c := script.ClassOf(err); c == script.Unknown || c == script.Broken {
 			a.until = lease.Add(answer.sent, lease.NotAfter(l.length()))
 		}
@@ -161,6 +163,7 @@ func (a *acquisition) enter(ctx context.Context) (*Hold, time.Duration, error) {
 		if answer.at >= a.until {
 			a.until = 0
 		}
+		a.stood()
 		return nil, answer.pttl, ErrBusy
 	default:
 		return nil, 0, errLate
@@ -180,7 +183,7 @@ func (a *acquisition) tooLate() error {
 func (a *acquisition) reenter(ctx context.Context, t *tenure, count int) (*Hold, error) {
 	l, s := a.lock, a.lock.session
 	answer := &a.answer
-	err := answer.ask(ctx, l, t.wire, count+1, t.token != 0)
+	err := answer.ask(ctx, l, Want{Owner: t.wire, Target: count + 1, Tokened: t.token != 0})
 	switch {
 	case err != nil:
 		if script.ClassOf(err) == script.Unknown {
@@ -222,20 +225,27 @@ type answer struct {
 	at      time.Duration // when the reply came
 	outcome int64
 	pttl    time.Duration // busy; below zero: no expiry
+	place   int64         // busy, and standing in the queue
 	token   int64         // granted
 }
 
+// What a waiter's place in a queue on the server may have become.
+const (
+	placeKept     = 0
+	placeNew      = 1 // at the end
+	placeRegained = 2 // others had dropped the waiter
+)
+
 // ask sends an acquisition and reads the reply. If the server refuses it as late it is sent
 // again at once: the refusal brought the server's clock, which is not known at first.
-func (a *answer) ask(ctx context.Context, l *Lock, owner string, target int, tokened bool) error {
+func (a *answer) ask(ctx context.Context, l *Lock, w Want) error {
 	for range lateTries {
 		a.sent = l.session.now()
-		call := l.protocol.Acquire(Want{
-			Owner: owner, Target: target, Tokened: tokened, Lease: l.millis, NotAfter: l.notAfter(a.sent),
-		})
+		w.Lease, w.NotAfter = l.millis, l.notAfter(a.sent)
+		call := l.protocol.Acquire(w)
 		err := l.session.runner.Run(ctx, script.Take, call)
 		if err == nil {
-			err = a.read(l, call, target)
+			err = a.read(l, call, w.Target)
 		}
 		call.Free()
 		if err != nil || a.outcome != late {
@@ -262,6 +272,8 @@ func (a *answer) read(l *Lock, call *script.Call, target int) error {
 		s.clocks.Learn(l.key, n[1], a.at)
 	case len(n) == 2 && n[0] == busy:
 		a.pttl = time.Duration(n[1]) * time.Millisecond
+	case len(n) == 3 && n[0] == busy && l.Queue != nil:
+		a.pttl, a.place = time.Duration(n[1])*time.Millisecond, n[2]
 	case len(n) == 1 && n[0] == gone && target > 1:
 	default:
 		return call.Unexpected()

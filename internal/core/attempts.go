@@ -29,6 +29,9 @@ func (a *acquisition) once(ctx context.Context) (*Hold, error) {
 // wait attempts until the lock is granted: at once if nobody of the session waits for it,
 // then as the first of the session's line. Attempts end with ctx, sleep with sleep.
 func (a *acquisition) wait(ctx, sleep context.Context) (*Hold, error) {
+	if a.lock.Queue != nil {
+		return a.standInQueue(ctx, sleep)
+	}
 	retry := time.Duration(0)
 	if a.lock.session.lines.Empty(a.lock.Channel) || a.reenters() {
 		h, next, err := a.attempt(ctx)

@@ -45,7 +45,7 @@ func (d *debts) owe(l *Lock, wire string, notAfter time.Duration) {
 	now := d.session.now()
 	d.add(&debt{
 		lock: l, wire: wire, due: now, delay: firstRetry, again: notAfter,
-		until: lease.Add(max(now, notAfter), l.length()),
+		until: lease.Add(max(now, notAfter), l.memory()),
 	})
 }
 
@@ -61,7 +61,7 @@ func (d *debts) recheck(t *tenure) {
 	if t.copies > 0 && t.copies > d.session.now() {
 		d.add(&debt{
 			lock: t.lock, wire: t.wire, due: t.copies, delay: firstRetry,
-			until: lease.Add(t.copies, t.lock.length()),
+			until: lease.Add(t.copies, t.lock.memory()),
 		})
 	}
 }
@@ -145,7 +145,7 @@ func (d *debts) giveBack(due []*debt) {
 	s := d.session
 	calls := make([]*script.Call, len(due))
 	for i, debt := range due {
-		calls[i] = debt.lock.protocol.Release(debt.wire, 0)
+		calls[i] = debt.lock.undo(debt.wire)
 	}
 	ctx, cancel := s.within(s.now(), s.bounds.limit)
 	defer cancel()
@@ -154,7 +154,7 @@ func (d *debts) giveBack(due []*debt) {
 		if err != nil {
 			return
 		}
-		if n, bad := calls[i].ReadInt(); bad == nil && n == freed {
+		if n, bad := calls[i].ReadInt(); bad == nil && n >= freed {
 			s.lines.Wake(due[i].lock.Channel)
 		}
 	})

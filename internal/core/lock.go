@@ -12,7 +12,7 @@ import (
 )
 
 // A Protocol is what a lock package supplies: how its scripts are called. The replies of all
-// kinds are those of rlock_acquire and rlock_release, and of a renewal {now, r1, r2, …}.
+// kinds are those of rlock_acquire, rlock_release, lock_renew and lock_holders.
 type Protocol interface {
 	// Acquire is the call that raises the hold count of a wire owner.
 	Acquire(w Want) *script.Call
@@ -22,6 +22,18 @@ type Protocol interface {
 	Renewal() *script.Script
 	// Renew appends the keys and arguments of one wire owner to a call of it.
 	Renew(c *script.Call, owner string)
+	// Holders is the call that tells who holds the lock.
+	Holders() *script.Call
+}
+
+// A Queue is what a package supplies besides whose waiters stand in a queue on the server, each
+// with a channel of its own. A waiter calls Acquire again and again, when it is told to and
+// when the reply says, so that the server knows that it is alive.
+type Queue interface {
+	// Channel is where the waiter of a wire owner is told that it is its turn.
+	Channel(owner string) string
+	// Leave is the call that undoes an acquisition, whatever became of it.
+	Leave(owner string) *script.Call
 }
 
 // A Want is what an acquisition asks for.
@@ -31,6 +43,7 @@ type Want struct {
 	Lease    string // ms
 	NotAfter int64  // server ms; 0 has the server refuse and tell its time
 	Tokened  bool   // the tenure has a fencing token already
+	Stand    bool   // in the queue, if the lock has one and is taken
 }
 
 // Settings are what a lock package makes a [Lock] of.
@@ -41,6 +54,8 @@ type Settings struct {
 	FixedLease   time.Duration
 	NonReentrant bool
 	Backoff      func(attempt int) time.Duration // poll instead of subscribing
+	Queue        Queue                           // nil: waiters stand in the session's own line
+	WaiterLease  time.Duration                   // how long the queue remembers a waiter
 	Err          error                           // a mistake in the package's own options
 }
 
@@ -111,6 +126,17 @@ func (l *Lock) length() time.Duration {
 	}
 	return l.session.config.Lease
 }
+
+// undo is the call that gives back whatever became of an acquisition.
+func (l *Lock) undo(owner string) *script.Call {
+	if l.Queue != nil {
+		return l.Queue.Leave(owner)
+	}
+	return l.protocol.Release(owner, 0)
+}
+
+// memory is how long after a call the server may have something of it, if nobody calls again.
+func (l *Lock) memory() time.Duration { return max(l.length(), l.WaiterLease) }
 
 func (l *Lock) claimKey() claimKey { return claimKey{session: l.session, kind: l.Kind, key: l.key} }
 

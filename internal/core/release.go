@@ -13,7 +13,7 @@ import (
 const (
 	absent  = 0 // the server has nothing of this wire owner
 	lowered = 1
-	freed   = 2
+	freed   = 2 // and above: so many clients less 2 listen
 )
 
 // Release ends the hold and gives it back, once.
@@ -62,6 +62,9 @@ func (t *tenure) lower(ctx context.Context) (reply int64, err error) {
 
 func (t *tenure) lowerOnce(ctx context.Context, left int) (reply int64, err error) {
 	s := t.lock.session
+	if left == 0 {
+		s.lines.Releasing(t.lock.Channel)
+	}
 	call := t.lock.protocol.Release(t.wire, left)
 	err = s.runner.Run(ctx, script.Keep, call)
 	if err == nil {
@@ -79,7 +82,7 @@ func (t *tenure) lowerOnce(ctx context.Context, left int) (reply int64, err erro
 	}
 	if reply != lowered {
 		t.setReturned()
-		s.lines.Wake(t.lock.Channel)
+		s.lines.Released(t.lock.Channel, int(reply-freed), s.cluster && !s.config.Sharded)
 		s.debts.recheck(t)
 	}
 	return reply, nil

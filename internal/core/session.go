@@ -194,7 +194,7 @@ func (s *Session) releaseAll(ctx context.Context) error {
 		}
 	}
 	for _, d := range s.debts.take() {
-		calls = append(calls, d.lock.protocol.Release(d.wire, 0))
+		calls = append(calls, d.lock.undo(d.wire))
 	}
 	all := len(calls)
 	for delay := firstRetry; len(calls) > 0; delay = min(2*delay, lastRetry) {

@@ -43,7 +43,7 @@ func TestACallIsSentAsItWasMade(t *testing.T) {
 }
 
 func TestACallThatIsUsedAgainHasNoLeftovers(t *testing.T) {
-	first, second := Load("rlock_acquire"), Load("rlock_renew")
+	first, second := Load("rlock_acquire"), Load("lock_renew")
 	cmd := builder(t)
 	for range 100 {
 		big := NewCall(first)
@@ -66,7 +66,7 @@ func TestACommandOutlivesItsCall(t *testing.T) {
 	c := NewCall(Load("rlock_acquire")).Key("k").Arg("v")
 	command := c.evalsha(builder(t)) // still in flight when its caller has gone
 	c.Free()
-	NewCall(Load("rlock_renew")).Key("other").Arg("other")
+	NewCall(Load("lock_renew")).Key("other").Arg("other")
 	assert.Equal(t, []string{"1", "k", "v"}, command.Commands()[2:])
 }
 

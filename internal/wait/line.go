@@ -23,6 +23,7 @@ type Lines struct {
 type line struct {
 	places []*Place
 	stop   func() // ends the subscription; nil while there is none
+	fairness
 }
 
 // A Place is one caller's place in a line. Leave it.
@@ -140,7 +141,7 @@ func (p *Place) subscribe() {
 		return
 	}
 	// Nobody else does this: the place is the head, and cannot leave meanwhile.
-	stop := ls.listen(p.channel, func() { ls.Wake(p.channel) })
+	stop := ls.listen(p.channel, func() { ls.hear(p.channel) })
 	ls.mu.Lock()
 	l.stop = stop
 	ls.mu.Unlock()
@@ -171,6 +172,9 @@ func (p *Place) Leave(taken time.Duration) {
 		ls.count.Add(-1)
 	case first:
 		l.places[0].first <- max(taken, 0)
+		if taken > 0 {
+			l.begin()
+		}
 	}
 	ls.mu.Unlock()
 	if stop != nil {

@@ -37,6 +37,22 @@ func LockChannel(name string) string { return Prefix("redisson_lock__channel", n
 // TokenKey holds the last fencing token of a lock.
 func TokenKey(name string) string { return Prefix("redisson_lock_token", name) }
 
+// FairChannel is where the waiter of an owner is told that a fair lock is its to take, when the
+// owner is appended.
+func FairChannel(name string) string { return LockChannel(name) + ":" }
+
+// FairQueue lists who waits for a fair lock, the next one first.
+func FairQueue(name string) string { return Prefix("redisson_lock_queue", name) }
+
+// FairDue has until when Redisson takes the waiters of a fair lock to be alive.
+func FairDue(name string) string { return Prefix("redisson_lock_timeout", name) }
+
+// FairOurs lists this toolkit's waiters of a fair lock. Redisson does not know it.
+func FairOurs(name string) string { return Prefix("holdfast_fair_queue", name) }
+
+// FairAlive has until when this toolkit's waiters of a fair lock are alive.
+func FairAlive(name string) string { return Prefix("holdfast_fair_alive", name) }
+
 // Owner is the text of a wire owner: "<session>:<number>", as Redisson's "<client id>:<thread id>".
 func Owner(session string, number int64) string {
 	var room [64]byte // spares an allocation for a UUID and any number

@@ -1,4 +1,4 @@
--- rlock_renew: extend many locks, each for its own owner. None is ever shortened.
+-- lock_renew: extend many locks, each for its own owner. None is ever shortened.
 --
 -- KEYS[i]  lock   hash {wire owner -> hold count}
 --

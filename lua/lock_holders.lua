@@ -1,4 +1,4 @@
--- rlock_holders: who holds a lock, how often, and for how long still.
+-- lock_holders: who holds a lock, how often, and for how long still.
 --
 -- KEYS[1]  lock  hash {wire owner -> hold count}
 --

@@ -1,0 +1,49 @@
+package fairlock
+
+import (
+	"strconv"
+
+	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+var (
+	acquireScript = script.Load("fairlock_acquire")
+	releaseScript = script.Load("fairlock_release")
+	leaveScript   = script.Load("fairlock_leave")
+	forceScript   = script.Load("fairlock_force")
+	waitersScript = script.Load("fairlock_waiters")
+)
+
+// protocol is how the core calls the lock's scripts.
+type protocol Mutex
+
+// call begins a call with the keys that all scripts of the queue take.
+func (p *protocol) call(s *script.Script) *script.Call { return script.NewCall(s).Key(p.keys[:]...) }
+
+func (p *protocol) Acquire(w core.Want) *script.Call {
+	wait := "0"
+	if w.Stand {
+		wait = p.wait
+	}
+	return p.call(acquireScript).Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter).
+		Arg(wait, p.javaWait, p.lock.Publish(), p.lock.Channel)
+}
+
+func (p *protocol) Release(owner string, left int) *script.Call {
+	return p.call(releaseScript).Arg(owner, strconv.Itoa(left), p.javaWait, p.lock.Publish(), p.lock.Channel)
+}
+
+func (p *protocol) Leave(owner string) *script.Call {
+	return p.call(leaveScript).Arg(owner, p.javaWait, p.lock.Publish(), p.lock.Channel)
+}
+
+func (p *protocol) Channel(owner string) string { return p.lock.Channel + owner }
+
+func (p *protocol) Renewal() *script.Script { return core.RenewScript }
+
+func (p *protocol) Renew(c *script.Call, owner string) { c.Key(p.lock.Key()).Arg(owner) }
+
+func (p *protocol) Holders() *script.Call {
+	return script.NewCall(core.HoldersScript).Key(p.lock.Key())
+}

@@ -1,0 +1,79 @@
+package core
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// A Holder is who holds a lock, how often, and for how long if nobody renews. The root package
+// has a type of the same fields.
+type Holder struct {
+	ID    string
+	Count int
+	Lease time.Duration
+}
+
+// HoldersScript tells who holds a lock that is one hash.
+var HoldersScript = script.Load("lock_holders")
+
+// RenewScript extends locks that are one hash.
+var RenewScript = script.Load("lock_renew")
+
+// Holders asks who holds the lock, and for how long it stays taken at least if nobody renews or
+// releases it: 0 if nobody holds it, below zero if it has no end.
+func Holders[H ~struct {
+	ID    string
+	Count int
+	Lease time.Duration
+}](ctx context.Context, l *Lock, operation string) (holders []H, left time.Duration, err error) {
+	call := l.protocol.Holders()
+	err = l.Run(ctx, operation, call, func() error {
+		values, err := call.ReadArray()
+		if err != nil {
+			return err
+		}
+		if len(values)%2 != 1 {
+			return call.Unexpected()
+		}
+		pttl, err := values[0].AsInt64()
+		if err != nil {
+			return call.Unexpected()
+		}
+		if left = max(0, time.Duration(pttl)*time.Millisecond); pttl == -1 {
+			left = -1
+		}
+		for i := 1; i < len(values); i += 2 {
+			id, err := values[i].ToString()
+			if err != nil {
+				return call.Unexpected()
+			}
+			count, err := values[i+1].AsInt64()
+			if err != nil {
+				return call.Unexpected()
+			}
+			holders = append(holders, H{ID: id, Count: int(count), Lease: left})
+		}
+		return nil
+	})
+	return holders, left, err
+}
+
+// HoldCount asks how often ctx's owner holds the lock; 0 without an owner.
+func (l *Lock) HoldCount(ctx context.Context, operation string) (int, error) {
+	if err := l.Mistake(operation); err != nil {
+		return 0, err
+	}
+	owner, held := l.Held(ctx)
+	if held == 0 {
+		return 0, nil
+	}
+	holders, _, err := Holders[Holder](ctx, l, operation)
+	for _, h := range holders {
+		if h.ID == owner {
+			return min(h.Count, held), err
+		}
+	}
+	return 0, err
+}

@@ -1,0 +1,120 @@
+package wait
+
+import "time"
+
+// A line may hand a name on from place to place for one turn. Then, if other processes wait for
+// the name too, it stands back until each of them may have had a turn: a message reaches those
+// who listen in the order in which they subscribed, so the first to hear it would always be the
+// same (guarantee G4).
+const turn = 10 * time.Millisecond
+
+// courtesy is how much later than the others a line looks that stands back. If they do not take
+// the name, that is all it costs.
+const courtesy = 3 * time.Millisecond
+
+// fairness is what a line knows of its turns.
+type fairness struct {
+	since   time.Time // the present turn began; zero between turns
+	behind  int       // turns of others to let pass
+	counted time.Time // when the last of them was
+	later   bool      // a look is put off
+}
+
+// begin begins a turn, unless one is on.
+func (f *fairness) begin() {
+	if f.since.IsZero() {
+		f.since, f.behind = time.Now(), 0
+	}
+}
+
+func (f *fairness) over() bool { return !f.since.IsZero() && time.Since(f.since) > turn }
+
+// pass counts a message that may be the end of another's turn.
+func (f *fairness) pass() {
+	if time.Since(f.counted) >= turn {
+		f.behind, f.counted = f.behind-1, time.Now()
+	}
+}
+
+// Releasing says that the session is about to release the name: if its turn is over the line
+// stands back already when the message comes, which may be before the reply.
+func (ls *Lines) Releasing(channel string) {
+	if ls.count.Load() == 0 {
+		return
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l := ls.lines[channel]; l != nil && l.over() {
+		l.behind = max(l.behind, 1)
+	}
+}
+
+// Released says that the session has released the name, and how many clients listen for it, or
+// that they may be more. The head of the line looks at once, unless it is the turn of others.
+func (ls *Lines) Released(channel string, listeners int, orMore bool) {
+	if ls.count.Load() == 0 {
+		return
+	}
+	ls.mu.Lock()
+	var head *Place
+	if l := ls.lines[channel]; l != nil {
+		others := listeners
+		if l.stop != nil {
+			others-- // this one
+		}
+		if orMore {
+			others = max(others, 1)
+		}
+		if l.stop != nil && others > 0 && l.over() {
+			l.since, l.behind = time.Time{}, others
+			ls.lookLater(l) // the message may get lost
+		} else {
+			l.behind = 0
+			head = l.places[0]
+		}
+	}
+	ls.mu.Unlock()
+	if head != nil {
+		head.Wake()
+	}
+}
+
+// hear has the head look after a message, or somewhat later if the line stands back.
+func (ls *Lines) hear(channel string) {
+	ls.mu.Lock()
+	var head *Place
+	if l := ls.lines[channel]; l != nil {
+		if l.behind <= 0 {
+			head = l.places[0]
+		} else {
+			l.pass()
+			ls.lookLater(l)
+		}
+	}
+	ls.mu.Unlock()
+	if head != nil {
+		head.Wake()
+	}
+}
+
+// lookLater has the head of a line look when others have had the time to. ls.mu is held.
+func (ls *Lines) lookLater(l *line) {
+	if !l.later {
+		l.later = true
+		time.AfterFunc(courtesy, func() { ls.look(l) })
+	}
+}
+
+// look has the head of a line look, if there still is one.
+func (ls *Lines) look(l *line) {
+	ls.mu.Lock()
+	l.later = false
+	var head *Place
+	if len(l.places) > 0 {
+		head = l.places[0]
+	}
+	ls.mu.Unlock()
+	if head != nil {
+		head.Wake()
+	}
+}

@@ -1,0 +1,146 @@
+package wait_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast/internal/wait"
+)
+
+const (
+	turn     = 10 * time.Millisecond
+	courtesy = 3 * time.Millisecond
+)
+
+// handOn has a place that was granted the name keep it for a while and give it to the second one, as a session does.
+// It returns how long the second one waited after the release, of which the message comes first.
+func (q *lines) handOn(first, second *wait.Place, keeps time.Duration, listeners int) time.Duration {
+	q.t.Helper()
+	first.Leave(time.Hour)
+	waiting := q.goWait(second, time.Hour)
+	time.Sleep(keeps)
+	q.Releasing("x")
+	q.publish("x")
+	q.Released("x", listeners, false)
+	released := time.Now()
+	assert.NoError(q.t, waiting.err())
+	return waiting.ended.Sub(released)
+}
+
+// inLine is a line of subscribed places.
+func (q *lines) inLine(n int) []*wait.Place {
+	places := make([]*wait.Place, n)
+	for i := range places {
+		places[i] = q.Join("x", true)
+	}
+	q.wait(places[0], time.Second)
+	return places
+}
+
+func TestALineStandsBackWhenItsTurnIsOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		keeps     time.Duration
+		listeners int
+		want      time.Duration
+	}{
+		"a turn and more":                   {turn + 1, 2, courtesy},
+		"a turn and more, nobody else":      {turn + 1, 1, 0},
+		"a turn and more, nobody listens":   {time.Second, 0, 0},
+		"its turn is not over":              {turn, 2, 0},
+		"many others":                       {time.Second, 100, courtesy},
+		"it has the name no time to notice": {0, 2, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newLines(t)
+				places := q.inLine(2)
+				assert.Equal(t, c.want, q.handOn(places[0], places[1], c.keeps, c.listeners))
+				places[1].Leave(0)
+			})
+		})
+	}
+}
+
+func TestATurnLastsFromPlaceToPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		places := q.inLine(7)
+		var waited []time.Duration
+		for i := range 6 {
+			waited = append(waited, q.handOn(places[i], places[i+1], 4*time.Millisecond, 2))
+		}
+		// The third of 4 ms ends after the turn; then the other has its turn, and a new one of ours begins.
+		assert.Equal(t, []time.Duration{0, 0, courtesy, 0, 0, courtesy}, waited)
+		places[6].Leave(0)
+	})
+}
+
+func TestALineStandsBackForAsManyTurnsAsThereAreOthers(t *testing.T) {
+	const others = 3
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		places := q.inLine(2)
+		q.handOn(places[0], places[1], time.Second, 1+others) // its own message is the first it lets pass
+		var waited []time.Duration
+		for range others {
+			waiting := q.goWait(places[1], time.Hour)
+			time.Sleep(turn)
+			published := time.Now()
+			q.publish("x") // the end of another's turn
+			q.publish("x") // and what follows at once does not count
+			assert.NoError(t, waiting.err())
+			waited = append(waited, waiting.ended.Sub(published))
+			time.Sleep(turn / 2)
+		}
+		assert.Equal(t, []time.Duration{courtesy, courtesy, 0}, waited)
+		places[1].Leave(0)
+	})
+}
+
+func TestALineThatStandsBackNeedsNoMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		places := q.inLine(2)
+		places[0].Leave(time.Hour)
+		waiting := q.goWait(places[1], time.Hour)
+		time.Sleep(time.Second)
+		q.Releasing("x")
+		q.Released("x", 2, false)
+		released := time.Now()
+		assert.NoError(t, waiting.err())
+		assert.Equal(t, courtesy, waiting.ended.Sub(released))
+		places[1].Leave(0)
+	})
+}
+
+func TestALineThatCannotCountTheOthersStandsBackForOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		places := q.inLine(2)
+		places[0].Leave(time.Hour)
+		waiting := q.goWait(places[1], time.Hour)
+		time.Sleep(time.Second)
+		q.Releasing("x")
+		q.Released("x", 1, true)
+		released := time.Now()
+		assert.NoError(t, waiting.err())
+		assert.Equal(t, courtesy, waiting.ended.Sub(released))
+		places[1].Leave(0)
+	})
+}
+
+func TestAReleaseWithoutALineIsNobodysBusiness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		q.Releasing("x")
+		q.Released("x", 5, false)
+		p := q.Join("y", true)
+		q.Releasing("x")
+		q.Released("x", 5, true)
+		assert.Equal(t, time.Second, q.wait(p, time.Second))
+		p.Leave(0)
+	})
+}
