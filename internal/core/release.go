@@ -82,10 +82,19 @@ func (t *tenure) lowerOnce(ctx context.Context, left int) (reply int64, err erro
 	}
 	if reply != lowered {
 		t.setReturned()
-		s.lines.Released(t.lock.Channel, int(reply-freed), s.cluster && !s.config.Sharded)
+		s.lines.Released(t.lock.Channel, s.listeners(reply-freed))
 		s.debts.recheck(t)
 	}
 	return reply, nil
+}
+
+// listeners is how many clients may listen for a message that so many have got. A node of a
+// cluster counts its own only, and so passes a plain message on to it is not known how many.
+func (s *Session) listeners(got int64) int {
+	if s.cluster && !s.config.Sharded {
+		return max(int(got), 2)
+	}
+	return int(got)
 }
 
 func (t *tenure) wasReturned() bool {

@@ -49,9 +49,9 @@ func (ls *Lines) Releasing(channel string) {
 	}
 }
 
-// Released says that the session has released the name, and how many clients listen for it, or
-// that they may be more. The head of the line looks at once, unless it is the turn of others.
-func (ls *Lines) Released(channel string, listeners int, orMore bool) {
+// Released says that the session has released the name, and how many clients listen for it, this
+// one included. The head of the line looks at once, unless it is the turn of others.
+func (ls *Lines) Released(channel string, listeners int) {
 	if ls.count.Load() == 0 {
 		return
 	}
@@ -61,9 +61,6 @@ func (ls *Lines) Released(channel string, listeners int, orMore bool) {
 		others := listeners
 		if l.stop != nil {
 			others-- // this one
-		}
-		if orMore {
-			others = max(others, 1)
 		}
 		if l.stop != nil && others > 0 && l.over() {
 			l.since, l.behind = time.Time{}, others
