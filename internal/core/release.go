@@ -88,8 +88,8 @@ func (t *tenure) lowerOnce(ctx context.Context, left int) (reply int64, err erro
 	return reply, nil
 }
 
-// listeners is how many clients may listen for a message that so many have got. A node of a
-// cluster counts its own only, and so passes a plain message on to it is not known how many.
+// listeners is how many clients may have got a message, of whom the server counted so many. In a
+// cluster a plain message goes on to other nodes, whose listeners nobody counts.
 func (s *Session) listeners(got int64) int {
 	if s.cluster && !s.config.Sharded {
 		return max(int(got), 2)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/rlock"
 	p02 "github.com/holdfast-go/holdfast/tests/programs/p02_trywaitlease"
 	p03 "github.com/holdfast-go/holdfast/tests/programs/p03_twomethods"
@@ -22,6 +24,7 @@ import (
 	p05 "github.com/holdfast-go/holdfast/tests/programs/p05_notshared"
 	p06 "github.com/holdfast-go/holdfast/tests/programs/p06_shared"
 	p07 "github.com/holdfast-go/holdfast/tests/programs/p07_longjob"
+	p15 "github.com/holdfast-go/holdfast/tests/programs/p15_operate"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -144,4 +147,39 @@ func TestLongJobStopsWhenTheLockIsLost(t *testing.T) {
 	lost, ok := errors.AsType[*holdfast.LostError](err)
 	require.True(t, ok)
 	assert.Equal(t, "import", lost.Name)
+}
+
+func TestOperate(t *testing.T) {
+	srv, s := open(t)
+	l := fairlock.New(s, "prod:report", nil) // as the tool's mapper has it
+	hold, err := l.Lock(t.Context())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	waited := make(chan error)
+	go func() {
+		_, err := l.Lock(ctx)
+		waited <- err
+	}()
+	var out strings.Builder
+	require.Eventually(t, func() bool {
+		out.Reset()
+		assert.NoError(t, p15.Report(t.Context(), "redis://"+srv.Addr(), "report", &out))
+		return strings.Contains(out.String(), "\n1. "+s.ID())
+	}, 5*time.Second, 10*time.Millisecond)
+	assert.True(t, strings.HasPrefix(out.String(), "held by "+hold.ID()+", 1 times, "), out.String())
+	cancel()
+	assert.ErrorIs(t, <-waited, context.Canceled)
+	require.NoError(t, hold.Release())
+
+	taken, err := rlock.New(s, "stuck", nil).Lock(t.Context())
+	require.NoError(t, err)
+	was, err := p15.Free(t.Context(), s, "stuck")
+	require.NoError(t, err)
+	assert.True(t, was)
+	assert.ErrorIs(t, taken.Err(), holdfast.ErrLost)
+
+	steps := 0
+	step := func(context.Context) error { steps++; return nil }
+	require.NoError(t, p15.Batch(t.Context(), s, []func(context.Context) error{step, step}))
+	assert.Equal(t, 2, steps)
 }
