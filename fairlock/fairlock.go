@@ -50,8 +50,9 @@ type Options struct {
 	FixedLease time.Duration
 
 	// WaiterLease is how long a waiter that died may keep the others waiting; a live one tells
-	// the server three times as often that it is alive. From 1 s to 1 h; the default is 15 s.
-	// Clocks of Java hosts may be ahead of the server's by up to two thirds of it.
+	// the server that it is alive in a third of it, and at least every 5 s or so. From 1 s to
+	// 1 h; the default is 15 s. Clocks of Java hosts may be ahead of the server's by up to two
+	// thirds of it.
 	WaiterLease time.Duration
 
 	// JavaWait is the longest time for which any Java process waits for this lock: Redisson's

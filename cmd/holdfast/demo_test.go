@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -105,6 +106,14 @@ func TestDemo(t *testing.T) {
 	c.requireNothingLeft(t)
 
 	require.NotContains(t, out, "\x1b", "not on a terminal")
+	lock, fair, ok := strings.Cut(out, "holdfast demo fair on an embedded server: ")
+	require.True(t, ok)
+	requireLockScene(t, lock)
+	requireFairScene(t, fair)
+}
+
+func requireLockScene(t *testing.T, out string) {
+	t.Helper()
 	told := regexp.MustCompile(`(?s)SIGKILL to worker (\d), .*worker \d has taken over, .*` +
 		`SIGSTOP to worker (\d), .* about to write (\d+)\n.*worker \d has taken over, .*` +
 		`SIGCONT to worker (\d), .*worker (\d) has learned its loss before writing, .*` +
@@ -113,26 +122,53 @@ func TestDemo(t *testing.T) {
 	killed, stopped, number := told[1], told[2], told[3]
 	require.NotEqual(t, killed, stopped)
 	require.Equal(t, []string{stopped, stopped, number}, told[4:], "the stopped one is resumed, and has not written")
+	require.Contains(t, out, "takeovers     2\n")
+	requireHeld(t, out)
+}
 
+func requireFairScene(t *testing.T, out string) {
+	t.Helper()
+	told := regexp.MustCompile(`(?s)a waiter of worker \d gives up\n.*number \d+ of 11 has left the queue, after .*` +
+		`SIGKILL to worker (\d), which is number \d in the queue and has 3 places in all\n.*` +
+		`a newcomer does not overtake, .*try lock: holdfast: busy\n.*` +
+		`its places are gone, ([\d.]+) s after its death; .*\n  (\d), killed `).FindStringSubmatch(out)
+	require.NotNil(t, told)
+	require.Equal(t, told[1], told[3])
+	gone, err := strconv.ParseFloat(told[2], 64)
+	require.NoError(t, err)
+	require.Less(t, gone, 2+1.0, "the lease of a waiter, and something for a busy machine")
+
+	require.Regexp(t, `(?m)^  grants        [1-9]\d+, of which [1-9]\d+ to another process than the one before$`, out)
+	require.Regexp(t, `(?m)^  out of order  0 of [1-9]\d+ that were seen to enter the queue$`, out)
+	require.Regexp(t, `(?m)^  gave up       1, out of the queue after `, out)
+	require.Regexp(t, `(?m)^  dead waiter   cost the others .* s, of 2.00 s at most$`, out)
+	requireHeld(t, out)
+}
+
+// requireHeld is about the end of every scene.
+func requireHeld(t *testing.T, out string) {
+	t.Helper()
 	counts := regexp.MustCompile(`lost updates  0: the counter is (\d+) after (\d+) writes\n`).FindStringSubmatch(out)
 	require.NotNil(t, counts)
 	require.NotEqual(t, "0", counts[1])
 	require.Equal(t, counts[1], counts[2])
-	require.Contains(t, out, "takeovers     2\n")
 	require.Regexp(t, `(?m)^  worker +acquired +wrote +waited: median +95 % +99 % +longest$`, out)
-	require.True(t, strings.HasSuffix(out, "\nEverything held.\n"))
+	require.True(t, strings.HasSuffix(strings.TrimRight(out, "\n"), "\nEverything held."))
 }
 
 func TestDemoInterrupted(t *testing.T) {
-	for name, line := range map[string]string{
-		"before anything happens":  "the lease is",
-		"while nobody can go on":   "SIGKILL",
-		"while a worker is halted": "SIGSTOP",
+	for name, at := range map[string]struct{ scene, line string }{
+		"before anything happens":  {"lock", "the lease is"},
+		"while nobody can go on":   {"lock", "SIGKILL"},
+		"while a worker is halted": {"lock", "SIGSTOP"},
+		"before anybody gives up":  {"fair", "may cost the others"},
+		"while nobody is served":   {"fair", "gives up"},
+		"while a dead one is next": {"fair", "does not overtake"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := start(t, "demo", "lock")
-			c.until(t, line)
+			c := start(t, "demo", at.scene)
+			c.until(t, at.line)
 			began := time.Now()
 			require.NoError(t, c.signal(syscall.SIGINT))
 			_, status := c.end(t)
@@ -211,10 +247,17 @@ func TestHelp(t *testing.T) {
 }
 
 func TestDemoWithoutServer(t *testing.T) {
-	t.Parallel()
-	c := start(t, "demo", "--redis", "redis://127.0.0.1:1")
-	_, status := c.end(t)
-	require.Equal(t, 1, status)
-	require.Regexp(t, `^holdfast: demo: lock: worker \d: holdfast: open: dial tcp 127.0.0.1:1: .*refused\n$`, c.stderr.String())
-	c.requireNothingLeft(t)
+	for scene, want := range map[string]string{
+		"lock": `worker \d: holdfast: open: dial tcp 127.0.0.1:1: .*refused`,
+		"fair": `holdfast: open: dial tcp 127.0.0.1:1: .*refused`,
+	} {
+		t.Run(scene, func(t *testing.T) {
+			t.Parallel()
+			c := start(t, "demo", scene, "--redis", "redis://127.0.0.1:1")
+			_, status := c.end(t)
+			require.Equal(t, 1, status)
+			require.Regexp(t, "^holdfast: demo: "+scene+": "+want+`\n$`, c.stderr.String())
+			c.requireNothingLeft(t)
+		})
+	}
 }

@@ -29,11 +29,13 @@ func TestMain(m *testing.M) {
 }
 
 func BenchmarkUncontended(b *testing.B) {
-	u := bench.MeasureUncontended(b)
+	u := bench.MeasureUncontended(b, bench.Reentrant)
 	row("uncontended lock + release: commands, round trips", fmt.Sprintf("%.0f", u.Commands), "2")
 	row("  commands inside scripts", fmt.Sprintf("%.0f", u.Inner), "9")
 	row("  allocations", fmt.Sprintf("%.0f", u.Allocs), "7")
 	row("  allocations with Hold.Context", fmt.Sprintf("%.0f", u.AllocsWithin), "12")
+	f := bench.MeasureUncontended(b, bench.Fair)
+	row("the same of a fair lock", fmt.Sprintf("%.0f, inside %.0f, allocations %.0f", f.Commands, f.Inner, f.Allocs), "2, 9, 7")
 }
 
 func BenchmarkTime(b *testing.B) {
@@ -46,11 +48,19 @@ func BenchmarkTime(b *testing.B) {
 
 func BenchmarkContended(b *testing.B) {
 	for _, c := range []struct {
+		what                 string
+		kind                 bench.Kind
 		sessions, goroutines int
+		held                 time.Duration
 		limit                string
-	}{{1, 128, "3"}, {4, 8, "7"}} {
-		m := bench.MeasureContended(b, c.sessions, c.goroutines, 10*time.Second)
-		row(fmt.Sprintf("contended, %d × %d goroutines: commands per acquisition", c.sessions, c.goroutines),
+	}{
+		{"", bench.Reentrant, 1, 128, 0, "3"},
+		{"", bench.Reentrant, 4, 8, 0, "7"},
+		{", held for 5 ms", bench.Reentrant, 4, 8, 5 * time.Millisecond, "7"},
+		{", fair", bench.Fair, 4, 8, 0, "none"},
+	} {
+		m := bench.MeasureContended(b, c.kind, c.sessions, c.goroutines, c.held)
+		row(fmt.Sprintf("contended, %d × %d goroutines%s: commands per acquisition", c.sessions, c.goroutines, c.what),
 			fmt.Sprintf("%.2f of %d", m.Commands, m.Acquisitions), c.limit)
 		row("  least share of a process, of a goroutine, of the fair one", fmt.Sprintf("%.2f, %.2f", m.Session, m.Goroutine), "≥ 0.25")
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/redistest"
@@ -40,6 +41,13 @@ func must(tb testing.TB, err error) {
 	}
 }
 
+// A Kind makes a lock of one kind.
+type Kind func(s *holdfast.Session, name string) holdfast.Locker
+
+// Reentrant makes an rlock, Fair a fairlock.
+func Reentrant(s *holdfast.Session, name string) holdfast.Locker { return rlock.New(s, name, nil) }
+func Fair(s *holdfast.Session, name string) holdfast.Locker      { return fairlock.New(s, name, nil) }
+
 // cycle locks and releases once.
 func cycle(tb testing.TB, ctx context.Context, l holdfast.Locker) {
 	h, err := l.Lock(ctx)
@@ -54,9 +62,9 @@ type Uncontended struct {
 }
 
 // MeasureUncontended counts over many cycles.
-func MeasureUncontended(tb testing.TB) Uncontended {
+func MeasureUncontended(tb testing.TB, kind Kind) Uncontended {
 	srv := redistest.Start(tb)
-	l := rlock.New(open(tb, 30*time.Second, srv.Addr()), "orders:42", nil)
+	l := kind(open(tb, 30*time.Second, srv.Addr()), "orders:42")
 	ctx := context.Background()
 	cycle(tb, ctx, l)
 
@@ -172,19 +180,19 @@ type Contended struct {
 	Goroutine    float64 // the least share of a goroutine
 }
 
-// MeasureContended has sessions × goroutines contend for d. A session is to the server what a
-// process is.
-func MeasureContended(tb testing.TB, sessions, goroutines int, d time.Duration) Contended {
+// MeasureContended has sessions × goroutines contend for 10 s for a lock that each holds for so
+// long. A session is to the server what a process is.
+func MeasureContended(tb testing.TB, kind Kind, sessions, goroutines int, held time.Duration) Contended {
 	srv := redistest.Start(tb)
 	counts := make([]int64, sessions*goroutines)
-	var locks []*rlock.Mutex
+	var locks []holdfast.Locker
 	for range sessions {
-		l := rlock.New(open(tb, 30*time.Second, srv.Addr()), "orders:42", nil)
+		l := kind(open(tb, 30*time.Second, srv.Addr()), "orders:42")
 		cycle(tb, context.Background(), l)
 		locks = append(locks, l)
 	}
 	srv.ResetStats(tb)
-	ctx, cancel := context.WithTimeout(context.Background(), d)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	var wg sync.WaitGroup
 	for i := range counts {
@@ -195,6 +203,9 @@ func MeasureContended(tb testing.TB, sessions, goroutines int, d time.Duration) 
 					return
 				}
 				counts[i]++
+				if held > 0 {
+					time.Sleep(held)
+				}
 				must(tb, h.Release())
 			}
 		})

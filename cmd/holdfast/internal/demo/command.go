@@ -21,7 +21,8 @@ unless --redis names a real one. On a terminal it draws a picture as it goes.
 
 Scenes:
 %s
-Every goroutine of the scene lock runs this loop, here beside its Java:
+Every goroutine runs this loop, here beside its Java; in the scene fair the lock
+is redisson.getFairLock("counter") and fairlock.New(session, "counter", nil):
 
   RLock lock =                            lock := rlock.New(
       redisson.getLock("counter");            session, "counter", nil)

@@ -3,7 +3,9 @@
 //
 // The coordinator starts the processes, which are the same program again as the hidden command
 // "demo worker". It tells them what to do and hears what they do over pipes, one JSON object
-// per line; see protocol.go. Each scene is one file for its story and one for its workers.
+// per line; see protocol.go. What the goroutines of the workers do is the same in all scenes:
+// they count, under the lock of the scene; see counting.go. A scene is its story, in a file of
+// its own.
 package demo
 
 import (
@@ -26,7 +28,7 @@ type scene struct {
 
 // scenes are all there is to show, in order.
 func scenes() []scene {
-	return []scene{lockScene}
+	return []scene{lockScene, fairScene}
 }
 
 // sceneOf returns the scene of that name; without a name, one without a play.
@@ -73,5 +75,10 @@ func run(ctx context.Context, out *os.File, redis string, chosen []scene) (err e
 func play(ctx context.Context, sc scene, screen *screen, redis, folder string) error {
 	s := newStage(sc.name, screen, redis, folder)
 	defer s.close()
-	return sc.play(ctx, s)
+	if err := sc.play(ctx, s); err != nil {
+		return err
+	}
+	screen.say("")
+	screen.say(screen.green("Everything held."))
+	return nil
 }

@@ -107,6 +107,15 @@ func (f *fleet) listen(p *process, stdout io.Reader) {
 	f.events <- last
 }
 
+// tell adds what the coordinator itself has seen, unless ctx ends.
+func (f *fleet) tell(ctx context.Context, e event) {
+	e.at = time.Now()
+	select {
+	case f.events <- e:
+	case <-ctx.Done():
+	}
+}
+
 // close ends all processes and waits for them: at most patience, and usually not long.
 func (f *fleet) close() {
 	f.cancel()

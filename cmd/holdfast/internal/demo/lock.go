@@ -2,9 +2,11 @@ package demo
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // lockScene shows the reentrant lock: several processes count in one file, while one of them
@@ -13,13 +15,16 @@ var lockScene = scene{
 	name:  "lock",
 	short: "four processes, one reentrant lock",
 	play:  func(ctx context.Context, s *stage) error { return newLockStory(s).tell(ctx) },
-	work:  workLock,
+	work: func(ctx context.Context, w *worker) error {
+		return w.count(ctx, func(s *holdfast.Session) holdfast.Locker { return rlock.New(s, w.Name, nil) })
+	},
 }
 
 const (
 	lockProcesses  = 4
 	lockGoroutines = 3
 	lockLease      = time.Second
+	lockPace       = 2 * time.Millisecond
 
 	// When what happens, from the beginning.
 	killAt   = 2 * time.Second
@@ -30,35 +35,22 @@ const (
 
 // A lockStory is one telling of the scene.
 type lockStory struct {
-	*stage
-	ledger *ledger
-	seats  [lockProcesses][lockGoroutines]seat
+	*crew
 	faults []*fault // in order
 }
 
-// A seat is what one goroutine of a worker is doing, as far as it has told.
-type seat struct {
-	does what
-	read int // last
-}
-
 func newLockStory(s *stage) *lockStory {
-	l := &lockStory{stage: s, ledger: newLedger(lockProcesses)}
+	l := &lockStory{crew: newCrew(s, lockProcesses, lockGoroutines)}
 	s.story = l
 	return l
 }
 
 func (l *lockStory) tell(ctx context.Context) error {
-	if err := counter(l.file).write(0); err != nil {
-		return err
-	}
-	if err := l.launch(ctx, lockProcesses, setup{
-		Lease: lockLease, Goroutines: lockGoroutines, Name: "holdfast-demo:" + rand.Text()[:8],
-	}); err != nil {
+	if err := l.begin(ctx, setup{Lease: lockLease, Pace: lockPace}); err != nil {
 		return err
 	}
 	l.note("%d goroutines in each process count in one file; the lease is %s", lockGoroutines, human(lockLease))
-	for _, act := range []func(context.Context) error{l.kill, l.stop, l.check} {
+	for _, act := range []func(context.Context) error{l.killHolder, l.stopHolder, l.check} {
 		if err := act(ctx); err != nil {
 			return err
 		}
@@ -66,26 +58,26 @@ func (l *lockStory) tell(ctx context.Context) error {
 	return nil
 }
 
-// kill kills a worker that holds the lock.
-func (l *lockStory) kill(ctx context.Context) error {
-	victim, f, err := l.pick(ctx, killAt, "killed")
+// killHolder kills a worker that holds the lock.
+func (l *lockStory) killHolder(ctx context.Context) error {
+	f, err := l.pick(ctx, killAt, "killed")
 	if err != nil {
 		return err
 	}
-	if err := victim.kill(); err != nil {
+	if err := l.kill(f.worker); err != nil {
 		return err
 	}
 	l.note(l.red("SIGKILL")+" to worker %d, which holds the lock", f.worker)
 	return l.takeover(ctx, f)
 }
 
-// stop stops a worker that holds the lock until its lease is long over, and has it go on.
-func (l *lockStory) stop(ctx context.Context) error {
-	victim, f, err := l.pick(ctx, stopAt, "stopped")
+// stopHolder stops a worker that holds the lock until its lease is long over, and has it go on.
+func (l *lockStory) stopHolder(ctx context.Context) error {
+	f, err := l.pick(ctx, stopAt, "stopped")
 	if err != nil {
 		return err
 	}
-	if err := victim.suspend(); err != nil {
+	if err := l.suspend(f.worker); err != nil {
 		return err
 	}
 	l.note(l.red("SIGSTOP")+" to worker %d, which holds the lock and is about to write %d", f.worker, f.read+1)
@@ -97,7 +89,7 @@ func (l *lockStory) stop(ctx context.Context) error {
 	}
 
 	f.resumed, f.counter = time.Now(), l.ledger.highest
-	if err := errors.Join(victim.order(order{Do: proceed}), victim.wake()); err != nil {
+	if err := errors.Join(l.process(f.worker).order(order{Do: proceed}), l.resume(f.worker)); err != nil {
 		return err
 	}
 	l.note(l.red("SIGCONT")+" to worker %d, %s later; the counter is %d by now",
@@ -110,37 +102,18 @@ func (l *lockStory) stop(ctx context.Context) error {
 	return nil
 }
 
-// pick waits for the moment, and then for the worker that holds the lock to take it once more
-// and to linger: then it holds the lock, has read the counter and has not written it.
-func (l *lockStory) pick(ctx context.Context, moment time.Duration, done string) (*process, *fault, error) {
+// pick waits for the moment, and then for a victim: a worker that is about to write.
+func (l *lockStory) pick(ctx context.Context, moment time.Duration, done string) (*fault, error) {
 	if err := l.at(ctx, moment); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	holder := 0
-	if err := l.until(ctx, "somebody to hold the lock", func() bool {
-		holder, _ = l.holder()
-		return holder > 0
-	}); err != nil {
-		return nil, nil, err
+	worker, read, err := l.detain(ctx)
+	if err != nil {
+		return nil, err
 	}
-	victim := l.fleet.processes[holder-1]
-	if err := victim.order(order{Do: linger}); err != nil {
-		return nil, nil, err
-	}
-	f := &fault{done: done, worker: holder}
-	if err := l.until(ctx, "the victim to hold the lock", func() bool {
-		for _, seat := range l.seats[holder-1] {
-			if seat.does == lingers {
-				f.read, f.at = seat.read, time.Now()
-				return true
-			}
-		}
-		return false
-	}); err != nil {
-		return nil, nil, err
-	}
+	f := &fault{done: done, worker: worker, read: read, at: time.Now()}
 	l.faults = append(l.faults, f)
-	return victim, f, nil
+	return f, nil
 }
 
 // takeover waits until another worker has the lock.
@@ -154,61 +127,23 @@ func (l *lockStory) takeover(ctx context.Context, f *fault) error {
 
 // check ends the work and holds the ledger against the counter.
 func (l *lockStory) check(ctx context.Context) error {
-	if err := l.at(ctx, finishAt); err != nil {
-		return err
-	}
-	if err := l.finish(ctx); err != nil {
-		return err
-	}
-	count, err := counter(l.file).read()
+	count, err := l.end(ctx, finishAt)
 	if err != nil {
 		return err
 	}
-	l.clear()
-	l.summary(count)
-	if err := l.ledger.audit(count); err != nil {
-		return err
-	}
-	l.say("")
-	l.say(l.green("Everything held."))
-	return nil
+	l.sumUp(count)
+	return l.ledger.audit(count)
 }
 
 // take takes in what a worker tells.
 func (l *lockStory) take(e event) error {
-	l.ledger.take(e)
-	mine := &l.seats[e.worker-1][e.Goroutine]
-	before := mine.does
-	mine.does = e.What
-	switch e.What {
-	case holds, lingers:
-		mine.read = e.Value
-	case exited:
-		l.seats[e.worker-1] = [lockGoroutines]seat{}
-	}
+	before := l.crew.take(e)
 	for _, f := range l.faults {
 		if err := f.take(e, before); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// holder is the worker and the goroutine that hold the lock, or had it last; 0 if that one is
-// gone. Events of several workers may overtake one another, but who comes later reads more.
-func (l *lockStory) holder() (worker, goroutine int) {
-	last := -1
-	for w, seats := range l.seats {
-		for g, seat := range seats {
-			switch seat.does {
-			case holds, lingers, wrote:
-				if seat.read > last && !l.gone(w+1) {
-					worker, goroutine, last = w+1, g, seat.read
-				}
-			}
-		}
-	}
-	return worker, goroutine
 }
 
 // orphaned is the fault whose victim still has the lock on the server, nil if there is none.
@@ -229,14 +164,4 @@ func (l *lockStory) learned() (n int) {
 		}
 	}
 	return n
-}
-
-// gone reports whether the worker was killed, or is stopped.
-func (l *lockStory) gone(worker int) bool {
-	for _, f := range l.faults {
-		if f.worker == worker && f.resumed.IsZero() {
-			return true
-		}
-	}
-	return false
 }

@@ -16,6 +16,7 @@ const (
 	start   verb = "start"   // working
 	linger  verb = "linger"  // whoever holds next stays in the midst of it …
 	proceed verb = "proceed" // … until now
+	leave   verb = "leave"   // one who waits gives up
 	finish  verb = "finish"  // what was begun, and end
 )
 
@@ -25,8 +26,10 @@ type setup struct {
 	Scene      string        `json:"scene"`
 	Redis      string        `json:"redis"`
 	Lease      time.Duration `json:"lease"`
+	Pace       time.Duration `json:"pace"`           // of computing
+	Rest       time.Duration `json:"rest,omitempty"` // between two acquisitions, at most
 	Goroutines int           `json:"goroutines"`
-	Name       string        `json:"name"` // of what is shared on the server
+	Name       string        `json:"name"` // of the lock
 	File       string        `json:"file"` // that is shared, and protected by nothing else
 }
 
@@ -40,16 +43,20 @@ type event struct {
 
 	worker int       // who says so, from 1
 	at     time.Time // when the coordinator heard it
+	queue  []string  // that the coordinator saw
 }
 
 type what string
 
 const (
-	ready   what = "ready"   // connected
+	ready   what = "ready"   // connected; Text is the session
 	waiting what = "waiting" // asks for the lock
-	holds   what = "holds"   // has the lock after Waited, and has read Value
+	holds   what = "holds"   // has the lock after Waited, as Text, and has read Value
 	lingers what = "lingers" // holds, has read Value, and stays there
 	wrote   what = "wrote"   // Value; the lock is still held
 	lost    what = "lost"    // has found out, before it wrote Value; Text is the error
+	rests   what = "rests"   // does not need the lock for a while
+	left    what = "left"    // has given up waiting
+	queued  what = "queued"  // told by the coordinator's side, of who stands in the queue
 	exited  what = "exited"  // told by the coordinator's side; Text is the error, if any
 )

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -15,6 +16,7 @@ type stage struct {
 	story story
 	scene string
 	redis string
+	name  string // of the lock
 	file  string
 	fleet *fleet
 
@@ -38,12 +40,15 @@ const (
 )
 
 func newStage(scene string, screen *screen, redis, folder string) *stage {
-	return &stage{screen: screen, scene: scene, redis: redis, file: filepath.Join(folder, scene), begun: time.Now()}
+	return &stage{
+		screen: screen, scene: scene, redis: redis,
+		name: "holdfast-demo:" + rand.Text()[:8], file: filepath.Join(folder, scene), begun: time.Now(),
+	}
 }
 
 // launch starts the processes, waits until all are connected, and has them start together.
 func (s *stage) launch(ctx context.Context, processes int, with setup) (err error) {
-	with.Scene, with.Redis, with.File = s.scene, s.redis, s.file
+	with.Scene, with.Redis, with.Name, with.File = s.scene, s.redis, s.name, s.file
 	if s.fleet, err = launch(ctx, processes, with); err != nil {
 		return err
 	}

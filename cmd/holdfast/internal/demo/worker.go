@@ -17,6 +17,7 @@ type worker struct {
 	linger  chan struct{}   // capacity 1; who takes the token has to linger …
 	proceed chan struct{}   // … until there is one here, of capacity 1 …
 	over    <-chan struct{} // … or the demo is over
+	leave   chan struct{}   // capacity 1; who takes the token gives up waiting
 	finish  chan struct{}   // closed by the order to finish
 
 	mu     sync.Mutex // guards events
@@ -39,6 +40,7 @@ func work(ctx context.Context, orders io.Reader, events io.Writer) error {
 		linger:  make(chan struct{}, 1),
 		proceed: make(chan struct{}, 1),
 		over:    ctx.Done(),
+		leave:   make(chan struct{}, 1),
 		finish:  make(chan struct{}),
 		events:  json.NewEncoder(events),
 	}
@@ -66,6 +68,8 @@ func (w *worker) obey(orders *json.Decoder) {
 			w.linger <- struct{}{}
 		case proceed:
 			w.proceed <- struct{}{}
+		case leave:
+			w.leave <- struct{}{}
 		case finish:
 			close(w.finish)
 		}

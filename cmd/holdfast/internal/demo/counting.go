@@ -4,19 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/redis/rueidis"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // A counting is one goroutine of a worker process: again and again it adds one to a number in
 // a file, which nothing but the lock protects. In Java, with Redisson:
 //
-//	RLock lock = redisson.getLock(name);
+//	RLock lock = redisson.getLock(name); // or getFairLock
 //
 //	void increment() {                    void save(int n) {
 //	    lock.lock();                          lock.lock(); // ours already: re-enters
@@ -32,7 +32,7 @@ import (
 // server (lock.isHeldByCurrentThread()); a hold answers it from its own clock.
 type counting struct {
 	*worker
-	lock      *rlock.Mutex
+	lock      holdfast.Locker
 	counter   counter
 	goroutine int
 }
@@ -51,7 +51,7 @@ func (c *counting) increment(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.tell(event{What: holds, Value: n, Waited: waited}); err != nil {
+	if err := c.tell(event{What: holds, Value: n, Waited: waited, Text: hold.ID()}); err != nil {
 		return err
 	}
 	return c.save(ctx, n+1)
@@ -88,7 +88,7 @@ func (c *counting) compute(ctx context.Context, n int) error {
 		case <-c.proceed:
 		case <-c.over:
 		}
-	case <-time.After(2 * time.Millisecond):
+	case <-time.After(c.Pace):
 	case <-ctx.Done():
 	}
 	return nil
@@ -99,35 +99,11 @@ func (c *counting) tell(e event) error {
 	return c.worker.tell(e)
 }
 
-// workLock counts in several goroutines until it is told to finish, or ctx ends. A worker that
-// finds out that it has lost its lock goes on: it has not written, and asks again.
-func workLock(ctx context.Context, w *worker) error {
-	option, err := rueidis.ParseURL(w.Redis)
-	if err != nil {
-		return err
-	}
-	session, err := holdfast.Open(option, &holdfast.Options{Lease: w.Lease})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = session.Close() }() // what it could not give back ends with its lease
-	if err := w.tell(event{What: ready}); err != nil {
-		return err
-	}
-	select {
-	case <-w.started:
-	case <-ctx.Done():
-		return nil
-	}
+// errGaveUp is why a goroutine stops waiting that was told to.
+var errGaveUp = errors.New("gave up")
 
-	all, ctx := errgroup.WithContext(ctx)
-	for i := range w.Goroutines {
-		c := &counting{worker: w, lock: rlock.New(session, w.Name, nil), counter: counter(w.File), goroutine: i}
-		all.Go(func() error { return c.run(ctx) })
-	}
-	return all.Wait()
-}
-
+// run counts until it is told to finish, or ctx ends. Who finds out that it has lost its lock
+// goes on: it has not written, and asks again. So does who has given up.
 func (c *counting) run(ctx context.Context) error {
 	for {
 		select {
@@ -141,11 +117,61 @@ func (c *counting) run(ctx context.Context) error {
 			return err
 		}
 		err := c.increment(ctx)
-		if errors.Is(err, holdfast.ErrLost) {
+		switch {
+		case errors.Is(err, holdfast.ErrLost):
 			err = c.tell(event{What: lost, Text: err.Error()})
+		case errors.Is(err, errGaveUp):
+			err = c.tell(event{What: left})
+		}
+		if err == nil && c.Rest > 0 {
+			err = c.rest(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
+}
+
+// rest is for a time that nobody can foresee, so that the goroutines do not ask in turn.
+func (c *counting) rest(ctx context.Context) error {
+	if err := c.tell(event{What: rests}); err != nil {
+		return err
+	}
+	select {
+	case <-time.After(rand.N(c.Rest)):
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// count is the work of a process: several goroutines count under the lock that newLock makes.
+func (w *worker) count(ctx context.Context, newLock func(*holdfast.Session) holdfast.Locker) error {
+	session, err := open(w.Redis, w.Lease)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = session.Close() }() // what it could not give back ends with its lease
+	if err := w.tell(event{What: ready, Text: session.ID()}); err != nil {
+		return err
+	}
+	select {
+	case <-w.started:
+	case <-ctx.Done():
+		return nil
+	}
+
+	all, ctx := errgroup.WithContext(ctx)
+	for i := range w.Goroutines {
+		c := &counting{worker: w, lock: newLock(session), counter: counter(w.File), goroutine: i}
+		all.Go(func() error { return c.run(ctx) })
+	}
+	return all.Wait()
+}
+
+func open(redis string, lease time.Duration) (*holdfast.Session, error) {
+	option, err := rueidis.ParseURL(redis)
+	if err != nil {
+		return nil, err
+	}
+	return holdfast.Open(option, &holdfast.Options{Lease: lease})
 }

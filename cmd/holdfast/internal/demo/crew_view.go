@@ -1,0 +1,86 @@
+package demo
+
+import (
+	"fmt"
+	"strings"
+)
+
+// table draws the seats of every worker, what state says of it, and how it fares.
+func (c *crew) table(state func(worker int) string) []string {
+	const bar = 16
+	most := 1
+	for _, a := range c.ledger.workers[1:] {
+		most = max(most, a.acquired)
+	}
+	lines := []string{c.dim("  worker                                acquired                    median wait")}
+	for w := range c.seats {
+		a := c.ledger.workers[w+1]
+		lines = append(lines, fmt.Sprintf("  %-6d  %s   %s  %8d  %-*s  %11s", w+1, c.row(w+1), state(w+1),
+			a.acquired, bar, strings.Repeat("█", a.acquired*bar/most), human(spreadOf(a.waits).median)))
+	}
+	return lines
+}
+
+// row draws the goroutines of a worker.
+func (c *crew) row(worker int) string {
+	holder, at := c.holder()
+	var marks []string
+	for g, seat := range c.seats[worker-1] {
+		mark := c.dim("·")
+		switch {
+		case c.away[worker]:
+			mark = c.red("×")
+		case worker == holder && g == at:
+			mark = c.green("●")
+		case seat.does == waiting:
+			mark = c.yellow("○")
+		}
+		marks = append(marks, mark)
+	}
+	return strings.Join(marks, " ")
+}
+
+// state says in a column of its own what a worker is: what happened to it, with what follows
+// from it, or that it has the lock.
+func (c *crew) state(worker int, and string) string {
+	const width = 20
+	column := func(text string) string { return fmt.Sprintf("%-*s", width, text) }
+	if c.away[worker] {
+		return c.red(column(c.fates[worker] + and))
+	}
+	if holder, _ := c.holder(); holder == worker {
+		return c.green(column("has the lock"))
+	}
+	return column("")
+}
+
+// summary says how every worker fared.
+func (c *crew) summary() {
+	c.say("")
+	c.say(c.dim("  worker       acquired    wrote    waited: median      95 %      99 %   longest"))
+	for w := range c.seats {
+		name := fmt.Sprint(w + 1)
+		if fate := c.fates[w+1]; fate != "" {
+			name += ", " + fate
+		}
+		c.say(c.ledger.workers[w+1].line(name))
+	}
+	c.say(c.ledger.all().line("all"))
+	c.say("")
+}
+
+func (a *account) line(name string) string {
+	waits := spreadOf(a.waits)
+	return fmt.Sprintf("  %-11s %9d %8d %17s %9s %9s %9s", name, a.acquired, a.wrote,
+		human(waits.median), human(waits.p95), human(waits.p99), human(waits.longest))
+}
+
+// counted says how the counter and the writes agree, and what losses there were besides those
+// that the story was about.
+func (c *crew) counted(count, expectedLosses int) {
+	all := c.ledger.all()
+	c.say(fmt.Sprintf("  lost updates  %d: the counter is %d after %d writes", c.ledger.lostUpdates(count), count, all.wrote))
+	if more := all.lost - expectedLosses; more > 0 {
+		c.say(fmt.Sprintf("  losses        %d besides, on a busy machine: known in time, and nothing written", more))
+	}
+}
