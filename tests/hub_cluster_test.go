@@ -28,6 +28,9 @@ type ring struct {
 func newRing(t *testing.T, sharded bool) *ring {
 	t.Helper()
 	r := &ring{Cluster: redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")}
+	if sharded {
+		r.NeedSharded(t)
+	}
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: r.Addrs(), PipelineMultiplex: -1, AlwaysPipelining: true, DisableCache: true,
 		ConnWriteTimeout: time.Second, Dialer: net.Dialer{Timeout: time.Second, KeepAlive: 500 * time.Millisecond},

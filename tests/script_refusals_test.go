@@ -31,7 +31,7 @@ var serverRefusals = map[string]refusal{
 		srv.Do(t, "ACL", "SETUSER", "somebody", "on", ">secret", "+@all", "~y", "allchannels")
 		return srv, login("secret")
 	}},
-	"no right to a command in the script": {"NOPERM |can't run this command", false, func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
+	"no right to a command in the script": {"NOPERM |can't run this command|no permissions to run", false, func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
 		srv := redistest.Start(t)
 		srv.Do(t, "ACL", "SETUSER", "somebody", "on", ">secret", "+@all", "-hset", "~*", "allchannels")
 		return srv, login("secret")

@@ -57,6 +57,9 @@ func TestCluster(t *testing.T) {
 	} {
 		for _, k := range kinds {
 			t.Run(mode+"/"+k.name, func(t *testing.T) {
+				if pubsub == holdfast.PubSubSharded {
+					cluster.NeedSharded(t)
+				}
 				opts := &holdfast.Options{Lease: 3 * time.Second, PubSub: pubsub}
 				a, b := openCluster(t, cluster, opts), openCluster(t, cluster, opts)
 				exclusion(t, k, []*holdfast.Session{a, b}, names)
@@ -113,7 +116,7 @@ func subscribers(t *testing.T, cluster *redistest.Cluster, node *redistest.Serve
 	if name[0] == 'a' { // it brings its own hash tag
 		channel = "redisson_lock__channel:" + name
 	}
-	if mode != "plain" {
+	if mode == "sharded" || mode == "auto" && cluster.Sharded() {
 		return len(node.Strs(t, "PUBSUB", "SHARDCHANNELS", "*"+channel[len("redisson"):]+"*")) > 0
 	}
 	for _, n := range cluster.Nodes { // plain subscriptions are wherever the client likes
@@ -127,6 +130,7 @@ func subscribers(t *testing.T, cluster *redistest.Cluster, node *redistest.Serve
 func TestASlotThatMovesKeepsItsWaiter(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
+	cluster.NeedSharded(t)
 	a, b := openCluster(t, cluster, nil), openCluster(t, cluster, nil)
 	for i := range 3 {
 		name := fmt.Sprint("moving:", i)

@@ -47,6 +47,20 @@ func StartCluster(t testing.TB, masters int, args ...string) *Cluster {
 	return c
 }
 
+// Sharded reports whether the servers have sharded pub/sub, which came with Redis 7.
+func (c *Cluster) Sharded() bool {
+	_, err := c.Nodes[0].Try("PUBSUB", "SHARDNUMSUB", "x")
+	return err == nil
+}
+
+// NeedSharded skips the test if the servers have no sharded pub/sub.
+func (c *Cluster) NeedSharded(t testing.TB) {
+	t.Helper()
+	if !c.Sharded() {
+		t.Skip("this server has no sharded pub/sub, which came with Redis 7")
+	}
+}
+
 // Addrs are the addresses of all nodes.
 func (c *Cluster) Addrs() []string {
 	addrs := make([]string, len(c.Nodes))
