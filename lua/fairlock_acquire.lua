@@ -50,8 +50,12 @@ end
 
 local head, alive, due = redis.call('LINDEX', q.queue, 0), nil, nil
 if head then
-  fair_bury(q, time)
-  if free then head, alive, due = fair_sweep(q, time) else head = redis.call('LINDEX', q.queue, 0) end
+  local buried = fair_bury(q, time)
+  if free then
+    head, alive, due = fair_sweep(q, time)
+  elseif buried then
+    head = redis.call('LINDEX', q.queue, 0)
+  end
 end
 
 if free and (not head or head == owner) then
@@ -86,34 +90,39 @@ local function missing()
   end
 end
 
+-- Puts the owner into a list, behind the nearest of those that stand in front of a place in another.
+local function insert(list, other, at)
+  while at > 0 do
+    at = at - 1
+    if redis.call('LINSERT', list, 'AFTER', redis.call('LINDEX', other, at), owner) > 0 then return end
+  end
+  redis.call('LPUSH', list, owner)
+end
+
 local known, living = redis.call('ZSCORE', q.due, owner), redis.call('ZSCORE', q.alive, owner)
 local at = known and (head == owner and 0 or redis.call('LPOS', q.queue, owner))
+local before = (at or living) and redis.call('LPOS', q.ours, owner)
 if at then
-  if not living and not redis.call('LPOS', q.ours, owner) then redis.call('RPUSH', q.ours, owner) end -- lost by the server
+  if not before then insert(q.ours, q.queue, at) end -- lost by the server
   if at == 0 then
     score = time + math.max(wait, left)
   else
-    local before = redis.call('LPOS', q.ours, owner)
     local java = at
     if before then java = at - math.max(before - missing(), 0) end
     -- 30 s is Redisson's lease by default: whoever gets the lock next holds it for about that.
     score = time + math.max(wait, left, 30000) + java_wait * math.max(java, 0)
   end
-elseif living then
+elseif before then
   -- Java dropped it though it lives: back behind the nearest of ours that was in front of it.
-  local i, behind = (redis.call('LPOS', q.ours, owner) or 0) - 1, nil
-  while i >= 0 and not behind do
-    local other = redis.call('LINDEX', q.ours, i)
-    if redis.call('ZSCORE', q.due, other) then behind = other end
-    i = i - 1
-  end
-  if not behind or redis.call('LINSERT', q.queue, 'AFTER', behind, owner) < 1 then redis.call('LPUSH', q.queue, owner) end
+  redis.call('LREM', q.queue, 0, owner) -- there only if the server has lost its score
+  insert(q.queue, q.ours, before)
   score = time + math.max(wait, left)
   place = 2
 else
   local java = redis.call('LLEN', q.queue) - (redis.call('LLEN', q.ours) - missing())
   score = time + left + wait + java_wait * math.max(java, 0)
-  redis.call('LREM', q.ours, 0, owner) -- there only if the server has lost the rest
+  redis.call('LREM', q.queue, 0, owner) -- there only if the server has lost the rest
+  redis.call('LREM', q.ours, 0, owner)
   redis.call('RPUSH', q.queue, owner)
   redis.call('RPUSH', q.ours, owner)
   place = 1
@@ -128,7 +137,7 @@ local again = wait / 3
 if free and head ~= owner then
   redis.call(publish, channel .. head, '0') -- the message before may have been lost
   again = math.min(again, (alive or due) - time)
-elseif head == owner and left > 0 then
+elseif head == owner and (free or left > 0) then
   again = math.min(again, left + 1)
 end
 return {0, math.max(100, math.floor(again)), place}

@@ -24,7 +24,7 @@ local q = {queue = KEYS[2], due = KEYS[3], ours = KEYS[4], alive = KEYS[5]}
 local owner, java_wait, publish, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 
 local time = now()
-fair_bury(q, time)
+local buried = fair_bury(q, time)
 if redis.call('HEXISTS', lock, owner) == 1 then
   fair_pass(q, time, java_wait, publish, channel)
   redis.call('DEL', lock)
@@ -34,7 +34,7 @@ end
 local first = redis.call('LINDEX', q.queue, 0) == owner
 local queued = redis.call('ZSCORE', q.due, owner) or redis.call('ZSCORE', q.alive, owner)
 fair_forget(q, owner)
-if first then
+if first or buried then -- maybe nobody else of ours is left to tell the next one
   local pttl = redis.call('PTTL', lock)
   if pttl == -2 then fair_sweep(q, time) end
   local head = fair_settle(q, time, math.max(pttl, 0), java_wait)

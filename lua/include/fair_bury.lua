@@ -1,7 +1,8 @@
--- fair_bury: take this toolkit's dead waiters out of a fair lock's queue, up to 100 at a time.
+-- fair_bury: take this toolkit's dead waiters out of a fair lock's queue, up to 100 at a time,
+-- and say whether there were any.
 -- USES fair_forget
 local function fair_bury(q, time)
-  for _, owner in ipairs(redis.call('ZRANGEBYSCORE', q.alive, '-inf', time, 'LIMIT', 0, 100)) do
-    fair_forget(q, owner)
-  end
+  local dead = redis.call('ZRANGEBYSCORE', q.alive, '-inf', time, 'LIMIT', 0, 100)
+  for _, owner in ipairs(dead) do fair_forget(q, owner) end
+  return #dead > 0
 end

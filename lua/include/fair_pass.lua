@@ -5,7 +5,7 @@ local function fair_pass(q, time, java_wait, publish, channel)
   while true do
     local head, alive, due = fair_look(q)
     if not head then return end
-    if due and (alive or due) > time then break end
+    if (alive or due or 0) > time then break end
     if due and not alive and redis.call(publish, channel .. head, '0') > 0 then
       redis.call('ZADD', q.due, string.format('%.0f', time + 5000), head)
       return

@@ -3,9 +3,9 @@
 -- USES fair_look
 local function fair_settle(q, time, left, java_wait)
   local head, alive, due = fair_look(q)
-  if head and due then
+  if head and (alive or due) then
     local limit = alive and math.max(alive, time + left) or time + left + java_wait
-    if due > limit then
+    if not due or due > limit then -- lost by the server, or too far off
       redis.call('ZADD', q.due, string.format('%.0f', limit), head)
       due = limit
     end

@@ -5,7 +5,7 @@
 local function fair_sweep(q, time)
   while true do
     local head, alive, due = fair_look(q)
-    if not head or due and (alive or due) > time then return head, alive, due end
+    if not head or (alive or due or 0) > time then return head, alive, due end
     fair_forget(q, head)
   end
 end

@@ -44,9 +44,11 @@ func must(tb testing.TB, err error) {
 // A Kind makes a lock of one kind.
 type Kind func(s *holdfast.Session, name string) holdfast.Locker
 
-// Reentrant makes an rlock, Fair a fairlock.
+// Reentrant makes an rlock.
 func Reentrant(s *holdfast.Session, name string) holdfast.Locker { return rlock.New(s, name, nil) }
-func Fair(s *holdfast.Session, name string) holdfast.Locker      { return fairlock.New(s, name, nil) }
+
+// Fair makes a fairlock.
+func Fair(s *holdfast.Session, name string) holdfast.Locker { return fairlock.New(s, name, nil) }
 
 // cycle locks and releases once.
 func cycle(tb testing.TB, ctx context.Context, l holdfast.Locker) {

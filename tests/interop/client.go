@@ -13,10 +13,12 @@ type Kind string
 
 // The kinds that the Java program knows.
 const (
-	RLock        Kind = "rlock"
-	Fenced       Kind = "fenced"
-	NonReentrant Kind = "nonreentrant"
-	Spin         Kind = "spin"
+	RLock            Kind = "rlock"
+	Fenced           Kind = "fenced"
+	NonReentrant     Kind = "nonreentrant"
+	Spin             Kind = "spin"
+	Fair             Kind = "fair"
+	NonReentrantFair Kind = "nonreentrantfair"
 )
 
 // Config is what a Redisson client is made with.
@@ -24,6 +26,7 @@ type Config struct {
 	Addresses []string      // of the server, or of nodes of a cluster, as host:port
 	Cluster   bool          // use the cluster that the addresses belong to
 	Watchdog  time.Duration // lockWatchdogTimeout; 0 is Redisson's default
+	FairWait  time.Duration // fairLockWaitTimeout; 0 is Redisson's default
 	Prefix    string        // a NameMapper that puts it in front of every name
 }
 
@@ -59,6 +62,9 @@ func (j *Java) Connect(tb testing.TB, config Config) *Client {
 	settings := []any{client.name, "addresses=" + strings.Join(urls, ","), fmt.Sprint("cluster=", config.Cluster)}
 	if config.Watchdog > 0 {
 		settings = append(settings, fmt.Sprint("watchdog=", config.Watchdog.Milliseconds()))
+	}
+	if config.FairWait > 0 {
+		settings = append(settings, fmt.Sprint("fairwait=", config.FairWait.Milliseconds()))
 	}
 	if config.Prefix != "" {
 		settings = append(settings, "prefix="+config.Prefix)

@@ -21,7 +21,9 @@ func TestDriverLocksAsTheThread(t *testing.T) {
 	server := redistest.Start(t)
 	client := connect(t, sharedJava(t), server)
 	thread := client.Thread(t, "worker")
-	for _, kind := range []interop.Kind{interop.RLock, interop.Fenced, interop.NonReentrant, interop.Spin} {
+	for _, kind := range []interop.Kind{
+		interop.RLock, interop.Fenced, interop.NonReentrant, interop.Spin, interop.Fair, interop.NonReentrantFair,
+	} {
 		lock := thread.Object(kind, "a lock, "+string(kind))
 		lock.Do(t, "lock")
 		require.Equal(t, "1", server.Str(t, "HGET", "a lock, "+string(kind), thread.Owner()))

@@ -10,7 +10,11 @@ import (
 )
 
 // What one side holds, the other cannot take, and everybody knows whose it is.
-func TestExclusion(t *testing.T) {
+func TestExclusion(t *testing.T)     { requireExclusion(t, kinds...) }
+func TestFairExclusion(t *testing.T) { requireExclusion(t, fairKinds...) }
+
+func requireExclusion(t *testing.T, kinds ...kind) {
+	t.Helper()
 	for _, c := range cells(kinds...) {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFleet(t, fleetOptions{})
@@ -37,7 +41,11 @@ func TestExclusion(t *testing.T) {
 
 // Under contention from both sides nobody is inside with anybody else, everybody gets in, and the fencing tokens
 // grow with every grant.
-func TestExclusionUnderContention(t *testing.T) {
+func TestExclusionUnderContention(t *testing.T)     { requireContention(t, kinds...) }
+func TestFairExclusionUnderContention(t *testing.T) { requireContention(t, fairKinds...) }
+
+func requireContention(t *testing.T, kinds ...kind) {
+	t.Helper()
 	const (
 		each   = 2 // owners of each language
 		rounds = 25
@@ -76,7 +84,7 @@ func TestExclusionUnderContention(t *testing.T) {
 
 			require.Equal(t, strconv.Itoa(2*each*rounds), f.server().Str(t, "GET", "counter"))
 			for i, token := range tokens {
-				if k.options.Fenced {
+				if k.fenced {
 					require.EqualValues(t, i+1, token, "tokens in the order of the grants: %v", tokens)
 				} else {
 					require.Zero(t, token)
@@ -111,8 +119,12 @@ func TestTokensGrowAcrossLanguages(t *testing.T) {
 }
 
 // A lock that cannot be taken again refuses its own owner in both languages, and stays held once.
-func TestNonReentrantRefusesItsOwner(t *testing.T) {
-	for _, c := range cells(nonReentrant) {
+func TestNonReentrantRefusesItsOwner(t *testing.T)     { requireOwnerRefused(t, nonReentrant) }
+func TestFairNonReentrantRefusesItsOwner(t *testing.T) { requireOwnerRefused(t, nonReentrantFair) }
+
+func requireOwnerRefused(t *testing.T, k kind) {
+	t.Helper()
+	for _, c := range cells(k) {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFleet(t, fleetOptions{})
 			holder, other := c.first.owner(t, f, c.kind, "x"), c.second.owner(t, f, c.kind, "x")

@@ -1,7 +1,10 @@
 package interop_test
 
 import (
+	"context"
+	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -9,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/interop"
 	"github.com/holdfast-go/holdfast/tests/redistest"
@@ -16,17 +20,19 @@ import (
 
 // fleet is a Go session and a Redisson client that use the same servers.
 type fleet struct {
+	options fleetOptions
 	nodes   []*redistest.Server // one, or the masters of a cluster
 	session *holdfast.Session
 	client  *interop.Client
+	log     *warnings
 	threads int // Java threads there have been, for their names
 }
 
 // fleetOptions are what both sides of a fleet are set up with.
 type fleetOptions struct {
-	lease  time.Duration // of renewed holds; 0: each side's default, 30 s
-	prefix string        // both sides' name mapper puts it in front
-	java   *interop.Java // nil: the shared one
+	lease    time.Duration // of renewed holds; 0: each side's default, 30 s
+	javaWait time.Duration // of Java's waiters for a fair lock; 0: Redisson's default, 5 min
+	prefix   string        // both sides' name mapper puts it in front
 }
 
 // newFleet starts a server and connects both sides to it.
@@ -47,20 +53,49 @@ func joinFleet(t *testing.T, opts fleetOptions, cluster bool, nodes ...*redistes
 	for _, node := range nodes {
 		addresses = append(addresses, node.Addr())
 	}
-	if opts.java == nil {
-		opts.java = sharedJava(t)
+	log := &warnings{}
+	options := &holdfast.Options{
+		Lease:  opts.lease,
+		Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
-	options := &holdfast.Options{Lease: opts.lease}
 	if opts.prefix != "" {
 		options.MapName = func(name string) string { return opts.prefix + name }
 	}
 	session, err := holdfast.Open(rueidis.ClientOption{InitAddress: addresses}, options)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, session.Close()) })
-	client := opts.java.Connect(t, interop.Config{
-		Addresses: addresses, Cluster: cluster, Watchdog: opts.lease, Prefix: opts.prefix,
+	require.NoError(t, learnClock(t.Context(), session))
+	client := sharedJava(t).Connect(t, interop.Config{
+		Addresses: addresses, Cluster: cluster, Watchdog: opts.lease, FairWait: opts.javaWait, Prefix: opts.prefix,
 	})
-	return &fleet{nodes: nodes, session: session, client: client}
+	return &fleet{options: opts, nodes: nodes, session: session, client: client, log: log}
+}
+
+// learnClock has the session learn the server's clock, which costs its first acquisition a call more.
+func learnClock(ctx context.Context, session *holdfast.Session) error {
+	hold, err := fairlock.New(session, "clock", nil).TryLock(ctx)
+	if err != nil {
+		return err
+	}
+	return hold.Release()
+}
+
+// warnings is what the Go session has logged that is not in the order of things.
+type warnings struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (w *warnings) Write(line []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(line)
+}
+
+func (w *warnings) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
 }
 
 // server is the fleet's only server.
@@ -68,31 +103,80 @@ func (f *fleet) server() *redistest.Server { return f.nodes[0] }
 
 // kind is a lock that both sides have.
 type kind struct {
-	name    string
-	java    interop.Kind
-	options rlock.Options
+	name         string
+	java         interop.Kind
+	golang       func(session *holdfast.Session, name string, lease time.Duration) mutex
+	lease        time.Duration // fixed; 0: renewed
+	nonReentrant bool
+	fenced       bool
+	fair         bool
+}
+
+// mutex is what all locks offer in Go.
+type mutex interface {
+	holdfast.Locker
+	TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error)
+	Locked(ctx context.Context) (bool, error)
+	Held(ctx context.Context) (bool, error)
+	HoldCount(ctx context.Context) (int, error)
+	RemainingLease(ctx context.Context) (time.Duration, error)
+	Holders(ctx context.Context) ([]holdfast.Holder, error)
+	ForceUnlock(ctx context.Context) (bool, error)
 }
 
 var (
-	plain        = kind{"rlock", interop.RLock, rlock.Options{}}
-	fenced       = kind{"fenced", interop.Fenced, rlock.Options{Fenced: true}}
-	nonReentrant = kind{"nonreentrant", interop.NonReentrant, rlock.Options{NonReentrant: true}}
-	spin         = kind{"spin", interop.Spin, rlock.Options{Backoff: rlock.Exponential(time.Millisecond, 128*time.Millisecond)}}
+	plain        = rlockKind("rlock", interop.RLock, rlock.Options{})
+	fenced       = rlockKind("fenced", interop.Fenced, rlock.Options{Fenced: true})
+	nonReentrant = rlockKind("nonreentrant", interop.NonReentrant, rlock.Options{NonReentrant: true})
+	spin         = rlockKind("spin", interop.Spin, rlock.Options{Backoff: rlock.Exponential(time.Millisecond, 128*time.Millisecond)})
 
 	kinds = []kind{plain, fenced, nonReentrant, spin}
 	// woken are the kinds whose waiters sleep until a message wakes them.
 	woken = []kind{plain, fenced, nonReentrant}
+
+	fair             = fairKind("fair", interop.Fair, fairlock.Options{})
+	nonReentrantFair = fairKind("nonreentrant fair", interop.NonReentrantFair, fairlock.Options{NonReentrant: true})
+	// mortal is a fair lock whose dead waiters are soon forgotten. Java must be told of its JavaWait.
+	mortal = fairKind("mortal fair", interop.Fair, fairlock.Options{WaiterLease: briefWait, JavaWait: briefWait})
+
+	fairKinds = []kind{fair, nonReentrantFair}
 )
+
+// briefWait is for how long a dead waiter of [mortal] may be in the way.
+const briefWait = 2 * time.Second
+
+func rlockKind(name string, java interop.Kind, options rlock.Options) kind {
+	return kind{
+		name: name, java: java, nonReentrant: options.NonReentrant, fenced: options.Fenced,
+		golang: func(session *holdfast.Session, name string, lease time.Duration) mutex {
+			options := options
+			options.FixedLease = lease
+			return rlock.New(session, name, &options)
+		},
+	}
+}
+
+func fairKind(name string, java interop.Kind, options fairlock.Options) kind {
+	return kind{
+		name: name, java: java, nonReentrant: options.NonReentrant, fair: true,
+		golang: func(session *holdfast.Session, name string, lease time.Duration) mutex {
+			options := options
+			options.FixedLease = lease
+			return fairlock.New(session, name, &options)
+		},
+	}
+}
 
 // language is one side of a fleet: it makes owners.
 type language struct {
 	name  string
 	owner func(t *testing.T, f *fleet, k kind, lock string) owner
+	loner func(t *testing.T, f *fleet, k kind, lock string) loner
 }
 
 var (
-	golang = language{"go", newGoOwner}
-	java   = language{"java", newJavaOwner}
+	golang = language{"go", newGoOwner, newGoLoner}
+	java   = language{"java", newJavaOwner, newJavaLoner}
 
 	languages = []language{golang, java}
 )
@@ -124,9 +208,12 @@ func cells(kinds ...kind) []cell {
 }
 
 // lockChannel is where the release of a lock of that mapped name is published.
-func lockChannel(mapped string) string {
+func lockChannel(mapped string) string { return prefixed("redisson_lock__channel", mapped) }
+
+// prefixed is how keys and channels are named that belong to a lock of that mapped name.
+func prefixed(word, mapped string) string {
 	if strings.Contains(mapped, "{") {
-		return "redisson_lock__channel:" + mapped
+		return word + ":" + mapped
 	}
-	return "redisson_lock__channel:{" + mapped + "}"
+	return word + ":{" + mapped + "}"
 }

@@ -9,23 +9,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // goOwner is an owner in Go: a context with an owner, and the holds that it has, innermost last.
 type goOwner struct {
 	ctx   context.Context
-	mutex *rlock.Mutex
+	kind  kind
+	mutex mutex
 	holds []*holdfast.Hold
 	last  *holdfast.Hold // the last grant, held or not
 }
 
 func newGoOwner(t *testing.T, f *fleet, k kind, lock string) owner {
 	t.Helper()
-	options := k.options
 	return &goOwner{
 		ctx:   holdfast.NewOwner(t.Context()),
-		mutex: rlock.New(f.session, lock, &options),
+		kind:  k,
+		mutex: k.golang(f.session, lock, k.lease),
 	}
 }
 
@@ -42,11 +42,23 @@ func (o *goOwner) lock(t *testing.T) {
 }
 
 func (o *goOwner) start() *attempt {
+	return o.begin(func() (*holdfast.Hold, error) { return o.mutex.Lock(o.ctx) })
+}
+
+func (o *goOwner) startFor(wait time.Duration) *attempt {
+	ctx, cancel := context.WithTimeoutCause(o.ctx, wait, errGaveUp)
+	return o.begin(func() (*holdfast.Hold, error) {
+		defer cancel()
+		return o.mutex.Lock(ctx)
+	})
+}
+
+func (o *goOwner) begin(lock func() (*holdfast.Hold, error)) *attempt {
 	a := &attempt{done: make(chan struct{})}
 	go func() {
 		defer close(a.done)
 		var hold *holdfast.Hold
-		hold, a.err = o.mutex.Lock(o.ctx)
+		hold, a.err = lock()
 		a.granted = time.Now()
 		if a.err == nil {
 			o.granted(hold)
@@ -123,6 +135,7 @@ func (o *goOwner) remaining(t *testing.T) time.Duration {
 	return must(o.mutex.RemainingLease(o.ctx))(t)
 }
 
+func (o *goOwner) of() kind     { return o.kind }
 func (o *goOwner) id() string   { return o.last.ID() }
 func (o *goOwner) token() int64 { return o.last.Token() }
 

@@ -135,8 +135,13 @@ func (j *Java) Log() string {
 // returns when all its threads stand still. A JVM is not paused twice.
 func (j *Java) Pause() {
 	j.signal(syscall.SIGSTOP)
+	AwaitStopped(j.cmd.Process.Pid)
+}
+
+// AwaitStopped waits until a child process that has been sent SIGSTOP stands still, all its threads.
+func AwaitStopped(pid int) {
 	for {
-		_, err := syscall.Wait4(j.cmd.Process.Pid, nil, syscall.WUNTRACED, nil)
+		_, err := syscall.Wait4(pid, nil, syscall.WUNTRACED, nil)
 		if !errors.Is(err, syscall.EINTR) {
 			return
 		}

@@ -12,19 +12,24 @@ import (
 
 // javaOwner is an owner in Java: a thread.
 type javaOwner struct {
+	kind   kind
 	thread *interop.Thread
 	object *interop.Object
-	suffix string        // of the lock methods: those of a fenced lock return the token
-	lease  time.Duration // 0: renewed by the watchdog
+	suffix string // of the lock methods: those of a fenced lock return the token
 	issued int64
 }
 
 func newJavaOwner(t *testing.T, f *fleet, k kind, lock string) owner {
 	t.Helper()
 	f.threads++
-	thread := f.client.Thread(t, fmt.Sprint("thread ", f.threads))
-	o := &javaOwner{thread: thread, object: thread.Object(k.java, lock), lease: k.options.FixedLease}
-	if k.java == interop.Fenced {
+	return newJavaThread(t, f.client, fmt.Sprint("thread ", f.threads), k, lock)
+}
+
+func newJavaThread(t *testing.T, client *interop.Client, name string, k kind, lock string) *javaOwner {
+	t.Helper()
+	thread := client.Thread(t, name)
+	o := &javaOwner{kind: k, thread: thread, object: thread.Object(k.java, lock)}
+	if k.fenced {
 		o.suffix = "AndGetToken"
 	}
 	return o
@@ -32,8 +37,8 @@ func newJavaOwner(t *testing.T, f *fleet, k kind, lock string) owner {
 
 // call is the call of a blocking lock method.
 func (o *javaOwner) call() *interop.Call {
-	if o.lease > 0 {
-		return o.object.Start("lock"+o.suffix, o.lease)
+	if o.kind.lease > 0 {
+		return o.object.Start("lock"+o.suffix, o.kind.lease)
 	}
 	return o.object.Start("lock" + o.suffix)
 }
@@ -44,30 +49,54 @@ func (o *javaOwner) lock(t *testing.T) {
 }
 
 func (o *javaOwner) start() *attempt {
+	return begin(o.call(), func(answer interop.Answer) error {
+		o.issued = answer.Int()
+		return answer.Err
+	})
+}
+
+func (o *javaOwner) startFor(wait time.Duration) *attempt {
+	return begin(o.tryCall(wait), func(answer interop.Answer) error {
+		if answer.Err == nil && !o.tried(answer) {
+			return errGaveUp
+		}
+		return answer.Err
+	})
+}
+
+// begin makes an attempt of a call; outcome takes in what came of it.
+func begin(call *interop.Call, outcome func(answer interop.Answer) error) *attempt {
 	a := &attempt{done: make(chan struct{})}
-	call := o.call()
 	go func() {
 		defer close(a.done)
 		answer := call.Answer()
 		a.granted = time.Now()
-		a.err = answer.Err
-		o.issued = answer.Int()
+		a.err = outcome(answer)
 	}()
 	return a
 }
 
-func (o *javaOwner) tryLock(t *testing.T, wait time.Duration) bool {
-	t.Helper()
-	lease := o.lease
+// tryCall is the call of a lock method that waits no longer than that.
+func (o *javaOwner) tryCall(wait time.Duration) *interop.Call {
+	lease := o.kind.lease
 	if lease == 0 {
 		lease = -time.Millisecond // Java's word for "renewed"
 	}
-	answer := o.object.Do(t, "tryLock"+o.suffix, wait, lease)
+	return o.object.Start("tryLock"+o.suffix, wait, lease)
+}
+
+// tried reports whether tryCall was granted.
+func (o *javaOwner) tried(answer interop.Answer) bool {
 	if o.suffix == "" {
 		return answer.Bool()
 	}
 	o.issued = answer.Int()
 	return answer.Value != "null"
+}
+
+func (o *javaOwner) tryLock(t *testing.T, wait time.Duration) bool {
+	t.Helper()
+	return o.tried(o.tryCall(wait).OK(t))
 }
 
 func (o *javaOwner) lockAgain(t *testing.T) bool {
@@ -125,5 +154,6 @@ func (o *javaOwner) remaining(t *testing.T) time.Duration {
 	return time.Duration(o.object.Do(t, "remainTimeToLive").Int()) * time.Millisecond
 }
 
+func (o *javaOwner) of() kind     { return o.kind }
 func (o *javaOwner) id() string   { return o.thread.Owner() }
 func (o *javaOwner) token() int64 { return o.issued }

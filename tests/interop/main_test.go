@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/tests/interop"
+	"github.com/holdfast-go/holdfast/tests/worker"
 )
 
 // shared is the JVM of all tests but those that kill or pause one. Each test has clients of its own in it.
@@ -25,13 +26,7 @@ func sharedJava(tb testing.TB) *interop.Java {
 }
 
 func TestMain(m *testing.M) {
-	if order := os.Getenv(holderVariable); order != "" {
-		if err := beHolder(order); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
+	worker.Run(map[string]func([]string){"loner": beLoner})
 	code := m.Run()
 	if shared.java != nil {
 		shared.java.Close()

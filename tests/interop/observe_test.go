@@ -1,6 +1,10 @@
 package interop_test
 
 import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,15 +21,55 @@ func await(t *testing.T, what string, holds func() bool) {
 	}
 }
 
+// scriptStats are the lines of INFO commandstats that count scripts, and those among them that were not known.
+var scriptStats = regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+),.*failed_calls=(\d+)`)
+
 // scripts counts the scripts that the fleet's servers have run.
 func (f *fleet) scripts(t *testing.T) int64 {
 	t.Helper()
 	var n int64
 	for _, node := range f.nodes {
-		stats := node.CommandStats(t)
-		n += stats["evalsha"] + stats["eval"]
+		for _, match := range scriptStats.FindAllStringSubmatch(node.Str(t, "INFO", "commandstats"), -1) {
+			calls, _ := strconv.ParseInt(match[1], 10, 64)
+			failed, _ := strconv.ParseInt(match[2], 10, 64)
+			n += calls - failed
+		}
 	}
 	return n
+}
+
+// queue is who waits for a fair lock, the next one first.
+func (f *fleet) queue(t *testing.T, mapped string) []string {
+	t.Helper()
+	for _, node := range f.nodes {
+		reply, err := node.Try("LRANGE", prefixed("redisson_lock_queue", mapped), "0", "-1")
+		if err != nil && strings.HasPrefix(err.Error(), "MOVED ") {
+			continue
+		}
+		require.NoError(t, err)
+		owners := []string{}
+		for _, owner := range reply.([]any) {
+			owners = append(owners, owner.(string))
+		}
+		return owners
+	}
+	t.Fatalf("no node has the queue of %s", mapped)
+	return nil
+}
+
+// enter begins a wait for a fair lock and returns once the waiter stands in the queue, as the last one, and how it
+// is written there.
+func (f *fleet) enter(t *testing.T, mapped string, start func() *attempt) (a *attempt, id string) {
+	t.Helper()
+	before := f.queue(t, mapped) // some of whom may give up meanwhile
+	a = start()
+	await(t, "the waiter stands in the queue", func() bool {
+		if queue := f.queue(t, mapped); len(queue) > 0 {
+			id = queue[len(queue)-1]
+		}
+		return id != "" && !slices.Contains(before, id)
+	})
+	return a, id
 }
 
 // listeners counts the subscribers of a channel: sharded ones, and plain ones.
@@ -43,12 +87,19 @@ func (f *fleet) listeners(t *testing.T, channel string) (sharded, plain int64) {
 
 // wait begins a wait for a lock that is held, and returns once the waiter can do nothing but sleep until a message
 // or a timer wakes it: it has tried, listens, and has tried again. No other owner may be busy.
-func (f *fleet) wait(t *testing.T, waiter owner, mapped string) *attempt {
+func (f *fleet) wait(t *testing.T, w waiter, mapped string) *attempt {
 	t.Helper()
-	before := f.scripts(t)
-	a := waiter.start()
+	var a *attempt
+	before, channel := f.scripts(t), lockChannel(mapped)
+	if w.of().fair {
+		var id string
+		a, id = f.enter(t, mapped, w.start)
+		channel += ":" + id
+	} else {
+		a = w.start()
+	}
 	await(t, "the waiter sleeps", func() bool {
-		sharded, plain := f.listeners(t, lockChannel(mapped))
+		sharded, plain := f.listeners(t, channel)
 		return sharded+plain > 0 && f.scripts(t) >= before+2
 	})
 	requireWaiting(t, a)

@@ -1,6 +1,7 @@
 package interop_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -10,10 +11,10 @@ import (
 // owner is one user of a lock, in one of the languages: a Java thread, or what Go has in its place. It makes a test
 // read the same in both directions. What cannot fail unless the lock is broken fails the test.
 type owner interface {
+	waiter
 	lock(t *testing.T)
-	start() *attempt // begins to wait for the lock
+	startFor(wait time.Duration) *attempt // begins to wait, and gives up after that time: [errGaveUp]
 	tryLock(t *testing.T, wait time.Duration) bool
-	unlock(t *testing.T)
 	unlockLost(t *testing.T)     // gives back a hold that has been taken away, and is told so
 	lockAgain(t *testing.T) bool // takes a lock that it has; false if the lock refuses that
 
@@ -27,6 +28,16 @@ type owner interface {
 	token() int64 // of its last grant
 }
 
+// waiter is the part of an owner that waits.
+type waiter interface {
+	of() kind
+	start() *attempt // begins to wait for the lock
+	unlock(t *testing.T)
+}
+
+// errGaveUp is how an attempt ends that was given up.
+var errGaveUp = errors.New("gave up")
+
 // attempt is a wait for a lock.
 type attempt struct {
 	done    chan struct{} // closed at the end of the wait
@@ -35,7 +46,7 @@ type attempt struct {
 }
 
 // promptly is far longer than a message takes on a busy machine, and far shorter than the timers that wake a waiter
-// without one: 4 s in Go, the lease of 30 s in Java.
+// without one: 4 s in Go, 5 s for a fair lock, the lease of 30 s in Java.
 const promptly = 2 * time.Second
 
 // await waits until the lock is granted, no longer than limit.

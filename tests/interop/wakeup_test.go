@@ -11,8 +11,12 @@ import (
 
 // A release by one side wakes the other by its message: every time, as nothing else wakes it so soon, and mostly in no
 // time at all.
-func TestReleaseWakesTheOtherSide(t *testing.T) {
-	for _, c := range cells(woken...) {
+func TestReleaseWakesTheOtherSide(t *testing.T)     { requireReleaseWakes(t, woken...) }
+func TestFairReleaseWakesTheOtherSide(t *testing.T) { requireReleaseWakes(t, fairKinds...) }
+
+func requireReleaseWakes(t *testing.T, kinds ...kind) {
+	t.Helper()
+	for _, c := range cells(kinds...) {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFleet(t, fleetOptions{})
 			requireQuickWakeUps(t, f, c, 20)
@@ -59,8 +63,12 @@ func TestPollingFindsTheRelease(t *testing.T) {
 
 // Whoever takes a lock away from its holder, the one who waits is woken at once, and the holder learns that it has
 // lost it when it gives it back.
-func TestForceUnlockWakesWaiters(t *testing.T) {
-	for _, k := range woken {
+func TestForceUnlockWakesWaiters(t *testing.T)     { requireForceWakes(t, woken...) }
+func TestFairForceUnlockWakesWaiters(t *testing.T) { requireForceWakes(t, fairKinds...) }
+
+func requireForceWakes(t *testing.T, kinds ...kind) {
+	t.Helper()
+	for _, k := range kinds {
 		f := newFleet(t, fleetOptions{})
 		for _, held := range languages {
 			for _, forced := range languages {
@@ -90,11 +98,15 @@ func requireForced(t *testing.T, f *fleet, k kind, held, forced, awaited languag
 }
 
 // In a cluster the message goes by sharded channels where the servers have them, since Redis 7.0.
-func TestClusterReleaseWakesTheOtherSide(t *testing.T) {
+func TestClusterReleaseWakesTheOtherSide(t *testing.T)     { requireReleaseWakesInCluster(t, plain) }
+func TestFairClusterReleaseWakesTheOtherSide(t *testing.T) { requireReleaseWakesInCluster(t, fair) }
+
+func requireReleaseWakesInCluster(t *testing.T, k kind) {
+	t.Helper()
 	f := newClusterFleet(t)
 	_, err := f.server().Try("PUBSUB", "SHARDNUMSUB")
 	sharding := err == nil
-	for _, c := range cells(plain) {
+	for _, c := range cells(k) {
 		t.Run(c.name, func(t *testing.T) {
 			requireQuickWakeUps(t, f, c, 6)
 
@@ -102,7 +114,11 @@ func TestClusterReleaseWakesTheOtherSide(t *testing.T) {
 			holder, waiter := c.first.owner(t, f, c.kind, name), c.second.owner(t, f, c.kind, name)
 			holder.lock(t)
 			a := f.wait(t, waiter, name)
-			sharded, plain := f.listeners(t, lockChannel(name))
+			channel := lockChannel(name)
+			if k.fair {
+				channel += ":" + f.queue(t, name)[0]
+			}
+			sharded, plain := f.listeners(t, channel)
 			require.Equal(t, sharding, sharded == 1)
 			require.Equal(t, sharding, plain == 0)
 			holder.unlock(t)

@@ -1,7 +1,9 @@
 package interop_test
 
 import (
+	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,29 +11,50 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// state is what Redis holds, fit to be written down: owner is the name of the only owner. Java's latches are left
-// out, which are its memory of unlocks whose answer may be lost, and nobody else's business.
-func state(t *testing.T, server *redistest.Server, owner string) map[string]redistest.Value {
+// state is what Redis holds, fit to be written down: the owners are u1:1, u2:1 and so on. Scores are left out, which
+// are times, and Java's latches, which are its memory of unlocks whose answer may be lost, and nobody else's business.
+func state(t *testing.T, server *redistest.Server, owners ...string) map[string]redistest.Value {
 	t.Helper()
+	rename := renamer(owners...)
 	space := server.Keyspace(t)
 	maps.DeleteFunc(space, func(key string, _ redistest.Value) bool {
 		return strings.HasPrefix(key, "redisson_unlock_latch:")
 	})
 	for key, value := range space {
-		if fields, ok := value.Content.(map[string]string); ok {
+		switch content := value.Content.(type) {
+		case map[string]string:
 			renamed := map[string]string{}
-			for field, content := range fields {
-				renamed[strings.ReplaceAll(field, owner, "u1:1")] = content
+			for field, value := range content {
+				renamed[rename(field)] = value
 			}
 			value.Content = renamed
-			space[key] = value
+		case map[string]float64:
+			var members []string
+			for member := range content {
+				members = append(members, rename(member))
+			}
+			slices.Sort(members)
+			value.Content = members
+		case []string:
+			for i, member := range content {
+				content[i] = rename(member)
+			}
 		}
+		space[key] = value
 	}
 	return space
+}
+
+// renamer returns what puts u1:1, u2:1 and so on in the place of the owners.
+func renamer(owners ...string) func(string) string {
+	var pairs []string
+	for i, owner := range owners {
+		pairs = append(pairs, owner, fmt.Sprintf("u%d:1", i+1))
+	}
+	return strings.NewReplacer(pairs...).Replace
 }
 
 // held is the hash of a lock that u1:1 holds.
@@ -105,20 +128,27 @@ func requireTTL(t *testing.T, f *fleet, key string, lease time.Duration) {
 }
 
 // Both sides count a hold in the same field, and see each other's owner, count and lease.
-func TestCountsAndLeasesReadTheSame(t *testing.T) {
+func TestCountsAndLeasesReadTheSame(t *testing.T)     { requireSameReadings(t, plain, fenced, spin) }
+func TestFairCountsAndLeasesReadTheSame(t *testing.T) { requireSameReadings(t, fairKinds...) }
+
+func requireSameReadings(t *testing.T, kinds ...kind) {
+	t.Helper()
 	leases := map[string]time.Duration{"renewed": 0, "fixed": 10 * time.Second}
 	for name, lease := range leases {
 		t.Run(name, func(t *testing.T) {
-			for _, c := range cells(plain, fenced, spin) {
+			for _, c := range cells(kinds...) {
 				t.Run(c.name, func(t *testing.T) {
-					c.kind.options.FixedLease = lease
+					c.kind.lease = lease
 					f := newFleet(t, fleetOptions{})
 					holder, other := c.first.owner(t, f, c.kind, "x"), c.second.owner(t, f, c.kind, "x")
-					options := c.kind.options
-					inspector := rlock.New(f.session, "x", &options)
+					inspector := c.kind.golang(f.session, "x", lease)
+					counts := 3
+					if c.kind.nonReentrant {
+						counts = 1
+					}
 
 					require.Empty(t, must(inspector.Holders(t.Context()))(t))
-					for count := 1; count <= 3; count++ {
+					for count := 1; count <= counts; count++ {
 						holder.lock(t)
 						require.Equal(t, count, holder.holdCount(t))
 						require.Zero(t, other.holdCount(t))
@@ -130,10 +160,13 @@ func TestCountsAndLeasesReadTheSame(t *testing.T) {
 						require.LessOrEqual(t, holders[0].Lease, ttl)
 						require.Greater(t, holders[0].Lease, ttl-5*time.Second)
 					}
-					for count := 2; count >= 0; count-- {
+					for count := counts - 1; count >= 0; count-- {
 						holder.unlock(t)
 						require.Equal(t, count, holder.holdCount(t))
+						require.Equal(t, count > 0, other.locked(t))
+						require.Equal(t, count == 0, other.tryLock(t, 0))
 					}
+					other.unlock(t)
 				})
 			}
 		})

@@ -22,7 +22,9 @@ final class Clients {
             "rlock", new Kind(RLock.class, RedissonClient::getLock),
             "fenced", new Kind(RFencedLock.class, RedissonClient::getFencedLock),
             "nonreentrant", new Kind(RLock.class, RedissonClient::getNonReentrantLock),
-            "spin", new Kind(RLock.class, RedissonClient::getSpinLock));
+            "spin", new Kind(RLock.class, RedissonClient::getSpinLock),
+            "fair", new Kind(RLock.class, RedissonClient::getFairLock),
+            "nonreentrantfair", new Kind(RLock.class, RedissonClient::getNonReentrantFairLock));
 
     /** A client and its objects, which are kept: some remember the last lease, as they would in a real program. */
     private record Client(RedissonClient redisson, Map<List<String>, Object> objects) { }
@@ -31,7 +33,7 @@ final class Clients {
 
     /**
      * Makes a client. Settings: {@code addresses=redis://host:port,…}; {@code cluster=true}; {@code watchdog=millis};
-     * {@code prefix=text}, for a NameMapper that puts text in front of every name.
+     * {@code fairwait=millis}; {@code prefix=text}, for a NameMapper that puts text in front of every name.
      *
      * @return the client's uuid
      */
@@ -49,6 +51,9 @@ final class Clients {
         }
         if (settings.containsKey("watchdog")) {
             config.setLockWatchdogTimeout(Long.parseLong(settings.get("watchdog")));
+        }
+        if (settings.containsKey("fairwait")) {
+            config.setFairLockWaitTimeout(Long.parseLong(settings.get("fairwait")));
         }
         if (settings.containsKey("prefix")) {
             config.setNameMapper(prefix(settings.get("prefix")));

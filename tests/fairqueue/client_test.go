@@ -1,0 +1,127 @@
+package fairqueue_test
+
+import "math/rand/v2"
+
+// A client does one task; javaClient and goClient say how.
+type client struct {
+	*world
+	task    task
+	process process
+	owner   owner
+	rng     *rand.Rand
+
+	crashed   bool
+	settled   bool // nothing of it can come back
+	wants     bool // the lock, and does not have it
+	listening bool // on its channel
+	deadline  ms   // of its wait; 0: none
+
+	life  int // raised when whatever is under way is no longer of interest
+	sleep int // raised when it wakes up
+	wake  func()
+	news  bool // a message that nobody has slept through
+
+	standing standing
+}
+
+// lives reports whether it waits for the lock and can take it, if it is not stalled.
+func (c *client) lives() bool { return c.wants && !c.crashed }
+
+// lease is the one that it asks for.
+func (c *client) lease() ms {
+	if c.task.lease > 0 {
+		return c.task.lease
+	}
+	return javaLease
+}
+
+// latency is how long something is on the way.
+func (c *client) latency() ms {
+	if c.exact {
+		return 1
+	}
+	switch n := c.rng.IntN(1000); {
+	case n < 2:
+		return c.rng.Int64N(2 * second)
+	case n < 20:
+		return c.rng.Int64N(200)
+	}
+	return 1 + c.rng.Int64N(4)
+}
+
+// after does something in the client, later: not if it has crashed or turned to something else, and when it is no
+// longer stalled.
+func (c *client) after(d ms, do func()) {
+	life := c.life
+	var attempt func()
+	attempt = func() {
+		switch {
+		case c.crashed || c.life != life:
+		case c.process.stalls(c.now - epoch):
+			c.at(epoch+c.process.stall+c.process.stalled, attempt)
+		default:
+			do()
+		}
+	}
+	c.at(c.now+d, attempt)
+}
+
+// park sleeps until a message or until d has passed; below 0 is without limit. What comes next also happens at the
+// deadline.
+func (c *client) park(d ms, next func()) {
+	if c.news {
+		c.news = false
+		next()
+		return
+	}
+	if c.deadline > 0 && (d < 0 || c.now+d > c.deadline) {
+		d = max(0, c.deadline-c.now)
+	}
+	c.wake = next
+	sleep := c.sleep
+	if d < 0 {
+		return
+	}
+	c.after(d, func() {
+		if c.sleep == sleep {
+			c.awake()
+		}
+	})
+}
+
+func (c *client) awake() {
+	next := c.wake
+	c.wake = nil
+	c.sleep++
+	next()
+}
+
+func (c *client) message() {
+	if c.wake != nil {
+		c.awake()
+	} else {
+		c.news = true
+	}
+}
+
+// watchdog keeps the lock up while the client holds it and lives.
+func (c *client) watchdog() {
+	if c.task.lease > 0 {
+		return
+	}
+	var renewal func()
+	renewal = func() {
+		c.at(c.now+c.latency(), func() { c.renew(c.owner) })
+		c.after(javaLease/3, renewal)
+	}
+	c.after(javaLease/3, renewal)
+}
+
+// finish ends the task. Nothing that is under way is of interest any more.
+func (c *client) finish() {
+	c.life++
+	c.sleep++
+	c.wants, c.listening = false, false
+	c.wake = nil
+	c.referee.look()
+}

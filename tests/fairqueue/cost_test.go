@@ -1,0 +1,112 @@
+package fairqueue_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// TestCommandsInside counts what a script does on the server, without reading the clock.
+func TestCommandsInside(t *testing.T) {
+	s := loadScripts(t, redistest.Start(t), asTheyAre)
+	const (
+		ttl  = 20 * second
+		wait = 15 * second
+	)
+	free := func(waiting ...string) keys {
+		k := newKeys()
+		k.oursUntil, k.aliveUntil = epoch+day, epoch+day
+		for _, o := range waiting {
+			k.queue = append(k.queue, o)
+			k.due[o] = epoch + javaWait
+			if o[0] == 'G' {
+				k.ours = append(k.ours, o)
+				k.alive[o] = epoch + wait
+			}
+		}
+		return k
+	}
+	held := func(waiting ...string) keys {
+		k := free(waiting...)
+		k.grant("H", epoch+ttl)
+		return k
+	}
+	dead := func(k keys, who ...owner) keys {
+		for _, o := range who {
+			k.alive[o] = epoch
+		}
+		return k
+	}
+	dueNow := func(k keys, o owner) keys {
+		k.due[o] = epoch
+		return k
+	}
+	dropped := func(k keys, who ...owner) keys {
+		for _, o := range who {
+			k.queue = removed(k.queue, o)
+			delete(k.due, o)
+		}
+		return k
+	}
+	acquire := func(wait ms) call {
+		return acquireCall(demand{owner: "G", target: 1, lease: javaLease, notAfter: always, wait: wait}, javaWait)
+	}
+	poll, try := acquire(wait), acquire(0)
+	leave, release := leaveCall("G", javaWait), releaseCall("H", 0, javaWait)
+	reenter := acquireCall(demand{owner: "H", target: 2, lease: javaLease, notAfter: always, wait: wait}, javaWait)
+
+	for _, c := range []struct {
+		name  string
+		state keys
+		call  call
+		most  int // what was measured when the rules were drafted, and what has been added since
+	}{
+		// The head is looked at before the dead, for the fast path; ours is looked at, and the queue cleared of a newcomer,
+		// because the server may have lost something.
+		{"acquire, free, nobody waits", free(), poll, 4},
+		{"acquire, free, as head", free("G", "G2", "J3"), poll, 15 + 1},
+		{"re-poll, held, as head", held("G", "G2", "J3"), poll, 12 + 2},
+		{"re-poll, held, in the middle", held("J1", "G2", "G", "G4"), poll, 16 + 1},
+		{"re-poll, free, somebody else is head", free("J1", "G2", "G"), poll, 19 + 1},
+		{"re-entry", held("J1", "G2"), reenter, 4},
+
+		{"acquire, held, first", held(), poll, 18 + 2},
+		{"acquire, held, later", held("J1", "G2"), poll, 18 + 3},
+
+		// A try is an acquire until it is known that it does not wait: it asks for the field of a hold, and looks for
+		// the dead while the lock is held, too.
+		{"try, held", held("J1"), try, 3 + 1},
+		{"try, free, somebody waits", free("J1"), try, 6 + 1},
+
+		{"release, nobody waits", held(), release, 3},
+		{"release, somebody waits", held("G1", "J2"), release, 11 + 1},
+		{"release, Java's head is due", dueNow(held("J1", "G2"), "J1"), release, 11},
+		{"force, somebody waits", held("G1", "J2"), forceCall(always, javaWait), 11},
+
+		// It may have been granted the lock in the meantime; and the reply says what it has found.
+		{"leave, in the middle", held("J1", "G", "G3"), leave, 6 + 2},
+		{"leave, held, as head", held("G", "G3"), leave, 11 + 2},
+		{"leave, free, as head", free("G", "G3"), leave, 15 + 2},
+		{"leave, nothing there", held(), leave, 6 + 3},
+
+		{"re-poll, three have died", dead(held("J1", "G2", "G3", "G4", "G"), "G2", "G3", "G4"), poll, 16 + 2 + 3*4},
+		{"acquire, three have died at the head", dead(free("G1", "G2", "G3", "G"), "G1", "G2", "G3"), poll, 15 + 1 + 3*7},
+		{"back in front of one", dropped(held("G1", "G2", "G", "J4"), "G1", "G2", "G"), poll, 17 + 2*2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, commands, err := s.run(c.call, c.state, epoch, func(owner) bool { return true })
+			require.NoError(t, err)
+			n := 0
+			for name, times := range commands {
+				if name != "TIME" {
+					n += times
+				}
+			}
+			t.Logf("%2d commands inside, at most %d", n, c.most)
+			assert.LessOrEqual(t, n, c.most, "%v; %v", commands, got)
+		})
+	}
+}

@@ -1,0 +1,26 @@
+// Package fairqueue models the queue of a fair lock that Java and Go processes wait for together: who is next, who is
+// taken for dead, and when. It has only tests.
+//
+// The model has one server with a virtual clock, Redisson's scripts and ours, clients of both kinds that come, wait,
+// hold, re-enter, give up, crash and stall, a network that delays and loses messages and replies and delivers calls
+// late, and a server that loses keys. A referee looks at the state before and after each script and knows who lives.
+// Our scripts are written down twice, in Lua for the server and in Go for the model; a real server runs the Lua beside
+// the model, and everything that can be seen of the two is compared.
+//
+// Not in this world: steps of the server's clock, a cluster that moves slots, locks without an expiry, and a JavaWait
+// that is too short, of which only the order of those who come back is shown.
+//
+// Where to read what:
+//
+//   - rules_test.go: what can be left out of our scripts;
+//   - server_test.go: what the server stores;
+//   - scripts_test.go: our scripts; java_test.go: Redisson's; calls_test.go: how ours are called;
+//   - world_test.go: time, events, and what a scenario is;
+//   - client_test.go, goclient_test.go, javaclient_test.go: who calls the scripts, and when;
+//   - referee_test.go: what must never be seen, with all exceptions;
+//   - regimes_test.go, runs_test.go: random scenarios; HOLDFAST_FAIR_RUNS=5000 plays more of them;
+//   - counterexamples_test.go: what each rule is good for;
+//   - losses_test.go: lost keys, and late copies of calls;
+//   - beside_test.go, beside.lua, lua_test.go: the real scripts beside the model;
+//   - cost_test.go: how many commands they take.
+package fairqueue

@@ -1,0 +1,436 @@
+package fairqueue_test
+
+import (
+	"fmt"
+	"slices"
+)
+
+// The referee sees what a bystander could see: the state before and after each script, its reply, and who lives.
+//
+//	order    nobody is granted the lock before a live waiter that entered earlier
+//	dropped  a live Go waiter is dropped by nobody
+//	blocked  for how long a dead waiter keeps a free lock from live ones; see blockade.limit
+//	early    no live Java waiter is dropped earlier than Redisson alone would drop it
+//	unheard  our scripts drop a live Java waiter only from a lock that was free before, when it is due
+//	shape    in queue iff in due, once; ours in the order of queue; ours and alive the same; nobody dead left in alive
+//	sleep    a Go waiter is told to sleep 100 ms at least, and a third of its wait at most
+//	ghost    nothing comes of a copy of an acquire after its owner has been given back for good
+//	end      a run ends, and leaves no live Go waiter behind
+//
+// Exceptions: a Go waiter that has not been heard of for its wait is dead to our scripts, and 5.5 s earlier to Java's,
+// whose clocks are up to 5 s ahead; one that Java drops too early by a wait longer than JavaWait is a matter of
+// TestK11 only. A Java waiter that has been dropped enters as a new one.
+//
+// When keys have been lost, order, dropped, early and unheard are not promised any more, and of the shape only that
+// each waiter of ours has set its own entry right after its next call. A lock is blocked no longer than a head of
+// Java's could block it.
+type referee struct {
+	*world
+	shaken bool // keys have been lost
+
+	entered    int
+	blockade   blockade
+	violations []violation
+	seen       seen
+}
+
+type violation struct{ rule, text string }
+
+func (v violation) String() string { return v.rule + ": " + v.text }
+
+// seen is what happened, to be reported.
+type seen struct {
+	grants      int
+	order       []owner // of the grants
+	calls       []acquired
+	backAgain   int // waiters that Java had dropped alive
+	javaDropped int // live ones, by Java's scripts
+	byOurs      int // live ones, by ours
+	margin      ms  // the least of all scores of live Go waiters above the server's time
+	worst       map[string]ms
+}
+
+// acquired is one execution of our acquire that left its owner in the queue.
+type acquired struct {
+	at ms
+	by owner
+}
+
+// standing is what the referee knows of one waiter.
+type standing struct {
+	place  int  // in the order of entry; 0: not in the queue, as far as right goes
+	polled ms   // when its last acquire was executed
+	limit  ms   // for how long its score may block, by its last acquire
+	pure   ms   // when Redisson alone would take it for dead
+	lost   bool // its place, by its own fault
+}
+
+func newReferee(w *world) referee {
+	return referee{world: w, seen: seen{margin: day, worst: map[string]ms{}}}
+}
+
+func (f *referee) report(rule, format string, args ...any) {
+	v := violation{rule, fmt.Sprintf("%.3f s: ", float64(f.now-epoch)/1000) + fmt.Sprintf(format, args...)}
+	f.violations = append(f.violations, v)
+	f.note("    !! %s", v)
+}
+
+// executed looks at what a script has done.
+func (f *referee) executed(e execution) {
+	if e.ours && e.script == "fairlock_acquire" {
+		f.polled(e)
+	}
+	for _, o := range e.before.queue {
+		if f.gone(e, o) {
+			f.drop(e, f.clients[o])
+		}
+	}
+	if e.before.free() && f.keys.holder() == e.by.owner {
+		f.grant(e)
+	} else {
+		f.queued(e)
+	}
+	if e.ours {
+		f.settled(e)
+	}
+	f.shape(e)
+	if _, holds := f.keys.counts[e.by.owner]; e.by.settled && (holds || slices.Contains(f.keys.queue, e.by.owner)) {
+		f.report("ghost", "%s is back", e.by.owner)
+	}
+}
+
+// polled notes the time of an acquire of ours.
+func (f *referee) polled(e execution) {
+	c, r := e.by, e.reply
+	if r[0] != 0 || len(r) < 3 {
+		return
+	}
+	c.standing.polled = f.now
+	f.seen.calls = append(f.seen.calls, acquired{f.now, c.owner})
+	if r[1] < 100 || r[1] > max(100, c.process.wait/3) {
+		f.report("sleep", "%s is told to sleep %d ms", c.owner, r[1])
+	}
+	java := f.javaInFront(c.owner)
+	c.standing.limit = max(c.process.wait, f.left(), javaLease) + f.java*java
+	if r[2] == atTheEnd {
+		c.standing.limit += c.process.wait
+	}
+}
+
+func (f *referee) javaInFront(o owner) (n int64) {
+	for _, other := range f.keys.queue {
+		if other == o {
+			break
+		}
+		if f.clients[other].process.java {
+			n++
+		}
+	}
+	return n
+}
+
+func (f *referee) left() ms { return max(0, f.keys.pttl(f.now)) }
+
+// gone reports whether a script has taken somebody out of the queue that did not ask for it.
+func (f *referee) gone(e execution, o owner) bool {
+	if !slices.Contains(f.keys.queue, o) {
+		return o != e.by.owner || f.keys.holder() != o && e.script != "leave" && e.script != "fairlock_leave"
+	}
+	if o != e.by.owner {
+		return false
+	}
+	// Dropped, and back at the end by the same script: Java's never changes a score of its own otherwise.
+	if e.ours {
+		return len(e.reply) == 3 && e.reply[0] == 0 && e.reply[2] == atTheEnd
+	}
+	return e.script == "acquire" && f.keys.due[o] != e.before.due[o]
+}
+
+func (f *referee) drop(e execution, c *client) {
+	at := &c.standing
+	if f.shaken || !c.lives() || at.place == 0 {
+		at.place = 0
+		return
+	}
+	if !c.process.java {
+		// polled is already now if it is its own call that finds it dead.
+		silent := e.before.alive[c.owner] <= f.now
+		if !e.ours {
+			silent = f.now-at.polled >= c.process.wait-5500
+		}
+		at.lost = at.lost || silent
+		if !silent {
+			f.report("dropped", "%s, %d ms after its call, by %s of %s", c.owner, f.now-at.polled, e.script, e.by.owner)
+		}
+		return // it keeps its place: it has to come back there, unless it has lost it
+	}
+	at.place = 0
+	if e.clock < at.pure-f.inaccuracy() {
+		f.report("early", "%s, %d ms early, by %s of %s", c.owner, at.pure-e.clock, e.script, e.by.owner)
+	}
+	if !e.ours {
+		f.seen.javaDropped++
+		return
+	}
+	f.seen.byOurs++
+	if !e.before.free() && f.hears(c.owner) {
+		f.report("unheard", "%s is dropped by %s of %s", c.owner, e.script, e.by.owner)
+	}
+}
+
+// inaccuracy is by how much two Java clocks may differ from the server's.
+func (f *referee) inaccuracy() (most ms) {
+	for _, p := range f.processes {
+		most = max(most, p.skew, -p.skew)
+	}
+	return most
+}
+
+func (f *referee) grant(e execution) {
+	c := e.by
+	f.seen.grants++
+	f.seen.order = append(f.seen.order, c.owner)
+	mine := c.standing.place
+	for _, other := range f.clients {
+		place := other.standing.place
+		if other == c || place == 0 || mine > 0 && place > mine || other.standing.lost || !other.lives() || f.shaken {
+			continue
+		}
+		f.report("order", "%s is granted before %s", c.owner, other.owner)
+	}
+	c.standing.place = 0
+	if !e.ours {
+		for _, o := range f.keys.queue {
+			f.clients[o].standing.pure -= e.takesOff
+		}
+	}
+}
+
+// queued looks at who has come and who has left by itself.
+func (f *referee) queued(e execution) {
+	c := e.by
+	at := slices.Index(f.keys.queue, c.owner)
+	was := slices.Index(e.before.queue, c.owner)
+	switch {
+	case at < 0 && was >= 0:
+		c.standing.place = 0
+		if !e.ours {
+			for _, o := range e.before.queue[was+1:] {
+				f.clients[o].standing.pure -= e.takesOff
+			}
+		}
+	case at < 0:
+	case e.ours && len(e.reply) == 3 && e.reply[2] == backAgain:
+		f.seen.backAgain++
+		c.standing.lost = false
+		c.standing.pure = f.now + f.left()
+	case was < 0 || c.standing.place == 0 || e.ours && len(e.reply) == 3 && e.reply[2] == atTheEnd:
+		f.entered++
+		c.standing.place = f.entered
+		c.standing.lost = false
+		c.standing.pure = f.fresh(e, f.keys.queue[:at])
+	}
+}
+
+// fresh is when Redisson alone would take somebody for dead that enters behind others: Java's chain without the waits
+// of ours. It is not more than what it would give if those in front had just entered, too.
+func (f *referee) fresh(e execution, front []owner) ms {
+	pure := e.clock + f.left()
+	if n := len(front); n > 0 {
+		for _, o := range front {
+			pure += f.clients[o].chained()
+		}
+		pure = min(pure, f.clients[front[n-1]].standing.pure)
+	}
+	return pure + e.by.chained()
+}
+
+// chained is what a waiter adds to Java's chain.
+func (c *client) chained() ms {
+	if !c.process.java {
+		return 0
+	}
+	return (&javaClient{c}).wait()
+}
+
+// settled looks at the score of Java's head after a script of ours: raised when the head was told that it is its turn,
+// lowered at most to what it would be given if it entered now.
+func (f *referee) settled(e execution) {
+	head := f.keys.head()
+	c := f.clients[head]
+	if c == nil || !c.process.java {
+		return
+	}
+	left := f.left()
+	switch due := f.keys.due[head]; {
+	case due > e.before.due[head]:
+		c.standing.pure = max(c.standing.pure, due)
+	case due < e.before.due[head]:
+		c.standing.pure = min(c.standing.pure, f.now+left+f.java)
+	}
+}
+
+func (f *referee) shape(e execution) {
+	k := &f.keys
+	if f.shaken {
+		if e.ours && e.script == "fairlock_acquire" && len(e.reply) == 3 && e.reply[0] == 0 {
+			f.mended(e.by.owner)
+		}
+		return
+	}
+	places := map[owner]int{}
+	for i, o := range k.queue {
+		if _, twice := places[o]; twice {
+			f.report("shape", "%s is in the queue twice", o)
+		}
+		places[o] = i
+		if c := f.clients[o]; !c.process.java && c.lives() && c.process.stalled == 0 {
+			f.seen.margin = min(f.seen.margin, k.due[o]-f.now)
+		}
+		if _, scored := k.due[o]; !scored {
+			f.report("shape", "%s has no score", o)
+		}
+		if _, living := k.alive[o]; e.ours && !living && !f.clients[o].process.java {
+			f.report("shape", "%s is not in alive", o)
+		}
+	}
+	if len(k.due) != len(places) {
+		f.report("shape", "%d in due, %d in the queue", len(k.due), len(places))
+	}
+	if !e.ours {
+		return
+	}
+	last := -1
+	for _, o := range k.ours {
+		if _, living := k.alive[o]; !living {
+			f.report("shape", "%s is in ours, not in alive", o)
+		}
+		if place, queued := places[o]; queued {
+			if place < last {
+				f.report("shape", "%s is not in the same order in ours", o)
+			}
+			last = place
+		}
+	}
+	if len(k.ours) != len(k.alive) {
+		f.report("shape", "%d in ours, %d in alive", len(k.ours), len(k.alive))
+	}
+	if e.looked {
+		if dead := k.dead(f.now); len(dead) > 0 {
+			f.report("shape", "%v are dead and still in alive", dead)
+		}
+	}
+}
+
+// mended looks at a waiter of ours after its own call: it has to be where it belongs, once, whatever has been lost.
+func (f *referee) mended(o owner) {
+	k := &f.keys
+	queued, own := times(k.queue, o), times(k.ours, o)
+	_, scored := k.due[o]
+	_, living := k.alive[o]
+	if queued != 1 || own != 1 || !scored || !living {
+		f.report("shape", "after its call %s is %d times in queue, %d in ours, in due %v, in alive %v",
+			o, queued, own, scored, living)
+	}
+}
+
+func times(list []owner, o owner) (n int) {
+	for _, x := range list {
+		if x == o {
+			n++
+		}
+	}
+	return n
+}
+
+// A blockade is a time in which a dead head keeps a free lock from live waiters.
+type blockade struct {
+	head  *client // nil: none
+	since ms
+	ours  bool // among those who wait is one of ours, which is not stalled
+	due   ms   // the last score of the head
+}
+
+// look is to be called whenever something has changed.
+func (f *referee) look() {
+	b := f.blocked()
+	if b.head == f.blockade.head && b.ours == f.blockade.ours {
+		f.blockade.due = b.due
+		return
+	}
+	f.lift()
+	f.blockade = b
+}
+
+func (f *referee) blocked() blockade {
+	k := &f.keys
+	head := f.clients[k.head()]
+	if !k.free() || head == nil || head.lives() {
+		return blockade{}
+	}
+	b := blockade{since: f.now, due: k.due[head.owner]}
+	for _, o := range k.queue {
+		if c := f.clients[o]; c.lives() && !c.process.stalls(f.now-epoch) {
+			b.head = head
+			b.ours = b.ours || !c.process.java
+		}
+	}
+	return b
+}
+
+// slack is what is lost on the way: a call, a reply that never comes, a message.
+const slack = 6 * second
+
+// lift ends a blockade.
+func (f *referee) lift() {
+	b := f.blockade
+	f.blockade = blockade{}
+	if b.head == nil {
+		return
+	}
+	name, limit := b.limit(f)
+	if name == "" {
+		return
+	}
+	end := f.now
+	if !b.ours { // nobody has to look when it is due; what counts is the score
+		end = min(f.now, max(b.since, b.due+f.inaccuracy()))
+	}
+	f.seen.worst[name] = max(f.seen.worst[name], end-b.since)
+	if end-b.since > limit+slack {
+		f.report("blocked", "by %s for %d ms, %s, limit %d", b.head.owner, end-b.since, name, limit)
+	}
+}
+
+// limit is for how long a dead head may block, and how that case is called; "" if we promise nothing.
+func (b blockade) limit(f *referee) (string, ms) {
+	var longest ms
+	for _, p := range f.processes {
+		longest = max(longest, p.wait)
+	}
+	asJava := f.java + longest/3
+	switch java := b.head.process.java; {
+	case f.shaken && b.ours:
+		return "after a loss", asJava
+	case f.shaken:
+		return "", 0
+	case java && b.ours:
+		return "a dead Java head, Go behind", asJava
+	case java:
+		return "", 0 // Redisson's own
+	case b.ours:
+		return "a dead Go head, Go behind", max(b.head.process.wait, longest/3)
+	}
+	return "a dead Go head, only Java behind", b.head.standing.limit
+}
+
+// end looks at what is left when nothing happens any more.
+func (f *referee) end() {
+	f.lift()
+	for _, c := range f.clients {
+		// Java waits without limit if the script's reply is below 0, which it is behind somebody who is due.
+		if c.lives() && !c.process.java {
+			f.report("end", "%s still waits", c.owner)
+		}
+	}
+}

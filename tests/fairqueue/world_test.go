@@ -1,0 +1,308 @@
+package fairqueue_test
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// A scenario is all that a run is made of; the same scenario always runs in the same way. It is built so that it can be
+// made smaller: a task or a misfortune that is taken out does not change the dice of the others.
+type scenario struct {
+	seed  uint64
+	exact bool // everything on the way takes 1 ms, and nobody rolls dice
+	java  ms   // the longest wait of any Java process, as all Go processes are told
+
+	lostMessages  int // per mille
+	lostReplies   int // per mille of the calls of Go clients: nothing comes back
+	processes     []process
+	tasks         []task
+	disappearings []disappearing
+}
+
+type process struct {
+	java    bool
+	skew    ms // of a Java process' clock
+	wait    ms // of a Go process: how long its waiters live on without a re-poll
+	crash   ms // when it ends; 0: never
+	stall   ms // when it stops …
+	stalled ms // … and for how long
+}
+
+func (p process) stalls(at ms) bool { return at >= p.stall && at < p.stall+p.stalled }
+
+// A disappearing is an eviction of keys, or a failover that takes everything back to what it was.
+type disappearing struct {
+	at   ms
+	lost keyset
+	back ms
+}
+
+type kind int
+
+const (
+	lock kind = iota
+	tryFor
+	try
+	force
+)
+
+// A task is one thread of Java or one goroutine that wants the lock once.
+type task struct {
+	id       int
+	process  int
+	kind     kind
+	start    ms
+	patience ms    // of tryFor
+	lease    ms    // 0: kept up by a watchdog
+	hold     ms    // from the grant to the release
+	nested   int64 // re-entries in the meantime, of Go
+	quit     ms    // when a wait ends: Go leaves, an interrupted thread of Java does not; 0: never
+	again    ms    // how long after that the same thread of Java calls lock once more; 0: never
+	async    bool  // of Java's tryFor: when it leaves it takes 300 s off the scores behind, whatever it has added
+}
+
+type event struct {
+	at ms
+	n  int
+	do func()
+}
+
+type events []event
+
+func (q events) Len() int { return len(q) }
+func (q events) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].n < q[j].n
+}
+func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *events) Push(x any)   { *q = append(*q, x.(event)) }
+func (q *events) Pop() any {
+	last := len(*q) - 1
+	e := (*q)[last]
+	*q = (*q)[:last]
+	return e
+}
+
+// A world runs one scenario.
+type world struct {
+	scenario
+	without without
+	beside  *scripts // the real ones, or nil
+
+	now     ms
+	events  events
+	n       int
+	keys    keys
+	past    []snapshot
+	clients map[owner]*client
+	referee referee
+
+	tracing bool
+	trace   []string
+}
+
+const (
+	runsEnd   = epoch + day
+	maxEvents = 2_000_000
+)
+
+// play runs a scenario to its end.
+func play(s scenario, w without, options ...func(*world)) *world {
+	world := &world{scenario: s, without: w, now: epoch, keys: newKeys(), clients: map[owner]*client{}}
+	world.referee = newReferee(world)
+	for _, option := range options {
+		option(world)
+	}
+	for _, t := range s.tasks {
+		world.enter(t)
+	}
+	for _, d := range s.disappearings {
+		world.at(epoch+d.at, func() { world.disappear(d) })
+	}
+	for len(world.events) > 0 && world.events[0].at <= runsEnd {
+		if world.n > maxEvents {
+			world.referee.report("end", "no end of events")
+			break
+		}
+		e := heap.Pop(&world.events).(event)
+		world.now = e.at
+		e.do()
+	}
+	world.referee.end()
+	return world
+}
+
+func traced(w *world) { w.tracing = true }
+
+func besides(s *scripts) func(*world) { return func(w *world) { w.beside = s } }
+
+// enter sets a client up that does a task.
+func (w *world) enter(t task) {
+	p := w.processes[t.process]
+	c := &client{world: w, task: t, process: p, rng: rand.New(rand.NewPCG(w.seed, uint64(t.id)))}
+	var start func()
+	if p.java {
+		j := &javaClient{c}
+		c.owner, start = fmt.Sprintf("J%d:1", t.id), j.begin
+	} else {
+		g := &goClient{client: c}
+		c.owner, start = fmt.Sprintf("G%d:1", t.id), g.begin
+	}
+	w.clients[c.owner] = c
+	c.after(t.start, start)
+	if p.crash > 0 {
+		w.at(epoch+p.crash, func() {
+			c.crashed = true
+			c.listening = false
+			w.note("%s crashes", c.owner)
+			w.referee.look()
+		})
+	}
+	if p.stalled > 0 {
+		w.at(epoch+p.stall, w.referee.look)
+		w.at(epoch+p.stall+p.stalled, w.referee.look)
+	}
+}
+
+// A snapshot is what the keys were until a moment.
+type snapshot struct {
+	until ms
+	keys  keys
+}
+
+func (w *world) disappear(d disappearing) {
+	if d.back > 0 {
+		at := slices.IndexFunc(w.past, func(s snapshot) bool { return s.until > w.now-d.back })
+		if at >= 0 {
+			w.keys = w.past[at].keys.clone()
+		}
+	}
+	w.keys.expire(w.now)
+	w.keys.lose(d.lost)
+	w.note("lost:%v, back %d ms → %s", d.lost, d.back, w.state())
+	w.expect()
+	w.referee.shaken = true
+	w.referee.look()
+}
+
+func (w *world) at(t ms, do func()) {
+	w.n++
+	heap.Push(&w.events, event{max(t, w.now), w.n, do})
+}
+
+// An execution is what one script did.
+type execution struct {
+	by       *client
+	ours     bool
+	script   string
+	clock    ms // what it takes for the time
+	takesOff ms // what it takes off the scores of others if it is granted or leaves
+	before   keys
+	reply    reply
+	looked   bool // for our dead
+}
+
+// before prepares for a script, and returns the keys that it finds.
+func (w *world) before() keys {
+	w.keys.expire(w.now)
+	before := w.keys.clone()
+	if len(w.disappearings) > 0 {
+		w.past = append(w.past, snapshot{w.now, before})
+	}
+	return before
+}
+
+// call runs a script of ours on the server, at once.
+func (w *world) call(c *client, s call) reply {
+	before := w.before()
+	r := &run{keys: &w.keys, now: w.now, java: w.java, without: w.without, hears: w.hears}
+	answer := s.model(r)
+	if w.beside != nil {
+		w.beside.compare(comparison{
+			where: fmt.Sprintf("seed %d", w.seed), call: s, now: w.now, hears: w.hears,
+			before: before, after: w.keys, answer: answer, published: r.published,
+		})
+	}
+	w.done(execution{
+		by: c, ours: true, script: s.script, clock: w.now, before: before, reply: answer, looked: r.looked,
+	}, r.published)
+	return answer
+}
+
+// javaCall runs a script of Redisson's on the server, at once.
+func (w *world) javaCall(c *client, script string, takesOff ms, do func(*javaRun)) {
+	before := w.before()
+	r := &javaRun{keys: &w.keys, now: w.now, clock: w.now + c.process.skew}
+	do(r)
+	w.done(execution{by: c, script: script, clock: r.clock, takesOff: takesOff, before: before}, r.published)
+}
+
+// done is what follows when a script has been executed.
+func (w *world) done(e execution, published []owner) {
+	if w.tracing {
+		w.note("%s %s %v → %s", e.by.owner, e.script, []int64(e.reply), w.state())
+	}
+	w.referee.executed(e)
+	w.expect()
+	for _, o := range published {
+		if c := w.clients[o]; w.hears(o) && c.rng.IntN(1000) >= w.lostMessages {
+			c.after(c.latency(), c.message)
+		}
+	}
+}
+
+// expect has the referee look when the lock expires.
+func (w *world) expect() {
+	if !w.keys.free() {
+		w.at(w.keys.until, func() {
+			w.keys.expire(w.now)
+			w.referee.look()
+		})
+	}
+	w.referee.look()
+}
+
+// renew prolongs the lease of the lock if it is still an owner's.
+func (w *world) renew(o owner) {
+	w.keys.expire(w.now)
+	if _, held := w.keys.counts[o]; held {
+		w.keys.until = max(w.keys.until, w.now+javaLease)
+		w.expect()
+	}
+}
+
+func (w *world) hears(o owner) bool {
+	c := w.clients[o]
+	return c != nil && c.listening && !c.crashed
+}
+
+func (w *world) note(format string, args ...any) {
+	if w.tracing {
+		w.trace = append(w.trace, fmt.Sprintf("%11.3f ", float64(w.now-epoch)/1000)+fmt.Sprintf(format, args...))
+	}
+}
+
+// state is what the server stores, in one line, with times from now.
+func (w *world) state() string {
+	var b strings.Builder
+	if w.keys.free() {
+		b.WriteString("free")
+	} else {
+		fmt.Fprintf(&b, "%s×%d for %d", w.keys.holder(), w.keys.counts[w.keys.holder()], w.keys.until-w.now)
+	}
+	for _, o := range w.keys.queue {
+		fmt.Fprintf(&b, "; %s", o)
+		if !w.clients[o].lives() {
+			b.WriteString("†")
+		}
+		if due, ok := w.keys.due[o]; ok {
+			fmt.Fprintf(&b, " %+d", due-w.now)
+		}
+		if until, ok := w.keys.alive[o]; ok {
+			fmt.Fprintf(&b, " alive %+d", until-w.now)
+		}
+	}
+	return b.String()
+}
