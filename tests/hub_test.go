@@ -4,7 +4,6 @@ import (
 	"io"
 	"log/slog"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -109,7 +108,7 @@ func TestAListenerWaitsForItsServer(t *testing.T) {
 	assert.Equal(t, []string{"x"}, subscribed(t, srv))
 }
 
-func TestTheLastToCloseUnsubscribes(t *testing.T) {
+func TestASubscriptionEndsSomeTimeAfterTheLastHasClosed(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	h := newHub(t, newClient(t, srv.Addr()), false)
@@ -126,15 +125,37 @@ func TestTheLastToCloseUnsubscribes(t *testing.T) {
 	assert.Equal(t, before, first.woken.Load(), "who has closed is not woken")
 
 	second.Close()
-	await(t, "the end of the subscription", func() bool { return slices.Equal(subscribed(t, srv), []string{"y"}) })
-	other.Close()
-	await(t, "the end of all", func() bool { return len(subscribed(t, srv)) == 0 })
-	other.Close() // again is fine
-
 	again := listen(h, "x")
+	assert.EqualValues(t, 1, again.woken.Load(), "the subscription still stands")
+	again.hears(t, "a message", func() { srv.Do(t, "PUBLISH", "x", "0") })
+	again.Close()
+	other.Close()
+	other.Close() // again is fine
+	await(t, "the end of all", func() bool { return len(subscribed(t, srv)) == 0 })
+	await(t, "the end of the connection", func() bool { return srv.Connections(t) == 1 })
+
+	again = listen(h, "x")
 	again.hears(t, "a message", func() {
 		await(t, "a subscriber", func() bool { return srv.Int(t, "PUBLISH", "x", "0") == 1 })
 	})
+}
+
+// When too many channels are not wanted any more, another connection has the others; nobody misses anything.
+func TestAWornConnectionIsReplaced(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	h := newHub(t, newClient(t, srv.Addr()), false)
+	ears := listenAll(t, h, 1200)
+	for _, e := range ears[100:] {
+		e.Close()
+	}
+	await(t, "a new connection", func() bool { return len(subscribed(t, srv)) == 100 })
+	for _, e := range ears[:100] {
+		e.hears(t, "a message", func() {
+			await(t, "a subscriber", func() bool { return srv.Int(t, "PUBLISH", e.channel, "0") == 1 })
+		})
+	}
+	assert.Len(t, subscribed(t, srv), 100)
 }
 
 // A session costs a connection for its subscriptions, and a channel less than a kilobyte.

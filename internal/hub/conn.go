@@ -21,17 +21,26 @@ const (
 var (
 	errNoNode   = errors.New("no such node in the cluster")
 	errHandedOn = errors.New("the node has a connection already")
+	errWorn     = errors.New("too much of the connection is unwanted")
+)
+
+// A channel that nobody listens to any more stays subscribed, for whoever listens next, until
+// the connection is worn and another one takes its place. UNSUBSCRIBE is never sent: while a
+// slow script runs, the server's answer to it makes the client panic.
+const (
+	linger    = time.Second      // of a connection of which nothing is wanted, and between looks
+	wornBy    = 1000             // unwanted channels
+	wornAfter = 30 * time.Second // if any channel is unwanted
 )
 
 // A conn keeps one connection subscribed to the channels that are routed to it. Its
-// goroutine is the only one that writes to the connection, so that ends and beginnings
-// of a channel's subscription reach the server in the order in which they were wanted.
+// goroutine is the only one that writes to the connection.
 type conn struct {
 	hub *Hub
 
 	// guarded by hub.mu; addr is written by the goroutine alone
 	addr string                // of a cluster's node; "" for wherever the client connects
-	todo map[*channel]struct{} // whose subscription may have to begin or end
+	todo map[*channel]struct{} // whose subscription may have to begin, or is not wanted any more
 	life int                   // connections that were lost
 
 	kick chan struct{} // todo is not empty
@@ -71,6 +80,9 @@ func (c *conn) run(ctx context.Context) {
 			continue
 		}
 		c.lost()
+		if errors.Is(err, errWorn) {
+			continue
+		}
 		c.hub.log.Warn("holdfast: subscriptions interrupted", slog.String("server", c.addr), slog.Any("error", err))
 		if time.Since(began) > lastDelay {
 			delay = firstDelay
@@ -147,22 +159,52 @@ func (c *conn) serve(ctx context.Context) error {
 		OnMessage:      func(m rueidis.PubSubMessage) { c.hub.heard(m.Channel) },
 		OnSubscription: func(s rueidis.PubSubSubscription) { c.hub.changed(c, life, s) },
 	})
+	began := time.Now()
+	var look <-chan time.Time // nil while nothing is unwanted
 	for {
-		begin, end := c.next()
-		if len(begin)+len(end) == 0 {
-			select {
-			case <-c.kick:
-				continue
-			case err := <-broken:
-				return err
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		if err := c.change(ctx, client, begin, end); err != nil {
+		begin, unwanted := c.next()
+		if err := c.subscribeAll(ctx, client, begin); err != nil {
 			return err
 		}
+		if unwanted && look == nil {
+			look = time.After(linger)
+		}
+		select {
+		case <-c.kick:
+		case <-look:
+			look = nil
+			worn, again := c.worn(time.Since(began))
+			if worn {
+				return errWorn
+			}
+			if again {
+				look = time.After(linger)
+			}
+		case err := <-broken:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
+}
+
+// worn reports whether a connection of that age is to be given up for what nobody wants of it,
+// and otherwise whether it is to be looked at again.
+func (c *conn) worn(age time.Duration) (worn, again bool) {
+	h := c.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	wanted, unwanted := 0, 0
+	for _, ch := range h.channels {
+		switch {
+		case ch.conn != c:
+		case len(ch.listeners) > 0:
+			wanted++
+		default:
+			unwanted++
+		}
+	}
+	return wanted == 0 || unwanted >= wornBy || unwanted > 0 && age >= wornAfter, unwanted > 0
 }
 
 // node is the client to connect through. Any node of a cluster hears plain messages. Of

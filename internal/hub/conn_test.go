@@ -1,8 +1,10 @@
 package hub
 
 import (
+	"fmt"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
@@ -25,8 +27,8 @@ func push(kind, channel string) rueidis.PubSubSubscription {
 // begin takes what is to begin on c, as its goroutine does before it subscribes.
 func (c *conn) begin(t *testing.T) []string {
 	t.Helper()
-	begin, end := c.next()
-	require.Empty(t, end)
+	begin, unwanted := c.next()
+	require.False(t, unwanted)
 	return names(begin)
 }
 
@@ -50,7 +52,7 @@ func TestAWordOfALostConnectionSaysNothing(t *testing.T) {
 	assert.Empty(t, c.begin(t))
 }
 
-func TestAnEndThatCrossesANewBeginningIsNotTheServers(t *testing.T) {
+func TestAChannelStaysSubscribedForWhoeverListensNext(t *testing.T) {
 	h := newIdle(false)
 	woken := 0
 	l := h.Listen("x", func() { woken++ })
@@ -58,15 +60,50 @@ func TestAnEndThatCrossesANewBeginningIsNotTheServers(t *testing.T) {
 	assert.Equal(t, []string{"x"}, c.begin(t))
 	h.changed(c, 0, push("subscribe", "x"))
 	l.Close()
-	_, end := c.next()
-	assert.Equal(t, []string{"x"}, names(end))
-	h.Listen("x", func() { woken++ })
-	assert.Equal(t, []string{"x"}, c.begin(t))
-	h.changed(c, 0, push("unsubscribe", "x")) // of the first
+	begin, unwanted := c.next()
+	assert.Empty(t, begin)
+	assert.True(t, unwanted)
+	h.heard("x") // nobody's
 	assert.Equal(t, 1, woken)
+
+	h.Listen("x", func() { woken++ })
+	assert.Equal(t, 2, woken, "it stands")
 	assert.Empty(t, c.begin(t))
-	h.changed(c, 0, push("subscribe", "x"))
-	assert.Equal(t, 2, woken)
+	h.heard("x")
+	assert.Equal(t, 3, woken)
+}
+
+func TestWhenAConnectionIsWorn(t *testing.T) {
+	for name, c := range map[string]struct {
+		wanted, unwanted int
+		age              time.Duration
+		worn, again      bool
+	}{
+		"all is wanted":            {wanted: 5, age: time.Hour},
+		"nothing is wanted":        {unwanted: 1, worn: true, again: true},
+		"there is nothing":         {worn: true},
+		"something is not, yet":    {wanted: 1, unwanted: wornBy - 1, age: wornAfter - 1, again: true},
+		"something is not, by now": {wanted: 1, unwanted: 1, age: wornAfter, worn: true, again: true},
+		"too much is not":          {wanted: 10_000, unwanted: wornBy, worn: true, again: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newIdle(false)
+			for i := range c.wanted {
+				h.Listen(fmt.Sprint("wanted ", i), func() {})
+			}
+			for i := range c.unwanted {
+				l := h.Listen(fmt.Sprint("unwanted ", i), func() {})
+				h.channels[l.channel.name].state = up
+				l.Close()
+			}
+			conn := h.conns[""]
+			if conn == nil {
+				conn = newConn(h, "")
+			}
+			worn, again := conn.worn(c.age)
+			assert.Equal(t, []bool{c.worn, c.again}, []bool{worn, again})
+		})
+	}
 }
 
 func TestAnEndThatTheServerMadeIsABeginningElsewhere(t *testing.T) {
@@ -109,8 +146,10 @@ func TestAConnectionLeavesAloneWhatIsRoutedElsewhere(t *testing.T) {
 			h.changed(b, 0, push("ssubscribe", "x"))
 			l.Close()
 			look(a)
-			_, end := b.next()
-			assert.Equal(t, []string{"x"}, names(end))
+			_, unwanted := b.next()
+			assert.True(t, unwanted)
+			b.lost()
+			assert.False(t, b.wanted())
 			assert.Empty(t, h.channels)
 		})
 	}

@@ -34,7 +34,7 @@ type Hub struct {
 	closed   bool
 }
 
-// A channel is what somebody listens to, or has just stopped listening to.
+// A channel is what somebody listens to, or has listened to on the present connection.
 type channel struct {
 	name      string
 	listeners []*Listener
@@ -91,7 +91,7 @@ func (h *Hub) Listen(name string, wake func()) *Listener {
 	return l
 }
 
-// Close ends the interest. The last one to go ends the subscription.
+// Close ends the interest. The subscription ends some time after the last one has gone.
 func (l *Listener) Close() {
 	h, c := l.hub, l.channel
 	h.mu.Lock()
@@ -182,7 +182,7 @@ func (h *Hub) changed(from *conn, life int, s rueidis.PubSubSubscription) {
 		return
 	}
 	if strings.HasSuffix(s.Kind, "unsubscribe") {
-		if c.state != up { // the end that we asked for; or it crossed a new beginning
+		if c.state != up { // the beginning of a new one is under way
 			h.mu.Unlock()
 			return
 		}

@@ -12,8 +12,9 @@ import (
 // subscribeAtOnce is how many channels one SUBSCRIBE names.
 const subscribeAtOnce = 500
 
-// next takes from todo what is to begin and to end on the connection.
-func (c *conn) next() (begin, end []*channel) {
+// next takes from todo what is to begin on the connection, and reports whether there was
+// anything that nobody listens to any more.
+func (c *conn) next() (begin []*channel, unwanted bool) {
 	h := c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -27,39 +28,16 @@ func (c *conn) next() (begin, end []*channel) {
 		case !wanted && ch.state == idle:
 			c.drop(ch)
 		case !wanted:
-			c.drop(ch)
-			end = append(end, ch)
+			unwanted = true
 		}
 	}
-	return begin, end
+	return begin, unwanted
 }
 
-// change subscribes and unsubscribes. Only a broken connection is an error.
-func (c *conn) change(ctx context.Context, client rueidis.DedicatedClient, begin, end []*channel) error {
-	for chunk := range slices.Chunk(end, subscribeAtOnce) {
-		if err := c.unsubscribe(ctx, client, chunk); err != nil {
-			return err
-		}
-	}
+// subscribeAll subscribes to the channels. Only a broken connection is an error.
+func (c *conn) subscribeAll(ctx context.Context, client rueidis.DedicatedClient, begin []*channel) error {
 	for chunk := range slices.Chunk(begin, subscribeAtOnce) {
 		if err := c.subscribe(ctx, client, chunk); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *conn) unsubscribe(ctx context.Context, client rueidis.DedicatedClient, channels []*channel) error {
-	if !c.hub.sharded {
-		return client.Do(ctx, client.B().Unsubscribe().Channel(names(channels)...).Build()).Error()
-	}
-	commands := make(rueidis.Commands, len(channels))
-	for i, ch := range channels {
-		commands[i] = client.B().Sunsubscribe().Channel(ch.name).Build()
-	}
-	for _, result := range client.DoMulti(ctx, commands...) {
-		// A node that has given the slot away refuses, and has ended the subscription itself.
-		if err := result.NonRedisError(); err != nil {
 			return err
 		}
 	}
