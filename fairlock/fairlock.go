@@ -11,7 +11,8 @@
 // A waiter that lives never loses its place, however long the holder holds: it tells the server
 // that it is alive. One that died costs the others [Options.WaiterLease] at most; Redisson's own
 // waiters have no such sign of life and cost what Redisson makes them cost, by default 5
-// minutes. A process that was stopped for longer than WaiterLease queues up anew, at the end.
+// minutes. A process that was stopped, or cut off from the server, for longer than WaiterLease
+// queues up anew, at the end.
 //
 // A fair lock costs more than an rlock: each waiter makes a call every few seconds, and a lock
 // that is handed on waits for the next one's process to wake. Where order does not matter, use
@@ -52,7 +53,8 @@ type Options struct {
 	// WaiterLease is how long a waiter that died may keep the others waiting; a live one tells
 	// the server that it is alive in a third of it, and at least every 5 s or so. From 1 s to
 	// 1 h; the default is 15 s. Clocks of Java hosts may be ahead of the server's by up to two
-	// thirds of it.
+	// thirds of it. That a connection has fallen silent is noticed after up to a third of the
+	// session's lease: with a WaiterLease of less than half of that lease, places are lost then.
 	WaiterLease time.Duration
 
 	// JavaWait is the longest time for which any Java process waits for this lock: Redisson's

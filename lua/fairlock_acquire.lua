@@ -25,7 +25,7 @@
 -- REPLY    {-1}            nothing there to re-enter
 -- REPLY    {-2, now}       too late: nothing was changed; now in server ms
 --
--- USES     check_lease now expire fair_forget fair_bury fair_sweep fair_settle
+-- USES     check_lease now expire fair_pop fair_bury fair_sweep fair_settle
 
 local lock = KEYS[1]
 local q = {queue = KEYS[2], due = KEYS[3], ours = KEYS[4], alive = KEYS[5]}
@@ -59,14 +59,12 @@ if head then
 end
 
 if free and (not head or head == owner) then
-  redis.call('HSET', lock, owner, 1)
-  local refused = expire(lock, ARGV[3])
-  if refused then return refused end
-  if head then
-    fair_forget(q, owner)
+  if head then -- before the grant: a key of another type refuses, and then nothing is held
+    fair_pop(q, owner)
     fair_settle(q, time, lease, java_wait)
   end
-  return {1, time, 0}
+  redis.call('HSET', lock, owner, 1)
+  return expire(lock, ARGV[3]) or {1, time, 0}
 end
 if wait == 0 then
   if free then redis.call(publish, channel .. head, '0') end

@@ -123,6 +123,7 @@ func TestGrantsFollowTheQueue(t *testing.T) {
 	}
 	wg.Wait()
 	var queue []string
+	var first string // the last one that left the queue from its front, as whoever is granted the lock does just before
 	grants, waited := 0, 0
 	for _, s := range m.until(t) {
 		switch command := strings.ToUpper(s.args[0]); {
@@ -131,12 +132,16 @@ func TestGrantsFollowTheQueue(t *testing.T) {
 			require.NotContains(t, queue, s.args[2])
 			queue = append(queue, s.args[2])
 		case command == "LREM":
+			if len(queue) > 0 && queue[0] == s.args[3] {
+				first = queue[0]
+			}
 			queue = slices.DeleteFunc(queue, func(owner string) bool { return owner == s.args[3] })
 		case command == "HSET" && s.args[1] == orders && s.args[3] == "1":
 			grants++
-			if len(queue) > 0 {
+			if s.args[2] == first {
 				waited++
-				require.Equal(t, queue[0], s.args[2], "granted to another than the first")
+			} else {
+				require.Empty(t, queue, "granted to one who is not the first")
 			}
 		}
 	}
@@ -436,6 +441,41 @@ func TestAWaiterSurvivesWhatTheServerForgets(t *testing.T) {
 				require.NoError(t, within(t, time.Second, next, "the next one").hold.Release())
 			}
 			nobodyWaits(t, srv)
+		})
+	}
+}
+
+func TestWhoHasGivenUpIsNotInItsOwnWay(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	l := newFair(open(t, srv.Addr(), nil))
+	for range 100 {
+		holder := lock(t, t.Context(), l)
+		_, err := l.TryLockFor(t.Context(), time.Millisecond)
+		require.ErrorIs(t, err, holdfast.ErrBusy)
+		require.NoError(t, holder.Release())
+		h, err := l.TryLock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, h.Release())
+	}
+	nobodyWaits(t, srv)
+}
+
+// An acquisition that the server refuses has not been granted, whichever of the keys it refuses.
+func TestARefusedTurnIsNotHeld(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{ordersDue, "holdfast_fair_queue:{" + orders + "}", "holdfast_fair_alive:{" + orders + "}"} {
+		t.Run(key, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			l := newFair(open(t, srv.Addr(), nil))
+			holder := lock(t, t.Context(), l)
+			next := inLine(t, srv, t.Context(), l.Lock)[0]
+			srv.Do(t, "DEL", orders, key)
+			srv.Do(t, "SET", key, "of another kind")
+			require.ErrorContains(t, within(t, 5*time.Second, next, "the refusal").err, "WRONGTYPE")
+			require.EqualValues(t, 0, srv.Int(t, "EXISTS", orders))
+			require.ErrorIs(t, holder.Release(), holdfast.ErrLost)
 		})
 	}
 }

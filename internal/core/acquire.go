@@ -70,6 +70,7 @@ func (a *acquisition) finish(ctx context.Context, operation string, err error) e
 	if err == nil {
 		return nil // the hold keeps the reference to the claim
 	}
+	a.leave(ctx)
 	a.giveUp()
 	a.claim.unref()
 	return a.lock.fail(operation, explain(ctx, err))
@@ -271,7 +272,7 @@ func (a *answer) read(l *Lock, call *script.Call, target int) error {
 	case len(n) == 2 && n[0] == late:
 		s.clocks.Learn(l.key, n[1], a.at)
 	case len(n) == 2 && n[0] == busy:
-		a.pttl = time.Duration(n[1]) * time.Millisecond
+		a.pttl, a.place = time.Duration(n[1])*time.Millisecond, placeKept
 	case len(n) == 3 && n[0] == busy && l.Queue != nil:
 		a.pttl, a.place = time.Duration(n[1])*time.Millisecond, n[2]
 	case len(n) == 1 && n[0] == gone && target > 1:

@@ -210,6 +210,7 @@ func (h *Hold) Detach() error {
 		c.mu.Lock()
 		h.tenure.detached--
 		c.mu.Unlock()
+		h.tenure.sweep() // not while it counted as detached
 		return err
 	}
 	return nil

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 
+	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
@@ -18,10 +19,13 @@ func (a *acquisition) standInQueue(ctx, sleep context.Context) (*Hold, error) {
 	w := wait.NewWaiter(s.closing)
 	a.claim.await(w)
 	defer a.claim.forgo(w)
+	if a.reenters() { // since before it was awaited
+		retry = 0
+	}
 	listening, stop := "", func() {}
 	defer func() { stop() }()
 	for {
-		if a.wire != listening { // the first time, and after a re-entry was tried in vain
+		if a.wire != "" && a.wire != listening { // the first time, and after a re-entry was tried in vain
 			stop()
 			listening, stop = a.wire, s.hub.Listen(a.lock.Queue.Channel(a.wire), w.Wake).Close
 		}
@@ -47,4 +51,20 @@ func (a *acquisition) stood() {
 		log.Warn("holdfast: dropped from the queue by another client, back in place", "kind", l.Kind, "name", l.Name)
 	}
 	a.stands = true
+}
+
+// leave takes the call out of the server's queue before it returns, if its ctx has not ended and
+// that is quick: whoever asks again at once must not find a place of its own in the way.
+func (a *acquisition) leave(ctx context.Context) {
+	s := a.lock.session
+	if !a.stands || ctx.Err() != nil || s.isClosed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	call := a.lock.undo(a.wire)
+	defer call.Free()
+	if err := s.runner.Run(ctx, script.Keep, call); err == nil && a.until == 0 {
+		a.stands = false
+	}
 }

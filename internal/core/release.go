@@ -125,15 +125,19 @@ func (t *tenure) owe() {
 // sweep gives back what a lost tenure may leave behind: the name would stay locked for the
 // longest of its leases though its last hold, with a shorter one, is gone.
 func (t *tenure) sweep() {
+	s := t.lock.session
 	t.claim.mu.Lock()
-	over, shared, until := t.count() == 0, t.claim.owner != nil, t.until
+	over, shared, until := t.count() == 0 && !t.returned, t.claim.owner != nil, t.until
 	if over {
 		t.until = 0 // once is enough
 	}
+	over = over && until > s.now()+time.Second
+	if over && !shared {
+		t.returned = true // a release that is on its way finds nothing then, and has not lost it
+	}
 	t.claim.mu.Unlock()
-	s := t.lock.session
 	switch {
-	case !over || until <= s.now()+time.Second:
+	case !over:
 	case shared:
 		t.correct(0) // in turn: a re-entry may be under way
 	default:
@@ -147,6 +151,7 @@ func (t *tenure) sweep() {
 func (t *tenure) correct(then time.Duration) {
 	s := t.lock.session
 	s.start(func() {
+		defer t.leaveToClose()
 		if pause(s.ctx, then-s.now()) != nil {
 			return
 		}
@@ -162,6 +167,14 @@ func (t *tenure) correct(then time.Duration) {
 			}
 		}
 	})
+}
+
+// leaveToClose has Close give the tenure back, if it came before the session did.
+func (t *tenure) leaveToClose() {
+	s := t.lock.session
+	if s.ctx.Err() != nil && t.left() == 0 {
+		s.debts.release(t, lease.Add(s.now(), t.lock.memory()))
+	}
 }
 
 // pause sleeps for d, or returns why ctx ended first.

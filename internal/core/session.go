@@ -166,6 +166,7 @@ func (s *Session) close() error {
 		routines := s.routines.close()
 		s.hub.Close()
 		<-routines
+		late = errors.Join(late, s.releaseAll(ctx)) // what those were about to give back
 		s.bounds.end()
 		if s.config.OwnsClient {
 			s.config.Client.Close()

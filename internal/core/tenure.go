@@ -217,6 +217,7 @@ func (s *Session) renewed(t *tenure, sent time.Duration) {
 		}
 	}
 	s.dog.Renewed(t, sent)
+	t.sweep() // if it was lost while the renewal was under way
 }
 
 // failed takes in a renewal that did not succeed: the deadlines stay where they were, and it
@@ -231,4 +232,5 @@ func (s *Session) failed(t *tenure, why error) {
 		}
 	}
 	s.dog.Failed(t)
+	t.sweep() // likewise
 }

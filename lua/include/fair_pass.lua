@@ -1,6 +1,6 @@
 -- fair_pass: tell the first live waiter of a fair lock that it is its turn. A Java waiter whose
 -- score is past may live all the same: if somebody listens on its channel it gets 5 s more.
--- USES fair_look fair_forget fair_settle
+-- USES fair_look fair_pop fair_settle
 local function fair_pass(q, time, java_wait, publish, channel)
   while true do
     local head, alive, due = fair_look(q)
@@ -10,7 +10,7 @@ local function fair_pass(q, time, java_wait, publish, channel)
       redis.call('ZADD', q.due, string.format('%.0f', time + 5000), head)
       return
     end
-    fair_forget(q, head)
+    fair_pop(q, head)
   end
   local head = fair_settle(q, time, 0, java_wait)
   redis.call(publish, channel .. head, '0')

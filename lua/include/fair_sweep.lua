@@ -1,11 +1,11 @@
 -- fair_sweep: take dead heads out of the queue of a fair lock that is free, and look at the
 -- head that is left. Never while the lock is held: it helps nobody then, and costs live Java
 -- waiters their place.
--- USES fair_look fair_forget
+-- USES fair_look fair_pop
 local function fair_sweep(q, time)
   while true do
     local head, alive, due = fair_look(q)
     if not head or (alive or due or 0) > time then return head, alive, due end
-    fair_forget(q, head)
+    fair_pop(q, head)
   end
 end

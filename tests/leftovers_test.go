@@ -1,0 +1,114 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// What crosses the end of a hold, and what that may leave on the server.
+
+const loading = "-LOADING Redis is loading the dataset in memory"
+
+// An extension whose reply comes after the release has begun finds nobody holding. It must not give the lock back in the
+// release's stead: that would find nothing then, and call the hold lost.
+func TestAnExtensionThatCrossesTheReleaseLosesNothing(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, srv.Addr(), nil)
+	var all sync.WaitGroup
+	var lost atomic.Int32
+	for g := range 16 {
+		all.Go(func() {
+			l := rlock.New(s, fmt.Sprint("orders:", g), nil)
+			for end := time.Now().Add(4 * time.Second); time.Now().Before(end); {
+				h, err := l.Lock(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				var extended sync.WaitGroup
+				extended.Go(func() { _ = h.Extend(t.Context(), 5*time.Second) })
+				time.Sleep(rand.N(300 * time.Microsecond))
+				if errors.Is(h.Release(), holdfast.ErrLost) {
+					lost.Add(1)
+				}
+				extended.Wait()
+			}
+		})
+	}
+	all.Wait()
+	require.Zero(t, lost.Load())
+}
+
+// A renewal that is under way when trust ends may prolong a lease that nobody uses any more.
+func TestARenewalThatCrossesTheLossIsGivenBack(t *testing.T) {
+	t.Parallel()
+	const lease = 3 * time.Second
+	srv := redistest.Start(t)
+	srv.Do(t, "SCRIPT", "LOAD", lua.Source("lock_renew"))
+	p := proxy.Start(t, srv.Addr())
+	h := lock(t, t.Context(), rlock.New(open(t, p.Addr(), &holdfast.Options{Lease: lease}), orders, nil))
+	began, done := time.Now(), h.Context(t.Context()).Done()
+	renewal := scriptOf(kinds[0], "renew")
+	early := func() bool { return time.Since(began) < lease*5/6 }
+	p.On(func(c []string) bool { return renewal(c) && early() }, proxy.Answer(loading), proxy.EveryTime)
+	last := p.On(func(c []string) bool { return renewal(c) && !early() }, proxy.HoldReply, proxy.First)
+	within(t, 2*lease, done, "the loss")
+	last.Wait(t, 1)
+	lost := time.Now()
+	last.Release()
+	await(t, "the end of the lock", func() bool { return srv.Int(t, "EXISTS", orders) == 0 })
+	require.Less(t, time.Since(lost), lease/2, "not when its lease ended")
+}
+
+// nestedShort takes a lock for long and once more for a moment, and gives the first hold back.
+func nestedShort(t *testing.T, s *holdfast.Session) *holdfast.Hold {
+	t.Helper()
+	outer := lock(t, t.Context(), rlock.New(s, orders, &rlock.Options{FixedLease: 20 * time.Second}))
+	ctx := context.WithoutCancel(outer.Context(t.Context()))
+	inner := lock(t, ctx, rlock.New(s, orders, &rlock.Options{FixedLease: 300 * time.Millisecond}))
+	require.NoError(t, outer.Release())
+	return inner
+}
+
+func TestDetachOfAnExpiredHoldGivesTheLockBack(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, srv.Addr(), nil)
+	inner := nestedShort(t, s)
+	pass(inner.Deadline())
+	require.ErrorIs(t, inner.Detach(), holdfast.ErrLost)
+	h, err := rlock.New(s, orders, nil).TryLockFor(t.Context(), 3*time.Second)
+	require.NoError(t, err)
+	require.NoError(t, h.Release())
+}
+
+// What is being given back when the session is closed is Close's to give back.
+func TestCloseGivesBackWhatALossHasLeft(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	s := open(t, p.Addr(), nil)
+	inner := nestedShort(t, s)
+	returns := p.On(scriptOf(kinds[0], "release"), proxy.Answer(loading), proxy.EveryTime)
+	pass(inner.Deadline())
+	require.ErrorIs(t, inner.Err(), holdfast.ErrLost)
+	returns.Wait(t, 2)
+	returns.Remove()
+	require.NoError(t, s.Close())
+	require.Empty(t, srv.Keyspace(t))
+}
