@@ -41,7 +41,7 @@ func (r *Runner) Run(ctx context.Context, lane Lane, c *Call) error {
 		return &Failure{Class: Refused, Err: context.Cause(ctx)}
 	}
 	g := r.nodes.gate(c.keys[0])
-	if err := g.places[lane].Acquire(ctx, 1); err != nil {
+	if !g.places[lane].TryAcquire(1) && g.places[lane].Acquire(ctx, 1) != nil {
 		return &Failure{Class: Refused, Err: context.Cause(ctx)}
 	}
 	err := r.run(ctx, c)

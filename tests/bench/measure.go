@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -113,11 +114,13 @@ func MeasureRatio(tb testing.TB, goroutines, rounds int) Ratio {
 		cycle(tb, ctx, locks[i])
 	}
 	acquire, release := sha("rlock_acquire"), sha("rlock_release")
-	owner := s.ID() + ":1"
+	// Bare, but the same commands: each acquisition has an owner of its own and a not-after.
+	var number atomic.Int64
 	bare := func(i int) {
-		name := locks[i].Name()
+		name, owner := locks[i].Name(), s.ID()+":"+strconv.FormatInt(number.Add(1), 10)
+		notAfter := strconv.FormatInt(time.Now().Add(10*time.Second).UnixMilli(), 10)
 		_, err := client.Do(ctx, client.B().Evalsha().Sha1(acquire).Numkeys(1).Key(name).
-			Arg(owner, "1", "30000", "99999999999999").Build()).AsIntSlice()
+			Arg(owner, "1", "30000", notAfter).Build()).AsIntSlice()
 		must(tb, err)
 		_, err = client.Do(ctx, client.B().Evalsha().Sha1(release).Numkeys(1).Key(name).
 			Arg(owner, "0", "PUBLISH", "redisson_lock__channel:{"+name+"}").Build()).AsInt64()
