@@ -201,8 +201,9 @@ func (f *fairStory) standstill(ctx context.Context, moment time.Duration) (holde
 	if holder, _, err = f.detain(ctx); err != nil {
 		return 0, err
 	}
+	fresh := time.Now().Add(4 * glance) // a picture of before may show the holder, still in the queue
 	return holder, f.until(ctx, "everybody to queue", func() bool {
-		return len(f.register.queue) == fairProcesses*fairGoroutines-1
+		return len(f.register.queue) == fairProcesses*fairGoroutines-1 && f.register.seen.After(fresh)
 	})
 }
 
