@@ -189,21 +189,9 @@ func (m *Mutex) Waiters(ctx context.Context) (waiters []holdfast.Waiter, err err
 		if err != nil {
 			return err
 		}
-		if len(values)%2 != 0 {
-			return call.Unexpected()
-		}
-		for i := 0; i < len(values); i += 2 {
-			id, err := values[i].ToString()
-			if err != nil {
-				return call.Unexpected()
-			}
-			alive, err := values[i+1].AsInt64()
-			if err != nil {
-				return call.Unexpected()
-			}
+		return call.ReadPairs(values, func(id string, alive int64) {
 			waiters = append(waiters, holdfast.Waiter{ID: id, Alive: time.Duration(alive) * time.Millisecond})
-		}
-		return nil
+		})
 	})
 	return waiters, err
 }

@@ -48,9 +48,6 @@ func (a *acquisition) wait(ctx, sleep context.Context) (*Hold, error) {
 func (a *acquisition) queue(ctx, sleep context.Context, retry time.Duration) (h *Hold, err error) {
 	place := a.lock.session.lines.Join(a.lock.Channel, a.lock.Backoff == nil)
 	a.claim.await(place)
-	if a.reenters() { // since before it was awaited
-		retry = 0
-	}
 	defer func() {
 		a.claim.forgo(place)
 		taken := time.Duration(0)

@@ -34,7 +34,7 @@ func Holders[H ~struct {
 		if err != nil {
 			return err
 		}
-		if len(values)%2 != 1 {
+		if len(values) == 0 {
 			return call.Unexpected()
 		}
 		pttl, err := values[0].AsInt64()
@@ -44,18 +44,9 @@ func Holders[H ~struct {
 		if left = max(0, time.Duration(pttl)*time.Millisecond); pttl == -1 {
 			left = -1
 		}
-		for i := 1; i < len(values); i += 2 {
-			id, err := values[i].ToString()
-			if err != nil {
-				return call.Unexpected()
-			}
-			count, err := values[i+1].AsInt64()
-			if err != nil {
-				return call.Unexpected()
-			}
+		return call.ReadPairs(values[1:], func(id string, count int64) {
 			holders = append(holders, H{ID: id, Count: int(count), Lease: left})
-		}
-		return nil
+		})
 	})
 	return holders, left, err
 }

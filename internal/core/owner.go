@@ -94,7 +94,7 @@ func (c *claim) gather() *crowd {
 // share the wire owner.
 const maxParts = 2
 
-// A Waker is a waiting call that can be told to look again.
+// A Waker is a waiting call that can be told to look again. Wake must not block.
 type Waker interface{ Wake() }
 
 // claim returns the owner's claim to a name, to be given back with unref.
@@ -191,12 +191,16 @@ func (c *claim) leave() {
 	c.crowd.turns = slices.Delete(c.crowd.turns, 0, 1)
 }
 
-// await has w woken when the claim is granted to another call of the same owner.
+// await has w woken when the claim is granted to another call of the same owner, at once if it
+// has been.
 func (c *claim) await(w Waker) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	crowd := c.gather()
 	crowd.waits = append(crowd.waits, w)
+	if c.parts != ([maxParts]*tenure{}) {
+		w.Wake()
+	}
 }
 
 // forgo ends await.

@@ -19,9 +19,6 @@ func (a *acquisition) standInQueue(ctx, sleep context.Context) (*Hold, error) {
 	w := wait.NewWaiter(s.closing)
 	a.claim.await(w)
 	defer a.claim.forgo(w)
-	if a.reenters() { // since before it was awaited
-		retry = 0
-	}
 	listening, stop := "", func() {}
 	defer func() { stop() }()
 	for {

@@ -87,15 +87,9 @@ func NewWatchdog(base time.Time, lease time.Duration, start func(func()), renew 
 // Add starts to renew r, whose lease was granted by a call sent at sent.
 func (w *Watchdog) Add(r Renewable, sent time.Duration) {
 	w.mu.Lock()
-	e := r.entry()
-	if e.state != absent {
-		w.mu.Unlock()
-		return
-	}
-	early := w.push(r, sent+w.period)
-	w.mu.Unlock()
-	if early {
-		w.wake()
+	defer w.mu.Unlock()
+	if r.entry().state == absent {
+		w.push(r, sent+w.period)
 	}
 }
 
@@ -120,22 +114,23 @@ func (w *Watchdog) Failed(r Renewable) { w.settle(r, time.Since(w.base)+w.again)
 
 func (w *Watchdog) settle(r Renewable, due time.Duration) {
 	w.mu.Lock()
-	early := r.entry().state == sent && w.push(r, due)
-	w.mu.Unlock()
-	if early {
-		w.wake()
+	defer w.mu.Unlock()
+	if r.entry().state == sent {
+		w.push(r, due)
 	}
 }
 
-// push puts r into its group and reports whether Run would sleep for too long. It often sleeps
+// push puts r into its group, and wakes Run if that would sleep for too long. It often sleeps
 // for less than it might: until something was due that has been removed since.
-func (w *Watchdog) push(r Renewable, due time.Duration) bool {
+func (w *Watchdog) push(r Renewable, due time.Duration) {
 	e := r.entry()
 	e.due, e.state = due, waiting
 	g := w.group(r.Group())
 	heap.Push(&g.entries, r)
 	w.placeGroup(g)
-	return due < w.asleep
+	if due < w.asleep {
+		w.wake()
+	}
 }
 
 // group returns the group of the key, made if need be.

@@ -28,6 +28,25 @@ func (c *Call) ReadArray() ([]rueidis.RedisMessage, error) {
 	return values, nil
 }
 
+// ReadPairs hands on texts and whole numbers that stand in turn in a reply, or fails as Broken.
+func (c *Call) ReadPairs(values []rueidis.RedisMessage, pair func(text string, n int64)) error {
+	if len(values)%2 != 0 {
+		return c.Unexpected()
+	}
+	for i := 0; i < len(values); i += 2 {
+		text, err := values[i].ToString()
+		if err != nil {
+			return c.Unexpected()
+		}
+		n, err := values[i+1].AsInt64()
+		if err != nil {
+			return c.Unexpected()
+		}
+		pair(text, n)
+	}
+	return nil
+}
+
 // ReadInt reads a reply that is one whole number, or fails as Broken.
 func (c *Call) ReadInt() (int64, error) {
 	n, err := c.reply.ToInt64()

@@ -56,41 +56,31 @@ func (ls *Lines) Released(channel string, listeners int) {
 		return
 	}
 	ls.mu.Lock()
-	var head *Place
-	if l := ls.lines[channel]; l != nil {
-		others := listeners
-		if l.stop != nil {
-			others-- // this one
-		}
-		if l.stop != nil && others > 0 && l.over() {
-			l.since, l.behind = time.Time{}, others
-			ls.lookLater(l) // the message may get lost
-		} else {
-			l.behind = 0
-			head = l.places[0]
-		}
+	defer ls.mu.Unlock()
+	l := ls.lines[channel]
+	if l == nil {
+		return
 	}
-	ls.mu.Unlock()
-	if head != nil {
-		head.Wake()
+	if others := listeners - 1; l.stop != nil && others > 0 && l.over() {
+		l.since, l.behind = time.Time{}, others
+		ls.lookLater(l) // the message may get lost
+		return
 	}
+	l.behind = 0
+	l.places[0].Wake()
 }
 
 // hear has the head look after a message, or somewhat later if the line stands back.
 func (ls *Lines) hear(channel string) {
 	ls.mu.Lock()
-	var head *Place
-	if l := ls.lines[channel]; l != nil {
-		if l.behind <= 0 {
-			head = l.places[0]
-		} else {
-			l.pass()
-			ls.lookLater(l)
-		}
-	}
-	ls.mu.Unlock()
-	if head != nil {
-		head.Wake()
+	defer ls.mu.Unlock()
+	switch l := ls.lines[channel]; {
+	case l == nil:
+	case l.behind <= 0:
+		l.places[0].Wake()
+	default:
+		l.pass()
+		ls.lookLater(l)
 	}
 }
 
@@ -105,13 +95,9 @@ func (ls *Lines) lookLater(l *line) {
 // look has the head of a line look, if there still is one.
 func (ls *Lines) look(l *line) {
 	ls.mu.Lock()
+	defer ls.mu.Unlock()
 	l.later = false
-	var head *Place
 	if len(l.places) > 0 {
-		head = l.places[0]
-	}
-	ls.mu.Unlock()
-	if head != nil {
-		head.Wake()
+		l.places[0].Wake()
 	}
 }

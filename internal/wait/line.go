@@ -77,13 +77,9 @@ func (ls *Lines) Wake(channel string) {
 		return
 	}
 	ls.mu.Lock()
-	var first *Place
+	defer ls.mu.Unlock()
 	if l := ls.lines[channel]; l != nil {
-		first = l.places[0]
-	}
-	ls.mu.Unlock()
-	if first != nil {
-		first.Wake()
+		l.places[0].Wake()
 	}
 }
 
