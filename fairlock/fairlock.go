@@ -88,7 +88,7 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	p := (*protocol)(m)
 	core.InitLock(&m.lock, (*core.Session)(s), p, core.Settings{
 		Kind: "fairlock", Name: name, FixedLease: o.FixedLease, NonReentrant: o.NonReentrant,
-		Queue: p, WaiterLease: o.WaiterLease, Err: o.mistake(),
+		Queue: true, Leaver: p, WaiterLease: o.WaiterLease, Err: o.mistake(),
 	}, wire.FairChannel)
 	key := m.lock.Key()
 	m.keys = [...]string{key, wire.FairQueue(key), wire.FairDue(key), wire.FairOurs(key), wire.FairAlive(key)}
@@ -189,8 +189,8 @@ func (m *Mutex) Waiters(ctx context.Context) (waiters []holdfast.Waiter, err err
 		if err != nil {
 			return err
 		}
-		return call.ReadPairs(values, func(id string, alive int64) {
-			waiters = append(waiters, holdfast.Waiter{ID: id, Alive: time.Duration(alive) * time.Millisecond})
+		return call.ReadRows(values, 1, func(id string, alive []int64) {
+			waiters = append(waiters, holdfast.Waiter{ID: id, Alive: time.Duration(alive[0]) * time.Millisecond})
 		})
 	})
 	return waiters, err

@@ -30,15 +30,13 @@ func (p *protocol) Acquire(w core.Want) *script.Call {
 		Arg(wait, p.javaWait, p.lock.Publish(), p.lock.Channel)
 }
 
-func (p *protocol) Release(owner string, left int) *script.Call {
-	return p.call(releaseScript).Arg(owner, strconv.Itoa(left), p.javaWait, p.lock.Publish(), p.lock.Channel)
+func (p *protocol) Release(r core.Rest) *script.Call {
+	return p.call(releaseScript).Arg(r.Owner, strconv.Itoa(r.Count), p.javaWait, p.lock.Publish(), p.lock.Channel)
 }
 
 func (p *protocol) Leave(owner string) *script.Call {
 	return p.call(leaveScript).Arg(owner, p.javaWait, p.lock.Publish(), p.lock.Channel)
 }
-
-func (p *protocol) Channel(owner string) string { return p.lock.Channel + owner }
 
 func (p *protocol) Renewal() *script.Script { return core.RenewScript }
 

@@ -2,15 +2,15 @@
 --
 -- KEYS[1]  lock  hash {wire owner -> hold count}
 --
--- REPLY    {pttl, owner, count, ...}  pttl in ms: -1 no expiry, -2 nobody holds it;
---                                     owners as texts, counts as integers
+-- REPLY    {owner, count, ms, ...}  owners as texts; ms: -1 no expiry
 
 local lock = KEYS[1]
 
 local fields = redis.call('HGETALL', lock)
-local reply = {redis.call('PTTL', lock)}
+local reply, pttl = {}, redis.call('PTTL', lock)
 for i = 1, #fields, 2 do
-  reply[i + 1] = fields[i]
-  reply[i + 2] = tonumber(fields[i + 1])
+  reply[#reply + 1] = fields[i]
+  reply[#reply + 1] = tonumber(fields[i + 1])
+  reply[#reply + 1] = pttl
 end
 return reply

@@ -25,9 +25,9 @@ func (p *protocol) Acquire(w core.Want) *script.Call {
 	return c.Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter)
 }
 
-func (p *protocol) Release(owner string, left int) *script.Call {
+func (p *protocol) Release(r core.Rest) *script.Call {
 	return script.NewCall(releaseScript).Key(p.lock.Key()).
-		Arg(owner, strconv.Itoa(left), p.lock.Publish(), p.lock.Channel)
+		Arg(r.Owner, strconv.Itoa(r.Count), p.lock.Publish(), p.lock.Channel)
 }
 
 func (p *protocol) Renewal() *script.Script { return core.RenewScript }

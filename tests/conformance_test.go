@@ -23,12 +23,12 @@ func TestOneHolderAtATime(t *testing.T) {
 		hold := lock(t, t.Context(), k.make(a, t.Name(), 0))
 		assert.NoError(t, hold.Err())
 		for _, s := range []*holdfast.Session{a, b} {
-			other, err := k.make(s, t.Name(), 0).TryLock(t.Context())
+			other, err := k.rival(s, t.Name(), 0).TryLock(t.Context())
 			assert.ErrorIs(t, err, holdfast.ErrBusy)
 			assert.Nil(t, other)
 		}
 		require.NoError(t, hold.Release())
-		require.NoError(t, lock(t, t.Context(), k.make(b, t.Name(), 0)).Release())
+		require.NoError(t, lock(t, t.Context(), k.rival(b, t.Name(), 0)).Release())
 	})
 }
 
@@ -42,13 +42,19 @@ func TestManyGoroutinesOfManySessionsExclude(t *testing.T) {
 			for range goroutines {
 				wg.Go(func() {
 					for range rounds {
-						err := holdfast.Do(t.Context(), k.make(s, t.Name(), 0).Lock, func(context.Context) error {
+						work := func(context.Context) error {
 							assert.EqualValues(t, 1, inside.Add(1))
 							total.Add(1)
 							inside.Add(-1)
 							return nil
-						})
-						assert.NoError(t, err)
+						}
+						if k.other != nil {
+							assert.NoError(t, holdfast.Do(t.Context(), k.make(s, t.Name(), 0).Lock, func(context.Context) error {
+								assert.Zero(t, inside.Load())
+								return nil
+							}))
+						}
+						assert.NoError(t, holdfast.Do(t.Context(), k.rival(s, t.Name(), 0).Lock, work))
 					}
 				})
 			}
@@ -65,14 +71,19 @@ func TestAWaiterIsWokenByTheRelease(t *testing.T) {
 	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
 		for _, waiter := range []*holdfast.Session{a, b} {
-			hold := lock(t, t.Context(), k.make(a, t.Name(), 0))
-			got := goLock(t.Context(), k.make(waiter, t.Name(), 0).Lock)
-			waiting(t, k, srv)
-			require.NoError(t, hold.Release())
-			r := within(t, 2*time.Second, got, "the waiter's lock") // a lease is 3 s
-			require.NoError(t, r.err)
-			require.NoError(t, r.hold.Release())
-			await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
+			for _, l := range [][2]locker{
+				{k.make(a, t.Name(), 0), k.rival(waiter, t.Name(), 0)},
+				{k.rival(a, t.Name(), 0), k.make(waiter, t.Name(), 0)},
+			} {
+				hold := lock(t, t.Context(), l[0])
+				got := goLock(t.Context(), l[1].Lock)
+				waiting(t, k, srv)
+				require.NoError(t, hold.Release())
+				r := within(t, 2*time.Second, got, "the waiter's lock") // a lease is 3 s
+				require.NoError(t, r.err)
+				require.NoError(t, r.hold.Release())
+				await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
+			}
 		}
 	})
 }
@@ -80,7 +91,7 @@ func TestAWaiterIsWokenByTheRelease(t *testing.T) {
 func TestACancelledWaitLeavesNothing(t *testing.T) {
 	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
-		hold := lock(t, t.Context(), k.make(a, t.Name(), 0))
+		hold := lock(t, t.Context(), k.rival(a, t.Name(), 0))
 		before := srv.Keyspace(t)
 
 		why := assert.AnError
@@ -103,7 +114,7 @@ func TestACancelledWaitLeavesNothing(t *testing.T) {
 func TestTryLockForWaitsAndGivesUp(t *testing.T) {
 	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
-		hold := lock(t, t.Context(), k.make(a, t.Name(), 0))
+		hold := lock(t, t.Context(), k.rival(a, t.Name(), 0))
 		l := k.make(b, t.Name(), 0)
 
 		began := time.Now()
@@ -143,7 +154,7 @@ func TestAFixedLeaseEndsByItself(t *testing.T) {
 			told <- time.Now()
 		}()
 
-		next := lock(t, t.Context(), k.make(b, t.Name(), 0)) // waits for the expiry
+		next := lock(t, t.Context(), k.rival(b, t.Name(), 0)) // waits for the expiry
 		granted := time.Now()
 		assert.True(t, within(t, time.Second, told, "the holder's loss").Before(granted), "the holder must learn it first")
 		assert.ErrorIs(t, hold.Err(), holdfast.ErrLost)
@@ -161,7 +172,7 @@ func TestARenewedHoldOutlivesItsLease(t *testing.T) {
 		first := hold.Deadline()
 		ctx, cancel := context.WithDeadline(t.Context(), first.Add(2500*time.Millisecond))
 		defer cancel()
-		_, err := k.make(b, t.Name(), 0).Lock(ctx)
+		_, err := k.rival(b, t.Name(), 0).Lock(ctx)
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.NoError(t, hold.Err())
 		assert.True(t, hold.Deadline().After(first))
@@ -202,7 +213,7 @@ func TestDetachLeavesTheHoldToItsLease(t *testing.T) {
 		assert.ErrorIs(t, hold.Detach(), holdfast.ErrNotHeld)
 		require.NoError(t, a.Close())
 		assert.Contains(t, srv.Keyspace(t), t.Name(), "Close leaves detached holds alone")
-		require.NoError(t, lock(t, t.Context(), k.make(b, t.Name(), 0)).Release())
+		require.NoError(t, lock(t, t.Context(), k.rival(b, t.Name(), 0)).Release())
 	})
 }
 
@@ -216,7 +227,7 @@ func TestForceUnlockFreesAndWakes(t *testing.T) {
 
 		for _, by := range []*holdfast.Session{a, b} {
 			hold := lock(t, t.Context(), l)
-			got := goLock(t.Context(), k.make(b, t.Name(), 0).Lock)
+			got := goLock(t.Context(), k.rival(b, t.Name(), 0).Lock)
 			waiting(t, k, srv)
 			was, err = k.make(by, t.Name(), 0).ForceUnlock(t.Context())
 			require.NoError(t, err)
@@ -301,7 +312,7 @@ func TestTheSameOwnerAgain(t *testing.T) {
 		require.NoError(t, outer.Release()) // in any order
 		assert.ErrorIs(t, ctx.Err(), context.Canceled)
 		assert.NoError(t, inner.Err())
-		_, err = k.make(s, t.Name(), 0).TryLock(t.Context())
+		_, err = k.rival(s, t.Name(), 0).TryLock(t.Context())
 		assert.ErrorIs(t, err, holdfast.ErrBusy, "the name stays locked while one hold of the owner lives")
 		require.NoError(t, inner.Release())
 		require.NoError(t, lock(t, t.Context(), l).Release())
@@ -381,7 +392,7 @@ func TestAKeyOfAnotherTypeStaysUntouched(t *testing.T) {
 func TestCloseEndsWaitsAndReleasesHolds(t *testing.T) {
 	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
-		foreign := lock(t, t.Context(), k.make(b, "foreign", 0))
+		foreign := lock(t, t.Context(), k.rival(b, "foreign", 0))
 		hold := lock(t, t.Context(), k.make(a, t.Name(), 0))
 		ctx := hold.Context(t.Context())
 		got := goLock(t.Context(), k.make(a, "foreign", 0).Lock)

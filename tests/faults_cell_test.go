@@ -37,7 +37,8 @@ type cell struct {
 
 	victim *holdfast.Session
 	mine   locker // the victim's
-	theirs locker // of a session that nothing happens to
+	theirs locker // of a session that nothing happens to: what the victim's lock excludes
+	alike  locker // of that session: the same as the victim's
 
 	holds  []*holdfast.Hold // the victim's, outermost first
 	closed bool             // the victim is
@@ -58,7 +59,8 @@ func newCell(t *testing.T, k kind, f fault, lease, fixed time.Duration) *cell {
 	c := &cell{T: t, kind: k, fault: f, lease: lease, srv: srv, proxy: p, monitor: startMonitor(t, srv)}
 	c.victim = open(t, p.Addr(), &holdfast.Options{Lease: lease})
 	c.mine = k.make(c.victim, orders, fixed)
-	c.theirs = k.make(open(t, srv.Addr(), nil), orders, 0)
+	other := open(t, srv.Addr(), nil)
+	c.theirs, c.alike = k.rival(other, orders, 0), k.make(other, orders, 0)
 	// A first acquisition teaches the victim the server's clock, so that from now on one is one command.
 	require.NoError(t, c.take(t.Context(), c.mine.Lock))
 	require.NoError(t, c.giveBack())
@@ -67,12 +69,18 @@ func newCell(t *testing.T, k kind, f fault, lease, fixed time.Duration) *cell {
 
 // scriptOf matches the runs of a script of the cell's kind of lock, or of the one that all kinds share.
 func scriptOf(k kind, verb string) proxy.Match {
-	name, _, _ := strings.Cut(k.name, " ")
-	if name += "_" + verb; !slices.Contains(lua.Names(), name) {
-		name = "lock_" + verb
+	words := strings.Fields(k.name + " ")
+	names := []string{words[0] + "_" + verb, "lock_" + verb}
+	if len(words) > 1 {
+		names = append([]string{names[0] + "_" + words[1]}, names...)
 	}
-	sum := sha1.Sum([]byte(lua.Source(name)))
-	return proxy.Script(hex.EncodeToString(sum[:]))
+	for _, name := range names {
+		if slices.Contains(lua.Names(), name) {
+			sum := sha1.Sum([]byte(lua.Source(name)))
+			return proxy.Script(hex.EncodeToString(sum[:]))
+		}
+	}
+	panic("no script of " + k.name + " for " + verb)
 }
 
 // take takes the lock for the victim. After an error there must be no hold, and without one there must.
@@ -110,13 +118,15 @@ func (c *cell) inner() context.Context { return c.holds[0].Context(context.Backg
 // count is the hold count that the server has for the victim, 0 if it has none.
 func (c *cell) count() int {
 	c.Helper()
-	fields := c.srv.Strs(c, "HGETALL", orders)
-	if len(fields) != 2 || !strings.HasPrefix(fields[0], c.victim.ID()) {
-		return 0
+	fields, sum := c.srv.Strs(c, "HGETALL", orders), 0
+	for i := 0; i < len(fields); i += 2 {
+		if strings.HasPrefix(fields[i], c.victim.ID()) {
+			count, err := strconv.Atoi(fields[i+1])
+			require.NoError(c, err)
+			sum += count
+		}
 	}
-	count, err := strconv.Atoi(fields[1])
-	require.NoError(c, err)
-	return count
+	return sum
 }
 
 // deliver has what is stalled reach the server, and waits until it has been run.

@@ -104,7 +104,7 @@ func extend(c *cell, ctx context.Context, _ fault) error {
 
 // forceUnlock has the victim force open what another session holds, and checks whether it is open.
 func forceUnlock(c *cell, ctx context.Context, hit fault) error {
-	h := lock(c, context.Background(), c.theirs)
+	h := lock(c, context.Background(), c.alike)
 	c.tokens = append(c.tokens, h.Token())
 	was, err := c.mine.ForceUnlock(ctx)
 	require.Equal(c, err == nil, was)

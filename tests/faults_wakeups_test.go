@@ -29,7 +29,7 @@ func TestAWaiterWhoseMessageIsLostLooksAgain(t *testing.T) {
 			t.Parallel()
 			const lease = 1500 * time.Millisecond
 			began := time.Now()
-			lock(t, t.Context(), k.make(s, "leased", lease))
+			lock(t, t.Context(), k.rival(s, "leased", lease))
 			waiter := goLock(t.Context(), k.make(s, "leased", 0).Lock)
 			r := within(t, longestWait, waiter, "the lock")
 			require.NoError(t, r.err)
@@ -37,7 +37,7 @@ func TestAWaiterWhoseMessageIsLostLooksAgain(t *testing.T) {
 		})
 		t.Run("after 5 s at the latest", func(t *testing.T) {
 			t.Parallel()
-			lock(t, t.Context(), k.make(s, "freed", time.Hour))
+			lock(t, t.Context(), k.rival(s, "freed", time.Hour))
 			var waiters []<-chan result
 			for range 3 {
 				waiters = append(waiters, goLock(t.Context(), k.make(s, "freed", 0).Lock))

@@ -2,6 +2,7 @@ package tests
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -33,8 +35,19 @@ type kind struct {
 	reentrant bool
 	fenced    bool
 	polls     bool // a waiter is not woken by other processes, it looks
+	twin      bool // for what depends on scripts alone, another row does
 	queues    bool // waiters stand in a queue on the server, and a free lock is promised to the first
 	make      func(s *holdfast.Session, name string, fixed time.Duration) locker
+	// other makes the lock that cannot be had while this one is held; nil: it excludes itself.
+	other func(s *holdfast.Session, name string, fixed time.Duration) locker
+}
+
+// rival makes a lock of a session that excludes those of the kind.
+func (k kind) rival(s *holdfast.Session, name string, fixed time.Duration) locker {
+	if k.other != nil {
+		return k.other(s, name, fixed)
+	}
+	return k.make(s, name, fixed)
 }
 
 var kinds = []kind{
@@ -76,6 +89,28 @@ var kinds = []kind{
 			return fairlock.New(s, name, &fairlock.Options{FixedLease: fixed, WaiterLease: time.Second, NonReentrant: true})
 		},
 	},
+	{name: "rwlock write", reentrant: true, twin: true, make: writeHalf(false)},
+	{name: "rwlock write preferred", reentrant: true, make: writeHalf(true)},
+	{name: "rwlock read", reentrant: true, make: readHalf(false), other: writeHalf(false)},
+	{name: "rwlock read preferred", reentrant: true, twin: true, make: readHalf(true), other: writeHalf(true)},
+}
+
+// kindOf returns the kind of a name.
+func kindOf(name string) kind {
+	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
+	return kinds[i]
+}
+
+func readHalf(preferWriter bool) func(s *holdfast.Session, name string, fixed time.Duration) locker {
+	return func(s *holdfast.Session, name string, fixed time.Duration) locker {
+		return rwlock.New(s, name, &rwlock.Options{FixedLease: fixed, PreferWriter: preferWriter}).Read()
+	}
+}
+
+func writeHalf(preferWriter bool) func(s *holdfast.Session, name string, fixed time.Duration) locker {
+	return func(s *holdfast.Session, name string, fixed time.Duration) locker {
+		return rwlock.New(s, name, &rwlock.Options{FixedLease: fixed, PreferWriter: preferWriter}).Write()
+	}
 }
 
 // eachKind runs test once for every kind, in parallel, each with a server of its own.

@@ -148,9 +148,9 @@ func TestAReplyThatTheHeaderDoesNotListIsBroken(t *testing.T) {
 	c := script.NewCall(holders).Key("x")
 	defer c.Free()
 	require.NoError(t, r.Run(t.Context(), script.Take, c))
-	_, err := c.ReadInts(nil) // its second element is a text
+	_, err := c.ReadInts(nil) // its first element is a text
 	assertFailed(t, script.Broken, false, err)
-	assert.ErrorContains(t, err, "lock_holders: reply 2 is no integer")
+	assert.ErrorContains(t, err, "lock_holders: reply 1 is no integer")
 	_, err = c.ReadInt()
 	assertFailed(t, script.Broken, false, err)
 }

@@ -184,8 +184,8 @@ func TestScripts(t *testing.T) {
 			},
 		},
 		"lock_holders": {
-			"nobody":    {keys: []string{lockKey}, reply: []any{int64(-2)}, after: free},
-			"no expiry": {seed: [][]string{{"HSET", lockKey, "b:1", "2"}}, keys: []string{lockKey}, reply: []any{int64(-1), "b:1", int64(2)}, after: map[string]redistest.Value{lockKey: {Type: "hash", Content: map[string]string{"b:1": "2"}}}},
+			"nobody":    {keys: []string{lockKey}, reply: []any{}, after: free},
+			"no expiry": {seed: [][]string{{"HSET", lockKey, "b:1", "2"}}, keys: []string{lockKey}, reply: []any{"b:1", int64(2), int64(-1)}, after: map[string]redistest.Value{lockKey: {Type: "hash", Content: map[string]string{"b:1": "2"}}}},
 		},
 	} {
 		for name, s := range steps {

@@ -32,7 +32,7 @@ func exclusion(t *testing.T, k kind, sessions []*holdfast.Session, names []strin
 		for range 4 {
 			wg.Go(func() {
 				for i, name := range names {
-					err := holdfast.Do(t.Context(), k.make(s, name, 0).Lock, func(context.Context) error {
+					err := holdfast.Do(t.Context(), k.rival(s, name, 0).Lock, func(context.Context) error {
 						assert.EqualValues(t, 1, inside[i].Add(1))
 						inside[i].Add(-1)
 						return nil
@@ -66,7 +66,7 @@ func TestCluster(t *testing.T) {
 
 				// A waiter on each node is woken by the release, not by a timer.
 				for _, name := range names[:6] {
-					hold := lock(t, t.Context(), k.make(a, name, 0))
+					hold := lock(t, t.Context(), k.rival(a, name, 0))
 					got := goLock(t.Context(), k.make(b, name, 0).Lock)
 					node := cluster.NodeOf(t, name)
 					await(t, "the waiter", func() bool { return k.polls || subscribers(t, cluster, node, name, mode) })
@@ -112,15 +112,15 @@ func TestCluster(t *testing.T) {
 // subscribers reports whether somebody listens for releases of the name.
 func subscribers(t *testing.T, cluster *redistest.Cluster, node *redistest.Server, name, mode string) bool {
 	t.Helper()
-	channel := "redisson_lock__channel:{" + name + "}"
-	if name[0] == 'a' { // it brings its own hash tag
-		channel = "redisson_lock__channel:" + name
+	const channel = "redisson_*:"
+	if name[0] != 'a' { // else it brings its own hash tag
+		name = "{" + name + "}"
 	}
 	if mode == "sharded" || mode == "auto" && cluster.Sharded() {
-		return len(node.Strs(t, "PUBSUB", "SHARDCHANNELS", "*"+channel[len("redisson"):]+"*")) > 0
+		return len(node.Strs(t, "PUBSUB", "SHARDCHANNELS", channel+name+"*")) > 0
 	}
 	for _, n := range cluster.Nodes { // plain subscriptions are wherever the client likes
-		if len(n.Strs(t, "PUBSUB", "CHANNELS", "*"+channel[len("redisson"):]+"*")) > 0 {
+		if len(n.Strs(t, "PUBSUB", "CHANNELS", channel+name+"*")) > 0 {
 			return true
 		}
 	}

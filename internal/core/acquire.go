@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,11 +29,12 @@ type acquisition struct {
 	lock   *Lock
 	claim  *claim
 	own    *private      // of a call without an owner: the claim is its alone
-	wire   string        // of an outermost acquisition; drawn at the first attempt
+	wire   string        // the wire owner of an acquisition that is no re-entry; drawn at the first attempt
+	number int           // of the hold that is asked for beside the other half; 0 when it is none
 	until  time.Duration // copies whose outcome is not known may be executed until then; 0: none are
 	answer answer        // to the last attempt
-	stand  bool          // attempts queue up on the server
-	stands bool          // the server has said that this call stands in its queue
+	stand  bool          // attempts are to be known to the server as a waiter's
+	stands bool          // the server has said that it knows this one
 
 	attempts int
 	trouble  error         // of the last attempt, other than the lock being taken
@@ -79,9 +81,12 @@ func (a *acquisition) finish(ctx context.Context, operation string, err error) e
 // giveUp has the wire owner given back if the server may have it, or may get it yet.
 func (a *acquisition) giveUp() {
 	if a.until > 0 || a.stands {
-		a.lock.session.debts.owe(a.lock, a.wire, a.until)
+		a.lock.session.debts.owe(a.lock, a.wire, a.number, a.until)
+		if a.number > 0 {
+			a.claim.doubt()
+		}
 	}
-	a.wire, a.until, a.stands = "", 0, false
+	a.wire, a.number, a.until, a.stands = "", 0, 0, false
 }
 
 // try makes one attempt: a re-entry if the owner holds the lock, else under the call's wire
@@ -102,16 +107,45 @@ func (a *acquisition) tryShared(ctx context.Context) (h *Hold, inTheWay time.Dur
 		return nil, 0, &script.Failure{Class: script.Refused, Err: err}
 	}
 	defer a.claim.leave()
-	switch t, count := a.claim.held(a.lock.part); {
-	case count == 0:
+	own, other := a.claim.held(a.lock.part)
+	switch inTheWay := cmp.Or(own, other); {
+	case inTheWay != nil && (own != nil && a.lock.NonReentrant || own == nil && !a.lock.Shared):
+		if inTheWay.believed() {
+			return nil, 0, ErrAlreadyHeld
+		}
 		return a.enter(ctx)
-	case a.lock.NonReentrant:
-		return nil, 0, ErrAlreadyHeld
-	default:
+	case own != nil:
 		a.giveUp() // what an earlier attempt may have left would be a second hold
-		h, err = a.reenter(ctx, t, count)
+		h, err = a.reenter(ctx, own)
 		return h, 0, err
+	case other != nil:
+		return a.enterBeside(ctx, other)
+	case a.number > 0:
+		a.giveUp() // the other half has gone since the last attempt
 	}
+	return a.enter(ctx)
+}
+
+// enterBeside attempts to take a half whose other one the owner holds, under its wire owner.
+func (a *acquisition) enterBeside(ctx context.Context, other *tenure) (*Hold, time.Duration, error) {
+	if a.wire != other.wire {
+		a.giveUp()
+		a.wire = other.wire
+	}
+	a.claim.mu.Lock()
+	if n := &a.claim.gather().numbers; a.number == 0 || a.number != n.top {
+		a.number = n.next(0)
+	}
+	a.claim.mu.Unlock()
+	h, inTheWay, err := a.enter(ctx)
+	switch {
+	case err != nil && a.until > 0: // it may have to be given back, by then besides another call's
+		a.claim.doubt()
+	case err == nil && h == nil: // the server has nothing of the other half
+		other.lose()
+		err = fmt.Errorf("re-entry: %w", ErrLost)
+	}
+	return h, inTheWay, err
 }
 
 var errLate = &script.Failure{
@@ -119,24 +153,15 @@ var errLate = &script.Failure{
 	Err: errors.New("the call reached the server too late to be executed"),
 }
 
-// held returns what the claim's owner holds of a part, and how many holds there are.
-func (c *claim) held(part uint8) (*tenure, int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if t := c.parts[part]; t != nil {
-		return t, t.count()
-	}
-	return nil, 0
-}
-
-// enter attempts an outermost acquisition.
+// enter attempts to become a holder under a wire owner of the call's own, or that of the other
+// half. Without a hold and without an error, the other half has gone.
 func (a *acquisition) enter(ctx context.Context) (*Hold, time.Duration, error) {
 	l, s := a.lock, a.lock.session
 	if a.wire == "" {
 		a.wire = wire.Owner(s.id, s.numbers.Add(1))
 	}
 	answer := &a.answer
-	if err := answer.ask(ctx, l, Want{Owner: a.wire, Target: 1, Stand: a.stand}); err != nil {
+	if err := answer.ask(ctx, l, Want{Owner: a.wire, Target: max(a.number, 1), Nested: a.number > 0, Stand: a.stand}); err != nil {
 		if c := script.ClassOf(err); c == script.Unknown || c == script.Broken {
 			a.until = lease.Add(answer.sent, lease.NotAfter(l.length()))
 		}
@@ -166,6 +191,8 @@ func (a *acquisition) enter(ctx context.Context) (*Hold, time.Duration, error) {
 		}
 		a.stood()
 		return nil, answer.pttl, ErrBusy
+	case gone:
+		return nil, 0, nil
 	default:
 		return nil, 0, errLate
 	}
@@ -181,10 +208,11 @@ func (a *acquisition) tooLate() error {
 }
 
 // reenter attempts to raise the count of a tenure.
-func (a *acquisition) reenter(ctx context.Context, t *tenure, count int) (*Hold, error) {
+func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Hold, error) {
 	l, s := a.lock, a.lock.session
 	answer := &a.answer
-	err := answer.ask(ctx, l, Want{Owner: t.wire, Target: count + 1, Tokened: t.token != 0})
+	target := t.claim.number(l, t.left())
+	err := answer.ask(ctx, l, Want{Owner: t.wire, Target: target, Nested: true, Tokened: t.token != 0})
 	switch {
 	case err != nil:
 		if script.ClassOf(err) == script.Unknown {
@@ -246,7 +274,7 @@ func (a *answer) ask(ctx context.Context, l *Lock, w Want) error {
 		call := l.protocol.Acquire(w)
 		err := l.session.runner.Run(ctx, script.Take, call)
 		if err == nil {
-			err = a.read(l, call, w.Target)
+			err = a.read(l, call, w.Nested)
 		}
 		call.Free()
 		if err != nil || a.outcome != late {
@@ -257,7 +285,7 @@ func (a *answer) ask(ctx context.Context, l *Lock, w Want) error {
 }
 
 // read takes the reply in.
-func (a *answer) read(l *Lock, call *script.Call, target int) error {
+func (a *answer) read(l *Lock, call *script.Call, nested bool) error {
 	s := l.session
 	a.at = s.now()
 	var room [3]int64
@@ -273,9 +301,9 @@ func (a *answer) read(l *Lock, call *script.Call, target int) error {
 		s.clocks.Learn(l.key, n[1], a.at)
 	case len(n) == 2 && n[0] == busy:
 		a.pttl, a.place = time.Duration(n[1])*time.Millisecond, placeKept
-	case len(n) == 3 && n[0] == busy && l.Queue != nil:
+	case len(n) == 3 && n[0] == busy && l.Queue:
 		a.pttl, a.place = time.Duration(n[1])*time.Millisecond, n[2]
-	case len(n) == 1 && n[0] == gone && target > 1:
+	case len(n) == 1 && n[0] == gone && nested:
 	default:
 		return call.Unexpected()
 	}

@@ -29,8 +29,9 @@ func (a *acquisition) once(ctx context.Context) (*Hold, error) {
 // wait attempts until the lock is granted: at once if nobody of the session waits for it,
 // then as the first of the session's line. Attempts end with ctx, sleep with sleep.
 func (a *acquisition) wait(ctx, sleep context.Context) (*Hold, error) {
-	if a.lock.Queue != nil {
-		return a.standInQueue(ctx, sleep)
+	a.stand = a.lock.Leaver != nil
+	if a.lock.Queue || a.lock.Shared {
+		return a.waitAlone(ctx, sleep)
 	}
 	retry := time.Duration(0)
 	if a.lock.session.lines.Empty(a.lock.Channel) || a.reenters() {
@@ -46,7 +47,7 @@ func (a *acquisition) wait(ctx, sleep context.Context) (*Hold, error) {
 // queue waits in the session's line, first until retry has passed, and attempts when it is
 // this call's turn to look.
 func (a *acquisition) queue(ctx, sleep context.Context, retry time.Duration) (h *Hold, err error) {
-	place := a.lock.session.lines.Join(a.lock.Channel, a.lock.Backoff == nil)
+	place := a.lock.session.lines.Join(a.lock.Channel, a.lock.Backoff == nil, a.stand)
 	a.claim.await(place)
 	defer func() {
 		a.claim.forgo(place)
@@ -99,7 +100,7 @@ func (a *acquisition) again(ctx context.Context, inTheWay time.Duration, why err
 	case script.IsTemporary(why) && ctx.Err() == nil:
 		a.trouble = why
 		a.delay = min(max(2*a.delay, firstRetry), lastRetry)
-		a.lock.session.config.Logger.Info("holdfast: waiting for the server", "kind", a.lock.Kind, "name", a.lock.Name, "error", why)
+		a.lock.session.config.Logger.Info("holdfast: waiting for the server", "kind", a.lock.title(), "name", a.lock.Name, "error", why)
 		return wait.Interval(a.delay), nil
 	}
 	return 0, why
@@ -119,13 +120,7 @@ func (a *acquisition) outwaited(err error) error {
 }
 
 // reenters reports whether the owner holds the lock by now, perhaps through another call.
-func (a *acquisition) reenters() bool {
-	if a.own != nil {
-		return false
-	}
-	_, count := a.claim.held(a.lock.part)
-	return count > 0
-}
+func (a *acquisition) reenters() bool { return a.own == nil && a.claim.holds() }
 
 // interrupted is why a wait ended, with what the last attempt failed of.
 func (a *acquisition) interrupted(ctx context.Context, why error) error {

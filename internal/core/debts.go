@@ -25,6 +25,7 @@ type debts struct {
 type debt struct {
 	lock  *Lock
 	wire  string
+	top   int           // hold count above which it is no longer what is owed; 0: none
 	due   time.Duration // next try, since the session's base
 	delay time.Duration // to the one after, if it fails
 	again time.Duration // a copy may be executed until then: give back once more; 0 when not
@@ -41,10 +42,10 @@ func (d *debts) init(s *Session) { d.session, d.kick = s, make(chan struct{}, 1)
 
 // owe has the wire owner of an acquisition that was given up given back: at once, and again
 // when no copy of it can be executed any more.
-func (d *debts) owe(l *Lock, wire string, notAfter time.Duration) {
+func (d *debts) owe(l *Lock, wire string, top int, notAfter time.Duration) {
 	now := d.session.now()
 	d.add(&debt{
-		lock: l, wire: wire, due: now, delay: firstRetry, again: notAfter,
+		lock: l, wire: wire, top: top, due: now, delay: firstRetry, again: notAfter,
 		until: lease.Add(max(now, notAfter), l.memory()),
 	})
 }
@@ -52,7 +53,10 @@ func (d *debts) owe(l *Lock, wire string, notAfter time.Duration) {
 // release has the wire owner of a tenure given back that nobody holds any more; by until the
 // server has forgotten it by itself.
 func (d *debts) release(t *tenure, until time.Duration) {
-	d.add(&debt{lock: t.lock, wire: t.wire, due: d.session.now(), delay: firstRetry, again: t.copies, until: until})
+	d.add(&debt{
+		lock: t.lock, wire: t.wire, top: t.doubt(), due: d.session.now(), delay: firstRetry,
+		again: t.copies, until: until,
+	})
 }
 
 // recheck has the wire owner of a released tenure given back once more, if a copy of its
@@ -60,7 +64,7 @@ func (d *debts) release(t *tenure, until time.Duration) {
 func (d *debts) recheck(t *tenure) {
 	if t.copies > 0 && t.copies > d.session.now() {
 		d.add(&debt{
-			lock: t.lock, wire: t.wire, due: t.copies, delay: firstRetry,
+			lock: t.lock, wire: t.wire, top: t.doubt(), due: t.copies, delay: firstRetry,
 			until: lease.Add(t.copies, t.lock.memory()),
 		})
 	}
@@ -145,7 +149,7 @@ func (d *debts) giveBack(due []*debt) {
 	s := d.session
 	calls := make([]*script.Call, len(due))
 	for i, debt := range due {
-		calls[i] = debt.lock.undo(debt.wire)
+		calls[i] = debt.lock.undo(debt.wire, debt.top)
 	}
 	ctx, cancel := s.within(s.now(), s.bounds.limit)
 	defer cancel()

@@ -99,7 +99,7 @@ func (h *Hold) failed(why error) {
 	h.failure = why
 	h.tenure.claim.mu.Unlock()
 	if h.Err() == nil {
-		h.lock.session.config.Logger.Warn("holdfast: renewal failed", "kind", h.lock.Kind, "name", h.lock.Name,
+		h.lock.session.config.Logger.Warn("holdfast: renewal failed", "kind", h.lock.title(), "name", h.lock.Name,
 			"trusted", h.remaining().Round(time.Millisecond), "error", why)
 	}
 }
@@ -133,7 +133,7 @@ func (h *Hold) lose() {
 	if h.finish(&ending{s.config.Lost(h.lock.Name, held, why)}) != nil {
 		return
 	}
-	s.config.Logger.Warn("holdfast: lost", "kind", h.lock.Kind, "name", h.lock.Name, "held", held, "error", why)
+	s.config.Logger.Warn("holdfast: lost", "kind", h.lock.title(), "name", h.lock.Name, "held", held, "error", why)
 	h.tenure.sweep()
 }
 
@@ -218,5 +218,5 @@ func (h *Hold) Detach() error {
 
 // Warn logs what went wrong with the hold but is not returned to anybody.
 func (h *Hold) Warn(what string, err error) {
-	h.lock.session.config.Logger.Warn("holdfast: "+what, "kind", h.lock.Kind, "name", h.lock.Name, "error", err)
+	h.lock.session.config.Logger.Warn("holdfast: "+what, "kind", h.lock.title(), "name", h.lock.Name, "error", err)
 }

@@ -16,8 +16,8 @@ import (
 type Protocol interface {
 	// Acquire is the call that raises the hold count of a wire owner.
 	Acquire(w Want) *script.Call
-	// Release is the call that leaves a wire owner with so many holds.
-	Release(owner string, left int) *script.Call
+	// Release is the call that lowers the hold count of a wire owner.
+	Release(r Rest) *script.Call
 	// Renewal is the script that extends leases. Its first argument is the lease in ms.
 	Renewal() *script.Script
 	// Renew appends the keys and arguments of one wire owner to a call of it.
@@ -26,12 +26,10 @@ type Protocol interface {
 	Holders() *script.Call
 }
 
-// A Queue is what a package supplies besides whose waiters stand in a queue on the server, each
-// with a channel of its own. A waiter calls Acquire again and again, when it is told to and
-// when the reply says, so that the server knows that it is alive.
-type Queue interface {
-	// Channel is where the waiter of a wire owner is told that it is its turn.
-	Channel(owner string) string
+// A Leaver is what a package supplies besides whose waiters the server knows of. A waiter calls
+// Acquire again and again, when it is told to and when the reply says, so that the server knows
+// that it is alive.
+type Leaver interface {
 	// Leave is the call that undoes an acquisition, whatever became of it.
 	Leave(owner string) *script.Call
 }
@@ -42,20 +40,32 @@ type Want struct {
 	Target   int    // hold count
 	Lease    string // ms
 	NotAfter int64  // server ms; 0 has the server refuse and tell its time
+	Nested   bool   // the owner has the lock already; if the server does not think so, it is gone
 	Tokened  bool   // the tenure has a fencing token already
-	Stand    bool   // in the queue, if the lock has one and is taken
+	Stand    bool   // be known as a waiter, if the lock is taken
+}
+
+// A Rest is what a release leaves of a wire owner's holds.
+type Rest struct {
+	Owner string
+	Count int
+	// Of a shared lock besides, whose holds are numbered on the server:
+	Ceiling int           // a higher count is newer than this release; 0: none is
+	Lease   time.Duration // what the holds that are left need at least; 0 if none are
 }
 
 // Settings are what a lock package makes a [Lock] of.
 type Settings struct {
 	Kind         string // as in error texts: the package's name
 	Name         string // the caller's
-	Part         uint8  // which half of a lock that has two
+	Half         string // "Read" or "Write" of a lock that has two
 	FixedLease   time.Duration
 	NonReentrant bool
 	Backoff      func(attempt int) time.Duration // poll instead of subscribing
-	Queue        Queue                           // nil: waiters stand in the session's own line
-	WaiterLease  time.Duration                   // how long the queue remembers a waiter
+	Shared       bool                            // by many owners; such a half is the other's owner's to take, too
+	Queue        bool                            // waiters stand in a queue on the server, each with a channel of its own
+	Leaver       Leaver                          // nil: the server does not know who waits
+	WaiterLease  time.Duration                   // how long it knows a waiter
 	Err          error                           // a mistake in the package's own options
 }
 
@@ -75,7 +85,10 @@ type Lock struct {
 // InitLock makes l, of which every lock value of a package has one, a lock of s. Mistakes in
 // the settings come back from its calls. channel makes the channel's name of the mapped one.
 func InitLock(l *Lock, s *Session, p Protocol, set Settings, channel func(key string) string) {
-	*l = Lock{Settings: set, session: s, protocol: p, key: set.Name, part: set.Part, millis: s.millis}
+	*l = Lock{Settings: set, session: s, protocol: p, key: set.Name, millis: s.millis}
+	if set.Shared {
+		l.part = sharedPart
+	}
 	if s.config.MapName != nil && set.Name != "" {
 		l.key = s.config.MapName(set.Name)
 	}
@@ -127,12 +140,13 @@ func (l *Lock) length() time.Duration {
 	return l.session.config.Lease
 }
 
-// undo is the call that gives back whatever became of an acquisition.
-func (l *Lock) undo(owner string) *script.Call {
-	if l.Queue != nil {
-		return l.Queue.Leave(owner)
+// undo is the call that gives back whatever became of an acquisition, unless the wire owner has
+// more holds than ceiling by then.
+func (l *Lock) undo(owner string, ceiling int) *script.Call {
+	if l.Leaver != nil {
+		return l.Leaver.Leave(owner)
 	}
-	return l.protocol.Release(owner, 0)
+	return l.protocol.Release(Rest{Owner: owner, Ceiling: ceiling})
 }
 
 // memory is how long after a call the server may have something of it, if nobody calls again.
@@ -142,7 +156,15 @@ func (l *Lock) claimKey() claimKey { return claimKey{session: l.session, kind: l
 
 // fail is the error of an operation on this lock.
 func (l *Lock) fail(operation string, err error) error {
-	return fmt.Errorf("%s %q: %s: %w", l.Kind, l.Name, operation, err)
+	return fmt.Errorf("%s %q: %s: %w", l.title(), l.Name, operation, err)
+}
+
+// title says which lock of a name this is: "rlock", or "rwlock.Read" of a half.
+func (l *Lock) title() string {
+	if l.Half == "" {
+		return l.Kind
+	}
+	return l.Kind + "." + l.Half
 }
 
 // begin admits a call of the operation; its end is calls.leave.

@@ -28,26 +28,24 @@ func Holders[H ~struct {
 	Count int
 	Lease time.Duration
 }](ctx context.Context, l *Lock, operation string) (holders []H, left time.Duration, err error) {
+	endless := false
 	call := l.protocol.Holders()
 	err = l.Run(ctx, operation, call, func() error {
 		values, err := call.ReadArray()
 		if err != nil {
 			return err
 		}
-		if len(values) == 0 {
-			return call.Unexpected()
-		}
-		pttl, err := values[0].AsInt64()
-		if err != nil {
-			return call.Unexpected()
-		}
-		if left = max(0, time.Duration(pttl)*time.Millisecond); pttl == -1 {
-			left = -1
-		}
-		return call.ReadPairs(values[1:], func(id string, count int64) {
-			holders = append(holders, H{ID: id, Count: int(count), Lease: left})
+		return call.ReadRows(values, 2, func(id string, n []int64) {
+			lasts := time.Duration(n[1]) * time.Millisecond
+			if left = max(left, lasts); lasts < 0 {
+				lasts, endless = -1, true
+			}
+			holders = append(holders, H{ID: id, Count: int(n[0]), Lease: lasts})
 		})
 	})
+	if endless {
+		left = -1
+	}
 	return holders, left, err
 }
 

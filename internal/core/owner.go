@@ -76,10 +76,30 @@ type claim struct {
 	crowd *crowd            // nil unless several calls meet
 }
 
-// A crowd is what calls of one owner that meet at one name wait for.
+// A crowd is what a claim needs when several calls of one owner meet at one name.
 type crowd struct {
 	turns []chan struct{} // operations that wait for their turn
 	waits []Waker         // calls that wait for the name, and would re-enter it
+	numbers
+}
+
+// numbers are the hold counts of a shared half that were asked for under the present wire owner.
+// The holds are numbered on the server, and the wire owner lives on when the half is given back
+// under the other one. So a release that is executed late could take away what is newer: where
+// one may be under way, the next hold gets a higher number than the release knows of.
+type numbers struct {
+	top    int  // the highest so far; 0 stands for 1
+	unsure bool // a release may yet be executed that knows of numbers up to top
+}
+
+// next is the number of a hold that is to be taken besides count others.
+func (n *numbers) next(count int) int {
+	number := count + 1
+	if n.unsure {
+		number = max(n.top, 1) + 1
+	}
+	n.top = max(n.top, number)
+	return number
 }
 
 // gather returns the claim's crowd. mu is held.
@@ -90,9 +110,12 @@ func (c *claim) gather() *crowd {
 	return c.crowd
 }
 
-// maxParts is the number of halves that a lock may have: a read-write lock has two, which
-// share the wire owner.
-const maxParts = 2
+// The halves that a lock may have, which share the wire owner. Most locks have the first alone.
+const (
+	exclusivePart = iota
+	sharedPart
+	maxParts
+)
 
 // A Waker is a waiting call that can be told to look again. Wake must not block.
 type Waker interface{ Wake() }
@@ -110,6 +133,33 @@ func (o *Owner) claim(l *Lock) *claim {
 	c.refs++
 	c.mu.Unlock()
 	return c
+}
+
+// held returns what the claim's owner holds of a half and of the other one, nil where nothing.
+func (c *claim) held(part uint8) (own, other *tenure) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.parts[part], c.parts[1-part]
+}
+
+// holds reports whether the owner has anything of the name.
+func (c *claim) holds() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.has()
+}
+
+// has is holds with c.mu held.
+func (c *claim) has() bool { return c.parts != [maxParts]*tenure{} }
+
+// number is the count to ask for by who wants one hold more than count.
+func (c *claim) number(l *Lock, count int) int {
+	if !l.Shared {
+		return count + 1
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.gather().next(count)
 }
 
 // existing returns the claim of ctx's owner to a name if there is one, without a reference.
@@ -198,7 +248,7 @@ func (c *claim) await(w Waker) {
 	defer c.mu.Unlock()
 	crowd := c.gather()
 	crowd.waits = append(crowd.waits, w)
-	if c.parts != ([maxParts]*tenure{}) {
+	if c.has() {
 		w.Wake()
 	}
 }

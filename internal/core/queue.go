@@ -7,11 +7,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// standInQueue waits in the server's queue: it attempts when its channel says so, and so often
-// besides that the server does not take it for dead.
-func (a *acquisition) standInQueue(ctx, sleep context.Context) (*Hold, error) {
-	s := a.lock.session
-	a.stand = true
+// waitAlone waits apart from the session's line: of a lock with a queue on the server for its
+// turn there, attempting so often besides that the server does not take it for dead; of a shared
+// one together with all others.
+func (a *acquisition) waitAlone(ctx, sleep context.Context) (*Hold, error) {
+	s, l := a.lock.session, a.lock
 	h, retry, err := a.attempt(ctx)
 	if h != nil || err != nil {
 		return h, err
@@ -19,12 +19,19 @@ func (a *acquisition) standInQueue(ctx, sleep context.Context) (*Hold, error) {
 	w := wait.NewWaiter(s.closing)
 	a.claim.await(w)
 	defer a.claim.forgo(w)
+	if l.Shared {
+		defer s.lines.Beside(l.Channel)()
+	}
 	listening, stop := "", func() {}
 	defer func() { stop() }()
 	for {
-		if a.wire != "" && a.wire != listening { // the first time, and after a re-entry was tried in vain
+		channel := l.Channel
+		if l.Queue {
+			channel += a.wire // another one after a re-entry was tried in vain
+		}
+		if channel != listening {
 			stop()
-			listening, stop = a.wire, s.hub.Listen(a.lock.Queue.Channel(a.wire), w.Wake).Close
+			listening, stop = channel, s.hub.Listen(channel, w.Wake).Close
 		}
 		if err := w.Sleep(sleep, retry); err != nil {
 			return nil, a.interrupted(ctx, err)
@@ -35,7 +42,7 @@ func (a *acquisition) standInQueue(ctx, sleep context.Context) (*Hold, error) {
 	}
 }
 
-// stood takes in that an attempt found the lock taken, and where it stands in the queue now.
+// stood takes in that an attempt found the lock taken, and where it stands in a queue now.
 func (a *acquisition) stood() {
 	if !a.stand {
 		return
@@ -50,7 +57,7 @@ func (a *acquisition) stood() {
 	a.stands = true
 }
 
-// leave takes the call out of the server's queue before it returns, if its ctx has not ended and
+// leave has the server forget the waiter before the call returns, if its ctx has not ended and
 // that is quick: whoever asks again at once must not find a place of its own in the way.
 func (a *acquisition) leave(ctx context.Context) {
 	s := a.lock.session
@@ -59,7 +66,7 @@ func (a *acquisition) leave(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	call := a.lock.undo(a.wire)
+	call := a.lock.undo(a.wire, a.number)
 	defer call.Free()
 	if err := s.runner.Run(ctx, script.Keep, call); err == nil && a.until == 0 {
 		a.stands = false

@@ -51,39 +51,45 @@ func (t *tenure) lower(ctx context.Context) (reply int64, err error) {
 		return 0, err
 	}
 	defer t.claim.leave()
-	left := t.left()
+	rest := t.rest()
 	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
-		reply, err = t.lowerOnce(ctx, left)
+		reply, err = t.lowerOnce(ctx, rest)
 		if err == nil || !script.IsTemporary(err) || pause(ctx, delay) != nil {
 			return reply, err
 		}
 	}
 }
 
-func (t *tenure) lowerOnce(ctx context.Context, left int) (reply int64, err error) {
+func (t *tenure) lowerOnce(ctx context.Context, rest Rest) (reply int64, err error) {
 	s := t.lock.session
-	if left == 0 {
+	last := rest.Count == 0
+	if last && !t.lock.Shared {
 		s.lines.Releasing(t.lock.Channel)
 	}
-	call := t.lock.protocol.Release(t.wire, left)
+	call := t.lock.protocol.Release(rest)
 	err = s.runner.Run(ctx, script.Keep, call)
 	if err == nil {
 		reply, err = call.ReadInt()
 	}
 	call.Free()
 	if err != nil {
-		if left == 0 && script.ClassOf(err) != script.Refused {
-			t.setReturned()
+		if script.ClassOf(err) != script.Refused {
+			t.doubt()
+			if last {
+				t.setReturned()
+			}
 		}
 		return 0, err
 	}
 	if reply == absent && t.wasReturned() {
 		reply = freed
 	}
-	if reply != lowered {
+	if last || reply == absent {
 		t.setReturned()
-		s.lines.Released(t.lock.Channel, s.listeners(reply-freed))
 		s.debts.recheck(t)
+	}
+	if reply != lowered {
+		s.lines.Released(t.lock.Channel, s.listeners(reply-freed))
 	}
 	return reply, nil
 }
@@ -131,7 +137,7 @@ func (t *tenure) sweep() {
 	if over {
 		t.until = 0 // once is enough
 	}
-	over = over && until > s.now()+time.Second
+	over = over && (until > s.now()+time.Second || until > 0 && t.kept())
 	if over && !shared {
 		t.returned = true // a release that is on its way finds nothing then, and has not lost it
 	}
@@ -143,6 +149,13 @@ func (t *tenure) sweep() {
 	default:
 		s.debts.release(t, until)
 	}
+}
+
+// kept reports whether the server does not let go of the tenure when its lease is over, because
+// the other half is held under the same wire owner. claim.mu is held.
+func (t *tenure) kept() bool {
+	other := t.claim.parts[1-t.lock.part]
+	return !t.lock.Shared && other != nil && other.wire == t.wire
 }
 
 // correct tells the server in the background, not before then, how many holds are left: what

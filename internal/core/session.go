@@ -191,11 +191,11 @@ func (s *Session) releaseAll(ctx context.Context) error {
 	var calls []*script.Call
 	for _, t := range s.tenures.all() {
 		if t.endAll(closedEnd) {
-			calls = append(calls, t.lock.protocol.Release(t.wire, 0))
+			calls = append(calls, t.lock.protocol.Release(Rest{Owner: t.wire}))
 		}
 	}
 	for _, d := range s.debts.take() {
-		calls = append(calls, d.lock.undo(d.wire))
+		calls = append(calls, d.lock.undo(d.wire, d.top))
 	}
 	all := len(calls)
 	for delay := firstRetry; len(calls) > 0; delay = min(2*delay, lastRetry) {

@@ -39,9 +39,9 @@ func (t *tenure) Group() lease.Group {
 func (t *tenure) add(h *Hold, sent time.Duration) {
 	s, c := t.lock.session, t.claim
 	c.mu.Lock()
+	fresh, alone := t.holds == nil, !c.has()
 	h.next, t.holds = t.holds, h
 	t.until = max(t.until, lease.Add(h.acquired, h.lock.length()))
-	fresh := c.parts[t.lock.part] != t
 	c.parts[t.lock.part] = t
 	if h.watched() {
 		t.watched++
@@ -54,6 +54,9 @@ func (t *tenure) add(h *Hold, sent time.Duration) {
 		s.tenures.add(t)
 		if c.crowd != nil {
 			waits = slices.Clone(c.crowd.waits)
+			if alone { // nothing was asked for before under this wire owner
+				c.crowd.numbers = numbers{}
+			}
 		}
 	}
 	c.mu.Unlock()
@@ -75,8 +78,8 @@ func (t *tenure) drop(h *Hold) (contexts *holdContext) {
 		t.watched--
 	}
 	unwatch, over := h.watched() && t.watched == 0, t.holds == nil
-	if over && c.parts[t.lock.part] == t {
-		c.parts[t.lock.part] = nil
+	if over {
+		c.forget(t)
 	}
 	if unwatch {
 		s.dog.Remove(t)
@@ -96,6 +99,18 @@ func (t *tenure) drop(h *Hold) (contexts *holdContext) {
 	return contexts
 }
 
+// forget takes a tenure without live holds out of the claim, and what was kept only because of it.
+// c.mu is held.
+func (c *claim) forget(t *tenure) {
+	own, other := &c.parts[t.lock.part], &c.parts[1-t.lock.part]
+	if *own == t && (t.detached == 0 || *other == nil) { // else it counts along while the wire owner lives
+		*own = nil
+	}
+	if *other != nil && (*other).holds == nil {
+		*other = nil
+	}
+}
+
 // left is the hold count that the server should have.
 func (t *tenure) left() int {
 	t.claim.mu.Lock()
@@ -110,6 +125,74 @@ func (t *tenure) count() int {
 		n++
 	}
 	return n
+}
+
+// rest is what a release is to leave: what is true now.
+func (t *tenure) rest() Rest {
+	c := t.claim
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := Rest{Owner: t.wire, Count: t.count()}
+	if t.lock.Shared {
+		r.Ceiling = t.ceiling()
+		r.Lease = t.needs()
+	}
+	return r
+}
+
+// ceiling is the highest number that a hold of a shared half may have now; 0 when the wire owner
+// gets no holds any more. claim.mu is held.
+func (t *tenure) ceiling() int {
+	c := t.claim
+	for _, other := range c.parts {
+		if t.lock.Shared && other != nil && other.wire == t.wire {
+			return max(c.gather().top, 1)
+		}
+	}
+	return 0
+}
+
+// needs is the shortest lease from now with which no hold ends before its own. claim.mu is held.
+func (t *tenure) needs() (d time.Duration) {
+	now := t.lock.session.now()
+	for h := t.holds; h != nil; h = h.next {
+		left := h.trust() - now
+		d = max(d, left+lease.Margin(left))
+	}
+	if t.detached > 0 {
+		d = max(d, t.until-now)
+	}
+	return d
+}
+
+// doubt says that a release of the tenure may be executed at any time from now on, and returns
+// the ceiling that it is to have.
+func (t *tenure) doubt() (ceiling int) {
+	t.claim.mu.Lock()
+	defer t.claim.mu.Unlock()
+	if ceiling = t.ceiling(); ceiling > 0 {
+		t.claim.crowd.unsure = true
+	}
+	return ceiling
+}
+
+// doubt says that a release under the present wire owner may be executed at any time from now on.
+func (c *claim) doubt() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.crowd != nil {
+		c.crowd.unsure = true
+	}
+}
+
+// believed reports whether any hold is held. Those whose trust has ended end, if nobody has
+// noticed before.
+func (t *tenure) believed() bool {
+	held := false
+	for _, h := range t.live() {
+		held = h.Err() == nil || held
+	}
+	return held
 }
 
 // live returns the live holds.

@@ -28,21 +28,24 @@ func (c *Call) ReadArray() ([]rueidis.RedisMessage, error) {
 	return values, nil
 }
 
-// ReadPairs hands on texts and whole numbers that stand in turn in a reply, or fails as Broken.
-func (c *Call) ReadPairs(values []rueidis.RedisMessage, pair func(text string, n int64)) error {
-	if len(values)%2 != 0 {
+// ReadRows hands on the rows of a reply, each a text and so many whole numbers, or fails as
+// Broken. The numbers are the caller's only until it returns.
+func (c *Call) ReadRows(values []rueidis.RedisMessage, numbers int, row func(text string, n []int64)) error {
+	if len(values)%(1+numbers) != 0 {
 		return c.Unexpected()
 	}
-	for i := 0; i < len(values); i += 2 {
-		text, err := values[i].ToString()
+	n := make([]int64, numbers)
+	for ; len(values) > 0; values = values[1+numbers:] {
+		text, err := values[0].ToString()
 		if err != nil {
 			return c.Unexpected()
 		}
-		n, err := values[i+1].AsInt64()
-		if err != nil {
-			return c.Unexpected()
+		for i := range n {
+			if n[i], err = values[1+i].AsInt64(); err != nil {
+				return c.Unexpected()
+			}
 		}
-		pair(text, n)
+		row(text, n)
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func (ls *Lines) Released(channel string, listeners int) {
 		return
 	}
 	l.behind = 0
-	l.places[0].Wake()
+	ls.next(channel, l)
 }
 
 // hear has the head look after a message, or somewhat later if the line stands back.
@@ -77,7 +77,7 @@ func (ls *Lines) hear(channel string) {
 	switch l := ls.lines[channel]; {
 	case l == nil:
 	case l.behind <= 0:
-		l.places[0].Wake()
+		ls.next(channel, l)
 	default:
 		l.pass()
 		ls.lookLater(l)

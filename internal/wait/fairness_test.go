@@ -34,7 +34,7 @@ func (q *lines) handOn(first, second *wait.Place, keeps time.Duration, listeners
 func (q *lines) inLine(n int) []*wait.Place {
 	places := make([]*wait.Place, n)
 	for i := range places {
-		places[i] = q.Join("x", true)
+		places[i] = q.Join("x", true, false)
 	}
 	q.wait(places[0], time.Second)
 	return places
@@ -121,7 +121,7 @@ func TestAReleaseWithoutALineIsNobodysBusiness(t *testing.T) {
 		q := newLines(t)
 		q.Releasing("x")
 		q.Released("x", 5)
-		p := q.Join("y", true)
+		p := q.Join("y", true, false)
 		q.Releasing("x")
 		q.Released("x", 5)
 		assert.Equal(t, time.Second, q.wait(p, time.Second))

@@ -14,9 +14,10 @@ type Lines struct {
 	listen  func(channel string, wake func()) (stop func())
 	closing <-chan struct{}
 
-	count atomic.Int32 // of lines, so that Empty need not lock while there are none
-	mu    sync.Mutex   // guards lines and all that is in them
-	lines map[string]*line
+	count  atomic.Int32 // of lines, so that Empty need not lock while there are none
+	mu     sync.Mutex   // guards the rest, and all that is in lines
+	lines  map[string]*line
+	beside map[string]int // how many wait apart from the line, for what they may share
 }
 
 // A line has at least one place; the first is the head.
@@ -32,6 +33,7 @@ type Place struct {
 	lines   *Lines
 	channel string
 	listen  bool               // to be subscribed when it is the head
+	eager   bool               // looks as soon as it is the head, and first
 	head    bool               // known to the place's owner alone, as listen is
 	first   chan time.Duration // capacity 1: told once, on becoming the head, what to wait for
 }
@@ -39,7 +41,7 @@ type Place struct {
 // NewLines makes the queues of a session; listen has wake called for the messages of a
 // channel. All waits end when closing is closed.
 func NewLines(listen func(channel string, wake func()) (stop func()), closing <-chan struct{}) *Lines {
-	return &Lines{listen: listen, closing: closing, lines: make(map[string]*line)}
+	return &Lines{listen: listen, closing: closing, lines: make(map[string]*line), beside: make(map[string]int)}
 }
 
 // Empty reports whether nobody waits for the channel: then a newcomer may try at once.
@@ -53,8 +55,9 @@ func (ls *Lines) Empty(channel string) bool {
 }
 
 // Join takes the last place in the line of the channel. With listen, the line subscribes to
-// its channel as soon as this place is its head, unless it has already.
-func (ls *Lines) Join(channel string, listen bool) *Place {
+// its channel as soon as this place is its head, unless it has already. An eager place looks as
+// soon as it is the head, even at what has just been taken; and does not let others go first.
+func (ls *Lines) Join(channel string, listen, eager bool) *Place {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := ls.lines[channel]
@@ -63,12 +66,28 @@ func (ls *Lines) Join(channel string, listen bool) *Place {
 		ls.lines[channel] = l
 		ls.count.Add(1)
 	}
-	p := &Place{Waiter: NewWaiter(ls.closing), lines: ls, channel: channel, listen: listen, head: len(l.places) == 0}
+	p := &Place{Waiter: NewWaiter(ls.closing), lines: ls, channel: channel, listen: listen, eager: eager, head: len(l.places) == 0}
 	if !p.head {
 		p.first = make(chan time.Duration, 1)
 	}
 	l.places = append(l.places, p)
 	return p
+}
+
+// Beside says that somebody waits for the channel apart from the line, who may share the name with
+// others of the kind: they look first, and the head of the line somewhat later. What it returns
+// ends that.
+func (ls *Lines) Beside(channel string) (end func()) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.beside[channel]++
+	return func() {
+		ls.mu.Lock()
+		defer ls.mu.Unlock()
+		if ls.beside[channel]--; ls.beside[channel] == 0 {
+			delete(ls.beside, channel)
+		}
+	}
 }
 
 // Wake has the head of the channel's line look again: the name may be free.
@@ -79,8 +98,17 @@ func (ls *Lines) Wake(channel string) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if l := ls.lines[channel]; l != nil {
-		l.places[0].Wake()
+		ls.next(channel, l)
 	}
+}
+
+// next has the head of a line look, when those beside it have. ls.mu is held.
+func (ls *Lines) next(channel string, l *line) {
+	if head := l.places[0]; head.eager || ls.beside[channel] == 0 {
+		head.Wake()
+		return
+	}
+	ls.lookLater(l)
 }
 
 // Head reports whether the place is the first, as far as its owner has been told.
@@ -92,7 +120,7 @@ func (p *Place) Head() bool { return p.head }
 func (p *Place) Wait(ctx context.Context, d time.Duration) error {
 	if !p.head {
 		taken, err := p.reach(ctx)
-		if err != nil || taken == 0 {
+		if err != nil || taken == 0 || p.eager {
 			return err
 		}
 		d = Interval(taken)

@@ -17,7 +17,7 @@ func TestWhoIsFirstInLineContends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
 		assert.True(t, q.Empty("x"))
-		first, second := q.Join("x", false), q.Join("x", false)
+		first, second := q.Join("x", false, false), q.Join("x", false, false)
 		assert.False(t, q.Empty("x"))
 		assert.True(t, q.Empty("y"), "lines are by channel")
 		assert.True(t, first.Head())
@@ -42,7 +42,7 @@ func TestTheLineMovesInTheOrderOfArrival(t *testing.T) {
 		const n = 100
 		places := make([]*wait.Place, n)
 		for i := range places {
-			places[i] = q.Join("x", true)
+			places[i] = q.Join("x", true, false)
 		}
 		order := make(chan int, n)
 		for i, p := range places {
@@ -77,7 +77,7 @@ func TestWhatTheNextInLineWaitsFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := newLines(t)
-				first, second := q.Join("x", false), q.Join("x", false)
+				first, second := q.Join("x", false, false), q.Join("x", false, false)
 				began := time.Now()
 				waiting := q.goWait(second, time.Nanosecond) // its own idea counts for nothing
 				first.Leave(c.taken)
@@ -112,7 +112,7 @@ func TestAWakeUpDuringPromotionIsNotLost(t *testing.T) {
 				for range 100 { // which of two messages is read first is chance
 					synctest.Test(t, func(t *testing.T) {
 						q := newLines(t)
-						first, second := q.Join("x", false), q.Join("x", false)
+						first, second := q.Join("x", false, false), q.Join("x", false, false)
 						began := time.Now()
 						look := func() {
 							for !second.Head() {
@@ -142,7 +142,7 @@ func TestAWakeUpDuringPromotionIsNotLost(t *testing.T) {
 func TestWhoIsWokenOutOfTurnIsNotFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
-		first, second := q.Join("x", false), q.Join("x", false)
+		first, second := q.Join("x", false, false), q.Join("x", false, false)
 		waiting := q.goWait(second, time.Hour)
 		second.Wake() // not for the line: for the caller itself
 		require.NoError(t, waiting.err())
@@ -162,7 +162,7 @@ func TestWhoIsWokenOutOfTurnIsNotFirst(t *testing.T) {
 func TestAWakeUpOfAnotherLineIsNotHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
-		p := q.Join("x", false)
+		p := q.Join("x", false, false)
 		q.Wake("y")
 		assert.Equal(t, time.Minute, q.wait(p, time.Minute))
 	})
@@ -179,7 +179,7 @@ func TestALeaverIsReplacedWhereverItStood(t *testing.T) {
 				var places [3]*wait.Place
 				var waits [3]*waiting
 				for i := range places {
-					places[i] = q.Join("x", true)
+					places[i] = q.Join("x", true, false)
 					waits[i] = q.goWaitCtx(t.Context(), places[i], time.Hour)
 					if i == leaver {
 						places[i].Wake() // the first wait ends, the second has the context that ends
@@ -210,7 +210,7 @@ func TestWhoLeavesBeforeItIsToldPassesTheTurnOn(t *testing.T) {
 	for _, taken := range []time.Duration{0, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			q := newLines(t)
-			first, second, third := q.Join("x", false), q.Join("x", false), q.Join("x", false)
+			first, second, third := q.Join("x", false, false), q.Join("x", false, false), q.Join("x", false, false)
 			waiting := q.goWait(third, time.Hour)
 			first.Leave(taken)
 			assert.False(t, second.Head())
@@ -228,13 +228,13 @@ func TestClosingEndsAllWaits(t *testing.T) {
 		var waits []*waiting
 		for range 10 {
 			for _, channel := range []string{"x", "y"} {
-				waits = append(waits, q.goWait(q.Join(channel, true), time.Hour))
+				waits = append(waits, q.goWait(q.Join(channel, true, false), time.Hour))
 			}
 		}
 		q.close()
 		for _, w := range waits {
 			assert.ErrorIs(t, w.err(), wait.ErrClosed)
 		}
-		assert.ErrorIs(t, q.Join("x", true).Wait(t.Context(), time.Hour), wait.ErrClosed)
+		assert.ErrorIs(t, q.Join("x", true, false).Wait(t.Context(), time.Hour), wait.ErrClosed)
 	})
 }

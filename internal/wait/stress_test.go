@@ -66,7 +66,7 @@ func (n *name) lock(t *testing.T, ctx context.Context) error {
 			}
 		}
 		if place == nil {
-			place = n.q.Join("x", true)
+			place = n.q.Join("x", true, false)
 			note()
 		}
 		if rand.IntN(5) == 0 {

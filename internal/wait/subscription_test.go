@@ -12,7 +12,7 @@ import (
 func TestALineSubscribesOnceAndUntilTheLastLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
-		first, second, third := q.Join("x", true), q.Join("x", true), q.Join("x", true)
+		first, second, third := q.Join("x", true, false), q.Join("x", true, false), q.Join("x", true, false)
 		waiting := q.goWait(third, time.Hour)
 		assert.Zero(t, q.begun["x"], "nobody has waited as the first")
 
@@ -30,7 +30,7 @@ func TestALineSubscribesOnceAndUntilTheLastLeaves(t *testing.T) {
 		third.Leave(0)
 		assert.Zero(t, q.standing("x"))
 
-		again := q.Join("x", true)
+		again := q.Join("x", true, false)
 		q.wait(again, time.Second)
 		assert.Equal(t, 2, q.begun["x"])
 		again.Leave(0)
@@ -41,14 +41,14 @@ func TestALineSubscribesOnceAndUntilTheLastLeaves(t *testing.T) {
 func TestWhoPollsDoesNotSubscribe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
-		polls, listens := q.Join("x", false), q.Join("x", true)
+		polls, listens := q.Join("x", false, false), q.Join("x", true, false)
 		q.wait(polls, time.Second)
 		assert.Zero(t, q.begun["x"])
 		polls.Leave(time.Hour)
 		assert.LessOrEqual(t, shortest, q.wait(listens, time.Second))
 		assert.Equal(t, 1, q.begun["x"])
 
-		last := q.Join("x", false)
+		last := q.Join("x", false, false)
 		listens.Leave(0)
 		q.wait(last, time.Second)
 		assert.Equal(t, 1, q.standing("x"), "the subscription is the line's")
@@ -60,7 +60,7 @@ func TestWhoPollsDoesNotSubscribe(t *testing.T) {
 func TestALineThatNeverListenedHasNothingToStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
-		p := q.Join("x", true)
+		p := q.Join("x", true, false)
 		p.Leave(0)
 		assert.Zero(t, q.begun["x"])
 		assert.True(t, q.Empty("x"))
@@ -71,7 +71,7 @@ func TestTheConfirmationHasTheFirstLookAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
 		q.confirm = true
-		p := q.Join("x", true)
+		p := q.Join("x", true, false)
 		assert.Zero(t, q.wait(p, time.Hour))
 		assert.Equal(t, time.Hour, q.wait(p, time.Hour))
 	})
@@ -80,7 +80,7 @@ func TestTheConfirmationHasTheFirstLookAgain(t *testing.T) {
 func TestAMessageWakesWhoeverIsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
-		first, second := q.Join("x", true), q.Join("x", true)
+		first, second := q.Join("x", true, false), q.Join("x", true, false)
 		waits := []*waiting{q.goWait(first, time.Hour), q.goWait(second, time.Hour)}
 		q.publish("x")
 		require.NoError(t, waits[0].err())

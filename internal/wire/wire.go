@@ -53,6 +53,15 @@ func FairOurs(name string) string { return Prefix("holdfast_fair_queue", name) }
 // FairAlive has until when this toolkit's waiters of a fair lock are alive.
 func FairAlive(name string) string { return Prefix("holdfast_fair_alive", name) }
 
+// RWChannel is where the releases of both halves of a read-write lock are published.
+func RWChannel(name string) string { return Prefix("redisson_rwlock", name) }
+
+// RWWriters has who waits to write, and lets readers wait behind it. Redisson does not know it.
+func RWWriters(name string) string { return Prefix("holdfast_rwlock_writers", name) }
+
+// WriteOwner is the text of a wire owner where it writes.
+func WriteOwner(owner string) string { return owner + ":write" }
+
 // Owner is the text of a wire owner: "<session>:<number>", as Redisson's "<client id>:<thread id>".
 func Owner(session string, number int64) string {
 	var room [64]byte // spares an allocation for a UUID and any number

@@ -1,0 +1,59 @@
+-- rwlock_acquire_read: take a read-write lock for reading, raise the owner's count of read holds,
+-- or say how long it is taken for writing. An owner that writes may read, too.
+-- A copy of the call changes nothing but expiries, which it may extend, and a count that was
+-- lowered since; one that comes after its not_after changes nothing at all.
+--
+-- KEYS[1]  lock     hash {"mode" -> "read" or "write", wire owner -> count of read holds,
+--                   wire owner .. ":write" -> count of write holds}, expires with its longest lease
+-- KEYS[2]  writers  sorted set {waiting wire owner -> server ms until which it counts}; only if
+--                   readers are to wait behind them
+-- also     the key of each read hold of the owner, string, expires with the hold's lease: see
+--          read_holds; in a cluster, of the lock's slot
+--
+-- ARGV[1]  owner      "<session>:<number>", the wire owner
+-- ARGV[2]  target     count of read holds to raise to
+-- ARGV[3]  lease      ms, a whole number, 0 < lease < 2^53
+-- ARGV[4]  not_after  server ms; executed later, the call refuses itself
+-- ARGV[5]  nested     1: only if the owner has the lock already; 0: in any case
+--
+-- REPLY    {1, now, 0}  held; now in server ms
+-- REPLY    {0, ms}      taken for writing, or a writer waits, for ms still; -1: it has no expiry
+-- REPLY    {-1}         nested, and nothing there of this owner
+-- REPLY    {-2, now}    too late: nothing was changed; now in server ms
+--
+-- USES     check_lease now expire read_holds
+
+local lock, writers = KEYS[1], KEYS[2]
+local owner, target, not_after, nested = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4]), ARGV[5] == '1'
+local lease, mistake = check_lease(ARGV[3])
+if mistake then return mistake end
+
+local pttl = redis.call('PTTL', lock)
+local free = pttl == -2
+local mode, count, writing = nil, nil, nil
+if not free then
+  local fields = redis.call('HMGET', lock, 'mode', owner, owner .. ':write')
+  mode, count, writing = fields[1], tonumber(fields[2]), fields[3]
+end
+if not count and not writing then
+  if nested then return {-1} end
+  if not free and mode ~= 'read' then return {0, pttl} end
+end
+
+local time = now()
+if time > not_after then return {-2, time} end
+if writers and not count and not writing then
+  local last = redis.call('ZRANGE', writers, -1, -1, 'WITHSCORES')
+  if last[2] and tonumber(last[2]) > time then return {0, last[2] - time} end
+end
+
+-- The hold's key first: no hold is ever counted that has none.
+local hold = read_holds(lock, owner) .. target
+if not count or redis.call('PTTL', hold) < lease then redis.call('SET', hold, '1', 'PX', ARGV[3]) end
+if free then
+  redis.call('HSET', lock, 'mode', 'read', owner, target)
+  return expire(lock, ARGV[3]) or {1, time, 0}
+end
+if not count or count < target then redis.call('HSET', lock, owner, target) end
+if pttl < lease then redis.call('PEXPIRE', lock, ARGV[3]) end
+return {1, time, 0}

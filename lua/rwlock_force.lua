@@ -1,0 +1,32 @@
+-- rwlock_force: end one half of a read-write lock whoever holds it, and tell those who wait. With
+-- the write half go the reads of the writer.
+--
+-- KEYS[1]  lock  hash {"mode" -> "read" or "write", wire owner -> count of read holds,
+--                wire owner .. ":write" -> count of write holds}
+-- also     the keys of read holds, strings, expire with their holds' leases: see read_holds; in
+--          a cluster, of the lock's slot
+--
+-- ARGV[1]  half       read or write
+-- ARGV[2]  publish    PUBLISH or SPUBLISH
+-- ARGV[3]  channel    where waiters listen; in a cluster, of the lock's slot
+-- ARGV[4]  not_after  server ms; executed later, the call refuses itself: the lock may be
+--                     another holder's by then
+--
+-- REPLY    {0, now}   nobody held this half; now in server ms
+-- REPLY    {1, now}   freed
+-- REPLY    {-2, now}  too late: nothing was changed
+--
+-- USES     now read_drop
+
+local lock, half, not_after = KEYS[1], ARGV[1], tonumber(ARGV[4])
+
+local held = redis.call('HGET', lock, 'mode') == half
+local time = now()
+if not held then return {0, time} end
+if time > not_after then return {-2, time} end
+
+redis.call(ARGV[2], ARGV[3], half == 'read' and '0' or '1')
+local fields = redis.call('HGETALL', lock)
+redis.call('DEL', lock)
+for i = 1, #fields, 2 do read_drop(lock, fields[i], 1, tonumber(fields[i + 1]) or 0) end
+return {1, time}

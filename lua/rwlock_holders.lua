@@ -1,0 +1,34 @@
+-- rwlock_holders: who holds one half of a read-write lock, how often, and for how long still.
+-- Readers whose holds have all run out are not among them.
+--
+-- KEYS[1]  lock  hash {"mode" -> "read" or "write", wire owner -> count of read holds,
+--                wire owner .. ":write" -> count of write holds}
+-- also     the keys of read holds, strings, expire with their holds' leases: see read_holds; in
+--          a cluster, of the lock's slot
+--
+-- ARGV[1]  half  read or write
+--
+-- REPLY    {owner, count, ms, ...}  owners as texts, without ":write"; ms: -1 no expiry
+--
+-- USES     read_lease
+
+local lock, half = KEYS[1], ARGV[1]
+
+local fields = redis.call('HGETALL', lock)
+local reply = {}
+for i = 1, #fields, 2 do
+  local owner, count = fields[i], tonumber(fields[i + 1])
+  local writer = string.match(owner, '^(.*):write$')
+  local lasts = 0
+  if half == 'write' and writer then
+    owner, lasts = writer, redis.call('PTTL', lock)
+  elseif half == 'read' and count and not writer then
+    lasts = read_lease(lock, owner, count)
+  end
+  if lasts ~= 0 then
+    reply[#reply + 1] = owner
+    reply[#reply + 1] = count
+    reply[#reply + 1] = lasts
+  end
+end
+return reply

@@ -1,0 +1,61 @@
+-- rwlock_release_read: lower an owner's count of read holds; whose last one goes is out, and the
+-- last of all frees the lock and tells those who wait. The lock then expires with the longest
+-- read hold that is left; but not sooner than it did while somebody writes.
+-- A copy of the call, however late, changes nothing that is newer.
+--
+-- KEYS[1]  lock     hash {"mode" -> "read" or "write", wire owner -> count of read holds,
+--                   wire owner .. ":write" -> count of write holds}
+-- also     the keys of read holds, strings, expire with their holds' leases: see read_holds; in
+--          a cluster, of the lock's slot
+--
+-- ARGV[1]  owner    "<session>:<number>", the wire owner
+-- ARGV[2]  target   count of read holds to leave
+-- ARGV[3]  ceiling  a higher count than this is newer than the call; 0: none is
+-- ARGV[4]  lease    ms, a whole number, 0 < lease < 2^53: what the holds that are left need at
+--                   least; which of the keys that stay is theirs nobody can tell
+-- ARGV[5]  publish  PUBLISH or SPUBLISH
+-- ARGV[6]  channel  where waiters listen; in a cluster, of the lock's slot
+--
+-- REPLY    0  nothing there of this owner's read holds
+-- REPLY    1  lowered, or out, and the lock is still held
+-- REPLY    n  from 2: freed, and n - 2 clients of this server listen on the channel
+--
+-- USES     read_holds read_lease read_drop read_longest
+
+local lock = KEYS[1]
+local owner, target, ceiling, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local publish, channel = ARGV[5], ARGV[6]
+
+local fields = redis.call('HMGET', lock, 'mode', owner)
+local mode, count = fields[1], tonumber(fields[2])
+if not count then return 0 end
+if count <= target or ceiling > 0 and count > ceiling then return 1 end
+
+if target > 0 then
+  redis.call('HSET', lock, owner, target)
+  read_drop(lock, owner, target + 1, count)
+  local hold = read_holds(lock, owner) .. 1
+  if redis.call('PTTL', hold) < lease then redis.call('SET', hold, '1', 'PX', ARGV[4]) end
+  if mode == 'read' then
+    redis.call('PEXPIRE', lock, math.max(1, read_longest(lock, nil, redis.call('PTTL', lock))))
+  end
+  return 1
+end
+
+local mine, others = 0, 0
+if mode == 'read' and redis.call('HLEN', lock) > 2 then
+  mine = read_lease(lock, owner, count)
+  others = read_longest(lock, owner, math.max(mine, 1))
+end
+if mode == 'write' or others > 0 then
+  redis.call('HDEL', lock, owner)
+  read_drop(lock, owner, 1, count)
+  if others < mine then redis.call('PEXPIRE', lock, others) end
+  return 1
+end
+
+-- The message first: a server that refuses it has then changed nothing that holds.
+local listeners = redis.call(publish, channel, '0')
+redis.call('DEL', lock, read_holds(lock, owner) .. count)
+read_drop(lock, owner, 1, count - 1)
+return 2 + listeners

@@ -1,0 +1,84 @@
+package rwlock
+
+import (
+	"strconv"
+
+	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+var (
+	acquireReadScript  = script.Load("rwlock_acquire_read")
+	acquireWriteScript = script.Load("rwlock_acquire_write")
+	releaseReadScript  = script.Load("rwlock_release_read")
+	releaseWriteScript = script.Load("rwlock_release_write")
+	renewReadScript    = script.Load("rwlock_renew_read")
+	holdersScript      = script.Load("rwlock_holders")
+	forceScript        = script.Load("rwlock_force")
+)
+
+// reader is how the core calls the scripts of the read half.
+type reader Half
+
+func (p *reader) Acquire(w core.Want) *script.Call {
+	c := script.NewCall(acquireReadScript).Key(p.lock.Key())
+	if p.writers != "" {
+		c.Key(p.writers)
+	}
+	nested := "0"
+	if w.Nested {
+		nested = "1"
+	}
+	return c.Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter).Arg(nested)
+}
+
+func (p *reader) Release(r core.Rest) *script.Call {
+	return script.NewCall(releaseReadScript).Key(p.lock.Key()).
+		Arg(r.Owner, strconv.Itoa(r.Count), strconv.Itoa(r.Ceiling), lease.Millis(max(r.Lease, lease.Min))).
+		Arg(p.lock.Publish(), p.lock.Channel)
+}
+
+func (p *reader) Renewal() *script.Script { return renewReadScript }
+
+func (p *reader) Renew(c *script.Call, owner string) { c.Key(p.lock.Key()).Arg(owner) }
+
+func (p *reader) Holders() *script.Call {
+	return script.NewCall(holdersScript).Key(p.lock.Key()).Arg(read)
+}
+
+// writer is how the core calls the scripts of the write half.
+type writer Half
+
+func (p *writer) Acquire(w core.Want) *script.Call {
+	c := script.NewCall(acquireWriteScript).Key(p.lock.Key())
+	if p.writers != "" {
+		c.Key(p.writers)
+	}
+	wait := "0"
+	if w.Stand {
+		wait = writerMillis
+	}
+	return c.Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter).Arg(wait)
+}
+
+func (p *writer) Release(r core.Rest) *script.Call {
+	return script.NewCall(releaseWriteScript).Key(p.lock.Key()).
+		Arg(r.Owner, strconv.Itoa(r.Count), p.lock.Publish(), p.lock.Channel)
+}
+
+// Leave gives back an acquisition behind which readers may wait.
+func (p *writer) Leave(owner string) *script.Call {
+	return p.Release(core.Rest{Owner: owner}).Key(p.writers)
+}
+
+func (p *writer) Renewal() *script.Script { return core.RenewScript }
+
+func (p *writer) Renew(c *script.Call, owner string) {
+	c.Key(p.lock.Key()).Arg(wire.WriteOwner(owner))
+}
+
+func (p *writer) Holders() *script.Call {
+	return script.NewCall(holdersScript).Key(p.lock.Key()).Arg(write)
+}
