@@ -16,10 +16,10 @@
 -- ARGV[4]  not_after  server ms; executed later, the call refuses itself
 -- ARGV[5]  nested     1: only if the owner has the lock already; 0: in any case
 --
--- REPLY    {1, now, 0}  held; now in server ms
--- REPLY    {0, ms}      taken for writing, or a writer waits, for ms still; -1: it has no expiry
--- REPLY    {-1}         nested, and nothing there of this owner
--- REPLY    {-2, now}    too late: nothing was changed; now in server ms
+-- REPLY    {1, now, 0}    held; now in server ms
+-- REPLY    {0, ms, now}  taken for writing, or a writer waits, for ms still; -1: it has no expiry
+-- REPLY    {-1}           nested, and nothing there of this owner
+-- REPLY    {-2, now}      too late: nothing was changed; now in server ms
 --
 -- USES     check_lease now expire read_holds
 
@@ -35,16 +35,15 @@ if not free then
   local fields = redis.call('HMGET', lock, 'mode', owner, owner .. ':write')
   mode, count, writing = fields[1], tonumber(fields[2]), fields[3]
 end
-if not count and not writing then
-  if nested then return {-1} end
-  if not free and mode ~= 'read' then return {0, pttl} end
-end
+local ours = count or writing
+if nested and not ours then return {-1} end
 
 local time = now()
+if not ours and not free and mode ~= 'read' then return {0, pttl, time} end
 if time > not_after then return {-2, time} end
-if writers and not count and not writing then
+if not ours and writers then
   local last = redis.call('ZRANGE', writers, -1, -1, 'WITHSCORES')
-  if last[2] and tonumber(last[2]) > time then return {0, last[2] - time} end
+  if last[2] and tonumber(last[2]) > time then return {0, last[2] - time, time} end
 end
 
 -- The hold's key first: no hold is ever counted that has none.

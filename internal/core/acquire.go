@@ -15,7 +15,7 @@ import (
 // The first number of an acquisition's reply.
 const (
 	granted = 1  // {1, now, token}
-	busy    = 0  // {0, pttl}; standing in the server's queue {0, ms, place}, to call again after ms
+	busy    = 0  // {0, pttl}; standing in the server's queue {0, ms, place}, to call again after ms; shared {0, ms, now}
 	gone    = -1 // {-1}: nothing there to re-enter
 	late    = -2 // {-2, now}: executed after its not-after, nothing changed
 )
@@ -303,6 +303,9 @@ func (a *answer) read(l *Lock, call *script.Call, nested bool) error {
 		a.pttl, a.place = time.Duration(n[1])*time.Millisecond, placeKept
 	case len(n) == 3 && n[0] == busy && l.Queue:
 		a.pttl, a.place = time.Duration(n[1])*time.Millisecond, n[2]
+	case len(n) == 3 && n[0] == busy && l.Shared: // when it is free all try at once: they should know the time
+		s.clocks.Learn(l.key, n[2], a.at)
+		a.pttl = time.Duration(n[1]) * time.Millisecond
 	case len(n) == 1 && n[0] == gone && nested:
 	default:
 		return call.Unexpected()

@@ -20,7 +20,7 @@ type Hold struct {
 	ended    atomic.Pointer[ending]
 
 	// guarded by the claim's mutex
-	next     *Hold // of the same tenure
+	next     *Hold // of the same tenure, live or detached
 	contexts contexts
 	timer    *time.Timer // ends the contexts when trust does; nil until there is one
 	failure  error       // of the last renewal, if it failed
@@ -31,6 +31,7 @@ type ending struct{ err error }
 
 var (
 	releasedEnd = &ending{ErrNotHeld}
+	detachedEnd = &ending{ErrNotHeld}
 	closedEnd   = &ending{ErrClosed}
 )
 
@@ -201,20 +202,7 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 
 // Detach ends the hold here and leaves it on the server, until its lease ends there or
 // somebody gives it back by its id.
-func (h *Hold) Detach() error {
-	c := h.tenure.claim
-	c.mu.Lock()
-	h.tenure.detached++
-	c.mu.Unlock()
-	if err := h.end(h.lock.session.now(), releasedEnd); err != nil {
-		c.mu.Lock()
-		h.tenure.detached--
-		c.mu.Unlock()
-		h.tenure.sweep() // not while it counted as detached
-		return err
-	}
-	return nil
-}
+func (h *Hold) Detach() error { return h.end(h.lock.session.now(), detachedEnd) }
 
 // Warn logs what went wrong with the hold but is not returned to anybody.
 func (h *Hold) Warn(what string, err error) {

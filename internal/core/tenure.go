@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"time"
 
@@ -24,9 +25,9 @@ type tenure struct {
 
 	// guarded by claim.mu
 	holds    *Hold         // live, a list through them
-	watched  int32         // of holds, how many are to be renewed
-	detached int32         // holds that live on the server without us
+	detached *Hold         // live on the server without us, a list through them
 	until    time.Duration // the server's lease ends at the latest then
+	watched  int32         // of holds, how many are to be renewed
 	returned bool          // a release of the last hold was executed, or may have been
 }
 
@@ -74,6 +75,9 @@ func (t *tenure) drop(h *Hold) (contexts *holdContext) {
 		at = &(*at).next
 	}
 	*at, h.next = h.next, nil
+	if h.ended.Load() == detachedEnd {
+		h.next, t.detached = t.detached, h
+	}
 	if h.watched() {
 		t.watched--
 	}
@@ -103,7 +107,7 @@ func (t *tenure) drop(h *Hold) (contexts *holdContext) {
 // c.mu is held.
 func (c *claim) forget(t *tenure) {
 	own, other := &c.parts[t.lock.part], &c.parts[1-t.lock.part]
-	if *own == t && (t.detached == 0 || *other == nil) { // else it counts along while the wire owner lives
+	if *own == t && (t.detached == nil || *other == nil) { // else it counts along while the wire owner lives
 		*own = nil
 	}
 	if *other != nil && (*other).holds == nil {
@@ -120,11 +124,24 @@ func (t *tenure) left() int {
 
 // count is left with claim.mu held.
 func (t *tenure) count() int {
-	n := int(t.detached)
-	for h := t.holds; h != nil; h = h.next {
+	n := 0
+	for range t.remaining() {
 		n++
 	}
 	return n
+}
+
+// remaining are the holds that the server is to have, live and detached. claim.mu is held.
+func (t *tenure) remaining() iter.Seq[*Hold] {
+	return func(yield func(*Hold) bool) {
+		for _, first := range [...]*Hold{t.holds, t.detached} {
+			for h := first; h != nil; h = h.next {
+				if !yield(h) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // rest is what a release is to leave: what is true now.
@@ -155,12 +172,9 @@ func (t *tenure) ceiling() int {
 // needs is the shortest lease from now with which no hold ends before its own. claim.mu is held.
 func (t *tenure) needs() (d time.Duration) {
 	now := t.lock.session.now()
-	for h := t.holds; h != nil; h = h.next {
+	for h := range t.remaining() {
 		left := h.trust() - now
 		d = max(d, left+lease.Margin(left))
-	}
-	if t.detached > 0 {
-		d = max(d, t.until-now)
 	}
 	return d
 }
