@@ -1,0 +1,184 @@
+package tests
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// A story of one wire owner that lives on: under its writing, read holds come and go, while scripts are executed long
+// after they were sent. At its end the writer goes on reading, and nobody may write as long as it does.
+type nestedStory struct {
+	*testing.T
+	srv   *redistest.Server
+	proxy *proxy.Proxy
+	rw    *rwlock.RWMutex
+	other *rwlock.RWMutex
+	write *holdfast.Hold
+	ctx   context.Context //nolint:containedctx // the writer's
+}
+
+func newNestedStory(t *testing.T) *nestedStory {
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	rw := ordersRW(open(t, p.Addr(), &holdfast.Options{Lease: 2 * time.Second}), lateLease)
+	s := &nestedStory{T: t, srv: srv, proxy: p, rw: rw, other: ordersRW(open(t, srv.Addr(), nil), 0)}
+	for _, half := range []*rwlock.Half{rw.Read(), rw.Write()} { // the scripts and the server's clock are known
+		require.NoError(t, lock(t, t.Context(), half).Release())
+	}
+	s.write = lock(t, t.Context(), rw.Write())
+	s.ctx = context.WithoutCancel(s.write.Context(t.Context()))
+	return s
+}
+
+// on has something happen to the next run of a script of the read half.
+func (s *nestedStory) on(verb string, a proxy.Action) *proxy.Rule {
+	return s.proxy.On(scriptOf(kindOf("rwlock read"), verb), a, proxy.First)
+}
+
+// try attempts to read for a moment.
+func (s *nestedStory) try() error {
+	ctx, cancel := context.WithTimeout(s.ctx, 50*time.Millisecond)
+	defer cancel()
+	_, err := s.rw.Read().TryLock(ctx)
+	return err
+}
+
+// deliver has what is stalled reach the server, and waits until it has been run.
+func (s *nestedStory) deliver(r *proxy.Rule) {
+	s.Helper()
+	r.Release()
+	r.WaitAnswered(s, 1)
+}
+
+// readsOn ends the writing and checks that a read hold protects.
+func (s *nestedStory) readsOn(read *holdfast.Hold) {
+	s.Helper()
+	require.NoError(s, s.write.Release())
+	require.NoError(s, read.Err())
+	_, err := s.other.Write().TryLock(s.Context())
+	require.ErrorIs(s, err, holdfast.ErrBusy)
+	require.NoError(s, read.Err())
+	require.NoError(s, read.Release())
+}
+
+// ends checks that nothing stays behind.
+func (s *nestedStory) ends() {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), lateNotAfter+time.Second)
+	defer cancel()
+	h, err := s.other.Write().Lock(ctx)
+	require.NoError(s, err)
+	require.NoError(s, h.Release())
+	await(s, "an empty server", func() bool { return len(s.srv.Keyspace(s)) == 0 })
+}
+
+func TestReadHoldsUnderWritingAndScriptsExecutedLate(t *testing.T) {
+	t.Parallel()
+	for name, play := range map[string]func(s *nestedStory){
+		"the release of one comes when there is another": func(s *nestedStory) {
+			read := lock(s, s.ctx, s.rw.Read())
+			late := s.on("release", proxy.Stall)
+			require.NoError(s, read.Release()) // by a second copy
+			read = lock(s, s.ctx, s.rw.Read())
+			s.deliver(late)
+			s.readsOn(read)
+		},
+		"the release of one comes when it has been nested": func(s *nestedStory) {
+			outer, inner := lock(s, s.ctx, s.rw.Read()), lock(s, s.ctx, s.rw.Read())
+			late := s.on("release", proxy.Stall)
+			require.NoError(s, inner.Release())
+			inner = lock(s, s.ctx, s.rw.Read())
+			require.NoError(s, outer.Release())
+			s.deliver(late)
+			s.readsOn(inner)
+		},
+		"the release of one comes after the writing": func(s *nestedStory) {
+			read := lock(s, s.ctx, s.rw.Read())
+			late := s.on("release", proxy.Stall)
+			require.NoError(s, read.Release())
+			read = lock(s, s.ctx, s.rw.Read())
+			require.NoError(s, s.write.Release())
+			s.deliver(late)
+			require.NoError(s, read.Err())
+			_, err := s.other.Write().TryLock(s.Context())
+			require.ErrorIs(s, err, holdfast.ErrBusy)
+			require.NoError(s, read.Release())
+		},
+		"one that was given up is given back when there is another": func(s *nestedStory) {
+			late := s.on("acquire", proxy.Stall)
+			require.ErrorIs(s, s.try(), holdfast.ErrUnknown)
+			given := s.on("release", proxy.Stall) // which the session sends at once
+			given.Wait(s, 1)
+			read := lock(s, s.ctx, s.rw.Read())
+			s.deliver(late)
+			s.deliver(given)
+			pass(time.Now().Add(lateNotAfter + 200*time.Millisecond)) // and gives back once more
+			s.readsOn(read)
+		},
+		"one that was given up comes when nobody reads": func(s *nestedStory) {
+			late := s.on("acquire", proxy.Stall)
+			require.ErrorIs(s, s.try(), holdfast.ErrUnknown)
+			s.deliver(late)
+			require.NoError(s, s.write.Release())
+		},
+		"one that was granted to a copy comes when it is released": func(s *nestedStory) {
+			late := s.on("acquire", proxy.Stall)
+			read := lock(s, s.ctx, s.rw.Read())
+			late.Wait(s, 1)
+			require.NoError(s, read.Release())
+			s.deliver(late)
+			require.NoError(s, s.write.Release())
+		},
+		"one that was granted to a copy comes when there is another": func(s *nestedStory) {
+			late := s.on("acquire", proxy.Stall)
+			read := lock(s, s.ctx, s.rw.Read())
+			late.Wait(s, 1)
+			require.NoError(s, read.Release())
+			read = lock(s, s.ctx, s.rw.Read())
+			s.deliver(late)
+			pass(time.Now().Add(lateNotAfter + 200*time.Millisecond)) // when the session gives the first back once more
+			s.readsOn(read)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newNestedStory(t)
+			play(s)
+			s.ends()
+		})
+	}
+}
+
+// Nothing of a nested read stays behind, whatever happens to its scripts, and the count is what the session believes.
+func TestReadHoldsUnderWritingAndLostReplies(t *testing.T) {
+	t.Parallel()
+	for name, action := range map[string]proxy.Action{"reply lost": proxy.DropReply, "never executed": proxy.ResetBefore} {
+		for _, verb := range []string{"acquire", "release"} {
+			t.Run(verb+" "+name, func(t *testing.T) {
+				t.Parallel()
+				s := newNestedStory(t)
+				for range 3 {
+					rule := s.on(verb, action)
+					read := lock(s, s.ctx, s.rw.Read())
+					require.Equal(t, s.write.ID(), read.ID())
+					n, err := s.rw.Read().HoldCount(s.ctx)
+					require.NoError(t, err)
+					require.Equal(t, 1, n)
+					require.NoError(t, read.Release())
+					rule.Wait(t, 1)
+				}
+				require.Equal(t, map[string]string{"mode": "write", s.write.ID() + ":write": "1"}, s.srv.Keyspace(t)[orders].Content)
+				s.readsOn(lock(s, s.ctx, s.rw.Read()))
+				s.ends()
+			})
+		}
+	}
+}
