@@ -17,19 +17,21 @@ import (
 // after they were sent. At its end the writer goes on reading, and nobody may write as long as it does.
 type nestedStory struct {
 	*testing.T
-	srv   *redistest.Server
-	proxy *proxy.Proxy
-	rw    *rwlock.RWMutex
-	other *rwlock.RWMutex
-	write *holdfast.Hold
-	ctx   context.Context //nolint:containedctx // the writer's
+	srv     *redistest.Server
+	proxy   *proxy.Proxy
+	session *holdfast.Session
+	rw      *rwlock.RWMutex
+	other   *rwlock.RWMutex
+	write   *holdfast.Hold
+	ctx     context.Context //nolint:containedctx // the writer's
 }
 
 func newNestedStory(t *testing.T) *nestedStory {
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	rw := ordersRW(open(t, p.Addr(), &holdfast.Options{Lease: 2 * time.Second}), lateLease)
-	s := &nestedStory{T: t, srv: srv, proxy: p, rw: rw, other: ordersRW(open(t, srv.Addr(), nil), 0)}
+	session := open(t, p.Addr(), &holdfast.Options{Lease: 2 * time.Second})
+	rw := ordersRW(session, lateLease)
+	s := &nestedStory{T: t, srv: srv, proxy: p, session: session, rw: rw, other: ordersRW(open(t, srv.Addr(), nil), 0)}
 	for _, half := range []*rwlock.Half{rw.Read(), rw.Write()} { // the scripts and the server's clock are known
 		require.NoError(t, lock(t, t.Context(), half).Release())
 	}
@@ -155,6 +157,27 @@ func TestReadHoldsUnderWritingAndScriptsExecutedLate(t *testing.T) {
 			s.ends()
 		})
 	}
+}
+
+// What a lost hold may have left is given back whenever the server lets the session: not with it what was taken since.
+func TestALostReadHoldIsGivenBackWithoutANewerOne(t *testing.T) {
+	t.Parallel()
+	s := newNestedStory(t)
+	lost := lock(t, s.ctx, ordersRW(s.session, time.Second).Read())
+	renew := s.on("renew", proxy.DropReply)
+	require.ErrorIs(t, lost.Extend(t.Context(), time.Hour), holdfast.ErrUnknown)
+	renew.Wait(t, 1)
+	release := scriptOf(kindOf("rwlock read"), "release")
+	returns := s.proxy.On(release, proxy.Answer(loading), proxy.EveryTime)
+	after := s.proxy.On(release, proxy.Pass, proxy.EveryTime)
+	within(t, 2*time.Second, lost.Context(t.Context()).Done(), "the loss")
+	returns.Wait(t, 1)
+	read := within(t, 5*time.Second, goLock(s.ctx, s.rw.Read().Lock), "another")
+	require.NoError(t, read.err)
+	returns.Remove()
+	after.WaitAnswered(t, 1)
+	s.readsOn(read.hold)
+	s.ends()
 }
 
 // Nothing of a nested read stays behind, whatever happens to its scripts, and the count is what the session believes.

@@ -144,11 +144,15 @@ func (t *tenure) remaining() iter.Seq[*Hold] {
 	}
 }
 
-// rest is what a release is to leave: what is true now.
+// rest is what a release is to leave: what is true now. Where the wire owner has lived on, a later
+// tenure may have what a lost one had.
 func (t *tenure) rest() Rest {
 	c := t.claim
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if later := c.parts[t.lock.part]; later != nil && later.wire == t.wire {
+		t = later
+	}
 	r := Rest{Owner: t.wire, Count: t.count()}
 	if t.lock.Shared {
 		r.Ceiling = t.ceiling()
