@@ -42,6 +42,6 @@ func (p *protocol) Renewal() *script.Script { return core.RenewScript }
 
 func (p *protocol) Renew(c *script.Call, owner string) { c.Key(p.lock.Key()).Arg(owner) }
 
-func (p *protocol) Holders() *script.Call {
+func (p *protocol) Holders(string) *script.Call {
 	return script.NewCall(core.HoldersScript).Key(p.lock.Key())
 }

@@ -6,23 +6,30 @@
 -- also     the keys of read holds, strings, expire with their holds' leases: see read_holds; in
 --          a cluster, of the lock's slot
 --
--- ARGV[1]  half  read or write
+-- ARGV[1]  half   read or write
+-- ARGV[2]  owner  a wire owner, to tell of that one alone; empty: of all
 --
 -- REPLY    {owner, count, ms, ...}  owners as texts, without ":write"; ms: -1 no expiry
 --
 -- USES     read_lease
 
-local lock, half = KEYS[1], ARGV[1]
+local lock, half, only = KEYS[1], ARGV[1], ARGV[2]
 
-local fields = redis.call('HGETALL', lock)
+local fields
+if only == '' then
+  fields = redis.call('HGETALL', lock)
+else
+  if half == 'write' then only = only .. ':write' end
+  fields = {only, redis.call('HGET', lock, only)}
+end
 local reply = {}
 for i = 1, #fields, 2 do
   local owner, count = fields[i], tonumber(fields[i + 1])
   local writer = string.match(owner, '^(.*):write$')
   local lasts = 0
-  if half == 'write' and writer then
+  if count and writer and half == 'write' then
     owner, lasts = writer, redis.call('PTTL', lock)
-  elseif half == 'read' and count and not writer then
+  elseif count and not writer and half == 'read' then
     lasts = read_lease(lock, owner, count)
   end
   if lasts ~= 0 then

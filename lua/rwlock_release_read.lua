@@ -1,6 +1,7 @@
 -- rwlock_release_read: lower an owner's count of read holds; whose last one goes is out, and the
 -- last of all frees the lock and tells those who wait. The lock then expires with the longest
--- read hold that is left; but not sooner than it did while somebody writes.
+-- read hold that is left, where more than 32 read not much later; but while somebody writes not
+-- sooner than it did.
 -- A copy of the call, however late, changes nothing that is newer.
 --
 -- KEYS[1]  lock     hash {"mode" -> "read" or "write", wire owner -> count of read holds,
@@ -20,7 +21,7 @@
 -- REPLY    1  lowered, or out, and the lock is still held
 -- REPLY    n  from 2: freed, and n - 2 clients of this server listen on the channel
 --
--- USES     read_holds read_lease read_drop read_longest
+-- USES     read_holds read_drop read_follow
 
 local lock = KEYS[1]
 local owner, target, ceiling, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -36,21 +37,13 @@ if target > 0 then
   read_drop(lock, owner, target + 1, count)
   local hold = read_holds(lock, owner) .. 1
   if redis.call('PTTL', hold) < lease then redis.call('SET', hold, '1', 'PX', ARGV[4]) end
-  if mode == 'read' then
-    redis.call('PEXPIRE', lock, math.max(1, read_longest(lock, nil, redis.call('PTTL', lock))))
-  end
+  if mode == 'read' then read_follow(lock, nil) end
   return 1
 end
 
-local mine, others = 0, 0
-if mode == 'read' and redis.call('HLEN', lock) > 2 then
-  mine = read_lease(lock, owner, count)
-  others = read_longest(lock, owner, math.max(mine, 1))
-end
-if mode == 'write' or others > 0 then
+if mode == 'write' or redis.call('HLEN', lock) > 2 and read_follow(lock, owner) then
   redis.call('HDEL', lock, owner)
   read_drop(lock, owner, 1, count)
-  if others < mine then redis.call('PEXPIRE', lock, others) end
   return 1
 end
 

@@ -44,8 +44,8 @@ func (p *reader) Renewal() *script.Script { return renewReadScript }
 
 func (p *reader) Renew(c *script.Call, owner string) { c.Key(p.lock.Key()).Arg(owner) }
 
-func (p *reader) Holders() *script.Call {
-	return script.NewCall(holdersScript).Key(p.lock.Key()).Arg(read)
+func (p *reader) Holders(owner string) *script.Call {
+	return script.NewCall(holdersScript).Key(p.lock.Key()).Arg(read, owner)
 }
 
 // writer is how the core calls the scripts of the write half.
@@ -79,6 +79,6 @@ func (p *writer) Renew(c *script.Call, owner string) {
 	c.Key(p.lock.Key()).Arg(wire.WriteOwner(owner))
 }
 
-func (p *writer) Holders() *script.Call {
-	return script.NewCall(holdersScript).Key(p.lock.Key()).Arg(write)
+func (p *writer) Holders(owner string) *script.Call {
+	return script.NewCall(holdersScript).Key(p.lock.Key()).Arg(write, owner)
 }

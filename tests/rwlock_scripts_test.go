@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -60,6 +61,30 @@ func lockOf(fields ...string) *redistest.Value {
 func about(seconds int) [2]time.Duration {
 	most := time.Duration(seconds) * time.Second
 	return [2]time.Duration{most - time.Second, most}
+}
+
+// manyReaders stores a lock of so many seconds with n readers whose holds last so many.
+func manyReaders(n, lock, holds int) (commands [][]string) {
+	commands = rwSeed(lock, manyFields(n)...)
+	for i := range n {
+		commands = append(commands, reads(fmt.Sprintf("m:%d", i), holds)...)
+	}
+	return commands
+}
+
+func manyFields(n int) []string {
+	fields := []string{"mode", "read"}
+	for i := range n {
+		fields = append(fields, fmt.Sprintf("m:%d", i), "1")
+	}
+	return fields
+}
+
+func manyHolds(n int) (keys []string) {
+	for i := range n {
+		keys = append(keys, readKey(fmt.Sprintf("m:%d", i), 1))
+	}
+	return keys
 }
 
 func TestReadWriteScripts(t *testing.T) {
@@ -227,6 +252,16 @@ func TestReadWriteScripts(t *testing.T) {
 				seed: join(rwSeed(60, "mode", "read", "a:1", "1", "b:1", "1"), reads("a:1", 20), reads("b:1", 60)),
 				keys: key, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: int64(1),
 				after: keyspace(lockOf("mode", "read", "b:1", "1"), b1), ttl: about(60),
+			},
+			"follows the longest of many others": {
+				seed: join(manyReaders(40, 60, 20), rwSeed(60, "a:1", "1"), reads("a:1", 60)),
+				keys: key, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: int64(1),
+				after: keyspace(lockOf(manyFields(40)...), manyHolds(40)...), ttl: about(20),
+			},
+			"is left alone where many others last two thirds as long": {
+				seed: join(manyReaders(40, 60, 45), rwSeed(60, "a:1", "1"), reads("a:1", 60)),
+				keys: key, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: int64(1),
+				after: keyspace(lockOf(manyFields(40)...), manyHolds(40)...), ttl: about(60),
 			},
 			"the dead do not keep it": {
 				seed: join(rwSeed(60, "mode", "read", "a:1", "1", "b:1", "1"), reads("a:1", 20)),

@@ -22,8 +22,8 @@ type Protocol interface {
 	Renewal() *script.Script
 	// Renew appends the keys and arguments of one wire owner to a call of it.
 	Renew(c *script.Call, owner string)
-	// Holders is the call that tells who holds the lock.
-	Holders() *script.Call
+	// Holders is the call that tells who holds the lock, or whether one wire owner does.
+	Holders(owner string) *script.Call
 }
 
 // A Leaver is what a package supplies besides whose waiters the server knows of. A waiter calls

@@ -28,8 +28,17 @@ func Holders[H ~struct {
 	Count int
 	Lease time.Duration
 }](ctx context.Context, l *Lock, operation string) (holders []H, left time.Duration, err error) {
+	return holdersOf[H](ctx, l, "", operation)
+}
+
+// holdersOf is Holders, of one wire owner if one is given.
+func holdersOf[H ~struct {
+	ID    string
+	Count int
+	Lease time.Duration
+}](ctx context.Context, l *Lock, owner, operation string) (holders []H, left time.Duration, err error) {
 	endless := false
-	call := l.protocol.Holders()
+	call := l.protocol.Holders(owner)
 	err = l.Run(ctx, operation, call, func() error {
 		values, err := call.ReadArray()
 		if err != nil {
@@ -58,11 +67,9 @@ func (l *Lock) HoldCount(ctx context.Context, operation string) (int, error) {
 	if held == 0 {
 		return 0, nil
 	}
-	holders, _, err := Holders[Holder](ctx, l, operation)
-	for _, h := range holders {
-		if h.ID == owner {
-			return min(h.Count, held), err
-		}
+	holders, _, err := holdersOf[Holder](ctx, l, owner, operation)
+	if err != nil || len(holders) == 0 || holders[0].ID != owner {
+		return 0, err
 	}
-	return 0, err
+	return min(holders[0].Count, held), nil
 }

@@ -34,8 +34,16 @@ func BenchmarkUncontended(b *testing.B) {
 	row("  commands inside scripts", fmt.Sprintf("%.0f", u.Inner), "9")
 	row("  allocations", fmt.Sprintf("%.0f", u.Allocs), "7")
 	row("  allocations with Hold.Context", fmt.Sprintf("%.0f", u.AllocsWithin), "12")
-	f := bench.MeasureUncontended(b, bench.Fair)
-	row("the same of a fair lock", fmt.Sprintf("%.0f, inside %.0f, allocations %.0f", f.Commands, f.Inner, f.Allocs), "2, 9, 7")
+	for _, other := range []struct {
+		what string
+		kind bench.Kind
+	}{
+		{"a fair lock", bench.Fair}, {"a write half", bench.Write}, {"a read half", bench.Read},
+		{"a read half behind preferred writers", bench.PreferredRead},
+	} {
+		u := bench.MeasureUncontended(b, other.kind)
+		row("the same of "+other.what, fmt.Sprintf("%.0f, inside %.0f, allocations %.0f", u.Commands, u.Inner, u.Allocs), "2, 9, 7")
+	}
 }
 
 func BenchmarkTime(b *testing.B) {
@@ -58,6 +66,7 @@ func BenchmarkContended(b *testing.B) {
 		{"", bench.Reentrant, 4, 8, 0, "7"},
 		{", held for 5 ms", bench.Reentrant, 4, 8, 5 * time.Millisecond, "7"},
 		{", fair", bench.Fair, 4, 8, 0, "none"},
+		{", writers", bench.Write, 4, 8, 0, "7"},
 	} {
 		m := bench.MeasureContended(b, c.kind, c.sessions, c.goroutines, c.held)
 		row(fmt.Sprintf("contended, %d × %d goroutines%s: commands per acquisition", c.sessions, c.goroutines, c.what),
@@ -81,4 +90,9 @@ func BenchmarkHolds(b *testing.B) {
 	c := bench.MeasureClusterHolds(b, 3000, 100)
 	row("3,000 renewed holds in 100 slots of a cluster: commands per slot and lease", fmt.Sprintf("%.2f", c.PerSlot), "3")
 	row("  lost", fmt.Sprint(c.Lost), "0")
+}
+
+func BenchmarkReaders(b *testing.B) {
+	few, many := bench.MeasureReaders(b, 10), bench.MeasureReaders(b, 1000)
+	row("µs of the server for a reader to come and go, with 10 others, with 1,000", fmt.Sprintf("%.0f, %.0f", few, many), "none")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -135,4 +136,32 @@ func measureHolds(tb testing.TB, s *holdfast.Session, servers []*redistest.Serve
 	runtime.KeepAlive(holds)
 	must(tb, s.Close())
 	return m
+}
+
+// MeasureReaders returns how long the server works for one reader to come and go while n others read, in µs.
+func MeasureReaders(tb testing.TB, n int) float64 {
+	srv := redistest.Start(tb)
+	s := open(tb, time.Hour, srv.Addr())
+	ctx := context.Background()
+	for range n {
+		_, err := Read(s, "orders").Lock(ctx)
+		must(tb, err)
+	}
+	const cycles = 500
+	before := workedFor(tb, srv)
+	for range cycles {
+		cycle(tb, ctx, Read(s, "orders"))
+	}
+	return (workedFor(tb, srv) - before) / cycles
+}
+
+// workedFor is how long the server has run scripts, in µs.
+func workedFor(tb testing.TB, srv *redistest.Server) (micros float64) {
+	for line := range strings.Lines(srv.Str(tb, "INFO", "commandstats")) {
+		if _, fields, ok := strings.Cut(line, "cmdstat_evalsha:"); ok {
+			_, err := fmt.Sscanf(fields[strings.Index(fields, "usec="):], "usec=%g", &micros)
+			must(tb, err)
+		}
+	}
+	return micros
 }

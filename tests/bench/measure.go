@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -50,6 +51,17 @@ func Reentrant(s *holdfast.Session, name string) holdfast.Locker { return rlock.
 
 // Fair makes a fairlock.
 func Fair(s *holdfast.Session, name string) holdfast.Locker { return fairlock.New(s, name, nil) }
+
+// Read makes the read half of an rwlock.
+func Read(s *holdfast.Session, name string) holdfast.Locker { return rwlock.New(s, name, nil).Read() }
+
+// Write makes the write half of an rwlock.
+func Write(s *holdfast.Session, name string) holdfast.Locker { return rwlock.New(s, name, nil).Write() }
+
+// PreferredRead makes the read half of an rwlock that lets writers go first.
+func PreferredRead(s *holdfast.Session, name string) holdfast.Locker {
+	return rwlock.New(s, name, &rwlock.Options{PreferWriter: true}).Read()
+}
 
 // cycle locks and releases once.
 func cycle(tb testing.TB, ctx context.Context, l holdfast.Locker) {
