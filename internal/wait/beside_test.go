@@ -1,0 +1,63 @@
+package wait_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// Who may share the name looks first, and the head of the line when they have.
+func TestThoseBesideALineLookFirst(t *testing.T) {
+	for name, wake := range map[string]func(q *lines){
+		"after a message":    func(q *lines) { q.publish("x") },
+		"after a release":    func(q *lines) { q.Released("x", 1) },
+		"when somebody says": func(q *lines) { q.Wake("x") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newLines(t)
+				head := q.Join("x", true, false)
+				waits := func() time.Duration {
+					waiting := q.goWait(head, time.Hour)
+					wake(q)
+					began := time.Now()
+					assert.NoError(t, waiting.err())
+					return waiting.ended.Sub(began)
+				}
+				assert.Zero(t, waits(), "nobody is beside it")
+				first, second := q.Beside("x"), q.Beside("x")
+				elsewhere := q.Beside("y")
+				assert.Equal(t, courtesy, waits())
+				first()
+				assert.Equal(t, courtesy, waits())
+				second()
+				assert.Zero(t, waits(), "nobody is any more")
+				elsewhere()
+				head.Leave(0)
+			})
+		})
+	}
+}
+
+func TestAnEagerPlaceLooksAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		defer q.Beside("x")()
+		first, second := q.Join("x", true, true), q.Join("x", true, true)
+		waiting := q.goWait(first, time.Hour)
+		q.publish("x")
+		began := time.Now()
+		assert.NoError(t, waiting.err())
+		assert.Zero(t, waiting.ended.Sub(began), "it does not let those beside it go first")
+
+		waiting = q.goWait(second, time.Hour)
+		first.Leave(time.Hour) // taken for an hour
+		began = time.Now()
+		assert.NoError(t, waiting.err())
+		assert.Zero(t, waiting.ended.Sub(began), "it looks as soon as it is the head")
+		assert.True(t, second.Head())
+		second.Leave(0)
+	})
+}
