@@ -180,6 +180,36 @@ func TestALostReadHoldIsGivenBackWithoutANewerOne(t *testing.T) {
 	s.ends()
 }
 
+// A re-entry that is granted when the hold that it entered has just been lost goes on with its wire owner, and with
+// what is known of its numbers.
+func TestAReadHoldThatOutlivesWhatItEnteredKeepsItsNumbers(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	s := open(t, p.Addr(), &holdfast.Options{Lease: 2 * time.Second})
+	rw := ordersRW(s, lateLease)
+	require.NoError(t, lock(t, t.Context(), rw.Read()).Release())
+	ctx := holdfast.NewOwner(t.Context())
+	short := lock(t, ctx, ordersRW(s, 500*time.Millisecond).Read())
+	inner := lock(t, ctx, rw.Read())
+	p.On(scriptOf(kindOf("rwlock read"), "release"), proxy.DropReply, proxy.First)
+	require.NoError(t, inner.Release())
+
+	held := p.On(scriptOf(kindOf("rwlock read"), "acquire"), proxy.HoldReply, proxy.First)
+	entering := goLock(ctx, rw.Read().Lock)
+	held.Wait(t, 1)
+	pass(short.Deadline())
+	require.ErrorIs(t, short.Err(), holdfast.ErrLost)
+	held.Release()
+	outer := within(t, time.Second, entering, "the re-entry")
+	require.NoError(t, outer.err)
+	require.Equal(t, short.ID(), outer.hold.ID())
+	require.NoError(t, lock(t, ctx, rw.Read()).Release())
+	require.Equal(t, map[string]string{"mode": "read", short.ID(): "1"}, srv.Keyspace(t)[orders].Content)
+	require.NoError(t, outer.hold.Release())
+	require.Empty(t, srv.Keyspace(t))
+}
+
 // Nothing of a nested read stays behind, whatever happens to its scripts, and the count is what the session believes.
 func TestReadHoldsUnderWritingAndLostReplies(t *testing.T) {
 	t.Parallel()

@@ -175,6 +175,9 @@ func (a *acquisition) enter(ctx context.Context) (*Hold, time.Duration, error) {
 		} else {
 			o = new(outermost)
 		}
+		if a.number == 0 {
+			a.claim.renumber()
+		}
 		t, h := &o.tenure, &o.hold
 		t.lock, t.claim, t.wire, t.token, t.copies = l, a.claim, a.wire, answer.token, a.until
 		h.init(l, t, answer)

@@ -162,6 +162,15 @@ func (c *claim) number(l *Lock, count int) int {
 	return c.gather().next(count)
 }
 
+// renumber forgets the numbers of a former wire owner.
+func (c *claim) renumber() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.crowd != nil {
+		c.crowd.numbers = numbers{}
+	}
+}
+
 // existing returns the claim of ctx's owner to a name if there is one, without a reference.
 func existing(ctx context.Context, key claimKey) *claim {
 	owner := ownerOf(ctx)

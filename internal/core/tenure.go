@@ -40,7 +40,7 @@ func (t *tenure) Group() lease.Group {
 func (t *tenure) add(h *Hold, sent time.Duration) {
 	s, c := t.lock.session, t.claim
 	c.mu.Lock()
-	fresh, alone := t.holds == nil, !c.has()
+	fresh := t.holds == nil
 	h.next, t.holds = t.holds, h
 	t.until = max(t.until, lease.Add(h.acquired, h.lock.length()))
 	c.parts[t.lock.part] = t
@@ -55,9 +55,6 @@ func (t *tenure) add(h *Hold, sent time.Duration) {
 		s.tenures.add(t)
 		if c.crowd != nil {
 			waits = slices.Clone(c.crowd.waits)
-			if alone { // nothing was asked for before under this wire owner
-				c.crowd.numbers = numbers{}
-			}
 		}
 	}
 	c.mu.Unlock()
