@@ -112,3 +112,37 @@ func TestCloseGivesBackWhatALossHasLeft(t *testing.T) {
 	require.NoError(t, s.Close())
 	require.Empty(t, srv.Keyspace(t))
 }
+
+// A release that does not get its turn, because a re-entry of the same owner is under way for so long, must not be made
+// up for behind its back.
+func TestAReleaseThatWaitsForAReentryDoesNotTakeItAway(t *testing.T) {
+	t.Parallel()
+	for _, k := range []kind{kindOf("rlock"), kindOf("rwlock read")} {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			p := proxy.Start(t, srv.Addr())
+			s := open(t, p.Addr(), &holdfast.Options{Lease: 3 * time.Second})
+			l := k.make(s, orders, 20*time.Second)
+			require.NoError(t, lock(t, t.Context(), l).Release()) // the scripts and the server's clock are known
+			ctx := holdfast.NewOwner(t.Context())
+			outer := lock(t, ctx, k.make(s, orders, 2*time.Second)) // a third of which is all that its release has
+			entering := p.On(scriptOf(k, "acquire"), proxy.HoldReply, proxy.First)
+			inner := goLock(ctx, l.Lock)
+			entering.Wait(t, 1)
+			short := time.Now()
+			require.ErrorIs(t, outer.Release(), holdfast.ErrUnknown)
+			t.Log("given up after", time.Since(short))
+			pass(time.Now().Add(100 * time.Millisecond)) // in which nothing may happen
+			entering.Release()
+			r := within(t, time.Second, inner, "the re-entry")
+			require.NoError(t, r.err)
+			pass(time.Now().Add(100 * time.Millisecond)) // likewise
+			_, err := k.rival(open(t, srv.Addr(), nil), orders, 0).TryLock(t.Context())
+			require.ErrorIs(t, err, holdfast.ErrBusy)
+			require.NoError(t, r.hold.Err())
+			require.NoError(t, r.hold.Release())
+			await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
+		})
+	}
+}

@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
@@ -31,6 +32,9 @@ func (h *Hold) Release() error {
 	defer cancel()
 	reply, err := t.lower(ctx)
 	switch {
+	case err == errNoTurn: //nolint:errorlint // nobody wraps it
+		t.correct(0)
+		return h.lock.fail("release", unknown(errNoTurn.Err))
 	case err == nil && reply == absent:
 		t.lose()
 		return s.config.Lost(h.lock.Name, s.now()-h.acquired, nil)
@@ -43,12 +47,18 @@ func (h *Hold) Release() error {
 	return nil
 }
 
+// errNoTurn is why a release was not sent: another operation of the same owner is under way, such
+// as a re-entry, of which nobody knows what is left when it is over.
+var errNoTurn = &script.Failure{
+	Class: script.Unknown, Temporary: true, Err: errors.New("another call of this owner takes too long"),
+}
+
 // lower tells the server how many holds are left, again and again until it is known. Its
 // result is absent only if no copy of a release was executed before: one that finds nothing
 // after that found the work of an earlier one.
 func (t *tenure) lower(ctx context.Context) (reply int64, err error) {
-	if err := t.claim.enter(ctx); err != nil {
-		return 0, err
+	if t.claim.enter(ctx) != nil {
+		return 0, errNoTurn
 	}
 	defer t.claim.leave()
 	rest := t.rest()

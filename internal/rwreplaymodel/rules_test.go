@@ -1,0 +1,51 @@
+package rwreplaymodel_test
+
+// rules are what a session and its scripts keep to. Every field is one rule; false takes it out.
+type rules struct {
+	// Numbers.
+
+	ceilings    bool // a release of the read half carries the highest number asked for; a higher count is newer, and stays
+	skipNumbers bool // where a release may be under way, the next hold asks for a number above any before
+	keepNumbers bool // a release that leaves holds leaves their numbers; without: as many as there are, from one
+
+	// Releases.
+
+	serialised  bool // one operation in flight per wire owner; the others wait
+	restOfOwner bool // a release leaves what the wire owner has; without: what its own tenure has
+	oweInTurn   bool // what a release without a reply owes is decided by the release itself; without: after the next one's turn
+
+	// Acquisitions whose outcome is in doubt.
+
+	notAfter        bool // an acquisition executed later than its not-after refuses itself
+	undoAtOnce      bool // one that is given up is undone at once
+	undoAgain       bool // … and once more after its not-after
+	undoOwn         bool // an undo has the number of its own acquisition as its ceiling; without: the highest
+	sweepRepeats    bool // the last release is repeated after the not-after of a granted acquisition's earlier attempts
+	sweepReentries  bool // … and after that of a re-entry without a reply
+	sweepForerunner bool // … and after those of a tenure that another has followed
+}
+
+// allRules is the design.
+func allRules() rules {
+	return rules{
+		ceilings: true, skipNumbers: true, keepNumbers: true,
+		serialised: true, restOfOwner: true, oweInTurn: true,
+		notAfter: true, undoAtOnce: true, undoAgain: true, undoOwn: true,
+		sweepRepeats: true, sweepReentries: true, sweepForerunner: true,
+	}
+}
+
+// bounds keep the search finite.
+type bounds struct {
+	locks  [2]int8 // read acquisitions of each goroutine
+	faults int8    // requests or replies lost in all
+	strays int8    // requests without a reply that the network keeps at one moment, maxStrays at most
+	reads  bool    // g0 begins with a read hold of its own, and nobody of the session writes
+}
+
+const (
+	maxStrays = 2
+	maxDebts  = 6
+	maxFixes  = 4
+	openFor   = 1 // ticks from the sending of an acquisition to its not-after
+)
