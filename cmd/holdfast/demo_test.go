@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -106,10 +107,11 @@ func TestDemo(t *testing.T) {
 	c.requireNothingLeft(t)
 
 	require.NotContains(t, out, "\x1b", "not on a terminal")
-	lock, fair, ok := strings.Cut(out, "holdfast demo fair on an embedded server: ")
-	require.True(t, ok)
-	requireLockScene(t, lock)
-	requireFairScene(t, fair)
+	scenes := regexp.MustCompile(`(?m)^holdfast demo (\w+) on an embedded server: `).Split(out, -1)
+	require.Len(t, scenes, 1+3)
+	requireLockScene(t, scenes[1])
+	requireFairScene(t, scenes[2])
+	requireRWScene(t, scenes[3])
 }
 
 func requireLockScene(t *testing.T, out string) {
@@ -145,6 +147,28 @@ func requireFairScene(t *testing.T, out string) {
 	requireHeld(t, out)
 }
 
+func requireRWScene(t *testing.T, out string) {
+	t.Helper()
+	told := regexp.MustCompile(`(?s)6 processes read at once: .*a writer asks as in Redisson, .*` +
+		`worker 1 got in to write after .*worker 1 goes on reading the (\d+) it wrote, and 6 readers join it at once, .*` +
+		`worker 2 asks to write, and has to wait\n.*worker 1 reads (\d+) once more, .*` +
+		`SIGKILL to worker (\d), which is reading; .*the 5 others read on: [1-9]\d* reads since; .*` +
+		`worker 1 got in to write after .*, ([\d.]+) s after the death\n.*\n  (\d), killed `).FindStringSubmatch(out)
+	require.NotNil(t, told)
+	require.Equal(t, told[1], told[2])
+	require.Equal(t, told[3], told[5])
+	gone, err := strconv.ParseFloat(told[4], 64)
+	require.NoError(t, err)
+	require.Less(t, gone, 2+1.0, "the lease of a reader, and something for a busy machine")
+
+	require.Regexp(t, `(?m)^  reads         [1-9]\d+, by up to 6 processes at once$`, out)
+	require.Regexp(t, `(?m)^  torn reads    0 of [1-9]\d+: `, out)
+	require.Regexp(t, `(?m)^  first writer  waited .* a read takes up to 80 ms$`, out)
+	require.Regexp(t, `(?m)^  downgrade     6 readers joined within .*, and no writer got in for .*s$`, out)
+	require.Regexp(t, `(?m)^  dead reader   kept writers out for .* s; its lease was 2.00 s$`, out)
+	requireHeld(t, out)
+}
+
 // requireHeld is about the end of every scene.
 func requireHeld(t *testing.T, out string) {
 	t.Helper()
@@ -164,6 +188,9 @@ func TestDemoInterrupted(t *testing.T) {
 		"before anybody gives up":  {"fair", "may cost the others"},
 		"while nobody is served":   {"fair", "gives up"},
 		"while a dead one is next": {"fair", "does not overtake"},
+		"while all read":           {"rw", "read at once"},
+		"while one reads on":       {"rw", "worker 2 asks"},
+		"while a dead one reads":   {"rw", "others read on"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -178,6 +205,38 @@ func TestDemoInterrupted(t *testing.T) {
 			c.requireNothingLeft(t)
 		})
 	}
+}
+
+// A server that forgets what it has granted lets readers in beside writers, and the demo tells.
+func TestDemoWithoutExclusion(t *testing.T) {
+	t.Parallel()
+	server := miniredis.NewMiniRedis()
+	server.ClockTTL(true)
+	require.NoError(t, server.Start())
+	defer server.Close()
+	c := start(t, "demo", "rw", "--redis", "redis://"+server.Addr())
+	c.until(t, "got in to write")
+
+	over := make(chan struct{})
+	var forgetting sync.WaitGroup
+	forgetting.Go(func() {
+		for {
+			select {
+			case <-time.After(time.Millisecond):
+				server.FlushAll()
+			case <-over:
+				return
+			}
+		}
+	})
+	out, status := c.end(t)
+	close(over)
+	forgetting.Wait()
+	require.Equal(t, 1, status)
+	require.NotContains(t, out, "Everything held")
+	require.Regexp(t, `^holdfast: demo: rw: worker \d has read a half-written document, `+
+		`with \d+ at its head and \d+ at its foot\n$`, c.stderr.String())
+	c.requireNothingLeft(t)
 }
 
 // A demo that is killed cannot clean up, but its workers end all the same.
@@ -250,6 +309,7 @@ func TestDemoWithoutServer(t *testing.T) {
 	for scene, want := range map[string]string{
 		"lock": `worker \d: holdfast: open: dial tcp 127.0.0.1:1: .*refused`,
 		"fair": `holdfast: open: dial tcp 127.0.0.1:1: .*refused`,
+		"rw":   `holdfast: open: dial tcp 127.0.0.1:1: .*refused`,
 	} {
 		t.Run(scene, func(t *testing.T) {
 			t.Parallel()

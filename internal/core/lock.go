@@ -290,8 +290,9 @@ func (l *Lock) Force(ctx context.Context, operation string, call func(notAfter i
 }
 
 // TryLock makes one attempt.
-func (l *Lock) TryLock(ctx context.Context) (*Hold, error) {
-	const operation = "try lock"
+func (l *Lock) TryLock(ctx context.Context) (*Hold, error) { return l.try(ctx, "try lock") }
+
+func (l *Lock) try(ctx context.Context, operation string) (*Hold, error) {
 	if err := l.begin(ctx, operation); err != nil {
 		return nil, err
 	}
@@ -303,8 +304,9 @@ func (l *Lock) TryLock(ctx context.Context) (*Hold, error) {
 }
 
 // Lock waits for the lock until ctx ends.
-func (l *Lock) Lock(ctx context.Context) (*Hold, error) {
-	const operation = "lock"
+func (l *Lock) Lock(ctx context.Context) (*Hold, error) { return l.lock(ctx, "lock") }
+
+func (l *Lock) lock(ctx context.Context, operation string) (*Hold, error) {
 	if err := l.begin(ctx, operation); err != nil {
 		return nil, err
 	}
@@ -323,14 +325,14 @@ var errWaited = errors.New("waited long enough")
 
 // TryLockFor waits for the lock for at most d, or until ctx ends.
 func (l *Lock) TryLockFor(ctx context.Context, d time.Duration) (*Hold, error) {
+	const operation = "try lock for"
 	if d <= 0 {
-		return l.TryLock(ctx)
+		return l.try(ctx, operation)
 	}
 	end := time.Now().Add(d)
 	if earlier, ok := ctx.Deadline(); ok && !earlier.After(end) {
-		return l.Lock(ctx)
+		return l.lock(ctx, operation)
 	}
-	const operation = "lock"
 	if err := l.begin(ctx, operation); err != nil {
 		return nil, err
 	}

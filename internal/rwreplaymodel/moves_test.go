@@ -91,6 +91,11 @@ func (w world) travel(r rules, i int, emit func(step)) {
 		n := w
 		wrong := n.settle(r, i)
 		emit(step{who: names[i], what: "hears", answer: g.answer, next: n, wrong: wrong})
+		if g.answer == late {
+			n = w
+			n.giveUp(r, i)
+			emit(step{who: names[i], what: "hears late and gives up", next: n})
+		}
 		w.silence(r, i, "loses the reply to", emit)
 		return
 	}
@@ -132,21 +137,21 @@ func (w world) write(r rules, emit func(step)) {
 		n.writer.answer = r.run(&n.server, v.msg)
 		emit(step{who: "writer's", msg: v.msg, what: "is executed:", answer: n.writer.answer, next: n})
 		if n = w; n.keep(v.msg) {
-			n.writeSilence("leaves in the network", emit)
+			n.writeSilence(r, "leaves in the network", emit)
 		}
 	case v.doing == releasing:
-		n.writer = writer{}
 		n.sweepWrite(r)
+		n.writer = writer{}
 		wrong := fine
 		if v.answer == nothing && !v.repeated {
 			wrong = wrongErrLost
 		}
 		emit(step{who: "writer", what: "hears", answer: v.answer, next: n, wrong: wrong})
-		w.writeSilence("loses the reply to", emit)
+		w.writeSilence(r, "loses the reply to", emit)
 	}
 }
 
-func (w world) writeSilence(how string, emit func(step)) {
+func (w world) writeSilence(r rules, how string, emit func(step)) {
 	n, ok := w.faulty()
 	if !ok {
 		return
@@ -154,18 +159,16 @@ func (w world) writeSilence(how string, emit func(step)) {
 	again := n
 	again.writer.answer, again.writer.repeated = none, true
 	emit(step{who: "writer", what: how + " and repeats", msg: w.writer.msg, next: again})
-	n.writer = writer{}
 	n.owe(message{verb: releaseWrite}, 0)
-	n.owe(message{verb: releaseWrite}, openFor)
+	n.sweepWrite(r)
+	n.writer = writer{}
 	emit(step{who: "writer", what: how, msg: w.writer.msg, next: n})
 }
 
-// sweepWrite has the write half released once more if a copy of its acquisition may be under way: while there is a stray.
+// sweepWrite has the write half released once more if a copy of its acquisition may be under way.
 func (w *world) sweepWrite(r rules) {
-	for _, m := range w.stray {
-		if m.verb == acquireWrite && m.open > 0 && r.sweepRepeats {
-			w.owe(message{verb: releaseWrite}, m.open)
-		}
+	if copies := w.writer.copies; copies > 0 && r.sweepRepeats {
+		w.owe(message{verb: releaseWrite}, copies)
 	}
 }
 
@@ -201,23 +204,19 @@ func (w world) background(r rules, emit func(step)) {
 		}
 		n := w
 		n.fix[i] = fix{}
-		if w.session.returned&(1<<f.tenure) != 0 {
+		if w.session.returned&(1<<f.tenure) != 0 && !f.begun {
 			emit(step{who: "correction", what: "is not needed", next: n})
 			continue
 		}
 		m := w.left(r, f.tenure)
 		a := r.run(&n.server, m)
-		wrong := n.settleRelease(r, m, a, f.tenure)
-		if wrong == wrongErrLost && w.live(f.tenure) == 0 {
-			wrong = fine // nobody is told
-		}
-		emit(step{who: "correction", msg: m, what: "is made:", answer: a, next: n, wrong: wrong})
+		n.settleRelease(r, m, a, f.tenure) // nobody is told
+		emit(step{who: "correction", msg: m, what: "is made:", answer: a, next: n})
 		n = w
+		n.fix[i].begun = true
 		n.doubt()
 		if m.count == 0 {
 			n.session.returned |= 1 << f.tenure
-			n.fix[i] = fix{}
-			n.repeatLater(r, m, f.tenure)
 		}
 		n.inDoubt(r, "correction", m, emit)
 	}
@@ -279,5 +278,6 @@ func (w world) clock(emit func(step)) {
 		age(&w.fix[i].wait)
 	}
 	age(&w.session.copies)
+	age(&w.writer.copies)
 	emit(step{who: "clock", what: "ticks", next: w})
 }

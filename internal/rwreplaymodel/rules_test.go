@@ -11,6 +11,7 @@ type rules struct {
 	// Releases.
 
 	serialised  bool // one operation in flight per wire owner; the others wait
+	oneTenure   bool // the holds under a wire owner are one tenure, even if there were none in between; without: each first one begins another
 	restOfOwner bool // a release leaves what the wire owner has; without: what its own tenure has
 	oweInTurn   bool // what a release without a reply owes is decided by the release itself; without: after the next one's turn
 
@@ -22,16 +23,15 @@ type rules struct {
 	undoOwn         bool // an undo has the number of its own acquisition as its ceiling; without: the highest
 	sweepRepeats    bool // the last release is repeated after the not-after of a granted acquisition's earlier attempts
 	sweepReentries  bool // … and after that of a re-entry without a reply
-	sweepForerunner bool // … and after those of a tenure that another has followed
 }
 
 // allRules is the design.
 func allRules() rules {
 	return rules{
 		ceilings: true, skipNumbers: true, keepNumbers: true,
-		serialised: true, restOfOwner: true, oweInTurn: true,
+		serialised: true, oneTenure: true, restOfOwner: true, oweInTurn: true,
 		notAfter: true, undoAtOnce: true, undoAgain: true, undoOwn: true,
-		sweepRepeats: true, sweepReentries: true, sweepForerunner: true,
+		sweepRepeats: true, sweepReentries: true,
 	}
 }
 

@@ -68,7 +68,7 @@ func (w *world) giveUp(r rules, i int) {
 		if r.undoAtOnce {
 			w.owe(undo, 0)
 		}
-		if r.undoAgain && g.until > 0 {
+		if r.undoAgain {
 			w.owe(undo, g.until)
 		}
 		w.session.unsure = true
@@ -96,8 +96,8 @@ func (w *world) settle(r rules, i int) violation {
 		if held {
 			return earlyLoss
 		}
-	default: // late; the next attempt has another not-after
-		g.doing, g.answer, g.msg, g.reenters = wanting, none, message{}, false
+	default: // late: sent again, with another not-after
+		g.answer, g.msg.open = none, openFor
 	}
 	return fine
 }
@@ -109,12 +109,12 @@ func (w *world) grant(r rules, i int) {
 		if !w.held() {
 			s.top, s.unsure = 0, false
 		}
-		until := max(g.until, 0)
-		if r.sweepForerunner {
-			until = max(until, s.copies)
+		s.base = g.msg.count - 1
+		if r.oneTenure {
+			s.tenure, s.copies, s.returned = 1, max(s.copies, g.until), 0
+		} else {
+			s.tenure, s.copies = s.tenure+1, max(g.until, 0)
 		}
-		s.tenure++
-		s.base, s.copies = g.msg.count-1, until
 		g.tenure = s.tenure
 	}
 	*g = reader{doing: holding, locks: g.locks, until: -1, tenure: g.tenure}

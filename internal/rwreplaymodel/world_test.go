@@ -80,6 +80,7 @@ type writer struct {
 	msg      message
 	answer   answer
 	repeated bool
+	copies   int8 // ticks until no copy of its acquisition can be executed
 }
 
 type activity int8
@@ -138,6 +139,7 @@ type fix struct {
 	tenure int8
 	wait   int8
 	due    bool
+	begun  bool // it was sent before
 }
 
 func start(b bounds) world {
@@ -154,7 +156,7 @@ func start(b bounds) world {
 		w.server.reads, w.server.keys = 1, numbers(1, 1)
 	} else {
 		first.verb = acquireWrite
-		w.writer.doing = holding
+		w.writer.doing, w.writer.copies = holding, openFor
 		w.server.writes = true
 	}
 	w.stray[0] = first
@@ -209,7 +211,7 @@ func (w *world) owe(m message, wait int8) {
 }
 
 func (w *world) correct(tenure, wait int8) {
-	f := fix{tenure, wait, true}
+	f := fix{tenure: tenure, wait: wait, due: true}
 	if slices.Contains(w.fix[:], f) {
 		return
 	}
@@ -218,6 +220,17 @@ func (w *world) correct(tenure, wait int8) {
 		panic("too many corrections")
 	}
 	w.fix[i] = f
+}
+
+func (f fix) rank() int {
+	n := int(f.tenure)*8 + int(f.wait)*2
+	if f.begun {
+		n++
+	}
+	if f.due {
+		n += 1000
+	}
+	return n
 }
 
 // tidy makes worlds equal that differ only in what can no longer matter.
@@ -240,7 +253,7 @@ func (w *world) tidy(r rules) {
 	slices.SortFunc(w.stray[:], func(a, b message) int { return rank(b) - rank(a) })
 	slices.SortFunc(w.debt[:], func(a, b debt) int { return (rank(b.msg)*4 + int(b.wait)) - (rank(a.msg)*4 + int(a.wait)) })
 	slices.SortFunc(w.fix[:], func(a, b fix) int {
-		return (int(b.tenure)*4 + int(b.wait)) - (int(a.tenure)*4 + int(a.wait))
+		return b.rank() - a.rank()
 	})
 }
 

@@ -22,7 +22,9 @@ unless --redis names a real one. On a terminal it draws a picture as it goes.
 Scenes:
 %s
 Every goroutine runs this loop, here beside its Java; in the scene fair the lock
-is redisson.getFairLock("counter") and fairlock.New(session, "counter", nil):
+is redisson.getFairLock("counter") and fairlock.New(session, "counter", nil). In
+the scene rw it is redisson.getReadWriteLock("document") and rwlock.New; readers
+hold its readLock(), which is Read(), and writers its writeLock(), Write().
 
   RLock lock =                            lock := rlock.New(
       redisson.getLock("counter");            session, "counter", nil)

@@ -6,31 +6,37 @@ import (
 )
 
 // table draws the seats of every worker, what state says of it, and how it fares.
-func (c *crew) table(state func(worker int) string) []string {
+func (c *crew) table(row, state func(worker int) string) []string {
 	const bar = 16
 	most := 1
 	for _, a := range c.ledger.workers[1:] {
 		most = max(most, a.acquired)
 	}
-	lines := []string{c.dim("  worker                                acquired                    median wait")}
+	marks := 2*len(c.seats[0]) - 1
+	lines := []string{c.dim(fmt.Sprintf("  worker%*s%31s", marks+2+3+stateWidth+2+8, "acquired", "median wait"))}
 	for w := range c.seats {
 		a := c.ledger.workers[w+1]
-		lines = append(lines, fmt.Sprintf("  %-6d  %s   %s  %8d  %-*s  %11s", w+1, c.row(w+1), state(w+1),
+		lines = append(lines, fmt.Sprintf("  %-6d  %s   %s  %8d  %-*s  %11s", w+1, row(w+1), state(w+1),
 			a.acquired, bar, strings.Repeat("█", a.acquired*bar/most), human(spreadOf(a.waits).median)))
 	}
 	return lines
 }
 
-// row draws the goroutines of a worker.
+// row draws the goroutines of a worker, of which one of all may hold.
 func (c *crew) row(worker int) string {
 	holder, at := c.holder()
+	return c.marks(worker, func(g int) bool { return worker == holder && g == at })
+}
+
+// marks draws the goroutines of a worker.
+func (c *crew) marks(worker int, holds func(goroutine int) bool) string {
 	var marks []string
 	for g, seat := range c.seats[worker-1] {
 		mark := c.dim("·")
 		switch {
 		case c.away[worker]:
 			mark = c.red("×")
-		case worker == holder && g == at:
+		case holds(g):
 			mark = c.green("●")
 		case seat.does == waiting:
 			mark = c.yellow("○")
@@ -40,11 +46,14 @@ func (c *crew) row(worker int) string {
 	return strings.Join(marks, " ")
 }
 
+const stateWidth = 20
+
+// column fills the column of what a worker is.
+func column(text string) string { return fmt.Sprintf("%-*s", stateWidth, text) }
+
 // state says in a column of its own what a worker is: what happened to it, with what follows
 // from it, or that it has the lock.
 func (c *crew) state(worker int, and string) string {
-	const width = 20
-	column := func(text string) string { return fmt.Sprintf("%-*s", width, text) }
 	if c.away[worker] {
 		return c.red(column(c.fates[worker] + and))
 	}

@@ -3,9 +3,10 @@
 //
 // The coordinator starts the processes, which are the same program again as the hidden command
 // "demo worker". It tells them what to do and hears what they do over pipes, one JSON object
-// per line; see protocol.go. What the goroutines of the workers do is the same in all scenes:
-// they count, under the lock of the scene; see counting.go. A scene is its story, in a file of
-// its own.
+// per line; see protocol.go. In the scenes of locks that one holds at a time, what the goroutines
+// of the workers do is the same: they count, under the lock of the scene; see counting.go. In
+// that of the read-write lock they read and write a document; see rw_worker.go. A scene is its
+// story, in a file of its own.
 package demo
 
 import (
@@ -28,7 +29,7 @@ type scene struct {
 
 // scenes are all there is to show, in order.
 func scenes() []scene {
-	return []scene{lockScene, fairScene}
+	return []scene{lockScene, fairScene, rwScene}
 }
 
 // sceneOf returns the scene of that name; without a name, one without a play.

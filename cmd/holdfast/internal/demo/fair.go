@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -33,9 +32,6 @@ const (
 	giveUpAt = 2 * time.Second
 	dieAt    = 4 * time.Second
 	closeAt  = 9 * time.Second
-
-	// How much later than promised a busy machine may notice that a waiter is dead.
-	allowance = time.Second
 )
 
 func newFair(s *holdfast.Session, name string) *fairlock.Mutex {
@@ -212,9 +208,7 @@ const glance = 5 * time.Millisecond
 
 // watch tells the story who stands in the queue, again and again, until it is stopped.
 func (f *fairStory) watch(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() {
+	return aside(ctx, func(ctx context.Context) {
 		looks := time.NewTicker(glance)
 		defer looks.Stop()
 		for {
@@ -226,10 +220,6 @@ func (f *fairStory) watch(ctx context.Context) (stop func()) {
 			}
 		}
 	})
-	return func() {
-		cancel()
-		watching.Wait()
-	}
 }
 
 func (f *fairStory) look(ctx context.Context) event {

@@ -21,7 +21,7 @@ func (f *fairStory) progress() string {
 
 // picture is the scene on a terminal: the queue, and every worker.
 func (f *fairStory) picture() []string {
-	lines := append([]string{"", f.line(), ""}, f.table(f.state)...)
+	lines := append([]string{"", f.line(), ""}, f.table(f.row, f.state)...)
 	n, wrong := f.register.judged()
 	all := spreadOf(f.ledger.all().waits)
 	return append(lines, "", fmt.Sprintf("  %4.1f s   granted in order: %d   out of order: %d   95 %% waited: %s   longest: %s",

@@ -83,6 +83,7 @@ func (f *fleet) launchOne(ctx context.Context, self string, number int, with set
 	}
 	f.processes = append(f.processes, p)
 	f.wg.Go(func() { f.listen(p, stdout) })
+	with.Number = number
 	return p.order(order{Do: setUp, Setup: &with})
 }
 

@@ -21,6 +21,7 @@ type ledger struct {
 // An account is what one worker did.
 type account struct {
 	acquired, wrote, lost int
+	reads                 int // to the end
 	waits                 []time.Duration
 }
 
@@ -37,6 +38,8 @@ func (l *ledger) take(e event) {
 			a.waits = append(a.waits, e.Waited)
 		case wrote:
 			a.wrote++
+		case saw:
+			a.reads++
 		case lost:
 			a.lost++
 		}

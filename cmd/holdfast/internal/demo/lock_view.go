@@ -18,7 +18,7 @@ func (l *lockStory) progress() string {
 
 // picture is the scene on a terminal: every worker, and who holds.
 func (l *lockStory) picture() []string {
-	lines := append([]string{""}, l.table(l.state)...)
+	lines := append([]string{""}, l.table(l.row, l.state)...)
 	all := spreadOf(l.ledger.all().waits)
 	return append(lines, "", fmt.Sprintf("  %4.1f s   %s has the lock   %s waits: %-2d   95 %% waited: %s   longest: %s",
 		time.Since(l.begun).Seconds(), l.green("●"), l.yellow("○"), l.waiting(), human(all.p95), human(all.longest)))

@@ -15,6 +15,8 @@ const (
 	setUp   verb = "set up"  // with a setup
 	start   verb = "start"   // working
 	linger  verb = "linger"  // whoever holds next stays in the midst of it …
+	pause   verb = "pause"   // who does not hold does not ask …
+	keep    verb = "keep"    // who writes next keeps reading what it wrote …
 	proceed verb = "proceed" // … until now
 	leave   verb = "leave"   // one who waits gives up
 	finish  verb = "finish"  // what was begun, and end
@@ -24,6 +26,7 @@ const (
 // everybody on the machine can read, because a URL may carry a password.
 type setup struct {
 	Scene      string        `json:"scene"`
+	Number     int           `json:"number"` // of the worker, from 1
 	Redis      string        `json:"redis"`
 	Lease      time.Duration `json:"lease"`
 	Pace       time.Duration `json:"pace"`           // of computing
@@ -44,6 +47,7 @@ type event struct {
 	worker int       // who says so, from 1
 	at     time.Time // when the coordinator heard it
 	queue  []string  // that the coordinator saw
+	err    error     // of what the coordinator tried
 }
 
 type what string
@@ -55,8 +59,13 @@ const (
 	lingers what = "lingers" // holds, has read Value, and stays there
 	wrote   what = "wrote"   // Value; the lock is still held
 	lost    what = "lost"    // has found out, before it wrote Value; Text is the error
+	saw     what = "saw"     // has read both numbers of the document: Value
+	torn    what = "torn"    // has read two numbers that differ, which Text says
+	keeps   what = "keeps"   // has written Value, goes on reading, and is about to let others read
 	rests   what = "rests"   // does not need the lock for a while
+	pauses  what = "pauses"  // does not ask for the lock, on order
 	left    what = "left"    // has given up waiting
 	queued  what = "queued"  // told by the coordinator's side, of who stands in the queue
+	tried   what = "tried"   // told by the coordinator's side, of an attempt of its own
 	exited  what = "exited"  // told by the coordinator's side; Text is the error, if any
 )

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"time"
 )
 
@@ -37,6 +38,7 @@ const (
 	framePeriod = 100 * time.Millisecond // between pictures
 	beatPeriod  = time.Second            // between lines of progress
 	soon        = 10 * time.Second       // what should happen at once has failed if it has not by then
+	allowance   = time.Second            // by which a busy machine may be later than promised
 )
 
 func newStage(scene string, screen *screen, redis, folder string) *stage {
@@ -79,6 +81,17 @@ func (s *stage) close() {
 	s.clear()
 	if s.fleet != nil {
 		s.fleet.close()
+	}
+}
+
+// aside does something beside the story, until stop is called, which waits for its end.
+func aside(ctx context.Context, do func(ctx context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var doing sync.WaitGroup
+	doing.Go(func() { do(ctx) })
+	return func() {
+		cancel()
+		doing.Wait()
 	}
 }
 

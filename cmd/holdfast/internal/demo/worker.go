@@ -17,7 +17,9 @@ type worker struct {
 	linger  chan struct{}   // capacity 1; who takes the token has to linger …
 	proceed chan struct{}   // … until there is one here, of capacity 1 …
 	over    <-chan struct{} // … or the demo is over
+	pause   chan struct{}   // capacity 1; who takes the token stays away, likewise
 	leave   chan struct{}   // capacity 1; who takes the token gives up waiting
+	keep    chan struct{}   // capacity 1; who takes the token goes on reading when it has written
 	finish  chan struct{}   // closed by the order to finish
 
 	mu     sync.Mutex // guards events
@@ -40,7 +42,9 @@ func work(ctx context.Context, orders io.Reader, events io.Writer) error {
 		linger:  make(chan struct{}, 1),
 		proceed: make(chan struct{}, 1),
 		over:    ctx.Done(),
+		pause:   make(chan struct{}, 1),
 		leave:   make(chan struct{}, 1),
+		keep:    make(chan struct{}, 1),
 		finish:  make(chan struct{}),
 		events:  json.NewEncoder(events),
 	}
@@ -68,8 +72,12 @@ func (w *worker) obey(orders *json.Decoder) {
 			w.linger <- struct{}{}
 		case proceed:
 			w.proceed <- struct{}{}
+		case pause:
+			w.pause <- struct{}{}
 		case leave:
 			w.leave <- struct{}{}
+		case keep:
+			w.keep <- struct{}{}
 		case finish:
 			close(w.finish)
 		}
