@@ -86,8 +86,8 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	o.JavaWait = orDefault(o.JavaWait, defaultJavaWait)
 	m := &Mutex{wait: lease.Millis(o.WaiterLease), javaWait: lease.Millis(o.JavaWait)}
 	p := (*protocol)(m)
-	core.InitLock(&m.lock, (*core.Session)(s), p, core.Settings{
-		Kind: "fairlock", Name: name, FixedLease: o.FixedLease, NonReentrant: o.NonReentrant,
+	core.InitLock(&m.lock, (*core.Session)(s), p, core.Label{Kind: "fairlock", Name: name}, core.Settings{
+		FixedLease: o.FixedLease, NonReentrant: o.NonReentrant,
 		Queue: true, Leaver: p, WaiterLease: o.WaiterLease, Err: o.mistake(),
 	}, wire.FairChannel)
 	key := m.lock.Key()

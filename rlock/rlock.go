@@ -63,9 +63,8 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	if opts != nil {
 		m.opts = *opts
 	}
-	core.InitLock(&m.lock, (*core.Session)(s), (*protocol)(m), core.Settings{
-		Kind: "rlock", Name: name, FixedLease: m.opts.FixedLease,
-		NonReentrant: m.opts.NonReentrant, Backoff: m.opts.Backoff,
+	core.InitLock(&m.lock, (*core.Session)(s), (*protocol)(m), core.Label{Kind: "rlock", Name: name}, core.Settings{
+		FixedLease: m.opts.FixedLease, NonReentrant: m.opts.NonReentrant, Backoff: m.opts.Backoff,
 	}, wire.LockChannel)
 	return m
 }

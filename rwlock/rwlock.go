@@ -84,14 +84,14 @@ func New(s *holdfast.Session, name string, opts *Options) *RWMutex {
 	}
 	rw := &RWMutex{}
 	r, w := &rw.read, &rw.write
-	half := core.Settings{Kind: "rwlock", Name: name, FixedLease: o.FixedLease}
-	half.Half, half.Shared = "Read", true
-	core.InitLock(&r.lock, (*core.Session)(s), (*reader)(r), half, wire.RWChannel)
-	half.Half, half.Shared = "Write", false
+	half := func(which string) core.Label { return core.Label{Kind: "rwlock", Half: which, Name: name} }
+	reading := core.Settings{FixedLease: o.FixedLease, Shared: true}
+	writing := core.Settings{FixedLease: o.FixedLease}
 	if o.PreferWriter {
-		half.Leaver, half.WaiterLease = (*writer)(w), writerLease
+		writing.Leaver, writing.WaiterLease = (*writer)(w), writerLease
 	}
-	core.InitLock(&w.lock, (*core.Session)(s), (*writer)(w), half, wire.RWChannel)
+	core.InitLock(&r.lock, (*core.Session)(s), (*reader)(r), half("Read"), reading, wire.RWChannel)
+	core.InitLock(&w.lock, (*core.Session)(s), (*writer)(w), half("Write"), writing, wire.RWChannel)
 	if o.PreferWriter {
 		r.writers = wire.RWWriters(r.lock.Key())
 		w.writers = r.writers

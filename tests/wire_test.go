@@ -22,7 +22,7 @@ func TestASlotIsWhatTheServerSays(t *testing.T) {
 		}
 		key := string(name)
 		require.EqualValues(t, srv.Int(t, "CLUSTER", "KEYSLOT", key), wire.Slot(key), "%q", key)
-		if wire.CheckSlot(key) == nil {
+		if wire.CheckSlot(key, wire.LockChannel(key)) == nil {
 			for _, other := range []string{wire.LockChannel(key), wire.TokenKey(key), wire.Suffix(key, "x")} {
 				require.EqualValues(t, srv.Int(t, "CLUSTER", "KEYSLOT", other), wire.Slot(key), "%q of %q", other, key)
 			}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // A Protocol is what a lock package supplies: how its scripts are called. The replies of all
@@ -56,9 +55,6 @@ type Rest struct {
 
 // Settings are what a lock package makes a [Lock] of.
 type Settings struct {
-	Kind         string // as in error texts: the package's name
-	Name         string // the caller's
-	Half         string // "Read" or "Write" of a lock that has two
 	FixedLease   time.Duration
 	NonReentrant bool
 	Backoff      func(attempt int) time.Duration // poll instead of subscribing
@@ -71,66 +67,35 @@ type Settings struct {
 
 // A Lock is one name of one kind with settings: immutable, and nothing to close.
 type Lock struct {
+	Object
 	Settings
-	Channel  string // where releases are published; also the name of the local queue
-	session  *Session
 	protocol Protocol
-	key      string // the mapped name
 	part     uint8
 	slot     uint16
 	millis   string // lease as scripts take it
-	mistake  error  // in name or options; every call returns it
 }
 
 // InitLock makes l, of which every lock value of a package has one, a lock of s. Mistakes in
-// the settings come back from its calls. channel makes the channel's name of the mapped one.
-func InitLock(l *Lock, s *Session, p Protocol, set Settings, channel func(key string) string) {
-	*l = Lock{Settings: set, session: s, protocol: p, key: set.Name, millis: s.millis}
+// the name and the settings come back from its calls. channel makes the channel's name of the
+// mapped one.
+func InitLock(l *Lock, s *Session, p Protocol, label Label, set Settings, channel func(key string) string) {
+	*l = Lock{Settings: set, protocol: p, millis: s.millis}
+	InitObject(&l.Object, s, label, channel)
 	if set.Shared {
 		l.part = sharedPart
 	}
-	if s.config.MapName != nil && set.Name != "" {
-		l.key = s.config.MapName(set.Name)
-	}
-	l.Channel = channel(l.key)
 	l.slot = s.slot(l.key)
 	if set.FixedLease > 0 {
 		l.millis = lease.Millis(set.FixedLease)
 	}
-	l.mistake = l.check()
+	switch {
+	case l.mistake != nil:
+	case l.FixedLease < 0 || l.FixedLease > 0 && l.FixedLease < lease.Min:
+		l.mistake = fmt.Errorf("Options.FixedLease is %v, must be 0 or at least %v", l.FixedLease, lease.Min)
+	default:
+		l.mistake = l.Err
+	}
 }
-
-// Mistake is the error of an operation because of a mistake in name or settings, or nil.
-func (l *Lock) Mistake(operation string) error {
-	if l.mistake == nil {
-		return nil
-	}
-	return l.fail(operation, l.mistake)
-}
-
-func (l *Lock) check() error {
-	if err := wire.CheckName(l.Name); err != nil {
-		return err
-	}
-	if err := wire.CheckName(l.key); err != nil {
-		return fmt.Errorf("mapped %w", err)
-	}
-	if l.session.cluster {
-		if err := wire.CheckSlot(l.key); err != nil {
-			return err
-		}
-	}
-	if l.FixedLease < 0 || l.FixedLease > 0 && l.FixedLease < lease.Min {
-		return fmt.Errorf("Options.FixedLease is %v, must be 0 or at least %v", l.FixedLease, lease.Min)
-	}
-	return l.Err
-}
-
-// Key is the mapped name, under which the server knows the lock.
-func (l *Lock) Key() string { return l.key }
-
-// Publish is the command by which the lock's releases reach those who wait.
-func (l *Lock) Publish() string { return l.session.publish() }
 
 // length is the lease of the holds taken through the lock.
 func (l *Lock) length() time.Duration {
@@ -153,67 +118,6 @@ func (l *Lock) undo(owner string, ceiling int) *script.Call {
 func (l *Lock) memory() time.Duration { return max(l.length(), l.WaiterLease) }
 
 func (l *Lock) claimKey() claimKey { return claimKey{session: l.session, kind: l.Kind, key: l.key} }
-
-// fail is the error of an operation on this lock.
-func (l *Lock) fail(operation string, err error) error {
-	return fmt.Errorf("%s %q: %s: %w", l.title(), l.Name, operation, err)
-}
-
-// title says which lock of a name this is: "rlock", or "rwlock.Read" of a half.
-func (l *Lock) title() string {
-	if l.Half == "" {
-		return l.Kind
-	}
-	return l.Kind + "." + l.Half
-}
-
-// begin admits a call of the operation; its end is calls.leave.
-func (l *Lock) begin(ctx context.Context, operation string) error {
-	if err := l.Mistake(operation); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return l.fail(operation, stopped(ctx))
-	}
-	if !l.session.calls.enter() {
-		return l.fail(operation, ErrClosed)
-	}
-	return nil
-}
-
-// explain is a failure of a call under ctx as the user gets it; other errors stay as they are.
-func explain(ctx context.Context, err error) error {
-	f, ok := err.(*script.Failure) //nolint:errorlint // what wraps one has been explained
-	switch {
-	case !ok:
-		return err
-	case f.Class == script.Unknown && ctx.Err() != nil:
-		return unknown(stopped(ctx))
-	case f.Class == script.Unknown:
-		return unknown(f)
-	case ctx.Err() != nil:
-		return stopped(ctx) // not even sent
-	}
-	return f
-}
-
-// Run runs a call of the lock that neither takes nor gives back, a look or force, and has its
-// reply read.
-func (l *Lock) Run(ctx context.Context, operation string, c *script.Call, read func() error) error {
-	defer c.Free()
-	if err := l.begin(ctx, operation); err != nil {
-		return err
-	}
-	defer l.session.calls.leave()
-	err := l.session.runner.Run(ctx, script.Take, c)
-	if err == nil {
-		err = read()
-	}
-	if err != nil {
-		return l.fail(operation, explain(ctx, err))
-	}
-	return nil
-}
 
 // notAfter is the server ms until which a call sent at sent may be executed; 0, which the
 // server refuses and answers with its time, if its clock is not known.

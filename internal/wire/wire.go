@@ -59,6 +59,13 @@ func RWChannel(name string) string { return Prefix("redisson_rwlock", name) }
 // RWWriters has who waits to write, and lets readers wait behind it. Redisson does not know it.
 func RWWriters(name string) string { return Prefix("holdfast_rwlock_writers", name) }
 
+// LatchChannel is where the changes of a countdown latch are published. Redisson has it in braces
+// whatever the name.
+func LatchChannel(name string) string { return "redisson_countdownlatch__channel__{" + name + "}" }
+
+// SemaphoreChannel is where the free permits of both kinds of semaphores are published.
+func SemaphoreChannel(name string) string { return Prefix("redisson_sc", name) }
+
 // WriteOwner is the text of a wire owner where it writes.
 func WriteOwner(owner string) string { return owner + ":write" }
 
@@ -81,10 +88,10 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckSlot says why a cluster cannot serve the name: the keys that Redisson makes of it
-// would not share a slot, for Redis or for Redisson, whose rule differs for some names.
-func CheckSlot(name string) error {
-	if hashTag(name) != hashTag(Prefix("word", name)) || hashTag(name) != hashTag(Suffix(name, "word")) {
+// CheckSlot says why a cluster cannot serve the name: the keys that Redisson makes of it, and the
+// channel, would not share a slot, for Redis or for Redisson, whose rule differs for some names.
+func CheckSlot(name, channel string) error {
+	if tag := hashTag(name); tag != hashTag(Prefix("word", name)) || tag != hashTag(Suffix(name, "word")) || tag != hashTag(channel) {
 		return fmt.Errorf("name %q cannot be used in a cluster: its braces put its keys in different slots", name)
 	}
 	// Redisson takes the first '}' of the name, Redis the first one behind the '{'.

@@ -41,11 +41,17 @@ func TestSlot(t *testing.T) {
 
 func TestCheckSlot(t *testing.T) {
 	for _, good := range []string{"x", "a:b", "app{42}job", "{42}", "a{b}c{d}", "a{b}}"} {
-		assert.NoError(t, wire.CheckSlot(good), good)
+		assert.NoError(t, wire.CheckSlot(good, wire.LockChannel(good)), good)
 	}
 	for _, bad := range []string{"}", "a}b", "{", "a{b", "a{}b", "{}", "}{a}", "a}b{c}"} {
-		assert.Error(t, wire.CheckSlot(bad), bad)
+		assert.Error(t, wire.CheckSlot(bad, wire.LockChannel(bad)), bad)
 	}
+}
+
+// The channel of a latch has braces whatever the name, so one with a tag of its own has it elsewhere.
+func TestCheckSlotOfALatch(t *testing.T) {
+	assert.NoError(t, wire.CheckSlot("x", wire.LatchChannel("x")))
+	assert.ErrorContains(t, wire.CheckSlot("a{b}", wire.LatchChannel("a{b}")), "cannot be used in a cluster")
 }
 
 // Whatever the name: if it is accepted, every name that is made of it is in its slot.
@@ -54,7 +60,7 @@ func FuzzAcceptedNamesShareASlot(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		if wire.CheckName(name) != nil || wire.CheckSlot(name) != nil {
+		if wire.CheckName(name) != nil || wire.CheckSlot(name, wire.LockChannel(name)) != nil {
 			return
 		}
 		for _, key := range []string{wire.LockChannel(name), wire.TokenKey(name), wire.Suffix(name, "x"), wire.LockChannel(name) + ":owner"} {

@@ -1,0 +1,124 @@
+package core
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// A Label is what an object is called.
+type Label struct {
+	Kind string // as in error texts: the package's name
+	Half string // "Read" or "Write" of a lock that has two
+	Name string // the caller's
+}
+
+// title says of what kind the object is: "rlock", or "rwlock.Read" of a half.
+func (l *Label) title() string {
+	if l.Half == "" {
+		return l.Kind
+	}
+	return l.Kind + "." + l.Half
+}
+
+// fail is the error of an operation on the object.
+func (l *Label) fail(operation string, err error) error {
+	return fmt.Errorf("%s %q: %s: %w", l.title(), l.Name, operation, err)
+}
+
+// An Object is one name on the server and what every synchronizer of that name has. It is
+// immutable.
+type Object struct {
+	Label
+	Channel string // where changes are published; also the name of what waits for them
+	session *Session
+	key     string // the mapped name
+	mistake error  // in name or options; every call returns it
+}
+
+// InitObject makes o an object of s. A mistake in the name comes back from its calls. channel makes
+// the channel's name of the mapped one.
+func InitObject(o *Object, s *Session, label Label, channel func(key string) string) {
+	*o = Object{Label: label, session: s, key: label.Name}
+	if s.config.MapName != nil && label.Name != "" {
+		o.key = s.config.MapName(label.Name)
+	}
+	o.Channel = channel(o.key)
+	o.mistake = o.check()
+}
+
+func (o *Object) check() error {
+	if err := wire.CheckName(o.Name); err != nil {
+		return err
+	}
+	if err := wire.CheckName(o.key); err != nil {
+		return fmt.Errorf("mapped %w", err)
+	}
+	if o.session.cluster {
+		return wire.CheckSlot(o.key, o.Channel)
+	}
+	return nil
+}
+
+// Mistake is the error of an operation because of a mistake in name or options, or nil.
+func (o *Object) Mistake(operation string) error {
+	if o.mistake == nil {
+		return nil
+	}
+	return o.fail(operation, o.mistake)
+}
+
+// Key is the mapped name, under which the server knows the object.
+func (o *Object) Key() string { return o.key }
+
+// Publish is the command by which changes reach those who wait.
+func (o *Object) Publish() string { return o.session.publish() }
+
+// begin admits a call of the operation; its end is calls.leave.
+func (o *Object) begin(ctx context.Context, operation string) error {
+	if err := o.Mistake(operation); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return o.fail(operation, stopped(ctx))
+	}
+	if !o.session.calls.enter() {
+		return o.fail(operation, ErrClosed)
+	}
+	return nil
+}
+
+// Run runs a call of the object that is sent once, and has its reply read.
+func (o *Object) Run(ctx context.Context, operation string, c *script.Call, read func() error) error {
+	defer c.Free()
+	if err := o.begin(ctx, operation); err != nil {
+		return err
+	}
+	defer o.session.calls.leave()
+	err := o.session.runner.Run(ctx, script.Take, c)
+	if err == nil {
+		err = read()
+	}
+	if err != nil {
+		return o.fail(operation, explain(ctx, err))
+	}
+	return nil
+}
+
+// explain is a failure of a call under ctx as the user gets it; other errors stay as they are.
+func explain(ctx context.Context, err error) error {
+	f, ok := err.(*script.Failure) //nolint:errorlint // what wraps one has been explained
+	switch {
+	case !ok:
+		return err
+	case f.Class == script.Unknown && ctx.Err() != nil:
+		return unknown(stopped(ctx))
+	case f.Class == script.Unknown:
+		return unknown(f)
+	case ctx.Err() != nil:
+		return stopped(ctx) // not even sent
+	}
+	return f
+}
