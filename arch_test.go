@@ -31,6 +31,7 @@ var mayImport = map[string][]string{
 	".":               {"internal/core"},
 	"rlock":           {".", "internal/core", "internal/script", "internal/wire"},
 	"fairlock":        {".", "internal/core", "internal/lease", "internal/script", "internal/wire"},
+	"latch":           {".", "internal/core", "internal/script", "internal/wire"},
 	"rwlock":          {".", "internal/core", "internal/lease", "internal/script", "internal/wire"},
 
 	"internal/replaymodel": {},

@@ -75,7 +75,7 @@ func (a *acquisition) finish(ctx context.Context, operation string, err error) e
 	a.leave(ctx)
 	a.giveUp()
 	a.claim.unref()
-	return a.lock.fail(operation, explain(ctx, err))
+	return a.lock.Fail(operation, explain(ctx, err))
 }
 
 // giveUp has the wire owner given back if the server may have it, or may get it yet.

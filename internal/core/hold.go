@@ -152,17 +152,17 @@ func (h *Hold) finish(why *ending) error {
 // Extend gives the hold a lease of at least d from now. It never shortens it.
 func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	if err := h.Err(); err != nil {
-		return h.lock.fail("extend", err)
+		return h.lock.Fail("extend", err)
 	}
 	if d < lease.Min {
-		return h.lock.fail("extend", fmt.Errorf("lease is %v, must be at least %v", d, lease.Min))
+		return h.lock.Fail("extend", fmt.Errorf("lease is %v, must be at least %v", d, lease.Min))
 	}
 	if ctx.Err() != nil {
-		return h.lock.fail("extend", stopped(ctx))
+		return h.lock.Fail("extend", stopped(ctx))
 	}
 	s, t := h.lock.session, h.tenure
 	if !s.calls.enter() {
-		return h.lock.fail("extend", ErrClosed)
+		return h.lock.Fail("extend", ErrClosed)
 	}
 	defer s.calls.leave()
 	call := script.NewCall(t.lock.protocol.Renewal()).Arg(lease.Millis(d))
@@ -174,17 +174,17 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 			t.lasts(d)
 			t.sweep() // if the hold was lost meanwhile
 		}
-		return h.lock.fail("extend", explain(ctx, err))
+		return h.lock.Fail("extend", explain(ctx, err))
 	}
 	answers, err := s.readRenewal(call, []lease.Renewable{t})
 	if err != nil {
-		return h.lock.fail("extend", err)
+		return h.lock.Fail("extend", err)
 	}
 	n, bad := answers[0].AsInt64()
 	switch {
 	case bad != nil:
 		text, _ := answers[0].ToString()
-		return h.lock.fail("extend", serverError(text))
+		return h.lock.Fail("extend", serverError(text))
 	case n == 0:
 		t.lose()
 	case n == 1:
@@ -192,10 +192,10 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 		h.prolong(sent, d)
 		t.sweep()
 	default:
-		return h.lock.fail("extend", call.Unexpected())
+		return h.lock.Fail("extend", call.Unexpected())
 	}
 	if err := h.Err(); err != nil {
-		return h.lock.fail("extend", err)
+		return h.lock.Fail("extend", err)
 	}
 	return nil
 }

@@ -23,8 +23,8 @@ func (l *Label) title() string {
 	return l.Kind + "." + l.Half
 }
 
-// fail is the error of an operation on the object.
-func (l *Label) fail(operation string, err error) error {
+// Fail is the error of an operation on the object.
+func (l *Label) Fail(operation string, err error) error {
 	return fmt.Errorf("%s %q: %s: %w", l.title(), l.Name, operation, err)
 }
 
@@ -67,7 +67,7 @@ func (o *Object) Mistake(operation string) error {
 	if o.mistake == nil {
 		return nil
 	}
-	return o.fail(operation, o.mistake)
+	return o.Fail(operation, o.mistake)
 }
 
 // Key is the mapped name, under which the server knows the object.
@@ -82,10 +82,10 @@ func (o *Object) begin(ctx context.Context, operation string) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return o.fail(operation, stopped(ctx))
+		return o.Fail(operation, stopped(ctx))
 	}
 	if !o.session.calls.enter() {
-		return o.fail(operation, ErrClosed)
+		return o.Fail(operation, ErrClosed)
 	}
 	return nil
 }
@@ -102,9 +102,42 @@ func (o *Object) Run(ctx context.Context, operation string, c *script.Call, read
 		err = read()
 	}
 	if err != nil {
-		return o.fail(operation, explain(ctx, err))
+		return o.Fail(operation, explain(ctx, err))
 	}
 	return nil
+}
+
+// Give runs a call of the object that gives something back, whether or not the caller's ctx has
+// ended: it would be missing otherwise. It is repeated while the server says that it has changed
+// nothing and that this may pass, for as long as a release may take; not when the reply is lost.
+func (o *Object) Give(operation string, call func() *script.Call, read func(c *script.Call) error) error {
+	if err := o.Mistake(operation); err != nil {
+		return err
+	}
+	s := o.session
+	if !s.calls.enter() {
+		return o.Fail(operation, ErrClosed)
+	}
+	defer s.calls.leave()
+	ctx, cancel := s.within(s.now(), s.bounds.limit)
+	defer cancel()
+	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
+		err := o.giveOnce(ctx, call(), read)
+		switch {
+		case err == nil:
+			return nil
+		case script.ClassOf(err) != script.Refused || !script.IsTemporary(err) || pause(ctx, delay) != nil:
+			return o.Fail(operation, explain(context.Background(), err))
+		}
+	}
+}
+
+func (o *Object) giveOnce(ctx context.Context, c *script.Call, read func(c *script.Call) error) error {
+	defer c.Free()
+	if err := o.session.runner.Run(ctx, script.Keep, c); err != nil {
+		return err
+	}
+	return read(c)
 }
 
 // explain is a failure of a call under ctx as the user gets it; other errors stay as they are.

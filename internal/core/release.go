@@ -34,15 +34,15 @@ func (h *Hold) Release() error {
 	switch {
 	case err == errNoTurn: //nolint:errorlint // nobody wraps it
 		t.correct(0)
-		return h.lock.fail("release", unknown(errNoTurn.Err))
+		return h.lock.Fail("release", unknown(errNoTurn.Err))
 	case err == nil && reply == absent:
 		t.lose()
 		return s.config.Lost(h.lock.Name, s.now()-h.acquired, nil)
 	case err != nil && (script.ClassOf(err) == script.Unknown || ctx.Err() != nil):
 		t.owe()
-		return h.lock.fail("release", unknown(err))
+		return h.lock.Fail("release", unknown(err))
 	case err != nil:
-		return h.lock.fail("release", err)
+		return h.lock.Fail("release", err)
 	}
 	return nil
 }

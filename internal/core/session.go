@@ -48,6 +48,7 @@ type Session struct {
 	lines   *wait.Lines
 	dog     *lease.Watchdog
 	debts   debts
+	watches watches
 	bounds  bounds
 	millis  string // the lease, as scripts take it
 
@@ -77,6 +78,7 @@ func NewSession(c Config) *Session {
 	}
 	s.bounds.limit = lease.Bound(c.Lease)
 	s.debts.init(s)
+	s.watches.init(s)
 	s.lines = wait.NewLines(func(channel string, wake func()) func() {
 		return s.hub.Listen(channel, wake).Close
 	}, s.closing)

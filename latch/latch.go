@@ -1,0 +1,127 @@
+// Package latch is the countdown latch, Redisson's RCountDownLatch: those who wait are let through
+// when as many as were set have counted down. It is for "start when all are ready" and "go on when
+// all are done", over processes and languages.
+//
+//	done := latch.New(session, run+":done")
+//	if _, err := done.TrySetCount(ctx, workers); err != nil {
+//		return err
+//	}
+//	// … each worker calls done.CountDown(ctx) …
+//	err := done.Wait(ctx)
+//
+// A latch that nobody has set is open, and so is one that has come to zero; it can be set again
+// then. Who waits looks at the count, so a latch that is set again at once may keep whoever has not
+// noticed yet that it was open: use a new name for each round.
+//
+// Nobody's count comes back when its process dies. Give [Latch.Wait] a ctx that ends.
+package latch
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+var (
+	setScript       = script.Load("latch_set")
+	countDownScript = script.Load("latch_count_down")
+	deleteScript    = script.Load("latch_delete")
+	countScript     = script.Load("latch_count")
+)
+
+// maxCount is the largest count that Lua's numbers tell from its neighbours.
+const maxCount = 1<<53 - 1
+
+// A Latch is a countdown latch of one name. It is immutable and safe for concurrent use; make it
+// once or at every use, as you like.
+type Latch struct {
+	object core.Object
+}
+
+// New returns the latch of that name. It sends nothing and cannot fail: a mistake in the name comes
+// back from the first call. In a cluster the name must not have a hash tag of its own, because
+// Redisson puts the channel of such a latch into another slot.
+func New(s *holdfast.Session, name string) *Latch {
+	l := &Latch{}
+	core.InitObject(&l.object, (*core.Session)(s), core.Label{Kind: "latch", Name: name}, wire.LatchChannel)
+	return l
+}
+
+// Name is the latch's name as it was given to [New].
+func (l *Latch) Name() string { return l.object.Name }
+
+// TrySetCount closes the latch until n have counted down, n from 1 to 2^53 - 1. It reports whether
+// it has: false says that the latch is closed already, and nothing was changed. It blocks for a
+// round trip. [holdfast.ErrUnknown] says that the reply was lost, and the latch may be set. It
+// corresponds to trySetCount().
+func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
+	const operation = "try set count"
+	if n < 1 || n > maxCount {
+		return false, l.object.Fail(operation, fmt.Errorf("count is %d, must be from 1 to 2^53 - 1", n))
+	}
+	c := l.call(setScript).Int(int64(n)).Arg(l.object.Publish(), l.object.Channel)
+	return l.flag(ctx, operation, c)
+}
+
+// CountDown lowers the count by one; at zero the latch opens, and whoever waits is let through. On
+// an open latch it does nothing. It is sent even if ctx has ended, since others wait for it, and
+// returns within a third of the session's lease and within 5 s. [holdfast.ErrUnknown] says that the
+// reply was lost: it has counted, or will, or it has not, and it is not repeated. It corresponds to
+// countDown().
+func (l *Latch) CountDown(context.Context) error {
+	return l.object.Give("count down", func() *script.Call {
+		return l.call(countDownScript).Arg(l.object.Publish(), l.object.Channel)
+	}, func(c *script.Call) error {
+		_, err := c.ReadInt()
+		return err
+	})
+}
+
+// Wait returns when the latch is open, at once if it is; or when ctx ends, with an error that
+// matches ctx.Err() and its cause. An outage of the server is waited out. Many who wait in one
+// session cost one subscription, and one look at each event. If a message is lost, who waits looks
+// within 6 s. It corresponds to await().
+func (l *Latch) Wait(ctx context.Context) error {
+	return l.object.Await(ctx, "wait", core.Look{
+		Call: func() *script.Call { return l.call(countScript) },
+		Over: func(c *script.Call) (bool, error) {
+			n, err := c.ReadInt()
+			return n == 0, err
+		},
+	})
+}
+
+// Count returns how many have to count down yet, 0 if the latch is open. It asks the master. It
+// corresponds to getCount().
+func (l *Latch) Count(ctx context.Context) (n int, err error) {
+	c := l.call(countScript)
+	err = l.object.Run(ctx, "count", c, func() error {
+		left, err := c.ReadInt()
+		n = int(left)
+		return err
+	})
+	return n, err
+}
+
+// Delete opens the latch whatever its count, and whoever waits is let through. It reports whether
+// there was one. [holdfast.ErrUnknown] says that the reply was lost, and it may be deleted. It
+// corresponds to delete().
+func (l *Latch) Delete(ctx context.Context) (bool, error) {
+	return l.flag(ctx, "delete", l.call(deleteScript).Arg(l.object.Publish(), l.object.Channel))
+}
+
+func (l *Latch) call(s *script.Script) *script.Call { return script.NewCall(s).Key(l.object.Key()) }
+
+// flag runs a call whose reply is 1 or 0.
+func (l *Latch) flag(ctx context.Context, operation string, c *script.Call) (yes bool, err error) {
+	err = l.object.Run(ctx, operation, c, func() error {
+		n, err := c.ReadInt()
+		yes = n == 1
+		return err
+	})
+	return yes, err
+}

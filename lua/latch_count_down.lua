@@ -1,0 +1,17 @@
+-- latch_count_down: lower the count of a countdown latch by one; at zero open it and tell those who
+-- wait. An open latch stays as it is.
+--
+-- KEYS[1]  latch    string, the remaining count; nothing there: open
+--
+-- ARGV[1]  publish  PUBLISH or SPUBLISH
+-- ARGV[2]  channel  where waiters listen; in a cluster, of the latch's slot
+--
+-- REPLY    n  the count that is left
+
+local latch = KEYS[1]
+
+local left = tonumber(redis.call('GET', latch))
+if left and left > 1 then return redis.call('DECR', latch) end
+if left == 1 then redis.call(ARGV[1], ARGV[2], '0') end -- before what it tells of: it may be refused
+if left then redis.call('DEL', latch) end
+return 0

@@ -1,0 +1,16 @@
+-- latch_delete: open a countdown latch whatever its count, and tell those who wait.
+--
+-- KEYS[1]  latch    string, the remaining count; nothing there: open
+--
+-- ARGV[1]  publish  PUBLISH or SPUBLISH
+-- ARGV[2]  channel  where waiters listen; in a cluster, of the latch's slot
+--
+-- REPLY    0  it was open
+-- REPLY    1  deleted
+
+local latch = KEYS[1]
+
+if not redis.call('GET', latch) then return 0 end
+redis.call(ARGV[1], ARGV[2], '1')
+redis.call('DEL', latch)
+return 1
