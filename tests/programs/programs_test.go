@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
@@ -24,6 +25,7 @@ import (
 	p05 "github.com/holdfast-go/holdfast/tests/programs/p05_notshared"
 	p06 "github.com/holdfast-go/holdfast/tests/programs/p06_shared"
 	p07 "github.com/holdfast-go/holdfast/tests/programs/p07_longjob"
+	p09 "github.com/holdfast-go/holdfast/tests/programs/p09_barrier"
 	p15 "github.com/holdfast-go/holdfast/tests/programs/p15_operate"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -182,4 +184,25 @@ func TestOperate(t *testing.T) {
 	step := func(context.Context) error { steps++; return nil }
 	require.NoError(t, p15.Batch(t.Context(), s, []func(context.Context) error{step, step}))
 	assert.Equal(t, 2, steps)
+}
+
+func TestBarrier(t *testing.T) {
+	const workers = 5
+	srv, s := open(t)
+	var ready, done atomic.Int64
+	var all errgroup.Group
+	for range workers {
+		all.Go(func() error {
+			ready.Add(1)
+			return p09.Work(t.Context(), s, "run 1", workers, func(context.Context) error {
+				assert.EqualValues(t, workers, ready.Load(), "nobody works before all are ready")
+				done.Add(1)
+				return nil
+			})
+		})
+	}
+	require.NoError(t, p09.Coordinate(t.Context(), s, "run 1", workers))
+	assert.EqualValues(t, workers, done.Load())
+	require.NoError(t, all.Wait())
+	assert.Empty(t, srv.Keyspace(t))
 }
