@@ -36,9 +36,7 @@ type acquisition struct {
 	stand  bool          // attempts are to be known to the server as a waiter's
 	stands bool          // the server has said that it knows this one
 
-	attempts int
-	trouble  error         // of the last attempt, other than the lock being taken
-	delay    time.Duration // after it
+	patience
 }
 
 // private is what an acquisition without an owner is made of. All of it comes and goes
@@ -56,7 +54,7 @@ type outermost struct {
 
 // init makes a an acquisition of l by ctx's owner. (A constructor would cost an allocation.)
 func (a *acquisition) init(ctx context.Context, l *Lock) {
-	a.lock = l
+	a.lock, a.object = l, &l.Object
 	if owner := ownerOf(ctx); owner != nil {
 		a.claim = owner.claim(l)
 		return

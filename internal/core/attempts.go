@@ -1,15 +1,11 @@
 package core
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
-	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
 // once makes one attempt, repeated only while its reply is lost and it may still be executed.
@@ -80,59 +76,12 @@ func (a *acquisition) queue(ctx, sleep context.Context, retry time.Duration) (h 
 // wake-up or after retry: the lock is taken, or something failed that may pass.
 func (a *acquisition) attempt(ctx context.Context) (h *Hold, retry time.Duration, err error) {
 	h, inTheWay, err := a.try(ctx)
-	a.attempts++
 	if err == nil {
 		return h, 0, nil
 	}
-	retry, err = a.again(ctx, inTheWay, err)
+	retry, err = a.again(ctx, inTheWay, err, a.lock.Backoff)
 	return nil, retry, err
-}
-
-// again decides after which time an attempt that failed is worth another; or it is not.
-func (a *acquisition) again(ctx context.Context, inTheWay time.Duration, why error) (time.Duration, error) {
-	switch {
-	case errors.Is(why, ErrBusy):
-		a.trouble, a.delay = nil, 0
-		if backoff := a.lock.Backoff; backoff != nil {
-			return max(backoff(a.attempts), time.Millisecond), nil
-		}
-		return wait.Interval(inTheWay), nil
-	case script.IsTemporary(why) && ctx.Err() == nil:
-		a.trouble = why
-		a.delay = min(max(2*a.delay, firstRetry), lastRetry)
-		a.lock.session.config.Logger.Info("holdfast: waiting for the server", "kind", a.lock.title(), "name", a.lock.Name, "error", why)
-		return wait.Interval(a.delay), nil
-	}
-	return 0, why
-}
-
-// outwaited is the error of a call whose time to wait is over while its ctx has not ended: no
-// end of a context of ours may be taken for it.
-func (a *acquisition) outwaited(err error) error {
-	f, ok := err.(*script.Failure) //nolint:errorlint // as in explain
-	switch {
-	case !ok || !errors.Is(f, errWaited) && !errors.Is(f, context.DeadlineExceeded):
-		return err
-	case f.Class == script.Unknown: // cut off under way
-		return &script.Failure{Class: script.Unknown, Err: errWaited}
-	}
-	return cmp.Or(a.trouble, ErrBusy) // not even sent
 }
 
 // reenters reports whether the owner holds the lock by now, perhaps through another call.
 func (a *acquisition) reenters() bool { return a.own == nil && a.claim.holds() }
-
-// interrupted is why a wait ended, with what the last attempt failed of.
-func (a *acquisition) interrupted(ctx context.Context, why error) error {
-	switch {
-	case errors.Is(why, wait.ErrClosed):
-		return ErrClosed
-	case errors.Is(why, errWaited):
-		return cmp.Or(a.trouble, ErrBusy)
-	case a.trouble == nil:
-		return stopped(ctx)
-	case script.ClassOf(a.trouble) == script.Unknown:
-		return fmt.Errorf("%w; last attempt: %w", stopped(ctx), unknown(a.trouble))
-	}
-	return fmt.Errorf("%w; last attempt: %w", stopped(ctx), a.trouble)
-}

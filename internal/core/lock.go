@@ -221,12 +221,6 @@ func (l *Lock) lock(ctx context.Context, operation string) (*Hold, error) {
 	return h, a.finish(ctx, operation, err)
 }
 
-// grace is how much longer than its waiting time an attempt of TryLockFor may take that is
-// under way when the time is over: cut off, its outcome would be unknown.
-const grace = 100 * time.Millisecond
-
-var errWaited = errors.New("waited long enough")
-
 // TryLockFor waits for the lock for at most d, or until ctx ends.
 func (l *Lock) TryLockFor(ctx context.Context, d time.Duration) (*Hold, error) {
 	const operation = "try lock for"
