@@ -32,9 +32,11 @@ var mayImport = map[string][]string{
 	"rlock":           {".", "internal/core", "internal/script", "internal/wire"},
 	"fairlock":        {".", "internal/core", "internal/lease", "internal/script", "internal/wire"},
 	"latch":           {".", "internal/core", "internal/script", "internal/wire"},
+	"semaphore":       {".", "internal/core", "internal/lease", "internal/script", "internal/wire"},
 	"rwlock":          {".", "internal/core", "internal/lease", "internal/script", "internal/wire"},
 
-	"internal/replaymodel": {},
+	"internal/replaymodel":   {},
+	"internal/rwreplaymodel": {},
 }
 
 // Folders whose packages are no layer of the library.

@@ -114,20 +114,23 @@ func (o *Object) Give(operation string, call func() *script.Call, read func(c *s
 	if err := o.Mistake(operation); err != nil {
 		return err
 	}
-	s := o.session
-	if !s.calls.enter() {
+	if !o.session.calls.enter() {
 		return o.Fail(operation, ErrClosed)
 	}
-	defer s.calls.leave()
-	ctx, cancel := s.within(s.now(), s.bounds.limit)
+	defer o.session.calls.leave()
+	if err := o.give(call, read); err != nil {
+		return o.Fail(operation, explain(context.Background(), err))
+	}
+	return nil
+}
+
+func (o *Object) give(call func() *script.Call, read func(c *script.Call) error) error {
+	ctx, cancel := o.session.within(o.session.now(), o.session.bounds.limit)
 	defer cancel()
 	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
 		err := o.giveOnce(ctx, call(), read)
-		switch {
-		case err == nil:
-			return nil
-		case script.ClassOf(err) != script.Refused || !script.IsTemporary(err) || pause(ctx, delay) != nil:
-			return o.Fail(operation, explain(context.Background(), err))
+		if script.ClassOf(err) != script.Refused || !script.IsTemporary(err) || pause(ctx, delay) != nil {
+			return err
 		}
 	}
 }

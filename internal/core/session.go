@@ -82,7 +82,7 @@ func NewSession(c Config) *Session {
 	s.lines = wait.NewLines(func(channel string, wake func()) func() {
 		return s.hub.Listen(channel, wake).Close
 	}, s.closing)
-	s.dog = lease.NewWatchdog(base, c.Lease, s.start, s.renew)
+	s.dog = lease.NewWatchdog(base, c.Lease, func(f func()) { s.start(f) }, s.renew)
 	s.start(func() { s.dog.Run(ctx) })
 	return s
 }
@@ -103,14 +103,15 @@ func (s *Session) ID() string { return s.id }
 func (s *Session) Reconnected() { s.clocks.Forget() }
 
 // start runs f in a goroutine that Close waits for, unless Close has waited already.
-func (s *Session) start(f func()) {
+func (s *Session) start(f func()) bool {
 	if !s.routines.enter() {
-		return
+		return false
 	}
 	go func() {
 		defer s.routines.leave()
 		f()
 	}()
+	return true
 }
 
 func (s *Session) now() time.Duration { return time.Since(s.base) }

@@ -3,7 +3,8 @@
 // A lock call over a network has a third outcome besides done and refused: unknown. The reply was lost, or the request still
 // sits in some buffer and will be executed later, perhaps after the caller has given up, released, or taken the lock again.
 // The rules say how a session sends, repeats and takes back its calls so that no such leftover can do harm. This package has
-// no code of its own; its test is the argument for the rules. It walks through every order of events that this world allows:
+// no code of its own but the search; its test is the argument for the rules. It walks through every order of events that this
+// world allows:
 //
 //	  one session, one owner                     network                         server
 //	┌────────────────────────┐   acquire #1→1   ┌──────────────────────┐      ┌────────────────┐
@@ -40,7 +41,7 @@
 //   - moves_test.go: everything that can happen next;
 //   - session_test.go: what the session makes of a reply, or of none;
 //   - invariants_test.go: what must never be seen;
-//   - search_test.go: the breadth-first search, so that every trace is a shortest one;
+//   - search.go: the breadth-first search, so that every trace is a shortest one;
 //   - replay_test.go: all rules together allow no violation; each rule taken out allows the one it is there for;
 //     what the rules do not promise. With -deep, larger worlds.
 package replaymodel

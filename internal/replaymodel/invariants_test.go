@@ -1,10 +1,11 @@
 package replaymodel_test
 
-// A violation is something that must never be seen.
-type violation string
+import "github.com/holdfast-go/holdfast/internal/replaymodel"
+
+type violation = replaymodel.Violation
 
 const (
-	fine violation = ""
+	fine = replaymodel.Fine
 
 	twoOwners         violation = "two owners at once"
 	beliefWithoutHold violation = "belief without a hold on the server"

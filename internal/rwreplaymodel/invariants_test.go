@@ -1,10 +1,11 @@
 package rwreplaymodel_test
 
-// A violation is something that must never be seen.
-type violation string
+import "github.com/holdfast-go/holdfast/internal/replaymodel"
+
+type violation = replaymodel.Violation
 
 const (
-	fine violation = ""
+	fine = replaymodel.Fine
 
 	besideX           violation = "a writer beside somebody else"
 	beliefWithoutHold violation = "belief without a hold on the server"

@@ -5,8 +5,9 @@ import "strings"
 // A step is one thing that may happen next.
 type step struct {
 	who    string
-	msg    message
 	what   string
+	msg    message
+	then   string
 	answer answer
 	next   world
 	wrong  violation // the step itself was a wrong decision
@@ -14,11 +15,14 @@ type step struct {
 
 func (s step) String() string {
 	words := []string{s.who}
+	if s.what != "" {
+		words = append(words, s.what)
+	}
 	if s.msg.verb != noVerb {
 		words = append(words, s.msg.String())
 	}
-	if s.what != "" {
-		words = append(words, s.what)
+	if s.then != "" {
+		words = append(words, s.then)
 	}
 	if s.answer != none {
 		words = append(words, s.answer.String())
@@ -49,10 +53,10 @@ func (w world) faulty() (world, bool) {
 func (w world) reader(r rules, i int, emit func(step)) {
 	switch g := w.g[i]; g.doing {
 	case idle:
-		if n := w; g.locks > 0 && w.held() {
-			n.g[i].locks--
-			n.g[i].doing = wanting
-			emit(step{who: names[i], what: "wants to read", next: n})
+		n := w
+		n.g[i].locks--
+		if g.locks > 0 && w.held() && n.attempt(r, i) {
+			emit(step{who: names[i], what: "sends", msg: n.g[i].msg, next: n})
 		}
 	case wanting:
 		n := w
@@ -101,7 +105,7 @@ func (w world) travel(r rules, i int, emit func(step)) {
 	}
 	n := w
 	n.g[i].answer = r.run(&n.server, g.msg)
-	emit(step{who: names[i] + "'s", msg: g.msg, what: "is executed:", answer: n.g[i].answer, next: n})
+	emit(step{who: names[i] + "'s", msg: g.msg, then: "is executed:", answer: n.g[i].answer, next: n})
 	if n = w; n.keep(g.msg) {
 		n.silence(r, i, "leaves in the network", emit)
 	}
@@ -117,7 +121,7 @@ func (w world) silence(r rules, i int, how string, emit func(step)) {
 	if g.doing == releasing {
 		again := n
 		again.unanswered(r, i, true)
-		emit(step{who: names[i], what: how + " and repeats", msg: g.msg, next: again})
+		emit(step{who: names[i], what: how, msg: g.msg, then: "and repeats it", next: again})
 	}
 	n.unanswered(r, i, false)
 	emit(step{who: names[i], what: how, msg: g.msg, next: n})
@@ -131,11 +135,11 @@ func (w world) write(r rules, emit func(step)) {
 		n.writer.doing = ended
 		emit(step{who: "writer", what: "ends its hold", next: n})
 	case v.doing == ended && !(r.serialised && w.flying()):
-		n.writer.doing, n.writer.msg = releasing, message{verb: releaseWrite}
+		n.writer.doing, n.writer.msg, n.writer.sweeps = releasing, message{verb: releaseWrite}, n.writer.copies > 0
 		emit(step{who: "writer", what: "sends", msg: n.writer.msg, next: n})
 	case v.doing == releasing && v.answer == none:
 		n.writer.answer = r.run(&n.server, v.msg)
-		emit(step{who: "writer's", msg: v.msg, what: "is executed:", answer: n.writer.answer, next: n})
+		emit(step{who: "writer's", msg: v.msg, then: "is executed:", answer: n.writer.answer, next: n})
 		if n = w; n.keep(v.msg) {
 			n.writeSilence(r, "leaves in the network", emit)
 		}
@@ -158,7 +162,7 @@ func (w world) writeSilence(r rules, how string, emit func(step)) {
 	}
 	again := n
 	again.writer.answer, again.writer.repeated = none, true
-	emit(step{who: "writer", what: how + " and repeats", msg: w.writer.msg, next: again})
+	emit(step{who: "writer", what: how, msg: w.writer.msg, then: "and repeats it", next: again})
 	n.owe(message{verb: releaseWrite}, 0)
 	n.sweepWrite(r)
 	n.writer = writer{}
@@ -167,8 +171,9 @@ func (w world) writeSilence(r rules, how string, emit func(step)) {
 
 // sweepWrite has the write half released once more if a copy of its acquisition may be under way.
 func (w *world) sweepWrite(r rules) {
-	if copies := w.writer.copies; copies > 0 && r.sweepRepeats {
-		w.owe(message{verb: releaseWrite}, copies)
+	v := &w.writer
+	if r.sweepRepeats && (v.copies > 0 || r.sweepFromSend && v.sweeps) {
+		w.owe(message{verb: releaseWrite}, v.copies)
 	}
 }
 
@@ -180,9 +185,9 @@ func (w world) network(r rules, emit func(step)) {
 		}
 		n := w
 		n.stray[i] = message{}
-		emit(step{who: "stray", msg: m, what: "disappears", next: n})
+		emit(step{who: "stray", msg: m, then: "disappears", next: n})
 		a := r.run(&n.server, m)
-		emit(step{who: "stray", msg: m, what: "is executed:", answer: a, next: n})
+		emit(step{who: "stray", msg: m, then: "is executed:", answer: a, next: n})
 	}
 }
 
@@ -194,9 +199,10 @@ func (w world) background(r rules, emit func(step)) {
 		}
 		paid := w
 		paid.debt[i] = debt{}
-		a := r.run(&paid.server, d.msg)
-		emit(step{who: "debt", msg: d.msg, what: "is paid:", answer: a, next: paid})
-		w.inDoubt(r, "debt", d.msg, emit)
+		m := d.message()
+		a := r.run(&paid.server, m)
+		emit(step{who: "debt", msg: m, then: "is paid:", answer: a, next: paid})
+		w.inDoubt(r, "debt", m, emit)
 	}
 	for i, f := range w.fix {
 		if !f.due || f.wait > 0 || r.serialised && w.flying() {
@@ -210,8 +216,8 @@ func (w world) background(r rules, emit func(step)) {
 		}
 		m := w.left(r, f.tenure)
 		a := r.run(&n.server, m)
-		n.settleRelease(r, m, a, f.tenure) // nobody is told
-		emit(step{who: "correction", msg: m, what: "is made:", answer: a, next: n})
+		n.settleRelease(r, m, a, f.tenure, w.session.copies > 0) // nobody is told
+		emit(step{who: "correction", msg: m, then: "is made:", answer: a, next: n})
 		n = w
 		n.fix[i].begun = true
 		n.doubt()
@@ -230,9 +236,9 @@ func (w world) inDoubt(r rules, who string, m message, emit func(step)) {
 	}
 	executed := n
 	r.run(&executed.server, m)
-	emit(step{who: who, msg: m, what: "is executed and not answered", next: executed})
+	emit(step{who: who, msg: m, then: "is executed and not answered", next: executed})
 	if n.keep(m) {
-		emit(step{who: who, msg: m, what: "stays in the network", next: n})
+		emit(step{who: who, msg: m, then: "stays in the network", next: n})
 	}
 }
 

@@ -4,34 +4,38 @@ package rwreplaymodel_test
 type rules struct {
 	// Numbers.
 
-	ceilings    bool // a release of the read half carries the highest number asked for; a higher count is newer, and stays
-	skipNumbers bool // where a release may be under way, the next hold asks for a number above any before
-	keepNumbers bool // a release that leaves holds leaves their numbers; without: as many as there are, from one
+	ceilings     bool // a release of the read half carries the highest number asked for; a higher count is newer, and stays
+	skipNumbers  bool // where a release may be under way, the next hold asks for a number above any before
+	freshNumbers bool // so does a repeated attempt, if a release came to be in doubt since; without: it keeps its number
+	keepNumbers  bool // a release that leaves holds leaves their numbers; without: as many as there are, from one
 
 	// Releases.
 
 	serialised  bool // one operation in flight per wire owner; the others wait
 	oneTenure   bool // the holds under a wire owner are one tenure, even if there were none in between; without: each first one begins another
 	restOfOwner bool // a release leaves what the wire owner has; without: what its own tenure has
-	oweInTurn   bool // what a release without a reply owes is decided by the release itself; without: after the next one's turn
+	awaitTurn   bool // a release that has had no turn in time is made in its turn all the same; without: at once
+	oweInTurn   bool // what a release without a reply owes is decided while it has its turn; without: when others may have had theirs
 
 	// Acquisitions whose outcome is in doubt.
 
-	notAfter        bool // an acquisition executed later than its not-after refuses itself
-	undoAtOnce      bool // one that is given up is undone at once
-	undoAgain       bool // … and once more after its not-after
-	undoOwn         bool // an undo has the number of its own acquisition as its ceiling; without: the highest
-	sweepRepeats    bool // the last release is repeated after the not-after of a granted acquisition's earlier attempts
-	sweepReentries  bool // … and after that of a re-entry without a reply
+	notAfter       bool // an acquisition executed later than its not-after refuses itself
+	undoAtOnce     bool // one that is given up is undone at once
+	undoAgain      bool // … and once more after its not-after
+	undoOwn        bool // an undo has the number of its own acquisition as its ceiling; without: the highest
+	undoReturns    bool // an undo may take along what has ended already: its release then finds nothing, and has not lost it
+	sweepRepeats   bool // the last release is repeated after the not-after of a granted acquisition's earlier attempts
+	sweepReentries bool // … and after that of a re-entry without a reply
+	sweepFromSend  bool // … if that had not passed when the release was sent; without: when its reply came
 }
 
 // allRules is the design.
 func allRules() rules {
 	return rules{
-		ceilings: true, skipNumbers: true, keepNumbers: true,
-		serialised: true, oneTenure: true, restOfOwner: true, oweInTurn: true,
-		notAfter: true, undoAtOnce: true, undoAgain: true, undoOwn: true,
-		sweepRepeats: true, sweepReentries: true,
+		ceilings: true, skipNumbers: true, freshNumbers: true, keepNumbers: true,
+		serialised: true, oneTenure: true, restOfOwner: true, awaitTurn: true, oweInTurn: true,
+		notAfter: true, undoAtOnce: true, undoAgain: true, undoOwn: true, undoReturns: true,
+		sweepRepeats: true, sweepReentries: true, sweepFromSend: true,
 	}
 }
 
@@ -45,7 +49,7 @@ type bounds struct {
 
 const (
 	maxStrays = 2
-	maxDebts  = 6
+	maxDebts  = 8
 	maxFixes  = 4
 	openFor   = 1 // ticks from the sending of an acquisition to its not-after
 )

@@ -21,7 +21,12 @@ func (w *world) ceiling(r rules) int8 {
 }
 
 // doubt: a release may be executed at any time from now on.
-func (w *world) doubt() { w.session.unsure = w.session.unsure || w.held() }
+func (w *world) doubt() {
+	s := &w.session
+	if w.held() {
+		s.unsure, s.doubted = true, max(s.top, 1)
+	}
+}
 
 // attempt sends an attempt to read. It reports false while it has to wait for another operation.
 func (w *world) attempt(r rules, i int) bool {
@@ -35,7 +40,7 @@ func (w *world) attempt(r rules, i int) bool {
 		*g = reader{doing: acquiring, locks: g.locks, until: -1, reenters: true, tenure: s.tenure}
 		g.msg = message{verb: acquireRead, count: s.next(r, s.below(r)+w.live(0)), open: openFor}
 	case w.writer.doing == holding:
-		if g.number == 0 || g.number != s.top {
+		if g.number == 0 || g.number != s.top || r.freshNumbers && g.number <= s.doubted {
 			g.number = s.next(r, 0)
 		}
 		g.doing, g.answer = acquiring, none
@@ -71,7 +76,11 @@ func (w *world) giveUp(r rules, i int) {
 		if r.undoAgain {
 			w.owe(undo, g.until)
 		}
-		w.session.unsure = true
+		s := &w.session
+		s.unsure = true
+		if r.undoReturns && w.live(0) == 0 {
+			s.undone = true
+		}
 	}
 	*g = g.rest()
 }
@@ -83,7 +92,7 @@ func (g reader) rest() reader { return reader{locks: g.locks, until: -1} }
 func (w *world) settle(r rules, i int) violation {
 	g := &w.g[i]
 	if g.doing == releasing {
-		wrong := w.settleRelease(r, g.msg, g.answer, g.tenure)
+		wrong := w.settleRelease(r, g.msg, g.answer, g.tenure, g.sweeps)
 		*g = g.rest()
 		return wrong
 	}
@@ -106,10 +115,7 @@ func (w *world) settle(r rules, i int) violation {
 func (w *world) grant(r rules, i int) {
 	g, s := &w.g[i], &w.session
 	if !g.reenters {
-		if !w.held() {
-			s.top, s.unsure = 0, false
-		}
-		s.base = g.msg.count - 1
+		s.base, s.undone = g.msg.count-1, false
 		if r.oneTenure {
 			s.tenure, s.copies, s.returned = 1, max(s.copies, g.until), 0
 		} else {
@@ -126,7 +132,7 @@ func (w *world) release(r rules, i int) bool {
 		return false
 	}
 	g := &w.g[i]
-	g.doing, g.msg = releasing, w.left(r, g.tenure)
+	g.doing, g.msg, g.sweeps = releasing, w.left(r, g.tenure), w.session.copies > 0
 	return true
 }
 
@@ -143,23 +149,26 @@ func (w *world) left(r rules, tenure int8) message {
 }
 
 // settleRelease decides between nil and ErrLost, which needs a hold that was gone before. In this world nobody takes one away.
-func (w *world) settleRelease(r rules, m message, a answer, tenure int8) violation {
+func (w *world) settleRelease(r rules, m message, a answer, tenure int8, sweeps bool) violation {
 	s := &w.session
 	returned := s.returned&(1<<tenure) != 0
 	if m.count == 0 || a == nothing {
 		s.returned |= 1 << tenure
-		w.sweep(r, tenure)
+		w.sweep(r, tenure, sweeps)
 	}
-	if a == nothing && !returned {
+	if a == nothing && !returned && !s.undone {
 		return wrongErrLost
 	}
 	return fine
 }
 
 // sweep has the last release made once more when no copy of an acquisition can be executed any more.
-func (w *world) sweep(r rules, tenure int8) {
+func (w *world) sweep(r rules, tenure int8, sweeps bool) {
 	s := &w.session
-	if r.sweepRepeats && s.copies > 0 && tenure == s.tenure {
+	if !r.sweepFromSend {
+		sweeps = s.copies > 0
+	}
+	if r.sweepRepeats && sweeps && tenure == s.tenure {
 		w.owe(message{verb: releaseRead, ceiling: w.ceiling(r)}, s.copies)
 		w.doubt()
 	}
@@ -224,7 +233,7 @@ func (w *world) pay(r rules, i int) {
 // expired: the time of g's release was over before its turn came. What is true by its turn is told then.
 func (w *world) expired(r rules, i int) {
 	g := &w.g[i]
-	if r.oweInTurn {
+	if r.awaitTurn {
 		w.correct(g.tenure, 0)
 		*g = g.rest()
 		return

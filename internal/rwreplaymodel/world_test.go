@@ -53,6 +53,8 @@ func numbers(from, to int8) (bits uint16) {
 
 // A session knows of its one wire owner's read half.
 type session struct {
+	undone   bool  // an undo may have taken along what has ended
+	doubted  int8  // the highest ceiling of those releases
 	tenure   int8  // the one that has the holds, or had them last; it begins when the first hold is granted
 	base     int8  // numbers below those of its holds
 	top      int8  // the highest number asked for; 0 stands for 1
@@ -68,6 +70,7 @@ type reader struct {
 	answer   answer // none: msg is on its way there; otherwise: on its way back
 	repeated bool   // an earlier attempt at msg has had no reply
 	reenters bool   // msg does; its outcome is the tenure's
+	sweeps   bool   // when msg, a release, was sent, copies of an acquisition could still be executed
 	tenure   int8
 	number   int8 // asked for beside the write half, in an attempt before
 	until    int8 // ticks until no copy of those attempts can be executed; -1: there are none
@@ -80,6 +83,7 @@ type writer struct {
 	msg      message
 	answer   answer
 	repeated bool
+	sweeps   bool
 	copies   int8 // ticks until no copy of its acquisition can be executed
 }
 
@@ -87,7 +91,7 @@ type activity int8
 
 const (
 	idle      activity = iota
-	wanting            // between two attempts, or before the first
+	wanting            // between two attempts
 	acquiring          // in flight
 	holding
 	ended     // given up here, the release waits for its turn
@@ -130,9 +134,12 @@ func (m message) String() string {
 
 // A debt is a release that is to be made, when a not-after has passed.
 type debt struct {
-	msg  message
-	wait int8 // ticks
+	verb    verb
+	ceiling int8
+	wait    int8 // ticks
 }
+
+func (d debt) message() message { return message{verb: d.verb, ceiling: d.ceiling} }
 
 // A fix is a release of what is true by then.
 type fix struct {
@@ -187,7 +194,7 @@ func (w *world) flying() bool {
 	return w.writer.doing == releasing
 }
 
-// room reports whether the network can keep one more request. It costs a fault.
+// keep leaves a copy of m in the network. It reports whether there was room.
 func (w *world) keep(m message) bool {
 	i := slices.Index(w.stray[:w.bounds.strays], message{})
 	if i < 0 {
@@ -197,9 +204,9 @@ func (w *world) keep(m message) bool {
 	return true
 }
 
-// owe has a release made, after so many ticks. There is room for more than the bounds allow.
+// owe has a last release made, after so many ticks.
 func (w *world) owe(m message, wait int8) {
-	d := debt{m, wait}
+	d := debt{m.verb, m.ceiling, wait}
 	if slices.Contains(w.debt[:], d) {
 		return
 	}
@@ -222,6 +229,16 @@ func (w *world) correct(tenure, wait int8) {
 	w.fix[i] = f
 }
 
+func (m message) rank() int {
+	n := (((int(m.verb)*16+int(m.count))*16+int(m.ceiling))*4 + int(m.open)) * 2
+	if m.outer {
+		n++
+	}
+	return n
+}
+
+func (d debt) rank() int { return (int(d.verb)*16+int(d.ceiling))*4 + int(d.wait) }
+
 func (f fix) rank() int {
 	n := int(f.tenure)*8 + int(f.wait)*2
 	if f.begun {
@@ -241,17 +258,11 @@ func (w *world) tidy(r rules) {
 			w.stray[i] = message{}
 		}
 	}
-	rank := func(m message) int {
-		n := ((int(m.verb)*16+int(m.count))*16+int(m.ceiling))*4 + int(m.open)
-		if m.outer {
-			n = 2*n + 1
-		} else {
-			n = 2 * n
-		}
-		return n
+	if s := &w.session; !w.held() && w.g[0].doing != acquiring && w.g[1].doing != acquiring { // nobody takes a number any more
+		s.top, s.base, s.unsure, s.doubted = 0, 0, false, 0
 	}
-	slices.SortFunc(w.stray[:], func(a, b message) int { return rank(b) - rank(a) })
-	slices.SortFunc(w.debt[:], func(a, b debt) int { return (rank(b.msg)*4 + int(b.wait)) - (rank(a.msg)*4 + int(a.wait)) })
+	slices.SortFunc(w.stray[:], func(a, b message) int { return b.rank() - a.rank() })
+	slices.SortFunc(w.debt[:], func(a, b debt) int { return b.rank() - a.rank() })
 	slices.SortFunc(w.fix[:], func(a, b fix) int {
 		return b.rank() - a.rank()
 	})

@@ -1,0 +1,22 @@
+-- semaphore_acquire: take permits of a semaphore, if so many are free.
+-- A call that comes after its not_after takes none.
+--
+-- KEYS[1]  semaphore  string, the free permits, which may be below 0; nothing there: none
+--
+-- ARGV[1]  n          how many, a whole number, 0 < n < 2^53
+-- ARGV[2]  not_after  server ms; executed later, the call refuses itself
+--
+-- REPLY    {1, now, left}  taken; so many are left; now in server ms
+-- REPLY    {0, free}       so many are free, too few
+-- REPLY    {-2, now}       too late: nothing was changed; now in server ms
+--
+-- USES     now
+
+local semaphore, n = KEYS[1], tonumber(ARGV[1])
+
+local free = tonumber(redis.call('GET', semaphore)) or 0
+if free < n then return {0, free} end
+local time = now()
+if time > tonumber(ARGV[2]) then return {-2, time} end
+redis.call('DECRBY', semaphore, ARGV[1])
+return {1, time, free - n}

@@ -1,0 +1,11 @@
+-- semaphore_drain: take all free permits of a semaphore. Its expiry, if it has one, stays.
+--
+-- KEYS[1]  semaphore  string, the free permits, which may be below 0; nothing there: none
+--
+-- REPLY    n  how many were taken; below 0: so many were missing, and are not any more
+
+local semaphore = KEYS[1]
+
+local free = redis.call('GET', semaphore)
+if free and free ~= '0' then redis.call('DECRBY', semaphore, free) end
+return tonumber(free) or 0

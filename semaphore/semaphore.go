@@ -1,0 +1,233 @@
+// Package semaphore is the counting semaphore, Redisson's RSemaphore: so many permits for a name,
+// which any process may take and any may give back.
+//
+//	pool := semaphore.New(session, "pool")
+//	if _, err := pool.TrySetPermits(ctx, 8); err != nil { // false: somebody was first
+//		return err
+//	}
+//	if err := pool.Acquire(ctx, 1); err != nil {
+//		return err
+//	}
+//	defer pool.Release(ctx, 1) // sent even if ctx has ended
+//
+// Nobody owns a permit. One that was taken by a process that died does not come back by itself, and
+// nothing keeps a program from giving back more than it took. The counts on the server cannot tell
+// a repeated call from another one, so a call whose reply is lost is not repeated: it returns
+// [holdfast.ErrUnknown], and permits may be taken, or given, or not.
+package semaphore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+var (
+	acquireScript = script.Load("semaphore_acquire")
+	addScript     = script.Load("semaphore_add")
+	setScript     = script.Load("semaphore_set")
+	drainScript   = script.Load("semaphore_drain")
+	freeScript    = script.Load("semaphore_free")
+	deleteScript  = script.Load("semaphore_delete")
+)
+
+// maxPermits is the largest count that Lua's numbers tell from its neighbours.
+const maxPermits = 1<<53 - 1
+
+// A Semaphore is a counting semaphore of one name. It is immutable and safe for concurrent use;
+// make it once or at every use, as you like.
+type Semaphore struct {
+	object core.Object
+}
+
+// New returns the semaphore of that name. It sends nothing and cannot fail: a mistake in the name
+// comes back from the first call.
+func New(s *holdfast.Session, name string) *Semaphore {
+	p := &Semaphore{}
+	core.InitObject(&p.object, (*core.Session)(s), core.Label{Kind: "semaphore", Name: name}, wire.SemaphoreChannel)
+	return p
+}
+
+// Name is the semaphore's name as it was given to [New].
+func (p *Semaphore) Name() string { return p.object.Name }
+
+// TrySetPermits makes the semaphore, with n free permits, n from 0 to 2^53 - 1. It reports whether
+// it has: false says that there is one already, whatever its permits. It blocks for a round trip.
+// It corresponds to trySetPermits().
+func (p *Semaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
+	return p.set(ctx, "try set permits", n, "0")
+}
+
+// TrySetPermitsFor is [Semaphore.TrySetPermits] of a semaphore that is gone after ttl, with all that
+// was taken of it; of at least 1 ms, fractions of which round up. It corresponds to
+// trySetPermits(permits, ttl).
+func (p *Semaphore) TrySetPermitsFor(ctx context.Context, n int, ttl time.Duration) (bool, error) {
+	const operation = "try set permits for"
+	if ttl <= 0 {
+		return false, p.object.Fail(operation, fmt.Errorf("ttl is %v, must be above 0", ttl))
+	}
+	return p.set(ctx, operation, n, lease.Millis(ttl))
+}
+
+func (p *Semaphore) set(ctx context.Context, operation string, n int, ttl string) (bool, error) {
+	if n < 0 || n > maxPermits {
+		return false, p.object.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
+	}
+	made, err := p.ask(ctx, operation, p.call(setScript).Int(int64(n)).Arg(ttl, p.object.Publish(), p.object.Channel))
+	return made == 1, err
+}
+
+// AddPermits makes the semaphore larger by n, or smaller if n is below 0, and makes it if there is
+// none. Permits that are taken stay taken, so fewer than none may be free for a while. An expiry
+// stays. It corresponds to addPermits().
+func (p *Semaphore) AddPermits(ctx context.Context, n int) error {
+	const operation = "add permits"
+	if n < -maxPermits || n > maxPermits {
+		return p.object.Fail(operation, fmt.Errorf("permits are %d, must be from -(2^53 - 1) to 2^53 - 1", n))
+	}
+	c := p.add(n, create)
+	return p.object.Run(ctx, operation, c, func() error { return p.object.Given(c) })
+}
+
+// Acquire takes n permits, waiting until so many are free or ctx ends; an outage of the server is
+// waited out as well. Those who wait in one session do so in order, whatever they want: who wants
+// many is not passed over by who wants few. It corresponds to acquire(). An error that matches
+// ctx.Err() and its cause says that ctx ended first, and nothing is taken: what an attempt that was
+// under way takes is given back in the background. [holdfast.ErrUnknown] says that a reply was lost,
+// and n permits may be taken. n of 0 succeeds at once, and nothing is sent.
+func (p *Semaphore) Acquire(ctx context.Context, n int) error {
+	const operation = "acquire"
+	if n == 0 {
+		return p.object.Mistake(operation)
+	}
+	t, err := p.taking(operation, n)
+	if err != nil {
+		return err
+	}
+	return t.Wait(ctx, &p.object, operation)
+}
+
+// TryAcquire takes n permits if so many are free; else it fails with [holdfast.ErrBusy]. It blocks
+// for a round trip, and passes over whoever waits. It corresponds to tryAcquire(). Otherwise it is
+// as [Semaphore.Acquire].
+func (p *Semaphore) TryAcquire(ctx context.Context, n int) error {
+	const operation = "try acquire"
+	if n == 0 {
+		return p.object.Mistake(operation)
+	}
+	t, err := p.taking(operation, n)
+	if err != nil {
+		return err
+	}
+	return t.Once(ctx, &p.object, operation)
+}
+
+// TryAcquireFor waits as [Semaphore.Acquire] does, but at most for the time given, and then fails
+// with [holdfast.ErrBusy]. Of ctx and wait the first to end decides, ctx if they end together. It
+// corresponds to tryAcquire(permits, waitTime). A wait of zero or less is one attempt.
+func (p *Semaphore) TryAcquireFor(ctx context.Context, n int, wait time.Duration) error {
+	const operation = "try acquire for"
+	if n == 0 {
+		return p.object.Mistake(operation)
+	}
+	t, err := p.taking(operation, n)
+	if err != nil {
+		return err
+	}
+	return t.WaitFor(ctx, &p.object, operation, wait)
+}
+
+func (p *Semaphore) taking(operation string, n int) (*core.Taking, error) {
+	if n < 0 || n > maxPermits {
+		return nil, p.object.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
+	}
+	return &core.Taking{
+		Take: func(notAfter int64) *script.Call { return p.call(acquireScript).Int(int64(n)).Int(notAfter) },
+		Back: func() *script.Call { return p.add(n, create) },
+	}, nil
+}
+
+// Release gives n permits back, n of at least 1, and makes the semaphore if there is none. It is
+// sent even if ctx has ended, or the permits would be missing, and returns within a third of the
+// session's lease and within 5 s. It corresponds to release(). [holdfast.ErrUnknown] says that the
+// reply was lost: they are back, or will be, or they are not, and it is not repeated.
+func (p *Semaphore) Release(_ context.Context, n int) error {
+	const operation = "release"
+	if err := p.atLeastOne(operation, n); err != nil {
+		return err
+	}
+	return p.object.Give(operation, func() *script.Call { return p.add(n, create) }, p.object.Given)
+}
+
+// ReleaseIfExists is [Semaphore.Release] of a semaphore that is there; it reports whether it is. It
+// corresponds to releaseIfExists().
+func (p *Semaphore) ReleaseIfExists(_ context.Context, n int) (exists bool, err error) {
+	const operation = "release if exists"
+	if err := p.atLeastOne(operation, n); err != nil {
+		return false, err
+	}
+	err = p.object.Give(operation, func() *script.Call { return p.add(n, keep) }, func(c *script.Call) error {
+		n, err := c.ReadInts(nil)
+		if err == nil && len(n) == 1 && n[0] == -1 {
+			return nil
+		}
+		exists = true
+		return p.object.Given(c)
+	})
+	return exists && err == nil, err
+}
+
+func (p *Semaphore) atLeastOne(operation string, n int) error {
+	if n < 1 || n > maxPermits {
+		return p.object.Fail(operation, fmt.Errorf("permits are %d, must be from 1 to 2^53 - 1", n))
+	}
+	return nil
+}
+
+// DrainPermits takes all free permits and returns how many they were; below 0 says that so many
+// were missing, which are not any more. It corresponds to drainPermits(). After
+// [holdfast.ErrUnknown] they may be taken, and nobody knows how many they were.
+func (p *Semaphore) DrainPermits(ctx context.Context) (int, error) {
+	return p.ask(ctx, "drain permits", p.call(drainScript))
+}
+
+// AvailablePermits returns how many permits are free, below 0 if the semaphore has been made smaller
+// than what is taken; 0 if there is none. It asks the master. It corresponds to availablePermits().
+func (p *Semaphore) AvailablePermits(ctx context.Context) (int, error) {
+	return p.ask(ctx, "available permits", p.call(freeScript))
+}
+
+// Delete removes the semaphore and reports whether there was one. Whoever waits goes on waiting,
+// until one is made. It corresponds to delete().
+func (p *Semaphore) Delete(ctx context.Context) (bool, error) {
+	was, err := p.ask(ctx, "delete", p.call(deleteScript))
+	return was == 1, err
+}
+
+func (p *Semaphore) call(s *script.Script) *script.Call { return script.NewCall(s).Key(p.object.Key()) }
+
+// What adding does where there is no semaphore.
+const (
+	create = "1"
+	keep   = "0"
+)
+
+func (p *Semaphore) add(n int, missing string) *script.Call {
+	return p.call(addScript).Int(int64(n)).Arg(missing, p.object.Publish(), p.object.Channel)
+}
+
+// ask runs a call whose reply is a number.
+func (p *Semaphore) ask(ctx context.Context, operation string, c *script.Call) (n int, err error) {
+	err = p.object.Run(ctx, operation, c, func() error {
+		reply, err := c.ReadInt()
+		n = int(reply)
+		return err
+	})
+	return n, err
+}

@@ -1,0 +1,442 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+const scChannel = "redisson_sc:{x}"
+
+func TestSemaphoreScripts(t *testing.T) {
+	t.Parallel()
+	key := []string{"x"}
+	has := func(n string) map[string]redistest.Value {
+		return map[string]redistest.Value{"x": {Type: "string", Content: n}}
+	}
+	until := func(n string) map[string]redistest.Value {
+		return map[string]redistest.Value{"x": {Type: "string", Content: n, Expires: true}}
+	}
+	none := map[string]redistest.Value{}
+	said := func(payload string) []redistest.Message {
+		return []redistest.Message{{Channel: scChannel, Payload: payload}}
+	}
+	seeded := func(n string) [][]string { return [][]string{{"SET", "x", n}} }
+	expiring := func(n string) [][]string { return [][]string{{"SET", "x", n, "EX", "10"}} }
+	const most = "9007199254740991"
+	heard := []any{int64(1)} // this test listens
+	for script, steps := range map[string]map[string]step{
+		"semaphore_acquire": {
+			"some of them":   {seed: seeded("5"), keys: key, args: []string{"2", soon}, reply: []any{int64(1), now{}, int64(3)}, after: has("3")},
+			"all of them":    {seed: seeded("5"), keys: key, args: []string{"5", soon}, reply: []any{int64(1), now{}, int64(0)}, after: has("0")},
+			"too many":       {seed: seeded("5"), keys: key, args: []string{"6", soon}, reply: []any{int64(0), int64(5)}, after: has("5")},
+			"none there":     {keys: key, args: []string{"1", soon}, reply: []any{int64(0), int64(0)}, after: none},
+			"some missing":   {seed: seeded("-2"), keys: key, args: []string{"1", soon}, reply: []any{int64(0), int64(-2)}, after: has("-2")},
+			"too late":       {seed: seeded("5"), keys: key, args: []string{"2", past}, reply: []any{int64(-2), now{}}, after: has("5")},
+			"keeps the time": {seed: expiring("5"), keys: key, args: []string{"2", soon}, reply: []any{int64(1), now{}, int64(3)}, after: until("3"), ttl: about(10)},
+			"the most":       {seed: seeded(most), keys: key, args: []string{most, soon}, reply: []any{int64(1), now{}, int64(0)}, after: has("0")},
+			"no semaphore": {
+				seed: [][]string{{"SADD", "x", "y"}}, keys: key, args: []string{"1", soon}, fails: "WRONGTYPE",
+				after: map[string]redistest.Value{"x": {Type: "set", Content: []string{"y"}}},
+			},
+		},
+		"semaphore_add": {
+			"gives back":          {seed: seeded("3"), keys: key, args: []string{"2", "1", "PUBLISH", scChannel}, reply: heard, after: has("5"), messages: said("5")},
+			"makes one":           {keys: key, args: []string{"2", "1", "PUBLISH", scChannel}, reply: heard, after: has("2"), messages: said("2")},
+			"or does not":         {keys: key, args: []string{"2", "0", "PUBLISH", scChannel}, reply: []any{int64(-1)}, after: none},
+			"if it exists":        {seed: seeded("0"), keys: key, args: []string{"2", "0", "PUBLISH", scChannel}, reply: heard, after: has("2"), messages: said("2")},
+			"makes it smaller":    {seed: seeded("1"), keys: key, args: []string{"-3", "1", "PUBLISH", scChannel}, reply: heard, after: has("-2"), messages: said("-2")},
+			"keeps the time":      {seed: expiring("1"), keys: key, args: []string{"3", "1", "PUBLISH", scChannel}, reply: heard, after: until("4"), ttl: about(10), messages: said("4")},
+			"the most":            {seed: seeded("9007199254740990"), keys: key, args: []string{"1", "1", "PUBLISH", scChannel}, reply: heard, after: has(most), messages: said(most)},
+			"one more than that":  {seed: seeded(most), keys: key, args: []string{"1", "1", "PUBLISH", scChannel}, fails: "below 2^53", after: has(most)},
+			"one less than least": {seed: seeded("-" + most), keys: key, args: []string{"-1", "1", "PUBLISH", scChannel}, fails: "below 2^53", after: has("-" + most)},
+		},
+		"semaphore_set": {
+			"there is none": {keys: key, args: []string{"5", "0", "PUBLISH", scChannel}, reply: int64(1), after: has("5"), messages: said("5")},
+			"for a while":   {keys: key, args: []string{"5", "10000", "PUBLISH", scChannel}, reply: int64(1), after: until("5"), ttl: about(10), messages: said("5")},
+			"there is one":  {seed: seeded("0"), keys: key, args: []string{"5", "0", "PUBLISH", scChannel}, reply: int64(0), after: has("0")},
+		},
+		"semaphore_drain": {
+			"some free":      {seed: seeded("3"), keys: key, reply: int64(3), after: has("0")},
+			"some missing":   {seed: seeded("-3"), keys: key, reply: int64(-3), after: has("0")},
+			"none free":      {seed: seeded("0"), keys: key, reply: int64(0), after: has("0")},
+			"none there":     {keys: key, reply: int64(0), after: none},
+			"keeps the time": {seed: expiring("3"), keys: key, reply: int64(3), after: until("0"), ttl: about(10)},
+		},
+		"semaphore_free":   {"some": {seed: seeded("3"), keys: key, reply: int64(3), after: has("3")}, "none there": {keys: key, reply: int64(0), after: none}},
+		"semaphore_delete": {"one": {seed: seeded("3"), keys: key, reply: int64(1), after: none}, "none": {keys: key, reply: int64(0), after: none}},
+	} {
+		runSteps(t, script, steps)
+	}
+}
+
+// pool makes the semaphore "pool" with n permits.
+func pool(t *testing.T, s *holdfast.Session, n int) *semaphore.Semaphore {
+	t.Helper()
+	p := semaphore.New(s, "pool")
+	_, err := p.TrySetPermits(t.Context(), n)
+	require.NoError(t, err)
+	return p
+}
+
+// free checks how many permits are free.
+func free(t *testing.T, p *semaphore.Semaphore, n int) {
+	t.Helper()
+	got, err := p.AvailablePermits(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, n, got)
+}
+
+// goAcquire waits for permits in a goroutine.
+func goAcquire(ctx context.Context, p *semaphore.Semaphore, n int) <-chan error {
+	c := make(chan error, 1)
+	go func() { c <- p.Acquire(ctx, n) }()
+	return c
+}
+
+// pooling waits until so many processes wait for the pool.
+func pooling(t *testing.T, srv *redistest.Server, n int64) {
+	t.Helper()
+	await(t, "the subscriptions", func() bool { return srv.Do(t, "PUBSUB", "NUMSUB", "redisson_sc:{pool}").([]any)[1].(int64) == n })
+}
+
+func TestPermitsAreTakenAndGivenBack(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	a, b := pool(t, open(t, srv.Addr(), nil), 5), semaphore.New(open(t, srv.Addr(), nil), "pool")
+	made, err := b.TrySetPermits(t.Context(), 9)
+	require.NoError(t, err)
+	require.False(t, made)
+	require.NoError(t, a.Acquire(t.Context(), 2))
+	require.NoError(t, b.TryAcquire(t.Context(), 3))
+	require.ErrorIs(t, a.TryAcquire(t.Context(), 1), holdfast.ErrBusy)
+	began := time.Now()
+	err = a.TryAcquireFor(t.Context(), 1, 100*time.Millisecond)
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, `semaphore "pool": try acquire for: `)
+	require.GreaterOrEqual(t, time.Since(began), 100*time.Millisecond)
+	require.NoError(t, b.Release(t.Context(), 3))
+	free(t, a, 3)
+
+	require.NoError(t, a.AddPermits(t.Context(), -4))
+	free(t, b, -1)
+	require.NoError(t, a.Release(t.Context(), 2))
+	free(t, b, 1)
+	n, err := b.DrainPermits(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	free(t, a, 0)
+
+	exists, err := a.ReleaseIfExists(t.Context(), 2)
+	require.NoError(t, err)
+	require.True(t, exists)
+	was, err := a.Delete(t.Context())
+	require.NoError(t, err)
+	require.True(t, was)
+	exists, err = a.ReleaseIfExists(t.Context(), 2)
+	require.NoError(t, err)
+	require.False(t, exists)
+	free(t, a, 0)
+	made, err = a.TrySetPermitsFor(t.Context(), 3, 300*time.Millisecond)
+	require.NoError(t, err)
+	require.True(t, made)
+	await(t, "its end", func() bool { return len(srv.Keyspace(t)) == 0 })
+}
+
+func TestASemaphoreNamesMistakesAndSendsNothing(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, srv.Addr(), nil)
+	p := semaphore.New(s, "pool")
+	srv.ResetStats(t)
+	ctx := t.Context()
+	const tooMany = 1 << 53
+	for says, err := range map[string]error{
+		`semaphore "pool": acquire: permits are -1, must be from 0 to 2^53 - 1`:                    p.Acquire(ctx, -1),
+		`semaphore "pool": try acquire: permits are -1, must be from 0 to 2^53 - 1`:                p.TryAcquire(ctx, -1),
+		`semaphore "pool": try acquire for: permits are 9007199254740992, must be from 0 to`:       p.TryAcquireFor(ctx, tooMany, time.Second),
+		`semaphore "pool": release: permits are 0, must be from 1 to 2^53 - 1`:                     p.Release(ctx, 0),
+		`semaphore "pool": add permits: permits are 9007199254740992, must be from -(2^53 - 1) to`: p.AddPermits(ctx, tooMany),
+		`semaphore "": acquire: name is empty`:                                                     semaphore.New(s, "").Acquire(ctx, 1),
+		`semaphore "": try acquire: name is empty`:                                                 semaphore.New(s, "").TryAcquire(ctx, 0),
+	} {
+		assert.ErrorContains(t, err, says)
+	}
+	_, err := p.ReleaseIfExists(ctx, -1)
+	assert.ErrorContains(t, err, "permits are -1, must be from 1")
+	_, err = p.TrySetPermits(ctx, -1)
+	assert.ErrorContains(t, err, "permits are -1, must be from 0")
+	_, err = p.TrySetPermitsFor(ctx, 1, 0)
+	assert.ErrorContains(t, err, "ttl is 0s, must be above 0")
+	for _, take := range []func() error{
+		func() error { return p.Acquire(ctx, 0) },
+		func() error { return p.TryAcquire(ctx, 0) },
+		func() error { return p.TryAcquireFor(ctx, 0, time.Hour) },
+	} {
+		assert.NoError(t, take(), "there are always none")
+	}
+	assert.Zero(t, srv.CommandStats(t)["evalsha"]+srv.CommandStats(t)["eval"])
+}
+
+// Never more than there are permits are inside, and in the end all are back.
+func TestNoMoreThanThePermitsAreInside(t *testing.T) {
+	t.Parallel()
+	const permits, sessions, goroutines, rounds = 5, 3, 6, 20
+	srv := redistest.Start(t)
+	var inside atomic.Int64
+	var all sync.WaitGroup
+	var last *semaphore.Semaphore
+	for range sessions {
+		p := pool(t, open(t, srv.Addr(), nil), permits)
+		last = p
+		for range goroutines {
+			all.Go(func() {
+				for range rounds {
+					n := 1 + rand.IntN(3)
+					if !assert.NoError(t, p.Acquire(t.Context(), n)) {
+						return
+					}
+					assert.LessOrEqual(t, inside.Add(int64(n)), int64(permits))
+					inside.Add(-int64(n))
+					assert.NoError(t, p.Release(t.Context(), n))
+				}
+			})
+		}
+	}
+	all.Wait()
+	free(t, last, permits)
+}
+
+// Who wants many is not passed over by who wants few, and who comes later does not wait longer than need be.
+func TestThoseWhoWaitAreServedInOrder(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s, other := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+	p := pool(t, s, 4)
+	require.NoError(t, semaphore.New(other, "pool").Acquire(t.Context(), 4))
+	many := goAcquire(t.Context(), p, 3)
+	pooling(t, srv, 1)
+	var few []<-chan error
+	for range 3 {
+		few = append(few, goAcquire(t.Context(), p, 1))
+		pass(time.Now().Add(20 * time.Millisecond)) // in which it stands behind the others
+	}
+	for range 2 {
+		require.NoError(t, semaphore.New(other, "pool").Release(t.Context(), 1))
+		pass(time.Now().Add(50 * time.Millisecond)) // in which nobody may take it
+		for _, c := range append(few, many) {
+			require.Empty(t, c)
+		}
+	}
+	require.NoError(t, semaphore.New(other, "pool").Release(t.Context(), 2))
+	require.NoError(t, within(t, time.Second, many, "the three"))
+	require.NoError(t, within(t, time.Second, few[0], "the one behind"))
+	require.Empty(t, few[1])
+	require.NoError(t, p.Release(t.Context(), 3))
+	for _, c := range few[1:] {
+		require.NoError(t, within(t, time.Second, c, "another one"))
+	}
+	free(t, p, 1)
+}
+
+func TestAWaiterForPermitsNeedsNoMessage(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := pool(t, open(t, srv.Addr(), nil), 0)
+	wait := goAcquire(t.Context(), p, 1)
+	pooling(t, srv, 1)
+	srv.Do(t, "INCR", "pool")
+	require.NoError(t, within(t, longestWait, wait, "the permit"))
+}
+
+// A wait that is cancelled takes nothing: not even if the attempt was on its way.
+func TestACancelledWaitEatsNoPermit(t *testing.T) {
+	t.Parallel()
+	for name, take := range map[string]func(ctx context.Context, p *semaphore.Semaphore) error{
+		"Acquire":    func(ctx context.Context, p *semaphore.Semaphore) error { return p.Acquire(ctx, 2) },
+		"TryAcquire": func(ctx context.Context, p *semaphore.Semaphore) error { return p.TryAcquire(ctx, 2) },
+		"TryAcquireFor": func(ctx context.Context, p *semaphore.Semaphore) error {
+			return p.TryAcquireFor(ctx, 2, time.Hour)
+		},
+	} {
+		for when, action := range map[string]proxy.Action{"before it is executed": proxy.Stall, "before its reply comes": proxy.HoldReply} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				t.Parallel()
+				srv := redistest.Start(t)
+				proxied := proxy.Start(t, srv.Addr())
+				p := pool(t, open(t, proxied.Addr(), &holdfast.Options{Lease: 20 * time.Second}), 2)
+				require.NoError(t, p.Acquire(t.Context(), 2)) // the scripts and the server's clock are known
+				require.NoError(t, p.Release(t.Context(), 2))
+				attempt := proxied.On(scriptOf(kind{name: "semaphore"}, "acquire"), action, proxy.First)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				result := make(chan error, 1)
+				go func() { result <- take(ctx, p) }()
+				attempt.Wait(t, 1)
+				cancel(assert.AnError)
+				err := within(t, time.Second, result, "the end")
+				require.ErrorIs(t, err, context.Canceled)
+				require.ErrorIs(t, err, assert.AnError)
+				require.NotErrorIs(t, err, holdfast.ErrUnknown)
+				attempt.Release()
+				attempt.WaitAnswered(t, 1)
+				await(t, "the permits", func() bool { return srv.Str(t, "GET", "pool") == "2" })
+			})
+		}
+	}
+	t.Run("cancelled at random", func(t *testing.T) {
+		t.Parallel()
+		const permits = 3
+		srv := redistest.Start(t)
+		p := pool(t, open(t, srv.Addr(), nil), permits)
+		var all sync.WaitGroup
+		var got, cancelled atomic.Int64
+		for range 16 {
+			all.Go(func() {
+				for range 60 {
+					ctx, cancel := context.WithTimeout(t.Context(), rand.N(2*time.Millisecond))
+					if p.Acquire(ctx, 1+rand.IntN(2)) == nil {
+						got.Add(1)
+					} else {
+						cancelled.Add(1)
+					}
+					cancel()
+				}
+			})
+		}
+		all.Wait()
+		t.Log(got.Load(), "got some,", cancelled.Load(), "did not")
+		require.NotZero(t, cancelled.Load())
+		require.LessOrEqual(t, got.Load(), int64(permits))
+	})
+}
+
+// Nobody can tell a second copy of such a call from a second call, so none is ever sent.
+func TestALostReplyOfASemaphoreIsUnknown(t *testing.T) {
+	t.Parallel()
+	for verb, c := range map[string]struct {
+		do  func(ctx context.Context, p *semaphore.Semaphore) error
+		ran int // what is free when it was executed
+	}{
+		"acquire": {func(ctx context.Context, p *semaphore.Semaphore) error { return p.Acquire(ctx, 1) }, 4},
+		"add":     {func(ctx context.Context, p *semaphore.Semaphore) error { return p.Release(ctx, 1) }, 6},
+		"drain": {func(ctx context.Context, p *semaphore.Semaphore) error {
+			_, err := p.DrainPermits(ctx)
+			return err
+		}, 0},
+	} {
+		for name, a := range map[string]struct {
+			action proxy.Action
+			ran    bool
+			known  bool
+		}{
+			"reply lost": {proxy.DropReply, true, false}, "never executed": {proxy.ResetBefore, false, false},
+			"nothing happens": {proxy.Pass, true, true},
+		} {
+			t.Run(verb+" "+name, func(t *testing.T) {
+				t.Parallel()
+				srv := redistest.Start(t)
+				proxied := proxy.Start(t, srv.Addr())
+				for _, script := range lua.Names() {
+					srv.Do(t, "SCRIPT", "LOAD", lua.Source(script))
+				}
+				p := pool(t, open(t, proxied.Addr(), nil), 5)
+				require.NoError(t, p.Acquire(t.Context(), 1))
+				require.NoError(t, p.Release(t.Context(), 1))
+				rule := proxied.On(scriptOf(kind{name: "semaphore"}, verb), a.action, proxy.First)
+				err := c.do(t.Context(), p)
+				if a.known {
+					require.NoError(t, err)
+				} else {
+					require.ErrorIs(t, err, holdfast.ErrUnknown)
+				}
+				require.Equal(t, 1, rule.Matched())
+				if a.ran {
+					free(t, p, c.ran)
+				} else {
+					free(t, p, 5)
+				}
+			})
+		}
+	}
+	t.Run("a refusal that passes is waited out", func(t *testing.T) {
+		t.Parallel()
+		srv := redistest.Start(t)
+		proxied := proxy.Start(t, srv.Addr())
+		p := pool(t, open(t, proxied.Addr(), nil), 5)
+		for _, verb := range []string{"acquire", "add"} {
+			proxied.On(scriptOf(kind{name: "semaphore"}, verb), proxy.Answer(loading), proxy.First)
+		}
+		require.NoError(t, p.Acquire(t.Context(), 1))
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, p.Release(ended, 1), "it is sent all the same")
+		free(t, p, 5)
+	})
+}
+
+// An attempt that is executed when nobody can wait for it any more takes nothing.
+func TestAnAttemptForPermitsThatComesTooLateTakesNone(t *testing.T) {
+	t.Parallel()
+	const lease = 3 * time.Second
+	srv := redistest.Start(t)
+	proxied := proxy.Start(t, srv.Addr())
+	p := pool(t, open(t, proxied.Addr(), &holdfast.Options{Lease: lease}), 2)
+	require.NoError(t, p.Acquire(t.Context(), 1))
+	attempt := proxied.On(scriptOf(kind{name: "semaphore"}, "acquire"), proxy.Stall, proxy.First)
+	result := goAcquire(context.Background(), p, 1)
+	attempt.Wait(t, 1)
+	sent := time.Now()
+	require.ErrorIs(t, within(t, lease, result, "the end"), holdfast.ErrUnknown)
+	pass(sent.Add(lease/3 + 10*time.Millisecond))
+	attempt.Release()
+	attempt.WaitAnswered(t, 1)
+	require.Equal(t, "1", srv.Str(t, "GET", "pool"))
+}
+
+func TestCloseEndsWaitsForPermits(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, srv.Addr(), nil)
+	p := pool(t, s, 0)
+	wait := goAcquire(t.Context(), p, 1)
+	pooling(t, srv, 1)
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, within(t, time.Second, wait, "the end"), holdfast.ErrClosed)
+	require.ErrorIs(t, p.Acquire(t.Context(), 1), holdfast.ErrClosed)
+	require.ErrorIs(t, p.Release(t.Context(), 1), holdfast.ErrClosed)
+}
+
+func TestSemaphoresInACluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	opts := &holdfast.Options{Lease: 3 * time.Second}
+	a, b := openCluster(t, cluster, opts), openCluster(t, cluster, opts)
+	for i := range 6 {
+		for _, name := range []string{fmt.Sprintf("pool:%d", i), fmt.Sprintf("app{%d}pool", i)} {
+			p, q := semaphore.New(a, name), semaphore.New(b, name)
+			made, err := p.TrySetPermits(t.Context(), 1)
+			require.NoError(t, err)
+			require.True(t, made)
+			require.NoError(t, p.Acquire(t.Context(), 1))
+			wait := goAcquire(t.Context(), q, 1)
+			node := cluster.NodeOf(t, name)
+			await(t, "the waiter", func() bool { return subscribers(t, cluster, node, name, "auto") })
+			require.NoError(t, p.Release(t.Context(), 1))
+			require.NoError(t, within(t, 2*time.Second, wait, "the permit"))
+		}
+	}
+}
