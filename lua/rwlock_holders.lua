@@ -26,6 +26,7 @@ local reply = {}
 for i = 1, #fields, 2 do
   local owner, count = fields[i], tonumber(fields[i + 1])
   local writer = string.match(owner, '^(.*):write$')
+  if not writer and string.find(owner, ':write:', 1, true) then writer = owner end -- of Redisson's transactions
   local lasts = 0
   if count and writer and half == 'write' then
     owner, lasts = writer, redis.call('PTTL', lock)

@@ -1,7 +1,6 @@
 -- rwlock_release_read: lower an owner's count of read holds; whose last one goes is out, and the
--- last of all frees the lock and tells those who wait. The lock then expires with the longest
--- read hold that is left, where more than 32 read not much later; but while somebody writes not
--- sooner than it did.
+-- last of all frees the lock and tells those who wait. Where no more than 32 read the lock then
+-- expires with the longest read hold that is left; while somebody writes not sooner than it did.
 -- A copy of the call, however late, changes nothing that is newer.
 --
 -- KEYS[1]  lock     hash {"mode" -> "read" or "write", wire owner -> count of read holds,

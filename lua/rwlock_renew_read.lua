@@ -26,8 +26,12 @@ local function renew(lock, owner)
     if pttl > 0 and pttl < lease then redis.call('PEXPIRE', holds .. i, ARGV[1]) end
     if pttl > 0 then alive = 1 end
   end
-  if alive == 1 and redis.call('PTTL', lock) < lease then redis.call('PEXPIRE', lock, ARGV[1]) end
-  return alive
+  if alive == 0 then return 0 end
+  -- The key that goes last, whose hold may have run out: a release that was sent before does not
+  -- know of this renewal, and leaves that key alone.
+  if redis.call('PTTL', holds .. 1) < lease then redis.call('SET', holds .. 1, '1', 'PX', ARGV[1]) end
+  if redis.call('PTTL', lock) < lease then redis.call('PEXPIRE', lock, ARGV[1]) end
+  return 1
 end
 
 for i = 1, #KEYS do

@@ -59,7 +59,8 @@ type Options struct {
 	// PreferWriter has readers wait behind a writer that waits: the readers and the writers that
 	// use this option; set it everywhere. Readers of Redisson do not wait. Who holds the read
 	// half may take it again, but another owner may not, so a function that reads under a read
-	// hold must be given its context. A writer that died keeps readers waiting for up to 5 s.
+	// hold must be given its context; and goroutines that read on their own must each have an
+	// owner (see [holdfast.NewOwner]), or together they never stop reading. A writer that died keeps readers waiting for up to 5 s.
 	// Writers that never pause keep readers out for ever. The default is Redisson's, false.
 	PreferWriter bool
 }

@@ -253,15 +253,25 @@ func TestReadWriteScripts(t *testing.T) {
 				keys: key, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: int64(1),
 				after: keyspace(lockOf("mode", "read", "b:1", "1"), b1), ttl: about(60),
 			},
-			"follows the longest of many others": {
-				seed: join(manyReaders(40, 60, 20), rwSeed(60, "a:1", "1"), reads("a:1", 60)),
+			"follows the longest of 31 others": {
+				seed: join(manyReaders(31, 60, 20), rwSeed(60, "a:1", "1"), reads("a:1", 60)),
 				keys: key, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: int64(1),
-				after: keyspace(lockOf(manyFields(40)...), manyHolds(40)...), ttl: about(20),
+				after: keyspace(lockOf(manyFields(31)...), manyHolds(31)...), ttl: about(20),
 			},
-			"is left alone where many others last two thirds as long": {
-				seed: join(manyReaders(40, 60, 45), rwSeed(60, "a:1", "1"), reads("a:1", 60)),
+			"expires as it did where more read": {
+				seed: join(manyReaders(32, 60, 20), rwSeed(60, "a:1", "1"), reads("a:1", 60)),
 				keys: key, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: int64(1),
-				after: keyspace(lockOf(manyFields(40)...), manyHolds(40)...), ttl: about(60),
+				after: keyspace(lockOf(manyFields(32)...), manyHolds(32)...), ttl: about(60),
+			},
+			"frees the lock where many have died": {
+				seed: join(rwSeed(60, manyFields(300)...), rwSeed(60, "a:1", "1"), reads("a:1", 60)),
+				keys: key, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: freed,
+				after: keyspace(nil), messages: readFreed,
+			},
+			"frees a lock without an expiry that nobody holds": {
+				seed: join(rwSeed(60, "mode", "read", "a:1", "1", "b:1", "1"), [][]string{{"PERSIST", "x"}}, reads("a:1", 60)),
+				keys: key, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: freed,
+				after: keyspace(nil), messages: readFreed,
 			},
 			"the dead do not keep it": {
 				seed: join(rwSeed(60, "mode", "read", "a:1", "1", "b:1", "1"), reads("a:1", 20)),
@@ -363,6 +373,11 @@ func TestReadWriteScripts(t *testing.T) {
 				seed: join(rwSeed(60, "mode", "write", "a:1:write", "1", "a:1", "1"), reads("a:1", 40)),
 				keys: key, args: []string{"30000", "a:1"}, reply: []any{now{}, int64(1)},
 				after: keyspace(lockOf("mode", "write", "a:1:write", "1", "a:1", "1"), a1), ttl: about(60), ttls: map[string]int{a1: 40},
+			},
+			"the key that goes last has what another has": {
+				seed: join(rwSeed(10, "mode", "read", "a:1", "2"), reads("a:1", 10, 10), [][]string{{"DEL", a1}}),
+				keys: key, args: []string{"30000", "a:1"}, reply: []any{now{}, int64(1)},
+				after: keyspace(lockOf("mode", "read", "a:1", "2"), a1, a2), ttl: about(30), ttls: map[string]int{a1: 30, a2: 30},
 			},
 			"the dead stay dead": {
 				seed: join(rwSeed(10, "mode", "read", "a:1", "1", "b:1", "1"), reads("b:1", 10)),

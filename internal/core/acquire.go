@@ -130,11 +130,7 @@ func (a *acquisition) enterBeside(ctx context.Context, other *tenure) (*Hold, ti
 		a.giveUp()
 		a.wire = other.wire
 	}
-	a.claim.mu.Lock()
-	if n := &a.claim.gather().numbers; a.number == 0 || a.number != n.top {
-		a.number = n.next(0)
-	}
-	a.claim.mu.Unlock()
+	a.number = a.claim.number(a.lock, 0)
 	h, inTheWay, err := a.enter(ctx)
 	switch {
 	case err != nil && a.until > 0: // it may have to be given back, by then besides another call's
@@ -227,7 +223,7 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Hold, error) {
 		h := new(Hold)
 		h.init(l, t, answer)
 		if answer.at >= h.trust() || s.isClosed() {
-			t.owe()
+			t.correct(0)
 			return nil, a.tooLate()
 		}
 		t.claim.mu.Lock()

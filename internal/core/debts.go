@@ -50,11 +50,11 @@ func (d *debts) owe(l *Lock, wire string, top int, notAfter time.Duration) {
 	})
 }
 
-// release has the wire owner of a tenure given back that nobody holds any more; by until the
-// server has forgotten it by itself.
-func (d *debts) release(t *tenure, until time.Duration) {
+// release has the wire owner of a tenure given back that nobody holds any more, unless it has more
+// than top holds by then; by until the server has forgotten it by itself.
+func (d *debts) release(t *tenure, top int, until time.Duration) {
 	d.add(&debt{
-		lock: t.lock, wire: t.wire, top: t.doubt(), due: d.session.now(), delay: firstRetry,
+		lock: t.lock, wire: t.wire, top: top, due: d.session.now(), delay: firstRetry,
 		again: t.copies, until: until,
 	})
 }

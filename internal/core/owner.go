@@ -86,21 +86,21 @@ type crowd struct {
 // numbers are the hold counts of a shared half that were asked for under the present wire owner.
 // The holds are numbered on the server, and the wire owner lives on when the half is given back
 // under the other one. So a release that is executed late could take away what is newer: where
-// one may be under way, the next hold gets a higher number than the release knows of.
+// one may be under way, holds get higher numbers than the release knows of.
 type numbers struct {
-	top    int  // the highest so far; 0 stands for 1
-	unsure bool // a release may yet be executed that knows of numbers up to top
+	top   int // the highest so far; 0 stands for 1
+	floor int // a release may yet be executed that knows of numbers up to this one
 }
 
 // next is the number of a hold that is to be taken besides count others.
 func (n *numbers) next(count int) int {
-	number := count + 1
-	if n.unsure {
-		number = max(n.top, 1) + 1
-	}
+	number := max(count, n.floor) + 1
 	n.top = max(n.top, number)
 	return number
 }
+
+// doubt says that a release of all numbers so far may be executed at any time from now on.
+func (n *numbers) doubt() { n.floor = max(n.top, 1) }
 
 // gather returns the claim's crowd. mu is held.
 func (c *claim) gather() *crowd {

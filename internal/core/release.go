@@ -30,7 +30,7 @@ func (h *Hold) Release() error {
 	}
 	ctx, cancel := s.within(now, lease.Bound(h.lock.length()))
 	defer cancel()
-	reply, err := t.lower(ctx)
+	reply, rest, err := t.lower(ctx)
 	switch {
 	case err == errNoTurn: //nolint:errorlint // nobody wraps it
 		t.correct(0)
@@ -39,7 +39,7 @@ func (h *Hold) Release() error {
 		t.lose()
 		return s.config.Lost(h.lock.Name, s.now()-h.acquired, nil)
 	case err != nil && (script.ClassOf(err) == script.Unknown || ctx.Err() != nil):
-		t.owe()
+		t.owe(rest)
 		return h.lock.Fail("release", unknown(err))
 	case err != nil:
 		return h.lock.Fail("release", err)
@@ -56,16 +56,16 @@ var errNoTurn = &script.Failure{
 // lower tells the server how many holds are left, again and again until it is known. Its
 // result is absent only if no copy of a release was executed before: one that finds nothing
 // after that found the work of an earlier one.
-func (t *tenure) lower(ctx context.Context) (reply int64, err error) {
+func (t *tenure) lower(ctx context.Context) (reply int64, rest Rest, err error) {
 	if t.claim.enter(ctx) != nil {
-		return 0, errNoTurn
+		return 0, rest, errNoTurn
 	}
 	defer t.claim.leave()
-	rest := t.rest()
+	rest = t.rest()
 	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
 		reply, err = t.lowerOnce(ctx, rest)
 		if err == nil || !script.IsTemporary(err) || pause(ctx, delay) != nil {
-			return reply, err
+			return reply, rest, err
 		}
 	}
 }
@@ -126,13 +126,14 @@ func (t *tenure) setReturned() {
 }
 
 // owe has a release repeated in the background whose outcome is not known: of the last hold
-// as a debt; of a nested one under the claim's turn, with what is true by then.
-func (t *tenure) owe() {
+// as a debt, which takes away no more than the release would have; of a nested one under the
+// claim's turn, with what is true by then.
+func (t *tenure) owe(rest Rest) {
 	t.claim.mu.Lock()
-	over, until := t.count() == 0, t.until
+	until := t.until
 	t.claim.mu.Unlock()
-	if over {
-		t.lock.session.debts.release(t, until)
+	if rest.Count == 0 {
+		t.lock.session.debts.release(t, rest.Ceiling, until)
 		return
 	}
 	t.correct(0)
@@ -157,7 +158,7 @@ func (t *tenure) sweep() {
 	case shared:
 		t.correct(0) // in turn: a re-entry may be under way
 	default:
-		s.debts.release(t, until)
+		s.debts.release(t, 0, until)
 	}
 }
 
@@ -183,7 +184,7 @@ func (t *tenure) correct(then time.Duration) {
 		}
 		for s.ctx.Err() == nil {
 			ctx, cancel := context.WithTimeoutCause(s.ctx, s.bounds.limit, errNoReply)
-			_, err := t.lower(ctx)
+			_, _, err := t.lower(ctx)
 			cancel()
 			if err == nil || !script.IsTemporary(err) && script.ClassOf(err) != script.Unknown {
 				return
@@ -196,7 +197,7 @@ func (t *tenure) correct(then time.Duration) {
 func (t *tenure) leaveToClose() {
 	s := t.lock.session
 	if s.ctx.Err() != nil && t.left() == 0 {
-		s.debts.release(t, lease.Add(s.now(), t.lock.memory()))
+		s.debts.release(t, 0, lease.Add(s.now(), t.lock.memory()))
 	}
 }
 

@@ -128,17 +128,27 @@ func (t *tenure) count() int {
 	return n
 }
 
-// remaining are the holds that the server is to have, live and detached. claim.mu is held.
+// remaining are the holds that the server is to have: the live ones, and the detached ones whose
+// leases are not over. claim.mu is held.
 func (t *tenure) remaining() iter.Seq[*Hold] {
 	return func(yield func(*Hold) bool) {
-		for _, first := range [...]*Hold{t.holds, t.detached} {
-			for h := first; h != nil; h = h.next {
-				if !yield(h) {
-					return
-				}
+		for h := t.holds; h != nil; h = h.next {
+			if !yield(h) {
+				return
+			}
+		}
+		for h := t.detached; h != nil; h = h.next {
+			if !h.over() && !yield(h) {
+				return
 			}
 		}
 	}
+}
+
+// over reports whether a hold that nobody prolongs any more has no lease on the server either: that
+// lasts longer than trust by the margin, which is a hundredth of the lease and 50 ms at the most.
+func (h *Hold) over() bool {
+	return h.lock.session.now() > h.trust()+(h.trust()-h.acquired)/50+100*time.Millisecond
 }
 
 // rest is what a release is to leave: what is true now. Where the wire owner has lived on, a later
@@ -147,7 +157,8 @@ func (t *tenure) rest() Rest {
 	c := t.claim
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if later := c.parts[t.lock.part]; later != nil && later.wire == t.wire {
+	if later := c.parts[t.lock.part]; later != nil && later != t && later.wire == t.wire {
+		later.copies = max(later.copies, t.copies) // whose release is to see to them
 		t = later
 	}
 	r := Rest{Owner: t.wire, Count: t.count()}
@@ -186,7 +197,7 @@ func (t *tenure) doubt() (ceiling int) {
 	t.claim.mu.Lock()
 	defer t.claim.mu.Unlock()
 	if ceiling = t.ceiling(); ceiling > 0 {
-		t.claim.crowd.unsure = true
+		t.claim.crowd.doubt()
 	}
 	return ceiling
 }
@@ -196,7 +207,7 @@ func (c *claim) doubt() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.crowd != nil {
-		c.crowd.unsure = true
+		c.crowd.doubt()
 	}
 }
 

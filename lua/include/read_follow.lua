@@ -1,11 +1,11 @@
 -- read_follow: have a lock that is read expire with the longest of its read holds, of all owners
 -- but one, and say whether any lives. Owners whose holds have all run out, and who still count,
--- are taken out on the way. Of more than 32 owners it looks at few: to one whose hold lasts two
--- thirds as long as the lock, which then is left as it is.
+-- are taken out on the way. Where more than 32 read it leaves the expiry, and looks no further
+-- than to one whose hold lives.
 -- USES read_lease
 local function read_follow(lock, except)
   local pttl = redis.call('PTTL', lock)
-  local enough = redis.call('HLEN', lock) > 33 and pttl * 2 / 3 or pttl
+  local enough = redis.call('HLEN', lock) > 33 and 1 or pttl >= 0 and pttl or math.huge
   local cursor, longest = '0', 0
   repeat
     local page = redis.call('HSCAN', lock, cursor)
@@ -16,7 +16,7 @@ local function read_follow(lock, except)
         local lasts = read_lease(lock, owner, count)
         if lasts == 0 then redis.call('HDEL', lock, owner) end
         longest = math.max(longest, lasts)
-        if longest >= enough then return true end
+        if longest > 0 and longest >= enough then return true end
       end
     end
   until cursor == '0'
