@@ -75,6 +75,19 @@ func BenchmarkContended(b *testing.B) {
 	}
 }
 
+func BenchmarkPermits(b *testing.B) {
+	for _, c := range []struct {
+		sessions, goroutines, permits int
+		held                          time.Duration
+		limit                         string
+	}{{1, 1, 1, 0, "2"}, {1, 128, 8, 0, "4"}, {1, 128, 8, 2 * time.Millisecond, "4"}, {4, 32, 8, 2 * time.Millisecond, "none"}} {
+		m := bench.MeasurePermits(b, c.sessions, c.goroutines, c.permits, c.held)
+		row(fmt.Sprintf("permits, %d × %d goroutines for %d, held for %v: commands per acquisition", c.sessions, c.goroutines, c.permits, c.held),
+			fmt.Sprintf("%.2f of %d", m.Commands, m.Acquisitions), c.limit)
+		row("  least share of a process, of a goroutine, of the fair one", fmt.Sprintf("%.2f, %.2f", m.Session, m.Goroutine), "≥ 0.25")
+	}
+}
+
 func BenchmarkWaiters(b *testing.B) {
 	w := bench.MeasureWaiters(b, 1000)
 	row("1,000 waiters on 1,000 names: connections", fmt.Sprint(w.Connections), "2")

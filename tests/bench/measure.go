@@ -229,20 +229,7 @@ func MeasureContended(tb testing.TB, kind Kind, sessions, goroutines int, held t
 	}
 	wg.Wait()
 
-	var c Contended
-	perSession := make([]int64, sessions)
-	for i, n := range counts {
-		c.Acquisitions += n
-		perSession[i/goroutines] += n
-	}
-	var commands int64
-	for _, name := range []string{"evalsha", "eval", "subscribe", "unsubscribe"} {
-		commands += srv.CommandStats(tb)[name]
-	}
-	c.Commands = float64(commands) / float64(c.Acquisitions)
-	c.Session = float64(slices.Min(perSession)) * float64(sessions) / float64(c.Acquisitions)
-	c.Goroutine = float64(slices.Min(counts)) * float64(len(counts)) / float64(c.Acquisitions)
-	return c
+	return contended(tb, srv, counts, sessions)
 }
 
 // memory is what the program uses, garbage taken off.

@@ -27,6 +27,7 @@ import (
 	p07 "github.com/holdfast-go/holdfast/tests/programs/p07_longjob"
 	p09 "github.com/holdfast-go/holdfast/tests/programs/p09_barrier"
 	p15 "github.com/holdfast-go/holdfast/tests/programs/p15_operate"
+	p16 "github.com/holdfast-go/holdfast/tests/programs/p16_pool"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -205,4 +206,32 @@ func TestBarrier(t *testing.T) {
 	assert.EqualValues(t, workers, done.Load())
 	require.NoError(t, all.Wait())
 	assert.Empty(t, srv.Keyspace(t))
+}
+
+func TestPool(t *testing.T) {
+	const size = 3
+	_, s := open(t)
+	p, err := p16.NewPool(t.Context(), s, size)
+	require.NoError(t, err)
+	var inside atomic.Int64
+	var all errgroup.Group
+	for range 20 {
+		all.Go(func() error {
+			return p.Run(t.Context(), func(context.Context) error {
+				assert.LessOrEqual(t, inside.Add(1), int64(size))
+				defer inside.Add(-1)
+				<-time.After(5 * time.Millisecond) // the work
+				return nil
+			})
+		})
+	}
+	require.NoError(t, all.Wait())
+	require.NoError(t, p.Resize(t.Context(), 2))
+	free, err := p.Free(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, size+2, free)
+	taken, err := p.Stop(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, size+2, taken)
+	assert.ErrorIs(t, p.Run(t.Context(), nil), holdfast.ErrBusy, "within its second")
 }
