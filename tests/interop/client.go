@@ -19,6 +19,8 @@ const (
 	Spin             Kind = "spin"
 	Fair             Kind = "fair"
 	NonReentrantFair Kind = "nonreentrantfair"
+	ReadLock         Kind = "readlock"  // of an RReadWriteLock
+	WriteLock        Kind = "writelock" // of an RReadWriteLock
 )
 
 // Config is what a Redisson client is made with.
@@ -95,6 +97,13 @@ func (t *Thread) Owner() string { return t.owner }
 func (t *Thread) Interrupt(tb testing.TB) {
 	tb.Helper()
 	t.client.java.start(t.client.name, "interrupt", t.actor).OK(tb)
+}
+
+// Asleep reports whether the thread waits for a lock and can do nothing but sleep until a message or a timer wakes it.
+// It does not know the methods that wait in another way, as lockAndGetToken does.
+func (t *Thread) Asleep(tb testing.TB) bool {
+	tb.Helper()
+	return t.client.java.start(t.client.name, "asleep", t.actor).OK(tb).Bool()
 }
 
 // Object is the Redisson object of a kind and name, in the hands of the thread.

@@ -22,7 +22,7 @@ func TestDriverLocksAsTheThread(t *testing.T) {
 	client := connect(t, sharedJava(t), server)
 	thread := client.Thread(t, "worker")
 	for _, kind := range []interop.Kind{
-		interop.RLock, interop.Fenced, interop.NonReentrant, interop.Spin, interop.Fair, interop.NonReentrantFair,
+		interop.RLock, interop.Fenced, interop.NonReentrant, interop.Spin, interop.Fair, interop.NonReentrantFair, interop.ReadLock,
 	} {
 		lock := thread.Object(kind, "a lock, "+string(kind))
 		lock.Do(t, "lock")
@@ -89,6 +89,19 @@ func TestDriverInterrupts(t *testing.T) {
 	// Which exception it is depends on whether the thread was asking Redis at that moment, or sleeping.
 	var exception *interop.JavaError
 	require.ErrorAs(t, waiting.Wait(t).Err, &exception)
+}
+
+func TestDriverKnowsWhoSleeps(t *testing.T) {
+	client := connect(t, sharedJava(t), redistest.Start(t))
+	holder, waiter := client.Thread(t, "holder"), client.Thread(t, "waiter")
+	holder.Object(interop.RLock, "x").Do(t, "lock")
+	require.False(t, waiter.Asleep(t), "a thread without work")
+	waiting := waiter.Object(interop.RLock, "x").Start("lock")
+	await(t, "the waiter sleeps", func() bool { return waiter.Asleep(t) })
+	holder.Object(interop.RLock, "x").Do(t, "unlock")
+	waiting.OK(t)
+	require.False(t, waiter.Asleep(t))
+	require.False(t, holder.Asleep(t))
 }
 
 func TestDriverPausesAndKills(t *testing.T) {

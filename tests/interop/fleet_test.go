@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/tests/interop"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -110,6 +111,21 @@ type kind struct {
 	nonReentrant bool
 	fenced       bool
 	fair         bool
+	half         bool // of a read-write lock
+}
+
+// lasting is the kind with holds of a fixed lease, or renewed ones for 0.
+func (k kind) lasting(lease time.Duration) kind {
+	k.lease = lease
+	return k
+}
+
+// channel is where the release of a lock of that mapped name is published.
+func (k kind) channel(mapped string) string {
+	if k.half {
+		return prefixed("redisson_rwlock", mapped)
+	}
+	return lockChannel(mapped)
 }
 
 // mutex is what all locks offer in Go.
@@ -140,6 +156,15 @@ var (
 	mortal = fairKind("mortal fair", interop.Fair, fairlock.Options{WaiterLease: briefWait, JavaWait: briefWait})
 
 	fairKinds = []kind{fair, nonReentrantFair}
+
+	reading = halfKind("read", interop.ReadLock, (*rwlock.RWMutex).Read, rwlock.Options{})
+	writing = halfKind("write", interop.WriteLock, (*rwlock.RWMutex).Write, rwlock.Options{})
+
+	halves = []kind{reading, writing}
+
+	// Of these the readers wait behind the writers that wait, which only Go knows of.
+	waitingBehind = halfKind("read, preferring", interop.ReadLock, (*rwlock.RWMutex).Read, rwlock.Options{PreferWriter: true})
+	preferred     = halfKind("write, preferred", interop.WriteLock, (*rwlock.RWMutex).Write, rwlock.Options{PreferWriter: true})
 )
 
 // briefWait is for how long a dead waiter of [mortal] may be in the way.
@@ -167,6 +192,17 @@ func fairKind(name string, java interop.Kind, options fairlock.Options) kind {
 	}
 }
 
+func halfKind(name string, java interop.Kind, half func(*rwlock.RWMutex) *rwlock.Half, options rwlock.Options) kind {
+	return kind{
+		name: name, java: java, half: true,
+		golang: func(session *holdfast.Session, name string, lease time.Duration) mutex {
+			options := options
+			options.FixedLease = lease
+			return half(rwlock.New(session, name, &options))
+		},
+	}
+}
+
 // language is one side of a fleet: it makes owners.
 type language struct {
 	name  string
@@ -189,10 +225,25 @@ func (l language) other() language {
 	return golang
 }
 
+// pair is a kind of lock, and what cannot be had while it is held: of most kinds the same.
+type pair struct{ kind, rival kind }
+
+// rivals are the halves of a read-write lock that keep each other out.
+var rivals = []pair{{writing, reading}, {writing, writing}, {reading, writing}}
+
+// alike are kinds whose locks keep out their like.
+func alike(kinds ...kind) []pair {
+	var all []pair
+	for _, k := range kinds {
+		all = append(all, pair{k, k})
+	}
+	return all
+}
+
 // cell is a kind of lock, and which language comes first: one row of a test.
 type cell struct {
+	pair
 	name          string
-	kind          kind
 	first, second language
 }
 
@@ -201,7 +252,19 @@ func cells(kinds ...kind) []cell {
 	var all []cell
 	for _, k := range kinds {
 		for _, first := range languages {
-			all = append(all, cell{k.name + ", " + first.name + " first", k, first, first.other()})
+			all = append(all, cell{pair{k, k}, k.name + ", " + first.name + " first", first, first.other()})
+		}
+	}
+	return all
+}
+
+// clashes are both directions of rivals.
+func clashes() []cell {
+	var all []cell
+	for _, p := range rivals {
+		for _, first := range languages {
+			name := p.kind.name + " against " + p.rival.name + ", " + first.name + " first"
+			all = append(all, cell{p, name, first, first.other()})
 		}
 	}
 	return all

@@ -13,20 +13,30 @@ import (
 
 // goOwner is an owner in Go: a context with an owner, and the holds that it has, innermost last.
 type goOwner struct {
-	ctx   context.Context
-	kind  kind
-	mutex mutex
-	holds []*holdfast.Hold
-	last  *holdfast.Hold // the last grant, held or not
+	ctx     context.Context
+	session *holdfast.Session
+	kind    kind
+	mutex   mutex
+	holds   []*holdfast.Hold
+	last    *holdfast.Hold // the last grant, held or not
 }
 
 func newGoOwner(t *testing.T, f *fleet, k kind, lock string) owner {
 	t.Helper()
-	return &goOwner{
-		ctx:   holdfast.NewOwner(t.Context()),
-		kind:  k,
-		mutex: k.golang(f.session, lock, k.lease),
+	return newGoUser(holdfast.NewOwner(t.Context()), f.session, k, lock)
+}
+
+func newGoUser(owner context.Context, session *holdfast.Session, k kind, lock string) *goOwner {
+	return &goOwner{ctx: owner, session: session, kind: k, mutex: k.golang(session, lock, k.lease)}
+}
+
+// with is under the innermost hold, if there is one: its context carries the owner then, as it does in a program.
+func (o *goOwner) with(_ *testing.T, k kind, lock string) owner {
+	ctx := o.ctx
+	if len(o.holds) > 0 {
+		ctx = context.WithoutCancel(o.holds[len(o.holds)-1].Context(ctx)) // it is used when the hold has ended, too
 	}
+	return newGoUser(ctx, o.session, k, lock)
 }
 
 func (o *goOwner) granted(hold *holdfast.Hold) {
@@ -138,6 +148,8 @@ func (o *goOwner) remaining(t *testing.T) time.Duration {
 func (o *goOwner) of() kind     { return o.kind }
 func (o *goOwner) id() string   { return o.last.ID() }
 func (o *goOwner) token() int64 { return o.last.Token() }
+
+func (o *goOwner) asleep(*testing.T) bool { return true }
 
 // must is the value of a call that may not fail.
 func must[T any](value T, err error) func(t *testing.T) T {

@@ -27,12 +27,19 @@ func newJavaOwner(t *testing.T, f *fleet, k kind, lock string) owner {
 
 func newJavaThread(t *testing.T, client *interop.Client, name string, k kind, lock string) *javaOwner {
 	t.Helper()
-	thread := client.Thread(t, name)
+	return newJavaUser(client.Thread(t, name), k, lock)
+}
+
+func newJavaUser(thread *interop.Thread, k kind, lock string) *javaOwner {
 	o := &javaOwner{kind: k, thread: thread, object: thread.Object(k.java, lock)}
 	if k.fenced {
 		o.suffix = "AndGetToken"
 	}
 	return o
+}
+
+func (o *javaOwner) with(_ *testing.T, k kind, lock string) owner {
+	return newJavaUser(o.thread, k, lock)
 }
 
 // call is the call of a blocking lock method.
@@ -152,6 +159,13 @@ func (o *javaOwner) holdCount(t *testing.T) int {
 func (o *javaOwner) remaining(t *testing.T) time.Duration {
 	t.Helper()
 	return time.Duration(o.object.Do(t, "remainTimeToLive").Int()) * time.Millisecond
+}
+
+// asleep matters when a writer releases, whose message wakes only the threads that sleep already. Other messages are
+// kept for a thread that is about to.
+func (o *javaOwner) asleep(t *testing.T) bool {
+	t.Helper()
+	return !o.kind.half || o.thread.Asleep(t)
 }
 
 func (o *javaOwner) of() kind     { return o.kind }

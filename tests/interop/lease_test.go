@@ -13,16 +13,17 @@ import (
 const shortLease = 3 * time.Second
 
 // The watchdog of one side keeps the other out for as long as the hold lives, here for three leases.
-func TestWatchdogKeepsTheOtherSideOut(t *testing.T)     { requireWatchdog(t, kinds...) }
-func TestFairWatchdogKeepsTheOtherSideOut(t *testing.T) { requireWatchdog(t, fairKinds...) }
+func TestWatchdogKeepsTheOtherSideOut(t *testing.T)     { requireWatchdog(t, cells(kinds...)) }
+func TestFairWatchdogKeepsTheOtherSideOut(t *testing.T) { requireWatchdog(t, cells(fairKinds...)) }
+func TestRWWatchdogKeepsTheOtherSideOut(t *testing.T)   { requireWatchdog(t, clashes()) }
 
-func requireWatchdog(t *testing.T, kinds ...kind) {
+func requireWatchdog(t *testing.T, cells []cell) {
 	t.Helper()
 	t.Parallel()
 	f := newFleet(t, fleetOptions{lease: shortLease})
 	var waits sync.WaitGroup // all at once: they take their time
-	for _, c := range cells(kinds...) {
-		holder, other := c.first.owner(t, f, c.kind, c.name), c.second.owner(t, f, c.kind, c.name)
+	for _, c := range cells {
+		holder, other := c.first.owner(t, f, c.kind, c.name), c.second.owner(t, f, c.rival, c.name)
 		holder.lock(t)
 		waits.Go(func() {
 			assert.False(t, other.tryLock(t, 3*shortLease), c.name)
@@ -36,17 +37,26 @@ func requireWatchdog(t *testing.T, kinds ...kind) {
 }
 
 // A process that is killed while it holds a lock keeps the other side out until its lease has ended, and no longer.
-func TestKilledHolderFreesTheOtherSide(t *testing.T)     { requireFreedByLease(t, plain) }
-func TestFairKilledHolderFreesTheOtherSide(t *testing.T) { requireFreedByLease(t, fairKinds...) }
+func TestKilledHolderFreesTheOtherSide(t *testing.T) {
+	requireFreedByLease(t, cells(plain))
+}
 
-func requireFreedByLease(t *testing.T, kinds ...kind) {
+func TestFairKilledHolderFreesTheOtherSide(t *testing.T) {
+	requireFreedByLease(t, cells(fairKinds...))
+}
+
+func TestRWKilledHolderFreesTheOtherSide(t *testing.T) {
+	requireFreedByLease(t, clashes())
+}
+
+func requireFreedByLease(t *testing.T, cells []cell) {
 	t.Helper()
 	t.Parallel()
-	for _, c := range cells(kinds...) {
+	for _, c := range cells {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t, fleetOptions{lease: shortLease})
-			holder, waiter := c.first.loner(t, f, c.kind, "x"), c.second.owner(t, f, c.kind, "x")
+			holder, waiter := c.first.loner(t, f, c.kind, "x"), c.second.owner(t, f, c.rival, "x")
 			holder.start().await(t, promptly)
 			a := f.wait(t, waiter, "x")
 			holder.Kill()

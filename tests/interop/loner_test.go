@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -64,7 +65,8 @@ func newGoLoner(t *testing.T, f *fleet, k kind, lock string) loner {
 	return loner{l, l}
 }
 
-func (l *goLoner) of() kind { return l.kind }
+func (l *goLoner) of() kind               { return l.kind }
+func (l *goLoner) asleep(*testing.T) bool { return true }
 
 func (l *goLoner) start() *attempt {
 	a := &attempt{done: make(chan struct{})}
@@ -143,7 +145,7 @@ func beLoner(args []string) {
 }
 
 func kindNamed(name string) kind {
-	for _, k := range append(append([]kind{mortal}, kinds...), fairKinds...) {
+	for _, k := range slices.Concat([]kind{mortal}, kinds, fairKinds, halves) {
 		if k.name == name {
 			return k
 		}

@@ -90,7 +90,7 @@ func (f *fleet) listeners(t *testing.T, channel string) (sharded, plain int64) {
 func (f *fleet) wait(t *testing.T, w waiter, mapped string) *attempt {
 	t.Helper()
 	var a *attempt
-	before, channel := f.scripts(t), lockChannel(mapped)
+	before, channel := f.scripts(t), w.of().channel(mapped)
 	if w.of().fair {
 		var id string
 		a, id = f.enter(t, mapped, w.start)
@@ -100,7 +100,7 @@ func (f *fleet) wait(t *testing.T, w waiter, mapped string) *attempt {
 	}
 	await(t, "the waiter sleeps", func() bool {
 		sharded, plain := f.listeners(t, channel)
-		return sharded+plain > 0 && f.scripts(t) >= before+2
+		return sharded+plain > 0 && f.scripts(t) >= before+2 && w.asleep(t)
 	})
 	requireWaiting(t, a)
 	return a

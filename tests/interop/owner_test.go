@@ -18,6 +18,8 @@ type owner interface {
 	unlockLost(t *testing.T)     // gives back a hold that has been taken away, and is told so
 	lockAgain(t *testing.T) bool // takes a lock that it has; false if the lock refuses that
 
+	with(t *testing.T, k kind, lock string) owner // the same one, with another lock
+
 	forceUnlock(t *testing.T) bool
 	locked(t *testing.T) bool
 	held(t *testing.T) bool
@@ -31,7 +33,8 @@ type owner interface {
 // waiter is the part of an owner that waits.
 type waiter interface {
 	of() kind
-	start() *attempt // begins to wait for the lock
+	start() *attempt          // begins to wait for the lock
+	asleep(t *testing.T) bool // misses no message from now on, once it has subscribed and tried again
 	unlock(t *testing.T)
 }
 

@@ -31,7 +31,7 @@ func requireQuickWakeUps(t *testing.T, f *fleet, c cell, rounds int) {
 	var times []time.Duration
 	for round := range rounds {
 		name := fmt.Sprint("x", round)
-		holder, waiter := c.first.owner(t, f, c.kind, name), c.second.owner(t, f, c.kind, name)
+		holder, waiter := c.first.owner(t, f, c.kind, name), c.second.owner(t, f, c.rival, name)
 		holder.lock(t)
 		a := f.wait(t, waiter, name)
 		released := time.Now()
@@ -63,19 +63,21 @@ func TestPollingFindsTheRelease(t *testing.T) {
 
 // Whoever takes a lock away from its holder, the one who waits is woken at once, and the holder learns that it has
 // lost it when it gives it back.
-func TestForceUnlockWakesWaiters(t *testing.T)     { requireForceWakes(t, woken...) }
-func TestFairForceUnlockWakesWaiters(t *testing.T) { requireForceWakes(t, fairKinds...) }
+func TestForceUnlockWakesWaiters(t *testing.T)     { requireForceWakes(t, alike(woken...)) }
+func TestFairForceUnlockWakesWaiters(t *testing.T) { requireForceWakes(t, alike(fairKinds...)) }
+func TestRWForceUnlockWakesWaiters(t *testing.T)   { requireForceWakes(t, rivals) }
 
-func requireForceWakes(t *testing.T, kinds ...kind) {
+func requireForceWakes(t *testing.T, pairs []pair) {
 	t.Helper()
-	for _, k := range kinds {
+	for _, p := range pairs {
 		f := newFleet(t, fleetOptions{})
 		for _, held := range languages {
 			for _, forced := range languages {
 				for _, awaited := range languages {
-					name := fmt.Sprintf("%s held by %s, forced by %s, awaited by %s", k.name, held.name, forced.name, awaited.name)
+					name := fmt.Sprintf("%s held by %s, forced by %s, %s awaited by %s",
+						p.kind.name, held.name, forced.name, p.rival.name, awaited.name)
 					t.Run(name, func(t *testing.T) {
-						requireForced(t, f, k, held, forced, awaited)
+						requireForced(t, f, p, held, forced, awaited)
 					})
 				}
 			}
@@ -83,10 +85,10 @@ func requireForceWakes(t *testing.T, kinds ...kind) {
 	}
 }
 
-func requireForced(t *testing.T, f *fleet, k kind, held, forced, awaited language) {
+func requireForced(t *testing.T, f *fleet, p pair, held, forced, awaited language) {
 	t.Helper()
 	name := t.Name()
-	holder, forcer, waiter := held.owner(t, f, k, name), forced.owner(t, f, k, name), awaited.owner(t, f, k, name)
+	holder, forcer, waiter := held.owner(t, f, p.kind, name), forced.owner(t, f, p.kind, name), awaited.owner(t, f, p.rival, name)
 	holder.lock(t)
 	a := f.wait(t, waiter, name)
 	require.True(t, forcer.forceUnlock(t))
@@ -98,24 +100,33 @@ func requireForced(t *testing.T, f *fleet, k kind, held, forced, awaited languag
 }
 
 // In a cluster the message goes by sharded channels where the servers have them, since Redis 7.0.
-func TestClusterReleaseWakesTheOtherSide(t *testing.T)     { requireReleaseWakesInCluster(t, plain) }
-func TestFairClusterReleaseWakesTheOtherSide(t *testing.T) { requireReleaseWakesInCluster(t, fair) }
+func TestClusterReleaseWakesTheOtherSide(t *testing.T) {
+	requireReleaseWakesInCluster(t, cells(plain))
+}
 
-func requireReleaseWakesInCluster(t *testing.T, k kind) {
+func TestFairClusterReleaseWakesTheOtherSide(t *testing.T) {
+	requireReleaseWakesInCluster(t, cells(fair))
+}
+
+func TestRWClusterReleaseWakesTheOtherSide(t *testing.T) {
+	requireReleaseWakesInCluster(t, clashes())
+}
+
+func requireReleaseWakesInCluster(t *testing.T, cells []cell) {
 	t.Helper()
 	f := newClusterFleet(t)
 	_, err := f.server().Try("PUBSUB", "SHARDNUMSUB")
 	sharding := err == nil
-	for _, c := range cells(k) {
+	for _, c := range cells {
 		t.Run(c.name, func(t *testing.T) {
 			requireQuickWakeUps(t, f, c, 6)
 
-			const name = "{tag}:x"
-			holder, waiter := c.first.owner(t, f, c.kind, name), c.second.owner(t, f, c.kind, name)
+			name := "{tag}:" + c.name // fresh: a subscription outlasts its last waiter
+			holder, waiter := c.first.owner(t, f, c.kind, name), c.second.owner(t, f, c.rival, name)
 			holder.lock(t)
 			a := f.wait(t, waiter, name)
-			channel := lockChannel(name)
-			if k.fair {
+			channel := c.kind.channel(name)
+			if c.kind.fair {
 				channel += ":" + f.queue(t, name)[0]
 			}
 			sharded, plain := f.listeners(t, channel)

@@ -2,7 +2,6 @@ package interop_test
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -19,11 +18,11 @@ import (
 func state(t *testing.T, server *redistest.Server, owners ...string) map[string]redistest.Value {
 	t.Helper()
 	rename := renamer(owners...)
-	space := server.Keyspace(t)
-	maps.DeleteFunc(space, func(key string, _ redistest.Value) bool {
-		return strings.HasPrefix(key, "redisson_unlock_latch:")
-	})
-	for key, value := range space {
+	space := map[string]redistest.Value{}
+	for key, value := range server.Keyspace(t) {
+		if strings.HasPrefix(key, "redisson_unlock_latch:") {
+			continue
+		}
 		switch content := value.Content.(type) {
 		case map[string]string:
 			renamed := map[string]string{}
@@ -43,7 +42,7 @@ func state(t *testing.T, server *redistest.Server, owners ...string) map[string]
 				content[i] = rename(member)
 			}
 		}
-		space[key] = value
+		space[rename(key)] = value
 	}
 	return space
 }

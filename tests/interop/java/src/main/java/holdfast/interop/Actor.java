@@ -2,6 +2,8 @@ package holdfast.interop;
 
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.Semaphore;
+import java.util.stream.Stream;
 
 /** A named thread that works off its tasks in order. To Redisson, an actor is a lock owner. */
 final class Actor extends Thread {
@@ -21,6 +23,13 @@ final class Actor extends Thread {
 
     void execute(Runnable task) {
         tasks.add(task);
+    }
+
+    /** Whether it sleeps until a lock is released, which in Redisson is on a semaphore, and not for Redis to answer. */
+    boolean asleep() {
+        // The stack first: who has come to the semaphore can but fall asleep there, as long as nobody releases.
+        boolean waits = Stream.of(getStackTrace()).anyMatch(f -> f.getClassName().equals(Semaphore.class.getName()));
+        return waits && (getState() == State.WAITING || getState() == State.TIMED_WAITING);
     }
 
     @Override

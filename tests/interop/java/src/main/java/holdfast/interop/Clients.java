@@ -24,7 +24,9 @@ final class Clients {
             "nonreentrant", new Kind(RLock.class, RedissonClient::getNonReentrantLock),
             "spin", new Kind(RLock.class, RedissonClient::getSpinLock),
             "fair", new Kind(RLock.class, RedissonClient::getFairLock),
-            "nonreentrantfair", new Kind(RLock.class, RedissonClient::getNonReentrantFairLock));
+            "nonreentrantfair", new Kind(RLock.class, RedissonClient::getNonReentrantFairLock),
+            "readlock", new Kind(RLock.class, (redisson, name) -> redisson.getReadWriteLock(name).readLock()),
+            "writelock", new Kind(RLock.class, (redisson, name) -> redisson.getReadWriteLock(name).writeLock()));
 
     /** A client and its objects, which are kept: some remember the last lease, as they would in a real program. */
     private record Client(RedissonClient redisson, Map<List<String>, Object> objects) { }

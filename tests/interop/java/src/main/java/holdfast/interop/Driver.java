@@ -26,6 +26,7 @@ import java.util.stream.Collectors;
  *           thread                               → the id of the actor's thread
  *           call client kind name method arg…    → the method's result
  *           interrupt actor
+ *           asleep actor                         → whether it sleeps until a lock is released
  *           shutdown client
  *           exit
  * </pre>
@@ -97,6 +98,8 @@ public final class Driver {
             case "interrupt":
                 actor(args.get(0)).interrupt();
                 return null;
+            case "asleep":
+                return actor(args.get(0)).asleep();
             case "shutdown":
                 clients.shutdown(args.get(0));
                 return null;

@@ -1,0 +1,466 @@
+package interop_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// A writer of one side keeps everybody else out; readers of both sides read together, and keep writers of both out
+// until the last of them has gone.
+func TestRWExclusion(t *testing.T) {
+	for _, c := range cells(writing) {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFleet(t, fleetOptions{})
+			w := c.first.owner(t, f, writing, "x")
+			writers := []owner{c.first.owner(t, f, writing, "x"), c.second.owner(t, f, writing, "x")}
+			readers := []owner{
+				c.first.owner(t, f, reading, "x"), c.second.owner(t, f, reading, "x"),
+				c.first.owner(t, f, reading, "x"), c.second.owner(t, f, reading, "x"),
+			}
+
+			w.lock(t)
+			for _, o := range slices.Concat(writers, readers) {
+				requireRefused(t, o)
+			}
+			w.unlock(t)
+			for _, r := range readers {
+				require.True(t, r.tryLock(t, 0))
+			}
+			requireRefused(t, w) // who has nothing of it any more
+			for _, r := range readers {
+				for _, o := range writers {
+					requireRefused(t, o)
+				}
+				require.True(t, r.held(t))
+				r.unlock(t)
+			}
+			require.True(t, writers[1].tryLock(t, 0))
+			writers[1].unlock(t)
+			require.Empty(t, state(t, f.server()))
+		})
+	}
+}
+
+// requireRefused wants an owner not to get a lock, whether it waits or not.
+func requireRefused(t *testing.T, o owner) {
+	t.Helper()
+	if o, ok := o.(*goOwner); ok {
+		_, err := o.mutex.TryLock(o.ctx)
+		require.ErrorIs(t, err, holdfast.ErrBusy)
+	}
+	require.False(t, o.tryLock(t, 0))
+	require.False(t, o.tryLock(t, 20*time.Millisecond))
+	require.False(t, o.held(t))
+	require.Zero(t, o.holdCount(t))
+}
+
+// Who reads cannot write as well: Go says so at once, Java waits in vain.
+func TestRWNoUpgrade(t *testing.T) {
+	for _, l := range languages {
+		t.Run(l.name, func(t *testing.T) {
+			f := newFleet(t, fleetOptions{})
+			r, other := l.owner(t, f, reading, "x"), l.other().owner(t, f, reading, "x")
+			r.lock(t)
+			w := r.with(t, writing, "x")
+			if o, ok := w.(*goOwner); ok {
+				_, err := o.mutex.Lock(o.ctx)
+				require.ErrorIs(t, err, holdfast.ErrAlreadyHeld)
+			} else {
+				require.False(t, w.tryLock(t, 20*time.Millisecond))
+			}
+			require.True(t, other.tryLock(t, 0))
+			require.True(t, r.held(t))
+			r.unlock(t)
+			other.unlock(t)
+		})
+	}
+}
+
+// Under contention from both sides no writer's update is lost, and no reader sees half of one.
+func TestRWExclusionUnderContention(t *testing.T) {
+	const (
+		each   = 2 // readers and writers of each language
+		rounds = 20
+	)
+	// A thread of Java that is about to sleep misses a writer's message, and sleeps for the lease.
+	f := newFleet(t, fleetOptions{lease: shortLease})
+	get := func(key string) string {
+		value, err := f.server().Try("GET", key)
+		assert.NoError(t, err)
+		text, _ := value.(string)
+		return text
+	}
+	set := func(key, value string) {
+		_, err := f.server().Try("SET", key, value)
+		assert.NoError(t, err)
+	}
+	read := func() { assert.Equal(t, get("first"), get("second")) }
+	write := func() {
+		next := get("first") + "."
+		set("first", next)
+		set("second", next)
+	}
+	var workers sync.WaitGroup
+	work := func(o owner, do func()) {
+		workers.Go(func() {
+			for range rounds {
+				o.lock(t)
+				do()
+				o.unlock(t)
+			}
+		})
+	}
+	for range each {
+		for _, l := range languages {
+			work(l.owner(t, f, reading, "x"), read)
+			work(l.owner(t, f, writing, "x"), write)
+		}
+	}
+	workers.Wait()
+	require.Len(t, get("second"), 2*each*rounds)
+}
+
+// looks is how long a waiter in Go sleeps at most when nothing wakes it, and the lock is taken for longer.
+const looks = 6 * time.Second
+
+// Who has written and goes on reading lets readers of both sides in, and no writer. Redisson publishes nothing then, so
+// a reader in Go finds out by its timer.
+func TestRWDowngrade(t *testing.T) {
+	t.Parallel()
+	for _, c := range cells(writing) {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, fleetOptions{})
+			messages := f.server().Messages(t, "*")
+			w, sleeper := c.first.owner(t, f, writing, "x"), c.second.owner(t, f, reading, "x")
+			readers := []owner{c.first.owner(t, f, reading, "x"), c.second.owner(t, f, reading, "x")}
+			writers := []owner{c.first.owner(t, f, writing, "x"), c.second.owner(t, f, writing, "x")}
+
+			w.lock(t)
+			r := w.with(t, reading, "x")
+			r.lock(t)
+			asleep := f.wait(t, sleeper, "x")
+			last := f.wait(t, writers[1], "x")
+			requireRefused(t, readers[0])
+			w.unlock(t)
+			downgraded := time.Now()
+			if c.first.name == golang.name {
+				asleep.await(t, promptly)
+				require.Equal(t, []redistest.Message{{Channel: "redisson_rwlock:{x}", Payload: "1"}}, messages.Drain(t))
+			} else {
+				asleep.await(t, looks+promptly)
+				require.Empty(t, messages.Drain(t))
+			}
+			t.Logf("a reader of %s is in after %v", c.second.name, asleep.granted.Sub(downgraded))
+
+			require.False(t, w.held(t))
+			require.True(t, r.held(t))
+			readers = append(readers, r, sleeper)
+			for _, o := range readers[:2] {
+				require.True(t, o.tryLock(t, 0))
+			}
+			for _, o := range readers {
+				requireRefused(t, writers[0])
+				requireWaiting(t, last)
+				o.unlock(t)
+			}
+			last.await(t, promptly)
+			writers[1].unlock(t)
+			require.Empty(t, state(t, f.server()))
+		})
+	}
+}
+
+// A downgrade in Java lets readers of Go in at once if they come later.
+func TestRWDowngradeInJavaIsSeen(t *testing.T) {
+	f := newFleet(t, fleetOptions{})
+	w, other := java.owner(t, f, writing, "x"), golang.owner(t, f, reading, "x")
+	w.lock(t)
+	r := w.with(t, reading, "x")
+	r.lock(t)
+	requireRefused(t, other)
+	w.unlock(t)
+	require.True(t, other.tryLock(t, 0))
+	requireRefused(t, golang.owner(t, f, writing, "x"))
+	r.unlock(t)
+	requireRefused(t, java.owner(t, f, writing, "x"))
+	other.unlock(t)
+}
+
+// Each release wakes who waits on the other side by its message, all readers at once.
+func TestRWReleaseWakesTheOtherSide(t *testing.T) {
+	for _, c := range clashes() {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFleet(t, fleetOptions{})
+			holder, waiters := c.first.owner(t, f, c.kind, ""), crowd(t, f, c.second, c.rival)
+			requireAtOnce(t, func(name string) time.Duration {
+				h := holder.with(t, c.kind, name)
+				h.lock(t)
+				return f.wake(t, waiters, name, h)
+			})
+		})
+	}
+}
+
+// A downgrade in Go wakes all readers of Java at once, who could not come in before.
+func TestRWDowngradeWakesJava(t *testing.T) {
+	f := newFleet(t, fleetOptions{})
+	holder, waiters := golang.owner(t, f, writing, ""), crowd(t, f, java, reading)
+	requireAtOnce(t, func(name string) time.Duration {
+		w := holder.with(t, writing, name)
+		w.lock(t)
+		r := w.with(t, reading, name)
+		r.lock(t)
+		defer r.unlock(t)
+		return f.wake(t, waiters, name, w)
+	})
+}
+
+// Of readers of both sides the last one wakes the writer, and no other one does.
+func TestRWLastReaderWakesTheOtherSide(t *testing.T) {
+	for _, c := range cells(reading) {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFleet(t, fleetOptions{})
+			messages := f.server().Messages(t, "*")
+			last, first := c.first.owner(t, f, reading, ""), c.second.owner(t, f, reading, "")
+			waiters := crowd(t, f, c.second, writing)
+			requireAtOnce(t, func(name string) time.Duration {
+				a, b := last.with(t, reading, name), first.with(t, reading, name)
+				a.lock(t)
+				b.lock(t)
+				b.unlock(t)
+				require.Empty(t, messages.Drain(t))
+				took := f.wake(t, waiters, name, a)
+				require.Equal(t, "0", messages.Drain(t)[0].Payload)
+				return took
+			})
+		})
+	}
+}
+
+// crowd is who waits for a half: one writer, or some readers, who are to come in together.
+func crowd(t *testing.T, f *fleet, l language, half kind) []owner {
+	t.Helper()
+	n := 1
+	if half.name == reading.name {
+		n = 3
+	}
+	var all []owner
+	for range n {
+		all = append(all, l.owner(t, f, half, ""))
+	}
+	return all
+}
+
+// wake has waiters wait for the lock of that name, and the holder release it; it returns how long that took until
+// all of them had it.
+func (f *fleet) wake(t *testing.T, waiters []owner, name string, holder owner) time.Duration {
+	t.Helper()
+	var woken []owner
+	var attempts []*attempt
+	for _, w := range waiters {
+		w = w.with(t, w.of(), name)
+		woken, attempts = append(woken, w), append(attempts, f.wait(t, w, name))
+	}
+	released := time.Now()
+	holder.unlock(t)
+	var longest time.Duration
+	for _, a := range attempts {
+		a.await(t, promptly)
+		longest = max(longest, a.granted.Sub(released))
+	}
+	for _, w := range woken {
+		w.unlock(t)
+	}
+	return longest
+}
+
+// requireAtOnce wants a wake-up to be a message's doing, every time. Each is for a fresh name.
+func requireAtOnce(t *testing.T, wakeUp func(name string) time.Duration) {
+	t.Helper()
+	var times []time.Duration
+	for round := range 20 {
+		times = append(times, wakeUp(fmt.Sprint("x", round)))
+	}
+	slices.Sort(times)
+	median, longest := times[len(times)/2], times[len(times)-1]
+	t.Logf("median %v, longest %v", median, longest)
+	require.Less(t, median, 50*time.Millisecond, "%v", times)
+	require.Less(t, longest, time.Second, "%v", times)
+}
+
+// Who ends the read half by force ends it for the readers of both sides.
+func TestRWForceUnlockEndsAllReaders(t *testing.T) {
+	for _, forced := range languages {
+		t.Run("forced by "+forced.name, func(t *testing.T) {
+			f := newFleet(t, fleetOptions{})
+			readers := []owner{golang.owner(t, f, reading, "x"), java.owner(t, f, reading, "x")}
+			forcer := forced.owner(t, f, reading, "x")
+			for _, r := range readers {
+				r.lock(t)
+			}
+			require.False(t, forcer.with(t, writing, "x").forceUnlock(t), "nobody writes")
+			require.True(t, readers[0].held(t))
+			require.True(t, forcer.forceUnlock(t))
+			for _, r := range readers {
+				require.False(t, r.held(t))
+				r.unlockLost(t)
+			}
+			w := forced.other().owner(t, f, writing, "x")
+			require.True(t, w.tryLock(t, 0))
+			require.False(t, forcer.forceUnlock(t), "nobody reads")
+			require.True(t, w.held(t))
+			w.unlock(t)
+		})
+	}
+}
+
+// That readers of Go wait behind a writer who waits is nothing to Java, whose readers and writers come in as ever.
+func TestRWPreferWriterIsNothingToJava(t *testing.T) {
+	f := newFleet(t, fleetOptions{})
+	messages := f.server().Messages(t, "*")
+	w := golang.owner(t, f, preferred, "x")
+	first, second := golang.owner(t, f, reading, "x"), java.owner(t, f, reading, "x")
+	first.lock(t)
+	a := f.wait(t, w, "x")
+	requireRefused(t, golang.owner(t, f, waitingBehind, "x"))
+	require.True(t, second.tryLock(t, 0))
+	requireRefused(t, java.owner(t, f, writing, "x"))
+	first.unlock(t)
+	requireWaiting(t, a)
+	require.Empty(t, messages.Drain(t))
+	second.unlock(t)
+	a.await(t, promptly)
+	require.Equal(t, map[string]redistest.Value{
+		"x": rwState(map[string]string{"mode": "write", "u1:1:write": "1"}),
+	}, state(t, f.server(), w.id()))
+
+	taker := java.owner(t, f, writing, "x")
+	b := f.wait(t, taker, "x")
+	w.unlock(t)
+	b.await(t, promptly)
+	a = f.wait(t, w, "x")
+	taker.unlock(t)
+	a.await(t, promptly)
+	w.unlock(t)
+	require.Empty(t, state(t, f.server()))
+}
+
+// The watchdog of a reader keeps each of its holds alive, whoever else reads: that one of the other side, with a short
+// lease or with a long one, has come and gone makes no difference.
+func TestRWWatchdogKeepsReadHolds(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, fleetOptions{lease: shortLease})
+	var waits sync.WaitGroup // all at once: they take their time
+	for _, c := range cells(reading) {
+		for _, lease := range []time.Duration{shortLease - time.Second, 0, 10 * shortLease} {
+			name := fmt.Sprint(c.name, lease)
+			r, w := c.first.owner(t, f, reading, name), c.second.owner(t, f, writing, name)
+			passer := c.second.owner(t, f, reading.lasting(lease), name)
+			r.lock(t)
+			passer.lock(t)
+			r.lock(t)
+			passer.unlock(t)
+			waits.Go(func() {
+				assert.False(t, w.tryLock(t, 3*shortLease), name)
+				assert.True(t, r.held(t), name)
+				for n := 1; n <= 2; n++ {
+					left, err := f.server().Try("PTTL", readHold(name, r.id(), n))
+					assert.NoError(t, err)
+					assert.Positive(t, left, "%s: hold %d", name, n)
+				}
+				r.unlock(t)
+				assert.False(t, w.tryLock(t, 0), name)
+				r.unlock(t)
+				assert.True(t, w.tryLock(t, 0), name)
+				w.unlock(t)
+			})
+		}
+	}
+	waits.Wait()
+	require.Empty(t, state(t, f.server()))
+}
+
+// A reader that is killed falls out with its lease while another one reads on; the writer gets in when that one goes,
+// by its message.
+func TestRWKilledReaderFallsOut(t *testing.T) {
+	t.Parallel()
+	for _, dead := range languages {
+		for _, stays := range languages {
+			t.Run("dead "+dead.name+", read on by "+stays.name, func(t *testing.T) {
+				t.Parallel()
+				f := newFleet(t, fleetOptions{lease: shortLease})
+				victim, r := dead.loner(t, f, reading, "x"), stays.owner(t, f, reading, "x")
+				w := dead.other().owner(t, f, writing, "x")
+				victim.start().await(t, promptly)
+				holders := must(reading.golang(f.session, "x", 0).Holders(t.Context()))(t)
+				require.Len(t, holders, 1)
+				id := holders[0].ID
+				r.lock(t)
+				a := f.wait(t, w, "x")
+				victim.Kill()
+				require.Positive(t, f.server().Int(t, "PTTL", readHold("x", id, 1)))
+				await(t, "the dead reader's hold is gone", func() bool { return f.server().Int(t, "EXISTS", readHold("x", id, 1)) == 0 })
+
+				holders = must(reading.golang(f.session, "x", 0).Holders(t.Context()))(t)
+				require.Len(t, holders, 1)
+				require.Equal(t, r.id(), holders[0].ID)
+				requireWaiting(t, a)
+				require.True(t, r.held(t))
+				r.unlock(t)
+				a.await(t, promptly)
+				w.unlock(t)
+				require.Empty(t, state(t, f.server()))
+			})
+		}
+	}
+}
+
+// A name means the same keys and the same channel to both sides, whatever its characters, and whatever a name mapper
+// makes of it.
+func TestRWNames(t *testing.T) {
+	names := []string{"orders", "orders:42", "{shop}:orders", "orders{42}:x", "two words", "замок", "鍵🔒", "one{brace"}
+	for _, prefix := range []string{"", "prod:", "{prod}:"} {
+		for _, c := range cells(reading) {
+			t.Run(prefix+" "+c.name, func(t *testing.T) {
+				f := newFleet(t, fleetOptions{prefix: prefix})
+				for _, name := range names {
+					t.Run(name, func(t *testing.T) { requireSharedRWLock(t, f, c, name, prefix+name) })
+				}
+			})
+		}
+	}
+}
+
+func requireSharedRWLock(t *testing.T, f *fleet, c cell, name, mapped string) {
+	t.Helper()
+	r, other, w := c.first.owner(t, f, reading, name), c.second.owner(t, f, reading, name), c.second.owner(t, f, writing, name)
+	r.lock(t)
+	other.lock(t)
+	require.Equal(t, map[string]redistest.Value{
+		mapped:                      rwState(map[string]string{"mode": "read", "u1:1": "1", "u2:1": "1"}),
+		readHold(mapped, "u1:1", 1): readKey,
+		readHold(mapped, "u2:1", 1): readKey,
+	}, state(t, f.server(), r.id(), other.id()))
+	other.unlock(t)
+	a := f.wait(t, w, mapped)
+	r.unlock(t)
+	a.await(t, promptly)
+	require.Equal(t, map[string]redistest.Value{
+		mapped: rwState(map[string]string{"mode": "write", "u1:1:write": "1"}),
+	}, state(t, f.server(), w.id()))
+	a = f.wait(t, r, mapped)
+	w.unlock(t)
+	a.await(t, promptly)
+	r.unlock(t)
+	require.Empty(t, state(t, f.server()))
+}
