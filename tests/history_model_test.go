@@ -2,6 +2,9 @@ package tests
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -23,13 +26,16 @@ type deed struct {
 	Client int    // the one who did it
 	Serial int    // of the client's deeds
 	Lock   string // which lock
+	Half   string // of a read-write lock, halfRead or halfWrite
 	Kind   string
 	Tag    string // the tenure that it is about, unique for each outermost take
 	Call   time.Duration
 	Return time.Duration // 0: the process was killed before it returned
 	Out    string        // classOf the error; of a look what it saw
-	Until  time.Duration // of a release: the last deadline of the tenure
+	Until  time.Duration // of a release: the last deadline of the tenure, or of this half of it
 }
+
+func (d deed) String() string { return strings.TrimSpace(d.Half + " " + d.Kind + " " + d.Out) }
 
 // A tenancy is the state of one lock: who has it, and how often.
 type tenancy struct {
@@ -61,13 +67,12 @@ var reentrantMutex = (&porcupine.NondeterministicModel{
 		}
 		return next
 	},
-	Partition: perLock,
-	DescribeOperation: func(input, _ any) string {
-		d := input.(deed)
-		return fmt.Sprintf("%s %s: %s", d.Kind, d.Tag, d.Out)
-	},
-	DescribeState: func(state any) string { return fmt.Sprint(state) },
+	Partition:         perLock,
+	DescribeOperation: func(input, _ any) string { return input.(deed).describe() },
+	DescribeState:     func(state any) string { return fmt.Sprint(state) },
 }).ToModel()
+
+func (d deed) describe() string { return fmt.Sprintf("%s %s %s: %s", d.Half, d.Kind, d.Tag, d.Out) }
 
 // afterDeed returns the states in which a lock may be after a deed, none if the deed cannot have been.
 func afterDeed(s tenancy, d deed) []tenancy {
@@ -131,20 +136,24 @@ func perLock(history []porcupine.Operation) (parts [][]porcupine.Operation) {
 	return parts
 }
 
+// A half of a tenure is what can be lost by itself.
+type tenureHalf struct{ tag, half string }
+
 // operations is the history of one process; killed says when it was, 0 for never.
 func (b *historybook) operations(killed time.Duration) (all []porcupine.Operation) {
 	add := func(d deed, from, to time.Duration) {
 		all = append(all, porcupine.Operation{ClientId: d.Client, Input: d, Call: int64(from), Return: int64(to)})
 	}
-	orphans := map[string]bool{}
-	orphan := func(d deed, from, to time.Duration) {
-		if !orphans[d.Tag] {
-			orphans[d.Tag] = true
-			add(deed{Client: d.Client, Lock: d.Lock, Kind: opOrphan, Tag: d.Tag}, from, to)
+	orphans := map[tenureHalf]bool{}
+	orphan := func(d deed, from time.Duration, to time.Duration) {
+		if at := (tenureHalf{d.Tag, d.Half}); !orphans[at] {
+			orphans[at] = true
+			add(deed{Client: d.Client, Lock: d.Lock, Half: d.Half, Kind: opOrphan, Tag: d.Tag}, from, to)
 		}
 	}
-	last := b.last()
-	for _, d := range b.deeds {
+	deeds := slices.SortedFunc(maps.Values(b.deeds), func(a, b deed) int { return a.Serial - b.Serial })
+	last, sure := b.last(), map[tenureHalf]deed{} // what was held for sure, and when
+	for _, d := range deeds {
 		look := d.Kind == opLocked || d.Kind == opCount
 		cut := d.Return == 0 // by the end of its process
 		if cut {
@@ -153,16 +162,23 @@ func (b *historybook) operations(killed time.Duration) (all []porcupine.Operatio
 		if look && cut || d.Out == "nothing" {
 			continue
 		}
+		if d.Out == "done" || d.Kind == opCount {
+			sure[tenureHalf{d.Tag, d.Half}] = d
+		}
 		end := d.Return
-		if d.Kind == opTake && d.Out == "unknown" {
+		if d.Out == "unknown" && (d.Kind == opTake || d.Kind == opReenter) {
 			end += workerLease/3 + 10*time.Millisecond // the server may run it until its not-after
 		}
 		add(d, d.Call, end)
-		switch {
-		case killed > 0 && d.Tag == last[d.Client].Tag:
-			orphan(d, d.Call, killed+historySettled) // if it was held then
-		case d.Kind == opRelease && d.Out == "lost":
+		if d.Kind == opRelease && d.Out == "lost" {
 			orphan(d, d.Until, d.Until+historySettled)
+		}
+	}
+	if killed > 0 {
+		for _, d := range sure {
+			if d.Tag == last[d.Client].Tag {
+				orphan(d, d.Call, killed+historySettled)
+			}
 		}
 	}
 	return all

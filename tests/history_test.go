@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,19 +34,23 @@ const (
 	historySettled = 3 * workerLease // nothing happens any more so long after a call with an unknown outcome
 )
 
-// historian does things to locks, and says of each when it began and what came of it.
+// historian does things to locks of a kind.
 func historian(args []string) {
+	k := kindOf(args[2])
+	narrate(args, func(c *client) { c.once(k) })
+}
+
+// narrate has the clients of this process do things to locks, and say of each when it began and what came of it.
+func narrate(args []string, once func(c *client)) {
 	s := openWorker(args[0], workerLease)
 	first, err := strconv.Atoi(args[1])
 	must(err)
-	k, err := strconv.Atoi(args[2])
-	must(err)
 	var wg sync.WaitGroup
 	for i := range clientsEach {
-		c := &client{session: s, kind: kinds[k], number: first + i}
+		c := &client{session: s, number: first + i}
 		wg.Go(func() {
-			for c.serial < deedsEach/clientsEach {
-				c.once()
+			for c.serial.Load() < deedsEach/clientsEach {
+				once(c)
 			}
 		})
 	}
@@ -53,18 +58,19 @@ func historian(args []string) {
 	_ = s.Close() // what it cannot give back ends with the lease
 }
 
-// A client of a history does one thing after the other.
+// A client of a history has one tenure after the other.
 type client struct {
 	session *holdfast.Session
-	kind    kind
 	number  int
-	serial  int
+	serial  atomic.Int64
 }
+
+// tag names the tenure that the client has next.
+func (c *client) tag() string { return fmt.Sprintf("%d.%d", c.number, c.serial.Load()) }
 
 // do does a deed and says so, before and after.
 func (c *client) do(d deed, does func() string) string {
-	c.serial++
-	d.Client, d.Serial, d.Call = c.number, c.serial, worker.Now()
+	d.Client, d.Serial, d.Call = c.number, int(c.serial.Add(1)), worker.Now()
 	say(d)
 	d.Out = does()
 	d.Return = worker.Now()
@@ -75,7 +81,7 @@ func (c *client) do(d deed, does func() string) string {
 // outcome is the class of an error, as the model knows it.
 func outcome(err error) string {
 	class := classOf(err)
-	for _, known := range []string{"unknown", "lost"} {
+	for _, known := range []string{"unknown", "lost", "not held"} {
 		if strings.Contains(class, known) {
 			return known // whatever else it says, such as a deadline
 		}
@@ -86,25 +92,36 @@ func outcome(err error) string {
 	return class
 }
 
+// patience is how long a client waits: mostly for one attempt.
+func patience() time.Duration { return max(0, rand.N(25*time.Millisecond)-20*time.Millisecond) }
+
+// hurried sometimes leaves little time, so that replies come too late.
+func hurried(ctx context.Context) (context.Context, context.CancelFunc) {
+	if rand.N(50) == 0 {
+		return context.WithTimeout(ctx, rand.N(2*time.Millisecond))
+	}
+	return ctx, func() {}
+}
+
+// anyLock is the name of one of the locks.
+func anyLock() string { return fmt.Sprint("lock ", rand.N(historyLocks)) }
+
 // once takes a lock once, does some things under it if it got it, and gives it back.
-func (c *client) once() {
-	l := c.kind.make(c.session, fmt.Sprint("lock ", rand.N(historyLocks)), 0)
-	tag := fmt.Sprintf("%d.%d", c.number, c.serial)
+func (c *client) once(k kind) {
+	l := k.make(c.session, anyLock(), 0)
+	tag := c.tag()
 	var holds []*holdfast.Hold
 	take := func(ctx context.Context) (out string) {
-		h, err := l.TryLockFor(ctx, max(0, rand.N(25*time.Millisecond)-20*time.Millisecond)) // mostly one attempt
+		h, err := l.TryLockFor(ctx, patience())
 		if err == nil {
 			holds = append(holds, h)
 		}
-		if errors.Is(err, holdfast.ErrBusy) && c.kind.queues {
+		if errors.Is(err, holdfast.ErrBusy) && k.queues {
 			return "promised" // or held
 		}
 		return outcome(err)
 	}
-	ctx, cancel := context.Background(), func() {}
-	if rand.N(50) == 0 { // little time, so that replies come too late
-		ctx, cancel = context.WithTimeout(ctx, rand.N(2*time.Millisecond))
-	}
+	ctx, cancel := hurried(context.Background())
 	c.do(deed{Lock: l.Name(), Kind: opTake, Tag: tag}, func() string { return take(ctx) })
 	cancel()
 	if len(holds) == 0 {
@@ -122,13 +139,18 @@ func (c *client) once() {
 		}
 	}
 	rand.Shuffle(len(holds), func(i, j int) { holds[i], holds[j] = holds[j], holds[i] })
-	deadline := time.Duration(0)
-	for _, h := range holds {
-		deadline = max(deadline, worker.Now()+time.Until(h.Deadline()))
-	}
+	deadline := lastDeadline(holds)
 	for _, h := range holds {
 		c.do(deed{Lock: l.Name(), Kind: opRelease, Tag: tag, Until: deadline}, func() string { return outcome(h.Release()) })
 	}
+}
+
+// lastDeadline is the moment until which one of the holds is trusted.
+func lastDeadline(holds []*holdfast.Hold) (last time.Duration) {
+	for _, h := range holds {
+		last = max(last, worker.Now()+time.Until(h.Deadline()))
+	}
+	return last
 }
 
 // look looks at a lock. What it sees counts if it sees anything, and if the holds that it is about are held still.
@@ -193,38 +215,58 @@ func (b *historybook) holding() bool {
 	return false
 }
 
+// A subject is what a history is about.
+type subject struct {
+	role, arg string      // of the processes
+	releases  proxy.Match // the runs of scripts that give back
+	model     porcupine.Model
+	rare      []string                                // what must have happened, or the history proves too little
+	settle    func(t *testing.T, s *holdfast.Session) // brings about what nobody does who does not look; nil: nothing
+}
+
 // Four processes take, re-enter, look at and release locks, while replies get lost, one of them is stopped for longer
 // than its lease and one is killed. All that they saw must be explained by a reentrant mutex.
 func TestAHistoryOfFourProcessesIsThatOfAMutex(t *testing.T) {
 	t.Parallel()
-	for i, k := range kinds {
-		if k.name == "rlock" || k.name == "fairlock" {
-			t.Run(k.name, func(t *testing.T) {
-				t.Parallel()
-				writeHistory(t, i)
+	for _, name := range []string{"rlock", "fairlock"} {
+		k := kindOf(name)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			writeHistory(t, subject{
+				role: "historian", arg: name, releases: scriptOf(k, "release"), model: reentrantMutex,
+				rare: []string{"take unknown", "release unknown", "release lost"},
+				settle: func(t *testing.T, s *holdfast.Session) {
+					if !k.queues {
+						return
+					}
+					pass(time.Now().Add(historyWait)) // the dead of a queue are forgotten when somebody looks
+					for i := range historyLocks {
+						lock(t, t.Context(), k.make(s, fmt.Sprint("lock ", i), 10*time.Millisecond))
+					}
+				},
 			})
-		}
+		})
 	}
 }
 
-func writeHistory(t *testing.T, kind int) {
+func writeHistory(t *testing.T, about subject) {
 	srv := redistest.Start(t)
 	books := make([]*historybook, historians)
 	workers := make([]*worker.Worker, historians)
 	for i := range historians {
 		p := proxy.Start(t, srv.Addr())
-		scripts, releases := proxy.Command("EVALSHA", "EVAL"), scriptOf(kinds[kind], "release")
+		scripts := proxy.Command("EVALSHA", "EVAL")
 		p.On(func(command []string) bool {
 			switch int(time.Now().UnixMilli()/500) % (2 * historians) { // now this one loses everything, then that
 			case i:
 				return scripts(command)
 			case historians + i:
-				return releases(command)
+				return about.releases(command)
 			}
 			return rand.N(100) == 0 && scripts(command)
 		}, proxy.DropReply, proxy.EveryTime)
 		books[i] = &historybook{deeds: map[string]deed{}}
-		workers[i] = worker.Start(t, books[i].hear, "historian", p.Addr(), strconv.Itoa(i*clientsEach), strconv.Itoa(kind))
+		workers[i] = worker.Start(t, books[i].hear, about.role, p.Addr(), strconv.Itoa(i*clientsEach), about.arg)
 	}
 	await(t, "a third of the first history", func() bool { return books[0].size() > deedsEach/3 })
 	workers[0].Kill()
@@ -255,44 +297,49 @@ func writeHistory(t *testing.T, kind int) {
 		history = append(history, b.operations(end)...)
 		for _, d := range b.deeds {
 			require.NotContains(t, d.Out, "other")
-			outs[d.Kind+" "+d.Out]++
+			outs[d.String()]++
 			total++
 		}
 	}
 	t.Log(total, outs)
 	require.GreaterOrEqual(t, total, leastDeeds)
-	for _, rare := range []string{"take unknown", "release unknown", "release lost"} {
-		require.NotZero(t, outs[rare], "no %s", rare)
+	for _, rare := range about.rare {
+		n := 0
+		for out, count := range outs {
+			if strings.HasSuffix(out, rare) { // of any half
+				n += count
+			}
+		}
+		require.NotZero(t, n, "no %s", rare)
 	}
 	began := time.Now()
-	checkHistory(t, history)
+	checkHistory(t, about.model, history)
 	t.Log("checked in", time.Since(began))
-	if kinds[kind].queues { // whose dead are forgotten when somebody looks
-		pass(time.Now().Add(historyWait))
-		s := open(t, srv.Addr(), nil)
-		for i := range historyLocks {
-			lock(t, t.Context(), kinds[kind].make(s, fmt.Sprint("lock ", i), 10*time.Millisecond))
-		}
+	if about.settle != nil {
+		about.settle(t, open(t, srv.Addr(), nil))
 	}
 	await(t, "the end of all leases", func() bool { return len(srv.Strs(t, "KEYS", "*")) == 0 })
 }
 
-func checkHistory(t *testing.T, history []porcupine.Operation) {
+func checkHistory(t *testing.T, model porcupine.Model, history []porcupine.Operation) {
 	t.Helper()
-	result, info := porcupine.CheckOperationsVerbose(reentrantMutex, history, time.Minute)
+	result, info := porcupine.CheckOperationsVerbose(model, history, time.Minute)
 	if result != porcupine.Ok {
 		path := t.ArtifactDir() + "/history.html"
-		require.NoError(t, porcupine.VisualizePath(reentrantMutex, info, path))
+		require.NoError(t, porcupine.VisualizePath(model, info, path))
 		t.Fatalf("the history is %v: see %s, with -artifacts", result, path)
 	}
+}
+
+// happened is a deed of a history that somebody made up.
+func happened(d deed, from, to int64) porcupine.Operation {
+	return porcupine.Operation{ClientId: d.Client, Input: d, Call: from, Return: to}
 }
 
 // A checker that finds nothing proves nothing.
 func TestTheModelRefusesTwoHolders(t *testing.T) {
 	t.Parallel()
-	at := func(d deed, from, to int64) porcupine.Operation {
-		return porcupine.Operation{ClientId: d.Client, Input: d, Call: from, Return: to}
-	}
+	at := happened
 	first := at(deed{Client: 0, Kind: opTake, Tag: "a", Out: "done"}, 1, 2)
 	second := at(deed{Client: 1, Kind: opTake, Tag: "b", Out: "done"}, 3, 4)
 	released := at(deed{Client: 0, Kind: opRelease, Tag: "a", Out: "done"}, 5, 6)

@@ -24,10 +24,12 @@ import (
 // childMain plays a role if this process was started as a worker of a test.
 func childMain() {
 	worker.Run(map[string]func([]string){
-		"sleeper":   sleeper,
-		"contender": contender,
-		"historian": historian,
-		"queuer":    queuer,
+		"sleeper":     sleeper,
+		"contender":   contender,
+		"counter":     counter,
+		"historian":   historian,
+		"rwHistorian": rwHistorian,
+		"queuer":      queuer,
 	})
 }
 

@@ -83,6 +83,20 @@ func TestANumberThatIsInDoubtIsNotAskedForAgain(t *testing.T) {
 	s.ends()
 }
 
+// A release of one of several holds leaves no count at which an older release would take the others.
+func TestALateReleaseFindsNoCountThatItKnowsOf(t *testing.T) {
+	t.Parallel()
+	s := newNestedStory(t)
+	first := lock(t, s.ctx, s.rw.Read())
+	late := s.on("release", proxy.Stall)
+	require.NoError(t, first.Release()) // by a second copy
+	stays, goes := lock(t, s.ctx, s.rw.Read()), lock(t, s.ctx, s.rw.Read())
+	require.NoError(t, goes.Release())
+	s.deliver(late)
+	s.readsOn(stays)
+	s.ends()
+}
+
 // A release that was refused for a while does not know of an extension in between, and leaves it alone.
 func TestAReleaseThatWasPutOffShortensNoExtension(t *testing.T) {
 	t.Parallel()

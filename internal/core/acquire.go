@@ -82,6 +82,7 @@ func (a *acquisition) giveUp() {
 		a.lock.session.debts.owe(a.lock, a.wire, a.number, a.until)
 		if a.number > 0 {
 			a.claim.doubt()
+			a.claim.setEmptied(true)
 		}
 	}
 	a.wire, a.number, a.until, a.stands = "", 0, 0, false
@@ -172,6 +173,7 @@ func (a *acquisition) enter(ctx context.Context) (*Hold, time.Duration, error) {
 		if a.number == 0 {
 			a.claim.renumber()
 		}
+		a.claim.setEmptied(false)
 		t, h := &o.tenure, &o.hold
 		t.lock, t.claim, t.wire, t.token, t.copies = l, a.claim, a.wire, answer.token, a.until
 		h.init(l, t, answer)
@@ -214,6 +216,9 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Hold, error) {
 	case err != nil:
 		if script.ClassOf(err) == script.Unknown {
 			t.lasts(l.length())
+			if l.Shared { // beside the other half a copy would begin anew
+				t.copies = max(t.copies, lease.Add(answer.sent, lease.NotAfter(l.length())))
+			}
 			// The count may be one too high, now or when a copy is executed.
 			t.correct(0)
 			t.correct(lease.Add(answer.sent, lease.NotAfter(l.length())))
@@ -229,6 +234,7 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Hold, error) {
 		t.claim.mu.Lock()
 		t.token = max(t.token, answer.token)
 		t.claim.mu.Unlock()
+		t.claim.setEmptied(false)
 		t.add(h, answer.sent)
 		return h, nil
 	case answer.outcome == late:

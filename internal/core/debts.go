@@ -59,10 +59,10 @@ func (d *debts) release(t *tenure, top int, until time.Duration) {
 	})
 }
 
-// recheck has the wire owner of a released tenure given back once more, if a copy of its
-// acquisition may have been executed since, or may be yet: it would find the lock free.
-func (d *debts) recheck(t *tenure) {
-	if t.copies > 0 && t.copies > d.session.now() {
+// recheck has the wire owner of a tenure given back once more whose release was sent then, if a
+// copy of its acquisition may have been executed since, or may be yet: it would find the lock free.
+func (d *debts) recheck(t *tenure, sent time.Duration) {
+	if t.copies > 0 && t.copies > sent {
 		d.add(&debt{
 			lock: t.lock, wire: t.wire, top: t.doubt(), due: t.copies, delay: firstRetry,
 			until: lease.Add(t.copies, t.lock.memory()),

@@ -88,8 +88,9 @@ type crowd struct {
 // under the other one. So a release that is executed late could take away what is newer: where
 // one may be under way, holds get higher numbers than the release knows of.
 type numbers struct {
-	top   int // the highest so far; 0 stands for 1
-	floor int // a release may yet be executed that knows of numbers up to this one
+	top     int  // the highest so far; 0 stands for 1
+	floor   int  // a release may yet be executed that knows of numbers up to this one
+	emptied bool // since the last grant the server was told that nothing is left, or will be
 }
 
 // next is the number of a hold that is to be taken besides count others.

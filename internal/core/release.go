@@ -76,7 +76,7 @@ func (t *tenure) lowerOnce(ctx context.Context, rest Rest) (reply int64, err err
 	if last && !t.lock.Shared {
 		s.lines.Releasing(t.lock.Channel)
 	}
-	call := t.lock.protocol.Release(rest)
+	call, sent := t.lock.protocol.Release(rest), s.now()
 	err = s.runner.Run(ctx, script.Keep, call)
 	if err == nil {
 		reply, err = call.ReadInt()
@@ -87,16 +87,18 @@ func (t *tenure) lowerOnce(ctx context.Context, rest Rest) (reply int64, err err
 			t.doubt()
 			if last {
 				t.setReturned()
+				t.claim.setEmptied(true)
 			}
 		}
 		return 0, err
 	}
-	if reply == absent && t.wasReturned() {
+	if reply == absent && t.wasTaken() {
 		reply = freed
 	}
 	if last || reply == absent {
 		t.setReturned()
-		s.debts.recheck(t)
+		t.claim.setEmptied(true)
+		s.debts.recheck(t, sent)
 	}
 	if reply != lowered {
 		s.lines.Released(t.lock.Channel, s.listeners(reply-freed))
@@ -117,6 +119,15 @@ func (t *tenure) wasReturned() bool {
 	t.claim.mu.Lock()
 	defer t.claim.mu.Unlock()
 	return t.returned
+}
+
+// wasTaken reports whether a release that finds nothing may have been forestalled: by an earlier copy
+// of it, or, where tenures follow each other under one wire owner, by what gave another one back.
+func (t *tenure) wasTaken() bool {
+	c := t.claim
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return t.returned || t.lock.Shared && c.crowd != nil && c.crowd.emptied
 }
 
 func (t *tenure) setReturned() {

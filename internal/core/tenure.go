@@ -165,6 +165,9 @@ func (t *tenure) rest() Rest {
 	if t.lock.Shared {
 		r.Ceiling = t.ceiling()
 		r.Lease = t.needs()
+		if r.Count > 0 && c.crowd != nil { // not to where an older release would take what is left
+			r.Count = max(r.Count, c.crowd.floor+1)
+		}
 	}
 	return r
 }
@@ -208,6 +211,15 @@ func (c *claim) doubt() {
 	defer c.mu.Unlock()
 	if c.crowd != nil {
 		c.crowd.doubt()
+	}
+}
+
+// setEmptied notes whether nothing was to be left of a shared half since the last grant.
+func (c *claim) setEmptied(emptied bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.crowd != nil {
+		c.crowd.emptied = emptied
 	}
 }
 

@@ -16,17 +16,17 @@
 //	└───────────────────────────┘  gone, done …  └──────────────────────┘        X, who reads or writes
 //
 // So read holds are numbered; the count that the server has is the highest number. A release carries a ceiling, the highest
-// number asked for by then: a higher count is newer, and stays. Where a release may yet be executed the next hold asks for a
-// number above any before.
+// number asked for by then: a higher count is newer, and stays. Where a release may yet be executed holds ask for numbers above
+// those that it knows of.
 //
 // Five things that the search found and that are easily forgotten in code:
 //
 //   - Between the end of a hold and the turn of its release another hold may begin under the same wire owner. The release must
 //     leave that one, whose number may be the same; and if that one has ended, too, one release gives both back, and the other
 //     finds nothing, which is no loss.
-//   - A nested release that is told to leave one hold must not number it 1, if 1 is below a ceiling that may be under way.
+//   - A nested release that leaves one hold must not leave the number 1, if a release that knows of it may be under way.
 //   - What a release without a reply owes is decided before its turn is over. A moment later the ceiling is another.
-//   - An attempt that is repeated after a release came to be in doubt needs another number than before.
+//   - An attempt that is repeated needs another number than before: a release may have come to be in doubt since.
 //   - A copy of a re-entry may be executed after the last release: there still is the write hold for it to be nested in.
 //
 // Not in this world: leases that run out, renewals, force unlock, waiters, and write holds that nest; for all of them the

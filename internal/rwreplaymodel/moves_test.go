@@ -134,7 +134,7 @@ func (w world) write(r rules, emit func(step)) {
 	case v.doing == holding:
 		n.writer.doing = ended
 		emit(step{who: "writer", what: "ends its hold", next: n})
-	case v.doing == ended && !(r.serialised && w.flying()):
+	case v.doing == ended && (!r.serialised || !w.flying()):
 		n.writer.doing, n.writer.msg, n.writer.sweeps = releasing, message{verb: releaseWrite}, n.writer.copies > 0
 		emit(step{who: "writer", what: "sends", msg: n.writer.msg, next: n})
 	case v.doing == releasing && v.answer == none:
@@ -220,7 +220,7 @@ func (w world) background(r rules, emit func(step)) {
 		emit(step{who: "correction", msg: m, then: "is made:", answer: a, next: n})
 		n = w
 		n.fix[i].begun = true
-		n.doubt()
+		n.session.doubt()
 		if m.count == 0 {
 			n.session.returned |= 1 << f.tenure
 		}
@@ -252,12 +252,12 @@ func (w world) others(emit func(step)) {
 		}
 		emit(step{who: "X", what: what, next: n})
 	}
-	switch s := &w.server; {
-	case s.x == xReads:
+	switch s := &w.server; s.x {
+	case xReads:
 		to(nothingOfX, "reads no more")
-	case s.x == xWrites:
+	case xWrites:
 		to(nothingOfX, "writes no more")
-	default:
+	case nothingOfX:
 		if !s.writing() {
 			to(xReads, "reads")
 		}

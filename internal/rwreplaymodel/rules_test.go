@@ -5,9 +5,9 @@ type rules struct {
 	// Numbers.
 
 	ceilings     bool // a release of the read half carries the highest number asked for; a higher count is newer, and stays
-	skipNumbers  bool // where a release may be under way, the next hold asks for a number above any before
-	freshNumbers bool // so does a repeated attempt, if a release came to be in doubt since; without: it keeps its number
-	keepNumbers  bool // a release that leaves holds leaves their numbers; without: as many as there are, from one
+	skipNumbers  bool // where a release may be under way, holds ask for numbers above those that it knows of
+	freshNumbers bool // so does an attempt that is repeated; without: it keeps its number
+	keepNumbers  bool // a release that leaves holds leaves such a number; without: as many as there are
 
 	// Releases.
 

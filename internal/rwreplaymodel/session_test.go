@@ -2,11 +2,11 @@ package rwreplaymodel_test
 
 // What the session decides. Every function changes w and may report a violation: the decision was wrong, seen from outside.
 
-// next is the number of a hold that is to be taken besides those below.
-func (s *session) next(r rules, below int8) int8 {
-	number := below + 1
-	if s.unsure && r.skipNumbers {
-		number = max(s.top, 1) + 1
+// next is the number of a hold that is to be taken besides so many.
+func (s *session) next(r rules, live int8) int8 {
+	number := live + 1
+	if r.skipNumbers {
+		number = max(live, s.floor) + 1
 	}
 	s.top = max(s.top, number)
 	return number
@@ -20,13 +20,8 @@ func (w *world) ceiling(r rules) int8 {
 	return 0
 }
 
-// doubt: a release may be executed at any time from now on.
-func (w *world) doubt() {
-	s := &w.session
-	if w.held() {
-		s.unsure, s.doubted = true, max(s.top, 1)
-	}
-}
+// doubt: a release of all numbers so far may be executed at any time from now on.
+func (s *session) doubt() { s.floor = max(s.top, 1) }
 
 // attempt sends an attempt to read. It reports false while it has to wait for another operation.
 func (w *world) attempt(r rules, i int) bool {
@@ -38,9 +33,9 @@ func (w *world) attempt(r rules, i int) bool {
 	case w.live(0) > 0:
 		w.giveUp(r, i) // what an earlier attempt may have left would be a second hold
 		*g = reader{doing: acquiring, locks: g.locks, until: -1, reenters: true, tenure: s.tenure}
-		g.msg = message{verb: acquireRead, count: s.next(r, s.below(r)+w.live(0)), open: openFor}
+		g.msg = message{verb: acquireRead, count: s.next(r, w.live(0)), open: openFor}
 	case w.writer.doing == holding:
-		if g.number == 0 || g.number != s.top || r.freshNumbers && g.number <= s.doubted {
+		if g.number == 0 || g.number != s.top || r.freshNumbers {
 			g.number = s.next(r, 0)
 		}
 		g.doing, g.answer = acquiring, none
@@ -49,14 +44,6 @@ func (w *world) attempt(r rules, i int) bool {
 		w.giveUp(r, i)
 	}
 	return true
-}
-
-// below is how many numbers the server counts below those of the holds.
-func (s *session) below(r rules) int8 {
-	if r.keepNumbers {
-		return s.base
-	}
-	return 0
 }
 
 // giveUp takes back what an acquisition beside the write half may have left, or may leave yet.
@@ -77,7 +64,7 @@ func (w *world) giveUp(r rules, i int) {
 			w.owe(undo, g.until)
 		}
 		s := &w.session
-		s.unsure = true
+		s.doubt()
 		if r.undoReturns && w.live(0) == 0 {
 			s.undone = true
 		}
@@ -115,7 +102,7 @@ func (w *world) settle(r rules, i int) violation {
 func (w *world) grant(r rules, i int) {
 	g, s := &w.g[i], &w.session
 	if !g.reenters {
-		s.base, s.undone = g.msg.count-1, false
+		s.undone = false
 		if r.oneTenure {
 			s.tenure, s.copies, s.returned = 1, max(s.copies, g.until), 0
 		} else {
@@ -142,8 +129,8 @@ func (w *world) left(r rules, tenure int8) message {
 		tenure = 0
 	}
 	m := message{verb: releaseRead, count: w.live(tenure), ceiling: w.ceiling(r)}
-	if m.count > 0 {
-		m.count += w.session.below(r)
+	if m.count > 0 && r.keepNumbers {
+		m.count = max(m.count, w.session.floor+1)
 	}
 	return m
 }
@@ -170,7 +157,7 @@ func (w *world) sweep(r rules, tenure int8, sweeps bool) {
 	}
 	if r.sweepRepeats && sweeps && tenure == s.tenure {
 		w.owe(message{verb: releaseRead, ceiling: w.ceiling(r)}, s.copies)
-		w.doubt()
+		w.session.doubt()
 	}
 }
 
@@ -189,9 +176,9 @@ func (w *world) unanswered(r rules, i int, repeat bool) {
 		*g = reader{doing: wanting, locks: g.locks, until: -1}
 	case g.doing == acquiring:
 		*g = reader{doing: wanting, locks: g.locks, number: g.number, until: max(g.until, g.msg.open)}
-		s.unsure = true
+		s.doubt()
 	default:
-		w.doubt()
+		w.session.doubt()
 		if g.msg.count == 0 {
 			s.returned |= 1 << g.tenure
 		}
@@ -219,7 +206,7 @@ func (w *world) repeatLater(r rules, m message, tenure int8) {
 	if s.copies > 0 && tenure == s.tenure && r.sweepRepeats {
 		w.owe(m, s.copies)
 	}
-	w.doubt()
+	w.session.doubt()
 }
 
 // pay decides what g's release owes when others may have had their turn.

@@ -54,11 +54,9 @@ func numbers(from, to int8) (bits uint16) {
 // A session knows of its one wire owner's read half.
 type session struct {
 	undone   bool  // an undo may have taken along what has ended
-	doubted  int8  // the highest ceiling of those releases
 	tenure   int8  // the one that has the holds, or had them last; it begins when the first hold is granted
-	base     int8  // numbers below those of its holds
 	top      int8  // the highest number asked for; 0 stands for 1
-	unsure   bool  // a release may yet be executed that knows of numbers up to top
+	floor    int8  // a release may yet be executed that knows of numbers up to this one
 	copies   int8  // ticks until no copy of an acquisition of the tenure's can be executed
 	returned uint8 // of which tenures a last release was executed, or may have been; one bit each
 }
@@ -259,7 +257,7 @@ func (w *world) tidy(r rules) {
 		}
 	}
 	if s := &w.session; !w.held() && w.g[0].doing != acquiring && w.g[1].doing != acquiring { // nobody takes a number any more
-		s.top, s.base, s.unsure, s.doubted = 0, 0, false, 0
+		s.top, s.floor = 0, 0
 	}
 	slices.SortFunc(w.stray[:], func(a, b message) int { return b.rank() - a.rank() })
 	slices.SortFunc(w.debt[:], func(a, b debt) int { return b.rank() - a.rank() })

@@ -38,7 +38,9 @@ func BenchmarkUncontended(b *testing.B) {
 		what string
 		kind bench.Kind
 	}{
-		{"a fair lock", bench.Fair}, {"a write half", bench.Write}, {"a read half", bench.Read},
+		{"a fair lock", bench.Fair},
+		{"a write half", bench.Write},
+		{"a read half", bench.Read},
 		{"a read half behind preferred writers", bench.PreferredRead},
 	} {
 		u := bench.MeasureUncontended(b, other.kind)
