@@ -107,8 +107,9 @@ func (l *Latch) Count(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// Delete opens the latch whatever its count, and whoever waits is let through. It reports whether
-// there was one. [holdfast.ErrUnknown] says that the reply was lost, and it may be deleted. It
+// Delete opens the latch whatever its count, and whoever waits in Go is let through; an await() of
+// Redisson's sleeps on, as it does when Redisson deletes. It reports whether there was one.
+// [holdfast.ErrUnknown] says that the reply was lost, and it may be deleted. It
 // corresponds to delete().
 func (l *Latch) Delete(ctx context.Context) (bool, error) {
 	return l.flag(ctx, "delete", l.call(deleteScript).Arg(l.object.Publish(), l.object.Channel))

@@ -21,6 +21,8 @@ const (
 	NonReentrantFair Kind = "nonreentrantfair"
 	ReadLock         Kind = "readlock"  // of an RReadWriteLock
 	WriteLock        Kind = "writelock" // of an RReadWriteLock
+	Semaphore        Kind = "semaphore"
+	Latch            Kind = "latch"
 )
 
 // Config is what a Redisson client is made with.
@@ -99,8 +101,8 @@ func (t *Thread) Interrupt(tb testing.TB) {
 	t.client.java.start(t.client.name, "interrupt", t.actor).OK(tb)
 }
 
-// Asleep reports whether the thread waits for a lock and can do nothing but sleep until a message or a timer wakes it.
-// It does not know the methods that wait in another way, as lockAndGetToken does.
+// Asleep reports whether the thread waits for a lock, a permit or a latch and can do nothing but sleep until a message
+// or a timer wakes it. It does not know the methods that wait in another way, as lockAndGetToken does.
 func (t *Thread) Asleep(tb testing.TB) bool {
 	tb.Helper()
 	return t.client.java.start(t.client.name, "asleep", t.actor).OK(tb).Bool()

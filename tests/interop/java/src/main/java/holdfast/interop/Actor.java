@@ -1,12 +1,17 @@
 package holdfast.interop;
 
+import java.util.Set;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.Semaphore;
 import java.util.stream.Stream;
+import org.redisson.misc.ReclosableLatch;
 
 /** A named thread that works off its tasks in order. To Redisson, an actor is a lock owner. */
 final class Actor extends Thread {
+
+    /** On what a thread sleeps in Redisson until somebody releases or counts down, and not for Redis to answer. */
+    private static final Set<String> BEDS = Set.of(Semaphore.class.getName(), ReclosableLatch.class.getName());
 
     private final BlockingQueue<Runnable> tasks = new LinkedBlockingQueue<>();
 
@@ -25,10 +30,10 @@ final class Actor extends Thread {
         tasks.add(task);
     }
 
-    /** Whether it sleeps until a lock is released, which in Redisson is on a semaphore, and not for Redis to answer. */
+    /** Whether it sleeps until a message wakes it. */
     boolean asleep() {
-        // The stack first: who has come to the semaphore can but fall asleep there, as long as nobody releases.
-        boolean waits = Stream.of(getStackTrace()).anyMatch(f -> f.getClassName().equals(Semaphore.class.getName()));
+        // The stack first: who has come to its bed can but fall asleep there, as long as nobody releases.
+        boolean waits = Stream.of(getStackTrace()).anyMatch(f -> BEDS.contains(f.getClassName()));
         return waits && (getState() == State.WAITING || getState() == State.TIMED_WAITING);
     }
 

@@ -1,5 +1,6 @@
 package holdfast.interop;
 
+import java.time.Duration;
 import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
@@ -12,7 +13,8 @@ final class Arguments {
 
     /**
      * The arguments for parameters of these types, or null if the words do not fit them. A time is written
-     * {@code 1500ms}, and fits a long of a method that takes a TimeUnit, which is not written itself.
+     * {@code 1500ms}, and fits a Duration, or a long of a method that takes a TimeUnit, which is not written
+     * itself.
      */
     static Object[] fit(Class<?>[] types, List<String> words) {
         boolean timed = Arrays.asList(types).contains(TimeUnit.class);
@@ -34,6 +36,9 @@ final class Arguments {
     private static Object fit(Class<?> type, String word, boolean timed) {
         if (type == long.class && timed && word.matches("-?\\d+ms")) {
             return Long.valueOf(word.substring(0, word.length() - 2));
+        }
+        if (type == Duration.class && word.matches("-?\\d+ms")) {
+            return Duration.ofMillis(Long.parseLong(word.substring(0, word.length() - 2)));
         }
         if (type == long.class && !timed && word.matches("-?\\d+")) {
             return Long.valueOf(word);

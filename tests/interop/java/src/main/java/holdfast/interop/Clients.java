@@ -6,8 +6,10 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BiFunction;
 import org.redisson.Redisson;
+import org.redisson.api.RCountDownLatch;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
+import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 import org.redisson.config.NameMapper;
@@ -26,7 +28,9 @@ final class Clients {
             "fair", new Kind(RLock.class, RedissonClient::getFairLock),
             "nonreentrantfair", new Kind(RLock.class, RedissonClient::getNonReentrantFairLock),
             "readlock", new Kind(RLock.class, (redisson, name) -> redisson.getReadWriteLock(name).readLock()),
-            "writelock", new Kind(RLock.class, (redisson, name) -> redisson.getReadWriteLock(name).writeLock()));
+            "writelock", new Kind(RLock.class, (redisson, name) -> redisson.getReadWriteLock(name).writeLock()),
+            "semaphore", new Kind(RSemaphore.class, RedissonClient::getSemaphore),
+            "latch", new Kind(RCountDownLatch.class, RedissonClient::getCountDownLatch));
 
     /** A client and its objects, which are kept: some remember the last lease, as they would in a real program. */
     private record Client(RedissonClient redisson, Map<List<String>, Object> objects) { }

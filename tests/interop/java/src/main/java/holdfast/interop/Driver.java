@@ -26,7 +26,7 @@ import java.util.stream.Collectors;
  *           thread                               → the id of the actor's thread
  *           call client kind name method arg…    → the method's result
  *           interrupt actor
- *           asleep actor                         → whether it sleeps until a lock is released
+ *           asleep actor                         → whether it sleeps until a message wakes it
  *           shutdown client
  *           exit
  * </pre>
