@@ -440,3 +440,24 @@ func TestSemaphoresInACluster(t *testing.T) {
 		}
 	}
 }
+
+// Two who wait are both woken by two releases, however close together these are.
+func TestReleasesThatComeTogetherWakeAsManyAsTheyServe(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s, other := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+	p, q := pool(t, s, 2), semaphore.New(other, "pool")
+	for range 200 {
+		require.NoError(t, q.Acquire(t.Context(), 2))
+		first, second := goAcquire(t.Context(), p, 1), goAcquire(t.Context(), p, 1)
+		pooling(t, srv, 1)
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() { assert.NoError(t, q.Release(t.Context(), 1)) })
+		}
+		all.Wait()
+		require.NoError(t, within(t, time.Second, first, "the first"))
+		require.NoError(t, within(t, time.Second, second, "the second"))
+		require.NoError(t, p.Release(t.Context(), 2))
+	}
+}

@@ -92,7 +92,7 @@ func (t *Taking) wait(ctx, sleep context.Context) (err error) {
 	}
 	place := s.lines.Join(o.Channel, true, false)
 	taken := time.Duration(0)
-	defer func() { place.Leave(taken) }()
+	defer func() { place.LeaveSome(taken) }()
 	for {
 		if err := place.Wait(sleep, retry); err != nil {
 			return t.interrupted(ctx, err)

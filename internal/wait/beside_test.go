@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
 // Who may share the name looks first, and the head of the line when they have.
@@ -36,6 +38,35 @@ func TestThoseBesideALineLookFirst(t *testing.T) {
 				assert.Zero(t, waits(), "nobody is any more")
 				elsewhere()
 				head.Leave(0)
+			})
+		})
+	}
+}
+
+// Of what can be had in parts, a wake-up that comes while one takes a part is for the next one.
+func TestAWakeUpWhileOneTakesAPartIsForTheNext(t *testing.T) {
+	for name, c := range map[string]struct {
+		leave func(p *wait.Place)
+		waits time.Duration
+	}{
+		"of a part":  {func(p *wait.Place) { p.LeaveSome(time.Minute) }, 0},
+		"of it all":  {func(p *wait.Place) { p.Leave(time.Minute) }, shortest},
+		"of no part": {func(p *wait.Place) { p.LeaveSome(0) }, 0},
+		"of nothing": {func(p *wait.Place) { p.Leave(0) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newLines(t)
+				first, second := q.Join("x", true, false), q.Join("x", true, false)
+				q.wait(first, time.Second)
+				waiting := q.goWait(second, time.Hour)
+				q.publish("x") // while the first takes something
+				began := time.Now()
+				c.leave(first)
+				assert.NoError(t, waiting.err())
+				assert.GreaterOrEqual(t, waiting.ended.Sub(began), c.waits)
+				assert.LessOrEqual(t, waiting.ended.Sub(began), c.waits*3/2)
+				second.Leave(0)
 			})
 		})
 	}

@@ -175,9 +175,18 @@ func (p *Place) subscribe() {
 // the name has just been taken by this session for that long, and there is nothing to look
 // for until it is released; else the next one looks at once, since the leaver may have used
 // up a wake-up that was meant for whoever is first.
-func (p *Place) Leave(taken time.Duration) {
+func (p *Place) Leave(taken time.Duration) { p.leave(taken, false) }
+
+// LeaveSome is Leave of what the next one may have some of, too: a wake-up that came since this one
+// looked is the next one's.
+func (p *Place) LeaveSome(taken time.Duration) { p.leave(taken, true) }
+
+func (p *Place) leave(taken time.Duration, pass bool) {
 	ls := p.lines
 	ls.mu.Lock()
+	if pass && len(p.hint) > 0 {
+		taken = 0
+	}
 	l := ls.lines[p.channel]
 	first := l.places[0] == p
 	for i, other := range l.places {
