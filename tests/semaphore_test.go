@@ -461,3 +461,70 @@ func TestReleasesThatComeTogetherWakeAsManyAsTheyServe(t *testing.T) {
 		require.NoError(t, p.Release(t.Context(), 2))
 	}
 }
+
+// However long a server takes to answer, what a cancelled wait got of it goes back; and one that is not cancelled waits.
+func TestASlowServerEatsNoPermit(t *testing.T) {
+	t.Parallel()
+	for name, cancelled := range map[string]bool{"cancelled": true, "not cancelled": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			p := pool(t, open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second}), 1)
+			require.NoError(t, p.Acquire(t.Context(), 1))
+			require.NoError(t, p.Release(t.Context(), 1))
+			srv.Do(t, "CLIENT", "PAUSE", "6000", "WRITE") // longer than a release may take
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			result := goAcquire(ctx, p, 1)
+			if !cancelled {
+				require.NoError(t, within(t, 10*time.Second, result, "the permit"))
+				return
+			}
+			pass(time.Now().Add(50 * time.Millisecond)) // in which it is sent
+			cancel()
+			require.ErrorIs(t, within(t, time.Second, result, "the end"), context.Canceled)
+			srv.Do(t, "CLIENT", "UNPAUSE")
+			await(t, "the permit", func() bool { return srv.Str(t, "GET", "pool") == "1" })
+		})
+	}
+}
+
+// What is granted while the session closes goes back, too; and so it does when the server refuses it for long.
+func TestWhatNobodyTakesGoesBack(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(t *testing.T, s *holdfast.Session, p *proxy.Proxy, cancel func(), attempt *proxy.Rule){
+		"the session is closed": func(t *testing.T, s *holdfast.Session, _ *proxy.Proxy, _ func(), attempt *proxy.Rule) {
+			closed := make(chan error, 1)
+			go func() { closed <- s.Close() }()
+			pass(time.Now().Add(50 * time.Millisecond))
+			attempt.Release()
+			require.NoError(t, within(t, 5*time.Second, closed, "the end of the session"))
+		},
+		"the server is loading": func(t *testing.T, _ *holdfast.Session, p *proxy.Proxy, cancel func(), attempt *proxy.Rule) {
+			refused := p.On(scriptOf(kind{name: "semaphore"}, "add"), proxy.Answer(loading), proxy.EveryTime)
+			cancel()
+			pass(time.Now().Add(50 * time.Millisecond))
+			attempt.Release()
+			pass(time.Now().Add(1500 * time.Millisecond)) // longer than a release may take
+			refused.Remove()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			proxied := proxy.Start(t, srv.Addr())
+			s := open(t, proxied.Addr(), nil)
+			p := pool(t, s, 1)
+			require.NoError(t, p.Acquire(t.Context(), 1))
+			require.NoError(t, p.Release(t.Context(), 1))
+			attempt := proxied.On(scriptOf(kind{name: "semaphore"}, "acquire"), proxy.HoldReply, proxy.First)
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			result := goAcquire(ctx, p, 1)
+			attempt.Wait(t, 1)
+			end(t, s, proxied, cancel, attempt)
+			require.Error(t, within(t, time.Second, result, "the end"))
+			await(t, "the permit", func() bool { return srv.Str(t, "GET", "pool") == "1" })
+		})
+	}
+}

@@ -47,6 +47,20 @@ func (b *bounds) end() {
 // errNoReply is the cause of the session's own timeouts: no caller's context has ended.
 var errNoReply = errors.New("no reply in time")
 
+// whileItLasts returns a context for a call whose reply must not be missed: it ends some time after
+// the session does. The client ends the call when the connection is lost.
+func (s *Session) whileItLasts() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	stop := context.AfterFunc(s.ctx, func() {
+		timer := time.AfterFunc(closeWithin/2, func() { cancel(errNoReply) })
+		context.AfterFunc(ctx, func() { timer.Stop() })
+	})
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
 // within returns a context that ends after at most limit from now, a shared one if it can.
 func (s *Session) within(now, limit time.Duration) (context.Context, context.CancelFunc) {
 	if limit == s.bounds.limit {

@@ -110,29 +110,27 @@ func (t *Taking) wait(ctx, sleep context.Context) (err error) {
 	}
 }
 
-// try makes one attempt, and returns how many are left. If ctx ends while it is under way, what it
-// takes is given back.
+// try makes one attempt, and returns how many are left. The attempt goes on until there is a reply,
+// or none can come any more: if ctx ends, or the session, what it takes is given back.
 func (t *Taking) try(ctx context.Context) (left int64, err error) {
-	s := t.object.session
-	if s.isClosed() {
-		return 0, ErrClosed
-	}
-	if ctx.Done() == nil {
-		return t.attempt(ctx)
-	}
 	type result struct {
 		left int64
 		err  error
 	}
-	results, given := make(chan result), make(chan struct{})
-	defer close(given)
-	if !s.start(func() {
-		within, cancel := context.WithTimeoutCause(context.Background(), s.bounds.limit, errNoReply)
+	s := t.object.session
+	results, away := make(chan result), make(chan struct{})
+	defer close(away)
+	if s.isClosed() || !s.start(func() {
+		ctx, cancel := s.whileItLasts()
 		defer cancel()
-		left, err := t.attempt(within)
+		left, err := t.attempt(ctx)
+		if err == nil && s.isClosed() {
+			t.giveBack()
+			err = ErrClosed
+		}
 		select {
 		case results <- result{left, err}:
-		case <-given:
+		case <-away:
 			if err == nil {
 				t.giveBack()
 			}
@@ -187,12 +185,18 @@ func (t *Taking) send(ctx context.Context, c *script.Call) (n []int64, err error
 	return nil, c.Unexpected()
 }
 
-// giveBack gives back what nobody waits for any more.
+// giveBack gives back what nobody waits for any more, however long the server refuses it.
 func (t *Taking) giveBack() {
 	o := t.object
-	err := o.give(t.Back, func(c *script.Call) error { return o.Given(c) })
-	if err != nil {
-		o.session.config.Logger.Warn("holdfast: permits of a cancelled call may be lost", "kind", o.title(), "name", o.Name, "error", err)
+	for {
+		err := o.give(t.Back, o.Given)
+		switch {
+		case err == nil:
+			return
+		case script.ClassOf(err) != script.Refused || !script.IsTemporary(err) || o.session.ctx.Err() != nil:
+			o.session.config.Logger.Warn("holdfast: permits of a cancelled call may be lost", "kind", o.title(), "name", o.Name, "error", err)
+			return
+		}
 	}
 }
 
