@@ -175,18 +175,23 @@ func (p *Place) subscribe() {
 // the name has just been taken by this session for that long, and there is nothing to look
 // for until it is released; else the next one looks at once, since the leaver may have used
 // up a wake-up that was meant for whoever is first.
-func (p *Place) Leave(taken time.Duration) { p.leave(taken, false) }
+func (p *Place) Leave(taken time.Duration) {
+	p.lines.mu.Lock()
+	p.leaveAndUnlock(taken)
+}
 
 // LeaveSome is Leave of what the next one may have some of, too: a wake-up that came since this one
 // looked is the next one's.
-func (p *Place) LeaveSome(taken time.Duration) { p.leave(taken, true) }
-
-func (p *Place) leave(taken time.Duration, pass bool) {
-	ls := p.lines
-	ls.mu.Lock()
-	if pass && len(p.hint) > 0 {
+func (p *Place) LeaveSome(taken time.Duration) {
+	p.lines.mu.Lock()
+	if len(p.hint) > 0 {
 		taken = 0
 	}
+	p.leaveAndUnlock(taken)
+}
+
+func (p *Place) leaveAndUnlock(taken time.Duration) {
+	ls := p.lines
 	l := ls.lines[p.channel]
 	first := l.places[0] == p
 	for i, other := range l.places {
