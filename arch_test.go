@@ -35,6 +35,7 @@ var mayImport = map[string][]string{
 	"semaphore":       {".", "internal/core", "internal/lease", "internal/script", "internal/wire"},
 	"rwlock":          {".", "internal/core", "internal/lease", "internal/script", "internal/wire"},
 
+	"internal/exampleserver": {"."},
 	"internal/replaymodel":   {},
 	"internal/rwreplaymodel": {},
 }
