@@ -471,8 +471,8 @@ func TestARefusedTurnIsNotHeld(t *testing.T) {
 			l := newFair(open(t, srv.Addr(), nil))
 			holder := lock(t, t.Context(), l)
 			next := inLine(t, srv, t.Context(), l.Lock)[0]
-			srv.Do(t, "DEL", orders, key)
-			srv.Do(t, "SET", key, "of another kind")
+			// At once, or the waiter may look in between.
+			srv.Do(t, "EVAL", "redis.call('DEL', KEYS[1], KEYS[2]) return redis.call('SET', KEYS[2], 'of another kind')", "2", orders, key)
 			require.ErrorContains(t, within(t, 5*time.Second, next, "the refusal").err, "WRONGTYPE")
 			require.EqualValues(t, 0, srv.Int(t, "EXISTS", orders))
 			require.ErrorIs(t, holder.Release(), holdfast.ErrLost)
