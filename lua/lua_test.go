@@ -98,8 +98,8 @@ func assertUses(t *testing.T, file, text string) {
 func TestCommandsAreOldEnough(t *testing.T) {
 	known := []string{
 		"DECR", "DECRBY", "DEL", "GET", "HDEL", "HEXISTS", "HGET", "HGETALL", "HLEN", "HMGET", "HSCAN", "HSET", "INCR", "INCRBY", "LINDEX", "LINSERT",
-		"LLEN", "LPOS", "LPUSH", "LRANGE", "LREM", "PEXPIRE", "PTTL", "RPUSH", "SET", "TIME", "ZADD", "ZRANGE",
-		"ZRANGEBYSCORE", "ZREM", "ZREMRANGEBYSCORE", "ZSCORE",
+		"LLEN", "LPOS", "LPUSH", "LRANGE", "LREM", "PEXPIRE", "PTTL", "RPUSH", "SET", "TIME", "ZADD", "ZCARD", "ZCOUNT",
+		"ZRANGE", "ZRANGEBYSCORE", "ZREM", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE", "ZSCORE",
 	}
 	for _, name := range lua.Names() {
 		source := lua.Source(name)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
@@ -14,10 +15,11 @@ import (
 
 // The first number of an acquisition's reply.
 const (
-	granted = 1  // {1, now, token}
-	busy    = 0  // {0, pttl}; standing in the server's queue {0, ms, place}, to call again after ms; shared {0, ms, now}
+	granted = 1  // {1, now, token}; permits {1, now, ms}, of which there are none left for ms
+	busy    = 0  // {0, pttl}; standing in the server's queue {0, ms, place}, to call again after ms; shared or permits {0, ms, now}
 	gone    = -1 // {-1}: nothing there to re-enter
 	late    = -2 // {-2, now}: executed after its not-after, nothing changed
+	more    = -3 // {-3, now}: some permits came back, and more will if it is called again
 )
 
 // lateTries is how often an acquisition is sent at once because the server refused it as
@@ -35,8 +37,16 @@ type acquisition struct {
 	answer answer        // to the last attempt
 	stand  bool          // attempts are to be known to the server as a waiter's
 	stands bool          // the server has said that it knows this one
+	also   also          // of a call for several permits
 
 	patience
+}
+
+// also are the permits that a call wants besides the first.
+type also struct {
+	n     int
+	wires []string // as wire is of the first
+	holds []*Hold  // when they are granted
 }
 
 // private is what an acquisition without an owner is made of. All of it comes and goes
@@ -55,7 +65,7 @@ type outermost struct {
 // init makes a an acquisition of l by ctx's owner. (A constructor would cost an allocation.)
 func (a *acquisition) init(ctx context.Context, l *Lock) {
 	a.lock, a.object = l, &l.Object
-	if owner := ownerOf(ctx); owner != nil {
+	if owner := ownerOf(ctx); owner != nil && !l.Permits {
 		a.claim = owner.claim(l)
 		return
 	}
@@ -80,12 +90,28 @@ func (a *acquisition) finish(ctx context.Context, operation string, err error) e
 func (a *acquisition) giveUp() {
 	if a.until > 0 || a.stands {
 		a.lock.session.debts.owe(a.lock, a.wire, a.number, a.until)
+		for _, wire := range a.also.wires {
+			a.lock.session.debts.owe(a.lock, wire, a.number, a.until)
+		}
 		if a.number > 0 {
 			a.claim.doubt()
 			a.claim.setEmptied(true)
 		}
 	}
-	a.wire, a.number, a.until, a.stands = "", 0, 0, false
+	a.wire, a.number, a.until, a.stands, a.also.wires = "", 0, 0, false, nil
+}
+
+// draw gives the acquisition the wire owners that it needs, which nobody has ever had.
+func (a *acquisition) draw() {
+	s := a.lock.session
+	if !a.lock.Permits {
+		a.wire = wire.Owner(s.id, s.numbers.Add(1))
+		return
+	}
+	a.wire = wire.NewPermit()
+	for range a.also.n {
+		a.also.wires = append(a.also.wires, wire.NewPermit())
+	}
 }
 
 // try makes one attempt: a re-entry if the owner holds the lock, else under the call's wire
@@ -153,10 +179,11 @@ var errLate = &script.Failure{
 func (a *acquisition) enter(ctx context.Context) (*Hold, time.Duration, error) {
 	l, s := a.lock, a.lock.session
 	if a.wire == "" {
-		a.wire = wire.Owner(s.id, s.numbers.Add(1))
+		a.draw()
 	}
 	answer := &a.answer
-	if err := answer.ask(ctx, l, Want{Owner: a.wire, Target: max(a.number, 1), Nested: a.number > 0, Stand: a.stand}); err != nil {
+	want := Want{Owner: a.wire, Target: max(a.number, 1), Nested: a.number > 0, Stand: a.stand, Others: a.also.wires}
+	if err := answer.ask(ctx, l, want); err != nil {
 		if c := script.ClassOf(err); c == script.Unknown || c == script.Broken {
 			a.until = lease.Add(answer.sent, lease.NotAfter(l.length()))
 		}
@@ -164,26 +191,27 @@ func (a *acquisition) enter(ctx context.Context) (*Hold, time.Duration, error) {
 	}
 	switch answer.outcome {
 	case granted:
+		if a.number == 0 {
+			a.claim.renumber()
+		}
+		a.claim.setEmptied(false)
+		if answer.at >= answer.trust(l) || s.isClosed() {
+			a.until = max(a.until, answer.sent)
+			a.giveUp()
+			return nil, 0, a.tooLate()
+		}
 		var o *outermost
 		if a.own != nil {
 			o = &a.own.outermost
 		} else {
 			o = new(outermost)
 		}
-		if a.number == 0 {
-			a.claim.renumber()
+		for _, wire := range a.also.wires {
+			p := &private{}
+			p.claim.lock = l
+			a.also.holds = append(a.also.holds, p.begin(a, &p.claim, wire))
 		}
-		a.claim.setEmptied(false)
-		t, h := &o.tenure, &o.hold
-		t.lock, t.claim, t.wire, t.token, t.copies = l, a.claim, a.wire, answer.token, a.until
-		h.init(l, t, answer)
-		if answer.at >= h.trust() || s.isClosed() {
-			a.until = max(a.until, answer.sent)
-			a.giveUp()
-			return nil, 0, a.tooLate()
-		}
-		t.add(h, answer.sent)
-		return h, 0, nil
+		return o.begin(a, a.claim, a.wire), 0, nil
 	case busy:
 		if answer.at >= a.until {
 			a.until = 0
@@ -195,6 +223,15 @@ func (a *acquisition) enter(ctx context.Context) (*Hold, time.Duration, error) {
 	default:
 		return nil, 0, errLate
 	}
+}
+
+// begin makes o what was granted to a wire owner.
+func (o *outermost) begin(a *acquisition, c *claim, wire string) *Hold {
+	t, h := &o.tenure, &o.hold
+	t.lock, t.claim, t.wire, t.token, t.copies = a.lock, c, wire, a.answer.token, a.until
+	h.init(a.lock, t, &a.answer)
+	t.add(h, a.answer.sent)
+	return h
 }
 
 // tooLate is why a granted attempt is given back: its reply came after trust had ended (G1),
@@ -227,7 +264,7 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Hold, error) {
 	case answer.outcome == granted:
 		h := new(Hold)
 		h.init(l, t, answer)
-		if answer.at >= h.trust() || s.isClosed() {
+		if answer.at >= answer.trust(l) || s.isClosed() {
 			t.correct(0)
 			return nil, a.tooLate()
 		}
@@ -248,7 +285,7 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Hold, error) {
 // init makes h what was granted.
 func (h *Hold) init(l *Lock, t *tenure, grant *answer) {
 	h.lock, h.tenure, h.acquired = l, t, grant.at
-	h.deadline.Store(int64(lease.Trust(grant.sent, l.length())))
+	h.deadline.Store(int64(grant.trust(l)))
 }
 
 // An answer is the reply to an acquisition.
@@ -259,7 +296,11 @@ type answer struct {
 	pttl    time.Duration // busy; below zero: no expiry
 	place   int64         // busy, and standing in the queue
 	token   int64         // granted
+	next    time.Duration // granted permits: for so long there are none for the next one
 }
+
+// trust is until when what was granted may be trusted.
+func (a *answer) trust(l *Lock) time.Duration { return lease.Trust(a.sent, l.length()) }
 
 // What a waiter's place in a queue on the server may have become.
 const (
@@ -269,9 +310,10 @@ const (
 )
 
 // ask sends an acquisition and reads the reply. If the server refuses it as late it is sent
-// again at once: the refusal brought the server's clock, which is not known at first.
+// again at once: the refusal brought the server's clock, which is not known at first. It is sent
+// again as well where the server has done a part of what is to be done first.
 func (a *answer) ask(ctx context.Context, l *Lock, w Want) error {
-	for range lateTries {
+	for refused := 0; refused < lateTries; {
 		a.sent = l.session.now()
 		w.Lease, w.NotAfter = l.millis, l.notAfter(a.sent)
 		call := l.protocol.Acquire(w)
@@ -280,8 +322,11 @@ func (a *answer) ask(ctx context.Context, l *Lock, w Want) error {
 			err = a.read(l, call, w.Nested)
 		}
 		call.Free()
-		if err != nil || a.outcome != late {
+		switch {
+		case err != nil || a.outcome != late && a.outcome != more:
 			return err
+		case a.outcome == late:
+			refused++
 		}
 	}
 	return nil
@@ -297,16 +342,21 @@ func (a *answer) read(l *Lock, call *script.Call, nested bool) error {
 		return err
 	}
 	switch {
+	case len(n) == 3 && n[0] == granted && l.Permits:
+		s.clocks.Learn(l.key, n[1], a.at)
+		if a.next = time.Duration(n[2]) * time.Millisecond; a.next < 0 {
+			a.next = math.MaxInt64
+		}
 	case len(n) == 3 && n[0] == granted:
 		s.clocks.Learn(l.key, n[1], a.at)
 		a.token = n[2]
-	case len(n) == 2 && n[0] == late:
+	case len(n) == 2 && (n[0] == late || n[0] == more && l.Permits):
 		s.clocks.Learn(l.key, n[1], a.at)
 	case len(n) == 2 && n[0] == busy:
 		a.pttl, a.place = time.Duration(n[1])*time.Millisecond, placeKept
 	case len(n) == 3 && n[0] == busy && l.Queue:
 		a.pttl, a.place = time.Duration(n[1])*time.Millisecond, n[2]
-	case len(n) == 3 && n[0] == busy && l.Shared: // when it is free all try at once: they should know the time
+	case len(n) == 3 && n[0] == busy && (l.Shared || l.Permits): // when it is free all try at once: they should know the time
 		s.clocks.Learn(l.key, n[2], a.at)
 		a.pttl = time.Duration(n[1]) * time.Millisecond
 	case len(n) == 1 && n[0] == gone && nested:

@@ -8,6 +8,53 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
+// callOnce is a whole call that makes one attempt.
+func (a *acquisition) callOnce(ctx context.Context, l *Lock, operation string) (*Hold, error) {
+	if err := l.begin(ctx, operation); err != nil {
+		return nil, err
+	}
+	defer l.session.calls.leave()
+	a.init(ctx, l)
+	h, err := a.once(ctx)
+	return h, a.finish(ctx, operation, err)
+}
+
+// call is one that waits until ctx ends.
+func (a *acquisition) call(ctx context.Context, l *Lock, operation string) (*Hold, error) {
+	if err := l.begin(ctx, operation); err != nil {
+		return nil, err
+	}
+	defer l.session.calls.leave()
+	a.init(ctx, l)
+	h, err := a.wait(ctx, ctx)
+	return h, a.finish(ctx, operation, err)
+}
+
+// callFor is one that waits for at most d, or until ctx ends.
+func (a *acquisition) callFor(ctx context.Context, l *Lock, operation string, d time.Duration) (*Hold, error) {
+	if d <= 0 {
+		return a.callOnce(ctx, l, operation)
+	}
+	end := time.Now().Add(d)
+	if earlier, ok := ctx.Deadline(); ok && !earlier.After(end) {
+		return a.call(ctx, l, operation)
+	}
+	if err := l.begin(ctx, operation); err != nil {
+		return nil, err
+	}
+	defer l.session.calls.leave()
+	sleep, stop := context.WithDeadlineCause(ctx, end, errWaited)
+	defer stop()
+	attempt, stop := context.WithDeadlineCause(ctx, end.Add(grace), errWaited)
+	defer stop()
+	a.init(ctx, l)
+	h, err := a.wait(attempt, sleep)
+	if err != nil && ctx.Err() == nil && !time.Now().Before(end) { // timers may be late
+		err = a.outwaited(err)
+	}
+	return h, a.finish(ctx, operation, err)
+}
+
 // once makes one attempt, repeated only while its reply is lost and it may still be executed.
 func (a *acquisition) once(ctx context.Context) (*Hold, error) {
 	end := a.lock.session.now() + lease.NotAfter(a.lock.length())
@@ -47,11 +94,14 @@ func (a *acquisition) queue(ctx, sleep context.Context, retry time.Duration) (h 
 	a.claim.await(place)
 	defer func() {
 		a.claim.forgo(place)
-		taken := time.Duration(0)
-		if h != nil {
-			taken = h.lock.length()
+		switch {
+		case h == nil:
+			place.Leave(0)
+		case a.lock.Permits:
+			place.LeaveSome(a.answer.next)
+		default:
+			place.Leave(h.lock.length())
 		}
-		place.Leave(taken)
 	}()
 	for {
 		if a.reenters() {

@@ -12,7 +12,7 @@ type holdContext struct {
 	context.Context //nolint:containedctx // cancelable, derived from the caller's
 	cancel          context.CancelCauseFunc
 	hold            *Hold
-	owner           *Owner
+	owner           *Owner       // nil: the caller's, if there is one
 	next            *holdContext // of the same hold
 }
 
@@ -49,7 +49,10 @@ func (cs *contexts) dropEnded() {
 func (h *Hold) Context(ctx context.Context) context.Context {
 	inner, cancel := context.WithCancelCause(ctx)
 	claim := h.tenure.claim
-	c := &holdContext{Context: inner, cancel: cancel, hold: h, owner: claim.share()}
+	c := &holdContext{Context: inner, cancel: cancel, hold: h}
+	if !h.lock.Permits {
+		c.owner = claim.share()
+	}
 	claim.mu.Lock()
 	ending := h.ended.Load()
 	if ending == nil {
@@ -102,7 +105,7 @@ func (c *holdContext) look() {
 
 // Value finds the owner.
 func (c *holdContext) Value(key any) any {
-	if key == (ownerKey{}) {
+	if key == (ownerKey{}) && c.owner != nil {
 		return c.owner
 	}
 	return c.Context.Value(key)

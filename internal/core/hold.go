@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // A Hold is one acquisition. The root package exports it.
@@ -22,8 +23,9 @@ type Hold struct {
 	// guarded by the claim's mutex
 	next     *Hold // of the same tenure, live or detached
 	contexts contexts
-	timer    *time.Timer // ends the contexts when trust does; nil until there is one
-	failure  error       // of the last renewal, if it failed
+	timer    *time.Timer   // ends the contexts when trust does; nil until there is one
+	failure  error         // of the last renewal, if it failed
+	unsure   time.Duration // calls sent before then say nothing: the lease may have been made another since
 }
 
 // An ending is why a hold ended.
@@ -38,8 +40,13 @@ var (
 // Name is the lock's name as the caller gave it.
 func (h *Hold) Name() string { return h.lock.Name }
 
-// ID is the wire owner.
-func (h *Hold) ID() string { return h.tenure.wire }
+// ID is the wire owner, of a permit in hexadecimal.
+func (h *Hold) ID() string {
+	if h.lock.Permits {
+		return wire.PermitID(h.tenure.wire)
+	}
+	return h.tenure.wire
+}
 
 // Token is the fencing token, 0 if there is none.
 func (h *Hold) Token() int64 {
@@ -81,11 +88,16 @@ func (h *Hold) trust() time.Duration { return time.Duration(h.deadline.Load()) }
 // prolong takes in a lease that was granted by a call sent at sent. It is lost if trust has
 // ended meanwhile: no reply revives a hold (G1).
 func (h *Hold) prolong(sent, length time.Duration) {
+	h.prolongTo(sent, lease.Trust(sent, length))
+}
+
+// prolongTo is prolong with the moment until which the hold is trusted then.
+func (h *Hold) prolongTo(sent, until time.Duration) {
 	c := h.tenure.claim
 	c.mu.Lock()
 	trusted := h.trusted()
-	if trusted {
-		h.deadline.Store(max(h.deadline.Load(), int64(lease.Trust(sent, length))))
+	if trusted && sent >= h.unsure {
+		h.deadline.Store(max(h.deadline.Load(), int64(until)))
 	}
 	h.failure = nil
 	c.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 )
 
 // A Protocol is what a lock package supplies: how its scripts are called. The replies of all
-// kinds are those of rlock_acquire, rlock_release, lock_renew and lock_holders.
+// kinds are those of rlock_acquire, rlock_release and lock_renew.
 type Protocol interface {
 	// Acquire is the call that raises the hold count of a wire owner.
 	Acquire(w Want) *script.Call
@@ -21,6 +21,11 @@ type Protocol interface {
 	Renewal() *script.Script
 	// Renew appends the keys and arguments of one wire owner to a call of it.
 	Renew(c *script.Call, owner string)
+}
+
+// An Inspector is what a package supplies besides whose holders can be asked for. The reply is that
+// of lock_holders.
+type Inspector interface {
 	// Holders is the call that tells who holds the lock, or whether one wire owner does.
 	Holders(owner string) *script.Call
 }
@@ -36,12 +41,13 @@ type Leaver interface {
 // A Want is what an acquisition asks for.
 type Want struct {
 	Owner    string
-	Target   int    // hold count
-	Lease    string // ms
-	NotAfter int64  // server ms; 0 has the server refuse and tell its time
-	Nested   bool   // the owner has the lock already; if the server does not think so, it is gone
-	Tokened  bool   // the tenure has a fencing token already
-	Stand    bool   // be known as a waiter, if the lock is taken
+	Target   int      // hold count
+	Lease    string   // ms
+	NotAfter int64    // server ms; 0 has the server refuse and tell its time
+	Nested   bool     // the owner has the lock already; if the server does not think so, it is gone
+	Tokened  bool     // the tenure has a fencing token already
+	Stand    bool     // be known as a waiter, if the lock is taken
+	Others   []string // of permits: ids besides Owner, all to be had or none
 }
 
 // A Rest is what a release leaves of a wire owner's holds.
@@ -60,6 +66,7 @@ type Settings struct {
 	Backoff      func(attempt int) time.Duration // poll instead of subscribing
 	Shared       bool                            // by many owners; such a half is the other's owner's to take, too
 	Queue        bool                            // waiters stand in a queue on the server, each with a channel of its own
+	Permits      bool                            // holds have no owner: each is a permit with an id of its own
 	Leaver       Leaver                          // nil: the server does not know who waits
 	WaiterLease  time.Duration                   // how long it knows a waiter
 	Err          error                           // a mistake in the package's own options
@@ -156,13 +163,34 @@ func (l *Lock) Held(ctx context.Context) (owner string, count int) {
 // Force runs a call that frees the lock whoever holds it, with the replies of rlock_force.
 // Then the holds that this session had when the call was sent are lost, and who waits may look.
 func (l *Lock) Force(ctx context.Context, operation string, call func(notAfter int64) *script.Call) (was bool, err error) {
-	// Not those that are granted while the reply is on its way.
-	var ours []*tenure
+	ours := l.ours() // not those that are granted while the reply is on its way
+	was, err = l.inTime(ctx, operation, call)
+	if was {
+		loseAll(ours)
+		l.session.lines.Wake(l.Channel)
+	}
+	return was, err
+}
+
+// ours are the tenures that the session has of the lock.
+func (l *Lock) ours() (ours []*tenure) {
 	for _, t := range l.session.tenures.all() {
 		if t.lock.claimKey() == l.claimKey() {
 			ours = append(ours, t)
 		}
 	}
+	return ours
+}
+
+func loseAll(tenures []*tenure) {
+	for _, t := range tenures {
+		t.lose()
+	}
+}
+
+// inTime runs a call that the server refuses when it comes late, {-2, now}, once more then: the
+// refusal brought its clock. Otherwise the reply is {1, now} or {0, now}: whether it was done.
+func (l *Lock) inTime(ctx context.Context, operation string, call func(notAfter int64) *script.Call) (done bool, err error) {
 	for range lateTries {
 		c := call(l.notAfter(l.session.now()))
 		err = l.Run(ctx, operation, c, func() error {
@@ -177,73 +205,30 @@ func (l *Lock) Force(ctx context.Context, operation string, call func(notAfter i
 			if n[0] == late {
 				return errLate
 			}
-			was = n[0] == 1
+			done = n[0] == 1
 			return nil
 		})
 		if !errors.Is(err, errLate) {
 			break
 		}
 	}
-	if was {
-		for _, t := range ours {
-			t.lose()
-		}
-		l.session.lines.Wake(l.Channel)
-	}
-	return was, err
+	return done, err
 }
 
 // TryLock makes one attempt.
-func (l *Lock) TryLock(ctx context.Context) (*Hold, error) { return l.try(ctx, "try lock") }
-
-func (l *Lock) try(ctx context.Context, operation string) (*Hold, error) {
-	if err := l.begin(ctx, operation); err != nil {
-		return nil, err
-	}
-	defer l.session.calls.leave()
+func (l *Lock) TryLock(ctx context.Context) (*Hold, error) {
 	var a acquisition
-	a.init(ctx, l)
-	h, err := a.once(ctx)
-	return h, a.finish(ctx, operation, err)
+	return a.callOnce(ctx, l, "try lock")
 }
 
 // Lock waits for the lock until ctx ends.
-func (l *Lock) Lock(ctx context.Context) (*Hold, error) { return l.lock(ctx, "lock") }
-
-func (l *Lock) lock(ctx context.Context, operation string) (*Hold, error) {
-	if err := l.begin(ctx, operation); err != nil {
-		return nil, err
-	}
-	defer l.session.calls.leave()
+func (l *Lock) Lock(ctx context.Context) (*Hold, error) {
 	var a acquisition
-	a.init(ctx, l)
-	h, err := a.wait(ctx, ctx)
-	return h, a.finish(ctx, operation, err)
+	return a.call(ctx, l, "lock")
 }
 
 // TryLockFor waits for the lock for at most d, or until ctx ends.
 func (l *Lock) TryLockFor(ctx context.Context, d time.Duration) (*Hold, error) {
-	const operation = "try lock for"
-	if d <= 0 {
-		return l.try(ctx, operation)
-	}
-	end := time.Now().Add(d)
-	if earlier, ok := ctx.Deadline(); ok && !earlier.After(end) {
-		return l.lock(ctx, operation)
-	}
-	if err := l.begin(ctx, operation); err != nil {
-		return nil, err
-	}
-	defer l.session.calls.leave()
-	sleep, stop := context.WithDeadlineCause(ctx, end, errWaited)
-	defer stop()
-	attempt, stop := context.WithDeadlineCause(ctx, end.Add(grace), errWaited)
-	defer stop()
 	var a acquisition
-	a.init(ctx, l)
-	h, err := a.wait(attempt, sleep)
-	if err != nil && ctx.Err() == nil && !time.Now().Before(end) { // timers may be late
-		err = a.outwaited(err)
-	}
-	return h, a.finish(ctx, operation, err)
+	return a.callFor(ctx, l, "try lock for", d)
 }

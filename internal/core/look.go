@@ -38,7 +38,7 @@ func holdersOf[H ~struct {
 	Lease time.Duration
 }](ctx context.Context, l *Lock, owner, operation string) (holders []H, left time.Duration, err error) {
 	endless := false
-	call := l.protocol.Holders(owner)
+	call := l.protocol.(Inspector).Holders(owner)
 	err = l.Run(ctx, operation, call, func() error {
 		values, err := call.ReadArray()
 		if err != nil {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -118,19 +119,34 @@ func (o *Object) Give(operation string, call func() *script.Call, read func(c *s
 		return o.Fail(operation, ErrClosed)
 	}
 	defer o.session.calls.leave()
-	if err := o.give(call, read); err != nil {
+	if err := o.give(call, countsTwice, read); err != nil {
 		return o.Fail(operation, explain(context.Background(), err))
 	}
 	return nil
 }
 
-func (o *Object) give(call func() *script.Call, read func(c *script.Call) error) error {
+// What a copy of a call does that was executed already.
+const (
+	harmless    = true
+	countsTwice = false
+)
+
+// give runs the call until its outcome is known, as far as copies of it may be sent.
+func (o *Object) give(call func() *script.Call, copies bool, read func(c *script.Call) error) error {
 	ctx, cancel := o.session.within(o.session.now(), o.session.bounds.limit)
 	defer cancel()
+	var doubt error // what a copy says is not what the first one has done
 	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
 		err := o.giveOnce(ctx, call(), read)
-		if script.ClassOf(err) != script.Refused || !script.IsTemporary(err) || pause(ctx, delay) != nil {
-			return err
+		unknown := script.ClassOf(err) == script.Unknown
+		if unknown {
+			doubt = err
+		}
+		switch {
+		case err == nil:
+			return nil
+		case !script.IsTemporary(err) || unknown && copies == countsTwice || pause(ctx, delay) != nil:
+			return cmp.Or(doubt, err)
 		}
 	}
 }

@@ -3,212 +3,157 @@ package core
 import (
 	"context"
 	"errors"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A Taking is an acquisition of what has no owner and no lease: what is taken can only be given
-// back. Its call cannot be repeated, so one that has no reply is unknown for good.
-type Taking struct {
-	Take func(notAfter int64) *script.Call // replies {1, now, left}, {0, free} or {-2, now}
-	Back func() *script.Call               // gives back what Take took; replies {listeners}
-	patience
+// Permits are the holds of a [Lock] that has no owners. Each is known on the server by an id of its
+// own, by which anybody may give it back.
+
+// Acquire waits for n permits until ctx ends: all of them, or none.
+func (l *Lock) Acquire(ctx context.Context, operation string, n int) ([]*Hold, error) {
+	a := acquisition{also: also{n: n - 1}}
+	h, err := a.call(ctx, l, operation)
+	return a.all(h), err
 }
 
-// Once makes one attempt.
-func (t *Taking) Once(ctx context.Context, o *Object, operation string) error {
-	if err := o.begin(ctx, operation); err != nil {
-		return err
-	}
-	defer o.session.calls.leave()
-	t.object = o
-	_, err := t.try(ctx)
-	return t.presentable(ctx, operation, err)
+// TryAcquire makes one attempt.
+func (l *Lock) TryAcquire(ctx context.Context, operation string, n int) ([]*Hold, error) {
+	a := acquisition{also: also{n: n - 1}}
+	h, err := a.callOnce(ctx, l, operation)
+	return a.all(h), err
 }
 
-// Wait attempts until it succeeds or ctx ends, in the session's line.
-func (t *Taking) Wait(ctx context.Context, o *Object, operation string) error {
-	if err := o.begin(ctx, operation); err != nil {
-		return err
-	}
-	defer o.session.calls.leave()
-	t.object = o
-	return t.presentable(ctx, operation, t.wait(ctx, ctx))
+// TryAcquireFor waits for n permits for at most d, or until ctx ends.
+func (l *Lock) TryAcquireFor(ctx context.Context, operation string, n int, d time.Duration) ([]*Hold, error) {
+	a := acquisition{also: also{n: n - 1}}
+	h, err := a.callFor(ctx, l, operation, d)
+	return a.all(h), err
 }
 
-// WaitFor is Wait for at most d.
-func (t *Taking) WaitFor(ctx context.Context, o *Object, operation string, d time.Duration) error {
-	if d <= 0 {
-		return t.Once(ctx, o, operation)
-	}
-	end := time.Now().Add(d)
-	if earlier, ok := ctx.Deadline(); ok && !earlier.After(end) {
-		return t.Wait(ctx, o, operation)
-	}
-	if err := o.begin(ctx, operation); err != nil {
-		return err
-	}
-	defer o.session.calls.leave()
-	t.object = o
-	sleep, stop := context.WithDeadlineCause(ctx, end, errWaited)
-	defer stop()
-	attempt, stop := context.WithDeadlineCause(ctx, end.Add(grace), errWaited)
-	defer stop()
-	err := t.wait(attempt, sleep)
-	if errors.Is(err, errWaited) {
-		err = ErrBusy // an attempt was cut off: whatever it takes goes back
-	}
-	return t.presentable(ctx, operation, err)
-}
-
-func (t *Taking) presentable(ctx context.Context, operation string, err error) error {
-	if err == nil {
+// all are the permits that were granted, of which h is the first; none without it.
+func (a *acquisition) all(h *Hold) []*Hold {
+	if h == nil {
 		return nil
 	}
-	return t.object.Fail(operation, explain(ctx, err))
+	return append([]*Hold{h}, a.also.holds...)
 }
 
-// wait attempts at once if nobody of the session waits, then as the first of its line.
-func (t *Taking) wait(ctx, sleep context.Context) (err error) {
-	o, s := t.object, t.object.session
-	retry, left := time.Duration(0), int64(0)
-	attempt := func() (done bool, err error) {
-		left, err = t.try(ctx)
-		if err == nil {
-			return true, nil
-		}
-		if script.ClassOf(err) == script.Unknown {
-			return false, err
-		}
-		retry, err = t.again(ctx, -1, err, nil)
-		return false, err
-	}
-	if s.lines.Empty(o.Channel) {
-		if done, err := attempt(); done || err != nil {
-			return err
-		}
-	}
-	place := s.lines.Join(o.Channel, true, false)
-	taken := time.Duration(0)
-	defer func() { place.LeaveSome(taken) }()
-	for {
-		if err := place.Wait(sleep, retry); err != nil {
-			return t.interrupted(ctx, err)
-		}
-		if !place.Head() {
-			continue
-		}
-		done, err := attempt()
-		if done && left == 0 {
-			taken = time.Hour // there is nothing for the next one until something is given back
-		}
-		if done || err != nil {
-			return err
-		}
-	}
-}
-
-// try makes one attempt, and returns how many are left. The attempt goes on until there is a reply,
-// or none can come any more: if ctx ends, or the session, what it takes is given back.
-func (t *Taking) try(ctx context.Context) (left int64, err error) {
-	type result struct {
-		left int64
-		err  error
-	}
-	s := t.object.session
-	results, away := make(chan result), make(chan struct{})
-	defer close(away)
-	if s.isClosed() || !s.start(func() {
-		ctx, cancel := s.whileItLasts()
-		defer cancel()
-		left, err := t.attempt(ctx)
-		if err == nil && s.isClosed() {
-			t.giveBack()
-			err = ErrClosed
-		}
-		select {
-		case results <- result{left, err}:
-		case <-away:
-			if err == nil {
-				t.giveBack()
-			}
-		}
-	}) {
-		return 0, ErrClosed
-	}
-	select {
-	case r := <-results:
-		return r.left, r.err
-	case <-ctx.Done():
-		return 0, &script.Failure{Class: script.Refused, Err: context.Cause(ctx)}
-	}
-}
-
-// attempt sends the call; again if the server refused it as late, which brought its clock.
-func (t *Taking) attempt(ctx context.Context) (left int64, err error) {
-	s, o := t.object.session, t.object
-	for range lateTries {
-		sent := s.now()
-		at := s.clocks.At(o.key, sent)
-		if at > 0 {
-			at += lease.NotAfter(s.config.Lease).Milliseconds()
-		}
-		n, err := t.send(ctx, t.Take(at))
-		switch {
-		case err != nil:
-			return 0, err
-		case len(n) == 3 && n[0] == granted:
-			s.clocks.Learn(o.key, n[1], s.now())
-			return n[2], nil
-		case n[0] == busy:
-			return 0, ErrBusy
-		}
-		s.clocks.Learn(o.key, n[1], s.now())
-	}
-	return 0, errLate
-}
-
-// send runs a call and reads its reply.
-func (t *Taking) send(ctx context.Context, c *script.Call) (n []int64, err error) {
-	defer c.Free()
-	if err := t.object.session.runner.Run(ctx, script.Take, c); err != nil {
-		return nil, err
-	}
-	if n, err = c.ReadInts(nil); err != nil {
-		return nil, err
-	}
-	if len(n) == 3 && n[0] == granted || len(n) == 2 && (n[0] == busy || n[0] == late) {
-		return n, nil
-	}
-	return nil, c.Unexpected()
-}
-
-// giveBack gives back what nobody waits for any more, however long the server refuses it.
-func (t *Taking) giveBack() {
-	o := t.object
-	for {
-		err := o.give(t.Back, o.Given)
-		switch {
-		case err == nil:
-			return
-		case script.ClassOf(err) != script.Refused || !script.IsTemporary(err) || o.session.ctx.Err() != nil:
-			o.session.config.Logger.Warn("holdfast: permits of a cancelled call may be lost", "kind", o.title(), "name", o.Name, "error", err)
-			return
-		}
-	}
-}
-
-// Given takes in the reply {listeners} of a call that gave something back to those who wait.
-func (o *Object) Given(c *script.Call) error {
-	n, err := c.ReadInts(nil)
-	if err != nil {
+// GiveBack runs a call that gives permits back by their wire owners, with the replies of a release, and
+// whether or not the caller's ctx has ended. As a copy of it finds nothing, it is repeated while
+// its outcome is not known. What this session holds of them is lost to its holders.
+func (l *Lock) GiveBack(operation string, wires []string, call func() *script.Call) error {
+	if err := l.Mistake(operation); err != nil {
 		return err
 	}
-	if len(n) != 1 {
-		return c.Unexpected()
+	if !l.session.calls.enter() {
+		return l.Fail(operation, ErrClosed)
 	}
-	o.session.lines.Released(o.Channel, o.session.listeners(n[0]))
+	defer l.session.calls.leave()
+	given := make(map[string]bool, len(wires))
+	for _, wire := range wires {
+		given[wire] = true
+	}
+	ours := slices.DeleteFunc(l.ours(), func(t *tenure) bool { return !given[t.wire] })
+	err := l.give(call, harmless, func(c *script.Call) error {
+		switch n, err := c.ReadInt(); {
+		case err != nil:
+			return err
+		case n == absent:
+			return ErrNotHeld
+		default:
+			l.session.lines.Released(l.Channel, l.session.listeners(n-freed))
+			return nil
+		}
+	})
+	if err != nil {
+		return l.Fail(operation, explain(context.Background(), err))
+	}
+	loseAll(ours)
 	return nil
+}
+
+// Remove runs a call that removes the semaphore with all permits, and reports by its reply, 1 or 0,
+// whether there was one. The holds that this session had when the call was sent are lost then.
+func (l *Lock) Remove(ctx context.Context, operation string, c *script.Call) (was bool, err error) {
+	ours := l.ours()
+	err = l.Run(ctx, operation, c, func() error {
+		n, err := c.ReadInt()
+		was = n == 1
+		return err
+	})
+	if was {
+		loseAll(ours)
+	}
+	return was, err
+}
+
+// UpdateLease runs a call that gives a permit a lease of d from now, with the replies of inTime. It
+// is [ErrNotHeld] if nobody has it. Who holds it in this session trusts it accordingly.
+func (l *Lock) UpdateLease(ctx context.Context, operation, wire string, d time.Duration, call func(notAfter int64) *script.Call) error {
+	var h *Hold
+	for _, t := range l.ours() {
+		if live := t.live(); t.wire == wire && len(live) > 0 {
+			h = live[0]
+		}
+	}
+	if h == nil {
+		done, err := l.inTime(ctx, operation, call)
+		if err == nil && !done {
+			return l.Fail(operation, ErrNotHeld)
+		}
+		return err
+	}
+	c := h.tenure.claim
+	if c.enter(ctx) != nil {
+		return l.Fail(operation, stopped(ctx))
+	}
+	defer c.leave()
+	s := l.session
+	sent := s.now()
+	before := h.distrust(lease.Trust(sent, d))
+	done, err := l.inTime(ctx, operation, call)
+	switch {
+	case err == nil && !done:
+		h.tenure.lose()
+		return l.Fail(operation, ErrNotHeld)
+	case err == nil:
+		h.tenure.lasts(d)
+		h.trustAgain(lease.Trust(sent, d), s.now())
+	case errors.Is(err, ErrUnknown): // until then it may be executed
+		h.tenure.lasts(d)
+		h.trustAgain(0, lease.Add(s.now(), lease.NotAfter(l.length())))
+	default:
+		h.trustAgain(before, s.now())
+	}
+	return err
+}
+
+// distrust has the hold trusted until then at the most, and by no renewal any longer. It returns
+// until when it was.
+func (h *Hold) distrust(until time.Duration) (before time.Duration) {
+	c := h.tenure.claim
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before = h.trust()
+	h.deadline.Store(int64(min(before, until)))
+	h.unsure = math.MaxInt64
+	if h.timer != nil {
+		h.timer.Reset(h.remaining())
+	}
+	return before
+}
+
+// trustAgain has the hold trusted until then at least, and longer by renewals that are sent from
+// the moment given on.
+func (h *Hold) trustAgain(until, from time.Duration) {
+	c := h.tenure.claim
+	c.mu.Lock()
+	h.unsure = from
+	c.mu.Unlock()
+	h.prolongTo(from, until)
 }

@@ -148,7 +148,7 @@ func (t *tenure) remaining() iter.Seq[*Hold] {
 // over reports whether a hold that nobody prolongs any more has no lease on the server either: that
 // lasts longer than trust by the margin, which is a hundredth of the lease and 50 ms at the most.
 func (h *Hold) over() bool {
-	return h.lock.session.now() > h.trust()+(h.trust()-h.acquired)/50+100*time.Millisecond
+	return h.lock.session.now() > lease.Add(h.trust(), (h.trust()-h.acquired)/50+100*time.Millisecond)
 }
 
 // rest is what a release is to leave: what is true now. Where the wire owner has lived on, a later

@@ -33,8 +33,9 @@ func Add(moment, d time.Duration) time.Duration {
 	return moment + d
 }
 
-// NotAfter is how long after it was sent an acquisition may still be executed (G2).
-func NotAfter(lease time.Duration) time.Duration { return lease / 3 }
+// NotAfter is how long after it was sent an acquisition may still be executed (G2): no caller waits
+// for long for a reply that does not come, however long the lease.
+func NotAfter(lease time.Duration) time.Duration { return min(lease/3, time.Minute) }
 
 // Bound is how long a release may take before its caller is told that the outcome is unknown.
 func Bound(lease time.Duration) time.Duration { return min(lease/3, 5*time.Second) }

@@ -4,6 +4,8 @@
 package wire
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -62,6 +64,31 @@ func RWWriters(name string) string { return Prefix("holdfast_rwlock_writers", na
 // LatchChannel is where the changes of a countdown latch are published. Redisson has it in braces
 // whatever the name.
 func LatchChannel(name string) string { return "redisson_countdownlatch__channel__{" + name + "}" }
+
+// PermitsKey has the permits of a semaphore that are taken, if they have leases.
+func PermitsKey(name string) string { return Suffix(name, "timeout") }
+
+// permitBytes is the length of a permit's id on the wire.
+const permitBytes = 16
+
+// NewPermit draws the id of a permit.
+func NewPermit() string {
+	var permit [permitBytes]byte
+	_, _ = rand.Read(permit[:]) // never fails
+	return string(permit[:])
+}
+
+// PermitID is the id of a permit as callers have it, in hexadecimal.
+func PermitID(permit string) string { return hex.EncodeToString([]byte(permit)) }
+
+// Permit is the id of a permit as the server has it, the bytes themselves.
+func Permit(id string) (permit string, err error) {
+	bytes, err := hex.DecodeString(id)
+	if err != nil || len(bytes) != permitBytes {
+		return "", fmt.Errorf("permit id is %q, must be %d hexadecimal characters", id, 2*permitBytes)
+	}
+	return string(bytes), nil
+}
 
 // SemaphoreChannel is where the free permits of both kinds of semaphores are published.
 func SemaphoreChannel(name string) string { return Prefix("redisson_sc", name) }

@@ -1,0 +1,16 @@
+-- permit_reclaim: give back permits whose leases are over, those that have been for the longest
+-- first, and tell who waits. No more at a time than the server can take without stalling: says
+-- how many are free now, nil where there is no semaphore, and whether more leases are over.
+-- The channel is published to by the command given.
+local function permit_reclaim(semaphore, permits, time, publish, channel)
+  local free = tonumber(redis.call('GET', semaphore))
+  local over = redis.call('ZCOUNT', permits, '-inf', time)
+  local n = math.min(over, 2000)
+  if n == 0 then return free, false end
+  free = (free or 0) + n
+  -- The message first: a server that refuses it has then changed nothing.
+  if free > 0 then redis.call(publish, channel, string.format('%.0f', free)) end
+  redis.call('INCRBY', semaphore, n)
+  redis.call('ZREMRANGEBYRANK', permits, 0, n - 1)
+  return free, over > n
+end

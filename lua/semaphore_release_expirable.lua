@@ -1,0 +1,37 @@
+-- semaphore_release_expirable: give permits back by their ids, all of them or none, and tell those
+-- who wait. A copy of the call, however late, finds none of them: ids are never used again.
+--
+-- KEYS[1]  semaphore  string, the free permits, which may be below 0; nothing there: none
+-- KEYS[2]  permits    zset {id -> server ms when the lease is over; 922337203685477: never}
+--
+-- ARGV[1]  publish    PUBLISH or SPUBLISH
+-- ARGV[2]  channel    where waiters listen; in a cluster, of the semaphore's slot
+-- ARGV[i]  id         from 3 on, 16 bytes, each once: of a permit
+--
+-- REPLY    0  one of them is not taken, or its lease is over: what was still to be is left so
+-- REPLY    n  from 2: given back, and n - 2 clients of this server listen on the channel
+--
+-- USES     now permit_reclaim
+
+local semaphore, permits = KEYS[1], KEYS[2]
+local n = #ARGV - 2
+
+local time = now()
+for i = 3, #ARGV do
+  local deadline = tonumber(redis.call('ZSCORE', permits, ARGV[i]))
+  if not deadline or deadline <= time then
+    permit_reclaim(semaphore, permits, time, ARGV[1], ARGV[2])
+    return 0
+  end
+end
+
+-- The message first: a server that refuses it has then changed nothing. Of several permits it
+-- says how many came back, of one how many are free.
+local said = n
+if n == 1 then said = (tonumber(redis.call('GET', semaphore)) or 0) + 1 end
+local listeners = redis.call(ARGV[1], ARGV[2], string.format('%.0f', said))
+redis.call('INCRBY', semaphore, n)
+for first = 3, #ARGV, 1000 do
+  redis.call('ZREM', permits, unpack(ARGV, first, math.min(first + 999, #ARGV)))
+end
+return 2 + listeners

@@ -1,0 +1,369 @@
+package semaphore
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+var (
+	acquireExpirableScript = script.Load("semaphore_acquire_expirable")
+	releaseExpirableScript = script.Load("semaphore_release_expirable")
+	renewExpirableScript   = script.Load("semaphore_renew_expirable")
+	updateExpirableScript  = script.Load("semaphore_update_expirable")
+	leaseExpirableScript   = script.Load("semaphore_lease_expirable")
+	countExpirableScript   = script.Load("semaphore_count_expirable")
+	addExpirableScript     = script.Load("semaphore_add_expirable")
+	resizeExpirableScript  = script.Load("semaphore_resize_expirable")
+)
+
+// Forever is the lease of a permit that never expires: it is taken until somebody gives it back.
+const Forever time.Duration = math.MaxInt64
+
+// maxAtOnce is how many permits one call may take or give back: the server does nothing else
+// meanwhile.
+const maxAtOnce = 10_000
+
+// An Expirable is a semaphore whose permits have ids and leases, Redisson's
+// RPermitExpirableSemaphore. A permit that is taken is a [holdfast.Hold]: it is kept alive while
+// its holder lives, and comes back by itself when that dies; the holder is told if it is lost. It
+// is immutable and safe for concurrent use; make it once or at every use, as you like.
+//
+// Whoever knows the id of a permit may give it back, in any process and once: more permits than
+// were taken never come back.
+type Expirable struct {
+	lock core.Lock
+	opts ExpirableOptions
+}
+
+// ExpirableOptions tune an Expirable. The zero value of a field means its default.
+type ExpirableOptions struct {
+	// FixedLease makes permits come back by themselves after this time; they are never renewed.
+	// The least is 10 ms, and with [Forever] they never do. The default, 0, renews them until they
+	// are released, with the lease of the session, which Redisson cannot. It is the leaseTime of
+	// Redisson's acquire methods, whose default is [Forever].
+	FixedLease time.Duration
+}
+
+// NewExpirable returns the semaphore of that name, whose permits have leases. It sends nothing and
+// cannot fail: a mistake in the name or the options comes back from the first call.
+//
+// Leases are over by the server's clock, and a holder trusts its own for somewhat less. Redisson
+// takes back what is over by the clock of its own machine: where one is ahead of the server's by
+// more than 1 % of the lease and 50 ms, a permit may be given to a Java process before its holder
+// here is told.
+func NewExpirable(s *holdfast.Session, name string, opts *ExpirableOptions) *Expirable {
+	e := &Expirable{}
+	if opts != nil {
+		e.opts = *opts
+	}
+	label := core.Label{Kind: "semaphore", Half: "Expirable", Name: name}
+	set := core.Settings{FixedLease: e.opts.FixedLease, Permits: true}
+	core.InitLock(&e.lock, (*core.Session)(s), (*permits)(e), label, set, wire.SemaphoreChannel)
+	return e
+}
+
+// Name is the semaphore's name as it was given to [NewExpirable].
+func (e *Expirable) Name() string { return e.lock.Name }
+
+// TrySetPermits makes the semaphore, with n permits, n from 0 to 2^53 - 1. It reports whether it
+// has: false says that there is one already, whatever its permits. It blocks for a round trip, as
+// all do that take or wait for no permit. It corresponds to trySetPermits().
+func (e *Expirable) TrySetPermits(ctx context.Context, n int) (bool, error) {
+	const operation = "try set permits"
+	if n < 0 || n > maxPermits {
+		return false, e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
+	}
+	made, err := e.ask(ctx, operation, e.publishing(script.NewCall(setScript).Key(e.lock.Key()).Int(int64(n)).Arg("0")))
+	return made == 1, err
+}
+
+// SetPermits makes the semaphore have n permits in all, free and taken ones, n from 0 to 2^53 - 1,
+// and makes it if there is none. Permits that are taken stay taken, so fewer than none may be free
+// for a while. It corresponds to setPermits().
+func (e *Expirable) SetPermits(ctx context.Context, n int) error {
+	const operation = "set permits"
+	if n < 0 || n > maxPermits {
+		return e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
+	}
+	c := e.publishing(e.call(resizeExpirableScript).Int(int64(n)))
+	return e.lock.Run(ctx, operation, c, func() error { return e.lock.Given(c) })
+}
+
+// AddPermits makes the semaphore larger by n, or smaller if n is below 0, and makes it if there is
+// none. Permits that are taken stay taken, so fewer than none may be free for a while. An expiry
+// stays. It corresponds to addPermits(). After [holdfast.ErrUnknown] it may have been done.
+func (e *Expirable) AddPermits(ctx context.Context, n int) error {
+	const operation = "add permits"
+	if n < -maxPermits || n > maxPermits {
+		return e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from -(2^53 - 1) to 2^53 - 1", n))
+	}
+	c := e.publishing(script.NewCall(addExpirableScript).Key(e.lock.Key()).Int(int64(n)))
+	return e.lock.Run(ctx, operation, c, func() error { return e.lock.Given(c) })
+}
+
+// Acquire takes a permit, waiting until one is free or ctx ends; an outage of the server is waited
+// out as well. Those who wait in one session do so in order, whatever they want. It corresponds to
+// acquire() and acquire(leaseTime). An error that matches ctx.Err() and its cause says that ctx
+// ended first, [holdfast.ErrClosed] that the session did; anything else is the server's refusal, in
+// its own words. After an error nothing is held: what a lost reply may have left is given back in
+// the background.
+//
+// A hold of a permit has no owner: its Context has the owner that ctx has, and calls under it take
+// further permits.
+func (e *Expirable) Acquire(ctx context.Context) (*holdfast.Hold, error) {
+	return one(e.lock.Acquire(ctx, "acquire", 1))
+}
+
+// TryAcquire takes a permit if one is free; else it fails with [holdfast.ErrBusy]. It corresponds
+// to tryAcquire(). It blocks for a round trip, and passes over whoever waits. If the reply is lost
+// the attempt is repeated for up to a third of the lease, and a minute, then given up and undone:
+// that is [holdfast.ErrUnknown]. After an error nothing is held.
+func (e *Expirable) TryAcquire(ctx context.Context) (*holdfast.Hold, error) {
+	return one(e.lock.TryAcquire(ctx, "try acquire", 1))
+}
+
+// TryAcquireFor waits as [Expirable.Acquire] does, but at most for the time given, and then fails
+// with [holdfast.ErrBusy]. Of ctx and wait the first to end decides, ctx if they end together. It
+// corresponds to tryAcquire(waitTime, leaseTime). A wait of zero or less is one attempt.
+func (e *Expirable) TryAcquireFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error) {
+	return one(e.lock.TryAcquireFor(ctx, "try acquire for", 1, wait))
+}
+
+// AcquireN takes n permits, n from 0 to 10,000: all of them, or none, each a hold of its own. It is
+// otherwise as [Expirable.Acquire], and corresponds to acquire(permits) and acquire(permits,
+// leaseTime). Who wants many is not passed over by who wants few and comes later in the same
+// session. n of 0 succeeds at once, and nothing is sent.
+func (e *Expirable) AcquireN(ctx context.Context, n int) ([]*holdfast.Hold, error) {
+	const operation = "acquire n"
+	if done, err := e.none(operation, n); done {
+		return nil, err
+	}
+	return several(e.lock.Acquire(ctx, operation, n))
+}
+
+// TryAcquireN takes n permits as [Expirable.AcquireN] does if so many are free; else it fails with
+// [holdfast.ErrBusy]. It is otherwise as [Expirable.TryAcquire], and corresponds to
+// tryAcquire(permits).
+func (e *Expirable) TryAcquireN(ctx context.Context, n int) ([]*holdfast.Hold, error) {
+	const operation = "try acquire n"
+	if done, err := e.none(operation, n); done {
+		return nil, err
+	}
+	return several(e.lock.TryAcquire(ctx, operation, n))
+}
+
+// TryAcquireNFor waits as [Expirable.AcquireN] does, but at most for the time given, and then fails
+// with [holdfast.ErrBusy]. It is otherwise as [Expirable.TryAcquireFor], and corresponds to
+// tryAcquire(permits, waitTime, leaseTime).
+func (e *Expirable) TryAcquireNFor(ctx context.Context, n int, wait time.Duration) ([]*holdfast.Hold, error) {
+	const operation = "try acquire n for"
+	if done, err := e.none(operation, n); done {
+		return nil, err
+	}
+	return several(e.lock.TryAcquireFor(ctx, operation, n, wait))
+}
+
+// none decides what is asked for without asking the server.
+func (e *Expirable) none(operation string, n int) (done bool, err error) {
+	switch {
+	case n == 0:
+		return true, e.lock.Mistake(operation)
+	case n < 0 || n > maxAtOnce:
+		return true, e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to %d", n, maxAtOnce))
+	}
+	return false, nil
+}
+
+func one(holds []*core.Hold, err error) (*holdfast.Hold, error) {
+	if err != nil {
+		return nil, err
+	}
+	return (*holdfast.Hold)(holds[0]), nil
+}
+
+func several(taken []*core.Hold, err error) (holds []*holdfast.Hold, _ error) {
+	for _, h := range taken {
+		holds = append(holds, (*holdfast.Hold)(h))
+	}
+	return holds, err
+}
+
+// Release gives permits back by their ids, as [holdfast.Hold.ID] has them and Java's acquire
+// returns them: all of them, or none. It is [holdfast.ErrNotHeld] if one of them is not taken,
+// because it was given back before, or its lease is over. Whoever holds one of them has lost it, and
+// is told at once in this session, elsewhere with the next renewal; a hold is given back by its own
+// Release. It corresponds to release(permitId) and release(permitsIds); tryRelease is the same.
+//
+// It is sent even if ctx has ended, or the permits would stay taken, and returns within a third of
+// the session's lease and within 5 s. As a permit can come back only once, it is repeated if the
+// reply is lost; if the permits are found to have come back by then, whoever gave them back, it is
+// [holdfast.ErrUnknown].
+func (e *Expirable) Release(_ context.Context, ids ...string) error {
+	const operation = "release"
+	if len(ids) > maxAtOnce {
+		return e.lock.Fail(operation, fmt.Errorf("ids are %d, must be %d at the most", len(ids), maxAtOnce))
+	}
+	permits := make([]string, len(ids))
+	seen := make(map[string]bool, len(ids))
+	for i, id := range ids {
+		permit, err := wire.Permit(id)
+		switch {
+		case err != nil:
+			return e.lock.Fail(operation, err)
+		case seen[permit]:
+			return e.lock.Fail(operation, fmt.Errorf("permit id %q is given twice", id))
+		}
+		permits[i], seen[permit] = permit, true
+	}
+	if len(ids) == 0 {
+		return e.lock.Mistake(operation)
+	}
+	return e.lock.GiveBack(operation, permits, func() *script.Call { return e.release(permits...) })
+}
+
+// UpdateLease gives a permit a lease of d from now, longer or shorter, of at least 10 ms or
+// [Forever]. It is [holdfast.ErrNotHeld] if it is not taken any more. It corresponds to
+// updateLeaseTime(). A hold of this session trusts the new lease; one that is renewed goes on being
+// renewed, with the session's lease, if the new one lasts until then. To who holds it elsewhere a
+// longer lease does no harm, but a shorter one has it trust the permit for too long. After
+// [holdfast.ErrUnknown] it may have been done, or may be yet, for a minute at the most.
+func (e *Expirable) UpdateLease(ctx context.Context, id string, d time.Duration) error {
+	const operation = "update lease"
+	permit, err := wire.Permit(id)
+	if err == nil && d < lease.Min {
+		err = fmt.Errorf("lease is %v, must be at least %v", d, lease.Min)
+	}
+	if err != nil {
+		return e.lock.Fail(operation, err)
+	}
+	return e.lock.UpdateLease(ctx, operation, permit, d, func(notAfter int64) *script.Call {
+		return script.NewCall(updateExpirableScript).Key(wire.PermitsKey(e.lock.Key())).Arg(leaseOf(d), permit).Int(notAfter)
+	})
+}
+
+// RemainingLease returns how long a permit stays taken if nobody renews or releases it, [Forever] if
+// it has no end. It is [holdfast.ErrNotHeld] if it is not taken any more. It asks the master. It
+// corresponds to getLeaseTime().
+func (e *Expirable) RemainingLease(ctx context.Context, id string) (time.Duration, error) {
+	const operation = "remaining lease"
+	permit, err := wire.Permit(id)
+	if err != nil {
+		return 0, e.lock.Fail(operation, err)
+	}
+	left, err := e.ask(ctx, operation, script.NewCall(leaseExpirableScript).Key(wire.PermitsKey(e.lock.Key())).Arg(permit))
+	switch {
+	case err != nil:
+		return 0, err
+	case left < 0:
+		return Forever, nil
+	case left == 0:
+		return 0, e.lock.Fail(operation, holdfast.ErrNotHeld)
+	}
+	return time.Duration(left) * time.Millisecond, nil
+}
+
+// Permits returns how many permits the semaphore has, free and taken ones; 0 if there is none. It
+// asks the master, as all these do, and first has the permits come back whose leases are over. It
+// corresponds to getPermits().
+func (e *Expirable) Permits(ctx context.Context) (int, error) {
+	free, taken, err := e.count(ctx, "permits")
+	return free + taken, err
+}
+
+// AvailablePermits returns how many permits are free, below 0 if the semaphore has been made smaller
+// than what is taken; 0 if there is none. It corresponds to availablePermits().
+func (e *Expirable) AvailablePermits(ctx context.Context) (int, error) {
+	free, _, err := e.count(ctx, "available permits")
+	return free, err
+}
+
+// AcquiredPermits returns how many permits are taken. It corresponds to acquiredPermits().
+func (e *Expirable) AcquiredPermits(ctx context.Context) (int, error) {
+	_, taken, err := e.count(ctx, "acquired permits")
+	return taken, err
+}
+
+// count counts the permits, in several calls if many leases are over.
+func (e *Expirable) count(ctx context.Context, operation string) (free, taken int, err error) {
+	for more := true; more && err == nil; {
+		c := e.publishing(e.call(countExpirableScript))
+		err = e.lock.Run(ctx, operation, c, func() error {
+			n, err := c.ReadInts(nil)
+			switch more = len(n) == 1; {
+			case err != nil:
+				return err
+			case more && n[0] == -3:
+			case len(n) == 2:
+				free, taken = int(n[0]), int(n[1])
+			default:
+				return c.Unexpected()
+			}
+			return nil
+		})
+	}
+	return free, taken, err
+}
+
+// Delete removes the semaphore with all permits that are taken, and reports whether there was one.
+// Holds of this session are lost at once, others with their next renewal. Whoever waits goes on
+// waiting, until a semaphore is made. It corresponds to delete().
+func (e *Expirable) Delete(ctx context.Context) (bool, error) {
+	return e.lock.Remove(ctx, "delete", e.call(deleteScript))
+}
+
+// ask runs a call whose reply is a number.
+func (e *Expirable) ask(ctx context.Context, operation string, c *script.Call) (n int64, err error) {
+	err = e.lock.Run(ctx, operation, c, func() error {
+		n, err = c.ReadInt()
+		return err
+	})
+	return n, err
+}
+
+func (e *Expirable) call(s *script.Script) *script.Call {
+	return script.NewCall(s).Key(e.lock.Key(), wire.PermitsKey(e.lock.Key()))
+}
+
+// publishing appends how to tell those who wait.
+func (e *Expirable) publishing(c *script.Call) *script.Call {
+	return c.Arg(e.lock.Publish(), e.lock.Channel)
+}
+
+func (e *Expirable) release(ids ...string) *script.Call {
+	return e.publishing(e.call(releaseExpirableScript)).Arg(ids...)
+}
+
+// leaseOf is a lease as scripts take it.
+func leaseOf(d time.Duration) string {
+	if d == Forever {
+		return "0"
+	}
+	return lease.Millis(d)
+}
+
+// permits is how the semaphore's scripts are called for single permits.
+type permits Expirable
+
+func (p *permits) Acquire(w core.Want) *script.Call {
+	e := (*Expirable)(p)
+	if e.opts.FixedLease == Forever {
+		w.Lease = leaseOf(Forever)
+	}
+	return e.publishing(e.call(acquireExpirableScript).Arg(w.Lease).Int(w.NotAfter)).Arg(w.Owner).Arg(w.Others...)
+}
+
+func (p *permits) Release(r core.Rest) *script.Call { return (*Expirable)(p).release(r.Owner) }
+
+func (p *permits) Renewal() *script.Script { return renewExpirableScript }
+
+func (p *permits) Renew(c *script.Call, owner string) {
+	c.Key(wire.PermitsKey(p.lock.Key())).Arg(owner)
+}
