@@ -125,7 +125,7 @@ func (o *Object) Give(operation string, call func() *script.Call, read func(c *s
 	return nil
 }
 
-// What a copy of a call does that was executed already.
+// What a copy does of a call that gives something back, and was executed already.
 const (
 	harmless    = true
 	countsTwice = false
@@ -145,7 +145,7 @@ func (o *Object) give(call func() *script.Call, copies bool, read func(c *script
 		switch {
 		case err == nil:
 			return nil
-		case !script.IsTemporary(err) || unknown && copies == countsTwice || pause(ctx, delay) != nil:
+		case !script.IsTemporary(err) || unknown && !copies || pause(ctx, delay) != nil:
 			return cmp.Or(doubt, err)
 		}
 	}
