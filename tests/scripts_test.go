@@ -50,6 +50,7 @@ type step struct {
 	after    map[string]redistest.Value
 	ttl      [2]time.Duration // of the lock afterwards, at least and at most; zero: not looked at
 	ttls     map[string]int   // of other keys afterwards, in seconds, of which one may have passed
+	due      map[string]int   // members of zsets afterwards, not in after, whose scores are so many ms from the call on
 	messages []redistest.Message
 }
 
@@ -222,7 +223,11 @@ func (s step) run(t *testing.T, script string) {
 		require.NoError(t, err)
 		assert.Equal(t, s.reply, withNow(reply, began))
 	}
-	assert.Equal(t, s.after, srv.Keyspace(t))
+	after := srv.Keyspace(t)
+	for member, ms := range s.due {
+		takeDue(t, after, member, began+int64(ms))
+	}
+	assert.Equal(t, s.after, after)
 	assert.Equal(t, s.messages, messages.Drain(t))
 	if s.ttl[1] > 0 {
 		left := srv.TTLs(t)[lockKey]
@@ -235,6 +240,22 @@ func (s step) run(t *testing.T, script string) {
 		assert.GreaterOrEqual(t, left, most-time.Second, key)
 		assert.LessOrEqual(t, left, most, key)
 	}
+}
+
+// takeDue takes a member out of the one zset that has it, with a score that was so many ms when the script was called.
+func takeDue(t *testing.T, space map[string]redistest.Value, member string, score int64) {
+	for key, value := range space {
+		scores, _ := value.Content.(map[string]float64)
+		if got, ok := scores[member]; ok {
+			assert.GreaterOrEqual(t, int64(got), score, member)
+			assert.LessOrEqual(t, int64(got), score+1000, member)
+			if delete(scores, member); len(scores) == 0 {
+				delete(space, key)
+			}
+			return
+		}
+	}
+	assert.Fail(t, "no member", member)
 }
 
 // withNow puts now{} where a reply has the server's time.
