@@ -61,9 +61,7 @@ func TestManyGoroutinesOfManySessionsExclude(t *testing.T) {
 		}
 		wg.Wait()
 		assert.EqualValues(t, sessions*goroutines*rounds, total.Load())
-		keys := srv.Keyspace(t)
-		delete(keys, "redisson_lock_token:{"+t.Name()+"}")
-		assert.Empty(t, keys)
+		assert.Empty(t, k.free(srv.Keyspace(t)))
 	})
 }
 
@@ -91,7 +89,7 @@ func TestAWaiterIsWokenByTheRelease(t *testing.T) {
 func TestACancelledWaitLeavesNothing(t *testing.T) {
 	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
-		hold := lock(t, t.Context(), k.rival(a, t.Name(), 0))
+		hold := lock(t, t.Context(), k.rival(a, t.Name(), time.Hour))
 		before := srv.Keyspace(t)
 
 		why := assert.AnError
@@ -186,11 +184,11 @@ func TestExtendNeverShortens(t *testing.T) {
 		hold := lock(t, t.Context(), k.make(s, t.Name(), 2*time.Second))
 		require.NoError(t, hold.Extend(t.Context(), time.Minute))
 		assert.Greater(t, time.Until(hold.Deadline()), 50*time.Second)
-		assert.Greater(t, srv.TTLs(t)[t.Name()], 55*time.Second)
+		assert.Greater(t, k.expiry(t, srv, t.Name()), 55*time.Second)
 
 		require.NoError(t, hold.Extend(t.Context(), time.Second))
 		assert.Greater(t, time.Until(hold.Deadline()), 50*time.Second)
-		assert.Greater(t, srv.TTLs(t)[t.Name()], 50*time.Second)
+		assert.Greater(t, k.expiry(t, srv, t.Name()), 50*time.Second)
 
 		for _, d := range []time.Duration{0, -time.Second, 9 * time.Millisecond} {
 			assert.ErrorContains(t, hold.Extend(t.Context(), d), "at least 10ms")
@@ -212,13 +210,13 @@ func TestDetachLeavesTheHoldToItsLease(t *testing.T) {
 		assert.ErrorIs(t, hold.Release(), holdfast.ErrNotHeld)
 		assert.ErrorIs(t, hold.Detach(), holdfast.ErrNotHeld)
 		require.NoError(t, a.Close())
-		assert.Contains(t, srv.Keyspace(t), t.Name(), "Close leaves detached holds alone")
+		assert.NotEmpty(t, k.free(srv.Keyspace(t)), "Close leaves detached holds alone")
 		require.NoError(t, lock(t, t.Context(), k.rival(b, t.Name(), 0)).Release())
 	})
 }
 
 func TestForceUnlockFreesAndWakes(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	eachLock(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
 		l := k.make(a, t.Name(), 0)
 		was, err := l.ForceUnlock(t.Context())
@@ -243,7 +241,7 @@ func TestForceUnlockFreesAndWakes(t *testing.T) {
 }
 
 func TestInspection(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	eachLock(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
 		l, other := k.make(a, t.Name(), 0), k.make(b, t.Name(), 0)
 		look := func(l locker, ctx context.Context) (locked, held bool, count int, left time.Duration, holders []holdfast.Holder) {
@@ -290,7 +288,7 @@ func TestInspection(t *testing.T) {
 }
 
 func TestTheSameOwnerAgain(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	eachLock(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		s := open(t, srv.Addr(), nil)
 		l := k.make(s, t.Name(), 0)
 		outer := lock(t, t.Context(), l)
@@ -361,6 +359,9 @@ func TestMistakesAreNamedAndNothingIsSent(t *testing.T) {
 			assert.ErrorContains(t, err, c.says)
 			_, err = c.l.Locked(t.Context())
 			assert.ErrorContains(t, err, c.says)
+			if k.permits {
+				continue
+			}
 			_, err = c.l.HoldCount(t.Context())
 			assert.ErrorContains(t, err, c.says)
 			_, err = c.l.ForceUnlock(t.Context())
@@ -371,7 +372,7 @@ func TestMistakesAreNamedAndNothingIsSent(t *testing.T) {
 }
 
 func TestAKeyOfAnotherTypeStaysUntouched(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	eachLock(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		s := open(t, srv.Addr(), nil)
 		srv.Do(t, "SET", t.Name(), "precious")
 		l := k.make(s, t.Name(), 0)
@@ -407,7 +408,7 @@ func TestCloseEndsWaitsAndReleasesHolds(t *testing.T) {
 		assert.ErrorIs(t, err, holdfast.ErrClosed)
 		_, err = k.make(a, t.Name(), 0).Locked(t.Context())
 		assert.ErrorIs(t, err, holdfast.ErrClosed)
-		assert.NotContains(t, srv.Keyspace(t), t.Name())
+		assert.NotContains(t, k.free(srv.Keyspace(t)), t.Name())
 		require.NoError(t, a.Close(), "twice is fine")
 		require.NoError(t, foreign.Release())
 	})

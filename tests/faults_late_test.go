@@ -27,8 +27,15 @@ type late struct {
 	play    func(c *cell)
 }
 
-// lateKinds are the kinds of locks that the stories are tried with, in turn.
-var lateKinds = []kind{kindOf("rlock"), kindOf("rlock fenced"), kindOf("rwlock read"), kindOf("rwlock write preferred")}
+// kinds are the kinds of locks that the story is tried with, in turn.
+func (l late) kinds() []kind {
+	if l.highest > 1 || l.verb == "force" { // it needs owners
+		return lateKinds[:len(lateKinds)-1]
+	}
+	return lateKinds
+}
+
+var lateKinds = []kind{kindOf("rlock"), kindOf("rlock fenced"), kindOf("rwlock read"), kindOf("rwlock write preferred"), kindOf("semaphore expirable")}
 
 func TestScriptsRepeatedOrExecutedLate(t *testing.T) {
 	type try struct {
@@ -42,7 +49,7 @@ func TestScriptsRepeatedOrExecutedLate(t *testing.T) {
 		}
 	}
 	inParallel(t, 16, tries, func(tr try) string { return tr.name }, func(t *testing.T, tr try) {
-		k := lateKinds[tr.n%len(lateKinds)]
+		k := tr.kinds()[tr.n%len(tr.kinds())]
 		c := newCell(t, k, stalled, 2*time.Second, lateLease)
 		c.rule = c.proxy.On(scriptOf(k, tr.verb), tr.action, proxy.First)
 		tr.play(c)

@@ -13,7 +13,7 @@ import (
 // no deadline of their own may look like one of the caller's.
 var others = []operation{
 	{
-		name: "nested Release", verb: "release", highest: 3,
+		name: "nested Release", verb: "release", highest: 3, owners: true,
 		skip: func(k kind) bool { return !k.reentrant },
 		prepare: func(c *cell) {
 			require.NoError(c, c.take(c.Context(), c.mine.Lock))
@@ -45,13 +45,13 @@ var others = []operation{
 		stalled: outcomes{"unknown deadline", "unknown deadline"},
 	},
 	{
-		name: "ForceUnlock", verb: "force", highest: 1,
+		name: "ForceUnlock", verb: "force", highest: 1, owners: true,
 		do:   []act{forceUnlock},
 		lost: outcomes{"unknown", "unknown"}, reset: outcomes{"unknown", "unknown"},
 		stalled: outcomes{"unknown deadline", "unknown deadline"},
 	},
 	{
-		name: "inspection", verb: "holders", highest: 1,
+		name: "inspection", verb: "holders", highest: 1, owners: true,
 		prepare: func(c *cell) { require.NoError(c, c.take(c.Context(), c.mine.Lock)) },
 		do:      inspections,
 		lost:    outcomes{"unknown", "unknown"}, reset: outcomes{"unknown", "unknown"},

@@ -36,6 +36,7 @@ type kind struct {
 	fenced    bool
 	polls     bool // a waiter is not woken by other processes, it looks
 	twin      bool // for what depends on scripts alone, another row does
+	permits   bool // it is a semaphore of one permit: there are no owners
 	queues    bool // waiters stand in a queue on the server, and a free lock is promised to the first
 	make      func(s *holdfast.Session, name string, fixed time.Duration) locker
 	// other makes the lock that cannot be had while this one is held; nil: it excludes itself.
@@ -93,6 +94,7 @@ var kinds = []kind{
 	{name: "rwlock write preferred", reentrant: true, make: writeHalf(true)},
 	{name: "rwlock read", reentrant: true, make: readHalf(false), other: writeHalf(false)},
 	{name: "rwlock read preferred", reentrant: true, twin: true, make: readHalf(true), other: writeHalf(true)},
+	{name: "semaphore expirable", permits: true, make: newPermitLock},
 }
 
 // kindOf returns the kind of a name.
@@ -122,6 +124,15 @@ func eachKind(t *testing.T, test func(t *testing.T, k kind, srv *redistest.Serve
 			test(t, k, redistest.Start(t))
 		})
 	}
+}
+
+// eachLock is eachKind for what only locks with owners have.
+func eachLock(t *testing.T, test func(t *testing.T, k kind, srv *redistest.Server)) {
+	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+		if !k.permits {
+			test(t, k, srv)
+		}
+	})
 }
 
 // open opens a session that ends with the test. Without options the lease is 3 s.

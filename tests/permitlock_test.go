@@ -1,0 +1,96 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// A permitLock is a semaphore of one permit that has a lease: whoever has that is alone, as with a lock. Owners and what
+// locks tell of them there are none.
+type permitLock struct{ *semaphore.Expirable }
+
+func newPermitLock(s *holdfast.Session, name string, fixed time.Duration) locker {
+	l := permitLock{semaphore.NewExpirable(s, name, &semaphore.ExpirableOptions{FixedLease: fixed})}
+	_, _ = l.TrySetPermits(context.Background(), 1) // a mistake comes back from every call
+	return l
+}
+
+func (l permitLock) Lock(ctx context.Context) (*holdfast.Hold, error)    { return l.Acquire(ctx) }
+func (l permitLock) TryLock(ctx context.Context) (*holdfast.Hold, error) { return l.TryAcquire(ctx) }
+func (l permitLock) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error) {
+	return l.TryAcquireFor(ctx, wait)
+}
+
+func (l permitLock) Locked(ctx context.Context) (bool, error) {
+	n, err := l.AcquiredPermits(ctx)
+	return n > 0, err
+}
+
+func (permitLock) Held(context.Context) (bool, error)        { return false, errors.ErrUnsupported }
+func (permitLock) HoldCount(context.Context) (int, error)    { return 0, errors.ErrUnsupported }
+func (permitLock) ForceUnlock(context.Context) (bool, error) { return false, errors.ErrUnsupported }
+func (permitLock) Holders(context.Context) ([]holdfast.Holder, error) {
+	return nil, errors.ErrUnsupported
+}
+func (permitLock) RemainingLease(context.Context) (time.Duration, error) {
+	return 0, errors.ErrUnsupported
+}
+
+// expiry is when the lock of a name is free if nobody renews it.
+func (k kind) expiry(t *testing.T, srv *redistest.Server, name string) time.Duration {
+	if !k.permits {
+		return srv.TTLs(t)[name]
+	}
+	score, err := strconv.ParseInt(srv.Strs(t, "ZRANGE", wire.PermitsKey(name), "0", "0", "WITHSCORES")[1], 10, 64)
+	require.NoError(t, err)
+	return time.Until(time.UnixMilli(score))
+}
+
+// wipe frees the lock of a name without telling anybody.
+func (k kind) wipe(t *testing.T, srv *redistest.Server, name string) {
+	if k.permits {
+		srv.Do(t, "MULTI")
+		srv.Do(t, "SET", name, "1")
+		srv.Do(t, "DEL", wire.PermitsKey(name))
+		srv.Do(t, "EXEC")
+		return
+	}
+	srv.Do(t, "DEL", name)
+}
+
+// free removes from a keyspace what stays there of free locks: tokens, and of a semaphore its permit, which may have
+// come back by then only for who looks.
+func (k kind) free(space map[string]redistest.Value) map[string]redistest.Value {
+	for key, value := range space {
+		switch {
+		case value.Expires || value.Type != "string":
+		case k.fenced && strings.HasPrefix(key, "redisson_lock_token:"):
+			delete(space, key)
+		case k.permits:
+			permits := wire.PermitsKey(key)
+			taken, _ := space[permits].Content.(map[string]float64)
+			over := 0
+			for _, score := range taken {
+				if score < float64(time.Now().UnixMilli()) {
+					over++
+				}
+			}
+			if n, err := strconv.Atoi(value.Content.(string)); err == nil && n+over == 1 && over == len(taken) {
+				delete(space, key)
+				delete(space, permits)
+			}
+		}
+	}
+	return space
+}
