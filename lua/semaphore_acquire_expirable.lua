@@ -31,7 +31,7 @@ if mistake then return mistake end
 local free = tonumber(redis.call('GET', semaphore))
 if not free or free < n then
   local more
-  free, more = permit_reclaim(semaphore, permits, time, ARGV[3], ARGV[4])
+  free, more = permit_reclaim(semaphore, permits, free, time, ARGV[3], ARGV[4])
   if not free or free < n then
     local until_then = tonumber(redis.call('ZSCORE', permits, ARGV[5]))
     if not until_then or until_then <= time then

@@ -13,6 +13,8 @@
 
 local semaphore, permits = KEYS[1], KEYS[2]
 
-local free, more = permit_reclaim(semaphore, permits, now(), ARGV[1], ARGV[2])
+local free = tonumber(redis.call('GET', semaphore))
+local more
+free, more = permit_reclaim(semaphore, permits, free, now(), ARGV[1], ARGV[2])
 if more then return {-3} end
 return {free or 0, redis.call('ZCARD', permits)}

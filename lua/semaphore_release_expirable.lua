@@ -20,7 +20,7 @@ local time = now()
 for i = 3, #ARGV do
   local deadline = tonumber(redis.call('ZSCORE', permits, ARGV[i]))
   if not deadline or deadline <= time then
-    permit_reclaim(semaphore, permits, time, ARGV[1], ARGV[2])
+    permit_reclaim(semaphore, permits, tonumber(redis.call('GET', semaphore)), time, ARGV[1], ARGV[2])
     return 0
   end
 end

@@ -250,7 +250,7 @@ func (e *Expirable) UpdateLease(ctx context.Context, id string, d time.Duration)
 }
 
 // RemainingLease returns how long a permit stays taken if nobody renews or releases it, [Forever] if
-// it has no end. It is [holdfast.ErrNotHeld] if it is not taken any more. It asks the master. It
+// it has no end, or none within the 292 years of a Duration. It is [holdfast.ErrNotHeld] if it is not taken any more. It asks the master. It
 // corresponds to getLeaseTime().
 func (e *Expirable) RemainingLease(ctx context.Context, id string) (time.Duration, error) {
 	const operation = "remaining lease"
@@ -262,7 +262,7 @@ func (e *Expirable) RemainingLease(ctx context.Context, id string) (time.Duratio
 	switch {
 	case err != nil:
 		return 0, err
-	case left < 0:
+	case left < 0 || left > int64(Forever/time.Millisecond):
 		return Forever, nil
 	case left == 0:
 		return 0, e.lock.Fail(operation, holdfast.ErrNotHeld)

@@ -3,7 +3,12 @@ package tests
 import (
 	"context"
 	"encoding/hex"
-	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,7 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -165,13 +173,13 @@ func TestLeasesOfPermits(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// Whoever is killed, its permits come back; and who waits for them sleeps just so long.
+// Whoever dies, its permits come back; and who waits for them sleeps just so long.
 func TestPermitsOfTheDeadComeBack(t *testing.T) {
 	t.Parallel()
+	const lease = 700 * time.Millisecond
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
-	e := exports(t, s, 3, 0)
-	dead, err := exports(t, open(t, srv.Addr(), nil), 0, 700*time.Millisecond).AcquireN(t.Context(), 3)
+	e := exports(t, open(t, srv.Addr(), nil), 3, 0)
+	dead, err := exports(t, open(t, srv.Addr(), nil), 0, lease).AcquireN(t.Context(), 3)
 	require.NoError(t, err)
 	for _, h := range dead {
 		require.NoError(t, h.Detach())
@@ -181,7 +189,463 @@ func TestPermitsOfTheDeadComeBack(t *testing.T) {
 	holds, err := e.AcquireN(t.Context(), 2)
 	require.NoError(t, err)
 	require.Len(t, holds, 2)
-	require.WithinDuration(t, began.Add(700*time.Millisecond), time.Now(), 300*time.Millisecond)
-	fmt.Println(srv.CommandStats(t)["evalsha"])
+	require.Less(t, time.Since(began), lease+300*time.Millisecond)
+	require.LessOrEqual(t, srv.CommandStats(t)["evalsha"], int64(2+3), "two attempts bring the clock, and it slept")
 	counts(t, e, 1, 2)
+}
+
+func TestAnExpirableNamesMistakesAndSendsNothing(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, srv.Addr(), nil)
+	e := semaphore.NewExpirable(s, "exports", nil)
+	srv.ResetStats(t)
+	ctx := t.Context()
+	const id, tooMany = "00112233445566778899aabbccddeeff", 1 << 53
+	fixed := func(d time.Duration) *semaphore.Expirable {
+		return semaphore.NewExpirable(s, "exports", &semaphore.ExpirableOptions{FixedLease: d})
+	}
+	for says, err := range map[string]error{
+		`semaphore.Expirable "exports": acquire n: permits are -1, must be from 0 to 10000`:                        second(e.AcquireN(ctx, -1)),
+		`semaphore.Expirable "exports": try acquire n: permits are 10001, must be from 0 to 10000`:                 second(e.TryAcquireN(ctx, 10001)),
+		`semaphore.Expirable "exports": try acquire n for: permits are -1, must be from 0 to 10000`:                second(e.TryAcquireNFor(ctx, -1, time.Second)),
+		`semaphore.Expirable "exports": try set permits: permits are -1, must be from 0 to 2^53 - 1`:               second(e.TrySetPermits(ctx, -1)),
+		`semaphore.Expirable "exports": set permits: permits are 9007199254740992, must be from 0 to 2^53 - 1`:     e.SetPermits(ctx, tooMany),
+		`semaphore.Expirable "exports": add permits: permits are -9007199254740992, must be from -(2^53 - 1) to`:   e.AddPermits(ctx, -tooMany),
+		`semaphore.Expirable "exports": release: permit id is "abc", must be 32 hexadecimal characters`:            e.Release(ctx, id, "abc"),
+		`semaphore.Expirable "exports": release: permit id is "` + id + `00", must be 32 hexadecimal characters`:   e.Release(ctx, id+"00"),
+		`semaphore.Expirable "exports": release: permit id "` + strings.ToUpper(id) + `" is given twice`:           e.Release(ctx, id, strings.ToUpper(id)),
+		`semaphore.Expirable "exports": release: ids are 10001, must be 10000 at the most`:                         e.Release(ctx, make([]string, 10001)...),
+		`semaphore.Expirable "exports": update lease: permit id is "", must be 32 hexadecimal characters`:          e.UpdateLease(ctx, "", time.Hour),
+		`semaphore.Expirable "exports": update lease: lease is 9ms, must be at least 10ms`:                         e.UpdateLease(ctx, id, 9*time.Millisecond),
+		`semaphore.Expirable "exports": remaining lease: permit id is "\x00", must be 32 hexadecimal characters`:   second(e.RemainingLease(ctx, "\x00")),
+		`semaphore.Expirable "exports": acquire: Options.FixedLease is 9ms, must be 0 or at least 10ms`:            second(fixed(9 * time.Millisecond).Acquire(ctx)),
+		`semaphore.Expirable "exports": available permits: Options.FixedLease is -1ns, must be 0 or at least 10ms`: second(fixed(-1).AvailablePermits(ctx)),
+		`semaphore.Expirable "": acquire n: name is empty`:                                                         second(semaphore.NewExpirable(s, "", nil).AcquireN(ctx, 0)),
+		`semaphore.Expirable "": release: name is empty`:                                                           semaphore.NewExpirable(s, "", nil).Release(ctx),
+	} {
+		assert.ErrorContains(t, err, says)
+	}
+	for _, take := range []func() ([]*holdfast.Hold, error){
+		func() ([]*holdfast.Hold, error) { return e.AcquireN(ctx, 0) },
+		func() ([]*holdfast.Hold, error) { return e.TryAcquireN(ctx, 0) },
+		func() ([]*holdfast.Hold, error) { return e.TryAcquireNFor(ctx, 0, time.Hour) },
+	} {
+		holds, err := take()
+		assert.NoError(t, err, "there are always none")
+		assert.Empty(t, holds)
+	}
+	assert.NoError(t, e.Release(ctx))
+	assert.Zero(t, srv.CommandStats(t)["evalsha"]+srv.CommandStats(t)["eval"])
+}
+
+// Whatever the id, it is refused before anything is sent, or nobody has it.
+func FuzzAPermitIDIsRefusedOrNotHeld(f *testing.F) {
+	srv := redistest.Start(f)
+	e := exports(f, open(f, srv.Addr(), nil), 1, time.Hour)
+	held, err := e.Acquire(context.Background())
+	require.NoError(f, err)
+	for _, id := range []string{"", "abc", strings.Repeat("0", 32), strings.Repeat("zz", 16), held.ID() + " ", strings.Repeat("aB", 16)} {
+		f.Add(id, int64(time.Hour))
+	}
+	f.Fuzz(func(t *testing.T, id string, lease int64) {
+		if id == held.ID() {
+			return
+		}
+		bytes, bad := hex.DecodeString(id)
+		for what, err := range map[string]error{
+			"release": e.Release(t.Context(), id),
+			"update":  e.UpdateLease(t.Context(), id, max(time.Duration(lease), 10*time.Millisecond)),
+			"remains": second(e.RemainingLease(t.Context(), id)),
+		} {
+			if bad != nil || len(bytes) != 16 {
+				require.ErrorContains(t, err, "must be 32 hexadecimal characters", what)
+			} else {
+				require.ErrorIs(t, err, holdfast.ErrNotHeld, what)
+			}
+		}
+		require.NoError(t, held.Err())
+		counts(t, e, 0, 1)
+	})
+}
+
+// Whatever the count and the lease: they are refused, or as many permits are taken for as long, and all come back.
+func FuzzCountsAndLeasesOfPermits(f *testing.F) {
+	srv := redistest.Start(f)
+	s := open(f, srv.Addr(), nil)
+	for _, n := range []int{-1, 0, 1, 7, 10000, 10001, 1 << 53} {
+		for _, lease := range []int64{-1, 0, 1, int64(9999 * time.Microsecond), int64(time.Hour) + 1, math.MaxInt64} {
+			f.Add(n, lease)
+		}
+	}
+	f.Fuzz(func(t *testing.T, n int, lease int64) {
+		fixed := time.Duration(lease)
+		e := semaphore.NewExpirable(s, "exports", &semaphore.ExpirableOptions{FixedLease: fixed})
+		if fixed < 0 || fixed > 0 && fixed < 10*time.Millisecond || n < 0 || n > 10000 {
+			require.ErrorContains(t, second(e.TryAcquireN(t.Context(), n)), "must be")
+			return
+		}
+		require.NoError(t, e.SetPermits(t.Context(), n))
+		defer func() { require.NoError(t, second(e.Delete(t.Context()))) }()
+		holds, err := e.TryAcquireN(t.Context(), n)
+		require.NoError(t, err)
+		require.Len(t, holds, n)
+		if fixed > 0 && fixed < time.Minute {
+			return // it may be over by now
+		}
+		for _, h := range holds[:min(n, 3)] {
+			left, err := e.RemainingLease(t.Context(), h.ID())
+			require.NoError(t, err)
+			require.Greater(t, left, max(fixed, 3*time.Second)-2*time.Second)
+			require.LessOrEqual(t, left, lengthOf(fixed))
+			require.NoError(t, h.Release())
+			holds = holds[1:]
+		}
+		require.NoError(t, e.Release(t.Context(), ids(holds...)...))
+		counts(t, e, n, 0)
+	})
+}
+
+// lengthOf is the lease of a permit in whole ms; renewed ones have 3 s.
+func lengthOf(fixed time.Duration) time.Duration {
+	switch fixed {
+	case 0:
+		return 3 * time.Second
+	case semaphore.Forever:
+		return fixed
+	}
+	return fixed + time.Millisecond
+}
+
+// Who wants many is not passed over by who wants few, and those behind follow as long as there are permits.
+func TestThoseWhoWaitForPermitsAreServedInOrder(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, srv.Addr(), nil)
+	e := exports(t, s, 4, 0)
+	all, err := exports(t, open(t, srv.Addr(), nil), 4, 0).AcquireN(t.Context(), 4)
+	require.NoError(t, err)
+	got := make(chan int, 4)
+	var calls sync.WaitGroup
+	wait := func(n int) {
+		calls.Go(func() {
+			_, err := e.AcquireN(t.Context(), n)
+			assert.NoError(t, err)
+			got <- n
+		})
+		await(t, "a subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+		pass(time.Now().Add(20 * time.Millisecond)) // in which the others stand behind it
+	}
+	wait(3)
+	wait(1)
+	for _, h := range all[:2] {
+		require.NoError(t, h.Release())
+	}
+	pass(time.Now().Add(100 * time.Millisecond)) // in which nobody may take them
+	require.Empty(t, got)
+	counts(t, e, 2, 2)
+	srv.ResetStats(t)
+	for _, h := range all[2:] {
+		require.NoError(t, h.Release())
+	}
+	require.Equal(t, 3, within(t, time.Second, got, "the three"))
+	require.Equal(t, 1, within(t, time.Second, got, "the one"))
+	calls.Wait()
+	require.LessOrEqual(t, srv.CommandStats(t)["evalsha"], int64(2+4), "one is woken for each permit")
+}
+
+// A permit has no owner: the context of its hold has the caller's, and whoever has it takes further permits.
+func TestPermitsHaveNoOwner(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, srv.Addr(), nil)
+	e := exports(t, s, 2, 0)
+	outer := lock(t, t.Context(), rlock.New(s, "orders", nil))
+	first, err := e.Acquire(outer.Context(t.Context()))
+	require.NoError(t, err)
+	ctx := first.Context(outer.Context(t.Context()))
+	inner, err := rlock.New(s, "orders", nil).TryLock(ctx)
+	require.NoError(t, err, "the owner is the lock's")
+	require.Equal(t, outer.ID(), inner.ID())
+	another, err := e.TryAcquire(ctx)
+	require.NoError(t, err)
+	require.NotEqual(t, first.ID(), another.ID())
+	_, err = e.TryAcquire(ctx)
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	require.NoError(t, first.Release())
+	require.ErrorIs(t, ctx.Err(), context.Canceled)
+	require.NoError(t, another.Err())
+
+	bare, err := e.Acquire(t.Context())
+	require.NoError(t, err)
+	one, err := rlock.New(s, "a", nil).TryLock(bare.Context(t.Context()))
+	require.NoError(t, err)
+	_, err = rlock.New(s, "a", nil).TryLock(bare.Context(t.Context()))
+	require.ErrorIs(t, err, holdfast.ErrBusy, "without an owner each call has its own")
+	require.NoError(t, one.Release())
+}
+
+// What is released by its id elsewhere is lost here, unless it was detached; and Close gives back the rest.
+func TestPermitsReleasedElsewhere(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	e, elsewhere := exports(t, s, 5, 0), exports(t, open(t, srv.Addr(), nil), 5, 0)
+	holds, err := e.AcquireN(t.Context(), 5)
+	require.NoError(t, err)
+	require.NoError(t, holds[0].Detach())
+	require.NoError(t, holds[1].Detach())
+	ctx := holds[2].Context(t.Context())
+	require.NoError(t, elsewhere.Release(t.Context(), holds[0].ID(), holds[2].ID()))
+	counts(t, e, 2, 3)
+	within(t, time.Second, ctx.Done(), "the next renewal")
+	require.ErrorIs(t, context.Cause(ctx), holdfast.ErrLost)
+	require.ErrorIs(t, holds[2].Release(), holdfast.ErrLost)
+	require.NoError(t, elsewhere.Release(t.Context(), holds[3].ID()))
+	require.ErrorIs(t, holds[3].Release(), holdfast.ErrLost, "unnoticed until then")
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, holds[4].Err(), holdfast.ErrClosed)
+	counts(t, elsewhere, 4, 1)
+	require.Equal(t, ids(holds[1]), permitted(t, srv), "Close leaves detached holds alone")
+}
+
+func TestADeletedSemaphoreTakesItsPermitsAlong(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	e, elsewhere := exports(t, s, 2, 0), exports(t, open(t, srv.Addr(), &holdfast.Options{Lease: time.Second}), 2, 0)
+	here, err := e.Acquire(t.Context())
+	require.NoError(t, err)
+	there, err := elsewhere.Acquire(t.Context())
+	require.NoError(t, err)
+	was, err := e.Delete(t.Context())
+	require.NoError(t, err)
+	require.True(t, was)
+	require.ErrorIs(t, here.Err(), holdfast.ErrLost)
+	await(t, "the next renewal", func() bool { return there.Err() != nil })
+	require.ErrorIs(t, there.Err(), holdfast.ErrLost)
+	require.Empty(t, srv.Keyspace(t))
+}
+
+// However many leases are over at once, all come back, and the server does nothing else for no longer than it should:
+// the shortest of some tries says how long that is, in the others it may have had to wait for a processor.
+func TestManyPermitsComeBack(t *testing.T) {
+	t.Parallel()
+	const many, longest = 20_000, 20 * time.Millisecond
+	for name, ask := range map[string]func(t *testing.T, e *semaphore.Expirable){
+		"AvailablePermits": func(t *testing.T, e *semaphore.Expirable) { counts(t, e, many, 0) },
+		"TryAcquireN": func(t *testing.T, e *semaphore.Expirable) {
+			holds, err := e.TryAcquireN(t.Context(), 2500)
+			require.NoError(t, err)
+			require.NoError(t, e.Release(t.Context(), ids(holds...)...))
+		},
+		"Acquire": func(t *testing.T, e *semaphore.Expirable) {
+			for range 3 {
+				h, err := e.Acquire(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, h.Release())
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			e := exports(t, open(t, srv.Addr(), nil), 0, time.Hour)
+			shortest := time.Hour
+			for range 5 {
+				srv.Do(t, "EVAL", `redis.call('SET', KEYS[1], 0)
+					for i = 1, ARGV[1] do redis.call('ZADD', KEYS[2], i, string.format('%016d', i)) end`,
+					"2", "exports", "{exports}:timeout", strconv.Itoa(many))
+				srv.Do(t, "CONFIG", "SET", "slowlog-log-slower-than", "100")
+				srv.Do(t, "SLOWLOG", "RESET")
+				ask(t, e)
+				slowest := time.Duration(0)
+				for _, entry := range srv.Do(t, "SLOWLOG", "GET", "128").([]any) {
+					slowest = max(slowest, time.Duration(entry.([]any)[2].(int64))*time.Microsecond)
+				}
+				shortest = min(shortest, slowest)
+				srv.Do(t, "CONFIG", "SET", "slowlog-log-slower-than", "-1")
+				counts(t, e, many, 0)
+			}
+			t.Log("the server was busy for", shortest)
+			require.NotZero(t, shortest)
+			require.Less(t, shortest, longest)
+		})
+	}
+}
+
+// A thousand permits of one semaphore are renewed together.
+func TestPermitsAreRenewedTogether(t *testing.T) {
+	t.Parallel()
+	const permits = 1000
+	srv := redistest.Start(t)
+	e := exports(t, open(t, srv.Addr(), &holdfast.Options{Lease: time.Second}), permits, 0)
+	holds, err := e.AcquireN(t.Context(), permits)
+	require.NoError(t, err)
+	srv.ResetStats(t)
+	began := time.Now()
+	await(t, "three leases", func() bool { return time.Since(began) > 3*time.Second })
+	for _, h := range holds {
+		require.NoError(t, h.Err())
+	}
+	require.LessOrEqual(t, srv.CommandStats(t)["evalsha"], int64(2*3*3+2))
+	require.NoError(t, e.Release(t.Context(), ids(holds...)...))
+	counts(t, e, permits, 0)
+}
+
+// A lease that is made shorter is the lease that is believed in, whatever renewals are under way.
+func TestALeaseThatIsMadeShorterIsBelieved(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	proxied := proxy.Start(t, srv.Addr())
+	e := exports(t, open(t, proxied.Addr(), &holdfast.Options{Lease: 6 * time.Second}), 1, 0) // renewed every 2 s
+	for name, play := range map[string]func(t *testing.T, h *holdfast.Hold){
+		"a renewal is under way": func(t *testing.T, h *holdfast.Hold) {
+			renewal := proxied.On(scriptOf(kindOf("semaphore expirable"), "renew"), proxy.HoldReply, proxy.First)
+			renewal.Wait(t, 1)
+			update := proxied.On(scriptOf(kindOf("semaphore expirable"), "update"), proxy.Pass, proxy.First)
+			updated := make(chan error, 1)
+			go func() { updated <- e.UpdateLease(t.Context(), h.ID(), 600*time.Millisecond) }()
+			update.Wait(t, 1)
+			renewal.Release() // the replies come one after the other
+			require.NoError(t, within(t, time.Second, updated, "the update"))
+		},
+		"its reply is lost": func(t *testing.T, h *holdfast.Hold) {
+			proxied.On(scriptOf(kindOf("semaphore expirable"), "update"), proxy.DropReply, proxy.First)
+			require.ErrorIs(t, e.UpdateLease(t.Context(), h.ID(), 600*time.Millisecond), holdfast.ErrUnknown)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, err := e.Acquire(t.Context())
+			require.NoError(t, err)
+			defer func() { _ = h.Release() }()
+			play(t, h)
+			began := time.Now()
+			require.LessOrEqual(t, time.Until(h.Deadline()), 600*time.Millisecond)
+			for h.Err() == nil {
+				deadline := h.Deadline()
+				left, err := e.RemainingLease(t.Context(), h.ID())
+				if h.Err() == nil {
+					require.NoError(t, err)
+					require.Greater(t, time.Now().Add(left), deadline)
+				}
+				require.Less(t, time.Since(began), time.Second)
+			}
+			require.ErrorIs(t, h.Err(), holdfast.ErrLost)
+			await(t, "the permit", func() bool { return second(e.RemainingLease(t.Context(), h.ID())) != nil })
+			counts(t, e, 1, 0)
+		})
+	}
+}
+
+// A refusal changes nothing: the lease is believed in as before.
+func TestALeaseThatIsNotUpdatedStays(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	proxied := proxy.Start(t, srv.Addr())
+	e := exports(t, open(t, proxied.Addr(), nil), 1, time.Hour)
+	h, err := e.Acquire(t.Context())
+	require.NoError(t, err)
+	before := h.Deadline()
+	proxied.On(scriptOf(kindOf("semaphore expirable"), "update"), proxy.Answer(loading), proxy.First)
+	require.ErrorContains(t, e.UpdateLease(t.Context(), h.ID(), time.Second), "LOADING")
+	require.Equal(t, before, h.Deadline())
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, e.UpdateLease(ended, h.ID(), time.Second), context.Canceled)
+	require.Equal(t, before, h.Deadline())
+}
+
+// Several permits are taken or given back by one call that may be sent again: ids are used once.
+func TestSeveralPermitsUnderFaults(t *testing.T) {
+	t.Parallel()
+	for name, a := range map[string]struct {
+		action proxy.Action
+		times  proxy.Times
+		ran    bool
+	}{
+		"reply lost": {proxy.DropReply, proxy.First, true}, "never executed": {proxy.ResetBefore, proxy.First, false},
+		"every reply lost": {proxy.DropReply, proxy.EveryTime, true}, "never executed at all": {proxy.ResetBefore, proxy.EveryTime, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			proxied := proxy.Start(t, srv.Addr())
+			for _, script := range lua.Names() {
+				srv.Do(t, "SCRIPT", "LOAD", lua.Source(script))
+			}
+			e := exports(t, open(t, proxied.Addr(), &holdfast.Options{Lease: 2 * time.Second}), 7, 0)
+			holds, err := e.AcquireN(t.Context(), 4)
+			require.NoError(t, err)
+
+			rule := proxied.On(scriptOf(kindOf("semaphore expirable"), "acquire"), a.action, a.times)
+			more, err := e.TryAcquireN(t.Context(), 3)
+			rule.Remove()
+			if a.times == proxy.EveryTime {
+				require.ErrorIs(t, err, holdfast.ErrUnknown)
+				require.Empty(t, more)
+				await(t, "what was given up", func() bool { return srv.Str(t, "GET", "exports") == "3" })
+				require.ElementsMatch(t, ids(holds...), permitted(t, srv))
+			} else {
+				require.NoError(t, err)
+				require.Len(t, more, 3)
+				require.ElementsMatch(t, ids(append(more, holds...)...), permitted(t, srv))
+				require.Equal(t, "0", srv.Str(t, "GET", "exports"))
+			}
+
+			rule = proxied.On(scriptOf(kindOf("semaphore expirable"), "release"), a.action, a.times)
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			err = e.Release(ended, ids(holds...)...)
+			rule.Remove()
+			switch {
+			case a.ran:
+				require.ErrorIs(t, err, holdfast.ErrUnknown)
+			case a.times == proxy.EveryTime:
+				require.ErrorIs(t, err, holdfast.ErrUnknown)
+				require.NoError(t, e.Release(ended, ids(holds...)...), "it may be tried again")
+			default:
+				require.NoError(t, err)
+			}
+			counts(t, e, 7-len(more), len(more))
+			require.ErrorIs(t, e.Release(t.Context(), ids(holds...)...), holdfast.ErrNotHeld)
+			counts(t, e, 7-len(more), len(more))
+		})
+	}
+}
+
+// A wait that is cancelled, or whose session is closed, eats no permit; not even if it wants several.
+func TestACancelledWaitEatsNoPermitThatHasALease(t *testing.T) {
+	t.Parallel()
+	const permits = 3
+	srv := redistest.Start(t)
+	s, other := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+	e := exports(t, s, permits, 0)
+	var all sync.WaitGroup
+	var got, cancelled atomic.Int64
+	for _, e := range []*semaphore.Expirable{e, exports(t, other, permits, 0)} {
+		for range 8 {
+			all.Go(func() {
+				for range 60 {
+					ctx, cancel := context.WithTimeout(t.Context(), rand.N(3*time.Millisecond))
+					holds, err := e.AcquireN(ctx, 1+rand.IntN(2))
+					if err == nil {
+						got.Add(1)
+					} else {
+						cancelled.Add(1)
+					}
+					for _, h := range holds {
+						assert.NoError(t, h.Release())
+					}
+					cancel()
+				}
+			})
+		}
+	}
+	all.Wait()
+	t.Log(got.Load(), "got some,", cancelled.Load(), "did not")
+	require.NotZero(t, cancelled.Load())
+	require.NotZero(t, got.Load())
+	await(t, "all permits", func() bool { return srv.Str(t, "GET", "exports") == strconv.Itoa(permits) })
+	counts(t, e, permits, 0)
 }

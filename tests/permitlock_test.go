@@ -28,6 +28,7 @@ func newPermitLock(s *holdfast.Session, name string, fixed time.Duration) locker
 
 func (l permitLock) Lock(ctx context.Context) (*holdfast.Hold, error)    { return l.Acquire(ctx) }
 func (l permitLock) TryLock(ctx context.Context) (*holdfast.Hold, error) { return l.TryAcquire(ctx) }
+
 func (l permitLock) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error) {
 	return l.TryAcquireFor(ctx, wait)
 }

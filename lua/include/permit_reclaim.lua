@@ -1,9 +1,8 @@
 -- permit_reclaim: give back permits whose leases are over, those that have been for the longest
 -- first, and tell who waits. No more at a time than the server can take without stalling: says
--- how many are free now, nil where there is no semaphore, and whether more leases are over.
--- The channel is published to by the command given.
-local function permit_reclaim(semaphore, permits, time, publish, channel)
-  local free = tonumber(redis.call('GET', semaphore))
+-- how many are free now, if free were before, nil where there is no semaphore; and whether more
+-- leases are over.
+local function permit_reclaim(semaphore, permits, free, time, publish, channel)
   local over = redis.call('ZCOUNT', permits, '-inf', time)
   local n = math.min(over, 2000)
   if n == 0 then return free, false end
