@@ -44,6 +44,7 @@ func (permitLock) ForceUnlock(context.Context) (bool, error) { return false, err
 func (permitLock) Holders(context.Context) ([]holdfast.Holder, error) {
 	return nil, errors.ErrUnsupported
 }
+
 func (permitLock) RemainingLease(context.Context) (time.Duration, error) {
 	return 0, errors.ErrUnsupported
 }

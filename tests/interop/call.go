@@ -75,6 +75,14 @@ func (a Answer) Int() int64 {
 	return n
 }
 
+// Strings are the values of a call that returned a string or a list of them, none for null.
+func (a Answer) Strings() []string {
+	if a.Value == "null" || a.Value == "[]" {
+		return nil
+	}
+	return strings.Split(strings.Trim(a.Value, "[]"), ", ")
+}
+
 // end sets the answer, once.
 func (c *Call) end(answer Answer) {
 	c.answer = answer

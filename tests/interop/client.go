@@ -22,6 +22,7 @@ const (
 	ReadLock         Kind = "readlock"  // of an RReadWriteLock
 	WriteLock        Kind = "writelock" // of an RReadWriteLock
 	Semaphore        Kind = "semaphore"
+	Expirable        Kind = "expirable" // a semaphore whose permits have leases
 	Latch            Kind = "latch"
 )
 
@@ -114,7 +115,7 @@ func (t *Thread) Object(kind Kind, name string) *Object {
 }
 
 // Start begins a call of a Redisson method of the object, by its Java name, and returns at once. A time.Duration
-// stands for a number and its TimeUnit. Calls of one thread run one after the other.
+// stands for a number and its TimeUnit, a []string for a list. Calls of one thread run one after the other.
 func (o *Object) Start(method string, args ...any) *Call {
 	args = append([]any{o.thread.client.name, o.kind, o.name, method}, args...)
 	return o.thread.client.java.start(o.thread.actor, "call", args...)

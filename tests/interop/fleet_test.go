@@ -205,16 +205,17 @@ func halfKind(name string, java interop.Kind, half func(*rwlock.RWMutex) *rwlock
 
 // language is one side of a fleet: it makes owners, and whoever else uses something.
 type language struct {
-	name  string
-	owner func(t *testing.T, f *fleet, k kind, lock string) owner
-	loner func(t *testing.T, f *fleet, k kind, lock string) loner
-	pool  func(t *testing.T, f *fleet, name string) pool
-	gate  func(t *testing.T, f *fleet, name string) gate
+	name      string
+	owner     func(t *testing.T, f *fleet, k kind, lock string) owner
+	loner     func(t *testing.T, f *fleet, k kind, lock string) loner
+	pool      func(t *testing.T, f *fleet, name string) pool
+	expirable func(t *testing.T, f *fleet, name string) expirable
+	gate      func(t *testing.T, f *fleet, name string) gate
 }
 
 var (
-	golang = language{"go", newGoOwner, newGoLoner, newGoPool, newGoGate}
-	java   = language{"java", newJavaOwner, newJavaLoner, newJavaPool, newJavaGate}
+	golang = language{"go", newGoOwner, newGoLoner, newGoPool, newGoExpirable, newGoGate}
+	java   = language{"java", newJavaOwner, newJavaLoner, newJavaPool, newJavaExpirable, newJavaGate}
 
 	languages = []language{golang, java}
 )

@@ -180,6 +180,9 @@ func word(arg any) string {
 	if d, ok := arg.(time.Duration); ok {
 		return fmt.Sprintf("%dms", d.Milliseconds())
 	}
+	if list, ok := arg.([]string); ok {
+		arg = "[" + strings.Join(list, ", ") + "]"
+	}
 	return url.QueryEscape(fmt.Sprint(arg))
 }
 

@@ -26,7 +26,7 @@ func sharedJava(tb testing.TB) *interop.Java {
 }
 
 func TestMain(m *testing.M) {
-	worker.Run(map[string]func([]string){"loner": beLoner})
+	worker.Run(map[string]func([]string){"loner": beLoner, "hoarder": beHoarder})
 	code := m.Run()
 	if shared.java != nil {
 		shared.java.Close()

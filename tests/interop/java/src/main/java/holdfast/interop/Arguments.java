@@ -14,7 +14,7 @@ final class Arguments {
     /**
      * The arguments for parameters of these types, or null if the words do not fit them. A time is written
      * {@code 1500ms}, and fits a Duration, or a long of a method that takes a TimeUnit, which is not written
-     * itself.
+     * itself. A list is written {@code [one, two]}, and is no String.
      */
     static Object[] fit(Class<?>[] types, List<String> words) {
         boolean timed = Arrays.asList(types).contains(TimeUnit.class);
@@ -46,6 +46,10 @@ final class Arguments {
         if (type == int.class && word.matches("-?\\d+")) {
             return Integer.valueOf(word);
         }
-        return type == String.class ? word : null;
+        boolean list = word.startsWith("[") && word.endsWith("]");
+        if (type == List.class && list) {
+            return List.of(word.substring(1, word.length() - 1).split(", "));
+        }
+        return type == String.class && !list ? word : null;
     }
 }

@@ -1,5 +1,7 @@
 package holdfast.interop;
 
+import static java.util.Map.entry;
+
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -9,6 +11,7 @@ import org.redisson.Redisson;
 import org.redisson.api.RCountDownLatch;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
+import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
@@ -20,17 +23,18 @@ final class Clients {
     /** What can be called: the interface with the methods, and how to get an object of it. */
     private record Kind(Class<?> api, BiFunction<RedissonClient, String, Object> get) { }
 
-    private static final Map<String, Kind> KINDS = Map.of(
-            "rlock", new Kind(RLock.class, RedissonClient::getLock),
-            "fenced", new Kind(RFencedLock.class, RedissonClient::getFencedLock),
-            "nonreentrant", new Kind(RLock.class, RedissonClient::getNonReentrantLock),
-            "spin", new Kind(RLock.class, RedissonClient::getSpinLock),
-            "fair", new Kind(RLock.class, RedissonClient::getFairLock),
-            "nonreentrantfair", new Kind(RLock.class, RedissonClient::getNonReentrantFairLock),
-            "readlock", new Kind(RLock.class, (redisson, name) -> redisson.getReadWriteLock(name).readLock()),
-            "writelock", new Kind(RLock.class, (redisson, name) -> redisson.getReadWriteLock(name).writeLock()),
-            "semaphore", new Kind(RSemaphore.class, RedissonClient::getSemaphore),
-            "latch", new Kind(RCountDownLatch.class, RedissonClient::getCountDownLatch));
+    private static final Map<String, Kind> KINDS = Map.ofEntries(
+            entry("rlock", new Kind(RLock.class, RedissonClient::getLock)),
+            entry("fenced", new Kind(RFencedLock.class, RedissonClient::getFencedLock)),
+            entry("nonreentrant", new Kind(RLock.class, RedissonClient::getNonReentrantLock)),
+            entry("spin", new Kind(RLock.class, RedissonClient::getSpinLock)),
+            entry("fair", new Kind(RLock.class, RedissonClient::getFairLock)),
+            entry("nonreentrantfair", new Kind(RLock.class, RedissonClient::getNonReentrantFairLock)),
+            entry("readlock", new Kind(RLock.class, (redisson, name) -> redisson.getReadWriteLock(name).readLock())),
+            entry("writelock", new Kind(RLock.class, (redisson, name) -> redisson.getReadWriteLock(name).writeLock())),
+            entry("semaphore", new Kind(RSemaphore.class, RedissonClient::getSemaphore)),
+            entry("latch", new Kind(RCountDownLatch.class, RedissonClient::getCountDownLatch)),
+            entry("expirable", new Kind(RPermitExpirableSemaphore.class, RedissonClient::getPermitExpirableSemaphore)));
 
     /** A client and its objects, which are kept: some remember the last lease, as they would in a real program. */
     private record Client(RedissonClient redisson, Map<List<String>, Object> objects) { }

@@ -13,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Collectors;
+import org.redisson.client.RedisException;
 
 /**
  * Drives Redisson by requests on stdin, one per line, and answers each with one line on stdout, in any order:
@@ -78,13 +79,19 @@ public final class Driver {
             outcome = "ok";
             words = encode(value);
         } catch (Throwable e) { // anything at all must be answered, or the caller would wait for ever
-            Throwable cause = e instanceof InvocationTargetException ? e.getCause() : e;
+            Throwable cause = unwrap(e);
             outcome = "err";
             words = cause.getClass().getSimpleName() + " " + encode(cause.getMessage());
         }
         long millis = System.currentTimeMillis();
         long micros = (System.nanoTime() - start) / 1000;
         out.println(id + " " + outcome + " " + millis + " " + micros + " " + words);
+    }
+
+    /** What was thrown, out of what reflection and Redisson wrap around it. */
+    private static Throwable unwrap(Throwable e) {
+        boolean wrapping = e instanceof InvocationTargetException || e.getClass() == RedisException.class;
+        return wrapping && e.getCause() != null ? unwrap(e.getCause()) : e;
     }
 
     private Object run(String verb, List<String> args) throws Exception {
