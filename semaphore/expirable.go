@@ -234,7 +234,8 @@ func (e *Expirable) Release(_ context.Context, ids ...string) error {
 // updateLeaseTime(). A hold of this session trusts the new lease; one that is renewed goes on being
 // renewed, with the session's lease, if the new one lasts until then. To who holds it elsewhere a
 // longer lease does no harm, but a shorter one has it trust the permit for too long. After
-// [holdfast.ErrUnknown] it may have been done, or may be yet, for a minute at the most.
+// [holdfast.ErrUnknown] it may have been done, or may be yet, for a third of the permit's lease and a
+// minute at the most; so long a hold of this session trusts no longer lease.
 func (e *Expirable) UpdateLease(ctx context.Context, id string, d time.Duration) error {
 	const operation = "update lease"
 	permit, err := wire.Permit(id)

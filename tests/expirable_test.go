@@ -538,6 +538,29 @@ func TestALeaseThatIsMadeShorterIsBelieved(t *testing.T) {
 	}
 }
 
+// A shorter lease that nobody knows to be in force may come into force later, whatever lease was asked for since.
+func TestAShorterLeaseMayComeLate(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	proxied := proxy.Start(t, srv.Addr())
+	e := exports(t, open(t, proxied.Addr(), nil), 1, 30*time.Second) // so that a call may come 10 s late
+	h, err := e.Acquire(t.Context())
+	require.NoError(t, err)
+	update := proxied.On(scriptOf(kindOf("semaphore expirable"), "update"), proxy.Stall, proxy.First)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, e.UpdateLease(ctx, h.ID(), 4*time.Second), holdfast.ErrUnknown)
+	await(t, "another connection", func() bool { return second(e.AvailablePermits(t.Context())) == nil })
+	require.NoError(t, e.UpdateLease(t.Context(), h.ID(), 30*time.Second))
+	update.Release()
+	update.WaitAnswered(t, 1)
+	left, err := e.RemainingLease(t.Context(), h.ID())
+	require.NoError(t, err)
+	require.Less(t, left, 5*time.Second)
+	require.Less(t, time.Until(h.Deadline()), left)
+	require.NoError(t, h.Release())
+}
+
 // A refusal changes nothing: the lease is believed in as before.
 func TestALeaseThatIsNotUpdatedStays(t *testing.T) {
 	t.Parallel()

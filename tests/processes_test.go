@@ -28,6 +28,7 @@ func childMain() {
 		"contender":   contender,
 		"counter":     counter,
 		"historian":   historian,
+		"leaser":      leaser,
 		"rwHistorian": rwHistorian,
 		"queuer":      queuer,
 	})

@@ -117,30 +117,34 @@ func (l *Lock) UpdateLease(ctx context.Context, operation, wire string, d time.D
 	sent := s.now()
 	before := h.distrust(lease.Trust(sent, d))
 	done, err := l.inTime(ctx, operation, call)
+	now := s.now()
 	switch {
 	case err == nil && !done:
 		h.tenure.lose()
 		return l.Fail(operation, ErrNotHeld)
 	case err == nil:
 		h.tenure.lasts(d)
-		h.trustAgain(lease.Trust(sent, d), s.now())
+		h.trustAgain(max(before.unsure, now), sent, lease.Trust(sent, d))
 	case errors.Is(err, ErrUnknown): // until then it may be executed
 		h.tenure.lasts(d)
-		h.trustAgain(0, lease.Add(s.now(), lease.NotAfter(l.length())))
+		h.trustAgain(max(before.unsure, lease.Add(now, lease.NotAfter(l.length()))), sent, 0)
 	default:
-		h.trustAgain(before, s.now())
+		h.trustAgain(before.unsure, before.unsure, before.until)
 	}
 	return err
 }
 
-// distrust has the hold trusted until then at the most, and by no renewal any longer. It returns
-// until when it was.
-func (h *Hold) distrust(until time.Duration) (before time.Duration) {
+// belief is until when a hold is trusted, and from when on a call must have been sent to change that.
+type belief struct{ until, unsure time.Duration }
+
+// distrust has the hold trusted until then at the most, and no longer by whatever else is under way.
+// It returns what was believed before.
+func (h *Hold) distrust(until time.Duration) (before belief) {
 	c := h.tenure.claim
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before = h.trust()
-	h.deadline.Store(int64(min(before, until)))
+	before = belief{until: h.trust(), unsure: h.unsure}
+	h.deadline.Store(int64(min(before.until, until)))
 	h.unsure = math.MaxInt64
 	if h.timer != nil {
 		h.timer.Reset(h.remaining())
@@ -148,12 +152,12 @@ func (h *Hold) distrust(until time.Duration) (before time.Duration) {
 	return before
 }
 
-// trustAgain has the hold trusted until then at least, and longer by renewals that are sent from
-// the moment given on.
-func (h *Hold) trustAgain(until, from time.Duration) {
+// trustAgain ends that: what is sent from the moment unsure on counts, and what was sent at sent has
+// the hold trusted until then, unless an earlier update may yet be executed after it.
+func (h *Hold) trustAgain(unsure, sent, until time.Duration) {
 	c := h.tenure.claim
 	c.mu.Lock()
-	h.unsure = from
+	h.unsure = unsure
 	c.mu.Unlock()
-	h.prolongTo(from, until)
+	h.prolongTo(sent, until)
 }

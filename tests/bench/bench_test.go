@@ -42,6 +42,7 @@ func BenchmarkUncontended(b *testing.B) {
 		{"a write half", bench.Write},
 		{"a read half", bench.Read},
 		{"a read half behind preferred writers", bench.PreferredRead},
+		{"a permit with a lease", bench.Leased(8)},
 	} {
 		u := bench.MeasureUncontended(b, other.kind)
 		row("the same of "+other.what, fmt.Sprintf("%.0f, inside %.0f, allocations %.0f", u.Commands, u.Inner, u.Allocs), "2, 9, 7")
@@ -50,10 +51,19 @@ func BenchmarkUncontended(b *testing.B) {
 
 func BenchmarkTime(b *testing.B) {
 	for _, goroutines := range []int{1, 16, 128} {
-		r := bench.MeasureRatio(b, goroutines, 40)
-		row(fmt.Sprintf("  time, of two bare EVALSHA, %d goroutines", goroutines),
-			fmt.Sprintf("%.3f (%.3f..%.3f), bare of bare %.3f", r.Ours, r.Low, r.High, r.Noise), "1.10")
+		measureTime(b, "", bench.Locks, goroutines, "1.10")
 	}
+	for _, goroutines := range []int{1, 128} {
+		measureTime(b, " of a permit", bench.Permits, goroutines, "none")
+		measureTime(b, " of a permit with a lease", bench.LeasedPermits, goroutines, "none")
+	}
+}
+
+func measureTime(b *testing.B, what string, pair bench.Pair, goroutines int, limit string) {
+	b.Helper()
+	r := bench.MeasureRatio(b, pair, goroutines, 40)
+	row(fmt.Sprintf("  time%s, of two bare EVALSHA, %d goroutines", what, goroutines),
+		fmt.Sprintf("%.3f (%.3f..%.3f), bare of bare %.3f", r.Ours, r.Low, r.High, r.Noise), limit)
 }
 
 func BenchmarkContended(b *testing.B) {
@@ -69,6 +79,9 @@ func BenchmarkContended(b *testing.B) {
 		{", held for 5 ms", bench.Reentrant, 4, 8, 5 * time.Millisecond, "7"},
 		{", fair", bench.Fair, 4, 8, 0, "none"},
 		{", writers", bench.Write, 4, 8, 0, "7"},
+		{", 8 permits with leases", bench.Leased(8), 1, 128, 0, "4"},
+		{", 8 permits with leases held for 2 ms", bench.Leased(8), 1, 128, 2 * time.Millisecond, "4"},
+		{", 8 permits with leases held for 2 ms", bench.Leased(8), 4, 32, 2 * time.Millisecond, "none"},
 	} {
 		m := bench.MeasureContended(b, c.kind, c.sessions, c.goroutines, c.held)
 		row(fmt.Sprintf("contended, %d × %d goroutines%s: commands per acquisition", c.sessions, c.goroutines, c.what),

@@ -110,35 +110,45 @@ func MeasureUncontended(tb testing.TB, kind Kind) Uncontended {
 // noisy the machine is.
 type Ratio struct{ Ours, Low, High, Noise float64 }
 
-// MeasureRatio interleaves rounds of lock and release with rounds of the same two scripts
-// sent by hand, and takes the median of the ratios.
-func MeasureRatio(tb testing.TB, goroutines, rounds int) Ratio {
+// A Pair makes two functions that do the same with a name: ours, and the two scripts sent by hand.
+type Pair func(tb testing.TB, s *holdfast.Session, c rueidis.Client, name string) (ours, bare func())
+
+// Locks take and release an rlock.
+func Locks(tb testing.TB, s *holdfast.Session, c rueidis.Client, name string) (ours, bare func()) {
+	l, acquire, release := rlock.New(s, name, nil), sha("rlock_acquire"), sha("rlock_release")
+	ctx, number := context.Background(), 0
+	// Bare, but the same commands: each acquisition has an owner of its own and a not-after.
+	bare = func() {
+		number++
+		owner := s.ID() + ":" + strconv.Itoa(number)
+		_, err := c.Do(ctx, c.B().Evalsha().Sha1(acquire).Numkeys(1).Key(name).
+			Arg(owner, "1", "30000", notAfter()).Build()).AsIntSlice()
+		must(tb, err)
+		_, err = c.Do(ctx, c.B().Evalsha().Sha1(release).Numkeys(1).Key(name).
+			Arg(owner, "0", "PUBLISH", "redisson_lock__channel:{"+name+"}").Build()).AsInt64()
+		must(tb, err)
+	}
+	return func() { cycle(tb, ctx, l) }, bare
+}
+
+// notAfter is a while from now by the server's clock, which is this machine's.
+func notAfter() string { return strconv.FormatInt(time.Now().Add(10*time.Second).UnixMilli(), 10) }
+
+// MeasureRatio interleaves rounds of the two of a pair, in so many goroutines with a name each, and
+// takes the median of the ratios.
+func MeasureRatio(tb testing.TB, pair Pair, goroutines, rounds int) Ratio {
 	srv := redistest.Start(tb)
 	client := bareClient(tb, srv.Addr())
 	s, err := holdfast.NewSession(client, nil)
 	must(tb, err)
 	defer s.Close()
 
-	ctx := context.Background()
-	locks := make([]*rlock.Mutex, goroutines)
-	for i := range locks {
-		locks[i] = rlock.New(s, fmt.Sprint("orders:", i), nil)
-		cycle(tb, ctx, locks[i])
+	allOurs, allBare := make([]func(), goroutines), make([]func(), goroutines)
+	for i := range goroutines {
+		allOurs[i], allBare[i] = pair(tb, s, client, fmt.Sprint("orders:", i))
+		allOurs[i]()
 	}
-	acquire, release := sha("rlock_acquire"), sha("rlock_release")
-	// Bare, but the same commands: each acquisition has an owner of its own and a not-after.
-	var number atomic.Int64
-	bare := func(i int) {
-		name, owner := locks[i].Name(), s.ID()+":"+strconv.FormatInt(number.Add(1), 10)
-		notAfter := strconv.FormatInt(time.Now().Add(10*time.Second).UnixMilli(), 10)
-		_, err := client.Do(ctx, client.B().Evalsha().Sha1(acquire).Numkeys(1).Key(name).
-			Arg(owner, "1", "30000", notAfter).Build()).AsIntSlice()
-		must(tb, err)
-		_, err = client.Do(ctx, client.B().Evalsha().Sha1(release).Numkeys(1).Key(name).
-			Arg(owner, "0", "PUBLISH", "redisson_lock__channel:{"+name+"}").Build()).AsInt64()
-		must(tb, err)
-	}
-	ours := func(i int) { cycle(tb, ctx, locks[i]) }
+	ours, bare := func(i int) { allOurs[i]() }, func(i int) { allBare[i]() }
 
 	const round = 100 * time.Millisecond
 	var ratios, noise []float64

@@ -2,11 +2,15 @@ package bench
 
 import (
 	"context"
+	"crypto/rand"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -42,6 +46,57 @@ func MeasurePermits(tb testing.TB, sessions, goroutines, permits int, held time.
 	}
 	wg.Wait()
 	return contended(tb, srv, counts, sessions)
+}
+
+// Leased makes semaphores of so many permits that have leases. A permit is taken as a lock is.
+func Leased(permits int) Kind {
+	return func(s *holdfast.Session, name string) holdfast.Locker {
+		e := semaphore.NewExpirable(s, name, nil)
+		_, _ = e.TrySetPermits(context.Background(), permits) // an error comes back from every call
+		return leased{e}
+	}
+}
+
+type leased struct{ *semaphore.Expirable }
+
+func (l leased) Lock(ctx context.Context) (*holdfast.Hold, error)    { return l.Acquire(ctx) }
+func (l leased) TryLock(ctx context.Context) (*holdfast.Hold, error) { return l.TryAcquire(ctx) }
+
+// Permits take a permit without a lease and give it back.
+func Permits(tb testing.TB, s *holdfast.Session, c rueidis.Client, name string) (ours, bare func()) {
+	p, acquire, add := semaphore.New(s, name), sha("semaphore_acquire"), sha("semaphore_add")
+	ctx := context.Background()
+	_, err := p.TrySetPermits(ctx, 2)
+	must(tb, err)
+	bare = func() {
+		_, err := c.Do(ctx, c.B().Evalsha().Sha1(acquire).Numkeys(1).Key(name).Arg("1", notAfter()).Build()).AsIntSlice()
+		must(tb, err)
+		_, err = c.Do(ctx, c.B().Evalsha().Sha1(add).Numkeys(1).Key(name).
+			Arg("1", "1", "PUBLISH", "redisson_sc:{"+name+"}").Build()).AsIntSlice()
+		must(tb, err)
+	}
+	return func() {
+		must(tb, p.Acquire(ctx, 1))
+		must(tb, p.Release(ctx, 1))
+	}, bare
+}
+
+// LeasedPermits take a permit that has a lease and give it back.
+func LeasedPermits(tb testing.TB, s *holdfast.Session, c rueidis.Client, name string) (ours, bare func()) {
+	e := Leased(2)(s, name)
+	acquire, release := sha("semaphore_acquire_expirable"), sha("semaphore_release_expirable")
+	ctx, taken, channel := context.Background(), "{"+name+"}:timeout", "redisson_sc:{"+name+"}"
+	bare = func() {
+		id := make([]byte, 16)
+		_, _ = rand.Read(id) // never fails
+		_, err := c.Do(ctx, c.B().Evalsha().Sha1(acquire).Numkeys(2).Key(name, taken).
+			Arg("30000", notAfter(), "PUBLISH", channel, string(id)).Build()).AsIntSlice()
+		must(tb, err)
+		_, err = c.Do(ctx, c.B().Evalsha().Sha1(release).Numkeys(2).Key(name, taken).
+			Arg("PUBLISH", channel, string(id)).Build()).AsInt64()
+		must(tb, err)
+	}
+	return func() { cycle(tb, ctx, e) }, bare
 }
 
 // contended sums up what was counted by goroutine, those of one session after those of another.
