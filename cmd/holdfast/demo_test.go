@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -67,6 +68,9 @@ func (c *command) until(t *testing.T, text string) {
 	t.Helper()
 	for {
 		line, err := c.out.ReadString('\n')
+		if err != nil {
+			_ = c.Wait() // what it has said is complete then
+		}
 		require.NoError(t, err, "no line with %q; stderr: %s", text, &c.stderr)
 		if strings.Contains(line, text) {
 			return
@@ -108,10 +112,11 @@ func TestDemo(t *testing.T) {
 
 	require.NotContains(t, out, "\x1b", "not on a terminal")
 	scenes := regexp.MustCompile(`(?m)^holdfast demo (\w+) on an embedded server: `).Split(out, -1)
-	require.Len(t, scenes, 1+3)
+	require.Len(t, scenes, 1+4)
 	requireLockScene(t, scenes[1])
 	requireFairScene(t, scenes[2])
 	requireRWScene(t, scenes[3])
+	requirePoolScene(t, scenes[4])
 }
 
 func requireLockScene(t *testing.T, out string) {
@@ -169,7 +174,29 @@ func requireRWScene(t *testing.T, out string) {
 	requireHeld(t, out)
 }
 
-// requireHeld is about the end of every scene.
+func requirePoolScene(t *testing.T, out string) {
+	t.Helper()
+	told := regexp.MustCompile(`(?s)the latch at the start is open: 8 of 8 are ready, .*` +
+		`SIGKILL to worker (\d), which has a permit, in the midst of job \d+\n.*` +
+		`its permit has come back by itself, after ([\d.]+) s; until then the others had 2, and did [1-9]\d* jobs\n.*` +
+		`the latch at the end is open: 120 of 120 jobs are done\n.*\n  (\d), killed `).FindStringSubmatch(out)
+	require.NotNil(t, told)
+	require.Equal(t, told[1], told[3])
+	back, err := strconv.ParseFloat(told[2], 64)
+	require.NoError(t, err)
+	require.Less(t, back, 3+1.0, "the lease of a permit, and something for a busy machine")
+
+	require.Regexp(t, `(?m)^  worker +acquired +done +waited: median +95 % +99 % +longest$`, out)
+	require.Regexp(t, `(?m)^  all +12\d +120 `, out)
+	require.Regexp(t, `(?m)^  at work       3 at once at the most, with 3 permits$`, out)
+	require.Regexp(t, `(?m)^  start         8 of 8 were ready when the first job was begun$`, out)
+	require.Regexp(t, `(?m)^  end           120 of 120 jobs were done when the latch opened$`, out)
+	require.Regexp(t, `(?m)^  dead worker   its permit came back by itself after .* s; the lease was 3.00 s$`, out)
+	require.Regexp(t, `(?m)^  permits       3 of 3 are free again$`, out)
+	requireEnd(t, out)
+}
+
+// requireHeld is about the end of the scenes that count.
 func requireHeld(t *testing.T, out string) {
 	t.Helper()
 	counts := regexp.MustCompile(`lost updates  0: the counter is (\d+) after (\d+) writes\n`).FindStringSubmatch(out)
@@ -177,6 +204,12 @@ func requireHeld(t *testing.T, out string) {
 	require.NotEqual(t, "0", counts[1])
 	require.Equal(t, counts[1], counts[2])
 	require.Regexp(t, `(?m)^  worker +acquired +wrote +waited: median +95 % +99 % +longest$`, out)
+	requireEnd(t, out)
+}
+
+// requireEnd is about the end of every scene.
+func requireEnd(t *testing.T, out string) {
+	t.Helper()
 	require.True(t, strings.HasSuffix(strings.TrimRight(out, "\n"), "\nEverything held."))
 }
 
@@ -191,6 +224,8 @@ func TestDemoInterrupted(t *testing.T) {
 		"while all read":           {"rw", "read at once"},
 		"while one reads on":       {"rw", "worker 2 asks"},
 		"while a dead one reads":   {"rw", "others read on"},
+		"while some are not ready": {"pool", "gets ready for"},
+		"while a dead one works":   {"pool", "SIGKILL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -237,6 +272,29 @@ func TestDemoWithoutExclusion(t *testing.T) {
 	require.Regexp(t, `^holdfast: demo: rw: worker \d has read a half-written document, `+
 		`with \d+ at its head and \d+ at its foot\n$`, c.stderr.String())
 	c.requireNothingLeft(t)
+}
+
+// A server that has a permit more than was agreed lets too many work, and the demo tells.
+func TestDemoWithoutLimit(t *testing.T) {
+	t.Parallel()
+	server := miniredis.NewMiniRedis()
+	server.ClockTTL(true)
+	require.NoError(t, server.Start())
+	defer server.Close()
+	c := start(t, "demo", "pool", "--redis", "redis://"+server.Addr())
+	c.until(t, "gets ready for")
+	permits := slices.DeleteFunc(server.Keys(), func(key string) bool { return strings.Count(key, ":") > 1 })
+	require.Len(t, permits, 1)
+	_, err := server.Incr(permits[0], 1)
+	require.NoError(t, err)
+
+	out, status := c.end(t)
+	require.Equal(t, 1, status)
+	require.NotContains(t, out, "Everything held")
+	require.Regexp(t, `^holdfast: demo: pool: (4 worked at once, with 3 permits`+
+		`|what a dead worker held came back after .*, too early for a lease of 3.00 s)\n$`, c.stderr.String())
+	c.requireNothingLeft(t)
+	require.Empty(t, server.Keys())
 }
 
 // A demo that is killed cannot clean up, but its workers end all the same.
@@ -310,6 +368,7 @@ func TestDemoWithoutServer(t *testing.T) {
 		"lock": `worker \d: holdfast: open: dial tcp 127.0.0.1:1: .*refused`,
 		"fair": `holdfast: open: dial tcp 127.0.0.1:1: .*refused`,
 		"rw":   `holdfast: open: dial tcp 127.0.0.1:1: .*refused`,
+		"pool": `holdfast: open: dial tcp 127.0.0.1:1: .*refused`,
 	} {
 		t.Run(scene, func(t *testing.T) {
 			t.Parallel()

@@ -15,16 +15,18 @@ import (
 // ErrInterrupted says that a signal ended the demo before it could show everything.
 var ErrInterrupted = errors.New("interrupted")
 
-const long = `Runs several worker processes that share a lock, does to them what production
-does, and checks that the lock held. It needs nothing: it brings its own server,
-unless --redis names a real one. On a terminal it draws a picture as it goes.
+const long = `Runs several worker processes that share a lock, or a pool of permits, does to
+them what production does, and checks that it held. It needs nothing: it brings
+its own server, unless --redis names a real one. On a terminal it draws a
+picture as it goes.
 
 Scenes:
 %s
 Every goroutine runs this loop, here beside its Java; in the scene fair the lock
 is redisson.getFairLock("counter") and fairlock.New(session, "counter", nil). In
 the scene rw it is redisson.getReadWriteLock("document") and rwlock.New; readers
-hold its readLock(), which is Read(), and writers its writeLock(), Write().
+hold its readLock(), which is Read(), and writers its writeLock(), Write(). For
+the scene pool see below.
 
   RLock lock =                            lock := rlock.New(
       redisson.getLock("counter");            session, "counter", nil)
@@ -38,6 +40,24 @@ hold its readLock(), which is Read(), and writers its writeLock(), Write().
   } finally {
       lock.unlock();
   }
+
+In the scene pool every job needs a permit, and counts down a latch when it is
+done. In Java the permit needs a lease longer than the job; in Go it is renewed.
+
+  RPermitExpirableSemaphore permits =     permits := semaphore.NewExpirable(
+    redisson.getPermitExpirableSemaphore      session, "pool", nil)
+      ("pool");
+  RCountDownLatch done =                  done := latch.New(
+      redisson.getCountDownLatch("done");     session, "done")
+
+  String permit =                         hold, err := permits.Acquire(ctx)
+      permits.acquire(60, SECONDS);       if err != nil { return err }
+  try {                                   defer hold.Release()
+      run(job);                           err = run(hold.Context(ctx), job)
+  } finally {                             if err != nil { return err }
+      permits.release(permit);
+  }
+  done.countDown();                       return done.CountDown(ctx)
 
 The exit status is 0 only if everything held.`
 

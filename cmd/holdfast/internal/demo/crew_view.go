@@ -63,10 +63,10 @@ func (c *crew) state(worker int, and string) string {
 	return column("")
 }
 
-// summary says how every worker fared.
-func (c *crew) summary() {
+// summary says how every worker fared, and how much it did, in a column of that name.
+func (c *crew) summary(did string) {
 	c.say("")
-	c.say(c.dim("  worker       acquired    wrote    waited: median      95 %      99 %   longest"))
+	c.say(c.dim(fmt.Sprintf("  worker       acquired %8s    waited: median      95 %%      99 %%   longest", did)))
 	for w := range c.seats {
 		name := fmt.Sprint(w + 1)
 		if fate := c.fates[w+1]; fate != "" {
@@ -89,7 +89,12 @@ func (a *account) line(name string) string {
 func (c *crew) counted(count, expectedLosses int) {
 	all := c.ledger.all()
 	c.say(fmt.Sprintf("  lost updates  %d: the counter is %d after %d writes", c.ledger.lostUpdates(count), count, all.wrote))
-	if more := all.lost - expectedLosses; more > 0 {
+	c.losses(expectedLosses)
+}
+
+// losses says what losses there were besides.
+func (c *crew) losses(expected int) {
+	if more := c.ledger.all().lost - expected; more > 0 {
 		c.say(fmt.Sprintf("  losses        %d besides, on a busy machine: known in time, and nothing written", more))
 	}
 }

@@ -5,8 +5,8 @@
 // "demo worker". It tells them what to do and hears what they do over pipes, one JSON object
 // per line; see protocol.go. In the scenes of locks that one holds at a time, what the goroutines
 // of the workers do is the same: they count, under the lock of the scene; see counting.go. In
-// that of the read-write lock they read and write a document; see rw_worker.go. A scene is its
-// story, in a file of its own.
+// that of the read-write lock they read and write a document; see rw_worker.go. In that of the pool
+// they do jobs; see pool_worker.go. A scene is its story, in a file of its own.
 package demo
 
 import (
@@ -29,7 +29,7 @@ type scene struct {
 
 // scenes are all there is to show, in order.
 func scenes() []scene {
-	return []scene{lockScene, fairScene, rwScene}
+	return []scene{lockScene, fairScene, rwScene, poolScene}
 }
 
 // sceneOf returns the scene of that name; without a name, one without a play.

@@ -58,7 +58,7 @@ func (f *fairStory) state(worker int) string {
 func (f *fairStory) sumUp(count int) {
 	r := f.register
 	n, wrong := r.judged()
-	f.summary()
+	f.summary("wrote")
 	f.say(fmt.Sprintf("  grants        %d, of which %d to another process than the one before", len(r.grants), r.crossings()))
 	f.say(fmt.Sprintf("  out of order  %d of %d that were seen to enter the queue", wrong, n))
 	if r.again > 0 {

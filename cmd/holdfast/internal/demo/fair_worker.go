@@ -8,24 +8,15 @@ import (
 )
 
 func workFair(ctx context.Context, w *worker) error {
-	return w.count(ctx, func(s *holdfast.Session) holdfast.Locker { return impatient{newFair(s, w.Name), w.leave} })
+	return w.count(ctx, func(s *holdfast.Session) holdfast.Locker { return impatient{newFair(s, w.Name), w} })
 }
 
 // An impatient lock is a fair one whose waiters give up on the coordinator's order, one each.
 type impatient struct {
 	*fairlock.Mutex
-	leave <-chan struct{}
+	worker *worker
 }
 
 func (i impatient) Lock(ctx context.Context) (*holdfast.Hold, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		select {
-		case <-i.leave:
-			cancel(errGaveUp)
-		case <-ctx.Done():
-		}
-	}()
-	return i.Mutex.Lock(ctx)
+	return i.worker.orGiveUp(ctx, i.Mutex.Lock)
 }

@@ -82,12 +82,26 @@ func (g *goroutine) run(ctx context.Context, do job) error {
 			err = g.tell(event{What: left})
 		}
 		if err == nil && g.Rest > 0 {
-			err = g.rest(ctx)
+			err = g.rest(ctx, g.Rest)
 		}
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
+}
+
+// orGiveUp takes something, but stops waiting for it on the coordinator's order, which is for one.
+func (w *worker) orGiveUp(ctx context.Context, take func(context.Context) (*holdfast.Hold, error)) (*holdfast.Hold, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-w.leave:
+			cancel(errGaveUp)
+		case <-ctx.Done():
+		}
+	}()
+	return take(ctx)
 }
 
 // compute is what takes time under the lock, after the number was read: without the lock, others
@@ -129,12 +143,12 @@ func (g *goroutine) await() {
 }
 
 // rest is for a time that nobody can foresee, so that the goroutines do not ask in turn.
-func (g *goroutine) rest(ctx context.Context) error {
+func (g *goroutine) rest(ctx context.Context, most time.Duration) error {
 	if err := g.tell(event{What: rests}); err != nil {
 		return err
 	}
 	select {
-	case <-time.After(rand.N(g.Rest)):
+	case <-time.After(rand.N(most)):
 	case <-ctx.Done():
 	}
 	return nil

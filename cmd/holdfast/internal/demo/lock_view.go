@@ -34,7 +34,7 @@ func (l *lockStory) state(worker int) string {
 
 // sumUp says how it went.
 func (l *lockStory) sumUp(count int) {
-	l.summary()
+	l.summary("wrote")
 	l.say(fmt.Sprintf("  acquisitions  %d, and in each the same lock once more, nested", l.ledger.all().acquired))
 	l.counted(count, l.learned())
 	l.say(fmt.Sprintf("  takeovers     %d", len(l.faults)))

@@ -7,6 +7,7 @@ import "time"
 type order struct {
 	Do    verb   `json:"do"`
 	Setup *setup `json:"setup,omitempty"`
+	Job   int    `json:"job,omitempty"` // from 1
 }
 
 type verb string
@@ -19,6 +20,7 @@ const (
 	keep    verb = "keep"    // who writes next keeps reading what it wrote …
 	proceed verb = "proceed" // … until now
 	leave   verb = "leave"   // one who waits gives up
+	deal    verb = "deal"    // a job to one who asks
 	finish  verb = "finish"  // what was begun, and end
 )
 
@@ -50,6 +52,7 @@ type event struct {
 	err    error     // of what the coordinator tried
 }
 
+// A what is the kind of an event. In the scene pool the lock is a permit, and Value is a job.
 type what string
 
 const (
@@ -63,9 +66,12 @@ const (
 	torn    what = "torn"    // has read two numbers that differ, which Text says
 	keeps   what = "keeps"   // has written Value, goes on reading, and is about to let others read
 	rests   what = "rests"   // does not need the lock for a while
+	arrived what = "arrived" // is ready, and waits for the others
+	idle    what = "idle"    // asks for a job
 	pauses  what = "pauses"  // does not ask for the lock, on order
 	left    what = "left"    // has given up waiting
 	queued  what = "queued"  // told by the coordinator's side, of who stands in the queue
 	tried   what = "tried"   // told by the coordinator's side, of an attempt of its own
+	opened  what = "opened"  // told by the coordinator's side, of a latch that it waited for
 	exited  what = "exited"  // told by the coordinator's side; Text is the error, if any
 )

@@ -231,7 +231,7 @@ func (r *rwStory) killReader(ctx context.Context) error {
 	}
 	d.gone = time.Since(d.at)
 	r.note(r.green("worker 1 got in to write")+" after %s, %s after the death", human(waited), human(d.gone))
-	if err := d.audit(); err != nil {
+	if err := timely("reader", d.gone, rwLease); err != nil {
 		return err
 	}
 	return r.order(proceed, 2)

@@ -38,15 +38,3 @@ type deadReader struct {
 	readOn int           // how many reads the others finished after that, before a writer asked
 	gone   time.Duration // after which a writer got in; 0 if none has yet
 }
-
-// audit says whether the dead one's hold ended when it should: its lease was renewed a third
-// of it before, at the longest.
-func (d *deadReader) audit() error {
-	switch {
-	case d.gone < rwLease/2:
-		return fmt.Errorf("a writer got in %s after a reader had died, whose lease was %s", human(d.gone), human(rwLease))
-	case d.gone > rwLease+allowance:
-		return fmt.Errorf("a dead reader kept a writer waiting for %s, which should be %s at most", human(d.gone), human(rwLease))
-	}
-	return nil
-}

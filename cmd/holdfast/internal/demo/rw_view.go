@@ -83,7 +83,7 @@ func (r *rwStory) writer() int {
 // sumUp says how it went.
 func (r *rwStory) sumUp(count int) {
 	all, d := r.ledger.all(), r.downgraded
-	r.summary()
+	r.summary("wrote")
 	r.say(fmt.Sprintf("  reads         %d, by up to %d processes at once", all.reads, r.together))
 	r.say(fmt.Sprintf("  torn reads    0 of %d: all have found the same number at the head and at the foot", all.reads))
 	r.counted(count, 0)

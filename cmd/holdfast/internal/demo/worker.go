@@ -20,6 +20,7 @@ type worker struct {
 	pause   chan struct{}   // capacity 1; who takes the token stays away, likewise
 	leave   chan struct{}   // capacity 1; who takes the token gives up waiting
 	keep    chan struct{}   // capacity 1; who takes the token goes on reading when it has written
+	jobs    chan int        // that were dealt; as many as there are goroutines at the most
 	finish  chan struct{}   // closed by the order to finish
 
 	mu     sync.Mutex // guards events
@@ -45,6 +46,7 @@ func work(ctx context.Context, orders io.Reader, events io.Writer) error {
 		pause:   make(chan struct{}, 1),
 		leave:   make(chan struct{}, 1),
 		keep:    make(chan struct{}, 1),
+		jobs:    make(chan int, first.Setup.Goroutines),
 		finish:  make(chan struct{}),
 		events:  json.NewEncoder(events),
 	}
@@ -78,6 +80,8 @@ func (w *worker) obey(orders *json.Decoder) {
 			w.leave <- struct{}{}
 		case keep:
 			w.keep <- struct{}{}
+		case deal:
+			w.jobs <- o.Job
 		case finish:
 			close(w.finish)
 		}
