@@ -1,5 +1,21 @@
-// Package semaphore is the counting semaphore, Redisson's RSemaphore: so many permits for a name,
-// which any process may take and any may give back.
+// Package semaphore has so many permits for a name, of two kinds.
+//
+// Permits of an [Expirable], Redisson's RPermitExpirableSemaphore, are holds: each has an id and a
+// lease, is kept alive while its holder lives, and comes back by itself when that dies.
+//
+//	pool := semaphore.NewExpirable(session, "pool", nil)
+//	if _, err := pool.TrySetPermits(ctx, 8); err != nil { // false: somebody was first
+//		return err
+//	}
+//	hold, err := pool.Acquire(ctx)
+//	if err != nil {
+//		return err
+//	}
+//	defer hold.Release()
+//	ctx = hold.Context(ctx) // ends if the permit is lost
+//
+// Permits of a [Semaphore], the counting one, Redisson's RSemaphore, are just a number, of which any
+// process may take some and any may give some back.
 //
 //	pool := semaphore.New(session, "pool")
 //	if _, err := pool.TrySetPermits(ctx, 8); err != nil { // false: somebody was first
@@ -10,8 +26,8 @@
 //	}
 //	defer pool.Release(ctx, 1) // sent even if ctx has ended
 //
-// Nobody owns a permit. One that was taken by a process that died does not come back by itself, and
-// nothing keeps a program from giving back more than it took. The counts on the server cannot tell
+// Nobody owns such a permit. One that was taken by a process that died does not come back by itself,
+// and nothing keeps a program from giving back more than it took. The counts on the server cannot tell
 // a repeated call from another one, so a call whose reply is lost is not repeated: it returns
 // [holdfast.ErrUnknown], and permits may be taken, or given, or not.
 package semaphore
