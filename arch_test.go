@@ -29,11 +29,12 @@ var mayImport = map[string][]string{
 	"internal/script": {"internal/wire", "lua"},
 	"internal/core":   {"internal/hub", "internal/lease", "internal/script", "internal/wait", "internal/wire"},
 	".":               {"internal/core"},
-	"rlock":           {".", "internal/core", "internal/script", "internal/wire"},
+	"rlock":           {".", "internal/core", "internal/script", "internal/wait", "internal/wire"},
 	"fairlock":        {".", "internal/core", "internal/lease", "internal/script", "internal/wire"},
 	"latch":           {".", "internal/core", "internal/script", "internal/wire"},
 	"semaphore":       {".", "internal/core", "internal/lease", "internal/script", "internal/wire"},
 	"rwlock":          {".", "internal/core", "internal/lease", "internal/script", "internal/wire"},
+	"setlock":         {".", "internal/core", "internal/script", "internal/wait", "internal/wire"},
 
 	"internal/exampleserver": {"."},
 	"internal/replaymodel":   {},

@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -54,6 +55,14 @@ type Options struct {
 	// Redisson's spin lock does: it sleeps Backoff(n) after the n-th attempt, counted from 1,
 	// at least 1 ms. See [Exponential]. The default, nil, subscribes.
 	Backoff func(attempt int) time.Duration
+}
+
+// Exponential is a back-off for [Options.Backoff]: it starts at least, doubles with each
+// attempt up to most, and takes a random time between half and all of that, so that those who
+// wait for the same lock spread. Redisson's is much like Exponential(time.Millisecond,
+// 128*time.Millisecond).
+func Exponential(least, most time.Duration) func(attempt int) time.Duration {
+	return wait.Exponential(least, most)
 }
 
 // New returns the lock of that name. It sends nothing and cannot fail: a mistake in the name

@@ -374,7 +374,13 @@ func TestMistakesAreNamedAndNothingIsSent(t *testing.T) {
 func TestAKeyOfAnotherTypeStaysUntouched(t *testing.T) {
 	eachLock(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		s := open(t, srv.Addr(), nil)
-		srv.Do(t, "SET", t.Name(), "precious")
+		kind, precious := "string", any("precious")
+		if k.oneString {
+			kind, precious = "list", []string{"precious"}
+			srv.Do(t, "RPUSH", t.Name(), "precious")
+		} else {
+			srv.Do(t, "SET", t.Name(), "precious")
+		}
 		l := k.make(s, t.Name(), 0)
 		_, err := l.Lock(t.Context())
 		assert.ErrorContains(t, err, "WRONGTYPE")
@@ -385,7 +391,7 @@ func TestAKeyOfAnotherTypeStaysUntouched(t *testing.T) {
 		assert.ErrorContains(t, err, "WRONGTYPE")
 		_, err = l.Holders(t.Context())
 		assert.ErrorContains(t, err, "WRONGTYPE")
-		assert.Equal(t, redistest.Value{Type: "string", Content: "precious"}, srv.Keyspace(t)[t.Name()])
+		assert.Equal(t, redistest.Value{Type: kind, Content: precious}, srv.Keyspace(t)[t.Name()])
 		assert.Empty(t, srv.Strs(t, "PUBSUB", "CHANNELS"))
 	})
 }

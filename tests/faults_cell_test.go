@@ -122,6 +122,14 @@ func (c *cell) count() int {
 	if c.kind.permits {
 		return int(c.srv.Int(c, "ZCOUNT", wire.PermitsKey(orders), strconv.FormatInt(time.Now().UnixMilli(), 10), "+inf"))
 	}
+	if c.kind.oneString {
+		holder, err := c.srv.Try("GET", orders)
+		require.NoError(c, err)
+		if token, _ := holder.(string); strings.HasPrefix(token, c.victim.ID()) {
+			return 1
+		}
+		return 0
+	}
 	fields, sum := c.srv.Strs(c, "HGETALL", orders), 0
 	for i := 0; i < len(fields); i += 2 {
 		if strings.HasPrefix(fields[i], c.victim.ID()) {

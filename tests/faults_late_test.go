@@ -2,6 +2,7 @@ package tests
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -29,13 +30,12 @@ type late struct {
 
 // kinds are the kinds of locks that the story is tried with, in turn.
 func (l late) kinds() []kind {
-	if l.highest > 1 || l.verb == "force" { // it needs owners
-		return lateKinds[:len(lateKinds)-1]
-	}
-	return lateKinds
+	return slices.DeleteFunc(slices.Clone(lateKinds), func(k kind) bool {
+		return k.permits && (l.highest > 1 || l.verb == "force") || k.oneString && l.highest > 1
+	})
 }
 
-var lateKinds = []kind{kindOf("rlock"), kindOf("rlock fenced"), kindOf("rwlock read"), kindOf("rwlock write preferred"), kindOf("semaphore expirable")}
+var lateKinds = []kind{kindOf("rlock"), kindOf("rlock fenced"), kindOf("rwlock read"), kindOf("rwlock write preferred"), kindOf("setlock"), kindOf("semaphore expirable")}
 
 func TestScriptsRepeatedOrExecutedLate(t *testing.T) {
 	type try struct {

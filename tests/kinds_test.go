@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/setlock"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -36,6 +37,7 @@ type kind struct {
 	fenced    bool
 	polls     bool // a waiter is not woken by other processes, it looks
 	twin      bool // for what depends on scripts alone, another row does
+	oneString bool // on the server
 	permits   bool // it is a semaphore of one permit: there are no owners
 	queues    bool // waiters stand in a queue on the server, and a free lock is promised to the first
 	make      func(s *holdfast.Session, name string, fixed time.Duration) locker
@@ -95,6 +97,12 @@ var kinds = []kind{
 	{name: "rwlock read", reentrant: true, make: readHalf(false), other: writeHalf(false)},
 	{name: "rwlock read preferred", reentrant: true, twin: true, make: readHalf(true), other: writeHalf(true)},
 	{name: "semaphore expirable", permits: true, make: newPermitLock},
+	{
+		name: "setlock", oneString: true,
+		make: func(s *holdfast.Session, name string, fixed time.Duration) locker {
+			return setlock.New(s, name, &setlock.Options{FixedLease: fixed})
+		},
+	},
 }
 
 // kindOf returns the kind of a name.

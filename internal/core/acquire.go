@@ -38,6 +38,7 @@ type acquisition struct {
 	stand  bool          // attempts are to be known to the server as a waiter's
 	stands bool          // the server has said that it knows this one
 	also   also          // of a call for several permits
+	adopts bool          // the wire owner is another's, who has the lock
 
 	patience
 }
@@ -88,7 +89,7 @@ func (a *acquisition) finish(ctx context.Context, operation string, err error) e
 
 // giveUp has the wire owner given back if the server may have it, or may get it yet.
 func (a *acquisition) giveUp() {
-	if a.until > 0 || a.stands {
+	if (a.until > 0 || a.stands) && !a.adopts {
 		a.lock.session.debts.owe(a.lock, a.wire, a.number, a.until)
 		for _, wire := range a.also.wires {
 			a.lock.session.debts.owe(a.lock, wire, a.number, a.until)
@@ -103,14 +104,17 @@ func (a *acquisition) giveUp() {
 
 // draw gives the acquisition the wire owners that it needs, which nobody has ever had.
 func (a *acquisition) draw() {
-	s := a.lock.session
-	if !a.lock.Permits {
+	s, l := a.lock.session, a.lock
+	switch {
+	case l.Permits:
+		a.wire = wire.NewPermit()
+		for range a.also.n {
+			a.also.wires = append(a.also.wires, wire.NewPermit())
+		}
+	case l.Token != "":
+		a.wire = l.Token
+	default:
 		a.wire = wire.Owner(s.id, s.numbers.Add(1))
-		return
-	}
-	a.wire = wire.NewPermit()
-	for range a.also.n {
-		a.also.wires = append(a.also.wires, wire.NewPermit())
 	}
 }
 
@@ -182,7 +186,10 @@ func (a *acquisition) enter(ctx context.Context) (*Hold, time.Duration, error) {
 		a.draw()
 	}
 	answer := &a.answer
-	want := Want{Owner: a.wire, Target: max(a.number, 1), Nested: a.number > 0, Stand: a.stand, Others: a.also.wires}
+	want := Want{
+		Owner: a.wire, Target: max(a.number, 1), Nested: a.number > 0, Stand: a.stand, Others: a.also.wires,
+		Again: a.until > 0, Adopt: a.adopts,
+	}
 	if err := answer.ask(ctx, l, want); err != nil {
 		if c := script.ClassOf(err); c == script.Unknown || c == script.Broken {
 			a.until = lease.Add(answer.sent, lease.NotAfter(l.length()))
@@ -219,6 +226,9 @@ func (a *acquisition) enter(ctx context.Context) (*Hold, time.Duration, error) {
 		a.stood()
 		return nil, answer.pttl, ErrBusy
 	case gone:
+		if a.adopts {
+			return nil, 0, ErrNotHeld
+		}
 		return nil, 0, nil
 	default:
 		return nil, 0, errLate
@@ -319,7 +329,7 @@ func (a *answer) ask(ctx context.Context, l *Lock, w Want) error {
 		call := l.protocol.Acquire(w)
 		err := l.session.runner.Run(ctx, script.Take, call)
 		if err == nil {
-			err = a.read(l, call, w.Nested)
+			err = a.read(l, call, w.Nested || w.Adopt)
 		}
 		call.Free()
 		switch {
@@ -333,7 +343,7 @@ func (a *answer) ask(ctx context.Context, l *Lock, w Want) error {
 }
 
 // read takes the reply in.
-func (a *answer) read(l *Lock, call *script.Call, nested bool) error {
+func (a *answer) read(l *Lock, call *script.Call, mayBeGone bool) error {
 	s := l.session
 	a.at = s.now()
 	var room [3]int64
@@ -359,7 +369,7 @@ func (a *answer) read(l *Lock, call *script.Call, nested bool) error {
 	case len(n) == 3 && n[0] == busy && (l.Shared || l.Permits): // when it is free all try at once: they should know the time
 		s.clocks.Learn(l.key, n[2], a.at)
 		a.pttl = time.Duration(n[1]) * time.Millisecond
-	case len(n) == 1 && n[0] == gone && nested:
+	case len(n) == 1 && n[0] == gone && mayBeGone:
 	default:
 		return call.Unexpected()
 	}

@@ -130,6 +130,9 @@ func (a *acquisition) attempt(ctx context.Context) (h *Hold, retry time.Duration
 		return h, 0, nil
 	}
 	retry, err = a.again(ctx, inTheWay, err, a.lock.Backoff)
+	if err == nil && a.lock.Poll != nil {
+		retry = min(retry, a.lock.Poll(a.attempts))
+	}
 	return nil, retry, err
 }
 

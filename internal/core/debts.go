@@ -71,6 +71,9 @@ func (d *debts) recheck(t *tenure, sent time.Duration) {
 }
 
 func (d *debts) add(debt *debt) {
+	if debt.lock.Token != "" { // another acquisition may have it by then
+		return
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.owed = append(d.owed, debt)

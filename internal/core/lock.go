@@ -48,6 +48,8 @@ type Want struct {
 	Tokened  bool     // the tenure has a fencing token already
 	Stand    bool     // be known as a waiter, if the lock is taken
 	Others   []string // of permits: ids besides Owner, all to be had or none
+	Again    bool     // an earlier call under this wire owner may have been executed
+	Adopt    bool     // the wire owner has the lock already, from elsewhere; if it does not, it is gone
 }
 
 // A Rest is what a release leaves of a wire owner's holds.
@@ -64,6 +66,8 @@ type Settings struct {
 	FixedLease   time.Duration
 	NonReentrant bool
 	Backoff      func(attempt int) time.Duration // poll instead of subscribing
+	Poll         func(attempt int) time.Duration // besides, look again after so long at the most: others may not publish
+	Token        string                          // the wire owner of all acquisitions, if the caller gives one; nothing is then given back later on
 	Shared       bool                            // by many owners; such a half is the other's owner's to take, too
 	Queue        bool                            // waiters stand in a queue on the server, each with a channel of its own
 	Permits      bool                            // holds have no owner: each is a permit with an id of its own
@@ -225,6 +229,13 @@ func (l *Lock) TryLock(ctx context.Context) (*Hold, error) {
 func (l *Lock) Lock(ctx context.Context) (*Hold, error) {
 	var a acquisition
 	return a.call(ctx, l, "lock")
+}
+
+// Adopt takes a lock over under the wire owner that has it, which somebody else has acquired. It is
+// [ErrNotHeld] if that has it no longer.
+func (l *Lock) Adopt(ctx context.Context, operation, wire string) (*Hold, error) {
+	a := acquisition{wire: wire, adopts: true}
+	return a.callOnce(ctx, l, operation)
 }
 
 // TryLockFor waits for the lock for at most d, or until ctx ends.

@@ -185,6 +185,9 @@ func (t *tenure) kept() bool {
 // tenure.
 func (t *tenure) correct(then time.Duration) {
 	s := t.lock.session
+	if t.lock.Token != "" { // as with debts
+		return
+	}
 	s.start(func() {
 		defer t.leaveToClose()
 		if pause(s.ctx, then-s.now()) != nil {

@@ -61,6 +61,10 @@ func RWChannel(name string) string { return Prefix("redisson_rwlock", name) }
 // RWWriters has who waits to write, and lets readers wait behind it. Redisson does not know it.
 func RWWriters(name string) string { return Prefix("holdfast_rwlock_writers", name) }
 
+// SetChannel is where this toolkit publishes that it has released a lock that is one string. Other
+// libraries that have such locks publish nothing.
+func SetChannel(name string) string { return Prefix("holdfast_setlock", name) }
+
 // LatchChannel is where the changes of a countdown latch are published. Redisson has it in braces
 // whatever the name.
 func LatchChannel(name string) string { return "redisson_countdownlatch__channel__{" + name + "}" }

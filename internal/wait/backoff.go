@@ -1,14 +1,12 @@
-package rlock
+package wait
 
 import (
 	"math/rand/v2"
 	"time"
 )
 
-// Exponential is a back-off for [Options.Backoff]: it starts at least, doubles with each
-// attempt up to most, and takes a random time between half and all of that, so that those who
-// wait for the same lock spread. Redisson's is much like Exponential(time.Millisecond,
-// 128*time.Millisecond).
+// Exponential is a back-off: it starts at least, doubles with each attempt up to most, and takes a
+// random time between half and all of that, so that those who wait for the same name spread.
 func Exponential(least, most time.Duration) func(attempt int) time.Duration {
 	return func(attempt int) time.Duration {
 		d := max(least, 1)

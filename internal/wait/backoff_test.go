@@ -1,4 +1,4 @@
-package rlock_test
+package wait_test
 
 import (
 	"math"
@@ -7,11 +7,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
 func TestExponentialDoublesUpToMostAndSpreads(t *testing.T) {
-	backoff := rlock.Exponential(time.Millisecond, 100*time.Millisecond)
+	backoff := wait.Exponential(time.Millisecond, 100*time.Millisecond)
 	for attempt, full := range map[int]time.Duration{
 		1: time.Millisecond, 2: 2 * time.Millisecond, 5: 16 * time.Millisecond,
 		7: 64 * time.Millisecond, 8: 100 * time.Millisecond, 1000: 100 * time.Millisecond,
@@ -32,7 +32,7 @@ func FuzzExponentialStaysWithinItsBounds(f *testing.F) {
 	f.Add(int64(math.MaxInt64), int64(math.MaxInt64), math.MaxInt)
 	f.Add(int64(-5), int64(0), -1)
 	f.Fuzz(func(t *testing.T, least, most int64, attempt int) {
-		d := rlock.Exponential(time.Duration(least), time.Duration(most))(attempt)
+		d := wait.Exponential(time.Duration(least), time.Duration(most))(attempt)
 		if d < 0 || most > 0 && d > time.Duration(most) {
 			t.Errorf("Exponential(%d, %d)(%d) = %d", least, most, attempt, d)
 		}

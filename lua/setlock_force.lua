@@ -1,0 +1,25 @@
+-- setlock_force: free a lock that is one string whoever holds it, and tell those who wait.
+--
+-- KEYS[1]  lock       string, the holder's token
+--
+-- ARGV[1]  publish    PUBLISH or SPUBLISH
+-- ARGV[2]  channel    where waiters of this toolkit listen; in a cluster, of the lock's slot
+-- ARGV[3]  not_after  server ms; executed later, the call refuses itself: the lock may be
+--                     another holder's by then
+--
+-- REPLY    {0, now}   nobody held it; now in server ms
+-- REPLY    {1, now}   freed
+-- REPLY    {-2, now}  too late: nothing was changed
+--
+-- USES     now
+
+local lock = KEYS[1]
+
+-- GET rather than EXISTS: a key of another type is an error, and stays.
+local holder = redis.call('GET', lock)
+local time = now()
+if not holder then return {0, time} end
+if time > tonumber(ARGV[3]) then return {-2, time} end
+redis.call(ARGV[1], ARGV[2], '0')
+redis.call('DEL', lock)
+return {1, time}

@@ -1,0 +1,19 @@
+-- setlock_release: free a lock that is one string, if it has the holder's token, and tell those who
+-- wait. A copy of the call, however late, finds nothing, unless the token was used again.
+--
+-- KEYS[1]  lock     string, the holder's token
+--
+-- ARGV[1]  token    of the one who releases
+-- ARGV[2]  publish  PUBLISH or SPUBLISH
+-- ARGV[3]  channel  where waiters of this toolkit listen; in a cluster, of the lock's slot
+--
+-- REPLY    0  the lock does not have this token
+-- REPLY    n  from 2: freed, and n - 2 clients of this server listen on the channel
+
+local lock = KEYS[1]
+
+if redis.call('GET', lock) ~= ARGV[1] then return 0 end
+-- The message first: a server that refuses it has then changed nothing.
+local listeners = redis.call(ARGV[2], ARGV[3], '0')
+redis.call('DEL', lock)
+return 2 + listeners

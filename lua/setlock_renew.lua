@@ -1,0 +1,30 @@
+-- setlock_renew: extend many locks that are one string each. None is ever shortened.
+--
+-- KEYS[i]  lock   string, the holder's token
+--
+-- ARGV[1]      lease  ms, a whole number, 0 < lease < 2^53
+-- ARGV[i + 1]  token  of the holder of KEYS[i]
+--
+-- REPLY    {now, r1, r2, ...}  now in server ms; ri of KEYS[i]: 1 extended,
+--                              0 it does not have this token any more, or the server's error as a text
+--
+-- USES     check_lease now
+
+local lease, mistake = check_lease(ARGV[1])
+if mistake then return mistake end
+local reply = {now()}
+
+local function renew(lock, token)
+  local holder = redis.pcall('GET', lock)
+  if type(holder) == 'table' then return holder.err end
+  if holder ~= token then return 0 end
+  local pttl = redis.pcall('PTTL', lock)
+  if type(pttl) == 'number' and pttl >= lease then return 1 end
+  local done = redis.pcall('PEXPIRE', lock, ARGV[1])
+  return type(done) == 'table' and done.err or 1
+end
+
+for i = 1, #KEYS do
+  reply[i + 1] = renew(KEYS[i], ARGV[i + 1])
+end
+return reply

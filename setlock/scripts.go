@@ -1,0 +1,40 @@
+package setlock
+
+import (
+	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+var (
+	acquireScript = script.Load("setlock_acquire")
+	releaseScript = script.Load("setlock_release")
+	renewScript   = script.Load("setlock_renew")
+	holdersScript = script.Load("setlock_holders")
+	forceScript   = script.Load("setlock_force")
+)
+
+// protocol is how the core calls the lock's scripts.
+type protocol Mutex
+
+func (p *protocol) Acquire(w core.Want) *script.Call {
+	mode := "first"
+	switch {
+	case w.Adopt:
+		mode = "adopt"
+	case w.Again:
+		mode = "again"
+	}
+	return script.NewCall(acquireScript).Key(p.lock.Key()).Arg(w.Owner, w.Lease).Int(w.NotAfter).Arg(mode)
+}
+
+func (p *protocol) Release(r core.Rest) *script.Call {
+	return script.NewCall(releaseScript).Key(p.lock.Key()).Arg(r.Owner, p.lock.Publish(), p.lock.Channel)
+}
+
+func (p *protocol) Renewal() *script.Script { return renewScript }
+
+func (p *protocol) Renew(c *script.Call, owner string) { c.Key(p.lock.Key()).Arg(owner) }
+
+func (p *protocol) Holders(string) *script.Call {
+	return script.NewCall(holdersScript).Key(p.lock.Key())
+}

@@ -1,0 +1,210 @@
+package tests
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/setlock"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+const setChannel = "holdfast_setlock:{x}"
+
+func TestSetlockScripts(t *testing.T) {
+	t.Parallel()
+	keys := []string{"x"}
+	held := func(token string) map[string]redistest.Value {
+		return map[string]redistest.Value{"x": {Type: "string", Content: token, Expires: true}}
+	}
+	seeded := func(token string) [][]string { return [][]string{{"SET", "x", token, "PX", "10000"}} }
+	endless := [][]string{{"SET", "x", "a"}}
+	none := map[string]redistest.Value{}
+	list := [][]string{{"RPUSH", "x", "y"}}
+	untouched := map[string]redistest.Value{"x": {Type: "list", Content: []string{"y"}}}
+	said := []redistest.Message{{Channel: setChannel, Payload: "0"}}
+	got := []any{int64(1), now{}, int64(0)}
+	for script, steps := range map[string]map[string]step{
+		"setlock_acquire": {
+			"takes a free lock":                        {keys: keys, args: []string{"a", "30000", soon, "first"}, reply: got, after: held("a"), ttl: about(30)},
+			"leaves another's":                         {seed: seeded("b"), keys: keys, args: []string{"a", "30000", soon, "first"}, reply: "busy", after: held("b"), ttl: about(10)},
+			"leaves one without an end":                {seed: endless, keys: keys, args: []string{"b", "30000", soon, "again"}, reply: []any{int64(0), int64(-1)}, after: map[string]redistest.Value{"x": {Type: "string", Content: "a"}}},
+			"leaves one of a token that is used again": {seed: seeded("a"), keys: keys, args: []string{"a", "30000", soon, "first"}, reply: "busy", after: held("a"), ttl: about(10)},
+			"a copy finds its lock, and extends it":    {seed: seeded("a"), keys: keys, args: []string{"a", "30000", soon, "again"}, reply: got, after: held("a"), ttl: about(30)},
+			"a copy never shortens":                    {seed: seeded("a"), keys: keys, args: []string{"a", "1000", soon, "again"}, reply: got, after: held("a"), ttl: about(10)},
+			"a copy takes a free lock":                 {keys: keys, args: []string{"a", "30000", soon, "again"}, reply: got, after: held("a"), ttl: about(30)},
+			"adopts":                                   {seed: seeded("a"), keys: keys, args: []string{"a", "30000", soon, "adopt"}, reply: got, after: held("a"), ttl: about(30)},
+			"adopts what has no end, and gives it one": {seed: endless, keys: keys, args: []string{"a", "30000", soon, "adopt"}, reply: got, after: held("a"), ttl: about(30)},
+			"does not adopt another's":                 {seed: seeded("b"), keys: keys, args: []string{"a", "30000", soon, "adopt"}, reply: []any{int64(-1)}, after: held("b"), ttl: about(10)},
+			"adopting creates nothing":                 {keys: keys, args: []string{"a", "30000", soon, "adopt"}, reply: []any{int64(-1)}, after: none},
+			"too late, it takes nothing":               {keys: keys, args: []string{"a", "30000", past, "first"}, reply: []any{int64(-2), now{}}, after: none},
+			"too late, it extends nothing":             {seed: seeded("a"), keys: keys, args: []string{"a", "30000", past, "again"}, reply: []any{int64(-2), now{}}, after: held("a"), ttl: about(10)},
+			"a lease must be one":                      {keys: keys, args: []string{"a", "0", soon, "first"}, fails: "lease must be", after: none},
+			"a key of another type stays":              {seed: list, keys: keys, args: []string{"a", "30000", soon, "first"}, fails: "WRONGTYPE", after: untouched},
+		},
+		"setlock_release": {
+			"frees and tells":             {seed: seeded("a"), keys: keys, args: []string{"a", "PUBLISH", setChannel}, reply: int64(3), after: none, messages: said},
+			"leaves another's":            {seed: seeded("b"), keys: keys, args: []string{"a", "PUBLISH", setChannel}, reply: int64(0), after: held("b")},
+			"nothing there":               {keys: keys, args: []string{"a", "PUBLISH", setChannel}, reply: int64(0), after: none},
+			"a message that is refused":   {seed: seeded("a"), keys: keys, args: []string{"a", "NOSUCH", setChannel}, fails: "Unknown Redis command", after: held("a")},
+			"a key of another type stays": {seed: list, keys: keys, args: []string{"a", "PUBLISH", setChannel}, fails: "WRONGTYPE", after: untouched},
+		},
+		"setlock_renew": {
+			"each for itself": {
+				seed: seeded("a"), keys: []string{"x", "y", "x"}, args: []string{"30000", "a", "a", "b"},
+				reply: []any{now{}, int64(1), int64(0), int64(0)}, after: held("a"), ttl: about(30),
+			},
+			"never shortens":      {seed: seeded("a"), keys: keys, args: []string{"1000", "a"}, reply: []any{now{}, int64(1)}, after: held("a"), ttl: about(10)},
+			"gives an end":        {seed: endless, keys: keys, args: []string{"30000", "a"}, reply: []any{now{}, int64(1)}, after: held("a"), ttl: about(30)},
+			"a lease must be one": {keys: keys, args: []string{"0", "a"}, fails: "lease must be", after: none},
+			"a key of another type stays": {
+				seed: list, keys: keys, args: []string{"30000", "a"},
+				reply: []any{now{}, "WRONGTYPE Operation against a key holding the wrong kind of value"}, after: untouched,
+			},
+		},
+		"setlock_holders": {
+			"nobody":                      {keys: keys, reply: []any{}, after: none},
+			"without an end":              {seed: endless, keys: keys, reply: []any{"a", int64(1), int64(-1)}, after: map[string]redistest.Value{"x": {Type: "string", Content: "a"}}},
+			"a key of another type stays": {seed: list, keys: keys, fails: "WRONGTYPE", after: untouched},
+		},
+		"setlock_force": {
+			"frees and tells":             {seed: seeded("b"), keys: keys, args: []string{"PUBLISH", setChannel, soon}, reply: []any{int64(1), now{}}, after: none, messages: said},
+			"nobody":                      {keys: keys, args: []string{"PUBLISH", setChannel, soon}, reply: []any{int64(0), now{}}, after: none},
+			"too late":                    {seed: seeded("b"), keys: keys, args: []string{"PUBLISH", setChannel, past}, reply: []any{int64(-2), now{}}, after: held("b")},
+			"a key of another type stays": {seed: list, keys: keys, args: []string{"PUBLISH", setChannel, soon}, fails: "WRONGTYPE", after: untouched},
+		},
+	} {
+		runSteps(t, script, steps)
+	}
+}
+
+// A lock is handed over by its token; who hands it over lets go of it first.
+func TestALockIsHandedOver(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	first := lock(t, t.Context(), setlock.New(a, "x", &setlock.Options{FixedLease: 700 * time.Millisecond}))
+	require.NoError(t, first.Detach())
+	token, err := setlock.New(b, "x", nil).Query(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, first.ID(), token)
+
+	l := setlock.New(b, "x", nil)
+	taken, err := l.Adopt(t.Context(), token)
+	require.NoError(t, err)
+	require.Equal(t, token, taken.ID())
+	_, err = l.TryLock(taken.Context(t.Context()))
+	require.ErrorIs(t, err, holdfast.ErrAlreadyHeld)
+	began := time.Now()
+	_, err = setlock.New(a, "x", nil).TryLockFor(t.Context(), 2500*time.Millisecond)
+	require.ErrorIs(t, err, holdfast.ErrBusy, "it is renewed")
+	require.GreaterOrEqual(t, time.Since(began), 2500*time.Millisecond)
+	require.NoError(t, taken.Err())
+	require.NoError(t, taken.Release())
+
+	for what, token := range map[string]string{"released": token, "never taken": "nobody"} {
+		_, err = l.Adopt(t.Context(), token)
+		require.ErrorIs(t, err, holdfast.ErrNotHeld, what)
+	}
+	token, err = l.Query(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, token)
+	require.Empty(t, srv.Keyspace(t))
+}
+
+// An adoption that fails leaves the lock to whoever has it.
+func TestAnAdoptionThatFailsFreesNothing(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	proxied := proxy.Start(t, srv.Addr())
+	s := open(t, proxied.Addr(), nil)
+	l := setlock.New(s, "x", &setlock.Options{FixedLease: time.Second})
+	require.NoError(t, lock(t, t.Context(), l).Release())
+	for name, action := range map[string]proxy.Action{"reply lost": proxy.DropReply, "never executed": proxy.ResetBefore} {
+		srv.Do(t, "SET", "x", "theirs", "PX", "60000")
+		rule := proxied.On(scriptOf(kindOf("setlock"), "acquire"), action, proxy.EveryTime)
+		_, err := l.Adopt(t.Context(), "theirs")
+		require.ErrorIs(t, err, holdfast.ErrUnknown, name)
+		rule.Remove()
+		pass(time.Now().Add(500 * time.Millisecond)) // beyond its not-after
+		require.Equal(t, "theirs", srv.Str(t, "GET", "x"), name)
+	}
+	require.NoError(t, s.Close())
+	require.Equal(t, "theirs", srv.Str(t, "GET", "x"))
+}
+
+// A token that is used again is somebody else's as long as it holds, and nothing of it is given back later on.
+func TestATokenThatIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	proxied := proxy.Start(t, srv.Addr())
+	const lease = 900 * time.Millisecond
+	l := setlock.New(open(t, proxied.Addr(), nil), "x", &setlock.Options{FixedLease: lease, Token: "mine"})
+	h := lock(t, t.Context(), l)
+	require.Equal(t, "mine", h.ID())
+	_, err := l.TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	require.NoError(t, h.Release())
+
+	rule := proxied.On(scriptOf(kindOf("setlock"), "acquire"), proxy.DropReply, proxy.First)
+	require.NoError(t, lock(t, t.Context(), l).Release(), "a copy knows its own")
+	rule.Remove()
+
+	rule = proxied.On(scriptOf(kindOf("setlock"), "acquire"), proxy.DropReply, proxy.EveryTime)
+	_, err = l.TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrUnknown)
+	rule.Remove()
+	h = lock(t, t.Context(), l) // when the lease of the one that was given up is over
+	deadline := h.Deadline()
+	for time.Now().Before(deadline.Add(-10 * time.Millisecond)) { // beyond every not-after
+		require.Equal(t, "mine", srv.Str(t, "GET", "x"))
+	}
+	require.NoError(t, h.Release())
+	require.Empty(t, srv.Keyspace(t))
+}
+
+func TestASetlockNamesMistakesAndSendsNothing(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, srv.Addr(), nil)
+	srv.ResetStats(t)
+	long := &setlock.Options{Token: strings.Repeat("x", 64<<10+1)}
+	_, err := setlock.New(s, "x", long).Lock(t.Context())
+	assert.ErrorContains(t, err, `setlock "x": lock: Options.Token is 65537 bytes long, the limit is 65536`)
+	_, err = setlock.New(s, "x", nil).Adopt(t.Context(), "")
+	assert.ErrorContains(t, err, `setlock "x": adopt: token is empty`)
+	assert.Zero(t, srv.CommandStats(t)["evalsha"])
+}
+
+// Who does not publish is noticed all the same, soon; and a lease that ends is, too.
+func TestALockThatOthersReleaseIsTakenSoon(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	l := setlock.New(open(t, srv.Addr(), nil), "x", nil)
+	for what, free := range map[string]func(){
+		"deleted": func() { srv.Do(t, "DEL", "x") },
+		"expired": func() { srv.Do(t, "PEXPIRE", "x", "1") },
+	} {
+		srv.Do(t, "SET", "x", "theirs")
+		got := goLock(context.Background(), l.Lock)
+		await(t, "the subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+		srv.ResetStats(t)
+		pass(time.Now().Add(2 * time.Second)) // in which it looks now and then
+		looks := srv.CommandStats(t)["evalsha"]
+		require.GreaterOrEqual(t, looks, int64(7), what)
+		require.LessOrEqual(t, looks, int64(24), what)
+		freed := time.Now()
+		free()
+		r := within(t, time.Second, got, what)
+		require.NoError(t, r.err)
+		require.Less(t, time.Since(freed), 500*time.Millisecond)
+		require.NoError(t, r.hold.Release())
+		await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
+	}
+}
