@@ -50,7 +50,7 @@ for first = 5, #ARGV, 1000 do
     scored[#scored + 1] = ARGV[i]
   end
   local added = redis.call('ZADD', permits, 'NX', unpack(scored))
-  if added < #scored / 2 then redis.call('ZADD', permits, 'XX', unpack(scored)) end
+  if added < #scored / 2 then redis.call('ZADD', permits, 'XX', 'GT', unpack(scored)) end
   taken = taken + added
 end
 if taken > 0 then redis.call('DECRBY', semaphore, taken) end

@@ -25,15 +25,14 @@ for i = 3, #ARGV do
   end
 end
 
--- The message says of several permits how many came back, of one how many are free. A server that
--- refuses it has in the end changed nothing.
-local free = redis.call('INCRBY', semaphore, n)
-local listeners = redis.pcall(ARGV[1], ARGV[2], string.format('%.0f', n == 1 and free or n))
-if type(listeners) == 'table' then
-  redis.call('DECRBY', semaphore, n)
-  return listeners
-end
+-- The message first: a server that refuses it has then changed nothing. Of several permits it says
+-- how many came back, of one how many are free.
+local said = n
+if n == 1 then said = (tonumber(redis.call('GET', semaphore)) or 0) + 1 end
+local listeners = redis.call(ARGV[1], ARGV[2], string.format('%.0f', said))
+-- A server without memory refuses INCRBY, unless something was changed before.
 for first = 3, #ARGV, 1000 do
   redis.call('ZREM', permits, unpack(ARGV, first, math.min(first + 999, #ARGV)))
 end
+redis.call('INCRBY', semaphore, n)
 return 2 + listeners

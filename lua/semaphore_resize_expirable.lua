@@ -7,15 +7,23 @@
 -- ARGV[1]  n          how many, a whole number, 0 <= n < 2^53
 -- ARGV[2]  publish    PUBLISH or SPUBLISH
 -- ARGV[3]  channel    where waiters listen; in a cluster, of the semaphore's slot
+-- ARGV[4]  not_after  server ms; executed later, the call refuses itself: others may have set
+--                     another number by then
 --
--- REPLY    {listeners}   so many clients of this server listen on the channel, if it has changed
+-- REPLY    {0, now}   it has so many already; now in server ms
+-- REPLY    {1, now}   changed
+-- REPLY    {-2, now}  too late: nothing was changed
+--
+-- USES     now
 
 local semaphore, permits, n = KEYS[1], KEYS[2], tonumber(ARGV[1])
 
+local time = now()
+if time > tonumber(ARGV[4]) then return {-2, time} end
 local free = tonumber(redis.call('GET', semaphore))
 local more = n - (free or 0) - redis.call('ZCARD', permits)
-if free and more == 0 then return {0} end
+if free and more == 0 then return {0, time} end
 -- The message first: a server that refuses it has then changed nothing.
-local listeners = redis.call(ARGV[2], ARGV[3], ARGV[1])
+redis.call(ARGV[2], ARGV[3], ARGV[1])
 redis.call('INCRBY', semaphore, string.format('%.0f', more))
-return {listeners}
+return {1, time}

@@ -87,14 +87,16 @@ func (e *Expirable) TrySetPermits(ctx context.Context, n int) (bool, error) {
 
 // SetPermits makes the semaphore have n permits in all, free and taken ones, n from 0 to 2^53 - 1,
 // and makes it if there is none. Permits that are taken stay taken, so fewer than none may be free
-// for a while. It corresponds to setPermits().
+// for a while. It corresponds to setPermits(). After [holdfast.ErrUnknown] it may have been done, or
+// may be yet, for a third of the lease and a minute at the most.
 func (e *Expirable) SetPermits(ctx context.Context, n int) error {
 	const operation = "set permits"
 	if n < 0 || n > maxPermits {
 		return e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
 	}
-	c := e.publishing(e.call(resizeExpirableScript).Int(int64(n)))
-	return e.lock.Run(ctx, operation, c, func() error { return e.lock.Given(c) })
+	return e.lock.Resize(ctx, operation, func(notAfter int64) *script.Call {
+		return e.publishing(e.call(resizeExpirableScript).Int(int64(n))).Int(notAfter)
+	})
 }
 
 // AddPermits makes the semaphore larger by n, or smaller if n is below 0, and makes it if there is
@@ -198,14 +200,16 @@ func several(taken []*core.Hold, err error) (holds []*holdfast.Hold, _ error) {
 
 // Release gives permits back by their ids, as [holdfast.Hold.ID] has them and Java's acquire
 // returns them: all of them, or none. It is [holdfast.ErrNotHeld] if one of them is not taken,
-// because it was given back before, or its lease is over. Whoever holds one of them has lost it, and
-// is told at once in this session, elsewhere with the next renewal; a hold is given back by its own
-// Release. It corresponds to release(permitId) and release(permitsIds); tryRelease is the same.
+// because it was given back before, or its lease is over. Whoever holds one of them has lost it: in
+// this session it is told at once, elsewhere by the next renewal, or when it releases if there is
+// none; a hold is best given back by its own Release. It corresponds to release(permitId) and
+// release(permitsIds); tryRelease is the same.
 //
 // It is sent even if ctx has ended, or the permits would stay taken, and returns within a third of
 // the session's lease and within 5 s. As a permit can come back only once, it is repeated if the
 // reply is lost; if the permits are found to have come back by then, whoever gave them back, it is
-// [holdfast.ErrUnknown].
+// [holdfast.ErrUnknown]. Those of this session are then lost in any case, and go back one by one in
+// the background.
 func (e *Expirable) Release(_ context.Context, ids ...string) error {
 	const operation = "release"
 	if len(ids) > maxAtOnce {
@@ -232,8 +236,9 @@ func (e *Expirable) Release(_ context.Context, ids ...string) error {
 // UpdateLease gives a permit a lease of d from now, longer or shorter, of at least 10 ms or
 // [Forever]. It is [holdfast.ErrNotHeld] if it is not taken any more. It corresponds to
 // updateLeaseTime(). A hold of this session trusts the new lease; one that is renewed goes on being
-// renewed, with the session's lease, if the new one lasts until then. To who holds it elsewhere a
-// longer lease does no harm, but a shorter one has it trust the permit for too long. After
+// renewed, with the session's lease, if the new one lasts until then. Who holds it elsewhere does not
+// know of it: with a longer lease it stops to trust the permit when its own is over, and the permit
+// stays taken; with a shorter one it trusts the permit for too long. After
 // [holdfast.ErrUnknown] it may have been done, or may be yet, for a third of the permit's lease and a
 // minute at the most; so long a hold of this session trusts no longer lease.
 func (e *Expirable) UpdateLease(ctx context.Context, id string, d time.Duration) error {
@@ -314,8 +319,9 @@ func (e *Expirable) count(ctx context.Context, operation string) (free, taken in
 }
 
 // Delete removes the semaphore with all permits that are taken, and reports whether there was one.
-// Holds of this session are lost at once, others with their next renewal. Whoever waits goes on
-// waiting, until a semaphore is made. It corresponds to delete().
+// Holds of this session are lost at once, also if the outcome is unknown; others by their next
+// renewal, or when they are released if there is none. Whoever waits goes on waiting, until a
+// semaphore is made. It corresponds to delete().
 func (e *Expirable) Delete(ctx context.Context) (bool, error) {
 	return e.lock.Remove(ctx, "delete", e.call(deleteScript))
 }

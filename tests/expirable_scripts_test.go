@@ -193,11 +193,12 @@ func TestExpirableScripts(t *testing.T) {
 			"keeps the time": {seed: [][]string{{"SET", "x", "1", "EX", "10"}}, keys: key, args: append([]string{"3"}, about()...), reply: heard, after: map[string]redistest.Value{"x": {Type: "string", Content: "4", Expires: true}}, messages: said("3")},
 		},
 		"semaphore_resize_expirable": {
-			"larger":     {seed: permitsSeed("3", taken{"a": 1, "b": never}), keys: keys, args: append([]string{"7"}, about()...), reply: heard, after: permits("5", taken{"a": 1, "b": never}), messages: said("7")},
-			"smaller":    {seed: permitsSeed("1", taken{"b": never}), keys: keys, args: append([]string{"0"}, about()...), reply: heard, after: permits("-1", taken{"b": never}), messages: said("0")},
-			"as it is":   {seed: permitsSeed("1", taken{"b": never}), keys: keys, args: append([]string{"2"}, about()...), reply: []any{int64(0)}, after: permits("1", taken{"b": never})},
-			"none there": {keys: keys, args: append([]string{"2"}, about()...), reply: heard, after: permits("2", nil), messages: said("2")},
-			"to nothing": {keys: keys, args: append([]string{"0"}, about()...), reply: heard, after: permits("0", nil), messages: said("0")},
+			"larger":     {seed: permitsSeed("3", taken{"a": 1, "b": never}), keys: keys, args: append([]string{"7"}, about(soon)...), reply: []any{int64(1), now{}}, after: permits("5", taken{"a": 1, "b": never}), messages: said("7")},
+			"smaller":    {seed: permitsSeed("1", taken{"b": never}), keys: keys, args: append([]string{"0"}, about(soon)...), reply: []any{int64(1), now{}}, after: permits("-1", taken{"b": never}), messages: said("0")},
+			"as it is":   {seed: permitsSeed("1", taken{"b": never}), keys: keys, args: append([]string{"2"}, about(soon)...), reply: []any{int64(0), now{}}, after: permits("1", taken{"b": never})},
+			"none there": {keys: keys, args: append([]string{"2"}, about(soon)...), reply: []any{int64(1), now{}}, after: permits("2", nil), messages: said("2")},
+			"to nothing": {keys: keys, args: append([]string{"0"}, about(soon)...), reply: []any{int64(1), now{}}, after: permits("0", nil), messages: said("0")},
+			"too late":   {seed: permitsSeed("1", nil), keys: keys, args: append([]string{"7"}, about(past)...), reply: []any{int64(-2), now{}}, after: permits("1", nil)},
 		},
 		"semaphore_delete": {
 			"with permits":  {seed: permitsSeed("1", taken{"a": never}), keys: keys, reply: int64(1), after: none},

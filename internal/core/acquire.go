@@ -182,6 +182,11 @@ var errLate = &script.Failure{
 // half. Without a hold and without an error, the other half has gone.
 func (a *acquisition) enter(ctx context.Context) (*Hold, time.Duration, error) {
 	l, s := a.lock, a.lock.session
+	if l.Permits && a.until > 0 {
+		if err := a.renounce(ctx); err != nil {
+			return nil, 0, err
+		}
+	}
 	if a.wire == "" {
 		a.draw()
 	}
@@ -264,7 +269,7 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Hold, error) {
 		if script.ClassOf(err) == script.Unknown {
 			t.lasts(l.length())
 			if l.Shared { // beside the other half a copy would begin anew
-				t.copies = max(t.copies, lease.Add(answer.sent, lease.NotAfter(l.length())))
+				t.expectCopies(lease.Add(answer.sent, lease.NotAfter(l.length())))
 			}
 			// The count may be one too high, now or when a copy is executed.
 			t.correct(0)

@@ -91,9 +91,13 @@ func (a *acquisition) wait(ctx, sleep context.Context) (*Hold, error) {
 // this call's turn to look.
 func (a *acquisition) queue(ctx, sleep context.Context, retry time.Duration) (h *Hold, err error) {
 	place := a.lock.session.lines.Join(a.lock.Channel, a.lock.Backoff == nil, a.stand)
-	a.claim.await(place)
+	if a.own == nil { // else nobody else can hold it
+		a.claim.await(place)
+	}
 	defer func() {
-		a.claim.forgo(place)
+		if a.own == nil {
+			a.claim.forgo(place)
+		}
 		switch {
 		case h == nil:
 			place.Leave(0)

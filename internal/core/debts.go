@@ -28,6 +28,7 @@ type debt struct {
 	top   int           // hold count above which it is no longer what is owed; 0: none
 	due   time.Duration // next try, since the session's base
 	delay time.Duration // to the one after, if it fails
+	told  bool          // that the server refuses it
 	again time.Duration // a copy may be executed until then: give back once more; 0 when not
 	until time.Duration // the server forgets it by itself then
 }
@@ -36,6 +37,7 @@ type debt struct {
 const (
 	firstRetry = 5 * time.Millisecond
 	lastRetry  = 500 * time.Millisecond
+	rareRetry  = time.Minute // of what is refused, but perhaps not for ever
 )
 
 func (d *debts) init(s *Session) { d.session, d.kick = s, make(chan struct{}, 1) }
@@ -62,10 +64,20 @@ func (d *debts) release(t *tenure, top int, until time.Duration) {
 // recheck has the wire owner of a tenure given back once more whose release was sent then, if a
 // copy of its acquisition may have been executed since, or may be yet: it would find the lock free.
 func (d *debts) recheck(t *tenure, sent time.Duration) {
-	if t.copies > 0 && t.copies > sent {
+	t.claim.mu.Lock()
+	copies := t.copies
+	t.claim.mu.Unlock()
+	if copies > 0 && copies > sent {
+		d.expect(t.lock, t.wire, t.doubt(), copies)
+	}
+}
+
+// expect has a wire owner given back when no copy of its acquisition can be executed any more.
+func (d *debts) expect(l *Lock, wire string, top int, notAfter time.Duration) {
+	if notAfter > d.session.now() {
 		d.add(&debt{
-			lock: t.lock, wire: t.wire, top: t.doubt(), due: t.copies, delay: firstRetry,
-			until: lease.Add(t.copies, t.lock.memory()),
+			lock: l, wire: wire, top: top, due: notAfter, delay: firstRetry,
+			until: lease.Add(notAfter, l.memory()),
 		})
 	}
 }
@@ -179,10 +191,17 @@ func (d *debts) note(debt *debt, err error) {
 	case err != nil && (script.IsTemporary(err) || script.ClassOf(err) == script.Unknown):
 		debt.due = now + debt.delay
 		debt.delay = min(2*debt.delay, lastRetry)
+	case err != nil:
+		debt.due = now + debt.delay
+		debt.delay = min(2*debt.delay, rareRetry)
+		if !debt.told {
+			d.session.config.Logger.Warn("holdfast: refused to be given back", "kind", debt.lock.title(), "name", debt.lock.Name, "error", err)
+		}
+		debt.told = true
 	case debt.again > 0:
 		debt.due, debt.delay = max(now, debt.again), firstRetry
 		debt.again = 0
-	default: // paid, or refused for good
+	default: // paid
 		debt.until = 0
 	}
 }

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -147,6 +148,9 @@ func (h *Hold) lose() {
 		return
 	}
 	s.config.Logger.Warn("holdfast: lost", "kind", h.lock.title(), "name", h.lock.Name, "held", held, "error", why)
+	h.tenure.claim.mu.Lock()
+	h.tenure.lost = true
+	h.tenure.claim.mu.Unlock()
 	h.tenure.sweep()
 }
 
@@ -206,11 +210,17 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	default:
 		return h.lock.Fail("extend", call.Unexpected())
 	}
-	if err := h.Err(); err != nil {
+	switch err := h.Err(); {
+	case err != nil:
 		return h.lock.Fail("extend", err)
+	case h.trust() < lease.Trust(sent, d):
+		return h.lock.Fail("extend", unknown(errUnsure))
 	}
 	return nil
 }
+
+// errUnsure is why a lease that the server has extended is not trusted.
+var errUnsure = errors.New("an update of the lease is under way, and may undo it")
 
 // Detach ends the hold here and leaves it on the server, until its lease ends there or
 // somebody gives it back by its id.

@@ -119,33 +119,38 @@ func (o *Object) Give(operation string, call func() *script.Call, read func(c *s
 		return o.Fail(operation, ErrClosed)
 	}
 	defer o.session.calls.leave()
-	if err := o.give(call, countsTwice, read); err != nil {
+	if err := o.give(gift{call: call, read: read}); err != nil {
 		return o.Fail(operation, explain(context.Background(), err))
 	}
 	return nil
 }
 
-// What a copy does of a call that gives something back, and was executed already.
-const (
-	harmless    = true
-	countsTwice = false
-)
+// A gift is a call that gives something back.
+type gift struct {
+	call     func() *script.Call
+	read     func(c *script.Call) error
+	harmless bool   // a copy does nothing, if the call has been executed
+	doubted  func() // is told when it is not known whether it has been; nil: nobody is
+}
 
 // give runs the call until its outcome is known, as far as copies of it may be sent.
-func (o *Object) give(call func() *script.Call, copies bool, read func(c *script.Call) error) error {
+func (o *Object) give(g gift) error {
 	ctx, cancel := o.session.within(o.session.now(), o.session.bounds.limit)
 	defer cancel()
 	var doubt error // what a copy says is not what the first one has done
 	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
-		err := o.giveOnce(ctx, call(), read)
-		unknown := script.ClassOf(err) == script.Unknown
+		err := o.giveOnce(ctx, g.call(), g.read)
+		unknown := script.ClassOf(err) == script.Unknown || script.ClassOf(err) == script.Broken
+		if unknown && doubt == nil && g.doubted != nil {
+			g.doubted()
+		}
 		if unknown {
 			doubt = err
 		}
 		switch {
 		case err == nil:
 			return nil
-		case !script.IsTemporary(err) || unknown && !copies || pause(ctx, delay) != nil:
+		case !script.IsTemporary(err) || unknown && !g.harmless || pause(ctx, delay) != nil:
 			return cmp.Or(doubt, err)
 		}
 	}

@@ -1,10 +1,10 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
@@ -43,6 +43,30 @@ func (a *acquisition) all(h *Hold) []*Hold {
 	return append([]*Hold{h}, a.also.holds...)
 }
 
+// renounce gives back what an earlier attempt may have taken that had no reply, before another is made
+// under new ids. So no copy of a call can take a permit whose id is known to anybody, wherever that
+// has been given back by then.
+func (a *acquisition) renounce(ctx context.Context) error {
+	s, wires := a.lock.session, append([]string{a.wire}, a.also.wires...)
+	calls := make([]*script.Call, len(wires))
+	for i, wire := range wires {
+		calls[i] = a.lock.undo(wire, 0)
+	}
+	var failed error
+	s.runner.RunAll(ctx, calls, func(i int, err error) {
+		failed = cmp.Or(failed, err)
+		calls[i].Free()
+	})
+	if failed != nil {
+		return failed
+	}
+	for _, wire := range wires {
+		s.debts.expect(a.lock, wire, 0, a.until)
+	}
+	a.wire, a.also.wires, a.until = "", nil, 0
+	return nil
+}
+
 // GiveBack runs a call that gives permits back by their wire owners, with the replies of a release, and
 // whether or not the caller's ctx has ended. As a copy of it finds nothing, it is repeated while
 // its outcome is not known. What this session holds of them is lost to its holders.
@@ -54,12 +78,15 @@ func (l *Lock) GiveBack(operation string, wires []string, call func() *script.Ca
 		return l.Fail(operation, ErrClosed)
 	}
 	defer l.session.calls.leave()
-	given := make(map[string]bool, len(wires))
-	for _, wire := range wires {
-		given[wire] = true
+	ours, doubtful := l.session.tenures.permits(wires), false
+	doubted := func() { // nobody may believe in them any more; they are given back by the call, or afterwards
+		doubtful = true
+		for _, t := range ours {
+			t.setReturned()
+		}
+		forsake(ours)
 	}
-	ours := slices.DeleteFunc(l.ours(), func(t *tenure) bool { return !given[t.wire] })
-	err := l.give(call, harmless, func(c *script.Call) error {
+	err := l.give(gift{call: call, harmless: true, doubted: doubted, read: func(c *script.Call) error {
 		switch n, err := c.ReadInt(); {
 		case err != nil:
 			return err
@@ -69,12 +96,28 @@ func (l *Lock) GiveBack(operation string, wires []string, call func() *script.Ca
 			l.session.lines.Released(l.Channel, l.session.listeners(n-freed))
 			return nil
 		}
-	})
+	}})
+	switch {
+	case err == nil || err == ErrNotHeld && len(wires) == 1: //nolint:errorlint // nobody wraps it
+		loseAll(ours)
+	case doubtful:
+		for _, t := range ours {
+			t.owe(Rest{})
+		}
+	}
 	if err != nil {
 		return l.Fail(operation, explain(context.Background(), err))
 	}
-	loseAll(ours)
 	return nil
+}
+
+// forsake ends holds as lost that the server may have or not; whatever it has of them goes back.
+func forsake(tenures []*tenure) {
+	for _, t := range tenures {
+		for _, h := range t.live() {
+			h.lose()
+		}
+	}
 }
 
 // Remove runs a call that removes the semaphore with all permits, and reports by its reply, 1 or 0,
@@ -86,18 +129,31 @@ func (l *Lock) Remove(ctx context.Context, operation string, c *script.Call) (wa
 		was = n == 1
 		return err
 	})
-	if was {
+	switch {
+	case was:
 		loseAll(ours)
+	case errors.Is(err, ErrUnknown):
+		forsake(ours)
 	}
 	return was, err
+}
+
+// Resize runs a call that changes how many permits there are, with the replies of inTime, whether it
+// had to change anything; and lets those who wait look.
+func (l *Lock) Resize(ctx context.Context, operation string, call func(notAfter int64) *script.Call) error {
+	changed, err := l.inTime(ctx, operation, call)
+	if changed {
+		l.session.lines.Wake(l.Channel)
+	}
+	return err
 }
 
 // UpdateLease runs a call that gives a permit a lease of d from now, with the replies of inTime. It
 // is [ErrNotHeld] if nobody has it. Who holds it in this session trusts it accordingly.
 func (l *Lock) UpdateLease(ctx context.Context, operation, wire string, d time.Duration, call func(notAfter int64) *script.Call) error {
 	var h *Hold
-	for _, t := range l.ours() {
-		if live := t.live(); t.wire == wire && len(live) > 0 {
+	for _, t := range l.session.tenures.permits([]string{wire}) {
+		if live := t.live(); len(live) > 0 {
 			h = live[0]
 		}
 	}
@@ -125,9 +181,14 @@ func (l *Lock) UpdateLease(ctx context.Context, operation, wire string, d time.D
 	case err == nil:
 		h.tenure.lasts(d)
 		h.trustAgain(max(before.unsure, now), sent, lease.Trust(sent, d))
-	case errors.Is(err, ErrUnknown): // until then it may be executed
+		h.tenure.sweep() // if the hold was lost meanwhile
+		if lost := h.Err(); errors.Is(lost, ErrLost) {
+			return l.Fail(operation, lost)
+		}
+	case errors.Is(err, ErrUnknown) || script.ClassOf(err) == script.Broken: // until then it may be executed
 		h.tenure.lasts(d)
 		h.trustAgain(max(before.unsure, lease.Add(now, lease.NotAfter(l.length()))), sent, 0)
+		h.tenure.sweep()
 	default:
 		h.trustAgain(before.unsure, before.unsure, before.until)
 	}

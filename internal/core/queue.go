@@ -17,8 +17,10 @@ func (a *acquisition) waitAlone(ctx, sleep context.Context) (*Hold, error) {
 		return h, err
 	}
 	w := wait.NewWaiter(s.closing)
-	a.claim.await(w)
-	defer a.claim.forgo(w)
+	if a.own == nil { // else nobody else can hold it
+		a.claim.await(w)
+		defer a.claim.forgo(w)
+	}
 	if l.Shared {
 		defer s.lines.Beside(l.Channel)()
 	}

@@ -4,8 +4,9 @@ import "sync"
 
 // registry is the set of tenures that Close has to end, a list through them.
 type registry struct {
-	mu    sync.Mutex // guards first and all links
-	first *tenure
+	mu     sync.Mutex // guards the rest, and all links
+	first  *tenure
+	byWire map[string]*tenure // of permits, which anybody may ask for
 }
 
 // links are a tenure's neighbours in the registry.
@@ -19,6 +20,24 @@ func (r *registry) add(t *tenure) {
 		t.next.previous = t
 	}
 	r.first = t
+	if t.lock.Permits {
+		if r.byWire == nil {
+			r.byWire = make(map[string]*tenure)
+		}
+		r.byWire[t.wire] = t
+	}
+}
+
+// permits returns those of the permits given that the session has.
+func (r *registry) permits(wires []string) (found []*tenure) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, wire := range wires {
+		if t := r.byWire[wire]; t != nil {
+			found = append(found, t)
+		}
+	}
+	return found
 }
 
 func (r *registry) remove(t *tenure) {
@@ -36,6 +55,9 @@ func (r *registry) remove(t *tenure) {
 		t.next.previous = t.previous
 	}
 	t.links = links{}
+	if t.lock.Permits {
+		delete(r.byWire, t.wire)
+	}
 }
 
 func (r *registry) all() (all []*tenure) {

@@ -155,7 +155,7 @@ func (t *tenure) owe(rest Rest) {
 func (t *tenure) sweep() {
 	s := t.lock.session
 	t.claim.mu.Lock()
-	over, shared, until := t.count() == 0 && !t.returned, t.claim.owner != nil, t.until
+	over, shared, until := t.lost && t.count() == 0 && !t.returned, t.claim.owner != nil, t.until
 	if over {
 		t.until = 0 // once is enough
 	}

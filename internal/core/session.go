@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -146,7 +147,8 @@ const closeWithin = 3500 * time.Millisecond
 
 // Close refuses new work, ends waits, ends and releases all holds but the detached ones, in
 // one batch per server, and waits for the session's goroutines. It returns within 5 s; an
-// error says what may be left to run out with its lease. Further calls return the same.
+// error says what may be left to run out with its lease, or without an end. Further calls return the
+// same.
 func (s *Session) Close() error {
 	s.closer.Do(func() { s.outcome = s.close() })
 	return s.outcome
@@ -197,21 +199,28 @@ func (s *Session) releaseAll(ctx context.Context) error {
 			calls = append(calls, t.lock.protocol.Release(Rest{Owner: t.wire}))
 		}
 	}
+	endless := 0
 	for _, d := range s.debts.take() {
 		calls = append(calls, d.lock.undo(d.wire, d.top))
+		if now := s.now(); d.until == math.MaxInt64 && (d.due > now || d.again > now) {
+			endless++
+		}
 	}
-	all := len(calls)
+	all, left := len(calls), error(nil)
+	if endless > 0 {
+		left = fmt.Errorf("close: %d permits without an end may be taken once more, by calls that are under way", endless)
+	}
 	for delay := firstRetry; len(calls) > 0; delay = min(2*delay, lastRetry) {
 		again, failed := s.releaseBatch(ctx, calls)
 		if failed == nil {
-			return nil
+			break
 		}
 		if len(again) == 0 || pause(ctx, delay) != nil {
 			return fmt.Errorf("close: %d of %d releases failed: %w", max(len(again), 1), all, explain(context.Background(), failed))
 		}
 		calls = again
 	}
-	return nil
+	return left
 }
 
 // releaseBatch runs the calls, frees those that are done with, and returns those whose outcome

@@ -189,7 +189,7 @@ func (t *Taking) send(ctx context.Context, c *script.Call) (n []int64, err error
 func (t *Taking) giveBack() {
 	o := t.object
 	for {
-		err := o.give(t.Back, countsTwice, o.Given)
+		err := o.give(gift{call: t.Back, read: o.Given})
 		switch {
 		case err == nil:
 			return

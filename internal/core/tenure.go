@@ -28,6 +28,7 @@ type tenure struct {
 	detached *Hold         // live on the server without us, a list through them
 	until    time.Duration // the server's lease ends at the latest then
 	watched  int32         // of holds, how many are to be renewed
+	lost     bool          // one of the holds was, rather than released or detached
 	returned bool          // a release of the last hold was executed, or may have been
 }
 
@@ -263,6 +264,14 @@ func (t *tenure) lose() {
 	for _, h := range t.live() {
 		h.lose()
 	}
+	t.lock.session.debts.recheck(t, t.lock.session.now())
+}
+
+// expectCopies takes in that copies of an acquisition may be executed until then.
+func (t *tenure) expectCopies(then time.Duration) {
+	t.claim.mu.Lock()
+	defer t.claim.mu.Unlock()
+	t.copies = max(t.copies, then)
 }
 
 // lasts takes in that a call which has just returned extended the server's lease, or may have.
