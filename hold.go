@@ -18,7 +18,8 @@ func (h *Hold) core() *core.Hold { return (*core.Hold)(h) }
 // Name is the lock's name as the caller gave it.
 func (h *Hold) Name() string { return h.core().Name() }
 
-// ID is what the server knows the hold by: "<session>:<number>", the same for nested holds.
+// ID is what the server knows the hold by: "<session>:<number>", the same for nested holds; of a
+// permit its id, and of a setlock the token, which are valid in any process.
 func (h *Hold) ID() string { return h.core().ID() }
 
 // Token is the fencing token, 0 when the lock issues none. It is higher than that of every
@@ -26,7 +27,7 @@ func (h *Hold) ID() string { return h.core().ID() }
 func (h *Hold) Token() int64 { return h.core().Token() }
 
 // Context returns ctx with the owner of the hold, so that locks taken with it re-enter, and
-// ended when the hold ends, or when ctx does. [context.Cause] then says why: what [Hold.Err]
+// ended when the hold ends, or when ctx does. A permit has no owner: there it is ctx's. [context.Cause] then says why: what [Hold.Err]
 // says if the hold ended first, else ctx's own cause. The deadline is that of ctx; the hold's
 // is not added, since it moves with each renewal.
 //

@@ -112,7 +112,7 @@ func NewOwner(ctx context.Context) context.Context { return core.NewOwner(ctx) }
 //
 // Otherwise Do returns work's error, joined with the loss if the hold ended before work did:
 // nil means that work succeeded and was protected throughout. A release whose outcome is
-// unknown is logged and not returned, since work was protected and the lease ends by itself.
+// unknown is logged and not returned: work was protected, and the session goes on giving it back.
 // If work panics, the hold is released and the panic goes on.
 func Do(ctx context.Context, take func(context.Context) (*Hold, error), work func(context.Context) error) (err error) {
 	hold, err := take(ctx)

@@ -199,8 +199,8 @@ func (m *Mutex) Waiters(ctx context.Context) (waiters []holdfast.Waiter, err err
 // ForceUnlock frees the lock whoever holds it and wakes the next in the queue; it reports
 // whether it was held. The holder learns it at its next renewal or release; at once if it is of
 // this session. [holdfast.ErrUnknown] says that it may have been freed, or may yet be, within a
-// third of the lease: a call that comes later frees nobody's lock. It corresponds to
-// forceUnlock().
+// third of the lease, a minute at the most: a call that comes later frees nobody's lock. It
+// corresponds to forceUnlock().
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	return m.lock.Force(ctx, "force unlock", func(notAfter int64) *script.Call {
 		p := (*protocol)(m)

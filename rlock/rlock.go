@@ -94,8 +94,8 @@ func (m *Mutex) Lock(ctx context.Context) (*holdfast.Hold, error) {
 
 // TryLock makes one attempt and does not wait for the holder; [holdfast.ErrBusy] says that
 // there is one. It corresponds to tryLock(). It blocks for a round trip. If the reply is lost
-// the attempt is repeated for up to a third of the lease, then given up and undone: that is
-// [holdfast.ErrUnknown]. After an error nothing is held.
+// the attempt is repeated for up to a third of the lease, a minute at the most, then given up and
+// undone: that is [holdfast.ErrUnknown]. After an error nothing is held.
 func (m *Mutex) TryLock(ctx context.Context) (*holdfast.Hold, error) {
 	h, err := m.lock.TryLock(ctx)
 	return (*holdfast.Hold)(h), err
@@ -146,8 +146,8 @@ func (m *Mutex) Holders(ctx context.Context) ([]holdfast.Holder, error) {
 // ForceUnlock frees the lock whoever holds it and wakes those who wait; it reports whether it
 // was held. The holder learns it at its next renewal or release; at once if it is of this
 // session. [holdfast.ErrUnknown] says that it may have been freed, or may yet be, within a
-// third of the lease: a call that comes later frees nobody's lock. It corresponds to
-// forceUnlock().
+// third of the lease, a minute at the most: a call that comes later frees nobody's lock. It
+// corresponds to forceUnlock().
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	return m.lock.Force(ctx, "force unlock", func(notAfter int64) *script.Call {
 		return script.NewCall(forceScript).Key(m.lock.Key()).Arg(m.lock.Publish(), m.lock.Channel).Int(notAfter)

@@ -124,8 +124,8 @@ func (h *Half) Lock(ctx context.Context) (*holdfast.Hold, error) {
 // TryLock makes one attempt and does not wait; [holdfast.ErrBusy] says that somebody writes, or,
 // to a writer, that somebody reads, and with [Options.PreferWriter] to a reader also that a writer
 // waits. It corresponds to tryLock(). It blocks for a round trip. If the reply is lost the attempt
-// is repeated for up to a third of the lease, then given up and undone: that is
-// [holdfast.ErrUnknown]. After an error nothing is held.
+// is repeated for up to a third of the lease, a minute at the most, then given up and undone: that
+// is [holdfast.ErrUnknown]. After an error nothing is held.
 func (h *Half) TryLock(ctx context.Context) (*holdfast.Hold, error) {
 	hold, err := h.lock.TryLock(ctx)
 	return (*holdfast.Hold)(hold), err

@@ -88,7 +88,7 @@ func (e *Expirable) TrySetPermits(ctx context.Context, n int) (bool, error) {
 // SetPermits makes the semaphore have n permits in all, free and taken ones, n from 0 to 2^53 - 1,
 // and makes it if there is none. Permits that are taken stay taken, so fewer than none may be free
 // for a while. It corresponds to setPermits(). After [holdfast.ErrUnknown] it may have been done, or
-// may be yet, for a third of the lease and a minute at the most.
+// may be yet, for a third of the lease, a minute at the most.
 func (e *Expirable) SetPermits(ctx context.Context, n int) error {
 	const operation = "set permits"
 	if n < 0 || n > maxPermits {
@@ -124,10 +124,10 @@ func (e *Expirable) Acquire(ctx context.Context) (*holdfast.Hold, error) {
 	return one(e.lock.Acquire(ctx, "acquire", 1))
 }
 
-// TryAcquire takes a permit if one is free; else it fails with [holdfast.ErrBusy]. It corresponds
-// to tryAcquire(). It blocks for a round trip, and passes over whoever waits. If the reply is lost
-// the attempt is repeated for up to a third of the lease, and a minute, then given up and undone:
-// that is [holdfast.ErrUnknown]. After an error nothing is held.
+// TryAcquire takes a permit if one is free; else it fails with [holdfast.ErrBusy]. It corresponds to
+// tryAcquire(). It blocks for a round trip, and passes over whoever waits. If the reply is lost the
+// attempt is repeated for up to a third of the lease, a minute at the most, then given up and
+// undone: that is [holdfast.ErrUnknown]. After an error nothing is held.
 func (e *Expirable) TryAcquire(ctx context.Context) (*holdfast.Hold, error) {
 	return one(e.lock.TryAcquire(ctx, "try acquire", 1))
 }
@@ -198,11 +198,11 @@ func several(taken []*core.Hold, err error) (holds []*holdfast.Hold, _ error) {
 	return holds, err
 }
 
-// Release gives permits back by their ids, as [holdfast.Hold.ID] has them and Java's acquire
-// returns them: all of them, or none. It is [holdfast.ErrNotHeld] if one of them is not taken,
-// because it was given back before, or its lease is over. Whoever holds one of them has lost it: in
-// this session it is told at once, elsewhere by the next renewal, or when it releases if there is
-// none; a hold is best given back by its own Release. It corresponds to release(permitId) and
+// Release gives permits back by their ids, as [holdfast.Hold.ID] has them and Java's acquire returns
+// them: all of them, or none. It is [holdfast.ErrNotHeld] if one of them is not taken, because it
+// was given back before, or its lease is over. Whoever holds one of them has lost it: in this
+// session it is told at once, elsewhere by the next renewal, or when it releases if there is none; a
+// hold is best given back by its own Release. It corresponds to release(permitId) and
 // release(permitsIds); tryRelease is the same.
 //
 // It is sent even if ctx has ended, or the permits would stay taken, and returns within a third of
@@ -236,10 +236,10 @@ func (e *Expirable) Release(_ context.Context, ids ...string) error {
 // UpdateLease gives a permit a lease of d from now, longer or shorter, of at least 10 ms or
 // [Forever]. It is [holdfast.ErrNotHeld] if it is not taken any more. It corresponds to
 // updateLeaseTime(). A hold of this session trusts the new lease; one that is renewed goes on being
-// renewed, with the session's lease, if the new one lasts until then. Who holds it elsewhere does not
-// know of it: with a longer lease it stops to trust the permit when its own is over, and the permit
-// stays taken; with a shorter one it trusts the permit for too long. After
-// [holdfast.ErrUnknown] it may have been done, or may be yet, for a third of the permit's lease and a
+// renewed, with the session's lease, if the new one lasts until then. Who holds it elsewhere does
+// not know of it: with a longer lease it stops to trust the permit when its own is over, and the
+// permit stays taken; with a shorter one it trusts the permit for too long. After
+// [holdfast.ErrUnknown] it may have been done, or may be yet, for a third of the permit's lease, a
 // minute at the most; so long a hold of this session trusts no longer lease.
 func (e *Expirable) UpdateLease(ctx context.Context, id string, d time.Duration) error {
 	const operation = "update lease"
@@ -256,8 +256,8 @@ func (e *Expirable) UpdateLease(ctx context.Context, id string, d time.Duration)
 }
 
 // RemainingLease returns how long a permit stays taken if nobody renews or releases it, [Forever] if
-// it has no end, or none within the 292 years of a Duration. It is [holdfast.ErrNotHeld] if it is not taken any more. It asks the master. It
-// corresponds to getLeaseTime().
+// it has no end, or none within the 292 years of a Duration. It is [holdfast.ErrNotHeld] if it is
+// not taken any more. It asks the master. It corresponds to getLeaseTime().
 func (e *Expirable) RemainingLease(ctx context.Context, id string) (time.Duration, error) {
 	const operation = "remaining lease"
 	permit, err := wire.Permit(id)
