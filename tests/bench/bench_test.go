@@ -42,6 +42,7 @@ func BenchmarkUncontended(b *testing.B) {
 		{"a write half", bench.Write},
 		{"a read half", bench.Read},
 		{"a read half behind preferred writers", bench.PreferredRead},
+		{"a lock of one string", bench.Set},
 		{"a permit with a lease", bench.Leased(8)},
 	} {
 		u := bench.MeasureUncontended(b, other.kind)
@@ -79,6 +80,7 @@ func BenchmarkContended(b *testing.B) {
 		{", held for 5 ms", bench.Reentrant, 4, 8, 5 * time.Millisecond, "7"},
 		{", fair", bench.Fair, 4, 8, 0, "none"},
 		{", writers", bench.Write, 4, 8, 0, "7"},
+		{", of one string", bench.Set, 4, 8, 0, "none"},
 		{", 8 permits with leases", bench.Leased(8), 1, 128, 0, "4"},
 		{", 8 permits with leases held for 2 ms", bench.Leased(8), 1, 128, 2 * time.Millisecond, "4"},
 		{", 8 permits with leases held for 2 ms", bench.Leased(8), 4, 32, 2 * time.Millisecond, "none"},

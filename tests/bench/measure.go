@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/setlock"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -51,6 +52,9 @@ func Reentrant(s *holdfast.Session, name string) holdfast.Locker { return rlock.
 
 // Fair makes a fairlock.
 func Fair(s *holdfast.Session, name string) holdfast.Locker { return fairlock.New(s, name, nil) }
+
+// Set makes a setlock.
+func Set(s *holdfast.Session, name string) holdfast.Locker { return setlock.New(s, name, nil) }
 
 // Read makes the read half of an rwlock.
 func Read(s *holdfast.Session, name string) holdfast.Locker { return rwlock.New(s, name, nil).Read() }
