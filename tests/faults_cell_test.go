@@ -77,11 +77,16 @@ func scriptOf(k kind, verb string) proxy.Match {
 	}
 	for _, name := range names {
 		if slices.Contains(lua.Names(), name) {
-			sum := sha1.Sum([]byte(lua.Source(name)))
-			return proxy.Script(hex.EncodeToString(sum[:]))
+			return scriptNamed(name)
 		}
 	}
 	panic("no script of " + k.name + " for " + verb)
+}
+
+// scriptNamed matches the runs of a script.
+func scriptNamed(name string) proxy.Match {
+	sum := sha1.Sum([]byte(lua.Source(name)))
+	return proxy.Script(hex.EncodeToString(sum[:]))
 }
 
 // take takes the lock for the victim. After an error there must be no hold, and without one there must.
