@@ -579,6 +579,11 @@ func (l *ledger) gave(d deed) {
 	switch d.Out {
 	case "unknown":
 		l.add(d, d.Call, d.Return+leaseSlack)
+		for id := range strings.FieldsSeq(d.Tag) { // its own session gives back each for itself
+			if p := l.permits[id]; p != nil && d.Client/clientsEach == p.client/clientsEach {
+				l.lapse(d.Lock, "permit "+id, d.Call, max(d.Return+cmp.Or(p.lease, workerLease), p.last)+leaseSlack)
+			}
+		}
 	case "refused":
 	default:
 		l.add(d, d.Call, d.Return)

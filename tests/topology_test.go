@@ -62,6 +62,7 @@ func TestCluster(t *testing.T) {
 				}
 				opts := &holdfast.Options{Lease: 3 * time.Second, PubSub: pubsub}
 				a, b := openCluster(t, cluster, opts), openCluster(t, cluster, opts)
+				names := k.own(names...)
 				exclusion(t, k, []*holdfast.Session{a, b}, names)
 
 				// A waiter on each node is woken by the release, not by a timer.
@@ -112,7 +113,7 @@ func TestCluster(t *testing.T) {
 // subscribers reports whether somebody listens for releases of the name.
 func subscribers(t *testing.T, cluster *redistest.Cluster, node *redistest.Server, name, mode string) bool {
 	t.Helper()
-	const channel = "redisson_*:"
+	const channel = "*_*:"
 	if name[0] != 'a' { // else it brings its own hash tag
 		name = "{" + name + "}"
 	}
@@ -160,7 +161,7 @@ func TestSentinelFailover(t *testing.T) {
 	opts := &holdfast.Options{Lease: 10 * time.Second}
 	a, b := openWith(t, opt, opts), openWith(t, opt, opts)
 	for _, k := range kinds {
-		exclusion(t, k, []*holdfast.Session{a, b}, []string{"before"})
+		exclusion(t, k, []*holdfast.Session{a, b}, k.own("before"))
 	}
 
 	hold := lock(t, t.Context(), rlock.New(a, "held", nil))
@@ -178,7 +179,7 @@ func TestSentinelFailover(t *testing.T) {
 	require.NoError(t, r.err)
 	require.NoError(t, r.hold.Release())
 	for _, k := range kinds {
-		exclusion(t, k, []*holdfast.Session{a, b}, []string{"after"})
+		exclusion(t, k, []*holdfast.Session{a, b}, k.own("after"))
 	}
 }
 

@@ -182,11 +182,6 @@ var errLate = &script.Failure{
 // half. Without a hold and without an error, the other half has gone.
 func (a *acquisition) enter(ctx context.Context) (*Hold, time.Duration, error) {
 	l, s := a.lock, a.lock.session
-	if l.Permits && a.until > 0 {
-		if err := a.renounce(ctx); err != nil {
-			return nil, 0, err
-		}
-	}
 	if a.wire == "" {
 		a.draw()
 	}

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -41,30 +40,6 @@ func (a *acquisition) all(h *Hold) []*Hold {
 		return nil
 	}
 	return append([]*Hold{h}, a.also.holds...)
-}
-
-// renounce gives back what an earlier attempt may have taken that had no reply, before another is made
-// under new ids. So no copy of a call can take a permit whose id is known to anybody, wherever that
-// has been given back by then.
-func (a *acquisition) renounce(ctx context.Context) error {
-	s, wires := a.lock.session, append([]string{a.wire}, a.also.wires...)
-	calls := make([]*script.Call, len(wires))
-	for i, wire := range wires {
-		calls[i] = a.lock.undo(wire, 0)
-	}
-	var failed error
-	s.runner.RunAll(ctx, calls, func(i int, err error) {
-		failed = cmp.Or(failed, err)
-		calls[i].Free()
-	})
-	if failed != nil {
-		return failed
-	}
-	for _, wire := range wires {
-		s.debts.expect(a.lock, wire, 0, a.until)
-	}
-	a.wire, a.also.wires, a.until = "", nil, 0
-	return nil
 }
 
 // GiveBack runs a call that gives permits back by their wire owners, with the replies of a release, and
