@@ -33,6 +33,7 @@ var mayImport = map[string][]string{
 	"fairlock":        {".", "internal/core", "internal/lease", "internal/script", "internal/wire"},
 	"latch":           {".", "internal/core", "internal/script", "internal/wire"},
 	"semaphore":       {".", "internal/core", "internal/lease", "internal/script", "internal/wire"},
+	"multilock":       {".", "internal/core"},
 	"rwlock":          {".", "internal/core", "internal/lease", "internal/script", "internal/wire"},
 	"setlock":         {".", "internal/core", "internal/script", "internal/wait", "internal/wire"},
 

@@ -115,6 +115,9 @@ func (o *Options) mistake() error {
 // Name is the lock's name as it was given to [New].
 func (m *Mutex) Name() string { return m.lock.Name }
 
+// Inside is of no use outside this module, where its result has no name: package multilock asks by it.
+func (m *Mutex) Inside() *core.Lock { return &m.lock }
+
 // Lock takes the lock, waiting in the queue until it is its turn or ctx ends; an outage of the
 // server is waited out as well. It corresponds to lock() and lock(leaseTime). An error that
 // matches ctx.Err() and its cause says that ctx ended first, [holdfast.ErrClosed] that the

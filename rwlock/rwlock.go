@@ -110,6 +110,9 @@ func (rw *RWMutex) Write() *Half { return &rw.write }
 // Name is the lock's name as it was given to [New], the same for both halves.
 func (h *Half) Name() string { return h.lock.Name }
 
+// Inside is of no use outside this module, where its result has no name: package multilock asks by it.
+func (h *Half) Inside() *core.Lock { return &h.lock }
+
 // Lock takes the lock for reading or writing, waiting until it is to be had or ctx ends; an
 // outage of the server is waited out as well. It corresponds to lock() and lock(leaseTime). An
 // error that matches ctx.Err() and its cause says that ctx ended first, [holdfast.ErrClosed] that

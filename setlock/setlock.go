@@ -86,6 +86,9 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 // Name is the lock's name as it was given to [New].
 func (m *Mutex) Name() string { return m.lock.Name }
 
+// Inside is of no use outside this module, where its result has no name: package multilock asks by it.
+func (m *Mutex) Inside() *core.Lock { return &m.lock }
+
 // Lock takes the lock, waiting until it is free or ctx ends; an outage of the server is waited out
 // as well. Who waits is woken when a program that uses this package releases it; for the sake of
 // others it looks besides, after 10 ms at first and after a quarter of a second at the most, or when

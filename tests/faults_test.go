@@ -95,7 +95,7 @@ func TestEveryOperationUnderEveryFault(t *testing.T) {
 	var places []place
 	for _, op := range operations {
 		for _, k := range kinds {
-			if k.twin || k.permits && op.owners || op.skip != nil && op.skip(k) {
+			if k.twin || k.several || k.permits && op.owners || op.skip != nil && op.skip(k) {
 				continue
 			}
 			for f := range faults {

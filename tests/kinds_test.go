@@ -38,6 +38,7 @@ type kind struct {
 	polls     bool // a waiter is not woken by other processes, it looks
 	twin      bool // for what depends on scripts alone, another row does
 	oneString bool // on the server
+	several   bool // it is several locks as one: nobody can be asked who has it
 	permits   bool // it is a semaphore of one permit: there are no owners
 	queues    bool // waiters stand in a queue on the server, and a free lock is promised to the first
 	make      func(s *holdfast.Session, name string, fixed time.Duration) locker
@@ -103,6 +104,15 @@ var kinds = []kind{
 			return setlock.New(s, name, &setlock.Options{FixedLease: fixed})
 		},
 	},
+	{name: "multilock", reentrant: true, several: true, make: newSeveralLocks},
+}
+
+// own makes names the kind's: a name is of one kind.
+func (k kind) own(names ...string) (own []string) {
+	for _, name := range names {
+		own = append(own, name+" "+k.name)
+	}
+	return own
 }
 
 // kindOf returns the kind of a name.
@@ -137,7 +147,7 @@ func eachKind(t *testing.T, test func(t *testing.T, k kind, srv *redistest.Serve
 // eachLock is eachKind for what only locks with owners have.
 func eachLock(t *testing.T, test func(t *testing.T, k kind, srv *redistest.Server)) {
 	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		if !k.permits {
+		if !k.permits && !k.several {
 			test(t, k, srv)
 		}
 	})

@@ -68,7 +68,7 @@ func (k kind) wipe(t *testing.T, srv *redistest.Server, name string) {
 		srv.Do(t, "EXEC")
 		return
 	}
-	srv.Do(t, "DEL", name)
+	srv.Do(t, "DEL", name, name+"'")
 }
 
 // free removes from a keyspace what stays there of free locks: tokens, and of a semaphore its permit, which may have

@@ -47,6 +47,9 @@ func (cs *contexts) dropEnded() {
 
 // Context returns ctx with the owner of the hold, ended when either ends.
 func (h *Hold) Context(ctx context.Context) context.Context {
+	if h.group != nil {
+		return h.group.context(ctx, h)
+	}
 	inner, cancel := context.WithCancelCause(ctx)
 	claim := h.tenure.claim
 	c := &holdContext{Context: inner, cancel: cancel, hold: h}

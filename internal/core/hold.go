@@ -14,6 +14,8 @@ import (
 
 // A Hold is one acquisition. The root package exports it.
 type Hold struct {
+	group *group // of a hold that is several; it has nothing else
+
 	lock     *Lock
 	tenure   *tenure
 	acquired time.Duration
@@ -39,11 +41,19 @@ var (
 )
 
 // Name is the lock's name as the caller gave it.
-func (h *Hold) Name() string { return h.lock.Name }
+func (h *Hold) Name() string {
+	if h.group != nil {
+		return h.group.name
+	}
+	return h.lock.Name
+}
 
-// ID is the wire owner, of a permit in hexadecimal.
+// ID is the wire owner, of a permit in hexadecimal; "" of a hold that is several.
 func (h *Hold) ID() string {
-	if h.lock.Permits {
+	switch {
+	case h.group != nil:
+		return ""
+	case h.lock.Permits:
 		return wire.PermitID(h.tenure.wire)
 	}
 	return h.tenure.wire
@@ -51,6 +61,9 @@ func (h *Hold) ID() string {
 
 // Token is the fencing token, 0 if there is none.
 func (h *Hold) Token() int64 {
+	if h.group != nil {
+		return 0
+	}
 	h.tenure.claim.mu.Lock()
 	defer h.tenure.claim.mu.Unlock()
 	return h.tenure.token
@@ -58,12 +71,20 @@ func (h *Hold) Token() int64 {
 
 // Deadline is the moment until which the hold is trusted without another renewal.
 func (h *Hold) Deadline() time.Time {
+	if h.group != nil {
+		return h.group.deadline()
+	}
 	return h.lock.session.base.Add(h.trust())
 }
 
 // Err is nil while the hold is held and trusted. It reads the clock: a timer that comes too
 // late, or a process that was stopped, does not make it answer nil after the deadline.
-func (h *Hold) Err() error { return h.errAt(h.lock.session.now()) }
+func (h *Hold) Err() error {
+	if h.group != nil {
+		return h.group.err()
+	}
+	return h.errAt(h.lock.session.now())
+}
 
 // errAt is Err by a clock that was read just now.
 func (h *Hold) errAt(now time.Duration) error {
@@ -167,6 +188,9 @@ func (h *Hold) finish(why *ending) error {
 
 // Extend gives the hold a lease of at least d from now. It never shortens it.
 func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
+	if h.group != nil {
+		return h.group.extend(ctx, d)
+	}
 	if err := h.Err(); err != nil {
 		return h.lock.Fail("extend", err)
 	}
@@ -224,9 +248,18 @@ var errUnsure = errors.New("an update of the lease is under way, and may undo it
 
 // Detach ends the hold here and leaves it on the server, until its lease ends there or
 // somebody gives it back by its id.
-func (h *Hold) Detach() error { return h.end(h.lock.session.now(), detachedEnd) }
+func (h *Hold) Detach() error {
+	if h.group != nil {
+		return h.group.detach()
+	}
+	return h.end(h.lock.session.now(), detachedEnd)
+}
 
 // Warn logs what went wrong with the hold but is not returned to anybody.
 func (h *Hold) Warn(what string, err error) {
+	if h.group != nil {
+		h.group.members[0].Warn(what, err)
+		return
+	}
 	h.lock.session.config.Logger.Warn("holdfast: "+what, "kind", h.lock.title(), "name", h.lock.Name, "error", err)
 }

@@ -128,6 +128,12 @@ func (l *Lock) undo(owner string, ceiling int) *script.Call {
 // memory is how long after a call the server may have something of it, if nobody calls again.
 func (l *Lock) memory() time.Duration { return max(l.length(), l.WaiterLease) }
 
+// Same reports whether nobody can have both locks as an owner has nested ones: because they are one,
+// or of kinds that share a key.
+func (l *Lock) Same(other *Lock) bool {
+	return l.session == other.session && l.key == other.key && (l.Kind != other.Kind || l.part == other.part)
+}
+
 func (l *Lock) claimKey() claimKey { return claimKey{session: l.session, kind: l.Kind, key: l.key} }
 
 // notAfter is the server ms until which a call sent at sent may be executed; 0, which the

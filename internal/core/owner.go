@@ -51,6 +51,14 @@ func NewOwner(ctx context.Context) context.Context {
 	return context.WithValue(ctx, ownerKey{}, new(Owner))
 }
 
+// WithOwner returns ctx with the owner that it has, or else with a fresh one.
+func WithOwner(ctx context.Context) context.Context {
+	if ownerOf(ctx) != nil {
+		return ctx
+	}
+	return NewOwner(ctx)
+}
+
 // ownerOf returns the owner that ctx carries, or nil.
 func ownerOf(ctx context.Context) *Owner {
 	owner, _ := ctx.Value(ownerKey{}).(*Owner)

@@ -19,6 +19,9 @@ const (
 
 // Release ends the hold and gives it back, once.
 func (h *Hold) Release() error {
+	if h.group != nil {
+		return h.group.release()
+	}
 	s, t := h.lock.session, h.tenure
 	if !s.calls.enter() {
 		return cmp.Or(h.Err(), ErrClosed) // Close ends the hold and gives it back

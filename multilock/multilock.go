@@ -1,0 +1,273 @@
+// Package multilock takes several locks as one: all of them, or none.
+//
+//	m := multilock.New(
+//		rlock.New(session, "account:1", nil),
+//		rlock.New(session, "account:2", nil),
+//	)
+//	err := holdfast.Do(ctx, m.Lock, transfer)
+//
+// Everybody takes them in the same order, whatever the order in which they were given, so two callers
+// never wait for each other in a circle.
+package multilock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/core"
+)
+
+// patience is how long a lock is waited for while others are held, which somebody may want who does
+// not need this one.
+const patience = time.Second
+
+// rest is how long is waited at the most, by chance, before locks are tried again of which some were
+// taken and some were not.
+const rest = 50 * time.Millisecond
+
+// A MultiLock is several locks as one. It is immutable and safe for concurrent use.
+type MultiLock struct {
+	name    string
+	members []holdfast.Locker // in the order in which they are taken
+	mistake error
+}
+
+var _ holdfast.Locker = (*MultiLock)(nil)
+
+// New makes one lock of several: of any kinds, also from different sessions and servers. It sends
+// nothing and cannot fail: a mistake comes back from the first call. No lock may be given twice.
+//
+// Members are taken in the order of their names. Where several have one name, on different servers,
+// none of them is waited for while another is held, since no two callers need list them alike. Two
+// sessions of one server do not make two locks of one name: a multilock of both waits for itself.
+//
+// It corresponds to Redisson's getMultiLock().
+func New(locks ...holdfast.Locker) *MultiLock {
+	m := &MultiLock{}
+	for _, l := range locks {
+		switch l := l.(type) {
+		case nil:
+			m.mistake = errors.New("a lock is nil")
+			return m
+		case *MultiLock:
+			m.members = append(m.members, l.members...)
+			m.mistake = errors.Join(m.mistake, l.mistake)
+		default:
+			m.members = append(m.members, l)
+		}
+	}
+	slices.SortStableFunc(m.members, func(a, b holdfast.Locker) int {
+		return strings.Compare(a.Name(), b.Name())
+	})
+	var names []string
+	for i, l := range m.members {
+		names = append(names, l.Name())
+		for _, other := range m.members[:i] {
+			if same(l, other) {
+				m.mistake = errors.Join(m.mistake, fmt.Errorf("lock %q is given twice", l.Name()))
+			}
+		}
+	}
+	if len(names) == 0 && m.mistake == nil {
+		m.mistake = errors.New("no locks are given")
+	}
+	m.name = strings.Join(names, ", ")
+	return m
+}
+
+// inside is what the locks of this module have.
+type inside interface{ Inside() *core.Lock }
+
+// same reports whether two members would exclude each other, as far as can be seen here.
+func same(a, b holdfast.Locker) bool {
+	x, ok := a.(inside)
+	y, alike := b.(inside)
+	if ok && alike {
+		return x.Inside().Same(y.Inside())
+	}
+	return reflect.TypeOf(a).Comparable() && a == b
+}
+
+// Name lists the names of the members, in the order in which they are taken.
+func (m *MultiLock) Name() string { return m.name }
+
+// Lock takes all members, waiting until it has them or ctx ends. While it has some, it waits for
+// another one for no longer than a second; then it lets them go, waits for that one alone, and tries
+// the others. An error that matches ctx.Err() and its cause says that ctx ended first; anything else
+// is what one of the members returned. After an error none is held.
+//
+// The hold has no ID and no Token. It ends when that of any member does, and all others are given
+// back then. Its Deadline is the first of the members'. Release and Extend do so with all of them at
+// once, and return all errors. It corresponds to lock().
+func (m *MultiLock) Lock(ctx context.Context) (*holdfast.Hold, error) {
+	return m.wait(ctx, "lock", time.Time{})
+}
+
+// TryLock makes one attempt for each member, and does not wait for anybody; [holdfast.ErrBusy] says
+// that somebody has one of them. After an error none is held. It corresponds to tryLock().
+func (m *MultiLock) TryLock(ctx context.Context) (*holdfast.Hold, error) {
+	return m.try(ctx, "try lock")
+}
+
+// TryLockFor waits as Lock does, but at most for the time given, and then fails with
+// [holdfast.ErrBusy]. Of ctx and wait the first to end decides, ctx if they end together. It
+// corresponds to tryLock(waitTime). A wait of zero or less is one attempt.
+func (m *MultiLock) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error) {
+	const operation = "try lock for"
+	end := time.Now().Add(wait)
+	switch earlier, ok := ctx.Deadline(); {
+	case wait <= 0:
+		return m.try(ctx, operation)
+	case ok && !earlier.After(end):
+		return m.wait(ctx, operation, time.Time{})
+	}
+	return m.wait(ctx, operation, end)
+}
+
+func (m *MultiLock) try(ctx context.Context, operation string) (*holdfast.Hold, error) {
+	if m.mistake != nil {
+		return nil, m.fail(operation, m.mistake)
+	}
+	ctx = core.WithOwner(ctx)
+	got := make(gathered, len(m.members))
+	defer got.letGo()
+	for i, l := range m.members {
+		h, err := l.TryLock(ctx)
+		if err != nil {
+			return nil, m.fail(operation, err)
+		}
+		got[i] = h
+	}
+	return m.join(ctx, operation, got)
+}
+
+// wait gathers the members until it has all, ctx ends, or the moment end comes, if there is one.
+func (m *MultiLock) wait(ctx context.Context, operation string, end time.Time) (*holdfast.Hold, error) {
+	if m.mistake != nil {
+		return nil, m.fail(operation, m.mistake)
+	}
+	ctx = core.WithOwner(ctx)
+	for first := 0; ; {
+		h, missing, err := m.round(ctx, operation, first, end)
+		if !errors.Is(err, holdfast.ErrBusy) || !end.IsZero() && !time.Now().Before(end) {
+			return h, err
+		}
+		first = missing
+		pause(ctx, rand.N(rest)) // or two that have locks of one name could take turns in finding the other's taken
+	}
+}
+
+// round waits for the first member that is to be had without any other, and then takes the others. If
+// one of them cannot be had soon it is missing, with ErrBusy, and none is held.
+func (m *MultiLock) round(ctx context.Context, operation string, first int, end time.Time) (_ *holdfast.Hold, missing int, err error) {
+	got := make(gathered, len(m.members))
+	defer got.letGo()
+	if got[first], err = lockUntil(ctx, m.members[first], end); err != nil {
+		return nil, first, m.fail(operation, err)
+	}
+	for i, l := range m.members {
+		switch {
+		case i == first:
+			continue
+		case i < first || m.holdsNamesake(got, i):
+			got[i], err = l.TryLock(ctx)
+		default: // all that are held come before it, for everybody
+			got[i], err = lockUntil(ctx, l, sooner(end, time.Now().Add(patience)))
+		}
+		if err != nil {
+			return nil, i, m.fail(operation, err)
+		}
+	}
+	h, err := m.join(ctx, operation, got)
+	return h, first, err
+}
+
+// holdsNamesake reports whether another member of the name of member i is held.
+func (m *MultiLock) holdsNamesake(got gathered, i int) bool {
+	for j, h := range got {
+		if h != nil && m.members[j].Name() == m.members[i].Name() {
+			return true
+		}
+	}
+	return false
+}
+
+// join makes one hold of those of all members, unless one has ended by now.
+func (m *MultiLock) join(ctx context.Context, operation string, got gathered) (*holdfast.Hold, error) {
+	var holds []*core.Hold
+	for _, h := range got {
+		if err := h.Err(); err != nil {
+			return nil, m.fail(operation, fmt.Errorf("%w before all others were taken: %w", holdfast.ErrBusy, err))
+		}
+		holds = append(holds, (*core.Hold)(h))
+	}
+	clear(got)
+	return (*holdfast.Hold)(core.Join(ctx, m.name, holds)), nil
+}
+
+func (m *MultiLock) fail(operation string, err error) error {
+	return fmt.Errorf("multilock %q: %s: %w", m.name, operation, err)
+}
+
+// gathered are the holds that a call has so far, each at the place of its member.
+type gathered []*holdfast.Hold
+
+// letGo gives all of them back, at once.
+func (g gathered) letGo() {
+	var all sync.WaitGroup
+	for _, h := range g {
+		if h != nil {
+			all.Go(func() { _ = h.Release() }) // its session goes on if it is not known whether that was done
+		}
+	}
+	all.Wait()
+}
+
+// lockUntil waits for a lock until ctx ends or, with ErrBusy, until the moment end, if there is one.
+func lockUntil(ctx context.Context, l holdfast.Locker, end time.Time) (*holdfast.Hold, error) {
+	if end.IsZero() {
+		return l.Lock(ctx)
+	}
+	d := time.Until(end)
+	if l, ok := l.(interface {
+		TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error)
+	}); ok {
+		return l.TryLockFor(ctx, d)
+	}
+	if d <= 0 {
+		return l.TryLock(ctx)
+	}
+	within, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	h, err := l.Lock(within)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		return nil, holdfast.ErrBusy
+	}
+	return h, err
+}
+
+// sooner is the earlier of two moments, of which the first may not be one.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// pause lets some time pass, less if ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
