@@ -5,7 +5,7 @@ TESTFLAGS ?=
 # The linter is pinned, and built by the Go tool from its own module.
 LINTER  := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-.PHONY: help demo test test-unit test-servers bench lint fmt redis java
+.PHONY: help demo test test-unit test-servers bench lint fmt redis java python
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,13 +13,13 @@ help: ## List the targets
 demo: ## Several processes share locks and permits while some are killed and one is stopped; needs only Go
 	@$(GO) run ./cmd/holdfast demo
 
-test: redis java test-unit test-servers ## All tests; installs redis-server, and a JDK and Maven if it can
+test: redis java python test-unit test-servers ## All tests; installs redis-server, and a JDK, Maven and redis-py if it can
 
 test-unit: ## The tests that need no server
 	$(GO) test -race $(TESTFLAGS) ./...
 
 # One package at a time: some of them time what is promised in ms.
-test-servers: ## The tests against real servers, and against Java if it is there
+test-servers: ## The tests against real servers, and against Java and redis-py if they are there
 	cd tests && $(GO) test -race -p 1 -timeout 30m $(TESTFLAGS) ./...
 
 bench: redis ## What it costs, beside the bare commands
@@ -36,3 +36,6 @@ redis: # redis-server, if it is not there
 
 java: # a JDK and Maven for the interoperation tests, if they can be had
 	@.ci/install java
+
+python: # redis-py for the interoperation tests, if it can be had
+	@.ci/install python

@@ -62,7 +62,9 @@ type Options struct {
 	// another. A call of an earlier one that the network has delayed may free the lock of a later
 	// one, and its holder is told only by its next renewal, if it has any. For the same reason
 	// nothing is then given back behind the caller's back: if the outcome of a call is unknown, the
-	// lock may stay taken until its lease ends.
+	// lock may stay taken until its lease ends. And whoever shares the token may do with the lock
+	// what its holder may: release it, or make its lease shorter than this hold believes. A redsync
+	// mutex that draws the same value releases it whenever it fails to take the lock.
 	Token string
 }
 
