@@ -89,7 +89,10 @@ func (a *acquisition) finish(ctx context.Context, operation string, err error) e
 
 // giveUp has the wire owner given back if the server may have it, or may get it yet.
 func (a *acquisition) giveUp() {
-	if (a.until > 0 || a.stands) && !a.adopts {
+	if a.adopts { // it is not the call's own
+		return
+	}
+	if a.until > 0 || a.stands {
 		a.lock.session.debts.owe(a.lock, a.wire, a.number, a.until)
 		for _, wire := range a.also.wires {
 			a.lock.session.debts.owe(a.lock, wire, a.number, a.until)

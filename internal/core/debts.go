@@ -1,6 +1,7 @@
 package core
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -100,13 +101,19 @@ func (d *debts) add(debt *debt) {
 	}
 }
 
-// take removes all debts and returns them.
-func (d *debts) take() []*debt {
+// take removes all debts and returns them. So many of them may be made once more by calls that are
+// under way, and never end by themselves.
+func (d *debts) take() (all []*debt, endless int) {
+	now := d.session.now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	all := d.owed
-	d.owed = nil
-	return all
+	all, d.owed = d.owed, nil
+	for _, debt := range all {
+		if debt.until == math.MaxInt64 && (debt.due > now || debt.again > now) {
+			endless++
+		}
+	}
+	return all, endless
 }
 
 // pay works off the debts and ends when there are none, or with the session.

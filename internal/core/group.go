@@ -19,8 +19,9 @@ type group struct {
 	mu       sync.Mutex // guards the rest
 	contexts contexts
 	watches  []func() bool // each ends one
-	failures []error       // of the releases of the others, when one has ended by itself
-	going    sync.WaitGroup
+	back     chan struct{} // closed when all are given back, after one has ended by itself; nil else
+	left     int           // how many are not
+	failures []error       // of those that are
 }
 
 // Join makes one hold of several that were taken under ctx's owner.
@@ -51,24 +52,27 @@ func (g *group) err() error {
 
 // dissolve ends the group because one of the members has ended, and gives the others back.
 func (g *group) dissolve(why *ending) {
-	g.going.Add(1)
-	defer g.going.Done()
-	if !g.finish(why) {
+	if !g.finish(why, len(g.members)) {
 		return
 	}
 	for _, m := range g.members {
 		if m.Err() != nil {
+			g.gaveBack(nil)
 			continue
 		}
-		g.going.Add(1)
-		m.background(func() {
-			defer g.going.Done()
-			if err := m.Release(); err != nil {
-				g.mu.Lock()
-				g.failures = append(g.failures, err)
-				g.mu.Unlock()
-			}
-		})
+		m.background(func() { g.gaveBack(m.Release()) })
+	}
+}
+
+// gaveBack takes in that one more member is given back.
+func (g *group) gaveBack(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil {
+		g.failures = append(g.failures, err)
+	}
+	if g.left--; g.left == 0 {
+		close(g.back)
 	}
 }
 
@@ -82,13 +86,17 @@ func (h *Hold) background(f func()) {
 	}
 }
 
-// finish makes why the end of the group, and reports whether it had none.
-func (g *group) finish(why *ending) bool {
+// finish makes why the end of the group, and reports whether it had none. So many members will be given
+// back afterwards.
+func (g *group) finish(why *ending, left int) bool {
 	g.mu.Lock()
 	first := g.ended.CompareAndSwap(nil, why)
 	contexts, watches := g.contexts.first, g.watches
 	if first {
 		g.contexts.first, g.watches = nil, nil
+		if g.left = left; left > 0 {
+			g.back = make(chan struct{})
+		}
 	}
 	g.mu.Unlock()
 	if !first {
@@ -152,7 +160,7 @@ func (g *group) detach() error {
 	if err := g.err(); err != nil {
 		return err
 	}
-	if !g.finish(detachedEnd) {
+	if !g.finish(detachedEnd, 0) {
 		return g.err()
 	}
 	return g.each((*Hold).Detach)
@@ -161,10 +169,15 @@ func (g *group) detach() error {
 // release gives all members back. If one of them has ended by itself, it waits for what gives the
 // others back, and returns everything that went wrong.
 func (g *group) release() error {
-	if g.err() == nil && g.finish(releasedEnd) {
+	if g.err() == nil && g.finish(releasedEnd, 0) {
 		return g.each((*Hold).Release)
 	}
-	g.going.Wait()
+	g.mu.Lock()
+	back := g.back
+	g.mu.Unlock()
+	if back != nil {
+		<-back // soon: every release is bounded
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return errors.Join(append([]error{g.ended.Load().err}, g.failures...)...)

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -199,12 +198,9 @@ func (s *Session) releaseAll(ctx context.Context) error {
 			calls = append(calls, t.lock.protocol.Release(Rest{Owner: t.wire}))
 		}
 	}
-	endless := 0
-	for _, d := range s.debts.take() {
+	owed, endless := s.debts.take()
+	for _, d := range owed {
 		calls = append(calls, d.lock.undo(d.wire, d.top))
-		if now := s.now(); d.until == math.MaxInt64 && (d.due > now || d.again > now) {
-			endless++
-		}
 	}
 	all, left := len(calls), error(nil)
 	if endless > 0 {
