@@ -27,9 +27,9 @@ func (h *Hold) ID() string { return h.core().ID() }
 func (h *Hold) Token() int64 { return h.core().Token() }
 
 // Context returns ctx with the owner of the hold, so that locks taken with it re-enter, and
-// ended when the hold ends, or when ctx does. A permit has no owner: there it is ctx's. [context.Cause] then says why: what [Hold.Err]
-// says if the hold ended first, else ctx's own cause. The deadline is that of ctx; the hold's
-// is not added, since it moves with each renewal.
+// ended when the hold ends, or when ctx does. A permit has no owner: there it is ctx's.
+// [context.Cause] then says why: what [Hold.Err] says if the hold ended first, else ctx's own
+// cause. The deadline is that of ctx; the hold's is not added, since it moves with each renewal.
 //
 // Err, and a call of Done, answer from the clock: never nil after the hold's deadline. A
 // channel that was fetched earlier and contexts derived from this one are closed by a timer,

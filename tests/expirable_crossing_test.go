@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
@@ -29,13 +28,11 @@ type crossing struct {
 	n       int
 }
 
-func newCrossing(t *testing.T, n int, fixed, lease time.Duration, options ...string) *crossing {
+func newCrossing(t *testing.T, n int, fixed, lease time.Duration) *crossing {
 	t.Helper()
-	srv := redistest.Start(t, options...)
+	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	for _, script := range lua.Names() {
-		srv.Do(t, "SCRIPT", "LOAD", lua.Source(script))
-	}
+	loadScripts(t, srv)
 	s := open(t, p.Addr(), &holdfast.Options{Lease: lease})
 	c := &crossing{T: t, srv: srv, proxy: p, session: s, permits: exports(t, s, n, fixed), n: n}
 	require.NoError(t, c.take().Release())
@@ -55,9 +52,9 @@ func (c *crossing) take() *holdfast.Hold {
 }
 
 // elsewhere is the same semaphore in a session that nothing happens to.
-func (c *crossing) elsewhere(fixed time.Duration) *semaphore.Expirable {
+func (c *crossing) elsewhere() *semaphore.Expirable {
 	c.Helper()
-	return exports(c, open(c, c.srv.Addr(), nil), c.n, fixed)
+	return exports(c, open(c, c.srv.Addr(), nil), c.n, 0)
 }
 
 // allBack waits until all permits are free, to the unit.
@@ -85,7 +82,7 @@ func TestALateCopyTakesNoPermitForLong(t *testing.T) {
 			require.NoError(c, c.permits.Release(c.Context(), ids(holds...)...))
 		},
 		"released elsewhere": func(c *crossing, holds []*holdfast.Hold) {
-			require.NoError(c, c.elsewhere(0).Release(c.Context(), ids(holds...)...))
+			require.NoError(c, c.elsewhere().Release(c.Context(), ids(holds...)...))
 		},
 		"deleted and made again": func(c *crossing, _ []*holdfast.Hold) {
 			was, err := c.permits.Delete(c.Context())
@@ -180,12 +177,12 @@ func TestADoubtfulReleaseIsBelievedInByNobody(t *testing.T) {
 			return c.permits.Release(c.Context(), h.ID())
 		},
 		"it was released elsewhere": func(c *crossing, h *holdfast.Hold) error {
-			require.NoError(c, c.elsewhere(0).Release(c.Context(), h.ID()))
+			require.NoError(c, c.elsewhere().Release(c.Context(), h.ID()))
 			return c.permits.Release(c.Context(), h.ID())
 		},
 		"the semaphore is deleted": func(c *crossing, _ *holdfast.Hold) error {
 			defer func() {
-				made, err := c.elsewhere(0).TrySetPermits(c.Context(), c.n)
+				made, err := c.elsewhere().TrySetPermits(c.Context(), c.n)
 				assert.NoError(c, err)
 				assert.False(c, made) // elsewhere did it
 			}()
@@ -218,7 +215,7 @@ func TestADetachedHoldIsNotTakenBack(t *testing.T) {
 	pass(time.Now().Add(1300 * time.Millisecond)) // the lease it had before would be over
 	extension.Release()
 	require.Error(t, within(t, time.Second, extended, "the extension"))
-	left, err := c.elsewhere(0).RemainingLease(t.Context(), h.ID())
+	left, err := c.elsewhere().RemainingLease(t.Context(), h.ID())
 	require.NoError(t, err)
 	require.Greater(t, left, 50*time.Minute)
 	pass(time.Now().Add(100 * time.Millisecond)) // in which nothing may be given back

@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/proxy"
@@ -594,9 +593,7 @@ func TestSeveralPermitsUnderFaults(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
 			proxied := proxy.Start(t, srv.Addr())
-			for _, script := range lua.Names() {
-				srv.Do(t, "SCRIPT", "LOAD", lua.Source(script))
-			}
+			loadScripts(t, srv)
 			e := exports(t, open(t, proxied.Addr(), &holdfast.Options{Lease: 2 * time.Second}), 7, 0)
 			holds, err := e.AcquireN(t.Context(), 4)
 			require.NoError(t, err)

@@ -54,9 +54,7 @@ func newCell(t *testing.T, k kind, f fault, lease, fixed time.Duration) *cell {
 	defer func() { <-building }()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	for _, name := range lua.Names() { // so that one run is one command
-		srv.Do(t, "SCRIPT", "LOAD", lua.Source(name))
-	}
+	loadScripts(t, srv)
 	c := &cell{T: t, kind: k, fault: f, lease: lease, srv: srv, proxy: p, monitor: startMonitor(t, srv)}
 	c.victim = open(t, p.Addr(), &holdfast.Options{Lease: lease})
 	c.mine = k.make(c.victim, orders, fixed)
@@ -81,6 +79,14 @@ func scriptOf(k kind, verb string) proxy.Match {
 		}
 	}
 	panic("no script of " + k.name + " for " + verb)
+}
+
+// loadScripts has a server know all scripts, so that one run is one command.
+func loadScripts(t testing.TB, srv *redistest.Server) {
+	t.Helper()
+	for _, name := range lua.Names() {
+		srv.Do(t, "SCRIPT", "LOAD", lua.Source(name))
+	}
 }
 
 // scriptNamed matches the runs of a script.

@@ -107,11 +107,7 @@ func TestAMultiLockEndsWithItsFirstMember(t *testing.T) {
 	}{
 		"lost":   {func() { srv.Do(t, "DEL", "b") }, holdfast.ErrLost},
 		"forced": {func() { _, _ = rlock.New(a, "a", nil).ForceUnlock(t.Context()) }, holdfast.ErrLost},
-		"closed": {func() { require.NoError(t, b.Close()) }, holdfast.ErrClosed},
 	} {
-		if name == "closed" {
-			continue // the last one, below
-		}
 		h := lock(t, t.Context(), m)
 		ctx := h.Context(t.Context())
 		end.do()

@@ -18,10 +18,13 @@ import (
 
 // A permitLock is a semaphore of one permit that has a lease: whoever has that is alone, as with a lock. Owners and what
 // locks tell of them there are none.
-type permitLock struct{ *semaphore.Expirable }
+type permitLock struct {
+	untold
+	*semaphore.Expirable
+}
 
 func newPermitLock(s *holdfast.Session, name string, fixed time.Duration) locker {
-	l := permitLock{semaphore.NewExpirable(s, name, &semaphore.ExpirableOptions{FixedLease: fixed})}
+	l := permitLock{Expirable: semaphore.NewExpirable(s, name, &semaphore.ExpirableOptions{FixedLease: fixed})}
 	_, _ = l.TrySetPermits(context.Background(), 1) // a mistake comes back from every call
 	return l
 }
@@ -38,12 +41,16 @@ func (l permitLock) Locked(ctx context.Context) (bool, error) {
 	return n > 0, err
 }
 
-func (permitLock) Held(context.Context) (bool, error)        { return false, errors.ErrUnsupported }
-func (permitLock) HoldCount(context.Context) (int, error)    { return 0, errors.ErrUnsupported }
-func (permitLock) ForceUnlock(context.Context) (bool, error) { return false, errors.ErrUnsupported }
-func (permitLock) Holders(context.Context) ([]holdfast.Holder, error) {
-	return nil, errors.ErrUnsupported
-}
+// untold is what locks tell of their holders and permits, or several locks as one, do not.
+type untold struct{}
+
+func (untold) Held(context.Context) (bool, error) { return false, errors.ErrUnsupported }
+
+func (untold) HoldCount(context.Context) (int, error) { return 0, errors.ErrUnsupported }
+
+func (untold) ForceUnlock(context.Context) (bool, error) { return false, errors.ErrUnsupported }
+
+func (untold) Holders(context.Context) ([]holdfast.Holder, error) { return nil, errors.ErrUnsupported }
 
 func (permitLock) RemainingLease(context.Context) (time.Duration, error) {
 	return 0, errors.ErrUnsupported

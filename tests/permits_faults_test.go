@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
@@ -76,9 +75,7 @@ func TestEveryCallOfASemaphoreUnderEveryFault(t *testing.T) {
 		c, f := permitCalls[p.name], faults[p.fault]
 		srv := redistest.Start(t)
 		proxied := proxy.Start(t, srv.Addr())
-		for _, script := range lua.Names() {
-			srv.Do(t, "SCRIPT", "LOAD", lua.Source(script))
-		}
+		loadScripts(t, srv)
 		s := open(t, proxied.Addr(), &holdfast.Options{Lease: 2 * time.Second})
 		counting, leased := pool(t, s, 5), exports(t, s, 6, time.Hour)
 		h, err := leased.Acquire(t.Context())

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
@@ -350,9 +349,7 @@ func TestALostReplyOfASemaphoreIsUnknown(t *testing.T) {
 				t.Parallel()
 				srv := redistest.Start(t)
 				proxied := proxy.Start(t, srv.Addr())
-				for _, script := range lua.Names() {
-					srv.Do(t, "SCRIPT", "LOAD", lua.Source(script))
-				}
+				loadScripts(t, srv)
 				p := pool(t, open(t, proxied.Addr(), nil), 5)
 				require.NoError(t, p.Acquire(t.Context(), 1))
 				require.NoError(t, p.Release(t.Context(), 1))

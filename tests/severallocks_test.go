@@ -13,6 +13,7 @@ import (
 
 // severalLocks are locks of two kinds as one. What locks tell of their holders there is not.
 type severalLocks struct {
+	untold
 	*multilock.MultiLock
 	first *rlock.Mutex
 }
@@ -24,18 +25,10 @@ func newSeveralLocks(s *holdfast.Session, name string, fixed time.Duration) lock
 		other = "x"
 	}
 	second := fairlock.New(s, other, &fairlock.Options{FixedLease: fixed, WaiterLease: time.Second})
-	return severalLocks{multilock.New(second, first), first}
+	return severalLocks{MultiLock: multilock.New(second, first), first: first}
 }
 
 func (l severalLocks) Locked(ctx context.Context) (bool, error) { return l.first.Locked(ctx) }
-
-func (severalLocks) Held(context.Context) (bool, error)        { return false, errors.ErrUnsupported }
-func (severalLocks) HoldCount(context.Context) (int, error)    { return 0, errors.ErrUnsupported }
-func (severalLocks) ForceUnlock(context.Context) (bool, error) { return false, errors.ErrUnsupported }
-
-func (severalLocks) Holders(context.Context) ([]holdfast.Holder, error) {
-	return nil, errors.ErrUnsupported
-}
 
 func (severalLocks) RemainingLease(context.Context) (time.Duration, error) {
 	return 0, errors.ErrUnsupported

@@ -136,15 +136,8 @@ func (l *Lock) Same(other *Lock) bool {
 
 func (l *Lock) claimKey() claimKey { return claimKey{session: l.session, kind: l.Kind, key: l.key} }
 
-// notAfter is the server ms until which a call sent at sent may be executed; 0, which the
-// server refuses and answers with its time, if its clock is not known.
-func (l *Lock) notAfter(sent time.Duration) int64 {
-	at := l.session.clocks.At(l.key, sent)
-	if at > 0 {
-		at += lease.NotAfter(l.length()).Milliseconds()
-	}
-	return at
-}
+// notAfter is that of a call of the lock.
+func (l *Lock) notAfter(sent time.Duration) int64 { return l.Object.notAfter(sent, l.length()) }
 
 // Held returns the wire owner under which ctx's owner holds the lock, and how often, as far
 // as this session knows; "" and 0 if it does not.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -150,12 +149,7 @@ func (t *Taking) try(ctx context.Context) (left int64, err error) {
 func (t *Taking) attempt(ctx context.Context) (left int64, err error) {
 	s, o := t.object.session, t.object
 	for range lateTries {
-		sent := s.now()
-		at := s.clocks.At(o.key, sent)
-		if at > 0 {
-			at += lease.NotAfter(s.config.Lease).Milliseconds()
-		}
-		n, err := t.send(ctx, t.Take(at))
+		n, err := t.send(ctx, t.Take(o.notAfter(s.now(), s.config.Lease)))
 		switch {
 		case err != nil:
 			return 0, err
