@@ -19,11 +19,11 @@ func (h *Hold) core() *core.Hold { return (*core.Hold)(h) }
 func (h *Hold) Name() string { return h.core().Name() }
 
 // ID is what the server knows the hold by: "<session>:<number>", the same for nested holds; of a
-// permit its id, and of a setlock the token, which are valid in any process.
+// permit its id, and of a setlock the token, which are valid in any process; "" of a multilock or a RedLock.
 func (h *Hold) ID() string { return h.core().ID() }
 
 // Token is the fencing token, 0 when the lock issues none. It is higher than that of every
-// earlier holder, and the same for nested holds.
+// earlier holder, unless the server has forgotten it, and the same for nested holds.
 func (h *Hold) Token() int64 { return h.core().Token() }
 
 // Context returns ctx with the owner of the hold, so that locks taken with it re-enter, and
@@ -44,13 +44,15 @@ func (h *Hold) Context(ctx context.Context) context.Context { return h.core().Co
 func (h *Hold) Err() error { return h.core().Err() }
 
 // Deadline is the moment until which the hold is trusted without another renewal. It moves
-// with each renewal.
+// with each renewal. Of a hold that has ended it is the last one, which may be still to come if the server
+// dropped the hold.
 func (h *Hold) Deadline() time.Time { return h.core().Deadline() }
 
 // Extend gives the hold a lease of at least d from now; it never shortens it. It blocks until
 // the server replies or ctx ends. After an error the old deadline stands: [ErrLost] says that
 // the hold is over, [ErrUnknown] that the server may have extended it all the same. d must be
-// at least 10 ms. Redisson has no equal; it extends by re-entering.
+// at least 10 ms; of a RedLock it must be at most the lease, unless RedLockOptions.TrustRestarted is set. It
+// corresponds to updateLeaseTime() of permits; Redisson's locks have no equal, and extend by re-entering.
 func (h *Hold) Extend(ctx context.Context, d time.Duration) error { return h.core().Extend(ctx, d) }
 
 // Detach stops managing the hold: it ends here, as if released, but on the server it lives on
@@ -66,7 +68,8 @@ func (h *Hold) Detach() error { return h.core().Detach() }
 // Of a hold that has ended already it returns what [Hold.Err] says. [ErrLost] says that the
 // server had nothing of this hold any more: it was lost unnoticed, by force for instance.
 // [ErrUnknown] says that no reply came in time; the session repeats the release until it is
-// known or the lease has ended. With any other error the server has refused, in its own words.
+// known or the lease has ended, but for a setlock with a token of its own. With any other error the server has
+// refused, in its own words.
 func (h *Hold) Release() error { return h.core().Release() }
 
 func newLostError(name string, held time.Duration, why error) error {

@@ -57,16 +57,16 @@ var (
 type LostError struct {
 	Name string        // the lock's, as the caller gave it
 	Held time.Duration // from the acquisition to the end of trust
-	Err  error         // of the last renewal; nil if the server had dropped the hold
+	Err  error         // of the last renewal, if that failed; of several servers what became of each. Else nil: the server had dropped the hold, by force or because it forgot; or its lease was over before it was renewed
 }
 
-// Error says how long the hold was held, and of what the last renewal failed.
+// Error says how long the hold was held, and why it is lost as far as that is known.
 func (e *LostError) Error() string {
 	text := "holdfast: lost " + quote(e.Name) + " after " + e.Held.Round(time.Millisecond).String()
 	if e.Err != nil {
-		text += ": " + e.Err.Error()
+		return text + ": " + e.Err.Error()
 	}
-	return text
+	return text + ": its lease was over, or the server has dropped it"
 }
 
 // Unwrap makes the error match [ErrLost] and Err.
@@ -87,17 +87,31 @@ type Locker interface {
 	TryLock(ctx context.Context) (*Hold, error)
 }
 
-// A Holder is one who holds a lock.
+// A Holder is one who holds a lock. Of what its session tells of itself (see [Options.Anonymous]) all is
+// empty if it does not: one of Redisson's, one that began just now, or one that is gone.
 type Holder struct {
 	ID    string        // the wire owner: "<session>:<number>", of Java "<client>:<thread>"
 	Count int           // how often
 	Lease time.Duration // for how long at least, without another renewal; below zero if it has no end
+
+	Host    string    // where its process runs
+	PID     int       // which it is there
+	Program string    // that it runs: the file's name
+	Label   string    // [Options.Label]
+	Started time.Time // when the session was opened
 }
 
-// A Waiter is one who stands in the queue of a fair lock.
+// A Waiter is one who stands in the queue of a fair lock, with what its session tells of itself, as a
+// [Holder]'s does.
 type Waiter struct {
 	ID    string        // the wire owner: "<session>:<number>", of Java "<client>:<thread>"
 	Alive time.Duration // for how long it is taken to be alive if it is not heard of again
+
+	Host    string    // where its process runs
+	PID     int       // which it is there
+	Program string    // that it runs: the file's name
+	Label   string    // [Options.Label]
+	Started time.Time // when the session was opened
 }
 
 // NewOwner gives ctx an owner that nobody else has: to Holdfast what a thread is to Redisson.

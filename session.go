@@ -7,11 +7,16 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/cluster"
 	"github.com/holdfast-go/holdfast/internal/core"
 )
 
@@ -38,9 +43,23 @@ type Options struct {
 	// The default is PubSubAuto.
 	PubSub PubSubMode
 
+	// Label is free text by which a person knows the session, told with its process to who asks for
+	// holders and waiters; at most 256 bytes. The default is none.
+	Label string
+
+	// Anonymous has the session not tell which process it is, nor ask which the others are. Otherwise, while it holds or waits for
+	// something, it keeps a key "holdfast_session:{<its id>}" on the server, with a time to live: one more
+	// command each third of Lease at the most, and none for what is held for less than a quarter of a
+	// second.
+	Anonymous bool
+
 	// Logger is told what a person must know: holds lost, renewals failing, subscriptions
-	// interrupted. The default is silence.
+	// interrupted, names refused. See docs/observability.md for its lines. The default is silence.
 	Logger *slog.Logger
+
+	// Observer is told what the session does, for metrics and traces; package otel has one for
+	// OpenTelemetry. The default is none, which costs nothing.
+	Observer *Observer
 }
 
 // A PubSubMode says how releases are published in a cluster. It must be the same in all
@@ -50,7 +69,7 @@ type PubSubMode int
 
 const (
 	// PubSubAuto is sharded if the servers of the cluster know sharded messages (Redis 7.0),
-	// else plain, as Redisson decides.
+	// else plain, as Redisson decides. In a cluster it needs the right to PUBSUB SHARDNUMSUB.
 	PubSubAuto PubSubMode = iota
 	// PubSubSharded needs a cluster.
 	PubSubSharded
@@ -61,6 +80,7 @@ const (
 const (
 	defaultLease = 30 * time.Second
 	minLease     = time.Second
+	maxLabel     = 256
 )
 
 // Open connects and returns a session that owns the client. It sets opt up as the guarantees
@@ -154,6 +174,9 @@ func (o *Options) checked() (Options, error) {
 	if c.PubSub < PubSubAuto || c.PubSub > PubSubPlain {
 		return c, fmt.Errorf("Options.PubSub is %d, must be PubSubAuto, PubSubSharded or PubSubPlain", c.PubSub)
 	}
+	if len(c.Label) > maxLabel || !utf8.ValidString(c.Label) {
+		return c, fmt.Errorf("Options.Label has %d bytes, must be UTF-8 of at most %d", len(c.Label), maxLabel)
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -167,23 +190,41 @@ func newSession(client rueidis.Client, o Options, owned bool) (*core.Session, er
 	}
 	return core.NewSession(core.Config{
 		Client: client, OwnsClient: owned, Lease: o.Lease, MapName: o.MapName, Sharded: sharded,
-		Logger: o.Logger, Lost: newLostError,
+		Logger: o.Logger, Observer: o.Observer.inside(), Process: o.process(), Lost: newLostError,
 	}), nil
+}
+
+// process is what the session tells of itself.
+func (o *Options) process() *core.Process {
+	if o.Anonymous {
+		return nil
+	}
+	host, _ := os.Hostname()
+	program := ""
+	if len(os.Args) > 0 {
+		program = filepath.Base(os.Args[0])
+	}
+	return &core.Process{
+		Host: host, PID: os.Getpid(), Program: program, Label: o.Label, Started: time.Now().Truncate(time.Millisecond),
+	}
 }
 
 // shardedPubSub decides as Redisson does: sharded only in a cluster, by a probe if not told.
 func shardedPubSub(client rueidis.Client, mode PubSubMode) (bool, error) {
-	cluster := client.Mode() == rueidis.ClientModeCluster
+	single := client.Mode() != rueidis.ClientModeCluster
 	switch {
-	case mode == PubSubSharded && !cluster:
+	case mode == PubSubSharded && single:
 		return false, errors.New("Options.PubSub is PubSubSharded, which needs a cluster")
-	case mode != PubSubAuto || !cluster:
+	case mode != PubSubAuto || single:
 		return mode == PubSubSharded, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	err := client.Do(ctx, client.B().PubsubShardnumsub().Channel("0").Build()).Error()
-	if answer, ok := rueidis.IsRedisErr(err); ok && !answer.IsNil() {
+	_, err := cluster.Ask(ctx, client, "PUBSUB", "SHARDNUMSUB", "0")
+	switch answer, ok := rueidis.IsRedisErr(err); {
+	case ok && strings.HasPrefix(answer.Error(), "NOPERM"):
+		return false, fmt.Errorf("PubSubAuto needs the right to PUBSUB SHARDNUMSUB, or Options.PubSub: %w", err)
+	case ok && !answer.IsNil():
 		return false, nil // a server that knows no sharded messages
 	}
 	if err != nil {

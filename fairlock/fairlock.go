@@ -121,8 +121,8 @@ func (m *Mutex) Inside() *core.Lock { return &m.lock }
 // Lock takes the lock, waiting in the queue until it is its turn or ctx ends; an outage of the
 // server is waited out as well. It corresponds to lock() and lock(leaseTime). An error that
 // matches ctx.Err() and its cause says that ctx ended first, [holdfast.ErrClosed] that the
-// session did, [holdfast.ErrAlreadyHeld] that a non-reentrant lock is this owner's own; anything
-// else is the server's refusal, in its own words. After an error nothing is held and no place is
+// session did, [holdfast.ErrAlreadyHeld] that a non-reentrant lock is this owner's own, [holdfast.ErrLost]
+// that this owner's hold, which the call was to enter again, is lost; anything else is the server's refusal, in its own words. After an error nothing is held and no place is
 // kept: the place, and what a lost reply may have left, are given back in the background, at
 // once. An owner that holds the lock does not queue.
 func (m *Mutex) Lock(ctx context.Context) (*holdfast.Hold, error) {
@@ -133,8 +133,8 @@ func (m *Mutex) Lock(ctx context.Context) (*holdfast.Hold, error) {
 // TryLock makes one attempt, without a place in the queue, and overtakes nobody:
 // [holdfast.ErrBusy] says that there is a holder or somebody waits. It corresponds to tryLock().
 // It blocks for a round trip. If the reply is lost the attempt is repeated for up to a third of
-// the lease, then given up and undone: that is [holdfast.ErrUnknown]. After an error nothing is
-// held.
+// the lease, a minute at the most, then given up and undone: that is [holdfast.ErrUnknown]. Its other errors
+// are Lock's. After an error nothing is held.
 func (m *Mutex) TryLock(ctx context.Context) (*holdfast.Hold, error) {
 	h, err := m.lock.TryLock(ctx)
 	return (*holdfast.Hold)(h), err
@@ -144,6 +144,9 @@ func (m *Mutex) TryLock(ctx context.Context) (*holdfast.Hold, error) {
 // fails with [holdfast.ErrBusy]. Of ctx and wait the first to end decides, ctx if they end
 // together. It corresponds to tryLock(waitTime, leaseTime). A wait of zero or less is one
 // attempt.
+//
+// If the server did not answer in the end, it fails with that instead, or with [holdfast.ErrUnknown] if
+// an attempt was cut off, which takes up to 0.1 s more.
 func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error) {
 	h, err := m.lock.TryLockFor(ctx, wait)
 	return (*holdfast.Hold)(h), err
@@ -152,51 +155,37 @@ func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.H
 // Locked reports whether anybody holds the lock. It asks the master, as all these do. It
 // corresponds to isLocked().
 func (m *Mutex) Locked(ctx context.Context) (bool, error) {
-	holders, _, err := core.Holders[holdfast.Holder](ctx, &m.lock, "locked")
-	return len(holders) > 0, err
+	return m.lock.Locked(ctx)
 }
 
 // Held reports whether the owner that ctx carries holds the lock; false without an owner. It
 // corresponds to isHeldByCurrentThread().
 func (m *Mutex) Held(ctx context.Context) (bool, error) {
-	n, err := m.lock.HoldCount(ctx, "held")
-	return n > 0, err
+	return m.lock.Held(ctx)
 }
 
 // HoldCount returns how often the owner that ctx carries holds the lock; 0 without an owner.
 // It corresponds to getHoldCount().
 func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
-	return m.lock.HoldCount(ctx, "hold count")
+	return m.lock.HoldCount(ctx)
 }
 
 // RemainingLease returns how long the lock stays taken at least if nobody renews or releases
 // it: 0 if nobody holds it, below zero if it has no end, which only another program can have
 // brought about. It corresponds to remainTimeToLive().
 func (m *Mutex) RemainingLease(ctx context.Context) (time.Duration, error) {
-	_, left, err := core.Holders[holdfast.Holder](ctx, &m.lock, "remaining lease")
-	return left, err
+	return m.lock.RemainingLease(ctx)
 }
 
 // Holders returns who holds the lock: nobody, or one.
 func (m *Mutex) Holders(ctx context.Context) ([]holdfast.Holder, error) {
-	holders, _, err := core.Holders[holdfast.Holder](ctx, &m.lock, "holders")
-	return holders, err
+	return core.Holders[holdfast.Holder](ctx, &m.lock)
 }
 
 // Waiters returns who waits for the lock, the next one first. Of a waiter of Redisson's, Alive
 // is what Redisson goes by. Waiters that died are listed until somebody notices.
-func (m *Mutex) Waiters(ctx context.Context) (waiters []holdfast.Waiter, err error) {
-	call := script.NewCall(waitersScript).Key(m.keys[1], m.keys[2], m.keys[4])
-	err = m.lock.Run(ctx, "waiters", call, func() error {
-		values, err := call.ReadArray()
-		if err != nil {
-			return err
-		}
-		return call.ReadRows(values, 1, func(id string, alive []int64) {
-			waiters = append(waiters, holdfast.Waiter{ID: id, Alive: time.Duration(alive[0]) * time.Millisecond})
-		})
-	})
-	return waiters, err
+func (m *Mutex) Waiters(ctx context.Context) ([]holdfast.Waiter, error) {
+	return core.Waiters[holdfast.Waiter](ctx, &m.lock, script.NewCall(waitersScript).Key(m.keys[1], m.keys[2], m.keys[4]))
 }
 
 // ForceUnlock frees the lock whoever holds it and wakes the next in the queue; it reports

@@ -30,7 +30,7 @@ var (
 	setScript       = script.Load("latch_set")
 	countDownScript = script.Load("latch_count_down")
 	deleteScript    = script.Load("latch_delete")
-	countScript     = script.Load("latch_count")
+	countScript     = script.LoadLook("latch_count")
 )
 
 // maxCount is the largest count that Lua's numbers tell from its neighbours.

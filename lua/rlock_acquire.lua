@@ -9,13 +9,16 @@
 -- ARGV[2]  target     hold count to raise to; 1 creates the lock, above 1 never does
 -- ARGV[3]  lease      ms, a whole number, 0 < lease < 2^53
 -- ARGV[4]  not_after  server ms; executed later, the call refuses itself
+-- ARGV[5]  age        "age": tell how long the server has been up; only then it is there
 --
--- REPLY    {1, now, token}  held; now in server ms; token of this owner, 0 without KEYS[2]
--- REPLY    {0, pttl}        another owner has it for pttl ms; -1: it has no expiry
--- REPLY    {-1}             nothing there to re-enter
--- REPLY    {-2, now}        too late: nothing was changed; now in server ms
+-- REPLY    {1, now, token}           held; now in server ms; token of this owner, 0 without KEYS[2]
+-- REPLY    {1, now, token, up, run}  the same with ARGV[5]; up in s, -1: the server does not tell;
+--                                    run: its run id's first 48 bits
+-- REPLY    {0, pttl}                 another owner has it for pttl ms; -1: it has no expiry
+-- REPLY    {-1}                      nothing there to re-enter
+-- REPLY    {-2, now}                 too late: nothing was changed; now in server ms
 --
--- USES     check_lease now expire
+-- USES     check_lease now expire uptime
 
 local lock, token = KEYS[1], KEYS[2]
 local owner, target = ARGV[1], tonumber(ARGV[2])
@@ -34,10 +37,15 @@ end
 local time = now()
 if time > not_after then return {-2, time} end
 
+local function held(issued)
+  if not ARGV[5] then return {1, time, issued} end
+  return {1, time, issued, uptime()}
+end
+
 if free then
   local issued = token and redis.call('INCR', token) or 0
   redis.call('HSET', lock, owner, 1)
-  return expire(lock, ARGV[3]) or {1, time, issued}
+  return expire(lock, ARGV[3]) or held(issued)
 end
 
 -- Ours already. A first acquisition that finds itself is a copy, its token is the last one
@@ -46,4 +54,4 @@ local issued = 0
 if token then issued = tonumber(target == 1 and redis.call('GET', token) or redis.call('INCR', token)) end
 if count < target then redis.call('HSET', lock, owner, target) end
 if pttl < lease then redis.call('PEXPIRE', lock, ARGV[3]) end
-return {1, time, issued}
+return held(issued)

@@ -9,13 +9,16 @@
 -- ARGV[3]  not_after  server ms; executed later, the call refuses itself
 -- ARGV[4]  mode       first: of the calls with this token; again: an earlier one may have been
 --                     executed; adopt: whoever has the token has the lock, and hands it over
+-- ARGV[5]  age        "age": tell how long the server has been up; only then it is there
 --
--- REPLY    {1, now, 0}  held; now in server ms
--- REPLY    {0, pttl}    another has it for pttl ms; -1: it has no expiry
--- REPLY    {-1}         not held by the token that is to be adopted
--- REPLY    {-2, now}    too late: nothing was changed; now in server ms
+-- REPLY    {1, now, 0}           held; now in server ms
+-- REPLY    {1, now, 0, up, run}  the same with ARGV[5]; up in s, -1: the server does not tell; run:
+--                                its run id's first 48 bits
+-- REPLY    {0, pttl}             another has it for pttl ms; -1: it has no expiry
+-- REPLY    {-1}                  not held by the token that is to be adopted
+-- REPLY    {-2, now}             too late: nothing was changed; now in server ms
 --
--- USES     check_lease now
+-- USES     check_lease now uptime
 
 local lock, token, mode = KEYS[1], ARGV[1], ARGV[4]
 local lease, mistake = check_lease(ARGV[2])
@@ -32,7 +35,8 @@ local time = now()
 if time > tonumber(ARGV[3]) then return {-2, time} end
 if not ours then
   redis.call('SET', lock, token, 'PX', ARGV[2])
-  return {1, time, 0}
+elseif redis.call('PTTL', lock) < lease then
+  redis.call('PEXPIRE', lock, ARGV[2])
 end
-if redis.call('PTTL', lock) < lease then redis.call('PEXPIRE', lock, ARGV[2]) end
-return {1, time, 0}
+if not ARGV[5] then return {1, time, 0} end
+return {1, time, 0, uptime()}

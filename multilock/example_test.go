@@ -27,3 +27,27 @@ func Example() {
 	// account:1, account:2 true
 	// <nil>
 }
+
+// The leader is whoever most of five servers have granted the lock to, whatever becomes of the others.
+func ExampleNewRedLock() {
+	ctx := context.Background()
+	var locks []holdfast.Locker
+	for _, session := range openAll() {
+		defer session.Close()
+		locks = append(locks, rlock.New(session, "leader", nil))
+	}
+	leader := multilock.NewRedLock(locks, nil)
+
+	err := holdfast.Do(ctx, leader.Lock, func(ctx context.Context) error {
+		_, err := leader.TryLock(context.Background()) // somebody else
+		fmt.Println(leader.Name(), errors.Is(err, holdfast.ErrBusy))
+		_, err = locks[0].(*rlock.Mutex).ForceUnlock(ctx) // one server loses it
+		fmt.Println(err, ctx.Err())
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// leader true
+	// <nil> <nil>
+	// <nil>
+}

@@ -7,7 +7,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/exampleserver"
 )
 
-func TestMain(m *testing.M) { exampleserver.Main(m) }
+func TestMain(m *testing.M) { exampleserver.Main(m, 5) }
 
 // open is what a program does once, with the address of its own server.
 func open() *holdfast.Session { return exampleserver.Open() }
+
+// openAll is the same for servers that are independent of each other.
+func openAll() []*holdfast.Session { return exampleserver.OpenAll() }

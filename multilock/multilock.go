@@ -15,10 +15,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -37,6 +35,7 @@ const rest = 50 * time.Millisecond
 type MultiLock struct {
 	name    string
 	members []holdfast.Locker // in the order in which they are taken
+	batch   *core.Batch       // nil if one call cannot take them all
 	mistake error
 }
 
@@ -45,28 +44,33 @@ var _ holdfast.Locker = (*MultiLock)(nil)
 // New makes one lock of several: of any kinds, also from different sessions and servers. It sends
 // nothing and cannot fail: a mistake comes back from the first call. No lock may be given twice.
 //
-// Members are taken in the order of their names. Where several have one name, on different servers,
+// Members are taken in the order of their names, as they are mapped. Where several have one name, on different servers,
 // none of them is waited for while another is held, since no two callers need list them alike. Two
 // sessions of one server do not make two locks of one name: a multilock of both waits for itself.
+//
+// Locks of package rlock without tokens, of one session and in a cluster of one slot, are taken by one
+// command and given back by another, up to 500 of them: nobody sees some of them taken. They are taken one
+// by one all the same if the owner has some already, or if others have kept them from being free together
+// for more than a second.
 //
 // It corresponds to Redisson's getMultiLock().
 func New(locks ...holdfast.Locker) *MultiLock {
 	m := &MultiLock{}
 	for _, l := range locks {
-		switch l := l.(type) {
-		case nil:
+		if isNil(l) {
 			m.mistake = errors.New("a lock is nil")
 			return m
+		}
+		switch l := l.(type) {
 		case *MultiLock:
 			m.members = append(m.members, l.members...)
 			m.mistake = errors.Join(m.mistake, l.mistake)
 		default:
 			m.members = append(m.members, l)
+			m.mistake = errors.Join(m.mistake, mistake(l))
 		}
 	}
-	slices.SortStableFunc(m.members, func(a, b holdfast.Locker) int {
-		return strings.Compare(a.Name(), b.Name())
-	})
+	slices.SortStableFunc(m.members, order)
 	var names []string
 	for i, l := range m.members {
 		names = append(names, l.Name())
@@ -80,29 +84,34 @@ func New(locks ...holdfast.Locker) *MultiLock {
 		m.mistake = errors.New("no locks are given")
 	}
 	m.name = strings.Join(names, ", ")
+	m.batch = m.together()
 	return m
 }
 
-// inside is what the locks of this module have.
-type inside interface{ Inside() *core.Lock }
-
-// same reports whether two members would exclude each other, as far as can be seen here.
-func same(a, b holdfast.Locker) bool {
-	x, ok := a.(inside)
-	y, alike := b.(inside)
-	if ok && alike {
-		return x.Inside().Same(y.Inside())
+// together is the batch that all members are, or nil.
+func (m *MultiLock) together() *core.Batch {
+	var locks []*core.Lock
+	for _, l := range m.members {
+		l, ok := l.(inside)
+		if !ok {
+			return nil
+		}
+		locks = append(locks, l.Inside())
 	}
-	return reflect.TypeOf(a).Comparable() && a == b
+	return core.NewBatch(m.label(), locks)
 }
+
+func (m *MultiLock) label() core.Label { return core.Label{Kind: "multilock", Name: m.name} }
 
 // Name lists the names of the members, in the order in which they are taken.
 func (m *MultiLock) Name() string { return m.name }
 
-// Lock takes all members, waiting until it has them or ctx ends. While it has some, it waits for
-// another one for no longer than a second; then it lets them go, waits for that one alone, and tries
-// the others. An error that matches ctx.Err() and its cause says that ctx ended first; anything else
-// is what one of the members returned. After an error none is held.
+// Lock takes all members, waiting until it has them or ctx ends; an outage of a server is waited out as
+// well. Taking them one by one, it waits for others for no longer than a second in all while it has some; then
+// it lets them go, waits for the missing one alone, and tries the others. An error that matches ctx.Err() and
+// its cause says that ctx ended first; anything else is what one of the members returned. After an error none
+// is held: what a server that is silent still has is given back in the background, and waited for no longer than
+// 0.1 s after ctx.
 //
 // The hold has no ID and no Token. It ends when that of any member does, and all others are given
 // back then. Its Deadline is the first of the members'. Release and Extend do so with all of them at
@@ -111,8 +120,9 @@ func (m *MultiLock) Lock(ctx context.Context) (*holdfast.Hold, error) {
 	return m.wait(ctx, "lock", time.Time{})
 }
 
-// TryLock makes one attempt for each member, and does not wait for anybody; [holdfast.ErrBusy] says
-// that somebody has one of them. After an error none is held. It corresponds to tryLock().
+// TryLock makes one attempt for each member, one after the other, and does not wait for anybody;
+// [holdfast.ErrBusy] says that somebody has one of them, [holdfast.ErrLost] that the lease of one was over
+// before the last was taken. After an error none is held. It corresponds to tryLock().
 func (m *MultiLock) TryLock(ctx context.Context) (*holdfast.Hold, error) {
 	return m.try(ctx, "try lock")
 }
@@ -122,23 +132,25 @@ func (m *MultiLock) TryLock(ctx context.Context) (*holdfast.Hold, error) {
 // corresponds to tryLock(waitTime). A wait of zero or less is one attempt.
 func (m *MultiLock) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error) {
 	const operation = "try lock for"
-	end := time.Now().Add(wait)
-	switch earlier, ok := ctx.Deadline(); {
-	case wait <= 0:
+	if wait <= 0 {
 		return m.try(ctx, operation)
-	case ok && !earlier.After(end):
-		return m.wait(ctx, operation, time.Time{})
 	}
-	return m.wait(ctx, operation, end)
+	return m.wait(ctx, operation, core.WaitEnd(ctx, wait))
 }
 
-func (m *MultiLock) try(ctx context.Context, operation string) (*holdfast.Hold, error) {
+func (m *MultiLock) try(ctx context.Context, operation string) (_ *holdfast.Hold, err error) {
 	if m.mistake != nil {
 		return nil, m.fail(operation, m.mistake)
 	}
+	defer m.observe(ctx)(&err)
 	ctx = core.WithOwner(ctx)
+	if m.batch != nil {
+		if h, err := m.batch.TryLock(ctx, operation); !errors.Is(err, core.ErrApart) {
+			return (*holdfast.Hold)(h), err
+		}
+	}
 	got := make(gathered, len(m.members))
-	defer got.letGo()
+	defer func() { got.letGo(ctx, time.Time{}) }()
 	for i, l := range m.members {
 		h, err := l.TryLock(ctx)
 		if err != nil {
@@ -150,14 +162,20 @@ func (m *MultiLock) try(ctx context.Context, operation string) (*holdfast.Hold, 
 }
 
 // wait gathers the members until it has all, ctx ends, or the moment end comes, if there is one.
-func (m *MultiLock) wait(ctx context.Context, operation string, end time.Time) (*holdfast.Hold, error) {
+func (m *MultiLock) wait(ctx context.Context, operation string, end time.Time) (_ *holdfast.Hold, err error) {
 	if m.mistake != nil {
 		return nil, m.fail(operation, m.mistake)
 	}
+	defer m.observe(ctx)(&err)
 	ctx = core.WithOwner(ctx)
+	if m.batch != nil {
+		if h, err := m.batch.Lock(ctx, operation, end); !errors.Is(err, core.ErrApart) {
+			return (*holdfast.Hold)(h), err
+		}
+	}
 	for first := 0; ; {
 		h, missing, err := m.round(ctx, operation, first, end)
-		if !errors.Is(err, holdfast.ErrBusy) || !end.IsZero() && !time.Now().Before(end) {
+		if err == nil || !passes(err) || ctx.Err() != nil || !end.IsZero() && !time.Now().Before(end) {
 			return h, err
 		}
 		first = missing
@@ -165,14 +183,38 @@ func (m *MultiLock) wait(ctx context.Context, operation string, end time.Time) (
 	}
 }
 
+// errEnded is why holds are of no use any more.
+var errEnded = errors.New("it ended before all others were taken")
+
+// passes reports whether a round that failed so is worth another.
+func passes(err error) bool {
+	return errors.Is(err, holdfast.ErrBusy) || errors.Is(err, errEnded) || core.Passes(err)
+}
+
+// observe tells the observer of a member's session that a call begins, and what it returns how that ended.
+func (m *MultiLock) observe(ctx context.Context) func(err *error) {
+	for _, l := range m.members {
+		l, ok := l.(inside)
+		if !ok {
+			continue
+		}
+		if done := l.Inside().Acquiring(ctx, m.label()); done != nil {
+			return func(err *error) { done(0, *err) }
+		}
+		break
+	}
+	return func(*error) {}
+}
+
 // round waits for the first member that is to be had without any other, and then takes the others. If
 // one of them cannot be had soon it is missing, with ErrBusy, and none is held.
 func (m *MultiLock) round(ctx context.Context, operation string, first int, end time.Time) (_ *holdfast.Hold, missing int, err error) {
 	got := make(gathered, len(m.members))
-	defer got.letGo()
+	defer func() { got.letGo(ctx, end) }()
 	if got[first], err = lockUntil(ctx, m.members[first], end); err != nil {
 		return nil, first, m.fail(operation, err)
 	}
+	soon := sooner(end, time.Now().Add(patience))
 	for i, l := range m.members {
 		switch {
 		case i == first:
@@ -180,7 +222,7 @@ func (m *MultiLock) round(ctx context.Context, operation string, first int, end 
 		case i < first || m.holdsNamesake(got, i):
 			got[i], err = l.TryLock(ctx)
 		default: // all that are held come before it, for everybody
-			got[i], err = lockUntil(ctx, l, sooner(end, time.Now().Add(patience)))
+			got[i], err = lockUntil(ctx, l, soon)
 		}
 		if err != nil {
 			return nil, i, m.fail(operation, err)
@@ -193,7 +235,7 @@ func (m *MultiLock) round(ctx context.Context, operation string, first int, end 
 // holdsNamesake reports whether another member of the name of member i is held.
 func (m *MultiLock) holdsNamesake(got gathered, i int) bool {
 	for j, h := range got {
-		if h != nil && m.members[j].Name() == m.members[i].Name() {
+		if h != nil && key(m.members[j]) == key(m.members[i]) {
 			return true
 		}
 	}
@@ -205,30 +247,17 @@ func (m *MultiLock) join(ctx context.Context, operation string, got gathered) (*
 	var holds []*core.Hold
 	for _, h := range got {
 		if err := h.Err(); err != nil {
-			return nil, m.fail(operation, fmt.Errorf("%w before all others were taken: %w", holdfast.ErrBusy, err))
+			return nil, m.fail(operation, fmt.Errorf("%w: %w", errEnded, err))
 		}
 		holds = append(holds, (*core.Hold)(h))
 	}
 	clear(got)
-	return (*holdfast.Hold)(core.Join(ctx, m.name, holds)), nil
+	return (*holdfast.Hold)(core.Join(ctx, m.label(), holds)), nil
 }
 
 func (m *MultiLock) fail(operation string, err error) error {
-	return fmt.Errorf("multilock %q: %s: %w", m.name, operation, err)
-}
-
-// gathered are the holds that a call has so far, each at the place of its member.
-type gathered []*holdfast.Hold
-
-// letGo gives all of them back, at once.
-func (g gathered) letGo() {
-	var all sync.WaitGroup
-	for _, h := range g {
-		if h != nil {
-			all.Go(func() { _ = h.Release() }) // its session goes on if it is not known whether that was done
-		}
-	}
-	all.Wait()
+	label := m.label()
+	return label.Fail(operation, err)
 }
 
 // lockUntil waits for a lock until ctx ends or, with ErrBusy, until the moment end, if there is one.

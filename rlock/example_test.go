@@ -83,42 +83,72 @@ func ExampleMutex_TryLockFor() {
 	// Output: true
 }
 
+// prices is a resource that checks tokens. It keeps the newest one that it has seen with what it protects.
+type prices struct {
+	mu     sync.Mutex
+	newest int64
+	cents  int
+}
+
+var errTooLate = errors.New("somebody has locked it since")
+
+// seen refuses a token that is older than one it has seen, when reading as well as when writing.
+func (p *prices) seen(token int64) error {
+	if token < p.newest {
+		return errTooLate
+	}
+	p.newest = token
+	return nil
+}
+
+func (p *prices) read(token int64) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cents, p.seen(token)
+}
+
+func (p *prices) write(token int64, cents int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.seen(token); err != nil {
+		return err
+	}
+	p.cents = cents
+	return nil
+}
+
 // The resource refuses a token that is older than one it has seen, so a holder that was
-// paused for longer than its lease cannot overwrite what its successor wrote.
+// paused for longer than its lease cannot overwrite what its successor relies on.
 func ExampleOptions_fenced() {
+	ctx := context.Background()
 	session := open()
 	defer session.Close()
-	price := rlock.New(session, "price:socks", &rlock.Options{Fenced: true})
+	lock := rlock.New(session, "price:socks", &rlock.Options{Fenced: true})
+	socks := &prices{cents: 199}
 
-	var newest int64 // the resource's own note, kept with the data
-	write := func(token int64, cents int) {
-		if token < newest {
-			fmt.Println("refused:", cents)
-			return
-		}
-		newest = token
-		fmt.Println("written:", cents)
-	}
-
-	paused, err := price.Lock(context.Background())
+	paused, err := lock.Lock(ctx)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	if _, err := price.ForceUnlock(context.Background()); err != nil { // its lease ended, say
+	if _, err := lock.ForceUnlock(ctx); err != nil { // its lease ended, say
 		fmt.Println(err)
 	}
-	successor, err := price.Lock(context.Background())
+	successor, err := lock.Lock(ctx)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer successor.Release()
-	write(successor.Token(), 250)
-	write(paused.Token(), 199)
+
+	cents, err := socks.read(successor.Token())
+	fmt.Println("read:", cents, err)
+	fmt.Println("the one that was paused:", socks.write(paused.Token(), 99))
+	fmt.Println("its successor:", socks.write(successor.Token(), cents+50))
 	// Output:
-	// written: 250
-	// refused: 199
+	// read: 199 <nil>
+	// the one that was paused: somebody has locked it since
+	// its successor: <nil>
 }
 
 // Goroutines that get the context of a hold share its owner. NewOwner has them exclude each

@@ -13,7 +13,7 @@
 //	ctx = hold.Context(ctx)
 //
 // The lock does not stop a holder that keeps working after its lease has run out: for that,
-// use [Options.Fenced] and hand [holdfast.Hold.Token] to the resource.
+// use [Options.Fenced] and hand [holdfast.Hold.Token] to the resource (docs/guarantees.md shows both sides).
 package rlock
 
 import (
@@ -72,9 +72,13 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	if opts != nil {
 		m.opts = *opts
 	}
-	core.InitLock(&m.lock, (*core.Session)(s), (*protocol)(m), core.Label{Kind: "rlock", Name: name}, core.Settings{
-		FixedLease: m.opts.FixedLease, NonReentrant: m.opts.NonReentrant, Backoff: m.opts.Backoff,
-	}, wire.LockChannel)
+	set := core.Settings{
+		FixedLease: m.opts.FixedLease, NonReentrant: m.opts.NonReentrant, Backoff: m.opts.Backoff, TellsAge: true,
+	}
+	if !m.opts.Fenced {
+		set.Together = &together
+	}
+	core.InitLock(&m.lock, (*core.Session)(s), (*protocol)(m), core.Label{Kind: "rlock", Name: name}, set, wire.LockChannel)
 	return m
 }
 
@@ -87,8 +91,9 @@ func (m *Mutex) Inside() *core.Lock { return &m.lock }
 // Lock takes the lock, waiting until it is free or ctx ends; an outage of the server is
 // waited out as well. It corresponds to lock() and lock(leaseTime). An error that matches
 // ctx.Err() and its cause says that ctx ended first, [holdfast.ErrClosed] that the session
-// did, [holdfast.ErrAlreadyHeld] that a non-reentrant lock is this owner's own; anything else
-// is the server's refusal, in its own words. After an error nothing is held: what a lost reply
+// did, [holdfast.ErrAlreadyHeld] that a non-reentrant lock is this owner's own, [holdfast.ErrLost]
+// that this owner's hold, which the call was to enter again, is lost; anything else is the server's
+// refusal, in its own words. After an error nothing is held: what a lost reply
 // may have left is given back in the background.
 func (m *Mutex) Lock(ctx context.Context) (*holdfast.Hold, error) {
 	h, err := m.lock.Lock(ctx)
@@ -98,7 +103,7 @@ func (m *Mutex) Lock(ctx context.Context) (*holdfast.Hold, error) {
 // TryLock makes one attempt and does not wait for the holder; [holdfast.ErrBusy] says that
 // there is one. It corresponds to tryLock(). It blocks for a round trip. If the reply is lost
 // the attempt is repeated for up to a third of the lease, a minute at the most, then given up and
-// undone: that is [holdfast.ErrUnknown]. After an error nothing is held.
+// undone: that is [holdfast.ErrUnknown]. Its other errors are Lock's. After an error nothing is held.
 func (m *Mutex) TryLock(ctx context.Context) (*holdfast.Hold, error) {
 	h, err := m.lock.TryLock(ctx)
 	return (*holdfast.Hold)(h), err
@@ -107,6 +112,9 @@ func (m *Mutex) TryLock(ctx context.Context) (*holdfast.Hold, error) {
 // TryLockFor waits as Lock does, but at most for the time given, and then fails with
 // [holdfast.ErrBusy]. Of ctx and wait the first to end decides, ctx if they end together. It
 // corresponds to tryLock(waitTime, leaseTime). A wait of zero or less is one attempt.
+//
+// If the server did not answer in the end, it fails with that instead, or with [holdfast.ErrUnknown] if
+// an attempt was cut off, which takes up to 0.1 s more.
 func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error) {
 	h, err := m.lock.TryLockFor(ctx, wait)
 	return (*holdfast.Hold)(h), err
@@ -115,35 +123,31 @@ func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.H
 // Locked reports whether anybody holds the lock. It asks the master, as all these do. It
 // corresponds to isLocked().
 func (m *Mutex) Locked(ctx context.Context) (bool, error) {
-	holders, _, err := core.Holders[holdfast.Holder](ctx, &m.lock, "locked")
-	return len(holders) > 0, err
+	return m.lock.Locked(ctx)
 }
 
 // Held reports whether the owner that ctx carries holds the lock; false without an owner. It
 // corresponds to isHeldByCurrentThread().
 func (m *Mutex) Held(ctx context.Context) (bool, error) {
-	n, err := m.lock.HoldCount(ctx, "held")
-	return n > 0, err
+	return m.lock.Held(ctx)
 }
 
 // HoldCount returns how often the owner that ctx carries holds the lock; 0 without an owner.
 // It corresponds to getHoldCount().
 func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
-	return m.lock.HoldCount(ctx, "hold count")
+	return m.lock.HoldCount(ctx)
 }
 
 // RemainingLease returns how long the lock stays taken at least if nobody renews or releases
 // it: 0 if nobody holds it, below zero if it has no end, which only another program can have
 // brought about. It corresponds to remainTimeToLive().
 func (m *Mutex) RemainingLease(ctx context.Context) (time.Duration, error) {
-	_, left, err := core.Holders[holdfast.Holder](ctx, &m.lock, "remaining lease")
-	return left, err
+	return m.lock.RemainingLease(ctx)
 }
 
 // Holders returns who holds the lock: nobody, or one.
 func (m *Mutex) Holders(ctx context.Context) ([]holdfast.Holder, error) {
-	holders, _, err := core.Holders[holdfast.Holder](ctx, &m.lock, "holders")
-	return holders, err
+	return core.Holders[holdfast.Holder](ctx, &m.lock)
 }
 
 // ForceUnlock frees the lock whoever holds it and wakes those who wait; it reports whether it

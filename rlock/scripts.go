@@ -12,6 +12,8 @@ var (
 	acquireScript = script.Load("rlock_acquire")
 	releaseScript = script.Load("rlock_release")
 	forceScript   = script.Load("rlock_force")
+
+	together = core.Together{Acquire: script.Load("rlock_acquire_all"), Release: script.Load("rlock_release_all")}
 )
 
 // protocol is how the core calls the lock's scripts.
@@ -22,7 +24,11 @@ func (p *protocol) Acquire(w core.Want) *script.Call {
 	if p.opts.Fenced && !w.Tokened {
 		c.Key(wire.TokenKey(p.lock.Key()))
 	}
-	return c.Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter)
+	c.Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter)
+	if w.Age {
+		c.Arg("age")
+	}
+	return c
 }
 
 func (p *protocol) Release(r core.Rest) *script.Call {

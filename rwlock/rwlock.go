@@ -116,8 +116,8 @@ func (h *Half) Inside() *core.Lock { return &h.lock }
 // Lock takes the lock for reading or writing, waiting until it is to be had or ctx ends; an
 // outage of the server is waited out as well. It corresponds to lock() and lock(leaseTime). An
 // error that matches ctx.Err() and its cause says that ctx ended first, [holdfast.ErrClosed] that
-// the session did, [holdfast.ErrAlreadyHeld] that this owner wants to write and reads already;
-// anything else is the server's refusal, in its own words. After an error nothing is held: what a
+// the session did, [holdfast.ErrAlreadyHeld] that this owner wants to write and reads already,
+// [holdfast.ErrLost] that this owner's hold, which the call was to enter again, is lost; anything else is the server's refusal, in its own words. After an error nothing is held: what a
 // lost reply may have left is given back in the background.
 func (h *Half) Lock(ctx context.Context) (*holdfast.Hold, error) {
 	hold, err := h.lock.Lock(ctx)
@@ -128,7 +128,7 @@ func (h *Half) Lock(ctx context.Context) (*holdfast.Hold, error) {
 // to a writer, that somebody reads, and with [Options.PreferWriter] to a reader also that a writer
 // waits. It corresponds to tryLock(). It blocks for a round trip. If the reply is lost the attempt
 // is repeated for up to a third of the lease, a minute at the most, then given up and undone: that
-// is [holdfast.ErrUnknown]. After an error nothing is held.
+// is [holdfast.ErrUnknown]. Its other errors are Lock's. After an error nothing is held.
 func (h *Half) TryLock(ctx context.Context) (*holdfast.Hold, error) {
 	hold, err := h.lock.TryLock(ctx)
 	return (*holdfast.Hold)(hold), err
@@ -137,6 +137,9 @@ func (h *Half) TryLock(ctx context.Context) (*holdfast.Hold, error) {
 // TryLockFor waits as Lock does, but at most for the time given, and then fails with
 // [holdfast.ErrBusy]. Of ctx and wait the first to end decides, ctx if they end together. It
 // corresponds to tryLock(waitTime, leaseTime). A wait of zero or less is one attempt.
+//
+// If the server did not answer in the end, it fails with that instead, or with [holdfast.ErrUnknown] if
+// an attempt was cut off, which takes up to 0.1 s more.
 func (h *Half) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error) {
 	hold, err := h.lock.TryLockFor(ctx, wait)
 	return (*holdfast.Hold)(hold), err
@@ -145,37 +148,33 @@ func (h *Half) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Ho
 // Locked reports whether anybody holds this half. It asks the master, as all these do. It
 // corresponds to isLocked().
 func (h *Half) Locked(ctx context.Context) (bool, error) {
-	holders, _, err := core.Holders[holdfast.Holder](ctx, &h.lock, "locked")
-	return len(holders) > 0, err
+	return h.lock.Locked(ctx)
 }
 
 // Held reports whether the owner that ctx carries holds this half; false without an owner. It
 // corresponds to isHeldByCurrentThread().
 func (h *Half) Held(ctx context.Context) (bool, error) {
-	n, err := h.lock.HoldCount(ctx, "held")
-	return n > 0, err
+	return h.lock.Held(ctx)
 }
 
 // HoldCount returns how often the owner that ctx carries holds this half; 0 without an owner. It
 // corresponds to getHoldCount().
 func (h *Half) HoldCount(ctx context.Context) (int, error) {
-	return h.lock.HoldCount(ctx, "hold count")
+	return h.lock.HoldCount(ctx)
 }
 
 // RemainingLease returns how long this half stays taken at least if nobody renews or releases it:
 // 0 if nobody holds it, below zero if it has no end, which only another program can have brought
 // about. Redisson's remainTimeToLive() is that of the other half where only that one is held.
 func (h *Half) RemainingLease(ctx context.Context) (time.Duration, error) {
-	_, left, err := core.Holders[holdfast.Holder](ctx, &h.lock, "remaining lease")
-	return left, err
+	return h.lock.RemainingLease(ctx)
 }
 
 // Holders returns who holds this half: all readers, in no order, each with the longest of its
 // leases, or the writer. One that died is listed until its lease has run out. The server takes
 // time in proportion to their number.
 func (h *Half) Holders(ctx context.Context) ([]holdfast.Holder, error) {
-	holders, _, err := core.Holders[holdfast.Holder](ctx, &h.lock, "holders")
-	return holders, err
+	return core.Holders[holdfast.Holder](ctx, &h.lock)
 }
 
 // ForceUnlock ends this half whoever holds it, for all readers at once, and wakes those who wait;

@@ -15,7 +15,7 @@ var (
 	releaseReadScript  = script.Load("rwlock_release_read")
 	releaseWriteScript = script.Load("rwlock_release_write")
 	renewReadScript    = script.Load("rwlock_renew_read")
-	holdersScript      = script.Load("rwlock_holders")
+	holdersScript      = script.LoadLook("rwlock_holders")
 	forceScript        = script.Load("rwlock_force")
 )
 

@@ -18,8 +18,8 @@ var (
 	releaseExpirableScript = script.Load("semaphore_release_expirable")
 	renewExpirableScript   = script.Load("semaphore_renew_expirable")
 	updateExpirableScript  = script.Load("semaphore_update_expirable")
-	leaseExpirableScript   = script.Load("semaphore_lease_expirable")
-	countExpirableScript   = script.Load("semaphore_count_expirable")
+	leaseExpirableScript   = script.LoadLook("semaphore_lease_expirable")
+	countExpirableScript   = script.LoadLook("semaphore_count_expirable")
 	addExpirableScript     = script.Load("semaphore_add_expirable")
 	resizeExpirableScript  = script.Load("semaphore_resize_expirable")
 )
@@ -119,7 +119,8 @@ func (e *Expirable) AddPermits(ctx context.Context, n int) error {
 // the background.
 //
 // A hold of a permit has no owner: its Context has the owner that ctx has, and calls under it take
-// further permits.
+// further permits. A semaphore whose permits nobody has set has none: who acquires one waits until
+// somebody does.
 func (e *Expirable) Acquire(ctx context.Context) (*holdfast.Hold, error) {
 	return one(e.lock.Acquire(ctx, "acquire", 1))
 }

@@ -49,7 +49,7 @@ var (
 	addScript     = script.Load("semaphore_add")
 	setScript     = script.Load("semaphore_set")
 	drainScript   = script.Load("semaphore_drain")
-	freeScript    = script.Load("semaphore_free")
+	freeScript    = script.LoadLook("semaphore_free")
 	deleteScript  = script.Load("semaphore_delete")
 )
 
@@ -117,6 +117,8 @@ func (p *Semaphore) AddPermits(ctx context.Context, n int) error {
 // ctx.Err() and its cause says that ctx ended first, and nothing is taken: what an attempt that was
 // under way takes is given back in the background. [holdfast.ErrUnknown] says that a reply was lost,
 // and n permits may be taken. n of 0 succeeds at once, and nothing is sent.
+//
+// A semaphore whose permits nobody has set has none: who acquires one waits until somebody does.
 func (p *Semaphore) Acquire(ctx context.Context, n int) error {
 	const operation = "acquire"
 	if n == 0 {
@@ -130,8 +132,9 @@ func (p *Semaphore) Acquire(ctx context.Context, n int) error {
 }
 
 // TryAcquire takes n permits if so many are free; else it fails with [holdfast.ErrBusy]. It blocks
-// for a round trip, and passes over whoever waits. It corresponds to tryAcquire(). Otherwise it is
-// as [Semaphore.Acquire].
+// for a round trip, a third of the session's lease and a minute at the most: if there is no reply by then it says
+// so, and what the attempt takes is given back in the background. It passes over whoever waits. It corresponds
+// to tryAcquire(). Otherwise it is as [Semaphore.Acquire].
 func (p *Semaphore) TryAcquire(ctx context.Context, n int) error {
 	const operation = "try acquire"
 	if n == 0 {
@@ -145,8 +148,9 @@ func (p *Semaphore) TryAcquire(ctx context.Context, n int) error {
 }
 
 // TryAcquireFor waits as [Semaphore.Acquire] does, but at most for the time given, and then fails
-// with [holdfast.ErrBusy]. Of ctx and wait the first to end decides, ctx if they end together. It
-// corresponds to tryAcquire(permits, waitTime). A wait of zero or less is one attempt.
+// with [holdfast.ErrBusy]; if an attempt is then without a reply it says that instead, after up to 0.1 s
+// more, and what the attempt takes is given back. Of ctx and wait the first to end decides, ctx if they end
+// together. It corresponds to tryAcquire(permits, waitTime). A wait of zero or less is one attempt.
 func (p *Semaphore) TryAcquireFor(ctx context.Context, n int, wait time.Duration) error {
 	const operation = "try acquire for"
 	if n == 0 {

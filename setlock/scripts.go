@@ -9,7 +9,7 @@ var (
 	acquireScript = script.Load("setlock_acquire")
 	releaseScript = script.Load("setlock_release")
 	renewScript   = script.Load("setlock_renew")
-	holdersScript = script.Load("setlock_holders")
+	holdersScript = script.LoadLook("setlock_holders")
 	forceScript   = script.Load("setlock_force")
 )
 
@@ -24,7 +24,11 @@ func (p *protocol) Acquire(w core.Want) *script.Call {
 	case w.Again:
 		mode = "again"
 	}
-	return script.NewCall(acquireScript).Key(p.lock.Key()).Arg(w.Owner, w.Lease).Int(w.NotAfter).Arg(mode)
+	c := script.NewCall(acquireScript).Key(p.lock.Key()).Arg(w.Owner, w.Lease).Int(w.NotAfter).Arg(mode)
+	if w.Age {
+		c.Arg("age")
+	}
+	return c
 }
 
 func (p *protocol) Release(r core.Rest) *script.Call {

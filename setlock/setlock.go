@@ -60,9 +60,10 @@ type Options struct {
 	//
 	// A token that is used again has its price: the server cannot tell one acquisition from
 	// another. A call of an earlier one that the network has delayed may free the lock of a later
-	// one, and its holder is told only by its next renewal, if it has any. For the same reason
-	// nothing is then given back behind the caller's back: if the outcome of a call is unknown, the
-	// lock may stay taken until its lease ends. And whoever shares the token may do with the lock
+	// one, and its holder is told only by its next renewal, if it has any. For the same reason a call
+	// to take it that has no reply is not repeated, but ends with [holdfast.ErrUnknown] at once, and nothing is
+	// given back behind the caller's back: the lock may stay taken until its lease ends. [Mutex.Query]
+	// tells by whom, and [Mutex.Adopt] takes it over. And whoever shares the token may do with the lock
 	// what its holder may: release it, or make its lease shorter than this hold believes. A redsync
 	// mutex that draws the same value releases it whenever it fails to take the lock.
 	Token string
@@ -76,7 +77,7 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 		opts = &Options{}
 	}
 	set := core.Settings{
-		FixedLease: opts.FixedLease, NonReentrant: true, Token: opts.Token, Poll: wait.Exponential(firstLook, lastLook),
+		FixedLease: opts.FixedLease, NonReentrant: true, Token: opts.Token, Poll: wait.Exponential(firstLook, lastLook), TellsAge: true,
 	}
 	if len(opts.Token) > maxToken {
 		set.Err = fmt.Errorf("Options.Token is %d bytes long, the limit is %d", len(opts.Token), maxToken)
@@ -106,8 +107,8 @@ func (m *Mutex) Lock(ctx context.Context) (*holdfast.Hold, error) {
 
 // TryLock makes one attempt and does not wait for the holder; [holdfast.ErrBusy] says that there is
 // one. It blocks for a round trip. If the reply is lost the attempt is repeated for up to a third of
-// the lease, a minute at the most, then given up and undone: that is [holdfast.ErrUnknown]. After an error
-// nothing is held.
+// the lease, a minute at the most, then given up and undone: that is [holdfast.ErrUnknown]. Its other
+// errors are Lock's. After an error nothing is held, unless [Options.Token] is set.
 func (m *Mutex) TryLock(ctx context.Context) (*holdfast.Hold, error) {
 	h, err := m.lock.TryLock(ctx)
 	return (*holdfast.Hold)(h), err
@@ -116,6 +117,9 @@ func (m *Mutex) TryLock(ctx context.Context) (*holdfast.Hold, error) {
 // TryLockFor waits as Lock does, but at most for the time given, and then fails with
 // [holdfast.ErrBusy]. Of ctx and wait the first to end decides, ctx if they end together. A wait of
 // zero or less is one attempt.
+//
+// If the server did not answer in the end, it fails with that instead, or with [holdfast.ErrUnknown] if
+// an attempt was cut off, which takes up to 0.1 s more.
 func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error) {
 	h, err := m.lock.TryLockFor(ctx, wait)
 	return (*holdfast.Hold)(h), err
@@ -124,7 +128,8 @@ func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.H
 // Adopt takes over a lock that is held by the token given, which another process has acquired and
 // has let go of without releasing it: here by [holdfast.Hold.Detach]. From then on it is held as if
 // it had been taken here: its lease is extended to this one's, and it is renewed, unless
-// [Options.FixedLease] is set. Whoever else still believes in the same token is not told.
+// [Options.FixedLease] is set. Whoever else still believes in the same token is not told, and of a token
+// that is used again all is true that [Options.Token] says.
 // [holdfast.ErrNotHeld] says that the token does not hold the lock any more. It blocks for a round
 // trip; after any other error the lock is held by the token still, if it was, and may have the longer
 // lease.
@@ -140,7 +145,7 @@ func (m *Mutex) Adopt(ctx context.Context, token string) (*holdfast.Hold, error)
 // Query returns the token that holds the lock, "" if nobody does. It asks the master, as all these
 // do. It is LockQuery in StackExchange.Redis.
 func (m *Mutex) Query(ctx context.Context) (token string, err error) {
-	holders, _, err := core.Holders[holdfast.Holder](ctx, &m.lock, "query")
+	holders, _, err := m.lock.Inspect(ctx, "", "query")
 	if len(holders) == 0 {
 		return "", err
 	}
@@ -149,32 +154,28 @@ func (m *Mutex) Query(ctx context.Context) (token string, err error) {
 
 // Locked reports whether anybody holds the lock.
 func (m *Mutex) Locked(ctx context.Context) (bool, error) {
-	holders, _, err := core.Holders[holdfast.Holder](ctx, &m.lock, "locked")
-	return len(holders) > 0, err
+	return m.lock.Locked(ctx)
 }
 
 // Held reports whether the owner that ctx carries holds the lock; false without an owner.
 func (m *Mutex) Held(ctx context.Context) (bool, error) {
-	n, err := m.lock.HoldCount(ctx, "held")
-	return n > 0, err
+	return m.lock.Held(ctx)
 }
 
 // HoldCount returns 1 if the owner that ctx carries holds the lock, else 0.
 func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
-	return m.lock.HoldCount(ctx, "hold count")
+	return m.lock.HoldCount(ctx)
 }
 
 // RemainingLease returns how long the lock stays taken at least if nobody renews or releases it: 0 if
 // nobody holds it, below zero if it has no end, which only another program can have brought about.
 func (m *Mutex) RemainingLease(ctx context.Context) (time.Duration, error) {
-	_, left, err := core.Holders[holdfast.Holder](ctx, &m.lock, "remaining lease")
-	return left, err
+	return m.lock.RemainingLease(ctx)
 }
 
 // Holders returns who holds the lock, by token: nobody, or one.
 func (m *Mutex) Holders(ctx context.Context) ([]holdfast.Holder, error) {
-	holders, _, err := core.Holders[holdfast.Holder](ctx, &m.lock, "holders")
-	return holders, err
+	return core.Holders[holdfast.Holder](ctx, &m.lock)
 }
 
 // ForceUnlock frees the lock whoever holds it and wakes those who wait; it reports whether it was

@@ -15,7 +15,7 @@ import (
 
 // The first number of an acquisition's reply.
 const (
-	granted = 1  // {1, now, token}; permits {1, now, ms}, of which there are none left for ms
+	granted = 1  // {1, now, token}, with the age {1, now, token, up, run}; permits {1, now, ms}, of which there are none left for ms
 	busy    = 0  // {0, pttl}; standing in the server's queue {0, ms, place}, to call again after ms; shared or permits {0, ms, now}
 	gone    = -1 // {-1}: nothing there to re-enter
 	late    = -2 // {-2, now}: executed after its not-after, nothing changed
@@ -39,6 +39,7 @@ type acquisition struct {
 	stands bool          // the server has said that it knows this one
 	also   also          // of a call for several permits
 	adopts bool          // the wire owner is another's, who has the lock
+	age    bool          // the server is to tell how long it has been up
 
 	patience
 }
@@ -65,7 +66,8 @@ type outermost struct {
 
 // init makes a an acquisition of l by ctx's owner. (A constructor would cost an allocation.)
 func (a *acquisition) init(ctx context.Context, l *Lock) {
-	a.lock, a.object = l, &l.Object
+	a.lock = l
+	a.about(ctx, &l.Object)
 	if owner := ownerOf(ctx); owner != nil && !l.Permits {
 		a.claim = owner.claim(l)
 		return
@@ -79,12 +81,15 @@ func (a *acquisition) init(ctx context.Context, l *Lock) {
 // finish ends the call: after an error nothing of it stays. The error is made presentable.
 func (a *acquisition) finish(ctx context.Context, operation string, err error) error {
 	if err == nil {
+		a.tell(nil)
 		return nil // the hold keeps the reference to the claim
 	}
 	a.leave(ctx)
 	a.giveUp()
 	a.claim.unref()
-	return a.lock.Fail(operation, explain(ctx, err))
+	err = a.lock.Fail(operation, a.explain(ctx, err))
+	a.tell(err)
+	return err
 }
 
 // giveUp has the wire owner given back if the server may have it, or may get it yet.
@@ -117,13 +122,25 @@ func (a *acquisition) draw() {
 	case l.Token != "":
 		a.wire = l.Token
 	default:
-		a.wire = wire.Owner(s.id, s.numbers.Add(1))
+		a.wire = s.newOwner()
 	}
 }
 
-// try makes one attempt: a re-entry if the owner holds the lock, else under the call's wire
-// owner. Of a lock that is taken it returns ErrBusy, and for how long at least.
+// try makes one attempt, and tells the observer.
 func (a *acquisition) try(ctx context.Context) (h *Hold, inTheWay time.Duration, err error) {
+	a.asked++
+	done := a.lock.attempting(ctx)
+	h, inTheWay, err = a.tryTo(ctx)
+	a.learn(err)
+	if done != nil {
+		done(err)
+	}
+	return h, inTheWay, err
+}
+
+// tryTo makes one attempt: a re-entry if the owner holds the lock, else under the call's wire
+// owner. Of a lock that is taken it returns ErrBusy, and for how long at least.
+func (a *acquisition) tryTo(ctx context.Context) (h *Hold, inTheWay time.Duration, err error) {
 	switch {
 	case a.lock.session.isClosed():
 		return nil, 0, ErrClosed
@@ -191,11 +208,17 @@ func (a *acquisition) enter(ctx context.Context) (*Hold, time.Duration, error) {
 	answer := &a.answer
 	want := Want{
 		Owner: a.wire, Target: max(a.number, 1), Nested: a.number > 0, Stand: a.stand, Others: a.also.wires,
-		Again: a.until > 0, Adopt: a.adopts,
+		Again: a.until > 0, Adopt: a.adopts, Age: a.age,
 	}
 	if err := answer.ask(ctx, l, want); err != nil {
-		if c := script.ClassOf(err); c == script.Unknown || c == script.Broken {
+		switch script.ClassOf(err) {
+		case script.Unknown, script.Broken:
 			a.until = lease.Add(answer.sent, lease.NotAfter(l.length()))
+			if l.Token != "" { // which another may have: a repeated call would take that one's lock for this one's
+				err = &script.Failure{Class: script.Unknown, Err: err}
+			}
+		case script.Refused:
+			a.stands = a.stands || a.stand && script.Interrupted(err)
 		}
 		return nil, 0, err
 	}
@@ -208,7 +231,7 @@ func (a *acquisition) enter(ctx context.Context) (*Hold, time.Duration, error) {
 		if answer.at >= answer.trust(l) || s.isClosed() {
 			a.until = max(a.until, answer.sent)
 			a.giveUp()
-			return nil, 0, a.tooLate()
+			return nil, 0, tooLate(s)
 		}
 		var o *outermost
 		if a.own != nil {
@@ -219,9 +242,9 @@ func (a *acquisition) enter(ctx context.Context) (*Hold, time.Duration, error) {
 		for _, wire := range a.also.wires {
 			p := &private{}
 			p.claim.lock = l
-			a.also.holds = append(a.also.holds, p.begin(a, &p.claim, wire))
+			a.also.holds = append(a.also.holds, p.begin(ctx, l, &p.claim, wire, answer, a.until))
 		}
-		return o.begin(a, a.claim, a.wire), 0, nil
+		return o.begin(ctx, l, a.claim, a.wire, answer, a.until), 0, nil
 	case busy:
 		if answer.at >= a.until {
 			a.until = 0
@@ -238,19 +261,19 @@ func (a *acquisition) enter(ctx context.Context) (*Hold, time.Duration, error) {
 	}
 }
 
-// begin makes o what was granted to a wire owner.
-func (o *outermost) begin(a *acquisition, c *claim, wire string) *Hold {
+// begin makes o what was granted to a wire owner. Copies of the call may be executed until then.
+func (o *outermost) begin(ctx context.Context, l *Lock, c *claim, wire string, grant *answer, copies time.Duration) *Hold {
 	t, h := &o.tenure, &o.hold
-	t.lock, t.claim, t.wire, t.token, t.copies = a.lock, c, wire, a.answer.token, a.until
-	h.init(a.lock, t, &a.answer)
-	t.add(h, a.answer.sent)
+	t.lock, t.claim, t.wire, t.token, t.copies = l, c, wire, grant.token, copies
+	h.init(l, t, grant)
+	t.add(ctx, h, grant.sent)
 	return h
 }
 
 // tooLate is why a granted attempt is given back: its reply came after trust had ended (G1),
 // or after the session had.
-func (a *acquisition) tooLate() error {
-	if a.lock.session.isClosed() {
+func tooLate(s *Session) error {
+	if s.isClosed() {
 		return ErrClosed
 	}
 	return &script.Failure{Class: script.Unknown, Temporary: true, Err: errors.New("granted too late to be trusted, and given back")}
@@ -261,7 +284,7 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Hold, error) {
 	l, s := a.lock, a.lock.session
 	answer := &a.answer
 	target := t.claim.number(l, t.left())
-	err := answer.ask(ctx, l, Want{Owner: t.wire, Target: target, Nested: true, Tokened: t.token != 0})
+	err := answer.ask(ctx, l, Want{Owner: t.wire, Target: target, Nested: true, Tokened: t.token != 0, Age: a.age})
 	switch {
 	case err != nil:
 		if script.ClassOf(err) == script.Unknown {
@@ -279,13 +302,13 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Hold, error) {
 		h.init(l, t, answer)
 		if answer.at >= answer.trust(l) || s.isClosed() {
 			t.correct(0)
-			return nil, a.tooLate()
+			return nil, tooLate(s)
 		}
 		t.claim.mu.Lock()
 		t.token = max(t.token, answer.token)
 		t.claim.mu.Unlock()
 		t.claim.setEmptied(false)
-		t.add(h, answer.sent)
+		t.add(ctx, h, answer.sent)
 		return h, nil
 	case answer.outcome == late:
 		return nil, errLate
@@ -310,6 +333,7 @@ type answer struct {
 	place   int64         // busy, and standing in the queue
 	token   int64         // granted
 	next    time.Duration // granted permits: for so long there are none for the next one
+	up, run int64         // granted, with the age: seconds, below zero if it is not told, and which run of the server
 }
 
 // trust is until when what was granted may be trusted.
@@ -349,7 +373,7 @@ func (a *answer) ask(ctx context.Context, l *Lock, w Want) error {
 func (a *answer) read(l *Lock, call *script.Call, mayBeGone bool) error {
 	s := l.session
 	a.at = s.now()
-	var room [3]int64
+	var room [5]int64
 	n, err := call.ReadInts(room[:0])
 	if err != nil {
 		return err
@@ -360,9 +384,12 @@ func (a *answer) read(l *Lock, call *script.Call, mayBeGone bool) error {
 		if a.next = time.Duration(n[2]) * time.Millisecond; a.next < 0 {
 			a.next = math.MaxInt64
 		}
-	case len(n) == 3 && n[0] == granted:
+	case (len(n) == 3 || len(n) == 5) && n[0] == granted:
 		s.clocks.Learn(l.key, n[1], a.at)
 		a.token = n[2]
+		if len(n) == 5 {
+			a.up, a.run = n[3], n[4]
+		}
 	case len(n) == 2 && (n[0] == late || n[0] == more && l.Permits):
 		s.clocks.Learn(l.key, n[1], a.at)
 	case len(n) == 2 && n[0] == busy:

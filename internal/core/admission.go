@@ -29,6 +29,9 @@ func (a *admission) enter() bool {
 	}
 }
 
+// busy reports whether anything is under way.
+func (a *admission) busy() bool { return a.n.Load()&^shut > 0 }
+
 func (a *admission) leave() {
 	if a.n.Add(-1) == shut {
 		close(a.idle)

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
@@ -35,38 +36,60 @@ func (a *acquisition) callFor(ctx context.Context, l *Lock, operation string, d 
 	if d <= 0 {
 		return a.callOnce(ctx, l, operation)
 	}
-	end := time.Now().Add(d)
-	if earlier, ok := ctx.Deadline(); ok && !earlier.After(end) {
+	end := WaitEnd(ctx, d)
+	if end.IsZero() {
 		return a.call(ctx, l, operation)
 	}
 	if err := l.begin(ctx, operation); err != nil {
 		return nil, err
 	}
 	defer l.session.calls.leave()
-	sleep, stop := context.WithDeadlineCause(ctx, end, errWaited)
-	defer stop()
-	attempt, stop := context.WithDeadlineCause(ctx, end.Add(grace), errWaited)
+	attempt, sleep, stop := waitUntil(ctx, end)
 	defer stop()
 	a.init(ctx, l)
 	h, err := a.wait(attempt, sleep)
-	if err != nil && ctx.Err() == nil && !time.Now().Before(end) { // timers may be late
-		err = a.outwaited(err)
-	}
-	return h, a.finish(ctx, operation, err)
+	return h, a.finish(ctx, operation, a.outwaited(ctx, end, err))
 }
 
-// once makes one attempt, repeated only while its reply is lost and it may still be executed.
-func (a *acquisition) once(ctx context.Context) (*Hold, error) {
-	end := a.lock.session.now() + lease.NotAfter(a.lock.length())
+// once makes one attempt, repeated only while its reply is lost and it may still be executed. Nor is a
+// reply waited for any longer.
+func (a *acquisition) once(ctx context.Context) (h *Hold, err error) {
+	err = a.lock.session.once(ctx, a.lock.key, lease.NotAfter(a.lock.length()), func(ctx context.Context) (err error) {
+		h, _, err = a.try(ctx)
+		return err
+	})
+	return h, err
+}
+
+// once attempts something about a key for so long at the most, again only while the reply is lost.
+func (s *Session) once(ctx context.Context, key string, limit time.Duration, attempt func(ctx context.Context) error) error {
+	end, within := time.Now().Add(limit), ctx
 	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
-		h, _, err := a.try(ctx)
-		if script.ClassOf(err) != script.Unknown || !script.IsTemporary(err) {
-			return h, err
+		// A connection that falls silent now ends by itself within a third of the session's lease; and a
+		// context would be more than all else that an attempt allocates.
+		if within == ctx && (limit < lease.NotAfter(s.config.Lease) || s.runner.Silent(key)) {
+			bounded, stop := until(ctx, end)
+			defer stop()
+			within = bounded //nolint:fatcontext // once
 		}
-		if a.lock.session.now()+delay >= end || pause(ctx, delay) != nil {
-			return nil, err
+		err := attempt(within)
+		switch {
+		case errors.Is(err, errNoReply): // nor is it looked at whether it was sent, behind others of its owner
+			return &script.Failure{Class: script.Unknown, Err: errNoReply}
+		case script.ClassOf(err) != script.Unknown || !script.IsTemporary(err):
+			return err
+		case !time.Now().Add(delay).Before(end) || pause(within, delay) != nil:
+			return err
 		}
 	}
+}
+
+// until is ctx, or one that ends then, if ctx may last longer.
+func until(ctx context.Context, end time.Time) (context.Context, context.CancelFunc) {
+	if earlier, ok := ctx.Deadline(); ok && !earlier.After(end) {
+		return ctx, func() {}
+	}
+	return context.WithDeadlineCause(ctx, end, errNoReply)
 }
 
 // wait attempts until the lock is granted: at once if nobody of the session waits for it,
@@ -91,6 +114,7 @@ func (a *acquisition) wait(ctx, sleep context.Context) (*Hold, error) {
 // this call's turn to look.
 func (a *acquisition) queue(ctx, sleep context.Context, retry time.Duration) (h *Hold, err error) {
 	place := a.lock.session.lines.Join(a.lock.Channel, a.lock.Backoff == nil, a.stand)
+	defer a.lock.waiting()()
 	if a.own == nil { // else nobody else can hold it
 		a.claim.await(place)
 	}
@@ -103,6 +127,8 @@ func (a *acquisition) queue(ctx, sleep context.Context, retry time.Duration) (h 
 			place.Leave(0)
 		case a.lock.Permits:
 			place.LeaveSome(a.answer.next)
+		case a.lock.Poll != nil: // others do not tell when they release it
+			place.Leave(a.lock.Poll(1))
 		default:
 			place.Leave(h.lock.length())
 		}
@@ -114,8 +140,9 @@ func (a *acquisition) queue(ctx, sleep context.Context, retry time.Duration) (h 
 			err = place.Wait(sleep, retry)
 		}
 		if err != nil {
-			return nil, a.interrupted(ctx, err)
+			return nil, a.interrupted(sleep, err)
 		}
+		a.lock.woken(place.Cause())
 		if !place.Head() && !a.reenters() {
 			continue
 		}

@@ -80,9 +80,14 @@ func (h *Hold) tick() {
 	if h.Err() != nil {
 		return
 	}
+	h.rearm()
+}
+
+// rearm sets the timer to when trust runs out now.
+func (h *Hold) rearm() {
 	h.tenure.claim.mu.Lock()
 	defer h.tenure.claim.mu.Unlock()
-	if h.ended.Load() == nil {
+	if h.timer != nil && h.ended.Load() == nil {
 		h.timer.Reset(h.remaining())
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/holdfast-go/holdfast/internal/script"
 )
 
 // The sentinels of the toolkit, each the answer to one question. The root package exports them.
@@ -32,3 +34,6 @@ func unknown(why error) error {
 	}
 	return fmt.Errorf("%w: %w", ErrUnknown, why)
 }
+
+// Passes reports whether waiting may mend an error of a call: a server that is away, say.
+func Passes(err error) bool { return script.IsTemporary(err) }

@@ -3,87 +3,155 @@ package core
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
-// A group is several holds as one. It ends when the first of them does; the others are then given
-// back.
+// A group is several holds as one, which lives while as many of them do as it needs. When it ends by
+// itself those that are left are given back.
 type group struct {
-	name    string
-	members []*Hold
-	owner   *Owner // of all
+	Label
+	need   int
+	owner  *Owner  // of all
+	quorum *Quorum // of independent servers; nil: of any locks, all of which it needs
+	batch  *Batch  // that one call has taken, and may give back; else nil
+	began  time.Time
+	took   time.Duration // to be granted by enough servers
 
-	ended    atomic.Pointer[ending]
-	mu       sync.Mutex // guards the rest
+	ended   atomic.Pointer[ending]
+	members atomic.Pointer[[]member] // a new slice for each change
+	sure    atomic.Int64             // as many members as it needs were held then; time.Duration since it began
+
+	mu       sync.Mutex // guards the rest, and changes of members
+	taken    bool       // it has begun to be held; until then it cannot be lost
 	contexts contexts
-	watches  []func() bool // each ends one
-	back     chan struct{} // closed when all are given back, after one has ended by itself; nil else
-	left     int           // how many are not
-	failures []error       // of those that are
+	again    *time.Timer   // when to ask for members that are missing; nil: none are, or they are being asked
+	delay    time.Duration // until then
+	ripening []*time.Timer // of members that are young
+	back     chan struct{} // closed when all are given back, after it has ended by itself; nil else
+	observed func(held time.Duration, why *ending)
+	left     int     // how many are not
+	failures []error // of those that are
 }
 
-// Join makes one hold of several that were taken under ctx's owner.
-func Join(ctx context.Context, name string, members []*Hold) *Hold {
-	g := &group{name: name, members: members, owner: ownerOf(ctx)}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, m := range members {
-		end := context.AfterFunc(m.Context(context.Background()), func() { _ = g.err() })
-		g.watches = append(g.watches, end)
+// A member is one hold of a group.
+type member struct {
+	hold    *Hold         // nil: it has not been had so far
+	since   time.Duration // it counts from then on, since the group began
+	run     int64         // of its server
+	asking  bool          // a call for it is under way
+	unwatch func() bool
+}
+
+func (m *member) missing() bool { return m.hold == nil || m.hold.Err() != nil }
+
+// heldSince reports whether the member has counted from that moment to this one.
+func (m *member) heldSince(moment time.Duration) bool { return m.since <= moment && !m.missing() }
+
+// Join makes one hold of several that were taken under ctx's owner, all of which it needs.
+func Join(ctx context.Context, label Label, holds []*Hold) *Hold { return join(ctx, label, holds, nil) }
+
+func join(ctx context.Context, label Label, holds []*Hold, b *Batch) *Hold {
+	g := &group{Label: label, need: len(holds), owner: ownerOf(ctx), began: time.Now(), batch: b}
+	members := make([]member, len(holds))
+	for i, h := range holds {
+		members[i].hold = h
 	}
+	g.members.Store(&members)
+	g.begin(ctx)
 	return &Hold{group: g}
 }
 
-// err asks all members. If one has ended, it is why the group has.
+// session is where the group's goroutines run that are no member's.
+func (g *group) session() *Session {
+	if g.quorum != nil {
+		return g.quorum.session
+	}
+	return (*g.members.Load())[0].hold.session()
+}
+
+// begin has the end of any member be noticed from now on.
+func (g *group) begin(ctx context.Context) {
+	observed := g.session().holding(ctx, &g.Label)
+	g.mu.Lock()
+	g.taken = true
+	g.change(func(members []member) {
+		for i := range members {
+			g.watch(&members[i])
+		}
+	})
+	g.observed = observed
+	ended := g.ended.Load()
+	g.mu.Unlock()
+	if ended != nil && observed != nil { // in between
+		observed(time.Since(g.began), ended)
+	}
+	g.tend()
+}
+
+// watch has the end of a member be noticed. mu is held.
+func (g *group) watch(m *member) {
+	if m.hold == nil {
+		return
+	}
+	m.unwatch = context.AfterFunc(m.hold.Context(context.Background()), func() {
+		if g.err() == nil {
+			g.tend()
+		}
+	})
+}
+
+// change changes the members. mu is held.
+func (g *group) change(do func(members []member)) {
+	members := slices.Clone(*g.members.Load())
+	do(members)
+	g.members.Store(&members)
+}
+
+// err asks the members. If not enough of them are held, or not without a break, the group has ended.
 func (g *group) err() error {
 	if e := g.ended.Load(); e != nil {
 		return e.err
 	}
-	for _, m := range g.members {
-		if why := m.Err(); why != nil {
-			g.dissolve(&ending{why})
-			return g.ended.Load().err
+	if g.certain() {
+		return nil
+	}
+	g.dissolve()
+	return g.ended.Load().err
+}
+
+// certain reports whether as many members as are needed have been held since that was so the last time.
+// What was had later does not make up for what has been lost: others may have had the lock in between.
+func (g *group) certain() bool {
+	now, sure := time.Since(g.began), time.Duration(g.sure.Load())
+	held, members := 0, *g.members.Load()
+	for i := range members {
+		if members[i].heldSince(sure) {
+			held++
 		}
 	}
-	return nil
+	if held < g.need {
+		return false
+	}
+	if now > sure {
+		g.sure.CompareAndSwap(int64(sure), int64(now))
+	}
+	return true
 }
 
-// dissolve ends the group because one of the members has ended, and gives the others back.
-func (g *group) dissolve(why *ending) {
-	if !g.finish(why, len(g.members)) {
-		return
+// why is the reason for the end of a group that has ended by itself: that of its first member, or those of
+// all servers.
+func (g *group) why() error {
+	members := *g.members.Load()
+	if g.quorum != nil {
+		return g.quorum.lost(time.Since(g.began), members)
 	}
-	for _, m := range g.members {
-		if m.Err() != nil {
-			g.gaveBack(nil)
-			continue
-		}
-		m.background(func() { g.gaveBack(m.Release()) })
-	}
-}
-
-// gaveBack takes in that one more member is given back.
-func (g *group) gaveBack(err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if err != nil {
-		g.failures = append(g.failures, err)
-	}
-	if g.left--; g.left == 0 {
-		close(g.back)
-	}
-}
-
-// background runs f in a goroutine of the hold's session, at once if that is closed.
-func (h *Hold) background(f func()) {
-	for h.group != nil {
-		h = h.group.members[0]
-	}
-	if !h.lock.session.start(f) {
-		f()
-	}
+	i := slices.IndexFunc(members, func(m member) bool { return m.missing() })
+	return members[i].hold.Err()
 }
 
 // finish makes why the end of the group, and reports whether it had none. So many members will be given
@@ -91,9 +159,16 @@ func (h *Hold) background(f func()) {
 func (g *group) finish(why *ending, left int) bool {
 	g.mu.Lock()
 	first := g.ended.CompareAndSwap(nil, why)
-	contexts, watches := g.contexts.first, g.watches
+	contexts, observed := g.contexts.first, g.observed
 	if first {
-		g.contexts.first, g.watches = nil, nil
+		g.contexts.first = nil
+		if g.again != nil {
+			g.again.Stop()
+		}
+		for _, t := range g.ripening {
+			t.Stop()
+		}
+		g.ripening = nil
 		if g.left = left; left > 0 {
 			g.back = make(chan struct{})
 		}
@@ -102,11 +177,16 @@ func (g *group) finish(why *ending, left int) bool {
 	if !first {
 		return false
 	}
-	for _, end := range watches {
-		end()
+	for _, m := range *g.members.Load() {
+		if m.unwatch != nil {
+			m.unwatch()
+		}
 	}
 	for ctx := contexts; ctx != nil; ctx = ctx.next {
 		ctx.cancel(why.err)
+	}
+	if observed != nil && why != releasedEnd { // which may yet turn out to be none
+		observed(time.Since(g.began), why)
 	}
 	return true
 }
@@ -126,34 +206,124 @@ func (g *group) context(ctx context.Context, h *Hold) context.Context {
 	return c
 }
 
-// deadline is the first of the members'.
+// deadline is that of the members who are needed: until then as many are trusted. Of a group that has
+// ended it is the first of all.
 func (g *group) deadline() time.Time {
-	first := g.members[0].Deadline()
-	for _, m := range g.members[1:] {
-		if d := m.Deadline(); d.Before(first) {
-			first = d
+	_ = g.err() // whoever has joined counts
+	var all, held []time.Time
+	for _, m := range *g.members.Load() {
+		if m.hold == nil {
+			continue
+		}
+		all = append(all, m.hold.Deadline())
+		if m.heldSince(time.Duration(g.sure.Load())) {
+			held = append(held, m.hold.Deadline())
 		}
 	}
-	return first
+	if len(held) < g.need {
+		return slices.MinFunc(all, time.Time.Compare)
+	}
+	slices.SortFunc(held, time.Time.Compare)
+	return held[len(held)-g.need]
 }
 
-// each does something to all members at once and returns all errors.
-func (g *group) each(do func(m *Hold) error) error {
-	errs := make([]error, len(g.members))
-	var all sync.WaitGroup
-	for i, m := range g.members[1:] {
-		all.Go(func() { errs[i+1] = do(m) })
+// each does something to all members at once. It returns nil if that succeeded for as many as are
+// needed, else all errors.
+func (g *group) each(do func(h *Hold) error) error {
+	members := *g.members.Load()
+	errs := atOnce(len(members), g.need, func(i int) error {
+		if members[i].hold == nil {
+			return errMissing
+		}
+		return do(members[i].hold)
+	})
+	done, lost := 0, 0
+	for _, err := range errs {
+		switch {
+		case err == nil:
+			done++
+		case isLoss(err):
+			lost++
+		}
 	}
-	errs[0] = do(g.members[0])
-	all.Wait()
+	if done >= g.need {
+		return nil
+	}
+	if lost <= len(errs)-g.need { // so few that they say nothing of the group
+		for i, err := range errs {
+			if isLoss(err) {
+				errs[i] = errors.New(err.Error())
+			}
+		}
+	}
 	return errors.Join(errs...)
+}
+
+// isLoss reports whether a member fails so because it is not held any more, or has not been had.
+func isLoss(err error) bool {
+	return errors.Is(err, ErrLost) || errors.Is(err, ErrClosed) || errors.Is(err, ErrNotHeld) || errors.Is(err, errMissing)
+}
+
+var (
+	errMissing = errors.New("a server did not grant it")
+	errUndone  = errors.New("not done yet")
+)
+
+// atOnce does something for each of n at once and returns the errors when all is done. If so many as are
+// needed have succeeded it waits for the others as long again, and leaves them to themselves then.
+func atOnce(n, need int, do func(i int) error) []error {
+	type outcome struct {
+		i   int
+		err error
+	}
+	outcomes, began := make(chan outcome, n), time.Now()
+	errs := make([]error, n)
+	for i := range n {
+		errs[i] = errUndone
+		go func() { outcomes <- outcome{i, do(i)} }()
+	}
+	var enough <-chan time.Time
+	for done, succeeded := 0, 0; done < n; done++ {
+		select {
+		case o := <-outcomes:
+			if errs[o.i] = o.err; o.err == nil {
+				succeeded++
+			}
+			if succeeded == need && enough == nil {
+				enough = time.After(time.Since(began))
+			}
+		case <-enough:
+			return errs
+		}
+	}
+	return errs
 }
 
 func (g *group) extend(ctx context.Context, d time.Duration) error {
 	if err := g.err(); err != nil {
 		return err
 	}
-	return g.each(func(m *Hold) error { return m.Extend(ctx, d) })
+	if g.quorum != nil {
+		if err := g.quorum.mayExtend(d); err != nil {
+			return err
+		}
+	}
+	if g.quorum == nil {
+		return g.each(func(h *Hold) error { return h.Extend(ctx, d) })
+	}
+	began := time.Now()
+	err := g.each(func(h *Hold) error {
+		within, cancel := g.quorum.within(ctx, h.lock.length())
+		defer cancel()
+		return g.quorum.answered(ctx, h.Extend(within, d))
+	})
+	if lost := g.err(); lost != nil {
+		return lost
+	}
+	if err == nil && g.deadline().Before(began.Add(d-lease.Margin(d))) {
+		err = g.Fail("extend", unknown(errYoung)) // a server was needed that does not count yet
+	}
+	return err
 }
 
 func (g *group) detach() error {
@@ -164,21 +334,4 @@ func (g *group) detach() error {
 		return g.err()
 	}
 	return g.each((*Hold).Detach)
-}
-
-// release gives all members back. If one of them has ended by itself, it waits for what gives the
-// others back, and returns everything that went wrong.
-func (g *group) release() error {
-	if g.err() == nil && g.finish(releasedEnd, 0) {
-		return g.each((*Hold).Release)
-	}
-	g.mu.Lock()
-	back := g.back
-	g.mu.Unlock()
-	if back != nil {
-		<-back // soon: every release is bounded
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return errors.Join(append([]error{g.ended.Load().err}, g.failures...)...)
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,8 +27,9 @@ type Hold struct {
 	// guarded by the claim's mutex
 	next     *Hold // of the same tenure, live or detached
 	contexts contexts
-	timer    *time.Timer   // ends the contexts when trust does; nil until there is one
-	failure  error         // of the last renewal, if it failed
+	timer    *time.Timer // ends the contexts when trust does; nil until there is one
+	failure  error       // of the last renewal, if it failed
+	observed func(held time.Duration, why *ending)
 	unsure   time.Duration // calls sent before then say nothing: the lease may have been made another since
 }
 
@@ -41,11 +43,21 @@ var (
 )
 
 // Name is the lock's name as the caller gave it.
-func (h *Hold) Name() string {
-	if h.group != nil {
-		return h.group.name
+func (h *Hold) Name() string { return h.label().Name }
+
+func (h *Hold) label() *Label {
+	if h.group == nil {
+		return &h.lock.Label
 	}
-	return h.lock.Name
+	return &h.group.Label
+}
+
+// session is where the hold's goroutines run.
+func (h *Hold) session() *Session {
+	if h.group == nil {
+		return h.lock.session
+	}
+	return h.group.session()
 }
 
 // ID is the wire owner, of a permit in hexadecimal; "" of a hold that is several.
@@ -74,7 +86,7 @@ func (h *Hold) Deadline() time.Time {
 	if h.group != nil {
 		return h.group.deadline()
 	}
-	return h.lock.session.base.Add(h.trust())
+	return h.lock.session.clock.time(h.trust())
 }
 
 // Err is nil while the hold is held and trusted. It reads the clock: a timer that comes too
@@ -107,6 +119,14 @@ func (h *Hold) trusted() bool { return h.lock.session.now() < h.trust() }
 // trust is the moment until which the hold is trusted.
 func (h *Hold) trust() time.Duration { return time.Duration(h.deadline.Load()) }
 
+// limit has the hold trusted until then at the most, unless it has been renewed.
+func (h *Hold) limit(until time.Duration) {
+	c := h.tenure.claim
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h.deadline.Store(min(h.deadline.Load(), int64(until)))
+}
+
 // prolong takes in a lease that was granted by a call sent at sent. It is lost if trust has
 // ended meanwhile: no reply revives a hold (G1).
 func (h *Hold) prolong(sent, length time.Duration) {
@@ -117,15 +137,22 @@ func (h *Hold) prolong(sent, length time.Duration) {
 func (h *Hold) prolongTo(sent, until time.Duration) {
 	c := h.tenure.claim
 	c.mu.Lock()
-	trusted := h.trusted()
-	if trusted && sent >= h.unsure {
-		h.deadline.Store(max(h.deadline.Load(), int64(until)))
-	}
-	h.failure = nil
+	trusted := h.believe(sent, until)
 	c.mu.Unlock()
 	if !trusted {
 		h.expire()
 	}
+}
+
+// believe has the hold trusted until then because of a call sent at sent, unless that says nothing, and
+// reports whether it was trusted at all. The claim's mutex is held.
+func (h *Hold) believe(sent, until time.Duration) (trusted bool) {
+	trusted = h.trusted()
+	if trusted && sent >= h.unsure {
+		h.deadline.Store(max(h.deadline.Load(), int64(until)))
+	}
+	h.failure = nil
+	return trusted
 }
 
 // failed takes in a renewal that did not succeed.
@@ -168,12 +195,33 @@ func (h *Hold) lose() {
 	if h.finish(&ending{s.config.Lost(h.lock.Name, held, why)}) != nil {
 		return
 	}
-	s.config.Logger.Warn("holdfast: lost", "kind", h.lock.title(), "name", h.lock.Name, "held", held, "error", why)
+	h.logLoss(held, why)
 	h.tenure.claim.mu.Lock()
 	h.tenure.lost = true
 	h.tenure.claim.mu.Unlock()
 	h.tenure.sweep()
 }
+
+// dropped is the end of a hold of which its release has found nothing on the server.
+func (h *Hold) dropped() *ending {
+	s := h.lock.session
+	held := s.now() - h.acquired
+	h.logLoss(held, nil)
+	return &ending{s.config.Lost(h.lock.Name, held, nil)}
+}
+
+func (h *Hold) logLoss(held time.Duration, why error) {
+	h.lock.session.config.Logger.Warn("holdfast: lost", "kind", h.lock.title(), "name", h.lock.Name, "held", held.Round(time.Millisecond), "error", cmp.Or(why, errDropped))
+}
+
+// why is of what the last renewal of a lost hold failed.
+func (h *Hold) why() error {
+	h.tenure.claim.mu.Lock()
+	defer h.tenure.claim.mu.Unlock()
+	return cmp.Or(h.failure, errDropped)
+}
+
+var errDropped = errors.New("its lease was over, or the server has dropped it")
 
 // finish makes why the end of the hold, unless it has another.
 func (h *Hold) finish(why *ending) error {
@@ -182,6 +230,9 @@ func (h *Hold) finish(why *ending) error {
 	}
 	for ctx := h.tenure.drop(h); ctx != nil; ctx = ctx.next {
 		ctx.cancel(why.err)
+	}
+	if why != releasedEnd { // which may yet turn out to be none
+		h.tellEnd(why)
 	}
 	return nil
 }
@@ -257,9 +308,6 @@ func (h *Hold) Detach() error {
 
 // Warn logs what went wrong with the hold but is not returned to anybody.
 func (h *Hold) Warn(what string, err error) {
-	if h.group != nil {
-		h.group.members[0].Warn(what, err)
-		return
-	}
-	h.lock.session.config.Logger.Warn("holdfast: "+what, "kind", h.lock.title(), "name", h.lock.Name, "error", err)
+	label := h.label()
+	h.session().config.Logger.Warn("holdfast: "+what, "kind", label.title(), "name", label.Name, "error", err)
 }

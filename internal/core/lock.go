@@ -49,6 +49,7 @@ type Want struct {
 	Stand    bool     // be known as a waiter, if the lock is taken
 	Others   []string // of permits: ids besides Owner, all to be had or none
 	Again    bool     // an earlier call under this wire owner may have been executed
+	Age      bool     // tell how long the server has been up
 	Adopt    bool     // the wire owner has the lock already, from elsewhere; if it does not, it is gone
 }
 
@@ -71,10 +72,16 @@ type Settings struct {
 	Shared       bool                            // by many owners; such a half is the other's owner's to take, too
 	Queue        bool                            // waiters stand in a queue on the server, each with a channel of its own
 	Permits      bool                            // holds have no owner: each is a permit with an id of its own
+	TellsAge     bool                            // the server can be asked for its age with an acquisition
+	Together     *Together                       // nil: several such locks cannot be taken by one call
 	Leaver       Leaver                          // nil: the server does not know who waits
 	WaiterLease  time.Duration                   // how long it knows a waiter
 	Err          error                           // a mistake in the package's own options
 }
+
+// Together are the scripts that take several locks of a kind and give them back, with the arguments and
+// replies of rlock_acquire_all and rlock_release_all.
+type Together struct{ Acquire, Release *script.Script }
 
 // A Lock is one name of one kind with settings: immutable, and nothing to close.
 type Lock struct {
@@ -116,6 +123,15 @@ func (l *Lock) length() time.Duration {
 	return l.session.config.Lease
 }
 
+// leases are the shortest and the longest of some locks'.
+func leases(locks []*Lock) (shortest, longest time.Duration) {
+	shortest = locks[0].length()
+	for _, l := range locks {
+		shortest, longest = min(shortest, l.length()), max(longest, l.length())
+	}
+	return shortest, longest
+}
+
 // undo is the call that gives back whatever became of an acquisition, unless the wire owner has
 // more holds than ceiling by then.
 func (l *Lock) undo(owner string, ceiling int) *script.Call {
@@ -134,14 +150,17 @@ func (l *Lock) Same(other *Lock) bool {
 	return l.session == other.session && l.key == other.key && (l.Kind != other.Kind || l.part == other.part)
 }
 
+// SameSession reports whether both locks are of one session.
+func (l *Lock) SameSession(other *Lock) bool { return l.session == other.session }
+
 func (l *Lock) claimKey() claimKey { return claimKey{session: l.session, kind: l.Kind, key: l.key} }
 
 // notAfter is that of a call of the lock.
 func (l *Lock) notAfter(sent time.Duration) int64 { return l.Object.notAfter(sent, l.length()) }
 
-// Held returns the wire owner under which ctx's owner holds the lock, and how often, as far
+// believed returns the wire owner under which ctx's owner holds the lock, and how often, as far
 // as this session knows; "" and 0 if it does not.
-func (l *Lock) Held(ctx context.Context) (owner string, count int) {
+func (l *Lock) believed(ctx context.Context) (owner string, count int) {
 	c := existing(ctx, l.claimKey())
 	if c == nil {
 		return "", 0

@@ -7,8 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A Holder is who holds a lock, how often, and for how long if nobody renews. The root package
-// has a type of the same fields.
+// A Holder is who holds a lock, how often, and for how long if nobody renews.
 type Holder struct {
 	ID    string
 	Count int
@@ -16,27 +15,14 @@ type Holder struct {
 }
 
 // HoldersScript tells who holds a lock that is one hash.
-var HoldersScript = script.Load("lock_holders")
+var HoldersScript = script.LoadLook("lock_holders")
 
 // RenewScript extends locks that are one hash.
 var RenewScript = script.Load("lock_renew")
 
-// Holders asks who holds the lock, and for how long it stays taken at least if nobody renews or
-// releases it: 0 if nobody holds it, below zero if it has no end.
-func Holders[H ~struct {
-	ID    string
-	Count int
-	Lease time.Duration
-}](ctx context.Context, l *Lock, operation string) (holders []H, left time.Duration, err error) {
-	return holdersOf[H](ctx, l, "", operation)
-}
-
-// holdersOf is Holders, of one wire owner if one is given.
-func holdersOf[H ~struct {
-	ID    string
-	Count int
-	Lease time.Duration
-}](ctx context.Context, l *Lock, owner, operation string) (holders []H, left time.Duration, err error) {
+// Inspect asks who holds the lock, one wire owner only if it is given, and for how long it stays taken
+// at least if nobody renews or releases it: 0 if nobody holds it, below zero if it has no end.
+func (l *Lock) Inspect(ctx context.Context, owner, operation string) (holders []Holder, left time.Duration, err error) {
 	endless := false
 	call := l.protocol.(Inspector).Holders(owner)
 	err = l.Run(ctx, operation, call, func() error {
@@ -49,7 +35,7 @@ func holdersOf[H ~struct {
 			if left = max(left, lasts); lasts < 0 {
 				lasts, endless = -1, true
 			}
-			holders = append(holders, H{ID: id, Count: int(n[0]), Lease: lasts})
+			holders = append(holders, Holder{ID: id, Count: int(n[0]), Lease: lasts})
 		})
 	})
 	if endless {
@@ -58,16 +44,93 @@ func holdersOf[H ~struct {
 	return holders, left, err
 }
 
+// Locked asks whether anybody holds the lock.
+func (l *Lock) Locked(ctx context.Context) (bool, error) {
+	holders, _, err := l.Inspect(ctx, "", "locked")
+	return len(holders) > 0, err
+}
+
+// RemainingLease asks for how long the lock stays taken, as Inspect tells it.
+func (l *Lock) RemainingLease(ctx context.Context) (time.Duration, error) {
+	_, left, err := l.Inspect(ctx, "", "remaining lease")
+	return left, err
+}
+
+// Holders asks who holds the lock, and which processes they are. H is the root's type.
+func Holders[H ~struct {
+	ID      string
+	Count   int
+	Lease   time.Duration
+	Host    string
+	PID     int
+	Program string
+	Label   string
+	Started time.Time
+}](ctx context.Context, l *Lock) (all []H, err error) {
+	holders, _, err := l.Inspect(ctx, "", "holders")
+	if err != nil {
+		return nil, err
+	}
+	owners := make([]string, len(holders))
+	for i, h := range holders {
+		owners[i] = h.ID
+	}
+	for i, p := range l.session.processes(ctx, owners) {
+		h := holders[i]
+		all = append(all, H{h.ID, h.Count, h.Lease, p.Host, p.PID, p.Program, p.Label, p.Started})
+	}
+	return all, nil
+}
+
+// Waiters asks by call, whose reply is rows of wire owner and ms, who stands in the lock's queue, and
+// which processes they are. W is the root's type.
+func Waiters[W ~struct {
+	ID      string
+	Alive   time.Duration
+	Host    string
+	PID     int
+	Program string
+	Label   string
+	Started time.Time
+}](ctx context.Context, l *Lock, call *script.Call) (all []W, err error) {
+	var owners []string
+	var alive []time.Duration
+	err = l.Run(ctx, "waiters", call, func() error {
+		values, err := call.ReadArray()
+		if err != nil {
+			return err
+		}
+		return call.ReadRows(values, 1, func(id string, n []int64) {
+			owners, alive = append(owners, id), append(alive, time.Duration(n[0])*time.Millisecond)
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range l.session.processes(ctx, owners) {
+		all = append(all, W{owners[i], alive[i], p.Host, p.PID, p.Program, p.Label, p.Started})
+	}
+	return all, nil
+}
+
+// Held asks whether ctx's owner holds the lock.
+func (l *Lock) Held(ctx context.Context) (bool, error) {
+	n, err := l.holdCount(ctx, "held")
+	return n > 0, err
+}
+
 // HoldCount asks how often ctx's owner holds the lock; 0 without an owner.
-func (l *Lock) HoldCount(ctx context.Context, operation string) (int, error) {
+func (l *Lock) HoldCount(ctx context.Context) (int, error) { return l.holdCount(ctx, "hold count") }
+
+func (l *Lock) holdCount(ctx context.Context, operation string) (int, error) {
 	if err := l.Mistake(operation); err != nil {
 		return 0, err
 	}
-	owner, held := l.Held(ctx)
+	owner, held := l.believed(ctx)
 	if held == 0 {
 		return 0, nil
 	}
-	holders, _, err := holdersOf[Holder](ctx, l, owner, operation)
+	holders, _, err := l.Inspect(ctx, owner, operation)
 	if err != nil || len(holders) == 0 || holders[0].ID != owner {
 		return 0, err
 	}

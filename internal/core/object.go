@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
@@ -25,6 +26,9 @@ func (l *Label) title() string {
 	}
 	return l.Kind + "." + l.Half
 }
+
+// String is the object as errors call it: rlock "orders".
+func (l *Label) String() string { return l.title() + " " + strconv.Quote(l.Name) }
 
 // Fail is the error of an operation on the object.
 func (l *Label) Fail(operation string, err error) error {
@@ -49,7 +53,9 @@ func InitObject(o *Object, s *Session, label Label, channel func(key string) str
 		o.key = s.config.MapName(label.Name)
 	}
 	o.Channel = channel(o.key)
-	o.mistake = o.check()
+	if o.mistake = o.check(); o.mistake != nil {
+		s.config.Logger.Warn("holdfast: name refused", "kind", o.title(), "name", o.Name, "error", o.mistake)
+	}
 }
 
 func (o *Object) check() error {
@@ -64,6 +70,9 @@ func (o *Object) check() error {
 	}
 	return nil
 }
+
+// Wrong is the mistake in name or options, or nil.
+func (o *Object) Wrong() error { return o.mistake }
 
 // Mistake is the error of an operation because of a mistake in name or options, or nil.
 func (o *Object) Mistake(operation string) error {
@@ -100,10 +109,16 @@ func (o *Object) begin(ctx context.Context, operation string) error {
 	if !o.session.calls.enter() {
 		return o.Fail(operation, ErrClosed)
 	}
+	o.session.known.stir()
 	return nil
 }
 
-// Run runs a call of the object that is sent once, and has its reply read.
+// lookTries is how often a look is sent: connections that died while nobody used them fail whoever
+// comes first, and there may be several.
+const lookTries = 3
+
+// Run runs a call of the object and has its reply read. It is sent once, but a look again if the
+// connection was lost with it.
 func (o *Object) Run(ctx context.Context, operation string, c *script.Call, read func() error) error {
 	defer c.Free()
 	if err := o.begin(ctx, operation); err != nil {
@@ -111,6 +126,9 @@ func (o *Object) Run(ctx context.Context, operation string, c *script.Call, read
 	}
 	defer o.session.calls.leave()
 	err := o.session.runner.Run(ctx, script.Take, c)
+	for tries := 1; c.Looks() && tries < lookTries && script.ClassOf(err) == script.Unknown && script.IsTemporary(err); tries++ {
+		err = o.session.runner.Run(ctx, script.Take, c)
+	}
 	if err == nil {
 		err = read()
 	}

@@ -186,9 +186,14 @@ func existing(ctx context.Context, key claimKey) *claim {
 	if owner == nil {
 		return nil
 	}
-	owner.mu.Lock()
-	defer owner.mu.Unlock()
-	return owner.find(key)
+	return owner.existing(key)
+}
+
+// existing returns the owner's claim to a name if there is one, without a reference.
+func (o *Owner) existing(key claimKey) *claim {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.find(key)
 }
 
 // share gives the claim of a hold an owner, so that a context can carry it, and returns it.
@@ -268,6 +273,19 @@ func (c *claim) await(w Waker) {
 	crowd.waits = append(crowd.waits, w)
 	if c.has() {
 		w.Wake()
+	}
+}
+
+// awaitAny has w woken when one of the claims is granted to another call of the same owner. What it
+// returns ends that.
+func awaitAny(claims []*claim, w Waker) (end func()) {
+	for _, c := range claims {
+		c.await(w)
+	}
+	return func() {
+		for _, c := range claims {
+			c.forgo(w)
+		}
 	}
 }
 

@@ -57,7 +57,7 @@ func (l *Lock) GiveBack(operation string, wires []string, call func() *script.Ca
 	doubted := func() { // nobody may believe in them any more; they are given back by the call, or afterwards
 		doubtful = true
 		for _, t := range ours {
-			t.setReturned()
+			t.setReturned(0)
 		}
 		forsake(ours)
 	}
@@ -155,17 +155,17 @@ func (l *Lock) UpdateLease(ctx context.Context, operation, wire string, d time.D
 		return l.Fail(operation, ErrNotHeld)
 	case err == nil:
 		h.tenure.lasts(d)
-		h.trustAgain(max(before.unsure, now), sent, lease.Trust(sent, d))
+		h.trustAgain(before, max(before.unsure, now), sent, lease.Trust(sent, d))
 		h.tenure.sweep() // if the hold was lost meanwhile
 		if lost := h.Err(); errors.Is(lost, ErrLost) {
 			return l.Fail(operation, lost)
 		}
 	case errors.Is(err, ErrUnknown) || script.ClassOf(err) == script.Broken: // until then it may be executed
 		h.tenure.lasts(d)
-		h.trustAgain(max(before.unsure, lease.Add(now, lease.NotAfter(l.length()))), sent, 0)
+		h.trustAgain(before, max(before.unsure, lease.Add(now, lease.NotAfter(l.length()))), sent, 0)
 		h.tenure.sweep()
 	default:
-		h.trustAgain(before.unsure, before.unsure, before.until)
+		h.trustAgain(before, before.unsure, before.unsure, before.until)
 	}
 	return err
 }
@@ -188,12 +188,16 @@ func (h *Hold) distrust(until time.Duration) (before belief) {
 	return before
 }
 
-// trustAgain ends that: what is sent from the moment unsure on counts, and what was sent at sent has
-// the hold trusted until then, unless an earlier update may yet be executed after it.
-func (h *Hold) trustAgain(unsure, sent, until time.Duration) {
+// trustAgain ends that: what was sent at sent has the hold trusted until then, unless an earlier update may
+// yet be executed after it; of other calls only those count that are sent from the moment unsure on.
+func (h *Hold) trustAgain(before belief, unsure, sent, until time.Duration) {
 	c := h.tenure.claim
 	c.mu.Lock()
+	h.unsure = before.unsure
+	trusted := h.believe(sent, until)
 	h.unsure = unsure
 	c.mu.Unlock()
-	h.prolongTo(sent, until)
+	if !trusted {
+		h.expire()
+	}
 }

@@ -17,6 +17,7 @@ func (a *acquisition) waitAlone(ctx, sleep context.Context) (*Hold, error) {
 		return h, err
 	}
 	w := wait.NewWaiter(s.closing)
+	defer l.waiting()()
 	if a.own == nil { // else nobody else can hold it
 		a.claim.await(w)
 		defer a.claim.forgo(w)
@@ -36,8 +37,9 @@ func (a *acquisition) waitAlone(ctx, sleep context.Context) (*Hold, error) {
 			listening, stop = channel, s.hub.Listen(channel, w.Wake).Close
 		}
 		if err := w.Sleep(sleep, retry); err != nil {
-			return nil, a.interrupted(ctx, err)
+			return nil, a.interrupted(sleep, err)
 		}
+		l.woken(w.Cause())
 		if h, retry, err = a.attempt(ctx); h != nil || err != nil {
 			return h, err
 		}
@@ -52,9 +54,9 @@ func (a *acquisition) stood() {
 	log, l := a.lock.session.config.Logger, a.lock
 	switch {
 	case a.stands && a.answer.place == placeNew:
-		log.Warn("holdfast: taken for dead, queued up anew", "kind", l.Kind, "name", l.Name, "lease", l.WaiterLease)
+		log.Warn("holdfast: taken for dead, queued up anew", "kind", l.title(), "name", l.Name, "lease", l.WaiterLease)
 	case a.answer.place == placeRegained:
-		log.Warn("holdfast: dropped from the queue by another client, back in place", "kind", l.Kind, "name", l.Name)
+		log.Warn("holdfast: dropped from the queue by another client, back in place", "kind", l.title(), "name", l.Name)
 	}
 	a.stands = true
 }

@@ -60,6 +60,13 @@ func (r *registry) remove(t *tenure) {
 	}
 }
 
+// any reports whether there is one.
+func (r *registry) any() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.first != nil
+}
+
 func (r *registry) all() (all []*tenure) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

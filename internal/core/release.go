@@ -22,7 +22,12 @@ func (h *Hold) Release() error {
 	if h.group != nil {
 		return h.group.release()
 	}
-	s, t := h.lock.session, h.tenure
+	return h.releaseWithin(lease.Bound(h.lock.length()))
+}
+
+// releaseWithin is Release that takes so long at the most.
+func (h *Hold) releaseWithin(limit time.Duration) error {
+	s := h.lock.session
 	if !s.calls.enter() {
 		return cmp.Or(h.Err(), ErrClosed) // Close ends the hold and gives it back
 	}
@@ -31,16 +36,32 @@ func (h *Hold) Release() error {
 	if err := h.end(now, releasedEnd); err != nil {
 		return err
 	}
-	ctx, cancel := s.within(now, lease.Bound(h.lock.length()))
+	ctx, cancel := s.within(now, limit)
 	defer cancel()
-	reply, rest, err := t.lower(ctx)
+	return h.giveBack(ctx)
+}
+
+// giveBack tells the server that the hold has ended.
+func (h *Hold) giveBack(ctx context.Context) error {
+	reply, rest, err := h.tenure.lower(ctx)
+	return h.gaveBack(ctx, reply, rest, err)
+}
+
+// gaveBack is the outcome of a release whose calls under ctx ended so. Only now it is known how the hold ended.
+func (h *Hold) gaveBack(ctx context.Context, reply int64, rest Rest, err error) error {
+	ending := releasedEnd
+	if err == nil && reply == absent {
+		ending = h.dropped()
+	}
+	h.tellEnd(ending)
+	t := h.tenure
 	switch {
 	case err == errNoTurn: //nolint:errorlint // nobody wraps it
 		t.correct(0)
 		return h.lock.Fail("release", unknown(errNoTurn.Err))
 	case err == nil && reply == absent:
 		t.lose()
-		return s.config.Lost(h.lock.Name, s.now()-h.acquired, nil)
+		return ending.err
 	case err != nil && (script.ClassOf(err) == script.Unknown || ctx.Err() != nil):
 		t.owe(rest)
 		return h.lock.Fail("release", unknown(err))
@@ -75,22 +96,33 @@ func (t *tenure) lower(ctx context.Context) (reply int64, rest Rest, err error) 
 
 func (t *tenure) lowerOnce(ctx context.Context, rest Rest) (reply int64, err error) {
 	s := t.lock.session
-	last := rest.Count == 0
-	if last && !t.lock.Shared {
-		s.lines.Releasing(t.lock.Channel)
-	}
-	call, sent := t.lock.protocol.Release(rest), s.now()
+	call, sent := t.lock.protocol.Release(rest), t.lowering(rest)
 	err = s.runner.Run(ctx, script.Keep, call)
 	if err == nil {
 		reply, err = call.ReadInt()
 	}
 	call.Free()
+	return t.lowered(rest, sent, reply, err)
+}
+
+// lowering says that a release is about to be sent, and returns when.
+func (t *tenure) lowering(rest Rest) (sent time.Duration) {
+	s := t.lock.session
+	if rest.Count == 0 && !t.lock.Shared {
+		s.lines.Releasing(t.lock.Channel)
+	}
+	return s.now()
+}
+
+// lowered takes in what became of a release, and returns what that means.
+func (t *tenure) lowered(rest Rest, sent time.Duration, reply int64, err error) (int64, error) {
+	s := t.lock.session
+	last := rest.Count == 0
 	if err != nil {
 		if script.ClassOf(err) != script.Refused {
 			t.doubt()
 			if last {
-				t.setReturned()
-				t.claim.setEmptied(true)
+				t.setReturned(0)
 			}
 		}
 		return 0, err
@@ -99,8 +131,7 @@ func (t *tenure) lowerOnce(ctx context.Context, rest Rest) (reply int64, err err
 		reply = freed
 	}
 	if last || reply == absent {
-		t.setReturned()
-		t.claim.setEmptied(true)
+		t.setReturned(max(reply-freed, 0))
 		s.debts.recheck(t, sent)
 	}
 	if reply != lowered {
@@ -133,10 +164,13 @@ func (t *tenure) wasTaken() bool {
 	return t.returned || t.lock.Shared && c.crowd != nil && c.crowd.emptied
 }
 
-func (t *tenure) setReturned() {
+func (t *tenure) setReturned(heard int64) {
 	t.claim.mu.Lock()
 	defer t.claim.mu.Unlock()
-	t.returned = true
+	t.returned, t.heard = true, int32(heard)
+	if t.lock.Shared && t.claim.crowd != nil {
+		t.claim.crowd.emptied = true
+	}
 }
 
 // owe has a release repeated in the background whose outcome is not known: of the last hold

@@ -30,6 +30,8 @@ type Config struct {
 	MapName    func(string) string
 	Sharded    bool // publish by SPUBLISH, subscribe by SSUBSCRIBE
 	Logger     *slog.Logger
+	Observer   *Observer
+	Process    *Process // what the session tells of itself; nil: nothing
 	// Lost makes the error of a lost hold, whose type the root package defines.
 	Lost func(name string, held time.Duration, why error) error
 }
@@ -40,16 +42,18 @@ type Session struct {
 	config  Config
 	id      string
 	cluster bool
-	base    time.Time // all moments are counted from here, on the monotonic clock
+	clock   clock
 	numbers atomic.Int64
 	runner  *script.Runner
 	clocks  *script.Clocks
 	hub     *hub.Hub
 	lines   *wait.Lines
+	joint   *wait.Lines // of those who wait for locks on several servers
 	dog     *lease.Watchdog
 	debts   debts
 	watches watches
 	bounds  bounds
+	known   presence
 	millis  string // the lease, as scripts take it
 
 	ctx     context.Context //nolint:containedctx // the life of the session's goroutines
@@ -62,6 +66,8 @@ type Session struct {
 	outcome  error
 
 	tenures registry
+	servers servers
+	ways    ways
 }
 
 // NewSession starts a session. It sends nothing.
@@ -69,8 +75,10 @@ func NewSession(c Config) *Session {
 	base := time.Now()
 	cluster := c.Client.Mode() == rueidis.ClientModeCluster
 	ctx, cancel := context.WithCancel(context.Background())
+	id := newID()
+	c.Logger = c.Logger.With("session", id)
 	s := &Session{
-		config: c, id: newID(), cluster: cluster, base: base,
+		config: c, id: id, cluster: cluster, clock: clock{base: base},
 		runner: script.NewRunner(c.Client), clocks: script.NewClocks(base, cluster, c.Lease),
 		hub: hub.New(c.Client, c.Sharded, c.Logger), millis: lease.Millis(c.Lease),
 		ctx: ctx, cancel: cancel, closing: make(chan struct{}),
@@ -79,13 +87,16 @@ func NewSession(c Config) *Session {
 	s.bounds.limit = lease.Bound(c.Lease)
 	s.debts.init(s)
 	s.watches.init(s)
-	s.lines = wait.NewLines(func(channel string, wake func()) func() {
-		return s.hub.Listen(channel, wake).Close
-	}, s.closing)
-	s.dog = lease.NewWatchdog(base, c.Lease, func(f func()) { s.start(f) }, s.renew)
+	s.known.init(s, c.Process)
+	listen := func(channel string, wake func()) func() { return s.hub.Listen(channel, wake).Close }
+	s.lines, s.joint = wait.NewLines(listen, s.closing), wait.NewLines(listen, s.closing)
+	s.dog = lease.NewWatchdog(s.now, c.Lease, func(f func()) { s.start(f) }, s.renew)
 	s.start(func() { s.dog.Run(ctx) })
 	return s
 }
+
+// idLength is that of a session's id.
+const idLength = 36
 
 // newID is a random version 4 UUID, as Redisson's client id.
 func newID() string {
@@ -94,6 +105,9 @@ func newID() string {
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
+
+// newOwner is a wire owner that nobody has ever had.
+func (s *Session) newOwner() string { return wire.Owner(s.id, s.numbers.Add(1)) }
 
 // ID is the session's part of its wire owners.
 func (s *Session) ID() string { return s.id }
@@ -113,8 +127,6 @@ func (s *Session) start(f func()) bool {
 	}()
 	return true
 }
-
-func (s *Session) now() time.Duration { return time.Since(s.base) }
 
 // slot groups keys that one script may touch together.
 func (s *Session) slot(key string) uint16 {
@@ -171,6 +183,7 @@ func (s *Session) close() error {
 		s.hub.Close()
 		<-routines
 		late = errors.Join(late, s.releaseAll(ctx)) // what those were about to give back
+		s.known.end(ctx)
 		s.bounds.end()
 		if s.config.OwnsClient {
 			s.config.Client.Close()
@@ -184,7 +197,9 @@ func (s *Session) close() error {
 		if s.config.OwnsClient {
 			s.config.Client.Close() // whoever still waits for a reply gets an error instead
 		}
-		err = errors.Join(err, fmt.Errorf("close: calls are still under way after %v", closeWithin))
+		if err == nil { // else it is what took so long
+			err = fmt.Errorf("close: calls are still under way after %v", closeWithin)
+		}
 	}
 	return err
 }

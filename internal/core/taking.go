@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -22,8 +23,10 @@ func (t *Taking) Once(ctx context.Context, o *Object, operation string) error {
 		return err
 	}
 	defer o.session.calls.leave()
-	t.object = o
-	_, err := t.try(ctx)
+	t.about(ctx, o)
+	within, stop := until(ctx, time.Now().Add(lease.NotAfter(o.session.config.Lease)))
+	defer stop()
+	_, err := t.try(within)
 	return t.presentable(ctx, operation, err)
 }
 
@@ -33,7 +36,7 @@ func (t *Taking) Wait(ctx context.Context, o *Object, operation string) error {
 		return err
 	}
 	defer o.session.calls.leave()
-	t.object = o
+	t.about(ctx, o)
 	return t.presentable(ctx, operation, t.wait(ctx, ctx))
 }
 
@@ -42,31 +45,27 @@ func (t *Taking) WaitFor(ctx context.Context, o *Object, operation string, d tim
 	if d <= 0 {
 		return t.Once(ctx, o, operation)
 	}
-	end := time.Now().Add(d)
-	if earlier, ok := ctx.Deadline(); ok && !earlier.After(end) {
+	end := WaitEnd(ctx, d)
+	if end.IsZero() {
 		return t.Wait(ctx, o, operation)
 	}
 	if err := o.begin(ctx, operation); err != nil {
 		return err
 	}
 	defer o.session.calls.leave()
-	t.object = o
-	sleep, stop := context.WithDeadlineCause(ctx, end, errWaited)
-	defer stop()
-	attempt, stop := context.WithDeadlineCause(ctx, end.Add(grace), errWaited)
+	t.about(ctx, o)
+	attempt, sleep, stop := waitUntil(ctx, end)
 	defer stop()
 	err := t.wait(attempt, sleep)
-	if errors.Is(err, errWaited) {
-		err = ErrBusy // an attempt was cut off: whatever it takes goes back
-	}
 	return t.presentable(ctx, operation, err)
 }
 
 func (t *Taking) presentable(ctx context.Context, operation string, err error) error {
-	if err == nil {
-		return nil
+	if err != nil {
+		err = t.object.Fail(operation, explain(ctx, err))
 	}
-	return t.object.Fail(operation, explain(ctx, err))
+	t.tell(err)
+	return err
 }
 
 // wait attempts at once if nobody of the session waits, then as the first of its line.
@@ -90,12 +89,14 @@ func (t *Taking) wait(ctx, sleep context.Context) (err error) {
 		}
 	}
 	place := s.lines.Join(o.Channel, true, false)
+	defer o.waiting()()
 	taken := time.Duration(0)
 	defer func() { place.LeaveSome(taken) }()
 	for {
 		if err := place.Wait(sleep, retry); err != nil {
-			return t.interrupted(ctx, err)
+			return t.interrupted(sleep, err)
 		}
+		o.woken(place.Cause())
 		if !place.Head() {
 			continue
 		}
@@ -109,9 +110,20 @@ func (t *Taking) wait(ctx, sleep context.Context) (err error) {
 	}
 }
 
-// try makes one attempt, and returns how many are left. The attempt goes on until there is a reply,
-// or none can come any more: if ctx ends, or the session, what it takes is given back.
+// try makes one attempt, tells the observer, and returns how many are left.
 func (t *Taking) try(ctx context.Context) (left int64, err error) {
+	t.asked++
+	done := t.object.attempting(ctx)
+	left, err = t.tryTo(ctx)
+	if done != nil {
+		done(err)
+	}
+	return left, err
+}
+
+// tryTo makes one attempt, and returns how many are left. The attempt goes on until there is a reply,
+// or none can come any more: if ctx ends, or the session, what it takes is given back.
+func (t *Taking) tryTo(ctx context.Context) (left int64, err error) {
 	type result struct {
 		left int64
 		err  error
@@ -141,7 +153,11 @@ func (t *Taking) try(ctx context.Context) (left int64, err error) {
 	case r := <-results:
 		return r.left, r.err
 	case <-ctx.Done():
-		return 0, &script.Failure{Class: script.Refused, Err: context.Cause(ctx)}
+		why := context.Cause(ctx)
+		if errors.Is(why, errWaited) { // while no reply came: nobody knows whether there are any
+			why = errNoReply
+		}
+		return 0, &script.Failure{Class: script.Refused, Err: why}
 	}
 }
 

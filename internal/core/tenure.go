@@ -30,6 +30,7 @@ type tenure struct {
 	watched  int32         // of holds, how many are to be renewed
 	lost     bool          // one of the holds was, rather than released or detached
 	returned bool          // a release of the last hold was executed, or may have been
+	heard    int32         // how many clients the server told of it, this one included, as far as it knows
 }
 
 // Group says with which tenures this one may be renewed in one call.
@@ -37,8 +38,15 @@ func (t *tenure) Group() lease.Group {
 	return lease.Group{Script: t.lock.protocol.Renewal(), Slot: t.lock.slot}
 }
 
-// add makes h, granted by a call sent at sent, a live hold of the tenure.
-func (t *tenure) add(h *Hold, sent time.Duration) {
+// listeners is how many clients were told of the release of its last hold, this one included.
+func (t *tenure) listeners() int {
+	t.claim.mu.Lock()
+	defer t.claim.mu.Unlock()
+	return int(t.heard)
+}
+
+// add makes h, granted by a call under ctx sent at sent, a live hold of the tenure.
+func (t *tenure) add(ctx context.Context, h *Hold, sent time.Duration) {
 	s, c := t.lock.session, t.claim
 	c.mu.Lock()
 	fresh := t.holds == nil
@@ -61,6 +69,9 @@ func (t *tenure) add(h *Hold, sent time.Duration) {
 	c.mu.Unlock()
 	for _, w := range waits {
 		w.Wake() // calls of the same owner: they may re-enter now
+	}
+	if s.config.Observer != nil {
+		h.observe(ctx)
 	}
 }
 
@@ -309,6 +320,7 @@ func (s *Session) renew(batch []lease.Renewable) {
 		case n == 1:
 			s.renewed(r.(*tenure), sent)
 		case n == 0:
+			r.(*tenure).observeRenewal(errDropped)
 			r.(*tenure).lose()
 		default:
 			s.failed(r.(*tenure), call.Unexpected())
@@ -347,6 +359,7 @@ func (s *Session) renewed(t *tenure, sent time.Duration) {
 		}
 	}
 	s.dog.Renewed(t, sent)
+	t.observeRenewal(nil)
 	t.sweep() // if it was lost while the renewal was under way
 }
 
@@ -356,11 +369,15 @@ func (s *Session) failed(t *tenure, why error) {
 	if script.ClassOf(why) == script.Unknown {
 		t.lasts(s.config.Lease)
 	}
+	if s.isClosed() { // which has cut it off
+		return
+	}
 	for _, h := range t.live() {
 		if h.watched() {
 			h.failed(why)
 		}
 	}
 	s.dog.Failed(t)
+	t.observeRenewal(explain(context.Background(), why))
 	t.sweep() // likewise
 }

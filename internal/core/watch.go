@@ -44,32 +44,43 @@ type watch struct {
 
 // A cohort is callers who came between the same two looks.
 type cohort struct {
-	size int
-	done chan struct{}
-	err  error // when done
+	size  int
+	waits chan struct{} // closed when a look has found nothing
+	told  bool          // that it is
+	done  chan struct{}
+	err   error // when done
 }
 
 // Await waits until a look says that it is over, which it then was at some moment of the call; or
 // until ctx ends. One looks at first, after every message on the object's channel, and when a
 // message may have been lost; for all callers of the session together, so under the ctx of none.
-func (o *Object) Await(ctx context.Context, operation string, look Look) error {
+func (o *Object) Await(ctx context.Context, operation string, look Look) (err error) {
 	if err := o.begin(ctx, operation); err != nil {
 		return err
 	}
 	s := o.session
 	defer s.calls.leave()
+	var p patience
+	p.about(ctx, o)
+	defer func() { p.tell(err) }()
 	w, c := s.watches.join(o, look)
 	defer s.watches.leave(w)
-	select {
-	case <-c.done:
-		if c.err != nil {
-			return o.Fail(operation, explain(context.Background(), c.err))
+	waits := c.waits
+	for {
+		select {
+		case <-waits:
+			waits = nil
+			defer o.waiting()()
+		case <-c.done:
+			if c.err != nil {
+				return o.Fail(operation, explain(context.Background(), c.err))
+			}
+			return nil
+		case <-ctx.Done():
+			return o.Fail(operation, stopped(ctx))
+		case <-s.closing:
+			return o.Fail(operation, ErrClosed)
 		}
-		return nil
-	case <-ctx.Done():
-		return o.Fail(operation, stopped(ctx))
-	case <-s.closing:
-		return o.Fail(operation, ErrClosed)
 	}
 }
 
@@ -93,7 +104,9 @@ func (ws *watches) join(o *Object, look Look) (*watch, *cohort) {
 	return w, w.joining
 }
 
-func newCohort() *cohort { return &cohort{done: make(chan struct{})} }
+func newCohort() *cohort {
+	return &cohort{waits: make(chan struct{}), done: make(chan struct{})}
+}
 
 // leave ends the wait of one caller; with the last one nobody looks any more.
 func (ws *watches) leave(w *watch) {
@@ -122,7 +135,7 @@ func (ws *watches) run(ctx context.Context, w *watch) {
 		over, err := ws.once(ctx, w.look)
 		switch {
 		case script.IsTemporary(err) && ctx.Err() == nil:
-			ws.session.config.Logger.Info("holdfast: waiting for the server", "kind", w.object.title(), "name", w.object.Name, "error", err)
+			ws.session.config.Logger.Debug("holdfast: waiting for the server", "kind", w.object.title(), "name", w.object.Name, "error", err)
 			_ = w.waiter.Sleep(ctx, delay)
 			delay = min(2*delay, lastRetry)
 			continue
@@ -130,13 +143,17 @@ func (ws *watches) run(ctx context.Context, w *watch) {
 			ws.tell(w, err)
 		case listening:
 			ws.note(w, event)
+		default:
+			ws.note(w, -1)
 		}
 		delay = firstRetry
 		if !listening {
 			listening = true
 			stop = ws.session.hub.Listen(w.object.Channel, func() { ws.hear(w) }).Close
 		}
-		_ = w.waiter.Sleep(ctx, wait.Interval(-1))
+		if w.waiter.Sleep(ctx, wait.Interval(-1)) == nil {
+			w.object.woken(w.waiter.Cause())
+		}
 	}
 }
 
@@ -154,8 +171,10 @@ func (ws *watches) once(ctx context.Context, look Look) (over bool, err error) {
 func (ws *watches) beforeLook(w *watch) (event int) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	w.waiting = append(w.waiting, w.joining)
-	w.joining = newCohort()
+	if w.joining.size > 0 {
+		w.waiting = append(w.waiting, w.joining)
+		w.joining = newCohort()
+	}
 	return w.heard
 }
 
@@ -176,11 +195,17 @@ func (ws *watches) tell(w *watch, err error) {
 	w.waiter.Wake()
 }
 
-// note takes in that a look which was sent after so many events has found nothing.
+// note takes in that a look which was sent after so many events, if those are heard of, has found nothing.
 func (ws *watches) note(w *watch, event int) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	w.known = event
+	for _, c := range w.waiting {
+		if !c.told {
+			c.told = true
+			close(c.waits)
+		}
+	}
 }
 
 // hear takes in an event: a message, or a subscription that stands.

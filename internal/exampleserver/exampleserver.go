@@ -6,28 +6,42 @@ import (
 	"os"
 	"testing"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/embedded"
 )
 
-var server *miniredis.Miniredis
+var servers []*embedded.Server
 
-// Main runs a package's tests and examples while there is a server.
-func Main(m *testing.M) {
-	var err error
-	if server, err = miniredis.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+// Main runs a package's tests and examples while there is a server; or several, that are independent.
+func Main(m *testing.M, independent int) {
+	code := 1
+	defer func() { os.Exit(code) }()
+	for range independent {
+		server, err := embedded.Start()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return
+		}
+		defer server.Close()
+		servers = append(servers, server)
 	}
-	code := m.Run()
-	server.Close()
-	os.Exit(code)
+	code = m.Run()
 }
 
 // Open is what a program does once, with the address of its own server.
-func Open() *holdfast.Session {
+func Open() *holdfast.Session { return open(servers[0]) }
+
+// OpenAll is the same for all servers.
+func OpenAll() (sessions []*holdfast.Session) {
+	for _, server := range servers {
+		sessions = append(sessions, open(server))
+	}
+	return sessions
+}
+
+func open(server *embedded.Server) *holdfast.Session {
 	session, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}}, nil)
 	if err != nil {
 		panic(err)

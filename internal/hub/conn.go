@@ -61,7 +61,7 @@ func (c *conn) ask(ch *channel) {
 
 // run keeps a connection while anything is wanted of it.
 func (c *conn) run(ctx context.Context) {
-	delay := firstDelay
+	delay, level := firstDelay, slog.LevelWarn
 	for ctx.Err() == nil {
 		if !c.wanted() {
 			select {
@@ -83,10 +83,11 @@ func (c *conn) run(ctx context.Context) {
 		if errors.Is(err, errWorn) {
 			continue
 		}
-		c.hub.log.Warn("holdfast: subscriptions interrupted", slog.String("server", c.addr), slog.Any("error", err))
-		if time.Since(began) > lastDelay {
-			delay = firstDelay
+		if time.Since(began) > lastDelay { // they stood meanwhile
+			delay, level = firstDelay, slog.LevelWarn
 		}
+		c.hub.log.Log(ctx, level, "holdfast: subscriptions interrupted", slog.String("server", c.addr), slog.Any("error", err))
+		level = slog.LevelDebug // of the same outage nobody needs to be told twice
 		select {
 		case <-time.After(delay/2 + rand.N(delay)):
 		case <-ctx.Done():

@@ -67,6 +67,15 @@ func New(client rueidis.Client, sharded bool, log *slog.Logger) *Hub {
 	}
 }
 
+// Subscribed reports whether the server counts this session among those who hear the channel: also for a while
+// after nobody listens any more.
+func (h *Hub) Subscribed(name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.channels[name]
+	return c != nil && c.state == up
+}
+
 // Listen starts to wake the caller for the channel, first when the subscription stands. It
 // does not block. wake is called from the goroutine that reads the connection: it must not
 // block either, and may be called once more after Close.

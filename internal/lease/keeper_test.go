@@ -57,7 +57,7 @@ func keep(t *testing.T, test func(k *keeper)) {
 		ctx, stop := context.WithCancel(t.Context())
 		k := &keeper{base: time.Now(), stop: stop}
 		var wg sync.WaitGroup
-		k.Watchdog = lease.NewWatchdog(k.base, length, wg.Go, k.serve)
+		k.Watchdog = lease.NewWatchdog(k.now, length, wg.Go, k.serve)
 		wg.Go(func() { k.Run(ctx) })
 		synctest.Wait()
 		test(k)

@@ -49,10 +49,10 @@ const BatchSize = 500
 // others go along as far as the call has room: those that are due first, unless they were
 // renewed only just now. From then on they are due together.
 type Watchdog struct {
-	base   time.Time
-	period time.Duration // between renewals
-	along  time.Duration // what is due this much later goes along
-	again  time.Duration // to the next try of a renewal that failed
+	now    func() time.Duration // the present moment
+	period time.Duration        // between renewals
+	along  time.Duration        // what is due this much later goes along
+	again  time.Duration        // to the next try of a renewal that failed
 
 	// renew renews a batch of one group, of at most BatchSize; it reports each outcome by
 	// [Watchdog.Renewed], [Watchdog.Failed] or [Watchdog.Remove], and may block. It runs in a
@@ -76,10 +76,11 @@ type group struct {
 	place   int32
 }
 
-// NewWatchdog makes a watchdog for leases of the given length; moments are counted from base.
-func NewWatchdog(base time.Time, lease time.Duration, start func(func()), renew func(batch []Renewable)) *Watchdog {
+// NewWatchdog makes a watchdog for leases of the given length; now is the present moment, by a clock
+// that may jump ahead.
+func NewWatchdog(now func() time.Duration, lease time.Duration, start func(func()), renew func(batch []Renewable)) *Watchdog {
 	return &Watchdog{
-		base: base, period: lease / 3, along: 2 * lease / 9, again: lease / 20,
+		now: now, period: lease / 3, along: 2 * lease / 9, again: lease / 20,
 		renew: renew, start: start, groups: make(map[Group]*group), kick: make(chan struct{}, 1),
 	}
 }
@@ -110,7 +111,7 @@ func (w *Watchdog) Remove(r Renewable) {
 func (w *Watchdog) Renewed(r Renewable, sentAt time.Duration) { w.settle(r, sentAt+w.period) }
 
 // Failed says that the renewal of r did not succeed and is to be tried again soon.
-func (w *Watchdog) Failed(r Renewable) { w.settle(r, time.Since(w.base)+w.again) }
+func (w *Watchdog) Failed(r Renewable) { w.settle(r, w.now()+w.again) }
 
 func (w *Watchdog) settle(r Renewable, due time.Duration) {
 	w.mu.Lock()
@@ -185,9 +186,12 @@ func (w *Watchdog) Run(ctx context.Context) {
 	}
 }
 
+// Look has Run look what is due: the clock has jumped.
+func (w *Watchdog) Look() { w.wake() }
+
 // next is how long nothing is due.
 func (w *Watchdog) next() time.Duration {
-	now := time.Since(w.base)
+	now := w.now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asleep = now + time.Hour
@@ -199,7 +203,7 @@ func (w *Watchdog) next() time.Duration {
 
 // take removes what is due and returns it in batches, filled up as far as there is more.
 func (w *Watchdog) take() (batches [][]Renewable) {
-	now := time.Since(w.base)
+	now := w.now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(w.queue) > 0 && w.queue[0].when() <= now {

@@ -117,6 +117,18 @@ func disown(err error) error {
 	return err
 }
 
+// Interrupted reports whether err is that of a script which had begun, and may have changed something.
+func Interrupted(err error) bool {
+	answer, ok := errors.AsType[*rueidis.RedisError](err)
+	return ok && strings.Contains(answer.Error(), "@user_script")
+}
+
+// Passes reports whether an answer of the server's is a refusal of one that will soon be well.
+func Passes(err error) bool {
+	answer, ok := rueidis.IsRedisErr(err)
+	return ok && passing(answer)
+}
+
 // passing reports whether the server's refusal is one of a server that will soon be well.
 func passing(answer *rueidis.RedisError) bool {
 	text := answer.Error()                               // without "ERR "

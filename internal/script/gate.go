@@ -3,6 +3,7 @@ package script
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/rueidis"
 	"golang.org/x/sync/semaphore"
@@ -32,6 +33,7 @@ const (
 // A gate counts the calls in flight on a connection.
 type gate struct {
 	places [lanes]*semaphore.Weighted
+	silent atomic.Bool // the last call had no answer
 
 	mu       sync.Mutex   // guards the rest
 	left     [lanes]int64 // places of callers that have gone, of calls that may still be in flight
@@ -44,6 +46,13 @@ func newGate() *gate {
 		Take: semaphore.NewWeighted(takePlaces),
 		Keep: semaphore.NewWeighted(keepPlaces),
 	}}
+}
+
+// answers notes that there are some.
+func (g *gate) answers() {
+	if g.silent.Load() {
+		g.silent.Store(false)
+	}
 }
 
 // abandon gives a place back once the call of a caller that has gone is certainly out of the

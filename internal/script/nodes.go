@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/cluster"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -60,16 +61,16 @@ func (n *nodes) gate(key string) *gate {
 func (n *nodes) ask() {
 	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
 	defer cancel()
-	ranges, err := n.client.Do(ctx, n.client.B().ClusterSlots().Build()).ToArray()
+	ranges, err := cluster.Slots(ctx, n.client)
 	if err != nil {
 		n.due.Store(int64(time.Since(n.base) + askPatience))
 		return
 	}
 	slots := new([wire.Slots]*gate)
 	for _, r := range ranges {
-		first, last, master := slotRange(r)
-		for slot := max(first, 0); slot <= last && slot < wire.Slots; slot++ {
-			slots[slot] = n.of(master)
+		g := n.of(r.Nodes[0].ID)
+		for slot := max(r.First, 0); slot <= r.Last && slot < wire.Slots; slot++ {
+			slots[slot] = g
 		}
 	}
 	n.slots.Store(slots)
@@ -85,26 +86,4 @@ func (n *nodes) of(id string) *gate {
 		n.byID[id] = g
 	}
 	return g
-}
-
-// slotRange reads an entry of CLUSTER SLOTS: first, last, {host, port, id, ...} of the master,
-// and of its replicas. What cannot be read is an empty range.
-func slotRange(entry rueidis.RedisMessage) (first, last int64, master string) {
-	fields, _ := entry.ToArray()
-	if len(fields) < 3 {
-		return 0, -1, ""
-	}
-	node, _ := fields[2].ToArray()
-	if len(node) < 3 {
-		return 0, -1, ""
-	}
-	first, err := fields[0].AsInt64()
-	if err != nil {
-		return 0, -1, ""
-	}
-	if last, err = fields[1].AsInt64(); err != nil {
-		return 0, -1, ""
-	}
-	master, _ = node[2].ToString()
-	return first, last, master
 }

@@ -46,10 +46,14 @@ func (r *Runner) Run(ctx context.Context, lane Lane, c *Call) error {
 	}
 	err := r.run(ctx, c)
 	if err == nil {
+		g.answers()
 		g.places[lane].Release(1)
 		return nil
 	}
 	err = r.rescue(ctx, c, err)
+	if class := ClassOf(err); class == Unknown || class == Refused && IsTemporary(err) {
+		g.silent.Store(true)
+	}
 	if err != nil && ended(ctx) != nil {
 		r.abandon(g, lane, c.keys[0])
 	} else {
@@ -57,6 +61,9 @@ func (r *Runner) Run(ctx context.Context, lane Lane, c *Call) error {
 	}
 	return err
 }
+
+// Silent reports whether the last call to the server of key had no answer, or none that helps.
+func (r *Runner) Silent(key string) bool { return r.nodes.gate(key).silent.Load() }
 
 // rescue makes a Failure of the error of a call, or runs it a second time if there was no
 // connection to send it on because of somebody else: whoever comes first dials, under its own

@@ -19,6 +19,7 @@ type Script struct {
 	name   string
 	source string
 	sha    string
+	looks  bool // it changes nothing
 }
 
 // Load prepares a script; it panics if there is none of that name.
@@ -26,6 +27,13 @@ func Load(name string) *Script {
 	source := lua.Source(name)
 	sum := sha1.Sum([]byte(source)) //nolint:gosec // as above
 	return &Script{name: name, source: source, sha: hex.EncodeToString(sum[:])}
+}
+
+// LoadLook is Load for a script that changes nothing, or nothing that a second run would change again.
+func LoadLook(name string) *Script {
+	s := Load(name)
+	s.looks = true
+	return s
 }
 
 // Name is the name of the script's file without the ending.
@@ -56,6 +64,9 @@ func (c *Call) Free() {
 	c.keys, c.args, c.reply = c.keys[:0], c.args[:0], rueidis.RedisMessage{}
 	calls.Put(c)
 }
+
+// Looks reports whether a copy of the call may be sent whatever became of the first.
+func (c *Call) Looks() bool { return c.script.looks }
 
 // evalsha is the command that runs the call. It is not marked as retryable: whether a second
 // copy may be sent is decided by the caller, who knows under which wire owner and until when.

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -125,23 +124,4 @@ func assertBroken(t *testing.T, err error) {
 	assert.Equal(t, Broken, ClassOf(err), "%v", err)
 	assert.False(t, IsTemporary(err))
 	assert.ErrorContains(t, err, "rlock_acquire: ")
-}
-
-func TestSlotRangesAreRead(t *testing.T) {
-	master := []any{"127.0.0.1", 6379, "id"}
-	for name, c := range map[string]struct {
-		entry       any
-		first, last int64
-		id          string
-	}{
-		"a master":             {[]any{0, 5460, master}, 0, 5460, "id"},
-		"with a replica":       {[]any{5461, wire.Slots - 1, master, []any{"127.0.0.1", 6380, "other"}}, 5461, wire.Slots - 1, "id"},
-		"without a node":       {[]any{0, 5460}, 0, -1, ""},
-		"with a nameless node": {[]any{0, 5460, []any{"127.0.0.1", 6379}}, 0, -1, ""},
-		"not a number":         {[]any{0, "all", master}, 0, -1, ""},
-		"no range":             {"OK", 0, -1, ""},
-	} {
-		first, last, id := slotRange(message(t, c.entry))
-		assert.Equal(t, []any{c.first, c.last, c.id}, []any{first, last, id}, name)
-	}
 }

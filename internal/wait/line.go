@@ -138,9 +138,10 @@ func (p *Place) Wait(ctx context.Context, d time.Duration) error {
 func (p *Place) reach(ctx context.Context) (taken time.Duration, err error) {
 	select {
 	case taken = <-p.first:
-		p.head = true
+		p.head, p.cause = true, Turn
 		return taken, nil
 	case <-p.hint:
+		p.cause = Hint
 		select {
 		case <-p.first: // the hint may have been for whoever is first, which this is by now
 			p.head = true

@@ -30,7 +30,21 @@ var ErrClosed = errors.New("wait: session closed")
 type Waiter struct {
 	hint    chan struct{} // capacity 1: wake-ups coalesce, none is lost
 	closing <-chan struct{}
+	cause   Cause
 }
+
+// A Cause is why a sleep ended.
+type Cause uint8
+
+// The causes.
+const (
+	Hint  Cause = iota // somebody called Wake
+	Timer              // the time was over
+	Turn               // of a [Place]: it has become the first
+)
+
+// Cause is that of the last sleep that returned nil. It is the owner's to ask.
+func (w *Waiter) Cause() Cause { return w.cause }
 
 // NewWaiter returns a waiter that nobody has woken yet. Its sleep ends when closing is closed.
 func NewWaiter(closing <-chan struct{}) *Waiter {
@@ -52,8 +66,10 @@ func (w *Waiter) Sleep(ctx context.Context, d time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-w.hint:
+		w.cause = Hint
 		return nil
 	case <-timer.C:
+		w.cause = Timer
 		return nil
 	case <-w.closing:
 		return ErrClosed

@@ -61,6 +61,9 @@ func RWChannel(name string) string { return Prefix("redisson_rwlock", name) }
 // RWWriters has who waits to write, and lets readers wait behind it. Redisson does not know it.
 func RWWriters(name string) string { return Prefix("holdfast_rwlock_writers", name) }
 
+// SessionKey is where a session of ours tells which process it is.
+func SessionKey(session string) string { return Prefix("holdfast_session", session) }
+
 // SetChannel is where this toolkit publishes that it has released a lock that is one string. Other
 // libraries that have such locks publish nothing.
 func SetChannel(name string) string { return Prefix("holdfast_setlock", name) }

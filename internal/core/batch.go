@@ -1,0 +1,311 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// A Batch is several locks that one call takes and one gives back. It is immutable.
+type Batch struct {
+	Object                 // without a key
+	locks    []*Lock       // in an order that is the same for everybody
+	shortest time.Duration // of the leases
+}
+
+// NewBatch returns nil if one call cannot take the locks: they must be of a kind that allows it, of one
+// session, and in a cluster of one slot.
+func NewBatch(label Label, locks []*Lock) *Batch {
+	if len(locks) < 2 || len(locks) > lease.BatchSize {
+		return nil
+	}
+	first := locks[0]
+	for _, l := range locks {
+		if l.mistake != nil || l.Together == nil || l.Together != first.Together || l.session != first.session || l.slot != first.slot {
+			return nil
+		}
+	}
+	shortest, _ := leases(locks)
+	return &Batch{Object: Object{Label: label, session: first.session}, locks: locks, shortest: shortest}
+}
+
+// ErrApart is why locks are to be taken one by one: the owner holds some of them already, or others
+// take one or another of them all the time, so that they are never free together.
+var ErrApart = errors.New("to be taken one by one")
+
+// All are looked for so often and for so long before they are taken one by one.
+const (
+	looksTogether = 8
+	lookTogether  = time.Second
+)
+
+// TryLock makes one attempt to take all locks under ctx's owner.
+func (b *Batch) TryLock(ctx context.Context, operation string) (*Hold, error) {
+	return b.call(ctx, operation, func(c *batchCall) ([]*Hold, error) { return c.once(ctx) })
+}
+
+// Lock waits until it has all locks, ctx ends, or the moment end comes, if there is one.
+func (b *Batch) Lock(ctx context.Context, operation string, end time.Time) (*Hold, error) {
+	return b.call(ctx, operation, func(c *batchCall) ([]*Hold, error) {
+		attempt, sleep, stop := waitUntil(ctx, end)
+		defer stop()
+		holds, err := c.wait(attempt, sleep)
+		return holds, c.outwaited(ctx, end, err)
+	})
+}
+
+// call is a whole call.
+func (b *Batch) call(ctx context.Context, operation string, take func(c *batchCall) ([]*Hold, error)) (*Hold, error) {
+	if ctx.Err() != nil {
+		return nil, b.Fail(operation, stopped(ctx))
+	}
+	b.session.known.stir()
+	if !b.session.calls.enter() {
+		return nil, b.Fail(operation, ErrClosed)
+	}
+	defer b.session.calls.leave()
+	c := batchCall{Batch: b, patience: patience{object: &b.Object}, since: b.session.now()}
+	owner := ownerOf(ctx)
+	for _, l := range b.locks {
+		c.claims = append(c.claims, owner.claim(l))
+	}
+	holds, err := take(&c)
+	if err == nil {
+		return join(ctx, b.Label, holds, b), nil // the holds keep the references to the claims
+	}
+	c.giveUp()
+	for _, claim := range c.claims {
+		claim.unref()
+	}
+	if errors.Is(err, ErrApart) {
+		return nil, ErrApart
+	}
+	return nil, b.Fail(operation, c.explain(ctx, err))
+}
+
+// A batchCall is one call that wants all locks of a batch.
+type batchCall struct {
+	*Batch
+	patience
+	claims []*claim
+	wire   string        // the wire owner of all; drawn at the first attempt
+	until  time.Duration // copies whose outcome is not known may be executed until then; 0: none are
+	grant  answer
+	taken  int // the lock that was in the way of the last attempt
+	looks  int // attempts that found one in the way
+	since  time.Duration
+}
+
+// once makes one attempt, as that of a single lock.
+func (c *batchCall) once(ctx context.Context) (holds []*Hold, err error) {
+	err = c.session.once(ctx, c.locks[0].key, lease.NotAfter(c.shortest), func(ctx context.Context) (err error) {
+		holds, _, err = c.try(ctx)
+		return err
+	})
+	return holds, err
+}
+
+// wait attempts until all are granted: at once if nobody of the session waits for one of them, then when
+// it is first in the line of the one that is in the way.
+func (c *batchCall) wait(ctx, sleep context.Context) ([]*Hold, error) {
+	retry := time.Duration(0)
+	if wanted := c.wanted(); wanted >= 0 {
+		c.taken = wanted
+	} else {
+		holds, next, err := c.attempt(ctx)
+		if holds != nil || err != nil {
+			return holds, err
+		}
+		retry = next
+	}
+	for {
+		holds, next, err := c.queue(ctx, sleep, retry)
+		if holds != nil || err != nil {
+			return holds, err
+		}
+		retry = next
+	}
+}
+
+// wanted is one of the locks that somebody of the session waits for, -1 if there is none.
+func (c *batchCall) wanted() int {
+	for i, l := range c.locks {
+		if !c.session.lines.Empty(l.Channel) {
+			return i
+		}
+	}
+	return -1
+}
+
+// queue waits in the line of the lock that is in the way. Without holds and without an error, another one
+// is in the way now.
+func (c *batchCall) queue(ctx, sleep context.Context, retry time.Duration) (holds []*Hold, _ time.Duration, err error) {
+	l := c.locks[c.taken]
+	place, taken := c.session.lines.Join(l.Channel, l.Backoff == nil, false), time.Duration(0)
+	defer func() { place.Leave(taken) }()
+	defer c.waiting()()
+	defer awaitAny(c.claims, place)()
+	for at := c.taken; c.taken == at; {
+		if err := place.Wait(sleep, retry); err != nil {
+			return nil, 0, c.interrupted(sleep, err)
+		}
+		c.woken(place.Cause())
+		if !place.Head() && !c.reenters() {
+			continue
+		}
+		if holds, retry, err = c.attempt(ctx); err != nil {
+			return nil, 0, err
+		}
+		if holds != nil {
+			taken = l.length()
+			return holds, 0, nil
+		}
+	}
+	return nil, retry, nil
+}
+
+// reenters reports whether the owner has one of the locks by now, through another call.
+func (c *batchCall) reenters() bool {
+	return slices.ContainsFunc(c.claims, (*claim).holds)
+}
+
+// attempt tries once. Without holds and without an error, it is to be tried again after a wake-up or
+// after retry.
+func (c *batchCall) attempt(ctx context.Context) (holds []*Hold, retry time.Duration, err error) {
+	holds, inTheWay, err := c.try(ctx)
+	if err == nil {
+		return holds, 0, nil
+	}
+	if errors.Is(err, ErrBusy) {
+		c.looks++
+	}
+	if c.looks >= looksTogether && c.session.now()-c.since >= lookTogether {
+		return nil, 0, ErrApart
+	}
+	retry, err = c.again(ctx, inTheWay, err, c.locks[c.taken].Backoff)
+	return nil, retry, err
+}
+
+// try makes one attempt.
+func (c *batchCall) try(ctx context.Context) (holds []*Hold, inTheWay time.Duration, err error) {
+	defer func() { c.learn(err) }()
+	if done := c.attempting(ctx); done != nil {
+		defer func() {
+			if !errors.Is(err, ErrApart) { // that was none
+				done(err)
+			}
+		}()
+	}
+	if c.session.isClosed() {
+		return nil, 0, ErrClosed
+	}
+	leave, err := enterAll(ctx, c.claims)
+	if err != nil {
+		return nil, 0, &script.Failure{Class: script.Refused, Err: err}
+	}
+	defer leave()
+	for _, claim := range c.claims {
+		if claim.holds() {
+			return nil, 0, ErrApart
+		}
+	}
+	if c.wire == "" {
+		c.wire = c.session.newOwner()
+	}
+	if err := c.ask(ctx); err != nil {
+		if class := script.ClassOf(err); class == script.Unknown || class == script.Broken {
+			c.until = lease.Add(c.grant.sent, lease.NotAfter(c.shortest))
+		}
+		return nil, 0, err
+	}
+	switch c.grant.outcome {
+	case late:
+		return nil, 0, errLate
+	case busy:
+		if c.until > 0 {
+			c.giveUp() // somebody else has one; an earlier attempt may have got the others, or may yet
+		}
+		return nil, c.grant.pttl, c.locks[c.taken].Fail("try lock", ErrBusy)
+	}
+	if c.grant.at >= lease.Trust(c.grant.sent, c.shortest) || c.session.isClosed() {
+		c.until = max(c.until, c.grant.sent)
+		c.giveUp()
+		return nil, 0, tooLate(c.session)
+	}
+	for i, l := range c.locks {
+		holds = append(holds, new(outermost).begin(ctx, l, c.claims[i], c.wire, &c.grant, c.until))
+	}
+	return holds, 0, nil
+}
+
+// enterAll waits for the turns of operations on all claims. They come in one order for everybody.
+func enterAll(ctx context.Context, claims []*claim) (leave func(), err error) {
+	leave = func() {
+		for _, c := range claims {
+			c.leave()
+		}
+	}
+	for i, c := range claims {
+		if err := c.enter(ctx); err != nil {
+			claims = claims[:i]
+			leave()
+			return nil, err
+		}
+	}
+	return leave, nil
+}
+
+// ask sends the call and reads the reply; again if the server refuses it as late, which brings its clock.
+func (c *batchCall) ask(ctx context.Context) error {
+	for range lateTries {
+		c.grant = answer{sent: c.session.now()}
+		call := script.NewCall(c.locks[0].Together.Acquire).Arg(c.wire).Int(c.locks[0].Object.notAfter(c.grant.sent, c.shortest))
+		for _, l := range c.locks {
+			call.Key(l.key).Arg(l.millis)
+		}
+		err := c.session.runner.Run(ctx, script.Take, call)
+		if err == nil {
+			err = c.read(call)
+		}
+		call.Free()
+		if err != nil || c.grant.outcome != late {
+			return err
+		}
+	}
+	return nil
+}
+
+// read takes the reply in.
+func (c *batchCall) read(call *script.Call) error {
+	grant := &c.grant
+	grant.at = c.session.now()
+	var room [3]int64
+	n, err := call.ReadInts(room[:0])
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(n) == 3 && n[0] == granted || len(n) == 2 && n[0] == late:
+		c.session.clocks.Learn(c.locks[0].key, n[1], grant.at)
+	case len(n) == 3 && n[0] == busy && n[2] >= 1 && int(n[2]) <= len(c.locks):
+		grant.pttl, c.taken = time.Duration(n[1])*time.Millisecond, int(n[2])-1
+	default:
+		return call.Unexpected()
+	}
+	grant.outcome = n[0]
+	return nil
+}
+
+// giveUp has the wire owner given back if the server may have it, or may get it yet.
+func (c *batchCall) giveUp() {
+	if c.until > 0 {
+		for _, l := range c.locks {
+			c.session.debts.owe(l, c.wire, 0, c.until)
+		}
+	}
+	c.wire, c.until = "", 0
+}

@@ -1,0 +1,99 @@
+package core
+
+import (
+	"context"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// release ends the holds, one of each lock, and gives them back; by one call if nothing is nested in any
+// of them.
+func (b *Batch) release(holds []*Hold) []error {
+	errs := make([]error, len(holds))
+	now := b.session.now()
+	if !b.session.calls.enter() {
+		return atOnce(len(holds), len(holds), func(i int) error { return holds[i].Release() }) // says why it ended
+	}
+	defer b.session.calls.leave()
+	ctx, cancel := b.session.within(now, lease.Bound(b.shortest))
+	defer cancel()
+	var ended []int
+	for i, h := range holds {
+		if errs[i] = h.end(now, releasedEnd); errs[i] == nil {
+			ended = append(ended, i)
+		}
+	}
+	if b.releaseTogether(ctx, holds, ended, errs) {
+		return errs
+	}
+	apart := atOnce(len(ended), len(ended), func(i int) error { return holds[ended[i]].giveBack(ctx) })
+	for i, err := range apart {
+		errs[ended[i]] = err
+	}
+	return errs
+}
+
+// releaseTogether gives back those of the holds that have been ended by one call, unless there are others
+// of their owner.
+func (b *Batch) releaseTogether(ctx context.Context, holds []*Hold, ended []int, errs []error) bool {
+	var claims []*claim
+	for _, i := range ended {
+		claims = append(claims, holds[i].tenure.claim)
+	}
+	leave, err := enterAll(ctx, claims)
+	if err != nil {
+		return false
+	}
+	rests := make([]Rest, len(ended))
+	for n, i := range ended {
+		if rests[n] = holds[i].tenure.rest(); rests[n].Count > 0 {
+			leave()
+			return false
+		}
+	}
+	replies := make([]int64, len(ended))
+	for delay := firstRetry; len(ended) > 0; delay = min(2*delay, lastRetry) {
+		err = b.lower(ctx, holds, ended, rests, replies)
+		if err == nil || !script.IsTemporary(err) || pause(ctx, delay) != nil {
+			break
+		}
+	}
+	leave()
+	if script.ClassOf(err) == script.Refused && !script.IsTemporary(err) && ctx.Err() == nil {
+		return false // because of one of them, perhaps; nothing was freed
+	}
+	for n, i := range ended {
+		errs[i] = holds[i].gaveBack(ctx, replies[n], rests[n], err)
+	}
+	return true
+}
+
+// lower sends the call that releases.
+func (b *Batch) lower(ctx context.Context, holds []*Hold, ended []int, rests []Rest, replies []int64) error {
+	first := holds[ended[0]]
+	call := script.NewCall(b.locks[0].Together.Release).Arg(first.tenure.wire, b.session.publish())
+	defer call.Free()
+	sent := b.session.now()
+	for n, i := range ended {
+		l := holds[i].lock
+		call.Key(l.key).Arg(l.Channel)
+		holds[i].tenure.lowering(rests[n])
+	}
+	err := b.session.runner.Run(ctx, script.Keep, call)
+	n := make([]int64, 0, len(ended))
+	if err == nil {
+		n, err = call.ReadInts(n)
+	}
+	if err == nil && len(n) != len(ended) {
+		err = call.Unexpected()
+	}
+	for k, i := range ended {
+		reply := int64(absent)
+		if err == nil {
+			reply = n[k]
+		}
+		replies[k], _ = holds[i].tenure.lowered(rests[k], sent, reply, err)
+	}
+	return err
+}

@@ -1,0 +1,28 @@
+package core
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// A clock counts the moments of a session from its beginning, on the monotonic clock. Tests may put
+// it forward.
+type clock struct {
+	base    time.Time
+	skipped atomic.Int64 // time.Duration that has not passed
+}
+
+// now is the present moment.
+func (c *clock) now() time.Duration { return time.Since(c.base) + time.Duration(c.skipped.Load()) }
+
+// time is when the moment is, or was.
+func (c *clock) time(moment time.Duration) time.Time {
+	return c.base.Add(moment - time.Duration(c.skipped.Load()))
+}
+
+// moment is that of t.
+func (c *clock) moment(t time.Time) time.Duration {
+	return t.Sub(c.base) + time.Duration(c.skipped.Load())
+}
+
+func (s *Session) now() time.Duration { return s.clock.now() }

@@ -1,0 +1,120 @@
+package core
+
+import (
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+)
+
+// release gives all members back. If the group has ended by itself, it waits for what gives the
+// others back, and returns everything that went wrong.
+func (g *group) release() error {
+	if g.err() == nil && g.finish(releasedEnd, 0) {
+		defer g.wakeNext()
+		defer g.giveWay()
+		err := g.releaseMembers()
+		if g.observed != nil {
+			ended := releasedEnd
+			if errors.Is(err, ErrLost) {
+				ended = &ending{err}
+			}
+			g.observed(time.Since(g.began), ended)
+		}
+		return err
+	}
+	g.mu.Lock()
+	back := g.back
+	g.mu.Unlock()
+	if back != nil {
+		<-back // soon: every release is bounded
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return errors.Join(append([]error{g.ended.Load().err}, g.failures...)...)
+}
+
+// giveWay has those of this process stand back for a moment if others have been told of the release: who has
+// just had the lock asks sooner than anybody who has to be told.
+func (g *group) giveWay() {
+	if g.quorum == nil {
+		return
+	}
+	for _, m := range *g.members.Load() {
+		if m.hold == nil {
+			continue
+		}
+		l, others := m.hold.lock, m.hold.tenure.listeners()
+		if l.session.hub.Subscribed(l.Channel) {
+			others--
+		}
+		if others > 0 {
+			_, channel := g.quorum.line()
+			g.quorum.session.ways.give(channel, time.Now().Add(askLater(g.took)))
+			return
+		}
+	}
+}
+
+// wakeNext has the next one of this process look who waits for the same servers.
+func (g *group) wakeNext() {
+	if g.quorum != nil {
+		line, channel := g.quorum.line()
+		line.Wake(channel)
+	}
+}
+
+func (g *group) releaseMembers() error {
+	if g.batch == nil {
+		return g.each(g.releaseMember)
+	}
+	var holds []*Hold
+	for _, m := range *g.members.Load() {
+		holds = append(holds, m.hold)
+	}
+	return errors.Join(g.batch.release(holds)...)
+}
+
+func (g *group) releaseMember(h *Hold) error {
+	if g.quorum == nil {
+		return h.Release()
+	}
+	length := h.lock.length()
+	return h.releaseWithin(min(g.quorum.timeout(length), lease.Bound(length)))
+}
+
+// dissolve ends the group because too many members have ended, and gives the others back.
+func (g *group) dissolve() {
+	if !g.finish(&ending{g.why()}, len(*g.members.Load())) {
+		return
+	}
+	first := true
+	for _, m := range *g.members.Load() {
+		if m.missing() {
+			var err error
+			if g.quorum == nil && !first { // why says that of the first, or of all
+				err = m.hold.Err()
+			}
+			first = false
+			g.gaveBack(err)
+			continue
+		}
+		giveBack := func() { g.gaveBack(g.releaseMember(m.hold)) }
+		if !m.hold.session().start(giveBack) {
+			giveBack()
+		}
+	}
+}
+
+// gaveBack takes in that one more member is given back.
+func (g *group) gaveBack(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil {
+		g.failures = append(g.failures, err)
+	}
+	if g.left--; g.left == 0 {
+		close(g.back)
+		g.wakeNext()
+	}
+}

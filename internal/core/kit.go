@@ -1,0 +1,99 @@
+package core
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+)
+
+// What package holdfasttest does to sessions and holds.
+
+// Skip has the session believe that so much time has passed at once. It is for tests on a server whose
+// clock is put forward as far. Nobody is told; CatchUp does that.
+func (s *Session) Skip(d time.Duration) { s.clock.skipped.Add(int64(d)) }
+
+// CatchUp has the session notice what Skip has skipped: leases that ended meanwhile have ended when it
+// returns, and their holds are lost; what is left of the others is shorter, and they are renewed if they
+// are due.
+func (s *Session) CatchUp() {
+	for _, t := range s.tenures.all() {
+		for _, h := range t.live() {
+			if h.Err() == nil {
+				h.rearm()
+			}
+		}
+	}
+	s.dog.Look()
+}
+
+// Overdue reports whether a hold of the session is to be renewed by now and has not been.
+func (s *Session) Overdue() bool {
+	fresh := lease.Trust(s.now()-s.config.Lease/3, s.config.Lease)
+	for _, t := range s.tenures.all() {
+		for _, h := range t.live() {
+			if h.watched() && h.Err() == nil && h.trust() < fresh {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Reach waits until the server answers the session, which may have to connect again, or until ctx or the
+// session ends.
+func (s *Session) Reach(ctx context.Context) {
+	client := s.config.Client
+	for !s.isClosed() && client.Do(ctx, client.B().Ping().Build()).Error() != nil {
+		if pause(ctx, time.Millisecond) != nil {
+			return
+		}
+	}
+}
+
+// Lose has the hold be lost because of why, and those nested with it, as if their renewals had failed
+// of that for too long. The server is told that they are over, until ctx ends; if it cannot be told, what
+// it has of them ends at the latest with its lease. Of a hold that has ended already Lose returns what
+// Err says.
+func (h *Hold) Lose(ctx context.Context, why error) error {
+	if err := h.Err(); err != nil {
+		return err
+	}
+	lost := []*Hold{h}
+	if h.group != nil {
+		lost = nil
+		for _, m := range *h.group.members.Load() {
+			if m.hold != nil {
+				lost = append(lost, m.hold)
+			}
+		}
+	}
+	for _, h := range lost {
+		h.tenure.fail(why)
+	}
+	for _, h := range lost {
+		h.tenure.tell(ctx)
+	}
+	return nil
+}
+
+// fail has all holds be lost because of why.
+func (t *tenure) fail(why error) {
+	live := t.live()
+	t.claim.mu.Lock()
+	for _, h := range live {
+		h.failure = why
+	}
+	t.claim.mu.Unlock()
+	for _, h := range live {
+		h.lose()
+	}
+}
+
+// tell tells the server how many holds are left.
+func (t *tenure) tell(ctx context.Context) {
+	if calls := t.lock.session.calls; calls.enter() {
+		defer calls.leave()
+		_, _, _ = t.lower(ctx)
+	}
+}

@@ -1,0 +1,199 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// A Quorum is what the Redlock algorithm takes: locks on independent servers, of which it needs more
+// than half. It is immutable.
+type Quorum struct {
+	Object         // without a key
+	Locks          []*Lock
+	ServerTimeout  time.Duration // of each call to a server; 0: a hundredth of the lease, between 20 ms and 1 s
+	MinValidity    time.Duration // for how long it must be held at the least
+	TrustRestarted bool          // a server that has restarted has forgotten nothing
+}
+
+const (
+	leastTimeout = 20 * time.Millisecond
+	mostTimeout  = time.Second
+)
+
+// InitQuorum makes q, whose options and locks are set, a quorum with the mistake, if there is one.
+func InitQuorum(q *Quorum, label Label, mistake error) {
+	q.Object = Object{Label: label, mistake: mistake}
+	if len(q.Locks) > 0 {
+		q.session = q.Locks[0].session
+	}
+}
+
+// Drift is what the algorithm takes off a lease for clocks that run at different speeds.
+func Drift(length time.Duration) time.Duration { return length/100 + 2*time.Millisecond }
+
+// Validity is for how long a lease may be trusted at the most.
+func Validity(length time.Duration) time.Duration {
+	return length - max(Drift(length), lease.Margin(length))
+}
+
+// Leases are the shortest and the longest of the locks'.
+func (q *Quorum) Leases() (shortest, longest time.Duration) {
+	return leases(q.Locks)
+}
+
+// need is how many locks are more than half.
+func (q *Quorum) need() int { return len(q.Locks)/2 + 1 }
+
+// timeout is that of a call about a lease of that length.
+func (q *Quorum) timeout(length time.Duration) time.Duration {
+	if q.ServerTimeout > 0 {
+		return q.ServerTimeout
+	}
+	return min(max(length/100, leastTimeout), mostTimeout)
+}
+
+// TryLock makes one attempt.
+func (q *Quorum) TryLock(ctx context.Context) (*Hold, error) {
+	return q.once(ctx, "try lock")
+}
+
+// Lock waits for the lock until ctx ends.
+func (q *Quorum) Lock(ctx context.Context) (*Hold, error) {
+	return q.wait(ctx, "lock", time.Time{})
+}
+
+// TryLockFor waits for the lock for at most d, or until ctx ends.
+func (q *Quorum) TryLockFor(ctx context.Context, d time.Duration) (*Hold, error) {
+	const operation = "try lock for"
+	if d <= 0 {
+		return q.once(ctx, operation)
+	}
+	return q.wait(ctx, operation, WaitEnd(ctx, d))
+}
+
+func (q *Quorum) once(ctx context.Context, operation string) (*Hold, error) {
+	if err := q.ready(ctx, operation); err != nil {
+		return nil, err
+	}
+	var p patience
+	p.about(ctx, &q.Object)
+	p.asked = 1
+	h, err := q.try(WithOwner(ctx))
+	if err != nil {
+		err = q.Fail(operation, explain(ctx, err))
+	}
+	p.tell(err)
+	return h, err
+}
+
+// ready refuses a call that is not to be sent.
+func (q *Quorum) ready(ctx context.Context, operation string) error {
+	if err := q.Mistake(operation); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return q.Fail(operation, stopped(ctx))
+	}
+	return nil
+}
+
+// wait attempts until the lock is had, ctx ends, or the moment end comes, if there is one.
+func (q *Quorum) wait(ctx context.Context, operation string, end time.Time) (*Hold, error) {
+	if err := q.ready(ctx, operation); err != nil {
+		return nil, err
+	}
+	attempt, sleep, stop := waitUntil(ctx, end)
+	defer stop()
+	w := quorumWait{Quorum: q, owner: ownerOf(ctx)}
+	w.about(ctx, &q.Object)
+	h, err := w.run(WithOwner(attempt), sleep)
+	if err = w.outwaited(ctx, end, err); err != nil {
+		err = q.Fail(operation, explain(ctx, err))
+	}
+	w.tell(err)
+	return h, err
+}
+
+// try asks all servers at once, under ctx's owner. After an error everything is given back. After none,
+// servers that take longer than the others may still be asked, for no longer than their timeout.
+func (q *Quorum) try(ctx context.Context) (h *Hold, err error) {
+	if done := q.attempting(ctx); done != nil {
+		defer func() { done(err) }()
+	}
+	g := &group{Label: q.Label, need: q.need(), owner: ownerOf(ctx), quorum: q, began: time.Now()}
+	members := make([]member, len(q.Locks))
+	g.members.Store(&members)
+	// The servers that are not waited for are asked beyond the end of ctx.
+	asking, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	errs := atOnce(len(members), g.need, func(i int) error { return g.ask(asking, i, g.began) })
+	stop()
+	if err = g.verdict(errs); err == nil {
+		g.took = time.Since(g.began)
+		g.begin(ctx)
+		return &Hold{group: g}, nil
+	}
+	cancel(err)
+	g.finish(releasedEnd, 0)
+	g.giveBack()
+	return nil, err
+}
+
+// verdict is nil if what was granted is enough, else why it is not.
+func (g *group) verdict(errs []error) error {
+	if g.sure.Store(int64(time.Since(g.began))); !g.certain() {
+		return g.quorum.tooFew(errs)
+	}
+	runs := make(map[int64]bool)
+	for _, m := range *g.members.Load() {
+		if m.run != 0 && runs[m.run] {
+			return errAlike
+		}
+		runs[m.run] = true
+	}
+	if left := time.Until(g.deadline()); left <= 0 || left < g.quorum.MinValidity {
+		return &script.Failure{Class: script.Refused, Temporary: true, Err: fmt.Errorf("%w: %v", errShort, left)}
+	}
+	return nil
+}
+
+// giveBack gives back what was granted to an attempt that has failed.
+func (g *group) giveBack() {
+	members := *g.members.Load()
+	atOnce(len(members), len(members), func(i int) error {
+		if members[i].hold == nil {
+			return nil
+		}
+		return g.releaseMember(members[i].hold)
+	})
+}
+
+// within is the context of one call to a server.
+func (q *Quorum) within(ctx context.Context, length time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, q.timeout(length), errNoAnswer)
+}
+
+// answered is the error of a call that was made within such a context, whose end must not be taken for
+// that of the caller's.
+func (q *Quorum) answered(ctx context.Context, err error) error {
+	switch {
+	case err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, ErrUnknown):
+		return unknown(errNoAnswer)
+	}
+	return errNoAnswer
+}
+
+// mayExtend refuses a lease for which a server that restarts is not doubted.
+func (q *Quorum) mayExtend(d time.Duration) error {
+	if _, longest := q.Leases(); d > longest && !q.TrustRestarted {
+		return q.Fail("extend", fmt.Errorf("lease is %v, must be at most %v, the one it was taken with: a server that restarts is doubted for no longer", d, longest))
+	}
+	return nil
+}

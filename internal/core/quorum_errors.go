@@ -1,0 +1,98 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+var (
+	errAlike    = errors.New("two of the locks are on one server, which must be independent")
+	errShort    = errors.New("too little of the lease is left")
+	errYoung    = errors.New("the server has started within a lease, and may have forgotten who holds the lock")
+	errNoAnswer = errors.New("the server has not answered in time")
+)
+
+// tooFew is why an attempt that ended so on each server was not granted by enough of them.
+func (q *Quorum) tooFew(errs []error) error {
+	granted, busy, own := 0, 0, 0
+	var others, final answers
+	class := script.Refused
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			granted++
+			continue
+		case errors.Is(err, ErrAlreadyHeld):
+			own++ // by a call that is under way, if they are few
+			fallthrough
+		case errors.Is(err, ErrBusy):
+			busy++
+			continue
+		case errors.Is(err, ErrUnknown):
+			class = script.Unknown
+		case !q.passing(err):
+			final.add(i, err)
+			err = errors.New(err.Error()) // of one server; the others may say something else
+		}
+		others.add(i, err)
+	}
+	switch {
+	case own >= q.need():
+		return ErrAlreadyHeld
+	case len(final) > len(errs)-q.need():
+		return final
+	case busy > 0 && granted+busy >= q.need():
+		return fmt.Errorf("%w on %d of %d servers", ErrBusy, busy, len(errs))
+	}
+	return &script.Failure{Class: class, Temporary: true, Err: fmt.Errorf("%d of %d servers granted it, %d are needed: %w",
+		granted, len(errs), q.need(), others)}
+}
+
+// passing reports whether an error of one server is one that waiting may mend.
+func (q *Quorum) passing(err error) bool {
+	return script.IsTemporary(err) || errors.Is(err, errYoung) || errors.Is(err, errNoAnswer) || errors.Is(err, ErrLost) ||
+		errors.Is(err, context.Canceled) // which ctx was, that all were asked under
+}
+
+// lost is the error of a hold that was held for so long, and has too few of its members left.
+func (q *Quorum) lost(held time.Duration, members []member) error {
+	var why answers
+	closed := 0
+	for i, m := range members {
+		switch {
+		case m.hold == nil:
+		case errors.Is(m.hold.Err(), ErrClosed):
+			closed++
+		case m.hold.Err() != nil:
+			why.add(i, m.hold.why())
+		}
+	}
+	if len(why) == 0 && closed > 0 {
+		return ErrClosed
+	}
+	config := q.session.config
+	config.Logger.Warn("holdfast: lost", "kind", q.title(), "name", q.Name, "held", held.Round(time.Millisecond), "error", why)
+	return config.Lost(q.Name, held, why)
+}
+
+// answers are what servers have said, or why they have not.
+type answers []error
+
+// add takes in that of a server, counted from 1 as they were given.
+func (a *answers) add(i int, err error) { *a = append(*a, fmt.Errorf("server %d: %w", i+1, err)) }
+
+// Error has all of them in one line.
+func (a answers) Error() string {
+	var texts []string
+	for _, err := range a {
+		texts = append(texts, err.Error())
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (a answers) Unwrap() []error { return a }

@@ -1,0 +1,129 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+)
+
+// ask asks one server, and makes what it grants a member of the group. The lease counts from first.
+func (g *group) ask(ctx context.Context, i int, first time.Time) error {
+	g.setAsking(i, true)
+	defer func() {
+		g.setAsking(i, false)
+		g.tend()
+	}()
+	q, l := g.quorum, g.quorum.Locks[i]
+	within, cancel := q.within(ctx, l.length())
+	defer cancel()
+	a := acquisition{age: true}
+	h, err := a.callOnce(within, l, "try lock")
+	if err != nil {
+		return q.answered(ctx, errors.Unwrap(err)) // without what the group's own error says
+	}
+	h.limit(lease.Add(l.session.clock.moment(first), l.length()-Drift(l.length())))
+	m := member{hold: h, run: a.answer.run, asking: true}
+	if !q.TrustRestarted {
+		_, longest := q.Leases()
+		m.since = l.session.servers.ripe(l, &a.answer, longest).Sub(g.began)
+	}
+	young := m.since > time.Since(g.began)
+	switch {
+	case !g.admit(i, m):
+		return g.releaseMember(h)
+	case young:
+		g.ripenAt(m.since)
+		return errYoung
+	}
+	return nil
+}
+
+// ripenAt has a member that is young be looked at then: it counts from then on.
+func (g *group) ripenAt(since time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended.Load() != nil {
+		return
+	}
+	g.ripening = append(g.ripening, time.AfterFunc(since-time.Since(g.began), func() {
+		g.mu.Lock()
+		taken := g.taken
+		g.mu.Unlock()
+		if taken {
+			_ = g.err()
+		}
+	}))
+}
+
+// setAsking notes whether a server is being asked.
+func (g *group) setAsking(i int, asking bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.change(func(members []member) { members[i].asking = asking })
+}
+
+// admit makes m a member, unless the group has ended.
+func (g *group) admit(i int, m member) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m.since = max(m.since, time.Since(g.began))
+	if g.ended.Load() != nil || g.taken && !g.certain() {
+		return false
+	}
+	if g.taken {
+		g.watch(&m)
+	}
+	g.change(func(members []member) { members[i] = m })
+	return true
+}
+
+// tend has servers that have not granted the lock, or have lost it, asked again: soon at first, since it
+// may be the last holder's still, and then when it is time to renew the others.
+func (g *group) tend() {
+	if g.quorum == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.taken && g.again == nil && g.ended.Load() == nil && len(g.vacant()) > 0 {
+		shortest, _ := g.quorum.Leases()
+		g.delay = min(max(2*g.delay, lastAsk), shortest/3)
+		g.again = time.AfterFunc(g.delay, g.askAgain)
+	}
+}
+
+// vacant are the members that are to be asked for.
+func (g *group) vacant() (vacant []int) {
+	for i, m := range *g.members.Load() {
+		if m.missing() && !m.asking && g.quorum.Locks[i].FixedLease == 0 {
+			vacant = append(vacant, i)
+		}
+	}
+	return vacant
+}
+
+// askAgain asks for the members that are missing.
+func (g *group) askAgain() {
+	g.mu.Lock()
+	g.again = nil
+	vacant := g.vacant()
+	g.change(func(members []member) {
+		for _, i := range vacant {
+			members[i].asking = true // before anybody else looks who is missing
+		}
+	})
+	g.mu.Unlock()
+	if g.err() != nil {
+		return
+	}
+	for _, i := range vacant {
+		s := g.quorum.Locks[i].session
+		s.start(func() {
+			if g.ask(context.WithValue(s.ctx, ownerKey{}, g.owner), i, time.Now()) == nil {
+				s.config.Logger.Debug("holdfast: another server has the lock", "kind", g.title(), "name", g.Name)
+			}
+		})
+	}
+}

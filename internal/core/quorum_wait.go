@@ -1,0 +1,240 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/wait"
+)
+
+// Who waits asks again after so long, at least and at most, and by chance.
+const (
+	firstAsk = 10 * time.Millisecond
+	lastAsk  = 250 * time.Millisecond
+)
+
+var askAgain = wait.Exponential(firstAsk, lastAsk)
+
+// A quorumWait is one call that waits for a quorum.
+type quorumWait struct {
+	*Quorum
+	patience
+	owner      *Owner                     // nil: the call's own, under which nobody else can have the lock
+	place      atomic.Pointer[wait.Place] // in the line of those who wait
+	attempting atomic.Bool                // what the owner gets now is this call's
+	row        int                        // attempts since rowBegan
+	rowBegan   time.Time
+	took       time.Duration // the last attempt
+}
+
+// run attempts at once if nobody of this process waits, then as the first of those who do.
+func (w *quorumWait) run(ctx, sleep context.Context) (h *Hold, err error) {
+	retry := time.Duration(0)
+	if line, channel := w.line(); w.reenters() || line.Empty(channel) && !w.session.ways.given(channel) {
+		if h, retry, err = w.attempt(ctx); h != nil || err != nil {
+			return h, err
+		}
+	}
+	for {
+		h, err = w.queue(ctx, sleep, retry)
+		if !errors.Is(err, wait.ErrClosed) {
+			return h, err
+		}
+		if w.open() < w.need() {
+			return nil, ErrClosed
+		}
+	}
+}
+
+// queue waits in the line of a session that is open. Whoever is first there is told of releases by as many
+// servers as may fail and one more, and asks now and then besides.
+func (w *quorumWait) queue(ctx, sleep context.Context, retry time.Duration) (h *Hold, err error) {
+	line, channel := w.line()
+	place, taken := line.Join(channel, true, false), time.Duration(0)
+	w.place.Store(place)
+	defer func() { place.Leave(taken) }()
+	defer w.waiting()()
+	defer w.await()()
+	listening := false
+	for {
+		if place.Head() && !listening {
+			listening = true
+			defer w.listen()()
+		}
+		if w.reenters() {
+			err = place.Sleep(sleep, retry)
+		} else {
+			err = place.Wait(sleep, retry)
+		}
+		switch {
+		case errors.Is(err, wait.ErrClosed):
+			return nil, err
+		case err != nil:
+			return nil, w.interrupted(sleep, err)
+		}
+		w.woken(place.Cause())
+		if !place.Head() && !w.reenters() {
+			continue
+		}
+		// Whoever was told of a release would ask before all servers are free, and together with others.
+		_ = pause(sleep, max(rand.N(4*askLater(w.took)/5), w.session.ways.left(channel), w.tooOften()))
+		if h, retry, err = w.attempt(ctx); h != nil || err != nil {
+			if h != nil {
+				taken = lastAsk // a release of this process is heard of
+			}
+			return h, err
+		}
+	}
+}
+
+// inARow is how often a wake-up is followed at once: it may come of what this call, or another one that waits, has
+// given back of an attempt.
+const inARow = 8
+
+// tooOften is for how long not to ask, after so many attempts in a row.
+func (w *quorumWait) tooOften() time.Duration {
+	if w.row == 0 {
+		w.rowBegan = time.Now()
+	}
+	if w.row++; w.row <= inARow {
+		return 0
+	}
+	w.row = 0
+	return max(lastAsk-time.Since(w.rowBegan), 0)
+}
+
+// listen has the place woken by servers besides the one whose line it is in. What it returns ends that.
+func (w *quorumWait) listen() (stop func()) {
+	var stops []func()
+	line, _ := w.line()
+	for _, l := range w.Locks {
+		if s := l.session; s.joint != line && !s.isClosed() && len(stops) < len(w.Locks)-w.need() {
+			stops = append(stops, s.hub.Listen(l.Channel, w.place.Load().Wake).Close)
+		}
+	}
+	return func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+}
+
+// open is how many of the sessions are.
+func (q *Quorum) open() (n int) {
+	for _, l := range q.Locks {
+		if !l.session.isClosed() {
+			n++
+		}
+	}
+	return n
+}
+
+// Wake has the call look again because its owner has got one of the locks, by another call.
+func (w *quorumWait) Wake() {
+	if !w.attempting.Load() {
+		w.place.Load().Wake()
+	}
+}
+
+// attempt tries once. Without a hold and without an error, it is to be tried again after a
+// wake-up or after retry.
+func (w *quorumWait) attempt(ctx context.Context) (h *Hold, retry time.Duration, err error) {
+	began := time.Now()
+	w.asked++
+	w.attempting.Store(true)
+	h, err = w.try(ctx)
+	w.attempting.Store(false)
+	w.took = time.Since(began)
+	if err == nil {
+		return h, 0, nil
+	}
+	retry, err = w.again(ctx, -1, err, askAgain)
+	return nil, retry, err
+}
+
+// askLater is for how long others are asked for the lock who were told of a release, by the time that asking takes.
+func askLater(took time.Duration) time.Duration {
+	return min(5*took+2*time.Millisecond, lastAsk)
+}
+
+// ways are given to other processes: until then nobody of this one asks for what it has just had. By channel.
+type ways struct {
+	mu    sync.Mutex // guards the rest
+	until map[string]time.Time
+	limit int // of until; then those that are over are dropped
+}
+
+func (w *ways) give(channel string, until time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.until == nil {
+		w.until = make(map[string]time.Time)
+	}
+	if len(w.until) >= w.limit {
+		maps.DeleteFunc(w.until, func(_ string, until time.Time) bool { return time.Until(until) <= 0 })
+		w.limit = max(64, 2*len(w.until))
+	}
+	w.until[channel] = until
+}
+
+// left is for how much longer others have the way.
+func (w *ways) left(channel string) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	left := time.Until(w.until[channel])
+	if left <= 0 {
+		delete(w.until, channel)
+	}
+	return max(left, 0)
+}
+
+func (w *ways) given(channel string) bool { return w.left(channel) > 0 }
+
+// line is where those of this process wait, and for which channel: those of the first session that is not
+// closed.
+func (q *Quorum) line() (line *wait.Lines, channel string) {
+	for _, l := range q.Locks {
+		if !l.session.isClosed() {
+			return l.session.joint, l.Channel
+		}
+	}
+	return q.session.joint, q.Locks[0].Channel
+}
+
+// reenters reports whether the owner holds enough of the locks by now, perhaps through another call.
+func (w *quorumWait) reenters() bool {
+	if w.owner == nil {
+		return false
+	}
+	held := 0
+	for _, l := range w.Locks {
+		if c := w.owner.existing(l.claimKey()); c != nil && c.holds() {
+			held++
+		}
+	}
+	return held >= w.need()
+}
+
+// await has the call woken when its owner has got one of the locks by another one. What it returns ends
+// that.
+func (w *quorumWait) await() (end func()) {
+	if w.owner == nil {
+		return func() {}
+	}
+	var claims []*claim
+	for _, l := range w.Locks {
+		claims = append(claims, w.owner.claim(l))
+	}
+	forgo := awaitAny(claims, w)
+	return func() {
+		forgo()
+		for _, c := range claims {
+			c.unref()
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package core
+
+import (
+	"sync"
+	"time"
+)
+
+// servers is what a session knows of the servers that have granted it locks, where it matters whether
+// they remember what they have granted to others.
+type servers struct {
+	mu     sync.Mutex // guards the rest
+	seen   map[uint16]server
+	silent bool // one does not tell how long it has been up
+}
+
+// A server is one, or what stands behind a slot.
+type server struct {
+	run   int64
+	since time.Time // in the place of another one; zero: as far as is known, it has always been there
+}
+
+// ripe is when the server that has granted a lock remembers everything that was granted within a lease:
+// when it has been up for as long, and for as long in the place of another one that the session knew.
+func (s *servers) ripe(l *Lock, grant *answer, length time.Duration) time.Time {
+	at, up := l.session.clock.time(grant.at), max(time.Duration(grant.up-1), 0)*time.Second // two seconds may be less than one
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if grant.up < 0 {
+		if !s.silent {
+			l.session.config.Logger.Warn("holdfast: the server does not tell how long it has been up: if it restarts, what it has forgotten goes unnoticed", "kind", l.title(), "name", l.Name)
+		}
+		s.silent = true
+		return time.Time{}
+	}
+	known, seen := s.seen[l.slot]
+	if !seen || known.run != grant.run {
+		known = server{run: grant.run}
+		if seen {
+			known.since = at
+		}
+		if s.seen == nil {
+			s.seen = make(map[uint16]server)
+		}
+		s.seen[l.slot] = known
+	}
+	ripe := known.since.Add(length)
+	if young := at.Add(length - up); up < length && young.After(ripe) {
+		ripe = young
+	}
+	return ripe
+}

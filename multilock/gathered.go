@@ -1,0 +1,50 @@
+package multilock
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// gathered are the holds that a call has so far, each at the place of its member.
+type gathered []*holdfast.Hold
+
+// grace is how much longer than its time a call may take because servers do not answer.
+const grace = 100 * time.Millisecond
+
+// letGo gives all of them back, at once. It waits for that until ctx ends, or the moment end comes if there is
+// one, and a little longer; it goes on all the same.
+func (g gathered) letGo(ctx context.Context, end time.Time) {
+	var all sync.WaitGroup
+	if !slices.ContainsFunc(g, func(h *holdfast.Hold) bool { return h != nil }) {
+		return
+	}
+	for _, h := range g {
+		if h != nil {
+			all.Go(func() { _ = h.Release() }) // its session goes on if it is not known whether that was done
+		}
+	}
+	back := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(back)
+	}()
+	over := ctx.Done()
+	if !end.IsZero() {
+		within, cancel := context.WithDeadline(ctx, end)
+		defer cancel()
+		over = within.Done()
+	}
+	select {
+	case <-back:
+		return
+	case <-over:
+	}
+	select {
+	case <-back:
+	case <-time.After(grace):
+	}
+}

@@ -1,0 +1,152 @@
+package multilock
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/core"
+)
+
+// leastServers is how many make a majority that survives the end of one.
+const leastServers = 3
+
+// A RedLock is a lock on several independent servers, held by whoever has it on most of them. It is
+// immutable and safe for concurrent use.
+type RedLock struct {
+	quorum core.Quorum
+}
+
+var _ holdfast.Locker = (*RedLock)(nil)
+
+// RedLockOptions tune a RedLock. The zero value of a field means its default.
+type RedLockOptions struct {
+	// ServerTimeout is how long a server is waited for, in taking, extending and releasing, so that one
+	// that is gone costs little of the lease. The default is a hundredth of the lease, but at least 20 ms and at
+	// most a second. Releasing takes a third of the lease or 5 s at the most, whatever it is.
+	ServerTimeout time.Duration
+
+	// MinValidity is how long a hold must be trusted when it is granted, without a renewal; one with
+	// less left is given back. The default, 0, is any time at all.
+	MinValidity time.Duration
+
+	// TrustRestarted counts a server as soon as it has started. By default it does not count until it has
+	// been up for a lease, since it may have forgotten a lock that it granted before. It is for servers
+	// that lose no write when they fail: with appendfsync always.
+	TrustRestarted bool
+}
+
+// NewRedLock makes one lock of those given, each on a server that is independent of the others: no
+// replicas of each other, no nodes of one cluster. It is held by whoever has more than half of them,
+// which is the algorithm called Redlock in the documentation of Redis. There must be three at least; odd
+// numbers are recommended, since a fourth server allows for no more failures than three do. Members are
+// of package rlock, then owners re-enter it, as Redisson's; or of package setlock without a Token, then it is the lock
+// of redsync and node-redlock. They have one name, as a rule. All clients should use one lease.
+//
+// It sends nothing and cannot fail: a mistake comes back from the first call. It corresponds to
+// Redisson's getRedLock(), which neither counts the time that asking takes nor knows of restarts.
+func NewRedLock(locks []holdfast.Locker, opts *RedLockOptions) *RedLock {
+	if opts == nil {
+		opts = &RedLockOptions{}
+	}
+	r := &RedLock{quorum: core.Quorum{
+		ServerTimeout: opts.ServerTimeout, MinValidity: opts.MinValidity, TrustRestarted: opts.TrustRestarted,
+	}}
+	name, mistake := r.add(locks)
+	if mistake == nil {
+		mistake = r.check()
+	}
+	core.InitQuorum(&r.quorum, core.Label{Kind: "redlock", Name: name}, mistake)
+	return r
+}
+
+// add makes the locks members, or says why it cannot; and what they are called together.
+func (r *RedLock) add(locks []holdfast.Locker) (name string, mistake error) {
+	var names []string
+	for i, l := range locks {
+		inner, ok := l.(inside)
+		switch {
+		case isNil(l):
+			return "", fmt.Errorf("lock %d is nil", i+1)
+		case !ok || !inner.Inside().TellsAge:
+			return "", fmt.Errorf("lock %d is a %T, must be an rlock or a setlock", i+1, l)
+		case inner.Inside().Token != "":
+			return "", fmt.Errorf("lock %d has Options.Token, must be without: what an attempt that fails has taken could not be given back", i+1)
+		}
+		if len(names) == 0 || names[len(names)-1] != l.Name() {
+			names = append(names, l.Name())
+		}
+		for j, other := range r.quorum.Locks {
+			if inner.Inside().SameSession(other) {
+				mistake = fmt.Errorf("locks %d and %d are of one session, must be on independent servers", j+1, i+1)
+			}
+		}
+		r.quorum.Locks = append(r.quorum.Locks, inner.Inside())
+	}
+	return strings.Join(names, ", "), mistake
+}
+
+// check says what is wrong with the number of locks or with the options.
+func (r *RedLock) check() error {
+	q := &r.quorum
+	if len(q.Locks) < leastServers {
+		return fmt.Errorf("%d locks are given, must be at least %d", len(q.Locks), leastServers)
+	}
+	for _, l := range q.Locks {
+		if err := l.Wrong(); err != nil {
+			return err
+		}
+	}
+	shortest, _ := q.Leases()
+	switch limit := core.Validity(shortest); {
+	case q.ServerTimeout < 0 || q.ServerTimeout >= limit:
+		return fmt.Errorf("RedLockOptions.ServerTimeout is %v, must be 0 or less than %v, for which the lease is trusted", q.ServerTimeout, limit)
+	case q.MinValidity < 0 || q.MinValidity >= limit:
+		return fmt.Errorf("RedLockOptions.MinValidity is %v, must be 0 or less than %v, for which the lease is trusted", q.MinValidity, limit)
+	}
+	return nil
+}
+
+// Name is that of the members; if they have several, all of them.
+func (r *RedLock) Name() string { return r.quorum.Name }
+
+// Lock takes the lock, waiting until most servers have granted it or ctx ends. All are asked at once.
+// What was granted is given back if it is too few, and they are asked again when one of them tells of a
+// release, or after a random time, 10 ms at first and a quarter of a second at the most. Of those who wait in
+// one process one asks at a time.
+//
+// An error that matches ctx.Err() and its cause says that ctx ended first, [holdfast.ErrAlreadyHeld] that
+// the members do not re-enter and are this owner's own; anything else is the refusal of so many servers
+// that there is no majority. After an error nothing is held: servers that have not answered are told to
+// give it back as soon as they do.
+//
+// The hold has no ID and no Token: servers that do not know of each other cannot issue tokens that
+// increase. Its Deadline is the moment until which most of the servers are sure to grant it to nobody
+// else, drift taken off. It ends when the majority is no longer certain, not when one server is gone;
+// a server that has come back is asked to join in at the next renewal. Release returns nil if most
+// servers have given it back, and the others are told in the background. It corresponds to lock().
+func (r *RedLock) Lock(ctx context.Context) (*holdfast.Hold, error) {
+	h, err := r.quorum.Lock(ctx)
+	return (*holdfast.Hold)(h), err
+}
+
+// TryLock asks all servers once. It blocks for a round trip if most of them grant it; else, if any does not
+// answer, for [RedLockOptions.ServerTimeout], and once more to give back what was granted. [holdfast.ErrBusy]
+// says that somebody has the lock on some of them, or is asking at the same moment. Otherwise the error has
+// what each server said; it matches [holdfast.ErrUnknown] if the outcome of a call is not known: what it takes
+// is given back. It corresponds to tryLock().
+func (r *RedLock) TryLock(ctx context.Context) (*holdfast.Hold, error) {
+	h, err := r.quorum.TryLock(ctx)
+	return (*holdfast.Hold)(h), err
+}
+
+// TryLockFor waits as Lock does, but at most for the time given, and then fails with
+// [holdfast.ErrBusy]; with what is wrong instead if too few servers answer. Of ctx and wait the first to
+// end decides, ctx if they end together. It corresponds to tryLock(waitTime). A wait of zero or less is
+// one attempt.
+func (r *RedLock) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error) {
+	h, err := r.quorum.TryLockFor(ctx, wait)
+	return (*holdfast.Hold)(h), err
+}

@@ -1,0 +1,131 @@
+package holdfast
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/wait"
+)
+
+// An Observer is told what the synchronizers of a session do, for metrics, traces and alarms: see
+// [Options.Observer]. Functions that are nil are not called, and cost nothing. The others are called by
+// whatever goroutine has something to tell, many at the same time, and must not block. Functions that
+// they return are called once, and may be nil.
+//
+// A lock that is several ("multilock", "redlock") is told of besides its members, with their names
+// joined by commas.
+type Observer struct {
+	// Acquire is called when a call begins that takes something or waits for it: Lock, TryLock,
+	// TryLockFor, the like of a semaphore, Wait of a latch; with the caller's ctx, so that what is
+	// measured can be linked to what the caller measures. The function returned is told how that ended.
+	Acquire func(ctx context.Context, of Subject) (done func(Acquired))
+
+	// Attempt is called when the server has answered an attempt to take, or has not.
+	Attempt func(of Subject, a Attempt)
+
+	// Wait is called when a call begins to wait because somebody else has what it wants; the function
+	// returned when it waits no longer.
+	Wait func(of Subject) (done func())
+
+	// WakeUp is called when a call that waits looks again. Timers are no sign of trouble: who waits behind a
+	// long hold looks every 5 s. Waits that end without any message are.
+	WakeUp func(of Subject, by WakeUp)
+
+	// Hold is called when a hold begins, nested ones included, with the ctx of the call that took it;
+	// the function returned when it has ended.
+	Hold func(ctx context.Context, of Subject) (ended func(Ended))
+
+	// Renewal is called when a hold was renewed, with nil, or was not, with the reason. It is tried
+	// again then, until the hold is lost.
+	Renewal func(of Subject, err error)
+}
+
+// A Subject is what something happened to.
+type Subject struct {
+	Kind string // the package's name, with the half of a read-write lock: "rlock", "rwlock.Read"
+	Name string // the caller's. There may be very many: think before making it a label of a metric
+}
+
+// Acquired is how a call ended that was to take something.
+type Acquired struct {
+	Took     time.Duration // all of it, waiting included
+	Attempts int           // how often the server was asked; 0 where others ask: the members of a multilock, or one for all who wait for a latch
+	Err      error         // as the caller got it; nil: it has what it wanted
+}
+
+// An Attempt is one question to the server whether something can be had.
+type Attempt struct {
+	Took time.Duration
+	Err  error // nil: it was granted; [ErrBusy]: somebody else has it
+}
+
+// Ended is how a hold ended.
+type Ended struct {
+	Held time.Duration
+	Err  error // nil: it was released or detached; a *[LostError]; [ErrClosed]
+}
+
+// A WakeUp is why a call that waits looks again.
+type WakeUp int
+
+const (
+	// ByMessage says that a release was heard of, from elsewhere or from this session, or a subscription began.
+	ByMessage WakeUp = iota
+	// ByTimer says that the lease in the way is over, or nothing was heard for about 5 s.
+	ByTimer
+	// ByTurn says that it has become the first of those who wait in this session.
+	ByTurn
+)
+
+// String returns "message", "timer" or "turn".
+func (w WakeUp) String() string {
+	switch w {
+	case ByMessage:
+		return "message"
+	case ByTimer:
+		return "timer"
+	}
+	return "turn"
+}
+
+// inside is the observer as the core has it, which knows none of the types here.
+func (o *Observer) inside() *core.Observer {
+	if o == nil {
+		return nil
+	}
+	var c core.Observer
+	if o.Acquire != nil {
+		c.Acquire = func(ctx context.Context, kind, name string) func(time.Duration, int, error) {
+			done := o.Acquire(ctx, Subject{kind, name})
+			if done == nil {
+				return nil
+			}
+			return func(took time.Duration, attempts int, err error) { done(Acquired{took, attempts, err}) }
+		}
+	}
+	if o.Attempt != nil {
+		c.Attempt = func(kind, name string, took time.Duration, err error) {
+			o.Attempt(Subject{kind, name}, Attempt{took, err})
+		}
+	}
+	if o.Wait != nil {
+		c.Wait = func(kind, name string) func() { return o.Wait(Subject{kind, name}) }
+	}
+	if o.WakeUp != nil {
+		c.WakeUp = func(kind, name string, by wait.Cause) { o.WakeUp(Subject{kind, name}, WakeUp(by)) }
+	}
+	if o.Hold != nil {
+		c.Hold = func(ctx context.Context, kind, name string) func(time.Duration, error) {
+			ended := o.Hold(ctx, Subject{kind, name})
+			if ended == nil {
+				return nil
+			}
+			return func(held time.Duration, err error) { ended(Ended{held, err}) }
+		}
+	}
+	if o.Renewal != nil {
+		c.Renewal = func(kind, name string, err error) { o.Renewal(Subject{kind, name}, err) }
+	}
+	return &c
+}
