@@ -1,0 +1,283 @@
+package holdfasttest_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/holdfasttest"
+	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
+)
+
+func TestTimePassesAndHoldsAreRenewed(t *testing.T) {
+	eachKind(t, 0, func(t *testing.T, server *holdfasttest.Server, hold *holdfast.Hold, got <-chan result) {
+		for range 3 { // as long as no lease ends in one go
+			server.Advance(20 * time.Second)
+			require.NoError(t, hold.Err())
+			assert.Greater(t, time.Until(hold.Deadline()), 25*time.Second, "it was renewed")
+		}
+		assert.Empty(t, got)
+		require.NoError(t, hold.Release())
+		require.NoError(t, within(t, got, "the lock").err)
+	})
+}
+
+func TestTimePassesAndLeasesRunOut(t *testing.T) {
+	eachKind(t, 0, func(t *testing.T, server *holdfasttest.Server, hold *holdfast.Hold, got <-chan result) {
+		ctx := hold.Context(t.Context())
+		server.Advance(31 * time.Second)
+		lost(t, hold, ctx)
+		require.NoError(t, within(t, got, "the lock").err)
+	})
+}
+
+func TestTimePassesAndFixedLeasesRunOut(t *testing.T) {
+	eachKind(t, time.Minute, func(t *testing.T, server *holdfasttest.Server, hold *holdfast.Hold, got <-chan result) {
+		ctx := hold.Context(t.Context())
+		server.Advance(50 * time.Second)
+		require.NoError(t, hold.Err())
+		assert.Less(t, time.Until(hold.Deadline()), 10*time.Second)
+		assert.Empty(t, got)
+		server.Advance(10 * time.Second)
+		lost(t, hold, ctx)
+		require.NoError(t, within(t, got, "the lock").err)
+	})
+}
+
+// The lease is over on the server when Advance returns, for who asks at once.
+func TestWhatHasRunOutIsFree(t *testing.T) {
+	t.Parallel()
+	for name, k := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := holdfasttest.NewServer(t)
+			a, b := server.Open(nil), server.Open(nil)
+			hold := mustLock(t, k(a, 0).Lock)
+			server.Advance(31 * time.Second)
+			require.ErrorIs(t, hold.Err(), holdfast.ErrLost)
+			_, err := k(b, 0).TryLock(t.Context())
+			require.NoError(t, err)
+		})
+	}
+}
+
+func TestAdvanceKeepsTheOrderOfWaiters(t *testing.T) {
+	t.Parallel()
+	server := holdfasttest.NewServer(t)
+	fair := func(s *holdfast.Session) *fairlock.Mutex {
+		return fairlock.New(s, "x", &fairlock.Options{FixedLease: 10 * time.Second, WaiterLease: time.Minute})
+	}
+	mustLock(t, fair(server.Open(nil)).TryLock)
+	var queue []<-chan result
+	for i := range 3 {
+		queue = append(queue, inBackground(t.Context(), fair(server.Open(nil)).Lock))
+		waiting(t, server, i+1)
+	}
+	for _, next := range queue {
+		server.Advance(10 * time.Second) // they are taken for dead after 15 s
+		r := within(t, next, "the lock")
+		require.NoError(t, r.err)
+		assert.NoError(t, r.hold.Err())
+	}
+}
+
+func TestAllWaitersOfAFairLockGetItInTheEnd(t *testing.T) {
+	t.Parallel()
+	server := holdfasttest.NewServer(t)
+	mustLock(t, fairlock.New(server.Open(nil), "x", nil).TryLock)
+	var queue []<-chan result
+	for i := range 3 {
+		queue = append(queue, inBackground(t.Context(), fairlock.New(server.Open(nil), "x", nil).Lock))
+		waiting(t, server, i+1)
+	}
+	server.Advance(time.Hour) // for whoever is first by then
+	for len(queue) > 0 {
+		eventually(t, "the lock", func() bool {
+			return slices.ContainsFunc(queue, func(c <-chan result) bool { return len(c) > 0 })
+		})
+		queue = slices.DeleteFunc(queue, func(c <-chan result) bool {
+			if len(c) == 0 {
+				return false
+			}
+			r := <-c
+			require.NoError(t, r.err)
+			require.NoError(t, r.hold.Release())
+			return true
+		})
+	}
+}
+
+func TestReadersAndWriters(t *testing.T) {
+	t.Parallel()
+	server := holdfasttest.NewServer(t)
+	a, b, c := rwlock.New(server.Open(nil), "x", nil), rwlock.New(server.Open(nil), "x", nil), rwlock.New(server.Open(nil), "x", nil)
+	fixed := rwlock.New(server.Open(nil), "x", &rwlock.Options{FixedLease: 10 * time.Second})
+	reader, short := mustLock(t, a.Read().TryLock), mustLock(t, fixed.Read().TryLock)
+	writer := inBackground(t.Context(), b.Write().Lock)
+	waiting(t, server, 1)
+
+	server.Advance(20 * time.Second)
+	require.NoError(t, reader.Err())
+	require.ErrorIs(t, short.Err(), holdfast.ErrLost)
+	assert.Empty(t, writer)
+	server.Advance(31 * time.Second)
+	require.ErrorIs(t, reader.Err(), holdfast.ErrLost)
+	r := within(t, writer, "the write lock")
+	require.NoError(t, r.err)
+	_, err := c.Read().TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	server.Advance(31 * time.Second)
+	mustLock(t, c.Read().TryLock)
+}
+
+func TestALatchOpensForWhoWaits(t *testing.T) {
+	t.Parallel()
+	server := holdfasttest.NewServer(t)
+	a, b := latch.New(server.Open(nil), "ready"), latch.New(server.Open(nil), "ready")
+	_, err := a.TrySetCount(t.Context(), 1)
+	require.NoError(t, err)
+	opened := make(chan error, 1)
+	go func() { opened <- b.Wait(t.Context()) }()
+	waiting(t, server, 1)
+	server.DropMessages()
+	require.NoError(t, a.CountDown(t.Context()))
+	server.Advance(time.Second)
+	require.NoError(t, within(t, opened, "the opening"))
+}
+
+func TestOneServerOfThreeLosesNothing(t *testing.T) {
+	t.Parallel()
+	var servers []*holdfasttest.Server
+	var members []*rlock.Mutex
+	newLock := func() *multilock.RedLock {
+		var locks []holdfast.Locker
+		for _, server := range servers {
+			l := rlock.New(server.Open(nil), "x", nil)
+			locks, members = append(locks, l), append(members, l)
+		}
+		return multilock.NewRedLock(locks, nil)
+	}
+	for range 3 {
+		servers = append(servers, holdfasttest.NewServer(t))
+	}
+	a, b := newLock(), newLock()
+	hold := mustLock(t, a.Lock)
+	ctx := hold.Context(t.Context())
+	for _, l := range members { // two are enough for it to be granted
+		eventually(t, "the third", func() bool {
+			locked, err := l.Locked(t.Context())
+			require.NoError(t, err)
+			return locked
+		})
+	}
+	servers[0].Advance(31 * time.Second)
+	require.NoError(t, hold.Err())
+	_, err := b.TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	for _, server := range servers {
+		server.Advance(31 * time.Second)
+	}
+	lost(t, hold, ctx)
+
+	hold = mustLock(t, b.Lock)
+	ctx = hold.Context(t.Context())
+	holdfasttest.Lose(t, hold)
+	lost(t, hold, ctx)
+	mustLock(t, a.Lock)
+}
+
+// Renewals cannot be had from a server that is away; time passes all the same.
+func TestAnOutageEndsLeases(t *testing.T) {
+	for name, fail := range map[string]func(*holdfasttest.Server){
+		"paused": (*holdfasttest.Server).Pause, "stopped": (*holdfasttest.Server).Stop, "without replies": (*holdfasttest.Server).DropReplies,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := holdfasttest.NewServer(t)
+			hold := mustLock(t, rlock.New(server.Open(nil), "x", nil).TryLock)
+			fail(server)
+			server.Advance(20 * time.Second)
+			require.NoError(t, hold.Err())
+			server.Advance(11 * time.Second)
+			require.ErrorIs(t, hold.Err(), holdfast.ErrLost)
+		})
+	}
+}
+
+// A pause of a back-off is the caller's own, and goes by the real clock.
+func TestWhoPollsSleepsOn(t *testing.T) {
+	t.Parallel()
+	server := holdfasttest.NewServer(t)
+	hold := mustLock(t, rlock.New(server.Open(nil), "x", nil).TryLock)
+	paused, ctx := make(chan struct{}), hold.Context(t.Context())
+	pause := func(int) time.Duration {
+		paused <- struct{}{}
+		return time.Hour
+	}
+	polling, leave := context.WithCancel(t.Context())
+	polls := inBackground(polling, rlock.New(server.Open(nil), "x", &rlock.Options{Backoff: pause}).Lock)
+	<-paused
+	server.Advance(31 * time.Second)
+	lost(t, hold, ctx)
+	mustLock(t, rlock.New(server.Open(nil), "x", nil).TryLock) // nobody was faster
+	leave()
+	require.ErrorIs(t, within(t, polls, "the end").err, context.Canceled)
+}
+
+// Who is told of a loss may ask the server, and has been told when Advance returns.
+func TestWhoIsToldOfALossMayAsk(t *testing.T) {
+	t.Parallel()
+	server := holdfasttest.NewServer(t)
+	other := rlock.New(server.Open(nil), "x", nil)
+	var told []error
+	ask := func() {
+		hold, err := other.TryLock(t.Context())
+		told = append(told, err)
+		if err == nil {
+			told = append(told, hold.Release())
+		}
+	}
+	observer := &holdfast.Observer{Hold: func(context.Context, holdfast.Subject) func(holdfast.Ended) {
+		return func(holdfast.Ended) { ask() }
+	}}
+	logger := slog.New(asker{slog.DiscardHandler, ask})
+	for _, options := range []*holdfast.Options{{Observer: observer}, {Logger: logger}} {
+		told = nil
+		hold := mustLock(t, rlock.New(server.Open(options), "x", nil).TryLock)
+		advanced := make(chan struct{})
+		go func() {
+			defer close(advanced)
+			server.Advance(31 * time.Second)
+		}()
+		within(t, advanced, "the end of Advance")
+		require.ErrorIs(t, hold.Err(), holdfast.ErrLost)
+		require.Equal(t, []error{nil, nil}, told)
+	}
+}
+
+// An asker asks when it is to write a line.
+type asker struct {
+	slog.Handler
+	ask func()
+}
+
+func (a asker) Enabled(context.Context, slog.Level) bool  { return true }
+func (a asker) Handle(context.Context, slog.Record) error { a.ask(); return nil }
+func (a asker) WithAttrs([]slog.Attr) slog.Handler        { return a }
+
+func TestTimeDoesNotGoBack(t *testing.T) {
+	t.Parallel()
+	fake := &fakeTest{TB: t}
+	fake.run(func() { holdfasttest.NewServer(fake).Advance(-time.Second) })
+	assert.Equal(t, []string{"holdfasttest: Advance: time cannot go back by 1s"}, fake.failures)
+}

@@ -1,0 +1,45 @@
+package holdfasttest_test
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+)
+
+// A fakeTest is a test whose failures are what is tested.
+type fakeTest struct {
+	testing.TB
+	failures []string
+	cleanups []func()
+}
+
+func (f *fakeTest) Helper()          {}
+func (f *fakeTest) Cleanup(c func()) { f.cleanups = append(f.cleanups, c) }
+
+func (f *fakeTest) Errorf(format string, args ...any) {
+	f.failures = append(f.failures, fmt.Sprintf(format, args...))
+}
+
+func (f *fakeTest) Fatalf(format string, args ...any) {
+	f.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+// run runs a test to its end, and its cleanups.
+func (f *fakeTest) run(test func()) {
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		test()
+	}()
+	<-over
+	f.end()
+}
+
+func (f *fakeTest) end() {
+	for _, c := range slices.Backward(f.cleanups) {
+		c()
+	}
+	f.cleanups = nil
+}

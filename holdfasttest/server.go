@@ -1,0 +1,167 @@
+package holdfasttest
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/embedded"
+)
+
+// A Server is an embedded server, which belongs to one test. Its methods may be called from any goroutine,
+// but Open only from the test's own, since it may end the test.
+type Server struct {
+	t     testing.TB
+	redis *embedded.Server
+
+	mu       sync.Mutex // guards sessions
+	sessions []*holdfast.Session
+}
+
+// NewServer starts a server without any keys. When the test is over, after the cleanups that were
+// registered later, the sessions that [Server.Open] has opened are closed, and the server is.
+func NewServer(t testing.TB) *Server {
+	t.Helper()
+	redis, err := embedded.Start()
+	if err != nil {
+		t.Fatalf("holdfasttest: %v", err)
+	}
+	s := &Server{t: t, redis: redis}
+	t.Cleanup(s.close)
+	return s
+}
+
+// Addr is where to connect, "127.0.0.1:<port>", for other processes and other clients. It stays the same.
+func (s *Server) Addr() string { return s.redis.Addr() }
+
+// URL is the same as "redis://127.0.0.1:<port>".
+func (s *Server) URL() string { return s.redis.URL() }
+
+// Open returns a session on the server; nil options mean defaults. It is closed with the server. Each
+// session is to the server what a program of its own is, so two of them exclude each other as two programs
+// do. Of the sessions on the server, these are the ones that [Server.Advance] reaches.
+func (s *Server) Open(opts *holdfast.Options) *holdfast.Session {
+	s.t.Helper()
+	session, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, opts)
+	if err != nil {
+		s.t.Fatalf("holdfasttest: %v", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sessions = append(s.sessions, session)
+	return session
+}
+
+// opened are the sessions so far.
+func (s *Server) opened() []*holdfast.Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions[:len(s.sessions):len(s.sessions)]
+}
+
+// close gives everything back. The server works again before it does, because a session that cannot
+// reach its server waits for it.
+func (s *Server) close() {
+	s.redis.Resume()
+	if !s.redis.Runs() {
+		_ = s.redis.Restart() // its port may be taken by now
+	}
+	var wg sync.WaitGroup
+	for _, session := range s.opened() {
+		wg.Go(func() { _ = session.Close() })
+	}
+	wg.Wait()
+	s.redis.Close()
+}
+
+// Advance has so much time pass at once, for the server and for the sessions that [Server.Open] has opened,
+// as if all of them had been asleep for that long:
+//
+//   - Leases that end meanwhile are over on the server, and holds that had them are lost, when Advance returns.
+//   - Holds that are due for renewal and still have some lease left are renewed when Advance returns, unless
+//     the server does not answer.
+//   - Who waits looks at once whether it can have it now, unless it polls. Who has a place in a fair
+//     lock's queue, and was asleep for longer than its WaiterLease, has lost the place and gets another one.
+//
+// Contexts, how long a call waits, and the pauses of an rlock.Options.Backoff go by the real clock, which stands
+// still meanwhile: who polls looks when its pause is over. By that clock go also sessions that were opened in
+// another way, in other processes for instance: they believe in leases that the server has dropped, as a process
+// does that was stopped, or whose clock is slow.
+func (s *Server) Advance(d time.Duration) {
+	s.t.Helper()
+	if d < 0 {
+		s.t.Errorf("holdfasttest: Advance: time cannot go back by %v", -d)
+		return
+	}
+	sessions := s.opened()
+	s.redis.Advance(d, func() {
+		for _, session := range sessions {
+			(*core.Session)(session).Skip(d)
+		}
+	}, func() { // what observers and loggers do then is theirs
+		for _, session := range sessions {
+			(*core.Session)(session).CatchUp()
+		}
+	})
+	s.awaitRenewals(sessions)
+}
+
+// awaitRenewals waits until nothing is overdue; for a few seconds, in case renewals are refused.
+func (s *Server) awaitRenewals(sessions []*holdfast.Session) {
+	limit := time.NewTimer(2 * time.Second)
+	defer limit.Stop()
+	look := time.NewTicker(time.Millisecond / 2)
+	defer look.Stop()
+	for _, session := range sessions {
+		for (*core.Session)(session).Overdue() && s.redis.Answers() {
+			select {
+			case <-look.C:
+			case <-limit.C:
+				return
+			}
+		}
+	}
+}
+
+// Forget removes all keys, as a server does that restarts without having kept anything. Nobody is told.
+func (s *Server) Forget() { s.redis.Forget() }
+
+// Stop has the server be gone: connections are cut, and new ones refused, until [Server.Restart]. Its keys stay,
+// as if on a disk, and run out if time passes.
+func (s *Server) Stop() { s.redis.Stop() }
+
+// Restart starts a server that was stopped, at the same address and with its keys. One that runs is stopped
+// first. For a restart that has lost everything call Forget before. When it returns, the sessions that
+// [Server.Open] has opened have connected again.
+func (s *Server) Restart() {
+	s.t.Helper()
+	if err := s.redis.Restart(); err != nil {
+		s.t.Errorf("holdfasttest: %v", err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	for _, session := range s.opened() {
+		(*core.Session)(session).Reach(ctx)
+	}
+}
+
+// Pause has the server stand still until [Server.Resume]: it accepts connections and commands, and executes
+// nothing. What is left of the commands by then is executed.
+func (s *Server) Pause() { s.redis.Pause() }
+
+// DropReplies has scripts be executed, which every call of a lock is, and their replies be lost until
+// [Server.Resume]: the connection is cut instead.
+func (s *Server) DropReplies() { s.redis.DropReplies() }
+
+// DropMessages has published messages be lost until [Server.Resume], by which those who wait hear of releases
+// in other sessions. Time that passes by Advance wakes them all the same, as their timers would.
+func (s *Server) DropMessages() { s.redis.DropMessages() }
+
+// Resume ends Pause, DropReplies and DropMessages.
+func (s *Server) Resume() { s.redis.Resume() }

@@ -1,0 +1,200 @@
+package holdfasttest_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/holdfasttest"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+func TestManyServersAtOnce(t *testing.T) {
+	for i := range 50 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			l := rlock.New(holdfasttest.Open(t), "the same name", nil)
+			hold, err := l.TryLock(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, hold.Release())
+			holdfasttest.AssertFree(t, l)
+		})
+	}
+}
+
+func BenchmarkOpen(b *testing.B) {
+	for b.Loop() {
+		one := &fakeTest{TB: b}
+		holdfasttest.Open(one)
+		one.end()
+	}
+}
+
+func TestTwoSessionsAreTwoPrograms(t *testing.T) {
+	t.Parallel()
+	server := holdfasttest.NewServer(t)
+	assert.Equal(t, "redis://"+server.Addr(), server.URL())
+	a, b := rlock.New(server.Open(nil), "x", nil), rlock.New(server.Open(nil), "x", nil)
+	hold := mustLock(t, a.TryLock)
+	_, err := b.TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	got := inBackground(t.Context(), b.Lock)
+	waiting(t, server, 1)
+	require.NoError(t, hold.Release())
+	require.NoError(t, within(t, got, "the lock").err)
+}
+
+func TestAStoppedServerComesBackWithItsKeys(t *testing.T) {
+	t.Parallel()
+	server := holdfasttest.NewServer(t)
+	a, b := rlock.New(server.Open(nil), "x", nil), rlock.New(server.Open(nil), "x", nil)
+	hold := mustLock(t, a.TryLock)
+	server.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := b.Lock(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, hold.Err(), "it is trusted")
+
+	server.Restart()
+	_, err = b.TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	require.NoError(t, hold.Release())
+	mustLock(t, b.Lock)
+	server.Restart() // of a server that runs
+	holdfasttest.AssertFree(t, rlock.New(server.Open(nil), "another", nil))
+}
+
+func TestAServerThatForgetsHasNoHolds(t *testing.T) {
+	t.Parallel()
+	server := holdfasttest.NewServer(t)
+	a, b := rlock.New(server.Open(nil), "x", nil), rlock.New(server.Open(nil), "x", nil)
+	hold := mustLock(t, a.TryLock)
+	server.Stop()
+	server.Forget()
+	server.Restart()
+	holdfasttest.AssertFree(t, b)
+	require.NoError(t, hold.Err(), "nobody has told it")
+	server.Advance(11 * time.Second) // to its next renewal
+	eventually(t, "the loss", func() bool { return hold.Err() != nil })
+	require.ErrorIs(t, hold.Err(), holdfast.ErrLost)
+}
+
+func TestAPausedServerDoesNothing(t *testing.T) {
+	t.Parallel()
+	server := holdfasttest.NewServer(t)
+	l := rlock.New(server.Open(nil), "x", nil)
+	require.NoError(t, mustLock(t, l.TryLock).Release())
+
+	server.Pause()
+	server.Pause()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := l.TryLock(ctx)
+	require.ErrorIs(t, err, holdfast.ErrUnknown)
+	server.Resume()
+	mustLock(t, l.Lock) // what came late goes back by itself
+}
+
+func TestALostReplyIsUnknown(t *testing.T) {
+	t.Parallel()
+	server := holdfasttest.NewServer(t)
+	l := rlock.New(server.Open(nil), "x", nil)
+	require.NoError(t, mustLock(t, l.TryLock).Release())
+
+	server.DropReplies()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := l.TryLock(ctx)
+	require.ErrorIs(t, err, holdfast.ErrUnknown)
+	server.Resume()
+	mustLock(t, l.Lock) // as the session gives back what it may have
+}
+
+func TestALostReplyOfARelease(t *testing.T) {
+	t.Parallel()
+	server := holdfasttest.NewServer(t)
+	l := rlock.New(server.Open(nil), "x", &rlock.Options{FixedLease: 300 * time.Millisecond}) // a third of it Release waits
+	hold := mustLock(t, l.TryLock)
+	server.DropReplies()
+	require.ErrorIs(t, hold.Release(), holdfast.ErrUnknown)
+	server.Resume()
+	holdfasttest.AssertFree(t, l) // it was executed
+}
+
+func TestALostMessageIsMadeUpForByTime(t *testing.T) {
+	t.Parallel()
+	server := holdfasttest.NewServer(t)
+	a, b := rlock.New(server.Open(nil), "x", nil), rlock.New(server.Open(nil), "x", nil)
+	hold := mustLock(t, a.TryLock)
+	got := inBackground(t.Context(), b.Lock)
+	waiting(t, server, 1)
+
+	server.DropMessages()
+	require.NoError(t, hold.Release())
+	server.Advance(5 * time.Second)
+	require.NoError(t, within(t, got, "the lock").err)
+}
+
+func TestDropMessages(t *testing.T) {
+	t.Parallel()
+	server := holdfasttest.NewServer(t)
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+	require.NoError(t, err)
+	defer client.Close()
+	publish := func(text string) {
+		require.NoError(t, client.Do(t.Context(), client.B().Publish().Channel("news").Message(text).Build()).Error())
+	}
+	heard := make(chan string, 9)
+	listener, done := client.Dedicate()
+	defer done()
+	listener.SetPubSubHooks(rueidis.PubSubHooks{
+		OnSubscription: func(s rueidis.PubSubSubscription) { heard <- s.Kind },
+		OnMessage:      func(m rueidis.PubSubMessage) { heard <- m.Message },
+	})
+	require.NoError(t, listener.Do(t.Context(), listener.B().Subscribe().Channel("news").Build()).Error())
+	require.Equal(t, "subscribe", within(t, heard, "the confirmation"))
+	publish("one")
+	require.Equal(t, "one", within(t, heard, "a message"))
+
+	server.DropMessages()
+	publish("two")
+	server.Advance(0)
+	require.Contains(t, within(t, heard, "word of the time"), "clock")
+	server.Resume()
+	publish("three")
+	require.Equal(t, "three", within(t, heard, "a message"))
+}
+
+// Cleanups are quick, whatever state the server was left in.
+func TestNothingIsInTheWayOfTheEnd(t *testing.T) {
+	for name, leave := range map[string]func(*holdfasttest.Server){
+		"paused":           (*holdfasttest.Server).Pause,
+		"stopped":          (*holdfasttest.Server).Stop,
+		"without replies":  (*holdfasttest.Server).DropReplies,
+		"without messages": (*holdfasttest.Server).DropMessages,
+		"paused, stopped":  func(s *holdfasttest.Server) { s.Pause(); s.Stop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var over time.Time
+			t.Run("test", func(t *testing.T) {
+				server := holdfasttest.NewServer(t)
+				a, b := rlock.New(server.Open(nil), "x", nil), rlock.New(server.Open(nil), "x", nil)
+				mustLock(t, a.TryLock)
+				got := inBackground(context.WithoutCancel(t.Context()), b.Lock)
+				waiting(t, server, 1)
+				leave(server)
+				over = time.Now()
+				t.Cleanup(func() { assert.Empty(t, got) })
+			})
+			assert.Less(t, time.Since(over), soon)
+		})
+	}
+}
