@@ -1,0 +1,309 @@
+package holdfastotel_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/holdfasttest"
+	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/multilock"
+	holdfastotel "github.com/holdfast-go/holdfast/otel"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/semaphore"
+)
+
+func TestALockThatIsFree(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, nil)
+	hold := k.lock(rlock.New(k.session, "orders:42", nil))
+	k.isCounted("holdfast.hold.active", 1, "holdfast.kind=rlock")
+	require.NoError(t, hold.Release())
+	k.isCounted("holdfast.hold.active", 0, "holdfast.kind=rlock")
+	k.isCounted("holdfast.attempts", 1, "holdfast.kind=rlock,holdfast.outcome=acquired")
+	k.isMeasured("holdfast.hold.duration", 1, "holdfast.kind=rlock,holdfast.outcome=released")
+	k.isMeasured("holdfast.acquire.duration", 1, "holdfast.kind=rlock,holdfast.outcome=acquired")
+	for name := range k.read() {
+		assert.NotContains(t, name, "holdfast.wait.", "nobody waited")
+	}
+}
+
+// What should not happen is there, with 0, from the beginning.
+func TestCountersBeginWithZero(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, nil)
+	require.NoError(t, k.lock(rlock.New(k.session, "orders", nil)).Release())
+	k.isCounted("holdfast.hold.losses", 0, "holdfast.kind=rlock")
+	k.isCounted("holdfast.renewals", 0, "holdfast.kind=rlock,holdfast.outcome=failed")
+	k.isCounted("holdfast.attempts", 0, "holdfast.kind=rlock,holdfast.outcome=busy")
+	for _, by := range []holdfast.WakeUp{holdfast.ByMessage, holdfast.ByTimer, holdfast.ByTurn} {
+		k.isCounted("holdfast.wakeups", 0, "holdfast.kind=rlock,holdfast.wakeup.cause="+by.String())
+	}
+}
+
+func TestAWaitThatAMessageEnds(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, nil)
+	hold := k.lock(rlock.New(k.server.Open(nil), "orders", nil))
+	got := k.goLock(t.Context(), rlock.New(k.session, "orders", nil))
+	k.isCounted("holdfast.wait.active", 1, "holdfast.kind=rlock")
+	// Whoever waits looks once more when its subscription stands.
+	k.isCounted("holdfast.attempts", 2, "holdfast.kind=rlock,holdfast.outcome=busy")
+	began := k.sum("holdfast.wakeups", "holdfast.kind=rlock,holdfast.wakeup.cause=message")
+	require.NoError(t, hold.Release())
+	require.NoError(t, (<-got).err)
+	k.isCounted("holdfast.wait.active", 0, "holdfast.kind=rlock")
+	k.isMeasured("holdfast.wait.duration", 1, "holdfast.kind=rlock")
+	k.isCounted("holdfast.wakeups", began+1, "holdfast.kind=rlock,holdfast.wakeup.cause=message")
+	k.isCounted("holdfast.hold.active", 1, "holdfast.kind=rlock")
+}
+
+func TestAWaitThatATimerEnds(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, nil)
+	k.lock(rlock.New(k.server.Open(nil), "orders", &rlock.Options{FixedLease: 500 * time.Millisecond}))
+	hold := k.lock(rlock.New(k.session, "orders", nil))
+	assert.GreaterOrEqual(t, k.sum("holdfast.wakeups", "holdfast.kind=rlock,holdfast.wakeup.cause=timer"), int64(1))
+	require.NoError(t, hold.Release())
+}
+
+func TestTurnsOfWhoWaitsInOneSession(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, nil)
+	l := rlock.New(k.session, "orders", nil)
+	hold := k.lock(l)
+	got := make(chan error, 2)
+	for range 2 {
+		go func() {
+			h, err := l.Lock(t.Context())
+			if err == nil {
+				err = h.Release()
+			}
+			got <- err
+		}()
+	}
+	k.isCounted("holdfast.wait.active", 2, "holdfast.kind=rlock")
+	require.NoError(t, hold.Release())
+	require.NoError(t, <-got)
+	require.NoError(t, <-got)
+	k.isCounted("holdfast.wait.active", 0, "holdfast.kind=rlock")
+	k.isMeasured("holdfast.wait.duration", 2, "holdfast.kind=rlock")
+	k.isCounted("holdfast.hold.active", 0, "holdfast.kind=rlock")
+}
+
+func TestOutcomesOfCalls(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, nil)
+	other := k.lock(rlock.New(k.server.Open(nil), "orders", nil))
+	l := rlock.New(k.session, "orders", nil)
+
+	_, err := l.TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	k.isMeasured("holdfast.acquire.duration", 1, "holdfast.kind=rlock,holdfast.outcome=busy")
+	k.isCounted("holdfast.attempts", 1, "holdfast.kind=rlock,holdfast.outcome=busy")
+
+	const looks = 2 // of a call that waits: at first, and when it is subscribed; an attempt that is cut off would be unknown
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err = l.Lock(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	k.isMeasured("holdfast.acquire.duration", 1, "error.type=context.DeadlineExceeded,holdfast.kind=rlock,holdfast.outcome=cancelled")
+	k.isCounted("holdfast.wait.active", 0, "holdfast.kind=rlock")
+
+	ctx, cancel = context.WithCancel(t.Context())
+	got := k.goLock(ctx, l)
+	k.isCounted("holdfast.attempts", 1+2*looks, "holdfast.kind=rlock,holdfast.outcome=busy")
+	cancel()
+	require.ErrorIs(t, (<-got).err, context.Canceled)
+	k.isMeasured("holdfast.acquire.duration", 1, "error.type=context.Canceled,holdfast.kind=rlock,holdfast.outcome=cancelled")
+
+	held := k.lock(rlock.New(k.session, "else", nil))
+	got = k.goLock(t.Context(), l)
+	k.isCounted("holdfast.attempts", 1+3*looks, "holdfast.kind=rlock,holdfast.outcome=busy")
+	require.NoError(t, k.session.Close())
+	require.ErrorIs(t, (<-got).err, holdfast.ErrClosed)
+	require.ErrorIs(t, held.Err(), holdfast.ErrClosed)
+	k.isMeasured("holdfast.acquire.duration", 1, "error.type=closed,holdfast.kind=rlock,holdfast.outcome=closed")
+	k.isMeasured("holdfast.hold.duration", 1, "holdfast.kind=rlock,holdfast.outcome=closed")
+	k.isCounted("holdfast.hold.active", 0, "holdfast.kind=rlock")
+	k.isCounted("holdfast.wait.active", 0, "holdfast.kind=rlock")
+	require.NoError(t, other.Release())
+}
+
+func TestRepliesThatAreLost(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, nil)
+	l := rlock.New(k.session, "orders", nil)
+	require.NoError(t, k.lock(l).Release())
+	k.server.DropReplies()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err := l.TryLock(ctx)
+	require.ErrorIs(t, err, holdfast.ErrUnknown)
+	k.server.Resume()
+	unknown := k.total("holdfast.acquire.duration", "holdfast.outcome=unknown")
+	assert.Equal(t, uint64(1), unknown)
+}
+
+func TestLosses(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, nil)
+	l := rlock.New(k.session, "orders", nil)
+	hold := k.lock(l)
+	nested, err := l.Lock(hold.Context(t.Context()))
+	require.NoError(t, err)
+	k.isCounted("holdfast.hold.active", 2, "holdfast.kind=rlock")
+	holdfasttest.Lose(t, hold)
+	require.ErrorIs(t, nested.Err(), holdfast.ErrLost)
+	k.isCounted("holdfast.hold.losses", 2, "holdfast.kind=rlock")
+	k.isMeasured("holdfast.hold.duration", 2, "holdfast.kind=rlock,holdfast.outcome=lost")
+	k.isCounted("holdfast.hold.active", 0, "holdfast.kind=rlock")
+	require.ErrorIs(t, hold.Release(), holdfast.ErrLost)
+	k.isCounted("holdfast.hold.losses", 2, "holdfast.kind=rlock")
+}
+
+func TestRenewals(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, nil)
+	hold := k.lock(rlock.New(k.session, "orders", nil))
+	k.server.Advance(20 * time.Second)
+	k.isCounted("holdfast.renewals", 1, "holdfast.kind=rlock,holdfast.outcome=renewed")
+	k.isCounted("holdfast.renewals", 0, "holdfast.kind=rlock,holdfast.outcome=failed")
+	k.server.Stop()
+	k.server.Advance(20 * time.Second)
+	k.eventually("a failed renewal", func() bool {
+		return k.sum("holdfast.renewals", "holdfast.kind=rlock,holdfast.outcome=failed") > 0
+	})
+	k.server.Advance(20 * time.Second)
+	require.ErrorIs(t, hold.Err(), holdfast.ErrLost)
+	k.isCounted("holdfast.hold.losses", 1, "holdfast.kind=rlock")
+}
+
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, nil)
+	rw := rwlock.New(k.session, "rw", nil)
+	require.NoError(t, k.lock(rw.Read()).Release())
+	require.NoError(t, k.lock(rw.Write()).Release())
+	require.NoError(t, k.lock(multilock.New(rlock.New(k.session, "a", nil), rlock.New(k.session, "b", nil))).Release())
+	sem := semaphore.New(k.session, "sem")
+	_, err := sem.TrySetPermits(t.Context(), 1)
+	require.NoError(t, err)
+	require.NoError(t, sem.Acquire(t.Context(), 1))
+	require.NoError(t, latch.New(k.session, "open").Wait(t.Context()))
+	for kind, holds := range map[string]uint64{"rwlock.Read": 1, "rwlock.Write": 1, "multilock": 1, "rlock": 2} {
+		k.isMeasured("holdfast.hold.duration", holds, "holdfast.kind="+kind+",holdfast.outcome=released")
+	}
+	for _, kind := range []string{"rwlock.Read", "rwlock.Write", "multilock", "semaphore", "latch"} {
+		k.isMeasured("holdfast.acquire.duration", 1, "holdfast.kind="+kind+",holdfast.outcome=acquired")
+	}
+}
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	family := func(name string) string {
+		family, _, found := strings.Cut(name, ":")
+		if !found {
+			return ""
+		}
+		return family
+	}
+	k := newKit(t, &holdfastotel.Options{Names: family})
+	for _, name := range []string{"orders:1", "orders:2", "report"} {
+		require.NoError(t, k.lock(rlock.New(k.session, name, nil)).Release())
+	}
+	k.isMeasured("holdfast.hold.duration", 2, "holdfast.kind=rlock,holdfast.name=orders,holdfast.outcome=released")
+	k.isMeasured("holdfast.hold.duration", 1, "holdfast.kind=rlock,holdfast.outcome=released")
+}
+
+func TestNoNamesUnlessAskedFor(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, nil)
+	require.NoError(t, k.lock(rlock.New(k.session, "orders:1", nil)).Release())
+	seen := 0
+	for _, series := range k.read() {
+		for labels := range series {
+			seen++
+			assert.NotContains(t, labels, "holdfast.name")
+			assert.NotContains(t, labels, "orders")
+		}
+	}
+	assert.Positive(t, seen)
+}
+
+func TestUnitsAndBoundaries(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, nil)
+	other := rlock.New(k.server.Open(nil), "orders", nil)
+	hold := k.lock(other)
+	got := k.goLock(t.Context(), rlock.New(k.session, "orders", nil))
+	k.isCounted("holdfast.wait.active", 1, "holdfast.kind=rlock")
+	require.NoError(t, hold.Release())
+	require.NoError(t, (<-got).hold.Release())
+	units := map[string]string{
+		"holdfast.hold.active": "{hold}", "holdfast.hold.duration": "s", "holdfast.hold.losses": "{hold}",
+		"holdfast.wait.active": "{call}", "holdfast.wait.duration": "s", "holdfast.acquire.duration": "s",
+		"holdfast.attempts": "{attempt}", "holdfast.wakeups": "{wakeup}", "holdfast.renewals": "{renewal}",
+	}
+	seen := map[string]string{}
+	for _, m := range k.collect() {
+		seen[m.Name] = m.Unit
+		assert.NotEmpty(t, m.Description, m.Name)
+		if h, ok := m.Data.(metricdata.Histogram[float64]); ok {
+			bounds := h.DataPoints[0].Bounds
+			assert.Equal(t, []float64{0.001, 600}, []float64{bounds[0], bounds[len(bounds)-1]}, m.Name)
+		}
+	}
+	assert.Equal(t, units, seen)
+}
+
+// A session may be observed before any provider is there: what it tells then goes nowhere.
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	observer, err := holdfastotel.NewObserver(nil)
+	require.NoError(t, err)
+	s := holdfasttest.NewServer(t).Open(&holdfast.Options{Observer: observer})
+	h, err := rlock.New(s, "orders", nil).Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, h.Release())
+}
+
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, &holdfastotel.Options{Names: func(name string) string { return name }})
+	sessions := []*holdfast.Session{k.session, k.server.Open(&holdfast.Options{Observer: k.observer})}
+	names := []string{"a", "b", "c"}
+	const goroutines, each = 12, 25
+	var wg sync.WaitGroup
+	for i := range goroutines {
+		wg.Go(func() {
+			l := rlock.New(sessions[i%2], names[i%3], nil)
+			for range each {
+				h, err := l.Lock(t.Context())
+				if err == nil {
+					err = h.Release()
+				}
+				assert.NoError(t, err)
+			}
+		})
+	}
+	for range 20 {
+		k.collect()
+	}
+	wg.Wait()
+	for _, name := range names {
+		labels := "holdfast.kind=rlock,holdfast.name=" + name
+		k.isMeasured("holdfast.hold.duration", goroutines*each/3, labels+",holdfast.outcome=released")
+		k.isCounted("holdfast.hold.active", 0, labels)
+		k.isCounted("holdfast.wait.active", 0, labels)
+		assert.Equal(t, k.sum("holdfast.attempts", labels+",holdfast.outcome=acquired"), int64(goroutines*each/3))
+	}
+}
