@@ -45,7 +45,7 @@ type command struct {
 // start runs holdfast in a process group of its own, as a shell does.
 func start(t *testing.T, args ...string) *command {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	c := &command{Cmd: exec.CommandContext(ctx, os.Args[0], args...), temp: t.TempDir()}
 	c.Env = append(os.Environ(), asCommand+"=1", "TMPDIR="+c.temp)
@@ -111,12 +111,13 @@ func TestDemo(t *testing.T) {
 	c.requireNothingLeft(t)
 
 	require.NotContains(t, out, "\x1b", "not on a terminal")
-	scenes := regexp.MustCompile(`(?m)^holdfast demo (\w+) on an embedded server: `).Split(out, -1)
-	require.Len(t, scenes, 1+4)
+	scenes := regexp.MustCompile(`(?m)^holdfast demo (\w+) on (?:an embedded server|5 embedded servers): `).Split(out, -1)
+	require.Len(t, scenes, 1+5)
 	requireLockScene(t, scenes[1])
 	requireFairScene(t, scenes[2])
 	requireRWScene(t, scenes[3])
 	requirePoolScene(t, scenes[4])
+	requireRedLockScene(t, scenes[5])
 }
 
 func requireLockScene(t *testing.T, out string) {
@@ -196,6 +197,26 @@ func requirePoolScene(t *testing.T, out string) {
 	requireEnd(t, out)
 }
 
+func requireRedLockScene(t *testing.T, out string) {
+	t.Helper()
+	told := regexp.MustCompile(`(?s)servers 2 and 5 are killed; worker \d has the lock, and is sure of it for .*` +
+		`its hold has outlived that deadline: .*the work goes on with 3 servers: [1-9]\d* acquisitions since, by [2-4] of 4 workers\n.*` +
+		`server 3 is killed, the third of 5; worker (\d) has the lock, and is sure of it for .*` +
+		`worker (\d) has learned its loss from its clock, before writing, .* its deadline:\n *` +
+		`did not write (\d+): holdfast: lost "[^\n]*connection refused\n.*` +
+		`nobody gets the lock any more; an attempt says:\n *redlock "[^\n]*: try lock: [0-2] of 5 servers granted it, 3 are needed: .*` +
+		`the servers come back, .*somebody has the lock again, after .*\n` +
+		`Worker (\d) had the lock when .* did not write (\d+)\.`).FindStringSubmatch(out)
+	require.NotNil(t, told)
+	require.Equal(t, []string{told[1], told[3]}, []string{told[2], told[5]})
+	require.Equal(t, told[1], told[4])
+
+	require.Regexp(t, `(?m)^  two killed    one went on holding, for .*; then [1-9]\d* acquisitions from 3 servers$`, out)
+	require.Regexp(t, `(?m)^  three killed  the holder knew it .* its deadline; nobody had the lock for .*s$`, out)
+	require.Regexp(t, `(?m)^  all back      the next one had the lock after .*s$`, out)
+	requireHeld(t, out)
+}
+
 // requireHeld is about the end of the scenes that count.
 func requireHeld(t *testing.T, out string) {
 	t.Helper()
@@ -226,6 +247,9 @@ func TestDemoInterrupted(t *testing.T) {
 		"while a dead one reads":   {"rw", "others read on"},
 		"while some are not ready": {"pool", "gets ready for"},
 		"while a dead one works":   {"pool", "SIGKILL"},
+		"while two servers died":   {"redlock", "servers 2 and 5"},
+		"while most servers died":  {"redlock", "server 3 is killed"},
+		"while nobody can hold":    {"redlock", "nobody gets the lock"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -294,7 +318,9 @@ func TestDemoWithoutLimit(t *testing.T) {
 	require.Regexp(t, `^holdfast: demo: pool: (4 worked at once, with 3 permits`+
 		`|what a dead worker held came back after .*, too early for a lease of 3.00 s)\n$`, c.stderr.String())
 	c.requireNothingLeft(t)
-	require.Empty(t, server.Keys())
+	for _, key := range server.Keys() { // which process the dead worker was
+		require.True(t, strings.HasPrefix(key, "holdfast_session:"), key)
+	}
 }
 
 // A demo that is killed cannot clean up, but its workers end all the same.
@@ -329,7 +355,8 @@ func TestMistakes(t *testing.T) {
 		"dmeo":                            "unknown command \"dmeo\"",
 		"demo tango":                      "demo has no scene \"tango\"",
 		"demo lock lock":                  "demo shows one scene or all of them, not 2",
-		"demo --redis localhost:6379":     "invalid argument \"localhost:6379\" for \"--redis\"",
+		"demo redlock --redis redis://x":  "the scene redlock kills servers, so it brings its own",
+		"demo --redis localhost:6379":     "--redis: ",
 		"demo --server redis://localhost": "unknown flag: --server",
 	} {
 		t.Run(args, func(t *testing.T) {
@@ -339,16 +366,35 @@ func TestMistakes(t *testing.T) {
 			require.Equal(t, 64, status)
 			require.Empty(t, out)
 			require.Contains(t, c.stderr.String(), want)
-			require.Contains(t, c.stderr.String(), "--help")
+			if !strings.HasPrefix(want, "--redis") { // that says what it wants
+				require.Contains(t, c.stderr.String(), "--help")
+			}
 		})
 	}
 }
 
 func TestHelp(t *testing.T) {
 	for args, want := range map[string]string{
-		"":            "holdfast demo\n",
-		"--help":      "holdfast demo\n",
-		"demo --help": "lock.unlock();",
+		"":                         "holdfast demo ",
+		"--help":                   "holdfast demo ",
+		"demo --help":              "lock.unlock();",
+		"bench --help":             "holdfast bench --json",
+		"doctor --help":            "holdfast doctor",
+		"help exit-codes":          "the lock was lost while the command ran",
+		"latch --help":             "holdfast latch",
+		"latch count --help":       "holdfast latch count",
+		"latch down --help":        "holdfast latch down",
+		"latch set --help":         "holdfast latch set",
+		"ls --help":                "holdfast ls",
+		"run --help":               "holdfast run",
+		"semaphore --help":         "holdfast semaphore",
+		"semaphore add --help":     "holdfast semaphore add",
+		"semaphore count --help":   "holdfast semaphore count",
+		"semaphore release --help": "holdfast semaphore release",
+		"semaphore set --help":     "holdfast semaphore set",
+		"show --help":              "holdfast show",
+		"unlock --help":            "holdfast unlock",
+		"wait --help":              "holdfast wait",
 	} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
@@ -365,7 +411,7 @@ func TestHelp(t *testing.T) {
 
 func TestDemoWithoutServer(t *testing.T) {
 	for scene, want := range map[string]string{
-		"lock": `worker \d: holdfast: open: dial tcp 127.0.0.1:1: .*refused`,
+		"lock": `worker \d: open: dial tcp 127.0.0.1:1: .*refused`,
 		"fair": `holdfast: open: dial tcp 127.0.0.1:1: .*refused`,
 		"rw":   `holdfast: open: dial tcp 127.0.0.1:1: .*refused`,
 		"pool": `holdfast: open: dial tcp 127.0.0.1:1: .*refused`,

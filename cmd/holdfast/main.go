@@ -1,7 +1,5 @@
-// Command holdfast shows what the locks of Holdfast do.
-//
-// Its exit status is 0 if everything went well, 64 if it was called wrongly, 130 if it was
-// interrupted, and 1 otherwise.
+// Command holdfast runs commands under locks, shows who holds what, and helps the person on call.
+// Its exit codes are listed in docs/command.md, and by holdfast help exit-codes.
 package main
 
 import (
@@ -9,16 +7,17 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/bench"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/counts"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/demo"
-)
-
-const (
-	exitFailed      = 1
-	exitUsage       = 64 // EX_USAGE of sysexits.h
-	exitInterrupted = 130
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/inspect"
+	runcommand "github.com/holdfast-go/holdfast/cmd/holdfast/internal/run"
 )
 
 func main() { os.Exit(run()) }
@@ -27,32 +26,45 @@ func run() int {
 	called := false // rightly: the arguments were understood
 	root := &cobra.Command{
 		Use:   "holdfast",
-		Short: "Redisson-compatible distributed locks on Redis",
+		Short: "Distributed locks on Redis: use them, see them, mend them",
 		Long: `Holdfast is a Go library of distributed locks on Redis that a Go process and a
-Java process with Redisson can share. This command shows what they do.`,
-		Example:           "  holdfast demo\n  holdfast demo lock --redis redis://localhost:6379",
-		Version:           version(),
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
-		PersistentPreRun:  func(*cobra.Command, []string) { called = true },
+Java process with Redisson can share. This command uses such locks from the
+shell, and shows who holds and who waits for them.`,
+		Example: `  holdfast demo                           # see locks at work; needs nothing
+  holdfast run nightly -- ./backup.sh     # only one of them at a time
+  holdfast ls 'orders:*'                  # what is locked, and by whom
+  holdfast doctor                         # is this Redis fit for locks?
+  HOLDFAST_REDIS=rediss://db:6380 holdfast show orders:42`,
+		Version:          version(),
+		SilenceErrors:    true,
+		SilenceUsage:     true,
+		PersistentPreRun: func(*cobra.Command, []string) { called = true },
 	}
+	redis := &cli.Redis{}
+	redis.Flags(root.PersistentFlags())
 	root.AddCommand(demo.Command())
+	root.AddCommand(bench.Command(redis))
+	root.AddCommand(runcommand.Command(redis))
+	root.AddCommand(cli.ExitCodes())
+	root.AddCommand(counts.Commands(redis)...)
+	root.AddCommand(inspect.Commands(redis)...)
+	root.AddCommand(doctor.Command(redis))
 
+	cli.Topics(root)
+	cli.Layout(root)
 	cmd, err := root.ExecuteC()
-	switch {
-	case err == nil:
-		return 0
-	case errors.Is(err, demo.ErrInterrupted):
-		fmt.Fprintln(os.Stderr, "holdfast:", err)
-		return exitInterrupted
-	case called:
-		fmt.Fprintln(os.Stderr, "holdfast:", err)
-		return exitFailed
-	default:
-		fmt.Fprintf(os.Stderr, "holdfast: %v\nSee '%s --help'.\n", err, cmd.CommandPath())
-		return exitUsage
+	if err == nil {
+		return cli.ExitOK
 	}
+	failure, coded := errors.AsType[*cli.ExitError](err)
+	if !called && !coded {
+		fmt.Fprintf(os.Stderr, "holdfast: %v\nSee '%s --help'.\n", err, cmd.CommandPath())
+		return cli.ExitUsage
+	}
+	if !coded || failure.Err != nil {
+		fmt.Fprintln(os.Stderr, "holdfast:", strings.TrimPrefix(err.Error(), "holdfast: "))
+	}
+	return cli.CodeOf(err)
 }
 
 // version is that of the module the command was built from.

@@ -1,8 +1,8 @@
 package demo
 
 import (
-	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/signal"
 	"strings"
@@ -10,23 +10,25 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
 
-// ErrInterrupted says that a signal ended the demo before it could show everything.
-var ErrInterrupted = errors.New("interrupted")
+const redisFlag = "redis"
 
 const long = `Runs several worker processes that share a lock, or a pool of permits, does to
 them what production does, and checks that it held. It needs nothing: it brings
-its own server, unless --redis names a real one. On a terminal it draws a
-picture as it goes.
+its own server, unless --redis names a real one; the scene redlock always brings
+five, since it kills them. On a terminal it draws a picture as it goes.
 
 Scenes:
 %s
 Every goroutine runs this loop, here beside its Java; in the scene fair the lock
 is redisson.getFairLock("counter") and fairlock.New(session, "counter", nil). In
 the scene rw it is redisson.getReadWriteLock("document") and rwlock.New; readers
-hold its readLock(), which is Read(), and writers its writeLock(), Write(). For
-the scene pool see below.
+hold its readLock(), which is Read(), and writers its writeLock(), Write(). In
+the scene redlock it is redisson.getRedLock and multilock.NewRedLock, with one
+such lock on each server. For the scene pool see below.
 
   RLock lock =                            lock := rlock.New(
       redisson.getLock("counter");            session, "counter", nil)
@@ -63,51 +65,57 @@ The exit status is 0 only if everything held.`
 
 // Command is the command "demo".
 func Command() *cobra.Command {
-	var redis redisURL
+	var redis string
 	var names []cobra.Completion
 	var list strings.Builder
 	for _, s := range scenes() {
 		names = append(names, cobra.CompletionWithDesc(s.name, s.short))
-		fmt.Fprintf(&list, "  %-6s %s\n", s.name, s.short)
+		fmt.Fprintf(&list, "  %-8s %s\n", s.name, s.short)
 	}
 	cmd := &cobra.Command{
 		Use:   "demo [SCENE]",
-		Short: "Show locks at work while holders are killed and stopped",
+		Short: "Show locks at work while holders are killed and servers die",
 		Long:  fmt.Sprintf(long, list.String()),
 		Example: `  holdfast demo                                     all scenes
   holdfast demo lock                                one of them
   holdfast demo --redis redis://localhost:6379      on a real server
-  holdfast demo --redis redis://user:secret@db:6379/2 | tee demo.log`,
+  HOLDFAST_REDIS_PASSWORD=secret holdfast demo --redis redis://user@db:6379/2`,
 		Args:      oneScene,
 		ValidArgs: names,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			server, err := withSecret(redis)
+			if err != nil {
+				return err
+			}
 			chosen := scenes()
 			if len(args) == 1 {
 				chosen = []scene{sceneOf(args[0])}
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-			defer stop()
+			ctx, release := cli.UntilSignal(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+			defer release()
 			// A reader who has gone, as in "demo | head", is a failed write and not a sudden end.
 			signal.Ignore(syscall.SIGPIPE)
-			err := run(ctx, os.Stdout, redis.text, chosen)
-			if err != nil && ctx.Err() != nil {
-				return fmt.Errorf("demo: %w", ErrInterrupted)
+			err = run(ctx, os.Stdout, server, chosen)
+			if stopped := cli.Stopped(ctx); stopped != nil && err != nil {
+				return cli.Exit(stopped.Code, fmt.Errorf("demo: %w", stopped))
 			}
 			return err
 		},
 	}
-	cmd.Flags().Var(&redis, "redis", "server to use instead of the embedded one")
+	cmd.Flags().StringVar(&redis, redisFlag, "", "`URL` of a server to use instead of the embedded one, but in redlock")
 	cmd.AddCommand(workerCommand())
 	return cmd
 }
 
-// oneScene refuses arguments that are not the name of one scene.
-func oneScene(_ *cobra.Command, args []string) error {
+// oneScene refuses arguments that are not the name of one scene, on servers that it can be played on.
+func oneScene(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) > 1:
 		return fmt.Errorf("demo shows one scene or all of them, not %d", len(args))
 	case len(args) == 1 && sceneOf(args[0]).play == nil:
 		return fmt.Errorf("demo has no scene %q", args[0])
+	case len(args) == 1 && sceneOf(args[0]).servers > 0 && cmd.Flags().Changed(redisFlag):
+		return fmt.Errorf("the scene %s kills servers, so it brings its own; --%s is for the others", args[0], redisFlag)
 	}
 	return nil
 }
@@ -126,16 +134,26 @@ func workerCommand() *cobra.Command {
 	}
 }
 
-// A redisURL is the value of a flag: the URL of a server.
-type redisURL struct{ text string }
-
-func (u *redisURL) Set(text string) error {
-	if _, err := rueidis.ParseURL(text); err != nil {
-		return fmt.Errorf("%w; want redis://[user:password@]host[:port][/database], rediss:// or unix://", err)
+// withSecret is the URL of a server as the workers are told it, by a pipe: with the password, which is none
+// for a command line.
+func withSecret(text string) (string, error) {
+	if text == "" {
+		return "", nil
 	}
-	u.text = text
-	return nil
+	if err := cli.Public(text); err != nil {
+		return "", err
+	}
+	if _, err := rueidis.ParseURL(text); err != nil {
+		return "", cli.Usagef("--%s: %w; want redis://[user@]host[:port][/database], rediss:// or unix://", redisFlag, err)
+	}
+	password := os.Getenv(cli.EnvPassword)
+	if password == "" {
+		return text, nil
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return "", cli.Usagef("--%s: %w", redisFlag, err)
+	}
+	u.User = url.UserPassword(u.User.Username(), password)
+	return u.String(), nil
 }
-
-func (u *redisURL) String() string { return u.text }
-func (u *redisURL) Type() string   { return "URL" }

@@ -29,6 +29,7 @@ type counting struct {
 	goroutine
 	lock    holdfast.Locker
 	counter counter
+	beside  func(ctx context.Context, hold *holdfast.Hold) // what it does beside computing; nil: nothing
 }
 
 func (c *counting) increment(ctx context.Context) error {
@@ -58,6 +59,9 @@ func (c *counting) save(ctx context.Context, n int) error {
 	}
 	defer hold.Release()
 
+	if c.beside != nil {
+		defer aside(ctx, func(ctx context.Context) { c.beside(ctx, hold) })()
+	}
 	if err := c.compute(ctx, n-1, c.Pace); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package demo
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // table draws the seats of every worker, what state says of it, and how it fares.
@@ -44,6 +45,24 @@ func (c *crew) marks(worker int, holds func(goroutine int) bool) string {
 		marks = append(marks, mark)
 	}
 	return strings.Join(marks, " ")
+}
+
+// hands says who has the lock, or what else there is to say.
+func (c *crew) hands(otherwise string) string {
+	if w, _ := c.holder(); w > 0 {
+		return fmt.Sprintf("worker %d has the lock", w)
+	}
+	return otherwise
+}
+
+// changing is the lock when nobody is known to have it.
+const changing = "the lock changes hands"
+
+// foot explains the marks and says how all have waited.
+func (c *crew) foot() string {
+	all := spreadOf(c.ledger.all().waits)
+	return fmt.Sprintf("  %4.1f s   %s has the lock   %s waits: %-2d   95 %% waited: %s   longest: %s",
+		time.Since(c.begun).Seconds(), c.green("●"), c.yellow("○"), c.waiting(), human(all.p95), human(all.longest))
 }
 
 const stateWidth = 20

@@ -6,7 +6,8 @@
 // per line; see protocol.go. In the scenes of locks that one holds at a time, what the goroutines
 // of the workers do is the same: they count, under the lock of the scene; see counting.go. In
 // that of the read-write lock they read and write a document; see rw_worker.go. In that of the pool
-// they do jobs; see pool_worker.go. A scene is its story, in a file of its own.
+// they do jobs; see pool_worker.go. In that of the lock on several servers, which die, they count
+// too. A scene is its story, in a file of its own.
 package demo
 
 import (
@@ -14,12 +15,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
+
+	"github.com/holdfast-go/holdfast/internal/embedded"
 )
 
 // A scene is one act of the demo, about ten seconds long.
 type scene struct {
 	name  string
 	short string
+
+	// servers is how many it brings, wherever the others are played, because it kills them; 0: none.
+	servers int
 
 	// play tells the story, in the coordinator. An error says what did not hold.
 	play func(ctx context.Context, s *stage) error
@@ -29,7 +35,7 @@ type scene struct {
 
 // scenes are all there is to show, in order.
 func scenes() []scene {
-	return []scene{lockScene, fairScene, rwScene, poolScene}
+	return []scene{lockScene, fairScene, rwScene, poolScene, redLockScene}
 }
 
 // sceneOf returns the scene of that name; without a name, one without a play.
@@ -42,17 +48,8 @@ func sceneOf(name string) scene {
 	return scene{}
 }
 
-// run plays the scenes, on a server of its own if redis is empty.
+// run plays the scenes, on servers of its own if redis is empty.
 func run(ctx context.Context, out *os.File, redis string, chosen []scene) (err error) {
-	where := "a real server"
-	if redis == "" {
-		server, err := startServer()
-		if err != nil {
-			return fmt.Errorf("demo: embedded server: %w", err)
-		}
-		defer server.close()
-		redis, where = server.url(), "an embedded server"
-	}
 	folder, err := os.MkdirTemp("", "holdfast-demo-")
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
@@ -62,9 +59,6 @@ func run(ctx context.Context, out *os.File, redis string, chosen []scene) (err e
 	screen := newScreen(out)
 	defer screen.close()
 	for _, sc := range chosen {
-		screen.say("")
-		screen.say(screen.bold("holdfast demo "+sc.name) + " on " + where + ": " + sc.short)
-		screen.say("")
 		if err := play(ctx, sc, screen, redis, folder); err != nil {
 			return fmt.Errorf("demo: %s: %w", sc.name, err)
 		}
@@ -74,7 +68,19 @@ func run(ctx context.Context, out *os.File, redis string, chosen []scene) (err e
 
 // play plays one scene; none of its processes is left afterwards.
 func play(ctx context.Context, sc scene, screen *screen, redis, folder string) error {
-	s := newStage(sc.name, screen, redis, folder)
+	servers, where, err := host(sc, redis)
+	defer closeServers(servers)
+	if err != nil {
+		return fmt.Errorf("embedded server: %w", err)
+	}
+	screen.say("")
+	screen.say(screen.bold("holdfast demo "+sc.name) + " on " + where + ": " + sc.short)
+	screen.say("")
+	s := newStage(sc.name, screen, folder)
+	s.servers, s.redis = servers, urlsOf(servers)
+	if len(servers) == 0 {
+		s.redis = []string{redis}
+	}
 	defer s.close()
 	if err := sc.play(ctx, s); err != nil {
 		return err
@@ -82,4 +88,19 @@ func play(ctx context.Context, sc scene, screen *screen, redis, folder string) e
 	screen.say("")
 	screen.say(screen.green("Everything held."))
 	return nil
+}
+
+// host starts what a scene is played on, unless that is a real server, and says what it is. Close
+// the servers, also after an error.
+func host(sc scene, redis string) (servers []*embedded.Server, where string, err error) {
+	switch {
+	case sc.servers > 0:
+		where = fmt.Sprintf("%d embedded servers", sc.servers)
+	case redis == "":
+		where = "an embedded server"
+	default:
+		return nil, "a real server", nil
+	}
+	servers, err = startServers(max(sc.servers, 1))
+	return servers, where, err
 }

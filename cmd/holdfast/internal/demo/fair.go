@@ -66,7 +66,7 @@ func newFairStory(s *stage) *fairStory {
 }
 
 func (f *fairStory) tell(ctx context.Context) error {
-	session, err := open(f.redis, fairLease)
+	session, err := open(f.redis[0], fairLease)
 	if err != nil {
 		return err
 	}

@@ -8,15 +8,13 @@ import (
 
 // progress is the scene in a line.
 func (f *fairStory) progress() string {
-	who := "the lock changes hands"
-	if w, _ := f.holder(); w > 0 {
-		who = fmt.Sprintf("worker %d has the lock", w)
-	} else if f.blocked() {
-		who = fmt.Sprintf("dead worker %d is next", f.dead.worker)
+	otherwise := changing
+	if f.blocked() {
+		otherwise = fmt.Sprintf("dead worker %d is next", f.dead.worker)
 	}
 	_, wrong := f.register.judged()
 	return fmt.Sprintf("%s, %d in the queue, %d grants so far, %d out of order",
-		who, len(f.register.queue), len(f.register.grants), wrong)
+		f.hands(otherwise), len(f.register.queue), len(f.register.grants), wrong)
 }
 
 // picture is the scene on a terminal: the queue, and every worker.

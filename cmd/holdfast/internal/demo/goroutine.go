@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -26,12 +27,17 @@ var errGaveUp = errors.New("gave up")
 
 // employ is the work of a process: several goroutines, each with a job of the session.
 func (w *worker) employ(ctx context.Context, newJob func(*holdfast.Session, goroutine) job) error {
-	session, err := open(w.Redis, w.Lease)
+	return w.employOnAll(ctx, func(s []*holdfast.Session, g goroutine) job { return newJob(s[0], g) })
+}
+
+// employOnAll is employ with a session on each server.
+func (w *worker) employOnAll(ctx context.Context, newJob func([]*holdfast.Session, goroutine) job) error {
+	sessions, err := openAll(w.Redis, w.Lease)
+	defer closeAll(sessions) // what they could not give back ends with its lease
 	if err != nil {
 		return err
 	}
-	defer func() { _ = session.Close() }() // what it could not give back ends with its lease
-	if err := w.tell(event{What: ready, Text: session.ID()}); err != nil {
+	if err := w.tell(event{What: ready, Text: sessions[0].ID()}); err != nil {
 		return err
 	}
 	select {
@@ -43,7 +49,7 @@ func (w *worker) employ(ctx context.Context, newJob func(*holdfast.Session, goro
 	all, ctx := errgroup.WithContext(ctx)
 	for i := range w.Goroutines {
 		g := goroutine{worker: w, number: i}
-		do := newJob(session, g)
+		do := newJob(sessions, g)
 		all.Go(func() error { return g.run(ctx, do) })
 	}
 	return all.Wait()
@@ -57,11 +63,32 @@ func open(redis string, lease time.Duration) (*holdfast.Session, error) {
 	return holdfast.Open(option, &holdfast.Options{Lease: lease})
 }
 
+// openAll opens a session on each server. Close them, also after an error.
+func openAll(redis []string, lease time.Duration) (sessions []*holdfast.Session, err error) {
+	for _, url := range redis {
+		session, err := open(url, lease)
+		if err != nil {
+			return sessions, err
+		}
+		sessions = append(sessions, session)
+	}
+	return sessions, nil
+}
+
+// closeAll closes all at once: each may take its time if its server is gone.
+func closeAll(sessions []*holdfast.Session) {
+	var closing sync.WaitGroup
+	for _, s := range sessions {
+		closing.Go(func() { _ = s.Close() })
+	}
+	closing.Wait()
+}
+
 // run does the job until it is told to finish, or ctx ends. Who finds out that it has lost its
 // lock goes on: it has not written, and asks again. So does who has given up.
 func (g *goroutine) run(ctx context.Context, do job) error {
 	for {
-		if err := g.stayAway(); err != nil {
+		if err := g.stayAway(ctx); err != nil {
 			return err
 		}
 		select {
@@ -105,14 +132,14 @@ func (w *worker) orGiveUp(ctx context.Context, take func(context.Context) (*hold
 }
 
 // compute is what takes time under the lock, after the number was read: without the lock, others
-// would come in now. On the coordinator's order it takes until further notice.
+// would come in now. On the coordinator's order it takes until further notice, or until ctx ends.
 func (g *goroutine) compute(ctx context.Context, read int, takes time.Duration) error {
 	select {
 	case <-g.linger:
 		if err := g.tell(event{What: lingers, Value: read}); err != nil {
 			return err
 		}
-		g.await()
+		g.await(ctx)
 	case <-time.After(takes):
 	case <-ctx.Done():
 	}
@@ -121,24 +148,24 @@ func (g *goroutine) compute(ctx context.Context, read int, takes time.Duration) 
 
 // stayAway has the goroutine not ask for the lock, on the coordinator's order, until further
 // notice.
-func (g *goroutine) stayAway() error {
+func (g *goroutine) stayAway(ctx context.Context) error {
 	select {
 	case <-g.pause:
 		if err := g.tell(event{What: pauses}); err != nil {
 			return err
 		}
-		g.await()
+		g.await(ctx)
 	default:
 	}
 	return nil
 }
 
 // await waits for the coordinator's order to go on, or to end.
-func (g *goroutine) await() {
+func (g *goroutine) await(ctx context.Context) {
 	select {
 	case <-g.proceed:
 	case <-g.finish:
-	case <-g.over:
+	case <-ctx.Done():
 	}
 }
 

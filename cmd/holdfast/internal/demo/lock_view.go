@@ -1,27 +1,20 @@
 package demo
 
-import (
-	"fmt"
-	"time"
-)
+import "fmt"
 
 // progress is the scene in a line.
 func (l *lockStory) progress() string {
-	who := "the lock changes hands"
-	if w, _ := l.holder(); w > 0 {
-		who = fmt.Sprintf("worker %d has the lock", w)
-	} else if f := l.orphaned(); f != nil {
-		who = fmt.Sprintf("worker %d, %s, still has the lock", f.worker, f.done)
+	otherwise := changing
+	if f := l.orphaned(); f != nil {
+		otherwise = fmt.Sprintf("worker %d, %s, still has the lock", f.worker, f.done)
 	}
-	return fmt.Sprintf("%s, %d wait, %d acquisitions so far", who, l.waiting(), l.ledger.all().acquired)
+	return fmt.Sprintf("%s, %d wait, %d acquisitions so far", l.hands(otherwise), l.waiting(), l.ledger.all().acquired)
 }
 
 // picture is the scene on a terminal: every worker, and who holds.
 func (l *lockStory) picture() []string {
 	lines := append([]string{""}, l.table(l.row, l.state)...)
-	all := spreadOf(l.ledger.all().waits)
-	return append(lines, "", fmt.Sprintf("  %4.1f s   %s has the lock   %s waits: %-2d   95 %% waited: %s   longest: %s",
-		time.Since(l.begun).Seconds(), l.green("●"), l.yellow("○"), l.waiting(), human(all.p95), human(all.longest)))
+	return append(lines, "", l.foot())
 }
 
 func (l *lockStory) state(worker int) string {

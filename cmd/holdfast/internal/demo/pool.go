@@ -85,7 +85,7 @@ func newPoolStory(s *stage) *poolStory {
 }
 
 func (p *poolStory) tell(ctx context.Context) error {
-	session, err := open(p.redis, poolLease)
+	session, err := open(p.redis[0], poolLease)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ const (
 type setup struct {
 	Scene      string        `json:"scene"`
 	Number     int           `json:"number"` // of the worker, from 1
-	Redis      string        `json:"redis"`
+	Redis      []string      `json:"redis"`  // URLs of servers that are independent of each other
 	Lease      time.Duration `json:"lease"`
 	Pace       time.Duration `json:"pace"`           // of computing
 	Rest       time.Duration `json:"rest,omitempty"` // between two acquisitions, at most
@@ -44,6 +44,7 @@ type event struct {
 	Goroutine int           `json:"goroutine,omitempty"` // from 0
 	Value     int           `json:"value,omitempty"`     // that was read, or written
 	Waited    time.Duration `json:"waited,omitempty"`
+	Left      time.Duration `json:"left,omitempty"` // until the deadline of the hold
 	Text      string        `json:"text,omitempty"`
 
 	worker int       // who says so, from 1
@@ -65,6 +66,8 @@ const (
 	saw     what = "saw"     // has read both numbers of the document: Value
 	torn    what = "torn"    // has read two numbers that differ, which Text says
 	keeps   what = "keeps"   // has written Value, goes on reading, and is about to let others read
+	renewed what = "renewed" // the deadline of the hold has moved on; it is Left from now
+	expired what = "expired" // the hold has ended by itself, Left before its deadline
 	rests   what = "rests"   // does not need the lock for a while
 	arrived what = "arrived" // is ready, and waits for the others
 	idle    what = "idle"    // asks for a job

@@ -60,7 +60,7 @@ func newRWStory(s *stage) *rwStory {
 }
 
 func (r *rwStory) tell(ctx context.Context) error {
-	session, err := open(r.redis, rwLease)
+	session, err := open(r.redis[0], rwLease)
 	if err != nil {
 		return err
 	}

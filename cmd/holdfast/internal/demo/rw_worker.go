@@ -135,7 +135,7 @@ func (c *clerk) downgrade(ctx context.Context, writing *holdfast.Hold, n int) er
 	if err := writing.Release(); err != nil {
 		return err
 	}
-	c.await()
+	c.await(ctx)
 	head, err := c.document.head.read()
 	if err != nil {
 		return err

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
 
 // A screen is where the audience looks. Lines are said one after the other; on a terminal a
@@ -29,9 +31,7 @@ const (
 
 // newScreen draws if out is a terminal, and in color unless NO_COLOR is set.
 func newScreen(out *os.File) *screen {
-	info, err := out.Stat()
-	live := err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
-	s := &screen{out: out, live: live, colored: live && os.Getenv("NO_COLOR") == ""}
+	s := &screen{out: out, live: cli.IsTerminal(out) && os.Getenv("TERM") != "dumb", colored: cli.Colors(out)}
 	if s.live {
 		s.write(hideCursor)
 	}

@@ -1,54 +1,28 @@
 package demo
 
-import (
-	"time"
+import "github.com/holdfast-go/holdfast/internal/embedded"
 
-	"github.com/alicebob/miniredis/v2"
-)
-
-// A server is the embedded one: Redis in miniature, inside the coordinator, whose clock is
-// driven in real time.
-type server struct {
-	redis *miniredis.Miniredis
-	stop  chan struct{}
-	done  chan struct{}
-}
-
-// tick is the resolution of the server's clock.
-const tick = time.Millisecond
-
-func startServer() (*server, error) {
-	s := &server{redis: miniredis.NewMiniRedis(), stop: make(chan struct{}), done: make(chan struct{})}
-	// Leases run out by the clock that TIME reads. It is set from outside rather than left to
-	// run, because then it stands still during a script, as on a real server: there a key that
-	// a script has seen cannot expire before the script is done with it.
-	s.redis.SetTime(time.Now())
-	s.redis.ClockTTL(true)
-	if err := s.redis.Start(); err != nil {
-		return nil, err
-	}
-	go s.drive()
-	return s, nil
-}
-
-func (s *server) drive() {
-	defer close(s.done)
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			s.redis.SetTime(time.Now())
-		case <-s.stop:
-			return
+// startServers starts n embedded servers. Close them, also after an error.
+func startServers(n int) (servers []*embedded.Server, err error) {
+	for range n {
+		s, err := embedded.Start()
+		if err != nil {
+			return servers, err
 		}
+		servers = append(servers, s)
+	}
+	return servers, nil
+}
+
+func closeServers(servers []*embedded.Server) {
+	for _, s := range servers {
+		s.Close()
 	}
 }
 
-func (s *server) url() string { return "redis://" + s.redis.Addr() }
-
-func (s *server) close() {
-	close(s.stop)
-	<-s.done
-	s.redis.Close()
+func urlsOf(servers []*embedded.Server) (urls []string) {
+	for _, s := range servers {
+		urls = append(urls, s.URL())
+	}
+	return urls
 }

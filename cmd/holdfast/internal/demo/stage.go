@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/embedded"
 )
 
 // A stage is where a story is told: its processes, its audience, its time. A story is told in
@@ -16,10 +18,12 @@ type stage struct {
 	*screen
 	story story
 	scene string
-	redis string
 	name  string // of the lock
 	file  string
 	fleet *fleet
+
+	redis   []string           // URLs of servers
+	servers []*embedded.Server // these, unless they are real
 
 	begun     time.Time
 	beat      time.Time // of the next line of progress
@@ -41,9 +45,9 @@ const (
 	allowance   = time.Second            // by which a busy machine may be later than promised
 )
 
-func newStage(scene string, screen *screen, redis, folder string) *stage {
+func newStage(scene string, screen *screen, folder string) *stage {
 	return &stage{
-		screen: screen, scene: scene, redis: redis,
+		screen: screen, scene: scene,
 		name: "holdfast-demo:" + rand.Text()[:8], file: filepath.Join(folder, scene), begun: time.Now(),
 	}
 }

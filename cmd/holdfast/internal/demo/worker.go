@@ -13,15 +13,14 @@ import (
 type worker struct {
 	setup
 
-	started chan struct{}   // closed by the order to start
-	linger  chan struct{}   // capacity 1; who takes the token has to linger …
-	proceed chan struct{}   // … until there is one here, of capacity 1 …
-	over    <-chan struct{} // … or the demo is over
-	pause   chan struct{}   // capacity 1; who takes the token stays away, likewise
-	leave   chan struct{}   // capacity 1; who takes the token gives up waiting
-	keep    chan struct{}   // capacity 1; who takes the token goes on reading when it has written
-	jobs    chan int        // that were dealt; as many as there are goroutines at the most
-	finish  chan struct{}   // closed by the order to finish
+	started chan struct{} // closed by the order to start
+	linger  chan struct{} // capacity 1; who takes the token has to linger …
+	proceed chan struct{} // … until there is one here, of capacity 1, or its ctx ends
+	pause   chan struct{} // capacity 1; who takes the token stays away, likewise
+	leave   chan struct{} // capacity 1; who takes the token gives up waiting
+	keep    chan struct{} // capacity 1; who takes the token goes on reading when it has written
+	jobs    chan int      // that were dealt; as many as there are goroutines at the most
+	finish  chan struct{} // closed by the order to finish
 
 	mu     sync.Mutex // guards events
 	events *json.Encoder
@@ -42,7 +41,6 @@ func work(ctx context.Context, orders io.Reader, events io.Writer) error {
 		started: make(chan struct{}),
 		linger:  make(chan struct{}, 1),
 		proceed: make(chan struct{}, 1),
-		over:    ctx.Done(),
 		pause:   make(chan struct{}, 1),
 		leave:   make(chan struct{}, 1),
 		keep:    make(chan struct{}, 1),

@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+
+	"github.com/redis/rueidis"
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Where a command finds Redis if no flag says so. Secrets come from the environment alone: a command
+// line can be read by everybody on the machine.
+const (
+	EnvRedis    = "HOLDFAST_REDIS"
+	EnvUser     = "HOLDFAST_REDIS_USER"
+	EnvPassword = "HOLDFAST_REDIS_PASSWORD"
+)
+
+const defaultURL = "redis://localhost:6379"
+
+// Redis is which Redis a command works on.
+type Redis struct {
+	url, cacert, cert, key, sni string
+	insecure                    bool
+}
+
+// Flags adds the flags that say so.
+func (r *Redis) Flags(flags *pflag.FlagSet) {
+	flags.StringVar(&r.url, "redis", "", "`URL` without a password; default $"+EnvRedis+" or localhost")
+	flags.StringVar(&r.cacert, "cacert", "", "`file` with certificates that may sign the server's")
+	flags.StringVar(&r.cert, "cert", "", "`file` with the certificate of this client")
+	flags.StringVar(&r.key, "key", "", "`file` with its private key")
+	flags.StringVar(&r.sni, "sni", "", "`name` that the server's certificate is to have")
+	flags.BoolVar(&r.insecure, "insecure", false, "trust any certificate of the server's")
+}
+
+// URL is the one in use, as it was given.
+func (r *Redis) URL() string {
+	switch env := os.Getenv(EnvRedis); {
+	case r.url != "":
+		return r.url
+	case env != "":
+		return env
+	}
+	return defaultURL
+}
+
+// Place is the URL without what nobody else should see.
+func (r *Redis) Place() string {
+	u, err := url.Parse(r.URL())
+	if err != nil {
+		return "Redis"
+	}
+	return u.Redacted()
+}
+
+// Public refuses a URL for a command line that has a password.
+func Public(text string) error {
+	if u, err := url.Parse(text); err == nil && u.User != nil {
+		if _, secret := u.User.Password(); secret {
+			return Usagef("--redis has a password, which everybody on this machine can read; put the URL into %s, or the password into %s", EnvRedis, EnvPassword)
+		}
+	}
+	return nil
+}
+
+// Options are the client's. A mistake in them is the caller's.
+func (r *Redis) Options() (opt rueidis.ClientOption, err error) {
+	if err := Public(r.url); err != nil {
+		return opt, err
+	}
+	opt, err = rueidis.ParseURL(r.URL())
+	if err != nil {
+		what := "--redis"
+		if r.url == "" {
+			what = EnvRedis
+		}
+		if _, ok := errors.AsType[*url.Error](err); ok { // it quotes the URL, with the password
+			err = errors.New("this is no URL; in a password write %25 for %, %40 for @, %2F for /")
+		}
+		return opt, Usagef("%s: %w; want redis://[user@]host[:port][/database], rediss:// with TLS, unix:///path; ?addr=host:port for each further node of a cluster or Sentinel, ?master_set=name with Sentinel", what, err)
+	}
+	if user := os.Getenv(EnvUser); user != "" {
+		opt.Username = user
+	}
+	if password := os.Getenv(EnvPassword); password != "" {
+		opt.Password = password
+	}
+	opt.ClientName = "holdfast"
+	opt.PipelineMultiplex, opt.AlwaysPipelining, opt.DisableCache = -1, true, true // one connection, as a session has it
+	return opt, r.secure(&opt)
+}
+
+// secure sets TLS up as the flags say.
+func (r *Redis) secure(opt *rueidis.ClientOption) error {
+	if r.cacert == "" && r.cert == "" && r.key == "" && r.sni == "" && !r.insecure {
+		return nil
+	}
+	if opt.TLSConfig == nil {
+		return Usagef("--cacert, --cert, --key, --sni and --insecure are for rediss:// URLs")
+	}
+	config := opt.TLSConfig.Clone()
+	if r.cacert != "" {
+		text, err := os.ReadFile(r.cacert)
+		if err != nil {
+			return Usagef("--cacert: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return Usagef("--cacert: %s has no certificate", r.cacert)
+		}
+	}
+	if (r.cert == "") != (r.key == "") {
+		return Usagef("--cert and --key go together")
+	}
+	if r.cert != "" {
+		pair, err := tls.LoadX509KeyPair(r.cert, r.key)
+		if err != nil {
+			return Usagef("--cert, --key: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	if r.sni != "" {
+		config.ServerName = r.sni
+	}
+	config.InsecureSkipVerify = r.insecure //nolint:gosec // as asked
+	opt.TLSConfig = config
+	if opt.Sentinel.TLSConfig != nil {
+		opt.Sentinel.TLSConfig = config
+	}
+	return nil
+}
+
+// Open opens a session.
+func (r *Redis) Open(opts *holdfast.Options) (*holdfast.Session, error) {
+	opt, err := r.Options()
+	if err != nil {
+		return nil, err
+	}
+	s, err := holdfast.Open(opt, opts)
+	if err != nil {
+		return nil, &ExitError{Code: ExitUnavailable, Err: fmt.Errorf("%s: %w", r.Place(), err)}
+	}
+	return s, nil
+}

@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"time"
+)
+
+// Seconds is the value of a flag: a number of seconds, as flock has it, or a duration of Go's.
+type Seconds time.Duration
+
+// Set takes the value in.
+func (s *Seconds) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if n, bad := strconv.ParseFloat(text, 64); bad == nil && math.Abs(n) < math.MaxInt64/float64(time.Second)/2 {
+		d, err = time.Duration(n*float64(time.Second)), nil
+	}
+	if err != nil || d < 0 {
+		return errors.New("must be a number of seconds, not below 0, or a time such as 1m30s")
+	}
+	*s = Seconds(d)
+	return nil
+}
+
+// String is the value as help shows a default; "" for none.
+func (s *Seconds) String() string {
+	if *s <= 0 {
+		return ""
+	}
+	return time.Duration(*s).String()
+}
+
+// Type is what help calls the value.
+func (s *Seconds) Type() string { return "seconds" }

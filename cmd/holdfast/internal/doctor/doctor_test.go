@@ -1,0 +1,169 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// What no server at hand would tell.
+func TestVersions(t *testing.T) {
+	for _, tt := range []struct {
+		info   map[string]string
+		status status
+		found  string
+	}{
+		{map[string]string{"redis_version": "6.0.16"}, statusFail, "Redis 6.0.16 is too old"},
+		{map[string]string{"redis_version": "5.0.14"}, statusFail, "Redis 5.0.14 is too old"},
+		{map[string]string{"redis_version": "6.2.0"}, statusOK, "Redis 6.2.0"},
+		{map[string]string{"redis_version": "7.0.15"}, statusOK, "Redis 7.0.15"},
+		{map[string]string{"redis_version": "10.1"}, statusOK, "Redis 10.1"},
+		{map[string]string{"redis_version": "7.2.4", "server_name": "valkey", "valkey_version": "8.1.0"}, statusOK, "Valkey 8.1.0"},
+		{map[string]string{"redis_version": "7.2.4", "server_name": "valkey", "valkey_version": "7.1.9"}, statusFail, "Valkey 7.1.9 is too old"},
+	} {
+		f := version(t.Context(), nil, &node{info: tt.info})
+		assert.Equal(t, tt.status, f.Status, f.Found)
+		assert.Equal(t, tt.found, f.Found)
+	}
+	f := version(t.Context(), nil, &node{infoErr: errors.New("lost")})
+	assert.Equal(t, statusFail, f.Status)
+}
+
+// What a server does not tell is no outage of it.
+func TestWhatServersDoNotTell(t *testing.T) {
+	n := &node{info: map[string]string{"maxmemory_policy": "allkeys-lru", "role": "master"}, config: map[string]string{}}
+	for name, check := range map[string]func(context.Context, *doctor, *node) finding{
+		"version": version, "eviction": eviction, "persistence": persistence, "replicas": replicas, "connections": connections,
+	} {
+		f := check(t.Context(), &doctor{q: &question{lease: 30 * time.Second}}, n)
+		assert.Equal(t, statusNote, f.Status, name)
+		assert.Contains(t, f.Found, "not known: the server does not tell", name)
+		assert.NotEmpty(t, f.Fix, name)
+	}
+}
+
+func TestDisksThatAreFull(t *testing.T) {
+	for _, info := range []map[string]string{
+		{"aof_enabled": "1", "aof_last_write_status": "err"},
+		{"aof_enabled": "0", "rdb_last_bgsave_status": "err"},
+	} {
+		f := persistence(t.Context(), nil, &node{info: info, config: map[string]string{"save": "3600 1"}})
+		assert.Equal(t, statusFail, f.Status)
+		assert.Contains(t, f.Meaning, "refuses all writes")
+	}
+	f := persistence(t.Context(), nil, &node{info: map[string]string{"aof_enabled": "1"}})
+	assert.Equal(t, statusNote, f.Status)
+	assert.Contains(t, f.Found, "not known")
+}
+
+func TestClocksOfACluster(t *testing.T) {
+	d := &doctor{nodes: []*node{{addr: "a"}, {addr: "b", ahead: 2 * time.Second}, {addr: "c", ahead: time.Second}, {addr: "d", err: errors.New("down")}}}
+	f := clocks(t.Context(), d)
+	assert.Equal(t, statusWarn, f.Status)
+	assert.Equal(t, "the clock of b is 2s ahead of that of a", f.Found)
+	d.nodes[0].give, d.nodes[1].give = time.Second, time.Second
+	assert.Equal(t, statusOK, clocks(t.Context(), d).Status, "as far as can be told")
+	assert.Empty(t, clocks(t.Context(), &doctor{nodes: d.nodes[:1]}).Status)
+}
+
+// A replica takes over when most masters have lost its master, not when it has alone.
+func TestWhoTakesOver(t *testing.T) {
+	const view = "m 10.0.0.1:6379@16379 master,%s - 1 1 1 disconnected 0-5460\n" +
+		"r 10.0.0.2:6379@16379 myself,slave%s m 0 0 1 connected\no 10.0.0.3:6379@16379 master,fail - 0 0 2 connected 5461-16383\n"
+	assert.True(t, takesOver(fmt.Sprintf(view, "fail", ""), "m"))
+	assert.False(t, takesOver(fmt.Sprintf(view, "fail?", ""), "m"))
+	assert.False(t, takesOver(fmt.Sprintf(view, "noflags", ""), "m"))
+	assert.False(t, takesOver(fmt.Sprintf(view, "fail", ",nofailover"), "m"))
+	assert.False(t, takesOver("txt", "m"))
+}
+
+func TestPeopleSeeParagraphs(t *testing.T) {
+	var out strings.Builder
+	p := newPrinter(&out, false)
+	p.live, p.single = true, true
+	p.say(named("ttl", fail("%s", strings.Repeat("word ", 30)).means("It means.").fix("Do it.").on(&node{addr: "x"})))
+	p.sum()
+	lines := strings.Split(out.String(), "\n")
+	require.True(t, strings.HasPrefix(lines[0], "fail ttl: word word"))
+	for _, line := range lines {
+		require.Less(t, len(line), 100)
+	}
+	require.Contains(t, out.String(), "\n     It means.\n     Fix: Do it.\n")
+	require.Contains(t, out.String(), "0 ok, 0 to note, 0 to mend soon, 1 to mend now")
+	require.NotContains(t, out.String(), "\x1b")
+
+	out.Reset()
+	p.colored = true
+	p.say(okay("fine"))
+	require.Contains(t, out.String(), "\x1b[32mok   \x1b[m")
+}
+
+func TestSameOnAllServersIsSaidOnce(t *testing.T) {
+	var out strings.Builder
+	p := newPrinter(&out, false)
+	a, b := &node{addr: "a"}, &node{addr: "b"}
+	p.say(named("version", okay("old").on(a)), named("version", okay("old").on(b)))
+	p.say(named("version", okay("old").on(a)), named("version", okay("new").on(b)))
+	require.Equal(t, "ok   version (all 2 servers): old\nok   version (a): old\nok   version (b): new\n", out.String())
+	require.False(t, p.bad())
+	p.say(named("version", warn("odd")))
+	require.True(t, p.bad())
+}
+
+func TestBuffers(t *testing.T) {
+	hard, soft := pubsubBuffer("normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60")
+	assert.EqualValues(t, 32<<20, hard)
+	assert.EqualValues(t, 8<<20, soft)
+	hard, soft = pubsubBuffer("")
+	assert.Zero(t, hard+soft)
+}
+
+// Servers of all versions say differently that a command, and that a key, is refused.
+func TestRefusals(t *testing.T) {
+	for text, command := range map[string]bool{
+		"NOPERM this user has no permissions to run the 'get' command or its subcommand":                         true,
+		"NOPERM User app has no permissions to run the 'get' command":                                            true,
+		"This user has no permissions to run the 'get' command":                                                  true,
+		"The user executing the script can't run this command or subcommand":                                     true,
+		"ACL failure in script: User app has no permissions to run the 'get' command":                            true,
+		"The user executing the script can't access at least one of the keys mentioned in the command arguments": false,
+		"NOPERM this user has no permissions to access one of the keys used as arguments":                        false,
+		"NOPERM No permissions to access a key":                                                                  false,
+		"ACL failure in script: No permissions to access a key":                                                  false,
+		"This user has no permissions to access the 'to' channel":                                                false,
+		"The user executing the script can't publish to the channel mentioned in the command":                    false,
+	} {
+		assert.True(t, no.MatchString(text), text)
+		assert.Equal(t, command, noCommand.MatchString(text), text)
+	}
+	assert.False(t, no.MatchString("WRONGTYPE Operation against a key holding the wrong kind of value"))
+	assert.False(t, denied(rueidis.ErrClosing))
+}
+
+// A name is somebody's words, and what is copied to a shell must do nothing but name it.
+func TestQuotedNamesAreTakenAsTheyAre(t *testing.T) {
+	for _, name := range []string{"plain", "two  words", `"$(touch x)" ` + "`y`", "it's", "line\nbreak\\", "\xff\x1b'", "ключ", "a!b$HOME"} {
+		out, err := exec.Command("bash", "-c", "printf %s "+quoted(name)).Output()
+		require.NoError(t, err)
+		require.Equal(t, name, string(out))
+		require.NotContains(t, quoted(name), "\x1b")
+	}
+}
+
+// A command that is to be copied stays in one line.
+func TestCommandsAreNotBroken(t *testing.T) {
+	var out strings.Builder
+	p := newPrinter(&out, false)
+	p.live, p.single = true, true
+	command := "redis-cli LREM 'two  words' 0 '" + strings.Repeat("x", 90) + "' && redis-cli ZREM 'two  words' y"
+	p.say(named("waiters", warn("some").fix("Take them out: %s", command)))
+	require.Contains(t, out.String(), command)
+}

@@ -1,0 +1,163 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// A node is one server, and what it tells of itself.
+type node struct {
+	addr   string
+	client rueidis.Client
+	master bool
+	err    error // it cannot be talked to
+
+	user      string // "": it may not ask
+	info      map[string]string
+	infoErr   error
+	hello     map[string]rueidis.RedisMessage
+	config    map[string]string
+	configErr error
+
+	ahead   time.Duration // of the server's clock before ours
+	give    time.Duration // and by how much that may be wrong
+	trip    time.Duration // the median round trip
+	timeErr error
+}
+
+// settings are what is asked for of CONFIG GET, one by one: servers before Redis 7 take no more at once.
+var settings = []string{
+	"appendfsync", "save", "stop-writes-on-bgsave-error", "min-replicas-to-write", "min-replicas-max-lag", "timeout",
+	"tcp-keepalive", "client-output-buffer-limit", "maxclients", "lua-time-limit",
+}
+
+// learn asks the server for all that more than one check needs.
+func (n *node) learn(ctx context.Context) {
+	b := n.client.B()
+	// Whoever may connect may ask HELLO, so what it answers tells whether the server can be talked to.
+	n.hello, n.err = n.client.Do(ctx, b.Arbitrary("HELLO").Build()).AsMap()
+	if refused(n.err) {
+		n.err = nil
+	}
+	if n.err != nil {
+		return
+	}
+	asked := rueidis.Commands{b.AclWhoami().Build(), b.Info().Build()}
+	for _, name := range settings {
+		asked = append(asked, b.ConfigGet().Parameter(name).Build())
+	}
+	answers := n.client.DoMulti(ctx, asked...)
+	if user, err := answers[0].ToString(); err == nil {
+		n.user = user
+	}
+	var text string
+	text, n.infoErr = answers[1].ToString()
+	n.info, n.config = fields(text), make(map[string]string)
+	for _, answer := range answers[2:] {
+		setting, err := answer.AsStrMap()
+		if err != nil {
+			n.configErr = err
+			break
+		}
+		maps.Copy(n.config, setting)
+	}
+	n.measure(ctx)
+}
+
+// fields splits what INFO answers.
+func fields(text string) map[string]string {
+	found := make(map[string]string)
+	for line := range strings.Lines(strings.TrimPrefix(text, "txt:")) { // with which RESP3 begins texts
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			found[name] = value
+		}
+	}
+	return found
+}
+
+// number is a field of INFO, 0 if it is none.
+func (n *node) number(field string) int64 {
+	value, _ := strconv.ParseInt(n.info[field], 10, 64)
+	return value
+}
+
+// setting is a number of the configuration, and whether it is known.
+func (n *node) setting(name string) (value int64, known bool) {
+	value, err := strconv.ParseInt(n.config[name], 10, 64)
+	return value, err == nil
+}
+
+// withheld says why a setting is not known.
+func (n *node) withheld() string {
+	if n.configErr == nil {
+		return "does not tell"
+	}
+	return "is refused"
+}
+
+const samples = 20
+
+// measure asks the time so often that a slow reply does no harm. TIME and not PING: sessions need the right.
+func (n *node) measure(ctx context.Context) {
+	trips := make([]time.Duration, 0, samples)
+	for range samples {
+		sent := time.Now()
+		answer, err := n.client.Do(ctx, n.client.B().Time().Build()).AsStrSlice()
+		trip := time.Since(sent)
+		if err == nil && len(answer) != 2 {
+			err = errors.New("TIME is answered by no time")
+		}
+		if err != nil {
+			n.timeErr = err
+			return
+		}
+		seconds, err1 := strconv.ParseInt(answer[0], 10, 64)
+		micros, err2 := strconv.ParseInt(answer[1], 10, 64)
+		if n.timeErr = errors.Join(err1, err2); n.timeErr != nil {
+			return
+		}
+		if len(trips) == 0 || trip/2 < n.give {
+			n.give = trip / 2
+			n.ahead = time.Unix(seconds, micros*1000).Sub(sent.Add(trip / 2))
+		}
+		trips = append(trips, trip)
+	}
+	slices.Sort(trips)
+	n.trip = trips[len(trips)/2]
+}
+
+// roughly is a time for people.
+func roughly(d time.Duration) string {
+	switch d = d.Abs(); {
+	case d >= 10*time.Second:
+		return d.Round(time.Second).String()
+	case d >= 10*time.Millisecond:
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(10 * time.Microsecond).String()
+}
+
+// size is a number of bytes for people.
+func size(bytes int64) string {
+	const kilo = 1 << 10
+	switch {
+	case bytes >= kilo*kilo*kilo:
+		return fmt.Sprintf("%.1f GiB", float64(bytes)/(kilo*kilo*kilo))
+	case bytes >= kilo*kilo:
+		return fmt.Sprintf("%.1f MiB", float64(bytes)/(kilo*kilo))
+	}
+	return fmt.Sprintf("%d bytes", bytes)
+}
+
+// do runs any command.
+func (n *node) do(ctx context.Context, args ...string) rueidis.RedisResult {
+	return n.client.Do(ctx, n.client.B().Arbitrary(args...).Build())
+}

@@ -1,0 +1,87 @@
+package doctor
+
+import (
+	"context"
+	"time"
+)
+
+// Differences between clocks from which on they are worth a word, and may do harm.
+const (
+	apart    = 250 * time.Millisecond
+	farApart = 5 * time.Second
+)
+
+const ntp = "Keep the servers and all hosts on NTP (chrony, systemd-timesyncd)."
+
+// clock compares the server's clock with the one of this machine.
+func clock(_ context.Context, _ *doctor, n *node) finding {
+	if n.timeErr != nil {
+		return unknown("the server's clock", "+time", n.timeErr)
+	}
+	off := n.ahead.Abs()
+	side := "ahead of"
+	if n.ahead < 0 {
+		side = "behind"
+	}
+	const unharmed = "Who excludes whom does not depend on it: leases are counted by the server."
+	switch {
+	case off <= n.give+time.Millisecond:
+		return okay("the server's clock and this machine's agree within %s", roughly(max(off, n.give)))
+	case off < apart:
+		return okay("the server's clock is %s %s this machine's", roughly(off), side)
+	case off < farApart:
+		return note("the server's clock is %s %s this machine's", roughly(off), side).
+			means("%s Times in logs are hard to compare; Java compares permits and fair queues with its own clock.", unharmed).fix(ntp)
+	}
+	return warn("the server's clock is %s %s this machine's", roughly(off), side).
+		means("%s But a Java process on a machine like this one takes permits for free, or waiters of fair locks for dead, too soon or too late.", unharmed).
+		fix(ntp)
+}
+
+// clocks compares the servers of a cluster with each other, replicas included.
+func clocks(_ context.Context, d *doctor) finding {
+	var first, last *node
+	compared := 0
+	for _, n := range d.nodes {
+		if n.err != nil || n.timeErr != nil {
+			continue
+		}
+		compared++
+		if first == nil || n.ahead < first.ahead {
+			first = n
+		}
+		if last == nil || n.ahead > last.ahead {
+			last = n
+		}
+	}
+	if first == last {
+		return finding{} // there is nothing to compare
+	}
+	between := last.ahead - first.ahead
+	if between <= max(apart, first.give+last.give) {
+		return okay("the clocks of %d servers agree within %s", compared, roughly(max(between, first.give+last.give)))
+	}
+	return warn("the clock of %s is %s ahead of that of %s", last.addr, roughly(between), first.addr).
+		means("Permits and places in fair queues have absolute times. After a failover, or when a slot moves, they end too soon or too late by as much.").
+		fix(ntp)
+}
+
+// latency compares a round trip with what a renewal may take.
+func latency(_ context.Context, d *doctor, n *node) finding {
+	const fraction, worrying = 6, 30
+	if n.timeErr != nil {
+		return unknown("the latency", "+time", n.timeErr)
+	}
+	limit := d.q.lease / fraction
+	switch {
+	case n.trip >= limit:
+		return fail("a round trip takes %s; a session with a lease of %s gives up after %s", roughly(n.trip), d.q.lease, limit).
+			means("Renewals fail, and holders lose their locks.").
+			fix("Move the program nearer to the server, see what slows it (SLOWLOG GET, LATENCY DOCTOR), or raise Options.Lease.")
+	case n.trip >= d.q.lease/worrying:
+		return warn("a round trip takes %s; a session with a lease of %s gives up after %s", roughly(n.trip), d.q.lease, limit).
+			means("A little slower still, and renewals fail.").
+			fix("See what slows the server (SLOWLOG GET, LATENCY DOCTOR), or raise Options.Lease.")
+	}
+	return okay("a round trip takes %s, the median of %d; up to %s is fine", roughly(n.trip), samples, d.q.lease/worrying)
+}

@@ -1,0 +1,216 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/cluster"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// A slotMap is who serves what in a cluster.
+type slotMap struct {
+	ranges []cluster.Range
+	err    error
+}
+
+// learn asks the cluster.
+func (m *slotMap) learn(ctx context.Context, d *doctor) {
+	ctx, cancel := context.WithTimeout(ctx, 2*d.q.timeout)
+	defer cancel()
+	m.ranges, m.err = cluster.Slots(ctx, d.client)
+}
+
+// has reports whether the server is the master of a slot.
+func (m *slotMap) has(addr string) bool {
+	return slices.ContainsFunc(m.ranges, func(r cluster.Range) bool { return r.Nodes[0].Addr == addr })
+}
+
+// covers reports whether the server is the master of the slot.
+func (m *slotMap) covers(addr string, slot int64) bool {
+	return slices.ContainsFunc(m.ranges, func(r cluster.Range) bool {
+		return r.Nodes[0].Addr == addr && r.First <= slot && slot <= r.Last
+	})
+}
+
+// masterOf is the master whose replica the server is, "" if it is none.
+func (m *slotMap) masterOf(replica string) string {
+	for _, r := range m.ranges {
+		if slices.ContainsFunc(r.Nodes[1:], func(n cluster.Node) bool { return n.Addr == replica }) {
+			return r.Nodes[0].Addr
+		}
+	}
+	return ""
+}
+
+// of are the slots of a master, for people, and its id.
+func (m *slotMap) of(master string) (slots, id string) {
+	var some []string
+	for _, r := range m.ranges {
+		if r.Nodes[0].Addr == master {
+			some, id = append(some, fmt.Sprintf("%d-%d", r.First, r.Last)), r.Nodes[0].ID
+		}
+	}
+	if len(some) > examples {
+		some = append(some[:examples], "…")
+	}
+	return strings.Join(some, ", "), id
+}
+
+// count counts masters, replicas, and slots that have a master.
+func (m *slotMap) count() (masters, replicas, served int64) {
+	seen := make(map[string]bool)
+	for _, r := range m.ranges {
+		served += r.Last - r.First + 1
+		for i, n := range r.Nodes {
+			switch {
+			case seen[n.ID]:
+			case i == 0:
+				masters++
+			default:
+				replicas++
+			}
+			seen[n.ID] = true
+		}
+	}
+	return masters, replicas, served
+}
+
+// topology says what kind of deployment it is, and whether it can grant all locks.
+func topology(ctx context.Context, d *doctor) finding {
+	if d.cluster() {
+		return clusterTopology(ctx, d)
+	}
+	n := d.nodes[0]
+	role := n.info["role"]
+	if role == "" {
+		text := n.hello["role"]
+		role, _ = text.ToString()
+	}
+	mode := n.info["redis_mode"]
+	if mode == "" {
+		text := n.hello["mode"]
+		mode, _ = text.ToString()
+	}
+	switch {
+	case mode == "sentinel":
+		return fail("%s is a Sentinel, not a server that keeps locks", n.addr).
+			means("It knows no keys: no lock can be taken.").
+			fix("Name the set of servers that it watches: redis://%s?master_set=NAME. SENTINEL MASTERS shows the names.", n.addr)
+	case role == "replica" || role == "slave":
+		from := ""
+		if host := n.info["master_host"]; host != "" {
+			from = " of " + net.JoinHostPort(host, n.info["master_port"])
+		}
+		return fail("%s is a replica%s", n.addr, from).
+			means("It takes no writes: no lock can be taken. If it did, masters would not know of them.").
+			fix("Connect to the master, or by way of Sentinel: redis://SENTINEL:26379?master_set=NAME.")
+	case role == "":
+		return unknown("what part this server plays", "+info", n.infoErr)
+	case d.sentinel():
+		return okay("Sentinel; the master of %q is %s", d.opt.Sentinel.MasterSet, n.addr)
+	case watched(ctx, n):
+		return warn("a single server, the master, which Sentinels watch; but this is a direct connection").
+			means("After a failover, programs that connect like this stay with the old master, and others with the new one: two can have the same lock.").
+			fix("Connect by way of Sentinel: redis://SENTINEL:26379?master_set=NAME, and in Go ClientOption.Sentinel.MasterSet.")
+	}
+	return okay("a single server, the master")
+}
+
+// watched reports whether Sentinels are connected to the server, if that may be asked.
+func watched(ctx context.Context, n *node) bool {
+	list, err := n.do(ctx, "CLIENT", "LIST", "TYPE", "NORMAL").ToString()
+	return err == nil && strings.Contains(list, " name=sentinel-")
+}
+
+func clusterTopology(ctx context.Context, d *doctor) finding {
+	if d.slots.err != nil {
+		return unknown("who serves which slot", "+cluster|slots", d.slots.err)
+	}
+	masters, replicas, served := d.slots.count()
+	have := fmt.Sprintf("a cluster of %s and %s", plural(masters, "master"), plural(replicas, "replica"))
+	if served < wire.Slots {
+		return fail("%s; %d of %d slots have no server", have, wire.Slots-served, wire.Slots).
+			means("Locks whose names fall into those slots cannot be taken; by default the cluster refuses all others, too.").
+			fix("redis-cli --cluster check HOST:PORT shows which; redis-cli --cluster fix HOST:PORT assigns them.")
+	}
+	if f := silentMasters(ctx, d, have); f.Status != "" {
+		return f
+	}
+	for _, n := range d.masters() {
+		info, err := n.do(ctx, "CLUSTER", "INFO").ToString()
+		if state := fields(info)["cluster_state"]; err == nil && state != "ok" {
+			return fail("%s; %s says that the cluster's state is %q", have, n.addr, state).
+				means("It refuses all commands with keys: no lock can be taken.").
+				fix("See which masters are down: redis-cli --cluster check HOST:PORT.")
+		}
+	}
+	return okay("%s, and all slots are served", have)
+}
+
+// silentMasters names the masters that do not answer, if there are any.
+func silentMasters(ctx context.Context, d *doctor, have string) finding {
+	var silent []string
+	lost := false
+	for _, n := range d.nodes {
+		if n.err == nil || !n.master {
+			continue
+		}
+		slots, id := d.slots.of(n.addr)
+		text := fmt.Sprintf("%s, the master of slots %s, does not answer", n.addr, slots)
+		if next := d.successor(ctx, n, id); next != nil {
+			text += fmt.Sprintf(", and its replica %s takes over", next.addr)
+		} else {
+			lost = true
+		}
+		silent = append(silent, text)
+	}
+	if len(silent) == 0 {
+		return finding{}
+	}
+	const refuses = "locks whose names fall into those slots cannot be taken; by default the cluster refuses all others, too."
+	text := have + "; " + strings.Join(silent, "; ")
+	if lost {
+		return fail("%s", text).means("L%s", refuses[1:]).
+			fix("Start it, or see what keeps this machine from it. A replica takes over only if most masters are up and do not reach it either: " +
+				"redis-cli --cluster check HOST:PORT shows what they say.")
+	}
+	return warn("%s", text).means("Until it has, within seconds as a rule, %s Locks that were granted last may be forgotten.", refuses).
+		fix("Run the doctor again in a while, and start the old master: it comes back as a replica.")
+}
+
+// successor is the replica that takes over from a master, nil if none does.
+func (d *doctor) successor(ctx context.Context, master *node, id string) *node {
+	for _, n := range d.nodes {
+		if n.err != nil || d.slots.masterOf(n.addr) != master.addr {
+			continue
+		}
+		if view, err := n.do(ctx, "CLUSTER", "NODES").ToString(); err == nil && takesOver(view, id) {
+			return n
+		}
+	}
+	return nil
+}
+
+// takesOver reports whether the replica whose CLUSTER NODES this is takes over from the master with the id:
+// most masters take that for failed ("fail?" is an opinion of its own), and the replica may.
+func takesOver(view, master string) bool {
+	failed, may := false, true
+	for line := range strings.Lines(view) {
+		words := strings.Fields(line) // id, address, flags
+		if len(words) < 3 {
+			continue
+		}
+		flags := strings.Split(words[2], ",")
+		if words[0] == master {
+			failed = slices.Contains(flags, "fail")
+		}
+		if slices.Contains(flags, "myself") {
+			may = !slices.Contains(flags, "nofailover")
+		}
+	}
+	return failed && may
+}

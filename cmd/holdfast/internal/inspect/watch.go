@@ -1,0 +1,201 @@
+package inspect
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+)
+
+// Control sequences that all terminals know.
+const (
+	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l" // another screen, no cursor, lines are cut
+	leaveScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l"
+	home        = "\x1b[H"
+	eraseRight  = "\x1b[K"
+	eraseBelow  = "\x1b[J"
+	boldOn      = "\x1b[1m"
+	colorsOff   = "\x1b[m"
+)
+
+// errQuit says that the person has seen enough.
+var errQuit = errors.New("quit")
+
+// watching lists again and again until it is told to end. The terminal is left as it was found, also while
+// this process is stopped.
+func (l *listing) watching(ctx context.Context, client rueidis.Client) error {
+	ctx, release := untilSignal(ctx)
+	defer release()
+	ctx, quit := context.WithCancelCause(ctx)
+	looks := make(chan look)
+	var looking sync.WaitGroup
+	looking.Go(func() { l.looking(ctx, client, looks) })
+	defer looking.Wait()
+	defer quit(nil)
+	suspended, ignore := cli.Suspensions()
+	defer ignore()
+
+	screen, err := enter(ctx, quit)
+	defer func() { screen.leave() }()
+	if err != nil {
+		return err
+	}
+	for last := ""; ; {
+		select {
+		case seen := <-looks:
+			if denied(seen.err) { // which no waiting mends
+				return failure(l.redis, seen.err)
+			}
+			last = l.picture(seen)
+		case <-suspended:
+			screen.leave()
+			cli.Suspend()
+			if screen, err = enter(ctx, quit); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), errQuit) {
+				return nil
+			}
+			return unlessStopped(ctx, ctx.Err())
+		}
+		if _, err := os.Stdout.WriteString(last); err != nil {
+			return cli.Exit(cli.ExitNo, err)
+		}
+	}
+}
+
+// A screen is a terminal that shows a picture, and has keys.
+type screen struct {
+	restore func() // its modes
+	deafen  func() // the keys are not read any more
+	keys    sync.WaitGroup
+}
+
+// enter has the terminal show a picture, and q be the end. Leave the screen, also after an error.
+func enter(ctx context.Context, quit context.CancelCauseFunc) (*screen, error) {
+	s := &screen{restore: func() {}}
+	ctx, s.deafen = context.WithCancel(ctx)
+	if restore, err := cli.Keys(os.Stdin); err == nil {
+		s.restore = restore
+		s.keys.Go(func() { quitOnKey(ctx, quit) })
+	}
+	_, err := os.Stdout.WriteString(enterScreen)
+	return s, cli.Exit(cli.ExitNo, err)
+}
+
+// leave has the terminal be as it was.
+func (s *screen) leave() {
+	s.deafen()
+	s.keys.Wait() // before the modes change: a read knows only those that it began with
+	_, _ = os.Stdout.WriteString(leaveScreen)
+	s.restore()
+}
+
+// quitOnKey reads keys until there is a q, or ctx ends, which it notices within a tenth of a second.
+func quitOnKey(ctx context.Context, quit context.CancelCauseFunc) {
+	var key [16]byte
+	for ctx.Err() == nil {
+		n, err := os.Stdin.Read(key[:])
+		if err != nil && !errors.Is(err, io.EOF) {
+			return // nobody types any more
+		}
+		if bytes.ContainsAny(key[:n], "qQ") {
+			quit(errQuit)
+		}
+	}
+}
+
+// A look is what there was to see.
+type look struct {
+	first  []*Object // that fit on the screen
+	all    int
+	denied int // keys that may not be read
+	took   time.Duration
+	err    error // why it is not all
+}
+
+// looking looks again and again until ctx ends.
+func (l *listing) looking(ctx context.Context, client rueidis.Client, to chan<- look) {
+	ticks := time.NewTicker(l.watch)
+	defer ticks.Stop()
+	for {
+		select {
+		case to <- l.look(ctx, client):
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// look goes through all names once and remembers the first that fit.
+func (l *listing) look(ctx context.Context, client rueidis.Client) (seen look) {
+	_, height := cli.TerminalSize(os.Stdout)
+	fit := max(height-3, 1)
+	w := l.walk(client)
+	began := time.Now()
+	seen.err = w.run(ctx, func(objects []*Object) error {
+		for _, o := range objects {
+			if l.wanted(o) {
+				seen.all++
+				seen.first = append(seen.first, o)
+			}
+		}
+		slices.SortFunc(seen.first, func(x, y *Object) int { return cmp.Compare(x.Name, y.Name) })
+		seen.first = slices.Clone(seen.first[:min(len(seen.first), fit)])
+		return nil
+	})
+	seen.denied, seen.took = w.noRights, time.Since(began)
+	return seen
+}
+
+// picture is what a look is shown as.
+func (l *listing) picture(seen look) string {
+	var body bytes.Buffer
+	rows := [][]string{header}
+	for _, o := range seen.first {
+		rows = append(rows, row(o))
+	}
+	_ = newTable(&body).write(rows) // never fails: into memory
+	title := fmt.Sprintf("%s  %s  ", l.redis.Place(), time.Now().Format(time.TimeOnly))
+	if seen.err == nil || seen.all > 0 {
+		title += fmt.Sprintf("%d names, read in %v", seen.all, seen.took.Round(time.Millisecond))
+	}
+	if seen.all > len(seen.first) {
+		title += fmt.Sprintf(", the first %d shown", len(seen.first))
+	}
+	if seen.denied > 0 {
+		title += fmt.Sprintf(", %d keys may not be read", seen.denied)
+	}
+	away := ""
+	if seen.err != nil {
+		away = "The server is away: "
+		if seen.all > 0 {
+			away = "Not all is shown: "
+		}
+		away += strings.ReplaceAll(seen.err.Error(), "\n", "; ")
+	}
+	bold, plain := "", ""
+	if cli.Colors(os.Stdout) {
+		bold, plain = boldOn, colorsOff
+	}
+	heading, lines, _ := strings.Cut(strings.TrimSuffix(body.String(), "\n"), "\n")
+	picture := home + title + "\n" + away + "\n" + bold + heading + plain + "\n" + lines
+	return strings.ReplaceAll(picture, "\n", eraseRight+"\r\n") + eraseRight + eraseBelow
+}

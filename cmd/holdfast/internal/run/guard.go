@@ -1,0 +1,114 @@
+//go:build linux || darwin || freebsd || openbsd || dragonfly
+
+package run
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// A guard is a process beside the command that kills it if holdfast is gone, or stopped for so long that
+// the hold ends. It learns the first by the end of the pipe to it, and the second by its own clock.
+type guard struct {
+	process *os.Process
+	pipe    *os.File
+	until   time.Time
+	gone    chan struct{} // closed by the child's reap when it has waited for this one, too
+}
+
+// startGuard starts a guard of the processes that will have the mark, where the system lets it see that.
+func startGuard(mark string) (*guard, error) {
+	self, err := itself()
+	if err != nil {
+		return nil, err
+	}
+	in, out, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		_ = out.Close()
+		return nil, err
+	}
+	defer null.Close()
+	process, err := os.StartProcess(self, []string{"holdfast", "run", "--guard"}, &os.ProcAttr{
+		Env:   []string{},
+		Files: []*os.File{in, null, null},
+		Sys:   &syscall.SysProcAttr{Setsid: true}, // away from the terminal and its signals
+	})
+	if err != nil {
+		_ = out.Close()
+		return nil, err
+	}
+	g := &guard{process: process, pipe: out, gone: make(chan struct{})}
+	fmt.Fprintln(g.pipe, mark) // before there is anybody: holdfast may be gone the moment after
+	return g, nil
+}
+
+// watch tells it of the command's process group.
+func (g *guard) watch(c *child) { fmt.Fprintln(g.pipe, c.pid) }
+
+// allow tells it until when the command may run if nothing else is heard; zero: for ever.
+func (g *guard) allow(until time.Time) {
+	if until.Equal(g.until) {
+		return
+	}
+	g.until = until
+	left := int64(-1)
+	if !until.IsZero() {
+		left = max(0, time.Until(until).Milliseconds())
+	}
+	fmt.Fprintf(g.pipe, "%d\n", left)
+}
+
+// dismiss ends it. Whoever it was to kill lives on.
+func (g *guard) dismiss() {
+	_ = g.process.Kill()
+	_ = g.pipe.Close()
+}
+
+// keepGuard is the guard's process.
+func keepGuard(in io.Reader) {
+	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)
+	rename("holdfast-guard")
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		for scan := bufio.NewScanner(in); scan.Scan(); {
+			lines <- scan.Text()
+		}
+	}()
+	mark := <-lines
+	group := 0
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	for {
+		select {
+		case line, ok := <-lines:
+			n, err := strconv.ParseInt(line, 10, 64)
+			switch {
+			case !ok:
+				kill(group, mark)
+				return
+			case err != nil:
+			case group == 0:
+				group = int(n)
+			default:
+				timer.Stop()
+				if n >= 0 {
+					timer.Reset(time.Duration(n) * time.Millisecond)
+				}
+			}
+		case <-timer.C:
+			kill(group, mark)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+//go:build linux || darwin || freebsd || openbsd || dragonfly
+
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+)
+
+// What a command finds in its environment.
+const (
+	envName     = "HOLDFAST_NAME"
+	envOwner    = "HOLDFAST_OWNER"
+	envToken    = "HOLDFAST_TOKEN"
+	envDeadline = "HOLDFAST_DEADLINE"
+	envRuns     = "HOLDFAST_RUNS" // for holdfast itself
+)
+
+const deadlineFormat = "2006-01-02T15:04:05.000Z07:00"
+
+// An outer is a run inside which this one is. No server is named: owners and ids of permits are random,
+// so a server where one holds something is the server that gave it.
+type outer struct {
+	Name     []byte `json:"name"` // any bytes, which texts of JSON do not have
+	Kind     kind   `json:"kind"`
+	Owner    string `json:"owner"`
+	Token    int64  `json:"token,omitempty"`
+	Deadline string `json:"deadline"`
+}
+
+// outers are the runs inside which this one is, the innermost last. What cannot be read is none of ours.
+func outers() (list []outer) {
+	if json.Unmarshal([]byte(os.Getenv(envRuns)), &list) != nil {
+		return nil
+	}
+	return list
+}
+
+func newOuter(k kind, hold *holdfast.Hold) outer {
+	return outer{
+		Name: []byte(hold.Name()), Kind: k, Owner: hold.ID(), Token: hold.Token(),
+		Deadline: hold.Deadline().UTC().Format(deadlineFormat),
+	}
+}
+
+// mark is what stands in the environment of all processes of the run.
+func (o outer) mark() string { return `"owner":"` + o.Owner + `"` }
+
+// environ is the environment of a command that runs under o, inside the runs listed.
+func (o outer) environ(list []outer) []string {
+	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		key, _, _ := strings.Cut(entry, "=")
+		return slices.Contains([]string{envName, envOwner, envToken, envDeadline, envRuns}, key)
+	})
+	env = append(env, envName+"="+string(o.Name), envOwner+"="+o.Owner, envDeadline+"="+o.Deadline)
+	if o.Token > 0 {
+		env = append(env, envToken+"="+strconv.FormatInt(o.Token, 10))
+	}
+	if runs, err := json.Marshal(list); err == nil {
+		env = append(env, envRuns+"="+string(runs))
+	}
+	return env
+}
+
+// under returns the run inside which this one need not take anything, nil if there is none.
+func (s *settings) under(ctx context.Context, session *holdfast.Session) (*outer, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	list := outers()
+	var short *outer
+	for i, o := range slices.Backward(list) {
+		if string(o.Name) != s.name || (o.Kind == permit) != (s.permits > 0) {
+			continue
+		}
+		held, err := holds(ctx, session, o.Kind, s.name, o.Owner)
+		switch {
+		case err != nil:
+			return nil, err
+		case !held:
+		case o.Kind.covers(s.kind()) && (!s.fenced || o.Token > 0):
+			return &list[i], nil
+		case short == nil:
+			short = &list[i]
+		}
+	}
+	switch {
+	case short == nil:
+		return nil, nil //nolint:nilnil // there is none
+	case short.Kind.covers(s.kind()):
+		return nil, cli.Usagef("run: this is inside a holdfast run of %q without --fenced, which has no token to give", s.name)
+	}
+	return nil, cli.Usagef("run: this is inside a holdfast run -s of %q, and would wait for that for ever", s.name)
+}

@@ -1,0 +1,17 @@
+//go:build darwin || freebsd || openbsd || dragonfly
+
+package run
+
+import (
+	"os"
+	"syscall"
+)
+
+// What only Linux has. The guard and the process group remain.
+
+func dieWithParent(*syscall.SysProcAttr) {}
+func adoptOrphans()                      {}
+func rename(string)                      {}
+func itself() (string, error)            { return os.Executable() }
+func ended(int) bool                     { return false }
+func marked(string) []int                { return nil }

@@ -1,0 +1,155 @@
+//go:build linux || darwin || freebsd || openbsd || dragonfly
+
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+)
+
+// run takes the lock, runs the command and gives the lock back.
+func (s *settings) run(redis *cli.Redis, say *reporter) error {
+	session, err := redis.Open(s.sessionOptions()) // before listening: a signal ends this at once
+	if err != nil {
+		return err
+	}
+	signals := listen()
+	defer func() { _ = signals.giveBack(session.Close) }()
+
+	var around *outer
+	if err := signals.during(func(ctx context.Context) (err error) {
+		around, err = s.under(ctx, session)
+		return err
+	}); err != nil {
+		return s.failure(err)
+	}
+	if around != nil {
+		say.tell("nested", fmt.Sprintf("%q is held by the holdfast run around this one", s.name), detail{"owner", around.Owner})
+		_ = session.Close()
+		return s.become(around.environ(outers()), signals, say)
+	}
+
+	hold, err := s.take(session, signals, say)
+	if err != nil {
+		return err
+	}
+	if s.noFork {
+		return s.hand(hold, signals, say)
+	}
+	return s.protect(hold, signals, say)
+}
+
+func (s *settings) sessionOptions() *holdfast.Options {
+	opts := &holdfast.Options{Label: s.label()}
+	if !s.noFork {
+		opts.Lease = s.lease
+	}
+	return opts
+}
+
+// hand becomes the command, to which the lock is left for the rest of its lease: nobody renews it, and
+// holdfast is gone before it could give it back. If it cannot become the command it does.
+func (s *settings) hand(hold *holdfast.Hold, signals *signals, say *reporter) error {
+	o := newOuter(s.kind(), hold)
+	err := s.become(o.environ(append(outers(), o)), signals, say, hold.Err)
+	if bad := signals.giveBack(hold.Release); bad != nil && !errors.Is(bad, holdfast.ErrLost) {
+		s.unreleased(bad, say)
+	}
+	return err
+}
+
+// unreleased says that the lock could not be given back.
+func (s *settings) unreleased(err error, say *reporter) {
+	say.say("unreleased", fmt.Sprintf("%v; it is free in %v at the latest", err, s.lease), detail{"error", err.Error()})
+}
+
+// become replaces this process by the command, unless a signal came before, or one of those asked last
+// has an error. It returns only if it could not.
+func (s *settings) become(env []string, signals *signals, say *reporter, ask ...func() error) error {
+	s.executing(say)
+	say.flush() // what is not written is lost
+	for _, last := range ask {
+		if err := last(); err != nil {
+			return s.failure(err)
+		}
+	}
+	if err := signals.leave(); err != nil {
+		return err
+	}
+	err := syscall.Exec(s.path, s.argv, env)
+	if errors.Is(err, syscall.ENOEXEC) {
+		s.byShell()
+		err = syscall.Exec(s.path, s.argv, env)
+	}
+	return cli.Exit(cli.ExitUnavailable, fmt.Errorf("run: %s: %w", s.path, err))
+}
+
+// byShell has sh run the program, which is no program to the system, but may be a script that does not say
+// by what it runs. A shell does so, and execvp(3).
+func (s *settings) byShell() {
+	const sh = "/bin/sh"
+	s.path, s.argv = sh, append([]string{sh, s.path}, s.argv[1:]...)
+}
+
+func (s *settings) executing(say *reporter) {
+	say.tell("executing", "executing "+filepath.Base(s.argv[0]), detail{"command", s.argv})
+}
+
+// protect runs the command under the hold.
+func (s *settings) protect(hold *holdfast.Hold, signals *signals, say *reporter) error {
+	o := newOuter(s.kind(), hold)
+	s.executing(say)
+	say.flush() // before the command says anything
+	w, err := s.start(o, hold, signals, say)
+	if err != nil {
+		_ = signals.giveBack(hold.Release)
+		return s.failure(err)
+	}
+	status := w.watch()
+	w.finish()
+
+	err = signals.giveBack(hold.Release)
+	switch {
+	case w.loss != nil:
+	case errors.Is(err, holdfast.ErrLost):
+		say.say("lost", fmt.Sprintf("lost %q before the command ended: %v", s.name, err), detail{"status", status})
+		w.loss = err
+	case err != nil:
+		s.unreleased(err, say)
+	}
+	if w.loss != nil {
+		say.tell("ended", fmt.Sprintf("the command ended with %d", status), detail{"status", status})
+		return cli.Silent(cli.ExitLost)
+	}
+	if w.interrupted {
+		return errInterrupted
+	}
+	return cli.Silent(status)
+}
+
+// failure says with which code a run ends that could not take its lock.
+func (s *settings) failure(err error) error {
+	if _, ok := errors.AsType[*cli.ExitError](err); ok {
+		return err
+	}
+	code := cli.ExitUnavailable
+	switch {
+	case errors.Is(err, holdfast.ErrUnknown):
+		code = cli.ExitTempFail
+	case errors.Is(err, holdfast.ErrLost):
+		code = cli.ExitLost
+	case errors.Is(err, holdfast.ErrClosed), errors.Is(err, holdfast.ErrAlreadyHeld), errors.Is(err, holdfast.ErrNotHeld):
+		code = cli.ExitSoftware
+	}
+	return cli.Exit(code, fmt.Errorf("run: %w", err))
+}
+
+// inSeconds is a duration as flock prints it.
+func inSeconds(d time.Duration) string { return fmt.Sprintf("%.6f", d.Seconds()) }

@@ -1,0 +1,255 @@
+//go:build linux || darwin || freebsd || openbsd || dragonfly
+
+package run
+
+import (
+	"context"
+	"fmt"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// A watcher sees to a command that runs under a hold.
+type watcher struct {
+	*settings
+	hold     *holdfast.Hold
+	child    *child
+	guard    *guard
+	terminal *terminal // nil: none
+	signals  *signals
+	say      *reporter
+
+	status      int
+	ended       bool      // the child itself; others of its group may live
+	interrupted bool      // it, by SIGINT
+	passed      bool      // a SIGINT, by us
+	lent        bool      // the terminal, to the child's group
+	loss        error     // why the command is not protected any more, nil if it is
+	stopping    bool      // SIGTERM was sent by us
+	killAt      time.Time // zero: not
+}
+
+// start starts the command and its guard.
+func (s *settings) start(o outer, hold *holdfast.Hold, signals *signals, say *reporter) (*watcher, error) {
+	w := &watcher{settings: s, hold: hold, signals: signals, say: say, terminal: openTerminal()}
+	var err error
+	if w.guard, err = startGuard(o.mark()); err != nil {
+		return nil, fmt.Errorf("guard: %w", err)
+	}
+	var lend *terminal
+	if w.lent = w.terminal != nil && w.terminal.wanted(); w.lent {
+		lend = w.terminal
+	}
+	if err = hold.Err(); err == nil { // it may have taken long to come here
+		w.child, err = s.spawn(o, lend, w.guard)
+	}
+	if err != nil {
+		w.guard.dismiss()
+		_, _ = w.guard.process.Wait()
+		return nil, err
+	}
+	// Not before the child was started, which would have inherited it.
+	signal.Ignore(syscall.SIGTTOU)
+	w.guard.watch(w.child)
+	w.signals.follow()
+	return w, nil
+}
+
+// watch returns the exit status of the command once nobody of its group is left.
+func (w *watcher) watch() int {
+	lost := w.hold.Context(context.Background()).Done()
+	for {
+		w.look()
+		if w.ended && !w.child.alive() && len(marked(w.mark())) == 0 {
+			return w.status
+		}
+		select {
+		case status := <-w.child.changed:
+			w.changed(status)
+		case sig := <-w.signals.passed:
+			w.passed = w.passed || sig == syscall.SIGINT
+			w.child.signal(sig.(syscall.Signal))
+		case <-w.signals.continued:
+			w.goOn()
+		case <-lost:
+			lost = nil
+			w.lost()
+		case <-time.After(w.pause()):
+		}
+	}
+}
+
+// look does what the clock asks for.
+func (w *watcher) look() {
+	now := time.Now()
+	if w.loss == nil && w.onLoss == onLossStop && !now.Before(w.stopAt()) {
+		w.loss = w.hold.Err()
+		if w.loss == nil {
+			w.loss = fmt.Errorf("%q is held for %v more, and could not be renewed", w.name, time.Until(w.hold.Deadline()).Round(time.Millisecond))
+		}
+		w.stop(w.end())
+		w.say.say("losing", fmt.Sprintf("stopping the command: %v", w.loss), detail{"error", w.loss.Error()})
+	}
+	if w.ended && !w.stopping {
+		w.stop(now.Add(w.grace))
+	}
+	if !w.killAt.IsZero() && !now.Before(w.killAt) {
+		kill(w.child.pid, w.mark())
+	}
+	switch {
+	case w.onLoss == onLossKeep:
+	case w.loss != nil:
+		w.guard.allow(w.killAt)
+	default:
+		w.guard.allow(w.end())
+	}
+}
+
+// end is when everybody must be killed if the hold is not renewed: shortly before nobody may trust it, as
+// dying takes time, too, on a busy machine.
+func (w *watcher) end() time.Time {
+	return w.hold.Deadline().Add(-min(w.lease/10, time.Second))
+}
+
+// stopAt is when the command must be told to stop, if the hold is not renewed, so that it has its grace. A
+// grace that is long for the lease is cut short: a single renewal that is late must not end the command.
+func (w *watcher) stopAt() time.Time {
+	return w.end().Add(-min(w.grace, w.lease*2/5))
+}
+
+// lost takes in that the hold has ended: the server has dropped it, or holdfast was stopped for too long.
+func (w *watcher) lost() {
+	if w.loss != nil {
+		return
+	}
+	w.loss = w.hold.Err()
+	now := time.Now()
+	if w.onLoss == onLossKeep {
+		w.say.say("lost", fmt.Sprintf("%v; the command goes on", w.loss), detail{"error", w.loss.Error()})
+		return
+	}
+	killAt := now.Add(w.grace)
+	if !now.Before(w.hold.Deadline()) {
+		killAt = now // it may be somebody else's already
+	}
+	w.stop(killAt)
+	w.say.say("lost", fmt.Sprintf("%v; stopping the command", w.loss), detail{"error", w.loss.Error()})
+}
+
+// stop asks everybody to end, and has them killed at the time given, or when that was said before.
+func (w *watcher) stop(killAt time.Time) {
+	if w.killAt.IsZero() || killAt.Before(w.killAt) {
+		w.killAt = killAt
+	}
+	w.stopping = true
+	terminate(w.child.pid, w.mark())
+}
+
+// mark is what those have in their environment who must be gone, wherever they are: without the lock
+// everybody, otherwise nobody, since a daemon may live on that has left the group as daemons do.
+func (w *watcher) mark() string {
+	if w.loss == nil || w.onLoss == onLossKeep {
+		return ""
+	}
+	return w.child.mark
+}
+
+// pause is for how long nothing need be looked at if nothing happens.
+func (w *watcher) pause() time.Duration {
+	if w.stopping {
+		const poll = 10 * time.Millisecond
+		if left := time.Until(w.killAt); left > 0 && left < poll {
+			return left
+		}
+		return poll
+	}
+	// Renewals are not announced, and the guard must hear of them.
+	d := w.lease / 10
+	if w.loss == nil && w.onLoss == onLossStop {
+		d = min(d, time.Until(w.stopAt()))
+	}
+	return max(d, time.Millisecond)
+}
+
+// changed takes in what has become of the child.
+func (w *watcher) changed(status syscall.WaitStatus) {
+	switch {
+	case status.Stopped():
+		w.suspended(status.StopSignal())
+	case status.Continued():
+	default:
+		w.status, w.ended = exitCode(status), true
+		w.interrupted = status.Signaled() && status.Signal() == syscall.SIGINT
+		if w.lent {
+			w.terminal.give(w.terminal.own)
+			if status.Signaled() { // it had no time to; a shell does that, too, but sees us end otherwise
+				w.terminal.restore()
+			}
+		}
+		if w.lent && w.interrupted && !w.passed {
+			// Ctrl-C is meant for the others of the job, too: for a script that would go on.
+			_ = syscall.Kill(0, syscall.SIGINT)
+		}
+	}
+}
+
+// suspended stops with the child, so that the shell has its terminal back and can continue both. Where
+// there is no terminal nobody would: there the lock is renewed on.
+func (w *watcher) suspended(sig syscall.Signal) {
+	switch {
+	case w.terminal == nil || w.stopping:
+		return
+	case (sig == syscall.SIGTTIN || sig == syscall.SIGTTOU) && w.terminal.ours():
+		w.lent = true // it wants the terminal, and may have it
+		w.goOn()
+		return
+	}
+	if w.terminal.foreground() == w.child.pid {
+		w.terminal.give(w.terminal.own)
+	}
+	if w.terminal.hasJobs() {
+		select {
+		case <-w.signals.continued: // before
+		default:
+		}
+		// The others of the job, a script perhaps. This process takes SIGTSTP in, or ignores it, but never
+		// stops by it: Go does not give the system's own way of dealing with it back.
+		signal.Ignore(syscall.SIGTSTP)
+		_ = syscall.Kill(0, syscall.SIGTSTP)
+		_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
+		select {
+		case <-w.signals.continued:
+		case <-time.After(500 * time.Millisecond): // the first process of a container cannot be stopped
+		}
+		w.signals.follow()
+	}
+	w.goOn()
+}
+
+// goOn continues the command, which has the terminal again if holdfast was given it, unless it must not
+// run any more.
+func (w *watcher) goOn() {
+	if w.onLoss == onLossStop && w.hold.Err() != nil {
+		return
+	}
+	if w.lent && w.terminal.ours() {
+		w.terminal.give(w.child.pid)
+	}
+	w.child.signal(syscall.SIGCONT)
+}
+
+// finish ends the guard, and takes the terminal back. The guard must not be an orphan: in many a container
+// nobody waits for those.
+func (w *watcher) finish() {
+	w.guard.dismiss()
+	<-w.guard.gone
+	if w.terminal != nil {
+		if w.lent && w.terminal.foreground() == w.child.pid {
+			w.terminal.give(w.terminal.own)
+		}
+		_ = w.terminal.file.Close()
+	}
+}
