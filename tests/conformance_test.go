@@ -18,7 +18,7 @@ import (
 // What every lock must do, whatever its kind.
 
 func TestOneHolderAtATime(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	everyKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
 		hold := lock(t, t.Context(), k.make(a, t.Name(), 0))
 		assert.NoError(t, hold.Err())
@@ -33,7 +33,7 @@ func TestOneHolderAtATime(t *testing.T) {
 }
 
 func TestManyGoroutinesOfManySessionsExclude(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	everyKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		const sessions, goroutines, rounds = 3, 8, 10
 		var inside, total atomic.Int64
 		var wg sync.WaitGroup
@@ -66,7 +66,7 @@ func TestManyGoroutinesOfManySessionsExclude(t *testing.T) {
 }
 
 func TestAWaiterIsWokenByTheRelease(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	everyKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
 		for _, waiter := range []*holdfast.Session{a, b} {
 			for _, l := range [][2]locker{
@@ -87,7 +87,7 @@ func TestAWaiterIsWokenByTheRelease(t *testing.T) {
 }
 
 func TestACancelledWaitLeavesNothing(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	everyKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
 		hold := lock(t, t.Context(), k.rival(a, t.Name(), time.Hour))
 		before := srv.Keyspace(t)
@@ -110,7 +110,7 @@ func TestACancelledWaitLeavesNothing(t *testing.T) {
 }
 
 func TestTryLockForWaitsAndGivesUp(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	everyKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
 		hold := lock(t, t.Context(), k.rival(a, t.Name(), 0))
 		l := k.make(b, t.Name(), 0)
@@ -142,7 +142,7 @@ func TestTryLockForWaitsAndGivesUp(t *testing.T) {
 }
 
 func TestAFixedLeaseEndsByItself(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	everyKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
 		hold := lock(t, t.Context(), k.make(a, t.Name(), 300*time.Millisecond))
 		ctx := hold.Context(t.Context())
@@ -164,7 +164,7 @@ func TestAFixedLeaseEndsByItself(t *testing.T) {
 }
 
 func TestARenewedHoldOutlivesItsLease(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	everyKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		a, b := open(t, srv.Addr(), &holdfast.Options{Lease: time.Second}), open(t, srv.Addr(), nil)
 		hold := lock(t, t.Context(), k.make(a, t.Name(), 0))
 		first := hold.Deadline()
@@ -179,7 +179,7 @@ func TestARenewedHoldOutlivesItsLease(t *testing.T) {
 }
 
 func TestExtendNeverShortens(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	everyAlone(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		s := open(t, srv.Addr(), nil)
 		hold := lock(t, t.Context(), k.make(s, t.Name(), 2*time.Second))
 		require.NoError(t, hold.Extend(t.Context(), time.Minute))
@@ -199,7 +199,7 @@ func TestExtendNeverShortens(t *testing.T) {
 }
 
 func TestDetachLeavesTheHoldToItsLease(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	everyKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
 		hold := lock(t, t.Context(), k.make(a, t.Name(), 600*time.Millisecond))
 		ctx := hold.Context(t.Context())
@@ -216,7 +216,7 @@ func TestDetachLeavesTheHoldToItsLease(t *testing.T) {
 }
 
 func TestForceUnlockFreesAndWakes(t *testing.T) {
-	eachLock(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	everyLock(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
 		l := k.make(a, t.Name(), 0)
 		was, err := l.ForceUnlock(t.Context())
@@ -241,7 +241,7 @@ func TestForceUnlockFreesAndWakes(t *testing.T) {
 }
 
 func TestInspection(t *testing.T) {
-	eachLock(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	everyLock(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
 		l, other := k.make(a, t.Name(), 0), k.make(b, t.Name(), 0)
 		look := func(l locker, ctx context.Context) (locked, held bool, count int, left time.Duration, holders []holdfast.Holder) {
@@ -288,7 +288,7 @@ func TestInspection(t *testing.T) {
 }
 
 func TestTheSameOwnerAgain(t *testing.T) {
-	eachLock(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	everyLock(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		s := open(t, srv.Addr(), nil)
 		l := k.make(s, t.Name(), 0)
 		outer := lock(t, t.Context(), l)
@@ -318,7 +318,7 @@ func TestTheSameOwnerAgain(t *testing.T) {
 }
 
 func TestTokensIncreaseFromHolderToHolder(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	everyKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
 		last := int64(0)
 		for i := range 6 {
@@ -339,9 +339,8 @@ func TestTokensIncreaseFromHolderToHolder(t *testing.T) {
 }
 
 func TestMistakesAreNamedAndNothingIsSent(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	everyKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		s := open(t, srv.Addr(), nil)
-		srv.ResetStats(t)
 		for _, c := range []struct {
 			l    locker
 			says string
@@ -372,7 +371,7 @@ func TestMistakesAreNamedAndNothingIsSent(t *testing.T) {
 }
 
 func TestAKeyOfAnotherTypeStaysUntouched(t *testing.T) {
-	eachLock(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	everyLock(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		s := open(t, srv.Addr(), nil)
 		kind, precious := "string", any("precious")
 		if k.oneString {
@@ -397,7 +396,7 @@ func TestAKeyOfAnotherTypeStaysUntouched(t *testing.T) {
 }
 
 func TestCloseEndsWaitsAndReleasesHolds(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	everyAlone(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
 		foreign := lock(t, t.Context(), k.rival(b, "foreign", 0))
 		hold := lock(t, t.Context(), k.make(a, t.Name(), 0))

@@ -409,6 +409,7 @@ type tracked struct {
 	granted, taken time.Duration // call and return of the acquisition
 	believed       time.Duration // the last moment at which its holder was sure to have it, but for what others did
 	cut            time.Duration // the first moment from which somebody else may have taken it from its holder
+	shortened      time.Duration // the first end of a lease that another session gave it, which its holder does not know
 	trusted        time.Duration // the server has it until then, as the holder has found, but for what others did
 	gone           time.Duration // it was given back by then, 0: not for sure
 	given          int           // how often it was given back by its id
@@ -492,7 +493,7 @@ func (l *ledger) acquired(d deed) {
 		for id := range strings.FieldsSeq(granted) {
 			l.permits[id] = &tracked{
 				lock: d.Lock, client: d.Client, lease: lease, granted: d.Call, taken: d.Return, believed: d.Return,
-				cut: 1 << 62, trusted: d.Call + length, last: d.Return + length,
+				cut: 1 << 62, shortened: 1 << 62, trusted: d.Call + length, last: d.Return + length,
 			}
 		}
 	case unsure: // the server may run it until its not-after, and what it takes comes back
@@ -534,7 +535,8 @@ func (l *ledger) cut(d deed) {
 		case d.Kind == opGive:
 			p.cut = min(p.cut, d.Call)
 		case d.Client/clientsEach != p.client/clientsEach: // the holder's own session knows of the new lease
-			p.cut = min(p.cut, d.Call+leaseIn(d))
+			p.shortened = min(p.shortened, d.Call+leaseIn(d))
+			p.cut = min(p.cut, p.shortened)
 		}
 	}
 }
@@ -635,7 +637,7 @@ func (l *ledger) lapses() {
 		early := false
 		for _, id := range strings.Fields(d.Out)[1:] {
 			p := l.permits[id]
-			from := max(p.trusted-lapseSlack, p.taken)
+			from := max(min(p.trusted, p.shortened)-lapseSlack, p.taken)
 			if p.lease > 0 {
 				from = d.Call + p.lease - lapseSlack
 			}
@@ -833,7 +835,10 @@ func story(lines ...string) (books []*historybook) {
 		case opUpdate:
 			d.Kind, d.Tag = strings.Join(words[2:4], " "), words[4]
 		default:
-			d.Tag = strings.Join(words[3:], " ")
+			ids, until, _ := strings.Cut(strings.Join(words[3:], " "), " until ")
+			if d.Tag = ids; until != "" {
+				d.Until = at(until)
+			}
 		}
 		books[client/clientsEach].deeds[strconv.Itoa(i)] = d
 	}
@@ -882,6 +887,12 @@ func TestTheModelOfLeasesRefuses(t *testing.T) {
 		{"prolonged for too long", lines{tookShort, "2 100-101 update 300ms a: done", "2 410-411 free: 1"}, false},
 		{"shortened", lines{tookShort, "2 100-101 update 20ms a: done", "2 130-131 free: 1", "2 210-211 free: 2"}, true},
 		{"shortened in vain", lines{tookShort, "2 100-101 update 20ms a: done", "2 130-131 free: 0"}, false},
+		{"shortened, and its holder does not know", lines{
+			took, "2 100-101 update 20ms a: done", "0 110-111 trust a until 980: done", "2 140-141 free: 1", "0 500-501 release a: lost",
+		}, true},
+		{"gone before it was shortened", lines{
+			took, "0 20-21 trust a until 980: done", "2 60-61 free: 1", "2 100-101 update 20ms a: done", "0 500-501 release a: lost",
+		}, false},
 		{"prolonged perhaps", lines{tookShort, "2 100-101 update 300ms a: unknown", "2 210-211 free: 2"}, true},
 		{"perhaps prolonged", lines{tookShort, "2 100-101 update 300ms a: unknown", "2 210-211 free: 1"}, true},
 

@@ -492,6 +492,27 @@ func TestPermitsAreRenewedTogether(t *testing.T) {
 	counts(t, e, permits, 0)
 }
 
+// A hold of the session that updates the lease believes a longer one at once, and lives by it.
+func TestALeaseThatIsMadeLongerIsBelieved(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, srv.Addr(), nil)
+	e := semaphore.NewExpirable(s, "permits", &semaphore.ExpirableOptions{FixedLease: 800 * time.Millisecond})
+	_, err := e.TrySetPermits(t.Context(), 1)
+	require.NoError(t, err)
+	h, err := e.Acquire(t.Context())
+	require.NoError(t, err)
+	ctx, first := h.Context(t.Context()), h.Deadline()
+	require.NoError(t, e.UpdateLease(t.Context(), h.ID(), 10*time.Second))
+	require.Greater(t, time.Until(h.Deadline()), 9*time.Second)
+	pass(first.Add(100 * time.Millisecond))
+	require.NoError(t, h.Err())
+	require.NoError(t, ctx.Err())
+	require.NoError(t, e.UpdateLease(t.Context(), h.ID(), semaphore.Forever))
+	require.Greater(t, time.Until(h.Deadline()), 1000*time.Hour)
+	require.NoError(t, h.Release())
+}
+
 // A lease that is made shorter is the lease that is believed in, whatever renewals are under way.
 func TestALeaseThatIsMadeShorterIsBelieved(t *testing.T) {
 	t.Parallel()

@@ -522,3 +522,17 @@ func TestAFairLockRefusesOptionsThatMakeNoSense(t *testing.T) {
 	}
 	require.Zero(t, srv.CommandStats(t)["evalsha"])
 }
+
+// A waiter whose entry the server has refused half-way does not stay in the queue, where nobody would wait for it to leave.
+func TestAWaiterThatWasRefusedIsNotInTheQueue(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	srv.Do(t, "ACL", "SETUSER", "app", "on", "nopass", "~*", "&*", "+@all", "-zadd")
+	s := openWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "app"}, nil)
+	hold := lock(t, t.Context(), fairlock.New(open(t, srv.Addr(), nil), "x", nil))
+	_, err := fairlock.New(s, "x", nil).Lock(t.Context())
+	require.ErrorContains(t, err, "run this command")
+	await(t, "an empty queue", func() bool { return srv.Int(t, "EXISTS", "redisson_lock_queue:{x}", "holdfast_fair_queue:{x}") == 0 })
+	require.NoError(t, hold.Release())
+	require.NoError(t, lock(t, t.Context(), fairlock.New(s, "x", nil)).Release())
+}

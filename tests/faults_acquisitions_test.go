@@ -69,7 +69,7 @@ func nested(name string, take func(locker, context.Context) (*holdfast.Hold, err
 	o := taking(name, func(c *cell, ctx context.Context, _ fault) error {
 		return c.take(c.holds[0].Context(ctx), func(ctx context.Context) (*holdfast.Hold, error) { return take(c.mine, ctx) })
 	})
-	o.highest, o.owners = 3, true
+	o.highest, o.owners, o.apart = 3, true, true
 	o.prepare = func(c *cell) { require.NoError(c, c.take(c.Context(), c.mine.Lock)) }
 	o.always = func(k kind) string {
 		if k.reentrant {

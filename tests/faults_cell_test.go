@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
@@ -68,7 +69,7 @@ func newCell(t *testing.T, k kind, f fault, lease, fixed time.Duration) *cell {
 
 // scriptOf matches the runs of a script of the cell's kind of lock, or of the one that all kinds share.
 func scriptOf(k kind, verb string) proxy.Match {
-	words := strings.Fields(k.name + " ")
+	words := strings.Fields(cmp.Or(k.scripts, k.name))
 	names := []string{words[0] + "_" + verb, "lock_" + verb}
 	if len(words) > 1 {
 		names = append([]string{names[0] + "_" + words[1]}, names...)

@@ -13,7 +13,7 @@ import (
 // no deadline of their own may look like one of the caller's.
 var others = []operation{
 	{
-		name: "nested Release", verb: "release", highest: 3, owners: true,
+		name: "nested Release", verb: "release", highest: 3, owners: true, apart: true,
 		skip: func(k kind) bool { return !k.reentrant },
 		prepare: func(c *cell) {
 			require.NoError(c, c.take(c.Context(), c.mine.Lock))
@@ -38,28 +38,28 @@ var others = []operation{
 		lost:    outcomes{"done", "lost"}, reset: outcomes{"done", "lost"}, stalled: outcomes{"done", "lost"},
 	},
 	{
-		name: "Extend", verb: "renew", fixed: 3 * time.Second, highest: 1,
+		name: "Extend", verb: "renew", fixed: 3 * time.Second, highest: 1, told: true,
 		prepare: func(c *cell) { require.NoError(c, c.take(c.Context(), c.mine.Lock)) },
 		do:      []act{extend},
 		lost:    outcomes{"unknown", "unknown"}, reset: outcomes{"unknown", "unknown"},
 		stalled: outcomes{"unknown deadline", "unknown deadline"},
 	},
 	{
-		name: "ForceUnlock", verb: "force", highest: 1, owners: true,
+		name: "ForceUnlock", verb: "force", highest: 1, owners: true, told: true,
 		do:   []act{forceUnlock},
 		lost: outcomes{"unknown", "unknown"}, reset: outcomes{"unknown", "unknown"},
 		stalled: outcomes{"unknown deadline", "unknown deadline"},
 	},
 	{
-		name: "inspection", verb: "holders", highest: 1, owners: true,
+		name: "inspection", verb: "holders", highest: 1, owners: true, told: true,
 		prepare: func(c *cell) { require.NoError(c, c.take(c.Context(), c.mine.Lock)) },
 		do:      inspections,
-		lost:    outcomes{"unknown", "unknown"}, reset: outcomes{"unknown", "unknown"},
+		lost:    outcomes{"done", "unknown"}, reset: outcomes{"done", "unknown"},
 		stalled: outcomes{"unknown deadline", "unknown deadline"},
 	},
 	{
 		// Once hit, Close has its 5 s to repeat the releases (G2): the locks must not stand until their leases end.
-		name: "Close", verb: "release", single: true, highest: 1, free: 3 * time.Second,
+		name: "Close", verb: "release", single: true, highest: 1, free: 3 * time.Second, apart: true,
 		prepare: func(c *cell) {
 			require.NoError(c, c.take(c.Context(), c.mine.Lock))
 			lock(c, c.Context(), c.kind.make(c.victim, "returns", 0))

@@ -25,7 +25,7 @@ func TestTheLastReleaseIsNotLostToTheRepeatOfANestedOne(t *testing.T) {
 	// A re-entry takes its turn, so that the repeat waits behind it, and is given up when the last release waits, too.
 	entered := c.proxy.On(scriptOf(c.kind, "acquire"), proxy.HoldReply, proxy.EveryTime)
 	ctx, cancel := context.WithCancel(c.inner())
-	reentry := goLock(ctx, c.mine.TryLock)
+	reentry := goLock(ctx, c.mine.Lock) // which waits for its turn
 	entered.Wait(t, 1)
 	c.rule.Remove()
 	require.NoError(t, c.holds[0].Err())

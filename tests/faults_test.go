@@ -54,6 +54,8 @@ type operation struct {
 	free     time.Duration // after which others can have the lock, when the victim holds nothing; 0: half the lease
 	single   bool          // it is done once, and sends two commands
 	owners   bool          // it is of locks that have owners
+	apart    bool          // it is done to one lock at a time, also where one call takes several
+	told     bool          // it is of what a lock tells of its holders, or does to them; or sends a command for each of several
 	skip     func(k kind) bool
 	prepare  func(c *cell)
 	do       []act
@@ -94,8 +96,8 @@ func TestEveryOperationUnderEveryFault(t *testing.T) {
 	}
 	var places []place
 	for _, op := range operations {
-		for _, k := range kinds {
-			if k.twin || k.several || k.permits && op.owners || op.skip != nil && op.skip(k) {
+		for _, k := range onOneServer() {
+			if k.twin || k.permits && op.owners || k.several && op.told || k.together && op.apart || op.skip != nil && op.skip(k) {
 				continue
 			}
 			for f := range faults {

@@ -23,7 +23,7 @@ const longestWait = 6*time.Second + 500*time.Millisecond
 
 // The timers of a wait do without messages.
 func TestAWaiterWhoseMessageIsLostLooksAgain(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	eachAlone(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		s := open(t, srv.Addr(), nil)
 		t.Run("as soon as the lease in the way has ended", func(t *testing.T) {
 			t.Parallel()

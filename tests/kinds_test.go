@@ -35,13 +35,17 @@ type kind struct {
 	name      string
 	reentrant bool
 	fenced    bool
-	polls     bool // a waiter is not woken by other processes, it looks
-	twin      bool // for what depends on scripts alone, another row does
-	oneString bool // on the server
-	several   bool // it is several locks as one: nobody can be asked who has it
-	permits   bool // it is a semaphore of one permit: there are no owners
-	queues    bool // waiters stand in a queue on the server, and a free lock is promised to the first
+	polls     bool   // a waiter is not woken by other processes, it looks
+	twin      bool   // for what depends on scripts alone, another row does
+	oneString bool   // on the server
+	several   bool   // it is several locks as one: nobody can be asked who has it
+	together  bool   // and one call takes and releases them
+	permits   bool   // it is a semaphore of one permit: there are no owners
+	queues    bool   // waiters stand in a queue on the server, and a free lock is promised to the first
+	scripts   string // whose names scripts have, if it is not the kind's
 	make      func(s *holdfast.Session, name string, fixed time.Duration) locker
+	// most is make of locks that other servers have, too: what becomes of one server is not noticed.
+	most func(t *testing.T) func(s *holdfast.Session, name string, fixed time.Duration) locker
 	// other makes the lock that cannot be had while this one is held; nil: it excludes itself.
 	other func(s *holdfast.Session, name string, fixed time.Duration) locker
 }
@@ -104,7 +108,9 @@ var kinds = []kind{
 			return setlock.New(s, name, &setlock.Options{FixedLease: fixed})
 		},
 	},
-	{name: "multilock", reentrant: true, several: true, make: newSeveralLocks},
+	{name: "multilock", reentrant: true, several: true, scripts: "rlock", make: newSeveralLocks(fair)},
+	{name: "multilock together", reentrant: true, several: true, together: true, scripts: "rlock all", make: newSeveralLocks(alike)},
+	{name: "redlock", reentrant: true, several: true, most: newRedLocks},
 }
 
 // own makes names the kind's: a name is of one kind.
@@ -139,9 +145,26 @@ func eachKind(t *testing.T, test func(t *testing.T, k kind, srv *redistest.Serve
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
+			if k.most != nil {
+				k.make = k.most(t)
+			}
 			test(t, k, redistest.Start(t))
 		})
 	}
+}
+
+// onOneServer are the kinds of which a lock is on one server.
+func onOneServer() []kind {
+	return slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return k.most != nil })
+}
+
+// eachAlone is eachKind for what is to be seen on one server.
+func eachAlone(t *testing.T, test func(t *testing.T, k kind, srv *redistest.Server)) {
+	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+		if k.most == nil {
+			test(t, k, srv)
+		}
+	})
 }
 
 // eachLock is eachKind for what only locks with owners have.
@@ -153,7 +176,8 @@ func eachLock(t *testing.T, test func(t *testing.T, k kind, srv *redistest.Serve
 	})
 }
 
-// open opens a session that ends with the test. Without options the lease is 3 s.
+// open opens a session that ends with the test. Without options the lease is 3 s. It is anonymous: what tests look at is
+// what locks have on the server.
 func open(t testing.TB, addr string, opts *holdfast.Options) *holdfast.Session {
 	t.Helper()
 	return openWith(t, rueidis.ClientOption{InitAddress: []string{addr}}, opts)
@@ -164,6 +188,14 @@ func openWith(t testing.TB, client rueidis.ClientOption, opts *holdfast.Options)
 	if opts == nil {
 		opts = &holdfast.Options{Lease: 3 * time.Second}
 	}
+	anonymous := *opts
+	anonymous.Anonymous = true
+	return openKnown(t, client, &anonymous)
+}
+
+// openKnown is openWith of a session that may tell which process it is.
+func openKnown(t testing.TB, client rueidis.ClientOption, opts *holdfast.Options) *holdfast.Session {
+	t.Helper()
 	s, err := holdfast.Open(client, opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })

@@ -261,8 +261,8 @@ func TestAKeyThatIsNoLatchIsAnErrorForAll(t *testing.T) {
 	closed(t, l, 1)
 	waits := []<-chan error{waitFor(t.Context(), l), waitFor(t.Context(), l)}
 	listening(t, srv, 1)
-	srv.Do(t, "DEL", "ready")
-	srv.Do(t, "SADD", "ready", "precious")
+	// In one step: a look in between would find no latch, which is an open one.
+	srv.Do(t, "EVAL", "redis.call('DEL', KEYS[1]) redis.call('SADD', KEYS[1], 'precious')", "1", "ready")
 	srv.Do(t, "PUBLISH", readyChannel, "0")
 	for _, w := range waits {
 		require.ErrorContains(t, within(t, time.Second, w, "the error"), `latch "ready": wait: WRONGTYPE`)

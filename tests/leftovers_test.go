@@ -146,3 +146,24 @@ func TestAReleaseThatWaitsForAReentryDoesNotTakeItAway(t *testing.T) {
 		})
 	}
 }
+
+// A ctx that ends between two attempts does not hide that the outcome of the first is not known.
+func TestAnAttemptThatIsNotSentHidesNoUnknownOne(t *testing.T) {
+	eachAlone(t, func(t *testing.T, k kind, srv *redistest.Server) {
+		p := proxy.Start(t, srv.Addr())
+		loadScripts(t, srv)
+		s := open(t, p.Addr(), nil)
+		l := k.make(s, orders, 0)
+		require.NoError(t, lock(t, t.Context(), l).Release())
+		dropped := p.On(scriptOf(k, "acquire"), proxy.DropReply, proxy.EveryTime)
+		for name, take := range map[string]func(context.Context) (*holdfast.Hold, error){"try": l.TryLock, "wait": l.Lock} {
+			for i := range 40 { // the pauses between attempts grow: some ctx ends in one, some in an attempt, some between
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(20+i)*time.Millisecond)
+				_, err := take(ctx)
+				cancel()
+				require.ErrorIs(t, err, holdfast.ErrUnknown, "%s %d", name, i)
+			}
+		}
+		dropped.Remove()
+	})
+}

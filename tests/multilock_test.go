@@ -81,7 +81,10 @@ func TestAMultiLockNamesMistakesAndSendsNothing(t *testing.T) {
 		`multilock "a, a": lock: lock "a" is given twice`:    multilock.New(rlock.New(s, "a", nil), rlock.New(s, "a", &rlock.Options{Fenced: true})),
 		`multilock "b, b": lock: lock "b" is given twice`:    multilock.New(rlock.New(s, "b", nil), fairlock.New(s, "b", nil)),
 		`multilock "c, c": lock: lock "c" is given twice`:    multilock.New(rwlock.New(s, "c", nil).Read(), multilock.New(rwlock.New(s, "c", nil).Read())),
-		`multilock ", x": lock: rlock "": lock: name is emp`: pair(s, "", "x"),
+		`multilock ", x": lock: lock "": name is empty`:      pair(s, "", "x"),
+		`multilock "e, f": lock: lock "f": Options.FixedLea`: multilock.New(rlock.New(s, "e", nil), rlock.New(s, "f", &rlock.Options{FixedLease: 1})),
+		`lock "": 0 locks are given, must be at least 3`:     multilock.New(multilock.NewRedLock(nil, nil)),
+		`lock: a lock is nil`:                                multilock.New((*rlock.Mutex)(nil)),
 	} {
 		_, err := m.Lock(t.Context())
 		assert.ErrorContains(t, err, says)
@@ -192,9 +195,9 @@ func TestAMultiLockThatWaitsLetsOthersPass(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	s, other := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
-	taken := lock(t, t.Context(), rlock.New(other, "b", nil))
-	got := goLock(t.Context(), pair(s, "a", "b").Lock)
-	await(t, "the first member", func() bool { return len(srv.Keyspace(t)) == 2 })
+	taken := lock(t, t.Context(), fairlock.New(other, "b", nil))
+	got := goLock(t.Context(), multilock.New(rlock.New(s, "a", nil), fairlock.New(s, "b", nil)).Lock)
+	await(t, "the first member", func() bool { return srv.Int(t, "EXISTS", "a") == 1 })
 	began := time.Now()
 	require.NoError(t, lock(t, t.Context(), rlock.New(other, "a", nil)).Release())
 	require.Less(t, time.Since(began), 1500*time.Millisecond)

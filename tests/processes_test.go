@@ -39,7 +39,7 @@ const workerLease = time.Second
 
 // openWorker opens the session of a worker.
 func openWorker(addr string, lease time.Duration) *holdfast.Session {
-	s, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{addr}}, &holdfast.Options{Lease: lease})
+	s, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{addr}}, &holdfast.Options{Lease: lease, Anonymous: true})
 	must(err)
 	return s
 }

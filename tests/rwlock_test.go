@@ -566,3 +566,18 @@ func TestAWaitingWriterStaysPreferred(t *testing.T) {
 	require.NoError(t, r.hold.Release())
 	require.Empty(t, srv.Keyspace(t))
 }
+
+// Nobody's release hides that the lock was forced open: not that of the write hold under which a read hold was taken.
+func TestAReadHoldThatWasForcedIsLostAfterADowngrade(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s, other := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+	rw := rwlock.New(s, "catalog", nil)
+	write := lock(t, t.Context(), rw.Write())
+	read := lock(t, write.Context(t.Context()), rw.Read())
+	require.NoError(t, write.Release())
+	was, err := rwlock.New(other, "catalog", nil).Read().ForceUnlock(t.Context())
+	require.NoError(t, err)
+	require.True(t, was)
+	require.ErrorIs(t, read.Release(), holdfast.ErrLost)
+}

@@ -335,6 +335,10 @@ func TestScriptsWithoutARightChangeNothing(t *testing.T) {
 		{"incr", []string{"EVAL", lua.Source("rlock_acquire"), "2", lockKey, tokenKey, "a:1", "1", "30000", "99999999999999"}, false},
 		{"publish", []string{"EVAL", lua.Source("rlock_release"), "1", lockKey, "a:1", "0", "PUBLISH", channel}, true},
 		{"del", []string{"EVAL", lua.Source("rlock_release"), "1", lockKey, "a:1", "0", "PUBLISH", channel}, true},
+		{"hset", []string{"EVAL", lua.Source("rlock_acquire_all"), "2", "y", lockKey, "a:1", "99999999999999", "30000", "30000"}, false},
+		{"pexpire", []string{"EVAL", lua.Source("rlock_acquire_all"), "2", "y", lockKey, "a:1", "99999999999999", "30000", "30000"}, false},
+		{"publish", []string{"EVAL", lua.Source("rlock_release_all"), "2", "y", lockKey, "a:1", "PUBLISH", "y", channel}, true},
+		{"del", []string{"EVAL", lua.Source("rlock_release_all"), "2", "y", lockKey, "a:1", "PUBLISH", "y", channel}, true},
 		{"publish", []string{"EVAL", lua.Source("rlock_force"), "1", lockKey, "PUBLISH", channel, "99999999999999"}, true},
 	} {
 		user := fmt.Sprint("user", i)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -382,6 +383,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"Options.PubSub is PubSubSharded":    {opts: holdfast.Options{PubSub: holdfast.PubSubSharded}},
 		"ClientOption.ConnLifetime":          {opt: func(o *rueidis.ClientOption) { o.ConnLifetime = time.Hour }},
 		"ClientOption.ReplicaOnly":           {opt: func(o *rueidis.ClientOption) { o.ReplicaOnly = true }},
+		"Options.Label":                      {opts: holdfast.Options{Label: strings.Repeat("x", 257)}},
 		"ClientOption.SendToReplicas":        {opt: func(o *rueidis.ClientOption) { o.SendToReplicas = func(rueidis.Completed) bool { return true } }},
 		"ClientOption.DisableAutoPipelining": {opt: func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true }},
 	} {

@@ -153,8 +153,12 @@ func TestATokenThatIsUsedAgain(t *testing.T) {
 	require.NoError(t, h.Release())
 
 	rule := proxied.On(scriptOf(kindOf("setlock"), "acquire"), proxy.DropReply, proxy.First)
-	require.NoError(t, lock(t, t.Context(), l).Release(), "a copy knows its own")
+	_, err = l.Lock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrUnknown, "it may be another's")
 	rule.Remove()
+	h, err = l.Adopt(t.Context(), "mine") // whoever knows that it is not
+	require.NoError(t, err)
+	require.NoError(t, h.Release())
 
 	rule = proxied.On(scriptOf(kindOf("setlock"), "acquire"), proxy.DropReply, proxy.EveryTime)
 	_, err = l.TryLock(t.Context())
@@ -207,4 +211,59 @@ func TestALockThatOthersReleaseIsTakenSoon(t *testing.T) {
 		require.NoError(t, r.hold.Release())
 		await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
 	}
+}
+
+// Whoever is next looks now and then also if one of its own session took the lock, since others who give it back tell nobody.
+func TestAWaiterLooksThoughItsOwnSessionHasTheLock(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	waiting := make(chan struct{}, 2)
+	s := open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second, Observer: &holdfast.Observer{
+		Wait: func(holdfast.Subject) func() {
+			waiting <- struct{}{}
+			return nil
+		},
+	}})
+	l := setlock.New(s, "x", nil)
+	srv.Do(t, "SET", "x", "theirs", "PX", "60000")
+	calls := make(chan result, 2)
+	for range 2 {
+		go func() {
+			h, err := l.Lock(t.Context())
+			calls <- result{h, err}
+		}()
+	}
+	for range 2 {
+		within(t, 5*time.Second, waiting, "both wait")
+	}
+	srv.Do(t, "DEL", "x")
+	first := within(t, 2*time.Second, calls, "the first")
+	require.NoError(t, first.err)
+	require.NoError(t, first.hold.Detach()) // handed over by its token
+	srv.Do(t, "DEL", "x")                   // given back, and nobody is told
+	second := within(t, time.Second, calls, "the second")
+	require.NoError(t, second.err)
+	require.NoError(t, second.hold.Release())
+}
+
+// A token that is used again is never taken for one's own, not after a lost reply either: it may be another's.
+func TestATokenThatIsUsedAgainHasOneHolder(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	opts := &holdfast.Options{Lease: 10 * time.Second}
+	token := &setlock.Options{Token: "host7"}
+	first := lock(t, t.Context(), setlock.New(open(t, srv.Addr(), opts), "x", token))
+	l := setlock.New(open(t, p.Addr(), opts), "x", token)
+	for name, take := range map[string]func(ctx context.Context) (*holdfast.Hold, error){
+		"try": l.TryLock, "wait": l.Lock,
+		"wait for a time": func(ctx context.Context) (*holdfast.Hold, error) { return l.TryLockFor(ctx, time.Minute) },
+	} {
+		for _, fault := range []proxy.Action{proxy.ResetBefore, proxy.DropReply} {
+			p.On(scriptNamed("setlock_acquire"), fault, proxy.First)
+			_, err := take(t.Context())
+			require.ErrorIs(t, err, holdfast.ErrUnknown, name)
+		}
+	}
+	require.NoError(t, first.Release())
 }

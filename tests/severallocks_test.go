@@ -3,6 +3,8 @@ package tests
 import (
 	"context"
 	"errors"
+	"sync"
+	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -11,25 +13,62 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// severalLocks are locks of two kinds as one. What locks tell of their holders there is not.
+// severalLocks are several locks as one. What locks tell of their holders there is not.
 type severalLocks struct {
 	untold
-	*multilock.MultiLock
+	taker
 	first *rlock.Mutex
 }
 
-func newSeveralLocks(s *holdfast.Session, name string, fixed time.Duration) locker {
-	first := rlock.New(s, name, &rlock.Options{FixedLease: fixed})
-	other := name + "'"
-	if name == "" {
-		other = "x"
+// taker is what locks offer that tell nothing.
+type taker interface {
+	holdfast.Locker
+	TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error)
+}
+
+// newSeveralLocks makes them of a reentrant lock and one that second makes.
+func newSeveralLocks(second func(s *holdfast.Session, name string, fixed time.Duration) holdfast.Locker) func(s *holdfast.Session, name string, fixed time.Duration) locker {
+	return func(s *holdfast.Session, name string, fixed time.Duration) locker {
+		first := rlock.New(s, name, &rlock.Options{FixedLease: fixed})
+		other := name + "'"
+		if name == "" {
+			other = "x"
+		}
+		return severalLocks{taker: multilock.New(second(s, other, fixed), first), first: first}
 	}
-	second := fairlock.New(s, other, &fairlock.Options{FixedLease: fixed, WaiterLease: time.Second})
-	return severalLocks{MultiLock: multilock.New(second, first), first: first}
+}
+
+// fair and alike make the second lock: of another kind, so that they are taken one by one; or of the same.
+func fair(s *holdfast.Session, name string, fixed time.Duration) holdfast.Locker {
+	return fairlock.New(s, name, &fairlock.Options{FixedLease: fixed, WaiterLease: time.Second})
+}
+
+func alike(s *holdfast.Session, name string, fixed time.Duration) holdfast.Locker {
+	return rlock.New(s, name, &rlock.Options{FixedLease: fixed})
 }
 
 func (l severalLocks) Locked(ctx context.Context) (bool, error) { return l.first.Locked(ctx) }
 
 func (severalLocks) RemainingLease(context.Context) (time.Duration, error) {
 	return 0, errors.ErrUnsupported
+}
+
+// newRedLocks makes locks on the server of the session and two more, where each session has companions of its own.
+func newRedLocks(t *testing.T) func(s *holdfast.Session, name string, fixed time.Duration) locker {
+	servers := startServers(t, 2)
+	var mu sync.Mutex
+	companions := make(map[*holdfast.Session][]*holdfast.Session)
+	return func(s *holdfast.Session, name string, fixed time.Duration) locker {
+		mu.Lock()
+		defer mu.Unlock()
+		if companions[s] == nil {
+			companions[s] = openAll(t, servers, nil)
+		}
+		first := rlock.New(s, name, &rlock.Options{FixedLease: fixed})
+		locks := []holdfast.Locker{first}
+		for _, companion := range companions[s] {
+			locks = append(locks, rlock.New(companion, name, &rlock.Options{FixedLease: fixed}))
+		}
+		return severalLocks{taker: multilock.NewRedLock(locks, &multilock.RedLockOptions{TrustRestarted: true}), first: first}
+	}
 }

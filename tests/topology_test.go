@@ -55,7 +55,7 @@ func TestCluster(t *testing.T) {
 	for mode, pubsub := range map[string]holdfast.PubSubMode{
 		"auto": holdfast.PubSubAuto, "sharded": holdfast.PubSubSharded, "plain": holdfast.PubSubPlain,
 	} {
-		for _, k := range kinds {
+		for _, k := range onOneServer() {
 			t.Run(mode+"/"+k.name, func(t *testing.T) {
 				if pubsub == holdfast.PubSubSharded {
 					cluster.NeedSharded(t)
@@ -160,7 +160,7 @@ func TestSentinelFailover(t *testing.T) {
 	opt := rueidis.ClientOption{InitAddress: set.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName}}
 	opts := &holdfast.Options{Lease: 10 * time.Second}
 	a, b := openWith(t, opt, opts), openWith(t, opt, opts)
-	for _, k := range kinds {
+	for _, k := range onOneServer() {
 		exclusion(t, k, []*holdfast.Session{a, b}, k.own("before"))
 	}
 
@@ -178,7 +178,7 @@ func TestSentinelFailover(t *testing.T) {
 	r := within(t, 5*time.Second, got, "the waiter's lock")
 	require.NoError(t, r.err)
 	require.NoError(t, r.hold.Release())
-	for _, k := range kinds {
+	for _, k := range onOneServer() {
 		exclusion(t, k, []*holdfast.Session{a, b}, k.own("after"))
 	}
 }
@@ -202,7 +202,7 @@ func TestForgottenScriptsAreSentAgain(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	s := open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
-	for _, k := range kinds {
+	for _, k := range onOneServer() {
 		for range 3 {
 			hold := lock(t, t.Context(), k.make(s, k.name, 0))
 			srv.Do(t, "SCRIPT", "FLUSH")
@@ -220,8 +220,29 @@ func TestForgottenScriptsAreSentAgain(t *testing.T) {
 	srv.Do(t, "SCRIPT", "FLUSH")
 	require.NoError(t, s.Close())
 	space := srv.Keyspace(t)
-	for _, k := range kinds {
+	for _, k := range onOneServer() {
 		space = k.free(space)
 	}
 	assert.Empty(t, space)
+}
+
+// While a node is down, or its failover lasts, programs start all the same: only the locks on it wait.
+func TestASessionOpensWhicheverNodeOfAClusterIsDown(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")
+	for _, n := range cluster.Nodes {
+		n.Stop()
+		for range 3 {
+			s := openCluster(t, cluster, nil)
+			for i := range 9 {
+				name := fmt.Sprintf("opened:%d", i)
+				if cluster.NodeOf(t, name) != n {
+					require.NoError(t, lock(t, t.Context(), rlock.New(s, name, nil)).Release())
+				}
+			}
+			require.NoError(t, s.Close())
+		}
+		n.Restart()
+		cluster.AwaitOK(t)
+	}
 }

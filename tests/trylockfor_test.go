@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -61,4 +62,108 @@ func TestTryLockForAtASilentServer(t *testing.T) {
 	assert.Less(t, time.Since(began), time.Second)
 	p.ResumeAll()
 	await(t, "what may have been granted to be given back", func() bool { return len(srv.Keyspace(t)) == 0 })
+}
+
+// However late a cancellation is noticed, a call that took nothing says so.
+func TestACancelledTryLockForIsAnError(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s, other := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+	permits := semaphore.New(s, "permits")
+	_, err := permits.TrySetPermits(t.Context(), 1)
+	require.NoError(t, err)
+	require.NoError(t, permits.Acquire(t.Context(), 1))
+	waits := map[string]func(ctx context.Context) (*holdfast.Hold, error){
+		"permits": func(ctx context.Context) (*holdfast.Hold, error) {
+			return nil, permits.TryAcquireFor(ctx, 1, time.Minute)
+		},
+	}
+	for _, k := range onOneServer() {
+		if !k.twin {
+			lock(t, t.Context(), k.rival(other, k.name, time.Minute))
+			l := k.make(s, k.name, 0)
+			waits[k.name] = func(ctx context.Context) (*holdfast.Hold, error) { return l.TryLockFor(ctx, time.Minute) }
+		}
+	}
+	for name, wait := range waits {
+		const rounds, callers = 15, 20
+		for range rounds {
+			ctx, cancel := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			for range callers {
+				all.Go(func() {
+					h, err := wait(holdfast.NewOwner(ctx))
+					assert.Nil(t, h, name)
+					assert.ErrorIs(t, err, context.Canceled, name)
+				})
+			}
+			pass(time.Now().Add(20 * time.Millisecond)) // most wait then
+			cancel()
+			all.Wait()
+		}
+	}
+}
+
+// One attempt at a server that does not answer lasts a third of the lock's lease, however long the session's is; also when
+// it has been silent for some time.
+func TestOneAttemptAtASilentServerEnds(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ lease, fixed, most time.Duration }{
+		"fixed":   {time.Minute, 600 * time.Millisecond, 2 * time.Second},
+		"renewed": {1500 * time.Millisecond, 0, 1500 * time.Millisecond},
+	} {
+		for _, k := range onOneServer() {
+			t.Run(name+"/"+k.name, func(t *testing.T) {
+				t.Parallel()
+				srv := redistest.Start(t)
+				p := proxy.Start(t, srv.Addr())
+				s := open(t, p.Addr(), &holdfast.Options{Lease: c.lease})
+				l := k.make(s, "x", c.fixed)
+				require.NoError(t, lock(t, t.Context(), l).Release())
+				p.StallNew(true)
+				p.StallAll()
+				for range 3 {
+					began := time.Now()
+					_, err := l.TryLock(t.Context())
+					assert.Error(t, err)
+					assert.NotErrorIs(t, err, context.DeadlineExceeded)
+					assert.NotErrorIs(t, err, holdfast.ErrBusy)
+					assert.Less(t, time.Since(began), c.most)
+				}
+				p.StallNew(false)
+				p.ResumeAll()
+			})
+		}
+	}
+}
+
+// Permits that nobody has heard of are neither there nor taken.
+func TestPermitsOfASilentServer(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(ctx context.Context, permits *semaphore.Semaphore) error{
+		"one attempt": func(ctx context.Context, p *semaphore.Semaphore) error { return p.TryAcquire(ctx, 1) },
+		"a wait": func(ctx context.Context, p *semaphore.Semaphore) error {
+			return p.TryAcquireFor(ctx, 1, 200*time.Millisecond)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			p := proxy.Start(t, srv.Addr())
+			permits := semaphore.New(open(t, p.Addr(), nil), "permits")
+			_, err := permits.TrySetPermits(t.Context(), 5)
+			require.NoError(t, err)
+			require.NoError(t, permits.Acquire(t.Context(), 1))
+			p.StallNew(true)
+			p.StallAll()
+			began := time.Now()
+			err = call(t.Context(), permits)
+			require.Error(t, err)
+			require.NotErrorIs(t, err, holdfast.ErrBusy)
+			require.NotErrorIs(t, err, context.DeadlineExceeded)
+			require.Less(t, time.Since(began), 3*time.Second) // a third of the lease is one
+			p.StallNew(false)
+			p.ResumeAll()
+		})
+	}
 }

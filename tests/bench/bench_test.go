@@ -126,3 +126,15 @@ func BenchmarkReaders(b *testing.B) {
 	few, many := bench.MeasureReaders(b, 10), bench.MeasureReaders(b, 1000)
 	row("µs of the server for a reader to come and go, with 10 others, with 1,000", fmt.Sprintf("%.0f, %.0f", few, many), "none")
 }
+
+func BenchmarkSeveral(b *testing.B) {
+	u := bench.MeasureUncontended(b, bench.Several(8))
+	row("8 locks as one, lock + release: commands", fmt.Sprintf("%.0f, inside %.0f, allocations %.0f", u.Commands, u.Inner, u.Allocs), "2, none, none")
+	near, far := bench.MeasureMajority(b, 5, 0), bench.MeasureMajority(b, 5, time.Millisecond)
+	row("a lock on 5 servers: commands per server", fmt.Sprintf("%.2f", near.Commands), "2")
+	row("  time, of 5 locks at once on one machine", fmt.Sprintf("%.2f of %v", ratio(near.Lock+near.Release, near.Single), near.Single), "none")
+	row("  time of lock, of release, of the slowest server's, where they answer after 1 … 5 ms",
+		fmt.Sprintf("%.2f of %v, %.2f of %v", ratio(far.Lock, far.OneLock), far.OneLock, ratio(far.Release, far.OneReturn), far.OneReturn), "1.5")
+}
+
+func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }

@@ -29,7 +29,7 @@ import (
 
 func open(tb testing.TB, lease time.Duration, addrs ...string) *holdfast.Session {
 	tb.Helper()
-	s, err := holdfast.Open(rueidis.ClientOption{InitAddress: addrs}, &holdfast.Options{Lease: lease})
+	s, err := holdfast.Open(rueidis.ClientOption{InitAddress: addrs}, &holdfast.Options{Lease: lease, Anonymous: true})
 	if err != nil {
 		tb.Fatal(err)
 	}

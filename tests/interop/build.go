@@ -11,19 +11,20 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 )
 
 // ErrNoJava means that this machine has no JDK or no Maven.
 var ErrNoJava = errors.New("interop: no Java")
 
-// build makes the Java program, unless what was made last is of the same sources, and returns its jar.
+// build makes the Java program, and has a release of Redisson and all that it needs at hand, unless what was made last
+// is of the same sources; the release "" is the one that the program is written for. It returns the class path of both.
 // Only the first build of a machine needs Maven and a network.
-func build() (jar string, err error) {
+func build(release string) (classpath string, err error) {
 	_, self, _, _ := runtime.Caller(0)
 	project := filepath.Join(filepath.Dir(self), "java")
 	target := filepath.Join(project, "target")
-	jar = filepath.Join(target, "redisson-driver.jar")
 
 	unlock, err := lockFile(filepath.Join(target, "build.lock"))
 	if err != nil {
@@ -35,25 +36,34 @@ func build() (jar string, err error) {
 	if err != nil {
 		return "", err
 	}
-	mark := filepath.Join(target, "sources.sha256")
-	if built, err := os.ReadFile(mark); err == nil && string(built) == sum {
-		return jar, nil
+	once := func(mark string, flags ...string) error {
+		mark = filepath.Join(target, mark)
+		if built, err := os.ReadFile(mark); err == nil && string(built) == sum {
+			return nil
+		}
+		if err := maven(project, flags...); err != nil {
+			return err
+		}
+		return os.WriteFile(mark, []byte(sum), 0o644)
 	}
-	if err := maven(project); err != nil {
-		return "", err
+	if err := once("sources.sha256", "package"); err != nil || release == "" {
+		return filepath.Join(target, "redisson-driver.jar"), err
 	}
-	return jar, os.WriteFile(mark, []byte(sum), 0o644)
+	libraries := "lib-" + release
+	err = once(libraries+".sha256",
+		"-Dredisson.version="+release, "-Dlibraries="+libraries, "dependency:copy-dependencies@libraries")
+	return filepath.Join(target, "classes") + string(os.PathListSeparator) + filepath.Join(target, libraries, "*"), err
 }
 
-// maven packages the project: offline if everything is at hand, as that takes a fraction of the time.
-func maven(project string) error {
+// maven runs Maven in the project: offline if everything is at hand, as that takes a fraction of the time.
+func maven(project string, flags ...string) error {
 	for _, tool := range []string{"javac", "mvn"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			return fmt.Errorf("%w: %w", ErrNoJava, err)
 		}
 	}
-	run := func(flags ...string) ([]byte, error) {
-		cmd := exec.Command("mvn", append(flags, "-q", "-B", "package")...)
+	run := func(more ...string) ([]byte, error) {
+		cmd := exec.Command("mvn", slices.Concat(more, []string{"-q", "-B"}, flags)...)
 		cmd.Dir = project
 		return cmd.CombinedOutput()
 	}
@@ -61,7 +71,7 @@ func maven(project string) error {
 		return nil
 	}
 	if output, err := run(); err != nil {
-		return fmt.Errorf("interop: mvn package: %w\n%s", err, bytes.TrimSpace(output))
+		return fmt.Errorf("interop: mvn %v: %w\n%s", flags, err, bytes.TrimSpace(output))
 	}
 	return nil
 }

@@ -21,6 +21,8 @@ const (
 	NonReentrantFair Kind = "nonreentrantfair"
 	ReadLock         Kind = "readlock"  // of an RReadWriteLock
 	WriteLock        Kind = "writelock" // of an RReadWriteLock
+	MultiLock        Kind = "multilock" // of the locks of names written "one, two", on each of the client's servers
+	RedLock          Kind = "redlock"   // likewise
 	Semaphore        Kind = "semaphore"
 	Expirable        Kind = "expirable" // a semaphore whose permits have leases
 	Latch            Kind = "latch"
@@ -28,14 +30,15 @@ const (
 
 // Config is what a Redisson client is made with.
 type Config struct {
-	Addresses []string      // of the server, or of nodes of a cluster, as host:port
-	Cluster   bool          // use the cluster that the addresses belong to
+	Addresses []string      // as host:port, of servers, of which only locks of several use more than the first
+	Cluster   bool          // the addresses are of nodes of a cluster
+	Timeout   time.Duration // of a command, which is sent once then; 0: Redisson's default, and its retries
 	Watchdog  time.Duration // lockWatchdogTimeout; 0 is Redisson's default
 	FairWait  time.Duration // fairLockWaitTimeout; 0 is Redisson's default
 	Prefix    string        // a NameMapper that puts it in front of every name
 }
 
-// Client is a Redisson client: what a session is in Go.
+// Client is a Redisson client, or one for each of several servers: what a session is in Go.
 type Client struct {
 	java *Java
 	name string
@@ -65,6 +68,9 @@ func (j *Java) Connect(tb testing.TB, config Config) *Client {
 	}
 	client := &Client{java: j, name: fmt.Sprintf("client%d", j.clients.Add(1))}
 	settings := []any{client.name, "addresses=" + strings.Join(urls, ","), fmt.Sprint("cluster=", config.Cluster)}
+	if config.Timeout > 0 {
+		settings = append(settings, fmt.Sprint("timeout=", config.Timeout.Milliseconds()))
+	}
 	if config.Watchdog > 0 {
 		settings = append(settings, fmt.Sprint("watchdog=", config.Watchdog.Milliseconds()))
 	}
@@ -82,7 +88,13 @@ func (j *Java) Connect(tb testing.TB, config Config) *Client {
 	return client
 }
 
-// ID is the client's uuid, the first part of its owners.
+// Redisson is the name of the library's file, in which is its release.
+func (j *Java) Redisson(tb testing.TB) string {
+	tb.Helper()
+	return j.start("library", "redisson").OK(tb).Value
+}
+
+// ID is the client's uuid, the first part of its owners; with several servers, of those on the first.
 func (c *Client) ID() string { return c.id }
 
 // Thread is the client's thread of that name, which is started on first use.
@@ -93,7 +105,7 @@ func (c *Client) Thread(tb testing.TB, name string) *Thread {
 	return thread
 }
 
-// Owner is how the thread is written in Redis.
+// Owner is how the thread is written in Redis, the first one if there are several.
 func (t *Thread) Owner() string { return t.owner }
 
 // Interrupt interrupts what the thread is doing. A call that has not begun goes ahead.

@@ -7,34 +7,97 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/tests/interop"
 )
 
-// What one side holds, the other cannot take, and everybody knows whose it is.
-func TestExclusion(t *testing.T)     { requireExclusion(t, kinds...) }
-func TestFairExclusion(t *testing.T) { requireExclusion(t, fairKinds...) }
+// What one side holds, the other cannot take.
+func TestExclusion(t *testing.T)     { requireExclusion(t, alone(t), cells(kinds...)) }
+func TestFairExclusion(t *testing.T) { requireExclusion(t, alone(t), cells(fairKinds...)) }
 
-func requireExclusion(t *testing.T, kinds ...kind) {
+func requireExclusion(t *testing.T, s *site, cells []cell) {
 	t.Helper()
-	for _, c := range cells(kinds...) {
+	for _, c := range cells {
 		t.Run(c.name, func(t *testing.T) {
-			f := newFleet(t, fleetOptions{})
-			holder, other := c.first.owner(t, f, c.kind, "x"), c.second.owner(t, f, c.kind, "x")
+			f := s.fleetFor(c.kind, fleetOptions{})
+			f.proves(t, exclusion, c.kind.name, c.first)
+			lock := f.fresh(t, c.kind)
+			holder, other := c.first.owner(t, f, c.kind, lock), c.second.owner(t, f, c.rival, lock)
 
 			holder.lock(t)
-			require.False(t, other.tryLock(t, 0))
+			requireBusy(t, other)
 			require.False(t, other.tryLock(t, 100*time.Millisecond))
 			require.True(t, holder.held(t))
 			require.False(t, other.held(t))
-			require.Zero(t, other.holdCount(t))
-			require.True(t, holder.locked(t))
-			require.True(t, other.locked(t))
 
 			holder.unlock(t)
-			require.False(t, holder.locked(t))
-			require.False(t, other.locked(t))
+			require.False(t, holder.held(t))
 			require.True(t, other.tryLock(t, 0))
-			require.False(t, holder.tryLock(t, 0))
+			requireBusy(t, holder)
+			require.True(t, other.held(t))
 			other.unlock(t)
+		})
+	}
+}
+
+// Both sides answer alike what is asked of a lock, whoever has it: whether somebody does, and who, how often and for how
+// long.
+func TestSameAnswers(t *testing.T)     { requireSameAnswers(t, alone(t), cells(kinds...)) }
+func TestFairSameAnswers(t *testing.T) { requireSameAnswers(t, alone(t), cells(fairKinds...)) }
+func TestRWSameAnswers(t *testing.T)   { requireSameAnswers(t, alone(t), cells(halves...)) }
+
+func requireSameAnswers(t *testing.T, s *site, cells []cell) {
+	t.Helper()
+	for _, c := range cells {
+		t.Run(c.name, func(t *testing.T) {
+			f := s.fleetFor(c.kind, fleetOptions{})
+			f.proves(t, inspection, c.kind.name, c.first)
+			lock := f.fresh(t, c.kind)
+			holder, other := c.first.owner(t, f, c.kind, lock), c.second.owner(t, f, c.kind, lock)
+			neighbour := c.first.owner(t, f, c.kind, lock) // another owner of the same process
+			check := func(count int) {
+				t.Helper()
+				for _, o := range []owner{holder, other, neighbour} {
+					require.Equal(t, count > 0, o.locked(t))
+					require.Equal(t, count > 0 && o == holder, o.held(t))
+					require.Equal(t, count > 0, o.remaining(t) > 0)
+					if o == holder {
+						require.Equal(t, count, o.holdCount(t))
+					} else {
+						require.Zero(t, o.holdCount(t))
+					}
+				}
+				if count > 0 {
+					requireSameLease(t, f, lock, holder, other, neighbour)
+				}
+				holders := must(c.kind.golang(f.sessions, lock, 0).Holders(t.Context()))(t)
+				if count == 0 {
+					require.Empty(t, holders)
+					return
+				}
+				require.Len(t, holders, 1)
+				require.Equal(t, holder.id(), holders[0].ID)
+				require.Equal(t, count, holders[0].Count)
+			}
+			check(0)
+			holder.lock(t)
+			check(1)
+			if !c.kind.nonReentrant {
+				holder.lock(t)
+				check(2)
+				holder.unlock(t)
+				check(1)
+			}
+			holder.unlock(t)
+			check(0)
+			holder.lock(t)
+			check(1)
+			require.True(t, other.forceUnlock(t))
+			check(0)
+			require.True(t, other.tryLock(t, 0))
+			holder.unlockLost(t)
+			other.unlock(t)
+			check(0)
 		})
 	}
 }
@@ -46,43 +109,17 @@ func TestFairExclusionUnderContention(t *testing.T) { requireContention(t, fairK
 
 func requireContention(t *testing.T, kinds ...kind) {
 	t.Helper()
-	const (
-		each   = 2 // owners of each language
-		rounds = 25
-	)
+	const each = 2 // owners of each language
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			f := newFleet(t, fleetOptions{})
-			var mu sync.Mutex
-			var tokens []int64
-			// Reading and writing a number in two steps loses an update as soon as two do it at once.
-			work := func(o owner) {
-				before, err := f.server().Try("GET", "counter")
-				require.NoError(t, err)
-				mu.Lock()
-				tokens = append(tokens, o.token())
-				mu.Unlock()
-				n, _ := before.(string)
-				count, _ := strconv.Atoi(n)
-				_, err = f.server().Try("SET", "counter", strconv.Itoa(count+1))
-				require.NoError(t, err)
-			}
-			var workers sync.WaitGroup
+			var owners []owner
 			for range each {
 				for _, l := range languages {
-					o := l.owner(t, f, k, "x")
-					workers.Go(func() {
-						for range rounds {
-							o.lock(t)
-							work(o)
-							o.unlock(t)
-						}
-					})
+					owners = append(owners, l.owner(t, f, k, "x"))
 				}
 			}
-			workers.Wait()
-
-			require.Equal(t, strconv.Itoa(2*each*rounds), f.server().Str(t, "GET", "counter"))
+			tokens := f.contend(t, 25, owners...)
 			for i, token := range tokens {
 				if k.fenced {
 					require.EqualValues(t, i+1, token, "tokens in the order of the grants: %v", tokens)
@@ -94,26 +131,68 @@ func requireContention(t *testing.T, kinds ...kind) {
 	}
 }
 
-// A fencing token is one more than the last, whichever side was granted that.
-func TestTokensGrowAcrossLanguages(t *testing.T) {
+// contend has owners take what they compete for some times each, all of them at once, and wants nobody to be inside with
+// anybody else. It returns the tokens in the order of the grants.
+func (f *fleet) contend(t *testing.T, rounds int, owners ...owner) (tokens []int64) {
+	t.Helper()
+	var mu sync.Mutex
+	// Reading and writing a number in two steps loses an update as soon as two do it at once.
+	work := func(o owner) {
+		before, err := f.server().Try("GET", "counter")
+		require.NoError(t, err)
+		mu.Lock()
+		tokens = append(tokens, o.token())
+		mu.Unlock()
+		n, _ := before.(string)
+		count, _ := strconv.Atoi(n)
+		_, err = f.server().Try("SET", "counter", strconv.Itoa(count+1))
+		require.NoError(t, err)
+	}
+	var workers sync.WaitGroup
+	for _, o := range owners {
+		workers.Go(func() {
+			for range rounds {
+				o.lock(t)
+				work(o)
+				o.unlock(t)
+			}
+		})
+	}
+	workers.Wait()
+	require.Equal(t, strconv.Itoa(len(owners)*rounds), f.server().Str(t, "GET", "counter"))
+	return tokens
+}
+
+// A fencing token is one more than the last, whichever side was granted that, and Java reads the last one whosever it is.
+func TestTokensGrowAcrossLanguages(t *testing.T) { requireTokensGrow(t, alone(t)) }
+
+func requireTokensGrow(t *testing.T, s *site) {
+	t.Helper()
 	for _, c := range cells(fenced) {
 		t.Run(c.name, func(t *testing.T) {
-			f := newFleet(t, fleetOptions{})
-			a, b := c.first.owner(t, f, c.kind, "x"), c.second.owner(t, f, c.kind, "x")
+			f := s.fleetFor(c.kind, fleetOptions{})
+			f.proves(t, readings, c.kind.name, c.first)
+			name := f.fresh(t, c.kind)
+			a, b := c.first.owner(t, f, c.kind, name), c.second.owner(t, f, c.kind, name)
+			reader := newJavaUserOf(t, f, interop.Fenced, name)
 			var last int64
+			requireNext := func(o owner) {
+				t.Helper()
+				require.Equal(t, last+1, o.token())
+				last = o.token()
+				require.Equal(t, last, reader.object.Do(t, "getToken").Int())
+				o.unlock(t)
+			}
 			for range 10 {
 				for _, o := range []owner{a, b} {
 					o.lock(t)
-					require.Equal(t, last+1, o.token())
-					last = o.token()
-					o.unlock(t)
+					requireNext(o)
 				}
 				require.True(t, b.tryLock(t, 0))
-				require.Equal(t, last+1, b.token())
-				last = b.token()
-				b.unlock(t)
+				requireNext(b)
 			}
-			require.Equal(t, strconv.FormatInt(last, 10), f.server().Str(t, "GET", "redisson_lock_token:{x}"))
+			token := prefixed("redisson_lock_token", name)
+			require.Equal(t, strconv.FormatInt(last, 10), f.at(t, token).Str(t, "GET", token))
 		})
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -51,7 +50,8 @@ var integer = regexp.MustCompile(`^\d+$`)
 func (f *fleet) scores(t *testing.T, mapped string) map[string]int64 {
 	t.Helper()
 	scores := map[string]int64{}
-	for pair := range slices.Chunk(f.server().Strs(t, "ZRANGE", permitsKey(mapped), "0", "-1", "WITHSCORES"), 2) {
+	key := permitsKey(mapped)
+	for pair := range slices.Chunk(f.at(t, key).Strs(t, "ZRANGE", key, "0", "-1", "WITHSCORES"), 2) {
 		require.Regexp(t, integer, pair[1])
 		scores[hex.EncodeToString([]byte(pair[0]))] = must(strconv.ParseInt(pair[1], 10, 64))(t)
 	}
@@ -101,13 +101,20 @@ func requirePermits(t *testing.T, free, taken int, what string, users ...expirab
 
 // The states that a semaphore of permits with leases goes through in Redis are those of Redisson, byte for byte, and so
 // are the messages, whichever languages use it; both count alike in every one of them.
-func TestExpirableGoldenStates(t *testing.T) {
+func TestExpirableGoldenStates(t *testing.T) { requireExpirableStates(t, alone(t)) }
+
+func requireExpirableStates(t *testing.T, s *site) {
+	t.Helper()
 	for _, first := range languages {
 		for _, second := range languages {
 			t.Run(first.name+" and "+second.name, func(t *testing.T) {
-				f := newFleet(t, fleetOptions{})
-				messages := f.server().Messages(t, "*")
-				a, b := first.expirable(t, f, "p"), second.expirable(t, f, "p")
+				f := s.fleet(fleetOptions{})
+				f.proves(t, readings, expirableRow, first)
+				f.proves(t, inspection, expirableRow, first)
+				name := unique("p")
+				channel := prefixed("redisson_sc", name)
+				messages := f.messages(t, channel)
+				a, b := first.expirable(t, f, name), second.expirable(t, f, name)
 				taken := book{}
 				var ids []string // all there have been
 				keep := func(began time.Time, lease time.Duration, got []string) int {
@@ -137,7 +144,7 @@ func TestExpirableGoldenStates(t *testing.T) {
 					got := e.acquire(t, n, briefLease)
 					ids = append(ids, got...)
 					time.Sleep(briefLease + 5*time.Millisecond)
-					return len(f.scores(t, "p")) == len(taken)+n
+					return len(f.scores(t, name)) == len(taken)+n
 				}
 				const gone = "gone"
 				for _, step := range []struct {
@@ -198,20 +205,20 @@ func TestExpirableGoldenStates(t *testing.T) {
 					require.True(t, step.do(), step.what)
 					want := map[string]redistest.Value{}
 					if step.free != gone {
-						want["p"] = redistest.Value{Type: "string", Content: step.free}
+						want[name] = redistest.Value{Type: "string", Content: step.free}
 					}
 					var members []string // the bytes of the ids themselves
 					for id := range taken {
 						members = append(members, string(must(hex.DecodeString(id))(t)))
 					}
 					if slices.Sort(members); members != nil {
-						want["{p}:timeout"] = redistest.Value{Type: "zset", Content: members}
+						want["{"+name+"}:timeout"] = redistest.Value{Type: "zset", Content: members}
 					}
-					require.Equal(t, want, state(t, f.server()), step.what)
-					taken.require(t, f, "p", step.what)
+					require.Equal(t, want, f.state(t, name), step.what)
+					taken.require(t, f, name, step.what)
 					var said []redistest.Message
 					if step.said != "" {
-						said = []redistest.Message{{Channel: "redisson_sc:{p}", Payload: step.said}}
+						said = []redistest.Message{{Channel: channel, Payload: step.said}}
 					}
 					require.ElementsMatch(t, said, messages.Drain(t), step.what)
 					free, _ := strconv.Atoi(step.free)
@@ -224,13 +231,18 @@ func TestExpirableGoldenStates(t *testing.T) {
 
 // A permit of one side is to the other what it is to the one who took it: asked for, given another lease, given back.
 // That happens once.
-func TestExpirableIDsCrossOver(t *testing.T) {
+func TestExpirableIDsCrossOver(t *testing.T) { requireIDsCrossOver(t, alone(t)) }
+
+func requireIDsCrossOver(t *testing.T, s *site) {
+	t.Helper()
 	id := regexp.MustCompile("^[0-9a-f]{32}$")
 	for _, taker := range languages {
-		f := newFleet(t, fleetOptions{})
-		for name, lease := range map[string]time.Duration{"usual": 0, "some": time.Minute, "for ever": semaphore.Forever} {
-			t.Run(taker.name+" takes it, lease "+name, func(t *testing.T) {
-				a, b := taker.expirable(t, f, t.Name()), taker.other().expirable(t, f, t.Name())
+		for what, lease := range map[string]time.Duration{"usual": 0, "some": time.Minute, "for ever": semaphore.Forever} {
+			t.Run(taker.name+" takes it, lease "+what, func(t *testing.T) {
+				f := s.fleet(fleetOptions{})
+				f.proves(t, readings, expirableRow, taker)
+				name := unique("p")
+				a, b := taker.expirable(t, f, name), taker.other().expirable(t, f, name)
 				require.True(t, a.trySet(t, 2))
 				permit := a.acquire(t, 1, lease)[0]
 				require.Regexp(t, id, permit)
@@ -265,7 +277,7 @@ func TestExpirableIDsCrossOver(t *testing.T) {
 				require.False(t, a.tryRelease(t, several...))
 				requirePermits(t, 2, 0, "given back together", a, b)
 				requireNotTaken(t, unknownPermit, a, b)
-				require.Empty(t, f.scores(t, t.Name()))
+				require.Empty(t, f.scores(t, name))
 			})
 		}
 	}
@@ -331,11 +343,16 @@ func TestExpirableLeaseIsOver(t *testing.T) {
 }
 
 // What one side has taken, the other cannot take as well, until it is given back.
-func TestExpirableExclusion(t *testing.T) {
-	f := newFleet(t, fleetOptions{})
+func TestExpirableExclusion(t *testing.T) { requireExpirableExclusion(t, alone(t)) }
+
+func requireExpirableExclusion(t *testing.T, s *site) {
+	t.Helper()
 	for _, first := range languages {
 		t.Run(first.name+" first", func(t *testing.T) {
-			a, b := first.expirable(t, f, first.name), first.other().expirable(t, f, first.name)
+			f := s.fleet(fleetOptions{})
+			f.proves(t, exclusion, expirableRow, first)
+			name := unique("p")
+			a, b := first.expirable(t, f, name), first.other().expirable(t, f, name)
 			require.True(t, a.trySet(t, 3))
 			two, one := a.acquire(t, 2, 0), b.acquire(t, 1, 0)
 			for _, e := range []expirable{a, b} {
@@ -421,13 +438,15 @@ func TestExpirableCrowd(t *testing.T) {
 	requirePermits(t, permits, 0, "the end", golang.expirable(t, f, "s"), java.expirable(t, f, "s"))
 }
 
-// expirableGifts are what brings permits to who waits for two.
-var expirableGifts = []struct {
+// expirableGift is what brings permits to who waits for two.
+type expirableGift struct {
 	name   string
 	before int // permits, free and taken; -1: there is no semaphore
 	taken  int
 	give   func(t *testing.T, e expirable, ids []string)
-}{
+}
+
+var expirableGifts = []expirableGift{
 	{"release", 2, 2, func(t *testing.T, e expirable, ids []string) { e.give(t, ids...) }},
 	{"release of several by id", 2, 2, func(t *testing.T, e expirable, ids []string) { e.release(t, ids...) }},
 	{"release of one by id", 2, 1, func(t *testing.T, e expirable, ids []string) { e.release(t, ids...) }},
@@ -447,10 +466,16 @@ var expirableGifts = []struct {
 
 // Permits of one side wake the other by their message, however they come about.
 func TestExpirableGiftsWakeTheOtherSide(t *testing.T) {
-	for _, gift := range expirableGifts {
+	requirePermitsWake(t, alone(t), expirableGifts...)
+}
+
+func requirePermitsWake(t *testing.T, s *site, gifts ...expirableGift) {
+	t.Helper()
+	for _, gift := range gifts {
 		for _, giver := range languages {
 			t.Run(gift.name+" by "+giver.name, func(t *testing.T) {
-				f := newFleet(t, fleetOptions{})
+				f := s.fleet(fleetOptions{})
+				f.proves(t, wakeUp, expirableRow, giver)
 				requireAtOnce(t, func(name string) time.Duration {
 					g, w := giver.expirable(t, f, name), giver.other().expirable(t, f, name)
 					var ids []string
@@ -635,28 +660,16 @@ type hoarder struct {
 func newGoHoarder(t *testing.T, f *fleet, name string, n int, lease time.Duration) hoarder {
 	t.Helper()
 	says := make(chan string, 2)
-	args := []string{f.server().Addr(), f.options.lease.String(), name, strconv.Itoa(n), lease.String()}
+	args := []string{f.written(), f.options.lease.String(), name, strconv.Itoa(n), lease.String()}
 	w := worker.Start(t, func(line string) { says <- line }, "hoarder", args...)
-	select {
-	case ids := <-says:
-		return hoarder{w, strings.Fields(ids), says}
-	case <-w.Ended():
-		t.Fatal("the process ended")
-	case <-time.After(30 * time.Second):
-		t.Fatal("the process does not start")
-	}
-	panic("not reached")
+	return hoarder{w, strings.Fields(hearFirst(t, w, says)), says}
 }
 
 // beHoarder is the program of a hoarder in Go. It says the ids of its permits when it has them, and keeps them; and why
 // it has lost the first, if it does.
 func beHoarder(args []string) {
-	address, renewed, name := args[0], args[1], args[2]
+	name := args[2]
 	err := func() error {
-		lease, err := time.ParseDuration(renewed)
-		if err != nil {
-			return err
-		}
 		n, err := strconv.Atoi(args[3])
 		if err != nil {
 			return err
@@ -665,12 +678,12 @@ func beHoarder(args []string) {
 		if err != nil {
 			return err
 		}
-		session, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{address}}, &holdfast.Options{Lease: lease})
+		sessions, err := openWritten(args[0], args[1])
 		if err != nil {
 			return err
 		}
-		defer session.Close()
-		e := semaphore.NewExpirable(session, name, &semaphore.ExpirableOptions{FixedLease: fixed})
+		defer sessions[0].Close()
+		e := semaphore.NewExpirable(sessions[0], name, &semaphore.ExpirableOptions{FixedLease: fixed})
 		holds, err := e.AcquireN(context.Background(), n)
 		if err != nil {
 			return err
@@ -698,7 +711,7 @@ func beHoarder(args []string) {
 func newJavaHoarder(t *testing.T, f *fleet, name string, n int, lease time.Duration) hoarder {
 	t.Helper()
 	jvm := interop.Start(t)
-	thread := connect(t, jvm, f.server()).Thread(t, "hoarder")
+	thread := jvm.Connect(t, f.config()).Thread(t, "hoarder")
 	e := &javaExpirable{javaUser: javaUser{thread, thread.Object(interop.Expirable, name)}}
 	return hoarder{process: jvm, ids: e.acquire(t, n, lease)}
 }
@@ -707,6 +720,11 @@ func newJavaHoarder(t *testing.T, f *fleet, name string, n int, lease time.Durat
 // Go are renewed until then.
 func TestExpirableKilledHolderFreesTheOtherSide(t *testing.T) {
 	t.Parallel()
+	requireFreedByPermitLease(t, alone(t))
+}
+
+func requireFreedByPermitLease(t *testing.T, s *site) {
+	t.Helper()
 	for _, killed := range languages {
 		for _, fixed := range []bool{false, true} {
 			lease, what := shortLease, "renewed"
@@ -716,17 +734,18 @@ func TestExpirableKilledHolderFreesTheOtherSide(t *testing.T) {
 				continue // it renews none
 			}
 			t.Run(killed.name+" is killed, lease "+what, func(t *testing.T) {
-				t.Parallel()
-				f := newFleet(t, fleetOptions{lease: shortLease})
-				w := killed.other().expirable(t, f, "s")
+				f := s.fleet(fleetOptions{lease: shortLease})
+				f.proves(t, crash, expirableRow, killed)
+				name := unique("p")
+				w := killed.other().expirable(t, f, name)
 				require.True(t, w.trySet(t, 2))
 				var h hoarder
 				if killed.name == java.name {
-					h = newJavaHoarder(t, f, "s", 2, lease)
+					h = newJavaHoarder(t, f, name, 2, lease)
 				} else if fixed {
-					h = newGoHoarder(t, f, "s", 2, lease)
+					h = newGoHoarder(t, f, name, 2, lease)
 				} else {
-					h = newGoHoarder(t, f, "s", 2, 0)
+					h = newGoHoarder(t, f, name, 2, 0)
 				}
 				require.Len(t, h.ids, 2)
 				a := w.start(2)
@@ -736,7 +755,7 @@ func TestExpirableKilledHolderFreesTheOtherSide(t *testing.T) {
 				requireWaiting(t, a)
 				h.Kill()
 				var over int64
-				for _, score := range f.scores(t, "s") {
+				for _, score := range f.scores(t, name) {
 					over = max(over, score)
 				}
 				end := time.UnixMilli(over)
@@ -828,12 +847,19 @@ func TestExpirableDetachedHoldFreesJava(t *testing.T) {
 // permits come back whose leases are over.
 func TestExpirableWatchdogKeepsJavaOut(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, fleetOptions{lease: shortLease})
-	g, j := golang.expirable(t, f, "s").(*goExpirable), java.expirable(t, f, "s")
-	waits := java.expirable(t, f, "s")
+	requirePermitWatchdog(t, alone(t))
+}
+
+func requirePermitWatchdog(t *testing.T, s *site) {
+	t.Helper()
+	f := s.fleet(fleetOptions{lease: shortLease})
+	f.proves(t, watchdog, expirableRow, golang)
+	name := unique("p")
+	g, j := golang.expirable(t, f, name).(*goExpirable), java.expirable(t, f, name)
+	waits := java.expirable(t, f, name)
 	require.True(t, j.trySet(t, 2))
 	ids := g.acquire(t, 2, 0)
-	brief := golang.expirable(t, f, "brief") // beside it, one that is not renewed
+	brief := golang.expirable(t, f, unique("brief")) // beside it, one that is not renewed
 	require.True(t, brief.trySet(t, 1))
 	brief.acquire(t, 1, shortLease)
 	a := waits.start(1)
@@ -993,53 +1019,24 @@ func TestExpirableExpires(t *testing.T) {
 	}
 }
 
-// A name means the same keys and the same channel to both sides, whatever its characters, and whatever a name mapper
-// makes of it.
-func TestExpirableNames(t *testing.T) {
-	requireSharedNames(t, func(t *testing.T, f *fleet, first language, name, mapped string) {
-		t.Helper()
-		a, b := first.expirable(t, f, name), first.other().expirable(t, f, name)
-		require.True(t, a.trySet(t, 1))
-		permit := b.acquire(t, 1, time.Hour)[0]
-		require.Equal(t, map[string]redistest.Value{
-			mapped:             {Type: "string", Content: "0"},
-			permitsKey(mapped): {Type: "zset", Content: []string{string(must(hex.DecodeString(permit))(t))}},
-		}, state(t, f.server()))
-		w := f.waitForPermits(t, mapped, a, 1)
-		b.release(t, permit)
-		w.await(t, promptly)
-		w = f.waitForPermits(t, mapped, b, 1)
-		a.give(t, a.granted()...)
-		w.await(t, promptly)
-		require.True(t, a.remove(t))
-		require.Empty(t, state(t, f.server()))
-	})
-}
-
-// In a cluster the message goes by sharded channels where the servers have them, since Redis 7.0.
-func TestExpirableInCluster(t *testing.T) {
-	f := newClusterFleet(t)
-	for _, giver := range languages {
-		for _, name := range []string{"s by " + giver.name, "{tag}:s by " + giver.name} {
-			t.Run(name, func(t *testing.T) {
-				g, w := giver.expirable(t, f, name), giver.other().expirable(t, f, name)
-				require.True(t, g.trySet(t, 3))
-				w.acquire(t, 1, time.Hour)
-				two := g.acquire(t, 2, 0)
-				requirePermits(t, 0, 3, "taken", g, w)
-				a := f.waitForPermits(t, name, w, 2)
-				f.requireSharding(t, prefixed("redisson_sc", name))
-				given := time.Now()
-				g.release(t, two...)
-				a.await(t, promptly)
-				t.Logf("%s gives, %s has it after %v", giver.name, giver.other().name, a.granted.Sub(given))
-				requirePermits(t, 0, 3, "granted", g, w)
-				require.True(t, g.updateLease(t, w.granted()[0], 300*time.Millisecond))
-				a = f.waitForPermits(t, name, giver.other().expirable(t, f, name), 1)
-				a.await(t, promptly)
-				require.True(t, g.remove(t))
-				requirePermits(t, 0, 0, "gone", g, w)
-			})
-		}
-	}
+// requireSharedExpirable wants a semaphore of permits with leases to be one to both sides, stored under the mapped name.
+func requireSharedExpirable(t *testing.T, f *fleet, first language, name string) {
+	t.Helper()
+	mapped := f.mapped(name)[0]
+	a, b := first.expirable(t, f, name), first.other().expirable(t, f, name)
+	require.True(t, a.trySet(t, 1))
+	permit := b.acquire(t, 1, time.Hour)[0]
+	require.Equal(t, map[string]redistest.Value{
+		mapped:             {Type: "string", Content: "0"},
+		permitsKey(mapped): {Type: "zset", Content: []string{string(must(hex.DecodeString(permit))(t))}},
+	}, f.state(t, mapped))
+	w := f.waitForPermits(t, mapped, a, 1)
+	f.requireSharding(t, prefixed("redisson_sc", mapped))
+	b.release(t, permit)
+	w.await(t, promptly)
+	w = f.waitForPermits(t, mapped, b, 1)
+	a.give(t, a.granted()...)
+	w.await(t, promptly)
+	require.True(t, a.remove(t))
+	require.Empty(t, f.state(t, mapped))
 }

@@ -3,8 +3,10 @@ package interop_test
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,55 +23,99 @@ import (
 
 // fleet is a Go session and a Redisson client that use the same servers.
 type fleet struct {
-	options fleetOptions
-	nodes   []*redistest.Server // one, or the masters of a cluster
-	session *holdfast.Session
-	client  *interop.Client
-	log     *warnings
-	threads int // Java threads there have been, for their names
+	options  fleetOptions
+	nodes    []*redistest.Server // one, or the masters of a cluster, or several that know nothing of each other
+	cluster  *redistest.Cluster  // nil if they are none
+	session  *holdfast.Session   // of the first of several
+	sessions []*holdfast.Session // of each of them; or several of the cluster
+	client   *interop.Client
+	log      *warnings
+	threads  atomic.Int64 // Java threads there have been, for their names
 }
 
 // fleetOptions are what both sides of a fleet are set up with.
 type fleetOptions struct {
+	sessions int           // of Go, each with a server of its own, unless they share a cluster; 0: one
 	lease    time.Duration // of renewed holds; 0: each side's default, 30 s
 	javaWait time.Duration // of Java's waiters for a fair lock; 0: Redisson's default, 5 min
 	prefix   string        // both sides' name mapper puts it in front
+	timeout  time.Duration // of Java's commands, which are sent once then; 0: Redisson's default, and its retries
 }
 
 // newFleet starts a server and connects both sides to it.
 func newFleet(t *testing.T, opts fleetOptions) *fleet {
 	t.Helper()
-	return joinFleet(t, opts, false, redistest.Start(t))
+	return joinFleet(t, opts, nil, redistest.Start(t))
 }
 
-// newClusterFleet starts a cluster of three masters and connects both sides to it.
-func newClusterFleet(t *testing.T) *fleet {
+// newWideFleet starts some servers that know nothing of each other and connects both sides to all of them.
+func newWideFleet(t *testing.T, opts fleetOptions, servers int) *fleet {
 	t.Helper()
-	return joinFleet(t, fleetOptions{}, true, redistest.StartCluster(t, 3).Nodes...)
-}
-
-func joinFleet(t *testing.T, opts fleetOptions, cluster bool, nodes ...*redistest.Server) *fleet {
-	t.Helper()
-	var addresses []string
-	for _, node := range nodes {
-		addresses = append(addresses, node.Addr())
+	var nodes []*redistest.Server
+	for range servers {
+		nodes = append(nodes, redistest.Start(t))
 	}
-	log := &warnings{}
+	return joinFleet(t, opts, nil, nodes...)
+}
+
+func joinFleet(t *testing.T, opts fleetOptions, cluster *redistest.Cluster, nodes ...*redistest.Server) *fleet {
+	t.Helper()
+	return joinFleetFrom(t, sharedJava(t), opts, cluster, nodes...)
+}
+
+// joinFleetFrom connects Go and a JVM to some servers.
+func joinFleetFrom(
+	t *testing.T, jvm *interop.Java, opts fleetOptions, cluster *redistest.Cluster, nodes ...*redistest.Server,
+) *fleet {
+	t.Helper()
+	f := &fleet{options: opts, nodes: nodes, cluster: cluster, log: &warnings{}}
 	options := &holdfast.Options{
 		Lease:  opts.lease,
-		Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Logger: slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	if opts.prefix != "" {
 		options.MapName = func(name string) string { return opts.prefix + name }
 	}
-	session, err := holdfast.Open(rueidis.ClientOption{InitAddress: addresses}, options)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, session.Close()) })
-	require.NoError(t, learnClock(t.Context(), session))
-	client := sharedJava(t).Connect(t, interop.Config{
-		Addresses: addresses, Cluster: cluster, Watchdog: opts.lease, FairWait: opts.javaWait, Prefix: opts.prefix,
-	})
-	return &fleet{options: opts, nodes: nodes, session: session, client: client, log: log}
+	open := func(addresses ...string) {
+		session, err := holdfast.Open(rueidis.ClientOption{InitAddress: addresses}, options)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, session.Close()) })
+		require.NoError(t, learnClock(t.Context(), session))
+		f.sessions = append(f.sessions, session)
+	}
+	for _, addresses := range f.homes() {
+		open(addresses...)
+	}
+	f.session = f.sessions[0]
+	f.client = jvm.Connect(t, f.config())
+	return f
+}
+
+// homes are the addresses that each of the sessions is given.
+func (f *fleet) homes() (all [][]string) {
+	if f.cluster != nil {
+		return slices.Repeat([][]string{f.addresses()}, max(1, f.options.sessions))
+	}
+	for _, address := range f.addresses() {
+		all = append(all, []string{address})
+	}
+	return all
+}
+
+// addresses are those of the fleet's servers.
+func (f *fleet) addresses() (all []string) {
+	for _, node := range f.nodes {
+		all = append(all, node.Addr())
+	}
+	return all
+}
+
+// config is what a Redisson client of the fleet is made with.
+func (f *fleet) config() interop.Config {
+	return interop.Config{
+		Addresses: f.addresses(), Cluster: f.cluster != nil, Timeout: f.options.timeout,
+		Watchdog: f.options.lease, FairWait: f.options.javaWait, Prefix: f.options.prefix,
+	}
 }
 
 // learnClock has the session learn the server's clock, which costs its first acquisition a call more.
@@ -99,19 +145,21 @@ func (w *warnings) String() string {
 	return w.text.String()
 }
 
-// server is the fleet's only server.
+// server is the fleet's only server, or the first of several.
 func (f *fleet) server() *redistest.Server { return f.nodes[0] }
 
 // kind is a lock that both sides have.
 type kind struct {
 	name         string
 	java         interop.Kind
-	golang       func(session *holdfast.Session, name string, lease time.Duration) mutex
+	golang       func(sessions []*holdfast.Session, name string, lease time.Duration) mutex
 	lease        time.Duration // fixed; 0: renewed
 	nonReentrant bool
 	fenced       bool
 	fair         bool
 	half         bool // of a read-write lock
+	polls        bool // to wait
+	servers      int  // that know nothing of each other, on which it is tried; 0: one
 }
 
 // lasting is the kind with holds of a fixed lease, or renewed ones for 0.
@@ -148,7 +196,7 @@ var (
 
 	kinds = []kind{plain, fenced, nonReentrant, spin}
 	// woken are the kinds whose waiters sleep until a message wakes them.
-	woken = []kind{plain, fenced, nonReentrant}
+	woken = kinds[:3]
 
 	fair             = fairKind("fair", interop.Fair, fairlock.Options{})
 	nonReentrantFair = fairKind("nonreentrant fair", interop.NonReentrantFair, fairlock.Options{NonReentrant: true})
@@ -172,11 +220,11 @@ const briefWait = 2 * time.Second
 
 func rlockKind(name string, java interop.Kind, options rlock.Options) kind {
 	return kind{
-		name: name, java: java, nonReentrant: options.NonReentrant, fenced: options.Fenced,
-		golang: func(session *holdfast.Session, name string, lease time.Duration) mutex {
+		name: name, java: java, nonReentrant: options.NonReentrant, fenced: options.Fenced, polls: options.Backoff != nil,
+		golang: func(sessions []*holdfast.Session, name string, lease time.Duration) mutex {
 			options := options
 			options.FixedLease = lease
-			return rlock.New(session, name, &options)
+			return rlock.New(sessions[0], name, &options)
 		},
 	}
 }
@@ -184,10 +232,10 @@ func rlockKind(name string, java interop.Kind, options rlock.Options) kind {
 func fairKind(name string, java interop.Kind, options fairlock.Options) kind {
 	return kind{
 		name: name, java: java, nonReentrant: options.NonReentrant, fair: true,
-		golang: func(session *holdfast.Session, name string, lease time.Duration) mutex {
+		golang: func(sessions []*holdfast.Session, name string, lease time.Duration) mutex {
 			options := options
 			options.FixedLease = lease
-			return fairlock.New(session, name, &options)
+			return fairlock.New(sessions[0], name, &options)
 		},
 	}
 }
@@ -195,10 +243,10 @@ func fairKind(name string, java interop.Kind, options fairlock.Options) kind {
 func halfKind(name string, java interop.Kind, half func(*rwlock.RWMutex) *rwlock.Half, options rwlock.Options) kind {
 	return kind{
 		name: name, java: java, half: true,
-		golang: func(session *holdfast.Session, name string, lease time.Duration) mutex {
+		golang: func(sessions []*holdfast.Session, name string, lease time.Duration) mutex {
 			options := options
 			options.FixedLease = lease
-			return half(rwlock.New(session, name, &options))
+			return half(rwlock.New(sessions[0], name, &options))
 		},
 	}
 }
@@ -208,14 +256,15 @@ type language struct {
 	name      string
 	owner     func(t *testing.T, f *fleet, k kind, lock string) owner
 	loner     func(t *testing.T, f *fleet, k kind, lock string) loner
+	victim    func(t *testing.T, f *fleet, grabs []grab) process // who has locks, and is there to be killed
 	pool      func(t *testing.T, f *fleet, name string) pool
 	expirable func(t *testing.T, f *fleet, name string) expirable
 	gate      func(t *testing.T, f *fleet, name string) gate
 }
 
 var (
-	golang = language{"go", newGoOwner, newGoLoner, newGoPool, newGoExpirable, newGoGate}
-	java   = language{"java", newJavaOwner, newJavaLoner, newJavaPool, newJavaExpirable, newJavaGate}
+	golang = language{"go", newGoOwner, newGoLoner, newGoVictim, newGoPool, newGoExpirable, newGoGate}
+	java   = language{"java", newJavaOwner, newJavaLoner, newJavaVictim, newJavaPool, newJavaExpirable, newJavaGate}
 
 	languages = []language{golang, java}
 )
@@ -233,15 +282,6 @@ type pair struct{ kind, rival kind }
 
 // rivals are the halves of a read-write lock that keep each other out.
 var rivals = []pair{{writing, reading}, {writing, writing}, {reading, writing}}
-
-// alike are kinds whose locks keep out their like.
-func alike(kinds ...kind) []pair {
-	var all []pair
-	for _, k := range kinds {
-		all = append(all, pair{k, k})
-	}
-	return all
-}
 
 // cell is a kind of lock, and which language comes first: one row of a test.
 type cell struct {

@@ -13,21 +13,21 @@ import (
 
 // goOwner is an owner in Go: a context with an owner, and the holds that it has, innermost last.
 type goOwner struct {
-	ctx     context.Context
-	session *holdfast.Session
-	kind    kind
-	mutex   mutex
-	holds   []*holdfast.Hold
-	last    *holdfast.Hold // the last grant, held or not
+	ctx      context.Context
+	sessions []*holdfast.Session
+	kind     kind
+	mutex    mutex
+	holds    []*holdfast.Hold
+	last     *holdfast.Hold // the last grant, held or not
 }
 
 func newGoOwner(t *testing.T, f *fleet, k kind, lock string) owner {
 	t.Helper()
-	return newGoUser(holdfast.NewOwner(t.Context()), f.session, k, lock)
+	return newGoUser(holdfast.NewOwner(t.Context()), f.sessions, k, lock)
 }
 
-func newGoUser(owner context.Context, session *holdfast.Session, k kind, lock string) *goOwner {
-	return &goOwner{ctx: owner, session: session, kind: k, mutex: k.golang(session, lock, k.lease)}
+func newGoUser(owner context.Context, sessions []*holdfast.Session, k kind, lock string) *goOwner {
+	return &goOwner{ctx: owner, sessions: sessions, kind: k, mutex: k.golang(sessions, lock, k.lease)}
 }
 
 // with is under the innermost hold, if there is one: its context carries the owner then, as it does in a program.
@@ -36,7 +36,7 @@ func (o *goOwner) with(_ *testing.T, k kind, lock string) owner {
 	if len(o.holds) > 0 {
 		ctx = context.WithoutCancel(o.holds[len(o.holds)-1].Context(ctx)) // it is used when the hold has ended, too
 	}
-	return newGoUser(ctx, o.session, k, lock)
+	return newGoUser(ctx, o.sessions, k, lock)
 }
 
 func (o *goOwner) granted(hold *holdfast.Hold) {

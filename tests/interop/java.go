@@ -52,7 +52,13 @@ type Java struct {
 // Start starts a JVM for the duration of a test, and skips the test where there is no Java.
 func Start(tb testing.TB) *Java {
 	tb.Helper()
-	java, err := Launch()
+	return StartRelease(tb, "")
+}
+
+// StartRelease is Start with another release of Redisson.
+func StartRelease(tb testing.TB, release string) *Java {
+	tb.Helper()
+	java, err := launch(release)
 	Require(tb, err)
 	tb.Cleanup(func() {
 		java.Close()
@@ -77,18 +83,20 @@ func Require(tb testing.TB, err error) {
 
 // Launch starts a JVM, which the caller must close. Should the caller die first, the JVM sees the end of its stdin
 // and ends too.
-func Launch() (*Java, error) {
+func Launch() (*Java, error) { return launch("") }
+
+func launch(release string) (*Java, error) {
 	if _, err := exec.LookPath("java"); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoJava, err)
 	}
-	jar, err := build()
+	classpath, err := build(release)
 	if err != nil {
 		return nil, err
 	}
 	j := &Java{
 		// A short life on a small machine: no second compiler, no collector threads; stdout for answers only.
 		cmd: exec.Command("java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:+DisplayVMOutputToStderr",
-			"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-jar", jar),
+			"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", classpath, "holdfast.interop.Driver"),
 		log:   new(bytes.Buffer),
 		died:  make(chan struct{}),
 		calls: make(map[int]*Call),

@@ -21,8 +21,7 @@ type javaOwner struct {
 
 func newJavaOwner(t *testing.T, f *fleet, k kind, lock string) owner {
 	t.Helper()
-	f.threads++
-	return newJavaThread(t, f.client, fmt.Sprint("thread ", f.threads), k, lock)
+	return newJavaThread(t, f.client, fmt.Sprint("thread ", f.threads.Add(1)), k, lock)
 }
 
 func newJavaThread(t *testing.T, client *interop.Client, name string, k kind, lock string) *javaOwner {

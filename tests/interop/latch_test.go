@@ -1,7 +1,6 @@
 package interop_test
 
 import (
-	"fmt"
 	"regexp"
 	"strconv"
 	"sync"
@@ -16,13 +15,20 @@ import (
 
 // The states that a latch goes through in Redis are those of Redisson, byte for byte, and so are the messages,
 // whichever languages use it; both count alike in every one of them.
-func TestLatchGoldenStates(t *testing.T) {
+func TestLatchGoldenStates(t *testing.T) { requireLatchStates(t, alone(t)) }
+
+func requireLatchStates(t *testing.T, s *site) {
+	t.Helper()
 	for _, first := range languages {
 		for _, second := range languages {
 			t.Run(first.name+" and "+second.name, func(t *testing.T) {
-				f := newFleet(t, fleetOptions{})
-				messages := f.server().Messages(t, "*")
-				a, b := first.gate(t, f, "l"), second.gate(t, f, "l")
+				f := s.fleet(fleetOptions{})
+				for _, property := range []string{exclusion, readings, inspection} {
+					f.proves(t, property, latchRow, first)
+				}
+				name := unique("l")
+				messages := f.messages(t, latchChannel(name))
+				a, b := first.gate(t, f, name), second.gate(t, f, name)
 				const gone = "gone"
 				for _, step := range []struct {
 					what string
@@ -49,12 +55,12 @@ func TestLatchGoldenStates(t *testing.T) {
 					require.True(t, step.do(), step.what)
 					want := map[string]redistest.Value{}
 					if step.left != gone {
-						want["l"] = redistest.Value{Type: "string", Content: step.left}
+						want[name] = redistest.Value{Type: "string", Content: step.left}
 					}
-					require.Equal(t, want, state(t, f.server()), step.what)
+					require.Equal(t, want, f.state(t, name), step.what)
 					var said []redistest.Message
 					if step.said != "" {
-						said = []redistest.Message{{Channel: "redisson_countdownlatch__channel__{l}", Payload: step.said}}
+						said = []redistest.Message{{Channel: "redisson_countdownlatch__channel__{" + name + "}", Payload: step.said}}
 					}
 					require.ElementsMatch(t, said, messages.Drain(t), step.what)
 					left, _ := strconv.Atoi(step.left)
@@ -67,10 +73,14 @@ func TestLatchGoldenStates(t *testing.T) {
 }
 
 // The last one who counts down wakes those who wait on the other side, and those on its own, by its message.
-func TestLatchOpensForTheOtherSide(t *testing.T) {
+func TestLatchOpensForTheOtherSide(t *testing.T) { requireLatchOpens(t, alone(t)) }
+
+func requireLatchOpens(t *testing.T, s *site) {
+	t.Helper()
 	for _, last := range languages {
 		t.Run(last.name, func(t *testing.T) {
-			f := newFleet(t, fleetOptions{})
+			f := s.fleet(fleetOptions{})
+			f.proves(t, wakeUp, latchRow, last)
 			requireAtOnce(t, func(name string) time.Duration {
 				a, b := last.gate(t, f, name), last.other().gate(t, f, name)
 				require.True(t, b.trySet(t, 3))
@@ -278,51 +288,32 @@ func TestLatchStuckAtZero(t *testing.T) {
 	require.True(t, j.trySet(t, 1))
 }
 
-// A name means the same key and the same channel to both sides, whatever its characters, and whatever a name mapper
-// makes of it.
-func TestLatchNames(t *testing.T) {
-	requireSharedNames(t, func(t *testing.T, f *fleet, first language, name, mapped string) {
-		t.Helper()
-		a, b := first.gate(t, f, name), first.other().gate(t, f, name)
-		require.True(t, a.trySet(t, 1))
-		require.Equal(t, map[string]redistest.Value{mapped: {Type: "string", Content: "1"}}, state(t, f.server()))
-		w := f.waitAt(t, mapped, a)
-		b.countDown(t)
-		w.await(t, promptly)
-		require.True(t, b.trySet(t, 1))
-		w = f.waitAt(t, mapped, b)
-		a.countDown(t)
-		w.await(t, promptly)
-		require.Empty(t, state(t, f.server()))
-	})
+// requireSharedLatch wants a latch to be one to both sides, stored under the mapped name.
+func requireSharedLatch(t *testing.T, f *fleet, first language, name string) {
+	t.Helper()
+	mapped := f.mapped(name)[0]
+	a, b := first.gate(t, f, name), first.other().gate(t, f, name)
+	require.True(t, a.trySet(t, 1))
+	require.Equal(t, map[string]redistest.Value{mapped: {Type: "string", Content: "1"}}, f.state(t, mapped))
+	w := f.waitAt(t, mapped, a)
+	f.requireSharding(t, latchChannel(mapped))
+	b.countDown(t)
+	w.await(t, promptly)
+	require.True(t, b.trySet(t, 1))
+	w = f.waitAt(t, mapped, b)
+	a.countDown(t)
+	w.await(t, promptly)
+	require.Empty(t, f.state(t, mapped))
 }
 
-// In a cluster the message goes by sharded channels where the servers have them, since Redis 7.0.
-func TestLatchInCluster(t *testing.T) {
-	f := newClusterFleet(t)
-	for _, last := range languages {
-		for i := range 3 { // names of different nodes, as like as not
-			name := fmt.Sprint("l", i, " by ", last.name)
-			t.Run(name, func(t *testing.T) {
-				a, b := last.gate(t, f, name), last.other().gate(t, f, name)
-				require.True(t, b.trySet(t, 2))
-				w := f.waitAt(t, name, b)
-				f.requireSharding(t, latchChannel(name))
-				a.countDown(t)
-				require.Equal(t, 1, a.count(t))
-				opened := time.Now()
-				a.countDown(t)
-				w.await(t, promptly)
-				t.Logf("%s opens, %s is through after %v", last.name, last.other().name, w.granted.Sub(opened))
-			})
-		}
-	}
-	t.Run("a name with a hash tag", func(t *testing.T) {
-		const name = "{tag}:l" // Redisson's channel of it is in another slot
-		var exception *interop.JavaError
-		require.ErrorAs(t, newJavaGate(t, f, name).(*javaGate).object.Try(t, "trySetCount", 1).Err, &exception)
-		require.Contains(t, exception.Message, "CROSSSLOT")
-		_, err := newGoGate(t, f, name).(*goGate).latch.TrySetCount(t.Context(), 1)
-		require.ErrorContains(t, err, "cannot be used in a cluster")
-	})
+// A latch whose name has a hash tag is of no use in a cluster, to neither side.
+func requireTaggedLatchRefused(t *testing.T, s *site) {
+	t.Helper()
+	const name = "{tag}:l" // Redisson's channel of it is in another slot
+	f := s.fleet(fleetOptions{})
+	var exception *interop.JavaError
+	require.ErrorAs(t, newJavaGate(t, f, name).(*javaGate).object.Try(t, "trySetCount", 1).Err, &exception)
+	require.Contains(t, exception.Message, "CROSSSLOT")
+	_, err := newGoGate(t, f, name).(*goGate).latch.TrySetCount(t.Context(), 1)
+	require.ErrorContains(t, err, "cannot be used in a cluster")
 }

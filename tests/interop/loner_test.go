@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,10 +34,7 @@ type process interface {
 func newJavaLoner(t *testing.T, f *fleet, k kind, lock string) loner {
 	t.Helper()
 	jvm := interop.Start(t)
-	client := jvm.Connect(t, interop.Config{
-		Addresses: []string{f.server().Addr()}, Watchdog: f.options.lease, FairWait: f.options.javaWait,
-	})
-	return loner{newJavaThread(t, client, "loner", k, lock), jvm}
+	return loner{newJavaThread(t, jvm.Connect(t, f.config()), "loner", k, lock), jvm}
 }
 
 // goLoner is this test binary, in the role of [beLoner].
@@ -53,16 +51,23 @@ func newGoLoner(t *testing.T, f *fleet, k kind, lock string) loner {
 	t.Helper()
 	l := &goLoner{kind: k, server: f.server(), gate: "gate of " + lock, says: make(chan string, 2)}
 	hear := func(line string) { l.says <- line }
-	l.worker = worker.Start(t, hear, "loner", f.server().Addr(), f.options.lease.String(), k.name, lock, l.gate)
+	l.worker = worker.Start(t, hear, "loner", f.written(), f.options.lease.String(), k.name, lock, l.gate)
+	l.pid = must(strconv.Atoi(hearFirst(t, l.worker, l.says)))(t)
+	return loner{l, l}
+}
+
+// hearFirst is the first thing that a worker says.
+func hearFirst(t *testing.T, w *worker.Worker, says <-chan string) string {
+	t.Helper()
 	select {
-	case pid := <-l.says:
-		l.pid = must(strconv.Atoi(pid))(t)
-	case <-l.worker.Ended():
+	case line := <-says:
+		return line
+	case <-w.Ended():
 		t.Fatal("the process ended")
 	case <-time.After(30 * time.Second):
 		t.Fatal("the process does not start")
 	}
-	return loner{l, l}
+	panic("not reached")
 }
 
 func (l *goLoner) of() kind               { return l.kind }
@@ -104,21 +109,16 @@ func (l *goLoner) Kill()   { l.worker.Kill() }
 // beLoner is the program of a [goLoner]. It says its process id when it is ready to be let in, and something else when
 // it has the lock, which it releases when it is told to end.
 func beLoner(args []string) {
-	address, lease, kind, name, gate := args[0], args[1], args[2], args[3], args[4]
+	kind, name, gate := args[2], args[3], args[4]
 	err := func() error {
-		renewed, err := time.ParseDuration(lease)
+		sessions, err := openWritten(args[0], args[1])
 		if err != nil {
 			return err
 		}
-		session, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{address}}, &holdfast.Options{Lease: renewed})
-		if err != nil {
-			return err
+		for _, session := range sessions {
+			defer session.Close()
 		}
-		defer session.Close()
-		if err := learnClock(context.Background(), session); err != nil {
-			return err
-		}
-		doorman, err := redistest.Dial(address)
+		doorman, err := redistest.Dial(strings.Split(args[0], ",")[0])
 		if err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func beLoner(args []string) {
 		if _, err := doorman.Receive(); err != nil {
 			return err
 		}
-		hold, err := kindNamed(kind).golang(session, name, 0).Lock(context.Background())
+		hold, err := kindNamed(kind).golang(sessions, name, 0).Lock(context.Background())
 		if err != nil {
 			return err
 		}
@@ -144,8 +144,81 @@ func beLoner(args []string) {
 	}
 }
 
+// written are the addresses of the fleet's sessions, for a process that is to use the same servers: see [openWritten].
+func (f *fleet) written() string {
+	var homes []string
+	for _, addresses := range f.homes() {
+		homes = append(homes, strings.Join(addresses, " "))
+	}
+	return strings.Join(homes, ",")
+}
+
+// openWritten opens such sessions, with that lease.
+func openWritten(homes, lease string) (sessions []*holdfast.Session, err error) {
+	renewed, err := time.ParseDuration(lease)
+	if err != nil {
+		return nil, err
+	}
+	for addresses := range strings.SplitSeq(homes, ",") {
+		session, err := holdfast.Open(rueidis.ClientOption{InitAddress: strings.Split(addresses, " ")}, &holdfast.Options{Lease: renewed})
+		if err != nil {
+			return nil, err
+		}
+		if err := learnClock(context.Background(), session); err != nil {
+			return nil, err
+		}
+		sessions = append(sessions, session)
+	}
+	return sessions, nil
+}
+
+func newJavaVictim(t *testing.T, f *fleet, grabs []grab) process {
+	t.Helper()
+	jvm := interop.Start(t)
+	client := jvm.Connect(t, f.config())
+	for _, g := range grabs {
+		newJavaThread(t, client, g.lock, g.kind, g.lock).lock(t)
+	}
+	return jvm
+}
+
+func newGoVictim(t *testing.T, f *fleet, grabs []grab) process {
+	t.Helper()
+	args := []string{f.written(), f.options.lease.String()}
+	for _, g := range grabs {
+		args = append(args, g.kind.name, g.lock)
+	}
+	says := make(chan string, 1)
+	w := worker.Start(t, func(line string) { says <- line }, "victim", args...)
+	hearFirst(t, w, says)
+	return w
+}
+
+// beVictim is the program of a victim in Go. It takes locks, which it is told in pairs of a kind and a name, says that
+// it has them, and keeps them.
+func beVictim(args []string) {
+	err := func() error {
+		sessions, err := openWritten(args[0], args[1])
+		if err != nil {
+			return err
+		}
+		for lock := range slices.Chunk(args[2:], 2) {
+			if _, err := kindNamed(lock[0]).golang(sessions, lock[1], 0).Lock(context.Background()); err != nil {
+				return err
+			}
+		}
+		worker.Say("held")
+		<-worker.Stopped()
+		return nil
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
 func kindNamed(name string) kind {
-	for _, k := range slices.Concat([]kind{mortal}, kinds, fairKinds, halves) {
+	for _, k := range slices.Concat([]kind{mortal}, severalKinds, kinds, fairKinds, halves) {
 		if k.name == name {
 			return k
 		}

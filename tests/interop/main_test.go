@@ -26,8 +26,11 @@ func sharedJava(tb testing.TB) *interop.Java {
 }
 
 func TestMain(m *testing.M) {
-	worker.Run(map[string]func([]string){"loner": beLoner, "hoarder": beHoarder})
+	worker.Run(map[string]func([]string){"loner": beLoner, "victim": beVictim, "hoarder": beHoarder, "stressed": beStressed})
 	code := m.Run()
+	if !report() && code == 0 {
+		code = 1
+	}
 	if shared.java != nil {
 		shared.java.Close()
 		if code != 0 {

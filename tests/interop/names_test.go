@@ -1,65 +1,142 @@
 package interop_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// A name means the same key and the same channel to both sides, whatever its characters.
-func TestNames(t *testing.T)     { requireNames(t, fenced) }
-func TestFairNames(t *testing.T) { requireNames(t, fair) }
+// A name means the same keys and the same channel to both sides, whatever its characters, and whatever a name mapper
+// makes of it: one that adds a hash tag changes how the rest is called.
+func TestNames(t *testing.T)          { requireNames(t, alone(t), cells(kinds...)) }
+func TestFairNames(t *testing.T)      { requireNames(t, alone(t), cells(fairKinds...)) }
+func TestRWNames(t *testing.T)        { requireNames(t, alone(t), cells(halves...)) }
+func TestSeveralNames(t *testing.T)   { requireNames(t, alone(t), cells(severalKinds...)) }
+func TestSemaphoreNames(t *testing.T) { requireNames(t, alone(t), cells(semaphores)) }
+func TestExpirableNames(t *testing.T) { requireNames(t, alone(t), cells(expirables)) }
+func TestLatchNames(t *testing.T)     { requireNames(t, alone(t), cells(latches)) }
 
-func requireNames(t *testing.T, k kind) {
+// What is no lock, and yet has names, as if it were one.
+var (
+	semaphores = kind{name: semaphoreRow}
+	expirables = kind{name: expirableRow}
+	latches    = kind{name: latchRow}
+)
+
+// requireNames wants what is called by names of all sorts to be one to both sides, with and without a name mapper.
+func requireNames(t *testing.T, s *site, cells []cell) {
 	t.Helper()
-	names := []string{
-		"orders", "orders:42", "{shop}:orders", "orders{42}:x", "two words", "a%2Fb?c=d", "замок", "鍵🔒",
-		"one{brace", "line\nbreak",
+	all := []string{
+		"orders", "orders:42", "{shop}:orders", "замок", "orders{42}:x", "two words", "a%2Fb?c=d", "鍵🔒", "one{brace", "line\nbreak",
 	}
-	for _, c := range cells(k) {
-		t.Run(c.name, func(t *testing.T) {
-			f := newFleet(t, fleetOptions{})
-			for _, name := range names {
-				t.Run(name, func(t *testing.T) { requireSharedLock(t, f, c, name, name) })
-			}
-		})
+	for _, c := range cells {
+		for prefix, property := range map[string]string{"": naming, "prod:": mapping, "{prod}:": mapping} {
+			t.Run(c.name+", "+prefix, func(t *testing.T) {
+				f := s.fleetFor(c.kind, fleetOptions{prefix: prefix})
+				f.proves(t, property, c.kind.name, c.first)
+				f.clear(t)
+				words := all
+				if prefix != "" {
+					words = all[:4]
+				}
+				for _, word := range words {
+					t.Run(word, func(t *testing.T) {
+						if f.canName(c.kind, prefix+word) {
+							requireShared(t, f, c, unique(word))
+						}
+					})
+				}
+			})
+		}
 	}
 }
 
-// A name mapper on both sides moves key and channel alike; one that adds a hash tag changes how the channel is built.
-func TestNameMapper(t *testing.T)     { requireNameMapper(t, fenced) }
-func TestFairNameMapper(t *testing.T) { requireNameMapper(t, fair) }
-
-func requireNameMapper(t *testing.T, k kind) {
+// requireShared wants what has that name to be one to both sides: the first of them takes it, the second cannot, and is
+// woken when it is released.
+func requireShared(t *testing.T, f *fleet, c cell, name string) {
 	t.Helper()
-	for _, prefix := range []string{"prod:", "{prod}:"} {
-		t.Run(prefix, func(t *testing.T) {
-			for _, c := range cells(k) {
-				t.Run(c.name, func(t *testing.T) {
-					f := newFleet(t, fleetOptions{prefix: prefix})
-					requireSharedLock(t, f, c, "orders", prefix+"orders")
-				})
-			}
-		})
+	switch {
+	case c.kind.half:
+		requireSharedRWLock(t, f, c, name)
+	case c.kind.servers > 0:
+		requireSharedSeveral(t, f, c, f.of(t, c.kind, name))
+	case c.kind.name == semaphoreRow:
+		requireSharedSemaphore(t, f, c.first, name)
+	case c.kind.name == expirableRow:
+		requireSharedExpirable(t, f, c.first, name)
+	case c.kind.name == latchRow:
+		requireSharedLatch(t, f, c.first, name)
+	default:
+		requireSharedLock(t, f, c, name)
 	}
 }
 
-// requireSharedLock wants a fenced lock, which has every key that a lock can have, or a fair one, which has others, to
-// be one lock to both sides, stored under the mapped name.
-func requireSharedLock(t *testing.T, f *fleet, c cell, name, mapped string) {
+// canName reports whether a name can be used at all: in a cluster, Redisson has different slots for the keys of a name
+// with half a hash tag, and for key and channel of a latch with any; and a mapper's hash tag moves all members of a
+// RedLock to one server.
+func (f *fleet) canName(k kind, mapped string) bool {
+	if f.cluster == nil || !strings.Contains(mapped, "{") {
+		return true
+	}
+	return strings.Contains(mapped, "}") && k.name != latchRow && (k.name != red.name || !strings.Contains(f.options.prefix, "{"))
+}
+
+// requireSharedLock wants a lock to be one to both sides, stored under the mapped name.
+func requireSharedLock(t *testing.T, f *fleet, c cell, name string) {
 	t.Helper()
+	mapped := f.mapped(name)[0]
 	holder, waiter := c.first.owner(t, f, c.kind, name), c.second.owner(t, f, c.kind, name)
+	node := f.at(t, mapped)
 	holder.lock(t)
-	require.Equal(t, "1", f.server().Str(t, "HGET", mapped, holder.id()))
+	require.Equal(t, "1", node.Str(t, "HGET", mapped, holder.id()))
 	require.False(t, waiter.tryLock(t, 0))
 
 	a := f.wait(t, waiter, mapped)
+	switch {
+	case c.kind.fair:
+		f.requireSharding(t, c.kind.channel(mapped)+":"+f.queue(t, mapped)[0])
+	case !c.kind.polls:
+		f.requireSharding(t, c.kind.channel(mapped))
+	}
 	holder.unlock(t)
 	a.await(t, promptly)
-	require.Equal(t, "1", f.server().Str(t, "HGET", mapped, waiter.id()))
+	require.Equal(t, "1", node.Str(t, "HGET", mapped, waiter.id()))
 	if c.kind.fenced {
 		require.Equal(t, holder.token()+1, waiter.token())
 	}
 	waiter.unlock(t)
-	require.Zero(t, f.server().Int(t, "EXISTS", mapped))
+	require.Zero(t, node.Int(t, "EXISTS", mapped))
+}
+
+// requireSharedSeveral wants the members of a lock of several to be stored under their mapped names.
+func requireSharedSeveral(t *testing.T, f *fleet, c cell, lock string) {
+	t.Helper()
+	keys := f.mapped(lock)
+	holder, waiter := c.first.owner(t, f, c.kind, lock), c.second.owner(t, f, c.kind, lock)
+	holder.lock(t)
+	f.awaitMembers(t, 1, keys)
+	requireBusy(t, waiter)
+	a := f.wait(t, waiter, keys[0])
+	f.requireSharding(t, c.kind.channel(keys[0]))
+	holder.unlock(t)
+	a.await(t, promptly)
+	f.awaitMembers(t, 1, keys)
+	waiter.unlock(t)
+	f.awaitMembers(t, 0, keys)
+}
+
+// awaitMembers waits until each of the keys is there, with so many owners: a RedLock does not wait for the last ones.
+func (f *fleet) awaitMembers(t *testing.T, owners int64, keys []string) {
+	t.Helper()
+	await(t, "the members are as they should be", func() bool {
+		for _, key := range keys {
+			for _, node := range f.homesOf(t, key) {
+				if node.Int(t, "HLEN", key) != owners {
+					return false
+				}
+			}
+		}
+		return true
+	})
 }

@@ -86,9 +86,13 @@ func (f *fleet) listeners(t *testing.T, channel string) (sharded, plain int64) {
 }
 
 // wait begins a wait for a lock that is held, and returns once the waiter can do nothing but sleep until a message
-// or a timer wakes it: it has tried, listens, and has tried again. No other owner may be busy.
+// or a timer wakes it: it has tried, listens, and has tried again; or, if it polls, has done so a few times. No other
+// owner may be busy.
 func (f *fleet) wait(t *testing.T, w waiter, mapped string) *attempt {
 	t.Helper()
+	if w.of().polls {
+		return f.waitPolling(t, w, mapped)
+	}
 	var a *attempt
 	before, channel := f.scripts(t), w.of().channel(mapped)
 	if w.of().fair {
@@ -106,11 +110,10 @@ func (f *fleet) wait(t *testing.T, w waiter, mapped string) *attempt {
 	return a
 }
 
-// waitPolling begins a wait of a lock that polls, and returns once it has polled a few times.
-func (f *fleet) waitPolling(t *testing.T, waiter owner, mapped string) *attempt {
+func (f *fleet) waitPolling(t *testing.T, w waiter, mapped string) *attempt {
 	t.Helper()
 	before := f.scripts(t)
-	a := waiter.start()
+	a := w.start()
 	await(t, "the waiter polls", func() bool { return f.scripts(t) >= before+5 })
 	sharded, plain := f.listeners(t, lockChannel(mapped))
 	require.Zero(t, sharded+plain, "a lock that polls has subscribed")

@@ -16,15 +16,21 @@ import (
 
 // A writer of one side keeps everybody else out; readers of both sides read together, and keep writers of both out
 // until the last of them has gone.
-func TestRWExclusion(t *testing.T) {
+func TestRWExclusion(t *testing.T) { requireRWExclusion(t, alone(t)) }
+
+func requireRWExclusion(t *testing.T, s *site) {
+	t.Helper()
 	for _, c := range cells(writing) {
 		t.Run(c.name, func(t *testing.T) {
-			f := newFleet(t, fleetOptions{})
-			w := c.first.owner(t, f, writing, "x")
-			writers := []owner{c.first.owner(t, f, writing, "x"), c.second.owner(t, f, writing, "x")}
+			f := s.fleet(fleetOptions{})
+			f.proves(t, exclusion, writing.name, c.first)
+			f.proves(t, exclusion, reading.name, c.first)
+			name := f.fresh(t, writing)
+			w := c.first.owner(t, f, writing, name)
+			writers := []owner{c.first.owner(t, f, writing, name), c.second.owner(t, f, writing, name)}
 			readers := []owner{
-				c.first.owner(t, f, reading, "x"), c.second.owner(t, f, reading, "x"),
-				c.first.owner(t, f, reading, "x"), c.second.owner(t, f, reading, "x"),
+				c.first.owner(t, f, reading, name), c.second.owner(t, f, reading, name),
+				c.first.owner(t, f, reading, name), c.second.owner(t, f, reading, name),
 			}
 
 			w.lock(t)
@@ -45,13 +51,21 @@ func TestRWExclusion(t *testing.T) {
 			}
 			require.True(t, writers[1].tryLock(t, 0))
 			writers[1].unlock(t)
-			require.Empty(t, state(t, f.server()))
+			require.Empty(t, f.state(t, name))
 		})
 	}
 }
 
-// requireRefused wants an owner not to get a lock, whether it waits or not.
+// requireRefused wants an owner not to get a lock, whether it waits or not, and to have none of it.
 func requireRefused(t *testing.T, o owner) {
+	t.Helper()
+	requireBusy(t, o)
+	require.False(t, o.held(t))
+	require.Zero(t, o.holdCount(t))
+}
+
+// requireBusy wants an owner not to get a lock, whether it waits or not.
+func requireBusy(t *testing.T, o owner) {
 	t.Helper()
 	if o, ok := o.(*goOwner); ok {
 		_, err := o.mutex.TryLock(o.ctx)
@@ -59,8 +73,6 @@ func requireRefused(t *testing.T, o owner) {
 	}
 	require.False(t, o.tryLock(t, 0))
 	require.False(t, o.tryLock(t, 20*time.Millisecond))
-	require.False(t, o.held(t))
-	require.Zero(t, o.holdCount(t))
 }
 
 // Who reads cannot write as well: Go says so at once, Java waits in vain.
@@ -197,10 +209,14 @@ func TestRWDowngradeInJavaIsSeen(t *testing.T) {
 }
 
 // Each release wakes who waits on the other side by its message, all readers at once.
-func TestRWReleaseWakesTheOtherSide(t *testing.T) {
+func TestRWReleaseWakesTheOtherSide(t *testing.T) { requireRWReleaseWakes(t, alone(t)) }
+
+func requireRWReleaseWakes(t *testing.T, s *site) {
+	t.Helper()
 	for _, c := range clashes() {
 		t.Run(c.name, func(t *testing.T) {
-			f := newFleet(t, fleetOptions{})
+			f := s.fleet(fleetOptions{})
+			f.proves(t, wakeUp, c.kind.name, c.first)
 			holder, waiters := c.first.owner(t, f, c.kind, ""), crowd(t, f, c.second, c.rival)
 			requireAtOnce(t, func(name string) time.Duration {
 				h := holder.with(t, c.kind, name)
@@ -282,20 +298,6 @@ func (f *fleet) wake(t *testing.T, waiters []owner, name string, holder owner) t
 		w.unlock(t)
 	}
 	return longest
-}
-
-// requireAtOnce wants a wake-up to be a message's doing, every time. Each is for a fresh name.
-func requireAtOnce(t *testing.T, wakeUp func(name string) time.Duration) {
-	t.Helper()
-	var times []time.Duration
-	for round := range 20 {
-		times = append(times, wakeUp(fmt.Sprint("x", round)))
-	}
-	slices.Sort(times)
-	median, longest := times[len(times)/2], times[len(times)-1]
-	t.Logf("median %v, longest %v", median, longest)
-	require.Less(t, median, 50*time.Millisecond, "%v", times)
-	require.Less(t, longest, time.Second, "%v", times)
 }
 
 // Who ends the read half by force ends it for the readers of both sides.
@@ -402,7 +404,7 @@ func TestRWKilledReaderFallsOut(t *testing.T) {
 				victim, r := dead.loner(t, f, reading, "x"), stays.owner(t, f, reading, "x")
 				w := dead.other().owner(t, f, writing, "x")
 				victim.start().await(t, promptly)
-				holders := must(reading.golang(f.session, "x", 0).Holders(t.Context()))(t)
+				holders := must(reading.golang(f.sessions, "x", 0).Holders(t.Context()))(t)
 				require.Len(t, holders, 1)
 				id := holders[0].ID
 				r.lock(t)
@@ -411,7 +413,7 @@ func TestRWKilledReaderFallsOut(t *testing.T) {
 				require.Positive(t, f.server().Int(t, "PTTL", readHold("x", id, 1)))
 				await(t, "the dead reader's hold is gone", func() bool { return f.server().Int(t, "EXISTS", readHold("x", id, 1)) == 0 })
 
-				holders = must(reading.golang(f.session, "x", 0).Holders(t.Context()))(t)
+				holders = must(reading.golang(f.sessions, "x", 0).Holders(t.Context()))(t)
 				require.Len(t, holders, 1)
 				require.Equal(t, r.id(), holders[0].ID)
 				requireWaiting(t, a)
@@ -425,24 +427,10 @@ func TestRWKilledReaderFallsOut(t *testing.T) {
 	}
 }
 
-// A name means the same keys and the same channel to both sides, whatever its characters, and whatever a name mapper
-// makes of it.
-func TestRWNames(t *testing.T) {
-	names := []string{"orders", "orders:42", "{shop}:orders", "orders{42}:x", "two words", "замок", "鍵🔒", "one{brace"}
-	for _, prefix := range []string{"", "prod:", "{prod}:"} {
-		for _, c := range cells(reading) {
-			t.Run(prefix+" "+c.name, func(t *testing.T) {
-				f := newFleet(t, fleetOptions{prefix: prefix})
-				for _, name := range names {
-					t.Run(name, func(t *testing.T) { requireSharedRWLock(t, f, c, name, prefix+name) })
-				}
-			})
-		}
-	}
-}
-
-func requireSharedRWLock(t *testing.T, f *fleet, c cell, name, mapped string) {
+// requireSharedRWLock wants a read-write lock to be one to both sides, stored under the mapped name.
+func requireSharedRWLock(t *testing.T, f *fleet, c cell, name string) {
 	t.Helper()
+	mapped := f.mapped(name)[0]
 	r, other, w := c.first.owner(t, f, reading, name), c.second.owner(t, f, reading, name), c.second.owner(t, f, writing, name)
 	r.lock(t)
 	other.lock(t)
@@ -450,17 +438,18 @@ func requireSharedRWLock(t *testing.T, f *fleet, c cell, name, mapped string) {
 		mapped:                      rwState(map[string]string{"mode": "read", "u1:1": "1", "u2:1": "1"}),
 		readHold(mapped, "u1:1", 1): readKey,
 		readHold(mapped, "u2:1", 1): readKey,
-	}, state(t, f.server(), r.id(), other.id()))
+	}, f.state(t, mapped, r.id(), other.id()))
 	other.unlock(t)
 	a := f.wait(t, w, mapped)
+	f.requireSharding(t, reading.channel(mapped))
 	r.unlock(t)
 	a.await(t, promptly)
 	require.Equal(t, map[string]redistest.Value{
 		mapped: rwState(map[string]string{"mode": "write", "u1:1:write": "1"}),
-	}, state(t, f.server(), w.id()))
+	}, f.state(t, mapped, w.id()))
 	a = f.wait(t, r, mapped)
 	w.unlock(t)
 	a.await(t, promptly)
 	r.unlock(t)
-	require.Empty(t, state(t, f.server()))
+	require.Empty(t, f.state(t, mapped))
 }

@@ -214,23 +214,30 @@ func newBoth(t *testing.T, f *fleet, l language, lease time.Duration, name strin
 }
 
 // Both sides read the same of a lock, whatever its state: who holds what, how often, and for how long.
-func TestRWReadsTheSame(t *testing.T) {
+func TestRWReadsTheSame(t *testing.T) { requireRWReadsTheSame(t, alone(t)) }
+
+func requireRWReadsTheSame(t *testing.T, s *site) {
+	t.Helper()
 	leases := map[string]time.Duration{"renewed": 0, "fixed": 10 * time.Second}
 	for name, lease := range leases {
 		for _, c := range cells(reading) {
 			t.Run(c.name+", "+name, func(t *testing.T) {
-				f := newFleet(t, fleetOptions{})
-				a, b := newBoth(t, f, c.first, lease, "x"), newBoth(t, f, c.second, lease, "x")
+				f := s.fleet(fleetOptions{})
+				for _, half := range halves {
+					f.proves(t, readings, half.name, c.first)
+				}
+				lock := f.fresh(t, reading)
+				a, b := newBoth(t, f, c.first, lease, lock), newBoth(t, f, c.second, lease, lock)
 				check := func(aRead, aWrite, bRead int) {
 					t.Helper()
 					requireCounts(t, a, aRead, aWrite)
 					requireCounts(t, b, bRead, 0)
-					requireHolders(t, f, reading, map[owner]int{a.read: aRead, b.read: bRead})
-					requireHolders(t, f, writing, map[owner]int{a.write: aWrite})
+					requireHolders(t, f, reading, lock, map[owner]int{a.read: aRead, b.read: bRead})
+					requireHolders(t, f, writing, lock, map[owner]int{a.write: aWrite})
 					for _, o := range []both{a, b} {
 						require.Equal(t, aRead+bRead > 0, o.read.locked(t))
 						require.Equal(t, aWrite > 0, o.write.locked(t))
-						requireRemaining(t, f, o, aRead+bRead > 0, aWrite > 0)
+						requireRemaining(t, f, lock, o, aRead+bRead > 0, aWrite > 0)
 					}
 				}
 				check(0, 0, 0)
@@ -281,33 +288,39 @@ func requireCounts(t *testing.T, o both, read, write int) {
 }
 
 // requireHolders wants Go to list those owners of a half that have a count, with the lease that is theirs.
-func requireHolders(t *testing.T, f *fleet, half kind, counts map[owner]int) {
+func requireHolders(t *testing.T, f *fleet, half kind, lock string, counts map[owner]int) {
 	t.Helper()
-	want, leases := map[string]int{}, map[string]time.Duration{}
-	ttls := f.server().TTLs(t)
+	want := map[string]int{}
 	for o, count := range counts {
-		if count == 0 {
-			continue
+		if count > 0 {
+			want[o.id()] = count
 		}
-		want[o.id()], leases[o.id()] = count, ttls["x"]
+	}
+	lease := func(ttls map[string]time.Duration, id string) time.Duration {
 		if half.name == reading.name {
-			leases[o.id()] = longestRead(ttls, o.id())
+			return longestRead(ttls, id)
 		}
+		return ttls[lock]
 	}
-	got := map[string]int{}
-	for _, h := range must(half.golang(f.session, "x", 0).Holders(t.Context()))(t) {
-		got[h.ID] = h.Count
-		require.LessOrEqual(t, h.Lease, leases[h.ID])
-		require.Greater(t, h.Lease, leases[h.ID]-2*time.Second)
-	}
-	require.Equal(t, want, got)
+	steadily(t, "Go lists the holders with their leases", func() bool {
+		before := f.ttls(t)
+		holders := must(half.golang(f.sessions, lock, 0).Holders(t.Context()))(t)
+		after := f.ttls(t)
+		got, steady := map[string]int{}, true
+		for _, h := range holders {
+			got[h.ID] = h.Count
+			steady = steady && shrinking(lease(before, h.ID), h.Lease, lease(after, h.ID))
+		}
+		require.Equal(t, want, got)
+		return steady
+	})
 }
 
-// longestRead is for how long read holds last of the owner, or of all for "".
-func longestRead(ttls map[string]time.Duration, id string) time.Duration {
+// longestRead is for how long the longest read hold lasts of those in whose key that is: a lock, or an owner.
+func longestRead(ttls map[string]time.Duration, part string) time.Duration {
 	var longest time.Duration
 	for key, ttl := range ttls {
-		if strings.Contains(key, id+":rwlock_timeout:") {
+		if strings.Contains(key, part) && strings.Contains(key, ":rwlock_timeout:") {
 			longest = max(longest, ttl)
 		}
 	}
@@ -316,28 +329,24 @@ func longestRead(ttls map[string]time.Duration, id string) time.Duration {
 
 // requireRemaining wants an owner to read the lease of both halves right. To Java it is the lock's, that is the longest
 // one; to Go each half has its own, and none when it is not held.
-func requireRemaining(t *testing.T, f *fleet, o both, reads, writes bool) {
+func requireRemaining(t *testing.T, f *fleet, lock string, o both, reads, writes bool) {
 	t.Helper()
-	before := f.server().TTLs(t)
-	read, write := o.read.remaining(t), o.write.remaining(t)
-	after := f.server().TTLs(t)
-	within := func(got, lowest, highest time.Duration) {
-		t.Helper()
-		require.LessOrEqual(t, got, highest)
-		require.GreaterOrEqual(t, got, lowest)
-	}
-	if _, ok := o.read.(*javaOwner); ok {
-		if !reads && !writes {
-			before["x"], after["x"] = -2*time.Millisecond, -2*time.Millisecond // Redis' word for "no such key"
+	_, ofJava := o.read.(*javaOwner)
+	steadily(t, "both halves read their lease", func() bool {
+		before := f.ttls(t)
+		read, write := o.read.remaining(t), o.write.remaining(t)
+		after := f.ttls(t)
+		right := func(got time.Duration, held bool, lease func(ttls map[string]time.Duration) time.Duration) bool {
+			if !held {
+				return got <= 0 // Java has Redis' word for "no such key", which is negative
+			}
+			return shrinking(lease(before), got, lease(after))
 		}
-		within(read, after["x"], before["x"])
-		within(write, after["x"], before["x"])
-		return
-	}
-	within(read, longestRead(after, ""), longestRead(before, ""))
-	if writes {
-		within(write, after["x"], before["x"])
-	} else {
-		require.Zero(t, write)
-	}
+		whole := func(ttls map[string]time.Duration) time.Duration { return ttls[lock] }
+		if ofJava {
+			return right(read, reads || writes, whole) && right(write, reads || writes, whole)
+		}
+		longest := func(ttls map[string]time.Duration) time.Duration { return longestRead(ttls, lock) }
+		return right(read, reads, longest) && right(write, writes, whole)
+	})
 }

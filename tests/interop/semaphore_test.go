@@ -15,13 +15,20 @@ import (
 
 // The states that a semaphore goes through in Redis are those of Redisson, byte for byte, and so are the messages,
 // whichever languages use it; both count alike in every one of them.
-func TestSemaphoreGoldenStates(t *testing.T) {
+func TestSemaphoreGoldenStates(t *testing.T) { requireSemaphoreStates(t, alone(t)) }
+
+func requireSemaphoreStates(t *testing.T, s *site) {
+	t.Helper()
 	for _, first := range languages {
 		for _, second := range languages {
 			t.Run(first.name+" and "+second.name, func(t *testing.T) {
-				f := newFleet(t, fleetOptions{})
-				messages := f.server().Messages(t, "*")
-				a, b := first.pool(t, f, "s"), second.pool(t, f, "s")
+				f := s.fleet(fleetOptions{})
+				f.proves(t, readings, semaphoreRow, first)
+				f.proves(t, inspection, semaphoreRow, first)
+				name := unique("s")
+				channel := prefixed("redisson_sc", name)
+				messages := f.messages(t, channel)
+				a, b := first.pool(t, f, name), second.pool(t, f, name)
 				const gone = "gone"
 				for _, step := range []struct {
 					what string
@@ -60,12 +67,12 @@ func TestSemaphoreGoldenStates(t *testing.T) {
 					require.True(t, step.do(), step.what)
 					want := map[string]redistest.Value{}
 					if step.free != gone {
-						want["s"] = redistest.Value{Type: "string", Content: step.free}
+						want[name] = redistest.Value{Type: "string", Content: step.free}
 					}
-					require.Equal(t, want, state(t, f.server()), step.what)
+					require.Equal(t, want, f.state(t, name), step.what)
 					var said []redistest.Message
 					if step.said != "" {
-						said = []redistest.Message{{Channel: "redisson_sc:{s}", Payload: step.said}}
+						said = []redistest.Message{{Channel: channel, Payload: step.said}}
 					}
 					require.ElementsMatch(t, said, messages.Drain(t), step.what)
 					free, _ := strconv.Atoi(step.free)
@@ -78,11 +85,16 @@ func TestSemaphoreGoldenStates(t *testing.T) {
 }
 
 // What one side has taken, the other cannot take as well, and may give back.
-func TestSemaphoreExclusion(t *testing.T) {
-	f := newFleet(t, fleetOptions{})
+func TestSemaphoreExclusion(t *testing.T) { requireSemaphoreExclusion(t, alone(t)) }
+
+func requireSemaphoreExclusion(t *testing.T, s *site) {
+	t.Helper()
 	for _, first := range languages {
 		t.Run(first.name+" first", func(t *testing.T) {
-			a, b := first.pool(t, f, first.name), first.other().pool(t, f, first.name)
+			f := s.fleet(fleetOptions{})
+			f.proves(t, exclusion, semaphoreRow, first)
+			name := unique("s")
+			a, b := first.pool(t, f, name), first.other().pool(t, f, name)
 			require.True(t, a.trySet(t, 3))
 			a.acquire(t, 2)
 			b.acquire(t, 1)
@@ -147,12 +159,14 @@ func TestSemaphoreCrowd(t *testing.T) {
 	}
 }
 
-// gifts are what brings permits to who waits for two.
-var gifts = []struct {
+// gift is what brings permits to who waits for two.
+type gift struct {
 	name   string
 	before int // permits; -1: there is no semaphore
 	give   func(t *testing.T, p pool)
-}{
+}
+
+var gifts = []gift{
 	{"release", 0, func(t *testing.T, p pool) { p.release(t, 2) }},
 	{"release to one", 1, func(t *testing.T, p pool) { p.release(t, 1) }},
 	{"release of what is gone", -1, func(t *testing.T, p pool) { p.release(t, 2) }},
@@ -163,11 +177,15 @@ var gifts = []struct {
 }
 
 // Permits of one side wake the other by their message, however they come about.
-func TestSemaphoreGiftsWakeTheOtherSide(t *testing.T) {
+func TestSemaphoreGiftsWakeTheOtherSide(t *testing.T) { requireGiftsWake(t, alone(t), gifts...) }
+
+func requireGiftsWake(t *testing.T, s *site, gifts ...gift) {
+	t.Helper()
 	for _, gift := range gifts {
 		for _, giver := range languages {
 			t.Run(gift.name+" by "+giver.name, func(t *testing.T) {
-				f := newFleet(t, fleetOptions{})
+				f := s.fleet(fleetOptions{})
+				f.proves(t, wakeUp, semaphoreRow, giver)
 				requireAtOnce(t, func(name string) time.Duration {
 					g, w := giver.pool(t, f, name), giver.other().pool(t, f, name)
 					if gift.before >= 0 {
@@ -311,73 +329,33 @@ func TestSemaphoreExpires(t *testing.T) {
 	}
 }
 
-// A name means the same key and the same channel to both sides, whatever its characters, and whatever a name mapper
-// makes of it.
-func TestSemaphoreNames(t *testing.T) {
-	requireSharedNames(t, func(t *testing.T, f *fleet, first language, name, mapped string) {
-		t.Helper()
-		a, b := first.pool(t, f, name), first.other().pool(t, f, name)
-		require.True(t, a.trySet(t, 1))
-		require.Equal(t, map[string]redistest.Value{mapped: {Type: "string", Content: "1"}}, state(t, f.server()))
-		b.acquire(t, 1)
-		w := f.waitFor(t, mapped, a, 1)
-		b.release(t, 1)
-		w.await(t, promptly)
-		w = f.waitFor(t, mapped, b, 1)
-		a.release(t, 1)
-		w.await(t, promptly)
-		require.True(t, a.remove(t))
-		require.Empty(t, state(t, f.server()))
-	})
-}
-
-func requireSharedNames(t *testing.T, requireShared func(t *testing.T, f *fleet, first language, name, mapped string)) {
+// requireSharedSemaphore wants a semaphore to be one to both sides, stored under the mapped name.
+func requireSharedSemaphore(t *testing.T, f *fleet, first language, name string) {
 	t.Helper()
-	names := []string{"orders", "orders:42", "{shop}:orders", "orders{42}:x", "two words", "замок", "鍵🔒", "one{brace"}
-	for _, prefix := range []string{"", "prod:", "{prod}:"} {
-		for _, first := range languages {
-			t.Run(prefix+" "+first.name+" first", func(t *testing.T) {
-				f := newFleet(t, fleetOptions{prefix: prefix})
-				for _, name := range names {
-					t.Run(name, func(t *testing.T) { requireShared(t, f, first, name, prefix+name) })
-				}
-			})
-		}
-	}
+	mapped := f.mapped(name)[0]
+	a, b := first.pool(t, f, name), first.other().pool(t, f, name)
+	require.True(t, a.trySet(t, 1))
+	require.Equal(t, map[string]redistest.Value{mapped: {Type: "string", Content: "1"}}, f.state(t, mapped))
+	b.acquire(t, 1)
+	w := f.waitFor(t, mapped, a, 1)
+	f.requireSharding(t, prefixed("redisson_sc", mapped))
+	b.release(t, 1)
+	w.await(t, promptly)
+	w = f.waitFor(t, mapped, b, 1)
+	a.release(t, 1)
+	w.await(t, promptly)
+	require.True(t, a.remove(t))
+	require.Empty(t, f.state(t, mapped))
 }
 
-// In a cluster the message goes by sharded channels where the servers have them, since Redis 7.0.
-func TestSemaphoreInCluster(t *testing.T) {
-	f := newClusterFleet(t)
-	for _, giver := range languages {
-		for _, name := range []string{"s by " + giver.name, "{tag}:s by " + giver.name} {
-			t.Run(name, func(t *testing.T) {
-				g, w := giver.pool(t, f, name), giver.other().pool(t, f, name)
-				require.True(t, g.trySet(t, 3))
-				w.acquire(t, 2)
-				require.Equal(t, 1, g.available(t))
-				a := f.waitFor(t, name, w, 2)
-				f.requireSharding(t, prefixed("redisson_sc", name))
-				given := time.Now()
-				g.release(t, 1)
-				a.await(t, promptly)
-				t.Logf("%s gives, %s has it after %v", giver.name, giver.other().name, a.granted.Sub(given))
-				require.Zero(t, g.available(t))
-			})
-		}
-	}
-}
-
-// requireSharding wants the one who listens on a channel to do so by the kind of subscription that the servers have
-// for clusters.
+// requireSharding wants the one who listens on a channel of a cluster to do so by sharded subscription, if the servers
+// have that: since Redis 7.0.
 func (f *fleet) requireSharding(t *testing.T, channel string) {
 	t.Helper()
-	_, err := f.server().Try("PUBSUB", "SHARDNUMSUB")
-	sharded, plain := f.listeners(t, channel)
-	if err == nil {
-		require.EqualValues(t, 1, sharded)
-		require.Zero(t, plain)
-	} else {
-		require.EqualValues(t, 1, plain)
+	if f.cluster == nil {
+		return
 	}
+	sharded, plain := f.listeners(t, channel)
+	require.Equal(t, f.cluster.Sharded(), sharded == 1)
+	require.Equal(t, f.cluster.Sharded(), plain == 0)
 }

@@ -404,8 +404,7 @@ type javaUser struct {
 
 func newJavaUserOf(t *testing.T, f *fleet, kind interop.Kind, name string) javaUser {
 	t.Helper()
-	f.threads++
-	thread := f.client.Thread(t, fmt.Sprint("thread ", f.threads))
+	thread := f.client.Thread(t, fmt.Sprint("thread ", f.threads.Add(1)))
 	return javaUser{thread, thread.Object(kind, name)}
 }
 

@@ -37,6 +37,7 @@ type Server struct {
 	process *process
 
 	observer observer
+	calls    func() map[string]int64 // see Attach; nil: INFO commandstats says so
 }
 
 // process is one run of a server; exited is closed once it has been waited for.

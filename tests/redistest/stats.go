@@ -11,6 +11,9 @@ import (
 // are left out, but not what an EVAL sent through Do calls inside.
 func (s *Server) CommandStats(t testing.TB) map[string]int64 {
 	t.Helper()
+	if s.calls != nil {
+		return s.calls()
+	}
 	stats := map[string]int64{}
 	for line := range strings.Lines(s.Str(t, "INFO", "commandstats")) {
 		name, values, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "cmdstat_"), ":calls=")

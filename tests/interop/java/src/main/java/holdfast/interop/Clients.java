@@ -7,7 +7,11 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BiFunction;
+import java.util.function.Function;
+import java.util.stream.Stream;
 import org.redisson.Redisson;
+import org.redisson.RedissonMultiLock;
+import org.redisson.RedissonRedLock;
 import org.redisson.api.RCountDownLatch;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
@@ -15,49 +19,83 @@ import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
-import org.redisson.config.NameMapper;
+import org.redisson.config.SingleServerConfig;
 
 /** Redisson clients by name, and calls of the methods of their objects. */
 final class Clients {
 
-    /** What can be called: the interface with the methods, and how to get an object of it. */
-    private record Kind(Class<?> api, BiFunction<RedissonClient, String, Object> get) { }
+    /** What can be called: the interface with the methods, and how to get an object of it, which may be on all servers. */
+    private record Kind(Class<?> api, BiFunction<List<RedissonClient>, String, Object> get) {
 
+        /** What is on one server. */
+        static Kind single(Class<?> api, BiFunction<RedissonClient, String, Object> get) {
+            return new Kind(api, (servers, name) -> get.apply(servers.get(0), name));
+        }
+
+        /** One lock of several: of those of all the names, which are written {@code one, two}, on all the servers. */
+        static Kind several(Function<RLock[], RLock> join) {
+            return new Kind(RLock.class, (servers, names) -> join.apply(Stream.of(names.split(", "))
+                    .flatMap(name -> servers.stream().map(redisson -> redisson.getLock(name)))
+                    .toArray(RLock[]::new)));
+        }
+    }
+
+    // What older releases of Redisson do not have is called in a lambda of its own, which fails when it is used.
     private static final Map<String, Kind> KINDS = Map.ofEntries(
-            entry("rlock", new Kind(RLock.class, RedissonClient::getLock)),
-            entry("fenced", new Kind(RFencedLock.class, RedissonClient::getFencedLock)),
-            entry("nonreentrant", new Kind(RLock.class, RedissonClient::getNonReentrantLock)),
-            entry("spin", new Kind(RLock.class, RedissonClient::getSpinLock)),
-            entry("fair", new Kind(RLock.class, RedissonClient::getFairLock)),
-            entry("nonreentrantfair", new Kind(RLock.class, RedissonClient::getNonReentrantFairLock)),
-            entry("readlock", new Kind(RLock.class, (redisson, name) -> redisson.getReadWriteLock(name).readLock())),
-            entry("writelock", new Kind(RLock.class, (redisson, name) -> redisson.getReadWriteLock(name).writeLock())),
-            entry("semaphore", new Kind(RSemaphore.class, RedissonClient::getSemaphore)),
-            entry("latch", new Kind(RCountDownLatch.class, RedissonClient::getCountDownLatch)),
-            entry("expirable", new Kind(RPermitExpirableSemaphore.class, RedissonClient::getPermitExpirableSemaphore)));
+            entry("rlock", Kind.single(RLock.class, RedissonClient::getLock)),
+            entry("fenced", Kind.single(RFencedLock.class, RedissonClient::getFencedLock)),
+            entry("nonreentrant", Kind.single(RLock.class, (redisson, name) -> redisson.getNonReentrantLock(name))),
+            entry("spin", Kind.single(RLock.class, RedissonClient::getSpinLock)),
+            entry("fair", Kind.single(RLock.class, RedissonClient::getFairLock)),
+            entry("nonreentrantfair",
+                    Kind.single(RLock.class, (redisson, name) -> redisson.getNonReentrantFairLock(name))),
+            entry("readlock", Kind.single(RLock.class, (redisson, name) -> redisson.getReadWriteLock(name).readLock())),
+            entry("writelock", Kind.single(RLock.class, (redisson, name) -> redisson.getReadWriteLock(name).writeLock())),
+            entry("multilock", Kind.several(RedissonMultiLock::new)),
+            entry("redlock", Kind.several(Clients::redLock)),
+            entry("semaphore", Kind.single(RSemaphore.class, RedissonClient::getSemaphore)),
+            entry("latch", Kind.single(RCountDownLatch.class, RedissonClient::getCountDownLatch)),
+            entry("expirable", Kind.single(RPermitExpirableSemaphore.class, RedissonClient::getPermitExpirableSemaphore)));
+
+    @SuppressWarnings("deprecation") // programs have it all the same
+    private static RLock redLock(RLock... locks) {
+        return new RedissonRedLock(locks);
+    }
 
     /** A client and its objects, which are kept: some remember the last lease, as they would in a real program. */
-    private record Client(RedissonClient redisson, Map<List<String>, Object> objects) { }
+    private record Client(List<RedissonClient> servers, Map<List<String>, Object> objects) { }
 
     private final Map<String, Client> clients = new ConcurrentHashMap<>();
 
     /**
-     * Makes a client. Settings: {@code addresses=redis://host:port,…}; {@code cluster=true}; {@code watchdog=millis};
+     * Makes a client. Settings: {@code addresses=redis://host:port,…}, each of a server with a Redisson client of its own,
+     * unless {@code cluster=true}; {@code timeout=millis}, of a command that is sent once; {@code watchdog=millis};
      * {@code fairwait=millis}; {@code prefix=text}, for a NameMapper that puts text in front of every name.
      *
-     * @return the client's uuid
+     * @return the uuid of the client of the first server
      */
     String connect(String name, Map<String, String> settings) {
+        String[] addresses = settings.get("addresses").split(",");
+        boolean cluster = Boolean.parseBoolean(settings.get("cluster"));
+        Stream<String[]> servers = cluster ? Stream.<String[]>of(addresses) : Stream.of(addresses).map(a -> new String[] {a});
+        List<RedissonClient> connected = servers.map(nodes -> Redisson.create(config(nodes, cluster, settings))).toList();
+        clients.put(name, new Client(connected, new ConcurrentHashMap<>()));
+        return connected.get(0).getId();
+    }
+
+    private static Config config(String[] nodes, boolean cluster, Map<String, String> settings) {
         // The tests need few threads and connections, and should not wait for many to start.
         Config config = new Config().setThreads(4).setNettyThreads(4);
-        String[] addresses = settings.get("addresses").split(",");
-        if (Boolean.parseBoolean(settings.get("cluster"))) {
+        if (cluster) {
             config.useClusterServers()
-                    .addNodeAddress(addresses)
+                    .addNodeAddress(nodes)
                     .setMasterConnectionMinimumIdleSize(1)
                     .setSlaveConnectionMinimumIdleSize(1);
         } else {
-            config.useSingleServer().setAddress(addresses[0]).setConnectionMinimumIdleSize(1);
+            SingleServerConfig server = config.useSingleServer().setAddress(nodes[0]).setConnectionMinimumIdleSize(1);
+            if (settings.containsKey("timeout")) {
+                server.setTimeout(Integer.parseInt(settings.get("timeout"))).setRetryAttempts(0);
+            }
         }
         if (settings.containsKey("watchdog")) {
             config.setLockWatchdogTimeout(Long.parseLong(settings.get("watchdog")));
@@ -66,32 +104,16 @@ final class Clients {
             config.setFairLockWaitTimeout(Long.parseLong(settings.get("fairwait")));
         }
         if (settings.containsKey("prefix")) {
-            config.setNameMapper(prefix(settings.get("prefix")));
+            Prefix.use(config, settings.get("prefix"));
         }
-        RedissonClient redisson = Redisson.create(config);
-        clients.put(name, new Client(redisson, new ConcurrentHashMap<>()));
-        return redisson.getId();
-    }
-
-    private static NameMapper prefix(String prefix) {
-        return new NameMapper() {
-            @Override
-            public String map(String name) {
-                return prefix + name;
-            }
-
-            @Override
-            public String unmap(String name) {
-                return name.substring(prefix.length());
-            }
-        };
+        return config;
     }
 
     /** Calls a method of the client's object of that kind and name. */
     Object call(String client, String kind, String name, String method, List<String> args) throws Exception {
         Client caller = clients.get(client);
         Kind called = KINDS.get(kind);
-        Object object = caller.objects.computeIfAbsent(List.of(kind, name), k -> called.get.apply(caller.redisson, name));
+        Object object = caller.objects.computeIfAbsent(List.of(kind, name), k -> called.get.apply(caller.servers, name));
         for (var candidate : called.api.getMethods()) {
             if (candidate.getName().equals(method)) {
                 Object[] values = Arguments.fit(candidate.getParameterTypes(), args);
@@ -105,6 +127,6 @@ final class Clients {
 
     /** Ends a client as a program does that leaves in good order; what it holds then ends with its lease. */
     void shutdown(String client) {
-        clients.remove(client).redisson.shutdown(0, 2, TimeUnit.SECONDS);
+        clients.remove(client).servers.forEach(redisson -> redisson.shutdown(0, 2, TimeUnit.SECONDS));
     }
 }

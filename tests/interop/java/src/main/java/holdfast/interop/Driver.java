@@ -8,11 +8,13 @@ import java.lang.reflect.InvocationTargetException;
 import java.net.URLDecoder;
 import java.net.URLEncoder;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Collectors;
+import org.redisson.Redisson;
 import org.redisson.client.RedisException;
 
 /**
@@ -28,6 +30,7 @@ import org.redisson.client.RedisException;
  *           call client kind name method arg…    → the method's result
  *           interrupt actor
  *           asleep actor                         → whether it sleeps until a message wakes it
+ *           redisson                             → the name of the library's file
  *           shutdown client
  *           exit
  * </pre>
@@ -107,6 +110,8 @@ public final class Driver {
                 return null;
             case "asleep":
                 return actor(args.get(0)).asleep();
+            case "redisson":
+                return Path.of(Redisson.class.getProtectionDomain().getCodeSource().getLocation().toURI()).getFileName();
             case "shutdown":
                 clients.shutdown(args.get(0));
                 return null;

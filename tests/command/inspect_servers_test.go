@@ -1,0 +1,212 @@
+package command
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// fill makes so many locks, whose names begin alike, and as many keys of another program.
+func fill(t testing.TB, srv *redistest.Server, n int) {
+	t.Helper()
+	srv.Do(t, "EVAL", `for i = 1, ARGV[1] do
+		redis.call('HSET', 'job:' .. i, ARGV[2], 1) redis.call('PEXPIRE', 'job:' .. i, 600000)
+		redis.call('SET', 'page:' .. i, 'text')
+	end`, "0", fmt.Sprint(n), java1)
+}
+
+// plain is the command built as its users have it: the race detector takes several times the memory.
+func plain(t testing.TB) string {
+	t.Helper()
+	built := filepath.Join(t.TempDir(), "holdfast")
+	build := exec.Command("go", "build", "-o", built, "github.com/holdfast-go/holdfast/cmd/holdfast")
+	output, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	return built
+}
+
+// measured lists all names and returns how many lines there were, how long it took, and the most
+// memory that was seen. The rusage of a child would not do: it has that of its parent in it.
+func measured(t testing.TB, built string, srv *redistest.Server, args ...string) (lines int, took time.Duration, kilobytes int) {
+	t.Helper()
+	cmd := command(t, srv, nil, append([]string{"ls"}, args...)...)
+	cmd.Path = built
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	began := time.Now()
+	require.NoError(t, cmd.Start())
+	var chunk [32 << 10]byte
+	for {
+		n, err := stdout.Read(chunk[:])
+		lines += bytes.Count(chunk[:n], []byte("\n"))
+		kilobytes = max(kilobytes, highWater(cmd.Process.Pid))
+		if err != nil {
+			break
+		}
+	}
+	require.NoError(t, cmd.Wait())
+	return lines, time.Since(began), kilobytes
+}
+
+// highWater is the most memory that a process has had, 0 if it is gone.
+func highWater(pid int) (kilobytes int) {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	_, _ = fmt.Sscan(rest, &kilobytes)
+	return kilobytes
+}
+
+func TestLsAHundredThousandNamesInBoundedMemory(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere the most memory is not told in /proc")
+	}
+	built := plain(t)
+	few, many := redistest.Start(t), redistest.Start(t)
+	fill(t, few, 10_000)
+	fill(t, many, 100_000)
+	many.ResetStats(t)
+	for _, args := range [][]string{nil, {"--json"}} {
+		n, _, less := measured(t, built, few, args...)
+		require.Equal(t, 10_000, n)
+		n, took, more := measured(t, built, many, args...)
+		require.Equal(t, 100_000, n)
+		t.Logf("ls %v: 10,000 names %d KiB; 100,000 names %d KiB in %v", args, less, more, took)
+		assert.Less(t, more, 60<<10, "KiB")
+		assert.Positive(t, less)
+		assert.Less(t, more, 2*less, "ten times the names")
+	}
+	n, _, _ := measured(t, built, many, "job:9999*")
+	require.Equal(t, 11, n)
+	stats := many.CommandStats(t)
+	assert.Positive(t, stats["scan"])
+	for _, whole := range []string{"keys", "hgetall", "eval", "evalsha"} {
+		assert.Zero(t, stats[whole], whole)
+	}
+}
+
+func TestLsAndShowACluster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3)
+	s, err := holdfast.Open(rueidis.ClientOption{InitAddress: c.Addrs()}, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	for i := range 60 {
+		take(t, rlock.New(s, fmt.Sprint("job:", i), nil))
+	}
+	take(t, fairlock.New(s, "fair", nil))
+	node := c.NodeOf(t, "fair")
+	queue(t, node, s, "fair", 1)
+	asked := c.Nodes[0]
+	names := listed(t, asked)
+	require.Len(t, names, 61)
+	assert.Equal(t, "fairlock", names["fair"].Kind)
+	assert.Len(t, listed(t, asked, "job:1*"), 11)
+	fair := shown(t, asked, "fair")
+	assert.Len(t, fair.Waiters, 1)
+	await(t, "the session tells who it is", func() bool { return shown(t, asked, "job:3").Holders[0].Process != nil })
+
+	waiting := start(t, asked, "wait", "job:7", "-w", "30")
+	channel := "redisson_lock__channel:{job:7}"
+	await(t, "wait listens", func() bool { return shown(t, asked, "job:7").Listening[channel] > 0 })
+	ok(t, asked, "unlock", "--yes", "job:7")
+	require.Equal(t, 0, waiting.end(t))
+}
+
+func TestLsAndShowBehindSentinel(t *testing.T) {
+	t.Parallel()
+	set := redistest.StartSentinels(t)
+	set.Master().Do(t, "HSET", "x", java1, "1")
+	url := "redis://" + set.SentinelAddrs()[0] + "?master_set=" + set.MasterName
+	r := run(t, nil, nil, "ls", "--redis", url)
+	require.Equal(t, 0, r.code, r.stderr)
+	assert.Regexp(t, "^x\t.*\n$", r.stdout)
+	for _, args := range [][]string{{"show", "x"}, {"unlock", "--yes", "x"}, {"wait", "x"}} {
+		r := run(t, nil, []string{"HOLDFAST_REDIS=" + url}, args...)
+		assert.Equal(t, 0, r.code, "%v: %s", args, r.stderr)
+	}
+}
+
+// A user of Redis that lacks rights is told which.
+func TestLsAndShowWithoutRights(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	srv.Do(t, "HSET", "app:1", java1, "1")
+	srv.Do(t, "HSET", "other:1", java1, "1")
+	srv.Do(t, "ACL", "SETUSER", "some", "on", ">secret", "~app:*", "+@all")
+	srv.Do(t, "ACL", "SETUSER", "few", "on", ">secret", "~*", "+@all", "-scan", "-hlen")
+	as := func(user string, args ...string) result {
+		return run(t, srv, []string{"HOLDFAST_REDIS_USER=" + user, "HOLDFAST_REDIS_PASSWORD=secret"}, args...)
+	}
+	r := as("some", "ls")
+	assert.Equal(t, 0, r.code, r.stderr)
+	assert.Equal(t, 1, strings.Count(r.stdout, "\n"), r.stdout)
+	assert.Contains(t, r.stdout, "app:1\t")
+	assert.Contains(t, r.stderr, "1 more keys may not be read")
+	r = as("some", "show", "app:1")
+	assert.Equal(t, 0, r.code, r.stderr)
+	for _, args := range [][]string{{"show", "other:1"}, {"unlock", "--yes", "other:1"}, {"wait", "other:1", "-w", "0"}} {
+		r := as("some", args...)
+		assert.Equal(t, 69, r.code, args)
+		assert.Contains(t, r.stderr, "NOPERM")
+	}
+	for _, args := range [][]string{{"ls"}, {"show", "app:1"}} {
+		r := as("few", args...)
+		assert.Equal(t, 69, r.code, args)
+		assert.Contains(t, r.stderr, "NOPERM")
+		assert.Contains(t, r.stderr, "+scan")
+		assert.Empty(t, r.stdout)
+	}
+}
+
+// The rights that the guide lists are enough, and without +pubsub only that is not told.
+func TestTheRightsOfTheGuideAreEnough(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	everything(t, srv)
+	rights := strings.Fields("+scan +type +exists +pttl +get +getrange +hlen +hscan +hstrlen +llen +lrange +zcard +zcount +zrange +zscore +time")
+	srv.Do(t, append([]string{"ACL", "SETUSER", "guard", "reset", "on", ">secret", "~*", "resetchannels"}, rights...)...)
+	env := []string{"HOLDFAST_REDIS_USER=guard", "HOLDFAST_REDIS_PASSWORD=secret"}
+	r := run(t, srv, env, "ls", "--all")
+	require.Equal(t, 0, r.code, r.stderr)
+	assert.Empty(t, r.stderr)
+	assert.Equal(t, 9, strings.Count(r.stdout, "\n"), r.stdout)
+	for name := range listed(t, srv) {
+		r := run(t, srv, env, "show", "--json", name)
+		require.Equal(t, 0, r.code, r.stderr)
+		assert.Equal(t, listed(t, srv)[name].Kind, parsed(t, r.stdout).Kind)
+		assert.Nil(t, parsed(t, r.stdout).Listening)
+	}
+	r = run(t, srv, env, "wait", "plain", "-w", "0.1")
+	assert.Equal(t, 1, r.code, r.stderr)
+	r = run(t, srv, env, "unlock", "--yes", "plain")
+	assert.Equal(t, 69, r.code, r.stderr)
+	assert.Contains(t, r.stderr, "NOPERM")
+	assert.EqualValues(t, 1, srv.Int(t, "EXISTS", "plain"))
+}
+
+func TestLsAndShowWithoutAServer(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	srv.Stop()
+	for _, args := range [][]string{{"ls"}, {"show", "x"}, {"wait", "x"}, {"unlock", "--yes", "x"}} {
+		r := run(t, srv, nil, args...)
+		assert.Equal(t, 69, r.code, args)
+		assert.Contains(t, r.stderr, srv.Addr())
+	}
+	assert.Equal(t, 0, run(t, nil, []string{"PATH=" + os.Getenv("PATH")}, "completion", "bash").code)
+}

@@ -1,0 +1,85 @@
+package command
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+func TestUnlockEveryKind(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	everything(t, srv)
+	messages := srv.Messages(t, "redisson_*", "holdfast_*")
+	for _, name := range []string{"plain", "fenced", "read", "written", "string"} {
+		r := run(t, srv, nil, "unlock", name)
+		assert.Equal(t, 64, r.code, name)
+		assert.Contains(t, r.stderr, "--yes")
+		require.EqualValues(t, 1, srv.Int(t, "EXISTS", name))
+
+		assert.Contains(t, ok(t, srv, "unlock", "--yes", name), name+": freed; it was held by ")
+		require.EqualValues(t, 0, srv.Int(t, "EXISTS", name))
+		messages.Wait(t, 1)
+
+		r = run(t, srv, nil, "unlock", "--yes", name)
+		assert.Equal(t, 1, r.code, r.stderr)
+		assert.Empty(t, r.stdout)
+	}
+	fair := parsed(t, ok(t, srv, "unlock", "--yes", "--json", "fair"))
+	assert.True(t, *fair.Unlocked)
+	assert.Len(t, fair.Waiters, 2)
+	for _, name := range []string{"semaphore", "latch", "permits"} {
+		r := run(t, srv, nil, "unlock", "--yes", name)
+		assert.Equal(t, 64, r.code, name)
+		assert.Contains(t, r.stderr, "holdfast semaphore")
+		require.EqualValues(t, 1, srv.Int(t, "EXISTS", name))
+	}
+}
+
+// Who waits for a fair lock that is freed gets it.
+func TestUnlockWakesTheNext(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, srv, nil)
+	take(t, fairlock.New(s, "fair", nil))
+	got := make(chan error, 1)
+	go func() {
+		h, err := fairlock.New(s, "fair", nil).Lock(t.Context())
+		if err == nil {
+			err = h.Release()
+		}
+		got <- err
+	}()
+	await(t, "a waiter", func() bool { return srv.Int(t, "LLEN", "redisson_lock_queue:{fair}") == 1 })
+	ok(t, srv, "unlock", "-y", "fair")
+	require.NoError(t, <-got)
+}
+
+// A string of another program is not taken for a lock, unless somebody says that it is one.
+func TestUnlockOfAString(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	srv.Do(t, "SET", "cron", "redsync-token", "PX", "60000")
+	r := run(t, srv, nil, "unlock", "--yes", "cron")
+	assert.Equal(t, 64, r.code)
+	assert.Contains(t, r.stderr, "--kind setlock")
+	assert.Equal(t, 64, run(t, srv, nil, "unlock", "--yes", "--kind", "rlock", "cron").code)
+	assert.Contains(t, ok(t, srv, "unlock", "--yes", "--kind", "setlock", "cron"), "redsync-token")
+	assert.EqualValues(t, 0, srv.Int(t, "EXISTS", "cron"))
+}
+
+func TestUnlockIfOwner(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	srv.Do(t, "HSET", "rw", "mode", "write", java1+":write", "1")
+	r := run(t, srv, nil, "unlock", "--yes", "--if-owner", java2, "rw")
+	assert.Equal(t, 1, r.code)
+	assert.Contains(t, r.stderr, java1)
+	assert.EqualValues(t, 1, srv.Int(t, "EXISTS", "rw"))
+	ok(t, srv, "unlock", "--yes", "--if-owner", java1, "rw")
+	assert.EqualValues(t, 0, srv.Int(t, "EXISTS", "rw"))
+}

@@ -1,0 +1,147 @@
+// Package command tests the command holdfast as its users have it: the real binary, on real servers.
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// binary is the command, built once.
+var binary string
+
+// asChild, in the environment, makes the test binary be one of children, which tests have the command run.
+const asChild = "HOLDFAST_TEST_CHILD"
+
+var children = map[string]func(){"signals": tellSignals}
+
+func TestMain(m *testing.M) {
+	if child := children[os.Getenv(asChild)]; child != nil {
+		child()
+		return
+	}
+	code := 1
+	defer func() { os.Exit(code) }()
+	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(sig) { // by nohup, say: what is started would ignore it as well
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // else a process with the race detector sleeps for a second at its end
+	folder, err := os.MkdirTemp("", "holdfast-command-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	defer os.RemoveAll(folder)
+	binary = filepath.Join(folder, "holdfast")
+	build := exec.Command("go", "build", "-race", "-o", binary, "github.com/holdfast-go/holdfast/cmd/holdfast")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	code = m.Run()
+}
+
+// A result is what became of a run.
+type result struct {
+	stdout, stderr string
+	code           int
+}
+
+// run runs the command on a server to its end; env has further "NAME=value".
+func run(t testing.TB, srv *redistest.Server, env []string, args ...string) result {
+	t.Helper()
+	cmd := command(t, srv, env, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil {
+		require.True(t, ok, "%v", err)
+		require.True(t, exit.Exited(), "%v: %s", err, &stderr)
+	}
+	return result{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+}
+
+// ok is run of what is to succeed; it returns what was printed.
+func ok(t testing.TB, srv *redistest.Server, args ...string) string {
+	t.Helper()
+	r := run(t, srv, nil, args...)
+	require.Equal(t, 0, r.code, "%v: %s", args, r.stderr)
+	return r.stdout
+}
+
+// command is a run that has not begun. It is killed after a minute, and with the test.
+func command(t testing.TB, srv *redistest.Server, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Env = append(cleanEnv(), env...)
+	if srv != nil {
+		cmd.Env = append(cmd.Env, "HOLDFAST_REDIS=redis://"+srv.Addr())
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd
+}
+
+// cleanEnv is the environment without what the command would take in.
+func cleanEnv() (env []string) {
+	for _, entry := range os.Environ() {
+		if !strings.HasPrefix(entry, "HOLDFAST_") {
+			env = append(env, entry)
+		}
+	}
+	return env
+}
+
+// open opens a session of this process on the server.
+func open(t testing.TB, srv *redistest.Server, opts *holdfast.Options) *holdfast.Session {
+	t.Helper()
+	s, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{srv.Addr()}}, opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// await waits until something holds.
+func await(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !holds(); {
+		require.True(t, time.Now().Before(end), "not in time: %s", what)
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"no such command": {"frobnicate"}, "no such flag": {"demo", "--frobnicate"}, "no such scene": {"demo", "opera"},
+		"no such topic": {"help", "frobnicate"}, "none below": {"help", "latch", "frobnicate"}, "no such shell": {"completion", "frobnicate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := run(t, nil, nil, args...)
+			require.Equal(t, 64, r.code)
+			require.Empty(t, r.stdout)
+			require.Contains(t, r.stderr, "holdfast: ")
+			require.Contains(t, r.stderr, "--help")
+		})
+	}
+}

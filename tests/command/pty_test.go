@@ -1,0 +1,245 @@
+package command
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/creack/pty"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// A typist sits at a terminal with a shell that has job control.
+type typist struct {
+	t      testing.TB
+	screen log
+	keys   *os.File
+	shell  *os.Process
+	seen   int // of the screen, in bytes
+}
+
+func sitDown(t testing.TB, srv *redistest.Server) *typist {
+	t.Helper()
+	cmd := command(t, srv, []string{"PS1=", "HF=" + binary}, "run")
+	cmd.Path, cmd.Args = shell(t), []string{"bash", "--norc", "--noprofile", "--noediting", "-i"}
+	cmd.SysProcAttr = nil // pty gives it a session of its own
+	keys, err := pty.Start(cmd)
+	require.NoError(t, err)
+	u := &typist{t: t, keys: keys, shell: cmd.Process}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(&u.screen, keys)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		_ = keys.Close()
+		<-done
+	})
+	u.types("stty -echo; echo be'gi'n\n")
+	u.sees("begin")
+	return u
+}
+
+func shell(t testing.TB) string {
+	t.Helper()
+	path, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("needs bash")
+	}
+	return path
+}
+
+func (u *typist) types(text string) {
+	u.t.Helper()
+	_, err := u.keys.WriteString(text)
+	require.NoError(u.t, err)
+}
+
+// sees waits for a text after those seen before.
+func (u *typist) sees(text string) {
+	u.t.Helper()
+	defer func() {
+		if u.t.Failed() {
+			u.t.Logf("the screen: %q", u.screen.String())
+		}
+	}()
+	await(u.t, "on the screen: "+text, func() bool {
+		_, after, found := strings.Cut(u.screen.String()[u.seen:], text)
+		if found {
+			u.seen = len(u.screen.String()) - len(after)
+		}
+		return found
+	})
+}
+
+const (
+	ctrlC = "\x03"
+	ctrlD = "\x04"
+	ctrlZ = "\x1a"
+)
+
+// echoes tells lines that it reads, until the end.
+const echoes = `echo ready; while read -r x; do echo "got:$x"; done; echo end; exit 4`
+
+func TestTerminalIsTheCommands(t *testing.T) {
+	t.Parallel()
+	u := sitDown(t, redistest.Start(t))
+	u.types("$HF run x -- " + script(t, "test -t 0 && test -t 1 && test -t 2 && "+echoes) + "; echo code=$?\n")
+	u.sees("ready")
+	u.types("one\n")
+	u.sees("got:one")
+	u.types(ctrlD)
+	u.sees("end")
+	u.sees("code=4")
+	u.types("echo th'er'e\n") // the shell has it again
+	u.sees("there")
+}
+
+func TestTerminalInterrupts(t *testing.T) {
+	t.Parallel()
+	u := sitDown(t, redistest.Start(t))
+	loop := script(t, `trap "echo interrupted; exit 3" INT; echo ready; while :; do sleep 0.05; done`)
+	for name, text := range map[string]string{
+		"foreground": "$HF run x -- " + loop + "; echo code=$?\n",
+		"redirected": "$HF run x -- " + loop + " </dev/null; echo code=$?\n",
+		"piped":      "$HF run x -- " + loop + " | (trap '' INT; cat); echo code=${PIPESTATUS[0]}\n",
+	} {
+		t.Log(name)
+		u.types(text)
+		u.sees("ready")
+		u.types(ctrlC)
+		u.sees("interrupted")
+		u.sees("code=3")
+	}
+}
+
+// Ctrl-C is for the whole job: a script around it, or a loop of the shell, does not go on.
+func TestTerminalInterruptsTheScript(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	hold, err := rlock.New(open(t, srv, nil), "taken", nil).Lock(t.Context())
+	require.NoError(t, err)
+	defer hold.Release()
+	u := sitDown(t, srv)
+	for _, tt := range []struct{ text, until string }{
+		{"bash -c '$HF run x -- " + script(t, "echo ready; sleep 60") + "; echo ne\"\"xt'\n", "ready"},
+		{"for i in 1 2 3; do $HF run x -- " + script(t, "echo ready; sleep 60") + "; echo ne''xt; done\n", "ready"},
+		{"bash -c '$HF run taken -- true; echo ne\"\"xt'\n", "waiting for"},
+	} {
+		u.types(tt.text)
+		u.sees(tt.until)
+		u.types(ctrlC)
+		u.types("echo co'd'e=$?\n")
+		u.sees("code=130")
+		require.NotContains(t, u.screen.String(), "next")
+	}
+	require.True(t, free(t, srv, "x"))
+}
+
+func TestTerminalInterruptsTheWait(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	hold, err := rlock.New(open(t, srv, nil), "x", nil).Lock(t.Context())
+	require.NoError(t, err)
+	defer hold.Release()
+	u := sitDown(t, srv)
+	u.types("$HF run x -- echo ran\n")
+	u.sees("waiting for \"x\", held by " + hold.ID()) // without being asked: there is a person
+	u.types(ctrlC)
+	u.types("echo code=$?\n")
+	u.sees("code=130")
+}
+
+func TestTerminalStopsAndGoesOn(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	u := sitDown(t, srv)
+	reader := script(t, echoes)
+	for name, text := range map[string]string{
+		"foreground": "$HF run x -- " + reader + "\n",
+		"in a shell": "sh -c '$HF run x -- " + reader + "; exit 0'\n",
+		"piped":      "$HF run x -- " + reader + " | cat\n",
+	} {
+		t.Log(name)
+		u.types(text)
+		u.sees("ready")
+		if name == "piped" { // asks for the terminal when it reads, and has got it when it answers
+			u.types("zero\n")
+			u.sees("got:zero")
+		}
+		u.types(ctrlZ)
+		u.sees("Stopped")
+		require.False(t, free(t, srv, "x"))
+		u.types("echo sh'el'l\n")
+		u.sees("shell")
+		u.types("fg\n")
+		u.types("two\n")
+		u.sees("got:two")
+		u.types(ctrlD)
+		u.sees("end")
+		await(t, "the lock is free", func() bool { return free(t, srv, "x") })
+	}
+}
+
+// Who stays away for longer than the lease has lost the lock, and the command does not go on.
+func TestTerminalIsLeftForTooLong(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	u := sitDown(t, srv)
+	u.types("$HF run --lease 1s x -- " + script(t, echoes) + "\n")
+	u.sees("ready")
+	u.types(ctrlZ)
+	u.sees("Stopped")
+	await(t, "the lock is free", func() bool { return free(t, srv, "x") })
+	u.types("fg; echo code=$?\n")
+	u.sees("code=79")
+	require.NotContains(t, u.screen.String(), "end\r")
+}
+
+// In the background it has no terminal, stops when it reads, and has it in the foreground.
+func TestTerminalInTheBackground(t *testing.T) {
+	t.Parallel()
+	u := sitDown(t, redistest.Start(t))
+	u.types("$HF run x -- " + script(t, echoes) + " &\n")
+	u.sees("ready")
+	u.types("sleep 0.2; jobs\n")
+	u.sees("Stopped")
+	u.types("fg\n")
+	u.types("one\n")
+	u.sees("got:one")
+	u.types(ctrlD)
+	u.sees("end")
+}
+
+// What was killed could not undo what it had done to the terminal.
+func TestTerminalIsRestored(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	u := sitDown(t, srv)
+	u.types("$HF run --lease 1s --grace 100ms x -- " + script(t, "stty raw; echo ready; trap '' TERM; while :; do sleep 0.05; done") + "\n")
+	u.sees("ready")
+	forceUnlock(t, srv, "x")
+	u.sees("stopping the command")
+	await(t, "the lock is free", func() bool { return free(t, srv, "x") })
+	u.types("echo co'd'e=$?; stty -a\n")
+	u.sees("code=79")
+	u.sees(" icanon")
+}
+
+// When the terminal goes, so does the command, and the lock is free.
+func TestTerminalHangsUp(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	u := sitDown(t, srv)
+	u.types("$HF run x -- " + script(t, echoes) + "\n")
+	u.sees("ready")
+	require.NoError(t, u.shell.Kill())
+	await(t, "the lock is free", func() bool { return free(t, srv, "x") })
+}

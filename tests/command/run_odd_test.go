@@ -1,0 +1,111 @@
+package command
+
+import (
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// A signal ends a run also before it has come to wait for its lock.
+func TestRunInterruptedWhileConnecting(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer silent.Close()
+	j := beginWith(t, nil, []string{"HOLDFAST_REDIS=redis://" + silent.Addr().String()}, "x", "--", "echo", "ran")
+	conn, err := silent.Accept()
+	require.NoError(t, err)
+	defer conn.Close()
+	j.signal(syscall.SIGTERM)
+	<-j.ended
+	require.Equal(t, "signal: terminated", j.cmd.ProcessState.String())
+}
+
+func TestRunInterruptedInsideARun(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	srv.Do(t, "CLIENT", "PAUSE", "60000", "WRITE") // scripts count as that
+	around := `HOLDFAST_RUNS=[{"name":"eA==","kind":"lock","owner":"somebody:1"}]`
+	j := beginWith(t, srv, []string{around}, "x", "--", "echo", "ran")
+	await(t, "it asks for the run around it", func() bool {
+		return strings.Contains(srv.Str(t, "CLIENT", "LIST"), "cmd=evalsha")
+	})
+	j.signal(syscall.SIGTERM)
+	require.Equal(t, 143, j.code(), j.stderr.String())
+	require.Empty(t, j.gone())
+}
+
+// beginMute runs a command while nobody reads what holdfast says; listen makes up for it.
+func beginMute(t *testing.T, srv *redistest.Server, args ...string) (j *job, listen func()) {
+	t.Helper()
+	return beginMuteWith(t, srv, nil, args...)
+}
+
+func beginMuteWith(t *testing.T, srv *redistest.Server, env []string, args ...string) (j *job, listen func()) {
+	t.Helper()
+	heard, told, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, told.SetWriteDeadline(time.Now().Add(100*time.Millisecond)))
+	_, err = told.Write(make([]byte, 1<<20))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "the pipe is full")
+	stdout, out, err := os.Pipe()
+	require.NoError(t, err)
+	j = &job{t: t, cmd: command(t, srv, env, append([]string{"run"}, args...)...), ended: make(chan struct{})}
+	j.cmd.Stdout, j.cmd.Stderr = out, told
+	require.NoError(t, j.cmd.Start())
+	require.NoError(t, told.Close())
+	require.NoError(t, out.Close())
+	j.follow(stdout)
+	return j, func() { readLines(func() (*os.File, error) { return heard, nil }) }
+}
+
+// A message that nobody reads does not keep holdfast from stopping the command.
+func TestRunStopsBeforeItSaysSo(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	j, listen := beginMute(t, srv, "--lease", "3s", "x", "--", "sh", "-c",
+		`exec 2>/dev/null; trap "echo told; exit" TERM; echo ready; while :; do sleep 0.05; done`)
+	defer listen()
+	j.readies(1)
+	forceUnlock(t, srv, "x")
+	require.Equal(t, "told", j.line())
+	listen()
+	require.Equal(t, 79, j.code())
+}
+
+// A lock that is over before the command has begun: it does not begin.
+func TestRunLosesTheLockBeforeTheCommand(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	j, listen := beginMute(t, srv, "--lease", "1s", "--verbose", "x", "--", "echo", "ran")
+	await(t, "it has the lock", func() bool { return !free(t, srv, "x") })
+	j.signal(syscall.SIGSTOP)
+	<-time.After(1100 * time.Millisecond) // by the clock alone
+	j.signal(syscall.SIGCONT)
+	listen()
+	require.Empty(t, j.gone())
+	require.Equal(t, 79, j.code())
+}
+
+// A process of the group that has ended, and for which its parent, a daemon, does not wait, is not waited
+// for by holdfast either.
+func TestRunLeavesTheDead(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	daemon := script(t, `true & exec setsid sh -c 'echo $$; exec sleep 60'`)
+	j := begin(t, srv, "--grace", "100ms", "x", "--", "sh", "-c", daemon+" & read go; exit 6")
+	pid, err := strconv.Atoi(j.line())
+	require.NoError(t, err)
+	defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
+	require.NoError(t, j.stdin.Close())
+	require.Equal(t, 6, j.code())
+	require.NoError(t, syscall.Kill(pid, 0), "the daemon lives on")
+}

@@ -1,0 +1,345 @@
+package command
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+func TestRunEndsAsTheCommandDoes(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	for name, tt := range map[string]struct {
+		args []string
+		code int
+	}{
+		"well":      {[]string{"--", "true"}, 0},
+		"badly":     {[]string{"--", "sh", "-c", "exit 7"}, 7},
+		"by a kill": {[]string{"--", "sh", "-c", "kill -9 $$"}, 137},
+		"by TERM":   {[]string{"--", "sh", "-c", "kill -TERM $$"}, 143},
+		"shell":     {[]string{"-c", "exit $((4+4))"}, 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := run(t, srv, nil, append([]string{"run", t.Name()}, tt.args...)...)
+			require.Equal(t, tt.code, r.code, r.stderr)
+			require.Empty(t, r.stderr)
+			require.True(t, free(t, srv, t.Name()))
+		})
+	}
+}
+
+func TestRunUsage(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"no name":             {},
+		"no command":          {"x"},
+		"no dashes":           {"x", "ls"},
+		"two commands":        {"x", "-c", "ls", "--", "ls"},
+		"empty name":          {"", "--", "ls"},
+		"-s -x":               {"-s", "-x", "x", "--", "ls"},
+		"-s --fair":           {"-s", "--fair", "x", "--", "ls"},
+		"--fair --fenced":     {"--fenced", "--fair", "x", "--", "ls"},
+		"-n -w":               {"-n", "-w", "1", "x", "--", "ls"},
+		"-w negative":         {"-w", "-1", "x", "--", "ls"},
+		"-w text":             {"-w", "soon", "x", "--", "ls"},
+		"-w not a number":     {"-w", "nan", "x", "--", "ls"},
+		"-E too high":         {"-E", "256", "x", "--", "ls"},
+		"-E negative":         {"-E", "-1", "x", "--", "ls"},
+		"-F without a lease":  {"-F", "x", "--", "ls"},
+		"-F with a tiny one":  {"-F", "--lease", "1ms", "x", "--", "ls"},
+		"--lease too short":   {"--lease", "999ms", "x", "--", "ls"},
+		"--grace negative":    {"--grace", "-1s", "x", "--", "ls"},
+		"--on-loss":           {"--on-loss", "panic", "x", "--", "ls"},
+		"--permits 0":         {"--permits", "0", "x", "--", "ls"},
+		"--permits -s":        {"--permits", "1", "-s", "x", "--", "ls"},
+		"a secret in --redis": {"--redis", "redis://user:secret@localhost", "x", "--", "ls"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := run(t, nil, nil, append([]string{"run"}, args...)...)
+			require.Equal(t, 64, r.code, r.stderr)
+			require.Contains(t, r.stderr, "holdfast: ")
+			require.NotContains(t, r.stderr, "secret")
+		})
+	}
+}
+
+func TestRunWithoutRedisOrProgram(t *testing.T) {
+	t.Parallel()
+	nowhere := []string{"HOLDFAST_REDIS=redis://localhost:1"}
+	require.Equal(t, 69, run(t, nil, nowhere, "run", "x", "--", "true").code)
+	require.Equal(t, 69, run(t, nil, nowhere, "run", "x", "--", "no-such-program").code)
+
+	srv := redistest.Start(t)
+	broken := program(t, "#!/no/such/interpreter\n")
+	r := run(t, srv, nil, "run", "x", "--", broken)
+	require.Equal(t, 69, r.code)
+	require.Contains(t, r.stderr, broken)
+	require.True(t, free(t, srv, "x"))
+
+	srv.Do(t, "SET", "text", "no lock")
+	r = run(t, srv, nil, "run", "-n", "text", "--", "true")
+	require.Equal(t, 69, r.code)
+	require.Contains(t, r.stderr, "WRONGTYPE")
+}
+
+// Everything that can be held is refused while somebody else has it, in the way and with the code asked for.
+func TestRunConflicts(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, srv, nil)
+	hold, err := rlock.New(s, "plain", nil).Lock(t.Context())
+	require.NoError(t, err)
+	_, err = rwlock.New(s, "read", nil).Read().Lock(t.Context())
+	require.NoError(t, err)
+	pool := semaphore.NewExpirable(s, "pool", nil)
+	_, err = pool.TrySetPermits(t.Context(), 1)
+	require.NoError(t, err)
+	_, err = pool.Acquire(t.Context())
+	require.NoError(t, err)
+
+	for name, tt := range map[string]struct {
+		args []string
+		code int
+	}{
+		"plain":              {[]string{"-n", "plain"}, 1},
+		"-w":                 {[]string{"-w", "0.05", "plain"}, 1},
+		"-w with a unit":     {[]string{"-w", "50ms", "plain"}, 1},
+		"-w 0":               {[]string{"-w", "0", "plain"}, 1},
+		"-E":                 {[]string{"-n", "-E", "75", "plain"}, 75},
+		"-E 0":               {[]string{"-n", "-E", "0", "plain"}, 0},
+		"fair":               {[]string{"-n", "--fair", "plain"}, 1},
+		"fenced":             {[]string{"-n", "--fenced", "plain"}, 1},
+		"read beside plain":  {[]string{"-n", "-s", "plain"}, 1},
+		"write beside plain": {[]string{"-n", "-x", "plain"}, 1},
+		"plain beside read":  {[]string{"-n", "read"}, 1},
+		"write beside read":  {[]string{"-n", "-x", "read"}, 1},
+		"permit":             {[]string{"-n", "--permits", "1", "pool"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := run(t, srv, nil, append(append([]string{"run"}, tt.args...), "--", "echo", "ran")...)
+			require.Equal(t, tt.code, r.code, r.stderr)
+			require.Empty(t, r.stdout)
+			require.Empty(t, r.stderr, "as flock says nothing")
+		})
+	}
+	r := run(t, srv, nil, "run", "-s", "read", "--", "echo", "ran")
+	require.Equal(t, "ran\n", r.stdout, "readers read together")
+	r = run(t, srv, nil, "run", "-n", "--verbose", "plain", "--", "true")
+	require.Contains(t, r.stderr, "failed to get lock, held by "+hold.ID())
+	r = run(t, srv, nil, "run", "-n", "--verbose", "--json", "plain", "--", "true")
+	require.Contains(t, r.stderr, `"holders":[{`)
+	r = run(t, srv, nil, "run", "-n", "--verbose", "--json", "--permits", "1", "pool", "--", "true")
+	require.Contains(t, r.stderr, `"event":"conflict"`)
+	require.NotContains(t, r.stderr, "holders", "nobody knows them")
+	r = run(t, srv, nil, "run", "-n", "--permits", "3", "pool", "--", "true")
+	require.Contains(t, r.stderr, `"pool" has 1 permits, which stands, and not 3`)
+}
+
+// The long forms of the flags mean what the letters do.
+func TestRunLongFlags(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, srv, nil)
+	take(t, rwlock.New(s, "read", nil).Read())
+	take(t, rlock.New(s, "plain", nil))
+	for name, tt := range map[string]struct {
+		args   []string
+		code   int
+		stdout string
+	}{
+		"--nonblock":           {[]string{"--nonblock", "plain", "--", "echo", "ran"}, 1, ""},
+		"--conflict-exit-code": {[]string{"--nonblock", "--conflict-exit-code", "9", "plain", "--", "echo", "ran"}, 9, ""},
+		"--shared":             {[]string{"--nonblock", "--shared", "read", "--", "echo", "ran"}, 0, "ran\n"},
+		"--exclusive":          {[]string{"--nonblock", "--exclusive", "read", "--", "echo", "ran"}, 1, ""},
+		"--wait":               {[]string{"--wait", "0.05", "plain", "--", "echo", "ran"}, 1, ""},
+		"--command":            {[]string{"--command", "echo a && exit 3", "free"}, 3, "a\n"},
+		"--no-fork":            {[]string{"--no-fork", "--lease", "1h", "hourly", "--", "echo", "ran"}, 0, "ran\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := run(t, srv, nil, append([]string{"run"}, tt.args...)...)
+			require.Equal(t, tt.code, r.code, r.stderr)
+			require.Equal(t, tt.stdout, r.stdout)
+			if name == "--no-fork" {
+				require.False(t, free(t, srv, "hourly"), "until its lease is over")
+			}
+		})
+	}
+}
+
+// A run that waits is woken by a release, and says before on whom it waits.
+func TestRunWaits(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, srv, nil)
+	for name, tt := range map[string]struct {
+		flag string
+		lock holdfast.Locker
+	}{
+		"plain": {"--fenced=false", rlock.New(s, "plain", nil)},
+		"fair":  {"--fair", fairlock.New(s, "fair", nil)},
+		"write": {"-x", rwlock.New(s, "write", nil).Read()},
+		"read":  {"-s", rwlock.New(s, "read", nil).Write()},
+		"other": {"-x", rlock.New(s, "other", nil)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hold, err := tt.lock.Lock(t.Context())
+			require.NoError(t, err)
+			j := begin(t, srv, "--verbose", tt.flag, name, "--", "echo", "ran")
+			if name != "other" { // one of another kind is not known as a holder
+				j.said("waiting for \"" + name + "\", held by " + hold.ID())
+			} else {
+				j.said("waiting for")
+			}
+			require.NoError(t, hold.Release())
+			require.Equal(t, []string{"ran"}, j.gone())
+			require.Equal(t, 0, j.code())
+			require.Contains(t, j.stderr.String(), "getting lock took ")
+			require.Contains(t, j.stderr.String(), "executing echo")
+		})
+	}
+}
+
+// Others see what runs, but not its arguments, which may be secret.
+func TestRunTellsWhatItRuns(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	j := begin(t, srv, "--lease", "2s", "x", "--", "sh", "-c", "echo ready; read go; exit 0 # secret")
+	j.readies(1)
+	hold := rlock.New(open(t, srv, nil), "x", nil)
+	await(t, "the holder has told of itself", func() bool {
+		holders, err := hold.Holders(t.Context())
+		return err == nil && len(holders) == 1 && holders[0].Label == "holdfast run: sh" && holders[0].PID == j.cmd.Process.Pid
+	})
+	waits := begin(t, srv, "--verbose", "x", "--", "true")
+	waits.said("process " + strconv.Itoa(j.cmd.Process.Pid) + " on ")
+	waits.said("(holdfast run: sh)")
+	require.NoError(t, j.stdin.Close())
+	require.Equal(t, 0, waits.code())
+}
+
+func TestRunEnvironment(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	show := []string{"--", "sh", "-c", `echo "$HOLDFAST_NAME"; echo "$HOLDFAST_OWNER"; echo "$HOLDFAST_TOKEN"; echo "$HOLDFAST_DEADLINE"; read go`}
+	j := begin(t, srv, append([]string{"--fenced", "a name"}, show...)...)
+	require.Equal(t, "a name", j.line())
+	owner := j.line()
+	require.Equal(t, []string{owner}, srv.Strs(t, "HKEYS", "a name"))
+	require.Equal(t, "1", j.line())
+	deadline, err := time.Parse(time.RFC3339, j.line())
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now().Add(30*time.Second), deadline, 10*time.Second)
+	require.NoError(t, j.stdin.Close())
+	require.Equal(t, 1, j.code())
+
+	env := []string{"HOLDFAST_TOKEN=99", "HOLDFAST_NAME=other"}
+	r := run(t, srv, env, append([]string{"run", "--permits", "2", "pool"}, show...)...)
+	lines := strings.Split(r.stdout, "\n")
+	require.Equal(t, "pool", lines[0])
+	require.Len(t, lines[1], 32, "a permit's id")
+	require.Empty(t, lines[2], "no token of somebody else's")
+}
+
+func TestRunPassesStdin(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	j := begin(t, srv, "x", "--", "cat")
+	_, err := j.stdin.WriteString("one\n")
+	require.NoError(t, err)
+	require.Equal(t, "one", j.line())
+	require.NoError(t, j.stdin.Close())
+	require.Equal(t, 0, j.code())
+}
+
+func TestRunTellsInJSON(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	hold, err := rlock.New(open(t, srv, nil), "x", nil).Lock(t.Context())
+	require.NoError(t, err)
+	j := begin(t, srv, "--json", "--verbose", "x", "--", "echo", "a & b")
+	j.said("waiting")
+	require.NoError(t, hold.Release())
+	require.Equal(t, []string{"a & b"}, j.gone())
+	require.Equal(t, 0, j.code())
+	var events []string
+	for text := range strings.Lines(j.stderr.String()) {
+		var message struct{ Event, Name, Text string }
+		require.NoError(t, json.Unmarshal([]byte(text), &message))
+		require.Equal(t, "x", message.Name)
+		require.NotEmpty(t, message.Text)
+		events = append(events, message.Event)
+	}
+	require.Equal(t, []string{"waiting", "acquired", "executing"}, events)
+
+	for name, tt := range map[string]struct {
+		code int
+		args []string
+	}{
+		"no server":  {69, []string{"x", "--", "true"}},
+		"no program": {69, []string{"x", "--", "no-such-program"}},
+		"no command": {64, []string{"x"}},
+		"no lease":   {64, []string{"-F", "x", "--", "true"}},
+	} {
+		r := run(t, nil, []string{"HOLDFAST_REDIS=redis://localhost:1"}, append([]string{"run", "--json"}, tt.args...)...)
+		require.Equal(t, tt.code, r.code, name)
+		var failure struct {
+			Event, Name string
+			Code        int
+		}
+		require.NoError(t, json.Unmarshal([]byte(r.stderr), &failure), "%s: %s", name, r.stderr)
+		require.Equal(t, tt.code, failure.Code, name)
+		require.Equal(t, "error", failure.Event)
+		require.Equal(t, "x", failure.Name)
+	}
+}
+
+// What the command leaves running in its group is ended before the lock is given back; a daemon lives on.
+func TestRunEndsWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	obstinate := script(t, `trap "" TERM; echo ready; while :; do sleep 0.05; done`)
+	j := begin(t, srv, "--grace", "200ms", "x", "--", "sh", "-c", obstinate+" & read go; exit 5")
+	require.Equal(t, "ready", j.line())
+	require.NoError(t, j.stdin.Close())
+	require.Empty(t, j.gone())
+	require.Equal(t, 5, j.code())
+	require.True(t, free(t, srv, "x"))
+
+	j = begin(t, srv, "x", "--", "sh", "-c", `setsid sh -c 'echo ready; sleep 60' & read go; exit 6`)
+	require.Equal(t, "ready", j.line())
+	require.NoError(t, j.stdin.Close())
+	require.Equal(t, 6, j.code())
+	select {
+	case <-j.lines:
+		require.Fail(t, "the daemon was ended")
+	default:
+	}
+}
+
+func TestRunHelpAndCompletion(t *testing.T) {
+	t.Parallel()
+	require.Contains(t, ok(t, nil, "run", "--help"), "holdfast run backup -- ./backup.sh")
+	require.Contains(t, ok(t, nil, "help", "exit-codes"), "79")
+	require.Contains(t, ok(t, nil, "__complete", "run", "--on-loss", ""), "keep")
+	require.Contains(t, ok(t, nil, "completion", "bash"), "holdfast")
+	require.Contains(t, ok(t, nil, "completion"), "zsh")
+	require.Contains(t, ok(t, nil, "help"), "unlock")
+	require.Contains(t, ok(t, nil, "help", "semaphore", "add"), "holdfast semaphore add pool 2")
+	require.Contains(t, ok(t, nil, "__complete", "help", "se"), "semaphore")
+}

@@ -1,0 +1,318 @@
+package tests
+
+import (
+	"context"
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	gotoken "go/token"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// jsonLogger writes everything to the journal, as objects.
+func (j *journal) jsonLogger() *slog.Logger {
+	return slog.New(slog.NewJSONHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// entries are the lines with that message.
+func (j *journal) entries(t *testing.T, message string) (found []map[string]any) {
+	t.Helper()
+	for line := range strings.Lines(j.String()) {
+		if !strings.HasSuffix(line, "\n") {
+			continue // being written
+		}
+		var e map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &e))
+		if e["msg"] == message {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// requireEntry waits for a line, and requires its attributes to be these.
+func (j *journal) requireEntry(t *testing.T, s *holdfast.Session, message string, want map[string]any) {
+	t.Helper()
+	await(t, message, func() bool { return len(j.entries(t, message)) > 0 })
+	got := j.entries(t, message)[0]
+	require.Equal(t, "WARN", got["level"])
+	require.Equal(t, s.ID(), got["session"])
+	for _, standard := range []string{"time", "level", "msg", "session"} {
+		require.Contains(t, got, standard)
+		delete(got, standard)
+	}
+	require.Equal(t, slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)), message)
+	for key, value := range want {
+		switch value := value.(type) {
+		case func(any):
+			value(got[key])
+		default:
+			require.Equal(t, value, got[key], key)
+		}
+	}
+}
+
+// saying requires of an attribute that it has such words.
+func saying(t *testing.T, words string) func(any) {
+	return func(value any) { require.Regexp(t, words, value) }
+}
+
+// between requires of an attribute to be a duration within these.
+func between(t *testing.T, least, most time.Duration) func(any) {
+	return func(value any) {
+		ns, ok := value.(float64)
+		require.True(t, ok, value)
+		require.GreaterOrEqual(t, time.Duration(ns), least)
+		require.LessOrEqual(t, time.Duration(ns), most)
+	}
+}
+
+func TestLogOfALoss(t *testing.T) {
+	t.Parallel()
+	srv, log := redistest.Start(t), &journal{}
+	s := open(t, srv.Addr(), &holdfast.Options{Lease: time.Second, Logger: log.jsonLogger()})
+	hold := lock(t, t.Context(), rlock.New(s, "orders", nil))
+	srv.Do(t, "DEL", "orders")
+	log.requireEntry(t, s, "holdfast: lost", map[string]any{
+		"kind": "rlock", "name": "orders", "held": between(t, 1, time.Second), "error": "its lease was over, or the server has dropped it",
+	})
+	require.ErrorIs(t, hold.Err(), holdfast.ErrLost)
+	require.Len(t, log.entries(t, "holdfast: lost"), 1)
+	require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
+}
+
+func TestLogOfALossThatTheReleaseFinds(t *testing.T) {
+	t.Parallel()
+	srv, log := redistest.Start(t), &journal{}
+	s := open(t, srv.Addr(), &holdfast.Options{Lease: time.Minute, Logger: log.jsonLogger()})
+	hold := lock(t, t.Context(), rlock.New(s, "orders", nil))
+	srv.Do(t, "DEL", "orders")
+	require.ErrorIs(t, hold.Release(), holdfast.ErrLost)
+	log.requireEntry(t, s, "holdfast: lost", map[string]any{
+		"kind": "rlock", "name": "orders", "held": between(t, 1, time.Minute), "error": "its lease was over, or the server has dropped it",
+	})
+	require.Len(t, log.entries(t, "holdfast: lost"), 1)
+}
+
+func TestLogOfRenewalsThatFail(t *testing.T) {
+	t.Parallel()
+	srv, log := redistest.Start(t), &journal{}
+	s := open(t, srv.Addr(), &holdfast.Options{Lease: time.Second, Logger: log.jsonLogger()})
+	lock(t, t.Context(), rlock.New(s, "orders", nil))
+	srv.Pause()
+	log.requireEntry(t, s, "holdfast: renewal failed", map[string]any{
+		"kind": "rlock", "name": "orders", "trusted": between(t, 1, time.Second), "error": saying(t, "."),
+	})
+	log.requireEntry(t, s, "holdfast: lost", map[string]any{
+		"kind": "rlock", "name": "orders", "held": between(t, time.Second/2, time.Second), "error": saying(t, "."),
+	})
+	srv.Resume()
+}
+
+func TestLogOfSubscriptionsThatAreInterrupted(t *testing.T) {
+	t.Parallel()
+	srv, log := redistest.Start(t), &journal{}
+	s := open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Logger: log.jsonLogger()})
+	held := lock(t, t.Context(), rlock.New(open(t, srv.Addr(), nil), "orders", nil))
+	got := goLock(t.Context(), rlock.New(s, "orders", nil).Lock)
+	waiting(t, kinds[0], srv)
+	srv.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+	log.requireEntry(t, s, "holdfast: subscriptions interrupted", map[string]any{"server": saying(t, ""), "error": saying(t, ".")})
+	require.NoError(t, held.Release())
+	require.NoError(t, within(t, longestWait, got, "the lock").hold.Release())
+}
+
+func TestLogOfASubscriptionThatIsRefused(t *testing.T) {
+	t.Parallel()
+	srv, log := redistest.Start(t), &journal{}
+	srv.Do(t, "ACL", "SETUSER", "deaf", "on", ">pw", "~*", "resetchannels", "+@all")
+	s := openWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "deaf", Password: "pw"},
+		&holdfast.Options{Lease: 3 * time.Second, Logger: log.jsonLogger()})
+	held := lock(t, t.Context(), rlock.New(open(t, srv.Addr(), nil), "orders", nil))
+	ctx, cancel := context.WithCancel(t.Context())
+	got := goLock(ctx, rlock.New(s, "orders", nil).Lock)
+	log.requireEntry(t, s, "holdfast: subscription refused", map[string]any{
+		"server": saying(t, ""), "channel": "redisson_lock__channel:{orders}", "error": saying(t, "NOPERM"),
+	})
+	cancel()
+	require.ErrorIs(t, (<-got).err, context.Canceled)
+	require.NoError(t, held.Release())
+}
+
+func TestLogOfANameThatIsRefused(t *testing.T) {
+	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+		log := &journal{}
+		s := open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Logger: log.jsonLogger()})
+		_, err := k.make(s, "", 0).TryLock(t.Context())
+		require.Error(t, err)
+		log.requireEntry(t, s, "holdfast: name refused", map[string]any{
+			"kind": saying(t, "^(rlock|fairlock|rwlock.Read|rwlock.Write|semaphore.Expirable|setlock)$"), "name": "", "error": "name is empty",
+		})
+	})
+}
+
+// Where nothing goes wrong nobody is told anything.
+func TestASessionIsQuiet(t *testing.T) {
+	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+		log := &journal{}
+		opts := &holdfast.Options{Lease: time.Second, Logger: log.jsonLogger()}
+		a, b := openKnown(t, at(srv.Addr()), opts), openKnown(t, at(srv.Addr()), opts)
+		first, second := k.rival(a, "orders", 0), k.make(b, "orders", 0)
+
+		hold := lock(t, t.Context(), first)
+		_, err := second.TryLock(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrBusy)
+		_, err = second.TryLockFor(t.Context(), 50*time.Millisecond)
+		require.ErrorIs(t, err, holdfast.ErrBusy)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		_, err = second.Lock(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		got := goLock(t.Context(), second.Lock)
+		trusted := hold.Deadline()
+		await(t, "a renewal", func() bool { return hold.Deadline().After(trusted) })
+		require.NoError(t, hold.Release())
+		next := within(t, longestWait, got, "the lock")
+		require.NoError(t, next.err)
+		if k.reentrant {
+			require.NoError(t, lock(t, next.hold.Context(t.Context()), second).Release())
+		}
+		require.NoError(t, next.hold.Release())
+		require.NoError(t, a.Close())
+		require.NoError(t, b.Close())
+		require.Empty(t, log.String())
+	})
+}
+
+// A logLine is what can be logged: its level, or levels, and the names of its attributes.
+type logLine struct{ level, attributes string }
+
+const everyLine = "session" // is an attribute of every line
+
+func TestEveryLogLineIsDocumented(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../docs/observability.md")
+	require.NoError(t, err)
+	row := regexp.MustCompile("(?m)^\\| `(holdfast: [^`]+)` \\| ([A-Z, ]+) \\| ([^|]*) \\| [^|]+ \\|$")
+	documented := map[string]logLine{}
+	for _, m := range row.FindAllStringSubmatch(string(text), -1) {
+		documented[m[1]] = logLine{m[2], strings.ReplaceAll(m[3], "`", "")}
+	}
+	require.Equal(t, logged(t), documented)
+	require.Contains(t, string(text), "`"+everyLine+"`")
+}
+
+// logged is every line that the library may log.
+func logged(t *testing.T) map[string]logLine {
+	t.Helper()
+	lines := map[string]logLine{}
+	var told []string // by a helper that completes the line
+	var helper *logLine
+	root := os.DirFS("..")
+	err := fs.WalkDir(root, ".", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && slices.Contains([]string{".git", "bin", "cmd", "tests", "otel", "docs"}, path):
+			return fs.SkipDir
+		case filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		file, err := parser.ParseFile(gotoken.NewFileSet(), filepath.Join("..", path), nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			level, args := levelOf(call)
+			if level == "" || len(args) == 0 {
+				return true
+			}
+			line := logLine{level, attributesOf(t, args[1:])}
+			switch message := args[0].(type) {
+			case *ast.BinaryExpr:
+				require.Equal(t, "holdfast: ", literal(message.X))
+				require.Nil(t, helper, "one is enough")
+				helper = &line
+			case *ast.BasicLit:
+				if text := literal(message); strings.HasPrefix(text, "holdfast: ") {
+					lines[text] = line
+				} else {
+					told = append(told, text)
+				}
+			default:
+				t.Errorf("%s: a message that is not to be seen", path)
+			}
+			return true
+		})
+		return nil
+	})
+	require.NoError(t, err)
+	for _, text := range told {
+		require.NotNil(t, helper, text)
+		lines["holdfast: "+text] = *helper
+	}
+	return lines
+}
+
+// levelOf returns the level of a call of a logger, with the arguments from the message on; "" if it is none.
+func levelOf(call *ast.CallExpr) (level string, args []ast.Expr) {
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return "", nil
+	}
+	switch name := method.Sel.Name; name {
+	case "Debug", "Info", "Warn":
+		return strings.ToUpper(name), call.Args
+	case "Log":
+		if len(call.Args) > 2 {
+			return "WARN, DEBUG", call.Args[2:]
+		}
+	}
+	return "", nil
+}
+
+// attributesOf are the names of a call's attributes, in order.
+func attributesOf(t *testing.T, args []ast.Expr) string {
+	t.Helper()
+	var names []string
+	for i := 0; i < len(args); i++ {
+		if constructor, ok := args[i].(*ast.CallExpr); ok {
+			names = append(names, literal(constructor.Args[0]))
+			continue
+		}
+		if name := literal(args[i]); name != "" {
+			names = append(names, name)
+			i++ // its value
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// literal is the text of a string literal, "" of anything else.
+func literal(e ast.Expr) string {
+	basic, ok := e.(*ast.BasicLit)
+	if !ok || basic.Kind != gotoken.STRING {
+		return ""
+	}
+	text, _ := strconv.Unquote(basic.Value)
+	return text
+}

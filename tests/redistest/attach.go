@@ -1,0 +1,25 @@
+package redistest
+
+import (
+	"net"
+	"strconv"
+	"testing"
+)
+
+// Attach observes a server on a loopback port that somebody else has started, and stops. It need not be a
+// real one; of one that has no INFO commandstats, calls says how often each command was called.
+func Attach(t testing.TB, addr string, calls func() map[string]int64) *Server {
+	t.Helper()
+	_, text, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{t: t, port: port, calls: calls}
+	s.observer.addr = addr
+	t.Cleanup(s.observer.drop)
+	return s
+}

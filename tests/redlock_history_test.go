@@ -1,0 +1,284 @@
+package tests
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+)
+
+// The size of the history of a RedLock.
+const (
+	chronicleLease   = time.Second // the least that there is
+	chronicleLasts   = 8 * time.Second
+	chronicleFleets  = 3 // of sessions
+	chroniclersEach  = 3
+	leastSpells      = 24
+	chronicleTrouble = time.Second // at the most
+)
+
+// A spell is the time for which somebody believed that a lock was his. He was asked at both ends of it, and at many
+// moments in between, so he believed in it throughout.
+type spell struct {
+	lock     string
+	who      int
+	from, to time.Duration
+}
+
+// disputed are two spells of one lock of which the second began before the end of the first; none if there are none.
+func disputed(spells []spell) []spell {
+	sorted := slices.SortedFunc(slices.Values(spells), func(a, b spell) int { return cmp.Compare(a.from, b.from) })
+	last := map[string]spell{} // to end, by lock
+	for _, s := range sorted {
+		before, ok := last[s.lock]
+		if ok && s.from < before.to {
+			return []spell{before, s}
+		}
+		if s.to >= before.to {
+			last[s.lock] = s
+		}
+	}
+	return nil
+}
+
+// A chronicle is what the callers of a history believed.
+type chronicle struct {
+	began time.Time
+	takes atomic.Int64 // that succeeded
+
+	mu      sync.Mutex // guards the rest
+	spells  []spell
+	outs    map[string]int // calls, by what came of them
+	ordeals map[string]int // by name
+}
+
+func (c *chronicle) now() time.Duration { return time.Since(c.began) }
+
+func (c *chronicle) note(counts *map[string]int, what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if *counts == nil {
+		*counts = map[string]int{}
+	}
+	(*counts)[what]++
+}
+
+// believe follows a hold for so long, and then until just before it is given back, or until it is lost.
+func (c *chronicle) believe(who int, h *holdfast.Hold, d time.Duration) {
+	s := spell{lock: h.Name(), who: who, from: c.now()}
+	for s.to < s.from+d {
+		now := c.now()
+		if h.Err() != nil {
+			break
+		}
+		s.to = now
+		pass(time.Now().Add(rand.N(2 * time.Millisecond)))
+	}
+	if s.to == 0 {
+		return // it was over when it came
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.spells = append(c.spells, s)
+}
+
+// take asks for a lock in one way or another, and gives it back if it is had.
+func (c *chronicle) take(who int, l *multilock.RedLock) {
+	wait := rand.N(20 * time.Millisecond) // now and then too little even for one attempt
+	if rand.N(4) > 0 {
+		wait = 2 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	ways := []func(context.Context) (*holdfast.Hold, error){l.Lock, l.Lock, l.TryLock, func(ctx context.Context) (*holdfast.Hold, error) {
+		return l.TryLockFor(ctx, rand.N(time.Second))
+	}}
+	h, err := ways[rand.N(len(ways))](ctx)
+	c.note(&c.outs, "take "+briefly(err))
+	if err != nil {
+		return
+	}
+	d := rand.N(40 * time.Millisecond)
+	if c.takes.Add(1)%8 == 0 { // of that many some must be renewed
+		d = chronicleLease * 5 / 4
+	}
+	c.believe(who, h, d)
+	if rand.N(8) == 0 { // what was entered once more goes on alone
+		inner, err := l.TryLock(h.Context(context.Background()))
+		c.note(&c.outs, "re-enter "+briefly(err))
+		if err == nil {
+			defer func() {
+				c.believe(who, inner, d)
+				c.note(&c.outs, "release "+briefly(inner.Release()))
+			}()
+		}
+	}
+	c.note(&c.outs, "release "+briefly(h.Release()))
+}
+
+// briefly is the class of an error, without the words of several servers.
+func briefly(err error) string {
+	brief, _, _ := strings.Cut(outcome(err), ":")
+	return brief
+}
+
+// ordeals are what happens to a server, as some see it or as all do.
+var ordeals = []outage{
+	killed, paused, slow, cutOff, silent,
+	{"lost replies", func(f *fleet, i int) func() {
+		return f.each(scriptRuns, proxy.DropReply, proxy.EveryTime, i)
+	}},
+}
+
+// spoil takes one server after the other, and does something to it that is over when it gives it back. Who sees what
+// happens between it and a server are some of the fleets.
+func (c *chronicle) spoil(fleets []*fleet, servers chan int, over <-chan struct{}) {
+	for {
+		for _, k := range rand.Perm(len(ordeals)) {
+			var i int
+			select {
+			case <-over:
+				return
+			case i = <-servers:
+			}
+			affected := rand.Perm(len(fleets))[:1+rand.N(len(fleets))]
+			if ordeals[k].name == killed.name {
+				affected = affected[:1] // which all are
+			}
+			var ends []func()
+			for _, n := range affected {
+				ends = append(ends, ordeals[k].begin(fleets[n], i))
+			}
+			lasts(rand.N(chronicleTrouble), over)
+			for _, end := range ends {
+				end()
+			}
+			if ordeals[k].name == killed.name { // it does not count before
+				lasts(chronicleLease+time.Second, over)
+			}
+			c.note(&c.ordeals, ordeals[k].name)
+			servers <- i
+		}
+	}
+}
+
+// lasts waits for so long, or until it is over.
+func lasts(d time.Duration, over <-chan struct{}) {
+	select {
+	case <-time.After(d):
+	case <-over:
+	}
+}
+
+// beside is another fleet of the same servers, with proxies of its own.
+func (f *fleet) beside() *fleet {
+	other := &fleet{T: f.T, servers: f.servers}
+	for _, srv := range f.servers {
+		other.proxies = append(other.proxies, proxy.Start(f, srv.Addr()))
+	}
+	return other
+}
+
+// Nine callers in three places take two locks on five servers, while two of these at a time are killed and come back
+// empty, are stopped, are slow, are cut off from some of the places, and replies are lost everywhere. No two ever believe
+// that they have the same lock, and there is always somebody who gets one.
+func TestAHistoryOfRedLocksHasNoTwoHolders(t *testing.T) {
+	t.Parallel()
+	fleets := []*fleet{newFleet(t, 5)}
+	for len(fleets) < chronicleFleets {
+		fleets = append(fleets, fleets[0].beside())
+	}
+	var locks [][]*multilock.RedLock
+	for _, f := range fleets {
+		sessions := f.near(&holdfast.Options{Lease: chronicleLease})
+		locks = append(locks, []*multilock.RedLock{redLock(sessions, orders, reentrant, careful), redLock(sessions, "returns", plain, careful)})
+		for _, p := range f.proxies {
+			p.On(func(command []string) bool { return rand.N(50) == 0 && scriptRuns(command) }, proxy.DropReply, proxy.EveryTime)
+		}
+	}
+	fleets[0].seasoned(chronicleLease)
+	c := &chronicle{began: time.Now()}
+	over, done := make(chan struct{}), make(chan struct{})
+	var spoilers, callers sync.WaitGroup
+	servers := make(chan int, 5)
+	for _, i := range rand.Perm(5) {
+		servers <- i
+	}
+	for range 2 {
+		spoilers.Go(func() { c.spoil(fleets, servers, over) })
+	}
+	for who := range chronicleFleets * chroniclersEach {
+		mine := locks[who%chronicleFleets]
+		callers.Go(func() {
+			for !ended(done) {
+				c.take(who, mine[rand.N(len(mine))])
+				lasts(rand.N(20*time.Millisecond), done)
+			}
+		})
+	}
+	pass(c.began.Add(chronicleLasts))
+	close(over)
+	spoilers.Wait()
+	close(done)
+	callers.Wait()
+
+	longest, by := time.Duration(0), map[int]int{}
+	for _, s := range c.spells {
+		longest = max(longest, s.to-s.from)
+		by[s.who]++
+	}
+	t.Log(len(c.spells), "spells, by", by, "at most", longest, c.outs, c.ordeals)
+	require.Empty(t, disputed(c.spells))
+	assert.GreaterOrEqual(t, len(c.spells), leastSpells)
+	assert.Greater(t, longest, chronicleLease, "none was renewed")
+	for _, o := range ordeals {
+		assert.NotZero(t, c.ordeals[o.name], o.name)
+	}
+	for _, p := range fleets[0].proxies {
+		p.CutAll() // nobody finds out only now
+	}
+	fleets[0].empty()
+}
+
+// ended reports whether a channel is closed.
+func ended(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// A history that finds nothing proves nothing.
+func TestTheHistoryOfRedLocksRefusesTwoHolders(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		spells []spell
+		legal  bool
+	}{
+		"one after the other":             {[]spell{{orders, 1, 0, 5}, {orders, 2, 6, 9}, {orders, 1, 10, 11}}, true},
+		"the next one in no time":         {[]spell{{orders, 1, 0, 5}, {orders, 2, 5, 9}}, true},
+		"in another order":                {[]spell{{orders, 2, 6, 9}, {orders, 1, 0, 5}}, true},
+		"two of two locks":                {[]spell{{orders, 1, 0, 5}, {"returns", 2, 3, 9}}, true},
+		"a second one before the release": {[]spell{{orders, 1, 0, 5}, {orders, 2, 4, 9}}, false},
+		"a moment within":                 {[]spell{{orders, 1, 0, 5}, {orders, 2, 4, 4}}, false},
+		"a third one within the first":    {[]spell{{orders, 1, 0, 9}, {"returns", 2, 2, 3}, {orders, 3, 8, 9}}, false},
+		"two in another order":            {[]spell{{orders, 2, 4, 9}, {orders, 1, 0, 5}}, false},
+		"a caller beside itself":          {[]spell{{orders, 1, 0, 5}, {orders, 1, 4, 9}}, false},
+	} {
+		require.Equal(t, c.legal, disputed(c.spells) == nil, name)
+	}
+}
