@@ -17,6 +17,8 @@ test: redis java python test-unit test-servers ## All tests; installs redis-serv
 
 test-unit: ## The tests that need no server
 	$(GO) test -race $(TESTFLAGS) ./...
+	cd otel && $(GO) test -race $(TESTFLAGS) ./...
+	cd otel/example && $(GO) test -race $(TESTFLAGS) ./...
 
 # One package at a time: some of them time what is promised in ms.
 test-servers: ## The tests against real servers, and against Java and redis-py if they are there
@@ -25,7 +27,7 @@ test-servers: ## The tests against real servers, and against Java and redis-py i
 bench: redis ## What it costs, beside the bare commands
 	cd tests && $(GO) test -run "^$$" -bench . -benchtime 1x ./bench
 
-lint: ## Formatting, vet, modernizers and linters, in both modules
+lint: ## Formatting, vet, modernizers and linters, in all modules
 	.ci/lint $(LINTER)
 
 fmt: ## Format everything
