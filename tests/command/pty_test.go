@@ -71,9 +71,10 @@ func (u *typist) sees(text string) {
 		}
 	}()
 	await(u.t, "on the screen: "+text, func() bool {
-		_, after, found := strings.Cut(u.screen.String()[u.seen:], text)
+		screen := u.screen.String() // once: it grows meanwhile
+		_, after, found := strings.Cut(screen[u.seen:], text)
 		if found {
-			u.seen = len(u.screen.String()) - len(after)
+			u.seen = len(screen) - len(after)
 		}
 		return found
 	})
