@@ -47,7 +47,7 @@ func narrate(args []string, once func(c *client)) {
 	must(err)
 	var wg sync.WaitGroup
 	for i := range clientsEach {
-		c := &client{session: s, number: first + i}
+		c := &client{session: s, number: first + i, tell: func(d deed) { say(d) }}
 		wg.Go(func() {
 			for c.serial.Load() < deedsEach/clientsEach {
 				once(c)
@@ -63,6 +63,7 @@ type client struct {
 	session *holdfast.Session
 	number  int
 	serial  atomic.Int64
+	tell    func(d deed) // hears each deed twice
 }
 
 // tag names the tenure that the client has next.
@@ -71,10 +72,10 @@ func (c *client) tag() string { return fmt.Sprintf("%d.%d", c.number, c.serial.L
 // do does a deed and says so, before and after.
 func (c *client) do(d deed, does func() string) string {
 	d.Client, d.Serial, d.Call = c.number, int(c.serial.Add(1)), worker.Now()
-	say(d)
+	c.tell(d)
 	d.Out = does()
 	d.Return = worker.Now()
-	say(d)
+	c.tell(d)
 	return d.Out
 }
 
@@ -178,12 +179,28 @@ type historybook struct {
 
 func (b *historybook) hear(line string) {
 	var d deed
+	if err := json.Unmarshal([]byte(line), &d); err != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.wrong = append(b.wrong, line)
+		return
+	}
+	b.write(d)
+}
+
+func (b *historybook) write(d deed) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := json.Unmarshal([]byte(line), &d); err != nil {
-		b.wrong = append(b.wrong, line)
-	}
 	b.deeds[fmt.Sprint(d.Client, " ", d.Serial)] = d
+}
+
+// outs counts the deeds by what came of them.
+func (b *historybook) outs(t *testing.T, counts map[string]int) {
+	t.Helper()
+	for _, d := range b.deeds {
+		require.NotContains(t, d.Out, "other")
+		counts[d.String()]++
+	}
 }
 
 func (b *historybook) size() int {
@@ -295,11 +312,8 @@ func writeHistory(t *testing.T, about subject) {
 			end = killed
 		}
 		history = append(history, b.operations(end)...)
-		for _, d := range b.deeds {
-			require.NotContains(t, d.Out, "other")
-			outs[d.String()]++
-			total++
-		}
+		b.outs(t, outs)
+		total += len(b.deeds)
 	}
 	t.Log(total, outs)
 	require.GreaterOrEqual(t, total, leastDeeds)

@@ -45,9 +45,9 @@ func TestAMultiLockWaitsOutAnOutage(t *testing.T) {
 func TestAMultiLockWaitsForNoReleaseBeyondItsTime(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t, 2)
-	p := proxy.Start(t, servers[0].Addr())
+	p, q := proxy.Start(t, servers[0].Addr()), proxy.Start(t, servers[1].Addr())
 	opts := &holdfast.Options{Lease: 30 * time.Second}
-	far, near := open(t, p.Addr(), opts), open(t, servers[1].Addr(), opts)
+	far, near := open(t, p.Addr(), opts), open(t, q.Addr(), opts)
 	m := multilock.New(rlock.New(far, "a", nil), rlock.New(near, "b", nil))
 	require.NoError(t, lock(t, t.Context(), m).Release())
 	taken := lock(t, t.Context(), rlock.New(open(t, servers[1].Addr(), opts), "b", nil))
@@ -58,11 +58,13 @@ func TestAMultiLockWaitsForNoReleaseBeyondItsTime(t *testing.T) {
 		"ctx":  {m.Lock, context.DeadlineExceeded},
 		"wait": {func(context.Context) (*holdfast.Hold, error) { return m.TryLockFor(t.Context(), 500*time.Millisecond) }, holdfast.ErrBusy},
 	} {
+		second := q.On(scriptOf(kindOf("rlock"), "acquire"), proxy.Pass, proxy.First)
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		began := time.Now()
 		got := goLock(ctx, c.take)
-		await(t, "a", func() bool { return servers[0].Int(t, "EXISTS", "a") == 1 })
+		second.WaitAnswered(t, 1) // so the reply of the first has arrived
 		p.StallAll()
+		require.EqualValues(t, 1, servers[0].Int(t, "EXISTS", "a"))
 		r := within(t, 3*time.Second, got, name)
 		require.ErrorIs(t, r.err, c.err, name)
 		require.Less(t, time.Since(began), 2*time.Second, name)

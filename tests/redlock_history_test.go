@@ -3,9 +3,9 @@ package tests
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -57,22 +57,19 @@ func disputed(spells []spell) []spell {
 type chronicle struct {
 	began time.Time
 	takes atomic.Int64 // that succeeded
+	book  historybook
 
 	mu      sync.Mutex // guards the rest
 	spells  []spell
-	outs    map[string]int // calls, by what came of them
 	ordeals map[string]int // by name
 }
 
 func (c *chronicle) now() time.Duration { return time.Since(c.began) }
 
-func (c *chronicle) note(counts *map[string]int, what string) {
+func (c *chronicle) endured(ordeal string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if *counts == nil {
-		*counts = map[string]int{}
-	}
-	(*counts)[what]++
+	c.ordeals[ordeal]++
 }
 
 // believe follows a hold for so long, and then until just before it is given back, or until it is lost.
@@ -94,8 +91,8 @@ func (c *chronicle) believe(who int, h *holdfast.Hold, d time.Duration) {
 	c.spells = append(c.spells, s)
 }
 
-// take asks for a lock in one way or another, and gives it back if it is had.
-func (c *chronicle) take(who int, l *multilock.RedLock) {
+// take has a caller ask for a lock in one way or another, and give it back if it is had.
+func (c *chronicle) take(caller *client, l *multilock.RedLock) {
 	wait := rand.N(20 * time.Millisecond) // now and then too little even for one attempt
 	if rand.N(4) > 0 {
 		wait = 2 * time.Second
@@ -105,33 +102,46 @@ func (c *chronicle) take(who int, l *multilock.RedLock) {
 	ways := []func(context.Context) (*holdfast.Hold, error){l.Lock, l.Lock, l.TryLock, func(ctx context.Context) (*holdfast.Hold, error) {
 		return l.TryLockFor(ctx, rand.N(time.Second))
 	}}
-	h, err := ways[rand.N(len(ways))](ctx)
-	c.note(&c.outs, "take "+briefly(err))
-	if err != nil {
+	tag := caller.tag()
+	h := c.granted(caller, deed{Lock: l.Name(), Kind: opTake, Tag: tag}, func() (*holdfast.Hold, error) { return ways[rand.N(len(ways))](ctx) })
+	if h == nil {
 		return
+	}
+	release := func(h *holdfast.Hold) {
+		until := lastDeadline([]*holdfast.Hold{h})
+		caller.do(deed{Lock: l.Name(), Kind: opRelease, Tag: tag, Until: until}, func() string { return outcome(h.Release()) })
 	}
 	d := rand.N(40 * time.Millisecond)
 	if c.takes.Add(1)%8 == 0 { // of that many some must be renewed
 		d = chronicleLease * 5 / 4
 	}
-	c.believe(who, h, d)
+	c.believe(caller.number, h, d)
 	if rand.N(8) == 0 { // what was entered once more goes on alone
-		inner, err := l.TryLock(h.Context(context.Background()))
-		c.note(&c.outs, "re-enter "+briefly(err))
-		if err == nil {
+		inner := c.granted(caller, deed{Lock: l.Name(), Kind: opReenter, Tag: tag}, func() (*holdfast.Hold, error) {
+			return l.TryLock(h.Context(context.Background()))
+		})
+		if inner != nil {
 			defer func() {
-				c.believe(who, inner, d)
-				c.note(&c.outs, "release "+briefly(inner.Release()))
+				c.believe(caller.number, inner, d)
+				release(inner)
 			}()
 		}
 	}
-	c.note(&c.outs, "release "+briefly(h.Release()))
+	release(h)
 }
 
-// briefly is the class of an error, without the words of several servers.
-func briefly(err error) string {
-	brief, _, _ := strings.Cut(outcome(err), ":")
-	return brief
+// granted is the hold that a deed came to, if any. If none nobody else need have had the lock: some of the servers may
+// have been promised to one and some to another.
+func (c *chronicle) granted(caller *client, d deed, take func() (*holdfast.Hold, error)) (h *holdfast.Hold) {
+	caller.do(d, func() string {
+		var err error
+		h, err = take()
+		if err != nil && !errors.Is(err, holdfast.ErrUnknown) {
+			return "promised"
+		}
+		return outcome(err)
+	})
+	return h
 }
 
 // ordeals are what happens to a server, as some see it or as all do.
@@ -168,7 +178,7 @@ func (c *chronicle) spoil(fleets []*fleet, servers chan int, over <-chan struct{
 			if ordeals[k].name == killed.name { // it does not count before
 				lasts(chronicleLease+time.Second, over)
 			}
-			c.note(&c.ordeals, ordeals[k].name)
+			c.endured(ordeals[k].name)
 			servers <- i
 		}
 	}
@@ -193,7 +203,7 @@ func (f *fleet) beside() *fleet {
 
 // Nine callers in three places take two locks on five servers, while two of these at a time are killed and come back
 // empty, are stopped, are slow, are cut off from some of the places, and replies are lost everywhere. No two ever believe
-// that they have the same lock, and there is always somebody who gets one.
+// that they have the same lock, a reentrant mutex explains what the calls said, and there is always somebody who gets one.
 func TestAHistoryOfRedLocksHasNoTwoHolders(t *testing.T) {
 	t.Parallel()
 	fleets := []*fleet{newFleet(t, 5)}
@@ -209,7 +219,7 @@ func TestAHistoryOfRedLocksHasNoTwoHolders(t *testing.T) {
 		}
 	}
 	fleets[0].seasoned(chronicleLease)
-	c := &chronicle{began: time.Now()}
+	c := &chronicle{began: time.Now(), book: historybook{deeds: map[string]deed{}}, ordeals: map[string]int{}}
 	over, done := make(chan struct{}), make(chan struct{})
 	var spoilers, callers sync.WaitGroup
 	servers := make(chan int, 5)
@@ -220,10 +230,10 @@ func TestAHistoryOfRedLocksHasNoTwoHolders(t *testing.T) {
 		spoilers.Go(func() { c.spoil(fleets, servers, over) })
 	}
 	for who := range chronicleFleets * chroniclersEach {
-		mine := locks[who%chronicleFleets]
+		mine, caller := locks[who%chronicleFleets], &client{number: who, tell: c.book.write}
 		callers.Go(func() {
 			for !ended(done) {
-				c.take(who, mine[rand.N(len(mine))])
+				c.take(caller, mine[rand.N(len(mine))])
 				lasts(rand.N(20*time.Millisecond), done)
 			}
 		})
@@ -239,8 +249,11 @@ func TestAHistoryOfRedLocksHasNoTwoHolders(t *testing.T) {
 		longest = max(longest, s.to-s.from)
 		by[s.who]++
 	}
-	t.Log(len(c.spells), "spells, by", by, "at most", longest, c.outs, c.ordeals)
+	outs := map[string]int{}
+	c.book.outs(t, outs)
+	t.Log(len(c.spells), "spells, by", by, "at most", longest, outs, c.ordeals)
 	require.Empty(t, disputed(c.spells))
+	checkHistory(t, reentrantMutex, c.book.operations(0))
 	assert.GreaterOrEqual(t, len(c.spells), leastSpells)
 	assert.Greater(t, longest, chronicleLease, "none was renewed")
 	for _, o := range ordeals {

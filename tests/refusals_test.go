@@ -97,7 +97,7 @@ func TestAServerThatRefuses(t *testing.T) {
 			_, err = l.ForceUnlock(t.Context())
 			refused(t, err, words)
 			refused(t, hold.Extend(t.Context(), time.Minute), words)
-			_, err = l.TryLockFor(t.Context(), 100*time.Millisecond)
+			_, err = l.TryLockFor(t.Context(), 500*time.Millisecond)
 			refused(t, err, words)
 			assert.NoError(t, hold.Err(), "a refused extension leaves the hold as it is")
 

@@ -27,9 +27,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/tests/child"
 )
 
 // ErrDied answers every call that was under way, or came later, when the JVM ended.
@@ -118,8 +119,8 @@ func launch(release string) (*Java, error) {
 
 // Close ends the JVM in good order, though without a farewell to Redis, and waits until it has gone.
 func (j *Java) Close() {
-	_ = j.stdin.Close()       // fails if the JVM has ended
-	j.signal(syscall.SIGCONT) // if it was paused
+	_ = j.stdin.Close() // fails if the JVM has ended
+	j.Resume()          // if it was paused
 	select {
 	case <-j.died:
 	case <-time.After(patience):
@@ -129,7 +130,7 @@ func (j *Java) Close() {
 
 // Kill ends the JVM as kill -9 does, and waits until it has gone.
 func (j *Java) Kill() {
-	j.signal(syscall.SIGKILL)
+	_ = j.cmd.Process.Kill() // fails only if it has ended by itself
 	<-j.died
 }
 
@@ -142,25 +143,11 @@ func (j *Java) Log() string {
 // Pause freezes the whole JVM, as a long garbage collection or a suspended machine would, until [Java.Resume]. It
 // returns when all its threads stand still. A JVM is not paused twice.
 func (j *Java) Pause() {
-	j.signal(syscall.SIGSTOP)
-	AwaitStopped(j.cmd.Process.Pid)
-}
-
-// AwaitStopped waits until a child process that has been sent SIGSTOP stands still, all its threads.
-func AwaitStopped(pid int) {
-	for {
-		_, err := syscall.Wait4(pid, nil, syscall.WUNTRACED, nil)
-		if !errors.Is(err, syscall.EINTR) {
-			return
-		}
-	}
+	_ = child.Pause(j.cmd.Process) // an error can only mean that it has ended, which every caller finds out by itself
 }
 
 // Resume lets a paused JVM go on.
-func (j *Java) Resume() { j.signal(syscall.SIGCONT) }
-
-// signal sends s. An error can only mean that the process has ended, which every caller finds out by itself.
-func (j *Java) signal(s os.Signal) { _ = j.cmd.Process.Signal(s) }
+func (j *Java) Resume() { _ = child.Resume(j.cmd.Process) }
 
 // start sends a request for an actor and returns without waiting for the answer.
 func (j *Java) start(actor, verb string, args ...any) *Call {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +42,6 @@ type goLoner struct {
 	server *redistest.Server
 	gate   string
 	worker *worker.Worker
-	pid    int
 	says   chan string
 }
 
@@ -52,7 +50,7 @@ func newGoLoner(t *testing.T, f *fleet, k kind, lock string) loner {
 	l := &goLoner{kind: k, server: f.server(), gate: "gate of " + lock, says: make(chan string, 2)}
 	hear := func(line string) { l.says <- line }
 	l.worker = worker.Start(t, hear, "loner", f.written(), f.options.lease.String(), k.name, lock, l.gate)
-	l.pid = must(strconv.Atoi(hearFirst(t, l.worker, l.says)))(t)
+	hearFirst(t, l.worker, l.says)
 	return loner{l, l}
 }
 
@@ -98,16 +96,12 @@ func (l *goLoner) unlock(t *testing.T) {
 	}
 }
 
-func (l *goLoner) Pause() {
-	l.worker.Pause()
-	interop.AwaitStopped(l.pid)
-}
-
+func (l *goLoner) Pause()  { l.worker.Pause() }
 func (l *goLoner) Resume() { l.worker.Resume() }
 func (l *goLoner) Kill()   { l.worker.Kill() }
 
-// beLoner is the program of a [goLoner]. It says its process id when it is ready to be let in, and something else when
-// it has the lock, which it releases when it is told to end.
+// beLoner is the program of a [goLoner]. It says when it is ready to be let in, and when it has the lock, which it
+// releases when it is told to end.
 func beLoner(args []string) {
 	kind, name, gate := args[2], args[3], args[4]
 	err := func() error {
@@ -123,7 +117,7 @@ func beLoner(args []string) {
 			return err
 		}
 		defer doorman.Close()
-		worker.Say("%d", os.Getpid())
+		worker.Say("ready")
 		if err := doorman.Send("BLPOP", gate, "0"); err != nil {
 			return err
 		}

@@ -21,9 +21,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/tests/child"
 )
 
 // Server is one redis-server process.
@@ -33,7 +34,7 @@ type Server struct {
 	port int
 	args []string
 
-	mu      sync.Mutex // guards process
+	mu      sync.Mutex // guards process, and whether it is paused
 	process *process
 
 	observer observer
@@ -44,6 +45,7 @@ type Server struct {
 type process struct {
 	cmd    *exec.Cmd
 	exited chan struct{}
+	paused bool
 }
 
 // Start starts a server and returns once it answers. The arguments are added to its command line, so
@@ -112,20 +114,21 @@ func (s *Server) Restart() {
 }
 
 // Pause freezes the process with SIGSTOP: connections stay open and the kernel still accepts bytes for them, but
-// nothing is answered until Resume. Pausing a stopped server does nothing.
-func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+// nothing is answered any more, once it has returned, until Resume. A server that is paused or stopped stays so.
+func (s *Server) Pause() { s.pause(true, child.Pause) }
 
 // Resume lets a paused server go on.
-func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+func (s *Server) Resume() { s.pause(false, child.Resume) }
 
-func (s *Server) signal(sig syscall.Signal) {
+func (s *Server) pause(paused bool, do func(*os.Process) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.process == nil {
+	if s.process == nil || s.process.paused == paused {
 		return
 	}
-	if err := s.process.cmd.Process.Signal(sig); err != nil {
-		s.t.Errorf("redis-server %s: %v: %v", s.Addr(), sig, err)
+	s.process.paused = paused
+	if err := do(s.process.cmd.Process); err != nil {
+		s.t.Errorf("redis-server %s: %v", s.Addr(), err)
 	}
 }
 
@@ -146,7 +149,7 @@ func (s *Server) launch() error {
 
 	cmd := exec.Command(path, s.args...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = childAttributes()
+	cmd.SysProcAttr = child.Attributes()
 	if err := cmd.Start(); err != nil {
 		return err
 	}

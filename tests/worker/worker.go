@@ -14,8 +14,9 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/tests/child"
 )
 
 // roleVariable tells a process that it is a worker, and which.
@@ -72,7 +73,7 @@ func Start(t testing.TB, hear func(line string), role string, args ...string) *W
 	t.Helper()
 	w := &Worker{cmd: exec.Command(os.Args[0]), ended: make(chan struct{})}
 	w.cmd.Env = append(os.Environ(), roleVariable+"="+strings.Join(append([]string{role}, args...), "\n"))
-	w.cmd.SysProcAttr = attributes()
+	w.cmd.SysProcAttr = child.Attributes()
 	w.cmd.Stderr = &w.stderr
 	stdout, err := w.cmd.StdoutPipe()
 	if err != nil {
@@ -120,8 +121,9 @@ func (w *Worker) Kill() {
 	<-w.ended
 }
 
-// Pause freezes the worker until Resume.
-func (w *Worker) Pause() { _ = w.cmd.Process.Signal(syscall.SIGSTOP) }
+// Pause freezes the worker until Resume: when it has returned the worker does and says nothing more. An error can only
+// mean that it has ended.
+func (w *Worker) Pause() { _ = child.Pause(w.cmd.Process) }
 
 // Resume lets a paused worker go on.
-func (w *Worker) Resume() { _ = w.cmd.Process.Signal(syscall.SIGCONT) }
+func (w *Worker) Resume() { _ = child.Resume(w.cmd.Process) }

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +14,3 @@ func Now() time.Duration {
 	}
 	return time.Duration(now.Nano())
 }
-
-// attributes make the kernel kill a worker with the test binary, however that ends.
-func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
