@@ -81,6 +81,7 @@ const (
 	defaultLease = 30 * time.Second
 	minLease     = time.Second
 	maxLabel     = 256
+	dialLimit    = 2 * time.Second
 )
 
 // Open connects and returns a session that owns the client. It sets opt up as the guarantees
@@ -90,7 +91,9 @@ const (
 //     cache, DisableCache;
 //   - ConnWriteTimeout at most Lease/6 and Dialer.KeepAlive at most Lease/12, so that a
 //     connection gone silent is noticed while there is time to renew on a new one;
-//   - Dialer.Timeout at most the lesser of 2 s and Lease/6; all the same for Sentinel.Dialer;
+//   - Dialer.Timeout at most the lesser of 2 s and Lease/6, which Open itself, when nothing is held
+//     yet, exceeds by repeated attempts, up to 2 s or less if opt says so; all the same for
+//     Sentinel.Dialer;
 //   - Sentinel.TopologyRefreshInterval 5 s, ClusterOption.MaxMovedRedirections 8 and
 //     ClusterOption.ShardsRefreshInterval 10 s, unless set.
 //
@@ -101,6 +104,7 @@ func Open(opt rueidis.ClientOption, opts *Options) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: open: %w", err)
 	}
+	patience := atMost(opt.Dialer.Timeout, dialLimit)
 	var session atomic.Pointer[core.Session]
 	if err := setUp(&opt, o.Lease, func() {
 		if s := session.Load(); s != nil {
@@ -109,11 +113,8 @@ func Open(opt rueidis.ClientOption, opts *Options) (*Session, error) {
 	}); err != nil {
 		return nil, fmt.Errorf("holdfast: open: %w", err)
 	}
-	client, err := rueidis.NewClient(opt)
+	client, err := connect(opt, patience)
 	if err != nil {
-		if client != nil {
-			client.Close()
-		}
 		return nil, fmt.Errorf("holdfast: open: %w", err)
 	}
 	s, err := newSession(client, o, true)
@@ -123,6 +124,23 @@ func Open(opt rueidis.ClientOption, opts *Options) (*Session, error) {
 	}
 	session.Store(s)
 	return (*Session)(s), nil
+}
+
+// connect makes the client, and attempts it again while that takes too long and patience lasts.
+func connect(opt rueidis.ClientOption, patience time.Duration) (rueidis.Client, error) {
+	for began := time.Now(); ; {
+		client, err := rueidis.NewClient(opt)
+		if err == nil {
+			return client, nil
+		}
+		if client != nil {
+			client.Close()
+		}
+		slow, ok := errors.AsType[net.Error](err)
+		if !ok || !slow.Timeout() || time.Since(began) >= patience {
+			return nil, err
+		}
+	}
 }
 
 // NewSession returns a session on a client that stays the caller's, to be closed after the
@@ -252,7 +270,7 @@ func setUp(opt *rueidis.ClientOption, lease time.Duration, dialed func()) error 
 	opt.ConnWriteTimeout = atMost(opt.ConnWriteTimeout, lease/6)
 	for _, dialer := range []*net.Dialer{&opt.Dialer, &opt.Sentinel.Dialer} {
 		dialer.KeepAlive = atMost(dialer.KeepAlive, lease/12)
-		dialer.Timeout = atMost(dialer.Timeout, min(2*time.Second, lease/6))
+		dialer.Timeout = atMost(dialer.Timeout, min(dialLimit, lease/6))
 	}
 	if opt.Sentinel.TopologyRefreshInterval == 0 && opt.Sentinel.MasterSet != "" {
 		opt.Sentinel.TopologyRefreshInterval = 5 * time.Second

@@ -152,10 +152,13 @@ func TestAFixedLeaseEndsByItself(t *testing.T) {
 			told <- time.Now()
 		}()
 
+		still := stillness()
 		next := lock(t, t.Context(), k.rival(b, t.Name(), 0)) // waits for the expiry
-		granted := time.Now()
-		assert.True(t, within(t, time.Second, told, "the holder's loss").Before(granted), "the holder must learn it first")
-		assert.ErrorIs(t, hold.Err(), holdfast.ErrLost)
+		lost, granted := hold.Err(), time.Now()
+		assert.ErrorIs(t, lost, holdfast.ErrLost)
+		// When a process goes on that stood still meanwhile, the end of a context is as late as everything else.
+		first := within(t, time.Second, told, "the holder's loss").Before(granted)
+		assert.True(t, first || still() > 0, "the holder must learn it first")
 		assert.ErrorIs(t, context.Cause(ctx), holdfast.ErrLost)
 		assert.ErrorIs(t, hold.Release(), holdfast.ErrLost)
 		require.NoError(t, next.Err())

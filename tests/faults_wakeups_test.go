@@ -28,12 +28,12 @@ func TestAWaiterWhoseMessageIsLostLooksAgain(t *testing.T) {
 		t.Run("as soon as the lease in the way has ended", func(t *testing.T) {
 			t.Parallel()
 			const lease = 1500 * time.Millisecond
-			began := time.Now()
+			took := stopwatch()
 			lock(t, t.Context(), k.rival(s, "leased", lease))
 			waiter := goLock(t.Context(), k.make(s, "leased", 0).Lock)
 			r := within(t, longestWait, waiter, "the lock")
 			require.NoError(t, r.err)
-			require.Less(t, time.Since(began), lease+300*time.Millisecond)
+			require.Less(t, took(), lease+300*time.Millisecond)
 		})
 		t.Run("after 5 s at the latest", func(t *testing.T) {
 			t.Parallel()
@@ -44,10 +44,10 @@ func TestAWaiterWhoseMessageIsLostLooksAgain(t *testing.T) {
 			}
 			waiting(t, k, srv)
 			k.wipe(t, srv, "freed") // a release whose message nobody got
-			freed := time.Now()
+			sinceFreed := stopwatch()
 			for range waiters { // those behind the first are woken by it
 				h := firstOf(t, waiters)
-				require.Less(t, time.Since(freed), longestWait)
+				require.Less(t, sinceFreed(), longestWait)
 				require.NoError(t, h.Release())
 			}
 		})

@@ -69,10 +69,10 @@ func TestARenewalThatCrossesTheLossIsGivenBack(t *testing.T) {
 	last := p.On(func(c []string) bool { return renewal(c) && !early() }, proxy.HoldReply, proxy.First)
 	within(t, 2*lease, done, "the loss")
 	last.Wait(t, 1)
-	lost := time.Now()
+	sinceLost := stopwatch()
 	last.Release()
 	await(t, "the end of the lock", func() bool { return srv.Int(t, "EXISTS", orders) == 0 })
-	require.Less(t, time.Since(lost), lease/2, "not when its lease ended")
+	require.Less(t, sinceLost(), lease/2, "not when its lease ended")
 }
 
 // nestedShort takes a lock for long and once more for a moment, and gives the first hold back.

@@ -12,7 +12,7 @@ import (
 // TestMain fails the run when a goroutine is left behind.
 func TestMain(m *testing.M) {
 	childMain()
-	go tellPauses()
+	go running.run()
 	code := m.Run()
 	if code == 0 {
 		if left := goroutinesLeft(5 * time.Second); left != "" {
@@ -30,24 +30,12 @@ func goroutinesLeft(within time.Duration) string {
 		var left []string
 		buf := make([]byte, 1<<20)
 		for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-			if !strings.Contains(stack, "tests.goroutinesLeft") && !strings.Contains(stack, "tests.tellPauses") && !strings.Contains(stack, "os/signal.") {
+			if !strings.Contains(stack, "tests.goroutinesLeft") && !strings.Contains(stack, "tests.(*metronome)") && !strings.Contains(stack, "os/signal.") {
 				left = append(left, stack)
 			}
 		}
 		if len(left) == 0 || time.Now().After(end) {
 			return strings.Join(left, "\n\n")
-		}
-	}
-}
-
-// tellPauses tells when this process did not get to run, without which a failure that follows cannot be understood.
-func tellPauses() {
-	const nap, long = 10 * time.Millisecond, 120 * time.Millisecond
-	for {
-		began := time.Now()
-		time.Sleep(nap)
-		if late := time.Since(began) - nap; late > long {
-			fmt.Fprintf(os.Stderr, "PAUSE: %v until %s\n", late.Round(time.Millisecond), time.Now().Format("15:04:05.000"))
 		}
 	}
 }

@@ -464,9 +464,9 @@ func TestAServerIsWaitedForNoLongerThanItsTimeout(t *testing.T) {
 	near := f.near(&holdfast.Options{Lease: 30 * time.Second})
 	l := redLock(near, orders, reentrant, &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: timeout})
 	took := func(do func()) time.Duration {
-		began := time.Now()
+		watch := stopwatch()
 		do()
-		return time.Since(began)
+		return watch()
 	}
 	h := lock(t, t.Context(), l)
 	f.has(near, 1, 1, 1)

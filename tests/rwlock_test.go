@@ -466,10 +466,10 @@ func TestAPreferredWriterGetsInAmongReadersThatNeverPause(t *testing.T) {
 	defer close(stop)
 	for i := range writes {
 		await(t, "the readers", func() bool { return reading.Load() > readers/2 })
-		began := time.Now()
+		took := stopwatch()
 		h := lock(t, t.Context(), rwlock.New(sessions[i%3], orders, opts).Write())
-		waited := time.Since(began)
 		assert.Zero(t, reading.Load())
+		waited := took()
 		assert.Less(t, waited, read+100*time.Millisecond)
 		t.Log("in after", waited)
 		require.NoError(t, h.Release())
