@@ -1,6 +1,7 @@
 package multilock
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -32,7 +33,7 @@ func isNil(l holdfast.Locker) bool {
 func mistake(l holdfast.Locker) (err error) {
 	switch l := l.(type) {
 	case inside:
-		err = l.Inside().Wrong()
+		err = wrong(l.Inside())
 	case *RedLock:
 		err = l.quorum.Wrong()
 	}
@@ -40,6 +41,17 @@ func mistake(l holdfast.Locker) (err error) {
 		return nil
 	}
 	return fmt.Errorf("lock %q: %w", l.Name(), err)
+}
+
+// wrong is what keeps a lock from being one of several.
+func wrong(l *core.Lock) error {
+	if err := l.Wrong(); err != nil {
+		return err
+	}
+	if l.Token != "" {
+		return errors.New("Options.Token is set, must not be: what an attempt that fails has taken could not be given back")
+	}
+	return nil
 }
 
 // key is what the server knows a lock by, which is the same for everybody.

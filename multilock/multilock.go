@@ -42,7 +42,8 @@ type MultiLock struct {
 var _ holdfast.Locker = (*MultiLock)(nil)
 
 // New makes one lock of several: of any kinds, also from different sessions and servers. It sends
-// nothing and cannot fail: a mistake comes back from the first call. No lock may be given twice.
+// nothing and cannot fail: a mistake comes back from the first call. No lock may be given twice, and no
+// setlock with a Token.
 //
 // Members are taken in the order of their names, as they are mapped. Where several have one name, on different servers,
 // none of them is waited for while another is held, since no two callers need list them alike. Two

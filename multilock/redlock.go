@@ -72,8 +72,6 @@ func (r *RedLock) add(locks []holdfast.Locker) (name string, mistake error) {
 			return "", fmt.Errorf("lock %d is nil", i+1)
 		case !ok || !inner.Inside().TellsAge:
 			return "", fmt.Errorf("lock %d is a %T, must be an rlock or a setlock", i+1, l)
-		case inner.Inside().Token != "":
-			return "", fmt.Errorf("lock %d has Options.Token, must be without: what an attempt that fails has taken could not be given back", i+1)
 		}
 		if len(names) == 0 || names[len(names)-1] != l.Name() {
 			names = append(names, l.Name())
@@ -95,7 +93,7 @@ func (r *RedLock) check() error {
 		return fmt.Errorf("%d locks are given, must be at least %d", len(q.Locks), leastServers)
 	}
 	for _, l := range q.Locks {
-		if err := l.Wrong(); err != nil {
+		if err := wrong(l); err != nil {
 			return err
 		}
 	}

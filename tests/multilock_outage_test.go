@@ -29,13 +29,18 @@ func TestAMultiLockWaitsOutAnOutage(t *testing.T) {
 				"lock":         m.Lock,
 				"try lock for": func(ctx context.Context) (*holdfast.Hold, error) { return m.TryLockFor(ctx, 20*time.Second) },
 			} {
-				away.Stop()
-				got := goLock(t.Context(), take)
-				pass(time.Now().Add(1500 * time.Millisecond)) // longer than the others are held meanwhile
-				away.Restart()
-				r := within(t, 20*time.Second, got, name)
-				require.NoError(t, r.err, name)
-				require.NoError(t, r.hold.Release(), name)
+				for how, outage := range map[string]struct{ begin, end func() }{
+					"gone":   {away.Stop, away.Restart},
+					"silent": {away.Pause, away.Resume},
+				} {
+					outage.begin()
+					got := goLock(t.Context(), take)
+					pass(time.Now().Add(1500 * time.Millisecond)) // longer than the others are held meanwhile
+					outage.end()
+					r := within(t, 20*time.Second, got, name)
+					require.NoError(t, r.err, "%s, %s", name, how)
+					require.NoError(t, r.hold.Release(), "%s, %s", name, how)
+				}
 			}
 		}
 	}

@@ -85,6 +85,7 @@ func TestAMultiLockNamesMistakesAndSendsNothing(t *testing.T) {
 		`multilock "e, f": lock: lock "f": Options.FixedLea`: multilock.New(rlock.New(s, "e", nil), rlock.New(s, "f", &rlock.Options{FixedLease: 1})),
 		`lock "": 0 locks are given, must be at least 3`:     multilock.New(multilock.NewRedLock(nil, nil)),
 		`lock: a lock is nil`:                                multilock.New((*rlock.Mutex)(nil)),
+		`lock "g": Options.Token is set, must not be`:        multilock.New(setlock.New(s, "g", &setlock.Options{Token: "host"})),
 	} {
 		_, err := m.Lock(t.Context())
 		assert.ErrorContains(t, err, says)

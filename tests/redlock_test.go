@@ -140,7 +140,7 @@ func TestARedLockNamesMistakesAndSendsNothing(t *testing.T) {
 		`RedLockOptions.ServerTimeout is -1s`:                      three("a", &multilock.RedLockOptions{ServerTimeout: -time.Second}),
 		`RedLockOptions.ServerTimeout is 3s, must be 0 or less `:   three("a", &multilock.RedLockOptions{ServerTimeout: 3 * time.Second}),
 		`lock 2 is nil`: multilock.NewRedLock([]holdfast.Locker{plain(s[0], "a"), (*rlock.Mutex)(nil), plain(s[2], "a")}, nil),
-		`lock 1 has Options.Token, must be without`: redLock(s, "a", func(s *holdfast.Session, name string) holdfast.Locker {
+		`lock: Options.Token is set, must not be`: redLock(s, "a", func(s *holdfast.Session, name string) holdfast.Locker {
 			return setlock.New(s, name, &setlock.Options{Token: "host"})
 		}, nil),
 		`RedLockOptions.MinValidity is 2.93s, must be 0 or less`:   three("a", &multilock.RedLockOptions{MinValidity: 2930 * time.Millisecond}),

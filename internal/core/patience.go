@@ -112,8 +112,8 @@ func (p *patience) outwaited(ctx context.Context, end time.Time, err error) erro
 	switch {
 	case !ok || !errors.Is(f, errWaited) && !errors.Is(f, context.DeadlineExceeded):
 		return err
-	case f.Class == script.Unknown: // cut off under way
-		return &script.Failure{Class: script.Unknown, Err: errWaited}
+	case f.Class == script.Unknown: // cut off under way, and nothing is known of the server
+		return &script.Failure{Class: script.Unknown, Temporary: true, Err: errWaited}
 	}
 	return cmp.Or(p.trouble, ErrBusy) // not even sent
 }
