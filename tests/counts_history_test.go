@@ -29,15 +29,17 @@ const (
 	opWait    = "wait"
 )
 
-// poolPermits are the permits of each semaphore of a history.
-const poolPermits = 8
+const (
+	poolPermits = 8               // of each semaphore of a history
+	countsLease = 3 * time.Second // a third of which an attempt may take
+)
 
 // counter does things to semaphores or latches.
 func counter(args []string) {
 	if args[2] == "semaphore" {
-		narrate(args, (*client).pool)
+		narrate(args, countsLease, (*client).pool)
 	} else {
-		narrate(args, (*client).latch)
+		narrate(args, countsLease, (*client).latch)
 	}
 }
 
@@ -153,7 +155,7 @@ func (b *historybook) counts(killed time.Duration) (all []porcupine.Operation) {
 			continue
 		}
 		if d.Out == "unknown" {
-			d.Return += workerLease / 3 // what is under way is executed by then, if ever
+			d.Return += countsLease / 3 // what is under way is executed by then, if ever
 		}
 		all = append(all, porcupine.Operation{ClientId: d.Client, Input: d, Call: int64(d.Call), Return: int64(d.Return)})
 	}
@@ -190,7 +192,7 @@ func TestAHistoryOfFourProcessesIsThatOfANumber(t *testing.T) {
 			for _, w := range workers {
 				within(t, time.Minute, w.Ended(), "the end of a history")
 			}
-			pass(time.Now().Add(workerLease / 3)) // in which what is under way is executed
+			pass(time.Now().Add(countsLease / 3)) // in which what is under way is executed
 			var history []porcupine.Operation
 			outs := map[string]int{}
 			for i, b := range books {

@@ -48,7 +48,7 @@ func leaser(args []string) {
 	direct, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{args[2]}, DisableCache: true})
 	must(err)
 	defer direct.Close()
-	narrate(args, func(c *client) { (&tenant{client: c, rumours: direct}).stay() })
+	narrate(args, workerLease, func(c *client) { (&tenant{client: c, rumours: direct}).stay() })
 }
 
 // A tenant has permits of one semaphore once.

@@ -37,12 +37,12 @@ const (
 // historian does things to locks of a kind.
 func historian(args []string) {
 	k := kindOf(args[2])
-	narrate(args, func(c *client) { c.once(k) })
+	narrate(args, workerLease, func(c *client) { c.once(k) })
 }
 
 // narrate has the clients of this process do things to locks, and say of each when it began and what came of it.
-func narrate(args []string, once func(c *client)) {
-	s := openWorker(args[0], workerLease)
+func narrate(args []string, lease time.Duration, once func(c *client)) {
+	s := openWorker(args[0], lease)
 	first, err := strconv.Atoi(args[1])
 	must(err)
 	var wg sync.WaitGroup

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/worker"
 )
 
 // The size of the history of a RedLock.
@@ -55,7 +56,6 @@ func disputed(spells []spell) []spell {
 
 // A chronicle is what the callers of a history believed.
 type chronicle struct {
-	began time.Time
 	takes atomic.Int64 // that succeeded
 	book  historybook
 
@@ -64,19 +64,18 @@ type chronicle struct {
 	ordeals map[string]int // by name
 }
 
-func (c *chronicle) now() time.Duration { return time.Since(c.began) }
-
 func (c *chronicle) endured(ordeal string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ordeals[ordeal]++
 }
 
-// believe follows a hold for so long, and then until just before it is given back, or until it is lost.
-func (c *chronicle) believe(who int, h *holdfast.Hold, d time.Duration) {
-	s := spell{lock: h.Name(), who: who, from: c.now()}
+// believe follows a hold for so long, and then until just before it is given back, or until it is lost. It returns the
+// last moment at which it was not.
+func (c *chronicle) believe(who int, h *holdfast.Hold, d time.Duration) (last time.Duration) {
+	s := spell{lock: h.Name(), who: who, from: worker.Now()}
 	for s.to < s.from+d {
-		now := c.now()
+		now := worker.Now()
 		if h.Err() != nil {
 			break
 		}
@@ -84,11 +83,12 @@ func (c *chronicle) believe(who int, h *holdfast.Hold, d time.Duration) {
 		pass(time.Now().Add(rand.N(2 * time.Millisecond)))
 	}
 	if s.to == 0 {
-		return // it was over when it came
+		return s.from // it was over when it came
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.spells = append(c.spells, s)
+	return s.to
 }
 
 // take has a caller ask for a lock in one way or another, and give it back if it is had.
@@ -107,27 +107,24 @@ func (c *chronicle) take(caller *client, l *multilock.RedLock) {
 	if h == nil {
 		return
 	}
-	release := func(h *holdfast.Hold) {
-		until := lastDeadline([]*holdfast.Hold{h})
-		caller.do(deed{Lock: l.Name(), Kind: opRelease, Tag: tag, Until: until}, func() string { return outcome(h.Release()) })
+	// A hold that was lost was given back then, at any moment since it was last believed in.
+	release := func(h *holdfast.Hold, believed time.Duration) {
+		caller.do(deed{Lock: l.Name(), Kind: opRelease, Tag: tag, Until: believed}, func() string { return outcome(h.Release()) })
 	}
 	d := rand.N(40 * time.Millisecond)
 	if c.takes.Add(1)%8 == 0 { // of that many some must be renewed
 		d = chronicleLease * 5 / 4
 	}
-	c.believe(caller.number, h, d)
+	believed := c.believe(caller.number, h, d)
 	if rand.N(8) == 0 { // what was entered once more goes on alone
 		inner := c.granted(caller, deed{Lock: l.Name(), Kind: opReenter, Tag: tag}, func() (*holdfast.Hold, error) {
 			return l.TryLock(h.Context(context.Background()))
 		})
 		if inner != nil {
-			defer func() {
-				c.believe(caller.number, inner, d)
-				release(inner)
-			}()
+			defer func() { release(inner, c.believe(caller.number, inner, d)) }()
 		}
 	}
-	release(h)
+	release(h, believed)
 }
 
 // granted is the hold that a deed came to, if any. If none nobody else need have had the lock: some of the servers may
@@ -219,7 +216,7 @@ func TestAHistoryOfRedLocksHasNoTwoHolders(t *testing.T) {
 		}
 	}
 	fleets[0].seasoned(chronicleLease)
-	c := &chronicle{began: time.Now(), book: historybook{deeds: map[string]deed{}}, ordeals: map[string]int{}}
+	began, c := time.Now(), &chronicle{book: historybook{deeds: map[string]deed{}}, ordeals: map[string]int{}}
 	over, done := make(chan struct{}), make(chan struct{})
 	var spoilers, callers sync.WaitGroup
 	servers := make(chan int, 5)
@@ -238,7 +235,7 @@ func TestAHistoryOfRedLocksHasNoTwoHolders(t *testing.T) {
 			}
 		})
 	}
-	pass(c.began.Add(chronicleLasts))
+	pass(began.Add(chronicleLasts))
 	close(over)
 	spoilers.Wait()
 	close(done)

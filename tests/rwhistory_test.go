@@ -19,7 +19,7 @@ import (
 func rwHistorian(args []string) {
 	prefer, err := strconv.ParseBool(args[2])
 	must(err)
-	narrate(args, func(c *client) { c.share(prefer) })
+	narrate(args, workerLease, func(c *client) { c.share(prefer) })
 }
 
 // A stay is one tenure of a client, of a read-write lock, with what it holds.
