@@ -461,8 +461,9 @@ func TestAServerIsWaitedForNoLongerThanItsTimeout(t *testing.T) {
 	t.Parallel()
 	const timeout = 2 * time.Second
 	f := newFleet(t, 3)
-	near := f.near(&holdfast.Options{Lease: 30 * time.Second})
-	l := redLock(near, orders, reentrant, &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: timeout})
+	opts := &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: timeout}
+	near, beside := f.near(&holdfast.Options{Lease: 30 * time.Second}), f.near(&holdfast.Options{Lease: 30 * time.Second})
+	l, other := redLock(near, orders, reentrant, opts), redLock(beside, orders, reentrant, opts)
 	took := func(do func()) time.Duration {
 		watch := stopwatch()
 		do()
@@ -474,6 +475,10 @@ func TestAServerIsWaitedForNoLongerThanItsTimeout(t *testing.T) {
 	require.Less(t, took(func() { require.NoError(t, h.Extend(t.Context(), 30*time.Second)) }), timeout/2)
 	require.Less(t, took(func() { require.NoError(t, h.Release()) }), timeout/2)
 	require.Less(t, took(func() { h = lock(t, t.Context(), l) }), timeout/2)
+	require.Less(t, took(func() {
+		_, err := other.TryLock(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrBusy)
+	}), timeout/2)
 	two := f.strike(paused, 1)
 	require.Less(t, took(func() { require.ErrorIs(t, h.Release(), holdfast.ErrUnknown) }), timeout*3/2)
 	require.Less(t, took(func() {

@@ -138,7 +138,7 @@ func TestContextOfAHold(t *testing.T) {
 		assert.ErrorIs(t, context.Cause(hold.Context(t.Context())), holdfast.ErrNotHeld, "of an ended hold it has ended")
 	})
 	t.Run("a loss is the cause", func(t *testing.T) {
-		hold := lock(t, t.Context(), rlock.New(s, "c", &rlock.Options{FixedLease: 100 * time.Millisecond}))
+		hold := lock(t, t.Context(), rlock.New(s, "c", &rlock.Options{FixedLease: 500 * time.Millisecond}))
 		ctx := hold.Context(t.Context())
 		derived, stop := context.WithCancel(ctx)
 		defer stop()
@@ -147,7 +147,7 @@ func TestContextOfAHold(t *testing.T) {
 		require.True(t, ok)
 		assert.Equal(t, "c", lost.Name)
 		assert.NoError(t, lost.Err)
-		assert.InDelta(t, 100*time.Millisecond, lost.Held, float64(10*time.Millisecond))
+		assert.InDelta(t, 500*time.Millisecond, lost.Held, float64(200*time.Millisecond))
 		assert.Same(t, hold.Err(), context.Cause(ctx))
 	})
 	t.Run("costs no goroutine, however many are derived", func(t *testing.T) {

@@ -270,7 +270,8 @@ var (
 )
 
 // atOnce does something for each of n at once and returns the errors when all is done. If so many as are
-// needed have succeeded it waits for the others as long again, and leaves them to themselves then.
+// needed have succeeded, or have said that somebody else has it, it waits for the others as long again, and
+// leaves them to themselves then.
 func atOnce(n, need int, do func(i int) error) []error {
 	type outcome struct {
 		i   int
@@ -283,13 +284,16 @@ func atOnce(n, need int, do func(i int) error) []error {
 		go func() { outcomes <- outcome{i, do(i)} }()
 	}
 	var enough <-chan time.Time
-	for done, succeeded := 0, 0; done < n; done++ {
+	for done, succeeded, refused := 0, 0, 0; done < n; done++ {
 		select {
 		case o := <-outcomes:
-			if errs[o.i] = o.err; o.err == nil {
+			switch errs[o.i] = o.err; {
+			case o.err == nil:
 				succeeded++
+			case errors.Is(o.err, ErrBusy):
+				refused++
 			}
-			if succeeded == need && enough == nil {
+			if max(succeeded, refused) == need && enough == nil {
 				enough = time.After(time.Since(began))
 			}
 		case <-enough:

@@ -119,8 +119,9 @@ func (q *Quorum) wait(ctx context.Context, operation string, end time.Time) (*Ho
 	return h, err
 }
 
-// try asks all servers at once, under ctx's owner. After an error everything is given back. After none,
-// servers that take longer than the others may still be asked, for no longer than their timeout.
+// try asks all servers at once, under ctx's owner. After an error everything is given back, also by servers that are
+// not waited for because the others suffice for one. After none, servers that take longer than the others may still
+// be asked, for no longer than their timeout.
 func (q *Quorum) try(ctx context.Context) (h *Hold, err error) {
 	if done := q.attempting(ctx); done != nil {
 		defer func() { done(err) }()
