@@ -390,6 +390,34 @@ func TestAServerThatDoesNotTellItsAgeCounts(t *testing.T) {
 	}
 }
 
+// An extension needs the servers that count, however fast one answers that does not yet.
+func TestARedLockIsExtendedByServersThatCount(t *testing.T) {
+	t.Parallel()
+	const length = 5 * time.Second
+	f := newFleet(t, 3)
+	near := f.near(&holdfast.Options{Lease: length})
+	l := redLock(near, orders, reentrant, careful)
+	f.seasoned(length)
+	require.NoError(t, lock(t, t.Context(), l).Release()) // the sessions know the servers' clocks
+	f.servers[0].Restart()
+	h := lock(t, t.Context(), l)
+	f.has(near, 1, 1, 1)
+	remove := f.each(scriptRuns, proxy.Delay(100*time.Millisecond), proxy.EveryTime, 2)
+	require.NoError(t, h.Extend(t.Context(), length))
+	require.Greater(t, time.Until(h.Deadline()), length-time.Second)
+	remove()
+
+	remove = f.each(scriptRuns, proxy.DropReply, proxy.EveryTime, 2)
+	err := h.Extend(t.Context(), length)
+	require.ErrorIs(t, err, holdfast.ErrUnknown)
+	require.NotErrorIs(t, err, holdfast.ErrLost)
+	require.ErrorContains(t, err, "has started within a lease")
+	remove()
+	require.NoError(t, h.Err())
+	require.NoError(t, h.Release())
+	f.empty()
+}
+
 // Whatever replies are lost: what is not held by most is given back everywhere, and what is goes on without the rest.
 func TestRepliesToARedLockAreLost(t *testing.T) {
 	t.Parallel()

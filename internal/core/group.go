@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
 // A group is several holds as one, which lives while as many of them do as it needs. When it ends by
@@ -229,13 +227,13 @@ func (g *group) deadline() time.Time {
 
 // each does something to all members at once. It returns nil if that succeeded for as many as are
 // needed, else all errors.
-func (g *group) each(do func(h *Hold) error) error {
+func (g *group) each(do func(m *member) error) error {
 	members := *g.members.Load()
 	errs := atOnce(len(members), g.need, func(i int) error {
 		if members[i].hold == nil {
 			return errMissing
 		}
-		return do(members[i].hold)
+		return do(&members[i])
 	})
 	done, lost := 0, 0
 	for _, err := range errs {
@@ -313,19 +311,19 @@ func (g *group) extend(ctx context.Context, d time.Duration) error {
 		}
 	}
 	if g.quorum == nil {
-		return g.each(func(h *Hold) error { return h.Extend(ctx, d) })
+		return g.each(func(m *member) error { return m.hold.Extend(ctx, d) })
 	}
-	began := time.Now()
-	err := g.each(func(h *Hold) error {
-		within, cancel := g.quorum.within(ctx, h.lock.length())
+	err := g.each(func(m *member) error {
+		within, cancel := g.quorum.within(ctx, m.hold.lock.length())
 		defer cancel()
-		return g.quorum.answered(ctx, h.Extend(within, d))
+		err := g.quorum.answered(ctx, m.hold.Extend(within, d))
+		if err == nil && m.since > time.Since(g.began) {
+			return g.Fail("extend", unknown(errYoung))
+		}
+		return err
 	})
 	if lost := g.err(); lost != nil {
 		return lost
-	}
-	if err == nil && g.deadline().Before(began.Add(d-lease.Margin(d))) {
-		err = g.Fail("extend", unknown(errYoung)) // a server was needed that does not count yet
 	}
 	return err
 }
@@ -337,5 +335,5 @@ func (g *group) detach() error {
 	if !g.finish(detachedEnd, 0) {
 		return g.err()
 	}
-	return g.each((*Hold).Detach)
+	return g.each(func(m *member) error { return m.hold.Detach() })
 }

@@ -66,7 +66,7 @@ func (g *group) wakeNext() {
 
 func (g *group) releaseMembers() error {
 	if g.batch == nil {
-		return g.each(g.releaseMember)
+		return g.each(func(m *member) error { return g.releaseMember(m.hold) })
 	}
 	var holds []*Hold
 	for _, m := range *g.members.Load() {
