@@ -284,9 +284,24 @@ func setUp(opt *rueidis.ClientOption, lease time.Duration, dialed func()) error 
 	dial := dialFunc(opt)
 	opt.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
 		dialed()
-		return dial(ctx, addr, d, c)
+		conn, err := dial(ctx, addr, d, c)
+		if err == nil && !greetable(ctx) {
+			_ = conn.Close()
+			return nil, context.Cause(ctx)
+		}
+		return conn, err
 	}
 	return nil
+}
+
+// greetable reports whether there is time to greet a server, before ctx ends. On a connection on which it has none the
+// client says farewell instead, and waits a second for the answer.
+func greetable(ctx context.Context) bool {
+	const least = 5 * time.Millisecond
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < least {
+		<-ctx.Done()
+	}
+	return ctx.Err() == nil
 }
 
 // atMost is d if it is set and not above the limit, else the limit.

@@ -2,12 +2,16 @@ package tests
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"net"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -135,6 +139,38 @@ func TestOneAttemptAtASilentServerEnds(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Nor does one last longer whose time is over just when a connection could be made: the client would wait for a second
+// for a farewell.
+func TestAConnectionThatComesTooLateIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	p := proxy.Start(t, redistest.Start(t).Addr())
+	var slow atomic.Bool
+	client := rueidis.ClientOption{
+		InitAddress: []string{p.Addr()},
+		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			conn, err := d.DialContext(ctx, "tcp", addr)
+			if end, ok := ctx.Deadline(); ok && time.Until(end) < 300*time.Millisecond && slow.Load() {
+				<-ctx.Done()
+			}
+			return conn, err
+		},
+	}
+	s := openWith(t, client, &holdfast.Options{Lease: time.Second})
+	l := rlock.New(s, "x", &rlock.Options{FixedLease: 600 * time.Millisecond})
+	require.NoError(t, lock(t, t.Context(), l).Release())
+	slow.Store(true)
+	p.StallNew(true)
+	p.CutAll()
+	for range 3 {
+		took := stopwatch()
+		_, err := l.TryLock(t.Context())
+		require.Error(t, err)
+		require.Less(t, took(), time.Second) // 0.2 s is meant, but whoever else connects is waited for
+	}
+	slow.Store(false)
+	p.StallNew(false)
 }
 
 // Permits that nobody has heard of are neither there nor taken.

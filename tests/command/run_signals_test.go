@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -121,12 +122,13 @@ func TestRunIgnoresWhatWasIgnored(t *testing.T) {
 func TestRunDoesNotGiveBackForLongAfterASignal(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	j := begin(t, srv, "--lease", "1m", "x", "--", "sh", "-c", "echo ready; read go; echo done; exit 3")
-	j.readies(1)
+	j := begin(t, srv, "--lease", "1m", "x", "--", "sh", "-c", "echo $$; read go; exit 3")
+	pid, err := strconv.Atoi(j.line())
+	require.NoError(t, err)
 	srv.Pause()
 	t.Cleanup(srv.Resume)
 	require.NoError(t, j.stdin.Close())
-	require.Equal(t, "done", j.line())
+	await(t, "the command's end", func() bool { return syscall.Kill(pid, 0) != nil })
 	began := time.Now()
 	for ended := false; !ended; { // one that comes before holdfast knows of the end is for the command
 		require.Less(t, time.Since(began), 4*time.Second)
