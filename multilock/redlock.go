@@ -130,11 +130,11 @@ func (r *RedLock) Lock(ctx context.Context) (*holdfast.Hold, error) {
 	return (*holdfast.Hold)(h), err
 }
 
-// TryLock asks all servers once. It blocks for a round trip if most of them grant it; else, if any does not
-// answer, for [RedLockOptions.ServerTimeout], and once more to give back what was granted. [holdfast.ErrBusy]
-// says that somebody has the lock on some of them, or is asking at the same moment. Otherwise the error has
-// what each server said; it matches [holdfast.ErrUnknown] if the outcome of a call is not known: what it takes
-// is given back. It corresponds to tryLock().
+// TryLock asks all servers once. It blocks for about a round trip if most of them grant it, or say that somebody
+// has it; else, if any does not answer, for [RedLockOptions.ServerTimeout], and once more to give back what was
+// granted. [holdfast.ErrBusy] says that somebody has the lock on some of them, or is asking at the same moment.
+// Otherwise the error has what each server said; it matches [holdfast.ErrUnknown] if the outcome of a call is not
+// known: what it takes is given back. It corresponds to tryLock().
 func (r *RedLock) TryLock(ctx context.Context) (*holdfast.Hold, error) {
 	h, err := r.quorum.TryLock(ctx)
 	return (*holdfast.Hold)(h), err
