@@ -50,8 +50,21 @@ var (
 // aclSingle and aclSlots are the rights on a server, and on the nodes of a cluster with sharded messages.
 func aclSingle() []string { return slices.Concat(aclScripts, aclPlain, aclKeys, aclChannels) }
 
-func aclSlots() []string {
-	return slices.Concat(aclScripts, aclSharded, aclCluster, aclKeys, aclChannels)
+func aclSlots(cluster []string) []string {
+	return slices.Concat(aclScripts, aclSharded, cluster, aclKeys, aclChannels)
+}
+
+// aclClusterOf is aclCluster for a server, of which the client reads the slots by another command from version 8 on.
+func aclClusterOf(t *testing.T, srv *redistest.Server) []string {
+	t.Helper()
+	hello := srv.Do(t, "HELLO").([]any)
+	version, major := hello[slices.Index(hello, any("version"))+1].(string), 0
+	_, err := fmt.Sscanf(version, "%d.", &major)
+	require.NoError(t, err)
+	if major < 8 {
+		return aclCluster
+	}
+	return append(without(aclCluster, "+cluster|slots"), "+cluster|shards")
 }
 
 // aclNo is how servers say no to a command, a key or a channel; the first to a call, the others to one inside a script.
@@ -115,9 +128,10 @@ func TestTheACLOfTheGuideInACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
 	cluster.NeedSharded(t)
-	require.NoError(t, aclTour(t, cluster.Nodes, aclGrant(t, cluster.Nodes, aclSlots()), ""))
-	for _, right := range slices.Concat(aclSharded, aclCluster) {
-		err := aclTour(t, cluster.Nodes, aclGrant(t, cluster.Nodes, without(aclSlots(), right)), "")
+	rights := aclClusterOf(t, cluster.Nodes[0])
+	require.NoError(t, aclTour(t, cluster.Nodes, aclGrant(t, cluster.Nodes, aclSlots(rights)), ""))
+	for _, right := range slices.Concat(aclSharded, rights) {
+		err := aclTour(t, cluster.Nodes, aclGrant(t, cluster.Nodes, without(aclSlots(rights), right)), "")
 		require.Error(t, err, right)
 		require.Regexp(t, aclNo, err.Error(), right)
 	}
@@ -128,7 +142,7 @@ func TestASessionThatMayNotAskForShardedMessagesIsRefused(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
 	cluster.NeedSharded(t)
-	opt := aclGrant(t, cluster.Nodes, without(aclSlots(), "+pubsub|shardnumsub"))
+	opt := aclGrant(t, cluster.Nodes, without(aclSlots(aclClusterOf(t, cluster.Nodes[0])), "+pubsub|shardnumsub"))
 	_, err := holdfast.Open(opt, nil)
 	require.ErrorContains(t, err, "PubSubAuto needs the right to PUBSUB SHARDNUMSUB, or Options.PubSub: NOPERM")
 	openWith(t, opt, &holdfast.Options{PubSub: holdfast.PubSubSharded})
@@ -196,7 +210,7 @@ func TestTheACLOfTheGuideIsThisOne(t *testing.T) {
 	require.True(t, found)
 	block, _, _ = strings.Cut(block, "```")
 	require.ElementsMatch(t, aclSingle(), strings.Fields(strings.ReplaceAll(block, `\`, " ")))
-	for _, right := range slices.Concat(aclSharded, aclCluster, []string{"+info", "+role", "~holdfast_session:*"}) {
+	for _, right := range slices.Concat(aclSharded, aclCluster, []string{"+cluster|shards", "+info", "+role", "~holdfast_session:*"}) {
 		require.Contains(t, string(guide), "`"+right+"`")
 	}
 }
