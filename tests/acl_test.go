@@ -77,7 +77,7 @@ func aclGrant(t *testing.T, servers []*redistest.Server, rights []string) rueidi
 	for _, srv := range servers {
 		srv.Do(t, "FLUSHALL")
 		srv.Do(t, "SCRIPT", "FLUSH")
-		srv.Do(t, append([]string{"ACL", "SETUSER", opt.Username, "reset", "on", ">" + opt.Password}, rights...)...)
+		srv.Do(t, append([]string{"ACL", "SETUSER", opt.Username, "reset", "resetchannels", "on", ">" + opt.Password}, rights...)...)
 		srv.Do(t, "ACL", "LOG", "RESET")
 		opt.InitAddress = append(opt.InitAddress, srv.Addr())
 	}
@@ -206,7 +206,7 @@ func TestTheACLOfTheGuideForARedLock(t *testing.T) {
 func TestTheACLOfTheGuideIsThisOne(t *testing.T) {
 	guide, err := os.ReadFile("../docs/redisson.md")
 	require.NoError(t, err)
-	_, block, found := strings.Cut(string(guide), "ACL SETUSER app reset on >secret")
+	_, block, found := strings.Cut(string(guide), "ACL SETUSER app reset resetchannels on >secret")
 	require.True(t, found)
 	block, _, _ = strings.Cut(block, "```")
 	require.ElementsMatch(t, aclSingle(), strings.Fields(strings.ReplaceAll(block, `\`, " ")))

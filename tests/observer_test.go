@@ -558,10 +558,12 @@ func TestAllocationsOfAnObserver(t *testing.T) {
 	}
 	none, empty, all := cost(nil), cost(&holdfast.Observer{}), cost((&lookout{}).observer())
 	t.Logf("allocations of a lock and release: %v, with an empty observer %v, with one that counts %v", none, empty, all)
-	assert.Equal(t, none, empty)
-	if !racing() {
-		assert.LessOrEqual(t, none, 4.0)
+	if racing() { // pools forget now and then
+		assert.InDelta(t, none, empty, 1)
+		return
 	}
+	assert.Equal(t, none, empty)
+	assert.LessOrEqual(t, none, 4.0)
 }
 
 // racing reports whether the race detector is on, which allocates, too.
