@@ -25,6 +25,11 @@ func Suspend() {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, unix.SIGCONT)
 	defer signal.Stop(continued)
+	StopUntil(continued)
+}
+
+// StopUntil stops this process until somebody continues it, which the channel is told of.
+func StopUntil(continued <-chan os.Signal) {
 	_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
 	select {
 	case <-continued:

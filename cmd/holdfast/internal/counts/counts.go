@@ -121,6 +121,17 @@ func no(format string, args ...any) error {
 	return &cli.ExitError{Code: cli.ExitNo, Err: fmt.Errorf(format, args...)}
 }
 
+// refuse is an answer that is no, with what stands in the way: as JSON if that is asked for, else in words.
+func (t *task) refuse(out io.Writer, object any, format string, args ...any) error {
+	if !t.asJSON {
+		return no(format, args...)
+	}
+	if err := t.say(out, object, "", ""); err != nil {
+		return err
+	}
+	return cli.Silent(cli.ExitNo)
+}
+
 // afterwards is the error of what came after something was changed: it must not look as if nothing were.
 func afterwards(err error) error {
 	if err == nil {

@@ -64,13 +64,8 @@ func latchSet(t *task) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if t.asJSON {
-					if err := t.say(cmd.OutOrStdout(), latchState{Name: args[0], Count: left, Done: &set}, "", ""); err != nil {
-						return err
-					}
-					return cli.Silent(cli.ExitNo)
-				}
-				return no("latch %q is set already: %d have yet to count down", args[0], left)
+				return t.refuse(cmd.OutOrStdout(), latchState{Name: args[0], Count: left, Done: &set},
+					"latch %q is set already: %d have yet to count down", args[0], left)
 			})
 		},
 	}

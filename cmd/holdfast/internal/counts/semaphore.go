@@ -83,14 +83,8 @@ the exit code is 1: use add to make it larger or smaller.
 				if err != nil {
 					return err
 				}
-				if t.asJSON {
-					state.Done = &made
-					if err := t.say(cmd.OutOrStdout(), state, "", ""); err != nil {
-						return err
-					}
-					return cli.Silent(cli.ExitNo)
-				}
-				return no("semaphore %q is there already, %s; to change its size: holdfast semaphore add", args[0], state)
+				state.Done = &made
+				return t.refuse(cmd.OutOrStdout(), state, "semaphore %q is there already, %s; to change its size: holdfast semaphore add", args[0], state)
 			})
 		},
 	}

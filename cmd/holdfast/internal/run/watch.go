@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
 
 // A watcher sees to a command that runs under a hold.
@@ -219,11 +220,7 @@ func (w *watcher) suspended(sig syscall.Signal) {
 		// stops by it: Go does not give the system's own way of dealing with it back.
 		signal.Ignore(syscall.SIGTSTP)
 		_ = syscall.Kill(0, syscall.SIGTSTP)
-		_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
-		select {
-		case <-w.signals.continued:
-		case <-time.After(500 * time.Millisecond): // the first process of a container cannot be stopped
-		}
+		cli.StopUntil(w.signals.continued)
 		w.signals.follow()
 	}
 	w.goOn()
