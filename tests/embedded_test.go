@@ -2,14 +2,12 @@ package tests
 
 import (
 	"math"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/holdfasttest"
 	"github.com/holdfast-go/holdfast/multilock"
-	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -67,22 +65,11 @@ func startEmbedded(t *testing.T) *redistest.Server {
 // newEmbeddedRedLocks is newRedLocks with companions on embedded servers.
 func newEmbeddedRedLocks(t *testing.T) func(s *holdfast.Session, name string, fixed time.Duration) locker {
 	servers := []*holdfasttest.Server{holdfasttest.NewServer(t), holdfasttest.NewServer(t)}
-	var mu sync.Mutex
-	companions := make(map[*holdfast.Session][]*holdfast.Session)
-	return func(s *holdfast.Session, name string, fixed time.Duration) locker {
-		mu.Lock()
-		defer mu.Unlock()
-		if companions[s] == nil {
-			for _, server := range servers {
-				companions[s] = append(companions[s], server.Open(&holdfast.Options{Lease: 3 * time.Second}))
-			}
+	open := func() (companions []*holdfast.Session) {
+		for _, server := range servers {
+			companions = append(companions, server.Open(&holdfast.Options{Lease: 3 * time.Second}))
 		}
-		first := rlock.New(s, name, &rlock.Options{FixedLease: fixed})
-		locks := []holdfast.Locker{first}
-		for _, companion := range companions[s] {
-			locks = append(locks, rlock.New(companion, name, &rlock.Options{FixedLease: fixed}))
-		}
-		options := &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 200 * time.Millisecond} // of a machine that is busy
-		return severalLocks{taker: multilock.NewRedLock(locks, options), first: first}
+		return companions
 	}
+	return redLocksWith(open, &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 200 * time.Millisecond}) // of a machine that is busy
 }

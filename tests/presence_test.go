@@ -163,6 +163,16 @@ func TestASessionThatMayNotTellItsProcess(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+// awaitKnown waits until the one holder of a lock is known to be this process.
+func awaitKnown(t *testing.T, l *rlock.Mutex) {
+	t.Helper()
+	await(t, "a known holder", func() bool {
+		holders, err := l.Holders(t.Context())
+		require.NoError(t, err)
+		return len(holders) == 1 && holders[0].PID == os.Getpid()
+	})
+}
+
 func TestTheRightsToTellAProcess(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t, 1)
@@ -171,11 +181,7 @@ func TestTheRightsToTellAProcess(t *testing.T) {
 	s := openKnown(t, opt, &holdfast.Options{Lease: time.Second, Logger: log.logger()})
 	l := rlock.New(s, "app:orders", nil)
 	hold := lock(t, t.Context(), l)
-	await(t, "a known holder", func() bool {
-		holders, err := l.Holders(t.Context())
-		require.NoError(t, err)
-		return len(holders) == 1 && holders[0].PID == os.Getpid()
-	})
+	awaitKnown(t, l)
 	require.NoError(t, hold.Release())
 	require.NoError(t, s.Close())
 	require.Empty(t, servers[0].Keyspace(t))
@@ -188,11 +194,7 @@ func TestProcessesInACluster(t *testing.T) {
 	s := openKnown(t, at(cluster.Addrs()...), &holdfast.Options{Lease: 3 * time.Second})
 	l := rlock.New(s, "orders", nil)
 	hold := lock(t, t.Context(), l)
-	await(t, "a known holder", func() bool {
-		holders, err := l.Holders(t.Context())
-		require.NoError(t, err)
-		return len(holders) == 1 && holders[0].PID == os.Getpid()
-	})
+	awaitKnown(t, l)
 	require.NoError(t, hold.Release())
 	require.NoError(t, s.Close())
 	require.Empty(t, cluster.Keyspace(t))

@@ -53,22 +53,27 @@ func (severalLocks) RemainingLease(context.Context) (time.Duration, error) {
 	return 0, errors.ErrUnsupported
 }
 
-// newRedLocks makes locks on the server of the session and two more, where each session has companions of its own.
+// newRedLocks makes locks on the server of the session and two more.
 func newRedLocks(t *testing.T) func(s *holdfast.Session, name string, fixed time.Duration) locker {
 	servers := startServers(t, 2)
+	return redLocksWith(func() []*holdfast.Session { return openAll(t, servers, nil) }, &multilock.RedLockOptions{TrustRestarted: true})
+}
+
+// redLocksWith makes locks on the server of the session and those of its companions, which each session has of its own.
+func redLocksWith(open func() []*holdfast.Session, options *multilock.RedLockOptions) func(s *holdfast.Session, name string, fixed time.Duration) locker {
 	var mu sync.Mutex
 	companions := make(map[*holdfast.Session][]*holdfast.Session)
 	return func(s *holdfast.Session, name string, fixed time.Duration) locker {
 		mu.Lock()
 		defer mu.Unlock()
 		if companions[s] == nil {
-			companions[s] = openAll(t, servers, nil)
+			companions[s] = open()
 		}
 		first := rlock.New(s, name, &rlock.Options{FixedLease: fixed})
 		locks := []holdfast.Locker{first}
 		for _, companion := range companions[s] {
 			locks = append(locks, rlock.New(companion, name, &rlock.Options{FixedLease: fixed}))
 		}
-		return severalLocks{taker: multilock.NewRedLock(locks, &multilock.RedLockOptions{TrustRestarted: true}), first: first}
+		return severalLocks{taker: multilock.NewRedLock(locks, options), first: first}
 	}
 }

@@ -8,27 +8,34 @@ import (
 )
 
 // running watches whether this process gets to run.
-var running = metronome{beat: make(chan struct{})}
+var running = newMetronome()
 
 // A metronome beats every few ms, and adds up by how much it was late: the time in which the whole process stood still,
-// because the machine did or others were given its processors.
+// because the machine did or others were given its processors. It allocates nothing, as some tests count that.
 type metronome struct {
-	mu   sync.Mutex
-	late time.Duration
-	beat chan struct{} // closed at the next beat
+	mu     sync.Mutex
+	beaten *sync.Cond // on mu
+	beats  int
+	late   time.Duration
 }
 
 const (
-	beats    = 5 * time.Millisecond
+	tempo    = 5 * time.Millisecond
 	notable  = 20 * time.Millisecond
 	alarming = 250 * time.Millisecond // and told, since a failure that follows cannot be understood without it
 )
 
+func newMetronome() *metronome {
+	m := &metronome{}
+	m.beaten = sync.NewCond(&m.mu)
+	return m
+}
+
 func (m *metronome) run() {
 	for {
 		began := time.Now()
-		time.Sleep(beats)
-		late := time.Since(began) - beats
+		time.Sleep(tempo)
+		late := time.Since(began) - tempo
 		if late > alarming {
 			fmt.Fprintf(os.Stderr, "stood still for %v until %s\n", late.Round(time.Millisecond), time.Now().Format(time.TimeOnly))
 		}
@@ -36,17 +43,20 @@ func (m *metronome) run() {
 		if late > notable {
 			m.late += late
 		}
-		close(m.beat)
-		m.beat = make(chan struct{})
+		m.beats++
 		m.mu.Unlock()
+		m.beaten.Broadcast()
 	}
 }
 
-// stoodStill is for how long the process has stood still so far, as far as that is known already.
-func (m *metronome) stoodStill() (late time.Duration, next <-chan struct{}) {
+// stoodStill is for how long the process has stood still so far, as of that many beats more.
+func (m *metronome) stoodStill(beats int) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.late, m.beat
+	for end := m.beats + beats; m.beats < end; {
+		m.beaten.Wait()
+	}
+	return m.late
 }
 
 // stopwatch tells how much time has passed since it was called, without that in which this process stood still: how
@@ -58,11 +68,6 @@ func stopwatch() (elapsed func() time.Duration) {
 
 // stillness tells for how long this process has stood still since it was called.
 func stillness() (until func() time.Duration) {
-	before, _ := running.stoodStill()
-	return func() time.Duration {
-		_, next := running.stoodStill()
-		<-next // which tells of what has just been
-		after, _ := running.stoodStill()
-		return after - before
-	}
+	before := running.stoodStill(0)
+	return func() time.Duration { return running.stoodStill(1) - before } // the next beat tells of what has just been
 }

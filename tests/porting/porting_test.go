@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/redistest"
+	"github.com/holdfast-go/holdfast/tests/webtest"
 	"github.com/holdfast-go/holdfast/tests/worker"
 )
 
@@ -236,14 +237,7 @@ func TestARequestHoldsItsDocument(t *testing.T) {
 	})))
 	server := httptest.NewServer(mux)
 	defer server.Close()
-	get := func(id string) int {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/documents/"+id, nil)
-		require.NoError(t, err)
-		response, err := server.Client().Do(request)
-		require.NoError(t, err)
-		require.NoError(t, response.Body.Close())
-		return response.StatusCode
-	}
+	get := func(id string) int { return webtest.Get(t, server, "/documents/"+id) }
 	assert.Equal(t, http.StatusOK, get("1"))
 	first := make(chan int, 1)
 	go func() { first <- get("slow") }()

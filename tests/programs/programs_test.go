@@ -29,6 +29,7 @@ import (
 	p15 "github.com/holdfast-go/holdfast/tests/programs/p15_operate"
 	p16 "github.com/holdfast-go/holdfast/tests/programs/p16_pool"
 	"github.com/holdfast-go/holdfast/tests/redistest"
+	"github.com/holdfast-go/holdfast/tests/webtest"
 )
 
 func open(t *testing.T) (*redistest.Server, *holdfast.Session) {
@@ -80,14 +81,7 @@ func TestHandler(t *testing.T) {
 	}))
 	server := httptest.NewServer(mux)
 	defer server.Close()
-	get := func(id string) int {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/orders/"+id, nil)
-		require.NoError(t, err)
-		response, err := server.Client().Do(request)
-		require.NoError(t, err)
-		require.NoError(t, response.Body.Close())
-		return response.StatusCode
-	}
+	get := func(id string) int { return webtest.Get(t, server, "/orders/"+id) }
 	assert.Equal(t, http.StatusOK, get("1"))
 	assert.Equal(t, http.StatusInternalServerError, get("bad"))
 
