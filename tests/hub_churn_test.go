@@ -133,8 +133,8 @@ func TestACloseLeavesNothing(t *testing.T) {
 func TestARefusedChannelFailsAlone(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	srv.Do(t, "ACL", "SETUSER", "somebody", "on", ">secret", "+@all", "~*", "resetchannels", "&mine:*")
-	h := newHub(t, newClient(t, srv.Addr(), login("secret")...), false)
+	srv.Grant(t, "somebody", "+@all", "~*", "&mine:*")
+	h := newHub(t, newClient(t, srv.Addr(), login(redistest.Password)...), false)
 	first, forbidden, second := listen(h, "mine:1"), listen(h, "theirs"), listen(h, "mine:2")
 	for _, e := range []*ear{first, second} {
 		await(t, "the confirmation", func() bool { return e.woken.Load() > 0 })

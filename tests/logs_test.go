@@ -142,8 +142,8 @@ func TestLogOfSubscriptionsThatAreInterrupted(t *testing.T) {
 func TestLogOfASubscriptionThatIsRefused(t *testing.T) {
 	t.Parallel()
 	srv, log := redistest.Start(t), &journal{}
-	srv.Do(t, "ACL", "SETUSER", "deaf", "on", ">pw", "~*", "resetchannels", "+@all")
-	s := openWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "deaf", Password: "pw"},
+	srv.Grant(t, "deaf", "+@all", "~*")
+	s := openWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "deaf", Password: redistest.Password},
 		&holdfast.Options{Lease: 3 * time.Second, Logger: log.jsonLogger()})
 	held := lock(t, t.Context(), rlock.New(open(t, srv.Addr(), nil), "orders", nil))
 	ctx, cancel := context.WithCancel(t.Context())

@@ -361,11 +361,11 @@ func TestAServerThatDoesNotTellItsAgeCounts(t *testing.T) {
 	t.Parallel()
 	const rounds = 3
 	f := newFleet(t, 3) // all of them younger than a lease
-	client := rueidis.ClientOption{Username: "limited", Password: "secret"}
+	client := rueidis.ClientOption{Username: "limited", Password: redistest.Password}
 	var told, limited []*holdfast.Session
 	var logs []*tally
 	for _, srv := range f.servers {
-		srv.Do(t, "ACL", "SETUSER", client.Username, "on", ">"+client.Password, "~*", "&*", "+@all", "-info")
+		srv.Grant(t, client.Username, "~*", "&*", "+@all", "-info")
 		log := &tally{says: "does not tell how long it has been up"}
 		client.InitAddress = []string{srv.Addr()}
 		limited = append(limited, openWith(t, client, &holdfast.Options{Lease: 30 * time.Second, Logger: slog.New(slog.NewTextHandler(log, nil))}))

@@ -32,8 +32,8 @@ func TestAServerThatRefuses(t *testing.T) {
 	t.Run("no permission", func(t *testing.T) {
 		t.Parallel()
 		srv := redistest.Start(t)
-		srv.Do(t, "ACL", "SETUSER", "weak", "on", ">pw", "~*", "&*", "+@all", "-hset")
-		s := openWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "weak", Password: "pw"}, nil)
+		srv.Grant(t, "weak", "~*", "&*", "+@all", "-hset")
+		s := openWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "weak", Password: redistest.Password}, nil)
 		for _, take := range []func(context.Context) (*holdfast.Hold, error){rlock.New(s, "x", nil).Lock, rlock.New(s, "x", nil).TryLock} {
 			_, err := take(t.Context())
 			require.Error(t, err)

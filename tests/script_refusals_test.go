@@ -28,17 +28,17 @@ var serverRefusals = map[string]refusal{
 	}},
 	"no right to the key": {"NOPERM ", false, func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
 		srv := redistest.Start(t)
-		srv.Do(t, "ACL", "SETUSER", "somebody", "on", ">secret", "+@all", "~y", "allchannels")
-		return srv, login("secret")
+		srv.Grant(t, "somebody", "+@all", "~y", "&*")
+		return srv, login(redistest.Password)
 	}},
 	"no right to a command in the script": {"NOPERM |can't run this command|no permissions to run", false, func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
 		srv := redistest.Start(t)
-		srv.Do(t, "ACL", "SETUSER", "somebody", "on", ">secret", "+@all", "-hset", "~*", "allchannels")
-		return srv, login("secret")
+		srv.Grant(t, "somebody", "+@all", "-hset", "~*", "&*")
+		return srv, login(redistest.Password)
 	}},
 	"a wrong password": {"WRONGPASS ", false, func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
 		srv := redistest.Start(t)
-		srv.Do(t, "ACL", "SETUSER", "somebody", "on", ">secret", "+@all", "~*")
+		srv.Grant(t, "somebody", "+@all", "~*")
 		return srv, login("guess")
 	}},
 	"no memory": {"OOM ", false, func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {

@@ -318,7 +318,7 @@ func TestScriptsWithoutARightChangeNothing(t *testing.T) {
 		conn, err := redistest.Dial(srv.Addr())
 		require.NoError(t, err)
 		defer conn.Close()
-		_, err = conn.Do("AUTH", user, "pw")
+		_, err = conn.Do("AUTH", user, redistest.Password)
 		require.NoError(t, err)
 		_, err = conn.Do(command...)
 		return err
@@ -342,7 +342,7 @@ func TestScriptsWithoutARightChangeNothing(t *testing.T) {
 		{"publish", []string{"EVAL", lua.Source("rlock_force"), "1", lockKey, "PUBLISH", channel, "99999999999999"}, true},
 	} {
 		user := fmt.Sprint("user", i)
-		srv.Do(t, "ACL", "SETUSER", user, "on", ">pw", "~*", "&*", "+@all", "-"+c.without)
+		srv.Grant(t, user, "~*", "&*", "+@all", "-"+c.without)
 		srv.Do(t, "DEL", lockKey)
 		if c.seeded {
 			srv.Do(t, "HSET", lockKey, "a:1", "1")

@@ -108,8 +108,7 @@ func TestLatchAndSemaphoreHelpThemselves(t *testing.T) {
 func TestLatchAndSemaphoreWithoutAServer(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	srv.Do(t, "ACL", "SETUSER", "app", "reset", "on", ">secret", "+@all", "-eval", "-evalsha", "~*", "&*")
-	env := []string{"HOLDFAST_REDIS_USER=app", "HOLDFAST_REDIS_PASSWORD=secret"}
+	env := grant(t, srv, "app", []string{"+@all", "-eval", "-evalsha", "~*", "&*"})
 	r := run(t, srv, env, "latch", "set", "gate", "1")
 	require.Equal(t, 69, r.code)
 	require.Contains(t, r.stderr, "NOPERM")

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -11,23 +10,10 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// guideRights are those of the guide, for names that begin with "app:".
-func guideRights(t testing.TB) []string {
-	t.Helper()
-	guide, err := os.ReadFile("../../docs/redisson.md")
-	require.NoError(t, err)
-	_, block, found := strings.Cut(string(guide), "ACL SETUSER app reset on >secret")
-	require.True(t, found)
-	block, _, _ = strings.Cut(block, "```")
-	return slices.DeleteFunc(strings.Fields(strings.ReplaceAll(block, `\`, " ")), func(right string) bool {
-		return strings.Contains(right, "holdfast_session") // which may be missing
-	})
-}
-
 func grant(t testing.TB, srv *redistest.Server, user string, rights []string) (env []string) {
 	t.Helper()
-	srv.Do(t, append([]string{"ACL", "SETUSER", user, "reset", "on", ">secret"}, rights...)...)
-	return []string{"HOLDFAST_REDIS_USER=" + user, "HOLDFAST_REDIS_PASSWORD=secret"}
+	srv.Grant(t, user, rights...)
+	return []string{"HOLDFAST_REDIS_USER=" + user, "HOLDFAST_REDIS_PASSWORD=" + redistest.Password}
 }
 
 // With the rights of the guide there is nothing to say; without any one of them that one is named, also by an
@@ -35,7 +21,7 @@ func grant(t testing.TB, srv *redistest.Server, user string, rights []string) (e
 func TestDoctorNamesTheMissingRight(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, durable...)
-	rights := guideRights(t)
+	rights := redistest.GuideRights(t)
 	asked := []string{"--prefix", "app:", "--scan", "0"}
 	found := examine(t, srv, grant(t, srv, "app", rights), asked...)
 	expect(t, found, "acl", "ok", `app has all rights, for names that begin with "app:"`)
@@ -79,7 +65,7 @@ func TestDoctorAsksForTheRightsOfSomeKinds(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, durable...)
 	var rights []string
-	for _, right := range guideRights(t) {
+	for _, right := range redistest.GuideRights(t) {
 		if strings.HasPrefix(right, "+") || right == "~app:*" || strings.HasPrefix(right, "&redisson_countdownlatch") {
 			rights = append(rights, right)
 		}

@@ -35,7 +35,7 @@ func unreached(t testing.TB, env []string, fix string, args ...string) {
 func TestDoctorSaysWhyItCannotConnect(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	srv.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "+@all", "~*", "&*")
+	srv.Grant(t, "app", "+@all", "~*", "&*")
 	url := "redis://" + srv.Addr()
 	unreached(t, []string{"HOLDFAST_REDIS_USER=app", "HOLDFAST_REDIS_PASSWORD=wrong"}, "Check user and password", "--redis", url)
 	unreached(t, nil, "does not speak TLS", "--redis", "rediss://"+srv.Addr(), "--timeout", "2s")

@@ -24,7 +24,7 @@ func TestDoctorBehindSentinel(t *testing.T) {
 	expect(t, examine(t, nil, nil, "--redis", url), "replicas", "note", "refuses writes without 1 of them within 10 s")
 
 	// By the guide its user needs one more right.
-	rights := guideRights(t)
+	rights := redistest.GuideRights(t)
 	env := grant(t, set.Master(), "app", append(rights, "+role"))
 	expect(t, examine(t, nil, env, "--redis", url, "--prefix", "app:"), "acl", "ok", "")
 	expect(t, examine(t, nil, nil, "--redis", url, "--acl-user", "app", "--prefix", "app:"), "acl", "ok", "")
@@ -46,7 +46,7 @@ func TestDoctorBehindSentinel(t *testing.T) {
 // clusterRights are those of the guide for clusters with sharded messages.
 func clusterRights(t testing.TB) []string {
 	t.Helper()
-	rights := slices.DeleteFunc(guideRights(t), func(r string) bool { return r == "+publish" || r == "+subscribe" })
+	rights := slices.DeleteFunc(redistest.GuideRights(t), func(r string) bool { return r == "+publish" || r == "+subscribe" })
 	return append(rights, "+spublish", "+ssubscribe", "+cluster|slots", "+pubsub|shardnumsub")
 }
 

@@ -147,11 +147,11 @@ func TestLsAndShowWithoutRights(t *testing.T) {
 	srv := redistest.Start(t)
 	srv.Do(t, "HSET", "app:1", java1, "1")
 	srv.Do(t, "HSET", "other:1", java1, "1")
-	srv.Do(t, "ACL", "SETUSER", "some", "on", ">secret", "~app:*", "+@all")
-	srv.Do(t, "ACL", "SETUSER", "few", "on", ">secret", "~*", "+@all", "-scan", "-hlen")
-	as := func(user string, args ...string) result {
-		return run(t, srv, []string{"HOLDFAST_REDIS_USER=" + user, "HOLDFAST_REDIS_PASSWORD=secret"}, args...)
+	users := map[string][]string{
+		"some": grant(t, srv, "some", []string{"~app:*", "+@all"}),
+		"few":  grant(t, srv, "few", []string{"~*", "+@all", "-scan", "-hlen"}),
 	}
+	as := func(user string, args ...string) result { return run(t, srv, users[user], args...) }
 	r := as("some", "ls")
 	assert.Equal(t, 0, r.code, r.stderr)
 	assert.Equal(t, 1, strings.Count(r.stdout, "\n"), r.stdout)
@@ -179,8 +179,7 @@ func TestTheRightsOfTheGuideAreEnough(t *testing.T) {
 	srv := redistest.Start(t)
 	everything(t, srv)
 	rights := strings.Fields("+scan +type +exists +pttl +get +getrange +hlen +hscan +hstrlen +llen +lrange +zcard +zcount +zrange +zscore +time")
-	srv.Do(t, append([]string{"ACL", "SETUSER", "guard", "reset", "on", ">secret", "~*", "resetchannels"}, rights...)...)
-	env := []string{"HOLDFAST_REDIS_USER=guard", "HOLDFAST_REDIS_PASSWORD=secret"}
+	env := grant(t, srv, "guard", append(rights, "~*"))
 	r := run(t, srv, env, "ls", "--all")
 	require.Equal(t, 0, r.code, r.stderr)
 	assert.Empty(t, r.stderr)
