@@ -52,6 +52,6 @@ end
 -- issued; a re-entry that wants a token is the first hold of this owner to want one.
 local issued = 0
 if token then issued = tonumber(target == 1 and redis.call('GET', token) or redis.call('INCR', token)) end
-if count < target then redis.call('HSET', lock, owner, target) end
 if pttl < lease then redis.call('PEXPIRE', lock, ARGV[3]) end
+if count < target then redis.call('HSET', lock, owner, target) end
 return held(issued)

@@ -54,6 +54,6 @@ if not count then
   local again = math.floor(wait / 3)
   return {0, pttl < 0 and again or math.min(pttl, again)}
 end
-if count < target then redis.call('HSET', lock, field, target) end
 if pttl < lease then redis.call('PEXPIRE', lock, ARGV[3]) end
+if count < target then redis.call('HSET', lock, field, target) end
 return {1, time, 0}

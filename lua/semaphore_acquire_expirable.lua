@@ -41,6 +41,16 @@ if not free or free < n then
   end
 end
 
+-- All that is only looked at comes before what is changed: a server that refuses it has then
+-- changed nothing.
+local ttl = redis.call('PTTL', semaphore)
+local back = -1 -- in so many ms the first one comes back
+if (free or 0) <= n then
+  back = permit_next(permits, time)
+  local lease = tonumber(ARGV[1])
+  if lease > 0 and (back < 0 or lease < back) then back = lease end
+end
+
 -- Permits whose ids are there already are this call's: an earlier copy has taken them.
 local taken = 0
 for first = 5, #ARGV, 1000 do
@@ -53,7 +63,14 @@ for first = 5, #ARGV, 1000 do
   if added < #scored / 2 then redis.call('ZADD', permits, 'XX', 'GT', unpack(scored)) end
   taken = taken + added
 end
-if taken > 0 then redis.call('DECRBY', semaphore, taken) end
-local ttl = redis.call('PTTL', semaphore)
+if taken > 0 then
+  local refused = redis.pcall('DECRBY', semaphore, taken)
+  if type(refused) == 'table' then -- a permit that is not counted would be one too many when it comes back
+    for first = 5, #ARGV, 1000 do
+      redis.call('ZREM', permits, unpack(ARGV, first, math.min(first + 999, #ARGV)))
+    end
+    return refused
+  end
+end
 if ttl > 0 then redis.call('PEXPIRE', permits, ttl) end
-return {1, time, (free or 0) > taken and 0 or permit_next(permits, time)}
+return {1, time, (free or 0) > taken and 0 or back}

@@ -30,9 +30,10 @@ end
 local said = n
 if n == 1 then said = (tonumber(redis.call('GET', semaphore)) or 0) + 1 end
 local listeners = redis.call(ARGV[1], ARGV[2], string.format('%.0f', said))
--- A server without memory refuses INCRBY, unless something was changed before.
+-- A server without memory refuses INCRBY, unless something was written before: this removes none.
+redis.call('ZREM', permits, '')
+redis.call('INCRBY', semaphore, n)
 for first = 3, #ARGV, 1000 do
   redis.call('ZREM', permits, unpack(ARGV, first, math.min(first + 999, #ARGV)))
 end
-redis.call('INCRBY', semaphore, n)
 return 2 + listeners
