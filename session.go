@@ -2,11 +2,9 @@ package holdfast
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,7 +79,6 @@ const (
 	defaultLease = 30 * time.Second
 	minLease     = time.Second
 	maxLabel     = 256
-	dialLimit    = 2 * time.Second
 )
 
 // Open connects and returns a session that owns the client. It sets opt up as the guarantees
@@ -106,11 +103,7 @@ func Open(opt rueidis.ClientOption, opts *Options) (*Session, error) {
 	}
 	patience := atMost(opt.Dialer.Timeout, dialLimit)
 	var session atomic.Pointer[core.Session]
-	if err := setUp(&opt, o.Lease, func() {
-		if s := session.Load(); s != nil {
-			s.Reconnected()
-		}
-	}); err != nil {
+	if err := setUp(&opt, o.Lease, &session); err != nil {
 		return nil, fmt.Errorf("holdfast: open: %w", err)
 	}
 	client, err := connect(opt, patience)
@@ -126,27 +119,11 @@ func Open(opt rueidis.ClientOption, opts *Options) (*Session, error) {
 	return (*Session)(s), nil
 }
 
-// connect makes the client, and attempts it again while that takes too long and patience lasts.
-func connect(opt rueidis.ClientOption, patience time.Duration) (rueidis.Client, error) {
-	for began := time.Now(); ; {
-		client, err := rueidis.NewClient(opt)
-		if err == nil {
-			return client, nil
-		}
-		if client != nil {
-			client.Close()
-		}
-		slow, ok := errors.AsType[net.Error](err)
-		if !ok || !slow.Timeout() || time.Since(began) >= patience {
-			return nil, err
-		}
-	}
-}
-
 // NewSession returns a session on a client that stays the caller's, to be closed after the
 // session. It cannot see how the client was set up, so this is the caller's part: everything
 // that [Open] lists. Without it a silent connection may be noticed after the lease has ended;
-// the hold is then lost, and knows it.
+// the hold is then lost, and knows it. Nor does it see when the client makes a connection anew:
+// the first calls to need one may wait for it beyond the end of their ctx.
 func NewSession(client rueidis.Client, opts *Options) (*Session, error) {
 	if client == nil {
 		return nil, errors.New("holdfast: new session: client is nil")
@@ -249,83 +226,4 @@ func shardedPubSub(client rueidis.Client, mode PubSubMode) (bool, error) {
 		return false, fmt.Errorf("PubSubAuto: %w", err)
 	}
 	return true, nil
-}
-
-// setUp makes a client's options what the guarantees need. dialed is called for each new
-// connection.
-func setUp(opt *rueidis.ClientOption, lease time.Duration, dialed func()) error {
-	switch {
-	case opt.ConnLifetime != 0:
-		return errors.New("ClientOption.ConnLifetime is set, must be 0: with it a script can run twice")
-	case opt.ReplicaOnly:
-		return errors.New("ClientOption.ReplicaOnly is set: locks live on masters")
-	case opt.SendToReplicas != nil:
-		return errors.New("ClientOption.SendToReplicas is set: locks live on masters")
-	case opt.DisableAutoPipelining:
-		return errors.New("ClientOption.DisableAutoPipelining is set: a session uses one connection per server")
-	}
-	opt.PipelineMultiplex = -1
-	opt.AlwaysPipelining = true
-	opt.DisableCache = true
-	opt.ConnWriteTimeout = atMost(opt.ConnWriteTimeout, lease/6)
-	for _, dialer := range []*net.Dialer{&opt.Dialer, &opt.Sentinel.Dialer} {
-		dialer.KeepAlive = atMost(dialer.KeepAlive, lease/12)
-		dialer.Timeout = atMost(dialer.Timeout, min(dialLimit, lease/6))
-	}
-	if opt.Sentinel.TopologyRefreshInterval == 0 && opt.Sentinel.MasterSet != "" {
-		opt.Sentinel.TopologyRefreshInterval = 5 * time.Second
-	}
-	if opt.ClusterOption.MaxMovedRedirections == 0 {
-		opt.ClusterOption.MaxMovedRedirections = 8
-	}
-	if opt.ClusterOption.ShardsRefreshInterval == 0 {
-		opt.ClusterOption.ShardsRefreshInterval = 10 * time.Second
-	}
-	dial := dialFunc(opt)
-	opt.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
-		dialed()
-		conn, err := dial(ctx, addr, d, c)
-		if err == nil && !greetable(ctx) {
-			_ = conn.Close()
-			return nil, context.Cause(ctx)
-		}
-		return conn, err
-	}
-	return nil
-}
-
-// greetable reports whether there is time to greet a server, before ctx ends. On a connection on which it has none the
-// client says farewell instead, and waits a second for the answer.
-func greetable(ctx context.Context) bool {
-	const least = 5 * time.Millisecond
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < least {
-		<-ctx.Done()
-	}
-	return ctx.Err() == nil
-}
-
-// atMost is d if it is set and not above the limit, else the limit.
-func atMost(d, limit time.Duration) time.Duration {
-	if d <= 0 || d > limit {
-		return limit
-	}
-	return d
-}
-
-// dialFunc is how the client would connect.
-func dialFunc(opt *rueidis.ClientOption) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
-	if opt.DialCtxFn != nil {
-		return opt.DialCtxFn
-	}
-	if fn := opt.DialFn; fn != nil {
-		return func(_ context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
-			return fn(addr, d, c)
-		}
-	}
-	return func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
-		if c != nil {
-			return (&tls.Dialer{NetDialer: d, Config: c}).DialContext(ctx, "tcp", addr)
-		}
-		return d.DialContext(ctx, "tcp", addr)
-	}
 }

@@ -74,6 +74,10 @@ func TestCloseIsBounded(t *testing.T) {
 			p.StallNew(true)
 			p.StallAll()
 		}},
+		{"when the server is stopped and the connection gone", true, func(srv *redistest.Server, p *proxy.Proxy) {
+			srv.Pause()
+			p.CutAll()
+		}},
 		{"when nobody listens", false, func(_ *redistest.Server, p *proxy.Proxy) {
 			p.RefuseNew(true)
 			p.CutAll()
@@ -85,6 +89,7 @@ func TestCloseIsBounded(t *testing.T) {
 			p := proxy.Start(t, srv.Addr())
 			s := open(t, p.Addr(), nil)
 			h := lock(t, t.Context(), rlock.New(s, "orders", nil))
+			work := h.Context(t.Context())
 			other := lock(t, t.Context(), rlock.New(open(t, srv.Addr(), &holdfast.Options{}), "returns", nil))
 			waiter := goLock(t.Context(), rlock.New(s, "returns", nil).Lock)
 			waiting(t, kinds[0], srv)
@@ -97,6 +102,7 @@ func TestCloseIsBounded(t *testing.T) {
 			for _, call := range []<-chan result{waiter, calls} {
 				require.ErrorIs(t, within(t, closeBound, call, "the end of the wait").err, holdfast.ErrClosed)
 			}
+			within(t, time.Second, work.Done(), "the end of the hold")
 			require.ErrorIs(t, h.Err(), holdfast.ErrClosed)
 			err := within(t, closeBound, closed, "the end of Close")
 			require.Less(t, time.Since(began), closeBound)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,7 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -113,4 +116,83 @@ func TestALossByAStalledServerIsNotTheCallersDeadline(t *testing.T) {
 	require.Error(t, loss.Err)
 	require.InDelta(t, time.Second, loss.Held, float64(100*time.Millisecond))
 	require.NotErrorIs(t, h.Err(), context.DeadlineExceeded)
+}
+
+// Whoever makes the connection anew, and for however long it takes: a call ends with its own ctx.
+func TestNobodyWaitsForSomebodyElsesConnection(t *testing.T) {
+	t.Parallel()
+	type call struct {
+		what  string
+		begin func(ctx context.Context, s *holdfast.Session, held *holdfast.Hold) error
+	}
+	calls := []call{
+		{"TryLock", func(ctx context.Context, s *holdfast.Session, _ *holdfast.Hold) error {
+			_, err := rlock.New(s, "orders", nil).TryLock(ctx)
+			return err
+		}},
+		{"Lock", func(ctx context.Context, s *holdfast.Session, _ *holdfast.Hold) error {
+			_, err := rlock.New(s, "orders", nil).Lock(ctx)
+			return err
+		}},
+		{"Locked", func(ctx context.Context, s *holdfast.Session, _ *holdfast.Hold) error {
+			_, err := rlock.New(s, "orders", nil).Locked(ctx)
+			return err
+		}},
+		{"Extend", func(ctx context.Context, _ *holdfast.Session, held *holdfast.Hold) error {
+			return held.Extend(ctx, time.Minute)
+		}},
+		{"TryAcquire", func(ctx context.Context, s *holdfast.Session, _ *holdfast.Hold) error {
+			return semaphore.New(s, "pool").TryAcquire(ctx, 1)
+		}},
+		{"Wait", func(ctx context.Context, s *holdfast.Session, _ *holdfast.Hold) error {
+			return latch.New(s, "gate").Wait(ctx)
+		}},
+	}
+	for _, first := range []string{"with a deadline", "without one", "cancelled"} {
+		t.Run(first, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			p := proxy.Start(t, srv.Addr())
+			s := open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+			held := lock(t, t.Context(), rlock.New(s, "held", nil))
+			srv.Pause() // the kernel goes on accepting connections
+			defer srv.Resume()
+			before := p.Accepted()
+			p.CutAll()
+
+			patient, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if first == "with a deadline" {
+				patient, cancel = context.WithTimeout(patient, time.Minute)
+				defer cancel()
+			}
+			gone := make(chan error, 1)
+			go func() {
+				_, err := rlock.New(s, "other", nil).Lock(patient)
+				gone <- err
+			}()
+			await(t, "a connection", func() bool { return p.Accepted() > before })
+			if first == "cancelled" {
+				cancel()
+				require.ErrorIs(t, within(t, time.Second, gone, "the end of the one that connects"), context.Canceled)
+			}
+
+			const patience = 50 * time.Millisecond
+			elapsed := stopwatch()
+			var wg sync.WaitGroup
+			for _, c := range calls {
+				wg.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					defer cancel()
+					assert.ErrorIs(t, c.begin(ctx, s, held), context.DeadlineExceeded, c.what)
+					assert.Less(t, elapsed(), 10*patience, c.what)
+				})
+			}
+			wg.Wait()
+			if first != "cancelled" {
+				cancel()
+				require.ErrorIs(t, within(t, time.Second, gone, "the end of the one that connects"), patient.Err())
+			}
+		})
+	}
 }

@@ -219,6 +219,46 @@ func TestTheCallersContextEndsTheCall(t *testing.T) {
 	rule.Remove()
 }
 
+// A batch ends with its context, too, while somebody else connects to a server that says nothing.
+func TestABatchWaitsForNobodyElsesConnection(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	r := newRunner(t, newClient(t, p.Addr()))
+	require.NoError(t, take(t.Context(), r, script.Take, "x"))
+	srv.Pause()
+	defer srv.Resume()
+	before := p.Accepted()
+	p.CutAll()
+	r.Changing()
+	patient, cancel := context.WithCancel(t.Context())
+	gone := make(chan error, 1)
+	go func() {
+		for { // the first may still find the connection that was cut
+			if err := take(patient, r, script.Take, "x"); patient.Err() != nil || err == nil {
+				gone <- err
+				return
+			}
+		}
+	}()
+	await(t, "a connection", func() bool { return p.Accepted() > before })
+
+	const patience = 50 * time.Millisecond
+	ctx, end := context.WithTimeout(t.Context(), patience)
+	defer end()
+	calls, next, elapsed := []*script.Call{takeCall("a"), takeCall("b")}, 0, stopwatch()
+	r.RunAll(ctx, calls, func(i int, err error) {
+		assert.Equal(t, next, i)
+		next++
+		assertFailed(t, script.Unknown, false, err)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+	assert.Equal(t, len(calls), next)
+	assert.Less(t, elapsed(), 10*patience)
+	cancel()
+	assert.ErrorIs(t, within(t, time.Second, gone, "the end of the one that connects"), context.Canceled)
+}
+
 // Whoever finds no connection dials, under its own context; who comes meanwhile gets its error.
 func TestSomebodyElsesDeadlineFailsNobody(t *testing.T) {
 	t.Parallel()

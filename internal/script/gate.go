@@ -33,7 +33,8 @@ const (
 // A gate counts the calls in flight on a connection.
 type gate struct {
 	places [lanes]*semaphore.Weighted
-	silent atomic.Bool // the last call had no answer
+	silent atomic.Bool  // the last call had no answer
+	stood  atomic.Int64 // the runner's changes when the last call that was answered began
 
 	mu       sync.Mutex   // guards the rest
 	left     [lanes]int64 // places of callers that have gone, of calls that may still be in flight
@@ -48,10 +49,16 @@ func newGate() *gate {
 	}}
 }
 
-// answers notes that there are some.
-func (g *gate) answers() {
+// stands reports whether the connection is known to: it has answered since changes were so many, and to the last call.
+func (g *gate) stands(changes int64) bool { return g.stood.Load() == changes && !g.silent.Load() }
+
+// answers notes an answer to a call that began when changes were so many.
+func (g *gate) answers(changes int64) {
 	if g.silent.Load() {
 		g.silent.Store(false)
+	}
+	if g.stood.Load() != changes {
+		g.stood.Store(changes)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -17,10 +18,11 @@ const redialTimeout = 2 * time.Second
 
 // A Runner runs the scripts of a session on its client.
 type Runner struct {
-	client rueidis.Client
-	nodes  nodes
-	dials  singleflight.Group
-	wg     sync.WaitGroup // of all goroutines
+	client  rueidis.Client
+	nodes   nodes
+	changes atomic.Int64 // how often a connection has ended or was made
+	dials   singleflight.Group
+	wg      sync.WaitGroup // of all goroutines
 }
 
 // NewRunner returns a runner on client.
@@ -29,6 +31,9 @@ func NewRunner(client rueidis.Client) *Runner {
 	r.nodes.init(client, &r.wg)
 	return r
 }
+
+// Changing tells the runner that a connection has ended, or is about to be made.
+func (r *Runner) Changing() { r.changes.Add(1) }
 
 // Wait returns when no goroutine of the runner is left.
 func (r *Runner) Wait() { r.wg.Wait() }
@@ -44,13 +49,12 @@ func (r *Runner) Run(ctx context.Context, lane Lane, c *Call) error {
 	if !g.places[lane].TryAcquire(1) && g.places[lane].Acquire(ctx, 1) != nil {
 		return &Failure{Class: Refused, Err: context.Cause(ctx)}
 	}
-	err := r.run(ctx, c)
+	err := r.run(ctx, g, c)
 	if err == nil {
-		g.answers()
 		g.places[lane].Release(1)
 		return nil
 	}
-	err = r.rescue(ctx, c, err)
+	err = r.rescue(ctx, g, c, err)
 	if class := ClassOf(err); class == Unknown || class == Refused && IsTemporary(err) {
 		g.silent.Store(true)
 	}
@@ -68,7 +72,7 @@ func (r *Runner) Silent(key string) bool { return r.nodes.gate(key).silent.Load(
 // rescue makes a Failure of the error of a call, or runs it a second time if there was no
 // connection to send it on because of somebody else: whoever comes first dials, under its own
 // deadline, and the others get its error.
-func (r *Runner) rescue(ctx context.Context, c *Call, err error) error {
+func (r *Runner) rescue(ctx context.Context, g *gate, c *Call, err error) error {
 	failure := sortFailure(ctx, err)
 	if !foreign(err) || ended(ctx) != nil {
 		return failure
@@ -78,24 +82,46 @@ func (r *Runner) rescue(ctx context.Context, c *Call, err error) error {
 		failure.Err, failure.Temporary = err, ended(ctx) == nil && !errors.Is(err, rueidis.ErrClosing)
 		return failure
 	}
-	if err := r.run(ctx, c); err != nil {
+	if err := r.run(ctx, g, c); err != nil {
 		return sortFailure(ctx, err)
 	}
 	return nil
 }
 
 // run runs c once. A script that the server does not know yet is sent in full.
-func (r *Runner) run(ctx context.Context, c *Call) (err error) {
-	result := r.client.Do(ctx, c.evalsha(r.client.B()))
-	if c.reply, err = result.ToMessage(); forgotten(err) {
-		err = r.runInFull(ctx, c)
+func (r *Runner) run(ctx context.Context, g *gate, c *Call) (err error) {
+	if c.reply, err = r.do(ctx, g, c.evalsha(r.client.B())); forgotten(err) {
+		c.reply, err = r.do(ctx, g, c.eval(r.client.B()))
 	}
 	return err
 }
 
-func (r *Runner) runInFull(ctx context.Context, c *Call) (err error) {
-	c.reply, err = r.client.Do(ctx, c.eval(r.client.B())).ToMessage()
-	return err
+// do sends a command and waits for the reply. If there may be no connection, it does so in a goroutine of its own: who
+// comes first makes the connection, and the others wait for that, all in the client, which heeds no ctx meanwhile.
+func (r *Runner) do(ctx context.Context, g *gate, command rueidis.Completed) (reply rueidis.RedisMessage, err error) {
+	changes := r.changes.Load()
+	var result rueidis.RedisResult
+	if g.stands(changes) || ctx.Done() == nil {
+		result = r.client.Do(ctx, command)
+	} else if result, err = aside(ctx, r, func() rueidis.RedisResult { return r.client.Do(ctx, command) }); err != nil {
+		return reply, err
+	}
+	if reply, err = result.ToMessage(); err == nil {
+		g.answers(changes)
+	}
+	return reply, err
+}
+
+// aside returns what f does, or ctx's error as soon as it ends.
+func aside[T any](ctx context.Context, r *Runner, f func() T) (result T, err error) {
+	returned := make(chan T, 1)
+	r.wg.Go(func() { returned <- f() })
+	select {
+	case result = <-returned:
+		return result, nil
+	case <-ctx.Done():
+		return result, ctx.Err()
+	}
 }
 
 func forgotten(err error) bool {
@@ -109,14 +135,17 @@ func forgotten(err error) bool {
 // RunAll runs calls in one batch per server and tells of each, in order, whether it has its
 // reply or a *[Failure].
 func (r *Runner) RunAll(ctx context.Context, calls []*Call, done func(i int, err error)) {
-	commands := make(rueidis.Commands, len(calls))
-	for i, c := range calls {
-		commands[i] = c.evalsha(r.client.B())
+	results, err := r.doAll(ctx, calls)
+	if err != nil {
+		for i := range calls {
+			done(i, sortFailure(ctx, err))
+		}
+		return
 	}
-	for i, result := range r.client.DoMulti(ctx, commands...) {
+	for i, result := range results {
 		reply, err := result.ToMessage()
 		if calls[i].reply = reply; forgotten(err) {
-			err = r.run(ctx, calls[i])
+			err = r.run(ctx, r.nodes.gate(calls[i].keys[0]), calls[i])
 		}
 		if err != nil {
 			done(i, sortFailure(ctx, err))
@@ -124,6 +153,20 @@ func (r *Runner) RunAll(ctx context.Context, calls []*Call, done func(i int, err
 		}
 		done(i, nil)
 	}
+}
+
+// doAll is do for a batch.
+func (r *Runner) doAll(ctx context.Context, calls []*Call) ([]rueidis.RedisResult, error) {
+	commands := make(rueidis.Commands, len(calls))
+	changes, stand := r.changes.Load(), true
+	for i, c := range calls {
+		commands[i] = c.evalsha(r.client.B())
+		stand = stand && r.nodes.gate(c.keys[0]).stands(changes)
+	}
+	if stand || ctx.Done() == nil {
+		return r.client.DoMulti(ctx, commands...), nil
+	}
+	return aside(ctx, r, func() []rueidis.RedisResult { return r.client.DoMulti(ctx, commands...) })
 }
 
 // redial makes the client connect to the server of key, in one goroutine however many ask.

@@ -1,0 +1,150 @@
+package holdfast
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/core"
+)
+
+// dialLimit is for how long one connection may take, and for how long Open attempts the first.
+const dialLimit = 2 * time.Second
+
+// connect makes the client, and attempts it again while that takes too long and patience lasts.
+func connect(opt rueidis.ClientOption, patience time.Duration) (rueidis.Client, error) {
+	for began := time.Now(); ; {
+		client, err := rueidis.NewClient(opt)
+		if err == nil {
+			return client, nil
+		}
+		if client != nil {
+			client.Close()
+		}
+		slow, ok := errors.AsType[net.Error](err)
+		if !ok || !slow.Timeout() || time.Since(began) >= patience {
+			return nil, err
+		}
+	}
+}
+
+// setUp makes a client's options what the guarantees need. The session, once it is there, is told of connections.
+func setUp(opt *rueidis.ClientOption, lease time.Duration, session *atomic.Pointer[core.Session]) error {
+	switch {
+	case opt.ConnLifetime != 0:
+		return errors.New("ClientOption.ConnLifetime is set, must be 0: with it a script can run twice")
+	case opt.ReplicaOnly:
+		return errors.New("ClientOption.ReplicaOnly is set: locks live on masters")
+	case opt.SendToReplicas != nil:
+		return errors.New("ClientOption.SendToReplicas is set: locks live on masters")
+	case opt.DisableAutoPipelining:
+		return errors.New("ClientOption.DisableAutoPipelining is set: a session uses one connection per server")
+	}
+	opt.PipelineMultiplex = -1
+	opt.AlwaysPipelining = true
+	opt.DisableCache = true
+	opt.ConnWriteTimeout = atMost(opt.ConnWriteTimeout, lease/6)
+	for _, dialer := range []*net.Dialer{&opt.Dialer, &opt.Sentinel.Dialer} {
+		dialer.KeepAlive = atMost(dialer.KeepAlive, lease/12)
+		dialer.Timeout = atMost(dialer.Timeout, min(dialLimit, lease/6))
+	}
+	if opt.Sentinel.TopologyRefreshInterval == 0 && opt.Sentinel.MasterSet != "" {
+		opt.Sentinel.TopologyRefreshInterval = 5 * time.Second
+	}
+	if opt.ClusterOption.MaxMovedRedirections == 0 {
+		opt.ClusterOption.MaxMovedRedirections = 8
+	}
+	if opt.ClusterOption.ShardsRefreshInterval == 0 {
+		opt.ClusterOption.ShardsRefreshInterval = 10 * time.Second
+	}
+	opt.DialCtxFn = telling(opt, session)
+	return nil
+}
+
+// greetable reports whether there is time to greet a server, before ctx ends. On a connection on which it has none the
+// client says farewell instead, and waits a second for the answer.
+func greetable(ctx context.Context) bool {
+	const least = 5 * time.Millisecond
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < least {
+		<-ctx.Done()
+	}
+	return ctx.Err() == nil
+}
+
+// atMost is d if it is set and not above the limit, else the limit.
+func atMost(d, limit time.Duration) time.Duration {
+	if d <= 0 || d > limit {
+		return limit
+	}
+	return d
+}
+
+// dialFunc is how the client would connect.
+func dialFunc(opt *rueidis.ClientOption) dialer {
+	if opt.DialCtxFn != nil {
+		return opt.DialCtxFn
+	}
+	if fn := opt.DialFn; fn != nil {
+		return func(_ context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
+			return fn(addr, d, c)
+		}
+	}
+	return func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
+		if c != nil {
+			return (&tls.Dialer{NetDialer: d, Config: c}).DialContext(ctx, "tcp", addr)
+		}
+		return d.DialContext(ctx, "tcp", addr)
+	}
+}
+
+type dialer = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
+
+// telling is dialFunc that tells the session when it begins, and when a connection ends.
+func telling(opt *rueidis.ClientOption, session *atomic.Pointer[core.Session]) dialer {
+	dial, delays := dialFunc(opt), opt.DisableTCPNoDelay
+	return func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
+		if s := session.Load(); s != nil {
+			s.Connecting()
+		}
+		conn, err := dial(ctx, addr, d, c)
+		if err != nil {
+			return nil, err
+		}
+		if !greetable(ctx) {
+			_ = conn.Close()
+			return nil, context.Cause(ctx)
+		}
+		if delays {
+			delay(conn) // the client could not: it looks at the type of the connection
+		}
+		return &tellingConn{conn, session}, nil
+	}
+}
+
+// delay has the system gather small writes.
+func delay(conn net.Conn) {
+	if c, ok := conn.(*tls.Conn); ok {
+		conn = c.NetConn()
+	}
+	if c, ok := conn.(*net.TCPConn); ok {
+		_ = c.SetNoDelay(false) // slower is all that it may be without
+	}
+}
+
+// A tellingConn tells the session when it ends, before the client can look for another.
+type tellingConn struct {
+	net.Conn
+	session *atomic.Pointer[core.Session]
+}
+
+func (c *tellingConn) Close() error {
+	if s := c.session.Load(); s != nil {
+		s.Disconnected()
+	}
+	return c.Conn.Close()
+}
