@@ -33,7 +33,7 @@ var traps = []struct {
 	{"a latch that is set without telling: who waits from an earlier round spins", []string{"interop/TestLatchSetAgainBehindJavasBack", "interop/TestLatchIsSetAgain", "TestLatchScripts"}},
 	{"a latch left at zero, or called open before: who waits spins, and it can never be set again", []string{"interop/TestLatchStuckAtZero", "interop/TestLatchGoldenStates"}},
 	// What is on the server.
-	{"a lock without an expiry: a fenced lock of Redisson's takes it for its own", []string{"TestScriptsWithoutARightChangeNothing", "TestScriptsRefuseBadLeases", "interop/TestGoldenStatesOfLock"}},
+	{"a lock without an expiry: a fenced lock of Redisson's takes it for its own", []string{"TestScripts", "TestReadWriteScripts", "TestScriptsRefuseBadLeases", "interop/TestGoldenStatesOfLock"}},
 	{"a count, a token or a number of permits that is no whole number", []string{"interop/TestGoldenStatesOfFencedLock", "interop/TestSemaphoreGoldenStates", "TestSemaphoreScripts"}},
 	{"a read hold without its key, or under another number: the next read release deletes the lock", []string{"interop/TestRWGoldenStatesOfReads", "interop/TestRWReadReleaseLeavesTheOtherSide"}},
 	{"a renewal of a read lock that leaves the keys of its holds out", []string{"interop/TestRWWatchdogKeepsReadHolds", "TestReadWriteScripts"}},
@@ -56,7 +56,7 @@ var traps = []struct {
 	{"locks inspected on a replica", []string{"TestOptionsAreChecked", "TestSentinelFailover"}},
 	{"goroutines taken for one thread, so that they enter each other's locks", []string{"TestOwners", "TestOneHolderAtATime"}},
 	{"nil or messages read as in another protocol", []string{"TestEveryKindSpeaksTheOldProtocol", "TestOneHolderAtATime"}},
-	{"a right that a script needs and nobody has listed", []string{"TestScriptsWithoutARightChangeNothing", "TestTheACLOfTheGuideHasNothingToSpare"}},
+	{"a right that a script needs and nobody has listed", []string{"TestScripts", "TestExpirableScripts", "TestTheACLOfTheGuideHasNothingToSpare"}},
 }
 
 // testsIn returns the tests of a folder, and of those below it if they count.
