@@ -84,6 +84,8 @@ func atMost(d, limit time.Duration) time.Duration {
 	return d
 }
 
+type dialer = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
+
 // dialFunc is how the client would connect.
 func dialFunc(opt *rueidis.ClientOption) dialer {
 	if opt.DialCtxFn != nil {
@@ -101,8 +103,6 @@ func dialFunc(opt *rueidis.ClientOption) dialer {
 		return d.DialContext(ctx, "tcp", addr)
 	}
 }
-
-type dialer = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
 
 // telling is dialFunc that tells the session when it begins, and when a connection ends.
 func telling(opt *rueidis.ClientOption, session *atomic.Pointer[core.Session]) dialer {

@@ -70,6 +70,15 @@ func take(ctx context.Context, r *script.Runner, lane script.Lane, key string) e
 	return err
 }
 
+// takeAnew is take after the connection was cut, which the first calls may still find.
+func takeAnew(ctx context.Context, r *script.Runner) error {
+	for {
+		if err := take(ctx, r, script.Take, "x"); ctx.Err() != nil || err == nil {
+			return err
+		}
+	}
+}
+
 func takeCall(key string) *script.Call {
 	return script.NewCall(acquire).Key(key).Arg("me:1", "1").Int(60_000).Int(1 << 53)
 }
@@ -233,14 +242,7 @@ func TestABatchWaitsForNobodyElsesConnection(t *testing.T) {
 	r.Changing()
 	patient, cancel := context.WithCancel(t.Context())
 	gone := make(chan error, 1)
-	go func() {
-		for { // the first may still find the connection that was cut
-			if err := take(patient, r, script.Take, "x"); patient.Err() != nil || err == nil {
-				gone <- err
-				return
-			}
-		}
-	}()
+	go func() { gone <- takeAnew(patient, r) }()
 	await(t, "a connection", func() bool { return p.Accepted() > before })
 
 	const patience = 50 * time.Millisecond
@@ -286,14 +288,7 @@ func TestSomebodyElsesDeadlineFailsNobody(t *testing.T) {
 			hasty, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
 			first := make(chan error, 1)
-			go func() {
-				for { // the first may still find the connection that was cut
-					if err := take(hasty, r, script.Take, "x"); hasty.Err() != nil || err == nil {
-						first <- err
-						return
-					}
-				}
-			}()
+			go func() { first <- takeAnew(hasty, r) }()
 			await(t, "a dial", func() bool { return dials.Load() > 1 })
 			patient, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
