@@ -86,6 +86,10 @@ const (
 	ctrlZ = "\x1a"
 )
 
+// spins starts no other program: a shell that is just about to takes a SIGINT in, and waits for that program, which has
+// got none.
+const spins = `echo ready; while :; do :; done`
+
 // echoes tells lines that it reads, until the end.
 const echoes = `echo ready; while read -r x; do echo "got:$x"; done; echo end; exit 4`
 
@@ -130,8 +134,8 @@ func TestTerminalInterruptsTheScript(t *testing.T) {
 	defer hold.Release()
 	u := sitDown(t, srv)
 	for _, tt := range []struct{ text, until string }{
-		{"bash -c '$HF run x -- " + script(t, "echo ready; sleep 60") + "; echo ne\"\"xt'\n", "ready"},
-		{"for i in 1 2 3; do $HF run x -- " + script(t, "echo ready; sleep 60") + "; echo ne''xt; done\n", "ready"},
+		{"bash -c '$HF run x -- " + script(t, spins) + "; echo ne\"\"xt'\n", "ready"},
+		{"for i in 1 2 3; do $HF run x -- " + script(t, spins) + "; echo ne''xt; done\n", "ready"},
 		{"bash -c '$HF run taken -- true; echo ne\"\"xt'\n", "waiting for"},
 	} {
 		u.types(tt.text)

@@ -107,45 +107,60 @@ redis.pcall('PEXPIRE', ARGV[2], 1)
 return refused
 `
 
-// try does what needs the rights, on a key that nobody uses.
+// try does what needs the rights, on a key that nobody uses. It subscribes last, so that no message of the trial comes
+// while a subscription ends.
 func try(ctx context.Context, n *node, name string, all []right) (refusals []refusal, err error) {
 	add := func(r right, text string) {
 		if no.MatchString(text) {
 			refusals = append(refusals, refusal{r, noCommand.MatchString(text)})
 		}
 	}
-	var inside []right
-	var args [][]string
+	var inside, subscriptions []right
 	for _, r := range all {
 		switch r.how {
 		case inScript:
-			inside, args = append(inside, r), append(args, r.args)
+			inside = append(inside, r)
 		case directly:
 			add(r, plain(n.do(ctx, r.args...).Error()))
 		case subscribing:
-			add(r, plain(subscribe(ctx, n, r.args[0], r.args[1])))
+			subscriptions = append(subscriptions, r)
 		}
+	}
+	if err := tryInside(ctx, n, name, inside, add); err != nil {
+		return nil, err
+	}
+	for _, r := range subscriptions {
+		add(r, plain(subscribe(ctx, n, r.args[0], r.args[1])))
+	}
+	return refusals, nil
+}
+
+// tryInside does in one script what needs the rights, if the user may run scripts, and adds what the server said of each.
+func tryInside(ctx context.Context, n *node, name string, inside []right, add func(right, string)) error {
+	var args [][]string
+	for _, r := range inside {
+		args = append(args, r.args)
 	}
 	text, err := json.Marshal(args)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	answers, err := n.do(ctx, "EVAL", trial, "0", string(text), name).ToArray()
 	if denied(err) {
-		return refusals, nil // with EVAL among them
+		return nil // EVAL itself is tried, too
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for i := 0; i+1 < len(answers); i += 2 {
 		at, err := answers[i].AsInt64()
 		if err != nil || at < 1 || int(at) > len(inside) {
-			return nil, fmt.Errorf("the trial answers for command %d of %d: %w", at, len(inside), err)
+			return fmt.Errorf("the trial answers for command %d of %d: %w", at, len(inside), err)
 		}
 		text, _ := answers[i+1].ToString()
 		add(inside[at-1], text)
 	}
-	return refusals, nil
+	return nil
 }
 
 // subscribe subscribes to a channel and ends that at once.
