@@ -18,7 +18,7 @@
 -- REPLY    {-2, now}     too late: nothing was changed
 -- REPLY    {-3, now}     too few are free so far, but more leases are over: to be called again
 --
--- USES     now permit_deadline permit_next permit_reclaim
+-- USES     now permit_deadline permit_next permit_reclaim permit_remove
 
 local semaphore, permits = KEYS[1], KEYS[2]
 local n = #ARGV - 4
@@ -66,9 +66,7 @@ end
 if taken > 0 then
   local refused = redis.pcall('DECRBY', semaphore, taken)
   if type(refused) == 'table' then -- a permit that is not counted would be one too many when it comes back
-    for first = 5, #ARGV, 1000 do
-      redis.call('ZREM', permits, unpack(ARGV, first, math.min(first + 999, #ARGV)))
-    end
+    permit_remove(permits, ARGV, 5)
     return refused
   end
 end

@@ -9,7 +9,8 @@ local function permit_reclaim(semaphore, permits, free, time, publish, channel)
   free = (free or 0) + n
   -- The message first: a server that refuses it has then changed nothing.
   if free > 0 then redis.call(publish, channel, string.format('%.0f', free)) end
-  -- A server without memory refuses INCRBY, unless something was written before: this removes none.
+  -- A server without memory refuses INCRBY, unless something was written before: this removes none,
+  -- and shows that ZREMRANGEBYRANK is allowed, while nothing is changed yet.
   redis.call('ZREMRANGEBYRANK', permits, 1, 0)
   redis.call('INCRBY', semaphore, n)
   redis.call('ZREMRANGEBYRANK', permits, 0, n - 1)
