@@ -18,17 +18,12 @@ const redisFlag = "redis"
 
 const long = `Runs several worker processes that share a lock, or a pool of permits, does to
 them what production does, and checks that it held. It needs nothing: it brings
-its own server, unless --redis names a real one; the scene redlock always brings
-five, since it kills them. On a terminal it draws a picture as it goes.
+its own server, unless --redis names a real one.
 
 Scenes:
 %s
 Every goroutine runs this loop, here beside its Java; in the scene fair the lock
-is redisson.getFairLock("counter") and fairlock.New(session, "counter", nil). In
-the scene rw it is redisson.getReadWriteLock("document") and rwlock.New; readers
-hold its readLock(), which is Read(), and writers its writeLock(), Write(). In
-the scene redlock it is redisson.getRedLock and multilock.NewRedLock, with one
-such lock on each server. For the scene pool see below.
+is redisson.getFairLock("counter") and fairlock.New(session, "counter", nil).
 
   RLock lock =                            lock := rlock.New(
       redisson.getLock("counter");            session, "counter", nil)
@@ -43,23 +38,8 @@ such lock on each server. For the scene pool see below.
       lock.unlock();
   }
 
-In the scene pool every job needs a permit, and counts down a latch when it is
-done. In Java the permit needs a lease longer than the job; in Go it is renewed.
-
-  RPermitExpirableSemaphore permits =     permits := semaphore.NewExpirable(
-    redisson.getPermitExpirableSemaphore      session, "pool", nil)
-      ("pool");
-  RCountDownLatch done =                  done := latch.New(
-      redisson.getCountDownLatch("done");     session, "done")
-
-  String permit =                         hold, err := permits.Acquire(ctx)
-      permits.acquire(60, SECONDS);       if err != nil { return err }
-  try {                                   defer hold.Release()
-      run(job);                           err = run(hold.Context(ctx), job)
-  } finally {                             if err != nil { return err }
-      permits.release(permit);
-  }
-  done.countDown();                       return done.CountDown(ctx)
+In the scene pool every job needs a permit of a semaphore, and counts down a
+latch when it is done.
 
 The exit status is 0 only if everything held.`
 
@@ -74,7 +54,7 @@ func Command() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "demo [SCENE]",
-		Short: "Show locks at work while holders are killed and servers die",
+		Short: "Show locks at work while their holders are killed and stopped",
 		Long:  fmt.Sprintf(long, list.String()),
 		Example: `  holdfast demo                                     all scenes
   holdfast demo lock                                one of them
@@ -102,20 +82,18 @@ func Command() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&redis, redisFlag, "", "`URL` of a server to use instead of the embedded one, but in redlock")
+	cmd.Flags().StringVar(&redis, redisFlag, "", "`URL` of a server to use instead of the embedded one")
 	cmd.AddCommand(workerCommand())
 	return cmd
 }
 
-// oneScene refuses arguments that are not the name of one scene, on servers that it can be played on.
-func oneScene(cmd *cobra.Command, args []string) error {
+// oneScene refuses arguments that are not the name of one scene.
+func oneScene(_ *cobra.Command, args []string) error {
 	switch {
 	case len(args) > 1:
 		return fmt.Errorf("demo shows one scene or all of them, not %d", len(args))
 	case len(args) == 1 && sceneOf(args[0]).play == nil:
 		return fmt.Errorf("demo has no scene %q", args[0])
-	case len(args) == 1 && sceneOf(args[0]).servers > 0 && cmd.Flags().Changed(redisFlag):
-		return fmt.Errorf("the scene %s kills servers, so it brings its own; --%s is for the others", args[0], redisFlag)
 	}
 	return nil
 }
@@ -134,8 +112,8 @@ func workerCommand() *cobra.Command {
 	}
 }
 
-// withSecret is the URL of a server as the workers are told it, by a pipe: with the password, which is none
-// for a command line.
+// withSecret adds the password to the URL of a server. The workers read it from a pipe: a command line
+// is no place for it.
 func withSecret(text string) (string, error) {
 	if text == "" {
 		return "", nil

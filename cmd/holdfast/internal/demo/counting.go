@@ -2,19 +2,21 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"time"
+	"os"
+	"strconv"
 
 	"github.com/holdfast-go/holdfast"
 )
 
-// A counting is one goroutine of a worker process: again and again it adds one to a number in
-// a file, which nothing but the lock protects. In Java, with Redisson:
+// A counting is the work of the scenes with a lock: it adds one to a number in a file, which
+// nothing but the lock protects. In Java, with Redisson:
 //
 //	RLock lock = redisson.getLock(name); // or getFairLock
 //
 //	void increment() {                    void save(int n) {
-//	    lock.lock();                          lock.lock(); // ours already: re-enters
+//	    lock.lock();                          lock.lock(); // already ours: re-enters
 //	    try {                                 try {
 //	        int n = read();                       compute();
 //	        save(n + 1);                          write(n);
@@ -23,17 +25,14 @@ import (
 //	    }                                     }
 //	}                                     }
 //
-// The question before the write, whether the lock is still ours, Java would have to ask the
-// server (lock.isHeldByCurrentThread()); a hold answers it from its own clock.
+// Before the write it asks whether the lock is still ours. Java has to ask the server; a hold
+// answers from its own clock.
 type counting struct {
-	goroutine
-	lock    holdfast.Locker
-	counter counter
-	beside  func(ctx context.Context, hold *holdfast.Hold) // what it does beside computing; nil: nothing
+	*worker
+	lock holdfast.Locker
 }
 
-func (c *counting) increment(ctx context.Context) error {
-	asked := time.Now()
+func (c counting) increment(ctx context.Context) error {
 	hold, err := c.lock.Lock(ctx)
 	if err != nil {
 		return err
@@ -41,42 +40,90 @@ func (c *counting) increment(ctx context.Context) error {
 	defer hold.Release()
 	ctx = hold.Context(ctx)
 
-	waited := time.Since(asked)
-	n, err := c.counter.read()
+	n, err := counter(c.File).read()
 	if err != nil {
 		return err
 	}
-	if err := c.tell(event{What: holds, Value: n, Waited: waited, Text: hold.ID()}); err != nil {
+	if err := c.tell(event{What: holds, Value: n, Text: hold.ID()}); err != nil {
 		return err
 	}
 	return c.save(ctx, n+1)
 }
 
-func (c *counting) save(ctx context.Context, n int) error {
-	hold, err := c.lock.Lock(ctx) // ours already: re-enters
+func (c counting) save(ctx context.Context, n int) error {
+	hold, err := c.lock.Lock(ctx) // already ours: re-enters
 	if err != nil {
 		return err
 	}
 	defer hold.Release()
 
-	if c.beside != nil {
-		defer aside(ctx, func(ctx context.Context) { c.beside(ctx, hold) })()
-	}
-	if err := c.compute(ctx, n-1, c.Pace); err != nil {
+	if err := c.compute(ctx, hold, n-1, c.Pace); err != nil {
 		return err
 	}
 	if err := hold.Err(); err != nil { // is the lock still ours?
 		return fmt.Errorf("did not write %d: %w", n, err)
 	}
-	if err := c.counter.write(n); err != nil {
+	if err := counter(c.File).write(n); err != nil {
 		return err
 	}
 	return c.tell(event{What: wrote, Value: n})
 }
 
-// count is the work of a process: several goroutines count under the lock that newLock makes.
-func (w *worker) count(ctx context.Context, newLock func(*holdfast.Session) holdfast.Locker) error {
-	return w.employ(ctx, func(s *holdfast.Session, g goroutine) job {
-		return (&counting{goroutine: g, lock: newLock(s), counter: counter(w.File)}).increment
-	})
+// A counter is a file with a number in it. Its width is fixed, so that a write is one step: without
+// a lock updates get lost, but no number is torn.
+type counter string
+
+func (c counter) read() (int, error) {
+	text, err := os.ReadFile(string(c))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(string(text))
+}
+
+func (c counter) write(n int) error {
+	file, err := os.OpenFile(string(c), os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(file, "%012d", n)
+	return errors.Join(err, file.Close())
+}
+
+// A ledger is what the coordinator knows of the counter. Under a lock that works, the numbers
+// written are 1, 2, 3 and so on, each once. A number written twice is a lost update: the second
+// writer had not seen the first. Workers tell of a write before they release the lock, so a killed
+// one leaves no gap.
+type ledger struct {
+	writer map[int]int // by number
+	losses int
+}
+
+func newLedger() *ledger { return &ledger{writer: map[int]int{}} }
+
+// take books an event, and fails at the first lost update.
+func (l *ledger) take(e event) error {
+	switch e.What {
+	case lost:
+		l.losses++
+	case wrote:
+		if first := l.writer[e.Value]; first > 0 {
+			return fmt.Errorf("a lost update: worker %d and worker %d both wrote %d", first, e.worker, e.Value)
+		}
+		l.writer[e.Value] = e.worker
+	}
+	return nil
+}
+
+// audit compares what was told with what the counter says in the end.
+func (l *ledger) audit(count int) error {
+	if count != len(l.writer) {
+		return fmt.Errorf("lost updates: the counter is %d after %d writes", count, len(l.writer))
+	}
+	for n := 1; n <= count; n++ {
+		if l.writer[n] == 0 {
+			return fmt.Errorf("nobody told of writing %d, and the counter is %d", n, count)
+		}
+	}
+	return nil
 }

@@ -36,9 +36,9 @@ type process struct {
 type fate uint8
 
 const (
-	working  fate = iota // not at all
-	leaving              // by itself, without an error
-	murdered             // somehow
+	working   fate = iota // not at all
+	finishing             // by itself, without an error
+	killed                // somehow
 )
 
 // patience is how long a worker may take to end before it is killed.
@@ -108,15 +108,6 @@ func (f *fleet) listen(p *process, stdout io.Reader) {
 	f.events <- last
 }
 
-// tell adds what the coordinator itself has seen, unless ctx ends.
-func (f *fleet) tell(ctx context.Context, e event) {
-	e.at = time.Now()
-	select {
-	case f.events <- e:
-	case <-ctx.Done():
-	}
-}
-
 // close ends all processes and waits for them: at most patience, and usually not long.
 func (f *fleet) close() {
 	f.cancel()
@@ -131,7 +122,7 @@ func (f *fleet) close() {
 // ended checks the end of a process against its fate.
 func (f *fleet) ended(e event) error {
 	switch p := f.processes[e.worker-1]; {
-	case p.fate == murdered, p.fate == leaving && e.Text == "":
+	case p.fate == killed, p.fate == finishing && e.Text == "":
 		return nil
 	case e.Text == "":
 		return fmt.Errorf("worker %d ended too early", e.worker)
@@ -145,7 +136,7 @@ func (p *process) suspend() error      { return suspend(p.cmd.Process) }
 func (p *process) wake() error         { return wake(p.cmd.Process) }
 
 func (p *process) kill() error {
-	p.fate = murdered
+	p.fate = killed
 	return p.cmd.Process.Kill()
 }
 
@@ -154,6 +145,6 @@ func (p *process) finish() error {
 	if p.fate != working {
 		return nil
 	}
-	p.fate = leaving
+	p.fate = finishing
 	return p.order(order{Do: finish})
 }

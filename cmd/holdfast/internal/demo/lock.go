@@ -3,20 +3,23 @@ package demo
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// lockScene shows the reentrant lock: several processes count in one file, while one of them
-// is killed and another is stopped, each while it holds the lock.
+// lockScene shows the reentrant lock: several processes count in one file. One is killed and
+// another is stopped, each while it holds the lock and is about to write.
 var lockScene = scene{
 	name:  "lock",
-	short: "four processes, one reentrant lock",
-	play:  func(ctx context.Context, s *stage) error { return newLockStory(s).tell(ctx) },
-	work: func(ctx context.Context, w *worker) error {
-		return w.count(ctx, func(s *holdfast.Session) holdfast.Locker { return rlock.New(s, w.Name, nil) })
+	short: "four processes share a reentrant lock; one is killed, one is stopped",
+	play: func(ctx context.Context, s *stage) error {
+		return (&lockStory{stage: s, ledger: newLedger()}).tell(ctx)
+	},
+	work: func(w *worker, s *holdfast.Session) func(context.Context) error {
+		return counting{w, rlock.New(s, w.Name, nil)}.increment
 	},
 }
 
@@ -24,29 +27,38 @@ const (
 	lockProcesses  = 4
 	lockGoroutines = 3
 	lockLease      = time.Second
-	lockPace       = 2 * time.Millisecond
 
-	// When what happens, from the beginning.
-	killAt   = 2 * time.Second
-	stopAt   = 4500 * time.Millisecond
+	killAt   = 1500 * time.Millisecond // from the beginning
+	stopAt   = 4 * time.Second
 	stopFor  = 2 * lockLease
-	finishAt = 9 * time.Second
+	finishAt = 7 * time.Second
 )
 
 // A lockStory is one telling of the scene.
 type lockStory struct {
-	*crew
-	faults []*fault // in order
+	*stage
+	ledger *ledger
+	victim victim
 }
 
-func newLockStory(s *stage) *lockStory {
-	l := &lockStory{crew: newCrew(s, lockProcesses, lockGoroutines)}
-	s.story = l
-	return l
+// A victim is a worker that something happens to while it holds the lock.
+type victim struct {
+	worker int
+	read   int // the number it had read, and not yet written again
+	at     time.Time
+
+	heir    int // the worker that got the lock next; 0: none so far
+	after   time.Duration
+	learned string // the victim's words when it found out; empty: it has not
 }
 
 func (l *lockStory) tell(ctx context.Context) error {
-	if err := l.begin(ctx, setup{Lease: lockLease, Pace: lockPace}); err != nil {
+	l.story = l
+	if err := counter(l.file).write(0); err != nil {
+		return err
+	}
+	with := setup{Goroutines: lockGoroutines, Lease: lockLease, Pace: 2 * time.Millisecond}
+	if err := l.launch(ctx, lockProcesses, with); err != nil {
 		return err
 	}
 	l.note("%d goroutines in each process count in one file; the lease is %s", lockGoroutines, human(lockLease))
@@ -58,110 +70,84 @@ func (l *lockStory) tell(ctx context.Context) error {
 	return nil
 }
 
-// killHolder kills a worker that holds the lock.
 func (l *lockStory) killHolder(ctx context.Context) error {
-	f, err := l.pick(ctx, killAt, "killed")
-	if err != nil {
+	if err := l.strike(ctx, killAt, 1); err != nil {
 		return err
 	}
-	if err := l.kill(f.worker); err != nil {
+	if err := l.process(1).kill(); err != nil {
 		return err
 	}
-	l.note(l.red("SIGKILL")+" to worker %d, which holds the lock", f.worker)
-	return l.takeover(ctx, f)
+	l.note("%s to worker 1, which holds the lock", l.red("SIGKILL"))
+	return l.takeover(ctx)
 }
 
-// stopHolder stops a worker that holds the lock until its lease is long over, and has it go on.
+// stopHolder stops a worker until its lease is long over, and then lets it go on.
 func (l *lockStory) stopHolder(ctx context.Context) error {
-	f, err := l.pick(ctx, stopAt, "stopped")
-	if err != nil {
+	if err := l.strike(ctx, stopAt, 2); err != nil {
 		return err
 	}
-	if err := l.suspend(f.worker); err != nil {
+	if err := l.process(2).suspend(); err != nil {
 		return err
 	}
-	l.note(l.red("SIGSTOP")+" to worker %d, which holds the lock and is about to write %d", f.worker, f.read+1)
-	if err := l.takeover(ctx, f); err != nil {
+	l.note("%s to worker 2, which holds the lock and is about to write %d", l.red("SIGSTOP"), l.victim.read+1)
+	if err := l.takeover(ctx); err != nil {
 		return err
 	}
-	if err := l.at(ctx, f.at.Add(stopFor).Sub(l.begun)); err != nil {
+	if err := l.at(ctx, l.victim.at.Add(stopFor).Sub(l.begun)); err != nil {
 		return err
 	}
-
-	f.resumed, f.counter = time.Now(), l.ledger.highest
-	if err := errors.Join(l.process(f.worker).order(order{Do: proceed}), l.resume(f.worker)); err != nil {
+	counted := len(l.ledger.writer)
+	if err := errors.Join(l.process(2).order(order{Do: proceed}), l.process(2).wake()); err != nil {
 		return err
 	}
-	l.note(l.red("SIGCONT")+" to worker %d, %s later; the counter is %d by now",
-		f.worker, human(f.resumed.Sub(f.at)), f.counter)
-	if err := l.until(ctx, "the resumed worker to learn its loss", func() bool { return f.learned != "" }); err != nil {
+	l.note("%s to worker 2, %s later; the counter is %d by now", l.red("SIGCONT"), human(stopFor), counted)
+	if err := l.until(ctx, "the resumed worker to learn of its loss", func() bool { return l.victim.learned != "" }); err != nil {
 		return err
 	}
-	l.note(l.green("worker %d has learned its loss")+" before writing, %s after SIGCONT:", f.worker, human(f.delay))
-	l.say("         " + f.learned)
+	l.note("%s, before it writes:", l.green("worker 2 knows of its loss"))
+	l.say("         " + l.victim.learned)
 	return nil
 }
 
-// pick waits for the moment, and then for a victim: a worker that is about to write.
-func (l *lockStory) pick(ctx context.Context, moment time.Duration, done string) (*fault, error) {
+// strike waits for the moment, and then until the worker holds the lock, has read and has not written.
+func (l *lockStory) strike(ctx context.Context, moment time.Duration, worker int) error {
 	if err := l.at(ctx, moment); err != nil {
-		return nil, err
+		return err
 	}
-	worker, read, err := l.detain(ctx)
-	if err != nil {
-		return nil, err
-	}
-	f := &fault{done: done, worker: worker, read: read, at: time.Now()}
-	l.faults = append(l.faults, f)
-	return f, nil
+	read, _, err := l.detain(ctx, worker)
+	l.victim = victim{worker: worker, read: read, at: time.Now()}
+	return err
 }
 
 // takeover waits until another worker has the lock.
-func (l *lockStory) takeover(ctx context.Context, f *fault) error {
-	if err := l.until(ctx, "another worker to take over", func() bool { return f.heir != 0 }); err != nil {
+func (l *lockStory) takeover(ctx context.Context) error {
+	if err := l.until(ctx, "another worker to take over", func() bool { return l.victim.heir != 0 }); err != nil {
 		return err
 	}
-	l.note(l.green("worker %d has taken over")+", after %s", f.heir, human(f.after))
+	l.note("%s, after %s", l.green(fmt.Sprintf("worker %d has taken over", l.victim.heir)), human(l.victim.after))
 	return nil
 }
 
-// check ends the work and holds the ledger against the counter.
 func (l *lockStory) check(ctx context.Context) error {
-	count, err := l.end(ctx, finishAt)
-	if err != nil {
+	if err := l.at(ctx, finishAt); err != nil {
 		return err
 	}
-	l.sumUp(count)
-	return l.ledger.audit(count)
+	if err := l.finish(ctx); err != nil {
+		return err
+	}
+	return l.audit(l.ledger)
 }
 
-// take takes in what a worker tells.
+// take handles an event of a worker.
 func (l *lockStory) take(e event) error {
-	before := l.crew.take(e)
-	for _, f := range l.faults {
-		if err := f.take(e, before); err != nil {
-			return err
-		}
+	v := &l.victim
+	switch {
+	case e.What == holds && e.worker != v.worker && v.worker > 0 && v.heir == 0 && e.Value >= v.read:
+		v.heir, v.after = e.worker, e.at.Sub(v.at) // who read less had the lock before
+	case e.What == lost && e.worker == v.worker:
+		v.learned = e.Text
 	}
-	return nil
+	return l.ledger.take(e)
 }
 
-// orphaned is the fault whose victim still has the lock on the server, nil if there is none.
-func (l *lockStory) orphaned() *fault {
-	for _, f := range l.faults {
-		if f.heir == 0 {
-			return f
-		}
-	}
-	return nil
-}
-
-// learned is how many of the victims have learned that they had lost the lock.
-func (l *lockStory) learned() (n int) {
-	for _, f := range l.faults {
-		if f.learned != "" {
-			n++
-		}
-	}
-	return n
-}
+func (l *lockStory) progress() string { return fmt.Sprintf("the counter is %d", len(l.ledger.writer)) }

@@ -1,9 +1,13 @@
 package demo
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"os"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -11,31 +15,25 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// poolScene shows the semaphore whose permits have leases, between two latches: several processes
-// start together, do jobs of which few may be in work at once, and one of them is killed in the
-// midst of a job.
+// poolScene shows permits with leases between two latches: several processes start together, do
+// jobs of which few may run at once, and one process is killed in the middle of a job.
 var poolScene = scene{
 	name:  "pool",
-	short: "at most three of many work at once",
-	play:  func(ctx context.Context, s *stage) error { return newPoolStory(s).tell(ctx) },
+	short: "six processes share three permits; one dies with a permit",
+	play:  func(ctx context.Context, s *stage) error { return (&poolStory{stage: s}).tell(ctx) },
 	work:  workPool,
 }
 
 const (
-	poolProcesses  = 4
-	poolGoroutines = 2 // one dies at work, the other beside
-	poolAll        = poolProcesses * poolGoroutines
-	poolPermits    = 3
-	poolJobs       = 120
-	poolLease      = 3 * time.Second
-	poolPace       = 300 * time.Millisecond // of a job, at most
-	poolWarmUp     = 800 * time.Millisecond // until somebody is ready, at most
-
-	// When what happens, from the beginning.
-	killWorkerAt = 2500 * time.Millisecond
+	poolProcesses = 6
+	poolPermits   = 3
+	poolJobs      = 90
+	poolLease     = 2 * time.Second
+	poolPace      = 200 * time.Millisecond // of a job, at most
+	poolKillAt    = time.Second
 )
 
-// A pool is what all share: the permits, the latch that opens when all are ready, and the one that
+// A pool is what all share: the permits, a latch that opens when all workers are ready, and one that
 // opens when all jobs are done.
 type pool struct {
 	permits     *semaphore.Expirable
@@ -43,49 +41,62 @@ type pool struct {
 }
 
 func poolOf(s *holdfast.Session, name string) pool {
-	return pool{
-		permits: semaphore.NewExpirable(s, name, nil),
-		start:   latch.New(s, name+":start"),
-		done:    latch.New(s, name+":done"),
+	return pool{semaphore.NewExpirable(s, name, nil), latch.New(s, name+":start"), latch.New(s, name+":done")}
+}
+
+// workPool is the work of a worker. In Java, with Redisson:
+//
+//	start.countDown();
+//	start.await();
+//	for (;;) {
+//	    String permit = permits.acquire(60, SECONDS);
+//	    try {
+//	        job.run();
+//	    } finally {
+//	        permits.release(permit);
+//	    }
+//	    done.countDown();
+//	}
+//
+// There a permit needs a lease that is longer than any job, since nothing renews it, and a dead
+// worker keeps it for as long. Here it is renewed while its holder lives, so the lease may be short.
+func workPool(w *worker, s *holdfast.Session) func(ctx context.Context) error {
+	p, journal, ready := poolOf(s, w.Name), journal(w.File), false
+	return func(ctx context.Context) error {
+		if !ready {
+			if err := errors.Join(p.start.CountDown(ctx), p.start.Wait(ctx)); err != nil {
+				return err
+			}
+			ready = true
+		}
+		hold, err := p.permits.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer hold.Release()
+		if err := journal.write(began, w.Number); err != nil {
+			return err
+		}
+		if err := w.compute(hold.Context(ctx), hold, 0, rand.N(w.Pace)); err != nil {
+			return err
+		}
+		if err := errors.Join(hold.Err(), journal.write(ended, w.Number)); err != nil {
+			return err
+		}
+		return p.done.CountDown(ctx)
 	}
 }
 
 // A poolStory is one telling of the scene.
 type poolStory struct {
-	*crew
-	pool       pool // the coordinator's
-	jobs       *jobs
-	journal    journal
-	read       int64 // of the journal
-	attendance *attendance
-
-	begins bool        // all are ready
-	opened bool        // the latch that the story waits for
-	dead   *deadWorker // nil if there is none yet
-}
-
-// A deadWorker is a worker that was killed in the midst of a job.
-type deadWorker struct {
-	worker int
-	job    int
-	at     time.Time
-	before int // how many jobs were done by then
-
-	back      time.Duration // after which as many worked as there are permits; 0 if they do not yet
-	meanwhile int           // how many jobs the others finished until then
-}
-
-func newPoolStory(s *stage) *poolStory {
-	p := &poolStory{
-		crew: newCrew(s, poolProcesses, poolGoroutines), jobs: newJobs(poolJobs),
-		journal: journal(s.file), attendance: newAttendance(),
-	}
-	s.story = p
-	return p
+	*stage
+	pool    pool // the coordinator's
+	journal journal
 }
 
 func (p *poolStory) tell(ctx context.Context) error {
-	session, err := open(p.redis[0], poolLease)
+	p.story, p.journal = p, journal(p.file)
+	session, err := open(p.redis, poolLease)
 	if err != nil {
 		return err
 	}
@@ -95,29 +106,25 @@ func (p *poolStory) tell(ctx context.Context) error {
 	if err := p.prepare(ctx); err != nil {
 		return err
 	}
-	if err := p.launch(ctx, poolProcesses, setup{Lease: poolLease, Pace: poolPace, Goroutines: poolGoroutines}); err != nil {
+	if err := p.launch(ctx, poolProcesses, setup{Goroutines: 1, Lease: poolLease, Pace: poolPace}); err != nil {
 		return err
 	}
-	p.note("%d goroutines in each of %d processes have %d jobs to do, with %d permits; the lease is %s",
-		poolGoroutines, poolProcesses, poolJobs, poolPermits, human(poolLease))
-	for _, act := range []func(context.Context) error{p.startTogether, p.killWorker, p.check} {
-		if err := act(ctx); err != nil {
-			return err
-		}
+	if err := p.opening(ctx, p.pool.start, "all workers to be ready"); err != nil {
+		return err
 	}
-	return nil
+	p.note("the latch at the start is open: %d processes begin on %d jobs, with %d permits", poolProcesses, poolJobs, poolPermits)
+	if err := p.killWorker(ctx); err != nil {
+		return err
+	}
+	return p.check(ctx)
 }
 
 // prepare makes the semaphore and closes the latches.
 func (p *poolStory) prepare(ctx context.Context) error {
-	if _, err := p.pool.permits.TrySetPermits(ctx, poolPermits); err != nil {
-		return err
-	}
-	if _, err := p.pool.start.TrySetCount(ctx, poolAll); err != nil {
-		return err
-	}
-	_, err := p.pool.done.TrySetCount(ctx, poolJobs)
-	return err
+	_, err := p.pool.permits.TrySetPermits(ctx, poolPermits)
+	_, err2 := p.pool.start.TrySetCount(ctx, poolProcesses)
+	_, err3 := p.pool.done.TrySetCount(ctx, poolJobs)
+	return errors.Join(err, err2, err3)
 }
 
 // tidy removes what has no expiry: the server may be somebody's own.
@@ -131,150 +138,126 @@ func (p *poolStory) tidy(ctx context.Context) {
 	}
 }
 
-// startTogether waits until all are ready.
-func (p *poolStory) startTogether(ctx context.Context) error {
-	p.note("each gets ready for up to %s, counts down the latch at the start, and waits for it", human(poolWarmUp))
-	if err := p.opening(ctx, p.pool.start, "all to be ready"); err != nil {
-		return err
-	}
-	p.begins = true
-	p.note(p.green("the latch at the start is open")+": %d of %d are ready, and begin", p.attendance.arrived, poolAll)
-	return nil
-}
-
-// killWorker kills a worker in the midst of a job, and waits until its permit is another's.
+// killWorker kills a worker in the middle of a job, and waits until its permit has come back.
 func (p *poolStory) killWorker(ctx context.Context) error {
-	if err := p.at(ctx, killWorkerAt); err != nil {
+	if err := p.at(ctx, poolKillAt); err != nil {
 		return err
 	}
-	victim, job, err := p.single(ctx)
+	_, permit, err := p.detain(ctx, 1)
 	if err != nil {
 		return err
 	}
-	d := &deadWorker{worker: victim, job: job, at: time.Now(), before: p.attendance.done()}
-	p.dead = d
-	if err := p.kill(victim); err != nil {
+	if err := errors.Join(p.process(1).kill(), p.journal.write(died, 1)); err != nil {
 		return err
 	}
-	p.note(p.red("SIGKILL")+" to worker %d, which has a permit, in the midst of job %d", victim, job)
-	if err := p.until(ctx, "the dead worker's permit to come back", func() bool { return d.back > 0 }); err != nil {
-		return err
+	killed := time.Now()
+	p.note("%s to worker 1, which has a permit, in the middle of a job", p.red("SIGKILL"))
+	for {
+		_, err := p.pool.permits.RemainingLease(ctx, permit)
+		if errors.Is(err, holdfast.ErrNotHeld) {
+			break
+		} else if err != nil {
+			return err
+		}
+		if err := p.wait(ctx, framePeriod/4); err != nil {
+			return err
+		}
+		if time.Since(killed) > poolLease+allowance {
+			return fmt.Errorf("a dead worker has kept its permit for more than its lease of %s", human(poolLease))
+		}
 	}
-	d.meanwhile = p.attendance.done() - d.before
-	if err := p.attendance.limit(); err != nil {
-		return err
+	back := time.Since(killed)
+	if back < poolLease/2 { // it was renewed a third of the lease before at the latest
+		return fmt.Errorf("a dead worker's permit came back after %s, too early for a lease of %s", human(back), human(poolLease))
 	}
-	p.note(p.green("its permit has come back by itself")+", after %s; until then the others had %d, and did %d jobs",
-		human(d.back), poolPermits-1, d.meanwhile)
-	return timely("worker", d.back, poolLease)
+	p.note("%s, after %s; its lease was %s", p.green("its permit has come back by itself"), human(back), human(poolLease))
+	return nil
 }
 
-// single waits until one goroutine of a worker is in the midst of a job, until further notice, and
-// the other one stands aside: so the worker has one permit, and nothing is half told.
-func (p *poolStory) single(ctx context.Context) (worker, job int, err error) {
-	if worker, job, err = p.detain(ctx); err != nil {
-		return 0, 0, err
-	}
-	if err := errors.Join(
-		p.process(worker).order(order{Do: pause}),
-		p.process(worker).order(order{Do: leave}), // and does not wait until it had a permit
-	); err != nil {
-		return 0, 0, err
-	}
-	return worker, job, p.until(ctx, "the other goroutine to stand aside", func() bool {
-		return p.doing(pauses, worker) == poolGoroutines-1
-	})
-}
-
-// check waits for the end of all jobs, and holds the journal against what was promised.
+// check waits until all jobs are done, and holds the journal against what was promised.
 func (p *poolStory) check(ctx context.Context) error {
 	if err := p.opening(ctx, p.pool.done, "all jobs to be done"); err != nil {
 		return err
 	}
-	done := p.attendance.done()
-	p.note(p.green("the latch at the end is open")+": %d of %d jobs are done", done, poolJobs)
+	p.note("%s: all jobs are done", p.green("the latch at the end is open"))
 	if err := p.finish(ctx); err != nil {
+		return err
+	}
+	most, done, err := p.journal.audit()
+	if err != nil {
 		return err
 	}
 	free, err := p.pool.permits.AvailablePermits(ctx)
 	if err != nil {
 		return err
 	}
-	p.clear()
-	p.sumUp(free)
+	p.say(fmt.Sprintf("  %d jobs done, %d at once at the most; %d of %d permits are free again", done, most, free, poolPermits))
 	switch {
-	case done != poolJobs:
+	case most > poolPermits:
+		return fmt.Errorf("%d worked at once, with %d permits", most, poolPermits)
+	case done < poolJobs:
 		return fmt.Errorf("the latch at the end opened when %d of %d jobs were done", done, poolJobs)
 	case free != poolPermits:
 		return fmt.Errorf("%d of %d permits are free in the end", free, poolPermits)
 	}
-	return p.attendance.audit()
+	return nil
 }
 
 // opening waits until a latch is open.
 func (p *poolStory) opening(ctx context.Context, l *latch.Latch, what string) error {
-	p.opened = false
-	stop := aside(ctx, func(ctx context.Context) { p.fleet.tell(ctx, event{What: opened, err: l.Wait(ctx)}) })
-	defer stop()
-	return p.until(ctx, what, func() bool { return p.opened })
+	ctx, cancel := context.WithCancel(ctx)
+	opened := make(chan error, 1)
+	go func() { opened <- l.Wait(ctx) }()
+	err := p.until(ctx, what, func() bool { return len(opened) > 0 })
+	cancel()
+	return cmp.Or(err, <-opened)
 }
 
-// take takes in what a worker tells, or that a latch is open, with what the journal says by then.
-func (p *poolStory) take(e event) error {
-	if e.What == opened {
-		p.opened = true
-		return errors.Join(e.err, p.look(e.at))
-	}
-	p.crew.take(e)
-	switch e.What {
-	case idle:
-		p.jobs.ask(e.worker)
-	case wrote:
-		p.jobs.done(e.Value)
-	case exited:
-		p.jobs.bury(e.worker)
-		if err := p.journal.write(e.worker, e); err != nil {
-			return err
-		}
-	}
-	return errors.Join(p.look(e.at), p.deal())
+func (p *poolStory) take(event) error { return nil } // the journal tells more
+
+func (p *poolStory) progress() string {
+	_, done, _ := p.journal.audit()
+	return fmt.Sprintf("%d jobs done", done)
 }
 
-// look reads on in the journal.
-func (p *poolStory) look(at time.Time) error {
-	events, read, err := p.journal.read(p.read)
+// A journal is a file to which all processes append a line for each thing they do. A line is written in one
+// step, so the lines stand in the order in which things happened.
+type journal string
+
+// The lines of a journal end with the number of the worker.
+const (
+	began = '+' // a job, with a permit
+	ended = '-' // the job; the permit is still held
+	died  = 'x'
+)
+
+func (j journal) write(what byte, worker int) error {
+	file, err := os.OpenFile(string(j), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
-	p.read = read
-	for _, e := range events {
-		p.attendance.take(e)
-		if d := p.dead; d != nil && d.back == 0 && p.attendance.gone[d.worker] && p.attendance.working() == poolPermits {
-			d.back = at.Sub(d.at)
-		}
-	}
-	return nil
+	_, err = fmt.Fprintf(file, "%c%d\n", what, worker)
+	return errors.Join(err, file.Close())
 }
 
-// deal gives jobs to those who have none.
-func (p *poolStory) deal() error {
-	for {
-		worker, job := p.jobs.deal()
-		if job == 0 {
-			return nil
-		}
-		if err := p.process(worker).order(order{Do: deal, Job: job}); err != nil {
-			return err
+// audit returns how many living workers worked at once at the most, and how many jobs were done.
+func (j journal) audit() (most, done int, err error) {
+	text, err := os.ReadFile(string(j))
+	if errors.Is(err, os.ErrNotExist) { // nobody has begun
+		return 0, 0, nil
+	}
+	working := map[string]bool{}
+	for line := range bytes.Lines(text) {
+		switch worker := string(line[1:]); line[0] {
+		case began:
+			working[worker] = true
+			most = max(most, len(working))
+		case ended:
+			done++
+			delete(working, worker)
+		case died:
+			delete(working, worker)
 		}
 	}
-}
-
-// doing is how many goroutines of a worker are doing that.
-func (p *poolStory) doing(does what, worker int) (n int) {
-	for _, seat := range p.seats[worker-1] {
-		if seat.does == does {
-			n++
-		}
-	}
-	return n
+	return most, done, err
 }

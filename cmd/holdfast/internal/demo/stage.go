@@ -3,56 +3,52 @@ package demo
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
 	"time"
-
-	"github.com/holdfast-go/holdfast/internal/embedded"
 )
 
-// A stage is where a story is told: its processes, its audience, its time. A story is told in
-// one goroutine, line by line; events are taken in, and the picture is drawn, while it waits
-// for something, in [stage.until] and [stage.at]. So nothing here needs a mutex.
+// A stage is where a story is told: its processes, its audience, its time. A story runs in one
+// goroutine. Events are handled while it waits for something, in [stage.until] and [stage.at], so
+// nothing here needs a mutex.
 type stage struct {
 	*screen
 	story story
 	scene string
+	redis string // the server's URL
 	name  string // of the lock
 	file  string
 	fleet *fleet
 
-	redis   []string           // URLs of servers
-	servers []*embedded.Server // these, unless they are real
-
 	begun     time.Time
-	beat      time.Time // of the next line of progress
+	next      time.Time // when the next line of progress is due; zero before the beginning
 	connected int       // processes
 	ended     int       // processes
+	lingering event     // the last of these
 }
 
 // A story is a scene's own part of the stage.
 type story interface {
-	take(e event) error // takes in what happened, and fails if it must not happen
-	picture() []string  // what it looks like, for a terminal
-	progress() string   // the same in one line, for everything else
+	take(e event) error // handles what happened, and fails if it must not happen
+	progress() string   // where the story stands, in one line
 }
 
 const (
-	framePeriod = 100 * time.Millisecond // between pictures
-	beatPeriod  = time.Second            // between lines of progress
+	framePeriod = 100 * time.Millisecond // between lines of progress on a terminal
+	beatPeriod  = time.Second            // and elsewhere
 	soon        = 10 * time.Second       // what should happen at once has failed if it has not by then
 	allowance   = time.Second            // by which a busy machine may be later than promised
 )
 
-func newStage(scene string, screen *screen, folder string) *stage {
+func newStage(scene string, screen *screen, redis, folder string) *stage {
 	return &stage{
-		screen: screen, scene: scene,
+		screen: screen, scene: scene, redis: redis,
 		name: "holdfast-demo:" + rand.Text()[:8], file: filepath.Join(folder, scene), begun: time.Now(),
 	}
 }
 
-// launch starts the processes, waits until all are connected, and has them start together.
+// launch starts the processes, waits until all are connected, and has them begin together.
 func (s *stage) launch(ctx context.Context, processes int, with setup) (err error) {
 	with.Scene, with.Redis, with.Name, with.File = s.scene, s.redis, s.name, s.file
 	if s.fleet, err = launch(ctx, processes, with); err != nil {
@@ -62,7 +58,7 @@ func (s *stage) launch(ctx context.Context, processes int, with setup) (err erro
 		return err
 	}
 	s.begun = time.Now()
-	s.beat = s.begun.Add(beatPeriod)
+	s.next = s.begun.Add(beatPeriod)
 	for _, p := range s.fleet.processes {
 		if err := p.order(order{Do: start}); err != nil {
 			return err
@@ -71,7 +67,7 @@ func (s *stage) launch(ctx context.Context, processes int, with setup) (err erro
 	return nil
 }
 
-// finish has all processes end by themselves.
+// finish has all processes complete their work and end.
 func (s *stage) finish(ctx context.Context) error {
 	for _, p := range s.fleet.processes {
 		if err := p.finish(); err != nil {
@@ -81,6 +77,16 @@ func (s *stage) finish(ctx context.Context) error {
 	return s.until(ctx, "all workers to end", func() bool { return s.ended == len(s.fleet.processes) })
 }
 
+// audit holds the ledger against the counter that it is about.
+func (s *stage) audit(l *ledger) error {
+	count, err := counter(s.file).read()
+	if err != nil {
+		return err
+	}
+	s.say(fmt.Sprintf("  lost updates: %d; the counter is %d after %d writes", len(l.writer)-count, count, len(l.writer)))
+	return l.audit(count)
+}
+
 func (s *stage) close() {
 	s.clear()
 	if s.fleet != nil {
@@ -88,19 +94,21 @@ func (s *stage) close() {
 	}
 }
 
-// aside does something beside the story, until stop is called, which waits for its end.
-func aside(ctx context.Context, do func(ctx context.Context)) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var doing sync.WaitGroup
-	doing.Go(func() { do(ctx) })
-	return func() {
-		cancel()
-		doing.Wait()
+func (s *stage) process(worker int) *process { return s.fleet.processes[worker-1] }
+
+// detain waits until a worker has the lock and stays in the middle of its work. It returns what
+// the worker has read, and its hold.
+func (s *stage) detain(ctx context.Context, worker int) (read int, hold string, err error) {
+	s.lingering = event{}
+	if err := s.process(worker).order(order{Do: linger}); err != nil {
+		return 0, "", err
 	}
+	err = s.until(ctx, "a worker to hold the lock", func() bool { return s.lingering.worker == worker })
+	return s.lingering.Value, s.lingering.Text, err
 }
 
-// until lets things happen until what the story waits for has come about. It fails if that
-// does not happen soon, or if something happens that must not.
+// until handles events until what the story waits for has come about. It fails if that does not
+// happen soon.
 func (s *stage) until(ctx context.Context, what string, come func() bool) error {
 	ok, err := s.pass(ctx, soon, come)
 	if err == nil && !ok {
@@ -109,13 +117,18 @@ func (s *stage) until(ctx context.Context, what string, come func() bool) error 
 	return err
 }
 
-// at lets things happen until so long after the beginning.
+// at handles events until so long after the beginning.
 func (s *stage) at(ctx context.Context, moment time.Duration) error {
-	_, err := s.pass(ctx, time.Until(s.begun.Add(moment)), func() bool { return false })
+	return s.wait(ctx, time.Until(s.begun.Add(moment)))
+}
+
+// wait handles events for so long.
+func (s *stage) wait(ctx context.Context, d time.Duration) error {
+	_, err := s.pass(ctx, d, func() bool { return false })
 	return err
 }
 
-// pass lets time pass until stop, which it reports, or for at most d.
+// pass handles events until stop, which it reports, or for at most d.
 func (s *stage) pass(ctx context.Context, d time.Duration, stop func() bool) (bool, error) {
 	end := time.NewTimer(d)
 	defer end.Stop()
@@ -126,9 +139,9 @@ func (s *stage) pass(ctx context.Context, d time.Duration, stop func() bool) (bo
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
 		case <-end.C:
-			return false, nil
+			return stop(), nil
 		case <-frames.C:
-			s.show()
+			s.tick()
 		case e := <-s.fleet.events:
 			if err := s.hear(e); err != nil {
 				return false, err
@@ -141,31 +154,46 @@ func (s *stage) pass(ctx context.Context, d time.Duration, stop func() bool) (bo
 	return true, nil
 }
 
-// hear takes in what happened.
-func (s *stage) hear(e event) error {
+func (s *stage) hear(e event) (err error) {
 	switch e.What {
 	case ready:
 		s.connected++
+	case lingers:
+		s.lingering = e
 	case exited:
 		s.ended++
-		if err := s.fleet.ended(e); err != nil {
-			return err
-		}
+		err = s.fleet.ended(e)
 	}
-	return s.story.take(e)
+	return errors.Join(err, s.story.take(e))
 }
 
-// show draws the picture, or every now and then writes a line.
-func (s *stage) show() {
-	if s.live {
-		s.draw(s.story.picture())
-	} else if now := time.Now(); s.connected > 0 && now.After(s.beat) {
-		s.beat = now.Add(beatPeriod)
+// tick shows how the story is getting on, if it is time to.
+func (s *stage) tick() {
+	switch now := time.Now(); {
+	case s.next.IsZero(): // nothing has begun
+	case s.live:
+		s.show(s.timed(s.story.progress()))
+	case now.After(s.next):
+		s.next = now.Add(beatPeriod)
 		s.note("%s", s.story.progress())
 	}
 }
 
 // note writes a line with the time of the story.
-func (s *stage) note(format string, args ...any) {
-	s.say(s.dim(fmt.Sprintf("%5.1f s  ", time.Since(s.begun).Seconds())) + fmt.Sprintf(format, args...))
+func (s *stage) note(format string, args ...any) { s.say(s.timed(fmt.Sprintf(format, args...))) }
+
+func (s *stage) timed(text string) string {
+	return s.dim(fmt.Sprintf("%5.1f s  ", time.Since(s.begun).Seconds())) + text
+}
+
+// human is a duration as people say it.
+func human(d time.Duration) string {
+	switch {
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.1f ms", d.Seconds()*1000)
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	default:
+		return fmt.Sprintf("%.2f s", d.Seconds())
+	}
 }

@@ -7,27 +7,28 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-go/holdfast"
 )
 
-// A worker is the inside of a worker process: its orders, and its voice.
+// A worker is the inside of a worker process.
 type worker struct {
 	setup
-
-	started chan struct{} // closed by the order to start
-	linger  chan struct{} // capacity 1; who takes the token has to linger …
-	proceed chan struct{} // … until there is one here, of capacity 1, or its ctx ends
-	pause   chan struct{} // capacity 1; who takes the token stays away, likewise
-	leave   chan struct{} // capacity 1; who takes the token gives up waiting
-	keep    chan struct{} // capacity 1; who takes the token goes on reading when it has written
-	jobs    chan int      // that were dealt; as many as there are goroutines at the most
-	finish  chan struct{} // closed by the order to finish
+	started  chan struct{} // closed by the order to start
+	finished chan struct{} // closed by the order to finish
+	linger   chan struct{} // each of these holds one order
+	proceed  chan struct{}
+	giveUp   chan struct{}
 
 	mu     sync.Mutex // guards events
 	events *json.Encoder
 }
 
-// work is the life of a worker process. It ends with its orders, which end with the
-// coordinator at the latest.
+// work is the life of a worker process. It ends with its orders, which end with the coordinator.
 func work(ctx context.Context, orders io.Reader, events io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -37,26 +38,36 @@ func work(ctx context.Context, orders io.Reader, events io.Writer) error {
 		return errors.New("demo worker: this command is for the demo alone; use \"holdfast demo\"")
 	}
 	w := &worker{
-		setup:   *first.Setup,
-		started: make(chan struct{}),
-		linger:  make(chan struct{}, 1),
-		proceed: make(chan struct{}, 1),
-		pause:   make(chan struct{}, 1),
-		leave:   make(chan struct{}, 1),
-		keep:    make(chan struct{}, 1),
-		jobs:    make(chan int, first.Setup.Goroutines),
-		finish:  make(chan struct{}),
-		events:  json.NewEncoder(events),
+		setup:    *first.Setup,
+		started:  make(chan struct{}),
+		finished: make(chan struct{}),
+		linger:   make(chan struct{}, 1),
+		proceed:  make(chan struct{}, 1),
+		giveUp:   make(chan struct{}, 1),
+		events:   json.NewEncoder(events),
 	}
 	sc := sceneOf(w.Scene)
 	if sc.work == nil {
 		return fmt.Errorf("demo worker: no scene %q", w.Scene)
 	}
-	go func() { // until the end of stdin or of the process
+	go func() { // until the end of stdin, or of the process
 		defer cancel()
 		w.obey(decoder)
 	}()
-	return sc.work(ctx, w)
+	session, err := open(w.Redis, w.Lease)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = session.Close() }() // what it cannot give back ends with its lease
+	if err := w.tell(event{What: ready, Text: session.ID()}); err != nil {
+		return err
+	}
+	select {
+	case <-w.started:
+	case <-ctx.Done():
+		return nil
+	}
+	return w.employ(ctx, sc.work(w, session))
 }
 
 func (w *worker) obey(orders *json.Decoder) {
@@ -72,24 +83,75 @@ func (w *worker) obey(orders *json.Decoder) {
 			w.linger <- struct{}{}
 		case proceed:
 			w.proceed <- struct{}{}
-		case pause:
-			w.pause <- struct{}{}
-		case leave:
-			w.leave <- struct{}{}
-		case keep:
-			w.keep <- struct{}{}
-		case deal:
-			w.jobs <- o.Job
+		case giveUp:
+			w.giveUp <- struct{}{}
 		case finish:
-			close(w.finish)
+			close(w.finished)
 		}
 	}
 }
 
-// tell reports an event. It returns when the coordinator's pipe has it, so that what a
-// process has told is not lost when it is killed.
+// employ runs the goroutines: each does the same again and again until the order to finish.
+func (w *worker) employ(ctx context.Context, do func(ctx context.Context) error) error {
+	all, ctx := errgroup.WithContext(ctx)
+	for range w.Goroutines {
+		all.Go(func() error {
+			for {
+				select {
+				case <-w.finished:
+					return nil
+				case <-ctx.Done():
+					return nil
+				default:
+				}
+				err := do(ctx)
+				switch { // nothing was written, so it may try again
+				case errors.Is(err, holdfast.ErrLost):
+					err = w.tell(event{What: lost, Text: err.Error()})
+				case errors.Is(err, errGaveUp):
+					err = nil
+				}
+				if err != nil && ctx.Err() == nil {
+					return err
+				}
+			}
+		})
+	}
+	return all.Wait()
+}
+
+// errGaveUp is why a goroutine stops waiting that was told to.
+var errGaveUp = errors.New("gave up")
+
+// tell reports an event. It returns when the coordinator's pipe has it, so what a process has told
+// survives its death.
 func (w *worker) tell(e event) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.events.Encode(e)
+}
+
+// compute takes the time that work takes: on order, until further notice or until ctx ends.
+func (w *worker) compute(ctx context.Context, hold *holdfast.Hold, read int, takes time.Duration) error {
+	select {
+	case <-w.linger:
+		if err := w.tell(event{What: lingers, Value: read, Text: hold.ID()}); err != nil {
+			return err
+		}
+		select {
+		case <-w.proceed:
+		case <-ctx.Done():
+		}
+	case <-time.After(takes):
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+func open(redis string, lease time.Duration) (*holdfast.Session, error) {
+	option, err := rueidis.ParseURL(redis)
+	if err != nil {
+		return nil, err
+	}
+	return holdfast.Open(option, &holdfast.Options{Lease: lease})
 }

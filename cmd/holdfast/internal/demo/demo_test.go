@@ -1,0 +1,87 @@
+package demo
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestLedgerFindsLostUpdates(t *testing.T) {
+	l := newLedger()
+	for n := 1; n <= 3; n++ {
+		require.NoError(t, l.take(event{What: wrote, worker: n, Value: n}))
+	}
+	require.NoError(t, l.audit(3))
+	require.EqualError(t, l.audit(2), "lost updates: the counter is 2 after 3 writes")
+	require.EqualError(t, l.take(event{What: wrote, worker: 4, Value: 2}), "a lost update: worker 2 and worker 4 both wrote 2")
+	require.NoError(t, l.take(event{What: wrote, worker: 1, Value: 5}))
+	require.EqualError(t, l.audit(4), "nobody told of writing 4, and the counter is 4")
+}
+
+// Whoever reads what the victim has read comes after it; whoever read less had the lock before.
+func TestTakeover(t *testing.T) {
+	began := time.Now()
+	l := &lockStory{ledger: newLedger(), victim: victim{worker: 1, read: 7, at: began}}
+	for _, e := range []event{
+		{What: holds, worker: 2, Value: 6},
+		{What: holds, worker: 3, Value: 7, at: began.Add(time.Second)},
+		{What: holds, worker: 2, Value: 8, at: began.Add(2 * time.Second)},
+	} {
+		require.NoError(t, l.take(e))
+	}
+	require.Equal(t, 3, l.victim.heir)
+	require.Equal(t, time.Second, l.victim.after)
+}
+
+func TestQueueInOrder(t *testing.T) {
+	for served, want := range map[string]string{
+		"abc":  "",
+		"xabc": "",
+		"acb":  "out of order: number 3 of the queue was served as number 2",
+	} {
+		f := &fairStory{stage: &stage{screen: &screen{out: new(strings.Builder)}}}
+		for i, id := range strings.Split(served, "") {
+			f.grants = append([]grant{{id, i}}, f.grants...) // heard of in any order
+		}
+		if err := f.inOrder([]string{"a", "b", "c"}); want == "" {
+			require.NoError(t, err, served)
+		} else {
+			require.EqualError(t, err, want)
+		}
+	}
+}
+
+func TestJournal(t *testing.T) {
+	for lines, want := range map[string][2]int{ // most at once, done
+		"":                        {0, 0},
+		"+1 -1 +2 -2":             {1, 2},
+		"+1 +2 +3 -1 +4 -2 -3 -4": {3, 4},
+		"+1 +2 +3 +4":             {4, 0},
+		"+1 +2 +3 x1 +4 -4":       {3, 1},
+	} {
+		j := journal(filepath.Join(t.TempDir(), "journal"))
+		for line := range strings.FieldsSeq(lines) {
+			require.NoError(t, j.write(line[0], int(line[1]-'0')))
+		}
+		most, done, err := j.audit()
+		require.NoError(t, err)
+		require.Equal(t, want, [2]int{most, done}, lines)
+	}
+}
+
+func TestScreen(t *testing.T) {
+	var out strings.Builder
+	s := &screen{out: &out, live: true}
+	s.show("half")
+	s.say(s.red("done"))
+	require.Equal(t, startOver+"half"+startOver+"done\n", out.String())
+
+	out.Reset()
+	s = &screen{out: &out}
+	s.say("done")
+	s.clear()
+	require.Equal(t, "done\n", out.String())
+}
