@@ -408,6 +408,40 @@ func TestPermitsReleasedElsewhere(t *testing.T) {
 	require.Equal(t, ids(holds[1]), permitted(t, srv), "Close leaves detached holds alone")
 }
 
+// An id means nothing to another semaphore: nothing was changed, and whoever holds the permit goes on holding it.
+func TestAPermitIsGivenBackToItsOwnSemaphoreAlone(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	proxied := proxy.Start(t, srv.Addr())
+	s := open(t, proxied.Addr(), nil)
+	e := exports(t, s, 2, time.Hour)
+	other := semaphore.NewExpirable(s, "imports", nil)
+	require.NoError(t, other.SetPermits(t.Context(), 2))
+	h, err := e.Acquire(t.Context())
+	require.NoError(t, err)
+	theirs, err := other.Acquire(t.Context())
+	require.NoError(t, err)
+	before := h.Deadline()
+
+	require.ErrorIs(t, other.Release(t.Context(), h.ID()), holdfast.ErrNotHeld)
+	require.ErrorIs(t, other.Release(t.Context(), theirs.ID(), h.ID()), holdfast.ErrNotHeld)
+	require.ErrorIs(t, other.UpdateLease(t.Context(), h.ID(), time.Second), holdfast.ErrNotHeld)
+	dropped := proxied.On(scriptOf(kindOf("semaphore expirable"), "release"), proxy.DropReply, proxy.EveryTime)
+	require.ErrorIs(t, other.Release(t.Context(), h.ID()), holdfast.ErrUnknown)
+	dropped.Remove()
+	require.NoError(t, h.Err())
+	require.NoError(t, theirs.Err())
+	require.Equal(t, before, h.Deadline())
+	counts(t, e, 1, 1)
+	require.NoError(t, h.Release())
+	counts(t, e, 2, 0)
+
+	h, err = e.Acquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, semaphore.NewExpirable(s, "exports", nil).Release(t.Context(), h.ID()))
+	require.ErrorIs(t, h.Err(), holdfast.ErrLost, "another value of the same semaphore")
+}
+
 func TestADeletedSemaphoreTakesItsPermitsAlong(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

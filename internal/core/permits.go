@@ -53,7 +53,7 @@ func (l *Lock) GiveBack(operation string, wires []string, call func() *script.Ca
 		return l.Fail(operation, ErrClosed)
 	}
 	defer l.session.calls.leave()
-	ours, doubtful := l.session.tenures.permits(wires), false
+	ours, doubtful := l.session.tenures.permits(l, wires), false
 	doubted := func() { // nobody may believe in them any more; they are given back by the call, or afterwards
 		doubtful = true
 		for _, t := range ours {
@@ -127,7 +127,7 @@ func (l *Lock) Resize(ctx context.Context, operation string, call func(notAfter 
 // is [ErrNotHeld] if nobody has it. Who holds it in this session trusts it accordingly.
 func (l *Lock) UpdateLease(ctx context.Context, operation, wire string, d time.Duration, call func(notAfter int64) *script.Call) error {
 	var h *Hold
-	for _, t := range l.session.tenures.permits([]string{wire}) {
+	for _, t := range l.session.tenures.permits(l, []string{wire}) {
 		if live := t.live(); len(live) > 0 {
 			h = live[0]
 		}

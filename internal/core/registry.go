@@ -28,12 +28,13 @@ func (r *registry) add(t *tenure) {
 	}
 }
 
-// permits returns those of the permits given that the session has.
-func (r *registry) permits(wires []string) (found []*tenure) {
+// permits returns those of a semaphore's permits given that the session has. Names that differ by braces
+// alone share a channel, and the key of the permits that are taken.
+func (r *registry) permits(l *Lock, wires []string) (found []*tenure) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, wire := range wires {
-		if t := r.byWire[wire]; t != nil {
+		if t := r.byWire[wire]; t != nil && t.lock.Channel == l.Channel {
 			found = append(found, t)
 		}
 	}
