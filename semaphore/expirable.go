@@ -239,9 +239,11 @@ func (e *Expirable) Release(_ context.Context, ids ...string) error {
 // updateLeaseTime(). A hold of this session trusts the new lease; one that is renewed goes on being
 // renewed, with the session's lease, if the new one lasts until then. Who holds it elsewhere does
 // not know of it: with a longer lease it stops to trust the permit when its own is over, and the
-// permit stays taken; with a shorter one it trusts the permit for too long. After
-// [holdfast.ErrUnknown] it may have been done, or may be yet, for a third of the permit's lease, a
-// minute at the most; so long a hold of this session trusts no longer lease.
+// permit stays taken; with a shorter one it trusts the permit for too long. While the call is under
+// way a hold of this session trusts the shorter lease: if no reply comes within it, the hold is lost.
+// After [holdfast.ErrUnknown] it may have been done, or may be yet, for a third of the permit's lease,
+// a minute at the most; so long a hold of this session trusts no longer lease. After any other error
+// nothing was changed.
 func (e *Expirable) UpdateLease(ctx context.Context, id string, d time.Duration) error {
 	const operation = "update lease"
 	permit, err := wire.Permit(id)
@@ -251,8 +253,8 @@ func (e *Expirable) UpdateLease(ctx context.Context, id string, d time.Duration)
 	if err != nil {
 		return e.lock.Fail(operation, err)
 	}
-	return e.lock.UpdateLease(ctx, operation, permit, d, func(notAfter int64) *script.Call {
-		return script.NewCall(updateExpirableScript).Key(wire.PermitsKey(e.lock.Key())).Arg(leaseOf(d), permit).Int(notAfter)
+	return e.lock.UpdateLease(ctx, operation, permit, d, func() *script.Call {
+		return script.NewCall(updateExpirableScript).Key(wire.PermitsKey(e.lock.Key())).Arg(leaseOf(d), permit)
 	})
 }
 

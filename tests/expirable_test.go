@@ -3,6 +3,7 @@ package tests
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/proxy"
@@ -631,6 +633,67 @@ func TestALeaseThatIsNotUpdatedStays(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, e.UpdateLease(ended, h.ID(), time.Second), context.Canceled)
 	require.Equal(t, before, h.Deadline())
+}
+
+// What was not even sent has changed nothing, however long it took to find that out: the lease is believed in as before.
+func TestALeaseWhoseUpdateCouldNotBeSentStays(t *testing.T) {
+	t.Parallel()
+	for name, keep := range map[string]func(t *testing.T, s *holdfast.Session, proxied *proxy.Proxy){
+		"no connection": func(t *testing.T, s *holdfast.Session, proxied *proxy.Proxy) {
+			proxied.StallNew(true)
+			proxied.CutAll()
+			await(t, "the client to notice", func() bool {
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+				defer cancel()
+				return errors.Is(second(semaphore.New(s, "pool").AvailablePermits(ctx)), context.DeadlineExceeded)
+			})
+		},
+		"no place": func(t *testing.T, s *holdfast.Session, proxied *proxy.Proxy) {
+			const callers = 1000
+			looks := proxied.On(scriptNamed("semaphore_free"), proxy.HoldReply, proxy.First)
+			ctx, cancel := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			t.Cleanup(func() {
+				cancel()
+				looks.Release()
+				all.Wait()
+			})
+			all.Go(func() { _, _ = semaphore.New(s, "pool").AvailablePermits(ctx) })
+			looks.Wait(t, 1)
+			began := make(chan struct{}, callers)
+			for range callers {
+				all.Go(func() {
+					began <- struct{}{}
+					_, _ = latch.New(s, "done").Count(ctx)
+				})
+			}
+			for range callers {
+				within(t, 10*time.Second, began, "a caller")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			proxied := proxy.Start(t, srv.Addr())
+			s := open(t, proxied.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+			e := exports(t, s, 1, time.Hour)
+			h, err := e.Acquire(t.Context())
+			require.NoError(t, err)
+			ctx, before := h.Context(t.Context()), h.Deadline()
+			keep(t, s, proxied)
+
+			const shorter = 100 * time.Millisecond
+			patience, cancel := context.WithTimeout(t.Context(), 5*shorter)
+			defer cancel()
+			err = e.UpdateLease(patience, h.ID(), shorter)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.NotErrorIs(t, err, holdfast.ErrUnknown)
+			require.NoError(t, h.Err())
+			require.NoError(t, ctx.Err())
+			require.Equal(t, before, h.Deadline())
+		})
+	}
 }
 
 // Several permits are taken or given back by one call that may be sent again: ids are used once.

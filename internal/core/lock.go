@@ -216,25 +216,30 @@ func (l *Lock) inTime(ctx context.Context, operation string, call func(notAfter 
 	for range lateTries {
 		c := call(l.notAfter(l.session.now()))
 		err = l.Run(ctx, operation, c, func() error {
-			n, err := c.ReadInts(nil)
-			if err != nil {
-				return err
-			}
-			if len(n) != 2 {
-				return c.Unexpected()
-			}
-			l.session.clocks.Learn(l.key, n[1], l.session.now())
-			if n[0] == late {
-				return errLate
-			}
-			done = n[0] == 1
-			return nil
+			done, err = l.readInTime(c)
+			return err
 		})
 		if !errors.Is(err, errLate) {
 			break
 		}
 	}
 	return done, err
+}
+
+// readInTime reads the reply of such a call.
+func (l *Lock) readInTime(c *script.Call) (done bool, err error) {
+	n, err := c.ReadInts(nil)
+	if err != nil {
+		return false, err
+	}
+	if len(n) != 2 {
+		return false, c.Unexpected()
+	}
+	l.session.clocks.Learn(l.key, n[1], l.session.now())
+	if n[0] == late {
+		return false, errLate
+	}
+	return n[0] == 1, nil
 }
 
 // TryLock makes one attempt.

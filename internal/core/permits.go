@@ -123,9 +123,9 @@ func (l *Lock) Resize(ctx context.Context, operation string, call func(notAfter 
 	return err
 }
 
-// UpdateLease runs a call that gives a permit a lease of d from now, with the replies of inTime. It
-// is [ErrNotHeld] if nobody has it. Who holds it in this session trusts it accordingly.
-func (l *Lock) UpdateLease(ctx context.Context, operation, wire string, d time.Duration, call func(notAfter int64) *script.Call) error {
+// UpdateLease runs a call that gives a permit a lease of d from now, to which the not-after is to be appended, with
+// the replies of inTime. It is [ErrNotHeld] if nobody has it. Who holds it in this session trusts it accordingly.
+func (l *Lock) UpdateLease(ctx context.Context, operation, wire string, d time.Duration, call func() *script.Call) error {
 	var h *Hold
 	for _, t := range l.session.tenures.permits(l, []string{wire}) {
 		if live := t.live(); len(live) > 0 {
@@ -133,39 +133,97 @@ func (l *Lock) UpdateLease(ctx context.Context, operation, wire string, d time.D
 		}
 	}
 	if h == nil {
-		done, err := l.inTime(ctx, operation, call)
+		done, err := l.inTime(ctx, operation, func(notAfter int64) *script.Call { return call().Int(notAfter) })
 		if err == nil && !done {
 			return l.Fail(operation, ErrNotHeld)
 		}
 		return err
 	}
+	if err := l.begin(ctx, operation); err != nil {
+		return err
+	}
+	defer l.session.calls.leave()
 	c := h.tenure.claim
 	if c.enter(ctx) != nil {
 		return l.Fail(operation, stopped(ctx))
 	}
 	defer c.leave()
-	s := l.session
-	sent := s.now()
-	before := h.distrust(lease.Trust(sent, d))
-	done, err := l.inTime(ctx, operation, call)
-	now := s.now()
-	switch {
-	case err == nil && !done:
-		h.tenure.lose()
-		return l.Fail(operation, ErrNotHeld)
-	case err == nil:
-		h.tenure.lasts(d)
-		h.trustAgain(before, max(before.unsure, now), sent, lease.Trust(sent, d))
-		h.tenure.sweep() // if the hold was lost meanwhile
-		if lost := h.Err(); errors.Is(lost, ErrLost) {
-			return l.Fail(operation, lost)
+	if err := h.update(ctx, d, call); err != nil {
+		return l.Fail(operation, explain(ctx, err))
+	}
+	return nil
+}
+
+// update is UpdateLease of a hold of this session, whose turn it is.
+func (h *Hold) update(ctx context.Context, d time.Duration, call func() *script.Call) (err error) {
+	u, answered := update{hold: h, d: d}, false
+	for range 1 + lateTries {
+		done := false
+		c := call()
+		c.Sending(func(stands bool) { c.Int(u.send(stands || answered)) })
+		if err = h.lock.session.runner.Run(ctx, script.Take, c); err == nil {
+			done, err = h.lock.readInTime(c)
 		}
-	case errors.Is(err, ErrUnknown) || script.ClassOf(err) == script.Broken: // until then it may be executed
-		h.tenure.lasts(d)
-		h.trustAgain(before, max(before.unsure, lease.Add(now, lease.NotAfter(l.length()))), sent, 0)
-		h.tenure.sweep()
+		c.Free()
+		if err = u.end(done, err); err != errLate { //nolint:errorlint // nobody wraps it
+			break
+		}
+		answered = true
+	}
+	return err
+}
+
+// An update is one call that gives a permit another lease. Until its outcome is known the hold is trusted for the
+// shorter one, from when it may have been executed.
+type update struct {
+	hold   *Hold
+	d      time.Duration
+	serves bool          // it may be executed: else the server refuses it as late, and tells its time
+	sent   time.Duration // if it serves
+	before belief        // likewise
+}
+
+// send is called right before the call is sent, and returns its not-after. The first one on a connection that may not
+// stand is not to be executed: it may take longer than the new lease until it is sent, or until it is known that it
+// cannot be.
+func (u *update) send(stands bool) (notAfter int64) {
+	l := u.hold.lock
+	u.sent = l.session.now()
+	if stands {
+		notAfter = l.notAfter(u.sent)
+	}
+	if u.serves = notAfter > 0; u.serves {
+		u.before = u.hold.distrust(lease.Trust(u.sent, u.d))
+	}
+	return notAfter
+}
+
+// end takes in how the call ended, and returns what that means.
+func (u *update) end(done bool, err error) error {
+	h, t := u.hold, u.hold.tenure
+	s := h.lock.session
+	class, serves := script.ClassOf(err), u.serves
+	u.serves = false // until the next one is sent
+	switch now := s.now(); {
+	case !serves && (class == script.Unknown || class == script.Broken): // whatever became of it
+		return &script.Failure{Class: script.Refused, Temporary: script.IsTemporary(err), Err: err}
+	case class == script.Unknown || class == script.Broken: // it may be executed until then
+		t.lasts(u.d)
+		h.trustAgain(u.before, max(u.before.unsure, lease.Add(now, lease.NotAfter(h.lock.length()))), u.sent, 0)
+		t.sweep()
+	case err != nil && serves: // refused
+		h.trustAgain(u.before, u.before.unsure, u.before.unsure, u.before.until)
+	case err != nil:
+	case !done:
+		t.lose()
+		return ErrNotHeld
 	default:
-		h.trustAgain(before, before.unsure, before.unsure, before.until)
+		t.lasts(u.d)
+		h.trustAgain(u.before, max(u.before.unsure, now), u.sent, lease.Trust(u.sent, u.d))
+		t.sweep() // if the hold was lost meanwhile
+		if lost := h.Err(); errors.Is(lost, ErrLost) {
+			return lost
+		}
 	}
 	return err
 }

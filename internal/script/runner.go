@@ -49,6 +49,9 @@ func (r *Runner) Run(ctx context.Context, lane Lane, c *Call) error {
 	if !g.places[lane].TryAcquire(1) && g.places[lane].Acquire(ctx, 1) != nil {
 		return &Failure{Class: Refused, Err: context.Cause(ctx)}
 	}
+	if c.sending != nil {
+		c.sending(g.stands(r.changes.Load()))
+	}
 	err := r.run(ctx, g, c)
 	if err == nil {
 		g.places[lane].Release(1)
