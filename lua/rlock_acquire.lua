@@ -12,8 +12,9 @@
 -- ARGV[5]  age        "age": tell how long the server has been up; only then it is there
 --
 -- REPLY    {1, now, token}           held; now in server ms; token of this owner, 0 without KEYS[2]
--- REPLY    {1, now, token, up, run}  the same with ARGV[5]; up in s, -1: the server does not tell;
---                                    run: its run id's first 48 bits
+-- REPLY    {1, now, token, up, run}  the same with ARGV[5]; up in s, -1: the server does not tell,
+--                                    0 also if it cannot be what it tells; run: its run id's
+--                                    first 48 bits
 -- REPLY    {0, pttl}                 another owner has it for pttl ms; -1: it has no expiry
 -- REPLY    {-1}                      nothing there to re-enter
 -- REPLY    {-2, now}                 too late: nothing was changed; now in server ms
@@ -39,7 +40,7 @@ if time > not_after then return {-2, time} end
 
 local function held(issued)
   if not ARGV[5] then return {1, time, issued} end
-  return {1, time, issued, uptime()}
+  return {1, time, issued, uptime(time)}
 end
 
 if free then

@@ -12,8 +12,8 @@
 -- ARGV[5]  age        "age": tell how long the server has been up; only then it is there
 --
 -- REPLY    {1, now, 0}           held; now in server ms
--- REPLY    {1, now, 0, up, run}  the same with ARGV[5]; up in s, -1: the server does not tell; run:
---                                its run id's first 48 bits
+-- REPLY    {1, now, 0, up, run}  the same with ARGV[5]; up in s, -1: the server does not tell, 0 also
+--                                if it cannot be what it tells; run: its run id's first 48 bits
 -- REPLY    {0, pttl}             another has it for pttl ms; -1: it has no expiry
 -- REPLY    {-1}                  not held by the token that is to be adopted
 -- REPLY    {-2, now}             too late: nothing was changed; now in server ms
@@ -39,4 +39,4 @@ elseif redis.call('PTTL', lock) < lease then
   redis.call('PEXPIRE', lock, ARGV[2])
 end
 if not ARGV[5] then return {1, time, 0} end
-return {1, time, 0, uptime()}
+return {1, time, 0, uptime(time)}

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"testing"
@@ -75,15 +76,16 @@ func TestMultiLockScripts(t *testing.T) {
 func TestAGrantTellsTheServersAge(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	grant := func(script string, args ...string) []any {
+	informed := func(info, script string, args ...string) []any {
 		began := time.Now().UnixMilli()
-		reply, err := srv.Try(append([]string{"EVAL", lua.Source(script), "1"}, args...)...)
+		reply, err := srv.Try(append([]string{"EVAL", info + lua.Source(script), "1"}, args...)...)
 		require.NoError(t, err)
 		values := withNow(reply, began).([]any)
 		require.Len(t, values, 5)
 		require.Equal(t, []any{int64(1), now{}, int64(0)}, values[:3])
 		return values[3:]
 	}
+	grant := func(script string, args ...string) []any { return informed("", script, args...) }
 	first := grant("rlock_acquire", "a", "a:1", "1", "30000", soon, "age")
 	again := grant("rlock_acquire", "a", "a:1", "2", "30000", soon, "age")
 	single := grant("setlock_acquire", "b", "token", "30000", soon, "first", "age")
@@ -94,6 +96,19 @@ func TestAGrantTellsTheServersAge(t *testing.T) {
 		assert.GreaterOrEqual(t, age[0], int64(0))
 		assert.Less(t, age[0], int64(600))
 		assert.Equal(t, run, age[1])
+	}
+	for uptime, told := range map[int64]int64{
+		3600:                  3600,
+		-3600:                 0, // its clock was set back
+		time.Now().Unix() - 5: 0, // its clock was set for the first time when it was up
+	} {
+		info := fmt.Sprintf(`local real = redis
+			local redis = {call = real.call, error_reply = real.error_reply, pcall = function(command, ...)
+				if command ~= 'INFO' then return real.pcall(command, ...) end
+				return '# Server\r\nuptime_in_seconds:%d\r\nrun_id:%s00\r\n'
+			end}
+		`, uptime, id)
+		assert.Equal(t, []any{told, run}, informed(info, "rlock_acquire", fmt.Sprint(uptime), "a:1", "1", "30000", soon, "age"))
 	}
 	srv.Do(t, "ACL", "SETUSER", "default", "-info")
 	assert.Equal(t, []any{int64(-1), int64(0)}, grant("rlock_acquire", "c", "a:1", "1", "30000", soon, "age"))

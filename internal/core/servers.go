@@ -16,11 +16,12 @@ type servers struct {
 // A server is one, or what stands behind a slot.
 type server struct {
 	run   int64
-	since time.Time // in the place of another one; zero: as far as is known, it has always been there
+	since time.Time // it remembers what it has granted from then on
 }
 
 // ripe is when the server that has granted a lock remembers everything that was granted within a lease:
-// when it has been up for as long, and for as long in the place of another one that the session knew.
+// when it has been up for as long, and for as long in the place of another one that the session knew. The
+// first grant of each run of the server decides that: its clock may be set later on.
 func (s *servers) ripe(l *Lock, grant *answer, length time.Duration) time.Time {
 	at, up := l.session.clock.time(grant.at), max(time.Duration(grant.up-1), 0)*time.Second // two seconds may be less than one
 	s.mu.Lock()
@@ -34,18 +35,14 @@ func (s *servers) ripe(l *Lock, grant *answer, length time.Duration) time.Time {
 	}
 	known, seen := s.seen[l.slot]
 	if !seen || known.run != grant.run {
-		known = server{run: grant.run}
-		if seen {
-			known.since = at
+		known = server{run: grant.run, since: at}
+		if !seen {
+			known.since = at.Add(-up)
 		}
 		if s.seen == nil {
 			s.seen = make(map[uint16]server)
 		}
 		s.seen[l.slot] = known
 	}
-	ripe := known.since.Add(length)
-	if young := at.Add(length - up); up < length && young.After(ripe) {
-		ripe = young
-	}
-	return ripe
+	return known.since.Add(length)
 }
