@@ -5,7 +5,7 @@ TESTFLAGS ?=
 # The linter is pinned, and built by the Go tool from its own module.
 LINTER  := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-.PHONY: help demo test test-unit test-servers bench lint fmt redis java python
+.PHONY: help demo test quick test-servers bench lint fmt redis java python
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,9 +13,9 @@ help: ## List the targets
 demo: ## Several processes share locks and permits while some are killed and one is stopped; needs only Go
 	@$(GO) run ./cmd/holdfast demo
 
-test: redis java python test-unit test-servers ## All tests; installs redis-server, and a JDK, Maven and redis-py if it can
+test: redis java python quick test-servers ## All tests; installs redis-server, and a JDK, Maven and redis-py if it can
 
-test-unit: ## The tests that need no server
+quick: ## The tests that need no Redis: under a minute
 	$(GO) test -race $(TESTFLAGS) ./...
 	cd cmd/holdfast && $(GO) test -race $(TESTFLAGS) ./...
 	cd otel && $(GO) test -race $(TESTFLAGS) ./...
