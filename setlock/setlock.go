@@ -61,11 +61,12 @@ type Options struct {
 	// A token that is used again has its price: the server cannot tell one acquisition from
 	// another. A call of an earlier one that the network has delayed may free the lock of a later
 	// one, and its holder is told only by its next renewal, if it has any. For the same reason a call
-	// to take it that has no reply is not repeated, but ends with [holdfast.ErrUnknown] at once, and nothing is
-	// given back behind the caller's back: the lock may stay taken until its lease ends. [Mutex.Query]
-	// tells by whom, and [Mutex.Adopt] takes it over. And whoever shares the token may do with the lock
-	// what its holder may: release it, or make its lease shorter than this hold believes. A redsync
-	// mutex that draws the same value releases it whenever it fails to take the lock.
+	// to take the lock or to release it that has no reply is not repeated, but ends with
+	// [holdfast.ErrUnknown] at once, and nothing is given back behind the caller's back: the lock may
+	// stay taken until its lease ends. [Mutex.Query] tells by whom, and [Mutex.Adopt] takes it over. And
+	// whoever shares the token may do with the lock what its holder may: release it, or make its lease
+	// shorter than this hold believes. A redsync mutex that draws the same value releases it whenever it
+	// fails to take the lock.
 	Token string
 }
 
@@ -128,8 +129,8 @@ func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.H
 // Adopt takes over a lock that is held by the token given, which another process has acquired and
 // has let go of without releasing it: here by [holdfast.Hold.Detach]. From then on it is held as if
 // it had been taken here: its lease is extended to this one's, and it is renewed, unless
-// [Options.FixedLease] is set. Whoever else still believes in the same token is not told, and of a token
-// that is used again all is true that [Options.Token] says.
+// [Options.FixedLease] is set. Whoever else still believes in the same token is not told. As others may
+// have the token, its release is sent once, as [Options.Token] says.
 // [holdfast.ErrNotHeld] says that the token does not hold the lock any more. It blocks for a round
 // trip; after any other error the lock is held by the token still, if it was, and may have the longer
 // lease.

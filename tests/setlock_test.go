@@ -267,3 +267,58 @@ func TestATokenThatIsUsedAgainHasOneHolder(t *testing.T) {
 	}
 	require.NoError(t, first.Release())
 }
+
+// What gives a token back is sent once: its copy would free the lock of whoever has taken it with the same token meanwhile.
+func TestATokenIsGivenBackOnce(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	loadScripts(t, srv)
+	opts := &holdfast.Options{Lease: 10 * time.Second}
+	mine := func(s *holdfast.Session) *setlock.Mutex { return setlock.New(s, "x", &setlock.Options{Token: "mine"}) }
+	rival := mine(open(t, srv.Addr(), opts))
+	adopt := func(ctx context.Context, s *holdfast.Session) (*holdfast.Hold, error) {
+		srv.Do(t, "SET", "x", "mine", "PX", "60000")
+		return setlock.New(s, "x", nil).Adopt(ctx, "mine")
+	}
+	release := func(_ *holdfast.Session, h *holdfast.Hold) error { return h.Release() }
+	for name, c := range map[string]struct {
+		take     func(ctx context.Context, s *holdfast.Session) (*holdfast.Hold, error)
+		giveBack func(s *holdfast.Session, h *holdfast.Hold) error
+	}{
+		"release":                     {func(ctx context.Context, s *holdfast.Session) (*holdfast.Hold, error) { return mine(s).Lock(ctx) }, release},
+		"release of what was adopted": {adopt, release},
+		"close":                       {adopt, func(s *holdfast.Session, _ *holdfast.Hold) error { return s.Close() }},
+	} {
+		p := proxy.Start(t, srv.Addr())
+		s := open(t, p.Addr(), opts)
+		h, err := c.take(t.Context(), s)
+		require.NoError(t, err, name)
+		rule := p.On(scriptNamed("setlock_release"), proxy.HoldReply, proxy.First)
+		outcome := make(chan error, 1)
+		go func() { outcome <- c.giveBack(s, h) }()
+		rule.Wait(t, 1)
+		theirs := lock(t, t.Context(), rival)
+		p.CutAll()
+		require.ErrorIs(t, within(t, 10*time.Second, outcome, name), holdfast.ErrUnknown, name)
+		require.Equal(t, "mine", srv.Str(t, "GET", "x"), name)
+		require.NoError(t, theirs.Release(), name)
+	}
+}
+
+// Nor is a token given back once more when a copy of its adoption can come no longer.
+func TestAnAdoptionThatWasRepeatedIsGivenBackOnce(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	l := setlock.New(open(t, p.Addr(), nil), "x", &setlock.Options{FixedLease: time.Second})
+	require.NoError(t, lock(t, t.Context(), l).Release()) // the server's clock is known now
+	srv.Do(t, "SET", "x", "theirs", "PX", "60000")
+	rule := p.On(scriptNamed("setlock_acquire"), proxy.DropReply, proxy.First)
+	h, err := l.Adopt(t.Context(), "theirs")
+	require.NoError(t, err)
+	rule.Wait(t, 1)
+	require.NoError(t, h.Release())
+	srv.Do(t, "SET", "x", "theirs", "PX", "60000")
+	pass(time.Now().Add(600 * time.Millisecond)) // beyond its not-after
+	require.Equal(t, "theirs", srv.Str(t, "GET", "x"))
+}

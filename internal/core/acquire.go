@@ -214,8 +214,8 @@ func (a *acquisition) enter(ctx context.Context) (*Hold, time.Duration, error) {
 		switch script.ClassOf(err) {
 		case script.Unknown, script.Broken:
 			a.until = lease.Add(answer.sent, lease.NotAfter(l.length()))
-			if l.Token != "" { // which another may have: a repeated call would take that one's lock for this one's
-				err = &script.Failure{Class: script.Unknown, Err: err}
+			if !a.adopts { // which takes nothing that was free
+				err = l.final(err)
 			}
 		case script.Refused:
 			a.stands = a.stands || a.stand && script.Interrupted(err)

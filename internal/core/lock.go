@@ -158,6 +158,15 @@ func (l *Lock) claimKey() claimKey { return claimKey{session: l.session, kind: l
 // notAfter is that of a call of the lock.
 func (l *Lock) notAfter(sent time.Duration) int64 { return l.Object.notAfter(sent, l.length()) }
 
+// final is a failure of a call that takes the lock or gives it back, as far as it may be sent again: the
+// copy of one that may have been executed would do it to whoever has the same token by then.
+func (l *Lock) final(err error) error {
+	if class := script.ClassOf(err); l.Token != "" && (class == script.Unknown || class == script.Broken) {
+		return &script.Failure{Class: script.Unknown, Err: err}
+	}
+	return err
+}
+
 // believed returns the wire owner under which ctx's owner holds the lock, and how often, as far
 // as this session knows; "" and 0 if it does not.
 func (l *Lock) believed(ctx context.Context) (owner string, count int) {
@@ -255,10 +264,12 @@ func (l *Lock) Lock(ctx context.Context) (*Hold, error) {
 }
 
 // Adopt takes a lock over under the wire owner that has it, which somebody else has acquired. It is
-// [ErrNotHeld] if that has it no longer.
+// [ErrNotHeld] if that has it no longer. From then on it is held as if that were the caller's token.
 func (l *Lock) Adopt(ctx context.Context, operation, wire string) (*Hold, error) {
+	theirs := *l
+	theirs.Token = wire
 	a := acquisition{wire: wire, adopts: true}
-	return a.callOnce(ctx, l, operation)
+	return a.callOnce(ctx, &theirs, operation)
 }
 
 // TryLockFor waits for the lock for at most d, or until ctx ends.

@@ -125,7 +125,7 @@ func (t *tenure) lowered(rest Rest, sent time.Duration, reply int64, err error) 
 				t.setReturned(0)
 			}
 		}
-		return 0, err
+		return 0, t.lock.final(err)
 	}
 	if reply == absent && t.wasTaken() {
 		reply = freed

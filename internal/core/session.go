@@ -213,15 +213,15 @@ func (s *Session) close() error {
 // releaseAll ends every hold and gives back what the server may still have of this session,
 // again and again until it is known or ctx ends.
 func (s *Session) releaseAll(ctx context.Context) error {
-	var calls []*script.Call
+	var calls []giving
 	for _, t := range s.tenures.all() {
 		if t.endAll(closedEnd) {
-			calls = append(calls, t.lock.protocol.Release(Rest{Owner: t.wire}))
+			calls = append(calls, giving{t.lock, t.lock.protocol.Release(Rest{Owner: t.wire})})
 		}
 	}
 	owed, endless := s.debts.take()
 	for _, d := range owed {
-		calls = append(calls, d.lock.undo(d.wire, d.top))
+		calls = append(calls, giving{d.lock, d.lock.undo(d.wire, d.top)})
 	}
 	all, left := len(calls), error(nil)
 	if endless > 0 {
@@ -240,15 +240,25 @@ func (s *Session) releaseAll(ctx context.Context) error {
 	return left
 }
 
+// A giving is a call that gives a lock back.
+type giving struct {
+	lock *Lock
+	call *script.Call
+}
+
 // releaseBatch runs the calls, frees those that are done with, and returns those whose outcome
 // may still become known, with the last error.
-func (s *Session) releaseBatch(ctx context.Context, calls []*script.Call) (again []*script.Call, failed error) {
+func (s *Session) releaseBatch(ctx context.Context, givings []giving) (again []giving, failed error) {
+	calls := make([]*script.Call, len(givings))
+	for i, g := range givings {
+		calls[i] = g.call
+	}
 	s.runner.RunAll(ctx, calls, func(i int, err error) {
-		if err != nil {
+		if err = givings[i].lock.final(err); err != nil {
 			failed = err
 		}
 		if script.IsTemporary(err) {
-			again = append(again, calls[i])
+			again = append(again, givings[i])
 		} else {
 			calls[i].Free()
 		}
