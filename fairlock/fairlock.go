@@ -17,6 +17,10 @@
 // A fair lock costs more than an rlock: each waiter makes a call every few seconds, and a lock
 // that is handed on waits for the next one's process to wake. Where order does not matter, use
 // an rlock. Do not use both on one name: an rlock does not know the queue.
+//
+// Nor use two names of which one is the other in braces, such as x and {x}: Redisson's queue of
+// both is the same. Whoever stands first in it waits for its own lock, and all others behind it,
+// also those for whom the other lock is free.
 package fairlock
 
 import (

@@ -53,7 +53,9 @@ type Options struct {
 
 	// Backoff makes a waiting Lock poll instead of subscribing to the lock's channel, as
 	// Redisson's spin lock does: it sleeps Backoff(n) after the n-th attempt, counted from 1,
-	// at least 1 ms. See [Exponential]. The default, nil, subscribes.
+	// at least 1 ms. See [Exponential]. Of the callers of a session that poll for the lock one at
+	// a time does, in the order in which they came; a release in their session ends the pause.
+	// Those who subscribe do not wait behind them. The default, nil, subscribes.
 	Backoff func(attempt int) time.Duration
 }
 

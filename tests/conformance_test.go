@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -84,6 +85,80 @@ func TestAWaiterIsWokenByTheRelease(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Redisson's braces make one channel of the names x and {x}: to wait for one costs nobody the other, which is free.
+// Fair locks of the two share more, the queue.
+func TestWhoWaitsForANameKeepsNobodyFromItsNeighbourOnTheChannel(t *testing.T) {
+	everyKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+		if k.queues || k.name == "multilock" { // of which one is fair
+			t.Skip("one queue")
+		}
+		theirs, ours := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+		take := func(ctx context.Context, l locker) *holdfast.Hold {
+			r := within(t, 5*time.Second, goLock(ctx, l.Lock), "a lock that is free")
+			require.NoError(t, r.err)
+			return r.hold
+		}
+		for _, names := range [][2]string{{"x", "{x}"}, {"{x}", "x"}} {
+			busy, free := names[0], names[1]
+			hold := lock(t, t.Context(), k.make(theirs, busy, 0))
+			got := goLock(t.Context(), k.rival(ours, busy, 0).Lock)
+			waiting(t, k, srv)
+			require.NoError(t, take(t.Context(), k.rival(ours, free, 0)).Release())
+			require.NoError(t, hold.Release())
+			first := within(t, 5*time.Second, got, "the waiter's lock")
+			require.NoError(t, first.err)
+
+			// An owner that has one, which others wait for, takes the other.
+			ctx := first.hold.Context(t.Context())
+			got = goLock(t.Context(), k.make(ours, busy, 0).Lock)
+			waiting(t, k, srv)
+			require.NoError(t, take(ctx, k.rival(ours, free, 0)).Release())
+			require.NoError(t, first.hold.Release())
+			last := within(t, 5*time.Second, got, "the waiter's lock")
+			require.NoError(t, last.err)
+			require.NoError(t, last.hold.Release())
+			await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
+		}
+	})
+}
+
+// One who polls with long pauses waits for as long as it likes; those who listen are told of a release, and know when
+// a lease is over.
+func TestWhoPollsSlowlyKeepsNobodyWaiting(t *testing.T) {
+	const lease = 3 * time.Second
+	for name, end := range map[string]func(*holdfast.Hold) error{
+		"who released":        (*holdfast.Hold).Release,
+		"whose lease is over": (*holdfast.Hold).Detach,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			theirs, ours := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+			hold := lock(t, t.Context(), rlock.New(theirs, t.Name(), &rlock.Options{FixedLease: lease}))
+			paused := make(chan struct{}, 1)
+			slow := rlock.New(ours, t.Name(), &rlock.Options{Backoff: func(int) time.Duration {
+				paused <- struct{}{}
+				return time.Hour
+			}})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			polls := goLock(ctx, slow.Lock)
+			within(t, 5*time.Second, paused, "the first pause")
+			listens := goLock(t.Context(), rlock.New(ours, t.Name(), nil).Lock)
+			waiting(t, kindOf("rlock"), srv)
+			require.NoError(t, end(hold))
+			r := within(t, 2*lease, listens, "the lock")
+			require.NoError(t, r.err)
+
+			// A release of its own session is the one thing that wakes it before.
+			require.NoError(t, r.hold.Release())
+			r = within(t, 5*time.Second, polls, "the poller's lock")
+			require.NoError(t, r.err)
+			require.NoError(t, r.hold.Release())
+		})
+	}
 }
 
 func TestACancelledWaitLeavesNothing(t *testing.T) {

@@ -263,6 +263,24 @@ func TestAWaiterForPermitsNeedsNoMessage(t *testing.T) {
 }
 
 // A wait that is cancelled takes nothing: not even if the attempt was on its way.
+// Redisson's braces make one channel of the names x and {x}: to wait for one costs nobody the other, which has permits.
+func TestWhoWaitsForPermitsKeepsNobodyFromTheNeighbourOnTheChannel(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, srv.Addr(), nil)
+	pool(t, s, 0)
+	braced := semaphore.New(s, "{pool}")
+	_, err := braced.TrySetPermits(t.Context(), 1)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	waits := goAcquire(ctx, semaphore.New(s, "pool"), 1)
+	pooling(t, srv, 1)
+	require.NoError(t, within(t, 5*time.Second, goAcquire(t.Context(), braced, 1), "a permit that is free"))
+	cancel()
+	require.ErrorIs(t, within(t, 5*time.Second, waits, "the end of the wait"), context.Canceled)
+}
+
 func TestACancelledWaitEatsNoPermit(t *testing.T) {
 	t.Parallel()
 	for name, take := range map[string]func(ctx context.Context, p *semaphore.Semaphore) error{

@@ -100,7 +100,7 @@ func (a *acquisition) wait(ctx, sleep context.Context) (*Hold, error) {
 		return a.waitAlone(ctx, sleep)
 	}
 	retry := time.Duration(0)
-	if a.lock.session.lines.Empty(a.lock.Channel) || a.reenters() {
+	if a.lock.session.lines.Empty(a.lock.line()) || a.reenters() {
 		h, next, err := a.attempt(ctx)
 		if h != nil || err != nil {
 			return h, err
@@ -113,7 +113,7 @@ func (a *acquisition) wait(ctx, sleep context.Context) (*Hold, error) {
 // queue waits in the session's line, first until retry has passed, and attempts when it is
 // this call's turn to look.
 func (a *acquisition) queue(ctx, sleep context.Context, retry time.Duration) (h *Hold, err error) {
-	place := a.lock.session.lines.Join(a.lock.Channel, a.lock.Backoff == nil, a.stand)
+	place := a.lock.session.lines.Join(a.lock.line(), a.lock.Backoff == nil, a.stand)
 	defer a.lock.waiting()()
 	if a.own == nil { // else nobody else can hold it
 		a.claim.await(place)

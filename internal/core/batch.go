@@ -134,7 +134,7 @@ func (c *batchCall) wait(ctx, sleep context.Context) ([]*Hold, error) {
 // wanted is one of the locks that somebody of the session waits for, -1 if there is none.
 func (c *batchCall) wanted() int {
 	for i, l := range c.locks {
-		if !c.session.lines.Empty(l.Channel) {
+		if !c.session.lines.Empty(l.line()) {
 			return i
 		}
 	}
@@ -145,7 +145,7 @@ func (c *batchCall) wanted() int {
 // is in the way now.
 func (c *batchCall) queue(ctx, sleep context.Context, retry time.Duration) (holds []*Hold, _ time.Duration, err error) {
 	l := c.locks[c.taken]
-	place, taken := c.session.lines.Join(l.Channel, l.Backoff == nil, false), time.Duration(0)
+	place, taken := c.session.lines.Join(l.line(), l.Backoff == nil, false), time.Duration(0)
 	defer func() { place.Leave(taken) }()
 	defer c.waiting()()
 	defer awaitAny(c.claims, place)()

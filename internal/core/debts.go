@@ -181,7 +181,7 @@ func (d *debts) giveBack(due []*debt) {
 			return
 		}
 		if n, bad := calls[i].ReadInt(); bad == nil && n >= freed {
-			s.lines.Wake(due[i].lock.Channel)
+			s.lines.Wake(due[i].lock.line())
 		}
 	})
 	for _, c := range calls {

@@ -49,8 +49,8 @@ func (g *group) giveWay() {
 			others--
 		}
 		if others > 0 {
-			_, channel := g.quorum.line()
-			g.quorum.session.ways.give(channel, time.Now().Add(askLater(g.took)))
+			_, name := g.quorum.line()
+			g.quorum.session.ways.give(name, time.Now().Add(askLater(g.took)))
 			return
 		}
 	}
@@ -59,8 +59,8 @@ func (g *group) giveWay() {
 // wakeNext has the next one of this process look who waits for the same servers.
 func (g *group) wakeNext() {
 	if g.quorum != nil {
-		line, channel := g.quorum.line()
-		line.Wake(channel)
+		line, name := g.quorum.line()
+		line.Wake(name)
 	}
 }
 

@@ -198,7 +198,7 @@ func (l *Lock) Force(ctx context.Context, operation string, call func(notAfter i
 	was, err = l.inTime(ctx, operation, call)
 	if was {
 		loseAll(ours)
-		l.session.lines.Wake(l.Channel)
+		l.session.lines.Wake(l.line())
 	}
 	return was, err
 }

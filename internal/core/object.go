@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -39,7 +40,7 @@ func (l *Label) Fail(operation string, err error) error {
 // immutable.
 type Object struct {
 	Label
-	Channel string // where changes are published; also the name of what waits for them
+	Channel string // where changes are published
 	session *Session
 	key     string // the mapped name
 	mistake error  // in name or options; every call returns it
@@ -94,6 +95,9 @@ func (o *Object) notAfter(sent, length time.Duration) int64 {
 
 // Key is the mapped name, under which the server knows the object.
 func (o *Object) Key() string { return o.key }
+
+// line is what those of this session wait for who want the object.
+func (o *Object) line() wait.Name { return wait.Name{Channel: o.Channel, Key: o.key} }
 
 // Publish is the command by which changes reach those who wait.
 func (o *Object) Publish() string { return o.session.publish() }

@@ -68,7 +68,7 @@ func (l *Lock) GiveBack(operation string, wires []string, call func() *script.Ca
 		case n == absent:
 			return ErrNotHeld
 		default:
-			l.session.lines.Released(l.Channel, l.session.listeners(n-freed))
+			l.session.lines.Released(l.line(), l.session.listeners(n-freed))
 			return nil
 		}
 	}})
@@ -118,7 +118,7 @@ func (l *Lock) Remove(ctx context.Context, operation string, c *script.Call) (wa
 func (l *Lock) Resize(ctx context.Context, operation string, call func(notAfter int64) *script.Call) error {
 	changed, err := l.inTime(ctx, operation, call)
 	if changed {
-		l.session.lines.Wake(l.Channel)
+		l.session.lines.Wake(l.line())
 	}
 	return err
 }

@@ -23,7 +23,7 @@ func (a *acquisition) waitAlone(ctx, sleep context.Context) (*Hold, error) {
 		defer a.claim.forgo(w)
 	}
 	if l.Shared {
-		defer s.lines.Beside(l.Channel)()
+		defer s.lines.Beside(l.line())()
 	}
 	listening, stop := "", func() {}
 	defer func() { stop() }()

@@ -35,7 +35,7 @@ type quorumWait struct {
 // run attempts at once if nobody of this process waits, then as the first of those who do.
 func (w *quorumWait) run(ctx, sleep context.Context) (h *Hold, err error) {
 	retry := time.Duration(0)
-	if line, channel := w.line(); w.reenters() || line.Empty(channel) && !w.session.ways.given(channel) {
+	if line, name := w.line(); w.reenters() || line.Empty(name) && !w.session.ways.given(name) {
 		if h, retry, err = w.attempt(ctx); h != nil || err != nil {
 			return h, err
 		}
@@ -54,8 +54,8 @@ func (w *quorumWait) run(ctx, sleep context.Context) (h *Hold, err error) {
 // queue waits in the line of a session that is open. Whoever is first there is told of releases by as many
 // servers as may fail and one more, and asks now and then besides.
 func (w *quorumWait) queue(ctx, sleep context.Context, retry time.Duration) (h *Hold, err error) {
-	line, channel := w.line()
-	place, taken := line.Join(channel, true, false), time.Duration(0)
+	line, name := w.line()
+	place, taken := line.Join(name, true, false), time.Duration(0)
 	w.place.Store(place)
 	defer func() { place.Leave(taken) }()
 	defer w.waiting()()
@@ -82,7 +82,7 @@ func (w *quorumWait) queue(ctx, sleep context.Context, retry time.Duration) (h *
 			continue
 		}
 		// Whoever was told of a release would ask before all servers are free, and together with others.
-		_ = pause(sleep, max(rand.N(4*askLater(w.took)/5), w.session.ways.left(channel), w.tooOften()))
+		_ = pause(sleep, max(rand.N(4*askLater(w.took)/5), w.session.ways.left(name), w.tooOften()))
 		if h, retry, err = w.attempt(ctx); h != nil || err != nil {
 			if h != nil {
 				taken = lastAsk // a release of this process is heard of
@@ -162,48 +162,48 @@ func askLater(took time.Duration) time.Duration {
 	return min(5*took+2*time.Millisecond, lastAsk)
 }
 
-// ways are given to other processes: until then nobody of this one asks for what it has just had. By channel.
+// ways are given to other processes: until then nobody of this one asks for what it has just had.
 type ways struct {
 	mu    sync.Mutex // guards the rest
-	until map[string]time.Time
+	until map[wait.Name]time.Time
 	limit int // of until; then those that are over are dropped
 }
 
-func (w *ways) give(channel string, until time.Time) {
+func (w *ways) give(name wait.Name, until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.until == nil {
-		w.until = make(map[string]time.Time)
+		w.until = make(map[wait.Name]time.Time)
 	}
 	if len(w.until) >= w.limit {
-		maps.DeleteFunc(w.until, func(_ string, until time.Time) bool { return time.Until(until) <= 0 })
+		maps.DeleteFunc(w.until, func(_ wait.Name, until time.Time) bool { return time.Until(until) <= 0 })
 		w.limit = max(64, 2*len(w.until))
 	}
-	w.until[channel] = until
+	w.until[name] = until
 }
 
 // left is for how much longer others have the way.
-func (w *ways) left(channel string) time.Duration {
+func (w *ways) left(name wait.Name) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	left := time.Until(w.until[channel])
+	left := time.Until(w.until[name])
 	if left <= 0 {
-		delete(w.until, channel)
+		delete(w.until, name)
 	}
 	return max(left, 0)
 }
 
-func (w *ways) given(channel string) bool { return w.left(channel) > 0 }
+func (w *ways) given(name wait.Name) bool { return w.left(name) > 0 }
 
-// line is where those of this process wait, and for which channel: those of the first session that is not
+// line is where those of this process wait, and for which name: those of the first session that is not
 // closed.
-func (q *Quorum) line() (line *wait.Lines, channel string) {
+func (q *Quorum) line() (line *wait.Lines, name wait.Name) {
 	for _, l := range q.Locks {
 		if !l.session.isClosed() {
-			return l.session.joint, l.Channel
+			return l.session.joint, l.line()
 		}
 	}
-	return q.session.joint, q.Locks[0].Channel
+	return q.session.joint, q.Locks[0].line()
 }
 
 // reenters reports whether the owner holds enough of the locks by now, perhaps through another call.

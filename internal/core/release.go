@@ -109,7 +109,7 @@ func (t *tenure) lowerOnce(ctx context.Context, rest Rest) (reply int64, err err
 func (t *tenure) lowering(rest Rest) (sent time.Duration) {
 	s := t.lock.session
 	if rest.Count == 0 && !t.lock.Shared {
-		s.lines.Releasing(t.lock.Channel)
+		s.lines.Releasing(t.lock.line())
 	}
 	return s.now()
 }
@@ -135,7 +135,7 @@ func (t *tenure) lowered(rest Rest, sent time.Duration, reply int64, err error) 
 		s.debts.recheck(t, sent)
 	}
 	if reply != lowered {
-		s.lines.Released(t.lock.Channel, s.listeners(reply-freed))
+		s.lines.Released(t.lock.line(), s.listeners(reply-freed))
 	}
 	return reply, nil
 }

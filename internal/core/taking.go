@@ -83,12 +83,12 @@ func (t *Taking) wait(ctx, sleep context.Context) (err error) {
 		retry, err = t.again(ctx, -1, err, nil)
 		return false, err
 	}
-	if s.lines.Empty(o.Channel) {
+	if s.lines.Empty(o.line()) {
 		if done, err := attempt(); done || err != nil {
 			return err
 		}
 	}
-	place := s.lines.Join(o.Channel, true, false)
+	place := s.lines.Join(o.line(), true, false)
 	defer o.waiting()()
 	taken := time.Duration(0)
 	defer func() { place.LeaveSome(taken) }()
@@ -219,6 +219,6 @@ func (o *Object) Given(c *script.Call) error {
 	if len(n) != 1 {
 		return c.Unexpected()
 	}
-	o.session.lines.Released(o.Channel, o.session.listeners(n[0]))
+	o.session.lines.Released(o.line(), o.session.listeners(n[0]))
 	return nil
 }

@@ -14,13 +14,13 @@ import (
 func TestThoseBesideALineLookFirst(t *testing.T) {
 	for name, wake := range map[string]func(q *lines){
 		"after a message":    func(q *lines) { q.publish("x") },
-		"after a release":    func(q *lines) { q.Released("x", 1) },
-		"when somebody says": func(q *lines) { q.Wake("x") },
+		"after a release":    func(q *lines) { q.Released(x, 1) },
+		"when somebody says": func(q *lines) { q.Wake(x) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := newLines(t)
-				head := q.Join("x", true, false)
+				head := q.Join(x, true, false)
 				waits := func() time.Duration {
 					waiting := q.goWait(head, time.Hour)
 					wake(q)
@@ -29,8 +29,8 @@ func TestThoseBesideALineLookFirst(t *testing.T) {
 					return waiting.ended.Sub(began)
 				}
 				assert.Zero(t, waits(), "nobody is beside it")
-				first, second := q.Beside("x"), q.Beside("x")
-				elsewhere := q.Beside("y")
+				first, second := q.Beside(x), q.Beside(x)
+				elsewhere := q.Beside(y)
 				assert.Equal(t, courtesy, waits())
 				first()
 				assert.Equal(t, courtesy, waits())
@@ -57,7 +57,7 @@ func TestAWakeUpWhileOneTakesAPartIsForTheNext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := newLines(t)
-				first, second := q.Join("x", true, false), q.Join("x", true, false)
+				first, second := q.Join(x, true, false), q.Join(x, true, false)
 				q.wait(first, time.Second)
 				waiting := q.goWait(second, time.Hour)
 				q.publish("x") // while the first takes something
@@ -75,8 +75,8 @@ func TestAWakeUpWhileOneTakesAPartIsForTheNext(t *testing.T) {
 func TestAnEagerPlaceLooksAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
-		defer q.Beside("x")()
-		first, second := q.Join("x", true, true), q.Join("x", true, true)
+		defer q.Beside(x)()
+		first, second := q.Join(x, true, true), q.Join(x, true, true)
 		waiting := q.goWait(first, time.Hour)
 		q.publish("x")
 		began := time.Now()

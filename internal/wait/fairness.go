@@ -38,26 +38,26 @@ func (f *fairness) pass() {
 
 // Releasing says that the session is about to release the name: if its turn is over the line
 // stands back already when the message comes, which may be before the reply.
-func (ls *Lines) Releasing(channel string) {
+func (ls *Lines) Releasing(name Name) {
 	if ls.count.Load() == 0 {
 		return
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if l := ls.lines[channel]; l != nil && l.over() {
+	if l := ls.lines[name]; l != nil && l.over() {
 		l.behind = max(l.behind, 1)
 	}
 }
 
 // Released says that the session has released the name, and how many clients listen for it, this
-// one included. The head of the line looks at once, unless it is the turn of others.
-func (ls *Lines) Released(channel string, listeners int) {
+// one included. The heads of the line look at once, unless it is the turn of others.
+func (ls *Lines) Released(name Name, listeners int) {
 	if ls.count.Load() == 0 {
 		return
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l := ls.lines[channel]
+	l := ls.lines[name]
 	if l == nil {
 		return
 	}
@@ -67,24 +67,24 @@ func (ls *Lines) Released(channel string, listeners int) {
 		return
 	}
 	l.behind = 0
-	ls.next(channel, l)
+	ls.next(l)
 }
 
-// hear has the head look after a message, or somewhat later if the line stands back.
-func (ls *Lines) hear(channel string) {
+// hear has the head of those who listen look after a message, or somewhat later if the line stands back.
+func (ls *Lines) hear(name Name) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	switch l := ls.lines[channel]; {
+	switch l := ls.lines[name]; {
 	case l == nil:
 	case l.behind <= 0:
-		ls.next(channel, l)
+		ls.tell(l)
 	default:
 		l.pass()
 		ls.lookLater(l)
 	}
 }
 
-// lookLater has the head of a line look when others have had the time to. ls.mu is held.
+// lookLater has the head of those who listen look when others have had the time to. ls.mu is held.
 func (ls *Lines) lookLater(l *line) {
 	if !l.later {
 		l.later = true
@@ -92,12 +92,12 @@ func (ls *Lines) lookLater(l *line) {
 	}
 }
 
-// look has the head of a line look, if there still is one.
+// look has the head of those who listen look, if there still is one.
 func (ls *Lines) look(l *line) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l.later = false
-	if len(l.places) > 0 {
-		l.places[0].Wake()
+	if l.listens.first != nil {
+		l.listens.first.Wake()
 	}
 }

@@ -22,9 +22,9 @@ func (q *lines) handOn(first, second *wait.Place, keeps time.Duration, listeners
 	first.Leave(time.Hour)
 	waiting := q.goWait(second, time.Hour)
 	time.Sleep(keeps)
-	q.Releasing("x")
+	q.Releasing(x)
 	q.publish("x")
-	q.Released("x", listeners)
+	q.Released(x, listeners)
 	released := time.Now()
 	assert.NoError(q.t, waiting.err())
 	return waiting.ended.Sub(released)
@@ -34,7 +34,7 @@ func (q *lines) handOn(first, second *wait.Place, keeps time.Duration, listeners
 func (q *lines) inLine(n int) []*wait.Place {
 	places := make([]*wait.Place, n)
 	for i := range places {
-		places[i] = q.Join("x", true, false)
+		places[i] = q.Join(x, true, false)
 	}
 	q.wait(places[0], time.Second)
 	return places
@@ -107,8 +107,8 @@ func TestALineThatStandsBackNeedsNoMessage(t *testing.T) {
 		places[0].Leave(time.Hour)
 		waiting := q.goWait(places[1], time.Hour)
 		time.Sleep(time.Second)
-		q.Releasing("x")
-		q.Released("x", 2)
+		q.Releasing(x)
+		q.Released(x, 2)
 		released := time.Now()
 		assert.NoError(t, waiting.err())
 		assert.Equal(t, courtesy, waiting.ended.Sub(released))
@@ -119,11 +119,11 @@ func TestALineThatStandsBackNeedsNoMessage(t *testing.T) {
 func TestAReleaseWithoutALineIsNobodysBusiness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
-		q.Releasing("x")
-		q.Released("x", 5)
-		p := q.Join("y", true, false)
-		q.Releasing("x")
-		q.Released("x", 5)
+		q.Releasing(x)
+		q.Released(x, 5)
+		p := q.Join(y, true, false)
+		q.Releasing(x)
+		q.Released(x, 5)
 		assert.Equal(t, time.Second, q.wait(p, time.Second))
 		p.Leave(0)
 	})

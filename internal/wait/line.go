@@ -7,108 +7,158 @@ import (
 	"time"
 )
 
-// Lines are a session's local queues in front of contended names, one per channel. Of those
-// that wait for a name only the first contends for it with the other processes (guarantee
-// G4); the rest cost the server nothing and follow in the order in which they came.
+// A Name is what callers wait for: a key of the server, and the channel that tells of its changes.
+// The channel alone is not enough: Redisson's braces make one channel of the keys x and {x}.
+type Name struct{ Channel, Key string }
+
+// Lines are a session's local queues in front of contended names. Of those that wait for a name
+// only the first contends for it with the other processes (guarantee G4); the rest cost the
+// server nothing and follow in the order in which they came.
 type Lines struct {
 	listen  func(channel string, wake func()) (stop func())
 	closing <-chan struct{}
 
 	count  atomic.Int32 // of lines, so that Empty need not lock while there are none
 	mu     sync.Mutex   // guards the rest, and all that is in lines
-	lines  map[string]*line
-	beside map[string]int // how many wait apart from the line, for what they may share
+	lines  map[Name]*line
+	beside map[Name]int // how many wait apart from the line, for what they may share
 }
 
-// A line has at least one place; the first is the head.
+// A line has at least one place, in one of its queues. Those who poll have a queue of their own:
+// nobody who listens is to wait for their pauses.
 type line struct {
-	places []*Place
-	stop   func() // ends the subscription; nil while there is none
+	name           Name
+	listens, polls queue
+	stop           func() // ends the subscription; nil while there is none
 	fairness
 }
+
+// A queue has its places in the order in which they came; the first is the head. To leave costs the
+// same wherever the place is, since thousands may give up together.
+type queue struct{ first, last *Place }
 
 // A Place is one caller's place in a line. Leave it.
 type Place struct {
 	*Waiter
-	lines   *Lines
-	channel string
-	listen  bool               // to be subscribed when it is the head
-	eager   bool               // looks as soon as it is the head, and first
-	head    bool               // known to the place's owner alone, as listen is
-	first   chan time.Duration // capacity 1: told once, on becoming the head, what to wait for
+	lines      *Lines
+	line       *line
+	queue      *queue // of the line
+	prev, next *Place
+	listen     bool               // to be subscribed when it is the head
+	eager      bool               // looks as soon as it is the head, and first
+	head       bool               // known to the place's owner alone, as listen is
+	first      chan time.Duration // capacity 1: told once, on becoming the head, what to wait for
 }
 
 // NewLines makes the queues of a session; listen has wake called for the messages of a
 // channel. All waits end when closing is closed.
 func NewLines(listen func(channel string, wake func()) (stop func()), closing <-chan struct{}) *Lines {
-	return &Lines{listen: listen, closing: closing, lines: make(map[string]*line), beside: make(map[string]int)}
+	return &Lines{listen: listen, closing: closing, lines: make(map[Name]*line), beside: make(map[Name]int)}
 }
 
-// Empty reports whether nobody waits for the channel: then a newcomer may try at once.
-func (ls *Lines) Empty(channel string) bool {
+// Empty reports whether nobody waits for the name: then a newcomer may try at once.
+func (ls *Lines) Empty(name Name) bool {
 	if ls.count.Load() == 0 {
 		return true
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	return ls.lines[channel] == nil
+	return ls.lines[name] == nil
 }
 
-// Join takes the last place in the line of the channel. With listen, the line subscribes to
-// its channel as soon as this place is its head, unless it has already. An eager place looks as
-// soon as it is the head, even at what has just been taken; and does not let others go first.
-func (ls *Lines) Join(channel string, listen, eager bool) *Place {
+// Join takes the last place in the line of the name. With listen, the line subscribes to its
+// channel as soon as this place is a head, unless it has already; without, the place polls, and
+// waits behind others that do. An eager place looks as soon as it is a head, even at what has
+// just been taken; and does not let others go first.
+func (ls *Lines) Join(name Name, listen, eager bool) *Place {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l := ls.lines[channel]
+	l := ls.lines[name]
 	if l == nil {
-		l = &line{}
-		ls.lines[channel] = l
+		l = &line{name: name}
+		ls.lines[name] = l
 		ls.count.Add(1)
 	}
-	p := &Place{Waiter: NewWaiter(ls.closing), lines: ls, channel: channel, listen: listen, eager: eager, head: len(l.places) == 0}
+	q := &l.polls
+	if listen {
+		q = &l.listens
+	}
+	p := &Place{Waiter: NewWaiter(ls.closing), lines: ls, line: l, queue: q, listen: listen, eager: eager, head: q.first == nil}
 	if !p.head {
 		p.first = make(chan time.Duration, 1)
 	}
-	l.places = append(l.places, p)
+	q.add(p)
 	return p
 }
 
-// Beside says that somebody waits for the channel apart from the line, who may share the name with
+func (q *queue) add(p *Place) {
+	if p.prev = q.last; p.prev == nil {
+		q.first = p
+	} else {
+		p.prev.next = p
+	}
+	q.last = p
+}
+
+func (q *queue) remove(p *Place) {
+	if p.prev == nil {
+		q.first = p.next
+	} else {
+		p.prev.next = p.next
+	}
+	if p.next == nil {
+		q.last = p.prev
+	} else {
+		p.next.prev = p.prev
+	}
+	p.prev, p.next = nil, nil
+}
+
+// Beside says that somebody waits for the name apart from the line, who may share the name with
 // others of the kind: they look first, and the head of the line somewhat later. What it returns
 // ends that.
-func (ls *Lines) Beside(channel string) (end func()) {
+func (ls *Lines) Beside(name Name) (end func()) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	ls.beside[channel]++
+	ls.beside[name]++
 	return func() {
 		ls.mu.Lock()
 		defer ls.mu.Unlock()
-		if ls.beside[channel]--; ls.beside[channel] == 0 {
-			delete(ls.beside, channel)
+		if ls.beside[name]--; ls.beside[name] == 0 {
+			delete(ls.beside, name)
 		}
 	}
 }
 
-// Wake has the head of the channel's line look again: the name may be free.
-func (ls *Lines) Wake(channel string) {
+// Wake has the heads of the name's line look again: the name may be free.
+func (ls *Lines) Wake(name Name) {
 	if ls.count.Load() == 0 {
 		return
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if l := ls.lines[channel]; l != nil {
-		ls.next(channel, l)
+	if l := ls.lines[name]; l != nil {
+		ls.next(l)
 	}
 }
 
-// next has the head of a line look, when those beside it have. ls.mu is held.
-func (ls *Lines) next(channel string, l *line) {
-	if head := l.places[0]; head.eager || ls.beside[channel] == 0 {
-		head.Wake()
-		return
+// next has the heads of a line look. ls.mu is held.
+func (ls *Lines) next(l *line) {
+	ls.tell(l)
+	if l.polls.first != nil {
+		l.polls.first.Wake()
 	}
-	ls.lookLater(l)
+}
+
+// tell has the head of those who listen look, when those beside the line have. ls.mu is held.
+func (ls *Lines) tell(l *line) {
+	switch head := l.listens.first; {
+	case head == nil:
+	case head.eager || ls.beside[l.name] == 0:
+		head.Wake()
+	default:
+		ls.lookLater(l)
+	}
 }
 
 // Head reports whether the place is the first, as far as its owner has been told.
@@ -155,18 +205,17 @@ func (p *Place) reach(ctx context.Context) (taken time.Duration, err error) {
 	}
 }
 
-// subscribe has messages wake whoever is the head, and the confirmation the present one.
+// subscribe has messages wake whoever is the head of those who listen, and the confirmation the present one.
 func (p *Place) subscribe() {
-	ls := p.lines
+	ls, l := p.lines, p.line
 	ls.mu.Lock()
-	l := ls.lines[p.channel]
 	already := l.stop != nil
 	ls.mu.Unlock()
 	if already {
 		return
 	}
 	// Nobody else does this: the place is the head, and cannot leave meanwhile.
-	stop := ls.listen(p.channel, func() { ls.hear(p.channel) })
+	stop := ls.listen(l.name.Channel, func() { ls.hear(l.name) })
 	ls.mu.Lock()
 	l.stop = stop
 	ls.mu.Unlock()
@@ -192,28 +241,22 @@ func (p *Place) LeaveSome(taken time.Duration) {
 }
 
 func (p *Place) leaveAndUnlock(taken time.Duration) {
-	ls := p.lines
-	l := ls.lines[p.channel]
-	first := l.places[0] == p
-	for i, other := range l.places {
-		if other == p {
-			copy(l.places[i:], l.places[i+1:])
-			l.places[len(l.places)-1] = nil
-			l.places = l.places[:len(l.places)-1]
-			break
-		}
-	}
-	var stop func()
-	switch {
-	case len(l.places) == 0:
-		stop = l.stop
-		delete(ls.lines, p.channel)
-		ls.count.Add(-1)
-	case first:
-		l.places[0].first <- max(taken, 0)
+	ls, l, q := p.lines, p.line, p.queue
+	first := q.first == p
+	q.remove(p)
+	if first && q.first != nil {
+		q.first.first <- max(taken, 0)
 		if taken > 0 {
 			l.begin()
 		}
+	}
+	var stop func()
+	if l.listens.first == nil {
+		stop, l.stop = l.stop, nil
+	}
+	if l.listens.first == nil && l.polls.first == nil {
+		delete(ls.lines, l.name)
+		ls.count.Add(-1)
 	}
 	ls.mu.Unlock()
 	if stop != nil {

@@ -16,10 +16,10 @@ import (
 func TestWhoIsFirstInLineContends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
-		assert.True(t, q.Empty("x"))
-		first, second := q.Join("x", false, false), q.Join("x", false, false)
-		assert.False(t, q.Empty("x"))
-		assert.True(t, q.Empty("y"), "lines are by channel")
+		assert.True(t, q.Empty(x))
+		first, second := q.Join(x, false, false), q.Join(x, false, false)
+		assert.False(t, q.Empty(x))
+		assert.True(t, q.Empty(y), "lines are by channel")
 		assert.True(t, first.Head())
 		assert.False(t, second.Head())
 
@@ -32,7 +32,7 @@ func TestWhoIsFirstInLineContends(t *testing.T) {
 		assert.NoError(t, waiting.err())
 		assert.True(t, second.Head())
 		second.Leave(0)
-		assert.True(t, q.Empty("x"))
+		assert.True(t, q.Empty(x))
 	})
 }
 
@@ -42,7 +42,7 @@ func TestTheLineMovesInTheOrderOfArrival(t *testing.T) {
 		const n = 100
 		places := make([]*wait.Place, n)
 		for i := range places {
-			places[i] = q.Join("x", true, false)
+			places[i] = q.Join(x, true, false)
 		}
 		order := make(chan int, n)
 		for i, p := range places {
@@ -77,13 +77,13 @@ func TestWhatTheNextInLineWaitsFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := newLines(t)
-				first, second := q.Join("x", false, false), q.Join("x", false, false)
+				first, second := q.Join(x, false, false), q.Join(x, false, false)
 				began := time.Now()
 				waiting := q.goWait(second, time.Nanosecond) // its own idea counts for nothing
 				first.Leave(c.taken)
 				if c.wake {
 					time.Sleep(time.Second)
-					q.Wake("x")
+					q.Wake(x)
 				}
 				require.NoError(t, waiting.err())
 				assert.True(t, second.Head())
@@ -100,10 +100,10 @@ func TestAWakeUpDuringPromotionIsNotLost(t *testing.T) {
 	for name, order := range map[string]func(q *lines, first *wait.Place){
 		"after it": func(q *lines, first *wait.Place) {
 			first.Leave(time.Hour)
-			q.Wake("x")
+			q.Wake(x)
 		},
 		"before it, and the leaver found the name free": func(q *lines, first *wait.Place) {
-			q.Wake("x")
+			q.Wake(x)
 			first.Leave(0)
 		},
 	} {
@@ -112,7 +112,7 @@ func TestAWakeUpDuringPromotionIsNotLost(t *testing.T) {
 				for range 100 { // which of two messages is read first is chance
 					synctest.Test(t, func(t *testing.T) {
 						q := newLines(t)
-						first, second := q.Join("x", false, false), q.Join("x", false, false)
+						first, second := q.Join(x, false, false), q.Join(x, false, false)
 						began := time.Now()
 						look := func() {
 							for !second.Head() {
@@ -142,7 +142,7 @@ func TestAWakeUpDuringPromotionIsNotLost(t *testing.T) {
 func TestWhoIsWokenOutOfTurnIsNotFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
-		first, second := q.Join("x", false, false), q.Join("x", false, false)
+		first, second := q.Join(x, false, false), q.Join(x, false, false)
 		waiting := q.goWait(second, time.Hour)
 		second.Wake() // not for the line: for the caller itself
 		require.NoError(t, waiting.err())
@@ -150,7 +150,7 @@ func TestWhoIsWokenOutOfTurnIsNotFirst(t *testing.T) {
 		assert.True(t, first.Head())
 
 		waiting = q.goWait(second, time.Hour)
-		q.Wake("x") // is for the first
+		q.Wake(x) // is for the first
 		assert.False(t, waiting.done())
 		assert.Zero(t, q.wait(first, time.Hour))
 		first.Leave(0)
@@ -162,8 +162,8 @@ func TestWhoIsWokenOutOfTurnIsNotFirst(t *testing.T) {
 func TestAWakeUpOfAnotherLineIsNotHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
-		p := q.Join("x", false, false)
-		q.Wake("y")
+		p := q.Join(x, false, false)
+		q.Wake(y)
 		assert.Equal(t, time.Minute, q.wait(p, time.Minute))
 	})
 }
@@ -179,7 +179,7 @@ func TestALeaverIsReplacedWhereverItStood(t *testing.T) {
 				var places [3]*wait.Place
 				var waits [3]*waiting
 				for i := range places {
-					places[i] = q.Join("x", true, false)
+					places[i] = q.Join(x, true, false)
 					waits[i] = q.goWaitCtx(t.Context(), places[i], time.Hour)
 					if i == leaver {
 						places[i].Wake() // the first wait ends, the second has the context that ends
@@ -194,15 +194,38 @@ func TestALeaverIsReplacedWhereverItStood(t *testing.T) {
 					if i == leaver {
 						continue
 					}
-					q.Wake("x")
+					q.Wake(x)
 					require.NoError(t, waits[i].err())
 					assert.True(t, p.Head())
 					p.Leave(0)
 				}
-				assert.True(t, q.Empty("x"))
+				assert.True(t, q.Empty(x))
 			})
 		})
 	}
+}
+
+// Thousands may give up together, and meanwhile all other names of the session stand still.
+func TestToLeaveCostsTheSameWhereverOneStands(t *testing.T) {
+	const n = 50_000
+	q := newLines(t)
+	began := time.Now()
+	places := make([]*wait.Place, n)
+	for i := range places {
+		places[i] = q.Join(x, true, false)
+	}
+	joined := time.Now()
+	for i := range places { // from the middle outwards
+		at := n/2 + (i+1)/2
+		if i%2 == 1 {
+			at = n/2 - (i+1)/2
+		}
+		places[at].Leave(0)
+	}
+	left := time.Since(joined)
+	t.Logf("%d joined in %v, and left in %v", n, joined.Sub(began), left)
+	assert.Less(t, left, 10*joined.Sub(began))
+	assert.True(t, q.Empty(x))
 }
 
 // The promoted one may leave before it knows that it is the first.
@@ -210,7 +233,7 @@ func TestWhoLeavesBeforeItIsToldPassesTheTurnOn(t *testing.T) {
 	for _, taken := range []time.Duration{0, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			q := newLines(t)
-			first, second, third := q.Join("x", false, false), q.Join("x", false, false), q.Join("x", false, false)
+			first, second, third := q.Join(x, false, false), q.Join(x, false, false), q.Join(x, false, false)
 			waiting := q.goWait(third, time.Hour)
 			first.Leave(taken)
 			assert.False(t, second.Head())
@@ -227,14 +250,14 @@ func TestClosingEndsAllWaits(t *testing.T) {
 		q := newLines(t)
 		var waits []*waiting
 		for range 10 {
-			for _, channel := range []string{"x", "y"} {
-				waits = append(waits, q.goWait(q.Join(channel, true, false), time.Hour))
+			for _, name := range []wait.Name{x, y} {
+				waits = append(waits, q.goWait(q.Join(name, true, false), time.Hour))
 			}
 		}
 		q.close()
 		for _, w := range waits {
 			assert.ErrorIs(t, w.err(), wait.ErrClosed)
 		}
-		assert.ErrorIs(t, q.Join("x", true, false).Wait(t.Context(), time.Hour), wait.ErrClosed)
+		assert.ErrorIs(t, q.Join(x, true, false).Wait(t.Context(), time.Hour), wait.ErrClosed)
 	})
 }

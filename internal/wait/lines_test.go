@@ -12,6 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
+// The names of the tests, with channels called as their keys.
+var x, y = wait.Name{Channel: "x", Key: "x"}, wait.Name{Channel: "y", Key: "y"}
+
 // lines are queues in a bubble, whose subscriptions are watched.
 type lines struct {
 	*wait.Lines

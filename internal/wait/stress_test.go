@@ -30,7 +30,7 @@ func (n *name) release() {
 	n.taken.Store(false)
 	told := rand.IntN(3)
 	if told != 0 {
-		n.q.Wake("x")
+		n.q.Wake(x)
 	}
 	if told != 1 {
 		n.q.publish("x")
@@ -59,14 +59,14 @@ func (n *name) lock(t *testing.T, ctx context.Context) error {
 		}
 	}()
 	for {
-		if place == nil && n.q.Empty("x") || place != nil && place.Head() {
+		if place == nil && n.q.Empty(x) || place != nil && place.Head() {
 			if n.taken.CompareAndSwap(false, true) {
 				taken = lease
 				return nil
 			}
 		}
 		if place == nil {
-			place = n.q.Join("x", true, false)
+			place = n.q.Join(x, true, false)
 			note()
 		}
 		if rand.IntN(5) == 0 {
@@ -113,7 +113,7 @@ func TestNobodyIsStuckAndOneIsFirst(t *testing.T) {
 		wg.Wait()
 		assert.Less(t, time.Since(n.q.began), shortest, "%d holds of at most %v", n.holds.Load(), hold)
 		assert.Greater(t, n.holds.Load(), int32(callers*rounds/2))
-		assert.True(t, n.q.Empty("x"))
+		assert.True(t, n.q.Empty(x))
 		assert.Zero(t, n.q.standing("x"))
 	})
 }

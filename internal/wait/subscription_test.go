@@ -7,12 +7,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
 func TestALineSubscribesOnceAndUntilTheLastLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
-		first, second, third := q.Join("x", true, false), q.Join("x", true, false), q.Join("x", true, false)
+		first, second, third := q.Join(x, true, false), q.Join(x, true, false), q.Join(x, true, false)
 		waiting := q.goWait(third, time.Hour)
 		assert.Zero(t, q.begun["x"], "nobody has waited as the first")
 
@@ -30,7 +32,7 @@ func TestALineSubscribesOnceAndUntilTheLastLeaves(t *testing.T) {
 		third.Leave(0)
 		assert.Zero(t, q.standing("x"))
 
-		again := q.Join("x", true, false)
+		again := q.Join(x, true, false)
 		q.wait(again, time.Second)
 		assert.Equal(t, 2, q.begun["x"])
 		again.Leave(0)
@@ -41,18 +43,65 @@ func TestALineSubscribesOnceAndUntilTheLastLeaves(t *testing.T) {
 func TestWhoPollsDoesNotSubscribe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
-		polls, listens := q.Join("x", false, false), q.Join("x", true, false)
+		polls, listens := q.Join(x, false, false), q.Join(x, true, false)
 		q.wait(polls, time.Second)
 		assert.Zero(t, q.begun["x"])
-		polls.Leave(time.Hour)
-		assert.LessOrEqual(t, shortest, q.wait(listens, time.Second))
+		q.wait(listens, time.Second)
 		assert.Equal(t, 1, q.begun["x"])
 
-		last := q.Join("x", false, false)
 		listens.Leave(0)
-		q.wait(last, time.Second)
-		assert.Equal(t, 1, q.standing("x"), "the subscription is the line's")
-		last.Leave(0)
+		q.wait(polls, time.Second)
+		assert.Zero(t, q.standing("x"), "the subscription is that of those who listen")
+		polls.Leave(0)
+		assert.True(t, q.Empty(x))
+	})
+}
+
+// Those who poll take as long as they like, and nobody who listens has to.
+func TestWhoListensIsNotBehindWhoPolls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		first, second := q.Join(x, false, false), q.Join(x, false, false)
+		polling, next := q.goWait(first, time.Hour), q.goWait(second, time.Hour)
+		listens := q.Join(x, true, false)
+		assert.True(t, listens.Head())
+		assert.Equal(t, time.Minute, q.wait(listens, time.Minute), "it has a timer of its own")
+
+		waiting := q.goWait(listens, time.Hour)
+		q.publish("x")
+		require.NoError(t, waiting.err())
+		assert.False(t, polling.done(), "messages are for those who listen")
+
+		waiting = q.goWait(listens, time.Hour)
+		q.Released(x, 1)
+		require.NoError(t, waiting.err())
+		require.NoError(t, polling.err(), "what its own session does is for all")
+		assert.False(t, next.done(), "of those who poll one looks")
+		first.Leave(0)
+		require.NoError(t, next.err())
+		second.Leave(0)
+		listens.Leave(0)
+		assert.True(t, q.Empty(x))
+	})
+}
+
+// Redisson's braces make one channel of the keys x and {x}.
+func TestTwoNamesMayShareAChannel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		braced := wait.Name{Channel: x.Channel, Key: "{x}"}
+		one := q.Join(x, true, false)
+		assert.True(t, q.Empty(braced))
+		other := q.Join(braced, true, false)
+		assert.True(t, other.Head(), "nobody waits for the same")
+		waits := []*waiting{q.goWait(one, time.Hour), q.goWait(other, time.Hour)}
+		q.Wake(x)
+		require.NoError(t, waits[0].err())
+		assert.False(t, waits[1].done())
+		q.publish("x")
+		require.NoError(t, waits[1].err(), "a message may be about either")
+		one.Leave(0)
+		other.Leave(0)
 		assert.Zero(t, q.standing("x"))
 	})
 }
@@ -60,10 +109,10 @@ func TestWhoPollsDoesNotSubscribe(t *testing.T) {
 func TestALineThatNeverListenedHasNothingToStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
-		p := q.Join("x", true, false)
+		p := q.Join(x, true, false)
 		p.Leave(0)
 		assert.Zero(t, q.begun["x"])
-		assert.True(t, q.Empty("x"))
+		assert.True(t, q.Empty(x))
 	})
 }
 
@@ -71,7 +120,7 @@ func TestTheConfirmationHasTheFirstLookAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
 		q.confirm = true
-		p := q.Join("x", true, false)
+		p := q.Join(x, true, false)
 		assert.Zero(t, q.wait(p, time.Hour))
 		assert.Equal(t, time.Hour, q.wait(p, time.Hour))
 	})
@@ -80,7 +129,7 @@ func TestTheConfirmationHasTheFirstLookAgain(t *testing.T) {
 func TestAMessageWakesWhoeverIsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
-		first, second := q.Join("x", true, false), q.Join("x", true, false)
+		first, second := q.Join(x, true, false), q.Join(x, true, false)
 		waits := []*waiting{q.goWait(first, time.Hour), q.goWait(second, time.Hour)}
 		q.publish("x")
 		require.NoError(t, waits[0].err())

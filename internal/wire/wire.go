@@ -17,7 +17,7 @@ const MaxName = 64 << 10
 
 // Prefix is Redisson's helper for keys and channels that start with a word: "word:{name}",
 // so that they share the slot of the name, or "word:name" where the name has a brace and so,
-// by Redisson's rule, brings its own hash tag.
+// by Redisson's rule, brings its own hash tag. The names x and {x} so have the same one.
 func Prefix(word, name string) string {
 	if strings.Contains(name, "{") {
 		return word + ":" + name
