@@ -5,6 +5,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,12 +13,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
 // Behind a silent connection callers come back when their contexts end, however many have come
-// before them, and those that keep or give back have places of their own.
+// before them. Those that keep have places of their own, and so have those that give back.
 func TestNobodyIsStuckBehindASilentServer(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -26,29 +30,36 @@ func TestNobodyIsStuckBehindASilentServer(t *testing.T) {
 	srv.Pause()
 
 	const waves, callers, patience = 3, 1000, 300 * time.Millisecond
-	late := make(chan time.Duration, waves*callers)
+	late := make(chan time.Duration, 2*waves*callers)
 	var wg sync.WaitGroup
-	for range waves { // each comes when the one before gives up
-		gaveUp := make(chan struct{})
-		var once sync.Once
-		for range callers {
-			wg.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
-				defer cancel()
-				began := time.Now()
-				assert.ErrorIs(t, take(ctx, r, script.Take, "x"), context.DeadlineExceeded)
-				late <- time.Since(began) - patience
-				once.Do(func() { close(gaveUp) })
-			})
+	flood := func(lane script.Lane) {
+		for range waves { // each comes when the one before gives up
+			gaveUp := make(chan struct{})
+			var once sync.Once
+			for range callers {
+				wg.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					defer cancel()
+					began := time.Now()
+					assert.ErrorIs(t, take(ctx, r, lane, "x"), context.DeadlineExceeded)
+					late <- time.Since(began) - patience
+					once.Do(func() { close(gaveUp) })
+				})
+			}
+			within(t, 10*time.Second, gaveUp, "the end of the first")
 		}
-		within(t, 10*time.Second, gaveUp, "the end of the first")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	err := take(ctx, r, script.Keep, "x")
-	assert.Equal(t, script.Unknown, script.ClassOf(err), "a renewal has its place and is sent: %v", err)
-	err = take(ctx, r, script.Take, "x")
-	assert.Equal(t, script.Refused, script.ClassOf(err), "nothing is sent for whom there is no place: %v", err)
+	class := func(lane script.Lane) script.Class {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		return script.ClassOf(take(ctx, r, lane, "x"))
+	}
+	flood(script.Take)
+	assert.Equal(t, script.Refused, class(script.Take), "nothing is sent for whom there is no place")
+	assert.Equal(t, script.Unknown, class(script.Return), "a release has its place and is sent")
+	flood(script.Return)
+	assert.Equal(t, script.Refused, class(script.Return), "nor for a release")
+	assert.Equal(t, script.Unknown, class(script.Keep), "a renewal has its place and is sent")
 	returned := make(chan struct{})
 	go func() {
 		wg.Wait()
@@ -75,7 +86,7 @@ func assertAllRun(t *testing.T, r *script.Runner, n int, keys []string) {
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
-			if err := take(ctx, r, script.Lane(i%2), keys[i%len(keys)]); err != nil {
+			if err := take(ctx, r, script.Lane(i%3), keys[i%len(keys)]); err != nil {
 				failed <- err
 			}
 		})
@@ -84,6 +95,53 @@ func assertAllRun(t *testing.T, r *script.Runner, n int, keys []string) {
 	if len(failed) > 0 {
 		t.Errorf("%d of %d calls failed, one of them of: %v", len(failed), n, <-failed)
 	}
+}
+
+// far puts the server so far from whoever is behind the proxy that a reply takes that much longer.
+func far(p *proxy.Proxy, away time.Duration) { p.On(proxy.Any, proxy.Delay(away), proxy.EveryTime) }
+
+// However far the server is: releases come through as fast as the attempts did that they belong to.
+func TestReleasesDoNotPileUpInFrontOfAServerThatIsFarAway(t *testing.T) {
+	t.Parallel()
+	const holds, away, lease = 900, 400 * time.Millisecond, 6 * time.Second // a release takes two seconds at the most
+	p := proxy.Start(t, redistest.Start(t).Addr())
+	s := open(t, p.Addr(), &holdfast.Options{Lease: lease})
+	all := make([]*holdfast.Hold, holds)
+	for i := range all {
+		all[i] = lock(t, t.Context(), rlock.New(s, strconv.Itoa(i), nil))
+	}
+	far(p, away)
+	var wg sync.WaitGroup
+	var unknown atomic.Int64
+	for _, h := range all {
+		wg.Go(func() {
+			if err := h.Release(); err != nil {
+				unknown.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	assert.Zero(t, unknown.Load(), "of %d", holds)
+}
+
+// An attempt that has to wait for its place is as good as any other: its time begins when it is sent.
+func TestAnAttemptThatWaitsForItsPlaceIsNotLate(t *testing.T) {
+	t.Parallel()
+	const attempts, away, lease = 2200, time.Second, 9 * time.Second // an attempt may be under way for three seconds
+	p := proxy.Start(t, redistest.Start(t).Addr())
+	s := open(t, p.Addr(), &holdfast.Options{Lease: lease})
+	require.NoError(t, lock(t, t.Context(), rlock.New(s, "x", nil)).Release()) // the clock is known now
+	far(p, away)
+	sent := p.On(scriptOf(kindOf("rlock"), "acquire"), proxy.Pass, proxy.EveryTime)
+	var wg sync.WaitGroup
+	for i := range attempts {
+		wg.Go(func() {
+			_, err := rlock.New(s, strconv.Itoa(i), &rlock.Options{FixedLease: lease}).Lock(t.Context())
+			assert.NoError(t, err)
+		})
+	}
+	wg.Wait()
+	assert.Equal(t, attempts, sent.Matched(), "none was refused and sent again")
 }
 
 // A connection that dies gives the places back too.
@@ -98,7 +156,7 @@ func TestADeadConnectionFreesItsPlaces(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 3000 {
 		wg.Go(func() { // until the client gives the connection up
-			assert.Error(t, take(t.Context(), r, script.Lane(i%2), "x"))
+			assert.Error(t, take(t.Context(), r, script.Lane(i%3), "x"))
 		})
 	}
 	wg.Wait()
@@ -130,7 +188,7 @@ func TestASilentNodeDelaysNoOther(t *testing.T) {
 	stuck, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	for i := range 3000 {
-		wg.Go(func() { assert.Error(t, take(stuck, r, script.Lane(i%2), keys[true][i%len(keys[true])])) })
+		wg.Go(func() { assert.Error(t, take(stuck, r, script.Lane(i%3), keys[true][i%len(keys[true])])) })
 	}
 	assertAllRun(t, r, 1000, keys[false])
 	cancel()

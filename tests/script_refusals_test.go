@@ -118,7 +118,7 @@ func TestARefusalIsInTheServersWords(t *testing.T) {
 				require.Regexp(t, c.words, err.Error())
 			}
 			r := newRunner(t, client)
-			for _, lane := range []script.Lane{script.Take, script.Keep} {
+			for _, lane := range []script.Lane{script.Take, script.Return, script.Keep} {
 				err := take(t.Context(), r, lane, "x")
 				assertFailed(t, script.Refused, c.passes, err)
 				assert.Regexp(t, c.words, err.Error())

@@ -294,7 +294,7 @@ func TestSomebodyElsesDeadlineFailsNobody(t *testing.T) {
 			defer cancel()
 			joined := make(chan error, 50)
 			for i := range cap(joined) {
-				go func() { joined <- take(patient, r, script.Lane(i%2), "x") }()
+				go func() { joined <- take(patient, r, script.Lane(i%3), "x") }()
 			}
 			assert.ErrorIs(t, within(t, 5*time.Second, first, "the hasty caller"), context.DeadlineExceeded)
 			srv.Resume()

@@ -350,11 +350,16 @@ const (
 // again at once: the refusal brought the server's clock, which is not known at first. It is sent
 // again as well where the server has done a part of what is to be done first.
 func (a *answer) ask(ctx context.Context, l *Lock, w Want) error {
+	runner := l.session.runner
 	for refused := 0; refused < lateTries; {
+		place, err := runner.Place(ctx, script.Take, l.key)
+		if err != nil {
+			return err
+		}
 		a.sent = l.session.now()
 		w.Lease, w.NotAfter = l.millis, l.notAfter(a.sent)
 		call := l.protocol.Acquire(w)
-		err := l.session.runner.Run(ctx, script.Take, call)
+		err = runner.RunIn(ctx, place, call)
 		if err == nil {
 			err = a.read(l, call, w.Nested || w.Adopt)
 		}

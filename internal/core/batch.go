@@ -261,13 +261,18 @@ func enterAll(ctx context.Context, claims []*claim) (leave func(), err error) {
 
 // ask sends the call and reads the reply; again if the server refuses it as late, which brings its clock.
 func (c *batchCall) ask(ctx context.Context) error {
+	runner := c.session.runner
 	for range lateTries {
+		place, err := runner.Place(ctx, script.Take, c.locks[0].key)
+		if err != nil {
+			return err
+		}
 		c.grant = answer{sent: c.session.now()}
 		call := script.NewCall(c.locks[0].Together.Acquire).Arg(c.wire).Int(c.locks[0].Object.notAfter(c.grant.sent, c.shortest))
 		for _, l := range c.locks {
 			call.Key(l.key).Arg(l.millis)
 		}
-		err := c.session.runner.Run(ctx, script.Take, call)
+		err = runner.RunIn(ctx, place, call)
 		if err == nil {
 			err = c.read(call)
 		}

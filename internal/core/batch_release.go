@@ -80,7 +80,7 @@ func (b *Batch) lower(ctx context.Context, holds []*Hold, ended []int, rests []R
 		call.Key(l.key).Arg(l.Channel)
 		holds[i].tenure.lowering(rests[n])
 	}
-	err := b.session.runner.Run(ctx, script.Keep, call)
+	err := b.session.runner.Run(ctx, script.Return, call)
 	n := make([]int64, 0, len(ended))
 	if err == nil {
 		n, err = call.ReadInts(n)

@@ -192,7 +192,7 @@ func (o *Object) give(g gift) error {
 
 func (o *Object) giveOnce(ctx context.Context, c *script.Call, read func(c *script.Call) error) error {
 	defer c.Free()
-	if err := o.session.runner.Run(ctx, script.Keep, c); err != nil {
+	if err := o.session.runner.Run(ctx, script.Return, c); err != nil {
 		return err
 	}
 	return read(c)

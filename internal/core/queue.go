@@ -72,7 +72,7 @@ func (a *acquisition) leave(ctx context.Context) {
 	defer cancel()
 	call := a.lock.undo(a.wire, a.number)
 	defer call.Free()
-	if err := s.runner.Run(ctx, script.Keep, call); err == nil && a.until == 0 {
+	if err := s.runner.Run(ctx, script.Return, call); err == nil && a.until == 0 {
 		a.stands = false
 	}
 }

@@ -97,7 +97,7 @@ func (t *tenure) lower(ctx context.Context) (reply int64, rest Rest, err error) 
 func (t *tenure) lowerOnce(ctx context.Context, rest Rest) (reply int64, err error) {
 	s := t.lock.session
 	call, sent := t.lock.protocol.Release(rest), t.lowering(rest)
-	err = s.runner.Run(ctx, script.Keep, call)
+	err = s.runner.Run(ctx, script.Return, call)
 	if err == nil {
 		reply, err = call.ReadInt()
 	}

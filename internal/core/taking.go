@@ -165,7 +165,11 @@ func (t *Taking) tryTo(ctx context.Context) (left int64, err error) {
 func (t *Taking) attempt(ctx context.Context) (left int64, err error) {
 	s, o := t.object.session, t.object
 	for range lateTries {
-		n, err := t.send(ctx, t.Take(o.notAfter(s.now(), s.config.Lease)))
+		place, err := s.runner.Place(ctx, script.Take, o.key)
+		if err != nil {
+			return 0, err
+		}
+		n, err := t.send(ctx, place, t.Take(o.notAfter(s.now(), s.config.Lease)))
 		switch {
 		case err != nil:
 			return 0, err
@@ -181,9 +185,9 @@ func (t *Taking) attempt(ctx context.Context) (left int64, err error) {
 }
 
 // send runs a call and reads its reply.
-func (t *Taking) send(ctx context.Context, c *script.Call) (n []int64, err error) {
+func (t *Taking) send(ctx context.Context, place script.Place, c *script.Call) (n []int64, err error) {
 	defer c.Free()
-	if err := t.object.session.runner.Run(ctx, script.Take, c); err != nil {
+	if err := t.object.session.runner.RunIn(ctx, place, c); err != nil {
 		return nil, err
 	}
 	if n, err = c.ReadInts(nil); err != nil {

@@ -15,19 +15,24 @@ type Lane uint8
 const (
 	// Take is for attempts to take something, and looks.
 	Take Lane = iota
-	// Keep is for renewals and releases. They have places of their own, so that no number of
-	// attempts can keep a holder from keeping or giving back what it has.
+	// Return is for releases. They have places of their own, so that no number of attempts can keep
+	// a holder from giving back what it has.
+	Return
+	// Keep is for renewals. No number of attempts or releases can keep a holder from keeping what it has.
 	Keep
 
-	lanes = 2
+	lanes = 3
 )
 
 // The client's ring has 1,024 places for calls in flight; beyond them a caller is stuck
 // whatever its context says. So callers queue here, where ctx is heeded, and some of the
-// ring stays free for the client's own PINGs and subscriptions.
+// ring stays free for the client's own PINGs and subscriptions. Each attempt that succeeds is
+// followed by a release, so there are no fewer places for these: else releases pile up in front
+// of a server that is far away and has nothing to do.
 const (
-	takePlaces = 900
-	keepPlaces = 100
+	takePlaces   = 440
+	returnPlaces = 460
+	keepPlaces   = 100
 )
 
 // A gate counts the calls in flight on a connection.
@@ -44,8 +49,9 @@ type gate struct {
 
 func newGate() *gate {
 	return &gate{places: [lanes]*semaphore.Weighted{
-		Take: semaphore.NewWeighted(takePlaces),
-		Keep: semaphore.NewWeighted(keepPlaces),
+		Take:   semaphore.NewWeighted(takePlaces),
+		Return: semaphore.NewWeighted(returnPlaces),
+		Keep:   semaphore.NewWeighted(keepPlaces),
 	}}
 }
 

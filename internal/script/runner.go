@@ -38,33 +38,53 @@ func (r *Runner) Changing() { r.changes.Add(1) }
 // Wait returns when no goroutine of the runner is left.
 func (r *Runner) Wait() { r.wg.Wait() }
 
+// A Place is one in front of a connection, for one call.
+type Place struct {
+	gate *gate
+	lane Lane
+}
+
+// Place waits for a place in front of the connection to the server of key, or until ctx ends. What a
+// call says about the time is to be determined when it has its place: it may have had to wait for long.
+func (r *Runner) Place(ctx context.Context, lane Lane, key string) (Place, error) {
+	if ctx.Err() == nil {
+		p := Place{r.nodes.gate(key), lane}
+		if p.gate.places[lane].TryAcquire(1) || p.gate.places[lane].Acquire(ctx, 1) == nil {
+			return p, nil
+		}
+	}
+	return Place{}, &Failure{Class: Refused, Err: context.Cause(ctx)}
+}
+
 // Run runs c, which then has the reply, or returns a *[Failure]. It blocks until the reply is
 // there, ctx ends, or the client gives the connection up. If ctx has ended already, nothing is
 // sent.
 func (r *Runner) Run(ctx context.Context, lane Lane, c *Call) error {
-	if ctx.Err() != nil {
-		return &Failure{Class: Refused, Err: context.Cause(ctx)}
+	p, err := r.Place(ctx, lane, c.keys[0])
+	if err != nil {
+		return err
 	}
-	g := r.nodes.gate(c.keys[0])
-	if !g.places[lane].TryAcquire(1) && g.places[lane].Acquire(ctx, 1) != nil {
-		return &Failure{Class: Refused, Err: context.Cause(ctx)}
-	}
+	return r.RunIn(ctx, p, c)
+}
+
+// RunIn is Run of a call that has its place, which it gives back.
+func (r *Runner) RunIn(ctx context.Context, p Place, c *Call) error {
 	if c.sending != nil {
-		c.sending(g.stands(r.changes.Load()))
+		c.sending(p.gate.stands(r.changes.Load()))
 	}
-	err := r.run(ctx, g, c)
+	err := r.run(ctx, p.gate, c)
 	if err == nil {
-		g.places[lane].Release(1)
+		p.gate.places[p.lane].Release(1)
 		return nil
 	}
-	err = r.rescue(ctx, g, c, err)
+	err = r.rescue(ctx, p.gate, c, err)
 	if class := ClassOf(err); class == Unknown || class == Refused && IsTemporary(err) {
-		g.silent.Store(true)
+		p.gate.silent.Store(true)
 	}
 	if err != nil && ended(ctx) != nil {
-		r.abandon(g, lane, c.keys[0])
+		r.abandon(p.gate, p.lane, c.keys[0])
 	} else {
-		g.places[lane].Release(1)
+		p.gate.places[p.lane].Release(1)
 	}
 	return err
 }
