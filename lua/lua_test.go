@@ -16,7 +16,7 @@ import (
 
 var (
 	slot      = regexp.MustCompile(`\b(KEYS|ARGV)\[[^\]]+\]`)
-	command   = regexp.MustCompile(`redis\.p?call\('([A-Z]+)'`)
+	command   = regexp.MustCompile(`(?:redis\.p?call|here)\('([A-Z]+)'`)
 	replyLine = regexp.MustCompile(`(?m)^-- REPLY `)
 )
 

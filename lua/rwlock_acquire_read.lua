@@ -5,10 +5,10 @@
 --
 -- KEYS[1]  lock     hash {"mode" -> "read" or "write", wire owner -> count of read holds,
 --                   wire owner .. ":write" -> count of write holds}, expires with its longest lease
--- KEYS[2]  writers  sorted set {waiting wire owner -> server ms until which it counts}; only if
+-- KEYS[2]  hold     string, the hold of the owner that has the number target, expires with its
+--                   lease: see read_holds
+-- KEYS[3]  writers  sorted set {waiting wire owner -> server ms until which it counts}; only if
 --                   readers are to wait behind them
--- also     the key of each read hold of the owner, string, expires with the hold's lease: see
---          read_holds; in a cluster, of the lock's slot
 --
 -- ARGV[1]  owner      "<session>:<number>", the wire owner
 -- ARGV[2]  target     count of read holds to raise to
@@ -21,9 +21,9 @@
 -- REPLY    {-1}           nested, and nothing there of this owner
 -- REPLY    {-2, now}      too late: nothing was changed; now in server ms
 --
--- USES     check_lease now expire read_holds
+-- USES     check_lease now expire
 
-local lock, writers = KEYS[1], KEYS[2]
+local lock, hold, writers = KEYS[1], KEYS[2], KEYS[3]
 local owner, target, not_after, nested = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4]), ARGV[5] == '1'
 local lease, mistake = check_lease(ARGV[3])
 if mistake then return mistake end
@@ -47,7 +47,6 @@ if not ours and writers then
 end
 
 -- The hold's key first: no hold is ever counted that has none.
-local hold = read_holds(lock, owner) .. target
 if not count or redis.call('PTTL', hold) < lease then redis.call('SET', hold, '1', 'PX', ARGV[3]) end
 if free then
   redis.call('HSET', lock, 'mode', 'read', owner, target)

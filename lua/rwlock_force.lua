@@ -4,7 +4,7 @@
 -- KEYS[1]  lock  hash {"mode" -> "read" or "write", wire owner -> count of read holds,
 --                wire owner .. ":write" -> count of write holds}
 -- also     the keys of read holds, strings, expire with their holds' leases: see read_holds; in
---          a cluster, of the lock's slot
+--          a cluster, of the lock's slot. One that is on another node stays for its lease
 --
 -- ARGV[1]  half       read or write
 -- ARGV[2]  publish    PUBLISH or SPUBLISH

@@ -4,7 +4,7 @@
 -- KEYS[1]  lock  hash {"mode" -> "read" or "write", wire owner -> count of read holds,
 --                wire owner .. ":write" -> count of write holds}
 -- also     the keys of read holds, strings, expire with their holds' leases: see read_holds; in
---          a cluster, of the lock's slot
+--          a cluster, of the lock's slot. One that may be on another node may last as the lock does
 --
 -- ARGV[1]  half   read or write
 -- ARGV[2]  owner  a wire owner, to tell of that one alone; empty: of all
@@ -31,7 +31,7 @@ for i = 1, #fields, 2 do
   if count and writer and half == 'write' then
     owner, lasts = writer, redis.call('PTTL', lock)
   elseif count and not writer and half == 'read' then
-    lasts = read_lease(lock, owner, count)
+    lasts = read_lease(lock, owner, count) or redis.call('PTTL', lock)
   end
   if lasts ~= 0 then
     reply[#reply + 1] = owner

@@ -5,8 +5,10 @@
 --
 -- KEYS[1]  lock     hash {"mode" -> "read" or "write", wire owner -> count of read holds,
 --                   wire owner .. ":write" -> count of write holds}
--- also     the keys of read holds, strings, expire with their holds' leases: see read_holds; in
---          a cluster, of the lock's slot
+-- KEYS[2]  first    string, the owner's hold of number 1, expires with its lease: see read_holds.
+--                   Behind it those of the next numbers, as far as they are known to be there
+-- also     the keys of the other holds; in a cluster, of the lock's slot. A reader of whom one may
+--          be on another node stays, and so does the lock's expiry
 --
 -- ARGV[1]  owner    "<session>:<number>", the wire owner
 -- ARGV[2]  target   count of read holds to leave
@@ -20,9 +22,9 @@
 -- REPLY    1  lowered, or out, and the lock is still held
 -- REPLY    n  from 2: freed, and n - 2 clients of this server listen on the channel
 --
--- USES     read_holds read_drop read_follow
+-- USES     read_drop read_follow
 
-local lock = KEYS[1]
+local lock, first = KEYS[1], KEYS[2]
 local owner, target, ceiling, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local publish, channel = ARGV[5], ARGV[6]
 
@@ -34,8 +36,7 @@ if count <= target or ceiling > 0 and count > ceiling then return 1 end
 if target > 0 then
   redis.call('HSET', lock, owner, target)
   read_drop(lock, owner, target + 1, count)
-  local hold = read_holds(lock, owner) .. 1
-  if redis.call('PTTL', hold) < lease then redis.call('SET', hold, '1', 'PX', ARGV[4]) end
+  if redis.call('PTTL', first) < lease then redis.call('SET', first, '1', 'PX', ARGV[4]) end
   if mode == 'read' then read_follow(lock, nil) end
   return 1
 end
@@ -48,6 +49,6 @@ end
 
 -- The message first: a server that refuses it has then changed nothing that holds.
 local listeners = redis.call(publish, channel, '0')
-redis.call('DEL', lock, read_holds(lock, owner) .. count)
-read_drop(lock, owner, 1, count - 1)
+redis.call('DEL', unpack(KEYS))
+read_drop(lock, owner, #KEYS, count)
 return 2 + listeners

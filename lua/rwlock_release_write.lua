@@ -9,7 +9,8 @@
 -- KEYS[2]  writers  sorted set {waiting wire owner -> server ms until which it counts}; only to
 --                   undo an acquisition behind whose owner readers may wait
 -- also     the keys of the owner's read holds, strings, expire with their holds' leases: see
---          read_holds; in a cluster, of the lock's slot
+--          read_holds; in a cluster, of the lock's slot. If one may be on another node the lock
+--          expires when it did
 --
 -- ARGV[1]  owner    "<session>:<number>", the wire owner
 -- ARGV[2]  target   count of write holds to leave
@@ -41,10 +42,10 @@ end
 local lasts = read_lease(lock, owner, tonumber(counts[2]) or 0)
 -- The message first: a server that refuses it has then changed nothing.
 local listeners = redis.call(publish, channel, '1')
-if lasts > 0 then
+if lasts ~= 0 then
   redis.call('HDEL', lock, field)
   redis.call('HSET', lock, 'mode', 'read')
-  redis.call('PEXPIRE', lock, lasts)
+  if lasts then redis.call('PEXPIRE', lock, lasts) end
 else
   redis.call('DEL', lock)
 end

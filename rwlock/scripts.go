@@ -19,11 +19,14 @@ var (
 	forceScript        = script.Load("rwlock_force")
 )
 
+// mostNamed is of how many read holds a release names the keys: what Lua can take from a list has a limit.
+const mostNamed = 1000
+
 // reader is how the core calls the scripts of the read half.
 type reader Half
 
 func (p *reader) Acquire(w core.Want) *script.Call {
-	c := script.NewCall(acquireReadScript).Key(p.lock.Key())
+	c := script.NewCall(acquireReadScript).Key(p.lock.Key(), wire.ReadHold(p.lock.Key(), w.Owner, w.Target))
 	if p.writers != "" {
 		c.Key(p.writers)
 	}
@@ -35,14 +38,19 @@ func (p *reader) Acquire(w core.Want) *script.Call {
 }
 
 func (p *reader) Release(r core.Rest) *script.Call {
-	return script.NewCall(releaseReadScript).Key(p.lock.Key()).
-		Arg(r.Owner, strconv.Itoa(r.Count), strconv.Itoa(r.Ceiling), lease.Millis(max(r.Lease, lease.Min))).
+	c := script.NewCall(releaseReadScript).Key(p.lock.Key())
+	for number := range min(r.Count+1, mostNamed) { // those that are left, and the one that goes
+		c.Key(wire.ReadHold(p.lock.Key(), r.Owner, number+1))
+	}
+	return c.Arg(r.Owner, strconv.Itoa(r.Count), strconv.Itoa(r.Ceiling), lease.Millis(max(r.Lease, lease.Min))).
 		Arg(p.lock.Publish(), p.lock.Channel)
 }
 
 func (p *reader) Renewal() *script.Script { return renewReadScript }
 
-func (p *reader) Renew(c *script.Call, owner string) { c.Key(p.lock.Key()).Arg(owner) }
+func (p *reader) Renew(c *script.Call, owner string) {
+	c.Key(p.lock.Key(), wire.ReadHold(p.lock.Key(), owner, 1)).Arg(owner)
+}
 
 func (p *reader) Holders(owner string) *script.Call {
 	return script.NewCall(holdersScript).Key(p.lock.Key()).Arg(read, owner)

@@ -99,72 +99,72 @@ func TestReadWriteScripts(t *testing.T) {
 	for script, steps := range map[string]map[string]step{
 		"rwlock_acquire_read": {
 			"takes a free lock": {
-				keys: key, args: []string{"a:1", "1", "30000", soon, "0"}, reply: held,
+				keys: []string{"x", a1}, args: []string{"a:1", "1", "30000", soon, "0"}, reply: held,
 				after: keyspace(lockOf("mode", "read", "a:1", "1"), a1), ttl: about(30), ttls: map[string]int{a1: 30},
 			},
 			"reads with others": {
 				seed: join(rwSeed(10, "mode", "read", "b:1", "1"), reads("b:1", 10)),
-				keys: key, args: []string{"a:1", "1", "30000", soon, "0"}, reply: held,
+				keys: []string{"x", a1}, args: []string{"a:1", "1", "30000", soon, "0"}, reply: held,
 				after: keyspace(lockOf("mode", "read", "a:1", "1", "b:1", "1"), a1, b1), ttl: about(30), ttls: map[string]int{a1: 30, b1: 10},
 			},
 			"never shortens": {
 				seed: join(rwSeed(60, "mode", "read", "b:1", "1"), reads("b:1", 60)),
-				keys: key, args: []string{"a:1", "1", "30000", soon, "0"}, reply: held,
+				keys: []string{"x", a1}, args: []string{"a:1", "1", "30000", soon, "0"}, reply: held,
 				after: keyspace(lockOf("mode", "read", "a:1", "1", "b:1", "1"), a1, b1), ttl: about(60), ttls: map[string]int{a1: 30, b1: 60},
 			},
 			"again": {
 				seed: join(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10)),
-				keys: key, args: []string{"a:1", "2", "30000", soon, "1"}, reply: held,
+				keys: []string{"x", a2}, args: []string{"a:1", "2", "30000", soon, "1"}, reply: held,
 				after: keyspace(lockOf("mode", "read", "a:1", "2"), a1, a2), ttl: about(30), ttls: map[string]int{a1: 10, a2: 30},
 			},
 			"again with a number beyond": {
 				seed: join(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10)),
-				keys: key, args: []string{"a:1", "3", "30000", soon, "1"}, reply: held,
+				keys: []string{"x", a3}, args: []string{"a:1", "3", "30000", soon, "1"}, reply: held,
 				after: keyspace(lockOf("mode", "read", "a:1", "3"), a1, a3), ttl: about(30), ttls: map[string]int{a3: 30},
 			},
 			"a copy changes no count and shortens nothing": {
 				seed: join(rwSeed(60, "mode", "read", "a:1", "2"), reads("a:1", 60, 60)),
-				keys: key, args: []string{"a:1", "1", "30000", soon, "0"}, reply: held,
+				keys: []string{"x", a1}, args: []string{"a:1", "1", "30000", soon, "0"}, reply: held,
 				after: keyspace(lockOf("mode", "read", "a:1", "2"), a1, a2), ttl: about(60), ttls: map[string]int{a1: 60},
 			},
 			"under the owner's own writing": {
 				seed: rwSeed(10, "mode", "write", "a:1:write", "1"),
-				keys: key, args: []string{"a:1", "1", "30000", soon, "1"}, reply: held,
+				keys: []string{"x", a1}, args: []string{"a:1", "1", "30000", soon, "1"}, reply: held,
 				after: keyspace(lockOf("mode", "write", "a:1:write", "1", "a:1", "1"), a1), ttl: about(30),
 			},
 			"not while another writes": {
 				seed: rwSeed(10, "mode", "write", "b:1:write", "1"),
-				keys: key, args: []string{"a:1", "1", "30000", soon, "0"}, reply: "busy",
+				keys: []string{"x", a1}, args: []string{"a:1", "1", "30000", soon, "0"}, reply: "busy",
 				after: keyspace(lockOf("mode", "write", "b:1:write", "1")),
 			},
 			"not where another kind of lock is": {
 				seed: rwSeed(10, "b:1", "1"),
-				keys: key, args: []string{"a:1", "1", "30000", soon, "0"}, reply: "busy",
+				keys: []string{"x", a1}, args: []string{"a:1", "1", "30000", soon, "0"}, reply: "busy",
 				after: keyspace(lockOf("b:1", "1")),
 			},
 			"nested, and nothing there": {
-				keys: key, args: []string{"a:1", "1", "30000", soon, "1"}, reply: []any{int64(-1)}, after: keyspace(nil),
+				keys: []string{"x", a1}, args: []string{"a:1", "1", "30000", soon, "1"}, reply: []any{int64(-1)}, after: keyspace(nil),
 			},
 			"nested, and others read": {
 				seed: join(rwSeed(10, "mode", "read", "b:1", "1"), reads("b:1", 10)),
-				keys: key, args: []string{"a:1", "1", "30000", soon, "1"}, reply: []any{int64(-1)},
+				keys: []string{"x", a1}, args: []string{"a:1", "1", "30000", soon, "1"}, reply: []any{int64(-1)},
 				after: keyspace(lockOf("mode", "read", "b:1", "1"), b1),
 			},
 			"too late": {
-				keys: key, args: []string{"a:1", "1", "30000", past, "0"}, reply: []any{int64(-2), now{}}, after: keyspace(nil),
+				keys: []string{"x", a1}, args: []string{"a:1", "1", "30000", past, "0"}, reply: []any{int64(-2), now{}}, after: keyspace(nil),
 			},
 			"too late, and held": {
 				seed: join(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10)),
-				keys: key, args: []string{"a:1", "2", "30000", past, "1"}, reply: []any{int64(-2), now{}},
+				keys: []string{"x", a2}, args: []string{"a:1", "2", "30000", past, "1"}, reply: []any{int64(-2), now{}},
 				after: keyspace(lockOf("mode", "read", "a:1", "1"), a1), ttl: about(10),
 			},
 			"behind nobody": {
-				keys: keys, args: []string{"a:1", "1", "30000", soon, "0"}, reply: held,
+				keys: []string{"x", a1, rwWriters}, args: []string{"a:1", "1", "30000", soon, "0"}, reply: held,
 				after: keyspace(lockOf("mode", "read", "a:1", "1"), a1),
 			},
 			"behind a writer that has been waiting too long": {
 				seed: [][]string{{"ZADD", rwWriters, "1000", "b:1"}, {"EXPIRE", rwWriters, "5"}},
-				keys: keys, args: []string{"a:1", "1", "30000", soon, "0"}, reply: held,
+				keys: []string{"x", a1, rwWriters}, args: []string{"a:1", "1", "30000", soon, "0"}, reply: held,
 				after: map[string]redistest.Value{
 					"x": hash("mode", "read", "a:1", "1"), a1: {Type: "string", Content: "1", Expires: true},
 					rwWriters: {Type: "zset", Content: map[string]float64{"b:1": 1000}, Expires: true},
@@ -172,14 +172,14 @@ func TestReadWriteScripts(t *testing.T) {
 			},
 			"again, whoever waits": {
 				seed: join(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10), [][]string{{"ZADD", rwWriters, "9e15", "b:1"}}),
-				keys: keys, args: []string{"a:1", "2", "30000", soon, "1"}, reply: held,
+				keys: []string{"x", a2, rwWriters}, args: []string{"a:1", "2", "30000", soon, "1"}, reply: held,
 				after: map[string]redistest.Value{
 					"x": hash("mode", "read", "a:1", "2"),
 					a1:  {Type: "string", Content: "1", Expires: true}, a2: {Type: "string", Content: "1", Expires: true},
 					rwWriters: {Type: "zset", Content: map[string]float64{"b:1": 9e15}},
 				},
 			},
-			"a lease of no time": {keys: key, args: []string{"a:1", "1", "0", soon, "0"}, fails: "lease must be", after: keyspace(nil)},
+			"a lease of no time": {keys: []string{"x", a1}, args: []string{"a:1", "1", "0", soon, "0"}, fails: "lease must be", after: keyspace(nil)},
 		},
 		"rwlock_acquire_write": {
 			"takes a free lock": {
@@ -232,95 +232,95 @@ func TestReadWriteScripts(t *testing.T) {
 		"rwlock_release_read": {
 			"frees the lock": {
 				seed: join(rwSeed(10, "mode", "read", "a:1", "2"), reads("a:1", 10, 10)),
-				keys: key, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: freed,
+				keys: []string{"x", a1}, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: freed,
 				after: keyspace(nil), messages: readFreed,
 			},
 			"nothing there": {
-				keys: key, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: int64(0), after: keyspace(nil),
+				keys: []string{"x", a1}, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: int64(0), after: keyspace(nil),
 			},
 			"another's": {
 				seed: join(rwSeed(10, "mode", "read", "b:1", "1"), reads("b:1", 10)),
-				keys: key, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: int64(0),
+				keys: []string{"x", a1}, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: int64(0),
 				after: keyspace(lockOf("mode", "read", "b:1", "1"), b1),
 			},
 			"follows the longest of the others": {
 				seed: join(rwSeed(60, "mode", "read", "a:1", "1", "b:1", "1"), reads("a:1", 60), reads("b:1", 20)),
-				keys: key, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: int64(1),
+				keys: []string{"x", a1}, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: int64(1),
 				after: keyspace(lockOf("mode", "read", "b:1", "1"), b1), ttl: about(20), ttls: map[string]int{b1: 20},
 			},
 			"leaves a longer one alone": {
 				seed: join(rwSeed(60, "mode", "read", "a:1", "1", "b:1", "1"), reads("a:1", 20), reads("b:1", 60)),
-				keys: key, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: int64(1),
+				keys: []string{"x", a1}, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: int64(1),
 				after: keyspace(lockOf("mode", "read", "b:1", "1"), b1), ttl: about(60),
 			},
 			"follows the longest of 31 others": {
 				seed: join(manyReaders(31, 60, 20), rwSeed(60, "a:1", "1"), reads("a:1", 60)),
-				keys: key, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: int64(1),
+				keys: []string{"x", a1}, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: int64(1),
 				after: keyspace(lockOf(manyFields(31)...), manyHolds(31)...), ttl: about(20),
 			},
 			"expires as it did where more read": {
 				seed: join(manyReaders(32, 60, 20), rwSeed(60, "a:1", "1"), reads("a:1", 60)),
-				keys: key, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: int64(1),
+				keys: []string{"x", a1}, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: int64(1),
 				after: keyspace(lockOf(manyFields(32)...), manyHolds(32)...), ttl: about(60),
 			},
 			"frees the lock where many have died": {
 				seed: join(rwSeed(60, manyFields(300)...), rwSeed(60, "a:1", "1"), reads("a:1", 60)),
-				keys: key, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: freed,
+				keys: []string{"x", a1}, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: freed,
 				after: keyspace(nil), messages: readFreed,
 			},
 			"frees a lock without an expiry that nobody holds": {
 				seed: join(rwSeed(60, "mode", "read", "a:1", "1", "b:1", "1"), [][]string{{"PERSIST", "x"}}, reads("a:1", 60)),
-				keys: key, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: freed,
+				keys: []string{"x", a1}, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: freed,
 				after: keyspace(nil), messages: readFreed,
 			},
 			"the dead do not keep it": {
 				seed: join(rwSeed(60, "mode", "read", "a:1", "1", "b:1", "1"), reads("a:1", 20)),
-				keys: key, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: freed,
+				keys: []string{"x", a1}, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: freed,
 				after: keyspace(nil), messages: readFreed,
 			},
 			"the dead go": {
 				seed: join(rwSeed(20, "mode", "read", "a:1", "1", "b:1", "1", "c:1", "7"), reads("a:1", 20), reads("b:1", 10)),
-				keys: key, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: int64(1),
+				keys: []string{"x", a1}, args: []string{"a:1", "0", "0", "10", "PUBLISH", rwChannel}, reply: int64(1),
 				after: keyspace(lockOf("mode", "read", "b:1", "1"), b1), ttl: about(10),
 			},
 			"the long one first: the short one's key is raised to nothing more": {
 				seed: join(rwSeed(60, "mode", "read", "a:1", "2"), reads("a:1", 60, 5)), // an outer hold of 60 s, an inner one of 5
-				keys: key, args: []string{"a:1", "1", "2", "5000", "PUBLISH", rwChannel}, reply: int64(1),
+				keys: []string{"x", a1, a2}, args: []string{"a:1", "1", "2", "5000", "PUBLISH", rwChannel}, reply: int64(1),
 				after: keyspace(lockOf("mode", "read", "a:1", "1"), a1), ttl: about(60), ttls: map[string]int{a1: 60},
 			},
 			"the short one first: the long one's key is gone, another is raised": {
 				seed: join(rwSeed(60, "mode", "read", "a:1", "2"), reads("a:1", 5, 60)), // an outer hold of 5 s, an inner one of 60
-				keys: key, args: []string{"a:1", "1", "2", "60000", "PUBLISH", rwChannel}, reply: int64(1),
+				keys: []string{"x", a1, a2}, args: []string{"a:1", "1", "2", "60000", "PUBLISH", rwChannel}, reply: int64(1),
 				after: keyspace(lockOf("mode", "read", "a:1", "1"), a1), ttl: about(60), ttls: map[string]int{a1: 60},
 			},
 			"the inner long one goes": {
 				seed: join(rwSeed(60, "mode", "read", "a:1", "2"), reads("a:1", 20, 60)),
-				keys: key, args: []string{"a:1", "1", "2", "20000", "PUBLISH", rwChannel}, reply: int64(1),
+				keys: []string{"x", a1, a2}, args: []string{"a:1", "1", "2", "20000", "PUBLISH", rwChannel}, reply: int64(1),
 				after: keyspace(lockOf("mode", "read", "a:1", "1"), a1), ttl: about(20), ttls: map[string]int{a1: 20},
 			},
 			"a key that was lost is made anew": {
 				seed: join(rwSeed(60, "mode", "read", "a:1", "2"), reads("a:1", 60), [][]string{{"DEL", a1}}),
-				keys: key, args: []string{"a:1", "1", "2", "20000", "PUBLISH", rwChannel}, reply: int64(1),
+				keys: []string{"x", a1, a2}, args: []string{"a:1", "1", "2", "20000", "PUBLISH", rwChannel}, reply: int64(1),
 				after: keyspace(lockOf("mode", "read", "a:1", "1"), a1), ttl: about(20), ttls: map[string]int{a1: 20},
 			},
 			"a copy lowers nothing again": {
 				seed: join(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10)),
-				keys: key, args: []string{"a:1", "1", "2", "60000", "PUBLISH", rwChannel}, reply: int64(1),
+				keys: []string{"x", a1, a2}, args: []string{"a:1", "1", "2", "60000", "PUBLISH", rwChannel}, reply: int64(1),
 				after: keyspace(lockOf("mode", "read", "a:1", "1"), a1), ttl: about(10),
 			},
 			"what is newer stays": {
 				seed: join(rwSeed(10, "mode", "read", "a:1", "3"), reads("a:1", 10, 10, 10)),
-				keys: key, args: []string{"a:1", "0", "2", "10", "PUBLISH", rwChannel}, reply: int64(1),
+				keys: []string{"x", a1}, args: []string{"a:1", "0", "2", "10", "PUBLISH", rwChannel}, reply: int64(1),
 				after: keyspace(lockOf("mode", "read", "a:1", "3"), a1, a2, a3), ttl: about(10),
 			},
 			"under writing, without shortening": {
 				seed: join(rwSeed(60, "mode", "write", "a:1:write", "1", "a:1", "2"), reads("a:1", 5, 5)),
-				keys: key, args: []string{"a:1", "1", "2", "5000", "PUBLISH", rwChannel}, reply: int64(1),
+				keys: []string{"x", a1, a2}, args: []string{"a:1", "1", "2", "5000", "PUBLISH", rwChannel}, reply: int64(1),
 				after: keyspace(lockOf("mode", "write", "a:1:write", "1", "a:1", "1"), a1), ttl: about(60), ttls: map[string]int{a1: 5},
 			},
 			"the last one under writing": {
 				seed: join(rwSeed(60, "mode", "write", "a:1:write", "1", "a:1", "2"), reads("a:1", 5, 5)),
-				keys: key, args: []string{"a:1", "0", "2", "10", "PUBLISH", rwChannel}, reply: int64(1),
+				keys: []string{"x", a1}, args: []string{"a:1", "0", "2", "10", "PUBLISH", rwChannel}, reply: int64(1),
 				after: keyspace(lockOf("mode", "write", "a:1:write", "1")), ttl: about(60),
 			},
 		},
@@ -365,35 +365,35 @@ func TestReadWriteScripts(t *testing.T) {
 		"rwlock_renew_read": {
 			"extends the holds of its owner, and no others": {
 				seed: join(rwSeed(10, "mode", "read", "a:1", "2", "b:1", "1"), reads("a:1", 10, 60), reads("b:1", 10)),
-				keys: key, args: []string{"30000", "a:1"}, reply: []any{now{}, int64(1)},
+				keys: []string{"x", a1}, args: []string{"30000", "a:1"}, reply: []any{now{}, int64(1)},
 				after: keyspace(lockOf("mode", "read", "a:1", "2", "b:1", "1"), a1, a2, b1), ttl: about(30),
 				ttls: map[string]int{a1: 30, a2: 60, b1: 10},
 			},
 			"never shortens": {
 				seed: join(rwSeed(60, "mode", "write", "a:1:write", "1", "a:1", "1"), reads("a:1", 40)),
-				keys: key, args: []string{"30000", "a:1"}, reply: []any{now{}, int64(1)},
+				keys: []string{"x", a1}, args: []string{"30000", "a:1"}, reply: []any{now{}, int64(1)},
 				after: keyspace(lockOf("mode", "write", "a:1:write", "1", "a:1", "1"), a1), ttl: about(60), ttls: map[string]int{a1: 40},
 			},
 			"the key that goes last has what another has": {
 				seed: join(rwSeed(10, "mode", "read", "a:1", "2"), reads("a:1", 10, 10), [][]string{{"DEL", a1}}),
-				keys: key, args: []string{"30000", "a:1"}, reply: []any{now{}, int64(1)},
+				keys: []string{"x", a1}, args: []string{"30000", "a:1"}, reply: []any{now{}, int64(1)},
 				after: keyspace(lockOf("mode", "read", "a:1", "2"), a1, a2), ttl: about(30), ttls: map[string]int{a1: 30, a2: 30},
 			},
 			"the dead stay dead": {
 				seed: join(rwSeed(10, "mode", "read", "a:1", "1", "b:1", "1"), reads("b:1", 10)),
-				keys: key, args: []string{"30000", "a:1"}, reply: []any{now{}, int64(0)},
+				keys: []string{"x", a1}, args: []string{"30000", "a:1"}, reply: []any{now{}, int64(0)},
 				after: keyspace(lockOf("mode", "read", "a:1", "1", "b:1", "1"), b1), ttl: about(10),
 			},
 			"each name by itself": {
 				seed: join(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10), [][]string{{"SET", "y", "no lock"}}),
-				keys: []string{"y", "x", "z"}, args: []string{"30000", "c:1", "a:1", "d:1"},
+				keys: []string{"y", "{y}:c", "x", a1, "z", "{z}:d"}, args: []string{"30000", "c:1", "a:1", "d:1"},
 				reply: []any{now{}, "WRONGTYPE Operation against a key holding the wrong kind of value", int64(1), int64(0)},
 				after: map[string]redistest.Value{
 					"x": hash("mode", "read", "a:1", "1"), a1: {Type: "string", Content: "1", Expires: true}, "y": {Type: "string", Content: "no lock"},
 				},
 				ttl: about(30),
 			},
-			"a lease of no time": {keys: key, args: []string{"0", "a:1"}, fails: "lease must be", after: keyspace(nil)},
+			"a lease of no time": {keys: []string{"x", a1}, args: []string{"0", "a:1"}, fails: "lease must be", after: keyspace(nil)},
 		},
 		"rwlock_force": {
 			"frees from all readers": {

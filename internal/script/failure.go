@@ -140,5 +140,6 @@ func passing(answer *rueidis.RedisError) bool {
 	case "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "BUSY", "NOREPLICAS":
 		return true
 	}
-	return false
+	// A script came upon a key that is still, or already, on another node of a cluster.
+	return strings.Contains(answer.Error(), "access a non local key")
 }

@@ -61,6 +61,11 @@ func RWChannel(name string) string { return Prefix("redisson_rwlock", name) }
 // RWWriters has who waits to write, and lets readers wait behind it. Redisson does not know it.
 func RWWriters(name string) string { return Prefix("holdfast_rwlock_writers", name) }
 
+// ReadHold stands for one of the read holds that an owner has of a read-write lock, which are counted from 1.
+func ReadHold(name, owner string, number int) string {
+	return Suffix(name, owner+":rwlock_timeout:"+strconv.Itoa(number))
+}
+
 // SessionKey is where a session of ours tells which process it is.
 func SessionKey(session string) string { return Prefix("holdfast_session", session) }
 

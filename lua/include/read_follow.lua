@@ -1,7 +1,7 @@
 -- read_follow: have a lock that is read expire with the longest of its read holds, of all owners
 -- but one, and say whether any lives. Owners whose holds have all run out, and who still count,
 -- are taken out on the way. Where more than 32 read it leaves the expiry, and looks no further
--- than to one whose hold lives.
+-- than to one whose hold lives. It does the same at one whose holds may be on another node.
 -- USES read_lease
 local function read_follow(lock, except)
   local pttl = redis.call('PTTL', lock)
@@ -14,6 +14,7 @@ local function read_follow(lock, except)
       local owner, count = page[2][i], tonumber(page[2][i + 1])
       if count and owner ~= except then -- the mode is no number
         local lasts = read_lease(lock, owner, count)
+        if not lasts then return true end
         if lasts == 0 then redis.call('HDEL', lock, owner) end
         longest = math.max(longest, lasts)
         if longest > 0 and longest >= enough then return true end

@@ -183,30 +183,53 @@ func (c *Cluster) node(t testing.TB, addr string) *Server {
 // all nodes know.
 func (c *Cluster) MoveSlot(t testing.TB, key string, to *Server) {
 	t.Helper()
-	from := c.NodeOf(t, key)
-	if from == to {
-		return
+	if c.NodeOf(t, key) != to {
+		c.OpenSlot(t, key, to).Finish(t)
 	}
-	slot := strconv.FormatInt(from.Int(t, "CLUSTER", "KEYSLOT", key), 10)
-	fromID, toID := from.Str(t, "CLUSTER", "MYID"), to.Str(t, "CLUSTER", "MYID")
+}
 
-	to.Do(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", fromID)
-	from.Do(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", toID)
+// A Move is a slot on its way from one node to another.
+type Move struct {
+	From, To *Server
+	cluster  *Cluster
+	slot     string
+}
+
+// OpenSlot begins to move the slot of a key to another node, and moves no key yet.
+func (c *Cluster) OpenSlot(t testing.TB, key string, to *Server) *Move {
+	t.Helper()
+	from := c.NodeOf(t, key)
+	m := &Move{From: from, To: to, cluster: c, slot: strconv.FormatInt(from.Int(t, "CLUSTER", "KEYSLOT", key), 10)}
+	to.Do(t, "CLUSTER", "SETSLOT", m.slot, "IMPORTING", from.Str(t, "CLUSTER", "MYID"))
+	from.Do(t, "CLUSTER", "SETSLOT", m.slot, "MIGRATING", to.Str(t, "CLUSTER", "MYID"))
+	return m
+}
+
+// Take moves some of the slot's keys.
+func (m *Move) Take(t testing.TB, keys ...string) {
+	t.Helper()
+	migrate := []string{"MIGRATE", "127.0.0.1", strconv.Itoa(m.To.port), "", "0", "5000", "KEYS"}
+	m.From.Do(t, append(migrate, keys...)...)
+}
+
+// Finish moves the slot's other keys and gives it to the node, and returns once all nodes know.
+func (m *Move) Finish(t testing.TB) {
+	t.Helper()
 	for {
-		keys := from.Strs(t, "CLUSTER", "GETKEYSINSLOT", slot, "100")
+		keys := m.From.Strs(t, "CLUSTER", "GETKEYSINSLOT", m.slot, "100")
 		if len(keys) == 0 {
 			break
 		}
-		migrate := []string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.port), "", "0", "5000", "KEYS"}
-		from.Do(t, append(migrate, keys...)...)
+		m.Take(t, keys...)
 	}
-	to.Do(t, "CLUSTER", "SETSLOT", slot, "NODE", toID)
-	for _, n := range c.Nodes {
-		if n != to {
-			n.Do(t, "CLUSTER", "SETSLOT", slot, "NODE", toID)
+	owner := m.To.Str(t, "CLUSTER", "MYID")
+	m.To.Do(t, "CLUSTER", "SETSLOT", m.slot, "NODE", owner)
+	for _, n := range m.cluster.Nodes {
+		if n != m.To {
+			n.Do(t, "CLUSTER", "SETSLOT", m.slot, "NODE", owner)
 		}
 	}
-	c.AwaitOK(t)
+	m.cluster.AwaitOK(t)
 }
 
 // Keyspace is what all nodes together store.

@@ -1,0 +1,9 @@
+-- here: call a command on keys that the script was not given, and return nil if one of them may be
+-- on another node: while a slot moves, a node of a cluster refuses a command on a key that it does
+-- not have, and on several of which it does not have all. What else is refused is an error.
+local function here(...)
+  local reply = redis.pcall(...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if string.find(reply.err, 'non local key', 1, true) then return nil end
+  return redis.call(...)
+end
