@@ -1,0 +1,182 @@
+// Command progress runs go test with the arguments it is given and shows how the run is getting on: packages as they
+// end, tests that are skipped, the output of tests that fail, and every few seconds what is running.
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+// beat is how often a run without news says what is running.
+const beat = 15 * time.Second
+
+func main() {
+	cmd := exec.Command("go", append([]string{"test", "-json"}, os.Args[1:]...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "progress:", err)
+		os.Exit(1)
+	}
+	r := report{out: os.Stdout, began: time.Now(), running: map[test]time.Time{}, said: map[test][]string{}}
+	r.follow(lines(out))
+	err = cmd.Wait() // go test fails if anything did
+	if r.skipped > 0 {
+		fmt.Printf("\nSKIPPED, so this run shows less than it could:\n%s\n\n", strings.Join(r.skips, "\n"))
+	}
+	fmt.Printf("in %s:\n%d passed, %d failed, %d skipped\n", r.time(), r.passed, r.failed, r.skipped)
+	if err != nil || r.failed > 0 {
+		os.Exit(1)
+	}
+}
+
+// lines sends the lines of a stream until it ends.
+func lines(in io.Reader) <-chan []byte {
+	all := make(chan []byte)
+	go func() {
+		defer close(all)
+		for reader := bufio.NewReader(in); ; {
+			line, err := reader.ReadBytes('\n')
+			if len(line) > 0 {
+				all <- line
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return all
+}
+
+// An event is a line of go test -json.
+type event struct {
+	Action, Package, Test, Output string
+	Elapsed                       float64
+}
+
+// A test is one of a package; of the package itself it has no name.
+type test struct{ pkg, name string }
+
+// A report is what is known of a run.
+type report struct {
+	out                     io.Writer
+	began                   time.Time
+	running                 map[test]time.Time // tests that have begun, and when they last did
+	said                    map[test][]string  // what they have written
+	skips                   []string           // what skipped tests have written
+	passed, failed, skipped int                // tests, without their subtests
+}
+
+// follow reports until there are no more lines.
+func (r *report) follow(lines <-chan []byte) {
+	news := time.NewTicker(beat)
+	defer news.Stop()
+	for {
+		select {
+		case line, ok := <-lines:
+			if !ok {
+				return
+			}
+			var e event
+			if json.Unmarshal(line, &e) != nil { // of the build
+				_, _ = r.out.Write(line)
+				continue
+			}
+			if r.take(e) {
+				news.Reset(beat)
+			}
+		case <-news.C:
+			r.say("running: %s", r.oldest())
+		}
+	}
+}
+
+// take handles an event, and reports whether something was said about it.
+func (r *report) take(e event) (news bool) {
+	t := test{e.Package, e.Test}
+	switch e.Action {
+	case "run", "cont":
+		r.running[t] = time.Now()
+	case "pause":
+		delete(r.running, t)
+	case "output", "build-output":
+		if t.pkg == "" {
+			fmt.Fprint(r.out, e.Output)
+			return true
+		}
+		r.said[t] = append(r.said[t], e.Output)
+	case "pass", "fail", "skip":
+		news = r.end(t, e.Action)
+		delete(r.running, t)
+		delete(r.said, t)
+	}
+	return news
+}
+
+// end reports how a test or a package has ended.
+func (r *report) end(t test, how string) (news bool) {
+	if t.name == "" { // the last line of a package says how it went
+		said := r.said[t]
+		if how == "pass" {
+			said = slices.DeleteFunc(said, func(line string) bool { return !strings.HasPrefix(line, "ok ") })
+		}
+		if how != "skip" { // without tests
+			r.say("%s", strings.TrimSpace(strings.Join(said, "")))
+		}
+		return how != "skip"
+	}
+	switch how {
+	case "pass":
+		if !strings.Contains(t.name, "/") {
+			r.passed++
+		}
+		return false
+	case "fail":
+		r.failed++
+	case "skip":
+		r.skipped++
+	}
+	lines := slices.DeleteFunc(r.said[t], func(line string) bool { return strings.HasPrefix(line, "=== ") })
+	said := fmt.Sprintf("%s %s\n%s", t.pkg, t.name, strings.TrimRight(strings.Join(lines, ""), "\n"))
+	r.say("%s", said)
+	if how == "skip" {
+		r.skips = append(r.skips, said)
+	}
+	return true
+}
+
+// oldest names the tests that have run for the longest.
+func (r *report) oldest() string {
+	all := slices.SortedFunc(maps.Keys(r.running), func(a, b test) int {
+		return cmp.Or(r.running[a].Compare(r.running[b]), strings.Compare(a.name, b.name))
+	})
+	all = slices.DeleteFunc(all, func(t test) bool { return strings.Contains(t.name, "/") })
+	var names []string
+	for _, t := range all {
+		if len(names) < 3 {
+			names = append(names, fmt.Sprintf("%s (%s)", t.name, time.Since(r.running[t]).Round(time.Second)))
+		}
+	}
+	if more := len(all) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return fmt.Sprintf("%s; %d passed so far", cmp.Or(strings.Join(names, ", "), "the compiler"), r.passed)
+}
+
+func (r *report) say(format string, args ...any) {
+	fmt.Fprintf(r.out, "%6s  %s\n", r.time(), fmt.Sprintf(format, args...))
+}
+
+func (r *report) time() string { return time.Since(r.began).Round(time.Second).String() }

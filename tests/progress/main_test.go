@@ -1,0 +1,60 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const run = `{"Action":"start","Package":"p"}
+{"Action":"run","Package":"p","Test":"TestGood"}
+{"Action":"output","Package":"p","Test":"TestGood","Output":"not of interest\n"}
+{"Action":"pass","Package":"p","Test":"TestGood"}
+{"Action":"run","Package":"p","Test":"TestBad"}
+{"Action":"run","Package":"p","Test":"TestBad/one"}
+{"Action":"output","Package":"p","Test":"TestBad/one","Output":"=== RUN   TestBad/one\n"}
+{"Action":"output","Package":"p","Test":"TestBad/one","Output":"    a_test.go:1: wrong\n"}
+{"Action":"fail","Package":"p","Test":"TestBad/one"}
+{"Action":"fail","Package":"p","Test":"TestBad"}
+{"Action":"output","Package":"p","Test":"TestIdle","Output":"    a_test.go:2: no server\n"}
+{"Action":"skip","Package":"p","Test":"TestIdle"}
+{"Action":"output","Package":"p","Output":"FAIL\tp\t1.0s\n"}
+{"Action":"fail","Package":"p"}
+{"Action":"output","Package":"q","Output":"PASS\n"}
+{"Action":"output","Package":"q","Output":"ok  \tq\t1.0s\n"}
+{"Action":"pass","Package":"q"}
+`
+
+func TestFailuresAndSkipsAreShownWithWhatTheySaid(t *testing.T) {
+	var out strings.Builder
+	r := report{out: &out, began: time.Now(), running: map[test]time.Time{}, said: map[test][]string{}}
+	r.follow(lines(strings.NewReader(run)))
+	require.Equal(t, `    0s  p TestBad/one
+    a_test.go:1: wrong
+    0s  p TestBad
+
+    0s  p TestIdle
+    a_test.go:2: no server
+    0s  FAIL	p	1.0s
+    0s  ok  	q	1.0s
+`, out.String())
+	require.Equal(t, []int{1, 2, 1}, []int{r.passed, r.failed, r.skipped})
+}
+
+func TestARunWithoutNewsSaysWhatIsRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		r := report{out: &out, began: time.Now(), running: map[test]time.Time{}, said: map[test][]string{}}
+		all := make(chan []byte)
+		go func() {
+			all <- []byte(`{"Action":"run","Package":"p","Test":"TestLong"}`)
+			time.Sleep(beat + time.Second)
+			close(all)
+		}()
+		r.follow(all)
+		require.Equal(t, "   15s  running: TestLong (15s); 0 passed so far\n", out.String())
+	})
+}
