@@ -140,22 +140,35 @@ func TestASubscriptionEndsSomeTimeAfterTheLastHasClosed(t *testing.T) {
 	})
 }
 
-// When too many channels are not wanted any more, another connection has the others; nobody misses anything.
+// When too many channels are not wanted any more, another connection has the others. Nobody misses anything meanwhile,
+// so nobody is woken for nothing. A busy fair lock, each of whose waiters has a channel of its own, does that all the time.
 func TestAWornConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	h := newHub(t, newClient(t, srv.Addr()), false)
-	ears := listenAll(t, h, 1200)
-	for _, e := range ears[100:] {
+	kept := listenAll(t, h, 100)
+	rest := make([]*ear, 11_000)
+	for i := range rest {
+		rest[i] = listen(h, "rest:"+strconv.Itoa(i))
+	}
+	await(t, "the subscriptions", func() bool { return len(subscribed(t, srv)) == len(kept)+len(rest) })
+	for _, e := range rest {
 		e.Close()
 	}
-	await(t, "a new connection", func() bool { return len(subscribed(t, srv)) == 100 })
-	for _, e := range ears[:100] {
-		e.hears(t, "a message", func() {
-			await(t, "a subscriber", func() bool { return srv.Int(t, "PUBLISH", e.channel, "0") == 1 })
-		})
+	quiet, busy := kept[:50], kept[50:]
+	await(t, "a new connection", func() bool {
+		for _, e := range busy {
+			e.hears(t, "a message", func() { srv.Do(t, "PUBLISH", e.channel, "0") })
+		}
+		return len(subscribed(t, srv)) == len(kept)
+	})
+	for _, e := range kept {
+		await(t, "the end of the last connection", func() bool { return srv.Do(t, "PUBSUB", "NUMSUB", e.channel).([]any)[1].(int64) == 1 })
 	}
-	assert.Len(t, subscribed(t, srv), 100)
+	for _, e := range quiet {
+		assert.EqualValues(t, 1, e.woken.Load(), "by the confirmation")
+		e.hears(t, "a message", func() { srv.Do(t, "PUBLISH", e.channel, "0") })
+	}
 }
 
 // A session costs a connection for its subscriptions, and a channel less than a kilobyte.

@@ -29,7 +29,7 @@ var (
 // slow script runs, the server's answer to it makes the client panic.
 const (
 	linger    = time.Second      // of a connection of which nothing is wanted, and between looks
-	wornBy    = 1000             // unwanted channels
+	wornBy    = 10_000           // unwanted channels, if no more are wanted, all of which have to move
 	wornAfter = 30 * time.Second // if any channel is unwanted
 )
 
@@ -41,22 +41,45 @@ type conn struct {
 	// guarded by hub.mu; addr is written by the goroutine alone
 	addr string                // of a cluster's node; "" for wherever the client connects
 	todo map[*channel]struct{} // whose subscription may have to begin, or is not wanted any more
-	life int                   // connections that were lost
+	life int                   // connections that were lost or replaced
+	last map[*channel]struct{} // what the one that is being replaced still hears, and the next one not yet
 
-	kick chan struct{} // todo is not empty
+	kick chan struct{} // todo is not empty, or last is
 }
 
 func newConn(h *Hub, addr string) *conn {
-	return &conn{hub: h, addr: addr, todo: make(map[*channel]struct{}), kick: make(chan struct{}, 1)}
+	return &conn{hub: h, addr: addr, todo: make(map[*channel]struct{}), last: make(map[*channel]struct{}), kick: make(chan struct{}, 1)}
 }
 
 // ask has the goroutine look at the channel. hub.mu is held.
 func (c *conn) ask(ch *channel) {
 	c.todo[ch] = struct{}{}
+	c.wake()
+}
+
+func (c *conn) wake() {
 	select {
 	case c.kick <- struct{}{}:
 	default:
 	}
+}
+
+// covers reports whether the connection that is being replaced hears the channel. hub.mu is held.
+func (c *conn) covers(ch *channel) bool {
+	_, covered := c.last[ch]
+	return covered
+}
+
+// uncover has the channel depend on the next connection alone, and reports whether it did not so far. hub.mu
+// is held.
+func (c *conn) uncover(ch *channel) bool {
+	if !c.covers(ch) {
+		return false
+	}
+	if delete(c.last, ch); len(c.last) == 0 {
+		c.wake()
+	}
+	return true
 }
 
 // run keeps a connection while anything is wanted of it.
@@ -116,6 +139,7 @@ func (c *conn) wanted() bool {
 // drop forgets a channel that is neither wanted nor subscribed. hub.mu is held.
 func (c *conn) drop(ch *channel) {
 	delete(c.todo, ch)
+	c.uncover(ch)
 	ch.conn, ch.state = nil, idle
 	if c.hub.channels[ch.name] == ch {
 		delete(c.hub.channels, ch.name)
@@ -129,6 +153,7 @@ func (c *conn) lost() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c.life++
+	clear(c.last)
 	for _, ch := range h.channels {
 		switch {
 		case ch.conn != c:
@@ -147,25 +172,54 @@ func (c *conn) lives() int {
 	return c.life
 }
 
-// serve makes one connection and works on it until it breaks.
-func (c *conn) serve(ctx context.Context) error {
+// A link is one connection of the client's.
+type link struct {
+	rueidis.DedicatedClient
+	broken <-chan error
+}
+
+// link connects, in the present life of c.
+func (c *conn) link() (*link, error) {
 	node, err := c.node()
+	if err != nil {
+		return nil, err
+	}
+	client, _ := node.Dedicate()
+	life := c.lives()
+	return &link{client, client.SetPubSubHooks(rueidis.PubSubHooks{
+		OnMessage:      func(m rueidis.PubSubMessage) { c.hub.heard(m.Channel) },
+		OnSubscription: func(s rueidis.PubSubSubscription) { c.hub.changed(c, life, s) },
+	})}, nil
+}
+
+// serve keeps a connection and works on it until it breaks. One that is worn is replaced: it goes when the
+// next one has all that is wanted, so nothing is missed and nobody has to look.
+func (c *conn) serve(ctx context.Context) error {
+	now, err := c.link()
 	if err != nil {
 		return err
 	}
-	client, _ := node.Dedicate()
-	defer client.Close()
-	life := c.lives()
-	broken := client.SetPubSubHooks(rueidis.PubSubHooks{
-		OnMessage:      func(m rueidis.PubSubMessage) { c.hub.heard(m.Channel) },
-		OnSubscription: func(s rueidis.PubSubSubscription) { c.hub.changed(c, life, s) },
-	})
+	defer func() { now.Close() }()
+	var last *link   // is being replaced
+	var heard string // one of the channels that move from there; "": none does
+	defer func() {
+		if last != nil {
+			last.Close()
+		}
+	}()
 	began := time.Now()
 	var look <-chan time.Time // nil while nothing is unwanted
 	for {
 		begin, unwanted := c.next()
-		if err := c.subscribeAll(ctx, client, begin); err != nil {
+		if err := c.subscribeAll(ctx, now, begin); err != nil {
 			return err
+		}
+		if last != nil && c.allMoved() {
+			if err := c.drain(ctx, last, heard); err != nil {
+				return err
+			}
+			last.Close()
+			last = nil
 		}
 		if unwanted && look == nil {
 			look = time.After(linger)
@@ -174,14 +228,20 @@ func (c *conn) serve(ctx context.Context) error {
 		case <-c.kick:
 		case <-look:
 			look = nil
-			worn, again := c.worn(time.Since(began))
-			if worn {
+			switch wear := c.wear(time.Since(began)); {
+			case wear == done:
 				return errWorn
-			}
-			if again {
+			case wear == worn && last == nil:
+				heard = c.replace(c.hub.sharded || c.hub.client.Mode() != rueidis.ClientModeCluster)
+				next, err := c.link()
+				if err != nil {
+					return err
+				}
+				last, now, began = now, next, time.Now()
+			case wear != fresh:
 				look = time.After(linger)
 			}
-		case err := <-broken:
+		case err := <-now.broken:
 			return err
 		case <-ctx.Done():
 			return ctx.Err()
@@ -189,9 +249,68 @@ func (c *conn) serve(ctx context.Context) error {
 	}
 }
 
-// worn reports whether a connection of that age is to be given up for what nobody wants of it,
-// and otherwise whether it is to be looked at again.
-func (c *conn) worn(age time.Duration) (worn, again bool) {
+// replace has what is wanted move to the next connection, and forgets the rest. If that is one to the same node, nothing
+// is missed meanwhile of what the last one hears, of which it returns a channel.
+func (c *conn) replace(sameNode bool) (heard string) {
+	h := c.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c.life++
+	for _, ch := range h.channels {
+		switch {
+		case ch.conn != c:
+		case len(ch.listeners) == 0:
+			c.drop(ch)
+		default:
+			if ch.state == up && sameNode {
+				c.last[ch] = struct{}{}
+				heard = ch.name
+			}
+			ch.state = idle
+			c.ask(ch)
+		}
+	}
+	return heard
+}
+
+// allMoved reports whether the connection that is being replaced has nothing any more that the next one has not.
+func (c *conn) allMoved() bool {
+	c.hub.mu.Lock()
+	defer c.hub.mu.Unlock()
+	return len(c.last) == 0
+}
+
+// drain returns when all has been heard that was published before the channel, and the others, moved. To subscribe
+// once more is answered behind that, whatever the answer; a PING may take another way.
+func (c *conn) drain(ctx context.Context, last *link, heard string) error {
+	if heard == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, linger)
+	defer cancel()
+	subscribe := last.B().Subscribe().Channel(heard).Build()
+	if c.hub.sharded {
+		subscribe = last.B().Ssubscribe().Channel(heard).Build()
+	}
+	err := last.Do(ctx, subscribe).Error()
+	if _, answered := rueidis.IsRedisErr(err); answered {
+		return nil
+	}
+	return err
+}
+
+// wear is how much a connection carries that nobody wants.
+type wear uint8
+
+const (
+	fresh wear = iota // nothing
+	used              // something: it is to be looked at again
+	worn              // too much
+	done              // nothing else
+)
+
+// wear is that of a connection of that age.
+func (c *conn) wear(age time.Duration) wear {
 	h := c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -205,7 +324,15 @@ func (c *conn) worn(age time.Duration) (worn, again bool) {
 			unwanted++
 		}
 	}
-	return wanted == 0 || unwanted >= wornBy || unwanted > 0 && age >= wornAfter, unwanted > 0
+	switch {
+	case wanted == 0:
+		return done
+	case unwanted >= max(wornBy, wanted), unwanted > 0 && age >= wornAfter:
+		return worn
+	case unwanted > 0:
+		return used
+	}
+	return fresh
 }
 
 // node is the client to connect through. Any node of a cluster hears plain messages. Of

@@ -3,7 +3,10 @@ package hub
 import (
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -77,14 +80,15 @@ func TestWhenAConnectionIsWorn(t *testing.T) {
 	for name, c := range map[string]struct {
 		wanted, unwanted int
 		age              time.Duration
-		worn, again      bool
+		wear             wear
 	}{
-		"all is wanted":            {wanted: 5, age: time.Hour},
-		"nothing is wanted":        {unwanted: 1, worn: true, again: true},
-		"there is nothing":         {worn: true},
-		"something is not, yet":    {wanted: 1, unwanted: wornBy - 1, age: wornAfter - 1, again: true},
-		"something is not, by now": {wanted: 1, unwanted: 1, age: wornAfter, worn: true, again: true},
-		"too much is not":          {wanted: 10_000, unwanted: wornBy, worn: true, again: true},
+		"all is wanted":            {wanted: 5, age: time.Hour, wear: fresh},
+		"nothing is wanted":        {unwanted: 1, wear: done},
+		"there is nothing":         {wear: done},
+		"something is not, yet":    {wanted: 1, unwanted: wornBy - 1, age: wornAfter - 1, wear: used},
+		"something is not, by now": {wanted: 1, unwanted: 1, age: wornAfter, wear: worn},
+		"too much is not":          {wanted: wornBy, unwanted: wornBy, wear: worn},
+		"more is wanted":           {wanted: wornBy + 1, unwanted: wornBy, wear: used},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newIdle(false)
@@ -100,10 +104,92 @@ func TestWhenAConnectionIsWorn(t *testing.T) {
 			if conn == nil {
 				conn = newConn(h, "")
 			}
-			worn, again := conn.worn(c.age)
-			assert.Equal(t, []bool{c.worn, c.again}, []bool{worn, again})
+			assert.Equal(t, c.wear, conn.wear(c.age))
 		})
 	}
+}
+
+// Nobody has to look because another connection takes over, unless it has missed something.
+func TestWhatMovesToTheNextConnectionIsHeardAllTheTime(t *testing.T) {
+	var told map[string]int
+	setUp := func() (*Hub, *conn) {
+		h := newIdle(false)
+		told = map[string]int{}
+		h.Listen("up", func() { told["up"]++ })
+		c := h.conns[""]
+		c.begin(t)
+		h.changed(c, 0, push("subscribe", "up"))
+		h.Listen("asked", func() { told["asked"]++ })
+		c.begin(t)
+		h.Listen("gone", func() {}).Close()
+		return h, c
+	}
+	t.Run("it takes over", func(t *testing.T) {
+		h, c := setUp()
+		assert.Equal(t, "up", c.replace(true))
+		assert.ElementsMatch(t, []string{"up", "asked"}, c.begin(t))
+		h.heard("up") // by the last one
+		late := 0
+		h.Listen("up", func() { late++ })
+		assert.Equal(t, 1, late, "it stands")
+		assert.True(t, h.Subscribed("up"))
+		h.changed(c, 0, push("subscribe", "asked")) // an answer to the last one
+		h.changed(c, 1, push("subscribe", "asked"))
+		assert.False(t, c.allMoved())
+		h.changed(c, 1, push("subscribe", "up"))
+		assert.True(t, c.allMoved())
+		assert.Equal(t, map[string]int{"up": 2, "asked": 1}, told)
+	})
+	t.Run("it is lost itself", func(t *testing.T) {
+		h, c := setUp()
+		c.replace(true)
+		c.begin(t)
+		c.lost()
+		assert.False(t, h.Subscribed("up"))
+		c.begin(t)
+		h.changed(c, 2, push("subscribe", "up"))
+		assert.Equal(t, 2, told["up"])
+	})
+	t.Run("it is another node's", func(t *testing.T) {
+		h, c := setUp()
+		assert.Empty(t, c.replace(false))
+		c.begin(t)
+		h.changed(c, 1, push("subscribe", "up"))
+		assert.Equal(t, 2, told["up"])
+	})
+	for name, end := range map[string]func(h *Hub, c *conn, ch *channel){
+		"the server refuses it": func(_ *Hub, c *conn, ch *channel) { c.refused(ch, assert.AnError) },
+		"the server has it not": func(h *Hub, _ *conn, ch *channel) { h.moved(ch, "a:1") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, c := setUp()
+			c.replace(true)
+			c.begin(t)
+			end(h, c, h.channels["up"])
+			assert.True(t, c.allMoved())
+			assert.False(t, h.Subscribed("up"))
+		})
+	}
+}
+
+// To close costs the same however many listen: thousands may give up together.
+func TestToCloseCostsTheSameHoweverManyListen(t *testing.T) {
+	const n = 50_000
+	h := newIdle(false)
+	began := time.Now()
+	listeners := make([]*Listener, n)
+	for i := range listeners {
+		listeners[i] = h.Listen("x", func() {})
+	}
+	listening := time.Now()
+	for _, l := range slices.Backward(listeners[:n-1]) {
+		l.Close()
+		l.Close() // again is fine
+	}
+	closed := time.Since(listening)
+	t.Logf("%d listened within %v, and closed within %v", n, listening.Sub(began), closed)
+	assert.Less(t, closed, 10*listening.Sub(began))
+	assert.Equal(t, listeners[n-1:], h.channels["x"].listeners)
 }
 
 func TestAnEndThatTheServerMadeIsABeginningElsewhere(t *testing.T) {
@@ -195,4 +281,43 @@ func TestARefusedChannelIsAskedForAgainIfItIsStillWanted(t *testing.T) {
 	h.again(scout, ch)
 	assert.Empty(t, scout.todo)
 	assert.Empty(t, h.channels)
+}
+
+// A right that is missing is missing for a while, and for many names.
+func TestRefusedChannelsAreAskedForRarelyAndWarnedOfOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 200
+		var log strings.Builder
+		h := New(nil, false, slog.New(slog.NewTextHandler(&log, nil)))
+		h.Close()
+		for i := range n {
+			h.Listen(fmt.Sprint(i), func() {})
+		}
+		c := h.conns[""]
+		var asked []time.Duration
+		for began := time.Now(); time.Since(began) <= warnAgain; time.Sleep(time.Second / 2) {
+			synctest.Wait()
+			begin, _ := c.next()
+			for _, ch := range begin {
+				if ch.name == "0" {
+					asked = append(asked, time.Since(began))
+				}
+				c.refused(ch, assert.AnError)
+			}
+		}
+		assert.Equal(t, []time.Duration{0, 1 * time.Second, 3 * time.Second, 7 * time.Second, 15 * time.Second, 31 * time.Second}, asked)
+		assert.Equal(t, 1, strings.Count(log.String(), "subscription refused"))
+
+		for range 2 { // until nothing is under way any more
+			time.Sleep(lastAgain)
+			synctest.Wait()
+		}
+		for _, ch := range h.channels {
+			c.refused(ch, assert.AnError)
+		}
+		assert.Equal(t, 2, strings.Count(log.String(), "subscription refused"), "it still is")
+		h.changed(c, 0, push("subscribe", "0"))
+		assert.Zero(t, h.channels["0"].delay, "a later refusal is the first again")
+		time.Sleep(lastAgain)
+	})
 }

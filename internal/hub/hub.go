@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -31,6 +32,7 @@ type Hub struct {
 	channels map[string]*channel
 	conns    map[string]*conn  // by node address; "" is any node
 	owners   map[uint16]string // sharded: the node of a slot, as far as learned
+	warned   time.Time         // of a refusal, the last time
 	closed   bool
 }
 
@@ -40,7 +42,11 @@ type channel struct {
 	listeners []*Listener
 	conn      *conn // which is to have the subscription
 	state     state
+	delay     time.Duration // after the last refusal
 }
+
+// heard reports whether messages come, by the connection's present life or still by the last one.
+func (c *channel) heard() bool { return c.state == up || c.conn != nil && c.conn.covers(c) }
 
 type state uint8
 
@@ -55,6 +61,7 @@ type Listener struct {
 	hub     *Hub
 	channel *channel
 	wake    func()
+	place   int // among the channel's listeners; -1 when it has closed
 }
 
 // New makes a hub that subscribes through client, by SSUBSCRIBE at the node of each
@@ -73,7 +80,7 @@ func (h *Hub) Subscribed(name string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.channels[name]
-	return c != nil && c.state == up
+	return c != nil && c.heard()
 }
 
 // Listen starts to wake the caller for the channel, first when the subscription stands. It
@@ -86,13 +93,13 @@ func (h *Hub) Listen(name string, wake func()) *Listener {
 		c = &channel{name: name}
 		h.channels[name] = c
 	}
-	l := &Listener{hub: h, channel: c, wake: wake}
+	l := &Listener{hub: h, channel: c, wake: wake, place: len(c.listeners)}
 	c.listeners = append(c.listeners, l)
 	if c.conn == nil {
 		c.conn = h.route(name)
 		c.conn.ask(c)
 	}
-	confirmed := c.state == up
+	confirmed := c.heard()
 	h.mu.Unlock()
 	if confirmed {
 		wake()
@@ -105,15 +112,13 @@ func (l *Listener) Close() {
 	h, c := l.hub, l.channel
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i, other := range c.listeners {
-		if other == l {
-			last := len(c.listeners) - 1
-			c.listeners[i] = c.listeners[last]
-			c.listeners[last] = nil
-			c.listeners = c.listeners[:last]
-			break
-		}
+	if l.place < 0 {
+		return
 	}
+	last := len(c.listeners) - 1
+	c.listeners[l.place], c.listeners[last].place = c.listeners[last], l.place
+	c.listeners[last], l.place = nil, -1
+	c.listeners = c.listeners[:last]
 	if len(c.listeners) == 0 && c.conn != nil {
 		c.conn.ask(c)
 	}
@@ -166,6 +171,7 @@ func (h *Hub) again(from *conn, c *channel) {
 // reroute has the channel subscribed wherever it belongs. h.mu is held.
 func (h *Hub) reroute(c *channel) {
 	c.state = idle
+	c.conn.uncover(c) // what comes up elsewhere may have been missed
 	c.conn = h.route(c.name)
 	c.conn.ask(c)
 }
@@ -199,9 +205,13 @@ func (h *Hub) changed(from *conn, life int, s rueidis.PubSubSubscription) {
 		delete(h.owners, wire.Slot(c.name))
 		h.reroute(c)
 	} else {
-		c.state = up
+		c.state, c.delay = up, 0
 		if h.sharded {
 			h.owners[wire.Slot(c.name)] = from.addr
+		}
+		if from.uncover(c) { // nothing has been missed
+			h.mu.Unlock()
+			return
 		}
 	}
 	h.wakeAndUnlock(c.listeners)

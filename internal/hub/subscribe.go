@@ -89,17 +89,37 @@ func (c *conn) subscribeSharded(ctx context.Context, client rueidis.DedicatedCli
 	return nil
 }
 
-// refused has a channel asked for again after a while that the server would not give. Until
-// then nobody is woken by it, but everybody who waits has a timer besides.
+// Delays after a refusal, which may be for want of a right.
+const (
+	firstAgain = time.Second
+	lastAgain  = 30 * time.Second
+	warnAgain  = time.Minute // whatever the number of channels
+)
+
+// refused has a channel asked for again after a while that the server would not give, and after a longer
+// one each time. Until then nobody is woken by it, but everybody who waits has a timer besides.
 func (c *conn) refused(ch *channel, why error) {
+	level := c.takeRefusal(ch)
+	c.hub.log.Log(c.hub.ctx, level, "holdfast: subscription refused",
+		slog.String("server", c.addr), slog.String("channel", ch.name), slog.Any("error", why))
+}
+
+// takeRefusal notes a refusal, and returns how loud it is to be told.
+func (c *conn) takeRefusal(ch *channel) slog.Level {
 	h := c.hub
-	h.log.Warn("holdfast: subscription refused", slog.String("server", c.addr), slog.String("channel", ch.name), slog.Any("error", why))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if ch.conn == c {
 		ch.state = idle
-		time.AfterFunc(lastDelay, func() { h.again(c, ch) })
+		c.uncover(ch)
+		ch.delay = min(max(2*ch.delay, firstAgain), lastAgain)
+		time.AfterFunc(ch.delay, func() { h.again(c, ch) })
 	}
+	if time.Since(h.warned) < warnAgain {
+		return slog.LevelDebug
+	}
+	h.warned = time.Now()
+	return slog.LevelWarn
 }
 
 func names(channels []*channel) []string {
