@@ -292,7 +292,8 @@ func (t *tenure) lasts(length time.Duration) {
 	t.claim.mu.Unlock()
 }
 
-// renew renews a batch of tenures and decides the outcome of every hold on its own (G9).
+// renew renews a batch of tenures and decides the outcome of every hold on its own (G9). What the server refuses as a
+// whole because of some of its keys is renewed in halves, both at once.
 func (s *Session) renew(batch []lease.Renewable) {
 	ctx, cancel := context.WithTimeoutCause(s.ctx, s.config.Lease/6, errNoReply)
 	defer cancel()
@@ -307,6 +308,11 @@ func (s *Session) renew(batch []lease.Renewable) {
 	var answers []rueidis.RedisMessage
 	if err == nil {
 		answers, err = s.readRenewal(call, batch)
+	}
+	if half := len(batch) / 2; half > 0 && script.BecauseOfKeys(err) {
+		s.start(func() { s.renew(batch[:half]) })
+		s.renew(batch[half:])
+		return
 	}
 	for i, r := range batch {
 		if err != nil {

@@ -123,6 +123,17 @@ func Interrupted(err error) bool {
 	return ok && strings.Contains(answer.Error(), "@user_script")
 }
 
+// BecauseOfKeys reports whether err refuses a call because of its keys, though some of them alone might be served: they
+// are on two nodes of a cluster, or the user has no right to one.
+func BecauseOfKeys(err error) bool {
+	answer, ok := errors.AsType[*rueidis.RedisError](err)
+	if !ok {
+		return false
+	}
+	code, why, _ := strings.Cut(answer.Error(), " ")
+	return code == "TRYAGAIN" || code == "NOPERM" && strings.Contains(why, "key")
+}
+
 // Passes reports whether an answer of the server's is a refusal of one that will soon be well.
 func Passes(err error) bool {
 	answer, ok := rueidis.IsRedisErr(err)

@@ -56,6 +56,23 @@ func TestTheServersRefusalsAreSortedByWhetherTheyPass(t *testing.T) {
 	}
 }
 
+func TestARefusalBecauseOfKeysIsKnown(t *testing.T) {
+	for text, keys := range map[string]bool{
+		"TRYAGAIN Multiple keys request during rehashing of slot":                              true,
+		"NOPERM this user has no permissions to access one of the keys used as arguments":      true, // before Redis 7.2
+		"NOPERM No permissions to access a key":                                                true,
+		"NOPERM this user has no permissions to run the 'evalsha' command":                     false,
+		"NOPERM User app has no permissions to run the 'evalsha' command":                      false,
+		"LOADING Redis is loading the dataset in memory":                                       false,
+		"WRONGTYPE Operation against a key holding the wrong kind of value":                    false,
+		"ERR Script attempted to access a non local key in a cluster node script: 7f0a, on @a": false,
+	} {
+		assert.Equal(t, keys, BecauseOfKeys(sortFailure(t.Context(), answer(t, text))), text)
+	}
+	assert.False(t, BecauseOfKeys(sortFailure(t.Context(), io.EOF)))
+	assert.False(t, BecauseOfKeys(nil))
+}
+
 func TestFailuresWithoutAnAnswerAreSorted(t *testing.T) {
 	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
 	for name, c := range map[string]struct {
