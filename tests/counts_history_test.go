@@ -186,7 +186,7 @@ func TestAHistoryOfFourProcessesIsThatOfANumber(t *testing.T) {
 				books[i] = &historybook{deeds: map[string]deed{}}
 				workers[i] = worker.Start(t, books[i].hear, "counter", p.Addr(), strconv.Itoa(i*clientsEach), what)
 			}
-			await(t, "a third of the first history", func() bool { return books[0].size() > deedsEach/3 })
+			books[0].awaitDeeds(t, deedsEach/3)
 			workers[0].Kill()
 			killed := worker.Now()
 			for _, w := range workers {

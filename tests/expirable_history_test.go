@@ -749,7 +749,7 @@ func TestAHistoryOfFourProcessesIsThatOfPermitsWithLeases(t *testing.T) {
 	}
 	killed := make([]time.Duration, historians+2)
 	stop := func(i, deeds int) {
-		await(t, fmt.Sprint("history ", i), func() bool { return books[i].size() > deeds })
+		books[i].awaitDeeds(t, deeds)
 		await(t, "permits of the process", func() bool {
 			workers[i].Pause()
 			pass(time.Now().Add(20 * time.Millisecond)) // in which it is heard out

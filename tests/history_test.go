@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -87,8 +88,10 @@ func outcome(err error) string {
 			return known // whatever else it says, such as a deadline
 		}
 	}
-	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
-		return "refused"
+	for _, refusal := range []string{": dial tcp ", ": the call reached the server too late"} { // which match no error of ours
+		if strings.Contains(class, refusal) {
+			return "refused"
+		}
 	}
 	return class
 }
@@ -209,6 +212,12 @@ func (b *historybook) size() int {
 	return len(b.deeds)
 }
 
+// awaitDeeds waits until the book has so many: on a busy machine for longer than [await] would.
+func (b *historybook) awaitDeeds(t *testing.T, n int) {
+	t.Helper()
+	awaitFor(t, time.Minute, "deeds of a history", func() bool { return b.size() > n })
+}
+
 // last is the last deed of each client that was about a tenure.
 func (b *historybook) last() map[int]deed {
 	last := map[int]deed{}
@@ -266,6 +275,9 @@ func TestAHistoryOfFourProcessesIsThatOfAMutex(t *testing.T) {
 	}
 }
 
+// doomed are the wire owners, one of fifty, of whose releases nobody hears: how fast a machine is does not matter to that.
+var doomed = regexp.MustCompile("^[0-9a-f-]{36}:[0-9]*[05]0$")
+
 func writeHistory(t *testing.T, about subject) {
 	srv := redistest.Start(t)
 	books := make([]*historybook, historians)
@@ -274,21 +286,21 @@ func writeHistory(t *testing.T, about subject) {
 		p := proxy.Start(t, srv.Addr())
 		scripts := proxy.Command("EVALSHA", "EVAL")
 		p.On(func(command []string) bool {
-			switch int(time.Now().UnixMilli()/500) % (2 * historians) { // now this one loses everything, then that
-			case i:
+			switch {
+			case int(time.Now().UnixMilli()/500)%(2*historians) == i: // now this one loses everything, then that
 				return scripts(command)
-			case historians + i:
-				return about.releases(command)
+			case about.releases(command) && slices.ContainsFunc(command, doomed.MatchString): // and all copies
+				return true
 			}
 			return rand.N(100) == 0 && scripts(command)
 		}, proxy.DropReply, proxy.EveryTime)
 		books[i] = &historybook{deeds: map[string]deed{}}
 		workers[i] = worker.Start(t, books[i].hear, about.role, p.Addr(), strconv.Itoa(i*clientsEach), about.arg)
 	}
-	await(t, "a third of the first history", func() bool { return books[0].size() > deedsEach/3 })
+	books[0].awaitDeeds(t, deedsEach/3)
 	workers[0].Kill()
 	killed := worker.Now()
-	await(t, "a half of the second history", func() bool { return books[1].size() > deedsEach/2 })
+	books[1].awaitDeeds(t, deedsEach/2)
 	await(t, "a hold of the second process", func() bool {
 		workers[1].Pause()
 		pass(time.Now().Add(20 * time.Millisecond)) // in which it is heard out

@@ -205,9 +205,15 @@ func openKnown(t testing.TB, client rueidis.ClientOption, opts *holdfast.Options
 // await waits until holds is true; what says of what.
 func await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(2 * time.Millisecond) {
+	awaitFor(t, 20*time.Second, what, holds)
+}
+
+// awaitFor is await of what may take so long.
+func awaitFor(t testing.TB, d time.Duration, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(d); !holds(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not within 20s", what)
+			t.Fatalf("%s: not within %v", what, d)
 		}
 	}
 }
