@@ -249,7 +249,7 @@ func TestMistakes(t *testing.T) {
 		"dmeo":                            "unknown command \"dmeo\"",
 		"demo tango":                      "demo has no scene \"tango\"",
 		"demo lock lock":                  "demo shows one scene or all of them, not 2",
-		"demo --redis localhost:6379":     "--redis: ",
+		"demo --redis http://localhost":   "--redis: ",
 		"demo --server redis://localhost": "unknown flag: --server",
 	} {
 		t.Run(args, func(t *testing.T) {

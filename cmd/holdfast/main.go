@@ -46,6 +46,10 @@ shell, and shows who holds and who waits for them.`,
 	root.AddCommand(bench.Command(redis))
 	root.AddCommand(runcommand.Command(redis))
 	root.AddCommand(cli.ExitCodes())
+	root.AddCommand(&cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		Run: func(*cobra.Command, []string) { fmt.Printf("%s version %s\n", root.Name(), root.Version) },
+	})
 	root.AddCommand(counts.Commands(redis)...)
 	root.AddCommand(inspect.Commands(redis)...)
 	root.AddCommand(doctor.Command(redis))

@@ -156,7 +156,7 @@ func TestLsAndShowWithoutRights(t *testing.T) {
 	assert.Equal(t, 0, r.code, r.stderr)
 	assert.Equal(t, 1, strings.Count(r.stdout, "\n"), r.stdout)
 	assert.Contains(t, r.stdout, "app:1\t")
-	assert.Contains(t, r.stderr, "1 more keys may not be read")
+	assert.Contains(t, r.stderr, "1 more key may not be read")
 	r = as("some", "show", "app:1")
 	assert.Equal(t, 0, r.code, r.stderr)
 	for _, args := range [][]string{{"show", "other:1"}, {"unlock", "--yes", "other:1"}, {"wait", "other:1", "-w", "0"}} {

@@ -129,6 +129,12 @@ func await(t testing.TB, what string, holds func() bool) {
 	}
 }
 
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	require.Regexp(t, `^holdfast version \S+\n$`, ok(t, nil, "version"))
+	require.Equal(t, ok(t, nil, "--version"), ok(t, nil, "version"))
+}
+
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{

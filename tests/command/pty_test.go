@@ -10,6 +10,7 @@ import (
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -151,12 +152,12 @@ func TestTerminalInterruptsTheScript(t *testing.T) {
 func TestTerminalInterruptsTheWait(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	hold, err := rlock.New(open(t, srv, nil), "x", nil).Lock(t.Context())
+	hold, err := rlock.New(open(t, srv, &holdfast.Options{Anonymous: true}), "x", nil).Lock(t.Context())
 	require.NoError(t, err)
 	defer hold.Release()
 	u := sitDown(t, srv)
 	u.types("$HF run x -- echo ran\n")
-	u.sees("waiting for \"x\", held by " + hold.ID()) // without being asked: there is a person
+	u.sees("waiting for \"x\", held by ? " + hold.ID()) // without being asked: there is a person
 	u.types(ctrlC)
 	u.types("echo code=$?\n")
 	u.sees("code=130")

@@ -58,8 +58,7 @@ func TestRunLosesTheLock(t *testing.T) {
 	j.gone()
 	require.GreaterOrEqual(t, time.Since(told), 200*time.Millisecond, "there was a grace")
 	require.Equal(t, 79, j.code())
-	require.Contains(t, j.stderr.String(), `lost "x" after`)
-	require.Contains(t, j.stderr.String(), "stopping the command")
+	require.Regexp(t, `(?m)^holdfast: lost "x" after .*; stopping the command$`, j.stderr.String())
 }
 
 // A command that ends when it is told to is not waited for longer.
@@ -121,9 +120,33 @@ func TestRunLosesItsServer(t *testing.T) {
 			require.Equal(t, "told", j.line())
 			require.Greater(t, time.Until(end), 500*time.Millisecond, "told in time")
 			j.gone()
-			require.True(t, time.Now().Before(end), "%v late: %s", time.Since(end), &j.stderr)
+			gone := time.Now()
+			require.True(t, gone.Before(end), "%v late: %s", time.Since(end), &j.stderr)
 			require.Equal(t, 79, j.code())
+			require.Less(t, time.Since(gone), 3*time.Second, "what was lost need not be given back")
 			require.Contains(t, j.stderr.String(), "could not be renewed")
+		})
+	}
+}
+
+// A command that ends while the server is away: the lock cannot be given back, which is tried, and told, for a while.
+func TestRunEndsWithoutItsServer(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]func(*redistest.Server){"stopped": (*redistest.Server).Stop, "silent": (*redistest.Server).Pause} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			j := begin(t, srv, "--lease", "30s", "x", "--", "sh", "-c", "echo ready; read go; exit 3")
+			j.readies(1)
+			away(srv)
+			require.NoError(t, j.stdin.Close())
+			require.Empty(t, j.gone())
+			gone := time.Now()
+			j.said("giving the lock back takes long")
+			require.Less(t, time.Since(gone), 3*time.Second)
+			require.Equal(t, 3, j.code())
+			require.Less(t, time.Since(gone), 7*time.Second)
+			require.Contains(t, j.stderr.String(), "it is free in 30s at the latest")
 		})
 	}
 }
@@ -180,6 +203,29 @@ func TestRunStopped(t *testing.T) {
 	require.True(t, time.Now().Before(end), "%v late: %s", time.Since(end), &j.stderr)
 	j.signal(syscall.SIGCONT)
 	require.Equal(t, 79, j.code())
+}
+
+// A guard that was stopped itself kills the command when it goes on, though the lock is renewed. That is a loss.
+func TestRunKilledByItsGuard(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	j := begin(t, srv, "--lease", "1s", "x", "--", "sh", "-c", "echo ready; read go")
+	j.readies(1)
+	guard := j.guard()
+	await(t, "it was killed", func() bool {
+		require.NoError(t, syscall.Kill(guard, syscall.SIGSTOP))
+		<-time.After(1200 * time.Millisecond) // its time is over, and the lock is renewed
+		require.NoError(t, syscall.Kill(guard, syscall.SIGCONT))
+		select {
+		case <-j.ended:
+			return true
+		case <-time.After(200 * time.Millisecond):
+			return false
+		}
+	})
+	require.Equal(t, 79, j.code())
+	require.Contains(t, j.stderr.String(), "killed the command")
+	require.True(t, free(t, srv, "x"))
 }
 
 // The same without a guard: when it is continued, holdfast itself sees that it is too late.

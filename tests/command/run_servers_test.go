@@ -1,11 +1,13 @@
 package command
 
 import (
+	"net"
 	"net/url"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -51,6 +53,71 @@ func TestRunWithTLS(t *testing.T) {
 	require.Equal(t, 69, run(t, nil, env, known...).code, "nor is it trusted")
 	r = run(t, nil, env, append([]string{"--insecure"}, known...)...)
 	require.Equal(t, "ran\n", r.stdout, r.stderr)
+	r = run(t, nil, nil, "ls", "--redis", "redis://127.0.0.1:"+strconv.Itoa(port))
+	require.Equal(t, 69, r.code)
+	require.Contains(t, r.stderr, "it wants TLS (rediss://)")
+}
+
+// A server that does not speak TLS is silent when it is talked to so.
+func TestTLSToAServerWithoutIt(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	for _, args := range [][]string{
+		{"run", "x", "--", "true"}, {"ls"}, {"show", "x"}, {"wait", "x"}, {"unlock", "--yes", "x"}, {"latch", "count", "x"}, {"semaphore", "count", "x"}, {"bench"},
+	} {
+		t.Run(args[0], func(t *testing.T) {
+			t.Parallel()
+			r := run(t, nil, []string{"HOLDFAST_REDIS=rediss://" + srv.Addr()}, args...)
+			require.Equal(t, 69, r.code, r.stderr)
+			require.Contains(t, r.stderr, "it does not speak TLS (redis://)")
+		})
+	}
+}
+
+// An address is as good as a URL.
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	_, port, err := net.SplitHostPort(srv.Addr())
+	require.NoError(t, err)
+	for _, address := range []string{srv.Addr(), "localhost:" + port, "localhost:" + port + "/3", "default@localhost:" + port} {
+		for _, r := range []result{
+			run(t, nil, []string{"HOLDFAST_REDIS=" + address}, "run", "x", "--", "echo", "ran"),
+			run(t, nil, nil, "--redis", address, "run", "x", "--", "echo", "ran"),
+		} {
+			require.Equal(t, "ran\n", r.stdout, r.stderr)
+		}
+	}
+	r := run(t, nil, nil, "--redis", "cron:secret@"+srv.Addr(), "run", "x", "--", "echo", "ran")
+	require.Equal(t, 64, r.code)
+	require.NotContains(t, r.stderr, "secret")
+}
+
+// A server that is not up yet is waited for, if that is asked for.
+func TestAServerThatComesLater(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"run", "x", "--", "true"}, {"ls"}, {"latch", "set", "x", "1"}, {"bench", "--time", "0.1"}, {"doctor", "--scan", "0"}} {
+		t.Run(args[0], func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t, durable...)
+			srv.Stop()
+			require.Equal(t, 69, run(t, srv, nil, append(args, "--connect-timeout", "0.2")...).code)
+			began := make(chan struct{})
+			go func() {
+				defer close(began)
+				<-time.After(500 * time.Millisecond)
+				srv.Restart()
+			}()
+			r := run(t, srv, nil, append([]string{"--connect-timeout", "20"}, args...)...)
+			<-began
+			require.Contains(t, []int{0, 1}, r.code, r.stderr)
+		})
+	}
+	srv := redistest.Start(t)
+	srv.Do(t, "CONFIG", "SET", "requirepass", "secret")
+	began := time.Now()
+	require.Equal(t, 69, run(t, srv, nil, "--connect-timeout", "20", "ls").code)
+	require.Less(t, time.Since(began), 15*time.Second, "that will not pass")
 }
 
 func TestRunOnACluster(t *testing.T) {

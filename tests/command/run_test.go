@@ -43,9 +43,12 @@ func TestRunEndsAsTheCommandDoes(t *testing.T) {
 func TestRunUsage(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
-		"no name":             {},
+		"nothing":             {},
 		"no command":          {"x"},
 		"no dashes":           {"x", "ls"},
+		"no name":             {"--", "ls", "-l"},
+		"no name for -c":      {"-c", "ls"},
+		"no such flag":        {"x", "--such", "--", "ls"},
 		"two commands":        {"x", "-c", "ls", "--", "ls"},
 		"empty name":          {"", "--", "ls"},
 		"-s -x":               {"-s", "-x", "x", "--", "ls"},
@@ -60,6 +63,7 @@ func TestRunUsage(t *testing.T) {
 		"-F without a lease":  {"-F", "x", "--", "ls"},
 		"-F with a tiny one":  {"-F", "--lease", "1ms", "x", "--", "ls"},
 		"--lease too short":   {"--lease", "999ms", "x", "--", "ls"},
+		"--lease in seconds":  {"--lease", "0.9", "x", "--", "ls"},
 		"--grace negative":    {"--grace", "-1s", "x", "--", "ls"},
 		"--on-loss":           {"--on-loss", "panic", "x", "--", "ls"},
 		"--permits 0":         {"--permits", "0", "x", "--", "ls"},
@@ -95,11 +99,63 @@ func TestRunWithoutRedisOrProgram(t *testing.T) {
 	require.Contains(t, r.stderr, "WRONGTYPE")
 }
 
+// Behind the name nothing is taken for holdfast's own that may be the command's.
+func TestRunWantsDashesBeforeTheCommand(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"flock's habit":                  {"x", "ls", "-l"},
+		"a flag of holdfast's as well":   {"x", "ls", "-n"},
+		"a flag in between":              {"x", "-n", "ls"},
+		"a flag of nobody's in between":  {"x", "-l", "ls"},
+		"dashes behind the command":      {"x", "ls", "--", "y"},
+		"help of the command":            {"x", "ls", "--help"},
+		"a text of the command's own -c": {"x", "sh", "-c", "true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := run(t, nil, nil, append([]string{"run"}, args...)...)
+			require.Equal(t, 64, r.code, r.stderr)
+			require.Contains(t, r.stderr, "write -- before the command")
+			require.Empty(t, r.stdout)
+		})
+	}
+}
+
+// Flags of holdfast's may stand on both sides of the name, and any text may be one.
+func TestRunFlagsAndNames(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	take(t, rlock.New(open(t, srv, nil), "taken", nil))
+	for name, tt := range map[string]struct {
+		args   []string
+		code   int
+		stdout string
+	}{
+		"flags behind the name":         {[]string{"taken", "-n", "-E", "9", "--", "echo", "ran"}, 9, ""},
+		"on both sides":                 {[]string{"-n", "taken", "-E", "9", "--", "echo", "ran"}, 9, ""},
+		"-c behind the name":            {[]string{"free", "-n", "-c", "echo ran"}, 0, "ran\n"},
+		"-c before the name":            {[]string{"-c", "echo ran", "free again"}, 0, "ran\n"},
+		"a server behind the name":      {[]string{"free once more", "--redis", "redis://" + srv.Addr(), "--", "echo", "ran"}, 0, "ran\n"},
+		"a name with a dash":            {[]string{"--", "-n", "--", "echo", "ran"}, 0, "ran\n"},
+		"a name with a dash, and flags": {[]string{"-E", "9", "--", "--name", "-n", "--", "echo", "ran"}, 0, "ran\n"},
+		"a name with a dash, and -c":    {[]string{"-c", "echo $HOLDFAST_NAME", "--", "-x"}, 0, "-x\n"},
+		"dashes of the command":         {[]string{"free for long", "--", "echo", "--", "-n"}, 0, "-- -n\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := run(t, srv, nil, append([]string{"run"}, tt.args...)...)
+			require.Equal(t, tt.code, r.code, r.stderr)
+			require.Equal(t, tt.stdout, r.stdout)
+		})
+	}
+	require.Contains(t, run(t, srv, nil, "run", "x", "--help").stdout, "holdfast run backup")
+}
+
 // Everything that can be held is refused while somebody else has it, in the way and with the code asked for.
 func TestRunConflicts(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv, nil)
+	s := open(t, srv, &holdfast.Options{Anonymous: true})
 	hold, err := rlock.New(s, "plain", nil).Lock(t.Context())
 	require.NoError(t, err)
 	_, err = rwlock.New(s, "read", nil).Read().Lock(t.Context())
@@ -139,14 +195,14 @@ func TestRunConflicts(t *testing.T) {
 	r := run(t, srv, nil, "run", "-s", "read", "--", "echo", "ran")
 	require.Equal(t, "ran\n", r.stdout, "readers read together")
 	r = run(t, srv, nil, "run", "-n", "--verbose", "plain", "--", "true")
-	require.Contains(t, r.stderr, "failed to get lock, held by "+hold.ID())
+	require.Contains(t, r.stderr, "failed to get lock, held by ? "+hold.ID()+"\n")
 	r = run(t, srv, nil, "run", "-n", "--verbose", "--json", "plain", "--", "true")
 	require.Contains(t, r.stderr, `"holders":[{`)
 	r = run(t, srv, nil, "run", "-n", "--verbose", "--json", "--permits", "1", "pool", "--", "true")
 	require.Contains(t, r.stderr, `"event":"conflict"`)
 	require.NotContains(t, r.stderr, "holders", "nobody knows them")
 	r = run(t, srv, nil, "run", "-n", "--permits", "3", "pool", "--", "true")
-	require.Contains(t, r.stderr, `"pool" has 1 permits, which stands, and not 3`)
+	require.Contains(t, r.stderr, `"pool" has 1 permit, which stands, and not 3`)
 }
 
 // The long forms of the flags mean what the letters do.
@@ -168,6 +224,7 @@ func TestRunLongFlags(t *testing.T) {
 		"--wait":               {[]string{"--wait", "0.05", "plain", "--", "echo", "ran"}, 1, ""},
 		"--command":            {[]string{"--command", "echo a && exit 3", "free"}, 3, "a\n"},
 		"--no-fork":            {[]string{"--no-fork", "--lease", "1h", "hourly", "--", "echo", "ran"}, 0, "ran\n"},
+		"seconds":              {[]string{"--lease", "5", "--grace", "0.5", "seconds", "--", "echo", "ran"}, 0, "ran\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -185,16 +242,16 @@ func TestRunLongFlags(t *testing.T) {
 func TestRunWaits(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv, nil)
+	s := open(t, srv, &holdfast.Options{Anonymous: true})
 	for name, tt := range map[string]struct {
-		flag string
-		lock holdfast.Locker
+		flag, mode string
+		lock       holdfast.Locker
 	}{
-		"plain": {"--fenced=false", rlock.New(s, "plain", nil)},
-		"fair":  {"--fair", fairlock.New(s, "fair", nil)},
-		"write": {"-x", rwlock.New(s, "write", nil).Read()},
-		"read":  {"-s", rwlock.New(s, "read", nil).Write()},
-		"other": {"-x", rlock.New(s, "other", nil)},
+		"plain": {"--fenced=false", "", rlock.New(s, "plain", nil)},
+		"fair":  {"--fair", "", fairlock.New(s, "fair", nil)},
+		"write": {"-x", "read ", rwlock.New(s, "write", nil).Read()},
+		"read":  {"-s", "write ", rwlock.New(s, "read", nil).Write()},
+		"other": {"-x", "", rlock.New(s, "other", nil)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -202,7 +259,7 @@ func TestRunWaits(t *testing.T) {
 			require.NoError(t, err)
 			j := begin(t, srv, "--verbose", tt.flag, name, "--", "echo", "ran")
 			if name != "other" { // one of another kind is not known as a holder
-				j.said("waiting for \"" + name + "\", held by " + hold.ID())
+				j.said("waiting for \"" + name + "\", held by " + tt.mode + "? " + hold.ID() + "\n")
 			} else {
 				j.said("waiting for")
 			}
@@ -227,10 +284,37 @@ func TestRunTellsWhatItRuns(t *testing.T) {
 		return err == nil && len(holders) == 1 && holders[0].Label == "holdfast run: sh" && holders[0].PID == j.cmd.Process.Pid
 	})
 	waits := begin(t, srv, "--verbose", "x", "--", "true")
-	waits.said("process " + strconv.Itoa(j.cmd.Process.Pid) + " on ")
-	waits.said("(holdfast run: sh)")
+	waits.said("[" + strconv.Itoa(j.cmd.Process.Pid) + "] (holdfast run: sh)")
 	require.NoError(t, j.stdin.Close())
 	require.Equal(t, 0, waits.code())
+}
+
+// A run says who is in its way as ls and show do, to people and to programs.
+func TestRunSaysWhoAsShowDoes(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	holders := func(text string) (list []map[string]any) {
+		var told struct{ Holders []map[string]any }
+		require.NoError(t, json.Unmarshal([]byte(text), &told), text)
+		for _, h := range told.Holders {
+			require.InDelta(t, 60_000, h["lease_ms"], 30_000)
+			delete(h, "lease_ms")
+		}
+		return told.Holders
+	}
+	for flag, want := range map[string]string{"--fenced": "--fenced", "--fair": "--fair", "-s": "-x", "-x": "-s"} {
+		name := "held by " + flag
+		j := begin(t, srv, flag, "--lease", "60s", name, "--", "sh", "-c", "echo ready; read go")
+		j.readies(1)
+		await(t, "the holder has told of itself", func() bool { return strings.Contains(ok(t, srv, "show", name), "(holdfast run: sh)") })
+		r := run(t, srv, nil, "run", "-n", want, "--verbose", name, "--", "true")
+		by := strings.Split(ok(t, srv, "ls", name), "\t")[2]
+		require.Equal(t, "holdfast: failed to get lock, held by "+by+"\n", r.stderr)
+		r = run(t, srv, nil, "run", "-n", want, "--verbose", "--json", name, "--", "true")
+		require.Equal(t, holders(ok(t, srv, "show", "--json", name)), holders(r.stderr))
+		require.NoError(t, j.stdin.Close())
+		require.Equal(t, 1, j.code())
+	}
 }
 
 func TestRunEnvironment(t *testing.T) {

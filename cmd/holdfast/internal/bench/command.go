@@ -55,7 +55,7 @@ func Command(redis *cli.Redis) *cobra.Command {
 			return measure(cmd.Context(), redis, goroutines, duration, func(r row) error { return cli.Exit(cli.ExitNo, print(os.Stdout, r)) })
 		},
 	}
-	cmd.Flags().DurationVar(&duration, "time", 5*time.Second, "`how long` to measure in all")
+	cli.SecondsVar(cmd.Flags(), &duration, "time", 5*time.Second, "how long to measure in all")
 	cmd.Flags().IntVar(&goroutines, "goroutines", 16, "`number` of goroutines that work at the same time")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per line")
 	return cmd

@@ -25,9 +25,9 @@ func measure(ctx context.Context, redis *cli.Redis, goroutines int, duration tim
 	if err != nil {
 		return err
 	}
-	client, err := rueidis.NewClient(opt)
+	client, err := redis.NewClient(opt)
 	if err != nil {
-		return cli.Exit(cli.ExitUnavailable, fmt.Errorf("%s: %w", redis.Place(), err))
+		return redis.Unreached(err)
 	}
 	defer client.Close()
 	session, err := redis.Open(&holdfast.Options{Label: "holdfast bench"})

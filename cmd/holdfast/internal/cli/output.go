@@ -19,6 +19,14 @@ func Colors(f *os.File) bool {
 	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && IsTerminal(f)
 }
 
+// Plural is how many there are of what.
+func Plural(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 // Safe is text as it may be written to a terminal or into a line: as it is if it can be printed, and
 // else in Go's quotes, with escapes. Text that begins with a quote is quoted as well, so the two are
 // never taken for each other.

@@ -1,12 +1,19 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/url"
 	"os"
+	"strings"
+	"syscall"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/spf13/pflag"
@@ -28,11 +35,13 @@ const defaultURL = "redis://localhost:6379"
 type Redis struct {
 	url, cacert, cert, key, sni string
 	insecure                    bool
+	patience                    time.Duration
 }
 
 // Flags adds the flags that say so.
 func (r *Redis) Flags(flags *pflag.FlagSet) {
-	flags.StringVar(&r.url, "redis", "", "`URL` without a password; default $"+EnvRedis+" or localhost")
+	flags.StringVar(&r.url, "redis", "", "`URL` or host:port, without a password; default $"+EnvRedis+" or localhost")
+	SecondsVar(flags, &r.patience, "connect-timeout", 0, "keep trying for so long to connect, to a Redis that is not up yet")
 	flags.StringVar(&r.cacert, "cacert", "", "`file` with certificates that may sign the server's")
 	flags.StringVar(&r.cert, "cert", "", "`file` with the certificate of this client")
 	flags.StringVar(&r.key, "key", "", "`file` with its private key")
@@ -40,15 +49,15 @@ func (r *Redis) Flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&r.insecure, "insecure", false, "trust any certificate of the server's")
 }
 
-// URL is the one in use, as it was given.
-func (r *Redis) URL() string {
-	switch env := os.Getenv(EnvRedis); {
-	case r.url != "":
-		return r.url
-	case env != "":
-		return env
+// URL is the one in use.
+func (r *Redis) URL() string { return FullURL(cmp.Or(r.url, os.Getenv(EnvRedis), defaultURL)) }
+
+// FullURL is a URL as it was given, or that of the server at a bare address.
+func FullURL(text string) string {
+	if strings.Contains(text, "://") {
+		return text
 	}
-	return defaultURL
+	return "redis://" + text
 }
 
 // Place is the URL without what nobody else should see.
@@ -62,7 +71,7 @@ func (r *Redis) Place() string {
 
 // Public refuses a URL for a command line that has a password.
 func Public(text string) error {
-	if u, err := url.Parse(text); err == nil && u.User != nil {
+	if u, err := url.Parse(FullURL(text)); err == nil && u.User != nil {
 		if _, secret := u.User.Password(); secret {
 			return Usagef("--redis has a password, which everybody on this machine can read; put the URL into %s, or the password into %s", EnvRedis, EnvPassword)
 		}
@@ -84,7 +93,7 @@ func (r *Redis) Options() (opt rueidis.ClientOption, err error) {
 		if _, ok := errors.AsType[*url.Error](err); ok { // it quotes the URL, with the password
 			err = errors.New("this is no URL; in a password write %25 for %, %40 for @, %2F for /")
 		}
-		return opt, Usagef("%s: %w; want redis://[user@]host[:port][/database], rediss:// with TLS, unix:///path; ?addr=host:port for each further node of a cluster or Sentinel, ?master_set=name with Sentinel", what, err)
+		return opt, Usagef("%s: %w; want [redis://][user@]host[:port][/database], rediss:// with TLS, unix:///path; ?addr=host:port for each further node of a cluster or Sentinel, ?master_set=name with Sentinel", what, err)
 	}
 	if user := os.Getenv(EnvUser); user != "" {
 		opt.Username = user
@@ -143,9 +152,60 @@ func (r *Redis) Open(opts *holdfast.Options) (*holdfast.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := holdfast.Open(opt, opts)
+	s, err := connect(r.patience, func() (*holdfast.Session, error) { return holdfast.Open(opt, opts) })
 	if err != nil {
-		return nil, &ExitError{Code: ExitUnavailable, Err: fmt.Errorf("%s: %w", r.Place(), err)}
+		return nil, r.Unreached(err)
 	}
 	return s, nil
+}
+
+// NewClient connects.
+func (r *Redis) NewClient(opt rueidis.ClientOption) (rueidis.Client, error) {
+	return connect(r.patience, func() (rueidis.Client, error) {
+		client, err := rueidis.NewClient(opt)
+		if err != nil && client != nil {
+			client.Close()
+			client = nil
+		}
+		return client, err
+	})
+}
+
+// connect does what connects, and does it again while there may yet be somebody and patience lasts.
+func connect[T any](patience time.Duration, do func() (T, error)) (T, error) {
+	const longest = time.Second
+	end := time.Now().Add(patience)
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, longest) {
+		made, err := do()
+		left := time.Until(end)
+		if err == nil || left <= 0 || !absent(err) {
+			return made, err
+		}
+		time.Sleep(min(pause, left))
+	}
+}
+
+// absent reports whether err is that of a server that is not up yet: it does not answer, or has no data yet.
+func absent(err error) bool {
+	answer, ok := rueidis.IsRedisErr(err)
+	return !ok || strings.HasPrefix(answer.Error(), "LOADING")
+}
+
+// Unreached is the exit because no connection could be made; with a server that says nothing, what may be the reason.
+func (r *Redis) Unreached(err error) error {
+	secure := strings.HasPrefix(r.URL(), "rediss://")
+	why := ""
+	switch {
+	case secure && TimedOut(err):
+		why = "; it is silent: perhaps it does not speak TLS (redis://)"
+	case !secure && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+		why = "; it hangs up: perhaps it wants TLS (rediss://)"
+	}
+	return Exit(ExitUnavailable, fmt.Errorf("%s: %w%s", r.Place(), err, why))
+}
+
+// TimedOut reports whether err says that a server did not answer in time.
+func TimedOut(err error) bool {
+	network, ok := errors.AsType[net.Error](err)
+	return ok && network.Timeout() || errors.Is(err, context.DeadlineExceeded)
 }

@@ -5,10 +5,18 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/spf13/pflag"
 )
 
 // Seconds is the value of a flag: a number of seconds, as flock has it, or a duration of Go's.
 type Seconds time.Duration
+
+// SecondsVar defines a flag for d, which is the default until it is given.
+func SecondsVar(flags *pflag.FlagSet, d *time.Duration, name string, value time.Duration, usage string) {
+	*d = value
+	flags.Var((*Seconds)(d), name, usage)
+}
 
 // Set takes the value in.
 func (s *Seconds) Set(text string) error {

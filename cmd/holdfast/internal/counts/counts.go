@@ -41,7 +41,7 @@ type task struct {
 
 func (t *task) flags(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
-	flags.DurationVar(&t.timeout, "timeout", 10*time.Second, "give up after this `time`")
+	cli.SecondsVar(flags, &t.timeout, "timeout", 10*time.Second, "give up after so long")
 	flags.BoolVar(&t.asJSON, "json", false, "print one JSON object")
 }
 

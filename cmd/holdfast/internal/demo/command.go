@@ -121,8 +121,9 @@ func withSecret(text string) (string, error) {
 	if err := cli.Public(text); err != nil {
 		return "", err
 	}
+	text = cli.FullURL(text)
 	if _, err := rueidis.ParseURL(text); err != nil {
-		return "", cli.Usagef("--%s: %w; want redis://[user@]host[:port][/database], rediss:// or unix://", redisFlag, err)
+		return "", cli.Usagef("--%s: %w; want [redis://][user@]host[:port][/database], rediss:// or unix://", redisFlag, err)
 	}
 	password := os.Getenv(cli.EnvPassword)
 	if password == "" {

@@ -77,9 +77,9 @@ func Command(redis *cli.Redis) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&q.asJSON, "json", false, "print one JSON object for each finding")
-	flags.DurationVar(&q.lease, "lease", 30*time.Second, "Options.Lease of your sessions, Redisson's lockWatchdogTimeout")
-	flags.DurationVar(&q.timeout, "timeout", 3*time.Second, "how long to wait for a server that is silent")
-	flags.DurationVar(&q.scan, "scan", 5*time.Second, "how long to go through the keys; 0: not at all")
+	cli.SecondsVar(flags, &q.lease, "lease", 30*time.Second, "Options.Lease of your sessions, Redisson's lockWatchdogTimeout")
+	cli.SecondsVar(flags, &q.timeout, "timeout", 3*time.Second, "how long to wait for a server that is silent")
+	cli.SecondsVar(flags, &q.scan, "scan", 5*time.Second, "how long to go through the keys; 0: not at all")
 	flags.StringVar(&q.prefix, "prefix", "", "what the names of locks begin with, for the check of rights")
 	flags.StringVar(&q.aclUser, "acl-user", "", "`user` whose rights to check; needs the right to ACL DRYRUN (default: the one that connects)")
 	flags.StringSliceVar(&q.kinds, "kinds", kinds, "kinds of locks to check the rights for")
@@ -94,8 +94,6 @@ func (q *question) check() error {
 		return cli.Usagef("--lease is %v, must be at least 1s", q.lease)
 	case q.timeout <= 0:
 		return cli.Usagef("--timeout is %v, must be above 0", q.timeout)
-	case q.scan < 0:
-		return cli.Usagef("--scan is %v, must not be below 0", q.scan)
 	}
 	for _, kind := range q.kinds {
 		if !slices.Contains(kinds, kind) {

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/redis/rueidis"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
 
 // connect connects as a session does, with one connection for each server.
@@ -22,11 +22,7 @@ func (d *doctor) connect() (err error) {
 	opt.DisableRetry = true
 	opt.ConnWriteTimeout = d.q.timeout
 	opt.Dialer.Timeout, opt.Sentinel.Dialer.Timeout = d.q.timeout, d.q.timeout
-	d.client, err = rueidis.NewClient(*opt)
-	if err != nil && d.client != nil {
-		d.client.Close()
-		d.client = nil
-	}
+	d.client, err = d.redis.NewClient(*opt)
 	return err
 }
 
@@ -113,7 +109,6 @@ func remedy(d *doctor, err error) string {
 	var authority x509.UnknownAuthorityError
 	var hostname x509.HostnameError
 	var record tls.RecordHeaderError
-	var network net.Error
 	secure := d.opt.TLSConfig != nil
 	switch {
 	case has("WRONGPASS", "invalid password"):
@@ -140,7 +135,7 @@ func remedy(d *doctor, err error) string {
 		return "It wants a certificate of this client: give --cert and --key."
 	case errors.Is(err, syscall.ECONNREFUSED), has("refused"):
 		return "Nobody listens there: check host and port, and that the server runs."
-	case errors.As(err, &network) && network.Timeout(), errors.Is(err, context.DeadlineExceeded):
+	case cli.TimedOut(err):
 		if secure {
 			return "It is silent: check host and port, firewalls, whether the server hangs, and whether it does not speak TLS (redis://)."
 		}

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -166,4 +167,12 @@ func TestCommandsAreNotBroken(t *testing.T) {
 	command := "redis-cli LREM 'two  words' 0 '" + strings.Repeat("x", 90) + "' && redis-cli ZREM 'two  words' y"
 	p.say(named("waiters", warn("some").fix("Take them out: %s", command)))
 	require.Contains(t, out.String(), command)
+}
+
+// A finding is a sentence without its stop, also where the server has made one.
+func TestSentencesHaveOneStop(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	newPrinter(&out, false).say(named("topology", unknown("who is there", "", errors.New("cluster support disabled."))))
+	require.Contains(t, out.String(), "cluster support disabled. A server")
 }

@@ -111,7 +111,7 @@ func quoted(text string) string {
 	return "$'" + b.String() + "'"
 }
 
-// plain is the text of an error in one line, with nothing that a terminal would obey.
+// plain is the text of an error in one line, without a stop, and with nothing that a terminal would obey.
 func plain(err error) string {
 	if err == nil {
 		return ""
@@ -121,5 +121,5 @@ func plain(err error) string {
 			return -1
 		}
 		return r
-	}, strings.Join(strings.Fields(err.Error()), " "))
+	}, strings.TrimSuffix(strings.Join(strings.Fields(err.Error()), " "), "."))
 }

@@ -17,6 +17,7 @@ import (
 // A doctor is one visit.
 type doctor struct {
 	q      *question
+	redis  *cli.Redis
 	opt    rueidis.ClientOption
 	client rueidis.Client
 	place  string
@@ -52,7 +53,7 @@ var checks = []check{
 
 // run asks everything and says what it finds.
 func run(ctx context.Context, redis *cli.Redis, q *question, out *printer) error {
-	d := &doctor{q: q, place: redis.Place()}
+	d := &doctor{q: q, redis: redis, place: redis.Place()}
 	opt, err := redis.Options()
 	if err != nil {
 		return err

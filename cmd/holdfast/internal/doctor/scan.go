@@ -74,7 +74,7 @@ func (s *sweep) told(d *doctor, f finding) finding {
 		fix = append(fix, fmt.Sprintf("Give it more time: --scan %s, or 0 to leave it out.", 10*d.q.scan))
 	}
 	if s.unread > 0 {
-		f.Found += fmt.Sprintf("; %s could not be read for want of rights", plural(s.unread, "key"))
+		f.Found += fmt.Sprintf("; %s could not be read for want of rights", cli.Plural(s.unread, "key"))
 		if len(s.lacks) > 0 {
 			meaning = append(meaning, "There may be some among those.")
 			lacks := slices.Compact(slices.Sorted(slices.Values(s.lacks)))
@@ -166,7 +166,7 @@ func withoutTTL(ctx context.Context, d *doctor, n *node) finding {
 	case err != nil:
 		return unknown("whether there are locks without a time to live", "+scan, and all keys,", err)
 	case s.bad > 0:
-		return s.told(d, fail("%s without a time to live: %s", plural(s.bad, "lock"), s.list()).
+		return s.told(d, fail("%s without a time to live: %s", cli.Plural(s.bad, "lock"), s.list()).
 			means("Neither Redisson nor this toolkit leaves a lock so. If its holder dies nobody ever gets it.").
 			fix("redis-cli PEXPIRE NAME %d: a holder that lives and renews it keeps it, of one that is gone it runs out. "+
 				"A holder with a lease of its own does not renew it: give that one the time it needs. holdfast show NAME says who it is. "+

@@ -2,9 +2,10 @@ package doctor
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
 
 // version checks that the server knows the commands that the scripts use.
@@ -152,21 +153,14 @@ func replicas(_ context.Context, _ *doctor, n *node) finding {
 			fix("If waiting is too long, add a replica and Sentinel; or use RedLock on independent servers.")
 	case known && wanted > 0:
 		lag, _ := n.setting("min-replicas-max-lag")
-		return note("it has %s, and refuses writes without %d of them within %d s", plural(count, "replica"), wanted, lag).
+		return note("it has %s, and refuses writes without %d of them within %d s", cli.Plural(count, "replica"), wanted, lag).
 			means("%s min-replicas-to-write bounds for how long a master that is cut off goes on granting.", forgets).
 			fix("%s", bear)
 	case !known:
-		return note("it has %s; whether it waits for any is not known: CONFIG GET %s", plural(count, "replica"), n.withheld()).
+		return note("it has %s; whether it waits for any is not known: CONFIG GET %s", cli.Plural(count, "replica"), n.withheld()).
 			means(forgets).fix("Run the doctor as an administrator, or grant +config|get. %s", bear)
 	}
-	return warn("it has %s, and grants locks without any", plural(count, "replica")).
+	return warn("it has %s, and grants locks without any", cli.Plural(count, "replica")).
 		means("%s A master that is cut off goes on granting locks, to all who still reach it.", forgets).
 		fix("CONFIG SET min-replicas-to-write 1 and CONFIG SET min-replicas-max-lag 10, and in redis.conf, bound that. %s", bear)
-}
-
-func plural(n int64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

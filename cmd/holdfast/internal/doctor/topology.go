@@ -9,6 +9,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/cluster"
 	"github.com/holdfast-go/holdfast/internal/wire"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
 
 // A slotMap is who serves what in a cluster.
@@ -131,7 +133,7 @@ func clusterTopology(ctx context.Context, d *doctor) finding {
 		return unknown("who serves which slot", "+cluster|slots", d.slots.err)
 	}
 	masters, replicas, served := d.slots.count()
-	have := fmt.Sprintf("a cluster of %s and %s", plural(masters, "master"), plural(replicas, "replica"))
+	have := fmt.Sprintf("a cluster of %s and %s", cli.Plural(masters, "master"), cli.Plural(replicas, "replica"))
 	if served < wire.Slots {
 		return fail("%s; %d of %d slots have no server", have, wire.Slots-served, wire.Slots).
 			means("Locks whose names fall into those slots cannot be taken; by default the cluster refuses all others, too.").

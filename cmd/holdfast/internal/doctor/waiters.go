@@ -50,7 +50,7 @@ func goneWaiters(ctx context.Context, d *doctor, n *node) finding {
 	case err != nil:
 		return unknown("whether waiters of fair locks are gone", "+scan, and all keys,", err)
 	case s.bad > 0:
-		return s.told(d, warn("%s with waiters whose process is gone: %s", plural(s.bad, "fair lock"), s.list()).
+		return s.told(d, warn("%s with waiters whose process is gone: %s", cli.Plural(s.bad, "fair lock"), s.list()).
 			means("They keep their places until the next one asks for the lock; a dead Java waiter that is first can keep a free lock from the others for up to 5 minutes.").
 			fix("Nothing, if nobody else waits. Otherwise take them out, one after the other, and run the doctor again: %s", first))
 	}

@@ -31,9 +31,12 @@ func connect(redis *cli.Redis, patience func(*rueidis.ClientOption)) (rueidis.Cl
 		return nil, err
 	}
 	patience(&opt)
-	client, err := rueidis.NewClient(opt)
-	if err != nil {
+	client, err := redis.NewClient(opt)
+	switch {
+	case denied(err):
 		return nil, failure(redis, err)
+	case err != nil:
+		return nil, redis.Unreached(err)
 	}
 	return client, nil
 }

@@ -82,7 +82,7 @@ func lsCommand(redis *cli.Redis) *cobra.Command {
 	flags.BoolVar(&l.held, "held", false, "only locks that are held")
 	flags.BoolVarP(&l.all, "all", "a", false, "also strings that may be anybody's, and fenced locks that are free")
 	flags.BoolVar(&l.json, "json", false, "print JSON, an object a line")
-	flags.DurationVar(&l.watch, "watch", 0, "show it again after each `interval`, 2s unless given as --watch=5s")
+	cli.SecondsVar(flags, &l.watch, "watch", 0, "show it again and again after so long, 2s unless given as --watch=5")
 	flags.Lookup("watch").NoOptDefVal = "2s"
 	_ = cmd.RegisterFlagCompletionFunc("kind", completeKind)
 	return cmd
@@ -107,7 +107,7 @@ func (l *listing) run(ctx context.Context) error {
 		return err
 	}
 	switch {
-	case l.watch < 0 || l.watch > 0 && l.watch < 100*time.Millisecond:
+	case l.watch > 0 && l.watch < 100*time.Millisecond:
 		return cli.Usagef("--watch is %v, must be at least 100ms", l.watch)
 	case l.watch > 0 && l.json:
 		return cli.Usagef("--watch is for a person, --json for a program")
@@ -184,6 +184,6 @@ func lines(out io.Writer, objects []*Object) error {
 // complain says that not everything could be read.
 func (w *walk) complain(out io.Writer) {
 	if w.noRights > 0 {
-		fmt.Fprintf(out, "holdfast: %d more keys may not be read by this user of Redis\n", w.noRights)
+		fmt.Fprintf(out, "holdfast: %s may not be read by this user of Redis\n", cli.Plural(int64(w.noRights), "more key"))
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -35,7 +37,7 @@ func TestRolesOfKeys(t *testing.T) {
 func TestOwners(t *testing.T) {
 	for field, want := range map[string]Holder{
 		owner:             {ID: owner, Count: 2},
-		owner + ":write":  {ID: owner, Mode: modeWrite, Count: 2},
+		owner + ":write":  {ID: owner, Mode: ModeWrite, Count: 2},
 		owner + ":tx-1":   {ID: owner + ":tx-1", Count: 2},
 		owner[:37] + "-1": {ID: owner[:37] + "-1", Count: 2},
 	} {
@@ -65,4 +67,11 @@ func TestRecentIsBounded(t *testing.T) {
 
 func TestLiteral(t *testing.T) {
 	assert.Equal(t, `a\*b\?\[c\]\\`, literal(`a*b?[c]\`))
+}
+
+func TestPictureCountsNames(t *testing.T) {
+	t.Parallel()
+	l := &listing{redis: &cli.Redis{}}
+	require.Contains(t, l.picture(look{all: 1, denied: 1}), "  1 name, read in 0s, the first 0 shown, 1 key may not be read")
+	require.Contains(t, l.picture(look{all: 2, denied: 2}), "  2 names, read in 0s, the first 0 shown, 2 keys may not be read")
 }

@@ -21,8 +21,8 @@ const (
 	kindPermits  = "expirable"       // a semaphore some of whose permits are taken
 	stateHeld    = "held"
 	stateFree    = "free"
-	modeRead     = "read"
-	modeWrite    = "write"
+	ModeRead     = "read"
+	ModeWrite    = "write"
 	neverExpires = -1
 )
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -31,10 +32,20 @@ func holderOf(field, text string) (Holder, bool) {
 	}
 	h := Holder{ID: field, Session: parts[1], Count: count}
 	if parts[2] != "" {
-		h.Mode = modeWrite
+		h.Mode = ModeWrite
 		h.ID = strings.TrimSuffix(field, ":write")
 	}
 	return h, true
+}
+
+// HolderOf is how these commands tell of a holder of which the library knows.
+func HolderOf(h holdfast.Holder, mode string) Holder {
+	lease := max(h.Lease.Milliseconds(), neverExpires)
+	told := Holder{ID: h.ID, Session: sessionOf(h.ID), Mode: mode, Count: int64(h.Count), LeaseMS: &lease}
+	if h.Host != "" || h.PID != 0 {
+		told.Process = &core.Process{Host: h.Host, PID: h.PID, Program: h.Program, Label: h.Label, Started: h.Started}
+	}
+	return told
 }
 
 // askQueue asks who waits for a fair lock.
@@ -56,7 +67,7 @@ func (o *Object) waitToWrite(answer rueidis.RedisResult) error {
 	scores, err := answer.AsZScores()
 	for _, s := range scores {
 		until := int64(s.Score)
-		o.Waiters = append(o.Waiters, Waiter{ID: s.Member, Session: sessionOf(s.Member), Mode: modeWrite, AliveMS: &until})
+		o.Waiters = append(o.Waiters, Waiter{ID: s.Member, Session: sessionOf(s.Member), Mode: ModeWrite, AliveMS: &until})
 	}
 	return err
 }
@@ -154,7 +165,7 @@ func (r *reader) settle(b *batch, about *find, o *Object, now int64) {
 		o.Waiters = alive
 		for i := range o.Holders {
 			h := &o.Holders[i]
-			if h.Mode == modeWrite {
+			if h.Mode == ModeWrite {
 				h.LeaseMS = o.LeaseMS
 				continue
 			}

@@ -217,7 +217,7 @@ func (f *find) lock() *Object {
 	fields := int64(len(f.owners))
 	switch f.mode {
 	case 0:
-	case int64(len(modeRead)), int64(len(modeWrite)):
+	case int64(len(ModeRead)), int64(len(ModeWrite)):
 		o.Kind = kindRW
 		fields++
 	default:
@@ -225,11 +225,11 @@ func (f *find) lock() *Object {
 	}
 	for field, text := range f.owners {
 		h, ok := holderOf(field, text)
-		if !ok || o.Kind == kindLock && h.Mode == modeWrite {
+		if !ok || o.Kind == kindLock && h.Mode == ModeWrite {
 			return nil
 		}
 		if o.Kind == kindRW && h.Mode == "" {
-			h.Mode = modeRead
+			h.Mode = ModeRead
 		}
 		o.Holders = append(o.Holders, h)
 	}

@@ -33,13 +33,18 @@ func stateText(o *Object) string {
 	case len(o.Holders) == 0:
 		return stateFree
 	}
-	h := o.Holders[0]
+	text := o.Holders[0].String()
+	if more := *o.HolderCount - 1; more > 0 {
+		text += fmt.Sprintf(" +%d", more)
+	}
+	return text
+}
+
+// String tells in a few words who it is.
+func (h Holder) String() string {
 	text := who(h.ID, h.Session, h.Process)
 	if h.Mode != "" {
 		text = h.Mode + " " + text
-	}
-	if more := *o.HolderCount - 1; more > 0 {
-		text += fmt.Sprintf(" +%d", more)
 	}
 	return text
 }

@@ -175,13 +175,13 @@ func (l *listing) picture(seen look) string {
 	_ = newTable(&body).write(rows) // never fails: into memory
 	title := fmt.Sprintf("%s  %s  ", l.redis.Place(), time.Now().Format(time.TimeOnly))
 	if seen.err == nil || seen.all > 0 {
-		title += fmt.Sprintf("%d names, read in %v", seen.all, seen.took.Round(time.Millisecond))
+		title += fmt.Sprintf("%s, read in %v", cli.Plural(int64(seen.all), "name"), seen.took.Round(time.Millisecond))
 	}
 	if seen.all > len(seen.first) {
 		title += fmt.Sprintf(", the first %d shown", len(seen.first))
 	}
 	if seen.denied > 0 {
-		title += fmt.Sprintf(", %d keys may not be read", seen.denied)
+		title += fmt.Sprintf(", %s may not be read", cli.Plural(int64(seen.denied), "key"))
 	}
 	away := ""
 	if seen.err != nil {

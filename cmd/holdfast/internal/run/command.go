@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
@@ -39,6 +40,9 @@ kind wake each other at once; others notice within 6 s.
 The command finds HOLDFAST_NAME, HOLDFAST_OWNER, HOLDFAST_TOKEN with --fenced,
 and HOLDFAST_DEADLINE: until when the lock was its own when it was started. A
 holdfast run of the same name inside the command runs at once, under this hold.
+
+What follows the name are flags until --, which stands before the command. A name
+that begins with a dash stands behind a -- of its own: -- -NAME -- COMMAND.
 
 -F replaces holdfast by the command. Nobody renews the lock then, and nobody
 gives it back: it needs --lease, and the lock is taken until that is over. If the
@@ -95,10 +99,13 @@ func Command(redis *cli.Redis) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if s.guard {
-				keepGuard(os.Stdin)
+				keepGuard(os.Stdin, os.Stdout)
 				return nil
 			}
 			err := s.check(cmd, args)
+			if errors.Is(err, pflag.ErrHelp) {
+				return err
+			}
 			say := newReporter(os.Stderr, &s)
 			if err == nil {
 				err = s.run(redis, say)
@@ -111,6 +118,7 @@ func Command(redis *cli.Redis) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
+	flags.SetInterspersed(false) // what follows the name may be the command's
 	flags.BoolVarP(&s.shared, "shared", "s", false, "take the read half of the read-write lock NAME")
 	flags.BoolVarP(&s.exclusive, "exclusive", "x", false, "take its write half; without -s and -x the lock is exclusive, too")
 	flags.BoolVarP(&s.nonblock, "nonblock", "n", false, "do not wait if somebody else has the lock")
@@ -121,8 +129,8 @@ func Command(redis *cli.Redis) *cobra.Command {
 	flags.BoolVar(&s.fair, "fair", false, "wait in a queue, first come, first served")
 	flags.BoolVar(&s.fenced, "fenced", false, "give the command a fencing token")
 	flags.IntVar(&s.permits, "permits", 0, "take one of `N` permits instead of a lock")
-	flags.DurationVar(&s.lease, "lease", 30*time.Second, "how long the lock outlives a holdfast that is gone")
-	flags.DurationVar(&s.grace, "grace", 5*time.Second, "from SIGTERM to SIGKILL")
+	cli.SecondsVar(flags, &s.lease, "lease", 30*time.Second, "how long the lock outlives a holdfast that is gone")
+	cli.SecondsVar(flags, &s.grace, "grace", 5*time.Second, "from SIGTERM to SIGKILL")
 	flags.StringVar(&s.onLoss, "on-loss", onLossStop, "what to do with the command if the lock is lost: stop, or keep")
 	flags.BoolVar(&s.verbose, "verbose", false, "say what is done, how long it took, and who is in the way")
 	flags.BoolVar(&s.json, "json", false, "say it in lines of JSON")
@@ -134,28 +142,20 @@ func Command(redis *cli.Redis) *cobra.Command {
 
 // check refuses what makes no sense, and finds the program.
 func (s *settings) check(cmd *cobra.Command, args []string) error {
-	before := cmd.ArgsLenAtDash()
-	if before < 0 {
-		before = len(args)
+	var err error
+	if s.argv, err = s.split(cmd, args); err != nil {
+		return err
 	}
 	byShell := cmd.Flags().Changed("command")
-	if len(args) > 0 {
-		s.name = args[0]
-	}
 	switch {
-	case before == 0:
-		return cli.Usagef("run: want the NAME of a lock")
-	case before > 1:
-		return cli.Usagef("run: %q follows the name; write -- before the command", args[1])
-	case byShell && len(args) > 1:
+	case byShell && len(s.argv) > 0:
 		return cli.Usagef("run: there is -c and a command; want one of them")
-	case !byShell && len(args) == 1:
-		return cli.Usagef("run: want a command: holdfast run %s -- COMMAND", args[0])
+	case !byShell && len(s.argv) == 0:
+		return cli.Usagef("run: want a command: holdfast run %s -- COMMAND", s.name)
 	}
 	if err := s.checkFlags(cmd); err != nil {
 		return err
 	}
-	s.argv = args[1:]
 	if byShell {
 		shell := os.Getenv("SHELL")
 		if shell == "" {
@@ -169,6 +169,31 @@ func (s *settings) check(cmd *cobra.Command, args []string) error {
 	}
 	s.path = path
 	return nil
+}
+
+// split takes the name off the arguments, and the flags behind it, and returns the command, which stands behind --.
+func (s *settings) split(cmd *cobra.Command, args []string) (command []string, err error) {
+	if len(args) == 0 {
+		return nil, cli.Usagef("run: want the NAME of a lock")
+	}
+	s.name = args[0]
+	behind := args[1:]
+	flags := cmd.Flags()
+	dashed := flags.ArgsLenAtDash() == 0 // the name itself stands behind --
+	if err := flags.Parse(behind); err != nil {
+		return nil, cli.Usagef("run: %w; write -- before the command", err)
+	}
+	command = flags.Args()
+	first := len(behind) - len(command)
+	switch help, _ := flags.GetBool("help"); {
+	case help:
+		return nil, pflag.ErrHelp
+	case len(command) == 0 || first > 0 && behind[first-1] == "--":
+		return command, nil
+	case dashed:
+		return nil, cli.Usagef("run: want the NAME of a lock before --; one that begins with a dash is written -- NAME -- COMMAND")
+	}
+	return nil, cli.Usagef("run: %q follows the name; write -- before the command", command[0])
 }
 
 func (s *settings) checkFlags(cmd *cobra.Command) error {
@@ -196,8 +221,6 @@ func (s *settings) checkFlags(cmd *cobra.Command) error {
 		return cli.Usagef("run: --lease is %v, must be at least 10ms", s.lease)
 	case !s.noFork && s.lease < time.Second:
 		return cli.Usagef("run: --lease is %v, must be at least 1s for a lock that is renewed", s.lease)
-	case s.grace < 0:
-		return cli.Usagef("run: --grace is %v, must not be negative", s.grace)
 	case s.onLoss != onLossStop && s.onLoss != onLossKeep:
 		return cli.Usagef("run: --on-loss is %q, must be stop or keep", s.onLoss)
 	}

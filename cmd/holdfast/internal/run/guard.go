@@ -18,6 +18,7 @@ import (
 type guard struct {
 	process *os.Process
 	pipe    *os.File
+	said    *os.File // what it has said: that it kills
 	until   time.Time
 	gone    chan struct{} // closed by the child's reap when it has waited for this one, too
 }
@@ -39,16 +40,23 @@ func startGuard(mark string) (*guard, error) {
 		return nil, err
 	}
 	defer null.Close()
-	process, err := os.StartProcess(self, []string{"holdfast", "run", "--guard"}, &os.ProcAttr{
-		Env:   []string{},
-		Files: []*os.File{in, null, null},
-		Sys:   &syscall.SysProcAttr{Setsid: true}, // away from the terminal and its signals
-	})
+	said, tell, err := os.Pipe()
 	if err != nil {
 		_ = out.Close()
 		return nil, err
 	}
-	g := &guard{process: process, pipe: out, gone: make(chan struct{})}
+	defer tell.Close()
+	process, err := os.StartProcess(self, []string{"holdfast", "run", "--guard"}, &os.ProcAttr{
+		Env:   []string{},
+		Files: []*os.File{in, tell, null},
+		Sys:   &syscall.SysProcAttr{Setsid: true}, // away from the terminal and its signals
+	})
+	if err != nil {
+		_ = out.Close()
+		_ = said.Close()
+		return nil, err
+	}
+	g := &guard{process: process, pipe: out, said: said, gone: make(chan struct{})}
 	fmt.Fprintln(g.pipe, mark) // before there is anybody: holdfast may be gone the moment after
 	return g, nil
 }
@@ -75,8 +83,15 @@ func (g *guard) dismiss() {
 	_ = g.pipe.Close()
 }
 
+// struck reports whether a guard that is gone has killed the command while holdfast lived.
+func (g *guard) struck() bool {
+	said, _ := io.ReadAll(g.said)
+	_ = g.said.Close()
+	return len(said) > 0
+}
+
 // keepGuard is the guard's process.
-func keepGuard(in io.Reader) {
+func keepGuard(in io.Reader, out io.Writer) {
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)
 	rename("holdfast-guard")
 	lines := make(chan string)
@@ -108,6 +123,7 @@ func keepGuard(in io.Reader) {
 				}
 			}
 		case <-timer.C:
+			_, _ = io.WriteString(out, "killed\n") // before anybody can know
 			kill(group, mark)
 		}
 	}

@@ -3,15 +3,14 @@
 package run
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/inspect"
 )
 
 // A reporter says on stderr what happens; stdout is the command's. Whoever says something does not wait
@@ -79,6 +78,7 @@ type detail struct {
 
 // say says what everybody should know.
 func (r *reporter) say(event, text string, details ...detail) {
+	text = strings.TrimPrefix(text, "holdfast: ") // an error of the library's
 	if !r.json {
 		r.put("holdfast: " + text + "\n")
 		return
@@ -108,30 +108,19 @@ func (r *reporter) last(err error) error {
 		return err
 	}
 	code := cli.CodeOf(err)
-	r.say("error", strings.TrimPrefix(err.Error(), "holdfast: "), detail{"code", code})
+	r.say("error", err.Error(), detail{"code", code})
 	return cli.Silent(code)
 }
 
-// whoHolds is a text about holders, with what they tell of themselves.
-func whoHolds(holders []holdfast.Holder) (text string, list []map[string]any) {
+// whoHolds is a text about holders.
+func whoHolds(holders []inspect.Holder) string {
 	var texts []string
 	for _, h := range holders {
-		about := cli.Safe(h.ID)
-		if h.Host != "" {
-			about = fmt.Sprintf("%s, process %d on %s", about, h.PID, cli.Safe(h.Host))
-		}
-		if what := cmp.Or(h.Label, h.Program); what != "" {
-			about = fmt.Sprintf("%s (%s)", about, cli.Safe(what))
-		}
-		texts = append(texts, about)
-		list = append(list, map[string]any{
-			"id": h.ID, "count": h.Count, "lease_ms": h.Lease.Milliseconds(),
-			"host": h.Host, "pid": h.PID, "program": h.Program, "label": h.Label,
-		})
+		texts = append(texts, h.String())
 	}
 	const most = 5
 	if len(texts) > most {
 		texts = append(texts[:most], fmt.Sprintf("%d more", len(holders)-most))
 	}
-	return strings.Join(texts, "; "), list
+	return strings.Join(texts, "; ")
 }

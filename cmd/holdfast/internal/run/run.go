@@ -115,7 +115,18 @@ func (s *settings) protect(hold *holdfast.Hold, signals *signals, say *reporter)
 	status := w.watch()
 	w.finish()
 
+	if w.loss == nil && w.guard.struck() {
+		w.loss = errors.New("this process was stopped for too long, and its guard has killed the command")
+		say.say("lost", w.loss.Error(), detail{"error", w.loss.Error()})
+	}
+	slow := time.AfterFunc(time.Second, func() {
+		say.say("releasing", "giving the lock back takes long: Redis does not answer")
+	})
 	err = signals.giveBack(hold.Release)
+	slow.Stop()
+	if w.loss != nil || errors.Is(err, holdfast.ErrUnknown) {
+		signals.hurried = true // nothing is left to be given back, or enough has been done for it
+	}
 	switch {
 	case w.loss != nil:
 	case errors.Is(err, holdfast.ErrLost):

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/inspect"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
@@ -77,19 +78,30 @@ func newThing(session *holdfast.Session, k kind, name string, fixed time.Duratio
 	return rlock.New(session, name, &rlock.Options{FixedLease: fixed, Fenced: fenced})
 }
 
-// A half is one of a read-write lock. Those who hold the other are in its way, too.
+// A half is one of a read-write lock.
 type half struct {
 	*rwlock.Half
 	both *rwlock.RWMutex
 }
 
-func (h half) Holders(ctx context.Context) ([]holdfast.Holder, error) {
-	readers, err := h.both.Read().Holders(ctx)
-	if err != nil {
-		return nil, err
+// holdersOf are those who hold a thing, or the other half of it.
+func holdersOf(ctx context.Context, what thing) (all []inspect.Holder, err error) {
+	add := func(mode string, of thing) {
+		var holders []holdfast.Holder
+		if err == nil {
+			holders, err = of.Holders(ctx)
+		}
+		for _, h := range holders {
+			all = append(all, inspect.HolderOf(h, mode))
+		}
 	}
-	writers, err := h.both.Write().Holders(ctx)
-	return append(readers, writers...), err
+	if rw, ok := what.(half); ok {
+		add(inspect.ModeWrite, rw.both.Write())
+		add(inspect.ModeRead, rw.both.Read())
+	} else {
+		add("", what)
+	}
+	return all, err
 }
 
 // permits makes a semaphore a thing. Nobody tells who holds its permits.
@@ -112,11 +124,6 @@ func holds(ctx context.Context, session *holdfast.Session, k kind, name, id stri
 		}
 		return err == nil, err
 	}
-	what := newThing(session, k, name, 0, false)
-	ask := what.Holders
-	if of, ok := what.(half); ok {
-		ask = of.Half.Holders
-	}
-	holders, err := ask(ctx)
+	holders, err := newThing(session, k, name, 0, false).Holders(ctx)
 	return slices.ContainsFunc(holders, func(h holdfast.Holder) bool { return h.ID == id }), err
 }

@@ -213,12 +213,11 @@ func (s *settings) announce(ctx context.Context, what thing, say *reporter) (sil
 func (s *settings) inTheWay(ctx context.Context, what thing) (string, []detail) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	holders, err := what.Holders(ctx)
+	holders, err := holdersOf(ctx, what)
 	if err != nil || len(holders) == 0 {
 		return "", nil
 	}
-	text, list := whoHolds(holders)
-	return ", held by " + text, []detail{{"holders", list}}
+	return ", held by " + whoHolds(holders), []detail{{"holders", holders}}
 }
 
 // makePermits makes the semaphore if there is none. One that is there stays as it is: others use it.
@@ -232,7 +231,7 @@ func (s *settings) makePermits(ctx context.Context, session *holdfast.Session, s
 		return err
 	}
 	if n, err := e.Permits(ctx); err == nil && n != s.permits {
-		say.say("permits", fmt.Sprintf("%q has %d permits, which stands, and not %d", s.name, n, s.permits), detail{"permits", n})
+		say.say("permits", fmt.Sprintf("%q has %s, which stands, and not %d", s.name, cli.Plural(int64(n), "permit"), s.permits), detail{"permits", n})
 	}
 	return nil
 }
