@@ -35,17 +35,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// A Mutex is a fair lock of one name. It is immutable and safe for concurrent use; make it once
-// or at every use, as you like. Two values of the same session and name are the same lock,
-// whatever their options, which concern the holds and the waits that are made through them.
+// A Mutex is a fair lock of one name, with the methods of all locks and one of its own. Lock and TryLockFor
+// wait in the queue, and leave it if they fail; an owner that holds the lock does not queue. TryLock takes no
+// place and overtakes nobody: it is [holdfast.ErrBusy] also while somebody waits. ForceUnlock wakes the next
+// in the queue.
 type Mutex struct {
-	lock     core.Lock
+	holdfast.Mutex
 	keys     [5]string // as scripts take them
 	wait     string    // Options.WaiterLease, likewise
 	javaWait string
 }
-
-var _ holdfast.Locker = (*Mutex)(nil)
 
 // Options tune a Mutex. The zero value of a field means its default.
 type Options struct {
@@ -90,11 +89,11 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	o.JavaWait = orDefault(o.JavaWait, defaultJavaWait)
 	m := &Mutex{wait: lease.Millis(o.WaiterLease), javaWait: lease.Millis(o.JavaWait)}
 	p := (*protocol)(m)
-	core.InitLock(&m.lock, (*core.Session)(s), p, core.Label{Kind: "fairlock", Name: name}, core.Settings{
+	core.InitLock(m.lock(), (*core.Session)(s), p, core.Label{Kind: "fairlock", Name: name}, core.Settings{
 		FixedLease: o.FixedLease, NonReentrant: o.NonReentrant,
 		Queue: true, Leaver: p, WaiterLease: o.WaiterLease, Err: o.mistake(),
 	}, wire.FairChannel)
-	key := m.lock.Key()
+	key := m.lock().Key()
 	m.keys = [...]string{key, wire.FairQueue(key), wire.FairDue(key), wire.FairOurs(key), wire.FairAlive(key)}
 	return m
 }
@@ -116,90 +115,21 @@ func (o *Options) mistake() error {
 	return nil
 }
 
-// Name is the lock's name as it was given to [New].
-func (m *Mutex) Name() string { return m.lock.Name }
-
-// Inside is of no use outside this module, where its result has no name: package multilock asks by it.
-func (m *Mutex) Inside() *core.Lock { return &m.lock }
-
-// Lock takes the lock, waiting in the queue until it is its turn or ctx ends; an outage of the
-// server is waited out as well. It corresponds to lock() and lock(leaseTime). An error that
-// matches ctx.Err() and its cause says that ctx ended first, [holdfast.ErrClosed] that the
-// session did, [holdfast.ErrAlreadyHeld] that a non-reentrant lock is this owner's own, [holdfast.ErrLost]
-// that this owner's hold, which the call was to enter again, is lost; anything else is the server's refusal, in its own words. After an error nothing is held and no place is
-// kept: the place, and what a lost reply may have left, are given back in the background, at
-// once. An owner that holds the lock does not queue.
-func (m *Mutex) Lock(ctx context.Context) (*holdfast.Hold, error) {
-	h, err := m.lock.Lock(ctx)
-	return (*holdfast.Hold)(h), err
-}
-
-// TryLock makes one attempt, without a place in the queue, and overtakes nobody:
-// [holdfast.ErrBusy] says that there is a holder or somebody waits. It corresponds to tryLock().
-// It blocks for a round trip. If the reply is lost the attempt is repeated for up to a third of
-// the lease, a minute at the most, then given up and undone: that is [holdfast.ErrUnknown]. Its other errors
-// are Lock's. After an error nothing is held.
-func (m *Mutex) TryLock(ctx context.Context) (*holdfast.Hold, error) {
-	h, err := m.lock.TryLock(ctx)
-	return (*holdfast.Hold)(h), err
-}
-
-// TryLockFor waits as Lock does, but at most for the time given, and then leaves the queue and
-// fails with [holdfast.ErrBusy]. Of ctx and wait the first to end decides, ctx if they end
-// together. It corresponds to tryLock(waitTime, leaseTime). A wait of zero or less is one
-// attempt.
-//
-// If the server did not answer in the end, it fails with that instead, or with [holdfast.ErrUnknown] if
-// an attempt was cut off, which takes up to 0.1 s more.
-func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error) {
-	h, err := m.lock.TryLockFor(ctx, wait)
-	return (*holdfast.Hold)(h), err
-}
-
-// Locked reports whether anybody holds the lock. It asks the master, as all these do. It
-// corresponds to isLocked().
-func (m *Mutex) Locked(ctx context.Context) (bool, error) {
-	return m.lock.Locked(ctx)
-}
-
-// Held reports whether the owner that ctx carries holds the lock; false without an owner. It
-// corresponds to isHeldByCurrentThread().
-func (m *Mutex) Held(ctx context.Context) (bool, error) {
-	return m.lock.Held(ctx)
-}
-
-// HoldCount returns how often the owner that ctx carries holds the lock; 0 without an owner.
-// It corresponds to getHoldCount().
-func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
-	return m.lock.HoldCount(ctx)
-}
-
-// RemainingLease returns how long the lock stays taken at least if nobody renews or releases
-// it: 0 if nobody holds it, below zero if it has no end, which only another program can have
-// brought about. It corresponds to remainTimeToLive().
-func (m *Mutex) RemainingLease(ctx context.Context) (time.Duration, error) {
-	return m.lock.RemainingLease(ctx)
-}
-
-// Holders returns who holds the lock: nobody, or one.
-func (m *Mutex) Holders(ctx context.Context) ([]holdfast.Holder, error) {
-	return core.Holders[holdfast.Holder](ctx, &m.lock)
-}
+func (m *Mutex) lock() *core.Lock { return (*core.Lock)(&m.Mutex) }
 
 // Waiters returns who waits for the lock, the next one first. Of a waiter of Redisson's, Alive
 // is what Redisson goes by. Waiters that died are listed until somebody notices.
 func (m *Mutex) Waiters(ctx context.Context) ([]holdfast.Waiter, error) {
-	return core.Waiters[holdfast.Waiter](ctx, &m.lock, script.NewCall(waitersScript).Key(m.keys[1], m.keys[2], m.keys[4]))
-}
-
-// ForceUnlock frees the lock whoever holds it and wakes the next in the queue; it reports
-// whether it was held. The holder learns it at its next renewal or release; at once if it is of
-// this session. [holdfast.ErrUnknown] says that it may have been freed, or may yet be, within a
-// third of the lease, a minute at the most: a call that comes later frees nobody's lock. It
-// corresponds to forceUnlock().
-func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
-	return m.lock.Force(ctx, "force unlock", func(notAfter int64) *script.Call {
-		p := (*protocol)(m)
-		return p.call(forceScript).Arg(m.javaWait, m.lock.Publish(), m.lock.Channel).Int(notAfter)
-	})
+	waiters, err := m.lock().Waiters(ctx, script.NewCall(waitersScript).Key(m.keys[1], m.keys[2], m.keys[4]))
+	if err != nil {
+		return nil, err
+	}
+	all := make([]holdfast.Waiter, len(waiters))
+	for i, w := range waiters {
+		all[i] = holdfast.Waiter{
+			ID: w.ID, Alive: w.Alive,
+			Host: w.Host, PID: w.PID, Program: w.Program, Label: w.Label, Started: w.Started,
+		}
+	}
+	return all, nil
 }

@@ -18,6 +18,8 @@ var (
 // protocol is how the core calls the lock's scripts.
 type protocol Mutex
 
+func (p *protocol) lock() *core.Lock { return (*Mutex)(p).lock() }
+
 // call begins a call with the keys that all scripts of the queue take.
 func (p *protocol) call(s *script.Script) *script.Call { return script.NewCall(s).Key(p.keys[:]...) }
 
@@ -27,21 +29,25 @@ func (p *protocol) Acquire(w core.Want) *script.Call {
 		wait = p.wait
 	}
 	return p.call(acquireScript).Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter).
-		Arg(wait, p.javaWait, p.lock.Publish(), p.lock.Channel)
+		Arg(wait, p.javaWait, p.lock().Publish(), p.lock().Channel)
 }
 
 func (p *protocol) Release(r core.Rest) *script.Call {
-	return p.call(releaseScript).Arg(r.Owner, strconv.Itoa(r.Count), p.javaWait, p.lock.Publish(), p.lock.Channel)
+	return p.call(releaseScript).Arg(r.Owner, strconv.Itoa(r.Count), p.javaWait, p.lock().Publish(), p.lock().Channel)
 }
 
 func (p *protocol) Leave(owner string) *script.Call {
-	return p.call(leaveScript).Arg(owner, p.javaWait, p.lock.Publish(), p.lock.Channel)
+	return p.call(leaveScript).Arg(owner, p.javaWait, p.lock().Publish(), p.lock().Channel)
 }
 
 func (p *protocol) Renewal() *script.Script { return core.RenewScript }
 
-func (p *protocol) Renew(c *script.Call, owner string) { c.Key(p.lock.Key()).Arg(owner) }
+func (p *protocol) Renew(c *script.Call, owner string) { c.Key(p.lock().Key()).Arg(owner) }
 
 func (p *protocol) Holders(string) *script.Call {
-	return script.NewCall(core.HoldersScript).Key(p.lock.Key())
+	return script.NewCall(core.HoldersScript).Key(p.lock().Key())
+}
+
+func (p *protocol) Force(notAfter int64) *script.Call {
+	return p.call(forceScript).Arg(p.javaWait, p.lock().Publish(), p.lock().Channel).Int(notAfter)
 }

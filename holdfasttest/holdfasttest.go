@@ -83,8 +83,8 @@ func AssertFree(t testing.TB, locks ...Lock) {
 
 // title says what a lock is, as errors do: rwlock.Read "catalog".
 func title(l Lock) string {
-	if l, ok := l.(interface{ Inside() *core.Lock }); ok {
-		return l.Inside().String()
+	if l := core.LockOf(l); l != nil {
+		return l.String()
 	}
 	return fmt.Sprintf("%T %q", l, l.Name())
 }

@@ -10,15 +10,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/core"
 )
 
-// inside is what the locks of this module have.
-type inside interface{ Inside() *core.Lock }
-
 // same reports whether two members would exclude each other, as far as can be seen here.
 func same(a, b holdfast.Locker) bool {
-	x, ok := a.(inside)
-	y, alike := b.(inside)
-	if ok && alike {
-		return x.Inside().Same(y.Inside())
+	x, y := core.LockOf(a), core.LockOf(b)
+	if x != nil && y != nil {
+		return x.Same(y)
 	}
 	return reflect.TypeOf(a).Comparable() && a == b
 }
@@ -31,11 +27,10 @@ func isNil(l holdfast.Locker) bool {
 
 // mistake is what is wrong with a lock's name or options, as far as can be seen here.
 func mistake(l holdfast.Locker) (err error) {
-	switch l := l.(type) {
-	case inside:
-		err = wrong(l.Inside())
-	case *RedLock:
-		err = l.quorum.Wrong()
+	if r, ok := l.(*RedLock); ok {
+		err = r.quorum.Wrong()
+	} else if lock := core.LockOf(l); lock != nil {
+		err = wrong(lock)
 	}
 	if err == nil {
 		return nil
@@ -56,24 +51,23 @@ func wrong(l *core.Lock) error {
 
 // key is what the server knows a lock by, which is the same for everybody.
 func key(l holdfast.Locker) string {
-	if l, ok := l.(inside); ok {
-		return l.Inside().Key()
+	if l := core.LockOf(l); l != nil {
+		return l.Key()
 	}
 	return l.Name()
 }
 
-// order is that in which locks are taken. Of a read-write lock the write half comes first: who reads cannot
+// order is that in which locks are taken. Of a read-write lock the write half comes first: a reader cannot
 // write.
 func order(a, b holdfast.Locker) int {
 	if byKey := strings.Compare(key(a), key(b)); byKey != 0 {
 		return byKey
 	}
-	x, ok := a.(inside)
-	y, alike := b.(inside)
+	x, y := core.LockOf(a), core.LockOf(b)
 	switch {
-	case !ok || !alike || x.Inside().Shared == y.Inside().Shared:
+	case x == nil || y == nil || x.Shared == y.Shared:
 		return 0
-	case y.Inside().Shared:
+	case y.Shared:
 		return -1
 	}
 	return 1

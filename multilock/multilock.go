@@ -93,11 +93,11 @@ func New(locks ...holdfast.Locker) *MultiLock {
 func (m *MultiLock) together() *core.Batch {
 	var locks []*core.Lock
 	for _, l := range m.members {
-		l, ok := l.(inside)
-		if !ok {
+		lock := core.LockOf(l)
+		if lock == nil {
 			return nil
 		}
-		locks = append(locks, l.Inside())
+		locks = append(locks, lock)
 	}
 	return core.NewBatch(m.label(), locks)
 }
@@ -195,11 +195,11 @@ func passes(err error) bool {
 // observe tells the observer of a member's session that a call begins, and what it returns how that ended.
 func (m *MultiLock) observe(ctx context.Context) func(err *error) {
 	for _, l := range m.members {
-		l, ok := l.(inside)
-		if !ok {
+		lock := core.LockOf(l)
+		if lock == nil {
 			continue
 		}
-		if done := l.Inside().Acquiring(ctx, m.label()); done != nil {
+		if done := lock.Acquiring(ctx, m.label()); done != nil {
 			return func(err *error) { done(0, *err) }
 		}
 		break

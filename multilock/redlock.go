@@ -66,24 +66,32 @@ func NewRedLock(locks []holdfast.Locker, opts *RedLockOptions) *RedLock {
 func (r *RedLock) add(locks []holdfast.Locker) (name string, mistake error) {
 	var names []string
 	for i, l := range locks {
-		inner, ok := l.(inside)
-		switch {
-		case isNil(l):
+		if isNil(l) {
 			return "", fmt.Errorf("lock %d is nil", i+1)
-		case !ok || !inner.Inside().TellsAge:
-			return "", fmt.Errorf("lock %d is a %T, must be an rlock or a setlock", i+1, l)
+		}
+		lock := core.LockOf(l)
+		if lock == nil || !lock.TellsAge {
+			return "", fmt.Errorf("lock %d is %s, must be an rlock or a setlock", i+1, called(lock, l))
 		}
 		if len(names) == 0 || names[len(names)-1] != l.Name() {
 			names = append(names, l.Name())
 		}
 		for j, other := range r.quorum.Locks {
-			if inner.Inside().SameSession(other) {
+			if lock.SameSession(other) {
 				mistake = fmt.Errorf("locks %d and %d are of one session, must be on independent servers", j+1, i+1)
 			}
 		}
-		r.quorum.Locks = append(r.quorum.Locks, inner.Inside())
+		r.quorum.Locks = append(r.quorum.Locks, lock)
 	}
 	return strings.Join(names, ", "), mistake
+}
+
+// called is what an error calls a lock.
+func called(lock *core.Lock, l holdfast.Locker) string {
+	if lock == nil {
+		return fmt.Sprintf("a %T", l)
+	}
+	return lock.String()
 }
 
 // check says what is wrong with the number of locks or with the options.

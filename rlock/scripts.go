@@ -17,11 +17,14 @@ var (
 )
 
 // protocol is how the core calls the lock's scripts.
-type protocol Mutex
+type protocol struct {
+	lock   core.Lock
+	fenced bool
+}
 
 func (p *protocol) Acquire(w core.Want) *script.Call {
 	c := script.NewCall(acquireScript).Key(p.lock.Key())
-	if p.opts.Fenced && !w.Tokened {
+	if p.fenced && !w.Tokened {
 		c.Key(wire.TokenKey(p.lock.Key()))
 	}
 	c.Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter)
@@ -42,4 +45,8 @@ func (p *protocol) Renew(c *script.Call, owner string) { c.Key(p.lock.Key()).Arg
 
 func (p *protocol) Holders(string) *script.Call {
 	return script.NewCall(core.HoldersScript).Key(p.lock.Key())
+}
+
+func (p *protocol) Force(notAfter int64) *script.Call {
+	return script.NewCall(forceScript).Key(p.lock.Key()).Arg(p.lock.Publish(), p.lock.Channel).Int(notAfter)
 }

@@ -23,13 +23,11 @@
 package rwlock
 
 import (
-	"context"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/lease"
-	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -38,16 +36,17 @@ import (
 // of the same session and name are the same lock, whatever their options, which concern the holds
 // and the waits that are made through them.
 type RWMutex struct {
-	read, write Half
+	read  reader
+	write writer
 }
 
-// A Half is the lock for reading or the lock for writing.
-type Half struct {
-	lock    core.Lock
-	writers string // the key of those that wait to write, if readers wait behind them; else ""
-}
-
-var _ holdfast.Locker = (*Half)(nil)
+// A Half is the lock for reading or the lock for writing. Its methods are those of all locks, and each asks
+// about, and frees, its own half. TryLock is [holdfast.ErrBusy] if somebody writes; to a writer also if somebody
+// reads, and to a reader with [Options.PreferWriter] also if a writer waits. A reader that asks to write gets
+// [holdfast.ErrAlreadyHeld]. Holders and ForceUnlock take the server time in proportion to the number of
+// readers. ForceUnlock of the read half ends all readers at once; with the write half go the read holds of the
+// writer. Redisson's remainTimeToLive() is that of the other half where only that one is held.
+type Half = holdfast.Mutex
 
 // Options tune an RWMutex. The zero value of a field means its default.
 type Options struct {
@@ -89,10 +88,10 @@ func New(s *holdfast.Session, name string, opts *Options) *RWMutex {
 	reading := core.Settings{FixedLease: o.FixedLease, Shared: true}
 	writing := core.Settings{FixedLease: o.FixedLease}
 	if o.PreferWriter {
-		writing.Leaver, writing.WaiterLease = (*writer)(w), writerLease
+		writing.Leaver, writing.WaiterLease = w, writerLease
 	}
-	core.InitLock(&r.lock, (*core.Session)(s), (*reader)(r), half("Read"), reading, wire.RWChannel)
-	core.InitLock(&w.lock, (*core.Session)(s), (*writer)(w), half("Write"), writing, wire.RWChannel)
+	core.InitLock(&r.lock, (*core.Session)(s), r, half("Read"), reading, wire.RWChannel)
+	core.InitLock(&w.lock, (*core.Session)(s), w, half("Write"), writing, wire.RWChannel)
 	if o.PreferWriter {
 		r.writers = wire.RWWriters(r.lock.Key())
 		w.writers = r.writers
@@ -101,93 +100,8 @@ func New(s *holdfast.Session, name string, opts *Options) *RWMutex {
 }
 
 // Read is the lock for reading, which many hold at a time. It corresponds to readLock().
-func (rw *RWMutex) Read() *Half { return &rw.read }
+func (rw *RWMutex) Read() *Half { return (*Half)(&rw.read.lock) }
 
 // Write is the lock for writing, which one holds while nobody else reads. It corresponds to
 // writeLock().
-func (rw *RWMutex) Write() *Half { return &rw.write }
-
-// Name is the lock's name as it was given to [New], the same for both halves.
-func (h *Half) Name() string { return h.lock.Name }
-
-// Inside is of no use outside this module, where its result has no name: package multilock asks by it.
-func (h *Half) Inside() *core.Lock { return &h.lock }
-
-// Lock takes the lock for reading or writing, waiting until it is to be had or ctx ends; an
-// outage of the server is waited out as well. It corresponds to lock() and lock(leaseTime). An
-// error that matches ctx.Err() and its cause says that ctx ended first, [holdfast.ErrClosed] that
-// the session did, [holdfast.ErrAlreadyHeld] that this owner wants to write and reads already,
-// [holdfast.ErrLost] that this owner's hold, which the call was to enter again, is lost; anything else is the server's refusal, in its own words. After an error nothing is held: what a
-// lost reply may have left is given back in the background.
-func (h *Half) Lock(ctx context.Context) (*holdfast.Hold, error) {
-	hold, err := h.lock.Lock(ctx)
-	return (*holdfast.Hold)(hold), err
-}
-
-// TryLock makes one attempt and does not wait; [holdfast.ErrBusy] says that somebody writes, or,
-// to a writer, that somebody reads, and with [Options.PreferWriter] to a reader also that a writer
-// waits. It corresponds to tryLock(). It blocks for a round trip. If the reply is lost the attempt
-// is repeated for up to a third of the lease, a minute at the most, then given up and undone: that
-// is [holdfast.ErrUnknown]. Its other errors are Lock's. After an error nothing is held.
-func (h *Half) TryLock(ctx context.Context) (*holdfast.Hold, error) {
-	hold, err := h.lock.TryLock(ctx)
-	return (*holdfast.Hold)(hold), err
-}
-
-// TryLockFor waits as Lock does, but at most for the time given, and then fails with
-// [holdfast.ErrBusy]. Of ctx and wait the first to end decides, ctx if they end together. It
-// corresponds to tryLock(waitTime, leaseTime). A wait of zero or less is one attempt.
-//
-// If the server did not answer in the end, it fails with that instead, or with [holdfast.ErrUnknown] if
-// an attempt was cut off, which takes up to 0.1 s more.
-func (h *Half) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error) {
-	hold, err := h.lock.TryLockFor(ctx, wait)
-	return (*holdfast.Hold)(hold), err
-}
-
-// Locked reports whether anybody holds this half. It asks the master, as all these do. It
-// corresponds to isLocked().
-func (h *Half) Locked(ctx context.Context) (bool, error) {
-	return h.lock.Locked(ctx)
-}
-
-// Held reports whether the owner that ctx carries holds this half; false without an owner. It
-// corresponds to isHeldByCurrentThread().
-func (h *Half) Held(ctx context.Context) (bool, error) {
-	return h.lock.Held(ctx)
-}
-
-// HoldCount returns how often the owner that ctx carries holds this half; 0 without an owner. It
-// corresponds to getHoldCount().
-func (h *Half) HoldCount(ctx context.Context) (int, error) {
-	return h.lock.HoldCount(ctx)
-}
-
-// RemainingLease returns how long this half stays taken at least if nobody renews or releases it:
-// 0 if nobody holds it, below zero if it has no end, which only another program can have brought
-// about. Redisson's remainTimeToLive() is that of the other half where only that one is held.
-func (h *Half) RemainingLease(ctx context.Context) (time.Duration, error) {
-	return h.lock.RemainingLease(ctx)
-}
-
-// Holders returns who holds this half: all readers, in no order, each with the longest of its
-// leases, or the writer. One that died is listed until its lease has run out. The server takes
-// time in proportion to their number.
-func (h *Half) Holders(ctx context.Context) ([]holdfast.Holder, error) {
-	return core.Holders[holdfast.Holder](ctx, &h.lock)
-}
-
-// ForceUnlock ends this half whoever holds it, for all readers at once, and wakes those who wait;
-// it reports whether it was held. With the write half go the read holds of the writer. The holders
-// learn it at their next renewal or release; at once if they are of this session.
-// [holdfast.ErrUnknown] says that it may have been freed, or may yet be, within a third of the
-// lease: a call that comes later frees nobody's lock. It corresponds to forceUnlock().
-func (h *Half) ForceUnlock(ctx context.Context) (bool, error) {
-	half := write
-	if h.lock.Shared {
-		half = read
-	}
-	return h.lock.Force(ctx, "force unlock", func(notAfter int64) *script.Call {
-		return script.NewCall(forceScript).Key(h.lock.Key()).Arg(half, h.lock.Publish(), h.lock.Channel).Int(notAfter)
-	})
-}
+func (rw *RWMutex) Write() *Half { return (*Half)(&rw.write.lock) }

@@ -22,8 +22,19 @@ var (
 // mostNamed is of how many read holds a release names the keys: what Lua can take from a list has a limit.
 const mostNamed = 1000
 
+// A half is what both have.
+type half struct {
+	lock    core.Lock
+	writers string // the key of the writers that wait, if readers wait behind them; else ""
+}
+
+// force is the call that ends a half.
+func (h *half) force(which string, notAfter int64) *script.Call {
+	return script.NewCall(forceScript).Key(h.lock.Key()).Arg(which, h.lock.Publish(), h.lock.Channel).Int(notAfter)
+}
+
 // reader is how the core calls the scripts of the read half.
-type reader Half
+type reader struct{ half }
 
 func (p *reader) Acquire(w core.Want) *script.Call {
 	c := script.NewCall(acquireReadScript).Key(p.lock.Key(), wire.ReadHold(p.lock.Key(), w.Owner, w.Target))
@@ -52,12 +63,14 @@ func (p *reader) Renew(c *script.Call, owner string) {
 	c.Key(p.lock.Key(), wire.ReadHold(p.lock.Key(), owner, 1)).Arg(owner)
 }
 
+func (p *reader) Force(notAfter int64) *script.Call { return p.force(read, notAfter) }
+
 func (p *reader) Holders(owner string) *script.Call {
 	return script.NewCall(holdersScript).Key(p.lock.Key()).Arg(read, owner)
 }
 
 // writer is how the core calls the scripts of the write half.
-type writer Half
+type writer struct{ half }
 
 func (p *writer) Acquire(w core.Want) *script.Call {
 	c := script.NewCall(acquireWriteScript).Key(p.lock.Key())
@@ -86,6 +99,8 @@ func (p *writer) Renewal() *script.Script { return core.RenewScript }
 func (p *writer) Renew(c *script.Call, owner string) {
 	c.Key(p.lock.Key()).Arg(wire.WriteOwner(owner))
 }
+
+func (p *writer) Force(notAfter int64) *script.Call { return p.force(write, notAfter) }
 
 func (p *writer) Holders(owner string) *script.Call {
 	return script.NewCall(holdersScript).Key(p.lock.Key()).Arg(write, owner)

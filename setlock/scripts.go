@@ -16,6 +16,8 @@ var (
 // protocol is how the core calls the lock's scripts.
 type protocol Mutex
 
+func (p *protocol) lock() *core.Lock { return (*Mutex)(p).lock() }
+
 func (p *protocol) Acquire(w core.Want) *script.Call {
 	mode := "first"
 	switch {
@@ -24,7 +26,7 @@ func (p *protocol) Acquire(w core.Want) *script.Call {
 	case w.Again:
 		mode = "again"
 	}
-	c := script.NewCall(acquireScript).Key(p.lock.Key()).Arg(w.Owner, w.Lease).Int(w.NotAfter).Arg(mode)
+	c := script.NewCall(acquireScript).Key(p.lock().Key()).Arg(w.Owner, w.Lease).Int(w.NotAfter).Arg(mode)
 	if w.Age {
 		c.Arg("age")
 	}
@@ -32,13 +34,18 @@ func (p *protocol) Acquire(w core.Want) *script.Call {
 }
 
 func (p *protocol) Release(r core.Rest) *script.Call {
-	return script.NewCall(releaseScript).Key(p.lock.Key()).Arg(r.Owner, p.lock.Publish(), p.lock.Channel)
+	return script.NewCall(releaseScript).Key(p.lock().Key()).Arg(r.Owner, p.lock().Publish(), p.lock().Channel)
 }
 
 func (p *protocol) Renewal() *script.Script { return renewScript }
 
-func (p *protocol) Renew(c *script.Call, owner string) { c.Key(p.lock.Key()).Arg(owner) }
+func (p *protocol) Renew(c *script.Call, owner string) { c.Key(p.lock().Key()).Arg(owner) }
 
 func (p *protocol) Holders(string) *script.Call {
-	return script.NewCall(holdersScript).Key(p.lock.Key())
+	return script.NewCall(holdersScript).Key(p.lock().Key())
+}
+
+func (p *protocol) Force(notAfter int64) *script.Call {
+	l := p.lock()
+	return script.NewCall(forceScript).Key(l.Key()).Arg(l.Publish(), l.Channel).Int(notAfter)
 }

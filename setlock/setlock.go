@@ -26,7 +26,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
-	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -40,13 +39,13 @@ const (
 	lastLook  = 250 * time.Millisecond
 )
 
-// A Mutex is a lock of one name. It is immutable and safe for concurrent use; make it once or at
-// every use, as you like.
+// A Mutex is a lock of one name, with the methods of all locks and two of its own. A waiter is woken when a
+// program that uses this package releases the lock. Others tell nobody, so it also looks by itself: after 10 ms
+// at first, then after at most a quarter of a second, and when the lease in its way is over. With
+// [Options.Token] a failed call may leave the lock taken.
 type Mutex struct {
-	lock core.Lock
+	holdfast.Mutex
 }
-
-var _ holdfast.Locker = (*Mutex)(nil)
 
 // Options tune a Mutex. The zero value of a field means its default.
 type Options struct {
@@ -83,48 +82,11 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	if len(opts.Token) > maxToken {
 		set.Err = fmt.Errorf("Options.Token is %d bytes long, the limit is %d", len(opts.Token), maxToken)
 	}
-	core.InitLock(&m.lock, (*core.Session)(s), (*protocol)(m), core.Label{Kind: "setlock", Name: name}, set, wire.SetChannel)
+	core.InitLock(m.lock(), (*core.Session)(s), (*protocol)(m), core.Label{Kind: "setlock", Name: name}, set, wire.SetChannel)
 	return m
 }
 
-// Name is the lock's name as it was given to [New].
-func (m *Mutex) Name() string { return m.lock.Name }
-
-// Inside is of no use outside this module, where its result has no name: package multilock asks by it.
-func (m *Mutex) Inside() *core.Lock { return &m.lock }
-
-// Lock takes the lock, waiting until it is free or ctx ends; an outage of the server is waited out
-// as well. Who waits is woken when a program that uses this package releases it; for the sake of
-// others it looks besides, after 10 ms at first and after a quarter of a second at the most, or when
-// the lease in the way is over. An error that matches ctx.Err() and its cause says that ctx ended
-// first, [holdfast.ErrClosed] that the session did, [holdfast.ErrAlreadyHeld] that the lock is this
-// owner's own; anything else is the server's refusal, in its own words. After an error nothing is
-// held: what a lost reply may have left is given back in the background, unless [Options.Token] is
-// set.
-func (m *Mutex) Lock(ctx context.Context) (*holdfast.Hold, error) {
-	h, err := m.lock.Lock(ctx)
-	return (*holdfast.Hold)(h), err
-}
-
-// TryLock makes one attempt and does not wait for the holder; [holdfast.ErrBusy] says that there is
-// one. It blocks for a round trip. If the reply is lost the attempt is repeated for up to a third of
-// the lease, a minute at the most, then given up and undone: that is [holdfast.ErrUnknown]. Its other
-// errors are Lock's. After an error nothing is held, unless [Options.Token] is set.
-func (m *Mutex) TryLock(ctx context.Context) (*holdfast.Hold, error) {
-	h, err := m.lock.TryLock(ctx)
-	return (*holdfast.Hold)(h), err
-}
-
-// TryLockFor waits as Lock does, but at most for the time given, and then fails with
-// [holdfast.ErrBusy]. Of ctx and wait the first to end decides, ctx if they end together. A wait of
-// zero or less is one attempt.
-//
-// If the server did not answer in the end, it fails with that instead, or with [holdfast.ErrUnknown] if
-// an attempt was cut off, which takes up to 0.1 s more.
-func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error) {
-	h, err := m.lock.TryLockFor(ctx, wait)
-	return (*holdfast.Hold)(h), err
-}
+func (m *Mutex) lock() *core.Lock { return (*core.Lock)(&m.Mutex) }
 
 // Adopt takes over a lock that is held by the token given, which another process has acquired and
 // has let go of without releasing it: here by [holdfast.Hold.Detach]. From then on it is held as if
@@ -137,54 +99,18 @@ func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.H
 func (m *Mutex) Adopt(ctx context.Context, token string) (*holdfast.Hold, error) {
 	const operation = "adopt"
 	if token == "" {
-		return nil, m.lock.Fail(operation, errors.New("token is empty"))
+		return nil, m.lock().Fail(operation, errors.New("token is empty"))
 	}
-	h, err := m.lock.Adopt(ctx, operation, token)
+	h, err := m.lock().Adopt(ctx, operation, token)
 	return (*holdfast.Hold)(h), err
 }
 
-// Query returns the token that holds the lock, "" if nobody does. It asks the master, as all these
-// do. It is LockQuery in StackExchange.Redis.
+// Query returns the token that holds the lock, "" if nobody does. It asks the master.
+// It is LockQuery in StackExchange.Redis.
 func (m *Mutex) Query(ctx context.Context) (token string, err error) {
-	holders, _, err := m.lock.Inspect(ctx, "", "query")
+	holders, _, err := m.lock().Inspect(ctx, "", "query")
 	if len(holders) == 0 {
 		return "", err
 	}
 	return holders[0].ID, err
-}
-
-// Locked reports whether anybody holds the lock.
-func (m *Mutex) Locked(ctx context.Context) (bool, error) {
-	return m.lock.Locked(ctx)
-}
-
-// Held reports whether the owner that ctx carries holds the lock; false without an owner.
-func (m *Mutex) Held(ctx context.Context) (bool, error) {
-	return m.lock.Held(ctx)
-}
-
-// HoldCount returns 1 if the owner that ctx carries holds the lock, else 0.
-func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
-	return m.lock.HoldCount(ctx)
-}
-
-// RemainingLease returns how long the lock stays taken at least if nobody renews or releases it: 0 if
-// nobody holds it, below zero if it has no end, which only another program can have brought about.
-func (m *Mutex) RemainingLease(ctx context.Context) (time.Duration, error) {
-	return m.lock.RemainingLease(ctx)
-}
-
-// Holders returns who holds the lock, by token: nobody, or one.
-func (m *Mutex) Holders(ctx context.Context) ([]holdfast.Holder, error) {
-	return core.Holders[holdfast.Holder](ctx, &m.lock)
-}
-
-// ForceUnlock frees the lock whoever holds it and wakes those who wait; it reports whether it was
-// held. The holder learns it at its next renewal or release; at once if it is of this session.
-// [holdfast.ErrUnknown] says that it may have been freed, or may yet be, within a third of the lease, a
-// minute at the most: a call that comes later frees nobody's lock.
-func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
-	return m.lock.Force(ctx, "force unlock", func(notAfter int64) *script.Call {
-		return script.NewCall(forceScript).Key(m.lock.Key()).Arg(m.lock.Publish(), m.lock.Channel).Int(notAfter)
-	})
 }

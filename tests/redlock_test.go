@@ -133,7 +133,7 @@ func TestARedLockNamesMistakesAndSendsNothing(t *testing.T) {
 		`redlock "a": lock: 2 locks are given, must be at least 3`: redLock(s[:2], "a", reentrant, nil),
 		`redlock "": lock: 0 locks are given`:                      multilock.NewRedLock(nil, nil),
 		`redlock "": lock: lock 1 is nil`:                          multilock.NewRedLock(make([]holdfast.Locker, 3), nil),
-		`lock 2 is a *fairlock.Mutex, must be an rlock or a set`:   multilock.NewRedLock([]holdfast.Locker{reentrant(s[0], "a"), fairlock.New(s[1], "a", nil), plain(s[2], "a")}, nil),
+		`lock 2 is fairlock "a", must be an rlock or a set`:        multilock.NewRedLock([]holdfast.Locker{reentrant(s[0], "a"), fairlock.New(s[1], "a", nil), plain(s[2], "a")}, nil),
 		`lock 1 is a *multilock.RedLock`:                           multilock.NewRedLock([]holdfast.Locker{three("a", nil)}, nil),
 		`locks 1 and 3 are of one session`:                         redLock([]*holdfast.Session{s[0], s[1], s[0]}, "a", plain, nil),
 		`redlock "": lock: name is empty`:                          three("", nil),

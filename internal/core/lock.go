@@ -23,12 +23,17 @@ type Protocol interface {
 	Renew(c *script.Call, owner string)
 }
 
-// An Inspector is what a package supplies besides whose holders can be asked for. The reply is that
-// of lock_holders.
+// An Inspector is what a package supplies besides whose holders can be asked for.
 type Inspector interface {
-	// Holders is the call that tells who holds the lock, or whether one wire owner does.
+	// Holders is the call that tells who holds the lock, or whether one wire owner does, with the reply of
+	// lock_holders.
 	Holders(owner string) *script.Call
+	// Force is the call that frees the lock whoever holds it, with the replies of rlock_force.
+	Force(notAfter int64) *script.Call
 }
+
+// LockOf returns the inside of a lock that the root package exports, nil of anything else. The root supplies it.
+var LockOf func(lock any) *Lock
 
 // A Leaver is what a package supplies besides whose waiters the server knows of. A waiter calls
 // Acquire again and again, when it is told to and when the reply says, so that the server knows
@@ -191,11 +196,11 @@ func (l *Lock) believed(ctx context.Context) (owner string, count int) {
 	return t.wire, count
 }
 
-// Force runs a call that frees the lock whoever holds it, with the replies of rlock_force.
-// Then the holds that this session had when the call was sent are lost, and who waits may look.
-func (l *Lock) Force(ctx context.Context, operation string, call func(notAfter int64) *script.Call) (was bool, err error) {
+// ForceUnlock frees the lock whoever holds it. Then the holds that this session had when the call was sent
+// are lost, and waiters may look.
+func (l *Lock) ForceUnlock(ctx context.Context) (was bool, err error) {
 	ours := l.ours() // not those that are granted while the reply is on its way
-	was, err = l.inTime(ctx, operation, call)
+	was, err = l.inTime(ctx, "force unlock", l.protocol.(Inspector).Force)
 	if was {
 		loseAll(ours)
 		l.session.lines.Wake(l.line())

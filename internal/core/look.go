@@ -12,6 +12,7 @@ type Holder struct {
 	ID    string
 	Count int
 	Lease time.Duration
+	Process
 }
 
 // HoldersScript tells who holds a lock that is one hash.
@@ -56,17 +57,8 @@ func (l *Lock) RemainingLease(ctx context.Context) (time.Duration, error) {
 	return left, err
 }
 
-// Holders asks who holds the lock, and which processes they are. H is the root's type.
-func Holders[H ~struct {
-	ID      string
-	Count   int
-	Lease   time.Duration
-	Host    string
-	PID     int
-	Program string
-	Label   string
-	Started time.Time
-}](ctx context.Context, l *Lock) (all []H, err error) {
+// Holders asks who holds the lock, and which processes they are.
+func (l *Lock) Holders(ctx context.Context) ([]Holder, error) {
 	holders, _, err := l.Inspect(ctx, "", "holders")
 	if err != nil {
 		return nil, err
@@ -76,39 +68,37 @@ func Holders[H ~struct {
 		owners[i] = h.ID
 	}
 	for i, p := range l.session.processes(ctx, owners) {
-		h := holders[i]
-		all = append(all, H{h.ID, h.Count, h.Lease, p.Host, p.PID, p.Program, p.Label, p.Started})
+		holders[i].Process = p
 	}
-	return all, nil
+	return holders, nil
+}
+
+// A Waiter stands in a lock's queue on the server.
+type Waiter struct {
+	ID    string
+	Alive time.Duration
+	Process
 }
 
 // Waiters asks by call, whose reply is rows of wire owner and ms, who stands in the lock's queue, and
-// which processes they are. W is the root's type.
-func Waiters[W ~struct {
-	ID      string
-	Alive   time.Duration
-	Host    string
-	PID     int
-	Program string
-	Label   string
-	Started time.Time
-}](ctx context.Context, l *Lock, call *script.Call) (all []W, err error) {
+// which processes they are.
+func (l *Lock) Waiters(ctx context.Context, call *script.Call) (all []Waiter, err error) {
 	var owners []string
-	var alive []time.Duration
 	err = l.Run(ctx, "waiters", call, func() error {
 		values, err := call.ReadArray()
 		if err != nil {
 			return err
 		}
 		return call.ReadRows(values, 1, func(id string, n []int64) {
-			owners, alive = append(owners, id), append(alive, time.Duration(n[0])*time.Millisecond)
+			owners = append(owners, id)
+			all = append(all, Waiter{ID: id, Alive: time.Duration(n[0]) * time.Millisecond})
 		})
 	})
 	if err != nil {
 		return nil, err
 	}
 	for i, p := range l.session.processes(ctx, owners) {
-		all = append(all, W{owners[i], alive[i], p.Host, p.PID, p.Program, p.Label, p.Started})
+		all[i].Process = p
 	}
 	return all, nil
 }

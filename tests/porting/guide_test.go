@@ -47,9 +47,7 @@ func TestTheGuideShowsThisCode(t *testing.T) {
 
 // What the guide's variables are.
 var variables = map[string][]string{
-	"l": {
-		"rlock.Mutex", "fairlock.Mutex", "setlock.Mutex", "rwlock.Half", "multilock.MultiLock", "multilock.RedLock",
-	},
+	"l":  {"holdfast.Mutex", "fairlock.Mutex", "setlock.Mutex", "multilock.MultiLock", "multilock.RedLock"},
 	"rw": {"rwlock.RWMutex"}, "sem": {"semaphore.Semaphore"}, "permits": {"semaphore.Expirable"}, "gate": {"latch.Latch"},
 	"hold": {"holdfast.Hold"}, "session": {"holdfast.Session"},
 }

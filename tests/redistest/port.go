@@ -1,10 +1,14 @@
 package redistest
 
 import (
+	"errors"
 	"math/rand/v2"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -17,27 +21,60 @@ const (
 	busOffset = 10000
 )
 
-// handedOut are the ports this process was given, so that none is given twice before anyone listens on it.
-var handedOut = struct {
+// A process takes ports from blocks that no other test process has: a stopped server must find its port free when
+// it comes back, whatever packages are tested beside it.
+const blockSize = 100
+
+// mine are this process's blocks.
+var mine struct {
 	sync.Mutex
-	ports map[int]bool
-}{ports: map[int]bool{}}
+	free  []int      // ports that were not given yet
+	locks []*os.File // one for each block; the kernel drops them with the process
+}
 
 // FreePort returns a loopback port on which nobody listens, and 10000 above which nobody does either. No two calls
-// in one process return the same port.
+// return the same port, in this test process or in another that runs at the same time.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	handedOut.Lock()
-	defer handedOut.Unlock()
-	for range 1000 {
-		port := firstPort + rand.IntN(lastPort-firstPort+1)
-		if !handedOut.ports[port] && bindable(port) && bindable(port+busOffset) {
-			handedOut.ports[port] = true
-			return port
+	mine.Lock()
+	defer mine.Unlock()
+	for {
+		for len(mine.free) > 0 {
+			port := mine.free[0]
+			mine.free = mine.free[1:]
+			if bindable(port) && bindable(port+busOffset) {
+				return port
+			}
+		}
+		if err := takeBlock(); err != nil {
+			t.Fatalf("no free port on 127.0.0.1: %v", err)
 		}
 	}
-	t.Fatal("no free port found on 127.0.0.1")
-	return 0
+}
+
+// takeBlock takes a block that nobody has.
+func takeBlock() error {
+	folder := filepath.Join(os.TempDir(), "holdfast-test-ports")
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return err
+	}
+	for _, block := range rand.Perm((lastPort - firstPort + 1) / blockSize) {
+		first := firstPort + block*blockSize
+		file, err := os.OpenFile(filepath.Join(folder, strconv.Itoa(first)), os.O_RDWR|os.O_CREATE, 0o666)
+		if err != nil {
+			return err
+		}
+		if syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+			_ = file.Close()
+			continue
+		}
+		mine.locks = append(mine.locks, file)
+		for i := range blockSize {
+			mine.free = append(mine.free, first+i)
+		}
+		return nil
+	}
+	return errors.New("other test processes have them all")
 }
 
 func bindable(port int) bool {

@@ -1,0 +1,108 @@
+package holdfast
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/core"
+)
+
+// A Mutex is a lock of one name: of package rlock or setlock, a fair one of package fairlock, or a half of
+// a read-write lock of package rwlock, which say what is special about each. It is immutable and safe for
+// concurrent use; make it once or at every use, as you like. Two values of the same session, kind and name
+// are the same lock, whatever their options. Options concern the holds and the waits of the value.
+//
+// The zero value is not usable. Only the packages above make one.
+type Mutex core.Lock
+
+var _ Locker = (*Mutex)(nil)
+
+func (m *Mutex) core() *core.Lock { return (*core.Lock)(m) }
+
+func init() {
+	core.LockOf = func(lock any) *core.Lock {
+		if l, ok := lock.(interface{ core() *core.Lock }); ok { // also of a type that embeds a Mutex
+			return l.core()
+		}
+		return nil
+	}
+}
+
+// Name is the lock's name as the caller gave it.
+func (m *Mutex) Name() string { return m.core().Name }
+
+// Lock takes the lock. It waits until the lock is free or ctx ends, and waits out an outage of the server.
+// It corresponds to lock() and lock(leaseTime).
+//
+// After an error nothing is held, and what a lost reply may have left is given back in the background. The
+// error matches ctx.Err() and its cause if ctx ended first, [ErrClosed] if the session did, and
+// [ErrAlreadyHeld] if the lock does not re-enter and this owner has it. It matches [ErrLost] if this call
+// was to re-enter a hold of its owner and that hold is lost. Anything else is the server's refusal, in its
+// own words.
+func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
+	h, err := m.core().Lock(ctx)
+	return (*Hold)(h), err
+}
+
+// TryLock makes one attempt and does not wait: [ErrBusy] says that somebody else has the lock. It blocks
+// for a round trip. If the reply is lost, the attempt is repeated for up to a third of the lease, at most a
+// minute, and then given up and undone: that is [ErrUnknown]. Its other errors are those of
+// [Mutex.Lock]. After an error nothing is held. It corresponds to tryLock().
+func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) {
+	h, err := m.core().TryLock(ctx)
+	return (*Hold)(h), err
+}
+
+// TryLockFor waits as [Mutex.Lock] does, but at most for the time given, and then fails with [ErrBusy]. Of
+// ctx and wait the first to end decides, ctx if they end together. A wait of zero or less is one attempt.
+// It corresponds to tryLock(waitTime, leaseTime).
+//
+// If the server did not answer in the end, that is the error instead, or [ErrUnknown] if an attempt was cut
+// off, which takes up to 0.1 s more.
+func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*Hold, error) {
+	h, err := m.core().TryLockFor(ctx, wait)
+	return (*Hold)(h), err
+}
+
+// Locked reports whether anybody holds the lock. Like all questions below it asks the master. It
+// corresponds to isLocked().
+func (m *Mutex) Locked(ctx context.Context) (bool, error) { return m.core().Locked(ctx) }
+
+// Held reports whether the owner that ctx carries holds the lock; false without an owner. It corresponds to
+// isHeldByCurrentThread().
+func (m *Mutex) Held(ctx context.Context) (bool, error) { return m.core().Held(ctx) }
+
+// HoldCount returns how often the owner that ctx carries holds the lock; 0 without an owner. It corresponds
+// to getHoldCount().
+func (m *Mutex) HoldCount(ctx context.Context) (int, error) { return m.core().HoldCount(ctx) }
+
+// RemainingLease returns how long the lock stays taken at least if nobody renews or releases it: 0 if nobody
+// holds it, below zero if it has no end, which only another program can have caused. It corresponds to
+// remainTimeToLive().
+func (m *Mutex) RemainingLease(ctx context.Context) (time.Duration, error) {
+	return m.core().RemainingLease(ctx)
+}
+
+// Holders returns who holds the lock: nobody or one, and of a read half all readers, in no order, each with
+// its longest lease. A holder that died is listed until its lease has run out.
+func (m *Mutex) Holders(ctx context.Context) ([]Holder, error) {
+	holders, err := m.core().Holders(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Holder, len(holders))
+	for i, h := range holders {
+		all[i] = Holder{
+			ID: h.ID, Count: h.Count, Lease: h.Lease,
+			Host: h.Host, PID: h.PID, Program: h.Program, Label: h.Label, Started: h.Started,
+		}
+	}
+	return all, nil
+}
+
+// ForceUnlock frees the lock whoever holds it, and wakes those who wait. It reports whether the lock was held.
+// The holder learns of it at its next renewal or release, and at once if it is of this session.
+// [ErrUnknown] says that the lock may have been freed, or may yet be, within a third of the lease and at
+// most a minute; a call that is executed later than that frees nobody's lock. It corresponds to
+// forceUnlock().
+func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) { return m.core().ForceUnlock(ctx) }
