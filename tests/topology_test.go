@@ -3,6 +3,7 @@ package tests
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -181,6 +183,65 @@ func TestSentinelFailover(t *testing.T) {
 	for _, k := range onOneServer() {
 		exclusion(t, k, []*holdfast.Session{a, b}, k.own("after"))
 	}
+}
+
+// An address may come to lead to another server while nobody cuts the connections to the one that it led to.
+func TestASessionFollowsItsAddressFromAReplicaToTheMaster(t *testing.T) {
+	t.Parallel()
+	first := redistest.Start(t, "--repl-diskless-sync-delay", "0")
+	second := redistest.Start(t, "--replicaof", "127.0.0.1", first.Strs(t, "CONFIG", "GET", "port")[1])
+	p := proxy.Start(t, first.Addr())
+	opts := &holdfast.Options{Lease: 3 * time.Second}
+	keeper, taker, waiter := open(t, p.Addr(), opts), open(t, p.Addr(), opts), open(t, p.Addr(), opts)
+	kept, wanted := lock(t, t.Context(), rlock.New(keeper, "kept", nil)), lock(t, t.Context(), rlock.New(taker, "wanted", nil))
+	got := goLock(t.Context(), rlock.New(waiter, "wanted", nil).Lock)
+	await(t, "the waiter", func() bool { return len(first.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+	await(t, "the replica", func() bool { return first.Int(t, "WAIT", "1", "100") == 1 })
+
+	second.Do(t, "REPLICAOF", "NO", "ONE")
+	p.SetServer(second.Addr())
+	first.Do(t, "REPLICAOF", "127.0.0.1", strconv.Itoa(redistest.FreePort(t))) // it hears of no message any more
+	free := within(t, 5*time.Second, goLock(t.Context(), rlock.New(taker, "free", nil).Lock), "a lock of the new master")
+	require.NoError(t, free.err)
+	require.NoError(t, free.hold.Release())
+
+	await(t, "a renewal at the new master", func() bool {
+		return time.Until(kept.Deadline()) > 2*time.Second && second.Int(t, "PTTL", "kept") > 2000
+	})
+	pass(time.Now().Add(2 * opts.Lease)) // who holds and does nothing else notices as well
+	require.NoError(t, kept.Err())
+	require.Contains(t, second.Keyspace(t), "kept")
+	require.NoError(t, kept.Release())
+	await(t, "the waiter to listen at the new master", func() bool { return len(second.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+	require.NoError(t, wanted.Release())
+	r := within(t, 5*time.Second, got, "the waiter's lock")
+	require.NoError(t, r.err)
+	require.NoError(t, r.hold.Release())
+}
+
+// What a session of a replica does: it attempts for ever, and connects anew once a second, whoever attempts.
+func TestASessionOfAReplicaConnectsAnewOnceASecond(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	s := open(t, p.Addr(), nil)
+	srv.Do(t, "REPLICAOF", "127.0.0.1", strconv.Itoa(redistest.FreePort(t)))
+	refused := p.On(scriptOf(kindOf("rlock"), "acquire"), proxy.Pass, proxy.EveryTime)
+	before, began := p.Accepted(), time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			_, err := rlock.New(s, fmt.Sprint(i), nil).Lock(ctx)
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+		})
+	}
+	wg.Wait()
+	require.Greater(t, refused.Matched(), 60)
+	require.Greater(t, p.Accepted(), before)
+	const connections = 2 // of commands and of messages
+	require.LessOrEqual(t, p.Accepted()-before, connections*(1+int(time.Since(began)/time.Second)))
 }
 
 func TestARestartedServerForgetsAndTheHolderIsTold(t *testing.T) {

@@ -274,8 +274,7 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	n, bad := answers[0].AsInt64()
 	switch {
 	case bad != nil:
-		text, _ := answers[0].ToString()
-		return h.lock.Fail("extend", serverError(text))
+		return h.lock.Fail("extend", s.saidOf(ctx, t, answers[0]))
 	case n == 0:
 		t.lose()
 	case n == 1:

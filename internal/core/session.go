@@ -84,6 +84,7 @@ func NewSession(c Config) *Session {
 		ctx: ctx, cancel: cancel, closing: make(chan struct{}),
 		calls: newAdmission(), routines: newAdmission(),
 	}
+	s.runner.Leaving = s.hub.Anew
 	s.bounds.limit = lease.Bound(c.Lease)
 	s.debts.init(s)
 	s.watches.init(s)

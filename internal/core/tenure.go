@@ -321,8 +321,7 @@ func (s *Session) renew(batch []lease.Renewable) {
 		}
 		switch n, bad := answers[i].AsInt64(); {
 		case bad != nil:
-			text, _ := answers[i].ToString()
-			s.failed(r.(*tenure), &script.Failure{Class: script.Refused, Err: serverError(text)})
+			s.failed(r.(*tenure), &script.Failure{Class: script.Refused, Err: s.saidOf(ctx, r.(*tenure), answers[i])})
 		case n == 1:
 			s.renewed(r.(*tenure), sent)
 		case n == 0:
@@ -338,6 +337,13 @@ func (s *Session) renew(batch []lease.Renewable) {
 type serverError string
 
 func (e serverError) Error() string { return string(e) }
+
+// saidOf is what the server answered of the tenure instead of a number.
+func (s *Session) saidOf(ctx context.Context, t *tenure, answer rueidis.RedisMessage) error {
+	text, _ := answer.ToString()
+	s.runner.Heard(ctx, t.lock.key, text)
+	return serverError(text)
+}
 
 // readRenewal splits the reply of a renewal, {now, r1, r2, …}, and learns the time.
 func (s *Session) readRenewal(call *script.Call, batch []lease.Renewable) ([]rueidis.RedisMessage, error) {

@@ -43,6 +43,8 @@ type conn struct {
 	todo map[*channel]struct{} // whose subscription may have to begin, or is not wanted any more
 	life int                   // connections that were lost or replaced
 	last map[*channel]struct{} // what the one that is being replaced still hears, and the next one not yet
+	// outdated says that the present connection is to be given up.
+	outdated bool
 
 	kick chan struct{} // todo is not empty, or last is
 }
@@ -166,6 +168,14 @@ func (c *conn) lost() {
 	}
 }
 
+// isOutdated reports whether the connection is to be given up, once.
+func (c *conn) isOutdated() (outdated bool) {
+	c.hub.mu.Lock()
+	defer c.hub.mu.Unlock()
+	outdated, c.outdated = c.outdated, false
+	return outdated
+}
+
 func (c *conn) lives() int {
 	c.hub.mu.Lock()
 	defer c.hub.mu.Unlock()
@@ -195,6 +205,7 @@ func (c *conn) link() (*link, error) {
 // serve keeps a connection and works on it until it breaks. One that is worn is replaced: it goes when the
 // next one has all that is wanted, so nothing is missed and nobody has to look.
 func (c *conn) serve(ctx context.Context) error {
+	c.isOutdated() // not what is made now
 	now, err := c.link()
 	if err != nil {
 		return err
@@ -226,6 +237,9 @@ func (c *conn) serve(ctx context.Context) error {
 		}
 		select {
 		case <-c.kick:
+			if c.isOutdated() {
+				return errWorn
+			}
 		case <-look:
 			look = nil
 			switch wear := c.wear(time.Since(began)); {

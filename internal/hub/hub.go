@@ -124,6 +124,16 @@ func (l *Listener) Close() {
 	}
 }
 
+// Anew has all connections made anew: the servers that they stand to may be the wrong ones by now.
+func (h *Hub) Anew() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.conns {
+		c.outdated = true
+		c.wake()
+	}
+}
+
 // Close ends all subscriptions and connections and waits for the goroutines.
 func (h *Hub) Close() {
 	h.mu.Lock()

@@ -142,15 +142,27 @@ func Passes(err error) bool {
 
 // passing reports whether the server's refusal is one of a server that will soon be well.
 func passing(answer *rueidis.RedisError) bool {
-	text := answer.Error()                               // without "ERR "
-	if strings.HasPrefix(text, "Error running script") { // before Redis 7, with the reason inside
-		_, text, _ = strings.Cut(text, ": -")
-	}
-	code, _, _ := strings.Cut(text, " ")
-	switch code {
-	case "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "BUSY", "NOREPLICAS":
+	text := answer.Error() // without "ERR "
+	switch codeOf(text) {
+	case "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "BUSY", "NOREPLICAS":
 		return true
 	}
 	// A script came upon a key that is still, or already, on another node of a cluster.
-	return strings.Contains(answer.Error(), "access a non local key")
+	return ofReplica(text) || strings.Contains(text, "access a non local key")
+}
+
+// ofReplica reports whether a server says so that is no master, or not any more.
+func ofReplica(text string) bool {
+	code := codeOf(text)
+	return code == "READONLY" || code == "MASTERDOWN"
+}
+
+// codeOf is the first word of what a server says when it refuses something.
+func codeOf(text string) string {
+	// Before Redis 7 a script's errors begin with where they happened.
+	if strings.HasPrefix(text, "Error running script") || strings.HasPrefix(text, "@user_script") {
+		_, text, _ = strings.Cut(text, ": -")
+	}
+	code, _, _ := strings.Cut(text, " ")
+	return code
 }

@@ -73,6 +73,19 @@ func TestARefusalBecauseOfKeysIsKnown(t *testing.T) {
 	assert.False(t, BecauseOfKeys(nil))
 }
 
+func TestWhoIsNoMasterSaysSo(t *testing.T) {
+	for text, replica := range map[string]bool{
+		"READONLY You can't write against a read only replica.":                            true,
+		"@user_script: 9: -READONLY You can't write against a read only replica.":          true, // of one name of many, before Redis 7
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.": true,
+		"@user_script: 9: -OOM command not allowed when used memory > 'maxmemory'.":        false,
+		"WRONGTYPE Operation against a key":                                                false,
+		"LOADING Redis is loading the dataset in memory":                                   false,
+	} {
+		assert.Equal(t, replica, ofReplica(text), text)
+	}
+}
+
 func TestFailuresWithoutAnAnswerAreSorted(t *testing.T) {
 	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
 	for name, c := range map[string]struct {

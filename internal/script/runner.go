@@ -16,13 +16,20 @@ import (
 // redialTimeout bounds one attempt to get a new connection.
 const redialTimeout = 2 * time.Second
 
+// leaveAgain is how long a connection is kept at the least that leads to a replica.
+const leaveAgain = time.Second
+
 // A Runner runs the scripts of a session on its client.
 type Runner struct {
 	client  rueidis.Client
 	nodes   nodes
 	changes atomic.Int64 // how often a connection has ended or was made
+	left    atomic.Int64 // when the client was last made to connect anew, as a time.Duration since nodes.base
 	dials   singleflight.Group
 	wg      sync.WaitGroup // of all goroutines
+
+	// Leaving is told that the client is made to connect anew; nil: nobody is. It is set before the first call.
+	Leaving func()
 }
 
 // NewRunner returns a runner on client.
@@ -77,6 +84,7 @@ func (r *Runner) RunIn(ctx context.Context, p Place, c *Call) error {
 		p.gate.places[p.lane].Release(1)
 		return nil
 	}
+	r.heard(ctx, c.keys[0], err)
 	err = r.rescue(ctx, p.gate, c, err)
 	if class := ClassOf(err); class == Unknown || class == Refused && IsTemporary(err) {
 		p.gate.silent.Store(true)
@@ -87,6 +95,34 @@ func (r *Runner) RunIn(ctx context.Context, p Place, c *Call) error {
 		p.gate.places[p.lane].Release(1)
 	}
 	return err
+}
+
+// Heard takes in what the server of key refused a call with. If it is a replica, the client connects
+// anew before Heard returns, or ctx ends: the address behind which it was a master may lead to
+// another server by now, and to this one only those who are connected already.
+func (r *Runner) Heard(ctx context.Context, key, text string) {
+	if !ofReplica(text) {
+		return
+	}
+	now, last := int64(time.Since(r.nodes.base)), r.left.Load()
+	if last > 0 && now-last < int64(leaveAgain) || !r.left.CompareAndSwap(last, now) {
+		return
+	}
+	if r.Leaving != nil {
+		r.Leaving()
+	}
+	_, _ = aside(ctx, r, func() error {
+		// The server closes the connection behind its reply, and executes nothing that follows.
+		r.client.Do(context.Background(), r.client.B().Arbitrary("QUIT").Keys(key).Build())
+		return r.redial(ctx, key)
+	})
+}
+
+// heard is Heard of the error of a call.
+func (r *Runner) heard(ctx context.Context, key string, err error) {
+	if answer, ok := rueidis.IsRedisErr(err); ok {
+		r.Heard(ctx, key, answer.Error())
+	}
 }
 
 // Silent reports whether the last call to the server of key had no answer, or none that helps.
@@ -171,6 +207,7 @@ func (r *Runner) RunAll(ctx context.Context, calls []*Call, done func(i int, err
 			err = r.run(ctx, r.nodes.gate(calls[i].keys[0]), calls[i])
 		}
 		if err != nil {
+			r.heard(ctx, calls[i].keys[0], err)
 			done(i, sortFailure(ctx, err))
 			continue
 		}
