@@ -24,8 +24,9 @@ var _ holdfast.Locker = (*RedLock)(nil)
 // RedLockOptions tune a RedLock. The zero value of a field means its default.
 type RedLockOptions struct {
 	// ServerTimeout is how long a server is waited for, in taking, extending and releasing, so that one
-	// that is gone costs little of the lease. The default is a hundredth of the lease, but at least 20 ms and at
-	// most a second. Releasing takes a third of the lease or 5 s at the most, whatever it is.
+	// that is gone costs little of the lease. The default is a hundredth of the lease, but at least 100 ms and at
+	// most a second, and never more than a quarter of the lease. Releasing takes a third of the lease or 5 s at
+	// the most, whatever it is.
 	ServerTimeout time.Duration
 
 	// MinValidity is how long a hold must be trusted when it is granted, without a renewal; one with
@@ -140,7 +141,8 @@ func (r *RedLock) Lock(ctx context.Context) (*holdfast.Hold, error) {
 
 // TryLock asks all servers once. It blocks for about a round trip if most of them grant it, or say that somebody
 // has it; else, if any does not answer, for [RedLockOptions.ServerTimeout], and once more to give back what was
-// granted. [holdfast.ErrBusy] says that somebody has the lock on some of them, or is asking at the same moment.
+// granted. It does not wait for a server that was silent before if somebody has the lock on one of the others.
+// [holdfast.ErrBusy] says that somebody has the lock on some of them, or is asking at the same moment.
 // Otherwise the error has what each server said; it matches [holdfast.ErrUnknown] if the outcome of a call is not
 // known: what it takes is given back. It corresponds to tryLock().
 func (r *RedLock) TryLock(ctx context.Context) (*holdfast.Hold, error) {

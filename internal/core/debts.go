@@ -180,6 +180,7 @@ func (d *debts) giveBack(due []*debt) {
 		if err != nil {
 			return
 		}
+		s.silence.end()
 		if n, bad := calls[i].ReadInt(); bad == nil && n >= freed {
 			s.lines.Wake(due[i].lock.line())
 		}

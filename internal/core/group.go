@@ -270,19 +270,29 @@ var (
 // atOnce does something for each of n at once and returns the errors when all is done. If so many as are
 // needed have succeeded, or have said that somebody else has it, it waits for the others as long again, and
 // leaves them to themselves then.
-func atOnce(n, need int, do func(i int) error) []error {
+func atOnce(n, need int, do func(i int) error) []error { return atOnceBut(nil, n, need, do) }
+
+// atOnceBut is atOnce that does not wait for those who are mute, nil if nobody is, once all others have answered and
+// somebody else has it on one of them: what was had meanwhile would keep that one from it.
+func atOnceBut(mute func(i int) bool, n, need int, do func(i int) error) []error {
 	type outcome struct {
 		i   int
 		err error
 	}
 	outcomes, began := make(chan outcome, n), time.Now()
-	errs := make([]error, n)
+	errs, waited := make([]error, n), make([]bool, n)
+	missing := 0 // of those who are waited for
 	for i := range n {
 		errs[i] = errUndone
+		if waited[i] = mute == nil || !mute(i); waited[i] {
+			missing++
+		} else {
+			errs[i] = unknown(errNoAnswer)
+		}
 		go func() { outcomes <- outcome{i, do(i)} }()
 	}
 	var enough <-chan time.Time
-	for done, succeeded, refused := 0, 0, 0; done < n; done++ {
+	for done, succeeded, refused, taken := 0, 0, 0, false; done < n && (missing > 0 || !taken); done++ {
 		select {
 		case o := <-outcomes:
 			switch errs[o.i] = o.err; {
@@ -291,6 +301,10 @@ func atOnce(n, need int, do func(i int) error) []error {
 			case errors.Is(o.err, ErrBusy):
 				refused++
 			}
+			if waited[o.i] {
+				missing--
+			}
+			taken = taken || errors.Is(o.err, ErrBusy) || errors.Is(o.err, ErrAlreadyHeld)
 			if max(succeeded, refused) == need && enough == nil {
 				enough = time.After(time.Since(began))
 			}

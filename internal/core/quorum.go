@@ -15,13 +15,13 @@ import (
 type Quorum struct {
 	Object         // without a key
 	Locks          []*Lock
-	ServerTimeout  time.Duration // of each call to a server; 0: a hundredth of the lease, between 20 ms and 1 s
+	ServerTimeout  time.Duration // of each call to a server; 0: see timeout
 	MinValidity    time.Duration // for how long it must be held at the least
 	TrustRestarted bool          // a server that has restarted has forgotten nothing
 }
 
 const (
-	leastTimeout = 20 * time.Millisecond
+	leastTimeout = 100 * time.Millisecond
 	mostTimeout  = time.Second
 )
 
@@ -54,7 +54,7 @@ func (q *Quorum) timeout(length time.Duration) time.Duration {
 	if q.ServerTimeout > 0 {
 		return q.ServerTimeout
 	}
-	return min(max(length/100, leastTimeout), mostTimeout)
+	return min(max(length/100, leastTimeout), mostTimeout, length/4)
 }
 
 // TryLock makes one attempt.
@@ -132,7 +132,7 @@ func (q *Quorum) try(ctx context.Context) (h *Hold, err error) {
 	// The servers that are not waited for are asked beyond the end of ctx.
 	asking, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-	errs := atOnce(len(members), g.need, func(i int) error { return g.ask(asking, i, g.began) })
+	errs := atOnceBut(q.mute, len(members), g.need, func(i int) error { return g.ask(asking, i, g.began) })
 	stop()
 	if err = g.verdict(errs); err == nil {
 		g.took = time.Since(g.began)
@@ -172,6 +172,12 @@ func (g *group) giveBack() {
 		}
 		return g.releaseMember(members[i].hold)
 	})
+}
+
+// mute reports whether a server has not answered any call for as long as it would be waited for.
+func (q *Quorum) mute(i int) bool {
+	l := q.Locks[i]
+	return l.session.silence.lasts(l.session.now()) >= q.timeout(l.length())
 }
 
 // within is the context of one call to a server.

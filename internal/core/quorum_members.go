@@ -19,7 +19,11 @@ func (g *group) ask(ctx context.Context, i int, first time.Time) error {
 	within, cancel := q.within(ctx, l.length())
 	defer cancel()
 	a := acquisition{age: true}
+	l.session.silence.begin(l.session.now())
 	h, err := a.callOnce(within, l, "try lock")
+	if a.answer.at > 0 { // there was a reply, whatever became of it
+		l.session.silence.end()
+	}
 	if err != nil {
 		return q.answered(ctx, errors.Unwrap(err)) // without what the group's own error says
 	}

@@ -68,6 +68,7 @@ type Session struct {
 	tenures registry
 	servers servers
 	ways    ways
+	silence silence
 }
 
 // NewSession starts a session. It sends nothing.

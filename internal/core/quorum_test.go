@@ -1,0 +1,23 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// A server that is busy, or far away, has time to answer also where leases are short; one that is gone costs a part of the lease.
+func TestAServersTimeoutFollowsTheLease(t *testing.T) {
+	for length, want := range map[time.Duration]time.Duration{
+		10 * time.Millisecond:  2500 * time.Microsecond,
+		200 * time.Millisecond: 50 * time.Millisecond,
+		time.Second:            100 * time.Millisecond,
+		2 * time.Second:        100 * time.Millisecond,
+		30 * time.Second:       300 * time.Millisecond,
+		10 * time.Minute:       time.Second,
+	} {
+		assert.Equal(t, want, new(Quorum).timeout(length), length)
+	}
+	assert.Equal(t, time.Millisecond, (&Quorum{ServerTimeout: time.Millisecond}).timeout(time.Minute))
+}
