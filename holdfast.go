@@ -1,32 +1,40 @@
-// Package holdfast is the heart of a toolkit of distributed synchronizers on Redis that share
-// their keys, fields, channels and messages with Redisson, so that Go and Java processes hold
-// the very same locks.
+// Package holdfast is the core of a toolkit of distributed synchronizers on Redis. They share
+// their keys, fields, channels and messages with Redisson, so Go and Java processes hold the
+// very same locks.
 //
-// A [Session] connects to Redis, or to a Sentinel set, or to a cluster, and owns all that
-// runs: one watchdog that renews what is held, one connection that listens for releases. Lock
-// values are made from it by the packages of the toolkit, such as rlock; they are a name and
-// settings, cheap, and have nothing to close. Taking one gives a [Hold]:
+// A [Session] connects to a Redis server, a Sentinel set or a cluster. It owns everything that
+// runs: a watchdog that renews what is held, and a connection that listens for releases. The
+// packages of the toolkit, such as rlock, make locks of it. A lock is a name and settings: it is
+// cheap to make and there is nothing to close. Taking it gives a [Hold]:
 //
-//	hold, err := orders.Lock(ctx)             // ctx limits the wait …
+//	hold, err := orders.Lock(ctx) // ctx bounds the wait
 //	if err != nil {
 //		return err
 //	}
 //	defer hold.Release()
-//	ctx = hold.Context(ctx)                   // … and this one the work; pass it to nested calls and they re-enter
+//	ctx = hold.Context(ctx) // use this one for the work: it ends if the lock is lost, and nested calls re-enter
+//
+// [Do] does all of this in one call.
+//
+// # Nested calls
+//
+// A context carries the owner of a hold. A nested call that locks the same name with
+// hold.Context(ctx) re-enters. With the ctx from before the lock it has no owner in common with
+// its caller and waits for it: a deadlock, until that ctx ends.
 //
 // # What is promised
 //
 // A holder learns that it has lost its lock before anyone else can have it, as far as a lease
 // can promise that. [Hold.Err] and the contexts of [Hold.Context] answer from the clock, so
-// they are right even when a timer is late or the process was stopped for a while.
+// they are right even if a timer is late or the process was stopped for a while.
 //
 // # What is not promised
 //
 // A lease cannot stop a process that pauses between its last look and a write: somebody else
-// may have the lock by then. Before an irreversible step ask [Hold.Err]; where that gap must
-// be closed as well, hand the fencing token ([Hold.Token]) to the resource and have it refuse
-// older ones. A server that forgets what it granted, because it was restarted without its
-// data or because a replica took over that had not got it yet, can grant a name twice.
+// may have the lock by then. Before an irreversible step ask [Hold.Err]. Where that gap must be
+// closed, too, hand the fencing token ([Hold.Token]) to the resource and let it refuse older
+// ones. A server can forget what it granted: it was restarted without its data, or a replica
+// took over that had not heard of it. Then it can grant a name twice.
 package holdfast
 
 import (
@@ -57,7 +65,9 @@ var (
 type LostError struct {
 	Name string        // the lock's, as the caller gave it
 	Held time.Duration // from the acquisition to the end of trust
-	Err  error         // of the last renewal, if that failed; of several servers what became of each. Else nil: the server had dropped the hold, by force or because it forgot; or its lease was over before it was renewed
+	// Err is the error of the last renewal; of a RedLock, one error per server. It is nil if no renewal
+	// failed: the server no longer had the hold, or the lease ran out before it was renewed.
+	Err error
 }
 
 // Error says how long the hold was held, and why it is lost as far as that is known.
@@ -77,7 +87,7 @@ func (e *LostError) Unwrap() []error {
 	return []error{ErrLost, e.Err}
 }
 
-// A Locker is anything that one can wait for and hold: every lock of the toolkit is one.
+// A Locker is anything that can be waited for and held. Every lock of the toolkit is one.
 type Locker interface {
 	// Name is the lock's name as the caller gave it.
 	Name() string
@@ -87,12 +97,12 @@ type Locker interface {
 	TryLock(ctx context.Context) (*Hold, error)
 }
 
-// A Holder is one who holds a lock. Of what its session tells of itself (see [Options.Anonymous]) all is
-// empty if it does not: one of Redisson's, one that began just now, or one that is gone.
+// A Holder is someone who holds a lock. The fields from Host on are empty if its session does not publish
+// them: Redisson's, an anonymous one ([Options.Anonymous]), one that has just started, or one that is gone.
 type Holder struct {
-	ID    string        // the wire owner: "<session>:<number>", of Java "<client>:<thread>"
-	Count int           // how often
-	Lease time.Duration // for how long at least, without another renewal; below zero if it has no end
+	ID    string        // "<session>:<number>"; of Java "<client>:<thread>"
+	Count int           // the number of nested holds
+	Lease time.Duration // how long it lasts at least without another renewal; below zero if it has no end
 
 	Host    string    // where its process runs
 	PID     int       // which it is there
@@ -101,11 +111,10 @@ type Holder struct {
 	Started time.Time // when the session was opened
 }
 
-// A Waiter is one who stands in the queue of a fair lock, with what its session tells of itself, as a
-// [Holder]'s does.
+// A Waiter stands in the queue of a fair lock. The fields from Host on are as those of a [Holder].
 type Waiter struct {
-	ID    string        // the wire owner: "<session>:<number>", of Java "<client>:<thread>"
-	Alive time.Duration // for how long it is taken to be alive if it is not heard of again
+	ID    string        // "<session>:<number>"; of Java "<client>:<thread>"
+	Alive time.Duration // how long it counts as alive if nothing is heard of it again
 
 	Host    string    // where its process runs
 	PID     int       // which it is there
@@ -114,11 +123,11 @@ type Waiter struct {
 	Started time.Time // when the session was opened
 }
 
-// NewOwner gives ctx an owner that nobody else has: to Holdfast what a thread is to Redisson.
-// Locks taken under one owner re-enter each other, and a lock taken under another owner waits
-// for them. Without an owner each Lock gets a fresh one, which [Hold.Context] passes on, so
-// NewOwner is for work that must not share the locks of the ctx it was given: at a go
-// statement, say. NewOwner under a hold waits for that hold.
+// NewOwner returns ctx with an owner that nobody else has. An owner is to Holdfast what a thread
+// is to Redisson: locks taken under one owner re-enter each other, and a lock taken under another
+// owner waits for them. A Lock whose ctx has no owner gets a fresh one, which [Hold.Context]
+// passes on. So NewOwner is for work that must not share the locks of the ctx it was given, for
+// example at a go statement. A lock taken with NewOwner under a hold waits for that hold.
 func NewOwner(ctx context.Context) context.Context { return core.NewOwner(ctx) }
 
 // Do takes, works, and releases. take is a method such as l.Lock or l.TryLock; its error

@@ -8,36 +8,36 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// An Observer is told what the synchronizers of a session do, for metrics, traces and alarms: see
-// [Options.Observer]. Functions that are nil are not called, and cost nothing. The others are called by
-// whatever goroutine has something to tell, many at the same time, and must not block. Functions that
-// they return are called once, and may be nil.
+// An Observer sees what the synchronizers of a session do, for metrics, traces and alarms: see
+// [Options.Observer]. Functions that are nil are not called and cost nothing. The others are called by
+// many goroutines at the same time and must not block. A function that one of them returns is called
+// once, and may be nil.
 //
-// A lock that is several ("multilock", "redlock") is told of besides its members, with their names
-// joined by commas.
+// A lock of several ("multilock", "redlock") appears besides its members, with their names joined by
+// commas.
 type Observer struct {
-	// Acquire is called when a call begins that takes something or waits for it: Lock, TryLock,
-	// TryLockFor, the like of a semaphore, Wait of a latch; with the caller's ctx, so that what is
-	// measured can be linked to what the caller measures. The function returned is told how that ended.
+	// Acquire is called when a call begins that takes something or waits for it: Lock, TryLock and
+	// TryLockFor, their like of a semaphore, and Wait of a latch. It gets the caller's ctx, so that a
+	// measurement can be linked to the caller's own. The function it returns is called with the outcome.
 	Acquire func(ctx context.Context, of Subject) (done func(Acquired))
 
-	// Attempt is called when the server has answered an attempt to take, or has not.
+	// Attempt is called when an attempt to take something is over, answered or not.
 	Attempt func(of Subject, a Attempt)
 
-	// Wait is called when a call begins to wait because somebody else has what it wants; the function
-	// returned when it waits no longer.
+	// Wait is called when a call begins to wait because somebody else has what it wants. The function it
+	// returns is called when the wait is over.
 	Wait func(of Subject) (done func())
 
-	// WakeUp is called when a call that waits looks again. Timers are no sign of trouble: who waits behind a
-	// long hold looks every 5 s. Waits that end without any message are.
+	// WakeUp is called when a waiting call looks again. Timers are no sign of trouble: a waiter behind a long
+	// hold looks every 5 s. Waits that end without any message are.
 	WakeUp func(of Subject, by WakeUp)
 
-	// Hold is called when a hold begins, nested ones included, with the ctx of the call that took it;
-	// the function returned when it has ended.
+	// Hold is called when a hold begins, nested ones included, with the ctx of the call that took it. The
+	// function it returns is called when the hold has ended.
 	Hold func(ctx context.Context, of Subject) (ended func(Ended))
 
-	// Renewal is called when a hold was renewed, with nil, or was not, with the reason. It is tried
-	// again then, until the hold is lost.
+	// Renewal is called when a hold was renewed, with nil, or could not be, with the reason. A failed
+	// renewal is tried again until the hold is lost.
 	Renewal func(of Subject, err error)
 }
 
@@ -47,10 +47,10 @@ type Subject struct {
 	Name string // the caller's. There may be very many: think before making it a label of a metric
 }
 
-// Acquired is how a call ended that was to take something.
+// Acquired is the outcome of a call that was to take something.
 type Acquired struct {
-	Took     time.Duration // all of it, waiting included
-	Attempts int           // how often the server was asked; 0 where others ask: the members of a multilock, or one for all who wait for a latch
+	Took     time.Duration // including the wait
+	Attempts int           // at the server; 0 where others ask: a multilock's members, one waiter of a latch for all
 	Err      error         // as the caller got it; nil: it has what it wanted
 }
 
@@ -60,21 +60,21 @@ type Attempt struct {
 	Err  error // nil: it was granted; [ErrBusy]: somebody else has it
 }
 
-// Ended is how a hold ended.
+// Ended is the end of a hold.
 type Ended struct {
 	Held time.Duration
 	Err  error // nil: it was released or detached; a *[LostError]; [ErrClosed]
 }
 
-// A WakeUp is why a call that waits looks again.
+// A WakeUp is the reason why a waiting call looks again.
 type WakeUp int
 
 const (
-	// ByMessage says that a release was heard of, from elsewhere or from this session, or a subscription began.
+	// ByMessage: a release was heard of, from elsewhere or from this session, or a subscription began.
 	ByMessage WakeUp = iota
-	// ByTimer says that the lease in the way is over, or nothing was heard for about 5 s.
+	// ByTimer: the lease in the way is over, or nothing was heard for about 5 s.
 	ByTimer
-	// ByTurn says that it has become the first of those who wait in this session.
+	// ByTurn: the call has become the first waiter of this session.
 	ByTurn
 )
 

@@ -18,19 +18,19 @@ import (
 	"github.com/holdfast-go/holdfast/internal/core"
 )
 
-// A Session is a connection to Redis with all that runs on it, and the identity under which
-// its locks are held, as a Redisson client is. Make one per program and Redis deployment, and
-// close it at the end. It is safe for concurrent use.
+// A Session is a connection to Redis with everything that runs on it, and the identity under
+// which its locks are held, as a Redisson client is. Make one per program and Redis deployment,
+// and close it at the end. It is safe for concurrent use.
 type Session core.Session
 
 func (s *Session) core() *core.Session { return (*core.Session)(s) }
 
 // Options tune a Session. The zero value of a field means its default.
 type Options struct {
-	// Lease is how long a lock that is renewed outlives a holder that has crashed: Redisson's
-	// lockWatchdogTimeout. A longer lease costs fewer renewals, one every third of it, and a
-	// longer wait after a crash; a shorter one is lost in shorter outages. The default is
-	// 30 s, the least 1 s.
+	// Lease is how long a renewed lock outlives a holder that has crashed: Redisson's
+	// lockWatchdogTimeout. It is renewed every third of it. A longer lease costs fewer renewals
+	// and a longer wait after a crash; a shorter one is lost in shorter outages. The default is
+	// 30 s, the minimum 1 s.
 	Lease time.Duration
 
 	// MapName maps the names of locks to those on the server: Redisson's NameMapper. Both
@@ -41,21 +41,21 @@ type Options struct {
 	// The default is PubSubAuto.
 	PubSub PubSubMode
 
-	// Label is free text by which a person knows the session, told with its process to who asks for
-	// holders and waiters; at most 256 bytes. The default is none.
+	// Label is free text by which people recognize the session. Holders and Waiters show it with the
+	// process. At most 256 bytes; the default is none.
 	Label string
 
-	// Anonymous has the session not tell which process it is, nor ask which the others are. Otherwise, while it holds or waits for
-	// something, it keeps a key "holdfast_session:{<its id>}" on the server, with a time to live: one more
-	// command each third of Lease at the most, and none for what is held for less than a quarter of a
-	// second.
+	// Anonymous keeps the session from publishing which process it is and from looking up others.
+	// Otherwise, while it holds or waits for something, it keeps a key "holdfast_session:{<its id>}" on
+	// the server, with a time to live. That costs at most one command every third of Lease, and nothing
+	// for what is held for less than a quarter of a second.
 	Anonymous bool
 
-	// Logger is told what a person must know: holds lost, renewals failing, subscriptions
-	// interrupted, names refused. See docs/observability.md for its lines. The default is silence.
+	// Logger gets what a person must know: holds lost, renewals failing, subscriptions interrupted,
+	// names refused. docs/observability.md lists its lines. The default is silence.
 	Logger *slog.Logger
 
-	// Observer is told what the session does, for metrics and traces; package otel has one for
+	// Observer sees what the session does, for metrics and traces. Package otel has one for
 	// OpenTelemetry. The default is none, which costs nothing.
 	Observer *Observer
 }
@@ -69,9 +69,9 @@ const (
 	// PubSubAuto is sharded if the servers of the cluster know sharded messages (Redis 7.0),
 	// else plain, as Redisson decides. In a cluster it needs the right to PUBSUB SHARDNUMSUB.
 	PubSubAuto PubSubMode = iota
-	// PubSubSharded needs a cluster.
+	// PubSubSharded is always sharded. It needs a cluster.
 	PubSubSharded
-	// PubSubPlain is plain also in a cluster.
+	// PubSubPlain is always plain, also in a cluster.
 	PubSubPlain
 )
 
@@ -81,8 +81,8 @@ const (
 	maxLabel     = 256
 )
 
-// Open connects and returns a session that owns the client. It sets opt up as the guarantees
-// need it, where opt does not say so already:
+// Open connects and returns a session that owns the client. It blocks until the first connection
+// stands or fails. It sets opt up as the guarantees need it, where opt does not say so already:
 //
 //   - one connection per server, PipelineMultiplex −1 with AlwaysPipelining, and no client
 //     cache, DisableCache;
@@ -119,11 +119,11 @@ func Open(opt rueidis.ClientOption, opts *Options) (*Session, error) {
 	return (*Session)(s), nil
 }
 
-// NewSession returns a session on a client that stays the caller's, to be closed after the
-// session. It cannot see how the client was set up, so this is the caller's part: everything
-// that [Open] lists. Without it a silent connection may be noticed after the lease has ended;
-// the hold is then lost, and knows it. Nor does it see when the client makes a connection anew:
-// the first calls to need one may wait for it beyond the end of their ctx.
+// NewSession returns a session on a client that stays the caller's; close the client after the
+// session. NewSession cannot see how the client was set up, so everything that [Open] lists is up
+// to the caller. Without it a silent connection may be noticed only after the lease has ended; the
+// hold is then lost, and knows it. Nor can it see when the client makes a new connection: the
+// first calls that need one may wait for it beyond the end of their ctx.
 func NewSession(client rueidis.Client, opts *Options) (*Session, error) {
 	if client == nil {
 		return nil, errors.New("holdfast: new session: client is nil")
@@ -139,14 +139,14 @@ func NewSession(client rueidis.Client, opts *Options) (*Session, error) {
 	return (*Session)(s), nil
 }
 
-// ID is the session's random id, a version 4 UUID, as Redisson's client id. Wire owners start
-// with it.
+// ID is the session's random id, a version 4 UUID like Redisson's client id. The ids of its holds
+// start with it.
 func (s *Session) ID() string { return s.core().ID() }
 
-// Close refuses new work with [ErrClosed], ends waits, ends and releases all holds but the
-// detached ones in one batch per server, and waits for the session's goroutines. It returns
-// within 5 s. An error says what may not have been released, and runs out with its lease.
-// Closing again does nothing and returns the same.
+// Close refuses new work with [ErrClosed], ends all waits, ends and releases all holds except
+// detached ones, in one batch per server, and waits for the session's goroutines. It returns
+// within 5 s. An error says what may not have been released; that runs out with its lease. Closing
+// again does nothing and returns the same.
 func (s *Session) Close() error {
 	if err := s.core().Close(); err != nil {
 		return fmt.Errorf("holdfast: %w", err)
