@@ -37,7 +37,8 @@
 // where one looks, and sampled with it. A hold that outlives its caller's span is legal, too. Hold what is kept
 // for hours under a ctx that has no span, and it is the root of a trace.
 //
-// Both have the attributes holdfast.kind, holdfast.name and holdfast.outcome, acquire also holdfast.attempts. Both
+// Both have the attributes holdfast.kind and holdfast.name from the beginning, and holdfast.outcome in the end,
+// acquire also holdfast.attempts. Both
 // are internal spans: a call may be over without a word to the server, or after many. A span's status is an error
 // after a loss, and whenever a call fails for another reason than that somebody else has it, or that its ctx ended.
 //
@@ -45,15 +46,30 @@
 package holdfastotel
 
 import (
+	"runtime/debug"
+
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/holdfast-go/holdfast"
 )
 
 // scope names this library to the providers.
 const scope = "github.com/holdfast-go/holdfast/otel"
+
+// version is that of this module in the program, "(devel)" if it has none.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range append(info.Deps, &info.Main) {
+			if m.Path == scope && m.Version != "" {
+				return m.Version
+			}
+		}
+	}
+	return "(devel)"
+}
 
 // Options tune an Observer. The zero value of a field means its default.
 type Options struct {
@@ -84,8 +100,12 @@ func NewObserver(opts *Options) (*holdfast.Observer, error) {
 	if o.TracerProvider == nil {
 		o.TracerProvider = otel.GetTracerProvider()
 	}
-	t := &telemetry{tracer: o.TracerProvider.Tracer(scope), names: o.Names, series: make(map[seriesKey]*series)}
-	if err := t.init(o.MeterProvider.Meter(scope)); err != nil {
+	_, untraced := o.TracerProvider.(noop.TracerProvider)
+	t := &telemetry{
+		tracer: o.TracerProvider.Tracer(scope, trace.WithInstrumentationVersion(version())), traced: !untraced,
+		names: o.Names, series: make(map[seriesKey]*series),
+	}
+	if err := t.init(o.MeterProvider.Meter(scope, metric.WithInstrumentationVersion(version()))); err != nil {
 		return nil, err
 	}
 	return &holdfast.Observer{

@@ -47,6 +47,38 @@ func TestSpansOfALock(t *testing.T) {
 	assert.False(t, held.EndTime.Before(acquire.EndTime))
 }
 
+// asked notes what a sampler is told.
+type asked struct{ heard map[string]string }
+
+func (a asked) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
+	a.heard[p.Name] = encode(attribute.NewSet(p.Attributes...))
+	return sdktrace.SamplingResult{Decision: sdktrace.RecordAndSample}
+}
+
+func (asked) Description() string { return "asked" }
+
+// What a span is about is known from its beginning: to samplers, and to who looks at one that is open.
+func TestSpansBeginWithWhatTheyAreAbout(t *testing.T) {
+	t.Parallel()
+	sampler := asked{map[string]string{}}
+	k := newKit(t, &holdfastotel.Options{TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler))})
+	require.NoError(t, k.lock(rlock.New(k.session, "orders:42", nil)).Release())
+	const about = "holdfast.kind=rlock,holdfast.name=orders:42"
+	assert.Equal(t, map[string]string{"rlock acquire": about, "rlock hold": about}, sampler.heard)
+}
+
+func TestTheScopeHasAVersion(t *testing.T) {
+	t.Parallel()
+	k, spans := newTracedKit(t)
+	require.NoError(t, k.lock(rlock.New(k.session, "orders", nil)).Release())
+	span := spans.one(t, "rlock hold")
+	assert.Equal(t, "github.com/holdfast-go/holdfast/otel", span.InstrumentationScope.Name)
+	assert.NotEmpty(t, span.InstrumentationScope.Version)
+	var all metricdata.ResourceMetrics
+	require.NoError(t, k.reader.Collect(t.Context(), &all))
+	assert.Equal(t, span.InstrumentationScope.Version, all.ScopeMetrics[0].Scope.Version)
+}
+
 func TestSpansWithoutACaller(t *testing.T) {
 	t.Parallel()
 	k, spans := newTracedKit(t)

@@ -15,6 +15,7 @@ import (
 type telemetry struct {
 	instruments
 	tracer trace.Tracer
+	traced bool // somebody may look at spans
 	names  func(string) string
 
 	mu     sync.RWMutex // guards series
@@ -23,14 +24,14 @@ type telemetry struct {
 
 func (t *telemetry) acquire(ctx context.Context, of holdfast.Subject) func(holdfast.Acquired) {
 	s := t.of(of)
-	_, span := t.tracer.Start(ctx, s.acquireSpan)
+	span := t.begin(ctx, s.acquireSpan, of)
 	return func(a holdfast.Acquired) {
 		o := outcomeOf(a.Err, acquired)
 		t.acquireDuration.Record(within(span), a.Took.Seconds(), s.asked(o, a.Err).record...)
 		if span.IsRecording() {
 			span.SetAttributes(attemptsKey.Int(a.Attempts))
 		}
-		end(span, of, o, a.Err)
+		end(span, o, a.Err)
 	}
 }
 
@@ -53,7 +54,7 @@ func (t *telemetry) wakeUp(of holdfast.Subject, by holdfast.WakeUp) {
 
 func (t *telemetry) hold(ctx context.Context, of holdfast.Subject) func(holdfast.Ended) {
 	s := t.of(of)
-	_, span := t.tracer.Start(ctx, s.holdSpan)
+	span := t.begin(ctx, s.holdSpan, of)
 	t.holds.Add(ctx, 1, s.plain.add...)
 	return func(e holdfast.Ended) {
 		o, ctx := outcomeOf(e.Err, released), within(span)
@@ -62,7 +63,7 @@ func (t *telemetry) hold(ctx context.Context, of holdfast.Subject) func(holdfast
 		if o == lost {
 			t.losses.Add(ctx, 1, s.plain.add...)
 		}
-		end(span, of, o, e.Err)
+		end(span, o, e.Err)
 	}
 }
 
@@ -84,10 +85,20 @@ func within(span trace.Span) context.Context {
 	return trace.ContextWithSpan(context.Background(), span)
 }
 
+// begin begins a span. What it is about is known to samplers, too.
+func (t *telemetry) begin(ctx context.Context, name string, of holdfast.Subject) trace.Span {
+	var opts []trace.SpanStartOption
+	if t.traced {
+		opts = append(opts, trace.WithAttributes(kindKey.String(of.Kind), nameKey.String(of.Name)))
+	}
+	_, span := t.tracer.Start(ctx, name, opts...)
+	return span
+}
+
 // end ends a span of something that ended with err.
-func end(span trace.Span, of holdfast.Subject, o outcome, err error) {
+func end(span trace.Span, o outcome, err error) {
 	if span.IsRecording() {
-		span.SetAttributes(kindKey.String(of.Kind), nameKey.String(of.Name), outcomeKey.String(string(o)))
+		span.SetAttributes(outcomeKey.String(string(o)))
 		if o.bad() {
 			span.RecordError(err)
 			span.SetAttributes(errorKey.String(errorType(err, o)))

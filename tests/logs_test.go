@@ -136,7 +136,7 @@ func TestLogOfSubscriptionsThatAreInterrupted(t *testing.T) {
 	got := goLock(t.Context(), rlock.New(s, "orders", nil).Lock)
 	waiting(t, kinds[0], srv)
 	srv.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
-	log.requireEntry(t, s, "holdfast: subscriptions interrupted", map[string]any{"server": saying(t, ""), "error": saying(t, ".")})
+	log.requireEntry(t, s, "holdfast: subscriptions interrupted", map[string]any{"server": srv.Addr(), "error": saying(t, ".")})
 	require.NoError(t, held.Release())
 	require.NoError(t, within(t, longestWait, got, "the lock").hold.Release())
 }
@@ -151,7 +151,7 @@ func TestLogOfASubscriptionThatIsRefused(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	got := goLock(ctx, rlock.New(s, "orders", nil).Lock)
 	log.requireEntry(t, s, "holdfast: subscription refused", map[string]any{
-		"server": saying(t, ""), "channel": "redisson_lock__channel:{orders}", "error": saying(t, "NOPERM"),
+		"server": srv.Addr(), "channel": "redisson_lock__channel:{orders}", "error": saying(t, "NOPERM"),
 	})
 	cancel()
 	require.ErrorIs(t, (<-got).err, context.Canceled)

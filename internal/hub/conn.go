@@ -39,12 +39,14 @@ type conn struct {
 	hub *Hub
 
 	// guarded by hub.mu; addr is written by the goroutine alone
-	addr string                // of a cluster's node; "" for wherever the client connects
+	addr string                // of a cluster's node; "" for wherever the client connects: see server
 	todo map[*channel]struct{} // whose subscription may have to begin, or is not wanted any more
 	life int                   // connections that were lost or replaced
 	last map[*channel]struct{} // what the one that is being replaced still hears, and the next one not yet
 	// outdated says that the present connection is to be given up.
 	outdated bool
+
+	server string // where it leads, as far as the client tells; the goroutine's alone
 
 	kick chan struct{} // todo is not empty, or last is
 }
@@ -111,7 +113,7 @@ func (c *conn) run(ctx context.Context) {
 		if time.Since(began) > lastDelay { // they stood meanwhile
 			delay, level = firstDelay, slog.LevelWarn
 		}
-		c.hub.log.Log(ctx, level, "holdfast: subscriptions interrupted", slog.String("server", c.addr), slog.Any("error", err))
+		c.hub.log.Log(ctx, level, "holdfast: subscriptions interrupted", slog.String("server", c.server), slog.Any("error", err))
 		level = slog.LevelDebug // of the same outage nobody needs to be told twice
 		select {
 		case <-time.After(delay/2 + rand.N(delay)):
@@ -353,10 +355,15 @@ func (c *conn) wear(age time.Duration) wear {
 // sharded ones, whichever is asked for a slot that is not known yet names the right node.
 func (c *conn) node() (rueidis.Client, error) {
 	h := c.hub
+	nodes := h.client.Nodes()
+	c.server = c.addr
 	if h.client.Mode() != rueidis.ClientModeCluster {
+		if len(nodes) == 1 {
+			for c.server = range nodes { // the only one
+			}
+		}
 		return h.client, nil
 	}
-	nodes := h.client.Nodes()
 	if node, ok := nodes[c.addr]; ok {
 		return node, nil
 	}
@@ -368,6 +375,7 @@ func (c *conn) node() (rueidis.Client, error) {
 		if h.sharded && !c.become(addr) {
 			return nil, errHandedOn
 		}
+		c.server = addr
 		return node, nil
 	}
 	return nil, errNoNode

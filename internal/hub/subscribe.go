@@ -101,7 +101,7 @@ const (
 func (c *conn) refused(ch *channel, why error) {
 	level := c.takeRefusal(ch)
 	c.hub.log.Log(c.hub.ctx, level, "holdfast: subscription refused",
-		slog.String("server", c.addr), slog.String("channel", ch.name), slog.Any("error", why))
+		slog.String("server", c.server), slog.String("channel", ch.name), slog.Any("error", why))
 }
 
 // takeRefusal notes a refusal, and returns how loud it is to be told.
