@@ -1,6 +1,6 @@
 // Package fairlock is the fair lock, Redisson's RFairLock: a reentrant lock that is granted in
-// the order in which it was asked for, across processes and languages. It shares the queue with
-// Java, in which each waiter has a place and a channel of its own; only the next one is woken.
+// the order of asking, across processes and languages. It shares a queue on the server with Java,
+// in which each waiter has a place and a channel of its own. A release wakes only the next one.
 //
 //	hold, err := fairlock.New(session, "orders:42", nil).Lock(ctx)
 //	if err != nil {
@@ -8,19 +8,18 @@
 //	}
 //	defer hold.Release()
 //
-// A waiter that lives never loses its place, however long the holder holds: it tells the server
-// that it is alive. One that died costs the others [Options.WaiterLease] at most; Redisson's own
-// waiters have no such sign of life and cost what Redisson makes them cost, by default 5
-// minutes. A process that was stopped, or cut off from the server, for longer than WaiterLease
-// queues up anew, at the end.
+// A live waiter never loses its place, however long the holder holds: it tells the server that it
+// is alive. A dead one costs the others at most [Options.WaiterLease]. Redisson's waiters give no
+// sign of life and cost what Redisson makes them cost, by default 5 minutes. A process that was
+// stopped or cut off for longer than WaiterLease queues up again, at the end.
 //
-// A fair lock costs more than an rlock: each waiter makes a call every few seconds, and a lock
-// that is handed on waits for the next one's process to wake. Where order does not matter, use
-// an rlock. Do not use both on one name: an rlock does not know the queue.
+// A fair lock costs more than an rlock: each waiter makes a call every few seconds, and a lock that
+// passes on waits for the next one's process to wake. Where order does not matter, use an rlock. Do
+// not use both on one name: an rlock does not know the queue.
 //
-// Nor use two names of which one is the other in braces, such as x and {x}: Redisson's queue of
-// both is the same. Whoever stands first in it waits for its own lock, and all others behind it,
-// also those for whom the other lock is free.
+// Do not use two names that differ only by braces, such as x and {x}, either: Redisson gives them
+// one queue. The first in it waits for its own lock, and everybody else waits behind it, even if
+// the other lock is free.
 package fairlock
 
 import (
@@ -48,27 +47,27 @@ type Mutex struct {
 
 // Options tune a Mutex. The zero value of a field means its default.
 type Options struct {
-	// FixedLease makes holds end by themselves after this time; they are never renewed. The
-	// least is 10 ms. The default, 0, renews them until they are released, with the lease of
-	// the session. It is the leaseTime of Redisson's lock methods.
+	// FixedLease makes holds end by themselves after this time, at least 10 ms; they are never
+	// renewed. The default, 0, renews them with the lease of the session until they are
+	// released. It is the leaseTime of Redisson's lock methods.
 	FixedLease time.Duration
 
-	// WaiterLease is how long a waiter that died may keep the others waiting; a live one tells
-	// the server that it is alive in a third of it, and at least every 5 s or so. From 1 s to
-	// 1 h; the default is 15 s. Clocks of Java hosts may be ahead of the server's by up to two
-	// thirds of it. That a connection has fallen silent is noticed after up to a third of the
-	// session's lease: with a WaiterLease of less than half of that lease, places are lost then.
+	// WaiterLease is how long a dead waiter may keep the others waiting. A live one tells the
+	// server that it is alive every third of it, and at least every 5 s or so. From 1 s to 1 h;
+	// the default is 15 s. Clocks of Java hosts may be ahead of the server's by up to two thirds
+	// of it. A silent connection is noticed after up to a third of the session's lease, so a
+	// WaiterLease of less than half of that lease loses places then.
 	WaiterLease time.Duration
 
-	// JavaWait is the longest time for which any Java process waits for this lock: Redisson's
+	// JavaWait is the longest time that any Java process waits for this lock: Redisson's
 	// fairLockWaitTimeout, or the longest waitTime of its tryLock if that is longer. Up to 24 h;
 	// the default is Redisson's, 5 minutes. If it is too short, Java may drop live waiters of
-	// this toolkit, which come back to their places within a third of WaiterLease. Where no
-	// Java process uses the lock it is of no effect.
+	// this toolkit; they come back to their places within a third of WaiterLease. It has no
+	// effect where no Java process uses the lock.
 	JavaWait time.Duration
 
-	// NonReentrant has an owner that holds the lock and asks for it again get
-	// [holdfast.ErrAlreadyHeld], at once, instead of a nested hold.
+	// NonReentrant gives an owner that holds the lock and asks for it again
+	// [holdfast.ErrAlreadyHeld] at once, instead of a nested hold.
 	NonReentrant bool
 }
 
@@ -117,8 +116,8 @@ func (o *Options) mistake() error {
 
 func (m *Mutex) lock() *core.Lock { return (*core.Lock)(&m.Mutex) }
 
-// Waiters returns who waits for the lock, the next one first. Of a waiter of Redisson's, Alive
-// is what Redisson goes by. Waiters that died are listed until somebody notices.
+// Waiters returns who waits for the lock, the next one first. The Alive of a Redisson waiter is what
+// Redisson goes by. Dead waiters are listed until somebody notices.
 func (m *Mutex) Waiters(ctx context.Context) ([]holdfast.Waiter, error) {
 	waiters, err := m.lock().Waiters(ctx, script.NewCall(waitersScript).Key(m.keys[1], m.keys[2], m.keys[4]))
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package latch is the countdown latch, Redisson's RCountDownLatch: those who wait are let through
-// when as many as were set have counted down. It is for "start when all are ready" and "go on when
-// all are done", over processes and languages.
+// Package latch is the countdown latch, Redisson's RCountDownLatch: it is closed with a count, and
+// opens for all waiters when it has been counted down to zero. It is for "start when all are ready"
+// and "go on when all are done", across processes and languages.
 //
 //	done := latch.New(session, run+":done")
 //	if _, err := done.TrySetCount(ctx, workers); err != nil {
@@ -9,11 +9,12 @@
 //	// … each worker calls done.CountDown(ctx) …
 //	err := done.Wait(ctx)
 //
-// A latch that nobody has set is open, and so is one that has come to zero; it can be set again
-// then. Who waits looks at the count, so a latch that is set again at once may keep whoever has not
-// noticed yet that it was open: use a new name for each round.
+// A latch that nobody has set is open, and so is one that has reached zero; then it can be set again.
+// Waiters look at the count. If a latch is set again at once, a waiter may not have noticed that it was
+// open, and waits on: use a new name for each round.
 //
-// Nobody's count comes back when its process dies. Give [Latch.Wait] a ctx that ends.
+// If a process dies before it has counted down, nobody does it in its place. Give [Latch.Wait] a ctx
+// that ends.
 package latch
 
 import (
@@ -33,7 +34,7 @@ var (
 	countScript     = script.LoadLook("latch_count")
 )
 
-// maxCount is the largest count that Lua's numbers tell from its neighbours.
+// maxCount is the largest whole number that Lua's numbers hold exactly.
 const maxCount = 1<<53 - 1
 
 // A Latch is a countdown latch of one name. It is immutable and safe for concurrent use; make it
@@ -54,8 +55,8 @@ func New(s *holdfast.Session, name string) *Latch {
 // Name is the latch's name as it was given to [New].
 func (l *Latch) Name() string { return l.object.Name }
 
-// TrySetCount closes the latch until n have counted down, n from 1 to 2^53 - 1. It reports whether
-// it has: false says that the latch is closed already, and nothing was changed. It blocks for a
+// TrySetCount closes the latch until it has been counted down n times, n from 1 to 2^53 - 1. It reports
+// whether it did: false says that the latch was closed already, and nothing was changed. It blocks for a
 // round trip. [holdfast.ErrUnknown] says that the reply was lost, and the latch may be set. It
 // corresponds to trySetCount().
 func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
@@ -81,10 +82,10 @@ func (l *Latch) CountDown(context.Context) error {
 	})
 }
 
-// Wait returns when the latch is open, at once if it is; or when ctx ends, with an error that
-// matches ctx.Err() and its cause. An outage of the server is waited out. Many who wait in one
-// session cost one subscription, and one look at each event. If a message is lost, who waits looks
-// within 6 s. It corresponds to await().
+// Wait returns when the latch is open, at once if it is already; or when ctx ends, with an error that
+// matches ctx.Err() and its cause. It waits out an outage of the server. All waiters of a session
+// together cost one subscription and one look at each event. If a message is lost, they look within
+// 6 s. It corresponds to await().
 func (l *Latch) Wait(ctx context.Context) error {
 	return l.object.Await(ctx, "wait", core.Look{
 		Call: func() *script.Call { return l.call(countScript) },
@@ -95,8 +96,8 @@ func (l *Latch) Wait(ctx context.Context) error {
 	})
 }
 
-// Count returns how many have to count down yet, 0 if the latch is open. It asks the master. It
-// corresponds to getCount().
+// Count returns the count that is left, 0 if the latch is open. It asks the master. It corresponds to
+// getCount().
 func (l *Latch) Count(ctx context.Context) (n int, err error) {
 	c := l.call(countScript)
 	err = l.object.Run(ctx, "count", c, func() error {
@@ -107,10 +108,10 @@ func (l *Latch) Count(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// Delete opens the latch whatever its count, and whoever waits in Go is let through; an await() of
-// Redisson's sleeps on, as it does when Redisson deletes. It reports whether there was one.
-// [holdfast.ErrUnknown] says that the reply was lost, and it may be deleted. It
-// corresponds to delete().
+// Delete opens the latch whatever its count, and lets the waiters in Go through. An await() of
+// Redisson's sleeps on, as it does when Redisson deletes. Delete reports whether there was a latch.
+// [holdfast.ErrUnknown] says that the reply was lost, and it may be deleted. It corresponds to
+// delete().
 func (l *Latch) Delete(ctx context.Context) (bool, error) {
 	return l.flag(ctx, "delete", l.call(deleteScript).Arg(l.object.Publish(), l.object.Channel))
 }

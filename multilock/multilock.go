@@ -6,8 +6,8 @@
 //	)
 //	err := holdfast.Do(ctx, m.Lock, transfer)
 //
-// Everybody takes them in the same order, whatever the order in which they were given, so two callers
-// never wait for each other in a circle.
+// Everybody takes them in the same order, whatever the order of the arguments, so two callers never wait
+// for each other in a circle.
 package multilock
 
 import (
@@ -23,12 +23,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/core"
 )
 
-// patience is how long a lock is waited for while others are held, which somebody may want who does
-// not need this one.
+// patience bounds the wait for a lock while others are held, because somebody who does not need this one
+// may want those.
 const patience = time.Second
 
-// rest is how long is waited at the most, by chance, before locks are tried again of which some were
-// taken and some were not.
+// rest bounds the random pause before the next round, after one that got some locks and not others.
 const rest = 50 * time.Millisecond
 
 // A MultiLock is several locks as one. It is immutable and safe for concurrent use.
@@ -41,18 +40,18 @@ type MultiLock struct {
 
 var _ holdfast.Locker = (*MultiLock)(nil)
 
-// New makes one lock of several: of any kinds, also from different sessions and servers. It sends
-// nothing and cannot fail: a mistake comes back from the first call. No lock may be given twice, and no
-// setlock with a Token.
+// New makes one lock of several, of any kinds, sessions and servers. It sends nothing and cannot fail: a
+// mistake comes back from the first call. No lock may be given twice, and no setlock with a Token.
 //
-// Members are taken in the order of their names, as they are mapped. Where several have one name, on different servers,
-// none of them is waited for while another is held, since no two callers need list them alike. Two
-// sessions of one server do not make two locks of one name: a multilock of both waits for itself.
+// Members are taken in the order of their mapped names. If several have the same name, on different
+// servers, none of them is waited for while another is held, because callers may list them in different
+// orders. Two sessions of one server do not make two locks of one name: a multilock of both waits for
+// itself.
 //
-// Locks of package rlock without tokens, of one session and in a cluster of one slot, are taken by one
-// command and given back by another, up to 500 of them: nobody sees some of them taken. They are taken one
-// by one all the same if the owner has some already, or if others have kept them from being free together
-// for more than a second.
+// Up to 500 locks of package rlock without tokens, of one session and in a cluster of one slot, are taken
+// by one command and given back by another, so nobody sees only some of them taken. They are taken one by
+// one if the owner has some already, or if others have kept them from being free together for more than a
+// second.
 //
 // It corresponds to Redisson's getMultiLock().
 func New(locks ...holdfast.Locker) *MultiLock {
@@ -107,23 +106,23 @@ func (m *MultiLock) label() core.Label { return core.Label{Kind: "multilock", Na
 // Name lists the names of the members, in the order in which they are taken.
 func (m *MultiLock) Name() string { return m.name }
 
-// Lock takes all members, waiting until it has them or ctx ends; an outage of a server is waited out as
-// well. Taking them one by one, it waits for others for no longer than a second in all while it has some; then
-// it lets them go, waits for the missing one alone, and tries the others. An error that matches ctx.Err() and
-// its cause says that ctx ended first; anything else is what one of the members returned. After an error none
-// is held: what a server that is silent still has is given back in the background, and waited for no longer than
-// 0.1 s after ctx.
+// Lock takes all members. It waits until it has them or ctx ends, and waits out an outage of a server. When
+// it takes them one by one, it waits for at most a second in all while it has some. Then it lets them go,
+// waits for the missing one alone, and tries the others. An error that matches ctx.Err() and its cause says
+// that ctx ended first; anything else is what one of the members returned. After an error none is held.
+// What a silent server still has is given back in the background; Lock waits for it for at most 0.1 s after
+// ctx has ended.
 //
-// The hold has no ID and no Token. It ends when that of any member does, and all others are given
-// back then. Its Deadline is the first of the members'. Release and Extend do so with all of them at
+// The hold has no ID and no Token. It ends when that of any member does, and all others are given back
+// then. Its Deadline is the earliest of the members'. Release and Extend do the same with all of them at
 // once, and return all errors. It corresponds to lock().
 func (m *MultiLock) Lock(ctx context.Context) (*holdfast.Hold, error) {
 	return m.wait(ctx, "lock", time.Time{})
 }
 
-// TryLock makes one attempt for each member, one after the other, and does not wait for anybody;
-// [holdfast.ErrBusy] says that somebody has one of them, [holdfast.ErrLost] that the lease of one was over
-// before the last was taken. After an error none is held. It corresponds to tryLock().
+// TryLock makes one attempt for each member, one after the other, and waits for nobody. [holdfast.ErrBusy]
+// says that somebody has one of them, [holdfast.ErrLost] that the lease of one was over before the last was
+// taken. After an error none is held. It corresponds to tryLock().
 func (m *MultiLock) TryLock(ctx context.Context) (*holdfast.Hold, error) {
 	return m.try(ctx, "try lock")
 }

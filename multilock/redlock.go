@@ -13,7 +13,7 @@ import (
 // leastServers is how many make a majority that survives the end of one.
 const leastServers = 3
 
-// A RedLock is a lock on several independent servers, held by whoever has it on most of them. It is
+// A RedLock is a lock on several independent servers. Whoever has it on most of them holds it. It is
 // immutable and safe for concurrent use.
 type RedLock struct {
 	quorum core.Quorum
@@ -23,30 +23,32 @@ var _ holdfast.Locker = (*RedLock)(nil)
 
 // RedLockOptions tune a RedLock. The zero value of a field means its default.
 type RedLockOptions struct {
-	// ServerTimeout is how long a server is waited for, in taking, extending and releasing, so that one
-	// that is gone costs little of the lease. The default is a hundredth of the lease, but at least 100 ms and at
+	// ServerTimeout bounds the wait for each server in taking, extending and releasing, so that one that
+	// is gone costs little of the lease. The default is a hundredth of the lease, but at least 100 ms and at
 	// most a second, and never more than a quarter of the lease. Releasing takes a third of the lease or 5 s at
 	// the most, whatever it is.
 	ServerTimeout time.Duration
 
-	// MinValidity is how long a hold must be trusted when it is granted, without a renewal; one with
-	// less left is given back. The default, 0, is any time at all.
+	// MinValidity is how long a hold must be trusted, without a renewal, when it is granted. One with less
+	// left is given back. The default, 0, accepts any time.
 	MinValidity time.Duration
 
-	// TrustRestarted counts a server as soon as it has started. By default it does not count until it has
-	// been up for a lease, since it may have forgotten a lock that it granted before. It is for servers
-	// that lose no write when they fail: with appendfsync always.
+	// TrustRestarted counts a server as soon as it has started. By default a server does not count until
+	// it has been up for a lease, because it may have forgotten a lock that it granted before. Set it for
+	// servers that lose no write when they fail: with appendfsync always.
 	TrustRestarted bool
 }
 
-// NewRedLock makes one lock of those given, each on a server that is independent of the others: no
-// replicas of each other, no nodes of one cluster. It is held by whoever has more than half of them,
-// which is the algorithm called Redlock in the documentation of Redis. There must be three at least; odd
-// numbers are recommended, since a fourth server allows for no more failures than three do. Members are
-// of package rlock, then owners re-enter it, as Redisson's; or of package setlock without a Token, then it is the lock
-// of redsync and node-redlock. They have one name, as a rule. All clients should use one lease.
+// NewRedLock makes one lock of several, each on a server of its own. The servers must be independent: no
+// replicas of each other, no nodes of one cluster. Whoever has more than half of the locks holds the
+// RedLock, which is the algorithm called Redlock in the documentation of Redis. At least three are needed.
+// Odd numbers are best: a fourth server allows for no more failures than three do.
 //
-// It sends nothing and cannot fail: a mistake comes back from the first call. It corresponds to
+// The members are locks of package rlock, and then the RedLock re-enters, like Redisson's; or of package
+// setlock without a Token, and then it is the lock of redsync and node-redlock. As a rule they have the
+// same name. All clients should use the same lease.
+//
+// NewRedLock sends nothing and cannot fail: a mistake comes back from the first call. It corresponds to
 // Redisson's getRedLock(), which neither counts the time that asking takes nor knows of restarts.
 func NewRedLock(locks []holdfast.Locker, opts *RedLockOptions) *RedLock {
 	if opts == nil {
@@ -119,21 +121,21 @@ func (r *RedLock) check() error {
 // Name is that of the members; if they have several, all of them.
 func (r *RedLock) Name() string { return r.quorum.Name }
 
-// Lock takes the lock, waiting until most servers have granted it or ctx ends. All are asked at once.
-// What was granted is given back if it is too few, and they are asked again when one of them tells of a
-// release, or after a random time, 10 ms at first and a quarter of a second at the most. Of those who wait in
-// one process one asks at a time.
+// Lock takes the lock. It waits until most servers have granted it or ctx ends. All are asked at once. If
+// too few grant it, their grants are given back, and all are asked again when one of them announces a
+// release, or after a random time, at first 10 ms and at most a quarter of a second. Of the waiters of a
+// process one asks at a time.
 //
 // An error that matches ctx.Err() and its cause says that ctx ended first, [holdfast.ErrAlreadyHeld] that
-// the members do not re-enter and are this owner's own; anything else is the refusal of so many servers
-// that there is no majority. After an error nothing is held: servers that have not answered are told to
+// the members do not re-enter and this owner has them. Anything else is the refusal of too many servers
+// for a majority. After an error nothing is held: servers that have not answered are told to
 // give it back as soon as they do.
 //
 // The hold has no ID and no Token: servers that do not know of each other cannot issue tokens that
-// increase. Its Deadline is the moment until which most of the servers are sure to grant it to nobody
-// else, drift taken off. It ends when the majority is no longer certain, not when one server is gone;
-// a server that has come back is asked to join in at the next renewal. Release returns nil if most
-// servers have given it back, and the others are told in the background. It corresponds to lock().
+// increase. Until its Deadline, which allows for clock drift, most of the servers are sure to grant the
+// lock to nobody else. The hold ends when the majority is no longer certain, not when one server is gone.
+// A server that has come back is asked to join at the next renewal. Release returns nil if most servers
+// have given the lock back; the others are told in the background. It corresponds to lock().
 func (r *RedLock) Lock(ctx context.Context) (*holdfast.Hold, error) {
 	h, err := r.quorum.Lock(ctx)
 	return (*holdfast.Hold)(h), err

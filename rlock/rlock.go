@@ -1,9 +1,10 @@
 // Package rlock is the reentrant lock, Redisson's RLock: one holder at a time, who may take
-// it again. By [Options] it is also the fenced lock (RFencedLock), the non-reentrant lock and
-// the spin lock of Redisson. All of them share keys, fields, channels and messages with Java.
+// it again. With [Options] it is also Redisson's fenced lock (RFencedLock), non-reentrant lock and
+// spin lock. All of them share keys, fields, channels and messages with Java.
 //
-// Who holds a lock may take it again if the call is made under the same owner: with the
-// context that [holdfast.Hold.Context] returns. Each Lock must be released once, in any order.
+// A holder may take the lock again if the call has the same owner, that is, the context that
+// [holdfast.Hold.Context] returns. With the context from before the lock, the call waits for its
+// own caller: a deadlock. Each Lock must be released once, in any order.
 //
 //	hold, err := rlock.New(session, "orders:42", nil).Lock(ctx)
 //	if err != nil {
@@ -12,8 +13,9 @@
 //	defer hold.Release()
 //	ctx = hold.Context(ctx)
 //
-// The lock does not stop a holder that keeps working after its lease has run out: for that,
-// use [Options.Fenced] and hand [holdfast.Hold.Token] to the resource (docs/guarantees.md shows both sides).
+// The lock does not stop a holder that keeps working after its lease has run out. For that, use
+// [Options.Fenced] and hand [holdfast.Hold.Token] to the resource; docs/guarantees.md shows both
+// sides.
 package rlock
 
 import (
@@ -30,30 +32,29 @@ type Mutex = holdfast.Mutex
 
 // Options tune a Mutex. The zero value of a field means its default.
 type Options struct {
-	// FixedLease makes holds end by themselves after this time; they are never renewed. The
-	// least is 10 ms. The default, 0, renews them until they are released, with the lease of
-	// the session. It is the leaseTime of Redisson's lock methods.
+	// FixedLease makes holds end by themselves after this time, at least 10 ms; they are never
+	// renewed. The default, 0, renews them with the lease of the session until they are
+	// released. It is the leaseTime of Redisson's lock methods.
 	FixedLease time.Duration
 
 	// Fenced issues a fencing token with each outermost hold, as RFencedLock does.
 	Fenced bool
 
-	// NonReentrant has an owner that holds the lock and asks for it again get
-	// [holdfast.ErrAlreadyHeld], at once, instead of a nested hold.
+	// NonReentrant gives an owner that holds the lock and asks for it again
+	// [holdfast.ErrAlreadyHeld] at once, instead of a nested hold.
 	NonReentrant bool
 
 	// Backoff makes a waiting Lock poll instead of subscribing to the lock's channel, as
-	// Redisson's spin lock does: it sleeps Backoff(n) after the n-th attempt, counted from 1,
-	// at least 1 ms. See [Exponential]. Of the callers of a session that poll for the lock one at
-	// a time does, in the order in which they came; a release in their session ends the pause.
-	// Those who subscribe do not wait behind them. The default, nil, subscribes.
+	// Redisson's spin lock does. It sleeps Backoff(n), at least 1 ms, after the n-th attempt,
+	// counted from 1. See [Exponential]. Of a session's polling callers one polls at a time, in
+	// the order in which they came, and a release in the session ends its pause. Callers that
+	// subscribe do not wait behind them. The default, nil, subscribes.
 	Backoff func(attempt int) time.Duration
 }
 
-// Exponential is a back-off for [Options.Backoff]: it starts at least, doubles with each
-// attempt up to most, and takes a random time between half and all of that, so that those who
-// wait for the same lock spread. Redisson's is much like Exponential(time.Millisecond,
-// 128*time.Millisecond).
+// Exponential is a back-off for [Options.Backoff]. It starts at least, doubles with each attempt up
+// to most, and takes a random time between half and all of that, so that the waiters of a lock
+// spread. Redisson's is much like Exponential(time.Millisecond, 128*time.Millisecond).
 func Exponential(least, most time.Duration) func(attempt int) time.Duration {
 	return wait.Exponential(least, most)
 }

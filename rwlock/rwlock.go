@@ -8,18 +8,18 @@
 //	}
 //	defer hold.Release()
 //
-// Both halves re-enter, and both are one owner's: who writes may read as well. To go on reading
-// when the writing is done, take the read half under the write half and release the write half
-// (a downgrade): nobody else writes in between, and other readers come in at once. The other way
-// round is not to be had: two readers that both waited for the other to stop reading would wait
-// for ever. So who asks for the write half under a read hold gets [holdfast.ErrAlreadyHeld], at
-// once. A read hold is Redisson's, too, as is a write hold: Go and Java exclude each other.
+// Both halves re-enter, and one owner may have both: a writer may read as well. To go on reading
+// when the writing is done, take the read half under the write half and release the write half (a
+// downgrade). Nobody else writes in between, and other readers come in at once. A read hold cannot
+// be upgraded: two readers that each waited for the other to stop reading would wait for ever. So
+// asking for the write half under a read hold fails with [holdfast.ErrAlreadyHeld] at once. Holds of
+// both halves are Redisson's, too: Go and Java exclude each other.
 //
-// # Writers that wait
+// # Waiting writers
 //
-// As in Redisson, readers do not wait behind a writer that waits. While one reader comes before
-// another has gone the lock is never free, and the writer waits: for ever, if they never pause.
-// [Options.PreferWriter] has new readers wait instead.
+// As in Redisson, readers do not wait behind a waiting writer. As long as a new reader comes before
+// the last one has gone, the lock is never free and the writer waits, possibly for ever.
+// [Options.PreferWriter] makes new readers wait instead.
 package rwlock
 
 import (
@@ -33,38 +33,38 @@ import (
 
 // An RWMutex is a read-write lock of one name: two locks, [RWMutex.Read] and [RWMutex.Write]. It
 // is immutable and safe for concurrent use; make it once or at every use, as you like. Two values
-// of the same session and name are the same lock, whatever their options, which concern the holds
-// and the waits that are made through them.
+// of the same session and name are the same lock, whatever their options. Options concern the
+// holds and the waits of the value.
 type RWMutex struct {
 	read  reader
 	write writer
 }
 
-// A Half is the lock for reading or the lock for writing. Its methods are those of all locks, and each asks
-// about, and frees, its own half. TryLock is [holdfast.ErrBusy] if somebody writes; to a writer also if somebody
-// reads, and to a reader with [Options.PreferWriter] also if a writer waits. A reader that asks to write gets
-// [holdfast.ErrAlreadyHeld]. Holders and ForceUnlock take the server time in proportion to the number of
-// readers. ForceUnlock of the read half ends all readers at once; with the write half go the read holds of the
-// writer. Redisson's remainTimeToLive() is that of the other half where only that one is held.
+// A Half is the lock for reading or the lock for writing. It has the methods of all locks, which ask about
+// and free this half alone. TryLock fails with [holdfast.ErrBusy] if somebody writes. A writer's does, too, if
+// somebody reads, and a reader's with [Options.PreferWriter] if a writer waits. A reader that asks to write
+// gets [holdfast.ErrAlreadyHeld]. Holders and ForceUnlock take the server time in proportion to the number of
+// readers. ForceUnlock of the read half ends all readers at once; with the write half the read holds of the
+// writer go. Where only the other half is held, Redisson's remainTimeToLive() is that of the other half.
 type Half = holdfast.Mutex
 
 // Options tune an RWMutex. The zero value of a field means its default.
 type Options struct {
-	// FixedLease makes holds end by themselves after this time; they are never renewed. The
-	// least is 10 ms. The default, 0, renews them until they are released, with the lease of
-	// the session. It is the leaseTime of Redisson's lock methods.
+	// FixedLease makes holds end by themselves after this time, at least 10 ms; they are never
+	// renewed. The default, 0, renews them with the lease of the session until they are
+	// released. It is the leaseTime of Redisson's lock methods.
 	FixedLease time.Duration
 
-	// PreferWriter has readers wait behind a writer that waits: the readers and the writers that
-	// use this option; set it everywhere. Readers of Redisson do not wait. Who holds the read
-	// half may take it again, but another owner may not, so a function that reads under a read
-	// hold must be given its context; and goroutines that read on their own must each have an
-	// owner (see [holdfast.NewOwner]), or together they never stop reading. A writer that died keeps readers waiting for up to 5 s.
-	// Writers that never pause keep readers out for ever. The default is Redisson's, false.
+	// PreferWriter makes readers wait behind a waiting writer. It works among readers and writers
+	// that use it, so set it everywhere; Redisson's readers do not wait. A holder of the read half
+	// may take it again, but another owner may not. So pass a hold's context to functions that read
+	// under it, and give each goroutine that reads on its own an owner ([holdfast.NewOwner]), or
+	// together they never stop reading. A dead writer keeps readers waiting for up to 5 s. Writers
+	// that never pause keep readers out for ever. The default, false, is what Redisson does.
 	PreferWriter bool
 }
 
-// writerLease is for how long a writer that waits is taken to be alive if it is not heard of.
+// writerLease is how long a waiting writer counts as alive if nothing is heard of it.
 const writerLease = 5 * time.Second
 
 var writerMillis = lease.Millis(writerLease)

@@ -27,17 +27,17 @@ var (
 // Forever is the lease of a permit that never expires: it is taken until somebody gives it back.
 const Forever time.Duration = math.MaxInt64
 
-// maxAtOnce is how many permits one call may take or give back: the server does nothing else
+// maxAtOnce is how many permits one call may take or give back, because the server does nothing else
 // meanwhile.
 const maxAtOnce = 10_000
 
 // An Expirable is a semaphore whose permits have ids and leases, Redisson's
-// RPermitExpirableSemaphore. A permit that is taken is a [holdfast.Hold]: it is kept alive while
-// its holder lives, and comes back by itself when that dies; the holder is told if it is lost. It
-// is immutable and safe for concurrent use; make it once or at every use, as you like.
+// RPermitExpirableSemaphore. A permit that is taken is a [holdfast.Hold]: it is renewed while its
+// holder lives, and comes back by itself when the holder dies. The holder is told if it is lost. An
+// Expirable is immutable and safe for concurrent use; make it once or at every use, as you like.
 //
-// Whoever knows the id of a permit may give it back, in any process and once: more permits than
-// were taken never come back.
+// Whoever knows the id of a permit may give it back, in any process, once. So no more permits come
+// back than were taken.
 type Expirable struct {
 	lock core.Lock
 	opts ExpirableOptions
@@ -45,20 +45,19 @@ type Expirable struct {
 
 // ExpirableOptions tune an Expirable. The zero value of a field means its default.
 type ExpirableOptions struct {
-	// FixedLease makes permits come back by themselves after this time; they are never renewed.
-	// The least is 10 ms, and with [Forever] they never do. The default, 0, renews them until they
-	// are released, with the lease of the session, which Redisson cannot. It is the leaseTime of
-	// Redisson's acquire methods, whose default is [Forever].
+	// FixedLease makes permits come back by themselves after this time, at least 10 ms; they are never
+	// renewed. With [Forever] they never come back. The default, 0, renews them with the lease of the
+	// session until they are released, which Redisson cannot do. It is the leaseTime of Redisson's
+	// acquire methods, whose default is [Forever].
 	FixedLease time.Duration
 }
 
 // NewExpirable returns the semaphore of that name, whose permits have leases. It sends nothing and
 // cannot fail: a mistake in the name or the options comes back from the first call.
 //
-// Leases are over by the server's clock, and a holder trusts its own for somewhat less. Redisson
-// takes back what is over by the clock of its own machine: where one is ahead of the server's by
-// more than 1 % of the lease and 50 ms, a permit may be given to a Java process before its holder
-// here is told.
+// Leases end by the server's clock, and a holder trusts its own for a little less. Redisson takes back
+// permits by the clock of its own machine. If that is ahead of the server's by more than 1 % of the
+// lease and 50 ms, a Java process may get a permit before its holder here is told.
 func NewExpirable(s *holdfast.Session, name string, opts *ExpirableOptions) *Expirable {
 	e := &Expirable{}
 	if opts != nil {
@@ -111,16 +110,16 @@ func (e *Expirable) AddPermits(ctx context.Context, n int) error {
 	return e.lock.Run(ctx, operation, c, func() error { return e.lock.Given(c) })
 }
 
-// Acquire takes a permit, waiting until one is free or ctx ends; an outage of the server is waited
-// out as well. Those who wait in one session do so in order, whatever they want. It corresponds to
-// acquire() and acquire(leaseTime). An error that matches ctx.Err() and its cause says that ctx
+// Acquire takes a permit. It waits until one is free or ctx ends, and waits out an outage of the
+// server. The waiters of a session wait in order, whatever they want. It corresponds to acquire()
+// and acquire(leaseTime). An error that matches ctx.Err() and its cause says that ctx
 // ended first, [holdfast.ErrClosed] that the session did; anything else is the server's refusal, in
 // its own words. After an error nothing is held: what a lost reply may have left is given back in
 // the background.
 //
 // A hold of a permit has no owner: its Context has the owner that ctx has, and calls under it take
-// further permits. A semaphore whose permits nobody has set has none: who acquires one waits until
-// somebody does.
+// further permits. A semaphore whose permits nobody has set has none, so Acquire waits until
+// somebody sets them.
 func (e *Expirable) Acquire(ctx context.Context) (*holdfast.Hold, error) {
 	return one(e.lock.Acquire(ctx, "acquire", 1))
 }
@@ -142,8 +141,8 @@ func (e *Expirable) TryAcquireFor(ctx context.Context, wait time.Duration) (*hol
 
 // AcquireN takes n permits, n from 0 to 10,000: all of them, or none, each a hold of its own. It is
 // otherwise as [Expirable.Acquire], and corresponds to acquire(permits) and acquire(permits,
-// leaseTime). Who wants many is not passed over by who wants few and comes later in the same
-// session. n of 0 succeeds at once, and nothing is sent.
+// leaseTime). A later caller of the session that wants few does not pass one that wants many. n of 0
+// succeeds at once, and nothing is sent.
 func (e *Expirable) AcquireN(ctx context.Context, n int) ([]*holdfast.Hold, error) {
 	const operation = "acquire n"
 	if done, err := e.none(operation, n); done {
@@ -152,7 +151,7 @@ func (e *Expirable) AcquireN(ctx context.Context, n int) ([]*holdfast.Hold, erro
 	return several(e.lock.Acquire(ctx, operation, n))
 }
 
-// TryAcquireN takes n permits as [Expirable.AcquireN] does if so many are free; else it fails with
+// TryAcquireN takes n permits as [Expirable.AcquireN] does if n are free; otherwise it fails with
 // [holdfast.ErrBusy]. It is otherwise as [Expirable.TryAcquire], and corresponds to
 // tryAcquire(permits).
 func (e *Expirable) TryAcquireN(ctx context.Context, n int) ([]*holdfast.Hold, error) {
@@ -287,8 +286,8 @@ func (e *Expirable) Permits(ctx context.Context) (int, error) {
 	return free + taken, err
 }
 
-// AvailablePermits returns how many permits are free, below 0 if the semaphore has been made smaller
-// than what is taken; 0 if there is none. It corresponds to availablePermits().
+// AvailablePermits returns how many permits are free: 0 if there is no semaphore, below 0 if it was
+// made smaller than what is taken. It corresponds to availablePermits().
 func (e *Expirable) AvailablePermits(ctx context.Context) (int, error) {
 	free, _, err := e.count(ctx, "available permits")
 	return free, err

@@ -1,7 +1,7 @@
-// Package semaphore has so many permits for a name, of two kinds.
+// Package semaphore limits how many may hold a name at once. There are two kinds of permits.
 //
-// Permits of an [Expirable], Redisson's RPermitExpirableSemaphore, are holds: each has an id and a
-// lease, is kept alive while its holder lives, and comes back by itself when that dies.
+// Permits of an [Expirable], Redisson's RPermitExpirableSemaphore, are holds. Each has an id and a
+// lease, is renewed while its holder lives, and comes back by itself when the holder dies.
 //
 //	pool := semaphore.NewExpirable(session, "pool", nil)
 //	if _, err := pool.TrySetPermits(ctx, 8); err != nil { // false: somebody was first
@@ -14,8 +14,8 @@
 //	defer hold.Release()
 //	ctx = hold.Context(ctx) // ends if the permit is lost
 //
-// Permits of a [Semaphore], the counting one, Redisson's RSemaphore, are just a number, of which any
-// process may take some and any may give some back.
+// Permits of a [Semaphore], the counting one, Redisson's RSemaphore, are just a number. Any process may
+// take some, and any may give some back.
 //
 //	pool := semaphore.New(session, "pool")
 //	if _, err := pool.TrySetPermits(ctx, 8); err != nil { // false: somebody was first
@@ -26,10 +26,10 @@
 //	}
 //	defer pool.Release(ctx, 1) // sent even if ctx has ended
 //
-// Nobody owns such a permit. One that was taken by a process that died does not come back by itself,
-// and nothing keeps a program from giving back more than it took. The counts on the server cannot tell
-// a repeated call from another one, so a call whose reply is lost is not repeated: it returns
-// [holdfast.ErrUnknown], and permits may be taken, or given, or not.
+// Nobody owns such a permit. If a process dies, its permits do not come back, and nothing keeps a
+// program from giving back more than it took. The count on the server cannot tell a repeated call from
+// another one, so a call whose reply is lost is not repeated. It returns [holdfast.ErrUnknown], and the
+// permits may be taken, or given back, or not.
 package semaphore
 
 import (
@@ -53,7 +53,7 @@ var (
 	deleteScript  = script.Load("semaphore_delete")
 )
 
-// maxPermits is the largest count that Lua's numbers tell from its neighbours.
+// maxPermits is the largest whole number that Lua's numbers hold exactly.
 const maxPermits = 1<<53 - 1
 
 // A Semaphore is a counting semaphore of one name. It is immutable and safe for concurrent use;
@@ -73,16 +73,16 @@ func New(s *holdfast.Session, name string) *Semaphore {
 // Name is the semaphore's name as it was given to [New].
 func (p *Semaphore) Name() string { return p.object.Name }
 
-// TrySetPermits makes the semaphore, with n free permits, n from 0 to 2^53 - 1. It reports whether
-// it has: false says that there is one already, whatever its permits. It blocks for a round trip.
-// It corresponds to trySetPermits().
+// TrySetPermits creates the semaphore with n free permits, n from 0 to 2^53 - 1. It reports whether
+// it did: false says that there is one already, whatever its permits. It blocks for a round trip. It
+// corresponds to trySetPermits().
 func (p *Semaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
 	return p.set(ctx, "try set permits", n, "0")
 }
 
-// TrySetPermitsFor is [Semaphore.TrySetPermits] of a semaphore that is gone after ttl, with all that
-// was taken of it; of at least 1 ms, fractions of which round up. It corresponds to
-// trySetPermits(permits, ttl).
+// TrySetPermitsFor is [Semaphore.TrySetPermits] of a semaphore that disappears after ttl, with every
+// permit that was taken of it. ttl must be above 0; fractions of a millisecond round up. It corresponds
+// to trySetPermits(permits, ttl).
 func (p *Semaphore) TrySetPermitsFor(ctx context.Context, n int, ttl time.Duration) (bool, error) {
 	const operation = "try set permits for"
 	if ttl <= 0 {
@@ -99,9 +99,9 @@ func (p *Semaphore) set(ctx context.Context, operation string, n int, ttl string
 	return made == 1, err
 }
 
-// AddPermits makes the semaphore larger by n, or smaller if n is below 0, and makes it if there is
-// none. Permits that are taken stay taken, so fewer than none may be free for a while. An expiry
-// stays. It corresponds to addPermits().
+// AddPermits makes the semaphore larger by n, or smaller if n is below 0, and creates it if there is
+// none. Permits that are taken stay taken, so the number of free ones may be negative for a while. An
+// expiry stays. It corresponds to addPermits().
 func (p *Semaphore) AddPermits(ctx context.Context, n int) error {
 	const operation = "add permits"
 	if n < -maxPermits || n > maxPermits {
@@ -111,14 +111,14 @@ func (p *Semaphore) AddPermits(ctx context.Context, n int) error {
 	return p.object.Run(ctx, operation, c, func() error { return p.object.Given(c) })
 }
 
-// Acquire takes n permits, waiting until so many are free or ctx ends; an outage of the server is
-// waited out as well. Those who wait in one session do so in order, whatever they want: who wants
-// many is not passed over by who wants few. It corresponds to acquire(). An error that matches
-// ctx.Err() and its cause says that ctx ended first, and nothing is taken: what an attempt that was
-// under way takes is given back in the background. [holdfast.ErrUnknown] says that a reply was lost,
-// and n permits may be taken. n of 0 succeeds at once, and nothing is sent.
+// Acquire takes n permits. It waits until n are free or ctx ends, and waits out an outage of the
+// server. The waiters of a session wait in order, whatever they want: one that wants few does not
+// pass one that wants many. It corresponds to acquire(). An error that matches ctx.Err() and its
+// cause says that ctx ended first. Nothing is taken then: what an attempt under way takes is given
+// back in the background. [holdfast.ErrUnknown] says that a reply was lost and n permits may be taken.
+// n of 0 succeeds at once, and nothing is sent.
 //
-// A semaphore whose permits nobody has set has none: who acquires one waits until somebody does.
+// A semaphore whose permits nobody has set has none, so Acquire waits until somebody sets them.
 func (p *Semaphore) Acquire(ctx context.Context, n int) error {
 	const operation = "acquire"
 	if n == 0 {
@@ -131,7 +131,7 @@ func (p *Semaphore) Acquire(ctx context.Context, n int) error {
 	return t.Wait(ctx, &p.object, operation)
 }
 
-// TryAcquire takes n permits if so many are free; else it fails with [holdfast.ErrBusy]. It blocks
+// TryAcquire takes n permits if n are free; otherwise it fails with [holdfast.ErrBusy]. It blocks
 // for a round trip, a third of the session's lease and a minute at the most: if there is no reply by then it says
 // so, and what the attempt takes is given back in the background. It passes over whoever waits. It corresponds
 // to tryAcquire(). Otherwise it is as [Semaphore.Acquire].
@@ -210,21 +210,21 @@ func (p *Semaphore) atLeastOne(operation string, n int) error {
 	return nil
 }
 
-// DrainPermits takes all free permits and returns how many they were; below 0 says that so many
-// were missing, which are not any more. It corresponds to drainPermits(). After
-// [holdfast.ErrUnknown] they may be taken, and nobody knows how many they were.
+// DrainPermits takes all free permits and returns how many there were. A negative number says that
+// as many were missing, which are not any more. It corresponds to drainPermits(). After
+// [holdfast.ErrUnknown] they may be taken, and nobody knows how many there were.
 func (p *Semaphore) DrainPermits(ctx context.Context) (int, error) {
 	return p.ask(ctx, "drain permits", p.call(drainScript))
 }
 
-// AvailablePermits returns how many permits are free, below 0 if the semaphore has been made smaller
-// than what is taken; 0 if there is none. It asks the master. It corresponds to availablePermits().
+// AvailablePermits returns how many permits are free: 0 if there is no semaphore, below 0 if it was
+// made smaller than what is taken. It asks the master. It corresponds to availablePermits().
 func (p *Semaphore) AvailablePermits(ctx context.Context) (int, error) {
 	return p.ask(ctx, "available permits", p.call(freeScript))
 }
 
-// Delete removes the semaphore and reports whether there was one. Whoever waits goes on waiting,
-// until one is made. It corresponds to delete().
+// Delete removes the semaphore and reports whether there was one. Waiters go on waiting until there is
+// one again. It corresponds to delete().
 func (p *Semaphore) Delete(ctx context.Context) (bool, error) {
 	was, err := p.ask(ctx, "delete", p.call(deleteScript))
 	return was == 1, err

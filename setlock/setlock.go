@@ -1,7 +1,7 @@
-// Package setlock is the lock of the Redis documentation: one string, set if it is not there, with an
-// expiry, whose value tells the holder. It is what redis-py's Lock, redsync, node-redlock, redislock
-// and StackExchange.Redis' LockTake share, so programs that use those and programs that use this hold
-// the very same locks.
+// Package setlock is the lock of the Redis documentation: a string that is set if it is not there, with
+// an expiry; its value names the holder. redis-py's Lock, redsync, node-redlock, redislock and
+// StackExchange.Redis' LockTake share it, so programs that use those and programs that use this package
+// hold the very same locks.
 //
 //	hold, err := setlock.New(session, "cron:nightly", nil).TryLock(ctx)
 //	if errors.Is(err, holdfast.ErrBusy) {
@@ -13,9 +13,9 @@
 //	defer hold.Release()
 //	ctx = hold.Context(ctx)
 //
-// Unlike those, it is renewed while its holder lives, unless told otherwise, and the holder is told
-// if it is lost. It cannot be taken twice by one owner. Where nothing else shares the lock, an rlock
-// is the better choice: it re-enters, and who waits for it is woken rather than looking now and then.
+// Unlike theirs, the lock is renewed while its holder lives, unless told otherwise, and the holder is
+// told if it is lost. One owner cannot take it twice. Where nothing else shares the lock, an rlock is
+// the better choice: it re-enters, and its waiters are woken instead of polling.
 package setlock
 
 import (
@@ -33,7 +33,7 @@ import (
 // maxToken is the length limit of a token, in bytes.
 const maxToken = wire.MaxName
 
-// Who waits looks that often, at least and at most: others do not tell when they release.
+// Waiters poll after between firstLook and lastLook, because other libraries publish nothing.
 const (
 	firstLook = 10 * time.Millisecond
 	lastLook  = 250 * time.Millisecond
@@ -49,23 +49,21 @@ type Mutex struct {
 
 // Options tune a Mutex. The zero value of a field means its default.
 type Options struct {
-	// FixedLease makes holds end by themselves after this time; they are never renewed. The
-	// least is 10 ms. The default, 0, renews them until they are released, with the lease of
-	// the session.
+	// FixedLease makes holds end by themselves after this time, at least 10 ms; they are never
+	// renewed. The default, 0, renews them with the lease of the session until they are released.
 	FixedLease time.Duration
 
-	// Token is the value that tells the holder, of up to 64 KiB. The default, "", is another one
-	// for each acquisition.
+	// Token is the value that names the holder, up to 64 KiB. The default, "", is a new one for each
+	// acquisition.
 	//
-	// A token that is used again has its price: the server cannot tell one acquisition from
-	// another. A call of an earlier one that the network has delayed may free the lock of a later
-	// one, and its holder is told only by its next renewal, if it has any. For the same reason a call
-	// to take the lock or to release it that has no reply is not repeated, but ends with
-	// [holdfast.ErrUnknown] at once, and nothing is given back behind the caller's back: the lock may
-	// stay taken until its lease ends. [Mutex.Query] tells by whom, and [Mutex.Adopt] takes it over. And
-	// whoever shares the token may do with the lock what its holder may: release it, or make its lease
-	// shorter than this hold believes. A redsync mutex that draws the same value releases it whenever it
-	// fails to take the lock.
+	// A token that is used again has its price: the server cannot tell one acquisition from another.
+	// A delayed call of an earlier one may free the lock of a later one, whose holder learns of it only
+	// by its next renewal, if it has any. For the same reason a call to take or release the lock is not
+	// repeated if it has no reply: it ends with [holdfast.ErrUnknown] at once. Nor is anything given
+	// back behind the caller's back, so the lock may stay taken until its lease ends. [Mutex.Query]
+	// tells by whom, and [Mutex.Adopt] takes it over. Whoever shares the token may do with the lock what
+	// its holder may: release it, or make its lease shorter than this hold believes. A redsync mutex
+	// with the same value releases the lock whenever it fails to take it.
 	Token string
 }
 
@@ -88,14 +86,13 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 
 func (m *Mutex) lock() *core.Lock { return (*core.Lock)(&m.Mutex) }
 
-// Adopt takes over a lock that is held by the token given, which another process has acquired and
-// has let go of without releasing it: here by [holdfast.Hold.Detach]. From then on it is held as if
-// it had been taken here: its lease is extended to this one's, and it is renewed, unless
-// [Options.FixedLease] is set. Whoever else still believes in the same token is not told. As others may
-// have the token, its release is sent once, as [Options.Token] says.
-// [holdfast.ErrNotHeld] says that the token does not hold the lock any more. It blocks for a round
-// trip; after any other error the lock is held by the token still, if it was, and may have the longer
-// lease.
+// Adopt takes over a lock that the given token holds. Another process has acquired it and has let go of
+// it without a release, as [holdfast.Hold.Detach] does. From then on the lock is held as if it had been
+// taken here: its lease is extended to this one's, and it is renewed unless [Options.FixedLease] is set.
+// Nobody else who believes in the token is told. Others may have the token, so its release is sent once,
+// as [Options.Token] says. Adopt blocks for a round trip. [holdfast.ErrNotHeld] says that the token does
+// not hold the lock any more. After any other error the token still holds the lock if it did before, and
+// the lease may be the longer one.
 func (m *Mutex) Adopt(ctx context.Context, token string) (*holdfast.Hold, error) {
 	const operation = "adopt"
 	if token == "" {
