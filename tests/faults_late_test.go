@@ -155,6 +155,28 @@ var lates = []late{
 		c.stalledTry()
 		c.deliver()
 	}},
+	{"a lock script that was given up comes when it has been given back", "acquire", proxy.Stall, 1, 15, func(c *cell) {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		waits := goLock(ctx, c.mine.Lock)
+		c.rule.Wait(c, 1)
+		again := c.proxy.On(scriptOf(c.kind, "acquire"), proxy.ResetBefore, proxy.EveryTime)
+		again.Wait(c, 1) // what is stalled is on a connection by itself now
+		match, locks := scriptOf(c.kind, "release"), 1
+		if c.kind.together { // they are given back one by one
+			match, locks = scriptNamed("rlock_release"), 2
+		}
+		returns := c.proxy.On(match, proxy.Pass, proxy.EveryTime)
+		cancel()
+		require.ErrorIs(c, within(c, time.Second, waits, "the end of the wait").err, holdfast.ErrUnknown)
+		sent := time.Now() // or a little before
+		returns.WaitAnswered(c, locks)
+		again.Remove()
+		c.deliver()
+		// A ghost stands now, which the session gives back when no more copies can come.
+		require.Equal(c, 1, c.count())
+		pass(sent.Add(lateNotAfter))
+	}},
 	{"a lock script that was given up comes after its not-after", "acquire", proxy.Stall, 1, 15, func(c *cell) {
 		sent := c.stalledTry()
 		c.theyHold(func() { pass(sent.Add(lateNotAfter + 5*time.Millisecond)) })

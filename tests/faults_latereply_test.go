@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	leases "github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 )
 
@@ -45,6 +46,26 @@ func TestAReplyThatComesTooLate(t *testing.T) {
 		c.theyTakeIt(time.Second)
 		c.tokensIncrease()
 	})
+	t.Run("makes a re-entry try again", func(t *testing.T) {
+		t.Parallel()
+		c := newCell(t, kinds[1], lost, 30*time.Second, 0)
+		require.NoError(t, c.take(t.Context(), c.mine.Lock))
+		const lease = 1500 * time.Millisecond // of the re-entry alone
+		c.rule = c.proxy.On(scriptOf(c.kind, "acquire"), proxy.HoldReply, proxy.First)
+		wait := goLock(c.inner(), c.kind.make(c.victim, orders, lease).Lock)
+		c.rule.Wait(t, 1)
+		pass(time.Now().Add(lease))
+		c.rule.Release()
+		r := within(t, 5*time.Second, wait, "the re-entry")
+		require.NoError(t, r.err)
+		require.NoError(t, r.hold.Err())
+		require.GreaterOrEqual(t, c.rule.Matched(), 2, "what came too late is no hold")
+		require.NoError(t, r.hold.Release())
+		await(t, "the count that is true", func() bool { return c.count() == 1 })
+		c.believes()
+		require.NoError(t, c.giveBack())
+		c.theyTakeIt(time.Second)
+	})
 	t.Run("does not revive what was extended too late", func(t *testing.T) {
 		c := start(t)
 		require.NoError(t, c.take(t.Context(), c.mine.Lock))
@@ -77,5 +98,48 @@ func TestAReplyThatComesTooLate(t *testing.T) {
 		require.ErrorIs(t, h.Err(), holdfast.ErrLost)
 		require.ErrorIs(t, h.Release(), holdfast.ErrLost)
 		c.theyTakeIt(2 * time.Second)
+	})
+}
+
+// Trust counts from the sending of what prolongs it, too: the server's lease counts from the execution, however long the
+// reply takes.
+func TestTrustInWhatIsProlongedIsCountedFromTheSending(t *testing.T) {
+	t.Parallel()
+	const slow = 500 * time.Millisecond
+	// prolonged has something prolong a hold, whose reply is slow, and checks until when it is trusted then.
+	prolonged := func(t *testing.T, session, length time.Duration, prolong func(h *holdfast.Hold) <-chan error) {
+		t.Parallel()
+		c := newCell(t, kindOf("rlock"), lost, session, 0)
+		require.NoError(t, c.take(t.Context(), c.mine.Lock))
+		h := c.holds[0]
+		before := h.Deadline()
+		c.rule = c.proxy.On(scriptOf(c.kind, "renew"), proxy.HoldReply, proxy.EveryTime)
+		ended := prolong(h)
+		c.rule.Wait(t, 1)
+		executed := time.Now() // or before
+		pass(executed.Add(slow))
+		c.rule.Release()
+		require.NoError(t, within(t, 5*time.Second, ended, "the end of the call"))
+		await(t, "the longer trust", func() bool { return h.Deadline().After(before) })
+		trusted := h.Deadline()
+		require.Equal(t, 1, c.rule.Count())
+		require.WithinRange(t, trusted, before, executed.Add(leases.Trust(0, length)))
+		c.rule.Remove()
+		require.NoError(t, c.giveBack())
+	}
+	t.Run("renewal", func(t *testing.T) {
+		const length = 12 * time.Second // a renewal has two seconds
+		prolonged(t, length, length, func(*holdfast.Hold) <-chan error {
+			nothing := make(chan error)
+			close(nothing)
+			return nothing
+		})
+	})
+	t.Run("extension", func(t *testing.T) {
+		prolonged(t, 30*time.Second, time.Minute, func(h *holdfast.Hold) <-chan error {
+			extended := make(chan error, 1)
+			go func() { extended <- h.Extend(t.Context(), time.Minute) }()
+			return extended
+		})
 	})
 }

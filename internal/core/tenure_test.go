@@ -1,0 +1,48 @@
+package core
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// bare is the protocol of a lock that sends nothing.
+type bare struct{ Protocol }
+
+func (bare) Renewal() *script.Script { return RenewScript }
+
+// A process that is about to stand still for a while may do so as soon as a call has returned: the hold must be in the
+// watchdog's hands by then, and not in those of a goroutine that will get to it.
+func TestAHoldIsWatchedFromItsBeginningToItsEnd(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // no other goroutine runs until this one waits
+	const length = 30 * time.Second
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 {
+		s := &Session{clock: clock{base: time.Now()}, config: Config{Lease: length}}
+		var watched []lease.Renewable
+		s.dog = lease.NewWatchdog(func() time.Duration { return time.Hour }, length,
+			func(f func()) { f() }, func(batch []lease.Renewable) { watched = append(watched, batch...) })
+		l := &Lock{Object: Object{session: s}, protocol: bare{}}
+		c := &claim{lock: l}
+		var o outermost
+		h := o.begin(t.Context(), l, c, "wire", &answer{sent: s.now(), at: s.now()}, 0)
+		s.dog.Run(ctx) // looks once
+		assert.Equal(t, []lease.Renewable{h.tenure}, watched)
+
+		s.dog.Renewed(h.tenure, s.now())
+		h.tenure.drop(h)
+		watched = nil
+		s.dog.Run(ctx)
+		assert.Empty(t, watched)
+		if t.Failed() {
+			return
+		}
+	}
+}
