@@ -278,6 +278,51 @@ func TestNobodyHasARedLockWithoutThreeOfFiveServers(t *testing.T) {
 	})
 }
 
+// Half of an even number of servers is no majority: the halves of a network that is split would both have the lock.
+func TestHalfOfTheServersAreNoMajorityOfARedLock(t *testing.T) {
+	t.Parallel()
+	const length, says = 2 * time.Second, "2 of 4 servers granted it, 3 are needed"
+	opts := &holdfast.Options{Lease: length}
+	f := newFleet(t, 4)
+	others := f.beside()
+	near := f.near(opts)
+	mine, theirs := redLock(near, orders, reentrant, unhurried), redLock(others.near(opts), orders, reentrant, unhurried)
+	for _, l := range []*multilock.RedLock{mine, theirs} {
+		require.NoError(t, lock(t, t.Context(), l).Release()) // the sessions know the servers' clocks
+		f.empty()
+	}
+	split := func() (mend func()) {
+		ends := []func(){f.strike(cutOff, 0, 1), others.strike(cutOff, 2, 3)}
+		return func() {
+			for _, end := range ends {
+				end()
+			}
+		}
+	}
+	mend := split()
+	for _, l := range []*multilock.RedLock{mine, theirs} {
+		_, err := l.TryLock(t.Context())
+		require.ErrorContains(t, err, says)
+		f.empty()
+	}
+	mend()
+	h := lock(t, t.Context(), mine)
+	f.has(near, 1, 1, 1, 1)
+	mend = split()
+	within(t, 2*length, h.Context(t.Context()).Done(), "the loss")
+	require.ErrorIs(t, h.Err(), holdfast.ErrLost)
+	mend()
+	gets(t, goLock(t.Context(), theirs.Lock))
+	f.empty()
+
+	h = lock(t, t.Context(), mine)
+	f.has(near, 1, 1, 1, 1)
+	mend = split()
+	require.ErrorIs(t, h.Release(), holdfast.ErrUnknown)
+	mend()
+	f.empty()
+}
+
 // refusals asks for a lock of which two of five servers are there, in all ways, and says which answer is wrong.
 func refusals(l *multilock.RedLock) (wrong error) {
 	const says = "2 of 5 servers granted it, 3 are needed"
