@@ -4,7 +4,8 @@
 // [Open] is enough for most tests: a session on a server of the test's own, which is gone when the test is
 // over. Nothing has to be installed, nothing is shared, so tests may run in parallel. [NewServer] gives the
 // server itself: several sessions, time that passes without sleeping, outages, lost replies and messages.
-// [Lose] has a hold be lost, and [AssertFree] fails a test that has left something locked.
+// [Lose] and [Server.Lose] have a hold be lost, and [AssertFree], [AssertPermits] and [AssertCount] fail a test that
+// has left something locked, taken or counted otherwise.
 //
 //	func TestShip(t *testing.T) {
 //		t.Parallel()
@@ -23,6 +24,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +43,11 @@ func Open(t testing.TB) *holdfast.Session {
 // errOnPurpose is why a hold was lost.
 var errOnPurpose = errors.New("holdfasttest.Lose")
 
+const (
+	losing = time.Second     // for which the server is told of a loss
+	asking = 5 * time.Second // for which it is asked; a test's own context is over in its cleanups
+)
+
 // Lose has the hold be lost, as if its renewals had failed for too long: when it returns [holdfast.Hold.Err]
 // is a *[holdfast.LostError], the hold's contexts have ended, and the server has given it up, so that others
 // can have it. The holds that are nested with it are lost, too; of a multilock, all its locks are. If the
@@ -51,7 +58,7 @@ func Lose(t testing.TB, hold *holdfast.Hold) {
 	if hold == nil {
 		t.Fatalf("holdfasttest: Lose: the hold is nil")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), losing)
 	defer cancel()
 	if err := (*core.Hold)(hold).Lose(ctx, errOnPurpose); err != nil {
 		t.Fatalf("holdfasttest: Lose: the hold of %q has ended already: %v", hold.Name(), err)
@@ -65,10 +72,10 @@ type Lock interface {
 }
 
 // AssertFree fails the test for each of the locks that anybody holds, and says who. Of a multilock pass the
-// locks that it consists of; a semaphore has its AcquiredPermits.
+// locks that it consists of; for semaphores and latches see [AssertPermits] and [AssertCount].
 func AssertFree(t testing.TB, locks ...Lock) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // a test's own is over in its cleanups
+	ctx, cancel := context.WithTimeout(context.Background(), asking)
 	defer cancel()
 	for _, l := range locks {
 		locked, err := l.Locked(ctx)
@@ -101,6 +108,7 @@ func holders(ctx context.Context, l Lock) string {
 	if err != nil {
 		return fmt.Sprintf("; cannot tell by whom: %v", err)
 	}
+	all = introduced(ctx, all, asked.Holders)
 	var who strings.Builder
 	for _, h := range all {
 		fmt.Fprintf(&who, "\n\tby %s, %d×, for another %v if it is not renewed", h.ID, h.Count, h.Lease.Round(time.Millisecond))
@@ -109,4 +117,60 @@ func holders(ctx context.Context, l Lock) string {
 		}
 	}
 	return who.String()
+}
+
+// introduced are the holders, once all of them have told who they are, which a session does that has held something
+// for a quarter of a second; or as they are when that takes too long, or they are no longer the same.
+func introduced(ctx context.Context, holders []holdfast.Holder, again func(context.Context) ([]holdfast.Holder, error)) []holdfast.Holder {
+	silent := func(h holdfast.Holder) bool { return h.Host == "" && h.Label == "" }
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for end := time.Now().Add(time.Second); slices.ContainsFunc(holders, silent) && time.Now().Before(end); <-look.C {
+		now, err := again(ctx)
+		if err != nil || !slices.EqualFunc(now, holders, func(a, b holdfast.Holder) bool { return a.ID == b.ID }) {
+			break
+		}
+		holders = now
+	}
+	return holders
+}
+
+// Permits are those of a semaphore of either kind.
+type Permits interface {
+	Name() string
+	AvailablePermits(ctx context.Context) (int, error)
+}
+
+// AssertPermits fails the test if not so many permits are free.
+func AssertPermits(t testing.TB, of Permits, free int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), asking)
+	defer cancel()
+	switch n, err := of.AvailablePermits(ctx); {
+	case err != nil:
+		t.Errorf("holdfasttest: AssertPermits: cannot tell how many of %q are free: %v", of.Name(), err)
+	case n == 1 && free != 1:
+		t.Errorf("holdfasttest: AssertPermits: 1 permit of %q is free, not %d", of.Name(), free)
+	case n != free:
+		t.Errorf("holdfasttest: AssertPermits: %d permits of %q are free, not %d", n, of.Name(), free)
+	}
+}
+
+// A Counter is a latch.
+type Counter interface {
+	Name() string
+	Count(ctx context.Context) (int, error)
+}
+
+// AssertCount fails the test if the latch has another count; 0 is open.
+func AssertCount(t testing.TB, of Counter, count int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), asking)
+	defer cancel()
+	switch n, err := of.Count(ctx); {
+	case err != nil:
+		t.Errorf("holdfasttest: AssertCount: cannot tell the count of %q: %v", of.Name(), err)
+	case n != count:
+		t.Errorf("holdfasttest: AssertCount: the count of %q is %d, not %d", of.Name(), n, count)
+	}
 }

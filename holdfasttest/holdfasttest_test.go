@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/holdfasttest"
+	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
@@ -99,6 +100,98 @@ func TestLose(t *testing.T) {
 		require.NoError(t, r.err)
 		require.NoError(t, r.hold.Release())
 	})
+}
+
+// What the code under test has taken itself is lost by its name.
+func TestLoseByName(t *testing.T) {
+	eachKind(t, 0, func(t *testing.T, server *holdfasttest.Server, hold *holdfast.Hold, got <-chan result) {
+		ctx := hold.Context(t.Context())
+		server.Lose("x") // of a multilock a part
+		lost(t, hold, ctx)
+		require.NoError(t, within(t, got, "the lock").err)
+	})
+}
+
+func TestLoseByNameLosesAllThatHaveIt(t *testing.T) {
+	t.Parallel()
+	server := holdfasttest.NewServer(t)
+	a, b := server.Open(nil), server.Open(nil)
+	permits := semaphore.NewExpirable(a, "pool", nil)
+	_, err := permits.TrySetPermits(t.Context(), 3)
+	require.NoError(t, err)
+	first, second := mustLock(t, permits.TryAcquire), mustLock(t, semaphore.NewExpirable(b, "pool", nil).TryAcquire)
+	other := mustLock(t, rlock.New(a, "pool:2", nil).TryLock)
+	server.Lose("pool")
+	require.ErrorIs(t, first.Err(), holdfast.ErrLost)
+	require.ErrorIs(t, second.Err(), holdfast.ErrLost)
+	require.NoError(t, other.Err())
+	holdfasttest.AssertPermits(t, permits, 3)
+}
+
+func TestThereIsNothingToLoseOfThatName(t *testing.T) {
+	t.Parallel()
+	fake := &fakeTest{TB: t}
+	fake.run(func() {
+		server := holdfasttest.NewServer(fake)
+		require.NoError(t, mustLock(t, rlock.New(server.Open(nil), "orders:42", nil).TryLock).Release())
+		server.Lose("orders:42")
+	})
+	require.Equal(t, []string{`holdfasttest: Lose: no session of the server's holds "orders:42"`}, fake.failures)
+}
+
+func TestAssertCounts(t *testing.T) {
+	t.Parallel()
+	s := holdfasttest.Open(t)
+	permits, expirable, ready := semaphore.New(s, "pool"), semaphore.NewExpirable(s, "leased", nil), latch.New(s, "ready")
+	for _, set := range []func(context.Context, int) (bool, error){permits.TrySetPermits, expirable.TrySetPermits, ready.TrySetCount} {
+		_, err := set(t.Context(), 3)
+		require.NoError(t, err)
+	}
+	require.NoError(t, permits.Acquire(t.Context(), 2))
+	mustLock(t, expirable.TryAcquire)
+	require.NoError(t, ready.CountDown(t.Context()))
+	holdfasttest.AssertPermits(t, permits, 1)
+	holdfasttest.AssertPermits(t, expirable, 2)
+	holdfasttest.AssertCount(t, ready, 2)
+
+	fake := &fakeTest{TB: t}
+	fake.run(func() {
+		holdfasttest.AssertPermits(fake, permits, 3)
+		holdfasttest.AssertPermits(fake, expirable, 3)
+		holdfasttest.AssertCount(fake, ready, 0)
+	})
+	require.Equal(t, []string{
+		`holdfasttest: AssertPermits: 1 permit of "pool" is free, not 3`,
+		`holdfasttest: AssertPermits: 2 permits of "leased" are free, not 3`,
+		`holdfasttest: AssertCount: the count of "ready" is 2, not 0`,
+	}, fake.failures)
+
+	require.NoError(t, s.Close())
+	fake = &fakeTest{TB: t}
+	fake.run(func() {
+		holdfasttest.AssertPermits(fake, permits, 1)
+		holdfasttest.AssertCount(fake, ready, 2)
+	})
+	require.Len(t, fake.failures, 2)
+	for _, failure := range fake.failures {
+		assert.Contains(t, failure, holdfast.ErrClosed.Error())
+	}
+}
+
+// Who holds something for a moment only has not told yet who it is; a test that fails has the time to hear it.
+func TestAssertFreeNamesTheLabelOfAYoungHold(t *testing.T) {
+	t.Parallel()
+	server := holdfasttest.NewServer(t)
+	l := rlock.New(server.Open(&holdfast.Options{Label: "billing"}), "x", nil)
+	hold := mustLock(t, l.TryLock)
+	silent := rlock.New(server.Open(&holdfast.Options{Anonymous: true}), "y", nil)
+	mustLock(t, silent.TryLock)
+	fake := &fakeTest{TB: t}
+	fake.run(func() { holdfasttest.AssertFree(fake, l, silent) })
+	require.Len(t, fake.failures, 2)
+	assert.Contains(t, fake.failures[0], "by "+hold.ID())
+	assert.Contains(t, fake.failures[0], `label "billing"`)
+	assert.NotContains(t, fake.failures[1], "label")
 }
 
 func TestWhatIsLostIsFree(t *testing.T) {

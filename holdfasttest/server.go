@@ -128,6 +128,22 @@ func (s *Server) awaitRenewals(sessions []*holdfast.Session) {
 	}
 }
 
+// Lose has everything of that name be lost that the sessions hold which [Server.Open] has opened, as [Lose] does
+// with a hold: whatever the code under test has taken itself, permits and members of a multilock included. The name
+// is the lock's own, before any mapping. If nobody holds it, Lose fails the test.
+func (s *Server) Lose(name string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), losing)
+	defer cancel()
+	lost := 0
+	for _, session := range s.opened() {
+		lost += (*core.Session)(session).Lose(ctx, name, errOnPurpose)
+	}
+	if lost == 0 {
+		s.t.Errorf("holdfasttest: Lose: no session of the server's holds %q", name)
+	}
+}
+
 // Forget removes all keys, as a server does that restarts without having kept anything. Nobody is told.
 func (s *Server) Forget() { s.redis.Forget() }
 

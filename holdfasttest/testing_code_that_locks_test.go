@@ -70,9 +70,9 @@ func TestOneShipsWhileTheOtherPrints(t *testing.T) {
 
 func TestShipDoesNotBookAfterALoss(t *testing.T) {
 	t.Parallel()
-	order := taken{Locker: rlock.New(holdfasttest.Open(t), "order:42", nil)}
-	err := Ship(t.Context(), &order, func(context.Context) error {
-		holdfasttest.Lose(t, order.hold)
+	server := holdfasttest.NewServer(t)
+	err := Ship(t.Context(), rlock.New(server.Open(nil), "order:42", nil), func(context.Context) error {
+		server.Lose("order:42")
 		return nil
 	}, func(context.Context) error {
 		t.Error("booked")
@@ -81,17 +81,6 @@ func TestShipDoesNotBookAfterALoss(t *testing.T) {
 	if !errors.Is(err, holdfast.ErrLost) {
 		t.Fatal(err)
 	}
-}
-
-// taken keeps what the code under test has taken.
-type taken struct {
-	holdfast.Locker
-	hold *holdfast.Hold
-}
-
-func (l *taken) TryLock(ctx context.Context) (hold *holdfast.Hold, err error) {
-	l.hold, err = l.Locker.TryLock(ctx)
-	return l.hold, err
 }
 
 func TestShipSurvivesAnOutageWhilePrinting(t *testing.T) {

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
@@ -75,6 +76,18 @@ func (h *Hold) Lose(ctx context.Context, why error) error {
 		h.tenure.tell(ctx)
 	}
 	return nil
+}
+
+// Lose does so with all that the session holds of a name, and returns how many tenures of it that were.
+func (s *Session) Lose(ctx context.Context, name string, why error) int {
+	of := slices.DeleteFunc(s.tenures.all(), func(t *tenure) bool { return t.lock.Name != name || len(t.live()) == 0 })
+	for _, t := range of {
+		t.fail(why)
+	}
+	for _, t := range of {
+		t.tell(ctx)
+	}
+	return len(of)
 }
 
 // fail has all holds be lost because of why.
