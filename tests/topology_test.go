@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
@@ -183,6 +184,31 @@ func TestSentinelFailover(t *testing.T) {
 	for _, k := range onOneServer() {
 		exclusion(t, k, []*holdfast.Session{a, b}, k.own("after"))
 	}
+}
+
+// A master that is stopped answers nothing, and Sentinel moves it: what was sent to it is sent to the next one.
+func TestACallUnderWayWhenSentinelMovesASilentMasterGoesOn(t *testing.T) {
+	t.Parallel()
+	set := redistest.StartSentinels(t)
+	opt := rueidis.ClientOption{InitAddress: set.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName}}
+	s := openWith(t, opt, &holdfast.Options{Lease: 90 * time.Second}) // its client gives a silent connection up much later
+	held := lock(t, t.Context(), rlock.New(s, "held", nil))
+	require.EqualValues(t, 1, set.Master().Int(t, "WAIT", "1", "1000"), "the replica has it")
+	former := set.Master()
+	former.Pause()
+	defer former.Resume()
+	got := goLock(t.Context(), rlock.New(s, "wanted", nil).Lock)
+	tried := goLock(t.Context(), rlock.New(s, "tried", nil).TryLock)
+	opened := make(chan error, 1)
+	go func() { opened <- latch.New(s, "gate").Wait(t.Context()) }()
+
+	for what, c := range map[string]<-chan result{"Lock": got, "TryLock": tried} {
+		r := within(t, 30*time.Second, c, what)
+		require.NoError(t, r.err, what)
+		require.NoError(t, r.hold.Release())
+	}
+	require.NoError(t, within(t, 5*time.Second, opened, "the latch, which nobody has set"))
+	require.NoError(t, held.Release())
 }
 
 // An address may come to lead to another server while nobody cuts the connections to the one that it led to.

@@ -133,6 +133,10 @@ func (r *Runner) Silent(key string) bool { return r.nodes.gate(key).silent.Load(
 // deadline, and the others get its error.
 func (r *Runner) rescue(ctx context.Context, g *gate, c *Call, err error) error {
 	failure := sortFailure(ctx, err)
+	if errors.Is(failure.Err, rueidis.ErrClosing) {
+		failure.Temporary = r.lives(ctx, c.keys[0])
+		return failure
+	}
 	if !foreign(err) || ended(ctx) != nil {
 		return failure
 	}
@@ -201,17 +205,22 @@ func (r *Runner) RunAll(ctx context.Context, calls []*Call, done func(i int, err
 		}
 		return
 	}
+	lives := sync.OnceValue(func() bool { return r.lives(ctx, calls[0].keys[0]) })
 	for i, result := range results {
 		reply, err := result.ToMessage()
 		if calls[i].reply = reply; forgotten(err) {
 			err = r.run(ctx, r.nodes.gate(calls[i].keys[0]), calls[i])
 		}
-		if err != nil {
-			r.heard(ctx, calls[i].keys[0], err)
-			done(i, sortFailure(ctx, err))
+		if err == nil {
+			done(i, nil)
 			continue
 		}
-		done(i, nil)
+		r.heard(ctx, calls[i].keys[0], err)
+		failure := sortFailure(ctx, err)
+		if errors.Is(failure.Err, rueidis.ErrClosing) {
+			failure.Temporary = lives()
+		}
+		done(i, failure)
 	}
 }
 
@@ -227,6 +236,12 @@ func (r *Runner) doAll(ctx context.Context, calls []*Call) ([]rueidis.RedisResul
 		return r.client.DoMulti(ctx, commands...), nil
 	}
 	return aside(ctx, r, func() []rueidis.RedisResult { return r.client.DoMulti(ctx, commands...) })
+}
+
+// lives reports whether the client is not closed. It says ErrClosing also of a connection that it
+// closed itself, because another server is the master now, or has the slot.
+func (r *Runner) lives(ctx context.Context, key string) bool {
+	return !errors.Is(r.redial(ctx, key), rueidis.ErrClosing)
 }
 
 // redial makes the client connect to the server of key, in one goroutine however many ask.
