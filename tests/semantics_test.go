@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,7 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -417,6 +420,78 @@ func TestASessionOnTheCallersClient(t *testing.T) {
 	require.NoError(t, s.Close())
 	assert.Empty(t, srv.Keyspace(t))
 	assert.NoError(t, client.Do(t.Context(), client.B().Ping().Build()).Error(), "the client stays open")
+}
+
+// A countedClient counts what is asked of it.
+type countedClient struct {
+	rueidis.Client
+	calls atomic.Int64
+}
+
+func (c *countedClient) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	c.calls.Add(1)
+	return c.Client.Do(ctx, command)
+}
+
+func (c *countedClient) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
+	c.calls.Add(1)
+	return c.Client.DoMulti(ctx, commands...)
+}
+
+func (c *countedClient) Dedicate() (rueidis.DedicatedClient, func()) {
+	c.calls.Add(1)
+	return c.Client.Dedicate()
+}
+
+// A client that was closed before its session is a mistake, and costs next to nothing until that is closed as well.
+func TestASessionWhoseClientIsClosedIsIdle(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	client := &countedClient{Client: newClient(t, srv.Addr())}
+	s, err := holdfast.NewSession(client, &holdfast.Options{Lease: 3 * time.Second})
+	require.NoError(t, err)
+	defer func() { _ = s.Close() }()
+	others := open(t, srv.Addr(), nil)
+	var waiting sync.WaitGroup
+	wait := func(call func() error) {
+		waiting.Go(func() { assert.Error(t, call()) })
+	}
+	var releases []*holdfast.Hold
+	for _, k := range onOneServer() {
+		outer := lock(t, t.Context(), k.make(s, "held "+k.name, 0))
+		lock(t, t.Context(), k.make(s, "kept "+k.name, 0))
+		if k.reentrant {
+			releases = append(releases, lock(t, outer.Context(t.Context()), k.make(s, "held "+k.name, 0)))
+		}
+		releases = append(releases, outer)
+		lock(t, t.Context(), k.rival(others, "wanted "+k.name, 0))
+		wait(func() error {
+			_, err := k.make(s, "wanted "+k.name, 0).Lock(t.Context())
+			return err
+		})
+	}
+	gate, pool := latch.New(s, "gate"), semaphore.New(s, "pool")
+	_, err = gate.TrySetCount(t.Context(), 1)
+	require.NoError(t, err)
+	_, err = pool.TrySetPermits(t.Context(), 1)
+	require.NoError(t, err)
+	require.NoError(t, pool.Acquire(t.Context(), 1))
+	wait(func() error { return gate.Wait(t.Context()) })
+	wait(func() error { return pool.Acquire(t.Context(), 1) })
+	await(t, "the waiters", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) >= 8 })
+
+	client.Close()
+	for _, h := range releases {
+		assert.ErrorIs(t, h.Release(), holdfast.ErrUnknown)
+	}
+	assert.ErrorIs(t, pool.Release(t.Context(), 1), holdfast.ErrUnknown)
+	before := client.calls.Load()
+	const quiet = 2 * time.Second
+	pass(time.Now().Add(quiet))
+	perSecond := float64(client.calls.Load()-before) / quiet.Seconds()
+	assert.Less(t, perSecond, 20*float64(len(kinds)), "of everything that it has, something like twice a second")
+	assert.Error(t, s.Close())
+	waiting.Wait()
 }
 
 func TestMapName(t *testing.T) {

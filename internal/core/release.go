@@ -233,11 +233,11 @@ func (t *tenure) correct(then time.Duration) {
 		if t.wasReturned() {
 			return
 		}
-		for s.ctx.Err() == nil {
+		for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
 			ctx, cancel := context.WithTimeoutCause(s.ctx, s.bounds.limit, errNoReply)
 			_, _, err := t.lower(ctx)
 			cancel()
-			if err == nil || !script.IsTemporary(err) && script.ClassOf(err) != script.Unknown {
+			if err == nil || !script.IsTemporary(err) && script.ClassOf(err) != script.Unknown || pause(s.ctx, delay) != nil {
 				return
 			}
 		}
