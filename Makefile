@@ -16,7 +16,8 @@ demo: ## Several processes share locks and permits while some are killed and one
 test: redis java python quick test-servers ## All tests; installs redis-server, and a JDK, Maven and redis-py if it can
 
 quick: ## The tests that need no Redis: under a minute
-	@$(GO) run ./tests/progress -race $(TESTFLAGS) ./... ./cmd/holdfast/... ./otel/... ./otel/example/...
+	@$(GO) run ./tests/progress -race $(TESTFLAGS) ./... ./cmd/holdfast/... ./otel/... ./otel/example/... \
+		./tests/progress ./tests/replaymodel ./tests/rwreplaymodel
 
 # One package at a time: some of them time what is promised in ms.
 test-servers: ## The tests against real servers, and against Java and redis-py if they are there

@@ -45,8 +45,6 @@ var mayImport = map[string][]string{
 	"otel/example": {".", "fairlock", "internal/embedded", "otel", "rlock", "rwlock"},
 
 	"internal/exampleserver": {".", "internal/embedded"},
-	"internal/replaymodel":   {},
-	"internal/rwreplaymodel": {},
 }
 
 // Folders whose packages are no layer of the library.

@@ -1,6 +1,6 @@
-package replaymodel_test
+package rwreplaymodel_test
 
-import "github.com/holdfast-go/holdfast/internal/replaymodel"
+import "github.com/holdfast-go/holdfast/tests/replaymodel"
 
 // explore searches everything that can happen under one set of rules, or until it has seen what is wanted.
 func explore(r rules, b bounds, until ...violation) replaymodel.Search {

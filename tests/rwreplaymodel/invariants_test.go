@@ -1,6 +1,6 @@
 package rwreplaymodel_test
 
-import "github.com/holdfast-go/holdfast/internal/replaymodel"
+import "github.com/holdfast-go/holdfast/tests/replaymodel"
 
 type violation = replaymodel.Violation
 
