@@ -119,3 +119,22 @@ func TestRedissonRenewsReadsWrongly(t *testing.T) {
 		})
 	}
 }
+
+// These releases do not renew a read hold either while somebody else, here Go, has one that is nested.
+func TestRedissonRenewsReadsWronglyBesideNestedOnes(t *testing.T) {
+	t.Parallel()
+	for release, wrongly := range map[string]bool{lastSoundReads: false, lastOf3: true, firstOf4: false} {
+		t.Run(release, func(t *testing.T) {
+			t.Parallel()
+			f := aloneWith(t, interop.StartRelease(t, release)).fleet(fleetOptions{lease: shortLease})
+			nested, w := golang.owner(t, f, reading, "x"), golang.owner(t, f, writing, "x")
+			nested.lock(t)
+			nested.lock(t)
+			java.owner(t, f, reading, "x").lock(t)
+			require.False(t, w.tryLock(t, beyondLease))
+			nested.unlock(t)
+			nested.unlock(t)
+			require.Equal(t, wrongly, w.tryLock(t, 0))
+		})
+	}
+}
