@@ -119,6 +119,22 @@ func TestShardedChannelsAreHeardAtTheNodeOfTheirSlot(t *testing.T) {
 	assert.NotContains(t, r.log.String(), "refused", "what MOVED says is followed at once")
 }
 
+func TestAWornConnectionOfANodeIsReplaced(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, true)
+	node := r.Nodes[0]
+	before := r.calm(nil)
+	wearOut(t, r.hub, "{"+r.ears[node][0].channel+"}")
+	await(t, "a new connection", func() bool { return r.shardChannels(t) == 30 })
+	for _, e := range r.ears[node] {
+		await(t, "the end of the last connection", func() bool {
+			return node.Do(t, "PUBSUB", "SHARDNUMSUB", e.channel).([]any)[1].(int64) == 1
+		})
+	}
+	assert.Equal(t, before, r.calm(nil), "nobody has missed anything")
+	r.each(func(node *redistest.Server, e *ear) { r.assertHears(t, node, e) })
+}
+
 func TestAChannelFollowsItsSlot(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, true)
