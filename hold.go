@@ -70,7 +70,8 @@ func (h *Hold) Detach() error { return h.core().Detach() }
 // server had nothing of this hold any more: it was lost unnoticed, for instance by force.
 // [ErrUnknown] says that no reply came in time. The session then repeats the release until its
 // outcome is known or the lease has ended, except for a setlock with a token of the caller's. Any
-// other error is the server's refusal, in its own words.
+// other error is the server's refusal, in its own words. The session then asks again now and then,
+// for as long as the server may have the lock, with the same exception.
 func (h *Hold) Release() error { return h.core().Release() }
 
 func newLostError(name string, held time.Duration, why error) error {

@@ -59,6 +59,9 @@ var (
 	ErrClosed = core.ErrClosed
 	// ErrUnknown: was a reply lost, so that the effect is not known?
 	ErrUnknown = core.ErrUnknown
+	// ErrNoReply: was there no reply in time? It comes with [ErrUnknown] where the effect is not known.
+	// Without it, nothing is held: what the attempt takes is given back in the background.
+	ErrNoReply = core.ErrNoReply
 )
 
 // A LostError says how a hold was lost. It matches [ErrLost], and Err if there is one.

@@ -71,8 +71,9 @@ func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
 // CountDown lowers the count by one; at zero the latch opens, and whoever waits is let through. On
 // an open latch it does nothing. It is sent even if ctx has ended, since others wait for it, and
 // returns within a third of the session's lease and within 5 s. [holdfast.ErrUnknown] says that the
-// reply was lost: it has counted, or will, or it has not, and it is not repeated. It corresponds to
-// countDown().
+// reply was lost: it has counted, or will, or it has not, and it is not repeated. Or it says that the
+// server refused, as when it cannot write to its disk: it has not counted, and is asked again in the
+// background as long as the session lives. It corresponds to countDown().
 func (l *Latch) CountDown(context.Context) error {
 	return l.object.Give("count down", func() *script.Call {
 		return l.call(countDownScript).Arg(l.object.Publish(), l.object.Channel)

@@ -17,7 +17,7 @@
 -- REPLY    1  lowered, still held
 -- REPLY    2  freed
 --
--- USES     now fair_bury fair_pass
+-- USES     lower now fair_bury fair_pass
 
 local lock = KEYS[1]
 local q = {queue = KEYS[2], due = KEYS[3], ours = KEYS[4], alive = KEYS[5]}
@@ -25,7 +25,7 @@ local owner, target = ARGV[1], ARGV[2]
 
 if redis.call('HEXISTS', lock, owner) == 0 then return 0 end
 if target ~= '0' then
-  redis.call('HSET', lock, owner, target)
+  lower(lock, owner, target)
   return 1
 end
 if redis.call('LINDEX', q.queue, 0) then

@@ -7,10 +7,15 @@
 -- ARGV[2]  channel  where waiters listen; in a cluster, of the latch's slot
 --
 -- REPLY    n  the count that is left
+--
+-- USES     read_count
 
 local latch = KEYS[1]
 
-local left = tonumber(redis.call('GET', latch))
+-- A server without memory refuses DECR, unless something was written before: GETEX, which changes
+-- nothing, passes for that.
+local left, mistake = read_count(redis.call('GETEX', latch))
+if mistake then return mistake end
 if left and left > 1 then return redis.call('DECR', latch) end
 if left == 1 then redis.call(ARGV[1], ARGV[2], '0') end -- before what it tells of: it may be refused
 if left then redis.call('DEL', latch) end

@@ -7,10 +7,13 @@
 --
 -- REPLY    0  it was open
 -- REPLY    1  deleted
+--
+-- USES     read_count
 
 local latch = KEYS[1]
 
-if not redis.call('GET', latch) then return 0 end
+local left, mistake = read_count(redis.call('GET', latch))
+if not left then return mistake or 0 end
 redis.call(ARGV[1], ARGV[2], '1')
 redis.call('DEL', latch)
 return 1

@@ -8,11 +8,14 @@
 --
 -- REPLY    0  it is closed already: nothing was changed
 -- REPLY    1  closed
+--
+-- USES     read_count
 
 local latch = KEYS[1]
 
-local left = redis.call('GET', latch)
-if left and tonumber(left) > 0 then return 0 end
+local left, mistake = read_count(redis.call('GET', latch))
+if mistake then return mistake end
+if left and left > 0 then return 0 end
 -- The message first: a server that refuses it has then changed nothing. It has Java's waiters of
 -- an earlier round close their gates.
 redis.call(ARGV[2], ARGV[3], '1')

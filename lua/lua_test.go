@@ -97,7 +97,7 @@ func assertUses(t *testing.T, file, text string) {
 // that a new one is looked up before it is added. None of them is newer than 6.2.
 func TestCommandsAreOldEnough(t *testing.T) {
 	known := []string{
-		"DECR", "DECRBY", "DEL", "GET", "HDEL", "HEXISTS", "HGET", "HGETALL", "HLEN", "HMGET", "HSCAN", "HSET", "INCR", "INCRBY", "INFO", "LINDEX", "LINSERT",
+		"DECR", "DECRBY", "DEL", "GET", "GETEX", "HDEL", "HEXISTS", "HGET", "HGETALL", "HLEN", "HMGET", "HSCAN", "HSET", "INCR", "INCRBY", "INFO", "LINDEX", "LINSERT",
 		"LLEN", "LPOS", "LPUSH", "LRANGE", "LREM", "PEXPIRE", "PTTL", "RPUSH", "SET", "TIME", "ZADD", "ZCARD", "ZCOUNT",
 		"ZRANGE", "ZRANGEBYSCORE", "ZREM", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE", "ZSCORE",
 	}

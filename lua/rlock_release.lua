@@ -11,13 +11,15 @@
 -- REPLY    0  the lock is not this owner's
 -- REPLY    1  lowered, still held
 -- REPLY    n  from 2: freed, and n - 2 clients of this server listen on the channel
+--
+-- USES     lower
 
 local lock = KEYS[1]
 local owner, target = ARGV[1], ARGV[2]
 
 if redis.call('HEXISTS', lock, owner) == 0 then return 0 end
 if target ~= '0' then
-  redis.call('HSET', lock, owner, target)
+  lower(lock, owner, target)
   return 1
 end
 

@@ -22,7 +22,7 @@
 -- REPLY    1  lowered, or out, and the lock is still held
 -- REPLY    n  from 2: freed, and n - 2 clients of this server listen on the channel
 --
--- USES     read_drop read_follow
+-- USES     lower read_drop read_follow
 
 local lock, first = KEYS[1], KEYS[2]
 local owner, target, ceiling, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -34,7 +34,7 @@ if not count then return 0 end
 if count <= target or ceiling > 0 and count > ceiling then return 1 end
 
 if target > 0 then
-  redis.call('HSET', lock, owner, target)
+  lower(lock, owner, target)
   read_drop(lock, owner, target + 1, count)
   if redis.call('PTTL', first) < lease then redis.call('SET', first, '1', 'PX', ARGV[4]) end
   if mode == 'read' then read_follow(lock, nil) end

@@ -21,7 +21,7 @@
 -- REPLY    1  lowered, still held; or it has left the writers
 -- REPLY    n  from 2: given up, and n - 2 clients of this server listen on the channel
 --
--- USES     read_lease
+-- USES     lower read_lease
 
 local lock, writers = KEYS[1], KEYS[2]
 local owner, target, publish, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -35,7 +35,7 @@ if not counts[1] then
   return 1
 end
 if target ~= '0' then
-  redis.call('HSET', lock, field, target)
+  lower(lock, field, target)
   return 1
 end
 

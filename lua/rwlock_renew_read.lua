@@ -31,7 +31,10 @@ local function renew(lock, first, owner)
   if alive == 0 then return 0 end
   -- The key that goes last, whose hold may have run out: a release that was sent before does not
   -- know of this renewal, and leaves that key alone.
-  if redis.call('PTTL', first) < lease then redis.call('SET', first, '1', 'PX', ARGV[1]) end
+  if redis.call('PTTL', first) < lease then
+    redis.call('HDEL', lock, '') -- removes none: a server without memory refuses SET, unless something was written before
+    redis.call('SET', first, '1', 'PX', ARGV[1])
+  end
   if redis.call('PTTL', lock) < lease then redis.call('PEXPIRE', lock, ARGV[1]) end
   return 1
 end

@@ -10,11 +10,13 @@
 -- REPLY    {0, free}       so many are free, too few
 -- REPLY    {-2, now}       too late: nothing was changed; now in server ms
 --
--- USES     now
+-- USES     now read_count
 
 local semaphore, n = KEYS[1], tonumber(ARGV[1])
 
-local free = tonumber(redis.call('GET', semaphore)) or 0
+local free, mistake = read_count(redis.call('GET', semaphore))
+if mistake then return mistake end
+free = free or 0
 if free < n then return {0, free} end
 local time = now()
 if time > tonumber(ARGV[2]) then return {-2, time} end

@@ -18,7 +18,7 @@
 -- REPLY    {-2, now}     too late: nothing was changed
 -- REPLY    {-3, now}     too few are free so far, but more leases are over: to be called again
 --
--- USES     now permit_deadline permit_next permit_reclaim permit_remove
+-- USES     now read_count permit_deadline permit_next permit_reclaim permit_remove
 
 local semaphore, permits = KEYS[1], KEYS[2]
 local n = #ARGV - 4
@@ -28,7 +28,9 @@ if time > tonumber(ARGV[2]) then return {-2, time} end
 local deadline, mistake = permit_deadline(ARGV[1], time)
 if mistake then return mistake end
 
-local free = tonumber(redis.call('GET', semaphore))
+local free
+free, mistake = read_count(redis.call('GET', semaphore))
+if mistake then return mistake end
 if not free or free < n then
   local more
   free, more = permit_reclaim(semaphore, permits, free, time, ARGV[3], ARGV[4])

@@ -10,12 +10,17 @@
 --
 -- REPLY    {-1}          there is none, and none was made
 -- REPLY    {listeners}   added; so many clients of this server listen on the channel
+--
+-- USES     read_count
 
 local semaphore, n = KEYS[1], tonumber(ARGV[1])
 
-local free = redis.call('GET', semaphore)
+-- A server without memory refuses INCRBY, unless something was written before: GETEX, which changes
+-- nothing, passes for that.
+local free, mistake = read_count(redis.call('GETEX', semaphore))
+if mistake then return mistake end
 if not free and ARGV[2] == '0' then return {-1} end
-local total = (tonumber(free) or 0) + n
+local total = (free or 0) + n
 if math.abs(total) >= 9007199254740992 then
   return redis.error_reply('ERR the free permits would not stay below 2^53')
 end

@@ -8,10 +8,14 @@
 -- ARGV[3]  channel    where waiters listen; in a cluster, of the semaphore's slot
 --
 -- REPLY    {listeners}   added; so many clients of this server listen on the channel, if told
+--
+-- USES     read_count
 
 local semaphore, n = KEYS[1], tonumber(ARGV[1])
 
-local total = (tonumber(redis.call('GET', semaphore)) or 0) + n
+local free, mistake = read_count(redis.call('GET', semaphore))
+if mistake then return mistake end
+local total = (free or 0) + n
 if math.abs(total) >= 9007199254740992 then
   return redis.error_reply('ERR the free permits would not stay below 2^53')
 end

@@ -9,11 +9,12 @@
 -- REPLY    {free, taken}  as many are free, and as many taken
 -- REPLY    {-3}           more leases are over: to be called again
 --
--- USES     now permit_reclaim
+-- USES     now read_count permit_reclaim
 
 local semaphore, permits = KEYS[1], KEYS[2]
 
-local free = tonumber(redis.call('GET', semaphore))
+local free, mistake = read_count(redis.call('GET', semaphore))
+if mistake then return mistake end
 local more
 free, more = permit_reclaim(semaphore, permits, free, now(), ARGV[1], ARGV[2])
 if more then return {-3} end

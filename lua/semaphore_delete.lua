@@ -5,10 +5,13 @@
 --
 -- REPLY    0  there was none
 -- REPLY    1  removed
+--
+-- USES     read_count
 
 local semaphore, permits = KEYS[1], KEYS[2]
 
-local there = redis.call('GET', semaphore) or permits and redis.call('ZCARD', permits) > 0
-if not there then return 0 end
+local free, mistake = read_count(redis.call('GET', semaphore))
+if mistake then return mistake end
+if not free and not (permits and redis.call('ZCARD', permits) > 0) then return 0 end
 redis.call('DEL', unpack(KEYS))
 return 1

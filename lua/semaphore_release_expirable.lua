@@ -11,16 +11,18 @@
 -- REPLY    0  one of them is not taken, or its lease is over: what was still to be is left so
 -- REPLY    n  from 2: given back, and n - 2 clients of this server listen on the channel
 --
--- USES     now permit_reclaim permit_remove
+-- USES     now read_count permit_reclaim permit_remove
 
 local semaphore, permits = KEYS[1], KEYS[2]
 local n = #ARGV - 2
 
+local free, mistake = read_count(redis.call('GET', semaphore))
+if mistake then return mistake end
 local time = now()
 for i = 3, #ARGV do
   local deadline = tonumber(redis.call('ZSCORE', permits, ARGV[i]))
   if not deadline or deadline <= time then
-    permit_reclaim(semaphore, permits, tonumber(redis.call('GET', semaphore)), time, ARGV[1], ARGV[2])
+    permit_reclaim(semaphore, permits, free, time, ARGV[1], ARGV[2])
     return 0
   end
 end
@@ -28,7 +30,7 @@ end
 -- The message first: a server that refuses it has then changed nothing. Of several permits it says
 -- how many came back, of one how many are free.
 local said = n
-if n == 1 then said = (tonumber(redis.call('GET', semaphore)) or 0) + 1 end
+if n == 1 then said = (free or 0) + 1 end
 local listeners = redis.call(ARGV[1], ARGV[2], string.format('%.0f', said))
 -- A server without memory refuses INCRBY, unless something was written before: this removes none,
 -- and shows that ZREM is allowed, while nothing is changed yet.

@@ -14,13 +14,14 @@
 -- REPLY    {1, now}   changed
 -- REPLY    {-2, now}  too late: nothing was changed
 --
--- USES     now
+-- USES     now read_count
 
 local semaphore, permits, n = KEYS[1], KEYS[2], tonumber(ARGV[1])
 
 local time = now()
 if time > tonumber(ARGV[4]) then return {-2, time} end
-local free = tonumber(redis.call('GET', semaphore))
+local free, mistake = read_count(redis.call('GET', semaphore))
+if mistake then return mistake end
 local more = n - (free or 0) - redis.call('ZCARD', permits)
 if free and more == 0 then return {0, time} end
 -- The message first: a server that refuses it has then changed nothing.

@@ -9,10 +9,13 @@
 --
 -- REPLY    0  there is one: nothing was changed
 -- REPLY    1  made
+--
+-- USES     read_count
 
 local semaphore, ttl = KEYS[1], ARGV[2]
 
-if redis.call('GET', semaphore) then return 0 end
+local free, mistake = read_count(redis.call('GET', semaphore))
+if free or mistake then return mistake or 0 end
 -- The message first: a server that refuses it has then changed nothing.
 redis.call(ARGV[3], ARGV[4], ARGV[1])
 if ttl == '0' then

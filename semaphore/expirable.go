@@ -200,7 +200,8 @@ func several(taken []*core.Hold, err error) (holds []*holdfast.Hold, _ error) {
 
 // Release gives permits back by their ids, as [holdfast.Hold.ID] has them and Java's acquire returns
 // them: all of them, or none. It is [holdfast.ErrNotHeld] if one of them is not taken, because it
-// was given back before, or its lease is over. Whoever holds one of them has lost it: in this
+// was given back before, or its lease is over, or it is no permit's id at all. Whoever holds one of
+// them has lost it: in this
 // session it is told at once, elsewhere by the next renewal, or when it releases if there is none; a
 // hold is best given back by its own Release. It corresponds to release(permitId) and
 // release(permitsIds); tryRelease is the same.
@@ -208,8 +209,8 @@ func several(taken []*core.Hold, err error) (holds []*holdfast.Hold, _ error) {
 // It is sent even if ctx has ended, or the permits would stay taken, and returns within a third of
 // the session's lease and within 5 s. As a permit can come back only once, it is repeated if the
 // reply is lost; if the permits are found to have come back by then, whoever gave them back, it is
-// [holdfast.ErrUnknown]. Those of this session are then lost in any case, and go back one by one in
-// the background.
+// [holdfast.ErrUnknown], and so it is if the server refuses, as when it cannot write to its disk.
+// Holds of this session are then lost in any case, and all go back one by one in the background.
 func (e *Expirable) Release(_ context.Context, ids ...string) error {
 	const operation = "release"
 	if len(ids) > maxAtOnce {
@@ -218,7 +219,7 @@ func (e *Expirable) Release(_ context.Context, ids ...string) error {
 	permits := make([]string, len(ids))
 	seen := make(map[string]bool, len(ids))
 	for i, id := range ids {
-		permit, err := wire.Permit(id)
+		permit, err := permitOf(id)
 		switch {
 		case err != nil:
 			return e.lock.Fail(operation, err)
@@ -234,7 +235,7 @@ func (e *Expirable) Release(_ context.Context, ids ...string) error {
 }
 
 // UpdateLease gives a permit a lease of d from now, longer or shorter, of at least 10 ms or
-// [Forever]. It is [holdfast.ErrNotHeld] if it is not taken any more. It corresponds to
+// [Forever]. It is [holdfast.ErrNotHeld] if it is not taken any more, or the id is none. It corresponds to
 // updateLeaseTime(). A hold of this session trusts the new lease; one that is renewed goes on being
 // renewed, with the session's lease, if the new one lasts until then. Who holds it elsewhere does
 // not know of it: with a longer lease it stops to trust the permit when its own is over, and the
@@ -245,7 +246,7 @@ func (e *Expirable) Release(_ context.Context, ids ...string) error {
 // nothing was changed.
 func (e *Expirable) UpdateLease(ctx context.Context, id string, d time.Duration) error {
 	const operation = "update lease"
-	permit, err := wire.Permit(id)
+	permit, err := permitOf(id)
 	if err == nil && d < lease.Min {
 		err = fmt.Errorf("lease is %v, must be at least %v", d, lease.Min)
 	}
@@ -259,10 +260,10 @@ func (e *Expirable) UpdateLease(ctx context.Context, id string, d time.Duration)
 
 // RemainingLease returns how long a permit stays taken if nobody renews or releases it, [Forever] if
 // it has no end, or none within the 292 years of a Duration. It is [holdfast.ErrNotHeld] if it is
-// not taken any more. It asks the master. It corresponds to getLeaseTime().
+// not taken any more, or the id is none. It asks the master. It corresponds to getLeaseTime().
 func (e *Expirable) RemainingLease(ctx context.Context, id string) (time.Duration, error) {
 	const operation = "remaining lease"
-	permit, err := wire.Permit(id)
+	permit, err := permitOf(id)
 	if err != nil {
 		return 0, e.lock.Fail(operation, err)
 	}
@@ -348,6 +349,14 @@ func (e *Expirable) publishing(c *script.Call) *script.Call {
 
 func (e *Expirable) release(ids ...string) *script.Call {
 	return e.publishing(e.call(releaseExpirableScript)).Arg(ids...)
+}
+
+// permitOf is the permit of an id; what is no id is nobody's.
+func permitOf(id string) (permit string, err error) {
+	if permit, err = wire.Permit(id); err != nil {
+		err = fmt.Errorf("%w: %w", err, holdfast.ErrNotHeld)
+	}
+	return permit, err
 }
 
 // leaseOf is a lease as scripts take it.

@@ -132,8 +132,9 @@ func (p *Semaphore) Acquire(ctx context.Context, n int) error {
 }
 
 // TryAcquire takes n permits if n are free; otherwise it fails with [holdfast.ErrBusy]. It blocks
-// for a round trip, a third of the session's lease and a minute at the most: if there is no reply by then it says
-// so, and what the attempt takes is given back in the background. It passes over whoever waits. It corresponds
+// for a round trip, a third of the session's lease and a minute at the most: if there is no reply by
+// then it is [holdfast.ErrNoReply], and what the attempt takes is given back in the background. It
+// passes over whoever waits. It corresponds
 // to tryAcquire(). Otherwise it is as [Semaphore.Acquire].
 func (p *Semaphore) TryAcquire(ctx context.Context, n int) error {
 	const operation = "try acquire"
@@ -148,7 +149,7 @@ func (p *Semaphore) TryAcquire(ctx context.Context, n int) error {
 }
 
 // TryAcquireFor waits as [Semaphore.Acquire] does, but at most for the time given, and then fails
-// with [holdfast.ErrBusy]; if an attempt is then without a reply it says that instead, after up to 0.1 s
+// with [holdfast.ErrBusy]; if an attempt is then without a reply it is [holdfast.ErrNoReply], after up to 0.1 s
 // more, and what the attempt takes is given back. Of ctx and wait the first to end decides, ctx if they end
 // together. It corresponds to tryAcquire(permits, waitTime). A wait of zero or less is one attempt.
 func (p *Semaphore) TryAcquireFor(ctx context.Context, n int, wait time.Duration) error {
@@ -176,7 +177,9 @@ func (p *Semaphore) taking(operation string, n int) (*core.Taking, error) {
 // Release gives n permits back, n of at least 1, and makes the semaphore if there is none. It is
 // sent even if ctx has ended, or the permits would be missing, and returns within a third of the
 // session's lease and within 5 s. It corresponds to release(). [holdfast.ErrUnknown] says that the
-// reply was lost: they are back, or will be, or they are not, and it is not repeated.
+// reply was lost: they are back, or will be, or they are not, and it is not repeated. Or it says that the server
+// refused, as when it cannot write to its disk: it has changed nothing, and is asked again in the background as long as
+// the session lives. In neither case give them back once more. Any other error says that they are not back.
 func (p *Semaphore) Release(_ context.Context, n int) error {
 	const operation = "release"
 	if err := p.atLeastOne(operation, n); err != nil {

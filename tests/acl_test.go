@@ -29,7 +29,7 @@ import (
 // The least that a server's ACL must grant to a program whose names begin with "app:". The guide has the same lists.
 var (
 	aclScripts = []string{ // what a session sends, and what its scripts call
-		"+eval", "+evalsha", "+time", "+get", "+set", "+del", "+pttl", "+pexpire", "+incr", "+incrby", "+decr", "+decrby",
+		"+eval", "+evalsha", "+time", "+get", "+getex", "+set", "+del", "+pttl", "+pexpire", "+incr", "+incrby", "+decr", "+decrby",
 		"+hget", "+hset", "+hdel", "+hlen", "+hexists", "+hmget", "+hgetall", "+hscan",
 		"+lindex", "+llen", "+lrange", "+lpos", "+lrem", "+linsert", "+lpush", "+rpush",
 		"+zadd", "+zrem", "+zscore", "+zcard", "+zcount", "+zrange", "+zrangebyscore", "+zremrangebyscore", "+zremrangebyrank",

@@ -2,6 +2,7 @@ package tests
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -339,6 +340,35 @@ func TestACancelledWaitEatsNoPermit(t *testing.T) {
 		require.NotZero(t, cancelled.Load())
 		require.LessOrEqual(t, got.Load(), int64(permits))
 	})
+}
+
+// An attempt without a reply is told from others by its error, and what it takes comes back.
+func TestAnAttemptWithoutAReplySaysSo(t *testing.T) {
+	t.Parallel()
+	const lease = 1500 * time.Millisecond
+	srv := redistest.Start(t)
+	proxied := proxy.Start(t, srv.Addr())
+	s := open(t, proxied.Addr(), &holdfast.Options{Lease: lease})
+	p, e := pool(t, s, 2), exports(t, s, 1, lease/2)
+	require.NoError(t, p.Acquire(t.Context(), 2)) // the scripts and the server's clock are known
+	require.NoError(t, p.Release(t.Context(), 2))
+	h, err := e.Acquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, h.Release())
+	for name, take := range map[string]func() error{
+		"TryAcquireFor":        func() error { return p.TryAcquireFor(t.Context(), 2, lease/10) },
+		"Expirable.TryAcquire": func() error { return second(e.TryAcquire(t.Context())) },
+	} {
+		held := proxied.On(proxy.Command("EVALSHA"), proxy.HoldReply, proxy.First)
+		err := take()
+		held.Release()
+		require.ErrorIs(t, err, holdfast.ErrNoReply, name)
+		require.Equal(t, name == "Expirable.TryAcquire", errors.Is(err, holdfast.ErrUnknown), name)
+		for _, other := range []error{holdfast.ErrBusy, context.DeadlineExceeded} {
+			require.NotErrorIs(t, err, other, name)
+		}
+		await(t, "the permits", func() bool { return srv.Str(t, "GET", "pool") == "2" && srv.Str(t, "GET", "exports") == "1" })
+	}
 }
 
 // Nobody can tell a second copy of such a call from a second call, so none is ever sent.

@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 )
@@ -43,9 +42,6 @@ func (b *bounds) end() {
 		young.cancel()
 	}
 }
-
-// errNoReply is the cause of the session's own timeouts: no caller's context has ended.
-var errNoReply = errors.New("no reply in time")
 
 // whileItLasts returns a context for a call whose reply must not be missed: it ends some time after
 // the session does. The client ends the call when the connection is lost.

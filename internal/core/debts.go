@@ -62,6 +62,11 @@ func (d *debts) release(t *tenure, top int, until time.Duration) {
 	})
 }
 
+// permit has a permit given back, whoever has it.
+func (d *debts) permit(l *Lock, wire string) {
+	d.add(&debt{lock: l, wire: wire, due: d.session.now(), delay: firstRetry, until: math.MaxInt64})
+}
+
 // recheck has the wire owner of a tenure given back once more whose release was sent then, if a
 // copy of its acquisition may have been executed since, or may be yet: it would find the lock free.
 func (d *debts) recheck(t *tenure, sent time.Duration) {
@@ -109,7 +114,7 @@ func (d *debts) take() (all []*debt, endless int) {
 	defer d.mu.Unlock()
 	all, d.owed = d.owed, nil
 	for _, debt := range all {
-		if debt.until == math.MaxInt64 && (debt.due > now || debt.again > now) {
+		if debt.until == math.MaxInt64 && (debt.due > now && !debt.told || debt.again > now) {
 			endless++
 		}
 	}

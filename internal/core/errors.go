@@ -16,7 +16,16 @@ var (
 	ErrAlreadyHeld = errors.New("holdfast: already held by this owner")
 	ErrClosed      = errors.New("holdfast: session closed")
 	ErrUnknown     = errors.New("holdfast: outcome unknown")
+	ErrNoReply     = errors.New("no reply in time")
 )
+
+// errNoReply is the cause of the session's own timeouts: no caller's context has ended.
+var errNoReply = ErrNoReply
+
+// mayPass reports whether a call was refused for what may be different some day, or could not even be sent in time.
+func mayPass(err error) bool {
+	return script.MayPass(err) || script.ClassOf(err) == script.Refused && errors.Is(err, errNoReply)
+}
 
 // stopped says why ctx ended, so that errors.Is finds both its Err and its cause.
 func stopped(ctx context.Context) error {

@@ -144,7 +144,8 @@ func (o *Object) Run(ctx context.Context, operation string, c *script.Call, read
 
 // Give runs a call of the object that gives something back, whether or not the caller's ctx has
 // ended: it would be missing otherwise. It is repeated while the server says that it has changed
-// nothing and that this may pass, for as long as a release may take; not when the reply is lost.
+// nothing and that this may pass, for as long as a release may take, and then in the background;
+// not when the reply is lost.
 func (o *Object) Give(operation string, call func() *script.Call, read func(c *script.Call) error) error {
 	if err := o.Mistake(operation); err != nil {
 		return err
@@ -153,10 +154,15 @@ func (o *Object) Give(operation string, call func() *script.Call, read func(c *s
 		return o.Fail(operation, ErrClosed)
 	}
 	defer o.session.calls.leave()
-	if err := o.give(gift{call: call, read: read}); err != nil {
+	g := gift{call: call, read: read}
+	switch err := o.give(g); {
+	case err == nil:
+		return nil
+	case o.session.gifts.owe(o, g, err):
+		return o.Fail(operation, unknown(err))
+	default:
 		return o.Fail(operation, explain(context.Background(), err))
 	}
-	return nil
 }
 
 // A gift is a call that gives something back.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
@@ -72,6 +73,10 @@ func (l *Lock) GiveBack(operation string, wires []string, call func() *script.Ca
 			return nil
 		}
 	}})
+	refused := mayPass(err)
+	if refused && !doubtful {
+		doubted()
+	}
 	switch {
 	case err == nil || err == ErrNotHeld && len(wires) == 1: //nolint:errorlint // nobody wraps it
 		loseAll(ours)
@@ -79,8 +84,16 @@ func (l *Lock) GiveBack(operation string, wires []string, call func() *script.Ca
 		for _, t := range ours {
 			t.owe(Rest{})
 		}
+		for _, wire := range wires {
+			if !slices.ContainsFunc(ours, func(t *tenure) bool { return t.wire == wire }) {
+				l.session.debts.permit(l, wire)
+			}
+		}
 	}
-	if err != nil {
+	switch {
+	case refused:
+		return l.Fail(operation, unknown(err))
+	case err != nil:
 		return l.Fail(operation, explain(context.Background(), err))
 	}
 	return nil

@@ -66,6 +66,7 @@ func (h *Hold) gaveBack(ctx context.Context, reply int64, rest Rest, err error) 
 		t.owe(rest)
 		return h.lock.Fail("release", unknown(err))
 	case err != nil:
+		t.owe(rest)
 		return h.lock.Fail("release", err)
 	}
 	return nil
@@ -173,7 +174,7 @@ func (t *tenure) setReturned(heard int64) {
 	}
 }
 
-// owe has a release repeated in the background whose outcome is not known: of the last hold
+// owe has a release repeated in the background that was refused, or whose outcome is not known: of the last hold
 // as a debt, which takes away no more than the release would have; of a nested one under the
 // claim's turn, with what is true by then.
 func (t *tenure) owe(rest Rest) {
@@ -233,15 +234,52 @@ func (t *tenure) correct(then time.Duration) {
 		if t.wasReturned() {
 			return
 		}
-		for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
-			ctx, cancel := context.WithTimeoutCause(s.ctx, s.bounds.limit, errNoReply)
-			_, _, err := t.lower(ctx)
-			cancel()
-			if err == nil || !script.IsTemporary(err) && script.ClassOf(err) != script.Unknown || pause(s.ctx, delay) != nil {
+		t.correctNow()
+	})
+}
+
+// correctNow is correct whose time has come. What the server refuses for good, but perhaps not for ever, is tried
+// again ever more rarely, for as long as it may have the lock; one that does so is enough.
+func (t *tenure) correctNow() {
+	s, mine := t.lock.session, false
+	defer func() {
+		if mine {
+			t.setCorrecting(false)
+		}
+	}()
+	for delay, longest := firstRetry, lastRetry; ; delay = min(2*delay, longest) {
+		ctx, cancel := context.WithTimeoutCause(s.ctx, s.bounds.limit, errNoReply)
+		_, _, err := t.lower(ctx)
+		cancel()
+		switch {
+		case err == nil || script.ClassOf(err) == script.Broken:
+			return
+		case !script.IsTemporary(err) && script.ClassOf(err) != script.Unknown:
+			mine, longest = mine || t.setCorrecting(true), rareRetry
+			if !mine || t.forgotten() {
 				return
 			}
 		}
-	})
+		if pause(s.ctx, delay) != nil {
+			return
+		}
+	}
+}
+
+// setCorrecting notes whether somebody tries a refused correction again now and then, and reports whether that is new.
+func (t *tenure) setCorrecting(correcting bool) (changed bool) {
+	t.claim.mu.Lock()
+	defer t.claim.mu.Unlock()
+	changed = t.correcting != correcting
+	t.correcting = correcting
+	return changed
+}
+
+// forgotten reports whether the server's lease is over.
+func (t *tenure) forgotten() bool {
+	t.claim.mu.Lock()
+	defer t.claim.mu.Unlock()
+	return t.until <= t.lock.session.now()
 }
 
 // leaveToClose has Close give the tenure back, if it came before the session did.

@@ -51,6 +51,7 @@ type Session struct {
 	joint   *wait.Lines // of those who wait for locks on several servers
 	dog     *lease.Watchdog
 	debts   debts
+	gifts   gifts
 	watches watches
 	bounds  bounds
 	known   presence
@@ -88,6 +89,7 @@ func NewSession(c Config) *Session {
 	s.runner.Leaving = s.hub.Anew
 	s.bounds.limit = lease.Bound(c.Lease)
 	s.debts.init(s)
+	s.gifts.session = s
 	s.watches.init(s)
 	s.known.init(s, c.Process)
 	listen := func(channel string, wake func()) func() { return s.hub.Listen(channel, wake).Close }

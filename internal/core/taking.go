@@ -201,16 +201,9 @@ func (t *Taking) send(ctx context.Context, place script.Place, c *script.Call) (
 
 // giveBack gives back what nobody waits for any more, however long the server refuses it.
 func (t *Taking) giveBack() {
-	o := t.object
-	for {
-		err := o.give(gift{call: t.Back, read: o.Given})
-		switch {
-		case err == nil:
-			return
-		case script.ClassOf(err) != script.Refused || !script.IsTemporary(err) || o.session.ctx.Err() != nil:
-			o.session.config.Logger.Warn("holdfast: permits of a cancelled call may be lost", "kind", o.title(), "name", o.Name, "error", err)
-			return
-		}
+	o, g := t.object, gift{call: t.Back, read: t.object.Given}
+	if err := o.give(g); err != nil && !o.session.gifts.owe(o, g, err) {
+		o.warnOfGift(err)
 	}
 }
 

@@ -24,13 +24,14 @@ type tenure struct {
 	links                     // the session's registry
 
 	// guarded by claim.mu
-	holds    *Hold         // live, a list through them
-	detached *Hold         // live on the server without us, a list through them
-	until    time.Duration // the server's lease ends at the latest then
-	watched  int32         // of holds, how many are to be renewed
-	lost     bool          // one of the holds was, rather than released or detached
-	returned bool          // a release of the last hold was executed, or may have been
-	heard    int32         // how many clients the server told of it, this one included, as far as it knows
+	holds      *Hold         // live, a list through them
+	detached   *Hold         // live on the server without us, a list through them
+	until      time.Duration // the server's lease ends at the latest then
+	watched    int32         // of holds, how many are to be renewed
+	lost       bool          // one of the holds was, rather than released or detached
+	returned   bool          // a release of the last hold was executed, or may have been
+	correcting bool          // what the server refused to be told is tried again now and then
+	heard      int32         // how many clients the server told of it, this one included, as far as it knows
 }
 
 // Group says with which tenures this one may be renewed in one call.
@@ -336,7 +337,7 @@ func (s *Session) renew(batch []lease.Renewable) {
 // A serverError is what the server said of one name of many.
 type serverError string
 
-func (e serverError) Error() string { return string(e) }
+func (e serverError) Error() string { return script.Words(string(e)) }
 
 // saidOf is what the server answered of the tenure instead of a number.
 func (s *Session) saidOf(ctx context.Context, t *tenure, answer rueidis.RedisMessage) error {

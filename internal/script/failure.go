@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,6 +52,19 @@ func IsTemporary(err error) bool {
 	return ok && f.Temporary
 }
 
+// MayPass reports whether err is a refusal that is about the server, or the rights on it, and not about what was
+// asked for: the same call may be done one day.
+func MayPass(err error) bool {
+	f, ok := errors.AsType[*Failure](err)
+	if !ok || f.Class != Refused || f.Temporary {
+		return ok && f.Class == Refused
+	}
+	answer, ok := errors.AsType[*rueidis.RedisError](err)
+	return ok && slices.ContainsFunc(
+		[]string{"OOM ", "MISCONF ", "NOPERM", "NOAUTH ", "WRONGPASS ", "user executing the script can't", "ACL failure in script"},
+		func(words string) bool { return strings.Contains(answer.Error(), words) })
+}
+
 // brokenf is the failure of a reply that nobody documented.
 func brokenf(s *Script, format string, args ...any) error {
 	return &Failure{Class: Broken, Err: fmt.Errorf("%s: "+format, append([]any{s.name}, args...)...)}
@@ -58,8 +72,11 @@ func brokenf(s *Script, format string, args ...any) error {
 
 // sortFailure makes a Failure of what the client returned for a call under ctx.
 func sortFailure(ctx context.Context, err error) *Failure {
-	if answer, ok := rueidis.IsRedisErr(err); ok {
-		return &Failure{Class: Refused, Temporary: passing(answer), Err: err}
+	if refusal, ok := rueidis.IsRedisErr(err); ok {
+		if text := refusal.Error(); Words(text) != text {
+			err = mismatch{refusal}
+		}
+		return &Failure{Class: Refused, Temporary: passing(refusal), Err: err}
 	}
 	if rueidis.IsRedisNil(err) {
 		return &Failure{Class: Broken, Err: err}
@@ -76,6 +93,24 @@ func sortFailure(ctx context.Context, err error) *Failure {
 	}
 	return f
 }
+
+// Words are what a refusal says to the user: the server's words, but of a key that holds something else than it should
+// those about the script are left out.
+func Words(text string) string {
+	const code = "WRONGTYPE "
+	_, words, found := strings.Cut(text, code)
+	if !found {
+		return text
+	}
+	words, _, _ = strings.Cut(words, " script: ")
+	return "the key holds something else: " + code + words
+}
+
+// A mismatch is the server's refusal of such a key, in the words for the user.
+type mismatch struct{ *rueidis.RedisError }
+
+func (m mismatch) Error() string { return Words(m.RedisError.Error()) }
+func (m mismatch) Unwrap() error { return m.RedisError }
 
 // late is how much later than its deadline a context may end in a busy process.
 const late = 100 * time.Millisecond

@@ -31,7 +31,6 @@ func TestTheServersRefusalsAreSortedByWhetherTheyPass(t *testing.T) {
 		"ERR Script attempted to access a non local key in a cluster node script: 7f0a, on @user_script:9.": true,
 		"BUSYGROUP Consumer Group name already exists":                                                      false,
 		"BUSYKEY Target key name already exists.":                                                           false,
-		"WRONGTYPE Operation against a key":                                                                 false,
 		"OOM command not allowed when used memory":                                                          false,
 		"NOPERM this user has no permissions":                                                               false,
 		"NOAUTH Authentication required.":                                                                   false,
@@ -83,6 +82,47 @@ func TestWhoIsNoMasterSaysSo(t *testing.T) {
 		"LOADING Redis is loading the dataset in memory":                                   false,
 	} {
 		assert.Equal(t, replica, ofReplica(text), text)
+	}
+}
+
+// What is wrong with a key is told without the script that has found it, by servers of all versions.
+func TestARefusalBecauseOfTheKeyIsTold(t *testing.T) {
+	const words = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	for _, text := range []string{
+		words,
+		words + " script: 6352362ff52589b03c9d38d39a09954c4483b4ed, on @user_script:18.",
+		"ERR Error running script (call to f_1028a5db): @user_script:4: " + words,
+		"ERR Error running script (call to f_1028a5db): @user_script:4: @user_script: 4: -" + words + " script: f_1028a5db",
+	} {
+		f := sortFailure(t.Context(), answer(t, text))
+		assert.Equal(t, Refused, f.Class, text)
+		assert.False(t, f.Temporary, text)
+		assert.EqualError(t, f, "the key holds something else: "+words, text)
+		_, ok := errors.AsType[*rueidis.RedisError](f)
+		assert.True(t, ok, "the server's error is inside")
+		assert.False(t, MayPass(f), text)
+	}
+}
+
+// A refusal that is about the server or rights may be none some day; one that is about the call stays one.
+func TestRefusalsThatMayPass(t *testing.T) {
+	for text, may := range map[string]bool{
+		"LOADING Redis is loading the dataset in memory":                                                            true,
+		"OOM command not allowed when used memory":                                                                  true,
+		"MISCONF Redis is configured to save RDB snapshots":                                                         true,
+		"NOPERM this user has no permissions":                                                                       true,
+		"ERR The user executing the script can't run this command or subcommand script: 84dd, on @user_script:24.":  true,
+		"ERR ACL failure in script: User x has no permissions to run the 'incrby' command script: 84dd":             true,
+		"NOAUTH Authentication required.":                                                                           true,
+		"WRONGPASS invalid username-password pair or user is disabled.":                                             true,
+		"ERR Error running script (call to f_1028a5db): @user_script:4: @user_script: 4: -OOM command not allowed.": true,
+		"ERR the free permits would not stay below 2^53":                                                            false,
+		"NOSCRIPT No matching script.":                                                                              false,
+	} {
+		assert.Equal(t, may, MayPass(sortFailure(t.Context(), answer(t, text))), text)
+	}
+	for err, may := range map[error]bool{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}: true, io.EOF: false, rueidis.Nil: false} {
+		assert.Equal(t, may, MayPass(sortFailure(t.Context(), err)), err)
 	}
 }
 

@@ -97,7 +97,7 @@ func PermitID(permit string) string { return hex.EncodeToString([]byte(permit)) 
 func Permit(id string) (permit string, err error) {
 	bytes, err := hex.DecodeString(id)
 	if err != nil || len(bytes) != permitBytes {
-		return "", fmt.Errorf("permit id is %q, must be %d hexadecimal characters", id, 2*permitBytes)
+		return "", fmt.Errorf("permit id is %.80q, must be %d hexadecimal characters", id, 2*permitBytes)
 	}
 	return string(bytes), nil
 }

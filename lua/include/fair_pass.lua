@@ -2,6 +2,8 @@
 -- score is past may live all the same: if somebody listens on its channel it gets 5 s more.
 -- USES fair_look fair_pop fair_settle
 local function fair_pass(q, time, java_wait, publish, channel)
+  -- A server without memory refuses ZADD, unless something was written before: this removes none.
+  redis.call('ZREM', q.alive, '')
   while true do
     local head, alive, due = fair_look(q)
     if not head then return end

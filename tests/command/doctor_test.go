@@ -99,8 +99,8 @@ func TestDoctorComplainsOfSettings(t *testing.T) {
 		check, status, text string
 	}{
 		"evicts what has a time to live": {[]string{"--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru"}, "eviction", "fail", "CONFIG SET maxmemory-policy noeviction"},
-		"evicts anything":                {[]string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"}, "eviction", "fail", "throws any key away"},
-		"would evict":                    {[]string{"--maxmemory-policy", "allkeys-lru"}, "eviction", "ok", "with one, allkeys-lru would evict locks"},
+		"evicts anything":                {[]string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"}, "eviction", "fail", "Permits with leases never come back"},
+		"would evict":                    {[]string{"--maxmemory-policy", "allkeys-lru"}, "eviction", "ok", "with one, allkeys-lru would evict locks, or the permits"},
 		"has a limit":                    {[]string{"--maxmemory", "100mb"}, "eviction", "ok", "of 100.0 MiB"},
 		"is nearly full":                 {[]string{"--maxmemory", "1mb"}, "eviction", "warn", "refuses writes"},
 		"writes nothing":                 {nil, "persistence", "warn", "CONFIG SET appendonly yes"},

@@ -56,20 +56,20 @@ func eviction(_ context.Context, _ *doctor, n *node) finding {
 	case n.infoErr != nil || policy == "" || n.info["maxmemory"] == "":
 		return unknown("the eviction policy", "+info", n.infoErr)
 	case limit == 0 && policy != "noeviction":
-		return okay("memory has no limit, so nothing is evicted; with one, %s would evict locks", policy)
+		return okay("memory has no limit, so nothing is evicted; with one, %s would evict locks, or the permits of semaphores", policy)
 	case limit == 0:
 		return okay("memory has no limit, and nothing is evicted")
 	case policy != "noeviction":
-		which := "any key"
+		which, also := "any key", " Permits with leases never come back if the key of those that are taken is evicted, until SetPermits says how many there are."
 		if strings.HasPrefix(policy, "volatile-") {
-			which = "keys with a time to live, as all locks have,"
+			which, also = "keys with a time to live, as all locks have,", ""
 		}
 		return fail("maxmemory-policy is %s, with maxmemory %s", policy, size(limit)).
-			means("When memory is full the server throws %s away. A lock that is evicted is free while somebody holds it.", which).
+			means("When memory is full the server throws %s away. A lock that is evicted is free while somebody holds it.%s", which, also).
 			fix("CONFIG SET maxmemory-policy noeviction, and the same in redis.conf; give a cache a server of its own.")
 	case used > limit/10*9:
 		return warn("%s of %s of memory are used, and nothing is evicted", size(used), size(limit)).
-			means("When it is full the server refuses writes: no lock can be taken.").
+			means("When it is full the server refuses writes: no lock can be taken. What is held is kept, and can be given back.").
 			fix("Raise maxmemory, or find out what fills it: redis-cli --bigkeys.")
 	}
 	return okay("maxmemory-policy is noeviction; %s of %s are used", size(used), size(limit))
