@@ -169,37 +169,39 @@ func (l *Lock) UpdateLease(ctx context.Context, operation, wire string, d time.D
 
 // update is UpdateLease of a hold of this session, whose turn it is.
 func (h *Hold) update(ctx context.Context, d time.Duration, call func() *script.Call) (err error) {
-	u, answered := update{hold: h, d: d}, false
-	for range 1 + lateTries {
+	u, l, r := update{hold: h, d: d}, h.lock, h.lock.session.runner
+	for tries := range 1 + lateTries {
+		place, refused := r.Place(ctx, script.Take, l.key)
+		if refused != nil {
+			return refused
+		}
 		done := false
-		c := call()
-		c.Sending(func(stands bool) { c.Int(u.send(stands || answered)) })
-		if err = h.lock.session.runner.Run(ctx, script.Take, c); err == nil {
-			done, err = h.lock.readInTime(c)
+		c := call().Int(u.begin(tries > 0 || r.Stands(place)))
+		if err = r.RunIn(ctx, place, c); err == nil {
+			done, err = l.readInTime(c)
 		}
 		c.Free()
 		if err = u.end(done, err); err != errLate { //nolint:errorlint // nobody wraps it
 			break
 		}
-		answered = true
 	}
 	return err
 }
 
-// An update is one call that gives a permit another lease. Until its outcome is known the hold is trusted for the
-// shorter one, from when it may have been executed.
+// An update gives a permit another lease. From when its call may be executed until its outcome is known the hold is
+// trusted for the shorter one.
 type update struct {
 	hold   *Hold
 	d      time.Duration
-	serves bool          // it may be executed: else the server refuses it as late, and tells its time
+	serves bool          // the call may be executed: else the server refuses it as late, and tells its time
 	sent   time.Duration // if it serves
 	before belief        // likewise
 }
 
-// send is called right before the call is sent, and returns its not-after. The first one on a connection that may not
+// begin is called right before a call is sent, and returns its not-after. The first one on a connection that may not
 // stand is not to be executed: it may take longer than the new lease until it is sent, or until it is known that it
 // cannot be.
-func (u *update) send(stands bool) (notAfter int64) {
+func (u *update) begin(stands bool) (notAfter int64) {
 	l := u.hold.lock
 	u.sent = l.session.now()
 	if stands {
@@ -215,16 +217,15 @@ func (u *update) send(stands bool) (notAfter int64) {
 func (u *update) end(done bool, err error) error {
 	h, t := u.hold, u.hold.tenure
 	s := h.lock.session
-	class, serves := script.ClassOf(err), u.serves
-	u.serves = false // until the next one is sent
+	class := script.ClassOf(err)
 	switch now := s.now(); {
-	case !serves && (class == script.Unknown || class == script.Broken): // whatever became of it
+	case !u.serves && (class == script.Unknown || class == script.Broken): // whatever became of it
 		return &script.Failure{Class: script.Refused, Temporary: script.IsTemporary(err), Err: err}
 	case class == script.Unknown || class == script.Broken: // it may be executed until then
 		t.lasts(u.d)
 		h.trustAgain(u.before, max(u.before.unsure, lease.Add(now, lease.NotAfter(h.lock.length()))), u.sent, 0)
 		t.sweep()
-	case err != nil && serves: // refused
+	case err != nil && u.serves: // refused
 		h.trustAgain(u.before, u.before.unsure, u.before.unsure, u.before.until)
 	case err != nil:
 	case !done:

@@ -63,6 +63,10 @@ func (r *Runner) Place(ctx context.Context, lane Lane, key string) (Place, error
 	return Place{}, &Failure{Class: Refused, Err: context.Cause(ctx)}
 }
 
+// Stands reports whether the connection behind a place is known to stand: else it may take long until a call is
+// sent, or it may never be.
+func (r *Runner) Stands(p Place) bool { return p.gate.stands(r.changes.Load()) }
+
 // Run runs c, which then has the reply, or returns a *[Failure]. It blocks until the reply is
 // there, ctx ends, or the client gives the connection up. If ctx has ended already, nothing is
 // sent.
@@ -76,9 +80,6 @@ func (r *Runner) Run(ctx context.Context, lane Lane, c *Call) error {
 
 // RunIn is Run of a call that has its place, which it gives back.
 func (r *Runner) RunIn(ctx context.Context, p Place, c *Call) error {
-	if c.sending != nil {
-		c.sending(p.gate.stands(r.changes.Load()))
-	}
 	err := r.run(ctx, p.gate, c)
 	if err == nil {
 		p.gate.places[p.lane].Release(1)

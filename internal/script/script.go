@@ -42,11 +42,10 @@ func (s *Script) Name() string { return s.name }
 // A Call is one call of a script: its keys and arguments, in the order of the header, and
 // then the reply. Calls are used over and over again; see [NewCall] and [Call.Free].
 type Call struct {
-	script  *Script
-	keys    []string
-	args    []string
-	reply   rueidis.RedisMessage
-	sending func(stands bool)
+	script *Script
+	keys   []string
+	args   []string
+	reply  rueidis.RedisMessage
 }
 
 var calls = sync.Pool{New: func() any { return new(Call) }}
@@ -62,19 +61,12 @@ func NewCall(s *Script) *Call {
 func (c *Call) Free() {
 	clear(c.keys)
 	clear(c.args)
-	c.keys, c.args, c.reply, c.sending = c.keys[:0], c.args[:0], rueidis.RedisMessage{}, nil
+	c.keys, c.args, c.reply = c.keys[:0], c.args[:0], rueidis.RedisMessage{}
 	calls.Put(c)
 }
 
 // Looks reports whether a copy of the call may be sent whatever became of the first.
 func (c *Call) Looks() bool { return c.script.looks }
-
-// Sending has f called when the call has its place, right before it is sent. Unless the connection is known
-// to stand, it may take long until it is, or it may never be.
-func (c *Call) Sending(f func(stands bool)) *Call {
-	c.sending = f
-	return c
-}
 
 // evalsha is the command that runs the call. It is not marked as retryable: whether a second
 // copy may be sent is decided by the caller, who knows under which wire owner and until when.
