@@ -1,9 +1,11 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"sync/atomic"
 	"time"
@@ -15,6 +17,10 @@ import (
 
 // dialLimit is for how long one connection may take, and for how long Open attempts the first.
 const dialLimit = 2 * time.Second
+
+// ringScale is that of the client's ring of calls in flight, 2^ringScale, in which those that a session lets
+// through have room. A caller without a place in it would be stuck whatever its ctx says.
+const ringScale = 10
 
 // connect makes the client, and attempts it again while that takes too long and patience lasts.
 func connect(opt rueidis.ClientOption, patience time.Duration) (rueidis.Client, error) {
@@ -44,15 +50,19 @@ func setUp(opt *rueidis.ClientOption, lease time.Duration, session *atomic.Point
 		return errors.New("ClientOption.SendToReplicas is set: locks live on masters")
 	case opt.DisableAutoPipelining:
 		return errors.New("ClientOption.DisableAutoPipelining is set: a session uses one connection per server")
+	case opt.RingScaleEachConn > 0 && opt.RingScaleEachConn < ringScale:
+		return fmt.Errorf("ClientOption.RingScaleEachConn is %d, must be at least %d, or 0: a session has a thousand calls in flight",
+			opt.RingScaleEachConn, ringScale)
 	}
 	opt.PipelineMultiplex = -1
 	opt.AlwaysPipelining = true
 	opt.DisableCache = true
-	opt.ConnWriteTimeout = atMost(opt.ConnWriteTimeout, lease/6)
 	for _, dialer := range []*net.Dialer{&opt.Dialer, &opt.Sentinel.Dialer} {
-		dialer.KeepAlive = atMost(dialer.KeepAlive, lease/12)
+		dialer.KeepAlive = atMost(cmp.Or(dialer.KeepAlive, rueidis.DefaultTCPKeepAlive), lease/12)
 		dialer.Timeout = atMost(dialer.Timeout, min(dialLimit, lease/6))
 	}
+	unset := 10 * max(rueidis.DefaultTCPKeepAlive, opt.Dialer.KeepAlive) // what the client would make of it
+	opt.ConnWriteTimeout = atMost(cmp.Or(opt.ConnWriteTimeout, unset), lease/6)
 	if opt.Sentinel.TopologyRefreshInterval == 0 && opt.Sentinel.MasterSet != "" {
 		opt.Sentinel.TopologyRefreshInterval = 5 * time.Second
 	}

@@ -87,15 +87,17 @@ const (
 //   - one connection per server, PipelineMultiplex −1 with AlwaysPipelining, and no client
 //     cache, DisableCache;
 //   - ConnWriteTimeout at most Lease/6 and Dialer.KeepAlive at most Lease/12, so that a
-//     connection gone silent is noticed while there is time to renew on a new one;
+//     connection gone silent is noticed while there is time to renew on a new one; if they are
+//     not set, and that is less, the client's own 10 s and 1 s;
 //   - Dialer.Timeout at most the lesser of 2 s and Lease/6, which Open itself, when nothing is held
 //     yet, exceeds by repeated attempts, up to 2 s or less if opt says so; all the same for
 //     Sentinel.Dialer;
 //   - Sentinel.TopologyRefreshInterval 5 s, ClusterOption.MaxMovedRedirections 8 and
 //     ClusterOption.ShardsRefreshInterval 10 s, unless set.
 //
-// Refused are ConnLifetime, with which a script can run twice, and ReplicaOnly, SendToReplicas
-// and DisableAutoPipelining. Open blocks until the first connection stands or fails.
+// Refused are ConnLifetime, with which a script can run twice, ReplicaOnly, SendToReplicas and
+// DisableAutoPipelining, and a RingScaleEachConn of less than 10, which has no room for the
+// thousand calls that a session may have in flight. Open blocks until the first connection stands or fails.
 func Open(opt rueidis.ClientOption, opts *Options) (*Session, error) {
 	o, err := opts.checked()
 	if err != nil {

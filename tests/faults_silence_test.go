@@ -101,6 +101,22 @@ func TestASilentConnectionDoesNotCostTheHold(t *testing.T) {
 	})
 }
 
+// However long the lease is, a connection that goes silent is noticed as soon as the client would by itself.
+func TestALongLeaseDoesNotMakeASilentConnectionLast(t *testing.T) {
+	t.Parallel()
+	p := proxy.Start(t, redistest.Start(t).Addr())
+	s := open(t, p.Addr(), &holdfast.Options{Lease: 10 * time.Minute})
+	hold := lock(t, t.Context(), rlock.New(s, "x", nil))
+	p.StallAll()
+	looked := make(chan error, 1)
+	go func() {
+		_, err := rlock.New(s, "x", nil).Locked(t.Context())
+		looked <- err
+	}()
+	require.NoError(t, within(t, 20*time.Second, looked, "an answer on another connection"))
+	require.NoError(t, hold.Release())
+}
+
 // A loss says what the renewals failed of, and does not look like a deadline of the caller's.
 func TestALossByAStalledServerIsNotTheCallersDeadline(t *testing.T) {
 	t.Parallel()

@@ -380,15 +380,17 @@ func TestOptionsAreChecked(t *testing.T) {
 		opt  func(*rueidis.ClientOption)
 		opts holdfast.Options
 	}{
-		"Options.Lease":                      {opts: holdfast.Options{Lease: time.Second - 1}},
-		"Options.Lease is -1s":               {opts: holdfast.Options{Lease: -time.Second}},
-		"Options.PubSub":                     {opts: holdfast.Options{PubSub: 7}},
-		"Options.PubSub is PubSubSharded":    {opts: holdfast.Options{PubSub: holdfast.PubSubSharded}},
-		"ClientOption.ConnLifetime":          {opt: func(o *rueidis.ClientOption) { o.ConnLifetime = time.Hour }},
-		"ClientOption.ReplicaOnly":           {opt: func(o *rueidis.ClientOption) { o.ReplicaOnly = true }},
-		"Options.Label":                      {opts: holdfast.Options{Label: strings.Repeat("x", 257)}},
-		"ClientOption.SendToReplicas":        {opt: func(o *rueidis.ClientOption) { o.SendToReplicas = func(rueidis.Completed) bool { return true } }},
-		"ClientOption.DisableAutoPipelining": {opt: func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true }},
+		"Options.Lease":                       {opts: holdfast.Options{Lease: time.Second - 1}},
+		"Options.Lease is -1s":                {opts: holdfast.Options{Lease: -time.Second}},
+		"Options.PubSub":                      {opts: holdfast.Options{PubSub: 7}},
+		"Options.PubSub is PubSubSharded":     {opts: holdfast.Options{PubSub: holdfast.PubSubSharded}},
+		"ClientOption.ConnLifetime":           {opt: func(o *rueidis.ClientOption) { o.ConnLifetime = time.Hour }},
+		"ClientOption.ReplicaOnly":            {opt: func(o *rueidis.ClientOption) { o.ReplicaOnly = true }},
+		"Options.Label":                       {opts: holdfast.Options{Label: strings.Repeat("x", 257)}},
+		"ClientOption.SendToReplicas":         {opt: func(o *rueidis.ClientOption) { o.SendToReplicas = func(rueidis.Completed) bool { return true } }},
+		"ClientOption.RingScaleEachConn is 9": {opt: func(o *rueidis.ClientOption) { o.RingScaleEachConn = 9 }},
+		"ClientOption.RingScaleEachConn is 4": {opt: func(o *rueidis.ClientOption) { o.RingScaleEachConn = 4 }},
+		"ClientOption.DisableAutoPipelining":  {opt: func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true }},
 	} {
 		opt := good
 		if bad.opt != nil {

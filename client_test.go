@@ -1,0 +1,37 @@
+package holdfast
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestHowSoonASilentConnectionIsNoticed(t *testing.T) {
+	const unset = 0
+	for name, c := range map[string]struct {
+		lease                time.Duration
+		keepAlive, write     time.Duration
+		wantAlive, wantWrite time.Duration
+	}{
+		"a short lease":                    {3 * time.Second, unset, unset, 250 * time.Millisecond, 500 * time.Millisecond},
+		"the default":                      {30 * time.Second, unset, unset, time.Second, 5 * time.Second},
+		"a long lease":                     {10 * time.Minute, unset, unset, time.Second, 10 * time.Second},
+		"a long lease, and what is set":    {10 * time.Minute, 20 * time.Second, 30 * time.Second, 20 * time.Second, 30 * time.Second},
+		"a long lease, and too long":       {10 * time.Minute, time.Hour, time.Hour, 50 * time.Second, 100 * time.Second},
+		"one follows from the other":       {10 * time.Minute, 3 * time.Second, unset, 3 * time.Second, 30 * time.Second},
+		"what would never notice anything": {10 * time.Minute, -1, -1, 50 * time.Second, 100 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opt := rueidis.ClientOption{ConnWriteTimeout: c.write, Dialer: net.Dialer{KeepAlive: c.keepAlive}}
+			opt.Sentinel.Dialer.KeepAlive = c.keepAlive
+			require.NoError(t, setUp(&opt, c.lease, nil))
+			assert.Equal(t, c.wantAlive, opt.Dialer.KeepAlive)
+			assert.Equal(t, c.wantAlive, opt.Sentinel.Dialer.KeepAlive)
+			assert.Equal(t, c.wantWrite, opt.ConnWriteTimeout)
+		})
+	}
+}
