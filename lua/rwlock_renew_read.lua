@@ -11,8 +11,9 @@
 -- ARGV[1]      lease  ms, a whole number, 0 < lease < 2^53
 -- ARGV[i + 1]  owner  wire owner of the i-th lock
 --
--- REPLY    {now, r1, r2, ...}  now in server ms; ri of the i-th lock: 1 extended,
---                              0 no hold of this owner lives, or the server's error as a text
+-- REPLY    {now, r1, r2, ...}  now in server ms; ri of the i-th lock: 1 extended, n
+--                              above that: one lasts longer already, for n ms; 0 no hold of this
+--                              owner lives, or the server's error as a text
 --
 -- USES     check_lease now here read_holds
 
@@ -22,13 +23,13 @@ local reply = {now()}
 
 local function renew(lock, first, owner)
   local count = tonumber(redis.call('HGET', lock, owner)) or 0
-  local holds, alive = read_holds(lock, owner), 0
+  local holds, longest = read_holds(lock, owner), 0
   for i = 1, count do
     local pttl = here('PTTL', holds .. i) or 0
     if pttl > 0 and pttl < lease then redis.call('PEXPIRE', holds .. i, ARGV[1]) end
-    if pttl > 0 then alive = 1 end
+    longest = math.max(longest, pttl)
   end
-  if alive == 0 then return 0 end
+  if longest == 0 then return 0 end
   -- The key that goes last, whose hold may have run out: a release that was sent before does not
   -- know of this renewal, and leaves that key alone.
   if redis.call('PTTL', first) < lease then
@@ -36,7 +37,7 @@ local function renew(lock, first, owner)
     redis.call('SET', first, '1', 'PX', ARGV[1])
   end
   if redis.call('PTTL', lock) < lease then redis.call('PEXPIRE', lock, ARGV[1]) end
-  return 1
+  return longest > lease and longest or 1
 end
 
 for i = 1, #KEYS / 2 do

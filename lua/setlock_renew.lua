@@ -5,8 +5,9 @@
 -- ARGV[1]      lease  ms, a whole number, 0 < lease < 2^53
 -- ARGV[i + 1]  token  of the holder of KEYS[i]
 --
--- REPLY    {now, r1, r2, ...}  now in server ms; ri of KEYS[i]: 1 extended,
---                              0 it does not have this token any more, or the server's error as a text
+-- REPLY    {now, r1, r2, ...}  now in server ms; ri of KEYS[i]: 1 extended, n above that: it
+--                              lasts longer already, for n ms; 0 it does not have this token any
+--                              more, or the server's error as a text
 --
 -- USES     check_lease now
 
@@ -19,7 +20,7 @@ local function renew(lock, token)
   if type(holder) == 'table' then return holder.err end
   if holder ~= token then return 0 end
   local pttl = redis.pcall('PTTL', lock)
-  if type(pttl) == 'number' and pttl >= lease then return 1 end
+  if type(pttl) == 'number' and pttl > lease then return pttl end
   local done = redis.pcall('PEXPIRE', lock, ARGV[1])
   return type(done) == 'table' and done.err or 1
 end

@@ -43,6 +43,10 @@ func (p *protocol) Renewal() *script.Script { return core.RenewScript }
 
 func (p *protocol) Renew(c *script.Call, owner string) { c.Key(p.lock.Key()).Arg(owner) }
 
+func (p *protocol) Trim(t core.Trim) *script.Call {
+	return t.Call(core.TrimScript, p.lock.Key(), t.Owner)
+}
+
 func (p *protocol) Holders(string) *script.Call {
 	return script.NewCall(core.HoldersScript).Key(p.lock.Key())
 }

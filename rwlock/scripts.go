@@ -15,6 +15,7 @@ var (
 	releaseReadScript  = script.Load("rwlock_release_read")
 	releaseWriteScript = script.Load("rwlock_release_write")
 	renewReadScript    = script.Load("rwlock_renew_read")
+	trimReadScript     = script.Load("rwlock_trim_read")
 	holdersScript      = script.LoadLook("rwlock_holders")
 	forceScript        = script.Load("rwlock_force")
 )
@@ -65,6 +66,8 @@ func (p *reader) Renew(c *script.Call, owner string) {
 
 func (p *reader) Force(notAfter int64) *script.Call { return p.force(read, notAfter) }
 
+func (p *reader) Trim(t core.Trim) *script.Call { return t.Call(trimReadScript, p.lock.Key(), t.Owner) }
+
 func (p *reader) Holders(owner string) *script.Call {
 	return script.NewCall(holdersScript).Key(p.lock.Key()).Arg(read, owner)
 }
@@ -101,6 +104,10 @@ func (p *writer) Renew(c *script.Call, owner string) {
 }
 
 func (p *writer) Force(notAfter int64) *script.Call { return p.force(write, notAfter) }
+
+func (p *writer) Trim(t core.Trim) *script.Call {
+	return t.Call(core.TrimScript, p.lock.Key(), wire.WriteOwner(t.Owner))
+}
 
 func (p *writer) Holders(owner string) *script.Call {
 	return script.NewCall(holdersScript).Key(p.lock.Key()).Arg(write, owner)

@@ -9,6 +9,7 @@ var (
 	acquireScript = script.Load("setlock_acquire")
 	releaseScript = script.Load("setlock_release")
 	renewScript   = script.Load("setlock_renew")
+	trimScript    = script.Load("setlock_trim")
 	holdersScript = script.LoadLook("setlock_holders")
 	forceScript   = script.Load("setlock_force")
 )
@@ -40,6 +41,8 @@ func (p *protocol) Release(r core.Rest) *script.Call {
 func (p *protocol) Renewal() *script.Script { return renewScript }
 
 func (p *protocol) Renew(c *script.Call, owner string) { c.Key(p.lock().Key()).Arg(owner) }
+
+func (p *protocol) Trim(t core.Trim) *script.Call { return t.Call(trimScript, p.lock().Key(), t.Owner) }
 
 func (p *protocol) Holders(string) *script.Call {
 	return script.NewCall(holdersScript).Key(p.lock().Key())

@@ -161,9 +161,12 @@ func TestAReadHoldKeepsItsLeaseWhoeverGoesFirst(t *testing.T) {
 						require.Empty(t, srv.Keyspace(t))
 						break
 					}
-					ttls := srv.TTLs(t)
-					require.GreaterOrEqual(t, ttls[orders], left-time.Second)
-					require.InDelta(t, ttls[orders], longest(ttls, u), float64(100*time.Millisecond), "the lock follows its longest hold")
+					await(t, "the lock to follow its longest hold", func() bool {
+						ttls := srv.TTLs(t) // one key after the other: meanwhile they may be trimmed
+						require.GreaterOrEqual(t, ttls[orders], left-time.Second)
+						apart := ttls[orders] - longest(ttls, u)
+						return apart.Abs() <= 100*time.Millisecond && ttls[orders] <= left+time.Second
+					})
 					for _, i := range released[n+1:] {
 						require.NoError(t, holds[i].Err())
 					}

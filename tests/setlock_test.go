@@ -60,13 +60,22 @@ func TestSetlockScripts(t *testing.T) {
 				seed: seeded("a"), keys: []string{"x", "y", "x"}, args: []string{"30000", "a", "a", "b"},
 				reply: []any{now{}, int64(1), int64(0), int64(0)}, after: held("a"), ttl: about(30),
 			},
-			"never shortens":      {seed: seeded("a"), keys: keys, args: []string{"1000", "a"}, reply: []any{now{}, int64(1)}, after: held("a"), ttl: about(10)},
+			"never shortens":      {seed: seeded("a"), keys: keys, args: []string{"1000", "a"}, reply: []any{now{}, lastsFor(10000)}, after: held("a"), ttl: about(10)},
 			"gives an end":        {seed: endless, keys: keys, args: []string{"30000", "a"}, reply: []any{now{}, int64(1)}, after: held("a"), ttl: about(30)},
 			"a lease must be one": {keys: keys, args: []string{"0", "a"}, fails: "lease must be", after: none},
 			"a key of another type stays": {
 				seed: list, keys: keys, args: []string{"30000", "a"},
 				reply: []any{now{}, "WRONGTYPE Operation against a key holding the wrong kind of value"}, after: untouched,
 			},
+		},
+		"setlock_trim": {
+			"to what it needs":            {seed: seeded("a"), keys: keys, args: []string{"a", "2000", past, soon}, reply: []any{int64(1), now{}}, after: held("a"), ttl: about(2)},
+			"never extends":               {seed: seeded("a"), keys: keys, args: []string{"a", "60000", past, soon}, reply: []any{int64(1), now{}}, after: held("a"), ttl: about(10)},
+			"not another's":               {seed: seeded("b"), keys: keys, args: []string{"a", "2000", past, soon}, reply: []any{int64(0), now{}}, after: held("b"), ttl: about(10)},
+			"too late":                    {seed: seeded("a"), keys: keys, args: []string{"a", "2000", past, past}, reply: []any{int64(-2), now{}}, after: held("a"), ttl: about(10)},
+			"before it was sent":          {seed: seeded("a"), keys: keys, args: []string{"a", "2000", soon, soon}, reply: []any{int64(-2), now{}}, after: held("a"), ttl: about(10)},
+			"a lease must be one":         {keys: keys, args: []string{"a", "0", past, soon}, fails: "lease must be", after: none},
+			"a key of another type stays": {seed: list, keys: keys, args: []string{"a", "2000", past, soon}, fails: "WRONGTYPE", after: untouched},
 		},
 		"setlock_holders": {
 			"nobody":                      {keys: keys, reply: []any{}, after: none},

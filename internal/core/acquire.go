@@ -181,6 +181,9 @@ func (a *acquisition) enterBeside(ctx context.Context, other *tenure) (*Hold, ti
 		a.giveUp()
 		a.wire = other.wire
 	}
+	if err := a.claim.mayTrim(a.wire, a.lock.length()); err != nil {
+		return nil, 0, err
+	}
 	a.number = a.claim.number(a.lock, 0)
 	h, inTheWay, err := a.enter(ctx)
 	switch {
@@ -282,6 +285,9 @@ func tooLate(s *Session) error {
 // reenter attempts to raise the count of a tenure.
 func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Hold, error) {
 	l, s := a.lock, a.lock.session
+	if err := t.claim.mayTrim(t.wire, l.length()); err != nil {
+		return nil, err
+	}
 	answer := &a.answer
 	target := t.claim.number(l, t.left())
 	err := answer.ask(ctx, l, Want{Owner: t.wire, Target: target, Nested: true, Tokened: t.token != 0, Age: a.age})
@@ -379,14 +385,14 @@ func (a *answer) read(l *Lock, call *script.Call, mayBeGone bool) error {
 	s := l.session
 	a.at = s.now()
 	var room [5]int64
-	n, err := call.ReadInts(room[:0])
+	n, err := call.ReadNumbers(room[:0])
 	if err != nil {
 		return err
 	}
 	switch {
 	case len(n) == 3 && n[0] == granted && l.Permits:
 		s.clocks.Learn(l.key, n[1], a.at)
-		if a.next = time.Duration(n[2]) * time.Millisecond; a.next < 0 {
+		if a.next = lease.Lasting(n[2]); a.next < 0 {
 			a.next = math.MaxInt64
 		}
 	case (len(n) == 3 || len(n) == 5) && n[0] == granted:
@@ -398,12 +404,12 @@ func (a *answer) read(l *Lock, call *script.Call, mayBeGone bool) error {
 	case len(n) == 2 && (n[0] == late || n[0] == more && l.Permits):
 		s.clocks.Learn(l.key, n[1], a.at)
 	case len(n) == 2 && n[0] == busy:
-		a.pttl, a.place = time.Duration(n[1])*time.Millisecond, placeKept
+		a.pttl, a.place = lease.Lasting(n[1]), placeKept
 	case len(n) == 3 && n[0] == busy && l.Queue:
-		a.pttl, a.place = time.Duration(n[1])*time.Millisecond, n[2]
+		a.pttl, a.place = lease.Lasting(n[1]), n[2]
 	case len(n) == 3 && n[0] == busy && (l.Shared || l.Permits): // when it is free all try at once: they should know the time
 		s.clocks.Learn(l.key, n[2], a.at)
-		a.pttl = time.Duration(n[1]) * time.Millisecond
+		a.pttl = lease.Lasting(n[1])
 	case len(n) == 1 && n[0] == gone && mayBeGone:
 	default:
 		return call.Unexpected()

@@ -256,6 +256,13 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 		return h.lock.Fail("extend", ErrClosed)
 	}
 	defer s.calls.leave()
+	if t.claim.enter(ctx) != nil {
+		return h.lock.Fail("extend", stopped(ctx))
+	}
+	defer t.claim.leave()
+	if err := t.claim.mayTrim(t.wire, d); err != nil {
+		return h.lock.Fail("extend", err)
+	}
 	call := script.NewCall(t.lock.protocol.Renewal()).Arg(lease.Millis(d))
 	defer call.Free()
 	t.lock.protocol.Renew(call, t.wire)
@@ -277,7 +284,7 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 		return h.lock.Fail("extend", s.saidOf(ctx, t, answers[0]))
 	case n == 0:
 		t.lose()
-	case n == 1:
+	case n >= 1:
 		t.lasts(d)
 		h.prolong(sent, d)
 		t.sweep()

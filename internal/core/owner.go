@@ -88,6 +88,7 @@ type claim struct {
 type crowd struct {
 	turns []chan struct{} // operations that wait for their turn
 	waits []Waker         // calls that wait for the name, and would re-enter it
+	trimming
 	numbers
 }
 

@@ -135,6 +135,9 @@ func (t *tenure) lowered(rest Rest, sent time.Duration, reply int64, err error) 
 		t.setReturned(max(reply-freed, 0))
 		s.debts.recheck(t, sent)
 	}
+	if reply != absent && (!last || t.lock.Shared) { // else all is gone, or the server has seen to it
+		t.slack()
+	}
 	if reply != lowered {
 		s.lines.Released(t.lock.line(), s.listeners(reply-freed))
 	}

@@ -158,10 +158,13 @@ func (t *tenure) remaining() iter.Seq[*Hold] {
 	}
 }
 
-// over reports whether a hold that nobody prolongs any more has no lease on the server either: that
-// lasts longer than trust by the margin, which is a hundredth of the lease and 50 ms at the most.
-func (h *Hold) over() bool {
-	return h.lock.session.now() > lease.Add(h.trust(), (h.trust()-h.acquired)/50+100*time.Millisecond)
+// over reports whether a hold that nobody prolongs any more has no lease on the server either.
+func (h *Hold) over() bool { return h.lock.session.now() > h.forgotten() }
+
+// forgotten is when the server has no lease any more of a hold that nobody prolongs: that lasts longer
+// than trust by the margin, which is a hundredth of the lease and 50 ms at the most.
+func (h *Hold) forgotten() time.Duration {
+	return lease.Add(h.trust(), (h.trust()-h.acquired)/50+100*time.Millisecond)
 }
 
 // rest is what a release is to leave: what is true now. Where the wire owner has lived on, a later
@@ -315,6 +318,7 @@ func (s *Session) renew(batch []lease.Renewable) {
 		s.renew(batch[half:])
 		return
 	}
+	var long []*tenure
 	for i, r := range batch {
 		if err != nil {
 			s.failed(r.(*tenure), err)
@@ -323,8 +327,11 @@ func (s *Session) renew(batch []lease.Renewable) {
 		switch n, bad := answers[i].AsInt64(); {
 		case bad != nil:
 			s.failed(r.(*tenure), &script.Failure{Class: script.Refused, Err: s.saidOf(ctx, r.(*tenure), answers[i])})
-		case n == 1:
+		case n >= 1:
 			s.renewed(r.(*tenure), sent)
+			if r.(*tenure).slackens(lease.Lasting(n)) {
+				long = append(long, r.(*tenure))
+			}
 		case n == 0:
 			r.(*tenure).observeRenewal(errDropped)
 			r.(*tenure).lose()
@@ -332,6 +339,7 @@ func (s *Session) renew(batch []lease.Renewable) {
 			s.failed(r.(*tenure), call.Unexpected())
 		}
 	}
+	s.trimAll(long)
 }
 
 // A serverError is what the server said of one name of many.

@@ -40,6 +40,15 @@ func NotAfter(lease time.Duration) time.Duration { return min(lease/3, time.Minu
 // Bound is how long a release may take before its caller is told that the outcome is unknown.
 func Bound(lease time.Duration) time.Duration { return min(lease/3, 5*time.Second) }
 
+// Lasting is what is left of a lease, as scripts tell it in ms. The longest one stands for all that would
+// be longer: it is, too, when [Millis] has rounded it up.
+func Lasting(ms int64) time.Duration {
+	if ms > math.MaxInt64/int64(time.Millisecond) {
+		return math.MaxInt64
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
 // Millis is a lease as scripts take it: whole ms, fractions rounded up.
 func Millis(lease time.Duration) string {
 	ms := lease / time.Millisecond

@@ -5,12 +5,21 @@ import "github.com/redis/rueidis"
 // ReadInts reads a reply that is an array of whole numbers into dst, whose capacity saves the
 // allocation, or fails as Broken.
 func (c *Call) ReadInts(dst []int64) ([]int64, error) {
+	return c.readNumbers(dst, (*rueidis.RedisMessage).ToInt64)
+}
+
+// ReadNumbers is ReadInts for scripts that tell as texts what Lua has no whole numbers for.
+func (c *Call) ReadNumbers(dst []int64) ([]int64, error) {
+	return c.readNumbers(dst, (*rueidis.RedisMessage).AsInt64)
+}
+
+func (c *Call) readNumbers(dst []int64, read func(*rueidis.RedisMessage) (int64, error)) ([]int64, error) {
 	values, err := c.ReadArray()
 	if err != nil {
 		return nil, err
 	}
 	for i := range values {
-		n, err := values[i].ToInt64()
+		n, err := read(&values[i])
 		if err != nil {
 			return nil, brokenf(c.script, "reply %d is no integer: %w", i+1, err)
 		}

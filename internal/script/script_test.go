@@ -86,6 +86,10 @@ func TestIntegersAreReadFromAnArray(t *testing.T) {
 	got, err = c.ReadInts(nil)
 	require.NoError(t, err)
 	assert.Empty(t, got)
+	c.reply = message(t, []any{1, "9007199254740993"})
+	got, err = c.ReadNumbers(nil)
+	require.NoError(t, err)
+	assert.Equal(t, []int64{1, 9007199254740993}, got)
 	c.reply = message(t, 7)
 	n, err := c.ReadInt()
 	require.NoError(t, err)
@@ -97,13 +101,19 @@ func TestAReplyOfAnotherShapeIsBroken(t *testing.T) {
 	defer c.Free()
 	for name, reply := range map[string]any{
 		"text": "OK", "integer": 1, "nothing": nil, "error": errors.New("ERR no"),
-		"a text in it": []any{1, "2"}, "an array in it": []any{1, []any{2}},
+		"a text in it": []any{1, "2"}, "a word in it": []any{1, "two"}, "an array in it": []any{1, []any{2}},
 		"nothing in it": []any{1, nil}, "an error in it": []any{1, errors.New("ERR no")},
 	} {
 		c.reply = message(t, reply)
 		got, err := c.ReadInts(nil)
 		assert.Nil(t, got, name)
 		assertBroken(t, err)
+		if name != "a text in it" {
+			c.reply = message(t, reply)
+			got, err = c.ReadNumbers(nil)
+			assert.Nil(t, got, name)
+			assertBroken(t, err)
+		}
 		if name != "integer" {
 			c.reply = message(t, reply)
 			_, err = c.ReadInt()
