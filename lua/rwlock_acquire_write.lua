@@ -41,11 +41,9 @@ local time = now()
 if time > not_after then return {-2, time} end
 
 if free then
+  if writers then redis.call('ZREM', writers, owner) end -- first: if that is refused, nothing is held
   redis.call('HSET', lock, 'mode', 'write', field, 1)
-  local refused = expire(lock, ARGV[3])
-  if refused then return refused end
-  if writers then redis.call('ZREM', writers, owner) end
-  return {1, time, 0}
+  return expire(lock, ARGV[3]) or {1, time, 0}
 end
 if not count then
   redis.call('ZREMRANGEBYSCORE', writers, '-inf', time)

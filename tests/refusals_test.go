@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -40,6 +41,17 @@ func TestAServerThatRefuses(t *testing.T) {
 			assert.NotErrorIs(t, err, holdfast.ErrUnknown)
 			assert.Regexp(t, forbidden, err.Error())
 		}
+		assert.Empty(t, srv.Keyspace(t))
+	})
+	t.Run("no permission for the writers that wait", func(t *testing.T) {
+		t.Parallel()
+		srv := redistest.Start(t)
+		srv.Grant(t, "weak", "~*", "&*", "+@all", "-zrem")
+		s := openWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "weak", Password: redistest.Password}, nil)
+		_, err := rwlock.New(s, "x", &rwlock.Options{PreferWriter: true}).Write().TryLock(t.Context())
+		require.Error(t, err)
+		assert.NotErrorIs(t, err, holdfast.ErrUnknown)
+		assert.Regexp(t, forbidden, err.Error())
 		assert.Empty(t, srv.Keyspace(t))
 	})
 	t.Run("no memory", func(t *testing.T) {

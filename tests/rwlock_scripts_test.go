@@ -182,6 +182,10 @@ func TestReadWriteScripts(t *testing.T) {
 			"a lease of no time": {keys: []string{"x", a1}, args: []string{"a:1", "1", "0", soon, "0"}, fails: "lease must be", after: keyspace(nil)},
 		},
 		"rwlock_acquire_write": {
+			"takes nothing if the key of those who wait is of another type": {
+				seed: [][]string{{"SET", rwWriters, "precious"}}, keys: []string{"x", rwWriters}, args: []string{"a:1", "1", "30000", soon, "0"},
+				fails: "WRONGTYPE", after: map[string]redistest.Value{rwWriters: {Type: "string", Content: "precious"}},
+			},
 			"takes a free lock": {
 				keys: key, args: []string{"a:1", "1", "30000", soon, "0"}, reply: held,
 				after: keyspace(lockOf("mode", "write", "a:1:write", "1")), ttl: about(30),
@@ -365,13 +369,13 @@ func TestReadWriteScripts(t *testing.T) {
 		"rwlock_renew_read": {
 			"extends the holds of its owner, and no others": {
 				seed: join(rwSeed(10, "mode", "read", "a:1", "2", "b:1", "1"), reads("a:1", 10, 60), reads("b:1", 10)),
-				keys: []string{"x", a1}, args: []string{"30000", "a:1"}, reply: []any{now{}, int64(1)},
+				keys: []string{"x", a1}, args: []string{"30000", "a:1"}, reply: []any{now{}, lastsFor(60000)},
 				after: keyspace(lockOf("mode", "read", "a:1", "2", "b:1", "1"), a1, a2, b1), ttl: about(30),
 				ttls: map[string]int{a1: 30, a2: 60, b1: 10},
 			},
 			"never shortens": {
 				seed: join(rwSeed(60, "mode", "write", "a:1:write", "1", "a:1", "1"), reads("a:1", 40)),
-				keys: []string{"x", a1}, args: []string{"30000", "a:1"}, reply: []any{now{}, int64(1)},
+				keys: []string{"x", a1}, args: []string{"30000", "a:1"}, reply: []any{now{}, lastsFor(40000)},
 				after: keyspace(lockOf("mode", "write", "a:1:write", "1", "a:1", "1"), a1), ttl: about(60), ttls: map[string]int{a1: 40},
 			},
 			"the key that goes last has what another has": {
@@ -394,6 +398,35 @@ func TestReadWriteScripts(t *testing.T) {
 				ttl: about(30),
 			},
 			"a lease of no time": {keys: []string{"x", a1}, args: []string{"0", "a:1"}, fails: "lease must be", after: keyspace(nil)},
+		},
+		"rwlock_trim_read": {
+			"to what its longest hold needs, and the lock to the longest of all": {
+				seed: join(rwSeed(3600, "mode", "read", "a:1", "2", "b:1", "1"), reads("a:1", 3600, 10), reads("b:1", 60)),
+				keys: key, args: []string{"a:1", "30000", past, soon}, reply: []any{int64(1), now{}},
+				after: keyspace(lockOf("mode", "read", "a:1", "2", "b:1", "1"), a1, a2, b1), ttl: about(60),
+				ttls: map[string]int{a1: 30, a2: 10, b1: 60},
+			},
+			"while it writes as well, not the lock": {
+				seed: join(rwSeed(3600, "mode", "write", "a:1:write", "1", "a:1", "1"), reads("a:1", 3600)),
+				keys: key, args: []string{"a:1", "30000", past, soon}, reply: []any{int64(1), now{}},
+				after: keyspace(lockOf("mode", "write", "a:1:write", "1", "a:1", "1"), a1), ttl: about(3600), ttls: map[string]int{a1: 30},
+			},
+			"not another's": {
+				seed: join(rwSeed(60, "mode", "read", "b:1", "1"), reads("b:1", 60)),
+				keys: key, args: []string{"a:1", "30000", past, soon}, reply: []any{int64(0), now{}},
+				after: keyspace(lockOf("mode", "read", "b:1", "1"), b1), ttl: about(60),
+			},
+			"too late": {
+				seed: join(rwSeed(60, "mode", "read", "a:1", "1"), reads("a:1", 60)),
+				keys: key, args: []string{"a:1", "30000", past, past}, reply: []any{int64(-2), now{}},
+				after: keyspace(lockOf("mode", "read", "a:1", "1"), a1), ttl: about(60),
+			},
+			"before it was sent": {
+				seed: join(rwSeed(60, "mode", "read", "a:1", "1"), reads("a:1", 60)),
+				keys: key, args: []string{"a:1", "30000", soon, soon}, reply: []any{int64(-2), now{}},
+				after: keyspace(lockOf("mode", "read", "a:1", "1"), a1), ttl: about(60),
+			},
+			"a lease of no time": {keys: key, args: []string{"a:1", "0", past, soon}, fails: "lease must be", after: keyspace(nil)},
 		},
 		"rwlock_force": {
 			"frees from all readers": {

@@ -297,7 +297,7 @@ func (c *batchCall) read(call *script.Call) error {
 	case len(n) == 3 && n[0] == granted || len(n) == 2 && n[0] == late:
 		c.session.clocks.Learn(c.locks[0].key, n[1], grant.at)
 	case len(n) == 3 && n[0] == busy && n[2] >= 1 && int(n[2]) <= len(c.locks):
-		grant.pttl, c.taken = time.Duration(n[1])*time.Millisecond, int(n[2])-1
+		grant.pttl, c.taken = lease.Lasting(n[1]), int(n[2])-1
 	default:
 		return call.Unexpected()
 	}

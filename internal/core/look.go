@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -32,7 +33,7 @@ func (l *Lock) Inspect(ctx context.Context, owner, operation string) (holders []
 			return err
 		}
 		return call.ReadRows(values, 2, func(id string, n []int64) {
-			lasts := time.Duration(n[1]) * time.Millisecond
+			lasts := lease.Lasting(n[1])
 			if left = max(left, lasts); lasts < 0 {
 				lasts, endless = -1, true
 			}
@@ -91,7 +92,7 @@ func (l *Lock) Waiters(ctx context.Context, call *script.Call) (all []Waiter, er
 		}
 		return call.ReadRows(values, 1, func(id string, n []int64) {
 			owners = append(owners, id)
-			all = append(all, Waiter{ID: id, Alive: time.Duration(n[0]) * time.Millisecond})
+			all = append(all, Waiter{ID: id, Alive: lease.Lasting(n[0])})
 		})
 	})
 	if err != nil {
