@@ -11,7 +11,8 @@
 -- ARGV[4]  not_after  server ms; executed later, the call refuses itself
 -- ARGV[5]  age        "age": tell how long the server has been up; only then it is there
 --
--- REPLY    {1, now, token}           held; now in server ms; token of this owner, 0 without KEYS[2]
+-- REPLY    {1, now, token}           held; now in server ms; token of this owner, as a text from 2^53
+--                                    on, 0 without KEYS[2]
 -- REPLY    {1, now, token, up, run}  the same with ARGV[5]; up in s, -1: the server does not tell,
 --                                    0 also if it cannot be what it tells; run: its run id's
 --                                    first 48 bits
@@ -38,13 +39,19 @@ end
 local time = now()
 if time > not_after then return {-2, time} end
 
+-- The token as it is: numbers of Lua's from 2^53 on have not all their digits.
+local function exact(issued)
+  if issued < 9007199254740992 then return issued end
+  return redis.call('GET', token)
+end
+
 local function held(issued)
   if not ARGV[5] then return {1, time, issued} end
   return {1, time, issued, uptime(time)}
 end
 
 if free then
-  local issued = token and redis.call('INCR', token) or 0
+  local issued = token and exact(redis.call('INCR', token)) or 0
   redis.call('HSET', lock, owner, 1)
   return expire(lock, ARGV[3]) or held(issued)
 end
@@ -52,7 +59,7 @@ end
 -- Ours already. A first acquisition that finds itself is a copy, its token is the last one
 -- issued; a re-entry that wants a token is the first hold of this owner to want one.
 local issued = 0
-if token then issued = tonumber(target == 1 and redis.call('GET', token) or redis.call('INCR', token)) end
+if token then issued = exact(tonumber(target == 1 and redis.call('GET', token) or redis.call('INCR', token))) end
 if pttl < lease then redis.call('PEXPIRE', lock, ARGV[3]) end
 if count < target then redis.call('HSET', lock, owner, target) end
 return held(issued)
