@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"internal/lease":   {},
 	"internal/wait":    {},
 	"internal/cluster": {},
-	"internal/hub":     {"internal/wire"},
+	"internal/hub":     {"internal/cluster", "internal/wire"},
 	"internal/script":  {"internal/cluster", "internal/wire", "lua"},
 	"internal/core":    {"internal/hub", "internal/lease", "internal/script", "internal/wait", "internal/wire"},
 	".":                {"internal/cluster", "internal/core", "internal/wait"},

@@ -217,7 +217,7 @@ func shardedPubSub(client rueidis.Client, mode PubSubMode) (bool, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	_, err := cluster.Ask(ctx, client, "PUBSUB", "SHARDNUMSUB", "0")
+	_, err := cluster.Ask(ctx, client, func(f func()) { go f() }, "PUBSUB", "SHARDNUMSUB", "0")
 	switch answer, ok := rueidis.IsRedisErr(err); {
 	case ok && strings.HasPrefix(answer.Error(), "NOPERM"):
 		return false, fmt.Errorf("PubSubAuto needs the right to PUBSUB SHARDNUMSUB, or Options.PubSub: %w", err)

@@ -3,6 +3,7 @@ package tests
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -332,4 +333,90 @@ func TestASessionOpensWhicheverNodeOfAClusterIsDown(t *testing.T) {
 		n.Restart()
 		cluster.AwaitOK(t)
 	}
+}
+
+// namesOn are n names, each of another slot, that are on a node.
+func namesOn(t *testing.T, cluster *redistest.Cluster, node *redistest.Server, n int) (names []string) {
+	t.Helper()
+	for i := 0; len(names) < n; i++ {
+		if name := "on:" + strconv.Itoa(i); cluster.NodeOf(t, name) == node {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// What is given up on one node is given back at once, whatever another one does.
+func TestANodeThatStandsStillKeepsNothingFromBeingGivenBack(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")
+	well, still := cluster.Nodes[0], cluster.Nodes[2]
+	opts := &holdfast.Options{Lease: 15 * time.Second}
+	a, b := openCluster(t, cluster, opts), openCluster(t, cluster, opts)
+	stuck, given := namesOn(t, cluster, still, 1)[0], namesOn(t, cluster, well, 1)[0]
+	for _, name := range []string{stuck, given} {
+		require.NoError(t, lock(t, t.Context(), rlock.New(a, name, nil)).Release())
+		require.NoError(t, lock(t, t.Context(), rlock.New(b, name, nil)).Release())
+	}
+
+	still.Pause()
+	_, err := rlock.New(a, stuck, nil).TryLockFor(t.Context(), 50*time.Millisecond)
+	require.ErrorIs(t, err, holdfast.ErrUnknown)
+	for range 3 {
+		well.Do(t, "CLIENT", "PAUSE", "400", "ALL") // so the attempt is cut off, and granted then
+		_, err = rlock.New(a, given, nil).TryLockFor(t.Context(), 50*time.Millisecond)
+		require.ErrorIs(t, err, holdfast.ErrUnknown)
+		await(t, "the end of the pause", func() bool { _, err := well.Try("PING"); return err == nil })
+		r := within(t, 2*time.Second, goLock(t.Context(), rlock.New(b, given, nil).Lock), "what was given up")
+		require.NoError(t, r.err)
+		require.NoError(t, r.hold.Release())
+	}
+	still.Resume()
+}
+
+// Who waits for the first time for a lock of a slot hears of its release, whichever node might have told where the slot is.
+func TestANodeThatStandsStillKeepsNobodyFromHearing(t *testing.T) {
+	t.Parallel()
+	for mode, pubsub := range map[string]holdfast.PubSubMode{"sharded": holdfast.PubSubSharded, "plain": holdfast.PubSubPlain} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			cluster := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")
+			if mode == "sharded" {
+				cluster.NeedSharded(t)
+			}
+			opts := &holdfast.Options{Lease: 15 * time.Second, PubSub: pubsub}
+			well, still := cluster.Nodes[:2], cluster.Nodes[2]
+			names := [][]string{namesOn(t, cluster, well[0], 8), namesOn(t, cluster, well[1], 8)}
+			a, waiters := openCluster(t, cluster, opts), make([]*holdfast.Session, 4)
+			for i := range waiters {
+				waiters[i] = openCluster(t, cluster, opts)
+			}
+			still.Pause()
+			for i := range 16 {
+				b, name := waiters[i/4], names[i%2][i/2]
+				hold := lock(t, t.Context(), rlock.New(a, name, nil))
+				got := goLock(t.Context(), rlock.New(b, name, nil).Lock)
+				end := time.Now().Add(time.Second)
+				await(t, "the subscription, soon", func() bool {
+					require.True(t, time.Now().Before(end), "%s: nobody listens yet", name)
+					return heardOn(t, well, name)
+				})
+				require.NoError(t, hold.Release())
+				r := within(t, time.Second, got, "the waiter's lock")
+				require.NoError(t, r.err)
+				require.NoError(t, r.hold.Release())
+			}
+			still.Resume()
+		})
+	}
+}
+
+// heardOn reports whether somebody listens on one of the nodes for releases of the name.
+func heardOn(t *testing.T, nodes []*redistest.Server, name string) bool {
+	t.Helper()
+	return slices.ContainsFunc(nodes, func(n *redistest.Server) bool {
+		return slices.ContainsFunc([]string{"CHANNELS", "SHARDCHANNELS"}, func(list string) bool {
+			return len(n.Strs(t, "PUBSUB", list, "*{"+name+"}")) > 0
+		})
+	})
 }

@@ -5,46 +5,70 @@ package cluster
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
 )
 
-// Ask sends a command to one node after another until one answers, be it with a refusal. A silent node
-// takes no more than its share of the time until ctx ends. If none answers, the error has what each said.
-func Ask(ctx context.Context, client rueidis.Client, command ...string) (rueidis.RedisMessage, error) {
-	message, _, err := ask(ctx, client, command...)
+// patience is for how long a node is waited for before the next one is asked as well.
+const patience = 100 * time.Millisecond
+
+// Ask sends a command to one node after another until one answers, be it with a refusal. A silent node keeps
+// nobody waiting: the next one is asked meanwhile. The goroutines for that are started by start; they end soon
+// after the answer, or when the client closes. If none answers until ctx ends, the error has what they said.
+func Ask(ctx context.Context, client rueidis.Client, start func(func()), command ...string) (rueidis.RedisMessage, error) {
+	message, _, err := ask(ctx, client, start, command...)
 	return message, err
 }
 
-func ask(ctx context.Context, client rueidis.Client, command ...string) (message rueidis.RedisMessage, by string, err error) {
-	nodes := client.Nodes()
-	var silent []error
-	for addr, node := range nodes {
-		share, cancel := withShare(ctx, len(nodes)-len(silent))
-		result := node.Do(share, node.B().Arbitrary(command...).Build())
-		cancel()
-		if err := result.NonRedisError(); err != nil {
-			silent = append(silent, err)
-			continue
-		}
-		message, err := result.ToMessage()
-		return message, addr, err
+// Answering is the address of a node that answers, as Ask finds it.
+func Answering(ctx context.Context, client rueidis.Client, start func(func())) (addr string, err error) {
+	if _, addr, err = ask(ctx, client, start, "PING"); addr != "" {
+		return addr, nil
 	}
-	if len(silent) == 0 {
-		return message, "", errors.New("the client knows no node of the cluster")
-	}
-	return message, "", errors.Join(silent...)
+	return "", err
 }
 
-// withShare ends when one of so many equal parts of what is left of ctx is over.
-func withShare(ctx context.Context, parts int) (context.Context, context.CancelFunc) {
-	if end, bounded := ctx.Deadline(); bounded {
-		return context.WithTimeout(ctx, time.Until(end)/time.Duration(parts))
+// ask is Ask that tells who has answered; "" if nobody has.
+func ask(ctx context.Context, client rueidis.Client, start func(func()), command ...string) (message rueidis.RedisMessage, by string, err error) {
+	type answer struct {
+		by string
+		rueidis.RedisResult
 	}
-	return context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	nodes := client.Nodes()
+	left, answers := slices.Collect(maps.Keys(nodes)), make(chan answer, len(nodes))
+	var failed []error
+	for asked := 0; len(failed) < len(nodes); {
+		var waited <-chan time.Time // never, if there is no other node
+		if asked < len(left) {
+			addr, node := left[asked], nodes[left[asked]]
+			start(func() { answers <- answer{addr, node.Do(ctx, node.B().Arbitrary(command...).Build())} })
+			asked++
+			waited = time.After(patience)
+		}
+		select {
+		case a := <-answers:
+			err := a.NonRedisError()
+			if err == nil {
+				message, err = a.ToMessage()
+				return message, a.by, err
+			}
+			failed = append(failed, err)
+		case <-waited:
+		case <-ctx.Done():
+			return message, "", errors.Join(append(failed, context.Cause(ctx))...)
+		}
+	}
+	if len(failed) == 0 {
+		return message, "", errors.New("the client knows no node of the cluster")
+	}
+	return message, "", errors.Join(failed...)
 }
 
 // A Range is slots that one master has.
@@ -60,8 +84,8 @@ type Node struct {
 }
 
 // Slots returns who has which slots, as one node sees it. Slots without a master are in no range.
-func Slots(ctx context.Context, client rueidis.Client) ([]Range, error) {
-	answer, by, err := ask(ctx, client, "CLUSTER", "SLOTS")
+func Slots(ctx context.Context, client rueidis.Client, start func(func())) ([]Range, error) {
+	answer, by, err := ask(ctx, client, start, "CLUSTER", "SLOTS")
 	if err != nil {
 		return nil, err
 	}

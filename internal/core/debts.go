@@ -11,15 +11,20 @@ import (
 
 // debts are wire owners that the server may still have, or may yet get, though nobody here
 // holds anything under them: acquisitions that were given up, releases without a reply. One
-// goroutine gives them back, all that are due in one batch, until it is known that they are
-// gone. Since a wire owner is never used again, giving back once too often harms nobody.
+// goroutine for each server gives them back, all that are due in one batch, until it is known that
+// they are gone. Since a wire owner is never used again, giving back once too often harms nobody.
 type debts struct {
 	session *Session
 
-	mu      sync.Mutex // guards the rest
-	owed    []*debt
-	running bool
-	kick    chan struct{}
+	mu       sync.Mutex // guards the rest, and what is in it
+	accounts map[any]*account
+}
+
+// An account is what is owed to one server, by [script.Runner.Server].
+type account struct {
+	server any
+	owed   []*debt
+	kick   chan struct{}
 }
 
 // A debt is one wire owner to be given back.
@@ -41,7 +46,7 @@ const (
 	rareRetry  = time.Minute // of what is refused, but perhaps not for ever
 )
 
-func (d *debts) init(s *Session) { d.session, d.kick = s, make(chan struct{}, 1) }
+func (d *debts) init(s *Session) { d.session, d.accounts = s, make(map[any]*account) }
 
 // owe has the wire owner of an acquisition that was given up given back: at once, and again
 // when no copy of it can be executed any more.
@@ -92,16 +97,18 @@ func (d *debts) add(debt *debt) {
 	if debt.lock.Token != "" { // another acquisition may have it by then
 		return
 	}
+	server := d.session.runner.Server(debt.lock.key)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.owed = append(d.owed, debt)
-	if !d.running && d.session.ctx.Err() == nil {
-		d.running = true
-		d.session.start(d.pay)
-		return
+	a := d.accounts[server]
+	if a == nil {
+		a = &account{server: server, kick: make(chan struct{}, 1)}
+		d.accounts[server] = a
+		d.session.start(func() { d.pay(a) })
 	}
+	a.owed = append(a.owed, debt)
 	select {
-	case d.kick <- struct{}{}:
+	case a.kick <- struct{}{}:
 	default:
 	}
 }
@@ -112,7 +119,10 @@ func (d *debts) take() (all []*debt, endless int) {
 	now := d.session.now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	all, d.owed = d.owed, nil
+	for _, a := range d.accounts {
+		all = append(all, a.owed...)
+		a.owed = nil
+	}
 	for _, debt := range all {
 		if debt.until == math.MaxInt64 && (debt.due > now && !debt.told || debt.again > now) {
 			endless++
@@ -121,11 +131,11 @@ func (d *debts) take() (all []*debt, endless int) {
 	return all, endless
 }
 
-// pay works off the debts and ends when there are none, or with the session.
-func (d *debts) pay() {
+// pay works off an account and ends when nothing is owed, or with the session.
+func (d *debts) pay(a *account) {
 	s := d.session
 	for {
-		due, next, done := d.next()
+		due, next, done := d.next(a)
 		if done {
 			return
 		}
@@ -136,7 +146,7 @@ func (d *debts) pay() {
 		timer := time.NewTimer(next)
 		select {
 		case <-timer.C:
-		case <-d.kick:
+		case <-a.kick:
 		case <-s.ctx.Done():
 		}
 		timer.Stop()
@@ -145,13 +155,13 @@ func (d *debts) pay() {
 
 // next returns what is due, or how long nothing is; done when nothing is owed or the session
 // closes, which sees to the rest itself.
-func (d *debts) next() (due []*debt, next time.Duration, done bool) {
+func (d *debts) next(a *account) (due []*debt, next time.Duration, done bool) {
 	now := d.session.now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	kept := d.owed[:0]
+	kept := a.owed[:0]
 	next = time.Hour
-	for _, debt := range d.owed {
+	for _, debt := range a.owed {
 		if debt.until <= now {
 			continue
 		}
@@ -162,10 +172,13 @@ func (d *debts) next() (due []*debt, next time.Duration, done bool) {
 			next = min(next, debt.due-now)
 		}
 	}
-	clear(d.owed[len(kept):])
-	d.owed = kept
-	if len(d.owed) == 0 || d.session.ctx.Err() != nil {
-		d.running = false
+	clear(a.owed[len(kept):])
+	a.owed = kept
+	switch {
+	case d.session.ctx.Err() != nil:
+		return nil, 0, true
+	case len(a.owed) == 0:
+		delete(d.accounts, a.server)
 		return nil, 0, true
 	}
 	return due, max(next, 0), false

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/cluster"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -191,8 +192,8 @@ type link struct {
 }
 
 // link connects, in the present life of c.
-func (c *conn) link() (*link, error) {
-	node, err := c.node()
+func (c *conn) link(ctx context.Context) (*link, error) {
+	node, err := c.node(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +209,7 @@ func (c *conn) link() (*link, error) {
 // next one has all that is wanted, so nothing is missed and nobody has to look.
 func (c *conn) serve(ctx context.Context) error {
 	c.isOutdated() // not what is made now
-	now, err := c.link()
+	now, err := c.link(ctx)
 	if err != nil {
 		return err
 	}
@@ -249,7 +250,7 @@ func (c *conn) serve(ctx context.Context) error {
 				return errWorn
 			case wear == worn && last == nil:
 				heard = c.replace(c.hub.sharded || c.hub.client.Mode() != rueidis.ClientModeCluster)
-				next, err := c.link()
+				next, err := c.link(ctx)
 				if err != nil {
 					return err
 				}
@@ -351,9 +352,13 @@ func (c *conn) wear(age time.Duration) wear {
 	return fresh
 }
 
+// answerWithin is for how long a node is looked for that answers.
+const answerWithin = 2 * time.Second
+
 // node is the client to connect through. Any node of a cluster hears plain messages. Of
-// sharded ones, whichever is asked for a slot that is not known yet names the right node.
-func (c *conn) node() (rueidis.Client, error) {
+// sharded ones, whichever is asked for a slot that is not known yet names the right node; so
+// it is one that answers.
+func (c *conn) node(ctx context.Context) (rueidis.Client, error) {
 	h := c.hub
 	nodes := h.client.Nodes()
 	c.server = c.addr
@@ -371,10 +376,16 @@ func (c *conn) node() (rueidis.Client, error) {
 		c.reroute()
 		return nil, errNoNode
 	}
-	for addr, node := range nodes { // in random order
-		if h.sharded && !c.become(addr) {
-			return nil, errHandedOn
-		}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	addr, err := cluster.Answering(ctx, h.client, h.wg.Go)
+	if err != nil {
+		return nil, err
+	}
+	if h.sharded && !c.become(addr) {
+		return nil, errHandedOn
+	}
+	if node, ok := nodes[addr]; ok {
 		c.server = addr
 		return node, nil
 	}

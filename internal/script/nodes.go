@@ -57,11 +57,20 @@ func (n *nodes) gate(key string) *gate {
 	return n.common
 }
 
+// server is the same for all keys that one server has, as far as is known; of a slot whose node is not known it is the
+// slot's own.
+func (n *nodes) server(key string) any {
+	if g := n.gate(key); g != n.common || !n.cluster {
+		return g
+	}
+	return wire.Slot(key)
+}
+
 // ask learns the nodes of all slots.
 func (n *nodes) ask() {
 	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
 	defer cancel()
-	ranges, err := cluster.Slots(ctx, n.client)
+	ranges, err := cluster.Slots(ctx, n.client, n.wg.Go)
 	if err != nil {
 		n.due.Store(int64(time.Since(n.base) + askPatience))
 		return

@@ -126,6 +126,9 @@ func (r *Runner) heard(ctx context.Context, key string, err error) {
 	}
 }
 
+// Server is the same for all keys that one server has, as far as is known.
+func (r *Runner) Server(key string) any { return r.nodes.server(key) }
+
 // Silent reports whether the last call to the server of key had no answer, or none that helps.
 func (r *Runner) Silent(key string) bool { return r.nodes.gate(key).silent.Load() }
 

@@ -23,7 +23,7 @@ type slotMap struct {
 func (m *slotMap) learn(ctx context.Context, d *doctor) {
 	ctx, cancel := context.WithTimeout(ctx, 2*d.q.timeout)
 	defer cancel()
-	m.ranges, m.err = cluster.Slots(ctx, d.client)
+	m.ranges, m.err = cluster.Slots(ctx, d.client, func(f func()) { go f() })
 }
 
 // has reports whether the server is the master of a slot.

@@ -77,7 +77,7 @@ func serverNow(ctx context.Context, client rueidis.Client) (int64, error) {
 	var answer rueidis.RedisMessage
 	var err error
 	if client.Mode() == rueidis.ClientModeCluster {
-		answer, err = cluster.Ask(ctx, client, "TIME")
+		answer, err = cluster.Ask(ctx, client, func(f func()) { go f() }, "TIME")
 	} else {
 		answer, err = client.Do(ctx, client.B().Time().Build()).ToMessage()
 	}

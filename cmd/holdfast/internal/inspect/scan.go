@@ -119,7 +119,7 @@ func masters(ctx context.Context, client rueidis.Client) (map[string]rueidis.Cli
 func dropReplicas(ctx context.Context, client rueidis.Client, known map[string]rueidis.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	ranges, err := cluster.Slots(ctx, client)
+	ranges, err := cluster.Slots(ctx, client, func(f func()) { go f() })
 	if err != nil {
 		return err
 	}
