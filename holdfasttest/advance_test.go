@@ -226,7 +226,7 @@ func TestWhoPollsSleepsOn(t *testing.T) {
 	}
 	polling, leave := context.WithCancel(t.Context())
 	polls := inBackground(polling, rlock.New(server.Open(nil), "x", &rlock.Options{Backoff: pause}).Lock)
-	<-paused
+	within(t, paused, "a pause")
 	server.Advance(31 * time.Second)
 	lost(t, hold, ctx)
 	mustLock(t, rlock.New(server.Open(nil), "x", nil).TryLock) // nobody was faster

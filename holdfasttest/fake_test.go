@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 )
 
 // A fakeTest is a test whose failures are what is tested.
@@ -33,7 +34,11 @@ func (f *fakeTest) run(test func()) {
 		defer close(over)
 		test()
 	}()
-	<-over
+	select {
+	case <-over:
+	case <-time.After(20 * time.Second):
+		f.TB.Fatal("the test has not ended")
+	}
 	f.end()
 }
 

@@ -39,9 +39,13 @@ func newKit(t *testing.T, opts *holdfastotel.Options, more ...metric.Option) *ki
 	return k
 }
 
+const patience = 20 * time.Second
+
 func (k *kit) lock(l holdfast.Locker) *holdfast.Hold {
 	k.t.Helper()
-	h, err := l.Lock(k.t.Context())
+	ctx, cancel := context.WithTimeout(k.t.Context(), patience)
+	defer cancel()
+	h, err := l.Lock(ctx)
 	require.NoError(k.t, err)
 	return h
 }
@@ -58,6 +62,18 @@ func (k *kit) goLock(ctx context.Context, l holdfast.Locker) <-chan result {
 		c <- result{h, err}
 	}()
 	return c
+}
+
+// received receives from c, or fails the test.
+func received[T any](t *testing.T, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		require.FailNow(t, "nothing has come")
+		panic("unreachable")
+	}
 }
 
 // collect reads all metrics.
@@ -128,9 +144,9 @@ func (k *kit) eventually(what string, holds func() bool) {
 	k.t.Helper()
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
-	for end := time.Now().Add(10 * time.Second); !holds(); <-look.C {
+	for end := time.Now().Add(patience); !holds(); <-look.C {
 		if time.Now().After(end) {
-			require.FailNow(k.t, what, "not so within 10 s: %v", k.read())
+			require.FailNow(k.t, what, "not so within %v: %v", patience, k.read())
 		}
 	}
 }

@@ -59,7 +59,7 @@ func TestAWaitThatAMessageEnds(t *testing.T) {
 	k.isCounted("holdfast.attempts", 2, "holdfast.kind=rlock,holdfast.outcome=busy")
 	began := k.sum("holdfast.wakeups", "holdfast.kind=rlock,holdfast.wakeup.cause=message")
 	require.NoError(t, hold.Release())
-	require.NoError(t, (<-got).err)
+	require.NoError(t, received(t, got).err)
 	k.isCounted("holdfast.wait.active", 0, "holdfast.kind=rlock")
 	k.isMeasured("holdfast.wait.duration", 1, "holdfast.kind=rlock")
 	k.isCounted("holdfast.wakeups", began+1, "holdfast.kind=rlock,holdfast.wakeup.cause=message")
@@ -92,8 +92,8 @@ func TestTurnsOfWhoWaitsInOneSession(t *testing.T) {
 	}
 	k.isCounted("holdfast.wait.active", 2, "holdfast.kind=rlock")
 	require.NoError(t, hold.Release())
-	require.NoError(t, <-got)
-	require.NoError(t, <-got)
+	require.NoError(t, received(t, got))
+	require.NoError(t, received(t, got))
 	k.isCounted("holdfast.wait.active", 0, "holdfast.kind=rlock")
 	k.isMeasured("holdfast.wait.duration", 2, "holdfast.kind=rlock")
 	k.isCounted("holdfast.hold.active", 0, "holdfast.kind=rlock")
@@ -122,14 +122,14 @@ func TestOutcomesOfCalls(t *testing.T) {
 	got := k.goLock(ctx, l)
 	k.isCounted("holdfast.attempts", 1+2*looks, "holdfast.kind=rlock,holdfast.outcome=busy")
 	cancel()
-	require.ErrorIs(t, (<-got).err, context.Canceled)
+	require.ErrorIs(t, received(t, got).err, context.Canceled)
 	k.isMeasured("holdfast.acquire.duration", 1, "error.type=context.Canceled,holdfast.kind=rlock,holdfast.outcome=cancelled")
 
 	held := k.lock(rlock.New(k.session, "else", nil))
 	got = k.goLock(t.Context(), l)
 	k.isCounted("holdfast.attempts", 1+3*looks, "holdfast.kind=rlock,holdfast.outcome=busy")
 	require.NoError(t, k.session.Close())
-	require.ErrorIs(t, (<-got).err, holdfast.ErrClosed)
+	require.ErrorIs(t, received(t, got).err, holdfast.ErrClosed)
 	require.ErrorIs(t, held.Err(), holdfast.ErrClosed)
 	k.isMeasured("holdfast.acquire.duration", 1, "error.type=closed,holdfast.kind=rlock,holdfast.outcome=closed")
 	k.isMeasured("holdfast.hold.duration", 1, "holdfast.kind=rlock,holdfast.outcome=closed")
@@ -247,7 +247,9 @@ func TestUnitsAndBoundaries(t *testing.T) {
 	got := k.goLock(t.Context(), rlock.New(k.session, "orders", nil))
 	k.isCounted("holdfast.wait.active", 1, "holdfast.kind=rlock")
 	require.NoError(t, hold.Release())
-	require.NoError(t, (<-got).hold.Release())
+	r := received(t, got)
+	require.NoError(t, r.err)
+	require.NoError(t, r.hold.Release())
 	units := map[string]string{
 		"holdfast.hold.active": "{hold}", "holdfast.hold.duration": "s", "holdfast.hold.losses": "{hold}",
 		"holdfast.wait.active": "{call}", "holdfast.wait.duration": "s", "holdfast.acquire.duration": "s",
@@ -283,11 +285,13 @@ func TestManyAtOnce(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	const goroutines, each = 12, 25
 	var wg sync.WaitGroup
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	for i := range goroutines {
 		wg.Go(func() {
 			l := rlock.New(sessions[i%2], names[i%3], nil)
 			for range each {
-				h, err := l.Lock(t.Context())
+				h, err := l.Lock(ctx)
 				if err == nil {
 					err = h.Release()
 				}

@@ -199,7 +199,7 @@ func TestALiveWaiterKeepsItsPlaceHoweverLongTheHolderHolds(t *testing.T) {
 	}
 	for i, wait := range waits {
 		require.NoError(t, holder.Release())
-		holder = within(t, time.Second, wait, "the next one").hold
+		holder = granted(t, time.Second, wait, "the next one")
 		require.Equal(t, entered[i], holder.ID())
 	}
 	require.NoError(t, holder.Release())
@@ -239,7 +239,7 @@ func TestAStoppedWaiterQueuesUpAnew(t *testing.T) {
 	w.Resume()
 	require.Equal(t, stopped, queued(t, srv, 2)[1])
 	require.NoError(t, holder.Release())
-	require.NoError(t, within(t, time.Second, waits[0], "the one that was behind").hold.Release())
+	require.NoError(t, granted(t, time.Second, waits[0], "the one that was behind").Release())
 	within(t, 5*time.Second, w.Ended(), "the turn of the one that was stopped")
 	require.Equal(t, []string{stopped}, srv.Strs(t, "LRANGE", "turns", "0", "-1"))
 	srv.Do(t, "DEL", "turns")
@@ -276,7 +276,7 @@ func TestAWaiterThatGivesUpLeavesTheQueueAtOnce(t *testing.T) {
 			require.NotContains(t, queued(t, srv, 1), leaver)
 			require.Less(t, time.Since(left), waiterLease/2, "not because it was taken for dead")
 			require.NoError(t, holder.Release())
-			require.NoError(t, within(t, time.Second, behind, "the one behind").hold.Release())
+			require.NoError(t, granted(t, time.Second, behind, "the one behind").Release())
 			nobodyWaits(t, srv)
 		})
 	}
@@ -336,7 +336,7 @@ func TestReentryIsNeverQueued(t *testing.T) {
 	queued(t, srv, 2)
 	require.NoError(t, outer.Release())
 	for _, wait := range waits {
-		require.NoError(t, within(t, time.Second, wait, "the next one").hold.Release())
+		require.NoError(t, granted(t, time.Second, wait, "the next one").Release())
 	}
 	nobodyWaits(t, srv)
 }
@@ -357,7 +357,7 @@ func TestCallsOfOneOwnerLetEachOtherIn(t *testing.T) {
 	queued(t, srv, 1)
 	require.NoError(t, first.hold.Release())
 	require.NoError(t, second.hold.Release())
-	require.NoError(t, within(t, time.Second, stranger, "the next one").hold.Release())
+	require.NoError(t, granted(t, time.Second, stranger, "the next one").Release())
 	nobodyWaits(t, srv)
 }
 
@@ -438,7 +438,7 @@ func TestAWaiterSurvivesWhatTheServerForgets(t *testing.T) {
 				holder := lock(t, t.Context(), l)
 				next := inLine(t, srv, t.Context(), l.Lock)[0]
 				require.NoError(t, holder.Release())
-				require.NoError(t, within(t, time.Second, next, "the next one").hold.Release())
+				require.NoError(t, granted(t, time.Second, next, "the next one").Release())
 			}
 			nobodyWaits(t, srv)
 		})
@@ -495,7 +495,7 @@ func TestWaitersLookSeldom(t *testing.T) {
 	require.GreaterOrEqual(t, looks, int64(len(waits))*int64(looking/waiterLease), "or they are taken for dead")
 	require.NoError(t, holder.Release())
 	for _, wait := range waits {
-		require.NoError(t, within(t, time.Second, wait, "the next one").hold.Release())
+		require.NoError(t, granted(t, time.Second, wait, "the next one").Release())
 	}
 	nobodyWaits(t, srv)
 }

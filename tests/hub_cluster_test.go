@@ -37,6 +37,7 @@ func newRing(t *testing.T, sharded bool) *ring {
 	})
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
+	redistest.Limit(t, client.Close)
 	r.hub = newHubWithLog(t, client, sharded, &r.log)
 	r.listenToAll(t, 30)
 	return r

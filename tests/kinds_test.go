@@ -199,6 +199,7 @@ func openKnown(t testing.TB, client rueidis.ClientOption, opts *holdfast.Options
 	s, err := holdfast.Open(client, opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
+	redistest.Limit(t, func() { _ = s.Close() })
 	return s
 }
 
@@ -255,6 +256,14 @@ func within[T any](t testing.TB, d time.Duration, c <-chan T, what string) T {
 	}
 	t.Fatalf("%s: not within %v", what, d)
 	panic("unreachable")
+}
+
+// granted receives a hold from c or fails the test.
+func granted(t testing.TB, d time.Duration, c <-chan result, what string) *holdfast.Hold {
+	t.Helper()
+	r := within(t, d, c, what)
+	require.NoError(t, r.err, what)
+	return r.hold
 }
 
 // waiting waits until somebody listens on a channel of the server, or, of a kind that polls,

@@ -138,7 +138,7 @@ func TestLogOfSubscriptionsThatAreInterrupted(t *testing.T) {
 	srv.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 	log.requireEntry(t, s, "holdfast: subscriptions interrupted", map[string]any{"server": srv.Addr(), "error": saying(t, ".")})
 	require.NoError(t, held.Release())
-	require.NoError(t, within(t, longestWait, got, "the lock").hold.Release())
+	require.NoError(t, granted(t, longestWait, got, "the lock").Release())
 }
 
 func TestLogOfASubscriptionThatIsRefused(t *testing.T) {

@@ -61,9 +61,9 @@ func TestAttemptsOfWhoNeverAsked(t *testing.T) {
 	cancel()
 	<-second
 	require.Equal(t, 2, o.sum("attempt busy"))
-	require.Equal(t, 0, <-attempts)
+	require.Equal(t, 0, within(t, longestWait, attempts, "word of the attempts"))
 	require.NoError(t, hold.Release())
-	require.NoError(t, (<-first).hold.Release())
+	require.NoError(t, granted(t, longestWait, first, "the first").Release())
 }
 
 // An attempt of a plain semaphore whose reply was lost is not counted.
@@ -134,7 +134,7 @@ func TestHowLongALostHoldWasHeld(t *testing.T) {
 	}
 	lost, ok := errors.AsType[*holdfast.LostError](h.Err())
 	require.True(t, ok)
-	e := <-ended
+	e := within(t, longestWait, ended, "word of the end")
 	require.ErrorIs(t, e.Err, holdfast.ErrLost)
 	require.Equal(t, lost.Held, e.Held)
 }

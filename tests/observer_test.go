@@ -281,7 +281,7 @@ func TestObserverOfTurns(t *testing.T) {
 	require.ErrorIs(t, within(t, time.Second, first, "the first").err, context.Canceled)
 	await(t, "its turn", func() bool { return o.sum("woken by turn") == 1 })
 	require.NoError(t, hold.Release())
-	require.NoError(t, within(t, longestWait, second, "the second").hold.Release())
+	require.NoError(t, granted(t, longestWait, second, "the second").Release())
 	o.requireBalance(t)
 }
 

@@ -68,7 +68,7 @@ func TestHoldersAndWaitersTellTheirProcess(t *testing.T) {
 	await(t, "a renewal", func() bool { return srv.TTLs(t)[sessionKey(s)] != ttl })
 
 	require.NoError(t, hold.Release())
-	require.NoError(t, within(t, time.Second, next, "the next").hold.Release())
+	require.NoError(t, granted(t, time.Second, next, "the next").Release())
 	require.NoError(t, s.Close())
 	require.NotContains(t, srv.Keyspace(t), sessionKey(s))
 }

@@ -174,6 +174,7 @@ func TestASilentNodeDelaysNoOther(t *testing.T) {
 		ConnWriteTimeout: 20 * time.Second, Dialer: net.Dialer{Timeout: 2 * time.Second, KeepAlive: 20 * time.Second},
 	})
 	require.NoError(t, err)
+	redistest.Limit(t, client.Close)
 	r := newRunner(t, client)
 	stopped := cluster.NodeOf(t, "k0")
 	keys := map[bool][]string{} // by whether they are on the node that will be stopped

@@ -33,6 +33,7 @@ func newClient(t testing.TB, addr string, change ...func(*rueidis.ClientOption))
 	client, err := rueidis.NewClient(clientOption(addr, change...))
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
+	redistest.Limit(t, client.Close)
 	return client
 }
 

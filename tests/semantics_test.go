@@ -444,6 +444,7 @@ func TestOptionsAreChecked(t *testing.T) {
 
 	s, err := holdfast.Open(good, nil)
 	require.NoError(t, err)
+	redistest.Limit(t, func() { _ = s.Close() })
 	hold := lock(t, t.Context(), rlock.New(s, "x", nil))
 	assert.InDelta(t, 30*time.Second, time.Until(hold.Deadline()), float64(time.Second))
 	require.NoError(t, s.Close())
@@ -457,6 +458,7 @@ func TestASessionOnTheCallersClient(t *testing.T) {
 	defer client.Close()
 	s, err := holdfast.NewSession(client, nil)
 	require.NoError(t, err)
+	redistest.Limit(t, func() { _ = s.Close() })
 	lock(t, t.Context(), rlock.New(s, "x", nil))
 	require.NoError(t, s.Close())
 	assert.Empty(t, srv.Keyspace(t))

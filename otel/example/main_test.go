@@ -104,7 +104,12 @@ func start(t *testing.T) (scrape func() string) {
 	go func() { over <- run(ctx, listener, slog.New(slog.DiscardHandler), 500*time.Millisecond) }()
 	t.Cleanup(func() {
 		cancel()
-		assert.NoError(t, <-over)
+		select {
+		case err := <-over:
+			assert.NoError(t, err)
+		case <-time.After(20 * time.Second):
+			assert.Fail(t, "it goes on")
+		}
 	})
 	client := &http.Client{Timeout: 5 * time.Second}
 	t.Cleanup(client.CloseIdleConnections)

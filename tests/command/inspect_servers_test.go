@@ -105,6 +105,7 @@ func TestLsAndShowACluster(t *testing.T) {
 	s, err := holdfast.Open(rueidis.ClientOption{InitAddress: c.Addrs()}, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
+	redistest.Limit(t, func() { _ = s.Close() })
 	for i := range 60 {
 		take(t, rlock.New(s, fmt.Sprint("job:", i), nil))
 	}

@@ -117,6 +117,7 @@ func open(t testing.TB, srv *redistest.Server, opts *holdfast.Options) *holdfast
 	s, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{srv.Addr()}}, opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
+	redistest.Limit(t, func() { _ = s.Close() })
 	return s
 }
 

@@ -80,6 +80,7 @@ func joinFleetFrom(
 		session, err := holdfast.Open(rueidis.ClientOption{InitAddress: addresses}, options)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, session.Close()) })
+		redistest.Limit(t, func() { _ = session.Close() })
 		require.NoError(t, learnClock(t.Context(), session))
 		f.sessions = append(f.sessions, session)
 	}

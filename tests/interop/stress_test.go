@@ -54,6 +54,7 @@ func TestMixedStress(t *testing.T) {
 	session, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}}, &holdfast.Options{Lease: stressLease})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, session.Close()) })
+	redistest.Limit(t, func() { _ = session.Close() })
 	permits, pool := semaphore.NewExpirable(session, "expirable", nil), semaphore.New(session, "semaphore")
 	require.True(t, must(permits.TrySetPermits(t.Context(), stressSizes["expirable"]))(t))
 	require.True(t, must(pool.TrySetPermits(t.Context(), stressSizes["semaphore"]))(t))

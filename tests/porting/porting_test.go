@@ -31,12 +31,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// connect opens a session, as each program does.
+// connect opens a session, as each program does. It is anonymous: what tests look at is what locks leave on the server.
 func connect(t *testing.T, srv *redistest.Server) *holdfast.Session {
 	t.Helper()
-	session, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{srv.Addr()}}, nil)
+	session, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{srv.Addr()}}, &holdfast.Options{Anonymous: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, session.Close()) })
+	redistest.Limit(t, func() { _ = session.Close() })
 	return session
 }
 
@@ -241,10 +242,10 @@ func TestARequestHoldsItsDocument(t *testing.T) {
 	assert.Equal(t, http.StatusOK, get("1"))
 	first := make(chan int, 1)
 	go func() { first <- get("slow") }()
-	<-inside
+	redistest.Receive(t, inside, "a request")
 	assert.Equal(t, http.StatusConflict, get("slow"))
 	close(leave)
-	assert.Equal(t, http.StatusOK, <-first)
+	assert.Equal(t, http.StatusOK, redistest.Receive(t, first, "the answer"))
 }
 
 func TestALockIsTakenInOneMethodAndGivenBackInAnother(t *testing.T) {
@@ -261,7 +262,7 @@ func TestALockIsTakenInOneMethodAndGivenBackInAnother(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrBusy)
 	ended := make(chan error)
 	go func() { ended <- End(ctx) }() // any goroutine may
-	require.NoError(t, <-ended)
+	require.NoError(t, redistest.Receive(t, ended, "the end"))
 	require.ErrorIs(t, ctx.Err(), context.Canceled)
 	require.ErrorIs(t, End(t.Context()), holdfast.ErrNotHeld)
 

@@ -35,9 +35,10 @@ import (
 func open(t *testing.T) (*redistest.Server, *holdfast.Session) {
 	t.Helper()
 	srv := redistest.Start(t)
-	s, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{srv.Addr()}}, nil)
+	s, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{srv.Addr()}}, &holdfast.Options{Anonymous: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	redistest.Limit(t, func() { _ = s.Close() })
 	return srv, s
 }
 
@@ -87,10 +88,10 @@ func TestHandler(t *testing.T) {
 
 	first := make(chan int, 1)
 	go func() { first <- get("slow") }()
-	<-paid
+	redistest.Receive(t, paid, "the payment")
 	assert.Equal(t, http.StatusConflict, get("slow"), "in work elsewhere")
 	close(release)
-	assert.Equal(t, http.StatusOK, <-first)
+	assert.Equal(t, http.StatusOK, redistest.Receive(t, first, "the answer"))
 }
 
 func TestWorkersThatDoNotShareTheOwner(t *testing.T) {
@@ -135,11 +136,11 @@ func TestLongJobStopsWhenTheLockIsLost(t *testing.T) {
 		})
 	}()
 	rows <- "1"
-	assert.Equal(t, "1", <-saved)
+	assert.Equal(t, "1", redistest.Receive(t, saved, "a row"))
 	was, err := l.ForceUnlock(t.Context())
 	require.NoError(t, err)
 	assert.True(t, was)
-	err = <-done
+	err = redistest.Receive(t, done, "the end")
 	assert.ErrorIs(t, err, holdfast.ErrLost)
 	lost, ok := errors.AsType[*holdfast.LostError](err)
 	require.True(t, ok)
@@ -165,7 +166,7 @@ func TestOperate(t *testing.T) {
 	}, 5*time.Second, 10*time.Millisecond)
 	assert.True(t, strings.HasPrefix(out.String(), "held by "+hold.ID()+", 1 times, "), out.String())
 	cancel()
-	assert.ErrorIs(t, <-waited, context.Canceled)
+	assert.ErrorIs(t, redistest.Receive(t, waited, "the end of the wait"), context.Canceled)
 	require.NoError(t, hold.Release())
 
 	taken, err := rlock.New(s, "stuck", nil).Lock(t.Context())

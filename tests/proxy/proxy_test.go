@@ -36,6 +36,7 @@ func connect(t *testing.T, p *proxy.Proxy) rueidis.Client {
 	})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
+	redistest.Limit(t, c.Close)
 	return c
 }
 
@@ -123,7 +124,7 @@ func TestResetBefore(t *testing.T) {
 	require.NoError(t, err)
 	_, err = c.Do("INCR", "n")
 	require.ErrorContains(t, err, "reset")
-	<-r.Fired()
+	r.Wait(t, 1)
 	require.Equal(t, "1", s.Str(t, "GET", "n"))
 	_, err = dial(t, p).Do("INCR", "n")
 	require.NoError(t, err)
@@ -135,7 +136,7 @@ func TestStallDeliversAfterClientHasGone(t *testing.T) {
 	c := dial(t, p)
 	require.NoError(t, c.Send("INCR", "n"))
 	require.NoError(t, c.Send("INCRBY", "n", "10"))
-	<-r.Fired()
+	r.Wait(t, 1)
 	require.NoError(t, c.Close())
 	require.Empty(t, s.Keyspace(t))
 
@@ -182,7 +183,7 @@ func TestRemoveReleases(t *testing.T) {
 	r := p.On(proxy.Any, proxy.Stall, proxy.EveryTime)
 	c := dial(t, p)
 	require.NoError(t, c.Send("PING"))
-	<-r.Fired()
+	r.Wait(t, 1)
 	r.Remove()
 	require.Equal(t, "PONG", receiveOne(t, c))
 	_, err := c.Do("PING")
@@ -229,7 +230,7 @@ func TestPushesPass(t *testing.T) {
 	for _, text := range []string{"1", "2", "3"} {
 		require.EqualValues(t, 1, s.Int(t, "PUBLISH", "b", text))
 		require.NoError(t, dedicated.Do(ctx, dedicated.B().Ping().Build()).Error())
-		require.Equal(t, text, <-got)
+		require.Equal(t, text, redistest.Receive(t, got, "a message"))
 	}
 	require.NoError(t, dedicated.Do(ctx, dedicated.B().Unsubscribe().Build()).Error())
 	drop := p.On(proxy.Command("PING"), proxy.DropReply, proxy.First)

@@ -10,6 +10,7 @@ const (
 	waitTimeout  = 30 * time.Second     // for servers to agree, or messages to arrive
 	replyTimeout = 10 * time.Second     // for one reply to the observer
 	pollInterval = 5 * time.Millisecond // between looks at a server's state
+	testTimeout  = 5 * time.Minute      // for a test, on a machine that is very busy
 )
 
 // await polls until state is empty. A non-empty state says what is still missing; the last one is reported when the
@@ -26,5 +27,39 @@ func await(t testing.TB, what string, state func() string) {
 			t.Fatalf("%s: not after %v: %s", what, waitTimeout, missing)
 		}
 		time.Sleep(pollInterval)
+	}
+}
+
+// Limit has the test fail if it has not ended after five minutes, and calls end, which is to end what it waits for: a
+// session's Close ends all that wait in it. So a test that hangs fails by itself, and hides no other.
+func Limit(t testing.TB, end func()) {
+	t.Helper()
+	limit(t, testTimeout, end)
+}
+
+func limit(t testing.TB, d time.Duration, end func()) {
+	t.Helper()
+	told := make(chan struct{})
+	timer := time.AfterFunc(d, func() {
+		t.Errorf("the test has not ended within %v; what it waits for is ended", d)
+		close(told)
+		end()
+	})
+	t.Cleanup(func() {
+		if !timer.Stop() {
+			<-told
+		}
+	})
+}
+
+// Receive receives from c, or ends the test.
+func Receive[T any](t testing.TB, c <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(waitTimeout):
+		t.Fatalf("%s: not within %v", what, waitTimeout)
+		panic("unreachable")
 	}
 }

@@ -46,6 +46,7 @@ func (l library) start(t *testing.T, srv *redistest.Server) program {
 	p, err := l.open(srv.Addr())
 	needPython(t, err)
 	t.Cleanup(func() { require.NoError(t, p.close()) })
+	redistest.Limit(t, func() { _ = p.close() })
 	return p
 }
 
@@ -61,6 +62,7 @@ func oursFor(t *testing.T, srv *redistest.Server, lease time.Duration) *ourProgr
 	p, err := openOursFor(srv.Addr(), lease)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.close()) })
+	redistest.Limit(t, func() { _ = p.close() })
 	return p
 }
 
