@@ -167,25 +167,34 @@ func (l *Lock) UpdateLease(ctx context.Context, operation, wire string, d time.D
 	return nil
 }
 
+// probing is for how long an update attempts to find a connection that stands.
+const probing = 5 * time.Second
+
 // update is UpdateLease of a hold of this session, whose turn it is.
 func (h *Hold) update(ctx context.Context, d time.Duration, call func() *script.Call) (err error) {
-	u, l, r := update{hold: h, d: d}, h.lock, h.lock.session.runner
-	for tries := range 1 + lateTries {
-		place, refused := r.Place(ctx, script.Take, l.key)
+	u, l, s := update{hold: h, d: d}, h.lock, h.lock.session
+	end, answers := s.now()+probing, 0
+	for delay := firstRetry; ; {
+		place, refused := s.runner.Place(ctx, script.Take, l.key)
 		if refused != nil {
 			return refused
 		}
 		done := false
-		c := call().Int(u.begin(tries > 0 || r.Stands(place)))
-		if err = r.RunIn(ctx, place, c); err == nil {
+		c := call().Int(u.begin(answers > 0 || s.runner.Stands(place)))
+		if err = s.runner.RunIn(ctx, place, c); err == nil {
 			done, err = l.readInTime(c)
 		}
 		c.Free()
-		if err = u.end(done, err); err != errLate { //nolint:errorlint // nobody wraps it
-			break
+		lost := !u.serves && script.ClassOf(err) == script.Unknown && script.IsTemporary(err)
+		switch err = u.end(done, err); {
+		case err == errLate && answers < lateTries: //nolint:errorlint // nobody wraps it
+			answers++
+		case lost && s.now() < end && h.Err() == nil && pause(ctx, delay) == nil: // it has changed nothing
+			delay = min(2*delay, lastRetry)
+		default:
+			return err
 		}
 	}
-	return err
 }
 
 // An update gives a permit another lease. From when its call may be executed until its outcome is known the hold is
