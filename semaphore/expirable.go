@@ -243,7 +243,7 @@ func (e *Expirable) Release(_ context.Context, ids ...string) error {
 // way a hold of this session trusts the shorter lease: if no reply comes within it, the hold is lost.
 // After [holdfast.ErrUnknown] it may have been done, or may be yet, for a third of the permit's lease,
 // a minute at the most; so long a hold of this session trusts no longer lease. After any other error
-// nothing was changed.
+// but [holdfast.ErrLost] nothing was changed.
 func (e *Expirable) UpdateLease(ctx context.Context, id string, d time.Duration) error {
 	const operation = "update lease"
 	permit, err := permitOf(id)
