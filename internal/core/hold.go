@@ -256,13 +256,11 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 		return h.lock.Fail("extend", ErrClosed)
 	}
 	defer s.calls.leave()
-	if t.claim.enter(ctx) != nil {
-		return h.lock.Fail("extend", stopped(ctx))
+	asked, err := t.claim.ask(ctx, t.wire, d)
+	if err != nil {
+		return h.lock.Fail("extend", explain(ctx, err))
 	}
-	defer t.claim.leave()
-	if err := t.claim.mayTrim(t.wire, d); err != nil {
-		return h.lock.Fail("extend", err)
-	}
+	defer asked()
 	call := script.NewCall(t.lock.protocol.Renewal()).Arg(lease.Millis(d))
 	defer call.Free()
 	t.lock.protocol.Renew(call, t.wire)

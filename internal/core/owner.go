@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 )
 
 // An Owner is to Holdfast what a thread is to Redisson: locks taken under one owner re-enter
@@ -88,6 +89,7 @@ type claim struct {
 type crowd struct {
 	turns []chan struct{} // operations that wait for their turn
 	waits []Waker         // calls that wait for the name, and would re-enter it
+	asked []time.Duration // leases that are asked for by calls that take no turns
 	trimming
 	numbers
 }

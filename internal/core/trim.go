@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
@@ -16,8 +18,9 @@ import (
 //
 // Nobody's lease is shortened by that. Renewals always ask for the session's lease, and while anything is
 // renewed no trim goes below that, counted from when the server executes it. Whatever else asks for a lease
-// takes turns with it. And while a trim whose outcome is not known may still be executed, nothing is asked
-// for under the same wire owner that it would cut off.
+// takes turns with it; or, as Extend, which waits for no release, says so before. And while a trim whose
+// outcome is not known may still be executed, nothing is asked for under the same wire owner that it would
+// cut off.
 
 // A Trimmer is what a package supplies besides whose leases may be trimmed.
 type Trimmer interface {
@@ -40,11 +43,11 @@ func (t Trim) Call(s *script.Script, key, owner string) *script.Call {
 // TrimScript trims the leases of locks that are one hash.
 var TrimScript = script.Load("lock_trim")
 
-// A trimming is a trim that had no reply.
+// A trimming is a trim that is under way, or that had no reply.
 type trimming struct {
 	wire  string
 	most  time.Duration
-	until time.Duration // it may be executed until then
+	until time.Duration // it may be executed until then; the largest while it is under way
 }
 
 // errTrimming is why no longer lease is asked for.
@@ -57,6 +60,11 @@ var errTrimming = &script.Failure{
 func (c *claim) mayTrim(wire string, d time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.trims(wire, d)
+}
+
+// trims is mayTrim with mu held, for whoever does not take turns.
+func (c *claim) trims(wire string, d time.Duration) error {
 	if c.crowd == nil {
 		return nil
 	}
@@ -64,6 +72,30 @@ func (c *claim) mayTrim(wire string, d time.Duration) error {
 		return errTrimming
 	}
 	return nil
+}
+
+// ask says that a lease of d is asked for without the claim's turn: no trim goes below it until the caller
+// calls asked. One that has been sent before is waited for, but not if its reply was lost.
+func (c *claim) ask(ctx context.Context, wire string, d time.Duration) (asked func(), err error) {
+	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
+		c.mu.Lock()
+		if err = c.trims(wire, d); err == nil {
+			crowd := c.gather()
+			crowd.asked = append(crowd.asked, d)
+			c.mu.Unlock()
+			return func() {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				i := slices.Index(crowd.asked, d)
+				crowd.asked = slices.Delete(crowd.asked, i, i+1)
+			}, nil
+		}
+		underWay := c.crowd.trimming.until == math.MaxInt64
+		c.mu.Unlock()
+		if !underWay || pause(ctx, delay) != nil {
+			return nil, err
+		}
+	}
 }
 
 // tooLong is by how much a lease may be longer than anybody needs it.
@@ -121,6 +153,9 @@ func (t *tenure) needed() (d time.Duration) {
 	for part := range t.siblings() {
 		d = max(d, part.most())
 	}
+	if d > 0 && t.claim.crowd != nil {
+		d = slices.Max(append(t.claim.crowd.asked, d))
+	}
 	return d
 }
 
@@ -162,10 +197,18 @@ func (t *tenure) trim() error {
 	defer c.leave()
 	c.mu.Lock()
 	most := t.needed()
-	c.mu.Unlock()
-	if most == 0 {
-		return nil // nothing is left
+	if most == 0 { // nothing is left
+		c.mu.Unlock()
+		return nil
 	}
+	crowd := c.gather()
+	before := crowd.trimming
+	if before.wire != t.wire || before.until <= s.now() {
+		before = trimming{most: most}
+	}
+	under := trimming{wire: t.wire, most: min(most, before.most), until: math.MaxInt64}
+	crowd.trimming = under
+	c.mu.Unlock()
 	window := lease.NotAfter(s.config.Lease)
 	_, err := l.inTime(ctx, "trim", func(int64) *script.Call {
 		at := s.clocks.At(l.key, s.now())
@@ -173,15 +216,13 @@ func (t *tenure) trim() error {
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	crowd.trimming = before
 	switch {
 	case err == nil:
 		t.until = min(t.until, lease.Add(s.now(), most))
 	case errors.Is(err, ErrUnknown) || script.ClassOf(err) == script.Broken:
-		crowd := c.gather()
-		if before := crowd.trimming; before.wire == t.wire && before.until > s.now() {
-			most = min(most, before.most)
-		}
-		crowd.trimming = trimming{wire: t.wire, most: most, until: lease.Add(s.now(), window)}
+		under.until = lease.Add(s.now(), window)
+		crowd.trimming = under
 	}
 	return err
 }
