@@ -249,10 +249,14 @@ func (c *conn) serve(ctx context.Context) error {
 			case wear == done:
 				return errWorn
 			case wear == worn && last == nil:
-				heard = c.replace(c.hub.sharded || c.hub.client.Mode() != rueidis.ClientModeCluster)
+				from := c.server
+				heard = c.replace()
 				next, err := c.link(ctx)
 				if err != nil {
 					return err
+				}
+				if c.server != from { // where messages may come earlier than here
+					heard = c.missed()
 				}
 				last, now, began = now, next, time.Now()
 			case wear != fresh:
@@ -266,9 +270,9 @@ func (c *conn) serve(ctx context.Context) error {
 	}
 }
 
-// replace has what is wanted move to the next connection, and forgets the rest. If that is one to the same node, nothing
-// is missed meanwhile of what the last one hears, of which it returns a channel.
-func (c *conn) replace(sameNode bool) (heard string) {
+// replace has what is wanted move to the next connection, and forgets the rest. Nothing is missed meanwhile of what the
+// last one hears, of which it returns a channel.
+func (c *conn) replace() (heard string) {
 	h := c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -279,7 +283,7 @@ func (c *conn) replace(sameNode bool) (heard string) {
 		case len(ch.listeners) == 0:
 			c.drop(ch)
 		default:
-			if ch.state == up && sameNode {
+			if ch.state == up {
 				c.last[ch] = struct{}{}
 				heard = ch.name
 			}
@@ -288,6 +292,14 @@ func (c *conn) replace(sameNode bool) (heard string) {
 		}
 	}
 	return heard
+}
+
+// missed says that something may be missed all the same.
+func (c *conn) missed() (heard string) {
+	c.hub.mu.Lock()
+	defer c.hub.mu.Unlock()
+	clear(c.last)
+	return ""
 }
 
 // allMoved reports whether the connection that is being replaced has nothing any more that the next one has not.

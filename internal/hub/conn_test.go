@@ -126,7 +126,7 @@ func TestWhatMovesToTheNextConnectionIsHeardAllTheTime(t *testing.T) {
 	}
 	t.Run("it takes over", func(t *testing.T) {
 		h, c := setUp()
-		assert.Equal(t, "up", c.replace(true))
+		assert.Equal(t, "up", c.replace())
 		assert.ElementsMatch(t, []string{"up", "asked"}, c.begin(t))
 		h.heard("up") // by the last one
 		late := 0
@@ -142,7 +142,7 @@ func TestWhatMovesToTheNextConnectionIsHeardAllTheTime(t *testing.T) {
 	})
 	t.Run("it is lost itself", func(t *testing.T) {
 		h, c := setUp()
-		c.replace(true)
+		c.replace()
 		c.begin(t)
 		c.lost()
 		assert.False(t, h.Subscribed("up"))
@@ -152,7 +152,8 @@ func TestWhatMovesToTheNextConnectionIsHeardAllTheTime(t *testing.T) {
 	})
 	t.Run("it is another node's", func(t *testing.T) {
 		h, c := setUp()
-		assert.Empty(t, c.replace(false))
+		c.replace()
+		assert.Empty(t, c.missed())
 		c.begin(t)
 		h.changed(c, 1, push("subscribe", "up"))
 		assert.Equal(t, 2, told["up"])
@@ -163,7 +164,7 @@ func TestWhatMovesToTheNextConnectionIsHeardAllTheTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, c := setUp()
-			c.replace(true)
+			c.replace()
 			c.begin(t)
 			end(h, c, h.channels["up"])
 			assert.True(t, c.allMoved())

@@ -70,7 +70,7 @@ func (ls *Lines) Empty(name Name) bool {
 // channel as soon as this place is a head, unless it has already; without, the place polls, and
 // waits behind others that do. An eager place looks as soon as it is a head, even at what has
 // just been taken; and does not let others go first.
-func (ls *Lines) Join(name Name, listen, eager bool) *Place {
+func (ls *Lines) Join(name Name, listen, eager bool) *Place { //nolint:revive // no control: the flag is the queue
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := ls.lines[name]
