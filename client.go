@@ -119,7 +119,7 @@ func telling(opt *rueidis.ClientOption, session *atomic.Pointer[core.Session]) d
 	dial, delays := dialFunc(opt), opt.DisableTCPNoDelay
 	return func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
 		if s := session.Load(); s != nil {
-			s.Connecting()
+			s.Changing()
 		}
 		conn, err := dial(ctx, addr, d, c)
 		if err != nil {
@@ -154,7 +154,7 @@ type tellingConn struct {
 
 func (c *tellingConn) Close() error {
 	if s := c.session.Load(); s != nil {
-		s.Disconnected()
+		s.Changing()
 	}
 	return c.Conn.Close()
 }

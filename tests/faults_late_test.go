@@ -2,14 +2,22 @@ package tests
 
 import (
 	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
 // The lease of late's holds, and with it how long after it was sent an acquisition may be executed.
@@ -244,4 +252,72 @@ var lates = []late{
 		pass(sent.Add(lateNotAfter))
 		await(c, "the count that is true", func() bool { return c.count() == 1 })
 	}},
+}
+
+// A telling connection is one that tells when its client has done with it.
+type telling struct {
+	net.Conn
+	closed chan<- struct{}
+}
+
+func (c *telling) Close() error {
+	err := c.Conn.Close()
+	c.closed <- struct{}{}
+	return err
+}
+
+// The server behind a new connection may be another one, whose clock is behind: an acquisition must not say that it may be
+// executed until long after, as it would by the clock of the former.
+func TestTheClockOfAServerIsForgottenWithItsConnection(t *testing.T) {
+	t.Parallel()
+	for name, looks := range map[string]bool{"by the call that connects": false, "by those after it": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			p := proxy.Start(t, srv.Addr())
+			closed := make(chan struct{}, 100)
+			opt := rueidis.ClientOption{InitAddress: []string{p.Addr()}}
+			opt.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+				conn, err := d.DialContext(ctx, "tcp", addr)
+				return &telling{conn, closed}, err
+			}
+			s := openWith(t, opt, &holdfast.Options{Lease: lateLease})
+			acquire := scriptOf(kindOf("rlock"), "acquire")
+			ahead := time.Now().Add(time.Hour).UnixMilli()
+			granted := p.On(acquire, proxy.Answer(fmt.Sprintf("*3\r\n:1\r\n:%d\r\n:0", ahead)), proxy.First)
+			notAfter := make(chan int64, 100)
+			p.On(func(command []string) bool {
+				if !acquire(command) {
+					return false
+				}
+				n, err := strconv.ParseInt(command[len(command)-1], 10, 64)
+				assert.NoError(t, err)
+				notAfter <- n
+				return true
+			}, proxy.Pass, proxy.EveryTime)
+
+			lock(t, t.Context(), rlock.New(s, "former", &rlock.Options{FixedLease: time.Minute}))
+			granted.Remove()
+			<-notAfter // of which nothing was known yet
+			lock(t, t.Context(), rlock.New(s, "known", &rlock.Options{FixedLease: time.Minute}))
+			require.NotEmpty(t, notAfter)
+			for len(notAfter) > 0 {
+				require.Greater(t, <-notAfter, ahead, "the session believes the former server")
+			}
+			for len(closed) > 0 {
+				<-closed
+			}
+			p.CutAll()
+			within(t, 5*time.Second, closed, "the end of the connection")
+			if looks {
+				_, err := rlock.New(s, "other", nil).Locked(t.Context())
+				require.NoError(t, err)
+			}
+			lock(t, t.Context(), rlock.New(s, "later", &rlock.Options{FixedLease: lateLease}))
+			require.NotEmpty(t, notAfter)
+			for len(notAfter) > 0 {
+				require.LessOrEqual(t, <-notAfter, time.Now().Add(lateNotAfter).UnixMilli())
+			}
+		})
+	}
 }

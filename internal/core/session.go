@@ -116,15 +116,13 @@ func (s *Session) newOwner() string { return wire.Owner(s.id, s.numbers.Add(1)) 
 // ID is the session's part of its wire owners.
 func (s *Session) ID() string { return s.id }
 
-// Connecting tells the session that the client opens a connection: what was known of the
-// server's clock may be true of another server.
-func (s *Session) Connecting() {
+// Changing tells the session that one of the client's connections has ended, or that it opens one: what was
+// known of the server's clock may not be true of the next server. Both, because the call for which a
+// connection is opened has been made before.
+func (s *Session) Changing() {
 	s.clocks.Forget()
 	s.runner.Changing()
 }
-
-// Disconnected tells the session that one of the client's connections ends.
-func (s *Session) Disconnected() { s.runner.Changing() }
 
 // start runs f in a goroutine that Close waits for, unless Close has waited already.
 func (s *Session) start(f func()) bool {
