@@ -138,11 +138,11 @@ func (m *MultiLock) TryLockFor(ctx context.Context, wait time.Duration) (*holdfa
 	return m.wait(ctx, operation, core.WaitEnd(ctx, wait))
 }
 
-func (m *MultiLock) try(ctx context.Context, operation string) (_ *holdfast.Hold, err error) {
+func (m *MultiLock) try(ctx context.Context, operation string) (h *holdfast.Hold, err error) {
 	if m.mistake != nil {
 		return nil, m.fail(operation, m.mistake)
 	}
-	defer m.observe(ctx)(&err)
+	defer m.observe(ctx)(&h, &err)
 	ctx = core.WithOwner(ctx)
 	if m.batch != nil {
 		if h, err := m.batch.TryLock(ctx, operation); !errors.Is(err, core.ErrApart) {
@@ -162,11 +162,11 @@ func (m *MultiLock) try(ctx context.Context, operation string) (_ *holdfast.Hold
 }
 
 // wait gathers the members until it has all, ctx ends, or the moment end comes, if there is one.
-func (m *MultiLock) wait(ctx context.Context, operation string, end time.Time) (_ *holdfast.Hold, err error) {
+func (m *MultiLock) wait(ctx context.Context, operation string, end time.Time) (h *holdfast.Hold, err error) {
 	if m.mistake != nil {
 		return nil, m.fail(operation, m.mistake)
 	}
-	defer m.observe(ctx)(&err)
+	defer m.observe(ctx)(&h, &err)
 	ctx = core.WithOwner(ctx)
 	if m.batch != nil {
 		if h, err := m.batch.Lock(ctx, operation, end); !errors.Is(err, core.ErrApart) {
@@ -192,18 +192,22 @@ func passes(err error) bool {
 }
 
 // observe tells the observer of a member's session that a call begins, and what it returns how that ended.
-func (m *MultiLock) observe(ctx context.Context) func(err *error) {
+func (m *MultiLock) observe(ctx context.Context) func(h **holdfast.Hold, err *error) {
 	for _, l := range m.members {
 		lock := core.LockOf(l)
 		if lock == nil {
 			continue
 		}
 		if done := lock.Acquiring(ctx, m.label()); done != nil {
-			return func(err *error) { done(0, *err) }
+			return func(h **holdfast.Hold, err *error) {
+				if *h != nil || *err != nil { // else an observer has ended the call
+					(*core.Hold)(*h).Guard(func() { done(0, *err) })
+				}
+			}
 		}
 		break
 	}
-	return func(*error) {}
+	return func(**holdfast.Hold, *error) {}
 }
 
 // round waits for the first member that is to be had without any other, and then takes the others. If

@@ -2,6 +2,7 @@ package tests
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/setlock"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -60,6 +62,81 @@ func TestCloseReleasesEverythingInOneBatch(t *testing.T) {
 	require.NoError(t, within(t, closeBound, closed, "the end of Close"))
 	require.Equal(t, n, r.Matched())
 	require.Equal(t, []string{"detached"}, srv.Strs(t, "KEYS", "*"))
+}
+
+// After Release has returned, the hold has ended, also if Close was about to end it.
+func TestReleaseDuringCloseEndsTheHold(t *testing.T) {
+	t.Parallel()
+	const n, releasers = 4000, 8
+	srv := redistest.Start(t)
+	s := open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+	var holds []*holdfast.Hold
+	for i := range n {
+		var opts *setlock.Options
+		if i%2 == 0 {
+			opts = &setlock.Options{Token: fmt.Sprint("token ", i)} // which is given back once, and by nobody else
+		}
+		holds = append(holds, lock(t, t.Context(), setlock.New(s, fmt.Sprint("lock ", i), opts)))
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	alive := make(chan int, releasers)
+	for r := range releasers {
+		go func() {
+			late := 0
+			for i := n - 1 - r; i >= 0; i -= releasers {
+				if err := holds[i].Release(); holds[i].Err() == nil || err != nil && !errors.Is(err, holdfast.ErrClosed) {
+					late++
+				}
+			}
+			alive <- late
+		}()
+	}
+	for range releasers {
+		require.Zero(t, within(t, closeBound, alive, "the releases"))
+	}
+	require.NoError(t, within(t, closeBound, closed, "the end of Close"))
+	require.Empty(t, srv.Keyspace(t))
+}
+
+// A server that does not know the script of a release gets it once, and all releases in as few batches.
+func TestCloseOnAServerThatHasForgottenItsScripts(t *testing.T) {
+	t.Parallel()
+	const n = 2500 // one by one they would take 5 s
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	s := open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+	for i := range n {
+		lock(t, t.Context(), rlock.New(s, fmt.Sprint("lock ", i), nil))
+	}
+	lock(t, t.Context(), setlock.New(s, "one string", nil))
+	p.On(proxy.Command("EVAL", "EVALSHA"), proxy.Delay(2*time.Millisecond), proxy.EveryTime)
+	srv.Do(t, "SCRIPT", "FLUSH")
+	srv.ResetStats(t)
+	require.NoError(t, closing(t, s))
+	require.Empty(t, srv.Keyspace(t))
+	require.EqualValues(t, 2, srv.CommandStats(t)["eval"], "one of each script")
+}
+
+// The error of Close counts all that may be left.
+func TestCloseCountsWhatItCouldNotRelease(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+	for i := range 5 {
+		lock(t, t.Context(), rlock.New(s, fmt.Sprint("lock ", i), nil))
+	}
+	for i := range 3 {
+		srv.Do(t, "SET", fmt.Sprint("lock ", i), "of another type")
+	}
+	require.ErrorContains(t, closing(t, s), "close: 3 of 5 releases failed: ")
+	paused := open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+	for i := range 5 {
+		lock(t, t.Context(), rlock.New(paused, fmt.Sprint("another ", i), nil))
+	}
+	srv.Pause()
+	defer srv.Resume()
+	require.ErrorContains(t, closing(t, paused), "close: 5 of 5 releases failed: ")
 }
 
 // A server or a network that answers nothing does not hold Close up for longer than its bound.

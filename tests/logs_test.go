@@ -3,6 +3,7 @@ package tests
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"go/ast"
 	"go/parser"
 	gotoken "go/token"
@@ -22,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -126,6 +128,35 @@ func TestLogOfRenewalsThatFail(t *testing.T) {
 		"kind": "rlock", "name": "orders", "held": between(t, time.Second/2, time.Second), "error": saying(t, "."),
 	})
 	srv.Resume()
+}
+
+// A renewal that finds nothing when trust has ended says why it is gone only if none has failed before.
+func TestALossKeepsTheReasonThatALateRenewalFinds(t *testing.T) {
+	t.Parallel()
+	for name, after := range map[string]func(srv *redistest.Server){
+		"dropped":  func(srv *redistest.Server) { srv.Do(t, "DEL", "orders") },
+		"extended": func(srv *redistest.Server) { srv.Do(t, "RENAME", "aside", "orders") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv, log := redistest.Start(t), &journal{}
+			s := open(t, srv.Addr(), &holdfast.Options{Lease: 20 * time.Second, Logger: log.jsonLogger()})
+			hold := lock(t, t.Context(), rlock.New(s, "orders", nil)) // without a context: no timer looks
+			srv.Do(t, "RENAME", "orders", "aside")
+			srv.Do(t, "SET", "orders", "of another type")
+			(*core.Session)(s).Skip(7 * time.Second)
+			(*core.Session)(s).CatchUp()
+			log.requireEntry(t, s, "holdfast: renewal failed", map[string]any{
+				"kind": "rlock", "name": "orders", "trusted": between(t, time.Second, 20*time.Second), "error": saying(t, "WRONGTYPE"),
+			})
+			after(srv)
+			(*core.Session)(s).Skip(20 * time.Second) // the next try comes after the end of trust
+			await(t, "the loss", func() bool { return len(log.entries(t, "holdfast: lost")) > 0 })
+			lost, ok := errors.AsType[*holdfast.LostError](hold.Err())
+			require.True(t, ok)
+			require.ErrorContains(t, lost.Err, "WRONGTYPE")
+		})
+	}
 }
 
 func TestLogOfSubscriptionsThatAreInterrupted(t *testing.T) {

@@ -345,7 +345,7 @@ func TestObserverOfALoss(t *testing.T) {
 				require.ErrorIs(t, hold.Release(), holdfast.ErrLost)
 				o.requireBalance(t)
 				require.Equal(t, 1, o.counts(k.title())["ended lost"])
-				require.Positive(t, o.sum("renewal badly")) // no reply, or nothing there
+				await(t, "word of a renewal without a reply, or that found nothing", func() bool { return o.sum("renewal badly") > 0 })
 			})
 		})
 	}

@@ -37,9 +37,12 @@ type acquisition struct {
 	answer answer        // to the last attempt
 	stand  bool          // attempts are to be known to the server as a waiter's
 	stands bool          // the server has said that it knows this one
+	moved  int64         // what has become of its place there, until that is logged; as answer.place
 	also   also          // of a call for several permits
 	adopts bool          // the wire owner is another's, who has the lock
 	age    bool          // the server is to tell how long it has been up
+	hold   *Hold         // when it is granted
+	over   bool          // whoever has called has what there is
 
 	patience
 }
@@ -82,14 +85,33 @@ func (a *acquisition) init(ctx context.Context, l *Lock) {
 func (a *acquisition) finish(ctx context.Context, operation string, err error) error {
 	if err == nil {
 		a.tell(nil)
+		a.over = true
 		return nil // the hold keeps the reference to the claim
 	}
 	a.leave(ctx)
 	a.giveUp()
 	a.claim.unref()
+	a.over = true
 	err = a.lock.Fail(operation, a.explain(ctx, err))
 	a.tell(err)
 	return err
+}
+
+// unwind gives everything back if the call does not return, because code of the user's that it has called, such
+// as an observer, panics or ends the goroutine.
+func (a *acquisition) unwind() {
+	switch {
+	case a.over:
+	case a.hold == nil:
+		a.giveUp()
+		a.claim.unref()
+	case a.adopts:
+		_ = a.hold.Detach()
+	default:
+		for _, h := range a.all(a.hold) {
+			defer func() { _ = h.Release() }() // the others as well if the observer panics again
+		}
+	}
 }
 
 // giveUp has the wire owner given back if the server may have it, or may get it yet.
@@ -131,7 +153,14 @@ func (a *acquisition) try(ctx context.Context) (h *Hold, inTheWay time.Duration,
 	a.asked++
 	done := a.lock.attempting(ctx)
 	h, inTheWay, err = a.tryTo(ctx)
+	a.hold = h
 	a.learn(err)
+	a.logPlace()
+	if h != nil && a.lock.session.config.Observer != nil {
+		for _, h := range a.all(h) {
+			h.observe(ctx)
+		}
+	}
 	if done != nil {
 		done(err)
 	}
@@ -245,9 +274,9 @@ func (a *acquisition) enter(ctx context.Context) (*Hold, time.Duration, error) {
 		for _, wire := range a.also.wires {
 			p := &private{}
 			p.claim.lock = l
-			a.also.holds = append(a.also.holds, p.begin(ctx, l, &p.claim, wire, answer, a.until))
+			a.also.holds = append(a.also.holds, p.begin(l, &p.claim, wire, answer, a.until))
 		}
-		return o.begin(ctx, l, a.claim, a.wire, answer, a.until), 0, nil
+		return o.begin(l, a.claim, a.wire, answer, a.until), 0, nil
 	case busy:
 		if answer.at >= a.until {
 			a.until = 0
@@ -265,11 +294,11 @@ func (a *acquisition) enter(ctx context.Context) (*Hold, time.Duration, error) {
 }
 
 // begin makes o what was granted to a wire owner. Copies of the call may be executed until then.
-func (o *outermost) begin(ctx context.Context, l *Lock, c *claim, wire string, grant *answer, copies time.Duration) *Hold {
+func (o *outermost) begin(l *Lock, c *claim, wire string, grant *answer, copies time.Duration) *Hold {
 	t, h := &o.tenure, &o.hold
 	t.lock, t.claim, t.wire, t.token, t.copies = l, c, wire, grant.token, copies
 	h.init(l, t, grant)
-	t.add(ctx, h, grant.sent)
+	t.add(h, grant.sent)
 	return h
 }
 
@@ -314,7 +343,7 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Hold, error) {
 		t.token = max(t.token, answer.token)
 		t.claim.mu.Unlock()
 		t.claim.setEmptied(false)
-		t.add(ctx, h, answer.sent)
+		t.add(h, answer.sent)
 		return h, nil
 	case answer.outcome == late:
 		return nil, errLate

@@ -16,6 +16,7 @@ func (a *acquisition) callOnce(ctx context.Context, l *Lock, operation string) (
 	}
 	defer l.session.calls.leave()
 	a.init(ctx, l)
+	defer a.unwind()
 	h, err := a.once(ctx)
 	return h, a.finish(ctx, operation, err)
 }
@@ -27,6 +28,7 @@ func (a *acquisition) call(ctx context.Context, l *Lock, operation string) (*Hol
 	}
 	defer l.session.calls.leave()
 	a.init(ctx, l)
+	defer a.unwind()
 	h, err := a.wait(ctx, ctx)
 	return h, a.finish(ctx, operation, err)
 }
@@ -47,6 +49,7 @@ func (a *acquisition) callFor(ctx context.Context, l *Lock, operation string, d 
 	attempt, sleep, stop := waitUntil(ctx, end)
 	defer stop()
 	a.init(ctx, l)
+	defer a.unwind()
 	h, err := a.wait(attempt, sleep)
 	return h, a.finish(ctx, operation, a.outwaited(ctx, end, err))
 }
@@ -113,8 +116,13 @@ func (a *acquisition) wait(ctx, sleep context.Context) (*Hold, error) {
 // queue waits in the session's line, first until retry has passed, and attempts when it is
 // this call's turn to look.
 func (a *acquisition) queue(ctx, sleep context.Context, retry time.Duration) (h *Hold, err error) {
+	var waited func() // told when the place has been left
+	defer func() {
+		if waited != nil {
+			waited()
+		}
+	}()
 	place := a.lock.session.lines.Join(a.lock.line(), a.lock.Backoff == nil, a.stand)
-	defer a.lock.waiting()()
 	if a.own == nil { // else nobody else can hold it
 		a.claim.await(place)
 	}
@@ -133,6 +141,7 @@ func (a *acquisition) queue(ctx, sleep context.Context, retry time.Duration) (h 
 			place.Leave(h.lock.length())
 		}
 	}()
+	waited = a.lock.waiting()
 	for {
 		if a.reenters() {
 			err = place.Sleep(sleep, retry) // who is ahead may be waiting for this very owner

@@ -73,14 +73,13 @@ func (b *Batch) call(ctx context.Context, operation string, take func(c *batchCa
 	for _, l := range b.locks {
 		c.claims = append(c.claims, owner.claim(l))
 	}
+	defer c.unwind()
 	holds, err := take(&c)
+	c.over = true
 	if err == nil {
 		return join(ctx, b.Label, holds, b), nil // the holds keep the references to the claims
 	}
-	c.giveUp()
-	for _, claim := range c.claims {
-		claim.unref()
-	}
+	c.forsake()
 	if errors.Is(err, ErrApart) {
 		return nil, ErrApart
 	}
@@ -98,6 +97,27 @@ type batchCall struct {
 	taken  int // the lock that was in the way of the last attempt
 	looks  int // attempts that found one in the way
 	since  time.Duration
+	holds  []*Hold // when they are granted
+	over   bool    // whoever has called has what there is
+}
+
+// forsake ends a call that has nothing.
+func (c *batchCall) forsake() {
+	c.giveUp()
+	for _, claim := range c.claims {
+		claim.unref()
+	}
+}
+
+// unwind is that of an acquisition.
+func (c *batchCall) unwind() {
+	switch {
+	case c.over:
+	case c.holds == nil:
+		c.forsake()
+	default:
+		c.release(c.holds)
+	}
 }
 
 // once makes one attempt, as that of a single lock.
@@ -190,16 +210,25 @@ func (c *batchCall) attempt(ctx context.Context) (holds []*Hold, retry time.Dura
 	return nil, retry, err
 }
 
-// try makes one attempt.
+// try makes one attempt, and tells the observer.
 func (c *batchCall) try(ctx context.Context) (holds []*Hold, inTheWay time.Duration, err error) {
-	defer func() { c.learn(err) }()
-	if done := c.attempting(ctx); done != nil {
-		defer func() {
-			if !errors.Is(err, ErrApart) { // that was none
-				done(err)
-			}
-		}()
+	done := c.attempting(ctx)
+	holds, inTheWay, err = c.tryTo(ctx)
+	c.holds = holds
+	c.learn(err)
+	if c.session.config.Observer != nil {
+		for _, h := range holds {
+			h.observe(ctx)
+		}
 	}
+	if done != nil && !errors.Is(err, ErrApart) { // that was none
+		done(err)
+	}
+	return holds, inTheWay, err
+}
+
+// tryTo makes one attempt.
+func (c *batchCall) tryTo(ctx context.Context) (holds []*Hold, inTheWay time.Duration, err error) {
 	if c.session.isClosed() {
 		return nil, 0, ErrClosed
 	}
@@ -237,7 +266,7 @@ func (c *batchCall) try(ctx context.Context) (holds []*Hold, inTheWay time.Durat
 		return nil, 0, tooLate(c.session)
 	}
 	for i, l := range c.locks {
-		holds = append(holds, new(outermost).begin(ctx, l, c.claims[i], c.wire, &c.grant, c.until))
+		holds = append(holds, new(outermost).begin(l, c.claims[i], c.wire, &c.grant, c.until))
 	}
 	return holds, 0, nil
 }

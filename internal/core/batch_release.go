@@ -15,28 +15,34 @@ func (b *Batch) release(holds []*Hold) []error {
 	if !b.session.calls.enter() {
 		return atOnce(len(holds), len(holds), func(i int) error { return holds[i].Release() }) // says why it ended
 	}
-	defer b.session.calls.leave()
 	ctx, cancel := b.session.within(now, lease.Bound(b.shortest))
-	defer cancel()
 	var ended []int
 	for i, h := range holds {
 		if errs[i] = h.end(now, releasedEnd); errs[i] == nil {
 			ended = append(ended, i)
 		}
 	}
-	if b.releaseTogether(ctx, holds, ended, errs) {
-		return errs
+	endings := make([]*ending, len(holds))
+	if !b.releaseTogether(ctx, holds, ended, endings, errs) {
+		atOnce(len(ended), len(ended), func(i int) (err error) {
+			i = ended[i]
+			endings[i], errs[i] = holds[i].giveBack(ctx)
+			return errs[i]
+		})
 	}
-	apart := atOnce(len(ended), len(ended), func(i int) error { return holds[ended[i]].giveBack(ctx) })
-	for i, err := range apart {
-		errs[ended[i]] = err
+	cancel()
+	b.session.calls.leave()
+	for i, h := range holds {
+		if endings[i] != nil {
+			defer h.tellEnd(endings[i], h.held()) // the others', whatever one of them does
+		}
 	}
 	return errs
 }
 
 // releaseTogether gives back those of the holds that have been ended by one call, unless there are others
 // of their owner.
-func (b *Batch) releaseTogether(ctx context.Context, holds []*Hold, ended []int, errs []error) bool {
+func (b *Batch) releaseTogether(ctx context.Context, holds []*Hold, ended []int, endings []*ending, errs []error) bool {
 	var claims []*claim
 	for _, i := range ended {
 		claims = append(claims, holds[i].tenure.claim)
@@ -64,7 +70,7 @@ func (b *Batch) releaseTogether(ctx context.Context, holds []*Hold, ended []int,
 		return false // because of one of them, perhaps; nothing was freed
 	}
 	for n, i := range ended {
-		errs[i] = holds[i].gaveBack(ctx, replies[n], rests[n], err)
+		endings[i], errs[i] = holds[i].gaveBack(ctx, replies[n], rests[n], err)
 	}
 	return true
 }

@@ -193,8 +193,14 @@ func (d *debts) giveBack(due []*debt) {
 	}
 	ctx, cancel := s.within(s.now(), s.bounds.limit)
 	defer cancel()
+	var refused []func()
 	s.runner.RunAll(ctx, calls, func(i int, err error) {
-		d.note(due[i], err)
+		if d.note(due[i], err) {
+			l := due[i].lock
+			refused = append(refused, func() {
+				s.config.Logger.Warn("holdfast: refused to be given back", "kind", l.title(), "name", l.Name, "error", err)
+			})
+		}
 		if err != nil {
 			return
 		}
@@ -206,10 +212,13 @@ func (d *debts) giveBack(due []*debt) {
 	for _, c := range calls {
 		c.Free()
 	}
+	if len(refused) > 0 {
+		go tellAll(refused) // what else is owed does not wait for that
+	}
 }
 
-// note decides whether a debt is paid after a try that ended with err.
-func (d *debts) note(debt *debt, err error) {
+// note decides whether a debt is paid after a try that ended with err, and whether somebody is to be told.
+func (d *debts) note(debt *debt, err error) (tell bool) {
 	now := d.session.now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -220,14 +229,12 @@ func (d *debts) note(debt *debt, err error) {
 	case err != nil:
 		debt.due = now + debt.delay
 		debt.delay = min(2*debt.delay, rareRetry)
-		if !debt.told {
-			d.session.config.Logger.Warn("holdfast: refused to be given back", "kind", debt.lock.title(), "name", debt.lock.Name, "error", err)
-		}
-		debt.told = true
+		tell, debt.told = !debt.told, true
 	case debt.again > 0:
 		debt.due, debt.delay = max(now, debt.again), firstRetry
 		debt.again = 0
 	default: // paid
 		debt.until = 0
 	}
+	return tell
 }

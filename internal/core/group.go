@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -60,8 +61,22 @@ func join(ctx context.Context, label Label, holds []*Hold, b *Batch) *Hold {
 		members[i].hold = h
 	}
 	g.members.Store(&members)
-	g.begin(ctx)
-	return &Hold{group: g}
+	h := &Hold{group: g}
+	h.Guard(func() { g.begin(ctx) })
+	return h
+}
+
+// Guard does something that calls code of the user's. If that panics or ends the goroutine, nobody gets the
+// hold, if there is one, and it is given back.
+func (h *Hold) Guard(do func()) {
+	done := false
+	defer func() {
+		if !done && h != nil {
+			_ = h.Release()
+		}
+	}()
+	do()
+	done = true
 }
 
 // session is where the group's goroutines run that are no member's.
@@ -85,10 +100,10 @@ func (g *group) begin(ctx context.Context) {
 	g.observed = observed
 	ended := g.ended.Load()
 	g.mu.Unlock()
-	if ended != nil && observed != nil { // in between
-		observed(time.Since(g.began), ended)
-	}
 	g.tend()
+	if ended != nil { // in between, when nobody could be told
+		g.tellEnd(&ending{err: ended.err}, time.Since(g.began))
+	}
 }
 
 // watch has the end of a member be noticed. mu is held.
@@ -141,23 +156,22 @@ func (g *group) certain() bool {
 	return true
 }
 
-// why is the reason for the end of a group that has ended by itself: that of its first member, or those of
-// all servers.
-func (g *group) why() error {
+// why is the end of a group that has ended by itself: that of its first member, or those of all servers.
+func (g *group) why() *ending {
 	members := *g.members.Load()
 	if g.quorum != nil {
 		return g.quorum.lost(time.Since(g.began), members)
 	}
 	i := slices.IndexFunc(members, func(m member) bool { return m.missing() })
-	return members[i].hold.Err()
+	return &ending{err: members[i].hold.Err()}
 }
 
-// finish makes why the end of the group, and reports whether it had none. So many members will be given
-// back afterwards.
+// finish makes why the end of the group, and reports whether it had none; whoever ends it tells of it
+// afterwards. So many members will be given back then.
 func (g *group) finish(why *ending, left int) bool {
 	g.mu.Lock()
 	first := g.ended.CompareAndSwap(nil, why)
-	contexts, observed := g.contexts.first, g.observed
+	contexts := g.contexts.first
 	if first {
 		g.contexts.first = nil
 		if g.again != nil {
@@ -183,10 +197,21 @@ func (g *group) finish(why *ending, left int) bool {
 	for ctx := contexts; ctx != nil; ctx = ctx.next {
 		ctx.cancel(why.err)
 	}
-	if observed != nil && why != releasedEnd { // which may yet turn out to be none
-		observed(time.Since(g.began), why)
-	}
 	return true
+}
+
+// tellEnd says that the group has ended, after so long.
+func (g *group) tellEnd(why *ending, held time.Duration) {
+	defer func() {
+		g.mu.Lock()
+		observed := g.observed
+		g.observed = nil
+		g.mu.Unlock()
+		if observed != nil {
+			observed(held, why)
+		}
+	}()
+	g.session().logLoss(&g.Label, why, held)
 }
 
 func (g *group) context(ctx context.Context, h *Hold) context.Context {
@@ -269,17 +294,19 @@ var (
 
 // atOnce does something for each of n at once and returns the errors when all is done. If so many as are
 // needed have succeeded, or have said that somebody else has it, it waits for the others as long again, and
-// leaves them to themselves then.
+// leaves them to themselves then. If one of them panics, so does atOnce.
 func atOnce(n, need int, do func(i int) error) []error { return atOnceBut(nil, n, need, do) }
 
 // atOnceBut is atOnce that does not wait for those who are mute, nil if nobody is, once all others have answered and
 // somebody else has it on one of them: what was had meanwhile would keep that one from it.
 func atOnceBut(mute func(i int) bool, n, need int, do func(i int) error) []error {
 	type outcome struct {
-		i   int
-		err error
+		i        int
+		err      error
+		panicked any
 	}
-	outcomes, began := make(chan outcome, n), time.Now()
+	outcomes, began, left := make(chan outcome), time.Now(), make(chan struct{})
+	defer close(left)
 	errs, waited := make([]error, n), make([]bool, n)
 	missing := 0 // of those who are waited for
 	for i := range n {
@@ -289,12 +316,27 @@ func atOnceBut(mute func(i int) bool, n, need int, do func(i int) error) []error
 		} else {
 			errs[i] = unknown(errNoAnswer)
 		}
-		go func() { outcomes <- outcome{i, do(i)} }()
+		go func() {
+			o := outcome{i: i, err: errUndone}
+			defer func() { // also if an observer panics or ends the goroutine
+				o.panicked = recover()
+				select {
+				case outcomes <- o:
+				case <-left:
+					if o.panicked != nil {
+						panic(o.panicked)
+					}
+				}
+			}()
+			o.err = do(i)
+		}()
 	}
 	var enough <-chan time.Time
+	var panicked any
 	for done, succeeded, refused, taken := 0, 0, 0, false; done < n && (missing > 0 || !taken); done++ {
 		select {
 		case o := <-outcomes:
+			panicked = cmp.Or(panicked, o.panicked)
 			switch errs[o.i] = o.err; {
 			case o.err == nil:
 				succeeded++
@@ -309,8 +351,11 @@ func atOnceBut(mute func(i int) bool, n, need int, do func(i int) error) []error
 				enough = time.After(time.Since(began))
 			}
 		case <-enough:
-			return errs
+			done = n
 		}
+	}
+	if panicked != nil {
+		panic(panicked) // where whoever has called can recover
 	}
 	return errs
 }
@@ -349,5 +394,6 @@ func (g *group) detach() error {
 	if !g.finish(detachedEnd, 0) {
 		return g.err()
 	}
+	defer func() { g.tellEnd(detachedEnd, time.Since(g.began)) }()
 	return g.each(func(m *member) error { return m.hold.Detach() })
 }

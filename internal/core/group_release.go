@@ -11,15 +11,13 @@ import (
 // others back, and returns everything that went wrong.
 func (g *group) release() error {
 	if g.err() == nil && g.finish(releasedEnd, 0) {
+		ended := releasedEnd
+		defer func() { g.tellEnd(ended, time.Since(g.began)) }()
 		defer g.wakeNext()
 		defer g.giveWay()
 		err := g.releaseMembers()
-		if g.observed != nil {
-			ended := releasedEnd
-			if errors.Is(err, ErrLost) {
-				ended = &ending{err}
-			}
-			g.observed(time.Since(g.began), ended)
+		if errors.Is(err, ErrLost) {
+			ended = &ending{err: err}
 		}
 		return err
 	}
@@ -85,9 +83,11 @@ func (g *group) releaseMember(h *Hold) error {
 
 // dissolve ends the group because too many members have ended, and gives the others back.
 func (g *group) dissolve() {
-	if !g.finish(&ending{g.why()}, len(*g.members.Load())) {
+	why := g.why()
+	if !g.finish(why, len(*g.members.Load())) {
 		return
 	}
+	go g.tellEnd(why, time.Since(g.began)) // whoever has noticed it may be in the middle of anything
 	first := true
 	for _, m := range *g.members.Load() {
 		if m.missing() {
@@ -99,7 +99,11 @@ func (g *group) dissolve() {
 			g.gaveBack(err)
 			continue
 		}
-		giveBack := func() { g.gaveBack(g.releaseMember(m.hold)) }
+		giveBack := func() {
+			err := errUndone
+			defer func() { g.gaveBack(err) }() // also if an observer ends the goroutine
+			err = g.releaseMember(m.hold)
+		}
 		if !m.hold.session().start(giveBack) {
 			giveBack()
 		}

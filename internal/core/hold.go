@@ -34,12 +34,15 @@ type Hold struct {
 }
 
 // An ending is why a hold ended.
-type ending struct{ err error }
+type ending struct {
+	err  error
+	loss error // why the hold was lost; nil: it was not
+}
 
 var (
-	releasedEnd = &ending{ErrNotHeld}
-	detachedEnd = &ending{ErrNotHeld}
-	closedEnd   = &ending{ErrClosed}
+	releasedEnd = &ending{err: ErrNotHeld}
+	detachedEnd = &ending{err: ErrNotHeld}
+	closedEnd   = &ending{err: ErrClosed}
 )
 
 // Name is the lock's name as the caller gave it.
@@ -148,22 +151,29 @@ func (h *Hold) prolongTo(sent, until time.Duration) {
 // reports whether it was trusted at all. The claim's mutex is held.
 func (h *Hold) believe(sent, until time.Duration) (trusted bool) {
 	trusted = h.trusted()
-	if trusted && sent >= h.unsure {
+	if !trusted {
+		return false
+	}
+	if sent >= h.unsure {
 		h.deadline.Store(max(h.deadline.Load(), int64(until)))
 	}
 	h.failure = nil
-	return trusted
+	return true
 }
 
-// failed takes in a renewal that did not succeed.
-func (h *Hold) failed(why error) {
+// failed takes in a renewal that did not succeed, and appends to told what logs it.
+func (h *Hold) failed(told []func(), why error) []func() {
 	h.tenure.claim.mu.Lock()
 	h.failure = why
 	h.tenure.claim.mu.Unlock()
-	if h.Err() == nil {
-		h.lock.session.config.Logger.Warn("holdfast: renewal failed", "kind", h.lock.title(), "name", h.lock.Name,
-			"trusted", h.remaining().Round(time.Millisecond), "error", why)
+	if h.Err() != nil {
+		return told
 	}
+	trusted := h.remaining().Round(time.Millisecond)
+	return append(told, func() {
+		h.lock.session.config.Logger.Warn("holdfast: renewal failed", "kind", h.lock.title(), "name", h.lock.Name,
+			"trusted", trusted, "error", why)
+	})
 }
 
 // end ends the hold for the reason given. If it has ended already, it returns why.
@@ -187,32 +197,39 @@ func (h *Hold) expire() {
 
 // lose ends the hold as lost: the server has dropped it, or trust has run out.
 func (h *Hold) lose() {
+	if tell := h.endLost(); tell != nil {
+		go tell() // whoever has noticed it may be in the middle of anything
+	}
+}
+
+// endLost is lose that leaves it to its caller to tell of it.
+func (h *Hold) endLost() (tell func()) {
 	s := h.lock.session
 	held := min(s.now(), h.trust()) - h.acquired
 	h.tenure.claim.mu.Lock()
 	why := h.failure
 	h.tenure.claim.mu.Unlock()
-	if h.finish(&ending{s.config.Lost(h.lock.Name, held, why)}) != nil {
-		return
+	end := lostEnd(&h.lock.Label, s, held, why)
+	if h.finish(end) != nil {
+		return nil
 	}
-	h.logLoss(held, why)
 	h.tenure.claim.mu.Lock()
 	h.tenure.lost = true
 	h.tenure.claim.mu.Unlock()
 	h.tenure.sweep()
+	return func() { h.tellEnd(end, held) }
+}
+
+// lostEnd is the end of a hold of what the label names that was lost because of why, if that is known.
+func lostEnd(label *Label, s *Session, held time.Duration, why error) *ending {
+	return &ending{err: s.config.Lost(label.Name, held, why), loss: cmp.Or(why, errDropped)}
 }
 
 // dropped is the end of a hold of which its release has found nothing on the server.
-func (h *Hold) dropped() *ending {
-	s := h.lock.session
-	held := s.now() - h.acquired
-	h.logLoss(held, nil)
-	return &ending{s.config.Lost(h.lock.Name, held, nil)}
-}
+func (h *Hold) dropped() *ending { return lostEnd(&h.lock.Label, h.lock.session, h.held(), nil) }
 
-func (h *Hold) logLoss(held time.Duration, why error) {
-	h.lock.session.config.Logger.Warn("holdfast: lost", "kind", h.lock.title(), "name", h.lock.Name, "held", held.Round(time.Millisecond), "error", cmp.Or(why, errDropped))
-}
+// held is how long the hold has been held so far.
+func (h *Hold) held() time.Duration { return h.lock.session.now() - h.acquired }
 
 // why is of what the last renewal of a lost hold failed.
 func (h *Hold) why() error {
@@ -223,16 +240,13 @@ func (h *Hold) why() error {
 
 var errDropped = errors.New("its lease was over, or the server has dropped it")
 
-// finish makes why the end of the hold, unless it has another.
+// finish makes why the end of the hold, unless it has another. Whoever ends it tells of it afterwards.
 func (h *Hold) finish(why *ending) error {
 	if !h.ended.CompareAndSwap(nil, why) {
 		return h.ended.Load().err
 	}
 	for ctx := h.tenure.drop(h); ctx != nil; ctx = ctx.next {
 		ctx.cancel(why.err)
-	}
-	if why != releasedEnd { // which may yet turn out to be none
-		h.tellEnd(why)
 	}
 	return nil
 }
@@ -307,7 +321,11 @@ func (h *Hold) Detach() error {
 	if h.group != nil {
 		return h.group.detach()
 	}
-	return h.end(h.lock.session.now(), detachedEnd)
+	if err := h.end(h.lock.session.now(), detachedEnd); err != nil {
+		return err
+	}
+	h.tellEnd(detachedEnd, h.held())
+	return nil
 }
 
 // Warn logs what went wrong with the hold but is not returned to anybody.

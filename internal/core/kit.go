@@ -20,8 +20,10 @@ func (s *Session) Skip(d time.Duration) { s.clock.skipped.Add(int64(d)) }
 func (s *Session) CatchUp() {
 	for _, t := range s.tenures.all() {
 		for _, h := range t.live() {
-			if h.Err() == nil {
+			if h.trusted() {
 				h.rearm()
+			} else if tell := h.endLost(); tell != nil {
+				tell()
 			}
 		}
 	}
@@ -99,7 +101,9 @@ func (t *tenure) fail(why error) {
 	}
 	t.claim.mu.Unlock()
 	for _, h := range live {
-		h.lose()
+		if tell := h.endLost(); tell != nil {
+			tell()
+		}
 	}
 }
 

@@ -104,12 +104,23 @@ func (h *Hold) observe(ctx context.Context) {
 	h.observed = ended
 	h.tenure.claim.mu.Unlock()
 	if why := h.ended.Load(); why != nil && why != releasedEnd { // meanwhile
-		h.tellEnd(why)
+		held := h.held()
+		if why.loss != nil {
+			held = min(held, h.trust()-h.acquired) // though it may have been noticed later
+		}
+		h.observeEnd(why, held)
 	}
 }
 
-// tellEnd says that the hold has ended, unless that has been said.
-func (h *Hold) tellEnd(why *ending) {
+// tellEnd says that the hold has ended, after so long. It runs code of the user's, so nothing is left to be
+// done by whoever calls it, and it is called without a mutex or the claim's turn.
+func (h *Hold) tellEnd(why *ending, held time.Duration) {
+	defer h.observeEnd(why, held)
+	h.lock.session.logLoss(&h.lock.Label, why, held)
+}
+
+// observeEnd tells the observer that the hold has ended, unless it has been told.
+func (h *Hold) observeEnd(why *ending, held time.Duration) {
 	if h.lock.session.config.Observer == nil {
 		return
 	}
@@ -117,19 +128,14 @@ func (h *Hold) tellEnd(why *ending) {
 	ended := h.observed
 	h.observed = nil
 	h.tenure.claim.mu.Unlock()
-	if ended == nil {
-		return
+	if ended != nil {
+		ended(held, why)
 	}
-	end := h.lock.session.now()
-	if why != releasedEnd && why != detachedEnd && why != closedEnd {
-		end = min(end, h.trust()) // lost then, though it may have been noticed later
-	}
-	ended(end-h.acquired, why)
 }
 
-// observeRenewal says how the renewal of a tenure ended.
-func (t *tenure) observeRenewal(err error) {
-	if observer := t.lock.session.config.Observer; observer != nil && observer.Renewal != nil {
-		observer.Renewal(t.lock.title(), t.lock.Name, err)
+// logLoss logs the end of what the label names, if it is a loss.
+func (s *Session) logLoss(label *Label, why *ending, held time.Duration) {
+	if why.loss != nil {
+		s.config.Logger.Warn("holdfast: lost", "kind", label.title(), "name", label.Name, "held", held.Round(time.Millisecond), "error", why.loss)
 	}
 }

@@ -48,17 +48,24 @@ func (a *acquisition) waitAlone(ctx, sleep context.Context) (*Hold, error) {
 
 // stood takes in that an attempt found the lock taken, and where it stands in a queue now.
 func (a *acquisition) stood() {
-	if !a.stand {
-		return
+	if a.stand {
+		if a.answer.place == placeRegained || a.stands && a.answer.place == placeNew {
+			a.moved = a.answer.place
+		}
+		a.stands = true
 	}
-	log, l := a.lock.session.config.Logger, a.lock
-	switch {
-	case a.stands && a.answer.place == placeNew:
+}
+
+// logPlace logs what an attempt has learned of the place in the queue.
+func (a *acquisition) logPlace() {
+	log, l, moved := a.lock.session.config.Logger, a.lock, a.moved
+	a.moved = placeKept
+	switch moved {
+	case placeNew:
 		log.Warn("holdfast: taken for dead, queued up anew", "kind", l.title(), "name", l.Name, "lease", l.WaiterLease)
-	case a.answer.place == placeRegained:
+	case placeRegained:
 		log.Warn("holdfast: dropped from the queue by another client, back in place", "kind", l.title(), "name", l.Name)
 	}
-	a.stands = true
 }
 
 // leave has the server forget the waiter before the call returns, if its ctx has not ended and

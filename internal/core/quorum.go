@@ -87,7 +87,7 @@ func (q *Quorum) once(ctx context.Context, operation string) (*Hold, error) {
 	if err != nil {
 		err = q.Fail(operation, explain(ctx, err))
 	}
-	p.tell(err)
+	h.Guard(func() { p.tell(err) })
 	return h, err
 }
 
@@ -111,38 +111,57 @@ func (q *Quorum) wait(ctx context.Context, operation string, end time.Time) (*Ho
 	defer stop()
 	w := quorumWait{Quorum: q, owner: ownerOf(ctx)}
 	w.about(ctx, &q.Object)
+	defer func() {
+		if w.hold != nil { // an observer has ended the call
+			_ = w.hold.Release()
+		}
+	}()
 	h, err := w.run(WithOwner(attempt), sleep)
 	if err = w.outwaited(ctx, end, err); err != nil {
 		err = q.Fail(operation, explain(ctx, err))
 	}
 	w.tell(err)
+	w.hold = nil
 	return h, err
 }
 
-// try asks all servers at once, under ctx's owner. After an error everything is given back, also by servers that are
+// try makes one attempt, and tells the observer.
+func (q *Quorum) try(ctx context.Context) (h *Hold, err error) {
+	done := q.attempting(ctx)
+	h, err = q.tryTo(ctx)
+	if done != nil {
+		h.Guard(func() { done(err) })
+	}
+	return h, err
+}
+
+// tryTo asks all servers at once, under ctx's owner. After an error everything is given back, also by servers that are
 // not waited for because the others suffice for one. After none, servers that take longer than the others may still
 // be asked, for no longer than their timeout.
-func (q *Quorum) try(ctx context.Context) (h *Hold, err error) {
-	if done := q.attempting(ctx); done != nil {
-		defer func() { done(err) }()
-	}
+func (q *Quorum) tryTo(ctx context.Context) (h *Hold, err error) {
 	g := &group{Label: q.Label, need: q.need(), owner: ownerOf(ctx), quorum: q, began: time.Now()}
 	members := make([]member, len(q.Locks))
 	g.members.Store(&members)
 	// The servers that are not waited for are asked beyond the end of ctx.
 	asking, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	err = errUndone // as long as an observer may keep it from being had
+	defer func() {
+		if err != nil {
+			cancel(err)
+			g.finish(releasedEnd, 0)
+			g.giveBack()
+		}
+	}()
 	errs := atOnceBut(q.mute, len(members), g.need, func(i int) error { return g.ask(asking, i, g.began) })
 	stop()
-	if err = g.verdict(errs); err == nil {
-		g.took = time.Since(g.began)
-		g.begin(ctx)
-		return &Hold{group: g}, nil
+	if err = g.verdict(errs); err != nil {
+		return nil, err
 	}
-	cancel(err)
-	g.finish(releasedEnd, 0)
-	g.giveBack()
-	return nil, err
+	g.took = time.Since(g.began)
+	h = &Hold{group: g}
+	h.Guard(func() { g.begin(ctx) })
+	return h, nil
 }
 
 // verdict is nil if what was granted is enough, else why it is not.

@@ -59,8 +59,8 @@ func (q *Quorum) passing(err error) bool {
 		errors.Is(err, context.Canceled) // which ctx was, that all were asked under
 }
 
-// lost is the error of a hold that was held for so long, and has too few of its members left.
-func (q *Quorum) lost(held time.Duration, members []member) error {
+// lost is the end of a hold that was held for so long, and has too few of its members left.
+func (q *Quorum) lost(held time.Duration, members []member) *ending {
 	var why answers
 	closed := 0
 	for i, m := range members {
@@ -73,11 +73,9 @@ func (q *Quorum) lost(held time.Duration, members []member) error {
 		}
 	}
 	if len(why) == 0 && closed > 0 {
-		return ErrClosed
+		return closedEnd
 	}
-	config := q.session.config
-	config.Logger.Warn("holdfast: lost", "kind", q.title(), "name", q.Name, "held", held.Round(time.Millisecond), "error", why)
-	return config.Lost(q.Name, held, why)
+	return lostEnd(&q.Label, q.session, held, why)
 }
 
 // answers are what servers have said, or why they have not.

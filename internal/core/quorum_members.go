@@ -31,7 +31,11 @@ func (g *group) ask(ctx context.Context, i int, first time.Time) error {
 	m := member{hold: h, run: a.answer.run, asking: true}
 	if !q.TrustRestarted {
 		_, longest := q.Leases()
-		m.since = l.session.servers.ripe(l, &a.answer, longest).Sub(g.began)
+		ripe, silent := l.session.servers.ripe(l, &a.answer, longest)
+		m.since = ripe.Sub(g.began)
+		if silent {
+			defer l.session.config.Logger.Warn("holdfast: the server does not tell how long it has been up: if it restarts, what it has forgotten goes unnoticed", "kind", l.title(), "name", l.Name)
+		}
 	}
 	young := m.since > time.Since(g.began)
 	switch {

@@ -30,6 +30,7 @@ type quorumWait struct {
 	row        int                        // attempts since rowBegan
 	rowBegan   time.Time
 	took       time.Duration // the last attempt
+	hold       *Hold         // when it is had, until whoever has called has it
 }
 
 // run attempts at once if nobody of this process waits, then as the first of those who do.
@@ -148,6 +149,7 @@ func (w *quorumWait) attempt(ctx context.Context) (h *Hold, retry time.Duration,
 	w.asked++
 	w.attempting.Store(true)
 	h, err = w.try(ctx)
+	w.hold = h
 	w.attempting.Store(false)
 	w.took = time.Since(began)
 	if err == nil {

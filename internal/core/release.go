@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -29,47 +28,61 @@ func (h *Hold) Release() error {
 func (h *Hold) releaseWithin(limit time.Duration) error {
 	s := h.lock.session
 	if !s.calls.enter() {
-		return cmp.Or(h.Err(), ErrClosed) // Close ends the hold and gives it back
+		return h.leaveToClose()
 	}
-	defer s.calls.leave()
 	now := s.now()
 	if err := h.end(now, releasedEnd); err != nil {
+		s.calls.leave()
 		return err
 	}
 	ctx, cancel := s.within(now, limit)
-	defer cancel()
-	return h.giveBack(ctx)
+	ending, err := h.giveBack(ctx)
+	cancel()
+	s.calls.leave() // the observer may close the session, which waits for calls
+	h.tellEnd(ending, h.held())
+	return err
 }
 
-// giveBack tells the server that the hold has ended.
-func (h *Hold) giveBack(ctx context.Context) error {
+// leaveToClose ends the hold because the session is being closed, and has Close give it back.
+func (h *Hold) leaveToClose() error {
+	t := h.tenure
+	if err := h.end(t.lock.session.now(), closedEnd); err != nil {
+		return err
+	}
+	if t.left() == 0 {
+		t.lock.session.closed.leave(t)
+	}
+	h.tellEnd(closedEnd, h.held())
+	return ErrClosed
+}
+
+// giveBack tells the server that the hold has ended. Only then it is known how.
+func (h *Hold) giveBack(ctx context.Context) (*ending, error) {
 	reply, rest, err := h.tenure.lower(ctx)
 	return h.gaveBack(ctx, reply, rest, err)
 }
 
-// gaveBack is the outcome of a release whose calls under ctx ended so. Only now it is known how the hold ended.
-func (h *Hold) gaveBack(ctx context.Context, reply int64, rest Rest, err error) error {
-	ending := releasedEnd
-	if err == nil && reply == absent {
-		ending = h.dropped()
-	}
-	h.tellEnd(ending)
+// gaveBack is the outcome of a release whose calls under ctx ended so, with the end of the hold.
+func (h *Hold) gaveBack(ctx context.Context, reply int64, rest Rest, err error) (*ending, error) {
 	t := h.tenure
 	switch {
 	case err == errNoTurn: //nolint:errorlint // nobody wraps it
 		t.correct(0)
-		return h.lock.Fail("release", unknown(errNoTurn.Err))
+		err = unknown(errNoTurn.Err)
 	case err == nil && reply == absent:
 		t.lose()
-		return ending.err
+		ending := h.dropped()
+		return ending, ending.err
 	case err != nil && (script.ClassOf(err) == script.Unknown || ctx.Err() != nil):
 		t.owe(rest)
-		return h.lock.Fail("release", unknown(err))
+		err = unknown(err)
 	case err != nil:
 		t.owe(rest)
-		return h.lock.Fail("release", err)
 	}
-	return nil
+	if err != nil {
+		err = h.lock.Fail("release", err)
+	}
+	return releasedEnd, err
 }
 
 // errNoTurn is why a release was not sent: another operation of the same owner is under way, such

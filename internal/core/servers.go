@@ -21,17 +21,15 @@ type server struct {
 
 // ripe is when the server that has granted a lock remembers everything that was granted within a lease:
 // when it has been up for as long, and for as long in the place of another one that the session knew. The
-// first grant of each run of the server decides that: its clock may be set later on.
-func (s *servers) ripe(l *Lock, grant *answer, length time.Duration) time.Time {
+// first grant of each run of the server decides that: its clock may be set later on. The first that does not
+// tell is silent.
+func (s *servers) ripe(l *Lock, grant *answer, length time.Duration) (ripe time.Time, silent bool) {
 	at, up := l.session.clock.time(grant.at), max(time.Duration(grant.up-1), 0)*time.Second // two seconds may be less than one
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if grant.up < 0 {
-		if !s.silent {
-			l.session.config.Logger.Warn("holdfast: the server does not tell how long it has been up: if it restarts, what it has forgotten goes unnoticed", "kind", l.title(), "name", l.Name)
-		}
-		s.silent = true
-		return time.Time{}
+		silent, s.silent = !s.silent, true
+		return time.Time{}, silent
 	}
 	known, seen := s.seen[l.slot]
 	if !seen || known.run != grant.run {
@@ -44,5 +42,5 @@ func (s *servers) ripe(l *Lock, grant *answer, length time.Duration) time.Time {
 		}
 		s.seen[l.slot] = known
 	}
-	return known.since.Add(length)
+	return known.since.Add(length), false
 }

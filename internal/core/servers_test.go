@@ -30,7 +30,7 @@ func TestAServerRemembersALeaseWhateverBecomesOfItsClock(t *testing.T) {
 				l := &Lock{Object: Object{session: s}}
 				for _, g := range grants {
 					time.Sleep(g.after)
-					ripe := s.servers.ripe(l, &answer{at: s.now(), up: g.up, run: g.run}, length)
+					ripe, _ := s.servers.ripe(l, &answer{at: s.now(), up: g.up, run: g.run}, length)
 					assert.Equal(t, g.ripe, max(time.Until(ripe), 0))
 				}
 			})

@@ -65,6 +65,7 @@ type Session struct {
 	routines *admission // of the session's goroutines
 	closer   sync.Once
 	outcome  error
+	closed   closed
 
 	tenures registry
 	servers servers
@@ -170,7 +171,53 @@ const closeWithin = 3500 * time.Millisecond
 // same.
 func (s *Session) Close() error {
 	s.closer.Do(func() { s.outcome = s.close() })
+	s.closed.tell() // not before: the observer may close the session, too
 	return s.outcome
+}
+
+// closed is what has ended because of Close.
+type closed struct {
+	mu    sync.Mutex   // guards the rest
+	holds []closedHold // of which nobody has been told
+	left  []*tenure    // which are to be given back
+}
+
+type closedHold struct {
+	hold *Hold
+	held time.Duration
+}
+
+func (c *closed) add(holds []*Hold) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, h := range holds {
+		c.holds = append(c.holds, closedHold{h, h.held()})
+	}
+}
+
+// leave leaves a tenure to Close to give back.
+func (c *closed) leave(t *tenure) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left = append(c.left, t)
+}
+
+// take takes what has been left.
+func (c *closed) take() (left []*tenure) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	left, c.left = c.left, nil
+	return left
+}
+
+func (c *closed) tell() {
+	c.mu.Lock()
+	holds := c.holds
+	c.holds = nil
+	c.mu.Unlock()
+	for _, h := range holds {
+		defer h.hold.tellEnd(closedEnd, h.held) // the others', whatever one of them does
+	}
 }
 
 func (s *Session) close() error {
@@ -197,6 +244,9 @@ func (s *Session) close() error {
 			s.config.Client.Close()
 		}
 		s.runner.Wait()
+		if ctx.Err() != nil { // Close may have told the others before
+			s.closed.tell()
+		}
 	}()
 	select {
 	case <-done:
@@ -217,27 +267,37 @@ func (s *Session) close() error {
 func (s *Session) releaseAll(ctx context.Context) error {
 	var calls []giving
 	for _, t := range s.tenures.all() {
-		if t.endAll(closedEnd) {
-			calls = append(calls, giving{t.lock, t.lock.protocol.Release(Rest{Owner: t.wire})})
+		ended, last := t.endAll(closedEnd)
+		s.closed.add(ended)
+		if last {
+			s.closed.leave(t)
 		}
+	}
+	for _, t := range s.closed.take() {
+		calls = append(calls, giving{t.lock, t.lock.protocol.Release(Rest{Owner: t.wire})})
 	}
 	owed, endless := s.debts.take()
 	for _, d := range owed {
 		calls = append(calls, giving{d.lock, d.lock.undo(d.wire, d.top)})
 	}
-	all, left := len(calls), error(nil)
+	var left error
 	if endless > 0 {
 		left = fmt.Errorf("close: %d permits without an end may be taken once more, by calls that are under way", endless)
 	}
+	all, failed, why := len(calls), 0, error(nil)
 	for delay := firstRetry; len(calls) > 0; delay = min(2*delay, lastRetry) {
-		again, failed := s.releaseBatch(ctx, calls)
-		if failed == nil {
+		again, n, err := s.releaseBatch(ctx, calls)
+		if failed += n; n > 0 {
+			why = err
+		}
+		if len(again) > 0 && pause(ctx, delay) != nil {
+			failed, why = failed+len(again), err
 			break
 		}
-		if len(again) == 0 || pause(ctx, delay) != nil {
-			return fmt.Errorf("close: %d of %d releases failed: %w", max(len(again), 1), all, explain(context.Background(), failed))
-		}
 		calls = again
+	}
+	if failed > 0 {
+		left = errors.Join(left, fmt.Errorf("close: %d of %d releases failed: %w", failed, all, explain(context.Background(), why)))
 	}
 	return left
 }
@@ -248,22 +308,25 @@ type giving struct {
 	call *script.Call
 }
 
-// releaseBatch runs the calls, frees those that are done with, and returns those whose outcome
-// may still become known, with the last error.
-func (s *Session) releaseBatch(ctx context.Context, givings []giving) (again []giving, failed error) {
+// releaseBatch runs the calls, and returns those whose outcome may still become known, how many others have failed,
+// and the last error: of those others, if there are any.
+func (s *Session) releaseBatch(ctx context.Context, givings []giving) (again []giving, failed int, why error) {
 	calls := make([]*script.Call, len(givings))
 	for i, g := range givings {
 		calls[i] = g.call
 	}
 	s.runner.RunAll(ctx, calls, func(i int, err error) {
-		if err = givings[i].lock.final(err); err != nil {
-			failed = err
+		err = givings[i].lock.final(err)
+		switch {
+		case script.IsTemporary(err):
+			if again = append(again, givings[i]); failed == 0 {
+				why = err
+			}
+			return
+		case err != nil:
+			failed, why = failed+1, err
 		}
-		if script.IsTemporary(err) {
-			again = append(again, givings[i])
-		} else {
-			calls[i].Free()
-		}
+		calls[i].Free()
 	})
-	return again, failed
+	return again, failed, why
 }

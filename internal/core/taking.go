@@ -15,6 +15,7 @@ type Taking struct {
 	Take func(notAfter int64) *script.Call // replies {1, now, left}, {0, free} or {-2, now}
 	Back func() *script.Call               // gives back what Take took; replies {listeners}
 	patience
+	took bool // and whoever has called does not know yet
 }
 
 // Once makes one attempt.
@@ -24,6 +25,7 @@ func (t *Taking) Once(ctx context.Context, o *Object, operation string) error {
 	}
 	defer o.session.calls.leave()
 	t.about(ctx, o)
+	defer t.unwind()
 	within, stop := until(ctx, time.Now().Add(lease.NotAfter(o.session.config.Lease)))
 	defer stop()
 	_, err := t.try(within)
@@ -37,6 +39,7 @@ func (t *Taking) Wait(ctx context.Context, o *Object, operation string) error {
 	}
 	defer o.session.calls.leave()
 	t.about(ctx, o)
+	defer t.unwind()
 	return t.presentable(ctx, operation, t.wait(ctx, ctx))
 }
 
@@ -54,6 +57,7 @@ func (t *Taking) WaitFor(ctx context.Context, o *Object, operation string, d tim
 	}
 	defer o.session.calls.leave()
 	t.about(ctx, o)
+	defer t.unwind()
 	attempt, sleep, stop := waitUntil(ctx, end)
 	defer stop()
 	err := t.wait(attempt, sleep)
@@ -65,7 +69,15 @@ func (t *Taking) presentable(ctx context.Context, operation string, err error) e
 		err = t.object.Fail(operation, explain(ctx, err))
 	}
 	t.tell(err)
+	t.took = false
 	return err
+}
+
+// unwind gives back what the call has taken if it does not return, because the observer panics or ends the goroutine.
+func (t *Taking) unwind() {
+	if t.took && !t.object.session.start(t.giveBack) {
+		t.giveBack()
+	}
 }
 
 // wait attempts at once if nobody of the session waits, then as the first of its line.
@@ -88,10 +100,16 @@ func (t *Taking) wait(ctx, sleep context.Context) (err error) {
 			return err
 		}
 	}
+	var waited func() // told when the place has been left
+	defer func() {
+		if waited != nil {
+			waited()
+		}
+	}()
 	place := s.lines.Join(o.line(), true, false)
-	defer o.waiting()()
 	taken := time.Duration(0)
 	defer func() { place.LeaveSome(taken) }()
+	waited = o.waiting()
 	for {
 		if err := place.Wait(sleep, retry); err != nil {
 			return t.interrupted(sleep, err)
@@ -115,6 +133,7 @@ func (t *Taking) try(ctx context.Context) (left int64, err error) {
 	t.asked++
 	done := t.object.attempting(ctx)
 	left, err = t.tryTo(ctx)
+	t.took = err == nil
 	if done != nil {
 		done(err)
 	}

@@ -46,8 +46,8 @@ func (t *tenure) listeners() int {
 	return int(t.heard)
 }
 
-// add makes h, granted by a call under ctx sent at sent, a live hold of the tenure.
-func (t *tenure) add(ctx context.Context, h *Hold, sent time.Duration) {
+// add makes h, granted by a call sent at sent, a live hold of the tenure.
+func (t *tenure) add(h *Hold, sent time.Duration) {
 	s, c := t.lock.session, t.claim
 	c.mu.Lock()
 	fresh := t.holds == nil
@@ -70,9 +70,6 @@ func (t *tenure) add(ctx context.Context, h *Hold, sent time.Duration) {
 	c.mu.Unlock()
 	for _, w := range waits {
 		w.Wake() // calls of the same owner: they may re-enter now
-	}
-	if s.config.Observer != nil {
-		h.observe(ctx)
 	}
 }
 
@@ -259,13 +256,15 @@ func (t *tenure) live() (live []*Hold) {
 	return live
 }
 
-// endAll ends every hold, and reports whether the server is to be told.
-func (t *tenure) endAll(why *ending) bool {
-	ended, now := false, t.lock.session.now()
+// endAll ends every hold, and returns those that had not ended, and whether the server is to be told.
+func (t *tenure) endAll(why *ending) (ended []*Hold, last bool) {
+	now := t.lock.session.now()
 	for _, h := range t.live() {
-		ended = h.end(now, why) == nil || ended
+		if h.end(now, why) == nil {
+			ended = append(ended, h)
+		}
 	}
-	return ended && t.left() == 0
+	return ended, len(ended) > 0 && t.left() == 0
 }
 
 // lose ends every hold: the server has nothing of this wire owner any more.
@@ -273,7 +272,9 @@ func (t *tenure) lose() {
 	t.claim.mu.Lock()
 	t.until = 0 // nothing to give back
 	for h := t.holds; h != nil; h = h.next {
-		h.failure = nil // not why
+		if h.trusted() { // else it was lost before, of that
+			h.failure = nil
+		}
 	}
 	t.claim.mu.Unlock()
 	for _, h := range t.live() {
@@ -319,27 +320,49 @@ func (s *Session) renew(batch []lease.Renewable) {
 		return
 	}
 	var long []*tenure
+	var told []func()
 	for i, r := range batch {
+		t := r.(*tenure)
 		if err != nil {
-			s.failed(r.(*tenure), err)
+			told = s.failed(told, t, err)
 			continue
 		}
 		switch n, bad := answers[i].AsInt64(); {
 		case bad != nil:
-			s.failed(r.(*tenure), &script.Failure{Class: script.Refused, Err: s.saidOf(ctx, r.(*tenure), answers[i])})
+			told = s.failed(told, t, &script.Failure{Class: script.Refused, Err: s.saidOf(ctx, t, answers[i])})
 		case n >= 1:
-			s.renewed(r.(*tenure), sent)
-			if r.(*tenure).slackens(lease.Lasting(n)) {
-				long = append(long, r.(*tenure))
+			s.renewed(t, sent)
+			told = t.renewal(told, nil)
+			if t.slackens(lease.Lasting(n)) {
+				long = append(long, t)
 			}
 		case n == 0:
-			r.(*tenure).observeRenewal(errDropped)
-			r.(*tenure).lose()
+			t.lose()
+			told = t.renewal(told, errDropped)
 		default:
-			s.failed(r.(*tenure), call.Unexpected())
+			told = s.failed(told, t, call.Unexpected())
 		}
 	}
+	if len(told) > 0 {
+		go tellAll(told) // nothing waits for what is done there, not even Close
+	}
 	s.trimAll(long)
+}
+
+// tellAll tells the user's code everything.
+func tellAll(told []func()) {
+	for _, tell := range told {
+		tell()
+	}
+}
+
+// renewal appends to told what tells the observer how a renewal of the tenure ended.
+func (t *tenure) renewal(told []func(), err error) []func() {
+	observer := t.lock.session.config.Observer
+	if observer == nil || observer.Renewal == nil {
+		return told
+	}
+	return append(told, func() { observer.Renewal(t.lock.title(), t.lock.Name, err) })
 }
 
 // A serverError is what the server said of one name of many.
@@ -380,25 +403,24 @@ func (s *Session) renewed(t *tenure, sent time.Duration) {
 		}
 	}
 	s.dog.Renewed(t, sent)
-	t.observeRenewal(nil)
 	t.sweep() // if it was lost while the renewal was under way
 }
 
 // failed takes in a renewal that did not succeed: the deadlines stay where they were, and it
-// is tried again while anything is held.
-func (s *Session) failed(t *tenure, why error) {
+// is tried again while anything is held. It appends to told what says so.
+func (s *Session) failed(told []func(), t *tenure, why error) []func() {
 	if script.ClassOf(why) == script.Unknown {
 		t.lasts(s.config.Lease)
 	}
 	if s.isClosed() { // which has cut it off
-		return
+		return told
 	}
 	for _, h := range t.live() {
 		if h.watched() {
-			h.failed(why)
+			told = h.failed(told, why)
 		}
 	}
 	s.dog.Failed(t)
-	t.observeRenewal(explain(context.Background(), why))
 	t.sweep() // likewise
+	return t.renewal(told, explain(context.Background(), why))
 }

@@ -32,7 +32,7 @@ func TestAHoldIsWatchedFromItsBeginningToItsEnd(t *testing.T) {
 		l := &Lock{Object: Object{session: s}, protocol: bare{}}
 		c := &claim{lock: l}
 		var o outermost
-		h := o.begin(t.Context(), l, c, "wire", &answer{sent: s.now(), at: s.now()}, 0)
+		h := o.begin(l, c, "wire", &answer{sent: s.now(), at: s.now()}, 0)
 		s.dog.Run(ctx) // looks once
 		assert.Equal(t, []lease.Renewable{h.tenure}, watched)
 

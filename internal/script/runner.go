@@ -202,19 +202,28 @@ func forgotten(err error) bool {
 // RunAll runs calls in one batch per server and tells of each, in order, whether it has its
 // reply or a *[Failure].
 func (r *Runner) RunAll(ctx context.Context, calls []*Call, done func(i int, err error)) {
-	results, err := r.doAll(ctx, calls)
-	if err != nil {
-		for i := range calls {
-			done(i, sortFailure(ctx, err))
+	errs := make([]error, len(calls))
+	left := make([]int, len(calls)) // which are to be run
+	for i := range left {
+		left[i] = i
+	}
+	for round := 0; len(left) > 0; round++ {
+		results, err := r.doAll(ctx, calls, left, round)
+		var again []int
+		for n, i := range left {
+			if err == nil {
+				calls[i].reply, errs[i] = results[n].ToMessage()
+			} else {
+				errs[i] = err
+			}
+			if forgotten(errs[i]) && round < allInFull {
+				again = append(again, i)
+			}
 		}
-		return
+		left = again
 	}
 	lives := sync.OnceValue(func() bool { return r.lives(ctx, calls[0].keys[0]) })
-	for i, result := range results {
-		reply, err := result.ToMessage()
-		if calls[i].reply = reply; forgotten(err) {
-			err = r.run(ctx, r.nodes.gate(calls[i].keys[0]), calls[i])
-		}
+	for i, err := range errs {
 		if err == nil {
 			done(i, nil)
 			continue
@@ -228,13 +237,34 @@ func (r *Runner) RunAll(ctx context.Context, calls []*Call, done func(i int, err
 	}
 }
 
-// doAll is do for a batch.
-func (r *Runner) doAll(ctx context.Context, calls []*Call) ([]rueidis.RedisResult, error) {
-	commands := make(rueidis.Commands, len(calls))
+// The rounds of a batch: by their names alone, scripts are sent in the first. In the second, for those that a server does
+// not know, each is sent in full once to each server, ahead of the other calls of it. In the last, since servers may
+// have changed places meanwhile, all are.
+const (
+	firstInFull = 1
+	allInFull   = 2
+)
+
+// doAll is do for a batch: some of the calls.
+func (r *Runner) doAll(ctx context.Context, calls []*Call, some []int, round int) ([]rueidis.RedisResult, error) {
+	type known struct {
+		script *Script
+		server *gate
+	}
+	commands := make(rueidis.Commands, len(some))
+	sent := make(map[known]bool)
 	changes, stand := r.changes.Load(), true
-	for i, c := range calls {
-		commands[i] = c.evalsha(r.client.B())
-		stand = stand && r.nodes.gate(c.keys[0]).stands(changes)
+	for n, i := range some {
+		c := calls[i]
+		g := r.nodes.gate(c.keys[0])
+		k := known{c.script, g}
+		if round == allInFull || round == firstInFull && !sent[k] {
+			commands[n] = c.eval(r.client.B())
+		} else {
+			commands[n] = c.evalsha(r.client.B())
+		}
+		sent[k] = true
+		stand = stand && g.stands(changes)
 	}
 	if stand || ctx.Done() == nil {
 		return r.client.DoMulti(ctx, commands...), nil
