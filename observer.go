@@ -76,11 +76,11 @@ type Ended struct {
 type WakeUp int
 
 const (
-	// ByMessage: a release was heard of, from elsewhere or from this session, or a subscription began.
+	// ByMessage says that a release was heard of, from elsewhere or from this session, or a subscription began.
 	ByMessage WakeUp = iota
-	// ByTimer: the lease in the way is over, or nothing was heard for about 5 s.
+	// ByTimer says that the lease in the way is over, or nothing was heard for about 5 s.
 	ByTimer
-	// ByTurn: the call has become the first waiter of this session.
+	// ByTurn says that the call has become the first waiter of this session.
 	ByTurn
 )
 
