@@ -652,6 +652,37 @@ func TestALeaseThatIsNotUpdatedStays(t *testing.T) {
 	require.Equal(t, before, h.Deadline())
 }
 
+// An update that is executed late is refused, also if the server's clock was set back after the session had learned it: to
+// the session it is ahead then, and so is every not-after.
+func TestALateUpdateIsRefusedByAClockThatWasSetBack(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	loadScripts(t, srv)
+	p := proxy.Start(t, srv.Addr())
+	e := semaphore.NewExpirable(open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second}), "x", nil)
+	require.NoError(t, e.SetPermits(t.Context(), 1))
+	hold, err := e.Acquire(t.Context())
+	require.NoError(t, err)
+
+	s := open(t, p.Addr(), nil)
+	ahead := strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10)
+	p.On(scriptNamed("rlock_acquire"), proxy.Answer("*3\r\n:1\r\n:"+ahead+"\r\n:0"), proxy.First)
+	lock(t, t.Context(), rlock.New(s, "y", nil))
+	late := p.On(scriptNamed("semaphore_update_expirable"), proxy.Stall, proxy.First)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	require.ErrorIs(t, semaphore.NewExpirable(s, "x", nil).UpdateLease(ctx, hold.ID(), time.Second), holdfast.ErrUnknown)
+	pass(began.Add(1500 * time.Millisecond)) // beyond a third of its session's lease
+	late.Release()
+	late.WaitAnswered(t, 1)
+	left, err := e.RemainingLease(t.Context(), hold.ID())
+	require.NoError(t, err)
+	require.Greater(t, left, 2*time.Second)
+	require.NoError(t, semaphore.NewExpirable(s, "x", nil).UpdateLease(t.Context(), hold.ID(), time.Minute))
+	require.NoError(t, hold.Release())
+}
+
 // What was not even sent has changed nothing, however long it took to find that out: the lease is believed in as before.
 func TestALeaseWhoseUpdateCouldNotBeSentStays(t *testing.T) {
 	t.Parallel()

@@ -249,10 +249,11 @@ func (l *Lock) readInTime(c *script.Call) (done bool, err error) {
 	if len(n) != 2 {
 		return false, c.Unexpected()
 	}
-	l.session.clocks.Learn(l.key, n[1], l.session.now())
-	if n[0] == late {
+	if n[0] == late { // what was known of the clock is wrong, perhaps because it was set back
+		l.session.clocks.Relearn(l.key, n[1], l.session.now())
 		return false, errLate
 	}
+	l.session.clocks.Learn(l.key, n[1], l.session.now())
 	return n[0] == 1, nil
 }
 

@@ -146,7 +146,7 @@ func (l *Lock) UpdateLease(ctx context.Context, operation, wire string, d time.D
 		}
 	}
 	if h == nil {
-		done, err := l.inTime(ctx, operation, func(notAfter int64) *script.Call { return call().Int(notAfter) })
+		done, err := l.inTime(ctx, operation, func(notAfter int64) *script.Call { return l.window(call(), notAfter) })
 		if err == nil && !done {
 			return l.Fail(operation, ErrNotHeld)
 		}
@@ -170,6 +170,12 @@ func (l *Lock) UpdateLease(ctx context.Context, operation, wire string, d time.D
 // probing is for how long an update attempts to find a connection that stands.
 const probing = 5 * time.Second
 
+// window appends to a call from when on, and until when, it may be executed. A call that makes a lease shorter is
+// trusted to be executed no later, so a clock that was set back must not let it.
+func (l *Lock) window(c *script.Call, notAfter int64) *script.Call {
+	return c.Int(notAfter - lease.NotAfter(l.length()).Milliseconds()).Int(notAfter)
+}
+
 // update is UpdateLease of a hold of this session, whose turn it is.
 func (h *Hold) update(ctx context.Context, d time.Duration, call func() *script.Call) (err error) {
 	u, l, s := update{hold: h, d: d}, h.lock, h.lock.session
@@ -180,7 +186,7 @@ func (h *Hold) update(ctx context.Context, d time.Duration, call func() *script.
 			return refused
 		}
 		done := false
-		c := call().Int(u.begin(answers > 0 || s.runner.Stands(place)))
+		c := l.window(call(), u.begin(answers > 0 || s.runner.Stands(place)))
 		if err = s.runner.RunIn(ctx, place, c); err == nil {
 			done, err = l.readInTime(c)
 		}

@@ -42,12 +42,23 @@ func NewClocks(base time.Time, cluster bool, fresh time.Duration) *Clocks {
 // Learn takes in that the server of key read its clock as server ms for a reply that arrived
 // at the time received since base.
 func (c *Clocks) Learn(key string, server int64, received time.Duration) {
-	offset := server - (received + time.Millisecond - 1).Milliseconds() // rounded to the safe side
-	old := c.sample(key)
-	if old != nil && offset <= old.offset && received-old.at <= c.fresh {
-		return
+	s, old := newSample(server, received), c.sample(key)
+	if old == nil || s.offset > old.offset || received-old.at > c.fresh {
+		c.keep(key, s)
 	}
-	s := &sample{offset: offset, at: received}
+}
+
+// Relearn is Learn that forgets what was known before: because of that a call was refused.
+func (c *Clocks) Relearn(key string, server int64, received time.Duration) {
+	c.keep(key, newSample(server, received))
+}
+
+// newSample rounds to the safe side.
+func newSample(server int64, received time.Duration) *sample {
+	return &sample{offset: server - (received + time.Millisecond - 1).Milliseconds(), at: received}
+}
+
+func (c *Clocks) keep(key string, s *sample) {
 	if !c.cluster {
 		c.single.Store(s)
 		return
