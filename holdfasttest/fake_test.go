@@ -37,7 +37,7 @@ func (f *fakeTest) run(test func()) {
 	select {
 	case <-over:
 	case <-time.After(20 * time.Second):
-		f.TB.Fatal("the test has not ended")
+		f.Fatal("the test has not ended")
 	}
 	f.end()
 }
