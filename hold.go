@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
@@ -31,6 +30,10 @@ func (h *Hold) Token() int64 { return h.core().Token() }
 // when the hold does or ctx does. [context.Cause] then says why: it is [Hold.Err] if the hold
 // ended first, else ctx's own cause. Its deadline is that of ctx; the hold's is not added, because
 // it moves with each renewal. A permit has no owner, so there the owner stays that of ctx.
+//
+// A context has one owner. Two locks that were taken with one ctx without an owner have two: in
+// b.Context(a.Context(ctx)) the owner is that of b, and taking a's lock again with it waits for a.
+// Take the second lock with the context of the first, or both with that of [NewOwner].
 //
 // Err, and a call of Done, answer from the clock: Err is never nil after the hold's deadline. A
 // timer closes channels that were fetched earlier and contexts derived from this one, and it can
@@ -78,4 +81,4 @@ func newLostError(name string, held time.Duration, why error) error {
 	return &LostError{Name: name, Held: held, Err: why}
 }
 
-func quote(name string) string { return strconv.Quote(name) }
+func quote(name string) string { return core.Quote(name) }

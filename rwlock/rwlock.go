@@ -10,7 +10,16 @@
 //
 // Both halves re-enter, and one owner may have both: a writer may read as well. To go on reading
 // when the writing is done, take the read half under the write half and release the write half (a
-// downgrade). Nobody else writes in between, and other readers come in at once. A read hold cannot
+// downgrade). Nobody else writes in between, and other readers come in at once. The context for
+// the reading is to be made of the ctx that came before the writing: one that is made of the write
+// hold's ends with that hold:
+//
+//	writing, err := catalog.Write().Lock(ctx)
+//	reading, err := catalog.Read().Lock(writing.Context(ctx))
+//	err = writing.Release()
+//	ctx = reading.Context(ctx) // not of writing.Context(ctx)
+//
+// A read hold cannot
 // be upgraded: two readers that each waited for the other to stop reading would wait for ever. So
 // asking for the write half under a read hold fails with [holdfast.ErrAlreadyHeld] at once. Holds of
 // both halves are Redisson's, too: Go and Java exclude each other.

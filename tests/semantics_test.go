@@ -552,3 +552,35 @@ func TestMapName(t *testing.T) {
 	_, err := rlock.New(s, "", nil).Lock(t.Context())
 	assert.ErrorContains(t, err, "name is empty", "whatever the mapper would make of it")
 }
+
+// A leader that makes a context each round, of one that does not end, collects none.
+func TestContextsOfOneParentAreOne(t *testing.T) {
+	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+		hold := lock(t, t.Context(), k.make(open(t, srv.Addr(), &holdfast.Options{Lease: time.Minute}), "orders", 0))
+		type key struct{}
+		parent := context.WithValue(t.Context(), key{}, "parent")
+		first := hold.Context(parent)
+		for i := range 100 {
+			require.True(t, first == hold.Context(parent))
+			ended, end := context.WithCancel(t.Context()) // others in between
+			other := hold.Context(context.WithValue(ended, key{}, i))
+			require.Equal(t, i, other.Value(key{}))
+			end()
+			require.ErrorIs(t, other.Err(), context.Canceled)
+		}
+		require.Equal(t, "parent", first.Value(key{}))
+		require.NoError(t, hold.Release())
+		require.ErrorIs(t, context.Cause(first), holdfast.ErrNotHeld)
+		require.ErrorIs(t, context.Cause(hold.Context(parent)), holdfast.ErrNotHeld)
+	})
+}
+
+// An error quotes a name that is too long in part.
+func TestErrorsOfLongNamesAreShort(t *testing.T) {
+	t.Parallel()
+	s := open(t, redistest.Start(t).Addr(), nil)
+	_, err := rlock.New(s, strings.Repeat("long", 20_000), nil).TryLock(t.Context())
+	require.ErrorContains(t, err, "name is 80000 bytes long")
+	require.Less(t, len(err.Error()), 1000)
+	require.Less(t, len((&holdfast.LostError{Name: strings.Repeat("long", 10_000)}).Error()), 1000)
+}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"reflect"
 	"time"
 )
 
@@ -9,7 +10,8 @@ import (
 // context only knows what a timer told it, and timers are late in a busy process. What is
 // derived from it attaches to the cancelable context inside, and costs no goroutine.
 type holdContext struct {
-	context.Context //nolint:containedctx // cancelable, derived from the caller's
+	context.Context                 //nolint:containedctx // cancelable, derived from the caller's
+	parent          context.Context //nolint:containedctx // the caller's
 	cancel          context.CancelCauseFunc
 	hold            *Hold
 	owner           *Owner       // nil: the caller's, if there is one
@@ -34,6 +36,28 @@ func (cs *contexts) add(c *holdContext) {
 	cs.n++
 }
 
+// recent is how many contexts are looked at before another one is made of the same parent.
+const recent = 8
+
+// of returns the context that was made of the parent, if that was not long ago, or nil. Whoever makes one again and
+// again, of a parent that does not end, gets the same: they would collect.
+func (cs *contexts) of(parent context.Context) *holdContext {
+	if !reflect.ValueOf(parent).Comparable() {
+		return nil
+	}
+	c := cs.first
+	for range recent {
+		if c == nil || c.parent == parent {
+			break
+		}
+		c = c.next
+	}
+	if c == nil || c.parent != parent {
+		return nil
+	}
+	return c
+}
+
 func (cs *contexts) dropEnded() {
 	for at := &cs.first; *at != nil; {
 		if (*at).Context.Err() == nil {
@@ -50,9 +74,15 @@ func (h *Hold) Context(ctx context.Context) context.Context {
 	if h.group != nil {
 		return h.group.context(ctx, h)
 	}
-	inner, cancel := context.WithCancelCause(ctx)
 	claim := h.tenure.claim
-	c := &holdContext{Context: inner, cancel: cancel, hold: h}
+	claim.mu.Lock()
+	same := h.contexts.of(ctx)
+	claim.mu.Unlock()
+	if same != nil {
+		return same
+	}
+	inner, cancel := context.WithCancelCause(ctx)
+	c := &holdContext{Context: inner, parent: ctx, cancel: cancel, hold: h}
 	if !h.lock.Permits {
 		c.owner = claim.share()
 	}

@@ -215,8 +215,14 @@ func (g *group) tellEnd(why *ending, held time.Duration) {
 }
 
 func (g *group) context(ctx context.Context, h *Hold) context.Context {
+	g.mu.Lock()
+	same := g.contexts.of(ctx)
+	g.mu.Unlock()
+	if same != nil {
+		return same
+	}
 	inner, cancel := context.WithCancelCause(ctx)
-	c := &holdContext{Context: inner, cancel: cancel, hold: h, owner: g.owner}
+	c := &holdContext{Context: inner, parent: ctx, cancel: cancel, hold: h, owner: g.owner}
 	g.mu.Lock()
 	ending := g.ended.Load()
 	if ending == nil {

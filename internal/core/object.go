@@ -29,11 +29,22 @@ func (l *Label) title() string {
 }
 
 // String is the object as errors call it: rlock "orders".
-func (l *Label) String() string { return l.title() + " " + strconv.Quote(l.Name) }
+func (l *Label) String() string { return l.title() + " " + Quote(l.Name) }
+
+// quotedAtMost is how many bytes of a name an error quotes, which may have 64 KiB.
+const quotedAtMost = 256
+
+// Quote is a name as errors have it: a long one is cut.
+func Quote(name string) string {
+	if len(name) <= quotedAtMost {
+		return strconv.Quote(name)
+	}
+	return strconv.Quote(name[:quotedAtMost]) + "…"
+}
 
 // Fail is the error of an operation on the object.
 func (l *Label) Fail(operation string, err error) error {
-	return fmt.Errorf("%s %q: %s: %w", l.title(), l.Name, operation, err)
+	return fmt.Errorf("%s: %s: %w", l, operation, err)
 }
 
 // An Object is one name on the server and what every synchronizer of that name has. It is

@@ -83,6 +83,7 @@ func (t *tenure) drop(h *Hold) (contexts *holdContext) {
 	}
 	*at, h.next = h.next, nil
 	if h.ended.Load() == detachedEnd {
+		t.forgetOver()
 		h.next, t.detached = t.detached, h
 	}
 	if h.watched() {
@@ -108,6 +109,17 @@ func (t *tenure) drop(h *Hold) (contexts *holdContext) {
 		c.unref()
 	}
 	return contexts
+}
+
+// forgetOver takes out the detached holds whose leases are over. claim.mu is held.
+func (t *tenure) forgetOver() {
+	for at := &t.detached; *at != nil; {
+		if (*at).over() {
+			*at = (*at).next
+		} else {
+			at = &(*at).next
+		}
+	}
 }
 
 // forget takes a tenure without live holds out of the claim, and what was kept only because of it.
