@@ -185,8 +185,14 @@ func (h *Hold) update(ctx context.Context, d time.Duration, call func() *script.
 		if refused != nil {
 			return refused
 		}
-		done := false
-		c := l.window(call(), u.begin(answers > 0 || s.runner.Stands(place)))
+		// The first call on a connection that may not stand is not to be executed: it may take longer than the new
+		// lease until it is sent, or until it is known that it cannot be.
+		sent, notAfter, done := s.now(), int64(0), false
+		if answers > 0 || s.runner.Stands(place) {
+			notAfter = l.notAfter(sent)
+		}
+		u.begin(sent, notAfter)
+		c := l.window(call(), notAfter)
 		if err = s.runner.RunIn(ctx, place, c); err == nil {
 			done, err = l.readInTime(c)
 		}
@@ -213,19 +219,12 @@ type update struct {
 	before belief        // likewise
 }
 
-// begin is called right before a call is sent, and returns its not-after. The first one on a connection that may not
-// stand is not to be executed: it may take longer than the new lease until it is sent, or until it is known that it
-// cannot be.
-func (u *update) begin(stands bool) (notAfter int64) {
-	l := u.hold.lock
-	u.sent = l.session.now()
-	if stands {
-		notAfter = l.notAfter(u.sent)
+// begin is called right before a call with that not-after is sent.
+func (u *update) begin(sent time.Duration, notAfter int64) {
+	u.sent, u.serves = sent, notAfter > 0
+	if u.serves {
+		u.before = u.hold.distrust(lease.Trust(sent, u.d))
 	}
-	if u.serves = notAfter > 0; u.serves {
-		u.before = u.hold.distrust(lease.Trust(u.sent, u.d))
-	}
-	return notAfter
 }
 
 // end takes in how the call ended, and returns what that means.
