@@ -42,7 +42,7 @@ const recent = 8
 // of returns the context that was made of the parent, if that was not long ago, or nil. Whoever makes one again and
 // again, of a parent that does not end, gets the same: they would collect.
 func (cs *contexts) of(parent context.Context) *holdContext {
-	if !reflect.ValueOf(parent).Comparable() {
+	if cs.first == nil || !reflect.ValueOf(parent).Comparable() {
 		return nil
 	}
 	c := cs.first
