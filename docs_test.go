@@ -2,7 +2,9 @@ package holdfast_test
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -31,5 +33,34 @@ func TestPagesShowCodeThatRuns(t *testing.T) {
 		for _, block := range blocks {
 			assert.Contains(t, string(code), block[1], page)
 		}
+	}
+}
+
+// The page about the architecture has all packages in its diagram, and names files, scripts and types that are there.
+func TestArchitecturePageNamesWhatIsThere(t *testing.T) {
+	read := func(file string) string {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		return string(text)
+	}
+	page := read("docs/architecture.md")
+	_, rest, _ := strings.Cut(page, "```\n")
+	diagram, _, _ := strings.Cut(rest, "```")
+	for folder := range mayImport {
+		name := strings.TrimPrefix(folder, "internal/")
+		if name != "." && !strings.HasPrefix(name, "otel/") {
+			assert.Regexp(t, `\b`+name+`\b`, diagram)
+		}
+	}
+	for _, file := range regexp.MustCompile(`\b[a-z]+/[a-z_]+\.go\b`).FindAllString(page, -1) {
+		assert.FileExists(t, filepath.Join("internal", file))
+	}
+	for _, script := range regexp.MustCompile(`\b(?:fairlock|rlock|setlock|lock|semaphore)_[a-z_]+`).FindAllString(page, -1) {
+		assert.FileExists(t, filepath.Join("lua", script+".lua"))
+	}
+	words := regexp.MustCompile("(?m)^\\| ([a-z]+) \\|.*\\| `([a-z]+/[a-z_]+\\.go)` \\|$").FindAllStringSubmatch(page, -1)
+	require.NotEmpty(t, words)
+	for _, word := range words {
+		assert.Regexp(t, `(?mi)^type `+word[1]+`s? `, read(filepath.Join("internal", word[2])))
 	}
 }
