@@ -22,6 +22,7 @@ quick: ## The tests that need no Redis: under a minute
 # One package at a time: some of them time what is promised in ms.
 test-servers: ## The tests against real servers, and against Java and redis-py if they are there
 	@$(GO) run ./tests/progress -race -p 1 -timeout 20m $(TESTFLAGS) ./tests/...
+	@$(GO) run ./tests/progress -run TestCosts $(TESTFLAGS) ./tests/bench # allocations, which the race detector adds to
 
 bench: redis ## What it costs, beside the bare commands
 	cd tests && $(GO) test -run "^$$" -bench . -benchtime 1x ./bench

@@ -42,7 +42,8 @@ const recent = 8
 // of returns the context that was made of the parent, if that was not long ago, or nil. Whoever makes one again and
 // again, of a parent that does not end, gets the same: they would collect.
 func (cs *contexts) of(parent context.Context) *holdContext {
-	if cs.first == nil || !reflect.ValueOf(parent).Comparable() {
+	// Contexts are pointers as a rule. Others may not be comparable, and to find out costs allocations.
+	if parent != context.Background() && reflect.TypeOf(parent).Kind() != reflect.Pointer {
 		return nil
 	}
 	c := cs.first

@@ -63,7 +63,11 @@ func RWWriters(name string) string { return Prefix("holdfast_rwlock_writers", na
 
 // ReadHold stands for one of the read holds that an owner has of a read-write lock, which are counted from 1.
 func ReadHold(name, owner string, number int) string {
-	return Suffix(name, owner+":rwlock_timeout:"+strconv.Itoa(number))
+	const word = ":rwlock_timeout:"
+	if strings.Contains(name, "{") { // as Suffix does, in one string
+		return name + ":" + owner + word + strconv.Itoa(number)
+	}
+	return "{" + name + "}:" + owner + word + strconv.Itoa(number)
 }
 
 // SessionKey is where a session of ours tells which process it is.

@@ -1,0 +1,41 @@
+package bench_test
+
+import (
+	"math"
+	"runtime/debug"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast/tests/bench"
+)
+
+// What one lock and release costs is counted, so a limit is what it costs today. Allocations are counted where the race
+// detector is off, which allocates, too.
+func TestCosts(t *testing.T) {
+	build, _ := debug.ReadBuildInfo()
+	racing := slices.Contains(build.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+	for what, c := range map[string]struct {
+		kind                   bench.Kind
+		inside, allocs, within float64
+	}{
+		"a reentrant lock":          {bench.Reentrant, 7, 4, 10},
+		"a fair lock":               {bench.Fair, 8, 4, 10},
+		"a write half":              {bench.Write, 7, 4, 10},
+		"a read half":               {bench.Read, 9, 6, 12},
+		"a lock of one string":      {bench.Set, 6, 4, 10},
+		"a permit with a lease":     {bench.Leased(8), 12, 7, 12},
+		"a read half behind others": {bench.PreferredRead, 10, 6, 12},
+	} {
+		t.Run(what, func(t *testing.T) {
+			u := bench.MeasureUncontended(t, c.kind)
+			assert.EqualValues(t, 2, math.Round(u.Commands))
+			assert.LessOrEqual(t, math.Round(u.Inner), c.inside) // telling which process it is adds one in thousands
+			if !racing {
+				assert.LessOrEqual(t, u.Allocs, c.allocs)
+				assert.LessOrEqual(t, u.AllocsWithin, c.within)
+			}
+		})
+	}
+}
