@@ -553,25 +553,37 @@ func TestMapName(t *testing.T) {
 	assert.ErrorContains(t, err, "name is empty", "whatever the mapper would make of it")
 }
 
-// A leader that makes a context each round, of one that does not end, collects none.
-func TestContextsOfOneParentAreOne(t *testing.T) {
+// A hold does not collect the contexts that are made of it, of parents that do not end: a leader makes one each round.
+func TestContextsOfAHoldDoNotCollect(t *testing.T) {
 	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		hold := lock(t, t.Context(), k.make(open(t, srv.Addr(), &holdfast.Options{Lease: time.Minute}), "orders", 0))
 		type key struct{}
-		parent := context.WithValue(t.Context(), key{}, "parent")
-		first := hold.Context(parent)
-		for i := range 100 {
-			require.True(t, first == hold.Context(parent))
-			ended, end := context.WithCancel(t.Context()) // others in between
-			other := hold.Context(context.WithValue(ended, key{}, i))
-			require.Equal(t, i, other.Value(key{}))
+		var gone atomic.Int32
+		const rounds = 100
+		for range rounds {
+			round := new([64]byte)
+			runtime.AddCleanup(round, func(struct{}) { gone.Add(1) }, struct{}{})
+			ctx := hold.Context(context.WithValue(t.Context(), key{}, round))
+			require.Same(t, round, ctx.Value(key{}))
+			ended, end := context.WithCancel(ctx) // others in between
+			other := hold.Context(ended)
 			end()
 			require.ErrorIs(t, other.Err(), context.Canceled)
+			require.NoError(t, ctx.Err())
 		}
-		require.Equal(t, "parent", first.Value(key{}))
+		require.Eventually(t, func() bool {
+			runtime.GC()
+			return gone.Load() > rounds/2
+		}, 10*time.Second, 10*time.Millisecond)
+		require.NoError(t, hold.Err())
+		first, second := hold.Context(t.Context()), hold.Context(context.WithValue(t.Context(), key{}, 2))
+		derived, end := context.WithCancel(second)
+		defer end()
 		require.NoError(t, hold.Release())
-		require.ErrorIs(t, context.Cause(first), holdfast.ErrNotHeld)
-		require.ErrorIs(t, context.Cause(hold.Context(parent)), holdfast.ErrNotHeld)
+		for _, ctx := range []context.Context{first, second, derived} {
+			<-ctx.Done()
+			require.ErrorIs(t, context.Cause(ctx), holdfast.ErrNotHeld)
+		}
 	})
 }
 

@@ -2,16 +2,19 @@ package core
 
 import (
 	"context"
-	"reflect"
 	"time"
 )
 
 // A holdContext is a context that ends with a hold. It answers from the clock: the standard
 // context only knows what a timer told it, and timers are late in a busy process. What is
 // derived from it attaches to the cancelable context inside, and costs no goroutine.
+//
+// Contexts of one hold whose parents end together share that context inside, and only the first of them
+// is kept. So a long hold of which many are made, of a parent that does not end, collects none.
 type holdContext struct {
-	context.Context                 //nolint:containedctx // cancelable, derived from the caller's
-	parent          context.Context //nolint:containedctx // the caller's
+	context.Context                 //nolint:containedctx // cancelable, derived from the first parent
+	parent          context.Context //nolint:containedctx // the caller's, whose values these are
+	ends            <-chan struct{} // the parent's Done, which is not asked for under a mutex
 	cancel          context.CancelCauseFunc
 	hold            *Hold
 	owner           *Owner       // nil: the caller's, if there is one
@@ -36,27 +39,24 @@ func (cs *contexts) add(c *holdContext) {
 	cs.n++
 }
 
-// recent is how many contexts are looked at before another one is made of the same parent.
+// recent is how many contexts are looked at before a new one is kept.
 const recent = 8
 
-// of returns the context that was made of the parent, if that was not long ago, or nil. Whoever makes one again and
-// again, of a parent that does not end, gets the same: they would collect.
-func (cs *contexts) of(parent context.Context) *holdContext {
-	// Contexts are pointers as a rule. Others may not be comparable, and to find out costs allocations.
-	if parent != context.Background() && reflect.TypeOf(parent).Kind() != reflect.Pointer {
-		return nil
-	}
+// beside returns one of those that were kept lately whose parent ends with ends, or nil.
+func (cs *contexts) beside(ends <-chan struct{}) *holdContext {
 	c := cs.first
 	for range recent {
-		if c == nil || c.parent == parent {
-			break
+		if c == nil || c.ends == ends {
+			return c
 		}
 		c = c.next
 	}
-	if c == nil || c.parent != parent {
-		return nil
-	}
-	return c
+	return nil
+}
+
+// of is a context of another parent, which ends with that of c.
+func (c *holdContext) of(parent context.Context) *holdContext {
+	return &holdContext{Context: c.Context, parent: parent, cancel: c.cancel, hold: c.hold, owner: c.owner}
 }
 
 func (cs *contexts) dropEnded() {
@@ -76,14 +76,15 @@ func (h *Hold) Context(ctx context.Context) context.Context {
 		return h.group.context(ctx, h)
 	}
 	claim := h.tenure.claim
+	ends := ctx.Done()
 	claim.mu.Lock()
-	same := h.contexts.of(ctx)
+	beside := h.contexts.beside(ends)
 	claim.mu.Unlock()
-	if same != nil {
-		return same
+	if beside != nil {
+		return beside.of(ctx)
 	}
 	inner, cancel := context.WithCancelCause(ctx)
-	c := &holdContext{Context: inner, parent: ctx, cancel: cancel, hold: h}
+	c := &holdContext{Context: inner, parent: ctx, ends: ends, cancel: cancel, hold: h}
 	if !h.lock.Permits {
 		c.owner = claim.share()
 	}
@@ -142,10 +143,17 @@ func (c *holdContext) look() {
 	}
 }
 
-// Value finds the owner.
+// Deadline is the parent's.
+func (c *holdContext) Deadline() (time.Time, bool) { return c.parent.Deadline() }
+
+// Value finds the owner, and for package context, which asks for it by a key of its own, the cancelable
+// context inside. All else is the parent's.
 func (c *holdContext) Value(key any) any {
 	if key == (ownerKey{}) && c.owner != nil {
 		return c.owner
 	}
-	return c.Context.Value(key)
+	if inside := c.Context.Value(key); inside == any(c.Context) {
+		return inside
+	}
+	return c.parent.Value(key)
 }

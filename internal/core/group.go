@@ -215,14 +215,15 @@ func (g *group) tellEnd(why *ending, held time.Duration) {
 }
 
 func (g *group) context(ctx context.Context, h *Hold) context.Context {
+	ends := ctx.Done()
 	g.mu.Lock()
-	same := g.contexts.of(ctx)
+	beside := g.contexts.beside(ends)
 	g.mu.Unlock()
-	if same != nil {
-		return same
+	if beside != nil {
+		return beside.of(ctx)
 	}
 	inner, cancel := context.WithCancelCause(ctx)
-	c := &holdContext{Context: inner, parent: ctx, cancel: cancel, hold: h, owner: g.owner}
+	c := &holdContext{Context: inner, parent: ctx, ends: ends, cancel: cancel, hold: h, owner: g.owner}
 	g.mu.Lock()
 	ending := g.ended.Load()
 	if ending == nil {
