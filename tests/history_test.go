@@ -88,7 +88,8 @@ func outcome(err error) string {
 			return known // whatever else it says, such as a deadline
 		}
 	}
-	for _, refusal := range []string{": dial tcp ", ": the call reached the server too late"} { // which match no error of ours
+	// These match no error of ours. A connection that ends says so of a call that could not have changed anything.
+	for _, refusal := range []string{": dial tcp ", ": read tcp ", ": the call reached the server too late"} {
 		if strings.Contains(class, refusal) {
 			return "refused"
 		}

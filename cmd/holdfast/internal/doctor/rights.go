@@ -34,6 +34,7 @@ func commands(key string) (all []right) {
 		{"SET", key, "x", "PX", "1000"},
 		{"TIME"},
 		{"GET", key},
+		{"GETEX", key},
 		{"PTTL", key},
 		{"INCR", key},
 		{"INCRBY", key, "1"},
