@@ -160,9 +160,13 @@ func TestAnAttemptThatIsNotSentHidesNoUnknownOne(t *testing.T) {
 		for name, take := range map[string]func(context.Context) (*holdfast.Hold, error){"try": l.TryLock, "wait": l.Lock} {
 			for i := range 40 { // the pauses between attempts grow: some ctx ends in one, some in an attempt, some between
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(20+i)*time.Millisecond)
+				executed := dropped.Count()
 				_, err := take(ctx)
 				cancel()
-				require.ErrorIs(t, err, holdfast.ErrUnknown, "%s %d", name, i)
+				require.Error(t, err)
+				if dropped.Count() > executed { // else there was not even a connection in time
+					require.ErrorIs(t, err, holdfast.ErrUnknown, "%s %d", name, i)
+				}
 			}
 		}
 		dropped.Remove()
