@@ -33,6 +33,10 @@
 // undo after the not-after (it is repeated until it is answered, and seen here as one step), and a process that stops between a
 // look at its trust and what it does then.
 //
+// A second, smaller world has renewals and leases of different length, and trims, which make a lease shorter. In it the server's
+// clock may be set back as well. What that search found: the session must reckon with a trim that had no reply for longer than
+// the trim's not-after says, as the not-after is a matter of the server's clock.
+//
 // Where to read what:
 //
 //   - rules_test.go: the rules, each a switch that can be turned off;
@@ -43,5 +47,6 @@
 //   - invariants_test.go: what must never be seen;
 //   - search.go: the breadth-first search, so that every trace is a shortest one;
 //   - replay_test.go: all rules together allow no violation; each rule taken out allows the one it is there for;
-//     what the rules do not promise. With -deep, larger worlds.
+//     what the rules do not promise. With -deep, larger worlds;
+//   - trimworld_test.go, trim_test.go: the world of trims, all of it, and its searches.
 package replaymodel
