@@ -91,7 +91,7 @@ func (c *claim) ask(ctx context.Context, wire string, d time.Duration) (asked fu
 				crowd.asked = slices.Delete(crowd.asked, i, i+1)
 			}, nil
 		}
-		underWay := c.crowd.trimming.until == math.MaxInt64
+		underWay := c.crowd.until == math.MaxInt64
 		c.mu.Unlock()
 		if !underWay || pause(ctx, delay) != nil {
 			return nil, err
