@@ -32,6 +32,8 @@ const (
 	linger    = time.Second      // of a connection of which nothing is wanted, and between looks
 	wornBy    = 10_000           // unwanted channels, if no more are wanted, all of which have to move
 	wornAfter = 30 * time.Second // if any channel is unwanted
+
+	retireAfter = time.Minute // with nothing to do: the node may have gone
 )
 
 // A conn keeps one connection subscribed to the channels that are routed to it. Its
@@ -94,10 +96,14 @@ func (c *conn) run(ctx context.Context) {
 		if !c.wanted() {
 			select {
 			case <-c.kick:
-				continue
+			case <-time.After(retireAfter):
+				if c.retire() {
+					return
+				}
 			case <-ctx.Done():
 				return
 			}
+			continue
 		}
 		began := time.Now()
 		err := c.serve(ctx)
@@ -123,6 +129,22 @@ func (c *conn) run(ctx context.Context) {
 		}
 		delay = min(2*delay, lastDelay)
 	}
+}
+
+// retire takes c out of the hub, which makes another one when one is needed, unless a channel is routed to c.
+func (c *conn) retire() bool {
+	h := c.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, ch := range h.channels {
+		if ch.conn == c {
+			return false
+		}
+	}
+	if h.conns[c.addr] == c {
+		delete(h.conns, c.addr)
+	}
+	return true
 }
 
 // wanted forgets the channels that nobody listens to any more and reports whether any is left.

@@ -322,3 +322,29 @@ func TestRefusedChannelsAreAskedForRarelyAndWarnedOfOnce(t *testing.T) {
 		time.Sleep(lastAgain)
 	})
 }
+
+// Nodes come and go; what was for one of them does not stay for ever.
+func TestAConnectionWithNothingToDoRetires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New(nil, true, slog.New(slog.DiscardHandler))
+		defer h.Close()
+		conns := func() int {
+			synctest.Wait()
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return len(h.conns)
+		}
+		h.mu.Lock()
+		h.owners[wire.Slot("x")] = "node"
+		c := h.route("x")
+		h.channels["x"] = &channel{name: "x", conn: c} // on its way there
+		h.mu.Unlock()
+		time.Sleep(retireAfter)
+		assert.Equal(t, 1, conns())
+		h.mu.Lock()
+		delete(h.channels, "x")
+		h.mu.Unlock()
+		time.Sleep(retireAfter)
+		assert.Zero(t, conns())
+	})
+}
