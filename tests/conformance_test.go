@@ -279,7 +279,7 @@ func TestExtendNeverShortens(t *testing.T) {
 func TestDetachLeavesTheHoldToItsLease(t *testing.T) {
 	everyKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
 		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
-		hold := lock(t, t.Context(), k.make(a, t.Name(), 600*time.Millisecond))
+		hold := lock(t, t.Context(), k.make(a, t.Name(), 2*time.Second))
 		ctx := hold.Context(t.Context())
 		require.NoError(t, hold.Detach())
 		assert.ErrorIs(t, hold.Err(), holdfast.ErrNotHeld)
