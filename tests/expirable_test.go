@@ -487,7 +487,10 @@ func TestManyPermitsComeBack(t *testing.T) {
 			srv := redistest.Start(t)
 			e := exports(t, open(t, srv.Addr(), nil), 0, time.Hour)
 			shortest := time.Hour
-			for range 5 {
+			for range 30 { // a busy machine may stand still in any of them
+				if shortest < longest {
+					break
+				}
 				srv.Do(t, "EVAL", `redis.call('SET', KEYS[1], 0)
 					for i = 1, ARGV[1] do redis.call('ZADD', KEYS[2], i, string.format('%016d', i)) end`,
 					"2", "exports", "{exports}:timeout", strconv.Itoa(many))

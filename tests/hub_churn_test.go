@@ -46,10 +46,9 @@ func TestChurnEndsSubscribedIfWanted(t *testing.T) {
 			srv.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		}
 		ears := slices.Concat(kept...)
-		await(t, "the wanted subscriptions", func() bool {
+		await(t, "the wanted subscriptions", func() bool { // one that is not wanted may stay for half a minute
 			is := subscribed(t, srv)
-			slices.Sort(is)
-			return slices.Equal(channelsOf(ears), is)
+			return !slices.ContainsFunc(channelsOf(ears), func(name string) bool { return !slices.Contains(is, name) })
 		})
 		for _, e := range ears {
 			e.hears(t, "a message", func() {
