@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/cluster"
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/presence"
 )
 
 // A Session is a connection to Redis with everything that runs on it, and the identity under
@@ -192,7 +193,7 @@ func newSession(client rueidis.Client, o Options, owned bool) (*core.Session, er
 }
 
 // process is what the session tells of itself.
-func (o *Options) process() *core.Process {
+func (o *Options) process() *presence.Process {
 	if o.Anonymous {
 		return nil
 	}
@@ -201,7 +202,7 @@ func (o *Options) process() *core.Process {
 	if len(os.Args) > 0 {
 		program = filepath.Base(os.Args[0])
 	}
-	return &core.Process{
+	return &presence.Process{
 		Host: host, PID: os.Getpid(), Program: program, Label: o.Label, Started: time.Now().Truncate(time.Millisecond),
 	}
 }

@@ -63,7 +63,7 @@ func (b *Batch) call(ctx context.Context, operation string, take func(c *batchCa
 	if ctx.Err() != nil {
 		return nil, b.Fail(operation, stopped(ctx))
 	}
-	b.session.known.stir()
+	b.session.known.Stir()
 	if !b.session.calls.enter() {
 		return nil, b.Fail(operation, ErrClosed)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/presence"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -13,7 +14,7 @@ type Holder struct {
 	ID    string
 	Count int
 	Lease time.Duration
-	Process
+	presence.Process
 }
 
 // HoldersScript tells who holds a lock that is one hash.
@@ -68,7 +69,7 @@ func (l *Lock) Holders(ctx context.Context) ([]Holder, error) {
 	for i, h := range holders {
 		owners[i] = h.ID
 	}
-	for i, p := range l.session.processes(ctx, owners) {
+	for i, p := range l.session.known.Processes(ctx, owners) {
 		holders[i].Process = p
 	}
 	return holders, nil
@@ -78,7 +79,7 @@ func (l *Lock) Holders(ctx context.Context) ([]Holder, error) {
 type Waiter struct {
 	ID    string
 	Alive time.Duration
-	Process
+	presence.Process
 }
 
 // Waiters asks by call, whose reply is rows of wire owner and ms, who stands in the lock's queue, and
@@ -98,7 +99,7 @@ func (l *Lock) Waiters(ctx context.Context, call *script.Call) (all []Waiter, er
 	if err != nil {
 		return nil, err
 	}
-	for i, p := range l.session.processes(ctx, owners) {
+	for i, p := range l.session.known.Processes(ctx, owners) {
 		all[i].Process = p
 	}
 	return all, nil

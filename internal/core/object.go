@@ -124,7 +124,7 @@ func (o *Object) begin(ctx context.Context, operation string) error {
 	if !o.session.calls.enter() {
 		return o.Fail(operation, ErrClosed)
 	}
-	o.session.known.stir()
+	o.session.known.Stir()
 	return nil
 }
 

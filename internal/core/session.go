@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/hub"
 	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/presence"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -31,7 +32,7 @@ type Config struct {
 	Sharded    bool // publish by SPUBLISH, subscribe by SSUBSCRIBE
 	Logger     *slog.Logger
 	Observer   *Observer
-	Process    *Process // what the session tells of itself; nil: nothing
+	Process    *presence.Process // what the session tells of itself; nil: nothing
 	// Lost makes the error of a lost hold, whose type the root package defines.
 	Lost func(name string, held time.Duration, why error) error
 }
@@ -54,7 +55,7 @@ type Session struct {
 	gifts   gifts
 	watches watches
 	bounds  bounds
-	known   presence
+	known   *presence.Teller
 	millis  string // the lease, as scripts take it
 
 	ctx     context.Context //nolint:containedctx // the life of the session's goroutines
@@ -92,16 +93,15 @@ func NewSession(c Config) *Session {
 	s.debts.init(s)
 	s.gifts.session = s
 	s.watches.init(s)
-	s.known.init(s, c.Process)
+	s.known = presence.NewTeller(ctx, presence.Session{
+		ID: id, Client: c.Client, Lease: c.Lease, Logger: c.Logger, Now: s.now, Start: s.start, Busy: s.busy,
+	}, c.Process)
 	listen := func(channel string, wake func()) func() { return s.hub.Listen(channel, wake).Close }
 	s.lines, s.joint = wait.NewLines(listen, s.closing), wait.NewLines(listen, s.closing)
 	s.dog = lease.NewWatchdog(s.now, c.Lease, func(f func()) { s.start(f) }, s.renew)
 	s.start(func() { s.dog.Run(ctx) })
 	return s
 }
-
-// idLength is that of a session's id.
-const idLength = 36
 
 // newID is a random version 4 UUID, as Redisson's client id.
 func newID() string {
@@ -136,6 +136,9 @@ func (s *Session) start(f func()) bool {
 	}()
 	return true
 }
+
+// busy reports whether the session holds or waits for anything.
+func (s *Session) busy() bool { return s.calls.busy() || s.tenures.any() }
 
 // slot groups keys that one script may touch together.
 func (s *Session) slot(key string) uint16 {
@@ -238,7 +241,7 @@ func (s *Session) close() error {
 		s.hub.Close()
 		<-routines
 		late = errors.Join(late, s.releaseAll(ctx)) // what those were about to give back
-		s.known.end(ctx)
+		s.known.End(ctx)
 		s.bounds.end()
 		if s.config.OwnsClient {
 			s.config.Client.Close()

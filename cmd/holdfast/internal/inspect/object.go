@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
-	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/presence"
 )
 
 // Kinds of objects, as far as the server tells them apart.
@@ -65,21 +65,21 @@ type Object struct {
 
 // A Holder has a hold.
 type Holder struct {
-	ID      string        `json:"id"` // "<session>:<number>"
-	Session string        `json:"session,omitempty"`
-	Mode    string        `json:"mode,omitempty"` // of read-write locks
-	Count   int64         `json:"count"`
-	LeaseMS *int64        `json:"lease_ms,omitempty"` // -1: without end
-	Process *core.Process `json:"process,omitempty"`
+	ID      string            `json:"id"` // "<session>:<number>"
+	Session string            `json:"session,omitempty"`
+	Mode    string            `json:"mode,omitempty"` // of read-write locks
+	Count   int64             `json:"count"`
+	LeaseMS *int64            `json:"lease_ms,omitempty"` // -1: without end
+	Process *presence.Process `json:"process,omitempty"`
 }
 
 // A Waiter waits.
 type Waiter struct {
-	ID      string        `json:"id"`
-	Session string        `json:"session,omitempty"`
-	Mode    string        `json:"mode,omitempty"`
-	AliveMS *int64        `json:"alive_ms,omitempty"` // then it is taken for dead
-	Process *core.Process `json:"process,omitempty"`
+	ID      string            `json:"id"`
+	Session string            `json:"session,omitempty"`
+	Mode    string            `json:"mode,omitempty"`
+	AliveMS *int64            `json:"alive_ms,omitempty"` // then it is taken for dead
+	Process *presence.Process `json:"process,omitempty"`
 }
 
 // A Permit is taken.

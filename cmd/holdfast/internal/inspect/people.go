@@ -13,7 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
-	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/presence"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -43,7 +43,7 @@ func HolderOf(h holdfast.Holder, mode string) Holder {
 	lease := max(h.Lease.Milliseconds(), neverExpires)
 	told := Holder{ID: h.ID, Session: sessionOf(h.ID), Mode: mode, Count: int64(h.Count), LeaseMS: &lease}
 	if h.Host != "" || h.PID != 0 {
-		told.Process = &core.Process{Host: h.Host, PID: h.PID, Program: h.Program, Label: h.Label, Started: h.Started}
+		told.Process = &presence.Process{Host: h.Host, PID: h.PID, Program: h.Program, Label: h.Label, Started: h.Started}
 	}
 	return told
 }
@@ -228,9 +228,9 @@ func (r *reader) introduce(ctx context.Context, objects []*Object) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, courtesy)
 	defer cancel()
-	known, _ := core.Processes(ctx, r.client, sessions)
+	known, _ := presence.Find(ctx, r.client, sessions)
 	r.strangers = ctx.Err() != nil // a server is silent, and would be so for each page of names
-	process := func(session string) *core.Process {
+	process := func(session string) *presence.Process {
 		if p, ok := known[session]; ok {
 			return &p
 		}

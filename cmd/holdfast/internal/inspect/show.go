@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
-	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/presence"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -227,7 +227,7 @@ func waiterText(w Waiter) string {
 	return text
 }
 
-func whoAtLength(id, session string, p *core.Process) string {
+func whoAtLength(id, session string, p *presence.Process) string {
 	text := who(id, session, p)
 	if p == nil {
 		return text + " (Java or unknown)"

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
-	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/presence"
 )
 
 // none stands where there is nothing to tell.
@@ -50,7 +50,7 @@ func (h Holder) String() string {
 }
 
 // who is a process, or, if it does not tell, "?" and the id.
-func who(id, session string, p *core.Process) string {
+func who(id, session string, p *presence.Process) string {
 	if p == nil {
 		if session == "" { // a token that may be anybody's, and anything
 			return "? " + cli.Safe(shortened(id, 40))

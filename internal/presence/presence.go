@@ -1,0 +1,180 @@
+// Package presence lets the server know which process a session is, while the session holds or waits for
+// something, and asks for the processes of others.
+package presence
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// A Process is what a session tells of itself.
+type Process struct {
+	Host    string    `json:"host"`
+	PID     int       `json:"pid"`
+	Program string    `json:"program"`
+	Label   string    `json:"label,omitempty"`
+	Started time.Time `json:"started"`
+}
+
+// A Session is what a [Teller] knows of its session.
+type Session struct {
+	ID     string
+	Client rueidis.Client
+	Lease  time.Duration
+	Logger *slog.Logger
+	Now    func() time.Duration
+	Start  func(f func()) bool // runs f in a goroutine, unless the session has ended
+	Busy   func() bool         // reports whether the session holds or waits for anything
+}
+
+// A Teller keeps a key on the server that says which process a session is. The key runs out some time after
+// the session does. What is held for a moment costs nothing.
+type Teller struct {
+	ctx     context.Context //nolint:containedctx // the session's
+	session Session
+	key     string
+	text    string // what the key has; "": nothing is told
+
+	awake atomic.Bool   // the goroutine runs
+	due   time.Duration // the next telling; the goroutine's alone
+	told  atomic.Bool   // the server may have the key
+}
+
+// notice is how long something is held or waited for before the server is told.
+const notice = 250 * time.Millisecond
+
+// NewTeller returns the teller of a session whose goroutines end with ctx. Without a process it tells nothing.
+func NewTeller(ctx context.Context, s Session, p *Process) *Teller {
+	t := &Teller{ctx: ctx, session: s, key: wire.SessionKey(s.ID)}
+	if p != nil {
+		text, _ := json.Marshal(p) // never fails: texts, a number and a time
+		t.text = string(text)
+	}
+	return t
+}
+
+// Stir says that a call begins, which may hold something or wait for it.
+func (t *Teller) Stir() {
+	if t.text != "" && !t.awake.Load() && t.awake.CompareAndSwap(false, true) {
+		t.session.Start(t.run)
+	}
+}
+
+// run tells the server now and then, until the session neither holds nor waits for anything.
+func (t *Teller) run() {
+	for t.pause(max(notice, t.due-t.session.Now())) {
+		if t.session.Busy() {
+			t.tell()
+			continue
+		}
+		t.awake.Store(false)
+		if !t.session.Busy() || !t.awake.CompareAndSwap(false, true) { // else it came just now
+			return
+		}
+	}
+}
+
+// pause sleeps for d, and reports whether the session lasts.
+func (t *Teller) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-t.ctx.Done():
+		return false
+	}
+}
+
+// tell writes the key. Nobody depends on it: a failure is left to the next time.
+func (t *Teller) tell() {
+	s := &t.session
+	ctx, cancel := context.WithTimeout(t.ctx, s.Lease/6)
+	defer cancel()
+	t.told.Store(true)
+	err := s.Client.Do(ctx, s.Client.B().Set().Key(t.key).Value(t.text).Px(4*s.Lease/3).Build()).Error()
+	t.due = s.Now() + s.Lease/3
+	if _, refused := rueidis.IsRedisErr(err); refused && !script.Passes(err) {
+		t.due = lease.Add(s.Now(), time.Hour) // not a command each time for nothing
+		s.Logger.Info("holdfast: the server is not told which process this session is", "error", err)
+	}
+}
+
+// End makes the server forget the session, if it was told of it.
+func (t *Teller) End(ctx context.Context) {
+	if t.told.Load() {
+		ctx, cancel := context.WithTimeout(ctx, notice)
+		defer cancel()
+		client := t.session.Client
+		_ = client.Do(ctx, client.B().Del().Key(t.key).Build()).Error() // else it runs out
+	}
+}
+
+// Processes asks which processes wire owners are of; an unknown one is empty. It is a help for people: an error
+// is as good as an answer that nobody is known. A session that tells nothing does not ask either: it may not
+// have the right.
+func (t *Teller) Processes(ctx context.Context, owners []string) []Process {
+	all := make([]Process, len(owners))
+	if t.text == "" {
+		return all
+	}
+	sessions := make([]string, len(owners))
+	for i, owner := range owners {
+		sessions[i] = SessionOf(owner)
+	}
+	known, _ := Find(ctx, t.session.Client, sessions)
+	for i, session := range sessions {
+		all[i] = known[session]
+	}
+	return all
+}
+
+// idLength is that of a session's id.
+const idLength = 36
+
+// SessionOf is the session's id in a wire owner of this toolkit's or of Redisson's; "" if it is none.
+func SessionOf(owner string) string {
+	session, _, _ := strings.Cut(owner, ":")
+	if len(session) != idLength || strings.Count(session, "-") != 4 {
+		return ""
+	}
+	return session
+}
+
+// Find asks which processes the sessions are, in one round trip to each server, and returns those that tell.
+// After an error what is known is returned, too.
+func Find(ctx context.Context, client rueidis.Client, sessions []string) (map[string]Process, error) {
+	sessions = slices.Compact(slices.Sorted(slices.Values(sessions)))
+	sessions = slices.DeleteFunc(sessions, func(s string) bool { return s == "" })
+	known := make(map[string]Process)
+	if len(sessions) == 0 {
+		return known, nil
+	}
+	var commands rueidis.Commands
+	for _, session := range sessions {
+		commands = append(commands, client.B().Get().Key(wire.SessionKey(session)).Build())
+	}
+	var failed error
+	for i, result := range client.DoMulti(ctx, commands...) {
+		var p Process
+		switch text, err := result.AsBytes(); {
+		case rueidis.IsRedisNil(err):
+		case err != nil:
+			failed = err
+		case json.Unmarshal(text, &p) == nil:
+			known[sessions[i]] = p
+		}
+	}
+	return known, failed
+}
