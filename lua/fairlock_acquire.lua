@@ -18,12 +18,12 @@
 -- ARGV[7]  publish    PUBLISH or SPUBLISH
 -- ARGV[8]  channel    a waiter listens on this followed by its owner; of the lock's slot
 --
--- REPLY    {1, now, 0}     held; now in server ms
--- REPLY    {0, ms, place}  not yet; to be called again after ms, at least 100. place: 0 where it
---                          was, 1 new at the end, 2 back where it was before Java dropped it
--- REPLY    {0, pttl}       taken or promised, and wait is 0; -1: it has no expiry
--- REPLY    {-1}            nothing there to re-enter
--- REPLY    {-2, now}       too late: nothing was changed; now in server ms
+-- REPLY    {1, now}             held; now in server ms
+-- REPLY    {0, now, ms, place}  not yet; to be called again after ms, at least 100. place: 0 where it
+--                               was, 1 new at the end, 2 back where it was before Java dropped it
+-- REPLY    {0, now, pttl}       taken or promised, and wait is 0; -1: it has no expiry
+-- REPLY    {-1, now}            nothing there to re-enter
+-- REPLY    {-2, now}            too late: nothing was changed
 --
 -- USES     check_lease now expire fair_pop fair_bury fair_sweep fair_settle
 
@@ -38,14 +38,14 @@ if mistake then return mistake end
 local pttl = redis.call('PTTL', lock)
 local free = pttl == -2
 local count = not free and tonumber(redis.call('HGET', lock, owner))
-if not count and target > 1 then return {-1} end
 local time = now()
+if not count and target > 1 then return {-1, time} end
 if time > not_after then return {-2, time} end
 
 if count then -- ours already: a re-entry, or a copy
   if count < target then redis.call('HSET', lock, owner, target) end
   if pttl < lease then redis.call('PEXPIRE', lock, ARGV[3]) end
-  return {1, time, 0}
+  return {1, time}
 end
 
 local head, alive, due = redis.call('LINDEX', q.queue, 0), nil, nil
@@ -64,11 +64,11 @@ if free and (not head or head == owner) then
     fair_settle(q, time, lease, java_wait)
   end
   redis.call('HSET', lock, owner, 1)
-  return expire(lock, ARGV[3]) or {1, time, 0}
+  return expire(lock, ARGV[3]) or {1, time}
 end
 if wait == 0 then
   if free then redis.call(publish, channel .. head, '0') end
-  return {0, pttl}
+  return {0, time, pttl}
 end
 
 -- Java takes its own wait off the score of everybody behind a waiter of its own that acquires
@@ -138,4 +138,4 @@ if free and head ~= owner then
 elseif head == owner and (free or left > 0) then
   again = math.min(again, left + 1)
 end
-return {0, math.max(100, math.floor(again)), place}
+return {0, time, math.max(100, math.floor(again)), place}

@@ -49,6 +49,27 @@ func TestHeaderDocumentsWhatTheBodyReads(t *testing.T) {
 	}
 }
 
+// One place reads what calls with a not-after reply.
+func TestRepliesOfCallsThatMayBeTooLateHaveOneHead(t *testing.T) {
+	replies := regexp.MustCompile(`(?m)^-- REPLY +(.*)$`)
+	heads := 0
+	for _, name := range lua.Names() {
+		text, err := os.ReadFile(name + ".lua")
+		require.NoError(t, err)
+		head, body := header(string(text))
+		if !strings.Contains(head, " not_after ") {
+			assert.NotContains(t, body, "{-2", "%s: too late for nothing", name)
+			continue
+		}
+		for _, reply := range replies.FindAllStringSubmatch(head, -1) {
+			assert.Regexp(t, `^\{(1|0|-1|-2|-3), now[,}]`, reply[1], "%s: its reply", name)
+			heads++
+		}
+		assert.NotRegexp(t, `return \{-?\d(\}|, [^t]|, time[^,}])`, body, "%s: the server's time comes second", name)
+	}
+	assert.NotZero(t, heads)
+}
+
 func TestFragmentsAreDocumentedUsedAndDefineOneFunction(t *testing.T) {
 	fragments, err := fs.Glob(os.DirFS("."), "include/*.lua")
 	require.NoError(t, err)

@@ -16,10 +16,10 @@
 -- ARGV[4]  not_after  server ms; executed later, the call refuses itself
 -- ARGV[5]  nested     1: only if the owner has the lock already; 0: in any case
 --
--- REPLY    {1, now, 0}    held; now in server ms
--- REPLY    {0, ms, now}  taken for writing, or a writer waits, for ms still; -1: it has no expiry
--- REPLY    {-1}           nested, and nothing there of this owner
--- REPLY    {-2, now}      too late: nothing was changed; now in server ms
+-- REPLY    {1, now}      held; now in server ms
+-- REPLY    {0, now, ms}  taken for writing, or a writer waits, for ms still; -1: it has no expiry
+-- REPLY    {-1, now}     nested, and nothing there of this owner
+-- REPLY    {-2, now}     too late: nothing was changed
 --
 -- USES     check_lease now expire
 
@@ -36,22 +36,22 @@ if not free then
   mode, count, writing = fields[1], tonumber(fields[2]), fields[3]
 end
 local ours = count or writing
-if nested and not ours then return {-1} end
 
 local time = now()
-if not ours and not free and mode ~= 'read' then return {0, pttl, time} end
+if nested and not ours then return {-1, time} end
+if not ours and not free and mode ~= 'read' then return {0, time, pttl} end
 if time > not_after then return {-2, time} end
 if not ours and writers then
   local last = redis.call('ZRANGE', writers, -1, -1, 'WITHSCORES')
-  if last[2] and tonumber(last[2]) > time then return {0, last[2] - time, time} end
+  if last[2] and tonumber(last[2]) > time then return {0, time, last[2] - time} end
 end
 
 -- The hold's key first: no hold is ever counted that has none.
 if not count or redis.call('PTTL', hold) < lease then redis.call('SET', hold, '1', 'PX', ARGV[3]) end
 if free then
   redis.call('HSET', lock, 'mode', 'read', owner, target)
-  return expire(lock, ARGV[3]) or {1, time, 0}
+  return expire(lock, ARGV[3]) or {1, time}
 end
 if not count or count < target then redis.call('HSET', lock, owner, target) end
 if pttl < lease then redis.call('PEXPIRE', lock, ARGV[3]) end
-return {1, time, 0}
+return {1, time}

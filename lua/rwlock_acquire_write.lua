@@ -15,11 +15,11 @@
 -- ARGV[5]  wait       ms for which a waiter counts without calling again, with KEYS[2];
 --                     0: it does not wait
 --
--- REPLY    {1, now, 0}  held; now in server ms
--- REPLY    {0, ms}      taken for ms still; -1: it has no expiry. A waiter that counts is to call
---                       again after ms
--- REPLY    {-1}         target above 1, and nothing there of this owner
--- REPLY    {-2, now}    too late: nothing was changed; now in server ms
+-- REPLY    {1, now}      held; now in server ms
+-- REPLY    {0, now, ms}  taken for ms still; -1: it has no expiry. A waiter that counts is to call
+--                        again after ms
+-- REPLY    {-1, now}     target above 1, and nothing there of this owner
+-- REPLY    {-2, now}     too late: nothing was changed
 --
 -- USES     check_lease now expire
 
@@ -32,26 +32,25 @@ local field = owner .. ':write'
 local pttl = redis.call('PTTL', lock)
 local free = pttl == -2
 local count = not free and tonumber(redis.call('HGET', lock, field))
-if not count then
-  if target > 1 then return {-1} end
-  if not free and wait == 0 then return {0, pttl} end
-end
-
 local time = now()
+if not count then
+  if target > 1 then return {-1, time} end
+  if not free and wait == 0 then return {0, time, pttl} end
+end
 if time > not_after then return {-2, time} end
 
 if free then
   if writers then redis.call('ZREM', writers, owner) end -- first: if that is refused, nothing is held
   redis.call('HSET', lock, 'mode', 'write', field, 1)
-  return expire(lock, ARGV[3]) or {1, time, 0}
+  return expire(lock, ARGV[3]) or {1, time}
 end
 if not count then
   redis.call('ZREMRANGEBYSCORE', writers, '-inf', time)
   redis.call('ZADD', writers, string.format('%.0f', time + wait), owner)
   redis.call('PEXPIRE', writers, ARGV[5])
   local again = math.floor(wait / 3)
-  return {0, pttl < 0 and again or math.min(pttl, again)}
+  return {0, time, pttl < 0 and again or math.min(pttl, again)}
 end
 if pttl < lease then redis.call('PEXPIRE', lock, ARGV[3]) end
 if count < target then redis.call('HSET', lock, field, target) end
-return {1, time, 0}
+return {1, time}

@@ -14,7 +14,7 @@
 --
 -- REPLY    {1, now, ms}  taken; now in server ms; there are none left for ms, unless they are
 --                        given back; -1: without end; 0: there are some
--- REPLY    {0, ms, now}  too few are free, likewise for ms
+-- REPLY    {0, now, ms}  too few are free, likewise for ms
 -- REPLY    {-2, now}     too late: nothing was changed
 -- REPLY    {-3, now}     too few are free so far, but more leases are over: to be called again
 --
@@ -38,7 +38,7 @@ if not free or free < n then
     local until_then = tonumber(redis.call('ZSCORE', permits, ARGV[5]))
     if not until_then or until_then <= time then
       if more then return {-3, time} end
-      return {0, permit_next(permits, time), time}
+      return {0, time, permit_next(permits, time)}
     end
   end
 end

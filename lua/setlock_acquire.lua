@@ -11,12 +11,12 @@
 --                     executed; adopt: whoever has the token has the lock, and hands it over
 -- ARGV[5]  age        "age": tell how long the server has been up; only then it is there
 --
--- REPLY    {1, now, 0}           held; now in server ms
+-- REPLY    {1, now}              held; now in server ms
 -- REPLY    {1, now, 0, up, run}  the same with ARGV[5]; up in s, -1: the server does not tell, 0 also
 --                                if it cannot be what it tells; run: its run id's first 48 bits
--- REPLY    {0, pttl}             another has it for pttl ms; -1: it has no expiry
--- REPLY    {-1}                  not held by the token that is to be adopted
--- REPLY    {-2, now}             too late: nothing was changed; now in server ms
+-- REPLY    {0, now, pttl}        another has it for pttl ms; -1: it has no expiry
+-- REPLY    {-1, now}             not held by the token that is to be adopted
+-- REPLY    {-2, now}             too late: nothing was changed
 --
 -- USES     check_lease now uptime
 
@@ -26,17 +26,16 @@ if mistake then return mistake end
 
 local holder = redis.call('GET', lock)
 local ours = holder == token and mode ~= 'first'
-if not ours then
-  if mode == 'adopt' then return {-1} end
-  if holder then return {0, redis.call('PTTL', lock)} end
-end
-
 local time = now()
+if not ours then
+  if mode == 'adopt' then return {-1, time} end
+  if holder then return {0, time, redis.call('PTTL', lock)} end
+end
 if time > tonumber(ARGV[3]) then return {-2, time} end
 if not ours then
   redis.call('SET', lock, token, 'PX', ARGV[2])
 elseif redis.call('PTTL', lock) < lease then
   redis.call('PEXPIRE', lock, ARGV[2])
 end
-if not ARGV[5] then return {1, time, 0} end
+if not ARGV[5] then return {1, time} end
 return {1, time, 0, uptime(time)}

@@ -71,7 +71,7 @@ func TestExpirableScripts(t *testing.T) {
 	key, heard := []string{"x"}, []any{int64(1)} // this test listens
 	got := []any{int64(1), now{}, int64(0)}
 	last := func(ms int64) []any { return []any{int64(1), now{}, ms} }
-	busy := func(ms int64) []any { return []any{int64(0), ms, now{}} }
+	busy := func(ms int64) []any { return []any{int64(0), now{}, ms} }
 	wrong := redistest.Value{Type: "set", Content: []string{"y"}}
 	for script, steps := range map[string]map[string]step{
 		"semaphore_acquire_expirable": {

@@ -102,15 +102,15 @@ func TestScripts(t *testing.T) {
 			},
 			"says when a lock has no expiry": {
 				seed: [][]string{{"HSET", lockKey, "b:1", "1"}},
-				keys: []string{lockKey}, args: []string{"a:1", "1", "30000", soon}, reply: []any{int64(0), int64(-1)},
+				keys: []string{lockKey}, args: []string{"a:1", "1", "30000", soon}, reply: []any{int64(0), now{}, int64(-1)},
 				after: map[string]redistest.Value{lockKey: {Type: "hash", Content: map[string]string{"b:1": "1"}}},
 			},
 			"a re-entry never creates": {
-				keys: []string{lockKey}, args: []string{"a:1", "2", "30000", soon}, reply: []any{int64(-1)}, after: free,
+				keys: []string{lockKey}, args: []string{"a:1", "2", "30000", soon}, reply: []any{int64(-1), now{}}, after: free,
 			},
 			"a re-entry never takes another owner's": {
 				seed: seed("b:1", "1"),
-				keys: []string{lockKey}, args: []string{"a:1", "2", "30000", soon}, reply: []any{int64(-1)},
+				keys: []string{lockKey}, args: []string{"a:1", "2", "30000", soon}, reply: []any{int64(-1), now{}},
 				after: map[string]redistest.Value{lockKey: hash("b:1", "1")},
 			},
 			"too late, it creates nothing": {
@@ -244,10 +244,10 @@ func (s step) run(t *testing.T, script string) {
 		require.ErrorContains(t, err, s.fails)
 	case s.reply == "busy":
 		require.NoError(t, err)
-		values := reply.([]any)
-		require.GreaterOrEqual(t, len(values), 2)
-		assert.EqualValues(t, 0, values[0])
-		assert.InDelta(t, 9900, values[1], 1000)
+		values := withNow(reply, began).([]any)
+		require.GreaterOrEqual(t, len(values), 3)
+		assert.Equal(t, []any{int64(0), now{}}, values[:2])
+		assert.InDelta(t, 9900, values[2], 1000)
 	default:
 		require.NoError(t, err)
 		assert.Equal(t, s.reply, withNow(s.withLasts(reply), began))

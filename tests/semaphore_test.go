@@ -42,9 +42,9 @@ func TestSemaphoreScripts(t *testing.T) {
 		"semaphore_acquire": {
 			"some of them":   {seed: seeded("5"), keys: key, args: []string{"2", soon}, reply: []any{int64(1), now{}, int64(3)}, after: has("3")},
 			"all of them":    {seed: seeded("5"), keys: key, args: []string{"5", soon}, reply: []any{int64(1), now{}, int64(0)}, after: has("0")},
-			"too many":       {seed: seeded("5"), keys: key, args: []string{"6", soon}, reply: []any{int64(0), int64(5)}, after: has("5")},
-			"none there":     {keys: key, args: []string{"1", soon}, reply: []any{int64(0), int64(0)}, after: none},
-			"some missing":   {seed: seeded("-2"), keys: key, args: []string{"1", soon}, reply: []any{int64(0), int64(-2)}, after: has("-2")},
+			"too many":       {seed: seeded("5"), keys: key, args: []string{"6", soon}, reply: []any{int64(0), now{}, int64(5)}, after: has("5")},
+			"none there":     {keys: key, args: []string{"1", soon}, reply: []any{int64(0), now{}, int64(0)}, after: none},
+			"some missing":   {seed: seeded("-2"), keys: key, args: []string{"1", soon}, reply: []any{int64(0), now{}, int64(-2)}, after: has("-2")},
 			"too late":       {seed: seeded("5"), keys: key, args: []string{"2", past}, reply: []any{int64(-2), now{}}, after: has("5")},
 			"keeps the time": {seed: expiring("5"), keys: key, args: []string{"2", soon}, reply: []any{int64(1), now{}, int64(3)}, after: until("3"), ttl: about(10)},
 			"the most":       {seed: seeded(most), keys: key, args: []string{most, soon}, reply: []any{int64(1), now{}, int64(0)}, after: has("0")},

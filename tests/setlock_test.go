@@ -29,20 +29,20 @@ func TestSetlockScripts(t *testing.T) {
 	list := [][]string{{"RPUSH", "x", "y"}}
 	untouched := map[string]redistest.Value{"x": {Type: "list", Content: []string{"y"}}}
 	said := []redistest.Message{{Channel: setChannel, Payload: "0"}}
-	got := []any{int64(1), now{}, int64(0)}
+	got := []any{int64(1), now{}}
 	for script, steps := range map[string]map[string]step{
 		"setlock_acquire": {
 			"takes a free lock":                        {keys: keys, args: []string{"a", "30000", soon, "first"}, reply: got, after: held("a"), ttl: about(30)},
 			"leaves another's":                         {seed: seeded("b"), keys: keys, args: []string{"a", "30000", soon, "first"}, reply: "busy", after: held("b"), ttl: about(10)},
-			"leaves one without an end":                {seed: endless, keys: keys, args: []string{"b", "30000", soon, "again"}, reply: []any{int64(0), int64(-1)}, after: map[string]redistest.Value{"x": {Type: "string", Content: "a"}}},
+			"leaves one without an end":                {seed: endless, keys: keys, args: []string{"b", "30000", soon, "again"}, reply: []any{int64(0), now{}, int64(-1)}, after: map[string]redistest.Value{"x": {Type: "string", Content: "a"}}},
 			"leaves one of a token that is used again": {seed: seeded("a"), keys: keys, args: []string{"a", "30000", soon, "first"}, reply: "busy", after: held("a"), ttl: about(10)},
 			"a copy finds its lock, and extends it":    {seed: seeded("a"), keys: keys, args: []string{"a", "30000", soon, "again"}, reply: got, after: held("a"), ttl: about(30)},
 			"a copy never shortens":                    {seed: seeded("a"), keys: keys, args: []string{"a", "1000", soon, "again"}, reply: got, after: held("a"), ttl: about(10)},
 			"a copy takes a free lock":                 {keys: keys, args: []string{"a", "30000", soon, "again"}, reply: got, after: held("a"), ttl: about(30)},
 			"adopts":                                   {seed: seeded("a"), keys: keys, args: []string{"a", "30000", soon, "adopt"}, reply: got, after: held("a"), ttl: about(30)},
 			"adopts what has no end, and gives it one": {seed: endless, keys: keys, args: []string{"a", "30000", soon, "adopt"}, reply: got, after: held("a"), ttl: about(30)},
-			"does not adopt another's":                 {seed: seeded("b"), keys: keys, args: []string{"a", "30000", soon, "adopt"}, reply: []any{int64(-1)}, after: held("b"), ttl: about(10)},
-			"adopting creates nothing":                 {keys: keys, args: []string{"a", "30000", soon, "adopt"}, reply: []any{int64(-1)}, after: none},
+			"does not adopt another's":                 {seed: seeded("b"), keys: keys, args: []string{"a", "30000", soon, "adopt"}, reply: []any{int64(-1), now{}}, after: held("b"), ttl: about(10)},
+			"adopting creates nothing":                 {keys: keys, args: []string{"a", "30000", soon, "adopt"}, reply: []any{int64(-1), now{}}, after: none},
 			"too late, it takes nothing":               {keys: keys, args: []string{"a", "30000", past, "first"}, reply: []any{int64(-2), now{}}, after: none},
 			"too late, it extends nothing":             {seed: seeded("a"), keys: keys, args: []string{"a", "30000", past, "again"}, reply: []any{int64(-2), now{}}, after: held("a"), ttl: about(10)},
 			"a lease must be one":                      {keys: keys, args: []string{"a", "0", soon, "first"}, fails: "lease must be", after: none},

@@ -13,13 +13,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// The first number of an acquisition's reply.
+// The first number of an acquisition's reply, which the server's time follows.
 const (
-	granted = 1  // {1, now, token}, with the age {1, now, token, up, run}; permits {1, now, ms}, of which there are none left for ms
-	busy    = 0  // {0, pttl}; standing in the server's queue {0, ms, place}, to call again after ms; shared or permits {0, ms, now}
-	gone    = -1 // {-1}: nothing there to re-enter
-	late    = -2 // {-2, now}: executed after its not-after, nothing changed
-	more    = -3 // {-3, now}: some permits came back, and more will if it is called again
+	granted = 1  // then {token}, with the age {token, up, run}; permits {ms}, for which there are none left
+	busy    = 0  // then {pttl}; standing in the server's queue {ms, place}, to call again after ms
+	gone    = -1 // nothing there to re-enter
+	late    = -2 // executed after its not-after, nothing changed
+	more    = -3 // some permits came back, and more will if it is called again
 )
 
 // lateTries is how often an acquisition is sent at once because the server refused it as
@@ -418,28 +418,21 @@ func (a *answer) read(l *Lock, call *script.Call, mayBeGone bool) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case len(n) == 3 && n[0] == granted && l.Permits:
-		s.clocks.Learn(l.key, n[1], a.at)
-		if a.next = lease.Lasting(n[2]); a.next < 0 {
+	if len(n) < 2 {
+		return call.Unexpected()
+	}
+	s.clocks.Learn(l.key, n[1], a.at)
+	rest := room[2:] // what the reply does not have is 0
+	switch code := n[0]; {
+	case code == granted && l.Permits:
+		if a.next = lease.Lasting(rest[0]); a.next < 0 {
 			a.next = math.MaxInt64
 		}
-	case (len(n) == 3 || len(n) == 5) && n[0] == granted:
-		s.clocks.Learn(l.key, n[1], a.at)
-		a.token = n[2]
-		if len(n) == 5 {
-			a.up, a.run = n[3], n[4]
-		}
-	case len(n) == 2 && (n[0] == late || n[0] == more && l.Permits):
-		s.clocks.Learn(l.key, n[1], a.at)
-	case len(n) == 2 && n[0] == busy:
-		a.pttl, a.place = lease.Lasting(n[1]), placeKept
-	case len(n) == 3 && n[0] == busy && l.Queue:
-		a.pttl, a.place = lease.Lasting(n[1]), n[2]
-	case len(n) == 3 && n[0] == busy && (l.Shared || l.Permits): // when it is free all try at once: they should know the time
-		s.clocks.Learn(l.key, n[2], a.at)
-		a.pttl = lease.Lasting(n[1])
-	case len(n) == 1 && n[0] == gone && mayBeGone:
+	case code == granted:
+		a.token, a.up, a.run = rest[0], rest[1], rest[2]
+	case code == busy && len(n) > 2:
+		a.pttl, a.place = lease.Lasting(rest[0]), rest[1]
+	case code == late, code == more && l.Permits, code == gone && mayBeGone:
 	default:
 		return call.Unexpected()
 	}

@@ -317,16 +317,19 @@ func (c *batchCall) ask(ctx context.Context) error {
 func (c *batchCall) read(call *script.Call) error {
 	grant := &c.grant
 	grant.at = c.session.now()
-	var room [3]int64
+	var room [4]int64
 	n, err := call.ReadInts(room[:0])
 	if err != nil {
 		return err
 	}
+	if len(n) < 2 {
+		return call.Unexpected()
+	}
+	c.session.clocks.Learn(c.locks[0].key, n[1], grant.at)
 	switch {
-	case len(n) == 3 && n[0] == granted || len(n) == 2 && n[0] == late:
-		c.session.clocks.Learn(c.locks[0].key, n[1], grant.at)
-	case len(n) == 3 && n[0] == busy && n[2] >= 1 && int(n[2]) <= len(c.locks):
-		grant.pttl, c.taken = lease.Lasting(n[1]), int(n[2])-1
+	case n[0] == granted, n[0] == late:
+	case len(n) == 4 && n[0] == busy && n[3] >= 1 && int(n[3]) <= len(c.locks):
+		grant.pttl, c.taken = lease.Lasting(n[2]), int(n[3])-1
 	default:
 		return call.Unexpected()
 	}

@@ -12,7 +12,7 @@ import (
 // A Taking is an acquisition of what has no owner and no lease: what is taken can only be given
 // back. Its call cannot be repeated, so one that has no reply is unknown for good.
 type Taking struct {
-	Take func(notAfter int64) *script.Call // replies {1, now, left}, {0, free} or {-2, now}
+	Take func(notAfter int64) *script.Call // replies {1, now, left}, {0, now, free} or {-2, now}
 	Back func() *script.Call               // gives back what Take took; replies {listeners}
 	patience
 	took bool // and whoever has called does not know yet
@@ -189,16 +189,16 @@ func (t *Taking) attempt(ctx context.Context) (left int64, err error) {
 			return 0, err
 		}
 		n, err := t.send(ctx, place, t.Take(o.notAfter(s.now(), s.config.Lease)))
-		switch {
-		case err != nil:
+		if err != nil {
 			return 0, err
-		case len(n) == 3 && n[0] == granted:
-			s.clocks.Learn(o.key, n[1], s.now())
-			return n[2], nil
-		case n[0] == busy:
-			return 0, ErrBusy
 		}
 		s.clocks.Learn(o.key, n[1], s.now())
+		switch n[0] {
+		case granted:
+			return n[2], nil
+		case busy:
+			return 0, ErrBusy
+		}
 	}
 	return 0, errLate
 }
@@ -212,7 +212,7 @@ func (t *Taking) send(ctx context.Context, place script.Place, c *script.Call) (
 	if n, err = c.ReadInts(nil); err != nil {
 		return nil, err
 	}
-	if len(n) == 3 && n[0] == granted || len(n) == 2 && (n[0] == busy || n[0] == late) {
+	if len(n) == 3 && (n[0] == granted || n[0] == busy) || len(n) == 2 && n[0] == late {
 		return n, nil
 	}
 	return nil, c.Unexpected()

@@ -227,12 +227,12 @@ func (c call) state(before keys, r reply) string {
 			return "nothing to re-enter"
 		case r[0] == -2:
 			return "late"
-		case len(r) == 2 && before.free():
+		case len(r) == 3 && before.free():
 			return "try, free, " + waits
-		case len(r) == 2:
+		case len(r) == 3:
 			return "try, held"
 		}
-		return "place " + text(r[2])
+		return "place " + text(r[3])
 	case releaseScript, leaveScript, forceScript:
 		return "reply " + text(r[0]) + ", " + waits
 	}
@@ -246,9 +246,6 @@ func (c call) clock(before keys, r reply, commands map[string]int) error {
 	switch c.script {
 	case acquireScript:
 		times, leases = 1, 1
-		if r[0] == -1 {
-			times = 0
-		}
 	case releaseScript:
 		if r[0] == 2 {
 			times = queue

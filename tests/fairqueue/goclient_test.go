@@ -88,7 +88,7 @@ func (g *goClient) polled(sent ms, r reply) {
 			g.after(g.latency(), g.poll)
 		})
 	default:
-		again := r[1]
+		again := r[2]
 		if !g.exact {
 			again += again * (g.rng.Int64N(201) - 100) / 1000
 		}

@@ -101,18 +101,18 @@ func (f *referee) executed(e execution) {
 
 // polled notes the time of an acquire of ours.
 func (f *referee) polled(e execution) {
-	c, r := e.by, e.reply
-	if r[0] != 0 || len(r) < 3 {
+	c := e.by
+	if !e.queued() {
 		return
 	}
 	c.standing.polled = f.now
 	f.seen.calls = append(f.seen.calls, acquired{f.now, c.owner})
-	if r[1] < 100 || r[1] > max(100, c.process.wait/3) {
-		f.report("sleep", "%s is told to sleep %d ms", c.owner, r[1])
+	if again := e.reply[2]; again < 100 || again > max(100, c.process.wait/3) {
+		f.report("sleep", "%s is told to sleep %d ms", c.owner, again)
 	}
 	java := f.javaInFront(c.owner)
 	c.standing.limit = max(c.process.wait, f.left(), javaLease) + f.java*java
-	if r[2] == atTheEnd {
+	if e.stands(atTheEnd) {
 		c.standing.limit += c.process.wait
 	}
 }
@@ -141,7 +141,7 @@ func (f *referee) gone(e execution, o owner) bool {
 	}
 	// Dropped, and back at the end by the same script: Java's never changes a score of its own otherwise.
 	if e.ours {
-		return len(e.reply) == 3 && e.reply[0] == 0 && e.reply[2] == atTheEnd
+		return e.stands(atTheEnd)
 	}
 	return e.script == "acquire" && f.keys.due[o] != e.before.due[o]
 }
@@ -220,11 +220,11 @@ func (f *referee) queued(e execution) {
 			}
 		}
 	case at < 0:
-	case e.ours && len(e.reply) == 3 && e.reply[2] == backAgain:
+	case e.stands(backAgain):
 		f.seen.backAgain++
 		c.standing.lost = false
 		c.standing.pure = f.now + f.left()
-	case was < 0 || c.standing.place == 0 || e.ours && len(e.reply) == 3 && e.reply[2] == atTheEnd:
+	case was < 0 || c.standing.place == 0 || e.stands(atTheEnd):
 		f.entered++
 		c.standing.place = f.entered
 		c.standing.lost = false
@@ -273,7 +273,7 @@ func (f *referee) settled(e execution) {
 func (f *referee) shape(e execution) {
 	k := &f.keys
 	if f.shaken {
-		if e.ours && e.script == "fairlock_acquire" && len(e.reply) == 3 && e.reply[0] == 0 {
+		if e.queued() {
 			f.mended(e.by.owner)
 		}
 		return

@@ -36,7 +36,7 @@ func (r *run) acquire(d demand) reply {
 	free := pttl == -2
 	count, held := r.counts[d.owner]
 	if !held && d.target > 1 {
-		return reply{-1}
+		return reply{-1, r.now}
 	}
 	if r.now > d.notAfter && !r.without.notAfter {
 		return reply{-2, r.now}
@@ -44,7 +44,7 @@ func (r *run) acquire(d demand) reply {
 	if held {
 		r.counts[d.owner] = max(count, d.target)
 		r.until = max(r.until, r.now+d.lease)
-		return reply{1, r.now, 0}
+		return reply{1, r.now}
 	}
 
 	if r.head() != nobody {
@@ -60,13 +60,13 @@ func (r *run) acquire(d demand) reply {
 			r.forget(d.owner)
 			r.settle(d.lease)
 		}
-		return reply{1, r.now, 0}
+		return reply{1, r.now}
 	}
 	if d.wait == 0 {
 		if free {
 			r.publish(head)
 		}
-		return reply{0, pttl}
+		return reply{0, r.now, pttl}
 	}
 
 	left := max(pttl, 0)
@@ -82,7 +82,7 @@ func (r *run) acquire(d demand) reply {
 	} else if head == d.owner && (free || left > 0) {
 		again = min(again, left+1)
 	}
-	return reply{0, max(100, again), place}
+	return reply{0, r.now, max(100, again), place}
 }
 
 // Places of a waiter, as acquire replies them.

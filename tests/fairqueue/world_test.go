@@ -204,6 +204,12 @@ type execution struct {
 	looked   bool // for our dead
 }
 
+// queued reports whether a waiter of ours has called and stands in the queue: only then a reply has a place.
+func (e execution) queued() bool { return len(e.reply) == 4 }
+
+// stands reports whether it has been told of that place.
+func (e execution) stands(place int64) bool { return e.queued() && e.reply[3] == place }
+
 // before prepares for a script, and returns the keys that it finds.
 func (w *world) before() keys {
 	w.keys.expire(w.now)
