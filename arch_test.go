@@ -29,8 +29,10 @@ var mayImport = map[string][]string{
 	"internal/hub":      {"internal/cluster", "internal/wire"},
 	"internal/script":   {"internal/cluster", "internal/wire", "lua"},
 	"internal/presence": {"internal/lease", "internal/script", "internal/wire"},
+	"internal/watch":    {"internal/script", "internal/wait"},
 	"internal/core": {
-		"internal/hub", "internal/lease", "internal/presence", "internal/script", "internal/wait", "internal/wire",
+		"internal/hub", "internal/lease", "internal/presence", "internal/script", "internal/wait", "internal/watch",
+		"internal/wire",
 	},
 	".":         {"internal/cluster", "internal/core", "internal/presence", "internal/wait"},
 	"rlock":     {".", "internal/core", "internal/script", "internal/wait", "internal/wire"},

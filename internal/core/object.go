@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wait"
+	"github.com/holdfast-go/holdfast/internal/watch"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -151,6 +152,68 @@ func (o *Object) Run(ctx context.Context, operation string, c *script.Call, read
 		return o.Fail(operation, explain(ctx, err))
 	}
 	return nil
+}
+
+// A Look is how one sees whether a wait is over.
+type Look struct {
+	Call func() *script.Call
+	Over func(c *script.Call) (bool, error) // reads the reply
+}
+
+// once looks once.
+func (l *Look) once(ctx context.Context, r *script.Runner) (over bool, err error) {
+	c := l.Call()
+	defer c.Free()
+	if err := r.Run(ctx, script.Take, c); err != nil {
+		return false, err
+	}
+	return l.Over(c)
+}
+
+// Await waits until a look says that it is over, which it then was at some moment of the call; or until ctx ends.
+// Callers of the session wait together: see [watch.Watches].
+func (o *Object) Await(ctx context.Context, operation string, look Look) (err error) {
+	if err := o.begin(ctx, operation); err != nil {
+		return err
+	}
+	s := o.session
+	defer s.calls.leave()
+	var p patience
+	p.about(ctx, o)
+	defer func() { p.tell(err) }()
+	c := s.watches.Join(watch.Subject{
+		Key:     watchKey{o.Kind, o.key},
+		Look:    func(ctx context.Context) (bool, error) { return look.once(ctx, s.runner) },
+		Listen:  func(wake func()) func() { return s.hub.Listen(o.Channel, wake).Close },
+		Woken:   o.woken,
+		Trouble: o.logTrouble,
+	})
+	defer c.Leave()
+	waits := c.Waits()
+	for {
+		select {
+		case <-waits:
+			waits = nil
+			defer o.waiting()()
+		case <-c.Done():
+			if c.Err() != nil {
+				return o.Fail(operation, explain(context.Background(), c.Err()))
+			}
+			return nil
+		case <-ctx.Done():
+			return o.Fail(operation, stopped(ctx))
+		case <-s.closing:
+			return o.Fail(operation, ErrClosed)
+		}
+	}
+}
+
+// A watchKey is what makes callers wait for the same.
+type watchKey struct{ kind, key string }
+
+// logTrouble logs why an attempt failed that is worth another.
+func (o *Object) logTrouble(why error) {
+	o.session.config.Logger.Debug("holdfast: waiting for the server", "kind", o.title(), "name", o.Name, "error", why)
 }
 
 // Give runs a call of the object that gives something back, whether or not the caller's ctx has

@@ -96,7 +96,7 @@ func (p *patience) again(ctx context.Context, inTheWay time.Duration, why error,
 	case script.IsTemporary(why) && ctx.Err() == nil:
 		p.trouble = why
 		p.delay = min(max(2*p.delay, firstRetry), lastRetry)
-		p.object.session.config.Logger.Debug("holdfast: waiting for the server", "kind", p.object.title(), "name", p.object.Name, "error", why)
+		p.object.logTrouble(why)
 		return wait.Interval(p.delay), nil
 	}
 	return 0, why

@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/presence"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wait"
+	"github.com/holdfast-go/holdfast/internal/watch"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -53,7 +54,7 @@ type Session struct {
 	dog     *lease.Watchdog
 	debts   debts
 	gifts   gifts
-	watches watches
+	watches *watch.Watches
 	bounds  bounds
 	known   *presence.Teller
 	millis  string // the lease, as scripts take it
@@ -92,7 +93,7 @@ func NewSession(c Config) *Session {
 	s.bounds.limit = lease.Bound(c.Lease)
 	s.debts.init(s)
 	s.gifts.session = s
-	s.watches.init(s)
+	s.watches = watch.New(ctx, s.closing, s.start)
 	s.known = presence.NewTeller(ctx, presence.Session{
 		ID: id, Client: c.Client, Lease: c.Lease, Logger: c.Logger, Now: s.now, Start: s.start, Busy: s.busy,
 	}, c.Process)

@@ -1,0 +1,205 @@
+// Package watch lets callers wait together until something is over that many may wait for at once and that nobody
+// takes away, such as a closed latch. However many of a session wait for the same thing, one goroutine looks, once
+// for each event, and has one subscription.
+package watch
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wait"
+)
+
+// A Subject is what callers wait for: those with the same key wait together.
+type Subject struct {
+	Key     any
+	Look    func(ctx context.Context) (over bool, err error)
+	Listen  func(wake func()) (stop func()) // subscribes to what ends a wait
+	Woken   func(by wait.Cause)             // is told why a sleep ended
+	Trouble func(err error)                 // is told why a look failed that is worth another
+}
+
+// Watches are what callers of a session wait for.
+type Watches struct {
+	ctx     context.Context //nolint:containedctx // the life of the session's goroutines
+	closing <-chan struct{}
+	start   func(f func()) bool
+
+	mu  sync.Mutex // guards the rest, and all watches
+	all map[any]*watch
+}
+
+// New returns the watches of a session. Their goroutines are started by start, end with ctx and do not sleep once
+// closing is closed.
+func New(ctx context.Context, closing <-chan struct{}, start func(f func()) bool) *Watches {
+	return &Watches{ctx: ctx, closing: closing, start: start, all: make(map[any]*watch)}
+}
+
+// A watch is what some callers wait for.
+type watch struct {
+	subject Subject
+	waiter  *wait.Waiter
+	cancel  context.CancelFunc
+
+	callers int
+	joining *cohort   // who has come since the last look was sent
+	waiting []*cohort // who had come before
+	heard   int       // events
+	known   int       // of which a look has told: what it saw is true but for a message that is under way; -1: none has
+}
+
+// A cohort is callers who came between the same two looks.
+type cohort struct {
+	size  int
+	waits chan struct{} // closed when a look has found nothing
+	told  bool          // that it is
+	done  chan struct{}
+	err   error // when done
+}
+
+func newCohort() *cohort {
+	return &cohort{waits: make(chan struct{}), done: make(chan struct{})}
+}
+
+// A Caller is one who waits. Leave it.
+type Caller struct {
+	watches *Watches
+	watch   *watch
+	cohort  *cohort
+}
+
+// Waits is closed when a look that was sent after the caller had come has found that it must wait.
+func (c *Caller) Waits() <-chan struct{} { return c.cohort.waits }
+
+// Done is closed when the wait is over, or has failed.
+func (c *Caller) Done() <-chan struct{} { return c.cohort.done }
+
+// Err is why the wait has failed, once it is done.
+func (c *Caller) Err() error { return c.cohort.err }
+
+// Leave ends the wait of one caller; with the last one nobody looks any more.
+func (c *Caller) Leave() {
+	c.watches.mu.Lock()
+	defer c.watches.mu.Unlock()
+	if c.watch.callers--; c.watch.callers == 0 {
+		c.watches.end(c.watch)
+	}
+}
+
+// Join adds a caller. Its wait is over when a look says so, which is then true at some moment after Join was called.
+// A look comes at first, after every message, and when a message may have been lost; for all callers together, so
+// under the ctx of none.
+func (ws *Watches) Join(s Subject) *Caller {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w := ws.all[s.Key]
+	if w == nil {
+		var ctx context.Context
+		w = &watch{subject: s, waiter: wait.NewWaiter(ws.closing), joining: newCohort(), known: -1}
+		ctx, w.cancel = context.WithCancel(ws.ctx)
+		ws.all[s.Key] = w
+		ws.start(func() { ws.run(ctx, w) })
+	} else if w.known != w.heard {
+		w.waiter.Wake()
+	}
+	w.callers++
+	w.joining.size++
+	return &Caller{watches: ws, watch: w, cohort: w.joining}
+}
+
+// end ends a watch that nobody waits for. ws.mu is held.
+func (ws *Watches) end(w *watch) {
+	w.cancel()
+	if ws.all[w.subject.Key] == w {
+		delete(ws.all, w.subject.Key)
+	}
+}
+
+// The delays after looks that failed.
+const (
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = 500 * time.Millisecond
+)
+
+// run looks until nobody waits any more.
+func (ws *Watches) run(ctx context.Context, w *watch) {
+	stop, listening := func() {}, false
+	defer func() { stop() }()
+	delay := firstRetry
+	for ctx.Err() == nil {
+		event := ws.beforeLook(w)
+		over, err := w.subject.Look(ctx)
+		switch {
+		case script.IsTemporary(err) && ctx.Err() == nil:
+			w.subject.Trouble(err)
+			_ = w.waiter.Sleep(ctx, delay)
+			delay = min(2*delay, lastRetry)
+			continue
+		case over || err != nil:
+			ws.tell(w, err)
+		case listening:
+			ws.note(w, event)
+		default:
+			ws.note(w, -1)
+		}
+		delay = firstRetry
+		if !listening {
+			listening = true
+			stop = w.subject.Listen(func() { ws.hear(w) })
+		}
+		if w.waiter.Sleep(ctx, wait.Interval(-1)) == nil {
+			w.subject.Woken(w.waiter.Cause())
+		}
+	}
+}
+
+// beforeLook makes the look that is about to be sent tell those who have come so far.
+func (ws *Watches) beforeLook(w *watch) (event int) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if w.joining.size > 0 {
+		w.waiting = append(w.waiting, w.joining)
+		w.joining = newCohort()
+	}
+	return w.heard
+}
+
+// tell lets those go who had come before the look.
+func (ws *Watches) tell(w *watch, err error) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for _, c := range w.waiting {
+		c.err = err
+		close(c.done)
+	}
+	w.waiting = nil
+	w.known = -1
+	if w.joining.size == 0 {
+		ws.end(w)
+		return
+	}
+	w.waiter.Wake()
+}
+
+// note records that a look sent after that event found nothing; -1 if events are not heard of yet.
+func (ws *Watches) note(w *watch, event int) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w.known = event
+	for _, c := range w.waiting {
+		if !c.told {
+			c.told = true
+			close(c.waits)
+		}
+	}
+}
+
+// hear records an event: a message, or a subscription that stands.
+func (ws *Watches) hear(w *watch) {
+	ws.mu.Lock()
+	w.heard++
+	ws.mu.Unlock()
+	w.waiter.Wake()
+}
