@@ -60,9 +60,11 @@ func Lose(t testing.TB, hold *holdfast.Hold) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), losing)
 	defer cancel()
-	if err := (*core.Hold)(hold).Lose(ctx, errOnPurpose); err != nil {
+	tell, err := (*core.Hold)(hold).Lose(errOnPurpose)
+	if err != nil {
 		t.Fatalf("holdfasttest: Lose: the hold of %q has ended already: %v", hold.Name(), err)
 	}
+	tell(ctx)
 }
 
 // A Lock is what may be locked: a lock of any kind, or one half of a read-write lock.

@@ -221,6 +221,17 @@ func TestNestedHoldsAreLostTogether(t *testing.T) {
 	holdfasttest.AssertFree(t, l)
 }
 
+func TestAllThatSeveralLocksConsistOfIsLost(t *testing.T) {
+	t.Parallel()
+	s := holdfasttest.Open(t)
+	x, y, z := rlock.New(s, "x", nil), rlock.New(s, "y", nil), fairlock.New(s, "z", nil)
+	hold := mustLock(t, multilock.New(multilock.New(x, y), z).TryLock)
+	ctx := hold.Context(t.Context())
+	holdfasttest.Lose(t, hold)
+	lost(t, hold, ctx)
+	holdfasttest.AssertFree(t, x, y, z)
+}
+
 func TestThereIsNothingToLose(t *testing.T) {
 	t.Parallel()
 	hold := mustLock(t, rlock.New(holdfasttest.Open(t), "orders:42", nil).TryLock)

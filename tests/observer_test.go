@@ -517,7 +517,11 @@ func TestObserverOfEndsThatCross(t *testing.T) {
 		ends := []func(h *holdfast.Hold){
 			func(h *holdfast.Hold) { _ = h.Release() },
 			func(h *holdfast.Hold) { _ = h.Release() },
-			func(h *holdfast.Hold) { _ = (*core.Hold)(h).Lose(t.Context(), errors.New("on purpose")) },
+			func(h *holdfast.Hold) {
+				if tell, err := (*core.Hold)(h).Lose(errors.New("on purpose")); err == nil {
+					tell(t.Context())
+				}
+			},
 			func(h *holdfast.Hold) { _ = h.Err() },
 		}
 		if i%3 == 0 {

@@ -41,7 +41,7 @@ type acquisition struct {
 	also   also          // of a call for several permits
 	adopts bool          // the wire owner is another's, who has the lock
 	age    bool          // the server is to tell how long it has been up
-	hold   *Hold         // when it is granted
+	hold   *Single       // when it is granted
 	over   bool          // whoever has called has what there is
 
 	patience
@@ -50,8 +50,8 @@ type acquisition struct {
 // also are the permits that a call wants besides the first.
 type also struct {
 	n     int
-	wires []string // as wire is of the first
-	holds []*Hold  // when they are granted
+	wires []string  // as wire is of the first
+	holds []*Single // when they are granted
 }
 
 // private is what an acquisition without an owner is made of. All of it comes and goes
@@ -64,7 +64,7 @@ type private struct {
 // outermost is what an outermost acquisition becomes when it is granted.
 type outermost struct {
 	tenure tenure
-	hold   Hold
+	hold   Single
 }
 
 // init makes a an acquisition of l by ctx's owner. (A constructor would cost an allocation.)
@@ -149,7 +149,7 @@ func (a *acquisition) draw() {
 }
 
 // try makes one attempt, and tells the observer.
-func (a *acquisition) try(ctx context.Context) (h *Hold, inTheWay time.Duration, err error) {
+func (a *acquisition) try(ctx context.Context) (h *Single, inTheWay time.Duration, err error) {
 	a.asked++
 	done := a.lock.attempting(ctx)
 	h, inTheWay, err = a.tryTo(ctx)
@@ -169,7 +169,7 @@ func (a *acquisition) try(ctx context.Context) (h *Hold, inTheWay time.Duration,
 
 // tryTo makes one attempt: a re-entry if the owner holds the lock, else under the call's wire
 // owner. Of a lock that is taken it returns ErrBusy, and for how long at least.
-func (a *acquisition) tryTo(ctx context.Context) (h *Hold, inTheWay time.Duration, err error) {
+func (a *acquisition) tryTo(ctx context.Context) (h *Single, inTheWay time.Duration, err error) {
 	switch {
 	case a.lock.session.isClosed():
 		return nil, 0, ErrClosed
@@ -180,7 +180,7 @@ func (a *acquisition) tryTo(ctx context.Context) (h *Hold, inTheWay time.Duratio
 }
 
 // tryShared makes one attempt for an owner that other calls may have, too.
-func (a *acquisition) tryShared(ctx context.Context) (h *Hold, inTheWay time.Duration, err error) {
+func (a *acquisition) tryShared(ctx context.Context) (h *Single, inTheWay time.Duration, err error) {
 	if err := a.claim.enter(ctx); err != nil {
 		return nil, 0, &script.Failure{Class: script.Refused, Err: err}
 	}
@@ -205,7 +205,7 @@ func (a *acquisition) tryShared(ctx context.Context) (h *Hold, inTheWay time.Dur
 }
 
 // enterBeside attempts to take a half whose other one the owner holds, under its wire owner.
-func (a *acquisition) enterBeside(ctx context.Context, other *tenure) (*Hold, time.Duration, error) {
+func (a *acquisition) enterBeside(ctx context.Context, other *tenure) (*Single, time.Duration, error) {
 	if a.wire != other.wire {
 		a.giveUp()
 		a.wire = other.wire
@@ -232,7 +232,7 @@ var errLate = &script.Failure{
 
 // enter attempts to become a holder under a wire owner of the call's own, or that of the other
 // half. Without a hold and without an error, the other half has gone.
-func (a *acquisition) enter(ctx context.Context) (*Hold, time.Duration, error) {
+func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error) {
 	l, s := a.lock, a.lock.session
 	if a.wire == "" {
 		a.draw()
@@ -294,7 +294,7 @@ func (a *acquisition) enter(ctx context.Context) (*Hold, time.Duration, error) {
 }
 
 // begin makes o what was granted to a wire owner. Copies of the call may be executed until then.
-func (o *outermost) begin(l *Lock, c *claim, wire string, grant *answer, copies time.Duration) *Hold {
+func (o *outermost) begin(l *Lock, c *claim, wire string, grant *answer, copies time.Duration) *Single {
 	t, h := &o.tenure, &o.hold
 	t.lock, t.claim, t.wire, t.token, t.copies = l, c, wire, grant.token, copies
 	h.init(l, t, grant)
@@ -312,7 +312,7 @@ func tooLate(s *Session) error {
 }
 
 // reenter attempts to raise the count of a tenure.
-func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Hold, error) {
+func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Single, error) {
 	l, s := a.lock, a.lock.session
 	if err := t.claim.mayTrim(t.wire, l.length()); err != nil {
 		return nil, err
@@ -333,7 +333,7 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Hold, error) {
 		}
 		return nil, err
 	case answer.outcome == granted:
-		h := new(Hold)
+		h := new(Single)
 		h.init(l, t, answer)
 		if answer.at >= answer.trust(l) || s.isClosed() {
 			t.correct(0)
@@ -354,8 +354,8 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Hold, error) {
 }
 
 // init makes h what was granted.
-func (h *Hold) init(l *Lock, t *tenure, grant *answer) {
-	h.lock, h.tenure, h.acquired = l, t, grant.at
+func (h *Single) init(l *Lock, t *tenure, grant *answer) {
+	h.hold.Holding, h.lock, h.tenure, h.acquired = h, l, t, grant.at
 	h.deadline.Store(int64(grant.trust(l)))
 }
 

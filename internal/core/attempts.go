@@ -10,7 +10,7 @@ import (
 )
 
 // callOnce is a whole call that makes one attempt.
-func (a *acquisition) callOnce(ctx context.Context, l *Lock, operation string) (*Hold, error) {
+func (a *acquisition) callOnce(ctx context.Context, l *Lock, operation string) (*Single, error) {
 	if err := l.begin(ctx, operation); err != nil {
 		return nil, err
 	}
@@ -22,7 +22,7 @@ func (a *acquisition) callOnce(ctx context.Context, l *Lock, operation string) (
 }
 
 // call is one that waits until ctx ends.
-func (a *acquisition) call(ctx context.Context, l *Lock, operation string) (*Hold, error) {
+func (a *acquisition) call(ctx context.Context, l *Lock, operation string) (*Single, error) {
 	if err := l.begin(ctx, operation); err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func (a *acquisition) call(ctx context.Context, l *Lock, operation string) (*Hol
 }
 
 // callFor is one that waits for at most d, or until ctx ends.
-func (a *acquisition) callFor(ctx context.Context, l *Lock, operation string, d time.Duration) (*Hold, error) {
+func (a *acquisition) callFor(ctx context.Context, l *Lock, operation string, d time.Duration) (*Single, error) {
 	if d <= 0 {
 		return a.callOnce(ctx, l, operation)
 	}
@@ -56,7 +56,7 @@ func (a *acquisition) callFor(ctx context.Context, l *Lock, operation string, d 
 
 // once makes one attempt, repeated only while its reply is lost and it may still be executed. Nor is a
 // reply waited for any longer.
-func (a *acquisition) once(ctx context.Context) (h *Hold, err error) {
+func (a *acquisition) once(ctx context.Context) (h *Single, err error) {
 	err = a.lock.session.once(ctx, a.lock.key, lease.NotAfter(a.lock.length()), func(ctx context.Context) (err error) {
 		h, _, err = a.try(ctx)
 		return err
@@ -97,7 +97,7 @@ func until(ctx context.Context, end time.Time) (context.Context, context.CancelF
 
 // wait attempts until the lock is granted: at once if nobody of the session waits for it,
 // then as the first of the session's line. Attempts end with ctx, sleep with sleep.
-func (a *acquisition) wait(ctx, sleep context.Context) (*Hold, error) {
+func (a *acquisition) wait(ctx, sleep context.Context) (*Single, error) {
 	a.stand = a.lock.Leaver != nil
 	if a.lock.Queue || a.lock.Shared {
 		return a.waitAlone(ctx, sleep)
@@ -115,7 +115,7 @@ func (a *acquisition) wait(ctx, sleep context.Context) (*Hold, error) {
 
 // queue waits in the session's line, first until retry has passed, and attempts when it is
 // this call's turn to look.
-func (a *acquisition) queue(ctx, sleep context.Context, retry time.Duration) (h *Hold, err error) {
+func (a *acquisition) queue(ctx, sleep context.Context, retry time.Duration) (h *Single, err error) {
 	var waited func() // told when the place has been left
 	defer func() {
 		if waited != nil {
@@ -164,7 +164,7 @@ func (a *acquisition) queue(ctx, sleep context.Context, retry time.Duration) (h 
 
 // attempt tries once. Without a hold and without an error, it is to be tried again after a
 // wake-up or after retry: the lock is taken, or something failed that may pass.
-func (a *acquisition) attempt(ctx context.Context) (h *Hold, retry time.Duration, err error) {
+func (a *acquisition) attempt(ctx context.Context) (h *Single, retry time.Duration, err error) {
 	h, inTheWay, err := a.try(ctx)
 	if err == nil {
 		return h, 0, nil

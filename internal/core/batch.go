@@ -45,12 +45,12 @@ const (
 
 // TryLock makes one attempt to take all locks under ctx's owner.
 func (b *Batch) TryLock(ctx context.Context, operation string) (*Hold, error) {
-	return b.call(ctx, operation, func(c *batchCall) ([]*Hold, error) { return c.once(ctx) })
+	return b.call(ctx, operation, func(c *batchCall) ([]*Single, error) { return c.once(ctx) })
 }
 
 // Lock waits until it has all locks, ctx ends, or the moment end comes, if there is one.
 func (b *Batch) Lock(ctx context.Context, operation string, end time.Time) (*Hold, error) {
-	return b.call(ctx, operation, func(c *batchCall) ([]*Hold, error) {
+	return b.call(ctx, operation, func(c *batchCall) ([]*Single, error) {
 		attempt, sleep, stop := waitUntil(ctx, end)
 		defer stop()
 		holds, err := c.wait(attempt, sleep)
@@ -59,7 +59,7 @@ func (b *Batch) Lock(ctx context.Context, operation string, end time.Time) (*Hol
 }
 
 // call is a whole call.
-func (b *Batch) call(ctx context.Context, operation string, take func(c *batchCall) ([]*Hold, error)) (*Hold, error) {
+func (b *Batch) call(ctx context.Context, operation string, take func(c *batchCall) ([]*Single, error)) (*Hold, error) {
 	if ctx.Err() != nil {
 		return nil, b.Fail(operation, stopped(ctx))
 	}
@@ -77,7 +77,11 @@ func (b *Batch) call(ctx context.Context, operation string, take func(c *batchCa
 	holds, err := take(&c)
 	c.over = true
 	if err == nil {
-		return join(ctx, b.Label, holds, b), nil // the holds keep the references to the claims
+		members := make([]member, len(holds))
+		for i, h := range holds {
+			members[i].hold = h
+		}
+		return join(ctx, b.Label, members, b), nil // the holds keep the references to the claims
 	}
 	c.forsake()
 	if errors.Is(err, ErrApart) {
@@ -97,8 +101,8 @@ type batchCall struct {
 	taken  int // the lock that was in the way of the last attempt
 	looks  int // attempts that found one in the way
 	since  time.Duration
-	holds  []*Hold // when they are granted
-	over   bool    // whoever has called has what there is
+	holds  []*Single // when they are granted
+	over   bool      // whoever has called has what there is
 }
 
 // forsake ends a call that has nothing.
@@ -121,7 +125,7 @@ func (c *batchCall) unwind() {
 }
 
 // once makes one attempt, as that of a single lock.
-func (c *batchCall) once(ctx context.Context) (holds []*Hold, err error) {
+func (c *batchCall) once(ctx context.Context) (holds []*Single, err error) {
 	err = c.session.once(ctx, c.locks[0].key, lease.NotAfter(c.shortest), func(ctx context.Context) (err error) {
 		holds, _, err = c.try(ctx)
 		return err
@@ -131,7 +135,7 @@ func (c *batchCall) once(ctx context.Context) (holds []*Hold, err error) {
 
 // wait attempts until all are granted: at once if nobody of the session waits for one of them, then when
 // it is first in the line of the one that is in the way.
-func (c *batchCall) wait(ctx, sleep context.Context) ([]*Hold, error) {
+func (c *batchCall) wait(ctx, sleep context.Context) ([]*Single, error) {
 	retry := time.Duration(0)
 	if wanted := c.wanted(); wanted >= 0 {
 		c.taken = wanted
@@ -163,7 +167,7 @@ func (c *batchCall) wanted() int {
 
 // queue waits in the line of the lock that is in the way. Without holds and without an error, another one
 // is in the way now.
-func (c *batchCall) queue(ctx, sleep context.Context, retry time.Duration) (holds []*Hold, _ time.Duration, err error) {
+func (c *batchCall) queue(ctx, sleep context.Context, retry time.Duration) (holds []*Single, _ time.Duration, err error) {
 	l := c.locks[c.taken]
 	place, taken := c.session.lines.Join(l.line(), l.Backoff == nil, false), time.Duration(0)
 	defer func() { place.Leave(taken) }()
@@ -195,7 +199,7 @@ func (c *batchCall) reenters() bool {
 
 // attempt tries once. Without holds and without an error, it is to be tried again after a wake-up or
 // after retry.
-func (c *batchCall) attempt(ctx context.Context) (holds []*Hold, retry time.Duration, err error) {
+func (c *batchCall) attempt(ctx context.Context) (holds []*Single, retry time.Duration, err error) {
 	holds, inTheWay, err := c.try(ctx)
 	if err == nil {
 		return holds, 0, nil
@@ -211,7 +215,7 @@ func (c *batchCall) attempt(ctx context.Context) (holds []*Hold, retry time.Dura
 }
 
 // try makes one attempt, and tells the observer.
-func (c *batchCall) try(ctx context.Context) (holds []*Hold, inTheWay time.Duration, err error) {
+func (c *batchCall) try(ctx context.Context) (holds []*Single, inTheWay time.Duration, err error) {
 	done := c.attempting(ctx)
 	holds, inTheWay, err = c.tryTo(ctx)
 	c.holds = holds
@@ -228,7 +232,7 @@ func (c *batchCall) try(ctx context.Context) (holds []*Hold, inTheWay time.Durat
 }
 
 // tryTo makes one attempt.
-func (c *batchCall) tryTo(ctx context.Context) (holds []*Hold, inTheWay time.Duration, err error) {
+func (c *batchCall) tryTo(ctx context.Context) (holds []*Single, inTheWay time.Duration, err error) {
 	if c.session.isClosed() {
 		return nil, 0, ErrClosed
 	}

@@ -9,7 +9,7 @@ import (
 
 // release ends the holds, one of each lock, and gives them back; by one call if nothing is nested in any
 // of them.
-func (b *Batch) release(holds []*Hold) []error {
+func (b *Batch) release(holds []*Single) []error {
 	errs := make([]error, len(holds))
 	now := b.session.now()
 	if !b.session.calls.enter() {
@@ -42,7 +42,7 @@ func (b *Batch) release(holds []*Hold) []error {
 
 // releaseTogether gives back those of the holds that have been ended by one call, unless there are others
 // of their owner.
-func (b *Batch) releaseTogether(ctx context.Context, holds []*Hold, ended []int, endings []*ending, errs []error) bool {
+func (b *Batch) releaseTogether(ctx context.Context, holds []*Single, ended []int, endings []*ending, errs []error) bool {
 	var claims []*claim
 	for _, i := range ended {
 		claims = append(claims, holds[i].tenure.claim)
@@ -76,7 +76,7 @@ func (b *Batch) releaseTogether(ctx context.Context, holds []*Hold, ended []int,
 }
 
 // lower sends the call that releases.
-func (b *Batch) lower(ctx context.Context, holds []*Hold, ended []int, rests []Rest, replies []int64) error {
+func (b *Batch) lower(ctx context.Context, holds []*Single, ended []int, rests []Rest, replies []int64) error {
 	first := holds[ended[0]]
 	call := script.NewCall(b.locks[0].Together.Release).Arg(first.tenure.wire, b.session.publish())
 	defer call.Free()

@@ -16,7 +16,7 @@ type holdContext struct {
 	parent          context.Context //nolint:containedctx // the caller's, whose values these are
 	ends            <-chan struct{} // the parent's Done, which is not asked for under a mutex
 	cancel          context.CancelCauseFunc
-	hold            *Hold
+	hold            Holding
 	owner           *Owner       // nil: the caller's, if there is one
 	next            *holdContext // of the same hold
 }
@@ -71,10 +71,7 @@ func (cs *contexts) dropEnded() {
 }
 
 // Context returns ctx with the owner of the hold, ended when either ends.
-func (h *Hold) Context(ctx context.Context) context.Context {
-	if h.group != nil {
-		return h.group.context(ctx, h)
-	}
+func (h *Single) Context(ctx context.Context) context.Context {
 	claim := h.tenure.claim
 	ends := ctx.Done()
 	claim.mu.Lock()
@@ -103,12 +100,12 @@ func (h *Hold) Context(ctx context.Context) context.Context {
 	return c
 }
 
-func (h *Hold) remaining() time.Duration {
+func (h *Single) remaining() time.Duration {
 	return h.trust() - h.lock.session.now()
 }
 
 // tick ends the contexts when trust has run out.
-func (h *Hold) tick() {
+func (h *Single) tick() {
 	if h.Err() != nil {
 		return
 	}
@@ -116,7 +113,7 @@ func (h *Hold) tick() {
 }
 
 // rearm sets the timer to when trust runs out now.
-func (h *Hold) rearm() {
+func (h *Single) rearm() {
 	h.tenure.claim.mu.Lock()
 	defer h.tenure.claim.mu.Unlock()
 	if h.timer != nil && h.ended.Load() == nil {

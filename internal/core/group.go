@@ -13,7 +13,7 @@ import (
 // A group is several holds as one, which lives while as many of them do as it needs. When it ends by
 // itself those that are left are given back.
 type group struct {
-	Label
+	label  Label
 	need   int
 	owner  *Owner  // of all
 	quorum *Quorum // of independent servers; nil: of any locks, all of which it needs
@@ -39,12 +39,15 @@ type group struct {
 
 // A member is one hold of a group.
 type member struct {
-	hold    *Hold         // nil: it has not been had so far
+	hold    Holding       // nil: not granted so far
 	since   time.Duration // it counts from then on, since the group began
 	run     int64         // of its server
 	asking  bool          // a call for it is under way
 	unwatch func() bool
 }
+
+// single is a member of a quorum or of a batch.
+func (m *member) single() *Single { return m.hold.(*Single) }
 
 func (m *member) missing() bool { return m.hold == nil || m.hold.Err() != nil }
 
@@ -52,44 +55,42 @@ func (m *member) missing() bool { return m.hold == nil || m.hold.Err() != nil }
 func (m *member) heldSince(moment time.Duration) bool { return m.since <= moment && !m.missing() }
 
 // Join makes one hold of several that were taken under ctx's owner, all of which it needs.
-func Join(ctx context.Context, label Label, holds []*Hold) *Hold { return join(ctx, label, holds, nil) }
-
-func join(ctx context.Context, label Label, holds []*Hold, b *Batch) *Hold {
-	g := &group{Label: label, need: len(holds), owner: ownerOf(ctx), began: time.Now(), batch: b}
+func Join(ctx context.Context, label Label, holds []*Hold) *Hold {
 	members := make([]member, len(holds))
 	for i, h := range holds {
-		members[i].hold = h
+		members[i].hold = h.Holding
 	}
+	return join(ctx, label, members, nil)
+}
+
+func join(ctx context.Context, label Label, members []member, b *Batch) *Hold {
+	g := &group{label: label, need: len(members), owner: ownerOf(ctx), began: time.Now(), batch: b}
 	g.members.Store(&members)
-	h := &Hold{group: g}
+	h := &Hold{g}
 	h.Guard(func() { g.begin(ctx) })
 	return h
 }
 
-// Guard does something that calls code of the user's. If that panics or ends the goroutine, nobody gets the
-// hold, if there is one, and it is given back.
-func (h *Hold) Guard(do func()) {
-	done := false
-	defer func() {
-		if !done && h != nil {
-			_ = h.Release()
-		}
-	}()
-	do()
-	done = true
-}
+// Label is what the locks are called together.
+func (g *group) Label() *Label { return &g.label }
 
-// session is where the group's goroutines run that are no member's.
-func (g *group) session() *Session {
+// Session is where the group's goroutines run that are no member's.
+func (g *group) Session() *Session {
 	if g.quorum != nil {
 		return g.quorum.session
 	}
-	return (*g.members.Load())[0].hold.session()
+	return (*g.members.Load())[0].hold.Session()
 }
+
+// ID is empty: each server knows its member alone.
+func (g *group) ID() string { return "" }
+
+// Token is 0: servers that do not know of each other have no tokens that increase.
+func (g *group) Token() int64 { return 0 }
 
 // begin has the end of any member be noticed from now on.
 func (g *group) begin(ctx context.Context) {
-	observed := g.session().holding(ctx, &g.Label)
+	observed := g.Session().holding(ctx, &g.label)
 	g.mu.Lock()
 	g.taken = true
 	g.change(func(members []member) {
@@ -112,7 +113,7 @@ func (g *group) watch(m *member) {
 		return
 	}
 	m.unwatch = context.AfterFunc(m.hold.Context(context.Background()), func() {
-		if g.err() == nil {
+		if g.Err() == nil {
 			g.tend()
 		}
 	})
@@ -125,8 +126,8 @@ func (g *group) change(do func(members []member)) {
 	g.members.Store(&members)
 }
 
-// err asks the members. If not enough of them are held, or not without a break, the group has ended.
-func (g *group) err() error {
+// Err asks the members. If not enough of them are held, or not without a break, the group has ended.
+func (g *group) Err() error {
 	if e := g.ended.Load(); e != nil {
 		return e.err
 	}
@@ -211,10 +212,11 @@ func (g *group) tellEnd(why *ending, held time.Duration) {
 			observed(held, why)
 		}
 	}()
-	g.session().logLoss(&g.Label, why, held)
+	g.Session().logLoss(&g.label, why, held)
 }
 
-func (g *group) context(ctx context.Context, h *Hold) context.Context {
+// Context returns ctx with the owner of all members, ended when either ends.
+func (g *group) Context(ctx context.Context) context.Context {
 	ends := ctx.Done()
 	g.mu.Lock()
 	beside := g.contexts.beside(ends)
@@ -223,7 +225,7 @@ func (g *group) context(ctx context.Context, h *Hold) context.Context {
 		return beside.of(ctx)
 	}
 	inner, cancel := context.WithCancelCause(ctx)
-	c := &holdContext{Context: inner, parent: ctx, ends: ends, cancel: cancel, hold: h, owner: g.owner}
+	c := &holdContext{Context: inner, parent: ctx, ends: ends, cancel: cancel, hold: g, owner: g.owner}
 	g.mu.Lock()
 	ending := g.ended.Load()
 	if ending == nil {
@@ -236,10 +238,10 @@ func (g *group) context(ctx context.Context, h *Hold) context.Context {
 	return c
 }
 
-// deadline is that of the members who are needed: until then as many are trusted. Of a group that has
+// Deadline is that of the members who are needed: until then as many are trusted. Of a group that has
 // ended it is the first of all.
-func (g *group) deadline() time.Time {
-	_ = g.err() // whoever has joined counts
+func (g *group) Deadline() time.Time {
+	_ = g.Err() // whoever has joined counts
 	var all, held []time.Time
 	for _, m := range *g.members.Load() {
 		if m.hold == nil {
@@ -367,8 +369,9 @@ func atOnceBut(mute func(i int) bool, n, need int, do func(i int) error) []error
 	return errs
 }
 
-func (g *group) extend(ctx context.Context, d time.Duration) error {
-	if err := g.err(); err != nil {
+// Extend gives as many members as are needed a lease of at least d from now.
+func (g *group) Extend(ctx context.Context, d time.Duration) error {
+	if err := g.Err(); err != nil {
 		return err
 	}
 	if g.quorum != nil {
@@ -380,27 +383,49 @@ func (g *group) extend(ctx context.Context, d time.Duration) error {
 		return g.each(func(m *member) error { return m.hold.Extend(ctx, d) })
 	}
 	err := g.each(func(m *member) error {
-		within, cancel := g.quorum.within(ctx, m.hold.lock.length())
+		within, cancel := g.quorum.within(ctx, m.single().lock.length())
 		defer cancel()
 		err := g.quorum.answered(ctx, m.hold.Extend(within, d))
 		if err == nil && m.since > time.Since(g.began) {
-			return g.Fail("extend", unknown(errYoung))
+			return g.label.Fail("extend", unknown(errYoung))
 		}
 		return err
 	})
-	if lost := g.err(); lost != nil {
+	if lost := g.Err(); lost != nil {
 		return lost
 	}
 	return err
 }
 
-func (g *group) detach() error {
-	if err := g.err(); err != nil {
+// Detach ends the hold here and leaves all members on their servers.
+func (g *group) Detach() error {
+	if err := g.Err(); err != nil {
 		return err
 	}
 	if !g.finish(detachedEnd, 0) {
-		return g.err()
+		return g.Err()
 	}
 	defer func() { g.tellEnd(detachedEnd, time.Since(g.began)) }()
 	return g.each(func(m *member) error { return m.hold.Detach() })
+}
+
+// Lose makes all members end as lost.
+func (g *group) Lose(why error) (tell func(ctx context.Context), err error) {
+	if err := g.Err(); err != nil {
+		return nil, err
+	}
+	var tells []func(ctx context.Context)
+	for _, m := range *g.members.Load() {
+		if m.hold == nil {
+			continue
+		}
+		if tell, err := m.hold.Lose(why); err == nil {
+			tells = append(tells, tell)
+		}
+	}
+	return func(ctx context.Context) {
+		for _, tell := range tells {
+			tell(ctx)
+		}
+	}, nil
 }

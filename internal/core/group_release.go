@@ -7,10 +7,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
-// release gives all members back. If the group has ended by itself, it waits for what gives the
+// Release gives all members back. If the group has ended by itself, it waits for what gives the
 // others back, and returns everything that went wrong.
-func (g *group) release() error {
-	if g.err() == nil && g.finish(releasedEnd, 0) {
+func (g *group) Release() error {
+	if g.Err() == nil && g.finish(releasedEnd, 0) {
 		ended := releasedEnd
 		defer func() { g.tellEnd(ended, time.Since(g.began)) }()
 		defer g.wakeNext()
@@ -42,7 +42,7 @@ func (g *group) giveWay() {
 		if m.hold == nil {
 			continue
 		}
-		l, others := m.hold.lock, m.hold.tenure.listeners()
+		l, others := m.single().lock, m.single().tenure.listeners()
 		if l.session.hub.Subscribed(l.Channel) {
 			others--
 		}
@@ -64,21 +64,21 @@ func (g *group) wakeNext() {
 
 func (g *group) releaseMembers() error {
 	if g.batch == nil {
-		return g.each(func(m *member) error { return g.releaseMember(m.hold) })
+		return g.each(g.releaseMember)
 	}
-	var holds []*Hold
+	var holds []*Single
 	for _, m := range *g.members.Load() {
-		holds = append(holds, m.hold)
+		holds = append(holds, m.single())
 	}
 	return errors.Join(g.batch.release(holds)...)
 }
 
-func (g *group) releaseMember(h *Hold) error {
+func (g *group) releaseMember(m *member) error {
 	if g.quorum == nil {
-		return h.Release()
+		return m.hold.Release()
 	}
-	length := h.lock.length()
-	return h.releaseWithin(min(g.quorum.timeout(length), lease.Bound(length)))
+	length := m.single().lock.length()
+	return m.single().releaseWithin(min(g.quorum.timeout(length), lease.Bound(length)))
 }
 
 // dissolve ends the group because too many members have ended, and gives the others back.
@@ -102,9 +102,9 @@ func (g *group) dissolve() {
 		giveBack := func() {
 			err := errUndone
 			defer func() { g.gaveBack(err) }() // also if an observer ends the goroutine
-			err = g.releaseMember(m.hold)
+			err = g.releaseMember(&m)
 		}
-		if !m.hold.session().start(giveBack) {
+		if !m.hold.Session().start(giveBack) {
 			giveBack()
 		}
 	}

@@ -1,335 +1,62 @@
 package core
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"sync/atomic"
 	"time"
-
-	"github.com/holdfast-go/holdfast/internal/lease"
-	"github.com/holdfast-go/holdfast/internal/script"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // A Hold is one acquisition. The root package exports it.
-type Hold struct {
-	group *group // of a hold that is several; it has nothing else
+type Hold struct{ Holding }
 
-	lock     *Lock
-	tenure   *tenure
-	acquired time.Duration
-
-	deadline atomic.Int64 // trusted until then; time.Duration since the session's base
-	ended    atomic.Pointer[ending]
-
-	// guarded by the claim's mutex
-	next     *Hold // of the same tenure, live or detached
-	contexts contexts
-	timer    *time.Timer // ends the contexts when trust does; nil until there is one
-	failure  error       // of the last renewal, if it failed
-	observed func(held time.Duration, why *ending)
-	unsure   time.Duration // calls sent before then say nothing: the lease may have been made another since
+// A Holding is the inside of a hold: a [Single] is of one lock; others are of several.
+type Holding interface {
+	// Label is what the hold is of.
+	Label() *Label
+	// Session is where the hold's goroutines run.
+	Session() *Session
+	// ID is what the server knows the hold by; "" of several.
+	ID() string
+	// Token is the fencing token, 0 if there is none.
+	Token() int64
+	// Context returns ctx with the owner of the hold, ended when either ends.
+	Context(ctx context.Context) context.Context
+	// Err is nil while the hold is held and trusted. It reads the clock: a timer that comes too
+	// late, or a process that was stopped, does not make it answer nil after the deadline.
+	Err() error
+	// Deadline is the moment until which the hold is trusted without another renewal.
+	Deadline() time.Time
+	// Extend gives the hold a lease of at least d from now. It never shortens it.
+	Extend(ctx context.Context, d time.Duration) error
+	// Detach ends the hold here and leaves it on the server, until its lease ends there or
+	// somebody gives it back by its id.
+	Detach() error
+	// Release ends the hold and gives it back, once.
+	Release() error
+	// Lose makes the hold end as lost, and those nested with it, as if their renewals had failed because of why
+	// for too long. What it returns tells the server that they are over, until ctx ends. If the server is not told,
+	// what it has of them ends at the latest with its lease. Of a hold that has ended already Lose returns what
+	// Err says.
+	Lose(why error) (tell func(ctx context.Context), err error)
 }
-
-// An ending is why a hold ended.
-type ending struct {
-	err  error
-	loss error // why the hold was lost; nil: it was not
-}
-
-var (
-	releasedEnd = &ending{err: ErrNotHeld}
-	detachedEnd = &ending{err: ErrNotHeld}
-	closedEnd   = &ending{err: ErrClosed}
-)
 
 // Name is the lock's name as the caller gave it.
-func (h *Hold) Name() string { return h.label().Name }
-
-func (h *Hold) label() *Label {
-	if h.group == nil {
-		return &h.lock.Label
-	}
-	return &h.group.Label
-}
-
-// session is where the hold's goroutines run.
-func (h *Hold) session() *Session {
-	if h.group == nil {
-		return h.lock.session
-	}
-	return h.group.session()
-}
-
-// ID is the wire owner, of a permit in hexadecimal; "" of a hold that is several.
-func (h *Hold) ID() string {
-	switch {
-	case h.group != nil:
-		return ""
-	case h.lock.Permits:
-		return wire.PermitID(h.tenure.wire)
-	}
-	return h.tenure.wire
-}
-
-// Token is the fencing token, 0 if there is none.
-func (h *Hold) Token() int64 {
-	if h.group != nil {
-		return 0
-	}
-	h.tenure.claim.mu.Lock()
-	defer h.tenure.claim.mu.Unlock()
-	return h.tenure.token
-}
-
-// Deadline is the moment until which the hold is trusted without another renewal.
-func (h *Hold) Deadline() time.Time {
-	if h.group != nil {
-		return h.group.deadline()
-	}
-	return h.lock.session.clock.time(h.trust())
-}
-
-// Err is nil while the hold is held and trusted. It reads the clock: a timer that comes too
-// late, or a process that was stopped, does not make it answer nil after the deadline.
-func (h *Hold) Err() error {
-	if h.group != nil {
-		return h.group.err()
-	}
-	return h.errAt(h.lock.session.now())
-}
-
-// errAt is Err by a clock that was read just now.
-func (h *Hold) errAt(now time.Duration) error {
-	for {
-		if e := h.ended.Load(); e != nil {
-			return e.err
-		}
-		if now < h.trust() {
-			return nil
-		}
-		h.expire()
-	}
-}
-
-// watched reports whether the hold is renewed.
-func (h *Hold) watched() bool { return h.lock.FixedLease == 0 }
-
-func (h *Hold) trusted() bool { return h.lock.session.now() < h.trust() }
-
-// trust is the moment until which the hold is trusted.
-func (h *Hold) trust() time.Duration { return time.Duration(h.deadline.Load()) }
-
-// limit has the hold trusted until then at the most, unless it has been renewed.
-func (h *Hold) limit(until time.Duration) {
-	c := h.tenure.claim
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	h.deadline.Store(min(h.deadline.Load(), int64(until)))
-}
-
-// prolong takes in a lease that was granted by a call sent at sent. It is lost if trust has
-// ended meanwhile: no reply revives a hold (G1).
-func (h *Hold) prolong(sent, length time.Duration) {
-	h.prolongTo(sent, lease.Trust(sent, length))
-}
-
-// prolongTo is prolong with the moment until which the hold is trusted then.
-func (h *Hold) prolongTo(sent, until time.Duration) {
-	c := h.tenure.claim
-	c.mu.Lock()
-	trusted := h.believe(sent, until)
-	c.mu.Unlock()
-	if !trusted {
-		h.expire()
-	}
-}
-
-// believe has the hold trusted until then because of a call sent at sent, unless that says nothing, and
-// reports whether it was trusted at all. The claim's mutex is held.
-func (h *Hold) believe(sent, until time.Duration) (trusted bool) {
-	trusted = h.trusted()
-	if !trusted {
-		return false
-	}
-	if sent >= h.unsure {
-		h.deadline.Store(max(h.deadline.Load(), int64(until)))
-	}
-	h.failure = nil
-	return true
-}
-
-// failed takes in a renewal that did not succeed, and appends to told what logs it.
-func (h *Hold) failed(told []func(), why error) []func() {
-	h.tenure.claim.mu.Lock()
-	h.failure = why
-	h.tenure.claim.mu.Unlock()
-	if h.Err() != nil {
-		return told
-	}
-	trusted := h.remaining().Round(time.Millisecond)
-	return append(told, func() {
-		h.lock.session.config.Logger.Warn("holdfast: renewal failed", "kind", h.lock.title(), "name", h.lock.Name,
-			"trusted", trusted, "error", why)
-	})
-}
-
-// end ends the hold for the reason given. If it has ended already, it returns why.
-func (h *Hold) end(now time.Duration, why *ending) error {
-	if err := h.errAt(now); err != nil {
-		return err
-	}
-	return h.finish(why)
-}
-
-// expire ends the hold as lost unless a renewal came first.
-func (h *Hold) expire() {
-	c := h.tenure.claim
-	c.mu.Lock()
-	trusted := h.trusted()
-	c.mu.Unlock()
-	if !trusted { // and never will be again: prolong looks at the clock under the same mutex
-		h.lose()
-	}
-}
-
-// lose ends the hold as lost: the server has dropped it, or trust has run out.
-func (h *Hold) lose() {
-	if tell := h.endLost(); tell != nil {
-		go tell() // whoever has noticed it may be in the middle of anything
-	}
-}
-
-// endLost is lose that leaves it to its caller to tell of it.
-func (h *Hold) endLost() (tell func()) {
-	s := h.lock.session
-	held := min(s.now(), h.trust()) - h.acquired
-	h.tenure.claim.mu.Lock()
-	why := h.failure
-	h.tenure.claim.mu.Unlock()
-	end := lostEnd(&h.lock.Label, s, held, why)
-	if h.finish(end) != nil {
-		return nil
-	}
-	h.tenure.claim.mu.Lock()
-	h.tenure.lost = true
-	h.tenure.claim.mu.Unlock()
-	h.tenure.sweep()
-	return func() { h.tellEnd(end, held) }
-}
-
-// lostEnd is the end of a hold of what the label names that was lost because of why, if that is known.
-func lostEnd(label *Label, s *Session, held time.Duration, why error) *ending {
-	return &ending{err: s.config.Lost(label.Name, held, why), loss: cmp.Or(why, errDropped)}
-}
-
-// dropped is the end of a hold of which its release has found nothing on the server.
-func (h *Hold) dropped() *ending { return lostEnd(&h.lock.Label, h.lock.session, h.held(), nil) }
-
-// held is how long the hold has been held so far.
-func (h *Hold) held() time.Duration { return h.lock.session.now() - h.acquired }
-
-// why is of what the last renewal of a lost hold failed.
-func (h *Hold) why() error {
-	h.tenure.claim.mu.Lock()
-	defer h.tenure.claim.mu.Unlock()
-	return cmp.Or(h.failure, errDropped)
-}
-
-var errDropped = errors.New("its lease was over, or the server has dropped it")
-
-// finish makes why the end of the hold, unless it has another. Whoever ends it tells of it afterwards.
-func (h *Hold) finish(why *ending) error {
-	if !h.ended.CompareAndSwap(nil, why) {
-		return h.ended.Load().err
-	}
-	for ctx := h.tenure.drop(h); ctx != nil; ctx = ctx.next {
-		ctx.cancel(why.err)
-	}
-	return nil
-}
-
-// Extend gives the hold a lease of at least d from now. It never shortens it.
-func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
-	if h.group != nil {
-		return h.group.extend(ctx, d)
-	}
-	if err := h.Err(); err != nil {
-		return h.lock.Fail("extend", err)
-	}
-	if d < lease.Min {
-		return h.lock.Fail("extend", fmt.Errorf("lease is %v, must be at least %v", d, lease.Min))
-	}
-	if ctx.Err() != nil {
-		return h.lock.Fail("extend", stopped(ctx))
-	}
-	s, t := h.lock.session, h.tenure
-	if !s.calls.enter() {
-		return h.lock.Fail("extend", ErrClosed)
-	}
-	defer s.calls.leave()
-	asked, err := t.claim.ask(ctx, t.wire, d)
-	if err != nil {
-		return h.lock.Fail("extend", explain(ctx, err))
-	}
-	defer asked()
-	call := script.NewCall(t.lock.protocol.Renewal()).Arg(lease.Millis(d))
-	defer call.Free()
-	t.lock.protocol.Renew(call, t.wire)
-	sent := s.now()
-	if err := s.runner.Run(ctx, script.Keep, call); err != nil {
-		if script.ClassOf(err) == script.Unknown {
-			t.lasts(d)
-			t.sweep() // if the hold was lost meanwhile
-		}
-		return h.lock.Fail("extend", explain(ctx, err))
-	}
-	answers, err := s.readRenewal(call, []lease.Renewable{t})
-	if err != nil {
-		return h.lock.Fail("extend", err)
-	}
-	n, bad := answers[0].AsInt64()
-	switch {
-	case bad != nil:
-		return h.lock.Fail("extend", s.saidOf(ctx, t, answers[0]))
-	case n == 0:
-		t.lose()
-	case n >= 1:
-		t.lasts(d)
-		h.prolong(sent, d)
-		t.sweep()
-	default:
-		return h.lock.Fail("extend", call.Unexpected())
-	}
-	switch err := h.Err(); {
-	case err != nil:
-		return h.lock.Fail("extend", err)
-	case h.trust() < lease.Trust(sent, d):
-		return h.lock.Fail("extend", unknown(errUnsure))
-	}
-	return nil
-}
-
-// errUnsure is why a lease that the server has extended is not trusted.
-var errUnsure = errors.New("an update of the lease is under way, and may undo it")
-
-// Detach ends the hold here and leaves it on the server, until its lease ends there or
-// somebody gives it back by its id.
-func (h *Hold) Detach() error {
-	if h.group != nil {
-		return h.group.detach()
-	}
-	if err := h.end(h.lock.session.now(), detachedEnd); err != nil {
-		return err
-	}
-	h.tellEnd(detachedEnd, h.held())
-	return nil
-}
+func (h *Hold) Name() string { return h.Label().Name }
 
 // Warn logs what went wrong with the hold but is not returned to anybody.
 func (h *Hold) Warn(what string, err error) {
-	label := h.label()
-	h.session().config.Logger.Warn("holdfast: "+what, "kind", label.title(), "name", label.Name, "error", err)
+	label := h.Label()
+	h.Session().config.Logger.Warn("holdfast: "+what, "kind", label.title(), "name", label.Name, "error", err)
+}
+
+// Guard does something that calls code of the user's. If that panics or ends the goroutine, nobody gets the
+// hold, if there is one, and it is given back.
+func (h *Hold) Guard(do func()) {
+	done := false
+	defer func() {
+		if !done && h != nil {
+			_ = h.Release()
+		}
+	}()
+	do()
+	done = true
 }

@@ -54,30 +54,13 @@ func (s *Session) Reach(ctx context.Context) {
 	}
 }
 
-// Lose has the hold be lost because of why, and those nested with it, as if their renewals had failed
-// of that for too long. The server is told that they are over, until ctx ends; if it cannot be told, what
-// it has of them ends at the latest with its lease. Of a hold that has ended already Lose returns what
-// Err says.
-func (h *Hold) Lose(ctx context.Context, why error) error {
+// Lose makes the hold end as lost, with those nested with it.
+func (h *Single) Lose(why error) (tell func(ctx context.Context), err error) {
 	if err := h.Err(); err != nil {
-		return err
+		return nil, err
 	}
-	lost := []*Hold{h}
-	if h.group != nil {
-		lost = nil
-		for _, m := range *h.group.members.Load() {
-			if m.hold != nil {
-				lost = append(lost, m.hold)
-			}
-		}
-	}
-	for _, h := range lost {
-		h.tenure.fail(why)
-	}
-	for _, h := range lost {
-		h.tenure.tell(ctx)
-	}
-	return nil
+	h.tenure.fail(why)
+	return h.tenure.tell, nil
 }
 
 // Lose does so with all that the session holds of a name, and returns how many tenures of it that were.

@@ -95,7 +95,7 @@ func (s *Session) holding(ctx context.Context, label *Label) (ended func(held ti
 }
 
 // observe says that the hold has begun.
-func (h *Hold) observe(ctx context.Context) {
+func (h *Single) observe(ctx context.Context) {
 	ended := h.lock.session.holding(ctx, &h.lock.Label)
 	if ended == nil {
 		return
@@ -114,13 +114,13 @@ func (h *Hold) observe(ctx context.Context) {
 
 // tellEnd says that the hold has ended, after so long. It runs code of the user's, so nothing is left to be
 // done by whoever calls it, and it is called without a mutex or the claim's turn.
-func (h *Hold) tellEnd(why *ending, held time.Duration) {
+func (h *Single) tellEnd(why *ending, held time.Duration) {
 	defer h.observeEnd(why, held)
 	h.lock.session.logLoss(&h.lock.Label, why, held)
 }
 
 // observeEnd tells the observer that the hold has ended, unless it has been told.
-func (h *Hold) observeEnd(why *ending, held time.Duration) {
+func (h *Single) observeEnd(why *ending, held time.Duration) {
 	if h.lock.session.config.Observer == nil {
 		return
 	}

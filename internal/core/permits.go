@@ -18,29 +18,39 @@ import (
 func (l *Lock) Acquire(ctx context.Context, operation string, n int) ([]*Hold, error) {
 	a := acquisition{also: also{n: n - 1}}
 	h, err := a.call(ctx, l, operation)
-	return a.all(h), err
+	return a.public(h), err
 }
 
 // TryAcquire makes one attempt.
 func (l *Lock) TryAcquire(ctx context.Context, operation string, n int) ([]*Hold, error) {
 	a := acquisition{also: also{n: n - 1}}
 	h, err := a.callOnce(ctx, l, operation)
-	return a.all(h), err
+	return a.public(h), err
 }
 
 // TryAcquireFor waits for n permits for at most d, or until ctx ends.
 func (l *Lock) TryAcquireFor(ctx context.Context, operation string, n int, d time.Duration) ([]*Hold, error) {
 	a := acquisition{also: also{n: n - 1}}
 	h, err := a.callFor(ctx, l, operation, d)
-	return a.all(h), err
+	return a.public(h), err
 }
 
-// all are the permits that were granted, of which h is the first; none without it.
-func (a *acquisition) all(h *Hold) []*Hold {
+// public are the permits that were granted as their users get them.
+func (a *acquisition) public(h *Single) []*Hold {
 	if h == nil {
 		return nil
 	}
-	return append([]*Hold{h}, a.also.holds...)
+	holds := make([]*Hold, 1, 1+len(a.also.holds))
+	holds[0] = h.public()
+	for _, other := range a.also.holds {
+		holds = append(holds, other.public())
+	}
+	return holds
+}
+
+// all are the permits that were granted, of which h is the first.
+func (a *acquisition) all(h *Single) []*Single {
+	return append([]*Single{h}, a.also.holds...)
 }
 
 // GiveBack runs a call that gives permits back by their wire owners, with the replies of a release, and
@@ -139,7 +149,7 @@ func (l *Lock) Resize(ctx context.Context, operation string, call func(notAfter 
 // UpdateLease runs a call that gives a permit a lease of d from now, to which the not-after is to be appended, with
 // the replies of inTime. It is [ErrNotHeld] if nobody has it. Who holds it in this session trusts it accordingly.
 func (l *Lock) UpdateLease(ctx context.Context, operation, wire string, d time.Duration, call func() *script.Call) error {
-	var h *Hold
+	var h *Single
 	for _, t := range l.session.tenures.permits(l, []string{wire}) {
 		if live := t.live(); len(live) > 0 {
 			h = live[0]
@@ -177,7 +187,7 @@ func (l *Lock) window(c *script.Call, notAfter int64) *script.Call {
 }
 
 // update is UpdateLease of a hold of this session, whose turn it is.
-func (h *Hold) update(ctx context.Context, d time.Duration, call func() *script.Call) (err error) {
+func (h *Single) update(ctx context.Context, d time.Duration, call func() *script.Call) (err error) {
 	u, l, s := update{hold: h, d: d}, h.lock, h.lock.session
 	end, answers := s.now()+probing, 0
 	for delay := firstRetry; ; {
@@ -212,7 +222,7 @@ func (h *Hold) update(ctx context.Context, d time.Duration, call func() *script.
 // An update gives a permit another lease. From when its call may be executed until its outcome is known the hold is
 // trusted for the shorter one.
 type update struct {
-	hold   *Hold
+	hold   *Single
 	d      time.Duration
 	serves bool          // the call may be executed: else the server refuses it as late, and tells its time
 	sent   time.Duration // if it serves
@@ -261,7 +271,7 @@ type belief struct{ until, unsure time.Duration }
 
 // distrust has the hold trusted until then at the most, and no longer by whatever else is under way.
 // It returns what was believed before.
-func (h *Hold) distrust(until time.Duration) (before belief) {
+func (h *Single) distrust(until time.Duration) (before belief) {
 	c := h.tenure.claim
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -276,7 +286,7 @@ func (h *Hold) distrust(until time.Duration) (before belief) {
 
 // trustAgain ends that: what was sent at sent has the hold trusted until then, unless an earlier update may
 // yet be executed after it; of other calls only those count that are sent from the moment unsure on.
-func (h *Hold) trustAgain(before belief, unsure, sent, until time.Duration) {
+func (h *Single) trustAgain(before belief, unsure, sent, until time.Duration) {
 	c := h.tenure.claim
 	c.mu.Lock()
 	h.unsure = before.unsure

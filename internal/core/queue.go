@@ -10,7 +10,7 @@ import (
 // waitAlone waits apart from the session's line: of a lock with a queue on the server for its
 // turn there, attempting so often besides that the server does not take it for dead; of a shared
 // one together with all others.
-func (a *acquisition) waitAlone(ctx, sleep context.Context) (*Hold, error) {
+func (a *acquisition) waitAlone(ctx, sleep context.Context) (*Single, error) {
 	s, l := a.lock.session, a.lock
 	h, retry, err := a.attempt(ctx)
 	if h != nil || err != nil {

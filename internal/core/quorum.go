@@ -139,7 +139,7 @@ func (q *Quorum) try(ctx context.Context) (h *Hold, err error) {
 // not waited for because the others suffice for one. After none, servers that take longer than the others may still
 // be asked, for no longer than their timeout.
 func (q *Quorum) tryTo(ctx context.Context) (h *Hold, err error) {
-	g := &group{Label: q.Label, need: q.need(), owner: ownerOf(ctx), quorum: q, began: time.Now()}
+	g := &group{label: q.Label, need: q.need(), owner: ownerOf(ctx), quorum: q, began: time.Now()}
 	members := make([]member, len(q.Locks))
 	g.members.Store(&members)
 	// The servers that are not waited for are asked beyond the end of ctx.
@@ -159,7 +159,7 @@ func (q *Quorum) tryTo(ctx context.Context) (h *Hold, err error) {
 		return nil, err
 	}
 	g.took = time.Since(g.began)
-	h = &Hold{group: g}
+	h = &Hold{g}
 	h.Guard(func() { g.begin(ctx) })
 	return h, nil
 }
@@ -176,7 +176,7 @@ func (g *group) verdict(errs []error) error {
 		}
 		runs[m.run] = true
 	}
-	if left := time.Until(g.deadline()); left <= 0 || left < g.quorum.MinValidity {
+	if left := time.Until(g.Deadline()); left <= 0 || left < g.quorum.MinValidity {
 		return &script.Failure{Class: script.Refused, Temporary: true, Err: fmt.Errorf("%w: %v", errShort, left)}
 	}
 	return nil
@@ -189,7 +189,7 @@ func (g *group) giveBack() {
 		if members[i].hold == nil {
 			return nil
 		}
-		return g.releaseMember(members[i].hold)
+		return g.releaseMember(&members[i])
 	})
 }
 

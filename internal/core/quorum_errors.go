@@ -69,7 +69,7 @@ func (q *Quorum) lost(held time.Duration, members []member) *ending {
 		case errors.Is(m.hold.Err(), ErrClosed):
 			closed++
 		case m.hold.Err() != nil:
-			why.add(i, m.hold.why())
+			why.add(i, m.single().why())
 		}
 	}
 	if len(why) == 0 && closed > 0 {

@@ -40,7 +40,7 @@ func (g *group) ask(ctx context.Context, i int, first time.Time) error {
 	young := m.since > time.Since(g.began)
 	switch {
 	case !g.admit(i, m):
-		return g.releaseMember(h)
+		return g.releaseMember(&m)
 	case young:
 		g.ripenAt(m.since)
 		return errYoung
@@ -60,7 +60,7 @@ func (g *group) ripenAt(since time.Duration) {
 		taken := g.taken
 		g.mu.Unlock()
 		if taken {
-			_ = g.err()
+			_ = g.Err()
 		}
 	}))
 }
@@ -123,14 +123,14 @@ func (g *group) askAgain() {
 		}
 	})
 	g.mu.Unlock()
-	if g.err() != nil {
+	if g.Err() != nil {
 		return
 	}
 	for _, i := range vacant {
 		s := g.quorum.Locks[i].session
 		s.start(func() {
 			if g.ask(context.WithValue(s.ctx, ownerKey{}, g.owner), i, time.Now()) == nil {
-				s.config.Logger.Debug("holdfast: another server has the lock", "kind", g.title(), "name", g.Name)
+				s.config.Logger.Debug("holdfast: another server has the lock", "kind", g.label.title(), "name", g.label.Name)
 			}
 		})
 	}

@@ -17,15 +17,12 @@ const (
 )
 
 // Release ends the hold and gives it back, once.
-func (h *Hold) Release() error {
-	if h.group != nil {
-		return h.group.release()
-	}
+func (h *Single) Release() error {
 	return h.releaseWithin(lease.Bound(h.lock.length()))
 }
 
 // releaseWithin is Release that takes so long at the most.
-func (h *Hold) releaseWithin(limit time.Duration) error {
+func (h *Single) releaseWithin(limit time.Duration) error {
 	s := h.lock.session
 	if !s.calls.enter() {
 		return h.leaveToClose()
@@ -44,7 +41,7 @@ func (h *Hold) releaseWithin(limit time.Duration) error {
 }
 
 // leaveToClose ends the hold because the session is being closed, and has Close give it back.
-func (h *Hold) leaveToClose() error {
+func (h *Single) leaveToClose() error {
 	t := h.tenure
 	if err := h.end(t.lock.session.now(), closedEnd); err != nil {
 		return err
@@ -57,13 +54,13 @@ func (h *Hold) leaveToClose() error {
 }
 
 // giveBack tells the server that the hold has ended. Only then it is known how.
-func (h *Hold) giveBack(ctx context.Context) (*ending, error) {
+func (h *Single) giveBack(ctx context.Context) (*ending, error) {
 	reply, rest, err := h.tenure.lower(ctx)
 	return h.gaveBack(ctx, reply, rest, err)
 }
 
 // gaveBack is the outcome of a release whose calls under ctx ended so, with the end of the hold.
-func (h *Hold) gaveBack(ctx context.Context, reply int64, rest Rest, err error) (*ending, error) {
+func (h *Single) gaveBack(ctx context.Context, reply int64, rest Rest, err error) (*ending, error) {
 	t := h.tenure
 	switch {
 	case err == errNoTurn: //nolint:errorlint // nobody wraps it

@@ -187,11 +187,11 @@ type closed struct {
 }
 
 type closedHold struct {
-	hold *Hold
+	hold *Single
 	held time.Duration
 }
 
-func (c *closed) add(holds []*Hold) {
+func (c *closed) add(holds []*Single) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, h := range holds {

@@ -24,8 +24,8 @@ type tenure struct {
 	links                     // the session's registry
 
 	// guarded by claim.mu
-	holds      *Hold         // live, a list through them
-	detached   *Hold         // live on the server without us, a list through them
+	holds      *Single       // live, a list through them
+	detached   *Single       // live on the server without us, a list through them
 	until      time.Duration // the server's lease ends at the latest then
 	watched    int32         // of holds, how many are to be renewed
 	lost       bool          // one of the holds was, rather than released or detached
@@ -47,7 +47,7 @@ func (t *tenure) listeners() int {
 }
 
 // add makes h, granted by a call sent at sent, a live hold of the tenure.
-func (t *tenure) add(h *Hold, sent time.Duration) {
+func (t *tenure) add(h *Single, sent time.Duration) {
 	s, c := t.lock.session, t.claim
 	c.mu.Lock()
 	fresh := t.holds == nil
@@ -74,7 +74,7 @@ func (t *tenure) add(h *Hold, sent time.Duration) {
 }
 
 // drop takes an ended hold out and returns its contexts, which are to end, too.
-func (t *tenure) drop(h *Hold) (contexts *holdContext) {
+func (t *tenure) drop(h *Single) (contexts *holdContext) {
 	s, c := t.lock.session, t.claim
 	c.mu.Lock()
 	at := &t.holds
@@ -152,8 +152,8 @@ func (t *tenure) count() int {
 
 // remaining are the holds that the server is to have: the live ones, and the detached ones whose
 // leases are not over. claim.mu is held.
-func (t *tenure) remaining() iter.Seq[*Hold] {
-	return func(yield func(*Hold) bool) {
+func (t *tenure) remaining() iter.Seq[*Single] {
+	return func(yield func(*Single) bool) {
 		for h := t.holds; h != nil; h = h.next {
 			if !yield(h) {
 				return
@@ -168,11 +168,11 @@ func (t *tenure) remaining() iter.Seq[*Hold] {
 }
 
 // over reports whether a hold that nobody prolongs any more has no lease on the server either.
-func (h *Hold) over() bool { return h.lock.session.now() > h.forgotten() }
+func (h *Single) over() bool { return h.lock.session.now() > h.forgotten() }
 
 // forgotten is when the server has no lease any more of a hold that nobody prolongs: that lasts longer
 // than trust by the margin, which is a hundredth of the lease and 50 ms at the most.
-func (h *Hold) forgotten() time.Duration {
+func (h *Single) forgotten() time.Duration {
 	return lease.Add(h.trust(), (h.trust()-h.acquired)/50+100*time.Millisecond)
 }
 
@@ -259,7 +259,7 @@ func (t *tenure) believed() bool {
 }
 
 // live returns the live holds.
-func (t *tenure) live() (live []*Hold) {
+func (t *tenure) live() (live []*Single) {
 	t.claim.mu.Lock()
 	defer t.claim.mu.Unlock()
 	for h := t.holds; h != nil; h = h.next {
@@ -269,7 +269,7 @@ func (t *tenure) live() (live []*Hold) {
 }
 
 // endAll ends every hold, and returns those that had not ended, and whether the server is to be told.
-func (t *tenure) endAll(why *ending) (ended []*Hold, last bool) {
+func (t *tenure) endAll(why *ending) (ended []*Single, last bool) {
 	now := t.lock.session.now()
 	for _, h := range t.live() {
 		if h.end(now, why) == nil {

@@ -57,7 +57,7 @@ func TestDetachedHoldsDoNotCollect(t *testing.T) {
 		grant := func() *answer { return &answer{sent: s.now(), at: s.now()} }
 		o.begin(l, &claim{lock: l}, "wire", grant(), 0)
 		for range 100 {
-			h := new(Hold)
+			h := new(Single)
 			h.init(l, &o.tenure, grant())
 			o.tenure.add(h, s.now())
 			assert.NoError(t, h.Detach())

@@ -1,0 +1,306 @@
+package core
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// A Single is a hold of one lock.
+type Single struct {
+	hold     Hold // what the user has; its inside is the Single
+	lock     *Lock
+	tenure   *tenure
+	acquired time.Duration
+
+	deadline atomic.Int64 // trusted until then; time.Duration since the session's base
+	ended    atomic.Pointer[ending]
+
+	// guarded by the claim's mutex
+	next     *Single // of the same tenure, live or detached
+	contexts contexts
+	timer    *time.Timer // ends the contexts when trust does; nil until there is one
+	failure  error       // of the last renewal, if it failed
+	observed func(held time.Duration, why *ending)
+	unsure   time.Duration // calls sent before then say nothing: the lease may have been made another since
+}
+
+// An ending is why a hold ended.
+type ending struct {
+	err  error
+	loss error // why the hold was lost; nil: it was not
+}
+
+var (
+	releasedEnd = &ending{err: ErrNotHeld}
+	detachedEnd = &ending{err: ErrNotHeld}
+	closedEnd   = &ending{err: ErrClosed}
+)
+
+// public is the hold as its user gets it; nil if there is none.
+func (h *Single) public() *Hold {
+	if h == nil {
+		return nil
+	}
+	return &h.hold
+}
+
+// Label is that of the lock.
+func (h *Single) Label() *Label { return &h.lock.Label }
+
+// Session is that of the lock.
+func (h *Single) Session() *Session { return h.lock.session }
+
+// ID is the wire owner, of a permit in hexadecimal.
+func (h *Single) ID() string {
+	if h.lock.Permits {
+		return wire.PermitID(h.tenure.wire)
+	}
+	return h.tenure.wire
+}
+
+// Token is the fencing token, 0 if there is none.
+func (h *Single) Token() int64 {
+	h.tenure.claim.mu.Lock()
+	defer h.tenure.claim.mu.Unlock()
+	return h.tenure.token
+}
+
+// Deadline is the moment until which the hold is trusted without another renewal.
+func (h *Single) Deadline() time.Time {
+	return h.lock.session.clock.time(h.trust())
+}
+
+// Err is nil while the hold is held and trusted. It reads the clock: a timer that comes too
+// late, or a process that was stopped, does not make it answer nil after the deadline.
+func (h *Single) Err() error {
+	return h.errAt(h.lock.session.now())
+}
+
+// errAt is Err by a clock that was read just now.
+func (h *Single) errAt(now time.Duration) error {
+	for {
+		if e := h.ended.Load(); e != nil {
+			return e.err
+		}
+		if now < h.trust() {
+			return nil
+		}
+		h.expire()
+	}
+}
+
+// watched reports whether the hold is renewed.
+func (h *Single) watched() bool { return h.lock.FixedLease == 0 }
+
+func (h *Single) trusted() bool { return h.lock.session.now() < h.trust() }
+
+// trust is the moment until which the hold is trusted.
+func (h *Single) trust() time.Duration { return time.Duration(h.deadline.Load()) }
+
+// limit has the hold trusted until then at the most, unless it has been renewed.
+func (h *Single) limit(until time.Duration) {
+	c := h.tenure.claim
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h.deadline.Store(min(h.deadline.Load(), int64(until)))
+}
+
+// prolong takes in a lease that was granted by a call sent at sent. It is lost if trust has
+// ended meanwhile: no reply revives a hold (G1).
+func (h *Single) prolong(sent, length time.Duration) {
+	h.prolongTo(sent, lease.Trust(sent, length))
+}
+
+// prolongTo is prolong with the moment until which the hold is trusted then.
+func (h *Single) prolongTo(sent, until time.Duration) {
+	c := h.tenure.claim
+	c.mu.Lock()
+	trusted := h.believe(sent, until)
+	c.mu.Unlock()
+	if !trusted {
+		h.expire()
+	}
+}
+
+// believe has the hold trusted until then because of a call sent at sent, unless that says nothing, and
+// reports whether it was trusted at all. The claim's mutex is held.
+func (h *Single) believe(sent, until time.Duration) (trusted bool) {
+	trusted = h.trusted()
+	if !trusted {
+		return false
+	}
+	if sent >= h.unsure {
+		h.deadline.Store(max(h.deadline.Load(), int64(until)))
+	}
+	h.failure = nil
+	return true
+}
+
+// failed takes in a renewal that did not succeed, and appends to told what logs it.
+func (h *Single) failed(told []func(), why error) []func() {
+	h.tenure.claim.mu.Lock()
+	h.failure = why
+	h.tenure.claim.mu.Unlock()
+	if h.Err() != nil {
+		return told
+	}
+	trusted := h.remaining().Round(time.Millisecond)
+	return append(told, func() {
+		h.lock.session.config.Logger.Warn("holdfast: renewal failed", "kind", h.lock.title(), "name", h.lock.Name,
+			"trusted", trusted, "error", why)
+	})
+}
+
+// end ends the hold for the reason given. If it has ended already, it returns why.
+func (h *Single) end(now time.Duration, why *ending) error {
+	if err := h.errAt(now); err != nil {
+		return err
+	}
+	return h.finish(why)
+}
+
+// expire ends the hold as lost unless a renewal came first.
+func (h *Single) expire() {
+	c := h.tenure.claim
+	c.mu.Lock()
+	trusted := h.trusted()
+	c.mu.Unlock()
+	if !trusted { // and never will be again: prolong looks at the clock under the same mutex
+		h.lose()
+	}
+}
+
+// lose ends the hold as lost: the server has dropped it, or trust has run out.
+func (h *Single) lose() {
+	if tell := h.endLost(); tell != nil {
+		go tell() // whoever has noticed it may be in the middle of anything
+	}
+}
+
+// endLost is lose that leaves it to its caller to tell of it.
+func (h *Single) endLost() (tell func()) {
+	s := h.lock.session
+	held := min(s.now(), h.trust()) - h.acquired
+	h.tenure.claim.mu.Lock()
+	why := h.failure
+	h.tenure.claim.mu.Unlock()
+	end := lostEnd(&h.lock.Label, s, held, why)
+	if h.finish(end) != nil {
+		return nil
+	}
+	h.tenure.claim.mu.Lock()
+	h.tenure.lost = true
+	h.tenure.claim.mu.Unlock()
+	h.tenure.sweep()
+	return func() { h.tellEnd(end, held) }
+}
+
+// lostEnd is the end of a hold of what the label names that was lost because of why, if that is known.
+func lostEnd(label *Label, s *Session, held time.Duration, why error) *ending {
+	return &ending{err: s.config.Lost(label.Name, held, why), loss: cmp.Or(why, errDropped)}
+}
+
+// dropped is the end of a hold of which its release has found nothing on the server.
+func (h *Single) dropped() *ending { return lostEnd(&h.lock.Label, h.lock.session, h.held(), nil) }
+
+// held is how long the hold has been held so far.
+func (h *Single) held() time.Duration { return h.lock.session.now() - h.acquired }
+
+// why is of what the last renewal of a lost hold failed.
+func (h *Single) why() error {
+	h.tenure.claim.mu.Lock()
+	defer h.tenure.claim.mu.Unlock()
+	return cmp.Or(h.failure, errDropped)
+}
+
+var errDropped = errors.New("its lease was over, or the server has dropped it")
+
+// finish makes why the end of the hold, unless it has another. Whoever ends it tells of it afterwards.
+func (h *Single) finish(why *ending) error {
+	if !h.ended.CompareAndSwap(nil, why) {
+		return h.ended.Load().err
+	}
+	for ctx := h.tenure.drop(h); ctx != nil; ctx = ctx.next {
+		ctx.cancel(why.err)
+	}
+	return nil
+}
+
+// Extend gives the hold a lease of at least d from now. It never shortens it.
+func (h *Single) Extend(ctx context.Context, d time.Duration) error {
+	if err := h.Err(); err != nil {
+		return h.lock.Fail("extend", err)
+	}
+	if d < lease.Min {
+		return h.lock.Fail("extend", fmt.Errorf("lease is %v, must be at least %v", d, lease.Min))
+	}
+	if ctx.Err() != nil {
+		return h.lock.Fail("extend", stopped(ctx))
+	}
+	s, t := h.lock.session, h.tenure
+	if !s.calls.enter() {
+		return h.lock.Fail("extend", ErrClosed)
+	}
+	defer s.calls.leave()
+	asked, err := t.claim.ask(ctx, t.wire, d)
+	if err != nil {
+		return h.lock.Fail("extend", explain(ctx, err))
+	}
+	defer asked()
+	call := script.NewCall(t.lock.protocol.Renewal()).Arg(lease.Millis(d))
+	defer call.Free()
+	t.lock.protocol.Renew(call, t.wire)
+	sent := s.now()
+	if err := s.runner.Run(ctx, script.Keep, call); err != nil {
+		if script.ClassOf(err) == script.Unknown {
+			t.lasts(d)
+			t.sweep() // if the hold was lost meanwhile
+		}
+		return h.lock.Fail("extend", explain(ctx, err))
+	}
+	answers, err := s.readRenewal(call, []lease.Renewable{t})
+	if err != nil {
+		return h.lock.Fail("extend", err)
+	}
+	n, bad := answers[0].AsInt64()
+	switch {
+	case bad != nil:
+		return h.lock.Fail("extend", s.saidOf(ctx, t, answers[0]))
+	case n == 0:
+		t.lose()
+	case n >= 1:
+		t.lasts(d)
+		h.prolong(sent, d)
+		t.sweep()
+	default:
+		return h.lock.Fail("extend", call.Unexpected())
+	}
+	switch err := h.Err(); {
+	case err != nil:
+		return h.lock.Fail("extend", err)
+	case h.trust() < lease.Trust(sent, d):
+		return h.lock.Fail("extend", unknown(errUnsure))
+	}
+	return nil
+}
+
+// errUnsure is why a lease that the server has extended is not trusted.
+var errUnsure = errors.New("an update of the lease is under way, and may undo it")
+
+// Detach ends the hold here and leaves it on the server, until its lease ends there or
+// somebody gives it back by its id.
+func (h *Single) Detach() error {
+	if err := h.end(h.lock.session.now(), detachedEnd); err != nil {
+		return err
+	}
+	h.tellEnd(detachedEnd, h.held())
+	return nil
+}
