@@ -411,15 +411,11 @@ func (g *group) Detach() error {
 
 // Lose makes all members end as lost.
 func (g *group) Lose(why error) (tell func(ctx context.Context), err error) {
-	if err := g.Err(); err != nil {
-		return nil, err
-	}
+	err = g.Err()
 	var tells []func(ctx context.Context)
 	for _, m := range *g.members.Load() {
-		if m.hold == nil {
-			continue
-		}
-		if tell, err := m.hold.Lose(why); err == nil {
+		if m.hold != nil {
+			tell, _ := m.hold.Lose(why) // some may have ended because others have
 			tells = append(tells, tell)
 		}
 	}
@@ -427,5 +423,5 @@ func (g *group) Lose(why error) (tell func(ctx context.Context), err error) {
 		for _, tell := range tells {
 			tell(ctx)
 		}
-	}, nil
+	}, err
 }

@@ -33,9 +33,8 @@ type Holding interface {
 	// Release ends the hold and gives it back, once.
 	Release() error
 	// Lose makes the hold end as lost, and those nested with it, as if their renewals had failed because of why
-	// for too long. What it returns tells the server that they are over, until ctx ends. If the server is not told,
-	// what it has of them ends at the latest with its lease. Of a hold that has ended already Lose returns what
-	// Err says.
+	// for too long. Of a hold that has ended already it returns what Err says. What it returns in any case tells
+	// the server that they are over, until ctx ends; else what that has of them ends at the latest with its lease.
 	Lose(why error) (tell func(ctx context.Context), err error)
 }
 

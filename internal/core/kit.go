@@ -56,11 +56,10 @@ func (s *Session) Reach(ctx context.Context) {
 
 // Lose makes the hold end as lost, with those nested with it.
 func (h *Single) Lose(why error) (tell func(ctx context.Context), err error) {
-	if err := h.Err(); err != nil {
-		return nil, err
+	if err = h.Err(); err == nil {
+		h.tenure.fail(why)
 	}
-	h.tenure.fail(why)
-	return h.tenure.tell, nil
+	return h.tenure.tell, err
 }
 
 // Lose does so with all that the session holds of a name, and returns how many tenures of it that were.
