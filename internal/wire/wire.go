@@ -1,6 +1,6 @@
-// Package wire knows what Redisson puts on the wire: the names of keys and channels, the
-// text of an owner, and which names a cluster can serve. It is the one place where such
-// names are made.
+// Package wire knows what Redisson puts on the wire: the names of keys and channels and what the
+// keys hold, the text of an owner, and which names a cluster can serve. It is the one place where
+// such names are made (wire.go) and recognized (layout.go).
 package wire
 
 import (
@@ -63,12 +63,13 @@ func RWWriters(name string) string { return Prefix("holdfast_rwlock_writers", na
 
 // ReadHold stands for one of the read holds that an owner has of a read-write lock, which are counted from 1.
 func ReadHold(name, owner string, number int) string {
-	const word = ":rwlock_timeout:"
 	if strings.Contains(name, "{") { // as Suffix does, in one string
-		return name + ":" + owner + word + strconv.Itoa(number)
+		return name + ":" + owner + readHold + strconv.Itoa(number)
 	}
-	return "{" + name + "}:" + owner + word + strconv.Itoa(number)
+	return "{" + name + "}:" + owner + readHold + strconv.Itoa(number)
 }
+
+const readHold = ":rwlock_timeout:"
 
 // SessionKey is where a session of ours tells which process it is.
 func SessionKey(session string) string { return Prefix("holdfast_session", session) }

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -36,7 +34,7 @@ func measure(ctx context.Context, redis *cli.Redis, goroutines int, duration tim
 	}
 	defer session.Close()
 
-	ctx, release := cli.UntilSignal(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, release := cli.UntilSignal(ctx)
 	defer release()
 	err = rounds(ctx, client, session, goroutines, duration, tell)
 	if stopped := cli.Stopped(ctx); stopped != nil {

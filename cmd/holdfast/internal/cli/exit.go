@@ -3,22 +3,60 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"github.com/spf13/cobra"
 )
 
-// The exit codes of holdfast. Those from 64 to 78 are of sysexits.h; a command that is run tells by
-// its own.
+// The exit codes of holdfast. Those from 64 to 78 are of sysexits.h.
 const (
 	ExitOK          = 0
-	ExitNo          = 1   // the answer is no: taken, not open in time, nothing of that name; failed
-	ExitUsage       = 64  // called wrongly
-	ExitUnavailable = 69  // Redis cannot be reached or refuses, a command cannot be run
-	ExitSoftware    = 70  // what must not happen
-	ExitTempFail    = 75  // the connection was lost under way: whether it was done is not known
-	ExitLost        = 79  // the lock was lost while the command ran
-	ExitSignal      = 128 // and the number of the signal
+	ExitNo          = 1
+	ExitUsage       = 64
+	ExitUnavailable = 69
+	ExitSoftware    = 70
+	ExitTempFail    = 75
+	ExitLost        = 79
+	ExitSignal      = 128
 )
+
+// codes is what docs/command.md has as a table, and holdfast help exit-codes prints.
+var codes = []struct {
+	code    int
+	meaning string
+}{
+	{ExitOK, "done; of run: the command ended with 0"},
+	{ExitNo, "the answer is no: taken (run: or what -E says), not there, failed"},
+	{ExitUsage, "called wrongly; nothing was done"},
+	{ExitUnavailable, "Redis cannot be reached or refuses, or the command cannot be run"},
+	{ExitSoftware, "a mistake in holdfast itself"},
+	{ExitTempFail, "the connection was lost under way: whether it was done is not known"},
+	{ExitLost, "run: the lock was lost while the command ran"},
+	{ExitSignal, "and a signal's number: it ended holdfast, or the command that it ran"},
+}
+
+// codeText is a code as it is written: the last one has a number added.
+func codeText(code int) string {
+	if code == ExitSignal {
+		return strconv.Itoa(code) + "+n"
+	}
+	return strconv.Itoa(code)
+}
+
+// ExitCodes is the help topic "exit-codes".
+func ExitCodes() *cobra.Command {
+	text := "The exit status of holdfast. That of run is otherwise the command's.\n"
+	for _, c := range codes {
+		text += fmt.Sprintf("\n  %-6s %s", codeText(c.code), c.meaning)
+	}
+	return &cobra.Command{Use: "exit-codes", Short: "What the exit status says", Long: text}
+}
 
 // An ExitError is why a command ends, and with which code.
 type ExitError struct {
@@ -35,7 +73,7 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Exit returns an error that ends the command with code, nil if err is.
+// Exit returns an error that ends the command with code, nil if err is nil.
 func Exit(code int, err error) error {
 	if err == nil {
 		return nil
@@ -44,9 +82,10 @@ func Exit(code int, err error) error {
 }
 
 // Usagef is the error of a command that was called wrongly.
-func Usagef(format string, args ...any) error {
-	return &ExitError{Code: ExitUsage, Err: fmt.Errorf(format, args...)}
-}
+func Usagef(format string, args ...any) error { return Exit(ExitUsage, fmt.Errorf(format, args...)) }
+
+// Nof is an answer that is no.
+func Nof(format string, args ...any) error { return Exit(ExitNo, fmt.Errorf(format, args...)) }
 
 // Silent ends the command with a code and says nothing.
 func Silent(code int) error { return &ExitError{Code: code} }
@@ -60,4 +99,39 @@ func CodeOf(err error) int {
 		return e.Code
 	}
 	return ExitNo
+}
+
+// A stop is the signal that ended a command.
+type stop struct{ signal syscall.Signal }
+
+func (s stop) Error() string {
+	if s.signal == syscall.SIGINT {
+		return "interrupted"
+	}
+	return s.signal.String()
+}
+
+// UntilSignal returns a context that ends with the first signal that asks the command to end.
+func UntilSignal(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	context.AfterFunc(ctx, func() { signal.Stop(signals) })
+	go func() {
+		select {
+		case s := <-signals:
+			number, _ := s.(syscall.Signal)
+			cancel(stop{number})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// Stopped returns the exit by a signal if one ended ctx, with its name as the reason; else nil.
+func Stopped(ctx context.Context) *ExitError {
+	if s, ok := errors.AsType[stop](context.Cause(ctx)); ok {
+		return &ExitError{Code: ExitSignal + int(s.signal), Err: s}
+	}
+	return nil
 }

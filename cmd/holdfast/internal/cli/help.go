@@ -10,33 +10,29 @@ import (
 // width is that of help texts, which fit the narrowest terminal in use.
 const width = 80
 
-// Topics has the commands "help" and "completion" refuse what there is no help or completion of.
+// Topics makes the commands "help" and "completion" refuse what they know nothing of.
 func Topics(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
-	for _, cmd := range root.Commands() {
-		switch cmd.Name() {
-		case "help":
-			shows := cmd.Run
-			cmd.Run = nil
-			cmd.RunE = func(cmd *cobra.Command, args []string) error {
-				if found, rest, err := root.Find(args); err != nil || found == nil || len(rest) > 0 {
-					return Usagef("there is no help for %q; see 'holdfast --help'", strings.Join(args, " "))
-				}
-				shows(cmd, args)
-				return nil
+	if completion, _, err := root.Find([]string{"completion"}); err == nil {
+		completion.Args = cobra.NoArgs
+		completion.RunE = Help
+	}
+	if help, _, err := root.Find([]string{"help"}); err == nil {
+		shows := help.Run
+		help.Run = nil
+		help.RunE = func(cmd *cobra.Command, args []string) error {
+			if found, rest, err := root.Find(args); err != nil || found == nil || len(rest) > 0 {
+				return Usagef("there is no help for %q; see 'holdfast --help'", strings.Join(args, " "))
 			}
-		case "completion":
-			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-			cmd.Args = func(_ *cobra.Command, args []string) error {
-				if len(args) > 0 {
-					return Usagef("there is no completion for %q; see 'holdfast completion --help'", args[0])
-				}
-				return nil
-			}
+			shows(cmd, args)
+			return nil
 		}
 	}
 }
+
+// Help is what a command does that has only commands below it.
+func Help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
 // Layout makes the help of the command, and of those below it, as wide as a terminal.
 func Layout(root *cobra.Command) {
@@ -55,20 +51,18 @@ func layOut(cmd *cobra.Command) {
 func wrap(text string) string {
 	var out, paragraph []string
 	flush := func() {
-		defer func() { paragraph = nil }()
-		if !slices.ContainsFunc(paragraph, func(line string) bool { return len(line) > width }) {
-			out = append(out, paragraph...)
-			return
+		if slices.ContainsFunc(paragraph, func(line string) bool { return len(line) > width }) {
+			paragraph = []string{Wrapped(strings.Join(paragraph, " "), width)}
 		}
-		out = append(out, Wrapped(strings.Join(paragraph, " "), width))
+		out, paragraph = append(out, paragraph...), nil
 	}
 	for line := range strings.SplitSeq(text, "\n") {
-		if line == "" || strings.HasPrefix(line, " ") {
+		if line == "" || line[0] == ' ' {
 			flush()
 			out = append(out, line)
-			continue
+		} else {
+			paragraph = append(paragraph, line)
 		}
-		paragraph = append(paragraph, line)
 	}
 	flush()
 	return strings.Join(out, "\n")
@@ -76,19 +70,17 @@ func wrap(text string) string {
 
 // Wrapped breaks a text anew into lines of at most so many bytes, but for words that are longer.
 func Wrapped(text string, width int) string {
-	var b strings.Builder
-	at := 0
-	for i, word := range strings.Fields(text) {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
 		switch {
-		case i > 0 && at+1+len(word) > width:
-			b.WriteByte('\n')
-			at = 0
-		case i > 0:
-			b.WriteByte(' ')
-			at++
+		case line == "":
+			line = word
+		case len(line)+1+len(word) > width:
+			lines, line = append(lines, line), word
+		default:
+			line += " " + word
 		}
-		b.WriteString(word)
-		at += len(word)
 	}
-	return b.String()
+	return strings.Join(append(lines, line), "\n")
 }

@@ -8,11 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
-
-// IsTerminal reports whether a person reads what is written to the file, or types what is read from it.
-func IsTerminal(f *os.File) bool { return isTerminal(f) }
 
 // Colors reports whether what is written to the file may be colored.
 func Colors(f *os.File) bool {
@@ -31,7 +29,8 @@ func Plural(n int64, what string) string {
 // else in Go's quotes, with escapes. Text that begins with a quote is quoted as well, so the two are
 // never taken for each other.
 func Safe(text string) string {
-	if text != "" && text[0] != '"' && text[0] != ' ' && text[len(text)-1] != ' ' && utf8.ValidString(text) && !strings.ContainsFunc(text, unprintable) {
+	plain := text != "" && text[0] != '"' && text[0] != ' ' && text[len(text)-1] != ' ' && utf8.ValidString(text)
+	if plain && !strings.ContainsFunc(text, unprintable) {
 		return text
 	}
 	return strconv.Quote(text)
@@ -39,36 +38,23 @@ func Safe(text string) string {
 
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
-// obeyed reports whether JSON may have a rune that a terminal may obey: those below DEL it escapes.
-func obeyed(r rune) bool { return r >= 0x7f && unprintable(r) }
-
-// WriteJSON writes a value as one line of JSON. What a terminal might obey is escaped.
+// WriteJSON writes a value as one line of JSON, in which everything is escaped that a terminal might obey.
 func WriteJSON(w io.Writer, value any) error {
-	var b strings.Builder
-	encoder := json.NewEncoder(&b)
+	var line, safe strings.Builder
+	encoder := json.NewEncoder(&line)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(value); err != nil {
 		return err
 	}
-	line := b.String()
-	if !strings.ContainsFunc(line, obeyed) {
-		_, err := io.WriteString(w, line)
-		return err
-	}
-	line = strings.TrimSuffix(line, "\n")
-	b.Reset()
-	for _, r := range line {
-		switch {
-		case !obeyed(r):
-			b.WriteRune(r)
-		case r > 0xffff:
-			r -= 0x10000
-			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
+	for _, r := range line.String() {
+		if r < 0x7f || unicode.IsPrint(r) { // below DEL the encoder has escaped what must be
+			safe.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&safe, `\u%04x`, unit)
 		}
 	}
-	b.WriteByte('\n')
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, safe.String())
 	return err
 }

@@ -41,12 +41,12 @@ type Redis struct {
 // Flags adds the flags that say so.
 func (r *Redis) Flags(flags *pflag.FlagSet) {
 	flags.StringVar(&r.url, "redis", "", "`URL` or host:port, without a password; default $"+EnvRedis+" or localhost")
-	SecondsVar(flags, &r.patience, "connect-timeout", 0, "keep trying for so long to connect, to a Redis that is not up yet")
+	SecondsVar(flags, &r.patience, "connect-timeout", 0, "keep trying for this long to reach a Redis that is not up yet")
 	flags.StringVar(&r.cacert, "cacert", "", "`file` with certificates that may sign the server's")
 	flags.StringVar(&r.cert, "cert", "", "`file` with the certificate of this client")
 	flags.StringVar(&r.key, "key", "", "`file` with its private key")
-	flags.StringVar(&r.sni, "sni", "", "`name` that the server's certificate is to have")
-	flags.BoolVar(&r.insecure, "insecure", false, "trust any certificate of the server's")
+	flags.StringVar(&r.sni, "sni", "", "`name` that the server's certificate must have")
+	flags.BoolVar(&r.insecure, "insecure", false, "trust any certificate of the server")
 }
 
 // URL is the one in use.
@@ -73,7 +73,8 @@ func (r *Redis) Place() string {
 func Public(text string) error {
 	if u, err := url.Parse(FullURL(text)); err == nil && u.User != nil {
 		if _, secret := u.User.Password(); secret {
-			return Usagef("--redis has a password, which everybody on this machine can read; put the URL into %s, or the password into %s", EnvRedis, EnvPassword)
+			return Usagef("--redis has a password, which everybody on this machine can read; put the URL into %s, "+
+				"or the password into %s", EnvRedis, EnvPassword)
 		}
 	}
 	return nil
@@ -93,7 +94,8 @@ func (r *Redis) Options() (opt rueidis.ClientOption, err error) {
 		if _, ok := errors.AsType[*url.Error](err); ok { // it quotes the URL, with the password
 			err = errors.New("this is no URL; in a password write %25 for %, %40 for @, %2F for /")
 		}
-		return opt, Usagef("%s: %w; want [redis://][user@]host[:port][/database], rediss:// with TLS, unix:///path; ?addr=host:port for each further node of a cluster or Sentinel, ?master_set=name with Sentinel", what, err)
+		return opt, Usagef("%s: %w; want [redis://][user@]host[:port][/database], rediss:// with TLS, unix:///path; "+
+			"?addr=host:port for each further node of a cluster or Sentinel, ?master_set=name with Sentinel", what, err)
 	}
 	if user := os.Getenv(EnvUser); user != "" {
 		opt.Username = user
@@ -159,6 +161,22 @@ func (r *Redis) Open(opts *holdfast.Options) (*holdfast.Session, error) {
 	return s, nil
 }
 
+// Client returns a client that is set up as the flags say, and then by set if that is not nil.
+func (r *Redis) Client(set func(*rueidis.ClientOption)) (rueidis.Client, error) {
+	opt, err := r.Options()
+	if err != nil {
+		return nil, err
+	}
+	if set != nil {
+		set(&opt)
+	}
+	client, err := r.NewClient(opt)
+	if err != nil {
+		return nil, r.Unreached(err)
+	}
+	return client, nil
+}
+
 // NewClient connects.
 func (r *Redis) NewClient(opt rueidis.ClientOption) (rueidis.Client, error) {
 	return connect(r.patience, func() (rueidis.Client, error) {
@@ -171,31 +189,40 @@ func (r *Redis) NewClient(opt rueidis.ClientOption) (rueidis.Client, error) {
 	})
 }
 
-// connect does what connects, and does it again while there may yet be somebody and patience lasts.
+// connect does what connects, and does it again while patience lasts and the server may not be up yet: it does
+// not answer, or has no data yet.
 func connect[T any](patience time.Duration, do func() (T, error)) (T, error) {
 	const longest = time.Second
 	end := time.Now().Add(patience)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, longest) {
 		made, err := do()
 		left := time.Until(end)
-		if err == nil || left <= 0 || !absent(err) {
+		if err == nil || left <= 0 || Answered(err) && !Says(err, "LOADING") {
 			return made, err
 		}
 		time.Sleep(min(pause, left))
 	}
 }
 
-// absent reports whether err is that of a server that is not up yet: it does not answer, or has no data yet.
-func absent(err error) bool {
-	answer, ok := rueidis.IsRedisErr(err)
-	return !ok || strings.HasPrefix(answer.Error(), "LOADING")
+// Answered reports whether err is an answer of the server.
+func Answered(err error) bool {
+	_, ok := rueidis.IsRedisErr(err)
+	return ok
 }
 
-// Unreached is the exit because no connection could be made; with a server that says nothing, what may be the reason.
+// Says reports whether err is an answer of the server that begins with the word.
+func Says(err error, word string) bool {
+	answer, ok := rueidis.IsRedisErr(err)
+	return ok && strings.HasPrefix(answer.Error(), word)
+}
+
+// Denied reports whether the server says that a right is missing.
+func Denied(err error) bool { return Says(err, "NOPERM") }
+
+// Unreached is the exit because no connection could be made, with a likely reason where there is one.
 func (r *Redis) Unreached(err error) error {
-	secure := strings.HasPrefix(r.URL(), "rediss://")
 	why := ""
-	switch {
+	switch secure := strings.HasPrefix(r.URL(), "rediss://"); {
 	case secure && TimedOut(err):
 		why = "; it is silent: perhaps it does not speak TLS (redis://)"
 	case !secure && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):

@@ -7,7 +7,10 @@ import (
 	"os"
 )
 
-func isTerminal(f *os.File) bool {
+var errTerminal = errors.New("the terminal of this system is not known")
+
+// IsTerminal reports whether a person reads what is written to the file, or types what is read from it.
+func IsTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
@@ -15,12 +18,14 @@ func isTerminal(f *os.File) bool {
 // TerminalSize is how many characters are taken to fit on a terminal, in a line and in a column.
 func TerminalSize(*os.File) (width, height int) { return 80, 24 }
 
-// Modes is not to be had here.
-func Modes(*os.File) (restore func(), err error) {
-	return nil, errors.New("the modes of a terminal are not known on this system")
-}
+// Modes fails here.
+func Modes(*os.File) (restore func(), err error) { return nil, errTerminal }
 
-// Keys is not to be had here.
-func Keys(*os.File) (restore func(), err error) {
-	return nil, errors.New("single keys are not read on this system")
-}
+// Keys fails here.
+func Keys(*os.File) (restore func(), err error) { return nil, errTerminal }
+
+// Suspensions returns a channel that never gets anything.
+func Suspensions() (<-chan os.Signal, func()) { return nil, func() {} }
+
+// Suspend does nothing here.
+func Suspend() {}

@@ -4,11 +4,14 @@ package cli
 
 import (
 	"os"
+	"os/signal"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-func isTerminal(f *os.File) bool {
+// IsTerminal reports whether a person reads what is written to the file, or types what is read from it.
+func IsTerminal(f *os.File) bool {
 	_, err := unix.IoctlGetTermios(int(f.Fd()), getTermios)
 	return err == nil
 }
@@ -29,19 +32,45 @@ func Modes(f *os.File) (restore func(), err error) {
 	return func() { _ = unix.IoctlSetTermios(int(f.Fd()), setTermios, now) }, err
 }
 
-// Keys has the terminal hand over each key at once and not show it, and a read from it return
+// Keys makes the terminal hand over each key at once and not show it, and makes a read from it return
 // nothing, io.EOF, after a tenth of a second without a key. The function returned ends that.
 func Keys(f *os.File) (restore func(), err error) {
-	fd := int(f.Fd())
-	before, err := unix.IoctlGetTermios(fd, getTermios)
+	restore, err = Modes(f)
 	if err != nil {
 		return nil, err
 	}
-	now := *before
-	now.Lflag &^= unix.ICANON | unix.ECHO
-	now.Cc[unix.VMIN], now.Cc[unix.VTIME] = 0, 1
-	if err := unix.IoctlSetTermios(fd, setTermios, &now); err != nil {
+	modes, err := unix.IoctlGetTermios(int(f.Fd()), getTermios)
+	if err != nil {
 		return nil, err
 	}
-	return func() { _ = unix.IoctlSetTermios(fd, setTermios, before) }, nil
+	modes.Lflag &^= unix.ICANON | unix.ECHO
+	modes.Cc[unix.VMIN], modes.Cc[unix.VTIME] = 0, 1
+	return restore, unix.IoctlSetTermios(int(f.Fd()), setTermios, modes)
+}
+
+// Suspensions returns a channel that gets something when this process is asked to stop, as by Ctrl-Z,
+// and a function that ends that. Where nobody would continue the process, it is not asked.
+func Suspensions() (<-chan os.Signal, func()) {
+	asked := make(chan os.Signal, 1)
+	if session, err := unix.Getsid(0); err == nil && session != unix.Getpgrp() && !signal.Ignored(unix.SIGTSTP) {
+		signal.Notify(asked, unix.SIGTSTP)
+	}
+	return asked, func() { signal.Stop(asked) }
+}
+
+// Suspend stops this process until somebody continues it.
+func Suspend() {
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, unix.SIGCONT)
+	defer signal.Stop(continued)
+	StopUntil(continued)
+}
+
+// StopUntil stops this process until somebody continues it, as the channel tells.
+func StopUntil(continued <-chan os.Signal) {
+	_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
+	select {
+	case <-continued:
+	case <-time.After(500 * time.Millisecond): // the first process of a container cannot be stopped
+	}
 }

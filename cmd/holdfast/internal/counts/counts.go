@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,7 +57,7 @@ func (t *task) do(cmd *cobra.Command, name, channel string, call func(context.Co
 		return err
 	}
 	defer session.Close()
-	ctx, stop := cli.UntilSignal(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := cli.UntilSignal(cmd.Context())
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()

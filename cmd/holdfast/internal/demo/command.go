@@ -71,7 +71,7 @@ func Command() *cobra.Command {
 			if len(args) == 1 {
 				chosen = []scene{sceneOf(args[0])}
 			}
-			ctx, release := cli.UntilSignal(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+			ctx, release := cli.UntilSignal(cmd.Context())
 			defer release()
 			// A reader who has gone, as in "demo | head", is a failed write and not a sudden end.
 			signal.Ignore(syscall.SIGPIPE)

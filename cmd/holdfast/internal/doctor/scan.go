@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // examples is how many keys are named at the most.
@@ -121,13 +121,12 @@ func isLock(flat []string) bool {
 	held := false
 	for i := 0; i+1 < len(flat); i += 2 {
 		field, value := flat[i], flat[i+1]
-		if field == "mode" && (value == "read" || value == "write") {
+		if field == wire.ModeField && (value == wire.ModeRead || value == wire.ModeWrite) {
 			continue
 		}
-		if count, err := strconv.ParseInt(value, 10, 64); err != nil || count < 1 || !cli.Owner.MatchString(field) {
+		if _, held = wire.ParseHold(field, value); !held {
 			return false
 		}
-		held = true
 	}
 	return held
 }

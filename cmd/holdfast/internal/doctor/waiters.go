@@ -27,7 +27,8 @@ func goneWaiters(ctx context.Context, d *doctor, n *node) finding {
 	pattern := strings.TrimSuffix(wire.FairQueue("{"), "{") + "*"
 	err := d.walk(ctx, n, &s, "list", pattern, func(ctx context.Context, queues []string) error {
 		for _, queue := range queues {
-			name := cli.NamesOf(strings.TrimPrefix(queue, strings.TrimSuffix(pattern, "*")))[0]
+			_, names := wire.KeyOf(queue)
+			name := names[0]
 			gone, next, err := d.gone(ctx, n, name)
 			if err := s.passed(err); err != nil {
 				return err

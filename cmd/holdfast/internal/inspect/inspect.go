@@ -1,17 +1,15 @@
-// Package inspect has the commands that look at what is locked and see to it: ls, show, wait and
-// unlock. They take and show names as they are on the server, after any mapping. What they read they
-// read with plain commands, no more of any key than a few hundred entries, so they can be let loose
-// on any server; between two commands the world may change, and a key that has gone in between is
-// left out.
+// Package inspect has the commands that show what is locked and free it: ls, show, wait and unlock.
+// They take and show names as they are on the server, after any mapping. They read with plain
+// commands, no more of any key than a few hundred entries, so they are safe on any server. Between
+// two commands the world may change; a key that has gone in between is left out.
 package inspect
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/redis/rueidis"
 	"github.com/spf13/cobra"
@@ -24,69 +22,34 @@ func Commands(redis *cli.Redis) []*cobra.Command {
 	return []*cobra.Command{lsCommand(redis), showCommand(redis), waitCommand(redis), unlockCommand(redis)}
 }
 
-// connect returns a client. How patient it is with a server that does not answer is the caller's.
-func connect(redis *cli.Redis, patience func(*rueidis.ClientOption)) (rueidis.Client, error) {
-	opt, err := redis.Options()
-	if err != nil {
-		return nil, err
-	}
-	patience(&opt)
-	client, err := redis.NewClient(opt)
+// impatient makes a connection that is lost end the command.
+func impatient(opt *rueidis.ClientOption) { opt.DisableRetry = true }
+
+// rights are what a user of Redis needs for these commands to show everything.
+const rights = "these commands need +scan +type +exists +pttl +get +getrange +hlen +hscan +hstrlen +llen +lrange +zcard " +
+	"+zcount +zrange +zscore +time on the keys of the names and those beside them, +cluster|slots in a cluster, " +
+	"and unlock what the library needs"
+
+// failure is an error of Redis with its exit code, or the exit by the signal that ended ctx.
+func failure(ctx context.Context, redis *cli.Redis, err error) error {
+	_, coded := errors.AsType[*cli.ExitError](err)
+	stopped := cli.Stopped(ctx)
 	switch {
-	case denied(err):
-		return nil, failure(redis, err)
-	case err != nil:
-		return nil, redis.Unreached(err)
-	}
-	return client, nil
-}
-
-// once has a connection that is lost end the command.
-func once(opt *rueidis.ClientOption) { opt.DisableRetry = true }
-
-// patiently has it made anew.
-func patiently(*rueidis.ClientOption) {}
-
-// rights are what a user of Redis must be allowed for these commands to tell everything.
-const rights = "these commands need +scan +type +exists +pttl +get +getrange +hlen +hscan +hstrlen +llen +lrange +zcard +zcount +zrange +zscore +time " +
-	"on the keys of the names and those beside them, +cluster|slots in a cluster, and unlock what the library needs"
-
-// failure is an error with its exit code: all that Redis may say is that it is of no help.
-func failure(redis *cli.Redis, err error) error {
-	if err == nil {
+	case err == nil:
 		return nil
-	}
-	if _, ok := errors.AsType[*cli.ExitError](err); ok {
+	case stopped != nil:
+		return cli.Silent(stopped.Code)
+	case coded:
 		return err
-	}
-	if denied(err) {
-		return cli.Exit(cli.ExitUnavailable, fmt.Errorf("%s: %w; %s", redis.Place(), err, rights))
+	case cli.Denied(err):
+		err = fmt.Errorf("%w; %s", err, rights)
 	}
 	return cli.Exit(cli.ExitUnavailable, fmt.Errorf("%s: %w", redis.Place(), err))
 }
 
-// denied reports whether Redis says that the user may not do that.
-func denied(err error) bool {
-	said, ok := rueidis.IsRedisErr(err)
-	return ok && strings.HasPrefix(said.Error(), "NOPERM")
-}
-
-// deniedKey reports whether it is for the key's sake.
+// deniedKey reports whether the user may send the command, but not for that key.
 func deniedKey(err error) bool {
-	return denied(err) && !strings.Contains(err.Error(), "permissions to run")
-}
-
-// untilSignal returns a context that ends with the first signal that asks the command to end.
-func untilSignal(parent context.Context) (context.Context, func()) {
-	return cli.UntilSignal(parent, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-}
-
-// unlessStopped is err, or the exit by a signal if that ended ctx.
-func unlessStopped(ctx context.Context, err error) error {
-	if stopped := cli.Stopped(ctx); stopped != nil && err != nil {
-		return cli.Silent(stopped.Code)
-	}
-	return err
+	return cli.Denied(err) && !strings.Contains(err.Error(), "permissions to run")
 }
 
 // oneName refuses anything but one name.
@@ -96,6 +59,26 @@ func oneName(cmd *cobra.Command, args []string) error {
 	}
 	if args[0] == "" {
 		return errors.New("the name is empty")
+	}
+	return nil
+}
+
+// kindFlag defines the flag --kind of a command on one name.
+func kindFlag(cmd *cobra.Command, kind *string) {
+	cmd.Flags().StringVar(kind, "kind", "", "what it is, where the server cannot tell: a `kind` of ls")
+	completeKinds(cmd)
+}
+
+func completeKinds(cmd *cobra.Command) {
+	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kindNames, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// checkKinds refuses kinds that do not exist. An empty one is none.
+func checkKinds(kinds ...string) error {
+	for _, kind := range kinds {
+		if kind != "" && !slices.Contains(kindNames, kind) {
+			return cli.Usagef("--kind %q does not exist; there are %s", kind, strings.Join(kindNames, ", "))
+		}
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -16,14 +15,12 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
 
-const lsLong = `Lists what is locked, waited for or counted, one name a line, as the server hands
-the names out: of which kind it is, who has it, how often, for how long still
-if nobody renews it, and how many wait. PATTERN is a glob as Redis has it
-(* ? [a-z] \) over names as they are on the server.
+const lsLong = `Lists what is locked, waited for or counted, one name a line, in the order in which the server hands the names
+out: its kind, who has it, how often, how long the lease lasts if nobody renews it, and how many wait. PATTERN is a
+Redis glob (* ? [a-z] \) over names as they are on the server.
 
-On a terminal the columns are aligned, under a heading; in a pipe they are
-separated by tabs, and there is no heading. Names that cannot be printed as they
-are stand in quotes, with escapes. --json prints one object a line.
+On a terminal the columns are aligned, under a heading; in a pipe they are separated by tabs, and there is no heading.
+Names that cannot be printed as they are stand in quotes, with escapes. --json prints one object a line.
 
 Kinds:
   rlock|fairlock   a lock: plain, spin, non-reentrant, or fair without waiters
@@ -33,16 +30,15 @@ Kinds:
   setlock          a lock that is one string, held by this toolkit
   semaphore|latch  a number: a semaphore of either kind, a latch, or a counter
                    of another program; the server cannot tell them apart
-  expirable        a semaphore of whose permits some are taken
+  expirable        a semaphore some of whose permits are taken
   setlock|other    with --all: any other string with a time to live
 
-Holders that tell are shown as program@host[pid] (label), the others as "?" and
-their id, "<session>:<number>": those of Java, and whoever does not tell.
-WAITERS are those in the queue of a fair lock, and writers that readers wait
-behind; of other locks nobody knows, but see show.
+Holders are shown as program@host[pid] (label) if they publish that. The others, among them those of Java, are shown
+as "?" and their id, "<session>:<number>". WAITERS counts the queue of a fair lock, and writers that readers wait
+behind; for other locks see show.
 
---watch shows the same again and again, the first by name that fit on the
-screen, until q or Ctrl-C. A server that is away is looked at again.`
+--watch shows the same again and again, the first names that fit on the screen, until q or Ctrl-C. It keeps looking
+while the server is away.`
 
 // A listing is what ls is asked for.
 type listing struct {
@@ -57,7 +53,7 @@ func lsCommand(redis *cli.Redis) *cobra.Command {
 	l := &listing{redis: redis}
 	cmd := &cobra.Command{
 		Use:   "ls [PATTERN]",
-		Short: "List what is locked, by whom, and for how long still",
+		Short: "List what is locked, by whom, and for how long",
 		Long:  lsLong,
 		Example: `  holdfast ls
   holdfast ls 'orders:*' --held
@@ -71,35 +67,19 @@ func lsCommand(redis *cli.Redis) *cobra.Command {
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				l.glob = args[0]
-			}
+			l.glob = strings.Join(args, "")
 			return l.run(cmd.Context())
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&l.kinds, "kind", nil, "only what can be of these `kinds`: "+strings.Join(kindNames, ", "))
 	flags.BoolVar(&l.held, "held", false, "only locks that are held")
-	flags.BoolVarP(&l.all, "all", "a", false, "also strings that may be anybody's, and fenced locks that are free")
+	flags.BoolVarP(&l.all, "all", "a", false, "also strings of unknown programs, and fenced locks that are free")
 	flags.BoolVar(&l.json, "json", false, "print JSON, an object a line")
-	cli.SecondsVar(flags, &l.watch, "watch", 0, "show it again and again after so long, 2s unless given as --watch=5")
+	cli.SecondsVar(flags, &l.watch, "watch", 0, "show it again after this long, 2s unless given as --watch=5")
 	flags.Lookup("watch").NoOptDefVal = "2s"
-	_ = cmd.RegisterFlagCompletionFunc("kind", completeKind)
+	completeKinds(cmd)
 	return cmd
-}
-
-func completeKind(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return kindNames, cobra.ShellCompDirectiveNoFileComp
-}
-
-// checkKinds refuses kinds that do not exist.
-func checkKinds(kinds ...string) error {
-	for _, kind := range kinds {
-		if !slices.Contains(kindNames, kind) {
-			return cli.Usagef("--kind %q does not exist; there are %s", kind, strings.Join(kindNames, ", "))
-		}
-	}
-	return nil
 }
 
 func (l *listing) run(ctx context.Context) error {
@@ -107,16 +87,17 @@ func (l *listing) run(ctx context.Context) error {
 		return err
 	}
 	switch {
-	case l.watch > 0 && l.watch < 100*time.Millisecond:
+	case l.watch == 0:
+	case l.watch < 100*time.Millisecond:
 		return cli.Usagef("--watch is %v, must be at least 100ms", l.watch)
-	case l.watch > 0 && l.json:
+	case l.json:
 		return cli.Usagef("--watch is for a person, --json for a program")
-	case l.watch > 0 && !cli.IsTerminal(os.Stdout):
+	case !cli.IsTerminal(os.Stdout):
 		return cli.Usagef("--watch wants a terminal to draw on; in a pipe, call ls again and again")
 	}
-	client, err := connect(l.redis, once)
+	client, err := l.redis.Client(impatient)
 	if err != nil {
-		return err
+		return failure(ctx, l.redis, err)
 	}
 	defer client.Close()
 	if l.watch > 0 {
@@ -132,58 +113,40 @@ func (l *listing) walk(client rueidis.Client) *walk {
 	return &walk{reader: r, glob: l.glob}
 }
 
-// wanted reports whether an object is asked for.
-func (l *listing) wanted(o *Object) bool {
-	if l.held && o.State != stateHeld {
-		return false
-	}
-	return len(l.kinds) == 0 || slices.ContainsFunc(l.kinds, func(kind string) bool { return isKind(o.Kind, kind) })
+// wanted leaves only the objects that are asked for.
+func (l *listing) wanted(objects []*Object) []*Object {
+	return slices.DeleteFunc(objects, func(o *Object) bool {
+		asked := func(kind string) bool { return isKind(o.Kind, kind) }
+		return l.held && o.State != stateHeld || len(l.kinds) > 0 && !slices.ContainsFunc(l.kinds, asked)
+	})
 }
 
 // list prints every name as soon as it is known.
 func (l *listing) list(ctx context.Context, client rueidis.Client) error {
 	w, terminal := l.walk(client), cli.IsTerminal(os.Stdout)
-	t, heading := newTable(os.Stdout), terminal
+	t := newTable()
 	err := w.run(ctx, func(objects []*Object) error {
-		objects = slices.DeleteFunc(objects, func(o *Object) bool { return !l.wanted(o) })
-		if len(objects) == 0 {
-			return nil
+		var text bytes.Buffer // is written in one piece
+		for _, o := range l.wanted(objects) {
+			switch {
+			case l.json:
+				if err := cli.WriteJSON(&text, o); err != nil {
+					return err
+				}
+			case terminal:
+				t.rows = append(t.rows, row(o))
+			default:
+				text.WriteString(strings.Join(row(o), "\t") + "\n")
+			}
 		}
-		if l.json {
-			return cli.Exit(cli.ExitNo, lines(os.Stdout, objects))
+		if len(t.rows) > 1 {
+			text.WriteString(t.aligned())
 		}
-		var rows [][]string
-		for _, o := range objects {
-			rows = append(rows, row(o))
-		}
-		if !terminal {
-			return cli.Exit(cli.ExitNo, tabbed(os.Stdout, rows))
-		}
-		if heading {
-			heading = false
-			rows = slices.Insert(rows, 0, header)
-		}
-		return cli.Exit(cli.ExitNo, t.write(rows))
+		_, err := os.Stdout.Write(text.Bytes())
+		return cli.Exit(cli.ExitNo, err)
 	})
-	w.complain(os.Stderr)
-	return failure(l.redis, err)
-}
-
-// lines writes objects as JSON, one a line, in one piece.
-func lines(out io.Writer, objects []*Object) error {
-	var b bytes.Buffer
-	for _, o := range objects {
-		if err := cli.WriteJSON(&b, o); err != nil {
-			return err
-		}
+	if w.denied > 0 {
+		fmt.Fprintf(os.Stderr, "holdfast: %s may not be read by this user of Redis\n", cli.Plural(int64(w.denied), "more key"))
 	}
-	_, err := out.Write(b.Bytes())
-	return err
-}
-
-// complain says that not everything could be read.
-func (w *walk) complain(out io.Writer) {
-	if w.noRights > 0 {
-		fmt.Fprintf(out, "holdfast: %s may not be read by this user of Redis\n", cli.Plural(int64(w.noRights), "more key"))
-	}
+	return failure(ctx, l.redis, err)
 }

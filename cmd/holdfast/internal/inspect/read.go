@@ -1,15 +1,24 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
-	"unicode/utf8"
+	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+const (
+	patience     = 10 * time.Second // for the answer to a batch
+	courtesy     = 2 * time.Second  // for an answer that is only nice to have
+	maxText      = 128              // bytes that are read of a string: longer ones are no lock of ours and no number
+	maxReadHolds = 100              // of one owner, whose leases are asked for
+	gone         = -2               // PTTL's answer for a key that is not there
 )
 
 // A reader finds out what keys are.
@@ -20,23 +29,22 @@ type reader struct {
 	others bool   // also strings that may be anything, and free locks that have a token
 	only   string // the one name that is meant, if it is one
 
-	strangers bool // which processes they are is not asked
-
-	refusal error // why a key could not be read
+	anonymous bool  // which processes the sessions are is not asked
+	refusal   error // why a key could not be read
 }
 
 // overview is for many names.
 func overview(client rueidis.Client) *reader { return &reader{client: client, limit: 10} }
 
-// closely is for one.
-func closely(client rueidis.Client) *reader {
-	return &reader{client: client, limit: 1000, leases: true, others: true}
+// closely is for one name.
+func closely(client rueidis.Client, name string) *reader {
+	return &reader{client: client, limit: 1000, leases: true, others: true, only: name}
 }
 
 // A find is a key on its way to being known.
 type find struct {
 	key    string
-	role   role
+	what   wire.Key
 	names  []string // of which it may be that
 	drop   bool     // it is nothing of ours
 	denied error    // it may not be read
@@ -51,32 +59,84 @@ type find struct {
 	object *Object
 }
 
-// maxText is how much of a string is read: longer ones are no lock of ours and no number.
-const maxText = 128
+// A batch is commands that are sent in one go, each with what its answer is for.
+type batch struct {
+	commands rueidis.Commands
+	finds    []*find
+	uses     []func(rueidis.RedisResult) error
+}
+
+// add sends a command and uses its answer, which may be nil. If the key is of another type by now, or may not
+// be read, the find is dropped; without a find nothing is.
+func (b *batch) add(f *find, command rueidis.Completed, use func(rueidis.RedisResult) error) {
+	b.commands, b.finds, b.uses = append(b.commands, command), append(b.finds, f), append(b.uses, use)
+}
+
+// number takes an answer that is a number.
+func number(to *int64) func(rueidis.RedisResult) error {
+	return func(answer rueidis.RedisResult) (err error) {
+		*to, err = answer.AsInt64()
+		return err
+	}
+}
+
+// word takes an answer that is a text.
+func word(to *string) func(rueidis.RedisResult) error {
+	return func(answer rueidis.RedisResult) (err error) {
+		*to, err = answer.ToString()
+		return err
+	}
+}
+
+// run sends what has been added and forgets it.
+func (b *batch) run(ctx context.Context, client rueidis.Client) error {
+	if len(b.commands) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	sent := *b
+	*b = batch{}
+	for i, answer := range client.DoMulti(ctx, sent.commands...) {
+		f := sent.finds[i]
+		if f == nil {
+			f = &find{}
+		}
+		err := sent.uses[i](answer)
+		switch {
+		case err == nil || rueidis.IsRedisNil(err):
+		case deniedKey(err):
+			f.drop, f.denied = true, err
+		case cli.Says(err, "WRONGTYPE"):
+			f.drop = true
+		default:
+			return err
+		}
+	}
+	return nil
+}
 
 // read returns what is known of those keys that belong to a lock, a semaphore or a latch. A key
 // beside a name counts only if the name has no key of its own, so that no name is told twice. It
-// also returns how many keys could not be read for want of rights.
-func (r *reader) read(ctx context.Context, keys []string) (objects []*Object, noRights int, err error) {
-	finds := make([]*find, 0, len(keys))
+// also returns how many keys the user may not read.
+func (r *reader) read(ctx context.Context, keys []string) (objects []*Object, denied int, err error) {
+	var finds []*find
 	var b batch
 	for _, key := range keys {
 		f := &find{key: key}
-		if f.role, f.names = roleOf(key); key == r.only {
-			f.role = itself
+		f.what, f.names = wire.KeyOf(key)
+		if key == r.only {
+			f.what = wire.Keys[0]
 		}
-		if f.role == beside || f.role == tokens && !r.others {
-			continue
-		}
-		if r.only != "" && f.role != itself {
+		if r.only != "" {
 			f.names = []string{r.only}
 		}
+		if f.what.Role == wire.Beside || f.what.Role == wire.Token && !r.others {
+			continue
+		}
 		finds = append(finds, f)
-		b.add(f, r.client.B().Type().Key(key).Build(), func(answer rueidis.RedisResult) (err error) {
-			f.typ, err = answer.ToString()
-			return err
-		})
-		if f.role == itself {
+		b.add(f, r.client.B().Type().Key(key).Build(), word(&f.typ))
+		if f.what.Role == wire.Main {
 			continue
 		}
 		for _, name := range f.names {
@@ -102,74 +162,54 @@ func (r *reader) read(ctx context.Context, keys []string) (objects []*Object, no
 	}
 	for _, f := range finds {
 		if f.denied != nil {
-			noRights++
+			denied++
 			r.refusal = f.denied
 		}
-		if !f.drop && f.object != nil {
+		if !f.drop {
 			objects = append(objects, f.object)
 		}
 	}
 	if err := r.finish(ctx, objects); err != nil {
 		return nil, 0, err
 	}
-	return slices.DeleteFunc(objects, func(o *Object) bool { // that nobody waits for any more
+	return slices.DeleteFunc(objects, func(o *Object) bool { // nobody waits any more
 		return o.State == stateFree && o.Kind != kindFenced && o.WaiterCount == nil
-	}), noRights, nil
+	}), denied, nil
 }
 
 // look asks for what tells what a key of that type is.
 func (r *reader) look(b *batch, f *find) {
 	c := r.client
 	switch {
-	case f.role == queue && f.typ == "list" && f.taken == 0:
-		f.object = newObject(f.names[0], kindFair)
+	case f.what.Role != wire.Main && f.typ == f.what.Type && f.taken == 0:
+		kind := map[wire.Role]string{wire.Queue: kindFair, wire.Writers: kindRW, wire.Token: kindFenced}[f.what.Role]
+		f.object = newObject(f.names[0], kind)
 		f.object.State = stateFree
-	case f.role == writers && f.typ == "zset" && f.taken == 0:
-		f.object = newObject(f.names[0], kindRW)
-		f.object.State = stateFree
-	case f.role == tokens && f.typ == "string" && f.taken == 0:
-		f.object = newObject(f.names[0], kindFenced)
-		f.object.State = stateFree
-	case f.role == itself && f.typ == "hash":
-		b.number(f, c.B().Hlen().Key(f.key).Build(), &f.before)
-		b.number(f, c.B().Pttl().Key(f.key).Build(), &f.lease)
-		b.number(f, c.B().Hstrlen().Key(f.key).Field("mode").Build(), &f.mode)
-		b.add(f, c.B().Hscan().Key(f.key).Cursor(0).Match(ownerGlob).Count(2*r.limit).Build(), f.scanned)
-		b.number(f, c.B().Hlen().Key(f.key).Build(), &f.after)
-	case f.role == itself && f.typ == "string":
-		b.number(f, c.B().Pttl().Key(f.key).Build(), &f.lease)
-		b.add(f, c.B().Getrange().Key(f.key).Start(0).End(maxText).Build(), func(answer rueidis.RedisResult) (err error) {
-			f.text, err = answer.ToString()
-			return err
-		})
+	case f.what.Role == wire.Main && f.typ == "hash":
+		b.add(f, c.B().Hlen().Key(f.key).Build(), number(&f.before))
+		b.add(f, c.B().Pttl().Key(f.key).Build(), number(&f.lease))
+		b.add(f, c.B().Hstrlen().Key(f.key).Field(wire.ModeField).Build(), number(&f.mode))
+		b.add(f, c.B().Hscan().Key(f.key).Cursor(0).Match(wire.OwnerGlob).Count(2*r.limit).Build(), f.scanned)
+		b.add(f, c.B().Hlen().Key(f.key).Build(), number(&f.after))
+	case f.what.Role == wire.Main && f.typ == "string":
+		b.add(f, c.B().Pttl().Key(f.key).Build(), number(&f.lease))
+		b.add(f, c.B().Getrange().Key(f.key).Start(0).End(maxText).Build(), word(&f.text))
 	default:
 		f.drop = true
 	}
 }
 
-// scanned takes in a page of a hash's owners.
+// scanned takes a page of a hash's owners.
 func (f *find) scanned(answer rueidis.RedisResult) error {
-	parts, err := answer.ToArray()
-	if err != nil || len(parts) != 2 {
-		return err
+	page, err := answer.AsScanEntry()
+	f.cursor, f.owners = page.Cursor, map[string]string{}
+	for i := 1; i < len(page.Elements); i += 2 {
+		f.owners[page.Elements[i-1]] = page.Elements[i]
 	}
-	if f.cursor, err = parts[0].AsUint64(); err != nil {
-		return err
-	}
-	flat, err := parts[1].AsStrSlice()
-	if err != nil {
-		return err
-	}
-	if f.owners == nil {
-		f.owners = map[string]string{}
-	}
-	for i := 0; i+1 < len(flat); i += 2 {
-		f.owners[flat[i]] = flat[i+1]
-	}
-	return nil
+	return err
 }
 
-// lookCloser says what the key is, if it is anything of ours, and asks for the rest.
+// lookCloser says what the key is, if it is one of ours, and asks for the rest.
 func (r *reader) lookCloser(b *batch, f *find) {
 	switch {
 	case f.object != nil:
@@ -183,55 +223,55 @@ func (r *reader) lookCloser(b *batch, f *find) {
 		f.drop = true
 		return
 	}
-	c, spare := r.client, &find{} // what may not be read of the keys beside is left out
+	c, last := r.client, strconv.FormatInt(r.limit-1, 10) // nobody minds what may not be read beside the name
 	switch o.Kind {
 	case kindLock, kindFair, kindFenced:
-		r.askQueue(b, spare, o)
-		b.add(spare, c.B().Get().Key(wire.TokenKey(o.Name)).Build(), func(answer rueidis.RedisResult) error {
+		o.WaiterCount = new(int64)
+		b.add(nil, c.B().Llen().Key(wire.FairQueue(o.Name)).Build(), number(o.WaiterCount))
+		b.add(nil, c.B().Lrange().Key(wire.FairQueue(o.Name)).Start(0).Stop(r.limit-1).Build(), o.queued)
+		b.add(nil, c.B().Get().Key(wire.TokenKey(o.Name)).Build(), func(answer rueidis.RedisResult) error {
 			text, err := answer.ToString()
-			if n, ok := wholeNumber(text); ok && err == nil {
+			if n, ok := wire.Number(text); ok && err == nil {
 				o.Token = &n
 			}
 			return err
 		})
 	case kindRW:
 		o.WaiterCount = new(int64)
-		b.number(spare, c.B().Zcard().Key(wire.RWWriters(o.Name)).Build(), o.WaiterCount)
-		b.add(spare, c.B().Zrange().Key(wire.RWWriters(o.Name)).Min("0").Max(last(r.limit)).Withscores().Build(), o.waitToWrite)
+		b.add(nil, c.B().Zcard().Key(wire.RWWriters(o.Name)).Build(), number(o.WaiterCount))
+		b.add(nil, c.B().Zrange().Key(wire.RWWriters(o.Name)).Min("0").Max(last).Withscores().Build(), o.waitToWrite)
 	case kindNumber:
 		o.Taken = new(int64)
-		b.number(spare, c.B().Zcard().Key(wire.PermitsKey(o.Name)).Build(), o.Taken)
+		b.add(nil, c.B().Zcard().Key(wire.PermitsKey(o.Name)).Build(), number(o.Taken))
 		if r.leases {
-			b.add(spare, c.B().Zrange().Key(wire.PermitsKey(o.Name)).Min("0").Max(last(r.limit)).Withscores().Build(), o.permits)
+			b.add(nil, c.B().Zrange().Key(wire.PermitsKey(o.Name)).Min("0").Max(last).Withscores().Build(), o.permits)
 		}
 	}
 }
-
-// last is the index of the last of n.
-func last(n int64) string { return strconv.FormatInt(n-1, 10) }
 
 // lock is what a hash is: nil if it is none of the locks.
 func (f *find) lock() *Object {
 	o := newObject(f.key, kindLock)
 	o.State, o.LeaseMS = stateHeld, &f.lease
-	fields := int64(len(f.owners))
+	fields, mode := int64(len(f.owners)), ""
 	switch f.mode {
 	case 0:
-	case int64(len(ModeRead)), int64(len(ModeWrite)):
-		o.Kind = kindRW
+	case int64(len(wire.ModeRead)), int64(len(wire.ModeWrite)):
+		o.Kind, mode = kindRW, wire.ModeRead
 		fields++
 	default:
 		return nil
 	}
 	for field, text := range f.owners {
-		h, ok := holderOf(field, text)
-		if !ok || o.Kind == kindLock && h.Mode == ModeWrite {
+		h, ok := wire.ParseHold(field, text)
+		if !ok || h.Writes && mode == "" {
 			return nil
 		}
-		if o.Kind == kindRW && h.Mode == "" {
-			h.Mode = ModeRead
+		p := &Party{ID: h.Owner, Session: h.Session, Count: h.Count, Mode: mode}
+		if h.Writes {
+			p.Mode = wire.ModeWrite
 		}
-		o.Holders = append(o.Holders, h)
+		o.Holders = append(o.Holders, p)
 	}
 	// There are fields of another sort if they were more both before and after.
 	if len(o.Holders) == 0 || f.lease == gone || f.cursor == 0 && fields < min(f.before, f.after) {
@@ -242,18 +282,18 @@ func (f *find) lock() *Object {
 		count = max(count, f.after-(fields-count))
 	}
 	o.HolderCount = &count
+	slices.SortFunc(o.Holders, func(x, y *Party) int { // a writer first: it keeps the others out
+		return cmp.Or(cmp.Compare(y.Mode, x.Mode), cmp.Compare(x.ID, y.ID))
+	})
 	return o
 }
-
-// gone is PTTL's answer for a key that is not there.
-const gone = -2
 
 // text is what a string is: nil if it is nothing of ours.
 func (r *reader) text(f *find) *Object {
 	if f.lease == gone || len(f.text) > maxText {
 		return nil
 	}
-	if n, ok := wholeNumber(f.text); ok {
+	if n, ok := wire.Number(f.text); ok {
 		o := newObject(f.key, kindNumber)
 		o.Value = &n
 		if f.lease >= 0 {
@@ -261,22 +301,15 @@ func (r *reader) text(f *find) *Object {
 		}
 		return o
 	}
-	kind := kindSet
-	if !cli.Owner.MatchString(f.text) {
-		kind = kindString
+	o := newObject(f.key, kindSet)
+	holder := waiter(f.text, "")
+	if holder.Session == "" {
+		o.Kind = kindString
 		if !r.others || f.lease < 0 {
 			return nil
 		}
 	}
-	o := newObject(f.key, kind)
-	count := int64(1)
-	o.State, o.LeaseMS, o.HolderCount = stateHeld, &f.lease, &count
-	o.Holders = []Holder{{ID: f.text, Session: sessionOf(f.text), Count: 1, LeaseMS: &f.lease}}
+	holder.Count, holder.LeaseMS = 1, &f.lease
+	o.State, o.LeaseMS, o.Holders, o.HolderCount = stateHeld, &f.lease, []*Party{holder}, &holder.Count
 	return o
-}
-
-// wholeNumber is the number that Redis would take a text for.
-func wholeNumber(text string) (int64, bool) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	return n, err == nil && strconv.FormatInt(n, 10) == text && utf8.ValidString(text)
 }

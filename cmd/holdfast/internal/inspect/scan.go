@@ -7,68 +7,72 @@ import (
 	"hash/maphash"
 	"maps"
 	"slices"
+	"strings"
 
-	"github.com/holdfast-go/holdfast/internal/cluster"
 	"github.com/redis/rueidis"
-)
 
-// How many keys a server is to look at for one answer: few if it sends them all, more if it sends
-// only those of a pattern.
-const (
-	pageOfAll     = 250
-	pageOfPattern = 1000
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/internal/cluster"
+	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // A walk goes through all names once.
 type walk struct {
 	reader *reader
 	glob   string // "": all
-
-	noRights int // how many keys could not be read for want of rights
+	denied int    // how many keys the user may not read
 }
 
 // run yields the objects as they are found, in no order. A name that is there all the while is among
-// them at least once. It is told once unless a server hands it out again more than fifty
-// thousand names later, which SCAN may do while its table of keys grows or shrinks: the names told
-// are not all kept in mind. A node of a cluster that cannot be asked does not keep the others from it;
-// the error then says which ones those are.
+// them at least once. It is told once unless a server hands it out again more than fifty thousand
+// names later, which SCAN may do while its table of keys grows or shrinks: not all names are kept in
+// mind. If a node of a cluster cannot be asked, run asks the others and then returns an error that
+// names it.
 func (w *walk) run(ctx context.Context, yield func([]*Object) error) error {
-	nodes, err := masters(ctx, w.reader.client)
-	if err != nil {
+	nodes := w.reader.client.Nodes()
+	if err := dropReplicas(ctx, w.reader.client, nodes); err != nil {
 		return err
 	}
 	var enough error // what yield has said
 	told := newRecent()
 	once := func(objects []*Object) error {
-		enough = yield(slices.DeleteFunc(objects, func(o *Object) bool { return !told.add(o.Name) }))
+		objects = slices.DeleteFunc(objects, func(o *Object) bool { return !told.add(o.Name) })
+		if enough == nil && len(objects) > 0 {
+			enough = yield(objects)
+		}
 		return enough
 	}
 	var away []error
 	for _, addr := range slices.Sorted(maps.Keys(nodes)) {
-		err := w.scanAll(ctx, nodes[addr], once)
-		switch {
-		case err == nil:
-		case enough != nil, ctx.Err() != nil, denied(err), len(nodes) == 1:
-			return err
-		default:
-			away = append(away, fmt.Errorf("%s could not be asked: %w", addr, err))
+		for _, pattern := range w.patterns() {
+			err := w.scan(ctx, nodes[addr], pattern, once)
+			if enough != nil || err != nil && (ctx.Err() != nil || cli.Denied(err) || len(nodes) == 1) {
+				return err
+			}
+			if err != nil {
+				away = append(away, fmt.Errorf("%s could not be asked: %w", addr, err))
+				break
+			}
 		}
 	}
 	return errors.Join(away...)
 }
 
-// scanAll goes through the keys of a node that are names, or stand beside one.
-func (w *walk) scanAll(ctx context.Context, node rueidis.Client, yield func([]*Object) error) error {
-	others := []string{queuePrefix, writersPrefix}
-	if w.reader.others {
-		others = append(others, tokensPrefix)
-	}
-	for _, match := range patterns(w.glob, others...) {
-		if err := w.scan(ctx, node, match, yield); err != nil {
-			return err
+// patterns are the globs over keys whose names the walk's glob matches. Globs can be put together as names
+// are. All but the first find what is free, and waited for or fenced.
+func (w *walk) patterns() []string {
+	all := []string{w.glob}
+	for _, k := range wire.Keys {
+		if w.glob != "" && k.Role > wire.Beside && (k.Role != wire.Token || w.reader.others) {
+			all = append(all, k.Prefix()+"{"+w.glob+"}", k.Prefix()+w.glob)
 		}
 	}
-	return nil
+	return all
+}
+
+// literal is a glob that matches the text alone.
+func literal(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
 // scan goes through the keys of a node that match.
@@ -78,18 +82,13 @@ func (w *walk) scan(ctx context.Context, node rueidis.Client, match string, yiel
 		if err != nil {
 			return err
 		}
-		objects, noRights, err := w.reader.read(ctx, page.Elements)
-		w.noRights += noRights
-		if err != nil {
+		objects, denied, err := w.reader.read(ctx, page.Elements)
+		w.denied += denied
+		if err == nil {
+			err = yield(objects)
+		}
+		if cursor = page.Cursor; err != nil || cursor == 0 {
 			return err
-		}
-		if len(objects) > 0 {
-			if err := yield(objects); err != nil {
-				return err
-			}
-		}
-		if cursor = page.Cursor; cursor == 0 {
-			return nil
 		}
 	}
 }
@@ -97,70 +96,54 @@ func (w *walk) scan(ctx context.Context, node rueidis.Client, match string, yiel
 func scanPage(ctx context.Context, node rueidis.Client, cursor uint64, match string) (rueidis.ScanEntry, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	command := node.B().Scan().Cursor(cursor).Count(pageOfAll).Build()
+	command := node.B().Scan().Cursor(cursor).Count(250).Build() // keys that the server looks at: it sends them all
 	if match != "" {
-		command = node.B().Scan().Cursor(cursor).Match(match).Count(pageOfPattern).Build()
+		command = node.B().Scan().Cursor(cursor).Match(match).Count(1000).Build()
 	}
 	return node.Do(ctx, command).AsScanEntry()
 }
 
-// masters are the nodes that have the keys, by address. In a cluster some of those known may be replicas.
-func masters(ctx context.Context, client rueidis.Client) (map[string]rueidis.Client, error) {
-	known := client.Nodes()
-	if client.Mode() == rueidis.ClientModeCluster {
-		if err := dropReplicas(ctx, client, known); err != nil {
-			return nil, err
-		}
-	}
-	return known, nil
-}
-
-// dropReplicas leaves out the nodes that are replicas and masters of no slot.
+// dropReplicas leaves out the nodes of a cluster that are replicas, and masters of no slot.
 func dropReplicas(ctx context.Context, client rueidis.Client, known map[string]rueidis.Client) error {
+	if client.Mode() != rueidis.ClientModeCluster {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	ranges, err := cluster.Slots(ctx, client, func(f func()) { go f() })
 	if err != nil {
 		return err
 	}
-	masters := map[string]bool{}
+	masters, replicas := map[string]bool{}, map[string]bool{}
 	for _, r := range ranges {
 		masters[r.Nodes[0].Addr] = true
-	}
-	for _, r := range ranges {
 		for _, replica := range r.Nodes[1:] {
-			if !masters[replica.Addr] {
-				delete(known, replica.Addr)
-			}
+			replicas[replica.Addr] = true
 		}
 	}
+	maps.DeleteFunc(known, func(addr string, _ rueidis.Client) bool { return replicas[addr] && !masters[addr] })
 	return nil
 }
 
 // A recent remembers the last names, between fifty and a hundred thousand of them, by their hashes.
 type recent struct {
 	seed           maphash.Seed
-	younger, older map[uint64]struct{}
+	younger, older map[uint64]bool
 }
 
 const generation = 50_000
 
-func newRecent() *recent {
-	return &recent{seed: maphash.MakeSeed(), younger: map[uint64]struct{}{}}
-}
+func newRecent() *recent { return &recent{seed: maphash.MakeSeed(), younger: map[uint64]bool{}} }
 
 // add reports whether the name is new.
 func (r *recent) add(name string) bool {
 	hash := maphash.String(r.seed, name)
-	if _, known := r.younger[hash]; known {
-		return false
-	}
-	if _, known := r.older[hash]; known {
+	if r.younger[hash] || r.older[hash] {
 		return false
 	}
 	if len(r.younger) >= generation {
-		r.younger, r.older = map[uint64]struct{}{}, r.younger
+		r.younger, r.older = map[uint64]bool{}, r.younger
 	}
-	r.younger[hash] = struct{}{}
+	r.younger[hash] = true
 	return true
 }

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,19 +13,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
-	"github.com/holdfast-go/holdfast/internal/presence"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-const showLong = `Shows all there is to know of one name: of which kind it is, who holds it, which
-process that is and since when that process has been there, how often and for
-how long still it holds it, and who waits, the next one first. Of a lock without
-a queue the server knows only how many clients listen for its release: at most
-so many processes wait. No more than a thousand holders, waiters and permits are
-shown.
+const showLong = `Shows all there is to know of one name: its kind, who holds it, which process that is and since when that
+process has been there, how often and for how long it holds it, and who waits, the next one first. For a lock without
+a queue the server knows only how many clients listen for its release; no more processes than that wait. At most a
+thousand holders, waiters and permits are shown.
 
-If there is nothing of that name, or only something that is none of ours, the
-exit code is 1.`
+The exit code is 1 if there is nothing of that name, or nothing of ours.`
 
 func showCommand(redis *cli.Redis) *cobra.Command {
 	var json bool
@@ -37,23 +34,25 @@ func showCommand(redis *cli.Redis) *cobra.Command {
 		Args:              oneName,
 		ValidArgsFunction: completeName(redis),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := connect(redis, once)
+			ctx := cmd.Context()
+			client, err := redis.Client(impatient)
 			if err != nil {
-				return err
+				return failure(ctx, redis, err)
 			}
 			defer client.Close()
-			o, err := one(cmd.Context(), client, args[0])
+			o, err := closely(client, args[0]).one(ctx)
 			if err != nil {
-				return failure(redis, err)
+				return failure(ctx, redis, err)
 			}
 			if o == nil {
 				return nothing(args[0])
 			}
-			o.Listening = listening(cmd.Context(), client, o)
+			o.Listening = listening(ctx, client, o)
 			if json {
 				return cli.Exit(cli.ExitNo, cli.WriteJSON(os.Stdout, o))
 			}
-			return cli.Exit(cli.ExitNo, describe(os.Stdout, o))
+			_, err = io.WriteString(os.Stdout, o.description())
+			return cli.Exit(cli.ExitNo, err)
 		},
 	}
 	cmd.Flags().BoolVar(&json, "json", false, "print JSON")
@@ -62,41 +61,22 @@ func showCommand(redis *cli.Redis) *cobra.Command {
 
 // nothing ends the command because there is nothing of that name.
 func nothing(name string) error {
-	return cli.Exit(cli.ExitNo, fmt.Errorf("nothing is known of %s: no lock that is held or waited for, no semaphore, no latch", cli.Safe(name)))
+	return cli.Nof("nothing is known of %s: no lock that is held or waited for, no semaphore, no latch", cli.Safe(name))
 }
 
-// one is all that is known of a name, nil if that is nothing.
-func one(ctx context.Context, client rueidis.Client, name string) (*Object, error) {
-	return closely(client).one(ctx, name)
-}
-
-func (r *reader) one(ctx context.Context, name string) (*Object, error) {
-	r.only = name
-	objects, _, err := r.read(ctx, []string{name, wire.FairQueue(name), wire.RWWriters(name), wire.TokenKey(name)})
-	switch {
-	case err != nil:
-		return nil, err
-	case len(objects) > 0:
-		return objects[0], nil
+// one is all that is known of the reader's name, nil if that is nothing.
+func (r *reader) one(ctx context.Context) (*Object, error) {
+	var keys []string
+	for _, k := range wire.Keys {
+		if k.Role != wire.Beside {
+			keys = append(keys, k.Of(r.only))
+		}
 	}
-	return nil, r.refusal
-}
-
-// channels are where those who wait for such an object listen.
-func channels(o *Object) []string {
-	switch o.Kind {
-	case kindRW:
-		return []string{wire.RWChannel(o.Name)}
-	case kindSet, kindString:
-		return []string{wire.SetChannel(o.Name)}
-	case kindNumber:
-		return []string{wire.SemaphoreChannel(o.Name), wire.LatchChannel(o.Name)}
-	case kindPermits:
-		return []string{wire.SemaphoreChannel(o.Name)}
-	case kindFair:
-		return nil // each waiter has its own
+	objects, _, err := r.read(ctx, keys)
+	if err != nil || len(objects) == 0 {
+		return nil, cmp.Or(err, r.refusal)
 	}
-	return []string{wire.LockChannel(o.Name)}
+	return objects[0], nil
 }
 
 // listening is how many clients listen on the object's channels; nil if the server does not tell.
@@ -104,7 +84,7 @@ func listening(ctx context.Context, client rueidis.Client, o *Object) map[string
 	ctx, cancel := context.WithTimeout(ctx, courtesy)
 	defer cancel()
 	counts := map[string]int64{}
-	for _, channel := range channels(o) {
+	for _, channel := range o.channels() {
 		for _, node := range client.Nodes() { // each knows its own
 			n, err := node.Do(ctx, node.B().PubsubNumsub().Channel(channel).Build()).AsIntMap()
 			if err != nil {
@@ -112,148 +92,88 @@ func listening(ctx context.Context, client rueidis.Client, o *Object) map[string
 			}
 			counts[channel] += n[channel]
 		}
-		if client.Mode() != rueidis.ClientModeCluster {
-			continue
+		if client.Mode() == rueidis.ClientModeCluster { // where servers before 7.0 know no sharded messages
+			n, _ := client.Do(ctx, client.B().PubsubShardnumsub().Channel(channel).Build()).AsIntMap()
+			counts[channel] += n[channel]
 		}
-		// Servers before 7.0 know no sharded messages.
-		n, _ := client.Do(ctx, client.B().PubsubShardnumsub().Channel(channel).Build()).AsIntMap()
-		counts[channel] += n[channel]
 	}
 	return counts
 }
 
-// describe tells a person.
-func describe(out io.Writer, o *Object) error {
+// description tells a person.
+func (o *Object) description() string {
 	var b strings.Builder
 	line := func(label, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-9s %s\n", label, fmt.Sprintf(format, args...))
 	}
+	list := func(label string, texts []string, all *int64) {
+		for _, text := range texts {
+			line(label, "%s", text)
+			label = ""
+		}
+		if all != nil && len(texts) > 0 && *all > int64(len(texts)) {
+			line("", "and %d more", *all-int64(len(texts)))
+		}
+	}
 	b.WriteString(cli.Safe(o.Name) + "\n")
-	line("kind", "%s", kindText(o.Kind))
+	line("kind", "%s%s", o.Kind, kindRemarks[o.Kind])
 	switch {
 	case o.Kind == kindPermits:
 		line("permits", "%d free, %d taken", *o.Value, *o.Taken)
 	case o.Value != nil:
-		line("value", "%d: permits that are free, or how many have to count down yet", *o.Value)
+		line("value", "%d: free permits, or how many have yet to count down", *o.Value)
 	default:
 		line("state", "%s", o.State)
 	}
 	if o.LeaseMS != nil {
 		line("lease", "%s", leaseText(o.LeaseMS))
 	}
-	label := "held by"
+	var holders, permits, waiters []string
 	for _, h := range o.Holders {
-		line(label, "%s", holderText(h))
-		label = ""
+		holders = append(holders, h.atLength())
 	}
-	if o.HolderCount != nil {
-		andMore(line, *o.HolderCount, len(o.Holders))
-	}
-	for i, p := range o.Permits {
-		line([]string{"taken", ""}[min(i, 1)], "permit %s, lease %s", p.ID, leaseText(&p.LeaseMS))
-	}
-	if o.Taken != nil {
-		andMore(line, *o.Taken, len(o.Permits))
+	for _, p := range o.Permits {
+		permits = append(permits, fmt.Sprintf("permit %s, lease %s", p.ID, leaseText(&p.LeaseMS)))
 	}
 	for i, w := range o.Waiters {
-		label := ""
-		if i == 0 {
-			label = "waiting"
-		}
-		text := waiterText(w)
+		text := w.atLength()
 		if o.Kind == kindFair { // elsewhere there is no order
 			text = fmt.Sprintf("%d. %s", i+1, text)
 		}
-		line(label, "%s", text)
+		waiters = append(waiters, text)
 	}
-	if o.WaiterCount != nil {
-		andMore(line, *o.WaiterCount, len(o.Waiters))
-	}
+	list("held by", holders, o.HolderCount)
+	list("taken", permits, o.Taken)
+	list("waiting", waiters, o.WaiterCount)
 	if o.Token != nil {
 		line("token", "%d, the last one given", *o.Token)
 	}
-	for _, channel := range channels(o) {
+	for _, channel := range o.channels() {
 		if n, known := o.Listening[channel]; known {
-			line("listening", "%d on %s: at most so many processes wait", n, cli.Safe(channel))
+			line("listening", "%d on %s: no more processes than that wait", n, cli.Safe(channel))
 		}
-	}
-	_, err := io.WriteString(out, b.String())
-	return err
-}
-
-// andMore says that not all were shown.
-func andMore(line func(label, format string, args ...any), all int64, shown int) {
-	if more := all - int64(shown); shown > 0 && more > 0 {
-		line("", "and %d more", more)
-	}
-}
-
-// kindText says what a kind may be, where that is not plain.
-func kindText(kind string) string {
-	switch kind {
-	case kindLock:
-		return kind + " (plain, spin, non-reentrant, or fair with nobody waiting)"
-	case kindNumber:
-		return kind + " (or a counter of another program: the server cannot tell)"
-	case kindString:
-		return kind + " (a string with a time to live may be anything)"
-	}
-	return kind
-}
-
-func holderText(h Holder) string {
-	var b strings.Builder
-	if h.Mode != "" {
-		b.WriteString(h.Mode + ": ")
-	}
-	b.WriteString(whoAtLength(h.ID, h.Session, h.Process))
-	if h.Count > 1 {
-		fmt.Fprintf(&b, ", %d times", h.Count)
-	}
-	if h.LeaseMS != nil {
-		b.WriteString(", lease " + leaseText(h.LeaseMS))
 	}
 	return b.String()
 }
 
-func waiterText(w Waiter) string {
-	text := whoAtLength(w.ID, w.Session, w.Process)
-	if w.Mode != "" {
-		text = w.Mode + ": " + text
-	}
-	if w.AliveMS != nil {
-		text += ", taken for alive for " + leaseText(w.AliveMS)
-	}
-	return text
-}
-
-func whoAtLength(id, session string, p *presence.Process) string {
-	text := who(id, session, p)
-	if p == nil {
-		return text + " (Java or unknown)"
-	}
-	if !p.Started.IsZero() {
-		text += ", up since " + p.Started.Local().Format(time.DateTime)
-	}
-	return text + ", as " + cli.Safe(id)
+// kindRemarks say what a kind may be, where that is not plain.
+var kindRemarks = map[string]string{
+	kindLock:   " (plain, spin, non-reentrant, or fair with nobody waiting)",
+	kindNumber: " (or a counter of another program: the server cannot tell)",
+	kindString: " (a string with a time to live may be anything)",
 }
 
 // completeName completes names for a shell, fifty at most.
 func completeName(redis *cli.Redis) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		client, err := connect(redis, once)
-		if err != nil {
+	return func(cmd *cobra.Command, args []string, begun string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+		const most = 50
+		client, err := redis.Client(impatient)
+		if err != nil || len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer client.Close()
 		ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
 		defer cancel()
-		ctx, enough := context.WithCancel(ctx)
-		defer enough()
-		var names []cobra.Completion
 		w := &walk{reader: overview(client), glob: literal(begun) + "*"}
 		_ = w.run(ctx, func(objects []*Object) error {
 			for _, o := range objects {
@@ -261,8 +181,8 @@ func completeName(redis *cli.Redis) cobra.CompletionFunc {
 					names = append(names, o.Name)
 				}
 			}
-			if len(names) >= 50 {
-				enough()
+			if len(names) >= most {
+				cancel()
 			}
 			return nil
 		})

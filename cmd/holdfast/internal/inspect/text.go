@@ -2,25 +2,20 @@ package inspect
 
 import (
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
-	"github.com/holdfast-go/holdfast/internal/presence"
 )
 
 // none stands where there is nothing to tell.
 const none = "-"
 
-// header names the columns of ls.
-var header = []string{"NAME", "KIND", "STATE", "COUNT", "LEASE", "WAITERS"}
-
 // row is a name in a line of ls.
 func row(o *Object) []string {
-	return []string{cli.Safe(o.Name), o.Kind, stateText(o), countText(o), leaseText(o.LeaseMS), optional(o.WaiterCount)}
+	return []string{cli.Safe(o.Name), o.Kind, stateText(o), countText(o), leaseText(o.LeaseMS), numberText(o.WaiterCount)}
 }
 
 // stateText tells in a few words who has it, or how much there is.
@@ -40,56 +35,29 @@ func stateText(o *Object) string {
 	return text
 }
 
-// String tells in a few words who it is.
-func (h Holder) String() string {
-	text := who(h.ID, h.Session, h.Process)
-	if h.Mode != "" {
-		text = h.Mode + " " + text
-	}
-	return text
-}
-
-// who is a process, or, if it does not tell, "?" and the id.
-func who(id, session string, p *presence.Process) string {
-	if p == nil {
-		if session == "" { // a token that may be anybody's, and anything
-			return "? " + cli.Safe(shortened(id, 40))
-		}
-		return "? " + cli.Safe(id)
-	}
-	text := fmt.Sprintf("%s@%s[%d]", p.Program, p.Host, p.PID)
-	if p.Label != "" {
-		text += " (" + p.Label + ")"
-	}
-	return cli.Safe(text)
-}
-
-func shortened(text string, limit int) string {
-	if utf8.RuneCountInString(text) <= limit {
-		return text
-	}
-	return string([]rune(text)[:limit-1]) + "…"
-}
-
 // countText is how often a lock is held, by all holders that are known, or how much there is.
 func countText(o *Object) string {
-	if o.Value != nil {
-		return strconv.FormatInt(*o.Value, 10)
-	}
-	if len(o.Holders) == 0 {
-		return none
+	if o.Value != nil || len(o.Holders) == 0 {
+		return numberText(o.Value)
 	}
 	var n int64
 	for _, h := range o.Holders {
 		n += h.Count
 	}
 	if *o.HolderCount > int64(len(o.Holders)) {
-		return strconv.FormatInt(n, 10) + "+"
+		return numberText(&n) + "+"
 	}
-	return strconv.FormatInt(n, 10)
+	return numberText(&n)
 }
 
-// leaseText is how long something lasts still.
+func numberText(n *int64) string {
+	if n == nil {
+		return none
+	}
+	return strconv.FormatInt(*n, 10)
+}
+
+// leaseText is how long something lasts.
 func leaseText(ms *int64) string {
 	switch {
 	case ms == nil:
@@ -98,59 +66,93 @@ func leaseText(ms *int64) string {
 		return "no end"
 	}
 	d := time.Duration(*ms) * time.Millisecond
-	switch {
-	case d < time.Second:
-		return d.String()
-	case d < time.Minute:
+	if d >= time.Second && d < time.Minute {
 		return fmt.Sprintf("%.1fs", d.Seconds())
 	}
-	return d.Round(time.Second).String()
-}
-
-func optional(n *int64) string {
-	if n == nil {
-		return none
+	if d >= time.Minute {
+		d = d.Round(time.Second)
 	}
-	return strconv.FormatInt(*n, 10)
+	return d.String()
 }
 
-// A table aligns rows as they come: columns only ever grow wider.
+// String tells in a few words who it is.
+func (p *Party) String() string {
+	if p.Mode != "" {
+		return p.Mode + " " + p.who()
+	}
+	return p.who()
+}
+
+// who is the process, or, if it does not tell, "?" and the id.
+func (p *Party) who() string {
+	const most = 40
+	switch {
+	case p.Process == nil && p.Session == "" && utf8.RuneCountInString(p.ID) > most: // a token may be anything
+		return "? " + cli.Safe(string([]rune(p.ID)[:most-1])+"…")
+	case p.Process == nil:
+		return "? " + cli.Safe(p.ID)
+	}
+	text := fmt.Sprintf("%s@%s[%d]", p.Process.Program, p.Process.Host, p.Process.PID)
+	if p.Process.Label != "" {
+		text += " (" + p.Process.Label + ")"
+	}
+	return cli.Safe(text)
+}
+
+// atLength tells all that is known of a holder or a waiter.
+func (p *Party) atLength() string {
+	text := p.who()
+	if p.Mode != "" {
+		text = p.Mode + ": " + text
+	}
+	if p.Process == nil {
+		text += " (Java or unknown)"
+	} else {
+		if !p.Process.Started.IsZero() {
+			text += ", up since " + p.Process.Started.Local().Format(time.DateTime)
+		}
+		text += ", as " + cli.Safe(p.ID)
+	}
+	if p.Count > 1 {
+		text += fmt.Sprintf(", %d times", p.Count)
+	}
+	if p.LeaseMS != nil {
+		text += ", lease " + leaseText(p.LeaseMS)
+	}
+	if p.AliveMS != nil {
+		text += ", taken for alive for " + leaseText(p.AliveMS)
+	}
+	return text
+}
+
+// A table lays out rows as they come: columns only ever grow wider.
 type table struct {
-	out    io.Writer
+	rows   [][]string
 	widths []int
 }
 
-func newTable(out io.Writer) *table {
-	return &table{out: out, widths: []int{24, len(kindNumber), 30, 5, 7, 7}}
+// newTable is a table that begins with the names of the columns of ls.
+func newTable() *table {
+	return &table{
+		rows:   [][]string{{"NAME", "KIND", "STATE", "COUNT", "LEASE", "WAITERS"}},
+		widths: []int{24, len(kindNumber), 30, 5, 7, 0},
+	}
 }
 
-// write writes rows, all or nothing.
-func (t *table) write(rows [][]string) error {
-	for _, cells := range rows {
-		for i, cell := range cells {
+// aligned returns the rows added since the last time, for a person.
+func (t *table) aligned() string {
+	for _, cells := range t.rows {
+		for i, cell := range cells[:len(cells)-1] {
 			t.widths[i] = max(t.widths[i], utf8.RuneCountInString(cell))
 		}
 	}
 	var b strings.Builder
-	for _, cells := range rows {
-		for i, cell := range cells {
-			if i == len(cells)-1 {
-				b.WriteString(cell + "\n")
-				continue
-			}
-			b.WriteString(cell + strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(cell)+2))
+	for _, cells := range t.rows {
+		for i, cell := range cells[:len(cells)-1] {
+			fmt.Fprintf(&b, "%-*s  ", t.widths[i], cell)
 		}
+		b.WriteString(cells[len(cells)-1] + "\n")
 	}
-	_, err := io.WriteString(t.out, b.String())
-	return err
-}
-
-// tabbed writes rows for a program.
-func tabbed(out io.Writer, rows [][]string) error {
-	var b strings.Builder
-	for _, cells := range rows {
-		b.WriteString(strings.Join(cells, "\t") + "\n")
-	}
-	_, err := io.WriteString(out, b.String())
-	return err
+	t.rows = nil
+	return b.String()
 }

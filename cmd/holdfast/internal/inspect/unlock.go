@@ -20,25 +20,21 @@ import (
 	"github.com/holdfast-go/holdfast/setlock"
 )
 
-const unlockLong = `Frees a lock whoever holds it, and wakes who waits for it. Of a read-write lock
-that is read all readers lose it. Holders that live are told at their next
-renewal or release, within ten seconds by default, and may work on until then as
-if they still had it: stop them first if you can.
+const unlockLong = `Frees a lock whoever holds it, and wakes the waiters. If a read-write lock is held for reading, all readers
+lose it. Live holders learn of it at their next renewal or release, within ten seconds by default, and may work on
+until then as if they still had it: stop them first if you can.
 
-It shows who holds the lock and asks, if you are at a terminal; otherwise it
-wants --yes. It leaves the lock alone if it has changed hands by the time you
-answer, or if --if-owner names another; that is looked at just before, not in one
-step with the freeing. The exit code is 1 if it was not freed: nobody held it,
-somebody else did, or you said no.
+unlock shows who holds the lock and asks, if you are at a terminal; otherwise it wants --yes. It leaves the lock alone
+if it has changed hands by the time you answer, or if --if-owner names another; it looks just before it frees the
+lock, not in one step with that. The exit code is 1 if it was not freed: nobody held it, somebody else did, or you
+said no.
 
-A string that does not look like one of this toolkit's is freed only with
---kind setlock: it may belong to a program that knows no locks. Semaphores and
-latches have no holders; see holdfast semaphore and holdfast latch.`
+A string that does not look like one of this toolkit is freed only with --kind setlock: it may belong to a program
+that knows no locks. Semaphores and latches have no holders; see holdfast semaphore and holdfast latch.`
 
 // An unlocking is what unlock is asked for.
 type unlocking struct {
 	redis     *cli.Redis
-	name      string
 	kind      string
 	owner     string // who must hold it, if not ""
 	yes, json bool
@@ -55,96 +51,77 @@ func unlockCommand(redis *cli.Redis) *cobra.Command {
   holdfast unlock cron:nightly --kind setlock`,
 		Args:              oneName,
 		ValidArgsFunction: completeName(redis),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			u.name = args[0]
-			return u.run(cmd.Context())
-		},
+		RunE:              func(cmd *cobra.Command, args []string) error { return u.run(cmd.Context(), args[0]) },
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&u.yes, "yes", "y", false, "do not ask")
 	flags.StringVar(&u.owner, "if-owner", "", "only if the owner with this `id`, as show prints it, holds it")
-	flags.StringVar(&u.kind, "kind", "", "what it is, where that cannot be told: a `kind` of ls")
+	kindFlag(cmd, &u.kind)
 	flags.BoolVar(&u.json, "json", false, "print JSON")
-	_ = cmd.RegisterFlagCompletionFunc("kind", completeKind)
 	return cmd
 }
 
-// unlocked is what unlock --json prints: what was there, and whether it was freed.
-type unlocked struct {
-	*Object
-	Unlocked bool `json:"unlocked"`
-}
-
-func (u *unlocking) run(ctx context.Context) error {
-	if u.kind != "" {
-		if err := checkKinds(u.kind); err != nil {
-			return err
-		}
+func (u *unlocking) run(ctx context.Context, name string) error {
+	if err := checkKinds(u.kind); err != nil {
+		return err
 	}
 	if !u.yes && !cli.IsTerminal(os.Stdin) {
 		return cli.Usagef("unlock wants --yes where it cannot ask")
 	}
-	client, err := connect(u.redis, once)
+	client, err := u.redis.Client(impatient)
 	if err != nil {
-		return err
+		return failure(ctx, u.redis, err)
 	}
 	defer client.Close()
-	o, err := one(ctx, client, u.name)
-	switch {
-	case err != nil:
-		return failure(u.redis, err)
-	case o == nil:
-		return nothing(u.name)
+	o, err := closely(client, name).one(ctx)
+	if err == nil {
+		err = u.check(name, o)
 	}
-	if err := u.check(o); err != nil {
-		return err
+	if err == nil && !u.yes {
+		err = u.confirm(ctx, client, o)
 	}
-	if !u.yes {
-		if err := confirm(o); err != nil {
-			return err
-		}
-		if err := u.stillThere(ctx, client, o); err != nil {
-			return err
-		}
+	if err != nil {
+		return failure(ctx, u.redis, err)
 	}
-	was, err := u.force(ctx, client, o)
+	freed, err := u.force(ctx, client, o)
 	switch {
 	case errors.Is(err, holdfast.ErrUnknown):
 		return cli.Exit(cli.ExitTempFail, err)
 	case err != nil:
-		return failure(u.redis, err)
+		return failure(ctx, u.redis, err)
+	case u.json:
+		err = cli.WriteJSON(os.Stdout, struct { // what was there, and whether it was freed
+			*Object
+			Unlocked bool `json:"unlocked"`
+		}{o, freed})
+		if err == nil && !freed {
+			return cli.Silent(cli.ExitNo)
+		}
+	case !freed:
+		return cli.Nof("%s: nobody held it any more", cli.Safe(name))
+	default:
+		_, err = fmt.Printf("%s: freed; it was held by %s\n", cli.Safe(name), stateText(o))
 	}
-	return u.report(unlocked{o, was})
+	return cli.Exit(cli.ExitNo, err)
 }
 
 // check refuses what cannot be freed.
-func (u *unlocking) check(o *Object) error {
-	name := cli.Safe(o.Name)
+func (u *unlocking) check(name string, o *Object) error {
+	if o == nil {
+		return nothing(name)
+	}
+	name = cli.Safe(name)
 	switch {
 	case u.kind != "" && !isKind(o.Kind, u.kind):
 		return cli.Usagef("%s is no %s, but %s", name, u.kind, o.Kind)
 	case o.Value != nil:
 		return cli.Usagef("%s is %s, which nobody holds; see holdfast semaphore and holdfast latch", name, o.Kind)
 	case o.Kind == kindString && u.kind == "":
-		return cli.Usagef("%s is a string of which nobody knows whether it is a lock; if it is, say --kind setlock", name)
+		return cli.Usagef("%s is a string, which may be anything; if it is a lock, say --kind setlock", name)
 	case o.State != stateHeld:
-		return cli.Exit(cli.ExitNo, fmt.Errorf("%s: nobody holds it", name))
+		return cli.Nof("%s: nobody holds it", name)
 	case u.owner != "" && !slices.Contains(owners(o), u.owner):
-		return cli.Exit(cli.ExitNo, fmt.Errorf("%s: %s does not hold it, but %s", name, cli.Safe(u.owner), stateText(o)))
-	}
-	return nil
-}
-
-// stillThere refuses if the lock has changed hands since it was shown.
-func (u *unlocking) stillThere(ctx context.Context, client rueidis.Client, before *Object) error {
-	now, err := one(ctx, client, u.name)
-	switch {
-	case err != nil:
-		return failure(u.redis, err)
-	case now == nil || now.State != stateHeld:
-		return cli.Exit(cli.ExitNo, fmt.Errorf("%s: nobody holds it any more", cli.Safe(u.name)))
-	case !slices.Equal(owners(now), owners(before)):
-		return cli.Exit(cli.ExitNo, fmt.Errorf("%s: it was left alone, because by now it is held by %s", cli.Safe(u.name), stateText(now)))
+		return cli.Nof("%s: %s does not hold it, but %s", name, cli.Safe(u.owner), stateText(o))
 	}
 	return nil
 }
@@ -157,21 +134,27 @@ func owners(o *Object) (ids []string) {
 	return ids
 }
 
-// confirm shows who holds the lock, and asks.
-func confirm(o *Object) error {
-	if err := describe(os.Stderr, o); err != nil {
-		return cli.Exit(cli.ExitNo, err)
-	}
-	fmt.Fprint(os.Stderr, "Free it, though its holder may be at work? [y/N] ")
+// confirm shows who holds the lock and asks, and looks whether that is still so.
+func (u *unlocking) confirm(ctx context.Context, client rueidis.Client, shown *Object) error {
+	name := cli.Safe(shown.Name)
+	fmt.Fprint(os.Stderr, shown.description(), "Free it, though its holder may be at work? [y/N] ")
 	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return cli.Nof("%s: left alone", name)
 	}
-	return cli.Exit(cli.ExitNo, fmt.Errorf("%s: left alone", cli.Safe(o.Name)))
+	now, err := closely(client, shown.Name).one(ctx)
+	switch {
+	case err != nil:
+		return err
+	case now == nil || now.State != stateHeld:
+		return cli.Nof("%s: nobody holds it any more", name)
+	case !slices.Equal(owners(now), owners(shown)):
+		return cli.Nof("%s: it was left alone, because by now it is held by %s", name, stateText(now))
+	}
+	return nil
 }
 
-// force frees the lock, as its kind has it, and reports whether it was held until then.
+// force frees the lock, as its kind does that, and reports whether it was held until then.
 func (u *unlocking) force(ctx context.Context, client rueidis.Client, o *Object) (bool, error) {
 	s, err := holdfast.NewSession(client, &holdfast.Options{Anonymous: true})
 	if err != nil {
@@ -179,36 +162,16 @@ func (u *unlocking) force(ctx context.Context, client rueidis.Client, o *Object)
 	}
 	defer s.Close()
 	switch {
-	case u.kind == "fairlock" || o.Kind == kindFair:
+	case u.kind == kindFair || o.Kind == kindFair:
 		return fairlock.New(s, o.Name, nil).ForceUnlock(ctx)
-	case o.Kind == kindSet || o.Kind == kindString:
+	case isKind(o.Kind, kindSet):
 		return setlock.New(s, o.Name, nil).ForceUnlock(ctx)
 	case o.Kind == kindRW:
 		rw := rwlock.New(s, o.Name, nil)
-		was, err := rw.Read().ForceUnlock(ctx)
-		if was || err != nil {
+		if was, err := rw.Read().ForceUnlock(ctx); was || err != nil {
 			return was, err
 		}
 		return rw.Write().ForceUnlock(ctx)
 	}
 	return rlock.New(s, o.Name, nil).ForceUnlock(ctx)
-}
-
-// report says what was done.
-func (u *unlocking) report(done unlocked) error {
-	name := cli.Safe(done.Name)
-	switch {
-	case u.json:
-		if err := cli.WriteJSON(os.Stdout, done); err != nil {
-			return cli.Exit(cli.ExitNo, err)
-		}
-		if !done.Unlocked {
-			return cli.Silent(cli.ExitNo)
-		}
-	case !done.Unlocked:
-		return cli.Exit(cli.ExitNo, fmt.Errorf("%s: nobody held it any more", name))
-	default:
-		fmt.Printf("%s: freed; it was held by %s\n", name, stateText(done.Object))
-	}
-	return nil
 }

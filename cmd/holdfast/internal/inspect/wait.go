@@ -13,21 +13,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-const waitLong = `Waits until a lock is free, or a latch is open, and takes nothing: by the time
-you read this somebody else may have it. To run a command under a lock, see
-holdfast run. A name of which nothing is there is free, and open.
+const waitLong = `Waits until a lock is free, or a latch is open, and takes nothing: somebody else may have it before you do. To
+run a command under a lock, see holdfast run. A name of which nothing is there is free, and open.
 
-A number may be a latch or a semaphore; it is taken for a latch, which opens at
-0. With --kind semaphore or expirable the command waits until a permit is free:
-a semaphore that is not there has none, and is waited for until somebody makes
-it.
-A fair lock is free while nobody holds it, whoever is next in its queue.
+A number may be a latch or a semaphore; it is taken for a latch, which opens at 0. With --kind semaphore or expirable
+the command waits for a free permit: a semaphore that does not exist has none, and is waited for until somebody makes
+it. A fair lock is free while nobody holds it, whoever is next in its queue.
 
-The command is woken when the lock is released; besides, it looks after half a
-second at the most. While the server is away it waits.`
+The command is woken when the lock is released; it also looks at least every half a second. While the server is away
+it waits.`
 
 // A waiting is what wait is asked for.
 type waiting struct {
@@ -40,7 +36,7 @@ type waiting struct {
 }
 
 func waitCommand(redis *cli.Redis) *cobra.Command {
-	w := &waiting{redis: redis, timeout: -1, code: cli.ExitNo}
+	w := &waiting{redis: redis, timeout: -1}
 	cmd := &cobra.Command{
 		Use:   "wait NAME",
 		Short: "Wait until a lock is free, or a latch is open",
@@ -56,56 +52,48 @@ func waitCommand(redis *cli.Redis) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.VarP(&w.timeout, "wait", "w", "wait for so many `seconds` at most, such as 0.5 or 1m; 0: only look; without: for ever")
+	flags.VarP(&w.timeout, "wait", "w", "wait for at most this many `seconds`, such as 0.5 or 1m; 0: only look; default: for ever")
 	flags.IntVarP(&w.code, "conflict-exit-code", "E", cli.ExitNo, "exit `code` if it is not free in time")
-	flags.StringVar(&w.kind, "kind", "", "what it is, where that cannot be told: a `kind` of ls")
+	kindFlag(cmd, &w.kind)
 	flags.BoolVar(&w.json, "json", false, "print JSON")
-	_ = cmd.RegisterFlagCompletionFunc("kind", completeKind)
 	return cmd
 }
 
 func (w *waiting) run(ctx context.Context) error {
-	if w.kind != "" {
-		if err := checkKinds(w.kind); err != nil {
-			return err
-		}
+	if err := checkKinds(w.kind); err != nil {
+		return err
 	}
 	if w.code < 0 || w.code > 255 {
 		return cli.Usagef("--conflict-exit-code is %d, must be from 0 to 255", w.code)
 	}
 	began := time.Now()
-	client, err := connect(w.redis, patiently)
+	client, err := w.redis.Client(nil)
 	if err != nil {
-		return err
+		return failure(ctx, w.redis, err)
 	}
 	defer client.Close()
-	ctx, release := untilSignal(ctx)
+	ctx, release := cli.UntilSignal(ctx)
 	defer release()
 	free, err := w.wait(ctx, client, began)
 	if err != nil {
-		return unlessStopped(ctx, failure(w.redis, err))
+		return failure(ctx, w.redis, err)
 	}
 	if w.json {
 		o := newObject(w.name, "")
-		if err := cli.WriteJSON(os.Stdout, waited{o.Name, o.NameBase64, free, time.Since(began).Milliseconds()}); err != nil {
-			return cli.Exit(cli.ExitNo, err)
-		}
+		err = cli.WriteJSON(os.Stdout, struct {
+			Name       string `json:"name"`
+			NameBase64 string `json:"name_base64,omitempty"`
+			Free       bool   `json:"free"`
+			WaitedMS   int64  `json:"waited_ms"`
+		}{o.Name, o.NameBase64, free, time.Since(began).Milliseconds()})
 	}
-	if !free {
+	if err == nil && !free {
 		return cli.Silent(w.code)
 	}
-	return nil
+	return cli.Exit(cli.ExitNo, err)
 }
 
-// waited is what wait --json prints.
-type waited struct {
-	Name       string `json:"name"`
-	NameBase64 string `json:"name_base64,omitempty"`
-	Free       bool   `json:"free"`
-	WaitedMS   int64  `json:"waited_ms"`
-}
-
-// How often it is looked, if there is no message: soon at first, then less and less.
+// How often wait looks if there is no message: soon at first, then less and less.
 const (
 	firstLook = 20 * time.Millisecond
 	lastLook  = 500 * time.Millisecond
@@ -130,7 +118,7 @@ func (w *waiting) wait(ctx context.Context, client rueidis.Client, began time.Ti
 	if free || err != nil && limited.Err() == nil || w.timeout == 0 {
 		return free, err
 	}
-	wake, silence := listen(limited, client, o)
+	wake, silence := listen(limited, client, o.channels())
 	defer silence()
 	for pause := firstLook; ; pause = min(2*pause, lastLook) {
 		timer := time.NewTimer(min(pause+rand.N(pause/4), again))
@@ -157,52 +145,47 @@ func (w *waiting) wait(ctx context.Context, client rueidis.Client, began time.Ti
 // first finds out what the name is, and that it is of the kind that is asked for.
 func (w *waiting) first(ctx context.Context, client rueidis.Client) (*Object, error) {
 	o, err := w.read(ctx, client)
+	counts := w.kind == "semaphore" || w.kind == kindPermits || w.kind == "latch"
 	switch {
 	case err != nil:
 		return nil, err
-	case o == nil:
-		o = newObject(w.name, kindLock)
-		if counts(w.kind) {
-			o.Kind = kindNumber
-		}
-	case w.kind != "" && !isKind(o.Kind, w.kind) && (o.Value == nil || !counts(w.kind)):
+	case o == nil && counts:
+		return newObject(w.name, kindNumber), nil
+	case o == nil: // it may come to be any lock
+		return newObject(w.name, kindLock+"|"+kindRW+"|"+kindSet), nil
+	case w.kind != "" && !isKind(o.Kind, w.kind) && (o.Value == nil || !counts):
 		return nil, cli.Usagef("%s is no %s, but %s", cli.Safe(w.name), w.kind, o.Kind)
 	}
 	return o, nil
 }
 
-// read is what there is of the name. Whose it is does not matter.
+// read is what there is of the name.
 func (w *waiting) read(ctx context.Context, client rueidis.Client) (*Object, error) {
-	r := closely(client)
-	r.strangers = true
-	return r.one(ctx, w.name)
+	r := closely(client, w.name)
+	r.anonymous = true
+	return r.one(ctx)
 }
-
-// counts reports whether such an object is a number.
-func counts(kind string) bool { return kind == "semaphore" || kind == "expirable" || kind == "latch" }
 
 // looking returns what looks whether it is free, and says when it is so at the latest, as things are.
 func (w *waiting) looking(client rueidis.Client, o *Object) func(context.Context) (bool, time.Duration, error) {
+	key := client.B()
 	switch {
-	case w.kind == "semaphore" || w.kind == "expirable" || w.kind == "" && o.Kind == kindPermits:
+	case w.kind == "semaphore" || w.kind == kindPermits || w.kind == "" && o.Kind == kindPermits:
 		return func(ctx context.Context) (bool, time.Duration, error) {
 			o, err := w.read(ctx, client)
 			return err == nil && o != nil && o.Value != nil && *o.Value > 0, lastLook, err
 		}
 	case o.Kind == kindNumber || o.Kind == kindPermits:
 		return func(ctx context.Context) (bool, time.Duration, error) {
-			left, err := client.Do(ctx, client.B().Get().Key(w.name).Build()).AsInt64()
+			left, err := client.Do(ctx, key.Get().Key(w.name).Build()).AsInt64()
 			if rueidis.IsRedisNil(err) {
 				return true, 0, nil
 			}
-			if err != nil {
-				return false, 0, fmt.Errorf("%s: %w", cli.Safe(w.name), err)
-			}
-			return left <= 0, lastLook, nil
+			return err == nil && left <= 0, lastLook, err
 		}
 	}
 	return func(ctx context.Context) (bool, time.Duration, error) {
-		left, err := client.Do(ctx, client.B().Pttl().Key(w.name).Build()).AsInt64()
+		left, err := client.Do(ctx, key.Pttl().Key(w.name).Build()).AsInt64()
 		if left < 0 {
 			return err == nil && left == gone, lastLook, err
 		}
@@ -210,9 +193,9 @@ func (w *waiting) looking(client rueidis.Client, o *Object) func(context.Context
 	}
 }
 
-// listen returns a channel that gets something when there is a message to those who wait. If the
-// server refuses, there is none. The function returned ends it.
-func listen(ctx context.Context, client rueidis.Client, o *Object) (<-chan struct{}, func()) {
+// listen returns a channel that gets something with each message on the channels, as far as the server lets us
+// listen, and a function that ends that.
+func listen(ctx context.Context, client rueidis.Client, channels []string) (<-chan struct{}, func()) {
 	wake := make(chan struct{}, 1)
 	ctx, cancel := context.WithCancel(ctx)
 	var listeners sync.WaitGroup
@@ -222,11 +205,7 @@ func listen(ctx context.Context, client rueidis.Client, o *Object) (<-chan struc
 		default:
 		}
 	}
-	names := channels(o)
-	if o.Kind == kindLock && o.State == "" { // nothing is there: whatever comes to be
-		names = []string{wire.LockChannel(o.Name), wire.RWChannel(o.Name), wire.SetChannel(o.Name)}
-	}
-	for _, name := range names {
+	for _, name := range channels {
 		listeners.Go(func() { _ = client.Receive(ctx, client.B().Subscribe().Channel(name).Build(), hear) })
 		if client.Mode() == rueidis.ClientModeCluster {
 			listeners.Go(func() { _ = client.Receive(ctx, client.B().Ssubscribe().Channel(name).Build(), hear) })

@@ -35,7 +35,7 @@ var errQuit = errors.New("quit")
 // watching lists again and again until it is told to end. The terminal is left as it was found, also while
 // this process is stopped.
 func (l *listing) watching(ctx context.Context, client rueidis.Client) error {
-	ctx, release := untilSignal(ctx)
+	ctx, release := cli.UntilSignal(ctx)
 	defer release()
 	ctx, quit := context.WithCancelCause(ctx)
 	looks := make(chan look)
@@ -46,61 +46,50 @@ func (l *listing) watching(ctx context.Context, client rueidis.Client) error {
 	suspended, ignore := cli.Suspensions()
 	defer ignore()
 
-	screen, err := enter(ctx, quit)
-	defer func() { screen.leave() }()
-	if err != nil {
-		return err
-	}
-	for last := ""; ; {
+	leave, err := enter(ctx, quit)
+	defer func() { leave() }()
+	for last := ""; err == nil; {
 		select {
 		case seen := <-looks:
-			if denied(seen.err) { // which no waiting mends
-				return failure(l.redis, seen.err)
+			if cli.Denied(seen.err) { // which no waiting mends
+				return failure(ctx, l.redis, seen.err)
 			}
 			last = l.picture(seen)
+			_, err = os.Stdout.WriteString(last)
 		case <-suspended:
-			screen.leave()
+			leave()
 			cli.Suspend()
-			if screen, err = enter(ctx, quit); err != nil {
-				return err
+			if leave, err = enter(ctx, quit); err == nil {
+				_, err = os.Stdout.WriteString(last)
 			}
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), errQuit) {
 				return nil
 			}
-			return unlessStopped(ctx, ctx.Err())
-		}
-		if _, err := os.Stdout.WriteString(last); err != nil {
-			return cli.Exit(cli.ExitNo, err)
+			return failure(ctx, l.redis, ctx.Err())
 		}
 	}
+	return cli.Exit(cli.ExitNo, err)
 }
 
-// A screen is a terminal that shows a picture, and has keys.
-type screen struct {
-	restore func() // its modes
-	deafen  func() // the keys are not read any more
-	keys    sync.WaitGroup
-}
-
-// enter has the terminal show a picture, and q be the end. Leave the screen, also after an error.
-func enter(ctx context.Context, quit context.CancelCauseFunc) (*screen, error) {
-	s := &screen{restore: func() {}}
-	ctx, s.deafen = context.WithCancel(ctx)
-	if restore, err := cli.Keys(os.Stdin); err == nil {
-		s.restore = restore
-		s.keys.Go(func() { quitOnKey(ctx, quit) })
+// enter makes the terminal show a picture, and q the end of the watch. Call leave, also after an error: then the
+// terminal is as it was.
+func enter(ctx context.Context, quit context.CancelCauseFunc) (leave func(), err error) {
+	ctx, deafen := context.WithCancel(ctx)
+	var keys sync.WaitGroup
+	restore, blind := cli.Keys(os.Stdin)
+	if blind == nil {
+		keys.Go(func() { quitOnKey(ctx, quit) })
 	}
-	_, err := os.Stdout.WriteString(enterScreen)
-	return s, cli.Exit(cli.ExitNo, err)
-}
-
-// leave has the terminal be as it was.
-func (s *screen) leave() {
-	s.deafen()
-	s.keys.Wait() // before the modes change: a read knows only those that it began with
-	_, _ = os.Stdout.WriteString(leaveScreen)
-	s.restore()
+	_, err = os.Stdout.WriteString(enterScreen)
+	return func() {
+		deafen()
+		keys.Wait() // before the modes change: a read knows only those that it began with
+		_, _ = os.Stdout.WriteString(leaveScreen)
+		if blind == nil {
+			restore()
+		}
+	}, err
 }
 
 // quitOnKey reads keys until there is a q, or ctx ends, which it notices within a tenth of a second.
@@ -130,16 +119,14 @@ type look struct {
 func (l *listing) looking(ctx context.Context, client rueidis.Client, to chan<- look) {
 	ticks := time.NewTicker(l.watch)
 	defer ticks.Stop()
-	for {
+	for ctx.Err() == nil {
 		select {
 		case to <- l.look(ctx, client):
 		case <-ctx.Done():
-			return
 		}
 		select {
 		case <-ticks.C:
 		case <-ctx.Done():
-			return
 		}
 	}
 }
@@ -151,28 +138,23 @@ func (l *listing) look(ctx context.Context, client rueidis.Client) (seen look) {
 	w := l.walk(client)
 	began := time.Now()
 	seen.err = w.run(ctx, func(objects []*Object) error {
-		for _, o := range objects {
-			if l.wanted(o) {
-				seen.all++
-				seen.first = append(seen.first, o)
-			}
-		}
+		objects = l.wanted(objects)
+		seen.all += len(objects)
+		seen.first = append(seen.first, objects...)
 		slices.SortFunc(seen.first, func(x, y *Object) int { return cmp.Compare(x.Name, y.Name) })
 		seen.first = slices.Clone(seen.first[:min(len(seen.first), fit)])
 		return nil
 	})
-	seen.denied, seen.took = w.noRights, time.Since(began)
+	seen.denied, seen.took = w.denied, time.Since(began)
 	return seen
 }
 
 // picture is what a look is shown as.
 func (l *listing) picture(seen look) string {
-	var body bytes.Buffer
-	rows := [][]string{header}
+	t := newTable()
 	for _, o := range seen.first {
-		rows = append(rows, row(o))
+		t.rows = append(t.rows, row(o))
 	}
-	_ = newTable(&body).write(rows) // never fails: into memory
 	title := fmt.Sprintf("%s  %s  ", l.redis.Place(), time.Now().Format(time.TimeOnly))
 	if seen.err == nil || seen.all > 0 {
 		title += fmt.Sprintf("%s, read in %v", cli.Plural(int64(seen.all), "name"), seen.took.Round(time.Millisecond))
@@ -191,11 +173,10 @@ func (l *listing) picture(seen look) string {
 		}
 		away += strings.ReplaceAll(seen.err.Error(), "\n", "; ")
 	}
-	bold, plain := "", ""
+	heading, lines, _ := strings.Cut(strings.TrimSuffix(t.aligned(), "\n"), "\n")
 	if cli.Colors(os.Stdout) {
-		bold, plain = boldOn, colorsOff
+		heading = boldOn + heading + colorsOff
 	}
-	heading, lines, _ := strings.Cut(strings.TrimSuffix(body.String(), "\n"), "\n")
-	picture := home + title + "\n" + away + "\n" + bold + heading + plain + "\n" + lines
+	picture := home + title + "\n" + away + "\n" + heading + "\n" + lines
 	return strings.ReplaceAll(picture, "\n", eraseRight+"\r\n") + eraseRight + eraseBelow
 }

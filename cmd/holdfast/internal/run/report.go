@@ -113,7 +113,7 @@ func (r *reporter) last(err error) error {
 }
 
 // whoHolds is a text about holders.
-func whoHolds(holders []inspect.Holder) string {
+func whoHolds(holders []*inspect.Party) string {
 	var texts []string
 	for _, h := range holders {
 		texts = append(texts, h.String())

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/inspect"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/semaphore"
@@ -85,7 +86,7 @@ type half struct {
 }
 
 // holdersOf are those who hold a thing, or the other half of it.
-func holdersOf(ctx context.Context, what thing) (all []inspect.Holder, err error) {
+func holdersOf(ctx context.Context, what thing) (all []*inspect.Party, err error) {
 	add := func(mode string, of thing) {
 		var holders []holdfast.Holder
 		if err == nil {
@@ -96,8 +97,8 @@ func holdersOf(ctx context.Context, what thing) (all []inspect.Holder, err error
 		}
 	}
 	if rw, ok := what.(half); ok {
-		add(inspect.ModeWrite, rw.both.Write())
-		add(inspect.ModeRead, rw.both.Read())
+		add(wire.ModeWrite, rw.both.Write())
+		add(wire.ModeRead, rw.both.Read())
 	} else {
 		add("", what)
 	}

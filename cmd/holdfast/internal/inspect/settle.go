@@ -1,0 +1,209 @@
+package inspect
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/cluster"
+	"github.com/holdfast-go/holdfast/internal/presence"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// queued takes the waiters of a fair lock.
+func (o *Object) queued(answer rueidis.RedisResult) error {
+	owners, err := answer.AsStrSlice()
+	for _, owner := range owners {
+		o.Waiters = append(o.Waiters, waiter(owner, ""))
+	}
+	return err
+}
+
+// waitToWrite takes the waiting writers, with the server's time when they count as dead.
+func (o *Object) waitToWrite(answer rueidis.RedisResult) error {
+	scores, err := answer.AsZScores()
+	for _, s := range scores {
+		w, until := waiter(s.Member, wire.ModeWrite), int64(s.Score)
+		w.AliveMS = &until
+		o.Waiters = append(o.Waiters, w)
+	}
+	return err
+}
+
+// permits takes the permits, with the server's time when they are over.
+func (o *Object) permits(answer rueidis.RedisResult) error {
+	scores, err := answer.AsZScores()
+	for _, s := range scores {
+		p := &Permit{ID: wire.PermitID(s.Member), LeaseMS: int64(s.Score)}
+		if p.LeaseMS == wire.Endless {
+			p.LeaseMS = neverExpires
+		}
+		o.Permits = append(o.Permits, p)
+	}
+	return err
+}
+
+// finish settles what the answers leave open: kinds, times by the server's clock, leases of single
+// holds, and which processes the sessions are.
+func (r *reader) finish(ctx context.Context, objects []*Object) (err error) {
+	var now int64
+	if slices.ContainsFunc(objects, func(o *Object) bool { return len(o.Waiters) > 0 || o.Taken != nil && *o.Taken > 0 }) {
+		if now, err = serverNow(ctx, r.client); err != nil {
+			return err
+		}
+	}
+	var b batch
+	for _, o := range objects {
+		r.settle(&b, o, now)
+	}
+	if err := b.run(ctx, r.client); err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if o.WaiterCount != nil && *o.WaiterCount == 0 {
+			o.WaiterCount = nil // there may be some, but not in a queue
+		}
+		for _, w := range o.Waiters {
+			if w.AliveMS != nil {
+				*w.AliveMS = max(*w.AliveMS-now, 0)
+			}
+		}
+		for _, p := range o.Permits {
+			if p.LeaseMS != neverExpires {
+				p.LeaseMS = max(p.LeaseMS-now, 0)
+			}
+		}
+	}
+	r.introduce(ctx, objects)
+	return nil
+}
+
+// settle says which kind it is, and asks for the rest.
+func (r *reader) settle(b *batch, o *Object, now int64) {
+	c := r.client
+	o.Holders = o.Holders[:min(int64(len(o.Holders)), r.limit)]
+	switch o.Kind {
+	case kindLock, kindFair, kindFenced:
+		switch {
+		case *o.WaiterCount > 0:
+			o.Kind = kindFair
+		case o.Token != nil:
+			o.Kind = kindFenced
+		}
+		for _, h := range o.Holders {
+			h.LeaseMS = o.LeaseMS
+		}
+		for _, w := range o.Waiters {
+			for _, key := range []string{wire.FairDue(o.Name), wire.FairAlive(o.Name)} { // ours, the second, decides
+				b.add(nil, c.B().Zscore().Key(key).Member(w.ID).Build(), func(answer rueidis.RedisResult) error {
+					score, err := answer.AsFloat64()
+					if ms := int64(score); err == nil {
+						w.AliveMS = &ms
+					}
+					return err
+				})
+			}
+		}
+	case kindRW:
+		alive := slices.DeleteFunc(o.Waiters, func(w *Party) bool { return *w.AliveMS <= now })
+		if *o.WaiterCount <= r.limit {
+			*o.WaiterCount = int64(len(alive))
+		}
+		o.Waiters = alive
+		for _, h := range o.Holders {
+			switch {
+			case h.Mode == wire.ModeWrite:
+				h.LeaseMS = o.LeaseMS
+			case r.leases:
+				h.LeaseMS = new(int64)
+				for n := range min(h.Count, maxReadHolds) {
+					key := wire.ReadHold(o.Name, h.ID, int(n)+1)
+					b.add(nil, c.B().Pttl().Key(key).Build(), func(answer rueidis.RedisResult) error {
+						left, err := answer.AsInt64()
+						*h.LeaseMS = longer(*h.LeaseMS, left)
+						return err
+					})
+				}
+			}
+		}
+	case kindNumber:
+		all := *o.Taken
+		if all == 0 {
+			o.Taken, o.Permits = nil, nil
+			return
+		}
+		o.Kind = kindPermits
+		from := "(" + strconv.FormatInt(now, 10)
+		count := c.B().Zcount().Key(wire.PermitsKey(o.Name)).Min(from).Max("+inf").Build()
+		b.add(nil, count, func(answer rueidis.RedisResult) error {
+			taken, err := answer.AsInt64()
+			if err == nil { // those whose lease is over are free, though nobody has put them back yet
+				*o.Taken = taken
+				*o.Value += max(all-taken, 0)
+			}
+			return err
+		})
+	}
+}
+
+// longer is the longer one of two leases.
+func longer(x, y int64) int64 {
+	if x == neverExpires || y == neverExpires {
+		return neverExpires
+	}
+	return max(x, y)
+}
+
+// serverNow is the server's clock in ms, in a cluster that of any node that answers.
+func serverNow(ctx context.Context, client rueidis.Client) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	ask := func() (rueidis.RedisMessage, error) { return client.Do(ctx, client.B().Time().Build()).ToMessage() }
+	if client.Mode() == rueidis.ClientModeCluster {
+		ask = func() (rueidis.RedisMessage, error) {
+			return cluster.Ask(ctx, client, func(f func()) { go f() }, "TIME")
+		}
+	}
+	answer, err := ask()
+	if err != nil {
+		return 0, err
+	}
+	parts, err := answer.AsIntSlice()
+	if err != nil {
+		return 0, err
+	}
+	return parts[0]*1000 + parts[1]/1000, nil
+}
+
+// introduce adds which processes holders and waiters are. Some of that cannot be read in a cluster, if what
+// they hold is on one server and their session on another that is down.
+func (r *reader) introduce(ctx context.Context, objects []*Object) {
+	if r.anonymous {
+		return
+	}
+	var all []*Party
+	for _, o := range objects {
+		all = append(append(all, o.Holders...), o.Waiters...)
+	}
+	var sessions []string
+	for _, p := range all {
+		if p.Session != "" {
+			sessions = append(sessions, p.Session)
+		}
+	}
+	slices.Sort(sessions)
+	if sessions = slices.Compact(sessions); len(sessions) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, courtesy)
+	defer cancel()
+	known, _ := presence.Find(ctx, r.client, sessions)
+	r.anonymous = ctx.Err() != nil // a server is silent, and would be so for each page of names
+	for _, p := range all {
+		if process, ok := known[p.Session]; ok {
+			p.Process = &process
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package wire_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+const owner = "0f8fad5b-d9cb-469f-a165-70867728950e:42"
+
+// Whatever the name: the keys beside it lead back to it, and none of them is taken for a name.
+func TestKeysLeadBackToTheirNames(t *testing.T) {
+	for _, name := range []string{
+		"job", "a:b", "app{42}job", "{42}", "open{", "}", "{a}b}", "a}", "{{x}}", "redisson_lock_queue:x", "ключ",
+	} {
+		for want, key := range map[wire.Role]string{
+			wire.Main: name, wire.Queue: wire.FairQueue(name), wire.Writers: wire.RWWriters(name), wire.Token: wire.TokenKey(name),
+		} {
+			k, names := wire.KeyOf(key)
+			assert.Equal(t, want, k.Role, key)
+			assert.Contains(t, names, name, key)
+		}
+		for _, key := range []string{
+			wire.FairDue(name), wire.FairOurs(name), wire.FairAlive(name), wire.SessionKey(owner[:36]), wire.ReadHold(name, owner, 1),
+			wire.Prefix("redisson_unlock_latch", name) + ":00",
+		} {
+			k, _ := wire.KeyOf(key)
+			assert.Equal(t, wire.Beside, k.Role, key)
+		}
+	}
+}
+
+func TestHoldsInTheHashOfALock(t *testing.T) {
+	for field, want := range map[string]wire.Hold{
+		owner:             {Owner: owner, Count: 2},
+		owner + ":write":  {Owner: owner, Writes: true, Count: 2},
+		owner + ":tx-1":   {Owner: owner + ":tx-1", Count: 2},
+		owner[:37] + "-1": {Owner: owner[:37] + "-1", Count: 2},
+	} {
+		want.Session = owner[:36]
+		got, ok := wire.ParseHold(field, "2")
+		assert.True(t, ok, field)
+		assert.Equal(t, want, got)
+	}
+	for field, count := range map[string]string{
+		"mode": "read", "u1:1": "1", owner: "0", owner + "1": "01", owner + "2": "x", owner + "3": "+1", owner[:36]: "1",
+		owner + "\n": "1", "x" + owner: "1",
+	} {
+		_, ok := wire.ParseHold(field, count)
+		assert.False(t, ok, field)
+	}
+}
+
+// The glob lets through what an owner is.
+func TestOwnerGlob(t *testing.T) {
+	assert.Len(t, wire.OwnerGlob, len(owner[:36])+len(":*"))
+	for i, c := range wire.OwnerGlob[:37] {
+		assert.True(t, c == '?' || owner[i] == byte(c))
+	}
+}
