@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/setlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -86,7 +87,7 @@ func aclGrant(t *testing.T, servers []*redistest.Server, rights []string) rueidi
 
 func TestTheACLOfTheGuideIsEnough(t *testing.T) {
 	t.Parallel()
-	servers := startServers(t, 1)
+	servers := kit.StartServers(t, 1)
 	require.NoError(t, aclTour(t, servers, aclGrant(t, servers, aclSingle()), ""))
 
 	// What the client asks on its own account, and can do without.
@@ -99,8 +100,8 @@ func TestTheACLOfTheGuideIsEnough(t *testing.T) {
 // Whatever is taken away: some call fails, and the server says why.
 func TestTheACLOfTheGuideHasNothingToSpare(t *testing.T) {
 	t.Parallel()
-	inParallel(t, 4, aclSingle(), func(right string) string { return right }, func(t *testing.T, right string) {
-		servers := startServers(t, 1)
+	kit.InParallel(t, 4, aclSingle(), func(right string) string { return right }, func(t *testing.T, right string) {
+		servers := kit.StartServers(t, 1)
 		err := aclTour(t, servers, aclGrant(t, servers, without(aclSingle(), right)), "")
 		require.Error(t, err)
 		require.Regexp(t, aclNo, err.Error())
@@ -120,7 +121,7 @@ func TestTheACLOfTheGuideForNamesWithATag(t *testing.T) {
 	for i, right := range rights {
 		rights[i] = strings.Replace(right, ":{app:*}", ":app:*", 1)
 	}
-	servers := startServers(t, 1)
+	servers := kit.StartServers(t, 1)
 	require.NoError(t, aclTour(t, servers, aclGrant(t, servers, rights), "{tag}:"))
 }
 
@@ -145,7 +146,7 @@ func TestASessionThatMayNotAskForShardedMessagesIsRefused(t *testing.T) {
 	opt := aclGrant(t, cluster.Nodes, without(aclSlots(aclClusterOf(t, cluster.Nodes[0])), "+pubsub|shardnumsub"))
 	_, err := holdfast.Open(opt, nil)
 	require.ErrorContains(t, err, "PubSubAuto needs the right to PUBSUB SHARDNUMSUB, or Options.PubSub: NOPERM")
-	openWith(t, opt, &holdfast.Options{PubSub: holdfast.PubSubSharded})
+	kit.OpenWith(t, opt, &holdfast.Options{PubSub: holdfast.PubSubSharded})
 }
 
 // Behind Sentinel the client asks the server besides whether it is the master.
@@ -171,24 +172,24 @@ func TestTheACLOfTheGuideBehindSentinel(t *testing.T) {
 func TestTheACLOfTheGuideForARedLock(t *testing.T) {
 	t.Parallel()
 	for _, rights := range [][]string{aclSingle(), append(aclSingle(), "+info")} {
-		servers := startServers(t, 3)
+		servers := kit.StartServers(t, 3)
 		var sessions []*holdfast.Session
-		log := &journal{}
+		log := &kit.Journal{}
 		for _, srv := range servers {
-			sessions = append(sessions, openWith(t, aclGrant(t, []*redistest.Server{srv}, rights),
-				&holdfast.Options{Lease: 2 * time.Second, Logger: log.logger()}))
+			sessions = append(sessions, kit.OpenWith(t, aclGrant(t, []*redistest.Server{srv}, rights),
+				&holdfast.Options{Lease: 2 * time.Second, Logger: log.Logger()}))
 		}
-		for name, member := range map[string]func(*holdfast.Session, string) holdfast.Locker{"app:reentrant": reentrant, "app:plain": plain} {
-			l := redLock(sessions, name, member, &multilock.RedLockOptions{ServerTimeout: 300 * time.Millisecond})
-			hold := lock(t, t.Context(), l)
+		for name, member := range map[string]func(*holdfast.Session, string) holdfast.Locker{"app:reentrant": kit.ReentrantMember, "app:plain": kit.PlainMember} {
+			l := kit.RedLock(sessions, name, member, &multilock.RedLockOptions{ServerTimeout: 300 * time.Millisecond})
+			hold := kit.Lock(t, t.Context(), l)
 			_, err := l.TryLock(t.Context())
 			require.ErrorIs(t, err, holdfast.ErrBusy)
-			next := goLock(t.Context(), l.Lock)
+			next := kit.GoLock(t.Context(), l.Lock)
 			require.NoError(t, hold.Extend(t.Context(), 2*time.Second))
 			require.NoError(t, hold.Release())
-			taken := within(t, 5*time.Second, next, "the next one's turn")
-			require.NoError(t, taken.err)
-			require.NoError(t, taken.hold.Release())
+			taken := kit.Within(t, 5*time.Second, next, "the next one's turn")
+			require.NoError(t, taken.Err)
+			require.NoError(t, taken.Hold.Release())
 		}
 		for _, s := range sessions {
 			require.NoError(t, s.Close())
@@ -213,7 +214,7 @@ func TestTheACLOfTheGuideIsThisOne(t *testing.T) {
 }
 
 // denied is the first line that says that the server has said no; nil if none does.
-func (l *journal) denied() error {
+func denied(l *kit.Journal) error {
 	for line := range strings.Lines(l.String()) {
 		if aclNo.MatchString(line) {
 			return errors.New(line)
@@ -228,15 +229,15 @@ type aclWalk struct {
 	servers      []*redistest.Server // one, or the nodes of a cluster
 	tag          string              // a hash tag in all names
 	mine, theirs *holdfast.Session
-	log          *journal
+	log          *kit.Journal
 }
 
 // aclTour goes through all kinds and returns what failed first, in calls or in the background.
 func aclTour(t *testing.T, servers []*redistest.Server, opt rueidis.ClientOption, tag string) (err error) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	w := &aclWalk{ctx: ctx, servers: servers, tag: tag, log: &journal{}}
-	options := &holdfast.Options{Logger: w.log.logger(), Anonymous: true}
+	w := &aclWalk{ctx: ctx, servers: servers, tag: tag, log: &kit.Journal{}}
+	options := &holdfast.Options{Logger: w.log.Logger(), Anonymous: true}
 	if w.mine, err = holdfast.Open(opt, options); err != nil {
 		return err
 	}
@@ -260,7 +261,7 @@ func aclTour(t *testing.T, servers []*redistest.Server, opt rueidis.ClientOption
 		{"latch", w.latch},
 		{"close", w.close},
 	} {
-		if err := errors.Join(w.attempt(step.do), w.log.denied()); err != nil {
+		if err := errors.Join(w.attempt(step.do), denied(w.log)); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
 		}
 	}
@@ -298,9 +299,6 @@ func (w *aclWalk) is(err, want error) {
 	}
 }
 
-// did returns a function that ends the step if there is an error.
-func did[T any](_ T, err error) error { return err }
-
 func (w *aclWalk) take(ctx context.Context, take func(context.Context) (*holdfast.Hold, error)) *holdfast.Hold {
 	hold, err := take(ctx)
 	w.ok(err)
@@ -308,13 +306,13 @@ func (w *aclWalk) take(ctx context.Context, take func(context.Context) (*holdfas
 }
 
 // until waits until holds is true of any of the servers. Whoever waits for something meanwhile must not get it.
-func (w *aclWalk) until(what string, holds func(srv *redistest.Server) bool, waiting ...<-chan result) {
+func (w *aclWalk) until(what string, holds func(srv *redistest.Server) bool, waiting ...<-chan kit.Result) {
 	for end := time.Now().Add(20 * time.Second); !slices.ContainsFunc(w.servers, holds); time.Sleep(2 * time.Millisecond) {
-		w.ok(w.log.denied())
+		w.ok(denied(w.log))
 		for _, c := range waiting {
 			select {
 			case r := <-c:
-				w.ok(cmp.Or(r.err, errors.New("granted too soon")))
+				w.ok(cmp.Or(r.Err, errors.New("granted too soon")))
 			default:
 			}
 		}
@@ -325,7 +323,7 @@ func (w *aclWalk) until(what string, holds func(srv *redistest.Server) bool, wai
 }
 
 // listened waits until somebody who waits listens on a channel like that.
-func (w *aclWalk) listened(pattern string, waiting <-chan result) {
+func (w *aclWalk) listened(pattern string, waiting <-chan kit.Result) {
 	w.until(pattern, func(srv *redistest.Server) bool {
 		for _, list := range []string{"CHANNELS", "SHARDCHANNELS"} {
 			if found, err := srv.Try("PUBSUB", list, pattern); err == nil && len(found.([]any)) > 0 {
@@ -337,11 +335,11 @@ func (w *aclWalk) listened(pattern string, waiting <-chan result) {
 }
 
 // granted is what a waiter got who has been woken: sooner than it would look by itself.
-func (w *aclWalk) granted(c <-chan result) *holdfast.Hold {
+func (w *aclWalk) granted(c <-chan kit.Result) *holdfast.Hold {
 	select {
 	case r := <-c:
-		w.ok(r.err)
-		return r.hold
+		w.ok(r.Err)
+		return r.Hold
 	case <-time.After(3 * time.Second):
 		panic(aclError{errors.New("the waiter was not woken")})
 	}
@@ -359,26 +357,26 @@ func (w *aclWalk) wire(word, plain string) string {
 }
 
 // lock goes through what all locks have. mine and theirs are the same one, of two sessions.
-func (w *aclWalk) lock(mine, theirs locker, channel string) {
+func (w *aclWalk) lock(mine, theirs kit.Locker, channel string) {
 	hold := w.take(w.ctx, mine.Lock)
 	ctx := hold.Context(w.ctx)
 	if inner, err := mine.Lock(ctx); !errors.Is(err, holdfast.ErrAlreadyHeld) {
 		w.ok(err)
 		w.ok(inner.Release())
 	}
-	w.ok(did(mine.Locked(ctx)))
-	w.ok(did(mine.Held(ctx)))
-	w.ok(did(mine.HoldCount(ctx)))
-	w.ok(did(mine.RemainingLease(ctx)))
-	w.ok(did(mine.Holders(ctx)))
+	w.ok(kit.ErrorOf(mine.Locked(ctx)))
+	w.ok(kit.ErrorOf(mine.Held(ctx)))
+	w.ok(kit.ErrorOf(mine.HoldCount(ctx)))
+	w.ok(kit.ErrorOf(mine.RemainingLease(ctx)))
+	w.ok(kit.ErrorOf(mine.Holders(ctx)))
 	w.ok(hold.Extend(ctx, time.Minute))
-	w.is(did(theirs.TryLock(w.ctx)), holdfast.ErrBusy)
-	w.is(did(theirs.TryLockFor(w.ctx, time.Millisecond)), holdfast.ErrBusy)
-	next := goLock(w.ctx, theirs.Lock)
+	w.is(kit.ErrorOf(theirs.TryLock(w.ctx)), holdfast.ErrBusy)
+	w.is(kit.ErrorOf(theirs.TryLockFor(w.ctx, time.Millisecond)), holdfast.ErrBusy)
+	next := kit.GoLock(w.ctx, theirs.Lock)
 	w.listened(channel, next)
 	w.ok(hold.Release())
 	taken := w.granted(next)
-	w.ok(did(mine.ForceUnlock(w.ctx)))
+	w.ok(kit.ErrorOf(mine.ForceUnlock(w.ctx)))
 	w.is(taken.Release(), holdfast.ErrLost)
 }
 
@@ -388,7 +386,7 @@ func (w *aclWalk) rlock() {
 	}
 	spin := &rlock.Options{Backoff: rlock.Exponential(time.Millisecond, 10*time.Millisecond)}
 	hold := w.take(w.ctx, rlock.New(w.mine, w.name("spin"), spin).Lock)
-	next := goLock(w.ctx, rlock.New(w.theirs, w.name("spin"), spin).Lock)
+	next := kit.GoLock(w.ctx, rlock.New(w.theirs, w.name("spin"), spin).Lock)
 	w.ok(hold.Release())
 	w.ok(w.granted(next).Release())
 }
@@ -401,7 +399,7 @@ func (w *aclWalk) fairlock() {
 	// Waiters that Java has dropped come back to their places.
 	hold := w.take(w.ctx, mine.Lock)
 	lively := fairlock.New(w.theirs, w.name("fair"), &fairlock.Options{WaiterLease: time.Second})
-	stand := func(n int, waiting ...<-chan result) {
+	stand := func(n int, waiting ...<-chan kit.Result) {
 		w.until("places", func(srv *redistest.Server) bool {
 			length, err := srv.Try("LLEN", queue)
 			return err == nil && length == int64(n)
@@ -409,9 +407,9 @@ func (w *aclWalk) fairlock() {
 	}
 	gone, leave := context.WithCancel(w.ctx)
 	defer leave()
-	first := goLock(w.ctx, lively.Lock)
+	first := kit.GoLock(w.ctx, lively.Lock)
 	stand(1, first)
-	second := goLock(gone, lively.Lock)
+	second := kit.GoLock(gone, lively.Lock)
 	stand(2, first, second)
 	waiters, err := mine.Waiters(w.ctx)
 	w.ok(err)
@@ -427,7 +425,7 @@ func (w *aclWalk) fairlock() {
 		}, first, second)
 	}
 	leave()
-	w.is((<-second).err, context.Canceled)
+	w.is((<-second).Err, context.Canceled)
 	stand(1, first)
 	w.ok(hold.Release())
 	w.ok(w.granted(first).Release())
@@ -440,10 +438,10 @@ func (w *aclWalk) rwlock() {
 	// Two read, one goes, and a writer waits for the other.
 	reading, also := w.take(w.ctx, mine.Read().Lock), w.take(w.ctx, theirs.Read().Lock)
 	w.ok(reading.Extend(w.ctx, time.Minute))
-	w.ok(did(mine.Read().Holders(w.ctx)))
-	w.is(did(mine.Write().TryLock(w.ctx)), holdfast.ErrBusy)
+	w.ok(kit.ErrorOf(mine.Read().Holders(w.ctx)))
+	w.is(kit.ErrorOf(mine.Write().TryLock(w.ctx)), holdfast.ErrBusy)
 	w.ok(reading.Release())
-	next := goLock(w.ctx, mine.Write().Lock)
+	next := kit.GoLock(w.ctx, mine.Write().Lock)
 	w.listened(w.wire("redisson_rwlock", "rw"), next)
 	w.ok(also.Release())
 	writing := w.granted(next)
@@ -453,7 +451,7 @@ func (w *aclWalk) rwlock() {
 	w.ok(writing.Release())
 	w.ok(reading.Release())
 	reading = w.take(w.ctx, mine.Read().Lock)
-	w.ok(did(theirs.Read().ForceUnlock(w.ctx)))
+	w.ok(kit.ErrorOf(theirs.Read().ForceUnlock(w.ctx)))
 	w.is(reading.Release(), holdfast.ErrLost)
 }
 
@@ -461,7 +459,7 @@ func (w *aclWalk) preferred() {
 	opts := &rwlock.Options{PreferWriter: true}
 	mine, theirs := rwlock.New(w.mine, w.name("pw"), opts), rwlock.New(w.theirs, w.name("pw"), opts)
 	reading := w.take(w.ctx, mine.Read().Lock)
-	next := goLock(w.ctx, theirs.Write().Lock)
+	next := kit.GoLock(w.ctx, theirs.Write().Lock)
 	w.until("a writer waits", func(*redistest.Server) bool {
 		hold, err := mine.Read().TryLock(w.ctx)
 		if err == nil {
@@ -477,7 +475,7 @@ func (w *aclWalk) setlock() {
 	mine, theirs := setlock.New(w.mine, w.name("set"), nil), setlock.New(w.theirs, w.name("set"), nil)
 	w.lock(mine, theirs, w.wire("holdfast_setlock", "set"))
 	hold := w.take(w.ctx, mine.Lock)
-	w.ok(did(theirs.Query(w.ctx)))
+	w.ok(kit.ErrorOf(theirs.Query(w.ctx)))
 	w.ok(hold.Detach())
 	adopted, err := theirs.Adopt(w.ctx, hold.ID())
 	w.ok(err)
@@ -490,8 +488,8 @@ func (w *aclWalk) multilock() {
 	}
 	hold := w.take(w.ctx, all(w.mine).Lock)
 	w.ok(hold.Extend(w.ctx, time.Minute))
-	w.is(did(all(w.theirs).TryLock(w.ctx)), holdfast.ErrBusy)
-	next := goLock(w.ctx, all(w.theirs).Lock)
+	w.is(kit.ErrorOf(all(w.theirs).TryLock(w.ctx)), holdfast.ErrBusy)
+	next := kit.GoLock(w.ctx, all(w.theirs).Lock)
 	w.listened(w.wire("redisson_lock__channel", "[abc]"), next)
 	w.ok(hold.Release())
 	w.ok(w.granted(next).Release())
@@ -502,36 +500,36 @@ func (w *aclWalk) multilock() {
 
 func (w *aclWalk) semaphore() {
 	mine, theirs := semaphore.New(w.mine, w.name("sem")), semaphore.New(w.theirs, w.name("sem"))
-	w.ok(did(mine.TrySetPermits(w.ctx, 2)))
+	w.ok(kit.ErrorOf(mine.TrySetPermits(w.ctx, 2)))
 	w.ok(mine.Acquire(w.ctx, 2))
 	w.is(theirs.TryAcquire(w.ctx, 1), holdfast.ErrBusy)
-	next := make(chan result, 1)
-	go func() { next <- result{err: theirs.Acquire(w.ctx, 1)} }()
+	next := make(chan kit.Result, 1)
+	go func() { next <- kit.Result{Err: theirs.Acquire(w.ctx, 1)} }()
 	w.listened(w.wire("redisson_sc", "sem"), next)
 	w.ok(mine.Release(w.ctx, 1))
 	w.granted(next)
-	w.ok(did(mine.ReleaseIfExists(w.ctx, 1)))
+	w.ok(kit.ErrorOf(mine.ReleaseIfExists(w.ctx, 1)))
 	w.ok(mine.AddPermits(w.ctx, -1))
-	w.ok(did(mine.AvailablePermits(w.ctx)))
-	w.ok(did(mine.DrainPermits(w.ctx)))
+	w.ok(kit.ErrorOf(mine.AvailablePermits(w.ctx)))
+	w.ok(kit.ErrorOf(mine.DrainPermits(w.ctx)))
 	w.ok(mine.AddPermits(w.ctx, 1))
-	w.ok(did(mine.DrainPermits(w.ctx)))
-	w.ok(did(mine.Delete(w.ctx)))
-	w.ok(did(mine.TrySetPermitsFor(w.ctx, 1, time.Minute)))
-	w.ok(did(mine.Delete(w.ctx)))
+	w.ok(kit.ErrorOf(mine.DrainPermits(w.ctx)))
+	w.ok(kit.ErrorOf(mine.Delete(w.ctx)))
+	w.ok(kit.ErrorOf(mine.TrySetPermitsFor(w.ctx, 1, time.Minute)))
+	w.ok(kit.ErrorOf(mine.Delete(w.ctx)))
 }
 
 func (w *aclWalk) permits() {
 	mine, theirs := semaphore.NewExpirable(w.mine, w.name("permits"), nil), semaphore.NewExpirable(w.theirs, w.name("permits"), nil)
-	w.ok(did(mine.TrySetPermits(w.ctx, 1)))
+	w.ok(kit.ErrorOf(mine.TrySetPermits(w.ctx, 1)))
 	w.ok(mine.AddPermits(w.ctx, 1))
 	w.ok(mine.SetPermits(w.ctx, 1))
 	hold := w.take(w.ctx, mine.Acquire)
 	w.ok(hold.Extend(w.ctx, time.Minute))
-	w.ok(did(theirs.RemainingLease(w.ctx, hold.ID())))
+	w.ok(kit.ErrorOf(theirs.RemainingLease(w.ctx, hold.ID())))
 	w.ok(theirs.UpdateLease(w.ctx, hold.ID(), time.Hour))
-	w.is(did(theirs.TryAcquire(w.ctx)), holdfast.ErrBusy)
-	next := goLock(w.ctx, theirs.Acquire)
+	w.is(kit.ErrorOf(theirs.TryAcquire(w.ctx)), holdfast.ErrBusy)
+	next := kit.GoLock(w.ctx, theirs.Acquire)
 	w.listened(w.wire("redisson_sc", "permits"), next)
 	w.ok(hold.Release())
 	hold = w.granted(next)
@@ -540,24 +538,24 @@ func (w *aclWalk) permits() {
 	brief := semaphore.NewExpirable(w.mine, w.name("permits"), &semaphore.ExpirableOptions{FixedLease: 10 * time.Millisecond})
 	w.ok(w.take(w.ctx, brief.Acquire).Detach())
 	w.ok(w.take(w.ctx, theirs.Acquire).Release()) // once its lease is over
-	w.ok(did(mine.Permits(w.ctx)))
-	w.ok(did(mine.AvailablePermits(w.ctx)))
-	w.ok(did(mine.AcquiredPermits(w.ctx)))
-	w.ok(did(mine.Delete(w.ctx)))
+	w.ok(kit.ErrorOf(mine.Permits(w.ctx)))
+	w.ok(kit.ErrorOf(mine.AvailablePermits(w.ctx)))
+	w.ok(kit.ErrorOf(mine.AcquiredPermits(w.ctx)))
+	w.ok(kit.ErrorOf(mine.Delete(w.ctx)))
 }
 
 func (w *aclWalk) latch() {
 	mine, theirs := latch.New(w.mine, w.name("latch")), latch.New(w.theirs, w.name("latch"))
-	w.ok(did(mine.TrySetCount(w.ctx, 2)))
-	next := make(chan result, 1)
-	go func() { next <- result{err: theirs.Wait(w.ctx)} }()
+	w.ok(kit.ErrorOf(mine.TrySetCount(w.ctx, 2)))
+	next := make(chan kit.Result, 1)
+	go func() { next <- kit.Result{Err: theirs.Wait(w.ctx)} }()
 	w.listened("redisson_countdownlatch__channel__{"+w.name("latch")+"}", next)
 	w.ok(mine.CountDown(w.ctx))
-	w.ok(did(mine.Count(w.ctx)))
+	w.ok(kit.ErrorOf(mine.Count(w.ctx)))
 	w.ok(mine.CountDown(w.ctx))
 	w.granted(next)
-	w.ok(did(mine.TrySetCount(w.ctx, 1)))
-	w.ok(did(mine.Delete(w.ctx)))
+	w.ok(kit.ErrorOf(mine.TrySetCount(w.ctx, 1)))
+	w.ok(kit.ErrorOf(mine.Delete(w.ctx)))
 }
 
 // close leaves a lock to the end of its session.

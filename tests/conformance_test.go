@@ -13,33 +13,34 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
 // What every lock must do, whatever its kind.
 
 func TestOneHolderAtATime(t *testing.T) {
-	everyKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
-		hold := lock(t, t.Context(), k.make(a, t.Name(), 0))
+	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+		hold := kit.Lock(t, t.Context(), k.Make(a, t.Name(), 0))
 		assert.NoError(t, hold.Err())
 		for _, s := range []*holdfast.Session{a, b} {
-			other, err := k.rival(s, t.Name(), 0).TryLock(t.Context())
+			other, err := k.Rival(s, t.Name(), 0).TryLock(t.Context())
 			assert.ErrorIs(t, err, holdfast.ErrBusy)
 			assert.Nil(t, other)
 		}
 		require.NoError(t, hold.Release())
-		require.NoError(t, lock(t, t.Context(), k.rival(b, t.Name(), 0)).Release())
+		require.NoError(t, kit.Lock(t, t.Context(), k.Rival(b, t.Name(), 0)).Release())
 	})
 }
 
 func TestManyGoroutinesOfManySessionsExclude(t *testing.T) {
-	everyKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		const sessions, goroutines, rounds = 3, 8, 10
 		var inside, total atomic.Int64
 		var wg sync.WaitGroup
 		for range sessions {
-			s := open(t, srv.Addr(), nil)
+			s := kit.Open(t, srv.Addr(), nil)
 			for range goroutines {
 				wg.Go(func() {
 					for range rounds {
@@ -49,39 +50,39 @@ func TestManyGoroutinesOfManySessionsExclude(t *testing.T) {
 							inside.Add(-1)
 							return nil
 						}
-						if k.other != nil {
-							assert.NoError(t, holdfast.Do(t.Context(), k.make(s, t.Name(), 0).Lock, func(context.Context) error {
+						if k.Other != nil {
+							assert.NoError(t, holdfast.Do(t.Context(), k.Make(s, t.Name(), 0).Lock, func(context.Context) error {
 								assert.Zero(t, inside.Load())
 								return nil
 							}))
 						}
-						assert.NoError(t, holdfast.Do(t.Context(), k.rival(s, t.Name(), 0).Lock, work))
+						assert.NoError(t, holdfast.Do(t.Context(), k.Rival(s, t.Name(), 0).Lock, work))
 					}
 				})
 			}
 		}
 		wg.Wait()
 		assert.EqualValues(t, sessions*goroutines*rounds, total.Load())
-		assert.Empty(t, k.free(srv.Keyspace(t)))
+		assert.Empty(t, k.Free(srv.Keyspace(t)))
 	})
 }
 
 func TestAWaiterIsWokenByTheRelease(t *testing.T) {
-	everyKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 		for _, waiter := range []*holdfast.Session{a, b} {
-			for _, l := range [][2]locker{
-				{k.make(a, t.Name(), 0), k.rival(waiter, t.Name(), 0)},
-				{k.rival(a, t.Name(), 0), k.make(waiter, t.Name(), 0)},
+			for _, l := range [][2]kit.Locker{
+				{k.Make(a, t.Name(), 0), k.Rival(waiter, t.Name(), 0)},
+				{k.Rival(a, t.Name(), 0), k.Make(waiter, t.Name(), 0)},
 			} {
-				hold := lock(t, t.Context(), l[0])
-				got := goLock(t.Context(), l[1].Lock)
-				waiting(t, k, srv)
+				hold := kit.Lock(t, t.Context(), l[0])
+				got := kit.GoLock(t.Context(), l[1].Lock)
+				kit.Waiting(t, k, srv)
 				require.NoError(t, hold.Release())
-				r := within(t, 2*time.Second, got, "the waiter's lock") // a lease is 3 s
-				require.NoError(t, r.err)
-				require.NoError(t, r.hold.Release())
-				await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
+				r := kit.Within(t, 2*time.Second, got, "the waiter's lock") // a lease is 3 s
+				require.NoError(t, r.Err)
+				require.NoError(t, r.Hold.Release())
+				kit.Await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
 			}
 		}
 	})
@@ -90,36 +91,36 @@ func TestAWaiterIsWokenByTheRelease(t *testing.T) {
 // Redisson's braces make one channel of the names x and {x}: to wait for one costs nobody the other, which is free.
 // Fair locks of the two share more, the queue.
 func TestWhoWaitsForANameKeepsNobodyFromItsNeighbourOnTheChannel(t *testing.T) {
-	everyKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		if k.queues || k.name == "multilock" { // of which one is fair
+	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		if k.Queues || k.Name == "multilock" { // of which one is fair
 			return
 		}
-		theirs, ours := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
-		take := func(ctx context.Context, l locker) *holdfast.Hold {
-			r := within(t, 5*time.Second, goLock(ctx, l.Lock), "a lock that is free")
-			require.NoError(t, r.err)
-			return r.hold
+		theirs, ours := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+		take := func(ctx context.Context, l kit.Locker) *holdfast.Hold {
+			r := kit.Within(t, 5*time.Second, kit.GoLock(ctx, l.Lock), "a lock that is free")
+			require.NoError(t, r.Err)
+			return r.Hold
 		}
 		for _, names := range [][2]string{{"x", "{x}"}, {"{x}", "x"}} {
 			busy, free := names[0], names[1]
-			hold := lock(t, t.Context(), k.make(theirs, busy, 0))
-			got := goLock(t.Context(), k.rival(ours, busy, 0).Lock)
-			waiting(t, k, srv)
-			require.NoError(t, take(t.Context(), k.rival(ours, free, 0)).Release())
+			hold := kit.Lock(t, t.Context(), k.Make(theirs, busy, 0))
+			got := kit.GoLock(t.Context(), k.Rival(ours, busy, 0).Lock)
+			kit.Waiting(t, k, srv)
+			require.NoError(t, take(t.Context(), k.Rival(ours, free, 0)).Release())
 			require.NoError(t, hold.Release())
-			first := within(t, 5*time.Second, got, "the waiter's lock")
-			require.NoError(t, first.err)
+			first := kit.Within(t, 5*time.Second, got, "the waiter's lock")
+			require.NoError(t, first.Err)
 
 			// An owner that has one, which others wait for, takes the other.
-			ctx := first.hold.Context(t.Context())
-			got = goLock(t.Context(), k.make(ours, busy, 0).Lock)
-			waiting(t, k, srv)
-			require.NoError(t, take(ctx, k.rival(ours, free, 0)).Release())
-			require.NoError(t, first.hold.Release())
-			last := within(t, 5*time.Second, got, "the waiter's lock")
-			require.NoError(t, last.err)
-			require.NoError(t, last.hold.Release())
-			await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
+			ctx := first.Hold.Context(t.Context())
+			got = kit.GoLock(t.Context(), k.Make(ours, busy, 0).Lock)
+			kit.Waiting(t, k, srv)
+			require.NoError(t, take(ctx, k.Rival(ours, free, 0)).Release())
+			require.NoError(t, first.Hold.Release())
+			last := kit.Within(t, 5*time.Second, got, "the waiter's lock")
+			require.NoError(t, last.Err)
+			require.NoError(t, last.Hold.Release())
+			kit.Await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
 		}
 	})
 }
@@ -135,8 +136,8 @@ func TestWhoPollsSlowlyKeepsNobodyWaiting(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
-			theirs, ours := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
-			hold := lock(t, t.Context(), rlock.New(theirs, t.Name(), &rlock.Options{FixedLease: lease}))
+			theirs, ours := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+			hold := kit.Lock(t, t.Context(), rlock.New(theirs, t.Name(), &rlock.Options{FixedLease: lease}))
 			paused := make(chan struct{}, 1)
 			slow := rlock.New(ours, t.Name(), &rlock.Options{Backoff: func(int) time.Duration {
 				paused <- struct{}{}
@@ -144,51 +145,51 @@ func TestWhoPollsSlowlyKeepsNobodyWaiting(t *testing.T) {
 			}})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			polls := goLock(ctx, slow.Lock)
-			within(t, 5*time.Second, paused, "the first pause")
-			listens := goLock(t.Context(), rlock.New(ours, t.Name(), nil).Lock)
-			waiting(t, kindOf("rlock"), srv)
+			polls := kit.GoLock(ctx, slow.Lock)
+			kit.Within(t, 5*time.Second, paused, "the first pause")
+			listens := kit.GoLock(t.Context(), rlock.New(ours, t.Name(), nil).Lock)
+			kit.Waiting(t, kit.KindOf("rlock"), srv)
 			require.NoError(t, end(hold))
-			r := within(t, 2*lease, listens, "the lock")
-			require.NoError(t, r.err)
+			r := kit.Within(t, 2*lease, listens, "the lock")
+			require.NoError(t, r.Err)
 
 			// A release of its own session is the one thing that wakes it before.
-			require.NoError(t, r.hold.Release())
-			r = within(t, 5*time.Second, polls, "the poller's lock")
-			require.NoError(t, r.err)
-			require.NoError(t, r.hold.Release())
+			require.NoError(t, r.Hold.Release())
+			r = kit.Within(t, 5*time.Second, polls, "the poller's lock")
+			require.NoError(t, r.Err)
+			require.NoError(t, r.Hold.Release())
 		})
 	}
 }
 
 func TestACancelledWaitLeavesNothing(t *testing.T) {
-	everyKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
-		hold := lock(t, t.Context(), k.rival(a, t.Name(), time.Hour))
+	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+		hold := kit.Lock(t, t.Context(), k.Rival(a, t.Name(), time.Hour))
 		before := srv.Keyspace(t)
 
 		why := assert.AnError
 		ctx, cancel := context.WithCancelCause(t.Context())
-		got := goLock(ctx, k.make(b, t.Name(), 0).Lock)
-		waiting(t, k, srv)
+		got := kit.GoLock(ctx, k.Make(b, t.Name(), 0).Lock)
+		kit.Waiting(t, k, srv)
 		cancel(why)
-		r := within(t, time.Second, got, "the end of the wait")
-		assert.Nil(t, r.hold)
-		assert.ErrorIs(t, r.err, context.Canceled)
-		assert.ErrorIs(t, r.err, why)
-		assert.NotErrorIs(t, r.err, holdfast.ErrBusy)
+		r := kit.Within(t, time.Second, got, "the end of the wait")
+		assert.Nil(t, r.Hold)
+		assert.ErrorIs(t, r.Err, context.Canceled)
+		assert.ErrorIs(t, r.Err, why)
+		assert.NotErrorIs(t, r.Err, holdfast.ErrBusy)
 
-		await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
-		await(t, "the keyspace of before", func() bool { return reflect.DeepEqual(before, srv.Keyspace(t)) })
+		kit.Await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
+		kit.Await(t, "the keyspace of before", func() bool { return reflect.DeepEqual(before, srv.Keyspace(t)) })
 		require.NoError(t, hold.Release())
 	})
 }
 
 func TestTryLockForWaitsAndGivesUp(t *testing.T) {
-	everyKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
-		hold := lock(t, t.Context(), k.rival(a, t.Name(), 0))
-		l := k.make(b, t.Name(), 0)
+	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+		hold := kit.Lock(t, t.Context(), k.Rival(a, t.Name(), 0))
+		l := k.Make(b, t.Name(), 0)
 
 		began := time.Now()
 		_, err := l.TryLockFor(t.Context(), 100*time.Millisecond)
@@ -207,19 +208,19 @@ func TestTryLockForWaitsAndGivesUp(t *testing.T) {
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.NotErrorIs(t, err, holdfast.ErrBusy)
 
-		got := goLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return l.TryLockFor(ctx, 10*time.Second) })
-		waiting(t, k, srv)
+		got := kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return l.TryLockFor(ctx, 10*time.Second) })
+		kit.Waiting(t, k, srv)
 		require.NoError(t, hold.Release())
-		r := within(t, 2*time.Second, got, "the lock")
-		require.NoError(t, r.err)
-		require.NoError(t, r.hold.Release())
+		r := kit.Within(t, 2*time.Second, got, "the lock")
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
 	})
 }
 
 func TestAFixedLeaseEndsByItself(t *testing.T) {
-	everyKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
-		hold := lock(t, t.Context(), k.make(a, t.Name(), 300*time.Millisecond))
+	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+		hold := kit.Lock(t, t.Context(), k.Make(a, t.Name(), 300*time.Millisecond))
 		ctx := hold.Context(t.Context())
 		told := make(chan time.Time, 1)
 		go func() {
@@ -227,12 +228,12 @@ func TestAFixedLeaseEndsByItself(t *testing.T) {
 			told <- time.Now()
 		}()
 
-		still := stillness()
-		next := lock(t, t.Context(), k.rival(b, t.Name(), 0)) // waits for the expiry
+		still := kit.Stillness()
+		next := kit.Lock(t, t.Context(), k.Rival(b, t.Name(), 0)) // waits for the expiry
 		lost, granted := hold.Err(), time.Now()
 		assert.ErrorIs(t, lost, holdfast.ErrLost)
 		// When a process goes on that stood still meanwhile, the end of a context is as late as everything else.
-		first := within(t, time.Second, told, "the holder's loss").Before(granted)
+		first := kit.Within(t, time.Second, told, "the holder's loss").Before(granted)
 		assert.True(t, first || still() > 0, "the holder must learn it first")
 		assert.ErrorIs(t, context.Cause(ctx), holdfast.ErrLost)
 		assert.ErrorIs(t, hold.Release(), holdfast.ErrLost)
@@ -242,13 +243,13 @@ func TestAFixedLeaseEndsByItself(t *testing.T) {
 }
 
 func TestARenewedHoldOutlivesItsLease(t *testing.T) {
-	everyKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		a, b := open(t, srv.Addr(), &holdfast.Options{Lease: time.Second}), open(t, srv.Addr(), nil)
-		hold := lock(t, t.Context(), k.make(a, t.Name(), 0))
+	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		a, b := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second}), kit.Open(t, srv.Addr(), nil)
+		hold := kit.Lock(t, t.Context(), k.Make(a, t.Name(), 0))
 		first := hold.Deadline()
 		ctx, cancel := context.WithDeadline(t.Context(), first.Add(2500*time.Millisecond))
 		defer cancel()
-		_, err := k.rival(b, t.Name(), 0).Lock(ctx)
+		_, err := k.Rival(b, t.Name(), 0).Lock(ctx)
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.NoError(t, hold.Err())
 		assert.True(t, hold.Deadline().After(first))
@@ -257,16 +258,16 @@ func TestARenewedHoldOutlivesItsLease(t *testing.T) {
 }
 
 func TestExtendNeverShortens(t *testing.T) {
-	everyAlone(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		s := open(t, srv.Addr(), nil)
-		hold := lock(t, t.Context(), k.make(s, t.Name(), 2*time.Second))
+	kit.EveryAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		s := kit.Open(t, srv.Addr(), nil)
+		hold := kit.Lock(t, t.Context(), k.Make(s, t.Name(), 2*time.Second))
 		require.NoError(t, hold.Extend(t.Context(), time.Minute))
 		assert.Greater(t, time.Until(hold.Deadline()), 50*time.Second)
-		assert.Greater(t, k.expiry(t, srv, t.Name()), 55*time.Second)
+		assert.Greater(t, k.Expiry(t, srv, t.Name()), 55*time.Second)
 
 		require.NoError(t, hold.Extend(t.Context(), time.Second))
 		assert.Greater(t, time.Until(hold.Deadline()), 50*time.Second)
-		assert.Greater(t, k.expiry(t, srv, t.Name()), 50*time.Second)
+		assert.Greater(t, k.Expiry(t, srv, t.Name()), 50*time.Second)
 
 		for _, d := range []time.Duration{0, -time.Second, 9 * time.Millisecond} {
 			assert.ErrorContains(t, hold.Extend(t.Context(), d), "at least 10ms")
@@ -277,9 +278,9 @@ func TestExtendNeverShortens(t *testing.T) {
 }
 
 func TestDetachLeavesTheHoldToItsLease(t *testing.T) {
-	everyKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
-		hold := lock(t, t.Context(), k.make(a, t.Name(), 2*time.Second))
+	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+		hold := kit.Lock(t, t.Context(), k.Make(a, t.Name(), 2*time.Second))
 		ctx := hold.Context(t.Context())
 		require.NoError(t, hold.Detach())
 		assert.ErrorIs(t, hold.Err(), holdfast.ErrNotHeld)
@@ -288,41 +289,41 @@ func TestDetachLeavesTheHoldToItsLease(t *testing.T) {
 		assert.ErrorIs(t, hold.Release(), holdfast.ErrNotHeld)
 		assert.ErrorIs(t, hold.Detach(), holdfast.ErrNotHeld)
 		require.NoError(t, a.Close())
-		assert.NotEmpty(t, k.free(srv.Keyspace(t)), "Close leaves detached holds alone")
-		require.NoError(t, lock(t, t.Context(), k.rival(b, t.Name(), 0)).Release())
+		assert.NotEmpty(t, k.Free(srv.Keyspace(t)), "Close leaves detached holds alone")
+		require.NoError(t, kit.Lock(t, t.Context(), k.Rival(b, t.Name(), 0)).Release())
 	})
 }
 
 func TestForceUnlockFreesAndWakes(t *testing.T) {
-	everyLock(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
-		l := k.make(a, t.Name(), 0)
+	kit.EveryLock(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+		l := k.Make(a, t.Name(), 0)
 		was, err := l.ForceUnlock(t.Context())
 		require.NoError(t, err)
 		assert.False(t, was)
 
 		for _, by := range []*holdfast.Session{a, b} {
-			hold := lock(t, t.Context(), l)
-			got := goLock(t.Context(), k.rival(b, t.Name(), 0).Lock)
-			waiting(t, k, srv)
-			was, err = k.make(by, t.Name(), 0).ForceUnlock(t.Context())
+			hold := kit.Lock(t, t.Context(), l)
+			got := kit.GoLock(t.Context(), k.Rival(b, t.Name(), 0).Lock)
+			kit.Waiting(t, k, srv)
+			was, err = k.Make(by, t.Name(), 0).ForceUnlock(t.Context())
 			require.NoError(t, err)
 			assert.True(t, was)
-			r := within(t, 2*time.Second, got, "the waiter's lock")
-			require.NoError(t, r.err)
+			r := kit.Within(t, 2*time.Second, got, "the waiter's lock")
+			require.NoError(t, r.Err)
 			assert.ErrorIs(t, hold.Release(), holdfast.ErrLost, "the server has nothing of it any more")
-			require.NoError(t, r.hold.Err())
-			require.NoError(t, r.hold.Release())
-			await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
+			require.NoError(t, r.Hold.Err())
+			require.NoError(t, r.Hold.Release())
+			kit.Await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
 		}
 	})
 }
 
 func TestInspection(t *testing.T) {
-	everyLock(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
-		l, other := k.make(a, t.Name(), 0), k.make(b, t.Name(), 0)
-		look := func(l locker, ctx context.Context) (locked, held bool, count int, left time.Duration, holders []holdfast.Holder) {
+	kit.EveryLock(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+		l, other := k.Make(a, t.Name(), 0), k.Make(b, t.Name(), 0)
+		look := func(l kit.Locker, ctx context.Context) (locked, held bool, count int, left time.Duration, holders []holdfast.Holder) {
 			var err error
 			locked, err = l.Locked(ctx)
 			require.NoError(t, err)
@@ -344,10 +345,10 @@ func TestInspection(t *testing.T) {
 		assert.Zero(t, left)
 		assert.Empty(t, holders)
 
-		hold := lock(t, t.Context(), l)
+		hold := kit.Lock(t, t.Context(), l)
 		ctx := hold.Context(t.Context())
 		for _, look1 := range []struct {
-			l    locker
+			l    kit.Locker
 			ctx  context.Context
 			mine bool
 		}{{l, ctx, true}, {l, t.Context(), false}, {other, ctx, false}} {
@@ -366,12 +367,12 @@ func TestInspection(t *testing.T) {
 }
 
 func TestTheSameOwnerAgain(t *testing.T) {
-	everyLock(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		s := open(t, srv.Addr(), nil)
-		l := k.make(s, t.Name(), 0)
-		outer := lock(t, t.Context(), l)
+	kit.EveryLock(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		s := kit.Open(t, srv.Addr(), nil)
+		l := k.Make(s, t.Name(), 0)
+		outer := kit.Lock(t, t.Context(), l)
 		ctx := outer.Context(t.Context())
-		if !k.reentrant {
+		if !k.Reentrant {
 			for _, take := range []func(context.Context) (*holdfast.Hold, error){l.Lock, l.TryLock} {
 				_, err := take(ctx)
 				assert.ErrorIs(t, err, holdfast.ErrAlreadyHeld)
@@ -379,7 +380,7 @@ func TestTheSameOwnerAgain(t *testing.T) {
 			require.NoError(t, outer.Release())
 			return
 		}
-		inner := lock(t, ctx, k.make(s, t.Name(), 0)) // another value, the same lock
+		inner := kit.Lock(t, ctx, k.Make(s, t.Name(), 0)) // another value, the same lock
 		assert.Equal(t, outer.ID(), inner.ID())
 		assert.Equal(t, outer.Token(), inner.Token())
 		n, err := l.HoldCount(ctx)
@@ -388,20 +389,20 @@ func TestTheSameOwnerAgain(t *testing.T) {
 		require.NoError(t, outer.Release()) // in any order
 		assert.ErrorIs(t, ctx.Err(), context.Canceled)
 		assert.NoError(t, inner.Err())
-		_, err = k.rival(s, t.Name(), 0).TryLock(t.Context())
+		_, err = k.Rival(s, t.Name(), 0).TryLock(t.Context())
 		assert.ErrorIs(t, err, holdfast.ErrBusy, "the name stays locked while one hold of the owner lives")
 		require.NoError(t, inner.Release())
-		require.NoError(t, lock(t, t.Context(), l).Release())
+		require.NoError(t, kit.Lock(t, t.Context(), l).Release())
 	})
 }
 
 func TestTokensIncreaseFromHolderToHolder(t *testing.T) {
-	everyKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 		last := int64(0)
 		for i := range 6 {
-			hold := lock(t, t.Context(), k.make([]*holdfast.Session{a, b}[i%2], t.Name(), 0))
-			if !k.fenced {
+			hold := kit.Lock(t, t.Context(), k.Make([]*holdfast.Session{a, b}[i%2], t.Name(), 0))
+			if !k.Fenced {
 				assert.Zero(t, hold.Token())
 			} else {
 				assert.Greater(t, hold.Token(), last)
@@ -409,7 +410,7 @@ func TestTokensIncreaseFromHolderToHolder(t *testing.T) {
 			last = hold.Token()
 			require.NoError(t, hold.Release())
 		}
-		if k.fenced {
+		if k.Fenced {
 			token := srv.Keyspace(t)["redisson_lock_token:{"+t.Name()+"}"]
 			assert.Equal(t, redistest.Value{Type: "string", Content: "6"}, token, "the token never expires and is never deleted")
 		}
@@ -417,16 +418,16 @@ func TestTokensIncreaseFromHolderToHolder(t *testing.T) {
 }
 
 func TestMistakesAreNamedAndNothingIsSent(t *testing.T) {
-	everyKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		s := open(t, srv.Addr(), nil)
+	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		s := kit.Open(t, srv.Addr(), nil)
 		for _, c := range []struct {
-			l    locker
+			l    kit.Locker
 			says string
 		}{
-			{k.make(s, "", 0), "name is empty"},
-			{k.make(s, string(make([]byte, 64<<10+1)), 0), "the limit is 65536"},
-			{k.make(s, "x", -time.Second), "Options.FixedLease is -1s"},
-			{k.make(s, "x", 9*time.Millisecond), "Options.FixedLease is 9ms"},
+			{k.Make(s, "", 0), "name is empty"},
+			{k.Make(s, string(make([]byte, 64<<10+1)), 0), "the limit is 65536"},
+			{k.Make(s, "x", -time.Second), "Options.FixedLease is -1s"},
+			{k.Make(s, "x", 9*time.Millisecond), "Options.FixedLease is 9ms"},
 		} {
 			_, err := c.l.Lock(t.Context())
 			assert.ErrorContains(t, err, c.says)
@@ -436,7 +437,7 @@ func TestMistakesAreNamedAndNothingIsSent(t *testing.T) {
 			assert.ErrorContains(t, err, c.says)
 			_, err = c.l.Locked(t.Context())
 			assert.ErrorContains(t, err, c.says)
-			if k.permits || k.several {
+			if k.Permits || k.Several {
 				continue
 			}
 			_, err = c.l.HoldCount(t.Context())
@@ -449,16 +450,16 @@ func TestMistakesAreNamedAndNothingIsSent(t *testing.T) {
 }
 
 func TestAKeyOfAnotherTypeStaysUntouched(t *testing.T) {
-	everyLock(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		s := open(t, srv.Addr(), nil)
+	kit.EveryLock(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		s := kit.Open(t, srv.Addr(), nil)
 		kind, precious := "string", any("precious")
-		if k.oneString {
+		if k.OneString {
 			kind, precious = "list", []string{"precious"}
 			srv.Do(t, "RPUSH", t.Name(), "precious")
 		} else {
 			srv.Do(t, "SET", t.Name(), "precious")
 		}
-		l := k.make(s, t.Name(), 0)
+		l := k.Make(s, t.Name(), 0)
 		_, err := l.Lock(t.Context())
 		assert.ErrorContains(t, err, "WRONGTYPE")
 		assert.NotErrorIs(t, err, holdfast.ErrUnknown)
@@ -474,24 +475,24 @@ func TestAKeyOfAnotherTypeStaysUntouched(t *testing.T) {
 }
 
 func TestCloseEndsWaitsAndReleasesHolds(t *testing.T) {
-	everyAlone(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
-		foreign := lock(t, t.Context(), k.rival(b, "foreign", 0))
-		hold := lock(t, t.Context(), k.make(a, t.Name(), 0))
+	kit.EveryAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+		foreign := kit.Lock(t, t.Context(), k.Rival(b, "foreign", 0))
+		hold := kit.Lock(t, t.Context(), k.Make(a, t.Name(), 0))
 		ctx := hold.Context(t.Context())
-		got := goLock(t.Context(), k.make(a, "foreign", 0).Lock)
-		waiting(t, k, srv)
+		got := kit.GoLock(t.Context(), k.Make(a, "foreign", 0).Lock)
+		kit.Waiting(t, k, srv)
 
 		require.NoError(t, a.Close())
-		assert.ErrorIs(t, within(t, time.Second, got, "the end of the wait").err, holdfast.ErrClosed)
+		assert.ErrorIs(t, kit.Within(t, time.Second, got, "the end of the wait").Err, holdfast.ErrClosed)
 		assert.ErrorIs(t, hold.Err(), holdfast.ErrClosed)
 		assert.ErrorIs(t, context.Cause(ctx), holdfast.ErrClosed)
 		assert.ErrorIs(t, hold.Release(), holdfast.ErrClosed)
-		_, err := k.make(a, t.Name(), 0).Lock(t.Context())
+		_, err := k.Make(a, t.Name(), 0).Lock(t.Context())
 		assert.ErrorIs(t, err, holdfast.ErrClosed)
-		_, err = k.make(a, t.Name(), 0).Locked(t.Context())
+		_, err = k.Make(a, t.Name(), 0).Locked(t.Context())
 		assert.ErrorIs(t, err, holdfast.ErrClosed)
-		assert.NotContains(t, k.free(srv.Keyspace(t)), t.Name())
+		assert.NotContains(t, k.Free(srv.Keyspace(t)), t.Name())
 		require.NoError(t, a.Close(), "twice is fine")
 		require.NoError(t, foreign.Release())
 	})

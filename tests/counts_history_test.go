@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 	"github.com/holdfast-go/holdfast/tests/worker"
@@ -170,7 +171,7 @@ func TestAHistoryOfFourProcessesIsThatOfANumber(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
-			s := open(t, srv.Addr(), nil)
+			s := kit.Open(t, srv.Addr(), nil)
 			for i := range historyLocks {
 				if initially > 0 {
 					_, err := semaphore.New(s, fmt.Sprint("lock ", i)).TrySetPermits(t.Context(), initially)
@@ -190,9 +191,9 @@ func TestAHistoryOfFourProcessesIsThatOfANumber(t *testing.T) {
 			workers[0].Kill()
 			killed := worker.Now()
 			for _, w := range workers {
-				within(t, time.Minute, w.Ended(), "the end of a history")
+				kit.Within(t, time.Minute, w.Ended(), "the end of a history")
 			}
-			pass(time.Now().Add(countsLease / 3)) // in which what is under way is executed
+			kit.SleepUntil(time.Now().Add(countsLease / 3)) // in which what is under way is executed
 			var history []porcupine.Operation
 			outs := map[string]int{}
 			for i, b := range books {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -35,7 +36,7 @@ func TestTheDifferencesOfTheEmbeddedServerAreListed(t *testing.T) {
 	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(table, -1) {
 		listed = append(listed, row[1])
 	}
-	actual, embedded := redistest.Start(t), startEmbedded(t)
+	actual, embedded := redistest.Start(t), kit.StartEmbedded(t)
 	for command, c := range unknownToTheEmbedded {
 		assert.Contains(t, listed, command)
 		words := append(strings.Fields(command), c.arguments...)

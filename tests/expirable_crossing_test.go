@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -32,16 +33,16 @@ func newCrossing(t *testing.T, n int, fixed, lease time.Duration) *crossing {
 	t.Helper()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	loadScripts(t, srv)
-	s := open(t, p.Addr(), &holdfast.Options{Lease: lease})
-	c := &crossing{T: t, srv: srv, proxy: p, session: s, permits: exports(t, s, n, fixed), n: n}
+	kit.LoadScripts(t, srv)
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: lease})
+	c := &crossing{T: t, srv: srv, proxy: p, session: s, permits: kit.NewExports(t, s, n, fixed), n: n}
 	require.NoError(t, c.take().Release())
 	return c
 }
 
 // on has something happen to the first run of a script.
 func (c *crossing) on(verb string, a proxy.Action) *proxy.Rule {
-	return c.proxy.On(scriptOf(kindOf("semaphore expirable"), verb), a, proxy.First)
+	return c.proxy.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), verb), a, proxy.First)
 }
 
 func (c *crossing) take() *holdfast.Hold {
@@ -54,17 +55,17 @@ func (c *crossing) take() *holdfast.Hold {
 // elsewhere is the same semaphore in a session that nothing happens to.
 func (c *crossing) elsewhere() *semaphore.Expirable {
 	c.Helper()
-	return exports(c, open(c, c.srv.Addr(), nil), c.n, 0)
+	return kit.NewExports(c, kit.Open(c, c.srv.Addr(), nil), c.n, 0)
 }
 
 // allBack waits until all permits are free, to the unit.
 func (c *crossing) allBack(within time.Duration) {
 	c.Helper()
-	for end := time.Now().Add(within); c.srv.Str(c, "GET", "exports") != strconv.Itoa(c.n) || len(permitted(c, c.srv)) > 0; {
+	for end := time.Now().Add(within); c.srv.Str(c, "GET", "exports") != strconv.Itoa(c.n) || len(kit.PermitIDs(c, c.srv)) > 0; {
 		if time.Now().After(end) {
-			c.Fatalf("free: %s, taken: %v after %v", c.srv.Str(c, "GET", "exports"), permitted(c, c.srv), within)
+			c.Fatalf("free: %s, taken: %v after %v", c.srv.Str(c, "GET", "exports"), kit.PermitIDs(c, c.srv), within)
 		}
-		pass(time.Now().Add(5 * time.Millisecond))
+		kit.SleepUntil(time.Now().Add(5 * time.Millisecond))
 	}
 }
 
@@ -79,10 +80,10 @@ func TestALateCopyTakesNoPermitForLong(t *testing.T) {
 			}
 		},
 		"released by id": func(c *crossing, holds []*holdfast.Hold) {
-			require.NoError(c, c.permits.Release(c.Context(), ids(holds...)...))
+			require.NoError(c, c.permits.Release(c.Context(), kit.HoldIDs(holds...)...))
 		},
 		"released elsewhere": func(c *crossing, holds []*holdfast.Hold) {
-			require.NoError(c, c.elsewhere().Release(c.Context(), ids(holds...)...))
+			require.NoError(c, c.elsewhere().Release(c.Context(), kit.HoldIDs(holds...)...))
 		},
 		"deleted and made again": func(c *crossing, _ []*holdfast.Hold) {
 			was, err := c.permits.Delete(c.Context())
@@ -106,7 +107,7 @@ func TestALateCopyTakesNoPermitForLong(t *testing.T) {
 			for _, h := range holds { // who does not know yet that they have gone gives them back
 				_ = h.Release()
 			}
-			pass(sent.Add(lease/3 + 10*time.Millisecond))
+			kit.SleepUntil(sent.Add(lease/3 + 10*time.Millisecond))
 			c.allBack(time.Second) // long before the lease of a ghost would end
 		})
 	}
@@ -150,12 +151,12 @@ func TestALeaseThatComesTooLateGoesBack(t *testing.T) {
 			if action == proxy.HoldReply {
 				go func() { updated <- c.permits.UpdateLease(t.Context(), h.ID(), semaphore.Forever) }()
 				update.Wait(t, 1)
-				await(t, "the end of the hold", func() bool { return h.Err() != nil })
+				kit.Await(t, "the end of the hold", func() bool { return h.Err() != nil })
 				update.Release()
-				require.ErrorIs(t, within(t, time.Second, updated, "the update"), holdfast.ErrLost)
+				require.ErrorIs(t, kit.Within(t, time.Second, updated, "the update"), holdfast.ErrLost)
 			} else {
 				require.ErrorIs(t, c.permits.UpdateLease(t.Context(), h.ID(), semaphore.Forever), holdfast.ErrUnknown)
-				await(t, "the end of the hold", func() bool { return h.Err() != nil })
+				kit.Await(t, "the end of the hold", func() bool { return h.Err() != nil })
 			}
 			c.allBack(2 * time.Second)
 			require.ErrorIs(t, h.Release(), holdfast.ErrLost)
@@ -172,7 +173,7 @@ func TestADoubtfulReleaseIsBelievedInByNobody(t *testing.T) {
 			return c.permits.Release(c.Context(), h.ID())
 		},
 		"nothing comes through": func(c *crossing, h *holdfast.Hold) error {
-			rule := c.proxy.On(scriptOf(kindOf("semaphore expirable"), "release"), proxy.ResetBefore, proxy.EveryTime)
+			rule := c.proxy.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "release"), proxy.ResetBefore, proxy.EveryTime)
 			defer rule.Remove()
 			return c.permits.Release(c.Context(), h.ID())
 		},
@@ -186,7 +187,7 @@ func TestADoubtfulReleaseIsBelievedInByNobody(t *testing.T) {
 				assert.NoError(c, err)
 				assert.False(c, made) // elsewhere did it
 			}()
-			c.proxy.On(scriptOf(kind{name: "semaphore"}, "delete"), proxy.DropReply, proxy.First)
+			c.proxy.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, "delete"), proxy.DropReply, proxy.First)
 			_, err := c.permits.Delete(c.Context())
 			return err
 		},
@@ -212,14 +213,14 @@ func TestADetachedHoldIsNotTakenBack(t *testing.T) {
 	go func() { extended <- h.Extend(t.Context(), time.Hour) }()
 	extension.Wait(t, 1)
 	require.NoError(t, h.Detach())
-	pass(time.Now().Add(1300 * time.Millisecond)) // the lease it had before would be over
+	kit.SleepUntil(time.Now().Add(1300 * time.Millisecond)) // the lease it had before would be over
 	extension.Release()
-	require.Error(t, within(t, time.Second, extended, "the extension"))
+	require.Error(t, kit.Within(t, time.Second, extended, "the extension"))
 	left, err := c.elsewhere().RemainingLease(t.Context(), h.ID())
 	require.NoError(t, err)
 	require.Greater(t, left, 50*time.Minute)
-	pass(time.Now().Add(100 * time.Millisecond)) // in which nothing may be given back
-	require.Equal(t, ids(h), permitted(t, c.srv))
+	kit.SleepUntil(time.Now().Add(100 * time.Millisecond)) // in which nothing may be given back
+	require.Equal(t, kit.HoldIDs(h), kit.PermitIDs(t, c.srv))
 }
 
 // An extension that an update under way may undo is none.
@@ -242,10 +243,10 @@ func TestPermitsGoBackToAServerInNeed(t *testing.T) {
 	h, other := c.take(), c.take()
 	c.srv.Do(t, "ZADD", "{exports}:timeout", "1", "long over")
 	c.srv.Do(t, "CONFIG", "SET", "maxmemory", "1")
-	require.ErrorContains(t, second(c.srv.Try("SET", "y", "z")), "OOM")
+	require.ErrorContains(t, kit.ErrorOf(c.srv.Try("SET", "y", "z")), "OOM")
 	require.NoError(t, h.Release())
 	require.NoError(t, c.permits.Release(t.Context(), other.ID()))
-	counts(t, c.permits, 3, 0)
+	kit.RequirePermits(t, c.permits, 3, 0)
 	c.srv.Do(t, "CONFIG", "SET", "maxmemory", "0")
 	require.NoError(t, c.permits.SetPermits(t.Context(), 2))
 
@@ -256,7 +257,7 @@ func TestPermitsGoBackToAServerInNeed(t *testing.T) {
 		acquire.Wait(t, 1)
 		cancel()
 	}()
-	require.Error(t, second(c.permits.Acquire(ctx)))
+	require.Error(t, kit.ErrorOf(c.permits.Acquire(ctx)))
 	c.allBack(5 * time.Second)
 }
 
@@ -275,7 +276,7 @@ func TestNobodyLooksForPermitsThatAreNotThere(t *testing.T) {
 	t.Parallel()
 	const waiters = 20
 	srv := redistest.Start(t)
-	e, elsewhere := exports(t, open(t, srv.Addr(), nil), 1, time.Hour), exports(t, open(t, srv.Addr(), nil), 1, time.Hour)
+	e, elsewhere := kit.NewExports(t, kit.Open(t, srv.Addr(), nil), 1, time.Hour), kit.NewExports(t, kit.Open(t, srv.Addr(), nil), 1, time.Hour)
 	h, err := elsewhere.Acquire(t.Context())
 	require.NoError(t, err)
 	got := make(chan *holdfast.Hold)
@@ -287,13 +288,13 @@ func TestNobodyLooksForPermitsThatAreNotThere(t *testing.T) {
 			got <- h
 		})
 	}
-	await(t, "the subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
-	pass(time.Now().Add(200 * time.Millisecond)) // in which all come to stand in line
+	kit.Await(t, "the subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+	kit.SleepUntil(time.Now().Add(200 * time.Millisecond)) // in which all come to stand in line
 	srv.ResetStats(t)
 	for range waiters {
-		pass(time.Now().Add(10 * time.Millisecond)) // in which nobody may look
+		kit.SleepUntil(time.Now().Add(10 * time.Millisecond)) // in which nobody may look
 		require.NoError(t, elsewhere.Release(t.Context(), h.ID()))
-		h = within(t, time.Second, got, "a permit")
+		h = kit.Within(t, time.Second, got, "a permit")
 	}
 	all.Wait()
 	require.LessOrEqual(t, srv.CommandStats(t)["evalsha"], int64(2*waiters+2))
@@ -308,9 +309,9 @@ func TestALateNumberOfPermitsIsRefused(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, c.permits.SetPermits(ctx, 3), holdfast.ErrUnknown)
-	pass(time.Now().Add(lease/3 + 50*time.Millisecond))
-	await(t, "another connection", func() bool { return c.permits.SetPermits(t.Context(), 10) == nil })
+	kit.SleepUntil(time.Now().Add(lease/3 + 50*time.Millisecond))
+	kit.Await(t, "another connection", func() bool { return c.permits.SetPermits(t.Context(), 10) == nil })
 	late.Release()
 	late.WaitAnswered(t, 1)
-	counts(t, c.permits, 10, 0)
+	kit.RequirePermits(t, c.permits, 10, 0)
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 	"github.com/holdfast-go/holdfast/tests/worker"
@@ -40,15 +41,15 @@ const (
 	leasedPermits = 4
 	firstPause    = 5 * time.Millisecond // before a call is repeated, at least
 	lapseSlack    = 3 * time.Millisecond // the server's clock shows whole ms
-	leaseSlack    = workerLease / 3      // in which what is under way is executed
+	leaseSlack    = kit.WorkerLease / 3  // in which what is under way is executed
 )
 
 // leaser does things to semaphores whose permits have leases.
 func leaser(args []string) {
 	direct, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{args[2]}, DisableCache: true})
-	must(err)
+	kit.Must(err)
 	defer direct.Close()
-	narrate(args, workerLease, func(c *client) { (&tenant{client: c, rumours: direct}).stay() })
+	narrate(args, kit.WorkerLease, func(c *client) { (&tenant{client: c, rumours: direct}).stay() })
 }
 
 // A tenant has permits of one semaphore once.
@@ -80,10 +81,10 @@ func (c *tenant) stay() {
 		c.something(ctx)
 	}
 	if len(c.holds) > 0 && rand.N(100) == 0 {
-		pass(time.Now().Add(rand.N(2 * cmp.Or(c.lease, workerLease))))
+		kit.SleepUntil(time.Now().Add(rand.N(2 * cmp.Or(c.lease, kit.WorkerLease))))
 		c.trust()
 	}
-	if own := ids(c.holds...); len(own) > 0 && rand.N(8) == 0 {
+	if own := kit.HoldIDs(c.holds...); len(own) > 0 && rand.N(8) == 0 {
 		c.give(own...)
 	}
 	for _, h := range c.holds {
@@ -102,7 +103,7 @@ func (c *tenant) stay() {
 
 // late wants a permit to last, or to come back, whose lease has just ended.
 func (c *tenant) late(ctx context.Context, id string) {
-	pass(time.Now().Add(c.lease + rand.N(20*time.Millisecond)))
+	kit.SleepUntil(time.Now().Add(c.lease + rand.N(20*time.Millisecond)))
 	if rand.N(2) == 0 {
 		c.update(ctx, id, c.lease)
 	} else {
@@ -133,7 +134,7 @@ func (c *tenant) acquire(ctx context.Context) {
 		}
 		switch {
 		case err == nil:
-			return "done " + strings.Join(ids(c.holds...), " ")
+			return "done " + strings.Join(kit.HoldIDs(c.holds...), " ")
 		case wait > 0 && errors.Is(err, holdfast.ErrBusy):
 			return "promised" // to who came before in the session's line, or taken
 		}
@@ -179,7 +180,7 @@ func (c *tenant) something(ctx context.Context) {
 			c.give(id)
 		}
 	case 9:
-		if both := append(ids(c.holds...), c.heard(ctx)); len(both) == 2 && both[1] != "" && both[0] != both[1] {
+		if both := append(kit.HoldIDs(c.holds...), c.heard(ctx)); len(both) == 2 && both[1] != "" && both[0] != both[1] {
 			rand.Shuffle(2, func(i, j int) { both[i], both[j] = both[j], both[i] })
 			c.give(both...)
 		}
@@ -218,15 +219,15 @@ func (c *tenant) trust() {
 // tell tells all processes of a permit.
 func (c *tenant) tell(ctx context.Context, id string) {
 	list := "heard of " + c.pool.Name()
-	must(c.rumours.Do(ctx, c.rumours.B().Lpush().Key(list).Element(id).Build()).Error())
-	must(c.rumours.Do(ctx, c.rumours.B().Ltrim().Key(list).Start(0).Stop(7).Build()).Error())
+	kit.Must(c.rumours.Do(ctx, c.rumours.B().Lpush().Key(list).Element(id).Build()).Error())
+	kit.Must(c.rumours.Do(ctx, c.rumours.B().Ltrim().Key(list).Start(0).Stop(7).Build()).Error())
 }
 
 // heard is the id of a permit that somebody has, or had not long ago, "" if there is none.
 func (c *tenant) heard(ctx context.Context) string {
 	list := "heard of " + c.pool.Name()
 	all, err := c.rumours.Do(ctx, c.rumours.B().Lrange().Key(list).Start(0).Stop(-1).Build()).AsStrSlice()
-	must(err)
+	kit.Must(err)
 	if len(all) == 0 {
 		return ""
 	}
@@ -484,7 +485,7 @@ func leaseIn(d deed) time.Duration {
 // acquired enters an acquisition.
 func (l *ledger) acquired(d deed) {
 	lease := leaseIn(d)
-	length := cmp.Or(lease, workerLease)
+	length := cmp.Or(lease, kit.WorkerLease)
 	out, granted, _ := strings.Cut(d.Out, " ")
 	unsure := out == "unknown" || (out == "deadline" || out == "refused") && repeated(d)
 	switch {
@@ -563,7 +564,7 @@ func (l *ledger) held(d deed) {
 		l.add(d, d.Call, d.Return)
 	case d.Kind == opRelease && d.Out != "lost": // it is repeated in the background
 		p.left = d.Return
-		l.lapse(d.Lock, "permit "+d.Tag, d.Call, max(d.Return+cmp.Or(p.lease, workerLease), p.last)+leaseSlack)
+		l.lapse(d.Lock, "permit "+d.Tag, d.Call, max(d.Return+cmp.Or(p.lease, kit.WorkerLease), p.last)+leaseSlack)
 	default: // lost, or left to its lease
 		p.left = d.Return
 	}
@@ -586,7 +587,7 @@ func (l *ledger) gave(d deed) {
 			if p == nil || d.Client/clientsEach != p.client/clientsEach {
 				continue
 			}
-			later := max(d.Return+cmp.Or(p.lease, workerLease), p.last) + leaseSlack
+			later := max(d.Return+cmp.Or(p.lease, kit.WorkerLease), p.last) + leaseSlack
 			if len(ids) == 1 {
 				until = later
 			} else {
@@ -647,7 +648,7 @@ func (l *ledger) lapses() {
 			early = true
 			switch {
 			case p.lease == 0 && p.left > 0:
-				l.lapse(p.lock, "permit "+id, from, max(p.left+workerLease, p.last)+leaseSlack)
+				l.lapse(p.lock, "permit "+id, from, max(p.left+kit.WorkerLease, p.last)+leaseSlack)
 			case p.lease > 0 && p.updated && p.left > 0: // its session may give it back when it is lost there
 				l.lapse(p.lock, "permit "+id, p.believed, max(p.left, p.last)+leaseSlack)
 			}
@@ -718,7 +719,7 @@ func (b *historybook) holdingPermits() bool {
 func TestAHistoryOfFourProcessesIsThatOfPermitsWithLeases(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 	pools := make([]*semaphore.Expirable, leasedPools)
 	for i := range pools {
 		pools[i] = semaphore.NewExpirable(s, fmt.Sprint("pool ", i), nil)
@@ -730,7 +731,7 @@ func TestAHistoryOfFourProcessesIsThatOfPermitsWithLeases(t *testing.T) {
 	start := func() {
 		i := len(books)
 		p := proxy.Start(t, srv.Addr())
-		scripts, releases := proxy.Command("EVALSHA", "EVAL"), scriptOf(kind{name: "semaphore"}, "release_expirable")
+		scripts, releases := proxy.Command("EVALSHA", "EVAL"), kit.ScriptOf(kit.Kind{Name: "semaphore"}, "release_expirable")
 		p.On(func(command []string) bool {
 			switch int(time.Now().UnixMilli()/400) % (2 * historians) { // now this one loses everything, then that
 			case i % historians:
@@ -750,9 +751,9 @@ func TestAHistoryOfFourProcessesIsThatOfPermitsWithLeases(t *testing.T) {
 	killed := make([]time.Duration, historians+2)
 	stop := func(i, deeds int) {
 		books[i].awaitDeeds(t, deeds)
-		await(t, "permits of the process", func() bool {
+		kit.Await(t, "permits of the process", func() bool {
 			workers[i].Pause()
-			pass(time.Now().Add(20 * time.Millisecond)) // in which it is heard out
+			kit.SleepUntil(time.Now().Add(20 * time.Millisecond)) // in which it is heard out
 			if !books[i].holdingPermits() {
 				workers[i].Resume()
 				return false
@@ -768,15 +769,15 @@ func TestAHistoryOfFourProcessesIsThatOfPermitsWithLeases(t *testing.T) {
 	}
 	stop(2, deedsEach/3)
 	stop(3, deedsEach/3)
-	pass(time.Now().Add(workerLease * 5 / 4))
+	kit.SleepUntil(time.Now().Add(kit.WorkerLease * 5 / 4))
 	workers[2].Resume()
 	workers[3].Resume()
 	for _, w := range workers {
-		within(t, time.Minute, w.Ended(), "the end of a history")
+		kit.Within(t, time.Minute, w.Ended(), "the end of a history")
 	}
-	pass(time.Now().Add(historySettled))
+	kit.SleepUntil(time.Now().Add(historySettled))
 	for _, p := range pools {
-		counts(t, p, leasedPermits, 0)
+		kit.RequirePermits(t, p, leasedPermits, 0)
 	}
 	var names []string
 	for n := range leasedPools {

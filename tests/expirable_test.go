@@ -20,57 +20,17 @@ import (
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// exports makes the semaphore "exports" with n permits that have leases, renewed ones if fixed is 0.
-func exports(t testing.TB, s *holdfast.Session, n int, fixed time.Duration) *semaphore.Expirable {
-	t.Helper()
-	e := semaphore.NewExpirable(s, "exports", &semaphore.ExpirableOptions{FixedLease: fixed})
-	_, err := e.TrySetPermits(t.Context(), n)
-	require.NoError(t, err)
-	return e
-}
-
-// counts checks how many permits are free and taken.
-func counts(t testing.TB, e *semaphore.Expirable, free, taken int) {
-	t.Helper()
-	for what, c := range map[string]struct {
-		ask  func(context.Context) (int, error)
-		want int
-	}{
-		"free": {e.AvailablePermits, free}, "taken": {e.AcquiredPermits, taken}, "all": {e.Permits, free + taken},
-	} {
-		n, err := c.ask(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, c.want, n, what)
-	}
-}
-
-// ids are those of holds.
-func ids(holds ...*holdfast.Hold) (ids []string) {
-	for _, h := range holds {
-		ids = append(ids, h.ID())
-	}
-	return ids
-}
-
-// permitted are the ids of the permits that the server says are taken.
-func permitted(t testing.TB, srv *redistest.Server) (ids []string) {
-	t.Helper()
-	for _, permit := range srv.Strs(t, "ZRANGE", "{exports}:timeout", "0", "-1") {
-		ids = append(ids, hex.EncodeToString([]byte(permit)))
-	}
-	return ids
-}
-
 func TestExpirablePermitsAreTakenAndGivenBack(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	a := exports(t, open(t, srv.Addr(), nil), 5, 0)
-	b := exports(t, open(t, srv.Addr(), nil), 9, time.Hour)
-	counts(t, b, 5, 0)
+	a := kit.NewExports(t, kit.Open(t, srv.Addr(), nil), 5, 0)
+	b := kit.NewExports(t, kit.Open(t, srv.Addr(), nil), 9, time.Hour)
+	kit.RequirePermits(t, b, 5, 0)
 	one, err := a.Acquire(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "exports", one.Name())
@@ -78,8 +38,8 @@ func TestExpirablePermitsAreTakenAndGivenBack(t *testing.T) {
 	three, err := b.AcquireN(t.Context(), 3)
 	require.NoError(t, err)
 	require.Len(t, three, 3)
-	counts(t, a, 1, 4)
-	require.ElementsMatch(t, append(ids(three...), one.ID()), permitted(t, srv))
+	kit.RequirePermits(t, a, 1, 4)
+	require.ElementsMatch(t, append(kit.HoldIDs(three...), one.ID()), kit.PermitIDs(t, srv))
 	holds, err := a.TryAcquireN(t.Context(), 2)
 	require.ErrorIs(t, err, holdfast.ErrBusy)
 	require.Empty(t, holds)
@@ -95,23 +55,23 @@ func TestExpirablePermitsAreTakenAndGivenBack(t *testing.T) {
 	require.ErrorIs(t, one.Release(), holdfast.ErrNotHeld)
 	require.NoError(t, three[1].Release())
 	require.NoError(t, a.Release(t.Context(), three[0].ID(), three[2].ID()))
-	counts(t, a, 4, 1)
+	kit.RequirePermits(t, a, 4, 1)
 	require.ErrorIs(t, three[0].Release(), holdfast.ErrLost)
 	require.ErrorIs(t, a.Release(t.Context(), three[0].ID()), holdfast.ErrNotHeld)
 	require.ErrorIs(t, a.Release(t.Context(), two.ID(), three[0].ID()), holdfast.ErrNotHeld, "all or none")
 	require.NoError(t, two.Err())
 	require.NoError(t, a.Release(t.Context(), two.ID()))
 	require.ErrorIs(t, two.Err(), holdfast.ErrLost, "told at once in the same session")
-	counts(t, a, 5, 0)
+	kit.RequirePermits(t, a, 5, 0)
 
 	require.NoError(t, a.AddPermits(t.Context(), -4))
-	counts(t, a, 1, 0)
+	kit.RequirePermits(t, a, 1, 0)
 	require.NoError(t, b.SetPermits(t.Context(), 3))
-	counts(t, a, 3, 0)
+	kit.RequirePermits(t, a, 3, 0)
 	_, err = b.AcquireN(t.Context(), 2)
 	require.NoError(t, err)
 	require.NoError(t, a.SetPermits(t.Context(), 1))
-	counts(t, b, -1, 2)
+	kit.RequirePermits(t, b, -1, 2)
 	was, err := a.Delete(t.Context())
 	require.NoError(t, err)
 	require.True(t, was)
@@ -124,7 +84,7 @@ func TestExpirablePermitsAreTakenAndGivenBack(t *testing.T) {
 func TestLeasesOfPermits(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 	for name, c := range map[string]struct {
 		fixed, least, most time.Duration
 	}{
@@ -133,7 +93,7 @@ func TestLeasesOfPermits(t *testing.T) {
 		"forever": {semaphore.Forever, semaphore.Forever, semaphore.Forever},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := exports(t, s, 1, c.fixed)
+			e := kit.NewExports(t, s, 1, c.fixed)
 			h, err := e.Acquire(t.Context())
 			require.NoError(t, err)
 			left, err := e.RemainingLease(t.Context(), h.ID())
@@ -155,14 +115,14 @@ func TestLeasesOfPermits(t *testing.T) {
 			require.NoError(t, e.UpdateLease(t.Context(), h.ID(), 400*time.Millisecond))
 			assert.Less(t, time.Until(h.Deadline()), 400*time.Millisecond)
 			ctx := h.Context(t.Context())
-			within(t, 2*time.Second, ctx.Done(), "the end")
+			kit.Within(t, 2*time.Second, ctx.Done(), "the end")
 			assert.ErrorIs(t, context.Cause(ctx), holdfast.ErrLost)
-			await(t, "the permit", func() bool {
+			kit.Await(t, "the permit", func() bool {
 				n, err := e.AvailablePermits(t.Context())
 				return assert.NoError(t, err) && n == 1
 			})
 			for what, err := range map[string]error{
-				"RemainingLease": second(e.RemainingLease(t.Context(), h.ID())),
+				"RemainingLease": kit.ErrorOf(e.RemainingLease(t.Context(), h.ID())),
 				"UpdateLease":    e.UpdateLease(t.Context(), h.ID(), time.Hour),
 				"Release":        e.Release(t.Context(), h.ID()),
 			} {
@@ -172,33 +132,31 @@ func TestLeasesOfPermits(t *testing.T) {
 	}
 }
 
-func second[T any](_ T, err error) error { return err }
-
 // Whoever dies, its permits come back; and who waits for them sleeps just so long.
 func TestPermitsOfTheDeadComeBack(t *testing.T) {
 	t.Parallel()
 	const lease = 700 * time.Millisecond
 	srv := redistest.Start(t)
-	e := exports(t, open(t, srv.Addr(), nil), 3, 0)
-	dead, err := exports(t, open(t, srv.Addr(), nil), 0, lease).AcquireN(t.Context(), 3)
+	e := kit.NewExports(t, kit.Open(t, srv.Addr(), nil), 3, 0)
+	dead, err := kit.NewExports(t, kit.Open(t, srv.Addr(), nil), 0, lease).AcquireN(t.Context(), 3)
 	require.NoError(t, err)
 	for _, h := range dead {
 		require.NoError(t, h.Detach())
 	}
 	srv.ResetStats(t)
-	took := stopwatch()
+	took := kit.Stopwatch()
 	holds, err := e.AcquireN(t.Context(), 2)
 	require.NoError(t, err)
 	require.Len(t, holds, 2)
 	require.Less(t, took(), lease+300*time.Millisecond)
 	require.LessOrEqual(t, srv.CommandStats(t)["evalsha"], int64(2+3), "two attempts bring the clock, and it slept")
-	counts(t, e, 1, 2)
+	kit.RequirePermits(t, e, 1, 2)
 }
 
 func TestAnExpirableNamesMistakesAndSendsNothing(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 	e := semaphore.NewExpirable(s, "exports", nil)
 	srv.ResetStats(t)
 	ctx := t.Context()
@@ -207,10 +165,10 @@ func TestAnExpirableNamesMistakesAndSendsNothing(t *testing.T) {
 		return semaphore.NewExpirable(s, "exports", &semaphore.ExpirableOptions{FixedLease: d})
 	}
 	for says, err := range map[string]error{
-		`semaphore.Expirable "exports": acquire n: permits are -1, must be from 0 to 10000`:                        second(e.AcquireN(ctx, -1)),
-		`semaphore.Expirable "exports": try acquire n: permits are 10001, must be from 0 to 10000`:                 second(e.TryAcquireN(ctx, 10001)),
-		`semaphore.Expirable "exports": try acquire n for: permits are -1, must be from 0 to 10000`:                second(e.TryAcquireNFor(ctx, -1, time.Second)),
-		`semaphore.Expirable "exports": try set permits: permits are -1, must be from 0 to 2^53 - 1`:               second(e.TrySetPermits(ctx, -1)),
+		`semaphore.Expirable "exports": acquire n: permits are -1, must be from 0 to 10000`:                        kit.ErrorOf(e.AcquireN(ctx, -1)),
+		`semaphore.Expirable "exports": try acquire n: permits are 10001, must be from 0 to 10000`:                 kit.ErrorOf(e.TryAcquireN(ctx, 10001)),
+		`semaphore.Expirable "exports": try acquire n for: permits are -1, must be from 0 to 10000`:                kit.ErrorOf(e.TryAcquireNFor(ctx, -1, time.Second)),
+		`semaphore.Expirable "exports": try set permits: permits are -1, must be from 0 to 2^53 - 1`:               kit.ErrorOf(e.TrySetPermits(ctx, -1)),
 		`semaphore.Expirable "exports": set permits: permits are 9007199254740992, must be from 0 to 2^53 - 1`:     e.SetPermits(ctx, tooMany),
 		`semaphore.Expirable "exports": add permits: permits are -9007199254740992, must be from -(2^53 - 1) to`:   e.AddPermits(ctx, -tooMany),
 		`semaphore.Expirable "exports": release: permit id is "abc", must be 32 hexadecimal characters`:            e.Release(ctx, id, "abc"),
@@ -219,10 +177,10 @@ func TestAnExpirableNamesMistakesAndSendsNothing(t *testing.T) {
 		`semaphore.Expirable "exports": release: ids are 10001, must be 10000 at the most`:                         e.Release(ctx, make([]string, 10001)...),
 		`semaphore.Expirable "exports": update lease: permit id is "", must be 32 hexadecimal characters`:          e.UpdateLease(ctx, "", time.Hour),
 		`semaphore.Expirable "exports": update lease: lease is 9ms, must be at least 10ms`:                         e.UpdateLease(ctx, id, 9*time.Millisecond),
-		`semaphore.Expirable "exports": remaining lease: permit id is "\x00", must be 32 hexadecimal characters`:   second(e.RemainingLease(ctx, "\x00")),
-		`semaphore.Expirable "exports": acquire: Options.FixedLease is 9ms, must be 0 or at least 10ms`:            second(fixed(9 * time.Millisecond).Acquire(ctx)),
-		`semaphore.Expirable "exports": available permits: Options.FixedLease is -1ns, must be 0 or at least 10ms`: second(fixed(-1).AvailablePermits(ctx)),
-		`semaphore.Expirable "": acquire n: name is empty`:                                                         second(semaphore.NewExpirable(s, "", nil).AcquireN(ctx, 0)),
+		`semaphore.Expirable "exports": remaining lease: permit id is "\x00", must be 32 hexadecimal characters`:   kit.ErrorOf(e.RemainingLease(ctx, "\x00")),
+		`semaphore.Expirable "exports": acquire: Options.FixedLease is 9ms, must be 0 or at least 10ms`:            kit.ErrorOf(fixed(9 * time.Millisecond).Acquire(ctx)),
+		`semaphore.Expirable "exports": available permits: Options.FixedLease is -1ns, must be 0 or at least 10ms`: kit.ErrorOf(fixed(-1).AvailablePermits(ctx)),
+		`semaphore.Expirable "": acquire n: name is empty`:                                                         kit.ErrorOf(semaphore.NewExpirable(s, "", nil).AcquireN(ctx, 0)),
 		`semaphore.Expirable "": release: name is empty`:                                                           semaphore.NewExpirable(s, "", nil).Release(ctx),
 	} {
 		assert.ErrorContains(t, err, says)
@@ -244,7 +202,7 @@ func TestAnExpirableNamesMistakesAndSendsNothing(t *testing.T) {
 // Whatever the id, it is refused before anything is sent, or nobody has it.
 func FuzzAPermitIDIsRefusedOrNotHeld(f *testing.F) {
 	srv := redistest.Start(f)
-	e := exports(f, open(f, srv.Addr(), nil), 1, time.Hour)
+	e := kit.NewExports(f, kit.Open(f, srv.Addr(), nil), 1, time.Hour)
 	held, err := e.Acquire(context.Background())
 	require.NoError(f, err)
 	for _, id := range []string{"", "abc", strings.Repeat("0", 32), strings.Repeat("zz", 16), held.ID() + " ", strings.Repeat("aB", 16)} {
@@ -258,7 +216,7 @@ func FuzzAPermitIDIsRefusedOrNotHeld(f *testing.F) {
 		for what, err := range map[string]error{
 			"release": e.Release(t.Context(), id),
 			"update":  e.UpdateLease(t.Context(), id, max(time.Duration(lease), 10*time.Millisecond)),
-			"remains": second(e.RemainingLease(t.Context(), id)),
+			"remains": kit.ErrorOf(e.RemainingLease(t.Context(), id)),
 		} {
 			if bad != nil || len(bytes) != 16 {
 				require.ErrorContains(t, err, "must be 32 hexadecimal characters", what)
@@ -266,14 +224,14 @@ func FuzzAPermitIDIsRefusedOrNotHeld(f *testing.F) {
 			require.ErrorIs(t, err, holdfast.ErrNotHeld, what)
 		}
 		require.NoError(t, held.Err())
-		counts(t, e, 0, 1)
+		kit.RequirePermits(t, e, 0, 1)
 	})
 }
 
 // Whatever the count and the lease: they are refused, or as many permits are taken for as long, and all come back.
 func FuzzCountsAndLeasesOfPermits(f *testing.F) {
 	srv := redistest.Start(f)
-	s := open(f, srv.Addr(), nil)
+	s := kit.Open(f, srv.Addr(), nil)
 	for _, n := range []int{-1, 0, 1, 7, 10000, 10001, 1 << 53} {
 		for _, lease := range []int64{-1, 0, 1, int64(9999 * time.Microsecond), int64(time.Hour) + 1, math.MaxInt64} {
 			f.Add(n, lease)
@@ -283,11 +241,11 @@ func FuzzCountsAndLeasesOfPermits(f *testing.F) {
 		fixed := time.Duration(lease)
 		e := semaphore.NewExpirable(s, "exports", &semaphore.ExpirableOptions{FixedLease: fixed})
 		if fixed < 0 || fixed > 0 && fixed < 10*time.Millisecond || n < 0 || n > 10000 {
-			require.ErrorContains(t, second(e.TryAcquireN(t.Context(), n)), "must be")
+			require.ErrorContains(t, kit.ErrorOf(e.TryAcquireN(t.Context(), n)), "must be")
 			return
 		}
 		require.NoError(t, e.SetPermits(t.Context(), n))
-		defer func() { require.NoError(t, second(e.Delete(t.Context()))) }()
+		defer func() { require.NoError(t, kit.ErrorOf(e.Delete(t.Context()))) }()
 		holds, err := e.TryAcquireN(t.Context(), n)
 		require.NoError(t, err)
 		require.Len(t, holds, n)
@@ -302,8 +260,8 @@ func FuzzCountsAndLeasesOfPermits(f *testing.F) {
 			require.NoError(t, h.Release())
 			holds = holds[1:]
 		}
-		require.NoError(t, e.Release(t.Context(), ids(holds...)...))
-		counts(t, e, n, 0)
+		require.NoError(t, e.Release(t.Context(), kit.HoldIDs(holds...)...))
+		kit.RequirePermits(t, e, n, 0)
 	})
 }
 
@@ -322,9 +280,9 @@ func lengthOf(fixed time.Duration) time.Duration {
 func TestThoseWhoWaitForPermitsAreServedInOrder(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
-	e := exports(t, s, 4, 0)
-	all, err := exports(t, open(t, srv.Addr(), nil), 4, 0).AcquireN(t.Context(), 4)
+	s := kit.Open(t, srv.Addr(), nil)
+	e := kit.NewExports(t, s, 4, 0)
+	all, err := kit.NewExports(t, kit.Open(t, srv.Addr(), nil), 4, 0).AcquireN(t.Context(), 4)
 	require.NoError(t, err)
 	got := make(chan int, 4)
 	var calls sync.WaitGroup
@@ -334,23 +292,23 @@ func TestThoseWhoWaitForPermitsAreServedInOrder(t *testing.T) {
 			assert.NoError(t, err)
 			got <- n
 		})
-		await(t, "a subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
-		pass(time.Now().Add(20 * time.Millisecond)) // in which the others stand behind it
+		kit.Await(t, "a subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+		kit.SleepUntil(time.Now().Add(20 * time.Millisecond)) // in which the others stand behind it
 	}
 	wait(3)
 	wait(1)
 	for _, h := range all[:2] {
 		require.NoError(t, h.Release())
 	}
-	pass(time.Now().Add(100 * time.Millisecond)) // in which nobody may take them
+	kit.SleepUntil(time.Now().Add(100 * time.Millisecond)) // in which nobody may take them
 	require.Empty(t, got)
-	counts(t, e, 2, 2)
+	kit.RequirePermits(t, e, 2, 2)
 	srv.ResetStats(t)
 	for _, h := range all[2:] {
 		require.NoError(t, h.Release())
 	}
-	require.Equal(t, 3, within(t, time.Second, got, "the three"))
-	require.Equal(t, 1, within(t, time.Second, got, "the one"))
+	require.Equal(t, 3, kit.Within(t, time.Second, got, "the three"))
+	require.Equal(t, 1, kit.Within(t, time.Second, got, "the one"))
 	calls.Wait()
 	require.LessOrEqual(t, srv.CommandStats(t)["evalsha"], int64(2+4), "one is woken for each permit")
 }
@@ -359,9 +317,9 @@ func TestThoseWhoWaitForPermitsAreServedInOrder(t *testing.T) {
 func TestPermitsHaveNoOwner(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
-	e := exports(t, s, 2, 0)
-	outer := lock(t, t.Context(), rlock.New(s, "orders", nil))
+	s := kit.Open(t, srv.Addr(), nil)
+	e := kit.NewExports(t, s, 2, 0)
+	outer := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))
 	first, err := e.Acquire(outer.Context(t.Context()))
 	require.NoError(t, err)
 	ctx := first.Context(outer.Context(t.Context()))
@@ -390,24 +348,24 @@ func TestPermitsHaveNoOwner(t *testing.T) {
 func TestPermitsReleasedElsewhere(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
-	e, elsewhere := exports(t, s, 5, 0), exports(t, open(t, srv.Addr(), nil), 5, 0)
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	e, elsewhere := kit.NewExports(t, s, 5, 0), kit.NewExports(t, kit.Open(t, srv.Addr(), nil), 5, 0)
 	holds, err := e.AcquireN(t.Context(), 5)
 	require.NoError(t, err)
 	require.NoError(t, holds[0].Detach())
 	require.NoError(t, holds[1].Detach())
 	ctx := holds[2].Context(t.Context())
 	require.NoError(t, elsewhere.Release(t.Context(), holds[0].ID(), holds[2].ID()))
-	counts(t, e, 2, 3)
-	within(t, time.Second, ctx.Done(), "the next renewal")
+	kit.RequirePermits(t, e, 2, 3)
+	kit.Within(t, time.Second, ctx.Done(), "the next renewal")
 	require.ErrorIs(t, context.Cause(ctx), holdfast.ErrLost)
 	require.ErrorIs(t, holds[2].Release(), holdfast.ErrLost)
 	require.NoError(t, elsewhere.Release(t.Context(), holds[3].ID()))
 	require.ErrorIs(t, holds[3].Release(), holdfast.ErrLost, "unnoticed until then")
 	require.NoError(t, s.Close())
 	require.ErrorIs(t, holds[4].Err(), holdfast.ErrClosed)
-	counts(t, elsewhere, 4, 1)
-	require.Equal(t, ids(holds[1]), permitted(t, srv), "Close leaves detached holds alone")
+	kit.RequirePermits(t, elsewhere, 4, 1)
+	require.Equal(t, kit.HoldIDs(holds[1]), kit.PermitIDs(t, srv), "Close leaves detached holds alone")
 }
 
 // An id means nothing to another semaphore: nothing was changed, and whoever holds the permit goes on holding it.
@@ -415,8 +373,8 @@ func TestAPermitIsGivenBackToItsOwnSemaphoreAlone(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	proxied := proxy.Start(t, srv.Addr())
-	s := open(t, proxied.Addr(), nil)
-	e := exports(t, s, 2, time.Hour)
+	s := kit.Open(t, proxied.Addr(), nil)
+	e := kit.NewExports(t, s, 2, time.Hour)
 	other := semaphore.NewExpirable(s, "imports", nil)
 	require.NoError(t, other.SetPermits(t.Context(), 2))
 	h, err := e.Acquire(t.Context())
@@ -428,15 +386,15 @@ func TestAPermitIsGivenBackToItsOwnSemaphoreAlone(t *testing.T) {
 	require.ErrorIs(t, other.Release(t.Context(), h.ID()), holdfast.ErrNotHeld)
 	require.ErrorIs(t, other.Release(t.Context(), theirs.ID(), h.ID()), holdfast.ErrNotHeld)
 	require.ErrorIs(t, other.UpdateLease(t.Context(), h.ID(), time.Second), holdfast.ErrNotHeld)
-	dropped := proxied.On(scriptOf(kindOf("semaphore expirable"), "release"), proxy.DropReply, proxy.EveryTime)
+	dropped := proxied.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "release"), proxy.DropReply, proxy.EveryTime)
 	require.ErrorIs(t, other.Release(t.Context(), h.ID()), holdfast.ErrUnknown)
 	dropped.Remove()
 	require.NoError(t, h.Err())
 	require.NoError(t, theirs.Err())
 	require.Equal(t, before, h.Deadline())
-	counts(t, e, 1, 1)
+	kit.RequirePermits(t, e, 1, 1)
 	require.NoError(t, h.Release())
-	counts(t, e, 2, 0)
+	kit.RequirePermits(t, e, 2, 0)
 
 	h, err = e.Acquire(t.Context())
 	require.NoError(t, err)
@@ -447,8 +405,8 @@ func TestAPermitIsGivenBackToItsOwnSemaphoreAlone(t *testing.T) {
 func TestADeletedSemaphoreTakesItsPermitsAlong(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
-	e, elsewhere := exports(t, s, 2, 0), exports(t, open(t, srv.Addr(), &holdfast.Options{Lease: time.Second}), 2, 0)
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	e, elsewhere := kit.NewExports(t, s, 2, 0), kit.NewExports(t, kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second}), 2, 0)
 	here, err := e.Acquire(t.Context())
 	require.NoError(t, err)
 	there, err := elsewhere.Acquire(t.Context())
@@ -457,7 +415,7 @@ func TestADeletedSemaphoreTakesItsPermitsAlong(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, was)
 	require.ErrorIs(t, here.Err(), holdfast.ErrLost)
-	await(t, "the next renewal", func() bool { return there.Err() != nil })
+	kit.Await(t, "the next renewal", func() bool { return there.Err() != nil })
 	require.ErrorIs(t, there.Err(), holdfast.ErrLost)
 	require.Empty(t, srv.Keyspace(t))
 }
@@ -468,11 +426,11 @@ func TestManyPermitsComeBack(t *testing.T) {
 	t.Parallel()
 	const many, longest = 20_000, 20 * time.Millisecond
 	for name, ask := range map[string]func(t *testing.T, e *semaphore.Expirable){
-		"AvailablePermits": func(t *testing.T, e *semaphore.Expirable) { counts(t, e, many, 0) },
+		"AvailablePermits": func(t *testing.T, e *semaphore.Expirable) { kit.RequirePermits(t, e, many, 0) },
 		"TryAcquireN": func(t *testing.T, e *semaphore.Expirable) {
 			holds, err := e.TryAcquireN(t.Context(), 2500)
 			require.NoError(t, err)
-			require.NoError(t, e.Release(t.Context(), ids(holds...)...))
+			require.NoError(t, e.Release(t.Context(), kit.HoldIDs(holds...)...))
 		},
 		"Acquire": func(t *testing.T, e *semaphore.Expirable) {
 			for range 3 {
@@ -485,7 +443,7 @@ func TestManyPermitsComeBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
-			e := exports(t, open(t, srv.Addr(), nil), 0, time.Hour)
+			e := kit.NewExports(t, kit.Open(t, srv.Addr(), nil), 0, time.Hour)
 			shortest := time.Hour
 			for range 30 { // a busy machine may stand still in any of them
 				if shortest < longest {
@@ -503,7 +461,7 @@ func TestManyPermitsComeBack(t *testing.T) {
 				}
 				shortest = min(shortest, slowest)
 				srv.Do(t, "CONFIG", "SET", "slowlog-log-slower-than", "-1")
-				counts(t, e, many, 0)
+				kit.RequirePermits(t, e, many, 0)
 			}
 			t.Log("the server was busy for", shortest)
 			require.NotZero(t, shortest)
@@ -517,42 +475,42 @@ func TestPermitsAreRenewedTogether(t *testing.T) {
 	t.Parallel()
 	const permits = 1000
 	srv := redistest.Start(t)
-	e := exports(t, open(t, srv.Addr(), &holdfast.Options{Lease: time.Second}), permits, 0)
+	e := kit.NewExports(t, kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second}), permits, 0)
 	holds, err := e.AcquireN(t.Context(), permits)
 	require.NoError(t, err)
 	srv.ResetStats(t)
 	began := time.Now()
-	await(t, "three leases", func() bool { return time.Since(began) > 3*time.Second })
+	kit.Await(t, "three leases", func() bool { return time.Since(began) > 3*time.Second })
 	for _, h := range holds {
 		require.NoError(t, h.Err())
 	}
 	require.LessOrEqual(t, srv.CommandStats(t)["evalsha"], int64(2*3*3+2))
-	require.NoError(t, e.Release(t.Context(), ids(holds...)...))
-	counts(t, e, permits, 0)
+	require.NoError(t, e.Release(t.Context(), kit.HoldIDs(holds...)...))
+	kit.RequirePermits(t, e, permits, 0)
 }
 
 // The permits of a semaphore whose key of taken ones is evicted do not come back, until somebody says how many there are.
 func TestPermitsThatAreEvictedAreSetAnew(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	e := exports(t, open(t, srv.Addr(), &holdfast.Options{Lease: time.Second}), 3, 0)
+	e := kit.NewExports(t, kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second}), 3, 0)
 	holds, err := e.AcquireN(t.Context(), 2)
 	require.NoError(t, err)
 	srv.Do(t, "DEL", "{exports}:timeout")
 	for _, h := range holds {
-		await(t, "the loss", func() bool { return h.Err() != nil })
+		kit.Await(t, "the loss", func() bool { return h.Err() != nil })
 		require.ErrorIs(t, h.Err(), holdfast.ErrLost)
 	}
-	counts(t, e, 1, 0)
+	kit.RequirePermits(t, e, 1, 0)
 	require.NoError(t, e.SetPermits(t.Context(), 3))
-	counts(t, e, 3, 0)
+	kit.RequirePermits(t, e, 3, 0)
 }
 
 // A hold of the session that updates the lease believes a longer one at once, and lives by it.
 func TestALeaseThatIsMadeLongerIsBelieved(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 	e := semaphore.NewExpirable(s, "permits", &semaphore.ExpirableOptions{FixedLease: 800 * time.Millisecond})
 	_, err := e.TrySetPermits(t.Context(), 1)
 	require.NoError(t, err)
@@ -561,7 +519,7 @@ func TestALeaseThatIsMadeLongerIsBelieved(t *testing.T) {
 	ctx, first := h.Context(t.Context()), h.Deadline()
 	require.NoError(t, e.UpdateLease(t.Context(), h.ID(), 10*time.Second))
 	require.Greater(t, time.Until(h.Deadline()), 9*time.Second)
-	pass(first.Add(100 * time.Millisecond))
+	kit.SleepUntil(first.Add(100 * time.Millisecond))
 	require.NoError(t, h.Err())
 	require.NoError(t, ctx.Err())
 	require.NoError(t, e.UpdateLease(t.Context(), h.ID(), semaphore.Forever))
@@ -574,20 +532,20 @@ func TestALeaseThatIsMadeShorterIsBelieved(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	proxied := proxy.Start(t, srv.Addr())
-	e := exports(t, open(t, proxied.Addr(), &holdfast.Options{Lease: 6 * time.Second}), 1, 0) // renewed every 2 s
+	e := kit.NewExports(t, kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 6 * time.Second}), 1, 0) // renewed every 2 s
 	for name, play := range map[string]func(t *testing.T, h *holdfast.Hold){
 		"a renewal is under way": func(t *testing.T, h *holdfast.Hold) {
-			renewal := proxied.On(scriptOf(kindOf("semaphore expirable"), "renew"), proxy.HoldReply, proxy.First)
+			renewal := proxied.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "renew"), proxy.HoldReply, proxy.First)
 			renewal.Wait(t, 1)
-			update := proxied.On(scriptOf(kindOf("semaphore expirable"), "update"), proxy.Pass, proxy.First)
+			update := proxied.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "update"), proxy.Pass, proxy.First)
 			updated := make(chan error, 1)
 			go func() { updated <- e.UpdateLease(t.Context(), h.ID(), 600*time.Millisecond) }()
 			update.Wait(t, 1)
 			renewal.Release() // the replies come one after the other
-			require.NoError(t, within(t, time.Second, updated, "the update"))
+			require.NoError(t, kit.Within(t, time.Second, updated, "the update"))
 		},
 		"its reply is lost": func(t *testing.T, h *holdfast.Hold) {
-			proxied.On(scriptOf(kindOf("semaphore expirable"), "update"), proxy.DropReply, proxy.First)
+			proxied.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "update"), proxy.DropReply, proxy.First)
 			require.ErrorIs(t, e.UpdateLease(t.Context(), h.ID(), 600*time.Millisecond), holdfast.ErrUnknown)
 		},
 	} {
@@ -608,8 +566,8 @@ func TestALeaseThatIsMadeShorterIsBelieved(t *testing.T) {
 				require.Less(t, time.Since(began), time.Second)
 			}
 			require.ErrorIs(t, h.Err(), holdfast.ErrLost)
-			await(t, "the permit", func() bool { return second(e.RemainingLease(t.Context(), h.ID())) != nil })
-			counts(t, e, 1, 0)
+			kit.Await(t, "the permit", func() bool { return kit.ErrorOf(e.RemainingLease(t.Context(), h.ID())) != nil })
+			kit.RequirePermits(t, e, 1, 0)
 		})
 	}
 }
@@ -619,14 +577,14 @@ func TestAShorterLeaseMayComeLate(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	proxied := proxy.Start(t, srv.Addr())
-	e := exports(t, open(t, proxied.Addr(), nil), 1, 30*time.Second) // so that a call may come 10 s late
+	e := kit.NewExports(t, kit.Open(t, proxied.Addr(), nil), 1, 30*time.Second) // so that a call may come 10 s late
 	h, err := e.Acquire(t.Context())
 	require.NoError(t, err)
-	update := proxied.On(scriptOf(kindOf("semaphore expirable"), "update"), proxy.Stall, proxy.First)
+	update := proxied.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "update"), proxy.Stall, proxy.First)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, e.UpdateLease(ctx, h.ID(), 4*time.Second), holdfast.ErrUnknown)
-	await(t, "another connection", func() bool { return second(e.AvailablePermits(t.Context())) == nil })
+	kit.Await(t, "another connection", func() bool { return kit.ErrorOf(e.AvailablePermits(t.Context())) == nil })
 	require.NoError(t, e.UpdateLease(t.Context(), h.ID(), 30*time.Second))
 	update.Release()
 	update.WaitAnswered(t, 1)
@@ -642,11 +600,11 @@ func TestALeaseThatIsNotUpdatedStays(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	proxied := proxy.Start(t, srv.Addr())
-	e := exports(t, open(t, proxied.Addr(), nil), 1, time.Hour)
+	e := kit.NewExports(t, kit.Open(t, proxied.Addr(), nil), 1, time.Hour)
 	h, err := e.Acquire(t.Context())
 	require.NoError(t, err)
 	before := h.Deadline()
-	proxied.On(scriptOf(kindOf("semaphore expirable"), "update"), proxy.Answer(loading), proxy.First)
+	proxied.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "update"), proxy.Answer(kit.LoadingReply), proxy.First)
 	require.ErrorContains(t, e.UpdateLease(t.Context(), h.ID(), time.Second), "LOADING")
 	require.Equal(t, before, h.Deadline())
 	ended, cancel := context.WithCancel(t.Context())
@@ -660,23 +618,23 @@ func TestALeaseThatIsNotUpdatedStays(t *testing.T) {
 func TestALateUpdateIsRefusedByAClockThatWasSetBack(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	loadScripts(t, srv)
+	kit.LoadScripts(t, srv)
 	p := proxy.Start(t, srv.Addr())
-	e := semaphore.NewExpirable(open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second}), "x", nil)
+	e := semaphore.NewExpirable(kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second}), "x", nil)
 	require.NoError(t, e.SetPermits(t.Context(), 1))
 	hold, err := e.Acquire(t.Context())
 	require.NoError(t, err)
 
-	s := open(t, p.Addr(), nil)
+	s := kit.Open(t, p.Addr(), nil)
 	ahead := strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10)
-	p.On(scriptNamed("rlock_acquire"), proxy.Answer("*3\r\n:1\r\n:"+ahead+"\r\n:0"), proxy.First)
-	lock(t, t.Context(), rlock.New(s, "y", nil))
-	late := p.On(scriptNamed("semaphore_update_expirable"), proxy.Stall, proxy.First)
+	p.On(kit.ScriptNamed("rlock_acquire"), proxy.Answer("*3\r\n:1\r\n:"+ahead+"\r\n:0"), proxy.First)
+	kit.Lock(t, t.Context(), rlock.New(s, "y", nil))
+	late := p.On(kit.ScriptNamed("semaphore_update_expirable"), proxy.Stall, proxy.First)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	began := time.Now()
 	require.ErrorIs(t, semaphore.NewExpirable(s, "x", nil).UpdateLease(ctx, hold.ID(), time.Second), holdfast.ErrUnknown)
-	pass(began.Add(1500 * time.Millisecond)) // beyond a third of its session's lease
+	kit.SleepUntil(began.Add(1500 * time.Millisecond)) // beyond a third of its session's lease
 	late.Release()
 	late.WaitAnswered(t, 1)
 	left, err := e.RemainingLease(t.Context(), hold.ID())
@@ -693,15 +651,15 @@ func TestALeaseWhoseUpdateCouldNotBeSentStays(t *testing.T) {
 		"no connection": func(t *testing.T, s *holdfast.Session, proxied *proxy.Proxy) {
 			proxied.StallNew(true)
 			proxied.CutAll()
-			await(t, "the client to notice", func() bool {
+			kit.Await(t, "the client to notice", func() bool {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 				defer cancel()
-				return errors.Is(second(semaphore.New(s, "pool").AvailablePermits(ctx)), context.DeadlineExceeded)
+				return errors.Is(kit.ErrorOf(semaphore.New(s, "pool").AvailablePermits(ctx)), context.DeadlineExceeded)
 			})
 		},
 		"no place": func(t *testing.T, s *holdfast.Session, proxied *proxy.Proxy) {
 			const callers = 1000
-			looks := proxied.On(scriptNamed("semaphore_free"), proxy.HoldReply, proxy.First)
+			looks := proxied.On(kit.ScriptNamed("semaphore_free"), proxy.HoldReply, proxy.First)
 			ctx, cancel := context.WithCancel(t.Context())
 			var all sync.WaitGroup
 			t.Cleanup(func() {
@@ -719,7 +677,7 @@ func TestALeaseWhoseUpdateCouldNotBeSentStays(t *testing.T) {
 				})
 			}
 			for range callers {
-				within(t, 10*time.Second, began, "a caller")
+				kit.Within(t, 10*time.Second, began, "a caller")
 			}
 		},
 	} {
@@ -727,8 +685,8 @@ func TestALeaseWhoseUpdateCouldNotBeSentStays(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
 			proxied := proxy.Start(t, srv.Addr())
-			s := open(t, proxied.Addr(), &holdfast.Options{Lease: 30 * time.Second})
-			e := exports(t, s, 1, time.Hour)
+			s := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+			e := kit.NewExports(t, s, 1, time.Hour)
 			h, err := e.Acquire(t.Context())
 			require.NoError(t, err)
 			ctx, before := h.Context(t.Context()), h.Deadline()
@@ -762,43 +720,43 @@ func TestSeveralPermitsUnderFaults(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
 			proxied := proxy.Start(t, srv.Addr())
-			loadScripts(t, srv)
-			e := exports(t, open(t, proxied.Addr(), &holdfast.Options{Lease: 2 * time.Second}), 7, 0)
+			kit.LoadScripts(t, srv)
+			e := kit.NewExports(t, kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 2 * time.Second}), 7, 0)
 			holds, err := e.AcquireN(t.Context(), 4)
 			require.NoError(t, err)
 
-			rule := proxied.On(scriptOf(kindOf("semaphore expirable"), "acquire"), a.action, a.times)
+			rule := proxied.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "acquire"), a.action, a.times)
 			more, err := e.TryAcquireN(t.Context(), 3)
 			rule.Remove()
 			if a.times == proxy.EveryTime {
 				require.ErrorIs(t, err, holdfast.ErrUnknown)
 				require.Empty(t, more)
-				await(t, "what was given up", func() bool { return srv.Str(t, "GET", "exports") == "3" })
-				require.ElementsMatch(t, ids(holds...), permitted(t, srv))
+				kit.Await(t, "what was given up", func() bool { return srv.Str(t, "GET", "exports") == "3" })
+				require.ElementsMatch(t, kit.HoldIDs(holds...), kit.PermitIDs(t, srv))
 			} else {
 				require.NoError(t, err)
 				require.Len(t, more, 3)
-				require.ElementsMatch(t, ids(append(more, holds...)...), permitted(t, srv))
+				require.ElementsMatch(t, kit.HoldIDs(append(more, holds...)...), kit.PermitIDs(t, srv))
 				require.Equal(t, "0", srv.Str(t, "GET", "exports"))
 			}
 
-			rule = proxied.On(scriptOf(kindOf("semaphore expirable"), "release"), a.action, a.times)
+			rule = proxied.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "release"), a.action, a.times)
 			ended, cancel := context.WithCancel(t.Context())
 			cancel()
-			err = e.Release(ended, ids(holds...)...)
+			err = e.Release(ended, kit.HoldIDs(holds...)...)
 			rule.Remove()
 			switch {
 			case a.ran:
 				require.ErrorIs(t, err, holdfast.ErrUnknown)
 			case a.times == proxy.EveryTime:
 				require.ErrorIs(t, err, holdfast.ErrUnknown)
-				await(t, "the background", func() bool { return len(permitted(t, srv)) == len(more) })
+				kit.Await(t, "the background", func() bool { return len(kit.PermitIDs(t, srv)) == len(more) })
 			default:
 				require.NoError(t, err)
 			}
-			counts(t, e, 7-len(more), len(more))
-			require.ErrorIs(t, e.Release(t.Context(), ids(holds...)...), holdfast.ErrNotHeld)
-			counts(t, e, 7-len(more), len(more))
+			kit.RequirePermits(t, e, 7-len(more), len(more))
+			require.ErrorIs(t, e.Release(t.Context(), kit.HoldIDs(holds...)...), holdfast.ErrNotHeld)
+			kit.RequirePermits(t, e, 7-len(more), len(more))
 		})
 	}
 }
@@ -808,11 +766,11 @@ func TestACancelledWaitEatsNoPermitThatHasALease(t *testing.T) {
 	t.Parallel()
 	const permits = 3
 	srv := redistest.Start(t)
-	s, other := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
-	e := exports(t, s, permits, 0)
+	s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	e := kit.NewExports(t, s, permits, 0)
 	var all sync.WaitGroup
 	var got, cancelled atomic.Int64
-	for _, e := range []*semaphore.Expirable{e, exports(t, other, permits, 0)} {
+	for _, e := range []*semaphore.Expirable{e, kit.NewExports(t, other, permits, 0)} {
 		for range 8 {
 			all.Go(func() {
 				for range 60 {
@@ -835,6 +793,6 @@ func TestACancelledWaitEatsNoPermitThatHasALease(t *testing.T) {
 	t.Log(got.Load(), "got some,", cancelled.Load(), "did not")
 	require.NotZero(t, cancelled.Load())
 	require.NotZero(t, got.Load())
-	await(t, "all permits", func() bool { return srv.Str(t, "GET", "exports") == strconv.Itoa(permits) })
-	counts(t, e, permits, 0)
+	kit.Await(t, "all permits", func() bool { return srv.Str(t, "GET", "exports") == strconv.Itoa(permits) })
+	kit.RequirePermits(t, e, permits, 0)
 }

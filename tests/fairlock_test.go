@@ -18,27 +18,28 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 	"github.com/holdfast-go/holdfast/tests/worker"
 )
 
 // The queue of the fair lock "orders", as Redisson names it, and the deadlines of those who stand in it.
 const (
-	ordersQueue = "redisson_lock_queue:{" + orders + "}"
-	ordersDue   = "redisson_lock_timeout:{" + orders + "}"
+	ordersQueue = "redisson_lock_queue:{" + kit.Orders + "}"
+	ordersDue   = "redisson_lock_timeout:{" + kit.Orders + "}"
 )
 
 // waiterLease is short, so that the dead are soon buried.
 const waiterLease = time.Second
 
 func newFair(s *holdfast.Session) *fairlock.Mutex {
-	return fairlock.New(s, orders, &fairlock.Options{WaiterLease: waiterLease})
+	return fairlock.New(s, kit.Orders, &fairlock.Options{WaiterLease: waiterLease})
 }
 
 // queued waits until so many stand in the queue, and returns them in order.
 func queued(t testing.TB, srv *redistest.Server, n int) (owners []string) {
 	t.Helper()
-	await(t, fmt.Sprintf("a queue of %d", n), func() bool {
+	kit.Await(t, fmt.Sprintf("a queue of %d", n), func() bool {
 		owners = srv.Strs(t, "LRANGE", ordersQueue, "0", "-1")
 		return len(owners) == n
 	})
@@ -46,11 +47,11 @@ func queued(t testing.TB, srv *redistest.Server, n int) (owners []string) {
 }
 
 // inLine has waiters enter the queue one after the other, each in a goroutine.
-func inLine(t testing.TB, srv *redistest.Server, ctx context.Context, takes ...func(context.Context) (*holdfast.Hold, error)) (waits []<-chan result) {
+func inLine(t testing.TB, srv *redistest.Server, ctx context.Context, takes ...func(context.Context) (*holdfast.Hold, error)) (waits []<-chan kit.Result) {
 	t.Helper()
 	before := len(srv.Strs(t, "LRANGE", ordersQueue, "0", "-1"))
 	for i, take := range takes {
-		waits = append(waits, goLock(ctx, take))
+		waits = append(waits, kit.GoLock(ctx, take))
 		queued(t, srv, before+i+1)
 	}
 	return waits
@@ -59,27 +60,27 @@ func inLine(t testing.TB, srv *redistest.Server, ctx context.Context, takes ...f
 // nobodyWaits checks that the queue has left nothing.
 func nobodyWaits(t testing.TB, srv *redistest.Server) {
 	t.Helper()
-	await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
+	kit.Await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
 }
 
 // queuer has many goroutines wait for a fair lock; each writes down when it was its turn.
 func queuer(args []string) {
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{args[0]}, DisableCache: true})
-	must(err)
-	s := openWorker(args[0], workerLease)
+	kit.Must(err)
+	s := kit.OpenWorker(args[0], kit.WorkerLease)
 	n, err := strconv.Atoi(args[1])
-	must(err)
+	kit.Must(err)
 	var wg sync.WaitGroup
 	for range n {
 		wg.Go(func() {
 			h, err := newFair(s).Lock(context.Background())
-			must(err)
-			must(client.Do(context.Background(), client.B().Rpush().Key("turns").Element(h.ID()).Build()).Error())
-			must(h.Release())
+			kit.Must(err)
+			kit.Must(client.Do(context.Background(), client.B().Rpush().Key("turns").Element(h.ID()).Build()).Error())
+			kit.Must(h.Release())
 		})
 	}
 	wg.Wait()
-	must(s.Close())
+	kit.Must(s.Close())
 	client.Close()
 }
 
@@ -87,7 +88,7 @@ func TestTwoHundredWaitersOfEightProcessesAreServedInOrder(t *testing.T) {
 	t.Parallel()
 	const processes, each = 8, 25
 	srv := redistest.Start(t)
-	holder := lock(t, t.Context(), newFair(open(t, srv.Addr(), nil)))
+	holder := kit.Lock(t, t.Context(), newFair(kit.Open(t, srv.Addr(), nil)))
 	var workers []*worker.Worker
 	for range processes {
 		workers = append(workers, worker.Start(t, func(string) {}, "queuer", srv.Addr(), strconv.Itoa(each)))
@@ -95,7 +96,7 @@ func TestTwoHundredWaitersOfEightProcessesAreServedInOrder(t *testing.T) {
 	entered := queued(t, srv, processes*each)
 	require.NoError(t, holder.Release())
 	for _, w := range workers {
-		within(t, time.Minute, w.Ended(), "the end of a process")
+		kit.Within(t, time.Minute, w.Ended(), "the end of a process")
 	}
 	require.Equal(t, entered, srv.Strs(t, "LRANGE", "turns", "0", "-1"))
 	srv.Do(t, "DEL", "turns")
@@ -107,12 +108,12 @@ func TestTwoHundredWaitersOfEightProcessesAreServedInOrder(t *testing.T) {
 func TestGrantsFollowTheQueue(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	m := startMonitor(t, srv)
+	m := kit.StartMonitor(t, srv)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
 	var wg sync.WaitGroup
 	for range 4 {
-		l := newFair(open(t, srv.Addr(), nil))
+		l := newFair(kit.Open(t, srv.Addr(), nil))
 		for range 4 {
 			wg.Go(func() {
 				for ctx.Err() == nil {
@@ -125,20 +126,20 @@ func TestGrantsFollowTheQueue(t *testing.T) {
 	var queue []string
 	var first string // the last one that left the queue from its front, as whoever is granted the lock does just before
 	grants, waited := 0, 0
-	for _, s := range m.until(t) {
-		switch command := strings.ToUpper(s.args[0]); {
-		case len(s.args) < 3 || s.args[1] != ordersQueue && s.args[1] != orders:
+	for _, s := range m.Until(t) {
+		switch command := strings.ToUpper(s.Args[0]); {
+		case len(s.Args) < 3 || s.Args[1] != ordersQueue && s.Args[1] != kit.Orders:
 		case command == "RPUSH":
-			require.NotContains(t, queue, s.args[2])
-			queue = append(queue, s.args[2])
+			require.NotContains(t, queue, s.Args[2])
+			queue = append(queue, s.Args[2])
 		case command == "LREM":
-			if len(queue) > 0 && queue[0] == s.args[3] {
+			if len(queue) > 0 && queue[0] == s.Args[3] {
 				first = queue[0]
 			}
-			queue = slices.DeleteFunc(queue, func(owner string) bool { return owner == s.args[3] })
-		case command == "HSET" && s.args[1] == orders && s.args[3] == "1":
+			queue = slices.DeleteFunc(queue, func(owner string) bool { return owner == s.Args[3] })
+		case command == "HSET" && s.Args[1] == kit.Orders && s.Args[3] == "1":
 			grants++
-			if s.args[2] == first {
+			if s.Args[2] == first {
 				waited++
 			} else {
 				require.Empty(t, queue, "granted to one who is not the first")
@@ -185,9 +186,9 @@ func wander(ctx context.Context, t testing.TB, l *fairlock.Mutex) {
 func TestALiveWaiterKeepsItsPlaceHoweverLongTheHolderHolds(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	l := newFair(open(t, srv.Addr(), nil))
-	holder := lock(t, t.Context(), l)
-	waits := inLine(t, srv, t.Context(), l.Lock, newFair(open(t, srv.Addr(), nil)).Lock, l.Lock)
+	l := newFair(kit.Open(t, srv.Addr(), nil))
+	holder := kit.Lock(t, t.Context(), l)
+	waits := inLine(t, srv, t.Context(), l.Lock, newFair(kit.Open(t, srv.Addr(), nil)).Lock, l.Lock)
 	entered := queued(t, srv, len(waits))
 	for end := time.Now().Add(4 * waiterLease); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		require.Equal(t, entered, srv.Strs(t, "LRANGE", ordersQueue, "0", "-1"))
@@ -199,7 +200,7 @@ func TestALiveWaiterKeepsItsPlaceHoweverLongTheHolderHolds(t *testing.T) {
 	}
 	for i, wait := range waits {
 		require.NoError(t, holder.Release())
-		holder = granted(t, time.Second, wait, "the next one")
+		holder = kit.Granted(t, time.Second, wait, "the next one")
 		require.Equal(t, entered[i], holder.ID())
 	}
 	require.NoError(t, holder.Release())
@@ -210,18 +211,18 @@ func TestALiveWaiterKeepsItsPlaceHoweverLongTheHolderHolds(t *testing.T) {
 func TestADeadWaiterCostsNoMoreThanItsLease(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	l := newFair(open(t, srv.Addr(), nil))
-	holder := lock(t, t.Context(), l)
+	l := newFair(kit.Open(t, srv.Addr(), nil))
+	holder := kit.Lock(t, t.Context(), l)
 	w := worker.Start(t, func(string) {}, "queuer", srv.Addr(), "3")
 	queued(t, srv, 3)
 	waits := inLine(t, srv, t.Context(), l.Lock)
 	w.Kill()
 	killed := time.Now()
 	require.NoError(t, holder.Release())
-	r := within(t, 5*time.Second, waits[0], "the one behind the dead")
-	require.NoError(t, r.err)
+	r := kit.Within(t, 5*time.Second, waits[0], "the one behind the dead")
+	require.NoError(t, r.Err)
 	require.Less(t, time.Since(killed), waiterLease+waiterLease/2, "the lease, and until the next look")
-	require.NoError(t, r.hold.Release())
+	require.NoError(t, r.Hold.Release())
 	nobodyWaits(t, srv)
 }
 
@@ -229,18 +230,18 @@ func TestADeadWaiterCostsNoMoreThanItsLease(t *testing.T) {
 func TestAStoppedWaiterQueuesUpAnew(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	l := newFair(open(t, srv.Addr(), nil))
-	holder := lock(t, t.Context(), l)
+	l := newFair(kit.Open(t, srv.Addr(), nil))
+	holder := kit.Lock(t, t.Context(), l)
 	w := worker.Start(t, func(string) {}, "queuer", srv.Addr(), "1")
 	stopped := queued(t, srv, 1)[0]
 	waits := inLine(t, srv, t.Context(), l.Lock)
 	w.Pause()
-	await(t, "its burial", func() bool { return !slices.Contains(srv.Strs(t, "LRANGE", ordersQueue, "0", "-1"), stopped) })
+	kit.Await(t, "its burial", func() bool { return !slices.Contains(srv.Strs(t, "LRANGE", ordersQueue, "0", "-1"), stopped) })
 	w.Resume()
 	require.Equal(t, stopped, queued(t, srv, 2)[1])
 	require.NoError(t, holder.Release())
-	require.NoError(t, granted(t, time.Second, waits[0], "the one that was behind").Release())
-	within(t, 5*time.Second, w.Ended(), "the turn of the one that was stopped")
+	require.NoError(t, kit.Granted(t, time.Second, waits[0], "the one that was behind").Release())
+	kit.Within(t, 5*time.Second, w.Ended(), "the turn of the one that was stopped")
 	require.Equal(t, []string{stopped}, srv.Strs(t, "LRANGE", "turns", "0", "-1"))
 	srv.Do(t, "DEL", "turns")
 	nobodyWaits(t, srv)
@@ -248,35 +249,35 @@ func TestAStoppedWaiterQueuesUpAnew(t *testing.T) {
 
 func TestAWaiterThatGivesUpLeavesTheQueueAtOnce(t *testing.T) {
 	t.Parallel()
-	for name, giveUp := range map[string]func(t *testing.T, srv *redistest.Server, s *holdfast.Session) (wait <-chan result, end func(), want error){
-		"its ctx ends": func(t *testing.T, _ *redistest.Server, s *holdfast.Session) (<-chan result, func(), error) {
+	for name, giveUp := range map[string]func(t *testing.T, srv *redistest.Server, s *holdfast.Session) (wait <-chan kit.Result, end func(), want error){
+		"its ctx ends": func(t *testing.T, _ *redistest.Server, s *holdfast.Session) (<-chan kit.Result, func(), error) {
 			ctx, cancel := context.WithCancel(t.Context())
-			return goLock(ctx, newFair(s).Lock), cancel, context.Canceled
+			return kit.GoLock(ctx, newFair(s).Lock), cancel, context.Canceled
 		},
-		"its time is over": func(t *testing.T, _ *redistest.Server, s *holdfast.Session) (<-chan result, func(), error) {
-			return goLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) {
+		"its time is over": func(t *testing.T, _ *redistest.Server, s *holdfast.Session) (<-chan kit.Result, func(), error) {
+			return kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) {
 				return newFair(s).TryLockFor(ctx, 300*time.Millisecond)
 			}), func() {}, holdfast.ErrBusy
 		},
-		"its session is closed": func(t *testing.T, _ *redistest.Server, s *holdfast.Session) (<-chan result, func(), error) {
-			return goLock(t.Context(), newFair(s).Lock), func() { _ = s.Close() }, holdfast.ErrClosed
+		"its session is closed": func(t *testing.T, _ *redistest.Server, s *holdfast.Session) (<-chan kit.Result, func(), error) {
+			return kit.GoLock(t.Context(), newFair(s).Lock), func() { _ = s.Close() }, holdfast.ErrClosed
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
-			l := newFair(open(t, srv.Addr(), nil))
-			holder := lock(t, t.Context(), l)
-			wait, end, want := giveUp(t, srv, open(t, srv.Addr(), nil))
+			l := newFair(kit.Open(t, srv.Addr(), nil))
+			holder := kit.Lock(t, t.Context(), l)
+			wait, end, want := giveUp(t, srv, kit.Open(t, srv.Addr(), nil))
 			leaver := queued(t, srv, 1)[0]
 			behind := inLine(t, srv, t.Context(), l.Lock)[0]
 			end()
-			require.ErrorIs(t, within(t, 5*time.Second, wait, "the end of the wait").err, want)
+			require.ErrorIs(t, kit.Within(t, 5*time.Second, wait, "the end of the wait").Err, want)
 			left := time.Now()
 			require.NotContains(t, queued(t, srv, 1), leaver)
 			require.Less(t, time.Since(left), waiterLease/2, "not because it was taken for dead")
 			require.NoError(t, holder.Release())
-			require.NoError(t, granted(t, time.Second, behind, "the one behind").Release())
+			require.NoError(t, kit.Granted(t, time.Second, behind, "the one behind").Release())
 			nobodyWaits(t, srv)
 		})
 	}
@@ -286,57 +287,57 @@ func TestAWaiterThatGivesUpLeavesTheQueueAtOnce(t *testing.T) {
 func TestTheOneBehindIsWokenWhenTheFirstLeavesAFreeLock(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	l := fairlock.New(open(t, srv.Addr(), nil), orders, &fairlock.Options{WaiterLease: time.Minute}) // looks seldom
-	holder := lock(t, t.Context(), l)
+	l := fairlock.New(kit.Open(t, srv.Addr(), nil), kit.Orders, &fairlock.Options{WaiterLease: time.Minute}) // looks seldom
+	holder := kit.Lock(t, t.Context(), l)
 	ctx, cancel := context.WithCancel(t.Context())
 	first := inLine(t, srv, ctx, l.Lock)[0]
 	second := inLine(t, srv, t.Context(), l.Lock)[0]
-	srv.Do(t, "DEL", orders) // free, and nobody was told
+	srv.Do(t, "DEL", kit.Orders) // free, and nobody was told
 	cancel()
-	require.ErrorIs(t, within(t, time.Second, first, "the end of the wait").err, context.Canceled)
-	r := within(t, time.Second, second, "the one behind")
-	require.NoError(t, r.err)
+	require.ErrorIs(t, kit.Within(t, time.Second, first, "the end of the wait").Err, context.Canceled)
+	r := kit.Within(t, time.Second, second, "the one behind")
+	require.NoError(t, r.Err)
 	require.ErrorIs(t, holder.Release(), holdfast.ErrLost)
-	require.NoError(t, r.hold.Release())
+	require.NoError(t, r.Hold.Release())
 	nobodyWaits(t, srv)
 }
 
 func TestTryLockOvertakesNobody(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	l := fairlock.New(open(t, srv.Addr(), nil), orders, &fairlock.Options{WaiterLease: time.Minute})
-	holder := lock(t, t.Context(), l)
+	l := fairlock.New(kit.Open(t, srv.Addr(), nil), kit.Orders, &fairlock.Options{WaiterLease: time.Minute})
+	holder := kit.Lock(t, t.Context(), l)
 	first := inLine(t, srv, t.Context(), l.Lock)[0]
 	_, err := l.TryLock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrBusy)
 	require.Len(t, queued(t, srv, 1), 1, "who only tries does not queue")
 
-	srv.Do(t, "DEL", orders) // the lock is free, and promised to the one who waits
+	srv.Do(t, "DEL", kit.Orders) // the lock is free, and promised to the one who waits
 	_, err = l.TryLock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrBusy)
-	r := within(t, time.Second, first, "who was told by the attempt of another")
-	require.NoError(t, r.err)
+	r := kit.Within(t, time.Second, first, "who was told by the attempt of another")
+	require.NoError(t, r.Err)
 	require.ErrorIs(t, holder.Release(), holdfast.ErrLost)
-	require.NoError(t, r.hold.Release())
+	require.NoError(t, r.Hold.Release())
 	nobodyWaits(t, srv)
 }
 
 func TestReentryIsNeverQueued(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	l := newFair(open(t, srv.Addr(), nil))
-	outer := lock(t, t.Context(), l)
+	l := newFair(kit.Open(t, srv.Addr(), nil))
+	outer := kit.Lock(t, t.Context(), l)
 	waits := inLine(t, srv, t.Context(), l.Lock, l.Lock)
 	for _, take := range []func(context.Context) (*holdfast.Hold, error){l.Lock, l.TryLock} {
-		inner := within(t, time.Second, goLock(outer.Context(t.Context()), take), "the re-entry")
-		require.NoError(t, inner.err)
-		require.Equal(t, outer.ID(), inner.hold.ID())
-		require.NoError(t, inner.hold.Release())
+		inner := kit.Within(t, time.Second, kit.GoLock(outer.Context(t.Context()), take), "the re-entry")
+		require.NoError(t, inner.Err)
+		require.Equal(t, outer.ID(), inner.Hold.ID())
+		require.NoError(t, inner.Hold.Release())
 	}
 	queued(t, srv, 2)
 	require.NoError(t, outer.Release())
 	for _, wait := range waits {
-		require.NoError(t, granted(t, time.Second, wait, "the next one").Release())
+		require.NoError(t, kit.Granted(t, time.Second, wait, "the next one").Release())
 	}
 	nobodyWaits(t, srv)
 }
@@ -346,30 +347,30 @@ func TestReentryIsNeverQueued(t *testing.T) {
 func TestCallsOfOneOwnerLetEachOtherIn(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	l := newFair(open(t, srv.Addr(), nil))
-	holder := lock(t, t.Context(), l)
+	l := newFair(kit.Open(t, srv.Addr(), nil))
+	holder := kit.Lock(t, t.Context(), l)
 	mine := inLine(t, srv, holdfast.NewOwner(t.Context()), l.Lock, l.Lock)
 	stranger := inLine(t, srv, t.Context(), l.Lock)[0]
 	require.NoError(t, holder.Release())
-	first, second := within(t, time.Second, mine[0], "the first"), within(t, time.Second, mine[1], "the second")
-	require.NoError(t, errors.Join(first.err, second.err))
-	require.Equal(t, first.hold.ID(), second.hold.ID())
+	first, second := kit.Within(t, time.Second, mine[0], "the first"), kit.Within(t, time.Second, mine[1], "the second")
+	require.NoError(t, errors.Join(first.Err, second.Err))
+	require.Equal(t, first.Hold.ID(), second.Hold.ID())
 	queued(t, srv, 1)
-	require.NoError(t, first.hold.Release())
-	require.NoError(t, second.hold.Release())
-	require.NoError(t, granted(t, time.Second, stranger, "the next one").Release())
+	require.NoError(t, first.Hold.Release())
+	require.NoError(t, second.Hold.Release())
+	require.NoError(t, kit.Granted(t, time.Second, stranger, "the next one").Release())
 	nobodyWaits(t, srv)
 }
 
 func TestWaitersAreListedInOrderAndForceWakesTheFirst(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	l := fairlock.New(open(t, srv.Addr(), nil), orders, nil)
+	l := fairlock.New(kit.Open(t, srv.Addr(), nil), kit.Orders, nil)
 	waiters, err := l.Waiters(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, waiters)
 
-	holder := lock(t, t.Context(), l)
+	holder := kit.Lock(t, t.Context(), l)
 	waits := inLine(t, srv, t.Context(), l.Lock, l.Lock, l.Lock)
 	waiters, err = l.Waiters(t.Context())
 	require.NoError(t, err)
@@ -385,10 +386,10 @@ func TestWaitersAreListedInOrderAndForceWakesTheFirst(t *testing.T) {
 	require.True(t, was)
 	require.ErrorIs(t, holder.Err(), holdfast.ErrLost)
 	for i, wait := range waits {
-		r := within(t, time.Second, wait, "the next one")
-		require.NoError(t, r.err)
-		require.Equal(t, ids[i], r.hold.ID())
-		require.NoError(t, r.hold.Release())
+		r := kit.Within(t, time.Second, wait, "the next one")
+		require.NoError(t, r.Err)
+		require.Equal(t, ids[i], r.Hold.ID())
+		require.NoError(t, r.Hold.Release())
 	}
 	nobodyWaits(t, srv)
 }
@@ -399,8 +400,8 @@ func TestAWaiterSurvivesWhatTheServerForgets(t *testing.T) {
 	for name, forget := range map[string]func(t *testing.T, srv *redistest.Server){
 		"the queue":     func(t *testing.T, srv *redistest.Server) { srv.Do(t, "DEL", ordersQueue) },
 		"the deadlines": func(t *testing.T, srv *redistest.Server) { srv.Do(t, "DEL", ordersDue) },
-		"our list":      func(t *testing.T, srv *redistest.Server) { srv.Do(t, "DEL", "holdfast_fair_queue:{"+orders+"}") },
-		"our deadlines": func(t *testing.T, srv *redistest.Server) { srv.Do(t, "DEL", "holdfast_fair_alive:{"+orders+"}") },
+		"our list":      func(t *testing.T, srv *redistest.Server) { srv.Do(t, "DEL", "holdfast_fair_queue:{"+kit.Orders+"}") },
+		"our deadlines": func(t *testing.T, srv *redistest.Server) { srv.Do(t, "DEL", "holdfast_fair_alive:{"+kit.Orders+"}") },
 		"everything":    func(t *testing.T, srv *redistest.Server) { srv.Do(t, "FLUSHALL") },
 		"scripts":       func(t *testing.T, srv *redistest.Server) { srv.Do(t, "SCRIPT", "FLUSH") },
 		"who listens":   func(t *testing.T, srv *redistest.Server) { srv.Do(t, "CLIENT", "KILL", "TYPE", "pubsub") },
@@ -411,34 +412,34 @@ func TestAWaiterSurvivesWhatTheServerForgets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
-			s := open(t, srv.Addr(), nil)
+			s := kit.Open(t, srv.Addr(), nil)
 			l := newFair(s)
-			holder := lock(t, t.Context(), l)
-			waits := inLine(t, srv, t.Context(), l.Lock, newFair(open(t, srv.Addr(), nil)).Lock, l.Lock)
+			holder := kit.Lock(t, t.Context(), l)
+			waits := inLine(t, srv, t.Context(), l.Lock, newFair(kit.Open(t, srv.Addr(), nil)).Lock, l.Lock)
 			forget(t, srv)
 			err := holder.Release()
 			served := make(chan error, len(waits))
 			for _, wait := range waits {
 				go func() {
 					r := <-wait
-					if r.err == nil {
-						r.err = r.hold.Release()
+					if r.Err == nil {
+						r.Err = r.Hold.Release()
 					}
-					served <- r.err
+					served <- r.Err
 				}()
 			}
 			for range waits { // in their old order or, as the server forgot it, in another
-				require.NoError(t, within(t, 10*time.Second, served, "a waiter was forgotten"))
+				require.NoError(t, kit.Within(t, 10*time.Second, served, "a waiter was forgotten"))
 			}
 			if name != "everything" {
 				require.NoError(t, err)
 			}
 			if name == "the queue" { // what it left of those who stood in it goes with the next who waits
-				pass(time.Now().Add(waiterLease))
-				holder := lock(t, t.Context(), l)
+				kit.SleepUntil(time.Now().Add(waiterLease))
+				holder := kit.Lock(t, t.Context(), l)
 				next := inLine(t, srv, t.Context(), l.Lock)[0]
 				require.NoError(t, holder.Release())
-				require.NoError(t, granted(t, time.Second, next, "the next one").Release())
+				require.NoError(t, kit.Granted(t, time.Second, next, "the next one").Release())
 			}
 			nobodyWaits(t, srv)
 		})
@@ -448,9 +449,9 @@ func TestAWaiterSurvivesWhatTheServerForgets(t *testing.T) {
 func TestWhoHasGivenUpIsNotInItsOwnWay(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	l := newFair(open(t, srv.Addr(), nil))
+	l := newFair(kit.Open(t, srv.Addr(), nil))
 	for range 100 {
-		holder := lock(t, t.Context(), l)
+		holder := kit.Lock(t, t.Context(), l)
 		_, err := l.TryLockFor(t.Context(), time.Millisecond)
 		require.ErrorIs(t, err, holdfast.ErrBusy)
 		require.NoError(t, holder.Release())
@@ -464,17 +465,17 @@ func TestWhoHasGivenUpIsNotInItsOwnWay(t *testing.T) {
 // An acquisition that the server refuses has not been granted, whichever of the keys it refuses.
 func TestARefusedTurnIsNotHeld(t *testing.T) {
 	t.Parallel()
-	for _, key := range []string{ordersDue, "holdfast_fair_queue:{" + orders + "}", "holdfast_fair_alive:{" + orders + "}"} {
+	for _, key := range []string{ordersDue, "holdfast_fair_queue:{" + kit.Orders + "}", "holdfast_fair_alive:{" + kit.Orders + "}"} {
 		t.Run(key, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
-			l := newFair(open(t, srv.Addr(), nil))
-			holder := lock(t, t.Context(), l)
+			l := newFair(kit.Open(t, srv.Addr(), nil))
+			holder := kit.Lock(t, t.Context(), l)
 			next := inLine(t, srv, t.Context(), l.Lock)[0]
 			// At once, or the waiter may look in between.
-			srv.Do(t, "EVAL", "redis.call('DEL', KEYS[1], KEYS[2]) return redis.call('SET', KEYS[2], 'of another kind')", "2", orders, key)
-			require.ErrorContains(t, within(t, 5*time.Second, next, "the refusal").err, "WRONGTYPE")
-			require.EqualValues(t, 0, srv.Int(t, "EXISTS", orders))
+			srv.Do(t, "EVAL", "redis.call('DEL', KEYS[1], KEYS[2]) return redis.call('SET', KEYS[2], 'of another kind')", "2", kit.Orders, key)
+			require.ErrorContains(t, kit.Within(t, 5*time.Second, next, "the refusal").Err, "WRONGTYPE")
+			require.EqualValues(t, 0, srv.Int(t, "EXISTS", kit.Orders))
 			require.ErrorIs(t, holder.Release(), holdfast.ErrLost)
 		})
 	}
@@ -483,19 +484,19 @@ func TestARefusedTurnIsNotHeld(t *testing.T) {
 func TestWaitersLookSeldom(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	l := newFair(open(t, srv.Addr(), nil))
-	holder := lock(t, t.Context(), l)
+	l := newFair(kit.Open(t, srv.Addr(), nil))
+	holder := kit.Lock(t, t.Context(), l)
 	waits := inLine(t, srv, t.Context(), l.Lock, l.Lock, l.Lock, l.Lock)
 	srv.ResetStats(t)
 	const looking = 2 * time.Second
-	pass(time.Now().Add(looking))
+	kit.SleepUntil(time.Now().Add(looking))
 	looks := srv.CommandStats(t)["evalsha"]
-	most := int64(len(waits))*int64(looking/(waiterLease/3)+1) + int64(2*looking/workerLease)
+	most := int64(len(waits))*int64(looking/(waiterLease/3)+1) + int64(2*looking/kit.WorkerLease)
 	require.LessOrEqual(t, looks, most)
 	require.GreaterOrEqual(t, looks, int64(len(waits))*int64(looking/waiterLease), "or they are taken for dead")
 	require.NoError(t, holder.Release())
 	for _, wait := range waits {
-		require.NoError(t, granted(t, time.Second, wait, "the next one").Release())
+		require.NoError(t, kit.Granted(t, time.Second, wait, "the next one").Release())
 	}
 	nobodyWaits(t, srv)
 }
@@ -503,7 +504,7 @@ func TestWaitersLookSeldom(t *testing.T) {
 func TestAFairLockRefusesOptionsThatMakeNoSense(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 	for _, c := range []struct {
 		opts fairlock.Options
 		want string
@@ -515,9 +516,9 @@ func TestAFairLockRefusesOptionsThatMakeNoSense(t *testing.T) {
 		{fairlock.Options{JavaWait: 25 * time.Hour}, `fairlock "orders": lock: Options.JavaWait is 25h0m0s, must be from 0 to 24h`},
 		{fairlock.Options{FixedLease: -1}, `fairlock "orders": lock: Options.FixedLease is -1ns, must be 0 or at least 10ms`},
 	} {
-		_, err := fairlock.New(s, orders, &c.opts).Lock(t.Context())
+		_, err := fairlock.New(s, kit.Orders, &c.opts).Lock(t.Context())
 		require.EqualError(t, err, c.want)
-		_, err = fairlock.New(s, orders, &c.opts).Waiters(t.Context())
+		_, err = fairlock.New(s, kit.Orders, &c.opts).Waiters(t.Context())
 		require.Error(t, err)
 	}
 	require.Zero(t, srv.CommandStats(t)["evalsha"])
@@ -528,12 +529,12 @@ func TestAWaiterThatWasRefusedIsNotInTheQueue(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	srv.Do(t, "ACL", "SETUSER", "app", "on", "nopass", "~*", "&*", "+@all", "-zadd")
-	s := openWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "app"}, nil)
-	hold := lock(t, t.Context(), fairlock.New(open(t, srv.Addr(), nil), "x", nil))
+	s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "app"}, nil)
+	hold := kit.Lock(t, t.Context(), fairlock.New(kit.Open(t, srv.Addr(), nil), "x", nil))
 	_, err := fairlock.New(s, "x", nil).Lock(t.Context())
 	require.Error(t, err)
 	require.Regexp(t, aclNo, err.Error())
-	await(t, "an empty queue", func() bool { return srv.Int(t, "EXISTS", "redisson_lock_queue:{x}", "holdfast_fair_queue:{x}") == 0 })
+	kit.Await(t, "an empty queue", func() bool { return srv.Int(t, "EXISTS", "redisson_lock_queue:{x}", "holdfast_fair_queue:{x}") == 0 })
 	require.NoError(t, hold.Release())
-	require.NoError(t, lock(t, t.Context(), fairlock.New(s, "x", nil)).Release())
+	require.NoError(t, kit.Lock(t, t.Context(), fairlock.New(s, "x", nil)).Release())
 }

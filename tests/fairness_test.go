@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -35,7 +36,7 @@ func TestNobodyGetsMuchLessThanItsShare(t *testing.T) {
 			counts := make([]int, c.sessions*c.goroutines)
 			var wg sync.WaitGroup
 			for i := range c.sessions {
-				l := kinds[0].make(open(t, srv.Addr(), nil), "shared", 0)
+				l := kit.Kinds[0].Make(kit.Open(t, srv.Addr(), nil), "shared", 0)
 				for j := range c.goroutines {
 					wg.Go(func() { counts[i*c.goroutines+j] = takeTurns(ctx, l, c.held) })
 				}

@@ -8,22 +8,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/tests/kit"
 )
 
 var operations = slices.Concat(acquisitions, others)
 
 // acquisitions take the lock, outermost or nested, in every way.
 var acquisitions = []operation{
-	outermost("TryLock", locker.TryLock),
+	outermost("TryLock", kit.Locker.TryLock),
 	outermost("TryLockFor", tryLockFor).timed(),
-	outermost("Lock", locker.Lock).waiting(),
-	nested("re-entry by TryLock", locker.TryLock),
+	outermost("Lock", kit.Locker.Lock).waiting(),
+	nested("re-entry by TryLock", kit.Locker.TryLock),
 	nested("re-entry by TryLockFor", tryLockFor).timed(),
-	nested("re-entry by Lock", locker.Lock).waiting(),
+	nested("re-entry by Lock", kit.Locker.Lock).waiting(),
 }
 
 // tryLockFor waits for less than it takes to notice that a connection is silent, and under a ctx that does not end.
-func tryLockFor(l locker, ctx context.Context) (*holdfast.Hold, error) {
+func tryLockFor(l kit.Locker, ctx context.Context) (*holdfast.Hold, error) {
 	return l.TryLockFor(context.WithoutCancel(ctx), 400*time.Millisecond)
 }
 
@@ -50,7 +51,7 @@ func (o operation) waiting() operation {
 }
 
 // outermost takes the lock under an owner of its own and, if it gets it, gives it back.
-func outermost(name string, take func(locker, context.Context) (*holdfast.Hold, error)) operation {
+func outermost(name string, take func(kit.Locker, context.Context) (*holdfast.Hold, error)) operation {
 	o := taking(name, func(c *cell, ctx context.Context, _ fault) error {
 		err := c.take(ctx, func(ctx context.Context) (*holdfast.Hold, error) { return take(c.mine, ctx) })
 		if err != nil {
@@ -65,14 +66,14 @@ func outermost(name string, take func(locker, context.Context) (*holdfast.Hold, 
 }
 
 // nested takes a lock that is held already, and keeps it.
-func nested(name string, take func(locker, context.Context) (*holdfast.Hold, error)) operation {
+func nested(name string, take func(kit.Locker, context.Context) (*holdfast.Hold, error)) operation {
 	o := taking(name, func(c *cell, ctx context.Context, _ fault) error {
 		return c.take(c.holds[0].Context(ctx), func(ctx context.Context) (*holdfast.Hold, error) { return take(c.mine, ctx) })
 	})
 	o.highest, o.owners, o.apart = 3, true, true
 	o.prepare = func(c *cell) { require.NoError(c, c.take(c.Context(), c.mine.Lock)) }
-	o.always = func(k kind) string {
-		if k.reentrant {
+	o.always = func(k kit.Kind) string {
+		if k.Reentrant {
 			return ""
 		}
 		return "already held"

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/setlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -24,10 +25,10 @@ const closeBound = 5*time.Second + 500*time.Millisecond
 // closing closes a session, twice, and returns what that returned.
 func closing(t *testing.T, s *holdfast.Session) error {
 	t.Helper()
-	took := stopwatch()
+	took := kit.Stopwatch()
 	err := s.Close()
 	require.Less(t, took(), closeBound)
-	took = stopwatch()
+	took = kit.Stopwatch()
 	require.Equal(t, err, s.Close())
 	require.Less(t, took(), 50*time.Millisecond)
 	return err
@@ -39,17 +40,17 @@ func TestCloseReleasesEverythingInOneBatch(t *testing.T) {
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
 	// A lease so long that nobody takes the connection for dead while a reply is held back.
-	s := open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second})
 	var holds []*holdfast.Hold
 	for i := range n {
-		holds = append(holds, lock(t, t.Context(), rlock.New(s, fmt.Sprint("lock ", i), nil)))
+		holds = append(holds, kit.Lock(t, t.Context(), rlock.New(s, fmt.Sprint("lock ", i), nil)))
 	}
-	nested := lock(t, holds[0].Context(t.Context()), rlock.New(s, "lock 0", nil))
-	left := lock(t, t.Context(), rlock.New(s, "detached", nil))
+	nested := kit.Lock(t, holds[0].Context(t.Context()), rlock.New(s, "lock 0", nil))
+	left := kit.Lock(t, t.Context(), rlock.New(s, "detached", nil))
 	require.NoError(t, left.Detach())
 
 	srv.Do(t, "SCRIPT", "LOAD", lua.Source("rlock_release"))
-	r := p.On(scriptOf(kinds[0], "release"), proxy.HoldReply, proxy.First)
+	r := p.On(kit.ScriptOf(kit.Kinds[0], "release"), proxy.HoldReply, proxy.First)
 	closed := make(chan error, 1)
 	go func() { closed <- s.Close() }()
 	r.WaitMatched(t, n) // all of them, though not one has been answered
@@ -59,7 +60,7 @@ func TestCloseReleasesEverythingInOneBatch(t *testing.T) {
 		require.ErrorIs(t, h.Release(), holdfast.ErrClosed)
 	}
 	r.Release()
-	require.NoError(t, within(t, closeBound, closed, "the end of Close"))
+	require.NoError(t, kit.Within(t, closeBound, closed, "the end of Close"))
 	require.Equal(t, n, r.Matched())
 	require.Equal(t, []string{"detached"}, srv.Strs(t, "KEYS", "*"))
 }
@@ -69,14 +70,14 @@ func TestReleaseDuringCloseEndsTheHold(t *testing.T) {
 	t.Parallel()
 	const n, releasers = 4000, 8
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second})
 	var holds []*holdfast.Hold
 	for i := range n {
 		var opts *setlock.Options
 		if i%2 == 0 {
 			opts = &setlock.Options{Token: fmt.Sprint("token ", i)} // which is given back once, and by nobody else
 		}
-		holds = append(holds, lock(t, t.Context(), setlock.New(s, fmt.Sprint("lock ", i), opts)))
+		holds = append(holds, kit.Lock(t, t.Context(), setlock.New(s, fmt.Sprint("lock ", i), opts)))
 	}
 	closed := make(chan error, 1)
 	go func() { closed <- s.Close() }()
@@ -93,9 +94,9 @@ func TestReleaseDuringCloseEndsTheHold(t *testing.T) {
 		}()
 	}
 	for range releasers {
-		require.Zero(t, within(t, closeBound, alive, "the releases"))
+		require.Zero(t, kit.Within(t, closeBound, alive, "the releases"))
 	}
-	require.NoError(t, within(t, closeBound, closed, "the end of Close"))
+	require.NoError(t, kit.Within(t, closeBound, closed, "the end of Close"))
 	require.Empty(t, srv.Keyspace(t))
 }
 
@@ -105,11 +106,11 @@ func TestCloseOnAServerThatHasForgottenItsScripts(t *testing.T) {
 	const n = 2500 // one by one they would take 5 s
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	s := open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second})
 	for i := range n {
-		lock(t, t.Context(), rlock.New(s, fmt.Sprint("lock ", i), nil))
+		kit.Lock(t, t.Context(), rlock.New(s, fmt.Sprint("lock ", i), nil))
 	}
-	lock(t, t.Context(), setlock.New(s, "one string", nil))
+	kit.Lock(t, t.Context(), setlock.New(s, "one string", nil))
 	p.On(proxy.Command("EVAL", "EVALSHA"), proxy.Delay(2*time.Millisecond), proxy.EveryTime)
 	srv.Do(t, "SCRIPT", "FLUSH")
 	srv.ResetStats(t)
@@ -122,17 +123,17 @@ func TestCloseOnAServerThatHasForgottenItsScripts(t *testing.T) {
 func TestCloseCountsWhatItCouldNotRelease(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second})
 	for i := range 5 {
-		lock(t, t.Context(), rlock.New(s, fmt.Sprint("lock ", i), nil))
+		kit.Lock(t, t.Context(), rlock.New(s, fmt.Sprint("lock ", i), nil))
 	}
 	for i := range 3 {
 		srv.Do(t, "SET", fmt.Sprint("lock ", i), "of another type")
 	}
 	require.ErrorContains(t, closing(t, s), "close: 3 of 5 releases failed: ")
-	paused := open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+	paused := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second})
 	for i := range 5 {
-		lock(t, t.Context(), rlock.New(paused, fmt.Sprint("another ", i), nil))
+		kit.Lock(t, t.Context(), rlock.New(paused, fmt.Sprint("another ", i), nil))
 	}
 	srv.Pause()
 	defer srv.Resume()
@@ -164,24 +165,24 @@ func TestCloseIsBounded(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
 			p := proxy.Start(t, srv.Addr())
-			s := open(t, p.Addr(), nil)
-			h := lock(t, t.Context(), rlock.New(s, "orders", nil))
+			s := kit.Open(t, p.Addr(), nil)
+			h := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))
 			work := h.Context(t.Context())
-			other := lock(t, t.Context(), rlock.New(open(t, srv.Addr(), &holdfast.Options{}), "returns", nil))
-			waiter := goLock(t.Context(), rlock.New(s, "returns", nil).Lock)
-			waiting(t, kinds[0], srv)
+			other := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), &holdfast.Options{}), "returns", nil))
+			waiter := kit.GoLock(t.Context(), rlock.New(s, "returns", nil).Lock)
+			kit.Waiting(t, kit.Kinds[0], srv)
 			c.stall(srv, p)
-			calls := goLock(t.Context(), rlock.New(s, "new", nil).Lock)
+			calls := kit.GoLock(t.Context(), rlock.New(s, "new", nil).Lock)
 
 			began := time.Now()
 			closed := make(chan error, 1)
 			go func() { closed <- s.Close() }()
-			for _, call := range []<-chan result{waiter, calls} {
-				require.ErrorIs(t, within(t, closeBound, call, "the end of the wait").err, holdfast.ErrClosed)
+			for _, call := range []<-chan kit.Result{waiter, calls} {
+				require.ErrorIs(t, kit.Within(t, closeBound, call, "the end of the wait").Err, holdfast.ErrClosed)
 			}
-			within(t, time.Second, work.Done(), "the end of the hold")
+			kit.Within(t, time.Second, work.Done(), "the end of the hold")
 			require.ErrorIs(t, h.Err(), holdfast.ErrClosed)
-			err := within(t, closeBound, closed, "the end of Close")
+			err := kit.Within(t, closeBound, closed, "the end of Close")
 			require.Less(t, time.Since(began), closeBound)
 			require.Error(t, err)
 			if c.unknown {
@@ -193,7 +194,7 @@ func TestCloseIsBounded(t *testing.T) {
 			p.RefuseNew(false)
 			p.ResumeAll()
 			require.NoError(t, other.Release())
-			await(t, "the end of the lease", func() bool { return len(srv.Strs(t, "KEYS", "*")) == 0 })
+			kit.Await(t, "the end of the lease", func() bool { return len(srv.Strs(t, "KEYS", "*")) == 0 })
 		})
 	}
 }
@@ -202,20 +203,20 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	s := open(t, p.Addr(), nil)
-	busy := lock(t, t.Context(), rlock.New(open(t, srv.Addr(), nil), "busy", nil))
-	waiter := goLock(t.Context(), rlock.New(s, "busy", nil).Lock)
-	waiting(t, kinds[0], srv)
-	held := p.On(scriptOf(kinds[0], "acquire").With("free"), proxy.HoldReply, proxy.First)
-	granted := goLock(t.Context(), rlock.New(s, "free", nil).Lock)
+	s := kit.Open(t, p.Addr(), nil)
+	busy := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "busy", nil))
+	waiter := kit.GoLock(t.Context(), rlock.New(s, "busy", nil).Lock)
+	kit.Waiting(t, kit.Kinds[0], srv)
+	held := p.On(kit.ScriptOf(kit.Kinds[0], "acquire").With("free"), proxy.HoldReply, proxy.First)
+	granted := kit.GoLock(t.Context(), rlock.New(s, "free", nil).Lock)
 	held.WaitAnswered(t, 1) // the server has granted it, and the session does not know yet
 
 	closed := make(chan error, 1)
 	go func() { closed <- s.Close() }()
-	require.ErrorIs(t, within(t, time.Second, waiter, "the end of the wait").err, holdfast.ErrClosed)
+	require.ErrorIs(t, kit.Within(t, time.Second, waiter, "the end of the wait").Err, holdfast.ErrClosed)
 	held.Release()
-	require.ErrorIs(t, within(t, time.Second, granted, "the end of the call").err, holdfast.ErrClosed)
-	require.NoError(t, within(t, closeBound, closed, "the end of Close"))
+	require.ErrorIs(t, kit.Within(t, time.Second, granted, "the end of the call").Err, holdfast.ErrClosed)
+	require.NoError(t, kit.Within(t, closeBound, closed, "the end of Close"))
 	require.Equal(t, []string{"busy"}, srv.Strs(t, "KEYS", "*")) // what was granted meanwhile was given back
 	require.NoError(t, closing(t, s))
 
@@ -233,20 +234,20 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	for _, stalled := range []string{"healthy", "stopped"} {
 		t.Run(stalled, func(t *testing.T) {
 			srv := redistest.Start(t)
-			other := lock(t, t.Context(), rlock.New(open(t, srv.Addr(), &holdfast.Options{}), "busy", nil))
+			other := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), &holdfast.Options{}), "busy", nil))
 			before := runtime.NumGoroutine()
-			s := open(t, srv.Addr(), nil)
-			h := lock(t, t.Context(), rlock.New(s, "orders", nil))
+			s := kit.Open(t, srv.Addr(), nil)
+			h := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))
 			h.Context(t.Context())
-			waiter := goLock(t.Context(), rlock.New(s, "busy", nil).Lock)
-			waiting(t, kinds[0], srv)
+			waiter := kit.GoLock(t.Context(), rlock.New(s, "busy", nil).Lock)
+			kit.Waiting(t, kit.Kinds[0], srv)
 			require.Greater(t, runtime.NumGoroutine(), before)
 			if stalled == "stopped" {
 				srv.Pause()
 			}
 			_ = closing(t, s)
-			within(t, time.Second, waiter, "the end of the wait")
-			await(t, "the end of all goroutines", func() bool { return runtime.NumGoroutine() <= before })
+			kit.Within(t, time.Second, waiter, "the end of the wait")
+			kit.Await(t, "the end of all goroutines", func() bool { return runtime.NumGoroutine() <= before })
 			srv.Resume()
 			require.NoError(t, other.Release())
 		})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -37,13 +38,13 @@ type late struct {
 }
 
 // kinds are the kinds of locks that the story is tried with, in turn.
-func (l late) kinds() []kind {
-	return slices.DeleteFunc(slices.Clone(lateKinds), func(k kind) bool {
-		return k.permits && (l.highest > 1 || l.verb == "force") || k.oneString && l.highest > 1 || k.together && (l.highest > 1 || l.verb == "force")
+func (l late) kinds() []kit.Kind {
+	return slices.DeleteFunc(slices.Clone(lateKinds), func(k kit.Kind) bool {
+		return k.Permits && (l.highest > 1 || l.verb == "force") || k.OneString && l.highest > 1 || k.Together && (l.highest > 1 || l.verb == "force")
 	})
 }
 
-var lateKinds = []kind{kindOf("rlock"), kindOf("rlock fenced"), kindOf("rwlock read"), kindOf("rwlock write preferred"), kindOf("setlock"), kindOf("semaphore expirable"), kindOf("multilock together")}
+var lateKinds = []kit.Kind{kit.KindOf("rlock"), kit.KindOf("rlock fenced"), kit.KindOf("rwlock read"), kit.KindOf("rwlock write preferred"), kit.KindOf("setlock"), kit.KindOf("semaphore expirable"), kit.KindOf("multilock together")}
 
 func TestScriptsRepeatedOrExecutedLate(t *testing.T) {
 	type try struct {
@@ -52,14 +53,14 @@ func TestScriptsRepeatedOrExecutedLate(t *testing.T) {
 	}
 	var tries []try
 	for _, l := range lates {
-		for _, n := range upTo(max(l.tries, len(l.kinds()))) {
+		for _, n := range kit.UpTo(max(l.tries, len(l.kinds()))) {
 			tries = append(tries, try{l, n})
 		}
 	}
-	inParallel(t, 16, tries, func(tr try) string { return tr.name }, func(t *testing.T, tr try) {
+	kit.InParallel(t, 16, tries, func(tr try) string { return tr.name }, func(t *testing.T, tr try) {
 		k := tr.kinds()[tr.n%len(tr.kinds())]
 		c := newCell(t, k, stalled, 2*time.Second, lateLease)
-		c.rule = c.proxy.On(scriptOf(k, tr.verb), tr.action, proxy.First)
+		c.rule = c.proxy.On(kit.ScriptOf(k, tr.verb), tr.action, proxy.First)
 		tr.play(c)
 		for len(c.holds) > 0 {
 			c.believes()
@@ -67,7 +68,7 @@ func TestScriptsRepeatedOrExecutedLate(t *testing.T) {
 		}
 		c.theyTakeIt(lateNotAfter) // far sooner than the lease of a ghost would end
 		c.settled()
-		require.LessOrEqual(t, c.monitor.highest(t, orders), tr.highest)
+		require.LessOrEqual(t, c.monitor.Highest(t, kit.Orders), tr.highest)
 		c.tokensIncrease()
 	})
 }
@@ -91,9 +92,6 @@ func (c *cell) stalledTry() (sent time.Time) {
 	require.ErrorIs(c, c.take(ctx, c.mine.TryLock), holdfast.ErrUnknown)
 	return time.Now() // or a little before
 }
-
-// pass waits until a moment, the passing of which is what matters.
-func pass(until time.Time) { <-time.After(time.Until(until)) }
 
 // theyHold has the other session take the lock, and checks that it keeps it whatever happens meanwhile.
 func (c *cell) theyHold(meanwhile func()) {
@@ -119,7 +117,7 @@ var lates = []late{
 	{"a re-entry is repeated", "acquire", proxy.DropReply, 2, 25, func(c *cell) {
 		c.rule.Remove()
 		require.NoError(c, c.take(context.Background(), c.mine.Lock))
-		c.rule = c.proxy.On(scriptOf(c.kind, "acquire"), proxy.DropReply, proxy.First)
+		c.rule = c.proxy.On(kit.ScriptOf(c.kind, "acquire"), proxy.DropReply, proxy.First)
 		require.NoError(c, c.take(c.inner(), c.mine.Lock))
 		require.Equal(c, 2, c.count())
 	}},
@@ -145,7 +143,7 @@ var lates = []late{
 		c.deliver()
 		// A ghost stands now, which the session gives back when no more copies can come.
 		require.Equal(c, 1, c.count())
-		pass(sent.Add(lateNotAfter))
+		kit.SleepUntil(sent.Add(lateNotAfter))
 	}},
 	{"a lock script comes after the release, when others hold", "acquire", proxy.Stall, 1, 15, func(c *cell) {
 		c.stalledTake(context.Background(), c.mine.Lock)
@@ -155,7 +153,7 @@ var lates = []late{
 	{"a lock script comes after the release, after its not-after", "acquire", proxy.Stall, 1, 15, func(c *cell) {
 		sent := c.stalledTake(context.Background(), c.mine.Lock)
 		require.NoError(c, c.giveBack())
-		pass(sent.Add(lateNotAfter + 5*time.Millisecond))
+		kit.SleepUntil(sent.Add(lateNotAfter + 5*time.Millisecond))
 		c.deliver()
 		require.Zero(c, c.count())
 	}},
@@ -166,35 +164,35 @@ var lates = []late{
 	{"a lock script that was given up comes when it has been given back", "acquire", proxy.Stall, 1, 15, func(c *cell) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		waits := goLock(ctx, c.mine.Lock)
+		waits := kit.GoLock(ctx, c.mine.Lock)
 		c.rule.Wait(c, 1)
-		again := c.proxy.On(scriptOf(c.kind, "acquire"), proxy.ResetBefore, proxy.EveryTime)
+		again := c.proxy.On(kit.ScriptOf(c.kind, "acquire"), proxy.ResetBefore, proxy.EveryTime)
 		again.Wait(c, 1) // what is stalled is on a connection by itself now
-		match, locks := scriptOf(c.kind, "release"), 1
-		if c.kind.together { // they are given back one by one
-			match, locks = scriptNamed("rlock_release"), 2
+		match, locks := kit.ScriptOf(c.kind, "release"), 1
+		if c.kind.Together { // they are given back one by one
+			match, locks = kit.ScriptNamed("rlock_release"), 2
 		}
 		returns := c.proxy.On(match, proxy.Pass, proxy.EveryTime)
 		cancel()
-		require.ErrorIs(c, within(c, time.Second, waits, "the end of the wait").err, holdfast.ErrUnknown)
+		require.ErrorIs(c, kit.Within(c, time.Second, waits, "the end of the wait").Err, holdfast.ErrUnknown)
 		sent := time.Now() // or a little before
 		returns.WaitAnswered(c, locks)
 		again.Remove()
 		c.deliver()
 		// A ghost stands now, which the session gives back when no more copies can come.
 		require.Equal(c, 1, c.count())
-		pass(sent.Add(lateNotAfter))
+		kit.SleepUntil(sent.Add(lateNotAfter))
 	}},
 	{"a lock script that was given up comes after its not-after", "acquire", proxy.Stall, 1, 15, func(c *cell) {
 		sent := c.stalledTry()
-		c.theyHold(func() { pass(sent.Add(lateNotAfter + 5*time.Millisecond)) })
+		c.theyHold(func() { kit.SleepUntil(sent.Add(lateNotAfter + 5*time.Millisecond)) })
 		c.deliver()
 		require.Zero(c, c.count())
 	}},
 	{"a lock script that was given up comes just when it has been given back for the last time", "acquire", proxy.Stall, 1, 15, func(c *cell) {
-		returns := c.proxy.On(scriptOf(c.kind, "release"), proxy.Pass, proxy.EveryTime)
+		returns := c.proxy.On(kit.ScriptOf(c.kind, "release"), proxy.Pass, proxy.EveryTime)
 		sent := c.stalledTry()
-		pass(sent.Add(lateNotAfter - 300*time.Millisecond))
+		kit.SleepUntil(sent.Add(lateNotAfter - 300*time.Millisecond))
 		for before := returns.Answered(); returns.Answered() == before && time.Since(sent) < 2*lateNotAfter; {
 			time.Sleep(50 * time.Microsecond)
 		}
@@ -223,7 +221,7 @@ var lates = []late{
 		require.NoError(c, c.take(c.inner(), c.mine.Lock))
 		require.NoError(c, c.giveBack())
 		require.NoError(c, c.take(c.inner(), c.mine.Lock))
-		if c.kind.other == nil {
+		if c.kind.Other == nil {
 			require.Equal(c, 2, c.count())
 		}
 		c.deliver()
@@ -231,13 +229,13 @@ var lates = []late{
 	}},
 	// Who forces a lock open means the one who holds it now, not whoever holds it when the network is back.
 	{"a forced unlock script that was given up comes when others hold", "force", proxy.Stall, 1, 5, func(c *cell) {
-		h := lock(c, context.Background(), c.alike)
+		h := kit.Lock(c, context.Background(), c.alike)
 		c.tokens = append(c.tokens, h.Token())
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
 		_, err := c.mine.ForceUnlock(ctx)
 		require.ErrorIs(c, err, holdfast.ErrUnknown)
-		pass(time.Now().Add(lateNotAfter))
+		kit.SleepUntil(time.Now().Add(lateNotAfter))
 		require.NoError(c, h.Release())
 		c.theyHold(c.deliver)
 	}},
@@ -245,12 +243,12 @@ var lates = []late{
 	{"a nested lock script comes when its hold is released", "acquire", proxy.Stall, 2, 15, func(c *cell) {
 		c.rule.Remove()
 		require.NoError(c, c.take(context.Background(), c.mine.Lock))
-		c.rule = c.proxy.On(scriptOf(c.kind, "acquire"), proxy.Stall, proxy.First)
+		c.rule = c.proxy.On(kit.ScriptOf(c.kind, "acquire"), proxy.Stall, proxy.First)
 		sent := c.stalledTake(c.inner(), c.mine.Lock)
 		require.NoError(c, c.giveBack())
 		c.deliver()
-		pass(sent.Add(lateNotAfter))
-		await(c, "the count that is true", func() bool { return c.count() == 1 })
+		kit.SleepUntil(sent.Add(lateNotAfter))
+		kit.Await(c, "the count that is true", func() bool { return c.count() == 1 })
 	}},
 }
 
@@ -281,8 +279,8 @@ func TestTheClockOfAServerIsForgottenWithItsConnection(t *testing.T) {
 				conn, err := d.DialContext(ctx, "tcp", addr)
 				return &telling{conn, closed}, err
 			}
-			s := openWith(t, opt, &holdfast.Options{Lease: lateLease})
-			acquire := scriptOf(kindOf("rlock"), "acquire")
+			s := kit.OpenWith(t, opt, &holdfast.Options{Lease: lateLease})
+			acquire := kit.ScriptOf(kit.KindOf("rlock"), "acquire")
 			ahead := time.Now().Add(time.Hour).UnixMilli()
 			granted := p.On(acquire, proxy.Answer(fmt.Sprintf("*3\r\n:1\r\n:%d\r\n:0", ahead)), proxy.First)
 			notAfter := make(chan int64, 100)
@@ -296,10 +294,10 @@ func TestTheClockOfAServerIsForgottenWithItsConnection(t *testing.T) {
 				return true
 			}, proxy.Pass, proxy.EveryTime)
 
-			lock(t, t.Context(), rlock.New(s, "former", &rlock.Options{FixedLease: time.Minute}))
+			kit.Lock(t, t.Context(), rlock.New(s, "former", &rlock.Options{FixedLease: time.Minute}))
 			granted.Remove()
 			<-notAfter // of which nothing was known yet
-			lock(t, t.Context(), rlock.New(s, "known", &rlock.Options{FixedLease: time.Minute}))
+			kit.Lock(t, t.Context(), rlock.New(s, "known", &rlock.Options{FixedLease: time.Minute}))
 			require.NotEmpty(t, notAfter)
 			for len(notAfter) > 0 {
 				require.Greater(t, <-notAfter, ahead, "the session believes the former server")
@@ -308,12 +306,12 @@ func TestTheClockOfAServerIsForgottenWithItsConnection(t *testing.T) {
 				<-closed
 			}
 			p.CutAll()
-			within(t, 5*time.Second, closed, "the end of the connection")
+			kit.Within(t, 5*time.Second, closed, "the end of the connection")
 			if looks {
 				_, err := rlock.New(s, "other", nil).Locked(t.Context())
 				require.NoError(t, err)
 			}
-			lock(t, t.Context(), rlock.New(s, "later", &rlock.Options{FixedLease: lateLease}))
+			kit.Lock(t, t.Context(), rlock.New(s, "later", &rlock.Options{FixedLease: lateLease}))
 			require.NotEmpty(t, notAfter)
 			for len(notAfter) > 0 {
 				require.LessOrEqual(t, <-notAfter, time.Now().Add(lateNotAfter).UnixMilli())

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/tests/kit"
 )
 
 // others are the operations on what is held, and those that need not hold anything. Release and Close take no ctx, so
@@ -14,7 +15,7 @@ import (
 var others = []operation{
 	{
 		name: "nested Release", verb: "release", highest: 3, owners: true, apart: true,
-		skip: func(k kind) bool { return !k.reentrant },
+		skip: func(k kit.Kind) bool { return !k.Reentrant },
 		prepare: func(c *cell) {
 			require.NoError(c, c.take(c.Context(), c.mine.Lock))
 			require.NoError(c, c.take(c.inner(), c.mine.Lock))
@@ -62,7 +63,7 @@ var others = []operation{
 		name: "Close", verb: "release", single: true, highest: 1, free: 3 * time.Second, apart: true,
 		prepare: func(c *cell) {
 			require.NoError(c, c.take(c.Context(), c.mine.Lock))
-			lock(c, c.Context(), c.kind.make(c.victim, "returns", 0))
+			kit.Lock(c, c.Context(), c.kind.Make(c.victim, "returns", 0))
 		},
 		do:   []act{closeSession},
 		lost: outcomes{"done", "unknown"}, reset: outcomes{"done", "unknown"}, stalled: outcomes{"done", "unknown"},
@@ -104,7 +105,7 @@ func extend(c *cell, ctx context.Context, _ fault) error {
 
 // forceUnlock has the victim force open what another session holds, and checks whether it is open.
 func forceUnlock(c *cell, ctx context.Context, hit fault) error {
-	h := lock(c, context.Background(), c.alike)
+	h := kit.Lock(c, context.Background(), c.alike)
 	c.tokens = append(c.tokens, h.Token())
 	was, err := c.mine.ForceUnlock(ctx)
 	require.Equal(c, err == nil, was)
@@ -115,15 +116,15 @@ func forceUnlock(c *cell, ctx context.Context, hit fault) error {
 	case stalled:
 		require.NoError(c, h.Err())
 		c.deliver()
-		if c.srv.Int(c, "EXISTS", orders) == 1 { // it came so late that it refused itself
+		if c.srv.Int(c, "EXISTS", kit.Orders) == 1 { // it came so late that it refused itself
 			want = "done"
 		}
 	case lost:
-		if err != nil && c.srv.Int(c, "EXISTS", orders) == 1 { // it was refused: the server's time was not known, nor is it now
+		if err != nil && c.srv.Int(c, "EXISTS", kit.Orders) == 1 { // it was refused: the server's time was not known, nor is it now
 			want = "done"
 		}
 	}
-	require.Equal(c, want, classOf(h.Release()))
+	require.Equal(c, want, kit.ClassOf(h.Release()))
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 )
 
@@ -26,7 +27,7 @@ func TestALostHoldIsGivenBackWhateverItsLeaseIsOnTheServer(t *testing.T) {
 			require.ErrorIs(c, c.holds[0].Extend(context.Background(), long), holdfast.ErrUnknown)
 		}},
 		{"after a re-entry without a reply", "acquire", func(c *cell) {
-			inner := rlock.New(c.victim, orders, &rlock.Options{FixedLease: long})
+			inner := rlock.New(c.victim, kit.Orders, &rlock.Options{FixedLease: long})
 			ctx, cancel := context.WithTimeout(c.inner(), 200*time.Millisecond)
 			defer cancel()
 			_, err := inner.TryLock(ctx)
@@ -35,13 +36,13 @@ func TestALostHoldIsGivenBackWhateverItsLeaseIsOnTheServer(t *testing.T) {
 	} {
 		t.Run(story.name, func(t *testing.T) {
 			t.Parallel()
-			c := newCell(t, kinds[0], lost, time.Second, time.Second)
+			c := newCell(t, kit.Kinds[0], lost, time.Second, time.Second)
 			require.NoError(t, c.take(t.Context(), c.mine.Lock))
-			c.rule = c.proxy.On(scriptOf(c.kind, story.verb), proxy.DropReply, proxy.EveryTime)
+			c.rule = c.proxy.On(kit.ScriptOf(c.kind, story.verb), proxy.DropReply, proxy.EveryTime)
 			story.make(c)
 			c.rule.Remove()
 			require.NoError(t, c.holds[0].Err())
-			within(t, 2*time.Second, c.holds[0].Context(t.Context()).Done(), "the loss")
+			kit.Within(t, 2*time.Second, c.holds[0].Context(t.Context()).Done(), "the loss")
 			require.ErrorIs(t, c.holds[0].Release(), holdfast.ErrLost)
 			c.theyTakeIt(2 * time.Second)
 		})
@@ -49,10 +50,10 @@ func TestALostHoldIsGivenBackWhateverItsLeaseIsOnTheServer(t *testing.T) {
 	t.Run("after renewals without a reply", func(t *testing.T) {
 		t.Parallel()
 		const lease = 6 * time.Second
-		c := newCell(t, kinds[0], lost, lease, 0)
+		c := newCell(t, kit.Kinds[0], lost, lease, 0)
 		require.NoError(t, c.take(t.Context(), c.mine.Lock))
-		c.rule = c.proxy.On(scriptOf(c.kind, "renew"), proxy.DropReply, proxy.EveryTime)
-		within(t, 2*lease, c.holds[0].Context(t.Context()).Done(), "the loss")
+		c.rule = c.proxy.On(kit.ScriptOf(c.kind, "renew"), proxy.DropReply, proxy.EveryTime)
+		kit.Within(t, 2*lease, c.holds[0].Context(t.Context()).Done(), "the loss")
 		c.rule.Remove()
 		c.theyTakeIt(lease / 2)
 	})

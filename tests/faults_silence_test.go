@@ -15,18 +15,10 @@ import (
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
-
-// upTo is the numbers from 1 to n.
-func upTo(n int) []int {
-	numbers := make([]int, n)
-	for i := range numbers {
-		numbers[i] = i + 1
-	}
-	return numbers
-}
 
 func try(i int) string { return fmt.Sprintf("try %d", i) }
 
@@ -36,15 +28,15 @@ func TestAHolderBehindAStalledNetworkLearnsItsLossFirst(t *testing.T) {
 	const tries = 50
 	const lease = time.Second
 	srv := redistest.Start(t)
-	m := startMonitor(t, srv)
-	others := open(t, srv.Addr(), nil)
-	inParallel(t, tries/2, upTo(tries), try, func(t *testing.T, i int) {
-		building <- struct{}{}
+	m := kit.StartMonitor(t, srv)
+	others := kit.Open(t, srv.Addr(), nil)
+	kit.InParallel(t, tries/2, kit.UpTo(tries), try, func(t *testing.T, i int) {
+		kit.Building <- struct{}{}
 		p := proxy.Start(t, srv.Addr())
-		s := open(t, p.Addr(), &holdfast.Options{Lease: lease})
-		<-building
+		s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: lease})
+		<-kit.Building
 		name := fmt.Sprintf("lock %d", i)
-		h := lock(t, t.Context(), rlock.New(s, name, nil))
+		h := kit.Lock(t, t.Context(), rlock.New(s, name, nil))
 		ctx := h.Context(t.Context())
 		told := make(chan time.Time, 1)
 		go func(done <-chan struct{}) {
@@ -57,16 +49,16 @@ func TestAHolderBehindAStalledNetworkLearnsItsLossFirst(t *testing.T) {
 		p.StallNew(true)
 		p.StallAll()
 
-		next := lock(t, t.Context(), rlock.New(others, name, nil))
+		next := kit.Lock(t, t.Context(), rlock.New(others, name, nil))
 		err, cause := h.Err(), ctx.Err()
 		got := time.Now()
 		require.ErrorIs(t, err, holdfast.ErrLost)
 		require.ErrorIs(t, cause, context.Canceled)
 		require.Equal(t, err, context.Cause(ctx))
-		granted := m.granted(t, name, next.ID())
+		granted := m.Granted(t, name, next.ID())
 		require.True(t, h.Deadline().Before(granted), "trusted until %v, granted to another at %v", h.Deadline(), granted)
 		// The channel is closed by a timer, so its reader may learn it a little later than it could by asking.
-		require.Less(t, within(t, time.Second, told, "the end of the context").Sub(got), 50*time.Millisecond)
+		require.Less(t, kit.Within(t, time.Second, told, "the end of the context").Sub(got), 50*time.Millisecond)
 		require.NoError(t, next.Release())
 		p.ResumeAll()
 	})
@@ -77,12 +69,12 @@ func TestASilentConnectionDoesNotCostTheHold(t *testing.T) {
 	const tries = 10
 	const lease = 2 * time.Second
 	srv := redistest.Start(t)
-	others := open(t, srv.Addr(), nil)
-	inParallel(t, tries, upTo(tries), try, func(t *testing.T, i int) {
+	others := kit.Open(t, srv.Addr(), nil)
+	kit.InParallel(t, tries, kit.UpTo(tries), try, func(t *testing.T, i int) {
 		p := proxy.Start(t, srv.Addr())
-		s := open(t, p.Addr(), &holdfast.Options{Lease: lease})
+		s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: lease})
 		name := fmt.Sprintf("lock %d", i)
-		h := lock(t, t.Context(), rlock.New(s, name, nil))
+		h := kit.Lock(t, t.Context(), rlock.New(s, name, nil))
 		began := time.Now()
 
 		<-time.After(lease / 3 * time.Duration(i) / tries)
@@ -105,15 +97,15 @@ func TestASilentConnectionDoesNotCostTheHold(t *testing.T) {
 func TestALongLeaseDoesNotMakeASilentConnectionLast(t *testing.T) {
 	t.Parallel()
 	p := proxy.Start(t, redistest.Start(t).Addr())
-	s := open(t, p.Addr(), &holdfast.Options{Lease: 10 * time.Minute})
-	hold := lock(t, t.Context(), rlock.New(s, "x", nil))
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 10 * time.Minute})
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "x", nil))
 	p.StallAll()
 	looked := make(chan error, 1)
 	go func() {
 		_, err := rlock.New(s, "x", nil).Locked(t.Context())
 		looked <- err
 	}()
-	require.NoError(t, within(t, 20*time.Second, looked, "an answer on another connection"))
+	require.NoError(t, kit.Within(t, 20*time.Second, looked, "an answer on another connection"))
 	require.NoError(t, hold.Release())
 }
 
@@ -121,12 +113,12 @@ func TestALongLeaseDoesNotMakeASilentConnectionLast(t *testing.T) {
 func TestALossByAStalledServerIsNotTheCallersDeadline(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
-	h := lock(t, t.Context(), rlock.New(s, "orders", nil))
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	h := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))
 	srv.Pause()
 	defer srv.Resume()
 	ctx := h.Context(t.Context())
-	within(t, 5*time.Second, ctx.Done(), "the loss")
+	kit.Within(t, 5*time.Second, ctx.Done(), "the loss")
 	loss, ok := errors.AsType[*holdfast.LostError](h.Err())
 	require.True(t, ok)
 	require.Error(t, loss.Err)
@@ -169,8 +161,8 @@ func TestNobodyWaitsForSomebodyElsesConnection(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
 			p := proxy.Start(t, srv.Addr())
-			s := open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second})
-			held := lock(t, t.Context(), rlock.New(s, "held", nil))
+			s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+			held := kit.Lock(t, t.Context(), rlock.New(s, "held", nil))
 			srv.Pause() // the kernel goes on accepting connections
 			defer srv.Resume()
 			before := p.Accepted()
@@ -187,14 +179,14 @@ func TestNobodyWaitsForSomebodyElsesConnection(t *testing.T) {
 				_, err := rlock.New(s, "other", nil).Lock(patient)
 				gone <- err
 			}()
-			await(t, "a connection", func() bool { return p.Accepted() > before })
+			kit.Await(t, "a connection", func() bool { return p.Accepted() > before })
 			if first == "cancelled" {
 				cancel()
-				require.ErrorIs(t, within(t, time.Second, gone, "the end of the one that connects"), context.Canceled)
+				require.ErrorIs(t, kit.Within(t, time.Second, gone, "the end of the one that connects"), context.Canceled)
 			}
 
 			const patience = 50 * time.Millisecond
-			elapsed := stopwatch()
+			elapsed := kit.Stopwatch()
 			var wg sync.WaitGroup
 			for _, c := range calls {
 				wg.Go(func() {
@@ -207,7 +199,7 @@ func TestNobodyWaitsForSomebodyElsesConnection(t *testing.T) {
 			wg.Wait()
 			if first != "cancelled" {
 				cancel()
-				require.ErrorIs(t, within(t, time.Second, gone, "the end of the one that connects"), patient.Err())
+				require.ErrorIs(t, kit.Within(t, time.Second, gone, "the end of the one that connects"), patient.Err())
 			}
 		})
 	}

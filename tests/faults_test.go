@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 )
 
@@ -56,13 +57,13 @@ type operation struct {
 	owners   bool          // it is of locks that have owners
 	apart    bool          // it is done to one lock at a time, also where one call takes several
 	told     bool          // it is of what a lock tells of its holders, or does to them; or sends a command for each of several
-	skip     func(k kind) bool
+	skip     func(k kit.Kind) bool
 	prepare  func(c *cell)
 	do       []act
 	// what it returns when it is hit, as classOf says it, alternatives separated by a bar
 	lost, reset, stalled outcomes
 	// what it returns in any case, if that depends on the kind
-	always func(k kind) string
+	always func(k kit.Kind) string
 }
 
 // An act does an operation; hit is the fault that hits it.
@@ -74,7 +75,7 @@ type outcomes struct{ once, every string }
 // unhit is the fault of a round in which nothing happens.
 const unhit fault = -1
 
-func (o *operation) want(k kind, hit fault, n proxy.Times) string {
+func (o *operation) want(k kit.Kind, hit fault, n proxy.Times) string {
 	if o.always != nil && o.always(k) != "" {
 		return o.always(k)
 	}
@@ -91,13 +92,13 @@ func (o *operation) want(k kind, hit fault, n proxy.Times) string {
 func TestEveryOperationUnderEveryFault(t *testing.T) {
 	type place struct {
 		op           operation
-		kind         kind
+		kind         kit.Kind
 		fault, times int
 	}
 	var places []place
 	for _, op := range operations {
-		for _, k := range onOneServer() {
-			if k.twin || k.permits && op.owners || k.several && op.told || k.together && op.apart || op.skip != nil && op.skip(k) {
+		for _, k := range kit.OnOneServer() {
+			if k.Twin || k.Permits && op.owners || k.Several && op.told || k.Together && op.apart || op.skip != nil && op.skip(k) {
 				continue
 			}
 			for f := range faults {
@@ -107,21 +108,21 @@ func TestEveryOperationUnderEveryFault(t *testing.T) {
 			}
 		}
 	}
-	inParallel(t, 16, places, func(p place) string {
-		return fmt.Sprintf("%s/%s/%s/%s", p.op.name, p.kind.name, faults[p.fault].name, times[p.times].name)
+	kit.InParallel(t, 16, places, func(p place) string {
+		return fmt.Sprintf("%s/%s/%s/%s", p.op.name, p.kind.Name, faults[p.fault].name, times[p.times].name)
 	}, func(t *testing.T, p place) {
 		f := faults[p.fault]
 		p.op.run(t, p.kind, f.fault, f.action, times[p.times].times)
 	})
 }
 
-func (o *operation) run(t *testing.T, k kind, f fault, a proxy.Action, n proxy.Times) {
+func (o *operation) run(t *testing.T, k kit.Kind, f fault, a proxy.Action, n proxy.Times) {
 	c := newCell(t, k, f, 2*time.Second, o.fixed)
 	if o.prepare != nil {
 		o.prepare(c)
 	}
 	for _, do := range o.do {
-		c.rule = c.proxy.On(scriptOf(k, o.verb), a, n)
+		c.rule = c.proxy.On(kit.ScriptOf(k, o.verb), a, n)
 		for round := range 2 {
 			hit := unhit
 			if n == proxy.EveryTime || int(n) == round+1 || o.single {
@@ -130,7 +131,7 @@ func (o *operation) run(t *testing.T, k kind, f fault, a proxy.Action, n proxy.T
 			ctx, cancel := o.context(f)
 			err := do(c, ctx, hit)
 			cancel()
-			require.Contains(t, strings.Split(o.want(k, hit, n), "|"), classOf(err), "round %d: %v", round+1, err)
+			require.Contains(t, strings.Split(o.want(k, hit, n), "|"), kit.ClassOf(err), "round %d: %v", round+1, err)
 			c.deliver()
 			if o.verb != "release" { // else the fault goes on
 				c.agrees()
@@ -177,7 +178,7 @@ func (o *operation) finish(c *cell) {
 		c.rule.WaitAnswered(c, c.rule.Count()) // late, but delivered
 	}
 	c.settled()
-	require.LessOrEqual(c, c.monitor.highest(c, orders), o.highest)
+	require.LessOrEqual(c, c.monitor.Highest(c, kit.Orders), o.highest)
 	c.tokensIncrease()
 	if !c.closed {
 		require.NoError(c, c.victim.Close())

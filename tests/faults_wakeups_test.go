@@ -13,41 +13,38 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// longestWait is how long nobody sleeps without a look, whatever messages are lost: 5 s and a fifth, and some time to
-// be late in.
-const longestWait = 6*time.Second + 500*time.Millisecond
-
 // The timers of a wait do without messages.
 func TestAWaiterWhoseMessageIsLostLooksAgain(t *testing.T) {
-	eachAlone(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		s := open(t, srv.Addr(), nil)
+	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		s := kit.Open(t, srv.Addr(), nil)
 		t.Run("as soon as the lease in the way has ended", func(t *testing.T) {
 			t.Parallel()
 			const lease = 1500 * time.Millisecond
-			took := stopwatch()
-			lock(t, t.Context(), k.rival(s, "leased", lease))
-			waiter := goLock(t.Context(), k.make(s, "leased", 0).Lock)
-			r := within(t, longestWait, waiter, "the lock")
-			require.NoError(t, r.err)
+			took := kit.Stopwatch()
+			kit.Lock(t, t.Context(), k.Rival(s, "leased", lease))
+			waiter := kit.GoLock(t.Context(), k.Make(s, "leased", 0).Lock)
+			r := kit.Within(t, kit.LongestWait, waiter, "the lock")
+			require.NoError(t, r.Err)
 			require.Less(t, took(), lease+300*time.Millisecond)
 		})
 		t.Run("after 5 s at the latest", func(t *testing.T) {
 			t.Parallel()
-			lock(t, t.Context(), k.rival(s, "freed", time.Hour))
-			var waiters []<-chan result
+			kit.Lock(t, t.Context(), k.Rival(s, "freed", time.Hour))
+			var waiters []<-chan kit.Result
 			for range 3 {
-				waiters = append(waiters, goLock(t.Context(), k.make(s, "freed", 0).Lock))
+				waiters = append(waiters, kit.GoLock(t.Context(), k.Make(s, "freed", 0).Lock))
 			}
-			waiting(t, k, srv)
-			k.wipe(t, srv, "freed") // a release whose message nobody got
-			sinceFreed := stopwatch()
+			kit.Waiting(t, k, srv)
+			k.Wipe(t, srv, "freed") // a release whose message nobody got
+			sinceFreed := kit.Stopwatch()
 			for range waiters { // those behind the first are woken by it
 				h := firstOf(t, waiters)
-				require.Less(t, sinceFreed(), longestWait)
+				require.Less(t, sinceFreed(), kit.LongestWait)
 				require.NoError(t, h.Release())
 			}
 		})
@@ -55,18 +52,18 @@ func TestAWaiterWhoseMessageIsLostLooksAgain(t *testing.T) {
 }
 
 // firstOf waits for the first of some calls to succeed; there are at most three.
-func firstOf(t *testing.T, calls []<-chan result) *holdfast.Hold {
+func firstOf(t *testing.T, calls []<-chan kit.Result) *holdfast.Hold {
 	t.Helper()
-	var r result
+	var r kit.Result
 	select {
 	case r = <-calls[0]:
 	case r = <-calls[1]:
 	case r = <-calls[2]:
-	case <-time.After(2 * longestWait):
+	case <-time.After(2 * kit.LongestWait):
 		t.Fatal("nobody got the lock")
 	}
-	require.NoError(t, r.err)
-	return r.hold
+	require.NoError(t, r.Err)
+	return r.Hold
 }
 
 // A release while nobody can subscribe is noticed as soon as one can again.
@@ -75,18 +72,18 @@ func TestAWaiterLooksAgainWhenItsSubscriptionIsBack(t *testing.T) {
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
 	subscriptions := p.On(proxy.Command("SUBSCRIBE"), proxy.Pass, proxy.EveryTime)
-	held := lock(t, t.Context(), rlock.New(open(t, srv.Addr(), nil), "orders", &rlock.Options{FixedLease: time.Hour}))
-	waiter := goLock(t.Context(), rlock.New(open(t, p.Addr(), nil), "orders", nil).Lock)
+	held := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "orders", &rlock.Options{FixedLease: time.Hour}))
+	waiter := kit.GoLock(t.Context(), rlock.New(kit.Open(t, p.Addr(), nil), "orders", nil).Lock)
 	subscriptions.WaitAnswered(t, 1)
 
 	p.RefuseNew(true)
 	subscriptions.Conns()[0].Cut()
-	await(t, "the end of the subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
+	kit.Await(t, "the end of the subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
 	require.NoError(t, held.Release())
 	p.RefuseNew(false)
 	back := time.Now()
-	r := within(t, longestWait, waiter, "the lock")
-	require.NoError(t, r.err)
+	r := kit.Within(t, kit.LongestWait, waiter, "the lock")
+	require.NoError(t, r.Err)
 	require.Less(t, time.Since(back), 2500*time.Millisecond) // the delay between two attempts to connect
 }
 
@@ -96,15 +93,15 @@ func TestAWaiterWhoseSubscriptionIsSilentLooksAgain(t *testing.T) {
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
 	subscriptions := p.On(proxy.Command("SUBSCRIBE"), proxy.Pass, proxy.EveryTime)
-	looks := p.On(scriptOf(kinds[0], "acquire"), proxy.Pass, proxy.EveryTime)
-	held := lock(t, t.Context(), rlock.New(open(t, srv.Addr(), nil), "orders", &rlock.Options{FixedLease: time.Hour}))
-	waiter := goLock(t.Context(), rlock.New(open(t, p.Addr(), nil), "orders", nil).Lock)
+	looks := p.On(kit.ScriptOf(kit.Kinds[0], "acquire"), proxy.Pass, proxy.EveryTime)
+	held := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "orders", &rlock.Options{FixedLease: time.Hour}))
+	waiter := kit.GoLock(t.Context(), rlock.New(kit.Open(t, p.Addr(), nil), "orders", nil).Lock)
 	subscriptions.WaitAnswered(t, 1)
 	looks.WaitAnswered(t, 2) // at first, and when it was subscribed
 	subscriptions.Conns()[0].Stall(proxy.Both)
 	require.NoError(t, held.Release())
 	released := time.Now()
-	require.NoError(t, within(t, longestWait, waiter, "the lock").err)
+	require.NoError(t, kit.Within(t, kit.LongestWait, waiter, "the lock").Err)
 	t.Log("noticed after", time.Since(released))
 }
 
@@ -130,7 +127,7 @@ var troubles = []trouble{
 // Whatever goes wrong with messages and connections, everybody who waits gets the lock, in time.
 func TestEveryWaiterGetsTheLockWhile(t *testing.T) {
 	t.Parallel()
-	inParallel(t, len(troubles), troubles, func(tr trouble) string { return tr.name }, func(t *testing.T, tr trouble) {
+	kit.InParallel(t, len(troubles), troubles, func(tr trouble) string { return tr.name }, func(t *testing.T, tr trouble) {
 		srv := redistest.Start(t)
 		stop := make(chan struct{})
 		var trouble, workers sync.WaitGroup
@@ -146,7 +143,7 @@ func TestEveryWaiterGetsTheLockWhile(t *testing.T) {
 		})
 		var waits waits
 		for range 3 {
-			s := open(t, srv.Addr(), nil)
+			s := kit.Open(t, srv.Addr(), nil)
 			for i := range 4 {
 				l := rlock.New(s, fmt.Sprint("lock ", i%2), nil)
 				workers.Go(func() { waits.take(t, l, 5*time.Second) })
@@ -156,7 +153,7 @@ func TestEveryWaiterGetsTheLockWhile(t *testing.T) {
 		close(stop)
 		trouble.Wait()
 		t.Logf("%d holds, the longest wait was %v", waits.n, waits.longest)
-		require.Less(t, waits.longest, longestWait+time.Second) // everybody may have to wait for others, who are quick
+		require.Less(t, waits.longest, kit.LongestWait+time.Second) // everybody may have to wait for others, who are quick
 	})
 }
 
@@ -171,7 +168,7 @@ type waits struct {
 func (w *waits) take(t *testing.T, l *rlock.Mutex, duration time.Duration) {
 	for end := time.Now().Add(duration); time.Now().Before(end); {
 		began := time.Now()
-		ctx, cancel := context.WithTimeout(context.Background(), 3*longestWait)
+		ctx, cancel := context.WithTimeout(context.Background(), 3*kit.LongestWait)
 		h, err := l.Lock(ctx)
 		cancel()
 		if !assert.NoError(t, err) {
@@ -183,7 +180,7 @@ func (w *waits) take(t *testing.T, l *rlock.Mutex, duration time.Duration) {
 		w.mu.Unlock()
 		<-time.After(time.Millisecond)
 		// A restarted server has forgotten everything, and a killed connection may have carried the reply.
-		if class := classOf(h.Release()); !assert.Contains(t, []string{"done", "lost", "unknown"}, class) {
+		if class := kit.ClassOf(h.Release()); !assert.Contains(t, []string{"done", "lost", "unknown"}, class) {
 			return
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"github.com/holdfast-go/holdfast/tests/kit"
 )
 
 // The kinds of operations of a history. The last is nobody's call: it stands for the moment from which the server may
@@ -167,7 +169,7 @@ func (b *historybook) operations(killed time.Duration) (all []porcupine.Operatio
 		}
 		end := d.Return
 		if d.Out == "unknown" && (d.Kind == opTake || d.Kind == opReenter) {
-			end += workerLease/3 + 10*time.Millisecond // the server may run it until its not-after
+			end += kit.WorkerLease/3 + 10*time.Millisecond // the server may run it until its not-after
 		}
 		add(d, d.Call, end)
 		if d.Kind == opRelease && d.Out == "lost" {

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 	"github.com/holdfast-go/holdfast/tests/worker"
@@ -31,24 +32,24 @@ const (
 	deedsEach      = 3600 // of a process that is left alone
 	leastDeeds     = 10_000
 	historyLocks   = 8
-	historyWait    = time.Second     // of waiters in a queue
-	historySettled = 3 * workerLease // nothing happens any more so long after a call with an unknown outcome
+	historyWait    = time.Second         // of waiters in a queue
+	historySettled = 3 * kit.WorkerLease // nothing happens any more so long after a call with an unknown outcome
 )
 
 // historian does things to locks of a kind.
 func historian(args []string) {
-	k := kindOf(args[2])
-	narrate(args, workerLease, func(c *client) { c.once(k) })
+	k := kit.KindOf(args[2])
+	narrate(args, kit.WorkerLease, func(c *client) { c.once(k) })
 }
 
 // narrate has the clients of this process do things to locks, and say of each when it began and what came of it.
 func narrate(args []string, lease time.Duration, once func(c *client)) {
-	s := openWorker(args[0], lease)
+	s := kit.OpenWorker(args[0], lease)
 	first, err := strconv.Atoi(args[1])
-	must(err)
+	kit.Must(err)
 	var wg sync.WaitGroup
 	for i := range clientsEach {
-		c := &client{session: s, number: first + i, tell: func(d deed) { say(d) }}
+		c := &client{session: s, number: first + i, tell: func(d deed) { kit.Say(d) }}
 		wg.Go(func() {
 			for c.serial.Load() < deedsEach/clientsEach {
 				once(c)
@@ -82,7 +83,7 @@ func (c *client) do(d deed, does func() string) string {
 
 // outcome is the class of an error, as the model knows it.
 func outcome(err error) string {
-	class := classOf(err)
+	class := kit.ClassOf(err)
 	for _, known := range []string{"unknown", "lost", "not held"} {
 		if strings.Contains(class, known) {
 			return known // whatever else it says, such as a deadline
@@ -112,8 +113,8 @@ func hurried(ctx context.Context) (context.Context, context.CancelFunc) {
 func anyLock() string { return fmt.Sprint("lock ", rand.N(historyLocks)) }
 
 // once takes a lock once, does some things under it if it got it, and gives it back.
-func (c *client) once(k kind) {
-	l := k.make(c.session, anyLock(), 0)
+func (c *client) once(k kit.Kind) {
+	l := k.Make(c.session, anyLock(), 0)
 	tag := c.tag()
 	var holds []*holdfast.Hold
 	take := func(ctx context.Context) (out string) {
@@ -121,7 +122,7 @@ func (c *client) once(k kind) {
 		if err == nil {
 			holds = append(holds, h)
 		}
-		if errors.Is(err, holdfast.ErrBusy) && k.queues {
+		if errors.Is(err, holdfast.ErrBusy) && k.Queues {
 			return "promised" // or held
 		}
 		return outcome(err)
@@ -216,7 +217,7 @@ func (b *historybook) size() int {
 // awaitDeeds waits until the book has so many: on a busy machine for longer than [await] would.
 func (b *historybook) awaitDeeds(t *testing.T, n int) {
 	t.Helper()
-	awaitFor(t, time.Minute, "deeds of a history", func() bool { return b.size() > n })
+	kit.AwaitFor(t, time.Minute, "deeds of a history", func() bool { return b.size() > n })
 }
 
 // last is the last deed of each client that was about a tenure.
@@ -256,19 +257,19 @@ type subject struct {
 func TestAHistoryOfFourProcessesIsThatOfAMutex(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"rlock", "fairlock"} {
-		k := kindOf(name)
+		k := kit.KindOf(name)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			writeHistory(t, subject{
-				role: "historian", arg: name, releases: scriptOf(k, "release"), model: reentrantMutex,
+				role: "historian", arg: name, releases: kit.ScriptOf(k, "release"), model: reentrantMutex,
 				rare: []string{"take unknown", "release unknown", "release lost"},
 				settle: func(t *testing.T, s *holdfast.Session) {
-					if !k.queues {
+					if !k.Queues {
 						return
 					}
-					pass(time.Now().Add(historyWait)) // the dead of a queue are forgotten when somebody looks
+					kit.SleepUntil(time.Now().Add(historyWait)) // the dead of a queue are forgotten when somebody looks
 					for i := range historyLocks {
-						lock(t, t.Context(), k.make(s, fmt.Sprint("lock ", i), 10*time.Millisecond))
+						kit.Lock(t, t.Context(), k.Make(s, fmt.Sprint("lock ", i), 10*time.Millisecond))
 					}
 				},
 			})
@@ -302,19 +303,19 @@ func writeHistory(t *testing.T, about subject) {
 	workers[0].Kill()
 	killed := worker.Now()
 	books[1].awaitDeeds(t, deedsEach/2)
-	await(t, "a hold of the second process", func() bool {
+	kit.Await(t, "a hold of the second process", func() bool {
 		workers[1].Pause()
-		pass(time.Now().Add(20 * time.Millisecond)) // in which it is heard out
+		kit.SleepUntil(time.Now().Add(20 * time.Millisecond)) // in which it is heard out
 		if !books[1].holding() {
 			workers[1].Resume()
 			return false
 		}
 		return true
 	})
-	pass(time.Now().Add(workerLease * 5 / 4))
+	kit.SleepUntil(time.Now().Add(kit.WorkerLease * 5 / 4))
 	workers[1].Resume()
 	for _, w := range workers {
-		within(t, time.Minute, w.Ended(), "the end of a history")
+		kit.Within(t, time.Minute, w.Ended(), "the end of a history")
 	}
 	var history []porcupine.Operation
 	outs, total := map[string]int{}, 0
@@ -343,9 +344,9 @@ func writeHistory(t *testing.T, about subject) {
 	checkHistory(t, about.model, history)
 	t.Log("checked in", time.Since(began))
 	if about.settle != nil {
-		about.settle(t, open(t, srv.Addr(), nil))
+		about.settle(t, kit.Open(t, srv.Addr(), nil))
 	}
-	await(t, "the end of all leases", func() bool { return len(srv.Strs(t, "KEYS", "*")) == 0 })
+	kit.Await(t, "the end of all leases", func() bool { return len(srv.Strs(t, "KEYS", "*")) == 0 })
 }
 
 func checkHistory(t *testing.T, model porcupine.Model, history []porcupine.Operation) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -15,30 +16,30 @@ import (
 func TestABusyServerIsWaitedOut(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, "--lua-time-limit", "20")
-	h := newHub(t, newClient(t, srv.Addr()), false)
+	h := newHub(t, kit.NewClient(t, srv.Addr()), false)
 	gone, stays := listen(h, "gone"), listen(h, "stays")
 	for _, e := range []*ear{gone, stays} {
-		await(t, "the confirmation", func() bool { return e.woken.Load() > 0 })
+		kit.Await(t, "the confirmation", func() bool { return e.woken.Load() > 0 })
 	}
 	conn, err := redistest.Dial(srv.Addr())
 	require.NoError(t, err)
 	defer conn.Close()
 	require.NoError(t, conn.Send("EVAL", "while true do end", "0"))
-	await(t, "a busy server", func() bool {
+	kit.Await(t, "a busy server", func() bool {
 		_, err := srv.Try("PING")
 		return err != nil
 	})
 	gone.Close()
 	during := listen(h, "during") // refused, and asked for again
-	pass(time.Now().Add(300 * time.Millisecond))
+	kit.SleepUntil(time.Now().Add(300 * time.Millisecond))
 	srv.Do(t, "SCRIPT", "KILL")
-	await(t, "the end of the script", func() bool {
+	kit.Await(t, "the end of the script", func() bool {
 		_, err := srv.Try("PING")
 		return err == nil
 	})
 	for _, e := range []*ear{stays, during} {
 		e.hears(t, "a message", func() {
-			await(t, "a subscriber of "+e.channel, func() bool { return srv.Int(t, "PUBLISH", e.channel, "0") == 1 })
+			kit.Await(t, "a subscriber of "+e.channel, func() bool { return srv.Int(t, "PUBLISH", e.channel, "0") == 1 })
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -19,7 +20,7 @@ import (
 func TestChurnEndsSubscribedIfWanted(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	h := newHub(t, newClient(t, srv.Addr()), false)
+	h := newHub(t, kit.NewClient(t, srv.Addr()), false)
 	for round := range 20 {
 		var wg sync.WaitGroup
 		kept := make([][]*ear, 8)
@@ -46,20 +47,20 @@ func TestChurnEndsSubscribedIfWanted(t *testing.T) {
 			srv.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		}
 		ears := slices.Concat(kept...)
-		await(t, "the wanted subscriptions", func() bool { // one that is not wanted may stay for half a minute
+		kit.Await(t, "the wanted subscriptions", func() bool { // one that is not wanted may stay for half a minute
 			is := subscribed(t, srv)
 			return !slices.ContainsFunc(channelsOf(ears), func(name string) bool { return !slices.Contains(is, name) })
 		})
 		for _, e := range ears {
 			e.hears(t, "a message", func() {
-				await(t, "a subscriber", func() bool { return srv.Int(t, "PUBLISH", e.channel, "0") == 1 })
+				kit.Await(t, "a subscriber", func() bool { return srv.Int(t, "PUBLISH", e.channel, "0") == 1 })
 			})
 		}
 		for _, e := range ears {
 			e.Close()
 		}
 	}
-	await(t, "the end of all", func() bool { return len(subscribed(t, srv)) == 0 })
+	kit.Await(t, "the end of all", func() bool { return len(subscribed(t, srv)) == 0 })
 }
 
 func channelsOf(ears []*ear) []string {
@@ -75,7 +76,7 @@ func channelsOf(ears []*ear) []string {
 func TestACallbackMayListenAndClose(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	h := newHub(t, newClient(t, srv.Addr()), false)
+	h := newHub(t, kit.NewClient(t, srv.Addr()), false)
 	called := make(chan struct{}, 100)
 	wake := func() {
 		e := listen(h, "x")
@@ -84,14 +85,14 @@ func TestACallbackMayListenAndClose(t *testing.T) {
 		called <- struct{}{}
 	}
 	l := h.Listen("x", wake)
-	within(t, 10*time.Second, called, "the confirmation")
+	kit.Within(t, 10*time.Second, called, "the confirmation")
 	srv.Do(t, "PUBLISH", "x", "0")
-	within(t, 10*time.Second, called, "a message")
+	kit.Within(t, 10*time.Second, called, "a message")
 	second := h.Listen("x", wake)
-	within(t, 10*time.Second, called, "the standing subscription")
+	kit.Within(t, 10*time.Second, called, "the standing subscription")
 	l.Close()
 	second.Close()
-	await(t, "the end of all", func() bool { return len(subscribed(t, srv)) == 0 })
+	kit.Await(t, "the end of all", func() bool { return len(subscribed(t, srv)) == 0 })
 }
 
 func TestACloseLeavesNothing(t *testing.T) {
@@ -105,7 +106,7 @@ func TestACloseLeavesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			srv := redistest.Start(t)
 			p := proxy.Start(t, srv.Addr())
-			h := newHub(t, newClient(t, p.Addr(), func(opt *rueidis.ClientOption) { opt.Dialer.Timeout = time.Second }), false)
+			h := newHub(t, kit.NewClient(t, p.Addr(), func(opt *rueidis.ClientOption) { opt.Dialer.Timeout = time.Second }), false)
 			listenAll(t, h, 10)
 			happen(srv, p)
 			listen(h, "one more") // is being subscribed when all ends
@@ -115,11 +116,11 @@ func TestACloseLeavesNothing(t *testing.T) {
 				h.Close() // again is fine
 				close(closed)
 			}()
-			within(t, 5*time.Second, closed, "the close")
+			kit.Within(t, 5*time.Second, closed, "the close")
 			assert.Zero(t, hubGoroutines())
 			srv.Resume()
 			if name == "in quiet" {
-				await(t, "the end of the connection", func() bool { return srv.Connections(t) == 1 })
+				kit.Await(t, "the end of the connection", func() bool { return srv.Connections(t) == 1 })
 				assert.Empty(t, subscribed(t, srv))
 			}
 			late := listen(h, "late") // nobody comes
@@ -133,16 +134,16 @@ func TestARefusedChannelFailsAlone(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	srv.Grant(t, "somebody", "+@all", "~*", "&mine:*")
-	h := newHub(t, newClient(t, srv.Addr(), login(redistest.Password)...), false)
+	h := newHub(t, kit.NewClient(t, srv.Addr(), kit.Login(redistest.Password)...), false)
 	first, forbidden, second := listen(h, "mine:1"), listen(h, "theirs"), listen(h, "mine:2")
 	for _, e := range []*ear{first, second} {
-		await(t, "the confirmation", func() bool { return e.woken.Load() > 0 })
+		kit.Await(t, "the confirmation", func() bool { return e.woken.Load() > 0 })
 	}
 	third := listen(h, "mine:3")
-	await(t, "the confirmation", func() bool { return third.woken.Load() > 0 })
+	kit.Await(t, "the confirmation", func() bool { return third.woken.Load() > 0 })
 	assert.Zero(t, forbidden.woken.Load())
 	calm := first.woken.Load()
 	srv.Do(t, "ACL", "SETUSER", "somebody", "&theirs")
-	await(t, "the confirmation in the end", func() bool { return forbidden.woken.Load() > 0 })
+	kit.Await(t, "the confirmation in the end", func() bool { return forbidden.woken.Load() > 0 })
 	assert.Equal(t, calm, first.woken.Load(), "its subscription stands all the time")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/hub"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -54,7 +55,7 @@ func (r *ring) listenToAll(t *testing.T, n int) {
 	}
 	require.Len(t, r.ears, len(r.Nodes), "channels on all nodes")
 	r.each(func(_ *redistest.Server, e *ear) {
-		await(t, "the confirmation of "+e.channel, func() bool { return e.woken.Load() > 0 })
+		kit.Await(t, "the confirmation of "+e.channel, func() bool { return e.woken.Load() > 0 })
 	})
 }
 
@@ -70,7 +71,7 @@ func (r *ring) each(f func(node *redistest.Server, e *ear)) {
 func (r *ring) assertHears(t *testing.T, node *redistest.Server, e *ear) {
 	t.Helper()
 	e.hears(t, "a message", func() {
-		await(t, "a subscriber of "+e.channel, func() bool {
+		kit.Await(t, "a subscriber of "+e.channel, func() bool {
 			n, err := node.Try("SPUBLISH", e.channel, "0")
 			return err == nil && n == int64(1)
 		})
@@ -107,7 +108,7 @@ func TestShardedChannelsAreHeardAtTheNodeOfTheirSlot(t *testing.T) {
 			before := r.calm(nil)
 			node.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 			for _, e := range r.ears[node] {
-				await(t, "the new subscription of "+e.channel, func() bool { return e.woken.Load() > before[e.channel] })
+				kit.Await(t, "the new subscription of "+e.channel, func() bool { return e.woken.Load() > before[e.channel] })
 			}
 		}
 	}
@@ -115,7 +116,7 @@ func TestShardedChannelsAreHeardAtTheNodeOfTheirSlot(t *testing.T) {
 	assert.Equal(t, 30, r.shardChannels(t), "each is subscribed once")
 
 	r.each(func(_ *redistest.Server, e *ear) { e.Close() })
-	await(t, "the end of all", func() bool { return r.shardChannels(t) == 0 })
+	kit.Await(t, "the end of all", func() bool { return r.shardChannels(t) == 0 })
 	r.hub.Close()
 	assert.NotContains(t, r.log.String(), "refused", "what MOVED says is followed at once")
 }
@@ -126,9 +127,9 @@ func TestAWornConnectionOfANodeIsReplaced(t *testing.T) {
 	node := r.Nodes[0]
 	before := r.calm(nil)
 	wearOut(t, r.hub, "{"+r.ears[node][0].channel+"}")
-	await(t, "a new connection", func() bool { return r.shardChannels(t) == 30 })
+	kit.Await(t, "a new connection", func() bool { return r.shardChannels(t) == 30 })
 	for _, e := range r.ears[node] {
-		await(t, "the end of the last connection", func() bool {
+		kit.Await(t, "the end of the last connection", func() bool {
 			return node.Do(t, "PUBSUB", "SHARDNUMSUB", e.channel).([]any)[1].(int64) == 1
 		})
 	}
@@ -159,7 +160,7 @@ func TestAChannelFollowsItsSlot(t *testing.T) {
 	moving.Close()
 	second.Close()
 	r.each(func(_ *redistest.Server, e *ear) { e.Close() }) // then it stays on no connection for the sake of others
-	await(t, "the end of all", func() bool { return r.shardChannels(t) == 0 })
+	kit.Await(t, "the end of all", func() bool { return r.shardChannels(t) == 0 })
 }
 
 func TestANodeThatDiesIsMissedByItsOwnChannelsAlone(t *testing.T) {
@@ -204,13 +205,13 @@ func (r *ring) addReplica(t *testing.T, master *redistest.Server) *redistest.Ser
 	require.NoError(t, err)
 	replica.Do(t, "CLUSTER", "MEET", host, port)
 	id := master.Str(t, "CLUSTER", "MYID")
-	await(t, "the replica to know its master", func() bool {
+	kit.Await(t, "the replica to know its master", func() bool {
 		_, err := replica.Try("CLUSTER", "REPLICATE", id)
 		return err == nil
 	})
 	r.Nodes = append(r.Nodes, replica)
 	r.AwaitOK(t)
-	await(t, "the replica to be in step", func() bool {
+	kit.Await(t, "the replica to be in step", func() bool {
 		role, _ := replica.Do(t, "ROLE").([]any) // slave, host, port, state, offset
 		return len(role) == 5 && role[3] == "connected"
 	})
@@ -235,6 +236,6 @@ func TestPlainMessagesOfAClusterAreHeardFromEveryNode(t *testing.T) {
 	before := r.calm(nil)
 	home.Stop()
 	r.each(func(_ *redistest.Server, e *ear) {
-		await(t, "the new subscription of "+e.channel, func() bool { return e.woken.Load() > before[e.channel] })
+		kit.Await(t, "the new subscription of "+e.channel, func() bool { return e.woken.Load() > before[e.channel] })
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/holdfast-go/holdfast/internal/hub"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -47,7 +48,7 @@ func (e *ear) hears(t testing.TB, what string, happen func()) {
 	t.Helper()
 	before := e.woken.Load()
 	happen()
-	await(t, what+" on "+e.channel, func() bool { return e.woken.Load() > before })
+	kit.Await(t, what+" on "+e.channel, func() bool { return e.woken.Load() > before })
 }
 
 // listenAll listens to n channels and waits for all confirmations.
@@ -58,7 +59,7 @@ func listenAll(t testing.TB, h *hub.Hub, n int) []*ear {
 		ears[i] = listen(h, "channel:"+strconv.Itoa(i))
 	}
 	for _, e := range ears {
-		await(t, "the confirmation", func() bool { return e.woken.Load() > 0 })
+		kit.Await(t, "the confirmation", func() bool { return e.woken.Load() > 0 })
 	}
 	return ears
 }
@@ -72,9 +73,9 @@ func subscribed(t testing.TB, srv *redistest.Server) []string {
 func TestAListenerIsWoken(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	h := newHub(t, newClient(t, srv.Addr()), false)
+	h := newHub(t, kit.NewClient(t, srv.Addr()), false)
 	e := listen(h, "x")
-	await(t, "the confirmation", func() bool { return e.woken.Load() == 1 })
+	kit.Await(t, "the confirmation", func() bool { return e.woken.Load() == 1 })
 	assert.Equal(t, []string{"x"}, subscribed(t, srv), "who is woken is subscribed")
 
 	e.hears(t, "a message", func() { srv.Do(t, "PUBLISH", "x", "0") })
@@ -100,7 +101,7 @@ func TestAListenerIsWoken(t *testing.T) {
 func TestAListenerWaitsForItsServer(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	h := newHub(t, newClient(t, srv.Addr()), false)
+	h := newHub(t, kit.NewClient(t, srv.Addr()), false)
 	srv.Stop()
 	e, gone := listen(h, "x"), listen(h, "gone")
 	gone.Close()
@@ -111,11 +112,11 @@ func TestAListenerWaitsForItsServer(t *testing.T) {
 func TestASubscriptionEndsSomeTimeAfterTheLastHasClosed(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	h := newHub(t, newClient(t, srv.Addr()), false)
+	h := newHub(t, kit.NewClient(t, srv.Addr()), false)
 	first, second, other := listen(h, "x"), listen(h, "x"), listen(h, "y")
 	for _, e := range []*ear{first, second, other} {
 		e.hears(t, "a message", func() {
-			await(t, "a subscriber", func() bool { return srv.Int(t, "PUBLISH", e.channel, "0") == 1 })
+			kit.Await(t, "a subscriber", func() bool { return srv.Int(t, "PUBLISH", e.channel, "0") == 1 })
 		})
 	}
 	first.Close()
@@ -131,12 +132,12 @@ func TestASubscriptionEndsSomeTimeAfterTheLastHasClosed(t *testing.T) {
 	again.Close()
 	other.Close()
 	other.Close() // again is fine
-	await(t, "the end of all", func() bool { return len(subscribed(t, srv)) == 0 })
-	await(t, "the end of the connection", func() bool { return srv.Connections(t) == 1 })
+	kit.Await(t, "the end of all", func() bool { return len(subscribed(t, srv)) == 0 })
+	kit.Await(t, "the end of the connection", func() bool { return srv.Connections(t) == 1 })
 
 	again = listen(h, "x")
 	again.hears(t, "a message", func() {
-		await(t, "a subscriber", func() bool { return srv.Int(t, "PUBLISH", "x", "0") == 1 })
+		kit.Await(t, "a subscriber", func() bool { return srv.Int(t, "PUBLISH", "x", "0") == 1 })
 	})
 }
 
@@ -145,18 +146,18 @@ func TestASubscriptionEndsSomeTimeAfterTheLastHasClosed(t *testing.T) {
 func TestAWornConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	h := newHub(t, newClient(t, srv.Addr()), false)
+	h := newHub(t, kit.NewClient(t, srv.Addr()), false)
 	kept := listenAll(t, h, 100)
 	wearOut(t, h, "rest")
 	quiet, busy := kept[:50], kept[50:]
-	await(t, "a new connection", func() bool {
+	kit.Await(t, "a new connection", func() bool {
 		for _, e := range busy {
 			e.hears(t, "a message", func() { srv.Do(t, "PUBLISH", e.channel, "0") })
 		}
 		return len(subscribed(t, srv)) == len(kept)
 	})
 	for _, e := range kept {
-		await(t, "the end of the last connection", func() bool { return srv.Do(t, "PUBSUB", "NUMSUB", e.channel).([]any)[1].(int64) == 1 })
+		kit.Await(t, "the end of the last connection", func() bool { return srv.Do(t, "PUBSUB", "NUMSUB", e.channel).([]any)[1].(int64) == 1 })
 	}
 	for _, e := range quiet {
 		assert.EqualValues(t, 1, e.woken.Load(), "by the confirmation")
@@ -172,7 +173,7 @@ func wearOut(t *testing.T, h *hub.Hub, prefix string) {
 		rest[i] = listen(h, prefix+":"+strconv.Itoa(i))
 	}
 	for _, e := range rest {
-		await(t, "the confirmation", func() bool { return e.woken.Load() > 0 })
+		kit.Await(t, "the confirmation", func() bool { return e.woken.Load() > 0 })
 	}
 	for _, e := range rest {
 		e.Close()
@@ -182,7 +183,7 @@ func wearOut(t *testing.T, h *hub.Hub, prefix string) {
 // A session costs a connection for its subscriptions, and a channel less than a kilobyte.
 func TestManyChannelsShareOneConnectionAndNoGoroutines(t *testing.T) {
 	srv := redistest.Start(t)
-	h := newHub(t, newClient(t, srv.Addr()), false)
+	h := newHub(t, kit.NewClient(t, srv.Addr()), false)
 	listenAll(t, h, 1)
 	one := hubGoroutines()
 	listenAll(t, h, 1000)
@@ -202,7 +203,7 @@ func TestManyChannelsShareOneConnectionAndNoGoroutines(t *testing.T) {
 	for i, name := range names {
 		ears[i] = h.Listen(name, func() { woken.Add(1) })
 	}
-	await(t, "the confirmations", func() bool { return woken.Load() >= n })
+	kit.Await(t, "the confirmations", func() bool { return woken.Load() >= n })
 	perChannel := (heap() - before) / n
 	t.Logf("%d bytes per channel, %d of them its name", perChannel, (withNames-before)/n)
 	assert.Less(t, perChannel, int64(1024))

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -79,7 +80,7 @@ func waitFor(ctx context.Context, l *latch.Latch) <-chan error {
 // listening waits until the latch "ready" has so many subscribers.
 func listening(t *testing.T, srv *redistest.Server, n int64) {
 	t.Helper()
-	await(t, "the subscriptions", func() bool { return srv.Do(t, "PUBSUB", "NUMSUB", readyChannel).([]any)[1].(int64) == n })
+	kit.Await(t, "the subscriptions", func() bool { return srv.Do(t, "PUBSUB", "NUMSUB", readyChannel).([]any)[1].(int64) == n })
 }
 
 // closed sets the latch "ready" to n.
@@ -93,7 +94,7 @@ func closed(t *testing.T, l *latch.Latch, n int) {
 func TestALatchOpensWhenAllHaveCountedDown(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	a, b := latch.New(open(t, srv.Addr(), nil), "ready"), latch.New(open(t, srv.Addr(), nil), "ready")
+	a, b := latch.New(kit.Open(t, srv.Addr(), nil), "ready"), latch.New(kit.Open(t, srv.Addr(), nil), "ready")
 	require.NoError(t, a.Wait(t.Context()), "nobody has set it")
 	require.NoError(t, a.CountDown(t.Context()), "nobody has set it")
 	for range 2 { // again after zero
@@ -116,21 +117,21 @@ func TestALatchOpensWhenAllHaveCountedDown(t *testing.T) {
 		before := time.Now()
 		require.NoError(t, b.CountDown(t.Context()))
 		for _, w := range waits {
-			require.NoError(t, within(t, time.Second, w, "the opening"))
+			require.NoError(t, kit.Within(t, time.Second, w, "the opening"))
 		}
 		t.Log("open after", time.Since(before))
 		n, err = a.Count(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, n)
 		require.Empty(t, srv.Keyspace(t))
-		await(t, "the subscriptions' end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
+		kit.Await(t, "the subscriptions' end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
 	}
 }
 
 func TestADeletedLatchLetsWaitersThrough(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	a, b := latch.New(open(t, srv.Addr(), nil), "ready"), latch.New(open(t, srv.Addr(), nil), "ready")
+	a, b := latch.New(kit.Open(t, srv.Addr(), nil), "ready"), latch.New(kit.Open(t, srv.Addr(), nil), "ready")
 	ok, err := a.Delete(t.Context())
 	require.NoError(t, err)
 	require.False(t, ok)
@@ -140,13 +141,13 @@ func TestADeletedLatchLetsWaitersThrough(t *testing.T) {
 	ok, err = b.Delete(t.Context())
 	require.NoError(t, err)
 	require.True(t, ok)
-	require.NoError(t, within(t, time.Second, wait, "the opening"))
+	require.NoError(t, kit.Within(t, time.Second, wait, "the opening"))
 }
 
 func TestALatchNamesMistakesAndSendsNothing(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 	srv.ResetStats(t)
 	for n, says := range map[int]string{0: "count is 0", -1: "count is -1", 1 << 53: "must be from 1 to 2^53 - 1"} {
 		_, err := latch.New(s, "ready").TrySetCount(t.Context(), n)
@@ -168,12 +169,12 @@ func TestALatchNamesMistakesAndSendsNothing(t *testing.T) {
 func TestTenThousandWaitersLookAsOne(t *testing.T) {
 	const waiters = 10_000
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 	l := latch.New(s, "ready")
 	closed(t, l, 3)
 	first := waitFor(t.Context(), l)
 	listening(t, srv, 1)
-	await(t, "the look behind the subscription", func() bool { return srv.CommandStats(t)["evalsha"] >= 3 })
+	kit.Await(t, "the look behind the subscription", func() bool { return srv.CommandStats(t)["evalsha"] >= 3 })
 	srv.ResetStats(t)
 
 	var all, in sync.WaitGroup
@@ -205,49 +206,49 @@ func TestALookIsNoAnswerToWhoCameLater(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	s, other := open(t, p.Addr(), nil), open(t, srv.Addr(), nil)
+	s, other := kit.Open(t, p.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 	require.NoError(t, latch.New(s, "ready").Wait(t.Context())) // the script is known
 	look := p.On(proxy.Command("EVALSHA").With("ready"), proxy.HoldReply, proxy.First)
 	first := waitFor(t.Context(), latch.New(s, "ready"))
 	look.Wait(t, 1)
 	closed(t, latch.New(other, "ready"), 1)
 	second := waitFor(t.Context(), latch.New(s, "ready"))
-	pass(time.Now().Add(50 * time.Millisecond)) // in which it comes
+	kit.SleepUntil(time.Now().Add(50 * time.Millisecond)) // in which it comes
 	look.Release()
-	require.NoError(t, within(t, time.Second, first, "who came first"))
+	require.NoError(t, kit.Within(t, time.Second, first, "who came first"))
 	listening(t, srv, 1)
 	require.Empty(t, second)
 	require.NoError(t, latch.New(other, "ready").CountDown(t.Context()))
-	require.NoError(t, within(t, time.Second, second, "who came later"))
+	require.NoError(t, kit.Within(t, time.Second, second, "who came later"))
 }
 
 func TestALatchWhoseMessageIsLostIsLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	l := latch.New(open(t, srv.Addr(), nil), "ready")
+	l := latch.New(kit.Open(t, srv.Addr(), nil), "ready")
 	closed(t, l, 1)
 	wait := waitFor(t.Context(), l)
 	listening(t, srv, 1)
 	srv.Do(t, "DEL", "ready")
-	require.NoError(t, within(t, longestWait, wait, "the opening"))
+	require.NoError(t, kit.Within(t, kit.LongestWait, wait, "the opening"))
 }
 
 func TestAWaitForALatchEnds(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s, other := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+	s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 	l := latch.New(s, "ready")
 	closed(t, l, 1)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancelled, stays := waitFor(ctx, l), waitFor(t.Context(), l)
 	listening(t, srv, 1)
 	cancel(assert.AnError)
-	err := within(t, time.Second, cancelled, "the end")
+	err := kit.Within(t, time.Second, cancelled, "the end")
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, assert.AnError)
 	require.Empty(t, stays)
 	require.NoError(t, s.Close())
-	require.ErrorIs(t, within(t, time.Second, stays, "the end"), holdfast.ErrClosed)
+	require.ErrorIs(t, kit.Within(t, time.Second, stays, "the end"), holdfast.ErrClosed)
 	require.ErrorIs(t, l.Wait(t.Context()), holdfast.ErrClosed)
 	require.ErrorIs(t, l.CountDown(t.Context()), holdfast.ErrClosed)
 	n, err := latch.New(other, "ready").Count(t.Context())
@@ -258,7 +259,7 @@ func TestAWaitForALatchEnds(t *testing.T) {
 func TestAKeyThatIsNoLatchIsAnErrorForAll(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	l := latch.New(open(t, srv.Addr(), nil), "ready")
+	l := latch.New(kit.Open(t, srv.Addr(), nil), "ready")
 	closed(t, l, 1)
 	waits := []<-chan error{waitFor(t.Context(), l), waitFor(t.Context(), l)}
 	listening(t, srv, 1)
@@ -266,7 +267,7 @@ func TestAKeyThatIsNoLatchIsAnErrorForAll(t *testing.T) {
 	srv.Do(t, "EVAL", "redis.call('DEL', KEYS[1]) redis.call('SADD', KEYS[1], 'precious')", "1", "ready")
 	srv.Do(t, "PUBLISH", readyChannel, "0")
 	for _, w := range waits {
-		err := within(t, time.Second, w, "the error")
+		err := kit.Within(t, time.Second, w, "the error")
 		require.Error(t, err)
 		require.Regexp(t, `^latch "ready": wait: .*WRONGTYPE`, err.Error())
 	}
@@ -285,7 +286,7 @@ func TestALostCountIsNotRepeated(t *testing.T) {
 	}{
 		"reply lost":      {proxy.DropReply, true, 2},
 		"never executed":  {proxy.ResetBefore, true, 3},
-		"loading":         {proxy.Answer(loading), false, 2},
+		"loading":         {proxy.Answer(kit.LoadingReply), false, 2},
 		"nothing happens": {proxy.Pass, false, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -293,7 +294,7 @@ func TestALostCountIsNotRepeated(t *testing.T) {
 			srv := redistest.Start(t)
 			srv.Do(t, "SCRIPT", "LOAD", lua.Source("latch_count_down"))
 			p := proxy.Start(t, srv.Addr())
-			s := open(t, p.Addr(), nil)
+			s := kit.Open(t, p.Addr(), nil)
 			l := latch.New(s, "ready")
 			closed(t, l, 3)
 			p.On(proxy.Command("EVALSHA").With("ready"), c.action, proxy.First)
@@ -314,15 +315,15 @@ func TestALostCountIsNotRepeated(t *testing.T) {
 func TestLatchesInACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
-	a := openCluster(t, cluster, &holdfast.Options{Lease: 3 * time.Second})
-	b := openCluster(t, cluster, &holdfast.Options{Lease: 3 * time.Second})
+	a := kit.OpenCluster(t, cluster, &holdfast.Options{Lease: 3 * time.Second})
+	b := kit.OpenCluster(t, cluster, &holdfast.Options{Lease: 3 * time.Second})
 	_, err := latch.New(a, "app{42}ready").TrySetCount(t.Context(), 1)
 	require.ErrorContains(t, err, "cannot be used in a cluster")
 	for _, name := range []string{"ready", "a:ready", "others"} {
 		closed(t, latch.New(a, name), 1)
 		wait := waitFor(t.Context(), latch.New(b, name))
 		node, channel := cluster.NodeOf(t, name), "redisson_countdownlatch__channel__{"+name+"}"
-		await(t, "the subscription", func() bool {
+		kit.Await(t, "the subscription", func() bool {
 			if cluster.Sharded() {
 				return node.Do(t, "PUBSUB", "SHARDNUMSUB", channel).([]any)[1].(int64) == 1
 			}
@@ -331,6 +332,6 @@ func TestLatchesInACluster(t *testing.T) {
 			})
 		})
 		require.NoError(t, latch.New(a, name).CountDown(t.Context()))
-		require.NoError(t, within(t, time.Second, wait, "the opening"))
+		require.NoError(t, kit.Within(t, time.Second, wait, "the opening"))
 	}
 }

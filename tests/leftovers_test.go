@@ -15,20 +15,19 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
 // What crosses the end of a hold, and what that may leave on the server.
 
-const loading = "-LOADING Redis is loading the dataset in memory"
-
 // An extension whose reply comes after the release has begun finds nobody holding. It must not give the lock back in the
 // release's stead: that would find nothing then, and call the hold lost.
 func TestAnExtensionThatCrossesTheReleaseLosesNothing(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 	var all sync.WaitGroup
 	var lost atomic.Int32
 	for g := range 16 {
@@ -61,26 +60,26 @@ func TestARenewalThatCrossesTheLossIsGivenBack(t *testing.T) {
 	srv := redistest.Start(t)
 	srv.Do(t, "SCRIPT", "LOAD", lua.Source("lock_renew"))
 	p := proxy.Start(t, srv.Addr())
-	h := lock(t, t.Context(), rlock.New(open(t, p.Addr(), &holdfast.Options{Lease: lease}), orders, nil))
+	h := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, p.Addr(), &holdfast.Options{Lease: lease}), kit.Orders, nil))
 	began, done := time.Now(), h.Context(t.Context()).Done()
-	renewal := scriptOf(kinds[0], "renew")
+	renewal := kit.ScriptOf(kit.Kinds[0], "renew")
 	early := func() bool { return time.Since(began) < lease*5/6 }
-	p.On(func(c []string) bool { return renewal(c) && early() }, proxy.Answer(loading), proxy.EveryTime)
+	p.On(func(c []string) bool { return renewal(c) && early() }, proxy.Answer(kit.LoadingReply), proxy.EveryTime)
 	last := p.On(func(c []string) bool { return renewal(c) && !early() }, proxy.HoldReply, proxy.First)
-	within(t, 2*lease, done, "the loss")
+	kit.Within(t, 2*lease, done, "the loss")
 	last.Wait(t, 1)
-	sinceLost := stopwatch()
+	sinceLost := kit.Stopwatch()
 	last.Release()
-	await(t, "the end of the lock", func() bool { return srv.Int(t, "EXISTS", orders) == 0 })
+	kit.Await(t, "the end of the lock", func() bool { return srv.Int(t, "EXISTS", kit.Orders) == 0 })
 	require.Less(t, sinceLost(), lease/2, "not when its lease ended")
 }
 
 // nestedShort takes a lock for long and once more for a moment, and gives the first hold back.
 func nestedShort(t *testing.T, s *holdfast.Session) *holdfast.Hold {
 	t.Helper()
-	outer := lock(t, t.Context(), rlock.New(s, orders, &rlock.Options{FixedLease: 20 * time.Second}))
+	outer := kit.Lock(t, t.Context(), rlock.New(s, kit.Orders, &rlock.Options{FixedLease: 20 * time.Second}))
 	ctx := context.WithoutCancel(outer.Context(t.Context()))
-	inner := lock(t, ctx, rlock.New(s, orders, &rlock.Options{FixedLease: 300 * time.Millisecond}))
+	inner := kit.Lock(t, ctx, rlock.New(s, kit.Orders, &rlock.Options{FixedLease: 300 * time.Millisecond}))
 	require.NoError(t, outer.Release())
 	return inner
 }
@@ -88,11 +87,11 @@ func nestedShort(t *testing.T, s *holdfast.Session) *holdfast.Hold {
 func TestDetachOfAnExpiredHoldGivesTheLockBack(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 	inner := nestedShort(t, s)
-	pass(inner.Deadline())
+	kit.SleepUntil(inner.Deadline())
 	require.ErrorIs(t, inner.Detach(), holdfast.ErrLost)
-	h, err := rlock.New(s, orders, nil).TryLockFor(t.Context(), 3*time.Second)
+	h, err := rlock.New(s, kit.Orders, nil).TryLockFor(t.Context(), 3*time.Second)
 	require.NoError(t, err)
 	require.NoError(t, h.Release())
 }
@@ -102,11 +101,11 @@ func TestCloseGivesBackWhatALossHasLeft(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	s := open(t, p.Addr(), nil)
-	p.On(scriptNamed("lock_trim"), proxy.Answer(loading), proxy.EveryTime) // else the loss leaves too little
+	s := kit.Open(t, p.Addr(), nil)
+	p.On(kit.ScriptNamed("lock_trim"), proxy.Answer(kit.LoadingReply), proxy.EveryTime) // else the loss leaves too little
 	inner := nestedShort(t, s)
-	returns := p.On(scriptOf(kinds[0], "release"), proxy.Answer(loading), proxy.EveryTime)
-	pass(inner.Deadline())
+	returns := p.On(kit.ScriptOf(kit.Kinds[0], "release"), proxy.Answer(kit.LoadingReply), proxy.EveryTime)
+	kit.SleepUntil(inner.Deadline())
 	require.ErrorIs(t, inner.Err(), holdfast.ErrLost)
 	returns.Wait(t, 2)
 	returns.Remove()
@@ -118,45 +117,45 @@ func TestCloseGivesBackWhatALossHasLeft(t *testing.T) {
 // up for behind its back.
 func TestAReleaseThatWaitsForAReentryDoesNotTakeItAway(t *testing.T) {
 	t.Parallel()
-	for _, k := range []kind{kindOf("rlock"), kindOf("rwlock read")} {
-		t.Run(k.name, func(t *testing.T) {
+	for _, k := range []kit.Kind{kit.KindOf("rlock"), kit.KindOf("rwlock read")} {
+		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
 			p := proxy.Start(t, srv.Addr())
-			s := open(t, p.Addr(), &holdfast.Options{Lease: 3 * time.Second})
-			l := k.make(s, orders, 20*time.Second)
-			require.NoError(t, lock(t, t.Context(), l).Release()) // the scripts and the server's clock are known
+			s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 3 * time.Second})
+			l := k.Make(s, kit.Orders, 20*time.Second)
+			require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the scripts and the server's clock are known
 			ctx := holdfast.NewOwner(t.Context())
-			outer := lock(t, ctx, k.make(s, orders, 2*time.Second)) // a third of which is all that its release has
-			entering := p.On(scriptOf(k, "acquire"), proxy.HoldReply, proxy.First)
-			inner := goLock(ctx, l.Lock)
+			outer := kit.Lock(t, ctx, k.Make(s, kit.Orders, 2*time.Second)) // a third of which is all that its release has
+			entering := p.On(kit.ScriptOf(k, "acquire"), proxy.HoldReply, proxy.First)
+			inner := kit.GoLock(ctx, l.Lock)
 			entering.Wait(t, 1)
 			short := time.Now()
 			require.ErrorIs(t, outer.Release(), holdfast.ErrUnknown)
 			t.Log("given up after", time.Since(short))
-			pass(time.Now().Add(100 * time.Millisecond)) // in which nothing may happen
+			kit.SleepUntil(time.Now().Add(100 * time.Millisecond)) // in which nothing may happen
 			entering.Release()
-			r := within(t, time.Second, inner, "the re-entry")
-			require.NoError(t, r.err)
-			pass(time.Now().Add(100 * time.Millisecond)) // likewise
-			_, err := k.rival(open(t, srv.Addr(), nil), orders, 0).TryLock(t.Context())
+			r := kit.Within(t, time.Second, inner, "the re-entry")
+			require.NoError(t, r.Err)
+			kit.SleepUntil(time.Now().Add(100 * time.Millisecond)) // likewise
+			_, err := k.Rival(kit.Open(t, srv.Addr(), nil), kit.Orders, 0).TryLock(t.Context())
 			require.ErrorIs(t, err, holdfast.ErrBusy)
-			require.NoError(t, r.hold.Err())
-			require.NoError(t, r.hold.Release())
-			await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
+			require.NoError(t, r.Hold.Err())
+			require.NoError(t, r.Hold.Release())
+			kit.Await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
 		})
 	}
 }
 
 // A ctx that ends between two attempts does not hide that the outcome of the first is not known.
 func TestAnAttemptThatIsNotSentHidesNoUnknownOne(t *testing.T) {
-	eachAlone(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		p := proxy.Start(t, srv.Addr())
-		loadScripts(t, srv)
-		s := open(t, p.Addr(), nil)
-		l := k.make(s, orders, 0)
-		require.NoError(t, lock(t, t.Context(), l).Release())
-		dropped := p.On(scriptOf(k, "acquire"), proxy.DropReply, proxy.EveryTime)
+		kit.LoadScripts(t, srv)
+		s := kit.Open(t, p.Addr(), nil)
+		l := k.Make(s, kit.Orders, 0)
+		require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+		dropped := p.On(kit.ScriptOf(k, "acquire"), proxy.DropReply, proxy.EveryTime)
 		for name, take := range map[string]func(context.Context) (*holdfast.Hold, error){"try": l.TryLock, "wait": l.Lock} {
 			for i := range 40 { // the pauses between attempts grow: some ctx ends in one, some in an attempt, some between
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(20+i)*time.Millisecond)

@@ -2,14 +2,11 @@ package tests
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"go/ast"
 	"go/parser"
 	gotoken "go/token"
 	"io/fs"
-	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -25,51 +22,9 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
-
-// jsonLogger writes everything to the journal, as objects.
-func (j *journal) jsonLogger() *slog.Logger {
-	return slog.New(slog.NewJSONHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
-}
-
-// entries are the lines with that message.
-func (j *journal) entries(t *testing.T, message string) (found []map[string]any) {
-	t.Helper()
-	for line := range strings.Lines(j.String()) {
-		if !strings.HasSuffix(line, "\n") {
-			continue // being written
-		}
-		var e map[string]any
-		require.NoError(t, json.Unmarshal([]byte(line), &e))
-		if e["msg"] == message {
-			found = append(found, e)
-		}
-	}
-	return found
-}
-
-// requireEntry waits for a line, and requires its attributes to be these.
-func (j *journal) requireEntry(t *testing.T, s *holdfast.Session, message string, want map[string]any) {
-	t.Helper()
-	await(t, message, func() bool { return len(j.entries(t, message)) > 0 })
-	got := j.entries(t, message)[0]
-	require.Equal(t, "WARN", got["level"])
-	require.Equal(t, s.ID(), got["session"])
-	for _, standard := range []string{"time", "level", "msg", "session"} {
-		require.Contains(t, got, standard)
-		delete(got, standard)
-	}
-	require.Equal(t, slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)), message)
-	for key, value := range want {
-		switch value := value.(type) {
-		case func(any):
-			value(got[key])
-		default:
-			require.Equal(t, value, got[key], key)
-		}
-	}
-}
 
 // saying requires of an attribute that it has such words.
 func saying(t *testing.T, words string) func(any) {
@@ -88,43 +43,43 @@ func between(t *testing.T, least, most time.Duration) func(any) {
 
 func TestLogOfALoss(t *testing.T) {
 	t.Parallel()
-	srv, log := redistest.Start(t), &journal{}
-	s := open(t, srv.Addr(), &holdfast.Options{Lease: time.Second, Logger: log.jsonLogger()})
-	hold := lock(t, t.Context(), rlock.New(s, "orders", nil))
+	srv, log := redistest.Start(t), &kit.Journal{}
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second, Logger: log.JsonLogger()})
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))
 	srv.Do(t, "DEL", "orders")
-	log.requireEntry(t, s, "holdfast: lost", map[string]any{
+	log.RequireEntry(t, s, "holdfast: lost", map[string]any{
 		"kind": "rlock", "name": "orders", "held": between(t, 1, time.Second), "error": "its lease was over, or the server has dropped it",
 	})
 	require.ErrorIs(t, hold.Err(), holdfast.ErrLost)
-	require.Len(t, log.entries(t, "holdfast: lost"), 1)
+	require.Len(t, log.Entries(t, "holdfast: lost"), 1)
 	require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
 }
 
 func TestLogOfALossThatTheReleaseFinds(t *testing.T) {
 	t.Parallel()
-	srv, log := redistest.Start(t), &journal{}
-	s := open(t, srv.Addr(), &holdfast.Options{Lease: time.Minute, Logger: log.jsonLogger()})
-	hold := lock(t, t.Context(), rlock.New(s, "orders", nil))
+	srv, log := redistest.Start(t), &kit.Journal{}
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Minute, Logger: log.JsonLogger()})
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))
 	srv.Do(t, "DEL", "orders")
 	const held = 10 * time.Millisecond
-	pass(time.Now().Add(held))
+	kit.SleepUntil(time.Now().Add(held))
 	require.ErrorIs(t, hold.Release(), holdfast.ErrLost)
-	log.requireEntry(t, s, "holdfast: lost", map[string]any{
+	log.RequireEntry(t, s, "holdfast: lost", map[string]any{
 		"kind": "rlock", "name": "orders", "held": between(t, held, time.Minute), "error": "its lease was over, or the server has dropped it",
 	})
-	require.Len(t, log.entries(t, "holdfast: lost"), 1)
+	require.Len(t, log.Entries(t, "holdfast: lost"), 1)
 }
 
 func TestLogOfRenewalsThatFail(t *testing.T) {
 	t.Parallel()
-	srv, log := redistest.Start(t), &journal{}
-	s := open(t, srv.Addr(), &holdfast.Options{Lease: time.Second, Logger: log.jsonLogger()})
-	lock(t, t.Context(), rlock.New(s, "orders", nil))
+	srv, log := redistest.Start(t), &kit.Journal{}
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second, Logger: log.JsonLogger()})
+	kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))
 	srv.Pause()
-	log.requireEntry(t, s, "holdfast: renewal failed", map[string]any{
+	log.RequireEntry(t, s, "holdfast: renewal failed", map[string]any{
 		"kind": "rlock", "name": "orders", "trusted": between(t, 1, time.Second), "error": saying(t, "."),
 	})
-	log.requireEntry(t, s, "holdfast: lost", map[string]any{
+	log.RequireEntry(t, s, "holdfast: lost", map[string]any{
 		"kind": "rlock", "name": "orders", "held": between(t, time.Second/2, time.Second), "error": saying(t, "."),
 	})
 	srv.Resume()
@@ -139,19 +94,19 @@ func TestALossKeepsTheReasonThatALateRenewalFinds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			srv, log := redistest.Start(t), &journal{}
-			s := open(t, srv.Addr(), &holdfast.Options{Lease: 20 * time.Second, Logger: log.jsonLogger()})
-			hold := lock(t, t.Context(), rlock.New(s, "orders", nil)) // without a context: no timer looks
+			srv, log := redistest.Start(t), &kit.Journal{}
+			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 20 * time.Second, Logger: log.JsonLogger()})
+			hold := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil)) // without a context: no timer looks
 			srv.Do(t, "RENAME", "orders", "aside")
 			srv.Do(t, "SET", "orders", "of another type")
 			(*core.Session)(s).Skip(7 * time.Second)
 			(*core.Session)(s).CatchUp()
-			log.requireEntry(t, s, "holdfast: renewal failed", map[string]any{
+			log.RequireEntry(t, s, "holdfast: renewal failed", map[string]any{
 				"kind": "rlock", "name": "orders", "trusted": between(t, time.Second, 20*time.Second), "error": saying(t, "WRONGTYPE"),
 			})
 			after(srv)
 			(*core.Session)(s).Skip(20 * time.Second) // the next try comes after the end of trust
-			await(t, "the loss", func() bool { return len(log.entries(t, "holdfast: lost")) > 0 })
+			kit.Await(t, "the loss", func() bool { return len(log.Entries(t, "holdfast: lost")) > 0 })
 			lost, ok := errors.AsType[*holdfast.LostError](hold.Err())
 			require.True(t, ok)
 			require.ErrorContains(t, lost.Err, "WRONGTYPE")
@@ -161,41 +116,41 @@ func TestALossKeepsTheReasonThatALateRenewalFinds(t *testing.T) {
 
 func TestLogOfSubscriptionsThatAreInterrupted(t *testing.T) {
 	t.Parallel()
-	srv, log := redistest.Start(t), &journal{}
-	s := open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Logger: log.jsonLogger()})
-	held := lock(t, t.Context(), rlock.New(open(t, srv.Addr(), nil), "orders", nil))
-	got := goLock(t.Context(), rlock.New(s, "orders", nil).Lock)
-	waiting(t, kinds[0], srv)
+	srv, log := redistest.Start(t), &kit.Journal{}
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Logger: log.JsonLogger()})
+	held := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "orders", nil))
+	got := kit.GoLock(t.Context(), rlock.New(s, "orders", nil).Lock)
+	kit.Waiting(t, kit.Kinds[0], srv)
 	srv.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
-	log.requireEntry(t, s, "holdfast: subscriptions interrupted", map[string]any{"server": srv.Addr(), "error": saying(t, ".")})
+	log.RequireEntry(t, s, "holdfast: subscriptions interrupted", map[string]any{"server": srv.Addr(), "error": saying(t, ".")})
 	require.NoError(t, held.Release())
-	require.NoError(t, granted(t, longestWait, got, "the lock").Release())
+	require.NoError(t, kit.Granted(t, kit.LongestWait, got, "the lock").Release())
 }
 
 func TestLogOfASubscriptionThatIsRefused(t *testing.T) {
 	t.Parallel()
-	srv, log := redistest.Start(t), &journal{}
+	srv, log := redistest.Start(t), &kit.Journal{}
 	srv.Grant(t, "deaf", "+@all", "~*")
-	s := openWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "deaf", Password: redistest.Password},
-		&holdfast.Options{Lease: 3 * time.Second, Logger: log.jsonLogger()})
-	held := lock(t, t.Context(), rlock.New(open(t, srv.Addr(), nil), "orders", nil))
+	s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "deaf", Password: redistest.Password},
+		&holdfast.Options{Lease: 3 * time.Second, Logger: log.JsonLogger()})
+	held := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "orders", nil))
 	ctx, cancel := context.WithCancel(t.Context())
-	got := goLock(ctx, rlock.New(s, "orders", nil).Lock)
-	log.requireEntry(t, s, "holdfast: subscription refused", map[string]any{
+	got := kit.GoLock(ctx, rlock.New(s, "orders", nil).Lock)
+	log.RequireEntry(t, s, "holdfast: subscription refused", map[string]any{
 		"server": srv.Addr(), "channel": "redisson_lock__channel:{orders}", "error": saying(t, "NOPERM"),
 	})
 	cancel()
-	require.ErrorIs(t, (<-got).err, context.Canceled)
+	require.ErrorIs(t, (<-got).Err, context.Canceled)
 	require.NoError(t, held.Release())
 }
 
 func TestLogOfANameThatIsRefused(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		log := &journal{}
-		s := open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Logger: log.jsonLogger()})
-		_, err := k.make(s, "", 0).TryLock(t.Context())
+	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		log := &kit.Journal{}
+		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Logger: log.JsonLogger()})
+		_, err := k.Make(s, "", 0).TryLock(t.Context())
 		require.Error(t, err)
-		log.requireEntry(t, s, "holdfast: name refused", map[string]any{
+		log.RequireEntry(t, s, "holdfast: name refused", map[string]any{
 			"kind": saying(t, "^(rlock|fairlock|rwlock.Read|rwlock.Write|semaphore.Expirable|setlock)$"), "name": "", "error": "name is empty",
 		})
 	})
@@ -203,13 +158,13 @@ func TestLogOfANameThatIsRefused(t *testing.T) {
 
 // Where nothing goes wrong nobody is told anything.
 func TestASessionIsQuiet(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		log := &journal{}
-		opts := &holdfast.Options{Lease: time.Second, Logger: log.jsonLogger()}
-		a, b := openKnown(t, at(srv.Addr()), opts), openKnown(t, at(srv.Addr()), opts)
-		first, second := k.rival(a, "orders", 0), k.make(b, "orders", 0)
+	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		log := &kit.Journal{}
+		opts := &holdfast.Options{Lease: time.Second, Logger: log.JsonLogger()}
+		a, b := kit.OpenKnown(t, at(srv.Addr()), opts), kit.OpenKnown(t, at(srv.Addr()), opts)
+		first, second := k.Rival(a, "orders", 0), k.Make(b, "orders", 0)
 
-		hold := lock(t, t.Context(), first)
+		hold := kit.Lock(t, t.Context(), first)
 		_, err := second.TryLock(t.Context())
 		require.ErrorIs(t, err, holdfast.ErrBusy)
 		_, err = second.TryLockFor(t.Context(), 50*time.Millisecond)
@@ -218,16 +173,16 @@ func TestASessionIsQuiet(t *testing.T) {
 		defer cancel()
 		_, err = second.Lock(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		got := goLock(t.Context(), second.Lock)
+		got := kit.GoLock(t.Context(), second.Lock)
 		trusted := hold.Deadline()
-		await(t, "a renewal", func() bool { return hold.Deadline().After(trusted) })
+		kit.Await(t, "a renewal", func() bool { return hold.Deadline().After(trusted) })
 		require.NoError(t, hold.Release())
-		next := within(t, longestWait, got, "the lock")
-		require.NoError(t, next.err)
-		if k.reentrant {
-			require.NoError(t, lock(t, next.hold.Context(t.Context()), second).Release())
+		next := kit.Within(t, kit.LongestWait, got, "the lock")
+		require.NoError(t, next.Err)
+		if k.Reentrant {
+			require.NoError(t, kit.Lock(t, next.Hold.Context(t.Context()), second).Release())
 		}
-		require.NoError(t, next.hold.Release())
+		require.NoError(t, next.Hold.Release())
 		require.NoError(t, a.Close())
 		require.NoError(t, b.Close())
 		require.Empty(t, log.String())

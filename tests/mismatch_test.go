@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -44,37 +45,37 @@ func TestATextIsNoCount(t *testing.T) {
 			srv := redistest.Start(t)
 			srv.Do(t, seed...)
 			before := srv.Keyspace(t)
-			s := open(t, srv.Addr(), nil)
+			s := kit.Open(t, srv.Addr(), nil)
 			p, e, l := semaphore.New(s, "x"), semaphore.NewExpirable(s, "x", nil), latch.New(s, "x")
 			id := strings.Repeat("ab", 16)
 			for what, call := range map[string]func(ctx context.Context) error{
 				"Wait":           l.Wait,
-				"Count":          func(ctx context.Context) error { return second(l.Count(ctx)) },
+				"Count":          func(ctx context.Context) error { return kit.ErrorOf(l.Count(ctx)) },
 				"CountDown":      l.CountDown,
-				"TrySetCount":    func(ctx context.Context) error { return second(l.TrySetCount(ctx, 2)) },
-				"latch's Delete": func(ctx context.Context) error { return second(l.Delete(ctx)) },
+				"TrySetCount":    func(ctx context.Context) error { return kit.ErrorOf(l.TrySetCount(ctx, 2)) },
+				"latch's Delete": func(ctx context.Context) error { return kit.ErrorOf(l.Delete(ctx)) },
 
 				"Acquire":          func(ctx context.Context) error { return p.Acquire(ctx, 1) },
 				"TryAcquire":       func(ctx context.Context) error { return p.TryAcquire(ctx, 1) },
 				"TryAcquireFor":    func(ctx context.Context) error { return p.TryAcquireFor(ctx, 1, time.Hour) },
 				"Release":          func(ctx context.Context) error { return p.Release(ctx, 1) },
-				"ReleaseIfExists":  func(ctx context.Context) error { return second(p.ReleaseIfExists(ctx, 1)) },
+				"ReleaseIfExists":  func(ctx context.Context) error { return kit.ErrorOf(p.ReleaseIfExists(ctx, 1)) },
 				"AddPermits":       func(ctx context.Context) error { return p.AddPermits(ctx, 1) },
-				"TrySetPermits":    func(ctx context.Context) error { return second(p.TrySetPermits(ctx, 1)) },
-				"DrainPermits":     func(ctx context.Context) error { return second(p.DrainPermits(ctx)) },
-				"AvailablePermits": func(ctx context.Context) error { return second(p.AvailablePermits(ctx)) },
-				"Delete":           func(ctx context.Context) error { return second(p.Delete(ctx)) },
+				"TrySetPermits":    func(ctx context.Context) error { return kit.ErrorOf(p.TrySetPermits(ctx, 1)) },
+				"DrainPermits":     func(ctx context.Context) error { return kit.ErrorOf(p.DrainPermits(ctx)) },
+				"AvailablePermits": func(ctx context.Context) error { return kit.ErrorOf(p.AvailablePermits(ctx)) },
+				"Delete":           func(ctx context.Context) error { return kit.ErrorOf(p.Delete(ctx)) },
 
-				"Expirable.Acquire":          func(ctx context.Context) error { return second(e.Acquire(ctx)) },
-				"Expirable.TryAcquire":       func(ctx context.Context) error { return second(e.TryAcquire(ctx)) },
-				"Expirable.TryAcquireNFor":   func(ctx context.Context) error { return second(e.TryAcquireNFor(ctx, 2, time.Hour)) },
+				"Expirable.Acquire":          func(ctx context.Context) error { return kit.ErrorOf(e.Acquire(ctx)) },
+				"Expirable.TryAcquire":       func(ctx context.Context) error { return kit.ErrorOf(e.TryAcquire(ctx)) },
+				"Expirable.TryAcquireNFor":   func(ctx context.Context) error { return kit.ErrorOf(e.TryAcquireNFor(ctx, 2, time.Hour)) },
 				"Expirable.Release":          func(ctx context.Context) error { return e.Release(ctx, id) },
 				"Expirable.AddPermits":       func(ctx context.Context) error { return e.AddPermits(ctx, 1) },
 				"Expirable.SetPermits":       func(ctx context.Context) error { return e.SetPermits(ctx, 1) },
-				"Expirable.TrySetPermits":    func(ctx context.Context) error { return second(e.TrySetPermits(ctx, 1)) },
-				"Expirable.Permits":          func(ctx context.Context) error { return second(e.Permits(ctx)) },
-				"Expirable.AvailablePermits": func(ctx context.Context) error { return second(e.AvailablePermits(ctx)) },
-				"Expirable.Delete":           func(ctx context.Context) error { return second(e.Delete(ctx)) },
+				"Expirable.TrySetPermits":    func(ctx context.Context) error { return kit.ErrorOf(e.TrySetPermits(ctx, 1)) },
+				"Expirable.Permits":          func(ctx context.Context) error { return kit.ErrorOf(e.Permits(ctx)) },
+				"Expirable.AvailablePermits": func(ctx context.Context) error { return kit.ErrorOf(e.AvailablePermits(ctx)) },
+				"Expirable.Delete":           func(ctx context.Context) error { return kit.ErrorOf(e.Delete(ctx)) },
 			} {
 				mismatched(t, what, call)
 			}
@@ -86,22 +87,22 @@ func TestATextIsNoCount(t *testing.T) {
 
 // A key of another type is told as such by every call of every kind.
 func TestAKeyOfAnotherTypeIsToldInOneWay(t *testing.T) {
-	eachAlone(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		s := open(t, srv.Addr(), nil)
-		l := k.make(s, orders, 0)
-		srv.Do(t, "DEL", orders)
-		srv.Do(t, "SADD", orders, "precious")
+	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		s := kit.Open(t, srv.Addr(), nil)
+		l := k.Make(s, kit.Orders, 0)
+		srv.Do(t, "DEL", kit.Orders)
+		srv.Do(t, "SADD", kit.Orders, "precious")
 		before := srv.Keyspace(t)
 		calls := map[string]func(ctx context.Context) error{
-			"Lock":       func(ctx context.Context) error { return second(l.Lock(ctx)) },
-			"TryLock":    func(ctx context.Context) error { return second(l.TryLock(ctx)) },
-			"TryLockFor": func(ctx context.Context) error { return second(l.TryLockFor(ctx, time.Hour)) },
-			"Locked":     func(ctx context.Context) error { return second(l.Locked(ctx)) },
+			"Lock":       func(ctx context.Context) error { return kit.ErrorOf(l.Lock(ctx)) },
+			"TryLock":    func(ctx context.Context) error { return kit.ErrorOf(l.TryLock(ctx)) },
+			"TryLockFor": func(ctx context.Context) error { return kit.ErrorOf(l.TryLockFor(ctx, time.Hour)) },
+			"Locked":     func(ctx context.Context) error { return kit.ErrorOf(l.Locked(ctx)) },
 		}
-		if !k.permits && !k.several {
-			calls["Holders"] = func(ctx context.Context) error { return second(l.Holders(ctx)) }
-			calls["RemainingLease"] = func(ctx context.Context) error { return second(l.RemainingLease(ctx)) }
-			calls["ForceUnlock"] = func(ctx context.Context) error { return second(l.ForceUnlock(ctx)) }
+		if !k.Permits && !k.Several {
+			calls["Holders"] = func(ctx context.Context) error { return kit.ErrorOf(l.Holders(ctx)) }
+			calls["RemainingLease"] = func(ctx context.Context) error { return kit.ErrorOf(l.RemainingLease(ctx)) }
+			calls["ForceUnlock"] = func(ctx context.Context) error { return kit.ErrorOf(l.ForceUnlock(ctx)) }
 		}
 		for what, call := range calls {
 			mismatched(t, what, call)
@@ -112,14 +113,14 @@ func TestAKeyOfAnotherTypeIsToldInOneWay(t *testing.T) {
 
 // The holder of a lock that something else has taken the place of is told so.
 func TestAHolderWhoseKeyHoldsSomethingElse(t *testing.T) {
-	eachAlone(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		if k.permits {
+	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		if k.Permits {
 			return // the number of free ones is not asked for
 		}
-		s := open(t, srv.Addr(), nil)
-		h := lock(t, t.Context(), k.make(s, orders, 0))
-		srv.Do(t, "DEL", orders)
-		srv.Do(t, "SADD", orders, "precious")
+		s := kit.Open(t, srv.Addr(), nil)
+		h := kit.Lock(t, t.Context(), k.Make(s, kit.Orders, 0))
+		srv.Do(t, "DEL", kit.Orders)
+		srv.Do(t, "SADD", kit.Orders, "precious")
 		mismatched(t, "Extend", func(ctx context.Context) error { return h.Extend(ctx, time.Hour) })
 		mismatched(t, "Release", func(context.Context) error { return h.Release() })
 	})

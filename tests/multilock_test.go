@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/setlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -30,10 +31,10 @@ func pair(s *holdfast.Session, a, b string) *multilock.MultiLock {
 func TestAMultiLockHasAllOrNone(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s, other := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+	s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 	m := multilock.New(rlock.New(s, "c", nil), fairlock.New(s, "a", nil), rwlock.New(s, "b", nil).Read(), setlock.New(s, "d", nil))
 	require.Equal(t, "a, b, c, d", m.Name())
-	taken := lock(t, t.Context(), rlock.New(other, "c", nil))
+	taken := kit.Lock(t, t.Context(), rlock.New(other, "c", nil))
 	_, err := m.TryLock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrBusy)
 	require.ErrorContains(t, err, `multilock "a, b, c, d": try lock: rlock "c": try lock: `)
@@ -47,7 +48,7 @@ func TestAMultiLockHasAllOrNone(t *testing.T) {
 	require.Len(t, srv.Keyspace(t), 1, "nothing else is held")
 	require.NoError(t, taken.Release())
 
-	h := lock(t, t.Context(), m)
+	h := kit.Lock(t, t.Context(), m)
 	require.Equal(t, "a, b, c, d", h.Name())
 	require.Empty(t, h.ID())
 	require.Zero(t, h.Token())
@@ -55,7 +56,7 @@ func TestAMultiLockHasAllOrNone(t *testing.T) {
 	require.NoError(t, h.Extend(t.Context(), time.Minute))
 	require.Greater(t, time.Until(h.Deadline()), 50*time.Second)
 	ctx = h.Context(t.Context())
-	inner := lock(t, ctx, m2(s)) // whoever gets the context re-enters
+	inner := kit.Lock(t, ctx, m2(s)) // whoever gets the context re-enters
 	require.NoError(t, inner.Release())
 	require.NoError(t, h.Release())
 	require.ErrorIs(t, ctx.Err(), context.Canceled)
@@ -73,7 +74,7 @@ func m2(s *holdfast.Session) *multilock.MultiLock {
 func TestAMultiLockNamesMistakesAndSendsNothing(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s, other := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+	s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 	srv.ResetStats(t)
 	for says, m := range map[string]*multilock.MultiLock{
 		`multilock "": lock: no locks are given`:             multilock.New(),
@@ -96,14 +97,14 @@ func TestAMultiLockNamesMistakesAndSendsNothing(t *testing.T) {
 	}
 	assert.Zero(t, srv.CommandStats(t)["evalsha"])
 	halves := rwlock.New(s, "d", nil)
-	require.NoError(t, lock(t, t.Context(), multilock.New(halves.Write(), rlock.New(other, "a", nil))).Release())
+	require.NoError(t, kit.Lock(t, t.Context(), multilock.New(halves.Write(), rlock.New(other, "a", nil))).Release())
 }
 
 // The hold ends when that of any member does, and the others go back at once.
 func TestAMultiLockEndsWithItsFirstMember(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
 	m := multilock.New(rlock.New(a, "a", nil), rlock.New(b, "b", nil))
 	for name, end := range map[string]struct {
 		do  func()
@@ -112,21 +113,21 @@ func TestAMultiLockEndsWithItsFirstMember(t *testing.T) {
 		"lost":   {func() { srv.Do(t, "DEL", "b") }, holdfast.ErrLost},
 		"forced": {func() { _, _ = rlock.New(a, "a", nil).ForceUnlock(t.Context()) }, holdfast.ErrLost},
 	} {
-		h := lock(t, t.Context(), m)
+		h := kit.Lock(t, t.Context(), m)
 		ctx := h.Context(t.Context())
 		end.do()
-		within(t, 2*time.Second, ctx.Done(), name)
+		kit.Within(t, 2*time.Second, ctx.Done(), name)
 		require.ErrorIs(t, context.Cause(ctx), end.err)
 		require.ErrorIs(t, h.Err(), end.err)
-		await(t, "the others", func() bool { return len(srv.Keyspace(t)) == 0 })
+		kit.Await(t, "the others", func() bool { return len(srv.Keyspace(t)) == 0 })
 		require.ErrorIs(t, h.Release(), end.err)
 		require.ErrorIs(t, h.Extend(t.Context(), time.Minute), end.err)
 		require.ErrorIs(t, h.Detach(), end.err)
 	}
-	h := lock(t, t.Context(), m)
+	h := kit.Lock(t, t.Context(), m)
 	require.NoError(t, b.Close())
 	require.ErrorIs(t, h.Err(), holdfast.ErrClosed)
-	await(t, "the others", func() bool { return len(srv.Keyspace(t)) == 0 })
+	kit.Await(t, "the others", func() bool { return len(srv.Keyspace(t)) == 0 })
 	require.ErrorIs(t, h.Release(), holdfast.ErrClosed)
 }
 
@@ -134,12 +135,12 @@ func TestAMultiLockEndsWithItsFirstMember(t *testing.T) {
 func TestAMultiLockReleasesAll(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 	var locks []holdfast.Locker
 	for _, name := range []string{"a", "b", "c", "d"} {
 		locks = append(locks, rlock.New(s, name, &rlock.Options{FixedLease: time.Minute}))
 	}
-	h := lock(t, t.Context(), multilock.New(locks...))
+	h := kit.Lock(t, t.Context(), multilock.New(locks...))
 	srv.Do(t, "DEL", "a", "c") // unnoticed
 	err := h.Release()
 	require.ErrorIs(t, err, holdfast.ErrLost)
@@ -147,7 +148,7 @@ func TestAMultiLockReleasesAll(t *testing.T) {
 	require.ErrorContains(t, err, `lost "c"`)
 	require.Empty(t, srv.Keyspace(t))
 
-	h = lock(t, t.Context(), multilock.New(locks...))
+	h = kit.Lock(t, t.Context(), multilock.New(locks...))
 	require.NoError(t, h.Detach())
 	require.ErrorIs(t, h.Err(), holdfast.ErrNotHeld)
 	require.NoError(t, s.Close())
@@ -165,7 +166,7 @@ func TestMultiLocksDoNotWaitInACircle(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for range callers {
-		sessions := []*holdfast.Session{open(t, one.Addr(), nil), open(t, two.Addr(), nil)}
+		sessions := []*holdfast.Session{kit.Open(t, one.Addr(), nil), kit.Open(t, two.Addr(), nil)}
 		all.Go(func() {
 			for range rounds {
 				picked := rand.Perm(2 * names)[:2+rand.IntN(3)]
@@ -177,7 +178,7 @@ func TestMultiLocksDoNotWaitInACircle(t *testing.T) {
 					for _, i := range picked {
 						assert.EqualValues(t, 1, inside[i].Add(1))
 					}
-					pass(time.Now().Add(rand.N(3 * time.Millisecond)))
+					kit.SleepUntil(time.Now().Add(rand.N(3 * time.Millisecond)))
 					for _, i := range picked {
 						inside[i].Add(-1)
 					}
@@ -195,17 +196,17 @@ func TestMultiLocksDoNotWaitInACircle(t *testing.T) {
 func TestAMultiLockThatWaitsLetsOthersPass(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s, other := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
-	taken := lock(t, t.Context(), fairlock.New(other, "b", nil))
-	got := goLock(t.Context(), multilock.New(rlock.New(s, "a", nil), fairlock.New(s, "b", nil)).Lock)
-	await(t, "the first member", func() bool { return srv.Int(t, "EXISTS", "a") == 1 })
+	s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	taken := kit.Lock(t, t.Context(), fairlock.New(other, "b", nil))
+	got := kit.GoLock(t.Context(), multilock.New(rlock.New(s, "a", nil), fairlock.New(s, "b", nil)).Lock)
+	kit.Await(t, "the first member", func() bool { return srv.Int(t, "EXISTS", "a") == 1 })
 	began := time.Now()
-	require.NoError(t, lock(t, t.Context(), rlock.New(other, "a", nil)).Release())
+	require.NoError(t, kit.Lock(t, t.Context(), rlock.New(other, "a", nil)).Release())
 	require.Less(t, time.Since(began), 1500*time.Millisecond)
 	require.NoError(t, taken.Release())
-	r := within(t, time.Second, got, "both")
-	require.NoError(t, r.err)
-	require.NoError(t, r.hold.Release())
+	r := kit.Within(t, time.Second, got, "both")
+	require.NoError(t, r.Err)
+	require.NoError(t, r.Hold.Release())
 }
 
 // Nothing is left behind whenever a wait is cancelled, and whatever fails on the way.
@@ -213,23 +214,23 @@ func TestAMultiLockLeavesNoMemberBehind(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	proxied := proxy.Start(t, srv.Addr())
-	s, behind := open(t, srv.Addr(), nil), open(t, proxied.Addr(), &holdfast.Options{Lease: 2 * time.Second})
+	s, behind := kit.Open(t, srv.Addr(), nil), kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 2 * time.Second})
 	m := multilock.New(rlock.New(s, "a", nil), rlock.New(behind, "b", nil), rlock.New(s, "c", nil))
-	taken := lock(t, t.Context(), rlock.New(s, "c", nil))
+	taken := kit.Lock(t, t.Context(), rlock.New(s, "c", nil))
 	for range 30 {
 		ctx, cancel := context.WithTimeout(t.Context(), rand.N(20*time.Millisecond))
 		_, err := m.Lock(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		cancel()
 	}
-	await(t, "the others", func() bool { return len(srv.Keyspace(t)) == 1 })
+	kit.Await(t, "the others", func() bool { return len(srv.Keyspace(t)) == 1 })
 	require.NoError(t, taken.Release())
 
-	rule := proxied.On(scriptOf(kindOf("rlock"), "acquire"), proxy.DropReply, proxy.EveryTime)
+	rule := proxied.On(kit.ScriptOf(kit.KindOf("rlock"), "acquire"), proxy.DropReply, proxy.EveryTime)
 	_, err := m.TryLock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrUnknown)
 	rule.Remove()
-	await(t, "what was given up", func() bool { return len(srv.Keyspace(t)) == 0 })
+	kit.Await(t, "what was given up", func() bool { return len(srv.Keyspace(t)) == 0 })
 
 	srv.Do(t, "SET", "c", "no lock")
 	_, err = m.Lock(t.Context())

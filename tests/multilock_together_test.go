@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -31,11 +32,11 @@ func reentrantLocks(s *holdfast.Session, names ...string) (locks []holdfast.Lock
 func TestLocksAlikeAreTakenByOneCommand(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s, other := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+	s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 	m := multilock.New(reentrantLocks(s, "a", "b", "c", "d", "e", "f", "g", "h")...)
-	require.NoError(t, lock(t, t.Context(), m).Release()) // the session learns the server's clock, and the server the scripts
+	require.NoError(t, kit.Lock(t, t.Context(), m).Release()) // the session learns the server's clock, and the server the scripts
 	srv.ResetStats(t)
-	h := lock(t, t.Context(), m)
+	h := kit.Lock(t, t.Context(), m)
 	require.Len(t, srv.Keyspace(t), 8)
 	_, err := rlock.New(other, "h", nil).TryLock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrBusy)
@@ -44,10 +45,10 @@ func TestLocksAlikeAreTakenByOneCommand(t *testing.T) {
 	require.EqualValues(t, 3, srv.CommandStats(t)["evalsha"], "one of them the other session's")
 
 	// Each is an ordinary lock: it can be re-entered by itself, and then outlives the others.
-	h = lock(t, t.Context(), m)
+	h = kit.Lock(t, t.Context(), m)
 	ctx := h.Context(t.Context())
-	inner := lock(t, ctx, rlock.New(s, "c", nil))
-	again := lock(t, ctx, m)
+	inner := kit.Lock(t, ctx, rlock.New(s, "c", nil))
+	again := kit.Lock(t, ctx, m)
 	require.NoError(t, again.Release())
 	require.NoError(t, h.Release())
 	require.ErrorIs(t, ctx.Err(), context.Canceled)
@@ -57,14 +58,14 @@ func TestLocksAlikeAreTakenByOneCommand(t *testing.T) {
 	require.Empty(t, srv.Keyspace(t))
 
 	// And each is renewed by itself, and its loss noticed.
-	short := open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
-	h = lock(t, t.Context(), multilock.New(reentrantLocks(short, "a", "b")...))
+	short := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	h = kit.Lock(t, t.Context(), multilock.New(reentrantLocks(short, "a", "b")...))
 	before := h.Deadline()
-	await(t, "a renewal", func() bool { return h.Deadline().After(before) })
+	kit.Await(t, "a renewal", func() bool { return h.Deadline().After(before) })
 	srv.Do(t, "DEL", "b")
-	within(t, 2*time.Second, h.Context(t.Context()).Done(), "the loss")
+	kit.Within(t, 2*time.Second, h.Context(t.Context()).Done(), "the loss")
 	require.ErrorIs(t, h.Err(), holdfast.ErrLost)
-	await(t, "the other one", func() bool { return len(srv.Keyspace(t)) == 0 })
+	kit.Await(t, "the other one", func() bool { return len(srv.Keyspace(t)) == 0 })
 }
 
 // Nobody ever sees some of them taken and others not.
@@ -75,11 +76,11 @@ func TestLocksAlikeAreTakenInOneStep(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	for range 3 {
-		m := multilock.New(reentrantLocks(open(t, srv.Addr(), nil), "a", "b", "c")...)
+		m := multilock.New(reentrantLocks(kit.Open(t, srv.Addr(), nil), "a", "b", "c")...)
 		all.Go(func() {
 			for ctx.Err() == nil {
 				assert.NoError(t, holdfast.Do(t.Context(), m.Lock, func(context.Context) error {
-					pass(time.Now().Add(time.Millisecond))
+					kit.SleepUntil(time.Now().Add(time.Millisecond))
 					return nil
 				}))
 			}
@@ -98,7 +99,7 @@ func TestLocksAlikeAreTakenInOneStep(t *testing.T) {
 func TestLocksAlikeAreHadThoughTheyAreNeverFreeTogether(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 	names := []string{"a", "b", "c"}
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -106,22 +107,22 @@ func TestLocksAlikeAreHadThoughTheyAreNeverFreeTogether(t *testing.T) {
 	defer cancel()
 	for _, name := range names {
 		for range 3 {
-			l := rlock.New(open(t, srv.Addr(), nil), name, nil)
+			l := rlock.New(kit.Open(t, srv.Addr(), nil), name, nil)
 			all.Go(func() {
 				for ctx.Err() == nil {
 					assert.NoError(t, holdfast.Do(t.Context(), l.Lock, func(context.Context) error {
-						pass(time.Now().Add(5 * time.Millisecond))
+						kit.SleepUntil(time.Now().Add(5 * time.Millisecond))
 						return nil
 					}))
 				}
 			})
 		}
 	}
-	await(t, "all to be taken", func() bool { return srv.Int(t, "EXISTS", names[0], names[1], names[2]) == 3 })
+	kit.Await(t, "all to be taken", func() bool { return srv.Int(t, "EXISTS", names[0], names[1], names[2]) == 3 })
 	for range 2 {
-		r := within(t, 15*time.Second, goLock(t.Context(), multilock.New(reentrantLocks(s, names...)...).Lock), "all")
-		require.NoError(t, r.err)
-		require.NoError(t, r.hold.Release())
+		r := kit.Within(t, 15*time.Second, kit.GoLock(t.Context(), multilock.New(reentrantLocks(s, names...)...).Lock), "all")
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
 	}
 }
 
@@ -129,27 +130,27 @@ func TestLocksAlikeAreHadThoughTheyAreNeverFreeTogether(t *testing.T) {
 func TestLocksAlikeAreReenteredByTwoCallsAtOnce(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 	ctx := holdfast.NewOwner(t.Context())
 	for i := range 5 {
 		m := multilock.New(reentrantLocks(s, fmt.Sprint("a", i), fmt.Sprint("b", i))...)
-		taken := lock(t, t.Context(), m)
-		first := goLock(ctx, m.Lock)
-		await(t, "the first to wait", func() bool {
+		taken := kit.Lock(t, t.Context(), m)
+		first := kit.GoLock(ctx, m.Lock)
+		kit.Await(t, "the first to wait", func() bool {
 			return slices.Contains(srv.Strs(t, "PUBSUB", "CHANNELS"), wire.LockChannel(fmt.Sprint("a", i)))
 		})
-		stranger := goLock(t.Context(), m.Lock)
-		second := goLock(ctx, m.Lock)
+		stranger := kit.GoLock(t.Context(), m.Lock)
+		second := kit.GoLock(ctx, m.Lock)
 		require.NoError(t, taken.Release())
-		one := within(t, 10*time.Second, first, "the first")
-		two := within(t, 10*time.Second, second, "the second, which re-enters")
-		require.NoError(t, one.err)
-		require.NoError(t, two.err)
-		require.NoError(t, one.hold.Release())
-		require.NoError(t, two.hold.Release())
-		r := within(t, 10*time.Second, stranger, "the stranger")
-		require.NoError(t, r.err)
-		require.NoError(t, r.hold.Release())
+		one := kit.Within(t, 10*time.Second, first, "the first")
+		two := kit.Within(t, 10*time.Second, second, "the second, which re-enters")
+		require.NoError(t, one.Err)
+		require.NoError(t, two.Err)
+		require.NoError(t, one.Hold.Release())
+		require.NoError(t, two.Hold.Release())
+		r := kit.Within(t, 10*time.Second, stranger, "the stranger")
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
 	}
 	require.Empty(t, srv.Keyspace(t))
 }
@@ -158,15 +159,15 @@ func TestLocksAlikeAreReenteredByTwoCallsAtOnce(t *testing.T) {
 func TestLocksAlikeInACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
-	s, other := openCluster(t, cluster, nil), openCluster(t, cluster, nil)
+	s, other := kit.OpenCluster(t, cluster, nil), kit.OpenCluster(t, cluster, nil)
 	for _, names := range [][]string{{"{tag}a", "{tag}b"}, {"a", "b", "c"}} {
-		h := lock(t, t.Context(), multilock.New(reentrantLocks(s, names...)...))
+		h := kit.Lock(t, t.Context(), multilock.New(reentrantLocks(s, names...)...))
 		require.Len(t, cluster.Keyspace(t), len(names))
-		got := goLock(t.Context(), multilock.New(reentrantLocks(other, names...)...).Lock)
+		got := kit.GoLock(t.Context(), multilock.New(reentrantLocks(other, names...)...).Lock)
 		require.NoError(t, h.Release())
-		r := within(t, 5*time.Second, got, fmt.Sprint(names))
-		require.NoError(t, r.err)
-		require.NoError(t, r.hold.Release())
+		r := kit.Within(t, 5*time.Second, got, fmt.Sprint(names))
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
 		require.Empty(t, cluster.Keyspace(t))
 	}
 }
@@ -176,17 +177,17 @@ func TestLocksAlikeThatWereGivenUpAreGivenBack(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	s := open(t, p.Addr(), &holdfast.Options{Lease: time.Hour})
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Hour})
 	m := multilock.New(reentrantLocks(s, "a", "b", "c")...)
-	require.NoError(t, lock(t, t.Context(), m).Release())
-	rule := p.On(scriptNamed("rlock_acquire_all"), proxy.DropReply, proxy.EveryTime)
+	require.NoError(t, kit.Lock(t, t.Context(), m).Release())
+	rule := p.On(kit.ScriptNamed("rlock_acquire_all"), proxy.DropReply, proxy.EveryTime)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	_, err := m.TryLock(ctx)
 	require.ErrorIs(t, err, holdfast.ErrUnknown)
 	require.ErrorContains(t, err, `multilock "a, b, c": try lock: `)
 	rule.Remove()
-	await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
+	kit.Await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
 }
 
 // A grant that comes when the lease may be over is none.
@@ -194,17 +195,17 @@ func TestLocksAlikeGrantedTooLateAreNotHeld(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	s := open(t, p.Addr(), nil)
+	s := kit.Open(t, p.Addr(), nil)
 	const length = 300 * time.Millisecond
 	m := multilock.New(rlock.New(s, "a", &rlock.Options{FixedLease: length}), rlock.New(s, "b", nil))
-	require.NoError(t, lock(t, t.Context(), m).Release())
-	rule := p.On(scriptNamed("rlock_acquire_all"), proxy.HoldReply, proxy.First)
-	got := goLock(t.Context(), m.TryLock)
+	require.NoError(t, kit.Lock(t, t.Context(), m).Release())
+	rule := p.On(kit.ScriptNamed("rlock_acquire_all"), proxy.HoldReply, proxy.First)
+	got := kit.GoLock(t.Context(), m.TryLock)
 	rule.Wait(t, 1)
-	pass(time.Now().Add(length))
+	kit.SleepUntil(time.Now().Add(length))
 	rule.Release()
-	require.ErrorIs(t, within(t, 5*time.Second, got, "the outcome").err, holdfast.ErrUnknown)
-	await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
+	require.ErrorIs(t, kit.Within(t, 5*time.Second, got, "the outcome").Err, holdfast.ErrUnknown)
+	kit.Await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
 }
 
 // What a lost reply may have got is given back as soon as it is known that somebody else has one of the locks.
@@ -212,31 +213,31 @@ func TestLocksAlikeThatWereHalfTakenAreGivenBack(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	s, other := open(t, p.Addr(), nil), open(t, srv.Addr(), nil)
+	s, other := kit.Open(t, p.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 	short := rlock.New(s, "a", &rlock.Options{FixedLease: 900 * time.Millisecond})
 	m := multilock.New(short, rlock.New(s, "b", &rlock.Options{FixedLease: time.Hour}))
-	require.NoError(t, lock(t, t.Context(), m).Release())
-	rule := p.On(scriptNamed("rlock_acquire_all"), proxy.DropReply, proxy.First)
+	require.NoError(t, kit.Lock(t, t.Context(), m).Release())
+	rule := p.On(kit.ScriptNamed("rlock_acquire_all"), proxy.DropReply, proxy.First)
 	p.RefuseNew(true)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	got := goLock(ctx, m.Lock)
+	got := kit.GoLock(ctx, m.Lock)
 	rule.Wait(t, 1)
-	h := lock(t, t.Context(), rlock.New(other, "a", nil)) // when its lease is over
+	h := kit.Lock(t, t.Context(), rlock.New(other, "a", nil)) // when its lease is over
 	p.RefuseNew(false)
-	await(t, "the other lock to be given back", func() bool { return srv.Int(t, "EXISTS", "b") == 0 })
+	kit.Await(t, "the other lock to be given back", func() bool { return srv.Int(t, "EXISTS", "b") == 0 })
 	cancel()
-	require.ErrorIs(t, within(t, 5*time.Second, got, "the end of the wait").err, context.Canceled)
+	require.ErrorIs(t, kit.Within(t, 5*time.Second, got, "the end of the wait").Err, context.Canceled)
 	require.NoError(t, h.Release())
-	await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
+	kit.Await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
 }
 
 // One lock that cannot be released keeps no other.
 func TestLocksAlikeAreReleasedButForTheOneThatCannotBe(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), &holdfast.Options{Lease: time.Hour})
-	h := lock(t, t.Context(), multilock.New(reentrantLocks(s, "a", "b", "c")...))
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Hour})
+	h := kit.Lock(t, t.Context(), multilock.New(reentrantLocks(s, "a", "b", "c")...))
 	srv.Do(t, "SET", "b", "no lock")
 	require.ErrorContains(t, h.Release(), "WRONGTYPE")
 	require.Equal(t, map[string]redistest.Value{"b": token("no lock")}, srv.Keyspace(t))

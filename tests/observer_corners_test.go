@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -24,10 +25,10 @@ func TestAttemptsOfATryThatIsRepeated(t *testing.T) {
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
 	o := &lookout{}
-	s := open(t, p.Addr(), &holdfast.Options{Lease: 3 * time.Second, Observer: o.observer()})
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 3 * time.Second, Observer: o.observer()})
 	l := rlock.New(s, "orders", nil)
-	require.NoError(t, lock(t, t.Context(), l).Release())
-	p.On(scriptOf(kinds[0], "acquire"), proxy.DropReply, proxy.First)
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+	p.On(kit.ScriptOf(kit.Kinds[0], "acquire"), proxy.DropReply, proxy.First)
 	before := o.sum("attempt well") + o.sum("attempt badly")
 	h, err := l.TryLock(t.Context())
 	require.NoError(t, err)
@@ -50,20 +51,20 @@ func TestAttemptsOfWhoNeverAsked(t *testing.T) {
 			}
 		}
 	}
-	s := open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Observer: ob})
-	hold := lock(t, t.Context(), rlock.New(open(t, srv.Addr(), nil), "orders", nil))
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Observer: ob})
+	hold := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "orders", nil))
 	l := rlock.New(s, "orders", nil)
-	first := goLock(t.Context(), l.Lock)
-	await(t, "first", func() bool { return o.sum("attempt busy") == 2 })
+	first := kit.GoLock(t.Context(), l.Lock)
+	kit.Await(t, "first", func() bool { return o.sum("attempt busy") == 2 })
 	ctx, cancel := context.WithCancel(t.Context())
-	second := goLock(ctx, l.Lock)
-	await(t, "second", func() bool { return o.sum("wait") == 2 })
+	second := kit.GoLock(ctx, l.Lock)
+	kit.Await(t, "second", func() bool { return o.sum("wait") == 2 })
 	cancel()
 	<-second
 	require.Equal(t, 2, o.sum("attempt busy"))
-	require.Equal(t, 0, within(t, longestWait, attempts, "word of the attempts"))
+	require.Equal(t, 0, kit.Within(t, kit.LongestWait, attempts, "word of the attempts"))
 	require.NoError(t, hold.Release())
-	require.NoError(t, granted(t, longestWait, first, "the first").Release())
+	require.NoError(t, kit.Granted(t, kit.LongestWait, first, "the first").Release())
 }
 
 // An attempt of a plain semaphore whose reply was lost is not counted.
@@ -79,7 +80,7 @@ func TestAttemptsOfASemaphore(t *testing.T) {
 		done := acquire(ctx, of)
 		return func(a holdfast.Acquired) { attempts = a.Attempts; done(a) }
 	}
-	s := open(t, p.Addr(), &holdfast.Options{Lease: 3 * time.Second, Observer: ob})
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 3 * time.Second, Observer: ob})
 	sem := semaphore.New(s, "permits")
 	_, err := sem.TrySetPermits(t.Context(), 1)
 	require.NoError(t, err)
@@ -105,12 +106,12 @@ func TestCloseIsNoFailedRenewal(t *testing.T) {
 	srv := redistest.Start(t)
 	for i := range 40 {
 		p := proxy.Start(t, srv.Addr())
-		o, log := &lookout{}, &journal{}
-		s := open(t, p.Addr(), &holdfast.Options{Lease: time.Second, Observer: o.observer(), Logger: log.jsonLogger()})
+		o, log := &lookout{}, &kit.Journal{}
+		s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Second, Observer: o.observer(), Logger: log.JsonLogger()})
 		for j := range 30 {
-			lock(t, t.Context(), rlock.New(s, fmt.Sprint("orders", i, " ", j), nil))
+			kit.Lock(t, t.Context(), rlock.New(s, fmt.Sprint("orders", i, " ", j), nil))
 		}
-		r := p.On(scriptOf(kinds[0], "renew"), proxy.Delay(30*time.Millisecond), proxy.EveryTime)
+		r := p.On(kit.ScriptOf(kit.Kinds[0], "renew"), proxy.Delay(30*time.Millisecond), proxy.EveryTime)
 		r.WaitMatched(t, 1)
 		require.NoError(t, s.Close())
 		require.Zero(t, o.sum("renewal badly"), "round %d: %s", i, log)
@@ -123,18 +124,18 @@ func TestHowLongALostHoldWasHeld(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	ended := make(chan holdfast.Ended, 1)
-	s := open(t, srv.Addr(), &holdfast.Options{Lease: time.Second, Observer: &holdfast.Observer{
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second, Observer: &holdfast.Observer{
 		Hold: func(context.Context, holdfast.Subject) func(holdfast.Ended) {
 			return func(e holdfast.Ended) { ended <- e }
 		},
 	}})
-	h := lock(t, t.Context(), rlock.New(s, "orders", &rlock.Options{FixedLease: 100 * time.Millisecond}))
+	h := kit.Lock(t, t.Context(), rlock.New(s, "orders", &rlock.Options{FixedLease: 100 * time.Millisecond}))
 	for deadline := h.Deadline(); time.Since(deadline) < 200*time.Millisecond; {
 		time.Sleep(time.Millisecond)
 	}
 	lost, ok := errors.AsType[*holdfast.LostError](h.Err())
 	require.True(t, ok)
-	e := within(t, longestWait, ended, "word of the end")
+	e := kit.Within(t, kit.LongestWait, ended, "word of the end")
 	require.ErrorIs(t, e.Err, holdfast.ErrLost)
 	require.Equal(t, lost.Held, e.Held)
 }

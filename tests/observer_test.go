@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -149,7 +150,7 @@ func (o *lookout) requireBalance(t *testing.T) {
 		}
 		return n
 	}
-	await(t, "the end of everything", func() bool {
+	kit.Await(t, "the end of everything", func() bool {
 		return o.sum("hold") == ended() && o.sum("wait") == o.sum("waited") && o.sum("acquire") == acquired()
 	})
 	o.mu.Lock()
@@ -160,27 +161,10 @@ func (o *lookout) requireBalance(t *testing.T) {
 	}
 }
 
-// title is the kind of a subject.
-func (k kind) title() string {
-	switch {
-	case k.permits:
-		return "semaphore.Expirable"
-	case strings.HasPrefix(k.name, "rwlock write"):
-		return "rwlock.Write"
-	case strings.HasPrefix(k.name, "rwlock read"):
-		return "rwlock.Read"
-	}
-	title, _, _ := strings.Cut(k.name, " ")
-	return title
-}
-
-// asks reports whether attempts are made by the kind, and not by its members.
-func (k kind) asks() bool { return !k.several || k.together || k.most != nil }
-
 // told is what an observer is told if this happens, and attempts of who asks.
-func (k kind) told(what, attempts map[string]int) map[string]int {
+func told(k kit.Kind, what, attempts map[string]int) map[string]int {
 	all := maps.Clone(what)
-	if k.asks() {
+	if k.Asks() {
 		maps.Copy(all, attempts)
 	}
 	return all
@@ -189,17 +173,17 @@ func (k kind) told(what, attempts map[string]int) map[string]int {
 func observed(t *testing.T, srv *redistest.Server, lease time.Duration) (*lookout, *holdfast.Session) {
 	t.Helper()
 	o := &lookout{}
-	return o, open(t, srv.Addr(), &holdfast.Options{Lease: lease, Observer: o.observer()})
+	return o, kit.Open(t, srv.Addr(), &holdfast.Options{Lease: lease, Observer: o.observer()})
 }
 
 func TestObserverOfAFreeLock(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		o, s := observed(t, srv, 3*time.Second)
-		l := k.make(s, "orders", 0)
-		require.NoError(t, lock(t, t.Context(), l).Release())
+		l := k.Make(s, "orders", 0)
+		require.NoError(t, kit.Lock(t, t.Context(), l).Release())
 		once := map[string]int{"acquire": 1, "acquired well": 1, "hold": 1, "ended well": 1}
-		o.requireTold(t, k.title(), k.told(once, map[string]int{"attempt well": 1}))
-		switch k.name {
+		o.requireTold(t, k.Title(), told(k, once, map[string]int{"attempt well": 1}))
+		switch k.Name {
 		case "multilock":
 			once["attempt well"] = 1
 			o.requireTold(t, "rlock", once)
@@ -210,7 +194,7 @@ func TestObserverOfAFreeLock(t *testing.T) {
 			once["attempt well"] = 1
 			o.requireTold(t, "rlock", once)
 		default:
-			require.Equal(t, holdfast.Subject{Kind: k.title(), Name: l.Name()}, o.of)
+			require.Equal(t, holdfast.Subject{Kind: k.Title(), Name: l.Name()}, o.of)
 			require.Equal(t, 1, o.last.Attempts)
 			require.Positive(t, o.last.Took)
 		}
@@ -219,36 +203,36 @@ func TestObserverOfAFreeLock(t *testing.T) {
 }
 
 func TestObserverOfALockThatIsTaken(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		o, s := observed(t, srv, 3*time.Second)
-		hold := lock(t, t.Context(), k.rival(open(t, srv.Addr(), nil), "orders", 0))
-		_, err := k.make(s, "orders", 0).TryLock(t.Context())
+		hold := kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), "orders", 0))
+		_, err := k.Make(s, "orders", 0).TryLock(t.Context())
 		require.ErrorIs(t, err, holdfast.ErrBusy)
-		o.requireTold(t, k.title(), k.told(map[string]int{"acquire": 1, "acquired busy": 1}, map[string]int{"attempt busy": 1}))
+		o.requireTold(t, k.Title(), told(k, map[string]int{"acquire": 1, "acquired busy": 1}, map[string]int{"attempt busy": 1}))
 		o.requireBalance(t)
 		require.NoError(t, hold.Release())
 	})
 }
 
 func TestObserverOfAWaitThatAReleaseEnds(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		o, s := observed(t, srv, 3*time.Second)
-		hold := lock(t, t.Context(), k.rival(open(t, srv.Addr(), nil), "orders", 0))
-		got := goLock(t.Context(), k.make(s, "orders", 0).Lock)
-		await(t, "a wait", func() bool { return o.sum("wait") > o.sum("waited") })
-		waiting(t, k, srv)
+		hold := kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), "orders", 0))
+		got := kit.GoLock(t.Context(), k.Make(s, "orders", 0).Lock)
+		kit.Await(t, "a wait", func() bool { return o.sum("wait") > o.sum("waited") })
+		kit.Waiting(t, k, srv)
 		require.NoError(t, hold.Release())
-		r := within(t, longestWait, got, "the lock")
-		require.NoError(t, r.err)
-		require.NoError(t, r.hold.Release())
+		r := kit.Within(t, kit.LongestWait, got, "the lock")
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
 		o.requireBalance(t)
-		if !k.polls && !k.oneString && k.most == nil { // those may look in the very moment
+		if !k.Polls && !k.OneString && k.Most == nil { // those may look in the very moment
 			require.Positive(t, o.sum("woken by message"))
 		}
-		told := o.counts(k.title())
+		told := o.counts(k.Title())
 		require.Equal(t, 1, told["acquired well"])
 		require.Equal(t, 1, told["hold"])
-		if !k.several {
+		if !k.Several {
 			require.Equal(t, o.last.Attempts, told["attempt well"]+told["attempt busy"])
 			require.Equal(t, 1, told["wait"])
 		}
@@ -256,10 +240,10 @@ func TestObserverOfAWaitThatAReleaseEnds(t *testing.T) {
 }
 
 func TestObserverOfAWaitThatATimerEnds(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		o, s := observed(t, srv, 3*time.Second)
-		lock(t, t.Context(), k.rival(open(t, srv.Addr(), nil), "orders", time.Second))
-		require.NoError(t, lock(t, t.Context(), k.make(s, "orders", 0)).Release())
+		kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), "orders", time.Second))
+		require.NoError(t, kit.Lock(t, t.Context(), k.Make(s, "orders", 0)).Release())
 		require.Positive(t, o.sum("woken by timer"))
 		o.requireBalance(t)
 	})
@@ -270,82 +254,82 @@ func TestObserverOfTurns(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	o, s := observed(t, srv, 3*time.Second)
-	hold := lock(t, t.Context(), rlock.New(open(t, srv.Addr(), nil), "orders", nil))
+	hold := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "orders", nil))
 	l := rlock.New(s, "orders", nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	first := goLock(ctx, l.Lock)
-	await(t, "the first", func() bool { return o.sum("wait") == 1 })
-	second := goLock(t.Context(), l.Lock)
-	await(t, "the second", func() bool { return o.sum("wait") == 2 })
+	first := kit.GoLock(ctx, l.Lock)
+	kit.Await(t, "the first", func() bool { return o.sum("wait") == 1 })
+	second := kit.GoLock(t.Context(), l.Lock)
+	kit.Await(t, "the second", func() bool { return o.sum("wait") == 2 })
 	cancel()
-	require.ErrorIs(t, within(t, time.Second, first, "the first").err, context.Canceled)
-	await(t, "its turn", func() bool { return o.sum("woken by turn") == 1 })
+	require.ErrorIs(t, kit.Within(t, time.Second, first, "the first").Err, context.Canceled)
+	kit.Await(t, "its turn", func() bool { return o.sum("woken by turn") == 1 })
 	require.NoError(t, hold.Release())
-	require.NoError(t, granted(t, longestWait, second, "the second").Release())
+	require.NoError(t, kit.Granted(t, kit.LongestWait, second, "the second").Release())
 	o.requireBalance(t)
 }
 
 func TestObserverOfAWaitThatIsCancelled(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		o, s := observed(t, srv, 3*time.Second)
-		hold := lock(t, t.Context(), k.rival(open(t, srv.Addr(), nil), "orders", 0))
+		hold := kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), "orders", 0))
 		ctx, cancel := context.WithCancel(t.Context())
-		got := goLock(ctx, k.make(s, "orders", 0).Lock)
-		await(t, "a wait", func() bool { return o.sum("wait") > 0 })
+		got := kit.GoLock(ctx, k.Make(s, "orders", 0).Lock)
+		kit.Await(t, "a wait", func() bool { return o.sum("wait") > 0 })
 		cancel()
-		require.ErrorIs(t, within(t, longestWait, got, "the end").err, context.Canceled)
-		require.Equal(t, 1, o.counts(k.title())["acquired cancelled"])
+		require.ErrorIs(t, kit.Within(t, kit.LongestWait, got, "the end").Err, context.Canceled)
+		require.Equal(t, 1, o.counts(k.Title())["acquired cancelled"])
 		o.requireBalance(t)
 		require.NoError(t, hold.Release())
 	})
 }
 
 func TestObserverOfNestedHolds(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		if !k.reentrant {
+	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		if !k.Reentrant {
 			return
 		}
 		o, s := observed(t, srv, 3*time.Second)
-		l := k.make(s, "orders", 0)
-		outer := lock(t, t.Context(), l)
-		inner := lock(t, outer.Context(t.Context()), l)
-		require.Equal(t, 2, o.counts(k.title())["hold"])
+		l := k.Make(s, "orders", 0)
+		outer := kit.Lock(t, t.Context(), l)
+		inner := kit.Lock(t, outer.Context(t.Context()), l)
+		require.Equal(t, 2, o.counts(k.Title())["hold"])
 		require.NoError(t, inner.Release())
-		require.Equal(t, 1, o.counts(k.title())["ended well"])
+		require.Equal(t, 1, o.counts(k.Title())["ended well"])
 		require.NoError(t, outer.Release())
-		told := o.counts(k.title())
+		told := o.counts(k.Title())
 		require.Equal(t, []int{2, 2, 2, 2}, []int{told["acquire"], told["acquired well"], told["hold"], told["ended well"]})
 		o.requireBalance(t)
 	})
 }
 
 func TestObserverOfDetachedHolds(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		o, s := observed(t, srv, 3*time.Second)
-		require.NoError(t, lock(t, t.Context(), k.make(s, "orders", 0)).Detach())
-		require.Equal(t, 1, o.counts(k.title())["ended well"])
+		require.NoError(t, kit.Lock(t, t.Context(), k.Make(s, "orders", 0)).Detach())
+		require.Equal(t, 1, o.counts(k.Title())["ended well"])
 		o.requireBalance(t)
 	})
 }
 
 func TestObserverOfALoss(t *testing.T) {
-	for what, harm := range map[string]func(t *testing.T, k kind, srv *redistest.Server){
-		"dropped": func(t *testing.T, k kind, srv *redistest.Server) { k.wipe(t, srv, "orders") },
-		"paused":  func(_ *testing.T, _ kind, srv *redistest.Server) { srv.Pause() },
+	for what, harm := range map[string]func(t *testing.T, k kit.Kind, srv *redistest.Server){
+		"dropped": func(t *testing.T, k kit.Kind, srv *redistest.Server) { k.Wipe(t, srv, "orders") },
+		"paused":  func(_ *testing.T, _ kit.Kind, srv *redistest.Server) { srv.Pause() },
 	} {
 		t.Run(what, func(t *testing.T) {
-			eachAlone(t, func(t *testing.T, k kind, srv *redistest.Server) {
+			kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 				o, s := observed(t, srv, time.Second)
-				hold := lock(t, t.Context(), k.make(s, "orders", 0))
+				hold := kit.Lock(t, t.Context(), k.Make(s, "orders", 0))
 				ctx := hold.Context(t.Context())
 				harm(t, k, srv)
-				within(t, 5*time.Second, ctx.Done(), "the loss")
-				await(t, "word of it", func() bool { return o.counts(k.title())["ended lost"] == 1 })
+				kit.Within(t, 5*time.Second, ctx.Done(), "the loss")
+				kit.Await(t, "word of it", func() bool { return o.counts(k.Title())["ended lost"] == 1 })
 				srv.Resume()
 				require.ErrorIs(t, hold.Release(), holdfast.ErrLost)
 				o.requireBalance(t)
-				require.Equal(t, 1, o.counts(k.title())["ended lost"])
-				await(t, "word of a renewal without a reply, or that found nothing", func() bool { return o.sum("renewal badly") > 0 })
+				require.Equal(t, 1, o.counts(k.Title())["ended lost"])
+				kit.Await(t, "word of a renewal without a reply, or that found nothing", func() bool { return o.sum("renewal badly") > 0 })
 			})
 		})
 	}
@@ -353,21 +337,21 @@ func TestObserverOfALoss(t *testing.T) {
 
 // A loss that nobody has noticed before is one for those who watch, too.
 func TestObserverOfALossThatTheReleaseFinds(t *testing.T) {
-	eachAlone(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		o, s := observed(t, srv, time.Minute)
-		hold := lock(t, t.Context(), k.make(s, "orders", 0))
-		k.wipe(t, srv, "orders")
+		hold := kit.Lock(t, t.Context(), k.Make(s, "orders", 0))
+		k.Wipe(t, srv, "orders")
 		require.ErrorIs(t, hold.Release(), holdfast.ErrLost)
-		require.Equal(t, 1, o.counts(k.title())["ended lost"])
+		require.Equal(t, 1, o.counts(k.Title())["ended lost"])
 		o.requireBalance(t)
 	})
 }
 
 func TestObserverOfRenewals(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		o, s := observed(t, srv, time.Second)
-		hold := lock(t, t.Context(), k.make(s, "orders", 0))
-		await(t, "renewals", func() bool { return o.sum("renewal well") >= 2 })
+		hold := kit.Lock(t, t.Context(), k.Make(s, "orders", 0))
+		kit.Await(t, "renewals", func() bool { return o.sum("renewal well") >= 2 })
 		require.NoError(t, hold.Release())
 		require.Zero(t, o.sum("renewal badly"))
 		o.requireBalance(t)
@@ -375,17 +359,17 @@ func TestObserverOfRenewals(t *testing.T) {
 }
 
 func TestObserverOfAnEndOfTheSession(t *testing.T) {
-	eachAlone(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		o, s := observed(t, srv, 3*time.Second)
-		hold := lock(t, t.Context(), k.rival(open(t, srv.Addr(), nil), "taken", 0))
-		got := goLock(t.Context(), k.make(s, "taken", 0).Lock)
-		lock(t, t.Context(), k.make(s, "held", 0))
-		await(t, "a wait", func() bool { return o.sum("wait") > 0 })
+		hold := kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), "taken", 0))
+		got := kit.GoLock(t.Context(), k.Make(s, "taken", 0).Lock)
+		kit.Lock(t, t.Context(), k.Make(s, "held", 0))
+		kit.Await(t, "a wait", func() bool { return o.sum("wait") > 0 })
 		require.NoError(t, s.Close())
-		require.ErrorIs(t, within(t, 5*time.Second, got, "the end").err, holdfast.ErrClosed)
+		require.ErrorIs(t, kit.Within(t, 5*time.Second, got, "the end").Err, holdfast.ErrClosed)
 		o.requireBalance(t)
-		require.Equal(t, 1, o.counts(k.title())["acquired closed"])
-		require.Equal(t, 1, o.counts(k.title())["ended closed"])
+		require.Equal(t, 1, o.counts(k.Title())["acquired closed"])
+		require.Equal(t, 1, o.counts(k.Title())["ended closed"])
 		require.NoError(t, hold.Release())
 	})
 }
@@ -404,9 +388,9 @@ func TestObserverOfASemaphore(t *testing.T) {
 	})
 	got := make(chan error, 1)
 	go func() { got <- p.Acquire(t.Context(), 1) }()
-	await(t, "a wait", func() bool { return o.sum("wait") == 1 })
+	kit.Await(t, "a wait", func() bool { return o.sum("wait") == 1 })
 	require.NoError(t, p.Release(t.Context(), 1))
-	require.NoError(t, within(t, longestWait, got, "the permit"))
+	require.NoError(t, kit.Within(t, kit.LongestWait, got, "the permit"))
 	require.Positive(t, o.sum("woken by message"))
 	o.requireBalance(t)
 }
@@ -440,10 +424,10 @@ func TestObserverOfALatch(t *testing.T) {
 	for range callers {
 		go func() { got <- l.Wait(t.Context()) }()
 	}
-	await(t, "waits", func() bool { return o.sum("wait") == callers })
+	kit.Await(t, "waits", func() bool { return o.sum("wait") == callers })
 	require.NoError(t, l.CountDown(t.Context()))
 	for range callers {
-		require.NoError(t, within(t, longestWait, got, "the opening"))
+		require.NoError(t, kit.Within(t, kit.LongestWait, got, "the opening"))
 	}
 	told := o.counts("latch")
 	delete(told, "woken by message") // they look together
@@ -476,23 +460,23 @@ func TestObserversThatWantLittle(t *testing.T) {
 	}
 	for what := range all(&lookout{}) {
 		t.Run(what, func(t *testing.T) {
-			eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
-				if k.twin || k.queues || k.polls || k.oneString {
+			kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+				if k.Twin || k.Queues || k.Polls || k.OneString {
 					return // they are told of by the same code as others
 				}
 				o := &lookout{}
-				s := open(t, srv.Addr(), &holdfast.Options{Lease: time.Second, Observer: all(o)[what]})
-				hold := lock(t, t.Context(), k.rival(open(t, srv.Addr(), nil), "orders", 0))
-				got := goLock(t.Context(), k.make(s, "orders", 0).Lock)
-				waiting(t, k, srv)
+				s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second, Observer: all(o)[what]})
+				hold := kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), "orders", 0))
+				got := kit.GoLock(t.Context(), k.Make(s, "orders", 0).Lock)
+				kit.Waiting(t, k, srv)
 				require.NoError(t, hold.Release())
-				r := within(t, longestWait, got, "the lock")
-				require.NoError(t, r.err)
-				trusted := r.hold.Deadline()
-				await(t, "a renewal", func() bool {
-					return r.hold.Deadline().After(trusted) && (what != "renewal" || o.sum("renewal well") > 0)
+				r := kit.Within(t, kit.LongestWait, got, "the lock")
+				require.NoError(t, r.Err)
+				trusted := r.Hold.Deadline()
+				kit.Await(t, "a renewal", func() bool {
+					return r.Hold.Deadline().After(trusted) && (what != "renewal" || o.sum("renewal well") > 0)
 				})
-				require.NoError(t, r.hold.Release())
+				require.NoError(t, r.Hold.Release())
 				o.mu.Lock()
 				defer o.mu.Unlock()
 				for told := range o.told {
@@ -531,7 +515,7 @@ func TestObserverOfEndsThatCross(t *testing.T) {
 		if i%3 == 0 { // which stays taken
 			name = rlock.New(s, fmt.Sprint("detached ", i), &rlock.Options{FixedLease: time.Second})
 		}
-		h := lock(t, t.Context(), name)
+		h := kit.Lock(t, t.Context(), name)
 		var wg sync.WaitGroup
 		for _, end := range ends {
 			wg.Go(func() { end(h) })
@@ -546,7 +530,7 @@ func TestObserverOfEndsThatCross(t *testing.T) {
 func TestAllocationsOfAnObserver(t *testing.T) {
 	srv := redistest.Start(t)
 	cost := func(observer *holdfast.Observer) float64 {
-		l := rlock.New(open(t, srv.Addr(), &holdfast.Options{Lease: time.Minute, Observer: observer}), "orders", nil)
+		l := rlock.New(kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Minute, Observer: observer}), "orders", nil)
 		ctx := context.Background()
 		cycle := func() {
 			h, err := l.Lock(ctx)

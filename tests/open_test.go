@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -19,8 +20,8 @@ func TestOpenIsAsPatientWithAShortLease(t *testing.T) {
 	t.Parallel()
 	p := proxy.Start(t, redistest.Start(t).Addr())
 	p.On(proxy.Command("HELLO"), proxy.Delay(400*time.Millisecond), proxy.First)
-	s := open(t, p.Addr(), &holdfast.Options{Lease: time.Second})
-	require.NoError(t, lock(t, t.Context(), rlock.New(s, "x", nil)).Release())
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Second})
+	require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, "x", nil)).Release())
 }
 
 func TestOpenGivesUp(t *testing.T) {
@@ -40,7 +41,7 @@ func TestOpenGivesUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			took, began := stopwatch(), time.Now()
+			took, began := kit.Stopwatch(), time.Now()
 			_, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{p.Addr()}, Dialer: c.dialer}, &holdfast.Options{Lease: c.lease})
 			require.ErrorContains(t, err, "holdfast: open: ")
 			require.Greater(t, time.Since(began), c.least)

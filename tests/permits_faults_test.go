@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -30,16 +31,16 @@ func (c permitCall) look() bool {
 
 var permitCalls = map[string]permitCall{
 	"TrySetPermits": {"semaphore_set", func(ctx context.Context, p *semaphore.Semaphore, _ *semaphore.Expirable, _ *holdfast.Hold) error {
-		return second(p.TrySetPermits(ctx, 9))
+		return kit.ErrorOf(p.TrySetPermits(ctx, 9))
 	}, 5, false},
 	"AvailablePermits": {"semaphore_free", func(ctx context.Context, p *semaphore.Semaphore, _ *semaphore.Expirable, _ *holdfast.Hold) error {
-		return second(p.AvailablePermits(ctx))
+		return kit.ErrorOf(p.AvailablePermits(ctx))
 	}, 5, false},
 	"Delete": {"semaphore_delete", func(ctx context.Context, p *semaphore.Semaphore, _ *semaphore.Expirable, _ *holdfast.Hold) error {
-		return second(p.Delete(ctx))
+		return kit.ErrorOf(p.Delete(ctx))
 	}, -1, false},
 	"Expirable.TrySetPermits": {"semaphore_set", func(ctx context.Context, _ *semaphore.Semaphore, e *semaphore.Expirable, _ *holdfast.Hold) error {
-		return second(e.TrySetPermits(ctx, 9))
+		return kit.ErrorOf(e.TrySetPermits(ctx, 9))
 	}, 5, false},
 	"Expirable.SetPermits": {"semaphore_resize_expirable", func(ctx context.Context, _ *semaphore.Semaphore, e *semaphore.Expirable, _ *holdfast.Hold) error {
 		return e.SetPermits(ctx, 9)
@@ -48,10 +49,10 @@ var permitCalls = map[string]permitCall{
 		return e.AddPermits(ctx, 2)
 	}, 7, false},
 	"Expirable.AcquiredPermits": {"semaphore_count_expirable", func(ctx context.Context, _ *semaphore.Semaphore, e *semaphore.Expirable, _ *holdfast.Hold) error {
-		return second(e.AcquiredPermits(ctx))
+		return kit.ErrorOf(e.AcquiredPermits(ctx))
 	}, 5, false},
 	"Expirable.RemainingLease": {"semaphore_lease_expirable", func(ctx context.Context, _ *semaphore.Semaphore, e *semaphore.Expirable, h *holdfast.Hold) error {
-		return second(e.RemainingLease(ctx, h.ID()))
+		return kit.ErrorOf(e.RemainingLease(ctx, h.ID()))
 	}, 5, false},
 	"Expirable.UpdateLease": {"semaphore_update_expirable", func(ctx context.Context, _ *semaphore.Semaphore, e *semaphore.Expirable, h *holdfast.Hold) error {
 		return e.UpdateLease(ctx, h.ID(), time.Minute)
@@ -60,7 +61,7 @@ var permitCalls = map[string]permitCall{
 		return e.Release(context.Background(), h.ID())
 	}, 6, true},
 	"Expirable.Delete": {"semaphore_delete", func(ctx context.Context, _ *semaphore.Semaphore, e *semaphore.Expirable, _ *holdfast.Hold) error {
-		return second(e.Delete(ctx))
+		return kit.ErrorOf(e.Delete(ctx))
 	}, -1, false},
 }
 
@@ -77,17 +78,17 @@ func TestEveryCallOfASemaphoreUnderEveryFault(t *testing.T) {
 			places = append(places, place{name, f})
 		}
 	}
-	inParallel(t, 16, places, func(p place) string { return p.name + "/" + faults[p.fault].name }, func(t *testing.T, p place) {
+	kit.InParallel(t, 16, places, func(p place) string { return p.name + "/" + faults[p.fault].name }, func(t *testing.T, p place) {
 		c, f := permitCalls[p.name], faults[p.fault]
 		srv := redistest.Start(t)
 		proxied := proxy.Start(t, srv.Addr())
-		loadScripts(t, srv)
-		s := open(t, proxied.Addr(), &holdfast.Options{Lease: 2 * time.Second})
-		counting, leased := pool(t, s, 5), exports(t, s, 6, time.Hour)
+		kit.LoadScripts(t, srv)
+		s := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 2 * time.Second})
+		counting, leased := pool(t, s, 5), kit.NewExports(t, s, 6, time.Hour)
 		h, err := leased.Acquire(t.Context())
 		require.NoError(t, err)
 
-		rule := proxied.On(scriptNamed(c.script), f.action, proxy.First)
+		rule := proxied.On(kit.ScriptNamed(c.script), f.action, proxy.First)
 		ctx, cancel := context.WithCancel(t.Context())
 		if f.fault == stalled && !c.sure {
 			ctx, cancel = context.WithTimeout(t.Context(), deadline)
@@ -97,13 +98,13 @@ func TestEveryCallOfASemaphoreUnderEveryFault(t *testing.T) {
 		require.Equal(t, 1, rule.Count())
 		switch {
 		case c.sure && f.fault != lost:
-			require.True(t, err == nil || f.fault == stalled && classOf(err) == "unknown", err)
+			require.True(t, err == nil || f.fault == stalled && kit.ClassOf(err) == "unknown", err)
 		case f.fault == stalled:
-			require.Equal(t, "unknown deadline", classOf(err))
+			require.Equal(t, "unknown deadline", kit.ClassOf(err))
 		case c.look():
 			require.NoError(t, err)
 		default:
-			require.Equal(t, "unknown", classOf(err))
+			require.Equal(t, "unknown", kit.ClassOf(err))
 		}
 		if f.fault == stalled {
 			rule.Release()
@@ -115,7 +116,7 @@ func TestEveryCallOfASemaphoreUnderEveryFault(t *testing.T) {
 			want = c.after
 		}
 		name := map[bool]string{true: "exports", false: "pool"}[len(p.name) > 9 && p.name[:9] == "Expirable"]
-		await(t, "the permits", func() bool {
+		kit.Await(t, "the permits", func() bool {
 			n, err := srv.Try("GET", name)
 			require.NoError(t, err)
 			return n == nil && want < 0 || n == string(rune('0'+want))

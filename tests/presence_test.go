@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -37,14 +38,14 @@ func requireThisProcess(t *testing.T, host string, pid int, program, label strin
 func TestHoldersAndWaitersTellTheirProcess(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := openKnown(t, at(srv.Addr()), &holdfast.Options{Lease: 3 * time.Second, Label: "checkout of «eu»"})
-	looker := openKnown(t, at(srv.Addr()), &holdfast.Options{Lease: 3 * time.Second})
+	s := kit.OpenKnown(t, at(srv.Addr()), &holdfast.Options{Lease: 3 * time.Second, Label: "checkout of «eu»"})
+	looker := kit.OpenKnown(t, at(srv.Addr()), &holdfast.Options{Lease: 3 * time.Second})
 	f := fairlock.New(s, "queue", nil)
-	hold := lock(t, t.Context(), f)
+	hold := kit.Lock(t, t.Context(), f)
 	defer hold.Release()
-	next := goLock(t.Context(), f.Lock)
+	next := kit.GoLock(t.Context(), f.Lock)
 	seen := fairlock.New(looker, "queue", nil)
-	await(t, "a known holder", func() bool {
+	kit.Await(t, "a known holder", func() bool {
 		holders, err := seen.Holders(t.Context())
 		require.NoError(t, err)
 		waiters, err := seen.Waiters(t.Context())
@@ -65,10 +66,10 @@ func TestHoldersAndWaitersTellTheirProcess(t *testing.T) {
 	ttl := srv.TTLs(t)[sessionKey(s)]
 	require.Greater(t, ttl, 3*time.Second-100*time.Millisecond)
 	require.LessOrEqual(t, ttl, 4*time.Second)
-	await(t, "a renewal", func() bool { return srv.TTLs(t)[sessionKey(s)] != ttl })
+	kit.Await(t, "a renewal", func() bool { return srv.TTLs(t)[sessionKey(s)] != ttl })
 
 	require.NoError(t, hold.Release())
-	require.NoError(t, granted(t, time.Second, next, "the next").Release())
+	require.NoError(t, kit.Granted(t, time.Second, next, "the next").Release())
 	require.NoError(t, s.Close())
 	require.NotContains(t, srv.Keyspace(t), sessionKey(s))
 }
@@ -77,7 +78,7 @@ func TestHoldersAndWaitersTellTheirProcess(t *testing.T) {
 func TestHoldersThatTellNothing(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := openKnown(t, at(srv.Addr()), &holdfast.Options{Lease: 3 * time.Second})
+	s := kit.OpenKnown(t, at(srv.Addr()), &holdfast.Options{Lease: 3 * time.Second})
 	id := "8743c9c0-0795-4907-87fd-6c719a6b4586"
 	srv.Do(t, "HSET", "java", id+":7", "2")
 	srv.Do(t, "PEXPIRE", "java", "30000")
@@ -103,18 +104,18 @@ func TestHoldersThatTellNothing(t *testing.T) {
 func TestWhatTellingTheProcessCosts(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := openKnown(t, at(srv.Addr()), &holdfast.Options{Lease: 3 * time.Second})
+	s := kit.OpenKnown(t, at(srv.Addr()), &holdfast.Options{Lease: 3 * time.Second})
 	l := rlock.New(s, "orders", nil)
-	hold := lock(t, t.Context(), l)
+	hold := kit.Lock(t, t.Context(), l)
 	require.NoError(t, hold.Release())
 	time.Sleep(500 * time.Millisecond) // for what must not happen
 	require.Empty(t, srv.Keyspace(t))
 
 	srv.ResetStats(t)
-	busy := lock(t, t.Context(), rlock.New(s, "long", nil))
+	busy := kit.Lock(t, t.Context(), rlock.New(s, "long", nil))
 	began := time.Now()
 	for time.Since(began) < 3500*time.Millisecond {
-		require.NoError(t, lock(t, t.Context(), l).Release())
+		require.NoError(t, kit.Lock(t, t.Context(), l).Release())
 	}
 	require.NoError(t, busy.Release())
 	sets := srv.CommandStats(t)["set"]
@@ -127,9 +128,9 @@ func TestWhatTellingTheProcessCosts(t *testing.T) {
 func TestAnAnonymousSessionTellsNothing(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := openKnown(t, at(srv.Addr()), &holdfast.Options{Lease: time.Second, Anonymous: true})
+	s := kit.OpenKnown(t, at(srv.Addr()), &holdfast.Options{Lease: time.Second, Anonymous: true})
 	l := rlock.New(s, "orders", nil)
-	hold := lock(t, t.Context(), l)
+	hold := kit.Lock(t, t.Context(), l)
 	for before := hold.Deadline(); hold.Deadline().Equal(before); { // a third of the lease
 		time.Sleep(time.Millisecond)
 	}
@@ -148,13 +149,13 @@ func TestASessionThatMayNotTellItsProcess(t *testing.T) {
 	srv.Do(t, "ACL", "SETUSER", "app", "on", "nopass", "~orders", "&*", "+@all")
 	client := at(srv.Addr())
 	client.Username = "app"
-	log := &journal{}
-	s := openKnown(t, client, &holdfast.Options{Lease: time.Second, Logger: log.logger()})
+	log := &kit.Journal{}
+	s := kit.OpenKnown(t, client, &holdfast.Options{Lease: time.Second, Logger: log.Logger()})
 	l := rlock.New(s, "orders", nil)
-	hold := lock(t, t.Context(), l)
-	await(t, "a word", func() bool { return strings.Contains(log.String(), "the server is not told which process") })
+	hold := kit.Lock(t, t.Context(), l)
+	kit.Await(t, "a word", func() bool { return strings.Contains(log.String(), "the server is not told which process") })
 	before := hold.Deadline()
-	await(t, "renewals", func() bool { return hold.Deadline().Sub(before) > time.Second })
+	kit.Await(t, "renewals", func() bool { return hold.Deadline().Sub(before) > time.Second })
 	require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
 	holders, err := l.Holders(t.Context())
 	require.NoError(t, err)
@@ -166,7 +167,7 @@ func TestASessionThatMayNotTellItsProcess(t *testing.T) {
 // awaitKnown waits until the one holder of a lock is known to be this process.
 func awaitKnown(t *testing.T, l *rlock.Mutex) {
 	t.Helper()
-	await(t, "a known holder", func() bool {
+	kit.Await(t, "a known holder", func() bool {
 		holders, err := l.Holders(t.Context())
 		require.NoError(t, err)
 		return len(holders) == 1 && holders[0].PID == os.Getpid()
@@ -175,12 +176,12 @@ func awaitKnown(t *testing.T, l *rlock.Mutex) {
 
 func TestTheRightsToTellAProcess(t *testing.T) {
 	t.Parallel()
-	servers := startServers(t, 1)
+	servers := kit.StartServers(t, 1)
 	opt := aclGrant(t, servers, append(aclSingle(), "~holdfast_session:*"))
-	log := &journal{}
-	s := openKnown(t, opt, &holdfast.Options{Lease: time.Second, Logger: log.logger()})
+	log := &kit.Journal{}
+	s := kit.OpenKnown(t, opt, &holdfast.Options{Lease: time.Second, Logger: log.Logger()})
 	l := rlock.New(s, "app:orders", nil)
-	hold := lock(t, t.Context(), l)
+	hold := kit.Lock(t, t.Context(), l)
 	awaitKnown(t, l)
 	require.NoError(t, hold.Release())
 	require.NoError(t, s.Close())
@@ -191,9 +192,9 @@ func TestTheRightsToTellAProcess(t *testing.T) {
 func TestProcessesInACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
-	s := openKnown(t, at(cluster.Addrs()...), &holdfast.Options{Lease: 3 * time.Second})
+	s := kit.OpenKnown(t, at(cluster.Addrs()...), &holdfast.Options{Lease: 3 * time.Second})
 	l := rlock.New(s, "orders", nil)
-	hold := lock(t, t.Context(), l)
+	hold := kit.Lock(t, t.Context(), l)
 	awaitKnown(t, l)
 	require.NoError(t, hold.Release())
 	require.NoError(t, s.Close())
@@ -204,9 +205,9 @@ func TestProcessesInACluster(t *testing.T) {
 func TestCloseDoesNotWaitToTakeItsProcessBack(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := openKnown(t, at(srv.Addr()), &holdfast.Options{Lease: 3 * time.Second})
-	hold := lock(t, t.Context(), rlock.New(s, "orders", nil))
-	await(t, "its word", func() bool { return srv.Int(t, "EXISTS", sessionKey(s)) == 1 })
+	s := kit.OpenKnown(t, at(srv.Addr()), &holdfast.Options{Lease: 3 * time.Second})
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))
+	kit.Await(t, "its word", func() bool { return srv.Int(t, "EXISTS", sessionKey(s)) == 1 })
 	require.NoError(t, hold.Release())
 	srv.Pause()
 	began := time.Now()

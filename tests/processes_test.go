@@ -5,59 +5,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 	"github.com/holdfast-go/holdfast/tests/worker"
 )
-
-// childMain plays a role if this process was started as a worker of a test.
-func childMain() {
-	worker.Run(map[string]func([]string){
-		"sleeper":     sleeper,
-		"contender":   contender,
-		"counter":     counter,
-		"historian":   historian,
-		"leaser":      leaser,
-		"rwHistorian": rwHistorian,
-		"queuer":      queuer,
-	})
-}
-
-// workerLease is the lease of the sessions of workers.
-const workerLease = time.Second
-
-// openWorker opens the session of a worker.
-func openWorker(addr string, lease time.Duration) *holdfast.Session {
-	s, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{addr}}, &holdfast.Options{Lease: lease, Anonymous: true})
-	must(err)
-	return s
-}
-
-// must ends a worker that cannot go on.
-func must(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(3)
-	}
-}
-
-// say tells the test what a worker knows.
-func say(what any) {
-	text, err := json.Marshal(what)
-	must(err)
-	worker.Say("%s", text)
-}
 
 // A nap is what a sleeper found when it woke up.
 type nap struct {
@@ -73,13 +33,13 @@ const looks = 1000
 
 // sleeper holds a lock, over and over, and looks at it whenever it notices that it did not run for a lease.
 func sleeper(args []string) {
-	s := openWorker(args[0], workerLease)
+	s := kit.OpenWorker(args[0], kit.WorkerLease)
 	l := rlock.New(s, args[1], nil)
 	for {
 		h, err := l.Lock(context.Background())
-		must(err)
+		kit.Must(err)
 		ctx := h.Context(context.Background())
-		say(nap{Holding: true})
+		kit.Say(nap{Holding: true})
 		slept := awaitNap()
 		held := 0
 		for range looks {
@@ -90,9 +50,9 @@ func sleeper(args []string) {
 				held++
 			}
 		}
-		say(nap{
-			Slept: slept, Held: held, Err: classOf(h.Err()),
-			Cause: classOf(context.Cause(ctx)), Release: classOf(h.Release()),
+		kit.Say(nap{
+			Slept: slept, Held: held, Err: kit.ClassOf(h.Err()),
+			Cause: kit.ClassOf(context.Cause(ctx)), Release: kit.ClassOf(h.Release()),
 		})
 	}
 }
@@ -102,7 +62,7 @@ func awaitNap() time.Duration {
 	for before := worker.Now(); ; {
 		time.Sleep(time.Millisecond)
 		now := worker.Now()
-		if now-before > workerLease {
+		if now-before > kit.WorkerLease {
 			return now - before
 		}
 		before = now
@@ -114,7 +74,7 @@ func TestAStoppedProcessNeverSaysHeld(t *testing.T) {
 	t.Parallel()
 	const processes, rounds = 10, 5
 	srv := redistest.Start(t)
-	inParallel(t, processes, upTo(processes), func(i int) string { return fmt.Sprintf("process %d", i) }, func(t *testing.T, i int) {
+	kit.InParallel(t, processes, kit.UpTo(processes), func(i int) string { return fmt.Sprintf("process %d", i) }, func(t *testing.T, i int) {
 		naps := make(chan nap, 2*rounds)
 		w := worker.Start(t, func(line string) {
 			var n nap
@@ -124,12 +84,12 @@ func TestAStoppedProcessNeverSaysHeld(t *testing.T) {
 			naps <- n
 		}, "sleeper", srv.Addr(), fmt.Sprintf("lock %d", i))
 		for range rounds {
-			require.True(t, within(t, 10*time.Second, naps, "a hold").Holding)
-			pass(time.Now().Add(rand.N(workerLease / 3))) // in any phase of the renewals
+			require.True(t, kit.Within(t, 10*time.Second, naps, "a hold").Holding)
+			kit.SleepUntil(time.Now().Add(rand.N(kit.WorkerLease / 3))) // in any phase of the renewals
 			w.Pause()
-			pass(time.Now().Add(workerLease * 5 / 4))
+			kit.SleepUntil(time.Now().Add(kit.WorkerLease * 5 / 4))
 			w.Resume()
-			n := within(t, 10*time.Second, naps, "the looks")
+			n := kit.Within(t, 10*time.Second, naps, "the looks")
 			require.False(t, n.Holding)
 			require.Zero(t, n.Held, "looks that said held, after %v", n.Slept)
 			require.Equal(t, []string{"lost", "lost", "lost"}, []string{n.Err, n.Cause, n.Release})
@@ -147,7 +107,7 @@ type belief struct {
 
 // contender takes one lock over and over, and says when it believes that it holds it.
 func contender(args []string) {
-	s := openWorker(args[0], workerLease)
+	s := kit.OpenWorker(args[0], kit.WorkerLease)
 	l := rlock.New(s, args[1], &rlock.Options{Fenced: true})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -155,25 +115,25 @@ func contender(args []string) {
 		cancel()
 	}()
 	for {
-		say(belief{What: "waits", At: worker.Now()})
+		kit.Say(belief{What: "waits", At: worker.Now()})
 		h, err := l.Lock(ctx)
 		if ctx.Err() != nil && err != nil {
-			must(s.Close())
+			kit.Must(s.Close())
 			return
 		}
-		must(err)
-		say(belief{What: "holds", At: worker.Now(), Token: h.Token()})
+		kit.Must(err)
+		kit.Say(belief{What: "holds", At: worker.Now(), Token: h.Token()})
 		for end := worker.Now() + holding(); ; time.Sleep(time.Millisecond) {
 			at := worker.Now()
 			if h.Err() != nil {
-				say(belief{What: "lost", At: at})
+				kit.Say(belief{What: "lost", At: at})
 				break
 			}
-			say(belief{What: "still holds", At: at})
+			kit.Say(belief{What: "still holds", At: at})
 			if at > end {
 				at := worker.Now()
 				err := h.Release()
-				say(belief{What: "released", At: at, Err: classOf(err)})
+				kit.Say(belief{What: "released", At: at, Err: kit.ClassOf(err)})
 				break
 			}
 		}
@@ -183,7 +143,7 @@ func contender(args []string) {
 // holding is how long a contender holds: mostly not, sometimes longer than a lease.
 func holding() time.Duration {
 	if rand.N(20) == 0 {
-		return workerLease * 3 / 2
+		return kit.WorkerLease * 3 / 2
 	}
 	return rand.N(20 * time.Millisecond)
 }
@@ -272,16 +232,16 @@ func TestBeliefsOfProcessesNeverOverlap(t *testing.T) {
 		}
 		did["stopped while "+states[0]]++
 		alive[i].w.Pause()
-		pass(time.Now().Add(rand.N(workerLease * 3 / 2)))
+		kit.SleepUntil(time.Now().Add(rand.N(kit.WorkerLease * 3 / 2)))
 		alive[i].w.Resume()
 	}
 	for _, w := range alive { // everybody who is left gets the lock again
 		before := w.count()
-		await(t, "the lock for everybody", func() bool { return w.count() > before })
+		kit.Await(t, "the lock for everybody", func() bool { return w.count() > before })
 	}
 	for _, w := range alive {
 		w.w.End()
-		within(t, 20*time.Second, w.w.Ended(), "the end of a contender")
+		kit.Within(t, 20*time.Second, w.w.Ended(), "the end of a contender")
 	}
 	t.Log(did, "holds:", noOverlap(t, all))
 	require.Empty(t, srv.Strs(t, "KEYS", "orders"))
@@ -290,7 +250,7 @@ func TestBeliefsOfProcessesNeverOverlap(t *testing.T) {
 // awaitOne waits until one of the contenders is in one of the states, and returns which.
 func awaitOne(t *testing.T, of []*witness, states []string) (found int) {
 	t.Helper()
-	await(t, strconv.Quote(states[0]), func() bool {
+	kit.Await(t, strconv.Quote(states[0]), func() bool {
 		for _, i := range rand.Perm(len(of)) {
 			if of[i].says(states...) {
 				found = i

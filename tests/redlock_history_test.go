@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/worker"
 )
@@ -80,7 +81,7 @@ func (c *chronicle) believe(who int, h *holdfast.Hold, d time.Duration) (last ti
 			break
 		}
 		s.to = now
-		pass(time.Now().Add(rand.N(2 * time.Millisecond)))
+		kit.SleepUntil(time.Now().Add(rand.N(2 * time.Millisecond)))
 	}
 	if s.to == 0 {
 		return s.from // it was over when it came
@@ -142,16 +143,16 @@ func (c *chronicle) granted(caller *client, d deed, take func() (*holdfast.Hold,
 }
 
 // ordeals are what happens to a server, as some see it or as all do.
-var ordeals = []outage{
-	killed, paused, slow, cutOff, silent,
-	{"lost replies", func(f *fleet, i int) func() {
-		return f.each(scriptRuns, proxy.DropReply, proxy.EveryTime, i)
+var ordeals = []kit.Outage{
+	kit.Killed, kit.Paused, kit.Slow, kit.CutOff, kit.Silent,
+	{Name: "lost replies", Begin: func(f *kit.Fleet, i int) func() {
+		return f.OnEach(kit.AnyScript, proxy.DropReply, proxy.EveryTime, i)
 	}},
 }
 
 // spoil takes one server after the other, and does something to it that is over when it gives it back. Who sees what
 // happens between it and a server are some of the fleets.
-func (c *chronicle) spoil(fleets []*fleet, servers chan int, over <-chan struct{}) {
+func (c *chronicle) spoil(fleets []*kit.Fleet, servers chan int, over <-chan struct{}) {
 	for {
 		for _, k := range rand.Perm(len(ordeals)) {
 			var i int
@@ -161,21 +162,21 @@ func (c *chronicle) spoil(fleets []*fleet, servers chan int, over <-chan struct{
 			case i = <-servers:
 			}
 			affected := rand.Perm(len(fleets))[:1+rand.N(len(fleets))]
-			if ordeals[k].name == killed.name {
+			if ordeals[k].Name == kit.Killed.Name {
 				affected = affected[:1] // which all are
 			}
 			var ends []func()
 			for _, n := range affected {
-				ends = append(ends, ordeals[k].begin(fleets[n], i))
+				ends = append(ends, ordeals[k].Begin(fleets[n], i))
 			}
 			lasts(rand.N(chronicleTrouble), over)
 			for _, end := range ends {
 				end()
 			}
-			if ordeals[k].name == killed.name { // it does not count before
+			if ordeals[k].Name == kit.Killed.Name { // it does not count before
 				lasts(chronicleLease+time.Second, over)
 			}
-			c.endured(ordeals[k].name)
+			c.endured(ordeals[k].Name)
 			servers <- i
 		}
 	}
@@ -189,33 +190,24 @@ func lasts(d time.Duration, over <-chan struct{}) {
 	}
 }
 
-// beside is another fleet of the same servers, with proxies of its own.
-func (f *fleet) beside() *fleet {
-	other := &fleet{T: f.T, servers: f.servers}
-	for _, srv := range f.servers {
-		other.proxies = append(other.proxies, proxy.Start(f, srv.Addr()))
-	}
-	return other
-}
-
 // Nine callers in three places take two locks on five servers, while two of these at a time are killed and come back
 // empty, are stopped, are slow, are cut off from some of the places, and replies are lost everywhere. No two ever believe
 // that they have the same lock, a reentrant mutex explains what the calls said, and there is always somebody who gets one.
 func TestAHistoryOfRedLocksHasNoTwoHolders(t *testing.T) {
 	t.Parallel()
-	fleets := []*fleet{newFleet(t, 5)}
+	fleets := []*kit.Fleet{kit.NewFleet(t, 5)}
 	for len(fleets) < chronicleFleets {
-		fleets = append(fleets, fleets[0].beside())
+		fleets = append(fleets, fleets[0].Beside())
 	}
 	var locks [][]*multilock.RedLock
 	for _, f := range fleets {
-		sessions := f.near(&holdfast.Options{Lease: chronicleLease})
-		locks = append(locks, []*multilock.RedLock{redLock(sessions, orders, reentrant, careful), redLock(sessions, "returns", plain, careful)})
-		for _, p := range f.proxies {
-			p.On(func(command []string) bool { return rand.N(50) == 0 && scriptRuns(command) }, proxy.DropReply, proxy.EveryTime)
+		sessions := f.Near(&holdfast.Options{Lease: chronicleLease})
+		locks = append(locks, []*multilock.RedLock{kit.RedLock(sessions, kit.Orders, kit.ReentrantMember, kit.Careful), kit.RedLock(sessions, "returns", kit.PlainMember, kit.Careful)})
+		for _, p := range f.Proxies {
+			p.On(func(command []string) bool { return rand.N(50) == 0 && kit.AnyScript(command) }, proxy.DropReply, proxy.EveryTime)
 		}
 	}
-	fleets[0].seasoned(chronicleLease)
+	fleets[0].Seasoned(chronicleLease)
 	began, c := time.Now(), &chronicle{book: historybook{deeds: map[string]deed{}}, ordeals: map[string]int{}}
 	over, done := make(chan struct{}), make(chan struct{})
 	var spoilers, callers sync.WaitGroup
@@ -235,7 +227,7 @@ func TestAHistoryOfRedLocksHasNoTwoHolders(t *testing.T) {
 			}
 		})
 	}
-	pass(began.Add(chronicleLasts))
+	kit.SleepUntil(began.Add(chronicleLasts))
 	close(over)
 	spoilers.Wait()
 	close(done)
@@ -254,12 +246,12 @@ func TestAHistoryOfRedLocksHasNoTwoHolders(t *testing.T) {
 	assert.GreaterOrEqual(t, len(c.spells), leastSpells)
 	assert.Greater(t, longest, chronicleLease, "none was renewed")
 	for _, o := range ordeals {
-		assert.NotZero(t, c.ordeals[o.name], o.name)
+		assert.NotZero(t, c.ordeals[o.Name], o.Name)
 	}
-	for _, p := range fleets[0].proxies {
+	for _, p := range fleets[0].Proxies {
 		p.CutAll() // nobody finds out only now
 	}
-	fleets[0].empty()
+	fleets[0].Empty()
 }
 
 // ended reports whether a channel is closed.
@@ -279,15 +271,15 @@ func TestTheHistoryOfRedLocksRefusesTwoHolders(t *testing.T) {
 		spells []spell
 		legal  bool
 	}{
-		"one after the other":             {[]spell{{orders, 1, 0, 5}, {orders, 2, 6, 9}, {orders, 1, 10, 11}}, true},
-		"the next one in no time":         {[]spell{{orders, 1, 0, 5}, {orders, 2, 5, 9}}, true},
-		"in another order":                {[]spell{{orders, 2, 6, 9}, {orders, 1, 0, 5}}, true},
-		"two of two locks":                {[]spell{{orders, 1, 0, 5}, {"returns", 2, 3, 9}}, true},
-		"a second one before the release": {[]spell{{orders, 1, 0, 5}, {orders, 2, 4, 9}}, false},
-		"a moment within":                 {[]spell{{orders, 1, 0, 5}, {orders, 2, 4, 4}}, false},
-		"a third one within the first":    {[]spell{{orders, 1, 0, 9}, {"returns", 2, 2, 3}, {orders, 3, 8, 9}}, false},
-		"two in another order":            {[]spell{{orders, 2, 4, 9}, {orders, 1, 0, 5}}, false},
-		"a caller beside itself":          {[]spell{{orders, 1, 0, 5}, {orders, 1, 4, 9}}, false},
+		"one after the other":             {[]spell{{kit.Orders, 1, 0, 5}, {kit.Orders, 2, 6, 9}, {kit.Orders, 1, 10, 11}}, true},
+		"the next one in no time":         {[]spell{{kit.Orders, 1, 0, 5}, {kit.Orders, 2, 5, 9}}, true},
+		"in another order":                {[]spell{{kit.Orders, 2, 6, 9}, {kit.Orders, 1, 0, 5}}, true},
+		"two of two locks":                {[]spell{{kit.Orders, 1, 0, 5}, {"returns", 2, 3, 9}}, true},
+		"a second one before the release": {[]spell{{kit.Orders, 1, 0, 5}, {kit.Orders, 2, 4, 9}}, false},
+		"a moment within":                 {[]spell{{kit.Orders, 1, 0, 5}, {kit.Orders, 2, 4, 4}}, false},
+		"a third one within the first":    {[]spell{{kit.Orders, 1, 0, 9}, {"returns", 2, 2, 3}, {kit.Orders, 3, 8, 9}}, false},
+		"two in another order":            {[]spell{{kit.Orders, 2, 4, 9}, {kit.Orders, 1, 0, 5}}, false},
+		"a caller beside itself":          {[]spell{{kit.Orders, 1, 0, 5}, {kit.Orders, 1, 4, 9}}, false},
 	} {
 		require.Equal(t, c.legal, disputed(c.spells) == nil, name)
 	}

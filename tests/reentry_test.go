@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -24,24 +25,24 @@ func TestAReentryThatFailsForAMomentDoesNotWaitForItself(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
 			p := proxy.Start(t, srv.Addr())
-			s := open(t, p.Addr(), nil)
+			s := kit.Open(t, p.Addr(), nil)
 			l := rlock.New(s, "x", nil)
-			outer := lock(t, t.Context(), l)
+			outer := kit.Lock(t, t.Context(), l)
 			ctx := outer.Context(t.Context())
-			require.NoError(t, lock(t, ctx, l).Release()) // the scripts are known
+			require.NoError(t, kit.Lock(t, ctx, l).Release()) // the scripts are known
 
-			waiter := goLock(t.Context(), l.Lock)
-			await(t, "the waiter", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+			waiter := kit.GoLock(t.Context(), l.Lock)
+			kit.Await(t, "the waiter", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
 			rule := p.On(proxy.Command("EVALSHA").With(outer.ID()), action, proxy.First)
-			inner := within(t, 5*time.Second, goLock(ctx, l.Lock), "the re-entry")
-			require.NoError(t, inner.err)
+			inner := kit.Within(t, 5*time.Second, kit.GoLock(ctx, l.Lock), "the re-entry")
+			require.NoError(t, inner.Err)
 			rule.Wait(t, 1)
 			assert.Equal(t, map[string]string{outer.ID(): "2"}, srv.Keyspace(t)["x"].Content)
-			require.NoError(t, inner.hold.Release())
+			require.NoError(t, inner.Hold.Release())
 			require.NoError(t, outer.Release())
-			r := within(t, 5*time.Second, waiter, "the waiter's lock")
-			require.NoError(t, r.err)
-			require.NoError(t, r.hold.Release())
+			r := kit.Within(t, 5*time.Second, waiter, "the waiter's lock")
+			require.NoError(t, r.Err)
+			require.NoError(t, r.Hold.Release())
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -21,39 +22,39 @@ import (
 func outOfMemory(t *testing.T, srv *redistest.Server) {
 	t.Helper()
 	srv.Do(t, "CONFIG", "SET", "maxmemory", "1")
-	require.ErrorContains(t, second(srv.Try("SET", "y", "z")), "OOM")
+	require.ErrorContains(t, kit.ErrorOf(srv.Try("SET", "y", "z")), "OOM")
 }
 
 // What is held is kept by a server that is out of memory, and given back to it.
 func TestAServerWithoutMemoryKeepsWhatIsHeld(t *testing.T) {
-	eachAlone(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		const lease = 1500 * time.Millisecond
-		s := open(t, srv.Addr(), &holdfast.Options{Lease: lease})
-		l := k.make(s, orders, 0)
-		outer := lock(t, t.Context(), l)
+		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: lease})
+		l := k.Make(s, kit.Orders, 0)
+		outer := kit.Lock(t, t.Context(), l)
 		inner := outer
-		if k.reentrant {
-			inner = lock(t, outer.Context(t.Context()), l)
+		if k.Reentrant {
+			inner = kit.Lock(t, outer.Context(t.Context()), l)
 		}
-		if k.queues { // a waiter of Redisson's, whose score a release lowers
-			srv.Do(t, "RPUSH", "redisson_lock_queue:{"+orders+"}", "java:1")
-			srv.Do(t, "ZADD", "redisson_lock_timeout:{"+orders+"}", strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10), "java:1")
+		if k.Queues { // a waiter of Redisson's, whose score a release lowers
+			srv.Do(t, "RPUSH", "redisson_lock_queue:{"+kit.Orders+"}", "java:1")
+			srv.Do(t, "ZADD", "redisson_lock_timeout:{"+kit.Orders+"}", strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10), "java:1")
 		}
 		outOfMemory(t, srv)
 		first := outer.Deadline()
-		await(t, "renewals", func() bool {
+		kit.Await(t, "renewals", func() bool {
 			require.NoError(t, outer.Err())
 			return time.Now().After(first.Add(lease)) // which only they have it live to see
 		})
 		require.NoError(t, inner.Err())
-		if k.reentrant {
+		if k.Reentrant {
 			require.NoError(t, inner.Release())
 		}
 		require.NoError(t, outer.Release())
 		srv.Do(t, "CONFIG", "SET", "maxmemory", "0")
-		require.NoError(t, lock(t, t.Context(), k.rival(s, "another", 0)).Release())
-		if !k.queues { // else it is promised to the waiter
-			h, err := k.rival(s, orders, 0).TryLock(t.Context())
+		require.NoError(t, kit.Lock(t, t.Context(), k.Rival(s, "another", 0)).Release())
+		if !k.Queues { // else it is promised to the waiter
+			h, err := k.Rival(s, kit.Orders, 0).TryLock(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, h.Release())
 		}
@@ -63,8 +64,8 @@ func TestAServerWithoutMemoryKeepsWhatIsHeld(t *testing.T) {
 func TestAServerWithoutMemoryTakesCountsBack(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
-	p, e, l := pool(t, s, 3), exports(t, s, 1, time.Hour), latch.New(s, "ready")
+	s := kit.Open(t, srv.Addr(), nil)
+	p, e, l := pool(t, s, 3), kit.NewExports(t, s, 1, time.Hour), latch.New(s, "ready")
 	require.NoError(t, p.Acquire(t.Context(), 3))
 	h, err := e.Acquire(t.Context())
 	require.NoError(t, err)
@@ -83,7 +84,7 @@ func TestAServerWithoutMemoryTakesCountsBack(t *testing.T) {
 
 // must2 is the result of a call that cannot fail.
 func must2[T any](result T, err error) T {
-	must(err)
+	kit.Must(err)
 	return result
 }
 
@@ -92,20 +93,20 @@ func must2[T any](result T, err error) T {
 func openWithRights(t *testing.T, addr string, srv *redistest.Server) (s *holdfast.Session, take, give func()) {
 	t.Helper()
 	srv.Grant(t, "app", "~*", "&*", "+@all")
-	s = openWith(t, rueidis.ClientOption{InitAddress: []string{addr}, Username: "app", Password: redistest.Password}, nil)
+	s = kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{addr}, Username: "app", Password: redistest.Password}, nil)
 	return s, func() { srv.Do(t, "ACL", "SETUSER", "app", "-eval", "-evalsha") },
 		func() { srv.Do(t, "ACL", "SETUSER", "app", "+eval", "+evalsha") }
 }
 
 // What is refused to be given back is given back when the server says yes again, however long the lease.
 func TestAReleaseThatIsRefusedIsOwed(t *testing.T) {
-	eachAlone(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		s, deny, allow := openWithRights(t, srv.Addr(), srv)
-		l := k.make(s, orders, time.Hour)
-		outer := lock(t, t.Context(), l)
+		l := k.Make(s, kit.Orders, time.Hour)
+		outer := kit.Lock(t, t.Context(), l)
 		var inner *holdfast.Hold
-		if k.reentrant {
-			inner = lock(t, outer.Context(t.Context()), l)
+		if k.Reentrant {
+			inner = kit.Lock(t, outer.Context(t.Context()), l)
 		}
 		deny()
 		if inner != nil {
@@ -115,8 +116,8 @@ func TestAReleaseThatIsRefusedIsOwed(t *testing.T) {
 		}
 		allow()
 		if inner != nil {
-			if !k.several {
-				await(t, "the nested hold", func() bool {
+			if !k.Several {
+				kit.Await(t, "the nested hold", func() bool {
 					holders, err := l.Holders(t.Context())
 					return assert.NoError(t, err) && len(holders) == 1 && holders[0].Count == 1
 				})
@@ -125,7 +126,7 @@ func TestAReleaseThatIsRefusedIsOwed(t *testing.T) {
 			refused(t, outer.Release(), "NOPERM")
 			allow()
 		}
-		await(t, "the lock", func() bool { return len(k.free(srv.Keyspace(t))) == 0 })
+		kit.Await(t, "the lock", func() bool { return len(k.Free(srv.Keyspace(t))) == 0 })
 	})
 }
 
@@ -149,7 +150,7 @@ func TestACountThatIsRefusedIsOwed(t *testing.T) {
 			srv := redistest.Start(t)
 			proxied := proxy.Start(t, srv.Addr())
 			s, deny, allow := openWithRights(t, proxied.Addr(), srv)
-			p, e, l := pool(t, s, 9), exports(t, s, 2, semaphore.Forever), latch.New(s, "ready")
+			p, e, l := pool(t, s, 9), kit.NewExports(t, s, 2, semaphore.Forever), latch.New(s, "ready")
 			require.NoError(t, p.Acquire(t.Context(), 6))
 			require.True(t, must2(l.TrySetCount(t.Context(), 1)))
 			holds, err := e.AcquireN(t.Context(), 2)
@@ -157,20 +158,20 @@ func TestACountThatIsRefusedIsOwed(t *testing.T) {
 			require.NoError(t, holds[1].Detach())
 
 			// The one that was taken for nobody.
-			granted := proxied.On(scriptNamed("semaphore_acquire"), proxy.HoldReply, proxy.First)
+			granted := proxied.On(kit.ScriptNamed("semaphore_acquire"), proxy.HoldReply, proxy.First)
 			ctx, cancel := context.WithCancel(t.Context())
 			cancelled := goAcquire(ctx, p, 3)
 			granted.Wait(t, 1)
 			cancel()
-			require.ErrorIs(t, within(t, 5*time.Second, cancelled, "the end of the call"), context.Canceled)
+			require.ErrorIs(t, kit.Within(t, 5*time.Second, cancelled, "the end of the call"), context.Canceled)
 
 			end := refuse(t, deny, allow, proxied)
 			granted.Release()
 			for what, err := range map[string]error{
 				"Release":         p.Release(t.Context(), 2),
-				"ReleaseIfExists": second(p.ReleaseIfExists(t.Context(), 4)),
+				"ReleaseIfExists": kit.ErrorOf(p.ReleaseIfExists(t.Context(), 4)),
 				"CountDown":       l.CountDown(t.Context()),
-				"by id":           e.Release(t.Context(), ids(holds...)...),
+				"by id":           e.Release(t.Context(), kit.HoldIDs(holds...)...),
 			} {
 				require.ErrorIs(t, err, holdfast.ErrUnknown, what)
 				require.ErrorContains(t, err, name, what)
@@ -179,9 +180,9 @@ func TestACountThatIsRefusedIsOwed(t *testing.T) {
 			require.Equal(t, "0", srv.Str(t, "GET", "pool"))
 			require.Equal(t, "1", srv.Str(t, "GET", "ready"))
 			end()
-			await(t, "the permits", func() bool { return srv.Str(t, "GET", "pool") == "9" })
-			await(t, "those with leases", func() bool { return srv.Str(t, "GET", "exports") == "2" })
-			require.NoError(t, within(t, 20*time.Second, waitFor(t.Context(), l), "the latch"))
+			kit.Await(t, "the permits", func() bool { return srv.Str(t, "GET", "pool") == "9" })
+			kit.Await(t, "those with leases", func() bool { return srv.Str(t, "GET", "exports") == "2" })
+			require.NoError(t, kit.Within(t, 20*time.Second, waitFor(t.Context(), l), "the latch"))
 			require.NoError(t, s.Close())
 			require.Equal(t, "9", srv.Str(t, "GET", "pool"), "each of them once")
 		})
@@ -193,14 +194,14 @@ func TestCloseGivesBackWhatWasRefused(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	s, deny, allow := openWithRights(t, srv.Addr(), srv)
-	p, e := pool(t, s, 2), exports(t, s, 1, semaphore.Forever)
+	p, e := pool(t, s, 2), kit.NewExports(t, s, 1, semaphore.Forever)
 	require.NoError(t, p.Acquire(t.Context(), 2))
 	h, err := e.Acquire(t.Context())
 	require.NoError(t, err)
 	deny()
 	require.ErrorIs(t, p.Release(t.Context(), 2), holdfast.ErrUnknown)
 	refused(t, h.Release(), "NOPERM")
-	pass(time.Now().Add(2 * time.Second)) // in which the pauses between the tries become long
+	kit.SleepUntil(time.Now().Add(2 * time.Second)) // in which the pauses between the tries become long
 	allow()
 	require.NoError(t, s.Close())
 	require.Equal(t, "2", srv.Str(t, "GET", "pool"))

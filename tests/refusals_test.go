@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -34,7 +35,7 @@ func TestAServerThatRefuses(t *testing.T) {
 		t.Parallel()
 		srv := redistest.Start(t)
 		srv.Grant(t, "weak", "~*", "&*", "+@all", "-hset")
-		s := openWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "weak", Password: redistest.Password}, nil)
+		s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "weak", Password: redistest.Password}, nil)
 		for _, take := range []func(context.Context) (*holdfast.Hold, error){rlock.New(s, "x", nil).Lock, rlock.New(s, "x", nil).TryLock} {
 			_, err := take(t.Context())
 			require.Error(t, err)
@@ -47,7 +48,7 @@ func TestAServerThatRefuses(t *testing.T) {
 		t.Parallel()
 		srv := redistest.Start(t)
 		srv.Grant(t, "weak", "~*", "&*", "+@all", "-zrem")
-		s := openWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "weak", Password: redistest.Password}, nil)
+		s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "weak", Password: redistest.Password}, nil)
 		_, err := rwlock.New(s, "x", &rwlock.Options{PreferWriter: true}).Write().TryLock(t.Context())
 		require.Error(t, err)
 		assert.NotErrorIs(t, err, holdfast.ErrUnknown)
@@ -57,8 +58,8 @@ func TestAServerThatRefuses(t *testing.T) {
 	t.Run("no memory", func(t *testing.T) {
 		t.Parallel()
 		srv := redistest.Start(t)
-		s := open(t, srv.Addr(), nil)
-		require.NoError(t, lock(t, t.Context(), rlock.New(s, "x", nil)).Release())
+		s := kit.Open(t, srv.Addr(), nil)
+		require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, "x", nil)).Release())
 		srv.Do(t, "CONFIG", "SET", "maxmemory", "1")
 		_, err := rlock.New(s, "x", nil).Lock(t.Context())
 		refused(t, err, "OOM")
@@ -67,23 +68,23 @@ func TestAServerThatRefuses(t *testing.T) {
 	t.Run("a replica", func(t *testing.T) {
 		t.Parallel()
 		srv := redistest.Start(t)
-		s := open(t, srv.Addr(), nil)
-		hold := lock(t, t.Context(), rlock.New(s, "held", nil))
+		s := kit.Open(t, srv.Addr(), nil)
+		hold := kit.Lock(t, t.Context(), rlock.New(s, "held", nil))
 		srv.Do(t, "REPLICAOF", "127.0.0.1", strconv.Itoa(redistest.FreePort(t)))
 		_, err := rlock.New(s, "x", nil).TryLock(t.Context())
 		refused(t, err, "READONLY")
 
 		// Lock waits it out, as it does the other states that pass.
-		got := goLock(t.Context(), rlock.New(s, "x", nil).Lock)
+		got := kit.GoLock(t.Context(), rlock.New(s, "x", nil).Lock)
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 		_, err = rlock.New(s, "y", nil).Lock(ctx)
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.ErrorContains(t, err, "READONLY", "the last thing that went wrong is told")
 		srv.Do(t, "REPLICAOF", "NO", "ONE")
-		r := within(t, 5*time.Second, got, "the lock")
-		require.NoError(t, r.err)
-		require.NoError(t, r.hold.Release())
+		r := kit.Within(t, 5*time.Second, got, "the lock")
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
 		require.NoError(t, hold.Release())
 	})
 	for words, command := range map[string]string{
@@ -97,9 +98,9 @@ func TestAServerThatRefuses(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
 			p := proxy.Start(t, srv.Addr())
-			s := open(t, p.Addr(), nil)
+			s := kit.Open(t, p.Addr(), nil)
 			l := rlock.New(s, "x", nil)
-			hold := lock(t, t.Context(), rlock.New(s, "held", nil))
+			hold := kit.Lock(t, t.Context(), rlock.New(s, "held", nil))
 			rule := p.On(proxy.Command("EVALSHA", "EVAL"), proxy.Answer(command), proxy.EveryTime)
 
 			_, err := l.TryLock(t.Context())
@@ -113,12 +114,12 @@ func TestAServerThatRefuses(t *testing.T) {
 			refused(t, err, words)
 			assert.NoError(t, hold.Err(), "a refused extension leaves the hold as it is")
 
-			got := goLock(t.Context(), l.Lock)
+			got := kit.GoLock(t.Context(), l.Lock)
 			rule.Wait(t, rule.Count()+2)
 			rule.Remove()
-			r := within(t, 5*time.Second, got, "the lock, when the server is well again")
-			require.NoError(t, r.err)
-			require.NoError(t, r.hold.Release())
+			r := kit.Within(t, 5*time.Second, got, "the lock, when the server is well again")
+			require.NoError(t, r.Err)
+			require.NoError(t, r.Hold.Release())
 			require.NoError(t, hold.Release())
 			assert.Empty(t, srv.Keyspace(t))
 		})
@@ -127,30 +128,30 @@ func TestAServerThatRefuses(t *testing.T) {
 		t.Parallel()
 		srv := redistest.Start(t)
 		p := proxy.Start(t, srv.Addr())
-		s := open(t, p.Addr(), &holdfast.Options{Lease: time.Second})
-		hold := lock(t, t.Context(), rlock.New(s, "x", nil))
+		s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Second})
+		hold := kit.Lock(t, t.Context(), rlock.New(s, "x", nil))
 		rule := p.On(proxy.Command("EVALSHA", "EVAL"), proxy.Answer("-NOPERM this user has no permissions"), proxy.EveryTime)
 		refused(t, hold.Release(), "NOPERM")
 		rule.Remove()
 		assert.ErrorIs(t, hold.Err(), holdfast.ErrNotHeld)
-		await(t, "the lease to end", func() bool { return len(srv.Keyspace(t)) == 0 })
+		kit.Await(t, "the lease to end", func() bool { return len(srv.Keyspace(t)) == 0 })
 	})
 	t.Run("nobody there", func(t *testing.T) {
 		t.Parallel()
 		srv := redistest.Start(t)
-		s := open(t, srv.Addr(), nil)
-		require.NoError(t, lock(t, t.Context(), rlock.New(s, "x", nil)).Release())
+		s := kit.Open(t, srv.Addr(), nil)
+		require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, "x", nil)).Release())
 		srv.Stop()
-		await(t, "the client to notice", func() bool {
+		kit.Await(t, "the client to notice", func() bool {
 			_, err := rlock.New(s, "x", nil).Locked(t.Context())
 			return err != nil
 		})
 		_, err := rlock.New(s, "x", nil).TryLock(t.Context())
 		refused(t, err, "connection refused")
-		got := goLock(t.Context(), rlock.New(s, "x", nil).Lock)
+		got := kit.GoLock(t.Context(), rlock.New(s, "x", nil).Lock)
 		srv.Restart()
-		r := within(t, 5*time.Second, got, "the lock, when the server is back")
-		require.NoError(t, r.err)
-		require.NoError(t, r.hold.Release())
+		r := kit.Within(t, 5*time.Second, got, "the lock, when the server is back")
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
 	})
 }

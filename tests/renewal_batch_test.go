@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -18,7 +19,7 @@ func stayHeld(t *testing.T, lease time.Duration, holds []*holdfast.Hold) {
 	t.Helper()
 	end := time.Now().Add(2 * lease)
 	for _, hold := range holds {
-		await(t, "the renewals of "+hold.Name(), func() bool {
+		kit.Await(t, "the renewals of "+hold.Name(), func() bool {
 			require.NoError(t, hold.Err())
 			return hold.Deadline().After(end)
 		})
@@ -31,12 +32,12 @@ func TestANameThatMayNotBeTouchedCostsNoOther(t *testing.T) {
 	const lease = 2 * time.Second
 	srv := redistest.Start(t)
 	srv.Grant(t, "weak", "+@all", "&*", "~app:*", "~other")
-	s := openWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "weak", Password: redistest.Password},
+	s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "weak", Password: redistest.Password},
 		&holdfast.Options{Lease: lease})
-	other := lock(t, t.Context(), rlock.New(s, "other", nil))
+	other := kit.Lock(t, t.Context(), rlock.New(s, "other", nil))
 	var holds []*holdfast.Hold
 	for i := range 20 {
-		holds = append(holds, lock(t, t.Context(), rlock.New(s, fmt.Sprint("app:", i), nil)))
+		holds = append(holds, kit.Lock(t, t.Context(), rlock.New(s, fmt.Sprint("app:", i), nil)))
 	}
 	srv.Do(t, "ACL", "SETUSER", "weak", "resetkeys", "~app:*")
 	stayHeld(t, lease, holds)
@@ -52,11 +53,11 @@ func TestLocksOfASlotThatMovesAreRenewed(t *testing.T) {
 	t.Parallel()
 	const lease = 2 * time.Second
 	r := newResharding(t)
-	s := openCluster(t, r.Cluster, &holdfast.Options{Lease: lease})
+	s := kit.OpenCluster(t, r.Cluster, &holdfast.Options{Lease: lease})
 	tag := r.name(t, "tag")
 	var holds []*holdfast.Hold
 	for i := range 20 {
-		holds = append(holds, lock(t, t.Context(), rlock.New(s, fmt.Sprintf("{%s}%d", tag, i), nil)))
+		holds = append(holds, kit.Lock(t, t.Context(), rlock.New(s, fmt.Sprintf("{%s}%d", tag, i), nil)))
 	}
 	move := r.open(t, tag, 0)
 	for _, hold := range holds[:7] {

@@ -13,13 +13,14 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 )
 
 // rwHistorian does things to read-write locks.
 func rwHistorian(args []string) {
 	prefer, err := strconv.ParseBool(args[2])
-	must(err)
-	narrate(args, workerLease, func(c *client) { c.share(prefer) })
+	kit.Must(err)
+	narrate(args, kit.WorkerLease, func(c *client) { c.share(prefer) })
 }
 
 // A stay is one tenure of a client, of a read-write lock, with what it holds.
@@ -148,7 +149,7 @@ func TestAHistoryOfFourProcessesIsThatOfAReadWriteLock(t *testing.T) {
 	for name, prefer := range map[string]bool{"rwlock": false, "rwlock preferred": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			reads, writes := scriptOf(kindOf("rwlock read"), "release"), scriptOf(kindOf("rwlock write"), "release")
+			reads, writes := kit.ScriptOf(kit.KindOf("rwlock read"), "release"), kit.ScriptOf(kit.KindOf("rwlock write"), "release")
 			writeHistory(t, subject{
 				role: "rwHistorian", arg: strconv.FormatBool(prefer), model: readWriteLock,
 				releases: func(command []string) bool { return reads(command) || writes(command) },

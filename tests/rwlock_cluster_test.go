@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -32,7 +33,7 @@ func newResharding(t *testing.T) *resharding {
 	t.Helper()
 	r := &resharding{Cluster: redistest.StartCluster(t, 2)}
 	for _, s := range []**holdfast.Session{&r.mine, &r.theirs, &r.writer} {
-		*s = openCluster(t, r.Cluster, &holdfast.Options{Lease: 20 * time.Second, PubSub: holdfast.PubSubPlain})
+		*s = kit.OpenCluster(t, r.Cluster, &holdfast.Options{Lease: 20 * time.Second, PubSub: holdfast.PubSubPlain})
 	}
 	return r
 }
@@ -96,12 +97,12 @@ func (r *resharding) release(t *testing.T, hold *holdfast.Hold, atOnce bool) (fi
 	r.refused(t)
 	released := make(chan error, 1)
 	go func() { released <- hold.Release() }()
-	finished = func() { require.NoError(t, within(t, 5*time.Second, released, "the release")) }
+	finished = func() { require.NoError(t, kit.Within(t, 5*time.Second, released, "the release")) }
 	if atOnce {
 		finished()
 		return func() {}
 	}
-	await(t, "the release to be refused", func() bool { return r.refused(t) })
+	kit.Await(t, "the release to be refused", func() bool { return r.refused(t) })
 	return finished
 }
 
@@ -126,7 +127,7 @@ func TestAReadLockOnItsWayToAnotherNode(t *testing.T) {
 
 	// One of two readers goes: at once, or when its keys are on one node again.
 	splits(t, r, "release", 3, func(t *testing.T, name string, split int) {
-		mine, theirs := lock(t, t.Context(), half(r.mine, name)), lock(t, t.Context(), half(r.theirs, name))
+		mine, theirs := kit.Lock(t, t.Context(), half(r.mine, name)), kit.Lock(t, t.Context(), half(r.theirs, name))
 		move := r.open(t, name, split, name, readHold(name, mine, 1), readHold(name, theirs, 1))
 		released := r.release(t, mine, split&1 == split>>1&1)
 		r.refuseWriter(t, name)
@@ -138,12 +139,12 @@ func TestAReadLockOnItsWayToAnotherNode(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, held)
 		require.NoError(t, theirs.Release())
-		require.NoError(t, lock(t, t.Context(), rwlock.New(r.writer, name, nil).Write()).Release())
+		require.NoError(t, kit.Lock(t, t.Context(), rwlock.New(r.writer, name, nil).Write()).Release())
 	})
 
 	// A hold is renewed: at once, or it is tried again.
 	splits(t, r, "renewal", 2, func(t *testing.T, name string, split int) {
-		hold := lock(t, t.Context(), half(r.mine, name))
+		hold := kit.Lock(t, t.Context(), half(r.mine, name))
 		move := r.open(t, name, split, name, readHold(name, hold, 1))
 		err := hold.Extend(t.Context(), time.Minute)
 		if split == 0 || split == 3 {
@@ -160,7 +161,7 @@ func TestAReadLockOnItsWayToAnotherNode(t *testing.T) {
 
 	// Who reads is known to, also where its hold's key is not to be seen.
 	splits(t, r, "holders", 2, func(t *testing.T, name string, split int) {
-		hold := lock(t, t.Context(), half(r.mine, name))
+		hold := kit.Lock(t, t.Context(), half(r.mine, name))
 		move := r.open(t, name, split, name, readHold(name, hold, 1))
 		holders, err := half(r.theirs, name).Holders(t.Context())
 		require.NoError(t, err)
@@ -174,8 +175,8 @@ func TestAReadLockOnItsWayToAnotherNode(t *testing.T) {
 
 	// An inner hold goes, then the outer one.
 	splits(t, r, "nested", 3, func(t *testing.T, name string, split int) {
-		outer := lock(t, t.Context(), half(r.mine, name))
-		inner := lock(t, outer.Context(t.Context()), half(r.mine, name))
+		outer := kit.Lock(t, t.Context(), half(r.mine, name))
+		inner := kit.Lock(t, outer.Context(t.Context()), half(r.mine, name))
 		move := r.open(t, name, split, name, readHold(name, outer, 1), readHold(name, outer, 2))
 		released := r.release(t, inner, split == 0 || split == 7)
 		r.refuseWriter(t, name)
@@ -188,7 +189,7 @@ func TestAReadLockOnItsWayToAnotherNode(t *testing.T) {
 
 	// Force frees it wherever it is, and the message is heard.
 	splits(t, r, "force", 2, func(t *testing.T, name string, split int) {
-		hold := lock(t, t.Context(), half(r.mine, name))
+		hold := kit.Lock(t, t.Context(), half(r.mine, name))
 		key := readHold(name, hold, 1)
 		move := r.open(t, name, split, name, key)
 		was, err := half(r.theirs, name).ForceUnlock(t.Context())
@@ -202,26 +203,26 @@ func TestAReadLockOnItsWayToAnotherNode(t *testing.T) {
 	// Who came to read while its slot moves waits until the slot has moved.
 	t.Run("acquisition", func(t *testing.T) {
 		name := r.name(t, "acquisition")
-		theirs := lock(t, t.Context(), half(r.theirs, name))
+		theirs := kit.Lock(t, t.Context(), half(r.theirs, name))
 		move := r.open(t, name, 1, name)
-		got := goLock(t.Context(), half(r.mine, name).Lock)
-		await(t, "the attempt to be refused", func() bool { return r.refused(t) })
+		got := kit.GoLock(t.Context(), half(r.mine, name).Lock)
+		kit.Await(t, "the attempt to be refused", func() bool { return r.refused(t) })
 		move.Finish(t)
-		mine := within(t, 5*time.Second, got, "the reader's turn")
-		require.NoError(t, mine.err)
+		mine := kit.Within(t, 5*time.Second, got, "the reader's turn")
+		require.NoError(t, mine.Err)
 		require.NoError(t, theirs.Release())
 		r.refuseWriter(t, name)
-		require.NoError(t, mine.hold.Release())
+		require.NoError(t, mine.Hold.Release())
 	})
 
 	// A reader that died is in nobody's way for longer than its lease, once the slot has moved.
 	t.Run("dead", func(t *testing.T) {
 		name := r.name(t, "dead")
-		dead := lock(t, t.Context(), half(r.theirs, name))
-		mine := lock(t, t.Context(), half(r.mine, name))
+		dead := kit.Lock(t, t.Context(), half(r.theirs, name))
+		mine := kit.Lock(t, t.Context(), half(r.mine, name))
 		r.NodeOf(t, name).Do(t, "DEL", readHold(name, dead, 1))
 		require.NoError(t, mine.Release())
-		require.NoError(t, lock(t, t.Context(), rwlock.New(r.writer, name, nil).Write()).Release())
+		require.NoError(t, kit.Lock(t, t.Context(), rwlock.New(r.writer, name, nil).Write()).Release())
 	})
 }
 
@@ -231,8 +232,8 @@ func TestADowngradeOnItsWayToAnotherNode(t *testing.T) {
 	r := newResharding(t)
 	splits(t, r, "downgrade", 2, func(t *testing.T, name string, split int) {
 		l := rwlock.New(r.mine, name, nil)
-		writing := lock(t, t.Context(), l.Write())
-		reading := lock(t, writing.Context(t.Context()), l.Read())
+		writing := kit.Lock(t, t.Context(), l.Write())
+		reading := kit.Lock(t, writing.Context(t.Context()), l.Read())
 		move := r.open(t, name, split, name, readHold(name, reading, 1))
 		require.NoError(t, writing.Release())
 		r.refuseWriter(t, name)

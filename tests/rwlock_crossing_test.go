@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -18,31 +19,31 @@ import (
 // is first in turn: the release comes when there is a newer hold. What the release returned comes later.
 func (s *nestedStory) crossing(old *holdfast.Hold) (newer *holdfast.Hold, released <-chan error) {
 	s.Helper()
-	turn := s.proxy.On(scriptOf(kindOf("rwlock write"), "acquire"), proxy.HoldReply, proxy.First)
-	again := goLock(s.ctx, s.rw.Write().Lock) // has the turn
+	turn := s.proxy.On(kit.ScriptOf(kit.KindOf("rwlock write"), "acquire"), proxy.HoldReply, proxy.First)
+	again := kit.GoLock(s.ctx, s.rw.Write().Lock) // has the turn
 	turn.Wait(s, 1)
-	reading := goLock(s.ctx, s.rw.Read().Lock) // is next
-	pass(time.Now().Add(50 * time.Millisecond))
+	reading := kit.GoLock(s.ctx, s.rw.Read().Lock) // is next
+	kit.SleepUntil(time.Now().Add(50 * time.Millisecond))
 	result := make(chan error, 1)
 	go func() { result <- old.Release() }() // is behind it
-	pass(time.Now().Add(50 * time.Millisecond))
+	kit.SleepUntil(time.Now().Add(50 * time.Millisecond))
 	turn.Release()
-	write := within(s, 5*time.Second, again, "another write hold")
-	require.NoError(s, write.err)
-	read := within(s, 5*time.Second, reading, "another read hold")
-	require.NoError(s, read.err)
-	require.NoError(s, write.hold.Release())
-	return read.hold, result
+	write := kit.Within(s, 5*time.Second, again, "another write hold")
+	require.NoError(s, write.Err)
+	read := kit.Within(s, 5*time.Second, reading, "another read hold")
+	require.NoError(s, read.Err)
+	require.NoError(s, write.Hold.Release())
+	return read.Hold, result
 }
 
 func TestAReleaseThatIsMadeUpForTakesNothingNewer(t *testing.T) {
 	t.Parallel()
 	s := newNestedStory(t)
-	old := lock(s, s.ctx, s.rw.Read())
-	lost := s.proxy.On(scriptOf(kindOf("rwlock read"), "release"), proxy.DropReply, proxy.EveryTime)
+	old := kit.Lock(s, s.ctx, s.rw.Read())
+	lost := s.proxy.On(kit.ScriptOf(kit.KindOf("rwlock read"), "release"), proxy.DropReply, proxy.EveryTime)
 	newer, released := s.crossing(old)
-	require.ErrorIs(t, within(t, 10*time.Second, released, "the release"), holdfast.ErrUnknown)
-	returns := s.proxy.On(scriptOf(kindOf("rwlock read"), "release"), proxy.Pass, proxy.EveryTime)
+	require.ErrorIs(t, kit.Within(t, 10*time.Second, released, "the release"), holdfast.ErrUnknown)
+	returns := s.proxy.On(kit.ScriptOf(kit.KindOf("rwlock read"), "release"), proxy.Pass, proxy.EveryTime)
 	lost.Remove()
 	returns.WaitAnswered(t, 1)
 	s.readsOn(newer)
@@ -54,10 +55,10 @@ func TestALateCopyIsGivenBackThoughAnotherHoldWasReleasedWithIt(t *testing.T) {
 	t.Parallel()
 	s := newNestedStory(t)
 	late := s.on("acquire", proxy.Stall)
-	old := lock(s, s.ctx, s.rw.Read()) // by a second copy
+	old := kit.Lock(s, s.ctx, s.rw.Read()) // by a second copy
 	late.Wait(t, 1)
 	newer, released := s.crossing(old)
-	require.NoError(t, within(t, 5*time.Second, released, "the release"))
+	require.NoError(t, kit.Within(t, 5*time.Second, released, "the release"))
 	require.NoError(t, newer.Release())
 	s.deliver(late)
 	require.NoError(t, s.write.Release())
@@ -68,18 +69,18 @@ func TestALateCopyIsGivenBackThoughAnotherHoldWasReleasedWithIt(t *testing.T) {
 func TestANumberThatIsInDoubtIsNotAskedForAgain(t *testing.T) {
 	t.Parallel()
 	s := newNestedStory(t)
-	acquire := scriptOf(kindOf("rwlock read"), "acquire")
-	vain := s.proxy.On(func(c []string) bool { return acquire(c) && slices.Contains(c, "20000") }, proxy.Answer(loading), proxy.EveryTime)
-	waiting := goLock(s.ctx, ordersRW(s.session, 20*time.Second).Read().Lock)
+	acquire := kit.ScriptOf(kit.KindOf("rwlock read"), "acquire")
+	vain := s.proxy.On(func(c []string) bool { return acquire(c) && slices.Contains(c, "20000") }, proxy.Answer(kit.LoadingReply), proxy.EveryTime)
+	waiting := kit.GoLock(s.ctx, ordersRW(s.session, 20*time.Second).Read().Lock)
 	vain.Wait(t, 3)
-	other := lock(t, s.ctx, s.rw.Read())
+	other := kit.Lock(t, s.ctx, s.rw.Read())
 	late := s.on("release", proxy.Stall)
 	require.NoError(t, other.Release()) // by a second copy
 	vain.Remove()
-	r := within(t, 5*time.Second, waiting, "the read hold")
-	require.NoError(t, r.err)
+	r := kit.Within(t, 5*time.Second, waiting, "the read hold")
+	require.NoError(t, r.Err)
 	s.deliver(late)
-	s.readsOn(r.hold)
+	s.readsOn(r.Hold)
 	s.ends()
 }
 
@@ -87,10 +88,10 @@ func TestANumberThatIsInDoubtIsNotAskedForAgain(t *testing.T) {
 func TestALateReleaseFindsNoCountThatItKnowsOf(t *testing.T) {
 	t.Parallel()
 	s := newNestedStory(t)
-	first := lock(t, s.ctx, s.rw.Read())
+	first := kit.Lock(t, s.ctx, s.rw.Read())
 	late := s.on("release", proxy.Stall)
 	require.NoError(t, first.Release()) // by a second copy
-	stays, goes := lock(t, s.ctx, s.rw.Read()), lock(t, s.ctx, s.rw.Read())
+	stays, goes := kit.Lock(t, s.ctx, s.rw.Read()), kit.Lock(t, s.ctx, s.rw.Read())
 	require.NoError(t, goes.Release())
 	s.deliver(late)
 	s.readsOn(stays)
@@ -102,23 +103,23 @@ func TestAReleaseThatWasPutOffShortensNoExtension(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	s := open(t, p.Addr(), &holdfast.Options{Lease: 20 * time.Second})
-	require.NoError(t, lock(t, t.Context(), ordersRW(s, 0).Read()).Release())
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 20 * time.Second})
+	require.NoError(t, kit.Lock(t, t.Context(), ordersRW(s, 0).Read()).Release())
 	ctx := holdfast.NewOwner(t.Context())
-	short := lock(t, ctx, ordersRW(s, 300*time.Millisecond).Read())
-	outer := lock(t, ctx, ordersRW(s, 4*time.Second).Read())
-	await(t, "the end of the short one", func() bool { return srv.Int(t, "EXISTS", ordersHold(short.ID(), 1)) == 0 })
+	short := kit.Lock(t, ctx, ordersRW(s, 300*time.Millisecond).Read())
+	outer := kit.Lock(t, ctx, ordersRW(s, 4*time.Second).Read())
+	kit.Await(t, "the end of the short one", func() bool { return srv.Int(t, "EXISTS", ordersHold(short.ID(), 1)) == 0 })
 	require.ErrorIs(t, short.Err(), holdfast.ErrLost)
-	inner := lock(t, ctx, ordersRW(s, 15*time.Second).Read())
-	refused := p.On(scriptOf(kindOf("rwlock read"), "release"), proxy.Answer(loading), proxy.EveryTime)
+	inner := kit.Lock(t, ctx, ordersRW(s, 15*time.Second).Read())
+	refused := p.On(kit.ScriptOf(kit.KindOf("rwlock read"), "release"), proxy.Answer(kit.LoadingReply), proxy.EveryTime)
 	released := make(chan error, 1)
 	go func() { released <- inner.Release() }()
 	refused.Wait(t, 1)
 	require.NoError(t, outer.Extend(t.Context(), time.Hour))
 	refused.Remove()
-	require.NoError(t, within(t, 5*time.Second, released, "the release"))
+	require.NoError(t, kit.Within(t, 5*time.Second, released, "the release"))
 	require.NoError(t, outer.Err())
-	require.Greater(t, srv.TTLs(t)[orders], time.Until(outer.Deadline()))
+	require.Greater(t, srv.TTLs(t)[kit.Orders], time.Until(outer.Deadline()))
 }
 
 // A reply that was lost costs the reads that follow nothing.
@@ -126,11 +127,11 @@ func TestReadsUnderWritingStayCheapAfterALostReply(t *testing.T) {
 	t.Parallel()
 	s := newNestedStory(t)
 	s.on("release", proxy.DropReply)
-	require.NoError(t, lock(t, s.ctx, s.rw.Read()).Release())
+	require.NoError(t, kit.Lock(t, s.ctx, s.rw.Read()).Release())
 	s.srv.ResetStats(t)
 	const reads = 200
 	for range reads {
-		require.NoError(t, lock(t, s.ctx, s.rw.Read()).Release())
+		require.NoError(t, kit.Lock(t, s.ctx, s.rw.Read()).Release())
 	}
 	commands := int64(0)
 	for name, calls := range s.srv.CommandStats(t) {
@@ -146,17 +147,17 @@ func TestReadsUnderWritingStayCheapAfterALostReply(t *testing.T) {
 // A detached hold whose lease is over is not what keeps a lock from being free.
 func TestADetachedHoldThatIsOverKeepsNothing(t *testing.T) {
 	t.Parallel()
-	for _, k := range []kind{kindOf("rlock"), kindOf("fairlock"), kindOf("rwlock write"), kindOf("rwlock read")} {
-		t.Run(k.name, func(t *testing.T) {
+	for _, k := range []kit.Kind{kit.KindOf("rlock"), kit.KindOf("fairlock"), kit.KindOf("rwlock write"), kit.KindOf("rwlock read")} {
+		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
-			s := open(t, srv.Addr(), nil)
-			outer := lock(t, t.Context(), k.make(s, orders, 0))
-			inner := lock(t, context.WithoutCancel(outer.Context(t.Context())), k.make(s, orders, 300*time.Millisecond))
+			s := kit.Open(t, srv.Addr(), nil)
+			outer := kit.Lock(t, t.Context(), k.Make(s, kit.Orders, 0))
+			inner := kit.Lock(t, context.WithoutCancel(outer.Context(t.Context())), k.Make(s, kit.Orders, 300*time.Millisecond))
 			require.NoError(t, inner.Detach())
-			pass(inner.Deadline().Add(150 * time.Millisecond))
+			kit.SleepUntil(inner.Deadline().Add(150 * time.Millisecond))
 			require.NoError(t, outer.Release())
-			require.NotContains(t, srv.Keyspace(t), orders)
+			require.NotContains(t, srv.Keyspace(t), kit.Orders)
 		})
 	}
 }
@@ -165,9 +166,9 @@ func TestADetachedHoldThatIsOverKeepsNothing(t *testing.T) {
 func TestAWriterInATransactionOfRedissonsIsSeen(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	srv.Do(t, "HSET", orders, "mode", "write", "u:1:write:tx", "1")
-	srv.Do(t, "EXPIRE", orders, "10")
-	rw := rwlock.New(open(t, srv.Addr(), nil), orders, nil)
+	srv.Do(t, "HSET", kit.Orders, "mode", "write", "u:1:write:tx", "1")
+	srv.Do(t, "EXPIRE", kit.Orders, "10")
+	rw := rwlock.New(kit.Open(t, srv.Addr(), nil), kit.Orders, nil)
 	locked, err := rw.Write().Locked(t.Context())
 	require.NoError(t, err)
 	require.True(t, locked)

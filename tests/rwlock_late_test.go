@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -29,20 +30,20 @@ type nestedStory struct {
 func newNestedStory(t *testing.T) *nestedStory {
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	session := open(t, p.Addr(), &holdfast.Options{Lease: 2 * time.Second})
+	session := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 2 * time.Second})
 	rw := ordersRW(session, lateLease)
-	s := &nestedStory{T: t, srv: srv, proxy: p, session: session, rw: rw, other: ordersRW(open(t, srv.Addr(), nil), 0)}
+	s := &nestedStory{T: t, srv: srv, proxy: p, session: session, rw: rw, other: ordersRW(kit.Open(t, srv.Addr(), nil), 0)}
 	for _, half := range []*rwlock.Half{rw.Read(), rw.Write()} { // the scripts and the server's clock are known
-		require.NoError(t, lock(t, t.Context(), half).Release())
+		require.NoError(t, kit.Lock(t, t.Context(), half).Release())
 	}
-	s.write = lock(t, t.Context(), rw.Write())
+	s.write = kit.Lock(t, t.Context(), rw.Write())
 	s.ctx = context.WithoutCancel(s.write.Context(t.Context()))
 	return s
 }
 
 // on has something happen to the next run of a script of the read half.
 func (s *nestedStory) on(verb string, a proxy.Action) *proxy.Rule {
-	return s.proxy.On(scriptOf(kindOf("rwlock read"), verb), a, proxy.First)
+	return s.proxy.On(kit.ScriptOf(kit.KindOf("rwlock read"), verb), a, proxy.First)
 }
 
 // try attempts to read for a moment.
@@ -79,34 +80,34 @@ func (s *nestedStory) ends() {
 	h, err := s.other.Write().Lock(ctx)
 	require.NoError(s, err)
 	require.NoError(s, h.Release())
-	await(s, "an empty server", func() bool { return len(s.srv.Keyspace(s)) == 0 })
+	kit.Await(s, "an empty server", func() bool { return len(s.srv.Keyspace(s)) == 0 })
 }
 
 func TestReadHoldsUnderWritingAndScriptsExecutedLate(t *testing.T) {
 	t.Parallel()
 	for name, play := range map[string]func(s *nestedStory){
 		"the release of one comes when there is another": func(s *nestedStory) {
-			read := lock(s, s.ctx, s.rw.Read())
+			read := kit.Lock(s, s.ctx, s.rw.Read())
 			late := s.on("release", proxy.Stall)
 			require.NoError(s, read.Release()) // by a second copy
-			read = lock(s, s.ctx, s.rw.Read())
+			read = kit.Lock(s, s.ctx, s.rw.Read())
 			s.deliver(late)
 			s.readsOn(read)
 		},
 		"the release of one comes when it has been nested": func(s *nestedStory) {
-			outer, inner := lock(s, s.ctx, s.rw.Read()), lock(s, s.ctx, s.rw.Read())
+			outer, inner := kit.Lock(s, s.ctx, s.rw.Read()), kit.Lock(s, s.ctx, s.rw.Read())
 			late := s.on("release", proxy.Stall)
 			require.NoError(s, inner.Release())
-			inner = lock(s, s.ctx, s.rw.Read())
+			inner = kit.Lock(s, s.ctx, s.rw.Read())
 			require.NoError(s, outer.Release())
 			s.deliver(late)
 			s.readsOn(inner)
 		},
 		"the release of one comes after the writing": func(s *nestedStory) {
-			read := lock(s, s.ctx, s.rw.Read())
+			read := kit.Lock(s, s.ctx, s.rw.Read())
 			late := s.on("release", proxy.Stall)
 			require.NoError(s, read.Release())
-			read = lock(s, s.ctx, s.rw.Read())
+			read = kit.Lock(s, s.ctx, s.rw.Read())
 			require.NoError(s, s.write.Release())
 			s.deliver(late)
 			require.NoError(s, read.Err())
@@ -119,10 +120,10 @@ func TestReadHoldsUnderWritingAndScriptsExecutedLate(t *testing.T) {
 			require.ErrorIs(s, s.try(), holdfast.ErrUnknown)
 			given := s.on("release", proxy.Stall) // which the session sends at once
 			given.Wait(s, 1)
-			read := lock(s, s.ctx, s.rw.Read())
+			read := kit.Lock(s, s.ctx, s.rw.Read())
 			s.deliver(late)
 			s.deliver(given)
-			pass(time.Now().Add(lateNotAfter + 200*time.Millisecond)) // and gives back once more
+			kit.SleepUntil(time.Now().Add(lateNotAfter + 200*time.Millisecond)) // and gives back once more
 			s.readsOn(read)
 		},
 		"one that was given up comes when nobody reads": func(s *nestedStory) {
@@ -133,7 +134,7 @@ func TestReadHoldsUnderWritingAndScriptsExecutedLate(t *testing.T) {
 		},
 		"one that was granted to a copy comes when it is released": func(s *nestedStory) {
 			late := s.on("acquire", proxy.Stall)
-			read := lock(s, s.ctx, s.rw.Read())
+			read := kit.Lock(s, s.ctx, s.rw.Read())
 			late.Wait(s, 1)
 			require.NoError(s, read.Release())
 			s.deliver(late)
@@ -141,12 +142,12 @@ func TestReadHoldsUnderWritingAndScriptsExecutedLate(t *testing.T) {
 		},
 		"one that was granted to a copy comes when there is another": func(s *nestedStory) {
 			late := s.on("acquire", proxy.Stall)
-			read := lock(s, s.ctx, s.rw.Read())
+			read := kit.Lock(s, s.ctx, s.rw.Read())
 			late.Wait(s, 1)
 			require.NoError(s, read.Release())
-			read = lock(s, s.ctx, s.rw.Read())
+			read = kit.Lock(s, s.ctx, s.rw.Read())
 			s.deliver(late)
-			pass(time.Now().Add(lateNotAfter + 200*time.Millisecond)) // when the session gives the first back once more
+			kit.SleepUntil(time.Now().Add(lateNotAfter + 200*time.Millisecond)) // when the session gives the first back once more
 			s.readsOn(read)
 		},
 	} {
@@ -163,20 +164,20 @@ func TestReadHoldsUnderWritingAndScriptsExecutedLate(t *testing.T) {
 func TestALostReadHoldIsGivenBackWithoutANewerOne(t *testing.T) {
 	t.Parallel()
 	s := newNestedStory(t)
-	lost := lock(t, s.ctx, ordersRW(s.session, 2*time.Second).Read())
+	lost := kit.Lock(t, s.ctx, ordersRW(s.session, 2*time.Second).Read())
 	renew := s.on("renew", proxy.DropReply)
 	require.ErrorIs(t, lost.Extend(t.Context(), time.Hour), holdfast.ErrUnknown)
 	renew.Wait(t, 1)
-	release := scriptOf(kindOf("rwlock read"), "release")
-	returns := s.proxy.On(release, proxy.Answer(loading), proxy.EveryTime)
+	release := kit.ScriptOf(kit.KindOf("rwlock read"), "release")
+	returns := s.proxy.On(release, proxy.Answer(kit.LoadingReply), proxy.EveryTime)
 	after := s.proxy.On(release, proxy.Pass, proxy.EveryTime)
-	within(t, 5*time.Second, lost.Context(t.Context()).Done(), "the loss")
+	kit.Within(t, 5*time.Second, lost.Context(t.Context()).Done(), "the loss")
 	returns.Wait(t, 1)
-	read := within(t, 5*time.Second, goLock(s.ctx, s.rw.Read().Lock), "another")
-	require.NoError(t, read.err)
+	read := kit.Within(t, 5*time.Second, kit.GoLock(s.ctx, s.rw.Read().Lock), "another")
+	require.NoError(t, read.Err)
 	returns.Remove()
 	after.WaitAnswered(t, 1)
-	s.readsOn(read.hold)
+	s.readsOn(read.Hold)
 	s.ends()
 }
 
@@ -186,29 +187,29 @@ func TestAReadHoldThatOutlivesWhatItEnteredKeepsItsNumbers(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	s := open(t, p.Addr(), &holdfast.Options{Lease: 2 * time.Second})
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 2 * time.Second})
 	rw := ordersRW(s, lateLease)
-	require.NoError(t, lock(t, t.Context(), rw.Read()).Release())
+	require.NoError(t, kit.Lock(t, t.Context(), rw.Read()).Release())
 	ctx := holdfast.NewOwner(t.Context())
-	short := lock(t, ctx, ordersRW(s, 500*time.Millisecond).Read())
-	inner := lock(t, ctx, rw.Read())
-	p.On(scriptOf(kindOf("rwlock read"), "release"), proxy.DropReply, proxy.First)
+	short := kit.Lock(t, ctx, ordersRW(s, 500*time.Millisecond).Read())
+	inner := kit.Lock(t, ctx, rw.Read())
+	p.On(kit.ScriptOf(kit.KindOf("rwlock read"), "release"), proxy.DropReply, proxy.First)
 	require.NoError(t, inner.Release())
 
-	held := p.On(scriptOf(kindOf("rwlock read"), "acquire"), proxy.HoldReply, proxy.First)
-	entering := goLock(ctx, rw.Read().Lock)
+	held := p.On(kit.ScriptOf(kit.KindOf("rwlock read"), "acquire"), proxy.HoldReply, proxy.First)
+	entering := kit.GoLock(ctx, rw.Read().Lock)
 	held.Wait(t, 1)
-	pass(short.Deadline())
+	kit.SleepUntil(short.Deadline())
 	require.ErrorIs(t, short.Err(), holdfast.ErrLost)
 	held.Release()
-	outer := within(t, time.Second, entering, "the re-entry")
-	require.NoError(t, outer.err)
-	require.Equal(t, short.ID(), outer.hold.ID())
-	require.NoError(t, lock(t, ctx, rw.Read()).Release())
+	outer := kit.Within(t, time.Second, entering, "the re-entry")
+	require.NoError(t, outer.Err)
+	require.Equal(t, short.ID(), outer.Hold.ID())
+	require.NoError(t, kit.Lock(t, ctx, rw.Read()).Release())
 	// The hold has the number 3, since a copy of the release of 2 may be under way, and the nested one had 4.
-	require.Equal(t, map[string]string{"mode": "read", short.ID(): "3"}, srv.Keyspace(t)[orders].Content)
+	require.Equal(t, map[string]string{"mode": "read", short.ID(): "3"}, srv.Keyspace(t)[kit.Orders].Content)
 	require.Zero(t, srv.Int(t, "EXISTS", ordersHold(short.ID(), 2), ordersHold(short.ID(), 4)))
-	require.NoError(t, outer.hold.Release())
+	require.NoError(t, outer.Hold.Release())
 	require.Empty(t, srv.Keyspace(t))
 }
 
@@ -222,7 +223,7 @@ func TestReadHoldsUnderWritingAndLostReplies(t *testing.T) {
 				s := newNestedStory(t)
 				for range 3 {
 					rule := s.on(verb, action)
-					read := lock(s, s.ctx, s.rw.Read())
+					read := kit.Lock(s, s.ctx, s.rw.Read())
 					require.Equal(t, s.write.ID(), read.ID())
 					n, err := s.rw.Read().HoldCount(s.ctx)
 					require.NoError(t, err)
@@ -230,8 +231,8 @@ func TestReadHoldsUnderWritingAndLostReplies(t *testing.T) {
 					require.NoError(t, read.Release())
 					rule.Wait(t, 1)
 				}
-				require.Equal(t, map[string]string{"mode": "write", s.write.ID() + ":write": "1"}, s.srv.Keyspace(t)[orders].Content)
-				s.readsOn(lock(s, s.ctx, s.rw.Read()))
+				require.Equal(t, map[string]string{"mode": "write", s.write.ID() + ":write": "1"}, s.srv.Keyspace(t)[kit.Orders].Content)
+				s.readsOn(kit.Lock(s, s.ctx, s.rw.Read()))
 				s.ends()
 			})
 		}

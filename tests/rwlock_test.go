@@ -15,17 +15,18 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
 // ordersRW is the read-write lock "orders" of a session, with renewed holds, fixed leases otherwise.
 func ordersRW(s *holdfast.Session, fixed time.Duration) *rwlock.RWMutex {
-	return rwlock.New(s, orders, &rwlock.Options{FixedLease: fixed})
+	return rwlock.New(s, kit.Orders, &rwlock.Options{FixedLease: fixed})
 }
 
 // ordersHold is the key of a read hold of orders.
 func ordersHold(owner string, n int) string {
-	return fmt.Sprintf("{%s}:%s:rwlock_timeout:%d", orders, owner, n)
+	return fmt.Sprintf("{%s}:%s:rwlock_timeout:%d", kit.Orders, owner, n)
 }
 
 // requireKeys checks what the server has: of orders its fields, and for each key how long it lasts, give or take a
@@ -34,16 +35,16 @@ func requireKeys(t *testing.T, srv *redistest.Server, fields map[string]string, 
 	t.Helper()
 	keys := srv.Keyspace(t)
 	if fields == nil {
-		require.NotContains(t, keys, orders)
+		require.NotContains(t, keys, kit.Orders)
 	} else {
-		require.Equal(t, fields, keys[orders].Content)
+		require.Equal(t, fields, keys[kit.Orders].Content)
 	}
 	ttls := srv.TTLs(t)
 	for key, want := range lasts {
 		require.InDelta(t, want, ttls[key], float64(1500*time.Millisecond), key)
 	}
 	for key := range keys {
-		if _, wanted := lasts[key]; !wanted && key != orders {
+		if _, wanted := lasts[key]; !wanted && key != kit.Orders {
 			t.Errorf("%s is there", key)
 		}
 	}
@@ -52,10 +53,10 @@ func requireKeys(t *testing.T, srv *redistest.Server, fields map[string]string, 
 func TestManyReadOrOneWrites(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	a, b := ordersRW(open(t, srv.Addr(), nil), 0), ordersRW(open(t, srv.Addr(), nil), 0)
+	a, b := ordersRW(kit.Open(t, srv.Addr(), nil), 0), ordersRW(kit.Open(t, srv.Addr(), nil), 0)
 	var readers []*holdfast.Hold
 	for range 3 {
-		readers = append(readers, lock(t, t.Context(), a.Read()), lock(t, t.Context(), b.Read()))
+		readers = append(readers, kit.Lock(t, t.Context(), a.Read()), kit.Lock(t, t.Context(), b.Read()))
 	}
 	holders, err := b.Read().Holders(t.Context())
 	require.NoError(t, err)
@@ -75,7 +76,7 @@ func TestManyReadOrOneWrites(t *testing.T) {
 	}
 	require.Empty(t, srv.Keyspace(t))
 
-	writer := lock(t, t.Context(), a.Write())
+	writer := kit.Lock(t, t.Context(), a.Write())
 	for _, half := range []*rwlock.Half{a.Read(), b.Read(), a.Write(), b.Write()} {
 		_, err := half.TryLock(t.Context())
 		require.ErrorIs(t, err, holdfast.ErrBusy)
@@ -90,22 +91,22 @@ func TestManyReadOrOneWrites(t *testing.T) {
 func TestBothHalvesOfOneOwnerOnTheServer(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 	messages := srv.Messages(t, "*")
 	short, long := ordersRW(s, 10*time.Second), ordersRW(s, 30*time.Second)
 
-	write := lock(t, t.Context(), long.Write())
+	write := kit.Lock(t, t.Context(), long.Write())
 	ctx := context.WithoutCancel(write.Context(t.Context()))
 	u := write.ID()
 	require.NotContains(t, u, "write")
-	again := lock(t, ctx, short.Write())
-	requireKeys(t, srv, map[string]string{"mode": "write", u + ":write": "2"}, map[string]time.Duration{orders: 30 * time.Second})
+	again := kit.Lock(t, ctx, short.Write())
+	requireKeys(t, srv, map[string]string{"mode": "write", u + ":write": "2"}, map[string]time.Duration{kit.Orders: 30 * time.Second})
 
-	read := lock(t, ctx, short.Read())
+	read := kit.Lock(t, ctx, short.Read())
 	require.Equal(t, u, read.ID())
-	inner := lock(t, ctx, short.Read())
+	inner := kit.Lock(t, ctx, short.Read())
 	requireKeys(t, srv, map[string]string{"mode": "write", u + ":write": "2", u: "2"}, map[string]time.Duration{
-		orders: 30 * time.Second, ordersHold(u, 1): 10 * time.Second, ordersHold(u, 2): 10 * time.Second,
+		kit.Orders: 30 * time.Second, ordersHold(u, 1): 10 * time.Second, ordersHold(u, 2): 10 * time.Second,
 	})
 	for half, want := range map[*rwlock.Half]int{short.Read(): 2, short.Write(): 2} {
 		n, err := half.HoldCount(ctx)
@@ -122,13 +123,13 @@ func TestBothHalvesOfOneOwnerOnTheServer(t *testing.T) {
 
 	require.NoError(t, inner.Release())
 	requireKeys(t, srv, map[string]string{"mode": "write", u + ":write": "2", u: "1"}, map[string]time.Duration{
-		orders: 30 * time.Second, ordersHold(u, 1): 10 * time.Second,
+		kit.Orders: 30 * time.Second, ordersHold(u, 1): 10 * time.Second,
 	})
 	require.NoError(t, write.Release())
 	require.Empty(t, messages.Drain(t))
 	require.NoError(t, again.Release())
 	requireKeys(t, srv, map[string]string{"mode": "read", u: "1"}, map[string]time.Duration{
-		orders: 10 * time.Second, ordersHold(u, 1): 10 * time.Second,
+		kit.Orders: 10 * time.Second, ordersHold(u, 1): 10 * time.Second,
 	})
 	require.Equal(t, []redistest.Message{{Channel: "redisson_rwlock:{orders}", Payload: "1"}}, messages.Drain(t))
 	require.NoError(t, read.Release())
@@ -147,11 +148,11 @@ func TestAReadHoldKeepsItsLeaseWhoeverGoesFirst(t *testing.T) {
 			t.Run(fmt.Sprint(taken, released), func(t *testing.T) {
 				t.Parallel()
 				srv := redistest.Start(t)
-				s := open(t, srv.Addr(), nil)
+				s := kit.Open(t, srv.Addr(), nil)
 				ctx := holdfast.NewOwner(t.Context())
 				holds := map[int]*holdfast.Hold{}
 				for _, i := range taken {
-					holds[i] = lock(t, ctx, ordersRW(s, leases[i]).Read())
+					holds[i] = kit.Lock(t, ctx, ordersRW(s, leases[i]).Read())
 				}
 				for n, i := range released {
 					u := holds[i].ID()
@@ -161,11 +162,11 @@ func TestAReadHoldKeepsItsLeaseWhoeverGoesFirst(t *testing.T) {
 						require.Empty(t, srv.Keyspace(t))
 						break
 					}
-					await(t, "the lock to follow its longest hold", func() bool {
+					kit.Await(t, "the lock to follow its longest hold", func() bool {
 						ttls := srv.TTLs(t) // one key after the other: meanwhile they may be trimmed
-						require.GreaterOrEqual(t, ttls[orders], left-time.Second)
-						apart := ttls[orders] - longest(ttls, u)
-						return apart.Abs() <= 100*time.Millisecond && ttls[orders] <= left+time.Second
+						require.GreaterOrEqual(t, ttls[kit.Orders], left-time.Second)
+						apart := ttls[kit.Orders] - longest(ttls, u)
+						return apart.Abs() <= 100*time.Millisecond && ttls[kit.Orders] <= left+time.Second
 					})
 					for _, i := range released[n+1:] {
 						require.NoError(t, holds[i].Err())
@@ -196,17 +197,17 @@ func longest(ttls map[string]time.Duration, owner string) (most time.Duration) {
 func TestNothingShortensWriting(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
-	write := lock(t, t.Context(), ordersRW(s, time.Minute).Write())
+	s := kit.Open(t, srv.Addr(), nil)
+	write := kit.Lock(t, t.Context(), ordersRW(s, time.Minute).Write())
 	ctx := write.Context(t.Context())
 	atLeast := func() {
 		t.Helper()
-		require.Greater(t, srv.TTLs(t)[orders], 58*time.Second)
+		require.Greater(t, srv.TTLs(t)[kit.Orders], 58*time.Second)
 	}
 	for range 3 {
-		read := lock(t, ctx, ordersRW(s, time.Second).Read())
-		inner := lock(t, ctx, ordersRW(s, time.Second).Read())
-		again := lock(t, ctx, ordersRW(s, time.Second).Write())
+		read := kit.Lock(t, ctx, ordersRW(s, time.Second).Read())
+		inner := kit.Lock(t, ctx, ordersRW(s, time.Second).Read())
+		again := kit.Lock(t, ctx, ordersRW(s, time.Second).Write())
 		atLeast()
 		for _, h := range []*holdfast.Hold{read, inner, again} {
 			require.NoError(t, h.Release())
@@ -219,9 +220,9 @@ func TestNothingShortensWriting(t *testing.T) {
 func TestWhoReadsCannotWrite(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 	rw := ordersRW(s, 0)
-	read := lock(t, t.Context(), rw.Read())
+	read := kit.Lock(t, t.Context(), rw.Read())
 	ctx := read.Context(t.Context())
 	srv.ResetStats(t)
 	for _, take := range []func(context.Context) (*holdfast.Hold, error){
@@ -234,20 +235,20 @@ func TestWhoReadsCannotWrite(t *testing.T) {
 	}
 	require.Zero(t, srv.CommandStats(t)["evalsha"])
 	require.NoError(t, read.Release())
-	require.NoError(t, lock(t, holdfast.NewOwner(t.Context()), rw.Write()).Release())
+	require.NoError(t, kit.Lock(t, holdfast.NewOwner(t.Context()), rw.Write()).Release())
 }
 
 // An owner whose call waits to write while another of its calls begins to read is told then, not when the timer says.
 func TestAWriterIsToldThatItsOwnerReads(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	a, b := ordersRW(open(t, srv.Addr(), nil), 0), ordersRW(open(t, srv.Addr(), nil), 0)
-	other := lock(t, t.Context(), b.Read())
+	a, b := ordersRW(kit.Open(t, srv.Addr(), nil), 0), ordersRW(kit.Open(t, srv.Addr(), nil), 0)
+	other := kit.Lock(t, t.Context(), b.Read())
 	ctx := holdfast.NewOwner(t.Context())
-	writer := goLock(ctx, a.Write().Lock)
-	await(t, "the writer", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
-	read := lock(t, ctx, a.Read())
-	require.ErrorIs(t, within(t, time.Second, writer, "the error").err, holdfast.ErrAlreadyHeld)
+	writer := kit.GoLock(ctx, a.Write().Lock)
+	kit.Await(t, "the writer", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+	read := kit.Lock(t, ctx, a.Read())
+	require.ErrorIs(t, kit.Within(t, time.Second, writer, "the error").Err, holdfast.ErrAlreadyHeld)
 	require.NoError(t, read.Release())
 	require.NoError(t, other.Release())
 }
@@ -256,11 +257,11 @@ func TestAWriterIsToldThatItsOwnerReads(t *testing.T) {
 func TestAnExpiredReadHoldLetsItsOwnerWrite(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 	ctx := holdfast.NewOwner(t.Context())
-	read := lock(t, ctx, ordersRW(s, 200*time.Millisecond).Read())
-	pass(read.Deadline())
-	write := lock(t, ctx, ordersRW(s, 0).Write())
+	read := kit.Lock(t, ctx, ordersRW(s, 200*time.Millisecond).Read())
+	kit.SleepUntil(read.Deadline())
+	write := kit.Lock(t, ctx, ordersRW(s, 0).Write())
 	require.ErrorIs(t, read.Release(), holdfast.ErrLost)
 	require.NoError(t, write.Err())
 	require.NoError(t, write.Release())
@@ -271,33 +272,33 @@ func TestADowngradeLetsReadersIn(t *testing.T) {
 	t.Parallel()
 	const waiting = 20
 	srv := redistest.Start(t)
-	a, b := ordersRW(open(t, srv.Addr(), nil), 0), ordersRW(open(t, srv.Addr(), nil), 0)
+	a, b := ordersRW(kit.Open(t, srv.Addr(), nil), 0), ordersRW(kit.Open(t, srv.Addr(), nil), 0)
 	for _, half := range []*rwlock.Half{a.Read(), a.Write()} { // the scripts are known
-		require.NoError(t, lock(t, t.Context(), half).Release())
+		require.NoError(t, kit.Lock(t, t.Context(), half).Release())
 	}
 	for name, downgrade := range map[string]bool{"it goes on reading": true, "it does not": false} {
 		t.Run(name, func(t *testing.T) {
-			write := lock(t, t.Context(), a.Write()) // which learns the server's time anew if a connection has ended
+			write := kit.Lock(t, t.Context(), a.Write()) // which learns the server's time anew if a connection has ended
 			srv.ResetStats(t)
 			ctx := context.WithoutCancel(write.Context(t.Context()))
-			var readers []<-chan result
+			var readers []<-chan kit.Result
 			for i := range waiting {
 				rw := []*rwlock.RWMutex{a, b}[i%2]
-				readers = append(readers, goLock(t.Context(), rw.Read().Lock))
+				readers = append(readers, kit.GoLock(t.Context(), rw.Read().Lock))
 			}
 			// At first, and once more when it listens.
-			await(t, "the readers", func() bool { return listeners(t, srv) == 2 && attempts(t, srv) == 2*waiting })
+			kit.Await(t, "the readers", func() bool { return listeners(t, srv) == 2 && attempts(t, srv) == 2*waiting })
 			var read *holdfast.Hold
 			if downgrade {
-				read = lock(t, ctx, a.Read())
+				read = kit.Lock(t, ctx, a.Read())
 			}
 			srv.ResetStats(t)
 			released := time.Now()
 			require.NoError(t, write.Release())
 			for _, r := range readers {
-				r := within(t, time.Second, r, "a reader")
-				require.NoError(t, r.err)
-				defer r.hold.Release()
+				r := kit.Within(t, time.Second, r, "a reader")
+				require.NoError(t, r.Err)
+				defer r.Hold.Release()
 			}
 			t.Logf("%d readers came in within %v", waiting, time.Since(released))
 			require.EqualValues(t, waiting+1, srv.CommandStats(t)["evalsha"])
@@ -308,7 +309,7 @@ func TestADowngradeLetsReadersIn(t *testing.T) {
 				require.NoError(t, read.Release())
 			}
 		})
-		await(t, "an end of it", func() bool { return listeners(t, srv) == 0 && len(srv.Keyspace(t)) == 0 })
+		kit.Await(t, "an end of it", func() bool { return listeners(t, srv) == 0 && len(srv.Keyspace(t)) == 0 })
 	}
 }
 
@@ -327,13 +328,13 @@ func attempts(t *testing.T, srv *redistest.Server) int64 {
 func TestTheLastReaderWakesAWriter(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	a, b := ordersRW(open(t, srv.Addr(), nil), 0), ordersRW(open(t, srv.Addr(), nil), 0)
+	a, b := ordersRW(kit.Open(t, srv.Addr(), nil), 0), ordersRW(kit.Open(t, srv.Addr(), nil), 0)
 	var readers []*holdfast.Hold
 	for range 5 {
-		readers = append(readers, lock(t, t.Context(), a.Read()))
+		readers = append(readers, kit.Lock(t, t.Context(), a.Read()))
 	}
-	first, second := goLock(t.Context(), b.Write().Lock), goLock(t.Context(), b.Write().Lock)
-	await(t, "the writers", func() bool { return listeners(t, srv) == 1 })
+	first, second := kit.GoLock(t.Context(), b.Write().Lock), kit.GoLock(t.Context(), b.Write().Lock)
+	kit.Await(t, "the writers", func() bool { return listeners(t, srv) == 1 })
 	messages := srv.Messages(t, "*")
 	for _, h := range readers[:4] {
 		require.NoError(t, h.Release())
@@ -341,15 +342,15 @@ func TestTheLastReaderWakesAWriter(t *testing.T) {
 	}
 	require.NoError(t, readers[4].Release())
 	for range 2 {
-		var r result
+		var r kit.Result
 		select {
 		case r = <-first:
 		case r = <-second:
 		case <-time.After(time.Second):
 			t.Fatal("no writer")
 		}
-		require.NoError(t, r.err)
-		require.NoError(t, r.hold.Release())
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
 	}
 }
 
@@ -357,11 +358,11 @@ func TestTheLastReaderWakesAWriter(t *testing.T) {
 func TestADeadReaderFallsOutByItself(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
-	dead := lock(t, t.Context(), ordersRW(a, time.Second).Read())
+	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	dead := kit.Lock(t, t.Context(), ordersRW(a, time.Second).Read())
 	id := dead.ID()
 	require.NoError(t, dead.Detach()) // nobody looks after it any more
-	alive := lock(t, t.Context(), ordersRW(b, 0).Read())
+	alive := kit.Lock(t, t.Context(), ordersRW(b, 0).Read())
 	readers := func() (ids []string) {
 		holders, err := ordersRW(b, 0).Read().Holders(t.Context())
 		require.NoError(t, err)
@@ -371,10 +372,10 @@ func TestADeadReaderFallsOutByItself(t *testing.T) {
 		return ids
 	}
 	require.ElementsMatch(t, []string{id, alive.ID()}, readers())
-	await(t, "the end of the dead one", func() bool { return slices.Equal(readers(), []string{alive.ID()}) })
+	kit.Await(t, "the end of the dead one", func() bool { return slices.Equal(readers(), []string{alive.ID()}) })
 	require.NoError(t, alive.Err())
 	require.NoError(t, alive.Release())
-	require.NoError(t, lock(t, t.Context(), ordersRW(a, 0).Write()).Release())
+	require.NoError(t, kit.Lock(t, t.Context(), ordersRW(a, 0).Write()).Release())
 	require.Empty(t, srv.Keyspace(t))
 }
 
@@ -382,34 +383,34 @@ func TestADeadReaderFallsOutByItself(t *testing.T) {
 func TestAReaderThatTheServerDroppedIsLost(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
-	lost, kept := lock(t, t.Context(), ordersRW(s, 0).Read()), lock(t, t.Context(), ordersRW(s, 0).Read())
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	lost, kept := kit.Lock(t, t.Context(), ordersRW(s, 0).Read()), kit.Lock(t, t.Context(), ordersRW(s, 0).Read())
 	ctx := lost.Context(t.Context())
 	srv.Do(t, "DEL", ordersHold(lost.ID(), 1))
-	within(t, 2*time.Second, ctx.Done(), "the loss")
+	kit.Within(t, 2*time.Second, ctx.Done(), "the loss")
 	require.ErrorIs(t, context.Cause(ctx), holdfast.ErrLost)
 	for before := kept.Deadline(); kept.Deadline().Equal(before); {
 		require.NoError(t, kept.Err())
 		<-time.After(time.Millisecond)
 	}
 	require.NoError(t, kept.Release())
-	await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
+	kit.Await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
 }
 
 // The wire has no lease of a writer's own: one that is lost while its owner reads on is given back by the session.
 func TestALostWriterDoesNotStayBehindItsReads(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
-	write := lock(t, t.Context(), ordersRW(a, 500*time.Millisecond).Write())
+	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	write := kit.Lock(t, t.Context(), ordersRW(a, 500*time.Millisecond).Write())
 	ctx := context.WithoutCancel(write.Context(t.Context()))
-	read := lock(t, ctx, ordersRW(a, 0).Read())
-	other := within(t, 3*time.Second, goLock(t.Context(), ordersRW(b, 0).Read().Lock), "another reader")
-	require.NoError(t, other.err)
+	read := kit.Lock(t, ctx, ordersRW(a, 0).Read())
+	other := kit.Within(t, 3*time.Second, kit.GoLock(t.Context(), ordersRW(b, 0).Read().Lock), "another reader")
+	require.NoError(t, other.Err)
 	require.ErrorIs(t, write.Err(), holdfast.ErrLost)
 	require.NoError(t, read.Err())
 	require.NoError(t, read.Release())
-	require.NoError(t, other.hold.Release())
+	require.NoError(t, other.Hold.Release())
 	require.Empty(t, srv.Keyspace(t))
 }
 
@@ -418,17 +419,17 @@ func TestALostWriterDoesNotStayBehindItsReads(t *testing.T) {
 func TestADetachedReadHoldSurvivesOthersOfItsOwner(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
-	write := lock(t, t.Context(), ordersRW(s, 0).Write())
+	s := kit.Open(t, srv.Addr(), nil)
+	write := kit.Lock(t, t.Context(), ordersRW(s, 0).Write())
 	ctx := context.WithoutCancel(write.Context(t.Context()))
-	detached := lock(t, ctx, ordersRW(s, 2*time.Second).Read())
+	detached := kit.Lock(t, ctx, ordersRW(s, 2*time.Second).Read())
 	require.NoError(t, detached.Detach())
-	require.NoError(t, lock(t, ctx, ordersRW(s, 0).Read()).Release())
+	require.NoError(t, kit.Lock(t, ctx, ordersRW(s, 0).Read()).Release())
 	require.NoError(t, write.Release())
 	_, err := ordersRW(s, 0).Write().TryLock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrBusy)
 	began := time.Now()
-	require.NoError(t, lock(t, t.Context(), ordersRW(s, 0).Write()).Release())
+	require.NoError(t, kit.Lock(t, t.Context(), ordersRW(s, 0).Write()).Release())
 	require.Less(t, time.Since(began), 3*time.Second)
 }
 
@@ -436,7 +437,7 @@ func TestADetachedReadHoldSurvivesOthersOfItsOwner(t *testing.T) {
 func neverPausing(t *testing.T, s []*holdfast.Session, opts *rwlock.Options, n int, read time.Duration, stop <-chan struct{}) (reading *atomic.Int64, done *sync.WaitGroup) {
 	reading, done = new(atomic.Int64), new(sync.WaitGroup)
 	for i := range n {
-		half := rwlock.New(s[i%len(s)], orders, opts).Read()
+		half := rwlock.New(s[i%len(s)], kit.Orders, opts).Read()
 		done.Go(func() {
 			for {
 				select {
@@ -449,7 +450,7 @@ func neverPausing(t *testing.T, s []*holdfast.Session, opts *rwlock.Options, n i
 					return
 				}
 				reading.Add(1)
-				pass(time.Now().Add(read))
+				kit.SleepUntil(time.Now().Add(read))
 				reading.Add(-1)
 				assert.NoError(t, h.Release())
 			}
@@ -461,16 +462,16 @@ func neverPausing(t *testing.T, s []*holdfast.Session, opts *rwlock.Options, n i
 func TestAPreferredWriterGetsInAmongReadersThatNeverPause(t *testing.T) {
 	const readers, read, writes = 50, 100 * time.Millisecond, 10
 	srv := redistest.Start(t)
-	sessions := []*holdfast.Session{open(t, srv.Addr(), nil), open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)}
+	sessions := []*holdfast.Session{kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)}
 	opts := &rwlock.Options{PreferWriter: true}
 	stop := make(chan struct{})
 	reading, done := neverPausing(t, sessions[:2], opts, readers, read, stop)
 	defer done.Wait()
 	defer close(stop)
 	for i := range writes {
-		await(t, "the readers", func() bool { return reading.Load() > readers/2 })
-		took := stopwatch()
-		h := lock(t, t.Context(), rwlock.New(sessions[i%3], orders, opts).Write())
+		kit.Await(t, "the readers", func() bool { return reading.Load() > readers/2 })
+		took := kit.Stopwatch()
+		h := kit.Lock(t, t.Context(), rwlock.New(sessions[i%3], kit.Orders, opts).Write())
 		assert.Zero(t, reading.Load())
 		waited := took()
 		assert.Less(t, waited, read+100*time.Millisecond)
@@ -483,20 +484,20 @@ func TestAPreferredWriterGetsInAmongReadersThatNeverPause(t *testing.T) {
 func TestAWriterWaitsWhileAnyoneReads(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	rw, other := ordersRW(open(t, srv.Addr(), nil), 0), ordersRW(open(t, srv.Addr(), nil), 0)
-	read := lock(t, t.Context(), rw.Read())
-	writer := goLock(t.Context(), other.Write().Lock)
-	await(t, "the writer", func() bool { return listeners(t, srv) == 1 })
+	rw, other := ordersRW(kit.Open(t, srv.Addr(), nil), 0), ordersRW(kit.Open(t, srv.Addr(), nil), 0)
+	read := kit.Lock(t, t.Context(), rw.Read())
+	writer := kit.GoLock(t.Context(), other.Write().Lock)
+	kit.Await(t, "the writer", func() bool { return listeners(t, srv) == 1 })
 	for end := time.Now().Add(time.Second); time.Now().Before(end); {
-		next := lock(t, t.Context(), rw.Read()) // before the other has gone
+		next := kit.Lock(t, t.Context(), rw.Read()) // before the other has gone
 		require.NoError(t, read.Release())
 		read = next
 	}
 	require.Empty(t, writer)
 	require.NoError(t, read.Release())
-	r := within(t, time.Second, writer, "the writer, when nobody reads")
-	require.NoError(t, r.err)
-	require.NoError(t, r.hold.Release())
+	r := kit.Within(t, time.Second, writer, "the writer, when nobody reads")
+	require.NoError(t, r.Err)
+	require.NoError(t, r.Hold.Release())
 }
 
 // A writer that no longer waits is in nobody's way: at once if it lives, after its mark's 5 s if it died.
@@ -520,27 +521,27 @@ func TestReadersWaitBehindAWriterNoLongerThanItWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
-			a, b, c3 := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
-			first := lock(t, t.Context(), rwlock.New(a, orders, opts).Read())
+			a, b, c3 := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+			first := kit.Lock(t, t.Context(), rwlock.New(a, kit.Orders, opts).Read())
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			writer := goLock(ctx, rwlock.New(b, orders, opts).Write().Lock)
-			await(t, "the writer", func() bool { return srv.Int(t, "EXISTS", "holdfast_rwlock_writers:{orders}") == 1 })
-			_, err := rwlock.New(c3, orders, opts).Read().TryLock(t.Context())
+			writer := kit.GoLock(ctx, rwlock.New(b, kit.Orders, opts).Write().Lock)
+			kit.Await(t, "the writer", func() bool { return srv.Int(t, "EXISTS", "holdfast_rwlock_writers:{orders}") == 1 })
+			_, err := rwlock.New(c3, kit.Orders, opts).Read().TryLock(t.Context())
 			require.ErrorIs(t, err, holdfast.ErrBusy)
-			inner := lock(t, first.Context(t.Context()), rwlock.New(a, orders, opts).Read()) // who reads may do so again
+			inner := kit.Lock(t, first.Context(t.Context()), rwlock.New(a, kit.Orders, opts).Read()) // who reads may do so again
 			require.NoError(t, inner.Release())
-			reader := goLock(t.Context(), rwlock.New(c3, orders, opts).Read().Lock)
-			await(t, "the reader", func() bool { return listeners(t, srv) == 2 })
+			reader := kit.GoLock(t.Context(), rwlock.New(c3, kit.Orders, opts).Read().Lock)
+			kit.Await(t, "the reader", func() bool { return listeners(t, srv) == 2 })
 			began := time.Now()
 			c.leave(t, srv, b, cancel)
-			require.Error(t, within(t, time.Second, writer, "the writer's end").err)
-			r := within(t, c.within, reader, "the reader")
-			require.NoError(t, r.err)
+			require.Error(t, kit.Within(t, time.Second, writer, "the writer's end").Err)
+			r := kit.Within(t, c.within, reader, "the reader")
+			require.NoError(t, r.Err)
 			t.Log("in after", time.Since(began))
-			require.NoError(t, r.hold.Release())
+			require.NoError(t, r.Hold.Release())
 			require.NoError(t, first.Release())
-			await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
+			kit.Await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
 		})
 	}
 }
@@ -549,24 +550,24 @@ func TestReadersWaitBehindAWriterNoLongerThanItWaits(t *testing.T) {
 func TestAWaitingWriterStaysPreferred(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
-	rw := rwlock.New(s, orders, &rwlock.Options{PreferWriter: true})
-	read := lock(t, t.Context(), rw.Read())
-	first := goLock(t.Context(), rw.Write().Lock)
-	await(t, "the writer", func() bool { return srv.Int(t, "EXISTS", "holdfast_rwlock_writers:{orders}") == 1 })
-	second := goLock(t.Context(), rw.Write().Lock)
+	s := kit.Open(t, srv.Addr(), nil)
+	rw := rwlock.New(s, kit.Orders, &rwlock.Options{PreferWriter: true})
+	read := kit.Lock(t, t.Context(), rw.Read())
+	first := kit.GoLock(t.Context(), rw.Write().Lock)
+	kit.Await(t, "the writer", func() bool { return srv.Int(t, "EXISTS", "holdfast_rwlock_writers:{orders}") == 1 })
+	second := kit.GoLock(t.Context(), rw.Write().Lock)
 	for end := time.Now().Add(6 * time.Second); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
 		_, err := rw.Read().TryLock(t.Context())
 		require.ErrorIs(t, err, holdfast.ErrBusy)
 	}
 	require.NoError(t, read.Release())
-	r := within(t, time.Second, first, "the writer")
-	require.NoError(t, r.err)
-	await(t, "the second writer", func() bool { return srv.Int(t, "EXISTS", "holdfast_rwlock_writers:{orders}") == 1 })
-	require.NoError(t, r.hold.Release())
-	r = within(t, time.Second, second, "the second writer")
-	require.NoError(t, r.err)
-	require.NoError(t, r.hold.Release())
+	r := kit.Within(t, time.Second, first, "the writer")
+	require.NoError(t, r.Err)
+	kit.Await(t, "the second writer", func() bool { return srv.Int(t, "EXISTS", "holdfast_rwlock_writers:{orders}") == 1 })
+	require.NoError(t, r.Hold.Release())
+	r = kit.Within(t, time.Second, second, "the second writer")
+	require.NoError(t, r.Err)
+	require.NoError(t, r.Hold.Release())
 	require.Empty(t, srv.Keyspace(t))
 }
 
@@ -574,10 +575,10 @@ func TestAWaitingWriterStaysPreferred(t *testing.T) {
 func TestAReadHoldThatWasForcedIsLostAfterADowngrade(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s, other := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+	s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 	rw := rwlock.New(s, "catalog", nil)
-	write := lock(t, t.Context(), rw.Write())
-	read := lock(t, write.Context(t.Context()), rw.Read())
+	write := kit.Lock(t, t.Context(), rw.Write())
+	read := kit.Lock(t, write.Context(t.Context()), rw.Read())
 	require.NoError(t, write.Release())
 	was, err := rwlock.New(other, "catalog", nil).Read().ForceUnlock(t.Context())
 	require.NoError(t, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -25,7 +26,7 @@ import (
 func TestNobodyIsStuckBehindASilentServer(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	r := newRunner(t, newClient(t, srv.Addr()))
+	r := newRunner(t, kit.NewClient(t, srv.Addr()))
 	require.NoError(t, take(t.Context(), r, script.Take, "x"))
 	srv.Pause()
 
@@ -46,7 +47,7 @@ func TestNobodyIsStuckBehindASilentServer(t *testing.T) {
 					once.Do(func() { close(gaveUp) })
 				})
 			}
-			within(t, 10*time.Second, gaveUp, "the end of the first")
+			kit.Within(t, 10*time.Second, gaveUp, "the end of the first")
 		}
 	}
 	class := func(lane script.Lane) script.Class {
@@ -65,7 +66,7 @@ func TestNobodyIsStuckBehindASilentServer(t *testing.T) {
 		wg.Wait()
 		close(returned)
 	}()
-	within(t, 10*time.Second, returned, "the callers")
+	kit.Within(t, 10*time.Second, returned, "the callers")
 	close(late)
 	var latest time.Duration
 	for l := range late {
@@ -105,10 +106,10 @@ func TestReleasesDoNotPileUpInFrontOfAServerThatIsFarAway(t *testing.T) {
 	t.Parallel()
 	const holds, away, lease = 900, 400 * time.Millisecond, 6 * time.Second // a release takes two seconds at the most
 	p := proxy.Start(t, redistest.Start(t).Addr())
-	s := open(t, p.Addr(), &holdfast.Options{Lease: lease})
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: lease})
 	all := make([]*holdfast.Hold, holds)
 	for i := range all {
-		all[i] = lock(t, t.Context(), rlock.New(s, strconv.Itoa(i), nil))
+		all[i] = kit.Lock(t, t.Context(), rlock.New(s, strconv.Itoa(i), nil))
 	}
 	far(p, away)
 	var wg sync.WaitGroup
@@ -129,10 +130,10 @@ func TestAnAttemptThatWaitsForItsPlaceIsNotLate(t *testing.T) {
 	t.Parallel()
 	const attempts, away, lease = 2200, time.Second, 9 * time.Second // an attempt may be under way for three seconds
 	p := proxy.Start(t, redistest.Start(t).Addr())
-	s := open(t, p.Addr(), &holdfast.Options{Lease: lease})
-	require.NoError(t, lock(t, t.Context(), rlock.New(s, "x", nil)).Release()) // the clock is known now
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: lease})
+	require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, "x", nil)).Release()) // the clock is known now
 	far(p, away)
-	sent := p.On(scriptOf(kindOf("rlock"), "acquire"), proxy.Pass, proxy.EveryTime)
+	sent := p.On(kit.ScriptOf(kit.KindOf("rlock"), "acquire"), proxy.Pass, proxy.EveryTime)
 	var wg sync.WaitGroup
 	for i := range attempts {
 		wg.Go(func() {
@@ -148,7 +149,7 @@ func TestAnAttemptThatWaitsForItsPlaceIsNotLate(t *testing.T) {
 func TestADeadConnectionFreesItsPlaces(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	r := newRunner(t, newClient(t, srv.Addr(), func(opt *rueidis.ClientOption) {
+	r := newRunner(t, kit.NewClient(t, srv.Addr(), func(opt *rueidis.ClientOption) {
 		opt.ConnWriteTimeout, opt.Dialer.KeepAlive = time.Second, 500*time.Millisecond
 	}))
 	require.NoError(t, take(t.Context(), r, script.Take, "x"))
@@ -161,7 +162,7 @@ func TestADeadConnectionFreesItsPlaces(t *testing.T) {
 	}
 	wg.Wait()
 	srv.Resume()
-	await(t, "a connection", func() bool { return take(t.Context(), r, script.Take, "x") == nil })
+	kit.Await(t, "a connection", func() bool { return take(t.Context(), r, script.Take, "x") == nil })
 	assertAllRun(t, r, 1000, []string{"x"})
 }
 

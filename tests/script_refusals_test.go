@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -29,17 +30,17 @@ var serverRefusals = map[string]refusal{
 	"no right to the key": {"NOPERM ", false, func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
 		srv := redistest.Start(t)
 		srv.Grant(t, "somebody", "+@all", "~y", "&*")
-		return srv, login(redistest.Password)
+		return srv, kit.Login(redistest.Password)
 	}},
 	"no right to a command in the script": {"NOPERM |can't run this command|no permissions to run", false, func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
 		srv := redistest.Start(t)
 		srv.Grant(t, "somebody", "+@all", "-hset", "~*", "&*")
-		return srv, login(redistest.Password)
+		return srv, kit.Login(redistest.Password)
 	}},
 	"a wrong password": {"WRONGPASS ", false, func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
 		srv := redistest.Start(t)
 		srv.Grant(t, "somebody", "+@all", "~*")
-		return srv, login("guess")
+		return srv, kit.Login("guess")
 	}},
 	"no memory": {"OOM ", false, func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
 		return redistest.Start(t, "--maxmemory", "1"), nil
@@ -51,7 +52,7 @@ var serverRefusals = map[string]refusal{
 	"a replica whose master has gone": {"MASTERDOWN ", true, func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
 		master, replica := startReplica(t)
 		master.Stop()
-		await(t, "the replica to notice", func() bool {
+		kit.Await(t, "the replica to notice", func() bool {
 			_, err := replica.Try("GET", "x")
 			return err != nil
 		})
@@ -69,7 +70,7 @@ var serverRefusals = map[string]refusal{
 		require.NoError(t, err)
 		require.NoError(t, other.Send("EVAL", "while true do end", "0"))
 		t.Cleanup(func() { _ = other.Close() })
-		await(t, "the server to be busy", func() bool {
+		kit.Await(t, "the server to be busy", func() bool {
 			_, err := srv.Try("GET", "x")
 			return err != nil
 		})
@@ -78,18 +79,12 @@ var serverRefusals = map[string]refusal{
 	"it is loading": {"LOADING ", true, startLoading},
 }
 
-func login(password string) []func(*rueidis.ClientOption) {
-	return []func(*rueidis.ClientOption){func(opt *rueidis.ClientOption) {
-		opt.Username, opt.Password = "somebody", password
-	}}
-}
-
 func startReplica(t *testing.T) (master, replica *redistest.Server) {
 	t.Helper()
 	master = redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	host, port := "127.0.0.1", master.Strs(t, "CONFIG", "GET", "port")[1]
 	replica = redistest.Start(t, "--replicaof", host, port, "--replica-serve-stale-data", "no")
-	await(t, "the replica", func() bool {
+	kit.Await(t, "the replica", func() bool {
 		_, err := replica.Try("GET", "x")
 		return err == nil
 	})
@@ -113,7 +108,7 @@ func TestARefusalIsInTheServersWords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv, change := c.server(t)
-			client, err := rueidis.NewClient(clientOption(srv.Addr(), change...)) // without a right it has none to connect either
+			client, err := rueidis.NewClient(kit.ClientOption(srv.Addr(), change...)) // without a right it has none to connect either
 			if err != nil {
 				require.Regexp(t, c.words, err.Error())
 			}
@@ -132,7 +127,7 @@ func TestARefusalIsInTheServersWords(t *testing.T) {
 func TestWhatPassesDoesPass(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, "--min-replicas-to-write", "1")
-	r := newRunner(t, newClient(t, srv.Addr()))
+	r := newRunner(t, kit.NewClient(t, srv.Addr()))
 	assert.True(t, script.IsTemporary(take(t.Context(), r, script.Take, "x")))
 	assert.Empty(t, srv.Keyspace(t), "refused is: nothing was changed")
 	srv.Do(t, "CONFIG", "SET", "min-replicas-to-write", "0")
@@ -142,7 +137,7 @@ func TestWhatPassesDoesPass(t *testing.T) {
 func TestAReplyThatTheHeaderDoesNotListIsBroken(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	r := newRunner(t, newClient(t, srv.Addr()))
+	r := newRunner(t, kit.NewClient(t, srv.Addr()))
 	srv.Do(t, "HSET", "x", "me:1", strconv.Itoa(1))
 	srv.Do(t, "PEXPIRE", "x", strconv.FormatInt(time.Hour.Milliseconds(), 10))
 	c := script.NewCall(holders).Key("x")

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -26,28 +27,6 @@ var (
 
 // anyAcquire matches the acquisition however it is sent.
 var anyAcquire = proxy.Command("EVAL", "EVALSHA")
-
-// newClient connects as a session does, but is in no hurry to give a silent connection up.
-func newClient(t testing.TB, addr string, change ...func(*rueidis.ClientOption)) rueidis.Client {
-	t.Helper()
-	client, err := rueidis.NewClient(clientOption(addr, change...))
-	require.NoError(t, err)
-	t.Cleanup(client.Close)
-	redistest.Limit(t, client.Close)
-	return client
-}
-
-func clientOption(addr string, change ...func(*rueidis.ClientOption)) rueidis.ClientOption {
-	opt := rueidis.ClientOption{
-		InitAddress: []string{addr}, ForceSingleClient: true,
-		PipelineMultiplex: -1, AlwaysPipelining: true, DisableCache: true,
-		ConnWriteTimeout: 20 * time.Second, Dialer: net.Dialer{Timeout: 10 * time.Second, KeepAlive: 20 * time.Second},
-	}
-	for _, f := range change {
-		f(&opt)
-	}
-	return opt
-}
 
 // newRunner returns a runner that leaves nothing.
 func newRunner(t testing.TB, client rueidis.Client) *script.Runner {
@@ -95,7 +74,7 @@ func assertFailed(t testing.TB, class script.Class, temporary bool, err error) {
 func TestAScriptThatTheServerForgotIsSentInFull(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	r := newRunner(t, newClient(t, srv.Addr()))
+	r := newRunner(t, kit.NewClient(t, srv.Addr()))
 	for _, want := range []map[string]int64{
 		{"evalsha": 1, "eval": 1}, // a new server knows no scripts
 		{"evalsha": 1},
@@ -120,7 +99,7 @@ func TestABatchIsAnsweredCallByCall(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	r := newRunner(t, newClient(t, p.Addr()))
+	r := newRunner(t, kit.NewClient(t, p.Addr()))
 	srv.Do(t, "SET", "k1", "not a lock")
 	calls := make([]*script.Call, 4)
 	for i := range calls {
@@ -167,7 +146,7 @@ func TestALostConnectionLeavesTheOutcomeUnknown(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
 			p := proxy.Start(t, srv.Addr())
-			r := newRunner(t, newClient(t, p.Addr()))
+			r := newRunner(t, kit.NewClient(t, p.Addr()))
 			require.NoError(t, take(t.Context(), r, script.Take, "known"))
 			p.On(anyAcquire, c.fault, proxy.First)
 			assertFailed(t, script.Unknown, true, take(t.Context(), r, script.Take, "x"))
@@ -180,7 +159,7 @@ func TestALostConnectionLeavesTheOutcomeUnknown(t *testing.T) {
 func TestADialThatIsRefusedSentNothing(t *testing.T) {
 	t.Parallel()
 	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(redistest.FreePort(t)))
-	client, err := rueidis.NewClient(clientOption(addr))
+	client, err := rueidis.NewClient(kit.ClientOption(addr))
 	require.ErrorContains(t, err, "refused")
 	err = take(t.Context(), newRunner(t, client), script.Take, "x")
 	assertFailed(t, script.Refused, true, err)
@@ -189,7 +168,7 @@ func TestADialThatIsRefusedSentNothing(t *testing.T) {
 
 func TestAClosedClientIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
-	client := newClient(t, redistest.Start(t).Addr())
+	client := kit.NewClient(t, redistest.Start(t).Addr())
 	r := newRunner(t, client)
 	client.Close()
 	err := take(t.Context(), r, script.Take, "x")
@@ -201,7 +180,7 @@ func TestTheCallersContextEndsTheCall(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	r := newRunner(t, newClient(t, p.Addr()))
+	r := newRunner(t, kit.NewClient(t, p.Addr()))
 	rule := p.On(anyAcquire, proxy.Stall, proxy.EveryTime)
 	why := errors.New("why")
 
@@ -234,7 +213,7 @@ func TestABatchWaitsForNobodyElsesConnection(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	r := newRunner(t, newClient(t, p.Addr()))
+	r := newRunner(t, kit.NewClient(t, p.Addr()))
 	require.NoError(t, take(t.Context(), r, script.Take, "x"))
 	srv.Pause()
 	defer srv.Resume()
@@ -244,12 +223,12 @@ func TestABatchWaitsForNobodyElsesConnection(t *testing.T) {
 	patient, cancel := context.WithCancel(t.Context())
 	gone := make(chan error, 1)
 	go func() { gone <- takeAnew(patient, r) }()
-	await(t, "a connection", func() bool { return p.Accepted() > before })
+	kit.Await(t, "a connection", func() bool { return p.Accepted() > before })
 
 	const patience = 50 * time.Millisecond
 	ctx, end := context.WithTimeout(t.Context(), patience)
 	defer end()
-	calls, next, elapsed := []*script.Call{takeCall("a"), takeCall("b")}, 0, stopwatch()
+	calls, next, elapsed := []*script.Call{takeCall("a"), takeCall("b")}, 0, kit.Stopwatch()
 	r.RunAll(ctx, calls, func(i int, err error) {
 		assert.Equal(t, next, i)
 		next++
@@ -259,7 +238,7 @@ func TestABatchWaitsForNobodyElsesConnection(t *testing.T) {
 	assert.Equal(t, len(calls), next)
 	assert.Less(t, elapsed(), 10*patience)
 	cancel()
-	assert.ErrorIs(t, within(t, time.Second, gone, "the end of the one that connects"), context.Canceled)
+	assert.ErrorIs(t, kit.Within(t, time.Second, gone, "the end of the one that connects"), context.Canceled)
 }
 
 // Whoever finds no connection dials, under its own context; who comes meanwhile gets its error.
@@ -271,7 +250,7 @@ func TestSomebodyElsesDeadlineFailsNobody(t *testing.T) {
 			srv := redistest.Start(t)
 			p := proxy.Start(t, srv.Addr())
 			var dials atomic.Int32
-			r := newRunner(t, newClient(t, p.Addr(), func(opt *rueidis.ClientOption) {
+			r := newRunner(t, kit.NewClient(t, p.Addr(), func(opt *rueidis.ClientOption) {
 				opt.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 					if dials.Add(1) == 2 && !silent {
 						<-ctx.Done()
@@ -284,24 +263,24 @@ func TestSomebodyElsesDeadlineFailsNobody(t *testing.T) {
 				srv.Pause() // the kernel goes on accepting connections
 			}
 			p.CutAll()
-			await(t, "the connections' end", func() bool { return len(p.Conns()) == 0 })
+			kit.Await(t, "the connections' end", func() bool { return len(p.Conns()) == 0 })
 
 			hasty, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
 			first := make(chan error, 1)
 			go func() { first <- takeAnew(hasty, r) }()
-			await(t, "a dial", func() bool { return dials.Load() > 1 })
+			kit.Await(t, "a dial", func() bool { return dials.Load() > 1 })
 			patient, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			joined := make(chan error, 50)
 			for i := range cap(joined) {
 				go func() { joined <- take(patient, r, script.Lane(i%3), "x") }()
 			}
-			assert.ErrorIs(t, within(t, 5*time.Second, first, "the hasty caller"), context.DeadlineExceeded)
+			assert.ErrorIs(t, kit.Within(t, 5*time.Second, first, "the hasty caller"), context.DeadlineExceeded)
 			srv.Resume()
 			var failed []error
 			for range cap(joined) {
-				if err := within(t, 5*time.Second, joined, "the patient callers"); err != nil {
+				if err := kit.Within(t, 5*time.Second, joined, "the patient callers"); err != nil {
 					failed = append(failed, err)
 				}
 			}

@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -30,10 +31,10 @@ import (
 
 func TestCtxOfLockLimitsOnlyTheWait(t *testing.T) {
 	t.Parallel()
-	s := open(t, redistest.Start(t).Addr(), nil)
+	s := kit.Open(t, redistest.Start(t).Addr(), nil)
 	type key struct{}
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
-	hold := lock(t, ctx, rlock.New(s, "x", nil))
+	hold := kit.Lock(t, ctx, rlock.New(s, "x", nil))
 	cancel()
 	assert.NoError(t, hold.Err())
 	assert.NoError(t, hold.Context(t.Context()).Err())
@@ -43,17 +44,17 @@ func TestCtxOfLockLimitsOnlyTheWait(t *testing.T) {
 
 func TestOwners(t *testing.T) {
 	t.Parallel()
-	s := open(t, redistest.Start(t).Addr(), nil)
+	s := kit.Open(t, redistest.Start(t).Addr(), nil)
 	l := rlock.New(s, "x", nil)
 
 	t.Run("without an owner each call has a fresh one", func(t *testing.T) {
-		hold := lock(t, t.Context(), l)
+		hold := kit.Lock(t, t.Context(), l)
 		_, err := l.TryLock(t.Context())
 		assert.ErrorIs(t, err, holdfast.ErrBusy)
 		require.NoError(t, hold.Release())
 	})
 	t.Run("the context of a hold carries the owner, also into goroutines", func(t *testing.T) {
-		hold := lock(t, t.Context(), l)
+		hold := kit.Lock(t, t.Context(), l)
 		ctx := hold.Context(t.Context())
 		var wg sync.WaitGroup
 		for range 8 {
@@ -65,7 +66,7 @@ func TestOwners(t *testing.T) {
 		require.NoError(t, hold.Release())
 	})
 	t.Run("NewOwner under a hold waits for that hold", func(t *testing.T) {
-		hold := lock(t, t.Context(), l)
+		hold := kit.Lock(t, t.Context(), l)
 		other := holdfast.NewOwner(hold.Context(t.Context()))
 		_, err := l.TryLock(other)
 		assert.ErrorIs(t, err, holdfast.ErrBusy)
@@ -73,31 +74,31 @@ func TestOwners(t *testing.T) {
 	})
 	t.Run("an owner made before the lock re-enters", func(t *testing.T) {
 		ctx := holdfast.NewOwner(t.Context())
-		outer, inner := lock(t, ctx, l), lock(t, ctx, l)
+		outer, inner := kit.Lock(t, ctx, l), kit.Lock(t, ctx, l)
 		assert.Equal(t, outer.ID(), inner.ID())
 		require.NoError(t, outer.Release())
 		require.NoError(t, inner.Release())
-		again := lock(t, ctx, l)
+		again := kit.Lock(t, ctx, l)
 		assert.NotEqual(t, outer.ID(), again.ID(), "each outermost acquisition has a wire owner of its own")
 		require.NoError(t, again.Release())
 	})
 	t.Run("goroutines of one owner that wait together get it together", func(t *testing.T) {
-		foreign := lock(t, t.Context(), l)
+		foreign := kit.Lock(t, t.Context(), l)
 		ctx := holdfast.NewOwner(t.Context())
-		first, second := goLock(ctx, l.Lock), goLock(ctx, l.Lock)
+		first, second := kit.GoLock(ctx, l.Lock), kit.GoLock(ctx, l.Lock)
 		require.NoError(t, foreign.Release())
-		a := within(t, 2*time.Second, first, "the first")
-		b := within(t, 2*time.Second, second, "the second, although the first still holds")
-		require.NoError(t, a.err)
-		require.NoError(t, b.err)
-		require.NoError(t, a.hold.Release())
-		require.NoError(t, b.hold.Release())
+		a := kit.Within(t, 2*time.Second, first, "the first")
+		b := kit.Within(t, 2*time.Second, second, "the second, although the first still holds")
+		require.NoError(t, a.Err)
+		require.NoError(t, b.Err)
+		require.NoError(t, a.Hold.Release())
+		require.NoError(t, b.Hold.Release())
 	})
 	t.Run("one owner, two sessions: two locks", func(t *testing.T) {
 		srv := redistest.Start(t)
-		a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 		ctx := holdfast.NewOwner(t.Context())
-		hold := lock(t, ctx, rlock.New(a, "x", nil))
+		hold := kit.Lock(t, ctx, rlock.New(a, "x", nil))
 		_, err := rlock.New(b, "x", nil).TryLock(ctx)
 		assert.ErrorIs(t, err, holdfast.ErrBusy)
 		require.NoError(t, hold.Release())
@@ -107,10 +108,10 @@ func TestOwners(t *testing.T) {
 func TestContextOfAHold(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 
 	t.Run("ends with ctx, whose cause and deadline it keeps", func(t *testing.T) {
-		hold := lock(t, t.Context(), rlock.New(s, "a", nil))
+		hold := kit.Lock(t, t.Context(), rlock.New(s, "a", nil))
 		parent, cancel := context.WithCancelCause(t.Context())
 		ctx := hold.Context(parent)
 		_, has := ctx.Deadline()
@@ -130,7 +131,7 @@ func TestContextOfAHold(t *testing.T) {
 		require.NoError(t, hold.Release())
 	})
 	t.Run("ends with the hold, whose Err is the cause, also of what is derived", func(t *testing.T) {
-		hold := lock(t, t.Context(), rlock.New(s, "b", nil))
+		hold := kit.Lock(t, t.Context(), rlock.New(s, "b", nil))
 		ctx := hold.Context(t.Context())
 		derived, stop := context.WithTimeout(ctx, time.Hour)
 		defer stop()
@@ -144,7 +145,7 @@ func TestContextOfAHold(t *testing.T) {
 		assert.ErrorIs(t, context.Cause(hold.Context(t.Context())), holdfast.ErrNotHeld, "of an ended hold it has ended")
 	})
 	t.Run("a loss is the cause", func(t *testing.T) {
-		hold := lock(t, t.Context(), rlock.New(s, "c", &rlock.Options{FixedLease: 500 * time.Millisecond}))
+		hold := kit.Lock(t, t.Context(), rlock.New(s, "c", &rlock.Options{FixedLease: 500 * time.Millisecond}))
 		ctx := hold.Context(t.Context())
 		derived, stop := context.WithCancel(ctx)
 		defer stop()
@@ -157,7 +158,7 @@ func TestContextOfAHold(t *testing.T) {
 		assert.Same(t, hold.Err(), context.Cause(ctx))
 	})
 	t.Run("costs no goroutine, however many are derived", func(t *testing.T) {
-		hold := lock(t, t.Context(), rlock.New(s, "d", nil))
+		hold := kit.Lock(t, t.Context(), rlock.New(s, "d", nil))
 		before := runtime.NumGoroutine()
 		ctx := hold.Context(t.Context())
 		for range 100 {
@@ -170,7 +171,7 @@ func TestContextOfAHold(t *testing.T) {
 	})
 	t.Run("is safe while the hold ends", func(t *testing.T) {
 		for range 200 {
-			hold := lock(t, t.Context(), rlock.New(s, "e", nil))
+			hold := kit.Lock(t, t.Context(), rlock.New(s, "e", nil))
 			var wg sync.WaitGroup
 			for range 4 {
 				wg.Go(func() {
@@ -190,8 +191,8 @@ func TestContextOfAHold(t *testing.T) {
 
 func TestErrOfAHold(t *testing.T) {
 	t.Parallel()
-	s := open(t, redistest.Start(t).Addr(), nil)
-	hold := lock(t, t.Context(), rlock.New(s, "x", nil))
+	s := kit.Open(t, redistest.Start(t).Addr(), nil)
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "x", nil))
 	assert.NoError(t, hold.Err())
 	require.NoError(t, hold.Release())
 	assert.Equal(t, holdfast.ErrNotHeld, hold.Err())
@@ -202,7 +203,7 @@ func TestErrOfAHold(t *testing.T) {
 func TestDo(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 	l := rlock.New(s, "x", nil)
 	free := func(t *testing.T) {
 		t.Helper()
@@ -254,9 +255,9 @@ func TestDo(t *testing.T) {
 func TestAnEndedCtxSendsNothing(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 	l := rlock.New(s, "x", nil)
-	hold := lock(t, t.Context(), l)
+	hold := kit.Lock(t, t.Context(), l)
 	ended, cancel := context.WithCancelCause(t.Context())
 	cancel(assert.AnError)
 	srv.ResetStats(t)
@@ -282,38 +283,38 @@ func TestAnEndedCtxSendsNothing(t *testing.T) {
 func TestGrantAndCancellationAtTheSameMoment(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 	l := rlock.New(s, "x", nil)
 	granted := 0
 	for i := range 300 {
 		ctx, cancel := context.WithCancel(t.Context())
-		got := goLock(ctx, l.Lock)
+		got := kit.GoLock(ctx, l.Lock)
 		for range i { // a little later each time
 			runtime.Gosched()
 		}
 		cancel()
-		r := within(t, 5*time.Second, got, "the call")
-		assert.NotEqual(t, r.hold == nil, r.err == nil)
-		if r.err == nil {
+		r := kit.Within(t, 5*time.Second, got, "the call")
+		assert.NotEqual(t, r.Hold == nil, r.Err == nil)
+		if r.Err == nil {
 			granted++
-			require.NoError(t, r.hold.Release())
+			require.NoError(t, r.Hold.Release())
 		} else {
-			assert.ErrorIs(t, r.err, context.Canceled)
+			assert.ErrorIs(t, r.Err, context.Canceled)
 		}
 	}
 	t.Logf("%d of 300 granted", granted)
-	await(t, "what was given up to be given back", func() bool { return len(srv.Keyspace(t)) == 0 })
+	kit.Await(t, "what was given up to be given back", func() bool { return len(srv.Keyspace(t)) == 0 })
 }
 
 func TestNestedHoldsEndEachAtItsOwnLease(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 	fixed := func(d time.Duration) *rlock.Mutex { return rlock.New(s, "x", &rlock.Options{FixedLease: d}) }
 
 	t.Run("a shorter nested lease shortens nothing", func(t *testing.T) {
-		outer := lock(t, t.Context(), fixed(time.Minute))
-		inner := lock(t, outer.Context(t.Context()), fixed(100*time.Millisecond))
+		outer := kit.Lock(t, t.Context(), fixed(time.Minute))
+		inner := kit.Lock(t, outer.Context(t.Context()), fixed(100*time.Millisecond))
 		assert.Greater(t, srv.TTLs(t)["x"], 50*time.Second)
 		<-inner.Context(t.Context()).Done()
 		assert.ErrorIs(t, inner.Err(), holdfast.ErrLost)
@@ -323,8 +324,8 @@ func TestNestedHoldsEndEachAtItsOwnLease(t *testing.T) {
 		assert.Empty(t, srv.Keyspace(t))
 	})
 	t.Run("a longer nested lease keeps the name after the outer one", func(t *testing.T) {
-		outer := lock(t, t.Context(), fixed(100*time.Millisecond))
-		inner := lock(t, outer.Context(t.Context()), fixed(time.Minute))
+		outer := kit.Lock(t, t.Context(), fixed(100*time.Millisecond))
+		inner := kit.Lock(t, outer.Context(t.Context()), fixed(time.Minute))
 		<-outer.Context(t.Context()).Done()
 		assert.NoError(t, inner.Err())
 		assert.Equal(t, map[string]string{inner.ID(): "2"}, srv.Keyspace(t)["x"].Content)
@@ -332,24 +333,24 @@ func TestNestedHoldsEndEachAtItsOwnLease(t *testing.T) {
 		assert.Empty(t, srv.Keyspace(t))
 	})
 	t.Run("what a released longer lease left is given back with the last hold", func(t *testing.T) {
-		outer := lock(t, t.Context(), fixed(300*time.Millisecond))
+		outer := kit.Lock(t, t.Context(), fixed(300*time.Millisecond))
 		ctx := outer.Context(t.Context())
-		inner := lock(t, ctx, fixed(time.Hour))
+		inner := kit.Lock(t, ctx, fixed(time.Hour))
 		require.NoError(t, inner.Release())
 		<-ctx.Done()
-		await(t, "the name to be free", func() bool { return len(srv.Keyspace(t)) == 0 })
+		kit.Await(t, "the name to be free", func() bool { return len(srv.Keyspace(t)) == 0 })
 	})
 	t.Run("a fixed lease outlives a renewed outer hold that was released", func(t *testing.T) {
-		outer := lock(t, t.Context(), rlock.New(s, "x", nil))
-		inner := lock(t, outer.Context(t.Context()), fixed(time.Minute))
+		outer := kit.Lock(t, t.Context(), rlock.New(s, "x", nil))
+		inner := kit.Lock(t, outer.Context(t.Context()), fixed(time.Minute))
 		require.NoError(t, outer.Release())
 		assert.NoError(t, inner.Err())
 		require.NoError(t, inner.Release())
 		assert.Empty(t, srv.Keyspace(t))
 	})
 	t.Run("a detached nested hold still counts", func(t *testing.T) {
-		outer := lock(t, t.Context(), fixed(time.Minute))
-		inner := lock(t, outer.Context(t.Context()), fixed(time.Minute))
+		outer := kit.Lock(t, t.Context(), fixed(time.Minute))
+		inner := kit.Lock(t, outer.Context(t.Context()), fixed(time.Minute))
 		require.NoError(t, inner.Detach())
 		require.NoError(t, outer.Release())
 		assert.Equal(t, map[string]string{inner.ID(): "1"}, srv.Keyspace(t)["x"].Content)
@@ -364,23 +365,23 @@ func TestTokensAreExact(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	s := open(t, p.Addr(), nil)
+	s := kit.Open(t, p.Addr(), nil)
 	l := rlock.New(s, "x", &rlock.Options{Fenced: true})
-	require.NoError(t, lock(t, t.Context(), l).Release()) // the server's clock is known now
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the server's clock is known now
 	newest := time.Now().UnixNano() | 1
 	srv.Do(t, "SET", wire.TokenKey("x"), strconv.FormatInt(newest, 10))
 	for i := range int64(5) {
-		hold := lock(t, t.Context(), l)
+		hold := kit.Lock(t, t.Context(), l)
 		require.Equal(t, newest+i+1, hold.Token())
 		require.NoError(t, hold.Release())
 	}
-	p.On(scriptNamed("rlock_acquire"), proxy.DropReply, proxy.First)
-	hold := lock(t, t.Context(), l) // a copy finds the token of the first
+	p.On(kit.ScriptNamed("rlock_acquire"), proxy.DropReply, proxy.First)
+	hold := kit.Lock(t, t.Context(), l) // a copy finds the token of the first
 	require.Equal(t, newest+6, hold.Token())
 	require.NoError(t, hold.Release())
 
-	hold = lock(t, t.Context(), rlock.New(s, "x", nil))
-	nested := lock(t, hold.Context(t.Context()), l) // the first of this owner to want one
+	hold = kit.Lock(t, t.Context(), rlock.New(s, "x", nil))
+	nested := kit.Lock(t, hold.Context(t.Context()), l) // the first of this owner to want one
 	require.Equal(t, newest+7, nested.Token())
 	require.NoError(t, nested.Release())
 	require.NoError(t, hold.Release())
@@ -389,8 +390,8 @@ func TestTokensAreExact(t *testing.T) {
 func TestExtremeLeases(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
-	hold := lock(t, t.Context(), rlock.New(s, "x", &rlock.Options{FixedLease: math.MaxInt64}))
+	s := kit.Open(t, srv.Addr(), nil)
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "x", &rlock.Options{FixedLease: math.MaxInt64}))
 	assert.NoError(t, hold.Err())
 	assert.True(t, hold.Deadline().After(time.Now().Add(200*365*24*time.Hour)))
 	assert.NoError(t, hold.Context(t.Context()).Err())
@@ -406,7 +407,7 @@ func TestExtremeLeases(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrBusy)
 	require.NoError(t, hold.Release())
 
-	hold = lock(t, t.Context(), rlock.New(s, "x", &rlock.Options{FixedLease: 10*time.Millisecond + 1}))
+	hold = kit.Lock(t, t.Context(), rlock.New(s, "x", &rlock.Options{FixedLease: 10*time.Millisecond + 1}))
 	assert.LessOrEqual(t, srv.TTLs(t)["x"], 11*time.Millisecond)
 	_ = hold.Release()
 }
@@ -445,7 +446,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	s, err := holdfast.Open(good, nil)
 	require.NoError(t, err)
 	redistest.Limit(t, func() { _ = s.Close() })
-	hold := lock(t, t.Context(), rlock.New(s, "x", nil))
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "x", nil))
 	assert.InDelta(t, 30*time.Second, time.Until(hold.Deadline()), float64(time.Second))
 	require.NoError(t, s.Close())
 }
@@ -459,7 +460,7 @@ func TestASessionOnTheCallersClient(t *testing.T) {
 	s, err := holdfast.NewSession(client, nil)
 	require.NoError(t, err)
 	redistest.Limit(t, func() { _ = s.Close() })
-	lock(t, t.Context(), rlock.New(s, "x", nil))
+	kit.Lock(t, t.Context(), rlock.New(s, "x", nil))
 	require.NoError(t, s.Close())
 	assert.Empty(t, srv.Keyspace(t))
 	assert.NoError(t, client.Do(t.Context(), client.B().Ping().Build()).Error(), "the client stays open")
@@ -490,26 +491,26 @@ func (c *countedClient) Dedicate() (rueidis.DedicatedClient, func()) {
 func TestASessionWhoseClientIsClosedIsIdle(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	client := &countedClient{Client: newClient(t, srv.Addr())}
+	client := &countedClient{Client: kit.NewClient(t, srv.Addr())}
 	s, err := holdfast.NewSession(client, &holdfast.Options{Lease: 3 * time.Second})
 	require.NoError(t, err)
 	defer func() { _ = s.Close() }()
-	others := open(t, srv.Addr(), nil)
+	others := kit.Open(t, srv.Addr(), nil)
 	var waiting sync.WaitGroup
 	wait := func(call func() error) {
 		waiting.Go(func() { assert.Error(t, call()) })
 	}
 	var releases []*holdfast.Hold
-	for _, k := range onOneServer() {
-		outer := lock(t, t.Context(), k.make(s, "held "+k.name, 0))
-		lock(t, t.Context(), k.make(s, "kept "+k.name, 0))
-		if k.reentrant {
-			releases = append(releases, lock(t, outer.Context(t.Context()), k.make(s, "held "+k.name, 0)))
+	for _, k := range kit.OnOneServer() {
+		outer := kit.Lock(t, t.Context(), k.Make(s, "held "+k.Name, 0))
+		kit.Lock(t, t.Context(), k.Make(s, "kept "+k.Name, 0))
+		if k.Reentrant {
+			releases = append(releases, kit.Lock(t, outer.Context(t.Context()), k.Make(s, "held "+k.Name, 0)))
 		}
 		releases = append(releases, outer)
-		lock(t, t.Context(), k.rival(others, "wanted "+k.name, 0))
+		kit.Lock(t, t.Context(), k.Rival(others, "wanted "+k.Name, 0))
 		wait(func() error {
-			_, err := k.make(s, "wanted "+k.name, 0).Lock(t.Context())
+			_, err := k.Make(s, "wanted "+k.Name, 0).Lock(t.Context())
 			return err
 		})
 	}
@@ -521,7 +522,7 @@ func TestASessionWhoseClientIsClosedIsIdle(t *testing.T) {
 	require.NoError(t, pool.Acquire(t.Context(), 1))
 	wait(func() error { return gate.Wait(t.Context()) })
 	wait(func() error { return pool.Acquire(t.Context(), 1) })
-	await(t, "the waiters", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) >= 8 })
+	kit.Await(t, "the waiters", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) >= 8 })
 
 	client.Close()
 	for _, h := range releases {
@@ -530,9 +531,9 @@ func TestASessionWhoseClientIsClosedIsIdle(t *testing.T) {
 	assert.ErrorIs(t, pool.Release(t.Context(), 1), holdfast.ErrUnknown)
 	before := client.calls.Load()
 	const quiet = 2 * time.Second
-	pass(time.Now().Add(quiet))
+	kit.SleepUntil(time.Now().Add(quiet))
 	perSecond := float64(client.calls.Load()-before) / quiet.Seconds()
-	assert.Less(t, perSecond, 20*float64(len(kinds)), "of everything that it has, something like twice a second")
+	assert.Less(t, perSecond, 20*float64(len(kit.Kinds)), "of everything that it has, something like twice a second")
 	assert.Error(t, s.Close())
 	waiting.Wait()
 }
@@ -540,9 +541,9 @@ func TestASessionWhoseClientIsClosedIsIdle(t *testing.T) {
 func TestMapName(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), &holdfast.Options{MapName: func(name string) string { return "prod:" + name }})
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{MapName: func(name string) string { return "prod:" + name }})
 	l := rlock.New(s, "x", &rlock.Options{Fenced: true})
-	hold := lock(t, t.Context(), l)
+	hold := kit.Lock(t, t.Context(), l)
 	assert.Equal(t, "x", l.Name())
 	assert.Equal(t, "x", hold.Name())
 	keys := srv.Keyspace(t)
@@ -555,8 +556,8 @@ func TestMapName(t *testing.T) {
 
 // A hold does not collect the contexts that are made of it, of parents that do not end: a leader makes one each round.
 func TestContextsOfAHoldDoNotCollect(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		hold := lock(t, t.Context(), k.make(open(t, srv.Addr(), &holdfast.Options{Lease: time.Minute}), "orders", 0))
+	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		hold := kit.Lock(t, t.Context(), k.Make(kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Minute}), "orders", 0))
 		type key struct{}
 		var gone atomic.Int32
 		const rounds = 100
@@ -590,7 +591,7 @@ func TestContextsOfAHoldDoNotCollect(t *testing.T) {
 // An error quotes a name that is too long in part.
 func TestErrorsOfLongNamesAreShort(t *testing.T) {
 	t.Parallel()
-	s := open(t, redistest.Start(t).Addr(), nil)
+	s := kit.Open(t, redistest.Start(t).Addr(), nil)
 	_, err := rlock.New(s, strings.Repeat("long", 20_000), nil).TryLock(t.Context())
 	require.ErrorContains(t, err, "name is 80000 bytes long")
 	require.Less(t, len(err.Error()), 1000)

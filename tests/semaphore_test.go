@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -110,13 +111,13 @@ func goAcquire(ctx context.Context, p *semaphore.Semaphore, n int) <-chan error 
 // pooling waits until so many processes wait for the pool.
 func pooling(t *testing.T, srv *redistest.Server, n int64) {
 	t.Helper()
-	await(t, "the subscriptions", func() bool { return srv.Do(t, "PUBSUB", "NUMSUB", "redisson_sc:{pool}").([]any)[1].(int64) == n })
+	kit.Await(t, "the subscriptions", func() bool { return srv.Do(t, "PUBSUB", "NUMSUB", "redisson_sc:{pool}").([]any)[1].(int64) == n })
 }
 
 func TestPermitsAreTakenAndGivenBack(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	a, b := pool(t, open(t, srv.Addr(), nil), 5), semaphore.New(open(t, srv.Addr(), nil), "pool")
+	a, b := pool(t, kit.Open(t, srv.Addr(), nil), 5), semaphore.New(kit.Open(t, srv.Addr(), nil), "pool")
 	made, err := b.TrySetPermits(t.Context(), 9)
 	require.NoError(t, err)
 	require.False(t, made)
@@ -154,13 +155,13 @@ func TestPermitsAreTakenAndGivenBack(t *testing.T) {
 	made, err = a.TrySetPermitsFor(t.Context(), 3, 300*time.Millisecond)
 	require.NoError(t, err)
 	require.True(t, made)
-	await(t, "its end", func() bool { return len(srv.Keyspace(t)) == 0 })
+	kit.Await(t, "its end", func() bool { return len(srv.Keyspace(t)) == 0 })
 }
 
 func TestASemaphoreNamesMistakesAndSendsNothing(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 	p := semaphore.New(s, "pool")
 	srv.ResetStats(t)
 	ctx := t.Context()
@@ -201,7 +202,7 @@ func TestNoMoreThanThePermitsAreInside(t *testing.T) {
 	var all sync.WaitGroup
 	var last *semaphore.Semaphore
 	for range sessions {
-		p := pool(t, open(t, srv.Addr(), nil), permits)
+		p := pool(t, kit.Open(t, srv.Addr(), nil), permits)
 		last = p
 		for range goroutines {
 			all.Go(func() {
@@ -225,7 +226,7 @@ func TestNoMoreThanThePermitsAreInside(t *testing.T) {
 func TestThoseWhoWaitAreServedInOrder(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s, other := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+	s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 	p := pool(t, s, 4)
 	require.NoError(t, semaphore.New(other, "pool").Acquire(t.Context(), 4))
 	many := goAcquire(t.Context(), p, 3)
@@ -233,22 +234,22 @@ func TestThoseWhoWaitAreServedInOrder(t *testing.T) {
 	var few []<-chan error
 	for range 3 {
 		few = append(few, goAcquire(t.Context(), p, 1))
-		pass(time.Now().Add(20 * time.Millisecond)) // in which it stands behind the others
+		kit.SleepUntil(time.Now().Add(20 * time.Millisecond)) // in which it stands behind the others
 	}
 	for range 2 {
 		require.NoError(t, semaphore.New(other, "pool").Release(t.Context(), 1))
-		pass(time.Now().Add(50 * time.Millisecond)) // in which nobody may take it
+		kit.SleepUntil(time.Now().Add(50 * time.Millisecond)) // in which nobody may take it
 		for _, c := range append(few, many) {
 			require.Empty(t, c)
 		}
 	}
 	require.NoError(t, semaphore.New(other, "pool").Release(t.Context(), 2))
-	require.NoError(t, within(t, time.Second, many, "the three"))
-	require.NoError(t, within(t, time.Second, few[0], "the one behind"))
+	require.NoError(t, kit.Within(t, time.Second, many, "the three"))
+	require.NoError(t, kit.Within(t, time.Second, few[0], "the one behind"))
 	require.Empty(t, few[1])
 	require.NoError(t, p.Release(t.Context(), 3))
 	for _, c := range few[1:] {
-		require.NoError(t, within(t, time.Second, c, "another one"))
+		require.NoError(t, kit.Within(t, time.Second, c, "another one"))
 	}
 	free(t, p, 1)
 }
@@ -256,11 +257,11 @@ func TestThoseWhoWaitAreServedInOrder(t *testing.T) {
 func TestAWaiterForPermitsNeedsNoMessage(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	p := pool(t, open(t, srv.Addr(), nil), 0)
+	p := pool(t, kit.Open(t, srv.Addr(), nil), 0)
 	wait := goAcquire(t.Context(), p, 1)
 	pooling(t, srv, 1)
 	srv.Do(t, "INCR", "pool")
-	require.NoError(t, within(t, longestWait, wait, "the permit"))
+	require.NoError(t, kit.Within(t, kit.LongestWait, wait, "the permit"))
 }
 
 // A wait that is cancelled takes nothing: not even if the attempt was on its way.
@@ -268,7 +269,7 @@ func TestAWaiterForPermitsNeedsNoMessage(t *testing.T) {
 func TestWhoWaitsForPermitsKeepsNobodyFromTheNeighbourOnTheChannel(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 	pool(t, s, 0)
 	braced := semaphore.New(s, "{pool}")
 	_, err := braced.TrySetPermits(t.Context(), 1)
@@ -277,9 +278,9 @@ func TestWhoWaitsForPermitsKeepsNobodyFromTheNeighbourOnTheChannel(t *testing.T)
 	defer cancel()
 	waits := goAcquire(ctx, semaphore.New(s, "pool"), 1)
 	pooling(t, srv, 1)
-	require.NoError(t, within(t, 5*time.Second, goAcquire(t.Context(), braced, 1), "a permit that is free"))
+	require.NoError(t, kit.Within(t, 5*time.Second, goAcquire(t.Context(), braced, 1), "a permit that is free"))
 	cancel()
-	require.ErrorIs(t, within(t, 5*time.Second, waits, "the end of the wait"), context.Canceled)
+	require.ErrorIs(t, kit.Within(t, 5*time.Second, waits, "the end of the wait"), context.Canceled)
 }
 
 func TestACancelledWaitEatsNoPermit(t *testing.T) {
@@ -296,22 +297,22 @@ func TestACancelledWaitEatsNoPermit(t *testing.T) {
 				t.Parallel()
 				srv := redistest.Start(t)
 				proxied := proxy.Start(t, srv.Addr())
-				p := pool(t, open(t, proxied.Addr(), &holdfast.Options{Lease: 20 * time.Second}), 2)
+				p := pool(t, kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 20 * time.Second}), 2)
 				require.NoError(t, p.Acquire(t.Context(), 2)) // the scripts and the server's clock are known
 				require.NoError(t, p.Release(t.Context(), 2))
-				attempt := proxied.On(scriptOf(kind{name: "semaphore"}, "acquire"), action, proxy.First)
+				attempt := proxied.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, "acquire"), action, proxy.First)
 				ctx, cancel := context.WithCancelCause(t.Context())
 				result := make(chan error, 1)
 				go func() { result <- take(ctx, p) }()
 				attempt.Wait(t, 1)
 				cancel(assert.AnError)
-				err := within(t, time.Second, result, "the end")
+				err := kit.Within(t, time.Second, result, "the end")
 				require.ErrorIs(t, err, context.Canceled)
 				require.ErrorIs(t, err, assert.AnError)
 				require.NotErrorIs(t, err, holdfast.ErrUnknown)
 				attempt.Release()
 				attempt.WaitAnswered(t, 1)
-				await(t, "the permits", func() bool { return srv.Str(t, "GET", "pool") == "2" })
+				kit.Await(t, "the permits", func() bool { return srv.Str(t, "GET", "pool") == "2" })
 			})
 		}
 	}
@@ -319,7 +320,7 @@ func TestACancelledWaitEatsNoPermit(t *testing.T) {
 		t.Parallel()
 		const permits = 3
 		srv := redistest.Start(t)
-		p := pool(t, open(t, srv.Addr(), nil), permits)
+		p := pool(t, kit.Open(t, srv.Addr(), nil), permits)
 		var all sync.WaitGroup
 		var got, cancelled atomic.Int64
 		for range 16 {
@@ -348,8 +349,8 @@ func TestAnAttemptWithoutAReplySaysSo(t *testing.T) {
 	const lease = 1500 * time.Millisecond
 	srv := redistest.Start(t)
 	proxied := proxy.Start(t, srv.Addr())
-	s := open(t, proxied.Addr(), &holdfast.Options{Lease: lease})
-	p, e := pool(t, s, 2), exports(t, s, 1, lease/2)
+	s := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: lease})
+	p, e := pool(t, s, 2), kit.NewExports(t, s, 1, lease/2)
 	require.NoError(t, p.Acquire(t.Context(), 2)) // the scripts and the server's clock are known
 	require.NoError(t, p.Release(t.Context(), 2))
 	h, err := e.Acquire(t.Context())
@@ -357,7 +358,7 @@ func TestAnAttemptWithoutAReplySaysSo(t *testing.T) {
 	require.NoError(t, h.Release())
 	for name, take := range map[string]func() error{
 		"TryAcquireFor":        func() error { return p.TryAcquireFor(t.Context(), 2, lease/10) },
-		"Expirable.TryAcquire": func() error { return second(e.TryAcquire(t.Context())) },
+		"Expirable.TryAcquire": func() error { return kit.ErrorOf(e.TryAcquire(t.Context())) },
 	} {
 		held := proxied.On(proxy.Command("EVALSHA"), proxy.HoldReply, proxy.First)
 		err := take()
@@ -367,7 +368,7 @@ func TestAnAttemptWithoutAReplySaysSo(t *testing.T) {
 		for _, other := range []error{holdfast.ErrBusy, context.DeadlineExceeded} {
 			require.NotErrorIs(t, err, other, name)
 		}
-		await(t, "the permits", func() bool { return srv.Str(t, "GET", "pool") == "2" && srv.Str(t, "GET", "exports") == "1" })
+		kit.Await(t, "the permits", func() bool { return srv.Str(t, "GET", "pool") == "2" && srv.Str(t, "GET", "exports") == "1" })
 	}
 }
 
@@ -397,11 +398,11 @@ func TestALostReplyOfASemaphoreIsUnknown(t *testing.T) {
 				t.Parallel()
 				srv := redistest.Start(t)
 				proxied := proxy.Start(t, srv.Addr())
-				loadScripts(t, srv)
-				p := pool(t, open(t, proxied.Addr(), nil), 5)
+				kit.LoadScripts(t, srv)
+				p := pool(t, kit.Open(t, proxied.Addr(), nil), 5)
 				require.NoError(t, p.Acquire(t.Context(), 1))
 				require.NoError(t, p.Release(t.Context(), 1))
-				rule := proxied.On(scriptOf(kind{name: "semaphore"}, verb), a.action, proxy.First)
+				rule := proxied.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, verb), a.action, proxy.First)
 				err := c.do(t.Context(), p)
 				if a.known {
 					require.NoError(t, err)
@@ -421,9 +422,9 @@ func TestALostReplyOfASemaphoreIsUnknown(t *testing.T) {
 		t.Parallel()
 		srv := redistest.Start(t)
 		proxied := proxy.Start(t, srv.Addr())
-		p := pool(t, open(t, proxied.Addr(), nil), 5)
+		p := pool(t, kit.Open(t, proxied.Addr(), nil), 5)
 		for _, verb := range []string{"acquire", "add"} {
-			proxied.On(scriptOf(kind{name: "semaphore"}, verb), proxy.Answer(loading), proxy.First)
+			proxied.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, verb), proxy.Answer(kit.LoadingReply), proxy.First)
 		}
 		require.NoError(t, p.Acquire(t.Context(), 1))
 		ended, cancel := context.WithCancel(t.Context())
@@ -439,14 +440,14 @@ func TestAnAttemptForPermitsThatComesTooLateTakesNone(t *testing.T) {
 	const lease = 3 * time.Second
 	srv := redistest.Start(t)
 	proxied := proxy.Start(t, srv.Addr())
-	p := pool(t, open(t, proxied.Addr(), &holdfast.Options{Lease: lease}), 2)
+	p := pool(t, kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: lease}), 2)
 	require.NoError(t, p.Acquire(t.Context(), 1))
-	attempt := proxied.On(scriptOf(kind{name: "semaphore"}, "acquire"), proxy.Stall, proxy.First)
+	attempt := proxied.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, "acquire"), proxy.Stall, proxy.First)
 	result := goAcquire(context.Background(), p, 1)
 	attempt.Wait(t, 1)
 	sent := time.Now()
-	require.ErrorIs(t, within(t, lease, result, "the end"), holdfast.ErrUnknown)
-	pass(sent.Add(lease/3 + 10*time.Millisecond))
+	require.ErrorIs(t, kit.Within(t, lease, result, "the end"), holdfast.ErrUnknown)
+	kit.SleepUntil(sent.Add(lease/3 + 10*time.Millisecond))
 	attempt.Release()
 	attempt.WaitAnswered(t, 1)
 	require.Equal(t, "1", srv.Str(t, "GET", "pool"))
@@ -455,12 +456,12 @@ func TestAnAttemptForPermitsThatComesTooLateTakesNone(t *testing.T) {
 func TestCloseEndsWaitsForPermits(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 	p := pool(t, s, 0)
 	wait := goAcquire(t.Context(), p, 1)
 	pooling(t, srv, 1)
 	require.NoError(t, s.Close())
-	require.ErrorIs(t, within(t, time.Second, wait, "the end"), holdfast.ErrClosed)
+	require.ErrorIs(t, kit.Within(t, time.Second, wait, "the end"), holdfast.ErrClosed)
 	require.ErrorIs(t, p.Acquire(t.Context(), 1), holdfast.ErrClosed)
 	require.ErrorIs(t, p.Release(t.Context(), 1), holdfast.ErrClosed)
 }
@@ -469,7 +470,7 @@ func TestSemaphoresInACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
 	opts := &holdfast.Options{Lease: 3 * time.Second}
-	a, b := openCluster(t, cluster, opts), openCluster(t, cluster, opts)
+	a, b := kit.OpenCluster(t, cluster, opts), kit.OpenCluster(t, cluster, opts)
 	for i := range 6 {
 		for _, name := range []string{fmt.Sprintf("pool:%d", i), fmt.Sprintf("app{%d}pool", i)} {
 			p, q := semaphore.New(a, name), semaphore.New(b, name)
@@ -479,9 +480,9 @@ func TestSemaphoresInACluster(t *testing.T) {
 			require.NoError(t, p.Acquire(t.Context(), 1))
 			wait := goAcquire(t.Context(), q, 1)
 			node := cluster.NodeOf(t, name)
-			await(t, "the waiter", func() bool { return subscribers(t, cluster, node, name, "auto") })
+			kit.Await(t, "the waiter", func() bool { return subscribers(t, cluster, node, name, "auto") })
 			require.NoError(t, p.Release(t.Context(), 1))
-			require.NoError(t, within(t, 2*time.Second, wait, "the permit"))
+			require.NoError(t, kit.Within(t, 2*time.Second, wait, "the permit"))
 		}
 	}
 }
@@ -490,7 +491,7 @@ func TestSemaphoresInACluster(t *testing.T) {
 func TestReleasesThatComeTogetherWakeAsManyAsTheyServe(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s, other := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+	s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 	p, q := pool(t, s, 2), semaphore.New(other, "pool")
 	for range 200 {
 		require.NoError(t, q.Acquire(t.Context(), 2))
@@ -501,8 +502,8 @@ func TestReleasesThatComeTogetherWakeAsManyAsTheyServe(t *testing.T) {
 			all.Go(func() { assert.NoError(t, q.Release(t.Context(), 1)) })
 		}
 		all.Wait()
-		require.NoError(t, within(t, time.Second, first, "the first"))
-		require.NoError(t, within(t, time.Second, second, "the second"))
+		require.NoError(t, kit.Within(t, time.Second, first, "the first"))
+		require.NoError(t, kit.Within(t, time.Second, second, "the second"))
 		require.NoError(t, p.Release(t.Context(), 2))
 	}
 }
@@ -514,7 +515,7 @@ func TestASlowServerEatsNoPermit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
-			p := pool(t, open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second}), 1)
+			p := pool(t, kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second}), 1)
 			require.NoError(t, p.Acquire(t.Context(), 1))
 			require.NoError(t, p.Release(t.Context(), 1))
 			srv.Do(t, "CLIENT", "PAUSE", "6000", "WRITE") // longer than a release may take
@@ -522,14 +523,14 @@ func TestASlowServerEatsNoPermit(t *testing.T) {
 			defer cancel()
 			result := goAcquire(ctx, p, 1)
 			if !cancelled {
-				require.NoError(t, within(t, 10*time.Second, result, "the permit"))
+				require.NoError(t, kit.Within(t, 10*time.Second, result, "the permit"))
 				return
 			}
-			pass(time.Now().Add(50 * time.Millisecond)) // in which it is sent
+			kit.SleepUntil(time.Now().Add(50 * time.Millisecond)) // in which it is sent
 			cancel()
-			require.ErrorIs(t, within(t, time.Second, result, "the end"), context.Canceled)
+			require.ErrorIs(t, kit.Within(t, time.Second, result, "the end"), context.Canceled)
 			srv.Do(t, "CLIENT", "UNPAUSE")
-			await(t, "the permit", func() bool { return srv.Str(t, "GET", "pool") == "1" })
+			kit.Await(t, "the permit", func() bool { return srv.Str(t, "GET", "pool") == "1" })
 		})
 	}
 }
@@ -541,16 +542,16 @@ func TestWhatNobodyTakesGoesBack(t *testing.T) {
 		"the session is closed": func(t *testing.T, s *holdfast.Session, _ *proxy.Proxy, _ func(), attempt *proxy.Rule) {
 			closed := make(chan error, 1)
 			go func() { closed <- s.Close() }()
-			pass(time.Now().Add(50 * time.Millisecond))
+			kit.SleepUntil(time.Now().Add(50 * time.Millisecond))
 			attempt.Release()
-			require.NoError(t, within(t, 5*time.Second, closed, "the end of the session"))
+			require.NoError(t, kit.Within(t, 5*time.Second, closed, "the end of the session"))
 		},
 		"the server is loading": func(t *testing.T, _ *holdfast.Session, p *proxy.Proxy, cancel func(), attempt *proxy.Rule) {
-			refused := p.On(scriptOf(kind{name: "semaphore"}, "add"), proxy.Answer(loading), proxy.EveryTime)
+			refused := p.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, "add"), proxy.Answer(kit.LoadingReply), proxy.EveryTime)
 			cancel()
-			pass(time.Now().Add(50 * time.Millisecond))
+			kit.SleepUntil(time.Now().Add(50 * time.Millisecond))
 			attempt.Release()
-			pass(time.Now().Add(1500 * time.Millisecond)) // longer than a release may take
+			kit.SleepUntil(time.Now().Add(1500 * time.Millisecond)) // longer than a release may take
 			refused.Remove()
 		},
 	} {
@@ -558,18 +559,18 @@ func TestWhatNobodyTakesGoesBack(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
 			proxied := proxy.Start(t, srv.Addr())
-			s := open(t, proxied.Addr(), nil)
+			s := kit.Open(t, proxied.Addr(), nil)
 			p := pool(t, s, 1)
 			require.NoError(t, p.Acquire(t.Context(), 1))
 			require.NoError(t, p.Release(t.Context(), 1))
-			attempt := proxied.On(scriptOf(kind{name: "semaphore"}, "acquire"), proxy.HoldReply, proxy.First)
+			attempt := proxied.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, "acquire"), proxy.HoldReply, proxy.First)
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			result := goAcquire(ctx, p, 1)
 			attempt.Wait(t, 1)
 			end(t, s, proxied, cancel, attempt)
-			require.Error(t, within(t, time.Second, result, "the end"))
-			await(t, "the permit", func() bool { return srv.Str(t, "GET", "pool") == "1" })
+			require.Error(t, kit.Within(t, time.Second, result, "the end"))
+			kit.Await(t, "the permit", func() bool { return srv.Str(t, "GET", "pool") == "1" })
 		})
 	}
 }

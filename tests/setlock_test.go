@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/setlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -97,8 +98,8 @@ func TestSetlockScripts(t *testing.T) {
 func TestALockIsHandedOver(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
-	first := lock(t, t.Context(), setlock.New(a, "x", &setlock.Options{FixedLease: 700 * time.Millisecond}))
+	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	first := kit.Lock(t, t.Context(), setlock.New(a, "x", &setlock.Options{FixedLease: 700 * time.Millisecond}))
 	require.NoError(t, first.Detach())
 	token, err := setlock.New(b, "x", nil).Query(t.Context())
 	require.NoError(t, err)
@@ -132,16 +133,16 @@ func TestAnAdoptionThatFailsFreesNothing(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	proxied := proxy.Start(t, srv.Addr())
-	s := open(t, proxied.Addr(), nil)
+	s := kit.Open(t, proxied.Addr(), nil)
 	l := setlock.New(s, "x", &setlock.Options{FixedLease: time.Second})
-	require.NoError(t, lock(t, t.Context(), l).Release())
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release())
 	for name, action := range map[string]proxy.Action{"reply lost": proxy.DropReply, "never executed": proxy.ResetBefore} {
 		srv.Do(t, "SET", "x", "theirs", "PX", "60000")
-		rule := proxied.On(scriptOf(kindOf("setlock"), "acquire"), action, proxy.EveryTime)
+		rule := proxied.On(kit.ScriptOf(kit.KindOf("setlock"), "acquire"), action, proxy.EveryTime)
 		_, err := l.Adopt(t.Context(), "theirs")
 		require.ErrorIs(t, err, holdfast.ErrUnknown, name)
 		rule.Remove()
-		pass(time.Now().Add(500 * time.Millisecond)) // beyond its not-after
+		kit.SleepUntil(time.Now().Add(500 * time.Millisecond)) // beyond its not-after
 		require.Equal(t, "theirs", srv.Str(t, "GET", "x"), name)
 	}
 	require.NoError(t, s.Close())
@@ -154,14 +155,14 @@ func TestATokenThatIsUsedAgain(t *testing.T) {
 	srv := redistest.Start(t)
 	proxied := proxy.Start(t, srv.Addr())
 	const lease = 900 * time.Millisecond
-	l := setlock.New(open(t, proxied.Addr(), nil), "x", &setlock.Options{FixedLease: lease, Token: "mine"})
-	h := lock(t, t.Context(), l)
+	l := setlock.New(kit.Open(t, proxied.Addr(), nil), "x", &setlock.Options{FixedLease: lease, Token: "mine"})
+	h := kit.Lock(t, t.Context(), l)
 	require.Equal(t, "mine", h.ID())
 	_, err := l.TryLock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrBusy)
 	require.NoError(t, h.Release())
 
-	rule := proxied.On(scriptOf(kindOf("setlock"), "acquire"), proxy.DropReply, proxy.First)
+	rule := proxied.On(kit.ScriptOf(kit.KindOf("setlock"), "acquire"), proxy.DropReply, proxy.First)
 	_, err = l.Lock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrUnknown, "it may be another's")
 	rule.Remove()
@@ -169,11 +170,11 @@ func TestATokenThatIsUsedAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, h.Release())
 
-	rule = proxied.On(scriptOf(kindOf("setlock"), "acquire"), proxy.DropReply, proxy.EveryTime)
+	rule = proxied.On(kit.ScriptOf(kit.KindOf("setlock"), "acquire"), proxy.DropReply, proxy.EveryTime)
 	_, err = l.TryLock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrUnknown)
 	rule.Remove()
-	h = lock(t, t.Context(), l) // when the lease of the one that was given up is over
+	h = kit.Lock(t, t.Context(), l) // when the lease of the one that was given up is over
 	deadline := h.Deadline()
 	for time.Now().Before(deadline.Add(-10 * time.Millisecond)) { // beyond every not-after
 		require.Equal(t, "mine", srv.Str(t, "GET", "x"))
@@ -185,7 +186,7 @@ func TestATokenThatIsUsedAgain(t *testing.T) {
 func TestASetlockNamesMistakesAndSendsNothing(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 	srv.ResetStats(t)
 	long := &setlock.Options{Token: strings.Repeat("x", 64<<10+1)}
 	_, err := setlock.New(s, "x", long).Lock(t.Context())
@@ -199,26 +200,26 @@ func TestASetlockNamesMistakesAndSendsNothing(t *testing.T) {
 func TestALockThatOthersReleaseIsTakenSoon(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	l := setlock.New(open(t, srv.Addr(), nil), "x", nil)
+	l := setlock.New(kit.Open(t, srv.Addr(), nil), "x", nil)
 	for what, free := range map[string]func(){
 		"deleted": func() { srv.Do(t, "DEL", "x") },
 		"expired": func() { srv.Do(t, "PEXPIRE", "x", "1") },
 	} {
 		srv.Do(t, "SET", "x", "theirs")
-		got := goLock(context.Background(), l.Lock)
-		await(t, "the subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+		got := kit.GoLock(context.Background(), l.Lock)
+		kit.Await(t, "the subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
 		srv.ResetStats(t)
-		pass(time.Now().Add(2 * time.Second)) // in which it looks now and then
+		kit.SleepUntil(time.Now().Add(2 * time.Second)) // in which it looks now and then
 		looks := srv.CommandStats(t)["evalsha"]
 		require.GreaterOrEqual(t, looks, int64(7), what)
 		require.LessOrEqual(t, looks, int64(24), what)
-		took := stopwatch()
+		took := kit.Stopwatch()
 		free()
-		r := within(t, time.Second, got, what)
-		require.NoError(t, r.err)
+		r := kit.Within(t, time.Second, got, what)
+		require.NoError(t, r.Err)
 		require.Less(t, took(), 500*time.Millisecond)
-		require.NoError(t, r.hold.Release())
-		await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
+		require.NoError(t, r.Hold.Release())
+		kit.Await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
 	}
 }
 
@@ -227,7 +228,7 @@ func TestAWaiterLooksThoughItsOwnSessionHasTheLock(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	waiting := make(chan struct{}, 2)
-	s := open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second, Observer: &holdfast.Observer{
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second, Observer: &holdfast.Observer{
 		Wait: func(holdfast.Subject) func() {
 			waiting <- struct{}{}
 			return nil
@@ -235,24 +236,24 @@ func TestAWaiterLooksThoughItsOwnSessionHasTheLock(t *testing.T) {
 	}})
 	l := setlock.New(s, "x", nil)
 	srv.Do(t, "SET", "x", "theirs", "PX", "60000")
-	calls := make(chan result, 2)
+	calls := make(chan kit.Result, 2)
 	for range 2 {
 		go func() {
 			h, err := l.Lock(t.Context())
-			calls <- result{h, err}
+			calls <- kit.Result{Hold: h, Err: err}
 		}()
 	}
 	for range 2 {
-		within(t, 5*time.Second, waiting, "both wait")
+		kit.Within(t, 5*time.Second, waiting, "both wait")
 	}
 	srv.Do(t, "DEL", "x")
-	first := within(t, 2*time.Second, calls, "the first")
-	require.NoError(t, first.err)
-	require.NoError(t, first.hold.Detach()) // handed over by its token
+	first := kit.Within(t, 2*time.Second, calls, "the first")
+	require.NoError(t, first.Err)
+	require.NoError(t, first.Hold.Detach()) // handed over by its token
 	srv.Do(t, "DEL", "x")                   // given back, and nobody is told
-	second := within(t, time.Second, calls, "the second")
-	require.NoError(t, second.err)
-	require.NoError(t, second.hold.Release())
+	second := kit.Within(t, time.Second, calls, "the second")
+	require.NoError(t, second.Err)
+	require.NoError(t, second.Hold.Release())
 }
 
 // A token that is used again is never taken for one's own, not after a lost reply either: it may be another's.
@@ -262,14 +263,14 @@ func TestATokenThatIsUsedAgainHasOneHolder(t *testing.T) {
 	p := proxy.Start(t, srv.Addr())
 	opts := &holdfast.Options{Lease: 10 * time.Second}
 	token := &setlock.Options{Token: "host7"}
-	first := lock(t, t.Context(), setlock.New(open(t, srv.Addr(), opts), "x", token))
-	l := setlock.New(open(t, p.Addr(), opts), "x", token)
+	first := kit.Lock(t, t.Context(), setlock.New(kit.Open(t, srv.Addr(), opts), "x", token))
+	l := setlock.New(kit.Open(t, p.Addr(), opts), "x", token)
 	for name, take := range map[string]func(ctx context.Context) (*holdfast.Hold, error){
 		"try": l.TryLock, "wait": l.Lock,
 		"wait for a time": func(ctx context.Context) (*holdfast.Hold, error) { return l.TryLockFor(ctx, time.Minute) },
 	} {
 		for _, fault := range []proxy.Action{proxy.ResetBefore, proxy.DropReply} {
-			p.On(scriptNamed("setlock_acquire"), fault, proxy.First)
+			p.On(kit.ScriptNamed("setlock_acquire"), fault, proxy.First)
 			_, err := take(t.Context())
 			require.ErrorIs(t, err, holdfast.ErrUnknown, name)
 		}
@@ -281,10 +282,10 @@ func TestATokenThatIsUsedAgainHasOneHolder(t *testing.T) {
 func TestATokenIsGivenBackOnce(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	loadScripts(t, srv)
+	kit.LoadScripts(t, srv)
 	opts := &holdfast.Options{Lease: 10 * time.Second}
 	mine := func(s *holdfast.Session) *setlock.Mutex { return setlock.New(s, "x", &setlock.Options{Token: "mine"}) }
-	rival := mine(open(t, srv.Addr(), opts))
+	rival := mine(kit.Open(t, srv.Addr(), opts))
 	adopt := func(ctx context.Context, s *holdfast.Session) (*holdfast.Hold, error) {
 		srv.Do(t, "SET", "x", "mine", "PX", "60000")
 		return setlock.New(s, "x", nil).Adopt(ctx, "mine")
@@ -299,16 +300,16 @@ func TestATokenIsGivenBackOnce(t *testing.T) {
 		"close":                       {adopt, func(s *holdfast.Session, _ *holdfast.Hold) error { return s.Close() }},
 	} {
 		p := proxy.Start(t, srv.Addr())
-		s := open(t, p.Addr(), opts)
+		s := kit.Open(t, p.Addr(), opts)
 		h, err := c.take(t.Context(), s)
 		require.NoError(t, err, name)
-		rule := p.On(scriptNamed("setlock_release"), proxy.HoldReply, proxy.First)
+		rule := p.On(kit.ScriptNamed("setlock_release"), proxy.HoldReply, proxy.First)
 		outcome := make(chan error, 1)
 		go func() { outcome <- c.giveBack(s, h) }()
 		rule.Wait(t, 1)
-		theirs := lock(t, t.Context(), rival)
+		theirs := kit.Lock(t, t.Context(), rival)
 		p.CutAll()
-		require.ErrorIs(t, within(t, 10*time.Second, outcome, name), holdfast.ErrUnknown, name)
+		require.ErrorIs(t, kit.Within(t, 10*time.Second, outcome, name), holdfast.ErrUnknown, name)
 		require.Equal(t, "mine", srv.Str(t, "GET", "x"), name)
 		require.NoError(t, theirs.Release(), name)
 	}
@@ -319,15 +320,15 @@ func TestAnAdoptionThatWasRepeatedIsGivenBackOnce(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	l := setlock.New(open(t, p.Addr(), nil), "x", &setlock.Options{FixedLease: time.Second})
-	require.NoError(t, lock(t, t.Context(), l).Release()) // the server's clock is known now
+	l := setlock.New(kit.Open(t, p.Addr(), nil), "x", &setlock.Options{FixedLease: time.Second})
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the server's clock is known now
 	srv.Do(t, "SET", "x", "theirs", "PX", "60000")
-	rule := p.On(scriptNamed("setlock_acquire"), proxy.DropReply, proxy.First)
+	rule := p.On(kit.ScriptNamed("setlock_acquire"), proxy.DropReply, proxy.First)
 	h, err := l.Adopt(t.Context(), "theirs")
 	require.NoError(t, err)
 	rule.Wait(t, 1)
 	require.NoError(t, h.Release())
 	srv.Do(t, "SET", "x", "theirs", "PX", "60000")
-	pass(time.Now().Add(600 * time.Millisecond)) // beyond its not-after
+	kit.SleepUntil(time.Now().Add(600 * time.Millisecond)) // beyond its not-after
 	require.Equal(t, "theirs", srv.Str(t, "GET", "x"))
 }

@@ -17,18 +17,14 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-func openCluster(t testing.TB, c *redistest.Cluster, opts *holdfast.Options) *holdfast.Session {
-	t.Helper()
-	return openWith(t, rueidis.ClientOption{InitAddress: c.Addrs()}, opts)
-}
-
 // exclusion has sessions × goroutines take each of the names in turn, and fails when two are
 // inside one at the same time.
-func exclusion(t *testing.T, k kind, sessions []*holdfast.Session, names []string) {
+func exclusion(t *testing.T, k kit.Kind, sessions []*holdfast.Session, names []string) {
 	t.Helper()
 	inside := make([]atomic.Int64, len(names))
 	var wg sync.WaitGroup
@@ -36,7 +32,7 @@ func exclusion(t *testing.T, k kind, sessions []*holdfast.Session, names []strin
 		for range 4 {
 			wg.Go(func() {
 				for i, name := range names {
-					err := holdfast.Do(t.Context(), k.rival(s, name, 0).Lock, func(context.Context) error {
+					err := holdfast.Do(t.Context(), k.Rival(s, name, 0).Lock, func(context.Context) error {
 						assert.EqualValues(t, 1, inside[i].Add(1))
 						inside[i].Add(-1)
 						return nil
@@ -59,35 +55,35 @@ func TestCluster(t *testing.T) {
 	for mode, pubsub := range map[string]holdfast.PubSubMode{
 		"auto": holdfast.PubSubAuto, "sharded": holdfast.PubSubSharded, "plain": holdfast.PubSubPlain,
 	} {
-		for _, k := range onOneServer() {
-			t.Run(mode+"/"+k.name, func(t *testing.T) {
+		for _, k := range kit.OnOneServer() {
+			t.Run(mode+"/"+k.Name, func(t *testing.T) {
 				if pubsub == holdfast.PubSubSharded {
 					cluster.NeedSharded(t)
 				}
 				opts := &holdfast.Options{Lease: 3 * time.Second, PubSub: pubsub}
-				a, b := openCluster(t, cluster, opts), openCluster(t, cluster, opts)
-				names := k.own(names...)
+				a, b := kit.OpenCluster(t, cluster, opts), kit.OpenCluster(t, cluster, opts)
+				names := k.Own(names...)
 				exclusion(t, k, []*holdfast.Session{a, b}, names)
 
 				// A waiter on each node is woken by the release, not by a timer.
 				for _, name := range names[:6] {
-					hold := lock(t, t.Context(), k.rival(a, name, 0))
-					got := goLock(t.Context(), k.make(b, name, 0).Lock)
+					hold := kit.Lock(t, t.Context(), k.Rival(a, name, 0))
+					got := kit.GoLock(t.Context(), k.Make(b, name, 0).Lock)
 					node := cluster.NodeOf(t, name)
-					await(t, "the waiter", func() bool { return k.polls || subscribers(t, cluster, node, name, mode) })
+					kit.Await(t, "the waiter", func() bool { return k.Polls || subscribers(t, cluster, node, name, mode) })
 					require.NoError(t, hold.Release())
-					r := within(t, 2*time.Second, got, "the waiter's lock")
-					require.NoError(t, r.err)
-					require.NoError(t, r.hold.Release())
+					r := kit.Within(t, 2*time.Second, got, "the waiter's lock")
+					require.NoError(t, r.Err)
+					require.NoError(t, r.Hold.Release())
 				}
 			})
 		}
 	}
 	t.Run("renewals go to every node", func(t *testing.T) {
-		s := openCluster(t, cluster, &holdfast.Options{Lease: time.Second})
+		s := kit.OpenCluster(t, cluster, &holdfast.Options{Lease: time.Second})
 		var holds []*holdfast.Hold
 		for _, name := range names {
-			holds = append(holds, lock(t, t.Context(), rlock.New(s, "renewed:"+name, nil)))
+			holds = append(holds, kit.Lock(t, t.Context(), rlock.New(s, "renewed:"+name, nil)))
 		}
 		<-time.After(2500 * time.Millisecond) // the passing of leases is what is tested
 		for _, hold := range holds {
@@ -96,16 +92,16 @@ func TestCluster(t *testing.T) {
 		}
 	})
 	t.Run("names whose keys would not share a slot are refused", func(t *testing.T) {
-		s := openCluster(t, cluster, nil)
+		s := kit.OpenCluster(t, cluster, nil)
 		for _, name := range []string{"}", "a}b", "{", "a{b", "a{}b", "}{a}"} {
 			_, err := rlock.New(s, name, nil).Lock(t.Context())
 			assert.ErrorContains(t, err, "cannot be used in a cluster", "%q", name)
 		}
 	})
 	t.Run("Close releases everywhere", func(t *testing.T) {
-		s := openCluster(t, cluster, nil)
+		s := kit.OpenCluster(t, cluster, nil)
 		for _, name := range names {
-			lock(t, t.Context(), rlock.New(s, "closed:"+name, nil))
+			kit.Lock(t, t.Context(), rlock.New(s, "closed:"+name, nil))
 		}
 		require.NoError(t, s.Close())
 		for key := range cluster.Keyspace(t) {
@@ -136,25 +132,25 @@ func TestASlotThatMovesKeepsItsWaiter(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
 	cluster.NeedSharded(t)
-	a, b := openCluster(t, cluster, nil), openCluster(t, cluster, nil)
+	a, b := kit.OpenCluster(t, cluster, nil), kit.OpenCluster(t, cluster, nil)
 	for i := range 3 {
 		name := fmt.Sprint("moving:", i)
-		hold := lock(t, t.Context(), rlock.New(a, name, nil))
-		got := goLock(t.Context(), rlock.New(b, name, nil).Lock)
+		hold := kit.Lock(t, t.Context(), rlock.New(a, name, nil))
+		got := kit.GoLock(t.Context(), rlock.New(b, name, nil).Lock)
 		from := cluster.NodeOf(t, name)
-		await(t, "the waiter", func() bool { return subscribers(t, cluster, from, name, "sharded") })
+		kit.Await(t, "the waiter", func() bool { return subscribers(t, cluster, from, name, "sharded") })
 
 		to := cluster.Nodes[0]
 		if to == from {
 			to = cluster.Nodes[1]
 		}
 		cluster.MoveSlot(t, name, to)
-		await(t, "the subscription at the new node", func() bool { return subscribers(t, cluster, to, name, "sharded") })
+		kit.Await(t, "the subscription at the new node", func() bool { return subscribers(t, cluster, to, name, "sharded") })
 		require.NoError(t, hold.Err())
 		require.NoError(t, hold.Release())
-		r := within(t, 2*time.Second, got, "the waiter's lock")
-		require.NoError(t, r.err)
-		require.NoError(t, r.hold.Release())
+		r := kit.Within(t, 2*time.Second, got, "the waiter's lock")
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
 	}
 }
 
@@ -163,27 +159,27 @@ func TestSentinelFailover(t *testing.T) {
 	set := redistest.StartSentinels(t)
 	opt := rueidis.ClientOption{InitAddress: set.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName}}
 	opts := &holdfast.Options{Lease: 10 * time.Second}
-	a, b := openWith(t, opt, opts), openWith(t, opt, opts)
-	for _, k := range onOneServer() {
-		exclusion(t, k, []*holdfast.Session{a, b}, k.own("before"))
+	a, b := kit.OpenWith(t, opt, opts), kit.OpenWith(t, opt, opts)
+	for _, k := range kit.OnOneServer() {
+		exclusion(t, k, []*holdfast.Session{a, b}, k.Own("before"))
 	}
 
-	hold := lock(t, t.Context(), rlock.New(a, "held", nil))
+	hold := kit.Lock(t, t.Context(), rlock.New(a, "held", nil))
 	set.Master().Do(t, "WAIT", "1", "1000") // the replica has it
-	got := goLock(t.Context(), rlock.New(b, "held", nil).Lock)
-	await(t, "the waiter", func() bool { return len(set.Master().Strs(t, "PUBSUB", "CHANNELS", "redisson*")) > 0 })
+	got := kit.GoLock(t.Context(), rlock.New(b, "held", nil).Lock)
+	kit.Await(t, "the waiter", func() bool { return len(set.Master().Strs(t, "PUBSUB", "CHANNELS", "redisson*")) > 0 })
 
 	set.Failover(t)
-	await(t, "the waiter to listen at the new master", func() bool {
+	kit.Await(t, "the waiter to listen at the new master", func() bool {
 		return len(set.Master().Strs(t, "PUBSUB", "CHANNELS", "redisson*")) > 0
 	})
 	assert.NoError(t, hold.Err(), "what the replica knew is still held")
 	require.NoError(t, hold.Release())
-	r := within(t, 5*time.Second, got, "the waiter's lock")
-	require.NoError(t, r.err)
-	require.NoError(t, r.hold.Release())
-	for _, k := range onOneServer() {
-		exclusion(t, k, []*holdfast.Session{a, b}, k.own("after"))
+	r := kit.Within(t, 5*time.Second, got, "the waiter's lock")
+	require.NoError(t, r.Err)
+	require.NoError(t, r.Hold.Release())
+	for _, k := range kit.OnOneServer() {
+		exclusion(t, k, []*holdfast.Session{a, b}, k.Own("after"))
 	}
 }
 
@@ -192,23 +188,23 @@ func TestACallUnderWayWhenSentinelMovesASilentMasterGoesOn(t *testing.T) {
 	t.Parallel()
 	set := redistest.StartSentinels(t)
 	opt := rueidis.ClientOption{InitAddress: set.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName}}
-	s := openWith(t, opt, &holdfast.Options{Lease: 90 * time.Second}) // its client gives a silent connection up much later
-	held := lock(t, t.Context(), rlock.New(s, "held", nil))
+	s := kit.OpenWith(t, opt, &holdfast.Options{Lease: 90 * time.Second}) // its client gives a silent connection up much later
+	held := kit.Lock(t, t.Context(), rlock.New(s, "held", nil))
 	require.EqualValues(t, 1, set.Master().Int(t, "WAIT", "1", "1000"), "the replica has it")
 	former := set.Master()
 	former.Pause()
 	defer former.Resume()
-	got := goLock(t.Context(), rlock.New(s, "wanted", nil).Lock)
-	tried := goLock(t.Context(), rlock.New(s, "tried", nil).TryLock)
+	got := kit.GoLock(t.Context(), rlock.New(s, "wanted", nil).Lock)
+	tried := kit.GoLock(t.Context(), rlock.New(s, "tried", nil).TryLock)
 	opened := make(chan error, 1)
 	go func() { opened <- latch.New(s, "gate").Wait(t.Context()) }()
 
-	for what, c := range map[string]<-chan result{"Lock": got, "TryLock": tried} {
-		r := within(t, 30*time.Second, c, what)
-		require.NoError(t, r.err, what)
-		require.NoError(t, r.hold.Release())
+	for what, c := range map[string]<-chan kit.Result{"Lock": got, "TryLock": tried} {
+		r := kit.Within(t, 30*time.Second, c, what)
+		require.NoError(t, r.Err, what)
+		require.NoError(t, r.Hold.Release())
 	}
-	require.NoError(t, within(t, 5*time.Second, opened, "the latch, which nobody has set"))
+	require.NoError(t, kit.Within(t, 5*time.Second, opened, "the latch, which nobody has set"))
 	require.NoError(t, held.Release())
 }
 
@@ -219,31 +215,31 @@ func TestASessionFollowsItsAddressFromAReplicaToTheMaster(t *testing.T) {
 	second := redistest.Start(t, "--replicaof", "127.0.0.1", first.Strs(t, "CONFIG", "GET", "port")[1])
 	p := proxy.Start(t, first.Addr())
 	opts := &holdfast.Options{Lease: 3 * time.Second}
-	keeper, taker, waiter := open(t, p.Addr(), opts), open(t, p.Addr(), opts), open(t, p.Addr(), opts)
-	kept, wanted := lock(t, t.Context(), rlock.New(keeper, "kept", nil)), lock(t, t.Context(), rlock.New(taker, "wanted", nil))
-	got := goLock(t.Context(), rlock.New(waiter, "wanted", nil).Lock)
-	await(t, "the waiter", func() bool { return len(first.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
-	await(t, "the replica", func() bool { return first.Int(t, "WAIT", "1", "100") == 1 })
+	keeper, taker, waiter := kit.Open(t, p.Addr(), opts), kit.Open(t, p.Addr(), opts), kit.Open(t, p.Addr(), opts)
+	kept, wanted := kit.Lock(t, t.Context(), rlock.New(keeper, "kept", nil)), kit.Lock(t, t.Context(), rlock.New(taker, "wanted", nil))
+	got := kit.GoLock(t.Context(), rlock.New(waiter, "wanted", nil).Lock)
+	kit.Await(t, "the waiter", func() bool { return len(first.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+	kit.Await(t, "the replica", func() bool { return first.Int(t, "WAIT", "1", "100") == 1 })
 
 	second.Do(t, "REPLICAOF", "NO", "ONE")
 	p.SetServer(second.Addr())
 	first.Do(t, "REPLICAOF", "127.0.0.1", strconv.Itoa(redistest.FreePort(t))) // it hears of no message any more
-	free := within(t, 5*time.Second, goLock(t.Context(), rlock.New(taker, "free", nil).Lock), "a lock of the new master")
-	require.NoError(t, free.err)
-	require.NoError(t, free.hold.Release())
+	free := kit.Within(t, 5*time.Second, kit.GoLock(t.Context(), rlock.New(taker, "free", nil).Lock), "a lock of the new master")
+	require.NoError(t, free.Err)
+	require.NoError(t, free.Hold.Release())
 
-	await(t, "a renewal at the new master", func() bool {
+	kit.Await(t, "a renewal at the new master", func() bool {
 		return time.Until(kept.Deadline()) > 2*time.Second && second.Int(t, "PTTL", "kept") > 2000
 	})
-	pass(time.Now().Add(2 * opts.Lease)) // who holds and does nothing else notices as well
+	kit.SleepUntil(time.Now().Add(2 * opts.Lease)) // who holds and does nothing else notices as well
 	require.NoError(t, kept.Err())
 	require.Contains(t, second.Keyspace(t), "kept")
 	require.NoError(t, kept.Release())
-	await(t, "the waiter to listen at the new master", func() bool { return len(second.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+	kit.Await(t, "the waiter to listen at the new master", func() bool { return len(second.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
 	require.NoError(t, wanted.Release())
-	r := within(t, 5*time.Second, got, "the waiter's lock")
-	require.NoError(t, r.err)
-	require.NoError(t, r.hold.Release())
+	r := kit.Within(t, 5*time.Second, got, "the waiter's lock")
+	require.NoError(t, r.Err)
+	require.NoError(t, r.Hold.Release())
 }
 
 // What a session of a replica does: it attempts for ever, and connects anew once a second, whoever attempts.
@@ -251,9 +247,9 @@ func TestASessionOfAReplicaConnectsAnewOnceASecond(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	s := open(t, p.Addr(), nil)
+	s := kit.Open(t, p.Addr(), nil)
 	srv.Do(t, "REPLICAOF", "127.0.0.1", strconv.Itoa(redistest.FreePort(t)))
-	refused := p.On(scriptOf(kindOf("rlock"), "acquire"), proxy.Pass, proxy.EveryTime)
+	refused := p.On(kit.ScriptOf(kit.KindOf("rlock"), "acquire"), proxy.Pass, proxy.EveryTime)
 	before, began := p.Accepted(), time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
@@ -274,42 +270,42 @@ func TestASessionOfAReplicaConnectsAnewOnceASecond(t *testing.T) {
 func TestARestartedServerForgetsAndTheHolderIsTold(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	a, b := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
-	hold := lock(t, t.Context(), rlock.New(a, "x", nil))
-	got := goLock(t.Context(), rlock.New(b, "x", nil).Lock)
-	await(t, "the waiter", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	hold := kit.Lock(t, t.Context(), rlock.New(a, "x", nil))
+	got := kit.GoLock(t.Context(), rlock.New(b, "x", nil).Lock)
+	kit.Await(t, "the waiter", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
 	srv.Restart()
-	r := within(t, 3*time.Second, got, "the waiter's lock, at once after the reconnect") // a timer would take 3 s or more
-	require.NoError(t, r.err)
+	r := kit.Within(t, 3*time.Second, got, "the waiter's lock, at once after the reconnect") // a timer would take 3 s or more
+	require.NoError(t, r.Err)
 	<-hold.Context(t.Context()).Done() // the next renewal finds nothing
 	assert.ErrorIs(t, hold.Err(), holdfast.ErrLost)
-	require.NoError(t, r.hold.Release())
+	require.NoError(t, r.Hold.Release())
 }
 
 func TestForgottenScriptsAreSentAgain(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
-	for _, k := range onOneServer() {
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	for _, k := range kit.OnOneServer() {
 		for range 3 {
-			hold := lock(t, t.Context(), k.make(s, k.name, 0))
+			hold := kit.Lock(t, t.Context(), k.Make(s, k.Name, 0))
 			srv.Do(t, "SCRIPT", "FLUSH")
 			require.NoError(t, hold.Release())
 			srv.Do(t, "SCRIPT", "FLUSH")
 		}
 	}
-	hold := lock(t, t.Context(), rlock.New(s, "x", nil))
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "x", nil))
 	deadline := hold.Deadline()
 	srv.Do(t, "SCRIPT", "FLUSH")
-	await(t, "a renewal", func() bool { return hold.Deadline().After(deadline) })
+	kit.Await(t, "a renewal", func() bool { return hold.Deadline().After(deadline) })
 	for i := range 3 {
-		lock(t, t.Context(), rlock.New(s, fmt.Sprint("y", i), nil))
+		kit.Lock(t, t.Context(), rlock.New(s, fmt.Sprint("y", i), nil))
 	}
 	srv.Do(t, "SCRIPT", "FLUSH")
 	require.NoError(t, s.Close())
 	space := srv.Keyspace(t)
-	for _, k := range onOneServer() {
-		space = k.free(space)
+	for _, k := range kit.OnOneServer() {
+		space = k.Free(space)
 	}
 	assert.Empty(t, space)
 }
@@ -321,11 +317,11 @@ func TestASessionOpensWhicheverNodeOfAClusterIsDown(t *testing.T) {
 	for _, n := range cluster.Nodes {
 		n.Stop()
 		for range 3 {
-			s := openCluster(t, cluster, nil)
+			s := kit.OpenCluster(t, cluster, nil)
 			for i := range 9 {
 				name := fmt.Sprintf("opened:%d", i)
 				if cluster.NodeOf(t, name) != n {
-					require.NoError(t, lock(t, t.Context(), rlock.New(s, name, nil)).Release())
+					require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, name, nil)).Release())
 				}
 			}
 			require.NoError(t, s.Close())
@@ -352,11 +348,11 @@ func TestANodeThatStandsStillKeepsNothingFromBeingGivenBack(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")
 	well, still := cluster.Nodes[0], cluster.Nodes[2]
 	opts := &holdfast.Options{Lease: 15 * time.Second}
-	a, b := openCluster(t, cluster, opts), openCluster(t, cluster, opts)
+	a, b := kit.OpenCluster(t, cluster, opts), kit.OpenCluster(t, cluster, opts)
 	stuck, given := namesOn(t, cluster, still, 1)[0], namesOn(t, cluster, well, 1)[0]
 	for _, name := range []string{stuck, given} {
-		require.NoError(t, lock(t, t.Context(), rlock.New(a, name, nil)).Release())
-		require.NoError(t, lock(t, t.Context(), rlock.New(b, name, nil)).Release())
+		require.NoError(t, kit.Lock(t, t.Context(), rlock.New(a, name, nil)).Release())
+		require.NoError(t, kit.Lock(t, t.Context(), rlock.New(b, name, nil)).Release())
 	}
 
 	still.Pause()
@@ -366,10 +362,10 @@ func TestANodeThatStandsStillKeepsNothingFromBeingGivenBack(t *testing.T) {
 		well.Do(t, "CLIENT", "PAUSE", "400", "ALL") // so the attempt is cut off, and granted then
 		_, err = rlock.New(a, given, nil).TryLockFor(t.Context(), 50*time.Millisecond)
 		require.ErrorIs(t, err, holdfast.ErrUnknown)
-		await(t, "the end of the pause", func() bool { _, err := well.Try("PING"); return err == nil })
-		r := within(t, 2*time.Second, goLock(t.Context(), rlock.New(b, given, nil).Lock), "what was given up")
-		require.NoError(t, r.err)
-		require.NoError(t, r.hold.Release())
+		kit.Await(t, "the end of the pause", func() bool { _, err := well.Try("PING"); return err == nil })
+		r := kit.Within(t, 2*time.Second, kit.GoLock(t.Context(), rlock.New(b, given, nil).Lock), "what was given up")
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
 	}
 	still.Resume()
 }
@@ -387,24 +383,24 @@ func TestANodeThatStandsStillKeepsNobodyFromHearing(t *testing.T) {
 			opts := &holdfast.Options{Lease: 15 * time.Second, PubSub: pubsub}
 			well, still := cluster.Nodes[:2], cluster.Nodes[2]
 			names := [][]string{namesOn(t, cluster, well[0], 8), namesOn(t, cluster, well[1], 8)}
-			a, waiters := openCluster(t, cluster, opts), make([]*holdfast.Session, 4)
+			a, waiters := kit.OpenCluster(t, cluster, opts), make([]*holdfast.Session, 4)
 			for i := range waiters {
-				waiters[i] = openCluster(t, cluster, opts)
+				waiters[i] = kit.OpenCluster(t, cluster, opts)
 			}
 			still.Pause()
 			for i := range 16 {
 				b, name := waiters[i/4], names[i%2][i/2]
-				hold := lock(t, t.Context(), rlock.New(a, name, nil))
-				got := goLock(t.Context(), rlock.New(b, name, nil).Lock)
+				hold := kit.Lock(t, t.Context(), rlock.New(a, name, nil))
+				got := kit.GoLock(t.Context(), rlock.New(b, name, nil).Lock)
 				end := time.Now().Add(time.Second)
-				await(t, "the subscription, soon", func() bool {
+				kit.Await(t, "the subscription, soon", func() bool {
 					require.True(t, time.Now().Before(end), "%s: nobody listens yet", name)
 					return heardOn(t, well, name)
 				})
 				require.NoError(t, hold.Release())
-				r := within(t, time.Second, got, "the waiter's lock")
-				require.NoError(t, r.err)
-				require.NoError(t, r.hold.Release())
+				r := kit.Within(t, time.Second, got, "the waiter's lock")
+				require.NoError(t, r.Err)
+				require.NoError(t, r.Hold.Release())
 			}
 			still.Resume()
 		})

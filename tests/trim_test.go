@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -34,14 +35,14 @@ func setBack(t testing.TB, srv *redistest.Server, d time.Duration) {
 
 // A lock whose lease became longer because the server's clock was set back gets its own again while it is renewed.
 func TestALeaseIsNotLongerForAClockThatWasSetBack(t *testing.T) {
-	eachLock(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		s := open(t, srv.Addr(), &holdfast.Options{Lease: 1500 * time.Millisecond})
-		hold := lock(t, t.Context(), k.make(s, "x", 0))
+	kit.EachLock(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 1500 * time.Millisecond})
+		hold := kit.Lock(t, t.Context(), k.Make(s, "x", 0))
 		setBack(t, srv, time.Hour)
-		await(t, "its own lease again", func() bool { return longestTTL(t, srv) <= 1500*time.Millisecond })
+		kit.Await(t, "its own lease again", func() bool { return longestTTL(t, srv) <= 1500*time.Millisecond })
 		for range 3 {
 			deadline := hold.Deadline()
-			await(t, "a renewal", func() bool { return hold.Deadline().After(deadline) })
+			kit.Await(t, "a renewal", func() bool { return hold.Deadline().After(deadline) })
 			require.NoError(t, hold.Err())
 		}
 		require.NoError(t, hold.Release())
@@ -53,24 +54,24 @@ func TestALeaseIsNotLongerForAClockThatWasSetBack(t *testing.T) {
 func TestALongerLeaseGoesWithItsHold(t *testing.T) {
 	for name, fixed := range map[string]time.Duration{"of a renewed hold": 0, "of a hold that is not": time.Minute} {
 		t.Run(name, func(t *testing.T) {
-			eachLock(t, func(t *testing.T, k kind, srv *redistest.Server) {
-				if !k.reentrant {
+			kit.EachLock(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+				if !k.Reentrant {
 					return // nothing is nested
 				}
-				s := open(t, srv.Addr(), nil)
-				outer := lock(t, t.Context(), k.make(s, "x", fixed))
+				s := kit.Open(t, srv.Addr(), nil)
+				outer := kit.Lock(t, t.Context(), k.Make(s, "x", fixed))
 				ctx := outer.Context(t.Context())
-				detached := lock(t, ctx, k.make(s, "x", 2*time.Minute))
-				inner := lock(t, ctx, k.make(s, "x", time.Hour))
+				detached := kit.Lock(t, ctx, k.Make(s, "x", 2*time.Minute))
+				inner := kit.Lock(t, ctx, k.Make(s, "x", time.Hour))
 				require.Greater(t, longestTTL(t, srv), 59*time.Minute)
 				require.NoError(t, detached.Detach())
 				require.NoError(t, inner.Release())
-				await(t, "the lease of the detached hold", func() bool { return longestTTL(t, srv) <= 2*time.Minute+3*time.Second })
+				kit.Await(t, "the lease of the detached hold", func() bool { return longestTTL(t, srv) <= 2*time.Minute+3*time.Second })
 				require.Greater(t, longestTTL(t, srv), 118*time.Second)
 
-				last := lock(t, ctx, k.make(s, "x", time.Hour))
+				last := kit.Lock(t, ctx, k.Make(s, "x", time.Hour))
 				if deadline := outer.Deadline(); fixed == 0 {
-					await(t, "a renewal", func() bool { return outer.Deadline().After(deadline) })
+					kit.Await(t, "a renewal", func() bool { return outer.Deadline().After(deadline) })
 				}
 				require.NoError(t, last.Err())
 				require.Greater(t, longestTTL(t, srv), 59*time.Minute, "what is held is not shortened")
@@ -86,19 +87,19 @@ func TestALongerLeaseGoesWithItsHold(t *testing.T) {
 func TestTheLongerLeaseOfTwoHalvesGoesWithItsHold(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := open(t, srv.Addr(), nil)
+	s := kit.Open(t, srv.Addr(), nil)
 	half := func(fixed time.Duration) *rwlock.RWMutex {
 		return rwlock.New(s, "x", &rwlock.Options{FixedLease: fixed})
 	}
-	write := lock(t, t.Context(), half(time.Minute).Write())
+	write := kit.Lock(t, t.Context(), half(time.Minute).Write())
 	ctx := write.Context(t.Context())
-	read := lock(t, ctx, half(time.Hour).Read())
-	nested := lock(t, ctx, half(2*time.Hour).Write())
+	read := kit.Lock(t, ctx, half(time.Hour).Read())
+	nested := kit.Lock(t, ctx, half(2*time.Hour).Write())
 	require.NoError(t, nested.Release())
-	await(t, "the lease of the read hold", func() bool { return longestTTL(t, srv) <= time.Hour })
+	kit.Await(t, "the lease of the read hold", func() bool { return longestTTL(t, srv) <= time.Hour })
 	require.Greater(t, longestTTL(t, srv), 59*time.Minute)
 	require.NoError(t, read.Release())
-	await(t, "the lease of the write hold", func() bool { return longestTTL(t, srv) <= time.Minute })
+	kit.Await(t, "the lease of the write hold", func() bool { return longestTTL(t, srv) <= time.Minute })
 	require.NoError(t, write.Err())
 	require.NoError(t, write.Release())
 	require.Empty(t, srv.Keyspace(t))
@@ -108,16 +109,16 @@ func TestTheLongerLeaseOfTwoHalvesGoesWithItsHold(t *testing.T) {
 func TestNoLongerLeaseIsGrantedWhileATrimMayBeExecuted(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	loadScripts(t, srv)
+	kit.LoadScripts(t, srv)
 	p := proxy.Start(t, srv.Addr())
-	s := open(t, p.Addr(), &holdfast.Options{Lease: 9 * time.Second}) // a third of which it may take
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 9 * time.Second}) // a third of which it may take
 	fixed := func(d time.Duration) *rlock.Mutex { return rlock.New(s, "x", &rlock.Options{FixedLease: d}) }
-	outer := lock(t, t.Context(), fixed(time.Minute))
+	outer := kit.Lock(t, t.Context(), fixed(time.Minute))
 	ctx := outer.Context(t.Context())
-	inner := lock(t, ctx, fixed(time.Hour))
+	inner := kit.Lock(t, ctx, fixed(time.Hour))
 	var first []string
 	rule := p.On(func(command []string) bool {
-		is := scriptNamed("lock_trim")(command)
+		is := kit.ScriptNamed("lock_trim")(command)
 		if is && first == nil {
 			first = command
 		}
@@ -129,8 +130,8 @@ func TestNoLongerLeaseIsGrantedWhileATrimMayBeExecuted(t *testing.T) {
 	require.ErrorContains(t, outer.Extend(t.Context(), time.Hour), "shorter")
 	_, err := fixed(time.Hour).TryLock(ctx)
 	require.ErrorContains(t, err, "shorter")
-	require.NoError(t, lock(t, ctx, fixed(30*time.Second)).Release(), "what it leaves is granted")
-	inner = lock(t, ctx, fixed(time.Hour)) // waits until then
+	require.NoError(t, kit.Lock(t, ctx, fixed(30*time.Second)).Release(), "what it leaves is granted")
+	inner = kit.Lock(t, ctx, fixed(time.Hour)) // waits until then
 	now := time.Now().UnixMilli()
 	notBefore, err := strconv.ParseInt(first[len(first)-2], 10, 64)
 	require.NoError(t, err)
@@ -147,14 +148,14 @@ func TestNoLongerLeaseIsGrantedWhileATrimMayBeExecuted(t *testing.T) {
 func TestATrimAmongRenewals(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	loadScripts(t, srv)
+	kit.LoadScripts(t, srv)
 	p := proxy.Start(t, srv.Addr())
-	s := open(t, p.Addr(), &holdfast.Options{Lease: 1200 * time.Millisecond})
-	outer := lock(t, t.Context(), rlock.New(s, "x", nil))
-	rule := p.On(scriptNamed("lock_trim"), proxy.Delay(100*time.Millisecond), proxy.EveryTime)
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 1200 * time.Millisecond})
+	outer := kit.Lock(t, t.Context(), rlock.New(s, "x", nil))
+	rule := p.On(kit.ScriptNamed("lock_trim"), proxy.Delay(100*time.Millisecond), proxy.EveryTime)
 	for range 4 {
 		setBack(t, srv, time.Hour)
-		await(t, "its own lease", func() bool { return longestTTL(t, srv) <= 1200*time.Millisecond })
+		kit.Await(t, "its own lease", func() bool { return longestTTL(t, srv) <= 1200*time.Millisecond })
 		deadline, left := outer.Deadline(), srv.TTLs(t)["x"]
 		require.False(t, time.Now().Add(left).Before(deadline), "it is trusted for no longer than it lasts")
 	}

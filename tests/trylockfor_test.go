@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -25,8 +26,8 @@ import (
 // A process too busy to run the waiter in time makes nothing else of ErrBusy. Not parallel:
 // it takes the processors for itself.
 func TestTryLockForThatIsScheduledLateIsBusy(t *testing.T) {
-	s := open(t, redistest.Start(t).Addr(), nil)
-	hold := lock(t, t.Context(), rlock.New(s, "x", &rlock.Options{FixedLease: time.Minute}))
+	s := kit.Open(t, redistest.Start(t).Addr(), nil)
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "x", &rlock.Options{FixedLease: time.Minute}))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var wg sync.WaitGroup
 	for range 40 {
@@ -56,23 +57,23 @@ func TestTryLockForAtASilentServer(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	s := open(t, p.Addr(), nil)
-	require.NoError(t, lock(t, t.Context(), rlock.New(s, "x", nil)).Release())
+	s := kit.Open(t, p.Addr(), nil)
+	require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, "x", nil)).Release())
 	p.StallAll()
-	took := stopwatch()
+	took := kit.Stopwatch()
 	_, err := rlock.New(s, "x", nil).TryLockFor(t.Context(), 200*time.Millisecond)
 	assert.ErrorIs(t, err, holdfast.ErrUnknown)
 	assert.NotErrorIs(t, err, context.DeadlineExceeded)
 	assert.Less(t, took(), time.Second)
 	p.ResumeAll()
-	await(t, "what may have been granted to be given back", func() bool { return len(srv.Keyspace(t)) == 0 })
+	kit.Await(t, "what may have been granted to be given back", func() bool { return len(srv.Keyspace(t)) == 0 })
 }
 
 // However late a cancellation is noticed, a call that took nothing says so.
 func TestACancelledTryLockForIsAnError(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s, other := open(t, srv.Addr(), nil), open(t, srv.Addr(), nil)
+	s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 	permits := semaphore.New(s, "permits")
 	_, err := permits.TrySetPermits(t.Context(), 1)
 	require.NoError(t, err)
@@ -82,11 +83,11 @@ func TestACancelledTryLockForIsAnError(t *testing.T) {
 			return nil, permits.TryAcquireFor(ctx, 1, time.Minute)
 		},
 	}
-	for _, k := range onOneServer() {
-		if !k.twin {
-			lock(t, t.Context(), k.rival(other, k.name, time.Minute))
-			l := k.make(s, k.name, 0)
-			waits[k.name] = func(ctx context.Context) (*holdfast.Hold, error) { return l.TryLockFor(ctx, time.Minute) }
+	for _, k := range kit.OnOneServer() {
+		if !k.Twin {
+			kit.Lock(t, t.Context(), k.Rival(other, k.Name, time.Minute))
+			l := k.Make(s, k.Name, 0)
+			waits[k.Name] = func(ctx context.Context) (*holdfast.Hold, error) { return l.TryLockFor(ctx, time.Minute) }
 		}
 	}
 	for name, wait := range waits {
@@ -101,7 +102,7 @@ func TestACancelledTryLockForIsAnError(t *testing.T) {
 					assert.ErrorIs(t, err, context.Canceled, name)
 				})
 			}
-			pass(time.Now().Add(20 * time.Millisecond)) // most wait then
+			kit.SleepUntil(time.Now().Add(20 * time.Millisecond)) // most wait then
 			cancel()
 			all.Wait()
 		}
@@ -116,18 +117,18 @@ func TestOneAttemptAtASilentServerEnds(t *testing.T) {
 		"fixed":   {time.Minute, 600 * time.Millisecond, 2 * time.Second},
 		"renewed": {1500 * time.Millisecond, 0, 1500 * time.Millisecond},
 	} {
-		for _, k := range onOneServer() {
-			t.Run(name+"/"+k.name, func(t *testing.T) {
+		for _, k := range kit.OnOneServer() {
+			t.Run(name+"/"+k.Name, func(t *testing.T) {
 				t.Parallel()
 				srv := redistest.Start(t)
 				p := proxy.Start(t, srv.Addr())
-				s := open(t, p.Addr(), &holdfast.Options{Lease: c.lease})
-				l := k.make(s, "x", c.fixed)
-				require.NoError(t, lock(t, t.Context(), l).Release())
+				s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: c.lease})
+				l := k.Make(s, "x", c.fixed)
+				require.NoError(t, kit.Lock(t, t.Context(), l).Release())
 				p.StallNew(true)
 				p.StallAll()
 				for range 3 {
-					took := stopwatch()
+					took := kit.Stopwatch()
 					_, err := l.TryLock(t.Context())
 					assert.Error(t, err)
 					assert.NotErrorIs(t, err, context.DeadlineExceeded)
@@ -157,14 +158,14 @@ func TestAConnectionThatComesTooLateIsNotWaitedFor(t *testing.T) {
 			return conn, err
 		},
 	}
-	s := openWith(t, client, &holdfast.Options{Lease: time.Second})
+	s := kit.OpenWith(t, client, &holdfast.Options{Lease: time.Second})
 	l := rlock.New(s, "x", &rlock.Options{FixedLease: 600 * time.Millisecond})
-	require.NoError(t, lock(t, t.Context(), l).Release())
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release())
 	slow.Store(true)
 	p.StallNew(true)
 	p.CutAll()
 	for range 3 {
-		took := stopwatch()
+		took := kit.Stopwatch()
 		_, err := l.TryLock(t.Context())
 		require.Error(t, err)
 		require.Less(t, took(), time.Second) // 0.2 s is meant, but whoever else connects is waited for
@@ -186,7 +187,7 @@ func TestPermitsOfASilentServer(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
 			p := proxy.Start(t, srv.Addr())
-			permits := semaphore.New(open(t, p.Addr(), nil), "permits")
+			permits := semaphore.New(kit.Open(t, p.Addr(), nil), "permits")
 			_, err := permits.TrySetPermits(t.Context(), 5)
 			require.NoError(t, err)
 			require.NoError(t, permits.Acquire(t.Context(), 1))

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -56,7 +57,7 @@ func TestNobodyWaitsForCodeOfTheUsers(t *testing.T) {
 	}
 	waitAndGet := func(t *testing.T, s *holdfast.Session, srv *redistest.Server, held *holdfast.Hold) {
 		wait(t, s, srv, held)
-		waiting(t, kinds[0], srv)
+		kit.Waiting(t, kit.Kinds[0], srv)
 		require.NoError(t, held.Release())
 	}
 	take := func(t *testing.T, s *holdfast.Session, _ *redistest.Server, _ *holdfast.Hold) {
@@ -84,17 +85,17 @@ func TestNobodyWaitsForCodeOfTheUsers(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
-			held := lock(t, t.Context(), rlock.New(open(t, srv.Addr(), nil), "taken", nil))
+			held := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "taken", nil))
 			function := what
 			if what == "Ended by loss" {
 				function = "Ended"
 			}
 			b := newBlocker(t, function)
-			s := open(t, srv.Addr(), &holdfast.Options{Lease: 2 * time.Second, Observer: b.observer(), Logger: b.logger()})
-			mine := lock(t, t.Context(), rlock.New(s, "mine", nil))
+			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 2 * time.Second, Observer: b.observer(), Logger: b.logger()})
+			mine := kit.Lock(t, t.Context(), rlock.New(s, "mine", nil))
 			b.armed.Store(true)
 			scene(t, s, srv, held)
-			within(t, longestWait, b.blocked, "the user's code")
+			kit.Within(t, kit.LongestWait, b.blocked, "the user's code")
 			requireProgress(t, s, mine)
 		})
 	}
@@ -141,7 +142,7 @@ func requireProgress(t *testing.T, s *holdfast.Session, mine *holdfast.Hold) {
 			return nil
 		}()
 	}()
-	require.NoError(t, within(t, 8*time.Second, done, "what others do"))
+	require.NoError(t, kit.Within(t, 8*time.Second, done, "what others do"))
 }
 
 // Who is told of a loss may ask everything, and end everything.
@@ -157,31 +158,31 @@ func TestAnObserverOfALossMayAskAndClose(t *testing.T) {
 			closed <- time.Since(began)
 		}
 	}}
-	s := open(t, srv.Addr(), &holdfast.Options{Lease: 2 * time.Second, Observer: observer})
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 2 * time.Second, Observer: observer})
 	session.Store(s)
-	lock(t, t.Context(), rlock.New(s, "lost", nil))
-	lock(t, t.Context(), rlock.New(s, "other", nil))
+	kit.Lock(t, t.Context(), rlock.New(s, "lost", nil))
+	kit.Lock(t, t.Context(), rlock.New(s, "other", nil))
 	srv.Do(t, "DEL", "lost")
 	for range 2 {
-		require.Less(t, within(t, longestWait, closed, "Close"), 3*time.Second)
+		require.Less(t, kit.Within(t, kit.LongestWait, closed, "Close"), 3*time.Second)
 	}
 	require.NoError(t, s.Close())
 	require.Empty(t, srv.Keyspace(t))
 }
 
 func TestAnObserverOfAReleaseMayClose(t *testing.T) {
-	eachAlone(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		var session atomic.Pointer[holdfast.Session]
 		observer := &holdfast.Observer{Hold: func(context.Context, holdfast.Subject) func(holdfast.Ended) {
 			return func(holdfast.Ended) { _ = session.Load().Close() }
 		}}
-		s := open(t, srv.Addr(), &holdfast.Options{Lease: 2 * time.Second, Observer: observer})
+		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 2 * time.Second, Observer: observer})
 		session.Store(s)
-		lock(t, t.Context(), rlock.New(s, "other", nil))
-		hold := lock(t, t.Context(), k.make(s, "orders", 0))
+		kit.Lock(t, t.Context(), rlock.New(s, "other", nil))
+		hold := kit.Lock(t, t.Context(), k.Make(s, "orders", 0))
 		released := make(chan error, 1)
 		go func() { released <- hold.Release() }()
-		if err := within(t, 3*time.Second, released, "the release"); !k.several { // of several, the others' may come too late
+		if err := kit.Within(t, 3*time.Second, released, "the release"); !k.Several { // of several, the others' may come too late
 			require.NoError(t, err)
 		}
 		require.NoError(t, s.Close())
@@ -205,11 +206,11 @@ func TestAnObserverOfALossMayAskTheRedLock(t *testing.T) {
 	var sessions []*holdfast.Session
 	var members []holdfast.Locker
 	for _, srv := range servers {
-		s := openWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}}, &holdfast.Options{Lease: 20 * time.Second, Observer: observer})
+		s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}}, &holdfast.Options{Lease: 20 * time.Second, Observer: observer})
 		sessions, members = append(sessions, s), append(members, rlock.New(s, "orders", nil))
 	}
 	r := multilock.NewRedLock(members, &multilock.RedLockOptions{ServerTimeout: time.Second, TrustRestarted: true})
-	h := lock(t, t.Context(), r)
+	h := kit.Lock(t, t.Context(), r)
 	hold.Store(h)
 	// One is lost, and is asked again; while it does not answer, the leases of the others are over, which whoever
 	// looks first notices: the one that has asked in vain.
@@ -217,7 +218,7 @@ func TestAnObserverOfALossMayAskTheRedLock(t *testing.T) {
 	renewed := sessions[2]
 	(*core.Session)(renewed).Skip(7 * time.Second)
 	(*core.Session)(renewed).CatchUp()
-	require.NoError(t, within(t, longestWait, asked, "what was told of the first loss"))
+	require.NoError(t, kit.Within(t, kit.LongestWait, asked, "what was told of the first loss"))
 	servers[2].Pause()
 	defer servers[2].Resume()
 	time.Sleep(300 * time.Millisecond) // it is asked again after a quarter of a second
@@ -225,7 +226,7 @@ func TestAnObserverOfALossMayAskTheRedLock(t *testing.T) {
 		(*core.Session)(s).Skip(25 * time.Second)
 	}
 	for range 2 {
-		require.ErrorIs(t, within(t, longestWait, asked, "what was told of the others"), holdfast.ErrLost)
+		require.ErrorIs(t, kit.Within(t, kit.LongestWait, asked, "what was told of the others"), holdfast.ErrLost)
 	}
 	require.ErrorIs(t, h.Err(), holdfast.ErrLost)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -78,11 +79,11 @@ func (s *saboteur) oneOfTwo(t *testing.T, take, release func() error) {
 	wait := func() <-chan bool { return goSabotaged(func() { errs <- take() }) }
 	s.armed.Store(true)
 	first := wait()
-	await(t, "the first", func() bool { return s.struck.Load() || s.waits.Load() > 0 })
+	kit.Await(t, "the first", func() bool { return s.struck.Load() || s.waits.Load() > 0 })
 	second := wait()
 	require.NoError(t, release())
-	require.NoError(t, within(t, longestWait, errs, "the one that has not been ended"))
-	require.NotEqual(t, within(t, longestWait, first, "the end of the first"), within(t, longestWait, second, "the end of the second"))
+	require.NoError(t, kit.Within(t, kit.LongestWait, errs, "the one that has not been ended"))
+	require.NotEqual(t, kit.Within(t, kit.LongestWait, first, "the end of the first"), kit.Within(t, kit.LongestWait, second, "the end of the second"))
 	require.True(t, s.struck.Load())
 }
 
@@ -97,35 +98,35 @@ var (
 )
 
 // titles are the kinds of which an observer is told that are to be tried.
-func (k kind) titles() []string {
+func titlesOf(k kit.Kind) []string {
 	switch {
-	case k.most != nil: // members are asked by goroutines for some of which nobody waits, and who could recover there?
-		return []string{k.title()}
-	case k.several:
-		return []string{"", k.title()}
+	case k.Most != nil: // members are asked by goroutines for some of which nobody waits, and who could recover there?
+		return []string{k.Title()}
+	case k.Several:
+		return []string{"", k.Title()}
 	}
 	return []string{""}
 }
 
 // asked reports whether an observer of the kind is told that by the function.
-func (k kind) asked(function, title string) bool {
+func asked(k kit.Kind, function, title string) bool {
 	switch {
-	case k.title() != title:
+	case k.Title() != title:
 		return true
 	case function == "Attempt":
-		return k.asks()
+		return k.Asks()
 	case function == "Wait" || function == "Waited" || function == "WakeUp":
-		return k.together || k.most != nil || !k.several
+		return k.Together || k.Most != nil || !k.Several
 	}
 	return true
 }
 
 // eachSabotage runs test for each way to end a call by each of the functions.
-func eachSabotage(t *testing.T, k kind, functions []string, test func(t *testing.T, name string, saboteur *saboteur)) {
+func eachSabotage(t *testing.T, k kit.Kind, functions []string, test func(t *testing.T, name string, saboteur *saboteur)) {
 	for how, do := range sabotages {
 		for _, function := range functions {
-			for _, title := range k.titles() {
-				if !k.asked(function, title) {
+			for _, title := range titlesOf(k) {
+				if !asked(k, function, title) {
 					continue
 				}
 				t.Run(fmt.Sprint(how, " in ", function, " of ", title), func(t *testing.T) {
@@ -138,14 +139,14 @@ func eachSabotage(t *testing.T, k kind, functions []string, test func(t *testing
 
 // The observer's code runs in a call, and may end it: then nobody has what it was granted.
 func TestACallThatAnObserverEndsLeavesNothing(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		others := open(t, srv.Addr(), nil)
+	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		others := kit.Open(t, srv.Addr(), nil)
 		eachSabotage(t, k, functionsOfACall, func(t *testing.T, name string, saboteur *saboteur) {
-			s := open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Observer: saboteur.observer()})
-			l, rival := k.make(s, name, 0), k.rival(others, name, 0)
+			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Observer: saboteur.observer()})
+			l, rival := k.Make(s, name, 0), k.Rival(others, name, 0)
 			saboteur.armed.Store(true)
 			ended := goSabotaged(func() { _, _ = l.TryLock(t.Context()) })
-			require.False(t, within(t, longestWait, ended, "the end of the call"))
+			require.False(t, kit.Within(t, kit.LongestWait, ended, "the end of the call"))
 			require.True(t, saboteur.struck.Load())
 			requireNothingLeft(t, s, l, rival)
 		})
@@ -153,12 +154,12 @@ func TestACallThatAnObserverEndsLeavesNothing(t *testing.T) {
 }
 
 func TestAWaitThatAnObserverEndsLeavesNothing(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		others := open(t, srv.Addr(), nil)
+	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		others := kit.Open(t, srv.Addr(), nil)
 		eachSabotage(t, k, functionsOfAWait, func(t *testing.T, name string, saboteur *saboteur) {
-			s := open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Observer: saboteur.observer()})
-			l, rival := k.make(s, name, 0), k.rival(others, name, 0)
-			held := lock(t, t.Context(), rival)
+			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Observer: saboteur.observer()})
+			l, rival := k.Make(s, name, 0), k.Rival(others, name, 0)
+			held := kit.Lock(t, t.Context(), rival)
 			take := func() error {
 				hold, err := l.Lock(t.Context())
 				if err == nil {
@@ -173,11 +174,11 @@ func TestAWaitThatAnObserverEndsLeavesNothing(t *testing.T) {
 }
 
 // requireNothingLeft requires that a lock is soon to be had, by others and by its own session, which then ends well.
-func requireNothingLeft(t *testing.T, s *holdfast.Session, l, rival locker) {
+func requireNothingLeft(t *testing.T, s *holdfast.Session, l, rival kit.Locker) {
 	t.Helper()
-	for _, l := range []locker{rival, l} {
+	for _, l := range []kit.Locker{rival, l} {
 		var hold *holdfast.Hold
-		await(t, "the lock", func() (got bool) {
+		kit.Await(t, "the lock", func() (got bool) {
 			h, err := l.TryLock(t.Context())
 			hold = h
 			return err == nil
@@ -194,22 +195,22 @@ func TestAnEndThatAnObserverInterruptsIsAnEnd(t *testing.T) {
 		"detach":  func(_ *holdfast.Session, h *holdfast.Hold) { _ = h.Detach() },
 		"close":   func(s *holdfast.Session, _ *holdfast.Hold) { _ = s.Close() },
 	}
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		others := open(t, srv.Addr(), nil)
+	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		others := kit.Open(t, srv.Addr(), nil)
 		for what, end := range ends {
-			if what == "close" && k.several {
+			if what == "close" && k.Several {
 				continue // its members end, and a goroutine of its own tells of that
 			}
 			eachSabotage(t, k, []string{"Ended"}, func(t *testing.T, name string, saboteur *saboteur) {
 				name += what
-				s := open(t, srv.Addr(), &holdfast.Options{Lease: time.Second, Observer: saboteur.observer()})
-				hold := lock(t, t.Context(), k.make(s, name, 0))
-				other := lock(t, t.Context(), rlock.New(s, name+" other", nil))
+				s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second, Observer: saboteur.observer()})
+				hold := kit.Lock(t, t.Context(), k.Make(s, name, 0))
+				other := kit.Lock(t, t.Context(), rlock.New(s, name+" other", nil))
 				ctx := hold.Context(t.Context())
 				saboteur.armed.Store(true)
 				ended := goSabotaged(func() { end(s, hold) })
-				back := within(t, longestWait, ended, what)
-				if !k.several || saboteur.kind != "" { // else it may have ended the goroutine of a member
+				back := kit.Within(t, kit.LongestWait, ended, what)
+				if !k.Several || saboteur.kind != "" { // else it may have ended the goroutine of a member
 					require.False(t, back)
 				}
 				require.Error(t, hold.Err())
@@ -218,8 +219,8 @@ func TestAnEndThatAnObserverInterruptsIsAnEnd(t *testing.T) {
 					require.NoError(t, other.Err())
 				}
 				require.NoError(t, s.Close())
-				for _, l := range []locker{k.rival(others, name, 0), rlock.New(others, name+" other", nil)} {
-					h := lock(t, t.Context(), l)
+				for _, l := range []kit.Locker{k.Rival(others, name, 0), rlock.New(others, name+" other", nil)} {
+					h := kit.Lock(t, t.Context(), l)
 					require.NoError(t, h.Release())
 				}
 			})
@@ -230,8 +231,8 @@ func TestAnEndThatAnObserverInterruptsIsAnEnd(t *testing.T) {
 func TestPermitsThatAnObserverInterruptsComeBack(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	k := kind{name: "semaphore"}
-	others := open(t, srv.Addr(), nil)
+	k := kit.Kind{Name: "semaphore"}
+	others := kit.Open(t, srv.Addr(), nil)
 	for _, waits := range []bool{false, true} {
 		functions := []string{"Acquire", "Attempt", "Acquired"}
 		if waits {
@@ -239,14 +240,14 @@ func TestPermitsThatAnObserverInterruptsComeBack(t *testing.T) {
 		}
 		eachSabotage(t, k, functions, func(t *testing.T, name string, saboteur *saboteur) {
 			name += fmt.Sprint(waits)
-			s := open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Observer: saboteur.observer()})
+			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Observer: saboteur.observer()})
 			p, rival := semaphore.New(s, name), semaphore.New(others, name)
 			_, err := rival.TrySetPermits(t.Context(), 1)
 			require.NoError(t, err)
 			saboteur.armed.Store(true)
 			if !waits {
 				ended := goSabotaged(func() { _ = p.TryAcquire(t.Context(), 1) })
-				require.False(t, within(t, longestWait, ended, "the end of the call"))
+				require.False(t, kit.Within(t, kit.LongestWait, ended, "the end of the call"))
 			} else {
 				require.NoError(t, rival.Acquire(t.Context(), 1))
 				take := func() error {
@@ -258,7 +259,7 @@ func TestPermitsThatAnObserverInterruptsComeBack(t *testing.T) {
 				saboteur.oneOfTwo(t, take, func() error { return rival.Release(t.Context(), 1) })
 			}
 			require.True(t, saboteur.struck.Load())
-			await(t, "the permit", func() bool {
+			kit.Await(t, "the permit", func() bool {
 				n, err := rival.AvailablePermits(t.Context())
 				return err == nil && n == 1
 			})
@@ -270,20 +271,20 @@ func TestPermitsThatAnObserverInterruptsComeBack(t *testing.T) {
 func TestAWaitThatABackoffEndsLeavesNothing(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	others := open(t, srv.Addr(), nil)
+	others := kit.Open(t, srv.Addr(), nil)
 	for how, do := range sabotages {
 		t.Run(how, func(t *testing.T) {
-			s := open(t, srv.Addr(), nil)
+			s := kit.Open(t, srv.Addr(), nil)
 			rival := rlock.New(others, how, nil)
-			held := lock(t, t.Context(), rival)
+			held := kit.Lock(t, t.Context(), rival)
 			l := rlock.New(s, how, &rlock.Options{Backoff: func(int) time.Duration {
 				do()
 				return time.Millisecond
 			}})
-			require.False(t, within(t, longestWait, goSabotaged(func() { _, _ = l.Lock(t.Context()) }), "the end"))
-			behind := goLock(t.Context(), rlock.New(s, how, nil).Lock)
+			require.False(t, kit.Within(t, kit.LongestWait, goSabotaged(func() { _, _ = l.Lock(t.Context()) }), "the end"))
+			behind := kit.GoLock(t.Context(), rlock.New(s, how, nil).Lock)
 			require.NoError(t, held.Release())
-			require.NoError(t, within(t, longestWait, behind, "the lock").hold.Release())
+			require.NoError(t, kit.Within(t, kit.LongestWait, behind, "the lock").Hold.Release())
 			requireNothingLeft(t, s, rlock.New(s, how, nil), rival)
 		})
 	}
@@ -308,8 +309,8 @@ func (h *saboteurHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 func (h *saboteurHandler) Enabled(context.Context, slog.Level) bool { return true }
 
 func TestAWaitThatALogHandlerEndsLeavesNothing(t *testing.T) {
-	eachAlone(t, func(t *testing.T, k kind, srv *redistest.Server) {
-		if k.several {
+	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		if k.Several {
 			return
 		}
 		for how, do := range sabotages {
@@ -319,35 +320,35 @@ func TestAWaitThatALogHandlerEndsLeavesNothing(t *testing.T) {
 					do()
 				}
 			}}
-			s := open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Logger: slog.New(handler)})
-			lock(t, t.Context(), k.rival(open(t, srv.Addr(), nil), how, time.Second))
-			l := k.make(s, how, 0)
+			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Logger: slog.New(handler)})
+			kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), how, time.Second))
+			l := k.Make(s, how, 0)
 			armed.Store(true)
 			ended := goSabotaged(func() { _, _ = l.Lock(t.Context()) })
-			waiting(t, k, srv)
+			kit.Waiting(t, k, srv)
 			srv.Stop()
-			require.False(t, within(t, longestWait, ended, "the end of the call"), how)
+			require.False(t, kit.Within(t, kit.LongestWait, ended, "the end of the call"), how)
 			srv.Restart()
-			behind := goLock(t.Context(), k.make(s, how, 0).Lock)
-			require.NoError(t, within(t, longestWait, behind, "the lock of the one behind").hold.Release())
+			behind := kit.GoLock(t.Context(), k.Make(s, how, 0).Lock)
+			require.NoError(t, kit.Within(t, kit.LongestWait, behind, "the lock of the one behind").Hold.Release())
 			require.NoError(t, s.Close())
 		}
 	})
 }
 
 func TestWorkThatEndsItsGoroutineGivesBack(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind, srv *redistest.Server) {
+	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		for how, do := range sabotages {
-			s := open(t, srv.Addr(), nil)
-			l := k.make(s, how, 0)
+			s := kit.Open(t, srv.Addr(), nil)
+			l := k.Make(s, how, 0)
 			ended := goSabotaged(func() {
 				_ = holdfast.Do(t.Context(), l.Lock, func(context.Context) error {
 					do()
 					return nil
 				})
 			})
-			require.False(t, within(t, longestWait, ended, "the work"))
-			requireNothingLeft(t, s, l, k.rival(open(t, srv.Addr(), nil), how, 0))
+			require.False(t, kit.Within(t, kit.LongestWait, ended, "the work"))
+			requireNothingLeft(t, s, l, k.Rival(kit.Open(t, srv.Addr(), nil), how, 0))
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package tests
+package kit
 
 import (
 	"math"
@@ -15,45 +15,45 @@ import (
 // The conformance suite runs on the embedded server of holdfasttest, too: what its users test with must be
 // what their programs run with.
 
-type conformance func(t *testing.T, k kind, srv *redistest.Server)
+type conformance func(t *testing.T, k Kind, srv *redistest.Server)
 
-// everyKind is eachKind on both servers.
-func everyKind(t *testing.T, test conformance) {
-	eachKind(t, test)
-	embeddedRows(t, func(kind) bool { return true }, test)
+// EveryKind is EachKind on both servers.
+func EveryKind(t *testing.T, test conformance) {
+	EachKind(t, test)
+	embeddedRows(t, func(Kind) bool { return true }, test)
 }
 
-// everyAlone is eachAlone on both servers.
-func everyAlone(t *testing.T, test conformance) {
-	eachAlone(t, test)
-	embeddedRows(t, func(k kind) bool { return k.most == nil }, test)
+// EveryAlone is EachAlone on both servers.
+func EveryAlone(t *testing.T, test conformance) {
+	EachAlone(t, test)
+	embeddedRows(t, func(k Kind) bool { return k.Most == nil }, test)
 }
 
-// everyLock is eachLock on both servers.
-func everyLock(t *testing.T, test conformance) {
-	eachLock(t, test)
-	embeddedRows(t, func(k kind) bool { return !k.permits && !k.several }, test)
+// EveryLock is EachLock on both servers.
+func EveryLock(t *testing.T, test conformance) {
+	EachLock(t, test)
+	embeddedRows(t, func(k Kind) bool { return !k.Permits && !k.Several }, test)
 }
 
 // embeddedRows runs test once for every kind of which concerns is true, in parallel, each with an embedded
 // server of its own.
-func embeddedRows(t *testing.T, concerns func(kind) bool, test conformance) {
-	for _, k := range kinds {
+func embeddedRows(t *testing.T, concerns func(Kind) bool, test conformance) {
+	for _, k := range Kinds {
 		if !concerns(k) {
 			continue
 		}
-		t.Run("embedded "+k.name, func(t *testing.T) {
+		t.Run("embedded "+k.Name, func(t *testing.T) {
 			t.Parallel()
-			if k.most != nil {
-				k.make = newEmbeddedRedLocks(t)
+			if k.Most != nil {
+				k.Make = newEmbeddedRedLocks(t)
 			}
-			test(t, k, startEmbedded(t))
+			test(t, k, StartEmbedded(t))
 		})
 	}
 }
 
-// startEmbedded starts an embedded server, to be observed as a real one is. A proxy counts its calls.
-func startEmbedded(t *testing.T) *redistest.Server {
+// StartEmbedded starts an embedded server, to be observed as a real one is. A proxy counts its calls.
+func StartEmbedded(t *testing.T) *redistest.Server {
 	t.Helper()
 	counting := proxy.Start(t, holdfasttest.NewServer(t).Addr())
 	calls := counting.On(proxy.Command("EVALSHA"), proxy.Delay(0), proxy.Times(math.MaxInt)) // it counts, no more
@@ -63,7 +63,7 @@ func startEmbedded(t *testing.T) *redistest.Server {
 }
 
 // newEmbeddedRedLocks is newRedLocks with companions on embedded servers.
-func newEmbeddedRedLocks(t *testing.T) func(s *holdfast.Session, name string, fixed time.Duration) locker {
+func newEmbeddedRedLocks(t *testing.T) func(s *holdfast.Session, name string, fixed time.Duration) Locker {
 	servers := []*holdfasttest.Server{holdfasttest.NewServer(t), holdfasttest.NewServer(t)}
 	open := func() (companions []*holdfast.Session) {
 		for _, server := range servers {

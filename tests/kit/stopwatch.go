@@ -1,4 +1,4 @@
-package tests
+package kit
 
 import (
 	"fmt"
@@ -59,15 +59,15 @@ func (m *metronome) stoodStill(beats int) time.Duration {
 	return m.late
 }
 
-// stopwatch tells how much time has passed since it was called, without that in which this process stood still: how
+// Stopwatch tells how much time has passed since it was called, without that in which this process stood still: how
 // long something may take is about the code, not about the machine.
-func stopwatch() (elapsed func() time.Duration) {
-	began, still := time.Now(), stillness()
+func Stopwatch() (elapsed func() time.Duration) {
+	began, still := time.Now(), Stillness()
 	return func() time.Duration { return time.Since(began) - still() }
 }
 
-// stillness tells for how long this process has stood still since it was called.
-func stillness() (until func() time.Duration) {
+// Stillness tells for how long this process has stood still since it was called.
+func Stillness() (until func() time.Duration) {
 	before := running.stoodStill(0)
 	return func() time.Duration { return running.stoodStill(1) - before } // the next beat tells of what has just been
 }

@@ -1,4 +1,4 @@
-package tests
+package kit
 
 import (
 	"fmt"
@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A monitor sees every command that a server runs, those inside scripts too, in their order and with the server's
+// A Monitor sees every command that a server runs, those inside scripts too, in their order and with the server's
 // time: what stands in a lock between two looks cannot hide from it.
-type monitor struct {
+type Monitor struct {
 	srv  *redistest.Server
 	conn *redistest.Conn
 	done chan struct{}
@@ -28,17 +28,18 @@ type monitor struct {
 // A sighting is one command that the server ran.
 type sighting struct {
 	at   time.Time // by the server's clock, which is this machine's
-	args []string
+	Args []string
 }
 
-func startMonitor(t testing.TB, srv *redistest.Server) *monitor {
+// StartMonitor listens to what a server runs, until the test ends.
+func StartMonitor(t testing.TB, srv *redistest.Server) *Monitor {
 	t.Helper()
 	conn, err := redistest.Dial(srv.Addr())
 	require.NoError(t, err)
 	_, err = conn.Do("MONITOR")
 	require.NoError(t, err)
 	require.NoError(t, conn.SetReadDeadline(time.Time{}))
-	m := &monitor{srv: srv, conn: conn, done: make(chan struct{})}
+	m := &Monitor{srv: srv, conn: conn, done: make(chan struct{})}
 	go m.read()
 	t.Cleanup(func() {
 		_ = conn.Close()
@@ -47,7 +48,7 @@ func startMonitor(t testing.TB, srv *redistest.Server) *monitor {
 	return m
 }
 
-func (m *monitor) read() {
+func (m *Monitor) read() {
 	defer close(m.done)
 	for {
 		line, err := m.conn.Receive()
@@ -73,31 +74,31 @@ func parseSighting(line string) (sighting, bool) {
 		return sighting{}, false
 	}
 	args := strings.Split(strings.Trim(command, `"`), `" "`)
-	return sighting{at: time.Unix(s, us*int64(time.Microsecond)), args: args}, true
+	return sighting{at: time.Unix(s, us*int64(time.Microsecond)), Args: args}, true
 }
 
-// until returns what was run so far.
-func (m *monitor) until(t testing.TB) []sighting {
+// Until returns what was run so far.
+func (m *Monitor) Until(t testing.TB) []sighting {
 	t.Helper()
 	mark := "mark-" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	m.srv.Do(t, "ECHO", mark)
 	var seen []sighting
-	await(t, "the server's monitor", func() bool {
+	Await(t, "the server's monitor", func() bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		seen = slices.Clone(m.seen)
-		return slices.ContainsFunc(seen, func(s sighting) bool { return len(s.args) == 2 && s.args[1] == mark })
+		return slices.ContainsFunc(seen, func(s sighting) bool { return len(s.Args) == 2 && s.Args[1] == mark })
 	})
 	return seen
 }
 
-// highest is the highest hold count that ever stood in a lock.
-func (m *monitor) highest(t testing.TB, lock string) int {
+// Highest is the highest hold count that ever stood in a lock.
+func (m *Monitor) Highest(t testing.TB, lock string) int {
 	t.Helper()
 	highest := 0
-	for _, s := range m.until(t) {
-		if len(s.args) == 4 && strings.EqualFold(s.args[0], "HSET") && s.args[1] == lock {
-			count, err := strconv.Atoi(s.args[3])
+	for _, s := range m.Until(t) {
+		if len(s.Args) == 4 && strings.EqualFold(s.Args[0], "HSET") && s.Args[1] == lock {
+			count, err := strconv.Atoi(s.Args[3])
 			require.NoError(t, err)
 			highest = max(highest, count)
 		}
@@ -105,11 +106,11 @@ func (m *monitor) highest(t testing.TB, lock string) int {
 	return highest
 }
 
-// granted is when the server made owner the holder of a lock.
-func (m *monitor) granted(t testing.TB, lock, owner string) time.Time {
+// Granted is when the server made owner the holder of a lock.
+func (m *Monitor) Granted(t testing.TB, lock, owner string) time.Time {
 	t.Helper()
-	for _, s := range m.until(t) {
-		if len(s.args) == 4 && strings.EqualFold(s.args[0], "HSET") && s.args[1] == lock && s.args[2] == owner {
+	for _, s := range m.Until(t) {
+		if len(s.Args) == 4 && strings.EqualFold(s.Args[0], "HSET") && s.Args[1] == lock && s.Args[2] == owner {
 			return s.at
 		}
 	}

@@ -1,4 +1,4 @@
-package tests
+package kit
 
 import (
 	"context"
@@ -23,7 +23,7 @@ type permitLock struct {
 	*semaphore.Expirable
 }
 
-func newPermitLock(s *holdfast.Session, name string, fixed time.Duration) locker {
+func newPermitLock(s *holdfast.Session, name string, fixed time.Duration) Locker {
 	l := permitLock{Expirable: semaphore.NewExpirable(s, name, &semaphore.ExpirableOptions{FixedLease: fixed})}
 	_, _ = l.TrySetPermits(context.Background(), 1) // a mistake comes back from every call
 	return l
@@ -56,9 +56,9 @@ func (permitLock) RemainingLease(context.Context) (time.Duration, error) {
 	return 0, errors.ErrUnsupported
 }
 
-// expiry is when the lock of a name is free if nobody renews it.
-func (k kind) expiry(t *testing.T, srv *redistest.Server, name string) time.Duration {
-	if !k.permits {
+// Expiry is when the lock of a name is free if nobody renews it.
+func (k Kind) Expiry(t *testing.T, srv *redistest.Server, name string) time.Duration {
+	if !k.Permits {
 		return srv.TTLs(t)[name]
 	}
 	score, err := strconv.ParseInt(srv.Strs(t, "ZRANGE", wire.PermitsKey(name), "0", "0", "WITHSCORES")[1], 10, 64)
@@ -66,9 +66,9 @@ func (k kind) expiry(t *testing.T, srv *redistest.Server, name string) time.Dura
 	return time.Until(time.UnixMilli(score))
 }
 
-// wipe frees the lock of a name without telling anybody.
-func (k kind) wipe(t *testing.T, srv *redistest.Server, name string) {
-	if k.permits {
+// Wipe frees the lock of a name without telling anybody.
+func (k Kind) Wipe(t *testing.T, srv *redistest.Server, name string) {
+	if k.Permits {
 		srv.Do(t, "MULTI")
 		srv.Do(t, "SET", name, "1")
 		srv.Do(t, "DEL", wire.PermitsKey(name))
@@ -78,15 +78,15 @@ func (k kind) wipe(t *testing.T, srv *redistest.Server, name string) {
 	srv.Do(t, "DEL", name, name+"'")
 }
 
-// free removes from a keyspace what stays there of free locks: tokens, and of a semaphore its permit, which may have
+// Free removes from a keyspace what stays there of free locks: tokens, and of a semaphore its permit, which may have
 // come back by then only for who looks.
-func (k kind) free(space map[string]redistest.Value) map[string]redistest.Value {
+func (k Kind) Free(space map[string]redistest.Value) map[string]redistest.Value {
 	for key, value := range space {
 		switch {
 		case value.Expires || value.Type != "string":
-		case k.fenced && strings.HasPrefix(key, "redisson_lock_token:"):
+		case k.Fenced && strings.HasPrefix(key, "redisson_lock_token:"):
 			delete(space, key)
-		case k.permits:
+		case k.Permits:
 			permits := wire.PermitsKey(key)
 			taken, _ := space[permits].Content.(map[string]float64)
 			over := 0

@@ -1,0 +1,49 @@
+// Package kit is what tests of locks share: the table of kinds, sessions that end with the test, waits that have an
+// end, servers that fail together, and what a worker process needs. Servers themselves are in redistest.
+package kit
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/tests/worker"
+)
+
+// Orders is the lock that most tests are about.
+const Orders = "orders"
+
+// Main is the TestMain of a package. It plays one of the roles if this process is a worker of a test, and fails the run
+// if a goroutine is left behind.
+func Main(m *testing.M, roles map[string]func(args []string)) {
+	worker.Run(roles)
+	go running.run()
+	code := m.Run()
+	if code == 0 {
+		if left := goroutinesLeft(5 * time.Second); left != "" {
+			fmt.Fprintf(os.Stderr, "goroutines left behind:\n%s\n", left)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// goroutinesLeft waits for all goroutines but this one to end, and describes those that do
+// not. What the client does in the background after its Close ends by itself soon.
+func goroutinesLeft(within time.Duration) string {
+	for end := time.Now().Add(within); ; time.Sleep(10 * time.Millisecond) {
+		var left []string
+		buf := make([]byte, 1<<20)
+		for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+			if !strings.Contains(stack, "kit.goroutinesLeft") && !strings.Contains(stack, "kit.(*metronome)") && !strings.Contains(stack, "os/signal.") {
+				left = append(left, stack)
+			}
+		}
+		if len(left) == 0 || time.Now().After(end) {
+			return strings.Join(left, "\n\n")
+		}
+	}
+}

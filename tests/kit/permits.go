@@ -1,0 +1,58 @@
+package kit
+
+import (
+	"context"
+	"encoding/hex"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// NewExports makes the semaphore "exports" with n permits that have leases, renewed ones if fixed is 0.
+func NewExports(t testing.TB, s *holdfast.Session, n int, fixed time.Duration) *semaphore.Expirable {
+	t.Helper()
+	e := semaphore.NewExpirable(s, "exports", &semaphore.ExpirableOptions{FixedLease: fixed})
+	_, err := e.TrySetPermits(t.Context(), n)
+	require.NoError(t, err)
+	return e
+}
+
+// RequirePermits checks how many permits are free and taken.
+func RequirePermits(t testing.TB, e *semaphore.Expirable, free, taken int) {
+	t.Helper()
+	for what, c := range map[string]struct {
+		ask  func(context.Context) (int, error)
+		want int
+	}{
+		"free": {e.AvailablePermits, free}, "taken": {e.AcquiredPermits, taken}, "all": {e.Permits, free + taken},
+	} {
+		n, err := c.ask(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, c.want, n, what)
+	}
+}
+
+// HoldIDs are those of holds.
+func HoldIDs(holds ...*holdfast.Hold) (ids []string) {
+	for _, h := range holds {
+		ids = append(ids, h.ID())
+	}
+	return ids
+}
+
+// PermitIDs are the ids of the permits that the server says are taken.
+func PermitIDs(t testing.TB, srv *redistest.Server) (ids []string) {
+	t.Helper()
+	for _, permit := range srv.Strs(t, "ZRANGE", "{exports}:timeout", "0", "-1") {
+		ids = append(ids, hex.EncodeToString([]byte(permit)))
+	}
+	return ids
+}
+
+// ErrorOf is the second of two results.
+func ErrorOf[T any](_ T, err error) error { return err }

@@ -1,0 +1,46 @@
+package kit
+
+import (
+	"cmp"
+	"crypto/sha1"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// ScriptOf matches the runs of a script of the cell's kind of lock, or of the one that all kinds share.
+func ScriptOf(k Kind, verb string) proxy.Match {
+	words := strings.Fields(cmp.Or(k.scripts, k.Name))
+	names := []string{words[0] + "_" + verb, "lock_" + verb}
+	if len(words) > 1 {
+		names = append([]string{names[0] + "_" + words[1]}, names...)
+	}
+	for _, name := range names {
+		if slices.Contains(lua.Names(), name) {
+			return ScriptNamed(name)
+		}
+	}
+	panic("no script of " + k.Name + " for " + verb)
+}
+
+// LoadScripts has a server know all scripts, so that one run is one command.
+func LoadScripts(t testing.TB, srv *redistest.Server) {
+	t.Helper()
+	for _, name := range lua.Names() {
+		srv.Do(t, "SCRIPT", "LOAD", lua.Source(name))
+	}
+}
+
+// ScriptNamed matches the runs of a script.
+func ScriptNamed(name string) proxy.Match {
+	sum := sha1.Sum([]byte(lua.Source(name)))
+	return proxy.Script(hex.EncodeToString(sum[:]))
+}
+
+// LoadingReply is what a server says that has only just started.
+const LoadingReply = "-LOADING Redis is loading the dataset in memory"

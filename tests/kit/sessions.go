@@ -1,0 +1,95 @@
+package kit
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// StartServers starts independent servers.
+func StartServers(t testing.TB, n int) []*redistest.Server {
+	var servers []*redistest.Server
+	for range n {
+		servers = append(servers, redistest.Start(t))
+	}
+	return servers
+}
+
+// Open opens a session that ends with the test. Without options the lease is 3 s. It is anonymous: what tests look at is
+// what locks have on the server.
+func Open(t testing.TB, addr string, opts *holdfast.Options) *holdfast.Session {
+	t.Helper()
+	return OpenWith(t, rueidis.ClientOption{InitAddress: []string{addr}}, opts)
+}
+
+// OpenWith is Open of a client with options of its own.
+func OpenWith(t testing.TB, client rueidis.ClientOption, opts *holdfast.Options) *holdfast.Session {
+	t.Helper()
+	if opts == nil {
+		opts = &holdfast.Options{Lease: 3 * time.Second}
+	}
+	anonymous := *opts
+	anonymous.Anonymous = true
+	return OpenKnown(t, client, &anonymous)
+}
+
+// OpenKnown is OpenWith of a session that may tell which process it is.
+func OpenKnown(t testing.TB, client rueidis.ClientOption, opts *holdfast.Options) *holdfast.Session {
+	t.Helper()
+	s, err := holdfast.Open(client, opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	redistest.Limit(t, func() { _ = s.Close() })
+	return s
+}
+
+// OpenAll opens a session on each server.
+func OpenAll(t testing.TB, servers []*redistest.Server, opts *holdfast.Options) []*holdfast.Session {
+	var sessions []*holdfast.Session
+	for _, srv := range servers {
+		sessions = append(sessions, Open(t, srv.Addr(), opts))
+	}
+	return sessions
+}
+
+// Login has a client log in as somebody.
+func Login(password string) []func(*rueidis.ClientOption) {
+	return []func(*rueidis.ClientOption){func(opt *rueidis.ClientOption) {
+		opt.Username, opt.Password = "somebody", password
+	}}
+}
+
+// NewClient connects as a session does, but is in no hurry to give a silent connection up.
+func NewClient(t testing.TB, addr string, change ...func(*rueidis.ClientOption)) rueidis.Client {
+	t.Helper()
+	client, err := rueidis.NewClient(ClientOption(addr, change...))
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	redistest.Limit(t, client.Close)
+	return client
+}
+
+// ClientOption is what NewClient connects with.
+func ClientOption(addr string, change ...func(*rueidis.ClientOption)) rueidis.ClientOption {
+	opt := rueidis.ClientOption{
+		InitAddress: []string{addr}, ForceSingleClient: true,
+		PipelineMultiplex: -1, AlwaysPipelining: true, DisableCache: true,
+		ConnWriteTimeout: 20 * time.Second, Dialer: net.Dialer{Timeout: 10 * time.Second, KeepAlive: 20 * time.Second},
+	}
+	for _, f := range change {
+		f(&opt)
+	}
+	return opt
+}
+
+// OpenCluster is Open of a cluster.
+func OpenCluster(t testing.TB, c *redistest.Cluster, opts *holdfast.Options) *holdfast.Session {
+	t.Helper()
+	return OpenWith(t, rueidis.ClientOption{InitAddress: c.Addrs()}, opts)
+}
