@@ -24,6 +24,7 @@ var mayImport = map[string][]string{
 	"lua":               {},
 	"internal/wire":     {},
 	"internal/lease":    {},
+	"internal/scope":    {},
 	"internal/wait":     {},
 	"internal/cluster":  {},
 	"internal/hub":      {"internal/cluster", "internal/wire"},
@@ -31,8 +32,8 @@ var mayImport = map[string][]string{
 	"internal/presence": {"internal/lease", "internal/script", "internal/wire"},
 	"internal/watch":    {"internal/script", "internal/wait"},
 	"internal/core": {
-		"internal/hub", "internal/lease", "internal/presence", "internal/script", "internal/wait", "internal/watch",
-		"internal/wire",
+		"internal/hub", "internal/lease", "internal/presence", "internal/scope", "internal/script", "internal/wait",
+		"internal/watch", "internal/wire",
 	},
 	".":         {"internal/cluster", "internal/core", "internal/presence", "internal/wait"},
 	"rlock":     {".", "internal/core", "internal/script", "internal/wait", "internal/wire"},

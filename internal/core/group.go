@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/scope"
 )
 
 // A group is several holds as one, which lives while as many of them do as it needs. When it ends by
@@ -27,7 +29,7 @@ type group struct {
 
 	mu       sync.Mutex // guards the rest, and changes of members
 	taken    bool       // it has begun to be held; until then it cannot be lost
-	contexts contexts
+	contexts scope.Contexts
 	again    *time.Timer   // when to ask for members that are missing; nil: none are, or they are being asked
 	delay    time.Duration // until then
 	ripening []*time.Timer // of members that are young
@@ -172,9 +174,9 @@ func (g *group) why() *ending {
 func (g *group) finish(why *ending, left int) bool {
 	g.mu.Lock()
 	first := g.ended.CompareAndSwap(nil, why)
-	contexts := g.contexts.first
+	var contexts *scope.Context
 	if first {
-		g.contexts.first = nil
+		contexts = g.contexts.Close()
 		if g.again != nil {
 			g.again.Stop()
 		}
@@ -195,9 +197,7 @@ func (g *group) finish(why *ending, left int) bool {
 			m.unwatch()
 		}
 	}
-	for ctx := contexts; ctx != nil; ctx = ctx.next {
-		ctx.cancel(why.err)
-	}
+	contexts.EndAll(why.err)
 	return true
 }
 
@@ -217,25 +217,7 @@ func (g *group) tellEnd(why *ending, held time.Duration) {
 
 // Context returns ctx with the owner of all members, ended when either ends.
 func (g *group) Context(ctx context.Context) context.Context {
-	ends := ctx.Done()
-	g.mu.Lock()
-	beside := g.contexts.beside(ends)
-	g.mu.Unlock()
-	if beside != nil {
-		return beside.of(ctx)
-	}
-	inner, cancel := context.WithCancelCause(ctx)
-	c := &holdContext{Context: inner, parent: ctx, ends: ends, cancel: cancel, hold: g, owner: g.owner}
-	g.mu.Lock()
-	ending := g.ended.Load()
-	if ending == nil {
-		g.contexts.add(c)
-	}
-	g.mu.Unlock()
-	if ending != nil {
-		cancel(ending.err)
-	}
-	return c
+	return g.contexts.New(ctx, &g.mu, g, g.owner)
 }
 
 // Deadline is that of the members who are needed: until then as many are trusted. Of a group that has

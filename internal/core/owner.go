@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/scope"
 )
 
 // An Owner is to Holdfast what a thread is to Redisson: locks taken under one owner re-enter
@@ -45,11 +47,9 @@ func (o *Owner) remove(c *claim) {
 	delete(o.more, c.lock.claimKey())
 }
 
-type ownerKey struct{}
-
 // NewOwner returns ctx with an owner that nobody else has.
 func NewOwner(ctx context.Context) context.Context {
-	return context.WithValue(ctx, ownerKey{}, new(Owner))
+	return scope.WithOwner(ctx, new(Owner))
 }
 
 // WithOwner returns ctx with the owner that it has, or else with a fresh one.
@@ -62,7 +62,7 @@ func WithOwner(ctx context.Context) context.Context {
 
 // ownerOf returns the owner that ctx carries, or nil.
 func ownerOf(ctx context.Context) *Owner {
-	owner, _ := ctx.Value(ownerKey{}).(*Owner)
+	owner, _ := scope.Owner(ctx).(*Owner)
 	return owner
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/scope"
 )
 
 // ask asks one server, and makes what it grants a member of the group. The lease counts from first.
@@ -129,7 +130,7 @@ func (g *group) askAgain() {
 	for _, i := range vacant {
 		s := g.quorum.Locks[i].session
 		s.start(func() {
-			if g.ask(context.WithValue(s.ctx, ownerKey{}, g.owner), i, time.Now()) == nil {
+			if g.ask(scope.WithOwner(s.ctx, g.owner), i, time.Now()) == nil {
 				s.config.Logger.Debug("holdfast: another server has the lock", "kind", g.label.title(), "name", g.label.Name)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/scope"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -25,7 +26,7 @@ type Single struct {
 
 	// guarded by the claim's mutex
 	next     *Single // of the same tenure, live or detached
-	contexts contexts
+	contexts scope.Contexts
 	timer    *time.Timer // ends the contexts when trust does; nil until there is one
 	failure  error       // of the last renewal, if it failed
 	observed func(held time.Duration, why *ending)
@@ -228,10 +229,44 @@ func (h *Single) finish(why *ending) error {
 	if !h.ended.CompareAndSwap(nil, why) {
 		return h.ended.Load().err
 	}
-	for ctx := h.tenure.drop(h); ctx != nil; ctx = ctx.next {
-		ctx.cancel(why.err)
-	}
+	h.tenure.drop(h).EndAll(why.err)
 	return nil
+}
+
+// Context returns ctx with the owner of the hold, ended when either ends. A permit has no owner.
+func (h *Single) Context(ctx context.Context) context.Context {
+	claim := h.tenure.claim
+	var owner any
+	if !h.lock.Permits {
+		owner = claim.share()
+	}
+	claim.mu.Lock()
+	if h.timer == nil && h.ended.Load() == nil {
+		h.timer = time.AfterFunc(h.remaining(), h.tick)
+	}
+	claim.mu.Unlock()
+	return h.contexts.New(ctx, &claim.mu, h, owner)
+}
+
+func (h *Single) remaining() time.Duration {
+	return h.trust() - h.lock.session.now()
+}
+
+// tick ends the contexts when trust has run out.
+func (h *Single) tick() {
+	if h.Err() != nil {
+		return
+	}
+	h.rearm()
+}
+
+// rearm sets the timer to when trust runs out now.
+func (h *Single) rearm() {
+	h.tenure.claim.mu.Lock()
+	defer h.tenure.claim.mu.Unlock()
+	if h.timer != nil && h.ended.Load() == nil {
+		h.timer.Reset(h.remaining())
+	}
 }
 
 // Extend gives the hold a lease of at least d from now. It never shortens it.

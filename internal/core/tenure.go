@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/scope"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -74,7 +75,7 @@ func (t *tenure) add(h *Single, sent time.Duration) {
 }
 
 // drop takes an ended hold out and returns its contexts, which are to end, too.
-func (t *tenure) drop(h *Single) (contexts *holdContext) {
+func (t *tenure) drop(h *Single) (contexts *scope.Context) {
 	s, c := t.lock.session, t.claim
 	c.mu.Lock()
 	at := &t.holds
@@ -102,7 +103,7 @@ func (t *tenure) drop(h *Single) (contexts *holdContext) {
 	if h.timer != nil {
 		h.timer.Stop()
 	}
-	contexts, h.contexts.first = h.contexts.first, nil
+	contexts = h.contexts.Close()
 	owned := c.owner != nil
 	c.mu.Unlock()
 	if owned {

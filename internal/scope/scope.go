@@ -1,0 +1,160 @@
+// Package scope makes contexts that end with a hold, and that say whose they are.
+package scope
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+type ownerKey struct{}
+
+// WithOwner returns ctx with an owner.
+func WithOwner(ctx context.Context, owner any) context.Context {
+	return context.WithValue(ctx, ownerKey{}, owner)
+}
+
+// Owner is the one that ctx carries; nil if it carries none.
+func Owner(ctx context.Context) any { return ctx.Value(ownerKey{}) }
+
+// A Hold is what contexts end with. Err is nil while it is held; it reads the clock.
+type Hold interface{ Err() error }
+
+// A Context ends with a hold. It answers from the clock: the standard context only knows what a timer told it,
+// and timers are late in a busy process. What is derived from it attaches to the cancelable context inside, and
+// costs no goroutine.
+//
+// Contexts of one hold whose parents end together share that context inside, and only the first of them
+// is kept. So a long hold of which many are made, of a parent that does not end, collects none.
+type Context struct {
+	context.Context                 //nolint:containedctx // cancelable, derived from the first parent
+	parent          context.Context //nolint:containedctx // the caller's, whose values these are
+	ends            <-chan struct{} // the parent's Done, which is not asked for under a mutex
+	cancel          context.CancelCauseFunc
+	hold            Hold
+	owner           any      // nil: the caller's, if there is one
+	next            *Context // of the same hold
+}
+
+// Contexts are those of a hold, a list through them. A mutex of the hold's guards them.
+type Contexts struct {
+	first *Context
+	n     int32
+	limit int32 // of n; then those that have ended are dropped; below zero: no more are kept
+}
+
+// New returns ctx with an owner, unless that is nil, ended when either ctx or the hold ends. The mutex is that of the
+// contexts.
+func (cs *Contexts) New(ctx context.Context, mu *sync.Mutex, hold Hold, owner any) *Context {
+	ends := ctx.Done()
+	mu.Lock()
+	beside := cs.beside(ends)
+	mu.Unlock()
+	if beside != nil {
+		return beside.of(ctx)
+	}
+	inner, cancel := context.WithCancelCause(ctx)
+	c := &Context{Context: inner, parent: ctx, ends: ends, cancel: cancel, hold: hold, owner: owner}
+	mu.Lock()
+	kept := cs.add(c)
+	mu.Unlock()
+	if !kept {
+		c.look()
+	}
+	return c
+}
+
+// add keeps c, unless the hold has ended. Contexts whose parents have ended do not collect in a long hold that
+// makes many short ones: they are dropped now and then, which costs each addition little.
+func (cs *Contexts) add(c *Context) (kept bool) {
+	if cs.limit < 0 {
+		return false
+	}
+	if cs.n >= max(cs.limit, 4) {
+		cs.dropEnded()
+		cs.limit = 2 * cs.n
+	}
+	c.next, cs.first = cs.first, c
+	cs.n++
+	return true
+}
+
+// recent is how many contexts are looked at before a new one is kept.
+const recent = 8
+
+// beside returns one of those that were kept lately whose parent ends with ends, or nil.
+func (cs *Contexts) beside(ends <-chan struct{}) *Context {
+	c := cs.first
+	for range recent {
+		if c == nil || c.ends == ends {
+			return c
+		}
+		c = c.next
+	}
+	return nil
+}
+
+func (cs *Contexts) dropEnded() {
+	for at := &cs.first; *at != nil; {
+		if (*at).Context.Err() == nil {
+			at = &(*at).next
+			continue
+		}
+		*at = (*at).next
+		cs.n--
+	}
+}
+
+// Close says that the hold has ended: no more contexts are kept. It returns the last of those that are, to be ended
+// without the mutex, which is held.
+func (cs *Contexts) Close() *Context {
+	last := cs.first
+	cs.first, cs.limit = nil, -1
+	return last
+}
+
+// EndAll ends a context, if there is one, and those that were kept before it.
+func (c *Context) EndAll(why error) {
+	for ; c != nil; c = c.next {
+		c.cancel(why)
+	}
+}
+
+// of is a context of another parent, which ends with that of c.
+func (c *Context) of(parent context.Context) *Context {
+	return &Context{Context: c.Context, parent: parent, cancel: c.cancel, hold: c.hold, owner: c.owner}
+}
+
+// Err looks at the hold first, and so at the clock.
+func (c *Context) Err() error {
+	c.look()
+	return c.Context.Err()
+}
+
+// Done looks at the hold first, and so at the clock.
+func (c *Context) Done() <-chan struct{} {
+	c.look()
+	return c.Context.Done()
+}
+
+// look ends the inner context, with the hold's reason as the cause, before anybody is told.
+func (c *Context) look() {
+	if err := c.hold.Err(); err != nil {
+		c.cancel(err)
+	}
+}
+
+// Deadline is the parent's.
+func (c *Context) Deadline() (time.Time, bool) { return c.parent.Deadline() }
+
+// Value finds the owner, and for package context, which asks for it by a key of its own, the cancelable
+// context inside. All else is the parent's.
+func (c *Context) Value(key any) any {
+	if key == (ownerKey{}) && c.owner != nil {
+		return c.owner
+	}
+	if inside := c.Context.Value(key); inside == any(c.Context) {
+		return inside
+	}
+	return c.parent.Value(key)
+}

@@ -1,0 +1,138 @@
+package scope
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var errEnded = errors.New("ended")
+
+// A hold is one that somebody says has ended, first by the clock and then to its contexts.
+type hold struct {
+	mu       sync.Mutex
+	contexts Contexts
+	over     bool
+}
+
+func (h *hold) Err() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.over {
+		return errEnded
+	}
+	return nil
+}
+
+// expire has the clock say that it has ended; nobody has told the contexts.
+func (h *hold) expire() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over = true
+}
+
+func (h *hold) end() {
+	h.expire()
+	h.mu.Lock()
+	last := h.contexts.Close()
+	h.mu.Unlock()
+	last.EndAll(errEnded)
+}
+
+func (h *hold) context(ctx context.Context, owner any) context.Context {
+	return h.contexts.New(ctx, &h.mu, h, owner)
+}
+
+func TestAContextEndsWithItsHold(t *testing.T) {
+	var h hold
+	ctx := h.context(t.Context(), nil)
+	other, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	beside := h.context(other, nil)
+	derived, stop := context.WithCancel(ctx)
+	defer stop()
+	require.NoError(t, ctx.Err())
+	h.end()
+	for _, c := range []context.Context{ctx, beside, derived, h.context(t.Context(), nil)} {
+		require.ErrorIs(t, c.Err(), context.Canceled)
+		require.Equal(t, errEnded, context.Cause(c))
+	}
+	require.NoError(t, other.Err())
+}
+
+// Timers are late. Whoever looks is told the truth, and the cause.
+func TestAContextAnswersFromTheClock(t *testing.T) {
+	for name, look := range map[string]func(ctx context.Context){
+		"Err":  func(ctx context.Context) { assert.ErrorIs(t, ctx.Err(), context.Canceled) },
+		"Done": func(ctx context.Context) { <-ctx.Done() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var h hold
+			ctx := h.context(t.Context(), nil)
+			h.expire()
+			look(ctx)
+			assert.Equal(t, errEnded, context.Cause(ctx))
+		})
+	}
+}
+
+func TestAContextEndsWithItsParent(t *testing.T) {
+	why := errors.New("why")
+	var h hold
+	parent, cancel := context.WithCancelCause(t.Context())
+	ctx := h.context(parent, nil)
+	cancel(why)
+	<-ctx.Done()
+	require.Equal(t, why, context.Cause(ctx))
+	h.end()
+	require.Equal(t, why, context.Cause(ctx))
+	require.ErrorIs(t, h.context(t.Context(), nil).Err(), context.Canceled)
+}
+
+// Contexts of parents that end together share what is inside, and nothing else.
+func TestEveryContextHasTheValuesOfItsOwnParent(t *testing.T) {
+	type key struct{}
+	var h hold
+	soon, cancel := context.WithDeadline(t.Context(), time.Now().Add(time.Hour))
+	defer cancel()
+	one := h.context(context.WithValue(soon, key{}, 1), "owner")
+	two := h.context(context.WithValue(soon, key{}, 2), "owner")
+	assert.Equal(t, []any{1, 2}, []any{one.Value(key{}), two.Value(key{})})
+	assert.Equal(t, "owner", Owner(two))
+	deadline, _ := soon.Deadline()
+	got, ok := two.Deadline()
+	assert.True(t, ok)
+	assert.Equal(t, deadline, got)
+	assert.Equal(t, one.Done(), two.Done())
+}
+
+func TestAContextWithoutAnOwnerHasThatOfItsParent(t *testing.T) {
+	var h hold
+	assert.Nil(t, Owner(h.context(t.Context(), nil)))
+	ctx := WithOwner(t.Context(), "owner")
+	assert.Equal(t, "owner", Owner(h.context(ctx, nil)))
+	var inner hold
+	assert.Equal(t, "another", Owner(inner.context(ctx, "another")))
+}
+
+// A long hold of which many contexts are made, of requests that end, keeps few of them.
+func TestContextsThatHaveEndedDoNotCollect(t *testing.T) {
+	var h hold
+	lives, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	long := h.context(lives, nil)
+	const many = 10_000
+	for range many {
+		request, done := context.WithCancel(context.Background())
+		h.context(request, nil)
+		done()
+	}
+	assert.Less(t, h.contexts.n, int32(20))
+	h.end()
+	assert.Equal(t, errEnded, context.Cause(long), "what lives is kept")
+}
