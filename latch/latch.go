@@ -75,11 +75,14 @@ func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
 // server refused, as when it cannot write to its disk: it has not counted, and is asked again in the
 // background as long as the session lives. It corresponds to countDown().
 func (l *Latch) CountDown(context.Context) error {
-	return l.object.Give("count down", func() *script.Call {
-		return l.call(countDownScript).Arg(l.object.Publish(), l.object.Channel)
-	}, func(c *script.Call) error {
-		_, err := c.ReadInt()
-		return err
+	return l.object.Give("count down", core.Gift{
+		Call: func() *script.Call {
+			return l.call(countDownScript).Arg(l.object.Publish(), l.object.Channel)
+		},
+		Read: func(c *script.Call) error {
+			_, err := c.ReadInt()
+			return err
+		},
 	})
 }
 

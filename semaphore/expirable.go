@@ -2,6 +2,7 @@ package semaphore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -93,9 +94,13 @@ func (e *Expirable) SetPermits(ctx context.Context, n int) error {
 	if n < 0 || n > maxPermits {
 		return e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
 	}
-	return e.lock.Resize(ctx, operation, func(notAfter int64) *script.Call {
+	changed, err := e.lock.InTime(ctx, operation, func(notAfter int64) *script.Call {
 		return e.publishing(e.call(resizeExpirableScript).Int(int64(n))).Int(notAfter)
 	})
+	if changed {
+		e.lock.Wake()
+	}
+	return err
 }
 
 // AddPermits makes the semaphore larger by n, or smaller if n is below 0, and makes it if there is
@@ -231,7 +236,7 @@ func (e *Expirable) Release(_ context.Context, ids ...string) error {
 	if len(ids) == 0 {
 		return e.lock.Mistake(operation)
 	}
-	return e.lock.GiveBack(operation, permits, func() *script.Call { return e.release(permits...) })
+	return e.giveBack(operation, permits)
 }
 
 // UpdateLease gives a permit a lease of d from now, longer or shorter, of at least 10 ms or
@@ -326,7 +331,15 @@ func (e *Expirable) count(ctx context.Context, operation string) (free, taken in
 // renewal, or when they are released if there is none. Whoever waits goes on waiting, until a
 // semaphore is made. It corresponds to delete().
 func (e *Expirable) Delete(ctx context.Context) (bool, error) {
-	return e.lock.Remove(ctx, "delete", e.call(deleteScript))
+	ours := e.lock.Granted() // not what is granted while the reply is on its way
+	was, err := e.ask(ctx, "delete", e.call(deleteScript))
+	switch {
+	case was == 1:
+		ours.Lose()
+	case errors.Is(err, holdfast.ErrUnknown):
+		ours.Forsake()
+	}
+	return was == 1, err
 }
 
 // ask runs a call whose reply is a number.

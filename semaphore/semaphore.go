@@ -185,7 +185,7 @@ func (p *Semaphore) Release(_ context.Context, n int) error {
 	if err := p.atLeastOne(operation, n); err != nil {
 		return err
 	}
-	return p.object.Give(operation, func() *script.Call { return p.add(n, create) }, p.object.Given)
+	return p.object.Give(operation, core.Gift{Call: func() *script.Call { return p.add(n, create) }, Read: p.object.Given})
 }
 
 // ReleaseIfExists is [Semaphore.Release] of a semaphore that is there; it reports whether it is. It
@@ -195,13 +195,16 @@ func (p *Semaphore) ReleaseIfExists(_ context.Context, n int) (exists bool, err 
 	if err := p.atLeastOne(operation, n); err != nil {
 		return false, err
 	}
-	err = p.object.Give(operation, func() *script.Call { return p.add(n, keep) }, func(c *script.Call) error {
-		n, err := c.ReadInts(nil)
-		if err == nil && len(n) == 1 && n[0] == -1 {
-			return nil
-		}
-		exists = true
-		return p.object.Given(c)
+	err = p.object.Give(operation, core.Gift{
+		Call: func() *script.Call { return p.add(n, keep) },
+		Read: func(c *script.Call) error {
+			n, err := c.ReadInts(nil)
+			if err == nil && len(n) == 1 && n[0] == -1 {
+				return nil
+			}
+			exists = true
+			return p.object.Given(c)
+		},
 	})
 	return exists && err == nil, err
 }

@@ -15,12 +15,12 @@ type gifts struct {
 
 type owedGift struct {
 	object *Object
-	gift
+	Gift
 }
 
 // owe has a call that failed because of err sent again, and reports whether it will be: it must not be if it may have
 // been executed, and it is of no use if the server will never say anything else.
-func (gs *gifts) owe(o *Object, g gift, err error) bool {
+func (gs *gifts) owe(o *Object, g Gift, err error) bool {
 	s := gs.session
 	if !mayPass(err) || !gs.add(owedGift{o, g}) {
 		return false
@@ -76,7 +76,7 @@ func (gs *gifts) keep(kept []owedGift) (done bool) {
 func (gs *gifts) send(g owedGift, last bool) (done bool) {
 	ctx, cancel := gs.session.within(gs.session.now(), gs.session.bounds.limit)
 	defer cancel()
-	err := g.object.giveOnce(ctx, g.call(), g.read)
+	err := g.object.giveOnce(ctx, g.Call(), g.Read)
 	switch {
 	case err == nil:
 		return true

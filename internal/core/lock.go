@@ -199,34 +199,18 @@ func (l *Lock) believed(ctx context.Context) (owner string, count int) {
 // ForceUnlock frees the lock whoever holds it. Then the holds that this session had when the call was sent
 // are lost, and waiters may look.
 func (l *Lock) ForceUnlock(ctx context.Context) (was bool, err error) {
-	ours := l.ours() // not those that are granted while the reply is on its way
-	was, err = l.inTime(ctx, "force unlock", l.protocol.(Inspector).Force)
+	ours := l.Granted() // not what is granted while the reply is on its way
+	was, err = l.InTime(ctx, "force unlock", l.protocol.(Inspector).Force)
 	if was {
-		loseAll(ours)
-		l.session.lines.Wake(l.line())
+		ours.Lose()
+		l.Wake()
 	}
 	return was, err
 }
 
-// ours are the tenures that the session has of the lock.
-func (l *Lock) ours() (ours []*tenure) {
-	for _, t := range l.session.tenures.all() {
-		if t.lock.claimKey() == l.claimKey() {
-			ours = append(ours, t)
-		}
-	}
-	return ours
-}
-
-func loseAll(tenures []*tenure) {
-	for _, t := range tenures {
-		t.lose()
-	}
-}
-
-// inTime runs a call that the server refuses when it comes late, {-2, now}, once more then: the
+// InTime runs a call that the server refuses when it comes late, {-2, now}, once more then: the
 // refusal brought its clock. Otherwise the reply is {1, now} or {0, now}: whether it was done.
-func (l *Lock) inTime(ctx context.Context, operation string, call func(notAfter int64) *script.Call) (done bool, err error) {
+func (l *Lock) InTime(ctx context.Context, operation string, call func(notAfter int64) *script.Call) (done bool, err error) {
 	for range lateTries {
 		c := call(l.notAfter(l.session.now()))
 		err = l.Run(ctx, operation, c, func() error {

@@ -216,11 +216,16 @@ func (o *Object) logTrouble(why error) {
 	o.session.config.Logger.Debug("holdfast: waiting for the server", "kind", o.title(), "name", o.Name, "error", why)
 }
 
-// Give runs a call of the object that gives something back, whether or not the caller's ctx has
-// ended: it would be missing otherwise. It is repeated while the server says that it has changed
-// nothing and that this may pass, for as long as a release may take, and then in the background;
-// not when the reply is lost.
-func (o *Object) Give(operation string, call func() *script.Call, read func(c *script.Call) error) error {
+// Wake lets the session's waiters look, because something has changed.
+func (o *Object) Wake() { o.session.lines.Wake(o.line()) }
+
+// Released lets the session's waiters look, because something has come back, and got clients have heard of it.
+func (o *Object) Released(got int64) { o.session.lines.Released(o.line(), o.session.listeners(got)) }
+
+// Give runs a call that gives something back, whether or not the caller's ctx has ended: it would be missing
+// otherwise. It is repeated while the server says that it has changed nothing and that this may pass, for as long as a
+// release may take, and then in the background. If the reply is lost, only a harmless one is repeated.
+func (o *Object) Give(operation string, g Gift) error {
 	if err := o.Mistake(operation); err != nil {
 		return err
 	}
@@ -228,35 +233,44 @@ func (o *Object) Give(operation string, call func() *script.Call, read func(c *s
 		return o.Fail(operation, ErrClosed)
 	}
 	defer o.session.calls.leave()
-	g := gift{call: call, read: read}
 	switch err := o.give(g); {
 	case err == nil:
 		return nil
-	case o.session.gifts.owe(o, g, err):
+	case mayPass(err) && o.owe(g, err):
 		return o.Fail(operation, unknown(err))
 	default:
 		return o.Fail(operation, explain(context.Background(), err))
 	}
 }
 
-// A gift is a call that gives something back.
-type gift struct {
-	call     func() *script.Call
-	read     func(c *script.Call) error
-	harmless bool   // a copy does nothing, if the call has been executed
-	doubted  func() // is told when it is not known whether it has been; nil: nobody is
+// A Gift is a call that gives something back.
+type Gift struct {
+	Call     func() *script.Call
+	Read     func(c *script.Call) error // reads the reply
+	Harmless bool                       // a copy does nothing if the call has been executed
+	Doubted  func()                     // is told when it is not known whether it has been; nil: nobody is
+	Refused  func()                     // is told when the server has refused for too long, and owes the gift; nil: the session does
+}
+
+// owe makes a gift that was refused because of err come back in the background, and reports whether it will.
+func (o *Object) owe(g Gift, err error) bool {
+	if g.Refused != nil {
+		g.Refused()
+		return true
+	}
+	return o.session.gifts.owe(o, g, err)
 }
 
 // give runs the call until its outcome is known, as far as copies of it may be sent.
-func (o *Object) give(g gift) error {
+func (o *Object) give(g Gift) error {
 	ctx, cancel := o.session.within(o.session.now(), o.session.bounds.limit)
 	defer cancel()
 	var doubt error // what a copy says is not what the first one has done
 	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
-		err := o.giveOnce(ctx, g.call(), g.read)
+		err := o.giveOnce(ctx, g.Call(), g.Read)
 		unknown := script.ClassOf(err) == script.Unknown || script.ClassOf(err) == script.Broken
-		if unknown && doubt == nil && g.doubted != nil {
-			g.doubted()
+		if unknown && doubt == nil && g.Doubted != nil {
+			g.Doubted()
 		}
 		if unknown {
 			doubt = err
@@ -264,7 +278,7 @@ func (o *Object) give(g gift) error {
 		switch {
 		case err == nil:
 			return nil
-		case !script.IsTemporary(err) || unknown && !g.harmless || pause(ctx, delay) != nil:
+		case !script.IsTemporary(err) || unknown && !g.Harmless || pause(ctx, delay) != nil:
 			return cmp.Or(doubt, err)
 		}
 	}

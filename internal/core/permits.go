@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
@@ -53,110 +52,12 @@ func (a *acquisition) all(h *Single) []*Single {
 	return append([]*Single{h}, a.also.holds...)
 }
 
-// GiveBack runs a call that gives permits back by their wire owners, with the replies of a release, and
-// whether or not the caller's ctx has ended. As a copy of it finds nothing, it is repeated while
-// its outcome is not known. What this session holds of them is lost to its holders.
-func (l *Lock) GiveBack(operation string, wires []string, call func() *script.Call) error {
-	if err := l.Mistake(operation); err != nil {
-		return err
-	}
-	if !l.session.calls.enter() {
-		return l.Fail(operation, ErrClosed)
-	}
-	defer l.session.calls.leave()
-	ours, doubtful := l.session.tenures.permits(l, wires), false
-	doubted := func() { // nobody may believe in them any more; they are given back by the call, or afterwards
-		doubtful = true
-		for _, t := range ours {
-			t.setReturned(0)
-		}
-		forsake(ours)
-	}
-	err := l.give(gift{call: call, harmless: true, doubted: doubted, read: func(c *script.Call) error {
-		switch n, err := c.ReadInt(); {
-		case err != nil:
-			return err
-		case n == absent:
-			return ErrNotHeld
-		default:
-			l.session.lines.Released(l.line(), l.session.listeners(n-freed))
-			return nil
-		}
-	}})
-	refused := mayPass(err)
-	if refused && !doubtful {
-		doubted()
-	}
-	switch {
-	case err == nil || err == ErrNotHeld && len(wires) == 1: //nolint:errorlint // nobody wraps it
-		loseAll(ours)
-	case doubtful:
-		for _, t := range ours {
-			t.owe(Rest{})
-		}
-		for _, wire := range wires {
-			if !slices.ContainsFunc(ours, func(t *tenure) bool { return t.wire == wire }) {
-				l.session.debts.permit(l, wire)
-			}
-		}
-	}
-	switch {
-	case refused:
-		return l.Fail(operation, unknown(err))
-	case err != nil:
-		return l.Fail(operation, explain(context.Background(), err))
-	}
-	return nil
-}
-
-// forsake ends holds as lost that the server may have or not; whatever it has of them goes back.
-func forsake(tenures []*tenure) {
-	for _, t := range tenures {
-		for _, h := range t.live() {
-			h.lose()
-		}
-	}
-}
-
-// Remove runs a call that removes the semaphore with all permits, and reports by its reply, 1 or 0,
-// whether there was one. The holds that this session had when the call was sent are lost then.
-func (l *Lock) Remove(ctx context.Context, operation string, c *script.Call) (was bool, err error) {
-	ours := l.ours()
-	err = l.Run(ctx, operation, c, func() error {
-		n, err := c.ReadInt()
-		was = n == 1
-		return err
-	})
-	switch {
-	case was:
-		loseAll(ours)
-	case errors.Is(err, ErrUnknown):
-		forsake(ours)
-	}
-	return was, err
-}
-
-// Resize runs a call that changes how many permits there are, with the replies of inTime, whether it
-// had to change anything; and lets those who wait look.
-func (l *Lock) Resize(ctx context.Context, operation string, call func(notAfter int64) *script.Call) error {
-	changed, err := l.inTime(ctx, operation, call)
-	if changed {
-		l.session.lines.Wake(l.line())
-	}
-	return err
-}
-
 // UpdateLease runs a call that gives a permit a lease of d from now, to which the not-after is to be appended, with
-// the replies of inTime. It is [ErrNotHeld] if nobody has it. Who holds it in this session trusts it accordingly.
+// the replies of InTime. It is [ErrNotHeld] if nobody has it. Who holds it in this session trusts it accordingly.
 func (l *Lock) UpdateLease(ctx context.Context, operation, wire string, d time.Duration, call func() *script.Call) error {
-	var h *Single
-	for _, t := range l.session.tenures.permits(l, []string{wire}) {
-		if live := t.live(); len(live) > 0 {
-			h = live[0]
-		}
-	}
+	h := l.GrantedTo([]string{wire}).first()
 	if h == nil {
-		done, err := l.inTime(ctx, operation, func(notAfter int64) *script.Call { return l.window(call(), notAfter) })
+		done, err := l.InTime(ctx, operation, func(notAfter int64) *script.Call { return l.window(call(), notAfter) })
 		if err == nil && !done {
 			return l.Fail(operation, ErrNotHeld)
 		}

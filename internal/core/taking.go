@@ -220,7 +220,7 @@ func (t *Taking) send(ctx context.Context, place script.Place, c *script.Call) (
 
 // giveBack gives back what nobody waits for any more, however long the server refuses it.
 func (t *Taking) giveBack() {
-	o, g := t.object, gift{call: t.Back, read: t.object.Given}
+	o, g := t.object, Gift{Call: t.Back, Read: t.object.Given}
 	if err := o.give(g); err != nil && !o.session.gifts.owe(o, g, err) {
 		o.warnOfGift(err)
 	}
@@ -235,6 +235,6 @@ func (o *Object) Given(c *script.Call) error {
 	if len(n) != 1 {
 		return c.Unexpected()
 	}
-	o.session.lines.Released(o.line(), o.session.listeners(n[0]))
+	o.Released(n[0])
 	return nil
 }

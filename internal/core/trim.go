@@ -211,7 +211,7 @@ func (t *tenure) trim() error {
 	crowd.trimming = under
 	c.mu.Unlock()
 	window := lease.NotAfter(s.config.Lease) / 2
-	_, err := l.inTime(ctx, "trim", func(int64) *script.Call {
+	_, err := l.InTime(ctx, "trim", func(int64) *script.Call {
 		at := s.clocks.At(l.key, s.now())
 		return trimmer.Trim(Trim{Owner: t.wire, most: lease.Millis(most), notBefore: at, notAfter: at + window.Milliseconds()})
 	})
