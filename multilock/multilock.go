@@ -117,38 +117,44 @@ func (m *MultiLock) Name() string { return m.name }
 // then. Its Deadline is the earliest of the members'. Release and Extend do the same with all of them at
 // once, and return all errors. It corresponds to lock().
 func (m *MultiLock) Lock(ctx context.Context) (*holdfast.Hold, error) {
-	return m.wait(ctx, "lock", time.Time{})
+	return m.take(ctx, "lock", core.Forever)
 }
 
 // TryLock makes one attempt for each member, one after the other, and waits for nobody. [holdfast.ErrBusy]
 // says that somebody has one of them, [holdfast.ErrLost] that the lease of one was over before the last was
 // taken. After an error none is held. It corresponds to tryLock().
 func (m *MultiLock) TryLock(ctx context.Context) (*holdfast.Hold, error) {
-	return m.try(ctx, "try lock")
+	return m.take(ctx, "try lock", 0)
 }
 
 // TryLockFor waits as Lock does, but at most for the time given, and then fails with
 // [holdfast.ErrBusy]. Of ctx and wait the first to end decides, ctx if they end together. It
 // corresponds to tryLock(waitTime). A wait of zero or less is one attempt.
 func (m *MultiLock) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error) {
-	const operation = "try lock for"
-	if wait <= 0 {
-		return m.try(ctx, operation)
-	}
-	return m.wait(ctx, operation, core.WaitEnd(ctx, wait))
+	return m.take(ctx, "try lock for", wait)
 }
 
-func (m *MultiLock) try(ctx context.Context, operation string) (h *holdfast.Hold, err error) {
+// take is a whole call, which waits for at most limit.
+func (m *MultiLock) take(ctx context.Context, operation string, limit time.Duration) (h *holdfast.Hold, err error) {
 	if m.mistake != nil {
 		return nil, m.fail(operation, m.mistake)
 	}
 	defer m.observe(ctx)(&h, &err)
 	ctx = core.WithOwner(ctx)
+	end := core.WaitEnd(ctx, limit)
 	if m.batch != nil {
-		if h, err := m.batch.TryLock(ctx, operation); !errors.Is(err, core.ErrApart) {
+		if h, err := m.batch.Lock(ctx, operation, limit); !errors.Is(err, core.ErrApart) {
 			return (*holdfast.Hold)(h), err
 		}
 	}
+	if limit <= 0 {
+		return m.once(ctx, operation)
+	}
+	return m.rounds(ctx, operation, end)
+}
+
+// once makes one attempt for each member.
+func (m *MultiLock) once(ctx context.Context, operation string) (*holdfast.Hold, error) {
 	got := make(gathered, len(m.members))
 	defer func() { got.letGo(ctx, time.Time{}) }()
 	for i, l := range m.members {
@@ -161,18 +167,8 @@ func (m *MultiLock) try(ctx context.Context, operation string) (h *holdfast.Hold
 	return m.join(ctx, operation, got)
 }
 
-// wait gathers the members until it has all, ctx ends, or the moment end comes, if there is one.
-func (m *MultiLock) wait(ctx context.Context, operation string, end time.Time) (h *holdfast.Hold, err error) {
-	if m.mistake != nil {
-		return nil, m.fail(operation, m.mistake)
-	}
-	defer m.observe(ctx)(&h, &err)
-	ctx = core.WithOwner(ctx)
-	if m.batch != nil {
-		if h, err := m.batch.Lock(ctx, operation, end); !errors.Is(err, core.ErrApart) {
-			return (*holdfast.Hold)(h), err
-		}
-	}
+// rounds gathers the members until it has all, ctx ends, or the moment end comes, if there is one.
+func (m *MultiLock) rounds(ctx context.Context, operation string, end time.Time) (*holdfast.Hold, error) {
 	for first := 0; ; {
 		h, missing, err := m.round(ctx, operation, first, end)
 		if err == nil || !passes(err) || ctx.Err() != nil || !end.IsZero() && !time.Now().Before(end) {

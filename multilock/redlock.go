@@ -137,7 +137,7 @@ func (r *RedLock) Name() string { return r.quorum.Name }
 // A server that has come back is asked to join at the next renewal. Release returns nil if most servers
 // have given the lock back; the others are told in the background. It corresponds to lock().
 func (r *RedLock) Lock(ctx context.Context) (*holdfast.Hold, error) {
-	h, err := r.quorum.Lock(ctx)
+	h, err := r.quorum.Lock(ctx, "lock", core.Forever)
 	return (*holdfast.Hold)(h), err
 }
 
@@ -148,7 +148,7 @@ func (r *RedLock) Lock(ctx context.Context) (*holdfast.Hold, error) {
 // Otherwise the error has what each server said; it matches [holdfast.ErrUnknown] if the outcome of a call is not
 // known: what it takes is given back. It corresponds to tryLock().
 func (r *RedLock) TryLock(ctx context.Context) (*holdfast.Hold, error) {
-	h, err := r.quorum.TryLock(ctx)
+	h, err := r.quorum.Lock(ctx, "try lock", 0)
 	return (*holdfast.Hold)(h), err
 }
 
@@ -157,6 +157,6 @@ func (r *RedLock) TryLock(ctx context.Context) (*holdfast.Hold, error) {
 // end decides, ctx if they end together. It corresponds to tryLock(waitTime). A wait of zero or less is
 // one attempt.
 func (r *RedLock) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error) {
-	h, err := r.quorum.TryLockFor(ctx, wait)
+	h, err := r.quorum.Lock(ctx, "try lock for", wait)
 	return (*holdfast.Hold)(h), err
 }

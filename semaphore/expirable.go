@@ -126,7 +126,7 @@ func (e *Expirable) AddPermits(ctx context.Context, n int) error {
 // further permits. A semaphore whose permits nobody has set has none, so Acquire waits until
 // somebody sets them.
 func (e *Expirable) Acquire(ctx context.Context) (*holdfast.Hold, error) {
-	return one(e.lock.Acquire(ctx, "acquire", 1))
+	return one(e.lock.Acquire(ctx, "acquire", 1, core.Forever))
 }
 
 // TryAcquire takes a permit if one is free; else it fails with [holdfast.ErrBusy]. It corresponds to
@@ -134,14 +134,14 @@ func (e *Expirable) Acquire(ctx context.Context) (*holdfast.Hold, error) {
 // attempt is repeated for up to a third of the lease, a minute at the most, then given up and
 // undone: that is [holdfast.ErrUnknown]. After an error nothing is held.
 func (e *Expirable) TryAcquire(ctx context.Context) (*holdfast.Hold, error) {
-	return one(e.lock.TryAcquire(ctx, "try acquire", 1))
+	return one(e.lock.Acquire(ctx, "try acquire", 1, 0))
 }
 
 // TryAcquireFor waits as [Expirable.Acquire] does, but at most for the time given, and then fails
 // with [holdfast.ErrBusy]. Of ctx and wait the first to end decides, ctx if they end together. It
 // corresponds to tryAcquire(waitTime, leaseTime). A wait of zero or less is one attempt.
 func (e *Expirable) TryAcquireFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error) {
-	return one(e.lock.TryAcquireFor(ctx, "try acquire for", 1, wait))
+	return one(e.lock.Acquire(ctx, "try acquire for", 1, wait))
 }
 
 // AcquireN takes n permits, n from 0 to 10,000: all of them, or none, each a hold of its own. It is
@@ -149,44 +149,36 @@ func (e *Expirable) TryAcquireFor(ctx context.Context, wait time.Duration) (*hol
 // leaseTime). A later caller of the session that wants few does not pass one that wants many. n of 0
 // succeeds at once, and nothing is sent.
 func (e *Expirable) AcquireN(ctx context.Context, n int) ([]*holdfast.Hold, error) {
-	const operation = "acquire n"
-	if done, err := e.none(operation, n); done {
-		return nil, err
-	}
-	return several(e.lock.Acquire(ctx, operation, n))
+	return e.take(ctx, "acquire n", n, core.Forever)
 }
 
 // TryAcquireN takes n permits as [Expirable.AcquireN] does if n are free; otherwise it fails with
 // [holdfast.ErrBusy]. It is otherwise as [Expirable.TryAcquire], and corresponds to
 // tryAcquire(permits).
 func (e *Expirable) TryAcquireN(ctx context.Context, n int) ([]*holdfast.Hold, error) {
-	const operation = "try acquire n"
-	if done, err := e.none(operation, n); done {
-		return nil, err
-	}
-	return several(e.lock.TryAcquire(ctx, operation, n))
+	return e.take(ctx, "try acquire n", n, 0)
 }
 
 // TryAcquireNFor waits as [Expirable.AcquireN] does, but at most for the time given, and then fails
 // with [holdfast.ErrBusy]. It is otherwise as [Expirable.TryAcquireFor], and corresponds to
 // tryAcquire(permits, waitTime, leaseTime).
 func (e *Expirable) TryAcquireNFor(ctx context.Context, n int, wait time.Duration) ([]*holdfast.Hold, error) {
-	const operation = "try acquire n for"
-	if done, err := e.none(operation, n); done {
-		return nil, err
-	}
-	return several(e.lock.TryAcquireFor(ctx, operation, n, wait))
+	return e.take(ctx, "try acquire n for", n, wait)
 }
 
-// none decides what is asked for without asking the server.
-func (e *Expirable) none(operation string, n int) (done bool, err error) {
+// take takes n permits and waits for them for at most limit.
+func (e *Expirable) take(ctx context.Context, operation string, n int, limit time.Duration) (holds []*holdfast.Hold, err error) {
 	switch {
 	case n == 0:
-		return true, e.lock.Mistake(operation)
+		return nil, e.lock.Mistake(operation)
 	case n < 0 || n > maxAtOnce:
-		return true, e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to %d", n, maxAtOnce))
+		return nil, e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to %d", n, maxAtOnce))
 	}
-	return false, nil
+	taken, err := e.lock.Acquire(ctx, operation, n, limit)
+	for _, h := range taken {
+		holds = append(holds, (*holdfast.Hold)(h))
+	}
+	return holds, err
 }
 
 func one(holds []*core.Hold, err error) (*holdfast.Hold, error) {
@@ -194,13 +186,6 @@ func one(holds []*core.Hold, err error) (*holdfast.Hold, error) {
 		return nil, err
 	}
 	return (*holdfast.Hold)(holds[0]), nil
-}
-
-func several(taken []*core.Hold, err error) (holds []*holdfast.Hold, _ error) {
-	for _, h := range taken {
-		holds = append(holds, (*holdfast.Hold)(h))
-	}
-	return holds, err
 }
 
 // Release gives permits back by their ids, as [holdfast.Hold.ID] has them and Java's acquire returns

@@ -120,15 +120,7 @@ func (p *Semaphore) AddPermits(ctx context.Context, n int) error {
 //
 // A semaphore whose permits nobody has set has none, so Acquire waits until somebody sets them.
 func (p *Semaphore) Acquire(ctx context.Context, n int) error {
-	const operation = "acquire"
-	if n == 0 {
-		return p.object.Mistake(operation)
-	}
-	t, err := p.taking(operation, n)
-	if err != nil {
-		return err
-	}
-	return t.Wait(ctx, &p.object, operation)
+	return p.take(ctx, "acquire", n, core.Forever)
 }
 
 // TryAcquire takes n permits if n are free; otherwise it fails with [holdfast.ErrBusy]. It blocks
@@ -137,15 +129,7 @@ func (p *Semaphore) Acquire(ctx context.Context, n int) error {
 // passes over whoever waits. It corresponds
 // to tryAcquire(). Otherwise it is as [Semaphore.Acquire].
 func (p *Semaphore) TryAcquire(ctx context.Context, n int) error {
-	const operation = "try acquire"
-	if n == 0 {
-		return p.object.Mistake(operation)
-	}
-	t, err := p.taking(operation, n)
-	if err != nil {
-		return err
-	}
-	return t.Once(ctx, &p.object, operation)
+	return p.take(ctx, "try acquire", n, 0)
 }
 
 // TryAcquireFor waits as [Semaphore.Acquire] does, but at most for the time given, and then fails
@@ -153,25 +137,22 @@ func (p *Semaphore) TryAcquire(ctx context.Context, n int) error {
 // more, and what the attempt takes is given back. Of ctx and wait the first to end decides, ctx if they end
 // together. It corresponds to tryAcquire(permits, waitTime). A wait of zero or less is one attempt.
 func (p *Semaphore) TryAcquireFor(ctx context.Context, n int, wait time.Duration) error {
-	const operation = "try acquire for"
-	if n == 0 {
-		return p.object.Mistake(operation)
-	}
-	t, err := p.taking(operation, n)
-	if err != nil {
-		return err
-	}
-	return t.WaitFor(ctx, &p.object, operation, wait)
+	return p.take(ctx, "try acquire for", n, wait)
 }
 
-func (p *Semaphore) taking(operation string, n int) (*core.Taking, error) {
-	if n < 0 || n > maxPermits {
-		return nil, p.object.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
+// take takes n permits and waits for them for at most limit.
+func (p *Semaphore) take(ctx context.Context, operation string, n int, limit time.Duration) error {
+	switch {
+	case n == 0:
+		return p.object.Mistake(operation)
+	case n < 0 || n > maxPermits:
+		return p.object.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
 	}
-	return &core.Taking{
+	t := core.Taking{
 		Take: func(notAfter int64) *script.Call { return p.call(acquireScript).Int(int64(n)).Int(notAfter) },
 		Back: func() *script.Call { return p.add(n, create) },
-	}, nil
+	}
+	return t.Run(ctx, &p.object, operation, limit)
 }
 
 // Release gives n permits back, n of at least 1, and makes the semaphore if there is none. It is

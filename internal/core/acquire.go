@@ -44,7 +44,7 @@ type acquisition struct {
 	hold   *Single       // when it is granted
 	over   bool          // whoever has called has what there is
 
-	patience
+	retries
 }
 
 // also are the permits that a call wants besides the first.

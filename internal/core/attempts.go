@@ -7,51 +7,25 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// callOnce is a whole call that makes one attempt.
-func (a *acquisition) callOnce(ctx context.Context, l *Lock, operation string) (*Single, error) {
+// call is a whole call that waits for at most limit.
+func (a *acquisition) call(ctx context.Context, l *Lock, operation string, limit time.Duration) (h *Single, err error) {
 	if err := l.begin(ctx, operation); err != nil {
 		return nil, err
 	}
 	defer l.session.calls.leave()
 	a.init(ctx, l)
 	defer a.unwind()
-	h, err := a.once(ctx)
+	err = a.waitFor(ctx, limit, func() error {
+		h, err = a.once(ctx)
+		return err
+	}, func(attempt, sleep context.Context) error {
+		h, err = a.wait(attempt, sleep)
+		return err
+	})
 	return h, a.finish(ctx, operation, err)
-}
-
-// call is one that waits until ctx ends.
-func (a *acquisition) call(ctx context.Context, l *Lock, operation string) (*Single, error) {
-	if err := l.begin(ctx, operation); err != nil {
-		return nil, err
-	}
-	defer l.session.calls.leave()
-	a.init(ctx, l)
-	defer a.unwind()
-	h, err := a.wait(ctx, ctx)
-	return h, a.finish(ctx, operation, err)
-}
-
-// callFor is one that waits for at most d, or until ctx ends.
-func (a *acquisition) callFor(ctx context.Context, l *Lock, operation string, d time.Duration) (*Single, error) {
-	if d <= 0 {
-		return a.callOnce(ctx, l, operation)
-	}
-	end := WaitEnd(ctx, d)
-	if end.IsZero() {
-		return a.call(ctx, l, operation)
-	}
-	if err := l.begin(ctx, operation); err != nil {
-		return nil, err
-	}
-	defer l.session.calls.leave()
-	attempt, sleep, stop := waitUntil(ctx, end)
-	defer stop()
-	a.init(ctx, l)
-	defer a.unwind()
-	h, err := a.wait(attempt, sleep)
-	return h, a.finish(ctx, operation, a.outwaited(ctx, end, err))
 }
 
 // once makes one attempt, repeated only while its reply is lost and it may still be executed. Nor is a
@@ -95,71 +69,76 @@ func until(ctx context.Context, end time.Time) (context.Context, context.CancelF
 	return context.WithDeadlineCause(ctx, end, errNoReply)
 }
 
-// wait attempts until the lock is granted: at once if nobody of the session waits for it,
-// then as the first of the session's line. Attempts end with ctx, sleep with sleep.
-func (a *acquisition) wait(ctx, sleep context.Context) (*Single, error) {
-	a.stand = a.lock.Leaver != nil
-	if a.lock.Queue || a.lock.Shared {
-		return a.waitAlone(ctx, sleep)
-	}
-	retry := time.Duration(0)
-	if a.lock.session.lines.Empty(a.lock.line()) || a.reenters() {
-		h, next, err := a.attempt(ctx)
-		if h != nil || err != nil {
-			return h, err
-		}
-		retry = next
-	}
-	return a.queue(ctx, sleep, retry)
+// wait attempts until the lock is granted: at once if nobody of the session waits for it, then when it is its turn to
+// look. Attempts end with ctx, sleep with sleep.
+func (a *acquisition) wait(ctx, sleep context.Context) (h *Single, err error) {
+	l := a.lock
+	a.stand = l.Leaver != nil
+	defer func() { a.leavePlace(h) }()
+	err = a.retryUntil(sleep, l.apart() || l.session.lines.Empty(l.line()) || a.reenters(), wait.Caller{
+		Attempt: func() (done bool, retry time.Duration, err error) {
+			h, retry, err = a.attempt(ctx)
+			return h != nil, retry, err
+		},
+		Place:     a.takePlace,
+		Overtakes: a.reenters,
+	})
+	return h, err
 }
 
-// queue waits in the session's line, first until retry has passed, and attempts when it is
-// this call's turn to look.
-func (a *acquisition) queue(ctx, sleep context.Context, retry time.Duration) (h *Single, err error) {
-	var waited func() // told when the place has been left
-	defer func() {
-		if waited != nil {
-			waited()
-		}
-	}()
-	place := a.lock.session.lines.Join(a.lock.line(), a.lock.Backoff == nil, a.stand)
+// apart reports whether waiters do not stand in their session's line: of a lock with a queue on the server each waits
+// for its turn there, and of a shared one all wait together.
+func (l *Lock) apart() bool { return l.Queue || l.Shared }
+
+// takePlace is where the call waits.
+func (a *acquisition) takePlace() *wait.Place {
+	l := a.lock
+	if a.place == nil {
+		a.stay(a.join())
+	}
+	switch {
+	case l.Queue: // on a channel of its own, another one after a re-entry was tried in vain
+		a.place.Listen(l.Channel + a.wire)
+	case l.Shared:
+		a.place.Listen(l.Channel)
+	}
+	return a.place
+}
+
+// join takes a place, and has it woken when the owner gets the lock by another call.
+func (a *acquisition) join() (p *wait.Place) {
+	l := a.lock
+	lines := l.session.lines
+	switch {
+	case l.Shared:
+		p = lines.Apart(l.line()).Share()
+	case l.Queue:
+		p = lines.Apart(l.line())
+	default:
+		p = lines.Join(l.line(), l.Backoff == nil, a.stand)
+	}
 	if a.own == nil { // else nobody else can hold it
-		a.claim.await(place)
+		a.claim.await(p)
 	}
-	defer func() {
-		if a.own == nil {
-			a.claim.forgo(place)
-		}
-		switch {
-		case h == nil:
-			place.Leave(0)
-		case a.lock.Permits:
-			place.LeaveSome(a.answer.next)
-		case a.lock.Poll != nil: // others do not tell when they release it
-			place.Leave(a.lock.Poll(1))
-		default:
-			place.Leave(h.lock.length())
-		}
-	}()
-	waited = a.lock.waiting()
-	for {
-		if a.reenters() {
-			err = place.Sleep(sleep, retry) // who is ahead may be waiting for this very owner
-		} else {
-			err = place.Wait(sleep, retry)
-		}
-		if err != nil {
-			return nil, a.interrupted(sleep, err)
-		}
-		a.lock.woken(place.Cause())
-		if !place.Head() && !a.reenters() {
-			continue
-		}
-		h, retry, err = a.attempt(ctx)
-		if h != nil || err != nil {
-			return h, err
-		}
+	return p
+}
+
+// leavePlace leaves the place to the next in line, after the call was granted h or nothing.
+func (a *acquisition) leavePlace(h *Single) {
+	leave, taken := (*wait.Place).Leave, time.Duration(0)
+	switch l := a.lock; {
+	case h == nil:
+	case l.Permits:
+		leave, taken = (*wait.Place).LeaveSome, a.answer.next
+	case l.Poll != nil: // others do not tell when they release it
+		taken = l.Poll(1)
+	default:
+		taken = h.lock.length()
 	}
+	if a.place != nil && a.own == nil {
+		a.claim.forgo(a.place)
+	}
+	a.leaveTo(taken, leave)
 }
 
 // attempt tries once. Without a hold and without an error, it is to be tried again after a

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
 // A Batch is several locks that one call takes and one gives back. It is immutable.
@@ -43,23 +44,8 @@ const (
 	lookTogether  = time.Second
 )
 
-// TryLock makes one attempt to take all locks under ctx's owner.
-func (b *Batch) TryLock(ctx context.Context, operation string) (*Hold, error) {
-	return b.call(ctx, operation, func(c *batchCall) ([]*Single, error) { return c.once(ctx) })
-}
-
-// Lock waits until it has all locks, ctx ends, or the moment end comes, if there is one.
-func (b *Batch) Lock(ctx context.Context, operation string, end time.Time) (*Hold, error) {
-	return b.call(ctx, operation, func(c *batchCall) ([]*Single, error) {
-		attempt, sleep, stop := waitUntil(ctx, end)
-		defer stop()
-		holds, err := c.wait(attempt, sleep)
-		return holds, c.outwaited(ctx, end, err)
-	})
-}
-
-// call is a whole call.
-func (b *Batch) call(ctx context.Context, operation string, take func(c *batchCall) ([]*Single, error)) (*Hold, error) {
+// Lock takes all locks under ctx's owner, and waits for them for at most limit.
+func (b *Batch) Lock(ctx context.Context, operation string, limit time.Duration) (*Hold, error) {
 	if ctx.Err() != nil {
 		return nil, b.Fail(operation, stopped(ctx))
 	}
@@ -68,17 +54,17 @@ func (b *Batch) call(ctx context.Context, operation string, take func(c *batchCa
 		return nil, b.Fail(operation, ErrClosed)
 	}
 	defer b.session.calls.leave()
-	c := batchCall{Batch: b, patience: patience{object: &b.Object}, since: b.session.now()}
+	c := batchCall{Batch: b, retries: retries{object: &b.Object}, since: b.session.now()}
 	owner := ownerOf(ctx)
 	for _, l := range b.locks {
 		c.claims = append(c.claims, owner.claim(l))
 	}
 	defer c.unwind()
-	holds, err := take(&c)
+	err := c.waitFor(ctx, limit, func() error { return c.once(ctx) }, c.wait)
 	c.over = true
 	if err == nil {
-		members := make([]member, len(holds))
-		for i, h := range holds {
+		members := make([]member, len(c.holds))
+		for i, h := range c.holds {
 			members[i].hold = h
 		}
 		return join(ctx, b.Label, members, b), nil // the holds keep the references to the claims
@@ -93,12 +79,14 @@ func (b *Batch) call(ctx context.Context, operation string, take func(c *batchCa
 // A batchCall is one call that wants all locks of a batch.
 type batchCall struct {
 	*Batch
-	patience
+	retries
 	claims []*claim
 	wire   string        // the wire owner of all; drawn at the first attempt
 	until  time.Duration // copies whose outcome is not known may be executed until then; 0: none are
 	grant  answer
 	taken  int // the lock that was in the way of the last attempt
+	at     int // the lock in whose line the call waits
+	forgo  func()
 	looks  int // attempts that found one in the way
 	since  time.Duration
 	holds  []*Single // when they are granted
@@ -125,71 +113,58 @@ func (c *batchCall) unwind() {
 }
 
 // once makes one attempt, as that of a single lock.
-func (c *batchCall) once(ctx context.Context) (holds []*Single, err error) {
-	err = c.session.once(ctx, c.locks[0].key, lease.NotAfter(c.shortest), func(ctx context.Context) (err error) {
-		holds, _, err = c.try(ctx)
+func (c *batchCall) once(ctx context.Context) error {
+	return c.session.once(ctx, c.locks[0].key, lease.NotAfter(c.shortest), func(ctx context.Context) error {
+		_, err := c.try(ctx)
 		return err
 	})
-	return holds, err
 }
 
 // wait attempts until all are granted: at once if nobody of the session waits for one of them, then when
 // it is first in the line of the one that is in the way.
-func (c *batchCall) wait(ctx, sleep context.Context) ([]*Single, error) {
-	retry := time.Duration(0)
-	if wanted := c.wanted(); wanted >= 0 {
-		c.taken = wanted
-	} else {
-		holds, next, err := c.attempt(ctx)
-		if holds != nil || err != nil {
-			return holds, err
-		}
-		retry = next
-	}
-	for {
-		holds, next, err := c.queue(ctx, sleep, retry)
-		if holds != nil || err != nil {
-			return holds, err
-		}
-		retry = next
-	}
+func (c *batchCall) wait(ctx, sleep context.Context) error {
+	wanted := c.wanted()
+	c.taken = max(wanted, 0)
+	defer c.leavePlace()
+	return c.retryUntil(sleep, wanted < 0, wait.Caller{
+		Attempt: func() (done bool, retry time.Duration, err error) {
+			retry, err = c.attempt(ctx)
+			return c.holds != nil, retry, err
+		},
+		Place:     c.takePlace,
+		Overtakes: c.reenters,
+	})
 }
 
 // wanted is one of the locks that somebody of the session waits for, -1 if there is none.
 func (c *batchCall) wanted() int {
-	for i, l := range c.locks {
-		if !c.session.lines.Empty(l.line()) {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(c.locks, func(l *Lock) bool { return !c.session.lines.Empty(l.line()) })
 }
 
-// queue waits in the line of the lock that is in the way. Without holds and without an error, another one
-// is in the way now.
-func (c *batchCall) queue(ctx, sleep context.Context, retry time.Duration) (holds []*Single, _ time.Duration, err error) {
-	l := c.locks[c.taken]
-	place, taken := c.session.lines.Join(l.line(), l.Backoff == nil, false), time.Duration(0)
-	defer func() { place.Leave(taken) }()
-	defer c.waiting()()
-	defer awaitAny(c.claims, place)()
-	for at := c.taken; c.taken == at; {
-		if err := place.Wait(sleep, retry); err != nil {
-			return nil, 0, c.interrupted(sleep, err)
-		}
-		c.woken(place.Cause())
-		if !place.Head() && !c.reenters() {
-			continue
-		}
-		if holds, retry, err = c.attempt(ctx); err != nil {
-			return nil, 0, err
-		}
-		if holds != nil {
-			taken = l.length()
-			return holds, 0, nil
-		}
+// takePlace is where the call waits: in the line of the lock that is in the way.
+func (c *batchCall) takePlace() *wait.Place {
+	if c.place == nil || c.at != c.taken {
+		c.leavePlace()
+		c.at = c.taken
+		l := c.locks[c.at]
+		place := c.session.lines.Join(l.line(), l.Backoff == nil, false)
+		c.forgo = awaitAny(c.claims, place)
+		c.stay(place)
 	}
-	return nil, retry, nil
+	return c.place
+}
+
+// leavePlace leaves the place, if there is one.
+func (c *batchCall) leavePlace() {
+	if c.place == nil {
+		return
+	}
+	c.forgo()
+	taken := time.Duration(0)
+	if c.holds != nil {
+		taken = c.locks[c.at].length()
+	}
+	c.leaveTo(taken, (*wait.Place).Leave)
 }
 
 // reenters reports whether the owner has one of the locks by now, through another call.
@@ -199,36 +174,34 @@ func (c *batchCall) reenters() bool {
 
 // attempt tries once. Without holds and without an error, it is to be tried again after a wake-up or
 // after retry.
-func (c *batchCall) attempt(ctx context.Context) (holds []*Single, retry time.Duration, err error) {
-	holds, inTheWay, err := c.try(ctx)
+func (c *batchCall) attempt(ctx context.Context) (retry time.Duration, err error) {
+	inTheWay, err := c.try(ctx)
 	if err == nil {
-		return holds, 0, nil
+		return 0, nil
 	}
 	if errors.Is(err, ErrBusy) {
 		c.looks++
 	}
 	if c.looks >= looksTogether && c.session.now()-c.since >= lookTogether {
-		return nil, 0, ErrApart
+		return 0, ErrApart
 	}
-	retry, err = c.again(ctx, inTheWay, err, c.locks[c.taken].Backoff)
-	return nil, retry, err
+	return c.again(ctx, inTheWay, err, c.locks[c.taken].Backoff)
 }
 
 // try makes one attempt, and tells the observer.
-func (c *batchCall) try(ctx context.Context) (holds []*Single, inTheWay time.Duration, err error) {
+func (c *batchCall) try(ctx context.Context) (inTheWay time.Duration, err error) {
 	done := c.attempting(ctx)
-	holds, inTheWay, err = c.tryTo(ctx)
-	c.holds = holds
+	c.holds, inTheWay, err = c.tryTo(ctx)
 	c.learn(err)
 	if c.session.config.Observer != nil {
-		for _, h := range holds {
+		for _, h := range c.holds {
 			h.observe(ctx)
 		}
 	}
 	if done != nil && !errors.Is(err, ErrApart) { // that was none
 		done(err)
 	}
-	return holds, inTheWay, err
+	return inTheWay, err
 }
 
 // tryTo makes one attempt.

@@ -244,14 +244,21 @@ func (l *Lock) readInTime(c *script.Call) (done bool, err error) {
 // TryLock makes one attempt.
 func (l *Lock) TryLock(ctx context.Context) (*Hold, error) {
 	var a acquisition
-	h, err := a.callOnce(ctx, l, "try lock")
+	h, err := a.call(ctx, l, "try lock", 0)
 	return h.public(), err
 }
 
 // Lock waits for the lock until ctx ends.
 func (l *Lock) Lock(ctx context.Context) (*Hold, error) {
 	var a acquisition
-	h, err := a.call(ctx, l, "lock")
+	h, err := a.call(ctx, l, "lock", Forever)
+	return h.public(), err
+}
+
+// TryLockFor waits for the lock for at most d, or until ctx ends.
+func (l *Lock) TryLockFor(ctx context.Context, d time.Duration) (*Hold, error) {
+	var a acquisition
+	h, err := a.call(ctx, l, "try lock for", d)
 	return h.public(), err
 }
 
@@ -261,13 +268,6 @@ func (l *Lock) Adopt(ctx context.Context, operation, wire string) (*Hold, error)
 	theirs := *l
 	theirs.Token = wire
 	a := acquisition{wire: wire, adopts: true}
-	h, err := a.callOnce(ctx, &theirs, operation)
-	return h.public(), err
-}
-
-// TryLockFor waits for the lock for at most d, or until ctx ends.
-func (l *Lock) TryLockFor(ctx context.Context, d time.Duration) (*Hold, error) {
-	var a acquisition
-	h, err := a.callFor(ctx, l, "try lock for", d)
+	h, err := a.call(ctx, &theirs, operation, 0)
 	return h.public(), err
 }

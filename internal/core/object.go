@@ -178,9 +178,9 @@ func (o *Object) Await(ctx context.Context, operation string, look Look) (err er
 	}
 	s := o.session
 	defer s.calls.leave()
-	var p patience
-	p.about(ctx, o)
-	defer func() { p.tell(err) }()
+	var r retries
+	r.about(ctx, o)
+	defer func() { r.tell(err) }()
 	c := s.watches.Join(watch.Subject{
 		Key:     watchKey{o.Kind, o.key},
 		Look:    func(ctx context.Context) (bool, error) { return look.once(ctx, s.runner) },

@@ -13,24 +13,10 @@ import (
 // Permits are the holds of a [Lock] that has no owners. Each is known on the server by an id of its
 // own, by which anybody may give it back.
 
-// Acquire waits for n permits until ctx ends: all of them, or none.
-func (l *Lock) Acquire(ctx context.Context, operation string, n int) ([]*Hold, error) {
+// Acquire waits for n permits for at most limit, or until ctx ends: all of them, or none.
+func (l *Lock) Acquire(ctx context.Context, operation string, n int, limit time.Duration) ([]*Hold, error) {
 	a := acquisition{also: also{n: n - 1}}
-	h, err := a.call(ctx, l, operation)
-	return a.public(h), err
-}
-
-// TryAcquire makes one attempt.
-func (l *Lock) TryAcquire(ctx context.Context, operation string, n int) ([]*Hold, error) {
-	a := acquisition{also: also{n: n - 1}}
-	h, err := a.callOnce(ctx, l, operation)
-	return a.public(h), err
-}
-
-// TryAcquireFor waits for n permits for at most d, or until ctx ends.
-func (l *Lock) TryAcquireFor(ctx context.Context, operation string, n int, d time.Duration) ([]*Hold, error) {
-	a := acquisition{also: also{n: n - 1}}
-	h, err := a.callFor(ctx, l, operation, d)
+	h, err := a.call(ctx, l, operation, limit)
 	return a.public(h), err
 }
 

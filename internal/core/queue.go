@@ -4,47 +4,7 @@ import (
 	"context"
 
 	"github.com/holdfast-go/holdfast/internal/script"
-	"github.com/holdfast-go/holdfast/internal/wait"
 )
-
-// waitAlone waits apart from the session's line: of a lock with a queue on the server for its
-// turn there, attempting so often besides that the server does not take it for dead; of a shared
-// one together with all others.
-func (a *acquisition) waitAlone(ctx, sleep context.Context) (*Single, error) {
-	s, l := a.lock.session, a.lock
-	h, retry, err := a.attempt(ctx)
-	if h != nil || err != nil {
-		return h, err
-	}
-	w := wait.NewWaiter(s.closing)
-	defer l.waiting()()
-	if a.own == nil { // else nobody else can hold it
-		a.claim.await(w)
-		defer a.claim.forgo(w)
-	}
-	if l.Shared {
-		defer s.lines.Beside(l.line())()
-	}
-	listening, stop := "", func() {}
-	defer func() { stop() }()
-	for {
-		channel := l.Channel
-		if l.Queue {
-			channel += a.wire // another one after a re-entry was tried in vain
-		}
-		if channel != listening {
-			stop()
-			listening, stop = channel, s.hub.Listen(channel, w.Wake).Close
-		}
-		if err := w.Sleep(sleep, retry); err != nil {
-			return nil, a.interrupted(sleep, err)
-		}
-		l.woken(w.Cause())
-		if h, retry, err = a.attempt(ctx); h != nil || err != nil {
-			return h, err
-		}
-	}
-}
 
 // stood takes in that an attempt found the lock taken, and where it stands in a queue now.
 func (a *acquisition) stood() {

@@ -57,37 +57,27 @@ func (q *Quorum) timeout(length time.Duration) time.Duration {
 	return min(max(length/100, leastTimeout), mostTimeout, length/4)
 }
 
-// TryLock makes one attempt.
-func (q *Quorum) TryLock(ctx context.Context) (*Hold, error) {
-	return q.once(ctx, "try lock")
-}
-
-// Lock waits for the lock until ctx ends.
-func (q *Quorum) Lock(ctx context.Context) (*Hold, error) {
-	return q.wait(ctx, "lock", time.Time{})
-}
-
-// TryLockFor waits for the lock for at most d, or until ctx ends.
-func (q *Quorum) TryLockFor(ctx context.Context, d time.Duration) (*Hold, error) {
-	const operation = "try lock for"
-	if d <= 0 {
-		return q.once(ctx, operation)
-	}
-	return q.wait(ctx, operation, WaitEnd(ctx, d))
-}
-
-func (q *Quorum) once(ctx context.Context, operation string) (*Hold, error) {
+// Lock waits for the lock for at most limit, or until ctx ends.
+func (q *Quorum) Lock(ctx context.Context, operation string, limit time.Duration) (*Hold, error) {
 	if err := q.ready(ctx, operation); err != nil {
 		return nil, err
 	}
-	var p patience
-	p.about(ctx, &q.Object)
-	p.asked = 1
-	h, err := q.try(WithOwner(ctx))
+	w := quorumWait{Quorum: q, owner: ownerOf(ctx)}
+	w.about(ctx, &q.Object)
+	defer func() {
+		if w.hold != nil { // an observer has ended the call
+			_ = w.hold.Release()
+		}
+	}()
+	err := w.waitFor(ctx, limit, func() error { return w.try(WithOwner(ctx)) }, func(attempt, sleep context.Context) error {
+		return w.wait(WithOwner(attempt), sleep)
+	})
 	if err != nil {
 		err = q.Fail(operation, explain(ctx, err))
 	}
-	h.Guard(func() { p.tell(err) })
+	w.tell(err)
+	h := w.hold
+	w.hold = nil
 	return h, err
 }
 
@@ -102,37 +92,15 @@ func (q *Quorum) ready(ctx context.Context, operation string) error {
 	return nil
 }
 
-// wait attempts until the lock is had, ctx ends, or the moment end comes, if there is one.
-func (q *Quorum) wait(ctx context.Context, operation string, end time.Time) (*Hold, error) {
-	if err := q.ready(ctx, operation); err != nil {
-		return nil, err
-	}
-	attempt, sleep, stop := waitUntil(ctx, end)
-	defer stop()
-	w := quorumWait{Quorum: q, owner: ownerOf(ctx)}
-	w.about(ctx, &q.Object)
-	defer func() {
-		if w.hold != nil { // an observer has ended the call
-			_ = w.hold.Release()
-		}
-	}()
-	h, err := w.run(WithOwner(attempt), sleep)
-	if err = w.outwaited(ctx, end, err); err != nil {
-		err = q.Fail(operation, explain(ctx, err))
-	}
-	w.tell(err)
-	w.hold = nil
-	return h, err
-}
-
 // try makes one attempt, and tells the observer.
-func (q *Quorum) try(ctx context.Context) (h *Hold, err error) {
-	done := q.attempting(ctx)
-	h, err = q.tryTo(ctx)
+func (w *quorumWait) try(ctx context.Context) (err error) {
+	w.asked++
+	done := w.Quorum.attempting(ctx)
+	w.hold, err = w.tryTo(ctx)
 	if done != nil {
-		h.Guard(func() { done(err) })
+		done(err)
 	}
-	return h, err
+	return err
 }
 
 // tryTo asks all servers at once, under ctx's owner. After an error everything is given back, also by servers that are

@@ -21,7 +21,7 @@ func (g *group) ask(ctx context.Context, i int, first time.Time) error {
 	defer cancel()
 	a := acquisition{age: true}
 	l.session.silence.begin(l.session.now())
-	h, err := a.callOnce(within, l, "try lock")
+	h, err := a.call(within, l, "try lock", 0)
 	if a.answer.at > 0 { // there was a reply, whatever became of it
 		l.session.silence.end()
 	}

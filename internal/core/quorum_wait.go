@@ -23,74 +23,75 @@ var askAgain = wait.Exponential(firstAsk, lastAsk)
 // A quorumWait is one call that waits for a quorum.
 type quorumWait struct {
 	*Quorum
-	patience
+	retries
 	owner      *Owner                     // nil: the call's own, under which nobody else can have the lock
-	place      atomic.Pointer[wait.Place] // in the line of those who wait
+	wakes      atomic.Pointer[wait.Place] // the place in the line of those who wait
 	attempting atomic.Bool                // what the owner gets now is this call's
-	row        int                        // attempts since rowBegan
+	stops      []func()                   // end what the place has begun
+	listening  bool
+	row        int // attempts since rowBegan
 	rowBegan   time.Time
 	took       time.Duration // the last attempt
 	hold       *Hold         // when it is had, until whoever has called has it
 }
 
-// run attempts at once if nobody of this process waits, then as the first of those who do.
-func (w *quorumWait) run(ctx, sleep context.Context) (h *Hold, err error) {
-	retry := time.Duration(0)
-	if line, name := w.line(); w.reenters() || line.Empty(name) && !w.session.ways.given(name) {
-		if h, retry, err = w.attempt(ctx); h != nil || err != nil {
-			return h, err
-		}
-	}
-	for {
-		h, err = w.queue(ctx, sleep, retry)
-		if !errors.Is(err, wait.ErrClosed) {
-			return h, err
-		}
-		if w.open() < w.need() {
-			return nil, ErrClosed
-		}
-	}
+// wait attempts at once if nobody of this process waits, then as the first of those who do.
+func (w *quorumWait) wait(ctx, sleep context.Context) error {
+	line, name := w.line()
+	defer w.leavePlace()
+	return w.retryUntil(sleep, w.reenters() || line.Empty(name) && !w.session.ways.given(name), wait.Caller{
+		Attempt: func() (done bool, retry time.Duration, err error) {
+			if w.place != nil {
+				// Whoever was told of a release would ask before all servers are free, and together with others.
+				_, name := w.line()
+				_ = pause(sleep, max(rand.N(4*askLater(w.took)/5), w.session.ways.left(name), w.tooOften()))
+			}
+			retry, err = w.attempt(ctx)
+			return w.hold != nil, retry, err
+		},
+		Place:     w.takePlace,
+		Overtakes: w.reenters,
+		Interrupted: func(why error) error {
+			if !errors.Is(why, wait.ErrClosed) {
+				return w.interrupted(sleep, why)
+			}
+			if w.open() < w.need() {
+				return ErrClosed
+			}
+			w.leavePlace() // and wait in the line of a session that is open
+			return nil
+		},
+	})
 }
 
-// queue waits in the line of a session that is open. Whoever is first there is told of releases by as many
-// servers as may fail and one more, and asks now and then besides.
-func (w *quorumWait) queue(ctx, sleep context.Context, retry time.Duration) (h *Hold, err error) {
-	line, name := w.line()
-	place, taken := line.Join(name, true, false), time.Duration(0)
-	w.place.Store(place)
-	defer func() { place.Leave(taken) }()
-	defer w.waiting()()
-	defer w.await()()
-	listening := false
-	for {
-		if place.Head() && !listening {
-			listening = true
-			defer w.listen()()
-		}
-		if w.reenters() {
-			err = place.Sleep(sleep, retry)
-		} else {
-			err = place.Wait(sleep, retry)
-		}
-		switch {
-		case errors.Is(err, wait.ErrClosed):
-			return nil, err
-		case err != nil:
-			return nil, w.interrupted(sleep, err)
-		}
-		w.woken(place.Cause())
-		if !place.Head() && !w.reenters() {
-			continue
-		}
-		// Whoever was told of a release would ask before all servers are free, and together with others.
-		_ = pause(sleep, max(rand.N(4*askLater(w.took)/5), w.session.ways.left(name), w.tooOften()))
-		if h, retry, err = w.attempt(ctx); h != nil || err != nil {
-			if h != nil {
-				taken = lastAsk // a release of this process is heard of
-			}
-			return h, err
-		}
+// takePlace is where the call waits: in the line of a session that is open. Whoever is first there is told of
+// releases by as many servers as may fail and one more, and asks now and then besides.
+func (w *quorumWait) takePlace() *wait.Place {
+	if w.place == nil {
+		line, name := w.line()
+		place := line.Join(name, true, false)
+		w.wakes.Store(place)
+		w.stops = append(w.stops, w.await())
+		w.stay(place)
 	}
+	if w.place.Head() && !w.listening {
+		w.listening = true
+		w.listen()
+	}
+	return w.place
+}
+
+// leavePlace leaves the place, if there is one.
+func (w *quorumWait) leavePlace() {
+	for _, stop := range w.stops {
+		stop()
+	}
+	w.stops, w.listening = nil, false
+	taken := time.Duration(0)
+	if w.hold != nil {
+		taken = lastAsk // a release of this process is heard of
+	}
+	w.leaveTo(taken, (*wait.Place).Leave)
 }
 
 // inARow is how often a wake-up is followed at once: it may come of what this call, or another one that waits, has
@@ -109,18 +110,14 @@ func (w *quorumWait) tooOften() time.Duration {
 	return max(lastAsk-time.Since(w.rowBegan), 0)
 }
 
-// listen has the place woken by servers besides the one whose line it is in. What it returns ends that.
-func (w *quorumWait) listen() (stop func()) {
-	var stops []func()
+// listen has the place woken by servers besides the one whose line it is in.
+func (w *quorumWait) listen() {
 	line, _ := w.line()
+	more := len(w.Locks) - w.need()
 	for _, l := range w.Locks {
-		if s := l.session; s.joint != line && !s.isClosed() && len(stops) < len(w.Locks)-w.need() {
-			stops = append(stops, s.hub.Listen(l.Channel, w.place.Load().Wake).Close)
-		}
-	}
-	return func() {
-		for _, stop := range stops {
-			stop()
+		if s := l.session; s.joint != line && !s.isClosed() && more > 0 {
+			w.stops = append(w.stops, s.hub.Listen(l.Channel, w.place.Wake).Close)
+			more--
 		}
 	}
 }
@@ -138,25 +135,22 @@ func (q *Quorum) open() (n int) {
 // Wake has the call look again because its owner has got one of the locks, by another call.
 func (w *quorumWait) Wake() {
 	if !w.attempting.Load() {
-		w.place.Load().Wake()
+		w.wakes.Load().Wake()
 	}
 }
 
 // attempt tries once. Without a hold and without an error, it is to be tried again after a
 // wake-up or after retry.
-func (w *quorumWait) attempt(ctx context.Context) (h *Hold, retry time.Duration, err error) {
+func (w *quorumWait) attempt(ctx context.Context) (retry time.Duration, err error) {
 	began := time.Now()
-	w.asked++
 	w.attempting.Store(true)
-	h, err = w.try(ctx)
-	w.hold = h
+	err = w.try(ctx)
 	w.attempting.Store(false)
 	w.took = time.Since(began)
 	if err == nil {
-		return h, 0, nil
+		return 0, nil
 	}
-	retry, err = w.again(ctx, -1, err, askAgain)
-	return nil, retry, err
+	return w.again(ctx, -1, err, askAgain)
 }
 
 // askLater is for how long others are asked for the lock who were told of a release, by the time that asking takes.

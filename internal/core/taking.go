@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
 // A Taking is an acquisition of what has no owner and no lease: what is taken can only be given
@@ -14,59 +15,26 @@ import (
 type Taking struct {
 	Take func(notAfter int64) *script.Call // replies {1, now, left}, {0, now, free} or {-2, now}
 	Back func() *script.Call               // gives back what Take took; replies {listeners}
-	patience
+	retries
 	took bool // and whoever has called does not know yet
 }
 
-// Once makes one attempt.
-func (t *Taking) Once(ctx context.Context, o *Object, operation string) error {
+// Run is a whole call, which waits for at most limit.
+func (t *Taking) Run(ctx context.Context, o *Object, operation string, limit time.Duration) error {
 	if err := o.begin(ctx, operation); err != nil {
 		return err
 	}
 	defer o.session.calls.leave()
 	t.about(ctx, o)
 	defer t.unwind()
-	within, stop := until(ctx, time.Now().Add(lease.NotAfter(o.session.config.Lease)))
-	defer stop()
-	_, err := t.try(within)
-	return t.presentable(ctx, operation, err)
-}
-
-// Wait attempts until it succeeds or ctx ends, in the session's line.
-func (t *Taking) Wait(ctx context.Context, o *Object, operation string) error {
-	if err := o.begin(ctx, operation); err != nil {
+	err := t.waitFor(ctx, limit, func() error {
+		within, stop := until(ctx, time.Now().Add(lease.NotAfter(o.session.config.Lease)))
+		defer stop()
+		_, err := t.try(within)
 		return err
-	}
-	defer o.session.calls.leave()
-	t.about(ctx, o)
-	defer t.unwind()
-	return t.presentable(ctx, operation, t.wait(ctx, ctx))
-}
-
-// WaitFor is Wait for at most d.
-func (t *Taking) WaitFor(ctx context.Context, o *Object, operation string, d time.Duration) error {
-	if d <= 0 {
-		return t.Once(ctx, o, operation)
-	}
-	end := WaitEnd(ctx, d)
-	if end.IsZero() {
-		return t.Wait(ctx, o, operation)
-	}
-	if err := o.begin(ctx, operation); err != nil {
-		return err
-	}
-	defer o.session.calls.leave()
-	t.about(ctx, o)
-	defer t.unwind()
-	attempt, sleep, stop := waitUntil(ctx, end)
-	defer stop()
-	err := t.wait(attempt, sleep)
-	return t.presentable(ctx, operation, err)
-}
-
-func (t *Taking) presentable(ctx context.Context, operation string, err error) error {
+	}, t.wait)
 	if err != nil {
-		err = t.object.Fail(operation, explain(ctx, err))
+		err = o.Fail(operation, explain(ctx, err))
 	}
 	t.tell(err)
 	t.took = false
@@ -83,49 +51,28 @@ func (t *Taking) unwind() {
 // wait attempts at once if nobody of the session waits, then as the first of its line.
 func (t *Taking) wait(ctx, sleep context.Context) (err error) {
 	o, s := t.object, t.object.session
-	retry, left := time.Duration(0), int64(0)
-	attempt := func() (done bool, err error) {
-		left, err = t.try(ctx)
-		if err == nil {
-			return true, nil
-		}
-		if script.ClassOf(err) == script.Unknown {
-			return false, err
-		}
-		retry, err = t.again(ctx, -1, err, nil)
-		return false, err
-	}
-	if s.lines.Empty(o.line()) {
-		if done, err := attempt(); done || err != nil {
-			return err
-		}
-	}
-	var waited func() // told when the place has been left
-	defer func() {
-		if waited != nil {
-			waited()
-		}
-	}()
-	place := s.lines.Join(o.line(), true, false)
 	taken := time.Duration(0)
-	defer func() { place.LeaveSome(taken) }()
-	waited = o.waiting()
-	for {
-		if err := place.Wait(sleep, retry); err != nil {
-			return t.interrupted(sleep, err)
-		}
-		o.woken(place.Cause())
-		if !place.Head() {
-			continue
-		}
-		done, err := attempt()
-		if done && left == 0 {
-			taken = time.Hour // there is nothing for the next one until something is given back
-		}
-		if done || err != nil {
-			return err
-		}
-	}
+	defer func() { t.leaveTo(taken, (*wait.Place).LeaveSome) }()
+	return t.retryUntil(sleep, s.lines.Empty(o.line()), wait.Caller{
+		Attempt: func() (done bool, retry time.Duration, err error) {
+			left, err := t.try(ctx)
+			switch {
+			case err == nil && left == 0:
+				taken = time.Hour // there is nothing for the next one until something is given back
+				return true, 0, nil
+			case err == nil || script.ClassOf(err) == script.Unknown:
+				return true, 0, err
+			}
+			retry, err = t.again(ctx, -1, err, nil)
+			return false, retry, err
+		},
+		Place: func() *wait.Place {
+			if t.place == nil {
+				t.stay(s.lines.Join(o.line(), true, false))
+			}
+			return t.place
+		},
+	})
 }
 
 // try makes one attempt, tells the observer, and returns how many are left.

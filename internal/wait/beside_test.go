@@ -29,14 +29,14 @@ func TestThoseBesideALineLookFirst(t *testing.T) {
 					return waiting.ended.Sub(began)
 				}
 				assert.Zero(t, waits(), "nobody is beside it")
-				first, second := q.Beside(x), q.Beside(x)
-				elsewhere := q.Beside(y)
+				first, second := q.Apart(x).Share(), q.Apart(x).Share()
+				elsewhere := q.Apart(y).Share()
 				assert.Equal(t, courtesy, waits())
-				first()
+				first.Leave(0)
 				assert.Equal(t, courtesy, waits())
-				second()
+				second.Leave(0)
 				assert.Zero(t, waits(), "nobody is any more")
-				elsewhere()
+				elsewhere.Leave(0)
 				head.Leave(0)
 			})
 		})
@@ -75,7 +75,7 @@ func TestAWakeUpWhileOneTakesAPartIsForTheNext(t *testing.T) {
 func TestAnEagerPlaceLooksAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
-		defer q.Beside(x)()
+		defer q.Apart(x).Share().Leave(0)
 		first, second := q.Join(x, true, true), q.Join(x, true, true)
 		waiting := q.goWait(first, time.Hour)
 		q.publish("x")

@@ -43,6 +43,7 @@ type Place struct {
 	lines      *Lines
 	line       *line
 	queue      *queue // of the line
+	apart      *apart // instead of both, if the place is in no line
 	prev, next *Place
 	listen     bool               // to be subscribed when it is the head
 	eager      bool               // looks as soon as it is the head, and first
@@ -112,22 +113,6 @@ func (q *queue) remove(p *Place) {
 		p.next.prev = p.prev
 	}
 	p.prev, p.next = nil, nil
-}
-
-// Beside says that somebody waits for the name apart from the line, who may share the name with
-// others of the kind: they look first, and the head of the line somewhat later. What it returns
-// ends that.
-func (ls *Lines) Beside(name Name) (end func()) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	ls.beside[name]++
-	return func() {
-		ls.mu.Lock()
-		defer ls.mu.Unlock()
-		if ls.beside[name]--; ls.beside[name] == 0 {
-			delete(ls.beside, name)
-		}
-	}
 }
 
 // Wake has the heads of the name's line look again: the name may be free.
@@ -226,6 +211,10 @@ func (p *Place) subscribe() {
 // for until it is released; else the next one looks at once, since the leaver may have used
 // up a wake-up that was meant for whoever is first.
 func (p *Place) Leave(taken time.Duration) {
+	if p.apart != nil {
+		p.apart.leave(p.lines)
+		return
+	}
 	p.lines.mu.Lock()
 	p.leaveAndUnlock(taken)
 }

@@ -40,7 +40,7 @@ func New(ctx context.Context, closing <-chan struct{}, start func(f func()) bool
 // A watch is what some callers wait for.
 type watch struct {
 	subject Subject
-	waiter  *wait.Waiter
+	place   *wait.Place
 	cancel  context.CancelFunc
 
 	callers int
@@ -97,12 +97,12 @@ func (ws *Watches) Join(s Subject) *Caller {
 	w := ws.all[s.Key]
 	if w == nil {
 		var ctx context.Context
-		w = &watch{subject: s, waiter: wait.NewWaiter(ws.closing), joining: newCohort(), known: -1}
+		w = &watch{subject: s, place: wait.Alone(ws.closing), joining: newCohort(), known: -1}
 		ctx, w.cancel = context.WithCancel(ws.ctx)
 		ws.all[s.Key] = w
 		ws.start(func() { ws.run(ctx, w) })
 	} else if w.known != w.heard {
-		w.waiter.Wake()
+		w.place.Wake()
 	}
 	w.callers++
 	w.joining.size++
@@ -128,31 +128,35 @@ func (ws *Watches) run(ctx context.Context, w *watch) {
 	stop, listening := func() {}, false
 	defer func() { stop() }()
 	delay := firstRetry
-	for ctx.Err() == nil {
-		event := ws.beforeLook(w)
-		over, err := w.subject.Look(ctx)
-		switch {
-		case script.IsTemporary(err) && ctx.Err() == nil:
-			w.subject.Trouble(err)
-			_ = w.waiter.Sleep(ctx, delay)
-			delay = min(2*delay, lastRetry)
-			continue
-		case over || err != nil:
-			ws.tell(w, err)
-		case listening:
-			ws.note(w, event)
-		default:
-			ws.note(w, -1)
-		}
-		delay = firstRetry
-		if !listening {
-			listening = true
-			stop = w.subject.Listen(func() { ws.hear(w) })
-		}
-		if w.waiter.Sleep(ctx, wait.Interval(-1)) == nil {
-			w.subject.Woken(w.waiter.Cause())
-		}
-	}
+	_ = wait.Until(ctx, true, wait.Caller{
+		Attempt: func() (done bool, retry time.Duration, err error) {
+			event := ws.beforeLook(w)
+			over, err := w.subject.Look(ctx)
+			switch {
+			case ctx.Err() != nil:
+				return true, 0, nil
+			case script.IsTemporary(err):
+				w.subject.Trouble(err)
+				retry, delay = delay, min(2*delay, lastRetry)
+				return false, retry, nil
+			case over || err != nil:
+				ws.tell(w, err)
+			case listening:
+				ws.note(w, event)
+			default:
+				ws.note(w, -1)
+			}
+			delay = firstRetry
+			if !listening {
+				listening = true
+				stop = w.subject.Listen(func() { ws.hear(w) })
+			}
+			return false, wait.Interval(-1), nil
+		},
+		Place:       func() *wait.Place { return w.place },
+		Woken:       w.subject.Woken,
+		Interrupted: func(why error) error { return why },
+	})
 }
 
 // beforeLook makes the look that is about to be sent tell those who have come so far.
@@ -180,7 +184,7 @@ func (ws *Watches) tell(w *watch, err error) {
 		ws.end(w)
 		return
 	}
-	w.waiter.Wake()
+	w.place.Wake()
 }
 
 // note records that a look sent after that event found nothing; -1 if events are not heard of yet.
@@ -201,5 +205,5 @@ func (ws *Watches) hear(w *watch) {
 	ws.mu.Lock()
 	w.heard++
 	ws.mu.Unlock()
-	w.waiter.Wake()
+	w.place.Wake()
 }

@@ -1,0 +1,174 @@
+package core
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wait"
+)
+
+// grace is how much longer than its waiting time an attempt may take that is under way when the
+// time is over: cut off, its outcome would be unknown.
+const grace = 100 * time.Millisecond
+
+var errWaited = errors.New("waited long enough")
+
+// retries are what a call that waits knows of its attempts.
+type retries struct {
+	object   *Object
+	attempts int
+	trouble  error                         // of the last attempt, other than that somebody else has it
+	delay    time.Duration                 // after it
+	doubt    error                         // of the last attempt whose outcome is not known, if it may still matter
+	asked    int                           // attempts, those that succeeded or were the last included
+	done     func(attempts int, err error) // what the observer wants to know of the call; nil: nothing
+	place    *wait.Place                   // where the call waits; nil until it does
+	waited   func()                        // tells the observer that it waits no longer
+}
+
+// about says what the call is about, to the observer, too.
+func (r *retries) about(ctx context.Context, o *Object) {
+	r.object, r.done = o, o.acquiring(ctx)
+}
+
+// tell tells the observer how the call ended.
+func (r *retries) tell(err error) {
+	if r.done != nil {
+		r.done(r.asked, err)
+	}
+}
+
+// learn takes in how an attempt ended.
+func (r *retries) learn(err error) {
+	switch {
+	case script.ClassOf(err) == script.Unknown:
+		r.doubt = err
+	case errors.Is(err, ErrBusy):
+		r.doubt = nil // somebody else has it
+	}
+}
+
+// explain is a failure of the call under ctx as the user gets it: one that says nothing of an earlier
+// attempt, whose outcome is not known, must not hide it.
+func (r *retries) explain(ctx context.Context, err error) error {
+	_, failed := err.(*script.Failure) //nolint:errorlint // as in explain
+	if err = explain(ctx, err); r.doubt == nil || !failed || errors.Is(err, ErrUnknown) {
+		return err
+	}
+	return fmt.Errorf("%w; an earlier attempt: %w", err, unknown(r.doubt))
+}
+
+// Forever is the limit of a call that waits until its ctx ends. One whose limit is zero or less makes one attempt.
+const Forever = time.Duration(math.MaxInt64)
+
+// WaitEnd is the moment when a call is over that waits for at most d from now; none if ctx ends first, or then.
+func WaitEnd(ctx context.Context, d time.Duration) time.Time {
+	if d == Forever {
+		return time.Time{}
+	}
+	end := time.Now().Add(d)
+	if earlier, ok := ctx.Deadline(); ok && !earlier.After(end) {
+		return time.Time{}
+	}
+	return end
+}
+
+// waitFor makes one attempt, or waits for at most limit, which ends the sleep; attempts end a little later.
+func (r *retries) waitFor(ctx context.Context, limit time.Duration, once func() error, wait func(attempt, sleep context.Context) error) error {
+	if limit <= 0 {
+		return once()
+	}
+	end := WaitEnd(ctx, limit)
+	if end.IsZero() {
+		return wait(ctx, ctx)
+	}
+	sleep, stopSleep := context.WithDeadlineCause(ctx, end, errWaited)
+	defer stopSleep()
+	attempt, stopAttempt := context.WithDeadlineCause(ctx, end.Add(grace), errWaited)
+	defer stopAttempt()
+	return r.outwaited(ctx, end, wait(attempt, sleep))
+}
+
+// again decides after which time an attempt that failed is worth another; or it is not.
+func (r *retries) again(ctx context.Context, inTheWay time.Duration, why error, backoff func(attempt int) time.Duration) (time.Duration, error) {
+	r.attempts++
+	switch {
+	case errors.Is(why, ErrBusy):
+		r.trouble, r.delay = nil, 0
+		if backoff != nil {
+			return max(backoff(r.attempts), time.Millisecond), nil
+		}
+		return wait.Interval(inTheWay), nil
+	case script.IsTemporary(why) && ctx.Err() == nil:
+		r.trouble = why
+		r.delay = min(max(2*r.delay, firstRetry), lastRetry)
+		r.object.logTrouble(why)
+		return wait.Interval(r.delay), nil
+	}
+	return 0, why
+}
+
+// outwaited is the error of a call that was to wait until end. If that has come and ctx has not ended, no end of a
+// context of ours may be taken for one of ctx.
+func (r *retries) outwaited(ctx context.Context, end time.Time, err error) error {
+	if err == nil || ctx.Err() != nil || time.Now().Before(end) { // timers may be late
+		return err
+	}
+	f, ok := err.(*script.Failure) //nolint:errorlint // as in explain
+	switch {
+	case !ok || !errors.Is(f, errWaited) && !errors.Is(f, context.DeadlineExceeded):
+		return err
+	case f.Class == script.Unknown: // cut off under way, and nothing is known of the server
+		return &script.Failure{Class: script.Unknown, Temporary: true, Err: errWaited}
+	}
+	return cmp.Or(r.trouble, ErrBusy) // not even sent
+}
+
+// interrupted is why a wait ended, with what the last attempt failed of.
+func (r *retries) interrupted(sleep context.Context, why error) error {
+	switch {
+	case errors.Is(why, wait.ErrClosed):
+		return ErrClosed
+	case errors.Is(why, errWaited):
+		return cmp.Or(r.trouble, ErrBusy)
+	case r.trouble == nil:
+		return stopped(sleep)
+	case script.ClassOf(r.trouble) == script.Unknown:
+		return fmt.Errorf("%w; last attempt: %w", stopped(sleep), unknown(r.trouble))
+	}
+	return fmt.Errorf("%w; last attempt: %w", stopped(sleep), r.trouble)
+}
+
+// retryUntil makes attempts until one is done, from the first sleep on at the place that stay takes.
+func (r *retries) retryUntil(sleep context.Context, nobodyAhead bool, c wait.Caller) error { //nolint:revive // as in wait
+	c.Woken = r.object.woken
+	if c.Interrupted == nil {
+		c.Interrupted = func(why error) error { return r.interrupted(sleep, why) }
+	}
+	return wait.Until(sleep, nobodyAhead, c)
+}
+
+// stay has the call wait at a place, which is to be left.
+func (r *retries) stay(p *wait.Place) {
+	r.place = p
+	r.waited = r.object.waiting()
+}
+
+// leaveTo leaves the place, if there is one, to the next in line, for whom there is nothing to look for while what
+// the call has taken lasts.
+func (r *retries) leaveTo(taken time.Duration, leave func(p *wait.Place, taken time.Duration)) {
+	place, waited := r.place, r.waited
+	if place == nil {
+		return
+	}
+	r.place, r.waited = nil, nil
+	leave(place, taken)
+	if waited != nil {
+		waited()
+	}
+}

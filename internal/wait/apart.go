@@ -1,0 +1,60 @@
+package wait
+
+// apart is what a place has that is in no line.
+type apart struct {
+	name    Name
+	channel string // whose messages wake it
+	stop    func() // ends that; nil while there is none
+	shares  bool
+}
+
+// Alone is a place in no line, and so its head. Its sleeps end when closing is closed.
+func Alone(closing <-chan struct{}) *Place {
+	return &Place{Waiter: NewWaiter(closing), apart: &apart{}, head: true}
+}
+
+// Apart takes a place outside of the line of the name, for a call that need not wait for the others of its session.
+// Leave it.
+func (ls *Lines) Apart(name Name) *Place {
+	p := Alone(ls.closing)
+	p.lines, p.apart.name = ls, name
+	return p
+}
+
+// Share says that the call, whose place is apart from the line, may share the name with others of its kind: these
+// look first, and the head of the line somewhat later.
+func (p *Place) Share() *Place {
+	p.lines.mu.Lock()
+	defer p.lines.mu.Unlock()
+	p.apart.shares = true
+	p.lines.beside[p.apart.name]++
+	return p
+}
+
+// Listen has the messages of a channel wake the place, which is apart from the line, and no longer those of another
+// channel.
+func (p *Place) Listen(channel string) {
+	a := p.apart
+	if a.stop != nil {
+		if a.channel == channel {
+			return
+		}
+		a.stop()
+	}
+	a.channel, a.stop = channel, p.lines.listen(channel, p.Wake)
+}
+
+// leave ends what a place apart from the line has begun.
+func (a *apart) leave(ls *Lines) {
+	if a.stop != nil {
+		a.stop()
+	}
+	if !a.shares {
+		return
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.beside[a.name]--; ls.beside[a.name] == 0 {
+		delete(ls.beside, a.name)
+	}
+}
