@@ -17,12 +17,12 @@ test: redis java python quick test-servers ## All tests; installs redis-server, 
 
 quick: ## The tests that need no Redis: under a minute
 	@$(GO) run ./tests/progress -race $(TESTFLAGS) ./... ./cmd/holdfast/... ./otel/... ./otel/example/... \
-		./tests/progress ./tests/replaymodel ./tests/rwreplaymodel
+		./tests/progress ./tests/docs ./tests/replaymodel ./tests/rwreplaymodel
 
 # Most tests wait, for servers and leases, so several run at once.
 test-servers: ## The tests against real servers, and against Java and redis-py if they are there
 	@$(GO) run ./tests/progress -race -p 2 -parallel 4 -timeout 20m $(TESTFLAGS) \
-		$$($(GO) list ./tests/... | grep -v -e replaymodel -e progress) # which make quick has run
+		$$($(GO) list ./tests/... | grep -v -e replaymodel -e progress -e tests/docs) # which make quick has run
 	@$(GO) run ./tests/progress -run TestCosts $(TESTFLAGS) ./tests/bench # allocations, which the race detector adds to
 
 bench: redis ## What it costs, beside the bare commands

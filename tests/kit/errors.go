@@ -8,6 +8,9 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
+// Forbidden is how servers of different versions say that a script may not run a command.
+const Forbidden = "NOPERM|can't run this command|ACL failure"
+
 // classes are the errors that a caller may tell apart, by the words of the tables below.
 var classes = []struct {
 	name string

@@ -13,6 +13,15 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
+// NewPool makes the semaphore "pool" with n permits.
+func NewPool(t *testing.T, s *holdfast.Session, n int) *semaphore.Semaphore {
+	t.Helper()
+	p := semaphore.New(s, "pool")
+	_, err := p.TrySetPermits(t.Context(), n)
+	require.NoError(t, err)
+	return p
+}
+
 // NewExports makes the semaphore "exports" with n permits that have leases, renewed ones if fixed is 0.
 func NewExports(t testing.TB, s *holdfast.Session, n int, fixed time.Duration) *semaphore.Expirable {
 	t.Helper()

@@ -1,0 +1,255 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/setlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// closeBound is how long Close may take, with some time to be late in.
+const closeBound = 5*time.Second + 500*time.Millisecond
+
+// closing closes a session, twice, and returns what that returned.
+func closing(t *testing.T, s *holdfast.Session) error {
+	t.Helper()
+	took := kit.Stopwatch()
+	err := s.Close()
+	require.Less(t, took(), closeBound)
+	took = kit.Stopwatch()
+	require.Equal(t, err, s.Close())
+	require.Less(t, took(), 50*time.Millisecond)
+	return err
+}
+
+func TestCloseReleasesEverythingInOneBatch(t *testing.T) {
+	t.Parallel()
+	const n = 300
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	// A lease so long that nobody takes the connection for dead while a reply is held back.
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+	var holds []*holdfast.Hold
+	for i := range n {
+		holds = append(holds, kit.Lock(t, t.Context(), rlock.New(s, fmt.Sprint("lock ", i), nil)))
+	}
+	nested := kit.Lock(t, holds[0].Context(t.Context()), rlock.New(s, "lock 0", nil))
+	left := kit.Lock(t, t.Context(), rlock.New(s, "detached", nil))
+	require.NoError(t, left.Detach())
+
+	srv.Do(t, "SCRIPT", "LOAD", lua.Source("rlock_release"))
+	r := p.On(kit.ScriptOf(kit.Kinds[0], "release"), proxy.HoldReply, proxy.First)
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	r.WaitMatched(t, n) // all of them, though not one has been answered
+	r.Wait(t, 1)
+	for _, h := range append(holds, nested) {
+		require.ErrorIs(t, h.Err(), holdfast.ErrClosed)
+		require.ErrorIs(t, h.Release(), holdfast.ErrClosed)
+	}
+	r.Release()
+	require.NoError(t, kit.Within(t, closeBound, closed, "the end of Close"))
+	require.Equal(t, n, r.Matched())
+	require.Equal(t, []string{"detached"}, srv.Strs(t, "KEYS", "*"))
+}
+
+// After Release has returned, the hold has ended, also if Close was about to end it.
+func TestReleaseDuringCloseEndsTheHold(t *testing.T) {
+	t.Parallel()
+	const n, releasers = 4000, 8
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+	var holds []*holdfast.Hold
+	for i := range n {
+		var opts *setlock.Options
+		if i%2 == 0 {
+			opts = &setlock.Options{Token: fmt.Sprint("token ", i)} // which is given back once, and by nobody else
+		}
+		holds = append(holds, kit.Lock(t, t.Context(), setlock.New(s, fmt.Sprint("lock ", i), opts)))
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	alive := make(chan int, releasers)
+	for r := range releasers {
+		go func() {
+			late := 0
+			for i := n - 1 - r; i >= 0; i -= releasers {
+				if err := holds[i].Release(); holds[i].Err() == nil || err != nil && !errors.Is(err, holdfast.ErrClosed) {
+					late++
+				}
+			}
+			alive <- late
+		}()
+	}
+	for range releasers {
+		require.Zero(t, kit.Within(t, closeBound, alive, "the releases"))
+	}
+	require.NoError(t, kit.Within(t, closeBound, closed, "the end of Close"))
+	require.Empty(t, srv.Keyspace(t))
+}
+
+// A server that does not know the script of a release gets it once, and all releases in as few batches.
+func TestCloseOnAServerThatHasForgottenItsScripts(t *testing.T) {
+	t.Parallel()
+	const n = 2500 // one by one they would take 5 s
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+	for i := range n {
+		kit.Lock(t, t.Context(), rlock.New(s, fmt.Sprint("lock ", i), nil))
+	}
+	kit.Lock(t, t.Context(), setlock.New(s, "one string", nil))
+	p.On(proxy.Command("EVAL", "EVALSHA"), proxy.Delay(2*time.Millisecond), proxy.EveryTime)
+	srv.Do(t, "SCRIPT", "FLUSH")
+	srv.ResetStats(t)
+	require.NoError(t, closing(t, s))
+	require.Empty(t, srv.Keyspace(t))
+	require.EqualValues(t, 2, srv.CommandStats(t)["eval"], "one of each script")
+}
+
+// The error of Close counts all that may be left.
+func TestCloseCountsWhatItCouldNotRelease(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+	for i := range 5 {
+		kit.Lock(t, t.Context(), rlock.New(s, fmt.Sprint("lock ", i), nil))
+	}
+	for i := range 3 {
+		srv.Do(t, "SET", fmt.Sprint("lock ", i), "of another type")
+	}
+	require.ErrorContains(t, closing(t, s), "close: 3 of 5 releases failed: ")
+	paused := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+	for i := range 5 {
+		kit.Lock(t, t.Context(), rlock.New(paused, fmt.Sprint("another ", i), nil))
+	}
+	srv.Pause()
+	defer srv.Resume()
+	require.ErrorContains(t, closing(t, paused), "close: 5 of 5 releases failed: ")
+}
+
+// A server or a network that answers nothing does not hold Close up for longer than its bound.
+func TestCloseIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		unknown bool // the outcome is; else it depends on what the client has noticed
+		stall   func(srv *redistest.Server, p *proxy.Proxy)
+	}{
+		{"when the server is stopped", true, func(srv *redistest.Server, _ *proxy.Proxy) { srv.Pause() }},
+		{"when the network is silent", true, func(_ *redistest.Server, p *proxy.Proxy) {
+			p.StallNew(true)
+			p.StallAll()
+		}},
+		{"when the server is stopped and the connection gone", true, func(srv *redistest.Server, p *proxy.Proxy) {
+			srv.Pause()
+			p.CutAll()
+		}},
+		{"when nobody listens", false, func(_ *redistest.Server, p *proxy.Proxy) {
+			p.RefuseNew(true)
+			p.CutAll()
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			p := proxy.Start(t, srv.Addr())
+			s := kit.Open(t, p.Addr(), nil)
+			h := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))
+			work := h.Context(t.Context())
+			other := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), &holdfast.Options{}), "returns", nil))
+			waiter := kit.GoLock(t.Context(), rlock.New(s, "returns", nil).Lock)
+			kit.Waiting(t, kit.Kinds[0], srv)
+			c.stall(srv, p)
+			calls := kit.GoLock(t.Context(), rlock.New(s, "new", nil).Lock)
+
+			began := time.Now()
+			closed := make(chan error, 1)
+			go func() { closed <- s.Close() }()
+			for _, call := range []<-chan kit.Result{waiter, calls} {
+				require.ErrorIs(t, kit.Within(t, closeBound, call, "the end of the wait").Err, holdfast.ErrClosed)
+			}
+			kit.Within(t, time.Second, work.Done(), "the end of the hold")
+			require.ErrorIs(t, h.Err(), holdfast.ErrClosed)
+			err := kit.Within(t, closeBound, closed, "the end of Close")
+			require.Less(t, time.Since(began), closeBound)
+			require.Error(t, err)
+			if c.unknown {
+				require.ErrorIs(t, err, holdfast.ErrUnknown)
+			}
+			require.Equal(t, err, closing(t, s))
+
+			srv.Resume()
+			p.RefuseNew(false)
+			p.ResumeAll()
+			require.NoError(t, other.Release())
+			kit.Await(t, "the end of the lease", func() bool { return len(srv.Strs(t, "KEYS", "*")) == 0 })
+		})
+	}
+}
+
+func TestCloseEndsWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, p.Addr(), nil)
+	busy := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "busy", nil))
+	waiter := kit.GoLock(t.Context(), rlock.New(s, "busy", nil).Lock)
+	kit.Waiting(t, kit.Kinds[0], srv)
+	held := p.On(kit.ScriptOf(kit.Kinds[0], "acquire").With("free"), proxy.HoldReply, proxy.First)
+	granted := kit.GoLock(t.Context(), rlock.New(s, "free", nil).Lock)
+	held.WaitAnswered(t, 1) // the server has granted it, and the session does not know yet
+
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	require.ErrorIs(t, kit.Within(t, time.Second, waiter, "the end of the wait").Err, holdfast.ErrClosed)
+	held.Release()
+	require.ErrorIs(t, kit.Within(t, time.Second, granted, "the end of the call").Err, holdfast.ErrClosed)
+	require.NoError(t, kit.Within(t, closeBound, closed, "the end of Close"))
+	require.Equal(t, []string{"busy"}, srv.Strs(t, "KEYS", "*")) // what was granted meanwhile was given back
+	require.NoError(t, closing(t, s))
+
+	for _, take := range []func(context.Context) (*holdfast.Hold, error){
+		rlock.New(s, "new", nil).Lock, rlock.New(s, "new", nil).TryLock,
+	} {
+		_, err := take(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrClosed)
+	}
+	require.NoError(t, busy.Release())
+}
+
+// This test runs alone, so that all goroutines that appear are its own.
+func TestCloseLeavesNoGoroutine(t *testing.T) {
+	for _, stalled := range []string{"healthy", "stopped"} {
+		t.Run(stalled, func(t *testing.T) {
+			srv := redistest.Start(t)
+			other := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), &holdfast.Options{}), "busy", nil))
+			before := runtime.NumGoroutine()
+			s := kit.Open(t, srv.Addr(), nil)
+			h := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))
+			h.Context(t.Context())
+			waiter := kit.GoLock(t.Context(), rlock.New(s, "busy", nil).Lock)
+			kit.Waiting(t, kit.Kinds[0], srv)
+			require.Greater(t, runtime.NumGoroutine(), before)
+			if stalled == "stopped" {
+				srv.Pause()
+			}
+			_ = closing(t, s)
+			kit.Within(t, time.Second, waiter, "the end of the wait")
+			kit.Await(t, "the end of all goroutines", func() bool { return runtime.NumGoroutine() <= before })
+			srv.Resume()
+			require.NoError(t, other.Release())
+		})
+	}
+}

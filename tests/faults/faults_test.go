@@ -1,0 +1,187 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+)
+
+// A fault is what happens to a command.
+type fault int
+
+const (
+	lost    fault = iota // the server runs it, the reply is lost, the connection reset
+	reset                // the connection is reset, the server never sees it
+	stalled              // the connection goes silent beyond the deadline; the server runs it late
+)
+
+var faults = []struct {
+	fault  fault
+	name   string
+	action proxy.Action
+}{
+	{lost, "reply lost", proxy.DropReply},
+	{reset, "connection reset", proxy.ResetBefore},
+	{stalled, "stalled", proxy.Stall},
+}
+
+var times = []struct {
+	times proxy.Times
+	name  string
+}{
+	{proxy.First, "first"},
+	{proxy.Second, "second"},
+	{proxy.EveryTime, "every time"},
+}
+
+// deadline is that of calls whose command is stalled: less than it takes to notice that the connection is silent.
+const deadline = 150 * time.Millisecond
+
+// An operation is one row of the matrix. A cell does it twice, and the fault hits the first command that it sends,
+// the first of the second time, or every one.
+type operation struct {
+	name     string
+	verb     string        // of the script that is hit
+	fixed    time.Duration // of the holds; 0: they are renewed
+	patience time.Duration // of the ctx when nothing is stalled; 0: without end
+	highest  int           // hold count that may ever stand on the server
+	free     time.Duration // after which others can have the lock, when the victim holds nothing; 0: half the lease
+	single   bool          // it is done once, and sends two commands
+	owners   bool          // it is of locks that have owners
+	apart    bool          // it is done to one lock at a time, also where one call takes several
+	told     bool          // it is of what a lock tells of its holders, or does to them; or sends a command for each of several
+	skip     func(k kit.Kind) bool
+	prepare  func(c *cell)
+	do       []act
+	// what it returns when it is hit, as classOf says it, alternatives separated by a bar
+	lost, reset, stalled outcomes
+	// what it returns in any case, if that depends on the kind
+	always func(k kit.Kind) string
+}
+
+// An act does an operation; hit is the fault that hits it.
+type act func(c *cell, ctx context.Context, hit fault) error
+
+// outcomes are those of an operation that is hit once, or every time that it tries.
+type outcomes struct{ once, every string }
+
+// unhit is the fault of a round in which nothing happens.
+const unhit fault = -1
+
+func (o *operation) want(k kit.Kind, hit fault, n proxy.Times) string {
+	if o.always != nil && o.always(k) != "" {
+		return o.always(k)
+	}
+	if hit == unhit {
+		return "done"
+	}
+	w := [...]outcomes{o.lost, o.reset, o.stalled}[hit]
+	if n == proxy.EveryTime {
+		return w.every
+	}
+	return w.once
+}
+
+func TestEveryOperationUnderEveryFault(t *testing.T) {
+	type place struct {
+		op           operation
+		kind         kit.Kind
+		fault, times int
+	}
+	var places []place
+	for _, op := range operations {
+		for _, k := range kit.OnOneServer() {
+			if k.Twin || k.Permits && op.owners || k.Several && op.told || k.Together && op.apart || op.skip != nil && op.skip(k) {
+				continue
+			}
+			for f := range faults {
+				for n := range times {
+					places = append(places, place{op, k, f, n})
+				}
+			}
+		}
+	}
+	kit.InParallel(t, 16, places, func(p place) string {
+		return fmt.Sprintf("%s/%s/%s/%s", p.op.name, p.kind.Name, faults[p.fault].name, times[p.times].name)
+	}, func(t *testing.T, p place) {
+		f := faults[p.fault]
+		p.op.run(t, p.kind, f.fault, f.action, times[p.times].times)
+	})
+}
+
+func (o *operation) run(t *testing.T, k kit.Kind, f fault, a proxy.Action, n proxy.Times) {
+	c := newCell(t, k, f, 2*time.Second, o.fixed)
+	if o.prepare != nil {
+		o.prepare(c)
+	}
+	for _, do := range o.do {
+		c.rule = c.proxy.On(kit.ScriptOf(k, o.verb), a, n)
+		for round := range 2 {
+			hit := unhit
+			if n == proxy.EveryTime || int(n) == round+1 || o.single {
+				hit = f
+			}
+			ctx, cancel := o.context(f)
+			err := do(c, ctx, hit)
+			cancel()
+			require.Contains(t, strings.Split(o.want(k, hit, n), "|"), kit.ClassOf(err), "round %d: %v", round+1, err)
+			c.deliver()
+			if o.verb != "release" { // else the fault goes on
+				c.agrees()
+			}
+			c.believes()
+			if o.over(c, n) {
+				break
+			}
+		}
+		c.rule.Remove()
+	}
+	o.finish(c)
+}
+
+func (o *operation) context(f fault) (context.Context, context.CancelFunc) {
+	switch {
+	case f == stalled:
+		return context.WithTimeout(context.Background(), deadline)
+	case o.patience > 0:
+		return context.WithTimeout(context.Background(), o.patience)
+	}
+	return context.WithCancel(context.Background())
+}
+
+// over reports whether there is no second time: because the hold that was prepared is lost, or because a release that
+// never gets through takes too much of the lease.
+func (o *operation) over(c *cell, n proxy.Times) bool {
+	return o.single || o.verb == "renew" && len(c.holds) == 0 || o.verb == "release" && n == proxy.EveryTime
+}
+
+// finish checks what is left when the fault is over: exactly the holds that the victim believes in, then nothing.
+func (o *operation) finish(c *cell) {
+	c.agrees()
+	c.believes()
+	for len(c.holds) > 0 {
+		require.NoError(c, c.giveBack())
+	}
+	free := o.free
+	if free == 0 {
+		free = c.lease / 2
+	}
+	c.theyTakeIt(free)
+	if c.fault == stalled {
+		c.rule.WaitAnswered(c, c.rule.Count()) // late, but delivered
+	}
+	c.settled()
+	require.LessOrEqual(c, c.monitor.Highest(c, kit.Orders), o.highest)
+	c.tokensIncrease()
+	if !c.closed {
+		require.NoError(c, c.victim.Close())
+	}
+	c.settled()
+}

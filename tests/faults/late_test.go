@@ -1,0 +1,321 @@
+package faults
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// The lease of late's holds, and with it how long after it was sent an acquisition may be executed.
+const (
+	lateLease    = 6 * time.Second
+	lateNotAfter = lateLease / 3
+)
+
+// late is one story of a script that is executed again, or long after it was sent.
+type late struct {
+	name    string
+	verb    string // of the script
+	action  proxy.Action
+	highest int // hold count that may ever stand on the server
+	tries   int
+	play    func(c *cell)
+}
+
+// kinds are the kinds of locks that the story is tried with, in turn.
+func (l late) kinds() []kit.Kind {
+	return slices.DeleteFunc(slices.Clone(lateKinds), func(k kit.Kind) bool {
+		return k.Permits && (l.highest > 1 || l.verb == "force") || k.OneString && l.highest > 1 || k.Together && (l.highest > 1 || l.verb == "force")
+	})
+}
+
+var lateKinds = []kit.Kind{kit.KindOf("rlock"), kit.KindOf("rlock fenced"), kit.KindOf("rwlock read"), kit.KindOf("rwlock write preferred"), kit.KindOf("setlock"), kit.KindOf("semaphore expirable"), kit.KindOf("multilock together")}
+
+func TestScriptsRepeatedOrExecutedLate(t *testing.T) {
+	type try struct {
+		late
+		n int
+	}
+	var tries []try
+	for _, l := range lates {
+		for _, n := range kit.UpTo(max(l.tries, len(l.kinds()))) {
+			tries = append(tries, try{l, n})
+		}
+	}
+	kit.InParallel(t, 16, tries, func(tr try) string { return tr.name }, func(t *testing.T, tr try) {
+		k := tr.kinds()[tr.n%len(tr.kinds())]
+		c := newCell(t, k, stalled, 2*time.Second, lateLease)
+		c.rule = c.proxy.On(kit.ScriptOf(k, tr.verb), tr.action, proxy.First)
+		tr.play(c)
+		for len(c.holds) > 0 {
+			c.believes()
+			require.NoError(t, c.giveBack())
+		}
+		c.theyTakeIt(lateNotAfter) // far sooner than the lease of a ghost would end
+		c.settled()
+		require.LessOrEqual(t, c.monitor.Highest(t, kit.Orders), tr.highest)
+		c.tokensIncrease()
+	})
+}
+
+// stalledTake takes the lock although the first copy of the script is stalled: by a second copy, sent when the
+// client gives the silent connection up. The first is still in the network then.
+func (c *cell) stalledTake(ctx context.Context, take func(context.Context) (*holdfast.Hold, error)) (sent time.Time) {
+	c.Helper()
+	sent = time.Now()
+	require.NoError(c, c.take(ctx, take))
+	require.Equal(c, 1, c.rule.Count())
+	require.Less(c, time.Since(sent), lateNotAfter, "the first copy would refuse itself")
+	return sent
+}
+
+// stalledTry has an attempt given up whose script is stalled.
+func (c *cell) stalledTry() (sent time.Time) {
+	c.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(c, c.take(ctx, c.mine.TryLock), holdfast.ErrUnknown)
+	return time.Now() // or a little before
+}
+
+// theyHold has the other session take the lock, and checks that it keeps it whatever happens meanwhile.
+func (c *cell) theyHold(meanwhile func()) {
+	c.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), lateNotAfter)
+	defer cancel()
+	h, err := c.theirs.Lock(ctx)
+	require.NoError(c, err)
+	c.tokens = append(c.tokens, h.Token())
+	meanwhile()
+	_, err = c.mine.TryLock(context.Background())
+	require.ErrorIs(c, err, holdfast.ErrBusy)
+	require.NoError(c, h.Err())
+	require.NoError(c, h.Release())
+}
+
+// lates are all stories. In each the lock must be free for others at its end, with nothing left of the victim's.
+var lates = []late{
+	{"a lock script is repeated", "acquire", proxy.DropReply, 1, 50, func(c *cell) {
+		require.NoError(c, c.take(context.Background(), c.mine.TryLock))
+		require.Equal(c, 1, c.count())
+	}},
+	{"a re-entry is repeated", "acquire", proxy.DropReply, 2, 25, func(c *cell) {
+		c.rule.Remove()
+		require.NoError(c, c.take(context.Background(), c.mine.Lock))
+		c.rule = c.proxy.On(kit.ScriptOf(c.kind, "acquire"), proxy.DropReply, proxy.First)
+		require.NoError(c, c.take(c.inner(), c.mine.Lock))
+		require.Equal(c, 2, c.count())
+	}},
+	{"an unlock script is repeated", "release", proxy.DropReply, 1, 50, func(c *cell) {
+		require.NoError(c, c.take(context.Background(), c.mine.Lock))
+		require.NoError(c, c.giveBack())
+		require.Zero(c, c.count())
+	}},
+	{"a lock script comes while its lock is held", "acquire", proxy.Stall, 1, 15, func(c *cell) {
+		c.stalledTake(context.Background(), c.mine.Lock)
+		c.deliver()
+		require.Equal(c, 1, c.count())
+	}},
+	{"a lock script comes while its lock is held twice", "acquire", proxy.Stall, 2, 15, func(c *cell) {
+		c.stalledTake(context.Background(), c.mine.Lock)
+		require.NoError(c, c.take(c.inner(), c.mine.Lock))
+		c.deliver()
+		require.Equal(c, 2, c.count())
+	}},
+	{"a lock script comes after the release, before its not-after", "acquire", proxy.Stall, 1, 15, func(c *cell) {
+		sent := c.stalledTake(context.Background(), c.mine.Lock)
+		require.NoError(c, c.giveBack())
+		c.deliver()
+		// A ghost stands now, which the session gives back when no more copies can come.
+		require.Equal(c, 1, c.count())
+		kit.SleepUntil(sent.Add(lateNotAfter))
+	}},
+	{"a lock script comes after the release, when others hold", "acquire", proxy.Stall, 1, 15, func(c *cell) {
+		c.stalledTake(context.Background(), c.mine.Lock)
+		require.NoError(c, c.giveBack())
+		c.theyHold(c.deliver)
+	}},
+	{"a lock script comes after the release, after its not-after", "acquire", proxy.Stall, 1, 15, func(c *cell) {
+		sent := c.stalledTake(context.Background(), c.mine.Lock)
+		require.NoError(c, c.giveBack())
+		kit.SleepUntil(sent.Add(lateNotAfter + 5*time.Millisecond))
+		c.deliver()
+		require.Zero(c, c.count())
+	}},
+	{"a lock script that was given up comes before its not-after", "acquire", proxy.Stall, 1, 15, func(c *cell) {
+		c.stalledTry()
+		c.deliver()
+	}},
+	{"a lock script that was given up comes when it has been given back", "acquire", proxy.Stall, 1, 15, func(c *cell) {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		waits := kit.GoLock(ctx, c.mine.Lock)
+		c.rule.Wait(c, 1)
+		again := c.proxy.On(kit.ScriptOf(c.kind, "acquire"), proxy.ResetBefore, proxy.EveryTime)
+		again.Wait(c, 1) // what is stalled is on a connection by itself now
+		match, locks := kit.ScriptOf(c.kind, "release"), 1
+		if c.kind.Together { // they are given back one by one
+			match, locks = kit.ScriptNamed("rlock_release"), 2
+		}
+		returns := c.proxy.On(match, proxy.Pass, proxy.EveryTime)
+		cancel()
+		require.ErrorIs(c, kit.Within(c, time.Second, waits, "the end of the wait").Err, holdfast.ErrUnknown)
+		sent := time.Now() // or a little before
+		returns.WaitAnswered(c, locks)
+		again.Remove()
+		c.deliver()
+		// A ghost stands now, which the session gives back when no more copies can come.
+		require.Equal(c, 1, c.count())
+		kit.SleepUntil(sent.Add(lateNotAfter))
+	}},
+	{"a lock script that was given up comes after its not-after", "acquire", proxy.Stall, 1, 15, func(c *cell) {
+		sent := c.stalledTry()
+		c.theyHold(func() { kit.SleepUntil(sent.Add(lateNotAfter + 5*time.Millisecond)) })
+		c.deliver()
+		require.Zero(c, c.count())
+	}},
+	{"a lock script that was given up comes just when it has been given back for the last time", "acquire", proxy.Stall, 1, 15, func(c *cell) {
+		returns := c.proxy.On(kit.ScriptOf(c.kind, "release"), proxy.Pass, proxy.EveryTime)
+		sent := c.stalledTry()
+		kit.SleepUntil(sent.Add(lateNotAfter - 300*time.Millisecond))
+		for before := returns.Answered(); returns.Answered() == before && time.Since(sent) < 2*lateNotAfter; {
+			time.Sleep(50 * time.Microsecond)
+		}
+		c.deliver()
+	}},
+	{"an unlock script comes when the lock is free", "release", proxy.Stall, 1, 15, func(c *cell) {
+		require.NoError(c, c.take(context.Background(), c.mine.Lock))
+		require.NoError(c, c.giveBack())
+		c.deliver()
+	}},
+	{"an unlock script comes when others hold", "release", proxy.Stall, 1, 15, func(c *cell) {
+		require.NoError(c, c.take(context.Background(), c.mine.Lock))
+		require.NoError(c, c.giveBack())
+		c.theyHold(c.deliver)
+	}},
+	{"an unlock script comes when its sender holds again", "release", proxy.Stall, 1, 15, func(c *cell) {
+		require.NoError(c, c.take(context.Background(), c.mine.Lock))
+		require.NoError(c, c.giveBack())
+		require.NoError(c, c.take(context.Background(), c.mine.Lock))
+		c.deliver()
+		require.Equal(c, 1, c.count())
+	}},
+	// A hold of a shared lock has a number then that the late script does not know.
+	{"a nested unlock script comes when its sender has entered again", "release", proxy.Stall, 3, 15, func(c *cell) {
+		require.NoError(c, c.take(context.Background(), c.mine.Lock))
+		require.NoError(c, c.take(c.inner(), c.mine.Lock))
+		require.NoError(c, c.giveBack())
+		require.NoError(c, c.take(c.inner(), c.mine.Lock))
+		if c.kind.Other == nil {
+			require.Equal(c, 2, c.count())
+		}
+		c.deliver()
+		c.believes()
+	}},
+	// Who forces a lock open means the one who holds it now, not whoever holds it when the network is back.
+	{"a forced unlock script that was given up comes when others hold", "force", proxy.Stall, 1, 5, func(c *cell) {
+		h := kit.Lock(c, context.Background(), c.alike)
+		c.tokens = append(c.tokens, h.Token())
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		_, err := c.mine.ForceUnlock(ctx)
+		require.ErrorIs(c, err, holdfast.ErrUnknown)
+		kit.SleepUntil(time.Now().Add(lateNotAfter))
+		require.NoError(c, h.Release())
+		c.theyHold(c.deliver)
+	}},
+	// A replay changes no count (G3): the server must not go on counting a hold that was released.
+	{"a nested lock script comes when its hold is released", "acquire", proxy.Stall, 2, 15, func(c *cell) {
+		c.rule.Remove()
+		require.NoError(c, c.take(context.Background(), c.mine.Lock))
+		c.rule = c.proxy.On(kit.ScriptOf(c.kind, "acquire"), proxy.Stall, proxy.First)
+		sent := c.stalledTake(c.inner(), c.mine.Lock)
+		require.NoError(c, c.giveBack())
+		c.deliver()
+		kit.SleepUntil(sent.Add(lateNotAfter))
+		kit.Await(c, "the count that is true", func() bool { return c.count() == 1 })
+	}},
+}
+
+// A telling connection is one that tells when its client has done with it.
+type telling struct {
+	net.Conn
+	closed chan<- struct{}
+}
+
+func (c *telling) Close() error {
+	err := c.Conn.Close()
+	c.closed <- struct{}{}
+	return err
+}
+
+// The server behind a new connection may be another one, whose clock is behind: an acquisition must not say that it may be
+// executed until long after, as it would by the clock of the former.
+func TestTheClockOfAServerIsForgottenWithItsConnection(t *testing.T) {
+	t.Parallel()
+	for name, looks := range map[string]bool{"by the call that connects": false, "by those after it": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			p := proxy.Start(t, srv.Addr())
+			closed := make(chan struct{}, 100)
+			opt := rueidis.ClientOption{InitAddress: []string{p.Addr()}}
+			opt.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+				conn, err := d.DialContext(ctx, "tcp", addr)
+				return &telling{conn, closed}, err
+			}
+			s := kit.OpenWith(t, opt, &holdfast.Options{Lease: lateLease})
+			acquire := kit.ScriptOf(kit.KindOf("rlock"), "acquire")
+			ahead := time.Now().Add(time.Hour).UnixMilli()
+			granted := p.On(acquire, proxy.Answer(fmt.Sprintf("*3\r\n:1\r\n:%d\r\n:0", ahead)), proxy.First)
+			notAfter := make(chan int64, 100)
+			p.On(func(command []string) bool {
+				if !acquire(command) {
+					return false
+				}
+				n, err := strconv.ParseInt(command[len(command)-1], 10, 64)
+				assert.NoError(t, err)
+				notAfter <- n
+				return true
+			}, proxy.Pass, proxy.EveryTime)
+
+			kit.Lock(t, t.Context(), rlock.New(s, "former", &rlock.Options{FixedLease: time.Minute}))
+			granted.Remove()
+			<-notAfter // of which nothing was known yet
+			kit.Lock(t, t.Context(), rlock.New(s, "known", &rlock.Options{FixedLease: time.Minute}))
+			require.NotEmpty(t, notAfter)
+			for len(notAfter) > 0 {
+				require.Greater(t, <-notAfter, ahead, "the session believes the former server")
+			}
+			for len(closed) > 0 {
+				<-closed
+			}
+			p.CutAll()
+			kit.Within(t, 5*time.Second, closed, "the end of the connection")
+			if looks {
+				_, err := rlock.New(s, "other", nil).Locked(t.Context())
+				require.NoError(t, err)
+			}
+			kit.Lock(t, t.Context(), rlock.New(s, "later", &rlock.Options{FixedLease: lateLease}))
+			require.NotEmpty(t, notAfter)
+			for len(notAfter) > 0 {
+				require.LessOrEqual(t, <-notAfter, time.Now().Add(lateNotAfter).UnixMilli())
+			}
+		})
+	}
+}

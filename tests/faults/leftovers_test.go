@@ -1,0 +1,173 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// What crosses the end of a hold, and what that may leave on the server.
+
+// An extension whose reply comes after the release has begun finds nobody holding. It must not give the lock back in the
+// release's stead: that would find nothing then, and call the hold lost.
+func TestAnExtensionThatCrossesTheReleaseLosesNothing(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	var all sync.WaitGroup
+	var lost atomic.Int32
+	for g := range 16 {
+		all.Go(func() {
+			l := rlock.New(s, fmt.Sprint("orders:", g), nil)
+			for end := time.Now().Add(4 * time.Second); time.Now().Before(end); {
+				h, err := l.Lock(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				var extended sync.WaitGroup
+				extended.Go(func() { _ = h.Extend(t.Context(), 5*time.Second) })
+				time.Sleep(rand.N(300 * time.Microsecond))
+				if errors.Is(h.Release(), holdfast.ErrLost) {
+					lost.Add(1)
+				}
+				extended.Wait()
+			}
+		})
+	}
+	all.Wait()
+	require.Zero(t, lost.Load())
+}
+
+// A renewal that is under way when trust ends may prolong a lease that nobody uses any more.
+func TestARenewalThatCrossesTheLossIsGivenBack(t *testing.T) {
+	t.Parallel()
+	const lease = 3 * time.Second
+	srv := redistest.Start(t)
+	srv.Do(t, "SCRIPT", "LOAD", lua.Source("lock_renew"))
+	p := proxy.Start(t, srv.Addr())
+	h := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, p.Addr(), &holdfast.Options{Lease: lease}), kit.Orders, nil))
+	began, done := time.Now(), h.Context(t.Context()).Done()
+	renewal := kit.ScriptOf(kit.Kinds[0], "renew")
+	early := func() bool { return time.Since(began) < lease*5/6 }
+	p.On(func(c []string) bool { return renewal(c) && early() }, proxy.Answer(kit.LoadingReply), proxy.EveryTime)
+	last := p.On(func(c []string) bool { return renewal(c) && !early() }, proxy.HoldReply, proxy.First)
+	kit.Within(t, 2*lease, done, "the loss")
+	last.Wait(t, 1)
+	sinceLost := kit.Stopwatch()
+	last.Release()
+	kit.Await(t, "the end of the lock", func() bool { return srv.Int(t, "EXISTS", kit.Orders) == 0 })
+	require.Less(t, sinceLost(), lease/2, "not when its lease ended")
+}
+
+// nestedShort takes a lock for long and once more for a moment, and gives the first hold back.
+func nestedShort(t *testing.T, s *holdfast.Session) *holdfast.Hold {
+	t.Helper()
+	outer := kit.Lock(t, t.Context(), rlock.New(s, kit.Orders, &rlock.Options{FixedLease: 20 * time.Second}))
+	ctx := context.WithoutCancel(outer.Context(t.Context()))
+	inner := kit.Lock(t, ctx, rlock.New(s, kit.Orders, &rlock.Options{FixedLease: 300 * time.Millisecond}))
+	require.NoError(t, outer.Release())
+	return inner
+}
+
+func TestDetachOfAnExpiredHoldGivesTheLockBack(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	inner := nestedShort(t, s)
+	kit.SleepUntil(inner.Deadline())
+	require.ErrorIs(t, inner.Detach(), holdfast.ErrLost)
+	h, err := rlock.New(s, kit.Orders, nil).TryLockFor(t.Context(), 3*time.Second)
+	require.NoError(t, err)
+	require.NoError(t, h.Release())
+}
+
+// What is being given back when the session is closed is Close's to give back.
+func TestCloseGivesBackWhatALossHasLeft(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, p.Addr(), nil)
+	p.On(kit.ScriptNamed("lock_trim"), proxy.Answer(kit.LoadingReply), proxy.EveryTime) // else the loss leaves too little
+	inner := nestedShort(t, s)
+	returns := p.On(kit.ScriptOf(kit.Kinds[0], "release"), proxy.Answer(kit.LoadingReply), proxy.EveryTime)
+	kit.SleepUntil(inner.Deadline())
+	require.ErrorIs(t, inner.Err(), holdfast.ErrLost)
+	returns.Wait(t, 2)
+	returns.Remove()
+	require.NoError(t, s.Close())
+	require.Empty(t, srv.Keyspace(t))
+}
+
+// A release that does not get its turn, because a re-entry of the same owner is under way for so long, must not be made
+// up for behind its back.
+func TestAReleaseThatWaitsForAReentryDoesNotTakeItAway(t *testing.T) {
+	t.Parallel()
+	for _, k := range []kit.Kind{kit.KindOf("rlock"), kit.KindOf("rwlock read")} {
+		t.Run(k.Name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			p := proxy.Start(t, srv.Addr())
+			s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 3 * time.Second})
+			l := k.Make(s, kit.Orders, 20*time.Second)
+			require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the scripts and the server's clock are known
+			ctx := holdfast.NewOwner(t.Context())
+			outer := kit.Lock(t, ctx, k.Make(s, kit.Orders, 2*time.Second)) // a third of which is all that its release has
+			entering := p.On(kit.ScriptOf(k, "acquire"), proxy.HoldReply, proxy.First)
+			inner := kit.GoLock(ctx, l.Lock)
+			entering.Wait(t, 1)
+			short := time.Now()
+			require.ErrorIs(t, outer.Release(), holdfast.ErrUnknown)
+			t.Log("given up after", time.Since(short))
+			kit.SleepUntil(time.Now().Add(100 * time.Millisecond)) // in which nothing may happen
+			entering.Release()
+			r := kit.Within(t, time.Second, inner, "the re-entry")
+			require.NoError(t, r.Err)
+			kit.SleepUntil(time.Now().Add(100 * time.Millisecond)) // likewise
+			_, err := k.Rival(kit.Open(t, srv.Addr(), nil), kit.Orders, 0).TryLock(t.Context())
+			require.ErrorIs(t, err, holdfast.ErrBusy)
+			require.NoError(t, r.Hold.Err())
+			require.NoError(t, r.Hold.Release())
+			kit.Await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
+		})
+	}
+}
+
+// A ctx that ends between two attempts does not hide that the outcome of the first is not known.
+func TestAnAttemptThatIsNotSentHidesNoUnknownOne(t *testing.T) {
+	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		p := proxy.Start(t, srv.Addr())
+		kit.LoadScripts(t, srv)
+		s := kit.Open(t, p.Addr(), nil)
+		l := k.Make(s, kit.Orders, 0)
+		require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+		dropped := p.On(kit.ScriptOf(k, "acquire"), proxy.DropReply, proxy.EveryTime)
+		for name, take := range map[string]func(context.Context) (*holdfast.Hold, error){"try": l.TryLock, "wait": l.Lock} {
+			for i := range 40 { // the pauses between attempts grow: some ctx ends in one, some in an attempt, some between
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(20+i)*time.Millisecond)
+				executed := dropped.Count()
+				_, err := take(ctx)
+				cancel()
+				require.Error(t, err)
+				if dropped.Count() > executed { // else there was not even a connection in time
+					require.ErrorIs(t, err, holdfast.ErrUnknown, "%s %d", name, i)
+				}
+			}
+		}
+		dropped.Remove()
+	})
+}

@@ -1,0 +1,41 @@
+package faults
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+)
+
+// A nested release whose outcome is unknown is repeated in the background. If the repeat comes to be sent when the
+// last hold has just ended, it frees the lock in passing; the last release then finds nothing, and that is success:
+// it was held until it was released.
+func TestTheLastReleaseIsNotLostToTheRepeatOfANestedOne(t *testing.T) {
+	t.Parallel()
+	c := newCell(t, kit.Kinds[0], lost, 3*time.Second, 0)
+	require.NoError(t, c.take(t.Context(), c.mine.Lock))
+	require.NoError(t, c.take(c.inner(), c.mine.Lock))
+	c.rule = c.proxy.On(kit.ScriptOf(c.kind, "release"), proxy.DropReply, proxy.EveryTime)
+	require.ErrorIs(t, c.giveBack(), holdfast.ErrUnknown)
+
+	// A re-entry takes its turn, so that the repeat waits behind it, and is given up when the last release waits, too.
+	entered := c.proxy.On(kit.ScriptOf(c.kind, "acquire"), proxy.HoldReply, proxy.EveryTime)
+	ctx, cancel := context.WithCancel(c.inner())
+	reentry := kit.GoLock(ctx, c.mine.Lock) // which waits for its turn
+	entered.Wait(t, 1)
+	c.rule.Remove()
+	require.NoError(t, c.holds[0].Err())
+	last := make(chan error, 1)
+	go func() { last <- c.holds[0].Release() }()
+	kit.Await(t, "the end of the hold", func() bool { return c.holds[0].Err() != nil })
+	cancel()
+	entered.Remove()
+	kit.Within(t, time.Second, reentry, "the end of the re-entry")
+	require.NoError(t, kit.Within(t, 5*time.Second, last, "the release"))
+	c.theyTakeIt(time.Second)
+}

@@ -1,0 +1,60 @@
+package faults
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+)
+
+// The server may have given a hold a longer lease than the holder could learn of. When the hold is lost, nobody
+// believes in it any more, and it must not stand in the way of others for the rest of that lease: an hour here, which
+// the holder asked for and was never told that it got.
+func TestALostHoldIsGivenBackWhateverItsLeaseIsOnTheServer(t *testing.T) {
+	const long = time.Hour
+	for _, story := range []struct {
+		name string
+		verb string
+		make func(c *cell) // prolongs the lease on the server, without a reply
+	}{
+		{"after an extension without a reply", "renew", func(c *cell) {
+			require.ErrorIs(c, c.holds[0].Extend(context.Background(), long), holdfast.ErrUnknown)
+		}},
+		{"after a re-entry without a reply", "acquire", func(c *cell) {
+			inner := rlock.New(c.victim, kit.Orders, &rlock.Options{FixedLease: long})
+			ctx, cancel := context.WithTimeout(c.inner(), 200*time.Millisecond)
+			defer cancel()
+			_, err := inner.TryLock(ctx)
+			require.ErrorIs(c, err, holdfast.ErrUnknown)
+		}},
+	} {
+		t.Run(story.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCell(t, kit.Kinds[0], lost, time.Second, time.Second)
+			require.NoError(t, c.take(t.Context(), c.mine.Lock))
+			c.rule = c.proxy.On(kit.ScriptOf(c.kind, story.verb), proxy.DropReply, proxy.EveryTime)
+			story.make(c)
+			c.rule.Remove()
+			require.NoError(t, c.holds[0].Err())
+			kit.Within(t, 2*time.Second, c.holds[0].Context(t.Context()).Done(), "the loss")
+			require.ErrorIs(t, c.holds[0].Release(), holdfast.ErrLost)
+			c.theyTakeIt(2 * time.Second)
+		})
+	}
+	t.Run("after renewals without a reply", func(t *testing.T) {
+		t.Parallel()
+		const lease = 6 * time.Second
+		c := newCell(t, kit.Kinds[0], lost, lease, 0)
+		require.NoError(t, c.take(t.Context(), c.mine.Lock))
+		c.rule = c.proxy.On(kit.ScriptOf(c.kind, "renew"), proxy.DropReply, proxy.EveryTime)
+		kit.Within(t, 2*lease, c.holds[0].Context(t.Context()).Done(), "the loss")
+		c.rule.Remove()
+		c.theyTakeIt(lease / 2)
+	})
+}

@@ -1,0 +1,180 @@
+package faults
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// crossing has a read hold of the story's writer given back while another call of the same owner, which asks for one,
+// is first in turn: the release comes when there is a newer hold. What the release returned comes later.
+func (s *nestedStory) crossing(old *holdfast.Hold) (newer *holdfast.Hold, released <-chan error) {
+	s.Helper()
+	turn := s.proxy.On(kit.ScriptOf(kit.KindOf("rwlock write"), "acquire"), proxy.HoldReply, proxy.First)
+	again := kit.GoLock(s.ctx, s.rw.Write().Lock) // has the turn
+	turn.Wait(s, 1)
+	reading := kit.GoLock(s.ctx, s.rw.Read().Lock) // is next
+	kit.SleepUntil(time.Now().Add(50 * time.Millisecond))
+	result := make(chan error, 1)
+	go func() { result <- old.Release() }() // is behind it
+	kit.SleepUntil(time.Now().Add(50 * time.Millisecond))
+	turn.Release()
+	write := kit.Within(s, 5*time.Second, again, "another write hold")
+	require.NoError(s, write.Err)
+	read := kit.Within(s, 5*time.Second, reading, "another read hold")
+	require.NoError(s, read.Err)
+	require.NoError(s, write.Hold.Release())
+	return read.Hold, result
+}
+
+func TestAReleaseThatIsMadeUpForTakesNothingNewer(t *testing.T) {
+	t.Parallel()
+	s := newNestedStory(t)
+	old := kit.Lock(s, s.ctx, s.rw.Read())
+	lost := s.proxy.On(kit.ScriptOf(kit.KindOf("rwlock read"), "release"), proxy.DropReply, proxy.EveryTime)
+	newer, released := s.crossing(old)
+	require.ErrorIs(t, kit.Within(t, 10*time.Second, released, "the release"), holdfast.ErrUnknown)
+	returns := s.proxy.On(kit.ScriptOf(kit.KindOf("rwlock read"), "release"), proxy.Pass, proxy.EveryTime)
+	lost.Remove()
+	returns.WaitAnswered(t, 1)
+	s.readsOn(newer)
+	s.ends()
+}
+
+// What a release of two tenures in one leaves to be seen to is seen to: a copy of the first one's acquisition.
+func TestALateCopyIsGivenBackThoughAnotherHoldWasReleasedWithIt(t *testing.T) {
+	t.Parallel()
+	s := newNestedStory(t)
+	late := s.on("acquire", proxy.Stall)
+	old := kit.Lock(s, s.ctx, s.rw.Read()) // by a second copy
+	late.Wait(t, 1)
+	newer, released := s.crossing(old)
+	require.NoError(t, kit.Within(t, 5*time.Second, released, "the release"))
+	require.NoError(t, newer.Release())
+	s.deliver(late)
+	require.NoError(t, s.write.Release())
+	s.ends()
+}
+
+// A number that was asked for in vain is not asked for again when a release that knows of it is under way.
+func TestANumberThatIsInDoubtIsNotAskedForAgain(t *testing.T) {
+	t.Parallel()
+	s := newNestedStory(t)
+	acquire := kit.ScriptOf(kit.KindOf("rwlock read"), "acquire")
+	vain := s.proxy.On(func(c []string) bool { return acquire(c) && slices.Contains(c, "20000") }, proxy.Answer(kit.LoadingReply), proxy.EveryTime)
+	waiting := kit.GoLock(s.ctx, kit.OrdersRW(s.session, 20*time.Second).Read().Lock)
+	vain.Wait(t, 3)
+	other := kit.Lock(t, s.ctx, s.rw.Read())
+	late := s.on("release", proxy.Stall)
+	require.NoError(t, other.Release()) // by a second copy
+	vain.Remove()
+	r := kit.Within(t, 5*time.Second, waiting, "the read hold")
+	require.NoError(t, r.Err)
+	s.deliver(late)
+	s.readsOn(r.Hold)
+	s.ends()
+}
+
+// A release of one of several holds leaves no count at which an older release would take the others.
+func TestALateReleaseFindsNoCountThatItKnowsOf(t *testing.T) {
+	t.Parallel()
+	s := newNestedStory(t)
+	first := kit.Lock(t, s.ctx, s.rw.Read())
+	late := s.on("release", proxy.Stall)
+	require.NoError(t, first.Release()) // by a second copy
+	stays, goes := kit.Lock(t, s.ctx, s.rw.Read()), kit.Lock(t, s.ctx, s.rw.Read())
+	require.NoError(t, goes.Release())
+	s.deliver(late)
+	s.readsOn(stays)
+	s.ends()
+}
+
+// A release that was refused for a while does not know of an extension in between, and leaves it alone.
+func TestAReleaseThatWasPutOffShortensNoExtension(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 20 * time.Second})
+	require.NoError(t, kit.Lock(t, t.Context(), kit.OrdersRW(s, 0).Read()).Release())
+	ctx := holdfast.NewOwner(t.Context())
+	short := kit.Lock(t, ctx, kit.OrdersRW(s, 300*time.Millisecond).Read())
+	outer := kit.Lock(t, ctx, kit.OrdersRW(s, 4*time.Second).Read())
+	kit.Await(t, "the end of the short one", func() bool { return srv.Int(t, "EXISTS", kit.OrdersReadHold(short.ID(), 1)) == 0 })
+	require.ErrorIs(t, short.Err(), holdfast.ErrLost)
+	inner := kit.Lock(t, ctx, kit.OrdersRW(s, 15*time.Second).Read())
+	refused := p.On(kit.ScriptOf(kit.KindOf("rwlock read"), "release"), proxy.Answer(kit.LoadingReply), proxy.EveryTime)
+	released := make(chan error, 1)
+	go func() { released <- inner.Release() }()
+	refused.Wait(t, 1)
+	require.NoError(t, outer.Extend(t.Context(), time.Hour))
+	refused.Remove()
+	require.NoError(t, kit.Within(t, 5*time.Second, released, "the release"))
+	require.NoError(t, outer.Err())
+	require.Greater(t, srv.TTLs(t)[kit.Orders], time.Until(outer.Deadline()))
+}
+
+// A reply that was lost costs the reads that follow nothing.
+func TestReadsUnderWritingStayCheapAfterALostReply(t *testing.T) {
+	t.Parallel()
+	s := newNestedStory(t)
+	s.on("release", proxy.DropReply)
+	require.NoError(t, kit.Lock(t, s.ctx, s.rw.Read()).Release())
+	s.srv.ResetStats(t)
+	const reads = 200
+	for range reads {
+		require.NoError(t, kit.Lock(t, s.ctx, s.rw.Read()).Release())
+	}
+	commands := int64(0)
+	for name, calls := range s.srv.CommandStats(t) {
+		if name != "evalsha" && name != "ping" {
+			commands += calls
+		}
+	}
+	require.Less(t, commands, int64(reads*20))
+	require.NoError(t, s.write.Release())
+	s.ends()
+}
+
+// A detached hold whose lease is over is not what keeps a lock from being free.
+func TestADetachedHoldThatIsOverKeepsNothing(t *testing.T) {
+	t.Parallel()
+	for _, k := range []kit.Kind{kit.KindOf("rlock"), kit.KindOf("fairlock"), kit.KindOf("rwlock write"), kit.KindOf("rwlock read")} {
+		t.Run(k.Name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			s := kit.Open(t, srv.Addr(), nil)
+			outer := kit.Lock(t, t.Context(), k.Make(s, kit.Orders, 0))
+			inner := kit.Lock(t, context.WithoutCancel(outer.Context(t.Context())), k.Make(s, kit.Orders, 300*time.Millisecond))
+			require.NoError(t, inner.Detach())
+			kit.SleepUntil(inner.Deadline().Add(150 * time.Millisecond))
+			require.NoError(t, outer.Release())
+			require.NotContains(t, srv.Keyspace(t), kit.Orders)
+		})
+	}
+}
+
+// Whoever writes in one of Redisson's transactions is a writer.
+func TestAWriterInATransactionOfRedissonsIsSeen(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	srv.Do(t, "HSET", kit.Orders, "mode", "write", "u:1:write:tx", "1")
+	srv.Do(t, "EXPIRE", kit.Orders, "10")
+	rw := rwlock.New(kit.Open(t, srv.Addr(), nil), kit.Orders, nil)
+	locked, err := rw.Write().Locked(t.Context())
+	require.NoError(t, err)
+	require.True(t, locked)
+	locked, err = rw.Read().Locked(t.Context())
+	require.NoError(t, err)
+	require.False(t, locked)
+	_, err = rw.Read().TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+}

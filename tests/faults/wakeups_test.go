@@ -1,0 +1,187 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// The timers of a wait do without messages.
+func TestAWaiterWhoseMessageIsLostLooksAgain(t *testing.T) {
+	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		s := kit.Open(t, srv.Addr(), nil)
+		t.Run("as soon as the lease in the way has ended", func(t *testing.T) {
+			t.Parallel()
+			const lease = 1500 * time.Millisecond
+			took := kit.Stopwatch()
+			kit.Lock(t, t.Context(), k.Rival(s, "leased", lease))
+			waiter := kit.GoLock(t.Context(), k.Make(s, "leased", 0).Lock)
+			r := kit.Within(t, kit.LongestWait, waiter, "the lock")
+			require.NoError(t, r.Err)
+			require.Less(t, took(), lease+300*time.Millisecond)
+		})
+		t.Run("after 5 s at the latest", func(t *testing.T) {
+			t.Parallel()
+			kit.Lock(t, t.Context(), k.Rival(s, "freed", time.Hour))
+			var waiters []<-chan kit.Result
+			for range 3 {
+				waiters = append(waiters, kit.GoLock(t.Context(), k.Make(s, "freed", 0).Lock))
+			}
+			kit.Waiting(t, k, srv)
+			k.Wipe(t, srv, "freed") // a release whose message nobody got
+			sinceFreed := kit.Stopwatch()
+			for range waiters { // those behind the first are woken by it
+				h := firstOf(t, waiters)
+				require.Less(t, sinceFreed(), kit.LongestWait)
+				require.NoError(t, h.Release())
+			}
+		})
+	})
+}
+
+// firstOf waits for the first of some calls to succeed; there are at most three.
+func firstOf(t *testing.T, calls []<-chan kit.Result) *holdfast.Hold {
+	t.Helper()
+	var r kit.Result
+	select {
+	case r = <-calls[0]:
+	case r = <-calls[1]:
+	case r = <-calls[2]:
+	case <-time.After(2 * kit.LongestWait):
+		t.Fatal("nobody got the lock")
+	}
+	require.NoError(t, r.Err)
+	return r.Hold
+}
+
+// A release while nobody can subscribe is noticed as soon as one can again.
+func TestAWaiterLooksAgainWhenItsSubscriptionIsBack(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	subscriptions := p.On(proxy.Command("SUBSCRIBE"), proxy.Pass, proxy.EveryTime)
+	held := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "orders", &rlock.Options{FixedLease: time.Hour}))
+	waiter := kit.GoLock(t.Context(), rlock.New(kit.Open(t, p.Addr(), nil), "orders", nil).Lock)
+	subscriptions.WaitAnswered(t, 1)
+
+	p.RefuseNew(true)
+	subscriptions.Conns()[0].Cut()
+	kit.Await(t, "the end of the subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
+	require.NoError(t, held.Release())
+	p.RefuseNew(false)
+	back := time.Now()
+	r := kit.Within(t, kit.LongestWait, waiter, "the lock")
+	require.NoError(t, r.Err)
+	require.Less(t, time.Since(back), 2500*time.Millisecond) // the delay between two attempts to connect
+}
+
+// A subscription that goes silent is noticed by the client, or does not matter longer than any message that is lost.
+func TestAWaiterWhoseSubscriptionIsSilentLooksAgain(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	subscriptions := p.On(proxy.Command("SUBSCRIBE"), proxy.Pass, proxy.EveryTime)
+	looks := p.On(kit.ScriptOf(kit.Kinds[0], "acquire"), proxy.Pass, proxy.EveryTime)
+	held := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "orders", &rlock.Options{FixedLease: time.Hour}))
+	waiter := kit.GoLock(t.Context(), rlock.New(kit.Open(t, p.Addr(), nil), "orders", nil).Lock)
+	subscriptions.WaitAnswered(t, 1)
+	looks.WaitAnswered(t, 2) // at first, and when it was subscribed
+	subscriptions.Conns()[0].Stall(proxy.Both)
+	require.NoError(t, held.Release())
+	released := time.Now()
+	require.NoError(t, kit.Within(t, kit.LongestWait, waiter, "the lock").Err)
+	t.Log("noticed after", time.Since(released))
+}
+
+// trouble is something that goes wrong on a server over and over.
+type trouble struct {
+	name  string
+	every time.Duration
+	make  func(srv *redistest.Server)
+}
+
+var troubles = []trouble{
+	{"subscriptions are killed", 50 * time.Millisecond, func(srv *redistest.Server) {
+		_, _ = srv.Try("CLIENT", "KILL", "TYPE", "pubsub")
+	}},
+	{"all connections are killed", 400 * time.Millisecond, func(srv *redistest.Server) {
+		_, _ = srv.Try("CLIENT", "KILL", "TYPE", "pubsub")
+		_, _ = srv.Try("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	}},
+	{"scripts are flushed", 5 * time.Millisecond, func(srv *redistest.Server) { _, _ = srv.Try("SCRIPT", "FLUSH") }},
+	{"the server is restarted", 2 * time.Second, (*redistest.Server).Restart},
+}
+
+// Whatever goes wrong with messages and connections, everybody who waits gets the lock, in time.
+func TestEveryWaiterGetsTheLockWhile(t *testing.T) {
+	t.Parallel()
+	kit.InParallel(t, len(troubles), troubles, func(tr trouble) string { return tr.name }, func(t *testing.T, tr trouble) {
+		srv := redistest.Start(t)
+		stop := make(chan struct{})
+		var trouble, workers sync.WaitGroup
+		trouble.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(tr.every/2 + rand.N(tr.every)):
+					tr.make(srv)
+				}
+			}
+		})
+		var waits waits
+		for range 3 {
+			s := kit.Open(t, srv.Addr(), nil)
+			for i := range 4 {
+				l := rlock.New(s, fmt.Sprint("lock ", i%2), nil)
+				workers.Go(func() { waits.take(t, l, 5*time.Second) })
+			}
+		}
+		workers.Wait()
+		close(stop)
+		trouble.Wait()
+		t.Logf("%d holds, the longest wait was %v", waits.n, waits.longest)
+		require.Less(t, waits.longest, kit.LongestWait+time.Second) // everybody may have to wait for others, who are quick
+	})
+}
+
+// waits measures how long it takes to get locks.
+type waits struct {
+	mu      sync.Mutex
+	n       int
+	longest time.Duration
+}
+
+// take takes and releases a lock for a while.
+func (w *waits) take(t *testing.T, l *rlock.Mutex, duration time.Duration) {
+	for end := time.Now().Add(duration); time.Now().Before(end); {
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(context.Background(), 3*kit.LongestWait)
+		h, err := l.Lock(ctx)
+		cancel()
+		if !assert.NoError(t, err) {
+			return
+		}
+		w.mu.Lock()
+		w.n++
+		w.longest = max(w.longest, time.Since(began))
+		w.mu.Unlock()
+		<-time.After(time.Millisecond)
+		// A restarted server has forgotten everything, and a killed connection may have carried the reply.
+		if class := kit.ClassOf(h.Release()); !assert.Contains(t, []string{"done", "lost", "unknown"}, class) {
+			return
+		}
+	}
+}

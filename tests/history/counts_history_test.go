@@ -1,0 +1,263 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+	"github.com/holdfast-go/holdfast/tests/worker"
+)
+
+// The kinds of operations on what is only counted; a number follows those that take one.
+const (
+	opAcquire = "acquire"
+	opGive    = "give"
+	opFree    = "free"
+	opSet     = "set"
+	opDown    = "down"
+	opWait    = "wait"
+)
+
+const (
+	poolPermits = 8               // of each semaphore of a history
+	countsLease = 3 * time.Second // a third of which an attempt may take
+)
+
+// counter does things to semaphores or latches.
+func counter(args []string) {
+	if args[2] == "semaphore" {
+		narrate(args, countsLease, (*client).pool)
+	} else {
+		narrate(args, countsLease, (*client).latch)
+	}
+}
+
+// pool takes permits once and gives them back.
+func (c *client) pool() {
+	name, n := anyLock(), 1+rand.N(poolPermits/2)
+	p := semaphore.New(c.session, name)
+	ctx := context.Background()
+	acquire := deed{Lock: name, Kind: fmt.Sprint(opAcquire, " ", n)}
+	out := c.do(acquire, func() string { return outcome(p.TryAcquire(ctx, n)) })
+	c.look(deed{Lock: name, Kind: opFree}, nil, func() (any, error) { return p.AvailablePermits(ctx) })
+	if out == "done" {
+		c.do(deed{Lock: name, Kind: fmt.Sprint(opGive, " ", n)}, func() string { return outcome(p.Release(ctx, n)) })
+	}
+}
+
+// latch does one thing to a latch.
+func (c *client) latch() {
+	name := anyLock()
+	l := latch.New(c.session, name)
+	ctx := context.Background()
+	switch n := 1 + rand.N(4); rand.N(6) {
+	case 0:
+		c.do(deed{Lock: name, Kind: fmt.Sprint(opSet, " ", n)}, func() string {
+			set, err := l.TrySetCount(ctx, n)
+			if err != nil {
+				return outcome(err)
+			}
+			return fmt.Sprint(set)
+		})
+	case 1, 2, 3:
+		c.do(deed{Lock: name, Kind: opDown}, func() string { return outcome(l.CountDown(ctx)) })
+	case 4:
+		ctx, cancel := context.WithTimeout(ctx, rand.N(20*time.Millisecond))
+		defer cancel()
+		c.do(deed{Lock: name, Kind: opWait}, func() string { return outcome(l.Wait(ctx)) })
+	case 5:
+		c.look(deed{Lock: name, Kind: opFree}, nil, func() (any, error) { return l.Count(ctx) })
+	}
+}
+
+// counted is what semaphores and latches are said to be: one number.
+func counted(initially int) porcupine.Model {
+	return (&porcupine.NondeterministicModel{
+		Init: func() []any { return []any{initially} },
+		Step: func(state, input, _ any) (next []any) {
+			for _, n := range afterCount(state.(int), input.(deed)) {
+				next = append(next, n)
+			}
+			return next
+		},
+		Partition:         perLock,
+		DescribeOperation: func(input, _ any) string { return input.(deed).describe() },
+		DescribeState:     func(state any) string { return fmt.Sprint(state) },
+	}).ToModel()
+}
+
+// afterCount returns the counts that may be left after a deed, none if the deed cannot have been.
+func afterCount(s int, d deed) []int {
+	kind, number, _ := strings.Cut(d.Kind, " ")
+	n, _ := strconv.Atoi(number)
+	when := func(possible bool, after ...int) []int {
+		if possible {
+			return after
+		}
+		return nil
+	}
+	if d.Out == "refused" {
+		return []int{s}
+	}
+	switch kind + " " + d.Out {
+	case "acquire done":
+		return when(s >= n, s-n)
+	case "acquire busy":
+		return when(s < n, s)
+	case "acquire unknown":
+		if s >= n {
+			return []int{s, s - n}
+		}
+		return []int{s}
+	case "give done":
+		return []int{s + n}
+	case "give unknown":
+		return []int{s, s + n}
+	case "set true":
+		return when(s == 0, n)
+	case "set false":
+		return when(s > 0, s)
+	case "set unknown":
+		if s == 0 {
+			return []int{0, n}
+		}
+		return []int{s}
+	case "down done":
+		return []int{max(0, s-1)}
+	case "down unknown":
+		return []int{s, max(0, s-1)}
+	case "wait done":
+		return when(s == 0, 0)
+	case "wait deadline", "wait unknown":
+		return []int{s}
+	}
+	return when(kind == opFree && d.Out == strconv.Itoa(s), s)
+}
+
+// counts is the history of one process; killed says when it was, 0 for never.
+func (b *historybook) counts(killed time.Duration) (all []porcupine.Operation) {
+	for _, d := range b.deeds {
+		if d.Return == 0 { // the end of its process cut it off
+			d.Out, d.Return = "unknown", killed
+		}
+		if d.Out == "nothing" || d.Kind == opFree && d.Out == "unknown" {
+			continue
+		}
+		if d.Out == "unknown" {
+			d.Return += countsLease / 3 // what is under way is executed by then, if ever
+		}
+		all = append(all, porcupine.Operation{ClientId: d.Client, Input: d, Call: int64(d.Call), Return: int64(d.Return)})
+	}
+	return all
+}
+
+// Four processes count while replies get lost and one of them is killed. All that they saw must be explained by one
+// number for each name, and so must what is left in the end.
+func TestAHistoryOfFourProcessesIsThatOfANumber(t *testing.T) {
+	t.Parallel()
+	for what, initially := range map[string]int{"semaphore": poolPermits, "latch": 0} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			s := kit.Open(t, srv.Addr(), nil)
+			for i := range historyLocks {
+				if initially > 0 {
+					_, err := semaphore.New(s, fmt.Sprint("lock ", i)).TrySetPermits(t.Context(), initially)
+					require.NoError(t, err)
+				}
+			}
+			books, workers := make([]*historybook, historians), make([]*worker.Worker, historians)
+			for i := range historians {
+				p := proxy.Start(t, srv.Addr())
+				scripts := proxy.Command("EVALSHA", "EVAL")
+				p.On(func(command []string) bool { return rand.N(400) == 0 && scripts(command) }, proxy.DropReply, proxy.EveryTime)
+				p.On(func(command []string) bool { return rand.N(400) == 0 && scripts(command) }, proxy.ResetBefore, proxy.EveryTime)
+				books[i] = &historybook{deeds: map[string]deed{}}
+				workers[i] = worker.Start(t, books[i].hear, "counter", p.Addr(), strconv.Itoa(i*clientsEach), what)
+			}
+			books[0].awaitDeeds(t, deedsEach/3)
+			workers[0].Kill()
+			killed := worker.Now()
+			for _, w := range workers {
+				kit.Within(t, time.Minute, w.Ended(), "the end of a history")
+			}
+			kit.SleepUntil(time.Now().Add(countsLease / 3)) // in which what is under way is executed
+			var history []porcupine.Operation
+			outs := map[string]int{}
+			for i, b := range books {
+				require.Empty(t, b.wrong)
+				end := time.Duration(0)
+				if i == 0 {
+					end = killed
+				}
+				history = append(history, b.counts(end)...)
+				for _, d := range b.deeds {
+					require.NotContains(t, d.Out, "other")
+					kind, _, _ := strings.Cut(d.Kind, " ")
+					outs[kind+" "+d.Out]++
+				}
+			}
+			for i := range historyLocks {
+				name, now := fmt.Sprint("lock ", i), int64(worker.Now())
+				left := srv.Str(t, "GET", name)
+				if left == "" {
+					left = "0"
+				}
+				history = append(history, porcupine.Operation{ClientId: historians * clientsEach, Input: deed{Lock: name, Kind: opFree, Out: left}, Call: now, Return: now + 1})
+			}
+			t.Log(len(history), outs)
+			require.GreaterOrEqual(t, len(history), leastDeeds)
+			for _, rare := range map[string][]string{
+				"semaphore": {"acquire unknown", "acquire busy", "give unknown"}, "latch": {"set unknown", "down unknown", "wait done", "wait deadline"},
+			}[what] {
+				require.NotZero(t, outs[rare], "no %s", rare)
+			}
+			began := time.Now()
+			checkHistory(t, counted(initially), history)
+			t.Log("checked in", time.Since(began))
+		})
+	}
+}
+
+// A checker that finds nothing proves nothing.
+func TestTheCountingModelRefuses(t *testing.T) {
+	t.Parallel()
+	story := func(deeds ...string) (history []porcupine.Operation) {
+		for i, d := range deeds {
+			words := strings.Split(d, ": ")
+			history = append(history, porcupine.Operation{ClientId: 0, Input: deed{Kind: words[0], Out: words[1]}, Call: int64(10 * i), Return: int64(10*i + 1)})
+		}
+		return history
+	}
+	for _, c := range []struct {
+		legal     bool
+		initially int
+		history   []porcupine.Operation
+	}{
+		{true, 3, story("acquire 2: done", "acquire 2: busy", "give 2: done", "free: 3")},
+		{false, 3, story("acquire 2: done", "acquire 2: done")},
+		{false, 3, story("acquire 2: busy")},
+		{true, 3, story("acquire 2: unknown", "acquire 2: busy", "free: 1")},
+		{true, 3, story("acquire 2: unknown", "acquire 2: done", "free: 1")},
+		{false, 3, story("acquire 2: unknown", "acquire 2: done", "free: 3")},
+		{false, 3, story("give 1: done", "free: 3")},
+		{true, 0, story("set 2: true", "down: done", "wait: deadline", "down: done", "wait: done", "set 1: true")},
+		{false, 0, story("set 2: true", "down: done", "wait: done")},
+		{false, 0, story("set 2: true", "set 1: true")},
+		{true, 0, story("set 1: true", "down: unknown", "wait: done")},
+	} {
+		require.Equal(t, c.legal, porcupine.CheckOperations(counted(c.initially), c.history), c.history)
+	}
+}

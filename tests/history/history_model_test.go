@@ -1,0 +1,187 @@
+package history
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/holdfast-go/holdfast/tests/kit"
+)
+
+// The kinds of operations of a history. The last is nobody's call: it stands for the moment from which the server may
+// end a tenure by itself, because its lease has run out or its process was killed.
+const (
+	opTake    = "take"
+	opReenter = "re-enter"
+	opRelease = "release"
+	opLocked  = "locked"
+	opCount   = "count"
+	opOrphan  = "orphan"
+)
+
+// A deed is one operation of a history.
+type deed struct {
+	Client int    // the one who did it
+	Serial int    // of the client's deeds
+	Lock   string // which lock
+	Half   string // of a read-write lock, halfRead or halfWrite
+	Kind   string
+	Tag    string // the tenure that it is about, unique for each outermost take
+	Call   time.Duration
+	Return time.Duration // 0: the process was killed before it returned
+	Out    string        // classOf the error; of a look what it saw
+	Until  time.Duration // of a release: the last deadline of the tenure, or of this half of it
+}
+
+func (d deed) String() string { return strings.TrimSpace(d.Half + " " + d.Kind + " " + d.Out) }
+
+// A tenancy is the state of one lock: who has it, and how often.
+type tenancy struct {
+	tag   string // "" when it is free
+	count int
+}
+
+// ghost is a tenancy that nobody believes in, left by a call with an unknown outcome, by a lost hold or by a killed
+// process. It may end at any time.
+var ghost = tenancy{"?", 0}
+
+func (s tenancy) free() bool { return s == tenancy{} }
+
+// released is the tenancy after the release of one hold; last is what is left after the release of the last one.
+func (s tenancy) released(last tenancy) tenancy {
+	if s.count > 1 {
+		return tenancy{s.tag, s.count - 1}
+	}
+	return last
+}
+
+// reentrantMutex is what the lock is said to be. Where an outcome is not known, all that may have happened is tried.
+var reentrantMutex = (&porcupine.NondeterministicModel{
+	Init: func() []any { return []any{tenancy{}} },
+	Step: func(state, input, _ any) []any {
+		var next []any
+		for _, s := range afterDeed(state.(tenancy), input.(deed)) {
+			next = append(next, s)
+		}
+		return next
+	},
+	Partition:         perLock,
+	DescribeOperation: func(input, _ any) string { return input.(deed).describe() },
+	DescribeState:     func(state any) string { return fmt.Sprint(state) },
+}).ToModel()
+
+func (d deed) describe() string { return fmt.Sprintf("%s %s %s: %s", d.Half, d.Kind, d.Tag, d.Out) }
+
+// afterDeed returns the states in which a lock may be after a deed, none if the deed cannot have been.
+func afterDeed(s tenancy, d deed) []tenancy {
+	mine := s.tag == d.Tag
+	switch d.Kind + " " + d.Out {
+	case "take done":
+		return only(s.free() || s == ghost, tenancy{d.Tag, 1})
+	case "take busy":
+		return only(!s.free(), s)
+	case "take deadline", "take promised", "take refused", "re-enter refused", "re-enter busy", "re-enter promised": // not even sent, in time
+		return []tenancy{s}
+	case "take unknown":
+		if s.free() {
+			return []tenancy{s, ghost}
+		}
+		return []tenancy{s}
+	case "re-enter done":
+		return only(mine, tenancy{d.Tag, s.count + 1})
+	case "re-enter unknown":
+		return []tenancy{s} // no hold came of it; what it may have left is taken back unseen
+	case "release done":
+		return only(mine, s.released(tenancy{}))
+	case "release unknown", "orphan ":
+		if mine && d.Kind == opRelease {
+			return []tenancy{s.released(ghost)}
+		}
+		if mine {
+			return []tenancy{ghost}
+		}
+		return []tenancy{s}
+	case "re-enter lost", "release lost":
+		return []tenancy{s} // the tenure is orphaned when its last deadline has passed, no sooner
+	case "locked true":
+		return only(!s.free(), s)
+	case "locked false":
+		return only(s.free() || s == ghost, tenancy{})
+	}
+	if d.Kind == opCount {
+		return only(mine && fmt.Sprint(s.count) == d.Out, s)
+	}
+	return nil
+}
+
+func only(possible bool, s tenancy) []tenancy {
+	if possible {
+		return []tenancy{s}
+	}
+	return nil
+}
+
+// perLock has each lock's part of a history checked by itself.
+func perLock(history []porcupine.Operation) (parts [][]porcupine.Operation) {
+	byLock := map[string][]porcupine.Operation{}
+	for _, o := range history {
+		name := o.Input.(deed).Lock
+		byLock[name] = append(byLock[name], o)
+	}
+	for _, part := range byLock {
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+// A half of a tenure is what can be lost by itself.
+type tenureHalf struct{ tag, half string }
+
+// operations is the history of one process; killed says when it was, 0 for never.
+func (b *historybook) operations(killed time.Duration) (all []porcupine.Operation) {
+	add := func(d deed, from, to time.Duration) {
+		all = append(all, porcupine.Operation{ClientId: d.Client, Input: d, Call: int64(from), Return: int64(to)})
+	}
+	orphans := map[tenureHalf]bool{}
+	orphan := func(d deed, from time.Duration, to time.Duration) {
+		if at := (tenureHalf{d.Tag, d.Half}); !orphans[at] {
+			orphans[at] = true
+			add(deed{Client: d.Client, Lock: d.Lock, Half: d.Half, Kind: opOrphan, Tag: d.Tag}, from, to)
+		}
+	}
+	deeds := slices.SortedFunc(maps.Values(b.deeds), func(a, b deed) int { return a.Serial - b.Serial })
+	last, sure := b.last(), map[tenureHalf]deed{} // what was held for sure, and when
+	for _, d := range deeds {
+		look := d.Kind == opLocked || d.Kind == opCount
+		cut := d.Return == 0 // by the end of its process
+		if cut {
+			d.Out, d.Return = "unknown", killed
+		}
+		if look && cut || d.Out == "nothing" {
+			continue
+		}
+		if d.Out == "done" || d.Kind == opCount {
+			sure[tenureHalf{d.Tag, d.Half}] = d
+		}
+		end := d.Return
+		if d.Out == "unknown" && (d.Kind == opTake || d.Kind == opReenter) {
+			end += kit.WorkerLease/3 + 10*time.Millisecond // the server may run it until its not-after
+		}
+		add(d, d.Call, end)
+		if d.Kind == opRelease && d.Out == "lost" {
+			orphan(d, d.Until, d.Until+historySettled)
+		}
+	}
+	if killed > 0 {
+		for _, d := range sure {
+			if d.Tag == last[d.Client].Tag {
+				orphan(d, d.Call, killed+historySettled)
+			}
+		}
+	}
+	return all
+}

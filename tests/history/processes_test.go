@@ -1,0 +1,280 @@
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+	"github.com/holdfast-go/holdfast/tests/worker"
+)
+
+// A nap is what a sleeper found when it woke up.
+type nap struct {
+	Holding bool          // it has the lock now; the rest is of naps that are over
+	Slept   time.Duration // between two looks
+	Held    int           // looks, of a thousand at the hold and a thousand at its context, that said held
+	Err     string        // of the hold
+	Cause   string        // of the context
+	Release string        // what releasing returned
+}
+
+const looks = 1000
+
+// sleeper holds a lock, over and over, and looks at it whenever it notices that it did not run for a lease.
+func sleeper(args []string) {
+	s := kit.OpenWorker(args[0], kit.WorkerLease)
+	l := rlock.New(s, args[1], nil)
+	for {
+		h, err := l.Lock(context.Background())
+		kit.Must(err)
+		ctx := h.Context(context.Background())
+		kit.Say(nap{Holding: true})
+		slept := awaitNap()
+		held := 0
+		for range looks {
+			if h.Err() == nil {
+				held++
+			}
+			if ctx.Err() == nil {
+				held++
+			}
+		}
+		kit.Say(nap{
+			Slept: slept, Held: held, Err: kit.ClassOf(h.Err()),
+			Cause: kit.ClassOf(context.Cause(ctx)), Release: kit.ClassOf(h.Release()),
+		})
+	}
+}
+
+// awaitNap returns when this process did not run for a lease, as soon as it runs again.
+func awaitNap() time.Duration {
+	for before := worker.Now(); ; {
+		time.Sleep(time.Millisecond)
+		now := worker.Now()
+		if now-before > kit.WorkerLease {
+			return now - before
+		}
+		before = now
+	}
+}
+
+// Whoever was stopped for longer than its lease knows so when it goes on, from the first look.
+func TestAStoppedProcessNeverSaysHeld(t *testing.T) {
+	t.Parallel()
+	const processes, rounds = 10, 5
+	srv := redistest.Start(t)
+	kit.InParallel(t, processes, kit.UpTo(processes), func(i int) string { return fmt.Sprintf("process %d", i) }, func(t *testing.T, i int) {
+		naps := make(chan nap, 2*rounds)
+		w := worker.Start(t, func(line string) {
+			var n nap
+			if err := json.Unmarshal([]byte(line), &n); err != nil {
+				t.Errorf("%q: %v", line, err)
+			}
+			naps <- n
+		}, "sleeper", srv.Addr(), fmt.Sprintf("lock %d", i))
+		for range rounds {
+			require.True(t, kit.Within(t, 10*time.Second, naps, "a hold").Holding)
+			kit.SleepUntil(time.Now().Add(rand.N(kit.WorkerLease / 3))) // in any phase of the renewals
+			w.Pause()
+			kit.SleepUntil(time.Now().Add(kit.WorkerLease * 5 / 4))
+			w.Resume()
+			n := kit.Within(t, 10*time.Second, naps, "the looks")
+			require.False(t, n.Holding)
+			require.Zero(t, n.Held, "looks that said held, after %v", n.Slept)
+			require.Equal(t, []string{"lost", "lost", "lost"}, []string{n.Err, n.Cause, n.Release})
+		}
+	})
+}
+
+// A belief is something that a contender says of itself.
+type belief struct {
+	What  string        // "waits", "holds", "still holds", "released", "lost"
+	At    time.Duration // for "waits", "holds": after that; for the others: before the question was asked
+	Token int64
+	Err   string // of a release
+}
+
+// contender takes one lock over and over, and says when it believes that it holds it.
+func contender(args []string) {
+	s := kit.OpenWorker(args[0], kit.WorkerLease)
+	l := rlock.New(s, args[1], &rlock.Options{Fenced: true})
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		<-worker.Stopped()
+		cancel()
+	}()
+	for {
+		kit.Say(belief{What: "waits", At: worker.Now()})
+		h, err := l.Lock(ctx)
+		if ctx.Err() != nil && err != nil {
+			kit.Must(s.Close())
+			return
+		}
+		kit.Must(err)
+		kit.Say(belief{What: "holds", At: worker.Now(), Token: h.Token()})
+		for end := worker.Now() + holding(); ; time.Sleep(time.Millisecond) {
+			at := worker.Now()
+			if h.Err() != nil {
+				kit.Say(belief{What: "lost", At: at})
+				break
+			}
+			kit.Say(belief{What: "still holds", At: at})
+			if at > end {
+				at := worker.Now()
+				err := h.Release()
+				kit.Say(belief{What: "released", At: at, Err: kit.ClassOf(err)})
+				break
+			}
+		}
+	}
+}
+
+// holding is how long a contender holds: mostly not, sometimes longer than a lease.
+func holding() time.Duration {
+	if rand.N(20) == 0 {
+		return kit.WorkerLease * 3 / 2
+	}
+	return rand.N(20 * time.Millisecond)
+}
+
+// An interval is a time in which one contender was sure to hold: from when it had got the lock until it last asked.
+type interval struct {
+	who      int
+	from, to time.Duration
+	token    int64
+}
+
+// A witness hears one contender.
+type witness struct {
+	w   *worker.Worker
+	who int
+
+	mu        sync.Mutex
+	began     belief // the hold that it has got, and not yet looked at
+	holds     []interval
+	state     string // what it said last
+	surprises []string
+}
+
+func (w *witness) hear(line string) {
+	var b belief
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := json.Unmarshal([]byte(line), &b); err != nil {
+		w.surprises = append(w.surprises, fmt.Sprintf("%q: %v", line, err))
+	}
+	w.state = b.What
+	switch b.What {
+	case "holds":
+		w.began = b
+	case "still holds":
+		if w.began.What != "" {
+			w.holds = append(w.holds, interval{who: w.who, from: w.began.At, token: w.began.Token})
+			w.began = belief{}
+		}
+		w.holds[len(w.holds)-1].to = b.At
+	case "released":
+		// A process that was stopped in its release may find that it has lost the hold, or that no reply came in time.
+		if b.Err != "done" && b.Err != "lost" && b.Err != "unknown" {
+			w.surprises = append(w.surprises, "release: "+b.Err)
+		}
+	}
+}
+
+func (w *witness) says(what ...string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Contains(what, w.state)
+}
+
+func (w *witness) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.holds)
+}
+
+// However holders and waiters are killed and stopped, no two ever believe to hold at the same time.
+func TestBeliefsOfProcessesNeverOverlap(t *testing.T) {
+	t.Parallel()
+	const contenders, blows = 5, 18
+	srv := redistest.Start(t)
+	var all []*witness
+	start := func() *witness {
+		w := &witness{who: len(all)}
+		w.w = worker.Start(t, w.hear, "contender", srv.Addr(), "orders")
+		all = append(all, w)
+		return w
+	}
+	var alive []*witness
+	for range contenders {
+		alive = append(alive, start())
+	}
+	did := map[string]int{}
+	for blow := range blows {
+		states := [][]string{{"holds", "still holds"}, {"waits"}}[blow%2]
+		i := awaitOne(t, alive, states)
+		if blow%3 == 0 {
+			alive[i].w.Kill()
+			did["killed while "+states[0]]++
+			alive[i] = start()
+			continue
+		}
+		did["stopped while "+states[0]]++
+		alive[i].w.Pause()
+		kit.SleepUntil(time.Now().Add(rand.N(kit.WorkerLease * 3 / 2)))
+		alive[i].w.Resume()
+	}
+	for _, w := range alive { // everybody who is left gets the lock again
+		before := w.count()
+		kit.Await(t, "the lock for everybody", func() bool { return w.count() > before })
+	}
+	for _, w := range alive {
+		w.w.End()
+		kit.Within(t, 20*time.Second, w.w.Ended(), "the end of a contender")
+	}
+	t.Log(did, "holds:", noOverlap(t, all))
+	require.Empty(t, srv.Strs(t, "KEYS", "orders"))
+}
+
+// awaitOne waits until one of the contenders is in one of the states, and returns which.
+func awaitOne(t *testing.T, of []*witness, states []string) (found int) {
+	t.Helper()
+	kit.Await(t, strconv.Quote(states[0]), func() bool {
+		for _, i := range rand.Perm(len(of)) {
+			if of[i].says(states...) {
+				found = i
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// noOverlap checks that no two intervals overlap and that tokens increase with time, and returns how many there are.
+func noOverlap(t *testing.T, all []*witness) int {
+	t.Helper()
+	var holds []interval
+	for _, w := range all {
+		holds = append(holds, w.holds...)
+		require.Empty(t, w.surprises)
+	}
+	slices.SortFunc(holds, func(a, b interval) int { return int(a.from - b.from) })
+	for i, h := range holds[1:] {
+		before := holds[i]
+		require.Less(t, before.to, h.from, "%v and %v believed to hold at the same time", before, h)
+		require.Less(t, before.token, h.token)
+	}
+	return len(holds)
+}

@@ -1,0 +1,286 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/worker"
+)
+
+// The size of the history of a RedLock.
+const (
+	chronicleLease   = time.Second // the least that there is
+	chronicleLasts   = 8 * time.Second
+	chronicleFleets  = 3 // of sessions
+	chroniclersEach  = 3
+	leastSpells      = 24
+	chronicleTrouble = time.Second // at the most
+)
+
+// A spell is the time for which somebody believed that a lock was his. He was asked at both ends of it, and at many
+// moments in between, so he believed in it throughout.
+type spell struct {
+	lock     string
+	who      int
+	from, to time.Duration
+}
+
+// disputed are two spells of one lock of which the second began before the end of the first; none if there are none.
+func disputed(spells []spell) []spell {
+	sorted := slices.SortedFunc(slices.Values(spells), func(a, b spell) int { return cmp.Compare(a.from, b.from) })
+	last := map[string]spell{} // to end, by lock
+	for _, s := range sorted {
+		before, ok := last[s.lock]
+		if ok && s.from < before.to {
+			return []spell{before, s}
+		}
+		if s.to >= before.to {
+			last[s.lock] = s
+		}
+	}
+	return nil
+}
+
+// A chronicle is what the callers of a history believed.
+type chronicle struct {
+	takes atomic.Int64 // that succeeded
+	book  historybook
+
+	mu      sync.Mutex // guards the rest
+	spells  []spell
+	ordeals map[string]int // by name
+}
+
+func (c *chronicle) endured(ordeal string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ordeals[ordeal]++
+}
+
+// believe follows a hold for so long, and then until just before it is given back, or until it is lost. It returns the
+// last moment at which it was not.
+func (c *chronicle) believe(who int, h *holdfast.Hold, d time.Duration) (last time.Duration) {
+	s := spell{lock: h.Name(), who: who, from: worker.Now()}
+	for s.to < s.from+d {
+		now := worker.Now()
+		if h.Err() != nil {
+			break
+		}
+		s.to = now
+		kit.SleepUntil(time.Now().Add(rand.N(2 * time.Millisecond)))
+	}
+	if s.to == 0 {
+		return s.from // it was over when it came
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.spells = append(c.spells, s)
+	return s.to
+}
+
+// take has a caller ask for a lock in one way or another, and give it back if it is had.
+func (c *chronicle) take(caller *client, l *multilock.RedLock) {
+	wait := rand.N(20 * time.Millisecond) // now and then too little even for one attempt
+	if rand.N(4) > 0 {
+		wait = 2 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	ways := []func(context.Context) (*holdfast.Hold, error){l.Lock, l.Lock, l.TryLock, func(ctx context.Context) (*holdfast.Hold, error) {
+		return l.TryLockFor(ctx, rand.N(time.Second))
+	}}
+	tag := caller.tag()
+	h := c.granted(caller, deed{Lock: l.Name(), Kind: opTake, Tag: tag}, func() (*holdfast.Hold, error) { return ways[rand.N(len(ways))](ctx) })
+	if h == nil {
+		return
+	}
+	// A hold that was lost was given back then, at any moment since it was last believed in.
+	release := func(h *holdfast.Hold, believed time.Duration) {
+		caller.do(deed{Lock: l.Name(), Kind: opRelease, Tag: tag, Until: believed}, func() string { return outcome(h.Release()) })
+	}
+	d := rand.N(40 * time.Millisecond)
+	if c.takes.Add(1)%8 == 0 { // of that many some must be renewed
+		d = chronicleLease * 5 / 4
+	}
+	believed := c.believe(caller.number, h, d)
+	if rand.N(8) == 0 { // what was entered once more goes on alone
+		inner := c.granted(caller, deed{Lock: l.Name(), Kind: opReenter, Tag: tag}, func() (*holdfast.Hold, error) {
+			return l.TryLock(h.Context(context.Background()))
+		})
+		if inner != nil {
+			defer func() { release(inner, c.believe(caller.number, inner, d)) }()
+		}
+	}
+	release(h, believed)
+}
+
+// granted is the hold that a deed came to, if any. If none nobody else need have had the lock: some of the servers may
+// have been promised to one and some to another.
+func (c *chronicle) granted(caller *client, d deed, take func() (*holdfast.Hold, error)) (h *holdfast.Hold) {
+	caller.do(d, func() string {
+		var err error
+		h, err = take()
+		if err != nil && !errors.Is(err, holdfast.ErrUnknown) {
+			return "promised"
+		}
+		return outcome(err)
+	})
+	return h
+}
+
+// ordeals are what happens to a server, as some see it or as all do.
+var ordeals = []kit.Outage{
+	kit.Killed, kit.Paused, kit.Slow, kit.CutOff, kit.Silent,
+	{Name: "lost replies", Begin: func(f *kit.Fleet, i int) func() {
+		return f.OnEach(kit.AnyScript, proxy.DropReply, proxy.EveryTime, i)
+	}},
+}
+
+// spoil takes one server after the other, and does something to it that is over when it gives it back. Who sees what
+// happens between it and a server are some of the fleets.
+func (c *chronicle) spoil(fleets []*kit.Fleet, servers chan int, over <-chan struct{}) {
+	for {
+		for _, k := range rand.Perm(len(ordeals)) {
+			var i int
+			select {
+			case <-over:
+				return
+			case i = <-servers:
+			}
+			affected := rand.Perm(len(fleets))[:1+rand.N(len(fleets))]
+			if ordeals[k].Name == kit.Killed.Name {
+				affected = affected[:1] // which all are
+			}
+			var ends []func()
+			for _, n := range affected {
+				ends = append(ends, ordeals[k].Begin(fleets[n], i))
+			}
+			lasts(rand.N(chronicleTrouble), over)
+			for _, end := range ends {
+				end()
+			}
+			if ordeals[k].Name == kit.Killed.Name { // it does not count before
+				lasts(chronicleLease+time.Second, over)
+			}
+			c.endured(ordeals[k].Name)
+			servers <- i
+		}
+	}
+}
+
+// lasts waits for so long, or until it is over.
+func lasts(d time.Duration, over <-chan struct{}) {
+	select {
+	case <-time.After(d):
+	case <-over:
+	}
+}
+
+// Nine callers in three places take two locks on five servers, while two of these at a time are killed and come back
+// empty, are stopped, are slow, are cut off from some of the places, and replies are lost everywhere. No two ever believe
+// that they have the same lock, a reentrant mutex explains what the calls said, and there is always somebody who gets one.
+func TestAHistoryOfRedLocksHasNoTwoHolders(t *testing.T) {
+	t.Parallel()
+	fleets := []*kit.Fleet{kit.NewFleet(t, 5)}
+	for len(fleets) < chronicleFleets {
+		fleets = append(fleets, fleets[0].Beside())
+	}
+	var locks [][]*multilock.RedLock
+	for _, f := range fleets {
+		sessions := f.Near(&holdfast.Options{Lease: chronicleLease})
+		locks = append(locks, []*multilock.RedLock{kit.RedLock(sessions, kit.Orders, kit.ReentrantMember, kit.Careful), kit.RedLock(sessions, "returns", kit.PlainMember, kit.Careful)})
+		for _, p := range f.Proxies {
+			p.On(func(command []string) bool { return rand.N(50) == 0 && kit.AnyScript(command) }, proxy.DropReply, proxy.EveryTime)
+		}
+	}
+	fleets[0].Seasoned(chronicleLease)
+	began, c := time.Now(), &chronicle{book: historybook{deeds: map[string]deed{}}, ordeals: map[string]int{}}
+	over, done := make(chan struct{}), make(chan struct{})
+	var spoilers, callers sync.WaitGroup
+	servers := make(chan int, 5)
+	for _, i := range rand.Perm(5) {
+		servers <- i
+	}
+	for range 2 {
+		spoilers.Go(func() { c.spoil(fleets, servers, over) })
+	}
+	for who := range chronicleFleets * chroniclersEach {
+		mine, caller := locks[who%chronicleFleets], &client{number: who, tell: c.book.write}
+		callers.Go(func() {
+			for !ended(done) {
+				c.take(caller, mine[rand.N(len(mine))])
+				lasts(rand.N(20*time.Millisecond), done)
+			}
+		})
+	}
+	kit.SleepUntil(began.Add(chronicleLasts))
+	close(over)
+	spoilers.Wait()
+	close(done)
+	callers.Wait()
+
+	longest, by := time.Duration(0), map[int]int{}
+	for _, s := range c.spells {
+		longest = max(longest, s.to-s.from)
+		by[s.who]++
+	}
+	outs := map[string]int{}
+	c.book.outs(t, outs)
+	t.Log(len(c.spells), "spells, by", by, "at most", longest, outs, c.ordeals)
+	require.Empty(t, disputed(c.spells))
+	checkHistory(t, reentrantMutex, c.book.operations(0))
+	assert.GreaterOrEqual(t, len(c.spells), leastSpells)
+	assert.Greater(t, longest, chronicleLease, "none was renewed")
+	for _, o := range ordeals {
+		assert.NotZero(t, c.ordeals[o.Name], o.Name)
+	}
+	for _, p := range fleets[0].Proxies {
+		p.CutAll() // nobody finds out only now
+	}
+	fleets[0].Empty()
+}
+
+// ended reports whether a channel is closed.
+func ended(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// A history that finds nothing proves nothing.
+func TestTheHistoryOfRedLocksRefusesTwoHolders(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		spells []spell
+		legal  bool
+	}{
+		"one after the other":             {[]spell{{kit.Orders, 1, 0, 5}, {kit.Orders, 2, 6, 9}, {kit.Orders, 1, 10, 11}}, true},
+		"the next one in no time":         {[]spell{{kit.Orders, 1, 0, 5}, {kit.Orders, 2, 5, 9}}, true},
+		"in another order":                {[]spell{{kit.Orders, 2, 6, 9}, {kit.Orders, 1, 0, 5}}, true},
+		"two of two locks":                {[]spell{{kit.Orders, 1, 0, 5}, {"returns", 2, 3, 9}}, true},
+		"a second one before the release": {[]spell{{kit.Orders, 1, 0, 5}, {kit.Orders, 2, 4, 9}}, false},
+		"a moment within":                 {[]spell{{kit.Orders, 1, 0, 5}, {kit.Orders, 2, 4, 4}}, false},
+		"a third one within the first":    {[]spell{{kit.Orders, 1, 0, 9}, {"returns", 2, 2, 3}, {kit.Orders, 3, 8, 9}}, false},
+		"two in another order":            {[]spell{{kit.Orders, 2, 4, 9}, {kit.Orders, 1, 0, 5}}, false},
+		"a caller beside itself":          {[]spell{{kit.Orders, 1, 0, 5}, {kit.Orders, 1, 4, 9}}, false},
+	} {
+		require.Equal(t, c.legal, disputed(c.spells) == nil, name)
+	}
+}

@@ -1,0 +1,203 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// The halves of a read-write lock.
+const (
+	halfRead  = "read"
+	halfWrite = "write"
+)
+
+// A share is what one tenure has of a read-write lock.
+type share struct {
+	tag           string
+	writes, reads int
+}
+
+// A sharing is the state of one read-write lock: who has what of it. What a call with an unknown outcome, a lost hold
+// or a killed process has left belongs to nobody any more. It may end at any time, and no two such leftovers of a half
+// can be told apart: it only matters whether there may be any.
+type sharing struct {
+	shares    []share // in the order of their tags
+	lateWrite bool    // somebody may write in whom nobody believes
+	lateRead  bool
+}
+
+// of is what a tenure has.
+func (s sharing) of(tag string) share {
+	if i, ok := s.find(tag); ok {
+		return s.shares[i]
+	}
+	return share{tag: tag}
+}
+
+func (s sharing) find(tag string) (int, bool) {
+	return slices.BinarySearchFunc(s.shares, tag, func(h share, tag string) int { return cmp.Compare(h.tag, tag) })
+}
+
+// with is s after a tenure has come to have something else.
+func (s sharing) with(h share) sharing {
+	i, found := s.find(h.tag)
+	s.shares = slices.Clone(s.shares)
+	if found {
+		s.shares = slices.Delete(s.shares, i, i+1)
+	}
+	if h.writes+h.reads > 0 {
+		s.shares = slices.Insert(s.shares, i, h)
+	}
+	return s
+}
+
+// left is s with a hold of a half that there may be still.
+func (s sharing) left(half string) sharing {
+	s.lateWrite = s.lateWrite || half == halfWrite
+	s.lateRead = s.lateRead || half == halfRead
+	return s
+}
+
+// written reports whether somebody writes, other than one tenure.
+func (s sharing) written(but string) bool {
+	return slices.ContainsFunc(s.shares, func(h share) bool { return h.writes > 0 && h.tag != but })
+}
+
+func (s sharing) read() bool {
+	return slices.ContainsFunc(s.shares, func(h share) bool { return h.reads > 0 })
+}
+
+func (s sharing) free() bool { return len(s.shares) == 0 }
+
+// readWriteLock is what the read-write lock is said to be: many readers or one writer, who may read as well and then
+// give up writing.
+var readWriteLock = (&porcupine.NondeterministicModel{
+	Init: func() []any { return []any{sharing{}} },
+	Step: func(state, input, _ any) []any {
+		if next, ok := afterShared(state.(sharing), input.(deed)); ok {
+			return []any{next}
+		}
+		return nil
+	},
+	Equal: func(a, b any) bool {
+		s, z := a.(sharing), b.(sharing)
+		return s.lateWrite == z.lateWrite && s.lateRead == z.lateRead && slices.Equal(s.shares, z.shares)
+	},
+	Partition:         perLock,
+	DescribeOperation: func(input, _ any) string { return input.(deed).describe() },
+	DescribeState:     func(state any) string { return fmt.Sprintf("%+v", state) },
+}).ToModel()
+
+// afterShared returns the state of a lock after a deed, and whether the deed can have been.
+func afterShared(s sharing, d deed) (sharing, bool) {
+	mine := s.of(d.Tag)
+	has := mine.reads
+	if d.Half == halfWrite {
+		has = mine.writes
+	}
+	switch d.Kind + " " + d.Out {
+	case "take deadline", "take promised", "take refused", "re-enter deadline", "re-enter refused", "re-enter busy", "re-enter promised",
+		"re-enter not held", "re-enter lost", "release lost": // as in afterDeed; of a hold under whose context it was tried
+		return s, true
+	case "release done":
+		return s.with(mine.plus(d.Half, -1)), has > 0
+	case "release unknown":
+		if has == 0 {
+			return s, true
+		}
+		s = s.with(mine.plus(d.Half, -1))
+		if has == 1 {
+			s = s.left(d.Half)
+		}
+		return s, true
+	case "orphan ":
+		if has == 0 {
+			return s, true
+		}
+		return s.with(mine.plus(d.Half, -has)).left(d.Half), true
+	case "locked true", "locked false":
+		return s.seen(d.Half, d.Out == "true")
+	}
+	switch d.Kind {
+	case opCount:
+		return s, fmt.Sprint(has) == d.Out
+	case opTake, opReenter:
+		if d.Half == halfWrite {
+			return s.afterWrite(d, mine)
+		}
+		return s.afterRead(d, mine)
+	}
+	return s, false
+}
+
+// plus is h with n more holds of a half.
+func (h share) plus(half string, n int) share {
+	if half == halfWrite {
+		h.writes += n
+	} else {
+		h.reads += n
+	}
+	return h
+}
+
+// seen is the state after somebody has seen whether a half is held.
+func (s sharing) seen(half string, held bool) (sharing, bool) {
+	late, sure := &s.lateRead, s.read()
+	if half == halfWrite {
+		late, sure = &s.lateWrite, s.written("")
+	}
+	if held {
+		return s, sure || *late
+	}
+	*late = false
+	return s, !sure
+}
+
+// afterWrite is the state after a tenure has asked for the write half.
+func (s sharing) afterWrite(d deed, mine share) (sharing, bool) {
+	switch d.Kind + " " + d.Out {
+	case "take done":
+		return sharing{shares: []share{{tag: d.Tag, writes: 1}}}, s.free()
+	case "take busy":
+		return s, !s.free() || s.lateWrite || s.lateRead
+	case "take unknown":
+		if s.free() {
+			s = s.left(halfWrite)
+		}
+		return s, true
+	case "re-enter done":
+		return s.with(mine.plus(halfWrite, 1)), mine.writes > 0
+	case "re-enter already held":
+		return s, mine.reads > 0
+	case "re-enter unknown":
+		return s, true // no hold came of it; what it may have left is taken back unseen
+	}
+	return s, false
+}
+
+// afterRead is the state after a tenure has asked for the read half.
+func (s sharing) afterRead(d deed, mine share) (sharing, bool) {
+	switch d.Kind + " " + d.Out {
+	case "take done":
+		s.lateWrite = false
+		return s.with(mine.plus(halfRead, 1)), !s.written("")
+	case "take busy":
+		return s, s.written("") || s.lateWrite
+	case "take unknown":
+		if !s.written("") {
+			s = s.left(halfRead)
+		}
+		return s, true
+	case "re-enter done":
+		return s.with(mine.plus(halfRead, 1)), mine.writes+mine.reads > 0
+	case "re-enter unknown":
+		if mine.writes > 0 && mine.reads == 0 {
+			s = s.left(halfRead) // which lives on when the write half is given up
+		}
+		return s, true
+	}
+	return s, false
+}

@@ -1,0 +1,45 @@
+package hub
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// While a script runs for longer than the server's limit, every command is answered with BUSY. The client takes that for
+// the answer to an UNSUBSCRIBE that it has not got, finds one answer too many, and panics: a process must not die of a
+// slow script, so the hub never unsubscribes.
+func TestABusyServerIsWaitedOut(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t, "--lua-time-limit", "20")
+	h := newHub(t, kit.NewClient(t, srv.Addr()), false)
+	gone, stays := listen(h, "gone"), listen(h, "stays")
+	for _, e := range []*ear{gone, stays} {
+		kit.Await(t, "the confirmation", func() bool { return e.woken.Load() > 0 })
+	}
+	conn, err := redistest.Dial(srv.Addr())
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.Send("EVAL", "while true do end", "0"))
+	kit.Await(t, "a busy server", func() bool {
+		_, err := srv.Try("PING")
+		return err != nil
+	})
+	gone.Close()
+	during := listen(h, "during") // refused, and asked for again
+	kit.SleepUntil(time.Now().Add(300 * time.Millisecond))
+	srv.Do(t, "SCRIPT", "KILL")
+	kit.Await(t, "the end of the script", func() bool {
+		_, err := srv.Try("PING")
+		return err == nil
+	})
+	for _, e := range []*ear{stays, during} {
+		e.hears(t, "a message", func() {
+			kit.Await(t, "a subscriber of "+e.channel, func() bool { return srv.Int(t, "PUBLISH", e.channel, "0") == 1 })
+		})
+	}
+}

@@ -1,0 +1,241 @@
+package hub
+
+import (
+	"bytes"
+	"net"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/hub"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// A ring is a cluster with a hub that has listeners on every node.
+type ring struct {
+	*redistest.Cluster
+	hub  *hub.Hub
+	log  bytes.Buffer                 // of the hub; to be read when that is closed
+	ears map[*redistest.Server][]*ear // by the node of the channel
+}
+
+// newRing starts a cluster that works on when a node is away.
+func newRing(t *testing.T, sharded bool) *ring {
+	t.Helper()
+	r := &ring{Cluster: redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")}
+	if sharded {
+		r.NeedSharded(t)
+	}
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: r.Addrs(), PipelineMultiplex: -1, AlwaysPipelining: true, DisableCache: true,
+		ConnWriteTimeout: time.Second, Dialer: net.Dialer{Timeout: time.Second, KeepAlive: 500 * time.Millisecond},
+		ClusterOption: rueidis.ClusterOption{ShardsRefreshInterval: time.Second},
+	})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	redistest.Limit(t, client.Close)
+	r.hub = newHubWithLog(t, client, sharded, &r.log)
+	r.listenToAll(t, 30)
+	return r
+}
+
+// listenToAll listens to n more channels and waits for the confirmations.
+func (r *ring) listenToAll(t *testing.T, n int) {
+	t.Helper()
+	r.ears = map[*redistest.Server][]*ear{}
+	for i := range n {
+		name := "channel:" + strconv.Itoa(i)
+		node := r.NodeOf(t, name)
+		r.ears[node] = append(r.ears[node], listen(r.hub, name))
+	}
+	require.Len(t, r.ears, len(r.Nodes), "channels on all nodes")
+	r.each(func(_ *redistest.Server, e *ear) {
+		kit.Await(t, "the confirmation of "+e.channel, func() bool { return e.woken.Load() > 0 })
+	})
+}
+
+func (r *ring) each(f func(node *redistest.Server, e *ear)) {
+	for node, ears := range r.ears {
+		for _, e := range ears {
+			f(node, e)
+		}
+	}
+}
+
+// assertHears publishes on each channel at its node until its listener is woken.
+func (r *ring) assertHears(t *testing.T, node *redistest.Server, e *ear) {
+	t.Helper()
+	e.hears(t, "a message", func() {
+		kit.Await(t, "a subscriber of "+e.channel, func() bool {
+			n, err := node.Try("SPUBLISH", e.channel, "0")
+			return err == nil && n == int64(1)
+		})
+	})
+}
+
+// calm returns how often the listeners of all nodes but one have been woken.
+func (r *ring) calm(but *redistest.Server) map[string]int64 {
+	woken := map[string]int64{}
+	r.each(func(node *redistest.Server, e *ear) {
+		if node != but {
+			woken[e.channel] = e.woken.Load()
+		}
+	})
+	return woken
+}
+
+func (r *ring) shardChannels(t *testing.T) int {
+	t.Helper()
+	n := 0
+	for _, node := range r.Nodes {
+		n += len(node.Strs(t, "PUBSUB", "SHARDCHANNELS"))
+	}
+	return n
+}
+
+func TestShardedChannelsAreHeardAtTheNodeOfTheirSlot(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, true)
+	r.each(func(node *redistest.Server, e *ear) { r.assertHears(t, node, e) })
+	for range 3 { // whatever the order in which its connections come back
+		for _, node := range r.Nodes {
+			assert.LessOrEqual(t, node.Connections(t), 2, "one for commands, one for subscriptions")
+			before := r.calm(nil)
+			node.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+			for _, e := range r.ears[node] {
+				kit.Await(t, "the new subscription of "+e.channel, func() bool { return e.woken.Load() > before[e.channel] })
+			}
+		}
+	}
+	r.each(func(node *redistest.Server, e *ear) { r.assertHears(t, node, e) })
+	assert.Equal(t, 30, r.shardChannels(t), "each is subscribed once")
+
+	r.each(func(_ *redistest.Server, e *ear) { e.Close() })
+	kit.Await(t, "the end of all", func() bool { return r.shardChannels(t) == 0 })
+	r.hub.Close()
+	assert.NotContains(t, r.log.String(), "refused", "what MOVED says is followed at once")
+}
+
+func TestAWornConnectionOfANodeIsReplaced(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, true)
+	node := r.Nodes[0]
+	before := r.calm(nil)
+	wearOut(t, r.hub, "{"+r.ears[node][0].channel+"}")
+	kit.Await(t, "a new connection", func() bool { return r.shardChannels(t) == 30 })
+	for _, e := range r.ears[node] {
+		kit.Await(t, "the end of the last connection", func() bool {
+			return node.Do(t, "PUBSUB", "SHARDNUMSUB", e.channel).([]any)[1].(int64) == 1
+		})
+	}
+	assert.Equal(t, before, r.calm(nil), "nobody has missed anything")
+	r.each(func(node *redistest.Server, e *ear) { r.assertHears(t, node, e) })
+}
+
+func TestAChannelFollowsItsSlot(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, true)
+	from, to := r.Nodes[0], r.Nodes[1]
+	moving, staying := r.ears[from][0], r.ears[from][1:]
+	before := make([]int64, len(staying))
+	for i, e := range staying {
+		before[i] = e.woken.Load()
+	}
+	moving.hears(t, "the end of the subscription", func() { r.MoveSlot(t, moving.channel, to) })
+	r.assertHears(t, to, moving)
+	assert.NotContains(t, from.Strs(t, "PUBSUB", "SHARDCHANNELS"), moving.channel)
+	for i, e := range staying {
+		assert.Equal(t, before[i], e.woken.Load(), "the others stay as they are")
+		r.assertHears(t, from, e)
+	}
+
+	// Back again, and the last listener goes while the slot moves.
+	second := listen(r.hub, moving.channel)
+	moving.hears(t, "the end of the subscription", func() { r.MoveSlot(t, moving.channel, from) })
+	moving.Close()
+	second.Close()
+	r.each(func(_ *redistest.Server, e *ear) { e.Close() }) // then it stays on no connection for the sake of others
+	kit.Await(t, "the end of all", func() bool { return r.shardChannels(t) == 0 })
+}
+
+func TestANodeThatDiesIsMissedByItsOwnChannelsAlone(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, true)
+	for _, dead := range r.Nodes {
+		before := r.calm(dead)
+		dead.Stop()
+		for node, ears := range r.ears {
+			if node != dead {
+				r.assertHears(t, node, ears[0])
+				before[ears[0].channel]++
+			}
+		}
+		assert.Equal(t, before, r.calm(dead), "the others are not subscribed anew")
+		dead.Restart()
+		r.AwaitOK(t)
+		for _, e := range r.ears[dead] {
+			r.assertHears(t, dead, e)
+		}
+	}
+}
+
+// A replica takes over the slots of its master, and with them the channels.
+func TestChannelsFollowAFailover(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, true)
+	master := r.Nodes[0]
+	replica := r.addReplica(t, master)
+	master.Stop()
+	for _, e := range r.ears[master] {
+		r.assertHears(t, replica, e)
+	}
+}
+
+// addReplica adds a replica of a node to the cluster and waits until it is in step.
+func (r *ring) addReplica(t *testing.T, master *redistest.Server) *redistest.Server {
+	t.Helper()
+	replica := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
+		"--cluster-announce-ip", "127.0.0.1", "--cluster-require-full-coverage", "no")
+	host, port, err := net.SplitHostPort(master.Addr())
+	require.NoError(t, err)
+	replica.Do(t, "CLUSTER", "MEET", host, port)
+	id := master.Str(t, "CLUSTER", "MYID")
+	kit.Await(t, "the replica to know its master", func() bool {
+		_, err := replica.Try("CLUSTER", "REPLICATE", id)
+		return err == nil
+	})
+	r.Nodes = append(r.Nodes, replica)
+	r.AwaitOK(t)
+	kit.Await(t, "the replica to be in step", func() bool {
+		role, _ := replica.Do(t, "ROLE").([]any) // slave, host, port, state, offset
+		return len(role) == 5 && role[3] == "connected"
+	})
+	return replica
+}
+
+func TestPlainMessagesOfAClusterAreHeardFromEveryNode(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, false)
+	var home *redistest.Server // where the hub happens to listen
+	for _, node := range r.Nodes {
+		if len(subscribed(t, node)) > 0 {
+			require.Nil(t, home, "at one node")
+			home = node
+		}
+	}
+	for _, node := range r.Nodes {
+		for _, e := range r.ears[node][:2] {
+			e.hears(t, "a message", func() { node.Do(t, "PUBLISH", e.channel, "0") })
+		}
+	}
+	before := r.calm(nil)
+	home.Stop()
+	r.each(func(_ *redistest.Server, e *ear) {
+		kit.Await(t, "the new subscription of "+e.channel, func() bool { return e.woken.Load() > before[e.channel] })
+	})
+}

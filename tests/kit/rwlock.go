@@ -1,0 +1,19 @@
+package kit
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rwlock"
+)
+
+// OrdersRW is the read-write lock of that name, with renewed holds, fixed leases otherwise.
+func OrdersRW(s *holdfast.Session, fixed time.Duration) *rwlock.RWMutex {
+	return rwlock.New(s, Orders, &rwlock.Options{FixedLease: fixed})
+}
+
+// OrdersReadHold is the key of the n-th read hold of an owner of OrdersRW.
+func OrdersReadHold(owner string, n int) string {
+	return fmt.Sprintf("{%s}:%s:rwlock_timeout:%d", Orders, owner, n)
+}

@@ -1,0 +1,499 @@
+package locks
+
+import (
+	"context"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// What every lock must do, whatever its kind.
+
+func TestOneHolderAtATime(t *testing.T) {
+	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+		hold := kit.Lock(t, t.Context(), k.Make(a, t.Name(), 0))
+		assert.NoError(t, hold.Err())
+		for _, s := range []*holdfast.Session{a, b} {
+			other, err := k.Rival(s, t.Name(), 0).TryLock(t.Context())
+			assert.ErrorIs(t, err, holdfast.ErrBusy)
+			assert.Nil(t, other)
+		}
+		require.NoError(t, hold.Release())
+		require.NoError(t, kit.Lock(t, t.Context(), k.Rival(b, t.Name(), 0)).Release())
+	})
+}
+
+func TestManyGoroutinesOfManySessionsExclude(t *testing.T) {
+	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		const sessions, goroutines, rounds = 3, 8, 10
+		var inside, total atomic.Int64
+		var wg sync.WaitGroup
+		for range sessions {
+			s := kit.Open(t, srv.Addr(), nil)
+			for range goroutines {
+				wg.Go(func() {
+					for range rounds {
+						work := func(context.Context) error {
+							assert.EqualValues(t, 1, inside.Add(1))
+							total.Add(1)
+							inside.Add(-1)
+							return nil
+						}
+						if k.Other != nil {
+							assert.NoError(t, holdfast.Do(t.Context(), k.Make(s, t.Name(), 0).Lock, func(context.Context) error {
+								assert.Zero(t, inside.Load())
+								return nil
+							}))
+						}
+						assert.NoError(t, holdfast.Do(t.Context(), k.Rival(s, t.Name(), 0).Lock, work))
+					}
+				})
+			}
+		}
+		wg.Wait()
+		assert.EqualValues(t, sessions*goroutines*rounds, total.Load())
+		assert.Empty(t, k.Free(srv.Keyspace(t)))
+	})
+}
+
+func TestAWaiterIsWokenByTheRelease(t *testing.T) {
+	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+		for _, waiter := range []*holdfast.Session{a, b} {
+			for _, l := range [][2]kit.Locker{
+				{k.Make(a, t.Name(), 0), k.Rival(waiter, t.Name(), 0)},
+				{k.Rival(a, t.Name(), 0), k.Make(waiter, t.Name(), 0)},
+			} {
+				hold := kit.Lock(t, t.Context(), l[0])
+				got := kit.GoLock(t.Context(), l[1].Lock)
+				kit.Waiting(t, k, srv)
+				require.NoError(t, hold.Release())
+				r := kit.Within(t, 2*time.Second, got, "the waiter's lock") // a lease is 3 s
+				require.NoError(t, r.Err)
+				require.NoError(t, r.Hold.Release())
+				kit.Await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
+			}
+		}
+	})
+}
+
+// Redisson's braces make one channel of the names x and {x}: to wait for one costs nobody the other, which is free.
+// Fair locks of the two share more, the queue.
+func TestWhoWaitsForANameKeepsNobodyFromItsNeighbourOnTheChannel(t *testing.T) {
+	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		if k.Queues || k.Name == "multilock" { // of which one is fair
+			return
+		}
+		theirs, ours := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+		take := func(ctx context.Context, l kit.Locker) *holdfast.Hold {
+			r := kit.Within(t, 5*time.Second, kit.GoLock(ctx, l.Lock), "a lock that is free")
+			require.NoError(t, r.Err)
+			return r.Hold
+		}
+		for _, names := range [][2]string{{"x", "{x}"}, {"{x}", "x"}} {
+			busy, free := names[0], names[1]
+			hold := kit.Lock(t, t.Context(), k.Make(theirs, busy, 0))
+			got := kit.GoLock(t.Context(), k.Rival(ours, busy, 0).Lock)
+			kit.Waiting(t, k, srv)
+			require.NoError(t, take(t.Context(), k.Rival(ours, free, 0)).Release())
+			require.NoError(t, hold.Release())
+			first := kit.Within(t, 5*time.Second, got, "the waiter's lock")
+			require.NoError(t, first.Err)
+
+			// An owner that has one, which others wait for, takes the other.
+			ctx := first.Hold.Context(t.Context())
+			got = kit.GoLock(t.Context(), k.Make(ours, busy, 0).Lock)
+			kit.Waiting(t, k, srv)
+			require.NoError(t, take(ctx, k.Rival(ours, free, 0)).Release())
+			require.NoError(t, first.Hold.Release())
+			last := kit.Within(t, 5*time.Second, got, "the waiter's lock")
+			require.NoError(t, last.Err)
+			require.NoError(t, last.Hold.Release())
+			kit.Await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
+		}
+	})
+}
+
+// One who polls with long pauses waits for as long as it likes; those who listen are told of a release, and know when
+// a lease is over.
+func TestWhoPollsSlowlyKeepsNobodyWaiting(t *testing.T) {
+	const lease = 3 * time.Second
+	for name, end := range map[string]func(*holdfast.Hold) error{
+		"who released":        (*holdfast.Hold).Release,
+		"whose lease is over": (*holdfast.Hold).Detach,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			theirs, ours := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+			hold := kit.Lock(t, t.Context(), rlock.New(theirs, t.Name(), &rlock.Options{FixedLease: lease}))
+			paused := make(chan struct{}, 1)
+			slow := rlock.New(ours, t.Name(), &rlock.Options{Backoff: func(int) time.Duration {
+				paused <- struct{}{}
+				return time.Hour
+			}})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			polls := kit.GoLock(ctx, slow.Lock)
+			kit.Within(t, 5*time.Second, paused, "the first pause")
+			listens := kit.GoLock(t.Context(), rlock.New(ours, t.Name(), nil).Lock)
+			kit.Waiting(t, kit.KindOf("rlock"), srv)
+			require.NoError(t, end(hold))
+			r := kit.Within(t, 2*lease, listens, "the lock")
+			require.NoError(t, r.Err)
+
+			// A release of its own session is the one thing that wakes it before.
+			require.NoError(t, r.Hold.Release())
+			r = kit.Within(t, 5*time.Second, polls, "the poller's lock")
+			require.NoError(t, r.Err)
+			require.NoError(t, r.Hold.Release())
+		})
+	}
+}
+
+func TestACancelledWaitLeavesNothing(t *testing.T) {
+	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+		hold := kit.Lock(t, t.Context(), k.Rival(a, t.Name(), time.Hour))
+		before := srv.Keyspace(t)
+
+		why := assert.AnError
+		ctx, cancel := context.WithCancelCause(t.Context())
+		got := kit.GoLock(ctx, k.Make(b, t.Name(), 0).Lock)
+		kit.Waiting(t, k, srv)
+		cancel(why)
+		r := kit.Within(t, time.Second, got, "the end of the wait")
+		assert.Nil(t, r.Hold)
+		assert.ErrorIs(t, r.Err, context.Canceled)
+		assert.ErrorIs(t, r.Err, why)
+		assert.NotErrorIs(t, r.Err, holdfast.ErrBusy)
+
+		kit.Await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
+		kit.Await(t, "the keyspace of before", func() bool { return reflect.DeepEqual(before, srv.Keyspace(t)) })
+		require.NoError(t, hold.Release())
+	})
+}
+
+func TestTryLockForWaitsAndGivesUp(t *testing.T) {
+	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+		hold := kit.Lock(t, t.Context(), k.Rival(a, t.Name(), 0))
+		l := k.Make(b, t.Name(), 0)
+
+		began := time.Now()
+		_, err := l.TryLockFor(t.Context(), 100*time.Millisecond)
+		assert.ErrorIs(t, err, holdfast.ErrBusy)
+		assert.NotErrorIs(t, err, context.DeadlineExceeded)
+		assert.GreaterOrEqual(t, time.Since(began), 100*time.Millisecond)
+
+		for _, wait := range []time.Duration{0, -time.Second} { // one attempt
+			_, err = l.TryLockFor(t.Context(), wait)
+			assert.ErrorIs(t, err, holdfast.ErrBusy)
+		}
+
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond) // ends first
+		defer cancel()
+		_, err = l.TryLockFor(ctx, time.Hour)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.NotErrorIs(t, err, holdfast.ErrBusy)
+
+		got := kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return l.TryLockFor(ctx, 10*time.Second) })
+		kit.Waiting(t, k, srv)
+		require.NoError(t, hold.Release())
+		r := kit.Within(t, 2*time.Second, got, "the lock")
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
+	})
+}
+
+func TestAFixedLeaseEndsByItself(t *testing.T) {
+	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+		hold := kit.Lock(t, t.Context(), k.Make(a, t.Name(), 300*time.Millisecond))
+		ctx := hold.Context(t.Context())
+		told := make(chan time.Time, 1)
+		go func() {
+			<-ctx.Done()
+			told <- time.Now()
+		}()
+
+		still := kit.Stillness()
+		next := kit.Lock(t, t.Context(), k.Rival(b, t.Name(), 0)) // waits for the expiry
+		lost, granted := hold.Err(), time.Now()
+		assert.ErrorIs(t, lost, holdfast.ErrLost)
+		// When a process goes on that stood still meanwhile, the end of a context is as late as everything else.
+		first := kit.Within(t, time.Second, told, "the holder's loss").Before(granted)
+		assert.True(t, first || still() > 0, "the holder must learn it first")
+		assert.ErrorIs(t, context.Cause(ctx), holdfast.ErrLost)
+		assert.ErrorIs(t, hold.Release(), holdfast.ErrLost)
+		require.NoError(t, next.Err())
+		require.NoError(t, next.Release())
+	})
+}
+
+func TestARenewedHoldOutlivesItsLease(t *testing.T) {
+	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		a, b := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second}), kit.Open(t, srv.Addr(), nil)
+		hold := kit.Lock(t, t.Context(), k.Make(a, t.Name(), 0))
+		first := hold.Deadline()
+		ctx, cancel := context.WithDeadline(t.Context(), first.Add(2500*time.Millisecond))
+		defer cancel()
+		_, err := k.Rival(b, t.Name(), 0).Lock(ctx)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.NoError(t, hold.Err())
+		assert.True(t, hold.Deadline().After(first))
+		require.NoError(t, hold.Release())
+	})
+}
+
+func TestExtendNeverShortens(t *testing.T) {
+	kit.EveryAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		s := kit.Open(t, srv.Addr(), nil)
+		hold := kit.Lock(t, t.Context(), k.Make(s, t.Name(), 2*time.Second))
+		require.NoError(t, hold.Extend(t.Context(), time.Minute))
+		assert.Greater(t, time.Until(hold.Deadline()), 50*time.Second)
+		assert.Greater(t, k.Expiry(t, srv, t.Name()), 55*time.Second)
+
+		require.NoError(t, hold.Extend(t.Context(), time.Second))
+		assert.Greater(t, time.Until(hold.Deadline()), 50*time.Second)
+		assert.Greater(t, k.Expiry(t, srv, t.Name()), 50*time.Second)
+
+		for _, d := range []time.Duration{0, -time.Second, 9 * time.Millisecond} {
+			assert.ErrorContains(t, hold.Extend(t.Context(), d), "at least 10ms")
+		}
+		require.NoError(t, hold.Release())
+		assert.ErrorIs(t, hold.Extend(t.Context(), time.Minute), holdfast.ErrNotHeld)
+	})
+}
+
+func TestDetachLeavesTheHoldToItsLease(t *testing.T) {
+	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+		hold := kit.Lock(t, t.Context(), k.Make(a, t.Name(), 2*time.Second))
+		ctx := hold.Context(t.Context())
+		require.NoError(t, hold.Detach())
+		assert.ErrorIs(t, hold.Err(), holdfast.ErrNotHeld)
+		assert.ErrorIs(t, ctx.Err(), context.Canceled)
+		assert.ErrorIs(t, context.Cause(ctx), holdfast.ErrNotHeld)
+		assert.ErrorIs(t, hold.Release(), holdfast.ErrNotHeld)
+		assert.ErrorIs(t, hold.Detach(), holdfast.ErrNotHeld)
+		require.NoError(t, a.Close())
+		assert.NotEmpty(t, k.Free(srv.Keyspace(t)), "Close leaves detached holds alone")
+		require.NoError(t, kit.Lock(t, t.Context(), k.Rival(b, t.Name(), 0)).Release())
+	})
+}
+
+func TestForceUnlockFreesAndWakes(t *testing.T) {
+	kit.EveryLock(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+		l := k.Make(a, t.Name(), 0)
+		was, err := l.ForceUnlock(t.Context())
+		require.NoError(t, err)
+		assert.False(t, was)
+
+		for _, by := range []*holdfast.Session{a, b} {
+			hold := kit.Lock(t, t.Context(), l)
+			got := kit.GoLock(t.Context(), k.Rival(b, t.Name(), 0).Lock)
+			kit.Waiting(t, k, srv)
+			was, err = k.Make(by, t.Name(), 0).ForceUnlock(t.Context())
+			require.NoError(t, err)
+			assert.True(t, was)
+			r := kit.Within(t, 2*time.Second, got, "the waiter's lock")
+			require.NoError(t, r.Err)
+			assert.ErrorIs(t, hold.Release(), holdfast.ErrLost, "the server has nothing of it any more")
+			require.NoError(t, r.Hold.Err())
+			require.NoError(t, r.Hold.Release())
+			kit.Await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
+		}
+	})
+}
+
+func TestInspection(t *testing.T) {
+	kit.EveryLock(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+		l, other := k.Make(a, t.Name(), 0), k.Make(b, t.Name(), 0)
+		look := func(l kit.Locker, ctx context.Context) (locked, held bool, count int, left time.Duration, holders []holdfast.Holder) {
+			var err error
+			locked, err = l.Locked(ctx)
+			require.NoError(t, err)
+			held, err = l.Held(ctx)
+			require.NoError(t, err)
+			count, err = l.HoldCount(ctx)
+			require.NoError(t, err)
+			left, err = l.RemainingLease(ctx)
+			require.NoError(t, err)
+			holders, err = l.Holders(ctx)
+			require.NoError(t, err)
+			return locked, held, count, left, holders
+		}
+
+		locked, held, count, left, holders := look(l, holdfast.NewOwner(t.Context()))
+		assert.False(t, locked)
+		assert.False(t, held)
+		assert.Zero(t, count)
+		assert.Zero(t, left)
+		assert.Empty(t, holders)
+
+		hold := kit.Lock(t, t.Context(), l)
+		ctx := hold.Context(t.Context())
+		for _, look1 := range []struct {
+			l    kit.Locker
+			ctx  context.Context
+			mine bool
+		}{{l, ctx, true}, {l, t.Context(), false}, {other, ctx, false}} {
+			locked, held, count, left, holders = look(look1.l, look1.ctx)
+			assert.True(t, locked)
+			assert.Equal(t, look1.mine, held)
+			assert.Equal(t, look1.mine, count == 1)
+			assert.InDelta(t, 3*time.Second, left, float64(2*time.Second))
+			require.Len(t, holders, 1)
+			assert.Equal(t, hold.ID(), holders[0].ID)
+			assert.Equal(t, 1, holders[0].Count)
+			assert.Positive(t, holders[0].Lease)
+		}
+		require.NoError(t, hold.Release())
+	})
+}
+
+func TestTheSameOwnerAgain(t *testing.T) {
+	kit.EveryLock(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		s := kit.Open(t, srv.Addr(), nil)
+		l := k.Make(s, t.Name(), 0)
+		outer := kit.Lock(t, t.Context(), l)
+		ctx := outer.Context(t.Context())
+		if !k.Reentrant {
+			for _, take := range []func(context.Context) (*holdfast.Hold, error){l.Lock, l.TryLock} {
+				_, err := take(ctx)
+				assert.ErrorIs(t, err, holdfast.ErrAlreadyHeld)
+			}
+			require.NoError(t, outer.Release())
+			return
+		}
+		inner := kit.Lock(t, ctx, k.Make(s, t.Name(), 0)) // another value, the same lock
+		assert.Equal(t, outer.ID(), inner.ID())
+		assert.Equal(t, outer.Token(), inner.Token())
+		n, err := l.HoldCount(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, 2, n)
+		require.NoError(t, outer.Release()) // in any order
+		assert.ErrorIs(t, ctx.Err(), context.Canceled)
+		assert.NoError(t, inner.Err())
+		_, err = k.Rival(s, t.Name(), 0).TryLock(t.Context())
+		assert.ErrorIs(t, err, holdfast.ErrBusy, "the name stays locked while one hold of the owner lives")
+		require.NoError(t, inner.Release())
+		require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+	})
+}
+
+func TestTokensIncreaseFromHolderToHolder(t *testing.T) {
+	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+		last := int64(0)
+		for i := range 6 {
+			hold := kit.Lock(t, t.Context(), k.Make([]*holdfast.Session{a, b}[i%2], t.Name(), 0))
+			if !k.Fenced {
+				assert.Zero(t, hold.Token())
+			} else {
+				assert.Greater(t, hold.Token(), last)
+			}
+			last = hold.Token()
+			require.NoError(t, hold.Release())
+		}
+		if k.Fenced {
+			token := srv.Keyspace(t)["redisson_lock_token:{"+t.Name()+"}"]
+			assert.Equal(t, redistest.Value{Type: "string", Content: "6"}, token, "the token never expires and is never deleted")
+		}
+	})
+}
+
+func TestMistakesAreNamedAndNothingIsSent(t *testing.T) {
+	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		s := kit.Open(t, srv.Addr(), nil)
+		for _, c := range []struct {
+			l    kit.Locker
+			says string
+		}{
+			{k.Make(s, "", 0), "name is empty"},
+			{k.Make(s, string(make([]byte, 64<<10+1)), 0), "the limit is 65536"},
+			{k.Make(s, "x", -time.Second), "Options.FixedLease is -1s"},
+			{k.Make(s, "x", 9*time.Millisecond), "Options.FixedLease is 9ms"},
+		} {
+			_, err := c.l.Lock(t.Context())
+			assert.ErrorContains(t, err, c.says)
+			_, err = c.l.TryLock(t.Context())
+			assert.ErrorContains(t, err, c.says)
+			_, err = c.l.TryLockFor(t.Context(), time.Second)
+			assert.ErrorContains(t, err, c.says)
+			_, err = c.l.Locked(t.Context())
+			assert.ErrorContains(t, err, c.says)
+			if k.Permits || k.Several {
+				continue
+			}
+			_, err = c.l.HoldCount(t.Context())
+			assert.ErrorContains(t, err, c.says)
+			_, err = c.l.ForceUnlock(t.Context())
+			assert.ErrorContains(t, err, c.says)
+		}
+		assert.Zero(t, srv.CommandStats(t)["evalsha"])
+	})
+}
+
+func TestAKeyOfAnotherTypeStaysUntouched(t *testing.T) {
+	kit.EveryLock(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		s := kit.Open(t, srv.Addr(), nil)
+		kind, precious := "string", any("precious")
+		if k.OneString {
+			kind, precious = "list", []string{"precious"}
+			srv.Do(t, "RPUSH", t.Name(), "precious")
+		} else {
+			srv.Do(t, "SET", t.Name(), "precious")
+		}
+		l := k.Make(s, t.Name(), 0)
+		_, err := l.Lock(t.Context())
+		assert.ErrorContains(t, err, "WRONGTYPE")
+		assert.NotErrorIs(t, err, holdfast.ErrUnknown)
+		_, err = l.TryLock(t.Context())
+		assert.ErrorContains(t, err, "WRONGTYPE")
+		_, err = l.ForceUnlock(t.Context())
+		assert.ErrorContains(t, err, "WRONGTYPE")
+		_, err = l.Holders(t.Context())
+		assert.ErrorContains(t, err, "WRONGTYPE")
+		assert.Equal(t, redistest.Value{Type: kind, Content: precious}, srv.Keyspace(t)[t.Name()])
+		assert.Empty(t, srv.Strs(t, "PUBSUB", "CHANNELS"))
+	})
+}
+
+func TestCloseEndsWaitsAndReleasesHolds(t *testing.T) {
+	kit.EveryAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+		foreign := kit.Lock(t, t.Context(), k.Rival(b, "foreign", 0))
+		hold := kit.Lock(t, t.Context(), k.Make(a, t.Name(), 0))
+		ctx := hold.Context(t.Context())
+		got := kit.GoLock(t.Context(), k.Make(a, "foreign", 0).Lock)
+		kit.Waiting(t, k, srv)
+
+		require.NoError(t, a.Close())
+		assert.ErrorIs(t, kit.Within(t, time.Second, got, "the end of the wait").Err, holdfast.ErrClosed)
+		assert.ErrorIs(t, hold.Err(), holdfast.ErrClosed)
+		assert.ErrorIs(t, context.Cause(ctx), holdfast.ErrClosed)
+		assert.ErrorIs(t, hold.Release(), holdfast.ErrClosed)
+		_, err := k.Make(a, t.Name(), 0).Lock(t.Context())
+		assert.ErrorIs(t, err, holdfast.ErrClosed)
+		_, err = k.Make(a, t.Name(), 0).Locked(t.Context())
+		assert.ErrorIs(t, err, holdfast.ErrClosed)
+		assert.NotContains(t, k.Free(srv.Keyspace(t)), t.Name())
+		require.NoError(t, a.Close(), "twice is fine")
+		require.NoError(t, foreign.Release())
+	})
+}

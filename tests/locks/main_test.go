@@ -1,0 +1,13 @@
+package locks
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/tests/kit"
+)
+
+func TestMain(m *testing.M) {
+	kit.Main(m, map[string]func([]string){
+		"queuer": queuer,
+	})
+}

@@ -1,0 +1,48 @@
+package locks
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// A re-entry that fails for a moment must not queue behind calls that wait for its own owner.
+func TestAReentryThatFailsForAMomentDoesNotWaitForItself(t *testing.T) {
+	t.Parallel()
+	for name, action := range map[string]proxy.Action{
+		"reply lost":     proxy.DropReply,
+		"never executed": proxy.ResetBefore,
+		"refused":        proxy.Answer("-LOADING Redis is loading the dataset in memory"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			p := proxy.Start(t, srv.Addr())
+			s := kit.Open(t, p.Addr(), nil)
+			l := rlock.New(s, "x", nil)
+			outer := kit.Lock(t, t.Context(), l)
+			ctx := outer.Context(t.Context())
+			require.NoError(t, kit.Lock(t, ctx, l).Release()) // the scripts are known
+
+			waiter := kit.GoLock(t.Context(), l.Lock)
+			kit.Await(t, "the waiter", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+			rule := p.On(proxy.Command("EVALSHA").With(outer.ID()), action, proxy.First)
+			inner := kit.Within(t, 5*time.Second, kit.GoLock(ctx, l.Lock), "the re-entry")
+			require.NoError(t, inner.Err)
+			rule.Wait(t, 1)
+			assert.Equal(t, map[string]string{outer.ID(): "2"}, srv.Keyspace(t)["x"].Content)
+			require.NoError(t, inner.Hold.Release())
+			require.NoError(t, outer.Release())
+			r := kit.Within(t, 5*time.Second, waiter, "the waiter's lock")
+			require.NoError(t, r.Err)
+			require.NoError(t, r.Hold.Release())
+		})
+	}
+}

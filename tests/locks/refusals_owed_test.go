@@ -1,0 +1,209 @@
+package locks
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// outOfMemory has a server refuse whatever may need memory.
+func outOfMemory(t *testing.T, srv *redistest.Server) {
+	t.Helper()
+	srv.Do(t, "CONFIG", "SET", "maxmemory", "1")
+	require.ErrorContains(t, kit.ErrorOf(srv.Try("SET", "y", "z")), "OOM")
+}
+
+// What is held is kept by a server that is out of memory, and given back to it.
+func TestAServerWithoutMemoryKeepsWhatIsHeld(t *testing.T) {
+	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		const lease = 1500 * time.Millisecond
+		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: lease})
+		l := k.Make(s, kit.Orders, 0)
+		outer := kit.Lock(t, t.Context(), l)
+		inner := outer
+		if k.Reentrant {
+			inner = kit.Lock(t, outer.Context(t.Context()), l)
+		}
+		if k.Queues { // a waiter of Redisson's, whose score a release lowers
+			srv.Do(t, "RPUSH", "redisson_lock_queue:{"+kit.Orders+"}", "java:1")
+			srv.Do(t, "ZADD", "redisson_lock_timeout:{"+kit.Orders+"}", strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10), "java:1")
+		}
+		outOfMemory(t, srv)
+		first := outer.Deadline()
+		kit.Await(t, "renewals", func() bool {
+			require.NoError(t, outer.Err())
+			return time.Now().After(first.Add(lease)) // which only they have it live to see
+		})
+		require.NoError(t, inner.Err())
+		if k.Reentrant {
+			require.NoError(t, inner.Release())
+		}
+		require.NoError(t, outer.Release())
+		srv.Do(t, "CONFIG", "SET", "maxmemory", "0")
+		require.NoError(t, kit.Lock(t, t.Context(), k.Rival(s, "another", 0)).Release())
+		if !k.Queues { // else it is promised to the waiter
+			h, err := k.Rival(s, kit.Orders, 0).TryLock(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, h.Release())
+		}
+	})
+}
+
+func TestAServerWithoutMemoryTakesCountsBack(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	p, e, l := kit.NewPool(t, s, 3), kit.NewExports(t, s, 1, time.Hour), latch.New(s, "ready")
+	require.NoError(t, p.Acquire(t.Context(), 3))
+	h, err := e.Acquire(t.Context())
+	require.NoError(t, err)
+	require.True(t, must2(l.TrySetCount(t.Context(), 2)))
+	outOfMemory(t, srv)
+	require.NoError(t, p.Release(t.Context(), 1))
+	require.True(t, must2(p.ReleaseIfExists(t.Context(), 2)))
+	free(t, p, 3)
+	require.NoError(t, e.UpdateLease(t.Context(), h.ID(), 2*time.Hour))
+	require.Greater(t, must2(e.RemainingLease(t.Context(), h.ID())), time.Hour)
+	require.NoError(t, l.CountDown(t.Context()))
+	require.Equal(t, 1, must2(l.Count(t.Context())))
+	require.NoError(t, l.CountDown(t.Context()))
+	require.NoError(t, l.Wait(t.Context()))
+}
+
+// must2 is the result of a call that cannot fail.
+func must2[T any](result T, err error) T {
+	kit.Must(err)
+	return result
+}
+
+// openWithRights opens a session of a user that may do everything, and returns what takes its right to run scripts, and
+// what gives it back.
+func openWithRights(t *testing.T, addr string, srv *redistest.Server) (s *holdfast.Session, take, give func()) {
+	t.Helper()
+	srv.Grant(t, "app", "~*", "&*", "+@all")
+	s = kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{addr}, Username: "app", Password: redistest.Password}, nil)
+	return s, func() { srv.Do(t, "ACL", "SETUSER", "app", "-eval", "-evalsha") },
+		func() { srv.Do(t, "ACL", "SETUSER", "app", "+eval", "+evalsha") }
+}
+
+// What is refused to be given back is given back when the server says yes again, however long the lease.
+func TestAReleaseThatIsRefusedIsOwed(t *testing.T) {
+	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		s, deny, allow := openWithRights(t, srv.Addr(), srv)
+		l := k.Make(s, kit.Orders, time.Hour)
+		outer := kit.Lock(t, t.Context(), l)
+		var inner *holdfast.Hold
+		if k.Reentrant {
+			inner = kit.Lock(t, outer.Context(t.Context()), l)
+		}
+		deny()
+		if inner != nil {
+			refused(t, inner.Release(), "NOPERM")
+		} else {
+			refused(t, outer.Release(), "NOPERM")
+		}
+		allow()
+		if inner != nil {
+			if !k.Several {
+				kit.Await(t, "the nested hold", func() bool {
+					holders, err := l.Holders(t.Context())
+					return assert.NoError(t, err) && len(holders) == 1 && holders[0].Count == 1
+				})
+			}
+			deny()
+			refused(t, outer.Release(), "NOPERM")
+			allow()
+		}
+		kit.Await(t, "the lock", func() bool { return len(k.Free(srv.Keyspace(t))) == 0 })
+	})
+}
+
+// MISCONF is what a server says that cannot write its snapshots.
+const misconf = "-MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk."
+
+// Counts that are refused to be given back come back, each once, whatever the server refuses them for.
+func TestACountThatIsRefusedIsOwed(t *testing.T) {
+	t.Parallel()
+	for name, refuse := range map[string]func(t *testing.T, deny, allow func(), proxied *proxy.Proxy) (end func()){
+		"NOPERM": func(_ *testing.T, deny, allow func(), _ *proxy.Proxy) (end func()) {
+			deny()
+			return allow
+		},
+		"MISCONF": func(_ *testing.T, _, _ func(), proxied *proxy.Proxy) (end func()) {
+			return proxied.On(proxy.Command("EVALSHA", "EVAL"), proxy.Answer(misconf), proxy.EveryTime).Remove
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			proxied := proxy.Start(t, srv.Addr())
+			s, deny, allow := openWithRights(t, proxied.Addr(), srv)
+			p, e, l := kit.NewPool(t, s, 9), kit.NewExports(t, s, 2, semaphore.Forever), latch.New(s, "ready")
+			require.NoError(t, p.Acquire(t.Context(), 6))
+			require.True(t, must2(l.TrySetCount(t.Context(), 1)))
+			holds, err := e.AcquireN(t.Context(), 2)
+			require.NoError(t, err)
+			require.NoError(t, holds[1].Detach())
+
+			// The one that was taken for nobody.
+			granted := proxied.On(kit.ScriptNamed("semaphore_acquire"), proxy.HoldReply, proxy.First)
+			ctx, cancel := context.WithCancel(t.Context())
+			cancelled := goAcquire(ctx, p, 3)
+			granted.Wait(t, 1)
+			cancel()
+			require.ErrorIs(t, kit.Within(t, 5*time.Second, cancelled, "the end of the call"), context.Canceled)
+
+			end := refuse(t, deny, allow, proxied)
+			granted.Release()
+			for what, err := range map[string]error{
+				"Release":         p.Release(t.Context(), 2),
+				"ReleaseIfExists": kit.ErrorOf(p.ReleaseIfExists(t.Context(), 4)),
+				"CountDown":       l.CountDown(t.Context()),
+				"by id":           e.Release(t.Context(), kit.HoldIDs(holds...)...),
+			} {
+				require.ErrorIs(t, err, holdfast.ErrUnknown, what)
+				require.ErrorContains(t, err, name, what)
+			}
+			require.ErrorIs(t, holds[0].Err(), holdfast.ErrLost, "it goes back")
+			require.Equal(t, "0", srv.Str(t, "GET", "pool"))
+			require.Equal(t, "1", srv.Str(t, "GET", "ready"))
+			end()
+			kit.Await(t, "the permits", func() bool { return srv.Str(t, "GET", "pool") == "9" })
+			kit.Await(t, "those with leases", func() bool { return srv.Str(t, "GET", "exports") == "2" })
+			require.NoError(t, kit.Within(t, 20*time.Second, waitFor(t.Context(), l), "the latch"))
+			require.NoError(t, s.Close())
+			require.Equal(t, "9", srv.Str(t, "GET", "pool"), "each of them once")
+		})
+	}
+}
+
+// Close gives back what had been refused until then.
+func TestCloseGivesBackWhatWasRefused(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s, deny, allow := openWithRights(t, srv.Addr(), srv)
+	p, e := kit.NewPool(t, s, 2), kit.NewExports(t, s, 1, semaphore.Forever)
+	require.NoError(t, p.Acquire(t.Context(), 2))
+	h, err := e.Acquire(t.Context())
+	require.NoError(t, err)
+	deny()
+	require.ErrorIs(t, p.Release(t.Context(), 2), holdfast.ErrUnknown)
+	refused(t, h.Release(), "NOPERM")
+	kit.SleepUntil(time.Now().Add(2 * time.Second)) // in which the pauses between the tries become long
+	allow()
+	require.NoError(t, s.Close())
+	require.Equal(t, "2", srv.Str(t, "GET", "pool"))
+	require.Equal(t, "1", srv.Str(t, "GET", "exports"))
+}

@@ -1,0 +1,71 @@
+package locks
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// stayHeld waits until all holds have been renewed for longer than a lease from now on, or fails the test when one is lost.
+func stayHeld(t *testing.T, lease time.Duration, holds []*holdfast.Hold) {
+	t.Helper()
+	end := time.Now().Add(2 * lease)
+	for _, hold := range holds {
+		kit.Await(t, "the renewals of "+hold.Name(), func() bool {
+			require.NoError(t, hold.Err())
+			return hold.Deadline().After(end)
+		})
+	}
+}
+
+// The server refuses a call as a whole if it may not touch one of its keys. Only that one's holder is to lose it.
+func TestANameThatMayNotBeTouchedCostsNoOther(t *testing.T) {
+	t.Parallel()
+	const lease = 2 * time.Second
+	srv := redistest.Start(t)
+	srv.Grant(t, "weak", "+@all", "&*", "~app:*", "~other")
+	s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "weak", Password: redistest.Password},
+		&holdfast.Options{Lease: lease})
+	other := kit.Lock(t, t.Context(), rlock.New(s, "other", nil))
+	var holds []*holdfast.Hold
+	for i := range 20 {
+		holds = append(holds, kit.Lock(t, t.Context(), rlock.New(s, fmt.Sprint("app:", i), nil)))
+	}
+	srv.Do(t, "ACL", "SETUSER", "weak", "resetkeys", "~app:*")
+	stayHeld(t, lease, holds)
+	require.ErrorIs(t, other.Err(), holdfast.ErrLost)
+	require.ErrorContains(t, other.Err(), "NOPERM")
+	for _, hold := range holds {
+		require.NoError(t, hold.Release())
+	}
+}
+
+// While a slot moves, each node serves those of its locks that it has, and none of the nodes all of them.
+func TestLocksOfASlotThatMovesAreRenewed(t *testing.T) {
+	t.Parallel()
+	const lease = 2 * time.Second
+	r := newResharding(t)
+	s := kit.OpenCluster(t, r.Cluster, &holdfast.Options{Lease: lease})
+	tag := r.name(t, "tag")
+	var holds []*holdfast.Hold
+	for i := range 20 {
+		holds = append(holds, kit.Lock(t, t.Context(), rlock.New(s, fmt.Sprintf("{%s}%d", tag, i), nil)))
+	}
+	move := r.open(t, tag, 0)
+	for _, hold := range holds[:7] {
+		move.Take(t, hold.Name())
+	}
+	stayHeld(t, lease, holds)
+	move.Finish(t)
+	for _, hold := range holds {
+		require.NoError(t, hold.Release())
+	}
+}

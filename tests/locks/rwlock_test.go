@@ -1,0 +1,577 @@
+package locks
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// requireKeys checks what the server has: of orders its fields, and for each key how long it lasts, give or take a
+// second and a half.
+func requireKeys(t *testing.T, srv *redistest.Server, fields map[string]string, lasts map[string]time.Duration) {
+	t.Helper()
+	keys := srv.Keyspace(t)
+	if fields == nil {
+		require.NotContains(t, keys, kit.Orders)
+	} else {
+		require.Equal(t, fields, keys[kit.Orders].Content)
+	}
+	ttls := srv.TTLs(t)
+	for key, want := range lasts {
+		require.InDelta(t, want, ttls[key], float64(1500*time.Millisecond), key)
+	}
+	for key := range keys {
+		if _, wanted := lasts[key]; !wanted && key != kit.Orders {
+			t.Errorf("%s is there", key)
+		}
+	}
+}
+
+func TestManyReadOrOneWrites(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	a, b := kit.OrdersRW(kit.Open(t, srv.Addr(), nil), 0), kit.OrdersRW(kit.Open(t, srv.Addr(), nil), 0)
+	var readers []*holdfast.Hold
+	for range 3 {
+		readers = append(readers, kit.Lock(t, t.Context(), a.Read()), kit.Lock(t, t.Context(), b.Read()))
+	}
+	holders, err := b.Read().Holders(t.Context())
+	require.NoError(t, err)
+	require.Len(t, holders, 6)
+	for _, rw := range []*rwlock.RWMutex{a, b} {
+		_, err := rw.Write().TryLock(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrBusy)
+		locked, err := rw.Write().Locked(t.Context())
+		require.NoError(t, err)
+		require.False(t, locked, "a half that nobody holds")
+		left, err := rw.Write().RemainingLease(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, left)
+	}
+	for _, h := range readers {
+		require.NoError(t, h.Release())
+	}
+	require.Empty(t, srv.Keyspace(t))
+
+	writer := kit.Lock(t, t.Context(), a.Write())
+	for _, half := range []*rwlock.Half{a.Read(), b.Read(), a.Write(), b.Write()} {
+		_, err := half.TryLock(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrBusy)
+	}
+	locked, err := b.Read().Locked(t.Context())
+	require.NoError(t, err)
+	require.False(t, locked)
+	require.NoError(t, writer.Release())
+}
+
+// The states that Redisson leaves, with two leases that it would add up or shorten.
+func TestBothHalvesOfOneOwnerOnTheServer(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	messages := srv.Messages(t, "*")
+	short, long := kit.OrdersRW(s, 10*time.Second), kit.OrdersRW(s, 30*time.Second)
+
+	write := kit.Lock(t, t.Context(), long.Write())
+	ctx := context.WithoutCancel(write.Context(t.Context()))
+	u := write.ID()
+	require.NotContains(t, u, "write")
+	again := kit.Lock(t, ctx, short.Write())
+	requireKeys(t, srv, map[string]string{"mode": "write", u + ":write": "2"}, map[string]time.Duration{kit.Orders: 30 * time.Second})
+
+	read := kit.Lock(t, ctx, short.Read())
+	require.Equal(t, u, read.ID())
+	inner := kit.Lock(t, ctx, short.Read())
+	requireKeys(t, srv, map[string]string{"mode": "write", u + ":write": "2", u: "2"}, map[string]time.Duration{
+		kit.Orders: 30 * time.Second, kit.OrdersReadHold(u, 1): 10 * time.Second, kit.OrdersReadHold(u, 2): 10 * time.Second,
+	})
+	for half, want := range map[*rwlock.Half]int{short.Read(): 2, short.Write(): 2} {
+		n, err := half.HoldCount(ctx)
+		require.NoError(t, err)
+		require.Equal(t, want, n)
+		holders, err := half.Holders(ctx)
+		require.NoError(t, err)
+		require.Len(t, holders, 1)
+		require.Equal(t, u, holders[0].ID)
+	}
+	left, err := short.Read().RemainingLease(ctx)
+	require.NoError(t, err)
+	require.InDelta(t, 10*time.Second, left, float64(1500*time.Millisecond))
+
+	require.NoError(t, inner.Release())
+	requireKeys(t, srv, map[string]string{"mode": "write", u + ":write": "2", u: "1"}, map[string]time.Duration{
+		kit.Orders: 30 * time.Second, kit.OrdersReadHold(u, 1): 10 * time.Second,
+	})
+	require.NoError(t, write.Release())
+	require.Empty(t, messages.Drain(t))
+	require.NoError(t, again.Release())
+	requireKeys(t, srv, map[string]string{"mode": "read", u: "1"}, map[string]time.Duration{
+		kit.Orders: 10 * time.Second, kit.OrdersReadHold(u, 1): 10 * time.Second,
+	})
+	require.Equal(t, []redistest.Message{{Channel: "redisson_rwlock:{orders}", Payload: "1"}}, messages.Drain(t))
+	require.NoError(t, read.Release())
+	require.Empty(t, srv.Keyspace(t))
+	require.Equal(t, []redistest.Message{{Channel: "redisson_rwlock:{orders}", Payload: "0"}}, messages.Drain(t))
+}
+
+// The server numbers an owner's read holds and cannot tell whose is whose: whichever goes first, those that are left
+// keep what they have.
+func TestAReadHoldKeepsItsLeaseWhoeverGoesFirst(t *testing.T) {
+	t.Parallel()
+	const long, middle, short = 60 * time.Second, 20 * time.Second, 5 * time.Second
+	leases := []time.Duration{long, middle, short}
+	for _, taken := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		for _, released := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+			t.Run(fmt.Sprint(taken, released), func(t *testing.T) {
+				t.Parallel()
+				srv := redistest.Start(t)
+				s := kit.Open(t, srv.Addr(), nil)
+				ctx := holdfast.NewOwner(t.Context())
+				holds := map[int]*holdfast.Hold{}
+				for _, i := range taken {
+					holds[i] = kit.Lock(t, ctx, kit.OrdersRW(s, leases[i]).Read())
+				}
+				for n, i := range released {
+					u := holds[i].ID()
+					require.NoError(t, holds[i].Release())
+					left := slices.Max(append([]time.Duration{0}, remaining(leases, released[n+1:])...))
+					if left == 0 {
+						require.Empty(t, srv.Keyspace(t))
+						break
+					}
+					kit.Await(t, "the lock to follow its longest hold", func() bool {
+						ttls := srv.TTLs(t) // one key after the other: meanwhile they may be trimmed
+						require.GreaterOrEqual(t, ttls[kit.Orders], left-time.Second)
+						apart := ttls[kit.Orders] - longest(ttls, u)
+						return apart.Abs() <= 100*time.Millisecond && ttls[kit.Orders] <= left+time.Second
+					})
+					for _, i := range released[n+1:] {
+						require.NoError(t, holds[i].Err())
+					}
+				}
+			})
+		}
+	}
+}
+
+func remaining(leases []time.Duration, of []int) (left []time.Duration) {
+	for _, i := range of {
+		left = append(left, leases[i])
+	}
+	return left
+}
+
+// longest is how long the longest read hold of an owner lasts.
+func longest(ttls map[string]time.Duration, owner string) (most time.Duration) {
+	for key, ttl := range ttls {
+		if strings.Contains(key, owner) {
+			most = max(most, ttl)
+		}
+	}
+	return most
+}
+
+func TestNothingShortensWriting(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	write := kit.Lock(t, t.Context(), kit.OrdersRW(s, time.Minute).Write())
+	ctx := write.Context(t.Context())
+	atLeast := func() {
+		t.Helper()
+		require.Greater(t, srv.TTLs(t)[kit.Orders], 58*time.Second)
+	}
+	for range 3 {
+		read := kit.Lock(t, ctx, kit.OrdersRW(s, time.Second).Read())
+		inner := kit.Lock(t, ctx, kit.OrdersRW(s, time.Second).Read())
+		again := kit.Lock(t, ctx, kit.OrdersRW(s, time.Second).Write())
+		atLeast()
+		for _, h := range []*holdfast.Hold{read, inner, again} {
+			require.NoError(t, h.Release())
+			atLeast()
+		}
+	}
+	require.NoError(t, write.Release())
+}
+
+func TestWhoReadsCannotWrite(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	rw := kit.OrdersRW(s, 0)
+	read := kit.Lock(t, t.Context(), rw.Read())
+	ctx := read.Context(t.Context())
+	srv.ResetStats(t)
+	for _, take := range []func(context.Context) (*holdfast.Hold, error){
+		rw.Write().Lock, rw.Write().TryLock,
+		func(ctx context.Context) (*holdfast.Hold, error) { return rw.Write().TryLockFor(ctx, time.Hour) },
+	} {
+		_, err := take(ctx)
+		require.ErrorIs(t, err, holdfast.ErrAlreadyHeld)
+		require.ErrorContains(t, err, `rwlock.Write "orders": `)
+	}
+	require.Zero(t, srv.CommandStats(t)["evalsha"])
+	require.NoError(t, read.Release())
+	require.NoError(t, kit.Lock(t, holdfast.NewOwner(t.Context()), rw.Write()).Release())
+}
+
+// An owner whose call waits to write while another of its calls begins to read is told then, not when the timer says.
+func TestAWriterIsToldThatItsOwnerReads(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	a, b := kit.OrdersRW(kit.Open(t, srv.Addr(), nil), 0), kit.OrdersRW(kit.Open(t, srv.Addr(), nil), 0)
+	other := kit.Lock(t, t.Context(), b.Read())
+	ctx := holdfast.NewOwner(t.Context())
+	writer := kit.GoLock(ctx, a.Write().Lock)
+	kit.Await(t, "the writer", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+	read := kit.Lock(t, ctx, a.Read())
+	require.ErrorIs(t, kit.Within(t, time.Second, writer, "the error").Err, holdfast.ErrAlreadyHeld)
+	require.NoError(t, read.Release())
+	require.NoError(t, other.Release())
+}
+
+// A read hold that nobody has looked at since its lease was over is in nobody's way.
+func TestAnExpiredReadHoldLetsItsOwnerWrite(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	ctx := holdfast.NewOwner(t.Context())
+	read := kit.Lock(t, ctx, kit.OrdersRW(s, 200*time.Millisecond).Read())
+	kit.SleepUntil(read.Deadline())
+	write := kit.Lock(t, ctx, kit.OrdersRW(s, 0).Write())
+	require.ErrorIs(t, read.Release(), holdfast.ErrLost)
+	require.NoError(t, write.Err())
+	require.NoError(t, write.Release())
+}
+
+// When a writer goes on reading, all who wait to read come in at once, each with one attempt, and no writer does.
+func TestADowngradeLetsReadersIn(t *testing.T) {
+	t.Parallel()
+	const waiting = 20
+	srv := redistest.Start(t)
+	a, b := kit.OrdersRW(kit.Open(t, srv.Addr(), nil), 0), kit.OrdersRW(kit.Open(t, srv.Addr(), nil), 0)
+	for _, half := range []*rwlock.Half{a.Read(), a.Write()} { // the scripts are known
+		require.NoError(t, kit.Lock(t, t.Context(), half).Release())
+	}
+	for name, downgrade := range map[string]bool{"it goes on reading": true, "it does not": false} {
+		t.Run(name, func(t *testing.T) {
+			write := kit.Lock(t, t.Context(), a.Write()) // which learns the server's time anew if a connection has ended
+			srv.ResetStats(t)
+			ctx := context.WithoutCancel(write.Context(t.Context()))
+			var readers []<-chan kit.Result
+			for i := range waiting {
+				rw := []*rwlock.RWMutex{a, b}[i%2]
+				readers = append(readers, kit.GoLock(t.Context(), rw.Read().Lock))
+			}
+			// At first, and once more when it listens.
+			kit.Await(t, "the readers", func() bool { return listeners(t, srv) == 2 && attempts(t, srv) == 2*waiting })
+			var read *holdfast.Hold
+			if downgrade {
+				read = kit.Lock(t, ctx, a.Read())
+			}
+			srv.ResetStats(t)
+			released := time.Now()
+			require.NoError(t, write.Release())
+			for _, r := range readers {
+				r := kit.Within(t, time.Second, r, "a reader")
+				require.NoError(t, r.Err)
+				defer r.Hold.Release()
+			}
+			t.Logf("%d readers came in within %v", waiting, time.Since(released))
+			require.EqualValues(t, waiting+1, srv.CommandStats(t)["evalsha"])
+			_, err := b.Write().TryLock(t.Context())
+			require.ErrorIs(t, err, holdfast.ErrBusy)
+			if downgrade {
+				require.NoError(t, read.Err())
+				require.NoError(t, read.Release())
+			}
+		})
+		kit.Await(t, "an end of it", func() bool { return listeners(t, srv) == 0 && len(srv.Keyspace(t)) == 0 })
+	}
+}
+
+// listeners counts the clients that wait for orders.
+func listeners(t *testing.T, srv *redistest.Server) int64 {
+	t.Helper()
+	return srv.Do(t, "PUBSUB", "NUMSUB", "redisson_rwlock:{orders}").([]any)[1].(int64)
+}
+
+func attempts(t *testing.T, srv *redistest.Server) int64 {
+	t.Helper()
+	return srv.CommandStats(t)["evalsha"]
+}
+
+// The last of many readers wakes a writer, and no reader before it does.
+func TestTheLastReaderWakesAWriter(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	a, b := kit.OrdersRW(kit.Open(t, srv.Addr(), nil), 0), kit.OrdersRW(kit.Open(t, srv.Addr(), nil), 0)
+	var readers []*holdfast.Hold
+	for range 5 {
+		readers = append(readers, kit.Lock(t, t.Context(), a.Read()))
+	}
+	first, second := kit.GoLock(t.Context(), b.Write().Lock), kit.GoLock(t.Context(), b.Write().Lock)
+	kit.Await(t, "the writers", func() bool { return listeners(t, srv) == 1 })
+	messages := srv.Messages(t, "*")
+	for _, h := range readers[:4] {
+		require.NoError(t, h.Release())
+		require.Empty(t, messages.Drain(t))
+	}
+	require.NoError(t, readers[4].Release())
+	for range 2 {
+		var r kit.Result
+		select {
+		case r = <-first:
+		case r = <-second:
+		case <-time.After(time.Second):
+			t.Fatal("no writer")
+		}
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
+	}
+}
+
+// A reader that dies is out when its own lease is over, though others read on.
+func TestADeadReaderFallsOutByItself(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	dead := kit.Lock(t, t.Context(), kit.OrdersRW(a, time.Second).Read())
+	id := dead.ID()
+	require.NoError(t, dead.Detach()) // nobody looks after it any more
+	alive := kit.Lock(t, t.Context(), kit.OrdersRW(b, 0).Read())
+	readers := func() (ids []string) {
+		holders, err := kit.OrdersRW(b, 0).Read().Holders(t.Context())
+		require.NoError(t, err)
+		for _, h := range holders {
+			ids = append(ids, h.ID)
+		}
+		return ids
+	}
+	require.ElementsMatch(t, []string{id, alive.ID()}, readers())
+	kit.Await(t, "the end of the dead one", func() bool { return slices.Equal(readers(), []string{alive.ID()}) })
+	require.NoError(t, alive.Err())
+	require.NoError(t, alive.Release())
+	require.NoError(t, kit.Lock(t, t.Context(), kit.OrdersRW(a, 0).Write()).Release())
+	require.Empty(t, srv.Keyspace(t))
+}
+
+// A reader whose holds the server has dropped is told at the next renewal, though others read on.
+func TestAReaderThatTheServerDroppedIsLost(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	lost, kept := kit.Lock(t, t.Context(), kit.OrdersRW(s, 0).Read()), kit.Lock(t, t.Context(), kit.OrdersRW(s, 0).Read())
+	ctx := lost.Context(t.Context())
+	srv.Do(t, "DEL", kit.OrdersReadHold(lost.ID(), 1))
+	kit.Within(t, 2*time.Second, ctx.Done(), "the loss")
+	require.ErrorIs(t, context.Cause(ctx), holdfast.ErrLost)
+	for before := kept.Deadline(); kept.Deadline().Equal(before); {
+		require.NoError(t, kept.Err())
+		<-time.After(time.Millisecond)
+	}
+	require.NoError(t, kept.Release())
+	kit.Await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
+}
+
+// The wire has no lease of a writer's own: one that is lost while its owner reads on is given back by the session.
+func TestALostWriterDoesNotStayBehindItsReads(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	write := kit.Lock(t, t.Context(), kit.OrdersRW(a, 500*time.Millisecond).Write())
+	ctx := context.WithoutCancel(write.Context(t.Context()))
+	read := kit.Lock(t, ctx, kit.OrdersRW(a, 0).Read())
+	other := kit.Within(t, 3*time.Second, kit.GoLock(t.Context(), kit.OrdersRW(b, 0).Read().Lock), "another reader")
+	require.NoError(t, other.Err)
+	require.ErrorIs(t, write.Err(), holdfast.ErrLost)
+	require.NoError(t, read.Err())
+	require.NoError(t, read.Release())
+	require.NoError(t, other.Hold.Release())
+	require.Empty(t, srv.Keyspace(t))
+}
+
+// A detached read hold is not its owner's any more, but it protects: nothing that the owner does under its writing
+// takes it away.
+func TestADetachedReadHoldSurvivesOthersOfItsOwner(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	write := kit.Lock(t, t.Context(), kit.OrdersRW(s, 0).Write())
+	ctx := context.WithoutCancel(write.Context(t.Context()))
+	detached := kit.Lock(t, ctx, kit.OrdersRW(s, 2*time.Second).Read())
+	require.NoError(t, detached.Detach())
+	require.NoError(t, kit.Lock(t, ctx, kit.OrdersRW(s, 0).Read()).Release())
+	require.NoError(t, write.Release())
+	_, err := kit.OrdersRW(s, 0).Write().TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	began := time.Now()
+	require.NoError(t, kit.Lock(t, t.Context(), kit.OrdersRW(s, 0).Write()).Release())
+	require.Less(t, time.Since(began), 3*time.Second)
+}
+
+// neverPausing has readers read for a while, over and over, until stop is closed.
+func neverPausing(t *testing.T, s []*holdfast.Session, opts *rwlock.Options, n int, read time.Duration, stop <-chan struct{}) (reading *atomic.Int64, done *sync.WaitGroup) {
+	reading, done = new(atomic.Int64), new(sync.WaitGroup)
+	for i := range n {
+		half := rwlock.New(s[i%len(s)], kit.Orders, opts).Read()
+		done.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				h, err := half.Lock(t.Context())
+				if !assert.NoError(t, err) {
+					return
+				}
+				reading.Add(1)
+				kit.SleepUntil(time.Now().Add(read))
+				reading.Add(-1)
+				assert.NoError(t, h.Release())
+			}
+		})
+	}
+	return reading, done
+}
+
+func TestAPreferredWriterGetsInAmongReadersThatNeverPause(t *testing.T) {
+	const readers, read, writes = 50, 100 * time.Millisecond, 10
+	srv := redistest.Start(t)
+	sessions := []*holdfast.Session{kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)}
+	opts := &rwlock.Options{PreferWriter: true}
+	stop := make(chan struct{})
+	reading, done := neverPausing(t, sessions[:2], opts, readers, read, stop)
+	defer done.Wait()
+	defer close(stop)
+	for i := range writes {
+		kit.Await(t, "the readers", func() bool { return reading.Load() > readers/2 })
+		took := kit.Stopwatch()
+		h := kit.Lock(t, t.Context(), rwlock.New(sessions[i%3], kit.Orders, opts).Write())
+		assert.Zero(t, reading.Load())
+		waited := took()
+		assert.Less(t, waited, read+100*time.Millisecond)
+		t.Log("in after", waited)
+		require.NoError(t, h.Release())
+	}
+}
+
+// Without the option it is as with Redisson: a writer waits for a moment in which nobody reads.
+func TestAWriterWaitsWhileAnyoneReads(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	rw, other := kit.OrdersRW(kit.Open(t, srv.Addr(), nil), 0), kit.OrdersRW(kit.Open(t, srv.Addr(), nil), 0)
+	read := kit.Lock(t, t.Context(), rw.Read())
+	writer := kit.GoLock(t.Context(), other.Write().Lock)
+	kit.Await(t, "the writer", func() bool { return listeners(t, srv) == 1 })
+	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+		next := kit.Lock(t, t.Context(), rw.Read()) // before the other has gone
+		require.NoError(t, read.Release())
+		read = next
+	}
+	require.Empty(t, writer)
+	require.NoError(t, read.Release())
+	r := kit.Within(t, time.Second, writer, "the writer, when nobody reads")
+	require.NoError(t, r.Err)
+	require.NoError(t, r.Hold.Release())
+}
+
+// A writer that no longer waits is in nobody's way: at once if it lives, after its mark's 5 s if it died.
+func TestReadersWaitBehindAWriterNoLongerThanItWaits(t *testing.T) {
+	t.Parallel()
+	opts := &rwlock.Options{PreferWriter: true}
+	for name, c := range map[string]struct {
+		leave  func(t *testing.T, srv *redistest.Server, writer *holdfast.Session, cancel func())
+		within time.Duration
+	}{
+		"it was cancelled":       {func(_ *testing.T, _ *redistest.Server, _ *holdfast.Session, cancel func()) { cancel() }, time.Second},
+		"its session was closed": {func(t *testing.T, _ *redistest.Server, s *holdfast.Session, _ func()) { require.NoError(t, s.Close()) }, time.Second},
+		"it died": {func(t *testing.T, srv *redistest.Server, s *holdfast.Session, cancel func()) {
+			// Dead is who is not heard of again: the mark of a stranger.
+			seconds := srv.Strs(t, "TIME")[0]
+			srv.Do(t, "ZADD", "holdfast_rwlock_writers:{orders}", seconds+"000", "stranger:1")
+			srv.Do(t, "ZINCRBY", "holdfast_rwlock_writers:{orders}", "5000", "stranger:1")
+			cancel()
+		}, 6 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			a, b, c3 := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+			first := kit.Lock(t, t.Context(), rwlock.New(a, kit.Orders, opts).Read())
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			writer := kit.GoLock(ctx, rwlock.New(b, kit.Orders, opts).Write().Lock)
+			kit.Await(t, "the writer", func() bool { return srv.Int(t, "EXISTS", "holdfast_rwlock_writers:{orders}") == 1 })
+			_, err := rwlock.New(c3, kit.Orders, opts).Read().TryLock(t.Context())
+			require.ErrorIs(t, err, holdfast.ErrBusy)
+			inner := kit.Lock(t, first.Context(t.Context()), rwlock.New(a, kit.Orders, opts).Read()) // who reads may do so again
+			require.NoError(t, inner.Release())
+			reader := kit.GoLock(t.Context(), rwlock.New(c3, kit.Orders, opts).Read().Lock)
+			kit.Await(t, "the reader", func() bool { return listeners(t, srv) == 2 })
+			began := time.Now()
+			c.leave(t, srv, b, cancel)
+			require.Error(t, kit.Within(t, time.Second, writer, "the writer's end").Err)
+			r := kit.Within(t, c.within, reader, "the reader")
+			require.NoError(t, r.Err)
+			t.Log("in after", time.Since(began))
+			require.NoError(t, r.Hold.Release())
+			require.NoError(t, first.Release())
+			kit.Await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
+		})
+	}
+}
+
+// A writer that waits is known as long as it waits, however long that is.
+func TestAWaitingWriterStaysPreferred(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	rw := rwlock.New(s, kit.Orders, &rwlock.Options{PreferWriter: true})
+	read := kit.Lock(t, t.Context(), rw.Read())
+	first := kit.GoLock(t.Context(), rw.Write().Lock)
+	kit.Await(t, "the writer", func() bool { return srv.Int(t, "EXISTS", "holdfast_rwlock_writers:{orders}") == 1 })
+	second := kit.GoLock(t.Context(), rw.Write().Lock)
+	for end := time.Now().Add(6 * time.Second); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
+		_, err := rw.Read().TryLock(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrBusy)
+	}
+	require.NoError(t, read.Release())
+	r := kit.Within(t, time.Second, first, "the writer")
+	require.NoError(t, r.Err)
+	kit.Await(t, "the second writer", func() bool { return srv.Int(t, "EXISTS", "holdfast_rwlock_writers:{orders}") == 1 })
+	require.NoError(t, r.Hold.Release())
+	r = kit.Within(t, time.Second, second, "the second writer")
+	require.NoError(t, r.Err)
+	require.NoError(t, r.Hold.Release())
+	require.Empty(t, srv.Keyspace(t))
+}
+
+// Nobody's release hides that the lock was forced open: not that of the write hold under which a read hold was taken.
+func TestAReadHoldThatWasForcedIsLostAfterADowngrade(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	rw := rwlock.New(s, "catalog", nil)
+	write := kit.Lock(t, t.Context(), rw.Write())
+	read := kit.Lock(t, write.Context(t.Context()), rw.Read())
+	require.NoError(t, write.Release())
+	was, err := rwlock.New(other, "catalog", nil).Read().ForceUnlock(t.Context())
+	require.NoError(t, err)
+	require.True(t, was)
+	require.ErrorIs(t, read.Release(), holdfast.ErrLost)
+}

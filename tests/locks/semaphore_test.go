@@ -1,0 +1,503 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// free checks how many permits are free.
+func free(t *testing.T, p *semaphore.Semaphore, n int) {
+	t.Helper()
+	got, err := p.AvailablePermits(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, n, got)
+}
+
+// goAcquire waits for permits in a goroutine.
+func goAcquire(ctx context.Context, p *semaphore.Semaphore, n int) <-chan error {
+	c := make(chan error, 1)
+	go func() { c <- p.Acquire(ctx, n) }()
+	return c
+}
+
+// pooling waits until so many processes wait for the pool.
+func pooling(t *testing.T, srv *redistest.Server, n int64) {
+	t.Helper()
+	kit.Await(t, "the subscriptions", func() bool { return srv.Do(t, "PUBSUB", "NUMSUB", "redisson_sc:{pool}").([]any)[1].(int64) == n })
+}
+
+func TestPermitsAreTakenAndGivenBack(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	a, b := kit.NewPool(t, kit.Open(t, srv.Addr(), nil), 5), semaphore.New(kit.Open(t, srv.Addr(), nil), "pool")
+	made, err := b.TrySetPermits(t.Context(), 9)
+	require.NoError(t, err)
+	require.False(t, made)
+	require.NoError(t, a.Acquire(t.Context(), 2))
+	require.NoError(t, b.TryAcquire(t.Context(), 3))
+	require.ErrorIs(t, a.TryAcquire(t.Context(), 1), holdfast.ErrBusy)
+	began := time.Now()
+	err = a.TryAcquireFor(t.Context(), 1, 100*time.Millisecond)
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, `semaphore "pool": try acquire for: `)
+	require.GreaterOrEqual(t, time.Since(began), 100*time.Millisecond)
+	require.NoError(t, b.Release(t.Context(), 3))
+	free(t, a, 3)
+
+	require.NoError(t, a.AddPermits(t.Context(), -4))
+	free(t, b, -1)
+	require.NoError(t, a.Release(t.Context(), 2))
+	free(t, b, 1)
+	n, err := b.DrainPermits(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	free(t, a, 0)
+
+	exists, err := a.ReleaseIfExists(t.Context(), 2)
+	require.NoError(t, err)
+	require.True(t, exists)
+	was, err := a.Delete(t.Context())
+	require.NoError(t, err)
+	require.True(t, was)
+	exists, err = a.ReleaseIfExists(t.Context(), 2)
+	require.NoError(t, err)
+	require.False(t, exists)
+	free(t, a, 0)
+	made, err = a.TrySetPermitsFor(t.Context(), 3, 300*time.Millisecond)
+	require.NoError(t, err)
+	require.True(t, made)
+	kit.Await(t, "its end", func() bool { return len(srv.Keyspace(t)) == 0 })
+}
+
+func TestASemaphoreNamesMistakesAndSendsNothing(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	p := semaphore.New(s, "pool")
+	srv.ResetStats(t)
+	ctx := t.Context()
+	const tooMany = 1 << 53
+	for says, err := range map[string]error{
+		`semaphore "pool": acquire: permits are -1, must be from 0 to 2^53 - 1`:                    p.Acquire(ctx, -1),
+		`semaphore "pool": try acquire: permits are -1, must be from 0 to 2^53 - 1`:                p.TryAcquire(ctx, -1),
+		`semaphore "pool": try acquire for: permits are 9007199254740992, must be from 0 to`:       p.TryAcquireFor(ctx, tooMany, time.Second),
+		`semaphore "pool": release: permits are 0, must be from 1 to 2^53 - 1`:                     p.Release(ctx, 0),
+		`semaphore "pool": add permits: permits are 9007199254740992, must be from -(2^53 - 1) to`: p.AddPermits(ctx, tooMany),
+		`semaphore "": acquire: name is empty`:                                                     semaphore.New(s, "").Acquire(ctx, 1),
+		`semaphore "": try acquire: name is empty`:                                                 semaphore.New(s, "").TryAcquire(ctx, 0),
+	} {
+		assert.ErrorContains(t, err, says)
+	}
+	_, err := p.ReleaseIfExists(ctx, -1)
+	assert.ErrorContains(t, err, "permits are -1, must be from 1")
+	_, err = p.TrySetPermits(ctx, -1)
+	assert.ErrorContains(t, err, "permits are -1, must be from 0")
+	_, err = p.TrySetPermitsFor(ctx, 1, 0)
+	assert.ErrorContains(t, err, "ttl is 0s, must be above 0")
+	for _, take := range []func() error{
+		func() error { return p.Acquire(ctx, 0) },
+		func() error { return p.TryAcquire(ctx, 0) },
+		func() error { return p.TryAcquireFor(ctx, 0, time.Hour) },
+	} {
+		assert.NoError(t, take(), "there are always none")
+	}
+	assert.Zero(t, srv.CommandStats(t)["evalsha"]+srv.CommandStats(t)["eval"])
+}
+
+// Never more than there are permits are inside, and in the end all are back.
+func TestNoMoreThanThePermitsAreInside(t *testing.T) {
+	t.Parallel()
+	const permits, sessions, goroutines, rounds = 5, 3, 6, 20
+	srv := redistest.Start(t)
+	var inside atomic.Int64
+	var all sync.WaitGroup
+	var last *semaphore.Semaphore
+	for range sessions {
+		p := kit.NewPool(t, kit.Open(t, srv.Addr(), nil), permits)
+		last = p
+		for range goroutines {
+			all.Go(func() {
+				for range rounds {
+					n := 1 + rand.IntN(3)
+					if !assert.NoError(t, p.Acquire(t.Context(), n)) {
+						return
+					}
+					assert.LessOrEqual(t, inside.Add(int64(n)), int64(permits))
+					inside.Add(-int64(n))
+					assert.NoError(t, p.Release(t.Context(), n))
+				}
+			})
+		}
+	}
+	all.Wait()
+	free(t, last, permits)
+}
+
+// Who wants many is not passed over by who wants few, and who comes later does not wait longer than need be.
+func TestThoseWhoWaitAreServedInOrder(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	p := kit.NewPool(t, s, 4)
+	require.NoError(t, semaphore.New(other, "pool").Acquire(t.Context(), 4))
+	many := goAcquire(t.Context(), p, 3)
+	pooling(t, srv, 1)
+	var few []<-chan error
+	for range 3 {
+		few = append(few, goAcquire(t.Context(), p, 1))
+		kit.SleepUntil(time.Now().Add(20 * time.Millisecond)) // in which it stands behind the others
+	}
+	for range 2 {
+		require.NoError(t, semaphore.New(other, "pool").Release(t.Context(), 1))
+		kit.SleepUntil(time.Now().Add(50 * time.Millisecond)) // in which nobody may take it
+		for _, c := range append(few, many) {
+			require.Empty(t, c)
+		}
+	}
+	require.NoError(t, semaphore.New(other, "pool").Release(t.Context(), 2))
+	require.NoError(t, kit.Within(t, time.Second, many, "the three"))
+	require.NoError(t, kit.Within(t, time.Second, few[0], "the one behind"))
+	require.Empty(t, few[1])
+	require.NoError(t, p.Release(t.Context(), 3))
+	for _, c := range few[1:] {
+		require.NoError(t, kit.Within(t, time.Second, c, "another one"))
+	}
+	free(t, p, 1)
+}
+
+func TestAWaiterForPermitsNeedsNoMessage(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := kit.NewPool(t, kit.Open(t, srv.Addr(), nil), 0)
+	wait := goAcquire(t.Context(), p, 1)
+	pooling(t, srv, 1)
+	srv.Do(t, "INCR", "pool")
+	require.NoError(t, kit.Within(t, kit.LongestWait, wait, "the permit"))
+}
+
+// A wait that is cancelled takes nothing: not even if the attempt was on its way.
+// Redisson's braces make one channel of the names x and {x}: to wait for one costs nobody the other, which has permits.
+func TestWhoWaitsForPermitsKeepsNobodyFromTheNeighbourOnTheChannel(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	kit.NewPool(t, s, 0)
+	braced := semaphore.New(s, "{pool}")
+	_, err := braced.TrySetPermits(t.Context(), 1)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	waits := goAcquire(ctx, semaphore.New(s, "pool"), 1)
+	pooling(t, srv, 1)
+	require.NoError(t, kit.Within(t, 5*time.Second, goAcquire(t.Context(), braced, 1), "a permit that is free"))
+	cancel()
+	require.ErrorIs(t, kit.Within(t, 5*time.Second, waits, "the end of the wait"), context.Canceled)
+}
+
+func TestACancelledWaitEatsNoPermit(t *testing.T) {
+	t.Parallel()
+	for name, take := range map[string]func(ctx context.Context, p *semaphore.Semaphore) error{
+		"Acquire":    func(ctx context.Context, p *semaphore.Semaphore) error { return p.Acquire(ctx, 2) },
+		"TryAcquire": func(ctx context.Context, p *semaphore.Semaphore) error { return p.TryAcquire(ctx, 2) },
+		"TryAcquireFor": func(ctx context.Context, p *semaphore.Semaphore) error {
+			return p.TryAcquireFor(ctx, 2, time.Hour)
+		},
+	} {
+		for when, action := range map[string]proxy.Action{"before it is executed": proxy.Stall, "before its reply comes": proxy.HoldReply} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				t.Parallel()
+				srv := redistest.Start(t)
+				proxied := proxy.Start(t, srv.Addr())
+				p := kit.NewPool(t, kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 20 * time.Second}), 2)
+				require.NoError(t, p.Acquire(t.Context(), 2)) // the scripts and the server's clock are known
+				require.NoError(t, p.Release(t.Context(), 2))
+				attempt := proxied.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, "acquire"), action, proxy.First)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				result := make(chan error, 1)
+				go func() { result <- take(ctx, p) }()
+				attempt.Wait(t, 1)
+				cancel(assert.AnError)
+				err := kit.Within(t, time.Second, result, "the end")
+				require.ErrorIs(t, err, context.Canceled)
+				require.ErrorIs(t, err, assert.AnError)
+				require.NotErrorIs(t, err, holdfast.ErrUnknown)
+				attempt.Release()
+				attempt.WaitAnswered(t, 1)
+				kit.Await(t, "the permits", func() bool { return srv.Str(t, "GET", "pool") == "2" })
+			})
+		}
+	}
+	t.Run("cancelled at random", func(t *testing.T) {
+		t.Parallel()
+		const permits = 3
+		srv := redistest.Start(t)
+		p := kit.NewPool(t, kit.Open(t, srv.Addr(), nil), permits)
+		var all sync.WaitGroup
+		var got, cancelled atomic.Int64
+		for range 16 {
+			all.Go(func() {
+				for range 60 {
+					ctx, cancel := context.WithTimeout(t.Context(), rand.N(2*time.Millisecond))
+					if p.Acquire(ctx, 1+rand.IntN(2)) == nil {
+						got.Add(1)
+					} else {
+						cancelled.Add(1)
+					}
+					cancel()
+				}
+			})
+		}
+		all.Wait()
+		t.Log(got.Load(), "got some,", cancelled.Load(), "did not")
+		require.NotZero(t, cancelled.Load())
+		require.LessOrEqual(t, got.Load(), int64(permits))
+	})
+}
+
+// An attempt without a reply is told from others by its error, and what it takes comes back.
+func TestAnAttemptWithoutAReplySaysSo(t *testing.T) {
+	t.Parallel()
+	const lease = 1500 * time.Millisecond
+	srv := redistest.Start(t)
+	proxied := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: lease})
+	p, e := kit.NewPool(t, s, 2), kit.NewExports(t, s, 1, lease/2)
+	require.NoError(t, p.Acquire(t.Context(), 2)) // the scripts and the server's clock are known
+	require.NoError(t, p.Release(t.Context(), 2))
+	h, err := e.Acquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, h.Release())
+	for name, take := range map[string]func() error{
+		"TryAcquireFor":        func() error { return p.TryAcquireFor(t.Context(), 2, lease/10) },
+		"Expirable.TryAcquire": func() error { return kit.ErrorOf(e.TryAcquire(t.Context())) },
+	} {
+		held := proxied.On(proxy.Command("EVALSHA"), proxy.HoldReply, proxy.First)
+		err := take()
+		held.Release()
+		require.ErrorIs(t, err, holdfast.ErrNoReply, name)
+		require.Equal(t, name == "Expirable.TryAcquire", errors.Is(err, holdfast.ErrUnknown), name)
+		for _, other := range []error{holdfast.ErrBusy, context.DeadlineExceeded} {
+			require.NotErrorIs(t, err, other, name)
+		}
+		kit.Await(t, "the permits", func() bool { return srv.Str(t, "GET", "pool") == "2" && srv.Str(t, "GET", "exports") == "1" })
+	}
+}
+
+// Nobody can tell a second copy of such a call from a second call, so none is ever sent.
+func TestALostReplyOfASemaphoreIsUnknown(t *testing.T) {
+	t.Parallel()
+	for verb, c := range map[string]struct {
+		do  func(ctx context.Context, p *semaphore.Semaphore) error
+		ran int // what is free when it was executed
+	}{
+		"acquire": {func(ctx context.Context, p *semaphore.Semaphore) error { return p.Acquire(ctx, 1) }, 4},
+		"add":     {func(ctx context.Context, p *semaphore.Semaphore) error { return p.Release(ctx, 1) }, 6},
+		"drain": {func(ctx context.Context, p *semaphore.Semaphore) error {
+			_, err := p.DrainPermits(ctx)
+			return err
+		}, 0},
+	} {
+		for name, a := range map[string]struct {
+			action proxy.Action
+			ran    bool
+			known  bool
+		}{
+			"reply lost": {proxy.DropReply, true, false}, "never executed": {proxy.ResetBefore, false, false},
+			"nothing happens": {proxy.Pass, true, true},
+		} {
+			t.Run(verb+" "+name, func(t *testing.T) {
+				t.Parallel()
+				srv := redistest.Start(t)
+				proxied := proxy.Start(t, srv.Addr())
+				kit.LoadScripts(t, srv)
+				p := kit.NewPool(t, kit.Open(t, proxied.Addr(), nil), 5)
+				require.NoError(t, p.Acquire(t.Context(), 1))
+				require.NoError(t, p.Release(t.Context(), 1))
+				rule := proxied.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, verb), a.action, proxy.First)
+				err := c.do(t.Context(), p)
+				if a.known {
+					require.NoError(t, err)
+				} else {
+					require.ErrorIs(t, err, holdfast.ErrUnknown)
+				}
+				require.Equal(t, 1, rule.Matched())
+				if a.ran {
+					free(t, p, c.ran)
+				} else {
+					free(t, p, 5)
+				}
+			})
+		}
+	}
+	t.Run("a refusal that passes is waited out", func(t *testing.T) {
+		t.Parallel()
+		srv := redistest.Start(t)
+		proxied := proxy.Start(t, srv.Addr())
+		p := kit.NewPool(t, kit.Open(t, proxied.Addr(), nil), 5)
+		for _, verb := range []string{"acquire", "add"} {
+			proxied.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, verb), proxy.Answer(kit.LoadingReply), proxy.First)
+		}
+		require.NoError(t, p.Acquire(t.Context(), 1))
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, p.Release(ended, 1), "it is sent all the same")
+		free(t, p, 5)
+	})
+}
+
+// An attempt that is executed when nobody can wait for it any more takes nothing.
+func TestAnAttemptForPermitsThatComesTooLateTakesNone(t *testing.T) {
+	t.Parallel()
+	const lease = 3 * time.Second
+	srv := redistest.Start(t)
+	proxied := proxy.Start(t, srv.Addr())
+	p := kit.NewPool(t, kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: lease}), 2)
+	require.NoError(t, p.Acquire(t.Context(), 1))
+	attempt := proxied.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, "acquire"), proxy.Stall, proxy.First)
+	result := goAcquire(context.Background(), p, 1)
+	attempt.Wait(t, 1)
+	sent := time.Now()
+	require.ErrorIs(t, kit.Within(t, lease, result, "the end"), holdfast.ErrUnknown)
+	kit.SleepUntil(sent.Add(lease/3 + 10*time.Millisecond))
+	attempt.Release()
+	attempt.WaitAnswered(t, 1)
+	require.Equal(t, "1", srv.Str(t, "GET", "pool"))
+}
+
+func TestCloseEndsWaitsForPermits(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	p := kit.NewPool(t, s, 0)
+	wait := goAcquire(t.Context(), p, 1)
+	pooling(t, srv, 1)
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, kit.Within(t, time.Second, wait, "the end"), holdfast.ErrClosed)
+	require.ErrorIs(t, p.Acquire(t.Context(), 1), holdfast.ErrClosed)
+	require.ErrorIs(t, p.Release(t.Context(), 1), holdfast.ErrClosed)
+}
+
+func TestSemaphoresInACluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	opts := &holdfast.Options{Lease: 3 * time.Second}
+	a, b := kit.OpenCluster(t, cluster, opts), kit.OpenCluster(t, cluster, opts)
+	for i := range 6 {
+		for _, name := range []string{fmt.Sprintf("pool:%d", i), fmt.Sprintf("app{%d}pool", i)} {
+			p, q := semaphore.New(a, name), semaphore.New(b, name)
+			made, err := p.TrySetPermits(t.Context(), 1)
+			require.NoError(t, err)
+			require.True(t, made)
+			require.NoError(t, p.Acquire(t.Context(), 1))
+			wait := goAcquire(t.Context(), q, 1)
+			node := cluster.NodeOf(t, name)
+			kit.Await(t, "the waiter", func() bool { return subscribers(t, cluster, node, name, "auto") })
+			require.NoError(t, p.Release(t.Context(), 1))
+			require.NoError(t, kit.Within(t, 2*time.Second, wait, "the permit"))
+		}
+	}
+}
+
+// Two who wait are both woken by two releases, however close together these are.
+func TestReleasesThatComeTogetherWakeAsManyAsTheyServe(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	p, q := kit.NewPool(t, s, 2), semaphore.New(other, "pool")
+	for range 200 {
+		require.NoError(t, q.Acquire(t.Context(), 2))
+		first, second := goAcquire(t.Context(), p, 1), goAcquire(t.Context(), p, 1)
+		pooling(t, srv, 1)
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() { assert.NoError(t, q.Release(t.Context(), 1)) })
+		}
+		all.Wait()
+		require.NoError(t, kit.Within(t, time.Second, first, "the first"))
+		require.NoError(t, kit.Within(t, time.Second, second, "the second"))
+		require.NoError(t, p.Release(t.Context(), 2))
+	}
+}
+
+// However long a server takes to answer, what a cancelled wait got of it goes back; and one that is not cancelled waits.
+func TestASlowServerEatsNoPermit(t *testing.T) {
+	t.Parallel()
+	for name, cancelled := range map[string]bool{"cancelled": true, "not cancelled": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			p := kit.NewPool(t, kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second}), 1)
+			require.NoError(t, p.Acquire(t.Context(), 1))
+			require.NoError(t, p.Release(t.Context(), 1))
+			srv.Do(t, "CLIENT", "PAUSE", "6000", "WRITE") // longer than a release may take
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			result := goAcquire(ctx, p, 1)
+			if !cancelled {
+				require.NoError(t, kit.Within(t, 10*time.Second, result, "the permit"))
+				return
+			}
+			kit.SleepUntil(time.Now().Add(50 * time.Millisecond)) // in which it is sent
+			cancel()
+			require.ErrorIs(t, kit.Within(t, time.Second, result, "the end"), context.Canceled)
+			srv.Do(t, "CLIENT", "UNPAUSE")
+			kit.Await(t, "the permit", func() bool { return srv.Str(t, "GET", "pool") == "1" })
+		})
+	}
+}
+
+// What is granted while the session closes goes back, too; and so it does when the server refuses it for long.
+func TestWhatNobodyTakesGoesBack(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(t *testing.T, s *holdfast.Session, p *proxy.Proxy, cancel func(), attempt *proxy.Rule){
+		"the session is closed": func(t *testing.T, s *holdfast.Session, _ *proxy.Proxy, _ func(), attempt *proxy.Rule) {
+			closed := make(chan error, 1)
+			go func() { closed <- s.Close() }()
+			kit.SleepUntil(time.Now().Add(50 * time.Millisecond))
+			attempt.Release()
+			require.NoError(t, kit.Within(t, 5*time.Second, closed, "the end of the session"))
+		},
+		"the server is loading": func(t *testing.T, _ *holdfast.Session, p *proxy.Proxy, cancel func(), attempt *proxy.Rule) {
+			refused := p.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, "add"), proxy.Answer(kit.LoadingReply), proxy.EveryTime)
+			cancel()
+			kit.SleepUntil(time.Now().Add(50 * time.Millisecond))
+			attempt.Release()
+			kit.SleepUntil(time.Now().Add(1500 * time.Millisecond)) // longer than a release may take
+			refused.Remove()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			proxied := proxy.Start(t, srv.Addr())
+			s := kit.Open(t, proxied.Addr(), nil)
+			p := kit.NewPool(t, s, 1)
+			require.NoError(t, p.Acquire(t.Context(), 1))
+			require.NoError(t, p.Release(t.Context(), 1))
+			attempt := proxied.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, "acquire"), proxy.HoldReply, proxy.First)
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			result := goAcquire(ctx, p, 1)
+			attempt.Wait(t, 1)
+			end(t, s, proxied, cancel, attempt)
+			require.Error(t, kit.Within(t, time.Second, result, "the end"))
+			kit.Await(t, "the permit", func() bool { return srv.Str(t, "GET", "pool") == "1" })
+		})
+	}
+}

@@ -1,0 +1,256 @@
+package locks
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/setlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// A lock is handed over by its token; who hands it over lets go of it first.
+func TestALockIsHandedOver(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	first := kit.Lock(t, t.Context(), setlock.New(a, "x", &setlock.Options{FixedLease: 700 * time.Millisecond}))
+	require.NoError(t, first.Detach())
+	token, err := setlock.New(b, "x", nil).Query(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, first.ID(), token)
+
+	l := setlock.New(b, "x", nil)
+	taken, err := l.Adopt(t.Context(), token)
+	require.NoError(t, err)
+	require.Equal(t, token, taken.ID())
+	_, err = l.TryLock(taken.Context(t.Context()))
+	require.ErrorIs(t, err, holdfast.ErrAlreadyHeld)
+	began := time.Now()
+	_, err = setlock.New(a, "x", nil).TryLockFor(t.Context(), 2500*time.Millisecond)
+	require.ErrorIs(t, err, holdfast.ErrBusy, "it is renewed")
+	require.GreaterOrEqual(t, time.Since(began), 2500*time.Millisecond)
+	require.NoError(t, taken.Err())
+	require.NoError(t, taken.Release())
+
+	for what, token := range map[string]string{"released": token, "never taken": "nobody"} {
+		_, err = l.Adopt(t.Context(), token)
+		require.ErrorIs(t, err, holdfast.ErrNotHeld, what)
+	}
+	token, err = l.Query(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, token)
+	require.Empty(t, srv.Keyspace(t))
+}
+
+// An adoption that fails leaves the lock to whoever has it.
+func TestAnAdoptionThatFailsFreesNothing(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	proxied := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, proxied.Addr(), nil)
+	l := setlock.New(s, "x", &setlock.Options{FixedLease: time.Second})
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+	for name, action := range map[string]proxy.Action{"reply lost": proxy.DropReply, "never executed": proxy.ResetBefore} {
+		srv.Do(t, "SET", "x", "theirs", "PX", "60000")
+		rule := proxied.On(kit.ScriptOf(kit.KindOf("setlock"), "acquire"), action, proxy.EveryTime)
+		_, err := l.Adopt(t.Context(), "theirs")
+		require.ErrorIs(t, err, holdfast.ErrUnknown, name)
+		rule.Remove()
+		kit.SleepUntil(time.Now().Add(500 * time.Millisecond)) // beyond its not-after
+		require.Equal(t, "theirs", srv.Str(t, "GET", "x"), name)
+	}
+	require.NoError(t, s.Close())
+	require.Equal(t, "theirs", srv.Str(t, "GET", "x"))
+}
+
+// A token that is used again is somebody else's as long as it holds, and nothing of it is given back later on.
+func TestATokenThatIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	proxied := proxy.Start(t, srv.Addr())
+	const lease = 900 * time.Millisecond
+	l := setlock.New(kit.Open(t, proxied.Addr(), nil), "x", &setlock.Options{FixedLease: lease, Token: "mine"})
+	h := kit.Lock(t, t.Context(), l)
+	require.Equal(t, "mine", h.ID())
+	_, err := l.TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	require.NoError(t, h.Release())
+
+	rule := proxied.On(kit.ScriptOf(kit.KindOf("setlock"), "acquire"), proxy.DropReply, proxy.First)
+	_, err = l.Lock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrUnknown, "it may be another's")
+	rule.Remove()
+	h, err = l.Adopt(t.Context(), "mine") // whoever knows that it is not
+	require.NoError(t, err)
+	require.NoError(t, h.Release())
+
+	rule = proxied.On(kit.ScriptOf(kit.KindOf("setlock"), "acquire"), proxy.DropReply, proxy.EveryTime)
+	_, err = l.TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrUnknown)
+	rule.Remove()
+	h = kit.Lock(t, t.Context(), l) // when the lease of the one that was given up is over
+	deadline := h.Deadline()
+	for time.Now().Before(deadline.Add(-10 * time.Millisecond)) { // beyond every not-after
+		require.Equal(t, "mine", srv.Str(t, "GET", "x"))
+	}
+	require.NoError(t, h.Release())
+	require.Empty(t, srv.Keyspace(t))
+}
+
+func TestASetlockNamesMistakesAndSendsNothing(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	srv.ResetStats(t)
+	long := &setlock.Options{Token: strings.Repeat("x", 64<<10+1)}
+	_, err := setlock.New(s, "x", long).Lock(t.Context())
+	assert.ErrorContains(t, err, `setlock "x": lock: Options.Token is 65537 bytes long, the limit is 65536`)
+	_, err = setlock.New(s, "x", nil).Adopt(t.Context(), "")
+	assert.ErrorContains(t, err, `setlock "x": adopt: token is empty`)
+	assert.Zero(t, srv.CommandStats(t)["evalsha"])
+}
+
+// Who does not publish is noticed all the same, soon; and a lease that ends is, too.
+func TestALockThatOthersReleaseIsTakenSoon(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	l := setlock.New(kit.Open(t, srv.Addr(), nil), "x", nil)
+	for what, free := range map[string]func(){
+		"deleted": func() { srv.Do(t, "DEL", "x") },
+		"expired": func() { srv.Do(t, "PEXPIRE", "x", "1") },
+	} {
+		srv.Do(t, "SET", "x", "theirs")
+		got := kit.GoLock(context.Background(), l.Lock)
+		kit.Await(t, "the subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+		srv.ResetStats(t)
+		kit.SleepUntil(time.Now().Add(2 * time.Second)) // in which it looks now and then
+		looks := srv.CommandStats(t)["evalsha"]
+		require.GreaterOrEqual(t, looks, int64(7), what)
+		require.LessOrEqual(t, looks, int64(24), what)
+		took := kit.Stopwatch()
+		free()
+		r := kit.Within(t, time.Second, got, what)
+		require.NoError(t, r.Err)
+		require.Less(t, took(), 500*time.Millisecond)
+		require.NoError(t, r.Hold.Release())
+		kit.Await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
+	}
+}
+
+// Whoever is next looks now and then also if one of its own session took the lock, since others who give it back tell nobody.
+func TestAWaiterLooksThoughItsOwnSessionHasTheLock(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	waiting := make(chan struct{}, 2)
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second, Observer: &holdfast.Observer{
+		Wait: func(holdfast.Subject) func() {
+			waiting <- struct{}{}
+			return nil
+		},
+	}})
+	l := setlock.New(s, "x", nil)
+	srv.Do(t, "SET", "x", "theirs", "PX", "60000")
+	calls := make(chan kit.Result, 2)
+	for range 2 {
+		go func() {
+			h, err := l.Lock(t.Context())
+			calls <- kit.Result{Hold: h, Err: err}
+		}()
+	}
+	for range 2 {
+		kit.Within(t, 5*time.Second, waiting, "both wait")
+	}
+	srv.Do(t, "DEL", "x")
+	first := kit.Within(t, 2*time.Second, calls, "the first")
+	require.NoError(t, first.Err)
+	require.NoError(t, first.Hold.Detach()) // handed over by its token
+	srv.Do(t, "DEL", "x")                   // given back, and nobody is told
+	second := kit.Within(t, time.Second, calls, "the second")
+	require.NoError(t, second.Err)
+	require.NoError(t, second.Hold.Release())
+}
+
+// A token that is used again is never taken for one's own, not after a lost reply either: it may be another's.
+func TestATokenThatIsUsedAgainHasOneHolder(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	opts := &holdfast.Options{Lease: 10 * time.Second}
+	token := &setlock.Options{Token: "host7"}
+	first := kit.Lock(t, t.Context(), setlock.New(kit.Open(t, srv.Addr(), opts), "x", token))
+	l := setlock.New(kit.Open(t, p.Addr(), opts), "x", token)
+	for name, take := range map[string]func(ctx context.Context) (*holdfast.Hold, error){
+		"try": l.TryLock, "wait": l.Lock,
+		"wait for a time": func(ctx context.Context) (*holdfast.Hold, error) { return l.TryLockFor(ctx, time.Minute) },
+	} {
+		for _, fault := range []proxy.Action{proxy.ResetBefore, proxy.DropReply} {
+			p.On(kit.ScriptNamed("setlock_acquire"), fault, proxy.First)
+			_, err := take(t.Context())
+			require.ErrorIs(t, err, holdfast.ErrUnknown, name)
+		}
+	}
+	require.NoError(t, first.Release())
+}
+
+// What gives a token back is sent once: its copy would free the lock of whoever has taken it with the same token meanwhile.
+func TestATokenIsGivenBackOnce(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	kit.LoadScripts(t, srv)
+	opts := &holdfast.Options{Lease: 10 * time.Second}
+	mine := func(s *holdfast.Session) *setlock.Mutex { return setlock.New(s, "x", &setlock.Options{Token: "mine"}) }
+	rival := mine(kit.Open(t, srv.Addr(), opts))
+	adopt := func(ctx context.Context, s *holdfast.Session) (*holdfast.Hold, error) {
+		srv.Do(t, "SET", "x", "mine", "PX", "60000")
+		return setlock.New(s, "x", nil).Adopt(ctx, "mine")
+	}
+	release := func(_ *holdfast.Session, h *holdfast.Hold) error { return h.Release() }
+	for name, c := range map[string]struct {
+		take     func(ctx context.Context, s *holdfast.Session) (*holdfast.Hold, error)
+		giveBack func(s *holdfast.Session, h *holdfast.Hold) error
+	}{
+		"release":                     {func(ctx context.Context, s *holdfast.Session) (*holdfast.Hold, error) { return mine(s).Lock(ctx) }, release},
+		"release of what was adopted": {adopt, release},
+		"close":                       {adopt, func(s *holdfast.Session, _ *holdfast.Hold) error { return s.Close() }},
+	} {
+		p := proxy.Start(t, srv.Addr())
+		s := kit.Open(t, p.Addr(), opts)
+		h, err := c.take(t.Context(), s)
+		require.NoError(t, err, name)
+		rule := p.On(kit.ScriptNamed("setlock_release"), proxy.HoldReply, proxy.First)
+		outcome := make(chan error, 1)
+		go func() { outcome <- c.giveBack(s, h) }()
+		rule.Wait(t, 1)
+		theirs := kit.Lock(t, t.Context(), rival)
+		p.CutAll()
+		require.ErrorIs(t, kit.Within(t, 10*time.Second, outcome, name), holdfast.ErrUnknown, name)
+		require.Equal(t, "mine", srv.Str(t, "GET", "x"), name)
+		require.NoError(t, theirs.Release(), name)
+	}
+}
+
+// Nor is a token given back once more when a copy of its adoption can come no longer.
+func TestAnAdoptionThatWasRepeatedIsGivenBackOnce(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	l := setlock.New(kit.Open(t, p.Addr(), nil), "x", &setlock.Options{FixedLease: time.Second})
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the server's clock is known now
+	srv.Do(t, "SET", "x", "theirs", "PX", "60000")
+	rule := p.On(kit.ScriptNamed("setlock_acquire"), proxy.DropReply, proxy.First)
+	h, err := l.Adopt(t.Context(), "theirs")
+	require.NoError(t, err)
+	rule.Wait(t, 1)
+	require.NoError(t, h.Release())
+	srv.Do(t, "SET", "x", "theirs", "PX", "60000")
+	kit.SleepUntil(time.Now().Add(600 * time.Millisecond)) // beyond its not-after
+	require.Equal(t, "theirs", srv.Str(t, "GET", "x"))
+}

@@ -1,0 +1,418 @@
+package locks
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// exclusion has sessions × goroutines take each of the names in turn, and fails when two are
+// inside one at the same time.
+func exclusion(t *testing.T, k kit.Kind, sessions []*holdfast.Session, names []string) {
+	t.Helper()
+	inside := make([]atomic.Int64, len(names))
+	var wg sync.WaitGroup
+	for _, s := range sessions {
+		for range 4 {
+			wg.Go(func() {
+				for i, name := range names {
+					err := holdfast.Do(t.Context(), k.Rival(s, name, 0).Lock, func(context.Context) error {
+						assert.EqualValues(t, 1, inside[i].Add(1))
+						inside[i].Add(-1)
+						return nil
+					})
+					assert.NoError(t, err, name)
+				}
+			})
+		}
+	}
+	wg.Wait()
+}
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	var names []string
+	for i := range 12 {
+		names = append(names, fmt.Sprintf("job:%d", i), fmt.Sprintf("app{%d}job", i))
+	}
+	for mode, pubsub := range map[string]holdfast.PubSubMode{
+		"auto": holdfast.PubSubAuto, "sharded": holdfast.PubSubSharded, "plain": holdfast.PubSubPlain,
+	} {
+		for _, k := range kit.OnOneServer() {
+			t.Run(mode+"/"+k.Name, func(t *testing.T) {
+				if pubsub == holdfast.PubSubSharded {
+					cluster.NeedSharded(t)
+				}
+				opts := &holdfast.Options{Lease: 3 * time.Second, PubSub: pubsub}
+				a, b := kit.OpenCluster(t, cluster, opts), kit.OpenCluster(t, cluster, opts)
+				names := k.Own(names...)
+				exclusion(t, k, []*holdfast.Session{a, b}, names)
+
+				// A waiter on each node is woken by the release, not by a timer.
+				for _, name := range names[:6] {
+					hold := kit.Lock(t, t.Context(), k.Rival(a, name, 0))
+					got := kit.GoLock(t.Context(), k.Make(b, name, 0).Lock)
+					node := cluster.NodeOf(t, name)
+					kit.Await(t, "the waiter", func() bool { return k.Polls || subscribers(t, cluster, node, name, mode) })
+					require.NoError(t, hold.Release())
+					r := kit.Within(t, 2*time.Second, got, "the waiter's lock")
+					require.NoError(t, r.Err)
+					require.NoError(t, r.Hold.Release())
+				}
+			})
+		}
+	}
+	t.Run("renewals go to every node", func(t *testing.T) {
+		s := kit.OpenCluster(t, cluster, &holdfast.Options{Lease: time.Second})
+		var holds []*holdfast.Hold
+		for _, name := range names {
+			holds = append(holds, kit.Lock(t, t.Context(), rlock.New(s, "renewed:"+name, nil)))
+		}
+		<-time.After(2500 * time.Millisecond) // the passing of leases is what is tested
+		for _, hold := range holds {
+			assert.NoError(t, hold.Err())
+			assert.NoError(t, hold.Release())
+		}
+	})
+	t.Run("names whose keys would not share a slot are refused", func(t *testing.T) {
+		s := kit.OpenCluster(t, cluster, nil)
+		for _, name := range []string{"}", "a}b", "{", "a{b", "a{}b", "}{a}"} {
+			_, err := rlock.New(s, name, nil).Lock(t.Context())
+			assert.ErrorContains(t, err, "cannot be used in a cluster", "%q", name)
+		}
+	})
+	t.Run("Close releases everywhere", func(t *testing.T) {
+		s := kit.OpenCluster(t, cluster, nil)
+		for _, name := range names {
+			kit.Lock(t, t.Context(), rlock.New(s, "closed:"+name, nil))
+		}
+		require.NoError(t, s.Close())
+		for key := range cluster.Keyspace(t) {
+			assert.NotContains(t, key, "closed:")
+		}
+	})
+}
+
+// subscribers reports whether somebody listens for releases of the name.
+func subscribers(t *testing.T, cluster *redistest.Cluster, node *redistest.Server, name, mode string) bool {
+	t.Helper()
+	const channel = "*_*:"
+	if name[0] != 'a' { // else it brings its own hash tag
+		name = "{" + name + "}"
+	}
+	if mode == "sharded" || mode == "auto" && cluster.Sharded() {
+		return len(node.Strs(t, "PUBSUB", "SHARDCHANNELS", channel+name+"*")) > 0
+	}
+	for _, n := range cluster.Nodes { // plain subscriptions are wherever the client likes
+		if len(n.Strs(t, "PUBSUB", "CHANNELS", channel+name+"*")) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func TestASlotThatMovesKeepsItsWaiter(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	cluster.NeedSharded(t)
+	a, b := kit.OpenCluster(t, cluster, nil), kit.OpenCluster(t, cluster, nil)
+	for i := range 3 {
+		name := fmt.Sprint("moving:", i)
+		hold := kit.Lock(t, t.Context(), rlock.New(a, name, nil))
+		got := kit.GoLock(t.Context(), rlock.New(b, name, nil).Lock)
+		from := cluster.NodeOf(t, name)
+		kit.Await(t, "the waiter", func() bool { return subscribers(t, cluster, from, name, "sharded") })
+
+		to := cluster.Nodes[0]
+		if to == from {
+			to = cluster.Nodes[1]
+		}
+		cluster.MoveSlot(t, name, to)
+		kit.Await(t, "the subscription at the new node", func() bool { return subscribers(t, cluster, to, name, "sharded") })
+		require.NoError(t, hold.Err())
+		require.NoError(t, hold.Release())
+		r := kit.Within(t, 2*time.Second, got, "the waiter's lock")
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
+	}
+}
+
+func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
+	set := redistest.StartSentinels(t)
+	opt := rueidis.ClientOption{InitAddress: set.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName}}
+	opts := &holdfast.Options{Lease: 10 * time.Second}
+	a, b := kit.OpenWith(t, opt, opts), kit.OpenWith(t, opt, opts)
+	for _, k := range kit.OnOneServer() {
+		exclusion(t, k, []*holdfast.Session{a, b}, k.Own("before"))
+	}
+
+	hold := kit.Lock(t, t.Context(), rlock.New(a, "held", nil))
+	set.Master().Do(t, "WAIT", "1", "1000") // the replica has it
+	got := kit.GoLock(t.Context(), rlock.New(b, "held", nil).Lock)
+	kit.Await(t, "the waiter", func() bool { return len(set.Master().Strs(t, "PUBSUB", "CHANNELS", "redisson*")) > 0 })
+
+	set.Failover(t)
+	kit.Await(t, "the waiter to listen at the new master", func() bool {
+		return len(set.Master().Strs(t, "PUBSUB", "CHANNELS", "redisson*")) > 0
+	})
+	assert.NoError(t, hold.Err(), "what the replica knew is still held")
+	require.NoError(t, hold.Release())
+	r := kit.Within(t, 5*time.Second, got, "the waiter's lock")
+	require.NoError(t, r.Err)
+	require.NoError(t, r.Hold.Release())
+	for _, k := range kit.OnOneServer() {
+		exclusion(t, k, []*holdfast.Session{a, b}, k.Own("after"))
+	}
+}
+
+// A master that is stopped answers nothing, and Sentinel moves it: what was sent to it is sent to the next one.
+func TestACallUnderWayWhenSentinelMovesASilentMasterGoesOn(t *testing.T) {
+	t.Parallel()
+	set := redistest.StartSentinels(t)
+	opt := rueidis.ClientOption{InitAddress: set.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName}}
+	s := kit.OpenWith(t, opt, &holdfast.Options{Lease: 90 * time.Second}) // its client gives a silent connection up much later
+	held := kit.Lock(t, t.Context(), rlock.New(s, "held", nil))
+	require.EqualValues(t, 1, set.Master().Int(t, "WAIT", "1", "1000"), "the replica has it")
+	former := set.Master()
+	former.Pause()
+	defer former.Resume()
+	got := kit.GoLock(t.Context(), rlock.New(s, "wanted", nil).Lock)
+	tried := kit.GoLock(t.Context(), rlock.New(s, "tried", nil).TryLock)
+	opened := make(chan error, 1)
+	go func() { opened <- latch.New(s, "gate").Wait(t.Context()) }()
+
+	for what, c := range map[string]<-chan kit.Result{"Lock": got, "TryLock": tried} {
+		r := kit.Within(t, 30*time.Second, c, what)
+		require.NoError(t, r.Err, what)
+		require.NoError(t, r.Hold.Release())
+	}
+	require.NoError(t, kit.Within(t, 5*time.Second, opened, "the latch, which nobody has set"))
+	require.NoError(t, held.Release())
+}
+
+// An address may come to lead to another server while nobody cuts the connections to the one that it led to.
+func TestASessionFollowsItsAddressFromAReplicaToTheMaster(t *testing.T) {
+	t.Parallel()
+	first := redistest.Start(t, "--repl-diskless-sync-delay", "0")
+	second := redistest.Start(t, "--replicaof", "127.0.0.1", first.Strs(t, "CONFIG", "GET", "port")[1])
+	p := proxy.Start(t, first.Addr())
+	opts := &holdfast.Options{Lease: 3 * time.Second}
+	keeper, taker, waiter := kit.Open(t, p.Addr(), opts), kit.Open(t, p.Addr(), opts), kit.Open(t, p.Addr(), opts)
+	kept, wanted := kit.Lock(t, t.Context(), rlock.New(keeper, "kept", nil)), kit.Lock(t, t.Context(), rlock.New(taker, "wanted", nil))
+	got := kit.GoLock(t.Context(), rlock.New(waiter, "wanted", nil).Lock)
+	kit.Await(t, "the waiter", func() bool { return len(first.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+	kit.Await(t, "the replica", func() bool { return first.Int(t, "WAIT", "1", "100") == 1 })
+
+	second.Do(t, "REPLICAOF", "NO", "ONE")
+	p.SetServer(second.Addr())
+	first.Do(t, "REPLICAOF", "127.0.0.1", strconv.Itoa(redistest.FreePort(t))) // it hears of no message any more
+	free := kit.Within(t, 5*time.Second, kit.GoLock(t.Context(), rlock.New(taker, "free", nil).Lock), "a lock of the new master")
+	require.NoError(t, free.Err)
+	require.NoError(t, free.Hold.Release())
+
+	kit.Await(t, "a renewal at the new master", func() bool {
+		return time.Until(kept.Deadline()) > 2*time.Second && second.Int(t, "PTTL", "kept") > 2000
+	})
+	kit.SleepUntil(time.Now().Add(2 * opts.Lease)) // who holds and does nothing else notices as well
+	require.NoError(t, kept.Err())
+	require.Contains(t, second.Keyspace(t), "kept")
+	require.NoError(t, kept.Release())
+	kit.Await(t, "the waiter to listen at the new master", func() bool { return len(second.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+	require.NoError(t, wanted.Release())
+	r := kit.Within(t, 5*time.Second, got, "the waiter's lock")
+	require.NoError(t, r.Err)
+	require.NoError(t, r.Hold.Release())
+}
+
+// What a session of a replica does: it attempts for ever, and connects anew once a second, whoever attempts.
+func TestASessionOfAReplicaConnectsAnewOnceASecond(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, p.Addr(), nil)
+	srv.Do(t, "REPLICAOF", "127.0.0.1", strconv.Itoa(redistest.FreePort(t)))
+	refused := p.On(kit.ScriptOf(kit.KindOf("rlock"), "acquire"), proxy.Pass, proxy.EveryTime)
+	before, began := p.Accepted(), time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			_, err := rlock.New(s, fmt.Sprint(i), nil).Lock(ctx)
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+		})
+	}
+	wg.Wait()
+	require.Greater(t, refused.Matched(), 60)
+	require.Greater(t, p.Accepted(), before)
+	const connections = 2 // of commands and of messages
+	require.LessOrEqual(t, p.Accepted()-before, connections*(1+int(time.Since(began)/time.Second)))
+}
+
+func TestARestartedServerForgetsAndTheHolderIsTold(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	hold := kit.Lock(t, t.Context(), rlock.New(a, "x", nil))
+	got := kit.GoLock(t.Context(), rlock.New(b, "x", nil).Lock)
+	kit.Await(t, "the waiter", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+	srv.Restart()
+	r := kit.Within(t, 3*time.Second, got, "the waiter's lock, at once after the reconnect") // a timer would take 3 s or more
+	require.NoError(t, r.Err)
+	<-hold.Context(t.Context()).Done() // the next renewal finds nothing
+	assert.ErrorIs(t, hold.Err(), holdfast.ErrLost)
+	require.NoError(t, r.Hold.Release())
+}
+
+func TestForgottenScriptsAreSentAgain(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	for _, k := range kit.OnOneServer() {
+		for range 3 {
+			hold := kit.Lock(t, t.Context(), k.Make(s, k.Name, 0))
+			srv.Do(t, "SCRIPT", "FLUSH")
+			require.NoError(t, hold.Release())
+			srv.Do(t, "SCRIPT", "FLUSH")
+		}
+	}
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "x", nil))
+	deadline := hold.Deadline()
+	srv.Do(t, "SCRIPT", "FLUSH")
+	kit.Await(t, "a renewal", func() bool { return hold.Deadline().After(deadline) })
+	for i := range 3 {
+		kit.Lock(t, t.Context(), rlock.New(s, fmt.Sprint("y", i), nil))
+	}
+	srv.Do(t, "SCRIPT", "FLUSH")
+	require.NoError(t, s.Close())
+	space := srv.Keyspace(t)
+	for _, k := range kit.OnOneServer() {
+		space = k.Free(space)
+	}
+	assert.Empty(t, space)
+}
+
+// While a node is down, or its failover lasts, programs start all the same: only the locks on it wait.
+func TestASessionOpensWhicheverNodeOfAClusterIsDown(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")
+	for _, n := range cluster.Nodes {
+		n.Stop()
+		for range 3 {
+			s := kit.OpenCluster(t, cluster, nil)
+			for i := range 9 {
+				name := fmt.Sprintf("opened:%d", i)
+				if cluster.NodeOf(t, name) != n {
+					require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, name, nil)).Release())
+				}
+			}
+			require.NoError(t, s.Close())
+		}
+		n.Restart()
+		cluster.AwaitOK(t)
+	}
+}
+
+// namesOn are n names, each of another slot, that are on a node.
+func namesOn(t *testing.T, cluster *redistest.Cluster, node *redistest.Server, n int) (names []string) {
+	t.Helper()
+	for i := 0; len(names) < n; i++ {
+		if name := "on:" + strconv.Itoa(i); cluster.NodeOf(t, name) == node {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// What is given up on one node is given back at once, whatever another one does.
+func TestANodeThatStandsStillKeepsNothingFromBeingGivenBack(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")
+	well, still := cluster.Nodes[0], cluster.Nodes[2]
+	opts := &holdfast.Options{Lease: 15 * time.Second}
+	a, b := kit.OpenCluster(t, cluster, opts), kit.OpenCluster(t, cluster, opts)
+	stuck, given := namesOn(t, cluster, still, 1)[0], namesOn(t, cluster, well, 1)[0]
+	for _, name := range []string{stuck, given} {
+		require.NoError(t, kit.Lock(t, t.Context(), rlock.New(a, name, nil)).Release())
+		require.NoError(t, kit.Lock(t, t.Context(), rlock.New(b, name, nil)).Release())
+	}
+
+	still.Pause()
+	_, err := rlock.New(a, stuck, nil).TryLockFor(t.Context(), 50*time.Millisecond)
+	require.ErrorIs(t, err, holdfast.ErrUnknown)
+	for range 3 {
+		well.Do(t, "CLIENT", "PAUSE", "400", "ALL") // so the attempt is cut off, and granted then
+		_, err = rlock.New(a, given, nil).TryLockFor(t.Context(), 50*time.Millisecond)
+		require.ErrorIs(t, err, holdfast.ErrUnknown)
+		kit.Await(t, "the end of the pause", func() bool { _, err := well.Try("PING"); return err == nil })
+		r := kit.Within(t, 2*time.Second, kit.GoLock(t.Context(), rlock.New(b, given, nil).Lock), "what was given up")
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
+	}
+	still.Resume()
+}
+
+// Who waits for the first time for a lock of a slot hears of its release, whichever node might have told where the slot is.
+func TestANodeThatStandsStillKeepsNobodyFromHearing(t *testing.T) {
+	t.Parallel()
+	for mode, pubsub := range map[string]holdfast.PubSubMode{"sharded": holdfast.PubSubSharded, "plain": holdfast.PubSubPlain} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			cluster := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")
+			if mode == "sharded" {
+				cluster.NeedSharded(t)
+			}
+			opts := &holdfast.Options{Lease: 15 * time.Second, PubSub: pubsub}
+			well, still := cluster.Nodes[:2], cluster.Nodes[2]
+			names := [][]string{namesOn(t, cluster, well[0], 8), namesOn(t, cluster, well[1], 8)}
+			a, waiters := kit.OpenCluster(t, cluster, opts), make([]*holdfast.Session, 4)
+			for i := range waiters {
+				waiters[i] = kit.OpenCluster(t, cluster, opts)
+			}
+			still.Pause()
+			for i := range 16 {
+				b, name := waiters[i/4], names[i%2][i/2]
+				hold := kit.Lock(t, t.Context(), rlock.New(a, name, nil))
+				got := kit.GoLock(t.Context(), rlock.New(b, name, nil).Lock)
+				end := time.Now().Add(time.Second)
+				kit.Await(t, "the subscription, soon", func() bool {
+					require.True(t, time.Now().Before(end), "%s: nobody listens yet", name)
+					return heardOn(t, well, name)
+				})
+				require.NoError(t, hold.Release())
+				r := kit.Within(t, time.Second, got, "the waiter's lock")
+				require.NoError(t, r.Err)
+				require.NoError(t, r.Hold.Release())
+			}
+			still.Resume()
+		})
+	}
+}
+
+// heardOn reports whether somebody listens on one of the nodes for releases of the name.
+func heardOn(t *testing.T, nodes []*redistest.Server, name string) bool {
+	t.Helper()
+	return slices.ContainsFunc(nodes, func(n *redistest.Server) bool {
+		return slices.ContainsFunc([]string{"CHANNELS", "SHARDCHANNELS"}, func(list string) bool {
+			return len(n.Strs(t, "PUBSUB", list, "*{"+name+"}")) > 0
+		})
+	})
+}

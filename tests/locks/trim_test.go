@@ -1,0 +1,165 @@
+package locks
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// longestTTL is the longest expiry of what the server has of locks.
+func longestTTL(t testing.TB, srv *redistest.Server) (d time.Duration) {
+	for key, ttl := range srv.TTLs(t) {
+		if !strings.HasPrefix(key, "holdfast_session") {
+			d = max(d, ttl)
+		}
+	}
+	return d
+}
+
+// setBack does to all that is held what setting the server's clock back does: expiries are moments.
+func setBack(t testing.TB, srv *redistest.Server, d time.Duration) {
+	for key := range srv.TTLs(t) {
+		srv.Do(t, "EVAL", "redis.call('PEXPIRE', KEYS[1], redis.call('PTTL', KEYS[1]) + ARGV[1])", "1", key, strconv.FormatInt(d.Milliseconds(), 10))
+	}
+}
+
+// A lock whose lease became longer because the server's clock was set back gets its own again while it is renewed.
+func TestALeaseIsNotLongerForAClockThatWasSetBack(t *testing.T) {
+	kit.EachLock(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 1500 * time.Millisecond})
+		hold := kit.Lock(t, t.Context(), k.Make(s, "x", 0))
+		setBack(t, srv, time.Hour)
+		kit.Await(t, "its own lease again", func() bool { return longestTTL(t, srv) <= 1500*time.Millisecond })
+		for range 3 {
+			deadline := hold.Deadline()
+			kit.Await(t, "a renewal", func() bool { return hold.Deadline().After(deadline) })
+			require.NoError(t, hold.Err())
+		}
+		require.NoError(t, hold.Release())
+	})
+}
+
+// When a nested hold is released whose lease is longer than that of the outer one, the name stays locked for the outer
+// one's alone.
+func TestALongerLeaseGoesWithItsHold(t *testing.T) {
+	for name, fixed := range map[string]time.Duration{"of a renewed hold": 0, "of a hold that is not": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			kit.EachLock(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+				if !k.Reentrant {
+					return // nothing is nested
+				}
+				s := kit.Open(t, srv.Addr(), nil)
+				outer := kit.Lock(t, t.Context(), k.Make(s, "x", fixed))
+				ctx := outer.Context(t.Context())
+				detached := kit.Lock(t, ctx, k.Make(s, "x", 2*time.Minute))
+				inner := kit.Lock(t, ctx, k.Make(s, "x", time.Hour))
+				require.Greater(t, longestTTL(t, srv), 59*time.Minute)
+				require.NoError(t, detached.Detach())
+				require.NoError(t, inner.Release())
+				kit.Await(t, "the lease of the detached hold", func() bool { return longestTTL(t, srv) <= 2*time.Minute+3*time.Second })
+				require.Greater(t, longestTTL(t, srv), 118*time.Second)
+
+				last := kit.Lock(t, ctx, k.Make(s, "x", time.Hour))
+				if deadline := outer.Deadline(); fixed == 0 {
+					kit.Await(t, "a renewal", func() bool { return outer.Deadline().After(deadline) })
+				}
+				require.NoError(t, last.Err())
+				require.Greater(t, longestTTL(t, srv), 59*time.Minute, "what is held is not shortened")
+				require.NoError(t, last.Release())
+				require.NoError(t, outer.Err())
+				require.NoError(t, outer.Release())
+			})
+		})
+	}
+}
+
+// Both halves of a read-write lock that one owner has share its lease: it lasts as long as the longer one needs.
+func TestTheLongerLeaseOfTwoHalvesGoesWithItsHold(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	half := func(fixed time.Duration) *rwlock.RWMutex {
+		return rwlock.New(s, "x", &rwlock.Options{FixedLease: fixed})
+	}
+	write := kit.Lock(t, t.Context(), half(time.Minute).Write())
+	ctx := write.Context(t.Context())
+	read := kit.Lock(t, ctx, half(time.Hour).Read())
+	nested := kit.Lock(t, ctx, half(2*time.Hour).Write())
+	require.NoError(t, nested.Release())
+	kit.Await(t, "the lease of the read hold", func() bool { return longestTTL(t, srv) <= time.Hour })
+	require.Greater(t, longestTTL(t, srv), 59*time.Minute)
+	require.NoError(t, read.Release())
+	kit.Await(t, "the lease of the write hold", func() bool { return longestTTL(t, srv) <= time.Minute })
+	require.NoError(t, write.Err())
+	require.NoError(t, write.Release())
+	require.Empty(t, srv.Keyspace(t))
+}
+
+// A trim without a reply may yet be executed. Until it can be no longer, no lease is granted that it would make shorter.
+func TestNoLongerLeaseIsGrantedWhileATrimMayBeExecuted(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	kit.LoadScripts(t, srv)
+	p := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 9 * time.Second}) // a third of which it may take
+	fixed := func(d time.Duration) *rlock.Mutex { return rlock.New(s, "x", &rlock.Options{FixedLease: d}) }
+	outer := kit.Lock(t, t.Context(), fixed(time.Minute))
+	ctx := outer.Context(t.Context())
+	inner := kit.Lock(t, ctx, fixed(time.Hour))
+	var first []string
+	rule := p.On(func(command []string) bool {
+		is := kit.ScriptNamed("lock_trim")(command)
+		if is && first == nil {
+			first = command
+		}
+		return is
+	}, proxy.DropReply, proxy.First)
+	require.NoError(t, inner.Release())
+	rule.Wait(t, 1)
+
+	require.ErrorContains(t, outer.Extend(t.Context(), time.Hour), "shorter")
+	_, err := fixed(time.Hour).TryLock(ctx)
+	require.ErrorContains(t, err, "shorter")
+	require.NoError(t, kit.Lock(t, ctx, fixed(30*time.Second)).Release(), "what it leaves is granted")
+	inner = kit.Lock(t, ctx, fixed(time.Hour)) // waits until then
+	now := time.Now().UnixMilli()
+	notBefore, err := strconv.ParseInt(first[len(first)-2], 10, 64)
+	require.NoError(t, err)
+	notAfter, err := strconv.ParseInt(first[len(first)-1], 10, 64)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, now-notAfter, notAfter-notBefore, "time to spare for a server's clock that is slow, or was set back")
+	require.NoError(t, inner.Err())
+	require.Greater(t, longestTTL(t, srv), 59*time.Minute)
+	require.NoError(t, inner.Release())
+	require.NoError(t, outer.Release())
+}
+
+// Renewed holds do not mind when a trim is executed: it leaves them a whole lease from then on.
+func TestATrimAmongRenewals(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	kit.LoadScripts(t, srv)
+	p := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 1200 * time.Millisecond})
+	outer := kit.Lock(t, t.Context(), rlock.New(s, "x", nil))
+	rule := p.On(kit.ScriptNamed("lock_trim"), proxy.Delay(100*time.Millisecond), proxy.EveryTime)
+	for range 4 {
+		setBack(t, srv, time.Hour)
+		kit.Await(t, "its own lease", func() bool { return longestTTL(t, srv) <= 1200*time.Millisecond })
+		deadline, left := outer.Deadline(), srv.TTLs(t)["x"]
+		require.False(t, time.Now().Add(left).Before(deadline), "it is trusted for no longer than it lasts")
+	}
+	require.GreaterOrEqual(t, rule.Count(), 4)
+	require.NoError(t, outer.Err())
+	require.NoError(t, outer.Release())
+}

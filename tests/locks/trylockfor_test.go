@@ -1,0 +1,206 @@
+package locks
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// A process too busy to run the waiter in time makes nothing else of ErrBusy. Not parallel:
+// it takes the processors for itself.
+func TestTryLockForThatIsScheduledLateIsBusy(t *testing.T) {
+	s := kit.Open(t, redistest.Start(t).Addr(), nil)
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "x", &rlock.Options{FixedLease: time.Minute}))
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var wg sync.WaitGroup
+	for range 40 {
+		wg.Go(func() {
+			for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
+			}
+		})
+	}
+	for i := range 50 {
+		l := rlock.New(s, "x", nil)
+		if i%2 == 1 {
+			l = rlock.New(s, "x", &rlock.Options{Backoff: rlock.Exponential(time.Millisecond, 128*time.Millisecond)})
+		}
+		wg.Go(func() {
+			_, err := l.TryLockFor(t.Context(), time.Second)
+			assert.True(t, errors.Is(err, holdfast.ErrBusy) || errors.Is(err, holdfast.ErrUnknown), "%v", err)
+			assert.NotErrorIs(t, err, context.DeadlineExceeded)
+		})
+	}
+	wg.Wait()
+	require.NoError(t, hold.Release())
+}
+
+// An attempt that is under way when the time is over, at a server that does not answer, is
+// given up soon after, and its outcome is not known.
+func TestTryLockForAtASilentServer(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, p.Addr(), nil)
+	require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, "x", nil)).Release())
+	p.StallAll()
+	took := kit.Stopwatch()
+	_, err := rlock.New(s, "x", nil).TryLockFor(t.Context(), 200*time.Millisecond)
+	assert.ErrorIs(t, err, holdfast.ErrUnknown)
+	assert.NotErrorIs(t, err, context.DeadlineExceeded)
+	assert.Less(t, took(), time.Second)
+	p.ResumeAll()
+	kit.Await(t, "what may have been granted to be given back", func() bool { return len(srv.Keyspace(t)) == 0 })
+}
+
+// However late a cancellation is noticed, a call that took nothing says so.
+func TestACancelledTryLockForIsAnError(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	permits := semaphore.New(s, "permits")
+	_, err := permits.TrySetPermits(t.Context(), 1)
+	require.NoError(t, err)
+	require.NoError(t, permits.Acquire(t.Context(), 1))
+	waits := map[string]func(ctx context.Context) (*holdfast.Hold, error){
+		"permits": func(ctx context.Context) (*holdfast.Hold, error) {
+			return nil, permits.TryAcquireFor(ctx, 1, time.Minute)
+		},
+	}
+	for _, k := range kit.OnOneServer() {
+		if !k.Twin {
+			kit.Lock(t, t.Context(), k.Rival(other, k.Name, time.Minute))
+			l := k.Make(s, k.Name, 0)
+			waits[k.Name] = func(ctx context.Context) (*holdfast.Hold, error) { return l.TryLockFor(ctx, time.Minute) }
+		}
+	}
+	for name, wait := range waits {
+		const rounds, callers = 15, 20
+		for range rounds {
+			ctx, cancel := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			for range callers {
+				all.Go(func() {
+					h, err := wait(holdfast.NewOwner(ctx))
+					assert.Nil(t, h, name)
+					assert.ErrorIs(t, err, context.Canceled, name)
+				})
+			}
+			kit.SleepUntil(time.Now().Add(20 * time.Millisecond)) // most wait then
+			cancel()
+			all.Wait()
+		}
+	}
+}
+
+// One attempt at a server that does not answer lasts a third of the lock's lease, however long the session's is; also when
+// it has been silent for some time.
+func TestOneAttemptAtASilentServerEnds(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ lease, fixed, most time.Duration }{
+		"fixed":   {time.Minute, 600 * time.Millisecond, 2 * time.Second},
+		"renewed": {1500 * time.Millisecond, 0, 1500 * time.Millisecond},
+	} {
+		for _, k := range kit.OnOneServer() {
+			t.Run(name+"/"+k.Name, func(t *testing.T) {
+				t.Parallel()
+				srv := redistest.Start(t)
+				p := proxy.Start(t, srv.Addr())
+				s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: c.lease})
+				l := k.Make(s, "x", c.fixed)
+				require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+				p.StallNew(true)
+				p.StallAll()
+				for range 3 {
+					took := kit.Stopwatch()
+					_, err := l.TryLock(t.Context())
+					assert.Error(t, err)
+					assert.NotErrorIs(t, err, context.DeadlineExceeded)
+					assert.NotErrorIs(t, err, holdfast.ErrBusy)
+					assert.Less(t, took(), c.most)
+				}
+				p.StallNew(false)
+				p.ResumeAll()
+			})
+		}
+	}
+}
+
+// Nor does one last longer whose time is over just when a connection could be made: the client would wait for a second
+// for a farewell.
+func TestAConnectionThatComesTooLateIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	p := proxy.Start(t, redistest.Start(t).Addr())
+	var slow atomic.Bool
+	client := rueidis.ClientOption{
+		InitAddress: []string{p.Addr()},
+		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			conn, err := d.DialContext(ctx, "tcp", addr)
+			if end, ok := ctx.Deadline(); ok && time.Until(end) < 300*time.Millisecond && slow.Load() {
+				<-ctx.Done()
+			}
+			return conn, err
+		},
+	}
+	s := kit.OpenWith(t, client, &holdfast.Options{Lease: time.Second})
+	l := rlock.New(s, "x", &rlock.Options{FixedLease: 600 * time.Millisecond})
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+	slow.Store(true)
+	p.StallNew(true)
+	p.CutAll()
+	for range 3 {
+		took := kit.Stopwatch()
+		_, err := l.TryLock(t.Context())
+		require.Error(t, err)
+		require.Less(t, took(), time.Second) // 0.2 s is meant, but whoever else connects is waited for
+	}
+	slow.Store(false)
+	p.StallNew(false)
+}
+
+// Permits that nobody has heard of are neither there nor taken.
+func TestPermitsOfASilentServer(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(ctx context.Context, permits *semaphore.Semaphore) error{
+		"one attempt": func(ctx context.Context, p *semaphore.Semaphore) error { return p.TryAcquire(ctx, 1) },
+		"a wait": func(ctx context.Context, p *semaphore.Semaphore) error {
+			return p.TryAcquireFor(ctx, 1, 200*time.Millisecond)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			p := proxy.Start(t, srv.Addr())
+			permits := semaphore.New(kit.Open(t, p.Addr(), nil), "permits")
+			_, err := permits.TrySetPermits(t.Context(), 5)
+			require.NoError(t, err)
+			require.NoError(t, permits.Acquire(t.Context(), 1))
+			p.StallNew(true)
+			p.StallAll()
+			began := time.Now()
+			err = call(t.Context(), permits)
+			require.Error(t, err)
+			require.NotErrorIs(t, err, holdfast.ErrBusy)
+			require.NotErrorIs(t, err, context.DeadlineExceeded)
+			require.Less(t, time.Since(began), 3*time.Second) // a third of the lease is one
+			p.StallNew(false)
+			p.ResumeAll()
+		})
+	}
+}

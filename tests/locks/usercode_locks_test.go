@@ -1,0 +1,232 @@
+package locks
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// A blocker is code of the user's that does not come back until it is let go.
+type blocker struct {
+	saboteur
+	blocked chan struct{}
+	letGo   chan struct{}
+}
+
+func newBlocker(t *testing.T, function string) *blocker {
+	b := &blocker{blocked: make(chan struct{}), letGo: make(chan struct{})}
+	b.function = function
+	b.do = func() {
+		close(b.blocked)
+		<-b.letGo
+	}
+	t.Cleanup(func() { close(b.letGo) })
+	return b
+}
+
+// logger blocks at its function, which is a line.
+func (b *blocker) logger() *slog.Logger {
+	return slog.New(&saboteurHandler{line: b.function, do: func() { b.strike(b.function, holdfast.Subject{}) }})
+}
+
+// What an observer or a log handler takes its time for keeps nobody else: no mutex is held meanwhile, nor a name.
+func TestNobodyWaitsForCodeOfTheUsers(t *testing.T) {
+	t.Parallel()
+	// Each has something told; of a name that somebody else holds, another session's.
+	type scene func(t *testing.T, s *holdfast.Session, srv *redistest.Server, held *holdfast.Hold)
+	drop := func(t *testing.T, s *holdfast.Session, srv *redistest.Server, _ *holdfast.Hold) {
+		_, err := rlock.New(s, "own", nil).TryLock(t.Context())
+		require.NoError(t, err)
+		srv.Do(t, "DEL", "own")
+	}
+	wait := func(t *testing.T, s *holdfast.Session, _ *redistest.Server, _ *holdfast.Hold) {
+		go func() { _, _ = rlock.New(s, "taken", nil).Lock(t.Context()) }()
+	}
+	waitAndGet := func(t *testing.T, s *holdfast.Session, srv *redistest.Server, held *holdfast.Hold) {
+		wait(t, s, srv, held)
+		kit.Waiting(t, kit.Kinds[0], srv)
+		require.NoError(t, held.Release())
+	}
+	take := func(t *testing.T, s *holdfast.Session, _ *redistest.Server, _ *holdfast.Hold) {
+		go func() {
+			if h, err := rlock.New(s, "own", nil).TryLock(t.Context()); err == nil {
+				_ = h.Release()
+			}
+		}()
+	}
+	scenes := map[string]scene{
+		"Acquire": take, "Attempt": take, "Acquired": take, "Hold": take, "Ended": take,
+		"Wait": wait, "WakeUp": waitAndGet, "Waited": waitAndGet,
+		"Renewal":        drop,
+		"Ended by loss":  drop,
+		"holdfast: lost": drop,
+		"holdfast: renewal failed": func(t *testing.T, s *holdfast.Session, srv *redistest.Server, held *holdfast.Hold) {
+			drop(t, s, srv, held)
+			srv.Do(t, "SET", "own", "of another type")
+		},
+		"holdfast: refused to be given back": func(t *testing.T, s *holdfast.Session, srv *redistest.Server, _ *holdfast.Hold) {
+			owe(t, s, srv, "owed")
+		},
+	}
+	for what, scene := range scenes {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			held := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "taken", nil))
+			function := what
+			if what == "Ended by loss" {
+				function = "Ended"
+			}
+			b := newBlocker(t, function)
+			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 2 * time.Second, Observer: b.observer(), Logger: b.logger()})
+			mine := kit.Lock(t, t.Context(), rlock.New(s, "mine", nil))
+			b.armed.Store(true)
+			scene(t, s, srv, held)
+			kit.Within(t, kit.LongestWait, b.blocked, "the user's code")
+			requireProgress(t, s, mine)
+		})
+	}
+}
+
+// owe has the session owe a name that the server does not take back.
+func owe(t *testing.T, s *holdfast.Session, srv *redistest.Server, name string) {
+	t.Helper()
+	srv.Do(t, "SET", name, "of another type")
+	srv.Pause()
+	defer srv.Resume()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := rlock.New(s, name, nil).TryLock(ctx)
+	require.ErrorIs(t, err, holdfast.ErrUnknown)
+}
+
+// requireProgress requires that everything goes on in a session, of which mine is a hold.
+func requireProgress(t *testing.T, s *holdfast.Session, mine *holdfast.Hold) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() {
+		done <- func() error {
+			if err := mine.Err(); err != nil {
+				return err
+			}
+			for i := range 3 {
+				h, err := rlock.New(s, fmt.Sprint("other ", i), nil).Lock(t.Context())
+				if err != nil {
+					return err
+				}
+				h.Context(t.Context())
+				if err := h.Release(); err != nil {
+					return err
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			_, _ = rlock.New(s, "taken", nil).Lock(ctx)
+			if err := mine.Release(); err != nil {
+				return err
+			}
+			_ = s.Close() // may say that a call is under way
+			return nil
+		}()
+	}()
+	require.NoError(t, kit.Within(t, 8*time.Second, done, "what others do"))
+}
+
+// Who is told of a loss may ask everything, and end everything.
+func TestAnObserverOfALossMayAskAndClose(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	var session atomic.Pointer[holdfast.Session]
+	closed := make(chan time.Duration, 10)
+	observer := &holdfast.Observer{Hold: func(context.Context, holdfast.Subject) func(holdfast.Ended) {
+		return func(holdfast.Ended) {
+			began := time.Now()
+			_ = session.Load().Close()
+			closed <- time.Since(began)
+		}
+	}}
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 2 * time.Second, Observer: observer})
+	session.Store(s)
+	kit.Lock(t, t.Context(), rlock.New(s, "lost", nil))
+	kit.Lock(t, t.Context(), rlock.New(s, "other", nil))
+	srv.Do(t, "DEL", "lost")
+	for range 2 {
+		require.Less(t, kit.Within(t, kit.LongestWait, closed, "Close"), 3*time.Second)
+	}
+	require.NoError(t, s.Close())
+	require.Empty(t, srv.Keyspace(t))
+}
+
+func TestAnObserverOfAReleaseMayClose(t *testing.T) {
+	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		var session atomic.Pointer[holdfast.Session]
+		observer := &holdfast.Observer{Hold: func(context.Context, holdfast.Subject) func(holdfast.Ended) {
+			return func(holdfast.Ended) { _ = session.Load().Close() }
+		}}
+		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 2 * time.Second, Observer: observer})
+		session.Store(s)
+		kit.Lock(t, t.Context(), rlock.New(s, "other", nil))
+		hold := kit.Lock(t, t.Context(), k.Make(s, "orders", 0))
+		released := make(chan error, 1)
+		go func() { released <- hold.Release() }()
+		if err := kit.Within(t, 3*time.Second, released, "the release"); !k.Several { // of several, the others' may come too late
+			require.NoError(t, err)
+		}
+		require.NoError(t, s.Close())
+	})
+}
+
+// A RedLock that an observer asks about, in the middle of whatever has noticed the loss of a member.
+func TestAnObserverOfALossMayAskTheRedLock(t *testing.T) {
+	t.Parallel()
+	var hold atomic.Pointer[holdfast.Hold]
+	asked := make(chan error, 20)
+	observer := &holdfast.Observer{Hold: func(context.Context, holdfast.Subject) func(holdfast.Ended) {
+		return func(holdfast.Ended) {
+			if h := hold.Load(); h != nil {
+				_ = h.Context(context.Background()).Err()
+				asked <- h.Err()
+			}
+		}
+	}}
+	servers := []*redistest.Server{redistest.Start(t), redistest.Start(t), redistest.Start(t)}
+	var sessions []*holdfast.Session
+	var members []holdfast.Locker
+	for _, srv := range servers {
+		s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}}, &holdfast.Options{Lease: 20 * time.Second, Observer: observer})
+		sessions, members = append(sessions, s), append(members, rlock.New(s, "orders", nil))
+	}
+	r := multilock.NewRedLock(members, &multilock.RedLockOptions{ServerTimeout: time.Second, TrustRestarted: true})
+	h := kit.Lock(t, t.Context(), r)
+	hold.Store(h)
+	// One is lost, and is asked again; while it does not answer, the leases of the others are over, which whoever
+	// looks first notices: the one that has asked in vain.
+	servers[2].Do(t, "DEL", "orders")
+	renewed := sessions[2]
+	(*core.Session)(renewed).Skip(7 * time.Second)
+	(*core.Session)(renewed).CatchUp()
+	require.NoError(t, kit.Within(t, kit.LongestWait, asked, "what was told of the first loss"))
+	servers[2].Pause()
+	defer servers[2].Resume()
+	time.Sleep(300 * time.Millisecond) // it is asked again after a quarter of a second
+	for _, s := range sessions[:2] {
+		(*core.Session)(s).Skip(25 * time.Second)
+	}
+	for range 2 {
+		require.ErrorIs(t, kit.Within(t, kit.LongestWait, asked, "what was told of the others"), holdfast.ErrLost)
+	}
+	require.ErrorIs(t, h.Err(), holdfast.ErrLost)
+}

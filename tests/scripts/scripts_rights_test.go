@@ -1,0 +1,82 @@
+package scripts
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// runWithout makes the call on behalf of a user that has no right to one of the commands inside. Most scripts have
+// then changed nothing. What is left in halves by the others costs nobody more than the time of a lease: no lock stays
+// that does not expire, and a semaphore has as many permits as before, free and taken ones.
+func (s step) runWithout(t *testing.T, srv *redistest.Server, script, command string) {
+	srv.Do(t, "FLUSHALL")
+	s.prepare(t, srv)
+	srv.Grant(t, "weak", "+@all", "~*", "&*", "-"+command)
+	srv.Do(t, "ACL", "LOG", "RESET")
+	before := srv.Keyspace(t)
+	conn, err := redistest.Dial(srv.Addr())
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = conn.Do("AUTH", "weak", redistest.Password)
+	require.NoError(t, err)
+	_, err = conn.Do(s.call(script)...)
+	after := srv.Keyspace(t)
+	told := "without " + command
+	if len(srv.Do(t, "ACL", "LOG").([]any)) == 0 { // a ms later, it has done without
+		assert.True(t, command == "pexpire" || strings.HasPrefix(script, "rwlock_"), "%s: it was not refused", told)
+		return
+	}
+	renewal := strings.Contains(script, "_renew") // says it of each name by itself
+	if !renewal && assert.Error(t, err, told) {
+		assert.Regexp(t, kit.Forbidden, err.Error(), told)
+	}
+	switch {
+	case strings.HasSuffix(script, "_expirable"):
+		assert.Equal(t, permitsOf(t, before), permitsOf(t, after), told)
+		if command == "pexpire" { // of a semaphore that goes, with all permits
+			assert.Subset(t, lasting(after), lasting(before), told)
+		} else {
+			assert.Equal(t, lasting(before), lasting(after), told)
+		}
+	case strings.HasPrefix(script, "rwlock_") || renewal:
+		for key, value := range after {
+			assert.True(t, value.Expires || before[key].Type != "" && !before[key].Expires, "%s, %s stays for ever", told, key)
+		}
+	default:
+		delete(before, tokenKey) // of which some may be left out
+		delete(after, tokenKey)
+		assert.Equal(t, before, after, told)
+	}
+}
+
+// permitsOf is how many permits the semaphore of the tables has.
+func permitsOf(t *testing.T, space map[string]redistest.Value) int {
+	taken, _ := space[permitsKey].Content.(map[string]float64)
+	text, _ := space["x"].Content.(string)
+	if text == "" {
+		return len(taken)
+	}
+	free, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	return free + len(taken)
+}
+
+// lasting are the permits of which the leases are not over, and until when they last.
+func lasting(space map[string]redistest.Value) map[string]float64 {
+	permits := map[string]float64{}
+	taken, _ := space[permitsKey].Content.(map[string]float64)
+	for id, deadline := range taken {
+		if deadline > float64(time.Now().UnixMilli()) {
+			permits[id] = deadline
+		}
+	}
+	return permits
+}

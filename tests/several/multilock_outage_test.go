@@ -1,0 +1,150 @@
+package several
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// Who waits for several waits while a server is away, whichever it is.
+func TestAMultiLockWaitsOutAnOutage(t *testing.T) {
+	t.Parallel()
+	servers := kit.StartServers(t, 2)
+	s := kit.OpenAll(t, servers, &holdfast.Options{Lease: 30 * time.Second})
+	for _, names := range [][2]string{{"a", "b"}, {"c", "c"}} { // one of which is waited for while the other is held, or tried
+		m := multilock.New(rlock.New(s[0], names[0], nil), rlock.New(s[1], names[1], nil))
+		require.NoError(t, kit.Lock(t, t.Context(), m).Release())
+		for _, away := range servers {
+			for name, take := range map[string]func(ctx context.Context) (*holdfast.Hold, error){
+				"lock":         m.Lock,
+				"try lock for": func(ctx context.Context) (*holdfast.Hold, error) { return m.TryLockFor(ctx, 20*time.Second) },
+			} {
+				for how, outage := range map[string]struct{ begin, end func() }{
+					"gone":   {away.Stop, away.Restart},
+					"silent": {away.Pause, away.Resume},
+				} {
+					outage.begin()
+					got := kit.GoLock(t.Context(), take)
+					kit.SleepUntil(time.Now().Add(1500 * time.Millisecond)) // longer than the others are held meanwhile
+					outage.end()
+					r := kit.Within(t, 20*time.Second, got, name)
+					require.NoError(t, r.Err, "%s, %s", name, how)
+					require.NoError(t, r.Hold.Release(), "%s, %s", name, how)
+				}
+			}
+		}
+	}
+}
+
+// When its time is over a call ends, although a server that has fallen silent still has some of what it took.
+func TestAMultiLockWaitsForNoReleaseBeyondItsTime(t *testing.T) {
+	t.Parallel()
+	servers := kit.StartServers(t, 2)
+	p, q := proxy.Start(t, servers[0].Addr()), proxy.Start(t, servers[1].Addr())
+	opts := &holdfast.Options{Lease: 30 * time.Second}
+	far, near := kit.Open(t, p.Addr(), opts), kit.Open(t, q.Addr(), opts)
+	m := multilock.New(rlock.New(far, "a", nil), rlock.New(near, "b", nil))
+	require.NoError(t, kit.Lock(t, t.Context(), m).Release())
+	taken := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, servers[1].Addr(), opts), "b", nil))
+	for name, c := range map[string]struct {
+		take func(ctx context.Context) (*holdfast.Hold, error)
+		err  error
+	}{
+		"ctx":  {m.Lock, context.DeadlineExceeded},
+		"wait": {func(context.Context) (*holdfast.Hold, error) { return m.TryLockFor(t.Context(), 500*time.Millisecond) }, holdfast.ErrBusy},
+	} {
+		second := q.On(kit.ScriptOf(kit.KindOf("rlock"), "acquire"), proxy.Pass, proxy.First)
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		took := kit.Stopwatch()
+		got := kit.GoLock(ctx, c.take)
+		second.WaitAnswered(t, 1) // so the reply of the first has arrived
+		p.StallAll()
+		require.EqualValues(t, 1, servers[0].Int(t, "EXISTS", "a"))
+		r := kit.Within(t, 3*time.Second, got, name)
+		require.ErrorIs(t, r.Err, c.err, name)
+		require.Less(t, took(), 2*time.Second, name)
+		cancel()
+		p.ResumeAll()
+		kit.Await(t, "a is given back", func() bool { return len(servers[0].Keyspace(t)) == 0 })
+	}
+	require.NoError(t, taken.Release())
+}
+
+// Somebody who wants only the first does not wait while one after the other of the rest is waited for.
+func TestAMultiLockKeepsNobodyFromItsFirstForLong(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	locks := []holdfast.Locker{rlock.New(s, "a", nil)}
+	var taken []*holdfast.Hold
+	for _, name := range []string{"b", "c", "d", "e"} {
+		locks = append(locks, fairlock.New(s, name, nil))
+		taken = append(taken, kit.Lock(t, t.Context(), fairlock.New(other, name, nil)))
+	}
+	got := kit.GoLock(t.Context(), multilock.New(locks...).Lock)
+	kit.Await(t, "a", func() bool { return srv.Int(t, "EXISTS", "a") == 1 })
+	began := time.Now()
+	a := kit.GoLock(t.Context(), rlock.New(other, "a", nil).Lock)
+	for i, h := range taken {
+		kit.SleepUntil(began.Add(time.Duration(i+1) * 800 * time.Millisecond))
+		require.NoError(t, h.Release())
+	}
+	one := kit.Within(t, time.Second, a, "a, some time before")
+	require.NoError(t, one.Err)
+	require.NoError(t, one.Hold.Release())
+	all := kit.Within(t, 20*time.Second, got, "all")
+	require.NoError(t, all.Err)
+	require.NoError(t, all.Hold.Release())
+}
+
+// Members are taken in the order in which the server knows them, which is the same for everybody.
+func TestAMultiLockFollowsMappedNames(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	swapped := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, MapName: func(name string) string {
+		return map[string]string{"a": "z", "b": "y"}[name]
+	}})
+	rw := rwlock.New(swapped, "a", nil)
+	require.Equal(t, "b, a", multilock.New(rlock.New(swapped, "a", nil), rlock.New(swapped, "b", nil)).Name())
+	h := kit.Lock(t, t.Context(), multilock.New(rw.Read(), rw.Write())) // who reads could not write
+	require.NoError(t, h.Release())
+}
+
+// A release names all members that were lost.
+func TestAMultiLockNamesAllItsLosses(t *testing.T) {
+	t.Parallel()
+	s := kit.Open(t, redistest.Start(t).Addr(), nil)
+	fixed := &rlock.Options{FixedLease: 200 * time.Millisecond}
+	h := kit.Lock(t, t.Context(), multilock.New(rlock.New(s, "a", fixed), rlock.New(s, "b", fixed))) // which end together
+	kit.Within(t, 2*time.Second, h.Context(t.Context()).Done(), "the end")
+	err := h.Release()
+	require.ErrorContains(t, err, `lost "a"`)
+	require.ErrorContains(t, err, `lost "b"`)
+}
+
+// A lease that ends while others are waited for is lost, and nobody else's.
+func TestAMultiLockWhoseFirstLeaseIsOver(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	p := proxy.Start(t, srv.Addr())
+	slow := kit.Open(t, p.Addr(), nil)
+	require.NoError(t, kit.Lock(t, t.Context(), rlock.New(slow, "b", nil)).Release())
+	p.On(proxy.Command("EVALSHA"), proxy.Delay(300*time.Millisecond), proxy.EveryTime)
+	m := multilock.New(rlock.New(s, "a", &rlock.Options{FixedLease: 50 * time.Millisecond}), rlock.New(slow, "b", nil))
+	_, err := m.TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrLost)
+	require.NotErrorIs(t, err, holdfast.ErrBusy)
+	kit.Await(t, "nothing is left", func() bool { return len(srv.Keyspace(t)) == 0 })
+}

@@ -1,0 +1,244 @@
+package several
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// reentrantLocks are reentrant locks of a session.
+func reentrantLocks(s *holdfast.Session, names ...string) (locks []holdfast.Locker) {
+	for _, name := range names {
+		locks = append(locks, rlock.New(s, name, nil))
+	}
+	return locks
+}
+
+// Reentrant locks of one session are taken by one command and given back by another, however many they are.
+func TestLocksAlikeAreTakenByOneCommand(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	m := multilock.New(reentrantLocks(s, "a", "b", "c", "d", "e", "f", "g", "h")...)
+	require.NoError(t, kit.Lock(t, t.Context(), m).Release()) // the session learns the server's clock, and the server the scripts
+	srv.ResetStats(t)
+	h := kit.Lock(t, t.Context(), m)
+	require.Len(t, srv.Keyspace(t), 8)
+	_, err := rlock.New(other, "h", nil).TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	require.NoError(t, h.Release())
+	require.Empty(t, srv.Keyspace(t))
+	require.EqualValues(t, 3, srv.CommandStats(t)["evalsha"], "one of them the other session's")
+
+	// Each is an ordinary lock: it can be re-entered by itself, and then outlives the others.
+	h = kit.Lock(t, t.Context(), m)
+	ctx := h.Context(t.Context())
+	inner := kit.Lock(t, ctx, rlock.New(s, "c", nil))
+	again := kit.Lock(t, ctx, m)
+	require.NoError(t, again.Release())
+	require.NoError(t, h.Release())
+	require.ErrorIs(t, ctx.Err(), context.Canceled)
+	require.Len(t, srv.Keyspace(t), 1)
+	require.NoError(t, inner.Err())
+	require.NoError(t, inner.Release())
+	require.Empty(t, srv.Keyspace(t))
+
+	// And each is renewed by itself, and its loss noticed.
+	short := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	h = kit.Lock(t, t.Context(), multilock.New(reentrantLocks(short, "a", "b")...))
+	before := h.Deadline()
+	kit.Await(t, "a renewal", func() bool { return h.Deadline().After(before) })
+	srv.Do(t, "DEL", "b")
+	kit.Within(t, 2*time.Second, h.Context(t.Context()).Done(), "the loss")
+	require.ErrorIs(t, h.Err(), holdfast.ErrLost)
+	kit.Await(t, "the other one", func() bool { return len(srv.Keyspace(t)) == 0 })
+}
+
+// Nobody ever sees some of them taken and others not.
+func TestLocksAlikeAreTakenInOneStep(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	var all sync.WaitGroup
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	for range 3 {
+		m := multilock.New(reentrantLocks(kit.Open(t, srv.Addr(), nil), "a", "b", "c")...)
+		all.Go(func() {
+			for ctx.Err() == nil {
+				assert.NoError(t, holdfast.Do(t.Context(), m.Lock, func(context.Context) error {
+					kit.SleepUntil(time.Now().Add(time.Millisecond))
+					return nil
+				}))
+			}
+		})
+	}
+	seen := map[int64]int{}
+	for ctx.Err() == nil {
+		seen[srv.Int(t, "EXISTS", "a", "b", "c")]++
+	}
+	all.Wait()
+	require.Positive(t, seen[3])
+	require.Zero(t, seen[1]+seen[2], "%v", seen)
+}
+
+// Who wants several at once gets them though others take one or another of them all the time.
+func TestLocksAlikeAreHadThoughTheyAreNeverFreeTogether(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	names := []string{"a", "b", "c"}
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	for _, name := range names {
+		for range 3 {
+			l := rlock.New(kit.Open(t, srv.Addr(), nil), name, nil)
+			all.Go(func() {
+				for ctx.Err() == nil {
+					assert.NoError(t, holdfast.Do(t.Context(), l.Lock, func(context.Context) error {
+						kit.SleepUntil(time.Now().Add(5 * time.Millisecond))
+						return nil
+					}))
+				}
+			})
+		}
+	}
+	kit.Await(t, "all to be taken", func() bool { return srv.Int(t, "EXISTS", names[0], names[1], names[2]) == 3 })
+	for range 2 {
+		r := kit.Within(t, 15*time.Second, kit.GoLock(t.Context(), multilock.New(reentrantLocks(s, names...)...).Lock), "all")
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
+	}
+}
+
+// Calls that share an owner get the locks together, though somebody else waits between them.
+func TestLocksAlikeAreReenteredByTwoCallsAtOnce(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	ctx := holdfast.NewOwner(t.Context())
+	for i := range 5 {
+		m := multilock.New(reentrantLocks(s, fmt.Sprint("a", i), fmt.Sprint("b", i))...)
+		taken := kit.Lock(t, t.Context(), m)
+		first := kit.GoLock(ctx, m.Lock)
+		kit.Await(t, "the first to wait", func() bool {
+			return slices.Contains(srv.Strs(t, "PUBSUB", "CHANNELS"), wire.LockChannel(fmt.Sprint("a", i)))
+		})
+		stranger := kit.GoLock(t.Context(), m.Lock)
+		second := kit.GoLock(ctx, m.Lock)
+		require.NoError(t, taken.Release())
+		one := kit.Within(t, 10*time.Second, first, "the first")
+		two := kit.Within(t, 10*time.Second, second, "the second, which re-enters")
+		require.NoError(t, one.Err)
+		require.NoError(t, two.Err)
+		require.NoError(t, one.Hold.Release())
+		require.NoError(t, two.Hold.Release())
+		r := kit.Within(t, 10*time.Second, stranger, "the stranger")
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
+	}
+	require.Empty(t, srv.Keyspace(t))
+}
+
+// In a cluster one call takes those of one slot; others are taken one by one.
+func TestLocksAlikeInACluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	s, other := kit.OpenCluster(t, cluster, nil), kit.OpenCluster(t, cluster, nil)
+	for _, names := range [][]string{{"{tag}a", "{tag}b"}, {"a", "b", "c"}} {
+		h := kit.Lock(t, t.Context(), multilock.New(reentrantLocks(s, names...)...))
+		require.Len(t, cluster.Keyspace(t), len(names))
+		got := kit.GoLock(t.Context(), multilock.New(reentrantLocks(other, names...)...).Lock)
+		require.NoError(t, h.Release())
+		r := kit.Within(t, 5*time.Second, got, fmt.Sprint(names))
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
+		require.Empty(t, cluster.Keyspace(t))
+	}
+}
+
+// A call that was given up leaves nothing behind, long before the lease ends.
+func TestLocksAlikeThatWereGivenUpAreGivenBack(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Hour})
+	m := multilock.New(reentrantLocks(s, "a", "b", "c")...)
+	require.NoError(t, kit.Lock(t, t.Context(), m).Release())
+	rule := p.On(kit.ScriptNamed("rlock_acquire_all"), proxy.DropReply, proxy.EveryTime)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := m.TryLock(ctx)
+	require.ErrorIs(t, err, holdfast.ErrUnknown)
+	require.ErrorContains(t, err, `multilock "a, b, c": try lock: `)
+	rule.Remove()
+	kit.Await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
+}
+
+// A grant that comes when the lease may be over is none.
+func TestLocksAlikeGrantedTooLateAreNotHeld(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, p.Addr(), nil)
+	const length = 300 * time.Millisecond
+	m := multilock.New(rlock.New(s, "a", &rlock.Options{FixedLease: length}), rlock.New(s, "b", nil))
+	require.NoError(t, kit.Lock(t, t.Context(), m).Release())
+	rule := p.On(kit.ScriptNamed("rlock_acquire_all"), proxy.HoldReply, proxy.First)
+	got := kit.GoLock(t.Context(), m.TryLock)
+	rule.Wait(t, 1)
+	kit.SleepUntil(time.Now().Add(length))
+	rule.Release()
+	require.ErrorIs(t, kit.Within(t, 5*time.Second, got, "the outcome").Err, holdfast.ErrUnknown)
+	kit.Await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
+}
+
+// What a lost reply may have got is given back as soon as it is known that somebody else has one of the locks.
+func TestLocksAlikeThatWereHalfTakenAreGivenBack(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	s, other := kit.Open(t, p.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	short := rlock.New(s, "a", &rlock.Options{FixedLease: 900 * time.Millisecond})
+	m := multilock.New(short, rlock.New(s, "b", &rlock.Options{FixedLease: time.Hour}))
+	require.NoError(t, kit.Lock(t, t.Context(), m).Release())
+	rule := p.On(kit.ScriptNamed("rlock_acquire_all"), proxy.DropReply, proxy.First)
+	p.RefuseNew(true)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	got := kit.GoLock(ctx, m.Lock)
+	rule.Wait(t, 1)
+	h := kit.Lock(t, t.Context(), rlock.New(other, "a", nil)) // when its lease is over
+	p.RefuseNew(false)
+	kit.Await(t, "the other lock to be given back", func() bool { return srv.Int(t, "EXISTS", "b") == 0 })
+	cancel()
+	require.ErrorIs(t, kit.Within(t, 5*time.Second, got, "the end of the wait").Err, context.Canceled)
+	require.NoError(t, h.Release())
+	kit.Await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
+}
+
+// One lock that cannot be released keeps no other.
+func TestLocksAlikeAreReleasedButForTheOneThatCannotBe(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Hour})
+	h := kit.Lock(t, t.Context(), multilock.New(reentrantLocks(s, "a", "b", "c")...))
+	srv.Do(t, "SET", "b", "no lock")
+	require.ErrorContains(t, h.Release(), "WRONGTYPE")
+	require.Equal(t, map[string]redistest.Value{"b": {Type: "string", Content: "no lock"}}, srv.Keyspace(t))
+}

@@ -1,0 +1,289 @@
+package several
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// Whoever waits asks now and then: that the server is gone which tells of releases costs no more than that, also
+// those who wait in one process.
+func TestWaitersOfARedLockTakeTurnsWithoutTheFirstServer(t *testing.T) {
+	t.Parallel()
+	const waiters = 3
+	f := kit.NewFleet(t, 3)
+	sessions := f.Far(&holdfast.Options{Lease: 30 * time.Second})
+	l := kit.RedLock(sessions, kit.Orders, kit.ReentrantMember, kit.Patient)
+	h := kit.Lock(t, t.Context(), l)
+	f.Servers[0].Stop()
+	turns := make(chan kit.Result, waiters)
+	for range waiters {
+		go func() {
+			h, err := l.Lock(t.Context())
+			turns <- kit.Result{Hold: h, Err: err}
+		}()
+	}
+	for range waiters {
+		began := time.Now()
+		require.NoError(t, h.Release())
+		r := kit.Within(t, 10*time.Second, turns, "the next one's turn")
+		assert.Less(t, time.Since(began), 2*time.Second) // a quarter of a second is promised
+		require.NoError(t, r.Err)
+		h = r.Hold
+	}
+	require.NoError(t, h.Release())
+}
+
+// Who has an owner, whom other calls might share, asks as seldom as anybody else.
+func TestAWaiterOfARedLockWithAnOwnerAsksNowAndThen(t *testing.T) {
+	t.Parallel()
+	f := kit.NewFleet(t, 3)
+	holder, waiter := f.Near(nil), f.Far(nil)
+	f.Cut(2) // which then is free for whoever waits
+	h := kit.Lock(t, t.Context(), kit.RedLock(holder, kit.Orders, func(s *holdfast.Session, name string) holdfast.Locker {
+		return rlock.New(s, name, &rlock.Options{FixedLease: time.Minute})
+	}, kit.Patient))
+	asked := map[string]int64{}
+	for who, ctx := range map[string]context.Context{"nobody": t.Context(), "an owner": holdfast.NewOwner(t.Context())} {
+		before := f.Servers[0].CommandStats(t)["evalsha"]
+		_, err := kit.RedLock(waiter, kit.Orders, kit.ReentrantMember, kit.Patient).TryLockFor(ctx, 2*time.Second)
+		require.ErrorIs(t, err, holdfast.ErrBusy)
+		asked[who] = f.Servers[0].CommandStats(t)["evalsha"] - before
+	}
+	require.Less(t, asked["an owner"], 3*asked["nobody"], asked)
+	require.NoError(t, h.Release())
+	f.Heal()
+}
+
+// Of the sessions of a RedLock one may be closed, also while somebody waits.
+func TestAWaiterOfARedLockOutlivesOneOfItsSessions(t *testing.T) {
+	t.Parallel()
+	f := kit.NewFleet(t, 3)
+	for i := range 3 {
+		mine, theirs := f.Far(nil), f.Far(nil)
+		h := kit.Lock(t, t.Context(), kit.RedLock(theirs, kit.Orders, kit.ReentrantMember, kit.Patient))
+		got := kit.GoLock(t.Context(), kit.RedLock(mine, kit.Orders, kit.ReentrantMember, kit.Patient).Lock)
+		kit.Await(t, "a subscription", func() bool { return len(f.Servers[0].Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+		require.NoError(t, mine[i].Close())
+		select {
+		case r := <-got:
+			assert.Fail(t, "nobody has released it", "without session %d: %v", i, r.Err)
+			require.NoError(t, h.Release())
+		case <-time.After(500 * time.Millisecond): // in which it asks again
+			require.NoError(t, h.Release())
+			r := kit.Within(t, 5*time.Second, got, "the lock")
+			require.NoError(t, r.Err)
+			require.NoError(t, r.Hold.Release())
+		}
+		for _, s := range mine {
+			_ = s.Close() // nobody listens when the next one begins
+		}
+		kit.Await(t, "nobody who listens", func() bool { return len(f.Servers[0].Strs(t, "PUBSUB", "CHANNELS")) == 0 })
+	}
+}
+
+// A hold is never trusted for longer than a server that has restarted is doubted: somebody else could have it then.
+func TestAnExtendedRedLockIsNotAnothersAfterARestart(t *testing.T) {
+	t.Parallel()
+	const length = time.Second
+	opts := &holdfast.Options{Lease: length}
+	f := kit.NewFleet(t, 3)
+	f.Seasoned(length)
+	mine, theirs := kit.RedLock(f.Near(opts), kit.Orders, kit.ReentrantMember, kit.Careful), kit.RedLock(f.Far(opts), kit.Orders, kit.ReentrantMember, kit.Careful)
+	f.Cut(2) // it has the two others
+	h := kit.Lock(t, t.Context(), mine)
+	require.ErrorContains(t, h.Extend(t.Context(), length+1), "lease is 1.000000001s, must be at most 1s")
+	require.NoError(t, h.Extend(t.Context(), length))
+	f.Cut(1) // of which one has forgotten it, and it cannot know
+	f.Servers[1].Restart()
+	next := kit.Lock(t, t.Context(), theirs)
+	mineErr, until := h.Err(), h.Deadline()
+	theirErr := next.Err()
+	require.NoError(t, theirErr)
+	assert.ErrorIs(t, mineErr, holdfast.ErrLost, "both have it, the first one for %v more", time.Until(until))
+	f.Heal()
+	require.NoError(t, next.Release())
+	_ = h.Release()
+}
+
+// A server that has taken the place of another one may have been up for a while, and has not been there for as long.
+func TestAServerInThePlaceOfAnotherIsDoubtedForALease(t *testing.T) {
+	t.Parallel()
+	const length = 2 * time.Second
+	f := kit.NewFleet(t, 3)
+	l := kit.RedLock(f.Near(&holdfast.Options{Lease: length}), kit.Orders, kit.ReentrantMember, kit.Careful)
+	f.Seasoned(length)
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the sessions know the servers now
+	next := redistest.Start(t)
+	f.Empty()
+	f.Cut(2)
+	kit.Await(t, "a server that has been up for less than a lease", func() bool { return kit.Uptime(t, next) == 2 })
+	changed := time.Now()
+	f.Proxies[1].SetServer(next.Addr())
+	f.Proxies[1].CutAll()
+	h := kit.Lock(t, t.Context(), l)
+	assert.Greater(t, time.Since(changed), length, "those who held it on the other one may trust it still")
+	f.Heal()
+	require.NoError(t, h.Release())
+}
+
+// Two servers that do not answer keep nobody from the lock, however many want it: who has some of the others does not
+// hold on to them for as long as the silent ones might answer. It goes on nearly as fast as with all of them, which others
+// have at the same time, so that it does not matter how busy the machine is.
+func TestManyContendForARedLockWhileTwoServersArePaused(t *testing.T) {
+	t.Parallel()
+	const turns, times = 100, 7
+	for _, clients := range []int{4, 16} {
+		t.Run(fmt.Sprint(clients), func(t *testing.T) {
+			whole, maimed := kit.NewFleet(t, 5), kit.NewFleet(t, 5)
+			locks := map[*kit.Fleet][]*multilock.RedLock{}
+			for _, f := range []*kit.Fleet{whole, maimed} {
+				for range clients {
+					sessions := f.Far(&holdfast.Options{Lease: 30 * time.Second})
+					locks[f] = append(locks[f], kit.RedLock(sessions, kit.Orders, kit.ReentrantMember, &multilock.RedLockOptions{TrustRestarted: true}))
+				}
+			}
+			defer maimed.Strike(kit.Paused, 3, 4)()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			had := map[*kit.Fleet]*atomic.Int64{whole: new(atomic.Int64), maimed: new(atomic.Int64)}
+			var all sync.WaitGroup
+			for f, n := range had {
+				for _, l := range locks[f] {
+					all.Go(func() {
+						for ctx.Err() == nil {
+							h, err := l.Lock(ctx)
+							if err != nil {
+								assert.Error(t, ctx.Err(), err)
+								return
+							}
+							n.Add(1)
+							if had[maimed].Load() >= turns || had[whole].Load() >= times*turns {
+								cancel()
+							}
+							kit.SleepUntil(time.Now().Add(5 * time.Millisecond))
+							_ = h.Release()
+							kit.SleepUntil(time.Now().Add(5 * time.Millisecond)) // or one client would have all its turns in a row
+						}
+					})
+				}
+			}
+			all.Wait()
+			t.Log(had[maimed].Load(), "turns, with all servers", had[whole].Load())
+			require.GreaterOrEqual(t, had[maimed].Load(), int64(turns))
+		})
+	}
+}
+
+// A server that was silent for a while is waited for again, however slow it is and though somebody else has one of the
+// others: without it there is no majority.
+func TestASilentServerOfARedLockIsWaitedForAgain(t *testing.T) {
+	t.Parallel()
+	f := kit.NewFleet(t, 5)
+	l := kit.RedLock(f.Near(&holdfast.Options{Lease: 30 * time.Second}), kit.Orders, kit.ReentrantMember, kit.Patient)
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the sessions know the servers' clocks
+	f.Empty()
+	f.Servers[0].Do(t, "HSET", kit.Orders, "gone:1", "1")
+	f.Servers[0].Do(t, "PEXPIRE", kit.Orders, "60000")
+	f.Servers[3].Stop()
+	heal := kit.Silent.Begin(f, 4)
+	_, err := l.TryLockFor(t.Context(), time.Second)
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	got := kit.GoLock(t.Context(), l.Lock)
+	f.OnEach(kit.AnyScript, proxy.Delay(100*time.Millisecond), proxy.EveryTime, 4)
+	heal()
+	kit.GrantAndRelease(t, got)
+	f.Servers[0].Do(t, "DEL", kit.Orders)
+	f.Servers[3].Restart()
+	f.Empty()
+}
+
+// Calls that share an owner do not take the lock from each other: one of them has it.
+func TestOneOfTwoCallsOfAnOwnerHasAPlainRedLock(t *testing.T) {
+	t.Parallel()
+	const rounds = 200
+	f := kit.NewFleet(t, 5)
+	l := kit.RedLock(f.Far(nil), kit.Orders, kit.PlainMember, kit.Patient)
+	for _, srv := range f.Servers[3:] {
+		srv.Stop()
+	}
+	had := map[int]int{} // rounds, by how many calls had it
+	for range rounds {
+		ctx := holdfast.NewOwner(t.Context())
+		var holds []*holdfast.Hold
+		for _, call := range []<-chan kit.Result{kit.GoLock(ctx, l.Lock), kit.GoLock(ctx, l.Lock)} {
+			r := kit.Within(t, 10*time.Second, call, "an answer")
+			if r.Err == nil {
+				holds = append(holds, r.Hold)
+				continue
+			}
+			require.ErrorIs(t, r.Err, holdfast.ErrAlreadyHeld)
+		}
+		for _, h := range holds {
+			require.NoError(t, h.Release())
+		}
+		had[len(holds)]++
+	}
+	require.Zero(t, had[0], "%v: neither had it", had)
+}
+
+// A server that is free while others are not tells of what is given back to it: who waits must not take that for a
+// release, again and again.
+func TestAWaiterOfARedLockIsNotWokenByItself(t *testing.T) {
+	t.Parallel()
+	f := kit.NewFleet(t, 3)
+	mine, theirs := f.Far(nil), f.Far(nil)
+	var locks []holdfast.Locker
+	for _, s := range theirs {
+		locks = append(locks, rlock.New(s, kit.Orders, &rlock.Options{FixedLease: time.Minute}))
+	}
+	h := kit.Lock(t, t.Context(), multilock.NewRedLock(locks, kit.Patient))
+	kit.Await(t, "all servers", func() bool { return kit.KeysLeft(t, f.Servers) == 3 })
+	f.Servers[0].Do(t, "DEL", kit.Orders)
+	ctx, cancel := context.WithCancel(t.Context())
+	got := kit.GoLock(ctx, kit.RedLock(mine, kit.Orders, kit.ReentrantMember, kit.Patient).Lock)
+	kit.Await(t, "a subscription", func() bool { return len(f.Servers[0].Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+	f.Servers[1].ResetStats(t)
+	kit.SleepUntil(time.Now().Add(2 * time.Second))
+	require.Less(t, f.Servers[1].CommandStats(t)["evalsha"], int64(130))
+	cancel()
+	require.ErrorIs(t, kit.Within(t, 5*time.Second, got, "the end of the wait").Err, context.Canceled)
+	require.NoError(t, h.Release())
+}
+
+// Who is alone gives way to nobody, also after others of its process have waited.
+func TestARedLockGivesNobodyWay(t *testing.T) {
+	t.Parallel()
+	f := kit.NewFleet(t, 3)
+	l := kit.RedLock(f.Far(nil), kit.Orders, kit.ReentrantMember, kit.Patient)
+	cycles := func() time.Duration {
+		began := time.Now()
+		for range 100 {
+			require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+		}
+		return time.Since(began)
+	}
+	cycles()
+	alone := cycles()
+	h := kit.Lock(t, t.Context(), l)
+	got := kit.GoLock(t.Context(), l.Lock)
+	kit.Await(t, "a subscription", func() bool { return len(f.Servers[0].Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+	require.NoError(t, h.Release())
+	r := kit.Within(t, 5*time.Second, got, "the one who waited")
+	require.NoError(t, r.Err)
+	require.NoError(t, r.Hold.Release())
+	require.Less(t, cycles(), 4*alone)
+}
