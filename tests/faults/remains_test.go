@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -57,4 +58,31 @@ func TestALostHoldIsGivenBackWhateverItsLeaseIsOnTheServer(t *testing.T) {
 		c.rule.Remove()
 		c.theyTakeIt(lease / 2)
 	})
+}
+
+// Something between here and the server may garble a reply. Nobody holds the lock then, as far as anybody knows, and the
+// server must not keep it for that.
+func TestAGrantWhoseReplyIsGarbledIsGivenBack(t *testing.T) {
+	for _, k := range lateKinds {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCell(t, k, lost, 2*time.Second, lateLease)
+			acquires, taken := scriptOf(k, "acquire"), 0
+			c.rule = c.proxy.On(func(command []string) bool {
+				if !acquires(command) {
+					return false
+				}
+				_, err := c.srv.Try(command...)
+				if assert.NoError(t, err) {
+					taken = c.count()
+				}
+				return true
+			}, proxy.Answer("+OK"), proxy.First)
+			require.ErrorContains(t, c.take(t.Context(), c.mine.TryLock), "reply is no array")
+			require.Equal(t, 1, c.rule.Count())
+			require.Equal(t, 1, taken)
+			c.theyTakeIt(2 * lateNotAfter)
+			c.settled()
+		})
+	}
 }
