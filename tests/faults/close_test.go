@@ -48,6 +48,8 @@ func TestCloseReleasesEverythingInOneBatch(t *testing.T) {
 	nested := kit.Lock(t, holds[0].Context(t.Context()), rlock.New(s, "lock 0", nil))
 	left := kit.Lock(t, t.Context(), rlock.New(s, "detached", nil))
 	require.NoError(t, left.Detach())
+	around := kit.Lock(t, t.Context(), rlock.New(s, "detached within", nil))
+	require.NoError(t, kit.Lock(t, around.Context(t.Context()), rlock.New(s, "detached within", nil)).Detach())
 
 	srv.Do(t, "SCRIPT", "LOAD", lua.Source("rlock_release"))
 	r := p.On(kit.ScriptOf(kit.Kinds[0], "release"), proxy.HoldReply, proxy.First)
@@ -55,14 +57,14 @@ func TestCloseReleasesEverythingInOneBatch(t *testing.T) {
 	go func() { closed <- s.Close() }()
 	r.WaitMatched(t, n) // all of them, though not one has been answered
 	r.Wait(t, 1)
-	for _, h := range append(holds, nested) {
+	for _, h := range append(holds, nested, around) {
 		require.ErrorIs(t, h.Err(), holdfast.ErrClosed)
 		require.ErrorIs(t, h.Release(), holdfast.ErrClosed)
 	}
 	r.Release()
 	require.NoError(t, kit.Within(t, closeBound, closed, "the end of Close"))
 	require.Equal(t, n, r.Matched())
-	require.Equal(t, []string{"detached"}, srv.Strs(t, "KEYS", "*"))
+	require.ElementsMatch(t, []string{"detached", "detached within"}, srv.Strs(t, "KEYS", "*"))
 }
 
 // After Release has returned, the hold has ended, also if Close was about to end it.

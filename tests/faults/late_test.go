@@ -187,19 +187,19 @@ var lates = []late{
 	{"a lock script comes when its caller has entered what another call of its owner took", "acquire", proxy.Stall, 2, 15, func(c *cell) {
 		owner := holdfast.NewOwner(context.Background())
 		sent := time.Now()
-		enters := goLock(owner, c.mine.Lock)
+		enters := kit.GoLock(owner, c.mine.Lock)
 		c.rule.Wait(c, 1)
 		require.NoError(c, c.take(owner, c.mine.Lock)) // in turn: when the first attempt has failed
-		entered := within(c, lateNotAfter, enters, "the re-entry")
-		require.NoError(c, entered.err)
-		c.holds = append(c.holds, entered.hold)
+		entered := kit.Within(c, lateNotAfter, enters, "the re-entry")
+		require.NoError(c, entered.Err)
+		c.holds = append(c.holds, entered.Hold)
 		require.Equal(c, 2, c.count())
 		require.NoError(c, c.giveBack())
 		require.NoError(c, c.giveBack())
 		c.deliver()
 		require.Less(c, time.Since(sent), lateNotAfter, "the first copy would refuse itself")
 		require.Equal(c, 1, c.count())
-		pass(sent.Add(lateNotAfter))
+		kit.SleepUntil(sent.Add(lateNotAfter))
 	}},
 	{"a lock script that was given up comes after its not-after", "acquire", proxy.Stall, 1, 15, func(c *cell) {
 		sent := c.stalledTry()

@@ -64,10 +64,10 @@ func TestALostHoldIsGivenBackWhateverItsLeaseIsOnTheServer(t *testing.T) {
 // server must not keep it for that.
 func TestAGrantWhoseReplyIsGarbledIsGivenBack(t *testing.T) {
 	for _, k := range lateKinds {
-		t.Run(k.name, func(t *testing.T) {
+		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
 			c := newCell(t, k, lost, 2*time.Second, lateLease)
-			acquires, taken := scriptOf(k, "acquire"), 0
+			acquires, taken := kit.ScriptOf(k, "acquire"), 0
 			c.rule = c.proxy.On(func(command []string) bool {
 				if !acquires(command) {
 					return false
