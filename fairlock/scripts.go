@@ -52,6 +52,6 @@ func (p *protocol) Holders(string) *script.Call {
 	return script.NewCall(core.HoldersScript).Key(p.lock().Key())
 }
 
-func (p *protocol) Force(notAfter int64) *script.Call {
-	return p.call(forceScript).Arg(p.javaWait, p.lock().Publish(), p.lock().Channel).Int(notAfter)
+func (p *protocol) Force(w script.Window) *script.Call {
+	return p.call(forceScript).Arg(p.javaWait, p.lock().Publish(), p.lock().Channel).Int(w.NotAfter)
 }

@@ -51,6 +51,6 @@ func (p *protocol) Holders(string) *script.Call {
 	return script.NewCall(core.HoldersScript).Key(p.lock.Key())
 }
 
-func (p *protocol) Force(notAfter int64) *script.Call {
-	return script.NewCall(forceScript).Key(p.lock.Key()).Arg(p.lock.Publish(), p.lock.Channel).Int(notAfter)
+func (p *protocol) Force(w script.Window) *script.Call {
+	return script.NewCall(forceScript).Key(p.lock.Key()).Arg(p.lock.Publish(), p.lock.Channel).Int(w.NotAfter)
 }

@@ -30,8 +30,8 @@ type half struct {
 }
 
 // force is the call that ends a half.
-func (h *half) force(which string, notAfter int64) *script.Call {
-	return script.NewCall(forceScript).Key(h.lock.Key()).Arg(which, h.lock.Publish(), h.lock.Channel).Int(notAfter)
+func (h *half) force(which string, w script.Window) *script.Call {
+	return script.NewCall(forceScript).Key(h.lock.Key()).Arg(which, h.lock.Publish(), h.lock.Channel).Int(w.NotAfter)
 }
 
 // reader is how the core calls the scripts of the read half.
@@ -64,7 +64,7 @@ func (p *reader) Renew(c *script.Call, owner string) {
 	c.Key(p.lock.Key(), wire.ReadHold(p.lock.Key(), owner, 1)).Arg(owner)
 }
 
-func (p *reader) Force(notAfter int64) *script.Call { return p.force(read, notAfter) }
+func (p *reader) Force(w script.Window) *script.Call { return p.force(read, w) }
 
 func (p *reader) Trim(t core.Trim) *script.Call { return t.Call(trimReadScript, p.lock.Key(), t.Owner) }
 
@@ -103,7 +103,7 @@ func (p *writer) Renew(c *script.Call, owner string) {
 	c.Key(p.lock.Key()).Arg(wire.WriteOwner(owner))
 }
 
-func (p *writer) Force(notAfter int64) *script.Call { return p.force(write, notAfter) }
+func (p *writer) Force(w script.Window) *script.Call { return p.force(write, w) }
 
 func (p *writer) Trim(t core.Trim) *script.Call {
 	return t.Call(core.TrimScript, p.lock.Key(), wire.WriteOwner(t.Owner))

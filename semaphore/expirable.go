@@ -94,8 +94,8 @@ func (e *Expirable) SetPermits(ctx context.Context, n int) error {
 	if n < 0 || n > maxPermits {
 		return e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
 	}
-	changed, err := e.lock.InTime(ctx, operation, func(notAfter int64) *script.Call {
-		return e.publishing(e.call(resizeExpirableScript).Int(int64(n))).Int(notAfter)
+	changed, err := e.lock.InTime(ctx, operation, func(w script.Window) *script.Call {
+		return e.publishing(e.call(resizeExpirableScript).Int(int64(n))).Int(w.NotAfter)
 	})
 	if changed {
 		e.lock.Wake()

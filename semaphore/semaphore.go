@@ -149,7 +149,7 @@ func (p *Semaphore) take(ctx context.Context, operation string, n int, limit tim
 		return p.object.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
 	}
 	t := core.Taking{
-		Take: func(notAfter int64) *script.Call { return p.call(acquireScript).Int(int64(n)).Int(notAfter) },
+		Take: func(w script.Window) *script.Call { return p.call(acquireScript).Int(int64(n)).Int(w.NotAfter) },
 		Back: func() *script.Call { return p.add(n, create) },
 	}
 	return t.Run(ctx, &p.object, operation, limit)

@@ -48,7 +48,7 @@ func (p *protocol) Holders(string) *script.Call {
 	return script.NewCall(holdersScript).Key(p.lock().Key())
 }
 
-func (p *protocol) Force(notAfter int64) *script.Call {
+func (p *protocol) Force(w script.Window) *script.Call {
 	l := p.lock()
-	return script.NewCall(forceScript).Key(l.Key()).Arg(l.Publish(), l.Channel).Int(notAfter)
+	return script.NewCall(forceScript).Key(l.Key()).Arg(l.Publish(), l.Channel).Int(w.NotAfter)
 }

@@ -13,19 +13,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// The first number of an acquisition's reply, which the server's time follows.
-const (
-	granted = 1  // then {token}, with the age {token, up, run}; permits {ms}, for which there are none left
-	busy    = 0  // then {pttl}; standing in the server's queue {ms, place}, to call again after ms
-	gone    = -1 // nothing there to re-enter
-	late    = -2 // executed after its not-after, nothing changed
-	more    = -3 // some permits came back, and more will if it is called again
-)
-
-// lateTries is how often an acquisition is sent at once because the server refused it as
-// late. The first refusal brings the server's clock; more mean that calls are that slow.
-const lateTries = 3
-
 // An acquisition is one call that wants the lock, with as many attempts as it takes.
 type acquisition struct {
 	lock   *Lock
@@ -225,11 +212,6 @@ func (a *acquisition) enterBeside(ctx context.Context, other *tenure) (*Single, 
 	return h, inTheWay, err
 }
 
-var errLate = &script.Failure{
-	Class: script.Refused, Temporary: true,
-	Err: errors.New("the call reached the server too late to be executed"),
-}
-
 // enter attempts to become a holder under a wire owner of the call's own, or that of the other
 // half. Without a hold and without an error, the other half has gone.
 func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error) {
@@ -245,7 +227,7 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 	if err := answer.ask(ctx, l, want); err != nil {
 		switch script.ClassOf(err) {
 		case script.Unknown, script.Broken:
-			a.until = lease.Add(answer.sent, lease.NotAfter(l.length()))
+			a.until = lease.Add(answer.sent, l.notAfter())
 			if !a.adopts { // which takes nothing that was free
 				err = l.final(err)
 			}
@@ -255,7 +237,7 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 		return nil, 0, err
 	}
 	switch answer.outcome {
-	case granted:
+	case script.Granted:
 		if a.number == 0 {
 			a.claim.renumber()
 		}
@@ -277,20 +259,17 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 			a.also.holds = append(a.also.holds, p.begin(l, &p.claim, wire, answer, a.until))
 		}
 		return o.begin(l, a.claim, a.wire, answer, a.until), 0, nil
-	case busy:
+	case script.Busy:
 		if answer.at >= a.until {
 			a.until = 0
 		}
 		a.stood()
 		return nil, answer.pttl, ErrBusy
-	case gone:
-		if a.adopts {
-			return nil, 0, ErrNotHeld
-		}
-		return nil, 0, nil
-	default:
-		return nil, 0, errLate
 	}
+	if a.adopts { // it is gone
+		return nil, 0, ErrNotHeld
+	}
+	return nil, 0, nil
 }
 
 // begin makes o what was granted to a wire owner. Copies of the call may be executed until then.
@@ -325,14 +304,14 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Single, error) {
 		if script.ClassOf(err) == script.Unknown {
 			t.lasts(l.length())
 			if l.Shared { // beside the other half a copy would begin anew
-				t.expectCopies(lease.Add(answer.sent, lease.NotAfter(l.length())))
+				t.expectCopies(lease.Add(answer.sent, l.notAfter()))
 			}
 			// The count may be one too high, now or when a copy is executed.
 			t.correct(0)
-			t.correct(lease.Add(answer.sent, lease.NotAfter(l.length())))
+			t.correct(lease.Add(answer.sent, l.notAfter()))
 		}
 		return nil, err
-	case answer.outcome == granted:
+	case answer.outcome == script.Granted:
 		h := new(Single)
 		h.init(l, t, answer)
 		if answer.at >= answer.trust(l) || s.isClosed() {
@@ -345,8 +324,6 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Single, error) {
 		t.claim.setEmptied(false)
 		t.add(h, answer.sent)
 		return h, nil
-	case answer.outcome == late:
-		return nil, errLate
 	default: // the server has nothing of the outer hold
 		t.lose()
 		return nil, fmt.Errorf("re-entry: %w", ErrLost)
@@ -381,61 +358,30 @@ const (
 	placeRegained = 2 // others had dropped the waiter
 )
 
-// ask sends an acquisition and reads the reply. If the server refuses it as late it is sent
-// again at once: the refusal brought the server's clock, which is not known at first. It is sent
-// again as well where the server has done a part of what is to be done first.
+// ask sends an acquisition and reads the reply.
 func (a *answer) ask(ctx context.Context, l *Lock, w Want) error {
-	runner := l.session.runner
-	for refused := 0; refused < lateTries; {
-		place, err := runner.Place(ctx, script.Take, l.key)
-		if err != nil {
-			return err
-		}
-		a.sent = l.session.now()
-		w.Lease, w.NotAfter = l.millis, l.notAfter(a.sent)
-		call := l.protocol.Acquire(w)
-		err = runner.RunIn(ctx, place, call)
-		if err == nil {
-			err = a.read(l, call, w.Nested || w.Adopt)
-		}
-		call.Free()
-		switch {
-		case err != nil || a.outcome != late && a.outcome != more:
-			return err
-		case a.outcome == late:
-			refused++
-		}
+	reply, err := l.session.runner.Timed(ctx, l.key, l.notAfter(), func(window script.Window) *script.Call {
+		w.Lease, w.NotAfter = l.millis, window.NotAfter
+		return l.protocol.Acquire(w)
+	})
+	a.sent, a.outcome = reply.Sent, reply.Code
+	if reply.At > 0 {
+		a.at = reply.At
 	}
-	return nil
-}
-
-// read takes the reply in.
-func (a *answer) read(l *Lock, call *script.Call, mayBeGone bool) error {
-	s := l.session
-	a.at = s.now()
-	var room [5]int64
-	n, err := call.ReadNumbers(room[:0])
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if len(n) < 2 {
-		return call.Unexpected()
-	}
-	s.clocks.Learn(l.key, n[1], a.at)
-	rest := room[2:] // what the reply does not have is 0
-	switch code := n[0]; {
-	case code == granted && l.Permits:
-		if a.next = lease.Lasting(rest[0]); a.next < 0 {
+	case reply.Code == script.Granted && l.Permits:
+		if a.next = lease.Lasting(reply.Rest[0]); a.next < 0 {
 			a.next = math.MaxInt64
 		}
-	case code == granted:
-		a.token, a.up, a.run = rest[0], rest[1], rest[2]
-	case code == busy && len(n) > 2:
-		a.pttl, a.place = lease.Lasting(rest[0]), rest[1]
-	case code == late, code == more && l.Permits, code == gone && mayBeGone:
+	case reply.Code == script.Granted:
+		a.token, a.up, a.run = reply.Rest[0], reply.Rest[1], reply.Rest[2]
+	case reply.Code == script.Busy && reply.Len > 0:
+		a.pttl, a.place = lease.Lasting(reply.Rest[0]), reply.Rest[1]
+	case reply.Code == script.Gone && (w.Nested || w.Adopt):
 	default:
-		return call.Unexpected()
+		return reply.Unexpected()
 	}
-	a.outcome = n[0]
 	return nil
 }

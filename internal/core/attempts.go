@@ -31,7 +31,7 @@ func (a *acquisition) call(ctx context.Context, l *Lock, operation string, limit
 // once makes one attempt, repeated only while its reply is lost and it may still be executed. Nor is a
 // reply waited for any longer.
 func (a *acquisition) once(ctx context.Context) (h *Single, err error) {
-	err = a.lock.session.once(ctx, a.lock.key, lease.NotAfter(a.lock.length()), func(ctx context.Context) (err error) {
+	err = a.lock.session.once(ctx, a.lock.key, a.lock.notAfter(), func(ctx context.Context) (err error) {
 		h, _, err = a.try(ctx)
 		return err
 	})

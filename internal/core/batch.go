@@ -228,10 +228,7 @@ func (c *batchCall) tryTo(ctx context.Context) (holds []*Single, inTheWay time.D
 		}
 		return nil, 0, err
 	}
-	switch c.grant.outcome {
-	case late:
-		return nil, 0, errLate
-	case busy:
+	if c.grant.outcome == script.Busy {
 		if c.until > 0 {
 			c.giveUp() // somebody else has one; an earlier attempt may have got the others, or may yet
 		}
@@ -265,52 +262,26 @@ func enterAll(ctx context.Context, claims []*claim) (leave func(), err error) {
 	return leave, nil
 }
 
-// ask sends the call and reads the reply; again if the server refuses it as late, which brings its clock.
+// ask sends the call and reads the reply.
 func (c *batchCall) ask(ctx context.Context) error {
-	runner := c.session.runner
-	for range lateTries {
-		place, err := runner.Place(ctx, script.Take, c.locks[0].key)
-		if err != nil {
-			return err
-		}
-		c.grant = answer{sent: c.session.now()}
-		call := script.NewCall(c.locks[0].Together.Acquire).Arg(c.wire).Int(c.locks[0].Object.notAfter(c.grant.sent, c.shortest))
+	first := c.locks[0]
+	reply, err := c.session.runner.Timed(ctx, first.key, lease.NotAfter(c.shortest), func(w script.Window) *script.Call {
+		call := script.NewCall(first.Together.Acquire).Arg(c.wire).Int(w.NotAfter)
 		for _, l := range c.locks {
 			call.Key(l.key).Arg(l.millis)
 		}
-		err = runner.RunIn(ctx, place, call)
-		if err == nil {
-			err = c.read(call)
-		}
-		call.Free()
-		if err != nil || c.grant.outcome != late {
-			return err
-		}
-	}
-	return nil
-}
-
-// read takes the reply in.
-func (c *batchCall) read(call *script.Call) error {
-	grant := &c.grant
-	grant.at = c.session.now()
-	var room [4]int64
-	n, err := call.ReadInts(room[:0])
-	if err != nil {
+		return call
+	})
+	c.grant = answer{sent: reply.Sent, at: reply.At, outcome: reply.Code}
+	switch taken := int(reply.Rest[1]); {
+	case err != nil:
 		return err
-	}
-	if len(n) < 2 {
-		return call.Unexpected()
-	}
-	c.session.clocks.Learn(c.locks[0].key, n[1], grant.at)
-	switch {
-	case n[0] == granted, n[0] == late:
-	case len(n) == 4 && n[0] == busy && n[3] >= 1 && int(n[3]) <= len(c.locks):
-		grant.pttl, c.taken = lease.Lasting(n[2]), int(n[3])-1
+	case reply.Code == script.Granted:
+	case reply.Code == script.Busy && taken >= 1 && taken <= len(c.locks):
+		c.grant.pttl, c.taken = lease.Lasting(reply.Rest[0]), taken-1
 	default:
-		return call.Unexpected()
+		return reply.Unexpected()
 	}
-	grant.outcome = n[0]
 	return nil
 }
 

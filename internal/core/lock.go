@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -29,7 +28,7 @@ type Inspector interface {
 	// lock_holders.
 	Holders(owner string) *script.Call
 	// Force is the call that frees the lock whoever holds it, with the replies of rlock_force.
-	Force(notAfter int64) *script.Call
+	Force(w script.Window) *script.Call
 }
 
 // LockOf returns the inside of a lock that the root package exports, nil of anything else. The root supplies it.
@@ -160,8 +159,8 @@ func (l *Lock) SameSession(other *Lock) bool { return l.session == other.session
 
 func (l *Lock) claimKey() claimKey { return claimKey{session: l.session, kind: l.Kind, key: l.key} }
 
-// notAfter is that of a call of the lock.
-func (l *Lock) notAfter(sent time.Duration) int64 { return l.Object.notAfter(sent, l.length()) }
+// notAfter is how long a call of the lock may take to be executed.
+func (l *Lock) notAfter() time.Duration { return lease.NotAfter(l.length()) }
 
 // final is a failure of a call that takes the lock or gives it back, as far as it may be sent again: the
 // copy of one that may have been executed would do it to whoever has the same token by then.
@@ -208,37 +207,24 @@ func (l *Lock) ForceUnlock(ctx context.Context) (was bool, err error) {
 	return was, err
 }
 
-// InTime runs a call that the server refuses when it comes late, {-2, now}, once more then: the
-// refusal brought its clock. Otherwise the reply is {1, now} or {0, now}: whether it was done.
-func (l *Lock) InTime(ctx context.Context, operation string, call func(notAfter int64) *script.Call) (done bool, err error) {
-	for range lateTries {
-		c := call(l.notAfter(l.session.now()))
-		err = l.Run(ctx, operation, c, func() error {
-			done, err = l.readInTime(c)
-			return err
-		})
-		if !errors.Is(err, errLate) {
-			break
-		}
-	}
-	return done, err
+// InTime runs a timed call that changes something about the lock, and reports whether it had to. It may be executed
+// for as long as an acquisition.
+func (l *Lock) InTime(ctx context.Context, operation string, call func(w script.Window) *script.Call) (done bool, err error) {
+	return l.inTime(ctx, operation, l.notAfter(), call)
 }
 
-// readInTime reads the reply of such a call.
-func (l *Lock) readInTime(c *script.Call) (done bool, err error) {
-	n, err := c.ReadInts(nil)
-	if err != nil {
+func (l *Lock) inTime(
+	ctx context.Context, operation string, limit time.Duration, call func(w script.Window) *script.Call,
+) (done bool, err error) {
+	if err := l.begin(ctx, operation); err != nil {
 		return false, err
 	}
-	if len(n) != 2 {
-		return false, c.Unexpected()
+	defer l.session.calls.leave()
+	reply, err := l.session.runner.Timed(ctx, l.key, limit, call)
+	if err != nil {
+		return false, l.Fail(operation, explain(ctx, err))
 	}
-	if n[0] == late { // what was known of the clock is wrong, perhaps because it was set back
-		l.session.clocks.Relearn(l.key, n[1], l.session.now())
-		return false, errLate
-	}
-	l.session.clocks.Learn(l.key, n[1], l.session.now())
-	return n[0] == 1, nil
+	return reply.Code == script.Granted, nil
 }
 
 // TryLock makes one attempt.

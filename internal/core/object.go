@@ -5,9 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"time"
 
-	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/watch"
@@ -93,16 +91,6 @@ func (o *Object) Mistake(operation string) error {
 		return nil
 	}
 	return o.Fail(operation, o.mistake)
-}
-
-// notAfter is the server ms until which a call sent at sent may be executed, for a lease of that
-// length; 0, which the server refuses and answers with its time, if its clock is not known.
-func (o *Object) notAfter(sent, length time.Duration) int64 {
-	at := o.session.clocks.At(o.key, sent)
-	if at > 0 {
-		at += lease.NotAfter(length).Milliseconds()
-	}
-	return at
 }
 
 // Key is the mapped name, under which the server knows the object.

@@ -43,7 +43,7 @@ func (a *acquisition) all(h *Single) []*Single {
 func (l *Lock) UpdateLease(ctx context.Context, operation, wire string, d time.Duration, call func() *script.Call) error {
 	h := l.GrantedTo([]string{wire}).first()
 	if h == nil {
-		done, err := l.InTime(ctx, operation, func(notAfter int64) *script.Call { return l.window(call(), notAfter) })
+		done, err := l.InTime(ctx, operation, func(w script.Window) *script.Call { return call().Within(w) })
 		if err == nil && !done {
 			return l.Fail(operation, ErrNotHeld)
 		}
@@ -67,40 +67,23 @@ func (l *Lock) UpdateLease(ctx context.Context, operation, wire string, d time.D
 // probing is for how long an update attempts to find a connection that stands.
 const probing = 5 * time.Second
 
-// window appends to a call from when on, and until when, it may be executed. A call that makes a lease shorter is
-// trusted to be executed no later, so a clock that was set back must not let it.
-func (l *Lock) window(c *script.Call, notAfter int64) *script.Call {
-	return c.Int(notAfter - lease.NotAfter(l.length()).Milliseconds()).Int(notAfter)
-}
-
 // update is UpdateLease of a hold of this session, whose turn it is.
-func (h *Single) update(ctx context.Context, d time.Duration, call func() *script.Call) (err error) {
+func (h *Single) update(ctx context.Context, d time.Duration, call func() *script.Call) error {
 	u, l, s := update{hold: h, d: d}, h.lock, h.lock.session
-	end, answers := s.now()+probing, 0
-	for delay := firstRetry; ; {
-		place, refused := s.runner.Place(ctx, script.Take, l.key)
-		if refused != nil {
-			return refused
-		}
-		// The first call on a connection that may not stand is not to be executed: it may take longer than the new
-		// lease until it is sent, or until it is known that it cannot be.
-		sent, notAfter, done := s.now(), int64(0), false
-		if answers > 0 || s.runner.Stands(place) {
-			notAfter = l.notAfter(sent)
-		}
-		u.begin(sent, notAfter)
-		c := l.window(call(), notAfter)
-		if err = s.runner.RunIn(ctx, place, c); err == nil {
-			done, err = l.readInTime(c)
-		}
-		c.Free()
+	end := s.now() + probing
+	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
+		reply, err := s.runner.Timed(ctx, l.key, l.notAfter(), func(w script.Window) *script.Call {
+			// The first call on a connection that may not stand is not to be executed: it may take longer than the new
+			// lease until it is sent, or until it is known that it cannot be.
+			if !w.Stands {
+				w.NotBefore, w.NotAfter = 0, 0
+			}
+			u.begin(w)
+			return call().Within(w)
+		})
 		lost := !u.serves && script.ClassOf(err) == script.Unknown && script.IsTemporary(err)
-		switch err = u.end(done, err); {
-		case err == errLate && answers < lateTries: //nolint:errorlint // nobody wraps it
-			answers++
-		case lost && s.now() < end && h.Err() == nil && pause(ctx, delay) == nil: // it has changed nothing
-			delay = min(2*delay, lastRetry)
-		default:
+		err = u.end(reply.Code == script.Granted, err)
+		if !lost || s.now() >= end || h.Err() != nil || pause(ctx, delay) != nil { // it has changed nothing
 			return err
 		}
 	}
@@ -116,12 +99,20 @@ type update struct {
 	before belief        // likewise
 }
 
-// begin is called right before a call with that not-after is sent.
-func (u *update) begin(sent time.Duration, notAfter int64) {
-	u.sent, u.serves = sent, notAfter > 0
+// begin is called right before a call with that window is sent; the one before it, if there was one, has been refused.
+func (u *update) begin(w script.Window) {
 	if u.serves {
-		u.before = u.hold.distrust(lease.Trust(sent, u.d))
+		u.refused()
 	}
+	u.sent, u.serves = w.Sent, w.NotAfter > 0
+	if u.serves {
+		u.before = u.hold.distrust(lease.Trust(u.sent, u.d))
+	}
+}
+
+// refused has the hold trusted as before a call that changed nothing.
+func (u *update) refused() {
+	u.hold.trustAgain(u.before, u.before.unsure, u.before.unsure, u.before.until)
 }
 
 // end takes in how the call ended, and returns what that means.
@@ -134,10 +125,10 @@ func (u *update) end(done bool, err error) error {
 		return &script.Failure{Class: script.Refused, Temporary: script.IsTemporary(err), Err: err}
 	case class == script.Unknown || class == script.Broken: // it may be executed until then
 		t.lasts(u.d)
-		h.trustAgain(u.before, max(u.before.unsure, lease.Add(now, lease.NotAfter(h.lock.length()))), u.sent, 0)
+		h.trustAgain(u.before, max(u.before.unsure, lease.Add(now, h.lock.notAfter())), u.sent, 0)
 		t.sweep()
-	case err != nil && u.serves: // refused
-		h.trustAgain(u.before, u.before.unsure, u.before.unsure, u.before.until)
+	case err != nil && u.serves:
+		u.refused()
 	case err != nil:
 	case !done:
 		t.lose()

@@ -47,7 +47,6 @@ type Session struct {
 	clock   clock
 	numbers atomic.Int64
 	runner  *script.Runner
-	clocks  *script.Clocks
 	hub     *hub.Hub
 	lines   *wait.Lines
 	joint   *wait.Lines // of those who wait for locks on several servers
@@ -84,11 +83,11 @@ func NewSession(c Config) *Session {
 	c.Logger = c.Logger.With("session", id)
 	s := &Session{
 		config: c, id: id, cluster: cluster, clock: clock{base: base},
-		runner: script.NewRunner(c.Client), clocks: script.NewClocks(base, cluster, c.Lease),
 		hub: hub.New(c.Client, c.Sharded, c.Logger), millis: lease.Millis(c.Lease),
 		ctx: ctx, cancel: cancel, closing: make(chan struct{}),
 		calls: newAdmission(), routines: newAdmission(),
 	}
+	s.runner = script.NewRunner(c.Client, s.now, c.Lease)
 	s.runner.Leaving = s.hub.Anew
 	s.bounds.limit = lease.Bound(c.Lease)
 	s.debts.init(s)
@@ -118,13 +117,8 @@ func (s *Session) newOwner() string { return wire.Owner(s.id, s.numbers.Add(1)) 
 // ID is the session's part of its wire owners.
 func (s *Session) ID() string { return s.id }
 
-// Changing tells the session that one of the client's connections has ended, or that it opens one: what was
-// known of the server's clock may not be true of the next server. Both, because the call for which a
-// connection is opened has been made before.
-func (s *Session) Changing() {
-	s.clocks.Forget()
-	s.runner.Changing()
-}
+// Changing tells the session that one of the client's connections has ended, or that it opens one.
+func (s *Session) Changing() { s.runner.Changing() }
 
 // start runs f in a goroutine that Close waits for, unless Close has waited already.
 func (s *Session) start(f func()) bool {

@@ -301,7 +301,7 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 		}
 		return h.lock.Fail("extend", explain(ctx, err))
 	}
-	answers, err := s.readRenewal(call, []lease.Renewable{t})
+	answers, err := s.runner.ReadRenewal(call, t.lock.key, 1)
 	if err != nil {
 		return h.lock.Fail("extend", err)
 	}

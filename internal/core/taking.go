@@ -13,8 +13,8 @@ import (
 // A Taking is an acquisition of what has no owner and no lease: what is taken can only be given
 // back. Its call cannot be repeated, so one that has no reply is unknown for good.
 type Taking struct {
-	Take func(notAfter int64) *script.Call // replies {1, now, left}, {0, now, free} or {-2, now}
-	Back func() *script.Call               // gives back what Take took; replies {listeners}
+	Take func(w script.Window) *script.Call // replies {1, now, left}, {0, now, free} or {-2, now}
+	Back func() *script.Call                // gives back what Take took; replies {listeners}
 	retries
 	took bool // and whoever has called does not know yet
 }
@@ -127,42 +127,19 @@ func (t *Taking) tryTo(ctx context.Context) (left int64, err error) {
 	}
 }
 
-// attempt sends the call; again if the server refused it as late, which brought its clock.
+// attempt sends the call.
 func (t *Taking) attempt(ctx context.Context) (left int64, err error) {
 	s, o := t.object.session, t.object
-	for range lateTries {
-		place, err := s.runner.Place(ctx, script.Take, o.key)
-		if err != nil {
-			return 0, err
-		}
-		n, err := t.send(ctx, place, t.Take(o.notAfter(s.now(), s.config.Lease)))
-		if err != nil {
-			return 0, err
-		}
-		s.clocks.Learn(o.key, n[1], s.now())
-		switch n[0] {
-		case granted:
-			return n[2], nil
-		case busy:
-			return 0, ErrBusy
-		}
+	reply, err := s.runner.Timed(ctx, o.key, lease.NotAfter(s.config.Lease), t.Take)
+	switch {
+	case err != nil:
+		return 0, err
+	case reply.Code == script.Granted && reply.Len == 1:
+		return reply.Rest[0], nil
+	case reply.Code == script.Busy:
+		return 0, ErrBusy
 	}
-	return 0, errLate
-}
-
-// send runs a call and reads its reply.
-func (t *Taking) send(ctx context.Context, place script.Place, c *script.Call) (n []int64, err error) {
-	defer c.Free()
-	if err := t.object.session.runner.RunIn(ctx, place, c); err != nil {
-		return nil, err
-	}
-	if n, err = c.ReadInts(nil); err != nil {
-		return nil, err
-	}
-	if len(n) == 3 && (n[0] == granted || n[0] == busy) || len(n) == 2 && n[0] == late {
-		return n, nil
-	}
-	return nil, c.Unexpected()
+	return 0, reply.Unexpected()
 }
 
 // giveBack gives back what nobody waits for any more, however long the server refuses it.

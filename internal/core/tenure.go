@@ -325,7 +325,7 @@ func (s *Session) renew(batch []lease.Renewable) {
 	err := s.runner.Run(ctx, script.Keep, call)
 	var answers []rueidis.RedisMessage
 	if err == nil {
-		answers, err = s.readRenewal(call, batch)
+		answers, err = s.runner.ReadRenewal(call, batch[0].(*tenure).lock.key, len(batch))
 	}
 	if half := len(batch) / 2; half > 0 && script.BecauseOfKeys(err) {
 		s.start(func() { s.renew(batch[:half]) })
@@ -388,23 +388,6 @@ func (s *Session) saidOf(ctx context.Context, t *tenure, answer rueidis.RedisMes
 	text, _ := answer.ToString()
 	s.runner.Heard(ctx, t.lock.key, text)
 	return serverError(text)
-}
-
-// readRenewal splits the reply of a renewal, {now, r1, r2, …}, and learns the time.
-func (s *Session) readRenewal(call *script.Call, batch []lease.Renewable) ([]rueidis.RedisMessage, error) {
-	values, err := call.ReadArray()
-	if err != nil {
-		return nil, err
-	}
-	if len(values) != len(batch)+1 {
-		return nil, call.Unexpected()
-	}
-	now, err := values[0].AsInt64()
-	if err != nil {
-		return nil, call.Unexpected()
-	}
-	s.clocks.Learn(batch[0].(*tenure).lock.key, now, s.now())
-	return values[1:], nil
 }
 
 // renewed takes in a renewal sent at sent, for each hold of the tenure that is renewed.

@@ -31,14 +31,14 @@ type Trimmer interface {
 
 // A Trim is for how long a wire owner is to have the lock at the most, and when the server may see to it.
 type Trim struct {
-	Owner               string
-	most                string // ms
-	notBefore, notAfter int64  // server ms
+	Owner  string
+	most   string // ms
+	window script.Window
 }
 
 // Call is the call of a script with the arguments of lock_trim.
 func (t Trim) Call(s *script.Script, key, owner string) *script.Call {
-	return script.NewCall(s).Key(key).Arg(owner, t.most).Int(t.notBefore).Int(t.notAfter)
+	return script.NewCall(s).Key(key).Arg(owner, t.most).Within(t.window)
 }
 
 // TrimScript trims the leases of locks that are one hash.
@@ -211,9 +211,8 @@ func (t *tenure) trim() error {
 	crowd.trimming = under
 	c.mu.Unlock()
 	window := lease.NotAfter(s.config.Lease) / 2
-	_, err := l.InTime(ctx, "trim", func(int64) *script.Call {
-		at := s.clocks.At(l.key, s.now())
-		return trimmer.Trim(Trim{Owner: t.wire, most: lease.Millis(most), notBefore: at, notAfter: at + window.Milliseconds()})
+	_, err := l.inTime(ctx, "trim", window, func(w script.Window) *script.Call {
+		return trimmer.Trim(Trim{Owner: t.wire, most: lease.Millis(most), window: w})
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()

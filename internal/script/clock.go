@@ -17,7 +17,6 @@ import (
 // In a cluster the samples are kept by slot: which server a slot is on is the client's
 // business and may change.
 type Clocks struct {
-	base    time.Time
 	cluster bool
 	fresh   time.Duration // a sample older than this is replaced by any newer one
 
@@ -29,18 +28,18 @@ type Clocks struct {
 // A sample is immutable.
 type sample struct {
 	offset int64         // server ms − our ms, at the most
-	at     time.Duration // when it was learned, since base
+	at     time.Duration // when it was learned
 }
 
-// NewClocks starts with no knowledge; moments are counted from base. Samples older than fresh
+// NewClocks starts with no knowledge. Moments are the session's, from when it began. Samples older than fresh
 // give way to newer ones even if they promise more, so that a server clock that was set back
 // is not believed for long.
-func NewClocks(base time.Time, cluster bool, fresh time.Duration) *Clocks {
-	return &Clocks{base: base, cluster: cluster, fresh: fresh, slots: make(map[uint16]*sample)}
+func NewClocks(cluster bool, fresh time.Duration) *Clocks {
+	return &Clocks{cluster: cluster, fresh: fresh, slots: make(map[uint16]*sample)}
 }
 
 // Learn takes in that the server of key read its clock as server ms for a reply that arrived
-// at the time received since base.
+// at the time received.
 func (c *Clocks) Learn(key string, server int64, received time.Duration) {
 	s, old := newSample(server, received), c.sample(key)
 	if old == nil || s.offset > old.offset || received-old.at > c.fresh {
@@ -70,7 +69,7 @@ func (c *Clocks) keep(key string, s sample) {
 }
 
 // At returns the server ms that the server of key will have reached, at the least, at the
-// time t since base; 0 if nothing is known of it.
+// time t; 0 if nothing is known of it.
 func (c *Clocks) At(key string, t time.Duration) int64 {
 	if s := c.sample(key); s != nil {
 		return s.offset + t.Milliseconds()

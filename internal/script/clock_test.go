@@ -18,7 +18,7 @@ const (
 	epoch = 1_800_000_000_000 // server ms
 )
 
-func newClocks(cluster bool) *script.Clocks { return script.NewClocks(time.Time{}, cluster, fresh) }
+func newClocks(cluster bool) *script.Clocks { return script.NewClocks(cluster, fresh) }
 
 func TestNothingIsKnownOfAClockBeforeAReply(t *testing.T) {
 	for _, cluster := range []bool{false, true} {

@@ -112,8 +112,8 @@ type mismatch struct{ *rueidis.RedisError }
 func (m mismatch) Error() string { return Words(m.RedisError.Error()) }
 func (m mismatch) Unwrap() error { return m.RedisError }
 
-// late is how much later than its deadline a context may end in a busy process.
-const late = 100 * time.Millisecond
+// tardy is how much later than its deadline a context may end in a busy process.
+const tardy = 100 * time.Millisecond
 
 // ended returns why ctx has ended, nil if it has not. The client goes by the deadline where
 // it cannot wait for the context, so it may be ahead of it: then ctx says why in a moment.
@@ -121,7 +121,7 @@ func ended(ctx context.Context) error {
 	if deadline, ok := ctx.Deadline(); ok && ctx.Err() == nil && !time.Now().Before(deadline) {
 		select {
 		case <-ctx.Done():
-		case <-time.After(late):
+		case <-time.After(tardy):
 			return context.DeadlineExceeded
 		}
 	}

@@ -184,7 +184,7 @@ func TestADeadlineThatHasPassedIsTheCallers(t *testing.T) {
 		want  error
 	}{
 		"on time":            {0, why},
-		"its timer is late":  {late - 1, why},
+		"its timer is late":  {tardy - 1, why},
 		"it says so never":   {time.Hour, context.DeadlineExceeded},
 		"it is not over yet": {-time.Second, nil},
 	} {

@@ -23,8 +23,10 @@ const leaveAgain = time.Second
 type Runner struct {
 	client  rueidis.Client
 	nodes   nodes
-	changes atomic.Int64 // how often a connection has ended or was made
-	left    atomic.Int64 // when the client was last made to connect anew, as a time.Duration since nodes.base
+	clocks  *Clocks
+	now     func() time.Duration // the session's clock
+	changes atomic.Int64         // how often a connection has ended or was made
+	left    atomic.Int64         // when the client was last made to connect anew, as a time.Duration since nodes.base
 	dials   singleflight.Group
 	wg      sync.WaitGroup // of all goroutines
 
@@ -32,15 +34,20 @@ type Runner struct {
 	Leaving func()
 }
 
-// NewRunner returns a runner on client.
-func NewRunner(client rueidis.Client) *Runner {
-	r := &Runner{client: client}
+// NewRunner returns a runner on client, for a session with that clock and that lease.
+func NewRunner(client rueidis.Client, now func() time.Duration, lease time.Duration) *Runner {
+	cluster := client.Mode() == rueidis.ClientModeCluster
+	r := &Runner{client: client, now: now, clocks: NewClocks(cluster, lease)}
 	r.nodes.init(client, &r.wg)
 	return r
 }
 
-// Changing tells the runner that a connection has ended, or is about to be made.
-func (r *Runner) Changing() { r.changes.Add(1) }
+// Changing tells the runner that a connection has ended, or is about to be made. What was known of the server's clock
+// may not be true of the next server. Both are told, because the call for which a connection is made has been made before.
+func (r *Runner) Changing() {
+	r.clocks.Forget()
+	r.changes.Add(1)
+}
 
 // Wait returns when no goroutine of the runner is left.
 func (r *Runner) Wait() { r.wg.Wait() }
@@ -63,9 +70,9 @@ func (r *Runner) Place(ctx context.Context, lane Lane, key string) (Place, error
 	return Place{}, &Failure{Class: Refused, Err: context.Cause(ctx)}
 }
 
-// Stands reports whether the connection behind a place is known to stand: else it may take long until a call is
+// stands reports whether the connection behind a place is known to stand: else it may take long until a call is
 // sent, or it may never be.
-func (r *Runner) Stands(p Place) bool { return p.gate.stands(r.changes.Load()) }
+func (r *Runner) stands(p Place) bool { return p.gate.stands(r.changes.Load()) }
 
 // Run runs c, which then has the reply, or returns a *[Failure]. It blocks until the reply is
 // there, ctx ends, or the client gives the connection up. If ctx has ended already, nothing is

@@ -91,6 +91,9 @@ func (c *Call) Arg(args ...string) *Call {
 	return c
 }
 
+// Within appends from when on, and until when, the call may be executed.
+func (c *Call) Within(w Window) *Call { return c.Int(w.NotBefore).Int(w.NotAfter) }
+
 // Int appends a whole number as an argument.
 func (c *Call) Int(n int64) *Call {
 	c.args = append(c.args, strconv.FormatInt(n, 10))

@@ -31,7 +31,8 @@ var anyAcquire = proxy.Command("EVAL", "EVALSHA")
 // newRunner returns a runner that leaves nothing.
 func newRunner(t testing.TB, client rueidis.Client) *script.Runner {
 	t.Helper()
-	r := script.NewRunner(client)
+	began := time.Now()
+	r := script.NewRunner(client, func() time.Duration { return time.Since(began) }, 30*time.Second)
 	t.Cleanup(func() {
 		client.Close()
 		r.Wait()

@@ -1,0 +1,131 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// The codes that a timed call's reply begins with, as the package lua describes them; the others stay here.
+const (
+	Granted = 1  // or done
+	Busy    = 0  // or not done
+	Gone    = -1 // what it was to raise or take over is not there
+
+	late = -2 // or too early; nothing was changed
+	more = -3 // done in part, and to be called again
+)
+
+// A Window is when a timed call may be executed if it is sent now.
+type Window struct {
+	Sent      time.Duration // now, on the session's clock
+	Stands    bool          // the connection is known to stand, so the call is sent without delay
+	NotBefore int64         // server ms: executed earlier, the server's clock was set back
+	NotAfter  int64         // server ms; 0, which the server refuses and answers with its time, if its clock is not known
+}
+
+// A Reply is what a timed call replies behind its head, {code, now}.
+type Reply struct {
+	Sent time.Duration // when the call was sent, on the session's clock; also after an error
+	At   time.Duration // when the reply came; 0: there was none
+	Code int64
+	Rest [3]int64 // 0 where there is no more
+	Len  int      // of Rest
+
+	script *Script
+}
+
+// lateTries is how often a call is sent at once because the server refused it as late. The first refusal brings the
+// server's clock; more mean that calls are that slow.
+const lateTries = 3
+
+var errLate = &Failure{
+	Class: Refused, Temporary: true, Err: errors.New("the call reached the server too late to be executed"),
+}
+
+// Timed runs a call about a key that the server executes within limit from when it is sent, or refuses: a copy that the
+// network has kept does no harm (G2). call makes it when it has its place, and again when it is to be sent again, which
+// is at once: because the server refused it as late, which brings the server's clock, or has done a part of it.
+func (r *Runner) Timed(ctx context.Context, key string, limit time.Duration, call func(w Window) *Call) (reply Reply, err error) {
+	for refused := 0; refused < lateTries; {
+		place, err := r.Place(ctx, Take, key)
+		if err != nil {
+			return reply, err
+		}
+		w := r.window(place, key, limit)
+		c := call(w)
+		reply = Reply{Sent: w.Sent, script: c.script}
+		if err = r.RunIn(ctx, place, c); err == nil {
+			err = r.readTimed(c, &reply, key, w)
+		}
+		c.Free()
+		switch {
+		case err != nil || reply.Code != late && reply.Code != more:
+			return reply, err
+		case reply.Code == late:
+			refused++
+		}
+	}
+	return reply, errLate
+}
+
+func (r *Runner) window(p Place, key string, limit time.Duration) Window {
+	w := Window{Sent: r.now(), Stands: r.stands(p)}
+	if at := r.clocks.At(key, w.Sent); at > 0 {
+		w.NotBefore, w.NotAfter = at, at+limit.Milliseconds()
+	}
+	return w
+}
+
+// readTimed reads the reply of a timed call, and learns the server's clock.
+func (r *Runner) readTimed(c *Call, reply *Reply, key string, w Window) error {
+	reply.At = r.now()
+	var room [2 + len(reply.Rest)]int64
+	n, err := c.ReadNumbers(room[:0])
+	if err != nil {
+		return err
+	}
+	if len(n) < 2 || len(n) > len(room) {
+		return c.Unexpected()
+	}
+	reply.Code, reply.Len = n[0], copy(reply.Rest[:], n[2:])
+	r.learn(key, n[1], reply.At, reply.Code == late && n[1] <= w.NotAfter)
+	return nil
+}
+
+// Unexpected is the failure of a reply that the script's header does not list.
+func (r *Reply) Unexpected() error {
+	rest := slices.Clone(r.Rest[:r.Len]) // not r itself, which every call would have to allocate for this
+	return brokenf(r.script, "unexpected reply %d, now, %v", r.Code, rest)
+}
+
+// ReadRenewal reads the reply of a renewal, {now, r1, r2, …}, of so many names, of which one has key; and learns the
+// server's clock.
+func (r *Runner) ReadRenewal(c *Call, key string, names int) ([]rueidis.RedisMessage, error) {
+	values, err := c.ReadArray()
+	if err != nil {
+		return nil, err
+	}
+	if len(values) != names+1 {
+		return nil, c.Unexpected()
+	}
+	now, err := values[0].AsInt64()
+	if err != nil {
+		return nil, c.Unexpected()
+	}
+	r.learn(key, now, r.now(), false)
+	return values[1:], nil
+}
+
+// learn records what the server of key said of its clock in a reply that came at that moment. A call that was refused
+// though it was not late tells that the clock was set back: what was known before is wrong.
+func (r *Runner) learn(key string, server int64, at time.Duration, early bool) {
+	if early {
+		r.clocks.Relearn(key, server, at)
+		return
+	}
+	r.clocks.Learn(key, server, at)
+}
