@@ -21,6 +21,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/several"
 )
 
 // patience bounds the wait for a lock while others are held, because somebody who does not need this one
@@ -34,7 +35,7 @@ const rest = 50 * time.Millisecond
 type MultiLock struct {
 	name    string
 	members []holdfast.Locker // in the order in which they are taken
-	batch   *core.Batch       // nil if one call cannot take them all
+	batch   *several.Batch    // nil if one call cannot take them all
 	mistake error
 }
 
@@ -89,7 +90,7 @@ func New(locks ...holdfast.Locker) *MultiLock {
 }
 
 // together is the batch that all members are, or nil.
-func (m *MultiLock) together() *core.Batch {
+func (m *MultiLock) together() *several.Batch {
 	var locks []*core.Lock
 	for _, l := range m.members {
 		lock := core.LockOf(l)
@@ -98,7 +99,7 @@ func (m *MultiLock) together() *core.Batch {
 		}
 		locks = append(locks, lock)
 	}
-	return core.NewBatch(m.label(), locks)
+	return several.NewBatch(m.label(), locks)
 }
 
 func (m *MultiLock) label() core.Label { return core.Label{Kind: "multilock", Name: m.name} }
@@ -143,7 +144,7 @@ func (m *MultiLock) take(ctx context.Context, operation string, limit time.Durat
 	ctx = core.WithOwner(ctx)
 	end := core.WaitEnd(ctx, limit)
 	if m.batch != nil {
-		if h, err := m.batch.Lock(ctx, operation, limit); !errors.Is(err, core.ErrApart) {
+		if h, err := m.batch.Lock(ctx, operation, limit); !errors.Is(err, several.ErrApart) {
 			return (*holdfast.Hold)(h), err
 		}
 	}
@@ -252,7 +253,7 @@ func (m *MultiLock) join(ctx context.Context, operation string, got gathered) (*
 		holds = append(holds, (*core.Hold)(h))
 	}
 	clear(got)
-	return (*holdfast.Hold)(core.Join(ctx, m.label(), holds)), nil
+	return (*holdfast.Hold)(several.Join(ctx, m.label(), holds)), nil
 }
 
 func (m *MultiLock) fail(operation string, err error) error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/several"
 )
 
 // leastServers is how many make a majority that survives the end of one.
@@ -16,7 +17,7 @@ const leastServers = 3
 // A RedLock is a lock on several independent servers. Whoever has it on most of them holds it. It is
 // immutable and safe for concurrent use.
 type RedLock struct {
-	quorum core.Quorum
+	quorum several.Quorum
 }
 
 var _ holdfast.Locker = (*RedLock)(nil)
@@ -54,14 +55,14 @@ func NewRedLock(locks []holdfast.Locker, opts *RedLockOptions) *RedLock {
 	if opts == nil {
 		opts = &RedLockOptions{}
 	}
-	r := &RedLock{quorum: core.Quorum{
+	r := &RedLock{quorum: several.Quorum{
 		ServerTimeout: opts.ServerTimeout, MinValidity: opts.MinValidity, TrustRestarted: opts.TrustRestarted,
 	}}
 	name, mistake := r.add(locks)
 	if mistake == nil {
 		mistake = r.check()
 	}
-	core.InitQuorum(&r.quorum, core.Label{Kind: "redlock", Name: name}, mistake)
+	several.InitQuorum(&r.quorum, core.Label{Kind: "redlock", Name: name}, mistake)
 	return r
 }
 
@@ -109,7 +110,7 @@ func (r *RedLock) check() error {
 		}
 	}
 	shortest, _ := q.Leases()
-	switch limit := core.Validity(shortest); {
+	switch limit := several.Validity(shortest); {
 	case q.ServerTimeout < 0 || q.ServerTimeout >= limit:
 		return fmt.Errorf("RedLockOptions.ServerTimeout is %v, must be 0 or less than %v, for which the lease is trusted", q.ServerTimeout, limit)
 	case q.MinValidity < 0 || q.MinValidity >= limit:

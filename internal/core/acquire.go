@@ -31,7 +31,7 @@ type acquisition struct {
 	hold   *Single       // when it is granted
 	over   bool          // whoever has called has what there is
 
-	retries
+	Retries
 }
 
 // also are the permits that a call wants besides the first.
@@ -57,7 +57,7 @@ type outermost struct {
 // init makes a an acquisition of l by ctx's owner. (A constructor would cost an allocation.)
 func (a *acquisition) init(ctx context.Context, l *Lock) {
 	a.lock = l
-	a.about(ctx, &l.Object)
+	a.About(ctx, &l.Object)
 	if owner := ownerOf(ctx); owner != nil && !l.Permits {
 		a.claim = owner.claim(l)
 		return
@@ -71,7 +71,7 @@ func (a *acquisition) init(ctx context.Context, l *Lock) {
 // finish ends the call: after an error nothing of it stays. The error is made presentable.
 func (a *acquisition) finish(ctx context.Context, operation string, err error) error {
 	if err == nil {
-		a.tell(nil)
+		a.Tell(nil)
 		a.over = true
 		return nil // the hold keeps the reference to the claim
 	}
@@ -79,8 +79,8 @@ func (a *acquisition) finish(ctx context.Context, operation string, err error) e
 	a.giveUp()
 	a.claim.unref()
 	a.over = true
-	err = a.lock.Fail(operation, a.explain(ctx, err))
-	a.tell(err)
+	err = a.lock.Fail(operation, a.Explain(ctx, err))
+	a.Tell(err)
 	return err
 }
 
@@ -137,15 +137,15 @@ func (a *acquisition) draw() {
 
 // try makes one attempt, and tells the observer.
 func (a *acquisition) try(ctx context.Context) (h *Single, inTheWay time.Duration, err error) {
-	a.asked++
-	done := a.lock.attempting(ctx)
+	a.Asked++
+	done := a.lock.Attempting(ctx)
 	h, inTheWay, err = a.tryTo(ctx)
 	a.hold = h
-	a.learn(err)
+	a.Learn(err)
 	a.logPlace()
 	if h != nil && a.lock.session.config.Observer != nil {
 		for _, h := range a.all(h) {
-			h.observe(ctx)
+			h.Observe(ctx)
 		}
 	}
 	if done != nil {

@@ -18,7 +18,7 @@ func (a *acquisition) call(ctx context.Context, l *Lock, operation string, limit
 	defer l.session.calls.leave()
 	a.init(ctx, l)
 	defer a.unwind()
-	err = a.waitFor(ctx, limit, func() error {
+	err = a.WaitFor(ctx, limit, func() error {
 		h, err = a.once(ctx)
 		return err
 	}, func(attempt, sleep context.Context) error {
@@ -31,15 +31,15 @@ func (a *acquisition) call(ctx context.Context, l *Lock, operation string, limit
 // once makes one attempt, repeated only while its reply is lost and it may still be executed. Nor is a
 // reply waited for any longer.
 func (a *acquisition) once(ctx context.Context) (h *Single, err error) {
-	err = a.lock.session.once(ctx, a.lock.key, a.lock.notAfter(), func(ctx context.Context) (err error) {
+	err = a.lock.session.Once(ctx, a.lock.key, a.lock.notAfter(), func(ctx context.Context) (err error) {
 		h, _, err = a.try(ctx)
 		return err
 	})
 	return h, err
 }
 
-// once attempts something about a key for so long at the most, again only while the reply is lost.
-func (s *Session) once(ctx context.Context, key string, limit time.Duration, attempt func(ctx context.Context) error) error {
+// Once attempts something about a key for so long at the most, again only while the reply is lost.
+func (s *Session) Once(ctx context.Context, key string, limit time.Duration, attempt func(ctx context.Context) error) error {
 	end, within := time.Now().Add(limit), ctx
 	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
 		// A connection that falls silent now ends by itself within a third of the session's lease; and a
@@ -75,7 +75,7 @@ func (a *acquisition) wait(ctx, sleep context.Context) (h *Single, err error) {
 	l := a.lock
 	a.stand = l.Leaver != nil
 	defer func() { a.leavePlace(h) }()
-	err = a.retryUntil(sleep, l.apart() || l.session.lines.Empty(l.line()) || a.reenters(), wait.Caller{
+	err = a.Until(sleep, l.apart() || l.session.lines.Empty(l.line()) || a.reenters(), wait.Caller{
 		Attempt: func() (done bool, retry time.Duration, err error) {
 			h, retry, err = a.attempt(ctx)
 			return h != nil, retry, err
@@ -93,16 +93,16 @@ func (l *Lock) apart() bool { return l.Queue || l.Shared }
 // takePlace is where the call waits.
 func (a *acquisition) takePlace() *wait.Place {
 	l := a.lock
-	if a.place == nil {
-		a.stay(a.join())
+	if a.Place == nil {
+		a.Stay(a.join())
 	}
 	switch {
 	case l.Queue: // on a channel of its own, another one after a re-entry was tried in vain
-		a.place.Listen(l.Channel + a.wire)
+		a.Place.Listen(l.Channel + a.wire)
 	case l.Shared:
-		a.place.Listen(l.Channel)
+		a.Place.Listen(l.Channel)
 	}
-	return a.place
+	return a.Place
 }
 
 // join takes a place, and has it woken when the owner gets the lock by another call.
@@ -135,10 +135,10 @@ func (a *acquisition) leavePlace(h *Single) {
 	default:
 		taken = h.lock.length()
 	}
-	if a.place != nil && a.own == nil {
-		a.claim.forgo(a.place)
+	if a.Place != nil && a.own == nil {
+		a.claim.forgo(a.Place)
 	}
-	a.leaveTo(taken, leave)
+	a.LeaveTo(taken, leave)
 }
 
 // attempt tries once. Without a hold and without an error, it is to be tried again after a
@@ -148,7 +148,7 @@ func (a *acquisition) attempt(ctx context.Context) (h *Single, retry time.Durati
 	if err == nil {
 		return h, 0, nil
 	}
-	retry, err = a.again(ctx, inTheWay, err, a.lock.Backoff)
+	retry, err = a.Again(ctx, inTheWay, err, a.lock.Backoff)
 	if err == nil && a.lock.Poll != nil {
 		retry = min(retry, a.lock.Poll(a.attempts))
 	}

@@ -204,7 +204,7 @@ func (d *debts) giveBack(due []*debt) {
 		if err != nil {
 			return
 		}
-		s.silence.end()
+		s.paid.Store(int64(s.now()))
 		if n, bad := calls[i].ReadInt(); bad == nil && n >= freed {
 			s.lines.Wake(due[i].lock.line())
 		}

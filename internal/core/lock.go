@@ -127,8 +127,8 @@ func (l *Lock) length() time.Duration {
 	return l.session.config.Lease
 }
 
-// leases are the shortest and the longest of some locks'.
-func leases(locks []*Lock) (shortest, longest time.Duration) {
+// Leases are the shortest and the longest of some locks'.
+func Leases(locks []*Lock) (shortest, longest time.Duration) {
 	shortest = locks[0].length()
 	for _, l := range locks {
 		shortest, longest = min(shortest, l.length()), max(longest, l.length())

@@ -166,9 +166,9 @@ func (o *Object) Await(ctx context.Context, operation string, look Look) (err er
 	}
 	s := o.session
 	defer s.calls.leave()
-	var r retries
-	r.about(ctx, o)
-	defer func() { r.tell(err) }()
+	var r Retries
+	r.About(ctx, o)
+	defer func() { r.Tell(err) }()
 	c := s.watches.Join(watch.Subject{
 		Key:     watchKey{o.Kind, o.key},
 		Look:    func(ctx context.Context) (bool, error) { return look.once(ctx, s.runner) },

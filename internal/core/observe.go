@@ -42,9 +42,9 @@ func (l *Lock) Acquiring(ctx context.Context, label Label) (done func(attempts i
 	return several.acquiring(ctx)
 }
 
-// attempting says that an attempt begins. What it returns is to be told how that ended; nil: nobody
+// Attempting says that an attempt begins. What it returns is to be told how that ended; nil: nobody
 // wants to know.
-func (o *Object) attempting(ctx context.Context) (done func(err error)) {
+func (o *Object) Attempting(ctx context.Context) (done func(err error)) {
 	observer := o.session.config.Observer
 	if observer == nil || observer.Attempt == nil {
 		return nil
@@ -74,29 +74,19 @@ func (o *Object) woken(by wait.Cause) {
 	}
 }
 
-// holding says that what the label names is held, under the ctx of the call that took it. What it
-// returns is to be told how that ended; nil: nobody wants to know.
-func (s *Session) holding(ctx context.Context, label *Label) (ended func(held time.Duration, why *ending)) {
+// Holding says that what the label names is held, under the ctx of the call that took it. What it returns is to be
+// told how that ended, with nil if it was released or detached; nil: nobody wants to know.
+func (s *Session) Holding(ctx context.Context, label *Label) (ended func(held time.Duration, why error)) {
 	observer := s.config.Observer
 	if observer == nil || observer.Hold == nil {
 		return nil
 	}
-	tell := observer.Hold(ctx, label.title(), label.Name)
-	if tell == nil {
-		return nil
-	}
-	return func(held time.Duration, why *ending) {
-		if why == releasedEnd || why == detachedEnd {
-			tell(held, nil)
-			return
-		}
-		tell(held, why.err)
-	}
+	return observer.Hold(ctx, label.title(), label.Name)
 }
 
-// observe says that the hold has begun.
-func (h *Single) observe(ctx context.Context) {
-	ended := h.lock.session.holding(ctx, &h.lock.Label)
+// Observe says that the hold has begun.
+func (h *Single) Observe(ctx context.Context) {
+	ended := h.lock.session.Holding(ctx, &h.lock.Label)
 	if ended == nil {
 		return
 	}
@@ -116,7 +106,7 @@ func (h *Single) observe(ctx context.Context) {
 // done by whoever calls it, and it is called without a mutex or the claim's turn.
 func (h *Single) tellEnd(why *ending, held time.Duration) {
 	defer h.observeEnd(why, held)
-	h.lock.session.logLoss(&h.lock.Label, why, held)
+	h.lock.session.LogLoss(&h.lock.Label, why.loss, held)
 }
 
 // observeEnd tells the observer that the hold has ended, unless it has been told.
@@ -128,14 +118,19 @@ func (h *Single) observeEnd(why *ending, held time.Duration) {
 	ended := h.observed
 	h.observed = nil
 	h.tenure.claim.mu.Unlock()
-	if ended != nil {
-		ended(held, why)
+	switch {
+	case ended == nil:
+	case why == releasedEnd || why == detachedEnd:
+		ended(held, nil)
+	default:
+		ended(held, why.err)
 	}
 }
 
-// logLoss logs the end of what the label names, if it is a loss.
-func (s *Session) logLoss(label *Label, why *ending, held time.Duration) {
-	if why.loss != nil {
-		s.config.Logger.Warn("holdfast: lost", "kind", label.title(), "name", label.Name, "held", held.Round(time.Millisecond), "error", why.loss)
+// LogLoss logs the end of what the label names, if it is a loss: nil is none.
+func (s *Session) LogLoss(label *Label, loss error, held time.Duration) {
+	if loss != nil {
+		s.config.Logger.Warn("holdfast: lost", "kind", label.title(), "name", label.Name,
+			"held", held.Round(time.Millisecond), "error", loss)
 	}
 }

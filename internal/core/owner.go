@@ -279,19 +279,6 @@ func (c *claim) await(w Waker) {
 	}
 }
 
-// awaitAny has w woken when one of the claims is granted to another call of the same owner. What it
-// returns ends that.
-func awaitAny(claims []*claim, w Waker) (end func()) {
-	for _, c := range claims {
-		c.await(w)
-	}
-	return func() {
-		for _, c := range claims {
-			c.forgo(w)
-		}
-	}
-}
-
 // forgo ends await.
 func (c *claim) forgo(w Waker) {
 	c.mu.Lock()

@@ -18,11 +18,11 @@ const (
 
 // Release ends the hold and gives it back, once.
 func (h *Single) Release() error {
-	return h.releaseWithin(lease.Bound(h.lock.length()))
+	return h.ReleaseWithin(lease.Bound(h.lock.length()))
 }
 
-// releaseWithin is Release that takes so long at the most.
-func (h *Single) releaseWithin(limit time.Duration) error {
+// ReleaseWithin is Release that takes so long at the most.
+func (h *Single) ReleaseWithin(limit time.Duration) error {
 	s := h.lock.session
 	if !s.calls.enter() {
 		return h.leaveToClose()

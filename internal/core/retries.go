@@ -18,33 +18,36 @@ const grace = 100 * time.Millisecond
 
 var errWaited = errors.New("waited long enough")
 
-// retries are what a call that waits knows of its attempts.
-type retries struct {
+// Retries are what a call that waits knows of its attempts.
+type Retries struct {
 	object   *Object
 	attempts int
 	trouble  error                         // of the last attempt, other than that somebody else has it
 	delay    time.Duration                 // after it
 	doubt    error                         // of the last attempt whose outcome is not known, if it may still matter
-	asked    int                           // attempts, those that succeeded or were the last included
+	Asked    int                           // attempts, those that succeeded or were the last included
 	done     func(attempts int, err error) // what the observer wants to know of the call; nil: nothing
-	place    *wait.Place                   // where the call waits; nil until it does
+	Place    *wait.Place                   // where the call waits; nil until it does
 	waited   func()                        // tells the observer that it waits no longer
 }
 
-// about says what the call is about, to the observer, too.
-func (r *retries) about(ctx context.Context, o *Object) {
+// RetriesOf are those of a call about o of which the observer is not told.
+func RetriesOf(o *Object) Retries { return Retries{object: o} }
+
+// About says what the call is about, to the observer, too.
+func (r *Retries) About(ctx context.Context, o *Object) {
 	r.object, r.done = o, o.acquiring(ctx)
 }
 
-// tell tells the observer how the call ended.
-func (r *retries) tell(err error) {
+// Tell tells the observer how the call ended.
+func (r *Retries) Tell(err error) {
 	if r.done != nil {
-		r.done(r.asked, err)
+		r.done(r.Asked, err)
 	}
 }
 
-// learn takes in how an attempt ended.
-func (r *retries) learn(err error) {
+// Learn takes in how an attempt ended.
+func (r *Retries) Learn(err error) {
 	switch {
 	case script.ClassOf(err) == script.Unknown:
 		r.doubt = err
@@ -53,9 +56,9 @@ func (r *retries) learn(err error) {
 	}
 }
 
-// explain is a failure of the call under ctx as the user gets it: one that says nothing of an earlier
+// Explain is a failure of the call under ctx as the user gets it: one that says nothing of an earlier
 // attempt, whose outcome is not known, must not hide it.
-func (r *retries) explain(ctx context.Context, err error) error {
+func (r *Retries) Explain(ctx context.Context, err error) error {
 	_, failed := err.(*script.Failure) //nolint:errorlint // as in explain
 	if err = explain(ctx, err); r.doubt == nil || !failed || errors.Is(err, ErrUnknown) {
 		return err
@@ -78,8 +81,10 @@ func WaitEnd(ctx context.Context, d time.Duration) time.Time {
 	return end
 }
 
-// waitFor makes one attempt, or waits for at most limit, which ends the sleep; attempts end a little later.
-func (r *retries) waitFor(ctx context.Context, limit time.Duration, once func() error, wait func(attempt, sleep context.Context) error) error {
+// WaitFor makes one attempt, or waits for at most limit, which ends the sleep; attempts end a little later.
+func (r *Retries) WaitFor(
+	ctx context.Context, limit time.Duration, once func() error, wait func(attempt, sleep context.Context) error,
+) error {
 	if limit <= 0 {
 		return once()
 	}
@@ -94,8 +99,10 @@ func (r *retries) waitFor(ctx context.Context, limit time.Duration, once func() 
 	return r.outwaited(ctx, end, wait(attempt, sleep))
 }
 
-// again decides after which time an attempt that failed is worth another; or it is not.
-func (r *retries) again(ctx context.Context, inTheWay time.Duration, why error, backoff func(attempt int) time.Duration) (time.Duration, error) {
+// Again decides after which time an attempt that failed is worth another; or it is not.
+func (r *Retries) Again(
+	ctx context.Context, inTheWay time.Duration, why error, backoff func(attempt int) time.Duration,
+) (time.Duration, error) {
 	r.attempts++
 	switch {
 	case errors.Is(why, ErrBusy):
@@ -115,7 +122,7 @@ func (r *retries) again(ctx context.Context, inTheWay time.Duration, why error, 
 
 // outwaited is the error of a call that was to wait until end. If that has come and ctx has not ended, no end of a
 // context of ours may be taken for one of ctx.
-func (r *retries) outwaited(ctx context.Context, end time.Time, err error) error {
+func (r *Retries) outwaited(ctx context.Context, end time.Time, err error) error {
 	if err == nil || ctx.Err() != nil || time.Now().Before(end) { // timers may be late
 		return err
 	}
@@ -129,8 +136,8 @@ func (r *retries) outwaited(ctx context.Context, end time.Time, err error) error
 	return cmp.Or(r.trouble, ErrBusy) // not even sent
 }
 
-// interrupted is why a wait ended, with what the last attempt failed of.
-func (r *retries) interrupted(sleep context.Context, why error) error {
+// Interrupted is why a wait ended, with what the last attempt failed of.
+func (r *Retries) Interrupted(sleep context.Context, why error) error {
 	switch {
 	case errors.Is(why, wait.ErrClosed):
 		return ErrClosed
@@ -144,29 +151,29 @@ func (r *retries) interrupted(sleep context.Context, why error) error {
 	return fmt.Errorf("%w; last attempt: %w", stopped(sleep), r.trouble)
 }
 
-// retryUntil makes attempts until one is done, from the first sleep on at the place that stay takes.
-func (r *retries) retryUntil(sleep context.Context, nobodyAhead bool, c wait.Caller) error { //nolint:revive // as in wait
+// Until makes attempts until one is done, from the first sleep on at the place that stay takes.
+func (r *Retries) Until(sleep context.Context, nobodyAhead bool, c wait.Caller) error { //nolint:revive // as in wait
 	c.Woken = r.object.woken
 	if c.Interrupted == nil {
-		c.Interrupted = func(why error) error { return r.interrupted(sleep, why) }
+		c.Interrupted = func(why error) error { return r.Interrupted(sleep, why) }
 	}
 	return wait.Until(sleep, nobodyAhead, c)
 }
 
-// stay has the call wait at a place, which is to be left.
-func (r *retries) stay(p *wait.Place) {
-	r.place = p
+// Stay has the call wait at a place, which is to be left.
+func (r *Retries) Stay(p *wait.Place) {
+	r.Place = p
 	r.waited = r.object.waiting()
 }
 
-// leaveTo leaves the place, if there is one, to the next in line, for whom there is nothing to look for while what
+// LeaveTo leaves the place, if there is one, to the next in line, for whom there is nothing to look for while what
 // the call has taken lasts.
-func (r *retries) leaveTo(taken time.Duration, leave func(p *wait.Place, taken time.Duration)) {
-	place, waited := r.place, r.waited
+func (r *Retries) LeaveTo(taken time.Duration, leave func(p *wait.Place, taken time.Duration)) {
+	place, waited := r.Place, r.waited
 	if place == nil {
 		return
 	}
-	r.place, r.waited = nil, nil
+	r.Place, r.waited = nil, nil
 	leave(place, taken)
 	if waited != nil {
 		waited()

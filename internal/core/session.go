@@ -49,7 +49,6 @@ type Session struct {
 	runner  *script.Runner
 	hub     *hub.Hub
 	lines   *wait.Lines
-	joint   *wait.Lines // of those who wait for locks on several servers
 	dog     *lease.Watchdog
 	debts   debts
 	gifts   gifts
@@ -69,9 +68,9 @@ type Session struct {
 	closed   closed
 
 	tenures registry
-	servers servers
-	ways    ways
-	silence silence
+	paid    atomic.Int64 // when the server last answered a call that gave something back in the background
+
+	attached sync.Map // what packages keep for the session, by their types
 }
 
 // NewSession starts a session. It sends nothing.
@@ -96,8 +95,7 @@ func NewSession(c Config) *Session {
 	s.known = presence.NewTeller(ctx, presence.Session{
 		ID: id, Client: c.Client, Lease: c.Lease, Logger: c.Logger, Now: s.now, Start: s.start, Busy: s.busy,
 	}, c.Process)
-	listen := func(channel string, wake func()) func() { return s.hub.Listen(channel, wake).Close }
-	s.lines, s.joint = wait.NewLines(listen, s.closing), wait.NewLines(listen, s.closing)
+	s.lines = s.NewLines()
 	s.dog = lease.NewWatchdog(s.now, c.Lease, func(f func()) { s.start(f) }, s.renew)
 	s.start(func() { s.dog.Run(ctx) })
 	return s

@@ -29,7 +29,7 @@ type Single struct {
 	contexts scope.Contexts
 	timer    *time.Timer // ends the contexts when trust does; nil until there is one
 	failure  error       // of the last renewal, if it failed
-	observed func(held time.Duration, why *ending)
+	observed func(held time.Duration, why error)
 	unsure   time.Duration // calls sent before then say nothing: the lease may have been made another since
 }
 
@@ -106,12 +106,12 @@ func (h *Single) trusted() bool { return h.lock.session.now() < h.trust() }
 // trust is the moment until which the hold is trusted.
 func (h *Single) trust() time.Duration { return time.Duration(h.deadline.Load()) }
 
-// limit has the hold trusted until then at the most, unless it has been renewed.
-func (h *Single) limit(until time.Duration) {
+// Limit has the hold trusted until then at the most, unless it has been renewed.
+func (h *Single) Limit(until time.Time) {
 	c := h.tenure.claim
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h.deadline.Store(min(h.deadline.Load(), int64(until)))
+	h.deadline.Store(min(h.deadline.Load(), int64(h.lock.session.clock.moment(until))))
 }
 
 // prolong takes in a lease that was granted by a call sent at sent. It is lost if trust has
@@ -204,9 +204,16 @@ func (h *Single) endLost() (tell func()) {
 	return func() { h.tellEnd(end, held) }
 }
 
+// Lost is the error of a hold of what the label names that was lost because of why, if that is known, after it was held
+// for so long; and why as logs have it.
+func (s *Session) Lost(label *Label, held time.Duration, why error) (err, loss error) {
+	return s.config.Lost(label.Name, held, why), cmp.Or(why, errDropped)
+}
+
 // lostEnd is the end of a hold of what the label names that was lost because of why, if that is known.
 func lostEnd(label *Label, s *Session, held time.Duration, why error) *ending {
-	return &ending{err: s.config.Lost(label.Name, held, why), loss: cmp.Or(why, errDropped)}
+	err, loss := s.Lost(label, held, why)
+	return &ending{err: err, loss: loss}
 }
 
 // dropped is the end of a hold of which its release has found nothing on the server.
@@ -215,8 +222,8 @@ func (h *Single) dropped() *ending { return lostEnd(&h.lock.Label, h.lock.sessio
 // held is how long the hold has been held so far.
 func (h *Single) held() time.Duration { return h.lock.session.now() - h.acquired }
 
-// why is of what the last renewal of a lost hold failed.
-func (h *Single) why() error {
+// Why is the error of the last renewal of a lost hold, or that there was nothing to renew.
+func (h *Single) Why() error {
 	h.tenure.claim.mu.Lock()
 	defer h.tenure.claim.mu.Unlock()
 	return cmp.Or(h.failure, errDropped)

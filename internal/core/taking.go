@@ -15,7 +15,7 @@ import (
 type Taking struct {
 	Take func(w script.Window) *script.Call // replies {1, now, left}, {0, now, free} or {-2, now}
 	Back func() *script.Call                // gives back what Take took; replies {listeners}
-	retries
+	Retries
 	took bool // and whoever has called does not know yet
 }
 
@@ -25,9 +25,9 @@ func (t *Taking) Run(ctx context.Context, o *Object, operation string, limit tim
 		return err
 	}
 	defer o.session.calls.leave()
-	t.about(ctx, o)
+	t.About(ctx, o)
 	defer t.unwind()
-	err := t.waitFor(ctx, limit, func() error {
+	err := t.WaitFor(ctx, limit, func() error {
 		within, stop := until(ctx, time.Now().Add(lease.NotAfter(o.session.config.Lease)))
 		defer stop()
 		_, err := t.try(within)
@@ -36,7 +36,7 @@ func (t *Taking) Run(ctx context.Context, o *Object, operation string, limit tim
 	if err != nil {
 		err = o.Fail(operation, explain(ctx, err))
 	}
-	t.tell(err)
+	t.Tell(err)
 	t.took = false
 	return err
 }
@@ -52,8 +52,8 @@ func (t *Taking) unwind() {
 func (t *Taking) wait(ctx, sleep context.Context) (err error) {
 	o, s := t.object, t.object.session
 	taken := time.Duration(0)
-	defer func() { t.leaveTo(taken, (*wait.Place).LeaveSome) }()
-	return t.retryUntil(sleep, s.lines.Empty(o.line()), wait.Caller{
+	defer func() { t.LeaveTo(taken, (*wait.Place).LeaveSome) }()
+	return t.Until(sleep, s.lines.Empty(o.line()), wait.Caller{
 		Attempt: func() (done bool, retry time.Duration, err error) {
 			left, err := t.try(ctx)
 			switch {
@@ -63,22 +63,22 @@ func (t *Taking) wait(ctx, sleep context.Context) (err error) {
 			case err == nil || script.ClassOf(err) == script.Unknown:
 				return true, 0, err
 			}
-			retry, err = t.again(ctx, -1, err, nil)
+			retry, err = t.Again(ctx, -1, err, nil)
 			return false, retry, err
 		},
 		Place: func() *wait.Place {
-			if t.place == nil {
-				t.stay(s.lines.Join(o.line(), true, false))
+			if t.Place == nil {
+				t.Stay(s.lines.Join(o.line(), true, false))
 			}
-			return t.place
+			return t.Place
 		},
 	})
 }
 
 // try makes one attempt, tells the observer, and returns how many are left.
 func (t *Taking) try(ctx context.Context) (left int64, err error) {
-	t.asked++
-	done := t.object.attempting(ctx)
+	t.Asked++
+	done := t.object.Attempting(ctx)
 	left, err = t.tryTo(ctx)
 	t.took = err == nil
 	if done != nil {

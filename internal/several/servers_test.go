@@ -1,4 +1,4 @@
-package core
+package several
 
 import (
 	"testing"
@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast/internal/core"
 )
 
 // A server whose clock is set cannot make itself older, nor stay young for longer than a lease.
@@ -26,11 +28,10 @@ func TestAServerRemembersALeaseWhateverBecomesOfItsClock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &Session{clock: clock{base: time.Now()}}
-				l := &Lock{Object: Object{session: s}}
+				var s servers
 				for _, g := range grants {
 					time.Sleep(g.after)
-					ripe, _ := s.servers.ripe(l, &answer{at: s.now(), up: g.up, run: g.run}, length)
+					ripe, _ := s.ripe(0, core.Age{At: time.Now(), Up: g.up, Run: g.run}, length)
 					assert.Equal(t, g.ripe, max(time.Until(ripe), 0))
 				}
 			})

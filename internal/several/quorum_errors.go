@@ -1,4 +1,4 @@
-package core
+package several
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -27,13 +28,13 @@ func (q *Quorum) tooFew(errs []error) error {
 		case err == nil:
 			granted++
 			continue
-		case errors.Is(err, ErrAlreadyHeld):
+		case errors.Is(err, core.ErrAlreadyHeld):
 			own++ // by a call that is under way, if they are few
 			fallthrough
-		case errors.Is(err, ErrBusy):
+		case errors.Is(err, core.ErrBusy):
 			busy++
 			continue
-		case errors.Is(err, ErrUnknown):
+		case errors.Is(err, core.ErrUnknown):
 			class = script.Unknown
 		case !q.passing(err):
 			final.add(i, err)
@@ -43,11 +44,11 @@ func (q *Quorum) tooFew(errs []error) error {
 	}
 	switch {
 	case own >= q.need():
-		return ErrAlreadyHeld
+		return core.ErrAlreadyHeld
 	case len(final) > len(errs)-q.need():
 		return final
 	case busy > 0 && granted+busy >= q.need():
-		return fmt.Errorf("%w on %d of %d servers", ErrBusy, busy, len(errs))
+		return fmt.Errorf("%w on %d of %d servers", core.ErrBusy, busy, len(errs))
 	}
 	return &script.Failure{Class: class, Temporary: true, Err: fmt.Errorf("%d of %d servers granted it, %d are needed: %w",
 		granted, len(errs), q.need(), others)}
@@ -55,8 +56,8 @@ func (q *Quorum) tooFew(errs []error) error {
 
 // passing reports whether an error of one server is one that waiting may mend.
 func (q *Quorum) passing(err error) bool {
-	return script.IsTemporary(err) || errors.Is(err, errYoung) || errors.Is(err, errNoAnswer) || errors.Is(err, ErrLost) ||
-		errors.Is(err, context.Canceled) // which ctx was, that all were asked under
+	return script.IsTemporary(err) || errors.Is(err, errYoung) || errors.Is(err, errNoAnswer) ||
+		errors.Is(err, core.ErrLost) || errors.Is(err, context.Canceled) // which ctx was, that all were asked under
 }
 
 // lost is the end of a hold that was held for so long, and has too few of its members left.
@@ -66,16 +67,17 @@ func (q *Quorum) lost(held time.Duration, members []member) *ending {
 	for i, m := range members {
 		switch {
 		case m.hold == nil:
-		case errors.Is(m.hold.Err(), ErrClosed):
+		case errors.Is(m.hold.Err(), core.ErrClosed):
 			closed++
 		case m.hold.Err() != nil:
-			why.add(i, m.single().why())
+			why.add(i, m.single().Why())
 		}
 	}
 	if len(why) == 0 && closed > 0 {
 		return closedEnd
 	}
-	return lostEnd(&q.Label, q.session, held, why)
+	err, loss := q.Session().Lost(&q.Label, held, why)
+	return &ending{err: err, loss: loss}
 }
 
 // answers are what servers have said, or why they have not.

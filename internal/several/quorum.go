@@ -1,4 +1,4 @@
-package core
+package several
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -13,8 +14,8 @@ import (
 // A Quorum is what the Redlock algorithm takes: locks on independent servers, of which it needs more
 // than half. It is immutable.
 type Quorum struct {
-	Object         // without a key
-	Locks          []*Lock
+	core.Object    // without a key
+	Locks          []*core.Lock
 	ServerTimeout  time.Duration // of each call to a server; 0: see timeout
 	MinValidity    time.Duration // for how long it must be held at the least
 	TrustRestarted bool          // a server that has restarted has forgotten nothing
@@ -26,11 +27,12 @@ const (
 )
 
 // InitQuorum makes q, whose options and locks are set, a quorum with the mistake, if there is one.
-func InitQuorum(q *Quorum, label Label, mistake error) {
-	q.Object = Object{Label: label, mistake: mistake}
+func InitQuorum(q *Quorum, label core.Label, mistake error) {
+	var s *core.Session
 	if len(q.Locks) > 0 {
-		q.session = q.Locks[0].session
+		s = q.Locks[0].Session()
 	}
+	q.Object = core.NewObject(s, label, mistake)
 }
 
 // Drift is what the algorithm takes off a lease for clocks that run at different speeds.
@@ -43,7 +45,7 @@ func Validity(length time.Duration) time.Duration {
 
 // Leases are the shortest and the longest of the locks'.
 func (q *Quorum) Leases() (shortest, longest time.Duration) {
-	return leases(q.Locks)
+	return core.Leases(q.Locks)
 }
 
 // need is how many locks are more than half.
@@ -58,24 +60,28 @@ func (q *Quorum) timeout(length time.Duration) time.Duration {
 }
 
 // Lock waits for the lock for at most limit, or until ctx ends.
-func (q *Quorum) Lock(ctx context.Context, operation string, limit time.Duration) (*Hold, error) {
+func (q *Quorum) Lock(ctx context.Context, operation string, limit time.Duration) (*core.Hold, error) {
 	if err := q.ready(ctx, operation); err != nil {
 		return nil, err
 	}
-	w := quorumWait{Quorum: q, owner: ownerOf(ctx)}
-	w.about(ctx, &q.Object)
+	w := quorumWait{Quorum: q}
+	if owner := core.OwnerOf(ctx); owner != nil {
+		w.claims = owner.Claims(q.Locks)
+		defer w.claims.Drop()
+	}
+	w.About(ctx, &q.Object)
 	defer func() {
 		if w.hold != nil { // an observer has ended the call
 			_ = w.hold.Release()
 		}
 	}()
-	err := w.waitFor(ctx, limit, func() error { return w.try(WithOwner(ctx)) }, func(attempt, sleep context.Context) error {
-		return w.wait(WithOwner(attempt), sleep)
-	})
+	err := w.WaitFor(ctx, limit,
+		func() error { return w.try(core.WithOwner(ctx)) },
+		func(attempt, sleep context.Context) error { return w.wait(core.WithOwner(attempt), sleep) })
 	if err != nil {
-		err = q.Fail(operation, explain(ctx, err))
+		err = q.Fail(operation, core.Explain(ctx, err))
 	}
-	w.tell(err)
+	w.Tell(err)
 	h := w.hold
 	w.hold = nil
 	return h, err
@@ -87,15 +93,15 @@ func (q *Quorum) ready(ctx context.Context, operation string) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return q.Fail(operation, stopped(ctx))
+		return q.Fail(operation, core.Stopped(ctx))
 	}
 	return nil
 }
 
 // try makes one attempt, and tells the observer.
 func (w *quorumWait) try(ctx context.Context) (err error) {
-	w.asked++
-	done := w.Quorum.attempting(ctx)
+	w.Asked++
+	done := w.Quorum.Attempting(ctx)
 	w.hold, err = w.tryTo(ctx)
 	if done != nil {
 		done(err)
@@ -106,8 +112,8 @@ func (w *quorumWait) try(ctx context.Context) (err error) {
 // tryTo asks all servers at once, under ctx's owner. After an error everything is given back, also by servers that are
 // not waited for because the others suffice for one. After none, servers that take longer than the others may still
 // be asked, for no longer than their timeout.
-func (q *Quorum) tryTo(ctx context.Context) (h *Hold, err error) {
-	g := &group{label: q.Label, need: q.need(), owner: ownerOf(ctx), quorum: q, began: time.Now()}
+func (q *Quorum) tryTo(ctx context.Context) (h *core.Hold, err error) {
+	g := &group{label: q.Label, need: q.need(), owner: core.OwnerOf(ctx), quorum: q, began: time.Now()}
 	members := make([]member, len(q.Locks))
 	g.members.Store(&members)
 	// The servers that are not waited for are asked beyond the end of ctx.
@@ -121,13 +127,14 @@ func (q *Quorum) tryTo(ctx context.Context) (h *Hold, err error) {
 			g.giveBack()
 		}
 	}()
-	errs := atOnceBut(q.mute, len(members), g.need, func(i int) error { return g.ask(asking, i, g.began) })
+	e := newEnough(g.need, len(members), q.mute())
+	errs := atOnce(len(members), e, func(i int) error { return g.ask(asking, i, g.began) })
 	stop()
-	if err = g.verdict(errs); err != nil {
+	if err = g.verdict(e.explain(errs)); err != nil {
 		return nil, err
 	}
 	g.took = time.Since(g.began)
-	h = &Hold{g}
+	h = &core.Hold{Holding: g}
 	h.Guard(func() { g.begin(ctx) })
 	return h, nil
 }
@@ -153,18 +160,12 @@ func (g *group) verdict(errs []error) error {
 // giveBack gives back what was granted to an attempt that has failed.
 func (g *group) giveBack() {
 	members := *g.members.Load()
-	atOnce(len(members), len(members), func(i int) error {
+	atOnce(len(members), nil, func(i int) error {
 		if members[i].hold == nil {
 			return nil
 		}
 		return g.releaseMember(&members[i])
 	})
-}
-
-// mute reports whether a server has not answered any call for as long as it would be waited for.
-func (q *Quorum) mute(i int) bool {
-	l := q.Locks[i]
-	return l.session.silence.lasts(l.session.now()) >= q.timeout(l.length())
 }
 
 // within is the context of one call to a server.
@@ -178,8 +179,8 @@ func (q *Quorum) answered(ctx context.Context, err error) error {
 	switch {
 	case err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded):
 		return err
-	case errors.Is(err, ErrUnknown):
-		return unknown(errNoAnswer)
+	case errors.Is(err, core.ErrUnknown):
+		return core.Unknown(errNoAnswer)
 	}
 	return errNoAnswer
 }
@@ -187,7 +188,8 @@ func (q *Quorum) answered(ctx context.Context, err error) error {
 // mayExtend refuses a lease for which a server that restarts is not doubted.
 func (q *Quorum) mayExtend(d time.Duration) error {
 	if _, longest := q.Leases(); d > longest && !q.TrustRestarted {
-		return q.Fail("extend", fmt.Errorf("lease is %v, must be at most %v, the one it was taken with: a server that restarts is doubted for no longer", d, longest))
+		return q.Fail("extend", fmt.Errorf("lease is %v, must be at most %v, the one it was taken with: "+
+			"a server that restarts is doubted for no longer", d, longest))
 	}
 	return nil
 }

@@ -1,12 +1,8 @@
-package core
+package several
 
 import (
 	"context"
-	"errors"
 	"time"
-
-	"github.com/holdfast-go/holdfast/internal/lease"
-	"github.com/holdfast-go/holdfast/internal/scope"
 )
 
 // ask asks one server, and makes what it grants a member of the group. The lease counts from first.
@@ -17,25 +13,26 @@ func (g *group) ask(ctx context.Context, i int, first time.Time) error {
 		g.tend()
 	}()
 	q, l := g.quorum, g.quorum.Locks[i]
-	within, cancel := q.within(ctx, l.length())
+	within, cancel := q.within(ctx, l.Length())
 	defer cancel()
-	a := acquisition{age: true}
-	l.session.silence.begin(l.session.now())
-	h, err := a.call(within, l, "try lock", 0)
-	if a.answer.at > 0 { // there was a reply, whatever became of it
-		l.session.silence.end()
+	known := of(l.Session())
+	known.silence.begin(l.Session())
+	h, age, err := l.TryWithAge(within)
+	if age.Replied {
+		known.silence.end()
 	}
 	if err != nil {
-		return q.answered(ctx, errors.Unwrap(err)) // without what the group's own error says
+		return q.answered(ctx, err)
 	}
-	h.limit(lease.Add(l.session.clock.moment(first), l.length()-Drift(l.length())))
-	m := member{hold: h, run: a.answer.run, asking: true}
+	h.Limit(first.Add(l.Length() - Drift(l.Length())))
+	m := member{hold: h, run: age.Run, asking: true}
 	if !q.TrustRestarted {
 		_, longest := q.Leases()
-		ripe, silent := l.session.servers.ripe(l, &a.answer, longest)
+		ripe, silent := known.servers.ripe(l.Slot(), age, longest)
 		m.since = ripe.Sub(g.began)
 		if silent {
-			defer l.session.config.Logger.Warn("holdfast: the server does not tell how long it has been up: if it restarts, what it has forgotten goes unnoticed", "kind", l.title(), "name", l.Name)
+			defer l.Session().Logger().Warn("holdfast: the server does not tell how long it has been up: "+
+				"if it restarts, what it has forgotten goes unnoticed", "kind", l.Title(), "name", l.Name)
 		}
 	}
 	young := m.since > time.Since(g.began)
@@ -128,10 +125,10 @@ func (g *group) askAgain() {
 		return
 	}
 	for _, i := range vacant {
-		s := g.quorum.Locks[i].session
-		s.start(func() {
-			if g.ask(scope.WithOwner(s.ctx, g.owner), i, time.Now()) == nil {
-				s.config.Logger.Debug("holdfast: another server has the lock", "kind", g.label.title(), "name", g.label.Name)
+		s := g.quorum.Locks[i].Session()
+		s.Start(func() {
+			if g.ask(g.owner.As(s.Context()), i, time.Now()) == nil {
+				s.Logger().Debug("holdfast: another server has the lock", "kind", g.label.Title(), "name", g.label.Name)
 			}
 		})
 	}

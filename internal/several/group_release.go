@@ -1,9 +1,11 @@
-package core
+package several
 
 import (
+	"context"
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
@@ -16,7 +18,7 @@ func (g *group) Release() error {
 		defer g.wakeNext()
 		defer g.giveWay()
 		err := g.releaseMembers()
-		if errors.Is(err, ErrLost) {
+		if errors.Is(err, core.ErrLost) {
 			ended = &ending{err: err}
 		}
 		return err
@@ -42,13 +44,9 @@ func (g *group) giveWay() {
 		if m.hold == nil {
 			continue
 		}
-		l, others := m.single().lock, m.single().tenure.listeners()
-		if l.session.hub.Subscribed(l.Channel) {
-			others--
-		}
-		if others > 0 {
+		if m.single().Told() > 0 {
 			_, name := g.quorum.line()
-			g.quorum.session.ways.give(name, time.Now().Add(askLater(g.took)))
+			of(g.quorum.Session()).ways.give(name, time.Now().Add(askLater(g.took)))
 			return
 		}
 	}
@@ -66,19 +64,19 @@ func (g *group) releaseMembers() error {
 	if g.batch == nil {
 		return g.each(g.releaseMember)
 	}
-	var holds []*Single
+	var holds []*core.Single
 	for _, m := range *g.members.Load() {
 		holds = append(holds, m.single())
 	}
-	return errors.Join(g.batch.release(holds)...)
+	return g.batch.release(holds)
 }
 
 func (g *group) releaseMember(m *member) error {
 	if g.quorum == nil {
 		return m.hold.Release()
 	}
-	length := m.single().lock.length()
-	return m.single().releaseWithin(min(g.quorum.timeout(length), lease.Bound(length)))
+	length := m.single().Of().Length()
+	return m.single().ReleaseWithin(min(g.quorum.timeout(length), lease.Bound(length)))
 }
 
 // dissolve ends the group because too many members have ended, and gives the others back.
@@ -104,7 +102,7 @@ func (g *group) dissolve() {
 			defer func() { g.gaveBack(err) }() // also if an observer ends the goroutine
 			err = g.releaseMember(&m)
 		}
-		if !m.hold.Session().start(giveBack) {
+		if !m.hold.Session().Start(giveBack) {
 			giveBack()
 		}
 	}
@@ -121,4 +119,33 @@ func (g *group) gaveBack(err error) {
 		close(g.back)
 		g.wakeNext()
 	}
+}
+
+// Detach ends the hold here and leaves all members on their servers.
+func (g *group) Detach() error {
+	if err := g.Err(); err != nil {
+		return err
+	}
+	if !g.finish(detachedEnd, 0) {
+		return g.Err()
+	}
+	defer func() { g.tellEnd(detachedEnd, time.Since(g.began)) }()
+	return g.each(func(m *member) error { return m.hold.Detach() })
+}
+
+// Lose makes all members end as lost.
+func (g *group) Lose(why error) (tell func(ctx context.Context), err error) {
+	err = g.Err()
+	var tells []func(ctx context.Context)
+	for _, m := range *g.members.Load() {
+		if m.hold != nil {
+			tell, _ := m.hold.Lose(why) // some may have ended because others have
+			tells = append(tells, tell)
+		}
+	}
+	return func(ctx context.Context) {
+		for _, tell := range tells {
+			tell(ctx)
+		}
+	}, err
 }

@@ -1,8 +1,10 @@
-package core
+package several
 
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/core"
 )
 
 // A silence is for how long a server has not answered those who ask it as one of several.
@@ -11,16 +13,20 @@ type silence struct {
 }
 
 // begin says that the server is asked.
-func (s *silence) begin(now time.Duration) { s.since.CompareAndSwap(0, max(int64(now), 1)) }
+func (s *silence) begin(of *core.Session) {
+	if s.lasts(of) == 0 {
+		s.since.Store(max(int64(of.Now()), 1))
+	}
+}
 
 // end says that it has answered.
 func (s *silence) end() { s.since.Store(0) }
 
-// lasts is for how long it has been silent.
-func (s *silence) lasts(now time.Duration) time.Duration {
+// lasts is for how long the session's server has been silent. What was owed to it may have been paid meanwhile.
+func (s *silence) lasts(of *core.Session) time.Duration {
 	since := time.Duration(s.since.Load())
-	if since == 0 {
+	if since == 0 || of.Paid() >= since {
 		return 0
 	}
-	return now - since
+	return of.Now() - since
 }

@@ -1,25 +1,26 @@
-package core
+// Package several makes holds of several locks: of any locks, all of which it needs, or of locks on independent servers,
+// of which it needs most.
+package several
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/scope"
 )
 
 // A group is several holds as one, which lives while as many of them do as it needs. When it ends by
 // itself those that are left are given back.
 type group struct {
-	label  Label
+	label  core.Label
 	need   int
-	owner  *Owner  // of all
-	quorum *Quorum // of independent servers; nil: of any locks, all of which it needs
-	batch  *Batch  // that one call has taken, and may give back; else nil
+	owner  *core.Owner // of all
+	quorum *Quorum     // of independent servers; nil: of any locks, all of which it needs
+	batch  *Batch      // that one call has taken, and may give back; else nil
 	began  time.Time
 	took   time.Duration // to be granted by enough servers
 
@@ -34,14 +35,26 @@ type group struct {
 	delay    time.Duration // until then
 	ripening []*time.Timer // of members that are young
 	back     chan struct{} // closed when all are given back, after it has ended by itself; nil else
-	observed func(held time.Duration, why *ending)
+	observed func(held time.Duration, why error)
 	left     int     // how many are not
 	failures []error // of those that are
 }
 
+// An ending is why a group ended.
+type ending struct {
+	err  error
+	loss error // why the group was lost; nil: it was not, or its members tell of it
+}
+
+var (
+	releasedEnd = &ending{err: core.ErrNotHeld}
+	detachedEnd = &ending{err: core.ErrNotHeld}
+	closedEnd   = &ending{err: core.ErrClosed}
+)
+
 // A member is one hold of a group.
 type member struct {
-	hold    Holding       // nil: not granted so far
+	hold    core.Holding  // nil: not granted so far
 	since   time.Duration // it counts from then on, since the group began
 	run     int64         // of its server
 	asking  bool          // a call for it is under way
@@ -49,7 +62,7 @@ type member struct {
 }
 
 // single is a member of a quorum or of a batch.
-func (m *member) single() *Single { return m.hold.(*Single) }
+func (m *member) single() *core.Single { return m.hold.(*core.Single) }
 
 func (m *member) missing() bool { return m.hold == nil || m.hold.Err() != nil }
 
@@ -57,7 +70,7 @@ func (m *member) missing() bool { return m.hold == nil || m.hold.Err() != nil }
 func (m *member) heldSince(moment time.Duration) bool { return m.since <= moment && !m.missing() }
 
 // Join makes one hold of several that were taken under ctx's owner, all of which it needs.
-func Join(ctx context.Context, label Label, holds []*Hold) *Hold {
+func Join(ctx context.Context, label core.Label, holds []*core.Hold) *core.Hold {
 	members := make([]member, len(holds))
 	for i, h := range holds {
 		members[i].hold = h.Holding
@@ -65,21 +78,21 @@ func Join(ctx context.Context, label Label, holds []*Hold) *Hold {
 	return join(ctx, label, members, nil)
 }
 
-func join(ctx context.Context, label Label, members []member, b *Batch) *Hold {
-	g := &group{label: label, need: len(members), owner: ownerOf(ctx), began: time.Now(), batch: b}
+func join(ctx context.Context, label core.Label, members []member, b *Batch) *core.Hold {
+	g := &group{label: label, need: len(members), owner: core.OwnerOf(ctx), began: time.Now(), batch: b}
 	g.members.Store(&members)
-	h := &Hold{g}
+	h := &core.Hold{Holding: g}
 	h.Guard(func() { g.begin(ctx) })
 	return h
 }
 
 // Label is what the locks are called together.
-func (g *group) Label() *Label { return &g.label }
+func (g *group) Label() *core.Label { return &g.label }
 
 // Session is where the group's goroutines run that are no member's.
-func (g *group) Session() *Session {
+func (g *group) Session() *core.Session {
 	if g.quorum != nil {
-		return g.quorum.session
+		return g.quorum.Session()
 	}
 	return (*g.members.Load())[0].hold.Session()
 }
@@ -92,7 +105,7 @@ func (g *group) Token() int64 { return 0 }
 
 // begin has the end of any member be noticed from now on.
 func (g *group) begin(ctx context.Context) {
-	observed := g.Session().holding(ctx, &g.label)
+	observed := g.Session().Holding(ctx, &g.label)
 	g.mu.Lock()
 	g.taken = true
 	g.change(func(members []member) {
@@ -208,11 +221,15 @@ func (g *group) tellEnd(why *ending, held time.Duration) {
 		observed := g.observed
 		g.observed = nil
 		g.mu.Unlock()
-		if observed != nil {
-			observed(held, why)
+		switch {
+		case observed == nil:
+		case why == releasedEnd || why == detachedEnd:
+			observed(held, nil)
+		default:
+			observed(held, why.err)
 		}
 	}()
-	g.Session().logLoss(&g.label, why, held)
+	g.Session().LogLoss(&g.label, why.loss, held)
 }
 
 // Context returns ctx with the owner of all members, ended when either ends.
@@ -239,171 +256,4 @@ func (g *group) Deadline() time.Time {
 	}
 	slices.SortFunc(held, time.Time.Compare)
 	return held[len(held)-g.need]
-}
-
-// each does something to all members at once. It returns nil if that succeeded for as many as are
-// needed, else all errors.
-func (g *group) each(do func(m *member) error) error {
-	members := *g.members.Load()
-	errs := atOnce(len(members), g.need, func(i int) error {
-		if members[i].hold == nil {
-			return errMissing
-		}
-		return do(&members[i])
-	})
-	done, lost := 0, 0
-	for _, err := range errs {
-		switch {
-		case err == nil:
-			done++
-		case isLoss(err):
-			lost++
-		}
-	}
-	if done >= g.need {
-		return nil
-	}
-	if lost <= len(errs)-g.need { // so few that they say nothing of the group
-		for i, err := range errs {
-			if isLoss(err) {
-				errs[i] = errors.New(err.Error())
-			}
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// isLoss reports whether a member fails so because it is not held any more, or has not been had.
-func isLoss(err error) bool {
-	return errors.Is(err, ErrLost) || errors.Is(err, ErrClosed) || errors.Is(err, ErrNotHeld) || errors.Is(err, errMissing)
-}
-
-var (
-	errMissing = errors.New("a server did not grant it")
-	errUndone  = errors.New("not done yet")
-)
-
-// atOnce does something for each of n at once and returns the errors when all is done. If so many as are
-// needed have succeeded, or have said that somebody else has it, it waits for the others as long again, and
-// leaves them to themselves then. If one of them panics, so does atOnce.
-func atOnce(n, need int, do func(i int) error) []error { return atOnceBut(nil, n, need, do) }
-
-// atOnceBut is atOnce that does not wait for those who are mute, nil if nobody is, once all others have answered and
-// somebody else has it on one of them: what was had meanwhile would keep that one from it.
-func atOnceBut(mute func(i int) bool, n, need int, do func(i int) error) []error {
-	type outcome struct {
-		i        int
-		err      error
-		panicked any
-	}
-	outcomes, began, left := make(chan outcome), time.Now(), make(chan struct{})
-	defer close(left)
-	errs, waited := make([]error, n), make([]bool, n)
-	missing := 0 // of those who are waited for
-	for i := range n {
-		errs[i] = errUndone
-		if waited[i] = mute == nil || !mute(i); waited[i] {
-			missing++
-		} else {
-			errs[i] = unknown(errNoAnswer)
-		}
-		go func() {
-			o := outcome{i: i, err: errUndone}
-			defer func() { // also if an observer panics or ends the goroutine
-				o.panicked = recover()
-				select {
-				case outcomes <- o:
-				case <-left:
-					if o.panicked != nil {
-						panic(o.panicked)
-					}
-				}
-			}()
-			o.err = do(i)
-		}()
-	}
-	var enough <-chan time.Time
-	var panicked any
-	for done, succeeded, refused, taken := 0, 0, 0, false; done < n && (missing > 0 || !taken); done++ {
-		select {
-		case o := <-outcomes:
-			panicked = cmp.Or(panicked, o.panicked)
-			switch errs[o.i] = o.err; {
-			case o.err == nil:
-				succeeded++
-			case errors.Is(o.err, ErrBusy):
-				refused++
-			}
-			if waited[o.i] {
-				missing--
-			}
-			taken = taken || errors.Is(o.err, ErrBusy) || errors.Is(o.err, ErrAlreadyHeld)
-			if max(succeeded, refused) == need && enough == nil {
-				enough = time.After(time.Since(began))
-			}
-		case <-enough:
-			done = n
-		}
-	}
-	if panicked != nil {
-		panic(panicked) // where whoever has called can recover
-	}
-	return errs
-}
-
-// Extend gives as many members as are needed a lease of at least d from now.
-func (g *group) Extend(ctx context.Context, d time.Duration) error {
-	if err := g.Err(); err != nil {
-		return err
-	}
-	if g.quorum != nil {
-		if err := g.quorum.mayExtend(d); err != nil {
-			return err
-		}
-	}
-	if g.quorum == nil {
-		return g.each(func(m *member) error { return m.hold.Extend(ctx, d) })
-	}
-	err := g.each(func(m *member) error {
-		within, cancel := g.quorum.within(ctx, m.single().lock.length())
-		defer cancel()
-		err := g.quorum.answered(ctx, m.hold.Extend(within, d))
-		if err == nil && m.since > time.Since(g.began) {
-			return g.label.Fail("extend", unknown(errYoung))
-		}
-		return err
-	})
-	if lost := g.Err(); lost != nil {
-		return lost
-	}
-	return err
-}
-
-// Detach ends the hold here and leaves all members on their servers.
-func (g *group) Detach() error {
-	if err := g.Err(); err != nil {
-		return err
-	}
-	if !g.finish(detachedEnd, 0) {
-		return g.Err()
-	}
-	defer func() { g.tellEnd(detachedEnd, time.Since(g.began)) }()
-	return g.each(func(m *member) error { return m.hold.Detach() })
-}
-
-// Lose makes all members end as lost.
-func (g *group) Lose(why error) (tell func(ctx context.Context), err error) {
-	err = g.Err()
-	var tells []func(ctx context.Context)
-	for _, m := range *g.members.Load() {
-		if m.hold != nil {
-			tell, _ := m.hold.Lose(why) // some may have ended because others have
-			tells = append(tells, tell)
-		}
-	}
-	return func(ctx context.Context) {
-		for _, tell := range tells {
-			tell(ctx)
-		}
-	}, err
 }

@@ -1,4 +1,4 @@
-package core
+package several
 
 import (
 	"testing"
@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A server that is busy, or far away, has time to answer also where leases are short; one that is gone costs a part of the lease.
+// A server that is busy, or far away, has time to answer also where leases are short; one that is gone costs a part of
+// the lease.
 func TestAServersTimeoutFollowsTheLease(t *testing.T) {
 	for length, want := range map[time.Duration]time.Duration{
 		10 * time.Millisecond:  2500 * time.Microsecond,

@@ -1,14 +1,13 @@
-package core
+package several
 
 import (
 	"context"
 	"errors"
-	"maps"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
@@ -23,8 +22,8 @@ var askAgain = wait.Exponential(firstAsk, lastAsk)
 // A quorumWait is one call that waits for a quorum.
 type quorumWait struct {
 	*Quorum
-	retries
-	owner      *Owner                     // nil: the call's own, under which nobody else can have the lock
+	core.Retries
+	claims     *core.Claims               // of the owner; nil: the call's own, under which nobody else can have the lock
 	wakes      atomic.Pointer[wait.Place] // the place in the line of those who wait
 	attempting atomic.Bool                // what the owner gets now is this call's
 	stops      []func()                   // end what the place has begun
@@ -32,19 +31,19 @@ type quorumWait struct {
 	row        int // attempts since rowBegan
 	rowBegan   time.Time
 	took       time.Duration // the last attempt
-	hold       *Hold         // when it is had, until whoever has called has it
+	hold       *core.Hold    // when it is had, until whoever has called has it
 }
 
 // wait attempts at once if nobody of this process waits, then as the first of those who do.
 func (w *quorumWait) wait(ctx, sleep context.Context) error {
 	line, name := w.line()
 	defer w.leavePlace()
-	return w.retryUntil(sleep, w.reenters() || line.Empty(name) && !w.session.ways.given(name), wait.Caller{
+	return w.Until(sleep, w.reenters() || line.Empty(name) && !of(w.Session()).ways.given(name), wait.Caller{
 		Attempt: func() (done bool, retry time.Duration, err error) {
-			if w.place != nil {
+			if w.Place != nil {
 				// Whoever was told of a release would ask before all servers are free, and together with others.
 				_, name := w.line()
-				_ = pause(sleep, max(rand.N(4*askLater(w.took)/5), w.session.ways.left(name), w.tooOften()))
+				_ = wait.Pause(sleep, max(rand.N(4*askLater(w.took)/5), of(w.Session()).ways.left(name), w.tooOften()))
 			}
 			retry, err = w.attempt(ctx)
 			return w.hold != nil, retry, err
@@ -53,10 +52,10 @@ func (w *quorumWait) wait(ctx, sleep context.Context) error {
 		Overtakes: w.reenters,
 		Interrupted: func(why error) error {
 			if !errors.Is(why, wait.ErrClosed) {
-				return w.interrupted(sleep, why)
+				return w.Interrupted(sleep, why)
 			}
 			if w.open() < w.need() {
-				return ErrClosed
+				return core.ErrClosed
 			}
 			w.leavePlace() // and wait in the line of a session that is open
 			return nil
@@ -67,18 +66,18 @@ func (w *quorumWait) wait(ctx, sleep context.Context) error {
 // takePlace is where the call waits: in the line of a session that is open. Whoever is first there is told of
 // releases by as many servers as may fail and one more, and asks now and then besides.
 func (w *quorumWait) takePlace() *wait.Place {
-	if w.place == nil {
+	if w.Place == nil {
 		line, name := w.line()
 		place := line.Join(name, true, false)
 		w.wakes.Store(place)
 		w.stops = append(w.stops, w.await())
-		w.stay(place)
+		w.Stay(place)
 	}
-	if w.place.Head() && !w.listening {
+	if w.Place.Head() && !w.listening {
 		w.listening = true
 		w.listen()
 	}
-	return w.place
+	return w.Place
 }
 
 // leavePlace leaves the place, if there is one.
@@ -91,7 +90,7 @@ func (w *quorumWait) leavePlace() {
 	if w.hold != nil {
 		taken = lastAsk // a release of this process is heard of
 	}
-	w.leaveTo(taken, (*wait.Place).Leave)
+	w.LeaveTo(taken, (*wait.Place).Leave)
 }
 
 // inARow is how often a wake-up is followed at once: it may come of what this call, or another one that waits, has
@@ -115,8 +114,8 @@ func (w *quorumWait) listen() {
 	line, _ := w.line()
 	more := len(w.Locks) - w.need()
 	for _, l := range w.Locks {
-		if s := l.session; s.joint != line && !s.isClosed() && more > 0 {
-			w.stops = append(w.stops, s.hub.Listen(l.Channel, w.place.Wake).Close)
+		if s := l.Session(); of(s).joint != line && !s.Closed() && more > 0 {
+			w.stops = append(w.stops, s.Listen(l.Channel, w.Place.Wake))
 			more--
 		}
 	}
@@ -125,7 +124,7 @@ func (w *quorumWait) listen() {
 // open is how many of the sessions are.
 func (q *Quorum) open() (n int) {
 	for _, l := range q.Locks {
-		if !l.session.isClosed() {
+		if !l.Session().Closed() {
 			n++
 		}
 	}
@@ -150,7 +149,7 @@ func (w *quorumWait) attempt(ctx context.Context) (retry time.Duration, err erro
 	if err == nil {
 		return 0, nil
 	}
-	return w.again(ctx, -1, err, askAgain)
+	return w.Again(ctx, -1, err, askAgain)
 }
 
 // askLater is for how long others are asked for the lock who were told of a release, by the time that asking takes.
@@ -158,79 +157,27 @@ func askLater(took time.Duration) time.Duration {
 	return min(5*took+2*time.Millisecond, lastAsk)
 }
 
-// ways are given to other processes: until then nobody of this one asks for what it has just had.
-type ways struct {
-	mu    sync.Mutex // guards the rest
-	until map[wait.Name]time.Time
-	limit int // of until; then those that are over are dropped
-}
-
-func (w *ways) give(name wait.Name, until time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.until == nil {
-		w.until = make(map[wait.Name]time.Time)
-	}
-	if len(w.until) >= w.limit {
-		maps.DeleteFunc(w.until, func(_ wait.Name, until time.Time) bool { return time.Until(until) <= 0 })
-		w.limit = max(64, 2*len(w.until))
-	}
-	w.until[name] = until
-}
-
-// left is for how much longer others have the way.
-func (w *ways) left(name wait.Name) time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	left := time.Until(w.until[name])
-	if left <= 0 {
-		delete(w.until, name)
-	}
-	return max(left, 0)
-}
-
-func (w *ways) given(name wait.Name) bool { return w.left(name) > 0 }
-
 // line is where those of this process wait, and for which name: those of the first session that is not
 // closed.
 func (q *Quorum) line() (line *wait.Lines, name wait.Name) {
 	for _, l := range q.Locks {
-		if !l.session.isClosed() {
-			return l.session.joint, l.line()
+		if !l.Session().Closed() {
+			return of(l.Session()).joint, l.Line()
 		}
 	}
-	return q.session.joint, q.Locks[0].line()
+	return of(q.Session()).joint, q.Locks[0].Line()
 }
 
 // reenters reports whether the owner holds enough of the locks by now, perhaps through another call.
 func (w *quorumWait) reenters() bool {
-	if w.owner == nil {
-		return false
-	}
-	held := 0
-	for _, l := range w.Locks {
-		if c := w.owner.existing(l.claimKey()); c != nil && c.holds() {
-			held++
-		}
-	}
-	return held >= w.need()
+	return w.claims != nil && w.claims.Held() >= w.need()
 }
 
 // await has the call woken when its owner has got one of the locks by another one. What it returns ends
 // that.
 func (w *quorumWait) await() (end func()) {
-	if w.owner == nil {
+	if w.claims == nil {
 		return func() {}
 	}
-	var claims []*claim
-	for _, l := range w.Locks {
-		claims = append(claims, w.owner.claim(l))
-	}
-	forgo := awaitAny(claims, w)
-	return func() {
-		forgo()
-		for _, c := range claims {
-			c.unref()
-		}
-	}
+	return w.claims.Await(w)
 }

@@ -1,8 +1,10 @@
-package core
+package several
 
 import (
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/core"
 )
 
 // servers is what a session knows of the servers that have granted it locks, where it matters whether
@@ -23,24 +25,24 @@ type server struct {
 // when it has been up for as long, and for as long in the place of another one that the session knew. The
 // first grant of each run of the server decides that: its clock may be set later on. The first that does not
 // tell is silent.
-func (s *servers) ripe(l *Lock, grant *answer, length time.Duration) (ripe time.Time, silent bool) {
-	at, up := l.session.clock.time(grant.at), max(time.Duration(grant.up-1), 0)*time.Second // two seconds may be less than one
+func (s *servers) ripe(slot uint16, grant core.Age, length time.Duration) (ripe time.Time, silent bool) {
+	up := max(time.Duration(grant.Up-1), 0) * time.Second // two seconds may be less than one
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if grant.up < 0 {
+	if grant.Up < 0 {
 		silent, s.silent = !s.silent, true
 		return time.Time{}, silent
 	}
-	known, seen := s.seen[l.slot]
-	if !seen || known.run != grant.run {
-		known = server{run: grant.run, since: at}
+	known, seen := s.seen[slot]
+	if !seen || known.run != grant.Run {
+		known = server{run: grant.Run, since: grant.At}
 		if !seen {
-			known.since = at.Add(-up)
+			known.since = grant.At.Add(-up)
 		}
 		if s.seen == nil {
 			s.seen = make(map[uint16]server)
 		}
-		s.seen[l.slot] = known
+		s.seen[slot] = known
 	}
 	return known.since.Add(length), false
 }

@@ -1,0 +1,210 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// Claims are one owner's to several locks of one session. Drop them, unless they are granted.
+type Claims struct {
+	locks  []*Lock
+	claims []*claim
+}
+
+// Claims are the owner's to the locks.
+func (o *Owner) Claims(locks []*Lock) *Claims {
+	cs := &Claims{locks: locks}
+	for _, l := range locks {
+		cs.claims = append(cs.claims, o.claim(l))
+	}
+	return cs
+}
+
+// Drop gives the claims back.
+func (cs *Claims) Drop() {
+	for _, c := range cs.claims {
+		c.unref()
+	}
+}
+
+// Held is how many of the names the owner holds by now, through whatever call.
+func (cs *Claims) Held() (n int) {
+	for _, c := range cs.claims {
+		if c.holds() {
+			n++
+		}
+	}
+	return n
+}
+
+// Await has w woken when one of the names is granted to another call of the owner. What it returns ends that.
+func (cs *Claims) Await(w Waker) (end func()) {
+	for _, c := range cs.claims {
+		c.await(w)
+	}
+	return func() {
+		for _, c := range cs.claims {
+			c.forgo(w)
+		}
+	}
+}
+
+// Enter waits for the turn of an operation on all names. Turns come in one order for everybody.
+func (cs *Claims) Enter(ctx context.Context) (leave func(), err error) {
+	return enterAll(ctx, cs.claims)
+}
+
+func enterAll(ctx context.Context, claims []*claim) (leave func(), err error) {
+	leave = func() {
+		for _, c := range claims {
+			c.leave()
+		}
+	}
+	for i, c := range claims {
+		if err := c.enter(ctx); err != nil {
+			claims = claims[:i]
+			leave()
+			return nil, &script.Failure{Class: script.Refused, Err: err}
+		}
+	}
+	return leave, nil
+}
+
+// Begin makes holds of what a call that was sent then has granted under a wire owner. Copies of it may be executed
+// until then. The turns are those of the call. A grant that came too late is an error.
+func (cs *Claims) Begin(wire string, sent, at, copies time.Duration) ([]*Single, error) {
+	s := cs.locks[0].session
+	shortest, _ := Leases(cs.locks)
+	if at >= lease.Trust(sent, shortest) || s.isClosed() {
+		return nil, tooLate(s)
+	}
+	var holds []*Single
+	for i, l := range cs.locks {
+		holds = append(holds, new(outermost).begin(l, cs.claims[i], wire, &answer{sent: sent, at: at}, copies))
+	}
+	return holds, nil
+}
+
+// NewWire is a wire owner that nobody has ever had.
+func (s *Session) NewWire() string { return s.newOwner() }
+
+// Owe has a wire owner given back that the server may have, or may get until then.
+func (l *Lock) Owe(wire string, until time.Duration) { l.session.debts.owe(l, wire, 0, until) }
+
+// A Return gives several holds of one session back, which have ended here. One call may do so.
+type Return struct {
+	session *Session
+	holds   []*Single
+	endings []*ending
+	ctx     context.Context //nolint:containedctx // of the calls
+	cancel  context.CancelFunc
+}
+
+// EndTogether ends holds of one session, one of each lock. The error is of those that had ended before. The rest
+// is to be given back, until Over. It is nil if the session is closed: then nothing has ended.
+func EndTogether(holds []*Single) (r *Return, err error) {
+	s := holds[0].lock.session
+	now, shortest := s.now(), holds[0].lock.length()
+	if !s.calls.enter() {
+		return nil, nil
+	}
+	r = &Return{session: s}
+	var errs []error
+	for _, h := range holds {
+		shortest = min(shortest, h.lock.length())
+		if err := h.end(now, releasedEnd); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		r.holds = append(r.holds, h)
+	}
+	r.endings = make([]*ending, len(r.holds))
+	r.ctx, r.cancel = s.within(now, lease.Bound(shortest))
+	return r, errors.Join(errs...)
+}
+
+// A sendReturn sends the call that gives locks back, which a wire owner has, and reads how many clients heard of each,
+// as the reply of a release says it.
+type sendReturn = func(ctx context.Context, wire string, locks []*Lock) ([]int64, error)
+
+// Len is how many holds there are.
+func (r *Return) Len() int { return len(r.holds) }
+
+// Over says that all are given back, or nearly so.
+func (r *Return) Over() {
+	r.cancel()
+	r.session.calls.leave()
+	for i, h := range r.holds {
+		defer h.tellEnd(r.endings[i], h.held()) // the others', whatever one of them does
+	}
+}
+
+// One gives one of them back on its own.
+func (r *Return) One(i int) (err error) {
+	r.endings[i], err = r.holds[i].giveBack(r.ctx)
+	return err
+}
+
+// Together gives all of them back by one call, which send makes, and returns an error for each. It is not done if
+// there are other holds of their owner, or the server refuses the call, perhaps because of one of them.
+func (r *Return) Together(send sendReturn) (errs []error, done bool) {
+	if len(r.holds) == 0 {
+		return nil, true
+	}
+	rests, replies, err := r.inTurn(send)
+	if rests == nil || script.ClassOf(err) == script.Refused && !script.IsTemporary(err) && r.ctx.Err() == nil {
+		return nil, false // nothing was freed
+	}
+	errs = make([]error, len(r.holds))
+	for i, h := range r.holds {
+		r.endings[i], errs[i] = h.gaveBack(r.ctx, replies[i], rests[i], err)
+	}
+	return errs, true
+}
+
+// inTurn sends the call in the turns of all claims, until its outcome is known. Without rests nothing was sent.
+func (r *Return) inTurn(send sendReturn) (rests []Rest, replies []int64, err error) {
+	var claims []*claim
+	for _, h := range r.holds {
+		claims = append(claims, h.tenure.claim)
+	}
+	leave, err := enterAll(r.ctx, claims)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer leave()
+	for _, h := range r.holds {
+		rest := h.tenure.rest()
+		if rest.Count > 0 {
+			return nil, nil, nil
+		}
+		rests = append(rests, rest)
+	}
+	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
+		replies, err = r.lower(rests, send)
+		if err == nil || !script.IsTemporary(err) || pause(r.ctx, delay) != nil {
+			return rests, replies, err
+		}
+	}
+}
+
+// lower sends the call.
+func (r *Return) lower(rests []Rest, send sendReturn) ([]int64, error) {
+	sent, locks := r.session.now(), make([]*Lock, len(r.holds))
+	for i, h := range r.holds {
+		locks[i] = h.lock
+		h.tenure.lowering(rests[i])
+	}
+	replies, err := send(r.ctx, r.holds[0].tenure.wire, locks)
+	if err != nil {
+		replies = make([]int64, len(r.holds))
+	}
+	for i, h := range r.holds {
+		replies[i], _ = h.tenure.lowered(rests[i], sent, replies[i], err)
+	}
+	return replies, err
+}

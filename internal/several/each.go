@@ -1,0 +1,128 @@
+package several
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/core"
+)
+
+// Extend gives as many members as are needed a lease of at least d from now.
+func (g *group) Extend(ctx context.Context, d time.Duration) error {
+	if err := g.Err(); err != nil {
+		return err
+	}
+	if g.quorum == nil {
+		return g.each(func(m *member) error { return m.hold.Extend(ctx, d) })
+	}
+	if err := g.quorum.mayExtend(d); err != nil {
+		return err
+	}
+	err := g.each(func(m *member) error {
+		within, cancel := g.quorum.within(ctx, m.single().Of().Length())
+		defer cancel()
+		err := g.quorum.answered(ctx, m.hold.Extend(within, d))
+		if err == nil && m.since > time.Since(g.began) {
+			return g.label.Fail("extend", core.Unknown(errYoung))
+		}
+		return err
+	})
+	if lost := g.Err(); lost != nil {
+		return lost
+	}
+	return err
+}
+
+// each does something to all members at once. It returns nil if that succeeded for as many as are
+// needed, else all errors.
+func (g *group) each(do func(m *member) error) error {
+	members := *g.members.Load()
+	var e *enough // of all locks all are needed
+	if g.quorum != nil {
+		e = newEnough(g.need, len(members), nil)
+	}
+	errs := atOnce(len(members), e, func(i int) error {
+		if members[i].hold == nil {
+			return errMissing
+		}
+		return do(&members[i])
+	})
+	done, lost := 0, 0
+	for _, err := range errs {
+		switch {
+		case err == nil:
+			done++
+		case isLoss(err):
+			lost++
+		}
+	}
+	if done >= g.need {
+		return nil
+	}
+	if lost <= len(errs)-g.need { // so few that they say nothing of the group
+		for i, err := range errs {
+			if isLoss(err) {
+				errs[i] = errors.New(err.Error())
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// isLoss reports whether a member fails so because it is not held any more, or has not been had.
+func isLoss(err error) bool {
+	return errors.Is(err, core.ErrLost) || errors.Is(err, core.ErrClosed) || errors.Is(err, core.ErrNotHeld) ||
+		errors.Is(err, errMissing)
+}
+
+var (
+	errMissing = errors.New("a server did not grant it")
+	errUndone  = errors.New("not done yet")
+)
+
+// atOnce does something for each of n at once and returns the errors when all is done, or enough of it. What is not
+// done by then is left to itself. If one of them panics, so does atOnce.
+func atOnce(n int, e *enough, do func(i int) error) []error {
+	type outcome struct {
+		i        int
+		err      error
+		panicked any
+	}
+	outcomes, left := make(chan outcome), make(chan struct{})
+	defer close(left)
+	errs := make([]error, n)
+	for i := range n {
+		errs[i] = errUndone
+		go func() {
+			o := outcome{i: i, err: errUndone}
+			defer func() { // also if an observer panics or ends the goroutine
+				o.panicked = recover()
+				select {
+				case outcomes <- o:
+				case <-left:
+					if o.panicked != nil {
+						panic(o.panicked)
+					}
+				}
+			}()
+			o.err = do(i)
+		}()
+	}
+	var over <-chan time.Time
+	var panicked any
+	for done := 0; done < n; done++ {
+		select {
+		case o := <-outcomes:
+			panicked, errs[o.i] = cmp.Or(panicked, o.panicked), o.err
+			over = e.after(o.i, o.err)
+		case <-over:
+			done = n
+		}
+	}
+	if panicked != nil {
+		panic(panicked) // where whoever has called can recover
+	}
+	return errs
+}

@@ -1,0 +1,55 @@
+package several
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/wait"
+)
+
+// kept is what a session keeps for its locks that are one of several.
+type kept struct {
+	joint   *wait.Lines // of those who wait for several
+	servers servers
+	ways    ways
+	silence silence
+}
+
+func of(s *core.Session) *kept {
+	return core.Attached(s, func(s *core.Session) *kept { return &kept{joint: s.NewLines()} })
+}
+
+// ways are given to other processes: until then nobody of this one asks for what it has just had.
+type ways struct {
+	mu    sync.Mutex // guards the rest
+	until map[wait.Name]time.Time
+	limit int // of until; then those that are over are dropped
+}
+
+func (w *ways) give(name wait.Name, until time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.until == nil {
+		w.until = make(map[wait.Name]time.Time)
+	}
+	if len(w.until) >= w.limit {
+		maps.DeleteFunc(w.until, func(_ wait.Name, until time.Time) bool { return time.Until(until) <= 0 })
+		w.limit = max(64, 2*len(w.until))
+	}
+	w.until[name] = until
+}
+
+// left is for how much longer others have the way.
+func (w *ways) left(name wait.Name) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	left := time.Until(w.until[name])
+	if left <= 0 {
+		delete(w.until, name)
+	}
+	return max(left, 0)
+}
+
+func (w *ways) given(name wait.Name) bool { return w.left(name) > 0 }
