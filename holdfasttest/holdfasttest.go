@@ -4,8 +4,8 @@
 // [Open] is enough for most tests: a session on a server of the test's own, which is gone when the test is
 // over. Nothing has to be installed, nothing is shared, so tests may run in parallel. [NewServer] gives the
 // server itself: several sessions, time that passes without sleeping, outages, lost replies and messages.
-// [Lose] and [Server.Lose] have a hold be lost, and [AssertFree], [AssertPermits] and [AssertCount] fail a test that
-// has left something locked, taken or counted otherwise.
+// [Lose] and [Server.Lose] make a hold lost, and [AssertFree], [AssertPermits] and [AssertCount] fail a test that has
+// left something locked or taken, or a latch with another count.
 //
 //	func TestShip(t *testing.T) {
 //		t.Parallel()
@@ -44,15 +44,15 @@ func Open(t testing.TB) *holdfast.Session {
 var errOnPurpose = errors.New("holdfasttest.Lose")
 
 const (
-	losing = time.Second     // for which the server is told of a loss
-	asking = 5 * time.Second // for which it is asked; a test's own context is over in its cleanups
+	losing = time.Second     // how long the server is told of a loss
+	asking = 5 * time.Second // how long it is asked; a test's own context is over in its cleanups
 )
 
-// Lose has the hold be lost, as if its renewals had failed for too long: when it returns [holdfast.Hold.Err]
-// is a *[holdfast.LostError], the hold's contexts have ended, and the server has given it up, so that others
-// can have it. The holds that are nested with it are lost, too; of a multilock, all its locks are. If the
-// server does not answer, Lose returns after a second, and the session gives back what it can later. Of a
-// hold that has ended already Lose fails the test.
+// Lose makes the hold lost, as if its renewals had failed for too long. When it returns, [holdfast.Hold.Err] is a
+// *[holdfast.LostError], the hold's contexts have ended, and the server has given the lock up, so that others can take
+// it. The holds nested with it are lost too, and so are all locks of a multilock. If the server does not answer, Lose
+// returns after a second, and the session gives the lock back later if it can. Lose fails the test if the hold has
+// ended already.
 func Lose(t testing.TB, hold *holdfast.Hold) {
 	t.Helper()
 	if hold == nil {
@@ -121,8 +121,8 @@ func holders(ctx context.Context, l Lock) string {
 	return who.String()
 }
 
-// introduced are the holders, once all of them have told who they are, which a session does that has held something
-// for a quarter of a second; or as they are when that takes too long, or they are no longer the same.
+// introduced are the holders once all of them have published who they are, which a session does when it has held
+// something for a quarter of a second. They are returned as they are when that takes too long, or when they change.
 func introduced(ctx context.Context, holders []holdfast.Holder, again func(context.Context) ([]holdfast.Holder, error)) []holdfast.Holder {
 	silent := func(h holdfast.Holder) bool { return h.Host == "" && h.Label == "" }
 	look := time.NewTicker(10 * time.Millisecond)
@@ -143,7 +143,7 @@ type Permits interface {
 	AvailablePermits(ctx context.Context) (int, error)
 }
 
-// AssertPermits fails the test if not so many permits are free.
+// AssertPermits fails the test unless exactly free permits are free.
 func AssertPermits(t testing.TB, of Permits, free int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), asking)

@@ -79,19 +79,19 @@ func (s *Server) close() {
 	s.redis.Close()
 }
 
-// Advance has so much time pass at once, for the server and for the sessions that [Server.Open] has opened,
-// as if all of them had been asleep for that long:
+// Advance lets time pass at once, for the server and for the sessions that [Server.Open] has opened, as if all of
+// them had been asleep that long:
 //
 //   - Leases that end meanwhile are over on the server, and holds that had them are lost, when Advance returns.
 //   - Holds that are due for renewal and still have some lease left are renewed when Advance returns, unless
 //     the server does not answer.
-//   - Who waits looks at once whether it can have it now, unless it polls. Who has a place in a fair
-//     lock's queue, and was asleep for longer than its WaiterLease, has lost the place and gets another one.
+//   - Waiters look again at once, unless they poll. A waiter in a fair lock's queue that was asleep for longer
+//     than its WaiterLease has lost its place and gets another one.
 //
-// Contexts, how long a call waits, and the pauses of an rlock.Options.Backoff go by the real clock, which stands
-// still meanwhile: who polls looks when its pause is over. By that clock go also sessions that were opened in
-// another way, in other processes for instance: they believe in leases that the server has dropped, as a process
-// does that was stopped, or whose clock is slow.
+// Contexts, the time that a call waits, and the pauses of an rlock.Options.Backoff follow the real clock, which stands
+// still meanwhile: a waiter that polls looks when its pause is over. Sessions that were opened in another way, for
+// instance in other processes, follow that clock too: they believe in leases that the server has dropped, like a
+// process that was stopped or whose clock is slow.
 func (s *Server) Advance(d time.Duration) {
 	s.t.Helper()
 	if d < 0 {
@@ -103,7 +103,7 @@ func (s *Server) Advance(d time.Duration) {
 		for _, session := range sessions {
 			(*core.Session)(session).Skip(d)
 		}
-	}, func() { // what observers and loggers do then is theirs
+	}, func() { // observers and loggers may do what they like then
 		for _, session := range sessions {
 			(*core.Session)(session).CatchUp()
 		}
@@ -128,9 +128,9 @@ func (s *Server) awaitRenewals(sessions []*holdfast.Session) {
 	}
 }
 
-// Lose has everything of that name be lost that the sessions hold which [Server.Open] has opened, as [Lose] does
-// with a hold: whatever the code under test has taken itself, permits and members of a multilock included. The name
-// is the lock's own, before any mapping. If nobody holds it, Lose fails the test.
+// Lose makes everything of that name lost that sessions of [Server.Open] hold, as [Lose] does with one hold. It
+// reaches whatever the code under test has taken itself, permits and members of a multilock included. The name is the
+// lock's own, before any mapping. Lose fails the test if nobody holds it.
 func (s *Server) Lose(name string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), losing)
@@ -144,16 +144,15 @@ func (s *Server) Lose(name string) {
 	}
 }
 
-// Forget removes all keys, as a server does that restarts without having kept anything. Nobody is told.
+// Forget removes all keys, like a server that restarts and has kept nothing. Nobody is told.
 func (s *Server) Forget() { s.redis.Forget() }
 
-// Stop has the server be gone: connections are cut, and new ones refused, until [Server.Restart]. Its keys stay,
-// as if on a disk, and run out if time passes.
+// Stop takes the server down: it cuts connections and refuses new ones until [Server.Restart]. Its keys stay, as if on
+// a disk, and expire as time passes.
 func (s *Server) Stop() { s.redis.Stop() }
 
-// Restart starts a server that was stopped, at the same address and with its keys. One that runs is stopped
-// first. For a restart that has lost everything call Forget before. When it returns, the sessions that
-// [Server.Open] has opened have connected again.
+// Restart starts a stopped server at the same address and with its keys. It stops a running one first. For a restart
+// that loses everything call Forget before. When Restart returns, the sessions of [Server.Open] have connected again.
 func (s *Server) Restart() {
 	s.t.Helper()
 	if err := s.redis.Restart(); err != nil {
@@ -167,16 +166,16 @@ func (s *Server) Restart() {
 	}
 }
 
-// Pause has the server stand still until [Server.Resume]: it accepts connections and commands, and executes
-// nothing. What is left of the commands by then is executed.
+// Pause makes the server stand still until [Server.Resume]: it accepts connections and commands, and executes nothing.
+// Commands that are still there by then are executed.
 func (s *Server) Pause() { s.redis.Pause() }
 
-// DropReplies has scripts be executed, which every call of a lock is, and their replies be lost until
-// [Server.Resume]: the connection is cut instead.
+// DropReplies loses the replies of scripts, and every call of a lock is one, until [Server.Resume]: the server executes
+// the script and cuts the connection.
 func (s *Server) DropReplies() { s.redis.DropReplies() }
 
-// DropMessages has published messages be lost until [Server.Resume], by which those who wait hear of releases
-// in other sessions. Time that passes by Advance wakes them all the same, as their timers would.
+// DropMessages loses published messages, which tell waiters of releases in other sessions, until [Server.Resume]. Time
+// that passes by Advance wakes waiters all the same, as their timers would.
 func (s *Server) DropMessages() { s.redis.DropMessages() }
 
 // Resume ends Pause, DropReplies and DropMessages.

@@ -2,7 +2,7 @@ package embedded
 
 import "time"
 
-// Pause has the server stand still: connections stay open, and nothing is executed until Resume.
+// Pause makes the server stand still: connections stay open, and nothing is executed until Resume.
 func (s *Server) Pause() {
 	s.turn.Lock()
 	defer s.turn.Unlock()
@@ -11,10 +11,10 @@ func (s *Server) Pause() {
 	}
 }
 
-// DropReplies has connections be cut instead of a script's reply, after it was executed, until Resume.
+// DropReplies cuts the connection instead of sending a script's reply, after it was executed, until Resume.
 func (s *Server) DropReplies() { s.losesReplies.Store(true) }
 
-// DropMessages has published messages not be delivered, until Resume.
+// DropMessages keeps published messages from being delivered until Resume.
 func (s *Server) DropMessages() { s.losesMessages.Store(true) }
 
 // Resume ends Pause, DropReplies and DropMessages.

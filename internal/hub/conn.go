@@ -58,7 +58,7 @@ func newConn(h *Hub, addr string) *conn {
 	return &conn{hub: h, addr: addr, todo: make(map[*channel]struct{}), last: make(map[*channel]struct{}), kick: make(chan struct{}, 1)}
 }
 
-// ask has the goroutine look at the channel. hub.mu is held.
+// ask makes the goroutine look at the channel. hub.mu is held.
 func (c *conn) ask(ch *channel) {
 	c.todo[ch] = struct{}{}
 	c.wake()
@@ -77,8 +77,7 @@ func (c *conn) covers(ch *channel) bool {
 	return covered
 }
 
-// uncover has the channel depend on the next connection alone, and reports whether it did not so far. hub.mu
-// is held.
+// uncover makes the channel depend on the next connection alone, and reports whether that is new. hub.mu is held.
 func (c *conn) uncover(ch *channel) bool {
 	if !c.covers(ch) {
 		return false
@@ -121,7 +120,7 @@ func (c *conn) run(ctx context.Context) {
 			delay, level = firstDelay, slog.LevelWarn
 		}
 		c.hub.log.Log(ctx, level, "holdfast: subscriptions interrupted", slog.String("server", c.server), slog.Any("error", err))
-		level = slog.LevelDebug // of the same outage nobody needs to be told twice
+		level = slog.LevelDebug // one warning is enough for one outage
 		select {
 		case <-time.After(delay/2 + rand.N(delay)):
 		case <-ctx.Done():
@@ -173,8 +172,8 @@ func (c *conn) drop(ch *channel) {
 	}
 }
 
-// lost notes that no channel of this connection is subscribed any longer. One whose slot is
-// not known to be on this node is asked for elsewhere.
+// lost records that no channel of this connection is subscribed any longer. A channel whose slot is not known to be on
+// this node is asked for elsewhere.
 func (c *conn) lost() {
 	h := c.hub
 	h.mu.Lock()
@@ -292,8 +291,8 @@ func (c *conn) serve(ctx context.Context) error {
 	}
 }
 
-// replace has what is wanted move to the next connection, and forgets the rest. Nothing is missed meanwhile of what the
-// last one hears, of which it returns a channel.
+// replace moves the wanted channels to the next connection and forgets the rest. The last connection goes on hearing
+// the channels that it has, so nothing is missed meanwhile; replace returns one of them.
 func (c *conn) replace() (heard string) {
 	h := c.hub
 	h.mu.Lock()
@@ -331,8 +330,8 @@ func (c *conn) allMoved() bool {
 	return len(c.last) == 0
 }
 
-// drain returns when all has been heard that was published before the channel, and the others, moved. To subscribe
-// once more is answered behind that, whatever the answer; a PING may take another way.
+// drain returns when everything has been heard that was published before the channel, and the others, moved. It
+// subscribes once more: whatever the answer, it comes behind those messages. A PING might take another way.
 func (c *conn) drain(ctx context.Context, last *link, heard string) error {
 	if heard == "" {
 		return nil
@@ -350,7 +349,7 @@ func (c *conn) drain(ctx context.Context, last *link, heard string) error {
 	return err
 }
 
-// wear is how much a connection carries that nobody wants.
+// wear says how much unwanted a connection carries.
 type wear uint8
 
 const (
@@ -360,7 +359,7 @@ const (
 	done              // nothing else
 )
 
-// wear is that of a connection of that age.
+// wear returns how worn a connection of that age is.
 func (c *conn) wear(age time.Duration) wear {
 	h := c.hub
 	h.mu.Lock()
@@ -386,7 +385,7 @@ func (c *conn) wear(age time.Duration) wear {
 	return fresh
 }
 
-// answerWithin is for how long a node is looked for that answers.
+// answerWithin bounds the search for a node that answers.
 const answerWithin = 2 * time.Second
 
 // node is the client to connect through. Any node of a cluster hears plain messages. Of

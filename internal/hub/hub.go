@@ -74,8 +74,8 @@ func New(client rueidis.Client, sharded bool, log *slog.Logger) *Hub {
 	}
 }
 
-// Subscribed reports whether the server counts this session among those who hear the channel: also for a while
-// after nobody listens any more.
+// Subscribed reports whether the server counts this session among the subscribers of the channel, which it does for a
+// while after nobody listens any more.
 func (h *Hub) Subscribed(name string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,7 +124,7 @@ func (l *Listener) Close() {
 	}
 }
 
-// Anew has all connections made anew: the servers that they stand to may be the wrong ones by now.
+// Anew replaces all connections, because they may lead to the wrong servers by now.
 func (h *Hub) Anew() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -178,7 +178,7 @@ func (h *Hub) again(from *conn, c *channel) {
 	}
 }
 
-// reroute has the channel subscribed wherever it belongs. h.mu is held.
+// reroute subscribes to the channel wherever it belongs. h.mu is held.
 func (h *Hub) reroute(c *channel) {
 	c.state = idle
 	c.conn.uncover(c) // what comes up elsewhere may have been missed
@@ -197,8 +197,8 @@ func (h *Hub) heard(name string) {
 	h.wakeAndUnlock(c.listeners)
 }
 
-// changed takes in a confirmation from the server, of a subscription or of its end.
-// life tells the connections of from apart: a late word of one that was lost says nothing.
+// changed handles the server's confirmation of a subscription or of its end. life tells the connections of from
+// apart: a late confirmation of one that was lost says nothing.
 func (h *Hub) changed(from *conn, life int, s rueidis.PubSubSubscription) {
 	h.mu.Lock()
 	c := h.channels[s.Channel]

@@ -12,8 +12,8 @@ import (
 // subscribeAtOnce is how many channels one SUBSCRIBE names.
 const subscribeAtOnce = 500
 
-// next takes from todo what is to begin on the connection, and reports whether there was
-// anything that nobody listens to any more.
+// next takes from todo the channels to subscribe to, and reports whether there was one that nobody listens to any
+// more.
 func (c *conn) next() (begin []*channel, unwanted bool) {
 	h := c.hub
 	h.mu.Lock()
@@ -96,15 +96,15 @@ const (
 	warnAgain  = time.Minute // whatever the number of channels
 )
 
-// refused has a channel asked for again after a while that the server would not give, and after a longer
-// one each time. Until then nobody is woken by it, but everybody who waits has a timer besides.
+// refused asks again, after a delay that grows, for a channel that the server refused. Until it is subscribed, the
+// channel wakes nobody; every waiter has a timer as well.
 func (c *conn) refused(ch *channel, why error) {
 	level := c.takeRefusal(ch)
 	c.hub.log.Log(c.hub.ctx, level, "holdfast: subscription refused",
 		slog.String("server", c.server), slog.String("channel", ch.name), slog.Any("error", why))
 }
 
-// takeRefusal notes a refusal, and returns how loud it is to be told.
+// takeRefusal records a refusal, and returns the level at which to log it.
 func (c *conn) takeRefusal(ch *channel) slog.Level {
 	h := c.hub
 	h.mu.Lock()
