@@ -31,8 +31,10 @@ var mayImport = map[string][]string{
 	"internal/script":   {"internal/cluster", "internal/wire", "lua"},
 	"internal/presence": {"internal/lease", "internal/script", "internal/wire"},
 	"internal/watch":    {"internal/script", "internal/wait"},
+	"internal/owner":    {"internal/lease"},
 	"internal/core": {
-		"internal/hub", "internal/lease", "internal/presence", "internal/scope", "internal/script", "internal/wait",
+		"internal/hub", "internal/lease", "internal/owner", "internal/presence", "internal/scope", "internal/script",
+		"internal/wait",
 		"internal/watch", "internal/wire",
 	},
 	"internal/several": {"internal/core", "internal/lease", "internal/scope", "internal/script", "internal/wait"},

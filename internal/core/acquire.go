@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -17,20 +17,17 @@ import (
 type acquisition struct {
 	lock   *Lock
 	claim  *claim
-	own    *private      // of a call without an owner: the claim is its alone
-	wire   string        // the wire owner of an acquisition that is no re-entry; drawn at the first attempt
-	number int           // of the hold that is asked for beside the other half; 0 when it is none
-	until  time.Duration // copies whose outcome is not known may be executed until then; 0: none are
-	answer answer        // to the last attempt
-	stand  bool          // attempts are to be known to the server as a waiter's
-	stands bool          // the server has said that it knows this one
-	moved  int64         // what has become of its place there, until that is logged; as answer.place
-	also   also          // of a call for several permits
-	adopts bool          // the wire owner is another's, who has the lock
-	age    bool          // the server is to tell how long it has been up
-	hold   *Single       // when it is granted
-	over   bool          // whoever has called has what there is
+	own    *private // of a call without an owner: the claim is its alone
+	answer answer   // to the last attempt
+	stand  bool     // attempts are to be known to the server as a waiter's
+	moved  int64    // what has become of its place there, until that is logged; as answer.place
+	also   also     // of a call for several permits
+	adopts bool     // the wire owner is another's, who has the lock
+	age    bool     // the server is to tell how long it has been up
+	hold   *Single  // when it is granted
+	over   bool     // whoever has called has what there is
 
+	owner.Request
 	Retries
 }
 
@@ -106,17 +103,18 @@ func (a *acquisition) giveUp() {
 	if a.adopts { // it is not the call's own
 		return
 	}
-	if a.until > 0 || a.stands {
-		a.lock.session.debts.owe(a.lock, a.wire, a.number, a.until)
-		for _, wire := range a.also.wires {
-			a.lock.session.debts.owe(a.lock, wire, a.number, a.until)
-		}
-		if a.number > 0 {
-			a.claim.doubt()
-			a.claim.setEmptied(true)
+	s, l := a.lock.session, a.lock
+	a.claim.mu.Lock()
+	undo := a.claim.GiveUp(&a.Request, s.now(), l.memory())
+	a.claim.mu.Unlock()
+	s.debts.add(l, undo)
+	for _, wire := range a.also.wires {
+		if undo.Wire != "" {
+			undo.Wire = wire
+			s.debts.add(l, undo)
 		}
 	}
-	a.wire, a.number, a.until, a.stands, a.also.wires = "", 0, 0, false, nil
+	a.also.wires = nil
 }
 
 // draw gives the acquisition the wire owners that it needs, which nobody has ever had.
@@ -124,14 +122,14 @@ func (a *acquisition) draw() {
 	s, l := a.lock.session, a.lock
 	switch {
 	case l.Permits:
-		a.wire = wire.NewPermit()
+		a.Wire = wire.NewPermit()
 		for range a.also.n {
 			a.also.wires = append(a.also.wires, wire.NewPermit())
 		}
 	case l.Token != "":
-		a.wire = l.Token
+		a.Wire = l.Token
 	default:
-		a.wire = s.newOwner()
+		a.Wire = s.newOwner()
 	}
 }
 
@@ -172,40 +170,52 @@ func (a *acquisition) tryShared(ctx context.Context) (h *Single, inTheWay time.D
 		return nil, 0, &script.Failure{Class: script.Refused, Err: err}
 	}
 	defer a.claim.leave()
-	own, other := a.claim.held(a.lock.part)
-	switch inTheWay := cmp.Or(own, other); {
-	case inTheWay != nil && (own != nil && a.lock.NonReentrant || own == nil && !a.lock.Shared):
-		if inTheWay.believed() {
+	a.claim.mu.Lock()
+	way, grant, giveUp := a.claim.Next(&a.Request, a.lock.part, !a.lock.NonReentrant)
+	a.claim.mu.Unlock()
+	if giveUp {
+		a.giveUp()
+	}
+	switch way {
+	case owner.Blocked:
+		if grant.Of.believed() {
 			return nil, 0, ErrAlreadyHeld
 		}
-		return a.enter(ctx)
-	case own != nil:
-		a.giveUp() // what an earlier attempt may have left would be a second hold
-		h, err = a.reenter(ctx, own)
+	case owner.Reenter:
+		h, err = a.reenter(ctx, grant.Of)
 		return h, 0, err
-	case other != nil:
-		return a.enterBeside(ctx, other)
-	case a.number > 0:
-		a.giveUp() // the other half has gone since the last attempt
+	case owner.Beside:
+		return a.enterBeside(ctx, grant.Of)
 	}
 	return a.enter(ctx)
 }
 
+// number is the count to ask for besides what a tenure has, unless a trim that is under way may make the lease shorter.
+func (a *acquisition) number(t *tenure) (number int, err error) {
+	c := a.claim
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, err = c.trims(t.Wire, a.lock.length()); err != nil {
+		return 0, err
+	}
+	return c.Number(&t.Grant, a.lock.part, a.lock.session.now()), nil
+}
+
 // enterBeside attempts to take a half whose other one the owner holds, under its wire owner.
 func (a *acquisition) enterBeside(ctx context.Context, other *tenure) (*Single, time.Duration, error) {
-	if a.wire != other.wire {
-		a.giveUp()
-		a.wire = other.wire
-	}
-	if err := a.claim.mayTrim(a.wire, a.lock.length()); err != nil {
+	a.Wire = other.Wire
+	number, err := a.number(other)
+	if err != nil {
 		return nil, 0, err
 	}
-	a.number = a.claim.number(a.lock, 0)
+	a.Number = number
 	h, inTheWay, err := a.enter(ctx)
 	switch {
-	case err != nil && a.until > 0: // it may have to be given back, by then besides another call's
-		a.claim.doubt()
-	case err == nil && h == nil: // the server has nothing of the other half
+	case err != nil:
+		a.claim.mu.Lock()
+		a.claim.Failed(&a.Request)
+		a.claim.mu.Unlock()
+	case h == nil: // the server has nothing of the other half
 		other.lose()
 		err = fmt.Errorf("re-entry: %w", ErrLost)
 	}
@@ -216,34 +226,33 @@ func (a *acquisition) enterBeside(ctx context.Context, other *tenure) (*Single, 
 // half. Without a hold and without an error, the other half has gone.
 func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error) {
 	l, s := a.lock, a.lock.session
-	if a.wire == "" {
+	if a.Wire == "" {
 		a.draw()
 	}
 	answer := &a.answer
 	want := Want{
-		Owner: a.wire, Target: max(a.number, 1), Nested: a.number > 0, Stand: a.stand, Others: a.also.wires,
-		Again: a.until > 0, Adopt: a.adopts, Age: a.age,
+		Owner: a.Wire, Target: max(a.Number, 1), Nested: a.Number > 0, Stand: a.stand, Others: a.also.wires,
+		Again: a.Copies > 0, Adopt: a.adopts, Age: a.age,
 	}
 	if err := answer.ask(ctx, l, want); err != nil {
 		switch script.ClassOf(err) {
 		case script.Unknown, script.Broken:
-			a.until = lease.Add(answer.sent, l.notAfter())
+			a.Copies = lease.Add(answer.sent, l.notAfter())
 			if !a.adopts { // which takes nothing that was free
 				err = l.final(err)
 			}
 		case script.Refused:
-			a.stands = a.stands || a.stand && script.Interrupted(err)
+			a.Stands = a.Stands || a.stand && script.Interrupted(err)
 		}
 		return nil, 0, err
 	}
 	switch answer.outcome {
 	case script.Granted:
-		if a.number == 0 {
-			a.claim.renumber()
-		}
-		a.claim.setEmptied(false)
+		a.claim.mu.Lock()
+		a.claim.Granted(&a.Request)
+		a.claim.mu.Unlock()
 		if answer.at >= answer.trust(l) || s.isClosed() {
-			a.until = max(a.until, answer.sent)
+			a.Copies = max(a.Copies, answer.sent)
 			a.giveUp()
 			return nil, 0, tooLate(s)
 		}
@@ -256,13 +265,11 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 		for _, wire := range a.also.wires {
 			p := &private{}
 			p.claim.lock = l
-			a.also.holds = append(a.also.holds, p.begin(l, &p.claim, wire, answer, a.until))
+			a.also.holds = append(a.also.holds, p.begin(l, &p.claim, wire, answer, a.Copies))
 		}
-		return o.begin(l, a.claim, a.wire, answer, a.until), 0, nil
+		return o.begin(l, a.claim, a.Wire, answer, a.Copies), 0, nil
 	case script.Busy:
-		if answer.at >= a.until {
-			a.until = 0
-		}
+		a.Busy(answer.at)
 		a.stood()
 		return nil, answer.pttl, ErrBusy
 	}
@@ -275,7 +282,8 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 // begin makes o what was granted to a wire owner. Copies of the call may be executed until then.
 func (o *outermost) begin(l *Lock, c *claim, wire string, grant *answer, copies time.Duration) *Single {
 	t, h := &o.tenure, &o.hold
-	t.lock, t.claim, t.wire, t.token, t.copies = l, c, wire, grant.token, copies
+	t.lock, t.claim = l, c
+	t.Begin(t, l.part, wire, grant.token, copies)
 	h.init(l, t, grant)
 	t.add(h, grant.sent)
 	return h
@@ -293,22 +301,21 @@ func tooLate(s *Session) error {
 // reenter attempts to raise the count of a tenure.
 func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Single, error) {
 	l, s := a.lock, a.lock.session
-	if err := t.claim.mayTrim(t.wire, l.length()); err != nil {
+	target, err := a.number(t)
+	if err != nil {
 		return nil, err
 	}
 	answer := &a.answer
-	target := t.claim.number(l, t.left())
-	err := answer.ask(ctx, l, Want{Owner: t.wire, Target: target, Nested: true, Tokened: t.token != 0, Age: a.age})
+	err = answer.ask(ctx, l, Want{Owner: t.Wire, Target: target, Nested: true, Tokened: t.Token != 0, Age: a.age})
 	switch {
 	case err != nil:
 		if script.ClassOf(err) == script.Unknown {
-			t.lasts(l.length())
-			if l.Shared { // beside the other half a copy would begin anew
-				t.expectCopies(lease.Add(answer.sent, l.notAfter()))
-			}
-			// The count may be one too high, now or when a copy is executed.
+			copies := lease.Add(answer.sent, l.notAfter())
+			t.claim.mu.Lock()
+			t.ReentryInDoubt(lease.Add(s.now(), l.length()), copies)
+			t.claim.mu.Unlock()
 			t.correct(0)
-			t.correct(lease.Add(answer.sent, l.notAfter()))
+			t.correct(copies)
 		}
 		return nil, err
 	case answer.outcome == script.Granted:
@@ -319,9 +326,8 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Single, error) {
 			return nil, tooLate(s)
 		}
 		t.claim.mu.Lock()
-		t.token = max(t.token, answer.token)
+		t.claim.Reentered(&t.Grant, answer.token)
 		t.claim.mu.Unlock()
-		t.claim.setEmptied(false)
 		t.add(h, answer.sent)
 		return h, nil
 	default: // the server has nothing of the outer hold
@@ -332,8 +338,8 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Single, error) {
 
 // init makes h what was granted.
 func (h *Single) init(l *Lock, t *tenure, grant *answer) {
-	h.hold.Holding, h.lock, h.tenure, h.acquired = h, l, t, grant.at
-	h.deadline.Store(int64(grant.trust(l)))
+	h.hold.Holding, h.lock, h.tenure = h, l, t
+	h.Begin(h, grant.at, grant.trust(l))
 }
 
 // An answer is the reply to an acquisition.

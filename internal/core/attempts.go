@@ -98,7 +98,7 @@ func (a *acquisition) takePlace() *wait.Place {
 	}
 	switch {
 	case l.Queue: // on a channel of its own, another one after a re-entry was tried in vain
-		a.Place.Listen(l.Channel + a.wire)
+		a.Place.Listen(l.Channel + a.Wire)
 	case l.Shared:
 		a.Place.Listen(l.Channel)
 	}

@@ -1,11 +1,11 @@
 package core
 
 import (
-	"math"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -27,16 +27,10 @@ type account struct {
 	kick   chan struct{}
 }
 
-// A debt is one wire owner to be given back.
+// A debt is a wire owner to be given back, and the lock.
 type debt struct {
-	lock  *Lock
-	wire  string
-	top   int           // hold count above which it is no longer what is owed; 0: none
-	due   time.Duration // next try, since the session's base
-	delay time.Duration // to the one after, if it fails
-	told  bool          // that the server refuses it
-	again time.Duration // a copy may be executed until then: give back once more; 0 when not
-	until time.Duration // the server forgets it by itself then
+	owner.Debt
+	lock *Lock
 }
 
 // The delays between tries to give back.
@@ -48,56 +42,12 @@ const (
 
 func (d *debts) init(s *Session) { d.session, d.accounts = s, make(map[any]*account) }
 
-// owe has the wire owner of an acquisition that was given up given back: at once, and again
-// when no copy of it can be executed any more.
-func (d *debts) owe(l *Lock, wire string, top int, notAfter time.Duration) {
-	now := d.session.now()
-	d.add(&debt{
-		lock: l, wire: wire, top: top, due: now, delay: firstRetry, again: notAfter,
-		until: lease.Add(max(now, notAfter), l.memory()),
-	})
-}
-
-// release has the wire owner of a tenure given back that nobody holds any more, unless it has more
-// than top holds by then; by until the server has forgotten it by itself.
-func (d *debts) release(t *tenure, top int, until time.Duration) {
-	d.add(&debt{
-		lock: t.lock, wire: t.wire, top: top, due: d.session.now(), delay: firstRetry,
-		again: t.copies, until: until,
-	})
-}
-
-// permit has a permit given back, whoever has it.
-func (d *debts) permit(l *Lock, wire string) {
-	d.add(&debt{lock: l, wire: wire, due: d.session.now(), delay: firstRetry, until: math.MaxInt64})
-}
-
-// recheck has the wire owner of a tenure given back once more whose release was sent then, if a
-// copy of its acquisition may have been executed since, or may be yet: it would find the lock free.
-func (d *debts) recheck(t *tenure, sent time.Duration) {
-	t.claim.mu.Lock()
-	copies := t.copies
-	t.claim.mu.Unlock()
-	if copies > 0 && copies > sent {
-		d.expect(t.lock, t.wire, t.doubt(), copies)
-	}
-}
-
-// expect has a wire owner given back when no copy of its acquisition can be executed any more.
-func (d *debts) expect(l *Lock, wire string, top int, notAfter time.Duration) {
-	if notAfter > d.session.now() {
-		d.add(&debt{
-			lock: l, wire: wire, top: top, due: notAfter, delay: firstRetry,
-			until: lease.Add(notAfter, l.memory()),
-		})
-	}
-}
-
-func (d *debts) add(debt *debt) {
-	if debt.lock.Token != "" { // another acquisition may have it by then
+// add has a debt paid, if there is one.
+func (d *debts) add(l *Lock, owed owner.Debt) {
+	if owed.Wire == "" || l.Token != "" { // another acquisition may have it by then
 		return
 	}
-	server := d.session.runner.Server(debt.lock.key)
+	server := d.session.runner.Server(l.key)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a := d.accounts[server]
@@ -106,7 +56,7 @@ func (d *debts) add(debt *debt) {
 		d.accounts[server] = a
 		d.session.start(func() { d.pay(a) })
 	}
-	a.owed = append(a.owed, debt)
+	a.owed = append(a.owed, &debt{owed, l})
 	select {
 	case a.kick <- struct{}{}:
 	default:
@@ -124,7 +74,7 @@ func (d *debts) take() (all []*debt, endless int) {
 		a.owed = nil
 	}
 	for _, debt := range all {
-		if debt.until == math.MaxInt64 && (debt.due > now && !debt.told || debt.again > now) {
+		if debt.MayReturn(now) {
 			endless++
 		}
 	}
@@ -162,14 +112,14 @@ func (d *debts) next(a *account) (due []*debt, next time.Duration, done bool) {
 	kept := a.owed[:0]
 	next = time.Hour
 	for _, debt := range a.owed {
-		if debt.until <= now {
+		if debt.Over(now) {
 			continue
 		}
 		kept = append(kept, debt)
-		if debt.due <= now && len(due) < lease.BatchSize {
+		if debt.Due() <= now && len(due) < lease.BatchSize {
 			due = append(due, debt)
 		} else {
-			next = min(next, debt.due-now)
+			next = min(next, debt.Due()-now)
 		}
 	}
 	clear(a.owed[len(kept):])
@@ -189,7 +139,7 @@ func (d *debts) giveBack(due []*debt) {
 	s := d.session
 	calls := make([]*script.Call, len(due))
 	for i, debt := range due {
-		calls[i] = debt.lock.undo(debt.wire, debt.top)
+		calls[i] = debt.lock.undo(debt.Wire, debt.Ceiling)
 	}
 	ctx, cancel := s.within(s.now(), s.bounds.limit)
 	defer cancel()
@@ -205,7 +155,7 @@ func (d *debts) giveBack(due []*debt) {
 			return
 		}
 		s.paid.Store(int64(s.now()))
-		if n, bad := calls[i].ReadInt(); bad == nil && n >= freed {
+		if n, bad := calls[i].ReadInt(); bad == nil && n >= owner.Freed {
 			s.lines.Wake(due[i].lock.line())
 		}
 	})
@@ -224,17 +174,11 @@ func (d *debts) note(debt *debt, err error) (tell bool) {
 	defer d.mu.Unlock()
 	switch {
 	case err != nil && (script.IsTemporary(err) || script.ClassOf(err) == script.Unknown):
-		debt.due = now + debt.delay
-		debt.delay = min(2*debt.delay, lastRetry)
+		debt.Failed(now)
 	case err != nil:
-		debt.due = now + debt.delay
-		debt.delay = min(2*debt.delay, rareRetry)
-		tell, debt.told = !debt.told, true
-	case debt.again > 0:
-		debt.due, debt.delay = max(now, debt.again), firstRetry
-		debt.again = 0
-	default: // paid
-		debt.until = 0
+		return debt.Refused(now)
+	default:
+		debt.Paid(now)
 	}
-	return tell
+	return false
 }

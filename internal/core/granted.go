@@ -1,6 +1,10 @@
 package core
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/holdfast-go/holdfast/internal/owner"
+)
 
 // Granted is what a session has of a lock: its tenures when it was asked for, not those that are granted afterwards.
 type Granted struct {
@@ -55,7 +59,9 @@ func (g Granted) Forsake() {
 // back by another such call, or owe them.
 func (g Granted) Doubt() {
 	for _, t := range g.tenures {
-		t.setReturned(0)
+		t.claim.mu.Lock()
+		t.claim.SetReturned(&t.Grant, 0)
+		t.claim.mu.Unlock()
 	}
 	g.Forsake()
 }
@@ -66,8 +72,8 @@ func (g Granted) Owe() {
 		t.owe(Rest{})
 	}
 	for _, wire := range g.wires {
-		if !slices.ContainsFunc(g.tenures, func(t *tenure) bool { return t.wire == wire }) {
-			g.lock.session.debts.permit(g.lock, wire)
+		if !slices.ContainsFunc(g.tenures, func(t *tenure) bool { return t.Wire == wire }) {
+			g.lock.session.debts.add(g.lock, owner.Endless(wire, g.lock.session.now()))
 		}
 	}
 }

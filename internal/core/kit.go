@@ -35,7 +35,7 @@ func (s *Session) Overdue() bool {
 	fresh := lease.Trust(s.now()-s.config.Lease/3, s.config.Lease)
 	for _, t := range s.tenures.all() {
 		for _, h := range t.live() {
-			if h.watched() && h.Err() == nil && h.trust() < fresh {
+			if h.watched() && h.Err() == nil && h.Trust() < fresh {
 				return true
 			}
 		}

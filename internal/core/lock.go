@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -58,13 +59,7 @@ type Want struct {
 }
 
 // A Rest is what a release leaves of a wire owner's holds.
-type Rest struct {
-	Owner string
-	Count int
-	// Of a shared lock besides, whose holds are numbered on the server:
-	Ceiling int           // a higher count is newer than this release; 0: none is
-	Lease   time.Duration // what the holds that are left need at least; 0 if none are
-}
+type Rest = owner.Rest
 
 // Settings are what a lock package makes a [Lock] of.
 type Settings struct {
@@ -92,7 +87,7 @@ type Lock struct {
 	Object
 	Settings
 	protocol Protocol
-	part     uint8
+	part     owner.Half
 	slot     uint16
 	millis   string // lease as scripts take it
 }
@@ -104,7 +99,7 @@ func InitLock(l *Lock, s *Session, p Protocol, label Label, set Settings, channe
 	*l = Lock{Settings: set, protocol: p, millis: s.millis}
 	InitObject(&l.Object, s, label, channel)
 	if set.Shared {
-		l.part = sharedPart
+		l.part = owner.Shared
 	}
 	l.slot = s.slot(l.key)
 	if set.FixedLease > 0 {
@@ -180,19 +175,7 @@ func (l *Lock) believed(ctx context.Context) (owner string, count int) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.parts[l.part]
-	if t == nil {
-		return "", 0
-	}
-	for h := t.holds; h != nil; h = h.next {
-		if h.ended.Load() == nil && h.trusted() {
-			count++
-		}
-	}
-	if count == 0 {
-		return "", 0
-	}
-	return t.wire, count
+	return c.Believed(l.part, l.session.now())
 }
 
 // ForceUnlock frees the lock whoever holds it. Then the holds that this session had when the call was sent
@@ -253,7 +236,7 @@ func (l *Lock) TryLockFor(ctx context.Context, d time.Duration) (*Hold, error) {
 func (l *Lock) Adopt(ctx context.Context, operation, wire string) (*Hold, error) {
 	theirs := *l
 	theirs.Token = wire
-	a := acquisition{wire: wire, adopts: true}
+	a := acquisition{Request: owner.Request{Wire: wire}, adopts: true}
 	h, err := a.call(ctx, &theirs, operation, 0)
 	return h.public(), err
 }

@@ -96,7 +96,7 @@ func (h *Single) Observe(ctx context.Context) {
 	if why := h.ended.Load(); why != nil && why != releasedEnd { // meanwhile
 		held := h.held()
 		if why.loss != nil {
-			held = min(held, h.trust()-h.acquired) // though it may have been noticed later
+			held = min(held, h.Trust()-h.Acquired()) // though it may have been noticed later
 		}
 		h.observeEnd(why, held)
 	}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
+	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/scope"
 )
 
@@ -72,47 +72,24 @@ type claimKey struct {
 	kind, key string
 }
 
-// A claim is one owner's relation to one name: at most one wire owner at a time, under which
-// it holds the name, and one operation in flight for it (guarantee G3).
+// A claim is what one owner has of one name, by the rules of [owner.Claim], and whose turn it is: one operation is in
+// flight for it at a time (guarantee G3).
 type claim struct {
 	lock *Lock // the first one that made the claim; others of the same claimKey share it
 
 	mu    sync.Mutex
-	owner *Owner            // nil until a context carries it
-	refs  int32             // holds and calls; counted once there is an owner
-	busy  bool              // an operation is in flight
-	parts [maxParts]*tenure // what is held
-	crowd *crowd            // nil unless several calls meet
+	owner *Owner // nil until a context carries it
+	refs  int32  // holds and calls; counted once there is an owner
+	busy  bool   // an operation is in flight
+	crowd *crowd // nil unless several calls meet
+	owner.Claim[*tenure, *Single]
 }
 
 // A crowd is what a claim needs when several calls of one owner meet at one name.
 type crowd struct {
 	turns []chan struct{} // operations that wait for their turn
 	waits []Waker         // calls that wait for the name, and would re-enter it
-	asked []time.Duration // leases that are asked for by calls that take no turns
-	trimming
-	numbers
 }
-
-// numbers are the hold counts of a shared half that were asked for under the present wire owner.
-// The holds are numbered on the server, and the wire owner lives on when the half is given back
-// under the other one. So a release that is executed late could take away what is newer: where
-// one may be under way, holds get higher numbers than the release knows of.
-type numbers struct {
-	top     int  // the highest so far; 0 stands for 1
-	floor   int  // a release may yet be executed that knows of numbers up to this one
-	emptied bool // since the last grant the server was told that nothing is left, or will be
-}
-
-// next is the number of a hold that is to be taken besides count others.
-func (n *numbers) next(count int) int {
-	number := max(count, n.floor) + 1
-	n.top = max(n.top, number)
-	return number
-}
-
-// doubt says that a release of all numbers so far may be executed at any time from now on.
-func (n *numbers) doubt() { n.floor = max(n.top, 1) }
 
 // gather returns the claim's crowd. mu is held.
 func (c *claim) gather() *crowd {
@@ -121,13 +98,6 @@ func (c *claim) gather() *crowd {
 	}
 	return c.crowd
 }
-
-// The halves that a lock may have, which share the wire owner. Most locks have the first alone.
-const (
-	exclusivePart = iota
-	sharedPart
-	maxParts
-)
 
 // A Waker is a waiting call that can be told to look again. Wake must not block.
 type Waker interface{ Wake() }
@@ -147,40 +117,11 @@ func (o *Owner) claim(l *Lock) *claim {
 	return c
 }
 
-// held returns what the claim's owner holds of a half and of the other one, nil where nothing.
-func (c *claim) held(part uint8) (own, other *tenure) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.parts[part], c.parts[1-part]
-}
-
 // holds reports whether the owner has anything of the name.
 func (c *claim) holds() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.has()
-}
-
-// has is holds with c.mu held.
-func (c *claim) has() bool { return c.parts != [maxParts]*tenure{} }
-
-// number is the count to ask for by who wants one hold more than count.
-func (c *claim) number(l *Lock, count int) int {
-	if !l.Shared {
-		return count + 1
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.gather().next(count)
-}
-
-// renumber forgets the numbers of a former wire owner.
-func (c *claim) renumber() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.crowd != nil {
-		c.crowd.numbers = numbers{}
-	}
+	return c.Holds()
 }
 
 // existing returns the claim of ctx's owner to a name if there is one, without a reference.
@@ -274,7 +215,7 @@ func (c *claim) await(w Waker) {
 	defer c.mu.Unlock()
 	crowd := c.gather()
 	crowd.waits = append(crowd.waits, w)
-	if c.has() {
+	if c.Holds() {
 		w.Wake()
 	}
 }

@@ -3,10 +3,10 @@ package core
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -96,7 +96,7 @@ type update struct {
 	d      time.Duration
 	serves bool          // the call may be executed: else the server refuses it as late, and tells its time
 	sent   time.Duration // if it serves
-	before belief        // likewise
+	before owner.Belief  // likewise
 }
 
 // begin is called right before a call with that window is sent; the one before it, if there was one, has been refused.
@@ -112,7 +112,7 @@ func (u *update) begin(w script.Window) {
 
 // refused has the hold trusted as before a call that changed nothing.
 func (u *update) refused() {
-	u.hold.trustAgain(u.before, u.before.unsure, u.before.unsure, u.before.until)
+	u.hold.trustAgain(u.before, u.before.Unsure, u.before.Unsure, u.before.Until)
 }
 
 // end takes in how the call ended, and returns what that means.
@@ -125,7 +125,7 @@ func (u *update) end(done bool, err error) error {
 		return &script.Failure{Class: script.Refused, Temporary: script.IsTemporary(err), Err: err}
 	case class == script.Unknown || class == script.Broken: // it may be executed until then
 		t.lasts(u.d)
-		h.trustAgain(u.before, max(u.before.unsure, lease.Add(now, h.lock.notAfter())), u.sent, 0)
+		h.trustAgain(u.before, max(u.before.Unsure, lease.Add(now, h.lock.notAfter())), u.sent, 0)
 		t.sweep()
 	case err != nil && u.serves:
 		u.refused()
@@ -135,7 +135,7 @@ func (u *update) end(done bool, err error) error {
 		return ErrNotHeld
 	default:
 		t.lasts(u.d)
-		h.trustAgain(u.before, max(u.before.unsure, now), u.sent, lease.Trust(u.sent, u.d))
+		h.trustAgain(u.before, max(u.before.Unsure, now), u.sent, lease.Trust(u.sent, u.d))
 		t.sweep() // if the hold was lost meanwhile
 		if lost := h.Err(); errors.Is(lost, ErrLost) {
 			return lost
@@ -144,18 +144,13 @@ func (u *update) end(done bool, err error) error {
 	return err
 }
 
-// belief is until when a hold is trusted, and from when on a call must have been sent to change that.
-type belief struct{ until, unsure time.Duration }
-
 // distrust has the hold trusted until then at the most, and no longer by whatever else is under way.
 // It returns what was believed before.
-func (h *Single) distrust(until time.Duration) (before belief) {
+func (h *Single) distrust(until time.Duration) (before owner.Belief) {
 	c := h.tenure.claim
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before = belief{until: h.trust(), unsure: h.unsure}
-	h.deadline.Store(int64(min(before.until, until)))
-	h.unsure = math.MaxInt64
+	before = h.Distrust(until)
 	if h.timer != nil {
 		h.timer.Reset(h.remaining())
 	}
@@ -164,12 +159,13 @@ func (h *Single) distrust(until time.Duration) (before belief) {
 
 // trustAgain ends that: what was sent at sent has the hold trusted until then, unless an earlier update may
 // yet be executed after it; of other calls only those count that are sent from the moment unsure on.
-func (h *Single) trustAgain(before belief, unsure, sent, until time.Duration) {
+func (h *Single) trustAgain(before owner.Belief, unsure, sent, until time.Duration) {
 	c := h.tenure.claim
 	c.mu.Lock()
-	h.unsure = before.unsure
-	trusted := h.believe(sent, until)
-	h.unsure = unsure
+	trusted := h.TrustAgain(before, h.lock.session.now(), unsure, sent, until)
+	if trusted {
+		h.failure = nil
+	}
 	c.mu.Unlock()
 	if !trusted {
 		h.expire()

@@ -9,10 +9,10 @@ import (
 // stood takes in that an attempt found the lock taken, and where it stands in a queue now.
 func (a *acquisition) stood() {
 	if a.stand {
-		if a.answer.place == placeRegained || a.stands && a.answer.place == placeNew {
+		if a.answer.place == placeRegained || a.Stands && a.answer.place == placeNew {
 			a.moved = a.answer.place
 		}
-		a.stands = true
+		a.Stands = true
 	}
 }
 
@@ -32,14 +32,14 @@ func (a *acquisition) logPlace() {
 // that is quick: whoever asks again at once must not find a place of its own in the way.
 func (a *acquisition) leave(ctx context.Context) {
 	s := a.lock.session
-	if !a.stands || ctx.Err() != nil || s.isClosed() {
+	if !a.Stands || ctx.Err() != nil || s.isClosed() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	call := a.lock.undo(a.wire, a.number)
+	call := a.lock.undo(a.Wire, a.Number)
 	defer call.Free()
-	if err := s.runner.Run(ctx, script.Return, call); err == nil && a.until == 0 {
-		a.stands = false
+	if err := s.runner.Run(ctx, script.Return, call); err == nil && a.Copies == 0 {
+		a.Stands = false
 	}
 }

@@ -24,7 +24,7 @@ func (r *registry) add(t *tenure) {
 		if r.byWire == nil {
 			r.byWire = make(map[string]*tenure)
 		}
-		r.byWire[t.wire] = t
+		r.byWire[t.Wire] = t
 	}
 }
 
@@ -57,7 +57,7 @@ func (r *registry) remove(t *tenure) {
 	}
 	t.links = links{}
 	if t.lock.Permits {
-		delete(r.byWire, t.wire)
+		delete(r.byWire, t.Wire)
 	}
 }
 

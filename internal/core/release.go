@@ -6,14 +6,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
-)
-
-// The replies of a release.
-const (
-	absent  = 0 // the server has nothing of this wire owner
-	lowered = 1
-	freed   = 2 // and above: so many clients less 2 listen
 )
 
 // Release ends the hold and gives it back, once.
@@ -66,7 +60,7 @@ func (h *Single) gaveBack(ctx context.Context, reply int64, rest Rest, err error
 	case err == errNoTurn: //nolint:errorlint // nobody wraps it
 		t.correct(0)
 		err = unknown(errNoTurn.Err)
-	case err == nil && reply == absent:
+	case err == nil && reply == owner.Absent:
 		t.lose()
 		ending := h.dropped()
 		return ending, ending.err
@@ -128,28 +122,24 @@ func (t *tenure) lowering(rest Rest) (sent time.Duration) {
 // lowered takes in what became of a release, and returns what that means.
 func (t *tenure) lowered(rest Rest, sent time.Duration, reply int64, err error) (int64, error) {
 	s := t.lock.session
-	last := rest.Count == 0
+	c := t.claim
 	if err != nil {
 		if script.ClassOf(err) != script.Refused {
-			t.doubt()
-			if last {
-				t.setReturned(0)
-			}
+			c.mu.Lock()
+			c.InDoubt(&t.Grant, rest)
+			c.mu.Unlock()
 		}
 		return 0, t.lock.final(err)
 	}
-	if reply == absent && t.wasTaken() {
-		reply = freed
-	}
-	if last || reply == absent {
-		t.setReturned(max(reply-freed, 0))
-		s.debts.recheck(t, sent)
-	}
-	if reply != absent && (!last || t.lock.Shared) { // else all is gone, or the server has seen to it
+	c.mu.Lock()
+	reply, again := c.Replied(&t.Grant, rest, sent, s.now(), reply, t.lock.memory())
+	c.mu.Unlock()
+	s.debts.add(t.lock, again)
+	if reply != owner.Absent && (rest.Count > 0 || t.lock.Shared) { // else all is gone, or the server has seen to it
 		t.slack()
 	}
-	if reply != lowered {
-		s.lines.Released(t.lock.line(), s.listeners(reply-freed))
+	if reply != owner.Lowered {
+		s.lines.Released(t.lock.line(), s.listeners(reply-owner.Freed))
 	}
 	return reply, nil
 }
@@ -163,72 +153,12 @@ func (s *Session) listeners(got int64) int {
 	return int(got)
 }
 
-func (t *tenure) wasReturned() bool {
-	t.claim.mu.Lock()
-	defer t.claim.mu.Unlock()
-	return t.returned
-}
-
-// wasTaken reports whether a release that finds nothing may have been forestalled: by an earlier copy
-// of it, or, where tenures follow each other under one wire owner, by what gave another one back.
-func (t *tenure) wasTaken() bool {
-	c := t.claim
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return t.returned || t.lock.Shared && c.crowd != nil && c.crowd.emptied
-}
-
-func (t *tenure) setReturned(heard int64) {
-	t.claim.mu.Lock()
-	defer t.claim.mu.Unlock()
-	t.returned, t.heard = true, int32(heard)
-	if t.lock.Shared && t.claim.crowd != nil {
-		t.claim.crowd.emptied = true
-	}
-}
-
-// owe has a release repeated in the background that was refused, or whose outcome is not known: of the last hold
-// as a debt, which takes away no more than the release would have; of a nested one under the
-// claim's turn, with what is true by then.
+// owe has a release repeated in the background that was refused, or whose outcome is not known.
 func (t *tenure) owe(rest Rest) {
 	t.claim.mu.Lock()
-	until := t.until
+	duty := t.claim.Owe(&t.Grant, rest, t.lock.session.now())
 	t.claim.mu.Unlock()
-	if rest.Count == 0 {
-		t.lock.session.debts.release(t, rest.Ceiling, until)
-		return
-	}
-	t.correct(0)
-}
-
-// sweep gives back what a lost tenure may leave behind: the name would stay locked for the
-// longest of its leases though its last hold, with a shorter one, is gone.
-func (t *tenure) sweep() {
-	s := t.lock.session
-	t.claim.mu.Lock()
-	over, shared, until := t.lost && t.count() == 0 && !t.returned, t.claim.owner != nil, t.until
-	if over {
-		t.until = 0 // once is enough
-	}
-	over = over && (until > s.now()+time.Second || until > 0 && t.kept())
-	if over && !shared {
-		t.returned = true // a release that is on its way finds nothing then, and has not lost it
-	}
-	t.claim.mu.Unlock()
-	switch {
-	case !over:
-	case shared:
-		t.correct(0) // in turn: a re-entry may be under way
-	default:
-		s.debts.release(t, 0, until)
-	}
-}
-
-// kept reports whether the server does not let go of the tenure when its lease is over, because
-// the other half is held under the same wire owner. claim.mu is held.
-func (t *tenure) kept() bool {
-	other := t.claim.parts[1-t.lock.part]
-	return !t.lock.Shared && other != nil && other.wire == t.wire
+	t.do(duty)
 }
 
 // correct tells the server in the background, not before then, how many holds are left: what
@@ -244,10 +174,12 @@ func (t *tenure) correct(then time.Duration) {
 		if pause(s.ctx, then-s.now()) != nil {
 			return
 		}
-		if t.wasReturned() {
-			return
+		t.claim.mu.Lock()
+		returned := t.Returned()
+		t.claim.mu.Unlock()
+		if !returned {
+			t.correctNow()
 		}
-		t.correctNow()
 	})
 }
 
@@ -283,23 +215,25 @@ func (t *tenure) correctNow() {
 func (t *tenure) setCorrecting(correcting bool) (changed bool) {
 	t.claim.mu.Lock()
 	defer t.claim.mu.Unlock()
-	changed = t.correcting != correcting
-	t.correcting = correcting
-	return changed
+	return t.SetCorrecting(correcting)
 }
 
 // forgotten reports whether the server's lease is over.
 func (t *tenure) forgotten() bool {
 	t.claim.mu.Lock()
 	defer t.claim.mu.Unlock()
-	return t.until <= t.lock.session.now()
+	return t.Over(t.lock.session.now())
 }
 
 // leaveToClose has Close give the tenure back, if it came before the session did.
 func (t *tenure) leaveToClose() {
 	s := t.lock.session
 	if s.ctx.Err() != nil && t.left() == 0 {
-		s.debts.release(t, 0, lease.Add(s.now(), t.lock.memory()))
+		now := s.now()
+		t.claim.mu.Lock()
+		debt := t.Return(0, now, lease.Add(now, t.lock.memory()))
+		t.claim.mu.Unlock()
+		s.debts.add(t.lock, debt)
 	}
 }
 

@@ -270,11 +270,11 @@ func (s *Session) releaseAll(ctx context.Context) error {
 		}
 	}
 	for _, t := range s.closed.take() {
-		calls = append(calls, giving{t.lock, t.lock.protocol.Release(Rest{Owner: t.wire})})
+		calls = append(calls, giving{t.lock, t.lock.protocol.Release(Rest{Owner: t.Wire})})
 	}
 	owed, endless := s.debts.take()
 	for _, d := range owed {
-		calls = append(calls, giving{d.lock, d.lock.undo(d.wire, d.top)})
+		calls = append(calls, giving{d.lock, d.lock.undo(d.Wire, d.Ceiling)})
 	}
 	var left error
 	if endless > 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/scope"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -16,21 +17,18 @@ import (
 
 // A Single is a hold of one lock.
 type Single struct {
-	hold     Hold // what the user has; its inside is the Single
-	lock     *Lock
-	tenure   *tenure
-	acquired time.Duration
+	hold   Hold // what the user has; its inside is the Single
+	lock   *Lock
+	tenure *tenure
+	ended  atomic.Pointer[ending]
 
-	deadline atomic.Int64 // trusted until then; time.Duration since the session's base
-	ended    atomic.Pointer[ending]
+	owner.Hold[*Single] // what Trust returns may be read without the claim's mutex, the rest only with it
 
 	// guarded by the claim's mutex
-	next     *Single // of the same tenure, live or detached
 	contexts scope.Contexts
 	timer    *time.Timer // ends the contexts when trust does; nil until there is one
 	failure  error       // of the last renewal, if it failed
 	observed func(held time.Duration, why error)
-	unsure   time.Duration // calls sent before then say nothing: the lease may have been made another since
 }
 
 // An ending is why a hold ended.
@@ -62,21 +60,21 @@ func (h *Single) Session() *Session { return h.lock.session }
 // ID is the wire owner, of a permit in hexadecimal.
 func (h *Single) ID() string {
 	if h.lock.Permits {
-		return wire.PermitID(h.tenure.wire)
+		return wire.PermitID(h.tenure.Wire)
 	}
-	return h.tenure.wire
+	return h.tenure.Wire
 }
 
 // Token is the fencing token, 0 if there is none.
 func (h *Single) Token() int64 {
 	h.tenure.claim.mu.Lock()
 	defer h.tenure.claim.mu.Unlock()
-	return h.tenure.token
+	return h.tenure.Token
 }
 
 // Deadline is the moment until which the hold is trusted without another renewal.
 func (h *Single) Deadline() time.Time {
-	return h.lock.session.clock.time(h.trust())
+	return h.lock.session.clock.time(h.Trust())
 }
 
 // Err is nil while the hold is held and trusted. It reads the clock: a timer that comes too
@@ -91,7 +89,7 @@ func (h *Single) errAt(now time.Duration) error {
 		if e := h.ended.Load(); e != nil {
 			return e.err
 		}
-		if now < h.trust() {
+		if now < h.Trust() {
 			return nil
 		}
 		h.expire()
@@ -101,17 +99,14 @@ func (h *Single) errAt(now time.Duration) error {
 // watched reports whether the hold is renewed.
 func (h *Single) watched() bool { return h.lock.FixedLease == 0 }
 
-func (h *Single) trusted() bool { return h.lock.session.now() < h.trust() }
-
-// trust is the moment until which the hold is trusted.
-func (h *Single) trust() time.Duration { return time.Duration(h.deadline.Load()) }
+func (h *Single) trusted() bool { return h.Trusted(h.lock.session.now()) }
 
 // Limit has the hold trusted until then at the most, unless it has been renewed.
 func (h *Single) Limit(until time.Time) {
 	c := h.tenure.claim
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h.deadline.Store(min(h.deadline.Load(), int64(h.lock.session.clock.moment(until))))
+	h.Hold.Limit(h.lock.session.clock.moment(until))
 }
 
 // prolong takes in a lease that was granted by a call sent at sent. It is lost if trust has
@@ -131,18 +126,12 @@ func (h *Single) prolongTo(sent, until time.Duration) {
 	}
 }
 
-// believe has the hold trusted until then because of a call sent at sent, unless that says nothing, and
-// reports whether it was trusted at all. The claim's mutex is held.
+// believe is [owner.Hold.Believe]. The claim's mutex is held.
 func (h *Single) believe(sent, until time.Duration) (trusted bool) {
-	trusted = h.trusted()
-	if !trusted {
-		return false
+	if trusted = h.Believe(h.lock.session.now(), sent, until); trusted {
+		h.failure = nil
 	}
-	if sent >= h.unsure {
-		h.deadline.Store(max(h.deadline.Load(), int64(until)))
-	}
-	h.failure = nil
-	return true
+	return trusted
 }
 
 // failed takes in a renewal that did not succeed, and appends to told what logs it.
@@ -189,7 +178,7 @@ func (h *Single) lose() {
 // endLost is lose that leaves it to its caller to tell of it.
 func (h *Single) endLost() (tell func()) {
 	s := h.lock.session
-	held := min(s.now(), h.trust()) - h.acquired
+	held := min(s.now(), h.Trust()) - h.Acquired()
 	h.tenure.claim.mu.Lock()
 	why := h.failure
 	h.tenure.claim.mu.Unlock()
@@ -198,7 +187,7 @@ func (h *Single) endLost() (tell func()) {
 		return nil
 	}
 	h.tenure.claim.mu.Lock()
-	h.tenure.lost = true
+	h.tenure.Lose()
 	h.tenure.claim.mu.Unlock()
 	h.tenure.sweep()
 	return func() { h.tellEnd(end, held) }
@@ -220,7 +209,7 @@ func lostEnd(label *Label, s *Session, held time.Duration, why error) *ending {
 func (h *Single) dropped() *ending { return lostEnd(&h.lock.Label, h.lock.session, h.held(), nil) }
 
 // held is how long the hold has been held so far.
-func (h *Single) held() time.Duration { return h.lock.session.now() - h.acquired }
+func (h *Single) held() time.Duration { return h.lock.session.now() - h.Acquired() }
 
 // Why is the error of the last renewal of a lost hold, or that there was nothing to renew.
 func (h *Single) Why() error {
@@ -256,7 +245,7 @@ func (h *Single) Context(ctx context.Context) context.Context {
 }
 
 func (h *Single) remaining() time.Duration {
-	return h.trust() - h.lock.session.now()
+	return h.Trust() - h.lock.session.now()
 }
 
 // tick ends the contexts when trust has run out.
@@ -292,14 +281,14 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 		return h.lock.Fail("extend", ErrClosed)
 	}
 	defer s.calls.leave()
-	asked, err := t.claim.ask(ctx, t.wire, d)
+	asked, err := t.claim.ask(ctx, t.Wire, d)
 	if err != nil {
 		return h.lock.Fail("extend", explain(ctx, err))
 	}
 	defer asked()
 	call := script.NewCall(t.lock.protocol.Renewal()).Arg(lease.Millis(d))
 	defer call.Free()
-	t.lock.protocol.Renew(call, t.wire)
+	t.lock.protocol.Renew(call, t.Wire)
 	sent := s.now()
 	if err := s.runner.Run(ctx, script.Keep, call); err != nil {
 		if script.ClassOf(err) == script.Unknown {
@@ -328,7 +317,7 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 	switch err := h.Err(); {
 	case err != nil:
 		return h.lock.Fail("extend", err)
-	case h.trust() < lease.Trust(sent, d):
+	case h.Trust() < lease.Trust(sent, d):
 		return h.lock.Fail("extend", unknown(errUnsure))
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"runtime"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -46,27 +45,4 @@ func TestAHoldIsWatchedFromItsBeginningToItsEnd(t *testing.T) {
 			return
 		}
 	}
-}
-
-// Detached holds of a tenure that goes on are forgotten when their leases are over.
-func TestDetachedHoldsDoNotCollect(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &Session{clock: clock{base: time.Now()}}
-		l := &Lock{Object: Object{session: s}, Settings: Settings{FixedLease: time.Second}, protocol: bare{}}
-		var o outermost
-		grant := func() *answer { return &answer{sent: s.now(), at: s.now()} }
-		o.begin(l, &claim{lock: l}, "wire", grant(), 0)
-		for range 100 {
-			h := new(Single)
-			h.init(l, &o.tenure, grant())
-			o.tenure.add(h, s.now())
-			assert.NoError(t, h.Detach())
-			time.Sleep(time.Minute)
-		}
-		n := 0
-		for h := o.tenure.detached; h != nil; h = h.next {
-			n++
-		}
-		assert.Equal(t, 1, n)
-	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -93,7 +94,9 @@ func (cs *Claims) Begin(wire string, sent, at, copies time.Duration) ([]*Single,
 func (s *Session) NewWire() string { return s.newOwner() }
 
 // Owe has a wire owner given back that the server may have, or may get until then.
-func (l *Lock) Owe(wire string, until time.Duration) { l.session.debts.owe(l, wire, 0, until) }
+func (l *Lock) Owe(wire string, until time.Duration) {
+	l.session.debts.add(l, owner.Undo(wire, 0, l.session.now(), until, l.memory()))
+}
 
 // A Return gives several holds of one session back, which have ended here. One call may do so.
 type Return struct {
@@ -199,7 +202,7 @@ func (r *Return) lower(rests []Rest, send sendReturn) ([]int64, error) {
 		locks[i] = h.lock
 		h.tenure.lowering(rests[i])
 	}
-	replies, err := send(r.ctx, r.holds[0].tenure.wire, locks)
+	replies, err := send(r.ctx, r.holds[0].tenure.Wire, locks)
 	if err != nil {
 		replies = make([]int64, len(r.holds))
 	}

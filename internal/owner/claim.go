@@ -1,0 +1,131 @@
+package owner
+
+import "time"
+
+// A Half is a part of a lock. Most locks have the first alone; the halves of a read-write lock share the
+// wire owner.
+type Half uint8
+
+const (
+	Exclusive Half = iota
+	Shared         // by many owners; such a half is the other one's owner's to take, too
+	halves
+)
+
+// A Claim is what one owner has of one name: at most one wire owner at a time, under which it holds the
+// name. G and H are what the caller has around each grant and each hold.
+type Claim[G, H any] struct {
+	parts [halves]*Grant[G, H] // what is held
+	notes *notes               // nil until a rule needs them
+}
+
+// notes are what a claim knows of calls that are under way, or may be.
+type notes struct {
+	asked []time.Duration // leases that are asked for by calls that take no turns
+	trimming
+	numbers
+}
+
+// note returns the claim's notes.
+func (c *Claim[G, H]) note() *notes {
+	if c.notes == nil {
+		c.notes = new(notes)
+	}
+	return c.notes
+}
+
+// Held returns what the owner holds of a half and of the other one, nil where nothing.
+func (c *Claim[G, H]) Held(half Half) (own, other *Grant[G, H]) {
+	return c.parts[half], c.parts[1-half]
+}
+
+// Holds reports whether the owner has anything of the name.
+func (c *Claim[G, H]) Holds() bool { return c.parts != [halves]*Grant[G, H]{} }
+
+// Believed returns the wire owner under which the owner holds a half, and how often, as far as is known
+// here; "" and 0 if it does not.
+func (c *Claim[G, H]) Believed(half Half, now time.Duration) (owner string, count int) {
+	g := c.parts[half]
+	if g == nil {
+		return "", 0
+	}
+	for h := g.live; h != nil; h = h.next {
+		if h.Trusted(now) {
+			count++
+		}
+	}
+	if count == 0 {
+		return "", 0
+	}
+	return g.Wire, count
+}
+
+// Add makes h a live hold of g, whose lease the server ends at the latest then. It reports whether it is the
+// first one, and whether it is the first one that is renewed.
+func (c *Claim[G, H]) Add(g *Grant[G, H], h *Hold[H], until time.Duration, renewed bool) (first, watch bool) {
+	first = g.live == nil
+	h.next, g.live = g.live, h
+	g.until = max(g.until, until)
+	c.parts[g.half] = g
+	if renewed {
+		g.renewed++
+	}
+	return first, renewed && g.renewed == 1
+}
+
+// Drop takes a hold out that has ended. A detached one counts until its lease is over. It reports whether it was
+// the last one, and whether it was the last one that is renewed.
+func (c *Claim[G, H]) Drop(g *Grant[G, H], h *Hold[H], renewed, detached bool, now time.Duration) (last, unwatch bool) {
+	at := &g.live
+	for *at != h {
+		at = &(*at).next
+	}
+	*at, h.next = h.next, nil
+	if detached {
+		g.forgetOver(now)
+		h.next, g.detached = g.detached, h
+	}
+	if renewed {
+		g.renewed--
+	}
+	if last = g.live == nil; last {
+		c.forget(g)
+	}
+	return last, renewed && g.renewed == 0
+}
+
+// forget takes a grant without live holds out of the claim, and what was kept only because of it. Detached holds
+// count along while the other half keeps the wire owner alive.
+func (c *Claim[G, H]) forget(g *Grant[G, H]) {
+	own, other := &c.parts[g.half], &c.parts[1-g.half]
+	if *own == g && (g.detached == nil || *other == nil) {
+		*own = nil
+	}
+	if *other != nil && (*other).live == nil {
+		*other = nil
+	}
+}
+
+// keeps reports whether the owner has anything under a wire owner.
+func (c *Claim[G, H]) keeps(wire string) bool {
+	for _, part := range c.parts {
+		if part != nil && part.Wire == wire {
+			return true
+		}
+	}
+	return false
+}
+
+// doubt records that a release under the present wire owner may be executed at any time from now on.
+func (c *Claim[G, H]) doubt() {
+	if c.notes != nil {
+		c.notes.doubt()
+	}
+}
+
+// setEmptied notes whether nothing was to be left of a shared half since the last grant.
+func (c *Claim[G, H]) setEmptied(emptied bool) {
+	if c.notes != nil {
+		c.notes.emptied = emptied
+	}
+}

@@ -1,0 +1,115 @@
+package owner
+
+import (
+	"iter"
+	"math"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+)
+
+// forever is a moment that does not come.
+const forever time.Duration = math.MaxInt64
+
+// A Grant is one outermost acquisition with what is nested in it: the time for which one wire owner has a name, or
+// one half of it. The watchdog renews grants, not holds.
+type Grant[G, H any] struct {
+	Of    G // what the caller has around it
+	Wire  string
+	Token int64 // fencing token
+
+	live, detached *Hold[H]      // lists; the detached ones live on the server without us
+	copies         time.Duration // of its acquisition, may be executed until then; 0: there are none
+	until          time.Duration // the server's lease ends at the latest then
+	renewed        int32         // how many live holds are
+	heard          int32         // how many clients the server told of its release, this one included
+	half           Half
+	lost           bool // one of the holds was, rather than released or detached
+	returned       bool // a release of the last hold was executed, or may have been
+	correcting     bool // what the server refused to be told is tried again now and then
+}
+
+// Begin makes g what was granted to a wire owner. Copies of the call may be executed until copies.
+func (g *Grant[G, H]) Begin(of G, half Half, wire string, token int64, copies time.Duration) {
+	g.Of, g.half, g.Wire, g.Token, g.copies = of, half, wire, token, copies
+}
+
+// Live are the live holds. They may be ended only afterwards.
+func (g *Grant[G, H]) Live() iter.Seq[H] {
+	return func(yield func(H) bool) {
+		for h := g.live; h != nil; h = h.next {
+			if !yield(h.Of) {
+				return
+			}
+		}
+	}
+}
+
+// remaining are the holds that the server is to have: the live ones, and the detached ones whose leases are not over.
+func (g *Grant[G, H]) remaining(now time.Duration) iter.Seq[*Hold[H]] {
+	return func(yield func(*Hold[H]) bool) {
+		for h := g.live; h != nil; h = h.next {
+			if !yield(h) {
+				return
+			}
+		}
+		for h := g.detached; h != nil; h = h.next {
+			if now <= h.forgotten() && !yield(h) {
+				return
+			}
+		}
+	}
+}
+
+// forgetOver takes out the detached holds whose leases are over.
+func (g *Grant[G, H]) forgetOver(now time.Duration) {
+	for at := &g.detached; *at != nil; {
+		if now > (*at).forgotten() {
+			*at = (*at).next
+		} else {
+			at = &(*at).next
+		}
+	}
+}
+
+// Count is the hold count that the server should have.
+func (g *Grant[G, H]) Count(now time.Duration) (n int) {
+	for range g.remaining(now) {
+		n++
+	}
+	return n
+}
+
+// needs is the shortest lease from now with which no hold ends before its own.
+func (g *Grant[G, H]) needs(now time.Duration) (d time.Duration) {
+	for h := range g.remaining(now) {
+		left := h.Trust() - now
+		d = max(d, left+lease.Margin(left))
+	}
+	return d
+}
+
+// Lasts records that the server's lease may last until then, because of a call that has just returned.
+func (g *Grant[G, H]) Lasts(until time.Duration) { g.until = max(g.until, until) }
+
+// Over reports whether the server's lease is over.
+func (g *Grant[G, H]) Over(now time.Duration) bool { return g.until <= now }
+
+// Lose records that one of the holds was lost.
+func (g *Grant[G, H]) Lose() { g.lost = true }
+
+// Gone records that the server has nothing of the grant, so that there is nothing to give back.
+func (g *Grant[G, H]) Gone() { g.until = 0 }
+
+// Returned reports whether a release of the last hold was executed, or may have been.
+func (g *Grant[G, H]) Returned() bool { return g.returned }
+
+// Heard is how many clients were told of the release of the last hold, this one included.
+func (g *Grant[G, H]) Heard() int { return int(g.heard) }
+
+// SetCorrecting notes whether somebody tries a refused correction again now and then, and reports whether that is new.
+func (g *Grant[G, H]) SetCorrecting(correcting bool) (changed bool) {
+	changed = g.correcting != correcting
+	g.correcting = correcting
+	return changed
+}

@@ -1,0 +1,401 @@
+package owner
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+type (
+	claim = Claim[string, string]
+	grant = Grant[string, string]
+	hold  = Hold[string]
+)
+
+const (
+	s      = time.Second
+	length = 30 * s // of leases
+	trust  = length - length/100 - 50*time.Millisecond
+)
+
+// take makes a grant with a hold whose call was sent and answered at now.
+func (c *testClaim) take(half Half, wire string, now time.Duration) *grant {
+	g := new(grant)
+	g.Begin(wire, half, wire, 0, 0)
+	c.nest(g, now)
+	return g
+}
+
+type testClaim struct{ claim }
+
+// nest adds a hold to g, whose lease is renewed.
+func (c *testClaim) nest(g *grant, now time.Duration) *hold {
+	h := new(hold)
+	h.Begin(g.Wire, now, now+trust)
+	c.Add(g, h, now+length, true)
+	return h
+}
+
+// end ends the newest hold of g.
+func (c *testClaim) end(g *grant, now time.Duration) {
+	c.Drop(g, g.live, true, false, now)
+}
+
+func TestTheNextAttempt(t *testing.T) {
+	for name, tt := range map[string]struct {
+		has       []Half // what the owner has, under the wire owner "w"
+		request   Request
+		half      Half
+		reentrant bool
+		way       Way
+		giveUp    bool
+	}{
+		"nothing is held":                      {half: Exclusive, reentrant: true, way: Enter},
+		"nothing is held any more":             {request: Request{Wire: "w", Number: 2}, half: Shared, reentrant: true, way: Enter, giveUp: true},
+		"held":                                 {has: []Half{Exclusive}, half: Exclusive, reentrant: true, way: Reenter, giveUp: true},
+		"held, not to be re-entered":           {has: []Half{Exclusive}, half: Exclusive, way: Blocked},
+		"writing under a read hold":            {has: []Half{Shared}, half: Exclusive, reentrant: true, way: Blocked},
+		"reading under a write hold":           {has: []Half{Exclusive}, half: Shared, reentrant: true, way: Beside, giveUp: true},
+		"reading under a write hold, again":    {has: []Half{Exclusive}, request: Request{Wire: "w"}, half: Shared, reentrant: true, way: Beside},
+		"reading under both":                   {has: []Half{Exclusive, Shared}, half: Shared, reentrant: true, way: Reenter, giveUp: true},
+		"reading under both after the attempt": {has: []Half{Shared}, request: Request{Wire: "w", Number: 1}, half: Shared, reentrant: true, way: Reenter, giveUp: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var c testClaim
+			for _, half := range tt.has {
+				c.take(half, "w", 0)
+			}
+			way, g, giveUp := c.Next(&tt.request, tt.half, tt.reentrant)
+			assert.Equal(t, tt.way, way)
+			assert.Equal(t, tt.giveUp, giveUp)
+			assert.Equal(t, way == Enter, g == nil)
+		})
+	}
+}
+
+func TestWhatAReleaseLeaves(t *testing.T) {
+	var c testClaim
+	g := c.take(Exclusive, "w", 0)
+	c.nest(g, s)
+	assert.Equal(t, Rest{Owner: "w", Count: 2}, c.Rest(g, s))
+	c.end(g, 2*s)
+	assert.Equal(t, Rest{Owner: "w", Count: 1}, c.Rest(g, 2*s))
+	c.end(g, 3*s)
+	assert.Equal(t, Rest{Owner: "w"}, c.Rest(g, 3*s))
+	assert.False(t, c.Holds())
+}
+
+func TestADetachedHoldCountsUntilTheServerHasForgottenIt(t *testing.T) {
+	var c testClaim
+	g := c.take(Exclusive, "w", 0)
+	h := c.nest(g, 0)
+	c.Drop(g, h, false, true, 0)
+	over := trust + trust/50 + 100*time.Millisecond
+	assert.Equal(t, 2, c.Rest(g, over).Count)
+	assert.Equal(t, 1, c.Rest(g, over+1).Count)
+}
+
+// Detached holds of a grant that goes on are forgotten when their leases are over.
+func TestDetachedHoldsDoNotCollect(t *testing.T) {
+	var c testClaim
+	g, now := c.take(Exclusive, "w", 0), time.Duration(0)
+	for range 100 {
+		c.Drop(g, c.nest(g, now), true, true, now)
+		now += time.Minute
+	}
+	n := 0
+	for h := g.detached; h != nil; h = h.next {
+		n++
+	}
+	assert.Equal(t, 1, n)
+}
+
+// A wire owner that lives on gets numbers above those that a release knows of which may yet be executed.
+func TestNumbers(t *testing.T) {
+	var c testClaim
+	write := c.take(Exclusive, "w", 0)
+	assert.Equal(t, 1, c.Number(write, Shared, 0))
+	read := c.take(Shared, "w", 0)
+	assert.Equal(t, 2, c.Number(read, Shared, 0))
+	c.nest(read, 0)
+	c.end(read, s)
+
+	rest := c.Rest(read, s)
+	assert.Equal(t, Rest{Owner: "w", Count: 1, Ceiling: 2, Lease: trust - s + (trust-s)/100 + 50*time.Millisecond}, rest)
+	c.InDoubt(read, rest)
+	assert.Equal(t, 3, c.Number(read, Shared, s))
+	assert.Equal(t, 3, c.Rest(read, s).Count, "not where the release in doubt would take it")
+	assert.Equal(t, 3, c.Rest(read, s).Ceiling)
+
+	c.end(read, s)
+	assert.Equal(t, Rest{Owner: "w", Ceiling: 3}, c.Rest(read, s))
+	c.end(write, s)
+	assert.Equal(t, Rest{Owner: "w"}, c.Rest(read, s), "nothing newer can come")
+
+	c.Granted(&Request{Wire: "v"})
+	assert.Equal(t, 1, c.Number(c.take(Exclusive, "v", s), Shared, s))
+}
+
+// A release leaves what a later grant under the same wire owner has, and takes along what is owed for the earlier one.
+func TestARestIsThatOfTheWireOwner(t *testing.T) {
+	var c testClaim
+	c.take(Exclusive, "w", 0)
+	first := c.take(Shared, "w", 0)
+	first.copies = 10 * s
+	c.Drop(first, first.live, true, false, 0)
+	second := c.take(Shared, "w", s)
+	assert.Equal(t, 1, c.Rest(first, s).Count)
+	assert.Equal(t, 10*s, second.copies)
+}
+
+func TestAReleaseThatFindsNothing(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before func(c *testClaim, g *grant)
+		reply  int64
+	}{
+		"is a loss": {func(*testClaim, *grant) {}, Absent},
+		"is none after a copy of it": {func(c *testClaim, g *grant) {
+			c.InDoubt(g, Rest{Owner: "w"})
+		}, Freed},
+		"is one after a copy of a nested one": {func(c *testClaim, g *grant) {
+			c.InDoubt(g, Rest{Owner: "w", Count: 1})
+		}, Absent},
+		"is none after what took it along": {func(c *testClaim, _ *grant) {
+			r := Request{Wire: "w", Number: 2, Copies: s}
+			c.GiveUp(&r, 0, length)
+		}, Freed},
+		"is one if something was granted since": {func(c *testClaim, _ *grant) {
+			r := Request{Wire: "w", Number: 2, Copies: s}
+			c.GiveUp(&r, 0, length)
+			c.Granted(&Request{Wire: "w", Number: 3})
+		}, Absent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var c testClaim
+			w := c.take(Exclusive, "w", 0)
+			c.Number(w, Shared, 0)
+			g := c.take(Shared, "w", 0)
+			tt.before(&c, g)
+			c.end(g, s)
+			reply, again := c.Replied(g, Rest{Owner: "w"}, s, s, Absent, length)
+			assert.Equal(t, tt.reply, reply)
+			assert.Empty(t, again)
+			assert.True(t, g.Returned())
+		})
+	}
+}
+
+// A copy of an acquisition that comes after the release would find the lock free.
+func TestACopyIsWaitedFor(t *testing.T) {
+	for name, tt := range map[string]struct {
+		copies, sent, now time.Duration
+		due               time.Duration // 0: nothing is owed
+	}{
+		"there is none":                              {0, s, s, 0},
+		"it is over when the release is sent":        {s, s, s, 0},
+		"it may come after that":                     {10 * s, s, 2 * s, 10 * s},
+		"it may have come between sending and reply": {2 * s, s, 2 * s, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var c testClaim
+			g := c.take(Exclusive, "w", 0)
+			g.copies = tt.copies
+			c.end(g, s)
+			_, debt := c.Replied(g, Rest{Owner: "w"}, tt.sent, tt.now, Freed+2, length)
+			assert.Equal(t, tt.due, debt.Due())
+			assert.Equal(t, tt.due > 0, debt.Wire == "w")
+			assert.Equal(t, 2, g.Heard())
+		})
+	}
+}
+
+func TestGivingUp(t *testing.T) {
+	for name, tt := range map[string]struct {
+		request Request
+		want    Debt
+	}{
+		"nothing was sent":   {Request{Wire: "w"}, Debt{}},
+		"refused":            {Request{Wire: "w", Number: 2}, Debt{}},
+		"no reply":           {Request{Wire: "w", Copies: 9 * s}, Debt{Wire: "w", due: s, again: 9 * s, until: 9*s + length}},
+		"no reply, numbered": {Request{Wire: "w", Number: 2, Copies: 9 * s}, Debt{Wire: "w", Ceiling: 2, due: s, again: 9 * s, until: 9*s + length}},
+		"known as a waiter":  {Request{Wire: "w", Stands: true}, Debt{Wire: "w", due: s, until: s + length}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var c testClaim
+			if tt.want.Wire != "" {
+				tt.want.delay = firstDelay
+			}
+			assert.Equal(t, tt.want, c.GiveUp(&tt.request, s, length))
+			assert.Empty(t, tt.request)
+		})
+	}
+}
+
+func TestBusySaysWhatBecameOfEarlierAttempts(t *testing.T) {
+	r := Request{Copies: 10 * s}
+	r.Busy(10*s - 1)
+	assert.Equal(t, 10*s, r.Copies)
+	r.Busy(10 * s)
+	assert.Zero(t, r.Copies)
+}
+
+func TestWhatAReleaseInDoubtOwes(t *testing.T) {
+	var c testClaim
+	g := c.take(Exclusive, "w", 0)
+	assert.Equal(t, Duty{Correct: true}, c.Owe(g, Rest{Owner: "w", Count: 1}, s))
+	assert.Equal(t, Duty{Debt: Debt{Wire: "w", due: s, delay: firstDelay, until: length}}, c.Owe(g, Rest{Owner: "w"}, s))
+}
+
+func TestSweepingWhatALostGrantLeaves(t *testing.T) {
+	for name, tt := range map[string]struct {
+		now    time.Duration
+		half   Half
+		beside Half // under the same wire owner, if that is another half
+		others bool
+		want   Duty
+	}{
+		"its lease is over soon":              {now: length - s},
+		"it is not":                           {now: length - s - 1, want: Duty{Debt: Debt{Wire: "w", due: length - s - 1, delay: firstDelay, until: length}}},
+		"others may re-enter":                 {now: 0, others: true, want: Duty{Correct: true}},
+		"the other half keeps the write half": {now: length - s, beside: Shared, others: true, want: Duty{Correct: true}},
+		"but not the read half":               {now: length - s, half: Shared, beside: Exclusive, others: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var c testClaim
+			g := c.take(tt.half, "w", 0)
+			if tt.beside != tt.half {
+				c.take(tt.beside, "w", 0)
+			}
+			assert.Empty(t, c.Sweep(g, tt.now, tt.others), "it is not lost")
+			g.Lose()
+			assert.Empty(t, c.Sweep(g, tt.now, tt.others), "a hold is left")
+			c.end(g, tt.now)
+			assert.Equal(t, tt.want, c.Sweep(g, tt.now, tt.others))
+			assert.Empty(t, c.Sweep(g, tt.now, tt.others), "once is enough")
+		})
+	}
+}
+
+func TestDebts(t *testing.T) {
+	d := Undo("w", 0, 0, 10*s, length)
+	assert.Zero(t, d.Due())
+	d.Failed(s)
+	assert.Equal(t, s+5*time.Millisecond, d.Due())
+	d.Failed(2 * s)
+	assert.Equal(t, 2*s+10*time.Millisecond, d.Due())
+	for range 10 {
+		d.Failed(2 * s)
+	}
+	assert.Equal(t, 2*s+500*time.Millisecond, d.Due())
+	d.Paid(3 * s)
+	assert.Equal(t, 10*s, d.Due(), "a copy may come until then")
+	assert.False(t, d.Over(10*s))
+	assert.True(t, d.Refused(10*s))
+	assert.False(t, d.Refused(10*s))
+	assert.Equal(t, 10*s+10*time.Millisecond, d.Due())
+	d.Paid(10 * s)
+	assert.True(t, d.Over(10*s))
+
+	d = Undo("w", 0, 0, 10*s, length)
+	assert.False(t, d.Over(40*s-1))
+	assert.True(t, d.Over(40*s), "the server has forgotten it")
+	assert.Empty(t, Expect("w", 0, s, s, length))
+
+	d = Endless("w", 0)
+	assert.False(t, d.MayReturn(0))
+	d.Failed(0)
+	assert.True(t, d.MayReturn(0), "a try is under way, perhaps")
+	d.Refused(0)
+	assert.False(t, d.MayReturn(0))
+}
+
+func TestTrims(t *testing.T) {
+	const renewal, window = 10 * s, 2 * s
+	var c testClaim
+	g := c.take(Exclusive, "w", 0)
+	c.end(g, 0)
+	h := new(hold)
+	h.Begin("w", 0, trust) // not renewed
+	c.Add(g, h, length, false)
+
+	assert.Empty(t, c.Slack(g, 0, renewal), "its lease is not too long")
+	g.Lasts(length + 2*s)
+	assert.Equal(t, []string{"w"}, c.Slack(g, 0, renewal))
+	assert.True(t, c.Slackens(g, length+2*s, 0, renewal))
+	assert.False(t, c.Slackens(g, length, 0, renewal))
+
+	at := 25 * s
+	most := c.BeginTrim(g, at, renewal).Most
+	assert.Equal(t, trust-at+(trust-at)/100+50*time.Millisecond, most)
+	refused := func(d, now time.Duration) bool {
+		trims, _ := c.Trims("w", d, now)
+		return trims
+	}
+	assert.True(t, refused(most+1, at))
+	assert.False(t, refused(most, at))
+	_, underWay := c.Trims("w", 0, at)
+	assert.True(t, underWay)
+	trims, _ := c.Trims("v", length, at)
+	assert.False(t, trims, "another wire owner's lease")
+
+	c.TrimInDoubt(at, window)
+	assert.True(t, refused(length, at+2*window-1))
+	assert.False(t, refused(length, at+2*window))
+
+	c.Ask(renewal)
+	second := c.BeginTrim(g, at+s, renewal)
+	assert.Equal(t, renewal, second.Most, "nothing below what is asked for")
+	c.Asked(renewal)
+	c.Trimmed(g, second, at+s)
+	assert.True(t, refused(length, at+2*window-1), "the first one may still be executed")
+	assert.Equal(t, length+2*s, g.until, "it was no longer")
+	c.Trimmed(g, Trim{Most: s}, at+s)
+	assert.Equal(t, at+2*s, g.until)
+
+	c.Drop(g, h, false, false, at+s)
+	assert.Zero(t, c.BeginTrim(g, at+s, renewal).Most, "nothing is left")
+}
+
+// While anything is renewed, a trim leaves what a renewal asks for: one may be on its way.
+func TestATrimLeavesAWholeLease(t *testing.T) {
+	var c testClaim
+	g := c.take(Exclusive, "w", 0)
+	assert.Equal(t, length, c.BeginTrim(g, 20*s, length).Most)
+}
+
+func TestBelief(t *testing.T) {
+	var h hold
+	h.Begin("", s, 10*s)
+	assert.True(t, h.Trusted(10*s-1))
+	assert.False(t, h.Trusted(10*s))
+	assert.True(t, h.Believe(5*s, 4*s, 14*s))
+	assert.True(t, h.Believe(6*s, 3*s, 13*s))
+	assert.Equal(t, 14*s, h.Trust(), "an earlier call takes nothing away")
+	assert.False(t, h.Believe(14*s, 13*s, 23*s), "no reply revives a hold")
+	assert.Equal(t, 14*s, h.Trust())
+
+	before := h.Distrust(9 * s)
+	assert.Equal(t, 9*s, h.Trust())
+	assert.True(t, h.Believe(7*s, 7*s, 17*s))
+	assert.Equal(t, 9*s, h.Trust(), "the update may be executed after that call")
+	assert.True(t, h.TrustAgain(before, 8*s, 8*s, 6*s, 9*s))
+	assert.True(t, h.Believe(8*s, 8*s, 18*s))
+	assert.Equal(t, 18*s, h.Trust())
+}
+
+func TestWhatIsBelieved(t *testing.T) {
+	var c testClaim
+	g := c.take(Exclusive, "w", 0)
+	c.nest(g, s)
+	wire, count := c.Believed(Exclusive, trust-1)
+	assert.Equal(t, "w", wire)
+	assert.Equal(t, 2, count)
+	_, count = c.Believed(Exclusive, trust)
+	assert.Equal(t, 1, count)
+	wire, count = c.Believed(Exclusive, trust+s)
+	assert.Empty(t, wire)
+	assert.Zero(t, count)
+	_, count = c.Believed(Shared, 0)
+	assert.Zero(t, count)
+}

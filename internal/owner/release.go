@@ -1,0 +1,141 @@
+package owner
+
+import "time"
+
+// A Rest is what a release leaves of a wire owner's holds.
+type Rest struct {
+	Owner string
+	Count int
+	// Of a shared lock besides, whose holds are numbered on the server:
+	Ceiling int           // a higher count is newer than this release; 0: none is
+	Lease   time.Duration // what the holds that are left need at least; 0 if none are
+}
+
+// The replies of a release.
+const (
+	Absent  = 0 // the server has nothing of this wire owner
+	Lowered = 1
+	Freed   = 2 // or more: the reply less 2 clients listen
+)
+
+// A Duty is what is left to be told to the server in the background.
+type Duty struct {
+	Correct bool // under the claim's turn, how many holds are left by then
+	Debt    Debt // if it has a wire owner
+}
+
+// Rest is what a release of g is to leave: what is true now. Where the wire owner has lived on, a later grant may have
+// what a lost one had. Nor is a hold left where an older release, which may yet be executed, would take it.
+func (c *Claim[G, H]) Rest(g *Grant[G, H], now time.Duration) Rest {
+	if later := c.parts[g.half]; later != nil && later != g && later.Wire == g.Wire {
+		later.copies = max(later.copies, g.copies) // whose release is to see to them
+		g = later
+	}
+	r := Rest{Owner: g.Wire, Count: g.Count(now)}
+	if g.half == Shared {
+		r.Ceiling = c.ceiling(g)
+		r.Lease = g.needs(now)
+		if r.Count > 0 && c.notes != nil {
+			r.Count = max(r.Count, c.notes.floor+1)
+		}
+	}
+	return r
+}
+
+// ceiling is the highest number that a hold of a shared half may have now; 0 when the wire owner gets no holds any more.
+func (c *Claim[G, H]) ceiling(g *Grant[G, H]) int {
+	if g.half != Shared || !c.keeps(g.Wire) {
+		return 0
+	}
+	return c.note().highest()
+}
+
+// InDoubt records that a release may have been executed, or may yet be, of which nobody knows.
+func (c *Claim[G, H]) InDoubt(g *Grant[G, H], rest Rest) {
+	c.doubtOf(g)
+	if rest.Count == 0 {
+		c.SetReturned(g, 0)
+	}
+}
+
+// doubtOf records that a release of g may be executed at any time from now on, and returns the ceiling that it is to have.
+func (c *Claim[G, H]) doubtOf(g *Grant[G, H]) (ceiling int) {
+	if ceiling = c.ceiling(g); ceiling > 0 {
+		c.notes.doubt()
+	}
+	return ceiling
+}
+
+// Replied takes the reply of a release that was sent then, and returns what it means. That is Absent only if the
+// hold was gone before: not if the release was forestalled, by an earlier copy of it, or, where grants follow each other
+// under one wire owner, by what gave another one back. The debt is to be owed after that.
+func (c *Claim[G, H]) Replied(g *Grant[G, H], rest Rest, sent, now time.Duration, reply int64, memory time.Duration) (int64, Debt) {
+	if reply == Absent && (g.returned || g.half == Shared && c.notes != nil && c.notes.emptied) {
+		reply = Freed
+	}
+	var again Debt
+	if rest.Count == 0 || reply == Absent {
+		c.SetReturned(g, max(reply-Freed, 0))
+		again = c.Recheck(g, sent, now, memory)
+	}
+	return reply, again
+}
+
+// SetReturned records that a release of the last hold was executed, or may have been, and how many clients were told.
+func (c *Claim[G, H]) SetReturned(g *Grant[G, H], heard int64) {
+	g.returned, g.heard = true, int32(heard)
+	if g.half == Shared {
+		c.setEmptied(true)
+	}
+}
+
+// Recheck is the debt of giving the wire owner back once more whose release was sent then, if a copy of its acquisition
+// may have been executed since, or may be yet: it would find the lock free. The server remembers what a copy does for memory.
+func (c *Claim[G, H]) Recheck(g *Grant[G, H], sent, now, memory time.Duration) Debt {
+	if g.copies == 0 || g.copies <= sent {
+		return Debt{}
+	}
+	return Expect(g.Wire, c.doubtOf(g), g.copies, now, memory)
+}
+
+// Owe is what is to be done about a release that was refused, or whose outcome is not known: the last one is
+// a debt, which takes away no more than the release would have; a nested one is repeated under the claim's turn, with
+// what is true by then.
+func (c *Claim[G, H]) Owe(g *Grant[G, H], rest Rest, now time.Duration) Duty {
+	if rest.Count > 0 {
+		return Duty{Correct: true}
+	}
+	return Duty{Debt: g.Return(rest.Ceiling, now, g.until)}
+}
+
+// Return is the debt of giving g back, which nobody holds any more, unless it has more than ceiling holds by then. The
+// server forgets it by itself at until.
+func (g *Grant[G, H]) Return(ceiling int, now, until time.Duration) Debt {
+	return Debt{Wire: g.Wire, Ceiling: ceiling, due: now, delay: firstDelay, again: g.copies, until: until}
+}
+
+// Sweep is what is to be done about what a lost grant may leave behind: the name would stay locked for the longest of its
+// leases though its last hold, with a shorter one, is gone. If others can find the claim, a re-entry may be under
+// way.
+func (c *Claim[G, H]) Sweep(g *Grant[G, H], now time.Duration, others bool) Duty {
+	until := g.until
+	if !g.lost || g.returned || g.Count(now) > 0 {
+		return Duty{}
+	}
+	g.until = 0 // once is enough
+	switch {
+	case until <= now+time.Second && (until == 0 || !c.kept(g)):
+		return Duty{}
+	case others:
+		return Duty{Correct: true}
+	}
+	g.returned = true // a release that is on its way finds nothing then, and has not lost it
+	return Duty{Debt: g.Return(0, now, until)}
+}
+
+// kept reports whether the server does not let go of g when its lease is over, because the other half is held under the
+// same wire owner.
+func (c *Claim[G, H]) kept(g *Grant[G, H]) bool {
+	other := c.parts[1-g.half]
+	return g.half != Shared && other != nil && other.Wire == g.Wire
+}

@@ -1,0 +1,106 @@
+package owner
+
+import (
+	"cmp"
+	"time"
+)
+
+// A Request is one call that wants a name, with as many attempts as it takes.
+type Request struct {
+	Wire   string        // the wire owner of an acquisition that is no re-entry; "" before the first attempt
+	Number int           // of the hold that is asked for beside the other half; 0 when it is none
+	Copies time.Duration // copies whose outcome is not known may be executed until then; 0: there are none
+	Stands bool          // the server knows it as a waiter
+}
+
+// A Way is how an attempt is made.
+type Way uint8
+
+const (
+	Enter   Way = iota // under the request's own wire owner, which is to be drawn if there is none
+	Reenter            // one more hold of what the owner has
+	Beside             // under the wire owner of the other half, which the owner has
+	Blocked            // the owner has what would be waited for; if that has ended unnoticed, as Enter
+)
+
+// Next is the way in which the next attempt is made to take a half. In the last three the grant is what the owner has. If
+// the second result is true, earlier attempts must be given up first: what they may have left would be another hold.
+func (c *Claim[G, H]) Next(r *Request, half Half, reentrant bool) (way Way, g *Grant[G, H], giveUp bool) {
+	own, other := c.Held(half)
+	switch {
+	case own != nil && !reentrant, own == nil && other != nil && half != Shared:
+		return Blocked, cmp.Or(own, other), false
+	case own != nil:
+		return Reenter, own, true
+	case other != nil:
+		return Beside, other, r.Wire != other.Wire
+	default:
+		return Enter, nil, r.Number > 0 // the other half has gone since the last attempt
+	}
+}
+
+// Number is the count that the next attempt asks for, to have one hold more than g has; than none of g is of the
+// other half.
+func (c *Claim[G, H]) Number(g *Grant[G, H], half Half, now time.Duration) int {
+	count := 0
+	if g.half == half {
+		count = g.Count(now)
+	}
+	if half != Shared {
+		return count + 1
+	}
+	return c.note().next(count)
+}
+
+// GiveUp gives up what earlier attempts may have left or may leave yet. It returns what is to be owed for that, and whether
+// anything is.
+func (c *Claim[G, H]) GiveUp(r *Request, now, memory time.Duration) (undo Debt) {
+	if r.Copies > 0 || r.Stands {
+		undo = Undo(r.Wire, r.Number, now, r.Copies, memory)
+		if r.Number > 0 {
+			c.doubt()
+			c.setEmptied(true)
+		}
+	}
+	*r = Request{}
+	return undo
+}
+
+// Failed records that an attempt has brought nothing. Beside the other half, what an earlier one may have left may have to
+// be given back, by then besides another call's.
+func (c *Claim[G, H]) Failed(r *Request) {
+	if r.Number > 0 && r.Copies > 0 {
+		c.doubt()
+	}
+}
+
+// Busy records that somebody else had the lock at now: an earlier attempt has not taken it, nor will it
+// if it can no longer be executed.
+func (r *Request) Busy(now time.Duration) {
+	if now >= r.Copies {
+		r.Copies = 0
+	}
+}
+
+// Granted records that the server has granted the request.
+func (c *Claim[G, H]) Granted(r *Request) {
+	if r.Number == 0 && c.notes != nil {
+		c.notes.numbers = numbers{} // they were a former wire owner's
+	}
+	c.setEmptied(false)
+}
+
+// Reentered records that the server has granted a re-entry.
+func (c *Claim[G, H]) Reentered(g *Grant[G, H], token int64) {
+	g.Token = max(g.Token, token)
+	c.setEmptied(false)
+}
+
+// ReentryInDoubt records that a re-entry had no reply, which asked for a lease until then and may be executed until copies.
+// Beside the other half it would begin anew. The count may be one too high, so it is to be corrected now, and again at copies.
+func (g *Grant[G, H]) ReentryInDoubt(until, copies time.Duration) {
+	g.Lasts(until)
+	if g.half == Shared {
+		g.copies = max(g.copies, copies)
+	}
+}

@@ -1,0 +1,136 @@
+package owner
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+)
+
+// A lease on the server may be longer than anybody needs it: a hold with a longer one than the others was released,
+// or the server's clock was set back, by which Redis counts what is left. The name would stay locked for all that when
+// its holder dies. So the lease is trimmed to what the longest hold needs.
+//
+// That shortens nobody's lease. Renewals always ask for the session's lease, and while anything is renewed no trim
+// goes below that, counted from when the server executes it. Whatever else asks for a lease takes turns with trims;
+// or, as Extend, which waits for no release, says so before. And while a trim whose outcome is not known may still be
+// executed, nothing is asked for under the same wire owner that it would cut off: for twice as long as its
+// window, as that is a matter of the server's clock, which may run more slowly than ours, or be set back. tests/model is
+// the argument for all that.
+
+// A trimming is a trim that is under way, or that had no reply.
+type trimming struct {
+	wire  string
+	most  time.Duration
+	until time.Duration // it may be executed until then; forever while it is under way
+}
+
+// tooLong is by how much a lease may be longer than anybody needs it.
+const tooLong = time.Second
+
+// Trims reports whether a lease of d under a wire owner may be made shorter by a trim that may yet be executed, and
+// whether that is under way.
+func (c *Claim[G, H]) Trims(wire string, d, now time.Duration) (trims, underWay bool) {
+	if c.notes == nil {
+		return false, false
+	}
+	t := c.notes.trimming
+	return t.wire == wire && t.most < d && t.until > now, t.until == forever
+}
+
+// Ask records that a lease of d is asked for without the claim's turn: no trim goes below it until Asked.
+func (c *Claim[G, H]) Ask(d time.Duration) {
+	n := c.note()
+	n.asked = append(n.asked, d)
+}
+
+// Asked ends what Ask began.
+func (c *Claim[G, H]) Asked(d time.Duration) {
+	i := slices.Index(c.notes.asked, d)
+	c.notes.asked = slices.Delete(c.notes.asked, i, i+1)
+}
+
+// Slack reports whether the leases under g's wire owner may be too long, and returns the grants whose leases those
+// are. Renewals ask for a lease of renewal.
+func (c *Claim[G, H]) Slack(g *Grant[G, H], now, renewal time.Duration) (of []G) {
+	most, until := c.needed(g.Wire, now, renewal), g.until
+	if most == 0 {
+		return nil
+	}
+	for _, part := range c.parts {
+		if part != nil && part.Wire == g.Wire {
+			until, of = max(until, part.until), append(of, part.Of)
+		}
+	}
+	if until <= lease.Add(now, most+tooLong) {
+		return nil
+	}
+	return of
+}
+
+// Slackens reports whether a lease of g that lasts for so long yet is too long.
+func (c *Claim[G, H]) Slackens(g *Grant[G, H], lasts, now, renewal time.Duration) bool {
+	return lasts > renewal+tooLong && lasts > lease.Add(c.needed(g.Wire, now, renewal), tooLong)
+}
+
+// needed is what the longest of all holds under a wire owner needs, 0 if there are none.
+func (c *Claim[G, H]) needed(wire string, now, renewal time.Duration) (d time.Duration) {
+	for _, part := range c.parts {
+		if part != nil && part.Wire == wire {
+			d = max(d, part.most(now, renewal))
+		}
+	}
+	if d > 0 && c.notes != nil {
+		for _, asked := range c.notes.asked {
+			d = max(d, asked)
+		}
+	}
+	return d
+}
+
+// most is the lease with which no hold of g ends before its own, whatever renewals are under way.
+func (g *Grant[G, H]) most(now, renewal time.Duration) (d time.Duration) {
+	if g.renewed > 0 {
+		d = renewal
+	}
+	for h := g.detached; h != nil; h = h.next {
+		d = max(d, h.forgotten()-now)
+	}
+	return max(d, g.needs(now))
+}
+
+// A Trim is a trim of a wire owner's leases that is under way.
+type Trim struct {
+	Most   time.Duration // what it leaves; 0: there is nothing to trim
+	before trimming      // what an earlier one without a reply may yet do
+}
+
+// BeginTrim begins a trim of g's lease to what the longest hold under its wire owner needs.
+func (c *Claim[G, H]) BeginTrim(g *Grant[G, H], now, renewal time.Duration) Trim {
+	most := c.needed(g.Wire, now, renewal)
+	if most == 0 { // nothing is left
+		return Trim{}
+	}
+	n := c.note()
+	before := n.trimming
+	if before.wire != g.Wire || before.until <= now {
+		before = trimming{most: most}
+	}
+	n.trimming = trimming{wire: g.Wire, most: min(most, before.most), until: forever}
+	return Trim{Most: most, before: before}
+}
+
+// Trimmed records that the server has executed the trim.
+func (c *Claim[G, H]) Trimmed(g *Grant[G, H], t Trim, now time.Duration) {
+	c.notes.trimming = t.before
+	g.until = min(g.until, lease.Add(now, t.Most))
+}
+
+// NotTrimmed records that the server has refused the trim.
+func (c *Claim[G, H]) NotTrimmed(t Trim) { c.notes.trimming = t.before }
+
+// TrimInDoubt records that the trim had no reply. The server may execute it for a window from when it was sent, by its own
+// clock.
+func (c *Claim[G, H]) TrimInDoubt(now, window time.Duration) {
+	c.notes.until = lease.Add(now, 2*window)
+}
