@@ -73,8 +73,8 @@ func (c *Claim[G, H]) Add(g *Grant[G, H], h *Hold[H], until time.Duration, renew
 	return first, renewed && g.renewed == 1
 }
 
-// Drop takes a hold out that has ended. A detached one counts until its lease is over. It reports whether it was
-// the last one, and whether it was the last one that is renewed.
+// Drop takes a hold out that has ended. A detached one counts until its lease is over. It reports whether it
+// was the last one, and whether it was the last one that is renewed.
 func (c *Claim[G, H]) Drop(g *Grant[G, H], h *Hold[H], renewed, detached bool, now time.Duration) (last, unwatch bool) {
 	at := &g.live
 	for *at != h {
@@ -94,8 +94,8 @@ func (c *Claim[G, H]) Drop(g *Grant[G, H], h *Hold[H], renewed, detached bool, n
 	return last, renewed && g.renewed == 0
 }
 
-// forget takes a grant without live holds out of the claim, and what was kept only because of it. Detached holds
-// count along while the other half keeps the wire owner alive.
+// forget takes a grant without live holds out of the claim, and what was kept only because of it. Detached
+// holds count along while the other half keeps the wire owner alive.
 func (c *Claim[G, H]) forget(g *Grant[G, H]) {
 	own, other := &c.parts[g.half], &c.parts[1-g.half]
 	if *own == g && (g.detached == nil || *other == nil) {

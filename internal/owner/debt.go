@@ -6,9 +6,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
-// A Debt is a wire owner that the server may still have, or may yet get, though nobody here holds anything under it: of
-// an acquisition that was given up, or a release without a reply. It is given back until that is known to be done. Since a
-// wire owner is never used again, giving back once too often harms nobody.
+// A Debt is a wire owner that the server may still have, or may yet get, though nobody here holds anything
+// under it: of an acquisition that was given up, or a release without a reply. It is given back until that is
+// known to be done. Since a wire owner is never used again, giving back once too often harms nobody.
 type Debt struct {
 	Wire    string // "": nothing is owed
 	Ceiling int    // hold count above which it is no longer what is owed; 0: none
@@ -27,8 +27,8 @@ const (
 	rareDelay  = time.Minute // of what is refused, but perhaps not for ever
 )
 
-// Undo is the debt of an acquisition that was given up: it is given back at once, and again when no copy of it can be
-// executed any more.
+// Undo is the debt of an acquisition that was given up: it is given back at once, and again when no copy of
+// it can be executed any more.
 func Undo(wire string, ceiling int, now, notAfter, memory time.Duration) Debt {
 	return Debt{
 		Wire: wire, Ceiling: ceiling, due: now, delay: firstDelay, again: notAfter,
@@ -36,7 +36,8 @@ func Undo(wire string, ceiling int, now, notAfter, memory time.Duration) Debt {
 	}
 }
 
-// Expect is the debt of a wire owner that is to be given back when no copy of its acquisition can be executed any more.
+// Expect is the debt of a wire owner that is to be given back when no copy of its acquisition can be executed
+// any more.
 func Expect(wire string, ceiling int, notAfter, now, memory time.Duration) Debt {
 	if notAfter <= now {
 		return Debt{}
@@ -55,7 +56,8 @@ func (d *Debt) Over(now time.Duration) bool { return d.until <= now }
 // Due is when the debt is to be paid.
 func (d *Debt) Due() time.Duration { return d.due }
 
-// MayReturn reports whether the debt may be made once more by a call that is under way, and never ends by itself.
+// MayReturn reports whether the debt may be made once more by a call that is under way, and never ends by
+// itself.
 func (d *Debt) MayReturn(now time.Duration) bool {
 	return d.until == forever && (d.due > now && !d.told || d.again > now)
 }
@@ -70,11 +72,12 @@ func (d *Debt) Paid(now time.Duration) {
 	d.again = 0
 }
 
-// Failed records that it is not known whether the wire owner was given back, or that it was not for a reason that may pass.
+// Failed records that it is not known whether the wire owner was given back, or that it was not for a reason
+// that may pass.
 func (d *Debt) Failed(now time.Duration) { d.later(now, lastDelay) }
 
-// Refused records that the server has refused to give the wire owner back, and reports whether that is new. The debt is
-// tried again ever more rarely.
+// Refused records that the server has refused to give the wire owner back, and reports whether that is new.
+// The debt is tried again ever more rarely.
 func (d *Debt) Refused(now time.Duration) (first bool) {
 	first, d.told = !d.told, true
 	d.later(now, rareDelay)

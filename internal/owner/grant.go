@@ -11,8 +11,8 @@ import (
 // forever is a moment that does not come.
 const forever time.Duration = math.MaxInt64
 
-// A Grant is one outermost acquisition with what is nested in it: the time for which one wire owner has a name, or
-// one half of it. The watchdog renews grants, not holds.
+// A Grant is one outermost acquisition with what is nested in it: the time for which one wire owner has a
+// name, or one half of it. The watchdog renews grants, not holds.
 type Grant[G, H any] struct {
 	Of    G // what the caller has around it
 	Wire  string
@@ -45,7 +45,8 @@ func (g *Grant[G, H]) Live() iter.Seq[H] {
 	}
 }
 
-// remaining are the holds that the server is to have: the live ones, and the detached ones whose leases are not over.
+// remaining are the holds that the server is to have: the live ones, and the detached ones whose leases are
+// not over.
 func (g *Grant[G, H]) remaining(now time.Duration) iter.Seq[*Hold[H]] {
 	return func(yield func(*Hold[H]) bool) {
 		for h := g.live; h != nil; h = h.next {
@@ -107,7 +108,8 @@ func (g *Grant[G, H]) Returned() bool { return g.returned }
 // Heard is how many clients were told of the release of the last hold, this one included.
 func (g *Grant[G, H]) Heard() int { return int(g.heard) }
 
-// SetCorrecting notes whether somebody tries a refused correction again now and then, and reports whether that is new.
+// SetCorrecting notes whether somebody tries a refused correction again now and then, and reports whether
+// that is new.
 func (g *Grant[G, H]) SetCorrecting(correcting bool) (changed bool) {
 	changed = g.correcting != correcting
 	g.correcting = correcting

@@ -35,8 +35,8 @@ func (h *Hold[H]) Trusted(now time.Duration) bool { return now < h.Trust() }
 // Limit makes the hold trusted until then at the most, unless it has been renewed.
 func (h *Hold[H]) Limit(until time.Duration) { h.trust.Store(int64(min(h.Trust(), until))) }
 
-// Believe makes the hold trusted until then because of a call sent at sent, unless that says nothing. It reports
-// whether the hold was trusted at all: no reply revives one that was not (G1).
+// Believe makes the hold trusted until then because of a call sent at sent, unless that says nothing. It
+// reports whether the hold was trusted at all: no reply revives one that was not (G1).
 func (h *Hold[H]) Believe(now, sent, until time.Duration) (trusted bool) {
 	if !h.Trusted(now) {
 		return false
@@ -50,8 +50,8 @@ func (h *Hold[H]) Believe(now, sent, until time.Duration) (trusted bool) {
 // A Belief is until when a hold is trusted, and from when on a call must have been sent to change that.
 type Belief struct{ Until, Unsure time.Duration }
 
-// Distrust makes the hold trusted until then at the most, and no longer by whatever else is under way. It returns
-// what was believed before.
+// Distrust makes the hold trusted until then at the most, and no longer by whatever else is under way. It
+// returns what was believed before.
 func (h *Hold[H]) Distrust(until time.Duration) (before Belief) {
 	before = Belief{Until: h.Trust(), Unsure: h.unsure}
 	h.Limit(until)
@@ -59,9 +59,9 @@ func (h *Hold[H]) Distrust(until time.Duration) (before Belief) {
 	return before
 }
 
-// TrustAgain ends that: what was sent at sent makes the hold trusted until then, unless an earlier update may yet
-// be executed after it; of other calls only those count that are sent from the moment unsure on. It reports what
-// Believe does.
+// TrustAgain ends that: what was sent at sent makes the hold trusted until then, unless an earlier update may
+// yet be executed after it; of other calls only those count that are sent from the moment unsure on. It
+// reports what Believe does.
 func (h *Hold[H]) TrustAgain(before Belief, now, unsure, sent, until time.Duration) (trusted bool) {
 	h.unsure = before.Unsure
 	trusted = h.Believe(now, sent, until)
@@ -69,8 +69,8 @@ func (h *Hold[H]) TrustAgain(before Belief, now, unsure, sent, until time.Durati
 	return trusted
 }
 
-// forgotten is when the server has no lease any more of a hold that nobody prolongs: that lasts longer than trust
-// by the margin, which is a hundredth of the lease and 50 ms at the most.
+// forgotten is when the server has no lease any more of a hold that nobody prolongs: that lasts longer than
+// trust by the margin, which is a hundredth of the lease and 50 ms at the most.
 func (h *Hold[H]) forgotten() time.Duration {
 	return lease.Add(h.Trust(), (h.Trust()-h.acquired)/50+100*time.Millisecond)
 }

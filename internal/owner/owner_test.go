@@ -44,29 +44,35 @@ func (c *testClaim) end(g *grant, now time.Duration) {
 
 func TestTheNextAttempt(t *testing.T) {
 	for name, tt := range map[string]struct {
-		has       []Half // what the owner has, under the wire owner "w"
-		request   Request
-		half      Half
-		reentrant bool
-		way       Way
-		giveUp    bool
+		has     []Half // what the owner has, under the wire owner "w"
+		request Request
+		half    Half
+		simple  bool // not to be re-entered
+		way     Way
+		giveUp  bool
 	}{
-		"nothing is held":                      {half: Exclusive, reentrant: true, way: Enter},
-		"nothing is held any more":             {request: Request{Wire: "w", Number: 2}, half: Shared, reentrant: true, way: Enter, giveUp: true},
-		"held":                                 {has: []Half{Exclusive}, half: Exclusive, reentrant: true, way: Reenter, giveUp: true},
-		"held, not to be re-entered":           {has: []Half{Exclusive}, half: Exclusive, way: Blocked},
-		"writing under a read hold":            {has: []Half{Shared}, half: Exclusive, reentrant: true, way: Blocked},
-		"reading under a write hold":           {has: []Half{Exclusive}, half: Shared, reentrant: true, way: Beside, giveUp: true},
-		"reading under a write hold, again":    {has: []Half{Exclusive}, request: Request{Wire: "w"}, half: Shared, reentrant: true, way: Beside},
-		"reading under both":                   {has: []Half{Exclusive, Shared}, half: Shared, reentrant: true, way: Reenter, giveUp: true},
-		"reading under both after the attempt": {has: []Half{Shared}, request: Request{Wire: "w", Number: 1}, half: Shared, reentrant: true, way: Reenter, giveUp: true},
+		"nothing is held": {half: Exclusive, way: Enter},
+		"nothing is held any more": {
+			request: Request{Wire: "w", Number: 2}, half: Shared, way: Enter, giveUp: true,
+		},
+		"held":                       {has: []Half{Exclusive}, half: Exclusive, way: Reenter, giveUp: true},
+		"held, not to be re-entered": {has: []Half{Exclusive}, half: Exclusive, simple: true, way: Blocked},
+		"writing under a read hold":  {has: []Half{Shared}, half: Exclusive, way: Blocked},
+		"reading under a write hold": {has: []Half{Exclusive}, half: Shared, way: Beside, giveUp: true},
+		"reading under a write hold, again": {
+			has: []Half{Exclusive}, request: Request{Wire: "w"}, half: Shared, way: Beside,
+		},
+		"reading under both": {has: []Half{Exclusive, Shared}, half: Shared, way: Reenter, giveUp: true},
+		"reading under both after the attempt": {
+			has: []Half{Shared}, request: Request{Wire: "w", Number: 1}, half: Shared, way: Reenter, giveUp: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var c testClaim
 			for _, half := range tt.has {
 				c.take(half, "w", 0)
 			}
-			way, g, giveUp := c.Next(&tt.request, tt.half, tt.reentrant)
+			way, g, giveUp := c.Next(&tt.request, tt.half, !tt.simple)
 			assert.Equal(t, tt.way, way)
 			assert.Equal(t, tt.giveUp, giveUp)
 			assert.Equal(t, way == Enter, g == nil)
@@ -137,7 +143,8 @@ func TestNumbers(t *testing.T) {
 	assert.Equal(t, 1, c.Number(c.take(Exclusive, "v", s), Shared, s))
 }
 
-// A release leaves what a later grant under the same wire owner has, and takes along what is owed for the earlier one.
+// A release leaves what a later grant under the same wire owner has, and takes along what is owed for the
+// earlier one.
 func TestARestIsThatOfTheWireOwner(t *testing.T) {
 	var c testClaim
 	c.take(Exclusive, "w", 0)
@@ -215,11 +222,14 @@ func TestGivingUp(t *testing.T) {
 		request Request
 		want    Debt
 	}{
-		"nothing was sent":   {Request{Wire: "w"}, Debt{}},
-		"refused":            {Request{Wire: "w", Number: 2}, Debt{}},
-		"no reply":           {Request{Wire: "w", Copies: 9 * s}, Debt{Wire: "w", due: s, again: 9 * s, until: 9*s + length}},
-		"no reply, numbered": {Request{Wire: "w", Number: 2, Copies: 9 * s}, Debt{Wire: "w", Ceiling: 2, due: s, again: 9 * s, until: 9*s + length}},
-		"known as a waiter":  {Request{Wire: "w", Stands: true}, Debt{Wire: "w", due: s, until: s + length}},
+		"nothing was sent": {Request{Wire: "w"}, Debt{}},
+		"refused":          {Request{Wire: "w", Number: 2}, Debt{}},
+		"no reply":         {Request{Wire: "w", Copies: 9 * s}, Debt{Wire: "w", due: s, again: 9 * s, until: 9*s + length}},
+		"no reply, numbered": {
+			Request{Wire: "w", Number: 2, Copies: 9 * s},
+			Debt{Wire: "w", Ceiling: 2, due: s, again: 9 * s, until: 9*s + length},
+		},
+		"known as a waiter": {Request{Wire: "w", Stands: true}, Debt{Wire: "w", due: s, until: s + length}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var c testClaim
@@ -255,8 +265,11 @@ func TestSweepingWhatALostGrantLeaves(t *testing.T) {
 		others bool
 		want   Duty
 	}{
-		"its lease is over soon":              {now: length - s},
-		"it is not":                           {now: length - s - 1, want: Duty{Debt: Debt{Wire: "w", due: length - s - 1, delay: firstDelay, until: length}}},
+		"its lease is over soon": {now: length - s},
+		"it is not": {
+			now:  length - s - 1,
+			want: Duty{Debt: Debt{Wire: "w", due: length - s - 1, delay: firstDelay, until: length}},
+		},
 		"others may re-enter":                 {now: 0, others: true, want: Duty{Correct: true}},
 		"the other half keeps the write half": {now: length - s, beside: Shared, others: true, want: Duty{Correct: true}},
 		"but not the read half":               {now: length - s, half: Shared, beside: Exclusive, others: true},

@@ -24,8 +24,9 @@ type Duty struct {
 	Debt    Debt // if it has a wire owner
 }
 
-// Rest is what a release of g is to leave: what is true now. Where the wire owner has lived on, a later grant may have
-// what a lost one had. Nor is a hold left where an older release, which may yet be executed, would take it.
+// Rest is what a release of g is to leave: what is true now. Where the wire owner has lived on, a later grant
+// may have what a lost one had. Nor is a hold left where an older release, which may yet be executed, would
+// take it.
 func (c *Claim[G, H]) Rest(g *Grant[G, H], now time.Duration) Rest {
 	if later := c.parts[g.half]; later != nil && later != g && later.Wire == g.Wire {
 		later.copies = max(later.copies, g.copies) // whose release is to see to them
@@ -42,7 +43,8 @@ func (c *Claim[G, H]) Rest(g *Grant[G, H], now time.Duration) Rest {
 	return r
 }
 
-// ceiling is the highest number that a hold of a shared half may have now; 0 when the wire owner gets no holds any more.
+// ceiling is the highest number that a hold of a shared half may have now; 0 when the wire owner gets no
+// holds any more.
 func (c *Claim[G, H]) ceiling(g *Grant[G, H]) int {
 	if g.half != Shared || !c.keeps(g.Wire) {
 		return 0
@@ -58,7 +60,8 @@ func (c *Claim[G, H]) InDoubt(g *Grant[G, H], rest Rest) {
 	}
 }
 
-// doubtOf records that a release of g may be executed at any time from now on, and returns the ceiling that it is to have.
+// doubtOf records that a release of g may be executed at any time from now on, and returns the ceiling that
+// it is to have.
 func (c *Claim[G, H]) doubtOf(g *Grant[G, H]) (ceiling int) {
 	if ceiling = c.ceiling(g); ceiling > 0 {
 		c.notes.doubt()
@@ -66,14 +69,15 @@ func (c *Claim[G, H]) doubtOf(g *Grant[G, H]) (ceiling int) {
 	return ceiling
 }
 
-// Replied takes the reply of a release that was sent then, and returns what it means. That is Absent only if the
-// hold was gone before: not if the release was forestalled, by an earlier copy of it, or, where grants follow each other
-// under one wire owner, by what gave another one back. The debt is to be owed after that.
-func (c *Claim[G, H]) Replied(g *Grant[G, H], rest Rest, sent, now time.Duration, reply int64, memory time.Duration) (int64, Debt) {
+// Replied takes the reply of a release that was sent then, and returns what it means. That is Absent only if
+// the hold was gone before: not if the release was forestalled, by an earlier copy of it, or, where grants
+// follow each other under one wire owner, by what gave another one back. The debt is to be owed after that.
+func (c *Claim[G, H]) Replied(
+	g *Grant[G, H], rest Rest, sent, now time.Duration, reply int64, memory time.Duration,
+) (means int64, again Debt) {
 	if reply == Absent && (g.returned || g.half == Shared && c.notes != nil && c.notes.emptied) {
 		reply = Freed
 	}
-	var again Debt
 	if rest.Count == 0 || reply == Absent {
 		c.SetReturned(g, max(reply-Freed, 0))
 		again = c.Recheck(g, sent, now, memory)
@@ -81,7 +85,8 @@ func (c *Claim[G, H]) Replied(g *Grant[G, H], rest Rest, sent, now time.Duration
 	return reply, again
 }
 
-// SetReturned records that a release of the last hold was executed, or may have been, and how many clients were told.
+// SetReturned records that a release of the last hold was executed, or may have been, and how many clients
+// were told.
 func (c *Claim[G, H]) SetReturned(g *Grant[G, H], heard int64) {
 	g.returned, g.heard = true, int32(heard)
 	if g.half == Shared {
@@ -89,8 +94,9 @@ func (c *Claim[G, H]) SetReturned(g *Grant[G, H], heard int64) {
 	}
 }
 
-// Recheck is the debt of giving the wire owner back once more whose release was sent then, if a copy of its acquisition
-// may have been executed since, or may be yet: it would find the lock free. The server remembers what a copy does for memory.
+// Recheck is the debt of giving the wire owner back once more whose release was sent then, if a copy of its
+// acquisition may have been executed since, or may be yet: it would find the lock free. The server remembers
+// what a copy does for memory.
 func (c *Claim[G, H]) Recheck(g *Grant[G, H], sent, now, memory time.Duration) Debt {
 	if g.copies == 0 || g.copies <= sent {
 		return Debt{}
@@ -99,8 +105,8 @@ func (c *Claim[G, H]) Recheck(g *Grant[G, H], sent, now, memory time.Duration) D
 }
 
 // Owe is what is to be done about a release that was refused, or whose outcome is not known: the last one is
-// a debt, which takes away no more than the release would have; a nested one is repeated under the claim's turn, with
-// what is true by then.
+// a debt, which takes away no more than the release would have; a nested one is repeated under the claim's
+// turn, with what is true by then.
 func (c *Claim[G, H]) Owe(g *Grant[G, H], rest Rest, now time.Duration) Duty {
 	if rest.Count > 0 {
 		return Duty{Correct: true}
@@ -108,15 +114,15 @@ func (c *Claim[G, H]) Owe(g *Grant[G, H], rest Rest, now time.Duration) Duty {
 	return Duty{Debt: g.Return(rest.Ceiling, now, g.until)}
 }
 
-// Return is the debt of giving g back, which nobody holds any more, unless it has more than ceiling holds by then. The
-// server forgets it by itself at until.
+// Return is the debt of giving g back, which nobody holds any more, unless it has more than ceiling holds by
+// then. The server forgets it by itself at until.
 func (g *Grant[G, H]) Return(ceiling int, now, until time.Duration) Debt {
 	return Debt{Wire: g.Wire, Ceiling: ceiling, due: now, delay: firstDelay, again: g.copies, until: until}
 }
 
-// Sweep is what is to be done about what a lost grant may leave behind: the name would stay locked for the longest of its
-// leases though its last hold, with a shorter one, is gone. If others can find the claim, a re-entry may be under
-// way.
+// Sweep is what is to be done about what a lost grant may leave behind: the name would stay locked for the
+// longest of its leases though its last hold, with a shorter one, is gone. If others can find the claim, a
+// re-entry may be under way.
 func (c *Claim[G, H]) Sweep(g *Grant[G, H], now time.Duration, others bool) Duty {
 	until := g.until
 	if !g.lost || g.returned || g.Count(now) > 0 {
@@ -133,8 +139,8 @@ func (c *Claim[G, H]) Sweep(g *Grant[G, H], now time.Duration, others bool) Duty
 	return Duty{Debt: g.Return(0, now, until)}
 }
 
-// kept reports whether the server does not let go of g when its lease is over, because the other half is held under the
-// same wire owner.
+// kept reports whether the server does not let go of g when its lease is over, because the other half is held
+// under the same wire owner.
 func (c *Claim[G, H]) kept(g *Grant[G, H]) bool {
 	other := c.parts[1-g.half]
 	return g.half != Shared && other != nil && other.Wire == g.Wire

@@ -23,8 +23,9 @@ const (
 	Blocked            // the owner has what would be waited for; if that has ended unnoticed, as Enter
 )
 
-// Next is the way in which the next attempt is made to take a half. In the last three the grant is what the owner has. If
-// the second result is true, earlier attempts must be given up first: what they may have left would be another hold.
+// Next is the way in which the next attempt is made to take a half. In the last three the grant is what the
+// owner has. If the second result is true, earlier attempts must be given up first: what they may have left
+// would be another hold.
 func (c *Claim[G, H]) Next(r *Request, half Half, reentrant bool) (way Way, g *Grant[G, H], giveUp bool) {
 	own, other := c.Held(half)
 	switch {
@@ -39,8 +40,8 @@ func (c *Claim[G, H]) Next(r *Request, half Half, reentrant bool) (way Way, g *G
 	}
 }
 
-// Number is the count that the next attempt asks for, to have one hold more than g has; than none of g is of the
-// other half.
+// Number is the count that the next attempt asks for, to have one hold more than g has; than none of g is of
+// the other half.
 func (c *Claim[G, H]) Number(g *Grant[G, H], half Half, now time.Duration) int {
 	count := 0
 	if g.half == half {
@@ -52,8 +53,8 @@ func (c *Claim[G, H]) Number(g *Grant[G, H], half Half, now time.Duration) int {
 	return c.note().next(count)
 }
 
-// GiveUp gives up what earlier attempts may have left or may leave yet. It returns what is to be owed for that, and whether
-// anything is.
+// GiveUp gives up what earlier attempts may have left or may leave yet. It returns what is to be owed for
+// that, and whether anything is.
 func (c *Claim[G, H]) GiveUp(r *Request, now, memory time.Duration) (undo Debt) {
 	if r.Copies > 0 || r.Stands {
 		undo = Undo(r.Wire, r.Number, now, r.Copies, memory)
@@ -66,8 +67,8 @@ func (c *Claim[G, H]) GiveUp(r *Request, now, memory time.Duration) (undo Debt) 
 	return undo
 }
 
-// Failed records that an attempt has brought nothing. Beside the other half, what an earlier one may have left may have to
-// be given back, by then besides another call's.
+// Failed records that an attempt has brought nothing. Beside the other half, what an earlier one may have
+// left may have to be given back, by then besides another call's.
 func (c *Claim[G, H]) Failed(r *Request) {
 	if r.Number > 0 && r.Copies > 0 {
 		c.doubt()
@@ -96,8 +97,9 @@ func (c *Claim[G, H]) Reentered(g *Grant[G, H], token int64) {
 	c.setEmptied(false)
 }
 
-// ReentryInDoubt records that a re-entry had no reply, which asked for a lease until then and may be executed until copies.
-// Beside the other half it would begin anew. The count may be one too high, so it is to be corrected now, and again at copies.
+// ReentryInDoubt records that a re-entry had no reply, which asked for a lease until then and may be executed
+// until copies. Beside the other half it would begin anew. The count may be one too high, so it is to be
+// corrected now, and again at copies.
 func (g *Grant[G, H]) ReentryInDoubt(until, copies time.Duration) {
 	g.Lasts(until)
 	if g.half == Shared {

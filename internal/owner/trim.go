@@ -7,16 +7,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
-// A lease on the server may be longer than anybody needs it: a hold with a longer one than the others was released,
-// or the server's clock was set back, by which Redis counts what is left. The name would stay locked for all that when
-// its holder dies. So the lease is trimmed to what the longest hold needs.
+// A lease on the server may be longer than anybody needs it: a hold with a longer one than the others was
+// released, or the server's clock was set back, by which Redis counts what is left. The name would stay
+// locked for all that when its holder dies. So the lease is trimmed to what the longest hold needs.
 //
-// That shortens nobody's lease. Renewals always ask for the session's lease, and while anything is renewed no trim
-// goes below that, counted from when the server executes it. Whatever else asks for a lease takes turns with trims;
-// or, as Extend, which waits for no release, says so before. And while a trim whose outcome is not known may still be
-// executed, nothing is asked for under the same wire owner that it would cut off: for twice as long as its
-// window, as that is a matter of the server's clock, which may run more slowly than ours, or be set back. tests/model is
-// the argument for all that.
+// That shortens nobody's lease. Renewals always ask for the session's lease, and while anything is renewed no
+// trim goes below that, counted from when the server executes it. Whatever else asks for a lease takes turns
+// with trims; or, as Extend, which waits for no release, says so before. And while a trim whose outcome is
+// not known may still be executed, nothing is asked for under the same wire owner that it would cut off: for
+// twice as long as its window, as that is a matter of the server's clock, which may run more slowly than
+// ours, or be set back. tests/model is the argument for all that.
 
 // A trimming is a trim that is under way, or that had no reply.
 type trimming struct {
@@ -28,8 +28,8 @@ type trimming struct {
 // tooLong is by how much a lease may be longer than anybody needs it.
 const tooLong = time.Second
 
-// Trims reports whether a lease of d under a wire owner may be made shorter by a trim that may yet be executed, and
-// whether that is under way.
+// Trims reports whether a lease of d under a wire owner may be made shorter by a trim that may yet be
+// executed, and whether that is under way.
 func (c *Claim[G, H]) Trims(wire string, d, now time.Duration) (trims, underWay bool) {
 	if c.notes == nil {
 		return false, false
@@ -50,8 +50,8 @@ func (c *Claim[G, H]) Asked(d time.Duration) {
 	c.notes.asked = slices.Delete(c.notes.asked, i, i+1)
 }
 
-// Slack reports whether the leases under g's wire owner may be too long, and returns the grants whose leases those
-// are. Renewals ask for a lease of renewal.
+// Slack reports whether the leases under g's wire owner may be too long, and returns the grants whose leases
+// those are. Renewals ask for a lease of renewal.
 func (c *Claim[G, H]) Slack(g *Grant[G, H], now, renewal time.Duration) (of []G) {
 	most, until := c.needed(g.Wire, now, renewal), g.until
 	if most == 0 {
@@ -129,8 +129,8 @@ func (c *Claim[G, H]) Trimmed(g *Grant[G, H], t Trim, now time.Duration) {
 // NotTrimmed records that the server has refused the trim.
 func (c *Claim[G, H]) NotTrimmed(t Trim) { c.notes.trimming = t.before }
 
-// TrimInDoubt records that the trim had no reply. The server may execute it for a window from when it was sent, by its own
-// clock.
+// TrimInDoubt records that the trim had no reply. The server may execute it for a window from when it was
+// sent, by its own clock.
 func (c *Claim[G, H]) TrimInDoubt(now, window time.Duration) {
 	c.notes.until = lease.Add(now, 2*window)
 }
