@@ -69,6 +69,35 @@ func TestTryLockForAtASilentServer(t *testing.T) {
 	kit.Await(t, "what may have been granted to be given back", func() bool { return len(srv.Keyspace(t)) == 0 })
 }
 
+// A call whose time is over before it has come to its attempt, behind another one of its owner, has asked nobody. It
+// says what a call says that has not had its turn.
+func TestTryLockForBehindACallOfItsOwnerIsBusy(t *testing.T) {
+	t.Parallel()
+	for _, k := range kit.OnOneServer() {
+		if k.Twin || k.Permits {
+			continue
+		}
+		t.Run(k.Name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			kit.LoadScripts(t, srv)
+			p := proxy.Start(t, srv.Addr())
+			l := k.Make(kit.Open(t, p.Addr(), nil), "x", 0)
+			require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+			rule := p.On(kit.ScriptOf(k, "acquire"), proxy.HoldReply, proxy.First)
+			owner := holdfast.NewOwner(t.Context())
+			first := kit.GoLock(owner, l.Lock)
+			rule.Wait(t, 1)
+			_, err := l.TryLockFor(owner, 100*time.Millisecond)
+			assert.ErrorIs(t, err, holdfast.ErrBusy)
+			rule.Release()
+			r := kit.Within(t, kit.LongestWait, first, "the lock")
+			require.NoError(t, r.Err)
+			require.NoError(t, r.Hold.Release())
+		})
+	}
+}
+
 // However late a cancellation is noticed, a call that took nothing says so.
 func TestACancelledTryLockForIsAnError(t *testing.T) {
 	t.Parallel()

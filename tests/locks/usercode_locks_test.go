@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -97,6 +98,9 @@ func TestNobodyWaitsForCodeOfTheUsers(t *testing.T) {
 			scene(t, s, srv, held)
 			kit.Within(t, kit.LongestWait, b.blocked, "the user's code")
 			requireProgress(t, s, mine)
+			if slices.Contains([]string{"Renewal", "Ended by loss", "holdfast: lost"}, what) {
+				require.NoError(t, s.Close(), "what has lost a hold, or renewed one, has nothing more to do")
+			}
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/kit"
@@ -157,8 +158,11 @@ func TestAWaitThatAnObserverEndsLeavesNothing(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		others := kit.Open(t, srv.Addr(), nil)
 		eachSabotage(t, k, functionsOfAWait, func(t *testing.T, name string, saboteur *saboteur) {
-			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Observer: saboteur.observer()})
+			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Minute, Observer: saboteur.observer()})
 			l, rival := k.Make(s, name, 0), k.Rival(others, name, 0)
+			if k.Queues { // where a waiter that is dead would stay for long
+				l = fairlock.New(s, name, &fairlock.Options{WaiterLease: time.Hour})
+			}
 			held := kit.Lock(t, t.Context(), rival)
 			take := func() error {
 				hold, err := l.Lock(t.Context())
@@ -178,7 +182,7 @@ func requireNothingLeft(t *testing.T, s *holdfast.Session, l, rival kit.Locker) 
 	t.Helper()
 	for _, l := range []kit.Locker{rival, l} {
 		var hold *holdfast.Hold
-		kit.Await(t, "the lock", func() (got bool) {
+		kit.AwaitFor(t, kit.LongestWait, "the lock", func() (got bool) { // sooner than anybody is taken for dead
 			h, err := l.TryLock(t.Context())
 			hold = h
 			return err == nil
