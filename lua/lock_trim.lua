@@ -12,14 +12,8 @@
 -- REPLY    {1, now}   it lasts no longer than most
 -- REPLY    {-2, now}  too early or too late: nothing was changed
 --
--- USES     check_lease now
+-- USES     trim_lock
 
 local lock = KEYS[1]
-local most, mistake = check_lease(ARGV[2])
-if mistake then return mistake end
 
-local time = now()
-if time < tonumber(ARGV[3]) or time > tonumber(ARGV[4]) then return {-2, time} end
-if redis.call('HEXISTS', lock, ARGV[1]) == 0 then return {0, time} end
-if redis.call('PTTL', lock) > most then redis.call('PEXPIRE', lock, ARGV[2]) end
-return {1, time}
+return trim_lock(lock, ARGV[2], ARGV[3], ARGV[4], function() return redis.call('HEXISTS', lock, ARGV[1]) == 1 end)

@@ -9,23 +9,9 @@
 --                              lasts longer already, for n ms; 0 it does not have this token any
 --                              more, or the server's error as a text
 --
--- USES     check_lease now
+-- USES     renew_locks
 
-local lease, mistake = check_lease(ARGV[1])
-if mistake then return mistake end
-local reply = {now()}
-
-local function renew(lock, token)
-  local holder = redis.pcall('GET', lock)
-  if type(holder) == 'table' then return holder.err end
-  if holder ~= token then return 0 end
-  local pttl = redis.pcall('PTTL', lock)
-  if type(pttl) == 'number' and pttl > lease then return pttl end
-  local done = redis.pcall('PEXPIRE', lock, ARGV[1])
-  return type(done) == 'table' and done.err or 1
-end
-
-for i = 1, #KEYS do
-  reply[i + 1] = renew(KEYS[i], ARGV[i + 1])
-end
-return reply
+return renew_locks(ARGV[1], function(i)
+  local holder = redis.pcall('GET', KEYS[i])
+  return type(holder) == 'table' and holder or holder == ARGV[i + 1]
+end)
