@@ -68,6 +68,24 @@ func (g *gate) answers(changes int64) {
 	}
 }
 
+// A place is one in front of a connection, for one call.
+type place struct {
+	gate *gate
+	lane Lane
+}
+
+// place waits for one in front of the connection to the server of key, or until ctx ends. What a
+// call says about the time is to be determined when it has its place: it may have had to wait for long.
+func (r *Runner) place(ctx context.Context, lane Lane, key string) (place, error) {
+	if ctx.Err() == nil {
+		p := place{r.nodes.gate(key), lane}
+		if p.gate.places[lane].TryAcquire(1) || p.gate.places[lane].Acquire(ctx, 1) == nil {
+			return p, nil
+		}
+	}
+	return place{}, &Failure{Class: Refused, Err: context.Cause(ctx)}
+}
+
 // abandon gives a place back once the call of a caller that has gone is certainly out of the
 // client's ring: it stays there until it is answered, or the connection is given up.
 func (r *Runner) abandon(g *gate, lane Lane, key string) {

@@ -9,15 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 	"golang.org/x/sync/singleflight"
-
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
-
-// redialTimeout bounds one attempt to get a new connection.
-const redialTimeout = 2 * time.Second
-
-// leaveAgain is how long a connection is kept at the least that leads to a replica.
-const leaveAgain = time.Second
 
 // A Runner runs the scripts of a session on its client.
 type Runner struct {
@@ -52,41 +44,19 @@ func (r *Runner) Changing() {
 // Wait returns when no goroutine of the runner is left.
 func (r *Runner) Wait() { r.wg.Wait() }
 
-// A Place is one in front of a connection, for one call.
-type Place struct {
-	gate *gate
-	lane Lane
-}
-
-// Place waits for a place in front of the connection to the server of key, or until ctx ends. What a
-// call says about the time is to be determined when it has its place: it may have had to wait for long.
-func (r *Runner) Place(ctx context.Context, lane Lane, key string) (Place, error) {
-	if ctx.Err() == nil {
-		p := Place{r.nodes.gate(key), lane}
-		if p.gate.places[lane].TryAcquire(1) || p.gate.places[lane].Acquire(ctx, 1) == nil {
-			return p, nil
-		}
-	}
-	return Place{}, &Failure{Class: Refused, Err: context.Cause(ctx)}
-}
-
-// stands reports whether the connection behind a place is known to stand: else it may take long until a call is
-// sent, or it may never be.
-func (r *Runner) stands(p Place) bool { return p.gate.stands(r.changes.Load()) }
-
 // Run runs c, which then has the reply, or returns a *[Failure]. It blocks until the reply is
 // there, ctx ends, or the client gives the connection up. If ctx has ended already, nothing is
 // sent.
 func (r *Runner) Run(ctx context.Context, lane Lane, c *Call) error {
-	p, err := r.Place(ctx, lane, c.keys[0])
+	p, err := r.place(ctx, lane, c.keys[0])
 	if err != nil {
 		return err
 	}
-	return r.RunIn(ctx, p, c)
+	return r.runIn(ctx, p, c)
 }
 
-// RunIn is Run of a call that has its place, which it gives back.
-func (r *Runner) RunIn(ctx context.Context, p Place, c *Call) error {
+// runIn is Run of a call that has its place, which it gives back.
+func (r *Runner) runIn(ctx context.Context, p place, c *Call) error {
 	err := r.run(ctx, p.gate, c)
 	if err == nil {
 		p.gate.places[p.lane].Release(1)
@@ -105,62 +75,11 @@ func (r *Runner) RunIn(ctx context.Context, p Place, c *Call) error {
 	return err
 }
 
-// Heard takes in what the server of key refused a call with. If it is a replica, the client connects
-// anew before Heard returns, or ctx ends: the address behind which it was a master may lead to
-// another server by now, and to this one only those who are connected already.
-func (r *Runner) Heard(ctx context.Context, key, text string) {
-	if !ofReplica(text) {
-		return
-	}
-	now, last := int64(time.Since(r.nodes.base)), r.left.Load()
-	if last > 0 && now-last < int64(leaveAgain) || !r.left.CompareAndSwap(last, now) {
-		return
-	}
-	if r.Leaving != nil {
-		r.Leaving()
-	}
-	_, _ = aside(ctx, r, func() error {
-		// The server closes the connection behind its reply, and executes nothing that follows.
-		r.client.Do(context.Background(), r.client.B().Arbitrary("QUIT").Keys(key).Build())
-		return r.redial(ctx, key)
-	})
-}
-
-// heard is Heard of the error of a call.
-func (r *Runner) heard(ctx context.Context, key string, err error) {
-	if answer, ok := rueidis.IsRedisErr(err); ok {
-		r.Heard(ctx, key, answer.Error())
-	}
-}
-
 // Server is the same for all keys that one server has, as far as is known.
 func (r *Runner) Server(key string) any { return r.nodes.server(key) }
 
 // Silent reports whether the last call to the server of key had no answer, or none that helps.
 func (r *Runner) Silent(key string) bool { return r.nodes.gate(key).silent.Load() }
-
-// rescue makes a Failure of the error of a call, or runs it a second time if there was no
-// connection to send it on because of somebody else: whoever comes first dials, under its own
-// deadline, and the others get its error.
-func (r *Runner) rescue(ctx context.Context, g *gate, c *Call, err error) error {
-	failure := sortFailure(ctx, err)
-	if errors.Is(failure.Err, rueidis.ErrClosing) {
-		failure.Temporary = r.lives(ctx, c.keys[0])
-		return failure
-	}
-	if !foreign(err) || ended(ctx) != nil {
-		return failure
-	}
-	// Now under a deadline that is nobody's.
-	if err := r.redial(ctx, c.keys[0]); err != nil {
-		failure.Err, failure.Temporary = err, ended(ctx) == nil && !errors.Is(err, rueidis.ErrClosing)
-		return failure
-	}
-	if err := r.run(ctx, g, c); err != nil {
-		return sortFailure(ctx, err)
-	}
-	return nil
-}
 
 // run runs c once. A script that the server does not know yet is sent in full.
 func (r *Runner) run(ctx context.Context, g *gate, c *Call) (err error) {
@@ -168,34 +87,6 @@ func (r *Runner) run(ctx context.Context, g *gate, c *Call) (err error) {
 		c.reply, err = r.do(ctx, g, c.eval(r.client.B()))
 	}
 	return err
-}
-
-// do sends a command and waits for the reply. If there may be no connection, it does so in a goroutine of its own: who
-// comes first makes the connection, and the others wait for that, all in the client, which heeds no ctx meanwhile.
-func (r *Runner) do(ctx context.Context, g *gate, command rueidis.Completed) (reply rueidis.RedisMessage, err error) {
-	changes := r.changes.Load()
-	var result rueidis.RedisResult
-	if g.stands(changes) || ctx.Done() == nil {
-		result = r.client.Do(ctx, command)
-	} else if result, err = aside(ctx, r, func() rueidis.RedisResult { return r.client.Do(ctx, command) }); err != nil {
-		return reply, err
-	}
-	if reply, err = result.ToMessage(); err == nil {
-		g.answers(changes)
-	}
-	return reply, err
-}
-
-// aside returns what f does, or ctx's error as soon as it ends.
-func aside[T any](ctx context.Context, r *Runner, f func() T) (result T, err error) {
-	returned := make(chan T, 1)
-	r.wg.Go(func() { returned <- f() })
-	select {
-	case result = <-returned:
-		return result, nil
-	case <-ctx.Done():
-		return result, ctx.Err()
-	}
 }
 
 func forgotten(err error) bool {
@@ -277,36 +168,4 @@ func (r *Runner) doAll(ctx context.Context, calls []*Call, some []int, round int
 		return r.client.DoMulti(ctx, commands...), nil
 	}
 	return aside(ctx, r, func() []rueidis.RedisResult { return r.client.DoMulti(ctx, commands...) })
-}
-
-// lives reports whether the client is not closed. It says ErrClosing also of a connection that it
-// closed itself, because another server is the master now, or has the slot.
-func (r *Runner) lives(ctx context.Context, key string) bool {
-	return !errors.Is(r.redial(ctx, key), rueidis.ErrClosing)
-}
-
-// redial makes the client connect to the server of key, in one goroutine however many ask.
-// An answer of the server is a success, whatever it says.
-func (r *Runner) redial(ctx context.Context, key string) error {
-	slot := ""
-	if r.client.Mode() == rueidis.ClientModeCluster {
-		slot = string(rune(wire.Slot(key)))
-	}
-	r.wg.Add(1)
-	dialled := r.dials.DoChan(slot, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), redialTimeout)
-		defer cancel()
-		return nil, r.client.Do(ctx, r.client.B().Exists().Key(key).Build()).NonRedisError()
-	})
-	select {
-	case result := <-dialled:
-		r.wg.Done()
-		return disown(result.Err)
-	case <-ctx.Done():
-		go func() {
-			<-dialled
-			r.wg.Done()
-		}()
-		return context.Cause(ctx)
-	}
 }

@@ -51,14 +51,14 @@ var errLate = &Failure{
 // is at once: because the server refused it as late, which brings the server's clock, or has done a part of it.
 func (r *Runner) Timed(ctx context.Context, key string, limit time.Duration, call func(w Window) *Call) (reply Reply, err error) {
 	for refused := 0; refused < lateTries; {
-		place, err := r.Place(ctx, Take, key)
+		p, err := r.place(ctx, Take, key)
 		if err != nil {
 			return reply, err
 		}
-		w := r.window(place, key, limit)
+		w := r.window(p, key, limit)
 		c := call(w)
 		reply = Reply{Sent: w.Sent, script: c.script}
-		if err = r.RunIn(ctx, place, c); err == nil {
+		if err = r.runIn(ctx, p, c); err == nil {
 			err = r.readTimed(c, &reply, key, w)
 		}
 		c.Free()
@@ -72,8 +72,8 @@ func (r *Runner) Timed(ctx context.Context, key string, limit time.Duration, cal
 	return reply, errLate
 }
 
-func (r *Runner) window(p Place, key string, limit time.Duration) Window {
-	w := Window{Sent: r.now(), Stands: r.stands(p)}
+func (r *Runner) window(p place, key string, limit time.Duration) Window {
+	w := Window{Sent: r.now(), Stands: p.gate.stands(r.changes.Load())}
 	if at := r.clocks.At(key, w.Sent); at > 0 {
 		w.NotBefore, w.NotAfter = at, at+limit.Milliseconds()
 	}

@@ -1,0 +1,132 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// What the client does where there is no connection, and what is done about it: whoever comes first dials, in the
+// caller's goroutine and under the caller's deadline, and all others wait for that, whatever their contexts say. It
+// also stays with an address that has come to lead to a replica, and calls a connection closed that it closed itself.
+
+// redialTimeout bounds one attempt to get a new connection.
+const redialTimeout = 2 * time.Second
+
+// leaveAgain is how long a connection is kept at the least that leads to a replica.
+const leaveAgain = time.Second
+
+// do sends a command and waits for the reply. If there may be no connection, it does so in a goroutine of its own: who
+// comes first makes the connection, and the others wait for that, all in the client, which heeds no ctx meanwhile.
+func (r *Runner) do(ctx context.Context, g *gate, command rueidis.Completed) (reply rueidis.RedisMessage, err error) {
+	changes := r.changes.Load()
+	var result rueidis.RedisResult
+	if g.stands(changes) || ctx.Done() == nil {
+		result = r.client.Do(ctx, command)
+	} else if result, err = aside(ctx, r, func() rueidis.RedisResult { return r.client.Do(ctx, command) }); err != nil {
+		return reply, err
+	}
+	if reply, err = result.ToMessage(); err == nil {
+		g.answers(changes)
+	}
+	return reply, err
+}
+
+// aside returns what f does, or ctx's error as soon as it ends.
+func aside[T any](ctx context.Context, r *Runner, f func() T) (result T, err error) {
+	returned := make(chan T, 1)
+	r.wg.Go(func() { returned <- f() })
+	select {
+	case result = <-returned:
+		return result, nil
+	case <-ctx.Done():
+		return result, ctx.Err()
+	}
+}
+
+// rescue makes a Failure of the error of a call, or runs it a second time if there was no
+// connection to send it on because of somebody else: whoever comes first dials, under its own
+// deadline, and the others get its error.
+func (r *Runner) rescue(ctx context.Context, g *gate, c *Call, err error) error {
+	failure := sortFailure(ctx, err)
+	if errors.Is(failure.Err, rueidis.ErrClosing) {
+		failure.Temporary = r.lives(ctx, c.keys[0])
+		return failure
+	}
+	if !foreign(err) || ended(ctx) != nil {
+		return failure
+	}
+	// Now under a deadline that is nobody's.
+	if err := r.redial(ctx, c.keys[0]); err != nil {
+		failure.Err, failure.Temporary = err, ended(ctx) == nil && !errors.Is(err, rueidis.ErrClosing)
+		return failure
+	}
+	if err := r.run(ctx, g, c); err != nil {
+		return sortFailure(ctx, err)
+	}
+	return nil
+}
+
+// Heard takes in what the server of key refused a call with. If it is a replica, the client connects
+// anew before Heard returns, or ctx ends: the address behind which it was a master may lead to
+// another server by now, and to this one only those who are connected already.
+func (r *Runner) Heard(ctx context.Context, key, text string) {
+	if !ofReplica(text) {
+		return
+	}
+	now, last := int64(time.Since(r.nodes.base)), r.left.Load()
+	if last > 0 && now-last < int64(leaveAgain) || !r.left.CompareAndSwap(last, now) {
+		return
+	}
+	if r.Leaving != nil {
+		r.Leaving()
+	}
+	_, _ = aside(ctx, r, func() error {
+		// The server closes the connection behind its reply, and executes nothing that follows.
+		r.client.Do(context.Background(), r.client.B().Arbitrary("QUIT").Keys(key).Build())
+		return r.redial(ctx, key)
+	})
+}
+
+// heard is Heard of the error of a call.
+func (r *Runner) heard(ctx context.Context, key string, err error) {
+	if answer, ok := rueidis.IsRedisErr(err); ok {
+		r.Heard(ctx, key, answer.Error())
+	}
+}
+
+// lives reports whether the client is not closed. It says ErrClosing also of a connection that it
+// closed itself, because another server is the master now, or has the slot.
+func (r *Runner) lives(ctx context.Context, key string) bool {
+	return !errors.Is(r.redial(ctx, key), rueidis.ErrClosing)
+}
+
+// redial makes the client connect to the server of key, in one goroutine however many ask.
+// An answer of the server is a success, whatever it says.
+func (r *Runner) redial(ctx context.Context, key string) error {
+	slot := ""
+	if r.client.Mode() == rueidis.ClientModeCluster {
+		slot = string(rune(wire.Slot(key)))
+	}
+	r.wg.Add(1)
+	dialled := r.dials.DoChan(slot, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), redialTimeout)
+		defer cancel()
+		return nil, r.client.Do(ctx, r.client.B().Exists().Key(key).Build()).NonRedisError()
+	})
+	select {
+	case result := <-dialled:
+		r.wg.Done()
+		return disown(result.Err)
+	case <-ctx.Done():
+		go func() {
+			<-dialled
+			r.wg.Done()
+		}()
+		return context.Cause(ctx)
+	}
+}
