@@ -3,7 +3,7 @@ package doctor
 import (
 	"cmp"
 	"context"
-	"encoding/json"
+	"crypto/rand"
 	"fmt"
 	"regexp"
 	"slices"
@@ -11,8 +11,80 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
+
+// A right is one rule of the ACL and a command that needs it.
+type right struct {
+	rule string
+	args []string
+}
+
+// calls are what all sessions send, and what scripts call, each with arguments that do no harm to the key: it is
+// there for the first ones, and then a text, which is of the wrong type for most.
+const calls = `PEXPIRE key 1|DEL key|SET key x PX 1000|TIME|GET key|GETEX key|PTTL key|INCR key|INCRBY key 1|DECR key|
+DECRBY key 1|HGET key f|HSET key f v|HDEL key f|HLEN key|HEXISTS key f|HMGET key f|HGETALL key|HSCAN key 0|
+LINDEX key 0|LLEN key|LRANGE key 0 0|LPOS key e|LREM key 0 e|LINSERT key BEFORE e e|LPUSH key e|RPUSH key e|
+ZADD key 0 m|ZREM key m|ZSCORE key m|ZCARD key|ZCOUNT key 0 0|ZRANGE key 0 0|ZRANGEBYSCORE key 0 0|
+ZREMRANGEBYSCORE key 0 0|ZREMRANGEBYRANK key 0 0|EVAL return 0|EVALSHA 0000000000000000000000000000000000000000 0`
+
+// removing is how many of the calls remove what the others leave.
+const removing = 3
+
+// needed are all rights that a program with locks of these kinds needs on a server.
+func (d *doctor) needed(name string, sharded bool) (all []right) { //nolint:revive // what the server has
+	command := func(args ...string) { all = append(all, right{"+" + strings.ToLower(args[0]), args}) }
+	for call := range strings.SplitSeq(calls, "|") {
+		args := strings.Fields(call)
+		if i := slices.Index(args, "key"); i >= 0 {
+			args[i] = name
+		}
+		command(args...)
+	}
+	publish, subscribe, begins := "PUBLISH", "SUBSCRIBE", literal(d.q.prefix)+"*"
+	if sharded {
+		publish, subscribe = "SPUBLISH", "SSUBSCRIBE"
+	}
+	for _, k := range wire.Keys {
+		if k.Kind == "" || slices.Contains(d.q.kinds, k.Kind) {
+			all = append(all, right{"~" + k.Of(begins), []string{"PEXPIRE", k.Of(name), "1"}})
+		}
+	}
+	for _, c := range wire.Channels {
+		if slices.Contains(d.q.kinds, c.Kind) {
+			all = append(all, right{"&" + c.Of(begins), []string{publish, c.Of(name), "0"}})
+		}
+	}
+	command(publish, wire.LockChannel(name), "0")
+	command(subscribe, wire.LockChannel(name))
+	switch {
+	case d.cluster():
+		all = append(all, right{"+cluster|slots", []string{"CLUSTER", "SLOTS"}})
+		if sharded {
+			all = append(all, right{"+pubsub|shardnumsub", []string{"PUBSUB", "SHARDNUMSUB", "0"}})
+		}
+	case d.sentinel():
+		command("ROLE")
+	}
+	return all
+}
+
+// literal is a prefix as it stands in a rule of the ACL, which is a glob. What no rule can have, or the prompt
+// of redis-cli does not take as it is, stands as a character that may be any.
+func literal(prefix string) string {
+	var b strings.Builder
+	for _, c := range []byte(prefix) {
+		switch {
+		case c <= ' ' || c >= 0x7f || c == '"' || c == '\'':
+			c = '?'
+		case strings.IndexByte(`*?[]\`, c) >= 0:
+			b.WriteByte('\\')
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}
 
 // no is how servers refuse a right: to a call, inside a script, and in a dry run.
 var no = regexp.MustCompile(`NOPERM|user executing the script can't|ACL failure in script|has no permissions`)
@@ -20,10 +92,10 @@ var no = regexp.MustCompile(`NOPERM|user executing the script can't|ACL failure 
 // noCommand is how they refuse a command; other refusals are of keys and channels.
 var noCommand = regexp.MustCompile(`permissions? to run|can't run this command`)
 
-// A missing right, and whether it is the command or what it is about.
+// A refusal is a missing right.
 type refusal struct {
 	right
-	command bool
+	command bool // it is the command that is refused, not what it is about
 }
 
 // rights says which rights of the ACL are missing.
@@ -33,42 +105,43 @@ func rights(ctx context.Context, d *doctor, n *node) finding {
 		return finding{} // no lock with that prefix is on this server
 	}
 	who := d.who(n)
-	sharded := d.cluster() && !unheard(n.do(ctx, "PUBSUB", "SHARDNUMSUB", "0").Error())
-	all := d.needed(d.q.kinds, name, sharded)
+	all := d.needed(name, d.cluster() && !unheard(n.do(ctx, "PUBSUB", "SHARDNUMSUB", "0").Error()))
 	refused, err := dryRun(ctx, n, who, all)
 	switch {
 	case err == nil:
+		return d.lacking(who, refused)
 	case who != d.self(n):
 		return unknownUser(who, err)
-	case !n.writable():
+	case n.replica():
 		return note("the rights of %s were not tried: this is a replica", who).fix("Ask the master.")
-	default:
-		if refused, err = try(ctx, n, name, all); err != nil {
-			return unknown("which rights "+who+" has", "+eval", err)
-		}
+	}
+	if refused, err = try(ctx, n, name, all); err != nil {
+		return unknown("which rights "+who+" has", "+eval", err)
 	}
 	return d.lacking(who, refused)
 }
 
-// who is the user whose rights are in question.
-func (d *doctor) who(n *node) string {
-	return cmp.Or(d.q.aclUser, d.self(n))
+// probe is a name that nobody uses, in a slot that the server serves; "" if there is none with the prefix.
+func (d *doctor) probe(n *node) string {
+	const tries = 100_000
+	for range tries {
+		name := d.q.prefix + "holdfast_doctor:" + rand.Text()
+		slot := int64(wire.Slot(name))
+		if !d.cluster() || d.slots.covers(n.addr, slot, slot) {
+			return name
+		}
+	}
+	return ""
 }
+
+// who is the user whose rights are in question.
+func (d *doctor) who(n *node) string { return cmp.Or(d.q.aclUser, d.self(n)) }
 
 // self is the user that the doctor connects as.
 func (d *doctor) self(n *node) string { return cmp.Or(n.user, d.opt.Username, "default") }
 
-func (n *node) writable() bool {
-	role := n.info["role"]
-	if role == "" {
-		text := n.hello["role"]
-		role, _ = text.ToString()
-	}
-	return role != "slave" && role != "replica"
-}
-
 // unheard reports whether the server does not know a command.
-func unheard(err error) bool { return refused(err) && !denied(err) && !rueidis.IsRedisNil(err) }
+func unheard(err error) bool { return cli.Answered(err) && !cli.Denied(err) }
 
 // dryRun asks the server what it would refuse. The error is that it does not say.
 func dryRun(ctx context.Context, n *node, user string, all []right) (refusals []refusal, err error) {
@@ -88,79 +161,46 @@ func dryRun(ctx context.Context, n *node, user string, all []right) (refusals []
 	return refusals, nil
 }
 
-// trial runs commands and replies what was refused: number, answer and so on. It gives up if it may not
-// send any command that would remove what the others leave.
-const trial = `
-local refused, kept = {}, 0
-for i, args in ipairs(cjson.decode(ARGV[1])) do
-  local reply = redis.pcall(unpack(args))
-  local text = type(reply) == 'table' and reply.err
-  if text then
-    refused[#refused + 1] = i
-    refused[#refused + 1] = text
-    if i <= 3 and (text:find('to run', 1, true) or text:find("can't run", 1, true)) then kept = kept + 1 end
-  end
-  if i == 3 and kept == 3 then break end
-end
-redis.pcall('DEL', ARGV[2])
-redis.pcall('PEXPIRE', ARGV[2], 1)
-return refused
-`
-
-// try does what needs the rights, on a key that nobody uses. It subscribes last, so that no message of the trial comes
-// while a subscription ends.
+// try does what needs the rights, on a key that nobody uses, which it removes. If it may send none of the commands
+// that remove the key, it tries no others.
 func try(ctx context.Context, n *node, name string, all []right) (refusals []refusal, err error) {
-	add := func(r right, text string) {
-		if no.MatchString(text) {
-			refusals = append(refusals, refusal{r, noCommand.MatchString(text)})
+	send := func(rights []right) error {
+		var asked rueidis.Commands
+		var sent []right
+		for _, r := range rights {
+			if !strings.HasSuffix(r.args[0], "SUBSCRIBE") {
+				sent = append(sent, r)
+				asked = append(asked, n.client.B().Arbitrary(r.args...).Build())
+			}
 		}
-	}
-	var inside, subscriptions []right
-	for _, r := range all {
-		switch r.how {
-		case inScript:
-			inside = append(inside, r)
-		case directly:
-			add(r, plain(n.do(ctx, r.args...).Error()))
-		case subscribing:
-			subscriptions = append(subscriptions, r)
+		for i, result := range n.client.DoMulti(ctx, asked...) {
+			err := result.Error()
+			if err != nil && !cli.Answered(err) && !rueidis.IsRedisNil(err) {
+				return err
+			}
+			if cli.Denied(err) {
+				refusals = append(refusals, refusal{sent[i], noCommand.MatchString(plain(err))})
+			}
 		}
+		return nil
 	}
-	if err := tryInside(ctx, n, name, inside, add); err != nil {
+	if err := send(all[:removing]); err != nil {
 		return nil, err
 	}
-	for _, r := range subscriptions {
-		add(r, plain(subscribe(ctx, n, r.args[0], r.args[1])))
+	if !slices.ContainsFunc(refusals, func(r refusal) bool { return !r.command }) && len(refusals) == removing {
+		return refusals, nil
+	}
+	if err := send(append(slices.Clone(all[removing:]), all[1], all[0])); err != nil {
+		return nil, err
+	}
+	for _, r := range all { // last, so that no message of the trial comes while a subscription ends
+		if strings.HasSuffix(r.args[0], "SUBSCRIBE") {
+			if err := subscribe(ctx, n, r.args[0], r.args[1]); cli.Denied(err) {
+				refusals = append(refusals, refusal{r, noCommand.MatchString(plain(err))})
+			}
+		}
 	}
 	return refusals, nil
-}
-
-// tryInside does in one script what needs the rights, if the user may run scripts, and adds what the server said of each.
-func tryInside(ctx context.Context, n *node, name string, inside []right, add func(right, string)) error {
-	var args [][]string
-	for _, r := range inside {
-		args = append(args, r.args)
-	}
-	text, err := json.Marshal(args)
-	if err != nil {
-		return err
-	}
-	answers, err := n.do(ctx, "EVAL", trial, "0", string(text), name).ToArray()
-	if denied(err) {
-		return nil // EVAL itself is tried, too
-	}
-	if err != nil {
-		return err
-	}
-	for i := 0; i+1 < len(answers); i += 2 {
-		at, err := answers[i].AsInt64()
-		if err != nil || at < 1 || int(at) > len(inside) {
-			return fmt.Errorf("the trial answers for command %d of %d: %w", at, len(inside), err)
-		}
-		text, _ := answers[i+1].ToString()
-		add(inside[at-1], text)
-	}
-	return nil
 }
 
 // subscribe subscribes to a channel and ends that at once.
@@ -173,19 +213,15 @@ func subscribe(ctx context.Context, n *node, command, channel string) error {
 	if command == "SSUBSCRIBE" {
 		cmd = b.Ssubscribe().Channel(channel).Build()
 	}
-	err := n.client.Receive(stop, cmd, func(rueidis.PubSubMessage) {})
-	if !refused(err) {
-		return nil
-	}
-	return err
+	return n.client.Receive(stop, cmd, func(rueidis.PubSubMessage) {})
 }
 
 func unknownUser(who string, err error) finding {
 	switch {
-	case denied(err):
+	case cli.Denied(err):
 		return note("the rights of %s are not known: only who may ACL DRYRUN can ask", who).
 			fix("Run the doctor as an administrator, or as %s itself, without --acl-user.", who)
-	case refused(err) && strings.Contains(plain(err), "not found"):
+	case cli.Answered(err) && strings.Contains(plain(err), "not found"):
 		return fail("there is no user %s", who).means("Nobody can connect as it.").
 			fix("ACL SETUSER %s on >PASSWORD …; docs/redisson.md has the rules.", who)
 	}
@@ -195,23 +231,20 @@ func unknownUser(who string, err error) finding {
 // lacking says what rights are missing.
 func (d *doctor) lacking(who string, refusals []refusal) finding {
 	var rules, others []string // of commands; of keys and channels
-	hidden := false            // whether keys and channels may be used, since the command may not
+	hidden := false            // whether keys and channels may be used, because the command may not
 	for _, r := range refusals {
-		rule := r.rule
-		switch {
-		case r.command && !strings.HasPrefix(rule, "+"):
-			rule = "+" + strings.ToLower(r.args[0])
+		switch of := strings.HasPrefix(r.rule, "+"); {
+		case of && r.command:
+			rules = append(rules, r.rule)
+		case r.command:
+			rules = append(rules, "+"+strings.ToLower(r.args[0]))
 			hidden = true
-		case !r.command && strings.HasPrefix(rule, "+"):
-			continue // the command is granted; the keys are told of by themselves
-		}
-		if strings.HasPrefix(rule, "+") {
-			rules = append(rules, rule)
-		} else {
-			others = append(others, rule)
+		case !of: // else the command is granted, and the keys have rules of their own
+			others = append(others, r.rule)
 		}
 	}
-	rules = slices.Compact(slices.Sorted(slices.Values(rules)))
+	slices.Sort(rules)
+	rules = slices.Compact(rules)
 	names := "for all names"
 	if d.q.prefix != "" {
 		names = fmt.Sprintf("for names that begin with %q", d.q.prefix)
@@ -228,8 +261,7 @@ func (d *doctor) lacking(who string, refusals []refusal) finding {
 	}
 	missing := strings.Join(slices.Concat(rules, others), " ")
 	f := fail("%s lacks rights, %s: %s", who, names, missing).
-		means("Calls that need them fail with NOPERM.").
-		fix("ACL SETUSER %s %s", who, missing)
+		means("Calls that need them fail with NOPERM.").fix("ACL SETUSER %s %s", who, missing)
 	if d.cluster() {
 		f.Fix += " on each server"
 	}
@@ -242,32 +274,26 @@ func (d *doctor) lacking(who string, refusals []refusal) finding {
 	return f
 }
 
-// sessionRights says whether sessions may tell which process they are.
+// sessionRights says whether sessions may publish which process they are.
 func sessionRights(ctx context.Context, d *doctor) finding {
 	key := wire.SessionKey("holdfast_doctor")
 	n := d.masters()[0]
 	who := d.who(n)
-	var err error
 	if who != d.self(n) {
-		var answer string
-		answer, err = n.do(ctx, "ACL", "DRYRUN", who, "SET", key, "x").ToString()
-		if err == nil && answer == "OK" {
-			return okay("sessions of %s may tell which process they are", who)
-		}
-		if err != nil {
-			return finding{} // the check of rights says why
-		}
-	} else {
-		err = d.client.Do(ctx, d.client.B().Pexpire().Key(key).Milliseconds(1).Build()).Error()
+		refused, err := dryRun(ctx, n, who, []right{{args: []string{"SET", key, "x"}}})
 		switch {
-		case err == nil:
-			return okay("sessions may tell which process they are")
-		case !denied(err): // the key's server is down, say
-			return note("whether sessions may tell which process they are could not be found out: %s", plain(err)).
-				fix("Mend what the other checks complain of, and run the doctor again.")
+		case err != nil:
+			return finding{} // the check of rights says why
+		case len(refused) == 0:
+			return okay("sessions of %s may publish which process they are", who)
 		}
+	} else if err := d.client.Do(ctx, d.client.B().Pexpire().Key(key).Milliseconds(1).Build()).Error(); err == nil {
+		return okay("sessions of %s may publish which process they are", who)
+	} else if !cli.Denied(err) { // the key's server is down, say
+		return note("whether sessions may publish which process they are could not be found out: %s", plain(err)).
+			fix("Mend what the other checks complain of, and run the doctor again.")
 	}
-	return note("sessions of %s may not tell which process they are: it has no right to keys holdfast_session:*", who).
-		means("Locks work. Only who holds and who waits is shown without host and process.").
+	return note("sessions of %s may not publish which process they are: it has no right to keys holdfast_session:*", who).
+		means("Locks work. But holders and waiters are shown without host and process.").
 		fix("ACL SETUSER %s ~holdfast_session:*; or set Options.Anonymous, and they do not try.", who)
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
 
 // What no server at hand would tell.
@@ -90,7 +92,7 @@ func TestPeopleSeeParagraphs(t *testing.T) {
 	var out strings.Builder
 	p := newPrinter(&out, false)
 	p.live, p.single = true, true
-	p.say(named("ttl", fail("%s", strings.Repeat("word ", 30)).means("It means.").fix("Do it.").on(&node{addr: "x"})))
+	p.say(fail("%s", strings.Repeat("word ", 30)).means("It means.").fix("Do it.").on(&node{addr: "x"}).of("ttl"))
 	p.sum()
 	lines := strings.Split(out.String(), "\n")
 	require.True(t, strings.HasPrefix(lines[0], "fail ttl: word word"))
@@ -111,12 +113,12 @@ func TestSameOnAllServersIsSaidOnce(t *testing.T) {
 	var out strings.Builder
 	p := newPrinter(&out, false)
 	a, b := &node{addr: "a"}, &node{addr: "b"}
-	p.say(named("version", okay("old").on(a)), named("version", okay("old").on(b)))
-	p.say(named("version", okay("old").on(a)), named("version", okay("new").on(b)))
+	p.say(okay("old").on(a).of("version"), okay("old").on(b).of("version"))
+	p.say(okay("old").on(a).of("version"), okay("new").on(b).of("version"))
 	require.Equal(t, "ok   version (all 2 servers): old\nok   version (a): old\nok   version (b): new\n", out.String())
-	require.False(t, p.bad())
-	p.say(named("version", warn("odd")))
-	require.True(t, p.bad())
+	require.Zero(t, p.count[statusWarn])
+	p.say(warn("odd").of("version"))
+	require.Equal(t, 1, p.count[statusWarn])
 }
 
 func TestBuffers(t *testing.T) {
@@ -146,7 +148,7 @@ func TestRefusals(t *testing.T) {
 		assert.Equal(t, command, noCommand.MatchString(text), text)
 	}
 	assert.False(t, no.MatchString("WRONGTYPE Operation against a key holding the wrong kind of value"))
-	assert.False(t, denied(rueidis.ErrClosing))
+	assert.False(t, cli.Denied(rueidis.ErrClosing))
 }
 
 // A name is somebody's words, and what is copied to a shell must do nothing but name it.
@@ -165,7 +167,7 @@ func TestCommandsAreNotBroken(t *testing.T) {
 	p := newPrinter(&out, false)
 	p.live, p.single = true, true
 	command := "redis-cli LREM 'two  words' 0 '" + strings.Repeat("x", 90) + "' && redis-cli ZREM 'two  words' y"
-	p.say(named("waiters", warn("some").fix("Take them out: %s", command)))
+	p.say(warn("some").fix("Take them out: %s", command).of("waiters"))
 	require.Contains(t, out.String(), command)
 }
 
@@ -173,6 +175,6 @@ func TestCommandsAreNotBroken(t *testing.T) {
 func TestSentencesHaveOneStop(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	newPrinter(&out, false).say(named("topology", unknown("who is there", "", errors.New("cluster support disabled."))))
+	newPrinter(&out, false).say(unknown("who is there", "", errors.New("cluster support disabled.")).of("topology"))
 	require.Contains(t, out.String(), "cluster support disabled. A server")
 }

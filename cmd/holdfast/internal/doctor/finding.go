@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/redis/rueidis"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
 
 // A status says how bad it is.
@@ -32,20 +34,13 @@ type finding struct {
 	Fix     string `json:"fix"`     // sentences; "" if there is nothing to do
 }
 
-func okay(format string, args ...any) finding {
-	return finding{Status: statusOK, Found: fmt.Sprintf(format, args...)}
-}
+func okay(format string, args ...any) finding { return newFinding(statusOK, format, args...) }
+func note(format string, args ...any) finding { return newFinding(statusNote, format, args...) }
+func warn(format string, args ...any) finding { return newFinding(statusWarn, format, args...) }
+func fail(format string, args ...any) finding { return newFinding(statusFail, format, args...) }
 
-func note(format string, args ...any) finding {
-	return finding{Status: statusNote, Found: fmt.Sprintf(format, args...)}
-}
-
-func warn(format string, args ...any) finding {
-	return finding{Status: statusWarn, Found: fmt.Sprintf(format, args...)}
-}
-
-func fail(format string, args ...any) finding {
-	return finding{Status: statusFail, Found: fmt.Sprintf(format, args...)}
+func newFinding(s status, format string, args ...any) finding {
+	return finding{Status: s, Found: fmt.Sprintf(format, args...)}
 }
 
 func (f finding) means(format string, args ...any) finding {
@@ -58,6 +53,12 @@ func (f finding) fix(format string, args ...any) finding {
 	return f
 }
 
+// of names the check that found it.
+func (f finding) of(check string) finding {
+	f.Check = check
+	return f
+}
+
 // on names the server that it is about.
 func (f finding) on(n *node) finding {
 	f.Node = n.addr
@@ -67,32 +68,22 @@ func (f finding) on(n *node) finding {
 // unknown is what is found if the server does not answer a question; right is what the question needs.
 // Without an error the answer lacks what was asked for.
 func unknown(what, right string, err error) finding {
+	f := note("%s is not known: %s", what, plain(err)).fix("Look it up where this Redis is administered.")
 	switch {
 	case err == nil:
-		return note("%s is not known: the server does not tell", what).fix("Look it up where this Redis is administered.")
-	case denied(err):
+		f.Found = what + " is not known: the server does not tell"
+	case cli.Denied(err):
 		return note("%s is not known: the user may not ask", what).
 			fix("Run the doctor as an administrator, or grant %s to the user it runs as.", right)
-	case refused(err):
-		return note("%s is not known: %s", what, plain(err)).fix("Look it up where this Redis is administered.")
+	case cli.Answered(err):
 	case errors.Is(err, context.Canceled):
 		return note("%s is not known: interrupted", what)
+	default:
+		return fail("%s is not known: no answer: %s", what, plain(err)).
+			means("A server that does not answer grants no lock, and holders lose theirs when their leases end.").
+			fix("See whether it is up, and busy: INFO commandstats, SLOWLOG GET.")
 	}
-	return fail("%s is not known: no answer: %s", what, plain(err)).
-		means("A server that does not answer grants no lock, and holders lose theirs when their leases are over.").
-		fix("See whether it is up, and busy: INFO commandstats, SLOWLOG GET.")
-}
-
-// refused reports whether err is an answer of the server's.
-func refused(err error) bool {
-	_, ok := rueidis.IsRedisErr(err)
-	return ok
-}
-
-// denied reports whether the server says that a right is missing.
-func denied(err error) bool {
-	answer, ok := rueidis.IsRedisErr(err)
-	return ok && strings.HasPrefix(answer.Error(), "NOPERM")
+	return f
 }
 
 // quoted is text as a shell takes it, whatever is in it.
@@ -122,4 +113,112 @@ func plain(err error) string {
 		}
 		return r
 	}, strings.TrimSuffix(strings.Join(strings.Fields(err.Error()), " "), "."))
+}
+
+// A printer says findings: to people on a terminal in paragraphs, in a pipe a line each.
+type printer struct {
+	out           io.Writer
+	asJSON        bool
+	live, colored bool // a terminal
+	single        bool // there is one server, which need not be named
+	count         map[status]int
+	err           error // the first write that failed
+}
+
+func newPrinter(out io.Writer, asJSON bool) *printer { //nolint:revive // a flag of the command line
+	p := &printer{out: out, asJSON: asJSON, count: make(map[status]int)}
+	if file, ok := out.(*os.File); ok {
+		p.live, p.colored = cli.IsTerminal(file), cli.Colors(file)
+	}
+	return p
+}
+
+// say prints what a check found on its servers. For people, what is the same on all of several is said once.
+func (p *printer) say(findings ...finding) {
+	for _, f := range findings {
+		p.count[f.Status]++
+		if p.asJSON && p.err == nil {
+			p.err = cli.WriteJSON(p.out, f)
+		}
+	}
+	if p.asJSON {
+		return
+	}
+	for _, f := range merged(findings) {
+		if f.Node != "" && !p.single {
+			f.Check += " (" + f.Node + ")"
+		}
+		if p.live {
+			p.paragraph(f)
+		} else {
+			p.line(f)
+		}
+	}
+}
+
+// merged is one finding if several differ in nothing but the server.
+func merged(findings []finding) []finding {
+	if len(findings) < 2 {
+		return findings
+	}
+	all := findings[0]
+	for _, f := range findings {
+		if all.Node = f.Node; f != all {
+			return findings
+		}
+	}
+	all.Node = fmt.Sprintf("all %d servers", len(findings))
+	return []finding{all}
+}
+
+// line says it in one line, for programs that look for a word.
+func (p *printer) line(f finding) {
+	text := fmt.Sprintf("%-5s%s: %s", f.Status, f.Check, f.Found)
+	if f.Meaning != "" {
+		text += ". " + strings.TrimSuffix(f.Meaning, ".")
+	}
+	if f.Fix != "" {
+		text += ". Fix: " + strings.TrimSuffix(f.Fix, ".")
+	}
+	p.write(strings.ReplaceAll(text, "\n", " ") + "\n")
+}
+
+// colors of the terminal.
+var colors = map[status]string{statusOK: "32", statusNote: "36", statusWarn: "33", statusFail: "31"}
+
+// paragraph says it for people.
+func (p *printer) paragraph(f finding) {
+	mark := fmt.Sprintf("%-5s", f.Status)
+	if p.colored {
+		mark = "\x1b[" + colors[f.Status] + "m" + mark + "\x1b[m"
+	}
+	p.write(mark + indented(f.Check+": "+f.Found))
+	if f.Meaning != "" {
+		p.write("     " + indented(f.Meaning))
+	}
+	switch {
+	case strings.Contains(f.Fix, "ACL SETUSER ") || strings.Contains(f.Fix, "redis-cli LREM "):
+		p.write("     Fix: " + f.Fix + "\n") // in one line, because people copy it
+	case f.Fix != "":
+		p.write("     " + indented("Fix: "+f.Fix))
+	}
+}
+
+// indented breaks a text into lines, all but the first indented.
+func indented(text string) string {
+	return strings.ReplaceAll(cli.Wrapped(text, 90), "\n", "\n     ") + "\n"
+}
+
+// sum says how many there were of each, to people.
+func (p *printer) sum() {
+	if p.live && !p.asJSON {
+		p.write(fmt.Sprintf("\n%d ok, %d to note, %d to mend soon, %d to mend now\n",
+			p.count[statusOK], p.count[statusNote], p.count[statusWarn], p.count[statusFail]))
+	}
+}
+
+func (p *printer) write(text string) {
+	if p.err == nil {
+		_, p.err = io.WriteString(p.out, text)
+	}
 }

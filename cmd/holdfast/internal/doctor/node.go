@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
 
 // A node is one server, and what it tells of itself.
@@ -23,7 +26,6 @@ type node struct {
 	user      string // "": it may not ask
 	info      map[string]string
 	infoErr   error
-	hello     map[string]rueidis.RedisMessage
 	config    map[string]string
 	configErr error
 
@@ -43,11 +45,9 @@ var settings = []string{
 func (n *node) learn(ctx context.Context) {
 	b := n.client.B()
 	// Whoever may connect may ask HELLO, so what it answers tells whether the server can be talked to.
-	n.hello, n.err = n.client.Do(ctx, b.Arbitrary("HELLO").Build()).AsMap()
-	if refused(n.err) {
-		n.err = nil
-	}
-	if n.err != nil {
+	hello, err := n.client.Do(ctx, b.Arbitrary("HELLO").Build()).AsMap()
+	if err != nil && !cli.Answered(err) {
+		n.err = err
 		return
 	}
 	asked := rueidis.Commands{b.AclWhoami().Build(), b.Info().Build()}
@@ -61,6 +61,11 @@ func (n *node) learn(ctx context.Context) {
 	var text string
 	text, n.infoErr = answers[1].ToString()
 	n.info, n.config = fields(text), make(map[string]string)
+	for field, key := range map[string]string{"redis_version": "version", "role": "role", "redis_mode": "mode"} {
+		text := hello[key] // HELLO tells that, too
+		told, _ := text.ToString()
+		n.info[field] = cmp.Or(n.info[field], told)
+	}
 	for _, answer := range answers[2:] {
 		setting, err := answer.AsStrMap()
 		if err != nil {
@@ -69,7 +74,7 @@ func (n *node) learn(ctx context.Context) {
 		}
 		maps.Copy(n.config, setting)
 	}
-	n.measure(ctx)
+	n.timeErr = n.measure(ctx)
 }
 
 // fields splits what INFO answers.
@@ -82,6 +87,9 @@ func fields(text string) map[string]string {
 	}
 	return found
 }
+
+// replica reports whether the server is a replica.
+func (n *node) replica() bool { return n.info["role"] == "slave" || n.info["role"] == "replica" }
 
 // number is a field of INFO, 0 if it is none.
 func (n *node) number(field string) int64 {
@@ -106,32 +114,27 @@ func (n *node) withheld() string {
 const samples = 20
 
 // measure asks the time so often that a slow reply does no harm. TIME and not PING: sessions need the right.
-func (n *node) measure(ctx context.Context) {
+func (n *node) measure(ctx context.Context) error {
 	trips := make([]time.Duration, 0, samples)
 	for range samples {
 		sent := time.Now()
-		answer, err := n.client.Do(ctx, n.client.B().Time().Build()).AsStrSlice()
+		answer, err := n.client.Do(ctx, n.client.B().Time().Build()).AsIntSlice()
 		trip := time.Since(sent)
 		if err == nil && len(answer) != 2 {
 			err = errors.New("TIME is answered by no time")
 		}
 		if err != nil {
-			n.timeErr = err
-			return
-		}
-		seconds, err1 := strconv.ParseInt(answer[0], 10, 64)
-		micros, err2 := strconv.ParseInt(answer[1], 10, 64)
-		if n.timeErr = errors.Join(err1, err2); n.timeErr != nil {
-			return
+			return err
 		}
 		if len(trips) == 0 || trip/2 < n.give {
 			n.give = trip / 2
-			n.ahead = time.Unix(seconds, micros*1000).Sub(sent.Add(trip / 2))
+			n.ahead = time.Unix(answer[0], answer[1]*1000).Sub(sent.Add(trip / 2))
 		}
 		trips = append(trips, trip)
 	}
 	slices.Sort(trips)
 	n.trip = trips[len(trips)/2]
+	return nil
 }
 
 // roughly is a time for people.
@@ -147,12 +150,12 @@ func roughly(d time.Duration) string {
 
 // size is a number of bytes for people.
 func size(bytes int64) string {
-	const kilo = 1 << 10
+	const mega = 1 << 20
 	switch {
-	case bytes >= kilo*kilo*kilo:
-		return fmt.Sprintf("%.1f GiB", float64(bytes)/(kilo*kilo*kilo))
-	case bytes >= kilo*kilo:
-		return fmt.Sprintf("%.1f MiB", float64(bytes)/(kilo*kilo))
+	case bytes >= mega<<10:
+		return fmt.Sprintf("%.1f GiB", float64(bytes)/(mega<<10))
+	case bytes >= mega:
+		return fmt.Sprintf("%.1f MiB", float64(bytes)/mega)
 	}
 	return fmt.Sprintf("%d bytes", bytes)
 }

@@ -7,10 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/internal/cluster"
 	"github.com/holdfast-go/holdfast/internal/wire"
-
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
 
 // A slotMap is who serves what in a cluster.
@@ -19,22 +18,13 @@ type slotMap struct {
 	err    error
 }
 
-// learn asks the cluster.
-func (m *slotMap) learn(ctx context.Context, d *doctor) {
-	ctx, cancel := context.WithTimeout(ctx, 2*d.q.timeout)
-	defer cancel()
-	m.ranges, m.err = cluster.Slots(ctx, d.client, func(f func()) { go f() })
-}
-
 // has reports whether the server is the master of a slot.
-func (m *slotMap) has(addr string) bool {
-	return slices.ContainsFunc(m.ranges, func(r cluster.Range) bool { return r.Nodes[0].Addr == addr })
-}
+func (m *slotMap) has(addr string) bool { return m.covers(addr, 0, wire.Slots-1) }
 
-// covers reports whether the server is the master of the slot.
-func (m *slotMap) covers(addr string, slot int64) bool {
+// covers reports whether the server is the master of any of the slots.
+func (m *slotMap) covers(addr string, first, last int64) bool {
 	return slices.ContainsFunc(m.ranges, func(r cluster.Range) bool {
-		return r.Nodes[0].Addr == addr && r.First <= slot && slot <= r.Last
+		return r.Nodes[0].Addr == addr && r.First <= last && first <= r.Last
 	})
 }
 
@@ -63,69 +53,52 @@ func (m *slotMap) of(master string) (slots, id string) {
 }
 
 // count counts masters, replicas, and slots that have a master.
-func (m *slotMap) count() (masters, replicas, served int64) {
-	seen := make(map[string]bool)
+func (m *slotMap) count() (masters, replicas int, served int64) {
+	master := make(map[string]bool) // by id
 	for _, r := range m.ranges {
 		served += r.Last - r.First + 1
 		for i, n := range r.Nodes {
-			switch {
-			case seen[n.ID]:
-			case i == 0:
-				masters++
-			default:
-				replicas++
-			}
-			seen[n.ID] = true
+			master[n.ID] = master[n.ID] || i == 0
 		}
 	}
-	return masters, replicas, served
+	for _, is := range master {
+		if is {
+			masters++
+		}
+	}
+	return masters, len(master) - masters, served
 }
 
 // topology says what kind of deployment it is, and whether it can grant all locks.
 func topology(ctx context.Context, d *doctor) finding {
-	if d.cluster() {
-		return clusterTopology(ctx, d)
-	}
 	n := d.nodes[0]
-	role := n.info["role"]
-	if role == "" {
-		text := n.hello["role"]
-		role, _ = text.ToString()
-	}
-	mode := n.info["redis_mode"]
-	if mode == "" {
-		text := n.hello["mode"]
-		mode, _ = text.ToString()
-	}
 	switch {
-	case mode == "sentinel":
-		return fail("%s is a Sentinel, not a server that keeps locks", n.addr).
-			means("It knows no keys: no lock can be taken.").
+	case d.cluster():
+		return clusterTopology(ctx, d)
+	case n.info["redis_mode"] == "sentinel":
+		return fail("%s is a Sentinel, not a server that keeps locks", n.addr).means("It knows no keys: no lock can be taken.").
 			fix("Name the set of servers that it watches: redis://%s?master_set=NAME. SENTINEL MASTERS shows the names.", n.addr)
-	case role == "replica" || role == "slave":
+	case n.replica():
 		from := ""
 		if host := n.info["master_host"]; host != "" {
 			from = " of " + net.JoinHostPort(host, n.info["master_port"])
 		}
 		return fail("%s is a replica%s", n.addr, from).
 			means("It takes no writes: no lock can be taken. If it did, masters would not know of them.").
-			fix("Connect to the master, or by way of Sentinel: redis://SENTINEL:26379?master_set=NAME.")
-	case role == "":
+			fix("Connect to the master, or through Sentinel: redis://SENTINEL:26379?master_set=NAME.")
+	case n.info["role"] == "":
 		return unknown("what part this server plays", "+info", n.infoErr)
 	case d.sentinel():
 		return okay("Sentinel; the master of %q is %s", d.opt.Sentinel.MasterSet, n.addr)
-	case watched(ctx, n):
+	}
+	list, err := n.do(ctx, "CLIENT", "LIST", "TYPE", "NORMAL").ToString()
+	if err == nil && strings.Contains(list, " name=sentinel-") {
 		return warn("a single server, the master, which Sentinels watch; but this is a direct connection").
-			means("After a failover, programs that connect like this stay with the old master, and others with the new one: two can have the same lock.").
+			means("After a failover, programs that connect like this stay with the old master, and others use the new one: " +
+				"two can have the same lock.").
 			fix("Connect by way of Sentinel: redis://SENTINEL:26379?master_set=NAME, and in Go ClientOption.Sentinel.MasterSet.")
 	}
 	return okay("a single server, the master")
-}
-
-// watched reports whether Sentinels are connected to the server, if that may be asked.
-func watched(ctx context.Context, n *node) bool {
-	list, err := n.do(ctx, "CLIENT", "LIST", "TYPE", "NORMAL").ToString()
-	return err == nil && strings.Contains(list, " name=sentinel-")
 }
 
 func clusterTopology(ctx context.Context, d *doctor) finding {
@@ -133,7 +106,7 @@ func clusterTopology(ctx context.Context, d *doctor) finding {
 		return unknown("who serves which slot", "+cluster|slots", d.slots.err)
 	}
 	masters, replicas, served := d.slots.count()
-	have := fmt.Sprintf("a cluster of %s and %s", cli.Plural(masters, "master"), cli.Plural(replicas, "replica"))
+	have := fmt.Sprintf("a cluster of %s and %s", cli.Plural(int64(masters), "master"), cli.Plural(int64(replicas), "replica"))
 	if served < wire.Slots {
 		return fail("%s; %d of %d slots have no server", have, wire.Slots-served, wire.Slots).
 			means("Locks whose names fall into those slots cannot be taken; by default the cluster refuses all others, too.").
@@ -155,32 +128,29 @@ func clusterTopology(ctx context.Context, d *doctor) finding {
 
 // silentMasters names the masters that do not answer, if there are any.
 func silentMasters(ctx context.Context, d *doctor, have string) finding {
-	var silent []string
-	lost := false
+	lost, text := false, have
 	for _, n := range d.nodes {
 		if n.err == nil || !n.master {
 			continue
 		}
 		slots, id := d.slots.of(n.addr)
-		text := fmt.Sprintf("%s, the master of slots %s, does not answer", n.addr, slots)
+		text += fmt.Sprintf("; %s, the master of slots %s, does not answer", n.addr, slots)
 		if next := d.successor(ctx, n, id); next != nil {
 			text += fmt.Sprintf(", and its replica %s takes over", next.addr)
 		} else {
 			lost = true
 		}
-		silent = append(silent, text)
 	}
-	if len(silent) == 0 {
+	const refuses = "ocks whose names fall into those slots cannot be taken; by default the cluster refuses all others, too."
+	switch {
+	case text == have:
 		return finding{}
+	case lost:
+		return fail("%s", text).means("L" + refuses).
+			fix("Start it, or see what keeps this machine from it. A replica takes over only if most masters are up and do not " +
+				"reach it either: redis-cli --cluster check HOST:PORT shows what they say.")
 	}
-	const refuses = "locks whose names fall into those slots cannot be taken; by default the cluster refuses all others, too."
-	text := have + "; " + strings.Join(silent, "; ")
-	if lost {
-		return fail("%s", text).means("L%s", refuses[1:]).
-			fix("Start it, or see what keeps this machine from it. A replica takes over only if most masters are up and do not reach it either: " +
-				"redis-cli --cluster check HOST:PORT shows what they say.")
-	}
-	return warn("%s", text).means("Until it has, within seconds as a rule, %s Locks that were granted last may be forgotten.", refuses).
+	return warn("%s", text).means("Until it has, within seconds as a rule, l%s The latest locks may be forgotten.", refuses).
 		fix("Run the doctor again in a while, and start the old master: it comes back as a replica.")
 }
 
@@ -215,4 +185,49 @@ func takesOver(view, master string) bool {
 		}
 	}
 	return failed && may
+}
+
+// pubsub says which messages are used, and whether all listen to the same.
+func pubsub(ctx context.Context, d *doctor) finding {
+	if !d.cluster() {
+		return okay("plain messages, as everywhere but in clusters")
+	}
+	n := d.masters()[0]
+	err := n.do(ctx, "PUBSUB", "SHARDNUMSUB", "0").Error()
+	switch {
+	case cli.Denied(err):
+		return fail("the user may not ask whether there are sharded messages").
+			means("Go refuses to open a session. Java takes it for a no and uses plain messages, which others do not hear.").
+			fix("ACL SETUSER %s +pubsub|shardnumsub on each server, or set Options.PubSub and Java's shardedSubscriptionMode.", d.who(n))
+	case err != nil && !cli.Answered(err):
+		return unknown("whether there are sharded messages", "+pubsub|shardnumsub", err)
+	}
+	const same = "Set the same everywhere: Options.PubSub in Go, shardedSubscriptionMode in Java."
+	plainly, sharded := d.heard(ctx, "CHANNELS"), d.heard(ctx, "SHARDCHANNELS")
+	switch {
+	case err != nil:
+		return okay("plain messages: these servers have no sharded ones, which Go and Java find out by themselves")
+	case plainly > 0 && sharded > 0:
+		return warn("some programs listen to sharded messages, others to plain ones: %d and %d channels", sharded, plainly).
+			means("They exclude each other, but do not wake each other: waits go by timers, and in Java some do not end.").
+			fix("%s AUTO is sharded here.", same)
+	case plainly > 0:
+		return note("the servers have sharded messages, but programs listen to plain ones, on %d channels", plainly).
+			means("That is right if all are told to: PubSubPlain in Go, shardedSubscriptionMode OFF in Java. " +
+				"One with the default would not hear them.").fix(same)
+	}
+	return okay("sharded messages, which Go and Java use by themselves")
+}
+
+// heard counts the channels of locks to which somebody listens; those that may not be asked are none.
+func (d *doctor) heard(ctx context.Context, list string) (count int) {
+	for _, n := range d.masters() {
+		for _, c := range wire.Channels {
+			if pattern, _, _ := strings.Cut(c.Of("{"), "{"); !c.PerOwner { // those of owners begin like others
+				found, _ := n.do(ctx, "PUBSUB", list, pattern+"*").AsStrSlice()
+				count += len(found)
+			}
+		}
+	}
+	return count
 }

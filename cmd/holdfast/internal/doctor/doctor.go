@@ -1,0 +1,202 @@
+// Package doctor looks at a Redis as locks see it, and says in plain words what is wrong with it, what that
+// means, and what to do. It changes nothing: what it writes are keys of random names, gone at once.
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+const long = `Connects and says in plain words how fit this Redis is for locks: what it found, what that means for locks, and
+what to do. In a cluster it looks at each master.
+
+  ok    as it should be
+  note  works; something to know, or something that could not be found out
+  warn  works for now, and will hurt some day
+  fail  locks fail, or do not exclude
+
+Checks: reach%s.
+
+It changes nothing. It tries the user's own rights with ACL DRYRUN if the user may; otherwise it sends the commands
+for a key of a random name and removes that at once. If the rules of the ACL name what your locks begin with, name it
+too: --prefix app:. An administrator asks for another user with --acl-user.
+
+The last two checks go through all keys with SCAN, each for at most --scan on each server; 0 leaves them out.
+
+With --json each line is an object: check, status, node (empty: the whole deployment), found, meaning, fix.
+
+Exit codes: 0 nothing to mend, only ok and note; 1 something to mend, warn or fail; 64 called wrongly; 69 Redis cannot
+be reached or refuses the user.`
+
+// A check is one question. It is asked of each master, or once. An answer without a status is none.
+type check struct {
+	name string
+	each func(context.Context, *doctor, *node) finding
+	once func(context.Context, *doctor) finding
+}
+
+// checks are all but "reach", which comes first.
+var checks = []check{
+	{name: "version", each: version},
+	{name: "topology", once: topology},
+	{name: "eviction", each: eviction},
+	{name: "persistence", each: persistence},
+	{name: "replicas", each: replicas},
+	{name: "clock", each: clock},
+	{name: "clocks", once: clocks},
+	{name: "latency", each: latency},
+	{name: "scripts", each: scripts},
+	{name: "acl", each: rights},
+	{name: "sessions", once: sessionRights},
+	{name: "pubsub", once: pubsub},
+	{name: "connections", each: connections},
+	{name: "ttl", each: withoutTTL},
+	{name: "waiters", each: goneWaiters},
+}
+
+// A question is what the flags say.
+type question struct {
+	asJSON               bool
+	lease, timeout, scan time.Duration
+	prefix, aclUser      string
+	kinds                []string
+}
+
+// Command is the command "doctor".
+func Command(redis *cli.Redis) *cobra.Command {
+	var q question
+	var names string
+	for _, c := range checks {
+		names += ", " + c.name
+	}
+	var kinds []string // of locks, by their packages
+	for _, c := range wire.Channels {
+		kinds = append(kinds, c.Kind)
+	}
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what is wrong with a Redis for locks, and how to mend it",
+		Long:  strings.Replace(long, "%s", names, 1),
+		Example: `  holdfast doctor
+  holdfast doctor --redis rediss://app@redis.example.com:6380 --prefix app:
+  holdfast doctor --acl-user app --prefix app: --kinds rlock,latch
+  holdfast doctor --json | jq 'select(.status == "fail")'
+  holdfast doctor --scan 0 || page-somebody`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case q.lease < time.Second:
+				return cli.Usagef("--lease is %v, must be at least 1s", q.lease)
+			case q.timeout <= 0:
+				return cli.Usagef("--timeout is %v, must be above 0", q.timeout)
+			}
+			for _, kind := range q.kinds {
+				if !slices.Contains(kinds, kind) {
+					return cli.Usagef("--kinds has %q, must be of %s", kind, strings.Join(kinds, ", "))
+				}
+			}
+			return run(cmd.Context(), redis, &q, newPrinter(cmd.OutOrStdout(), q.asJSON))
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&q.asJSON, "json", false, "print one JSON object for each finding")
+	cli.SecondsVar(flags, &q.lease, "lease", 30*time.Second, "Options.Lease of your sessions, Redisson's lockWatchdogTimeout")
+	cli.SecondsVar(flags, &q.timeout, "timeout", 3*time.Second, "how long to wait for a silent server")
+	cli.SecondsVar(flags, &q.scan, "scan", 5*time.Second, "how long to go through the keys; 0: not at all")
+	flags.StringVar(&q.prefix, "prefix", "", "what the names of locks begin with, for the check of rights")
+	flags.StringVar(&q.aclUser, "acl-user", "", "`user` whose rights to check; needs the right to ACL DRYRUN (default: the one that connects)")
+	flags.StringSliceVar(&q.kinds, "kinds", kinds, "kinds of locks to check the rights for")
+	_ = cmd.RegisterFlagCompletionFunc("kinds", cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// A doctor is one visit.
+type doctor struct {
+	q      *question
+	opt    rueidis.ClientOption
+	client rueidis.Client
+	place  string
+	nodes  []*node // the server, or those of a cluster
+	slots  slotMap // of a cluster
+}
+
+// run asks everything and says what it finds.
+func run(ctx context.Context, redis *cli.Redis, q *question, out *printer) error {
+	d := &doctor{q: q, place: redis.Place()}
+	opt, err := redis.Options()
+	if err != nil {
+		return err
+	}
+	opt.DisableRetry = true
+	opt.ConnWriteTimeout, opt.Dialer.Timeout, opt.Sentinel.Dialer.Timeout = q.timeout, q.timeout, q.timeout
+	d.opt = opt
+	if d.client, err = redis.NewClient(opt); err != nil {
+		out.say(d.unreachable(d.place, err).of("reach"))
+		return cmp.Or(out.err, cli.Silent(cli.ExitUnavailable))
+	}
+	defer d.client.Close()
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	found := d.reach(ctx)
+	out.single = len(d.nodes) == 1
+	out.say(found...)
+	if len(d.masters()) == 0 {
+		return cmp.Or(out.err, cli.Silent(cli.ExitUnavailable))
+	}
+	for _, c := range checks {
+		out.say(d.ask(ctx, c)...)
+		if ctx.Err() != nil {
+			return cli.Exit(cli.ExitSignal+2, errors.New("doctor: interrupted"))
+		}
+	}
+	out.sum()
+	if out.err == nil && out.count[statusWarn]+out.count[statusFail] > 0 {
+		return cli.Silent(cli.ExitNo)
+	}
+	return out.err
+}
+
+// ask asks one question, of all masters at once if it is about each.
+func (d *doctor) ask(ctx context.Context, c check) []finding {
+	ctx, cancel := context.WithTimeout(ctx, d.q.timeout+d.q.scan)
+	defer cancel()
+	var found []finding
+	if c.once != nil {
+		found = []finding{c.once(ctx, d).of(c.name)}
+	} else {
+		masters := d.masters()
+		found = make([]finding, len(masters))
+		var wg sync.WaitGroup
+		for i, n := range masters {
+			wg.Go(func() { found[i] = c.each(ctx, d, n).of(c.name).on(n) })
+		}
+		wg.Wait()
+	}
+	return slices.DeleteFunc(found, func(f finding) bool { return f.Status == "" })
+}
+
+// masters are the servers that answer and grant locks; a single server counts whatever it is.
+func (d *doctor) masters() (masters []*node) {
+	for _, n := range d.nodes {
+		if n.err == nil && (n.master || !d.cluster()) {
+			masters = append(masters, n)
+		}
+	}
+	return masters
+}
+
+func (d *doctor) cluster() bool  { return d.client.Mode() == rueidis.ClientModeCluster }
+func (d *doctor) sentinel() bool { return d.client.Mode() == rueidis.ClientModeSentinel }

@@ -1,0 +1,304 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+const (
+	examples    = 5    // keys are named at the most
+	portion     = 500  // keys are asked for at once
+	mostFields  = 20   // of a hash are looked at
+	mostWaiters = 1000 // of a queue are looked at
+)
+
+// A sweep goes through the keys of a server.
+type sweep struct {
+	*doctor
+	*node
+	seen int64 // that were looked at
+	bad  int64
+	some []string // of the bad ones
+	cut  bool     // the time was over first
+
+	unread int64    // that the user may not read
+	lacks  []string // commands that it would need for them; of the others it may not read the keys
+}
+
+func (s *sweep) add(name string) {
+	s.bad++
+	switch {
+	case len(s.some) < examples:
+		s.some = append(s.some, cli.Safe(name))
+	case len(s.some) == examples:
+		s.some = append(s.some, "…")
+	}
+}
+
+// How a server names a command that it refuses, and how it says that what a key is, or where, has changed
+// since it was listed.
+var (
+	theCommand = regexp.MustCompile(`'([^' ]+)' command`)
+	changed    = regexp.MustCompile(`^(WRONGTYPE|MOVED|ASK) `)
+)
+
+// passed passes over a key that the user may not read, or that is another by now. It returns all other errors.
+func (s *sweep) passed(err error) error {
+	switch {
+	case cli.Denied(err):
+		s.unread++
+		if command := theCommand.FindStringSubmatch(plain(err)); command != nil {
+			s.lacks = append(s.lacks, "+"+command[1])
+		}
+	case !cli.Answered(err) || !changed.MatchString(plain(err)):
+		return err
+	}
+	return nil
+}
+
+// told adds to a finding what was not looked at.
+func (s *sweep) told(f finding) finding {
+	var meaning, fix []string
+	add := func(found, means, does string) {
+		f.Found += "; " + found
+		meaning, fix = append(meaning, means), append(fix, does)
+	}
+	if s.cut {
+		add(fmt.Sprintf("cut short after %s, with %d looked at", s.q.scan, s.seen), "There may be some among the others.",
+			fmt.Sprintf("Give it more time: --scan %s, or 0 to leave it out.", 10*s.q.scan))
+	}
+	unread := cli.Plural(s.unread, "key") + " could not be read for want of rights"
+	switch slices.Sort(s.lacks); {
+	case s.unread == 0:
+	case len(s.lacks) > 0:
+		add(unread, "There may be some among those.", fmt.Sprintf("Run the doctor as an administrator, or grant %s to the user "+
+			"it runs as.", strings.Join(slices.Compact(s.lacks), " ")))
+	default:
+		add(unread, "Keys that no rule of the user's names are no locks of its own.",
+			"To look at those, too, run the doctor as an administrator.")
+	}
+	if f.Status == statusOK && len(fix) > 0 {
+		return note("%s", f.Found).means("%s", strings.Join(meaning, " ")).fix("%s", strings.Join(fix, " "))
+	}
+	return f
+}
+
+// walk gives all keys of a type to look, in portions, until the time is over.
+func (s *sweep) walk(ctx context.Context, typ, match string, look func(context.Context, []string) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.q.scan)
+	defer cancel()
+	for cursor := uint64(0); ; {
+		b := s.node.client.B().Scan().Cursor(cursor).Match(match).Count(portion).Type(typ).Build()
+		entry, err := s.node.client.Do(ctx, b).AsScanEntry()
+		if err == nil && len(entry.Elements) > 0 {
+			err = look(ctx, entry.Elements)
+			s.seen += int64(len(entry.Elements))
+		}
+		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			s.cut = true
+			return nil
+		}
+		if cursor = entry.Cursor; err != nil || cursor == 0 {
+			return err
+		}
+	}
+}
+
+// isLock reports whether a hash with these fields and values is a lock. One other field, and it is somebody's
+// data, which a time to live would destroy.
+func isLock(flat []string) (held bool) {
+	for i := 0; i+1 < len(flat); i += 2 {
+		field, value := flat[i], flat[i+1]
+		if field == wire.ModeField && (value == wire.ModeRead || value == wire.ModeWrite) {
+			continue
+		}
+		if _, held = wire.ParseHold(field, value); !held {
+			return false
+		}
+	}
+	return held
+}
+
+// withoutTTL looks for locks that nothing ends.
+func withoutTTL(ctx context.Context, d *doctor, n *node) finding {
+	if d.q.scan == 0 {
+		return finding{}
+	}
+	s := sweep{doctor: d, node: n}
+	err := s.walk(ctx, "hash", "*", func(ctx context.Context, names []string) error {
+		b := n.client.B()
+		var asked rueidis.Commands
+		for _, name := range names {
+			asked = append(asked, b.Pttl().Key(name).Build())
+		}
+		for i, answer := range n.client.DoMulti(ctx, asked...) {
+			ttl, err := answer.AsInt64()
+			if err == nil && ttl == -1 {
+				var entry rueidis.ScanEntry
+				entry, err = n.client.Do(ctx, b.Hscan().Key(names[i]).Cursor(0).Count(mostFields).Build()).AsScanEntry()
+				if isLock(entry.Elements) {
+					s.add(names[i])
+				}
+			}
+			if err := s.passed(err); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return unknown("whether there are locks without a time to live", "+scan, and all keys,", err)
+	case s.bad > 0:
+		return s.told(fail("%s without a time to live: %s", cli.Plural(s.bad, "lock"), strings.Join(s.some, ", ")).
+			means("Neither Redisson nor this toolkit leaves a lock so. If its holder dies nobody ever gets it.").
+			fix("redis-cli PEXPIRE NAME %d: a live holder that renews it keeps it, and otherwise it runs out. A holder with a "+
+				"lease of its own does not renew it: give that one the time it needs. holdfast show NAME says who it is. "+
+				"Then find out who sent PERSIST, or restored the key without its TTL.", max(time.Minute, d.q.lease).Milliseconds()))
+	}
+	return s.told(okay("no lock without a time to live"))
+}
+
+// goneWaiters looks for places in the queues of fair locks whose waiters have gone.
+func goneWaiters(ctx context.Context, d *doctor, n *node) finding {
+	if d.q.scan == 0 {
+		return finding{}
+	}
+	s := sweep{doctor: d, node: n}
+	first := "" // how to take one out
+	pattern, _, _ := strings.Cut(wire.FairQueue("{"), "{")
+	err := s.walk(ctx, "list", pattern+"*", func(ctx context.Context, queues []string) error {
+		for _, queue := range queues {
+			_, names := wire.KeyOf(queue)
+			gone, next, err := s.gone(ctx, names[0])
+			if err := s.passed(err); err != nil {
+				return err
+			}
+			if len(gone) == 0 {
+				continue
+			}
+			s.add(fmt.Sprintf("%s (%d)", names[0], len(gone)))
+			if first == "" {
+				who, due := quoted(gone[0]), quoted(wire.FairDue(names[0]))
+				first = fmt.Sprintf("redis-cli LREM %s 0 %s && redis-cli ZREM %s %s", quoted(queue), who, due, who)
+				if len(gone) == 1 && next != "" && !d.cluster() { // it may sleep for as long as the one in front was to live
+					first += fmt.Sprintf(" && redis-cli PUBLISH %s 0", quoted(wire.FairChannel(names[0])+next))
+				}
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return unknown("whether waiters of fair locks are gone", "+scan, and all keys,", err)
+	case s.bad > 0:
+		locks := cli.Plural(s.bad, "fair lock")
+		return s.told(warn("%s with waiters whose process is gone: %s", locks, strings.Join(s.some, ", ")).
+			means("They keep their places until the next one asks for the lock; a dead Java waiter that is first can keep a free "+
+				"lock from the others for up to 5 minutes.").
+			fix("Nothing, if nobody else waits. Otherwise take them out, one after the other, and run the doctor again: %s", first))
+	}
+	return s.told(okay("no fair lock has waiters whose process is gone"))
+}
+
+// gone are the owners in the queue of a fair lock that are not heard of any more: ours by the time until which
+// they are alive, Redisson's by theirs or because nobody listens to the message that would tell them. next is
+// the first who is not gone. Beside an error gone are those of whom it is known nevertheless.
+func (s *sweep) gone(ctx context.Context, name string) (gone []string, next string, err error) {
+	b := s.node.client.B()
+	queue, err := s.node.client.Do(ctx, b.Lrange().Key(wire.FairQueue(name)).Start(0).Stop(mostWaiters-1).Build()).AsStrSlice()
+	if err != nil {
+		return nil, "", err
+	}
+	due, err := s.scores(ctx, wire.FairDue(name))
+	if err != nil {
+		return nil, "", err
+	}
+	alive, err := s.scores(ctx, wire.FairAlive(name))
+	if err != nil {
+		return nil, "", err
+	}
+	now := float64(time.Now().Add(s.ahead).UnixMilli())
+	var doubtful []string
+	for _, waiter := range queue {
+		until, ours := alive[waiter]
+		if !ours {
+			until = due[waiter] // none: whoever comes next takes it out
+		}
+		switch {
+		case until <= now:
+			gone = append(gone, waiter)
+		case !ours:
+			doubtful = append(doubtful, waiter)
+		}
+	}
+	silent, err := s.silent(ctx, name, doubtful)
+	gone = append(gone, silent...)
+	for _, waiter := range queue {
+		if !slices.Contains(gone, waiter) {
+			return gone, waiter, err
+		}
+	}
+	return gone, "", err
+}
+
+// scores are the members of a sorted set with theirs.
+func (s *sweep) scores(ctx context.Context, key string) (map[string]float64, error) {
+	cmd := s.node.client.B().Zrange().Key(key).Min("0").Max(fmt.Sprint(mostWaiters - 1)).Withscores().Build()
+	list, err := s.node.client.Do(ctx, cmd).AsZScores()
+	found := make(map[string]float64, len(list))
+	for _, member := range list {
+		found[member.Member] = member.Score
+	}
+	return found, err
+}
+
+// silent are those of the waiters who do not listen to the message that would tell them. It asks twice, with some
+// time between, because a waiter that subscribes again is away for a moment.
+func (s *sweep) silent(ctx context.Context, name string, waiters []string) (silent []string, err error) {
+	const between = 300 * time.Millisecond
+	listens := func(waiter string) bool {
+		heard, problem := s.listened(ctx, wire.FairChannel(name)+waiter)
+		if cli.Denied(problem) {
+			err = cmp.Or(err, problem)
+		}
+		return heard
+	}
+	if waiters = slices.DeleteFunc(waiters, listens); len(waiters) == 0 {
+		return nil, err
+	}
+	select {
+	case <-ctx.Done():
+		return nil, err
+	case <-time.After(between):
+	}
+	return slices.DeleteFunc(waiters, listens), err
+}
+
+// listened reports whether somebody listens to a channel, or it cannot be known.
+func (s *sweep) listened(ctx context.Context, channel string) (bool, error) {
+	for _, server := range s.nodes { // plain messages are heard on any
+		if server.err == nil {
+			answer, err := server.do(ctx, "PUBSUB", "NUMSUB", channel).AsIntMap()
+			if err != nil || answer[channel] > 0 {
+				return true, err
+			}
+		}
+	}
+	if !s.cluster() {
+		return false, nil
+	}
+	answer, err := s.do(ctx, "PUBSUB", "SHARDNUMSUB", channel).AsIntMap()
+	return !unheard(err) && (err != nil || answer[channel] > 0), err
+}

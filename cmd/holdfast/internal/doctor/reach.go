@@ -1,0 +1,139 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/internal/cluster"
+)
+
+// reach finds the servers and learns what the other checks ask them for.
+func (d *doctor) reach(ctx context.Context) (found []finding) {
+	learning, cancel := context.WithTimeout(ctx, 2*d.q.timeout)
+	defer cancel()
+	for addr, client := range d.client.Nodes() {
+		d.nodes = append(d.nodes, &node{addr: addr, client: client})
+	}
+	slices.SortFunc(d.nodes, func(a, b *node) int { return cmp.Compare(a.addr, b.addr) })
+	var wg sync.WaitGroup
+	for _, n := range d.nodes {
+		wg.Go(func() { n.learn(learning) })
+	}
+	wg.Wait()
+	if d.cluster() {
+		ctx, cancel := context.WithTimeout(ctx, 2*d.q.timeout)
+		defer cancel()
+		d.slots.ranges, d.slots.err = cluster.Slots(ctx, d.client, func(f func()) { go f() })
+	}
+	for _, n := range d.nodes {
+		n.master = !d.cluster() || d.slots.has(n.addr)
+		if n.err != nil {
+			found = append(found, d.absent(n).of("reach").on(n))
+		}
+	}
+	silent := len(found)
+	if d.slots.err != nil {
+		found = append(found, d.unreachable(d.place, d.slots.err).of("reach"))
+	}
+	if masters := d.masters(); len(masters) > 0 {
+		secure := "without TLS"
+		if d.opt.TLSConfig != nil {
+			secure = "with TLS"
+		}
+		who := "the user " + masters[0].user
+		if masters[0].user == "" {
+			who = "a user that may not ask its name"
+		}
+		answers := d.place + " answers"
+		if silent > 0 {
+			answers = fmt.Sprintf("%d of %d servers of %s answer", len(d.nodes)-silent, len(d.nodes), d.place)
+		}
+		found = append(found, okay("%s, %s, to %s", answers, secure, who).of("reach"))
+	}
+	return found
+}
+
+// absent says of which server there is no answer, and what that means for locks.
+func (d *doctor) absent(n *node) finding {
+	if !d.cluster() || d.slots.err != nil {
+		return d.unreachable(n.addr, n.err)
+	}
+	if n.master {
+		return d.unreachable(n.addr, n.err).means("Locks whose names fall into its slots cannot be taken, " +
+			"and holders lose theirs when their leases end; see topology.")
+	}
+	where := n.addr + ", which has no slots"
+	if master := d.slots.masterOf(n.addr); master != "" {
+		where = n.addr + ", a replica of " + master
+	}
+	f := d.unreachable(where, n.err).means("Locks go on. But there is one server fewer to take over when a master fails.")
+	f.Status = statusWarn
+	return f
+}
+
+// unreachable says why a server cannot be talked to.
+func (d *doctor) unreachable(where string, err error) finding {
+	f := fail("no answer from %s: %s", where, plain(err))
+	if cli.Answered(err) {
+		f = fail("%s refuses: %s", where, plain(err))
+	}
+	return f.means("No lock can be taken, and holders lose theirs when their leases end.").fix("%s", d.remedy(err))
+}
+
+// remedies are what may help against an error of a connection, by what it says.
+var remedies = []struct {
+	said *regexp.Regexp
+	fix  string
+}{
+	{regexp.MustCompile(`WRONGPASS|invalid password`), "Check user and password: HOLDFAST_REDIS_USER and " +
+		"HOLDFAST_REDIS_PASSWORD, or those in HOLDFAST_REDIS; ACL LIST shows the users."},
+	{regexp.MustCompile(`NOAUTH`), "It wants a password: set HOLDFAST_REDIS_PASSWORD, " +
+		"and HOLDFAST_REDIS_USER if the user is not default."},
+	{regexp.MustCompile(`NOPERM`), "A right to connect is missing: grant +cluster|slots in a cluster, +role behind Sentinel, " +
+		"+select with a database."},
+	{regexp.MustCompile(`LOADING`), "It has just started and reads its data: wait."},
+	{regexp.MustCompile(`max number of clients`), "It has no room for more connections: raise maxclients, " +
+		"or find who opens so many with CLIENT LIST."},
+	{regexp.MustCompile(`sentinel`), theSet},
+	{regexp.MustCompile(`lookup `),
+		"No such host: check the name in the URL."},
+	{regexp.MustCompile(`certificate signed by unknown authority`),
+		"Its certificate is signed by somebody unknown here: name the signer's with --cacert."},
+	{regexp.MustCompile(`certificate is (not )?valid for|cannot validate certificate|any IP SANs`),
+		"Its certificate is for another name: connect by that name, or give it with --sni."},
+	{regexp.MustCompile(`first record does not look like a TLS handshake`), "It does not speak TLS: use redis:// instead of rediss://."},
+	{regexp.MustCompile(`certificate required|bad certificate|handshake failure`),
+		"It wants a certificate of this client: give --cert and --key."},
+	{regexp.MustCompile(`refused`), "Nobody listens there: check host and port, and that the server runs."},
+}
+
+const theSet = "Check the name behind ?master_set=, and that the addresses are those of Sentinels: SENTINEL MASTERS shows the names."
+
+// remedy is what may help against an error of a connection.
+func (d *doctor) remedy(err error) string {
+	text := plain(err)
+	for _, r := range remedies {
+		if r.said.MatchString(text) {
+			return r.fix
+		}
+	}
+	tls := "whether it wants TLS (rediss://)."
+	switch secure := d.opt.TLSConfig != nil; {
+	case d.opt.Sentinel.MasterSet != "" && strings.Contains(text, "nil message"):
+		return theSet
+	case cli.TimedOut(err) && secure:
+		tls = "whether it does not speak TLS (redis://)."
+		fallthrough
+	case cli.TimedOut(err):
+		return "It is silent: check host and port, firewalls, whether the server hangs, and " + tls
+	case secure:
+		tls = "whether it wants a certificate of this client (--cert and --key)."
+	}
+	return "Check the URL, that the server runs, and " + tls
+}

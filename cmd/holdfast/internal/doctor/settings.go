@@ -1,0 +1,233 @@
+package doctor
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+)
+
+const asAdministrator = "Run the doctor as an administrator, or grant +config|get."
+
+// version checks that the server knows the commands that the scripts use.
+func version(_ context.Context, _ *doctor, n *node) finding {
+	name, have, least := "Redis", n.info["redis_version"], "6.2"
+	if valkey := n.info["valkey_version"]; valkey != "" || n.info["server_name"] == "valkey" {
+		name, least = "Valkey", "7.2"
+		if valkey != "" {
+			have = valkey
+		}
+	}
+	switch {
+	case have == "":
+		return unknown("the version", "+info", n.infoErr)
+	case !atLeast(have, least):
+		return fail("%s %s is too old", name, have).means("It lacks commands that the scripts use: locks fail.").
+			fix("Upgrade to %s %s or later.", name, least)
+	}
+	return okay("%s %s", name, have)
+}
+
+// atLeast compares versions, "6.2.14" and "6.2".
+func atLeast(have, least string) bool {
+	parts := strings.Split(have, ".")
+	for i, text := range strings.Split(least, ".") {
+		want, _ := strconv.Atoi(text)
+		got := 0
+		if i < len(parts) {
+			got, _ = strconv.Atoi(parts[i])
+		}
+		if got != want {
+			return got > want
+		}
+	}
+	return true
+}
+
+// eviction checks that the server never throws a lock away to make room.
+func eviction(_ context.Context, _ *doctor, n *node) finding {
+	policy := n.info["maxmemory_policy"]
+	limit, used := n.number("maxmemory"), n.number("used_memory")
+	switch {
+	case n.infoErr != nil || policy == "" || n.info["maxmemory"] == "":
+		return unknown("the eviction policy", "+info", n.infoErr)
+	case limit == 0 && policy != "noeviction":
+		return okay("memory has no limit, so nothing is evicted; with one, %s would evict locks, or the permits of semaphores", policy)
+	case limit == 0:
+		return okay("memory has no limit, and nothing is evicted")
+	case policy != "noeviction":
+		which, also := "any key", " Permits with leases never come back if the key of the taken ones is evicted, until SetPermits."
+		if strings.HasPrefix(policy, "volatile-") {
+			which, also = "keys with a time to live, as all locks have,", ""
+		}
+		return fail("maxmemory-policy is %s, with maxmemory %s", policy, size(limit)).
+			means("When memory is full the server throws %s away. An evicted lock is free while somebody holds it.%s", which, also).
+			fix("CONFIG SET maxmemory-policy noeviction, and the same in redis.conf; give a cache a server of its own.")
+	case used > limit/10*9:
+		return warn("%s of %s of memory are used, and nothing is evicted", size(used), size(limit)).
+			means("When it is full the server refuses writes: no lock can be taken. Held locks stay, and can be released.").
+			fix("Raise maxmemory, or find out what fills it: redis-cli --bigkeys.")
+	}
+	return okay("maxmemory-policy is noeviction; %s of %s are used", size(used), size(limit))
+}
+
+// persistence says what a restart forgets.
+func persistence(_ context.Context, _ *doctor, n *node) finding {
+	const (
+		atRestart = "Its holder goes on, and somebody else gets it. Fencing tokens go back, too."
+		better    = "With appendfsync always nothing is lost; RedLock on independent servers bears the loss of one."
+		refuses   = "The server refuses all writes: no lock can be taken."
+	)
+	save, known := n.config["save"]
+	switch {
+	case n.infoErr != nil || n.info["aof_enabled"] == "":
+		return unknown("what it writes to disk", "+info", n.infoErr)
+	case n.info["aof_enabled"] == "1" && n.info["aof_last_write_status"] == "err":
+		return fail("the append-only file could not be written").means(refuses).fix("See the server's log: mostly the disk is full.")
+	case n.info["aof_enabled"] == "1":
+		return n.appendOnly()
+	case n.info["rdb_last_bgsave_status"] == "err" && n.config["stop-writes-on-bgsave-error"] != "no":
+		return fail("the last snapshot could not be written to disk").means(refuses).
+			fix("See the server's log: mostly the disk is full, or vm.overcommit_memory is not 1.")
+	case known && save == "":
+		return warn("nothing is written to disk").
+			means("A restart forgets all locks, semaphores, latches and fencing tokens. A held lock: %s", atRestart).
+			fix("CONFIG SET appendonly yes, and in redis.conf. %s", better)
+	case known:
+		return note("snapshots are written to disk, with save %q, and no append-only file", save).
+			means("A restart forgets a lock that was taken since the last snapshot. %s", atRestart).
+			fix("If that is too much: CONFIG SET appendonly yes, and in redis.conf. %s", better)
+	}
+	return note("there is no append-only file; whether snapshots are written is not known: CONFIG GET %s", n.withheld()).
+		means("A restart forgets a lock that was taken lately, or any lock. %s", atRestart).fix("%s %s", asAdministrator, better)
+}
+
+// appendOnly is persistence of a server that has an append-only file.
+func (n *node) appendOnly() finding {
+	lost, sync := "about the last second", n.config["appendfsync"]
+	switch sync {
+	case "always":
+		return okay("the append-only file is written with appendfsync always: a restart forgets no lock")
+	case "everysec":
+	case "no":
+		lost = "what the system has not written to disk, some 30 s"
+	default:
+		return note("there is an append-only file; how often it is written is not known: CONFIG GET %s", n.withheld()).
+			means("A restart may forget the locks taken in the last second, or more.").fix(asAdministrator)
+	}
+	return note("the append-only file is written with appendfsync %s", sync).
+		means("If the machine fails, a restart forgets %s: such a lock can be granted again. If only the process fails, nothing.", lost).
+		fix("If that is too much: CONFIG SET appendfsync always, and in redis.conf; or let the resource compare fencing tokens.")
+}
+
+// replicas says what a failover can forget.
+func replicas(_ context.Context, _ *doctor, n *node) finding {
+	role, slaves := n.info["role"], n.info["connected_slaves"]
+	if n.infoErr != nil || role == "" || role == "master" && slaves == "" {
+		return unknown("whether there are replicas", "+info", n.infoErr)
+	}
+	if role != "master" {
+		return finding{} // the topology says so
+	}
+	const (
+		forgets = "A lock is granted before replicas hear of it. A failover in between forgets it, and somebody else gets it."
+		bear    = "This is borne by fencing tokens that the resource compares, or by RedLock on independent servers."
+	)
+	count, lagging := cli.Plural(n.number("connected_slaves"), "replica"), n.number("min_slaves_good_slaves")
+	wanted, known := n.setting("min-replicas-to-write")
+	lag, _ := n.setting("min-replicas-max-lag")
+	switch {
+	case known && wanted > lagging:
+		return fail("min-replicas-to-write is %d, and %d replicas are in step", wanted, lagging).
+			means("The server refuses all writes: no lock can be taken.").
+			fix("Bring replicas back; until then CONFIG SET min-replicas-to-write %d lets it work.", lagging)
+	case slaves == "0":
+		return note("it has no replica").
+			means("When it fails, nobody takes over: locks wait until it is back. Nothing is forgotten by a failover.").
+			fix("If waiting is too long, add a replica and Sentinel; or use RedLock on independent servers.")
+	case known && wanted > 0:
+		return note("it has %s, and refuses writes without %d of them within %d s", count, wanted, lag).
+			means("%s min-replicas-to-write bounds how long a master that is cut off goes on granting.", forgets).fix(bear)
+	case !known:
+		return note("it has %s; whether it waits for any is not known: CONFIG GET %s", count, n.withheld()).
+			means(forgets).fix("%s %s", asAdministrator, bear)
+	}
+	return warn("it has %s, and grants locks without any", count).
+		means("%s A master that is cut off goes on granting locks to all who still reach it.", forgets).
+		fix("CONFIG SET min-replicas-to-write 1 and CONFIG SET min-replicas-max-lag 10, and in redis.conf, bound that. %s", bear)
+}
+
+// scripts checks that scripts run at all. Which commands they may call is a question of rights.
+func scripts(ctx context.Context, _ *doctor, n *node) finding {
+	err := n.do(ctx, "EVAL", "return 1", "0").Error()
+	switch {
+	case err == nil:
+	case cli.Denied(err):
+		return finding{} // the rights say so
+	case cli.Says(err, "BUSY"):
+		return fail("a script has been running for too long: %s", plain(err)).
+			means("The server does nothing else meanwhile: no lock can be taken, renewed or released.").
+			fix("SCRIPT KILL ends it if it has written nothing; then find whose it was.")
+	case cli.Answered(err):
+		return fail("scripts do not run: %s", plain(err)).means("All locks are scripts: none can be taken.").
+			fix("EVAL, EVALSHA and SCRIPT must be neither renamed nor switched off: see rename-command in redis.conf.")
+	default:
+		return unknown("whether scripts run", "+eval", err)
+	}
+	const least = 1000
+	if limit, known := n.setting("lua-time-limit"); known && limit > 0 && limit < least {
+		return note("scripts run; others get BUSY after %d ms of one", limit).
+			means("The scripts of locks are far shorter. But while another program's runs for long, renewals are refused, not delayed.").
+			fix("CONFIG SET busy-reply-threshold 5000, which is lua-time-limit before Redis 7, and in redis.conf.")
+	}
+	return okay("scripts run")
+}
+
+// connections looks at settings by which the server closes connections.
+func connections(_ context.Context, d *doctor, n *node) finding {
+	ping := d.q.lease / 12 // goes over a session's connection this often when nothing is held
+	idle, told := n.setting("timeout")
+	limit, bounded := n.setting("maxclients")
+	have := n.number("connected_clients")
+	switch hard, soft := pubsubBuffer(n.config["client-output-buffer-limit"]); {
+	case n.configErr != nil || !told && !bounded:
+		return unknown("when it closes connections", "+config|get", n.configErr)
+	case limit > 0 && have > limit/10*9:
+		return warn("%d of %d connections are in use", have, limit).
+			means("When all are, a program that reconnects is refused, and loses its locks.").
+			fix("CONFIG SET maxclients %d, and in redis.conf; or find who opens so many: CLIENT LIST.", 2*limit)
+	case tight(hard) || tight(soft):
+		return warn("client-output-buffer-limit pubsub is small: %s hard, %s soft", size(hard), size(soft)).
+			means("A process that waits for many locks is cut off and subscribes again; meanwhile waits go by timers.").
+			fix(`CONFIG SET client-output-buffer-limit "pubsub 32mb 8mb 60", and in redis.conf.`)
+	case idle > 0 && float64(idle) < 2*ping.Seconds():
+		return warn("timeout is %d s: connections that are idle for that long are closed", idle).
+			means("A session with a lease of %s sends something at least every %s, so its connection may be closed, and a call fail.",
+				d.q.lease, ping).
+			fix("CONFIG SET timeout 0, and in redis.conf; tcp-keepalive finds dead connections.")
+	case n.config["tcp-keepalive"] == "0":
+		return note("tcp-keepalive is 0").
+			means("Connections of machines that have gone stay, and count as listeners.").
+			fix("CONFIG SET tcp-keepalive 300, and in redis.conf.")
+	}
+	if !bounded || have == 0 { // ours is one
+		return okay("no connection is closed too soon; how many are in use is not known")
+	}
+	return okay("%d of %d connections are in use, and none is closed too soon", have, limit)
+}
+
+// tight reports whether a limit of a buffer is less than what many waiters may need.
+func tight(limit int64) bool { return limit > 0 && limit < 1<<20 }
+
+// pubsubBuffer reads the limits of "normal 0 0 0 slave … pubsub 33554432 8388608 60".
+func pubsubBuffer(text string) (hard, soft int64) {
+	words := strings.Fields(text)
+	for i, word := range words {
+		if word == "pubsub" && i+2 < len(words) {
+			hard, _ = strconv.ParseInt(words[i+1], 10, 64)
+			soft, _ = strconv.ParseInt(words[i+2], 10, 64)
+		}
+	}
+	return hard, soft
+}
