@@ -53,6 +53,9 @@ var mayImport = map[string][]string{
 	"otel":         {"."},
 	"otel/example": {".", "fairlock", "internal/embedded", "otel", "rlock", "rwlock"},
 
+	// Only the command holdfast uses it.
+	"internal/survey": {"internal/cluster", "internal/presence", "internal/wire"},
+
 	"internal/exampleserver": {".", "internal/embedded"},
 }
 

@@ -27,14 +27,6 @@ func run() int {
 	root := &cobra.Command{
 		Use:   "holdfast",
 		Short: "Distributed locks on Redis: use them, see them, mend them",
-		Long: `Holdfast is a Go library of distributed locks on Redis that a Go process and a
-Java process with Redisson can share. This command uses such locks from the
-shell, and shows who holds and who waits for them.`,
-		Example: `  holdfast demo                           # see locks at work; needs nothing
-  holdfast run nightly -- ./backup.sh     # only one of them at a time
-  holdfast ls 'orders:*'                  # what is locked, and by whom
-  holdfast doctor                         # is this Redis fit for locks?
-  HOLDFAST_REDIS=rediss://db:6380 holdfast show orders:42`,
 		Version:          version(),
 		SilenceErrors:    true,
 		SilenceUsage:     true,

@@ -12,22 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
 
-const long = `Measures what a lock costs on this Redis: how long it takes to lock and release,
-and how often a second that is done, beside bare round trips on the same
-connection. Locks have names of their own; nothing is left behind.
-
-  round trip   one command (EXISTS)
-  alone        lock + release, each goroutine with a lock of its own: two round
-               trips
-  contended    lock + release of one lock that all goroutines want; what is left
-               of a second when it is handed on
-
-Who shares this Redis feels the load: by default 5 s of as many commands as the
-goroutines can send.
-
-Exit codes: 0 measured; 64 called wrongly; 69 Redis cannot be reached or refuses;
-75 the connection was lost under way.`
-
 // Command is the command "bench".
 func Command(redis *cli.Redis) *cobra.Command {
 	var duration time.Duration
@@ -36,11 +20,7 @@ func Command(redis *cli.Redis) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure what locks cost on this Redis",
-		Long:  long,
-		Example: `  holdfast bench
-  holdfast bench --redis redis://db:6379 --goroutines 128 --time 10s
-  holdfast bench --json | jq .p99_us`,
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case goroutines < 1 || goroutines > 10_000:

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"embed"
 	"slices"
 	"strings"
 
@@ -34,13 +35,22 @@ func Topics(root *cobra.Command) {
 // Help is what a command does that has only commands below it.
 func Help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
-// Layout makes the help of the command, and of those below it, as wide as a terminal.
+// texts are the help texts of the commands, with their examples.
+//
+//go:embed help/*.txt
+var texts embed.FS
+
+// Layout gives the command, and those below it, their help texts, as wide as a terminal.
 func Layout(root *cobra.Command) {
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", "Flags.FlagUsagesWrapped 80 "))
 	layOut(root)
 }
 
 func layOut(cmd *cobra.Command) {
+	file := strings.ReplaceAll(strings.TrimPrefix(cmd.CommandPath(), "holdfast "), " ", "-")
+	if text, err := texts.ReadFile("help/" + file + ".txt"); err == nil {
+		cmd.Long, cmd.Example, _ = strings.Cut(strings.TrimRight(string(text), "\n"), "\n\nExamples:\n")
+	}
 	cmd.Long = wrap(cmd.Long)
 	for _, below := range cmd.Commands() {
 		layOut(below)

@@ -22,12 +22,6 @@ func Commands(redis *cli.Redis) []*cobra.Command {
 	return []*cobra.Command{latchCommand(redis), semaphoreCommand(redis)}
 }
 
-const exitCodes = `
-Exit codes: 0 done; 1 the answer is no, nothing was changed; 64 called wrongly;
-69 Redis cannot be reached or refuses; 75 the connection was lost under way, so it
-may have been done or not, or it was done and then something failed; 128+n signal n
-ended it, and where it may have been done that is said.`
-
 // most is the largest count that Lua's numbers tell from its neighbours.
 const most = 1<<53 - 1
 

@@ -18,14 +18,8 @@ func latchCommand(redis *cli.Redis) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "latch",
 		Short: "Set, count down and look at countdown latches",
-		Long: `A latch lets those through who wait when as many as were set have counted down.
-It is Redisson's RCountDownLatch, and latch.New in Go.
-` + exitCodes,
-		Example: `  holdfast latch set nightly:done 8       # eight have to count down
-  holdfast latch down nightly:done        # one has
-  holdfast latch count nightly:done       # how many have yet to`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	t.flags(cmd)
 	cmd.AddCommand(latchSet(t), latchDown(t), latchCount(t))
@@ -41,11 +35,9 @@ type latchState struct {
 
 func latchSet(t *task) *cobra.Command {
 	return &cobra.Command{
-		Use:     "set NAME N",
-		Short:   "Close a latch until N have counted down",
-		Long:    "Closes a latch until N have counted down. If it is closed already nothing is changed,\nand the exit code is 1.\n" + exitCodes,
-		Example: "  holdfast latch set nightly:done 8\n  holdfast latch set nightly:done 8 && start-workers",
-		Args:    cobra.ExactArgs(2),
+		Use:   "set NAME N",
+		Short: "Close a latch until N have counted down",
+		Args:  cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, err := number("N", args[1], 1)
 			if err != nil {
@@ -76,12 +68,7 @@ func latchDown(t *task) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down NAME",
 		Short: "Count a latch down",
-		Long: `Counts a latch down by one, or with -n by more, and prints how many have yet to. At
-zero whoever waits is let through. A latch that is open stays so: that is 0 and no
-error.
-` + exitCodes,
-		Example: "  holdfast latch down nightly:done\n  holdfast latch down -n 3 nightly:done     # for three that have died",
-		Args:    cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if times < 1 {
 				return cli.Usagef("--times is %d, must be at least 1", times)
@@ -114,11 +101,9 @@ error.
 
 func latchCount(t *task) *cobra.Command {
 	return &cobra.Command{
-		Use:     "count NAME",
-		Short:   "Print how many have yet to count down",
-		Long:    "Prints how many have yet to count down: 0 if the latch is open, or nobody has set it.\n" + exitCodes,
-		Example: "  holdfast latch count nightly:done\n  holdfast latch count nightly:done --json",
-		Args:    cobra.ExactArgs(1),
+		Use:   "count NAME",
+		Short: "Print how many have yet to count down",
+		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.latch(cmd, args[0], func(ctx context.Context, l *latch.Latch) error {
 				left, err := count(ctx, l)

@@ -18,19 +18,8 @@ func semaphoreCommand(redis *cli.Redis) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "semaphore",
 		Short: "Make semaphores, change their size, give permits back",
-		Long: `There are two kinds. A counting semaphore is a number: Redisson's RSemaphore, and
-semaphore.New in Go. The permits of an expirable one have ids and leases:
-RPermitExpirableSemaphore, and semaphore.NewExpirable. Which of them a name is
-shows on the server while a permit with an id is taken; otherwise they look alike,
-and --expirable says so where it matters.
-` + exitCodes,
-		Example: `  holdfast semaphore set pool 8
-  holdfast semaphore add pool 2
-  holdfast semaphore add pool -- -3
-  holdfast semaphore count pool
-  holdfast semaphore release pool 5d2c1e9a7b3f40c8a6e1d2f3b4c5d6e7`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	t.flags(cmd)
 	cmd.AddCommand(semaphoreSet(t), semaphoreAdd(t), semaphoreCount(t), semaphoreRelease(t))
@@ -56,11 +45,7 @@ func semaphoreSet(t *task) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set NAME N",
 		Short: "Make a semaphore with N permits",
-		Long: `Makes a semaphore with N permits. If there is one already nothing is changed, and
-the exit code is 1: use add to make it larger or smaller.
-` + exitCodes,
-		Example: "  holdfast semaphore set pool 8\n  holdfast semaphore set --expirable pool 8      # its permits have ids",
-		Args:    cobra.ExactArgs(2),
+		Args:  cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, err := number("N", args[1], 0)
 			if err != nil {
@@ -97,14 +82,7 @@ func semaphoreAdd(t *task) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add NAME N",
 		Short: "Make a semaphore larger by N, or smaller",
-		Long: `Makes a semaphore larger by N permits, or smaller if N is below 0, and prints how many
-are free. What is taken stays taken, so fewer than none may be free for a while. If
-there is no semaphore of that name one is made.
-
-A number below 0 looks like a flag: write -- in front of it.
-` + exitCodes,
-		Example: "  holdfast semaphore add pool 2\n  holdfast semaphore add pool -- -3",
-		Args:    cobra.ExactArgs(2),
+		Args:  cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, err := number("N", args[1], -most)
 			if err != nil {
@@ -134,12 +112,7 @@ func semaphoreCount(t *task) *cobra.Command {
 	return &cobra.Command{
 		Use:   "count NAME",
 		Short: "Print how many permits are free",
-		Long: `Prints how many permits are free, 0 if there is no semaphore of that name. On a
-terminal and with --json it also tells how many are taken, if they have ids: of a
-counting semaphore nobody knows.
-` + exitCodes,
-		Example: "  holdfast semaphore count pool\n  holdfast semaphore count pool --json",
-		Args:    cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.semaphore(cmd, args[0], func(ctx context.Context, p pools) error {
 				return t.sayState(ctx, cmd, args[0], p)
@@ -153,15 +126,7 @@ func semaphoreRelease(t *task) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "release NAME [ID...]",
 		Short: "Give permits back, by their ids",
-		Long: `Gives permits back by their ids: all of them, or none. Whoever holds one of them has
-lost it, and is told by the next renewal. The exit code is 1 if one is not taken.
-
-The permits of a counting semaphore have no ids: -n gives so many back. Nothing keeps
-you from giving back more than were taken.
-` + exitCodes,
-		Example: `  holdfast semaphore release pool 5d2c1e9a7b3f40c8a6e1d2f3b4c5d6e7
-  holdfast semaphore release pool -n 2      # of a process that has died`,
-		Args: cobra.MinimumNArgs(1),
+		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, ids := args[0], args[1:]
 			counted := cmd.Flags().Changed("permits")

@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/redis/rueidis"
@@ -16,50 +15,16 @@ import (
 
 const redisFlag = "redis"
 
-const long = `Runs several worker processes that share a lock, or a pool of permits, does to
-them what production does, and checks that it held. It needs nothing: it brings
-its own server, unless --redis names a real one.
-
-Scenes:
-%s
-Every goroutine runs this loop, here beside its Java; in the scene fair the lock
-is redisson.getFairLock("counter") and fairlock.New(session, "counter", nil).
-
-  RLock lock =                            lock := rlock.New(
-      redisson.getLock("counter");            session, "counter", nil)
-
-  lock.lock();                            hold, err := lock.Lock(ctx)
-  try {                                   if err != nil { return err }
-                                          defer hold.Release()
-                                          ctx = hold.Context(ctx)
-      int n = read();                     n, err := read()
-      save(n + 1); // takes it again      return save(ctx, n+1) // likewise
-  } finally {
-      lock.unlock();
-  }
-
-In the scene pool every job needs a permit of a semaphore, and counts down a
-latch when it is done.
-
-The exit status is 0 only if everything held.`
-
 // Command is the command "demo".
 func Command() *cobra.Command {
 	var redis string
 	var names []cobra.Completion
-	var list strings.Builder
 	for _, s := range scenes() {
 		names = append(names, cobra.CompletionWithDesc(s.name, s.short))
-		fmt.Fprintf(&list, "  %-8s %s\n", s.name, s.short)
 	}
 	cmd := &cobra.Command{
-		Use:   "demo [SCENE]",
-		Short: "Show locks at work while their holders are killed and stopped",
-		Long:  fmt.Sprintf(long, list.String()),
-		Example: `  holdfast demo                                     all scenes
-  holdfast demo lock                                one of them
-  holdfast demo --redis redis://localhost:6379      on a real server
-  HOLDFAST_REDIS_PASSWORD=secret holdfast demo --redis redis://user@db:6379/2`,
+		Use:       "demo [SCENE]",
+		Short:     "Show locks at work while their holders are killed and stopped",
 		Args:      oneScene,
 		ValidArgs: names,
 		RunE: func(cmd *cobra.Command, args []string) error {

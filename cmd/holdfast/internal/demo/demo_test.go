@@ -1,6 +1,8 @@
 package demo
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -84,4 +86,12 @@ func TestScreen(t *testing.T) {
 	s.say("done")
 	s.clear()
 	require.Equal(t, "done\n", out.String())
+}
+
+func TestHelpNamesTheScenes(t *testing.T) {
+	text, err := os.ReadFile("../cli/help/demo.txt")
+	require.NoError(t, err)
+	for _, s := range scenes() {
+		require.Contains(t, string(text), fmt.Sprintf("  %-8s %s\n", s.name, s.short))
+	}
 }

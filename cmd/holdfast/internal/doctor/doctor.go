@@ -20,27 +20,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-const long = `Connects and says in plain words how fit this Redis is for locks: what it found, what that means for locks, and
-what to do. In a cluster it looks at each master.
-
-  ok    as it should be
-  note  works; something to know, or something that could not be found out
-  warn  works for now, and will hurt some day
-  fail  locks fail, or do not exclude
-
-Checks: reach%s.
-
-It changes nothing. It tries the user's own rights with ACL DRYRUN if the user may; otherwise it sends the commands
-for a key of a random name and removes that at once. If the rules of the ACL name what your locks begin with, name it
-too: --prefix app:. An administrator asks for another user with --acl-user.
-
-The last two checks go through all keys with SCAN, each for at most --scan on each server; 0 leaves them out.
-
-With --json each line is an object: check, status, node (empty: the whole deployment), found, meaning, fix.
-
-Exit codes: 0 nothing to mend, only ok and note; 1 something to mend, warn or fail; 64 called wrongly; 69 Redis cannot
-be reached or refuses the user.`
-
 // A check is one question. It is asked of each master, or once. An answer without a status is none.
 type check struct {
 	name string
@@ -78,10 +57,6 @@ type question struct {
 // Command is the command "doctor".
 func Command(redis *cli.Redis) *cobra.Command {
 	var q question
-	var names string
-	for _, c := range checks {
-		names += ", " + c.name
-	}
 	var kinds []string // of locks, by their packages
 	for _, c := range wire.Channels {
 		kinds = append(kinds, c.Kind)
@@ -89,13 +64,7 @@ func Command(redis *cli.Redis) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what is wrong with a Redis for locks, and how to mend it",
-		Long:  strings.Replace(long, "%s", names, 1),
-		Example: `  holdfast doctor
-  holdfast doctor --redis rediss://app@redis.example.com:6380 --prefix app:
-  holdfast doctor --acl-user app --prefix app: --kinds rlock,latch
-  holdfast doctor --json | jq 'select(.status == "fail")'
-  holdfast doctor --scan 0 || page-somebody`,
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case q.lease < time.Second:

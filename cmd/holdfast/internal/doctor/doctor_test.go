@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -177,4 +178,17 @@ func TestSentencesHaveOneStop(t *testing.T) {
 	var out bytes.Buffer
 	newPrinter(&out, false).say(unknown("who is there", "", errors.New("cluster support disabled.")).of("topology"))
 	require.Contains(t, out.String(), "cluster support disabled. A server")
+}
+
+func TestHelpNamesTheChecks(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../cli/help/doctor.txt")
+	require.NoError(t, err)
+	_, list, _ := strings.Cut(string(text), "Checks: ")
+	list, _, _ = strings.Cut(list, ".\n")
+	names := []string{"reach"}
+	for _, c := range checks {
+		names = append(names, c.name)
+	}
+	require.Equal(t, names, strings.Split(strings.Join(strings.Fields(list), " "), ", "))
 }

@@ -1,7 +1,5 @@
 // Package inspect has the commands that show what is locked and free it: ls, show, wait and unlock.
-// They take and show names as they are on the server, after any mapping. They read with plain
-// commands, no more of any key than a few hundred entries, so they are safe on any server. Between
-// two commands the world may change; a key that has gone in between is left out.
+// They take and show names as they are on the server, after any mapping.
 package inspect
 
 import (
@@ -15,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/internal/survey"
 )
 
 // Commands are the commands ls, show, wait and unlock.
@@ -47,11 +46,6 @@ func failure(ctx context.Context, redis *cli.Redis, err error) error {
 	return cli.Exit(cli.ExitUnavailable, fmt.Errorf("%s: %w", redis.Place(), err))
 }
 
-// deniedKey reports whether the user may send the command, but not for that key.
-func deniedKey(err error) bool {
-	return cli.Denied(err) && !strings.Contains(err.Error(), "permissions to run")
-}
-
 // oneName refuses anything but one name.
 func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
@@ -70,14 +64,14 @@ func kindFlag(cmd *cobra.Command, kind *string) {
 }
 
 func completeKinds(cmd *cobra.Command) {
-	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kindNames, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(survey.Kinds, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // checkKinds refuses kinds that do not exist. An empty one is none.
 func checkKinds(kinds ...string) error {
 	for _, kind := range kinds {
-		if kind != "" && !slices.Contains(kindNames, kind) {
-			return cli.Usagef("--kind %q does not exist; there are %s", kind, strings.Join(kindNames, ", "))
+		if kind != "" && !slices.Contains(survey.Kinds, kind) {
+			return cli.Usagef("--kind %q does not exist; there are %s", kind, strings.Join(survey.Kinds, ", "))
 		}
 	}
 	return nil

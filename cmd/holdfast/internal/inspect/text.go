@@ -7,28 +7,31 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/internal/presence"
+	"github.com/holdfast-go/holdfast/internal/survey"
 )
 
 // none stands where there is nothing to tell.
 const none = "-"
 
 // row is a name in a line of ls.
-func row(o *Object) []string {
+func row(o *survey.Object) []string {
 	return []string{cli.Safe(o.Name), o.Kind, stateText(o), countText(o), leaseText(o.LeaseMS), numberText(o.WaiterCount)}
 }
 
 // stateText tells in a few words who has it, or how much there is.
-func stateText(o *Object) string {
+func stateText(o *survey.Object) string {
 	switch {
-	case o.Kind == kindPermits:
+	case o.Kind == survey.KindPermits:
 		return fmt.Sprintf("%d free, %d taken", *o.Value, *o.Taken)
 	case o.Value != nil:
 		return none
 	case len(o.Holders) == 0:
-		return stateFree
+		return survey.Free
 	}
-	text := o.Holders[0].String()
+	text := Brief(o.Holders[0])
 	if more := *o.HolderCount - 1; more > 0 {
 		text += fmt.Sprintf(" +%d", more)
 	}
@@ -36,7 +39,7 @@ func stateText(o *Object) string {
 }
 
 // countText is how often a lock is held, by all holders that are known, or how much there is.
-func countText(o *Object) string {
+func countText(o *survey.Object) string {
 	if o.Value != nil || len(o.Holders) == 0 {
 		return numberText(o.Value)
 	}
@@ -62,7 +65,7 @@ func leaseText(ms *int64) string {
 	switch {
 	case ms == nil:
 		return none
-	case *ms == neverExpires:
+	case *ms == survey.NoEnd:
 		return "no end"
 	}
 	d := time.Duration(*ms) * time.Millisecond
@@ -75,16 +78,22 @@ func leaseText(ms *int64) string {
 	return d.String()
 }
 
-// String tells in a few words who it is.
-func (p *Party) String() string {
-	if p.Mode != "" {
-		return p.Mode + " " + p.who()
+// HolderOf is a holder that the library knows of.
+func HolderOf(h holdfast.Holder, mode string) *survey.Party {
+	lease := max(h.Lease.Milliseconds(), survey.NoEnd)
+	p := survey.NewParty(h.ID, mode)
+	p.Count, p.LeaseMS = int64(h.Count), &lease
+	if h.Host != "" || h.PID != 0 {
+		p.Process = &presence.Process{Host: h.Host, PID: h.PID, Program: h.Program, Label: h.Label, Started: h.Started}
 	}
-	return p.who()
+	return p
 }
 
+// Brief tells in a few words who it is.
+func Brief(p *survey.Party) string { return strings.TrimSpace(p.Mode + " " + who(p)) }
+
 // who is the process, or, if it does not tell, "?" and the id.
-func (p *Party) who() string {
+func who(p *survey.Party) string {
 	const most = 40
 	switch {
 	case p.Process == nil && p.Session == "" && utf8.RuneCountInString(p.ID) > most: // a token may be anything
@@ -100,8 +109,8 @@ func (p *Party) who() string {
 }
 
 // atLength tells all that is known of a holder or a waiter.
-func (p *Party) atLength() string {
-	text := p.who()
+func atLength(p *survey.Party) string {
+	text := who(p)
 	if p.Mode != "" {
 		text = p.Mode + ": " + text
 	}
@@ -135,7 +144,7 @@ type table struct {
 func newTable() *table {
 	return &table{
 		rows:   [][]string{{"NAME", "KIND", "STATE", "COUNT", "LEASE", "WAITERS"}},
-		widths: []int{24, len(kindNumber), 30, 5, 7, 0},
+		widths: []int{24, len(survey.KindNumber), 30, 5, 7, 0},
 	}
 }
 

@@ -13,17 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/internal/survey"
 )
-
-const waitLong = `Waits until a lock is free, or a latch is open, and takes nothing: somebody else may have it before you do. To
-run a command under a lock, see holdfast run. A name of which nothing is there is free, and open.
-
-A number may be a latch or a semaphore; it is taken for a latch, which opens at 0. With --kind semaphore or expirable
-the command waits for a free permit: a semaphore that does not exist has none, and is waited for until somebody makes
-it. A fair lock is free while nobody holds it, whoever is next in its queue.
-
-The command is woken when the lock is released; it also looks at least every half a second. While the server is away
-it waits.`
 
 // A waiting is what wait is asked for.
 type waiting struct {
@@ -38,12 +29,8 @@ type waiting struct {
 func waitCommand(redis *cli.Redis) *cobra.Command {
 	w := &waiting{redis: redis, timeout: -1}
 	cmd := &cobra.Command{
-		Use:   "wait NAME",
-		Short: "Wait until a lock is free, or a latch is open",
-		Long:  waitLong,
-		Example: `  holdfast wait orders:42 && ./report
-  holdfast wait deploy:ready --kind latch -w 60 || echo 'not in a minute'
-  holdfast wait exports --kind semaphore`,
+		Use:               "wait NAME",
+		Short:             "Wait until a lock is free, or a latch is open",
 		Args:              oneName,
 		ValidArgsFunction: completeName(redis),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -79,7 +66,7 @@ func (w *waiting) run(ctx context.Context) error {
 		return failure(ctx, w.redis, err)
 	}
 	if w.json {
-		o := newObject(w.name, "")
+		o := survey.NewObject(w.name, "")
 		err = cli.WriteJSON(os.Stdout, struct {
 			Name       string `json:"name"`
 			NameBase64 string `json:"name_base64,omitempty"`
@@ -118,7 +105,7 @@ func (w *waiting) wait(ctx context.Context, client rueidis.Client, began time.Ti
 	if free || err != nil && limited.Err() == nil || w.timeout == 0 {
 		return free, err
 	}
-	wake, silence := listen(limited, client, o.channels())
+	wake, silence := listen(limited, client, o.Channels())
 	defer silence()
 	for pause := firstLook; ; pause = min(2*pause, lastLook) {
 		timer := time.NewTimer(min(pause+rand.N(pause/4), again))
@@ -143,39 +130,39 @@ func (w *waiting) wait(ctx context.Context, client rueidis.Client, began time.Ti
 }
 
 // first finds out what the name is, and that it is of the kind that is asked for.
-func (w *waiting) first(ctx context.Context, client rueidis.Client) (*Object, error) {
+func (w *waiting) first(ctx context.Context, client rueidis.Client) (*survey.Object, error) {
 	o, err := w.read(ctx, client)
-	counts := w.kind == "semaphore" || w.kind == kindPermits || w.kind == "latch"
+	counts := w.kind == "semaphore" || w.kind == survey.KindPermits || w.kind == "latch"
 	switch {
 	case err != nil:
 		return nil, err
 	case o == nil && counts:
-		return newObject(w.name, kindNumber), nil
+		return survey.NewObject(w.name, survey.KindNumber), nil
 	case o == nil: // it may come to be any lock
-		return newObject(w.name, kindLock+"|"+kindRW+"|"+kindSet), nil
-	case w.kind != "" && !isKind(o.Kind, w.kind) && (o.Value == nil || !counts):
+		return survey.NewObject(w.name, survey.KindLock+"|"+survey.KindRW+"|"+survey.KindSet), nil
+	case w.kind != "" && !survey.Is(o.Kind, w.kind) && (o.Value == nil || !counts):
 		return nil, cli.Usagef("%s is no %s, but %s", cli.Safe(w.name), w.kind, o.Kind)
 	}
 	return o, nil
 }
 
 // read is what there is of the name.
-func (w *waiting) read(ctx context.Context, client rueidis.Client) (*Object, error) {
-	r := closely(client, w.name)
-	r.anonymous = true
-	return r.one(ctx)
+func (w *waiting) read(ctx context.Context, client rueidis.Client) (*survey.Object, error) {
+	r := survey.Closely(client, w.name)
+	r.Anonymous = true
+	return r.One(ctx)
 }
 
 // looking returns what looks whether it is free, and says when it is so at the latest, as things are.
-func (w *waiting) looking(client rueidis.Client, o *Object) func(context.Context) (bool, time.Duration, error) {
+func (w *waiting) looking(client rueidis.Client, o *survey.Object) func(context.Context) (bool, time.Duration, error) {
 	key := client.B()
 	switch {
-	case w.kind == "semaphore" || w.kind == kindPermits || w.kind == "" && o.Kind == kindPermits:
+	case w.kind == "semaphore" || w.kind == survey.KindPermits || w.kind == "" && o.Kind == survey.KindPermits:
 		return func(ctx context.Context) (bool, time.Duration, error) {
 			o, err := w.read(ctx, client)
 			return err == nil && o != nil && o.Value != nil && *o.Value > 0, lastLook, err
 		}
-	case o.Kind == kindNumber || o.Kind == kindPermits:
+	case o.Kind == survey.KindNumber || o.Kind == survey.KindPermits:
 		return func(ctx context.Context) (bool, time.Duration, error) {
 			left, err := client.Do(ctx, key.Get().Key(w.name).Build()).AsInt64()
 			if rueidis.IsRedisNil(err) {
@@ -187,7 +174,7 @@ func (w *waiting) looking(client rueidis.Client, o *Object) func(context.Context
 	return func(ctx context.Context) (bool, time.Duration, error) {
 		left, err := client.Do(ctx, key.Pttl().Key(w.name).Build()).AsInt64()
 		if left < 0 {
-			return err == nil && left == gone, lastLook, err
+			return err == nil && left == -2, lastLook, err // -2: it is not there
 		}
 		return false, time.Duration(left+1) * time.Millisecond, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/internal/survey"
 )
 
 // Control sequences that all terminals know.
@@ -108,7 +109,7 @@ func quitOnKey(ctx context.Context, quit context.CancelCauseFunc) {
 
 // A look is what there was to see.
 type look struct {
-	first  []*Object // that fit on the screen
+	first  []*survey.Object // that fit on the screen
 	all    int
 	denied int // keys that may not be read
 	took   time.Duration
@@ -135,17 +136,16 @@ func (l *listing) looking(ctx context.Context, client rueidis.Client, to chan<- 
 func (l *listing) look(ctx context.Context, client rueidis.Client) (seen look) {
 	_, height := cli.TerminalSize(os.Stdout)
 	fit := max(height-3, 1)
-	w := l.walk(client)
 	began := time.Now()
-	seen.err = w.run(ctx, func(objects []*Object) error {
+	seen.denied, seen.err = l.walk(ctx, client, func(objects []*survey.Object) error {
 		objects = l.wanted(objects)
 		seen.all += len(objects)
 		seen.first = append(seen.first, objects...)
-		slices.SortFunc(seen.first, func(x, y *Object) int { return cmp.Compare(x.Name, y.Name) })
+		slices.SortFunc(seen.first, func(x, y *survey.Object) int { return cmp.Compare(x.Name, y.Name) })
 		seen.first = slices.Clone(seen.first[:min(len(seen.first), fit)])
 		return nil
 	})
-	seen.denied, seen.took = w.denied, time.Since(began)
+	seen.took = time.Since(began)
 	return seen
 }
 

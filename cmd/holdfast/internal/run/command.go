@@ -19,42 +19,6 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
 
-const long = `Takes a lock, runs a command, and gives the lock back. The letters are those of
-flock(1) and mean the same. The lock is renewed for as long as the command runs.
-
-The exit status is the command's; 128 and the number of the signal that killed
-it; 1, or what -E says, if somebody else had the lock; 79 if the lock was lost
-while the command ran. See "holdfast help exit-codes" for the others.
-
-If the lock is lost, or cannot be renewed in time, the command and everything in
-its process group get SIGTERM, and after --grace SIGKILL. Where a lease runs out
-they are gone before it does. Signals are passed on to the command. What it
-leaves running in its process group when it ends is ended likewise.
-
-Without -s and -x it is the lock that Redisson calls getLock(NAME), with --fair
-getFairLock(NAME), with --fenced getFencedLock(NAME); -s and -x are the halves of
-getReadWriteLock(NAME), and --permits is getPermitExpirableSemaphore(NAME). All
-but the last exclude each other on one name, but only those that are of the same
-kind wake each other at once; others notice within 6 s.
-
-The command finds HOLDFAST_NAME, HOLDFAST_OWNER, HOLDFAST_TOKEN with --fenced,
-and HOLDFAST_DEADLINE: until when the lock was its own when it was started. A
-holdfast run of the same name inside the command runs at once, under this hold.
-
-What follows the name are flags until --, which stands before the command. A name
-that begins with a dash stands behind a -- of its own: -- -NAME -- COMMAND.
-
--F replaces holdfast by the command. Nobody renews the lock then, and nobody
-gives it back: it needs --lease, and the lock is taken until that is over. If the
-command cannot be started it is given back.`
-
-const examples = `  holdfast run backup -- ./backup.sh           # waits for the lock
-  holdfast run -n nightly -- ./report          # not if somebody else has it
-  holdfast run -w 1.5 -E 75 job -c 'a && b'    # waits 1.5 s, then exits with 75
-  holdfast run -s catalog -- ./export          # as a reader, beside others
-  holdfast run --permits 4 fetch -- ./fetch    # at most four at a time
-  holdfast run -nF --lease 1h job -- ./hourly  # not again within the hour`
-
 const (
 	onLossStop = "stop"
 	onLossKeep = "keep"
@@ -89,8 +53,6 @@ func Command(redis *cli.Redis) *cobra.Command {
 
 		DisableFlagsInUseLine: true,
 
-		Long:    long,
-		Example: examples,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) == 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp

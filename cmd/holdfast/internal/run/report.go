@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/inspect"
+	"github.com/holdfast-go/holdfast/internal/survey"
 )
 
 // A reporter says on stderr what happens; stdout is the command's. Whoever says something does not wait
@@ -113,10 +114,10 @@ func (r *reporter) last(err error) error {
 }
 
 // whoHolds is a text about holders.
-func whoHolds(holders []*inspect.Party) string {
+func whoHolds(holders []*survey.Party) string {
 	var texts []string
 	for _, h := range holders {
-		texts = append(texts, h.String())
+		texts = append(texts, inspect.Brief(h))
 	}
 	const most = 5
 	if len(texts) > most {

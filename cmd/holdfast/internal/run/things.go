@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/inspect"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
@@ -86,7 +87,7 @@ type half struct {
 }
 
 // holdersOf are those who hold a thing, or the other half of it.
-func holdersOf(ctx context.Context, what thing) (all []*inspect.Party, err error) {
+func holdersOf(ctx context.Context, what thing) (all []*survey.Party, err error) {
 	add := func(mode string, of thing) {
 		var holders []holdfast.Holder
 		if err == nil {

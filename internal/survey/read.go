@@ -1,15 +1,15 @@
-package inspect
+package survey
 
 import (
 	"cmp"
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -18,27 +18,44 @@ const (
 	courtesy     = 2 * time.Second  // for an answer that is only nice to have
 	maxText      = 128              // bytes that are read of a string: longer ones are no lock of ours and no number
 	maxReadHolds = 100              // of one owner, whose leases are asked for
-	gone         = -2               // PTTL's answer for a key that is not there
 )
 
-// A reader finds out what keys are.
-type reader struct {
-	client rueidis.Client
-	limit  int64  // of holders, waiters and permits that are read of a name
-	leases bool   // also of every single read hold
-	others bool   // also strings that may be anything, and free locks that have a token
-	only   string // the one name that is meant, if it is one
+// gone is PTTL's answer for a key that is not there.
+const gone = -2
 
-	anonymous bool  // which processes the sessions are is not asked
-	refusal   error // why a key could not be read
+// A Reader finds out what keys are.
+type Reader struct {
+	Others    bool // also strings that may be anything, and free locks that have a token
+	Anonymous bool // which processes the sessions are is not asked
+
+	client  rueidis.Client
+	limit   int64  // of holders, waiters and permits that are read of a name
+	leases  bool   // also of every single read hold
+	only    string // the one name that is meant, if it is one
+	refusal error  // why a key could not be read
 }
 
-// overview is for many names.
-func overview(client rueidis.Client) *reader { return &reader{client: client, limit: 10} }
+// Overview is a reader of many names.
+func Overview(client rueidis.Client) *Reader { return &Reader{client: client, limit: 10} }
 
-// closely is for one name.
-func closely(client rueidis.Client, name string) *reader {
-	return &reader{client: client, limit: 1000, leases: true, others: true, only: name}
+// Closely is a reader of one name.
+func Closely(client rueidis.Client, name string) *Reader {
+	return &Reader{client: client, limit: 1000, leases: true, Others: true, only: name}
+}
+
+// One is all that is known of the reader's name, nil if that is nothing.
+func (r *Reader) One(ctx context.Context) (*Object, error) {
+	var keys []string
+	for _, k := range wire.Keys {
+		if k.Role != wire.Beside {
+			keys = append(keys, k.Of(r.only))
+		}
+	}
+	objects, _, err := r.read(ctx, keys)
+	if err != nil || len(objects) == 0 {
+		return nil, cmp.Or(err, r.refusal)
+	}
+	return objects[0], nil
 }
 
 // A find is a key on its way to being known.
@@ -107,7 +124,7 @@ func (b *batch) run(ctx context.Context, client rueidis.Client) error {
 		case err == nil || rueidis.IsRedisNil(err):
 		case deniedKey(err):
 			f.drop, f.denied = true, err
-		case cli.Says(err, "WRONGTYPE"):
+		case says(err, "WRONGTYPE"):
 			f.drop = true
 		default:
 			return err
@@ -119,7 +136,7 @@ func (b *batch) run(ctx context.Context, client rueidis.Client) error {
 // read returns what is known of those keys that belong to a lock, a semaphore or a latch. A key
 // beside a name counts only if the name has no key of its own, so that no name is told twice. It
 // also returns how many keys the user may not read.
-func (r *reader) read(ctx context.Context, keys []string) (objects []*Object, denied int, err error) {
+func (r *Reader) read(ctx context.Context, keys []string) (objects []*Object, denied int, err error) {
 	var finds []*find
 	var b batch
 	for _, key := range keys {
@@ -131,7 +148,7 @@ func (r *reader) read(ctx context.Context, keys []string) (objects []*Object, de
 		if r.only != "" {
 			f.names = []string{r.only}
 		}
-		if f.what.Role == wire.Beside || f.what.Role == wire.Token && !r.others {
+		if f.what.Role == wire.Beside || f.what.Role == wire.Token && !r.Others {
 			continue
 		}
 		finds = append(finds, f)
@@ -173,18 +190,18 @@ func (r *reader) read(ctx context.Context, keys []string) (objects []*Object, de
 		return nil, 0, err
 	}
 	return slices.DeleteFunc(objects, func(o *Object) bool { // nobody waits any more
-		return o.State == stateFree && o.Kind != kindFenced && o.WaiterCount == nil
+		return o.State == Free && o.Kind != KindFenced && o.WaiterCount == nil
 	}), denied, nil
 }
 
 // look asks for what tells what a key of that type is.
-func (r *reader) look(b *batch, f *find) {
+func (r *Reader) look(b *batch, f *find) {
 	c := r.client
 	switch {
 	case f.what.Role != wire.Main && f.typ == f.what.Type && f.taken == 0:
-		kind := map[wire.Role]string{wire.Queue: kindFair, wire.Writers: kindRW, wire.Token: kindFenced}[f.what.Role]
-		f.object = newObject(f.names[0], kind)
-		f.object.State = stateFree
+		kind := map[wire.Role]string{wire.Queue: KindFair, wire.Writers: KindRW, wire.Token: KindFenced}[f.what.Role]
+		f.object = NewObject(f.names[0], kind)
+		f.object.State = Free
 	case f.what.Role == wire.Main && f.typ == "hash":
 		b.add(f, c.B().Hlen().Key(f.key).Build(), number(&f.before))
 		b.add(f, c.B().Pttl().Key(f.key).Build(), number(&f.lease))
@@ -210,7 +227,7 @@ func (f *find) scanned(answer rueidis.RedisResult) error {
 }
 
 // lookCloser says what the key is, if it is one of ours, and asks for the rest.
-func (r *reader) lookCloser(b *batch, f *find) {
+func (r *Reader) lookCloser(b *batch, f *find) {
 	switch {
 	case f.object != nil:
 	case f.typ == "hash":
@@ -225,7 +242,7 @@ func (r *reader) lookCloser(b *batch, f *find) {
 	}
 	c, last := r.client, strconv.FormatInt(r.limit-1, 10) // nobody minds what may not be read beside the name
 	switch o.Kind {
-	case kindLock, kindFair, kindFenced:
+	case KindLock, KindFair, KindFenced:
 		o.WaiterCount = new(int64)
 		b.add(nil, c.B().Llen().Key(wire.FairQueue(o.Name)).Build(), number(o.WaiterCount))
 		b.add(nil, c.B().Lrange().Key(wire.FairQueue(o.Name)).Start(0).Stop(r.limit-1).Build(), o.queued)
@@ -236,11 +253,11 @@ func (r *reader) lookCloser(b *batch, f *find) {
 			}
 			return err
 		})
-	case kindRW:
+	case KindRW:
 		o.WaiterCount = new(int64)
 		b.add(nil, c.B().Zcard().Key(wire.RWWriters(o.Name)).Build(), number(o.WaiterCount))
 		b.add(nil, c.B().Zrange().Key(wire.RWWriters(o.Name)).Min("0").Max(last).Withscores().Build(), o.waitToWrite)
-	case kindNumber:
+	case KindNumber:
 		o.Taken = new(int64)
 		b.add(nil, c.B().Zcard().Key(wire.PermitsKey(o.Name)).Build(), number(o.Taken))
 		if r.leases {
@@ -251,13 +268,13 @@ func (r *reader) lookCloser(b *batch, f *find) {
 
 // lock is what a hash is: nil if it is none of the locks.
 func (f *find) lock() *Object {
-	o := newObject(f.key, kindLock)
-	o.State, o.LeaseMS = stateHeld, &f.lease
+	o := NewObject(f.key, KindLock)
+	o.State, o.LeaseMS = Held, &f.lease
 	fields, mode := int64(len(f.owners)), ""
 	switch f.mode {
 	case 0:
 	case int64(len(wire.ModeRead)), int64(len(wire.ModeWrite)):
-		o.Kind, mode = kindRW, wire.ModeRead
+		o.Kind, mode = KindRW, wire.ModeRead
 		fields++
 	default:
 		return nil
@@ -289,27 +306,38 @@ func (f *find) lock() *Object {
 }
 
 // text is what a string is: nil if it is nothing of ours.
-func (r *reader) text(f *find) *Object {
+func (r *Reader) text(f *find) *Object {
 	if f.lease == gone || len(f.text) > maxText {
 		return nil
 	}
 	if n, ok := wire.Number(f.text); ok {
-		o := newObject(f.key, kindNumber)
+		o := NewObject(f.key, KindNumber)
 		o.Value = &n
 		if f.lease >= 0 {
 			o.LeaseMS = &f.lease
 		}
 		return o
 	}
-	o := newObject(f.key, kindSet)
-	holder := waiter(f.text, "")
+	o := NewObject(f.key, KindSet)
+	holder := NewParty(f.text, "")
 	if holder.Session == "" {
-		o.Kind = kindString
-		if !r.others || f.lease < 0 {
+		o.Kind = KindString
+		if !r.Others || f.lease < 0 {
 			return nil
 		}
 	}
 	holder.Count, holder.LeaseMS = 1, &f.lease
-	o.State, o.LeaseMS, o.Holders, o.HolderCount = stateHeld, &f.lease, []*Party{holder}, &holder.Count
+	o.State, o.LeaseMS, o.Holders, o.HolderCount = Held, &f.lease, []*Party{holder}, &holder.Count
 	return o
+}
+
+// says reports whether err is an answer of the server that begins with the word.
+func says(err error, word string) bool {
+	answer, ok := rueidis.IsRedisErr(err)
+	return ok && strings.HasPrefix(answer.Error(), word)
+}
+
+// deniedKey reports whether the user may send the command, but not for that key.
+func deniedKey(err error) bool {
+	return says(err, "NOPERM") && !strings.Contains(err.Error(), "permissions to run")
 }

@@ -1,4 +1,4 @@
-package inspect
+package survey
 
 import (
 	"context"
@@ -11,27 +11,20 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/internal/cluster"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// A walk goes through all names once.
-type walk struct {
-	reader *reader
-	glob   string // "": all
-	denied int    // how many keys the user may not read
-}
-
-// run yields the objects as they are found, in no order. A name that is there all the while is among
-// them at least once. It is told once unless a server hands it out again more than fifty thousand
-// names later, which SCAN may do while its table of keys grows or shrinks: not all names are kept in
-// mind. If a node of a cluster cannot be asked, run asks the others and then returns an error that
-// names it.
-func (w *walk) run(ctx context.Context, yield func([]*Object) error) error {
-	nodes := w.reader.client.Nodes()
-	if err := dropReplicas(ctx, w.reader.client, nodes); err != nil {
-		return err
+// Walk goes through all names that a glob matches, all there are if it is "", and yields the objects as
+// they are found, in no order. It returns how many keys the user may not read. A name that is there
+// all the while is among the objects at least once. It is told once unless a server hands it out again
+// more than fifty thousand names later, which SCAN may do while its table of keys grows or shrinks: not
+// all names are kept in mind. If a node of a cluster cannot be asked, Walk asks the others and then
+// returns an error that names it.
+func (r *Reader) Walk(ctx context.Context, glob string, yield func([]*Object) error) (denied int, err error) {
+	nodes := r.client.Nodes()
+	if err := dropReplicas(ctx, r.client, nodes); err != nil {
+		return 0, err
 	}
 	var enough error // what yield has said
 	told := newRecent()
@@ -44,10 +37,11 @@ func (w *walk) run(ctx context.Context, yield func([]*Object) error) error {
 	}
 	var away []error
 	for _, addr := range slices.Sorted(maps.Keys(nodes)) {
-		for _, pattern := range w.patterns() {
-			err := w.scan(ctx, nodes[addr], pattern, once)
-			if enough != nil || err != nil && (ctx.Err() != nil || cli.Denied(err) || len(nodes) == 1) {
-				return err
+		for _, pattern := range r.patterns(glob) {
+			n, err := r.scan(ctx, nodes[addr], pattern, once)
+			denied += n
+			if enough != nil || err != nil && (ctx.Err() != nil || says(err, "NOPERM") || len(nodes) == 1) {
+				return denied, err
 			}
 			if err != nil {
 				away = append(away, fmt.Errorf("%s could not be asked: %w", addr, err))
@@ -55,40 +49,42 @@ func (w *walk) run(ctx context.Context, yield func([]*Object) error) error {
 			}
 		}
 	}
-	return errors.Join(away...)
+	return denied, errors.Join(away...)
 }
 
-// patterns are the globs over keys whose names the walk's glob matches. Globs can be put together as names
+// patterns are the globs over keys whose names a glob matches. Globs can be put together as names
 // are. All but the first find what is free, and waited for or fenced.
-func (w *walk) patterns() []string {
-	all := []string{w.glob}
+func (r *Reader) patterns(glob string) []string {
+	all := []string{glob}
 	for _, k := range wire.Keys {
-		if w.glob != "" && k.Role > wire.Beside && (k.Role != wire.Token || w.reader.others) {
-			all = append(all, k.Prefix()+"{"+w.glob+"}", k.Prefix()+w.glob)
+		if glob != "" && k.Role > wire.Beside && (k.Role != wire.Token || r.Others) {
+			all = append(all, k.Prefix()+"{"+glob+"}", k.Prefix()+glob)
 		}
 	}
 	return all
 }
 
-// literal is a glob that matches the text alone.
-func literal(text string) string {
+// Literal is a glob that matches the text alone.
+func Literal(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
 // scan goes through the keys of a node that match.
-func (w *walk) scan(ctx context.Context, node rueidis.Client, match string, yield func([]*Object) error) error {
+func (r *Reader) scan(
+	ctx context.Context, node rueidis.Client, match string, yield func([]*Object) error,
+) (denied int, err error) {
 	for cursor := uint64(0); ; {
 		page, err := scanPage(ctx, node, cursor, match)
 		if err != nil {
-			return err
+			return denied, err
 		}
-		objects, denied, err := w.reader.read(ctx, page.Elements)
-		w.denied += denied
+		objects, n, err := r.read(ctx, page.Elements)
+		denied += n
 		if err == nil {
 			err = yield(objects)
 		}
 		if cursor = page.Cursor; err != nil || cursor == 0 {
-			return err
+			return denied, err
 		}
 	}
 }

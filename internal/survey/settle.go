@@ -1,4 +1,4 @@
-package inspect
+package survey
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 func (o *Object) queued(answer rueidis.RedisResult) error {
 	owners, err := answer.AsStrSlice()
 	for _, owner := range owners {
-		o.Waiters = append(o.Waiters, waiter(owner, ""))
+		o.Waiters = append(o.Waiters, NewParty(owner, ""))
 	}
 	return err
 }
@@ -25,7 +25,7 @@ func (o *Object) queued(answer rueidis.RedisResult) error {
 func (o *Object) waitToWrite(answer rueidis.RedisResult) error {
 	scores, err := answer.AsZScores()
 	for _, s := range scores {
-		w, until := waiter(s.Member, wire.ModeWrite), int64(s.Score)
+		w, until := NewParty(s.Member, wire.ModeWrite), int64(s.Score)
 		w.AliveMS = &until
 		o.Waiters = append(o.Waiters, w)
 	}
@@ -38,7 +38,7 @@ func (o *Object) permits(answer rueidis.RedisResult) error {
 	for _, s := range scores {
 		p := &Permit{ID: wire.PermitID(s.Member), LeaseMS: int64(s.Score)}
 		if p.LeaseMS == wire.Endless {
-			p.LeaseMS = neverExpires
+			p.LeaseMS = NoEnd
 		}
 		o.Permits = append(o.Permits, p)
 	}
@@ -47,7 +47,7 @@ func (o *Object) permits(answer rueidis.RedisResult) error {
 
 // finish settles what the answers leave open: kinds, times by the server's clock, leases of single
 // holds, and which processes the sessions are.
-func (r *reader) finish(ctx context.Context, objects []*Object) (err error) {
+func (r *Reader) finish(ctx context.Context, objects []*Object) (err error) {
 	var now int64
 	if slices.ContainsFunc(objects, func(o *Object) bool { return len(o.Waiters) > 0 || o.Taken != nil && *o.Taken > 0 }) {
 		if now, err = serverNow(ctx, r.client); err != nil {
@@ -71,7 +71,7 @@ func (r *reader) finish(ctx context.Context, objects []*Object) (err error) {
 			}
 		}
 		for _, p := range o.Permits {
-			if p.LeaseMS != neverExpires {
+			if p.LeaseMS != NoEnd {
 				p.LeaseMS = max(p.LeaseMS-now, 0)
 			}
 		}
@@ -81,16 +81,16 @@ func (r *reader) finish(ctx context.Context, objects []*Object) (err error) {
 }
 
 // settle says which kind it is, and asks for the rest.
-func (r *reader) settle(b *batch, o *Object, now int64) {
+func (r *Reader) settle(b *batch, o *Object, now int64) {
 	c := r.client
 	o.Holders = o.Holders[:min(int64(len(o.Holders)), r.limit)]
 	switch o.Kind {
-	case kindLock, kindFair, kindFenced:
+	case KindLock, KindFair, KindFenced:
 		switch {
 		case *o.WaiterCount > 0:
-			o.Kind = kindFair
+			o.Kind = KindFair
 		case o.Token != nil:
-			o.Kind = kindFenced
+			o.Kind = KindFenced
 		}
 		for _, h := range o.Holders {
 			h.LeaseMS = o.LeaseMS
@@ -106,7 +106,7 @@ func (r *reader) settle(b *batch, o *Object, now int64) {
 				})
 			}
 		}
-	case kindRW:
+	case KindRW:
 		alive := slices.DeleteFunc(o.Waiters, func(w *Party) bool { return *w.AliveMS <= now })
 		if *o.WaiterCount <= r.limit {
 			*o.WaiterCount = int64(len(alive))
@@ -128,13 +128,13 @@ func (r *reader) settle(b *batch, o *Object, now int64) {
 				}
 			}
 		}
-	case kindNumber:
+	case KindNumber:
 		all := *o.Taken
 		if all == 0 {
 			o.Taken, o.Permits = nil, nil
 			return
 		}
-		o.Kind = kindPermits
+		o.Kind = KindPermits
 		from := "(" + strconv.FormatInt(now, 10)
 		count := c.B().Zcount().Key(wire.PermitsKey(o.Name)).Min(from).Max("+inf").Build()
 		b.add(nil, count, func(answer rueidis.RedisResult) error {
@@ -150,8 +150,8 @@ func (r *reader) settle(b *batch, o *Object, now int64) {
 
 // longer is the longer one of two leases.
 func longer(x, y int64) int64 {
-	if x == neverExpires || y == neverExpires {
-		return neverExpires
+	if x == NoEnd || y == NoEnd {
+		return NoEnd
 	}
 	return max(x, y)
 }
@@ -179,8 +179,8 @@ func serverNow(ctx context.Context, client rueidis.Client) (int64, error) {
 
 // introduce adds which processes holders and waiters are. Some of that cannot be read in a cluster, if what
 // they hold is on one server and their session on another that is down.
-func (r *reader) introduce(ctx context.Context, objects []*Object) {
-	if r.anonymous {
+func (r *Reader) introduce(ctx context.Context, objects []*Object) {
+	if r.Anonymous {
 		return
 	}
 	var all []*Party
@@ -200,7 +200,7 @@ func (r *reader) introduce(ctx context.Context, objects []*Object) {
 	ctx, cancel := context.WithTimeout(ctx, courtesy)
 	defer cancel()
 	known, _ := presence.Find(ctx, r.client, sessions)
-	r.anonymous = ctx.Err() != nil // a server is silent, and would be so for each page of names
+	r.Anonymous = ctx.Err() != nil // a server is silent, and would be so for each page of names
 	for _, p := range all {
 		if process, ok := known[p.Session]; ok {
 			p.Process = &process

@@ -1,0 +1,135 @@
+// Package survey reads from the keys of a server which locks, semaphores and latches there are, who
+// holds them and who waits, by what package wire says of their keys. It reads with plain commands, no
+// more of any key than a few hundred entries, so it is safe on any server. Between two commands the
+// world may change; a key that has gone in between is left out.
+package survey
+
+import (
+	"context"
+	"encoding/base64"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/presence"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// Kinds of objects, as far as the server tells them apart.
+const (
+	KindLock    = "rlock|fairlock"  // also Redisson's spin and non-reentrant locks; a fair lock without waiters
+	KindFair    = "fairlock"        // somebody waits
+	KindFenced  = "fenced"          // an rlock that gives tokens
+	KindRW      = "rwlock"          //
+	KindSet     = "setlock"         // a string that looks like one of this toolkit
+	KindString  = "setlock|other"   // any other string with a time to live
+	KindNumber  = "semaphore|latch" // of either kind of semaphore, or a counter of another program
+	KindPermits = "expirable"       // a semaphore some of whose permits are taken
+)
+
+// The states of locks.
+const (
+	Held = "held"
+	Free = "free"
+)
+
+// NoEnd stands for the ms of a lease without end.
+const NoEnd = -1
+
+// Kinds are what may be asked for.
+var Kinds = []string{"rlock", "fairlock", "fenced", "rwlock", "setlock", "semaphore", "latch", "expirable"}
+
+// packages are the packages of those kinds that are not named after theirs.
+var packages = map[string]string{KindFenced: "rlock", KindPermits: "semaphore"}
+
+// Is reports whether an object can be of a kind.
+func Is(kind, asked string) bool { return strings.Contains("|"+kind+"|", "|"+asked+"|") }
+
+// An Object is what is known of one name. Its JSON is part of the interface of the command holdfast.
+type Object struct {
+	Name       string `json:"name"`                  // U+FFFD stands for what is not UTF-8
+	NameBase64 string `json:"name_base64,omitempty"` // the very bytes, if Name lacks some
+	Kind       string `json:"kind"`
+	State      string `json:"state,omitempty"` // held or free, of locks
+
+	Holders     []*Party `json:"holders,omitempty"`      // some of them, if there are many
+	HolderCount *int64   `json:"holder_count,omitempty"` // of locks: how many there are
+	LeaseMS     *int64   `json:"lease_ms,omitempty"`     // of the key; -1: it has no end
+
+	Waiters     []*Party `json:"waiters,omitempty"` // of a fair lock in order; some of them if there are many
+	WaiterCount *int64   `json:"waiter_count,omitempty"`
+
+	Value *int64 `json:"value,omitempty"` // permits that are free, or the count of a latch
+	Taken *int64 `json:"taken,omitempty"` // of an expirable semaphore
+
+	Permits []*Permit `json:"permits,omitempty"` // that are taken, some of them if there are many
+	Token   *int64    `json:"token,omitempty"`   // the last fencing token
+
+	Listening map[string]int64 `json:"listening,omitempty"` // clients by channel
+}
+
+// A Party holds or waits.
+type Party struct {
+	ID      string            `json:"id"` // "<session>:<number>"
+	Session string            `json:"session,omitempty"`
+	Mode    string            `json:"mode,omitempty"`     // of read-write locks
+	Count   int64             `json:"count,omitempty"`    // of a holder
+	LeaseMS *int64            `json:"lease_ms,omitempty"` // of a holder; -1: without end
+	AliveMS *int64            `json:"alive_ms,omitempty"` // of a waiter: when it counts as dead
+	Process *presence.Process `json:"process,omitempty"`
+}
+
+// A Permit is taken.
+type Permit struct {
+	ID      string `json:"id"`
+	LeaseMS int64  `json:"lease_ms"` // -1: without end
+}
+
+// NewObject is an object of which only that is known.
+func NewObject(name, kind string) *Object {
+	o := &Object{Name: name, Kind: kind}
+	if !utf8.ValidString(name) {
+		o.NameBase64 = base64.StdEncoding.EncodeToString([]byte(name))
+	}
+	return o
+}
+
+// NewParty is the party with an id.
+func NewParty(id, mode string) *Party {
+	session, _, _ := wire.ParseOwner(id)
+	return &Party{ID: id, Session: session, Mode: mode}
+}
+
+// Channels are those where the waiters for such an object listen, if they share one.
+func (o *Object) Channels() (names []string) {
+	for kind := range strings.SplitSeq(o.Kind, "|") {
+		for _, c := range wire.Channels {
+			if !c.PerOwner && (c.Kind == kind || c.Kind == packages[kind]) {
+				names = append(names, c.Of(o.Name))
+			}
+		}
+	}
+	return names
+}
+
+// CountListeners counts the clients that listen on the object's channels, if the server tells.
+func (o *Object) CountListeners(ctx context.Context, client rueidis.Client) {
+	ctx, cancel := context.WithTimeout(ctx, courtesy)
+	defer cancel()
+	counts := map[string]int64{}
+	for _, channel := range o.Channels() {
+		for _, node := range client.Nodes() { // each knows its own
+			n, err := node.Do(ctx, node.B().PubsubNumsub().Channel(channel).Build()).AsIntMap()
+			if err != nil {
+				return
+			}
+			counts[channel] += n[channel]
+		}
+		if client.Mode() == rueidis.ClientModeCluster { // where servers before 7.0 know no sharded messages
+			n, _ := client.Do(ctx, client.B().PubsubShardnumsub().Channel(channel).Build()).AsIntMap()
+			counts[channel] += n[channel]
+		}
+	}
+	o.Listening = counts
+}
