@@ -3,7 +3,6 @@ package bench
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -28,11 +27,14 @@ func Command(redis *cli.Redis) *cobra.Command {
 			case duration < 100*time.Millisecond:
 				return cli.Usagef("--time is %v, must be at least 100ms", duration)
 			}
-			print := printText
-			if asJSON {
-				print = printJSON
-			}
-			return measure(cmd.Context(), redis, goroutines, duration, func(r row) error { return cli.Exit(cli.ExitNo, print(os.Stdout, r)) })
+			return measure(cmd.Context(), redis, goroutines, duration, func(r row) error {
+				if asJSON {
+					return cli.Exit(cli.ExitNo, cli.WriteJSON(os.Stdout, r))
+				}
+				_, err := fmt.Printf("%-10s  %4d goroutines  %9.0f /s  p50 %8s  p99 %8s  worst %8s\n",
+					r.What, r.Goroutines, r.PerSecond, micros(r.P50), micros(r.P99), micros(r.Worst))
+				return cli.Exit(cli.ExitNo, err)
+			})
 		},
 	}
 	cli.SecondsVar(cmd.Flags(), &duration, "time", 5*time.Second, "how long to measure in all")
@@ -49,14 +51,6 @@ type row struct {
 	P50        float64 `json:"p50_us"`
 	P99        float64 `json:"p99_us"`
 	Worst      float64 `json:"worst_us"`
-}
-
-func printJSON(w io.Writer, r row) error { return cli.WriteJSON(w, r) }
-
-func printText(w io.Writer, r row) error {
-	_, err := fmt.Fprintf(w, "%-10s  %4d goroutines  %9.0f /s  p50 %8s  p99 %8s  worst %8s\n",
-		r.What, r.Goroutines, r.PerSecond, micros(r.P50), micros(r.P99), micros(r.Worst))
-	return err
 }
 
 // micros is a number of µs as people read it.

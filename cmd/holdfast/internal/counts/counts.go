@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,58 +26,103 @@ func Commands(redis *cli.Redis) []*cobra.Command {
 // most is the largest count that Lua's numbers tell from its neighbours.
 const most = 1<<53 - 1
 
-// A task is what all these commands have: where, for how long, and how they answer.
-type task struct {
+// A group is the commands for one kind of number.
+type group struct {
+	*cobra.Command
 	redis   *cli.Redis
+	channel func(name string) string // where the waiters for a name listen
 	timeout time.Duration
 	asJSON  bool
 }
 
-func (t *task) flags(cmd *cobra.Command) {
-	flags := cmd.PersistentFlags()
-	cli.SecondsVar(flags, &t.timeout, "timeout", 10*time.Second, "give up after so long")
-	flags.BoolVar(&t.asJSON, "json", false, "print one JSON object")
+func newGroup(redis *cli.Redis, use, short string, channel func(string) string) *group {
+	g := &group{redis: redis, channel: channel}
+	g.Command = &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: cli.Help}
+	cli.SecondsVar(g.PersistentFlags(), &g.timeout, "timeout", 10*time.Second, "give up after this long")
+	g.PersistentFlags().BoolVar(&g.asJSON, "json", false, "print one JSON object")
+	return g
 }
 
-// do runs one call in a session of its own. channel is where those listen who wait for the name.
-func (t *task) do(cmd *cobra.Command, name, channel string, call func(context.Context, *holdfast.Session) error) error {
-	if err := wire.CheckName(name); err != nil {
-		return cli.Exit(cli.ExitUsage, err)
+// A call is one use of a command.
+type call struct {
+	*group
+	*holdfast.Session
+	ctx  context.Context //nolint:containedctx // of one call
+	out  io.Writer
+	name string
+	n    int      // the argument N
+	ids  []string // the arguments behind the name, if they are ids
+}
+
+// add adds a command. N, if the command has it, is at least least. check, which may be nil, looks at the flags.
+func (g *group) add(use, short string, least int, check, run func(*call) error) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(strings.Count(use, " "))}
+	if strings.HasSuffix(use, "[ID...]") {
+		cmd.Args = cobra.MinimumNArgs(1)
 	}
-	if t.timeout <= 0 {
-		return cli.Usagef("--timeout is %v, must be above 0", t.timeout)
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		c := &call{group: g, out: cmd.OutOrStdout(), name: args[0], ids: args[1:]}
+		if strings.HasSuffix(use, " N") {
+			if c.n, err = strconv.Atoi(args[1]); err != nil || c.n < least || c.n > most {
+				return cli.Usagef("N is %q, must be a whole number from %d to 2^53 - 1", args[1], least)
+			}
+		}
+		if err := wire.CheckName(c.name); err != nil {
+			return cli.Exit(cli.ExitUsage, err)
+		}
+		if g.timeout <= 0 {
+			return cli.Usagef("--timeout is %v, must be above 0", g.timeout)
+		}
+		if check != nil {
+			if err := check(c); err != nil {
+				return err
+			}
+		}
+		return c.do(cmd.Context(), run)
 	}
-	session, err := t.redis.Open(&holdfast.Options{Anonymous: true})
-	if err != nil {
+	g.AddCommand(cmd)
+	return cmd
+}
+
+// do runs the call in a session of its own.
+func (c *call) do(ctx context.Context, run func(*call) error) (err error) {
+	if c.Session, err = c.redis.Open(&holdfast.Options{Anonymous: true}); err != nil {
 		return err
 	}
-	defer session.Close()
-	ctx, stop := cli.UntilSignal(cmd.Context())
+	defer c.Session.Close()
+	ctx, stop := cli.UntilSignal(ctx)
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, t.timeout)
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	err = call(ctx, session)
-	if err == nil {
+	c.ctx = ctx
+	if err = run(c); err == nil {
 		return nil
 	}
 	failure, coded := errors.AsType[*cli.ExitError](err)
 	if !coded {
-		failure = &cli.ExitError{Code: codeOf(err, name, channel), Err: fmt.Errorf("%s: %w", t.redis.Place(), err)}
+		failure = &cli.ExitError{Code: c.codeOf(err), Err: fmt.Errorf("%s: %w", c.redis.Place(), err)}
 	}
-	return unlessStopped(ctx, failure)
-}
-
-// unlessStopped is the failure, or the exit by a signal if that ended ctx. What is not known then, or was
-// done, is said all the same; an answer that is no stays one.
-func unlessStopped(ctx context.Context, failure *cli.ExitError) error {
 	stopped := cli.Stopped(ctx)
 	switch {
 	case stopped == nil, failure.Code == cli.ExitNo, failure.Code == cli.ExitUsage:
 		return failure
-	case failure.Code == cli.ExitTempFail:
+	case failure.Code == cli.ExitTempFail: // something may have been done, or was
 		return cli.Exit(stopped.Code, failure.Err)
 	}
 	return cli.Silent(stopped.Code)
+}
+
+// codeOf is the exit code of a call's error.
+func (c *call) codeOf(err error) int {
+	switch {
+	case errors.Is(err, holdfast.ErrUnknown):
+		return cli.ExitTempFail
+	case errors.Is(err, holdfast.ErrNotHeld):
+		return cli.ExitNo
+	case wire.CheckSlot(c.name, c.channel(c.name)) != nil: // only a cluster minds
+		return cli.ExitUsage
+	}
+	return cli.ExitUnavailable
 }
 
 // unread is the error of a question, which changes nothing, whether or not it has reached the server.
@@ -87,39 +133,12 @@ func unread(err error) error {
 	return err
 }
 
-// codeOf is the exit code of a call's error.
-func codeOf(err error, name, channel string) int {
-	switch {
-	case errors.Is(err, holdfast.ErrUnknown):
-		return cli.ExitTempFail
-	case errors.Is(err, holdfast.ErrNotHeld):
-		return cli.ExitNo
-	case wire.CheckSlot(name, channel) != nil: // only a cluster minds
-		return cli.ExitUsage
-	}
-	return cli.ExitUnavailable
-}
-
-// number reads an argument that is a whole number from least on.
-func number(what, text string, least int) (int, error) {
-	n, err := strconv.Atoi(text)
-	if err != nil || n < least || n > most {
-		return 0, cli.Usagef("%s is %q, must be a whole number from %d to 2^53 - 1", what, text, least)
-	}
-	return n, nil
-}
-
-// no is an answer that is no.
-func no(format string, args ...any) error {
-	return &cli.ExitError{Code: cli.ExitNo, Err: fmt.Errorf(format, args...)}
-}
-
 // refuse is an answer that is no, with what stands in the way: as JSON if that is asked for, else in words.
-func (t *task) refuse(out io.Writer, object any, format string, args ...any) error {
-	if !t.asJSON {
-		return no(format, args...)
+func (c *call) refuse(object any, format string, args ...any) error {
+	if !c.asJSON {
+		return cli.Nof(format, args...)
 	}
-	if err := t.say(out, object, "", ""); err != nil {
+	if err := c.say(object, "", ""); err != nil {
 		return err
 	}
 	return cli.Silent(cli.ExitNo)
@@ -134,16 +153,16 @@ func afterwards(err error) error {
 }
 
 // say prints an answer: the object if JSON is asked for, on a terminal the text, in a pipe the line.
-func (t *task) say(out io.Writer, object any, text, line string) error {
-	if t.asJSON {
-		return cli.Exit(cli.ExitNo, cli.WriteJSON(out, object))
+func (c *call) say(object any, text, line string) error {
+	if c.asJSON {
+		return cli.Exit(cli.ExitNo, cli.WriteJSON(c.out, object))
 	}
-	if file, ok := out.(*os.File); ok && cli.IsTerminal(file) {
+	if file, ok := c.out.(*os.File); ok && cli.IsTerminal(file) {
 		line = text
 	}
 	if line == "" {
 		return nil
 	}
-	_, err := fmt.Fprintln(out, line)
+	_, err := fmt.Fprintln(c.out, line)
 	return cli.Exit(cli.ExitNo, err)
 }
