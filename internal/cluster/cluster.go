@@ -84,7 +84,7 @@ type Node struct {
 }
 
 // Slots returns who has which slots, as one node sees it. Slots without a master are in no range.
-func Slots(ctx context.Context, client rueidis.Client, start func(func())) ([]Range, error) {
+func Slots(ctx context.Context, client rueidis.Client, start func(func())) (Map, error) {
 	answer, by, err := ask(ctx, client, start, "CLUSTER", "SLOTS")
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func Slots(ctx context.Context, client rueidis.Client, start func(func())) ([]Ra
 		return nil, err
 	}
 	list, _ := entries.([]any)
-	var ranges []Range
+	var ranges Map
 	for _, entry := range list {
 		if r, ok := read(entry, by); ok {
 			ranges = append(ranges, r)

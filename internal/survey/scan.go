@@ -106,19 +106,11 @@ func dropReplicas(ctx context.Context, client rueidis.Client, known map[string]r
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	ranges, err := cluster.Slots(ctx, client, func(f func()) { go f() })
-	if err != nil {
-		return err
-	}
-	masters, replicas := map[string]bool{}, map[string]bool{}
-	for _, r := range ranges {
-		masters[r.Nodes[0].Addr] = true
-		for _, replica := range r.Nodes[1:] {
-			replicas[replica.Addr] = true
-		}
-	}
-	maps.DeleteFunc(known, func(addr string, _ rueidis.Client) bool { return replicas[addr] && !masters[addr] })
-	return nil
+	slots, err := cluster.Slots(ctx, client, func(f func()) { go f() })
+	maps.DeleteFunc(known, func(addr string, _ rueidis.Client) bool {
+		return slots.MasterOf(addr) != "" && !slots.Has(addr, 0, wire.Slots)
+	})
+	return err
 }
 
 // A recent remembers the last names, between fifty and a hundred thousand of them, by their hashes.

@@ -127,7 +127,7 @@ func (d *doctor) probe(n *node) string {
 	for range tries {
 		name := d.q.prefix + "holdfast_doctor:" + rand.Text()
 		slot := int64(wire.Slot(name))
-		if !d.cluster() || d.slots.covers(n.addr, slot, slot) {
+		if !d.cluster() || d.slots.Has(n.addr, slot, slot) {
 			return name
 		}
 	}

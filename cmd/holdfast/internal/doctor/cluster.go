@@ -8,66 +8,8 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
-	"github.com/holdfast-go/holdfast/internal/cluster"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
-
-// A slotMap is who serves what in a cluster.
-type slotMap struct {
-	ranges []cluster.Range
-	err    error
-}
-
-// has reports whether the server is the master of a slot.
-func (m *slotMap) has(addr string) bool { return m.covers(addr, 0, wire.Slots-1) }
-
-// covers reports whether the server is the master of any of the slots.
-func (m *slotMap) covers(addr string, first, last int64) bool {
-	return slices.ContainsFunc(m.ranges, func(r cluster.Range) bool {
-		return r.Nodes[0].Addr == addr && r.First <= last && first <= r.Last
-	})
-}
-
-// masterOf is the master whose replica the server is, "" if it is none.
-func (m *slotMap) masterOf(replica string) string {
-	for _, r := range m.ranges {
-		if slices.ContainsFunc(r.Nodes[1:], func(n cluster.Node) bool { return n.Addr == replica }) {
-			return r.Nodes[0].Addr
-		}
-	}
-	return ""
-}
-
-// of are the slots of a master, for people, and its id.
-func (m *slotMap) of(master string) (slots, id string) {
-	var some []string
-	for _, r := range m.ranges {
-		if r.Nodes[0].Addr == master {
-			some, id = append(some, fmt.Sprintf("%d-%d", r.First, r.Last)), r.Nodes[0].ID
-		}
-	}
-	if len(some) > examples {
-		some = append(some[:examples], "…")
-	}
-	return strings.Join(some, ", "), id
-}
-
-// count counts masters, replicas, and slots that have a master.
-func (m *slotMap) count() (masters, replicas int, served int64) {
-	master := make(map[string]bool) // by id
-	for _, r := range m.ranges {
-		served += r.Last - r.First + 1
-		for i, n := range r.Nodes {
-			master[n.ID] = master[n.ID] || i == 0
-		}
-	}
-	for _, is := range master {
-		if is {
-			masters++
-		}
-	}
-	return masters, len(master) - masters, served
-}
 
 // topology says what kind of deployment it is, and whether it can grant all locks.
 func topology(ctx context.Context, d *doctor) finding {
@@ -102,11 +44,11 @@ func topology(ctx context.Context, d *doctor) finding {
 }
 
 func clusterTopology(ctx context.Context, d *doctor) finding {
-	if d.slots.err != nil {
-		return unknown("who serves which slot", "+cluster|slots", d.slots.err)
+	if d.slotsErr != nil {
+		return unknown("who serves which slot", "+cluster|slots", d.slotsErr)
 	}
-	masters, replicas, served := d.slots.count()
-	have := fmt.Sprintf("a cluster of %s and %s", cli.Plural(int64(masters), "master"), cli.Plural(int64(replicas), "replica"))
+	masters, replicas, served := d.slots.Count()
+	have := fmt.Sprintf("a cluster of %s and %s", cli.Plural(masters, "master"), cli.Plural(replicas, "replica"))
 	if served < wire.Slots {
 		return fail("%s; %d of %d slots have no server", have, wire.Slots-served, wire.Slots).
 			means("Locks whose names fall into those slots cannot be taken; by default the cluster refuses all others, too.").
@@ -133,9 +75,15 @@ func silentMasters(ctx context.Context, d *doctor, have string) finding {
 		if n.err == nil || !n.master {
 			continue
 		}
-		slots, id := d.slots.of(n.addr)
-		text += fmt.Sprintf("; %s, the master of slots %s, does not answer", n.addr, slots)
-		if next := d.successor(ctx, n, id); next != nil {
+		var slots []string
+		for _, r := range d.slots.Of(n.addr) {
+			slots = append(slots, fmt.Sprintf("%d-%d", r.First, r.Last))
+		}
+		if len(slots) > examples {
+			slots = append(slots[:examples], "…")
+		}
+		text += fmt.Sprintf("; %s, the master of slots %s, does not answer", n.addr, strings.Join(slots, ", "))
+		if next := d.successor(ctx, n, d.slots.Of(n.addr)[0].Nodes[0].ID); next != nil {
 			text += fmt.Sprintf(", and its replica %s takes over", next.addr)
 		} else {
 			lost = true
@@ -157,7 +105,7 @@ func silentMasters(ctx context.Context, d *doctor, have string) finding {
 // successor is the replica that takes over from a master, nil if none does.
 func (d *doctor) successor(ctx context.Context, master *node, id string) *node {
 	for _, n := range d.nodes {
-		if n.err != nil || d.slots.masterOf(n.addr) != master.addr {
+		if n.err != nil || d.slots.MasterOf(n.addr) != master.addr {
 			continue
 		}
 		if view, err := n.do(ctx, "CLUSTER", "NODES").ToString(); err == nil && takesOver(view, id) {

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/internal/cluster"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -94,12 +95,13 @@ func Command(redis *cli.Redis) *cobra.Command {
 
 // A doctor is one visit.
 type doctor struct {
-	q      *question
-	opt    rueidis.ClientOption
-	client rueidis.Client
-	place  string
-	nodes  []*node // the server, or those of a cluster
-	slots  slotMap // of a cluster
+	q        *question
+	opt      rueidis.ClientOption
+	client   rueidis.Client
+	place    string
+	nodes    []*node // the server, or those of a cluster
+	slots    cluster.Map
+	slotsErr error
 }
 
 // run asks everything and says what it finds.

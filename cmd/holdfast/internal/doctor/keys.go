@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,14 +12,14 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 const (
-	examples    = 5    // keys are named at the most
-	portion     = 500  // keys are asked for at once
-	mostFields  = 20   // of a hash are looked at
-	mostWaiters = 1000 // of a queue are looked at
+	examples   = 5   // keys are named at the most
+	portion    = 500 // keys are asked for at once
+	mostFields = 20  // of a hash are looked at
 )
 
 // A sweep goes through the keys of a server.
@@ -115,21 +114,6 @@ func (s *sweep) walk(ctx context.Context, typ, match string, look func(context.C
 	}
 }
 
-// isLock reports whether a hash with these fields and values is a lock. One other field, and it is somebody's
-// data, which a time to live would destroy.
-func isLock(flat []string) (held bool) {
-	for i := 0; i+1 < len(flat); i += 2 {
-		field, value := flat[i], flat[i+1]
-		if field == wire.ModeField && (value == wire.ModeRead || value == wire.ModeWrite) {
-			continue
-		}
-		if _, held = wire.ParseHold(field, value); !held {
-			return false
-		}
-	}
-	return held
-}
-
 // withoutTTL looks for locks that nothing ends.
 func withoutTTL(ctx context.Context, d *doctor, n *node) finding {
 	if d.q.scan == 0 {
@@ -147,7 +131,7 @@ func withoutTTL(ctx context.Context, d *doctor, n *node) finding {
 			if err == nil && ttl == -1 {
 				var entry rueidis.ScanEntry
 				entry, err = n.client.Do(ctx, b.Hscan().Key(names[i]).Cursor(0).Count(mostFields).Build()).AsScanEntry()
-				if isLock(entry.Elements) {
+				if survey.IsLock(entry.Elements) {
 					s.add(names[i])
 				}
 			}
@@ -175,13 +159,19 @@ func goneWaiters(ctx context.Context, d *doctor, n *node) finding {
 	if d.q.scan == 0 {
 		return finding{}
 	}
-	s := sweep{doctor: d, node: n}
+	s, q := sweep{doctor: d, node: n}, survey.Queue{Client: d.client, Node: n.client}
+	for _, server := range d.nodes {
+		if server.err == nil {
+			q.Heard = append(q.Heard, server.client)
+		}
+	}
 	first := "" // how to take one out
 	pattern, _, _ := strings.Cut(wire.FairQueue("{"), "{")
 	err := s.walk(ctx, "list", pattern+"*", func(ctx context.Context, queues []string) error {
 		for _, queue := range queues {
 			_, names := wire.KeyOf(queue)
-			gone, next, err := s.gone(ctx, names[0])
+			q.Name, q.Now = names[0], time.Now().Add(n.ahead)
+			gone, next, err := q.Gone(ctx)
 			if err := s.passed(err); err != nil {
 				return err
 			}
@@ -210,95 +200,4 @@ func goneWaiters(ctx context.Context, d *doctor, n *node) finding {
 			fix("Nothing, if nobody else waits. Otherwise take them out, one after the other, and run the doctor again: %s", first))
 	}
 	return s.told(okay("no fair lock has waiters whose process is gone"))
-}
-
-// gone are the owners in the queue of a fair lock that are not heard of any more: ours by the time until which
-// they are alive, Redisson's by theirs or because nobody listens to the message that would tell them. next is
-// the first who is not gone. Beside an error gone are those of whom it is known nevertheless.
-func (s *sweep) gone(ctx context.Context, name string) (gone []string, next string, err error) {
-	b := s.node.client.B()
-	queue, err := s.node.client.Do(ctx, b.Lrange().Key(wire.FairQueue(name)).Start(0).Stop(mostWaiters-1).Build()).AsStrSlice()
-	if err != nil {
-		return nil, "", err
-	}
-	due, err := s.scores(ctx, wire.FairDue(name))
-	if err != nil {
-		return nil, "", err
-	}
-	alive, err := s.scores(ctx, wire.FairAlive(name))
-	if err != nil {
-		return nil, "", err
-	}
-	now := float64(time.Now().Add(s.ahead).UnixMilli())
-	var doubtful []string
-	for _, waiter := range queue {
-		until, ours := alive[waiter]
-		if !ours {
-			until = due[waiter] // none: whoever comes next takes it out
-		}
-		switch {
-		case until <= now:
-			gone = append(gone, waiter)
-		case !ours:
-			doubtful = append(doubtful, waiter)
-		}
-	}
-	silent, err := s.silent(ctx, name, doubtful)
-	gone = append(gone, silent...)
-	for _, waiter := range queue {
-		if !slices.Contains(gone, waiter) {
-			return gone, waiter, err
-		}
-	}
-	return gone, "", err
-}
-
-// scores are the members of a sorted set with theirs.
-func (s *sweep) scores(ctx context.Context, key string) (map[string]float64, error) {
-	cmd := s.node.client.B().Zrange().Key(key).Min("0").Max(fmt.Sprint(mostWaiters - 1)).Withscores().Build()
-	list, err := s.node.client.Do(ctx, cmd).AsZScores()
-	found := make(map[string]float64, len(list))
-	for _, member := range list {
-		found[member.Member] = member.Score
-	}
-	return found, err
-}
-
-// silent are those of the waiters who do not listen to the message that would tell them. It asks twice, with some
-// time between, because a waiter that subscribes again is away for a moment.
-func (s *sweep) silent(ctx context.Context, name string, waiters []string) (silent []string, err error) {
-	const between = 300 * time.Millisecond
-	listens := func(waiter string) bool {
-		heard, problem := s.listened(ctx, wire.FairChannel(name)+waiter)
-		if cli.Denied(problem) {
-			err = cmp.Or(err, problem)
-		}
-		return heard
-	}
-	if waiters = slices.DeleteFunc(waiters, listens); len(waiters) == 0 {
-		return nil, err
-	}
-	select {
-	case <-ctx.Done():
-		return nil, err
-	case <-time.After(between):
-	}
-	return slices.DeleteFunc(waiters, listens), err
-}
-
-// listened reports whether somebody listens to a channel, or it cannot be known.
-func (s *sweep) listened(ctx context.Context, channel string) (bool, error) {
-	for _, server := range s.nodes { // plain messages are heard on any
-		if server.err == nil {
-			answer, err := server.do(ctx, "PUBSUB", "NUMSUB", channel).AsIntMap()
-			if err != nil || answer[channel] > 0 {
-				return true, err
-			}
-		}
-	}
-	if !s.cluster() {
-		return false, nil
-	}
-	answer, err := s.do(ctx, "PUBSUB", "SHARDNUMSUB", channel).AsIntMap()
-	return !unheard(err) && (err != nil || answer[channel] > 0), err
 }

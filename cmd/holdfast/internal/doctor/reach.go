@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/internal/cluster"
+	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // reach finds the servers and learns what the other checks ask them for.
@@ -29,17 +30,17 @@ func (d *doctor) reach(ctx context.Context) (found []finding) {
 	if d.cluster() {
 		ctx, cancel := context.WithTimeout(ctx, 2*d.q.timeout)
 		defer cancel()
-		d.slots.ranges, d.slots.err = cluster.Slots(ctx, d.client, func(f func()) { go f() })
+		d.slots, d.slotsErr = cluster.Slots(ctx, d.client, func(f func()) { go f() })
 	}
 	for _, n := range d.nodes {
-		n.master = !d.cluster() || d.slots.has(n.addr)
+		n.master = !d.cluster() || d.slots.Has(n.addr, 0, wire.Slots)
 		if n.err != nil {
 			found = append(found, d.absent(n).of("reach").on(n))
 		}
 	}
 	silent := len(found)
-	if d.slots.err != nil {
-		found = append(found, d.unreachable(d.place, d.slots.err).of("reach"))
+	if d.slotsErr != nil {
+		found = append(found, d.unreachable(d.place, d.slotsErr).of("reach"))
 	}
 	if masters := d.masters(); len(masters) > 0 {
 		secure := "without TLS"
@@ -61,7 +62,7 @@ func (d *doctor) reach(ctx context.Context) (found []finding) {
 
 // absent says of which server there is no answer, and what that means for locks.
 func (d *doctor) absent(n *node) finding {
-	if !d.cluster() || d.slots.err != nil {
+	if !d.cluster() || d.slotsErr != nil {
 		return d.unreachable(n.addr, n.err)
 	}
 	if n.master {
@@ -69,7 +70,7 @@ func (d *doctor) absent(n *node) finding {
 			"and holders lose theirs when their leases end; see topology.")
 	}
 	where := n.addr + ", which has no slots"
-	if master := d.slots.masterOf(n.addr); master != "" {
+	if master := d.slots.MasterOf(n.addr); master != "" {
 		where = n.addr + ", a replica of " + master
 	}
 	f := d.unreachable(where, n.err).means("Locks go on. But there is one server fewer to take over when a master fails.")

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -165,14 +166,10 @@ func (s *settings) checkFlags(cmd *cobra.Command) error {
 		return cli.Usagef("run: the name is empty")
 	case len(s.name) > 64<<10:
 		return cli.Usagef("run: the name is longer than 64 KiB")
-	case s.shared && s.exclusive:
-		return cli.Usagef("run: -s and -x exclude each other")
-	case s.fair && (s.shared || s.exclusive), s.fenced && (s.shared || s.exclusive || s.fair):
-		return cli.Usagef("run: --fair, --fenced, -s and -x are different locks; want one of them")
 	case changed("permits") && s.permits < 1:
 		return cli.Usagef("run: --permits is %d, must be at least 1", s.permits)
-	case s.permits > 0 && (s.shared || s.exclusive || s.fair || s.fenced):
-		return cli.Usagef("run: with --permits there is no lock for -s, -x, --fair and --fenced")
+	case len(slices.DeleteFunc([]bool{s.shared, s.exclusive, s.fair, s.fenced, s.permits > 0}, func(is bool) bool { return !is })) > 1:
+		return cli.Usagef("run: -s, -x, --fair, --fenced and --permits are different locks; want one of them")
 	case s.nonblock && changed("wait") && s.limit > 0:
 		return cli.Usagef("run: -n and -w exclude each other")
 	case s.conflict < 0 || s.conflict > 255:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strconv"
 	"syscall"
@@ -17,8 +18,8 @@ import (
 // the hold ends. It learns the first by the end of the pipe to it, and the second by its own clock.
 type guard struct {
 	process *os.Process
-	pipe    *os.File
-	said    *os.File // what it has said: that it kills
+	pipe    io.WriteCloser
+	said    io.ReadCloser // what it has said: that it kills
 	until   time.Time
 	gone    chan struct{} // closed by the child's reap when it has waited for this one, too
 }
@@ -29,34 +30,20 @@ func startGuard(mark string) (*guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, out, err := os.Pipe()
-	if err != nil {
+	cmd := exec.Command(self, "run", "--guard")
+	cmd.Args[0], cmd.Env = "holdfast", []string{}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // away from the terminal and its signals
+	g := &guard{gone: make(chan struct{})}
+	if g.pipe, err = cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
-	defer in.Close()
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		_ = out.Close()
+	if g.said, err = cmd.StdoutPipe(); err != nil {
 		return nil, err
 	}
-	defer null.Close()
-	said, tell, err := os.Pipe()
-	if err != nil {
-		_ = out.Close()
+	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	defer tell.Close()
-	process, err := os.StartProcess(self, []string{"holdfast", "run", "--guard"}, &os.ProcAttr{
-		Env:   []string{},
-		Files: []*os.File{in, tell, null},
-		Sys:   &syscall.SysProcAttr{Setsid: true}, // away from the terminal and its signals
-	})
-	if err != nil {
-		_ = out.Close()
-		_ = said.Close()
-		return nil, err
-	}
-	g := &guard{process: process, pipe: out, said: said, gone: make(chan struct{})}
+	g.process = cmd.Process
 	fmt.Fprintln(g.pipe, mark) // before there is anybody: holdfast may be gone the moment after
 	return g, nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
@@ -14,60 +13,49 @@ import (
 	"github.com/holdfast-go/holdfast/internal/survey"
 )
 
-// A reporter says on stderr what happens; stdout is the command's. Whoever says something does not wait
-// until it is read, which may take for ever.
+// A reporter says on stderr what happens; stdout is the command's. To say something takes no time, however
+// long it takes until somebody reads it.
 type reporter struct {
-	out           io.Writer
+	lines         chan line
 	name          string
 	verbose, json bool
+}
 
-	mu     sync.Mutex    // guards what follows
-	lines  []string      // that are not written yet, in order
-	silent chan struct{} // closed when there are none; nil: there are none
+// A line is one to write, or, if it has a channel, the question whether all before it is written.
+type line struct {
+	text    string
+	written chan struct{}
 }
 
 func newReporter(out io.Writer, s *settings) *reporter {
-	return &reporter{out: out, name: s.name, verbose: s.verbose, json: s.json}
-}
-
-// put has a line written after those before it.
-func (r *reporter) put(line string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lines = append(r.lines, line)
-	if r.silent == nil {
-		r.silent = make(chan struct{})
-		go r.write()
-	}
-}
-
-// write writes lines until there are none.
-func (r *reporter) write() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for len(r.lines) > 0 {
-		line := r.lines[0]
-		r.lines = r.lines[1:]
-		r.mu.Unlock()
-		_, _ = io.WriteString(r.out, line)
-		r.mu.Lock()
-	}
-	close(r.silent)
-	r.silent = nil
+	const most = 1000 // lines that nobody has read; what comes then is left out
+	r := &reporter{lines: make(chan line, most), name: s.name, verbose: s.verbose, json: s.json}
+	go func() { // until the process ends
+		for l := range r.lines {
+			if l.written != nil {
+				close(l.written)
+			}
+			_, _ = io.WriteString(out, l.text)
+		}
+	}()
+	return r
 }
 
 // flush waits until all has been written, but for no longer than a second: perhaps nobody reads it.
 func (r *reporter) flush() {
 	const most = time.Second
-	r.mu.Lock()
-	silent := r.silent
-	r.mu.Unlock()
-	if silent == nil {
-		return
-	}
+	l := line{written: make(chan struct{})}
+	r.put(l)
 	select {
-	case <-silent:
+	case <-l.written:
 	case <-time.After(most):
+	}
+}
+
+func (r *reporter) put(l line) {
+	select {
+	case r.lines <- l:
+	default:
 	}
 }
 
@@ -79,18 +67,18 @@ type detail struct {
 
 // say says what everybody should know.
 func (r *reporter) say(event, text string, details ...detail) {
-	text = strings.TrimPrefix(text, "holdfast: ") // an error of the library's
+	text = strings.TrimPrefix(text, "holdfast: ") // an error of the library
 	if !r.json {
-		r.put("holdfast: " + text + "\n")
+		r.put(line{text: "holdfast: " + text + "\n"})
 		return
 	}
-	line := map[string]any{"event": event, "name": r.name, "text": text}
+	fields := map[string]any{"event": event, "name": r.name, "text": text}
 	for _, d := range details {
-		line[d.key] = d.value
+		fields[d.key] = d.value
 	}
 	var b strings.Builder
-	_ = cli.WriteJSON(&b, line) // never fails: texts, numbers and lists of them
-	r.put(b.String())
+	_ = cli.WriteJSON(&b, fields) // never fails: texts, numbers and lists of them
+	r.put(line{text: b.String()})
 }
 
 // tell says what only those want to know who asked.
@@ -100,8 +88,8 @@ func (r *reporter) tell(event, text string, details ...detail) {
 	}
 }
 
-// last says why the run failed, if that is not said yet, and has all written. It returns what is left to
-// tell, which is the code alone.
+// last says why the run failed, if that is not said yet, and waits until all is written. It returns the code alone,
+// which is left to tell.
 func (r *reporter) last(err error) error {
 	defer r.flush()
 	failure, ok := err.(*cli.ExitError) //nolint:errorlint // what run returns, unwrapped

@@ -7,7 +7,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
-	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
@@ -33,31 +34,41 @@ func openTerminal() *terminal {
 	return &terminal{file, syscall.Getpgrp(), restore}
 }
 
-// foreground is the group that has the terminal.
-func (t *terminal) foreground() int { return foreground(t.file) }
-
 // foreground is the group that has the terminal f, 0 if f is not the controlling one.
 func foreground(f *os.File) int {
-	var group int32
-	if _, _, bad := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), syscall.TIOCGPGRP, uintptr(unsafe.Pointer(&group))); bad != 0 {
+	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
+	if err != nil {
 		return 0
 	}
-	return int(group)
+	return group
 }
 
 // give puts a group into the foreground. SIGTTOU must be ignored.
 func (t *terminal) give(group int) {
-	id := int32(group)
-	_, _, _ = syscall.Syscall(syscall.SYS_IOCTL, t.file.Fd(), syscall.TIOCSPGRP, uintptr(unsafe.Pointer(&id)))
+	_ = unix.IoctlSetPointerInt(int(t.file.Fd()), unix.TIOCSPGRP, group)
+}
+
+// takeBack puts holdfast's group into the foreground if the other one is there.
+func (t *terminal) takeBack(group int) {
+	if foreground(t.file) == group {
+		t.give(t.own)
+	}
 }
 
 // ours reports whether holdfast's group has the terminal.
-func (t *terminal) ours() bool { return t.foreground() == t.own }
+func (t *terminal) ours() bool { return foreground(t.file) == t.own }
 
 // wanted reports whether the command should have it from the start. Otherwise it gets it when it asks:
 // it may stand in a pipeline, and the pager at the end, of holdfast's group, needs it more.
 func (t *terminal) wanted() bool {
 	return t.ours() && foreground(os.Stdin) != 0 && foreground(os.Stdout) != 0
+}
+
+// hasJobs reports whether holdfast is a job of a shell that could continue it. It is none in the group of
+// the session's leader, which is a shell without jobs, or holdfast itself.
+func (t *terminal) hasJobs() bool {
+	session, err := unix.Getsid(0)
+	return err == nil && session != t.own
 }
 
 // endByInterrupt ends holdfast by SIGINT if that may have been Ctrl-C: a shell's script goes on after a
@@ -70,11 +81,4 @@ func endByInterrupt() {
 	signal.Reset(syscall.SIGINT)
 	_ = syscall.Kill(syscall.Getpid(), syscall.SIGINT)
 	<-time.After(time.Second) // it comes at once
-}
-
-// hasJobs reports whether holdfast is a job of a shell that could continue it. It is none in the group of
-// the session's leader, which is a shell without jobs, or holdfast itself.
-func (t *terminal) hasJobs() bool {
-	session, _, bad := syscall.Syscall(syscall.SYS_GETSID, 0, 0, 0)
-	return bad == 0 && int(session) != t.own
 }

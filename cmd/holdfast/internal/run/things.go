@@ -29,7 +29,7 @@ const (
 	permit kind = "permit"
 )
 
-// covers reports whether who holds something of kind k of a name needs not take the other of that name.
+// covers reports whether a holder of kind k of a name need not take the other kind of that name.
 func (k kind) covers(other kind) bool {
 	if k == permit || other == permit {
 		return k == other
@@ -58,11 +58,7 @@ type thing interface {
 	Holders(ctx context.Context) ([]holdfast.Holder, error)
 }
 
-// thing is what is to be held; fixed is its lease if it is not renewed, else 0.
-func (s *settings) thing(session *holdfast.Session, fixed time.Duration) thing {
-	return newThing(session, s.kind(), s.name, fixed, s.fenced)
-}
-
+// newThing is what is held or to be held. Its lease is fixed, or renewed if that is 0.
 func newThing(session *holdfast.Session, k kind, name string, fixed time.Duration, fenced bool) thing {
 	switch k {
 	case permit:
@@ -70,43 +66,15 @@ func newThing(session *holdfast.Session, k kind, name string, fixed time.Duratio
 	case fair:
 		return fairlock.New(session, name, &fairlock.Options{FixedLease: fixed})
 	case reads:
-		rw := rwlock.New(session, name, &rwlock.Options{FixedLease: fixed})
-		return half{rw.Read(), rw}
+		return rwlock.New(session, name, &rwlock.Options{FixedLease: fixed}).Read()
 	case writes:
-		rw := rwlock.New(session, name, &rwlock.Options{FixedLease: fixed})
-		return half{rw.Write(), rw}
+		return rwlock.New(session, name, &rwlock.Options{FixedLease: fixed}).Write()
 	case plain:
 	}
 	return rlock.New(session, name, &rlock.Options{FixedLease: fixed, Fenced: fenced})
 }
 
-// A half is one of a read-write lock.
-type half struct {
-	*rwlock.Half
-	both *rwlock.RWMutex
-}
-
-// holdersOf are those who hold a thing, or the other half of it.
-func holdersOf(ctx context.Context, what thing) (all []*survey.Party, err error) {
-	add := func(mode string, of thing) {
-		var holders []holdfast.Holder
-		if err == nil {
-			holders, err = of.Holders(ctx)
-		}
-		for _, h := range holders {
-			all = append(all, inspect.HolderOf(h, mode))
-		}
-	}
-	if rw, ok := what.(half); ok {
-		add(wire.ModeWrite, rw.both.Write())
-		add(wire.ModeRead, rw.both.Read())
-	} else {
-		add("", what)
-	}
-	return all, err
-}
-
-// permits makes a semaphore a thing. Nobody tells who holds its permits.
+// permits makes a semaphore a thing. Nobody knows who holds its permits.
 type permits struct{ *semaphore.Expirable }
 
 func (p permits) Lock(ctx context.Context) (*holdfast.Hold, error) { return p.Acquire(ctx) }
@@ -116,6 +84,26 @@ func (p permits) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.
 }
 
 func (p permits) Holders(context.Context) ([]holdfast.Holder, error) { return nil, nil }
+
+// holders are those who hold what is wanted, or the other half of it.
+func (s *settings) holders(ctx context.Context, session *holdfast.Session) (all []*survey.Party, err error) {
+	modes := map[kind]string{s.kind(): ""}
+	if s.shared || s.exclusive {
+		modes = map[kind]string{writes: wire.ModeWrite, reads: wire.ModeRead}
+	}
+	for _, k := range []kind{writes, reads, plain, fair, permit} {
+		mode, wanted := modes[k]
+		if !wanted || err != nil {
+			continue
+		}
+		var holders []holdfast.Holder
+		holders, err = newThing(session, k, s.name, 0, false).Holders(ctx)
+		for _, h := range holders {
+			all = append(all, inspect.HolderOf(h, mode))
+		}
+	}
+	return all, err
+}
 
 // holds reports whether the owner, or the permit of that id, holds something of that kind and name.
 func holds(ctx context.Context, session *holdfast.Session, k kind, name, id string) (bool, error) {

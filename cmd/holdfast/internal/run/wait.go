@@ -3,11 +3,13 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,8 +25,8 @@ type signals struct {
 	hurried   bool           // one has come while there was no command
 }
 
-// listen takes in the signals that would end holdfast. Those that it was told to ignore, as nohup does,
-// it goes on ignoring, and so does the command. SIGPIPE is taken in, and not ignored, so that the command
+// listen catches the signals that would end holdfast. Those that it was told to ignore, as nohup does,
+// it goes on ignoring, and so does the command. SIGPIPE is caught, and not ignored, so that the command
 // has it as it was.
 func listen() *signals {
 	s := &signals{passed: make(chan os.Signal, 64), continued: make(chan os.Signal, 1)}
@@ -42,7 +44,7 @@ func listen() *signals {
 	return s
 }
 
-// follow takes in the signals, too, that matter only while there is a command.
+// follow catches those signals, too, that matter only while there is a command.
 func (s *signals) follow() {
 	signal.Notify(s.passed, syscall.SIGTSTP, syscall.SIGWINCH)
 	signal.Notify(s.continued, syscall.SIGCONT)
@@ -55,28 +57,26 @@ var errInterrupted = &cli.ExitError{Code: cli.ExitSignal + int(syscall.SIGINT)}
 func (s *signals) during(do func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	ended := make(chan os.Signal, 1)
-	listening := make(chan struct{})
-	go func() {
-		defer close(listening)
-		select {
-		case sig := <-s.passed:
-			ended <- sig
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	err := do(ctx)
-	cancel()
-	<-listening
-	var sig os.Signal
+	done := make(chan error, 1)
+	go func() { done <- do(ctx) }()
 	select {
-	case sig = <-ended:
-	case sig = <-s.passed:
-	default:
-		return err
+	case sig := <-s.passed:
+		cancel()
+		<-done
+		return s.endedBy(sig)
+	case err := <-done:
+		return cmp.Or(s.pending(), err)
 	}
-	return s.endedBy(sig)
+}
+
+// pending is the end of a run by a signal that has come meanwhile, nil if there is none.
+func (s *signals) pending() error {
+	select {
+	case sig := <-s.passed:
+		return s.endedBy(sig)
+	default:
+		return nil
+	}
 }
 
 // endedBy is the end of a run by a signal.
@@ -92,13 +92,8 @@ func (s *signals) endedBy(sig os.Signal) error {
 // would forget one that came before. That is the error then. One that comes later ends holdfast as it would
 // end the command.
 func (s *signals) leave() error {
-	signal.Stop(s.passed) // after which it has all that were taken in
-	select {
-	case sig := <-s.passed:
-		return s.endedBy(sig)
-	default:
-		return nil
-	}
+	signal.Stop(s.passed) // after which it has all that came
+	return s.pending()
 }
 
 // errHurried says that what gives back was left alone.
@@ -115,8 +110,8 @@ func (s *signals) giveBack(do func() error) error {
 		case err := <-done:
 			return err
 		case <-s.passed:
-			s.hurried = true
 		}
+		s.hurried = true
 	}
 	select {
 	case err := <-done:
@@ -137,13 +132,17 @@ func (s *settings) take(session *holdfast.Session, signals *signals, say *report
 		if err := s.makePermits(ctx, session, say); err != nil {
 			return err
 		}
-		what := s.thing(session, fixed)
-		silence := s.announce(ctx, what, say)
+		what := newThing(session, s.kind(), s.name, fixed, s.fenced)
+		silence := s.announce(ctx, session, say)
 		began := time.Now()
-		hold, err = s.wait(ctx, what)
+		if s.nonblock || s.limit > 0 {
+			hold, err = what.TryLockFor(ctx, time.Duration(s.limit))
+		} else {
+			hold, err = what.Lock(ctx)
+		}
 		took = time.Since(began)
 		silence()
-		return s.conflicted(ctx, what, err, say)
+		return s.conflicted(ctx, session, err, say)
 	})
 	if err != nil {
 		if hold != nil { // a signal came together with it
@@ -156,15 +155,8 @@ func (s *settings) take(session *holdfast.Session, signals *signals, say *report
 	return hold, nil
 }
 
-func (s *settings) wait(ctx context.Context, what thing) (*holdfast.Hold, error) {
-	if s.nonblock || s.limit > 0 {
-		return what.TryLockFor(ctx, time.Duration(s.limit))
-	}
-	return what.Lock(ctx)
-}
-
 // conflicted is err, or the silent end of a run that found the lock taken, as flock's is.
-func (s *settings) conflicted(ctx context.Context, what thing, err error, say *reporter) error {
+func (s *settings) conflicted(ctx context.Context, session *holdfast.Session, err error, say *reporter) error {
 	if !errors.Is(err, holdfast.ErrBusy) {
 		return err
 	}
@@ -173,7 +165,7 @@ func (s *settings) conflicted(ctx context.Context, what thing, err error, say *r
 		if !s.nonblock {
 			text = "timeout while waiting to get lock"
 		}
-		by, list := s.inTheWay(ctx, what)
+		by, list := s.inTheWay(ctx, session)
 		say.tell("conflict", text+by, list...)
 	}
 	return cli.Silent(s.conflict)
@@ -181,7 +173,7 @@ func (s *settings) conflicted(ctx context.Context, what thing, err error, say *r
 
 // announce says who is in the way once it is clear that somebody is: to those who asked, and to a person
 // who sits there and wonders. The function it returns has it say no more.
-func (s *settings) announce(ctx context.Context, what thing, say *reporter) (silence func()) {
+func (s *settings) announce(ctx context.Context, session *holdfast.Session, say *reporter) (silence func()) {
 	after := time.Second
 	switch {
 	case s.nonblock, !say.verbose && !cli.IsTerminal(os.Stderr):
@@ -190,30 +182,29 @@ func (s *settings) announce(ctx context.Context, what thing, say *reporter) (sil
 		after = 100 * time.Millisecond
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var announcer sync.WaitGroup
+	announcer.Go(func() {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(after):
 		}
-		by, list := s.inTheWay(ctx, what)
+		by, list := s.inTheWay(ctx, session)
 		if ctx.Err() == nil {
 			say.say("waiting", fmt.Sprintf("waiting for %q%s", s.name, by), list...)
 		}
-	}()
+	})
 	return func() {
 		cancel()
-		<-done
+		announcer.Wait()
 	}
 }
 
 // inTheWay says who holds what is wanted, in a clause and in a list, if that is known.
-func (s *settings) inTheWay(ctx context.Context, what thing) (string, []detail) {
+func (s *settings) inTheWay(ctx context.Context, session *holdfast.Session) (string, []detail) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	holders, err := holdersOf(ctx, what)
+	holders, err := s.holders(ctx, session)
 	if err != nil || len(holders) == 0 {
 		return "", nil
 	}
@@ -231,7 +222,8 @@ func (s *settings) makePermits(ctx context.Context, session *holdfast.Session, s
 		return err
 	}
 	if n, err := e.Permits(ctx); err == nil && n != s.permits {
-		say.say("permits", fmt.Sprintf("%q has %s, which stands, and not %d", s.name, cli.Plural(int64(n), "permit"), s.permits), detail{"permits", n})
+		say.say("permits", fmt.Sprintf("%q has %s, which stands, and not %d", s.name, cli.Plural(int64(n), "permit"), s.permits),
+			detail{"permits", n})
 	}
 	return nil
 }

@@ -89,7 +89,8 @@ func (w *watcher) look() {
 	if w.loss == nil && w.onLoss == onLossStop && !now.Before(w.stopAt()) {
 		w.loss = w.hold.Err()
 		if w.loss == nil {
-			w.loss = fmt.Errorf("%q is held for %v more, and could not be renewed", w.name, time.Until(w.hold.Deadline()).Round(time.Millisecond))
+			left := time.Until(w.hold.Deadline()).Round(time.Millisecond)
+			w.loss = fmt.Errorf("%q is held for %v more, and could not be renewed", w.name, left)
 		}
 		w.stop(w.end())
 		w.say.say("losing", fmt.Sprintf("stopping the command: %v", w.loss), detail{"error", w.loss.Error()})
@@ -208,9 +209,7 @@ func (w *watcher) suspended(sig syscall.Signal) {
 		w.goOn()
 		return
 	}
-	if w.terminal.foreground() == w.child.pid {
-		w.terminal.give(w.terminal.own)
-	}
+	w.terminal.takeBack(w.child.pid)
 	if w.terminal.hasJobs() {
 		select {
 		case <-w.signals.continued: // before
@@ -244,8 +243,8 @@ func (w *watcher) finish() {
 	w.guard.dismiss()
 	<-w.guard.gone
 	if w.terminal != nil {
-		if w.lent && w.terminal.foreground() == w.child.pid {
-			w.terminal.give(w.terminal.own)
+		if w.lent {
+			w.terminal.takeBack(w.child.pid)
 		}
 		_ = w.terminal.file.Close()
 	}

@@ -1,0 +1,47 @@
+package cluster
+
+import "slices"
+
+// A Map is who has which slots, by what one node says.
+type Map []Range
+
+// Has reports whether the server is the master of any of the slots.
+func (m Map) Has(addr string, first, last int64) bool {
+	return slices.ContainsFunc(m, func(r Range) bool {
+		return r.Nodes[0].Addr == addr && r.First <= last && first <= r.Last
+	})
+}
+
+// MasterOf is the master whose replica the server is, "" if it is none.
+func (m Map) MasterOf(replica string) string {
+	for _, r := range m {
+		if slices.ContainsFunc(r.Nodes[1:], func(n Node) bool { return n.Addr == replica }) {
+			return r.Nodes[0].Addr
+		}
+	}
+	return ""
+}
+
+// Of are the slots of a master.
+func (m Map) Of(master string) Map {
+	return slices.DeleteFunc(slices.Clone(m), func(r Range) bool { return r.Nodes[0].Addr != master })
+}
+
+// Count counts masters, replicas, and slots that have a master.
+func (m Map) Count() (masters, replicas, slots int64) {
+	master := make(map[string]bool) // by id
+	for _, r := range m {
+		slots += r.Last - r.First + 1
+		for i, n := range r.Nodes {
+			master[n.ID] = master[n.ID] || i == 0
+		}
+	}
+	for _, is := range master {
+		if is {
+			masters++
+		} else {
+			replicas++
+		}
+	}
+	return masters, replicas, slots
+}

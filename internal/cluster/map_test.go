@@ -1,0 +1,24 @@
+package cluster_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast/internal/cluster"
+)
+
+func TestMap(t *testing.T) {
+	a, b, c := cluster.Node{Addr: "a", ID: "1"}, cluster.Node{Addr: "b", ID: "2"}, cluster.Node{Addr: "c", ID: "3"}
+	m := cluster.Map{{First: 0, Last: 99, Nodes: []cluster.Node{a, c}}, {First: 100, Last: 299, Nodes: []cluster.Node{b}},
+		{First: 400, Last: 400, Nodes: []cluster.Node{a, c}}}
+	masters, replicas, slots := m.Count()
+	assert.Equal(t, []int64{2, 1, 301}, []int64{masters, replicas, slots})
+	assert.True(t, m.Has("a", 400, 400))
+	assert.False(t, m.Has("a", 100, 399))
+	assert.False(t, m.Has("c", 0, 400))
+	assert.Equal(t, "a", m.MasterOf("c"))
+	assert.Empty(t, m.MasterOf("b"))
+	assert.Len(t, m.Of("a"), 2)
+	assert.Len(t, m, 3)
+}
