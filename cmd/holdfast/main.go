@@ -25,8 +25,8 @@ func main() { os.Exit(run()) }
 func run() int {
 	called := false // rightly: the arguments were understood
 	root := &cobra.Command{
-		Use:   "holdfast",
-		Short: "Distributed locks on Redis: use them, see them, mend them",
+		Use:              "holdfast",
+		Short:            "Distributed locks on Redis: use them, see them, mend them",
 		Version:          version(),
 		SilenceErrors:    true,
 		SilenceUsage:     true,
