@@ -10,7 +10,6 @@ const latchChannel = "redisson_countdownlatch__channel__{x}"
 
 func TestLatchScripts(t *testing.T) {
 	t.Parallel()
-	key := []string{"x"}
 	count := func(n string) map[string]redistest.Value {
 		return map[string]redistest.Value{"x": {Type: "string", Content: n}}
 	}
@@ -19,38 +18,52 @@ func TestLatchScripts(t *testing.T) {
 		return []redistest.Message{{Channel: latchChannel, Payload: payload}}
 	}
 	set := func(n string) [][]string { return [][]string{{"SET", "x", n}} }
-	for script, steps := range map[string]map[string]step{
-		"latch_set": {
-			"an open one":               {keys: key, args: []string{"2", "PUBLISH", latchChannel}, reply: int64(1), after: count("2"), messages: said("1")},
-			"a closed one":              {seed: set("1"), keys: key, args: []string{"2", "PUBLISH", latchChannel}, reply: int64(0), after: count("1")},
-			"Redisson's, stuck at zero": {seed: set("0"), keys: key, args: []string{"2", "PUBLISH", latchChannel}, reply: int64(1), after: count("2"), messages: said("1")},
-			"the largest count": {
-				keys: key, args: []string{"9007199254740991", "PUBLISH", latchChannel}, reply: int64(1), after: count("9007199254740991"), messages: said("1"),
-			},
-			"no latch": {
-				seed: [][]string{{"SADD", "x", "y"}}, keys: key, args: []string{"2", "PUBLISH", latchChannel}, fails: "WRONGTYPE",
-				after: map[string]redistest.Value{"x": {Type: "set", Content: []string{"y"}}},
-			},
+	runSteps(t, map[string]step{
+		"an open one":  {call: setLatch{}, reply: int64(1), after: count("2"), messages: said("1")},
+		"a closed one": {seed: set("1"), call: setLatch{}, reply: int64(0), after: count("1")},
+		"Redisson's, stuck at zero": {
+			seed: set("0"), call: setLatch{}, reply: int64(1), after: count("2"), messages: said("1"),
 		},
-		"latch_count_down": {
-			"not the last":              {seed: set("2"), keys: key, args: []string{"PUBLISH", latchChannel}, reply: int64(1), after: count("1")},
-			"the last":                  {seed: set("1"), keys: key, args: []string{"PUBLISH", latchChannel}, reply: int64(0), after: opened, messages: said("0")},
-			"one too many":              {keys: key, args: []string{"PUBLISH", latchChannel}, reply: int64(0), after: opened},
-			"Redisson's, stuck at zero": {seed: set("0"), keys: key, args: []string{"PUBLISH", latchChannel}, reply: int64(0), after: opened},
-			"the largest count": {
-				seed: set("9007199254740991"), keys: key, args: []string{"PUBLISH", latchChannel}, reply: int64(9007199254740990), after: count("9007199254740990"),
-			},
+		"the largest count": {
+			call: setLatch{count: "9007199254740991"}, reply: int64(1), after: count("9007199254740991"),
+			messages: said("1"),
 		},
-		"latch_delete": {
-			"a closed one": {seed: set("2"), keys: key, args: []string{"PUBLISH", latchChannel}, reply: int64(1), after: opened, messages: said("1")},
-			"an open one":  {keys: key, args: []string{"PUBLISH", latchChannel}, reply: int64(0), after: opened},
+		"no latch": {
+			seed: [][]string{{"SADD", "x", "y"}}, call: setLatch{}, fails: "WRONGTYPE",
+			after: map[string]redistest.Value{"x": {Type: "set", Content: []string{"y"}}},
 		},
-		"latch_count": {
-			"a closed one":              {seed: set("2"), keys: key, reply: int64(2), after: count("2")},
-			"an open one":               {keys: key, reply: int64(0), after: opened},
-			"Redisson's, stuck at zero": {seed: set("0"), keys: key, reply: int64(0), after: count("0")},
+	})
+	runSteps(t, map[string]step{
+		"not the last": {
+			seed: set("2"), call: openLatch{by: "latch_count_down"}, reply: int64(1), after: count("1"),
 		},
-	} {
-		runSteps(t, script, steps)
-	}
+		"the last": {
+			seed: set("1"), call: openLatch{by: "latch_count_down"}, reply: int64(0), after: opened,
+			messages: said("0"),
+		},
+		"one too many": {call: openLatch{by: "latch_count_down"}, reply: int64(0), after: opened},
+		"Redisson's, stuck at zero": {
+			seed: set("0"), call: openLatch{by: "latch_count_down"}, reply: int64(0), after: opened,
+		},
+		"the largest count": {
+			seed: set("9007199254740991"), call: openLatch{by: "latch_count_down"}, reply: int64(9007199254740990),
+			after: count("9007199254740990"),
+		},
+	})
+	runSteps(t, map[string]step{
+		"a closed one": {
+			seed: set("2"), call: openLatch{by: "latch_delete"}, reply: int64(1), after: opened,
+			messages: said("1"),
+		},
+		"an open one": {call: openLatch{by: "latch_delete"}, reply: int64(0), after: opened},
+	})
+	runSteps(t, map[string]step{
+		"a closed one": {
+			seed: set("2"), call: look("latch_count", "x"), reply: int64(2), after: count("2"),
+		},
+		"an open one": {call: look("latch_count", "x"), reply: int64(0), after: opened},
+		"Redisson's, stuck at zero": {
+			seed: set("0"), call: look("latch_count", "x"), reply: int64(0), after: count("0"),
+		},
+	})
 }

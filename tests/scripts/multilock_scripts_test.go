@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -18,55 +17,58 @@ import (
 func TestMultiLockScripts(t *testing.T) {
 	t.Parallel()
 	free := map[string]redistest.Value{}
-	keys := []string{lockKey, "y", "z"}
-	all := []string{"a:1", soon, "30000", "20000", "10000"}
 	taken := map[string]redistest.Value{lockKey: hash("a:1", "1"), "y": hash("a:1", "1"), "z": hash("a:1", "1")}
 	seedAll := append(seed("a:1", "1"),
 		[]string{"HSET", "y", "a:1", "1"}, []string{"PEXPIRE", "y", "90000"}, []string{"HSET", "z", "a:1", "1"}, []string{"PEXPIRE", "z", "5000"})
 	other := [][]string{{"HSET", "y", "b:1", "1"}, {"PEXPIRE", "y", "10000"}}
 
-	runSteps(t, "rlock_acquire_all", map[string]step{
+	runSteps(t, map[string]step{
 		"takes all, each with its lease": {
-			keys: keys, args: all, reply: []any{int64(1), now{}},
+			call: acquireAll{}, reply: head(1),
 			after: taken, ttls: map[string]int{lockKey: 30, "y": 20, "z": 10},
 		},
 		"a copy changes no count and shortens no lease": {
-			seed: seedAll, keys: keys, args: all, reply: []any{int64(1), now{}},
+			seed: seedAll, call: acquireAll{}, reply: head(1),
 			after: taken, ttls: map[string]int{lockKey: 30, "y": 90, "z": 10},
 		},
 		"a copy finds what has been re-entered": {
-			seed: seed("a:1", "3"), keys: keys[:1], args: all[:3], reply: []any{int64(1), now{}},
+			seed: seed("a:1", "3"), call: acquireAll{leases: []string{"30000"}}, reply: head(1),
 			after: map[string]redistest.Value{lockKey: hash("a:1", "3")},
 		},
 		"takes none if another has one": {
-			seed: other, keys: keys, args: all, reply: "busy", after: map[string]redistest.Value{"y": hash("b:1", "1")},
+			seed: other, call: acquireAll{}, reply: "busy",
+			after: map[string]redistest.Value{"y": hash("b:1", "1")},
 		},
 		"says which, and when it has no expiry": {
-			seed: [][]string{{"HSET", "z", "b:1", "1"}}, keys: keys, args: all, reply: []any{int64(0), now{}, int64(-1), int64(3)},
+			seed: [][]string{{"HSET", "z", "b:1", "1"}}, call: acquireAll{}, reply: head(0, -1, 3),
 			after: map[string]redistest.Value{"z": {Type: "hash", Content: map[string]string{"b:1": "1"}}},
 		},
 		"too late, it takes none": {
-			keys: keys, args: []string{"a:1", past, "30000", "20000", "10000"}, reply: []any{int64(-2), now{}}, after: free,
+			call: acquireAll{late: true}, reply: head(-2), after: free,
 		},
 		"a key of another type stays, and nothing is taken": {
-			seed: [][]string{{"SET", "z", "precious"}}, keys: keys, args: all, fails: "WRONGTYPE",
+			seed: [][]string{{"SET", "z", "precious"}}, call: acquireAll{}, fails: "WRONGTYPE",
 			after: map[string]redistest.Value{"z": token("precious")},
 		},
 		"a bad lease among good ones": {
-			keys: keys, args: []string{"a:1", soon, "30000", "20000", "0"}, fails: "lease must be", after: free,
+			call: acquireAll{leases: []string{"30000", "20000", "0"}}, fails: "lease must be", after: free,
 		},
 	})
-	runSteps(t, "rlock_release_all", map[string]step{
+	runSteps(t, map[string]step{
 		"frees all and tells each": {
-			seed: seedAll, keys: keys, args: []string{"a:1", "PUBLISH", "one", "two", "three"}, reply: []any{int64(3), int64(3), int64(3)},
-			after: free, messages: []redistest.Message{{Channel: "one", Payload: "0"}, {Channel: "two", Payload: "0"}, {Channel: "three", Payload: "0"}},
+			seed: seedAll, call: releaseAll{}, reply: []any{int64(3), int64(3), int64(3)},
+			after:    free,
+			messages: []redistest.Message{{Channel: "one", Payload: "0"}, {Channel: "two", Payload: "0"}, {Channel: "three", Payload: "0"}},
 		},
 		"leaves another owner's": {
-			seed: append(seed("a:1", "1"), other...), keys: keys, args: []string{"a:1", "PUBLISH", "one", "two", "three"}, reply: []any{int64(3), int64(0), int64(0)},
-			after: map[string]redistest.Value{"y": hash("b:1", "1")}, messages: []redistest.Message{{Channel: "one", Payload: "0"}},
+			seed: append(seed("a:1", "1"), other...), call: releaseAll{},
+			reply:    []any{int64(3), int64(0), int64(0)},
+			after:    map[string]redistest.Value{"y": hash("b:1", "1")},
+			messages: []redistest.Message{{Channel: "one", Payload: "0"}},
 		},
 		"a key of another type, and nothing is freed": {
-			seed: append(seed("a:1", "1"), []string{"SET", "z", "precious"}), keys: keys, args: []string{"a:1", "PUBLISH", "one", "two", "three"}, fails: "WRONGTYPE",
+			seed: append(seed("a:1", "1"), []string{"SET", "z", "precious"}), call: releaseAll{},
+			fails: "WRONGTYPE",
 			after: map[string]redistest.Value{lockKey: hash("a:1", "1"), "z": token("precious")},
 		},
 	})
@@ -76,19 +78,21 @@ func TestMultiLockScripts(t *testing.T) {
 func TestAGrantTellsTheServersAge(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	informed := func(info, script string, args ...string) []any {
+	informed := func(info string, c caller) []any {
 		began := time.Now().UnixMilli()
-		reply, err := srv.Try(append([]string{"EVAL", info + lua.Source(script), "1"}, args...)...)
+		command := eval(c)
+		command[1] = info + command[1]
+		reply, err := srv.Try(command...)
 		require.NoError(t, err)
 		values := withNow(reply, began).([]any)
 		require.Len(t, values, 5)
-		require.Equal(t, []any{int64(1), now{}, int64(0)}, values[:3])
+		require.Equal(t, head(1, 0), values[:3])
 		return values[3:]
 	}
-	grant := func(script string, args ...string) []any { return informed("", script, args...) }
-	first := grant("rlock_acquire", "a", "a:1", "1", "30000", soon, "age")
-	again := grant("rlock_acquire", "a", "a:1", "2", "30000", soon, "age")
-	single := grant("setlock_acquire", "b", "token", "30000", soon, "first", "age")
+	grant := func(c caller) []any { return informed("", c) }
+	first := grant(acquire{key: "a", age: true})
+	again := grant(acquire{key: "a", target: 2, age: true})
+	single := grant(acquireSet{key: "b", age: true})
 	id := regexp.MustCompile(`run_id:(\w{12})`).FindStringSubmatch(srv.Str(t, "INFO", "server"))[1]
 	run, err := strconv.ParseInt(id, 16, 64)
 	require.NoError(t, err)
@@ -108,8 +112,8 @@ func TestAGrantTellsTheServersAge(t *testing.T) {
 				return '# Server\r\nuptime_in_seconds:%d\r\nrun_id:%s00\r\n'
 			end}
 		`, uptime, id)
-		assert.Equal(t, []any{told, run}, informed(info, "rlock_acquire", fmt.Sprint(uptime), "a:1", "1", "30000", soon, "age"))
+		assert.Equal(t, []any{told, run}, informed(info, acquire{key: fmt.Sprint(uptime), age: true}))
 	}
 	srv.Do(t, "ACL", "SETUSER", "default", "-info")
-	assert.Equal(t, []any{int64(-1), int64(0)}, grant("rlock_acquire", "c", "a:1", "1", "30000", soon, "age"))
+	assert.Equal(t, []any{int64(-1), int64(0)}, grant(acquire{key: "c", age: true}))
 }

@@ -140,7 +140,7 @@ func TestAReplyThatTheHeaderDoesNotListIsBroken(t *testing.T) {
 	r := newRunner(t, kit.NewClient(t, srv.Addr()))
 	srv.Do(t, "HSET", "x", "me:1", strconv.Itoa(1))
 	srv.Do(t, "PEXPIRE", "x", strconv.FormatInt(time.Hour.Milliseconds(), 10))
-	c := script.NewCall(holders).Key("x")
+	c := script.NewCall(holdersScript).Key("x")
 	defer c.Free()
 	require.NoError(t, r.Run(t.Context(), script.Take, c))
 	_, err := c.ReadInts(nil) // its first element is a text

@@ -21,8 +21,8 @@ import (
 )
 
 var (
-	acquire = script.Load("rlock_acquire")
-	holders = script.Load("lock_holders")
+	acquireScript = script.Load("rlock_acquire")
+	holdersScript = script.Load("lock_holders")
 )
 
 // anyAcquire matches the acquisition however it is sent.
@@ -61,7 +61,7 @@ func takeAnew(ctx context.Context, r *script.Runner) error {
 }
 
 func takeCall(key string) *script.Call {
-	return script.NewCall(acquire).Key(key).Arg("me:1", "1").Int(60_000).Int(1 << 53)
+	return script.NewCall(acquireScript).Key(key).Arg("me:1", "1").Int(60_000).Int(1 << 53)
 }
 
 // assertFailed asserts of what class a failure is, and whether it may pass.

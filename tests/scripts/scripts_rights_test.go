@@ -16,7 +16,8 @@ import (
 // runWithout makes the call on behalf of a user that has no right to one of the commands inside. Most scripts have
 // then changed nothing. What is left in halves by the others costs nobody more than the time of a lease: no lock stays
 // that does not expire, and a semaphore has as many permits as before, free and taken ones.
-func (s step) runWithout(t *testing.T, srv *redistest.Server, script, command string) {
+func (s step) runWithout(t *testing.T, srv *redistest.Server, command string) {
+	script := s.call.call().script
 	srv.Do(t, "FLUSHALL")
 	s.prepare(t, srv)
 	srv.Grant(t, "weak", "+@all", "~*", "&*", "-"+command)
@@ -27,7 +28,7 @@ func (s step) runWithout(t *testing.T, srv *redistest.Server, script, command st
 	defer conn.Close()
 	_, err = conn.Do("AUTH", "weak", redistest.Password)
 	require.NoError(t, err)
-	_, err = conn.Do(s.call(script)...)
+	_, err = conn.Do(eval(s.call)...)
 	after := srv.Keyspace(t)
 	told := "without " + command
 	if len(srv.Do(t, "ACL", "LOG").([]any)) == 0 { // a ms later, it has done without

@@ -2,14 +2,12 @@ package scripts
 
 import (
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -41,10 +39,18 @@ func seed(fields ...string) [][]string {
 // now in a wanted reply stands for the server's time in ms.
 type now struct{}
 
+// head is the reply of a call that may be too late: its code, the time, and what follows.
+func head(code int64, rest ...int64) []any {
+	reply := []any{code, now{}}
+	for _, n := range rest {
+		reply = append(reply, n)
+	}
+	return reply
+}
+
 type step struct {
 	seed     [][]string // commands
-	keys     []string
-	args     []string
+	call     caller
 	reply    any
 	fails    string // instead of reply: the error has this in it
 	after    map[string]redistest.Value
@@ -59,185 +65,184 @@ func TestScripts(t *testing.T) {
 	free := map[string]redistest.Value{}
 	released := []redistest.Message{{Channel: channel, Payload: "0"}}
 
-	for script, steps := range map[string]map[string]step{
-		"rlock_acquire": {
-			"takes a free lock": {
-				keys: []string{lockKey}, args: []string{"a:1", "1", "30000", soon}, reply: []any{int64(1), now{}, int64(0)},
-				after: map[string]redistest.Value{lockKey: hash("a:1", "1")}, ttl: [2]time.Duration{29 * time.Second, 30 * time.Second},
-			},
-			"issues a token": {
-				seed: [][]string{{"SET", tokenKey, "7"}},
-				keys: []string{lockKey, tokenKey}, args: []string{"a:1", "1", "30000", soon}, reply: []any{int64(1), now{}, int64(8)},
-				after: map[string]redistest.Value{lockKey: hash("a:1", "1"), tokenKey: token("8")},
-			},
-			"a copy changes no count, and finds its token": {
-				seed: append(seed("a:1", "1"), []string{"SET", tokenKey, "7"}),
-				keys: []string{lockKey, tokenKey}, args: []string{"a:1", "1", "30000", soon}, reply: []any{int64(1), now{}, int64(7)},
-				after: map[string]redistest.Value{lockKey: hash("a:1", "1"), tokenKey: token("7")},
-			},
-			"a copy of the first lowers no count": {
-				seed: seed("a:1", "3"),
-				keys: []string{lockKey}, args: []string{"a:1", "1", "1000", soon}, reply: []any{int64(1), now{}, int64(0)},
-				after: map[string]redistest.Value{lockKey: hash("a:1", "3")}, ttl: [2]time.Duration{9 * time.Second, 10 * time.Second},
-			},
-			"raises the count and the expiry": {
-				seed: seed("a:1", "1"),
-				keys: []string{lockKey}, args: []string{"a:1", "2", "30000", soon}, reply: []any{int64(1), now{}, int64(0)},
-				after: map[string]redistest.Value{lockKey: hash("a:1", "2")}, ttl: [2]time.Duration{29 * time.Second, 30 * time.Second},
-			},
-			"never shortens the expiry": {
-				seed: seed("a:1", "1"),
-				keys: []string{lockKey}, args: []string{"a:1", "2", "1", soon}, reply: []any{int64(1), now{}, int64(0)},
-				after: map[string]redistest.Value{lockKey: hash("a:1", "2")}, ttl: [2]time.Duration{9 * time.Second, 10 * time.Second},
-			},
-			"a re-entry that is the first to want a token gets one": {
-				seed: seed("a:1", "1"),
-				keys: []string{lockKey, tokenKey}, args: []string{"a:1", "2", "30000", soon}, reply: []any{int64(1), now{}, int64(1)},
-				after: map[string]redistest.Value{lockKey: hash("a:1", "2"), tokenKey: token("1")},
-			},
-			"leaves another owner's lock, and the token": {
-				seed: append(seed("b:1", "1"), []string{"SET", tokenKey, "7"}),
-				keys: []string{lockKey, tokenKey}, args: []string{"a:1", "1", "30000", soon}, reply: "busy",
-				after: map[string]redistest.Value{lockKey: hash("b:1", "1"), tokenKey: token("7")},
-			},
-			"says when a lock has no expiry": {
-				seed: [][]string{{"HSET", lockKey, "b:1", "1"}},
-				keys: []string{lockKey}, args: []string{"a:1", "1", "30000", soon}, reply: []any{int64(0), now{}, int64(-1)},
-				after: map[string]redistest.Value{lockKey: {Type: "hash", Content: map[string]string{"b:1": "1"}}},
-			},
-			"a re-entry never creates": {
-				keys: []string{lockKey}, args: []string{"a:1", "2", "30000", soon}, reply: []any{int64(-1), now{}}, after: free,
-			},
-			"a re-entry never takes another owner's": {
-				seed: seed("b:1", "1"),
-				keys: []string{lockKey}, args: []string{"a:1", "2", "30000", soon}, reply: []any{int64(-1), now{}},
-				after: map[string]redistest.Value{lockKey: hash("b:1", "1")},
-			},
-			"too late, it creates nothing": {
-				keys: []string{lockKey, tokenKey}, args: []string{"a:1", "1", "30000", past}, reply: []any{int64(-2), now{}}, after: free,
-			},
-			"too late, it raises and extends nothing": {
-				seed: seed("a:1", "1"),
-				keys: []string{lockKey}, args: []string{"a:1", "2", "30000", past}, reply: []any{int64(-2), now{}},
-				after: map[string]redistest.Value{lockKey: hash("a:1", "1")}, ttl: [2]time.Duration{9 * time.Second, 10 * time.Second},
-			},
-			"a key of another type stays": {
-				seed: [][]string{{"SET", lockKey, "precious"}},
-				keys: []string{lockKey, tokenKey}, args: []string{"a:1", "1", "30000", soon}, fails: "WRONGTYPE",
-				after: map[string]redistest.Value{lockKey: token("precious")},
-			},
-			"a token of another type stays, and nothing is taken": {
-				seed: [][]string{{"RPUSH", tokenKey, "precious"}},
-				keys: []string{lockKey, tokenKey}, args: []string{"a:1", "1", "30000", soon}, fails: "WRONGTYPE",
-				after: map[string]redistest.Value{tokenKey: {Type: "list", Content: []string{"precious"}}},
-			},
+	runSteps(t, map[string]step{
+		"takes a free lock": {
+			call: acquire{}, reply: head(1, 0),
+			after: map[string]redistest.Value{lockKey: hash("a:1", "1")}, ttl: about(30),
 		},
-		"rlock_release": {
-			"lowers the count": {
-				seed: seed("a:1", "3"),
-				keys: []string{lockKey}, args: []string{"a:1", "2", "PUBLISH", channel}, reply: int64(1),
-				after: map[string]redistest.Value{lockKey: hash("a:1", "2")}, ttl: [2]time.Duration{9 * time.Second, 10 * time.Second},
-			},
-			"frees and tells": {
-				seed: seed("a:1", "3"),
-				keys: []string{lockKey}, args: []string{"a:1", "0", "PUBLISH", channel}, reply: int64(3), after: free, messages: released,
-			},
-			"finds nothing, and tells nobody": {
-				keys: []string{lockKey}, args: []string{"a:1", "0", "PUBLISH", channel}, reply: int64(0), after: free,
-			},
-			"leaves another owner's": {
-				seed: seed("b:1", "1"),
-				keys: []string{lockKey}, args: []string{"a:1", "0", "PUBLISH", channel}, reply: int64(0),
-				after: map[string]redistest.Value{lockKey: hash("b:1", "1")},
-			},
+		"issues a token": {
+			seed: [][]string{{"SET", tokenKey, "7"}},
+			call: acquire{fenced: true}, reply: head(1, 8),
+			after: map[string]redistest.Value{lockKey: hash("a:1", "1"), tokenKey: token("8")},
 		},
-		"lock_renew": {
-			"decides for each name by itself": {
-				seed: append(append(seed("a:1", "2"), []string{"SET", "bad", "string"}),
-					[]string{"HSET", "other", "b:1", "1"}, []string{"PEXPIRE", "other", "10000"},
-					[]string{"HSET", "long", "a:4", "1"}, []string{"PEXPIRE", "long", "90000"}),
-				keys: []string{lockKey, "bad", "other", "none", "long"},
-				args: []string{"30000", "a:1", "a:2", "a:3", "a:5", "a:4"},
-				reply: []any{
-					now{}, int64(1), "WRONGTYPE Operation against a key holding the wrong kind of value", int64(0), int64(0), lastsFor(90000),
-				},
-				after: map[string]redistest.Value{
-					lockKey: hash("a:1", "2"), "bad": token("string"), "other": hash("b:1", "1"), "long": hash("a:4", "1"),
-				},
-				ttl: [2]time.Duration{29 * time.Second, 30 * time.Second},
-			},
+		"a copy changes no count, and finds its token": {
+			seed: append(seed("a:1", "1"), []string{"SET", tokenKey, "7"}),
+			call: acquire{fenced: true}, reply: head(1, 7),
+			after: map[string]redistest.Value{lockKey: hash("a:1", "1"), tokenKey: token("7")},
 		},
-		"lock_trim": {
-			"to what the longest hold needs": {
-				seed: seed("a:1", "2"), keys: []string{lockKey}, args: []string{"a:1", "2000", past, soon}, reply: []any{int64(1), now{}},
-				after: map[string]redistest.Value{lockKey: hash("a:1", "2")}, ttl: [2]time.Duration{time.Second, 2 * time.Second},
-			},
-			"never extends": {
-				seed: seed("a:1", "2"), keys: []string{lockKey}, args: []string{"a:1", "60000", past, soon}, reply: []any{int64(1), now{}},
-				after: map[string]redistest.Value{lockKey: hash("a:1", "2")}, ttl: [2]time.Duration{9 * time.Second, 10 * time.Second},
-			},
-			"not another's": {
-				seed: seed("b:1", "2"), keys: []string{lockKey}, args: []string{"a:1", "2000", past, soon}, reply: []any{int64(0), now{}},
-				after: map[string]redistest.Value{lockKey: hash("b:1", "2")}, ttl: [2]time.Duration{9 * time.Second, 10 * time.Second},
-			},
-			"too late": {
-				seed: seed("a:1", "2"), keys: []string{lockKey}, args: []string{"a:1", "2000", past, past}, reply: []any{int64(-2), now{}},
-				after: map[string]redistest.Value{lockKey: hash("a:1", "2")}, ttl: [2]time.Duration{9 * time.Second, 10 * time.Second},
-			},
-			"before it was sent": {
-				seed: seed("a:1", "2"), keys: []string{lockKey}, args: []string{"a:1", "2000", soon, soon}, reply: []any{int64(-2), now{}},
-				after: map[string]redistest.Value{lockKey: hash("a:1", "2")}, ttl: [2]time.Duration{9 * time.Second, 10 * time.Second},
-			},
-			"a lease of no time": {
-				keys: []string{lockKey}, args: []string{"a:1", "0", past, soon}, fails: "lease must be", after: free,
-			},
-			"a key of another type stays": {
-				seed: [][]string{{"SET", lockKey, "precious"}}, keys: []string{lockKey}, args: []string{"a:1", "2000", past, soon},
-				fails: "WRONGTYPE", after: map[string]redistest.Value{lockKey: token("precious")},
-			},
+		"a copy of the first lowers no count": {
+			seed: seed("a:1", "3"),
+			call: acquire{lease: "1000"}, reply: head(1, 0),
+			after: map[string]redistest.Value{lockKey: hash("a:1", "3")}, ttl: about(10),
 		},
-		"rlock_force": {
-			"frees and tells": {
-				seed: seed("b:1", "3"),
-				keys: []string{lockKey}, args: []string{"PUBLISH", channel, soon}, reply: []any{int64(1), now{}}, after: free, messages: released,
-			},
-			"finds nothing": {keys: []string{lockKey}, args: []string{"PUBLISH", channel, soon}, reply: []any{int64(0), now{}}, after: free},
-			"too late, it frees nobody's": {
-				seed: seed("b:1", "3"),
-				keys: []string{lockKey}, args: []string{"PUBLISH", channel, past}, reply: []any{int64(-2), now{}},
-				after: map[string]redistest.Value{lockKey: hash("b:1", "3")},
-			},
-			"a key of another type stays": {
-				seed: [][]string{{"SET", lockKey, "precious"}},
-				keys: []string{lockKey}, args: []string{"PUBLISH", channel, soon}, fails: "WRONGTYPE",
-				after: map[string]redistest.Value{lockKey: token("precious")},
-			},
+		"raises the count and the expiry": {
+			seed: seed("a:1", "1"),
+			call: acquire{target: 2}, reply: head(1, 0),
+			after: map[string]redistest.Value{lockKey: hash("a:1", "2")}, ttl: about(30),
 		},
-		"lock_holders": {
-			"nobody":    {keys: []string{lockKey}, reply: []any{}, after: free},
-			"no expiry": {seed: [][]string{{"HSET", lockKey, "b:1", "2"}}, keys: []string{lockKey}, reply: []any{"b:1", int64(2), int64(-1)}, after: map[string]redistest.Value{lockKey: {Type: "hash", Content: map[string]string{"b:1": "2"}}}},
+		"never shortens the expiry": {
+			seed: seed("a:1", "1"),
+			call: acquire{target: 2, lease: "1"}, reply: head(1, 0),
+			after: map[string]redistest.Value{lockKey: hash("a:1", "2")}, ttl: about(10),
 		},
-	} {
-		runSteps(t, script, steps)
-	}
+		"a re-entry that is the first to want a token gets one": {
+			seed: seed("a:1", "1"),
+			call: acquire{target: 2, fenced: true}, reply: head(1, 1),
+			after: map[string]redistest.Value{lockKey: hash("a:1", "2"), tokenKey: token("1")},
+		},
+		"leaves another owner's lock, and the token": {
+			seed: append(seed("b:1", "1"), []string{"SET", tokenKey, "7"}),
+			call: acquire{fenced: true}, reply: "busy",
+			after: map[string]redistest.Value{lockKey: hash("b:1", "1"), tokenKey: token("7")},
+		},
+		"says when a lock has no expiry": {
+			seed: [][]string{{"HSET", lockKey, "b:1", "1"}},
+			call: acquire{}, reply: head(0, -1),
+			after: map[string]redistest.Value{lockKey: {Type: "hash", Content: map[string]string{"b:1": "1"}}},
+		},
+		"a re-entry never creates": {
+			call: acquire{target: 2}, reply: head(-1), after: free,
+		},
+		"a re-entry never takes another owner's": {
+			seed: seed("b:1", "1"),
+			call: acquire{target: 2}, reply: head(-1),
+			after: map[string]redistest.Value{lockKey: hash("b:1", "1")},
+		},
+		"too late, it creates nothing": {
+			call: acquire{late: true, fenced: true}, reply: head(-2), after: free,
+		},
+		"too late, it raises and extends nothing": {
+			seed: seed("a:1", "1"),
+			call: acquire{target: 2, late: true}, reply: head(-2),
+			after: map[string]redistest.Value{lockKey: hash("a:1", "1")}, ttl: about(10),
+		},
+		"a key of another type stays": {
+			seed: [][]string{{"SET", lockKey, "precious"}},
+			call: acquire{fenced: true}, fails: "WRONGTYPE",
+			after: map[string]redistest.Value{lockKey: token("precious")},
+		},
+		"a token of another type stays, and nothing is taken": {
+			seed: [][]string{{"RPUSH", tokenKey, "precious"}},
+			call: acquire{fenced: true}, fails: "WRONGTYPE",
+			after: map[string]redistest.Value{tokenKey: {Type: "list", Content: []string{"precious"}}},
+		},
+	})
+	runSteps(t, map[string]step{
+		"lowers the count": {
+			seed: seed("a:1", "3"),
+			call: release{target: 2}, reply: int64(1),
+			after: map[string]redistest.Value{lockKey: hash("a:1", "2")}, ttl: about(10),
+		},
+		"frees and tells": {
+			seed: seed("a:1", "3"),
+			call: release{}, reply: int64(3), after: free, messages: released,
+		},
+		"finds nothing, and tells nobody": {
+			call: release{}, reply: int64(0), after: free,
+		},
+		"leaves another owner's": {
+			seed: seed("b:1", "1"),
+			call: release{}, reply: int64(0),
+			after: map[string]redistest.Value{lockKey: hash("b:1", "1")},
+		},
+	})
+	runSteps(t, map[string]step{
+		"decides for each name by itself": {
+			seed: append(append(seed("a:1", "2"), []string{"SET", "bad", "string"}),
+				[]string{"HSET", "other", "b:1", "1"}, []string{"PEXPIRE", "other", "10000"},
+				[]string{"HSET", "long", "a:4", "1"}, []string{"PEXPIRE", "long", "90000"}),
+			call: renew{by: "lock_renew", keys: []string{lockKey, "bad", "other", "none", "long"}, owners: []string{"a:1", "a:2", "a:3", "a:5", "a:4"}},
+			reply: []any{
+				now{}, int64(1), "WRONGTYPE Operation against a key holding the wrong kind of value", int64(0), int64(0), lastsFor(90000),
+			},
+			after: map[string]redistest.Value{
+				lockKey: hash("a:1", "2"), "bad": token("string"), "other": hash("b:1", "1"), "long": hash("a:4", "1"),
+			},
+			ttl: about(30),
+		},
+	})
+	runSteps(t, map[string]step{
+		"to what the longest hold needs": {
+			seed: seed("a:1", "2"), call: trim{by: "lock_trim", most: "2000"}, reply: head(1),
+			after: map[string]redistest.Value{lockKey: hash("a:1", "2")}, ttl: about(2),
+		},
+		"never extends": {
+			seed: seed("a:1", "2"), call: trim{by: "lock_trim", most: "60000"}, reply: head(1),
+			after: map[string]redistest.Value{lockKey: hash("a:1", "2")}, ttl: about(10),
+		},
+		"not another's": {
+			seed: seed("b:1", "2"), call: trim{by: "lock_trim", most: "2000"}, reply: head(0),
+			after: map[string]redistest.Value{lockKey: hash("b:1", "2")}, ttl: about(10),
+		},
+		"too late": {
+			seed: seed("a:1", "2"), call: trim{by: "lock_trim", most: "2000", late: true}, reply: head(-2),
+			after: map[string]redistest.Value{lockKey: hash("a:1", "2")}, ttl: about(10),
+		},
+		"before it was sent": {
+			seed: seed("a:1", "2"), call: trim{by: "lock_trim", most: "2000", early: true}, reply: head(-2),
+			after: map[string]redistest.Value{lockKey: hash("a:1", "2")}, ttl: about(10),
+		},
+		"a lease of no time": {
+			call: trim{by: "lock_trim", most: "0"}, fails: "lease must be", after: free,
+		},
+		"a key of another type stays": {
+			seed: [][]string{{"SET", lockKey, "precious"}}, call: trim{by: "lock_trim", most: "2000"},
+			fails: "WRONGTYPE", after: map[string]redistest.Value{lockKey: token("precious")},
+		},
+	})
+	runSteps(t, map[string]step{
+		"frees and tells": {
+			seed: seed("b:1", "3"),
+			call: force{by: "rlock_force"}, reply: head(1), after: free, messages: released,
+		},
+		"finds nothing": {call: force{by: "rlock_force"}, reply: head(0), after: free},
+		"too late, it frees nobody's": {
+			seed: seed("b:1", "3"),
+			call: force{by: "rlock_force", late: true}, reply: head(-2),
+			after: map[string]redistest.Value{lockKey: hash("b:1", "3")},
+		},
+		"a key of another type stays": {
+			seed: [][]string{{"SET", lockKey, "precious"}},
+			call: force{by: "rlock_force"}, fails: "WRONGTYPE",
+			after: map[string]redistest.Value{lockKey: token("precious")},
+		},
+	})
+	runSteps(t, map[string]step{
+		"nobody": {call: look("lock_holders", lockKey), reply: []any{}, after: free},
+		"no expiry": {
+			seed: [][]string{{"HSET", lockKey, "b:1", "2"}}, call: look("lock_holders", lockKey),
+			reply: []any{"b:1", int64(2), int64(-1)},
+			after: map[string]redistest.Value{lockKey: {Type: "hash", Content: map[string]string{"b:1": "2"}}},
+		},
+	})
 }
 
-func runSteps(t *testing.T, script string, steps map[string]step) {
+func runSteps(t *testing.T, steps map[string]step) {
 	for name, s := range steps {
-		t.Run(script+"/"+name, func(t *testing.T) {
+		t.Run(s.call.call().script+"/"+name, func(t *testing.T) {
 			t.Parallel()
-			s.run(t, script)
+			s.run(t)
 		})
 	}
 }
 
-func (s step) run(t *testing.T, script string) {
+func (s step) run(t *testing.T) {
 	srv := redistest.Start(t)
 	s.prepare(t, srv)
 	messages := srv.Messages(t, "*")
 	srv.ResetStats(t)
 	began := time.Now().UnixMilli()
-	reply, err := srv.Try(s.call(script)...)
+	reply, err := srv.Try(eval(s.call)...)
 	inside := srv.CommandStats(t)
 	switch {
 	case s.fails != "":
@@ -246,7 +251,7 @@ func (s step) run(t *testing.T, script string) {
 		require.NoError(t, err)
 		values := withNow(reply, began).([]any)
 		require.GreaterOrEqual(t, len(values), 3)
-		assert.Equal(t, []any{int64(0), now{}}, values[:2])
+		assert.Equal(t, head(0), values[:2])
 		assert.InDelta(t, 9900, values[2], 1000)
 	default:
 		require.NoError(t, err)
@@ -271,7 +276,7 @@ func (s step) run(t *testing.T, script string) {
 	}
 	delete(inside, "eval")
 	for command := range inside {
-		s.runWithout(t, srv, script, command)
+		s.runWithout(t, srv, command)
 	}
 }
 
@@ -280,10 +285,6 @@ func (s step) prepare(t *testing.T, srv *redistest.Server) {
 	for _, command := range s.seed {
 		srv.Do(t, command...)
 	}
-}
-
-func (s step) call(script string) []string {
-	return slices.Concat([]string{"EVAL", lua.Source(script), strconv.Itoa(len(s.keys))}, s.keys, s.args)
 }
 
 // takeDue takes a member out of the one zset that has it, with a score that was so many ms when the script was called.
@@ -338,14 +339,21 @@ func TestScriptsRefuseBadLeases(t *testing.T) {
 	srv := redistest.Start(t)
 	bad := []string{"0", "-1", "0.5", "1.5", "9007199254740992", "1e300", "inf", "nan", "", "abc", "0x10p3"}
 	for _, lease := range bad {
-		_, err := srv.Try("EVAL", lua.Source("rlock_acquire"), "1", lockKey, "a:1", "1", lease, "99999999999999")
-		assert.ErrorContains(t, err, "lease must be", "%q", lease)
-		_, err = srv.Try("EVAL", lua.Source("lock_renew"), "1", lockKey, lease, "a:1")
-		assert.ErrorContains(t, err, "lease must be", "%q", lease)
+		for _, c := range []caller{acquire{}, renew{by: "lock_renew", keys: []string{lockKey}, owners: []string{me}}} {
+			_, err := srv.Try(withLease(c, lease)...)
+			assert.ErrorContains(t, err, "lease must be", "%q", lease)
+		}
 	}
 	assert.Empty(t, srv.Keyspace(t))
-	_, err := srv.Try("EVAL", lua.Source("rlock_acquire"), "1", lockKey, "a:1", "1", "9007199254740991", "99999999999999")
+	_, err := srv.Try(eval(acquire{lease: "9007199254740991"})...)
 	assert.NoError(t, err)
+}
+
+// withLease is a call with the usual lease, but for another one, which may be no text that a row can have.
+func withLease(c caller, lease string) []string {
+	command := eval(c)
+	command[slices.Index(command, halfAMin)] = lease
+	return command
 }
 
 func FuzzALeaseIsRefusedOrTaken(f *testing.F) {
@@ -354,7 +362,7 @@ func FuzzALeaseIsRefusedOrTaken(f *testing.F) {
 	}
 	srv := redistest.Start(f)
 	f.Fuzz(func(t *testing.T, lease string) {
-		_, err := srv.Try("EVAL", lua.Source("rlock_acquire"), "1", lockKey, "a:1", "1", lease, "99999999999999")
+		_, err := srv.Try(withLease(acquire{}, lease)...)
 		left, _ := srv.Try("PTTL", lockKey)
 		_, _ = srv.Try("DEL", lockKey)
 		switch {

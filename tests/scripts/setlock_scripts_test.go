@@ -10,7 +10,6 @@ const setChannel = "holdfast_setlock:{x}"
 
 func TestSetlockScripts(t *testing.T) {
 	t.Parallel()
-	keys := []string{"x"}
 	held := func(token string) map[string]redistest.Value {
 		return map[string]redistest.Value{"x": {Type: "string", Content: token, Expires: true}}
 	}
@@ -20,66 +19,137 @@ func TestSetlockScripts(t *testing.T) {
 	list := [][]string{{"RPUSH", "x", "y"}}
 	untouched := map[string]redistest.Value{"x": {Type: "list", Content: []string{"y"}}}
 	said := []redistest.Message{{Channel: setChannel, Payload: "0"}}
-	got := []any{int64(1), now{}}
-	for script, steps := range map[string]map[string]step{
-		"setlock_acquire": {
-			"takes a free lock":                        {keys: keys, args: []string{"a", "30000", soon, "first"}, reply: got, after: held("a"), ttl: about(30)},
-			"leaves another's":                         {seed: seeded("b"), keys: keys, args: []string{"a", "30000", soon, "first"}, reply: "busy", after: held("b"), ttl: about(10)},
-			"leaves one without an end":                {seed: endless, keys: keys, args: []string{"b", "30000", soon, "again"}, reply: []any{int64(0), now{}, int64(-1)}, after: map[string]redistest.Value{"x": {Type: "string", Content: "a"}}},
-			"leaves one of a token that is used again": {seed: seeded("a"), keys: keys, args: []string{"a", "30000", soon, "first"}, reply: "busy", after: held("a"), ttl: about(10)},
-			"a copy finds its lock, and extends it":    {seed: seeded("a"), keys: keys, args: []string{"a", "30000", soon, "again"}, reply: got, after: held("a"), ttl: about(30)},
-			"a copy never shortens":                    {seed: seeded("a"), keys: keys, args: []string{"a", "1000", soon, "again"}, reply: got, after: held("a"), ttl: about(10)},
-			"a copy takes a free lock":                 {keys: keys, args: []string{"a", "30000", soon, "again"}, reply: got, after: held("a"), ttl: about(30)},
-			"adopts":                                   {seed: seeded("a"), keys: keys, args: []string{"a", "30000", soon, "adopt"}, reply: got, after: held("a"), ttl: about(30)},
-			"adopts what has no end, and gives it one": {seed: endless, keys: keys, args: []string{"a", "30000", soon, "adopt"}, reply: got, after: held("a"), ttl: about(30)},
-			"does not adopt another's":                 {seed: seeded("b"), keys: keys, args: []string{"a", "30000", soon, "adopt"}, reply: []any{int64(-1), now{}}, after: held("b"), ttl: about(10)},
-			"adopting creates nothing":                 {keys: keys, args: []string{"a", "30000", soon, "adopt"}, reply: []any{int64(-1), now{}}, after: none},
-			"too late, it takes nothing":               {keys: keys, args: []string{"a", "30000", past, "first"}, reply: []any{int64(-2), now{}}, after: none},
-			"too late, it extends nothing":             {seed: seeded("a"), keys: keys, args: []string{"a", "30000", past, "again"}, reply: []any{int64(-2), now{}}, after: held("a"), ttl: about(10)},
-			"a lease must be one":                      {keys: keys, args: []string{"a", "0", soon, "first"}, fails: "lease must be", after: none},
-			"a key of another type stays":              {seed: list, keys: keys, args: []string{"a", "30000", soon, "first"}, fails: "WRONGTYPE", after: untouched},
+	got := head(1)
+	runSteps(t, map[string]step{
+		"takes a free lock": {
+			call: acquireSet{}, reply: got, after: held("a"), ttl: about(30),
 		},
-		"setlock_release": {
-			"frees and tells":             {seed: seeded("a"), keys: keys, args: []string{"a", "PUBLISH", setChannel}, reply: int64(3), after: none, messages: said},
-			"leaves another's":            {seed: seeded("b"), keys: keys, args: []string{"a", "PUBLISH", setChannel}, reply: int64(0), after: held("b")},
-			"nothing there":               {keys: keys, args: []string{"a", "PUBLISH", setChannel}, reply: int64(0), after: none},
-			"a message that is refused":   {seed: seeded("a"), keys: keys, args: []string{"a", "NOSUCH", setChannel}, fails: "command called from", after: held("a")},
-			"a key of another type stays": {seed: list, keys: keys, args: []string{"a", "PUBLISH", setChannel}, fails: "WRONGTYPE", after: untouched},
+		"leaves another's": {
+			seed: seeded("b"), call: acquireSet{}, reply: "busy", after: held("b"), ttl: about(10),
 		},
-		"setlock_renew": {
-			"each for itself": {
-				seed: seeded("a"), keys: []string{"x", "y", "x"}, args: []string{"30000", "a", "a", "b"},
-				reply: []any{now{}, int64(1), int64(0), int64(0)}, after: held("a"), ttl: about(30),
-			},
-			"never shortens":      {seed: seeded("a"), keys: keys, args: []string{"1000", "a"}, reply: []any{now{}, lastsFor(10000)}, after: held("a"), ttl: about(10)},
-			"gives an end":        {seed: endless, keys: keys, args: []string{"30000", "a"}, reply: []any{now{}, int64(1)}, after: held("a"), ttl: about(30)},
-			"a lease must be one": {keys: keys, args: []string{"0", "a"}, fails: "lease must be", after: none},
-			"a key of another type stays": {
-				seed: list, keys: keys, args: []string{"30000", "a"},
-				reply: []any{now{}, "WRONGTYPE Operation against a key holding the wrong kind of value"}, after: untouched,
-			},
+		"leaves one without an end": {
+			seed: endless, call: acquireSet{token: "b", mode: "again"}, reply: head(0, -1),
+			after: map[string]redistest.Value{"x": {Type: "string", Content: "a"}},
 		},
-		"setlock_trim": {
-			"to what it needs":            {seed: seeded("a"), keys: keys, args: []string{"a", "2000", past, soon}, reply: []any{int64(1), now{}}, after: held("a"), ttl: about(2)},
-			"never extends":               {seed: seeded("a"), keys: keys, args: []string{"a", "60000", past, soon}, reply: []any{int64(1), now{}}, after: held("a"), ttl: about(10)},
-			"not another's":               {seed: seeded("b"), keys: keys, args: []string{"a", "2000", past, soon}, reply: []any{int64(0), now{}}, after: held("b"), ttl: about(10)},
-			"too late":                    {seed: seeded("a"), keys: keys, args: []string{"a", "2000", past, past}, reply: []any{int64(-2), now{}}, after: held("a"), ttl: about(10)},
-			"before it was sent":          {seed: seeded("a"), keys: keys, args: []string{"a", "2000", soon, soon}, reply: []any{int64(-2), now{}}, after: held("a"), ttl: about(10)},
-			"a lease must be one":         {keys: keys, args: []string{"a", "0", past, soon}, fails: "lease must be", after: none},
-			"a key of another type stays": {seed: list, keys: keys, args: []string{"a", "2000", past, soon}, fails: "WRONGTYPE", after: untouched},
+		"leaves one of a token that is used again": {
+			seed: seeded("a"), call: acquireSet{}, reply: "busy", after: held("a"), ttl: about(10),
 		},
-		"setlock_holders": {
-			"nobody":                      {keys: keys, reply: []any{}, after: none},
-			"without an end":              {seed: endless, keys: keys, reply: []any{"a", int64(1), int64(-1)}, after: map[string]redistest.Value{"x": {Type: "string", Content: "a"}}},
-			"a key of another type stays": {seed: list, keys: keys, fails: "WRONGTYPE", after: untouched},
+		"a copy finds its lock, and extends it": {
+			seed: seeded("a"), call: acquireSet{mode: "again"}, reply: got, after: held("a"), ttl: about(30),
 		},
-		"setlock_force": {
-			"frees and tells":             {seed: seeded("b"), keys: keys, args: []string{"PUBLISH", setChannel, soon}, reply: []any{int64(1), now{}}, after: none, messages: said},
-			"nobody":                      {keys: keys, args: []string{"PUBLISH", setChannel, soon}, reply: []any{int64(0), now{}}, after: none},
-			"too late":                    {seed: seeded("b"), keys: keys, args: []string{"PUBLISH", setChannel, past}, reply: []any{int64(-2), now{}}, after: held("b")},
-			"a key of another type stays": {seed: list, keys: keys, args: []string{"PUBLISH", setChannel, soon}, fails: "WRONGTYPE", after: untouched},
+		"a copy never shortens": {
+			seed: seeded("a"), call: acquireSet{lease: "1000", mode: "again"}, reply: got, after: held("a"),
+			ttl: about(10),
 		},
-	} {
-		runSteps(t, script, steps)
-	}
+		"a copy takes a free lock": {
+			call: acquireSet{mode: "again"}, reply: got, after: held("a"), ttl: about(30),
+		},
+		"adopts": {
+			seed: seeded("a"), call: acquireSet{mode: "adopt"}, reply: got, after: held("a"), ttl: about(30),
+		},
+		"adopts what has no end, and gives it one": {
+			seed: endless, call: acquireSet{mode: "adopt"}, reply: got, after: held("a"), ttl: about(30),
+		},
+		"does not adopt another's": {
+			seed: seeded("b"), call: acquireSet{mode: "adopt"}, reply: head(-1), after: held("b"), ttl: about(10),
+		},
+		"adopting creates nothing":   {call: acquireSet{mode: "adopt"}, reply: head(-1), after: none},
+		"too late, it takes nothing": {call: acquireSet{late: true}, reply: head(-2), after: none},
+		"too late, it extends nothing": {
+			seed: seeded("a"), call: acquireSet{late: true, mode: "again"}, reply: head(-2), after: held("a"),
+			ttl: about(10),
+		},
+		"a lease must be one": {
+			call: acquireSet{lease: "0"}, fails: "lease must be", after: none,
+		},
+		"a key of another type stays": {
+			seed: list, call: acquireSet{}, fails: "WRONGTYPE", after: untouched,
+		},
+	})
+	runSteps(t, map[string]step{
+		"frees and tells": {
+			seed: seeded("a"), call: releaseSet{}, reply: int64(3), after: none, messages: said,
+		},
+		"leaves another's": {seed: seeded("b"), call: releaseSet{}, reply: int64(0), after: held("b")},
+		"nothing there":    {call: releaseSet{}, reply: int64(0), after: none},
+		"a message that is refused": {
+			seed: seeded("a"), call: releaseSet{publish: "NOSUCH"}, fails: "command called from", after: held("a"),
+		},
+		"a key of another type stays": {seed: list, call: releaseSet{}, fails: "WRONGTYPE", after: untouched},
+	})
+	runSteps(t, map[string]step{
+		"each for itself": {
+			seed:  seeded("a"),
+			call:  renew{by: "setlock_renew", keys: []string{"x", "y", "x"}, owners: []string{"a", "a", "b"}},
+			reply: []any{now{}, int64(1), int64(0), int64(0)}, after: held("a"), ttl: about(30),
+		},
+		"never shortens": {
+			seed:  seeded("a"),
+			call:  renew{by: "setlock_renew", keys: []string{"x"}, owners: []string{"a"}, lease: "1000"},
+			reply: []any{now{}, lastsFor(10000)}, after: held("a"), ttl: about(10),
+		},
+		"gives an end": {
+			seed: endless, call: renew{by: "setlock_renew", keys: []string{"x"}, owners: []string{"a"}},
+			reply: []any{now{}, int64(1)}, after: held("a"), ttl: about(30),
+		},
+		"a lease must be one": {
+			call:  renew{by: "setlock_renew", keys: []string{"x"}, owners: []string{"a"}, lease: "0"},
+			fails: "lease must be", after: none,
+		},
+		"a key of another type stays": {
+			seed: list, call: renew{by: "setlock_renew", keys: []string{"x"}, owners: []string{"a"}},
+			reply: []any{now{}, "WRONGTYPE Operation against a key holding the wrong kind of value"},
+			after: untouched,
+		},
+	})
+	runSteps(t, map[string]step{
+		"to what it needs": {
+			seed: seeded("a"), call: trim{by: "setlock_trim", most: "2000"}, reply: head(1), after: held("a"),
+			ttl: about(2),
+		},
+		"never extends": {
+			seed: seeded("a"), call: trim{by: "setlock_trim", most: "60000"}, reply: head(1), after: held("a"),
+			ttl: about(10),
+		},
+		"not another's": {
+			seed: seeded("b"), call: trim{by: "setlock_trim", most: "2000"}, reply: head(0), after: held("b"),
+			ttl: about(10),
+		},
+		"too late": {
+			seed: seeded("a"), call: trim{by: "setlock_trim", most: "2000", late: true}, reply: head(-2),
+			after: held("a"), ttl: about(10),
+		},
+		"before it was sent": {
+			seed: seeded("a"), call: trim{by: "setlock_trim", most: "2000", early: true}, reply: head(-2),
+			after: held("a"), ttl: about(10),
+		},
+		"a lease must be one": {
+			call: trim{by: "setlock_trim", most: "0"}, fails: "lease must be", after: none,
+		},
+		"a key of another type stays": {
+			seed: list, call: trim{by: "setlock_trim", most: "2000"}, fails: "WRONGTYPE", after: untouched,
+		},
+	})
+	runSteps(t, map[string]step{
+		"nobody": {call: look("setlock_holders", "x"), reply: []any{}, after: none},
+		"without an end": {
+			seed: endless, call: look("setlock_holders", "x"), reply: []any{"a", int64(1), int64(-1)},
+			after: map[string]redistest.Value{"x": {Type: "string", Content: "a"}},
+		},
+		"a key of another type stays": {
+			seed: list, call: look("setlock_holders", "x"), fails: "WRONGTYPE", after: untouched,
+		},
+	})
+	runSteps(t, map[string]step{
+		"frees and tells": {
+			seed: seeded("b"), call: force{by: "setlock_force"}, reply: head(1), after: none, messages: said,
+		},
+		"nobody": {call: force{by: "setlock_force"}, reply: head(0), after: none},
+		"too late": {
+			seed: seeded("b"), call: force{by: "setlock_force", late: true}, reply: head(-2), after: held("b"),
+		},
+		"a key of another type stays": {
+			seed: list, call: force{by: "setlock_force"}, fails: "WRONGTYPE", after: untouched,
+		},
+	})
 }

@@ -1,0 +1,367 @@
+package scripts
+
+import (
+	"cmp"
+	"strconv"
+
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// What the scripts are called with. The order of a script's arguments is known in one place, here; a row of a table
+// names what matters to it, and the rest is what is usual.
+
+// A call is one call of a script, as its header lists keys and arguments.
+type call struct {
+	script string
+	keys   []string
+	args   []string
+}
+
+// A caller is what makes one.
+type caller interface{ call() call }
+
+func (c call) call() call { return c }
+
+// eval is the command that makes a call on a server that does not know the script.
+func eval(c caller) []string {
+	made := c.call()
+	command := append([]string{"EVAL", lua.Source(made.script), strconv.Itoa(len(made.keys))}, made.keys...)
+	return append(command, made.args...)
+}
+
+// look is a call that has keys and nothing else.
+func look(script string, keys ...string) call { return call{script: script, keys: keys} }
+
+const soon, past = "99999999999999", "1" // server ms, as a not-after
+
+func notAfter(late bool) string {
+	if late {
+		return past
+	}
+	return soon
+}
+
+func notBefore(early bool) string {
+	if early {
+		return soon
+	}
+	return past
+}
+
+func flag(set bool) string {
+	if set {
+		return "1"
+	}
+	return "0"
+}
+
+// Owners and leases are these unless a row says otherwise.
+const (
+	me        = "a:1"
+	halfAMin  = "30000"
+	publishes = "PUBLISH"
+)
+
+// acquire is of an rlock.
+type acquire struct {
+	key         string // x
+	target      int    // 1
+	lease       string // 30 s
+	late        bool
+	fenced, age bool
+}
+
+func (a acquire) call() call {
+	c := call{
+		script: "rlock_acquire", keys: []string{cmp.Or(a.key, lockKey)},
+		args: []string{me, strconv.Itoa(max(a.target, 1)), cmp.Or(a.lease, halfAMin), notAfter(a.late)},
+	}
+	if a.fenced {
+		c.keys = append(c.keys, tokenKey)
+	}
+	if a.age {
+		c.args = append(c.args, "age")
+	}
+	return c
+}
+
+// release is of an rlock.
+type release struct{ target int }
+
+func (r release) call() call {
+	return call{"rlock_release", []string{lockKey}, []string{me, strconv.Itoa(r.target), publishes, channel}}
+}
+
+// renew is of any kind; by is the script.
+type renew struct {
+	by           string
+	keys, owners []string
+	lease        string // 30 s
+}
+
+func (r renew) call() call {
+	return call{r.by, r.keys, append([]string{cmp.Or(r.lease, halfAMin)}, r.owners...)}
+}
+
+// trim is of any kind; by is the script.
+type trim struct {
+	by          string
+	most        string
+	early, late bool
+}
+
+func (t trim) call() call {
+	owner := me
+	if t.by == "setlock_trim" {
+		owner = "a"
+	}
+	return call{t.by, []string{lockKey}, []string{owner, t.most, notBefore(t.early), notAfter(t.late)}}
+}
+
+// force is of a lock that has no halves; by is the script.
+type force struct {
+	by   string
+	late bool
+}
+
+func (f force) call() call {
+	where := channel
+	if f.by == "setlock_force" {
+		where = setChannel
+	}
+	return call{f.by, []string{lockKey}, []string{publishes, where, notAfter(f.late)}}
+}
+
+// Several rlocks at once.
+
+type acquireAll struct {
+	leases []string // 30, 20 and 10 s
+	late   bool
+}
+
+var allKeys = []string{lockKey, "y", "z"}
+
+func (a acquireAll) call() call {
+	leases := a.leases
+	if leases == nil {
+		leases = []string{halfAMin, "20000", "10000"}
+	}
+	return call{"rlock_acquire_all", allKeys[:len(leases)], append([]string{me, notAfter(a.late)}, leases...)}
+}
+
+type releaseAll struct{}
+
+func (releaseAll) call() call {
+	return call{"rlock_release_all", allKeys, []string{me, publishes, "one", "two", "three"}}
+}
+
+// The halves of an rwlock.
+
+type acquireRead struct {
+	target int    // 1, which is the number of the hold as well
+	lease  string // 30 s
+	late   bool
+	nested bool
+	behind bool // writers that wait
+}
+
+func (a acquireRead) call() call {
+	target := max(a.target, 1)
+	c := call{
+		script: "rwlock_acquire_read", keys: []string{lockKey, readKey(me, target)},
+		args: []string{me, strconv.Itoa(target), cmp.Or(a.lease, halfAMin), notAfter(a.late), flag(a.nested)},
+	}
+	if a.behind {
+		c.keys = append(c.keys, rwWriters)
+	}
+	return c
+}
+
+type acquireWrite struct {
+	target int    // 1
+	lease  string // 30 s
+	late   bool
+	wait   int
+	ahead  bool // of readers
+}
+
+func (a acquireWrite) call() call {
+	return call{
+		"rwlock_acquire_write", writeKeys(a.ahead),
+		[]string{me, strconv.Itoa(max(a.target, 1)), cmp.Or(a.lease, halfAMin), notAfter(a.late), strconv.Itoa(a.wait)},
+	}
+}
+
+func writeKeys(ahead bool) []string {
+	if ahead {
+		return []string{lockKey, rwWriters}
+	}
+	return []string{lockKey}
+}
+
+type releaseRead struct {
+	target, ceiling int
+	lease           string // 10 ms
+	also            int    // holds that are known to be there besides the first
+}
+
+func (r releaseRead) call() call {
+	c := call{script: "rwlock_release_read", keys: []string{lockKey}, args: []string{
+		me, strconv.Itoa(r.target), strconv.Itoa(r.ceiling), cmp.Or(r.lease, "10"), publishes, rwChannel,
+	}}
+	for i := range 1 + r.also {
+		c.keys = append(c.keys, readKey(me, i+1))
+	}
+	return c
+}
+
+type releaseWrite struct {
+	target int
+	ahead  bool
+}
+
+func (r releaseWrite) call() call {
+	return call{"rwlock_release_write", writeKeys(r.ahead), []string{me, strconv.Itoa(r.target), publishes, rwChannel}}
+}
+
+type forceHalf struct {
+	half string
+	late bool
+}
+
+func (f forceHalf) call() call {
+	return call{"rwlock_force", []string{lockKey}, []string{f.half, publishes, rwChannel, notAfter(f.late)}}
+}
+
+// A setlock.
+
+type acquireSet struct {
+	key   string // x
+	token string // a
+	lease string // 30 s
+	late  bool
+	mode  string // first
+	age   bool
+}
+
+func (a acquireSet) call() call {
+	c := call{script: "setlock_acquire", keys: []string{cmp.Or(a.key, lockKey)}, args: []string{
+		cmp.Or(a.token, "a"), cmp.Or(a.lease, halfAMin), notAfter(a.late), cmp.Or(a.mode, "first"),
+	}}
+	if a.age {
+		c.args = append(c.args, "age")
+	}
+	return c
+}
+
+type releaseSet struct{ publish string }
+
+func (r releaseSet) call() call {
+	return call{"setlock_release", []string{lockKey}, []string{"a", cmp.Or(r.publish, publishes), setChannel}}
+}
+
+// A latch.
+
+type setLatch struct{ count string } // 2
+
+func (s setLatch) call() call {
+	return call{"latch_set", []string{lockKey}, []string{cmp.Or(s.count, "2"), publishes, latchChannel}}
+}
+
+// openLatch is a count down, or a delete; by is the script.
+type openLatch struct{ by string }
+
+func (o openLatch) call() call {
+	return call{o.by, []string{lockKey}, []string{publishes, latchChannel}}
+}
+
+// A semaphore.
+
+type takePermits struct {
+	n    string
+	late bool
+}
+
+func (p takePermits) call() call {
+	return call{"semaphore_acquire", []string{lockKey}, []string{p.n, notAfter(p.late)}}
+}
+
+type addPermits struct {
+	n       string
+	ifThere bool
+}
+
+func (p addPermits) call() call {
+	return call{"semaphore_add", []string{lockKey}, []string{p.n, flag(!p.ifThere), publishes, scChannel}}
+}
+
+type setPermits struct{ n, ttl string } // 5, for ever
+
+func (p setPermits) call() call {
+	return call{
+		"semaphore_set", []string{lockKey}, []string{cmp.Or(p.n, "5"), cmp.Or(p.ttl, "0"), publishes, scChannel},
+	}
+}
+
+// A semaphore whose permits have leases.
+
+var permitKeys = []string{lockKey, permitsKey}
+
+type acquirePermits struct {
+	lease string
+	late  bool
+	ids   []string
+}
+
+func (p acquirePermits) call() call {
+	args := []string{p.lease, notAfter(p.late), publishes, scChannel}
+	return call{"semaphore_acquire_expirable", permitKeys, append(args, p.ids...)}
+}
+
+type releasePermits struct {
+	publish string
+	ids     []string
+}
+
+func (p releasePermits) call() call {
+	args := []string{cmp.Or(p.publish, publishes), scChannel}
+	return call{"semaphore_release_expirable", permitKeys, append(args, p.ids...)}
+}
+
+type updatePermit struct {
+	lease       string
+	early, late bool
+}
+
+func (p updatePermit) call() call {
+	return call{
+		"semaphore_update_expirable", []string{permitsKey}, []string{p.lease, "a", notBefore(p.early), notAfter(p.late)},
+	}
+}
+
+type leaseOfPermit struct{}
+
+func (leaseOfPermit) call() call {
+	return call{"semaphore_lease_expirable", []string{permitsKey}, []string{"a"}}
+}
+
+type countPermits struct{}
+
+func (countPermits) call() call {
+	return call{"semaphore_count_expirable", permitKeys, []string{publishes, scChannel}}
+}
+
+type growPermits struct{ n string }
+
+func (p growPermits) call() call {
+	return call{"semaphore_add_expirable", []string{lockKey}, []string{p.n, publishes, scChannel}}
+}
+
+type resizePermits struct {
+	n    string
+	late bool
+}
+
+func (p resizePermits) call() call {
+	return call{"semaphore_resize_expirable", permitKeys, []string{p.n, publishes, scChannel, notAfter(p.late)}}
+}
