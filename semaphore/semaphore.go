@@ -148,11 +148,7 @@ func (p *Semaphore) take(ctx context.Context, operation string, n int, limit tim
 	case n < 0 || n > maxPermits:
 		return p.object.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
 	}
-	t := core.Taking{
-		Take: func(w script.Window) *script.Call { return p.call(acquireScript).Int(int64(n)).Int(w.NotAfter) },
-		Back: func() *script.Call { return p.add(n, create) },
-	}
-	return t.Run(ctx, &p.object, operation, limit)
+	return p.object.Take(ctx, operation, limit, &taking{semaphore: p, n: n})
 }
 
 // Release gives n permits back, n of at least 1, and makes the semaphore if there is none. It is

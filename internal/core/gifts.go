@@ -18,11 +18,10 @@ type owedGift struct {
 	Gift
 }
 
-// owe has a call that failed because of err sent again, and reports whether it will be: it must not be if it may have
-// been executed, and it is of no use if the server will never say anything else.
+// owe has a call sent again that was refused because of err, which may pass, and reports whether it will be.
 func (gs *gifts) owe(o *Object, g Gift, err error) bool {
 	s := gs.session
-	if !mayPass(err) || !gs.add(owedGift{o, g}) {
+	if !gs.add(owedGift{o, g}) {
 		return false
 	}
 	s.config.Logger.Warn("holdfast: refused to be given back", "kind", o.title(), "name", o.Name, "error", err)

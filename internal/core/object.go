@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/watch"
@@ -278,6 +279,41 @@ func (o *Object) giveOnce(ctx context.Context, c *script.Call, read func(c *scri
 		return err
 	}
 	return read(c)
+}
+
+// Return gives back what nobody waits for any more, however long the server refuses it.
+func (o *Object) Return(g Gift) {
+	if err := o.give(g); err != nil && !(mayPass(err) && o.owe(g, err)) {
+		o.warnOfGift(err)
+	}
+}
+
+// Given reads the reply {listeners} of a call that gave something back to the waiters.
+func (o *Object) Given(c *script.Call) error {
+	n, err := c.ReadInts(nil)
+	if err != nil {
+		return err
+	}
+	if len(n) != 1 {
+		return c.Unexpected()
+	}
+	o.Released(n[0])
+	return nil
+}
+
+// Go runs f in a goroutine of the session, which ends some time before ctx does; unless the session is closed already.
+func (o *Object) Go(f func(ctx context.Context)) (started bool) {
+	s := o.session
+	return !s.isClosed() && s.start(func() {
+		ctx, cancel := s.whileItLasts()
+		defer cancel()
+		f(ctx)
+	})
+}
+
+// Timed runs a timed call of the object, see [script.Runner.Timed].
+func (o *Object) Timed(ctx context.Context, call func(w script.Window) *script.Call) (script.Reply, error) {
+	return o.session.runner.Timed(ctx, o.key, lease.NotAfter(o.session.config.Lease), call)
 }
 
 // explain is a failure of a call under ctx as the user gets it; other errors stay as they are.
