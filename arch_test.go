@@ -40,11 +40,11 @@ var mayImport = map[string][]string{
 	"internal/several": {"internal/core", "internal/lease", "internal/scope", "internal/script", "internal/wait"},
 	".":                {"internal/cluster", "internal/core", "internal/presence", "internal/wait"},
 	"rlock":            {".", "internal/core", "internal/script", "internal/wait", "internal/wire"},
-	"fairlock":         {".", "internal/core", "internal/lease", "internal/script", "internal/wire"},
+	"fairlock":         {".", "internal/core", "internal/lease", "internal/script", "internal/wait", "internal/wire"},
 	"latch":            {".", "internal/core", "internal/script", "internal/wire"},
 	"semaphore":        {".", "internal/core", "internal/lease", "internal/script", "internal/wire"},
 	"multilock":        {".", "internal/core", "internal/several"},
-	"rwlock":           {".", "internal/core", "internal/lease", "internal/script", "internal/wire"},
+	"rwlock":           {".", "internal/core", "internal/lease", "internal/script", "internal/wait", "internal/wire"},
 	"setlock":          {".", "internal/core", "internal/script", "internal/wait", "internal/wire"},
 
 	"holdfasttest":      {".", "internal/core", "internal/embedded"},

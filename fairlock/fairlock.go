@@ -40,9 +40,10 @@ import (
 // in the queue.
 type Mutex struct {
 	holdfast.Mutex
-	keys     [5]string // as scripts take them
-	wait     string    // Options.WaiterLease, likewise
-	javaWait string
+	keys        [5]string // as scripts take them
+	javaWait    string    // Options.JavaWait, likewise
+	wait        string    // Options.WaiterLease, likewise
+	waiterLease time.Duration
 }
 
 // Options tune a Mutex. The zero value of a field means its default.
@@ -86,11 +87,11 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	}
 	o.WaiterLease = orDefault(o.WaiterLease, defaultWaiterLease)
 	o.JavaWait = orDefault(o.JavaWait, defaultJavaWait)
-	m := &Mutex{wait: lease.Millis(o.WaiterLease), javaWait: lease.Millis(o.JavaWait)}
+	m := &Mutex{waiterLease: o.WaiterLease, wait: lease.Millis(o.WaiterLease), javaWait: lease.Millis(o.JavaWait)}
 	p := (*protocol)(m)
 	core.InitLock(m.lock(), (*core.Session)(s), p, core.Label{Kind: "fairlock", Name: name}, core.Settings{
 		FixedLease: o.FixedLease, NonReentrant: o.NonReentrant,
-		Queue: true, Leaver: p, WaiterLease: o.WaiterLease, Err: o.mistake(),
+		Err: o.mistake(),
 	}, wire.FairChannel)
 	key := m.lock().Key()
 	m.keys = [...]string{key, wire.FairQueue(key), wire.FairDue(key), wire.FairOurs(key), wire.FairAlive(key)}

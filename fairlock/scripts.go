@@ -2,9 +2,11 @@ package fairlock
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
 var (
@@ -39,6 +41,12 @@ func (p *protocol) Release(r core.Rest) *script.Call {
 func (p *protocol) Leave(owner string) *script.Call {
 	return p.call(leaveScript).Arg(owner, p.javaWait, p.lock().Publish(), p.lock().Channel)
 }
+
+// WaiterLease is how long a dead waiter stays in the queue.
+func (p *protocol) WaiterLease() time.Duration { return p.waiterLease }
+
+// Wait has each waiter listen on a channel of its own, another one after a re-entry was tried in vain.
+func (p *protocol) Wait(place *wait.Place, owner string) { place.Listen(p.lock().Channel + owner) }
 
 func (p *protocol) Renewal() *script.Script { return core.RenewScript }
 

@@ -43,7 +43,7 @@ func wrong(l *core.Lock) error {
 	if err := l.Wrong(); err != nil {
 		return err
 	}
-	if l.Token != "" {
+	if l.Wires.Reused {
 		return errors.New("Options.Token is set, must not be: what an attempt that fails has taken could not be given back")
 	}
 	return nil

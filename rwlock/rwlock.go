@@ -96,11 +96,12 @@ func New(s *holdfast.Session, name string, opts *Options) *RWMutex {
 	half := func(which string) core.Label { return core.Label{Kind: "rwlock", Half: which, Name: name} }
 	reading := core.Settings{FixedLease: o.FixedLease, Shared: true}
 	writing := core.Settings{FixedLease: o.FixedLease}
+	var writers core.Protocol = w
 	if o.PreferWriter {
-		writing.Leaver, writing.WaiterLease = w, writerLease
+		writers = preferred{w}
 	}
 	core.InitLock(&r.lock, (*core.Session)(s), r, half("Read"), reading, wire.RWChannel)
-	core.InitLock(&w.lock, (*core.Session)(s), w, half("Write"), writing, wire.RWChannel)
+	core.InitLock(&w.lock, (*core.Session)(s), writers, half("Write"), writing, wire.RWChannel)
 	if o.PreferWriter {
 		r.writers = wire.RWWriters(r.lock.Key())
 		w.writers = r.writers

@@ -2,10 +2,12 @@ package rwlock
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -58,6 +60,9 @@ func (p *reader) Release(r core.Rest) *script.Call {
 		Arg(p.lock.Publish(), p.lock.Channel)
 }
 
+// Wait has all waiting readers look after a message, because all of them may have the lock.
+func (p *reader) Wait(place *wait.Place, _ string) { place.Share().Listen(p.lock.Channel) }
+
 func (p *reader) Renewal() *script.Script { return renewReadScript }
 
 func (p *reader) Renew(c *script.Call, owner string) {
@@ -92,11 +97,6 @@ func (p *writer) Release(r core.Rest) *script.Call {
 		Arg(r.Owner, strconv.Itoa(r.Count), p.lock.Publish(), p.lock.Channel)
 }
 
-// Leave gives back an acquisition behind which readers may wait.
-func (p *writer) Leave(owner string) *script.Call {
-	return p.Release(core.Rest{Owner: owner}).Key(p.writers)
-}
-
 func (p *writer) Renewal() *script.Script { return core.RenewScript }
 
 func (p *writer) Renew(c *script.Call, owner string) {
@@ -112,3 +112,14 @@ func (p *writer) Trim(t core.Trim) *script.Call {
 func (p *writer) Holders(owner string) *script.Call {
 	return script.NewCall(holdersScript).Key(p.lock.Key()).Arg(write, owner)
 }
+
+// preferred is a writer behind which readers wait, so the server knows of it while it waits.
+type preferred struct{ *writer }
+
+// Leave gives back an acquisition behind which readers may wait.
+func (p preferred) Leave(owner string) *script.Call {
+	return p.Release(core.Rest{Owner: owner}).Key(p.writers)
+}
+
+// WaiterLease is how long a dead writer keeps readers waiting.
+func (p preferred) WaiterLease() time.Duration { return writerLease }

@@ -65,7 +65,10 @@ func NewExpirable(s *holdfast.Session, name string, opts *ExpirableOptions) *Exp
 		e.opts = *opts
 	}
 	label := core.Label{Kind: "semaphore", Half: "Expirable", Name: name}
-	set := core.Settings{FixedLease: e.opts.FixedLease, Permits: true}
+	set := core.Settings{
+		FixedLease: e.opts.FixedLease, Left: noneFor,
+		Wires: core.Wires{Draw: wire.NewPermit, ID: wire.PermitID, Ownerless: true},
+	}
 	core.InitLock(&e.lock, (*core.Session)(s), (*permits)(e), label, set, wire.SemaphoreChannel)
 	return e
 }
@@ -363,6 +366,14 @@ func leaseOf(d time.Duration) string {
 		return "0"
 	}
 	return lease.Millis(d)
+}
+
+// noneFor is for how long there is no permit left, as a grant replies.
+func noneFor(ms int64) time.Duration {
+	if d := lease.Lasting(ms); d >= 0 {
+		return d
+	}
+	return Forever
 }
 
 // permits is how the semaphore's scripts are called for single permits.

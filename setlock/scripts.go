@@ -22,7 +22,7 @@ func (p *protocol) lock() *core.Lock { return (*Mutex)(p).lock() }
 func (p *protocol) Acquire(w core.Want) *script.Call {
 	mode := "first"
 	switch {
-	case w.Adopt:
+	case w.Nested:
 		mode = "adopt"
 	case w.Again:
 		mode = "again"

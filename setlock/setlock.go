@@ -75,7 +75,10 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 		opts = &Options{}
 	}
 	set := core.Settings{
-		FixedLease: opts.FixedLease, NonReentrant: true, Token: opts.Token, Poll: wait.Exponential(firstLook, lastLook), TellsAge: true,
+		FixedLease: opts.FixedLease, NonReentrant: true, Poll: wait.Exponential(firstLook, lastLook), TellsAge: true,
+	}
+	if token := opts.Token; token != "" {
+		set.Wires = core.Wires{Draw: func() string { return token }, Reused: true}
 	}
 	if len(opts.Token) > maxToken {
 		set.Err = fmt.Errorf("Options.Token is %d bytes long, the limit is %d", len(opts.Token), maxToken)

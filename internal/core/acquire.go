@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // An acquisition is one call that wants the lock, with as many attempts as it takes.
@@ -55,7 +53,7 @@ type outermost struct {
 func (a *acquisition) init(ctx context.Context, l *Lock) {
 	a.lock = l
 	a.About(ctx, &l.Object)
-	if owner := ownerOf(ctx); owner != nil && !l.Permits {
+	if owner := ownerOf(ctx); owner != nil && !l.Wires.Ownerless {
 		a.claim = owner.claim(l)
 		return
 	}
@@ -117,19 +115,11 @@ func (a *acquisition) giveUp() {
 	a.also.wires = nil
 }
 
-// draw gives the acquisition the wire owners that it needs, which nobody has ever had.
+// draw gives the acquisition the wire owners that it needs.
 func (a *acquisition) draw() {
-	s, l := a.lock.session, a.lock
-	switch {
-	case l.Permits:
-		a.Wire = wire.NewPermit()
-		for range a.also.n {
-			a.also.wires = append(a.also.wires, wire.NewPermit())
-		}
-	case l.Token != "":
-		a.Wire = l.Token
-	default:
-		a.Wire = s.newOwner()
+	a.Wire = a.lock.draw()
+	for range a.also.n {
+		a.also.wires = append(a.also.wires, a.lock.draw())
 	}
 }
 
@@ -231,8 +221,8 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 	}
 	answer := &a.answer
 	want := Want{
-		Owner: a.Wire, Target: max(a.Number, 1), Nested: a.Number > 0, Stand: a.stand, Others: a.also.wires,
-		Again: a.Copies > 0, Adopt: a.adopts, Age: a.age,
+		Owner: a.Wire, Target: max(a.Number, 1), Nested: a.Number > 0 || a.adopts, Stand: a.stand, Others: a.also.wires,
+		Again: a.Copies > 0, Age: a.age,
 	}
 	if err := answer.ask(ctx, l, want); err != nil {
 		switch script.ClassOf(err) {
@@ -350,7 +340,7 @@ type answer struct {
 	pttl    time.Duration // busy; below zero: no expiry
 	place   int64         // busy, and standing in the queue
 	token   int64         // granted
-	next    time.Duration // granted permits: for so long there are none for the next one
+	none    time.Duration // granted, with Left: for so long there is none left
 	up, run int64         // granted, with the age: seconds, below zero if it is not told, and which run of the server
 }
 
@@ -377,15 +367,13 @@ func (a *answer) ask(ctx context.Context, l *Lock, w Want) error {
 	switch {
 	case err != nil:
 		return err
-	case reply.Code == script.Granted && l.Permits:
-		if a.next = lease.Lasting(reply.Rest[0]); a.next < 0 {
-			a.next = math.MaxInt64
-		}
+	case reply.Code == script.Granted && l.Left != nil:
+		a.none = l.Left(reply.Rest[0])
 	case reply.Code == script.Granted:
 		a.token, a.up, a.run = reply.Rest[0], reply.Rest[1], reply.Rest[2]
 	case reply.Code == script.Busy && reply.Len > 0:
 		a.pttl, a.place = lease.Lasting(reply.Rest[0]), reply.Rest[1]
-	case reply.Code == script.Gone && (w.Nested || w.Adopt):
+	case reply.Code == script.Gone && w.Nested:
 	default:
 		return reply.Unexpected()
 	}

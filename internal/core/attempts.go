@@ -73,9 +73,9 @@ func until(ctx context.Context, end time.Time) (context.Context, context.CancelF
 // look. Attempts end with ctx, sleep with sleep.
 func (a *acquisition) wait(ctx, sleep context.Context) (h *Single, err error) {
 	l := a.lock
-	a.stand = l.Leaver != nil
+	a.stand = l.queue != nil
 	defer func() { a.leavePlace(h) }()
-	err = a.Until(sleep, l.apart() || l.session.lines.Empty(l.line()) || a.reenters(), wait.Caller{
+	err = a.Until(sleep, l.apart != nil || l.session.lines.Empty(l.line()) || a.reenters(), wait.Caller{
 		Attempt: func() (done bool, retry time.Duration, err error) {
 			h, retry, err = a.attempt(ctx)
 			return h != nil, retry, err
@@ -86,21 +86,14 @@ func (a *acquisition) wait(ctx, sleep context.Context) (h *Single, err error) {
 	return h, err
 }
 
-// apart reports whether waiters do not stand in their session's line: of a lock with a queue on the server each waits
-// for its turn there, and of a shared one all wait together.
-func (l *Lock) apart() bool { return l.Queue || l.Shared }
-
 // takePlace is where the call waits.
 func (a *acquisition) takePlace() *wait.Place {
 	l := a.lock
 	if a.Place == nil {
 		a.Stay(a.join())
 	}
-	switch {
-	case l.Queue: // on a channel of its own, another one after a re-entry was tried in vain
-		a.Place.Listen(l.Channel + a.Wire)
-	case l.Shared:
-		a.Place.Listen(l.Channel)
+	if l.apart != nil {
+		l.apart.Wait(a.Place, a.Wire)
 	}
 	return a.Place
 }
@@ -109,12 +102,9 @@ func (a *acquisition) takePlace() *wait.Place {
 func (a *acquisition) join() (p *wait.Place) {
 	l := a.lock
 	lines := l.session.lines
-	switch {
-	case l.Shared:
-		p = lines.Apart(l.line()).Share()
-	case l.Queue:
+	if l.apart != nil {
 		p = lines.Apart(l.line())
-	default:
+	} else {
 		p = lines.Join(l.line(), l.Backoff == nil, a.stand)
 	}
 	if a.own == nil { // else nobody else can hold it
@@ -128,12 +118,10 @@ func (a *acquisition) leavePlace(h *Single) {
 	leave, taken := (*wait.Place).Leave, time.Duration(0)
 	switch l := a.lock; {
 	case h == nil:
-	case l.Permits:
-		leave, taken = (*wait.Place).LeaveSome, a.answer.next
-	case l.Poll != nil: // others do not tell when they release it
-		taken = l.Poll(1)
+	case l.Left != nil:
+		leave, taken = (*wait.Place).LeaveSome, a.answer.none
 	default:
-		taken = h.lock.length()
+		taken = l.atMost(l.length(), 1)
 	}
 	if a.Place != nil && a.own == nil {
 		a.claim.forgo(a.Place)
@@ -149,10 +137,7 @@ func (a *acquisition) attempt(ctx context.Context) (h *Single, retry time.Durati
 		return h, 0, nil
 	}
 	retry, err = a.Again(ctx, inTheWay, err, a.lock.Backoff)
-	if err == nil && a.lock.Poll != nil {
-		retry = min(retry, a.lock.Poll(a.attempts))
-	}
-	return nil, retry, err
+	return nil, a.lock.atMost(retry, a.attempts), err
 }
 
 // reenters reports whether the owner holds the lock by now, perhaps through another call.

@@ -44,7 +44,7 @@ func (d *debts) init(s *Session) { d.session, d.accounts = s, make(map[any]*acco
 
 // add has a debt paid, if there is one.
 func (d *debts) add(l *Lock, owed owner.Debt) {
-	if owed.Wire == "" || l.Token != "" { // another acquisition may have it by then
+	if owed.Wire == "" || l.Wires.Reused { // another acquisition may have it by then
 		return
 	}
 	server := d.session.runner.Server(l.key)

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
 // A Protocol is what a lock package supplies: how its scripts are called. The replies of all
@@ -35,12 +36,21 @@ type Inspector interface {
 // LockOf returns the inside of a lock that the root package exports, nil of anything else. The root supplies it.
 var LockOf func(lock any) *Lock
 
-// A Leaver is what a package supplies besides whose waiters the server knows of. A waiter calls
+// A Queue is what a package supplies besides whose waiters the server knows of. A waiter calls
 // Acquire again and again, when it is told to and when the reply says, so that the server knows
 // that it is alive.
-type Leaver interface {
+type Queue interface {
 	// Leave is the call that undoes an acquisition, whatever became of it.
 	Leave(owner string) *script.Call
+	// WaiterLease is how long the server knows a waiter that does not call again.
+	WaiterLease() time.Duration
+}
+
+// An Apart is what a package supplies besides whose calls do not wait in their session's line.
+type Apart interface {
+	// Wait says to a call's place, before each of its sleeps, which messages wake it. The owner is the one for which
+	// the call has asked last.
+	Wait(p *wait.Place, owner string)
 }
 
 // A Want is what an acquisition asks for.
@@ -49,13 +59,12 @@ type Want struct {
 	Target   int      // hold count
 	Lease    string   // ms
 	NotAfter int64    // server ms; 0 has the server refuse and tell its time
-	Nested   bool     // the owner has the lock already; if the server does not think so, it is gone
+	Nested   bool     // the wire owner has the lock already; if the server does not think so, it is gone
 	Tokened  bool     // the tenure has a fencing token already
 	Stand    bool     // be known as a waiter, if the lock is taken
-	Others   []string // of permits: ids besides Owner, all to be had or none
+	Others   []string // besides Owner, of a call that wants several holds or none
 	Again    bool     // an earlier call under this wire owner may have been executed
 	Age      bool     // tell how long the server has been up
-	Adopt    bool     // the wire owner has the lock already, from elsewhere; if it does not, it is gone
 }
 
 // A Rest is what a release leaves of a wire owner's holds.
@@ -67,15 +76,23 @@ type Settings struct {
 	NonReentrant bool
 	Backoff      func(attempt int) time.Duration // poll instead of subscribing
 	Poll         func(attempt int) time.Duration // besides, look again after so long at the most: others may not publish
-	Token        string                          // the wire owner of all acquisitions, if the caller gives one; nothing is then given back later on
 	Shared       bool                            // by many owners; such a half is the other's owner's to take, too
-	Queue        bool                            // waiters stand in a queue on the server, each with a channel of its own
-	Permits      bool                            // holds have no owner: each is a permit with an id of its own
 	TellsAge     bool                            // the server can be asked for its age with an acquisition
 	Together     *Together                       // nil: several such locks cannot be taken by one call
-	Leaver       Leaver                          // nil: the server does not know who waits
-	WaiterLease  time.Duration                   // how long it knows a waiter
+	Wires        Wires                           // whose the holds are
 	Err          error                           // a mistake in the package's own options
+
+	// Left is of a lock of which there may be more than one hold: for how long there is none left, by what a grant
+	// replies. Of another, there is none while the hold lasts.
+	Left func(reply int64) time.Duration
+}
+
+// Wires are what the server knows holds by, their wire owners. The zero value makes fresh ones of the session.
+type Wires struct {
+	Draw      func() string            // makes one for an acquisition
+	ID        func(wire string) string // is how users know it; nil: as it is
+	Ownerless bool                     // holds have no owners besides: each is known by its wire owner alone, to anybody
+	Reused    bool                     // others may have the same: so nothing is repeated, or given back later on
 }
 
 // Together are the scripts that take several locks of a kind and give them back, with the arguments and
@@ -87,6 +104,8 @@ type Lock struct {
 	Object
 	Settings
 	protocol Protocol
+	queue    Queue // nil: the server does not know who waits
+	apart    Apart // nil: calls wait in the session's line
 	part     owner.Half
 	slot     uint16
 	millis   string // lease as scripts take it
@@ -97,6 +116,8 @@ type Lock struct {
 // mapped one.
 func InitLock(l *Lock, s *Session, p Protocol, label Label, set Settings, channel func(key string) string) {
 	*l = Lock{Settings: set, protocol: p, millis: s.millis}
+	l.queue, _ = p.(Queue)
+	l.apart, _ = p.(Apart)
 	InitObject(&l.Object, s, label, channel)
 	if set.Shared {
 		l.part = owner.Shared
@@ -134,14 +155,43 @@ func Leases(locks []*Lock) (shortest, longest time.Duration) {
 // undo is the call that gives back whatever became of an acquisition, unless the wire owner has
 // more holds than ceiling by then.
 func (l *Lock) undo(owner string, ceiling int) *script.Call {
-	if l.Leaver != nil {
-		return l.Leaver.Leave(owner)
+	if l.queue != nil {
+		return l.queue.Leave(owner)
 	}
 	return l.protocol.Release(Rest{Owner: owner, Ceiling: ceiling})
 }
 
 // memory is how long after a call the server may have something of it, if nobody calls again.
-func (l *Lock) memory() time.Duration { return max(l.length(), l.WaiterLease) }
+func (l *Lock) memory() time.Duration {
+	if l.queue != nil {
+		return max(l.length(), l.queue.WaiterLease())
+	}
+	return l.length()
+}
+
+// draw makes a wire owner.
+func (l *Lock) draw() string {
+	if l.Wires.Draw != nil {
+		return l.Wires.Draw()
+	}
+	return l.session.newOwner()
+}
+
+// id is how users know a wire owner.
+func (l *Lock) id(wire string) string {
+	if l.Wires.ID != nil {
+		return l.Wires.ID(wire)
+	}
+	return wire
+}
+
+// atMost is d, or less if one has to look earlier after that attempt.
+func (l *Lock) atMost(d time.Duration, attempt int) time.Duration {
+	if l.Poll != nil {
+		return min(d, l.Poll(attempt))
+	}
+	return d
+}
 
 // Same reports whether nobody can have both locks as an owner has nested ones: because they are one,
 // or of kinds that share a key.
@@ -160,7 +210,7 @@ func (l *Lock) notAfter() time.Duration { return lease.NotAfter(l.length()) }
 // final is a failure of a call that takes the lock or gives it back, as far as it may be sent again: the
 // copy of one that may have been executed would do it to whoever has the same token by then.
 func (l *Lock) final(err error) error {
-	if class := script.ClassOf(err); l.Token != "" && (class == script.Unknown || class == script.Broken) {
+	if class := script.ClassOf(err); l.Wires.Reused && (class == script.Unknown || class == script.Broken) {
 		return &script.Failure{Class: script.Unknown, Err: err}
 	}
 	return err
@@ -235,7 +285,7 @@ func (l *Lock) TryLockFor(ctx context.Context, d time.Duration) (*Hold, error) {
 // [ErrNotHeld] if that has it no longer. From then on it is held as if that were the caller's token.
 func (l *Lock) Adopt(ctx context.Context, operation, wire string) (*Hold, error) {
 	theirs := *l
-	theirs.Token = wire
+	theirs.Wires.Reused = true
 	a := acquisition{Request: owner.Request{Wire: wire}, adopts: true}
 	h, err := a.call(ctx, &theirs, operation, 0)
 	return h.public(), err

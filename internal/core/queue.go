@@ -22,7 +22,7 @@ func (a *acquisition) logPlace() {
 	a.moved = placeKept
 	switch moved {
 	case placeNew:
-		log.Warn("holdfast: taken for dead, queued up anew", "kind", l.title(), "name", l.Name, "lease", l.WaiterLease)
+		log.Warn("holdfast: taken for dead, queued up anew", "kind", l.title(), "name", l.Name, "lease", l.queue.WaiterLease())
 	case placeRegained:
 		log.Warn("holdfast: dropped from the queue by another client, back in place", "kind", l.title(), "name", l.Name)
 	}

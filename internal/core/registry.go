@@ -20,7 +20,7 @@ func (r *registry) add(t *tenure) {
 		t.next.previous = t
 	}
 	r.first = t
-	if t.lock.Permits {
+	if t.lock.Wires.Ownerless {
 		if r.byWire == nil {
 			r.byWire = make(map[string]*tenure)
 		}
@@ -56,7 +56,7 @@ func (r *registry) remove(t *tenure) {
 		t.next.previous = t.previous
 	}
 	t.links = links{}
-	if t.lock.Permits {
+	if t.lock.Wires.Ownerless {
 		delete(r.byWire, t.Wire)
 	}
 }

@@ -166,7 +166,7 @@ func (t *tenure) owe(rest Rest) {
 // tenure.
 func (t *tenure) correct(then time.Duration) {
 	s := t.lock.session
-	if t.lock.Token != "" { // as with debts
+	if t.lock.Wires.Reused { // as with debts
 		return
 	}
 	s.start(func() {

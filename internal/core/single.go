@@ -12,7 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/scope"
 	"github.com/holdfast-go/holdfast/internal/script"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // A Single is a hold of one lock.
@@ -57,12 +56,9 @@ func (h *Single) Label() *Label { return &h.lock.Label }
 // Session is that of the lock.
 func (h *Single) Session() *Session { return h.lock.session }
 
-// ID is the wire owner, of a permit in hexadecimal.
+// ID is what the server knows the hold by, as users know that.
 func (h *Single) ID() string {
-	if h.lock.Permits {
-		return wire.PermitID(h.tenure.Wire)
-	}
-	return h.tenure.Wire
+	return h.lock.id(h.tenure.Wire)
 }
 
 // Token is the fencing token, 0 if there is none.
@@ -233,7 +229,7 @@ func (h *Single) finish(why *ending) error {
 func (h *Single) Context(ctx context.Context) context.Context {
 	claim := h.tenure.claim
 	var owner any
-	if !h.lock.Permits {
+	if !h.lock.Wires.Ownerless {
 		owner = claim.share()
 	}
 	claim.mu.Lock()

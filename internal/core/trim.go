@@ -111,7 +111,7 @@ func (t *tenure) slackens(lasts time.Duration) bool {
 func (t *tenure) trim() error {
 	l, s, c := t.lock, t.lock.session, t.claim
 	trimmer, ok := l.protocol.(Trimmer)
-	if !ok || l.Token != "" { // by which others may hold it
+	if !ok || l.Wires.Reused { // by which others may hold it
 		return nil
 	}
 	ctx, cancel := context.WithTimeoutCause(s.ctx, s.bounds.limit, errNoReply)

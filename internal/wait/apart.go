@@ -21,13 +21,15 @@ func (ls *Lines) Apart(name Name) *Place {
 	return p
 }
 
-// Share says that the call, whose place is apart from the line, may share the name with others of its kind: these
-// look first, and the head of the line somewhat later.
+// Share says, once or more often, that the call, whose place is apart from the line, may share the name with others of
+// its kind: these look first, and the head of the line somewhat later.
 func (p *Place) Share() *Place {
 	p.lines.mu.Lock()
 	defer p.lines.mu.Unlock()
-	p.apart.shares = true
-	p.lines.beside[p.apart.name]++
+	if !p.apart.shares {
+		p.apart.shares = true
+		p.lines.beside[p.apart.name]++
+	}
 	return p
 }
 
