@@ -1,92 +1,124 @@
 package core
 
-import "sync"
+import (
+	"cmp"
+	"context"
 
-// gifts are calls that give something back which nothing tells from another of its kind, and which the server has
-// refused. They have changed nothing, so they may be sent again: one goroutine does so now and then, until they are
-// executed, or may have been, and once more when the session ends.
-type gifts struct {
-	session *Session
+	"github.com/holdfast-go/holdfast/internal/script"
+)
 
-	mu      sync.Mutex // guards the rest
-	owed    []owedGift
-	running bool
+// A Gift is a call that gives something back.
+type Gift struct {
+	Call     func() *script.Call
+	Read     func(c *script.Call) error // reads the reply
+	Harmless bool                       // a copy does nothing if the call has been executed
+	Doubted  func()                     // is told when it is not known whether it has been; nil: nobody is
+	Refused  func()                     // is told when the server has refused for too long, and owes the gift; nil: the session does
 }
 
-type owedGift struct {
-	object *Object
-	Gift
-}
-
-// owe has a call sent again that was refused because of err, which may pass, and reports whether it will be.
-func (gs *gifts) owe(o *Object, g Gift, err error) bool {
-	s := gs.session
-	if !gs.add(owedGift{o, g}) {
-		return false
+// Give runs a call that gives something back, whether or not the caller's ctx has ended: it would be missing
+// otherwise. It is repeated while the server says that it has changed nothing and that this may pass, for as long as a
+// release may take, and then in the background. If the reply is lost, only a harmless one is repeated.
+func (o *Object) Give(operation string, g Gift) error {
+	if err := o.Mistake(operation); err != nil {
+		return err
 	}
-	s.config.Logger.Warn("holdfast: refused to be given back", "kind", o.title(), "name", o.Name, "error", err)
-	return true
-}
-
-func (gs *gifts) add(g owedGift) bool {
-	gs.mu.Lock()
-	defer gs.mu.Unlock()
-	if !gs.running && !gs.session.start(gs.pay) {
-		return false // closed
+	if !o.session.calls.enter() {
+		return o.Fail(operation, ErrClosed)
 	}
-	gs.running = true
-	gs.owed = append(gs.owed, g)
-	return true
+	defer o.session.calls.leave()
+	switch err := o.give(g); {
+	case err == nil:
+		return nil
+	case mayPass(err) && o.owe(g, err):
+		return o.Fail(operation, unknown(err))
+	default:
+		return o.Fail(operation, explain(context.Background(), err))
+	}
 }
 
-// pay works off what is owed and ends when there is nothing, or with the session.
-func (gs *gifts) pay() {
-	for delay := firstRetry; ; delay = min(2*delay, rareRetry) {
-		last := pause(gs.session.ctx, delay) != nil
-		var kept []owedGift
-		for _, g := range gs.take() {
-			if !gs.send(g, last) {
-				kept = append(kept, g)
+// owe makes a gift that was refused because of why come back in the background, and reports whether it will. Refused
+// calls have changed nothing, so they are sent again ever more rarely, until they are executed, or may have been, and
+// once more when the session ends.
+func (o *Object) owe(g Gift, why error) bool {
+	if g.Refused != nil {
+		g.Refused()
+		return true
+	}
+	s := o.session
+	started := s.start(func() {
+		for delay, last := firstRetry, false; !last; delay = min(2*delay, rareRetry) {
+			last = pause(s.ctx, delay) != nil
+			ctx, cancel := s.within(s.now(), s.bounds.limit)
+			err := o.giveOnce(ctx, g.Call(), g.Read)
+			cancel()
+			switch {
+			case err == nil:
+				return
+			case last || !mayPass(err):
+				o.warnOfGift(err)
+				return
 			}
 		}
-		if gs.keep(kept) {
-			return
-		}
+	})
+	if started {
+		s.config.Logger.Warn("holdfast: refused to be given back", "kind", o.title(), "name", o.Name, "error", why)
 	}
-}
-
-func (gs *gifts) take() (all []owedGift) {
-	gs.mu.Lock()
-	defer gs.mu.Unlock()
-	all, gs.owed = gs.owed, nil
-	return all
-}
-
-// keep puts back what is still owed, and reports whether nothing is.
-func (gs *gifts) keep(kept []owedGift) (done bool) {
-	gs.mu.Lock()
-	defer gs.mu.Unlock()
-	gs.owed = append(kept, gs.owed...)
-	gs.running = len(gs.owed) > 0
-	return !gs.running
-}
-
-// send sends a call once more, and reports whether it is done with.
-func (gs *gifts) send(g owedGift, last bool) (done bool) {
-	ctx, cancel := gs.session.within(gs.session.now(), gs.session.bounds.limit)
-	defer cancel()
-	err := g.object.giveOnce(ctx, g.Call(), g.Read)
-	switch {
-	case err == nil:
-		return true
-	case mayPass(err) && !last:
-		return false
-	}
-	g.object.warnOfGift(err)
-	return true
+	return started
 }
 
 // warnOfGift says that what was to be given back may never be.
 func (o *Object) warnOfGift(err error) {
 	o.session.config.Logger.Warn("holdfast: what was to be given back may be lost", "kind", o.title(), "name", o.Name, "error", err)
+}
+
+// give runs the call until its outcome is known, as far as copies of it may be sent.
+func (o *Object) give(g Gift) error {
+	ctx, cancel := o.session.within(o.session.now(), o.session.bounds.limit)
+	defer cancel()
+	var doubt error // what a copy says is not what the first one has done
+	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
+		err := o.giveOnce(ctx, g.Call(), g.Read)
+		unknown := script.ClassOf(err) == script.Unknown || script.ClassOf(err) == script.Broken
+		if unknown && doubt == nil && g.Doubted != nil {
+			g.Doubted()
+		}
+		if unknown {
+			doubt = err
+		}
+		switch {
+		case err == nil:
+			return nil
+		case !script.IsTemporary(err) || unknown && !g.Harmless || pause(ctx, delay) != nil:
+			return cmp.Or(doubt, err)
+		}
+	}
+}
+
+func (o *Object) giveOnce(ctx context.Context, c *script.Call, read func(c *script.Call) error) error {
+	defer c.Free()
+	if err := o.session.runner.Run(ctx, script.Return, c); err != nil {
+		return err
+	}
+	return read(c)
+}
+
+// Return gives back what nobody waits for any more, however long the server refuses it.
+func (o *Object) Return(g Gift) {
+	if err := o.give(g); err != nil && !(mayPass(err) && o.owe(g, err)) {
+		o.warnOfGift(err)
+	}
+}
+
+// Given reads the reply {listeners} of a call that gave something back to the waiters.
+func (o *Object) Given(c *script.Call) error {
+	n, err := c.ReadInts(nil)
+	if err != nil {
+		return err
+	}
+	if len(n) != 1 {
+		return c.Unexpected()
+	}
+	o.Released(n[0])
+	return nil
 }

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -210,96 +209,6 @@ func (o *Object) Wake() { o.session.lines.Wake(o.line()) }
 
 // Released lets the session's waiters look, because something has come back, and got clients have heard of it.
 func (o *Object) Released(got int64) { o.session.lines.Released(o.line(), o.session.listeners(got)) }
-
-// Give runs a call that gives something back, whether or not the caller's ctx has ended: it would be missing
-// otherwise. It is repeated while the server says that it has changed nothing and that this may pass, for as long as a
-// release may take, and then in the background. If the reply is lost, only a harmless one is repeated.
-func (o *Object) Give(operation string, g Gift) error {
-	if err := o.Mistake(operation); err != nil {
-		return err
-	}
-	if !o.session.calls.enter() {
-		return o.Fail(operation, ErrClosed)
-	}
-	defer o.session.calls.leave()
-	switch err := o.give(g); {
-	case err == nil:
-		return nil
-	case mayPass(err) && o.owe(g, err):
-		return o.Fail(operation, unknown(err))
-	default:
-		return o.Fail(operation, explain(context.Background(), err))
-	}
-}
-
-// A Gift is a call that gives something back.
-type Gift struct {
-	Call     func() *script.Call
-	Read     func(c *script.Call) error // reads the reply
-	Harmless bool                       // a copy does nothing if the call has been executed
-	Doubted  func()                     // is told when it is not known whether it has been; nil: nobody is
-	Refused  func()                     // is told when the server has refused for too long, and owes the gift; nil: the session does
-}
-
-// owe makes a gift that was refused because of err come back in the background, and reports whether it will.
-func (o *Object) owe(g Gift, err error) bool {
-	if g.Refused != nil {
-		g.Refused()
-		return true
-	}
-	return o.session.gifts.owe(o, g, err)
-}
-
-// give runs the call until its outcome is known, as far as copies of it may be sent.
-func (o *Object) give(g Gift) error {
-	ctx, cancel := o.session.within(o.session.now(), o.session.bounds.limit)
-	defer cancel()
-	var doubt error // what a copy says is not what the first one has done
-	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
-		err := o.giveOnce(ctx, g.Call(), g.Read)
-		unknown := script.ClassOf(err) == script.Unknown || script.ClassOf(err) == script.Broken
-		if unknown && doubt == nil && g.Doubted != nil {
-			g.Doubted()
-		}
-		if unknown {
-			doubt = err
-		}
-		switch {
-		case err == nil:
-			return nil
-		case !script.IsTemporary(err) || unknown && !g.Harmless || pause(ctx, delay) != nil:
-			return cmp.Or(doubt, err)
-		}
-	}
-}
-
-func (o *Object) giveOnce(ctx context.Context, c *script.Call, read func(c *script.Call) error) error {
-	defer c.Free()
-	if err := o.session.runner.Run(ctx, script.Return, c); err != nil {
-		return err
-	}
-	return read(c)
-}
-
-// Return gives back what nobody waits for any more, however long the server refuses it.
-func (o *Object) Return(g Gift) {
-	if err := o.give(g); err != nil && !(mayPass(err) && o.owe(g, err)) {
-		o.warnOfGift(err)
-	}
-}
-
-// Given reads the reply {listeners} of a call that gave something back to the waiters.
-func (o *Object) Given(c *script.Call) error {
-	n, err := c.ReadInts(nil)
-	if err != nil {
-		return err
-	}
-	if len(n) != 1 {
-		return c.Unexpected()
-	}
-	o.Released(n[0])
-	return nil
-}
 
 // Go runs f in a goroutine of the session, which ends some time before ctx does; unless the session is closed already.
 func (o *Object) Go(f func(ctx context.Context)) (started bool) {

@@ -51,7 +51,6 @@ type Session struct {
 	lines   *wait.Lines
 	dog     *lease.Watchdog
 	debts   debts
-	gifts   gifts
 	watches *watch.Watches
 	bounds  bounds
 	known   *presence.Teller
@@ -90,7 +89,6 @@ func NewSession(c Config) *Session {
 	s.runner.Leaving = s.hub.Anew
 	s.bounds.limit = lease.Bound(c.Lease)
 	s.debts.init(s)
-	s.gifts.session = s
 	s.watches = watch.New(ctx, s.closing, s.start)
 	s.known = presence.NewTeller(ctx, presence.Session{
 		ID: id, Client: c.Client, Lease: c.Lease, Logger: c.Logger, Now: s.now, Start: s.start, Busy: s.busy,
