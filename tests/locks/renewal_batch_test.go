@@ -2,6 +2,8 @@ package locks
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,6 +47,40 @@ func TestANameThatMayNotBeTouchedCostsNoOther(t *testing.T) {
 	require.ErrorContains(t, other.Err(), "NOPERM")
 	for _, hold := range holds {
 		require.NoError(t, hold.Release())
+	}
+}
+
+// One call renews many locks. One that the server has dropped, or whose key holds something else, is lost alone.
+func TestALockThatIsGoneCostsNoOther(t *testing.T) {
+	t.Parallel()
+	const lease = 2 * time.Second
+	for _, k := range kit.OnOneServer() {
+		if k.Twin || k.Several {
+			continue
+		}
+		t.Run(k.Name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: lease})
+			var holds []*holdfast.Hold
+			for i := range 6 {
+				holds = append(holds, kit.Lock(t, t.Context(), k.Make(s, fmt.Sprint("lock ", i), 0)))
+			}
+			for name := range srv.Keyspace(t) {
+				switch {
+				case strings.Contains(name, "lock 2"):
+					srv.Do(t, "DEL", name)
+				case strings.Contains(name, "lock 4"):
+					srv.Do(t, "DEL", name)
+					srv.Do(t, "XADD", name, "*", "of", "another type")
+				}
+			}
+			stayHeld(t, lease, slices.DeleteFunc(slices.Clone(holds), func(h *holdfast.Hold) bool {
+				return h == holds[2] || h == holds[4]
+			}))
+			require.ErrorIs(t, holds[2].Err(), holdfast.ErrLost)
+			require.ErrorIs(t, holds[4].Err(), holdfast.ErrLost)
+		})
 	}
 }
 

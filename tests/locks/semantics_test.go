@@ -31,12 +31,13 @@ import (
 
 func TestCtxOfLockLimitsOnlyTheWait(t *testing.T) {
 	t.Parallel()
-	s := kit.Open(t, redistest.Start(t).Addr(), nil)
+	const lease = time.Second
+	s := kit.Open(t, redistest.Start(t).Addr(), &holdfast.Options{Lease: lease})
 	type key struct{}
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
 	hold := kit.Lock(t, ctx, rlock.New(s, "x", nil))
 	cancel()
-	assert.NoError(t, hold.Err())
+	stayHeld(t, lease, []*holdfast.Hold{hold})
 	assert.NoError(t, hold.Context(t.Context()).Err())
 	assert.Equal(t, "value", hold.Context(ctx).Value(key{}), "values are those of the ctx given")
 	require.NoError(t, hold.Release())
