@@ -2,48 +2,17 @@ package several
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
 )
 
-// Extend gives as many members as are needed a lease of at least d from now.
-func (g *group) Extend(ctx context.Context, d time.Duration) error {
-	if err := g.Err(); err != nil {
-		return err
-	}
-	if g.quorum == nil {
-		return g.each(func(m *member) error { return m.hold.Extend(ctx, d) })
-	}
-	if err := g.quorum.mayExtend(d); err != nil {
-		return err
-	}
-	err := g.each(func(m *member) error {
-		within, cancel := g.quorum.within(ctx, m.single().Of().Length())
-		defer cancel()
-		err := g.quorum.answered(ctx, m.hold.Extend(within, d))
-		if err == nil && m.since > time.Since(g.began) {
-			return g.label.Fail("extend", core.Unknown(errYoung))
-		}
-		return err
-	})
-	if lost := g.Err(); lost != nil {
-		return lost
-	}
-	return err
-}
-
 // each does something to all members at once. It returns nil if that succeeded for as many as are
 // needed, else all errors.
 func (g *group) each(do func(m *member) error) error {
 	members := *g.members.Load()
-	var e *enough // of all locks all are needed
-	if g.quorum != nil {
-		e = newEnough(g.need, len(members), nil)
-	}
-	errs := atOnce(len(members), e, func(i int) error {
+	errs := atOnce(len(members), g.kind.patience(len(members)), func(i int) error {
 		if members[i].hold == nil {
 			return errMissing
 		}

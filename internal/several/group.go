@@ -16,13 +16,11 @@ import (
 // A group is several holds as one, which lives while as many of them do as it needs. When it ends by
 // itself those that are left are given back.
 type group struct {
-	label  core.Label
-	need   int
-	owner  *core.Owner // of all
-	quorum *Quorum     // of independent servers; nil: of any locks, all of which it needs
-	batch  *Batch      // that one call has taken, and may give back; else nil
-	began  time.Time
-	took   time.Duration // to be granted by enough servers
+	kind  kind
+	label core.Label
+	need  int
+	owner *core.Owner // of all
+	began time.Time
 
 	ended   atomic.Pointer[ending]
 	members atomic.Pointer[[]member] // a new slice for each change
@@ -31,13 +29,30 @@ type group struct {
 	mu       sync.Mutex // guards the rest, and changes of members
 	taken    bool       // it has begun to be held; until then it cannot be lost
 	contexts scope.Contexts
-	again    *time.Timer   // when to ask for members that are missing; nil: none are, or they are being asked
-	delay    time.Duration // until then
-	ripening []*time.Timer // of members that are young
 	back     chan struct{} // closed when all are given back, after it has ended by itself; nil else
 	observed func(held time.Duration, why error)
-	left     int     // how many are not
-	failures []error // of those that are
+	left     int     // how many are not given back yet
+	failures []error // of those that have ended by themselves, or could not be given back
+}
+
+// A kind is what a group of any locks ([allOf]) and one of a quorum ([quorumGroup]) do in different ways.
+type kind interface {
+	// Session is where the goroutines run that are no member's.
+	Session() *core.Session
+	// patience is how long n members are waited for, which are all asked for something; nil: for all.
+	patience(n int) *enough
+	// lost is the end of the group, of which so many members have ended that too few are left, and what else went wrong.
+	lost(ended []int) (why *ending, besides []error)
+	// release gives a member back.
+	release(m *member) error
+	// releaseAll gives all members back.
+	releaseAll() error
+	// tend is called when a member may be missing.
+	tend()
+	// stop ends what tend has begun. mu is held.
+	stop()
+	// freed is called when all members are given back.
+	freed()
 }
 
 // An ending is why a group ended.
@@ -61,7 +76,7 @@ type member struct {
 	unwatch func() bool
 }
 
-// single is a member of a quorum or of a batch.
+// single is the hold of a member of a quorum or of a batch.
 func (m *member) single() *core.Single { return m.hold.(*core.Single) }
 
 func (m *member) missing() bool { return m.hold == nil || m.hold.Err() != nil }
@@ -69,33 +84,14 @@ func (m *member) missing() bool { return m.hold == nil || m.hold.Err() != nil }
 // heldSince reports whether the member has counted from that moment to this one.
 func (m *member) heldSince(moment time.Duration) bool { return m.since <= moment && !m.missing() }
 
-// Join makes one hold of several that were taken under ctx's owner, all of which it needs.
-func Join(ctx context.Context, label core.Label, holds []*core.Hold) *core.Hold {
-	members := make([]member, len(holds))
-	for i, h := range holds {
-		members[i].hold = h.Holding
-	}
-	return join(ctx, label, members, nil)
-}
-
-func join(ctx context.Context, label core.Label, members []member, b *Batch) *core.Hold {
-	g := &group{label: label, need: len(members), owner: core.OwnerOf(ctx), began: time.Now(), batch: b}
+// init makes g a group of that kind, which ctx's owner has.
+func (g *group) init(ctx context.Context, k kind, label core.Label, need int, members []member) {
+	g.kind, g.label, g.need, g.owner, g.began = k, label, need, core.OwnerOf(ctx), time.Now()
 	g.members.Store(&members)
-	h := &core.Hold{Holding: g}
-	h.Guard(func() { g.begin(ctx) })
-	return h
 }
 
 // Label is what the locks are called together.
 func (g *group) Label() *core.Label { return &g.label }
-
-// Session is where the group's goroutines run that are no member's.
-func (g *group) Session() *core.Session {
-	if g.quorum != nil {
-		return g.quorum.Session()
-	}
-	return (*g.members.Load())[0].hold.Session()
-}
 
 // ID is empty: each server knows its member alone.
 func (g *group) ID() string { return "" }
@@ -105,7 +101,7 @@ func (g *group) Token() int64 { return 0 }
 
 // begin has the end of any member be noticed from now on.
 func (g *group) begin(ctx context.Context) {
-	observed := g.Session().Holding(ctx, &g.label)
+	observed := g.kind.Session().Holding(ctx, &g.label)
 	g.mu.Lock()
 	g.taken = true
 	g.change(func(members []member) {
@@ -116,7 +112,7 @@ func (g *group) begin(ctx context.Context) {
 	g.observed = observed
 	ended := g.ended.Load()
 	g.mu.Unlock()
-	g.tend()
+	g.kind.tend()
 	if ended != nil { // in between, when nobody could be told
 		g.tellEnd(&ending{err: ended.err}, time.Since(g.began))
 	}
@@ -129,7 +125,7 @@ func (g *group) watch(m *member) {
 	}
 	m.unwatch = context.AfterFunc(m.hold.Context(context.Background()), func() {
 		if g.Err() == nil {
-			g.tend()
+			g.kind.tend()
 		}
 	})
 }
@@ -172,16 +168,6 @@ func (g *group) certain() bool {
 	return true
 }
 
-// why is the end of a group that has ended by itself: that of its first member, or those of all servers.
-func (g *group) why() *ending {
-	members := *g.members.Load()
-	if g.quorum != nil {
-		return g.quorum.lost(time.Since(g.began), members)
-	}
-	i := slices.IndexFunc(members, func(m member) bool { return m.missing() })
-	return &ending{err: members[i].hold.Err()}
-}
-
 // finish makes why the end of the group, and reports whether it had none; whoever ends it tells of it
 // afterwards. So many members will be given back then.
 func (g *group) finish(why *ending, left int) bool {
@@ -190,13 +176,7 @@ func (g *group) finish(why *ending, left int) bool {
 	var contexts *scope.Context
 	if first {
 		contexts = g.contexts.Close()
-		if g.again != nil {
-			g.again.Stop()
-		}
-		for _, t := range g.ripening {
-			t.Stop()
-		}
-		g.ripening = nil
+		g.kind.stop()
 		if g.left = left; left > 0 {
 			g.back = make(chan struct{})
 		}
@@ -229,7 +209,7 @@ func (g *group) tellEnd(why *ending, held time.Duration) {
 			observed(held, why.err)
 		}
 	}()
-	g.Session().LogLoss(&g.label, why.loss, held)
+	g.kind.Session().LogLoss(&g.label, why.loss, held)
 }
 
 // Context returns ctx with the owner of all members, ended when either ends.

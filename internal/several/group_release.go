@@ -3,10 +3,10 @@ package several
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
-	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
 // Release gives all members back. If the group has ended by itself, it waits for what gives the
@@ -15,9 +15,8 @@ func (g *group) Release() error {
 	if g.Err() == nil && g.finish(releasedEnd, 0) {
 		ended := releasedEnd
 		defer func() { g.tellEnd(ended, time.Since(g.began)) }()
-		defer g.wakeNext()
-		defer g.giveWay()
-		err := g.releaseMembers()
+		defer g.kind.freed()
+		err := g.kind.releaseAll()
 		if errors.Is(err, core.ErrLost) {
 			ended = &ending{err: err}
 		}
@@ -34,73 +33,29 @@ func (g *group) Release() error {
 	return errors.Join(append([]error{g.ended.Load().err}, g.failures...)...)
 }
 
-// giveWay has those of this process stand back for a moment if others have been told of the release: who has
-// just had the lock asks sooner than anybody who has to be told.
-func (g *group) giveWay() {
-	if g.quorum == nil {
-		return
-	}
-	for _, m := range *g.members.Load() {
-		if m.hold == nil {
-			continue
-		}
-		if m.single().Told() > 0 {
-			_, name := g.quorum.line()
-			of(g.quorum.Session()).ways.give(name, time.Now().Add(askLater(g.took)))
-			return
-		}
-	}
-}
-
-// wakeNext has the next one of this process look who waits for the same servers.
-func (g *group) wakeNext() {
-	if g.quorum != nil {
-		line, name := g.quorum.line()
-		line.Wake(name)
-	}
-}
-
-func (g *group) releaseMembers() error {
-	if g.batch == nil {
-		return g.each(g.releaseMember)
-	}
-	var holds []*core.Single
-	for _, m := range *g.members.Load() {
-		holds = append(holds, m.single())
-	}
-	return g.batch.release(holds)
-}
-
-func (g *group) releaseMember(m *member) error {
-	if g.quorum == nil {
-		return m.hold.Release()
-	}
-	length := m.single().Of().Length()
-	return m.single().ReleaseWithin(min(g.quorum.timeout(length), lease.Bound(length)))
-}
-
 // dissolve ends the group because too many members have ended, and gives the others back.
 func (g *group) dissolve() {
-	why := g.why()
+	var ended []int
+	for i, m := range *g.members.Load() {
+		if m.missing() {
+			ended = append(ended, i)
+		}
+	}
+	why, besides := g.kind.lost(ended)
 	if !g.finish(why, len(*g.members.Load())) {
 		return
 	}
 	go g.tellEnd(why, time.Since(g.began)) // whoever has noticed it may be in the middle of anything
-	first := true
-	for _, m := range *g.members.Load() {
-		if m.missing() {
-			var err error
-			if g.quorum == nil && !first { // why says that of the first, or of all
-				err = m.hold.Err()
-			}
-			first = false
-			g.gaveBack(err)
+	g.gaveBack(0, besides...)
+	for i, m := range *g.members.Load() {
+		if m.missing() && slices.Contains(ended, i) || m.hold == nil {
+			g.gaveBack(1)
 			continue
 		}
 		giveBack := func() {
 			err := errUndone
-			defer func() { g.gaveBack(err) }() // also if an observer ends the goroutine
-			err = g.releaseMember(&m)
+			defer func() { g.gaveBack(1, err) }() // also if an observer ends the goroutine
+			err = g.kind.release(&m)
 		}
 		if !m.hold.Session().Start(giveBack) {
 			giveBack()
@@ -108,16 +63,14 @@ func (g *group) dissolve() {
 	}
 }
 
-// gaveBack takes in that one more member is given back.
-func (g *group) gaveBack(err error) {
+// gaveBack records that n more members are given back, and what went wrong.
+func (g *group) gaveBack(n int, failures ...error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err != nil {
-		g.failures = append(g.failures, err)
-	}
-	if g.left--; g.left == 0 {
+	g.failures = append(g.failures, failures...)
+	if g.left -= n; n > 0 && g.left == 0 {
 		close(g.back)
-		g.wakeNext()
+		g.kind.freed()
 	}
 }
 

@@ -3,12 +3,10 @@ package several
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/lease"
-	"github.com/holdfast-go/holdfast/internal/script"
 )
 
 // A Quorum is what the Redlock algorithm takes: locks on independent servers, of which it needs more
@@ -113,9 +111,8 @@ func (w *quorumWait) try(ctx context.Context) (err error) {
 // not waited for because the others suffice for one. After none, servers that take longer than the others may still
 // be asked, for no longer than their timeout.
 func (q *Quorum) tryTo(ctx context.Context) (h *core.Hold, err error) {
-	g := &group{label: q.Label, need: q.need(), owner: core.OwnerOf(ctx), quorum: q, began: time.Now()}
-	members := make([]member, len(q.Locks))
-	g.members.Store(&members)
+	g := &quorumGroup{quorum: q}
+	g.init(ctx, g, q.Label, q.need(), make([]member, len(q.Locks)))
 	// The servers that are not waited for are asked beyond the end of ctx.
 	asking, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
@@ -127,8 +124,8 @@ func (q *Quorum) tryTo(ctx context.Context) (h *core.Hold, err error) {
 			g.giveBack()
 		}
 	}()
-	e := newEnough(g.need, len(members), q.mute())
-	errs := atOnce(len(members), e, func(i int) error { return g.ask(asking, i, g.began) })
+	e := newEnough(g.need, len(q.Locks), q.mute())
+	errs := atOnce(len(q.Locks), e, func(i int) error { return g.ask(asking, i, g.began) })
 	stop()
 	if err = g.verdict(e.explain(errs)); err != nil {
 		return nil, err
@@ -137,35 +134,6 @@ func (q *Quorum) tryTo(ctx context.Context) (h *core.Hold, err error) {
 	h = &core.Hold{Holding: g}
 	h.Guard(func() { g.begin(ctx) })
 	return h, nil
-}
-
-// verdict is nil if what was granted is enough, else why it is not.
-func (g *group) verdict(errs []error) error {
-	if g.sure.Store(int64(time.Since(g.began))); !g.certain() {
-		return g.quorum.tooFew(errs)
-	}
-	runs := make(map[int64]bool)
-	for _, m := range *g.members.Load() {
-		if m.run != 0 && runs[m.run] {
-			return errAlike
-		}
-		runs[m.run] = true
-	}
-	if left := time.Until(g.Deadline()); left <= 0 || left < g.quorum.MinValidity {
-		return &script.Failure{Class: script.Refused, Temporary: true, Err: fmt.Errorf("%w: %v", errShort, left)}
-	}
-	return nil
-}
-
-// giveBack gives back what was granted to an attempt that has failed.
-func (g *group) giveBack() {
-	members := *g.members.Load()
-	atOnce(len(members), nil, func(i int) error {
-		if members[i].hold == nil {
-			return nil
-		}
-		return g.releaseMember(&members[i])
-	})
 }
 
 // within is the context of one call to a server.
@@ -183,13 +151,4 @@ func (q *Quorum) answered(ctx context.Context, err error) error {
 		return core.Unknown(errNoAnswer)
 	}
 	return errNoAnswer
-}
-
-// mayExtend refuses a lease for which a server that restarts is not doubted.
-func (q *Quorum) mayExtend(d time.Duration) error {
-	if _, longest := q.Leases(); d > longest && !q.TrustRestarted {
-		return q.Fail("extend", fmt.Errorf("lease is %v, must be at most %v, the one it was taken with: "+
-			"a server that restarts is doubted for no longer", d, longest))
-	}
-	return nil
 }

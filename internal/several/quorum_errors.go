@@ -60,24 +60,25 @@ func (q *Quorum) passing(err error) bool {
 		errors.Is(err, core.ErrLost) || errors.Is(err, context.Canceled) // which ctx was, that all were asked under
 }
 
-// lost is the end of a hold that was held for so long, and has too few of its members left.
-func (q *Quorum) lost(held time.Duration, members []member) *ending {
+// lost is the end of a hold that has too few of its members left, with what became of each.
+func (g *quorumGroup) lost(ended []int) (*ending, []error) {
 	var why answers
 	closed := 0
-	for i, m := range members {
-		switch {
+	members := *g.members.Load()
+	for _, i := range ended {
+		switch m := &members[i]; {
 		case m.hold == nil:
 		case errors.Is(m.hold.Err(), core.ErrClosed):
 			closed++
-		case m.hold.Err() != nil:
+		default:
 			why.add(i, m.single().Why())
 		}
 	}
 	if len(why) == 0 && closed > 0 {
-		return closedEnd
+		return closedEnd, nil
 	}
-	err, loss := q.Session().Lost(&q.Label, held, why)
-	return &ending{err: err, loss: loss}
+	err, loss := g.Session().Lost(&g.label, time.Since(g.began), why)
+	return &ending{err: err, loss: loss}, nil
 }
 
 // answers are what servers have said, or why they have not.

@@ -6,7 +6,7 @@ import (
 )
 
 // ask asks one server, and makes what it grants a member of the group. The lease counts from first.
-func (g *group) ask(ctx context.Context, i int, first time.Time) error {
+func (g *quorumGroup) ask(ctx context.Context, i int, first time.Time) error {
 	g.setAsking(i, true)
 	defer func() {
 		g.setAsking(i, false)
@@ -38,7 +38,7 @@ func (g *group) ask(ctx context.Context, i int, first time.Time) error {
 	young := m.since > time.Since(g.began)
 	switch {
 	case !g.admit(i, m):
-		return g.releaseMember(&m)
+		return g.release(&m)
 	case young:
 		g.ripenAt(m.since)
 		return errYoung
@@ -47,7 +47,7 @@ func (g *group) ask(ctx context.Context, i int, first time.Time) error {
 }
 
 // ripenAt has a member that is young be looked at then: it counts from then on.
-func (g *group) ripenAt(since time.Duration) {
+func (g *quorumGroup) ripenAt(since time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ended.Load() != nil {
@@ -64,14 +64,14 @@ func (g *group) ripenAt(since time.Duration) {
 }
 
 // setAsking notes whether a server is being asked.
-func (g *group) setAsking(i int, asking bool) {
+func (g *quorumGroup) setAsking(i int, asking bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.change(func(members []member) { members[i].asking = asking })
 }
 
 // admit makes m a member, unless the group has ended.
-func (g *group) admit(i int, m member) bool {
+func (g *quorumGroup) admit(i int, m member) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m.since = max(m.since, time.Since(g.began))
@@ -87,10 +87,7 @@ func (g *group) admit(i int, m member) bool {
 
 // tend has servers that have not granted the lock, or have lost it, asked again: soon at first, since it
 // may be the last holder's still, and then when it is time to renew the others.
-func (g *group) tend() {
-	if g.quorum == nil {
-		return
-	}
+func (g *quorumGroup) tend() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.taken && g.again == nil && g.ended.Load() == nil && len(g.vacant()) > 0 {
@@ -100,8 +97,19 @@ func (g *group) tend() {
 	}
 }
 
+// stop ends what tend has begun, and the ripening of members. mu is held.
+func (g *quorumGroup) stop() {
+	if g.again != nil {
+		g.again.Stop()
+	}
+	for _, t := range g.ripening {
+		t.Stop()
+	}
+	g.ripening = nil
+}
+
 // vacant are the members that are to be asked for.
-func (g *group) vacant() (vacant []int) {
+func (g *quorumGroup) vacant() (vacant []int) {
 	for i, m := range *g.members.Load() {
 		if m.missing() && !m.asking && g.quorum.Locks[i].FixedLease == 0 {
 			vacant = append(vacant, i)
@@ -111,7 +119,7 @@ func (g *group) vacant() (vacant []int) {
 }
 
 // askAgain asks for the members that are missing.
-func (g *group) askAgain() {
+func (g *quorumGroup) askAgain() {
 	g.mu.Lock()
 	g.again = nil
 	vacant := g.vacant()

@@ -1,0 +1,70 @@
+package several
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/core"
+)
+
+// allOf is a group of any locks, all of which it needs.
+type allOf struct {
+	group
+	batch *Batch // that one call has taken, and may give back; else nil
+}
+
+// Join makes one hold of several that were taken under ctx's owner, all of which it needs.
+func Join(ctx context.Context, label core.Label, holds []*core.Hold) *core.Hold {
+	members := make([]member, len(holds))
+	for i, h := range holds {
+		members[i].hold = h.Holding
+	}
+	return join(ctx, label, members, nil)
+}
+
+func join(ctx context.Context, label core.Label, members []member, b *Batch) *core.Hold {
+	g := &allOf{batch: b}
+	g.init(ctx, g, label, len(members), members)
+	h := &core.Hold{Holding: g}
+	h.Guard(func() { g.begin(ctx) })
+	return h
+}
+
+// Session is that of the first member.
+func (g *allOf) Session() *core.Session { return (*g.members.Load())[0].hold.Session() }
+
+// Extend gives all members a lease of at least d from now.
+func (g *allOf) Extend(ctx context.Context, d time.Duration) error {
+	if err := g.Err(); err != nil {
+		return err
+	}
+	return g.each(func(m *member) error { return m.hold.Extend(ctx, d) })
+}
+
+func (g *allOf) patience(int) *enough { return nil }
+
+// lost is the end of the first member that has ended, and besides those of others.
+func (g *allOf) lost(ended []int) (first *ending, others []error) {
+	members := *g.members.Load()
+	for _, i := range ended[1:] {
+		others = append(others, members[i].hold.Err())
+	}
+	return &ending{err: members[ended[0]].hold.Err()}, others
+}
+
+func (g *allOf) release(m *member) error { return m.hold.Release() }
+
+func (g *allOf) releaseAll() error {
+	if g.batch == nil {
+		return g.each(g.release)
+	}
+	var holds []*core.Single
+	for _, m := range *g.members.Load() {
+		holds = append(holds, m.single())
+	}
+	return g.batch.release(holds)
+}
+
+func (g *allOf) tend()  {}
+func (g *allOf) stop()  {}
+func (g *allOf) freed() {}

@@ -1,0 +1,118 @@
+package several
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// A quorumGroup is a group of locks on independent servers, of which it needs most.
+type quorumGroup struct {
+	group
+	quorum *Quorum
+	took   time.Duration // to be granted by enough servers
+
+	// guarded by mu
+	again    *time.Timer   // when to ask for members that are missing; nil: none are, or they are being asked
+	delay    time.Duration // until then
+	ripening []*time.Timer // of members that are young
+}
+
+// Session is that of the first lock.
+func (g *quorumGroup) Session() *core.Session { return g.quorum.Session() }
+
+// verdict is nil if what was granted is enough, else why it is not.
+func (g *quorumGroup) verdict(errs []error) error {
+	if g.sure.Store(int64(time.Since(g.began))); !g.certain() {
+		return g.quorum.tooFew(errs)
+	}
+	runs := make(map[int64]bool)
+	for _, m := range *g.members.Load() {
+		if m.run != 0 && runs[m.run] {
+			return errAlike
+		}
+		runs[m.run] = true
+	}
+	if left := time.Until(g.Deadline()); left <= 0 || left < g.quorum.MinValidity {
+		return &script.Failure{Class: script.Refused, Temporary: true, Err: fmt.Errorf("%w: %v", errShort, left)}
+	}
+	return nil
+}
+
+// giveBack gives back what was granted to an attempt that has failed.
+func (g *quorumGroup) giveBack() {
+	members := *g.members.Load()
+	atOnce(len(members), nil, func(i int) error {
+		if members[i].hold == nil {
+			return nil
+		}
+		return g.release(&members[i])
+	})
+}
+
+// Extend gives as many members as are needed a lease of at least d from now.
+func (g *quorumGroup) Extend(ctx context.Context, d time.Duration) error {
+	if err := g.Err(); err != nil {
+		return err
+	}
+	if err := g.quorum.mayExtend(d); err != nil {
+		return err
+	}
+	err := g.each(func(m *member) error {
+		within, cancel := g.quorum.within(ctx, m.single().Of().Length())
+		defer cancel()
+		err := g.quorum.answered(ctx, m.hold.Extend(within, d))
+		if err == nil && m.since > time.Since(g.began) {
+			return g.label.Fail("extend", core.Unknown(errYoung))
+		}
+		return err
+	})
+	if lost := g.Err(); lost != nil {
+		return lost
+	}
+	return err
+}
+
+// mayExtend refuses a lease for which a server that restarts is not doubted.
+func (q *Quorum) mayExtend(d time.Duration) error {
+	if _, longest := q.Leases(); d > longest && !q.TrustRestarted {
+		return q.Fail("extend", fmt.Errorf("lease is %v, must be at most %v, the one it was taken with: "+
+			"a server that restarts is doubted for no longer", d, longest))
+	}
+	return nil
+}
+
+func (g *quorumGroup) patience(n int) *enough { return newEnough(g.need, n, nil) }
+
+// release gives a member back, within the time that its server has.
+func (g *quorumGroup) release(m *member) error {
+	length := m.single().Of().Length()
+	return m.single().ReleaseWithin(min(g.quorum.timeout(length), lease.Bound(length)))
+}
+
+func (g *quorumGroup) releaseAll() error {
+	defer g.giveWay()
+	return g.each(g.release)
+}
+
+// giveWay makes those of this process stand back for a moment if others have been told of the release: who has
+// just had the lock asks sooner than anybody who has to be told.
+func (g *quorumGroup) giveWay() {
+	for _, m := range *g.members.Load() {
+		if m.hold != nil && m.single().Told() > 0 {
+			_, name := g.quorum.line()
+			of(g.Session()).ways.give(name, time.Now().Add(askLater(g.took)))
+			return
+		}
+	}
+}
+
+// freed wakes the next one of this process who waits for the same servers.
+func (g *quorumGroup) freed() {
+	line, name := g.quorum.line()
+	line.Wake(name)
+}
