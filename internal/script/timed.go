@@ -92,7 +92,11 @@ func (r *Runner) readTimed(c *Call, reply *Reply, key string, w Window) error {
 		return c.Unexpected()
 	}
 	reply.Code, reply.Len = n[0], copy(reply.Rest[:], n[2:])
-	r.learn(key, n[1], reply.At, reply.Code == late && n[1] <= w.NotAfter)
+	if reply.Code == late && n[1] <= w.NotAfter { // so it was early: the clock was set back, and what was known is wrong
+		r.clocks.Relearn(key, n[1], reply.At)
+	} else {
+		r.clocks.Learn(key, n[1], reply.At)
+	}
 	return nil
 }
 
@@ -116,16 +120,6 @@ func (r *Runner) ReadRenewal(c *Call, key string, names int) ([]rueidis.RedisMes
 	if err != nil {
 		return nil, c.Unexpected()
 	}
-	r.learn(key, now, r.now(), false)
+	r.clocks.Learn(key, now, r.now())
 	return values[1:], nil
-}
-
-// learn records what the server of key said of its clock in a reply that came at that moment. A call that was refused
-// though it was not late tells that the clock was set back: what was known before is wrong.
-func (r *Runner) learn(key string, server int64, at time.Duration, early bool) {
-	if early {
-		r.clocks.Relearn(key, server, at)
-		return
-	}
-	r.clocks.Learn(key, server, at)
 }

@@ -31,8 +31,9 @@ func (g *quorumGroup) ask(ctx context.Context, i int, first time.Time) error {
 		ripe, silent := known.servers.ripe(l.Slot(), age, longest)
 		m.since = ripe.Sub(g.began)
 		if silent {
-			defer l.Session().Logger().Warn("holdfast: the server does not tell how long it has been up: "+
-				"if it restarts, what it has forgotten goes unnoticed", "kind", l.Title(), "name", l.Name)
+			defer l.Session().Logger().Warn(
+				"holdfast: the server does not tell how long it has been up: if it restarts, what it has forgotten goes unnoticed",
+				"kind", l.Title(), "name", l.Name)
 		}
 	}
 	young := m.since > time.Since(g.began)
