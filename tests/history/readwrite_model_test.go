@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-
-	"github.com/anishathalye/porcupine"
 )
 
 // The halves of a read-write lock.
@@ -74,22 +72,14 @@ func (s sharing) free() bool { return len(s.shares) == 0 }
 
 // readWriteLock is what the read-write lock is said to be: many readers or one writer, who may read as well and then
 // give up writing.
-var readWriteLock = (&porcupine.NondeterministicModel{
-	Init: func() []any { return []any{sharing{}} },
-	Step: func(state, input, _ any) []any {
-		if next, ok := afterShared(state.(sharing), input.(deed)); ok {
-			return []any{next}
-		}
-		return nil
-	},
-	Equal: func(a, b any) bool {
-		s, z := a.(sharing), b.(sharing)
-		return s.lateWrite == z.lateWrite && s.lateRead == z.lateRead && slices.Equal(s.shares, z.shares)
-	},
-	Partition:         perLock,
-	DescribeOperation: func(input, _ any) string { return input.(deed).describe() },
-	DescribeState:     func(state any) string { return fmt.Sprintf("%+v", state) },
-}).ToModel()
+var readWriteLock = modelOf(sharing{}, func(s sharing, d deed) []sharing {
+	if next, ok := afterShared(s, d); ok {
+		return []sharing{next}
+	}
+	return nil
+}, func(a, b sharing) bool {
+	return a.lateWrite == b.lateWrite && a.lateRead == b.lateRead && slices.Equal(a.shares, b.shares)
+})
 
 // afterShared returns the state of a lock after a deed, and whether the deed can have been.
 func afterShared(s sharing, d deed) (sharing, bool) {

@@ -2,42 +2,13 @@ package history
 
 import (
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
 
 	"github.com/holdfast-go/holdfast/tests/kit"
 )
-
-// The kinds of operations of a history. The last is nobody's call: it stands for the moment from which the server may
-// end a tenure by itself, because its lease has run out or its process was killed.
-const (
-	opTake    = "take"
-	opReenter = "re-enter"
-	opRelease = "release"
-	opLocked  = "locked"
-	opCount   = "count"
-	opOrphan  = "orphan"
-)
-
-// A deed is one operation of a history.
-type deed struct {
-	Client int    // the one who did it
-	Serial int    // of the client's deeds
-	Lock   string // which lock
-	Half   string // of a read-write lock, halfRead or halfWrite
-	Kind   string
-	Tag    string // the tenure that it is about, unique for each outermost take
-	Call   time.Duration
-	Return time.Duration // 0: the process was killed before it returned
-	Out    string        // classOf the error; of a look what it saw
-	Until  time.Duration // of a release: the last deadline of the tenure, or of this half of it
-}
-
-func (d deed) String() string { return strings.TrimSpace(d.Half + " " + d.Kind + " " + d.Out) }
 
 // A tenancy is the state of one lock: who has it, and how often.
 type tenancy struct {
@@ -60,21 +31,7 @@ func (s tenancy) released(last tenancy) tenancy {
 }
 
 // reentrantMutex is what the lock is said to be. Where an outcome is not known, all that may have happened is tried.
-var reentrantMutex = (&porcupine.NondeterministicModel{
-	Init: func() []any { return []any{tenancy{}} },
-	Step: func(state, input, _ any) []any {
-		var next []any
-		for _, s := range afterDeed(state.(tenancy), input.(deed)) {
-			next = append(next, s)
-		}
-		return next
-	},
-	Partition:         perLock,
-	DescribeOperation: func(input, _ any) string { return input.(deed).describe() },
-	DescribeState:     func(state any) string { return fmt.Sprint(state) },
-}).ToModel()
-
-func (d deed) describe() string { return fmt.Sprintf("%s %s %s: %s", d.Half, d.Kind, d.Tag, d.Out) }
+var reentrantMutex = modelOf(tenancy{}, afterDeed, nil)
 
 // afterDeed returns the states in which a lock may be after a deed, none if the deed cannot have been.
 func afterDeed(s tenancy, d deed) []tenancy {
@@ -125,24 +82,11 @@ func only(possible bool, s tenancy) []tenancy {
 	return nil
 }
 
-// perLock has each lock's part of a history checked by itself.
-func perLock(history []porcupine.Operation) (parts [][]porcupine.Operation) {
-	byLock := map[string][]porcupine.Operation{}
-	for _, o := range history {
-		name := o.Input.(deed).Lock
-		byLock[name] = append(byLock[name], o)
-	}
-	for _, part := range byLock {
-		parts = append(parts, part)
-	}
-	return parts
-}
-
 // A half of a tenure is what can be lost by itself.
 type tenureHalf struct{ tag, half string }
 
-// operations is the history of one process; killed says when it was, 0 for never.
-func (b *historybook) operations(killed time.Duration) (all []porcupine.Operation) {
+// tenures is a history of locks that have holders.
+func (r record) tenures() (all []porcupine.Operation) {
 	add := func(d deed, from, to time.Duration) {
 		all = append(all, porcupine.Operation{ClientId: d.Client, Input: d, Call: int64(from), Return: int64(to)})
 	}
@@ -153,15 +97,9 @@ func (b *historybook) operations(killed time.Duration) (all []porcupine.Operatio
 			add(deed{Client: d.Client, Lock: d.Lock, Half: d.Half, Kind: opOrphan, Tag: d.Tag}, from, to)
 		}
 	}
-	deeds := slices.SortedFunc(maps.Values(b.deeds), func(a, b deed) int { return a.Serial - b.Serial })
-	last, sure := b.last(), map[tenureHalf]deed{} // what was held for sure, and when
-	for _, d := range deeds {
-		look := d.Kind == opLocked || d.Kind == opCount
-		cut := d.Return == 0 // by the end of its process
-		if cut {
-			d.Out, d.Return = "unknown", killed
-		}
-		if look && cut || d.Out == "nothing" {
+	sure := map[tenureHalf]deed{} // what was held for sure, and when
+	for _, d := range r.deeds {
+		if d.Out == "nothing" || d.Out == "unknown" && (d.Kind == opLocked || d.Kind == opCount) {
 			continue
 		}
 		if d.Out == "done" || d.Kind == opCount {
@@ -176,11 +114,10 @@ func (b *historybook) operations(killed time.Duration) (all []porcupine.Operatio
 			orphan(d, d.Until, d.Until+historySettled)
 		}
 	}
-	if killed > 0 {
-		for _, d := range sure {
-			if d.Tag == last[d.Client].Tag {
-				orphan(d, d.Call, killed+historySettled)
-			}
+	last := lastOf(slices.Values(r.deeds))
+	for _, d := range sure {
+		if killed := r.killedAt(d.Client); killed > 0 && d.Tag == last[d.Client].Tag {
+			orphan(d, d.Call, killed+historySettled)
 		}
 	}
 	return all

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
 // rwHistorian does things to read-write locks.
@@ -150,14 +151,15 @@ func TestAHistoryOfFourProcessesIsThatOfAReadWriteLock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			reads, writes := kit.ScriptOf(kit.KindOf("rwlock read"), "release"), kit.ScriptOf(kit.KindOf("rwlock write"), "release")
-			writeHistory(t, subject{
-				role: "rwHistorian", arg: strconv.FormatBool(prefer), model: readWriteLock,
-				releases: func(command []string) bool { return reads(command) || writes(command) },
-				rare: []string{
-					"read take unknown", "write take unknown", "read re-enter unknown", "write re-enter already held",
-					"release unknown", "release lost",
-				},
+			srv := redistest.Start(t)
+			r := write(t, srv, subject{
+				role: "rwHistorian", arg: strconv.FormatBool(prefer), blows: lockBlows, holding: holdsLock,
+				lost: losing(func(command []string) bool { return reads(command) || writes(command) }),
 			})
+			r.require(t, "read take unknown", "write take unknown", "read re-enter unknown", "write re-enter already held",
+				"release unknown", "release lost")
+			checkHistory(t, readWriteLock, r.tenures())
+			kit.Await(t, "the end of all leases", func() bool { return len(srv.Strs(t, "KEYS", "*")) == 0 })
 		})
 	}
 }

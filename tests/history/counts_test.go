@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -15,7 +16,6 @@ import (
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/kit"
-	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 	"github.com/holdfast-go/holdfast/tests/worker"
 )
@@ -83,20 +83,7 @@ func (c *client) latch() {
 }
 
 // counted is what semaphores and latches are said to be: one number.
-func counted(initially int) porcupine.Model {
-	return (&porcupine.NondeterministicModel{
-		Init: func() []any { return []any{initially} },
-		Step: func(state, input, _ any) (next []any) {
-			for _, n := range afterCount(state.(int), input.(deed)) {
-				next = append(next, n)
-			}
-			return next
-		},
-		Partition:         perLock,
-		DescribeOperation: func(input, _ any) string { return input.(deed).describe() },
-		DescribeState:     func(state any) string { return fmt.Sprint(state) },
-	}).ToModel()
-}
+func counted(initially int) porcupine.Model { return modelOf(initially, afterCount, nil) }
 
 // afterCount returns the counts that may be left after a deed, none if the deed cannot have been.
 func afterCount(s int, d deed) []int {
@@ -146,19 +133,16 @@ func afterCount(s int, d deed) []int {
 	return when(kind == opFree && d.Out == strconv.Itoa(s), s)
 }
 
-// counts is the history of one process; killed says when it was, 0 for never.
-func (b *historybook) counts(killed time.Duration) (all []porcupine.Operation) {
-	for _, d := range b.deeds {
-		if d.Return == 0 { // the end of its process cut it off
-			d.Out, d.Return = "unknown", killed
-		}
+// counts is a history of what is only counted.
+func (r record) counts() (all []porcupine.Operation) {
+	for _, d := range r.deeds {
 		if d.Out == "nothing" || d.Kind == opFree && d.Out == "unknown" {
 			continue
 		}
 		if d.Out == "unknown" {
 			d.Return += countsLease / 3 // what is under way is executed by then, if ever
 		}
-		all = append(all, porcupine.Operation{ClientId: d.Client, Input: d, Call: int64(d.Call), Return: int64(d.Return)})
+		all = append(all, happened(d, int64(d.Call), int64(d.Return)))
 	}
 	return all
 }
@@ -167,66 +151,36 @@ func (b *historybook) counts(killed time.Duration) (all []porcupine.Operation) {
 // number for each name, and so must what is left in the end.
 func TestAHistoryOfFourProcessesIsThatOfANumber(t *testing.T) {
 	t.Parallel()
-	for what, initially := range map[string]int{"semaphore": poolPermits, "latch": 0} {
+	for what, about := range map[string]struct {
+		initially int
+		rare      []string
+	}{
+		"semaphore": {poolPermits, []string{"acquire unknown", "acquire busy", "give unknown"}},
+		"latch":     {0, []string{"set unknown", "down unknown", "wait done", "wait deadline"}},
+	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
 			s := kit.Open(t, srv.Addr(), nil)
 			for i := range historyLocks {
-				if initially > 0 {
-					_, err := semaphore.New(s, fmt.Sprint("lock ", i)).TrySetPermits(t.Context(), initially)
+				if about.initially > 0 {
+					_, err := semaphore.New(s, fmt.Sprint("lock ", i)).TrySetPermits(t.Context(), about.initially)
 					require.NoError(t, err)
 				}
 			}
-			books, workers := make([]*historybook, historians), make([]*worker.Worker, historians)
-			for i := range historians {
-				p := proxy.Start(t, srv.Addr())
-				scripts := proxy.Command("EVALSHA", "EVAL")
-				p.On(func(command []string) bool { return rand.N(400) == 0 && scripts(command) }, proxy.DropReply, proxy.EveryTime)
-				p.On(func(command []string) bool { return rand.N(400) == 0 && scripts(command) }, proxy.ResetBefore, proxy.EveryTime)
-				books[i] = &historybook{deeds: map[string]deed{}}
-				workers[i] = worker.Start(t, books[i].hear, "counter", p.Addr(), strconv.Itoa(i*clientsEach), what)
-			}
-			books[0].awaitDeeds(t, deedsEach/3)
-			workers[0].Kill()
-			killed := worker.Now()
-			for _, w := range workers {
-				kit.Within(t, time.Minute, w.Ended(), "the end of a history")
-			}
+			r := write(t, srv, subject{
+				role: "counter", arg: what, blows: []blow{{process: 0, after: deedsEach / 3, killed: true}}, resets: true,
+				lost: func(int, []string) bool { return rand.N(400) == 0 },
+			})
+			r.require(t, about.rare...)
 			kit.SleepUntil(time.Now().Add(countsLease / 3)) // in which what is under way is executed
-			var history []porcupine.Operation
-			outs := map[string]int{}
-			for i, b := range books {
-				require.Empty(t, b.wrong)
-				end := time.Duration(0)
-				if i == 0 {
-					end = killed
-				}
-				history = append(history, b.counts(end)...)
-				for _, d := range b.deeds {
-					require.NotContains(t, d.Out, "other")
-					kind, _, _ := strings.Cut(d.Kind, " ")
-					outs[kind+" "+d.Out]++
-				}
-			}
+			history := r.counts()
 			for i := range historyLocks {
 				name, now := fmt.Sprint("lock ", i), int64(worker.Now())
-				left := srv.Str(t, "GET", name)
-				if left == "" {
-					left = "0"
-				}
-				history = append(history, porcupine.Operation{ClientId: historians * clientsEach, Input: deed{Lock: name, Kind: opFree, Out: left}, Call: now, Return: now + 1})
+				left := cmp.Or(srv.Str(t, "GET", name), "0")
+				history = append(history, happened(deed{Client: historians * clientsEach, Lock: name, Kind: opFree, Out: left}, now, now+1))
 			}
-			t.Log(len(history), outs)
-			require.GreaterOrEqual(t, len(history), leastDeeds)
-			for _, rare := range map[string][]string{
-				"semaphore": {"acquire unknown", "acquire busy", "give unknown"}, "latch": {"set unknown", "down unknown", "wait done", "wait deadline"},
-			}[what] {
-				require.NotZero(t, outs[rare], "no %s", rare)
-			}
-			began := time.Now()
-			checkHistory(t, counted(initially), history)
-			t.Log("checked in", time.Since(began))
+			checkHistory(t, counted(about.initially), history)
 		})
 	}
 }
@@ -237,7 +191,7 @@ func TestTheCountingModelRefuses(t *testing.T) {
 	story := func(deeds ...string) (history []porcupine.Operation) {
 		for i, d := range deeds {
 			words := strings.Split(d, ": ")
-			history = append(history, porcupine.Operation{ClientId: 0, Input: deed{Kind: words[0], Out: words[1]}, Call: int64(10 * i), Return: int64(10*i + 1)})
+			history = append(history, happened(deed{Kind: words[0], Out: words[1]}, int64(10*i), int64(10*i+1)))
 		}
 		return history
 	}

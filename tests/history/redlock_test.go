@@ -238,11 +238,10 @@ func TestAHistoryOfRedLocksHasNoTwoHolders(t *testing.T) {
 		longest = max(longest, s.to-s.from)
 		by[s.who]++
 	}
-	outs := map[string]int{}
-	c.book.outs(t, outs)
-	t.Log(len(c.spells), "spells, by", by, "at most", longest, outs, c.ordeals)
+	record := newRecord([]*historybook{&c.book}, nil)
+	t.Log(len(c.spells), "spells, by", by, "at most", longest, record.outs(t), c.ordeals)
 	require.Empty(t, disputed(c.spells))
-	checkHistory(t, reentrantMutex, c.book.operations(0))
+	checkHistory(t, reentrantMutex, record.tenures())
 	assert.GreaterOrEqual(t, len(c.spells), leastSpells)
 	assert.Greater(t, longest, chronicleLease, "none was renewed")
 	for _, o := range ordeals {

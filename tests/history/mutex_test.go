@@ -1,0 +1,117 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// historian does things to locks of a kind.
+func historian(args []string) {
+	k := kit.KindOf(args[2])
+	narrate(args, kit.WorkerLease, func(c *client) { c.once(k) })
+}
+
+// once takes a lock once, does some things under it if it got it, and gives it back.
+func (c *client) once(k kit.Kind) {
+	l := k.Make(c.session, anyLock(), 0)
+	tag := c.tag()
+	var holds []*holdfast.Hold
+	take := func(ctx context.Context) (out string) {
+		h, err := l.TryLockFor(ctx, patience())
+		if err == nil {
+			holds = append(holds, h)
+		}
+		if errors.Is(err, holdfast.ErrBusy) && k.Queues {
+			return "promised" // or held
+		}
+		return outcome(err)
+	}
+	ctx, cancel := hurried(context.Background())
+	c.do(deed{Lock: l.Name(), Kind: opTake, Tag: tag}, func() string { return take(ctx) })
+	cancel()
+	if len(holds) == 0 {
+		return
+	}
+	ctx = holds[0].Context(context.Background())
+	for range rand.N(4) {
+		switch rand.N(3) {
+		case 0:
+			c.do(deed{Lock: l.Name(), Kind: opReenter, Tag: tag}, func() string { return take(ctx) })
+		case 1:
+			c.look(deed{Lock: l.Name(), Kind: opCount, Tag: tag}, holds, func() (any, error) { return l.HoldCount(ctx) })
+		case 2:
+			c.look(deed{Lock: l.Name(), Kind: opLocked}, nil, func() (any, error) { return l.Locked(ctx) })
+		}
+	}
+	rand.Shuffle(len(holds), func(i, j int) { holds[i], holds[j] = holds[j], holds[i] })
+	deadline := lastDeadline(holds)
+	for _, h := range holds {
+		c.do(deed{Lock: l.Name(), Kind: opRelease, Tag: tag, Until: deadline}, func() string { return outcome(h.Release()) })
+	}
+}
+
+// Four processes take, re-enter, look at and release locks, while replies get lost, one of them is stopped for longer
+// than its lease and one is killed. All that they saw must be explained by a reentrant mutex.
+func TestAHistoryOfFourProcessesIsThatOfAMutex(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"rlock", "fairlock"} {
+		k := kit.KindOf(name)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			r := write(t, srv, subject{
+				role: "historian", arg: name, blows: lockBlows, holding: holdsLock, lost: losing(kit.ScriptOf(k, "release")),
+			})
+			r.require(t, "take unknown", "release unknown", "release lost")
+			checkHistory(t, reentrantMutex, r.tenures())
+			if k.Queues {
+				s := kit.Open(t, srv.Addr(), nil)
+				kit.SleepUntil(time.Now().Add(historyWait)) // the dead of a queue are forgotten when somebody looks
+				for i := range historyLocks {
+					kit.Lock(t, t.Context(), k.Make(s, fmt.Sprint("lock ", i), 10*time.Millisecond))
+				}
+			}
+			kit.Await(t, "the end of all leases", func() bool { return len(srv.Strs(t, "KEYS", "*")) == 0 })
+		})
+	}
+}
+
+// A checker that finds nothing proves nothing.
+func TestTheModelRefusesTwoHolders(t *testing.T) {
+	t.Parallel()
+	at := happened
+	first := at(deed{Client: 0, Kind: opTake, Tag: "a", Out: "done"}, 1, 2)
+	second := at(deed{Client: 1, Kind: opTake, Tag: "b", Out: "done"}, 3, 4)
+	released := at(deed{Client: 0, Kind: opRelease, Tag: "a", Out: "done"}, 5, 6)
+	lost := at(deed{Client: 0, Kind: opRelease, Tag: "a", Out: "lost"}, 5, 6)
+	unknown := at(deed{Client: 0, Kind: opRelease, Tag: "a", Out: "unknown"}, 2, 3)
+	orphaned := func(from int64) porcupine.Operation {
+		return at(deed{Client: 0, Kind: opOrphan, Tag: "a"}, from, 100)
+	}
+	busy := at(deed{Client: 1, Kind: opTake, Tag: "b", Out: "busy"}, 3, 4)
+	for _, c := range []struct {
+		name    string
+		history []porcupine.Operation
+		legal   bool
+	}{
+		{"two holders", []porcupine.Operation{first, second, released}, false},
+		{"a second holder before the deadline of a loss", []porcupine.Operation{first, second, lost, orphaned(5)}, false},
+		{"a second holder after the deadline of a loss", []porcupine.Operation{first, second, lost, orphaned(2)}, true},
+		{"a second holder after a release without a reply", []porcupine.Operation{first, second, unknown}, true},
+		{"nobody in the way", []porcupine.Operation{busy}, false},
+		{"somebody in the way", []porcupine.Operation{first, busy, released}, true},
+	} {
+		require.Equal(t, c.legal, porcupine.CheckOperations(reentrantMutex, c.history), c.name)
+	}
+}

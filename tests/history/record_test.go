@@ -1,0 +1,222 @@
+package history
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/tests/kit"
+)
+
+// The kinds of operations of a history. The last is nobody's call: it stands for the moment from which the server may
+// end a tenure by itself, because its lease has run out or its process was killed.
+const (
+	opTake    = "take"
+	opReenter = "re-enter"
+	opRelease = "release"
+	opLocked  = "locked"
+	opCount   = "count"
+	opOrphan  = "orphan"
+)
+
+// A deed is one operation of a history.
+type deed struct {
+	Client int    // the one who did it
+	Serial int    // of the client's deeds
+	Lock   string // which lock
+	Half   string // of a read-write lock, halfRead or halfWrite
+	Kind   string
+	Tag    string // the tenure that it is about, unique for each outermost take
+	Call   time.Duration
+	Return time.Duration // 0: the process was killed before it returned
+	Out    string        // classOf the error; of a look what it saw
+	Until  time.Duration // of a release: the last deadline of the tenure, or of this half of it
+}
+
+// String says what was done and what came of it, without numbers and names.
+func (d deed) String() string {
+	kind, _, _ := strings.Cut(d.Kind, " ")
+	out := d.Out
+	if kind == opAcquire && strings.HasPrefix(out, "done ") {
+		out = "done"
+	}
+	return strings.TrimSpace(d.Half + " " + kind + " " + out)
+}
+
+func (d deed) describe() string { return fmt.Sprintf("%s %s %s: %s", d.Half, d.Kind, d.Tag, d.Out) }
+
+// A historybook hears what one process did.
+type historybook struct {
+	mu    sync.Mutex
+	deeds map[string]deed // by client and serial
+	wrong []string
+}
+
+func (b *historybook) hear(line string) {
+	var d deed
+	if err := json.Unmarshal([]byte(line), &d); err != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.wrong = append(b.wrong, line)
+		return
+	}
+	b.write(d)
+}
+
+func (b *historybook) write(d deed) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.deeds[fmt.Sprint(d.Client, " ", d.Serial)] = d
+}
+
+func (b *historybook) size() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.deeds)
+}
+
+// awaitDeeds waits until the book has so many: on a busy machine for longer than [await] would.
+func (b *historybook) awaitDeeds(t *testing.T, n int) {
+	t.Helper()
+	kit.AwaitFor(t, time.Minute, "deeds of a history", func() bool { return b.size() > n })
+}
+
+// last is the last deed of each client that was about a tenure.
+func (b *historybook) last() map[int]deed {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return lastOf(maps.Values(b.deeds))
+}
+
+func lastOf(deeds iter.Seq[deed]) map[int]deed {
+	last := map[int]deed{}
+	for d := range deeds {
+		if d.Serial >= last[d.Client].Serial && d.Tag != "" {
+			last[d.Client] = d
+		}
+	}
+	return last
+}
+
+// A record is all that was done in a history.
+type record struct {
+	deeds  []deed          // in the order in which they began
+	killed []time.Duration // when each process was; 0: it was not
+}
+
+func newRecord(books []*historybook, killed []time.Duration) record {
+	r := record{killed: killed}
+	for i, b := range books {
+		for _, d := range b.deeds {
+			if d.Return == 0 { // the end of its process cut it off
+				d.Out, d.Return = "unknown", killed[i]
+			}
+			r.deeds = append(r.deeds, d)
+		}
+	}
+	slices.SortFunc(r.deeds, func(a, b deed) int { return cmp.Or(cmp.Compare(a.Call, b.Call), a.Serial-b.Serial) })
+	return r
+}
+
+// killedAt is when the process of a client was killed; 0: it was not.
+func (r record) killedAt(client int) time.Duration {
+	if process := client / clientsEach; process < len(r.killed) {
+		return r.killed[process]
+	}
+	return 0
+}
+
+// outs counts the deeds by what came of them.
+func (r record) outs(t *testing.T) map[string]int {
+	t.Helper()
+	counts := map[string]int{}
+	for _, d := range r.deeds {
+		require.NotContains(t, d.Out, "other")
+		counts[d.String()]++
+	}
+	return counts
+}
+
+// require requires that enough was done, and that all that is rare has happened, be it to any half.
+func (r record) require(t *testing.T, rare ...string) {
+	t.Helper()
+	outs := r.outs(t)
+	t.Log(len(r.deeds), outs)
+	total := 0
+	for _, d := range r.deeds {
+		if d.Kind != opTrust && d.Out != "nothing" {
+			total++
+		}
+	}
+	require.GreaterOrEqual(t, total, leastDeeds)
+	for _, rare := range rare {
+		n := 0
+		for out, count := range outs {
+			if strings.HasSuffix(out, rare) {
+				n += count
+			}
+		}
+		require.NotZero(t, n, "no %s", rare)
+	}
+}
+
+// modelOf is a model of locks each of which has a state. After are the states in which it may be after a deed, none if
+// the deed cannot have been; without equal, states are compared by ==.
+func modelOf[S any](initial S, after func(S, deed) []S, equal func(a, b S) bool) porcupine.Model {
+	m := &porcupine.NondeterministicModel{
+		Init: func() []any { return []any{initial} },
+		Step: func(state, input, _ any) (next []any) {
+			for _, s := range after(state.(S), input.(deed)) {
+				next = append(next, s)
+			}
+			return next
+		},
+		Partition:         perLock,
+		DescribeOperation: func(input, _ any) string { return input.(deed).describe() },
+		DescribeState:     func(state any) string { return fmt.Sprintf("%+v", state) },
+	}
+	if equal != nil {
+		m.Equal = func(a, b any) bool { return equal(a.(S), b.(S)) }
+	}
+	return m.ToModel()
+}
+
+// perLock has each lock's part of a history checked by itself.
+func perLock(history []porcupine.Operation) (parts [][]porcupine.Operation) {
+	byLock := map[string][]porcupine.Operation{}
+	for _, o := range history {
+		name := o.Input.(deed).Lock
+		byLock[name] = append(byLock[name], o)
+	}
+	for _, part := range byLock {
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+func checkHistory(t *testing.T, model porcupine.Model, history []porcupine.Operation) {
+	t.Helper()
+	began := time.Now()
+	result, info := porcupine.CheckOperationsVerbose(model, history, time.Minute)
+	if result != porcupine.Ok {
+		path := t.ArtifactDir() + "/history.html"
+		require.NoError(t, porcupine.VisualizePath(model, info, path))
+		t.Fatalf("the history is %v: see %s, with -artifacts", result, path)
+	}
+	t.Log(len(history), "checked in", time.Since(began))
+}
+
+// happened is a deed of a history that somebody made up.
+func happened(d deed, from, to int64) porcupine.Operation {
+	return porcupine.Operation{ClientId: d.Client, Input: d, Call: from, Return: to}
+}

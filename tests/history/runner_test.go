@@ -1,0 +1,154 @@
+package history
+
+import (
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+	"github.com/holdfast-go/holdfast/tests/worker"
+)
+
+// The size of a history.
+const (
+	historians     = 4 // processes
+	clientsEach    = 2
+	deedsEach      = 3600 // of a process that is left alone
+	leastDeeds     = 10_000
+	historyLocks   = 8
+	historyWait    = time.Second         // of waiters in a queue
+	historySettled = 3 * kit.WorkerLease // nothing happens any more so long after a call with an unknown outcome
+)
+
+// A subject is what a history is about, and what happens in it.
+type subject struct {
+	role, arg string // of the processes; further arguments are the server's address and what narrate needs
+	blows     []blow
+	holding   func(last deed) bool                     // whether a client has something, by the last it did in a tenure
+	lost      func(process int, command []string) bool // whether the reply to a script is
+	resets    bool                                     // connections are cut before a script is run
+}
+
+// A blow is what happens to a process after so many deeds: it is killed, or it is stopped for longer than its lease while
+// it has something.
+type blow struct {
+	process, after int
+	killed         bool
+	holding        bool // it has something when it is killed
+	replaced       bool // another process begins
+}
+
+// A run is processes that do things on one server, in what they have said.
+type run struct {
+	*testing.T
+	subject
+	srv     *redistest.Server
+	books   []*historybook
+	workers []*worker.Worker
+	killed  []time.Duration
+}
+
+// write has four processes do things, while replies are lost and the blows fall, and returns what they said that they did.
+func write(t *testing.T, srv *redistest.Server, about subject) record {
+	t.Helper()
+	r := &run{T: t, subject: about, srv: srv}
+	for range historians {
+		r.start()
+	}
+	var stopped []*worker.Worker
+	for _, b := range about.blows {
+		r.books[b.process].awaitDeeds(t, b.after)
+		if b.holding || !b.killed {
+			r.stopHolding(b.process)
+		}
+		switch w := r.workers[b.process]; {
+		case !b.killed:
+			stopped = append(stopped, w)
+		default:
+			w.Kill()
+			r.killed[b.process] = worker.Now()
+			if b.replaced {
+				r.start()
+			}
+		}
+	}
+	if len(stopped) > 0 {
+		kit.SleepUntil(time.Now().Add(kit.WorkerLease * 5 / 4))
+	}
+	for _, w := range stopped {
+		w.Resume()
+	}
+	for _, w := range r.workers {
+		kit.Within(t, time.Minute, w.Ended(), "the end of a history")
+	}
+	for _, b := range r.books {
+		require.Empty(t, b.wrong)
+	}
+	return newRecord(r.books, r.killed)
+}
+
+// start starts one more process, behind a proxy of its own.
+func (r *run) start() {
+	i := len(r.workers)
+	p := proxy.Start(r, r.srv.Addr())
+	p.On(func(command []string) bool { return kit.AnyScript(command) && r.lost(i, command) }, proxy.DropReply, proxy.EveryTime)
+	if r.resets {
+		p.On(func(command []string) bool { return rand.N(400) == 0 && kit.AnyScript(command) }, proxy.ResetBefore, proxy.EveryTime)
+	}
+	b := &historybook{deeds: map[string]deed{}}
+	r.books, r.killed = append(r.books, b), append(r.killed, 0)
+	r.workers = append(r.workers, worker.Start(r, b.hear, r.role, p.Addr(), strconv.Itoa(i*clientsEach), r.arg, r.srv.Addr()))
+}
+
+// stopHolding stops a process at a moment at which one of its clients has something.
+func (r *run) stopHolding(process int) {
+	w, b := r.workers[process], r.books[process]
+	kit.Await(r, "a process that holds something", func() bool {
+		w.Pause()
+		kit.SleepUntil(time.Now().Add(20 * time.Millisecond)) // in which it is heard out
+		for _, last := range b.last() {
+			if r.holding(last) {
+				return true
+			}
+		}
+		w.Resume()
+		return false
+	})
+}
+
+// allOf reports whether it is the turn of a process to lose all replies, now of this one, then of that.
+func allOf(process int, each time.Duration) bool {
+	return int(time.Now().UnixMilli()/each.Milliseconds())%(2*historians) == process%historians
+}
+
+// allReleasesOf is allOf for the time in between.
+func allReleasesOf(process int, each time.Duration) bool {
+	return int(time.Now().UnixMilli()/each.Milliseconds())%(2*historians) == historians+process%historians
+}
+
+// lockBlows kill one process, and stop another while it holds.
+var lockBlows = []blow{{process: 0, after: deedsEach / 3, killed: true}, {process: 1, after: deedsEach / 2}}
+
+// holdsLock reports whether a client holds.
+func holdsLock(last deed) bool {
+	return last.Kind == opTake && last.Out == "done" || last.Kind == opReenter || last.Kind == opCount
+}
+
+// doomed are the wire owners, one of fifty, of whose releases nobody hears: how fast a machine is does not matter to that.
+var doomed = regexp.MustCompile("^[0-9a-f-]{36}:[0-9]*[05]0$")
+
+// losing are the replies that clients of locks do not hear.
+func losing(releases proxy.Match) func(process int, command []string) bool {
+	return func(process int, command []string) bool {
+		return allOf(process, 500*time.Millisecond) ||
+			releases(command) && slices.ContainsFunc(command, doomed.MatchString) || // all copies
+			rand.N(100) == 0
+	}
+}
