@@ -15,15 +15,18 @@ demo: ## Several processes share locks and permits while some are killed and one
 
 test: redis java python quick test-servers ## All tests; installs redis-server, and a JDK, Maven and redis-py if it can
 
+# make lint vets everything, so that go test need not.
 quick: ## The tests that need no Redis: under a minute
-	@$(GO) run ./tests/progress -race $(TESTFLAGS) ./... ./cmd/holdfast/... ./otel/... ./otel/example/... \
+	@$(GO) run ./tests/progress -race -vet=off $(TESTFLAGS) ./... ./cmd/holdfast/... ./otel/... ./otel/example/... \
 		./tests/progress ./tests/docs ./tests/replaymodel ./tests/rwreplaymodel
 
-# Most tests wait, for servers and leases, so several run at once.
+# Most tests wait, for servers and leases, so nine run at once. The packages that take longest come first, and what make
+# quick has run does not come again. The costs are allocations, to which the race detector adds.
+LONGEST := ./tests/interop ./tests/locks ./tests/faults ./tests/command ./tests/history
 test-servers: ## The tests against real servers, and against Java and redis-py if they are there
-	@$(GO) run ./tests/progress -race -p 2 -parallel 4 -timeout 20m $(TESTFLAGS) \
-		$$($(GO) list ./tests/... | grep -v -e replaymodel -e progress -e tests/docs) # which make quick has run
-	@$(GO) run ./tests/progress -run TestCosts $(TESTFLAGS) ./tests/bench # allocations, which the race detector adds to
+	@$(GO) run ./tests/progress -race -vet=off -p 3 -parallel 3 -timeout 20m $(TESTFLAGS) $(LONGEST) \
+		$$($(GO) list ./tests/... | grep -v -e model -e /progress -e tests/docs -e tests/bench $(LONGEST:./%=-e %$$))
+	@$(GO) run ./tests/progress -vet=off $(TESTFLAGS) ./tests/bench
 
 bench: redis ## What it costs, beside the bare commands
 	cd tests && $(GO) test -run "^$$" -bench . -benchtime 1x ./bench
