@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // dialLimit is for how long one connection may take, and for how long Open attempts the first.
@@ -40,7 +40,7 @@ func connect(opt rueidis.ClientOption, patience time.Duration) (rueidis.Client, 
 }
 
 // setUp makes a client's options what the guarantees need. The session, once it is there, is told of connections.
-func setUp(opt *rueidis.ClientOption, lease time.Duration, session *atomic.Pointer[core.Session]) error {
+func setUp(opt *rueidis.ClientOption, lease time.Duration, session *atomic.Pointer[session.Session]) error {
 	switch {
 	case opt.ConnLifetime != 0:
 		return errors.New("ClientOption.ConnLifetime is set, must be 0: with it a script can run twice")
@@ -115,7 +115,7 @@ func dialFunc(opt *rueidis.ClientOption) dialer {
 }
 
 // telling is dialFunc that tells the session when it begins, and when a connection ends.
-func telling(opt *rueidis.ClientOption, session *atomic.Pointer[core.Session]) dialer {
+func telling(opt *rueidis.ClientOption, session *atomic.Pointer[session.Session]) dialer {
 	dial, delays := dialFunc(opt), opt.DisableTCPNoDelay
 	return func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
 		if s := session.Load(); s != nil {
@@ -149,7 +149,7 @@ func delay(conn net.Conn) {
 // A tellingConn tells the session when it ends, before the client can look for another.
 type tellingConn struct {
 	net.Conn
-	session *atomic.Pointer[core.Session]
+	session *atomic.Pointer[session.Session]
 }
 
 func (c *tellingConn) Close() error {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // A Hold is one acquisition of a lock, a permit or a multilock. It is safe for concurrent use.
@@ -12,10 +13,10 @@ import (
 // call that took it bounds only the wait.
 type Hold core.Hold
 
-func (h *Hold) core() *core.Hold { return (*core.Hold)(h) }
+func (h *Hold) core() core.Holding { return (*core.Hold)(h).Inside() }
 
 // Name is the lock's name as the caller gave it.
-func (h *Hold) Name() string { return h.core().Name() }
+func (h *Hold) Name() string { return (*core.Hold)(h).Name() }
 
 // ID is what the server knows the hold by: "<session>:<number>", the same for nested holds. Of a
 // permit it is the permit's id and of a setlock the token, both valid in any process. It is "" of a
@@ -81,4 +82,4 @@ func newLostError(name string, held time.Duration, why error) error {
 	return &LostError{Name: name, Held: held, Err: why}
 }
 
-func quote(name string) string { return core.Quote(name) }
+func quote(name string) string { return session.Quote(name) }

@@ -43,25 +43,26 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // The errors of the toolkit. Each answers one question, asked with errors.Is.
 var (
 	// ErrBusy: did a Try fail only because somebody else has it?
-	ErrBusy = core.ErrBusy
+	ErrBusy = session.ErrBusy
 	// ErrNotHeld: was there nothing of mine to release?
-	ErrNotHeld = core.ErrNotHeld
+	ErrNotHeld = session.ErrNotHeld
 	// ErrLost: did my hold end before I released it? See [LostError].
-	ErrLost = core.ErrLost
+	ErrLost = session.ErrLost
 	// ErrAlreadyHeld: would this owner wait for itself?
-	ErrAlreadyHeld = core.ErrAlreadyHeld
+	ErrAlreadyHeld = session.ErrAlreadyHeld
 	// ErrClosed: is the session over?
-	ErrClosed = core.ErrClosed
+	ErrClosed = session.ErrClosed
 	// ErrUnknown: was a reply lost, so that the effect is not known?
-	ErrUnknown = core.ErrUnknown
+	ErrUnknown = session.ErrUnknown
 	// ErrNoReply: was there no reply in time? It comes with [ErrUnknown] where the effect is not known.
 	// Without it, nothing is held: what the attempt takes is given back in the background.
-	ErrNoReply = core.ErrNoReply
+	ErrNoReply = session.ErrNoReply
 )
 
 // A LostError says how a hold was lost. It matches [ErrLost], and Err if there is one.

@@ -13,11 +13,11 @@ import (
 // are the same lock, whatever their options. Options concern the holds and the waits of the value.
 //
 // The zero value is not usable. Only the packages above make one.
-type Mutex core.Lock
+type Mutex core.Mutex
 
 var _ Locker = (*Mutex)(nil)
 
-func (m *Mutex) core() *core.Lock { return (*core.Lock)(m) }
+func (m *Mutex) core() *core.Lock { return (*core.Mutex)(m).Inside() }
 
 func init() {
 	core.LockOf = func(lock any) *core.Lock {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
@@ -96,11 +96,11 @@ func (w WakeUp) String() string {
 }
 
 // inside is the observer as the core has it, which knows none of the types here.
-func (o *Observer) inside() *core.Observer {
+func (o *Observer) inside() *session.Observer {
 	if o == nil {
 		return nil
 	}
-	var c core.Observer
+	var c session.Observer
 	if o.Acquire != nil {
 		c.Acquire = func(ctx context.Context, kind, name string) func(time.Duration, int, error) {
 			done := o.Acquire(ctx, Subject{kind, name})

@@ -15,16 +15,16 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/cluster"
-	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/presence"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // A Session is a connection to Redis with everything that runs on it, and the identity under
 // which its locks are held, as a Redisson client is. Make one per program and Redis deployment,
 // and close it at the end. It is safe for concurrent use.
-type Session core.Session
+type Session session.Session
 
-func (s *Session) core() *core.Session { return (*core.Session)(s) }
+func (s *Session) core() *session.Session { return (*session.Session)(s) }
 
 // Options tune a Session. The zero value of a field means its default.
 type Options struct {
@@ -105,7 +105,7 @@ func Open(opt rueidis.ClientOption, opts *Options) (*Session, error) {
 		return nil, fmt.Errorf("holdfast: open: %w", err)
 	}
 	patience := atMost(opt.Dialer.Timeout, dialLimit)
-	var session atomic.Pointer[core.Session]
+	var session atomic.Pointer[session.Session]
 	if err := setUp(&opt, o.Lease, &session); err != nil {
 		return nil, fmt.Errorf("holdfast: open: %w", err)
 	}
@@ -181,12 +181,12 @@ func (o *Options) checked() (Options, error) {
 	return c, nil
 }
 
-func newSession(client rueidis.Client, o Options, owned bool) (*core.Session, error) {
+func newSession(client rueidis.Client, o Options, owned bool) (*session.Session, error) {
 	sharded, err := shardedPubSub(client, o.PubSub)
 	if err != nil {
 		return nil, err
 	}
-	return core.NewSession(core.Config{
+	return session.New(session.Config{
 		Client: client, OwnsClient: owned, Lease: o.Lease, MapName: o.MapName, Sharded: sharded,
 		Logger: o.Logger, Observer: o.Observer.inside(), Process: o.process(), Lost: newLostError,
 	}), nil

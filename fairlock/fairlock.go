@@ -31,6 +31,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -89,7 +90,7 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	o.JavaWait = orDefault(o.JavaWait, defaultJavaWait)
 	m := &Mutex{waiterLease: o.WaiterLease, wait: lease.Millis(o.WaiterLease), javaWait: lease.Millis(o.JavaWait)}
 	p := (*protocol)(m)
-	core.InitLock(m.lock(), (*core.Session)(s), p, core.Label{Kind: "fairlock", Name: name}, core.Settings{
+	core.InitLock(m.lock(), (*session.Session)(s), p, session.Label{Kind: "fairlock", Name: name}, core.Settings{
 		FixedLease: o.FixedLease, NonReentrant: o.NonReentrant,
 		Err: o.mistake(),
 	}, wire.FairChannel)
@@ -115,7 +116,7 @@ func (o *Options) mistake() error {
 	return nil
 }
 
-func (m *Mutex) lock() *core.Lock { return (*core.Lock)(&m.Mutex) }
+func (m *Mutex) lock() *core.Lock { return (*core.Mutex)(&m.Mutex).Inside() }
 
 // Waiters returns who waits for the lock, the next one first. The Alive of a Redisson waiter is what
 // Redisson goes by. Dead waiters are listed until somebody notices.

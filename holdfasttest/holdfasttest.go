@@ -60,7 +60,7 @@ func Lose(t testing.TB, hold *holdfast.Hold) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), losing)
 	defer cancel()
-	tell, err := (*core.Hold)(hold).Lose(errOnPurpose)
+	tell, err := (*core.Hold)(hold).Inside().Lose(errOnPurpose)
 	if err != nil {
 		t.Fatalf("holdfasttest: Lose: the hold of %q has ended already: %v", hold.Name(), err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/embedded"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // A Server is an embedded server, which belongs to one test. Its methods may be called from any goroutine,
@@ -72,8 +73,8 @@ func (s *Server) close() {
 		_ = s.redis.Restart() // its port may be taken by now
 	}
 	var wg sync.WaitGroup
-	for _, session := range s.opened() {
-		wg.Go(func() { _ = session.Close() })
+	for _, opened := range s.opened() {
+		wg.Go(func() { _ = opened.Close() })
 	}
 	wg.Wait()
 	s.redis.Close()
@@ -100,12 +101,12 @@ func (s *Server) Advance(d time.Duration) {
 	}
 	sessions := s.opened()
 	s.redis.Advance(d, func() {
-		for _, session := range sessions {
-			(*core.Session)(session).Skip(d)
+		for _, opened := range sessions {
+			(*session.Session)(opened).Skip(d)
 		}
 	}, func() { // observers and loggers may do what they like then
-		for _, session := range sessions {
-			(*core.Session)(session).CatchUp()
+		for _, opened := range sessions {
+			core.CatchUp((*session.Session)(opened))
 		}
 	})
 	s.awaitRenewals(sessions)
@@ -117,8 +118,8 @@ func (s *Server) awaitRenewals(sessions []*holdfast.Session) {
 	defer limit.Stop()
 	look := time.NewTicker(time.Millisecond / 2)
 	defer look.Stop()
-	for _, session := range sessions {
-		for (*core.Session)(session).Overdue() && s.redis.Answers() {
+	for _, opened := range sessions {
+		for core.Overdue((*session.Session)(opened)) && s.redis.Answers() {
 			select {
 			case <-look.C:
 			case <-limit.C:
@@ -136,8 +137,8 @@ func (s *Server) Lose(name string) {
 	ctx, cancel := context.WithTimeout(context.Background(), losing)
 	defer cancel()
 	lost := 0
-	for _, session := range s.opened() {
-		lost += (*core.Session)(session).Lose(ctx, name, errOnPurpose)
+	for _, opened := range s.opened() {
+		lost += core.Lose(ctx, (*session.Session)(opened), name, errOnPurpose)
 	}
 	if lost == 0 {
 		s.t.Errorf("holdfasttest: Lose: no session of the server's holds %q", name)
@@ -161,8 +162,8 @@ func (s *Server) Restart() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	for _, session := range s.opened() {
-		(*core.Session)(session).Reach(ctx)
+	for _, opened := range s.opened() {
+		(*session.Session)(opened).Reach(ctx)
 	}
 }
 

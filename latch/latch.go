@@ -22,8 +22,8 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -40,7 +40,7 @@ const maxCount = 1<<53 - 1
 // A Latch is a countdown latch of one name. It is immutable and safe for concurrent use; make it
 // once or at every use, as you like.
 type Latch struct {
-	object core.Object
+	object session.Object
 }
 
 // New returns the latch of that name. It sends nothing and cannot fail: a mistake in the name comes
@@ -48,7 +48,7 @@ type Latch struct {
 // Redisson puts the channel of such a latch into another slot.
 func New(s *holdfast.Session, name string) *Latch {
 	l := &Latch{}
-	core.InitObject(&l.object, (*core.Session)(s), core.Label{Kind: "latch", Name: name}, wire.LatchChannel)
+	session.InitObject(&l.object, (*session.Session)(s), session.Label{Kind: "latch", Name: name}, wire.LatchChannel)
 	return l
 }
 
@@ -75,7 +75,7 @@ func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
 // server refused, as when it cannot write to its disk: it has not counted, and is asked again in the
 // background as long as the session lives. It corresponds to countDown().
 func (l *Latch) CountDown(context.Context) error {
-	return l.object.Give("count down", core.Gift{
+	return l.object.Give("count down", session.Gift{
 		Call: func() *script.Call {
 			return l.call(countDownScript).Arg(l.object.Publish(), l.object.Channel)
 		},
@@ -91,7 +91,7 @@ func (l *Latch) CountDown(context.Context) error {
 // together cost one subscription and one look at each event. If a message is lost, they look within
 // 6 s. It corresponds to await().
 func (l *Latch) Wait(ctx context.Context) error {
-	return l.object.Await(ctx, "wait", core.Look{
+	return l.object.Await(ctx, "wait", session.Look{
 		Call: func() *script.Call { return l.call(countScript) },
 		Over: func(c *script.Call) (bool, error) {
 			n, err := c.ReadInt()

@@ -21,6 +21,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/several"
 )
 
@@ -102,7 +103,7 @@ func (m *MultiLock) together() *several.Batch {
 	return several.NewBatch(m.label(), locks)
 }
 
-func (m *MultiLock) label() core.Label { return core.Label{Kind: "multilock", Name: m.name} }
+func (m *MultiLock) label() session.Label { return session.Label{Kind: "multilock", Name: m.name} }
 
 // Name lists the names of the members, in the order in which they are taken.
 func (m *MultiLock) Name() string { return m.name }
@@ -118,7 +119,7 @@ func (m *MultiLock) Name() string { return m.name }
 // then. Its Deadline is the earliest of the members'. Release and Extend do the same with all of them at
 // once, and return all errors. It corresponds to lock().
 func (m *MultiLock) Lock(ctx context.Context) (*holdfast.Hold, error) {
-	return m.take(ctx, "lock", core.Forever)
+	return m.take(ctx, "lock", session.Forever)
 }
 
 // TryLock makes one attempt for each member, one after the other, and waits for nobody. [holdfast.ErrBusy]
@@ -142,7 +143,7 @@ func (m *MultiLock) take(ctx context.Context, operation string, limit time.Durat
 	}
 	defer m.observe(ctx)(&h, &err)
 	ctx = core.WithOwner(ctx)
-	end := core.WaitEnd(ctx, limit)
+	end := session.WaitEnd(ctx, limit)
 	if m.batch != nil {
 		if h, err := m.batch.Lock(ctx, operation, limit); !errors.Is(err, several.ErrApart) {
 			return (*holdfast.Hold)(h), err
@@ -185,7 +186,7 @@ var errEnded = errors.New("it ended before all others were taken")
 
 // passes reports whether a round that failed so is worth another.
 func passes(err error) bool {
-	return errors.Is(err, holdfast.ErrBusy) || errors.Is(err, errEnded) || core.Passes(err)
+	return errors.Is(err, holdfast.ErrBusy) || errors.Is(err, errEnded) || session.Passes(err)
 }
 
 // observe tells the observer of a member's session that a call begins, and what it returns how that ended.
@@ -195,7 +196,7 @@ func (m *MultiLock) observe(ctx context.Context) func(h **holdfast.Hold, err *er
 		if lock == nil {
 			continue
 		}
-		if done := lock.Acquiring(ctx, m.label()); done != nil {
+		if done := lock.Session().Acquiring(ctx, m.label()); done != nil {
 			return func(h **holdfast.Hold, err *error) {
 				if *h != nil || *err != nil { // else an observer has ended the call
 					(*core.Hold)(*h).Guard(func() { done(0, *err) })

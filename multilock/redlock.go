@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/several"
 )
 
@@ -62,7 +63,7 @@ func NewRedLock(locks []holdfast.Locker, opts *RedLockOptions) *RedLock {
 	if mistake == nil {
 		mistake = r.check()
 	}
-	several.InitQuorum(&r.quorum, core.Label{Kind: "redlock", Name: name}, mistake)
+	several.InitQuorum(&r.quorum, session.Label{Kind: "redlock", Name: name}, mistake)
 	return r
 }
 
@@ -138,7 +139,7 @@ func (r *RedLock) Name() string { return r.quorum.Name }
 // A server that has come back is asked to join at the next renewal. Release returns nil if most servers
 // have given the lock back; the others are told in the background. It corresponds to lock().
 func (r *RedLock) Lock(ctx context.Context) (*holdfast.Hold, error) {
-	h, err := r.quorum.Lock(ctx, "lock", core.Forever)
+	h, err := r.quorum.Lock(ctx, "lock", session.Forever)
 	return (*holdfast.Hold)(h), err
 }
 

@@ -23,6 +23,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -67,10 +68,11 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 		o = *opts
 	}
 	p := &protocol{fenced: o.Fenced}
+	p.lock = p.mutex.Inside()
 	set := core.Settings{FixedLease: o.FixedLease, NonReentrant: o.NonReentrant, Backoff: o.Backoff, TellsAge: true}
 	if !o.Fenced {
 		set.Together = &together
 	}
-	core.InitLock(&p.lock, (*core.Session)(s), p, core.Label{Kind: "rlock", Name: name}, set, wire.LockChannel)
-	return (*Mutex)(&p.lock)
+	core.InitLock(p.lock, (*session.Session)(s), p, session.Label{Kind: "rlock", Name: name}, set, wire.LockChannel)
+	return (*Mutex)(&p.mutex)
 }

@@ -18,7 +18,8 @@ var (
 
 // protocol is how the core calls the lock's scripts.
 type protocol struct {
-	lock   core.Lock
+	mutex  core.Mutex
+	lock   *core.Lock // its inside
 	fenced bool
 }
 

@@ -37,6 +37,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -93,15 +94,16 @@ func New(s *holdfast.Session, name string, opts *Options) *RWMutex {
 	}
 	rw := &RWMutex{}
 	r, w := &rw.read, &rw.write
-	half := func(which string) core.Label { return core.Label{Kind: "rwlock", Half: which, Name: name} }
+	r.lock, w.lock = r.mutex.Inside(), w.mutex.Inside()
+	half := func(which string) session.Label { return session.Label{Kind: "rwlock", Half: which, Name: name} }
 	reading := core.Settings{FixedLease: o.FixedLease, Shared: true}
 	writing := core.Settings{FixedLease: o.FixedLease}
 	var writers core.Protocol = w
 	if o.PreferWriter {
 		writers = preferred{w}
 	}
-	core.InitLock(&r.lock, (*core.Session)(s), r, half("Read"), reading, wire.RWChannel)
-	core.InitLock(&w.lock, (*core.Session)(s), writers, half("Write"), writing, wire.RWChannel)
+	core.InitLock(r.lock, (*session.Session)(s), r, half("Read"), reading, wire.RWChannel)
+	core.InitLock(w.lock, (*session.Session)(s), writers, half("Write"), writing, wire.RWChannel)
 	if o.PreferWriter {
 		r.writers = wire.RWWriters(r.lock.Key())
 		w.writers = r.writers
@@ -110,8 +112,8 @@ func New(s *holdfast.Session, name string, opts *Options) *RWMutex {
 }
 
 // Read is the lock for reading, which many hold at a time. It corresponds to readLock().
-func (rw *RWMutex) Read() *Half { return (*Half)(&rw.read.lock) }
+func (rw *RWMutex) Read() *Half { return (*Half)(&rw.read.mutex) }
 
 // Write is the lock for writing, which one holds while nobody else reads. It corresponds to
 // writeLock().
-func (rw *RWMutex) Write() *Half { return (*Half)(&rw.write.lock) }
+func (rw *RWMutex) Write() *Half { return (*Half)(&rw.write.mutex) }

@@ -27,7 +27,8 @@ const mostNamed = 1000
 
 // A half is what both have.
 type half struct {
-	lock    core.Lock
+	mutex    core.Mutex
+	lock    *core.Lock // its inside
 	writers string // the key of the writers that wait, if readers wait behind them; else ""
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -64,12 +65,12 @@ func NewExpirable(s *holdfast.Session, name string, opts *ExpirableOptions) *Exp
 	if opts != nil {
 		e.opts = *opts
 	}
-	label := core.Label{Kind: "semaphore", Half: "Expirable", Name: name}
+	label := session.Label{Kind: "semaphore", Half: "Expirable", Name: name}
 	set := core.Settings{
 		FixedLease: e.opts.FixedLease, Left: noneFor,
 		Wires: core.Wires{Draw: wire.NewPermit, ID: wire.PermitID, Ownerless: true},
 	}
-	core.InitLock(&e.lock, (*core.Session)(s), (*permits)(e), label, set, wire.SemaphoreChannel)
+	core.InitLock(&e.lock, (*session.Session)(s), (*permits)(e), label, set, wire.SemaphoreChannel)
 	return e
 }
 
@@ -129,7 +130,7 @@ func (e *Expirable) AddPermits(ctx context.Context, n int) error {
 // further permits. A semaphore whose permits nobody has set has none, so Acquire waits until
 // somebody sets them.
 func (e *Expirable) Acquire(ctx context.Context) (*holdfast.Hold, error) {
-	return one(e.lock.Acquire(ctx, "acquire", 1, core.Forever))
+	return one(e.lock.Acquire(ctx, "acquire", 1, session.Forever))
 }
 
 // TryAcquire takes a permit if one is free; else it fails with [holdfast.ErrBusy]. It corresponds to
@@ -152,7 +153,7 @@ func (e *Expirable) TryAcquireFor(ctx context.Context, wait time.Duration) (*hol
 // leaseTime). A later caller of the session that wants few does not pass one that wants many. n of 0
 // succeeds at once, and nothing is sent.
 func (e *Expirable) AcquireN(ctx context.Context, n int) ([]*holdfast.Hold, error) {
-	return e.take(ctx, "acquire n", n, core.Forever)
+	return e.take(ctx, "acquire n", n, session.Forever)
 }
 
 // TryAcquireN takes n permits as [Expirable.AcquireN] does if n are free; otherwise it fails with

@@ -4,8 +4,8 @@ import (
 	"errors"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // The replies of a release.
@@ -24,7 +24,7 @@ func (e *Expirable) giveBack(operation string, permits []string) error {
 			ours.Doubt()
 		}
 	}
-	err := e.lock.Give(operation, core.Gift{
+	err := e.lock.Give(operation, session.Gift{
 		Call: func() *script.Call { return e.release(permits...) }, Read: e.readRelease,
 		Harmless: true, Doubted: doubt, Refused: doubt,
 	})

@@ -38,9 +38,9 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -59,14 +59,14 @@ const maxPermits = 1<<53 - 1
 // A Semaphore is a counting semaphore of one name. It is immutable and safe for concurrent use;
 // make it once or at every use, as you like.
 type Semaphore struct {
-	object core.Object
+	object session.Object
 }
 
 // New returns the semaphore of that name. It sends nothing and cannot fail: a mistake in the name
 // comes back from the first call.
 func New(s *holdfast.Session, name string) *Semaphore {
 	p := &Semaphore{}
-	core.InitObject(&p.object, (*core.Session)(s), core.Label{Kind: "semaphore", Name: name}, wire.SemaphoreChannel)
+	session.InitObject(&p.object, (*session.Session)(s), session.Label{Kind: "semaphore", Name: name}, wire.SemaphoreChannel)
 	return p
 }
 
@@ -120,7 +120,7 @@ func (p *Semaphore) AddPermits(ctx context.Context, n int) error {
 //
 // A semaphore whose permits nobody has set has none, so Acquire waits until somebody sets them.
 func (p *Semaphore) Acquire(ctx context.Context, n int) error {
-	return p.take(ctx, "acquire", n, core.Forever)
+	return p.take(ctx, "acquire", n, session.Forever)
 }
 
 // TryAcquire takes n permits if n are free; otherwise it fails with [holdfast.ErrBusy]. It blocks
@@ -162,7 +162,7 @@ func (p *Semaphore) Release(_ context.Context, n int) error {
 	if err := p.atLeastOne(operation, n); err != nil {
 		return err
 	}
-	return p.object.Give(operation, core.Gift{Call: func() *script.Call { return p.add(n, create) }, Read: p.object.Given})
+	return p.object.Give(operation, session.Gift{Call: func() *script.Call { return p.add(n, create) }, Read: p.object.Given})
 }
 
 // ReleaseIfExists is [Semaphore.Release] of a semaphore that is there; it reports whether it is. It
@@ -172,7 +172,7 @@ func (p *Semaphore) ReleaseIfExists(_ context.Context, n int) (exists bool, err 
 	if err := p.atLeastOne(operation, n); err != nil {
 		return false, err
 	}
-	err = p.object.Give(operation, core.Gift{
+	err = p.object.Give(operation, session.Gift{
 		Call: func() *script.Call { return p.add(n, keep) },
 		Read: func(c *script.Call) error {
 			n, err := c.ReadInts(nil)

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // A taking takes n permits of a counting semaphore.
@@ -75,5 +75,5 @@ func (t *taking) attempt(ctx context.Context) (none time.Duration, err error) {
 // GiveBack gives back what nobody waits for any more.
 func (t *taking) GiveBack() {
 	p := t.semaphore
-	p.object.Return(core.Gift{Call: func() *script.Call { return p.add(t.n, create) }, Read: p.object.Given})
+	p.object.Return(session.Gift{Call: func() *script.Call { return p.add(t.n, create) }, Read: p.object.Given})
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -83,11 +84,11 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	if len(opts.Token) > maxToken {
 		set.Err = fmt.Errorf("Options.Token is %d bytes long, the limit is %d", len(opts.Token), maxToken)
 	}
-	core.InitLock(m.lock(), (*core.Session)(s), (*protocol)(m), core.Label{Kind: "setlock", Name: name}, set, wire.SetChannel)
+	core.InitLock(m.lock(), (*session.Session)(s), (*protocol)(m), session.Label{Kind: "setlock", Name: name}, set, wire.SetChannel)
 	return m
 }
 
-func (m *Mutex) lock() *core.Lock { return (*core.Lock)(&m.Mutex) }
+func (m *Mutex) lock() *core.Lock { return (*core.Mutex)(&m.Mutex).Inside() }
 
 // Adopt takes over a lock that the given token holds. Another process has acquired it and has let go of
 // it without a release, as [holdfast.Hold.Detach] does. From then on the lock is held as if it had been

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/session"
+
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -26,7 +28,7 @@ type acquisition struct {
 	over   bool     // whoever has called has what there is
 
 	owner.Request
-	Retries
+	session.Retries
 }
 
 // also are the permits that a call wants besides the first.
@@ -103,13 +105,13 @@ func (a *acquisition) giveUp() {
 	}
 	s, l := a.lock.session, a.lock
 	a.claim.mu.Lock()
-	undo := a.claim.GiveUp(&a.Request, s.now(), l.memory())
+	undo := a.claim.GiveUp(&a.Request, s.Now(), l.memory())
 	a.claim.mu.Unlock()
-	s.debts.add(l, undo)
+	l.keeper.debts.add(l, undo)
 	for _, wire := range a.also.wires {
 		if undo.Wire != "" {
 			undo.Wire = wire
-			s.debts.add(l, undo)
+			l.keeper.debts.add(l, undo)
 		}
 	}
 	a.also.wires = nil
@@ -131,7 +133,7 @@ func (a *acquisition) try(ctx context.Context) (h *Single, inTheWay time.Duratio
 	a.hold = h
 	a.Learn(err)
 	a.logPlace()
-	if h != nil && a.lock.session.config.Observer != nil {
+	if h != nil && a.lock.session.Config().Observer != nil {
 		for _, h := range a.all(h) {
 			h.Observe(ctx)
 		}
@@ -146,8 +148,8 @@ func (a *acquisition) try(ctx context.Context) (h *Single, inTheWay time.Duratio
 // owner. Of a lock that is taken it returns ErrBusy, and for how long at least.
 func (a *acquisition) tryTo(ctx context.Context) (h *Single, inTheWay time.Duration, err error) {
 	switch {
-	case a.lock.session.isClosed():
-		return nil, 0, ErrClosed
+	case a.lock.session.Closed():
+		return nil, 0, session.ErrClosed
 	case a.own != nil:
 		return a.enter(ctx)
 	}
@@ -169,7 +171,7 @@ func (a *acquisition) tryShared(ctx context.Context) (h *Single, inTheWay time.D
 	switch way {
 	case owner.Blocked:
 		if grant.Of.believed() {
-			return nil, 0, ErrAlreadyHeld
+			return nil, 0, session.ErrAlreadyHeld
 		}
 	case owner.Reenter:
 		h, err = a.reenter(ctx, grant.Of)
@@ -188,7 +190,7 @@ func (a *acquisition) number(t *tenure) (number int, err error) {
 	if _, err = c.trims(t.Wire, a.lock.length()); err != nil {
 		return 0, err
 	}
-	return c.Number(&t.Grant, a.lock.part, a.lock.session.now()), nil
+	return c.Number(&t.Grant, a.lock.part, a.lock.session.Now()), nil
 }
 
 // enterBeside attempts to take a half whose other one the owner holds, under its wire owner.
@@ -207,7 +209,7 @@ func (a *acquisition) enterBeside(ctx context.Context, other *tenure) (*Single, 
 		a.claim.mu.Unlock()
 	case h == nil: // the server has nothing of the other half
 		other.lose()
-		err = fmt.Errorf("re-entry: %w", ErrLost)
+		err = fmt.Errorf("re-entry: %w", session.ErrLost)
 	}
 	return h, inTheWay, err
 }
@@ -241,7 +243,7 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 		a.claim.mu.Lock()
 		a.claim.Granted(&a.Request)
 		a.claim.mu.Unlock()
-		if answer.at >= answer.trust(l) || s.isClosed() {
+		if answer.at >= answer.trust(l) || s.Closed() {
 			a.Copies = max(a.Copies, answer.sent)
 			a.giveUp()
 			return nil, 0, tooLate(s)
@@ -261,10 +263,10 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 	case script.Busy:
 		a.Busy(answer.at)
 		a.stood()
-		return nil, answer.pttl, ErrBusy
+		return nil, answer.pttl, session.ErrBusy
 	}
 	if a.adopts { // it is gone
-		return nil, 0, ErrNotHeld
+		return nil, 0, session.ErrNotHeld
 	}
 	return nil, 0, nil
 }
@@ -281,9 +283,9 @@ func (o *outermost) begin(l *Lock, c *claim, wire string, grant *answer, copies 
 
 // tooLate is why a granted attempt is given back: its reply came after trust had ended (G1),
 // or after the session had.
-func tooLate(s *Session) error {
-	if s.isClosed() {
-		return ErrClosed
+func tooLate(s *session.Session) error {
+	if s.Closed() {
+		return session.ErrClosed
 	}
 	return &script.Failure{Class: script.Unknown, Temporary: true, Err: errors.New("granted too late to be trusted, and given back")}
 }
@@ -302,7 +304,7 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Single, error) {
 		if script.ClassOf(err) == script.Unknown {
 			copies := lease.Add(answer.sent, l.notAfter())
 			t.claim.mu.Lock()
-			t.ReentryInDoubt(lease.Add(s.now(), l.length()), copies)
+			t.ReentryInDoubt(lease.Add(s.Now(), l.length()), copies)
 			t.claim.mu.Unlock()
 			t.correct(0)
 			t.correct(copies)
@@ -311,7 +313,7 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Single, error) {
 	case answer.outcome == script.Granted:
 		h := new(Single)
 		h.init(l, t, answer)
-		if answer.at >= answer.trust(l) || s.isClosed() {
+		if answer.at >= answer.trust(l) || s.Closed() {
 			t.correct(0)
 			return nil, tooLate(s)
 		}
@@ -322,13 +324,13 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Single, error) {
 		return h, nil
 	default: // the server has nothing of the outer hold
 		t.lose()
-		return nil, fmt.Errorf("re-entry: %w", ErrLost)
+		return nil, fmt.Errorf("re-entry: %w", session.ErrLost)
 	}
 }
 
 // init makes h what was granted.
 func (h *Single) init(l *Lock, t *tenure, grant *answer) {
-	h.hold.Holding, h.lock, h.tenure = h, l, t
+	h.hold.inside, h.lock, h.tenure = h, l, t
 	h.Begin(h, grant.at, grant.trust(l))
 }
 
@@ -356,7 +358,7 @@ const (
 
 // ask sends an acquisition and reads the reply.
 func (a *answer) ask(ctx context.Context, l *Lock, w Want) error {
-	reply, err := l.session.runner.Timed(ctx, l.key, l.notAfter(), func(window script.Window) *script.Call {
+	reply, err := l.session.Runner().Timed(ctx, l.Key(), l.notAfter(), func(window script.Window) *script.Call {
 		w.Lease, w.NotAfter = l.millis, window.NotAfter
 		return l.protocol.Acquire(w)
 	})

@@ -2,20 +2,17 @@ package core
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/lease"
-	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
 // call is a whole call that waits for at most limit.
 func (a *acquisition) call(ctx context.Context, l *Lock, operation string, limit time.Duration) (h *Single, err error) {
-	if err := l.begin(ctx, operation); err != nil {
+	if err := l.Begin(ctx, operation); err != nil {
 		return nil, err
 	}
-	defer l.session.calls.leave()
+	defer l.session.Leave()
 	a.init(ctx, l)
 	defer a.unwind()
 	err = a.WaitFor(ctx, limit, func() error {
@@ -31,42 +28,11 @@ func (a *acquisition) call(ctx context.Context, l *Lock, operation string, limit
 // once makes one attempt, repeated only while its reply is lost and it may still be executed. Nor is a
 // reply waited for any longer.
 func (a *acquisition) once(ctx context.Context) (h *Single, err error) {
-	err = a.lock.session.Once(ctx, a.lock.key, a.lock.notAfter(), func(ctx context.Context) (err error) {
+	err = a.lock.session.Once(ctx, a.lock.Key(), a.lock.notAfter(), func(ctx context.Context) (err error) {
 		h, _, err = a.try(ctx)
 		return err
 	})
 	return h, err
-}
-
-// Once attempts something about a key for so long at the most, again only while the reply is lost.
-func (s *Session) Once(ctx context.Context, key string, limit time.Duration, attempt func(ctx context.Context) error) error {
-	end, within := time.Now().Add(limit), ctx
-	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
-		// A connection that falls silent now ends by itself within a third of the session's lease; and a
-		// context would be more than all else that an attempt allocates.
-		if within == ctx && (limit < lease.NotAfter(s.config.Lease) || s.runner.Silent(key)) {
-			bounded, stop := until(ctx, end)
-			defer stop()
-			within = bounded //nolint:fatcontext // once
-		}
-		err := attempt(within)
-		switch {
-		case errors.Is(err, errNoReply): // nor is it looked at whether it was sent, behind others of its owner
-			return &script.Failure{Class: script.Unknown, Err: errNoReply}
-		case script.ClassOf(err) != script.Unknown || !script.IsTemporary(err):
-			return err
-		case !time.Now().Add(delay).Before(end) || pause(within, delay) != nil:
-			return err
-		}
-	}
-}
-
-// until is ctx, or one that ends then, if ctx may last longer.
-func until(ctx context.Context, end time.Time) (context.Context, context.CancelFunc) {
-	if earlier, ok := ctx.Deadline(); ok && !earlier.After(end) {
-		return ctx, func() {}
-	}
-	return context.WithDeadlineCause(ctx, end, errNoReply)
 }
 
 // wait attempts until the lock is granted: at once if nobody of the session waits for it, then when it is its turn to
@@ -75,7 +41,7 @@ func (a *acquisition) wait(ctx, sleep context.Context) (h *Single, err error) {
 	l := a.lock
 	a.stand = l.queue != nil
 	defer func() { a.leavePlace(h) }()
-	err = a.Until(sleep, l.apart != nil || l.session.lines.Empty(l.line()) || a.reenters(), wait.Caller{
+	err = a.Until(sleep, l.apart != nil || l.session.Lines().Empty(l.Line()) || a.reenters(), wait.Caller{
 		Attempt: func() (done bool, retry time.Duration, err error) {
 			h, retry, err = a.attempt(ctx)
 			return h != nil, retry, err
@@ -101,11 +67,11 @@ func (a *acquisition) takePlace() *wait.Place {
 // join takes a place, and has it woken when the owner gets the lock by another call.
 func (a *acquisition) join() (p *wait.Place) {
 	l := a.lock
-	lines := l.session.lines
+	lines := l.session.Lines()
 	if l.apart != nil {
-		p = lines.Apart(l.line())
+		p = lines.Apart(l.Line())
 	} else {
-		p = lines.Join(l.line(), l.Backoff == nil, a.stand)
+		p = lines.Join(l.Line(), l.Backoff == nil, a.stand)
 	}
 	if a.own == nil { // else nobody else can hold it
 		a.claim.await(p)
@@ -137,7 +103,7 @@ func (a *acquisition) attempt(ctx context.Context) (h *Single, retry time.Durati
 		return h, 0, nil
 	}
 	retry, err = a.Again(ctx, inTheWay, err, a.lock.Backoff)
-	return nil, a.lock.atMost(retry, a.attempts), err
+	return nil, a.lock.atMost(retry, a.Attempts), err
 }
 
 // reenters reports whether the owner holds the lock by now, perhaps through another call.

@@ -2,7 +2,10 @@ package core
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/session"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/owner"
@@ -14,7 +17,8 @@ import (
 // goroutine for each server gives them back, all that are due in one batch, until it is known that
 // they are gone. Since a wire owner is never used again, giving back once too often harms nobody.
 type debts struct {
-	session *Session
+	session *session.Session
+	paid    *atomic.Int64 // when a server last answered
 
 	mu       sync.Mutex // guards the rest, and what is in it
 	accounts map[any]*account
@@ -33,28 +37,23 @@ type debt struct {
 	lock *Lock
 }
 
-// The delays between tries to give back.
-const (
-	firstRetry = 5 * time.Millisecond
-	lastRetry  = 500 * time.Millisecond
-	rareRetry  = time.Minute // of what is refused, but perhaps not for ever
-)
-
-func (d *debts) init(s *Session) { d.session, d.accounts = s, make(map[any]*account) }
+func (d *debts) init(k *keeper) {
+	d.session, d.paid, d.accounts = k.session, &k.paid, make(map[any]*account)
+}
 
 // add has a debt paid, if there is one.
 func (d *debts) add(l *Lock, owed owner.Debt) {
 	if owed.Wire == "" || l.Wires.Reused { // another acquisition may have it by then
 		return
 	}
-	server := d.session.runner.Server(l.key)
+	server := d.session.Runner().Server(l.Key())
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a := d.accounts[server]
 	if a == nil {
 		a = &account{server: server, kick: make(chan struct{}, 1)}
 		d.accounts[server] = a
-		d.session.start(func() { d.pay(a) })
+		d.session.Start(func() { d.pay(a) })
 	}
 	a.owed = append(a.owed, &debt{owed, l})
 	select {
@@ -66,7 +65,7 @@ func (d *debts) add(l *Lock, owed owner.Debt) {
 // take removes all debts and returns them. So many of them may be made once more by calls that are
 // under way, and never end by themselves.
 func (d *debts) take() (all []*debt, endless int) {
-	now := d.session.now()
+	now := d.session.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, a := range d.accounts {
@@ -97,7 +96,7 @@ func (d *debts) pay(a *account) {
 		select {
 		case <-timer.C:
 		case <-a.kick:
-		case <-s.ctx.Done():
+		case <-s.Context().Done():
 		}
 		timer.Stop()
 	}
@@ -106,7 +105,7 @@ func (d *debts) pay(a *account) {
 // next returns what is due, or how long nothing is; done when nothing is owed or the session
 // closes, which sees to the rest itself.
 func (d *debts) next(a *account) (due []*debt, next time.Duration, done bool) {
-	now := d.session.now()
+	now := d.session.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	kept := a.owed[:0]
@@ -125,7 +124,7 @@ func (d *debts) next(a *account) (due []*debt, next time.Duration, done bool) {
 	clear(a.owed[len(kept):])
 	a.owed = kept
 	switch {
-	case d.session.ctx.Err() != nil:
+	case d.session.Context().Err() != nil:
 		return nil, 0, true
 	case len(a.owed) == 0:
 		delete(d.accounts, a.server)
@@ -141,22 +140,22 @@ func (d *debts) giveBack(due []*debt) {
 	for i, debt := range due {
 		calls[i] = debt.lock.undo(debt.Wire, debt.Ceiling)
 	}
-	ctx, cancel := s.within(s.now(), s.bounds.limit)
+	ctx, cancel := s.Within(s.Now(), s.Bound())
 	defer cancel()
 	var refused []func()
-	s.runner.RunAll(ctx, calls, func(i int, err error) {
+	s.Runner().RunAll(ctx, calls, func(i int, err error) {
 		if d.note(due[i], err) {
 			l := due[i].lock
 			refused = append(refused, func() {
-				s.config.Logger.Warn("holdfast: refused to be given back", "kind", l.title(), "name", l.Name, "error", err)
+				s.Logger().Warn("holdfast: refused to be given back", "kind", l.Title(), "name", l.Name, "error", err)
 			})
 		}
 		if err != nil {
 			return
 		}
-		s.paid.Store(int64(s.now()))
+		d.paid.Store(int64(s.Now()))
 		if n, bad := calls[i].ReadInt(); bad == nil && n >= owner.Freed {
-			s.lines.Wake(due[i].lock.line())
+			s.Lines().Wake(due[i].lock.Line())
 		}
 	})
 	for _, c := range calls {
@@ -169,7 +168,7 @@ func (d *debts) giveBack(due []*debt) {
 
 // note decides whether a debt is paid after a try that ended with err, and whether somebody is to be told.
 func (d *debts) note(debt *debt, err error) (tell bool) {
-	now := d.session.now()
+	now := d.session.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {

@@ -16,7 +16,7 @@ type Granted struct {
 // Granted is all that the session has of the lock.
 func (l *Lock) Granted() Granted {
 	g := Granted{lock: l}
-	for _, t := range l.session.tenures.all() {
+	for _, t := range l.keeper.tenures.all() {
 		if t.lock.claimKey() == l.claimKey() {
 			g.tenures = append(g.tenures, t)
 		}
@@ -26,7 +26,7 @@ func (l *Lock) Granted() Granted {
 
 // GrantedTo is what the session has of the lock under some wire owners, of a lock whose holds have no other owners.
 func (l *Lock) GrantedTo(wires []string) Granted {
-	return Granted{lock: l, wires: wires, tenures: l.session.tenures.permits(l, wires)}
+	return Granted{lock: l, wires: wires, tenures: l.keeper.tenures.permits(l, wires)}
 }
 
 // first is a hold that lives, nil if there is none.
@@ -73,7 +73,7 @@ func (g Granted) Owe() {
 	}
 	for _, wire := range g.wires {
 		if !slices.ContainsFunc(g.tenures, func(t *tenure) bool { return t.Wire == wire }) {
-			g.lock.session.debts.add(g.lock, owner.Endless(wire, g.lock.session.now()))
+			g.lock.keeper.debts.add(g.lock, owner.Endless(wire, g.lock.session.Now()))
 		}
 	}
 }

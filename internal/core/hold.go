@@ -3,17 +3,25 @@ package core
 import (
 	"context"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
-// A Hold is one acquisition. The root package exports it.
-type Hold struct{ Holding }
+// A Hold is one acquisition as its user gets it. The root package exports it.
+type Hold struct{ inside Holding }
+
+// NewHold is the hold of what is held.
+func NewHold(h Holding) *Hold { return &Hold{h} }
+
+// Inside is what is held.
+func (h *Hold) Inside() Holding { return h.inside }
 
 // A Holding is the inside of a hold: a [Single] is of one lock; others are of several.
 type Holding interface {
 	// Label is what the hold is of.
-	Label() *Label
+	Label() *session.Label
 	// Session is where the hold's goroutines run.
-	Session() *Session
+	Session() *session.Session
 	// ID is what the server knows the hold by; "" of several.
 	ID() string
 	// Token is the fencing token, 0 if there is none.
@@ -39,12 +47,12 @@ type Holding interface {
 }
 
 // Name is the lock's name as the caller gave it.
-func (h *Hold) Name() string { return h.Label().Name }
+func (h *Hold) Name() string { return h.inside.Label().Name }
 
 // Warn logs what went wrong with the hold but is not returned to anybody.
 func (h *Hold) Warn(what string, err error) {
-	label := h.Label()
-	h.Session().config.Logger.Warn("holdfast: "+what, "kind", label.title(), "name", label.Name, "error", err)
+	label := h.inside.Label()
+	h.inside.Session().Logger().Warn("holdfast: "+what, "kind", label.Title(), "name", label.Name, "error", err)
 }
 
 // Guard does something that calls code of the user's. If that panics or ends the goroutine, nobody gets the
@@ -53,7 +61,7 @@ func (h *Hold) Guard(do func()) {
 	done := false
 	defer func() {
 		if !done && h != nil {
-			_ = h.Release()
+			_ = h.inside.Release()
 		}
 	}()
 	do()

@@ -3,22 +3,20 @@ package core
 import (
 	"context"
 	"slices"
-	"time"
+
+	"github.com/holdfast-go/holdfast/internal/session"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
 // What package holdfasttest does to sessions and holds.
 
-// Skip has the session believe that so much time has passed at once. It is for tests on a server whose
-// clock is put forward as far. Nobody is told; CatchUp does that.
-func (s *Session) Skip(d time.Duration) { s.clock.skipped.Add(int64(d)) }
-
 // CatchUp has the session notice what Skip has skipped: leases that ended meanwhile have ended when it
 // returns, and their holds are lost; what is left of the others is shorter, and they are renewed if they
 // are due.
-func (s *Session) CatchUp() {
-	for _, t := range s.tenures.all() {
+func CatchUp(s *session.Session) {
+	k := keeperOf(s)
+	for _, t := range k.tenures.all() {
 		for _, h := range t.live() {
 			if h.trusted() {
 				h.rearm()
@@ -27,13 +25,14 @@ func (s *Session) CatchUp() {
 			}
 		}
 	}
-	s.dog.Look()
+	k.dog.Look()
 }
 
 // Overdue reports whether a hold of the session is to be renewed by now and has not been.
-func (s *Session) Overdue() bool {
-	fresh := lease.Trust(s.now()-s.config.Lease/3, s.config.Lease)
-	for _, t := range s.tenures.all() {
+func Overdue(s *session.Session) bool {
+	k := keeperOf(s)
+	fresh := lease.Trust(s.Now()-s.Lease()/3, s.Lease())
+	for _, t := range k.tenures.all() {
 		for _, h := range t.live() {
 			if h.watched() && h.Err() == nil && h.Trust() < fresh {
 				return true
@@ -41,17 +40,6 @@ func (s *Session) Overdue() bool {
 		}
 	}
 	return false
-}
-
-// Reach waits until the server answers the session, which may have to connect again, or until ctx or the
-// session ends.
-func (s *Session) Reach(ctx context.Context) {
-	client := s.config.Client
-	for !s.isClosed() && client.Do(ctx, client.B().Ping().Build()).Error() != nil {
-		if pause(ctx, time.Millisecond) != nil {
-			return
-		}
-	}
 }
 
 // Lose makes the hold end as lost, with those nested with it.
@@ -63,8 +51,8 @@ func (h *Single) Lose(why error) (tell func(ctx context.Context), err error) {
 }
 
 // Lose does so with all that the session holds of a name, and returns how many tenures of it that were.
-func (s *Session) Lose(ctx context.Context, name string, why error) int {
-	of := slices.DeleteFunc(s.tenures.all(), func(t *tenure) bool { return t.lock.Name != name || len(t.live()) == 0 })
+func Lose(ctx context.Context, s *session.Session, name string, why error) int {
+	of := slices.DeleteFunc(keeperOf(s).tenures.all(), func(t *tenure) bool { return t.lock.Name != name || len(t.live()) == 0 })
 	for _, t := range of {
 		t.fail(why)
 	}
@@ -91,8 +79,8 @@ func (t *tenure) fail(why error) {
 
 // tell tells the server how many holds are left.
 func (t *tenure) tell(ctx context.Context) {
-	if calls := t.lock.session.calls; calls.enter() {
-		defer calls.leave()
+	if s := t.lock.session; s.Enter() {
+		defer s.Leave()
 		_, _, _ = t.lower(ctx)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/session"
+
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -101,8 +103,10 @@ type Together struct{ Acquire, Release *script.Script }
 
 // A Lock is one name of one kind with settings: immutable, and nothing to close.
 type Lock struct {
-	Object
+	session.Object
 	Settings
+	session  *session.Session
+	keeper   *keeper
 	protocol Protocol
 	queue    Queue // nil: the server does not know who waits
 	apart    Apart // nil: calls wait in the session's line
@@ -111,28 +115,32 @@ type Lock struct {
 	millis   string // lease as scripts take it
 }
 
+// A Mutex is a lock as its users get it: they see nothing of its inside. The root package exports it.
+type Mutex struct{ lock Lock }
+
+// Inside is the lock.
+func (m *Mutex) Inside() *Lock { return &m.lock }
+
 // InitLock makes l, of which every lock value of a package has one, a lock of s. Mistakes in
 // the name and the settings come back from its calls. channel makes the channel's name of the
 // mapped one.
-func InitLock(l *Lock, s *Session, p Protocol, label Label, set Settings, channel func(key string) string) {
-	*l = Lock{Settings: set, protocol: p, millis: s.millis}
+func InitLock(l *Lock, s *session.Session, p Protocol, label session.Label, set Settings, channel func(key string) string) {
+	*l = Lock{Settings: set, session: s, keeper: keeperOf(s), protocol: p}
+	l.millis = l.keeper.millis
 	l.queue, _ = p.(Queue)
 	l.apart, _ = p.(Apart)
-	InitObject(&l.Object, s, label, channel)
+	session.InitObject(&l.Object, s, label, channel)
 	if set.Shared {
 		l.part = owner.Shared
 	}
-	l.slot = s.slot(l.key)
+	l.slot = s.Slot(l.Key())
 	if set.FixedLease > 0 {
 		l.millis = lease.Millis(set.FixedLease)
 	}
-	switch {
-	case l.mistake != nil:
-	case l.FixedLease < 0 || l.FixedLease > 0 && l.FixedLease < lease.Min:
-		l.mistake = fmt.Errorf("Options.FixedLease is %v, must be 0 or at least %v", l.FixedLease, lease.Min)
-	default:
-		l.mistake = l.Err
+	if l.FixedLease < 0 || l.FixedLease > 0 && l.FixedLease < lease.Min {
+		l.Refuse(fmt.Errorf("Options.FixedLease is %v, must be 0 or at least %v", l.FixedLease, lease.Min))
 	}
+	l.Refuse(l.Err)
 }
 
 // length is the lease of the holds taken through the lock.
@@ -140,7 +148,7 @@ func (l *Lock) length() time.Duration {
 	if l.FixedLease > 0 {
 		return l.FixedLease
 	}
-	return l.session.config.Lease
+	return l.session.Lease()
 }
 
 // Leases are the shortest and the longest of some locks'.
@@ -174,7 +182,7 @@ func (l *Lock) draw() string {
 	if l.Wires.Draw != nil {
 		return l.Wires.Draw()
 	}
-	return l.session.newOwner()
+	return l.keeper.newOwner()
 }
 
 // id is how users know a wire owner.
@@ -196,13 +204,13 @@ func (l *Lock) atMost(d time.Duration, attempt int) time.Duration {
 // Same reports whether nobody can have both locks as an owner has nested ones: because they are one,
 // or of kinds that share a key.
 func (l *Lock) Same(other *Lock) bool {
-	return l.session == other.session && l.key == other.key && (l.Kind != other.Kind || l.part == other.part)
+	return l.session == other.session && l.Key() == other.Key() && (l.Kind != other.Kind || l.part == other.part)
 }
 
 // SameSession reports whether both locks are of one session.
 func (l *Lock) SameSession(other *Lock) bool { return l.session == other.session }
 
-func (l *Lock) claimKey() claimKey { return claimKey{session: l.session, kind: l.Kind, key: l.key} }
+func (l *Lock) claimKey() claimKey { return claimKey{session: l.session, kind: l.Kind, key: l.Key()} }
 
 // notAfter is how long a call of the lock may take to be executed.
 func (l *Lock) notAfter() time.Duration { return lease.NotAfter(l.length()) }
@@ -225,7 +233,7 @@ func (l *Lock) believed(ctx context.Context) (owner string, count int) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.Believed(l.part, l.session.now())
+	return c.Believed(l.part, l.session.Now())
 }
 
 // ForceUnlock frees the lock whoever holds it. Then the holds that this session had when the call was sent
@@ -249,13 +257,13 @@ func (l *Lock) InTime(ctx context.Context, operation string, call func(w script.
 func (l *Lock) inTime(
 	ctx context.Context, operation string, limit time.Duration, call func(w script.Window) *script.Call,
 ) (done bool, err error) {
-	if err := l.begin(ctx, operation); err != nil {
+	if err := l.Begin(ctx, operation); err != nil {
 		return false, err
 	}
-	defer l.session.calls.leave()
-	reply, err := l.session.runner.Timed(ctx, l.key, limit, call)
+	defer l.session.Leave()
+	reply, err := l.session.Runner().Timed(ctx, l.Key(), limit, call)
 	if err != nil {
-		return false, l.Fail(operation, explain(ctx, err))
+		return false, l.Fail(operation, session.Explain(ctx, err))
 	}
 	return reply.Code == script.Granted, nil
 }
@@ -270,7 +278,7 @@ func (l *Lock) TryLock(ctx context.Context) (*Hold, error) {
 // Lock waits for the lock until ctx ends.
 func (l *Lock) Lock(ctx context.Context) (*Hold, error) {
 	var a acquisition
-	h, err := a.call(ctx, l, "lock", Forever)
+	h, err := a.call(ctx, l, "lock", session.Forever)
 	return h.public(), err
 }
 

@@ -69,7 +69,7 @@ func (l *Lock) Holders(ctx context.Context) ([]Holder, error) {
 	for i, h := range holders {
 		owners[i] = h.ID
 	}
-	for i, p := range l.session.known.Processes(ctx, owners) {
+	for i, p := range l.session.Presence().Processes(ctx, owners) {
 		holders[i].Process = p
 	}
 	return holders, nil
@@ -99,7 +99,7 @@ func (l *Lock) Waiters(ctx context.Context, call *script.Call) (all []Waiter, er
 	if err != nil {
 		return nil, err
 	}
-	for i, p := range l.session.known.Processes(ctx, owners) {
+	for i, p := range l.session.Presence().Processes(ctx, owners) {
 		all[i].Process = p
 	}
 	return all, nil

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/holdfast-go/holdfast/internal/session"
+
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/scope"
 )
@@ -68,7 +70,7 @@ func ownerOf(ctx context.Context) *Owner {
 
 // A claimKey is what makes two lock values one lock to an owner.
 type claimKey struct {
-	session   *Session
+	session   *session.Session
 	kind, key string
 }
 

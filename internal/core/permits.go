@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/session"
+
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -45,21 +47,21 @@ func (l *Lock) UpdateLease(ctx context.Context, operation, wire string, d time.D
 	if h == nil {
 		done, err := l.InTime(ctx, operation, func(w script.Window) *script.Call { return call().Within(w) })
 		if err == nil && !done {
-			return l.Fail(operation, ErrNotHeld)
+			return l.Fail(operation, session.ErrNotHeld)
 		}
 		return err
 	}
-	if err := l.begin(ctx, operation); err != nil {
+	if err := l.Begin(ctx, operation); err != nil {
 		return err
 	}
-	defer l.session.calls.leave()
+	defer l.session.Leave()
 	c := h.tenure.claim
 	if c.enter(ctx) != nil {
-		return l.Fail(operation, stopped(ctx))
+		return l.Fail(operation, session.Stopped(ctx))
 	}
 	defer c.leave()
 	if err := h.update(ctx, d, call); err != nil {
-		return l.Fail(operation, explain(ctx, err))
+		return l.Fail(operation, session.Explain(ctx, err))
 	}
 	return nil
 }
@@ -70,9 +72,9 @@ const probing = 5 * time.Second
 // update is UpdateLease of a hold of this session, whose turn it is.
 func (h *Single) update(ctx context.Context, d time.Duration, call func() *script.Call) error {
 	u, l, s := update{hold: h, d: d}, h.lock, h.lock.session
-	end := s.now() + probing
-	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
-		reply, err := s.runner.Timed(ctx, l.key, l.notAfter(), func(w script.Window) *script.Call {
+	end := s.Now() + probing
+	for delay := session.FirstRetry; ; delay = min(2*delay, session.LastRetry) {
+		reply, err := s.Runner().Timed(ctx, l.Key(), l.notAfter(), func(w script.Window) *script.Call {
 			// The first call on a connection that may not stand is not to be executed: it may take longer than the new
 			// lease until it is sent, or until it is known that it cannot be.
 			if !w.Stands {
@@ -83,7 +85,7 @@ func (h *Single) update(ctx context.Context, d time.Duration, call func() *scrip
 		})
 		lost := !u.serves && script.ClassOf(err) == script.Unknown && script.IsTemporary(err)
 		err = u.end(reply.Code == script.Granted, err)
-		if !lost || s.now() >= end || h.Err() != nil || pause(ctx, delay) != nil { // it has changed nothing
+		if !lost || s.Now() >= end || h.Err() != nil || session.Pause(ctx, delay) != nil { // it has changed nothing
 			return err
 		}
 	}
@@ -120,7 +122,7 @@ func (u *update) end(done bool, err error) error {
 	h, t := u.hold, u.hold.tenure
 	s := h.lock.session
 	class := script.ClassOf(err)
-	switch now := s.now(); {
+	switch now := s.Now(); {
 	case !u.serves && (class == script.Unknown || class == script.Broken): // whatever became of it
 		return &script.Failure{Class: script.Refused, Temporary: script.IsTemporary(err), Err: err}
 	case class == script.Unknown || class == script.Broken: // it may be executed until then
@@ -132,12 +134,12 @@ func (u *update) end(done bool, err error) error {
 	case err != nil:
 	case !done:
 		t.lose()
-		return ErrNotHeld
+		return session.ErrNotHeld
 	default:
 		t.lasts(u.d)
 		h.trustAgain(u.before, max(u.before.Unsure, now), u.sent, lease.Trust(u.sent, u.d))
 		t.sweep() // if the hold was lost meanwhile
-		if lost := h.Err(); errors.Is(lost, ErrLost) {
+		if lost := h.Err(); errors.Is(lost, session.ErrLost) {
 			return lost
 		}
 	}
@@ -162,7 +164,7 @@ func (h *Single) distrust(until time.Duration) (before owner.Belief) {
 func (h *Single) trustAgain(before owner.Belief, unsure, sent, until time.Duration) {
 	c := h.tenure.claim
 	c.mu.Lock()
-	trusted := h.TrustAgain(before, h.lock.session.now(), unsure, sent, until)
+	trusted := h.TrustAgain(before, h.lock.session.Now(), unsure, sent, until)
 	if trusted {
 		h.failure = nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // stood takes in that an attempt found the lock taken, and where it stands in a queue now.
@@ -18,13 +19,13 @@ func (a *acquisition) stood() {
 
 // logPlace logs what an attempt has learned of the place in the queue.
 func (a *acquisition) logPlace() {
-	log, l, moved := a.lock.session.config.Logger, a.lock, a.moved
+	log, l, moved := a.lock.session.Logger(), a.lock, a.moved
 	a.moved = placeKept
 	switch moved {
 	case placeNew:
-		log.Warn("holdfast: taken for dead, queued up anew", "kind", l.title(), "name", l.Name, "lease", l.queue.WaiterLease())
+		log.Warn("holdfast: taken for dead, queued up anew", "kind", l.Title(), "name", l.Name, "lease", l.queue.WaiterLease())
 	case placeRegained:
-		log.Warn("holdfast: dropped from the queue by another client, back in place", "kind", l.title(), "name", l.Name)
+		log.Warn("holdfast: dropped from the queue by another client, back in place", "kind", l.Title(), "name", l.Name)
 	}
 }
 
@@ -32,14 +33,14 @@ func (a *acquisition) logPlace() {
 // that is quick: whoever asks again at once must not find a place of its own in the way.
 func (a *acquisition) leave(ctx context.Context) {
 	s := a.lock.session
-	if !a.Stands || ctx.Err() != nil || s.isClosed() {
+	if !a.Stands || ctx.Err() != nil || s.Closed() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, grace)
+	ctx, cancel := context.WithTimeout(ctx, session.Grace)
 	defer cancel()
 	call := a.lock.undo(a.Wire, a.Number)
 	defer call.Free()
-	if err := s.runner.Run(ctx, script.Return, call); err == nil && a.Copies == 0 {
+	if err := s.Runner().Run(ctx, script.Return, call); err == nil && a.Copies == 0 {
 		a.Stands = false
 	}
 }

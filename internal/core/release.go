@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/session"
+
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -18,18 +20,18 @@ func (h *Single) Release() error {
 // ReleaseWithin is Release that takes so long at the most.
 func (h *Single) ReleaseWithin(limit time.Duration) error {
 	s := h.lock.session
-	if !s.calls.enter() {
+	if !s.Enter() {
 		return h.leaveToClose()
 	}
-	now := s.now()
+	now := s.Now()
 	if err := h.end(now, releasedEnd); err != nil {
-		s.calls.leave()
+		s.Leave()
 		return err
 	}
-	ctx, cancel := s.within(now, limit)
+	ctx, cancel := s.Within(now, limit)
 	ending, err := h.giveBack(ctx)
 	cancel()
-	s.calls.leave() // the observer may close the session, which waits for calls
+	s.Leave() // the observer may close the session, which waits for calls
 	h.tellEnd(ending, h.held())
 	return err
 }
@@ -37,14 +39,14 @@ func (h *Single) ReleaseWithin(limit time.Duration) error {
 // leaveToClose ends the hold because the session is being closed, and has Close give it back.
 func (h *Single) leaveToClose() error {
 	t := h.tenure
-	if err := h.end(t.lock.session.now(), closedEnd); err != nil {
+	if err := h.end(t.lock.session.Now(), closedEnd); err != nil {
 		return err
 	}
 	if t.left() == 0 {
-		t.lock.session.closed.leave(t)
+		t.lock.keeper.closed.leave(t)
 	}
 	h.tellEnd(closedEnd, h.held())
-	return ErrClosed
+	return session.ErrClosed
 }
 
 // giveBack tells the server that the hold has ended. Only then it is known how.
@@ -59,14 +61,14 @@ func (h *Single) gaveBack(ctx context.Context, reply int64, rest Rest, err error
 	switch {
 	case err == errNoTurn: //nolint:errorlint // nobody wraps it
 		t.correct(0)
-		err = unknown(errNoTurn.Err)
+		err = session.Unknown(errNoTurn.Err)
 	case err == nil && reply == owner.Absent:
 		t.lose()
 		ending := h.dropped()
 		return ending, ending.err
 	case err != nil && (script.ClassOf(err) == script.Unknown || ctx.Err() != nil):
 		t.owe(rest)
-		err = unknown(err)
+		err = session.Unknown(err)
 	case err != nil:
 		t.owe(rest)
 	}
@@ -91,9 +93,9 @@ func (t *tenure) lower(ctx context.Context) (reply int64, rest Rest, err error) 
 	}
 	defer t.claim.leave()
 	rest = t.rest()
-	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
+	for delay := session.FirstRetry; ; delay = min(2*delay, session.LastRetry) {
 		reply, err = t.lowerOnce(ctx, rest)
-		if err == nil || !script.IsTemporary(err) || pause(ctx, delay) != nil {
+		if err == nil || !script.IsTemporary(err) || session.Pause(ctx, delay) != nil {
 			return reply, rest, err
 		}
 	}
@@ -102,7 +104,7 @@ func (t *tenure) lower(ctx context.Context) (reply int64, rest Rest, err error) 
 func (t *tenure) lowerOnce(ctx context.Context, rest Rest) (reply int64, err error) {
 	s := t.lock.session
 	call, sent := t.lock.protocol.Release(rest), t.lowering(rest)
-	err = s.runner.Run(ctx, script.Return, call)
+	err = s.Runner().Run(ctx, script.Return, call)
 	if err == nil {
 		reply, err = call.ReadInt()
 	}
@@ -114,9 +116,9 @@ func (t *tenure) lowerOnce(ctx context.Context, rest Rest) (reply int64, err err
 func (t *tenure) lowering(rest Rest) (sent time.Duration) {
 	s := t.lock.session
 	if rest.Count == 0 && !t.lock.Shared {
-		s.lines.Releasing(t.lock.line())
+		s.Lines().Releasing(t.lock.Line())
 	}
-	return s.now()
+	return s.Now()
 }
 
 // lowered takes in what became of a release, and returns what that means.
@@ -132,31 +134,22 @@ func (t *tenure) lowered(rest Rest, sent time.Duration, reply int64, err error) 
 		return 0, t.lock.final(err)
 	}
 	c.mu.Lock()
-	reply, again := c.Replied(&t.Grant, rest, sent, s.now(), reply, t.lock.memory())
+	reply, again := c.Replied(&t.Grant, rest, sent, s.Now(), reply, t.lock.memory())
 	c.mu.Unlock()
-	s.debts.add(t.lock, again)
+	t.lock.keeper.debts.add(t.lock, again)
 	if reply != owner.Absent && (rest.Count > 0 || t.lock.Shared) { // else all is gone, or the server has seen to it
 		t.slack()
 	}
 	if reply != owner.Lowered {
-		s.lines.Released(t.lock.line(), s.listeners(reply-owner.Freed))
+		s.Lines().Released(t.lock.Line(), s.Listeners(reply-owner.Freed))
 	}
 	return reply, nil
-}
-
-// listeners is how many clients may have got a message, of whom the server counted so many. In a
-// cluster a plain message goes on to other nodes, whose listeners nobody counts.
-func (s *Session) listeners(got int64) int {
-	if s.cluster && !s.config.Sharded {
-		return max(int(got), 2)
-	}
-	return int(got)
 }
 
 // owe has a release repeated in the background that was refused, or whose outcome is not known.
 func (t *tenure) owe(rest Rest) {
 	t.claim.mu.Lock()
-	duty := t.claim.Owe(&t.Grant, rest, t.lock.session.now())
+	duty := t.claim.Owe(&t.Grant, rest, t.lock.session.Now())
 	t.claim.mu.Unlock()
 	t.do(duty)
 }
@@ -169,9 +162,9 @@ func (t *tenure) correct(then time.Duration) {
 	if t.lock.Wires.Reused { // as with debts
 		return
 	}
-	s.start(func() {
+	s.Start(func() {
 		defer t.leaveToClose()
-		if pause(s.ctx, then-s.now()) != nil {
+		if session.Pause(s.Context(), then-s.Now()) != nil {
 			return
 		}
 		t.claim.mu.Lock()
@@ -192,20 +185,20 @@ func (t *tenure) correctNow() {
 			t.setCorrecting(false)
 		}
 	}()
-	for delay, longest := firstRetry, lastRetry; ; delay = min(2*delay, longest) {
-		ctx, cancel := context.WithTimeoutCause(s.ctx, s.bounds.limit, errNoReply)
+	for delay, longest := session.FirstRetry, session.LastRetry; ; delay = min(2*delay, longest) {
+		ctx, cancel := context.WithTimeoutCause(s.Context(), s.Bound(), session.ErrNoReply)
 		_, _, err := t.lower(ctx)
 		cancel()
 		switch {
 		case err == nil || script.ClassOf(err) == script.Broken:
 			return
 		case !script.IsTemporary(err) && script.ClassOf(err) != script.Unknown:
-			mine, longest = mine || t.setCorrecting(true), rareRetry
+			mine, longest = mine || t.setCorrecting(true), session.RareRetry
 			if !mine || t.forgotten() {
 				return
 			}
 		}
-		if pause(s.ctx, delay) != nil {
+		if session.Pause(s.Context(), delay) != nil {
 			return
 		}
 	}
@@ -222,29 +215,17 @@ func (t *tenure) setCorrecting(correcting bool) (changed bool) {
 func (t *tenure) forgotten() bool {
 	t.claim.mu.Lock()
 	defer t.claim.mu.Unlock()
-	return t.Over(t.lock.session.now())
+	return t.Over(t.lock.session.Now())
 }
 
 // leaveToClose has Close give the tenure back, if it came before the session did.
 func (t *tenure) leaveToClose() {
 	s := t.lock.session
-	if s.ctx.Err() != nil && t.left() == 0 {
-		now := s.now()
+	if s.Context().Err() != nil && t.left() == 0 {
+		now := s.Now()
 		t.claim.mu.Lock()
 		debt := t.Return(0, now, lease.Add(now, t.lock.memory()))
 		t.claim.mu.Unlock()
-		s.debts.add(t.lock, debt)
-	}
-}
-
-// pause sleeps for d, or returns why ctx ended first.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+		t.lock.keeper.debts.add(t.lock, debt)
 	}
 }

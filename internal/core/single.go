@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/session"
+
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/scope"
@@ -37,9 +39,9 @@ type ending struct {
 }
 
 var (
-	releasedEnd = &ending{err: ErrNotHeld}
-	detachedEnd = &ending{err: ErrNotHeld}
-	closedEnd   = &ending{err: ErrClosed}
+	releasedEnd = &ending{err: session.ErrNotHeld}
+	detachedEnd = &ending{err: session.ErrNotHeld}
+	closedEnd   = &ending{err: session.ErrClosed}
 )
 
 // public is the hold as its user gets it; nil if there is none.
@@ -51,10 +53,10 @@ func (h *Single) public() *Hold {
 }
 
 // Label is that of the lock.
-func (h *Single) Label() *Label { return &h.lock.Label }
+func (h *Single) Label() *session.Label { return &h.lock.Label }
 
 // Session is that of the lock.
-func (h *Single) Session() *Session { return h.lock.session }
+func (h *Single) Session() *session.Session { return h.lock.session }
 
 // ID is what the server knows the hold by, as users know that.
 func (h *Single) ID() string {
@@ -70,13 +72,13 @@ func (h *Single) Token() int64 {
 
 // Deadline is the moment until which the hold is trusted without another renewal.
 func (h *Single) Deadline() time.Time {
-	return h.lock.session.clock.time(h.Trust())
+	return h.lock.session.Time(h.Trust())
 }
 
 // Err is nil while the hold is held and trusted. It reads the clock: a timer that comes too
 // late, or a process that was stopped, does not make it answer nil after the deadline.
 func (h *Single) Err() error {
-	return h.errAt(h.lock.session.now())
+	return h.errAt(h.lock.session.Now())
 }
 
 // errAt is Err by a clock that was read just now.
@@ -95,14 +97,14 @@ func (h *Single) errAt(now time.Duration) error {
 // watched reports whether the hold is renewed.
 func (h *Single) watched() bool { return h.lock.FixedLease == 0 }
 
-func (h *Single) trusted() bool { return h.Trusted(h.lock.session.now()) }
+func (h *Single) trusted() bool { return h.Trusted(h.lock.session.Now()) }
 
 // Limit has the hold trusted until then at the most, unless it has been renewed.
 func (h *Single) Limit(until time.Time) {
 	c := h.tenure.claim
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h.Hold.Limit(h.lock.session.clock.moment(until))
+	h.Hold.Limit(h.lock.session.Moment(until))
 }
 
 // prolong takes in a lease that was granted by a call sent at sent. It is lost if trust has
@@ -124,7 +126,7 @@ func (h *Single) prolongTo(sent, until time.Duration) {
 
 // believe is [owner.Hold.Believe]. The claim's mutex is held.
 func (h *Single) believe(sent, until time.Duration) (trusted bool) {
-	if trusted = h.Believe(h.lock.session.now(), sent, until); trusted {
+	if trusted = h.Believe(h.lock.session.Now(), sent, until); trusted {
 		h.failure = nil
 	}
 	return trusted
@@ -140,7 +142,7 @@ func (h *Single) failed(told []func(), why error) []func() {
 	}
 	trusted := h.remaining().Round(time.Millisecond)
 	return append(told, func() {
-		h.lock.session.config.Logger.Warn("holdfast: renewal failed", "kind", h.lock.title(), "name", h.lock.Name,
+		h.lock.session.Logger().Warn("holdfast: renewal failed", "kind", h.lock.Title(), "name", h.lock.Name,
 			"trusted", trusted, "error", why)
 	})
 }
@@ -174,7 +176,7 @@ func (h *Single) lose() {
 // endLost is lose that leaves it to its caller to tell of it.
 func (h *Single) endLost() (tell func()) {
 	s := h.lock.session
-	held := min(s.now(), h.Trust()) - h.Acquired()
+	held := min(s.Now(), h.Trust()) - h.Acquired()
 	h.tenure.claim.mu.Lock()
 	why := h.failure
 	h.tenure.claim.mu.Unlock()
@@ -191,13 +193,13 @@ func (h *Single) endLost() (tell func()) {
 
 // Lost is the error of a hold of what the label names that was lost because of why, if that is known, after it was held
 // for so long; and why as logs have it.
-func (s *Session) Lost(label *Label, held time.Duration, why error) (err, loss error) {
-	return s.config.Lost(label.Name, held, why), cmp.Or(why, errDropped)
+func Lost(s *session.Session, label *session.Label, held time.Duration, why error) (err, loss error) {
+	return s.Config().Lost(label.Name, held, why), cmp.Or(why, errDropped)
 }
 
 // lostEnd is the end of a hold of what the label names that was lost because of why, if that is known.
-func lostEnd(label *Label, s *Session, held time.Duration, why error) *ending {
-	err, loss := s.Lost(label, held, why)
+func lostEnd(label *session.Label, s *session.Session, held time.Duration, why error) *ending {
+	err, loss := Lost(s, label, held, why)
 	return &ending{err: err, loss: loss}
 }
 
@@ -205,7 +207,7 @@ func lostEnd(label *Label, s *Session, held time.Duration, why error) *ending {
 func (h *Single) dropped() *ending { return lostEnd(&h.lock.Label, h.lock.session, h.held(), nil) }
 
 // held is how long the hold has been held so far.
-func (h *Single) held() time.Duration { return h.lock.session.now() - h.Acquired() }
+func (h *Single) held() time.Duration { return h.lock.session.Now() - h.Acquired() }
 
 // Why is the error of the last renewal of a lost hold, or that there was nothing to renew.
 func (h *Single) Why() error {
@@ -241,7 +243,7 @@ func (h *Single) Context(ctx context.Context) context.Context {
 }
 
 func (h *Single) remaining() time.Duration {
-	return h.Trust() - h.lock.session.now()
+	return h.Trust() - h.lock.session.Now()
 }
 
 // tick ends the contexts when trust has run out.
@@ -270,37 +272,37 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 		return h.lock.Fail("extend", fmt.Errorf("lease is %v, must be at least %v", d, lease.Min))
 	}
 	if ctx.Err() != nil {
-		return h.lock.Fail("extend", stopped(ctx))
+		return h.lock.Fail("extend", session.Stopped(ctx))
 	}
 	s, t := h.lock.session, h.tenure
-	if !s.calls.enter() {
-		return h.lock.Fail("extend", ErrClosed)
+	if !s.Enter() {
+		return h.lock.Fail("extend", session.ErrClosed)
 	}
-	defer s.calls.leave()
+	defer s.Leave()
 	asked, err := t.claim.ask(ctx, t.Wire, d)
 	if err != nil {
-		return h.lock.Fail("extend", explain(ctx, err))
+		return h.lock.Fail("extend", session.Explain(ctx, err))
 	}
 	defer asked()
 	call := script.NewCall(t.lock.protocol.Renewal()).Arg(lease.Millis(d))
 	defer call.Free()
 	t.lock.protocol.Renew(call, t.Wire)
-	sent := s.now()
-	if err := s.runner.Run(ctx, script.Keep, call); err != nil {
+	sent := s.Now()
+	if err := s.Runner().Run(ctx, script.Keep, call); err != nil {
 		if script.ClassOf(err) == script.Unknown {
 			t.lasts(d)
 			t.sweep() // if the hold was lost meanwhile
 		}
-		return h.lock.Fail("extend", explain(ctx, err))
+		return h.lock.Fail("extend", session.Explain(ctx, err))
 	}
-	answers, err := s.runner.ReadRenewal(call, t.lock.key, 1)
+	answers, err := s.Runner().ReadRenewal(call, t.lock.Key(), 1)
 	if err != nil {
 		return h.lock.Fail("extend", err)
 	}
 	n, bad := answers[0].AsInt64()
 	switch {
 	case bad != nil:
-		return h.lock.Fail("extend", s.saidOf(ctx, t, answers[0]))
+		return h.lock.Fail("extend", saidOf(ctx, t, answers[0]))
 	case n == 0:
 		t.lose()
 	case n >= 1:
@@ -314,7 +316,7 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 	case err != nil:
 		return h.lock.Fail("extend", err)
 	case h.Trust() < lease.Trust(sent, d):
-		return h.lock.Fail("extend", unknown(errUnsure))
+		return h.lock.Fail("extend", session.Unknown(errUnsure))
 	}
 	return nil
 }
@@ -325,7 +327,7 @@ var errUnsure = errors.New("an update of the lease is under way, and may undo it
 // Detach ends the hold here and leaves it on the server, until its lease ends there or
 // somebody gives it back by its id.
 func (h *Single) Detach() error {
-	if err := h.end(h.lock.session.now(), detachedEnd); err != nil {
+	if err := h.end(h.lock.session.Now(), detachedEnd); err != nil {
 		return err
 	}
 	h.tellEnd(detachedEnd, h.held())

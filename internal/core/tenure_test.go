@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/session"
+
 	"github.com/stretchr/testify/assert"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
@@ -25,21 +27,23 @@ func TestAHoldIsWatchedFromItsBeginningToItsEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 100 {
-		s := &Session{clock: clock{base: time.Now()}, config: Config{Lease: length}}
+		s := new(session.Session)
+		*s.Config() = session.Config{Lease: length}
+		k := &keeper{session: s}
 		var watched []lease.Renewable
-		s.dog = lease.NewWatchdog(func() time.Duration { return time.Hour }, length,
+		k.dog = lease.NewWatchdog(func() time.Duration { return time.Hour }, length,
 			func(f func()) { f() }, func(batch []lease.Renewable) { watched = append(watched, batch...) })
-		l := &Lock{Object: Object{session: s}, protocol: bare{}}
+		l := &Lock{session: s, keeper: k, protocol: bare{}}
 		c := &claim{lock: l}
 		var o outermost
-		h := o.begin(l, c, "wire", &answer{sent: s.now(), at: s.now()}, 0)
-		s.dog.Run(ctx) // looks once
+		h := o.begin(l, c, "wire", &answer{sent: s.Now(), at: s.Now()}, 0)
+		k.dog.Run(ctx) // looks once
 		assert.Equal(t, []lease.Renewable{h.tenure}, watched)
 
-		s.dog.Renewed(h.tenure, s.now())
+		k.dog.Renewed(h.tenure, s.Now())
 		h.tenure.drop(h)
 		watched = nil
-		s.dog.Run(ctx)
+		k.dog.Run(ctx)
 		assert.Empty(t, watched)
 		if t.Failed() {
 			return

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/session"
+
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -80,7 +82,7 @@ func enterAll(ctx context.Context, claims []*claim) (leave func(), err error) {
 func (cs *Claims) Begin(wire string, sent, at, copies time.Duration) ([]*Single, error) {
 	s := cs.locks[0].session
 	shortest, _ := Leases(cs.locks)
-	if at >= lease.Trust(sent, shortest) || s.isClosed() {
+	if at >= lease.Trust(sent, shortest) || s.Closed() {
 		return nil, tooLate(s)
 	}
 	var holds []*Single
@@ -91,16 +93,16 @@ func (cs *Claims) Begin(wire string, sent, at, copies time.Duration) ([]*Single,
 }
 
 // NewWire is a wire owner that nobody has ever had.
-func (s *Session) NewWire() string { return s.newOwner() }
+func NewWire(s *session.Session) string { return keeperOf(s).newOwner() }
 
 // Owe has a wire owner given back that the server may have, or may get until then.
 func (l *Lock) Owe(wire string, until time.Duration) {
-	l.session.debts.add(l, owner.Undo(wire, 0, l.session.now(), until, l.memory()))
+	l.keeper.debts.add(l, owner.Undo(wire, 0, l.session.Now(), until, l.memory()))
 }
 
 // A Return gives several holds of one session back, which have ended here. One call may do so.
 type Return struct {
-	session *Session
+	session *session.Session
 	holds   []*Single
 	endings []*ending
 	ctx     context.Context //nolint:containedctx // of the calls
@@ -111,8 +113,8 @@ type Return struct {
 // is to be given back, until Over. It is nil if the session is closed: then nothing has ended.
 func EndTogether(holds []*Single) (r *Return, err error) {
 	s := holds[0].lock.session
-	now, shortest := s.now(), holds[0].lock.length()
-	if !s.calls.enter() {
+	now, shortest := s.Now(), holds[0].lock.length()
+	if !s.Enter() {
 		return nil, nil
 	}
 	r = &Return{session: s}
@@ -126,7 +128,7 @@ func EndTogether(holds []*Single) (r *Return, err error) {
 		r.holds = append(r.holds, h)
 	}
 	r.endings = make([]*ending, len(r.holds))
-	r.ctx, r.cancel = s.within(now, lease.Bound(shortest))
+	r.ctx, r.cancel = s.Within(now, lease.Bound(shortest))
 	return r, errors.Join(errs...)
 }
 
@@ -140,7 +142,7 @@ func (r *Return) Len() int { return len(r.holds) }
 // Over says that all are given back, or nearly so.
 func (r *Return) Over() {
 	r.cancel()
-	r.session.calls.leave()
+	r.session.Leave()
 	for i, h := range r.holds {
 		defer h.tellEnd(r.endings[i], h.held()) // the others', whatever one of them does
 	}
@@ -187,9 +189,9 @@ func (r *Return) inTurn(send sendReturn) (rests []Rest, replies []int64, err err
 		}
 		rests = append(rests, rest)
 	}
-	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
+	for delay := session.FirstRetry; ; delay = min(2*delay, session.LastRetry) {
 		replies, err = r.lower(rests, send)
-		if err == nil || !script.IsTemporary(err) || pause(r.ctx, delay) != nil {
+		if err == nil || !script.IsTemporary(err) || session.Pause(r.ctx, delay) != nil {
 			return rests, replies, err
 		}
 	}
@@ -197,7 +199,7 @@ func (r *Return) inTurn(send sendReturn) (rests []Rest, replies []int64, err err
 
 // lower sends the call.
 func (r *Return) lower(rests []Rest, send sendReturn) ([]int64, error) {
-	sent, locks := r.session.now(), make([]*Lock, len(r.holds))
+	sent, locks := r.session.Now(), make([]*Lock, len(r.holds))
 	for i, h := range r.holds {
 		locks[i] = h.lock
 		h.tenure.lowering(rests[i])

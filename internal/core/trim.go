@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/session"
+
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -37,7 +39,7 @@ var errTrimming = &script.Failure{
 
 // trims returns errTrimming if a lease of d may be made shorter by a trim that is under way. mu is held.
 func (c *claim) trims(wire string, d time.Duration) (underWay bool, err error) {
-	trims, underWay := c.Trims(wire, d, c.lock.session.now())
+	trims, underWay := c.Trims(wire, d, c.lock.session.Now())
 	if trims {
 		return underWay, errTrimming
 	}
@@ -47,7 +49,7 @@ func (c *claim) trims(wire string, d time.Duration) (underWay bool, err error) {
 // ask says that a lease of d is asked for without the claim's turn: no trim goes below it until the caller
 // calls asked. One that has been sent before is waited for, but not if its reply was lost.
 func (c *claim) ask(ctx context.Context, wire string, d time.Duration) (asked func(), err error) {
-	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
+	for delay := session.FirstRetry; ; delay = min(2*delay, session.LastRetry) {
 		c.mu.Lock()
 		underWay, err := c.trims(wire, d)
 		if err == nil {
@@ -60,7 +62,7 @@ func (c *claim) ask(ctx context.Context, wire string, d time.Duration) (asked fu
 			}, nil
 		}
 		c.mu.Unlock()
-		if !underWay || pause(ctx, delay) != nil {
+		if !underWay || session.Pause(ctx, delay) != nil {
 			return nil, err
 		}
 	}
@@ -70,16 +72,16 @@ func (c *claim) ask(ctx context.Context, wire string, d time.Duration) (asked fu
 func (t *tenure) slack() {
 	s := t.lock.session
 	t.claim.mu.Lock()
-	parts := t.claim.Slack(&t.Grant, s.now(), s.config.Lease)
+	parts := t.claim.Slack(&t.Grant, s.Now(), s.Lease())
 	t.claim.mu.Unlock()
 	if len(parts) == 0 {
 		return
 	}
-	s.start(func() {
+	s.Start(func() {
 		for _, part := range parts {
-			for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
+			for delay := session.FirstRetry; ; delay = min(2*delay, session.LastRetry) {
 				err := part.trim()
-				if err == nil || !errors.Is(err, ErrUnknown) && !script.IsTemporary(err) || pause(s.ctx, delay) != nil {
+				if err == nil || !errors.Is(err, session.ErrUnknown) && !script.IsTemporary(err) || session.Pause(s.Context(), delay) != nil {
 					break
 				}
 			}
@@ -89,9 +91,9 @@ func (t *tenure) slack() {
 
 // trimAll trims the leases of tenures whose renewal has found them too long, and leaves what fails to the
 // next renewal.
-func (s *Session) trimAll(tenures []*tenure) {
+func (k *keeper) trimAll(tenures []*tenure) {
 	if len(tenures) > 0 {
-		s.start(func() {
+		k.session.Start(func() {
 			for _, t := range tenures {
 				_ = t.trim()
 			}
@@ -104,7 +106,7 @@ func (t *tenure) slackens(lasts time.Duration) bool {
 	t.claim.mu.Lock()
 	defer t.claim.mu.Unlock()
 	s := t.lock.session
-	return t.claim.Slackens(&t.Grant, lasts, s.now(), s.config.Lease)
+	return t.claim.Slackens(&t.Grant, lasts, s.Now(), s.Lease())
 }
 
 // trim trims the tenure's lease to what the longest hold under its wire owner needs.
@@ -114,19 +116,19 @@ func (t *tenure) trim() error {
 	if !ok || l.Wires.Reused { // by which others may hold it
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(s.ctx, s.bounds.limit, errNoReply)
+	ctx, cancel := context.WithTimeoutCause(s.Context(), s.Bound(), session.ErrNoReply)
 	defer cancel()
 	if err := c.enter(ctx); err != nil {
 		return errNoTurn
 	}
 	defer c.leave()
 	c.mu.Lock()
-	trim := c.BeginTrim(&t.Grant, s.now(), s.config.Lease)
+	trim := c.BeginTrim(&t.Grant, s.Now(), s.Lease())
 	c.mu.Unlock()
 	if trim.Most == 0 { // nothing is left
 		return nil
 	}
-	window := lease.NotAfter(s.config.Lease) / 2
+	window := lease.NotAfter(s.Lease()) / 2
 	_, err := l.inTime(ctx, "trim", window, func(w script.Window) *script.Call {
 		return trimmer.Trim(Trim{Owner: t.Wire, most: lease.Millis(trim.Most), window: w})
 	})
@@ -134,9 +136,9 @@ func (t *tenure) trim() error {
 	defer c.mu.Unlock()
 	switch {
 	case err == nil:
-		c.Trimmed(&t.Grant, trim, s.now())
-	case errors.Is(err, ErrUnknown) || script.ClassOf(err) == script.Broken:
-		c.TrimInDoubt(s.now(), window)
+		c.Trimmed(&t.Grant, trim, s.Now())
+	case errors.Is(err, session.ErrUnknown) || script.ClassOf(err) == script.Broken:
+		c.TrimInDoubt(s.Now(), window)
 	default:
 		c.NotTrimmed(trim)
 	}

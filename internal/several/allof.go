@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // allOf is a group of any locks, all of which it needs.
@@ -14,24 +15,24 @@ type allOf struct {
 }
 
 // Join makes one hold of several that were taken under ctx's owner, all of which it needs.
-func Join(ctx context.Context, label core.Label, holds []*core.Hold) *core.Hold {
+func Join(ctx context.Context, label session.Label, holds []*core.Hold) *core.Hold {
 	members := make([]member, len(holds))
 	for i, h := range holds {
-		members[i].hold = h.Holding
+		members[i].hold = h.Inside()
 	}
 	return join(ctx, label, members, nil)
 }
 
-func join(ctx context.Context, label core.Label, members []member, b *Batch) *core.Hold {
+func join(ctx context.Context, label session.Label, members []member, b *Batch) *core.Hold {
 	g := &allOf{batch: b}
 	g.init(ctx, g, label, len(members), members)
-	h := &core.Hold{Holding: g}
+	h := core.NewHold(g)
 	h.Guard(func() { g.begin(ctx) })
 	return h
 }
 
 // Session is that of the first member.
-func (g *allOf) Session() *core.Session { return (*g.members.Load())[0].hold.Session() }
+func (g *allOf) Session() *session.Session { return (*g.members.Load())[0].hold.Session() }
 
 // Extend gives all members a lease of at least d from now.
 func (g *allOf) Extend(ctx context.Context, d time.Duration) error {

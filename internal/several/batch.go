@@ -9,19 +9,20 @@ import (
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
 // A Batch is several locks that one call takes and one gives back. It is immutable.
 type Batch struct {
-	core.Object               // without a key
-	locks       []*core.Lock  // in an order that is the same for everybody
-	shortest    time.Duration // of the leases
+	session.Object               // without a key
+	locks          []*core.Lock  // in an order that is the same for everybody
+	shortest       time.Duration // of the leases
 }
 
 // NewBatch returns nil if one call cannot take the locks: they must be of a kind that allows it, of one
 // session, and in a cluster of one slot.
-func NewBatch(label core.Label, locks []*core.Lock) *Batch {
+func NewBatch(label session.Label, locks []*core.Lock) *Batch {
 	if len(locks) < 2 || len(locks) > lease.BatchSize {
 		return nil
 	}
@@ -33,7 +34,7 @@ func NewBatch(label core.Label, locks []*core.Lock) *Batch {
 		}
 	}
 	shortest, _ := core.Leases(locks)
-	return &Batch{Object: core.NewObject(first.Session(), label, nil), locks: locks, shortest: shortest}
+	return &Batch{Object: session.NewObject(first.Session(), label, nil), locks: locks, shortest: shortest}
 }
 
 // ErrApart is why locks are to be taken one by one: the owner holds some of them already, or others
@@ -49,7 +50,7 @@ const (
 // Lock takes all locks under ctx's owner, and waits for them for at most limit.
 func (b *Batch) Lock(ctx context.Context, operation string, limit time.Duration) (*core.Hold, error) {
 	if ctx.Err() != nil {
-		return nil, b.Fail(operation, core.Stopped(ctx))
+		return nil, b.Fail(operation, session.Stopped(ctx))
 	}
 	leave, err := b.Session().Admit()
 	if err != nil {
@@ -57,7 +58,7 @@ func (b *Batch) Lock(ctx context.Context, operation string, limit time.Duration)
 	}
 	defer leave()
 	c := batchCall{
-		Batch: b, Retries: core.RetriesOf(&b.Object), since: b.Session().Now(),
+		Batch: b, Retries: session.RetriesOf(&b.Object), since: b.Session().Now(),
 		claims: core.OwnerOf(ctx).Claims(b.locks),
 	}
 	defer c.unwind()
@@ -80,7 +81,7 @@ func (b *Batch) Lock(ctx context.Context, operation string, limit time.Duration)
 // A batchCall is one call that wants all locks of a batch.
 type batchCall struct {
 	*Batch
-	core.Retries
+	session.Retries
 	claims *core.Claims
 	wire   string        // the wire owner of all; drawn at the first attempt
 	until  time.Duration // copies whose outcome is not known may be executed until then; 0: none are
@@ -177,7 +178,7 @@ func (c *batchCall) attempt(ctx context.Context) (retry time.Duration, err error
 	if err == nil {
 		return 0, nil
 	}
-	if errors.Is(err, core.ErrBusy) {
+	if errors.Is(err, session.ErrBusy) {
 		c.looks++
 	}
 	if c.looks >= looksTogether && c.Session().Now()-c.since >= lookTogether {
@@ -203,7 +204,7 @@ func (c *batchCall) try(ctx context.Context) (inTheWay time.Duration, err error)
 // tryTo makes one attempt.
 func (c *batchCall) tryTo(ctx context.Context) (holds []*core.Single, inTheWay time.Duration, err error) {
 	if c.Session().Closed() {
-		return nil, 0, core.ErrClosed
+		return nil, 0, session.ErrClosed
 	}
 	leave, err := c.claims.Enter(ctx)
 	if err != nil {
@@ -214,11 +215,11 @@ func (c *batchCall) tryTo(ctx context.Context) (holds []*core.Single, inTheWay t
 		return nil, 0, ErrApart
 	}
 	if c.wire == "" {
-		c.wire = c.Session().NewWire()
+		c.wire = core.NewWire(c.Session())
 	}
 	grant, inTheWay, err := c.ask(ctx)
 	switch class := script.ClassOf(err); {
-	case errors.Is(err, core.ErrBusy):
+	case errors.Is(err, session.ErrBusy):
 		if c.until > 0 {
 			c.giveUp() // somebody else has one; an earlier attempt may have got the others, or may yet
 		}
@@ -253,7 +254,7 @@ func (c *batchCall) ask(ctx context.Context) (reply script.Reply, inTheWay time.
 		return reply, 0, err
 	case reply.Code == script.Busy && taken >= 1 && taken <= len(c.locks):
 		c.taken = taken - 1
-		return reply, lease.Lasting(reply.Rest[0]), c.locks[c.taken].Fail("try lock", core.ErrBusy)
+		return reply, lease.Lasting(reply.Rest[0]), c.locks[c.taken].Fail("try lock", session.ErrBusy)
 	}
 	return reply, 0, reply.Unexpected()
 }

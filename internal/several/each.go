@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // each does something to all members at once. It returns nil if that succeeded for as many as are
@@ -42,7 +42,7 @@ func (g *group) each(do func(m *member) error) error {
 
 // isLoss reports whether a member fails so because it is not held any more, or has not been had.
 func isLoss(err error) bool {
-	return errors.Is(err, core.ErrLost) || errors.Is(err, core.ErrClosed) || errors.Is(err, core.ErrNotHeld) ||
+	return errors.Is(err, session.ErrLost) || errors.Is(err, session.ErrClosed) || errors.Is(err, session.ErrNotHeld) ||
 		errors.Is(err, errMissing)
 }
 

@@ -11,13 +11,14 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/scope"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // A group is several holds as one, which lives while as many of them do as it needs. When it ends by
 // itself those that are left are given back.
 type group struct {
 	kind  kind
-	label core.Label
+	label session.Label
 	need  int
 	owner *core.Owner // of all
 	began time.Time
@@ -38,7 +39,7 @@ type group struct {
 // A kind is what a group of any locks ([allOf]) and one of a quorum ([quorumGroup]) do in different ways.
 type kind interface {
 	// Session is where the goroutines run that are no member's.
-	Session() *core.Session
+	Session() *session.Session
 	// patience is how long n members are waited for, which are all asked for something; nil: for all.
 	patience(n int) *enough
 	// lost is the end of the group, of which so many members have ended that too few are left, and what else went wrong.
@@ -62,9 +63,9 @@ type ending struct {
 }
 
 var (
-	releasedEnd = &ending{err: core.ErrNotHeld}
-	detachedEnd = &ending{err: core.ErrNotHeld}
-	closedEnd   = &ending{err: core.ErrClosed}
+	releasedEnd = &ending{err: session.ErrNotHeld}
+	detachedEnd = &ending{err: session.ErrNotHeld}
+	closedEnd   = &ending{err: session.ErrClosed}
 )
 
 // A member is one hold of a group.
@@ -85,13 +86,13 @@ func (m *member) missing() bool { return m.hold == nil || m.hold.Err() != nil }
 func (m *member) heldSince(moment time.Duration) bool { return m.since <= moment && !m.missing() }
 
 // init makes g a group of that kind, which ctx's owner has.
-func (g *group) init(ctx context.Context, k kind, label core.Label, need int, members []member) {
+func (g *group) init(ctx context.Context, k kind, label session.Label, need int, members []member) {
 	g.kind, g.label, g.need, g.owner, g.began = k, label, need, core.OwnerOf(ctx), time.Now()
 	g.members.Store(&members)
 }
 
 // Label is what the locks are called together.
-func (g *group) Label() *core.Label { return &g.label }
+func (g *group) Label() *session.Label { return &g.label }
 
 // ID is empty: each server knows its member alone.
 func (g *group) ID() string { return "" }

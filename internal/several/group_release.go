@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // Release gives all members back. If the group has ended by itself, it waits for what gives the
@@ -17,7 +17,7 @@ func (g *group) Release() error {
 		defer func() { g.tellEnd(ended, time.Since(g.began)) }()
 		defer g.kind.freed()
 		err := g.kind.releaseAll()
-		if errors.Is(err, core.ErrLost) {
+		if errors.Is(err, session.ErrLost) {
 			ended = &ending{err: err}
 		}
 		return err

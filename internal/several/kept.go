@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
@@ -17,8 +17,8 @@ type kept struct {
 	silence silence
 }
 
-func of(s *core.Session) *kept {
-	return core.Attached(s, func(s *core.Session) *kept { return &kept{joint: s.NewLines()} })
+func of(s *session.Session) *kept {
+	return session.Attached(s, func(s *session.Session) *kept { return &kept{joint: s.NewLines()} })
 }
 
 // ways are given to other processes: until then nobody of this one asks for what it has just had.

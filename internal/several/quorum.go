@@ -7,12 +7,13 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // A Quorum is what the Redlock algorithm takes: locks on independent servers, of which it needs more
 // than half. It is immutable.
 type Quorum struct {
-	core.Object    // without a key
+	session.Object // without a key
 	Locks          []*core.Lock
 	ServerTimeout  time.Duration // of each call to a server; 0: see timeout
 	MinValidity    time.Duration // for how long it must be held at the least
@@ -25,12 +26,12 @@ const (
 )
 
 // InitQuorum makes q, whose options and locks are set, a quorum with the mistake, if there is one.
-func InitQuorum(q *Quorum, label core.Label, mistake error) {
-	var s *core.Session
+func InitQuorum(q *Quorum, label session.Label, mistake error) {
+	var s *session.Session
 	if len(q.Locks) > 0 {
 		s = q.Locks[0].Session()
 	}
-	q.Object = core.NewObject(s, label, mistake)
+	q.Object = session.NewObject(s, label, mistake)
 }
 
 // Drift is what the algorithm takes off a lease for clocks that run at different speeds.
@@ -70,14 +71,14 @@ func (q *Quorum) Lock(ctx context.Context, operation string, limit time.Duration
 	w.About(ctx, &q.Object)
 	defer func() {
 		if w.hold != nil { // an observer has ended the call
-			_ = w.hold.Release()
+			_ = w.hold.Inside().Release()
 		}
 	}()
 	err := w.WaitFor(ctx, limit,
 		func() error { return w.try(core.WithOwner(ctx)) },
 		func(attempt, sleep context.Context) error { return w.wait(core.WithOwner(attempt), sleep) })
 	if err != nil {
-		err = q.Fail(operation, core.Explain(ctx, err))
+		err = q.Fail(operation, session.Explain(ctx, err))
 	}
 	w.Tell(err)
 	h := w.hold
@@ -91,7 +92,7 @@ func (q *Quorum) ready(ctx context.Context, operation string) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return q.Fail(operation, core.Stopped(ctx))
+		return q.Fail(operation, session.Stopped(ctx))
 	}
 	return nil
 }
@@ -131,7 +132,7 @@ func (q *Quorum) tryTo(ctx context.Context) (h *core.Hold, err error) {
 		return nil, err
 	}
 	g.took = time.Since(g.began)
-	h = &core.Hold{Holding: g}
+	h = core.NewHold(g)
 	h.Guard(func() { g.begin(ctx) })
 	return h, nil
 }
@@ -147,8 +148,8 @@ func (q *Quorum) answered(ctx context.Context, err error) error {
 	switch {
 	case err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded):
 		return err
-	case errors.Is(err, core.ErrUnknown):
-		return core.Unknown(errNoAnswer)
+	case errors.Is(err, session.ErrUnknown):
+		return session.Unknown(errNoAnswer)
 	}
 	return errNoAnswer
 }

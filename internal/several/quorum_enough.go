@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // enough is when a quorum need not wait any longer for all servers that it has asked. When as many as are needed have
@@ -45,7 +45,7 @@ func (e *enough) after(i int, err error) <-chan time.Time {
 	if e == nil {
 		return nil
 	}
-	busy := errors.Is(err, core.ErrBusy)
+	busy := errors.Is(err, session.ErrBusy)
 	switch {
 	case err == nil:
 		e.succeeded++
@@ -55,7 +55,7 @@ func (e *enough) after(i int, err error) <-chan time.Time {
 	if !e.isMute(i) {
 		e.missing--
 	}
-	e.taken = e.taken || busy || errors.Is(err, core.ErrAlreadyHeld)
+	e.taken = e.taken || busy || errors.Is(err, session.ErrAlreadyHeld)
 	switch {
 	case e.missing == 0 && e.taken:
 		e.over = now
@@ -71,7 +71,7 @@ func (e *enough) isMute(i int) bool { return e.mute != nil && e.mute[i] }
 func (e *enough) explain(errs []error) []error {
 	for i, err := range errs {
 		if e.isMute(i) && err == errUndone { //nolint:errorlint // nobody wraps it
-			errs[i] = core.Unknown(errNoAnswer)
+			errs[i] = session.Unknown(errNoAnswer)
 		}
 	}
 	return errs

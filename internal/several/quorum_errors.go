@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 var (
@@ -28,13 +29,13 @@ func (q *Quorum) tooFew(errs []error) error {
 		case err == nil:
 			granted++
 			continue
-		case errors.Is(err, core.ErrAlreadyHeld):
+		case errors.Is(err, session.ErrAlreadyHeld):
 			own++ // by a call that is under way, if they are few
 			fallthrough
-		case errors.Is(err, core.ErrBusy):
+		case errors.Is(err, session.ErrBusy):
 			busy++
 			continue
-		case errors.Is(err, core.ErrUnknown):
+		case errors.Is(err, session.ErrUnknown):
 			class = script.Unknown
 		case !q.passing(err):
 			final.add(i, err)
@@ -44,11 +45,11 @@ func (q *Quorum) tooFew(errs []error) error {
 	}
 	switch {
 	case own >= q.need():
-		return core.ErrAlreadyHeld
+		return session.ErrAlreadyHeld
 	case len(final) > len(errs)-q.need():
 		return final
 	case busy > 0 && granted+busy >= q.need():
-		return fmt.Errorf("%w on %d of %d servers", core.ErrBusy, busy, len(errs))
+		return fmt.Errorf("%w on %d of %d servers", session.ErrBusy, busy, len(errs))
 	}
 	return &script.Failure{Class: class, Temporary: true, Err: fmt.Errorf("%d of %d servers granted it, %d are needed: %w",
 		granted, len(errs), q.need(), others)}
@@ -57,7 +58,7 @@ func (q *Quorum) tooFew(errs []error) error {
 // passing reports whether an error of one server is one that waiting may mend.
 func (q *Quorum) passing(err error) bool {
 	return script.IsTemporary(err) || errors.Is(err, errYoung) || errors.Is(err, errNoAnswer) ||
-		errors.Is(err, core.ErrLost) || errors.Is(err, context.Canceled) // which ctx was, that all were asked under
+		errors.Is(err, session.ErrLost) || errors.Is(err, context.Canceled) // which ctx was, that all were asked under
 }
 
 // lost is the end of a hold that has too few of its members left, with what became of each.
@@ -68,7 +69,7 @@ func (g *quorumGroup) lost(ended []int) (*ending, []error) {
 	for _, i := range ended {
 		switch m := &members[i]; {
 		case m.hold == nil:
-		case errors.Is(m.hold.Err(), core.ErrClosed):
+		case errors.Is(m.hold.Err(), session.ErrClosed):
 			closed++
 		default:
 			why.add(i, m.single().Why())
@@ -77,7 +78,7 @@ func (g *quorumGroup) lost(ended []int) (*ending, []error) {
 	if len(why) == 0 && closed > 0 {
 		return closedEnd, nil
 	}
-	err, loss := g.Session().Lost(&g.label, time.Since(g.began), why)
+	err, loss := core.Lost(g.Session(), &g.label, time.Since(g.began), why)
 	return &ending{err: err, loss: loss}, nil
 }
 

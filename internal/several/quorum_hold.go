@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // A quorumGroup is a group of locks on independent servers, of which it needs most.
@@ -23,7 +23,7 @@ type quorumGroup struct {
 }
 
 // Session is that of the first lock.
-func (g *quorumGroup) Session() *core.Session { return g.quorum.Session() }
+func (g *quorumGroup) Session() *session.Session { return g.quorum.Session() }
 
 // verdict is nil if what was granted is enough, else why it is not.
 func (g *quorumGroup) verdict(errs []error) error {
@@ -67,7 +67,7 @@ func (g *quorumGroup) Extend(ctx context.Context, d time.Duration) error {
 		defer cancel()
 		err := g.quorum.answered(ctx, m.hold.Extend(within, d))
 		if err == nil && m.since > time.Since(g.began) {
-			return g.label.Fail("extend", core.Unknown(errYoung))
+			return g.label.Fail("extend", session.Unknown(errYoung))
 		}
 		return err
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
@@ -22,7 +23,7 @@ var askAgain = wait.Exponential(firstAsk, lastAsk)
 // A quorumWait is one call that waits for a quorum.
 type quorumWait struct {
 	*Quorum
-	core.Retries
+	session.Retries
 	claims     *core.Claims               // of the owner; nil: the call's own, under which nobody else can have the lock
 	wakes      atomic.Pointer[wait.Place] // the place in the line of those who wait
 	attempting atomic.Bool                // what the owner gets now is this call's
@@ -55,7 +56,7 @@ func (w *quorumWait) wait(ctx, sleep context.Context) error {
 				return w.Interrupted(sleep, why)
 			}
 			if w.open() < w.need() {
-				return core.ErrClosed
+				return session.ErrClosed
 			}
 			w.leavePlace() // and wait in the line of a session that is open
 			return nil

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // A silence is for how long a server has not answered those who ask it as one of several.
@@ -13,7 +14,7 @@ type silence struct {
 }
 
 // begin says that the server is asked.
-func (s *silence) begin(of *core.Session) {
+func (s *silence) begin(of *session.Session) {
 	if s.lasts(of) == 0 {
 		s.since.Store(max(int64(of.Now()), 1))
 	}
@@ -23,9 +24,9 @@ func (s *silence) begin(of *core.Session) {
 func (s *silence) end() { s.since.Store(0) }
 
 // lasts is for how long the session's server has been silent. What was owed to it may have been paid meanwhile.
-func (s *silence) lasts(of *core.Session) time.Duration {
+func (s *silence) lasts(of *session.Session) time.Duration {
 	since := time.Duration(s.since.Load())
-	if since == 0 || of.Paid() >= since {
+	if since == 0 || core.Paid(of) >= since {
 		return 0
 	}
 	return of.Now() - since

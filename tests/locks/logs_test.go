@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
@@ -90,13 +91,13 @@ func TestALossKeepsTheReasonThatALateRenewalFinds(t *testing.T) {
 			hold := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil)) // without a context: no timer looks
 			srv.Do(t, "RENAME", "orders", "aside")
 			srv.Do(t, "SET", "orders", "of another type")
-			(*core.Session)(s).Skip(7 * time.Second)
-			(*core.Session)(s).CatchUp()
+			(*session.Session)(s).Skip(7 * time.Second)
+			core.CatchUp((*session.Session)(s))
 			log.RequireEntry(t, s, "holdfast: renewal failed", map[string]any{
 				"kind": "rlock", "name": "orders", "trusted": between(t, time.Second, 20*time.Second), "error": saying(t, "WRONGTYPE"),
 			})
 			after(srv)
-			(*core.Session)(s).Skip(20 * time.Second) // the next try comes after the end of trust
+			(*session.Session)(s).Skip(20 * time.Second) // the next try comes after the end of trust
 			kit.Await(t, "the loss", func() bool { return len(log.Entries(t, "holdfast: lost")) > 0 })
 			lost, ok := errors.AsType[*holdfast.LostError](hold.Err())
 			require.True(t, ok)

@@ -502,7 +502,7 @@ func TestObserverOfEndsThatCross(t *testing.T) {
 			func(h *holdfast.Hold) { _ = h.Release() },
 			func(h *holdfast.Hold) { _ = h.Release() },
 			func(h *holdfast.Hold) {
-				if tell, err := (*core.Hold)(h).Lose(errors.New("on purpose")); err == nil {
+				if tell, err := (*core.Hold)(h).Inside().Lose(errors.New("on purpose")); err == nil {
 					tell(t.Context())
 				}
 			},

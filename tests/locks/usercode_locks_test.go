@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
@@ -220,14 +221,14 @@ func TestAnObserverOfALossMayAskTheRedLock(t *testing.T) {
 	// looks first notices: the one that has asked in vain.
 	servers[2].Do(t, "DEL", "orders")
 	renewed := sessions[2]
-	(*core.Session)(renewed).Skip(7 * time.Second)
-	(*core.Session)(renewed).CatchUp()
+	(*session.Session)(renewed).Skip(7 * time.Second)
+	core.CatchUp((*session.Session)(renewed))
 	require.NoError(t, kit.Within(t, kit.LongestWait, asked, "what was told of the first loss"))
 	servers[2].Pause()
 	defer servers[2].Resume()
 	time.Sleep(300 * time.Millisecond) // it is asked again after a quarter of a second
 	for _, s := range sessions[:2] {
-		(*core.Session)(s).Skip(25 * time.Second)
+		(*session.Session)(s).Skip(25 * time.Second)
 	}
 	for range 2 {
 		require.ErrorIs(t, kit.Within(t, kit.LongestWait, asked, "what was told of the others"), holdfast.ErrLost)

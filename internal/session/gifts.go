@@ -1,4 +1,4 @@
-package core
+package session
 
 import (
 	"cmp"
@@ -23,17 +23,17 @@ func (o *Object) Give(operation string, g Gift) error {
 	if err := o.Mistake(operation); err != nil {
 		return err
 	}
-	if !o.session.calls.enter() {
+	if !o.session.Enter() {
 		return o.Fail(operation, ErrClosed)
 	}
-	defer o.session.calls.leave()
+	defer o.session.Leave()
 	switch err := o.give(g); {
 	case err == nil:
 		return nil
-	case mayPass(err) && o.owe(g, err):
-		return o.Fail(operation, unknown(err))
+	case MayPass(err) && o.owe(g, err):
+		return o.Fail(operation, Unknown(err))
 	default:
-		return o.Fail(operation, explain(context.Background(), err))
+		return o.Fail(operation, Explain(context.Background(), err))
 	}
 }
 
@@ -46,38 +46,38 @@ func (o *Object) owe(g Gift, why error) bool {
 		return true
 	}
 	s := o.session
-	started := s.start(func() {
-		for delay, last := firstRetry, false; !last; delay = min(2*delay, rareRetry) {
-			last = pause(s.ctx, delay) != nil
-			ctx, cancel := s.within(s.now(), s.bounds.limit)
+	started := s.Start(func() {
+		for delay, last := FirstRetry, false; !last; delay = min(2*delay, RareRetry) {
+			last = Pause(s.ctx, delay) != nil
+			ctx, cancel := s.Within(s.Now(), s.Bound())
 			err := o.giveOnce(ctx, g.Call(), g.Read)
 			cancel()
 			switch {
 			case err == nil:
 				return
-			case last || !mayPass(err):
+			case last || !MayPass(err):
 				o.warnOfGift(err)
 				return
 			}
 		}
 	})
 	if started {
-		s.config.Logger.Warn("holdfast: refused to be given back", "kind", o.title(), "name", o.Name, "error", why)
+		s.Logger().Warn("holdfast: refused to be given back", "kind", o.Title(), "name", o.Name, "error", why)
 	}
 	return started
 }
 
 // warnOfGift says that what was to be given back may never be.
 func (o *Object) warnOfGift(err error) {
-	o.session.config.Logger.Warn("holdfast: what was to be given back may be lost", "kind", o.title(), "name", o.Name, "error", err)
+	o.session.Logger().Warn("holdfast: what was to be given back may be lost", "kind", o.Title(), "name", o.Name, "error", err)
 }
 
 // give runs the call until its outcome is known, as far as copies of it may be sent.
 func (o *Object) give(g Gift) error {
-	ctx, cancel := o.session.within(o.session.now(), o.session.bounds.limit)
+	ctx, cancel := o.session.Within(o.session.Now(), o.session.Bound())
 	defer cancel()
 	var doubt error // what a copy says is not what the first one has done
-	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
+	for delay := FirstRetry; ; delay = min(2*delay, LastRetry) {
 		err := o.giveOnce(ctx, g.Call(), g.Read)
 		unknown := script.ClassOf(err) == script.Unknown || script.ClassOf(err) == script.Broken
 		if unknown && doubt == nil && g.Doubted != nil {
@@ -89,7 +89,7 @@ func (o *Object) give(g Gift) error {
 		switch {
 		case err == nil:
 			return nil
-		case !script.IsTemporary(err) || unknown && !g.Harmless || pause(ctx, delay) != nil:
+		case !script.IsTemporary(err) || unknown && !g.Harmless || Pause(ctx, delay) != nil:
 			return cmp.Or(doubt, err)
 		}
 	}
@@ -97,7 +97,7 @@ func (o *Object) give(g Gift) error {
 
 func (o *Object) giveOnce(ctx context.Context, c *script.Call, read func(c *script.Call) error) error {
 	defer c.Free()
-	if err := o.session.runner.Run(ctx, script.Return, c); err != nil {
+	if err := o.session.Runner().Run(ctx, script.Return, c); err != nil {
 		return err
 	}
 	return read(c)
@@ -105,7 +105,7 @@ func (o *Object) giveOnce(ctx context.Context, c *script.Call, read func(c *scri
 
 // Return gives back what nobody waits for any more, however long the server refuses it.
 func (o *Object) Return(g Gift) {
-	if err := o.give(g); err != nil && !(mayPass(err) && o.owe(g, err)) {
+	if err := o.give(g); err != nil && !(MayPass(err) && o.owe(g, err)) {
 		o.warnOfGift(err)
 	}
 }

@@ -1,4 +1,4 @@
-package core
+package session
 
 import (
 	"context"
@@ -19,8 +19,8 @@ type Label struct {
 	Name string // the caller's
 }
 
-// title says of what kind the object is: "rlock", or "rwlock.Read" of a half.
-func (l *Label) title() string {
+// Title says of what kind the object is: "rlock", or "rwlock.Read" of a half.
+func (l *Label) Title() string {
 	if l.Half == "" {
 		return l.Kind
 	}
@@ -28,7 +28,7 @@ func (l *Label) title() string {
 }
 
 // String is the object as errors call it: rlock "orders".
-func (l *Label) String() string { return l.title() + " " + Quote(l.Name) }
+func (l *Label) String() string { return l.Title() + " " + Quote(l.Name) }
 
 // quotedAtMost is how many bytes of a name an error quotes, which may have 64 KiB.
 const quotedAtMost = 256
@@ -65,7 +65,7 @@ func InitObject(o *Object, s *Session, label Label, channel func(key string) str
 	}
 	o.Channel = channel(o.key)
 	if o.mistake = o.check(); o.mistake != nil {
-		s.config.Logger.Warn("holdfast: name refused", "kind", o.title(), "name", o.Name, "error", o.mistake)
+		s.Logger().Warn("holdfast: name refused", "kind", o.Title(), "name", o.Name, "error", o.mistake)
 	}
 }
 
@@ -82,6 +82,21 @@ func (o *Object) check() error {
 	return nil
 }
 
+// NewObject makes an object that has no key, of several locks. Its calls fail because of the mistake, if there is one.
+func NewObject(s *Session, label Label, mistake error) Object {
+	return Object{Label: label, session: s, mistake: mistake}
+}
+
+// Session is the object's.
+func (o *Object) Session() *Session { return o.session }
+
+// Refuse makes every call return a mistake in the options, unless there is another mistake already.
+func (o *Object) Refuse(mistake error) {
+	if o.mistake == nil {
+		o.mistake = mistake
+	}
+}
+
 // Wrong is the mistake in name or options, or nil.
 func (o *Object) Wrong() error { return o.mistake }
 
@@ -96,24 +111,24 @@ func (o *Object) Mistake(operation string) error {
 // Key is the mapped name, under which the server knows the object.
 func (o *Object) Key() string { return o.key }
 
-// line is what those of this session wait for who want the object.
-func (o *Object) line() wait.Name { return wait.Name{Channel: o.Channel, Key: o.key} }
+// Line is the name that the session's callers wait for who want the object.
+func (o *Object) Line() wait.Name { return wait.Name{Channel: o.Channel, Key: o.key} }
 
 // Publish is the command by which changes reach those who wait.
-func (o *Object) Publish() string { return o.session.publish() }
+func (o *Object) Publish() string { return o.session.Publish() }
 
-// begin admits a call of the operation; its end is calls.leave.
-func (o *Object) begin(ctx context.Context, operation string) error {
+// Begin admits a call of the operation; its end is [Session.Leave].
+func (o *Object) Begin(ctx context.Context, operation string) error {
 	if err := o.Mistake(operation); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
-		return o.Fail(operation, stopped(ctx))
+		return o.Fail(operation, Stopped(ctx))
 	}
-	if !o.session.calls.enter() {
+	if !o.session.Enter() {
 		return o.Fail(operation, ErrClosed)
 	}
-	o.session.known.Stir()
+	o.session.Presence().Stir()
 	return nil
 }
 
@@ -125,19 +140,19 @@ const lookTries = 3
 // connection was lost with it.
 func (o *Object) Run(ctx context.Context, operation string, c *script.Call, read func() error) error {
 	defer c.Free()
-	if err := o.begin(ctx, operation); err != nil {
+	if err := o.Begin(ctx, operation); err != nil {
 		return err
 	}
-	defer o.session.calls.leave()
-	err := o.session.runner.Run(ctx, script.Take, c)
+	defer o.session.Leave()
+	err := o.session.Runner().Run(ctx, script.Take, c)
 	for tries := 1; c.Looks() && tries < lookTries && script.ClassOf(err) == script.Unknown && script.IsTemporary(err); tries++ {
-		err = o.session.runner.Run(ctx, script.Take, c)
+		err = o.session.Runner().Run(ctx, script.Take, c)
 	}
 	if err == nil {
 		err = read()
 	}
 	if err != nil {
-		return o.Fail(operation, explain(ctx, err))
+		return o.Fail(operation, Explain(ctx, err))
 	}
 	return nil
 }
@@ -161,19 +176,19 @@ func (l *Look) once(ctx context.Context, r *script.Runner) (over bool, err error
 // Await waits until a look says that it is over, which it then was at some moment of the call; or until ctx ends.
 // Callers of the session wait together: see [watch.Watches].
 func (o *Object) Await(ctx context.Context, operation string, look Look) (err error) {
-	if err := o.begin(ctx, operation); err != nil {
+	if err := o.Begin(ctx, operation); err != nil {
 		return err
 	}
 	s := o.session
-	defer s.calls.leave()
+	defer s.Leave()
 	var r Retries
 	r.About(ctx, o)
 	defer func() { r.Tell(err) }()
 	c := s.watches.Join(watch.Subject{
 		Key:     watchKey{o.Kind, o.key},
-		Look:    func(ctx context.Context) (bool, error) { return look.once(ctx, s.runner) },
-		Listen:  func(wake func()) func() { return s.hub.Listen(o.Channel, wake).Close },
-		Woken:   o.woken,
+		Look:    func(ctx context.Context) (bool, error) { return look.once(ctx, s.Runner()) },
+		Listen:  func(wake func()) func() { return s.Listen(o.Channel, wake) },
+		Woken:   o.Woken,
 		Trouble: o.logTrouble,
 	})
 	defer c.Leave()
@@ -182,14 +197,14 @@ func (o *Object) Await(ctx context.Context, operation string, look Look) (err er
 		select {
 		case <-waits:
 			waits = nil
-			defer o.waiting()()
+			defer o.Waiting()()
 		case <-c.Done():
 			if c.Err() != nil {
-				return o.Fail(operation, explain(context.Background(), c.Err()))
+				return o.Fail(operation, Explain(context.Background(), c.Err()))
 			}
 			return nil
 		case <-ctx.Done():
-			return o.Fail(operation, stopped(ctx))
+			return o.Fail(operation, Stopped(ctx))
 		case <-s.closing:
 			return o.Fail(operation, ErrClosed)
 		}
@@ -201,20 +216,20 @@ type watchKey struct{ kind, key string }
 
 // logTrouble logs why an attempt failed that is worth another.
 func (o *Object) logTrouble(why error) {
-	o.session.config.Logger.Debug("holdfast: waiting for the server", "kind", o.title(), "name", o.Name, "error", why)
+	o.session.Logger().Debug("holdfast: waiting for the server", "kind", o.Title(), "name", o.Name, "error", why)
 }
 
 // Wake lets the session's waiters look, because something has changed.
-func (o *Object) Wake() { o.session.lines.Wake(o.line()) }
+func (o *Object) Wake() { o.session.Lines().Wake(o.Line()) }
 
 // Released lets the session's waiters look, because something has come back, and got clients have heard of it.
-func (o *Object) Released(got int64) { o.session.lines.Released(o.line(), o.session.listeners(got)) }
+func (o *Object) Released(got int64) { o.session.Lines().Released(o.Line(), o.session.Listeners(got)) }
 
 // Go runs f in a goroutine of the session, which ends some time before ctx does; unless the session is closed already.
 func (o *Object) Go(f func(ctx context.Context)) (started bool) {
 	s := o.session
-	return !s.isClosed() && s.start(func() {
-		ctx, cancel := s.whileItLasts()
+	return !s.Closed() && s.Start(func() {
+		ctx, cancel := s.WhileItLasts()
 		defer cancel()
 		f(ctx)
 	})
@@ -222,21 +237,21 @@ func (o *Object) Go(f func(ctx context.Context)) (started bool) {
 
 // Timed runs a timed call of the object, see [script.Runner.Timed].
 func (o *Object) Timed(ctx context.Context, call func(w script.Window) *script.Call) (script.Reply, error) {
-	return o.session.runner.Timed(ctx, o.key, lease.NotAfter(o.session.config.Lease), call)
+	return o.session.Runner().Timed(ctx, o.key, lease.NotAfter(o.session.Lease()), call)
 }
 
-// explain is a failure of a call under ctx as the user gets it; other errors stay as they are.
-func explain(ctx context.Context, err error) error {
+// Explain is a failure of a call under ctx as the user gets it; other errors stay as they are.
+func Explain(ctx context.Context, err error) error {
 	f, ok := err.(*script.Failure) //nolint:errorlint // what wraps one has been explained
 	switch {
 	case !ok:
 		return err
 	case f.Class == script.Unknown && ctx.Err() != nil:
-		return unknown(stopped(ctx))
+		return Unknown(Stopped(ctx))
 	case f.Class == script.Unknown:
-		return unknown(f)
+		return Unknown(f)
 	case ctx.Err() != nil:
-		return stopped(ctx) // not even sent
+		return Stopped(ctx) // not even sent
 	}
 	return f
 }

@@ -1,4 +1,4 @@
-package core
+package session
 
 import (
 	"sync/atomic"
@@ -25,4 +25,15 @@ func (c *clock) moment(t time.Time) time.Duration {
 	return t.Sub(c.base) + time.Duration(c.skipped.Load())
 }
 
-func (s *Session) now() time.Duration { return s.clock.now() }
+// Now is the present moment, counted from the session's beginning.
+func (s *Session) Now() time.Duration { return s.clock.now() }
+
+// Time is when the moment is, or was.
+func (s *Session) Time(moment time.Duration) time.Time { return s.clock.time(moment) }
+
+// Moment is that of t.
+func (s *Session) Moment(t time.Time) time.Duration { return s.clock.moment(t) }
+
+// Skip makes the session believe that so much time has passed at once. It is for tests on a server whose clock is put
+// forward as far.
+func (s *Session) Skip(d time.Duration) { s.clock.skipped.Add(int64(d)) }

@@ -1,4 +1,4 @@
-package core
+package session
 
 import (
 	"cmp"
@@ -12,16 +12,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// grace is how much longer than its waiting time an attempt may take that is under way when the
+// Grace is how much longer than its waiting time an attempt may take that is under way when the
 // time is over: cut off, its outcome would be unknown.
-const grace = 100 * time.Millisecond
+const Grace = 100 * time.Millisecond
 
 var errWaited = errors.New("waited long enough")
 
 // Retries are what a call that waits knows of its attempts.
 type Retries struct {
 	object   *Object
-	attempts int
+	Attempts int                           // those that were worth another
 	trouble  error                         // of the last attempt, other than that somebody else has it
 	delay    time.Duration                 // after it
 	doubt    error                         // of the last attempt whose outcome is not known, if it may still matter
@@ -36,7 +36,7 @@ func RetriesOf(o *Object) Retries { return Retries{object: o} }
 
 // About says what the call is about, to the observer, too.
 func (r *Retries) About(ctx context.Context, o *Object) {
-	r.object, r.done = o, o.acquiring(ctx)
+	r.object, r.done = o, o.Acquiring(ctx)
 }
 
 // Tell tells the observer how the call ended.
@@ -60,10 +60,10 @@ func (r *Retries) Learn(err error) {
 // attempt, whose outcome is not known, must not hide it.
 func (r *Retries) Explain(ctx context.Context, err error) error {
 	_, failed := err.(*script.Failure) //nolint:errorlint // as in explain
-	if err = explain(ctx, err); r.doubt == nil || !failed || errors.Is(err, ErrUnknown) {
+	if err = Explain(ctx, err); r.doubt == nil || !failed || errors.Is(err, ErrUnknown) {
 		return err
 	}
-	return fmt.Errorf("%w; an earlier attempt: %w", err, unknown(r.doubt))
+	return fmt.Errorf("%w; an earlier attempt: %w", err, Unknown(r.doubt))
 }
 
 // Forever is the limit of a call that waits until its ctx ends. One whose limit is zero or less makes one attempt.
@@ -94,7 +94,7 @@ func (r *Retries) WaitFor(
 	}
 	sleep, stopSleep := context.WithDeadlineCause(ctx, end, errWaited)
 	defer stopSleep()
-	attempt, stopAttempt := context.WithDeadlineCause(ctx, end.Add(grace), errWaited)
+	attempt, stopAttempt := context.WithDeadlineCause(ctx, end.Add(Grace), errWaited)
 	defer stopAttempt()
 	return r.outwaited(ctx, end, wait(attempt, sleep))
 }
@@ -103,17 +103,17 @@ func (r *Retries) WaitFor(
 func (r *Retries) Again(
 	ctx context.Context, inTheWay time.Duration, why error, backoff func(attempt int) time.Duration,
 ) (time.Duration, error) {
-	r.attempts++
+	r.Attempts++
 	switch {
 	case errors.Is(why, ErrBusy):
 		r.trouble, r.delay = nil, 0
 		if backoff != nil {
-			return max(backoff(r.attempts), time.Millisecond), nil
+			return max(backoff(r.Attempts), time.Millisecond), nil
 		}
 		return wait.Interval(inTheWay), nil
 	case script.IsTemporary(why) && ctx.Err() == nil:
 		r.trouble = why
-		r.delay = min(max(2*r.delay, firstRetry), lastRetry)
+		r.delay = min(max(2*r.delay, FirstRetry), LastRetry)
 		r.object.logTrouble(why)
 		return wait.Interval(r.delay), nil
 	}
@@ -144,16 +144,16 @@ func (r *Retries) Interrupted(sleep context.Context, why error) error {
 	case errors.Is(why, errWaited):
 		return cmp.Or(r.trouble, ErrBusy)
 	case r.trouble == nil:
-		return stopped(sleep)
+		return Stopped(sleep)
 	case script.ClassOf(r.trouble) == script.Unknown:
-		return fmt.Errorf("%w; last attempt: %w", stopped(sleep), unknown(r.trouble))
+		return fmt.Errorf("%w; last attempt: %w", Stopped(sleep), Unknown(r.trouble))
 	}
-	return fmt.Errorf("%w; last attempt: %w", stopped(sleep), r.trouble)
+	return fmt.Errorf("%w; last attempt: %w", Stopped(sleep), r.trouble)
 }
 
 // Until makes attempts until one is done, from the first sleep on at the place that stay takes.
 func (r *Retries) Until(sleep context.Context, nobodyAhead bool, c wait.Caller) error { //nolint:revive // as in wait
-	c.Woken = r.object.woken
+	c.Woken = r.object.Woken
 	if c.Interrupted == nil {
 		c.Interrupted = func(why error) error { return r.Interrupted(sleep, why) }
 	}
@@ -163,7 +163,7 @@ func (r *Retries) Until(sleep context.Context, nobodyAhead bool, c wait.Caller) 
 // Stay has the call wait at a place, which is to be left.
 func (r *Retries) Stay(p *wait.Place) {
 	r.Place = p
-	r.waited = r.object.waiting()
+	r.waited = r.object.Waiting()
 }
 
 // LeaveTo leaves the place, if there is one, to the next in line, for whom there is nothing to look for while what

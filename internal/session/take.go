@@ -1,4 +1,4 @@
-package core
+package session
 
 import (
 	"context"
@@ -29,21 +29,21 @@ type take struct {
 // Take makes attempts until one takes something or has no reply, for at most limit: at once if nobody of the session
 // waits for the object, then as the first of its line.
 func (o *Object) Take(ctx context.Context, operation string, limit time.Duration, what Taking) error {
-	if err := o.begin(ctx, operation); err != nil {
+	if err := o.Begin(ctx, operation); err != nil {
 		return err
 	}
-	defer o.session.calls.leave()
+	defer o.session.Leave()
 	t := take{Taking: what}
 	t.About(ctx, o)
 	defer t.unwind()
 	err := t.WaitFor(ctx, limit, func() error {
-		within, stop := until(ctx, time.Now().Add(lease.NotAfter(o.session.config.Lease)))
+		within, stop := until(ctx, time.Now().Add(lease.NotAfter(o.session.Lease())))
 		defer stop()
 		_, err := t.try(within)
 		return err
 	}, t.wait)
 	if err != nil {
-		err = o.Fail(operation, explain(ctx, err))
+		err = o.Fail(operation, Explain(ctx, err))
 	}
 	t.Tell(err)
 	t.took = false
@@ -52,13 +52,13 @@ func (o *Object) Take(ctx context.Context, operation string, limit time.Duration
 
 // unwind gives back what the call has taken if it does not return, because the observer panics or ends the goroutine.
 func (t *take) unwind() {
-	if t.took && !t.object.session.start(t.GiveBack) {
+	if t.took && !t.object.session.Start(t.GiveBack) {
 		t.GiveBack()
 	}
 }
 
 func (t *take) wait(ctx, sleep context.Context) (err error) {
-	lines, line := t.object.session.lines, t.object.line()
+	lines, line := t.object.session.Lines(), t.object.Line()
 	none := time.Duration(0)
 	defer func() { t.LeaveTo(none, (*wait.Place).LeaveSome) }()
 	return t.Until(sleep, lines.Empty(line), wait.Caller{
@@ -86,7 +86,7 @@ func (t *take) try(ctx context.Context) (none time.Duration, err error) {
 	none, err = t.Try(ctx)
 	t.took = err == nil
 	if errors.Is(err, errWaited) { // while no reply came: nobody knows whether there is anything
-		err = &script.Failure{Class: script.Refused, Err: errNoReply}
+		err = &script.Failure{Class: script.Refused, Err: ErrNoReply}
 	}
 	if done != nil {
 		done(err)

@@ -1,4 +1,4 @@
-package core
+package session
 
 import (
 	"context"
@@ -19,16 +19,13 @@ var (
 	ErrNoReply     = errors.New("no reply in time")
 )
 
-// errNoReply is the cause of the session's own timeouts: no caller's context has ended.
-var errNoReply = ErrNoReply
-
-// mayPass reports whether a call was refused for what may be different some day, or could not even be sent in time.
-func mayPass(err error) bool {
-	return script.MayPass(err) || script.ClassOf(err) == script.Refused && errors.Is(err, errNoReply)
+// MayPass reports whether a call was refused for what may be different some day, or could not even be sent in time.
+func MayPass(err error) bool {
+	return script.MayPass(err) || script.ClassOf(err) == script.Refused && errors.Is(err, ErrNoReply)
 }
 
-// stopped says why ctx ended, so that errors.Is finds both its Err and its cause.
-func stopped(ctx context.Context) error {
+// Stopped says why ctx ended, so that errors.Is finds both its Err and its cause.
+func Stopped(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {
 		return cause
@@ -36,8 +33,8 @@ func stopped(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// unknown says that the effect of a call is not known, and why.
-func unknown(why error) error {
+// Unknown says that the effect of a call is not known, and why.
+func Unknown(why error) error {
 	if why == nil {
 		return ErrUnknown
 	}

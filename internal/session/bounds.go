@@ -1,4 +1,4 @@
-package core
+package session
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func (b *bounds) context(now time.Duration) context.Context {
 		return young.ctx
 	}
 	fresh := &bound{made: now}
-	fresh.ctx, fresh.cancel = context.WithTimeoutCause(context.Background(), b.limit, errNoReply)
+	fresh.ctx, fresh.cancel = context.WithTimeoutCause(context.Background(), b.limit, ErrNoReply)
 	if !b.young.CompareAndSwap(young, fresh) {
 		fresh.cancel()
 		return b.context(now)
@@ -43,12 +43,12 @@ func (b *bounds) end() {
 	}
 }
 
-// whileItLasts returns a context for a call whose reply must not be missed: it ends some time after
+// WhileItLasts returns a context for a call whose reply must not be missed: it ends some time after
 // the session does. The client ends the call when the connection is lost.
-func (s *Session) whileItLasts() (context.Context, context.CancelFunc) {
+func (s *Session) WhileItLasts() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	stop := context.AfterFunc(s.ctx, func() {
-		timer := time.AfterFunc(closeWithin/2, func() { cancel(errNoReply) })
+		timer := time.AfterFunc(closeWithin/2, func() { cancel(ErrNoReply) })
 		context.AfterFunc(ctx, func() { timer.Stop() })
 	})
 	return ctx, func() {
@@ -57,10 +57,13 @@ func (s *Session) whileItLasts() (context.Context, context.CancelFunc) {
 	}
 }
 
-// within returns a context that ends after at most limit from now, a shared one if it can.
-func (s *Session) within(now, limit time.Duration) (context.Context, context.CancelFunc) {
+// Within returns a context that ends after at most limit from now, a shared one if it can.
+func (s *Session) Within(now, limit time.Duration) (context.Context, context.CancelFunc) {
 	if limit == s.bounds.limit {
 		return s.bounds.context(now), func() {}
 	}
-	return context.WithTimeoutCause(context.Background(), limit, errNoReply)
+	return context.WithTimeoutCause(context.Background(), limit, ErrNoReply)
 }
+
+// Bound is how long a release may take that has the session's lease.
+func (s *Session) Bound() time.Duration { return s.bounds.limit }

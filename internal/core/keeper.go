@@ -1,0 +1,165 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// A keeper keeps what a session holds: it renews it, knows it until it has ended, and gives back what the server may
+// still have.
+type keeper struct {
+	session *session.Session
+	numbers atomic.Int64 // of the wire owners so far
+	dog     *lease.Watchdog
+	debts   debts
+	millis  string // the session's lease, as scripts take it
+	tenures registry
+	paid    atomic.Int64 // when the server last answered a call that gave something back in the background
+	closed  closed
+}
+
+// keeperOf is the session's keeper.
+func keeperOf(s *session.Session) *keeper { return session.Attached(s, newKeeper) }
+
+func newKeeper(s *session.Session) *keeper {
+	k := &keeper{session: s, millis: lease.Millis(s.Lease())}
+	k.debts.init(k)
+	k.dog = lease.NewWatchdog(s.Now, s.Lease(), func(f func()) { s.Start(f) }, k.renew)
+	s.Keep(k)
+	s.Start(func() { k.dog.Run(s.Context()) })
+	return k
+}
+
+// newOwner is a wire owner that nobody has ever had.
+func (k *keeper) newOwner() string { return wire.Owner(k.session.ID(), k.numbers.Add(1)) }
+
+// Paid is when the session's server last answered a call that gave a lock back in the background; 0 if it never has.
+func Paid(s *session.Session) time.Duration { return time.Duration(keeperOf(s).paid.Load()) }
+
+// Holds reports whether the session holds anything.
+func (k *keeper) Holds() bool { return k.tenures.any() }
+
+// closed is what has ended because of Close.
+type closed struct {
+	mu    sync.Mutex   // guards the rest
+	holds []closedHold // of which nobody has been told
+	left  []*tenure    // which are to be given back
+}
+
+type closedHold struct {
+	hold *Single
+	held time.Duration
+}
+
+func (c *closed) add(holds []*Single) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, h := range holds {
+		c.holds = append(c.holds, closedHold{h, h.held()})
+	}
+}
+
+// leave leaves a tenure to Close to give back.
+func (c *closed) leave(t *tenure) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left = append(c.left, t)
+}
+
+// take takes what has been left.
+func (c *closed) take() (left []*tenure) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	left, c.left = c.left, nil
+	return left
+}
+
+// TellAll tells the user's code of the holds that Close has ended.
+func (k *keeper) TellAll() {
+	c := &k.closed
+	c.mu.Lock()
+	holds := c.holds
+	c.holds = nil
+	c.mu.Unlock()
+	for _, h := range holds {
+		defer h.hold.tellEnd(closedEnd, h.held) // the others', whatever one of them does
+	}
+}
+
+// ReleaseAll ends every hold and gives back what the server may still have of this session,
+// again and again until it is known or ctx ends.
+func (k *keeper) ReleaseAll(ctx context.Context) error {
+	var calls []giving
+	for _, t := range k.tenures.all() {
+		ended, last := t.endAll(closedEnd)
+		k.closed.add(ended)
+		if last {
+			k.closed.leave(t)
+		}
+	}
+	for _, t := range k.closed.take() {
+		calls = append(calls, giving{t.lock, t.lock.protocol.Release(Rest{Owner: t.Wire})})
+	}
+	owed, endless := k.debts.take()
+	for _, d := range owed {
+		calls = append(calls, giving{d.lock, d.lock.undo(d.Wire, d.Ceiling)})
+	}
+	var left error
+	if endless > 0 {
+		left = fmt.Errorf("close: %d permits without an end may be taken once more, by calls that are under way", endless)
+	}
+	all, failed, why := len(calls), 0, error(nil)
+	for delay := session.FirstRetry; len(calls) > 0; delay = min(2*delay, session.LastRetry) {
+		again, n, err := k.releaseBatch(ctx, calls)
+		if failed += n; n > 0 {
+			why = err
+		}
+		if len(again) > 0 && session.Pause(ctx, delay) != nil {
+			failed, why = failed+len(again), err
+			break
+		}
+		calls = again
+	}
+	if failed > 0 {
+		left = errors.Join(left, fmt.Errorf("close: %d of %d releases failed: %w", failed, all, session.Explain(context.Background(), why)))
+	}
+	return left
+}
+
+// A giving is a call that gives a lock back.
+type giving struct {
+	lock *Lock
+	call *script.Call
+}
+
+// releaseBatch runs the calls, and returns those whose outcome may still become known, how many others have failed,
+// and the last error: of those others, if there are any.
+func (k *keeper) releaseBatch(ctx context.Context, givings []giving) (again []giving, failed int, why error) {
+	calls := make([]*script.Call, len(givings))
+	for i, g := range givings {
+		calls[i] = g.call
+	}
+	k.session.Runner().RunAll(ctx, calls, func(i int, err error) {
+		err = givings[i].lock.final(err)
+		switch {
+		case script.IsTemporary(err):
+			if again = append(again, givings[i]); failed == 0 {
+				why = err
+			}
+			return
+		case err != nil:
+			failed, why = failed+1, err
+		}
+		calls[i].Free()
+	})
+	return again, failed, why
+}

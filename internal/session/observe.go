@@ -1,0 +1,93 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/wait"
+)
+
+// An Observer is told what a session does; each function may be nil, and so may what those return that
+// return one. The root package has a type for users, and says when they are called.
+type Observer struct {
+	Acquire func(ctx context.Context, kind, name string) (done func(took time.Duration, attempts int, err error))
+	Attempt func(kind, name string, took time.Duration, err error)
+	Wait    func(kind, name string) (done func())
+	WakeUp  func(kind, name string, by wait.Cause)
+	Hold    func(ctx context.Context, kind, name string) (ended func(held time.Duration, err error))
+	Renewal func(kind, name string, err error)
+}
+
+// Acquiring says that a call begins which takes something or waits. What it returns is to be told how
+// that ended; nil: nobody wants to know.
+func (o *Object) Acquiring(ctx context.Context) (done func(attempts int, err error)) {
+	observer := o.session.Config().Observer
+	if observer == nil || observer.Acquire == nil {
+		return nil
+	}
+	began := time.Now()
+	tell := observer.Acquire(ctx, o.Title(), o.Name)
+	if tell == nil {
+		return nil
+	}
+	return func(attempts int, err error) { tell(time.Since(began), attempts, err) }
+}
+
+// Attempting says that an attempt begins. What it returns is to be told how that ended; nil: nobody
+// wants to know.
+func (o *Object) Attempting(ctx context.Context) (done func(err error)) {
+	observer := o.session.Config().Observer
+	if observer == nil || observer.Attempt == nil {
+		return nil
+	}
+	began := time.Now()
+	return func(err error) { observer.Attempt(o.Title(), o.Name, time.Since(began), Explain(ctx, err)) }
+}
+
+// Waiting says that a call begins to wait, until what it returns is called.
+func (o *Object) Waiting() (done func()) {
+	observer := o.session.Config().Observer
+	if observer == nil || observer.Wait == nil {
+		return nothing
+	}
+	if done := observer.Wait(o.Title(), o.Name); done != nil {
+		return done
+	}
+	return nothing
+}
+
+func nothing() {}
+
+// Woken says that a wait was interrupted, and why.
+func (o *Object) Woken(by wait.Cause) {
+	if observer := o.session.Config().Observer; observer != nil && observer.WakeUp != nil {
+		observer.WakeUp(o.Title(), o.Name, by)
+	}
+}
+
+// Holding says that what the label names is held, under the ctx of the call that took it. What it returns is to be
+// told how that ended, with nil if it was released or detached; nil: nobody wants to know.
+func (s *Session) Holding(ctx context.Context, label *Label) (ended func(held time.Duration, why error)) {
+	observer := s.config.Observer
+	if observer == nil || observer.Hold == nil {
+		return nil
+	}
+	return observer.Hold(ctx, label.Title(), label.Name)
+}
+
+// LogLoss logs the end of what the label names, if it is a loss: nil is none.
+func (s *Session) LogLoss(label *Label, loss error, held time.Duration) {
+	if loss != nil {
+		s.Logger().Warn("holdfast: lost", "kind", label.Title(), "name", label.Name,
+			"held", held.Round(time.Millisecond), "error", loss)
+	}
+}
+
+// Acquiring is that of an object without a key.
+func (s *Session) Acquiring(ctx context.Context, label Label) (done func(attempts int, err error)) {
+	if ctx.Err() != nil || s.Closed() {
+		return nil
+	}
+	several := NewObject(s, label, nil)
+	return several.Acquiring(ctx)
+}

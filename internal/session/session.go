@@ -1,0 +1,309 @@
+// Package session is what every synchronizer of a session shares: an identity, calls to the server, subscriptions,
+// waiting, giving back, and the end of it all. An [Object] is one name on the server; packages build synchronizers of
+// it. What has an owner and a lease is in package core.
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/hub"
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/presence"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wait"
+	"github.com/holdfast-go/holdfast/internal/watch"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// Config is what a session is made of. The root package has checked it.
+type Config struct {
+	Client     rueidis.Client
+	OwnsClient bool // Close closes it
+	Lease      time.Duration
+	MapName    func(string) string
+	Sharded    bool // publish by SPUBLISH, subscribe by SSUBSCRIBE
+	Logger     *slog.Logger
+	Observer   *Observer
+	Process    *presence.Process // what the session tells of itself; nil: nothing
+	// Lost makes the error of a lost hold, whose type the root package defines.
+	Lost func(name string, held time.Duration, why error) error
+}
+
+// A Keeper keeps what a session holds, for Close to end.
+type Keeper interface {
+	// Holds reports whether there is anything.
+	Holds() bool
+	// ReleaseAll ends all that is held and gives back what the server may still have, again and again until it is
+	// known or ctx ends.
+	ReleaseAll(ctx context.Context) error
+	// TellAll tells the user's code what ReleaseAll has ended.
+	TellAll()
+}
+
+// A Session owns everything that runs.
+type Session struct {
+	config   Config
+	id       string
+	cluster  bool
+	clock    clock
+	runner   *script.Runner
+	hub      *hub.Hub
+	lines    *wait.Lines
+	watches  *watch.Watches
+	bounds   bounds
+	presence *presence.Teller
+
+	ctx     context.Context //nolint:containedctx // the life of the session's goroutines
+	cancel  context.CancelFunc
+	closing chan struct{}
+
+	calls    *admission // of calls that may leave something on the server
+	routines *admission // of the session's goroutines
+	closer   sync.Once
+	outcome  error
+
+	keeper   atomic.Value // Keeper; none until something is to be held
+	attached sync.Map     // what packages keep for the session, by their types
+}
+
+// New starts a session. It sends nothing.
+func New(c Config) *Session {
+	ctx, cancel := context.WithCancel(context.Background())
+	id := newID()
+	c.Logger = c.Logger.With("session", id)
+	s := &Session{
+		config: c, id: id, cluster: c.Client.Mode() == rueidis.ClientModeCluster, clock: clock{base: time.Now()},
+		hub: hub.New(c.Client, c.Sharded, c.Logger),
+		ctx: ctx, cancel: cancel, closing: make(chan struct{}),
+		calls: newAdmission(), routines: newAdmission(),
+	}
+	s.runner = script.NewRunner(c.Client, s.Now, c.Lease)
+	s.runner.Leaving = s.hub.Anew
+	s.bounds.limit = lease.Bound(c.Lease)
+	s.watches = watch.New(ctx, s.closing, s.Start)
+	s.presence = presence.NewTeller(ctx, presence.Session{
+		ID: id, Client: c.Client, Lease: c.Lease, Logger: c.Logger, Now: s.Now, Start: s.Start, Busy: s.busy,
+	}, c.Process)
+	s.lines = s.NewLines()
+	return s
+}
+
+// Keep makes k the session's keeper, once.
+func (s *Session) Keep(k Keeper) { s.keeper.Store(k) }
+
+// kept is the session's keeper, nil if nothing has been held.
+func (s *Session) kept() Keeper {
+	k, _ := s.keeper.Load().(Keeper)
+	return k
+}
+
+// Attached is what a package keeps for a session, one of each type. The first to ask makes it.
+func Attached[T any](s *Session, make func(s *Session) *T) *T {
+	if had, ok := s.attached.Load((*T)(nil)); ok {
+		return had.(*lazy[T]).get(s, make)
+	}
+	had, _ := s.attached.LoadOrStore((*T)(nil), new(lazy[T]))
+	return had.(*lazy[T]).get(s, make)
+}
+
+// lazy is made once.
+type lazy[T any] struct {
+	once sync.Once
+	it   *T
+}
+
+func (l *lazy[T]) get(s *Session, make func(s *Session) *T) *T {
+	l.once.Do(func() { l.it = make(s) })
+	return l.it
+}
+
+// newID is a random version 4 UUID, as Redisson's client id.
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// ID is the session's part of its wire owners.
+func (s *Session) ID() string { return s.id }
+
+// Changing tells the session that one of the client's connections has ended, or that it opens one.
+func (s *Session) Changing() { s.Runner().Changing() }
+
+// Start runs f in a goroutine that Close waits for, unless Close has waited already.
+func (s *Session) Start(f func()) bool {
+	if !s.routines.enter() {
+		return false
+	}
+	go func() {
+		defer s.routines.leave()
+		f()
+	}()
+	return true
+}
+
+// Enter admits a call, which may leave something on the server, until Leave; or reports that the session is closed.
+func (s *Session) Enter() bool { return s.calls.enter() }
+
+// Leave is the end of a call.
+func (s *Session) Leave() { s.calls.leave() }
+
+// Admit is Enter of a call that takes something, and says what leaves.
+func (s *Session) Admit() (leave func(), err error) {
+	if !s.Enter() {
+		return nil, ErrClosed
+	}
+	s.presence.Stir()
+	return s.Leave, nil
+}
+
+// busy reports whether the session holds or waits for anything.
+func (s *Session) busy() bool {
+	k := s.kept()
+	return s.calls.busy() || k != nil && k.Holds()
+}
+
+// Closed reports whether Close has been called.
+func (s *Session) Closed() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// Context is the life of the session's goroutines.
+func (s *Session) Context() context.Context { return s.ctx }
+
+// Config is what the session is made of.
+func (s *Session) Config() *Config { return &s.config }
+
+// Lease is the length of the leases that are renewed.
+func (s *Session) Lease() time.Duration { return s.config.Lease }
+
+// Logger is the session's.
+func (s *Session) Logger() *slog.Logger { return s.config.Logger }
+
+// Runner runs the session's calls.
+func (s *Session) Runner() *script.Runner { return s.runner }
+
+// Presence publishes which process the session is.
+func (s *Session) Presence() *presence.Teller { return s.presence }
+
+// Lines are the queues of the session's callers in front of single names.
+func (s *Session) Lines() *wait.Lines { return s.lines }
+
+// NewLines makes queues of callers of the session besides those of single names.
+func (s *Session) NewLines() *wait.Lines { return wait.NewLines(s.Listen, s.closing) }
+
+// Listen calls wake for each message of a channel, and whenever one may have been missed.
+func (s *Session) Listen(channel string, wake func()) (stop func()) {
+	return s.hub.Listen(channel, wake).Close
+}
+
+// Subscribed reports whether the server counts the session among the subscribers of a channel.
+func (s *Session) Subscribed(channel string) bool { return s.hub.Subscribed(channel) }
+
+// Slot groups keys that one script may touch together: 0 unless the server is a cluster.
+func (s *Session) Slot(key string) uint16 {
+	if s.cluster {
+		return wire.Slot(key)
+	}
+	return 0
+}
+
+// Publish is the command that reaches this session's kind of subscribers.
+func (s *Session) Publish() string {
+	if s.config.Sharded {
+		return "SPUBLISH"
+	}
+	return "PUBLISH"
+}
+
+// Listeners is how many clients may have got a message of which the server counted got. In a cluster a plain message
+// goes on to other nodes, whose listeners nobody counts.
+func (s *Session) Listeners(got int64) int {
+	if s.cluster && !s.config.Sharded {
+		return max(int(got), 2)
+	}
+	return int(got)
+}
+
+// closeWithin bounds what Close waits for. The client may take a second more to close.
+const closeWithin = 3500 * time.Millisecond
+
+// Close refuses new work, ends waits, ends and releases all holds but the detached ones, in
+// one batch per server, and waits for the session's goroutines. It returns within 5 s; an
+// error says what may be left to run out with its lease, or without an end. Further calls return the
+// same.
+func (s *Session) Close() error {
+	s.closer.Do(func() { s.outcome = s.close() })
+	s.tellAll() // not before: the observer may close the session, too
+	return s.outcome
+}
+
+func (s *Session) close() error {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), closeWithin, ErrNoReply)
+	defer cancel()
+	calls := s.calls.close()
+	close(s.closing) // ends waits
+	s.cancel()       // ends renewals and repeats
+
+	err := s.releaseAll(ctx)
+	var late error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		<-calls
+		late = s.releaseAll(ctx) // what was granted to them meanwhile
+		routines := s.routines.close()
+		s.hub.Close()
+		<-routines
+		late = errors.Join(late, s.releaseAll(ctx)) // what those were about to give back
+		s.presence.End(ctx)
+		s.bounds.end()
+		if s.config.OwnsClient {
+			s.config.Client.Close()
+		}
+		s.runner.Wait()
+		if ctx.Err() != nil { // Close may have told the others before
+			s.tellAll()
+		}
+	}()
+	select {
+	case <-done:
+		err = errors.Join(err, late)
+	case <-ctx.Done():
+		if s.config.OwnsClient {
+			s.config.Client.Close() // whoever still waits for a reply gets an error instead
+		}
+		if err == nil { // else it is what took so long
+			err = fmt.Errorf("close: calls are still under way after %v", closeWithin)
+		}
+	}
+	return err
+}
+
+func (s *Session) releaseAll(ctx context.Context) error {
+	if k := s.kept(); k != nil {
+		return k.ReleaseAll(ctx)
+	}
+	return nil
+}
+
+func (s *Session) tellAll() {
+	if k := s.kept(); k != nil {
+		k.TellAll()
+	}
+}
