@@ -27,9 +27,9 @@ const mostNamed = 1000
 
 // A half is what both have.
 type half struct {
-	mutex    core.Mutex
+	mutex   core.Mutex
 	lock    *core.Lock // its inside
-	writers string // the key of the writers that wait, if readers wait behind them; else ""
+	writers string     // the key of the writers that wait, if readers wait behind them; else ""
 }
 
 // force is the call that ends a half.
