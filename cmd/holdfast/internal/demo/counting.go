@@ -10,23 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A counting is the work of the scenes with a lock: it adds one to a number in a file, which
-// nothing but the lock protects. In Java, with Redisson:
-//
-//	RLock lock = redisson.getLock(name); // or getFairLock
-//
-//	void increment() {                    void save(int n) {
-//	    lock.lock();                          lock.lock(); // already ours: re-enters
-//	    try {                                 try {
-//	        int n = read();                       compute();
-//	        save(n + 1);                          write(n);
-//	    } finally {                           } finally {
-//	        lock.unlock();                        lock.unlock();
-//	    }                                     }
-//	}                                     }
-//
-// Before the write it asks whether the lock is still ours. Java has to ask the server; a hold
-// answers from its own clock.
+// A counting is the work of the scenes: it adds one to a number in a file, which nothing but the lock
+// protects. The help of the command shows it beside the same in Java. Before the write it asks whether
+// the lock is still ours. Java has to ask the server; a hold answers from its own clock.
 type counting struct {
 	*worker
 	lock holdfast.Locker

@@ -19,7 +19,7 @@ var fairScene = scene{
 	name:  "fair",
 	short: "a fair lock serves a queue in order; one waiter gives up, one dies",
 	play: func(ctx context.Context, s *stage) error {
-		return (&fairStory{stage: s, ledger: newLedger(), workers: map[string]int{}}).tell(ctx)
+		return (&fairStory{stage: s, workers: map[string]int{}}).tell(ctx)
 	},
 	work: func(w *worker, s *holdfast.Session) func(context.Context) error {
 		return counting{w, impatient{newFair(s, w.Name), w}}.increment
@@ -60,7 +60,6 @@ func (i impatient) Lock(ctx context.Context) (*holdfast.Hold, error) {
 // A fairStory is one telling of the scene.
 type fairStory struct {
 	*stage
-	ledger  *ledger
 	lock    *fairlock.Mutex // the coordinator's own
 	workers map[string]int  // by the ids of their sessions
 	grants  []grant         // in the order in which they were heard of
@@ -80,20 +79,13 @@ func (f *fairStory) tell(ctx context.Context) error {
 	}
 	defer func() { _ = session.Close() }() // it holds nothing
 	f.lock = newFair(session, f.name)
-	if err := counter(f.file).write(0); err != nil {
-		return err
-	}
 	with := setup{Goroutines: fairGoroutines, Lease: fairLease, Pace: 15 * time.Millisecond}
 	if err := f.launch(ctx, fairProcesses, with); err != nil {
 		return err
 	}
 	f.note("%d goroutines in each process queue for one lock", fairGoroutines)
-	for _, act := range []func(context.Context) error{f.someoneGivesUp, f.someoneDies, f.check} {
-		if err := act(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+	pause := func(ctx context.Context) error { return f.wait(ctx, time.Second) }
+	return f.acts(ctx, f.someoneGivesUp, f.someoneDies, pause, f.finish)
 }
 
 // someoneGivesUp has one waiter leave the queue.
@@ -231,25 +223,14 @@ func (f *fairStory) queueWhen(ctx context.Context, what string, is func(queue []
 	return nil, fmt.Errorf("waited %v in vain for %s", soon, what)
 }
 
-func (f *fairStory) check(ctx context.Context) error {
-	if err := f.at(ctx, time.Since(f.begun)+time.Second); err != nil {
-		return err
-	}
-	if err := f.finish(ctx); err != nil {
-		return err
-	}
-	return f.audit(f.ledger)
-}
-
 // take handles an event of a worker.
-func (f *fairStory) take(e event) error {
+func (f *fairStory) take(e event) {
 	switch e.What {
 	case ready:
 		f.workers[e.Text] = e.worker
 	case holds:
 		f.grants = append(f.grants, grant{e.Text, e.Value})
 	}
-	return f.ledger.take(e)
 }
 
 // workerOf is the worker whose waiter that is.

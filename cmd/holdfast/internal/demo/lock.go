@@ -16,7 +16,7 @@ var lockScene = scene{
 	name:  "lock",
 	short: "four processes share a reentrant lock; one is killed, one is stopped",
 	play: func(ctx context.Context, s *stage) error {
-		return (&lockStory{stage: s, ledger: newLedger()}).tell(ctx)
+		return (&lockStory{stage: s}).tell(ctx)
 	},
 	work: func(w *worker, s *holdfast.Session) func(context.Context) error {
 		return counting{w, rlock.New(s, w.Name, nil)}.increment
@@ -37,7 +37,6 @@ const (
 // A lockStory is one telling of the scene.
 type lockStory struct {
 	*stage
-	ledger *ledger
 	victim victim
 }
 
@@ -54,20 +53,12 @@ type victim struct {
 
 func (l *lockStory) tell(ctx context.Context) error {
 	l.story = l
-	if err := counter(l.file).write(0); err != nil {
-		return err
-	}
 	with := setup{Goroutines: lockGoroutines, Lease: lockLease, Pace: 2 * time.Millisecond}
 	if err := l.launch(ctx, lockProcesses, with); err != nil {
 		return err
 	}
 	l.note("%d goroutines in each process count in one file; the lease is %s", lockGoroutines, human(lockLease))
-	for _, act := range []func(context.Context) error{l.killHolder, l.stopHolder, l.check} {
-		if err := act(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+	return l.acts(ctx, l.killHolder, l.stopHolder, func(ctx context.Context) error { return l.at(ctx, finishAt) }, l.finish)
 }
 
 func (l *lockStory) killHolder(ctx context.Context) error {
@@ -128,18 +119,8 @@ func (l *lockStory) takeover(ctx context.Context) error {
 	return nil
 }
 
-func (l *lockStory) check(ctx context.Context) error {
-	if err := l.at(ctx, finishAt); err != nil {
-		return err
-	}
-	if err := l.finish(ctx); err != nil {
-		return err
-	}
-	return l.audit(l.ledger)
-}
-
 // take handles an event of a worker.
-func (l *lockStory) take(e event) error {
+func (l *lockStory) take(e event) {
 	v := &l.victim
 	switch {
 	case e.What == holds && e.worker != v.worker && v.worker > 0 && v.heir == 0 && e.Value >= v.read:
@@ -147,7 +128,6 @@ func (l *lockStory) take(e event) error {
 	case e.What == lost && e.worker == v.worker:
 		v.learned = e.Text
 	}
-	return l.ledger.take(e)
 }
 
 func (l *lockStory) progress() string { return fmt.Sprintf("the counter is %d", len(l.ledger.writer)) }

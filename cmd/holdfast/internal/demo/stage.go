@@ -14,12 +14,13 @@ import (
 // nothing here needs a mutex.
 type stage struct {
 	*screen
-	story story
-	scene string
-	redis string // the server's URL
-	name  string // of the lock
-	file  string
-	fleet *fleet
+	story  story
+	ledger *ledger
+	scene  string
+	redis  string // the server's URL
+	name   string // of the lock
+	file   string
+	fleet  *fleet
 
 	begun     time.Time
 	next      time.Time // when the next line of progress is due; zero before the beginning
@@ -30,8 +31,8 @@ type stage struct {
 
 // A story is a scene's own part of the stage.
 type story interface {
-	take(e event) error // handles what happened, and fails if it must not happen
-	progress() string   // where the story stands, in one line
+	take(e event)     // handles what happened
+	progress() string // where the story stands, in one line
 }
 
 const (
@@ -43,13 +44,16 @@ const (
 
 func newStage(scene string, screen *screen, redis, folder string) *stage {
 	return &stage{
-		screen: screen, scene: scene, redis: redis,
+		screen: screen, scene: scene, redis: redis, ledger: newLedger(),
 		name: "holdfast-demo:" + rand.Text()[:8], file: filepath.Join(folder, scene), begun: time.Now(),
 	}
 }
 
 // launch starts the processes, waits until all are connected, and has them begin together.
 func (s *stage) launch(ctx context.Context, processes int, with setup) (err error) {
+	if err := counter(s.file).write(0); err != nil {
+		return err
+	}
 	with.Scene, with.Redis, with.Name, with.File = s.scene, s.redis, s.name, s.file
 	if s.fleet, err = launch(ctx, processes, with); err != nil {
 		return err
@@ -67,24 +71,33 @@ func (s *stage) launch(ctx context.Context, processes int, with setup) (err erro
 	return nil
 }
 
-// finish has all processes complete their work and end.
+// acts plays one act after the other, until one fails.
+func (s *stage) acts(ctx context.Context, acts ...func(context.Context) error) error {
+	for _, act := range acts {
+		if err := act(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish makes all processes complete their work and end, and holds the ledger against the counter.
 func (s *stage) finish(ctx context.Context) error {
 	for _, p := range s.fleet.processes {
 		if err := p.finish(); err != nil {
 			return err
 		}
 	}
-	return s.until(ctx, "all workers to end", func() bool { return s.ended == len(s.fleet.processes) })
-}
-
-// audit holds the ledger against the counter that it is about.
-func (s *stage) audit(l *ledger) error {
+	if err := s.until(ctx, "all workers to end", func() bool { return s.ended == len(s.fleet.processes) }); err != nil {
+		return err
+	}
 	count, err := counter(s.file).read()
 	if err != nil {
 		return err
 	}
-	s.say(fmt.Sprintf("  lost updates: %d; the counter is %d after %d writes", len(l.writer)-count, count, len(l.writer)))
-	return l.audit(count)
+	writes := len(s.ledger.writer)
+	s.say(fmt.Sprintf("  lost updates: %d; the counter is %d after %d writes", writes-count, count, writes))
+	return s.ledger.audit(count)
 }
 
 func (s *stage) close() {
@@ -164,7 +177,8 @@ func (s *stage) hear(e event) (err error) {
 		s.ended++
 		err = s.fleet.ended(e)
 	}
-	return errors.Join(err, s.story.take(e))
+	s.story.take(e)
+	return errors.Join(err, s.ledger.take(e))
 }
 
 // tick shows how the story is getting on, if it is time to.
@@ -187,13 +201,4 @@ func (s *stage) timed(text string) string {
 }
 
 // human is a duration as people say it.
-func human(d time.Duration) string {
-	switch {
-	case d < 10*time.Millisecond:
-		return fmt.Sprintf("%.1f ms", d.Seconds()*1000)
-	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Milliseconds())
-	default:
-		return fmt.Sprintf("%.2f s", d.Seconds())
-	}
-}
+func human(d time.Duration) string { return d.Round(10 * time.Millisecond).String() }
