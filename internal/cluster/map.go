@@ -1,6 +1,9 @@
 package cluster
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // A Map is who has which slots, by what one node says.
 type Map []Range
@@ -44,4 +47,24 @@ func (m Map) Count() (masters, replicas, slots int64) {
 		}
 	}
 	return masters, replicas, slots
+}
+
+// TakesOver reports whether the replica whose CLUSTER NODES this is takes over from the master with the id:
+// most masters take that for failed ("fail?" is an opinion of its own), and the replica may.
+func TakesOver(view, master string) bool {
+	failed, may := false, true
+	for line := range strings.Lines(view) {
+		words := strings.Fields(line) // id, address, flags
+		if len(words) < 3 {
+			continue
+		}
+		flags := strings.Split(words[2], ",")
+		if words[0] == master {
+			failed = slices.Contains(flags, "fail")
+		}
+		if slices.Contains(flags, "myself") {
+			may = !slices.Contains(flags, "nofailover")
+		}
+	}
+	return failed && may
 }

@@ -8,13 +8,10 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strconv"
 	"syscall"
-
-	"github.com/spf13/cobra"
 )
 
-// The exit codes of holdfast. Those from 64 to 78 are of sysexits.h.
+// The exit codes of holdfast, as "holdfast help exit-codes" explains them. Those from 64 to 78 are of sysexits.h.
 const (
 	ExitOK          = 0
 	ExitNo          = 1
@@ -23,40 +20,8 @@ const (
 	ExitSoftware    = 70
 	ExitTempFail    = 75
 	ExitLost        = 79
-	ExitSignal      = 128
+	ExitSignal      = 128 // and the number of the signal
 )
-
-// codes is what docs/command.md has as a table, and holdfast help exit-codes prints.
-var codes = []struct {
-	code    int
-	meaning string
-}{
-	{ExitOK, "done; of run: the command ended with 0"},
-	{ExitNo, "the answer is no: taken (run: or what -E says), not there, failed"},
-	{ExitUsage, "called wrongly; nothing was done"},
-	{ExitUnavailable, "Redis cannot be reached or refuses, or the command cannot be run"},
-	{ExitSoftware, "a mistake in holdfast itself"},
-	{ExitTempFail, "the connection was lost under way: whether it was done is not known"},
-	{ExitLost, "run: the lock was lost while the command ran"},
-	{ExitSignal, "and a signal's number: it ended holdfast, or the command that it ran"},
-}
-
-// codeText is a code as it is written: the last one has a number added.
-func codeText(code int) string {
-	if code == ExitSignal {
-		return strconv.Itoa(code) + "+n"
-	}
-	return strconv.Itoa(code)
-}
-
-// ExitCodes is the help topic "exit-codes".
-func ExitCodes() *cobra.Command {
-	text := "The exit status of holdfast. That of run is otherwise the command's.\n"
-	for _, c := range codes {
-		text += fmt.Sprintf("\n  %-6s %s", codeText(c.code), c.meaning)
-	}
-	return &cobra.Command{Use: "exit-codes", Short: "What the exit status says", Long: text}
-}
 
 // An ExitError is why a command ends, and with which code.
 type ExitError struct {

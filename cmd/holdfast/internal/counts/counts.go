@@ -89,7 +89,7 @@ func (c *call) do(ctx context.Context, run func(*call) error) (err error) {
 	if c.Session, err = c.redis.Open(&holdfast.Options{Anonymous: true}); err != nil {
 		return err
 	}
-	defer c.Session.Close()
+	defer c.Close()
 	ctx, stop := cli.UntilSignal(ctx)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)

@@ -1,6 +1,7 @@
 package counts
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 
@@ -16,9 +17,9 @@ func semaphoreCommand(redis *cli.Redis) *cobra.Command {
 	var expirable bool
 	set := g.add("set NAME N", "Make a semaphore with N permits", 0, nil, func(c *call) error {
 		if expirable {
-			return c.setSemaphore(c.expirable().TrySetPermits(c.ctx, c.n))
+			return c.setSemaphore(c.expirable().TrySetPermits)
 		}
-		return c.setSemaphore(c.counting().TrySetPermits(c.ctx, c.n))
+		return c.setSemaphore(c.counting().TrySetPermits)
 	})
 	set.Flags().BoolVar(&expirable, "expirable", false, "make one whose permits have ids and leases")
 	add := g.add("add NAME N", "Make a semaphore larger by N, or smaller", -most, nil, func(c *call) error {
@@ -83,12 +84,14 @@ func (s semaphoreState) String() string {
 
 // The two kinds of semaphore that a name may be.
 func (c *call) counting() *semaphore.Semaphore { return semaphore.New(c.Session, c.name) }
+
 func (c *call) expirable() *semaphore.Expirable {
 	return semaphore.NewExpirable(c.Session, c.name, nil)
 }
 
-// setSemaphore says whether the semaphore was made.
-func (c *call) setSemaphore(made bool, err error) error {
+// setSemaphore makes the semaphore, and says whether it did.
+func (c *call) setSemaphore(set func(context.Context, int) (bool, error)) error {
+	made, err := set(c.ctx, c.n)
 	if err != nil {
 		return err
 	}

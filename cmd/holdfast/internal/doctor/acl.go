@@ -115,7 +115,7 @@ func rights(ctx context.Context, d *doctor, n *node) finding {
 	case n.replica():
 		return note("the rights of %s were not tried: this is a replica", who).fix("Ask the master.")
 	}
-	if refused, err = try(ctx, n, name, all); err != nil {
+	if refused, err = try(ctx, n, all); err != nil {
 		return unknown("which rights "+who+" has", "+eval", err)
 	}
 	return d.lacking(who, refused)
@@ -163,7 +163,7 @@ func dryRun(ctx context.Context, n *node, user string, all []right) (refusals []
 
 // try does what needs the rights, on a key that nobody uses, which it removes. If it may send none of the commands
 // that remove the key, it tries no others.
-func try(ctx context.Context, n *node, name string, all []right) (refusals []refusal, err error) {
+func try(ctx context.Context, n *node, all []right) (refusals []refusal, err error) {
 	send := func(rights []right) error {
 		var asked rueidis.Commands
 		var sent []right

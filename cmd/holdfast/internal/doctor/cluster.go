@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/internal/cluster"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -108,31 +108,11 @@ func (d *doctor) successor(ctx context.Context, master *node, id string) *node {
 		if n.err != nil || d.slots.MasterOf(n.addr) != master.addr {
 			continue
 		}
-		if view, err := n.do(ctx, "CLUSTER", "NODES").ToString(); err == nil && takesOver(view, id) {
+		if view, err := n.do(ctx, "CLUSTER", "NODES").ToString(); err == nil && cluster.TakesOver(view, id) {
 			return n
 		}
 	}
 	return nil
-}
-
-// takesOver reports whether the replica whose CLUSTER NODES this is takes over from the master with the id:
-// most masters take that for failed ("fail?" is an opinion of its own), and the replica may.
-func takesOver(view, master string) bool {
-	failed, may := false, true
-	for line := range strings.Lines(view) {
-		words := strings.Fields(line) // id, address, flags
-		if len(words) < 3 {
-			continue
-		}
-		flags := strings.Split(words[2], ",")
-		if words[0] == master {
-			failed = slices.Contains(flags, "fail")
-		}
-		if slices.Contains(flags, "myself") {
-			may = !slices.Contains(flags, "nofailover")
-		}
-	}
-	return failed && may
 }
 
 // pubsub says which messages are used, and whether all listen to the same.

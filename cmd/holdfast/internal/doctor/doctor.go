@@ -26,6 +26,7 @@ type check struct {
 	name string
 	each func(context.Context, *doctor, *node) finding
 	once func(context.Context, *doctor) finding
+	keys bool // goes through all keys
 }
 
 // checks are all but "reach", which comes first.
@@ -43,8 +44,8 @@ var checks = []check{
 	{name: "sessions", once: sessionRights},
 	{name: "pubsub", once: pubsub},
 	{name: "connections", each: connections},
-	{name: "ttl", each: withoutTTL},
-	{name: "waiters", each: goneWaiters},
+	{name: "ttl", each: withoutTTL, keys: true},
+	{name: "waiters", each: goneWaiters, keys: true},
 }
 
 // A question is what the flags say.
@@ -128,6 +129,9 @@ func run(ctx context.Context, redis *cli.Redis, q *question, out *printer) error
 		return cmp.Or(out.err, cli.Silent(cli.ExitUnavailable))
 	}
 	for _, c := range checks {
+		if c.keys && q.scan == 0 {
+			continue
+		}
 		out.say(d.ask(ctx, c)...)
 		if ctx.Err() != nil {
 			return cli.Exit(cli.ExitSignal+2, errors.New("doctor: interrupted"))

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -76,17 +75,6 @@ func TestClocksOfACluster(t *testing.T) {
 	d.nodes[0].give, d.nodes[1].give = time.Second, time.Second
 	assert.Equal(t, statusOK, clocks(t.Context(), d).Status, "as far as can be told")
 	assert.Empty(t, clocks(t.Context(), &doctor{nodes: d.nodes[:1]}).Status)
-}
-
-// A replica takes over when most masters have lost its master, not when it has alone.
-func TestWhoTakesOver(t *testing.T) {
-	const view = "m 10.0.0.1:6379@16379 master,%s - 1 1 1 disconnected 0-5460\n" +
-		"r 10.0.0.2:6379@16379 myself,slave%s m 0 0 1 connected\no 10.0.0.3:6379@16379 master,fail - 0 0 2 connected 5461-16383\n"
-	assert.True(t, takesOver(fmt.Sprintf(view, "fail", ""), "m"))
-	assert.False(t, takesOver(fmt.Sprintf(view, "fail?", ""), "m"))
-	assert.False(t, takesOver(fmt.Sprintf(view, "noflags", ""), "m"))
-	assert.False(t, takesOver(fmt.Sprintf(view, "fail", ",nofailover"), "m"))
-	assert.False(t, takesOver("txt", "m"))
 }
 
 func TestPeopleSeeParagraphs(t *testing.T) {

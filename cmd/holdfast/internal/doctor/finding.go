@@ -125,7 +125,7 @@ type printer struct {
 	err           error // the first write that failed
 }
 
-func newPrinter(out io.Writer, asJSON bool) *printer { //nolint:revive // a flag of the command line
+func newPrinter(out io.Writer, asJSON bool) *printer {
 	p := &printer{out: out, asJSON: asJSON, count: make(map[status]int)}
 	if file, ok := out.(*os.File); ok {
 		p.live, p.colored = cli.IsTerminal(file), cli.Colors(file)

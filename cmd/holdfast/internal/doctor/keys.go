@@ -116,9 +116,6 @@ func (s *sweep) walk(ctx context.Context, typ, match string, look func(context.C
 
 // withoutTTL looks for locks that nothing ends.
 func withoutTTL(ctx context.Context, d *doctor, n *node) finding {
-	if d.q.scan == 0 {
-		return finding{}
-	}
 	s := sweep{doctor: d, node: n}
 	err := s.walk(ctx, "hash", "*", func(ctx context.Context, names []string) error {
 		b := n.client.B()
@@ -156,9 +153,6 @@ func withoutTTL(ctx context.Context, d *doctor, n *node) finding {
 
 // goneWaiters looks for places in the queues of fair locks whose waiters have gone.
 func goneWaiters(ctx context.Context, d *doctor, n *node) finding {
-	if d.q.scan == 0 {
-		return finding{}
-	}
 	s, q := sweep{doctor: d, node: n}, survey.Queue{Client: d.client, Node: n.client}
 	for _, server := range d.nodes {
 		if server.err == nil {

@@ -88,40 +88,31 @@ func (d *doctor) unreachable(where string, err error) finding {
 }
 
 // remedies are what may help against an error of a connection, by what it says.
-var remedies = []struct {
-	said *regexp.Regexp
-	fix  string
-}{
-	{regexp.MustCompile(`WRONGPASS|invalid password`), "Check user and password: HOLDFAST_REDIS_USER and " +
-		"HOLDFAST_REDIS_PASSWORD, or those in HOLDFAST_REDIS; ACL LIST shows the users."},
-	{regexp.MustCompile(`NOAUTH`), "It wants a password: set HOLDFAST_REDIS_PASSWORD, " +
-		"and HOLDFAST_REDIS_USER if the user is not default."},
-	{regexp.MustCompile(`NOPERM`), "A right to connect is missing: grant +cluster|slots in a cluster, +role behind Sentinel, " +
-		"+select with a database."},
-	{regexp.MustCompile(`LOADING`), "It has just started and reads its data: wait."},
-	{regexp.MustCompile(`max number of clients`), "It has no room for more connections: raise maxclients, " +
-		"or find who opens so many with CLIENT LIST."},
-	{regexp.MustCompile(`sentinel`), theSet},
-	{regexp.MustCompile(`lookup `),
-		"No such host: check the name in the URL."},
-	{regexp.MustCompile(`certificate signed by unknown authority`),
-		"Its certificate is signed by somebody unknown here: name the signer's with --cacert."},
-	{regexp.MustCompile(`certificate is (not )?valid for|cannot validate certificate|any IP SANs`),
-		"Its certificate is for another name: connect by that name, or give it with --sni."},
-	{regexp.MustCompile(`first record does not look like a TLS handshake`), "It does not speak TLS: use redis:// instead of rediss://."},
-	{regexp.MustCompile(`certificate required|bad certificate|handshake failure`),
-		"It wants a certificate of this client: give --cert and --key."},
-	{regexp.MustCompile(`refused`), "Nobody listens there: check host and port, and that the server runs."},
+var remedies = [][2]string{
+	{"WRONGPASS|invalid password", "Check user and password: HOLDFAST_REDIS_USER and HOLDFAST_REDIS_PASSWORD, " +
+		"or those in HOLDFAST_REDIS; ACL LIST shows the users."},
+	{"NOAUTH", "It wants a password: set HOLDFAST_REDIS_PASSWORD, and HOLDFAST_REDIS_USER if the user is not default."},
+	{"NOPERM", "A right to connect is missing: +cluster|slots in a cluster, +role behind Sentinel, +select with a database."},
+	{"LOADING", "It has just started and reads its data: wait."},
+	{"max number of clients", "It has no room for more connections: raise maxclients, or see CLIENT LIST for who opens so many."},
+	{"sentinel", theSet},
+	{"lookup ", "No such host: check the name in the URL."},
+	{"signed by unknown authority", "Its certificate is signed by somebody unknown here: name the signer's with --cacert."},
+	{"certificate is (not )?valid for|cannot validate|IP SANs", "Its certificate is for another name: connect by that name, " +
+		"or give it with --sni."},
+	{"first record does not look like a TLS handshake", "It does not speak TLS: use redis:// instead of rediss://."},
+	{"certificate required|bad certificate|handshake failure", "It wants a certificate of this client: give --cert and --key."},
+	{"refused", "Nobody listens there: check host and port, and that the server runs."},
 }
 
-const theSet = "Check the name behind ?master_set=, and that the addresses are those of Sentinels: SENTINEL MASTERS shows the names."
+const theSet = "Check the name behind ?master_set=, and that the addresses are of Sentinels: SENTINEL MASTERS shows the names."
 
 // remedy is what may help against an error of a connection.
 func (d *doctor) remedy(err error) string {
 	text := plain(err)
 	for _, r := range remedies {
-		if r.said.MatchString(text) {
-			return r.fix
+		if said, err := regexp.MatchString(r[0], text); said && err == nil {
+			return r[1]
 		}
 	}
 	tls := "whether it wants TLS (rediss://)."

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,18 +32,14 @@ func version(_ context.Context, _ *doctor, n *node) finding {
 
 // atLeast compares versions, "6.2.14" and "6.2".
 func atLeast(have, least string) bool {
-	parts := strings.Split(have, ".")
-	for i, text := range strings.Split(least, ".") {
-		want, _ := strconv.Atoi(text)
-		got := 0
-		if i < len(parts) {
-			got, _ = strconv.Atoi(parts[i])
+	numbers := func(text string) (list []int) {
+		for part := range strings.SplitSeq(text, ".") {
+			n, _ := strconv.Atoi(part)
+			list = append(list, n)
 		}
-		if got != want {
-			return got > want
-		}
+		return list
 	}
-	return true
+	return slices.Compare(numbers(have), numbers(least)) >= 0
 }
 
 // eviction checks that the server never throws a lock away to make room.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // Commands are the commands ls, show, wait and unlock.
@@ -47,15 +48,7 @@ func failure(ctx context.Context, redis *cli.Redis, err error) error {
 }
 
 // oneName refuses anything but one name.
-func oneName(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("%s wants one name, got %d", cmd.Name(), len(args))
-	}
-	if args[0] == "" {
-		return errors.New("the name is empty")
-	}
-	return nil
-}
+var oneName = cobra.MatchAll(cobra.ExactArgs(1), func(_ *cobra.Command, args []string) error { return wire.CheckName(args[0]) })
 
 // kindFlag defines the flag --kind of a command on one name.
 func kindFlag(cmd *cobra.Command, kind *string) {

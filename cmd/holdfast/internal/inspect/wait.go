@@ -155,24 +155,18 @@ func (w *waiting) read(ctx context.Context, client rueidis.Client) (*survey.Obje
 
 // looking returns what looks whether it is free, and says when it is so at the latest, as things are.
 func (w *waiting) looking(client rueidis.Client, o *survey.Object) func(context.Context) (bool, time.Duration, error) {
-	key := client.B()
-	switch {
-	case w.kind == "semaphore" || w.kind == survey.KindPermits || w.kind == "" && o.Kind == survey.KindPermits:
+	permits := w.kind == "semaphore" || w.kind == survey.KindPermits || w.kind == "" && o.Kind == survey.KindPermits
+	if o.Kind == survey.KindNumber || o.Kind == survey.KindPermits {
 		return func(ctx context.Context) (bool, time.Duration, error) {
 			o, err := w.read(ctx, client)
-			return err == nil && o != nil && o.Value != nil && *o.Value > 0, lastLook, err
-		}
-	case o.Kind == survey.KindNumber || o.Kind == survey.KindPermits:
-		return func(ctx context.Context) (bool, time.Duration, error) {
-			left, err := client.Do(ctx, key.Get().Key(w.name).Build()).AsInt64()
-			if rueidis.IsRedisNil(err) {
-				return true, 0, nil
+			if err != nil || o == nil || o.Value == nil {
+				return err == nil && o == nil && !permits, lastLook, err
 			}
-			return err == nil && left <= 0, lastLook, err
+			return *o.Value > 0 == permits, lastLook, nil
 		}
 	}
 	return func(ctx context.Context) (bool, time.Duration, error) {
-		left, err := client.Do(ctx, key.Pttl().Key(w.name).Build()).AsInt64()
+		left, err := client.Do(ctx, client.B().Pttl().Key(w.name).Build()).AsInt64()
 		if left < 0 {
 			return err == nil && left == -2, lastLook, err // -2: it is not there
 		}

@@ -16,7 +16,11 @@ import (
 
 // run takes the lock, runs the command and gives the lock back.
 func (s *settings) run(redis *cli.Redis, say *reporter) error {
-	session, err := redis.Open(s.sessionOptions()) // before listening: a signal ends this at once
+	opts := &holdfast.Options{Label: s.label(), Lease: s.lease}
+	if s.noFork { // its lease is that of the lock alone
+		opts.Lease = 0
+	}
+	session, err := redis.Open(opts) // before listening: a signal ends this at once
 	if err != nil {
 		return err
 	}
@@ -44,14 +48,6 @@ func (s *settings) run(redis *cli.Redis, say *reporter) error {
 		return s.hand(hold, signals, say)
 	}
 	return s.protect(hold, signals, say)
-}
-
-func (s *settings) sessionOptions() *holdfast.Options {
-	opts := &holdfast.Options{Label: s.label()}
-	if !s.noFork {
-		opts.Lease = s.lease
-	}
-	return opts
 }
 
 // hand becomes the command, to which the lock is left for the rest of its lease: nobody renews it, and
@@ -161,6 +157,3 @@ func (s *settings) failure(err error) error {
 	}
 	return cli.Exit(code, fmt.Errorf("run: %w", err))
 }
-
-// inSeconds is a duration as flock prints it.
-func inSeconds(d time.Duration) string { return fmt.Sprintf("%.6f", d.Seconds()) }

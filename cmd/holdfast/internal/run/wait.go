@@ -62,7 +62,7 @@ func (s *signals) during(do func(context.Context) error) error {
 	select {
 	case sig := <-s.passed:
 		cancel()
-		<-done
+		<-done //nolint:errcheck // the signal ended it
 		return s.endedBy(sig)
 	case err := <-done:
 		return cmp.Or(s.pending(), err)
@@ -150,8 +150,9 @@ func (s *settings) take(session *holdfast.Session, signals *signals, say *report
 		}
 		return nil, s.failure(err)
 	}
-	say.tell("acquired", "getting lock took "+inSeconds(took)+" seconds", detail{"seconds", took.Seconds()},
-		detail{"owner", hold.ID()}, detail{"deadline", hold.Deadline().UTC().Format(deadlineFormat)})
+	text := fmt.Sprintf("getting lock took %.6f seconds", took.Seconds()) // as flock says it
+	say.tell("acquired", text, detail{"seconds", took.Seconds()}, detail{"owner", hold.ID()},
+		detail{"deadline", hold.Deadline().UTC().Format(deadlineFormat)})
 	return hold, nil
 }
 

@@ -183,7 +183,10 @@ func (w *watcher) changed(status syscall.WaitStatus) {
 		w.suspended(status.StopSignal())
 	case status.Continued():
 	default:
-		w.status, w.ended = exitCode(status), true
+		w.status, w.ended = status.ExitStatus(), true
+		if status.Signaled() { // as a shell tells it
+			w.status = cli.ExitSignal + int(status.Signal())
+		}
 		w.interrupted = status.Signaled() && status.Signal() == syscall.SIGINT
 		if w.lent {
 			w.terminal.give(w.terminal.own)
