@@ -208,7 +208,7 @@ func (a *acquisition) enterBeside(ctx context.Context, other *tenure) (*Single, 
 		a.claim.Failed(&a.Request)
 		a.claim.mu.Unlock()
 	case h == nil: // the server has nothing of the other half
-		other.lose()
+		other.lose(a.answer.sent)
 		err = fmt.Errorf("re-entry: %w", session.ErrLost)
 	}
 	return h, inTheWay, err
@@ -261,7 +261,7 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 		}
 		return o.begin(l, a.claim, a.Wire, answer, a.Copies), 0, nil
 	case script.Busy:
-		a.Busy(answer.at)
+		a.Busy(answer.sent)
 		a.stood()
 		return nil, answer.pttl, session.ErrBusy
 	}
@@ -323,7 +323,7 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Single, error) {
 		t.add(h, answer.sent)
 		return h, nil
 	default: // the server has nothing of the outer hold
-		t.lose()
+		t.lose(answer.sent)
 		return nil, fmt.Errorf("re-entry: %w", session.ErrLost)
 	}
 }

@@ -42,7 +42,7 @@ func (g Granted) first() *Single {
 // Lose ends the holds as lost, because the server has nothing of them any more.
 func (g Granted) Lose() {
 	for _, t := range g.tenures {
-		t.lose()
+		t.lose(0) // nobody knows when it was lost
 	}
 }
 

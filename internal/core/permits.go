@@ -133,7 +133,7 @@ func (u *update) end(done bool, err error) error {
 		u.refused()
 	case err != nil:
 	case !done:
-		t.lose()
+		t.lose(u.sent)
 		return session.ErrNotHeld
 	default:
 		t.lasts(u.d)

@@ -63,7 +63,7 @@ func (h *Single) gaveBack(ctx context.Context, reply int64, rest Rest, err error
 		t.correct(0)
 		err = session.Unknown(errNoTurn.Err)
 	case err == nil && reply == owner.Absent:
-		t.lose()
+		t.lose(t.lock.session.Now()) // lowered has seen to copies
 		ending := h.dropped()
 		return ending, ending.err
 	case err != nil && (script.ClassOf(err) == script.Unknown || ctx.Err() != nil):

@@ -51,7 +51,7 @@ func (k *keeper) renew(batch []lease.Renewable) {
 				long = append(long, t)
 			}
 		case n == 0:
-			t.lose()
+			t.lose(sent)
 			told = t.renewal(told, errDropped)
 		default:
 			told = k.failed(told, t, call.Unexpected())

@@ -304,7 +304,7 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 	case bad != nil:
 		return h.lock.Fail("extend", saidOf(ctx, t, answers[0]))
 	case n == 0:
-		t.lose()
+		t.lose(sent)
 	case n >= 1:
 		t.lasts(d)
 		h.prolong(sent, d)

@@ -133,8 +133,8 @@ func (t *tenure) endAll(why *ending) (ended []*Single, last bool) {
 	return ended, len(ended) > 0 && t.left() == 0
 }
 
-// lose ends every hold: the server has nothing of this wire owner any more.
-func (t *tenure) lose() {
+// lose ends every hold: a call that was sent then has found nothing of this wire owner on the server.
+func (t *tenure) lose(sent time.Duration) {
 	t.claim.mu.Lock()
 	t.Gone()
 	for h := range t.Live() {
@@ -148,7 +148,7 @@ func (t *tenure) lose() {
 	}
 	now := t.lock.session.Now()
 	t.claim.mu.Lock()
-	again := t.claim.Recheck(&t.Grant, now, now, t.lock.memory())
+	again := t.claim.Recheck(&t.Grant, sent, now, t.lock.memory())
 	t.claim.mu.Unlock()
 	t.lock.keeper.debts.add(t.lock, again)
 }

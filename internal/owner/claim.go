@@ -65,7 +65,7 @@ func (c *Claim[G, H]) Believed(half Half, now time.Duration) (owner string, coun
 func (c *Claim[G, H]) Add(g *Grant[G, H], h *Hold[H], until time.Duration, renewed bool) (first, watch bool) {
 	first = g.live == nil
 	h.next, g.live = g.live, h
-	g.until = max(g.until, until)
+	g.until, g.swept = max(g.until, until), false
 	c.parts[g.half] = g
 	if renewed {
 		g.renewed++

@@ -36,13 +36,11 @@ func Undo(wire string, ceiling int, now, notAfter, memory time.Duration) Debt {
 	}
 }
 
-// Expect is the debt of a wire owner that is to be given back when no copy of its acquisition can be executed
-// any more.
-func Expect(wire string, ceiling int, notAfter, now, memory time.Duration) Debt {
-	if notAfter <= now {
-		return Debt{}
-	}
-	return Debt{Wire: wire, Ceiling: ceiling, due: notAfter, delay: firstDelay, until: lease.Add(notAfter, memory)}
+// expect is the debt of a wire owner that is to be given back when no copy of its acquisition can be executed
+// any more. That may be so by now, and one may have been.
+func expect(wire string, ceiling int, notAfter, now, memory time.Duration) Debt {
+	due := max(notAfter, now)
+	return Debt{Wire: wire, Ceiling: ceiling, due: due, delay: firstDelay, until: lease.Add(due, memory)}
 }
 
 // Endless is the debt of what the server never forgets.

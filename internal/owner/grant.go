@@ -25,6 +25,7 @@ type Grant[G, H any] struct {
 	heard          int32         // how many clients the server told of its release, this one included
 	half           Half
 	lost           bool // one of the holds was, rather than released or detached
+	swept          bool // what a loss may leave behind is seen to
 	returned       bool // a release of the last hold was executed, or may have been
 	correcting     bool // what the server refused to be told is tried again now and then
 }
@@ -91,7 +92,11 @@ func (g *Grant[G, H]) needs(now time.Duration) (d time.Duration) {
 }
 
 // Lasts records that the server's lease may last until then, because of a call that has just returned.
-func (g *Grant[G, H]) Lasts(until time.Duration) { g.until = max(g.until, until) }
+func (g *Grant[G, H]) Lasts(until time.Duration) {
+	if until > g.until {
+		g.until, g.swept = until, false
+	}
+}
 
 // Over reports whether the server's lease is over.
 func (g *Grant[G, H]) Over(now time.Duration) bool { return g.until <= now }

@@ -101,7 +101,7 @@ func (c *Claim[G, H]) Recheck(g *Grant[G, H], sent, now, memory time.Duration) D
 	if g.copies == 0 || g.copies <= sent {
 		return Debt{}
 	}
-	return Expect(g.Wire, c.doubtOf(g), g.copies, now, memory)
+	return expect(g.Wire, c.doubtOf(g), g.copies, now, memory)
 }
 
 // Owe is what is to be done about a release that was refused, or whose outcome is not known: the last one is
@@ -124,19 +124,18 @@ func (g *Grant[G, H]) Return(ceiling int, now, until time.Duration) Debt {
 // longest of its leases though its last hold, with a shorter one, is gone. If others can find the claim, a
 // re-entry may be under way.
 func (c *Claim[G, H]) Sweep(g *Grant[G, H], now time.Duration, others bool) Duty {
-	until := g.until
-	if !g.lost || g.returned || g.Count(now) > 0 {
+	if !g.lost || g.returned || g.swept || g.Count(now) > 0 {
 		return Duty{}
 	}
-	g.until = 0 // once is enough
+	g.swept = true // once is enough
 	switch {
-	case until <= now+time.Second && (until == 0 || !c.kept(g)):
+	case g.until <= now+time.Second && (g.until == 0 || !c.kept(g)):
 		return Duty{}
 	case others:
 		return Duty{Correct: true}
 	}
 	g.returned = true // a release that is on its way finds nothing then, and has not lost it
-	return Duty{Debt: g.Return(0, now, until)}
+	return Duty{Debt: g.Return(0, now, g.until)}
 }
 
 // kept reports whether the server does not let go of g when its lease is over, because the other half is held

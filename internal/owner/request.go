@@ -75,10 +75,11 @@ func (c *Claim[G, H]) Failed(r *Request) {
 	}
 }
 
-// Busy records that somebody else had the lock at now: an earlier attempt has not taken it, nor will it
-// if it can no longer be executed.
-func (r *Request) Busy(now time.Duration) {
-	if now >= r.Copies {
+// Busy records that an attempt that was sent then has found somebody else. An earlier one has not taken the
+// lock by then, and will not if it could no longer be executed when this one was sent. (When the reply comes it
+// may have been executed in between.)
+func (r *Request) Busy(sent time.Duration) {
+	if sent >= r.Copies {
 		r.Copies = 0
 	}
 }
