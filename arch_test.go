@@ -47,7 +47,7 @@ var mayImport = map[string][]string{
 	"rlock":     {".", "internal/core", "internal/script", "internal/session", "internal/wait", "internal/wire"},
 	"fairlock":  {".", "internal/core", "internal/lease", "internal/script", "internal/session", "internal/wait", "internal/wire"},
 	"latch":     {".", "internal/script", "internal/session", "internal/wire"},
-	"semaphore": {".", "internal/core", "internal/lease", "internal/script", "internal/session", "internal/wire"},
+	"semaphore": {".", "internal/core", "internal/lease", "internal/script", "internal/session", "internal/wait", "internal/wire"},
 	"multilock": {".", "internal/core", "internal/several", "internal/session"},
 	"rwlock":    {".", "internal/core", "internal/lease", "internal/script", "internal/session", "internal/wait", "internal/wire"},
 	"setlock":   {".", "internal/core", "internal/script", "internal/session", "internal/wait", "internal/wire"},

@@ -148,7 +148,8 @@ func (p *Semaphore) take(ctx context.Context, operation string, n int, limit tim
 	case n < 0 || n > maxPermits:
 		return p.object.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
 	}
-	return p.object.Take(ctx, operation, limit, &taking{semaphore: p, n: n})
+	t := taking{semaphore: p, n: n}
+	return t.run(ctx, operation, limit)
 }
 
 // Release gives n permits back, n of at least 1, and makes the semaphore if there is none. It is

@@ -7,20 +7,89 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// A taking takes n permits of a counting semaphore.
+// A taking is a call that takes n permits of a counting semaphore. Its script cannot be called again, so an attempt
+// without a reply is unknown for good.
 type taking struct {
+	session.Retries
 	semaphore *Semaphore
 	n         int
+	took      bool // and the caller does not know yet
 }
 
 // untilAnyBack is longer than anybody sleeps.
 const untilAnyBack = time.Hour
 
-// Try makes one attempt. It goes on until there is a reply, or none can come any more: if ctx ends, or the session,
-// what it takes is given back.
-func (t *taking) Try(ctx context.Context) (none time.Duration, err error) {
+// run is the whole call, which waits for at most limit.
+func (t *taking) run(ctx context.Context, operation string, limit time.Duration) error {
+	o := &t.semaphore.object
+	if err := o.Begin(ctx, operation); err != nil {
+		return err
+	}
+	defer o.Session().Leave()
+	t.About(ctx, o)
+	defer t.unwind()
+	err := t.WaitFor(ctx, limit, func() error {
+		within, stop := o.UntilLate(ctx)
+		defer stop()
+		_, err := t.try(ctx, within)
+		return err
+	}, func(attempt, sleep context.Context) error { return t.wait(ctx, attempt, sleep) })
+	if err != nil {
+		err = o.Fail(operation, session.Explain(ctx, err))
+	}
+	t.Tell(err)
+	t.took = false
+	return err
+}
+
+// unwind gives back what the call has taken if it does not return, because the observer panics or ends the goroutine.
+func (t *taking) unwind() {
+	if t.took && !t.semaphore.object.Session().Start(t.giveBack) {
+		t.giveBack()
+	}
+}
+
+// wait attempts at once if nobody of the session waits, then as the first of its line.
+func (t *taking) wait(ctx, attempt, sleep context.Context) (err error) {
+	lines, line := t.semaphore.object.Session().Lines(), t.semaphore.object.Line()
+	none := time.Duration(0)
+	defer func() { t.LeaveTo(none, (*wait.Place).LeaveSome) }()
+	return t.Until(sleep, lines.Empty(line), wait.Caller{
+		Attempt: func() (done bool, retry time.Duration, err error) {
+			none, err = t.try(ctx, attempt)
+			if err == nil || script.ClassOf(err) == script.Unknown {
+				return true, 0, err
+			}
+			retry, err = t.Again(attempt, -1, err, nil)
+			return false, retry, err
+		},
+		Place: func() *wait.Place {
+			if t.Place == nil {
+				t.Stay(lines.Join(line, true, false))
+			}
+			return t.Place
+		},
+	})
+}
+
+// try makes one attempt of a call under ctx, tells the observer, and returns for how long there are no permits left.
+func (t *taking) try(ctx, attempt context.Context) (none time.Duration, err error) {
+	t.Asked++
+	done := t.semaphore.object.Attempting(attempt)
+	none, err = t.tryTo(ctx, attempt)
+	t.took = err == nil
+	if done != nil {
+		done(err)
+	}
+	return none, err
+}
+
+// tryTo makes one attempt. It goes on until there is a reply, or none can come any more: if its context ends, or the
+// session, what it takes is given back.
+func (t *taking) tryTo(ctx, attempt context.Context) (none time.Duration, err error) {
 	type result struct {
 		none time.Duration
 		err  error
@@ -29,16 +98,16 @@ func (t *taking) Try(ctx context.Context) (none time.Duration, err error) {
 	results, away := make(chan result), make(chan struct{})
 	defer close(away)
 	if !o.Go(func(lasting context.Context) {
-		none, err := t.attempt(lasting)
+		none, err := t.send(lasting)
 		if err == nil && o.Session().Closed() {
-			t.GiveBack()
+			t.giveBack()
 			err = holdfast.ErrClosed
 		}
 		select {
 		case results <- result{none, err}:
 		case <-away:
 			if err == nil {
-				t.GiveBack()
+				t.giveBack()
 			}
 		}
 	}) {
@@ -47,13 +116,17 @@ func (t *taking) Try(ctx context.Context) (none time.Duration, err error) {
 	select {
 	case r := <-results:
 		return r.none, r.err
-	case <-ctx.Done():
-		return 0, &script.Failure{Class: script.Refused, Err: context.Cause(ctx)}
+	case <-attempt.Done():
+		why := context.Cause(attempt)
+		if ctx.Err() == nil { // the wait is over while no reply came: nobody knows whether there are any
+			why = holdfast.ErrNoReply
+		}
+		return 0, &script.Failure{Class: script.Refused, Err: why}
 	}
 }
 
-// attempt sends the call.
-func (t *taking) attempt(ctx context.Context) (none time.Duration, err error) {
+// send sends the call.
+func (t *taking) send(ctx context.Context) (none time.Duration, err error) {
 	p := t.semaphore
 	reply, err := p.object.Timed(ctx, func(w script.Window) *script.Call {
 		return p.call(acquireScript).Int(int64(t.n)).Int(w.NotAfter)
@@ -72,8 +145,8 @@ func (t *taking) attempt(ctx context.Context) (none time.Duration, err error) {
 	return 0, reply.Unexpected()
 }
 
-// GiveBack gives back what nobody waits for any more.
-func (t *taking) GiveBack() {
+// giveBack gives back what nobody waits for any more.
+func (t *taking) giveBack() {
 	p := t.semaphore
 	p.object.Return(session.Gift{Call: func() *script.Call { return p.add(t.n, create) }, Read: p.object.Given})
 }

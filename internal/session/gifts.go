@@ -105,9 +105,11 @@ func (o *Object) giveOnce(ctx context.Context, c *script.Call, read func(c *scri
 
 // Return gives back what nobody waits for any more, however long the server refuses it.
 func (o *Object) Return(g Gift) {
-	if err := o.give(g); err != nil && !(MayPass(err) && o.owe(g, err)) {
-		o.warnOfGift(err)
+	err := o.give(g)
+	if err == nil || MayPass(err) && o.owe(g, err) {
+		return
 	}
+	o.warnOfGift(err)
 }
 
 // Given reads the reply {listeners} of a call that gave something back to the waiters.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -233,6 +234,11 @@ func (o *Object) Go(f func(ctx context.Context)) (started bool) {
 		defer cancel()
 		f(ctx)
 	})
+}
+
+// UntilLate returns ctx, which ends at the latest when a call that is sent now will not be executed any more.
+func (o *Object) UntilLate(ctx context.Context) (context.Context, context.CancelFunc) {
+	return until(ctx, time.Now().Add(lease.NotAfter(o.session.Lease())))
 }
 
 // Timed runs a timed call of the object, see [script.Runner.Timed].
