@@ -2,20 +2,17 @@ package bench_test
 
 import (
 	"math"
-	"runtime/debug"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 
 	"github.com/holdfast-go/holdfast/tests/bench"
+	"github.com/holdfast-go/holdfast/tests/kit"
 )
 
 // What one lock and release costs is counted, so a limit is what it costs today. Allocations are counted where the race
 // detector is off, which allocates, too.
 func TestCosts(t *testing.T) {
-	build, _ := debug.ReadBuildInfo()
-	racing := slices.Contains(build.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 	for what, c := range map[string]struct {
 		kind                   bench.Kind
 		inside, allocs, within float64
@@ -32,7 +29,7 @@ func TestCosts(t *testing.T) {
 			u := bench.MeasureUncontended(t, c.kind)
 			assert.EqualValues(t, 2, math.Round(u.Commands))
 			assert.LessOrEqual(t, math.Round(u.Inner), c.inside) // telling which process it is adds one in thousands
-			if !racing {
+			if !kit.Racing() {
 				assert.LessOrEqual(t, u.Allocs, c.allocs)
 				assert.LessOrEqual(t, u.AllocsWithin, c.within)
 			}

@@ -2,8 +2,10 @@
 package child
 
 import (
+	"fmt"
 	"os"
 	"syscall"
+	"time"
 )
 
 // Pause freezes a child, and returns when all its threads stand still: it may have gone on for a while after the
@@ -12,9 +14,16 @@ func Pause(p *os.Process) error {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	awaitStopped(p.Pid)
-	return nil
+	for end := time.Now().Add(stopTimeout); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if hasStopped(p.Pid) {
+			return nil
+		}
+	}
+	return fmt.Errorf("child %d has not stopped within %v", p.Pid, stopTimeout)
 }
+
+// stopTimeout is for a child of a machine that is busy; one that is paused twice does not tell of it again.
+const stopTimeout = 20 * time.Second
 
 // Resume lets a paused child go on.
 func Resume(p *os.Process) error { return p.Signal(syscall.SIGCONT) }

@@ -12,8 +12,9 @@ import (
 // the process ends, except one that a goroutine locked and never unlocked.
 func Attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// awaitStopped leaves the end of a child that ends instead to whoever waits for that.
-func awaitStopped(pid int) {
-	for errors.Is(unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED, nil), unix.EINTR) {
-	}
+// hasStopped is true as well of a child that has ended instead: its end is left to whoever waits for that.
+func hasStopped(pid int) bool {
+	var what unix.Siginfo
+	err := unix.Waitid(unix.P_PID, pid, &what, unix.WSTOPPED|unix.WNOHANG, nil)
+	return what.Signo != 0 || err != nil && !errors.Is(err, unix.EINTR)
 }

@@ -11,10 +11,7 @@ import (
 // by itself.
 func Attributes() *syscall.SysProcAttr { return nil }
 
-func awaitStopped(pid int) {
-	for {
-		if _, err := syscall.Wait4(pid, nil, syscall.WUNTRACED, nil); !errors.Is(err, syscall.EINTR) {
-			return
-		}
-	}
+func hasStopped(pid int) bool {
+	stopped, err := syscall.Wait4(pid, nil, syscall.WUNTRACED|syscall.WNOHANG, nil)
+	return stopped > 0 || err != nil && !errors.Is(err, syscall.EINTR)
 }

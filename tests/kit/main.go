@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,4 +48,10 @@ func goroutinesLeft(within time.Duration) string {
 			return strings.Join(left, "\n\n")
 		}
 	}
+}
+
+// Racing reports whether the race detector is on, which allocates, too.
+func Racing() bool {
+	build, _ := debug.ReadBuildInfo()
+	return slices.Contains(build.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -546,16 +544,10 @@ func TestAllocationsOfAnObserver(t *testing.T) {
 	}
 	none, empty, all := cost(nil), cost(&holdfast.Observer{}), cost((&lookout{}).observer())
 	t.Logf("allocations of a lock and release: %v, with an empty observer %v, with one that counts %v", none, empty, all)
-	if racing() { // pools forget now and then
+	if kit.Racing() { // pools forget now and then
 		assert.InDelta(t, none, empty, 1)
 		return
 	}
 	assert.Equal(t, none, empty)
 	assert.LessOrEqual(t, none, 4.0)
-}
-
-// racing reports whether the race detector is on, which allocates, too.
-func racing() bool {
-	build, _ := debug.ReadBuildInfo()
-	return slices.Contains(build.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }

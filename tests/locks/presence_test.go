@@ -131,9 +131,8 @@ func TestAnAnonymousSessionTellsNothing(t *testing.T) {
 	s := kit.OpenKnown(t, at(srv.Addr()), &holdfast.Options{Lease: time.Second, Anonymous: true})
 	l := rlock.New(s, "orders", nil)
 	hold := kit.Lock(t, t.Context(), l)
-	for before := hold.Deadline(); hold.Deadline().Equal(before); { // a third of the lease
-		time.Sleep(time.Millisecond)
-	}
+	before := hold.Deadline()
+	kit.Await(t, "a renewal", func() bool { return hold.Deadline().After(before) })
 	time.Sleep(100 * time.Millisecond)
 	require.Len(t, srv.Keyspace(t), 1)
 	holders, err := l.Holders(t.Context())

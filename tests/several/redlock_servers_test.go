@@ -111,7 +111,7 @@ func TestARedLockGoesOnWithoutTwoOfFiveServers(t *testing.T) {
 		tuned.ServerTimeout = 600 * time.Millisecond // many of these run at once
 		c := &crisis{Fleet: kit.NewFleet(t, 5)}
 		kit.Building <- struct{}{}
-		c.near = c.Fleet.Near(opts)
+		c.near = c.Near(opts)
 		c.mine, c.theirs = kit.RedLock(c.near, kit.Orders, kit.ReentrantMember, &tuned), kit.RedLock(c.Far(opts), kit.Orders, kit.ReentrantMember, &tuned)
 		<-kit.Building
 		var repair func()
