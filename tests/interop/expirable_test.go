@@ -10,12 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -375,67 +372,28 @@ func requireExpirableExclusion(t *testing.T, s *site) {
 // Of a crowd of both sides there are never more inside than permits, though some never give back what they have, and
 // all permits are back in the end. At no time is there one too many or too few.
 func TestExpirableCrowd(t *testing.T) {
-	const (
-		each    = 4 // of each language, of whom each second one wants two permits
-		rounds  = 25
-		permits = 3
-	)
 	f := newFleet(t, fleetOptions{})
-	require.True(t, golang.expirable(t, f, "s").trySet(t, permits))
-	var most atomic.Int64
-	move := func(command string, n int) {
-		inside, err := f.server().Try(command, "inside", strconv.Itoa(n))
-		assert.NoError(t, err)
-		now, _ := inside.(int64)
-		assert.LessOrEqual(t, now, int64(permits))
-		for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); {
-			seen = most.Load()
-		}
-	}
-	var workers sync.WaitGroup
-	for i := range each {
-		for _, l := range languages {
-			e, n := l.expirable(t, f, "s"), 1+i%2
-			workers.Go(func() {
-				for round := range rounds {
-					if i < 2 && round%8 == 7 {
-						e.acquire(t, n, 3*briefLease) // and forget it
-						continue
-					}
-					ids := e.acquire(t, n, 0)
-					move("INCRBY", n)
-					for range 10 { // stays while others come
-						move("INCRBY", 0)
-					}
-					move("DECRBY", n)
-					e.give(t, ids...)
-				}
-			})
-		}
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		workers.Wait()
-	}()
+	require.True(t, golang.expirable(t, f, "s").trySet(t, crowdPermits))
 	looks := 0
-	for working := true; working; looks++ {
+	requireCrowd(t, f, func(l language, worker, n int) func(round int, stay func()) {
+		e := l.expirable(t, f, "s")
+		return func(round int, stay func()) {
+			if worker < 2 && round%8 == 7 {
+				e.acquire(t, n, 3*briefLease) // and forget it
+				return
+			}
+			ids := e.acquire(t, n, 0)
+			stay()
+			e.give(t, ids...)
+		}
+	}, func() {
 		const both = `return {redis.call('GET', KEYS[1]), redis.call('ZCARD', KEYS[2])}`
 		look := f.server().Do(t, "EVAL", both, "2", "s", permitsKey("s")).([]any)
-		require.Equal(t, int64(permits), int64(must(strconv.Atoi(look[0].(string)))(t))+look[1].(int64))
-		select {
-		case <-done:
-			working = false
-		case <-time.After(time.Millisecond):
-		}
-	}
-	t.Log("most permits in use at once:", most.Load(), "after", looks, "looks")
-	await(t, "what was forgotten comes back", func() bool { return java.expirable(t, f, "s").free(t) == permits })
-	require.Equal(t, map[string]redistest.Value{
-		"inside": {Type: "string", Content: "0"},
-		"s":      {Type: "string", Content: strconv.Itoa(permits)},
-	}, state(t, f.server()))
-	requirePermits(t, permits, 0, "the end", golang.expirable(t, f, "s"), java.expirable(t, f, "s"))
+		require.Equal(t, int64(crowdPermits), int64(must(strconv.Atoi(look[0].(string)))(t))+look[1].(int64))
+		looks++
+	}, func() int { return java.expirable(t, f, "s").free(t) })
+	t.Log(looks, "looks")
+	requirePermits(t, crowdPermits, 0, "the end", golang.expirable(t, f, "s"), java.expirable(t, f, "s"))
 }
 
 // expirableGift is what brings permits to who waits for two.
@@ -555,29 +513,24 @@ func TestExpirableMessageOfFewerThanAreFree(t *testing.T) {
 
 // One message wakes as many of both sides as there are permits for, and who has none is woken by the next.
 func TestExpirableGiftForAll(t *testing.T) {
-	const each = 3
 	for _, giver := range languages {
 		t.Run(giver.name, func(t *testing.T) {
 			f := newFleet(t, fleetOptions{})
 			g := giver.expirable(t, f, "s")
-			require.True(t, g.trySet(t, 2*each))
-			ids := g.acquire(t, 2*each, time.Hour)
-			var waits []*attempt
-			for i := range each {
-				for _, l := range languages {
-					e := l.expirable(t, f, "s")
-					if i == 0 || l.name == java.name {
-						waits = append(waits, f.waitForPermits(t, "s", e, 1))
-					} else {
-						waits = append(waits, e.start(1)) // behind the first of its session, who listens for all
-					}
+			require.True(t, g.trySet(t, crowdWaiters))
+			ids := g.acquire(t, crowdWaiters, time.Hour)
+			waits := crowdWaits(func(l language, seen bool) *attempt {
+				e := l.expirable(t, f, "s")
+				if seen {
+					return f.waitForPermits(t, "s", e, 1)
 				}
-			}
+				return e.start(1)
+			})
 			g.release(t, ids...)
 			for _, a := range waits {
 				a.await(t, promptly)
 			}
-			requirePermits(t, 0, 2*each, "granted", g)
+			requirePermits(t, 0, crowdWaiters, "granted", g)
 		})
 	}
 }

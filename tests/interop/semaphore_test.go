@@ -2,12 +2,9 @@ package interop_test
 
 import (
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/tests/redistest"
@@ -114,48 +111,18 @@ func requireSemaphoreExclusion(t *testing.T, s *site) {
 
 // Of a crowd of both sides there are never more inside than permits, and all permits are back in the end.
 func TestSemaphoreCrowd(t *testing.T) {
-	const (
-		each    = 4 // of each language, of whom each second one wants two permits
-		rounds  = 25
-		permits = 3
-	)
 	f := newFleet(t, fleetOptions{})
-	require.True(t, golang.pool(t, f, "s").trySet(t, permits))
-	var most atomic.Int64
-	move := func(command string, n int) {
-		inside, err := f.server().Try(command, "inside", strconv.Itoa(n))
-		assert.NoError(t, err)
-		now, _ := inside.(int64)
-		assert.LessOrEqual(t, now, int64(permits))
-		for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); {
-			seen = most.Load()
+	require.True(t, golang.pool(t, f, "s").trySet(t, crowdPermits))
+	requireCrowd(t, f, func(l language, _, n int) func(round int, stay func()) {
+		p := l.pool(t, f, "s")
+		return func(_ int, stay func()) {
+			p.acquire(t, n)
+			stay()
+			p.release(t, n)
 		}
-	}
-	var workers sync.WaitGroup
-	for i := range each {
-		for _, l := range languages {
-			p, n := l.pool(t, f, "s"), 1+i%2
-			workers.Go(func() {
-				for range rounds {
-					p.acquire(t, n)
-					move("INCRBY", n)
-					for range 10 { // stays while others come
-						move("INCRBY", 0)
-					}
-					move("DECRBY", n)
-					p.release(t, n)
-				}
-			})
-		}
-	}
-	workers.Wait()
-	t.Log("most permits in use at once:", most.Load())
-	require.Equal(t, map[string]redistest.Value{
-		"inside": {Type: "string", Content: "0"},
-		"s":      {Type: "string", Content: strconv.Itoa(permits)},
-	}, state(t, f.server()))
+	}, func() {}, func() int { return golang.pool(t, f, "s").available(t) })
 	for _, l := range languages {
-		require.Equal(t, permits, l.pool(t, f, "s").available(t))
+		require.Equal(t, crowdPermits, l.pool(t, f, "s").available(t))
 	}
 }
 
@@ -233,23 +200,18 @@ func TestSemaphoreSmallGiftsLeaveTheOtherSideWaiting(t *testing.T) {
 
 // One message wakes as many of both sides as there are permits for, and who has none is woken by the next.
 func TestSemaphoreGiftForAll(t *testing.T) {
-	const each = 3
 	for _, giver := range languages {
 		t.Run(giver.name, func(t *testing.T) {
 			f := newFleet(t, fleetOptions{})
 			g := giver.pool(t, f, "s")
-			var waits []*attempt
-			for i := range each {
-				for _, l := range languages {
-					p := l.pool(t, f, "s")
-					if i == 0 || l.name == java.name {
-						waits = append(waits, f.waitFor(t, "s", p, 1))
-					} else {
-						waits = append(waits, p.start(1)) // behind the first of its session, who listens for all
-					}
+			waits := crowdWaits(func(l language, seen bool) *attempt {
+				p := l.pool(t, f, "s")
+				if seen {
+					return f.waitFor(t, "s", p, 1)
 				}
-			}
-			g.add(t, 2*each)
+				return p.start(1)
+			})
+			g.add(t, len(waits))
 			for _, a := range waits {
 				a.await(t, promptly)
 			}
