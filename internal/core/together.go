@@ -115,7 +115,7 @@ func EndTogether(holds []*Single) (r *Return, err error) {
 	s := holds[0].lock.session
 	now, shortest := s.Now(), holds[0].lock.length()
 	if !s.Enter() {
-		return nil, nil
+		return nil, session.ErrClosed
 	}
 	r = &Return{session: s}
 	var errs []error

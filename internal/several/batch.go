@@ -107,7 +107,7 @@ func (c *batchCall) unwind() {
 	case c.holds == nil:
 		c.forsake()
 	default:
-		c.release(c.holds)
+		_ = c.release(c.holds)
 	}
 }
 

@@ -100,7 +100,7 @@ func (q *Quorum) ready(ctx context.Context, operation string) error {
 // try makes one attempt, and tells the observer.
 func (w *quorumWait) try(ctx context.Context) (err error) {
 	w.Asked++
-	done := w.Quorum.Attempting(ctx)
+	done := w.Attempting(ctx)
 	w.hold, err = w.tryTo(ctx)
 	if done != nil {
 		done(err)
