@@ -1,0 +1,70 @@
+package several
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast/internal/core"
+)
+
+// Of five servers three are needed. Each answers after so many seconds, or not within the test.
+func TestWhenAQuorumNeedNotWaitForTheRest(t *testing.T) {
+	type answer struct {
+		after int
+		err   error
+	}
+	last, all := []bool{4: true}, []bool{true, true, true, true, true}
+	never, busy, away := 3600, core.ErrBusy, errors.New("away")
+	for name, c := range map[string]struct {
+		answers [5]answer
+		mute    []bool
+		over    int
+	}{
+		"all have answered":           {[5]answer{{1, nil}, {1, busy}, {2, nil}, {3, away}, {4, busy}}, nil, 4},
+		"most have granted it":        {[5]answer{{1, nil}, {1, nil}, {2, nil}, {never, nil}, {never, nil}}, nil, 4},
+		"and the rest comes soon":     {[5]answer{{1, nil}, {1, nil}, {2, nil}, {3, nil}, {3, nil}}, nil, 3},
+		"most are busy":               {[5]answer{{1, busy}, {1, busy}, {3, busy}, {never, nil}, {never, nil}}, nil, 6},
+		"neither":                     {[5]answer{{1, nil}, {1, busy}, {1, nil}, {1, busy}, {never, nil}}, nil, never},
+		"a mute one, which decides":   {[5]answer{{1, nil}, {1, nil}, {1, away}, {1, away}, {9, nil}}, last, 9},
+		"a mute one, and one is busy": {[5]answer{{1, nil}, {1, busy}, {2, away}, {1, away}, {never, nil}}, last, 2},
+		"all are mute":                {[5]answer{{1, nil}, {1, nil}, {2, busy}, {never, nil}, {never, nil}}, all, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				e := newEnough(3, len(c.answers), c.mute)
+				errs := atOnce(len(c.answers), e, func(i int) error {
+					time.Sleep(time.Duration(c.answers[i].after) * time.Second)
+					return c.answers[i].err
+				})
+				assert.Equal(t, time.Duration(c.over)*time.Second, time.Since(began))
+				for i, err := range e.explain(errs) {
+					switch a := c.answers[i]; {
+					case a.after <= c.over:
+						assert.Equal(t, a.err, err)
+					case c.mute != nil && c.mute[i]:
+						assert.ErrorIs(t, err, core.ErrUnknown)
+					default:
+						assert.Equal(t, errUndone, err)
+					}
+				}
+				time.Sleep(time.Duration(never) * time.Second) // until the others have gone
+			})
+		})
+	}
+}
+
+func TestAPanicOfOneIsThatOfTheCaller(t *testing.T) {
+	assert.PanicsWithValue(t, "observer", func() {
+		atOnce(3, nil, func(i int) error {
+			if i == 1 {
+				panic("observer")
+			}
+			return nil
+		})
+	})
+}
