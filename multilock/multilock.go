@@ -177,7 +177,8 @@ func (m *MultiLock) rounds(ctx context.Context, operation string, end time.Time)
 			return h, err
 		}
 		first = missing
-		pause(ctx, rand.N(rest)) // or two that have locks of one name could take turns in finding the other's taken
+		// Or two that have locks of one name could take turns in finding the other's taken.
+		_ = session.Pause(ctx, rand.N(rest))
 	}
 }
 
@@ -208,7 +209,7 @@ func (m *MultiLock) observe(ctx context.Context) func(h **holdfast.Hold, err *er
 	return func(**holdfast.Hold, *error) {}
 }
 
-// round waits for the first member that is to be had without any other, and then takes the others. If
+// round waits for the first member alone, and then takes the others. If
 // one of them cannot be had soon it is missing, with ErrBusy, and none is held.
 func (m *MultiLock) round(ctx context.Context, operation string, first int, end time.Time) (_ *holdfast.Hold, missing int, err error) {
 	got := make(gathered, len(m.members))
@@ -291,14 +292,4 @@ func sooner(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// pause lets some time pass, less if ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

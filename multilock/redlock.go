@@ -113,9 +113,11 @@ func (r *RedLock) check() error {
 	shortest, _ := q.Leases()
 	switch limit := several.Validity(shortest); {
 	case q.ServerTimeout < 0 || q.ServerTimeout >= limit:
-		return fmt.Errorf("RedLockOptions.ServerTimeout is %v, must be 0 or less than %v, for which the lease is trusted", q.ServerTimeout, limit)
+		return fmt.Errorf("RedLockOptions.ServerTimeout is %v, must be 0 or less than %v, for which the lease is trusted",
+			q.ServerTimeout, limit)
 	case q.MinValidity < 0 || q.MinValidity >= limit:
-		return fmt.Errorf("RedLockOptions.MinValidity is %v, must be 0 or less than %v, for which the lease is trusted", q.MinValidity, limit)
+		return fmt.Errorf("RedLockOptions.MinValidity is %v, must be 0 or less than %v, for which the lease is trusted",
+			q.MinValidity, limit)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ type outermost struct {
 func (a *acquisition) init(ctx context.Context, l *Lock) {
 	a.lock = l
 	a.About(ctx, &l.Object)
-	if owner := ownerOf(ctx); owner != nil && !l.Wires.Ownerless {
+	if owner := OwnerOf(ctx); owner != nil && !l.Wires.Ownerless {
 		a.claim = owner.claim(l)
 		return
 	}
@@ -187,7 +187,7 @@ func (a *acquisition) number(t *tenure) (number int, err error) {
 	c := a.claim
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, err = c.trims(t.Wire, a.lock.length()); err != nil {
+	if _, err = c.trims(t.Wire, a.lock.Length()); err != nil {
 		return 0, err
 	}
 	return c.Number(&t.Grant, a.lock.part, a.lock.session.Now()), nil
@@ -304,7 +304,7 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Single, error) {
 		if script.ClassOf(err) == script.Unknown {
 			copies := lease.Add(answer.sent, l.notAfter())
 			t.claim.mu.Lock()
-			t.ReentryInDoubt(lease.Add(s.Now(), l.length()), copies)
+			t.ReentryInDoubt(lease.Add(s.Now(), l.Length()), copies)
 			t.claim.mu.Unlock()
 			t.correct(0)
 			t.correct(copies)
@@ -347,7 +347,7 @@ type answer struct {
 }
 
 // trust is until when what was granted may be trusted.
-func (a *answer) trust(l *Lock) time.Duration { return lease.Trust(a.sent, l.length()) }
+func (a *answer) trust(l *Lock) time.Duration { return lease.Trust(a.sent, l.Length()) }
 
 // What a waiter's place in a queue on the server may have become.
 const (

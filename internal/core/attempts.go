@@ -87,7 +87,7 @@ func (a *acquisition) leavePlace(h *Single) {
 	case l.Left != nil:
 		leave, taken = (*wait.Place).LeaveSome, a.answer.none
 	default:
-		taken = l.atMost(l.length(), 1)
+		taken = l.atMost(l.Length(), 1)
 	}
 	if a.Place != nil && a.own == nil {
 		a.claim.forgo(a.Place)

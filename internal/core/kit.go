@@ -62,7 +62,7 @@ func Lose(ctx context.Context, s *session.Session, name string, why error) int {
 	return len(of)
 }
 
-// fail has all holds be lost because of why.
+// fail ends all holds as lost because of why.
 func (t *tenure) fail(why error) {
 	live := t.live()
 	t.claim.mu.Lock()

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -143,19 +144,22 @@ func InitLock(l *Lock, s *session.Session, p Protocol, label session.Label, set 
 	l.Refuse(l.Err)
 }
 
-// length is the lease of the holds taken through the lock.
-func (l *Lock) length() time.Duration {
+// Length is the lease of the holds taken through the lock.
+func (l *Lock) Length() time.Duration {
 	if l.FixedLease > 0 {
 		return l.FixedLease
 	}
 	return l.session.Lease()
 }
 
+// Slot is that of the lock's key; 0 unless the server is a cluster.
+func (l *Lock) Slot() uint16 { return l.slot }
+
 // Leases are the shortest and the longest of some locks'.
 func Leases(locks []*Lock) (shortest, longest time.Duration) {
-	shortest = locks[0].length()
+	shortest = locks[0].Length()
 	for _, l := range locks {
-		shortest, longest = min(shortest, l.length()), max(longest, l.length())
+		shortest, longest = min(shortest, l.Length()), max(longest, l.Length())
 	}
 	return shortest, longest
 }
@@ -172,9 +176,9 @@ func (l *Lock) undo(owner string, ceiling int) *script.Call {
 // memory is how long after a call the server may have something of it, if nobody calls again.
 func (l *Lock) memory() time.Duration {
 	if l.queue != nil {
-		return max(l.length(), l.queue.WaiterLease())
+		return max(l.Length(), l.queue.WaiterLease())
 	}
-	return l.length()
+	return l.Length()
 }
 
 // draw makes a wire owner.
@@ -213,7 +217,7 @@ func (l *Lock) SameSession(other *Lock) bool { return l.session == other.session
 func (l *Lock) claimKey() claimKey { return claimKey{session: l.session, kind: l.Kind, key: l.Key()} }
 
 // notAfter is how long a call of the lock may take to be executed.
-func (l *Lock) notAfter() time.Duration { return lease.NotAfter(l.length()) }
+func (l *Lock) notAfter() time.Duration { return lease.NotAfter(l.Length()) }
 
 // final is a failure of a call that takes the lock or gives it back, as far as it may be sent again: the
 // copy of one that may have been executed would do it to whoever has the same token by then.
@@ -297,4 +301,23 @@ func (l *Lock) Adopt(ctx context.Context, operation, wire string) (*Hold, error)
 	a := acquisition{Request: owner.Request{Wire: wire}, adopts: true}
 	h, err := a.call(ctx, &theirs, operation, 0)
 	return h.public(), err
+}
+
+// An Age is what a server tells of itself with a grant.
+type Age struct {
+	Replied bool      // the server has answered, whatever it was
+	At      time.Time // then
+	Up      int64     // seconds; below zero: it does not tell
+	Run     int64     // which run of the server it is
+}
+
+// TryWithAge makes one attempt, and has the server tell its age. The error is without what the lock is.
+func (l *Lock) TryWithAge(ctx context.Context) (*Single, Age, error) {
+	a := acquisition{age: true}
+	h, err := a.call(ctx, l, "try lock", 0)
+	if err != nil {
+		err = errors.Unwrap(err)
+	}
+	answer := &a.answer
+	return h, Age{Replied: answer.at > 0, At: l.session.Time(answer.at), Up: answer.up, Run: answer.run}, err
 }

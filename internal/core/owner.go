@@ -56,17 +56,20 @@ func NewOwner(ctx context.Context) context.Context {
 
 // WithOwner returns ctx with the owner that it has, or else with a fresh one.
 func WithOwner(ctx context.Context) context.Context {
-	if ownerOf(ctx) != nil {
+	if OwnerOf(ctx) != nil {
 		return ctx
 	}
 	return NewOwner(ctx)
 }
 
-// ownerOf returns the owner that ctx carries, or nil.
-func ownerOf(ctx context.Context) *Owner {
+// OwnerOf returns the owner that ctx carries, or nil.
+func OwnerOf(ctx context.Context) *Owner {
 	owner, _ := scope.Owner(ctx).(*Owner)
 	return owner
 }
+
+// As returns ctx with the owner.
+func (o *Owner) As(ctx context.Context) context.Context { return scope.WithOwner(ctx, o) }
 
 // A claimKey is what makes two lock values one lock to an owner.
 type claimKey struct {
@@ -128,7 +131,7 @@ func (c *claim) holds() bool {
 
 // existing returns the claim of ctx's owner to a name if there is one, without a reference.
 func existing(ctx context.Context, key claimKey) *claim {
-	owner := ownerOf(ctx)
+	owner := OwnerOf(ctx)
 	if owner == nil {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 
 // Release ends the hold and gives it back, once.
 func (h *Single) Release() error {
-	return h.ReleaseWithin(lease.Bound(h.lock.length()))
+	return h.ReleaseWithin(lease.Bound(h.lock.Length()))
 }
 
 // ReleaseWithin is Release that takes so long at the most.

@@ -4,10 +4,11 @@ import (
 	"context"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
-	"github.com/redis/rueidis"
 )
 
 // renew renews a batch of tenures and decides the outcome of every hold on its own (G9). What the server refuses as a

@@ -58,6 +58,18 @@ func (h *Single) Label() *session.Label { return &h.lock.Label }
 // Session is that of the lock.
 func (h *Single) Session() *session.Session { return h.lock.session }
 
+// Of is the lock of the hold.
+func (h *Single) Of() *Lock { return h.lock }
+
+// Told is how many clients of others were told of the release of the last hold of the name.
+func (h *Single) Told() int {
+	others := h.tenure.listeners()
+	if h.lock.session.Subscribed(h.lock.Channel) {
+		others--
+	}
+	return others
+}
+
 // ID is what the server knows the hold by, as users know that.
 func (h *Single) ID() string {
 	return h.lock.id(h.tenure.Wire)

@@ -35,7 +35,7 @@ func (t *tenure) listeners() int {
 func (t *tenure) add(h *Single, sent time.Duration) {
 	k, c := t.lock.keeper, t.claim
 	c.mu.Lock()
-	first, watch := c.Add(&t.Grant, &h.Hold, lease.Add(h.Acquired(), h.lock.length()), h.watched())
+	first, watch := c.Add(&t.Grant, &h.Hold, lease.Add(h.Acquired(), h.lock.Length()), h.watched())
 	if watch {
 		k.dog.Add(t, sent)
 	}

@@ -44,7 +44,7 @@ func (cs *Claims) Held() (n int) {
 	return n
 }
 
-// Await has w woken when one of the names is granted to another call of the owner. What it returns ends that.
+// Await wakes w when one of the names is granted to another call of the owner. What it returns ends that.
 func (cs *Claims) Await(w Waker) (end func()) {
 	for _, c := range cs.claims {
 		c.await(w)
@@ -77,8 +77,8 @@ func enterAll(ctx context.Context, claims []*claim) (leave func(), err error) {
 	return leave, nil
 }
 
-// Begin makes holds of what a call that was sent then has granted under a wire owner. Copies of it may be executed
-// until then. The turns are those of the call. A grant that came too late is an error.
+// Begin makes holds of what a call has granted under a wire owner, by when it was sent and its reply came. Copies of it
+// may be executed until a moment. The turns are those of the call. A grant that came too late is an error.
 func (cs *Claims) Begin(wire string, sent, at, copies time.Duration) ([]*Single, error) {
 	s := cs.locks[0].session
 	shortest, _ := Leases(cs.locks)
@@ -113,14 +113,14 @@ type Return struct {
 // is to be given back, until Over. It is nil if the session is closed: then nothing has ended.
 func EndTogether(holds []*Single) (r *Return, err error) {
 	s := holds[0].lock.session
-	now, shortest := s.Now(), holds[0].lock.length()
+	now, shortest := s.Now(), holds[0].lock.Length()
 	if !s.Enter() {
 		return nil, session.ErrClosed
 	}
 	r = &Return{session: s}
 	var errs []error
 	for _, h := range holds {
-		shortest = min(shortest, h.lock.length())
+		shortest = min(shortest, h.lock.Length())
 		if err := h.end(now, releasedEnd); err != nil {
 			errs = append(errs, err)
 			continue

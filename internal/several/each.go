@@ -40,7 +40,7 @@ func (g *group) each(do func(m *member) error) error {
 	return errors.Join(errs...)
 }
 
-// isLoss reports whether a member fails so because it is not held any more, or has not been had.
+// isLoss reports whether a member fails so because it is not held any more, or was never granted.
 func isLoss(err error) bool {
 	return errors.Is(err, session.ErrLost) || errors.Is(err, session.ErrClosed) || errors.Is(err, session.ErrNotHeld) ||
 		errors.Is(err, errMissing)

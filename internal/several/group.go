@@ -1,5 +1,5 @@
-// Package several makes holds of several locks: of any locks, all of which it needs, or of locks on independent servers,
-// of which it needs most.
+// Package several makes holds of several locks: of any locks, all of which it needs, or of locks on independent
+// servers, of which it needs most.
 package several
 
 import (
@@ -42,7 +42,7 @@ type kind interface {
 	Session() *session.Session
 	// patience is how long n members are waited for, which are all asked for something; nil: for all.
 	patience(n int) *enough
-	// lost is the end of the group, of which so many members have ended that too few are left, and what else went wrong.
+	// lost is the end of the group, too many of whose members have ended, and what else went wrong.
 	lost(ended []int) (why *ending, besides []error)
 	// release gives a member back.
 	release(m *member) error
@@ -100,7 +100,7 @@ func (g *group) ID() string { return "" }
 // Token is 0: servers that do not know of each other have no tokens that increase.
 func (g *group) Token() int64 { return 0 }
 
-// begin has the end of any member be noticed from now on.
+// begin notices the end of any member from now on.
 func (g *group) begin(ctx context.Context) {
 	observed := g.kind.Session().Holding(ctx, &g.label)
 	g.mu.Lock()
@@ -119,7 +119,7 @@ func (g *group) begin(ctx context.Context) {
 	}
 }
 
-// watch has the end of a member be noticed. mu is held.
+// watch notices the end of a member. mu is held.
 func (g *group) watch(m *member) {
 	if m.hold == nil {
 		return
@@ -169,8 +169,8 @@ func (g *group) certain() bool {
 	return true
 }
 
-// finish makes why the end of the group, and reports whether it had none; whoever ends it tells of it
-// afterwards. So many members will be given back then.
+// finish makes why the end of the group, and reports whether it had none; the caller tells of it afterwards. Then it
+// gives back as many members as are left.
 func (g *group) finish(why *ending, left int) bool {
 	g.mu.Lock()
 	first := g.ended.CompareAndSwap(nil, why)

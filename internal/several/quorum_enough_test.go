@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // Of five servers three are needed. Each answers after so many seconds, or not within the test.
@@ -18,7 +18,7 @@ func TestWhenAQuorumNeedNotWaitForTheRest(t *testing.T) {
 		err   error
 	}
 	last, all := []bool{4: true}, []bool{true, true, true, true, true}
-	never, busy, away := 3600, core.ErrBusy, errors.New("away")
+	never, busy, away := 3600, session.ErrBusy, errors.New("away")
 	for name, c := range map[string]struct {
 		answers [5]answer
 		mute    []bool
@@ -47,7 +47,7 @@ func TestWhenAQuorumNeedNotWaitForTheRest(t *testing.T) {
 					case a.after <= c.over:
 						assert.Equal(t, a.err, err)
 					case c.mute != nil && c.mute[i]:
-						assert.ErrorIs(t, err, core.ErrUnknown)
+						assert.ErrorIs(t, err, session.ErrUnknown)
 					default:
 						assert.Equal(t, errUndone, err)
 					}

@@ -85,7 +85,7 @@ func (g *quorumGroup) lost(ended []int) (*ending, []error) {
 // answers are what servers have said, or why they have not.
 type answers []error
 
-// add takes in that of a server, counted from 1 as they were given.
+// add records the error of server i; texts count from 1.
 func (a *answers) add(i int, err error) { *a = append(*a, fmt.Errorf("server %d: %w", i+1, err)) }
 
 // Error has all of them in one line.

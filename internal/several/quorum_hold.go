@@ -99,8 +99,8 @@ func (g *quorumGroup) releaseAll() error {
 	return g.each(g.release)
 }
 
-// giveWay makes those of this process stand back for a moment if others have been told of the release: who has
-// just had the lock asks sooner than anybody who has to be told.
+// giveWay makes the waiters of this process stand back for a moment if others were told of the release: this process
+// would ask before the message reaches them.
 func (g *quorumGroup) giveWay() {
 	for _, m := range *g.members.Load() {
 		if m.hold != nil && m.single().Told() > 0 {
@@ -111,7 +111,7 @@ func (g *quorumGroup) giveWay() {
 	}
 }
 
-// freed wakes the next one of this process who waits for the same servers.
+// freed wakes the next waiter of this process.
 func (g *quorumGroup) freed() {
 	line, name := g.quorum.line()
 	line.Wake(name)

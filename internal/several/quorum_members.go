@@ -47,7 +47,7 @@ func (g *quorumGroup) ask(ctx context.Context, i int, first time.Time) error {
 	return nil
 }
 
-// ripenAt has a member that is young be looked at then: it counts from then on.
+// ripenAt looks at a member that is young when it counts.
 func (g *quorumGroup) ripenAt(since time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -86,8 +86,8 @@ func (g *quorumGroup) admit(i int, m member) bool {
 	return true
 }
 
-// tend has servers that have not granted the lock, or have lost it, asked again: soon at first, since it
-// may be the last holder's still, and then when it is time to renew the others.
+// tend asks servers again that have not granted the lock, or have lost it: soon at first, since it may be the last
+// holder's still, and then when it is time to renew the others.
 func (g *quorumGroup) tend() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

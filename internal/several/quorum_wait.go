@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// Who waits asks again after so long, at least and at most, and by chance.
+// A call that waits asks again after a random time between these.
 const (
 	firstAsk = 10 * time.Millisecond
 	lastAsk  = 250 * time.Millisecond
@@ -44,7 +44,7 @@ func (w *quorumWait) wait(ctx, sleep context.Context) error {
 			if w.Place != nil {
 				// Whoever was told of a release would ask before all servers are free, and together with others.
 				_, name := w.line()
-				_ = wait.Pause(sleep, max(rand.N(4*askLater(w.took)/5), of(w.Session()).ways.left(name), w.tooOften()))
+				_ = session.Pause(sleep, max(rand.N(4*askLater(w.took)/5), of(w.Session()).ways.left(name), w.tooOften()))
 			}
 			retry, err = w.attempt(ctx)
 			return w.hold != nil, retry, err
@@ -98,7 +98,7 @@ func (w *quorumWait) leavePlace() {
 // given back of an attempt.
 const inARow = 8
 
-// tooOften is for how long not to ask, after so many attempts in a row.
+// tooOften is for how long not to ask, because of the attempts in a row.
 func (w *quorumWait) tooOften() time.Duration {
 	if w.row == 0 {
 		w.rowBegan = time.Now()
