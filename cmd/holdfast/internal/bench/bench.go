@@ -102,7 +102,8 @@ func measure(ctx context.Context, redis *cli.Redis, goroutines int, duration tim
 
 // rounds goes through the ways to work.
 func rounds(
-	ctx context.Context, client rueidis.Client, session *holdfast.Session, goroutines int, duration time.Duration, tell func(row) error,
+	ctx context.Context, client rueidis.Client, session *holdfast.Session,
+	goroutines int, duration time.Duration, tell func(row) error,
 ) error {
 	prefix := "holdfast_bench:" + rand.Text() + ":"
 	alone := make([]*rlock.Mutex, goroutines)

@@ -181,7 +181,9 @@ func (f *fairStory) serve(ctx context.Context, queue []string) error {
 }
 
 func (f *fairStory) served(queue []string) bool {
-	return !slices.ContainsFunc(queue, func(id string) bool { return !slices.ContainsFunc(f.grants, func(g grant) bool { return g.id == id }) })
+	return !slices.ContainsFunc(queue, func(id string) bool {
+		return !slices.ContainsFunc(f.grants, func(g grant) bool { return g.id == id })
+	})
 }
 
 // inOrder checks that the waiters were served in the order of the queue.

@@ -19,7 +19,7 @@ func topology(ctx context.Context, d *doctor) finding {
 		return clusterTopology(ctx, d)
 	case n.info["redis_mode"] == "sentinel":
 		return fail("%s is a Sentinel, not a server that keeps locks", n.addr).means("It knows no keys: no lock can be taken.").
-			fix("Name the set of servers that it watches: redis://%s?master_set=NAME. SENTINEL MASTERS shows the names.", n.addr)
+			fix("Name the servers that it watches: redis://%s?master_set=NAME. SENTINEL MASTERS shows them.", n.addr)
 	case n.replica():
 		from := ""
 		if host := n.info["master_host"]; host != "" {
@@ -36,9 +36,9 @@ func topology(ctx context.Context, d *doctor) finding {
 	list, err := n.do(ctx, "CLIENT", "LIST", "TYPE", "NORMAL").ToString()
 	if err == nil && strings.Contains(list, " name=sentinel-") {
 		return warn("a single server, the master, which Sentinels watch; but this is a direct connection").
-			means("After a failover, programs that connect like this stay with the old master, and others use the new one: " +
-				"two can have the same lock.").
-			fix("Connect by way of Sentinel: redis://SENTINEL:26379?master_set=NAME, and in Go ClientOption.Sentinel.MasterSet.")
+			means("After a failover, programs that connect like this stay with the old master, and others use the " +
+				"new one: two can have the same lock.").
+			fix("Connect by way of Sentinel: ?master_set=NAME, and in Go ClientOption.Sentinel.MasterSet.")
 	}
 	return okay("a single server, the master")
 }
@@ -51,7 +51,7 @@ func clusterTopology(ctx context.Context, d *doctor) finding {
 	have := fmt.Sprintf("a cluster of %s and %s", cli.Plural(masters, "master"), cli.Plural(replicas, "replica"))
 	if served < wire.Slots {
 		return fail("%s; %d of %d slots have no server", have, wire.Slots-served, wire.Slots).
-			means("Locks whose names fall into those slots cannot be taken; by default the cluster refuses all others, too.").
+			means("Locks with names in those slots cannot be taken; by default the cluster refuses all others, too.").
 			fix("redis-cli --cluster check HOST:PORT shows which; redis-cli --cluster fix HOST:PORT assigns them.")
 	}
 	if f := silentMasters(ctx, d, have); f.Status != "" {
@@ -89,16 +89,16 @@ func silentMasters(ctx context.Context, d *doctor, have string) finding {
 			lost = true
 		}
 	}
-	const refuses = "ocks whose names fall into those slots cannot be taken; by default the cluster refuses all others, too."
+	const refuses = "ocks with names in those slots cannot be taken; by default the cluster refuses all others, too."
 	switch {
 	case text == have:
 		return finding{}
 	case lost:
 		return fail("%s", text).means("L" + refuses).
-			fix("Start it, or see what keeps this machine from it. A replica takes over only if most masters are up and do not " +
-				"reach it either: redis-cli --cluster check HOST:PORT shows what they say.")
+			fix("Start it, or see what keeps this machine from it. A replica takes over only if most masters are up " +
+				"and do not reach it either: redis-cli --cluster check HOST:PORT shows what they say.")
 	}
-	return warn("%s", text).means("Until it has, within seconds as a rule, l%s The latest locks may be forgotten.", refuses).
+	return warn("%s", text).means("Until it has, mostly within seconds, l%s The latest locks may be forgotten.", refuses).
 		fix("Run the doctor again in a while, and start the old master: it comes back as a replica.")
 }
 
@@ -125,8 +125,8 @@ func pubsub(ctx context.Context, d *doctor) finding {
 	switch {
 	case cli.Denied(err):
 		return fail("the user may not ask whether there are sharded messages").
-			means("Go refuses to open a session. Java takes it for a no and uses plain messages, which others do not hear.").
-			fix("ACL SETUSER %s +pubsub|shardnumsub on each server, or set Options.PubSub and Java's shardedSubscriptionMode.", d.who(n))
+			means("Go opens no session. Java takes it for a no and uses plain messages, which others do not hear.").
+			fix("ACL SETUSER %s +pubsub|shardnumsub on each server, or set Options.PubSub, in Java too.", d.who(n))
 	case err != nil && !cli.Answered(err):
 		return unknown("whether there are sharded messages", "+pubsub|shardnumsub", err)
 	}
@@ -136,8 +136,8 @@ func pubsub(ctx context.Context, d *doctor) finding {
 	case err != nil:
 		return okay("plain messages: these servers have no sharded ones, which Go and Java find out by themselves")
 	case plainly > 0 && sharded > 0:
-		return warn("some programs listen to sharded messages, others to plain ones: %d and %d channels", sharded, plainly).
-			means("They exclude each other, but do not wake each other: waits go by timers, and in Java some do not end.").
+		return warn("some programs listen to sharded messages, others to plain: %d and %d channels", sharded, plainly).
+			means("They exclude, but do not wake each other: waits go by timers, and in Java some do not end.").
 			fix("%s AUTO is sharded here.", same)
 	case plainly > 0:
 		return note("the servers have sharded messages, but programs listen to plain ones, on %d channels", plainly).

@@ -84,11 +84,11 @@ func Command(redis *cli.Redis) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&q.asJSON, "json", false, "print one JSON object for each finding")
-	cli.SecondsVar(flags, &q.lease, "lease", 30*time.Second, "Options.Lease of your sessions, Redisson's lockWatchdogTimeout")
+	cli.SecondsVar(flags, &q.lease, "lease", 30*time.Second, "Options.Lease of your sessions, lockWatchdogTimeout in Java")
 	cli.SecondsVar(flags, &q.timeout, "timeout", 3*time.Second, "how long to wait for a silent server")
 	cli.SecondsVar(flags, &q.scan, "scan", 5*time.Second, "how long to go through the keys; 0: not at all")
 	flags.StringVar(&q.prefix, "prefix", "", "what the names of locks begin with, for the check of rights")
-	flags.StringVar(&q.aclUser, "acl-user", "", "`user` whose rights to check; needs the right to ACL DRYRUN (default: the one that connects)")
+	flags.StringVar(&q.aclUser, "acl-user", "", "`user` whose rights to check, with ACL DRYRUN (default: your own)")
 	flags.StringSliceVar(&q.kinds, "kinds", kinds, "kinds of locks to check the rights for")
 	_ = cmd.RegisterFlagCompletionFunc("kinds", cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

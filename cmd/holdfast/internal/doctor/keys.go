@@ -81,8 +81,8 @@ func (s *sweep) told(f finding) finding {
 	switch slices.Sort(s.lacks); {
 	case s.unread == 0:
 	case len(s.lacks) > 0:
-		add(unread, "There may be some among those.", fmt.Sprintf("Run the doctor as an administrator, or grant %s to the user "+
-			"it runs as.", strings.Join(slices.Compact(s.lacks), " ")))
+		add(unread, "There may be some among those.", fmt.Sprintf("Run the doctor as an administrator, or grant %s "+
+			"to the user it runs as.", strings.Join(slices.Compact(s.lacks), " ")))
 	default:
 		add(unread, "Keys that no rule of the user's names are no locks of its own.",
 			"To look at those, too, run the doctor as an administrator.")
@@ -144,9 +144,9 @@ func withoutTTL(ctx context.Context, d *doctor, n *node) finding {
 	case s.bad > 0:
 		return s.told(fail("%s without a time to live: %s", cli.Plural(s.bad, "lock"), strings.Join(s.some, ", ")).
 			means("Neither Redisson nor this toolkit leaves a lock so. If its holder dies nobody ever gets it.").
-			fix("redis-cli PEXPIRE NAME %d: a live holder that renews it keeps it, and otherwise it runs out. A holder with a "+
-				"lease of its own does not renew it: give that one the time it needs. holdfast show NAME says who it is. "+
-				"Then find out who sent PERSIST, or restored the key without its TTL.", max(time.Minute, d.q.lease).Milliseconds()))
+			fix("redis-cli PEXPIRE NAME %d: a live holder that renews it keeps it, and otherwise it runs out. A holder "+
+				"with a lease of its own does not renew it: give that one the time it needs. holdfast show NAME says who. "+
+				"Then find out who sent PERSIST, or restored keys without TTL.", max(time.Minute, d.q.lease).Milliseconds()))
 	}
 	return s.told(okay("no lock without a time to live"))
 }
@@ -176,7 +176,7 @@ func goneWaiters(ctx context.Context, d *doctor, n *node) finding {
 			if first == "" {
 				who, due := quoted(gone[0]), quoted(wire.FairDue(names[0]))
 				first = fmt.Sprintf("redis-cli LREM %s 0 %s && redis-cli ZREM %s %s", quoted(queue), who, due, who)
-				if len(gone) == 1 && next != "" && !d.cluster() { // it may sleep for as long as the one in front was to live
+				if len(gone) == 1 && next != "" && !d.cluster() { // which sleeps until the one in front is dead
 					first += fmt.Sprintf(" && redis-cli PUBLISH %s 0", quoted(wire.FairChannel(names[0])+next))
 				}
 			}
@@ -189,9 +189,9 @@ func goneWaiters(ctx context.Context, d *doctor, n *node) finding {
 	case s.bad > 0:
 		locks := cli.Plural(s.bad, "fair lock")
 		return s.told(warn("%s with waiters whose process is gone: %s", locks, strings.Join(s.some, ", ")).
-			means("They keep their places until the next one asks for the lock; a dead Java waiter that is first can keep a free "+
-				"lock from the others for up to 5 minutes.").
-			fix("Nothing, if nobody else waits. Otherwise take them out, one after the other, and run the doctor again: %s", first))
+			means("They keep their places until the next one asks for the lock; a dead Java waiter that is first can keep "+
+				"a free lock from the others for up to 5 minutes.").
+			fix("Nothing, if nobody else waits. Otherwise take out one, and run the doctor again: %s", first))
 	}
 	return s.told(okay("no fair lock has waiters whose process is gone"))
 }

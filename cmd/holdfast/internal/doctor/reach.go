@@ -73,7 +73,7 @@ func (d *doctor) absent(n *node) finding {
 	if master := d.slots.MasterOf(n.addr); master != "" {
 		where = n.addr + ", a replica of " + master
 	}
-	f := d.unreachable(where, n.err).means("Locks go on. But there is one server fewer to take over when a master fails.")
+	f := d.unreachable(where, n.err).means("Locks go on. But one server fewer can take over when a master fails.")
 	f.Status = statusWarn
 	return f
 }
@@ -92,20 +92,20 @@ var remedies = [][2]string{
 	{"WRONGPASS|invalid password", "Check user and password: HOLDFAST_REDIS_USER and HOLDFAST_REDIS_PASSWORD, " +
 		"or those in HOLDFAST_REDIS; ACL LIST shows the users."},
 	{"NOAUTH", "It wants a password: set HOLDFAST_REDIS_PASSWORD, and HOLDFAST_REDIS_USER if the user is not default."},
-	{"NOPERM", "A right to connect is missing: +cluster|slots in a cluster, +role behind Sentinel, +select with a database."},
+	{"NOPERM", "A right is missing: +cluster|slots in a cluster, +role behind Sentinel, +select with a database."},
 	{"LOADING", "It has just started and reads its data: wait."},
-	{"max number of clients", "It has no room for more connections: raise maxclients, or see CLIENT LIST for who opens so many."},
+	{"max number of clients", "It has no room for more connections: raise maxclients, or see CLIENT LIST."},
 	{"sentinel", theSet},
 	{"lookup ", "No such host: check the name in the URL."},
-	{"signed by unknown authority", "Its certificate is signed by somebody unknown here: name the signer's with --cacert."},
-	{"certificate is (not )?valid for|cannot validate|IP SANs", "Its certificate is for another name: connect by that name, " +
-		"or give it with --sni."},
+	{"signed by unknown authority", "The signer of its certificate is unknown here: name it with --cacert."},
+	{"certificate is (not )?valid for|cannot validate|IP SANs",
+		"Its certificate is for another name: connect by that name, or give it with --sni."},
 	{"first record does not look like a TLS handshake", "It does not speak TLS: use redis:// instead of rediss://."},
-	{"certificate required|bad certificate|handshake failure", "It wants a certificate of this client: give --cert and --key."},
+	{"certificate required|bad certificate|handshake failure", "It wants a certificate: give --cert and --key."},
 	{"refused", "Nobody listens there: check host and port, and that the server runs."},
 }
 
-const theSet = "Check the name behind ?master_set=, and that the addresses are of Sentinels: SENTINEL MASTERS shows the names."
+const theSet = "Check the name behind ?master_set=, and the addresses of the Sentinels: SENTINEL MASTERS shows the names."
 
 // remedy is what may help against an error of a connection.
 func (d *doctor) remedy(err error) string {

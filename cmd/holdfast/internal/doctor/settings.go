@@ -50,20 +50,20 @@ func eviction(_ context.Context, _ *doctor, n *node) finding {
 	case n.infoErr != nil || policy == "" || n.info["maxmemory"] == "":
 		return unknown("the eviction policy", "+info", n.infoErr)
 	case limit == 0 && policy != "noeviction":
-		return okay("memory has no limit, so nothing is evicted; with one, %s would evict locks, or the permits of semaphores", policy)
+		return okay("memory has no limit, so nothing is evicted; with one, %s would evict locks, or the permits", policy)
 	case limit == 0:
 		return okay("memory has no limit, and nothing is evicted")
 	case policy != "noeviction":
-		which, also := "any key", " Permits with leases never come back if the key of the taken ones is evicted, until SetPermits."
+		which, also := "any key", " Permits with leases never come back if their key is evicted, until SetPermits."
 		if strings.HasPrefix(policy, "volatile-") {
 			which, also = "keys with a time to live, as all locks have,", ""
 		}
 		return fail("maxmemory-policy is %s, with maxmemory %s", policy, size(limit)).
-			means("When memory is full the server throws %s away. An evicted lock is free while somebody holds it.%s", which, also).
+			means("When memory is full the server evicts %s. An evicted lock is free while somebody holds it.%s", which, also).
 			fix("CONFIG SET maxmemory-policy noeviction, and the same in redis.conf; give a cache a server of its own.")
 	case used > limit/10*9:
 		return warn("%s of %s of memory are used, and nothing is evicted", size(used), size(limit)).
-			means("When it is full the server refuses writes: no lock can be taken. Held locks stay, and can be released.").
+			means("When it is full the server refuses writes: no lock can be taken. Held locks stay as they are.").
 			fix("Raise maxmemory, or find out what fills it: redis-cli --bigkeys.")
 	}
 	return okay("maxmemory-policy is noeviction; %s of %s are used", size(used), size(limit))
@@ -72,7 +72,7 @@ func eviction(_ context.Context, _ *doctor, n *node) finding {
 // persistence says what a restart forgets.
 func persistence(_ context.Context, _ *doctor, n *node) finding {
 	const (
-		atRestart = "Its holder goes on, and somebody else gets it. Fencing tokens go back, too."
+		atRestart = "The holder of such a lock goes on, and somebody else gets it. Fencing tokens go back, too."
 		better    = "With appendfsync always nothing is lost; RedLock on independent servers bears the loss of one."
 		refuses   = "The server refuses all writes: no lock can be taken."
 	)
@@ -81,7 +81,7 @@ func persistence(_ context.Context, _ *doctor, n *node) finding {
 	case n.infoErr != nil || n.info["aof_enabled"] == "":
 		return unknown("what it writes to disk", "+info", n.infoErr)
 	case n.info["aof_enabled"] == "1" && n.info["aof_last_write_status"] == "err":
-		return fail("the append-only file could not be written").means(refuses).fix("See the server's log: mostly the disk is full.")
+		return fail("the append-only file could not be written").means(refuses).fix("Mostly the disk is full: see the log.")
 	case n.info["aof_enabled"] == "1":
 		return n.appendOnly()
 	case n.info["rdb_last_bgsave_status"] == "err" && n.config["stop-writes-on-bgsave-error"] != "no":
@@ -89,7 +89,7 @@ func persistence(_ context.Context, _ *doctor, n *node) finding {
 			fix("See the server's log: mostly the disk is full, or vm.overcommit_memory is not 1.")
 	case known && save == "":
 		return warn("nothing is written to disk").
-			means("A restart forgets all locks, semaphores, latches and fencing tokens. A held lock: %s", atRestart).
+			means("A restart forgets all locks, semaphores, latches and fencing tokens. %s", atRestart).
 			fix("CONFIG SET appendonly yes, and in redis.conf. %s", better)
 	case known:
 		return note("snapshots are written to disk, with save %q, and no append-only file", save).
@@ -97,7 +97,7 @@ func persistence(_ context.Context, _ *doctor, n *node) finding {
 			fix("If that is too much: CONFIG SET appendonly yes, and in redis.conf. %s", better)
 	}
 	return note("there is no append-only file; whether snapshots are written is not known: CONFIG GET %s", n.withheld()).
-		means("A restart forgets a lock that was taken lately, or any lock. %s", atRestart).fix("%s %s", asAdministrator, better)
+		means("A restart forgets the latest locks, or all. %s", atRestart).fix("%s %s", asAdministrator, better)
 }
 
 // appendOnly is persistence of a server that has an append-only file.
@@ -114,8 +114,8 @@ func (n *node) appendOnly() finding {
 			means("A restart may forget the locks taken in the last second, or more.").fix(asAdministrator)
 	}
 	return note("the append-only file is written with appendfsync %s", sync).
-		means("If the machine fails, a restart forgets %s: such a lock can be granted again. If only the process fails, nothing.", lost).
-		fix("If that is too much: CONFIG SET appendfsync always, and in redis.conf; or let the resource compare fencing tokens.")
+		means("If the machine fails, a restart forgets %s: such locks can be granted again.", lost).
+		fix("If that is too much: CONFIG SET appendfsync always, and in redis.conf; or use fencing tokens.")
 }
 
 // replicas says what a failover can forget.
@@ -128,7 +128,7 @@ func replicas(_ context.Context, _ *doctor, n *node) finding {
 		return finding{} // the topology says so
 	}
 	const (
-		forgets = "A lock is granted before replicas hear of it. A failover in between forgets it, and somebody else gets it."
+		forgets = "A lock is granted before replicas hear of it. A failover in between forgets it: somebody else gets it."
 		bear    = "This is borne by fencing tokens that the resource compares, or by RedLock on independent servers."
 	)
 	count, lagging := cli.Plural(n.number("connected_slaves"), "replica"), n.number("min_slaves_good_slaves")
@@ -152,7 +152,7 @@ func replicas(_ context.Context, _ *doctor, n *node) finding {
 	}
 	return warn("it has %s, and grants locks without any", count).
 		means("%s A master that is cut off goes on granting locks to all who still reach it.", forgets).
-		fix("CONFIG SET min-replicas-to-write 1 and CONFIG SET min-replicas-max-lag 10, and in redis.conf, bound that. %s", bear)
+		fix("CONFIG SET min-replicas-to-write 1, CONFIG SET min-replicas-max-lag 10, and in redis.conf. %s", bear)
 }
 
 // scripts checks that scripts run at all. Which commands they may call is a question of rights.
@@ -175,7 +175,7 @@ func scripts(ctx context.Context, _ *doctor, n *node) finding {
 	const least = 1000
 	if limit, known := n.setting("lua-time-limit"); known && limit > 0 && limit < least {
 		return note("scripts run; others get BUSY after %d ms of one", limit).
-			means("The scripts of locks are far shorter. But while another program's runs for long, renewals are refused, not delayed.").
+			means("The scripts of locks are far shorter. But beside a long one, renewals are refused instead of delayed.").
 			fix("CONFIG SET busy-reply-threshold 5000, which is lua-time-limit before Redis 7, and in redis.conf.")
 	}
 	return okay("scripts run")
@@ -200,7 +200,7 @@ func connections(_ context.Context, d *doctor, n *node) finding {
 			fix(`CONFIG SET client-output-buffer-limit "pubsub 32mb 8mb 60", and in redis.conf.`)
 	case idle > 0 && float64(idle) < 2*ping.Seconds():
 		return warn("timeout is %d s: connections that are idle for that long are closed", idle).
-			means("A session with a lease of %s sends something at least every %s, so its connection may be closed, and a call fail.",
+			means("A session with a lease of %s may send nothing for %s, so its connection may be closed, and a call fail.",
 				d.q.lease, ping).
 			fix("CONFIG SET timeout 0, and in redis.conf; tcp-keepalive finds dead connections.")
 	case n.config["tcp-keepalive"] == "0":

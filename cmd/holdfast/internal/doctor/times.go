@@ -31,10 +31,10 @@ func clock(_ context.Context, _ *doctor, n *node) finding {
 		return okay("the server's clock is %s %s this machine's", roughly(off), side)
 	case off < farApart:
 		return note("the server's clock is %s %s this machine's", roughly(off), side).
-			means("%s Times in logs are hard to compare; Java compares permits and fair queues with its own clock.", unharmed).fix(ntp)
+			means("%s But Java compares permits and fair queues with its own clock.", unharmed).fix(ntp)
 	}
 	return warn("the server's clock is %s %s this machine's", roughly(off), side).
-		means("%s But a Java process on a machine like this one takes permits for free, or waiters of fair locks for dead, too soon or too late.", unharmed).
+		means("%s But Java, by this machine's clock, frees permits and drops fair waiters too soon or too late.", unharmed).
 		fix(ntp)
 }
 
@@ -62,7 +62,7 @@ func clocks(_ context.Context, d *doctor) finding {
 		return okay("the clocks of %d servers agree within %s", compared, roughly(max(between, first.give+last.give)))
 	}
 	return warn("the clock of %s is %s ahead of that of %s", last.addr, roughly(between), first.addr).
-		means("Permits and places in fair queues have absolute times. After a failover, or when a slot moves, they end too soon or too late by as much.").
+		means("After a failover, or when a slot moves, permits and places in fair queues end that much too soon or late.").
 		fix(ntp)
 }
 
@@ -75,11 +75,11 @@ func latency(_ context.Context, d *doctor, n *node) finding {
 	limit := d.q.lease / fraction
 	switch {
 	case n.trip >= limit:
-		return fail("a round trip takes %s; a session with a lease of %s gives up after %s", roughly(n.trip), d.q.lease, limit).
+		return fail("a round trip takes %s; with a lease of %s a session gives up after %s", roughly(n.trip), d.q.lease, limit).
 			means("Renewals fail, and holders lose their locks.").
-			fix("Move the program nearer to the server, see what slows it (SLOWLOG GET, LATENCY DOCTOR), or raise Options.Lease.")
+			fix("Move the program nearer to the server, see what slows it (LATENCY DOCTOR), or raise Options.Lease.")
 	case n.trip >= d.q.lease/worrying:
-		return warn("a round trip takes %s; a session with a lease of %s gives up after %s", roughly(n.trip), d.q.lease, limit).
+		return warn("a round trip takes %s; with a lease of %s a session gives up after %s", roughly(n.trip), d.q.lease, limit).
 			means("A little slower still, and renewals fail.").
 			fix("See what slows the server (SLOWLOG GET, LATENCY DOCTOR), or raise Options.Lease.")
 	}

@@ -48,7 +48,7 @@ func failure(ctx context.Context, redis *cli.Redis, err error) error {
 }
 
 // oneName refuses anything but one name.
-var oneName = cobra.MatchAll(cobra.ExactArgs(1), func(_ *cobra.Command, args []string) error { return wire.CheckName(args[0]) })
+var oneName = cobra.MatchAll(cobra.ExactArgs(1), func(_ *cobra.Command, a []string) error { return wire.CheckName(a[0]) })
 
 // kindFlag defines the flag --kind of a command on one name.
 func kindFlag(cmd *cobra.Command, kind *string) {

@@ -32,7 +32,7 @@ func lsCommand(redis *cli.Redis) *cobra.Command {
 		Short: "List what is locked, by whom, and for how long",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return fmt.Errorf("ls wants one pattern at most, got %d; quote it, or the shell takes it for files", len(args))
+				return fmt.Errorf("ls wants one pattern, got %d; quote it, or the shell takes it for files", len(args))
 			}
 			return nil
 		},
@@ -78,8 +78,8 @@ func (l *listing) run(ctx context.Context) error {
 }
 
 // walk goes through the names.
-func (l *listing) walk(ctx context.Context, client rueidis.Client, yield func([]*survey.Object) error) (denied int, err error) {
-	r := survey.Overview(client)
+func (l *listing) walk(ctx context.Context, c rueidis.Client, yield func([]*survey.Object) error) (denied int, err error) {
+	r := survey.Overview(c)
 	r.Others = l.all
 	return r.Walk(ctx, l.glob, yield)
 }

@@ -39,7 +39,7 @@ func waitCommand(redis *cli.Redis) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.VarP(&w.timeout, "wait", "w", "wait for at most this many `seconds`, such as 0.5 or 1m; 0: only look; default: for ever")
+	flags.VarP(&w.timeout, "wait", "w", "at most this many `seconds`, such as 0.5 or 1m; 0: only look; default: no limit")
 	flags.IntVarP(&w.code, "conflict-exit-code", "E", cli.ExitNo, "exit `code` if it is not free in time")
 	kindFlag(cmd, &w.kind)
 	flags.BoolVar(&w.json, "json", false, "print JSON")

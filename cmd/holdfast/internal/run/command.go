@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -83,12 +82,12 @@ func Command(redis *cli.Redis) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // what follows the name may be the command's
 	flags.BoolVarP(&s.shared, "shared", "s", false, "take the read half of the read-write lock NAME")
-	flags.BoolVarP(&s.exclusive, "exclusive", "x", false, "take its write half; without -s and -x the lock is exclusive, too")
+	flags.BoolVarP(&s.exclusive, "exclusive", "x", false, "take its write half; a lock without -s and -x is exclusive, too")
 	flags.BoolVarP(&s.nonblock, "nonblock", "n", false, "do not wait if somebody else has the lock")
 	flags.VarP(&s.limit, "wait", "w", "wait so long at the most, as in 1.5 or 90s; 0 is -n")
 	flags.IntVarP(&s.conflict, "conflict-exit-code", "E", cli.ExitNo, "exit status if somebody else has the lock")
 	flags.StringVarP(&s.shell, "command", "c", "", "run this `text` by $SHELL, or /bin/sh")
-	flags.BoolVarP(&s.noFork, "no-fork", "F", false, "become the command; needs --lease, until whose end the lock stays taken")
+	flags.BoolVarP(&s.noFork, "no-fork", "F", false, "become the command; needs --lease, and keeps the lock so long")
 	flags.BoolVar(&s.fair, "fair", false, "wait in a queue, first come, first served")
 	flags.BoolVar(&s.fenced, "fenced", false, "give the command a fencing token")
 	flags.IntVar(&s.permits, "permits", 0, "take one of `N` permits instead of a lock")
@@ -99,7 +98,8 @@ func Command(redis *cli.Redis) *cobra.Command {
 	flags.BoolVar(&s.json, "json", false, "say it in lines of JSON")
 	flags.BoolVar(&s.guard, "guard", false, "")
 	_ = flags.MarkHidden("guard")
-	_ = cmd.RegisterFlagCompletionFunc("on-loss", cobra.FixedCompletions([]cobra.Completion{onLossStop, onLossKeep}, cobra.ShellCompDirectiveNoFileComp))
+	choices := cobra.FixedCompletions([]string{onLossStop, onLossKeep}, cobra.ShellCompDirectiveNoFileComp)
+	_ = cmd.RegisterFlagCompletionFunc("on-loss", choices)
 	return cmd
 }
 
@@ -154,7 +154,7 @@ func (s *settings) split(cmd *cobra.Command, args []string) (command []string, e
 	case len(command) == 0 || first > 0 && behind[first-1] == "--":
 		return command, nil
 	case dashed:
-		return nil, cli.Usagef("run: want the NAME of a lock before --; one that begins with a dash is written -- NAME -- COMMAND")
+		return nil, cli.Usagef("run: want the NAME of a lock before --; before one with a dash write another --")
 	}
 	return nil, cli.Usagef("run: %q follows the name; write -- before the command", command[0])
 }
@@ -168,7 +168,7 @@ func (s *settings) checkFlags(cmd *cobra.Command) error {
 		return cli.Usagef("run: the name is longer than 64 KiB")
 	case changed("permits") && s.permits < 1:
 		return cli.Usagef("run: --permits is %d, must be at least 1", s.permits)
-	case len(slices.DeleteFunc([]bool{s.shared, s.exclusive, s.fair, s.fenced, s.permits > 0}, func(is bool) bool { return !is })) > 1:
+	case strings.Count(fmt.Sprint(s.shared, s.exclusive, s.fair, s.fenced, s.permits > 0), "true") > 1:
 		return cli.Usagef("run: -s, -x, --fair, --fenced and --permits are different locks; want one of them")
 	case s.nonblock && changed("wait") && s.limit > 0:
 		return cli.Usagef("run: -n and -w exclude each other")

@@ -95,7 +95,7 @@ func (s *settings) under(ctx context.Context, session *holdfast.Session) (*outer
 	case short == nil:
 		return nil, nil //nolint:nilnil // there is none
 	case short.Kind.covers(s.kind()):
-		return nil, cli.Usagef("run: this is inside a holdfast run of %q without --fenced, which has no token to give", s.name)
+		return nil, cli.Usagef("run: this is inside a holdfast run of %q without --fenced, which has no token", s.name)
 	}
 	return nil, cli.Usagef("run: this is inside a holdfast run -s of %q, and would wait for that for ever", s.name)
 }

@@ -48,8 +48,8 @@ func ended(group int) bool {
 	return found
 }
 
-// marked lists the processes that have the mark in their environment, if there is one: those that the command has started,
-// also where they have left its process group. It finds none where /proc is missing or belongs to others.
+// marked lists the processes that have the mark in their environment, if there is one: those that the command has
+// started, also where they have left its process group. It finds none where /proc is missing or belongs to others.
 func marked(mark string) (pids []int) {
 	if mark == "" {
 		return nil

@@ -178,7 +178,8 @@ func (g *guard) struck() bool {
 
 // keepGuard is the guard's process.
 func keepGuard(in io.Reader, out io.Writer) {
-	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)
+	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
+		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)
 	rename("holdfast-guard")
 	lines := make(chan string)
 	go func() {
