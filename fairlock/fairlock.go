@@ -121,16 +121,25 @@ func (m *Mutex) lock() *core.Lock { return (*core.Mutex)(&m.Mutex).Inside() }
 // Waiters returns who waits for the lock, the next one first. The Alive of a Redisson waiter is what
 // Redisson goes by. Dead waiters are listed until somebody notices.
 func (m *Mutex) Waiters(ctx context.Context) ([]holdfast.Waiter, error) {
-	waiters, err := m.lock().Waiters(ctx, script.NewCall(waitersScript).Key(m.keys[1], m.keys[2], m.keys[4]))
+	var all []holdfast.Waiter
+	var owners []string
+	l, call := m.lock(), script.NewCall(waitersScript).Key(m.keys[1], m.keys[2], m.keys[4])
+	err := l.Run(ctx, "waiters", call, func() error {
+		values, err := call.ReadArray()
+		if err != nil {
+			return err
+		}
+		return call.ReadRows(values, 1, func(id string, n []int64) {
+			owners = append(owners, id)
+			all = append(all, holdfast.Waiter{ID: id, Alive: lease.Lasting(n[0])})
+		})
+	})
 	if err != nil {
 		return nil, err
 	}
-	all := make([]holdfast.Waiter, len(waiters))
-	for i, w := range waiters {
-		all[i] = holdfast.Waiter{
-			ID: w.ID, Alive: w.Alive,
-			Host: w.Host, PID: w.PID, Program: w.Program, Label: w.Label, Started: w.Started,
-		}
+	for i, p := range l.Session().Presence().Processes(ctx, owners) {
+		w := &all[i]
+		w.Host, w.PID, w.Program, w.Label, w.Started = p.Host, p.PID, p.Program, p.Label, p.Started
 	}
 	return all, nil
 }

@@ -45,6 +45,24 @@ func (p *protocol) Leave(owner string) *script.Call {
 // WaiterLease is how long a dead waiter stays in the queue.
 func (p *protocol) WaiterLease() time.Duration { return p.waiterLease }
 
+// What a waiter's place in the queue may have become.
+const (
+	placeNew      = 1 // at the end
+	placeRegained = 2 // others had dropped the waiter
+)
+
+// Moved logs that a waiter has lost its place, or others have tried to take it.
+func (p *protocol) Moved(place int64, stood bool) {
+	l := p.lock()
+	log := l.Session().Logger()
+	switch {
+	case place == placeNew && stood:
+		log.Warn("holdfast: taken for dead, queued up anew", "kind", l.Title(), "name", l.Name, "lease", p.waiterLease)
+	case place == placeRegained:
+		log.Warn("holdfast: dropped from the queue by another client, back in place", "kind", l.Title(), "name", l.Name)
+	}
+}
+
 // Wait has each waiter listen on a channel of its own, another one after a re-entry was tried in vain.
 func (p *protocol) Wait(place *wait.Place, owner string) { place.Listen(p.lock().Channel + owner) }
 

@@ -124,3 +124,6 @@ func (p preferred) Leave(owner string) *script.Call {
 
 // WaiterLease is how long a dead writer keeps readers waiting.
 func (p preferred) WaiterLease() time.Duration { return writerLease }
+
+// Moved is told nothing: writers do not queue.
+func (p preferred) Moved(int64, bool) {}

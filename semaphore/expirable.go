@@ -247,9 +247,7 @@ func (e *Expirable) UpdateLease(ctx context.Context, id string, d time.Duration)
 	if err != nil {
 		return e.lock.Fail(operation, err)
 	}
-	return e.lock.UpdateLease(ctx, operation, permit, d, func() *script.Call {
-		return script.NewCall(updateExpirableScript).Key(wire.PermitsKey(e.lock.Key())).Arg(leaseOf(d), permit)
-	})
+	return e.updateLease(ctx, operation, permit, d)
 }
 
 // RemainingLease returns how long a permit stays taken if nobody renews or releases it, [Forever] if

@@ -20,7 +20,7 @@ type acquisition struct {
 	own    *private // of a call without an owner: the claim is its alone
 	answer answer   // to the last attempt
 	stand  bool     // attempts are to be known to the server as a waiter's
-	moved  int64    // what has become of its place there, until that is logged; as answer.place
+	moved  moved    // what has become of its place there, until that is told
 	also   also     // of a call for several permits
 	adopts bool     // the wire owner is another's, who has the lock
 	age    bool     // the server is to tell how long it has been up
@@ -132,7 +132,7 @@ func (a *acquisition) try(ctx context.Context) (h *Single, inTheWay time.Duratio
 	h, inTheWay, err = a.tryTo(ctx)
 	a.hold = h
 	a.Learn(err)
-	a.logPlace()
+	a.tellPlace()
 	if h != nil && a.lock.session.Config().Observer != nil {
 		for _, h := range a.all(h) {
 			h.Observe(ctx)
@@ -348,13 +348,6 @@ type answer struct {
 
 // trust is until when what was granted may be trusted.
 func (a *answer) trust(l *Lock) time.Duration { return lease.Trust(a.sent, l.Length()) }
-
-// What a waiter's place in a queue on the server may have become.
-const (
-	placeKept     = 0
-	placeNew      = 1 // at the end
-	placeRegained = 2 // others had dropped the waiter
-)
 
 // ask sends an acquisition and reads the reply.
 func (a *answer) ask(ctx context.Context, l *Lock, w Want) error {

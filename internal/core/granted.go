@@ -29,16 +29,6 @@ func (l *Lock) GrantedTo(wires []string) Granted {
 	return Granted{lock: l, wires: wires, tenures: l.keeper.tenures.permits(l, wires)}
 }
 
-// first is a hold that lives, nil if there is none.
-func (g Granted) first() *Single {
-	for _, t := range g.tenures {
-		if live := t.live(); len(live) > 0 {
-			return live[0]
-		}
-	}
-	return nil
-}
-
 // Lose ends the holds as lost, because the server has nothing of them any more.
 func (g Granted) Lose() {
 	for _, t := range g.tenures {

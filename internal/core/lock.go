@@ -1,3 +1,5 @@
+// Package core is the inside of locks and holds. A lock package describes its kind by a [Protocol] and gets waiting,
+// re-entry, replays, renewal, loss and release from here.
 package core
 
 import (
@@ -47,6 +49,8 @@ type Queue interface {
 	Leave(owner string) *script.Call
 	// WaiterLease is how long the server knows a waiter that does not call again.
 	WaiterLease() time.Duration
+	// Moved is told what a reply has said of a waiter's place, if that is not 0, and whether it stood there before.
+	Moved(place int64, stood bool)
 }
 
 // An Apart is what a package supplies besides whose calls do not wait in their session's line.

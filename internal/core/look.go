@@ -75,36 +75,6 @@ func (l *Lock) Holders(ctx context.Context) ([]Holder, error) {
 	return holders, nil
 }
 
-// A Waiter stands in a lock's queue on the server.
-type Waiter struct {
-	ID    string
-	Alive time.Duration
-	presence.Process
-}
-
-// Waiters asks by call, whose reply is rows of wire owner and ms, who stands in the lock's queue, and
-// which processes they are.
-func (l *Lock) Waiters(ctx context.Context, call *script.Call) (all []Waiter, err error) {
-	var owners []string
-	err = l.Run(ctx, "waiters", call, func() error {
-		values, err := call.ReadArray()
-		if err != nil {
-			return err
-		}
-		return call.ReadRows(values, 1, func(id string, n []int64) {
-			owners = append(owners, id)
-			all = append(all, Waiter{ID: id, Alive: lease.Lasting(n[0])})
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	for i, p := range l.session.Presence().Processes(ctx, owners) {
-		all[i].Process = p
-	}
-	return all, nil
-}
-
 // Held asks whether ctx's owner holds the lock.
 func (l *Lock) Held(ctx context.Context) (bool, error) {
 	n, err := l.holdCount(ctx, "held")

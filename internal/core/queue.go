@@ -7,25 +7,24 @@ import (
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
-// stood takes in that an attempt found the lock taken, and where it stands in a queue now.
+// stood records that an attempt found the lock taken, and where it stands in a queue now.
 func (a *acquisition) stood() {
 	if a.stand {
-		if a.answer.place == placeRegained || a.Stands && a.answer.place == placeNew {
-			a.moved = a.answer.place
-		}
-		a.Stands = true
+		a.moved, a.Stands = moved{place: a.answer.place, stood: a.Stands}, true
 	}
 }
 
-// logPlace logs what an attempt has learned of the place in the queue.
-func (a *acquisition) logPlace() {
-	log, l, moved := a.lock.session.Logger(), a.lock, a.moved
-	a.moved = placeKept
-	switch moved {
-	case placeNew:
-		log.Warn("holdfast: taken for dead, queued up anew", "kind", l.Title(), "name", l.Name, "lease", l.queue.WaiterLease())
-	case placeRegained:
-		log.Warn("holdfast: dropped from the queue by another client, back in place", "kind", l.Title(), "name", l.Name)
+// moved is what a reply has told of a waiter's place.
+type moved struct {
+	place int64
+	stood bool // already before
+}
+
+// tellPlace tells the queue what has become of the place in it.
+func (a *acquisition) tellPlace() {
+	if m := a.moved; m.place != 0 {
+		a.moved = moved{}
+		a.lock.queue.Moved(m.place, m.stood)
 	}
 }
 

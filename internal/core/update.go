@@ -1,0 +1,112 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/owner"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
+)
+
+// An Update gives a hold another lease. From when its call may be executed until its outcome is known the hold is
+// trusted for the shorter one.
+type Update struct {
+	*Single
+	d      time.Duration
+	serves bool          // the call may be executed: else the server refuses it as late, and tells its time
+	sent   time.Duration // if it serves
+	before owner.Belief  // likewise
+}
+
+// Update is one of a hold that the session has; nil if it has none.
+func (g Granted) Update(d time.Duration) *Update {
+	for _, t := range g.tenures {
+		if live := t.live(); len(live) > 0 {
+			return &Update{Single: live[0], d: d}
+		}
+	}
+	return nil
+}
+
+// Enter waits for the turn of the hold's owner, which is to be left.
+func (u *Update) Enter(ctx context.Context) (leave func(), err error) {
+	c := u.tenure.claim
+	return c.leave, c.enter(ctx)
+}
+
+// Sending is called right before a call with that window is sent; the one before it, if there was one, has been refused.
+func (u *Update) Sending(w script.Window) {
+	if u.serves {
+		u.refused()
+	}
+	u.sent, u.serves = w.Sent, w.NotAfter > 0
+	if u.serves {
+		u.before = u.distrust(lease.Trust(u.sent, u.d))
+	}
+}
+
+// refused has the hold trusted as before a call that changed nothing.
+func (u *Update) refused() {
+	u.trustAgain(u.before, u.before.Unsure, u.before.Unsure, u.before.Until)
+}
+
+// Sent records how the call ended, and returns what that means, and whether another may be sent, as this one was lost
+// and had no effect.
+func (u *Update) Sent(done bool, err error) (again bool, _ error) {
+	t, class := u.tenure, script.ClassOf(err)
+	lost := class == script.Unknown || class == script.Broken
+	switch now := u.lock.session.Now(); {
+	case lost && !u.serves: // whatever became of it
+		err = &script.Failure{Class: script.Refused, Temporary: script.IsTemporary(err), Err: err}
+		return class == script.Unknown && script.IsTemporary(err), err
+	case lost: // it may be executed until then
+		t.lasts(u.d)
+		u.trustAgain(u.before, max(u.before.Unsure, lease.Add(now, u.lock.notAfter())), u.sent, 0)
+		t.sweep()
+	case err != nil && u.serves:
+		u.refused()
+	case err != nil:
+	case !done:
+		t.lose(u.sent)
+		return false, session.ErrNotHeld
+	default:
+		t.lasts(u.d)
+		u.trustAgain(u.before, max(u.before.Unsure, now), u.sent, lease.Trust(u.sent, u.d))
+		t.sweep() // if the hold was lost meanwhile
+		if lost := u.Err(); errors.Is(lost, session.ErrLost) {
+			return false, lost
+		}
+	}
+	return false, err
+}
+
+// distrust has the hold trusted until then at the most, and no longer by whatever else is under way.
+// It returns what was believed before.
+func (h *Single) distrust(until time.Duration) (before owner.Belief) {
+	c := h.tenure.claim
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before = h.Distrust(until)
+	if h.timer != nil {
+		h.timer.Reset(h.remaining())
+	}
+	return before
+}
+
+// trustAgain ends that: what was sent at sent has the hold trusted until then, unless an earlier update may
+// yet be executed after it; of other calls only those count that are sent from the moment unsure on.
+func (h *Single) trustAgain(before owner.Belief, unsure, sent, until time.Duration) {
+	c := h.tenure.claim
+	c.mu.Lock()
+	trusted := h.TrustAgain(before, h.lock.session.Now(), unsure, sent, until)
+	if trusted {
+		h.failure = nil
+	}
+	c.mu.Unlock()
+	if !trusted {
+		h.expire()
+	}
+}
