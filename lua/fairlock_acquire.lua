@@ -22,7 +22,7 @@
 -- REPLY    {0, now, ms, place}  not yet; to be called again after ms, at least 100. place: 0 where it
 --                               was, 1 new at the end, 2 back where it was before Java dropped it
 -- REPLY    {0, now, pttl}       taken or promised, and wait is 0; -1: it has no expiry
--- REPLY    {-1, now}            nothing there to re-enter
+-- REPLY    {-1, 0}              nothing there to re-enter
 -- REPLY    {-2, now}            too late: nothing was changed
 --
 -- USES     check_lease now expire fair_pop fair_bury fair_sweep fair_settle
@@ -38,8 +38,8 @@ if mistake then return mistake end
 local pttl = redis.call('PTTL', lock)
 local free = pttl == -2
 local count = not free and tonumber(redis.call('HGET', lock, owner))
+if not count and target > 1 then return {-1, 0} end
 local time = now()
-if not count and target > 1 then return {-1, time} end
 if time > not_after then return {-2, time} end
 
 if count then -- ours already: a re-entry, or a copy

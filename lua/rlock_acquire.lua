@@ -16,8 +16,8 @@
 -- REPLY    {1, now, token, up, run}  the same with ARGV[5]; up in s, -1: the server does not tell,
 --                                    0 also if it cannot be what it tells; run: its run id's
 --                                    first 48 bits
--- REPLY    {0, now, pttl}            another owner has it for pttl ms; -1: it has no expiry
--- REPLY    {-1, now}                 nothing there to re-enter
+-- REPLY    {0, 0, pttl}              another owner has it for pttl ms; -1: it has no expiry
+-- REPLY    {-1, 0}                   nothing there to re-enter
 -- REPLY    {-2, now}                 too late: nothing was changed
 --
 -- USES     check_lease now expire uptime
@@ -31,11 +31,12 @@ if mistake then return mistake end
 local pttl = redis.call('PTTL', lock)
 local free = pttl == -2
 local count = not free and tonumber(redis.call('HGET', lock, owner))
-local time = now()
 if not count then
-  if target > 1 then return {-1, time} end
-  if not free then return {0, time, pttl} end
+  if target > 1 then return {-1, 0} end
+  if not free then return {0, 0, pttl} end
 end
+
+local time = now()
 if time > not_after then return {-2, time} end
 
 -- The token as it is: numbers of Lua's from 2^53 on have not all their digits.

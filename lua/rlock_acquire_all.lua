@@ -8,23 +8,23 @@
 -- ARGV[2]      not_after  server ms; executed later, the call refuses itself
 -- ARGV[i + 2]  lease      of KEYS[i], ms, a whole number, 0 < lease < 2^53
 --
--- REPLY    {1, now}           all are held; now in server ms
--- REPLY    {0, now, pttl, i}  another owner has KEYS[i] for pttl ms, -1: without an expiry; nothing was changed
--- REPLY    {-2, now}          too late: nothing was changed
+-- REPLY    {1, now}         all are held; now in server ms
+-- REPLY    {0, 0, pttl, i}  another owner has KEYS[i] for pttl ms, -1: without an expiry; nothing was changed
+-- REPLY    {-2, now}        too late: nothing was changed
 --
 -- USES     check_lease now expire
 
 local owner = ARGV[1]
 
-local time = now()
 local leases, left = {}, {} -- left: PTTL, -2 of one that is free
 for i = 1, #KEYS do
   local lease, mistake = check_lease(ARGV[i + 2])
   if mistake then return mistake end
   leases[i], left[i] = lease, redis.call('PTTL', KEYS[i])
-  if left[i] ~= -2 and redis.call('HEXISTS', KEYS[i], owner) == 0 then return {0, time, left[i], i} end
+  if left[i] ~= -2 and redis.call('HEXISTS', KEYS[i], owner) == 0 then return {0, 0, left[i], i} end
 end
 
+local time = now()
 if time > tonumber(ARGV[2]) then return {-2, time} end
 
 local function take(i)

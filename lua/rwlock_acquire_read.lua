@@ -18,7 +18,7 @@
 --
 -- REPLY    {1, now}      held; now in server ms
 -- REPLY    {0, now, ms}  taken for writing, or a writer waits, for ms still; -1: it has no expiry
--- REPLY    {-1, now}     nested, and nothing there of this owner
+-- REPLY    {-1, 0}       nested, and nothing there of this owner
 -- REPLY    {-2, now}     too late: nothing was changed
 --
 -- USES     check_lease now expire
@@ -36,9 +36,9 @@ if not free then
   mode, count, writing = fields[1], tonumber(fields[2]), fields[3]
 end
 local ours = count or writing
+if nested and not ours then return {-1, 0} end
 
 local time = now()
-if nested and not ours then return {-1, time} end
 if not ours and not free and mode ~= 'read' then return {0, time, pttl} end
 if time > not_after then return {-2, time} end
 if not ours and writers then

@@ -16,9 +16,9 @@
 --                     0: it does not wait
 --
 -- REPLY    {1, now}      held; now in server ms
--- REPLY    {0, now, ms}  taken for ms still; -1: it has no expiry. A waiter that counts is to call
---                        again after ms
--- REPLY    {-1, now}     target above 1, and nothing there of this owner
+-- REPLY    {0, 0, ms}    wait is 0, and taken for ms still; -1: it has no expiry
+-- REPLY    {0, now, ms}  taken; the waiter counts, and is to call again after ms
+-- REPLY    {-1, 0}       target above 1, and nothing there of this owner
 -- REPLY    {-2, now}     too late: nothing was changed
 --
 -- USES     check_lease now expire
@@ -32,11 +32,12 @@ local field = owner .. ':write'
 local pttl = redis.call('PTTL', lock)
 local free = pttl == -2
 local count = not free and tonumber(redis.call('HGET', lock, field))
-local time = now()
 if not count then
-  if target > 1 then return {-1, time} end
-  if not free and wait == 0 then return {0, time, pttl} end
+  if target > 1 then return {-1, 0} end
+  if not free and wait == 0 then return {0, 0, pttl} end
 end
+
+local time = now()
 if time > not_after then return {-2, time} end
 
 if free then

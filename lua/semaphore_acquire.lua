@@ -7,7 +7,7 @@
 -- ARGV[2]  not_after  server ms; executed later, the call refuses itself
 --
 -- REPLY    {1, now, left}  taken; so many are left; now in server ms
--- REPLY    {0, now, free}  so many are free, too few
+-- REPLY    {0, 0, free}    so many are free, too few
 -- REPLY    {-2, now}       too late: nothing was changed
 --
 -- USES     now read_count
@@ -17,8 +17,8 @@ local semaphore, n = KEYS[1], tonumber(ARGV[1])
 local free, mistake = read_count(redis.call('GET', semaphore))
 if mistake then return mistake end
 free = free or 0
+if free < n then return {0, 0, free} end
 local time = now()
-if free < n then return {0, time, free} end
 if time > tonumber(ARGV[2]) then return {-2, time} end
 redis.call('DECRBY', semaphore, ARGV[1])
 return {1, time, free - n}

@@ -14,8 +14,8 @@
 -- REPLY    {1, now}              held; now in server ms
 -- REPLY    {1, now, 0, up, run}  the same with ARGV[5]; up in s, -1: the server does not tell, 0 also
 --                                if it cannot be what it tells; run: its run id's first 48 bits
--- REPLY    {0, now, pttl}        another has it for pttl ms; -1: it has no expiry
--- REPLY    {-1, now}             not held by the token that is to be adopted
+-- REPLY    {0, 0, pttl}          another has it for pttl ms; -1: it has no expiry
+-- REPLY    {-1, 0}               not held by the token that is to be adopted
 -- REPLY    {-2, now}             too late: nothing was changed
 --
 -- USES     check_lease now uptime
@@ -26,11 +26,12 @@ if mistake then return mistake end
 
 local holder = redis.call('GET', lock)
 local ours = holder == token and mode ~= 'first'
-local time = now()
 if not ours then
-  if mode == 'adopt' then return {-1, time} end
-  if holder then return {0, time, redis.call('PTTL', lock)} end
+  if mode == 'adopt' then return {-1, 0} end
+  if holder then return {0, 0, redis.call('PTTL', lock)} end
 end
+
+local time = now()
 if time > tonumber(ARGV[3]) then return {-2, time} end
 if not ours then
   redis.call('SET', lock, token, 'PX', ARGV[2])

@@ -80,7 +80,7 @@ func (r *Runner) window(p place, key string, limit time.Duration) Window {
 	return w
 }
 
-// readTimed reads the reply of a timed call, and learns the server's clock.
+// readTimed reads the reply of a timed call, and learns the server's clock if the reply tells it.
 func (r *Runner) readTimed(c *Call, reply *Reply, key string, w Window) error {
 	reply.At = r.now()
 	var room [2 + len(reply.Rest)]int64
@@ -92,10 +92,12 @@ func (r *Runner) readTimed(c *Call, reply *Reply, key string, w Window) error {
 		return c.Unexpected()
 	}
 	reply.Code, reply.Len = n[0], copy(reply.Rest[:], n[2:])
-	if reply.Code == late && n[1] <= w.NotAfter { // so it was early: the clock was set back, and what was known is wrong
-		r.clocks.Relearn(key, n[1], reply.At)
-	} else {
-		r.clocks.Learn(key, n[1], reply.At)
+	switch now := n[1]; {
+	case now == 0: // the script has not asked
+	case reply.Code == late && now <= w.NotAfter: // so it was early: the clock was set back, and what was known is wrong
+		r.clocks.Relearn(key, now, reply.At)
+	default:
+		r.clocks.Learn(key, now, reply.At)
 	}
 	return nil
 }

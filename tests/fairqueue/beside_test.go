@@ -246,6 +246,9 @@ func (c call) clock(before keys, r reply, commands map[string]int) error {
 	switch c.script {
 	case acquireScript:
 		times, leases = 1, 1
+		if r[0] == -1 {
+			times = 0
+		}
 	case releaseScript:
 		if r[0] == 2 {
 			times = queue

@@ -36,7 +36,7 @@ func (r *run) acquire(d demand) reply {
 	free := pttl == -2
 	count, held := r.counts[d.owner]
 	if !held && d.target > 1 {
-		return reply{-1, r.now}
+		return reply{-1, 0}
 	}
 	if r.now > d.notAfter && !r.without.notAfter {
 		return reply{-2, r.now}

@@ -99,7 +99,7 @@ func TestExpirableScripts(t *testing.T) {
 		"none before another is over": {
 			seed:  append(permitsSeed("0", taken{"b": nextYear}), inTenSeconds("c")),
 			call:  acquirePermits{lease: "0", ids: []string{"a"}},
-			reply: "busy", after: permits("0", taken{"b": nextYear}), due: map[string]int{"c": 9000},
+			reply: busyNow, after: permits("0", taken{"b": nextYear}), due: map[string]int{"c": 9000},
 		},
 		"one comes back": {
 			seed: permitsSeed("0", taken{"b": 1, "c": never}), call: acquirePermits{lease: "0", ids: []string{"a"}},

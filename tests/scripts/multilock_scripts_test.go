@@ -3,6 +3,7 @@ package scripts
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -36,11 +37,11 @@ func TestMultiLockScripts(t *testing.T) {
 			after: map[string]redistest.Value{lockKey: hash("a:1", "3")},
 		},
 		"takes none if another has one": {
-			seed: other, call: acquireAll{}, reply: "busy",
+			seed: other, call: acquireAll{}, reply: append(slices.Clone(busy), int64(2)),
 			after: map[string]redistest.Value{"y": hash("b:1", "1")},
 		},
 		"says which, and when it has no expiry": {
-			seed: [][]string{{"HSET", "z", "b:1", "1"}}, call: acquireAll{}, reply: head(0, -1, 3),
+			seed: [][]string{{"HSET", "z", "b:1", "1"}}, call: acquireAll{}, reply: unasked(0, -1, 3),
 			after: map[string]redistest.Value{"z": {Type: "hash", Content: map[string]string{"b:1": "1"}}},
 		},
 		"too late, it takes none": {

@@ -140,20 +140,20 @@ func TestAcquireReadScript(t *testing.T) {
 		},
 		"not while another writes": {
 			seed: rwSeed(10, "mode", "write", "b:1:write", "1"),
-			call: acquireRead{}, reply: "busy",
+			call: acquireRead{}, reply: busyNow,
 			after: keyspace(lockOf("mode", "write", "b:1:write", "1")),
 		},
 		"not where another kind of lock is": {
 			seed: rwSeed(10, "b:1", "1"),
-			call: acquireRead{}, reply: "busy",
+			call: acquireRead{}, reply: busyNow,
 			after: keyspace(lockOf("b:1", "1")),
 		},
 		"nested, and nothing there": {
-			call: acquireRead{nested: true}, reply: head(-1), after: keyspace(nil),
+			call: acquireRead{nested: true}, reply: unasked(-1), after: keyspace(nil),
 		},
 		"nested, and others read": {
 			seed: join(rwSeed(10, "mode", "read", "b:1", "1"), reads("b:1", 10)),
-			call: acquireRead{nested: true}, reply: head(-1),
+			call: acquireRead{nested: true}, reply: unasked(-1),
 			after: keyspace(lockOf("mode", "read", "b:1", "1"), b1),
 		},
 		"too late": {
@@ -217,16 +217,16 @@ func TestAcquireWriteScript(t *testing.T) {
 		},
 		"not while another writes": {
 			seed: rwSeed(10, "mode", "write", "b:1:write", "1"),
-			call: acquireWrite{}, reply: "busy",
+			call: acquireWrite{}, reply: busy,
 			after: keyspace(lockOf("mode", "write", "b:1:write", "1")),
 		},
 		"not while anybody reads": {
 			seed: join(rwSeed(10, "mode", "read", "b:1", "1"), reads("b:1", 10)),
-			call: acquireWrite{}, reply: "busy",
+			call: acquireWrite{}, reply: busy,
 			after: keyspace(lockOf("mode", "read", "b:1", "1"), b1),
 		},
 		"a re-entry never takes": {
-			call: acquireWrite{target: 2}, reply: head(-1), after: keyspace(nil),
+			call: acquireWrite{target: 2}, reply: unasked(-1), after: keyspace(nil),
 		},
 		"too late": {
 			call: acquireWrite{late: true}, reply: head(-2), after: keyspace(nil),

@@ -84,20 +84,43 @@ func TestATimedCallLearnsTheServersClockAndIsSentAgain(t *testing.T) {
 	}
 }
 
-func TestABusyLockTellsTheServersClock(t *testing.T) {
+func (c *timedCaller) read(t *testing.T) (script.Reply, error) {
+	return c.timed(t, "rwlock_acquire_read", func(call *script.Call, w script.Window) {
+		call.Key(readKey("a:1", 1)).Arg("a:1", "1", "30000").Int(w.NotAfter).Arg("0")
+	})
+}
+
+func TestABusyReplyTeachesTheServersClockIfItTellsIt(t *testing.T) {
 	t.Parallel()
-	c := newTimedCaller(t)
-	c.srv.Do(t, "HSET", "x", "b:1", "1")
-	c.srv.Do(t, "PEXPIRE", "x", "10000")
-	reply, err := c.acquire(t)
-	require.NoError(t, err)
-	assert.EqualValues(t, script.Busy, reply.Code)
-	assert.Len(t, c.sent, 1)
-	c.srv.Do(t, "DEL", "x")
-	reply, err = c.acquire(t)
-	require.NoError(t, err)
-	assert.EqualValues(t, script.Granted, reply.Code)
-	assert.Len(t, c.sent, 1)
+	for name, kind := range map[string]struct {
+		take  func(c *timedCaller, t *testing.T) (script.Reply, error)
+		tells bool
+	}{"a lock": {(*timedCaller).acquire, false}, "a read half": {(*timedCaller).read, true}} {
+		c := newTimedCaller(t)
+		take := func(code int64, sent int, what string) {
+			t.Helper()
+			reply, err := kind.take(c, t)
+			require.NoError(t, err, "%s: %s", name, what)
+			assert.Equal(t, code, reply.Code, "%s: %s", name, what)
+			assert.Len(t, c.sent, sent, "%s: %s", name, what)
+		}
+		another := func() { c.srv.Do(t, "HSET", "x", "mode", "write", "b:1:write", "1") }
+
+		another()
+		take(script.Busy, 1, "nothing is known of the clock")
+		c.srv.Do(t, "DEL", "x")
+		if kind.tells {
+			take(script.Granted, 1, "known from the busy reply")
+		} else {
+			take(script.Granted, 2, "known from the refusal")
+		}
+		c.srv.Do(t, "FLUSHALL")
+		another()
+		c.skipped += 31 * time.Second // what is known gives way to anything newer: see fresh of the clocks
+		take(script.Busy, 1, "known for long")
+		c.srv.Do(t, "FLUSHALL")
+		take(script.Granted, 1, "still known")
+	}
 }
 
 func TestATimedCallThatIsAlwaysLateFails(t *testing.T) {

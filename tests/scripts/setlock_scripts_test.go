@@ -25,14 +25,14 @@ func TestSetlockScripts(t *testing.T) {
 			call: acquireSet{}, reply: got, after: held("a"), ttl: about(30),
 		},
 		"leaves another's": {
-			seed: seeded("b"), call: acquireSet{}, reply: "busy", after: held("b"), ttl: about(10),
+			seed: seeded("b"), call: acquireSet{}, reply: busy, after: held("b"), ttl: about(10),
 		},
 		"leaves one without an end": {
-			seed: endless, call: acquireSet{token: "b", mode: "again"}, reply: head(0, -1),
+			seed: endless, call: acquireSet{token: "b", mode: "again"}, reply: unasked(0, -1),
 			after: map[string]redistest.Value{"x": {Type: "string", Content: "a"}},
 		},
 		"leaves one of a token that is used again": {
-			seed: seeded("a"), call: acquireSet{}, reply: "busy", after: held("a"), ttl: about(10),
+			seed: seeded("a"), call: acquireSet{}, reply: busy, after: held("a"), ttl: about(10),
 		},
 		"a copy finds its lock, and extends it": {
 			seed: seeded("a"), call: acquireSet{mode: "again"}, reply: got, after: held("a"), ttl: about(30),
@@ -51,9 +51,9 @@ func TestSetlockScripts(t *testing.T) {
 			seed: endless, call: acquireSet{mode: "adopt"}, reply: got, after: held("a"), ttl: about(30),
 		},
 		"does not adopt another's": {
-			seed: seeded("b"), call: acquireSet{mode: "adopt"}, reply: head(-1), after: held("b"), ttl: about(10),
+			seed: seeded("b"), call: acquireSet{mode: "adopt"}, reply: unasked(-1), after: held("b"), ttl: about(10),
 		},
-		"adopting creates nothing":   {call: acquireSet{mode: "adopt"}, reply: head(-1), after: none},
+		"adopting creates nothing":   {call: acquireSet{mode: "adopt"}, reply: unasked(-1), after: none},
 		"too late, it takes nothing": {call: acquireSet{late: true}, reply: head(-2), after: none},
 		"too late, it extends nothing": {
 			seed: seeded("a"), call: acquireSet{late: true, mode: "again"}, reply: head(-2), after: held("a"),
