@@ -3,6 +3,7 @@ package wait_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,12 +132,12 @@ func TestUntilOvertakesOnlyWhoWaitsForItsOwner(t *testing.T) {
 		q := newLines(t)
 		ahead := q.Join(x, true, false)
 		defer ahead.Leave(0)
-		holds := false
-		call := &call{q: q, overtakes: func() bool { return holds }, replies: []reply{{retry: 3 * s}, {done: true}}}
+		var holds atomic.Bool
+		call := &call{q: q, overtakes: holds.Load, replies: []reply{{retry: 3 * s}, {done: true}}}
 		call.place = q.Join(x, true, false)
 		time.AfterFunc(5*s, call.place.Wake) // not for its turn: it goes on waiting
 		time.AfterFunc(9*s, func() {
-			holds = true
+			holds.Store(true)
 			call.place.Wake()
 		})
 		assert.NoError(t, call.until(t.Context(), false))
