@@ -40,17 +40,27 @@ var mayImport = map[string][]string{
 		"internal/lease", "internal/owner", "internal/presence", "internal/scope", "internal/script",
 		"internal/session", "internal/wait", "internal/wire",
 	},
+	"internal/holders": {"internal/core", "internal/lease", "internal/presence", "internal/script"},
 	"internal/several": {
 		"internal/core", "internal/lease", "internal/scope", "internal/script", "internal/session", "internal/wait",
 	},
-	".":         {"internal/cluster", "internal/core", "internal/presence", "internal/session", "internal/wait"},
-	"rlock":     {".", "internal/core", "internal/script", "internal/session", "internal/wait", "internal/wire"},
-	"fairlock":  {".", "internal/core", "internal/lease", "internal/script", "internal/session", "internal/wait", "internal/wire"},
+	".": {
+		"internal/cluster", "internal/core", "internal/holders", "internal/presence", "internal/session", "internal/wait",
+	},
+	"rlock": {".", "internal/core", "internal/script", "internal/session", "internal/wait", "internal/wire"},
+	"fairlock": {
+		".", "internal/core", "internal/lease", "internal/script", "internal/session", "internal/wait",
+		"internal/wire",
+	},
 	"latch":     {".", "internal/script", "internal/session", "internal/wire"},
 	"semaphore": {".", "internal/core", "internal/lease", "internal/script", "internal/session", "internal/wait", "internal/wire"},
 	"multilock": {".", "internal/core", "internal/several", "internal/session"},
-	"rwlock":    {".", "internal/core", "internal/lease", "internal/script", "internal/session", "internal/wait", "internal/wire"},
-	"setlock":   {".", "internal/core", "internal/script", "internal/session", "internal/wait", "internal/wire"},
+	"rwlock": {
+		".", "internal/core", "internal/lease", "internal/script", "internal/session", "internal/wait", "internal/wire",
+	},
+	"setlock": {
+		".", "internal/core", "internal/holders", "internal/script", "internal/session", "internal/wait", "internal/wire",
+	},
 
 	"holdfasttest":      {".", "internal/core", "internal/embedded", "internal/session"},
 	"internal/embedded": {},

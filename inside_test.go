@@ -20,9 +20,19 @@ import (
 // fields nor, by embedding, its methods.
 func TestNothingOfTheInsideIsExported(t *testing.T) {
 	for _, of := range []any{
-		holdfast.Session{}, holdfast.Hold{}, holdfast.Mutex{}, rlock.Mutex{}, fairlock.Mutex{}, rwlock.RWMutex{},
-		rwlock.Half{}, setlock.Mutex{}, semaphore.Semaphore{}, semaphore.Expirable{}, latch.Latch{},
-		multilock.MultiLock{}, multilock.RedLock{},
+		holdfast.Session{},
+		holdfast.Hold{},
+		holdfast.Mutex{},
+		rlock.Mutex{},
+		fairlock.Mutex{},
+		rwlock.RWMutex{},
+		rwlock.Half{},
+		setlock.Mutex{},
+		semaphore.Semaphore{},
+		semaphore.Expirable{},
+		latch.Latch{},
+		multilock.MultiLock{},
+		multilock.RedLock{},
 	} {
 		typ := reflect.TypeOf(of)
 		for _, f := range reflect.VisibleFields(typ) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/holders"
 )
 
 // A Mutex is a lock of one name: of package rlock or setlock, a fair one of package fairlock, or a half of
@@ -66,32 +67,32 @@ func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*Hold, erro
 
 // Locked reports whether anybody holds the lock. Like all questions below it asks the master. It
 // corresponds to isLocked().
-func (m *Mutex) Locked(ctx context.Context) (bool, error) { return m.core().Locked(ctx) }
+func (m *Mutex) Locked(ctx context.Context) (bool, error) { return holders.Locked(ctx, m.core()) }
 
 // Held reports whether the owner that ctx carries holds the lock; false without an owner. It corresponds to
 // isHeldByCurrentThread().
-func (m *Mutex) Held(ctx context.Context) (bool, error) { return m.core().Held(ctx) }
+func (m *Mutex) Held(ctx context.Context) (bool, error) { return holders.Held(ctx, m.core()) }
 
 // HoldCount returns how often the owner that ctx carries holds the lock; 0 without an owner. It corresponds
 // to getHoldCount().
-func (m *Mutex) HoldCount(ctx context.Context) (int, error) { return m.core().HoldCount(ctx) }
+func (m *Mutex) HoldCount(ctx context.Context) (int, error) { return holders.HoldCount(ctx, m.core()) }
 
 // RemainingLease returns how long the lock stays taken at least if nobody renews or releases it: 0 if nobody
 // holds it, below zero if it has no end, which only another program can have caused. It corresponds to
 // remainTimeToLive().
 func (m *Mutex) RemainingLease(ctx context.Context) (time.Duration, error) {
-	return m.core().RemainingLease(ctx)
+	return holders.RemainingLease(ctx, m.core())
 }
 
 // Holders returns who holds the lock: nobody or one, and of a read half all readers, in no order, each with
 // its longest lease. A holder that died is listed until its lease has run out.
 func (m *Mutex) Holders(ctx context.Context) ([]Holder, error) {
-	holders, err := m.core().Holders(ctx)
+	found, err := holders.All(ctx, m.core())
 	if err != nil {
 		return nil, err
 	}
-	all := make([]Holder, len(holders))
-	for i, h := range holders {
+	all := make([]Holder, len(found))
+	for i, h := range found {
 		all[i] = Holder{
 			ID: h.ID, Count: h.Count, Lease: h.Lease,
 			Host: h.Host, PID: h.PID, Program: h.Program, Label: h.Label, Started: h.Started,

@@ -26,6 +26,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/holders"
 	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -84,7 +85,8 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	if len(opts.Token) > maxToken {
 		set.Err = fmt.Errorf("Options.Token is %d bytes long, the limit is %d", len(opts.Token), maxToken)
 	}
-	core.InitLock(m.lock(), (*session.Session)(s), (*protocol)(m), session.Label{Kind: "setlock", Name: name}, set, wire.SetChannel)
+	label := session.Label{Kind: "setlock", Name: name}
+	core.InitLock(m.lock(), (*session.Session)(s), (*protocol)(m), label, set, wire.SetChannel)
 	return m
 }
 
@@ -109,9 +111,9 @@ func (m *Mutex) Adopt(ctx context.Context, token string) (*holdfast.Hold, error)
 // Query returns the token that holds the lock, "" if nobody does. It asks the master.
 // It is LockQuery in StackExchange.Redis.
 func (m *Mutex) Query(ctx context.Context) (token string, err error) {
-	holders, _, err := m.lock().Inspect(ctx, "", "query")
-	if len(holders) == 0 {
+	found, _, err := holders.Inspect(ctx, m.lock(), "", "query")
+	if len(found) == 0 {
 		return "", err
 	}
-	return holders[0].ID, err
+	return found[0].ID, err
 }

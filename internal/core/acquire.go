@@ -287,7 +287,9 @@ func tooLate(s *session.Session) error {
 	if s.Closed() {
 		return session.ErrClosed
 	}
-	return &script.Failure{Class: script.Unknown, Temporary: true, Err: errors.New("granted too late to be trusted, and given back")}
+	return &script.Failure{
+		Class: script.Unknown, Temporary: true, Err: errors.New("granted too late to be trusted, and given back"),
+	}
 }
 
 // reenter attempts to raise the count of a tenure.

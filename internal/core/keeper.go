@@ -130,7 +130,8 @@ func (k *keeper) ReleaseAll(ctx context.Context) error {
 		calls = again
 	}
 	if failed > 0 {
-		left = errors.Join(left, fmt.Errorf("close: %d of %d releases failed: %w", failed, all, session.Explain(context.Background(), why)))
+		why = session.Explain(context.Background(), why)
+		left = errors.Join(left, fmt.Errorf("close: %d of %d releases failed: %w", failed, all, why))
 	}
 	return left
 }

@@ -52,7 +52,9 @@ func (h *Single) Lose(why error) (tell func(ctx context.Context), err error) {
 
 // Lose does so with all that the session holds of a name, and returns how many tenures of it that were.
 func Lose(ctx context.Context, s *session.Session, name string, why error) int {
-	of := slices.DeleteFunc(keeperOf(s).tenures.all(), func(t *tenure) bool { return t.lock.Name != name || len(t.live()) == 0 })
+	of := slices.DeleteFunc(keeperOf(s).tenures.all(), func(t *tenure) bool {
+		return t.lock.Name != name || len(t.live()) == 0
+	})
 	for _, t := range of {
 		t.fail(why)
 	}

@@ -29,6 +29,12 @@ type Protocol interface {
 	Renew(c *script.Call, owner string)
 }
 
+// The scripts of locks that are one hash: who holds one, and what extends leases.
+var (
+	HoldersScript = script.LoadLook("lock_holders")
+	RenewScript   = script.Load("lock_renew")
+)
+
 // An Inspector is what a package supplies besides whose holders can be asked for.
 type Inspector interface {
 	// Holders is the call that tells who holds the lock, or whether one wire owner does, with the reply of
@@ -129,7 +135,9 @@ func (m *Mutex) Inside() *Lock { return &m.lock }
 // InitLock makes l, of which every lock value of a package has one, a lock of s. Mistakes in
 // the name and the settings come back from its calls. channel makes the channel's name of the
 // mapped one.
-func InitLock(l *Lock, s *session.Session, p Protocol, label session.Label, set Settings, channel func(key string) string) {
+func InitLock(
+	l *Lock, s *session.Session, p Protocol, label session.Label, set Settings, channel func(key string) string,
+) {
 	*l = Lock{Settings: set, session: s, keeper: keeperOf(s), protocol: p}
 	l.millis = l.keeper.millis
 	l.queue, _ = p.(Queue)
@@ -147,6 +155,9 @@ func InitLock(l *Lock, s *session.Session, p Protocol, label session.Label, set 
 	}
 	l.Refuse(l.Err)
 }
+
+// Protocol is how the lock's scripts are called.
+func (l *Lock) Protocol() Protocol { return l.protocol }
 
 // Length is the lease of the holds taken through the lock.
 func (l *Lock) Length() time.Duration {
@@ -232,9 +243,9 @@ func (l *Lock) final(err error) error {
 	return err
 }
 
-// believed returns the wire owner under which ctx's owner holds the lock, and how often, as far
+// Believed returns the wire owner under which ctx's owner holds the lock, and how often, as far
 // as this session knows; "" and 0 if it does not.
-func (l *Lock) believed(ctx context.Context) (owner string, count int) {
+func (l *Lock) Believed(ctx context.Context) (owner string, count int) {
 	c := existing(ctx, l.claimKey())
 	if c == nil {
 		return "", 0
@@ -258,7 +269,9 @@ func (l *Lock) ForceUnlock(ctx context.Context) (was bool, err error) {
 
 // InTime runs a timed call that changes something about the lock, and reports whether it had to. It may be executed
 // for as long as an acquisition.
-func (l *Lock) InTime(ctx context.Context, operation string, call func(w script.Window) *script.Call) (done bool, err error) {
+func (l *Lock) InTime(
+	ctx context.Context, operation string, call func(w script.Window) *script.Call,
+) (done bool, err error) {
 	return l.inTime(ctx, operation, l.notAfter(), call)
 }
 

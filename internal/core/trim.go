@@ -81,7 +81,8 @@ func (t *tenure) slack() {
 		for _, part := range parts {
 			for delay := session.FirstRetry; ; delay = min(2*delay, session.LastRetry) {
 				err := part.trim()
-				if err == nil || !errors.Is(err, session.ErrUnknown) && !script.IsTemporary(err) || session.Pause(s.Context(), delay) != nil {
+				if err == nil || !errors.Is(err, session.ErrUnknown) && !script.IsTemporary(err) ||
+					session.Pause(s.Context(), delay) != nil {
 					break
 				}
 			}

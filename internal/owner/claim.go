@@ -6,6 +6,7 @@ import "time"
 // wire owner.
 type Half uint8
 
+// The halves.
 const (
 	Exclusive Half = iota
 	Shared         // by many owners; such a half is the other one's owner's to take, too
@@ -62,6 +63,8 @@ func (c *Claim[G, H]) Believed(half Half, now time.Duration) (owner string, coun
 
 // Add makes h a live hold of g, whose lease the server ends at the latest then. It reports whether it is the
 // first one, and whether it is the first one that is renewed.
+//
+//nolint:revive // no control: renewed is what is counted
 func (c *Claim[G, H]) Add(g *Grant[G, H], h *Hold[H], until time.Duration, renewed bool) (first, watch bool) {
 	first = g.live == nil
 	h.next, g.live = g.live, h
@@ -75,6 +78,8 @@ func (c *Claim[G, H]) Add(g *Grant[G, H], h *Hold[H], until time.Duration, renew
 
 // Drop takes a hold out that has ended. A detached one counts until its lease is over. It reports whether it
 // was the last one, and whether it was the last one that is renewed.
+//
+//nolint:revive // as above
 func (c *Claim[G, H]) Drop(g *Grant[G, H], h *Hold[H], renewed, detached bool, now time.Duration) (last, unwatch bool) {
 	at := &g.live
 	for *at != h {

@@ -16,6 +16,7 @@ type Request struct {
 // A Way is how an attempt is made.
 type Way uint8
 
+// The ways.
 const (
 	Enter   Way = iota // under the request's own wire owner, which is to be drawn if there is none
 	Reenter            // one more hold of what the owner has

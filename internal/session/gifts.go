@@ -13,7 +13,7 @@ type Gift struct {
 	Read     func(c *script.Call) error // reads the reply
 	Harmless bool                       // a copy does nothing if the call has been executed
 	Doubted  func()                     // is told when it is not known whether it has been; nil: nobody is
-	Refused  func()                     // is told when the server has refused for too long, and owes the gift; nil: the session does
+	Refused  func()                     // owes the gift when the server has refused for too long; nil: the session does
 }
 
 // Give runs a call that gives something back, whether or not the caller's ctx has ended: it would be missing
@@ -69,7 +69,8 @@ func (o *Object) owe(g Gift, why error) bool {
 
 // warnOfGift says that what was to be given back may never be.
 func (o *Object) warnOfGift(err error) {
-	o.session.Logger().Warn("holdfast: what was to be given back may be lost", "kind", o.Title(), "name", o.Name, "error", err)
+	o.session.Logger().Warn("holdfast: what was to be given back may be lost",
+		"kind", o.Title(), "name", o.Name, "error", err)
 }
 
 // give runs the call until its outcome is known, as far as copies of it may be sent.

@@ -146,7 +146,8 @@ func (o *Object) Run(ctx context.Context, operation string, c *script.Call, read
 	}
 	defer o.session.Leave()
 	err := o.session.Runner().Run(ctx, script.Take, c)
-	for tries := 1; c.Looks() && tries < lookTries && script.ClassOf(err) == script.Unknown && script.IsTemporary(err); tries++ {
+	lost := func() bool { return script.ClassOf(err) == script.Unknown && script.IsTemporary(err) }
+	for tries := 1; c.Looks() && tries < lookTries && lost(); tries++ {
 		err = o.session.Runner().Run(ctx, script.Take, c)
 	}
 	if err == nil {

@@ -29,7 +29,9 @@ func Pause(ctx context.Context, d time.Duration) error {
 }
 
 // Once attempts something about a key for so long at the most, again only while the reply is lost.
-func (s *Session) Once(ctx context.Context, key string, limit time.Duration, attempt func(ctx context.Context) error) error {
+func (s *Session) Once(
+	ctx context.Context, key string, limit time.Duration, attempt func(ctx context.Context) error,
+) error {
 	end, within := time.Now().Add(limit), ctx
 	for delay := FirstRetry; ; delay = min(2*delay, LastRetry) {
 		// A connection that falls silent now ends by itself within a third of the session's lease; and a

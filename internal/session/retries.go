@@ -152,7 +152,7 @@ func (r *Retries) Interrupted(sleep context.Context, why error) error {
 }
 
 // Until makes attempts until one is done, from the first sleep on at the place that stay takes.
-func (r *Retries) Until(sleep context.Context, nobodyAhead bool, c wait.Caller) error { //nolint:revive // as in wait
+func (r *Retries) Until(sleep context.Context, nobodyAhead bool, c wait.Caller) error {
 	c.Woken = r.object.Woken
 	if c.Interrupted == nil {
 		c.Interrupted = func(why error) error { return r.Interrupted(sleep, why) }

@@ -29,7 +29,7 @@ type Caller struct {
 // Until makes attempts until one is done or fails for good: the first one at once if nobody is ahead, and from then
 // on after each sleep at the head of a line, which ends with a wake-up, with the time to retry, or with ctx. It is
 // the one loop of everything that waits.
-func Until(ctx context.Context, nobodyAhead bool, c Caller) error { //nolint:revive // no control: where it begins
+func Until(ctx context.Context, nobodyAhead bool, c Caller) error {
 	retry := time.Duration(0)
 	for look := nobodyAhead; ; {
 		if look {

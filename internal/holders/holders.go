@@ -1,12 +1,13 @@
-package core
+// Package holders answers who holds a lock, and for how long it stays taken.
+package holders
 
 import (
 	"context"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/presence"
-	"github.com/holdfast-go/holdfast/internal/script"
 )
 
 // A Holder is who holds a lock, how often, and for how long if nobody renews.
@@ -17,17 +18,13 @@ type Holder struct {
 	presence.Process
 }
 
-// HoldersScript tells who holds a lock that is one hash.
-var HoldersScript = script.LoadLook("lock_holders")
-
-// RenewScript extends locks that are one hash.
-var RenewScript = script.Load("lock_renew")
-
 // Inspect asks who holds the lock, one wire owner only if it is given, and for how long it stays taken
 // at least if nobody renews or releases it: 0 if nobody holds it, below zero if it has no end.
-func (l *Lock) Inspect(ctx context.Context, owner, operation string) (holders []Holder, left time.Duration, err error) {
+func Inspect(
+	ctx context.Context, l *core.Lock, owner, operation string,
+) (holders []Holder, left time.Duration, err error) {
 	endless := false
-	call := l.protocol.(Inspector).Holders(owner)
+	call := l.Protocol().(core.Inspector).Holders(owner)
 	err = l.Run(ctx, operation, call, func() error {
 		values, err := call.ReadArray()
 		if err != nil {
@@ -48,20 +45,20 @@ func (l *Lock) Inspect(ctx context.Context, owner, operation string) (holders []
 }
 
 // Locked asks whether anybody holds the lock.
-func (l *Lock) Locked(ctx context.Context) (bool, error) {
-	holders, _, err := l.Inspect(ctx, "", "locked")
+func Locked(ctx context.Context, l *core.Lock) (bool, error) {
+	holders, _, err := Inspect(ctx, l, "", "locked")
 	return len(holders) > 0, err
 }
 
 // RemainingLease asks for how long the lock stays taken, as Inspect tells it.
-func (l *Lock) RemainingLease(ctx context.Context) (time.Duration, error) {
-	_, left, err := l.Inspect(ctx, "", "remaining lease")
+func RemainingLease(ctx context.Context, l *core.Lock) (time.Duration, error) {
+	_, left, err := Inspect(ctx, l, "", "remaining lease")
 	return left, err
 }
 
-// Holders asks who holds the lock, and which processes they are.
-func (l *Lock) Holders(ctx context.Context) ([]Holder, error) {
-	holders, _, err := l.Inspect(ctx, "", "holders")
+// All asks who holds the lock, and which processes they are.
+func All(ctx context.Context, l *core.Lock) ([]Holder, error) {
+	holders, _, err := Inspect(ctx, l, "", "holders")
 	if err != nil {
 		return nil, err
 	}
@@ -69,30 +66,32 @@ func (l *Lock) Holders(ctx context.Context) ([]Holder, error) {
 	for i, h := range holders {
 		owners[i] = h.ID
 	}
-	for i, p := range l.session.Presence().Processes(ctx, owners) {
+	for i, p := range l.Session().Presence().Processes(ctx, owners) {
 		holders[i].Process = p
 	}
 	return holders, nil
 }
 
 // Held asks whether ctx's owner holds the lock.
-func (l *Lock) Held(ctx context.Context) (bool, error) {
-	n, err := l.holdCount(ctx, "held")
+func Held(ctx context.Context, l *core.Lock) (bool, error) {
+	n, err := holdCount(ctx, l, "held")
 	return n > 0, err
 }
 
 // HoldCount asks how often ctx's owner holds the lock; 0 without an owner.
-func (l *Lock) HoldCount(ctx context.Context) (int, error) { return l.holdCount(ctx, "hold count") }
+func HoldCount(ctx context.Context, l *core.Lock) (int, error) {
+	return holdCount(ctx, l, "hold count")
+}
 
-func (l *Lock) holdCount(ctx context.Context, operation string) (int, error) {
+func holdCount(ctx context.Context, l *core.Lock, operation string) (int, error) {
 	if err := l.Mistake(operation); err != nil {
 		return 0, err
 	}
-	owner, held := l.believed(ctx)
+	owner, held := l.Believed(ctx)
 	if held == 0 {
 		return 0, nil
 	}
-	holders, _, err := l.Inspect(ctx, owner, operation)
+	holders, _, err := Inspect(ctx, l, owner, operation)
 	if err != nil || len(holders) == 0 || holders[0].ID != owner {
 		return 0, err
 	}
