@@ -17,7 +17,7 @@ test: redis java python quick test-servers ## All tests; installs redis-server, 
 
 # make lint vets everything, so that go test need not.
 quick: ## The tests that need no Redis: under a minute
-	@$(GO) run ./tests/progress -race -vet=off $(TESTFLAGS) ./tests/replaymodel ./tests/rwreplaymodel ./otel/example/... \
+	@$(GO) run ./tests/progress -race -vet=off $(TESTFLAGS) ./tests/model ./otel/example/... \
 		./cmd/holdfast/... ./... ./otel/... ./tests/progress ./tests/docs # those that take longest first
 
 # Most tests wait, for servers and leases, so nine run at once. The packages that take longest come first, and what make

@@ -316,6 +316,7 @@ func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Single, error) {
 		h := new(Single)
 		h.init(l, t, answer)
 		if answer.at >= answer.trust(l) || s.Closed() {
+			t.lasts(l.Length())
 			t.correct(0)
 			return nil, tooLate(s)
 		}

@@ -187,8 +187,11 @@ func (t *tenure) correctNow() {
 	}()
 	for delay, longest := session.FirstRetry, session.LastRetry; ; delay = min(2*delay, longest) {
 		ctx, cancel := context.WithTimeoutCause(s.Context(), s.Bound(), session.ErrNoReply)
-		_, _, err := t.lower(ctx)
+		reply, _, err := t.lower(ctx)
 		cancel()
+		if err == nil && reply == owner.Absent { // the holds that are left are lost: what is owed now would take a new one
+			t.lose(t.lock.session.Now())
+		}
 		switch {
 		case err == nil || script.ClassOf(err) == script.Broken:
 			return

@@ -1,4 +1,4 @@
-package replaymodel_test
+package model_test
 
 import "testing"
 
@@ -6,7 +6,7 @@ var (
 	outerWatched = trimBounds{length: [2]int8{shortLease, longLease}, watched: [2]bool{true, false}, locks: 1, extends: 1, setBack: 1}
 	innerWatched = trimBounds{length: [2]int8{longLease, shortLease}, watched: [2]bool{false, true}, locks: 2, extends: 1, setBack: 1}
 	noneWatched  = trimBounds{length: [2]int8{shortLease, longLease}, locks: 2, extends: 2, setBack: 1}
-	alone        = trimBounds{length: [2]int8{shortLease}, watched: [2]bool{true}, extends: 1} // there is no inner hold
+	lonely       = trimBounds{length: [2]int8{shortLease}, watched: [2]bool{true}, extends: 1} // there is no inner hold
 )
 
 // setBackBy is b with a clock that is set back by so much.
@@ -21,11 +21,11 @@ func TestTrimsCutNobodyOff(t *testing.T) {
 		"the outer hold is renewed":    outerWatched,
 		"the inner hold is renewed":    innerWatched,
 		"nothing is renewed":           noneWatched,
-		"a clock that is set back far": alone.setBackBy(always),
+		"a clock that is set back far": lonely.setBackBy(always),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			exploreTrims(allTrimRules(), b).WantNone(t)
+			exploreTrims(allTrimRules(), b).wantNone(t)
 		})
 	}
 }
@@ -39,26 +39,26 @@ func TestEveryRuleOfTrimsIsNeeded(t *testing.T) {
 		// A trim that knows nothing of a re-entry is executed between that and its reply.
 		"turns": {func(r *trimRules) { r.turns = false }, outerWatched},
 		// Likewise of Extend.
-		"what Extend asks for": {func(r *trimRules) { r.asked = false }, alone},
+		"what Extend asks for": {func(r *trimRules) { r.asked = false }, lonely},
 		// A trim has no reply, a longer lease is granted, and then the trim is executed.
-		"longer leases refused": {func(r *trimRules) { r.refuseLonger = false }, alone},
+		"longer leases refused": {func(r *trimRules) { r.refuseLonger = false }, lonely},
 		// The same after another trim that had its reply.
-		"the doubt of an earlier trim": {func(r *trimRules) { r.keepDoubt = false }, alone},
+		"the doubt of an earlier trim": {func(r *trimRules) { r.keepDoubt = false }, lonely},
 		// The trim leaves what the hold needed before it heard of a renewal that had been executed already.
-		"a whole lease": {func(r *trimRules) { r.wholeLease = false }, alone},
+		"a whole lease": {func(r *trimRules) { r.wholeLease = false }, lonely},
 		// A trim is executed long after it was given up.
-		"not-after": {func(r *trimRules) { r.notAfter = false }, alone},
+		"not-after": {func(r *trimRules) { r.notAfter = false }, lonely},
 		// The same, as the clock was set back and the not-after is far away again.
-		"not-before": {func(r *trimRules) { r.notBefore = false }, alone.setBackBy(always)},
+		"not-before": {func(r *trimRules) { r.notBefore = false }, lonely.setBackBy(always)},
 		// The session's clock has come to a trim's not-after, the server's has not: it runs more slowly, or was set back.
-		"time to spare":                     {func(r *trimRules) { r.waitLonger = false }, alone},
+		"time to spare":                     {func(r *trimRules) { r.waitLonger = false }, lonely},
 		"time to spare, nothing is renewed": {func(r *trimRules) { r.waitLonger = false }, noneWatched.setBackBy(0)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := allTrimRules()
 			tt.without(&r)
-			exploreTrims(r, tt.in, cutOff).Want(t, cutOff)
+			exploreTrims(r, tt.in, cutOff).want(t, cutOff)
 		})
 	}
 }
@@ -67,5 +67,5 @@ func TestEveryRuleOfTrimsIsNeeded(t *testing.T) {
 // its way for as long as it was set back by, and longer than it is reckoned with, then its time comes once more.
 func TestTrimsAsLateAsTheClock(t *testing.T) {
 	t.Parallel()
-	exploreTrims(allTrimRules(), alone.setBackBy(doubtFor), cutOff).Want(t, cutOff)
+	exploreTrims(allTrimRules(), lonely.setBackBy(doubtFor), cutOff).want(t, cutOff)
 }

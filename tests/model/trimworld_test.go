@@ -1,10 +1,6 @@
-package replaymodel_test
+package model_test
 
-import (
-	"fmt"
-
-	"github.com/holdfast-go/holdfast/tests/replaymodel"
-)
+import "fmt"
 
 // This is a world of its own about trims: calls that make the lease on the server shorter, to what the longest hold needs.
 // One wire owner has the lock, with at most two nested holds whose leases have different lengths. The session may trim at any
@@ -85,35 +81,31 @@ type trimCall struct {
 // A trimMessage is a trim without a caller.
 type trimMessage struct{ leaves, open int8 }
 
-// A trimStep is one thing that may happen next.
-type trimStep struct {
-	what string
-	next trimWorld
-}
+// A trimEvent is what happens in a step.
+type trimEvent string
 
-func (s trimStep) String() string     { return s.what }
-func (s trimStep) After() trimWorld   { return s.next }
-func (s trimStep) Mistake() violation { return fine }
+func (e trimEvent) String() string { return string(e) }
 
 // exploreTrims searches everything that can happen under one set of rules, or until it has seen what is wanted.
-func exploreTrims(r trimRules, b trimBounds, until ...violation) replaymodel.Search {
+func exploreTrims(r trimRules, b trimBounds, until ...violation) search {
 	first := trimHold{doing: holding, trust: b.length[0] - safety}
-	return replaymodel.Model[trimWorld, trimStep]{
-		Start: trimWorld{ttl: b.length[0], g: [2]trimHold{first}, bounds: b},
-		Moves: func(from trimWorld, emit func(trimStep)) {
+	return model[trimWorld, trimWorld]{
+		start: func() trimWorld { return trimWorld{ttl: b.length[0], g: [2]trimHold{first}, bounds: b} },
+		moves: func(from trimWorld, emit func(step[trimWorld])) {
 			from.moves(r, func(next trimWorld, what string, args ...any) {
-				emit(trimStep{what: fmt.Sprintf(what, args...), next: next})
+				next.tidy(r)
+				emit(step[trimWorld]{what: trimEvent(fmt.Sprintf(what, args...)), next: next})
 			})
 		},
-		Tidy: func(w *trimWorld) { w.tidy(r) },
-		Check: func(w *trimWorld, report func(violation)) {
+		key: func(w trimWorld) trimWorld { return w },
+		check: func(w trimWorld, report func(violation)) {
 			for i, g := range w.g {
 				if w.live(i) && g.trust > w.ttl {
 					report(cutOff)
 				}
 			}
 		},
-	}.Explore(until...)
+	}.explore(until...)
 }
 
 type emitTrim func(next trimWorld, what string, args ...any)

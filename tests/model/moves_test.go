@@ -1,0 +1,406 @@
+package model_test
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/owner"
+)
+
+// An event is what happens in a step.
+type event struct {
+	who    string
+	what   string
+	msg    message
+	then   string
+	answer answer
+}
+
+func (e event) String() string {
+	words := []string{e.who, e.what, e.msg.String(), e.then, e.answer.String()}
+	return strings.Join(slices.DeleteFunc(words, func(word string) bool { return word == "" }), " ")
+}
+
+type emit func(e event, next *world, wrong violation)
+
+// explore searches everything that can happen under one set of rules, or until it has seen what is wanted.
+func explore(r rules, b bounds, until ...violation) search {
+	return model[*world, string]{
+		start: func() *world { return start(r, b) },
+		moves: func(from *world, emit func(step[*world])) {
+			from.moves(r, func(e event, next *world, wrong violation) {
+				next.tidy(r)
+				emit(step[*world]{what: e, next: next, wrong: wrong})
+			})
+		},
+		key:   (*world).key,
+		check: (*world).check,
+	}.explore(until...)
+}
+
+var names = [...]string{"g0", "g1", "writer"}
+
+// moves hands every possible step from w to emit.
+func (w *world) moves(r rules, emit emit) {
+	for i := range w.g {
+		w.call(r, i, emit)
+	}
+	w.network(r, emit)
+	w.background(r, emit)
+	if !w.bounds.alone {
+		w.others(emit)
+	}
+	w.clocks(r, emit)
+}
+
+// call: a goroutine takes its half, or gives it back.
+func (w *world) call(r rules, i int, emit emit) {
+	g := &w.g[i]
+	switch g.doing {
+	case idle:
+		if g.locks > 0 && (w.bounds.kind == plain || w.claim.Holds()) {
+			n := w.clone()
+			n.g[i].locks--
+			if n.attempt(r, i) {
+				emit(event{who: names[i], what: "sends", msg: n.g[i].msg}, n, fine)
+			}
+		}
+	case wanting:
+		n := w.clone()
+		if n.attempt(r, i) {
+			emit(event{who: names[i], what: "sends", msg: n.g[i].msg}, n, fine)
+		}
+		n = w.clone()
+		n.giveUp(r, i)
+		n.g[i] = n.g[i].idle()
+		emit(event{who: names[i], what: "gives up"}, n, fine)
+	case holding:
+		n := w.clone()
+		n.end(i)
+		emit(event{who: names[i], what: "ends its hold"}, n, fine)
+	case ended:
+		if w.turn(r) {
+			n := w.clone()
+			n.release(r, i)
+			emit(event{who: names[i], what: "sends", msg: n.g[i].msg}, n, fine)
+		}
+		if n := w.faulty(); n != nil {
+			n.outOfTurn(r, i)
+			emit(event{who: names[i], what: "has had no turn in time"}, n, fine)
+		}
+	case owing:
+		n := w.clone()
+		n.pay(r, i)
+		emit(event{who: names[i], what: "leaves its release to others"}, n, fine)
+	case acquiring, releasing:
+		w.travel(r, i, emit)
+	}
+}
+
+// travel: a request arrives and is executed, or stays behind in the network; its reply arrives, or is lost.
+func (w *world) travel(r rules, i int, emit emit) {
+	g := &w.g[i]
+	if g.answer != none {
+		n := w.clone()
+		wrong := n.settle(r, i, g.answer == late)
+		emit(event{who: names[i], what: "hears", answer: g.answer}, n, wrong)
+		if g.answer == late {
+			n = w.clone()
+			n.settle(r, i, false)
+			n.giveUp(r, i)
+			n.g[i] = n.g[i].idle()
+			emit(event{who: names[i], what: "hears late and gives up"}, n, fine)
+			if n = w.faulty(); n != nil {
+				n.settle(r, i, false)
+				emit(event{who: names[i], what: "hears late and waits"}, n, fine)
+			}
+		}
+		w.silence(r, i, "loses the reply to", emit)
+		return
+	}
+	n := w.clone()
+	m := &n.g[i]
+	m.answer = r.run(&n.server, g.msg)
+	if m.answer == granted {
+		m.gone = notGone
+	}
+	n.settled(g.msg, m.answer)
+	emit(event{who: names[i] + "'s", msg: g.msg, then: "is executed:", answer: m.answer}, n, fine)
+	if n = w.clone(); n.keep(g.msg) {
+		n.silence(r, i, "leaves in the network", emit)
+	}
+	w.silence(r, i, "drops", emit)
+}
+
+// silence: nothing is heard of the attempt.
+func (w *world) silence(r rules, i int, how string, emit emit) {
+	msg := w.g[i].msg
+	n := w.faulty()
+	if n == nil {
+		return
+	}
+	if w.g[i].doing == releasing {
+		again := n.clone()
+		again.unanswered(r, i, true)
+		emit(event{who: names[i], what: how, msg: msg, then: "and repeats it"}, again, fine)
+	}
+	n.unanswered(r, i, false)
+	emit(event{who: names[i], what: how, msg: msg}, n, fine)
+}
+
+// network: a stray is executed, or disappears.
+func (w *world) network(r rules, emit emit) {
+	for i, m := range w.stray {
+		n := w.clone()
+		n.stray = slices.Delete(n.stray, i, i+1)
+		gone := n.clone()
+		emit(event{who: "stray", msg: m, then: "disappears"}, gone, fine)
+		a := n.execute(r, m)
+		emit(event{who: "stray", msg: m, then: "is executed:", answer: a}, n, fine)
+	}
+}
+
+// settled: a release sets the count right, if it was not too low.
+func (w *world) settled(m message, a answer) {
+	if a == done && w.server.writes == m.count {
+		w.drift = false
+	}
+}
+
+// inTheDark: because a reply was lost, it is not known what a release of g would have found.
+func (w *world) inTheDark(g *grant) {
+	for i := range w.g {
+		w.g[i].doubted = w.g[i].doubted || w.g[i].grant == g
+	}
+}
+
+// execute executes a request that nobody of the world is waiting for.
+func (w *world) execute(r rules, m message) answer {
+	before := w.server
+	a := r.run(&w.server, m)
+	if before.owner != w.server.owner { // it may have brought back a key that an operator had removed: no reply can tell
+		for i := range w.g {
+			if g := &w.g[i]; g.inFlight() && g.msg.owner == m.owner || g.grant != nil && g.grant.Wire == wires[m.owner] {
+				g.doubted = true
+			}
+		}
+	}
+	w.drift = w.drift || before.writes != w.server.writes
+	return a
+}
+
+// background: a debt is paid, a count is set right. Either is repeated until it is answered.
+func (w *world) background(r rules, emit emit) {
+	for i, d := range w.debts {
+		if d.Due() > w.now {
+			continue
+		}
+		n := w.clone()
+		m := message{verb: release, half: d.half, owner: wireOf(d.Wire), ceiling: int8(d.Ceiling)}
+		paid := &n.debts[i]
+		paid.skip = false
+		paid.Paid(n.now)
+		if d.undo && !r.undoAgain && !d.skip {
+			n.debts = slices.Delete(n.debts, i, i+1)
+		}
+		if d.skip {
+			emit(event{who: "debt", msg: m, then: "is not paid at once"}, n, fine)
+			continue
+		}
+		a := n.execute(r, m)
+		emit(event{who: "debt", msg: m, then: "is paid:", answer: a}, n, fine)
+		if n = w.faulty(); n != nil {
+			n.unheard(r, "debt", m, emit)
+		}
+	}
+	for i, f := range w.fixes {
+		if f.due > w.now || !w.turn(r) {
+			continue
+		}
+		n := w.clone()
+		has := n.fixes[i].grant
+		if has.Returned() && !f.begun {
+			n.fixes = slices.Delete(n.fixes, i, i+1)
+			emit(event{who: "correction", what: "is not needed"}, n, fine)
+			continue
+		}
+		rest := n.rest(r, has)
+		m := r.messageOf(has.State().Half, rest)
+		if lost := w.faulty(); lost != nil {
+			has := lost.fixes[i].grant
+			lost.fixes[i].begun = true
+			lost.inDoubt(has, lost.rest(r, has))
+			lost.unheard(r, "correction", m, emit)
+		}
+		n.fixes = slices.Delete(n.fixes, i, i+1)
+		a := r.run(&n.server, m)
+		n.settled(m, a)
+		n.inTheDark(has)
+		wrong := fine
+		if n.released(r, has, rest, n.now, a) == owner.Absent && r.correctLoss {
+			wrong = n.lose(r, has, n.now)
+		}
+		emit(event{who: "correction", msg: m, then: "is made:", answer: a}, n, wrong)
+	}
+}
+
+// unheard: a release in the background has no reply.
+func (w *world) unheard(r rules, who string, m message, emit emit) {
+	n := w.clone()
+	n.execute(r, m)
+	emit(event{who: who, msg: m, then: "is executed and not answered"}, n, fine)
+	if w.keep(m) {
+		emit(event{who: who, msg: m, then: "stays in the network"}, w, fine)
+	}
+}
+
+// others: X takes a half and gives it back; who reads last deletes what has no key. An operator frees ours by force.
+func (w *world) others(emit emit) {
+	to := func(x someone, what string) {
+		n := w.clone()
+		s := &n.server
+		s.x = x
+		if x == nothingOfX && s.owner > 0 && s.writes == 0 && !s.alive() {
+			s.clear()
+		}
+		emit(event{who: "X", what: what}, n, fine)
+	}
+	switch s := &w.server; s.x {
+	case xReads:
+		to(nothingOfX, "reads no more")
+	case xWrites:
+		to(nothingOfX, "writes no more")
+	case nothingOfX:
+		if w.bounds.kind != plain && !s.writing() {
+			to(xReads, "reads")
+		}
+		if s.free() {
+			to(xWrites, "writes")
+		}
+	}
+	if w.bounds.kind == plain && w.server.owner > 0 {
+		n := w.clone()
+		n.vanish(forced)
+		emit(event{who: "force", what: "unlocks"}, n, fine)
+	}
+}
+
+// clocks: the server's clock ticks first, the session's follows. Where no lease runs out, it is one clock.
+func (w *world) clocks(r rules, emit emit) {
+	n := w.clone()
+	if w.ahead {
+		n.tickSession(r)
+		emit(event{who: "session's", what: "clock ticks"}, n, fine)
+		return
+	}
+	n.tickServer()
+	if w.bounds.kind != plain {
+		n.tickSession(r)
+	}
+	emit(event{who: "server's", what: "clock ticks"}, n, fine)
+}
+
+// tickServer ages what is measured in the server's time: the key, and every not-after.
+func (w *world) tickServer() {
+	w.ahead = true
+	for i := range w.g {
+		w.g[i].msg.open = max(0, w.g[i].msg.open-1)
+	}
+	for i := range w.stray {
+		w.stray[i].open = max(0, w.stray[i].open-1)
+	}
+	if w.bounds.kind == plain && w.server.ttl > 0 {
+		if w.server.ttl--; w.server.ttl == 0 {
+			w.vanish(expired)
+		}
+	}
+}
+
+// tickSession ends the holds that are no longer trusted, whatever the server has.
+func (w *world) tickSession(r rules) {
+	w.ahead = false
+	w.now += tick
+	for i := range w.g {
+		g := &w.g[i]
+		if g.doing != holding || g.hold.Trusted(w.now) {
+			continue
+		}
+		wire, duties := g.grant.Wire, len(w.debts)+len(w.fixes)
+		w.loseHold(r, i)
+		if s := &w.server; s.owner == wireOf(wire) {
+			w.drift = true
+			s.remains = s.remains || len(w.debts)+len(w.fixes) == duties
+		}
+	}
+}
+
+// vanish removes our key, and notes why for those who rely on it.
+func (w *world) vanish(why cause) {
+	for i := range w.g {
+		g := &w.g[i]
+		switch {
+		case g.doing == holding || g.doing == ended: // which has been given up here, so either answer is right
+			if g.grant.Wire == wires[w.server.owner] {
+				g.gone, g.doubted = why, g.doubted || g.doing == ended
+			}
+		case g.doing == releasing && g.answer == none || g.doing == acquiring && g.answer == granted:
+			if g.msg.owner == w.server.owner {
+				g.gone = why
+			}
+		}
+	}
+	w.server.clear()
+	w.drift = false
+}
+
+const (
+	twoOwners         violation = "two owners at once"
+	beliefWithoutHold violation = "belief without a hold on the server"
+	ghost             violation = "ghost: a hold that nobody will release"
+	wrongCount        violation = "the server's count is not the session's"
+	earlyLoss         violation = "a hold is told that it is lost, and it is not"
+	wrongErrLost      violation = "Release returns ErrLost, and the hold was there"
+	hiddenLoss        violation = "Release returns nil, and the hold was gone"
+)
+
+// check looks at one world. earlyLoss, wrongErrLost and hiddenLoss are found by the steps themselves: see settle and lose.
+func (w *world) check(report func(violation)) {
+	s := &w.server
+	for i := range w.g {
+		g := &w.g[i]
+		if !g.believes(w.now) || g.gone == forced {
+			continue
+		}
+		// I1. X believes exactly while the server says so, and of our owners only one.
+		if s.x == xWrites || s.x == xReads && g.half == owner.Exclusive {
+			report(twoOwners)
+		}
+		for j := range w.g[:i] {
+			if h := &w.g[j]; h.believes(w.now) && h.gone != forced && h.grant.Wire != g.grant.Wire {
+				report(twoOwners)
+			}
+		}
+		// I2. Who believes is covered by the server, unless an operator has intervened; a shared hold by the key of one, too.
+		covered := g.half == owner.Exclusive && s.writes > 0 || g.half == owner.Shared && s.alive()
+		if wires[s.owner] != g.grant.Wire || !covered {
+			report(beliefWithoutHold)
+		}
+	}
+	// I3. When nothing is held, nothing is in flight and everything is given back, the server has nothing of ours; at
+	// most the remains of a hold whose trust ran out here, and they run out there.
+	if s.owner > 0 && !s.remains && w.quiet() {
+		report(ghost)
+	}
+	// I4. The counts agree up to the operations in flight. Strays may make them drift; the next release sets that right.
+	if g, _ := w.claim.Held(owner.Exclusive); g != nil && wires[s.owner] == g.Wire && (!w.drift || w.bounds.strict) {
+		pending := len(w.fixes)
+		for i := range w.g {
+			if o := &w.g[i]; o.doing != idle && o.doing != holding && o.doing != wanting {
+				pending++
+			}
+		}
+		if count := g.Count(w.now); int(s.writes) > count+pending || pending == 0 && int(s.writes) != count {
+			report(wrongCount)
+		}
+	}
+}

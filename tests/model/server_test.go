@@ -1,0 +1,161 @@
+package model_test
+
+import "github.com/holdfast-go/holdfast/internal/owner"
+
+// A server holds the lock: what it has of a wire owner of the session, and X, who is anybody else.
+type server struct {
+	owner  int8 // wire owner of what follows; 0: nothing is held by the session
+	writes int8 // hold count of the exclusive half
+	reads  int8 // hold count of the shared half
+	keys   uint16
+	ttl    int8 // ticks left
+	x      someone
+
+	remains bool // history: its last holder here has ended by the clock; it runs out with its lease
+}
+
+// Someone else reads, or writes, or does nothing.
+type someone int8
+
+const (
+	nothingOfX someone = iota
+	xReads
+	xWrites
+)
+
+// free: there is nothing to be seen of the lock.
+func (s *server) free() bool { return s.owner == 0 && s.x == nothingOfX }
+
+// writing is the lock's mode.
+func (s *server) writing() bool { return s.writes > 0 || s.x == xWrites }
+
+// alive reports whether one of the holds that count has a key.
+func (s *server) alive() bool { return s.keys&bits(1, s.reads) != 0 }
+
+// bits are the keys' from one number to another.
+func bits(from, to int8) (b uint16) {
+	for n := from; n <= to; n++ {
+		b |= 1 << n
+	}
+	return b
+}
+
+// A message is a request to run a script.
+type message struct {
+	verb    verb
+	half    owner.Half
+	owner   int8 // wire owner
+	count   int8 // the target; of an acquisition of the shared half its hold's number
+	ceiling int8 // of a release of the shared half
+	nested  bool // of an acquisition: it must find something of its wire owner
+	open    int8 // of an acquisition: ticks until its not-after has passed
+}
+
+type verb int8
+
+const (
+	noVerb verb = iota
+	acquire
+	release
+)
+
+// An answer is what a script replies.
+type answer int8
+
+const (
+	none    answer = iota
+	granted        // acquire: held, at the target count or above
+	busy           // acquire: someone else has it, nothing changed
+	late           // acquire: executed after its not-after, nothing changed
+	gone           // a nested acquire: nothing there of the owner, nothing changed
+	done           // release: the count is the target now, or was lower, or is newer
+	nothing        // release: there was nothing of the owner's
+)
+
+func (a answer) String() string {
+	return [...]string{"", "granted", "busy", "late", "gone", "done", "nothing"}[a]
+}
+
+// run executes a request on the server: one atomic step.
+func (r rules) run(s *server, m message) answer {
+	switch {
+	case m.verb == acquire && m.half == owner.Shared:
+		return r.acquireShared(s, m)
+	case m.verb == acquire:
+		return r.acquireExclusive(s, m)
+	case m.half == owner.Shared:
+		return r.releaseShared(s, m)
+	}
+	return r.releaseExclusive(s, m)
+}
+
+// acquireExclusive is rlock_acquire, and rwlock_acquire_write.
+func (r rules) acquireExclusive(s *server, m message) answer {
+	ours := s.owner == m.owner && s.writes > 0
+	switch {
+	case !ours && m.nested && (!s.free() || r.neverRecreate || !r.targetCounts):
+		return gone
+	case !ours && !s.free():
+		return busy
+	case m.open == 0 && (r.notAfter && !m.nested || r.notAfterToo && m.nested):
+		return late
+	case ours && !r.targetCounts && s.writes != m.count && s.writes != m.count-1:
+		return busy // neither the expected count nor a replay
+	}
+	s.owner, s.writes = m.owner, max(s.writes, m.count)
+	s.ttl, s.remains = leaseTicks, false
+	return granted
+}
+
+// releaseExclusive is rlock_release, and rwlock_release_write.
+func (r rules) releaseExclusive(s *server, m message) answer {
+	switch {
+	case s.owner != m.owner || s.writes == 0:
+		return nothing
+	case !r.targetCounts && s.writes != m.count+1:
+		return done // taken for a replay: not the count to start from
+	}
+	s.writes = min(s.writes, m.count)
+	if s.writes == 0 && !s.alive() {
+		s.clear()
+	}
+	return done
+}
+
+// acquireShared is rwlock_acquire_read.
+func (r rules) acquireShared(s *server, m message) answer {
+	ours := s.owner == m.owner
+	switch {
+	case !ours && m.nested:
+		return gone
+	case !ours && s.writing():
+		return busy
+	case m.open == 0 && r.notAfter:
+		return late
+	}
+	s.owner = m.owner
+	s.keys |= bits(m.count, m.count)
+	s.reads = max(s.reads, m.count)
+	return granted
+}
+
+// releaseShared is rwlock_release_read.
+func (r rules) releaseShared(s *server, m message) answer {
+	switch {
+	case s.owner != m.owner || s.reads == 0:
+		return nothing
+	case s.reads <= m.count || m.ceiling > 0 && s.reads > m.ceiling:
+		return done
+	}
+	s.keys &^= bits(m.count+1, s.reads)
+	s.reads = m.count
+	if m.count > 0 {
+		s.keys |= bits(1, 1)
+	} else if s.writes == 0 {
+		s.clear()
+	}
+	return done
+}
+
+// clear leaves nothing of the session's.
+func (s *server) clear() { *s = server{x: s.x} }

@@ -1,0 +1,376 @@
+package model_test
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/owner"
+)
+
+// What the session does, as internal/core does it: it asks package owner and does what that says. Every function changes
+// w and may report a violation: the decision was wrong, seen from outside.
+
+// attempt sends an attempt to acquire. It reports false if there is nothing to send yet.
+func (w *world) attempt(r rules, i int) bool {
+	g := &w.g[i]
+	if !w.turn(r) {
+		return false
+	}
+	way, has, giveUp := w.claim.Next(&g.request, g.half, true)
+	if giveUp {
+		w.giveUp(r, i)
+	}
+	g.way, g.grant = way, has
+	m := message{verb: acquire, half: g.half, count: 1, open: openFor}
+	switch way {
+	case owner.Reenter, owner.Beside:
+		number := w.number(r, g, has)
+		if g.request.Wire = ""; way == owner.Beside {
+			g.request.Wire, g.request.Number = has.Wire, number
+		}
+		m.owner, m.count, m.nested = wireOf(has.Wire), int8(number), true
+	case owner.Enter:
+		if w.bounds.kind != plain { // under a wire owner of its own, of which this world knows nothing
+			w.giveUp(r, i)
+			*g = g.idle()
+			return true
+		}
+		if g.request.Wire == "" {
+			if w.drawn++; !r.freshOwner {
+				w.drawn = 1
+			}
+			g.request.Wire = wires[w.drawn]
+		}
+		m.owner = wireOf(g.request.Wire)
+	case owner.Blocked:
+		return false
+	}
+	g.doing, g.msg, g.answer = acquiring, m, none
+	w.send(g)
+	return true
+}
+
+// send notes when an acquisition is sent, and until when copies of it may be executed: that is said in the server's time.
+func (w *world) send(g *goroutine) {
+	g.sent, g.copies, g.msg.open = w.now, w.now+openFor*tick, openFor
+	if w.ahead {
+		g.copies += tick
+	}
+}
+
+// number is that of the hold that is asked for.
+func (w *world) number(r rules, g *goroutine, has *grant) int {
+	before, known := g.request.Number, w.claim.Known()
+	if !r.freshNumbers && before > 0 && before == known.Top {
+		return before
+	}
+	number := w.claim.Number(has, g.half, w.now)
+	if !r.skipNumbers {
+		if number = 1; has.State().Half == g.half {
+			number += has.Count(w.now)
+		}
+	}
+	return number
+}
+
+// giveUp takes back what earlier attempts may have left, or may leave yet.
+func (w *world) giveUp(r rules, i int) {
+	g := &w.g[i]
+	numbered := g.request.Number > 0
+	undo := w.claim.GiveUp(&g.request, w.now, w.memory())
+	if undo.Wire != "" && numbered {
+		w.undone = true
+		if !r.undoOwn {
+			undo.Ceiling = max(w.claim.Known().Top, 1)
+		}
+	}
+	w.owe(g.half, undo, true, r)
+}
+
+// settle takes the reply that has arrived for g. A late acquisition is sent again at once, or given back to its caller.
+func (w *world) settle(r rules, i int, again bool) violation {
+	g := &w.g[i]
+	if g.doing == releasing {
+		return w.settleRelease(r, i)
+	}
+	switch g.answer {
+	case granted:
+		w.settleGrant(r, i)
+		return fine
+	case busy:
+		g.request.Busy(g.sent)
+	case gone:
+		has, sent := g.grant, g.sent
+		w.giveUp(r, i)
+		*g = g.idle()
+		return w.lose(r, has, sent)
+	}
+	if !r.doubtRefusal {
+		g.request.Copies = 0
+	}
+	if again {
+		g.answer = none
+		w.send(g)
+		return fine
+	}
+	w.failed(g)
+	return fine
+}
+
+// failed is the end of an attempt without a hold.
+func (w *world) failed(g *goroutine) {
+	if g.way == owner.Beside {
+		w.claim.Failed(&g.request)
+	}
+	*g = goroutine{half: g.half, locks: g.locks, doing: wanting, request: g.request, doubted: g.doubted}
+}
+
+func (w *world) settleGrant(r rules, i int) {
+	g := &w.g[i]
+	from := g.sent
+	if !r.trustFromSend {
+		from = w.now
+	}
+	until := w.trust(r, from)
+	inTime := w.now < until
+	if g.way == owner.Reenter {
+		if !inTime {
+			g.grant.Lasts(w.leased())
+			w.correct(g.grant, w.now)
+			*g = g.idle()
+			return
+		}
+		w.claim.Reentered(g.grant, 0)
+		w.add(i, until)
+		return
+	}
+	g.doubted = g.doubted || g.request.Copies > 0
+	w.claim.Granted(&g.request)
+	if inTime {
+		w.hold(r, i, from)
+		return
+	}
+	w.emptied, w.undone = false, false
+	if r.returnLateGrant {
+		g.request.Copies = max(g.request.Copies, g.sent)
+		w.giveUp(r, i)
+	}
+	*g = g.idle()
+}
+
+// trust is until when what was granted by a call is trusted that was sent then.
+func (w *world) trust(r rules, sent time.Duration) time.Duration {
+	if w.bounds.kind != plain {
+		return forever
+	}
+	if !r.margin {
+		return sent + leaseTicks*tick
+	}
+	return sent + (leaseTicks-safety)*tick
+}
+
+// hold makes g, whose request was granted, a holder under a grant of its own.
+func (w *world) hold(r rules, i int, sent time.Duration) {
+	g := &w.g[i]
+	g.grant = new(grant)
+	copies := g.request.Copies
+	if !r.sweepRepeats {
+		copies = 0
+	}
+	g.grant.Begin(i, g.half, g.request.Wire, 0, copies)
+	w.add(i, w.trust(r, sent))
+}
+
+// add makes g a holder.
+func (w *world) add(i int, until time.Duration) {
+	g := &w.g[i]
+	w.emptied, w.undone = false, false
+	*g = goroutine{
+		half: g.half, locks: g.locks, doing: holding, grant: g.grant, hold: new(hold), gone: g.gone, doubted: g.doubted,
+	}
+	g.hold.Begin(i, w.now, until)
+	w.claim.Add(g.grant, g.hold, w.leased(), false)
+}
+
+// end ends g's hold; its release waits for its turn.
+func (w *world) end(i int) {
+	g := &w.g[i]
+	w.claim.Drop(g.grant, g.hold, false, false, w.now)
+	g.doing, g.hold = ended, nil
+}
+
+// release sends a release.
+func (w *world) release(r rules, i int) {
+	g := &w.g[i]
+	g.doing, g.rest, g.sent = releasing, w.rest(r, g.grant), w.now
+	g.msg = r.messageOf(g.half, g.rest)
+}
+
+func (r rules) messageOf(half owner.Half, rest owner.Rest) message {
+	return message{verb: release, half: half, owner: wireOf(rest.Owner), count: int8(rest.Count), ceiling: int8(rest.Ceiling)}
+}
+
+// rest is what a release of what g has had is to leave.
+func (w *world) rest(r rules, g *grant) owner.Rest {
+	rest := w.claim.Rest(g, w.now)
+	half := g.State().Half
+	if !r.restOfOwner {
+		rest.Count = min(rest.Count, g.Count(w.now))
+	}
+	if !r.keepNumbers && half == owner.Shared {
+		count := g.Count(w.now)
+		if own, _ := w.claim.Held(half); own != nil {
+			count = own.Count(w.now)
+		}
+		rest.Count = min(rest.Count, count)
+	}
+	if !r.ceilings {
+		rest.Ceiling = 0
+	}
+	return rest
+}
+
+// settleRelease decides between nil and ErrLost. ErrLost needs a hold that was gone before the release was first executed. A nil
+// that hides a loss is excused only by a lost reply, of this release or of the acquisition, without which it would have
+// been known.
+func (w *world) settleRelease(r rules, i int) violation {
+	was := w.g[i]
+	means := w.released(r, was.grant, was.rest, was.sent, was.answer)
+	w.g[i] = was.idle()
+	lost := means == owner.Absent
+	if !r.firstMissIsLoss && !was.repeated || !r.nextMissIsDone && was.repeated && was.answer == nothing {
+		lost = !lost && was.answer == nothing
+	}
+	excused := (was.repeated || was.doubted) && !w.bounds.strict
+	forced := was.repeated && was.rest.Count > 0 && w.bounds.kind == plain && !w.bounds.strict // in between: see TestNotPromised
+	switch {
+	case lost && was.gone == notGone && !forced:
+		return wrongErrLost
+	case !lost && was.gone != notGone && !excused:
+		return hiddenLoss
+	case lost:
+		return w.lose(r, was.grant, w.now)
+	}
+	return fine
+}
+
+// released takes the reply of a release, and returns what it means.
+func (w *world) released(r rules, g *grant, rest owner.Rest, sent time.Duration, a answer) int64 {
+	reply := int64(owner.Lowered)
+	switch {
+	case a == nothing:
+		reply = owner.Absent
+	case rest.Count == 0:
+		reply = owner.Freed
+	}
+	if !r.sweepFromSend {
+		sent = w.now
+	}
+	half, forestalled := g.State().Half, g.Returned()
+	means, again := w.claim.Replied(g, rest, sent, w.now, reply, w.memory())
+	if half == owner.Shared && w.claim.Known().Top > 0 {
+		forestalled = forestalled || r.oneRelease && w.emptied || r.undoReturns && w.undone
+	}
+	if reply == owner.Absent && !forestalled {
+		means = owner.Absent
+	}
+	if means == owner.Absent { // one release has told of the loss
+		w.inTheDark(g)
+	}
+	w.emptied = w.emptied || half == owner.Shared && (rest.Count == 0 || means == owner.Absent)
+	w.owe(half, again, false, r)
+	return means
+}
+
+// unanswered is what the session does about an attempt without a reply. A release is repeated in the same turn, or left to
+// others to repeat.
+func (w *world) unanswered(r rules, i int, repeat bool) {
+	g := &w.g[i]
+	switch {
+	case g.doing == acquiring && g.way == owner.Reenter:
+		copies := g.copies
+		if !r.sweepReentries {
+			copies = 0
+		}
+		g.grant.ReentryInDoubt(w.leased(), copies)
+		w.correct(g.grant, w.now)
+		w.correct(g.grant, g.copies)
+		*g = goroutine{half: g.half, locks: g.locks, doing: wanting, request: g.request}
+	case g.doing == acquiring:
+		g.request.Copies, g.doubted = g.copies, true
+		w.failed(g)
+	default:
+		w.inDoubt(g.grant, g.rest)
+		if g.answer = none; repeat {
+			g.repeated, g.sent = true, w.now
+			return
+		}
+		g.doing = owing
+	}
+}
+
+// inDoubt is a release that had no reply.
+func (w *world) inDoubt(g *grant, rest owner.Rest) {
+	w.claim.InDoubt(g, rest)
+	if rest.Count == 0 { // what finds nothing now may have been forestalled
+		w.inTheDark(g)
+	}
+	w.emptied = w.emptied || rest.Count == 0 && g.State().Half == owner.Shared
+}
+
+// pay has g's release repeated, when others may have had their turn.
+func (w *world) pay(r rules, i int) {
+	g := &w.g[i]
+	if !r.oweInTurn {
+		g.rest = w.rest(r, g.grant)
+	}
+	w.do(r, g.grant, w.claim.Owe(g.grant, g.rest, w.now))
+	*g = g.idle()
+}
+
+// outOfTurn: the time of g's release was over before its turn came. What is true by its turn is told then.
+func (w *world) outOfTurn(r rules, i int) {
+	g := &w.g[i]
+	if r.awaitTurn {
+		w.correct(g.grant, w.now)
+		*g = g.idle()
+		return
+	}
+	g.doing, g.rest = owing, w.rest(r, g.grant)
+}
+
+// do has the server told in the background what is left to be told.
+func (w *world) do(r rules, g *grant, duty owner.Duty) {
+	if duty.Correct {
+		w.correct(g, w.now)
+	}
+	w.owe(g.State().Half, duty.Debt, false, r)
+}
+
+// lose ends every hold of a grant, of which a call that was sent then has found nothing on the server.
+func (w *world) lose(r rules, g *grant, sent time.Duration) (found violation) {
+	g.Gone()
+	for i := range w.g {
+		if o := &w.g[i]; o.doing == holding && o.grant == g {
+			if o.gone == notGone {
+				found = earlyLoss
+			}
+			w.loseHold(r, i)
+		}
+	}
+	if !r.sweepFromSend {
+		sent = w.now
+	}
+	again := w.claim.Recheck(g, sent, w.now, w.memory())
+	w.owe(g.State().Half, again, false, r)
+	return found
+}
+
+// loseHold ends one hold as lost.
+func (w *world) loseHold(r rules, i int) {
+	g := &w.g[i]
+	has := g.grant
+	w.claim.Drop(has, g.hold, false, false, w.now)
+	has.Lose()
+	w.do(r, has, w.claim.Sweep(has, w.now, true))
+	*g = g.idle()
+}
