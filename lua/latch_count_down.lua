@@ -1,5 +1,5 @@
--- latch_count_down: lower the count of a countdown latch by one; at zero open it and tell those who
--- wait. An open latch stays as it is.
+-- latch_count_down: lower the count of a countdown latch by one; at zero open it and tell the waiters.
+-- An open latch stays as it is.
 --
 -- KEYS[1]  latch    string, the remaining count; nothing there: open
 --

@@ -1,4 +1,4 @@
--- latch_delete: open a countdown latch whatever its count, and tell those who wait.
+-- latch_delete: open a countdown latch whatever its count, and tell the waiters.
 --
 -- KEYS[1]  latch    string, the remaining count; nothing there: open
 --

@@ -1,4 +1,4 @@
--- rlock_force: free a lock whoever holds it, and tell those who wait.
+-- rlock_force: free a lock whoever holds it, and tell the waiters.
 --
 -- KEYS[1]  lock       hash {wire owner -> hold count}
 --

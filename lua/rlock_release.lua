@@ -1,4 +1,4 @@
--- rlock_release: lower a lock's hold count, or free it and tell those who wait.
+-- rlock_release: lower a lock's hold count, or free it and tell the waiters.
 -- A copy of the call, however late, finds nothing: wire owners are never used again.
 --
 -- KEYS[1]  lock     hash {wire owner -> hold count}

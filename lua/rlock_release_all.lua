@@ -1,4 +1,4 @@
--- rlock_release_all: free several locks of one wire owner, and tell those who wait for each.
+-- rlock_release_all: free several locks of one wire owner, and tell the waiters of each.
 -- A copy of the call, however late, finds nothing: wire owners are never used again.
 --
 -- KEYS[i]  lock  hash {wire owner -> hold count}

@@ -1,4 +1,4 @@
--- rwlock_force: end one half of a read-write lock whoever holds it, and tell those who wait. With
+-- rwlock_force: end one half of a read-write lock whoever holds it, and tell the waiters. With
 -- the write half go the reads of the writer.
 --
 -- KEYS[1]  lock  hash {"mode" -> "read" or "write", wire owner -> count of read holds,

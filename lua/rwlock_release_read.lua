@@ -1,5 +1,5 @@
 -- rwlock_release_read: lower an owner's count of read holds; whose last one goes is out, and the
--- last of all frees the lock and tells those who wait. Where no more than 32 read the lock then
+-- last of all frees the lock and tells the waiters. Where no more than 32 read the lock then
 -- expires with the longest read hold that is left; while somebody writes not sooner than it did.
 -- A copy of the call, however late, changes nothing that is newer.
 --

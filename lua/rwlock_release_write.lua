@@ -1,5 +1,5 @@
--- rwlock_release_write: lower the count of write holds, or give up writing and tell those who
--- wait: the lock is free then, or, if its owner reads as well, others may read with it. A waiter
+-- rwlock_release_write: lower the count of write holds, or give up writing and tell the waiters:
+-- the lock is free then, or, if its owner reads as well, others may read with it. A waiter
 -- that the lock was not granted to no longer counts.
 -- A copy of the call, however late, finds nothing: wire owners are never used again, and none
 -- that reads may write.

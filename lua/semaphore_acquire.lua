@@ -1,4 +1,4 @@
--- semaphore_acquire: take permits of a semaphore, if so many are free.
+-- semaphore_acquire: take permits of a semaphore, if enough are free.
 -- A call that comes after its not_after takes none.
 --
 -- KEYS[1]  semaphore  string, the free permits, which may be below 0; nothing there: none
@@ -6,8 +6,8 @@
 -- ARGV[1]  n          how many, a whole number, 0 < n < 2^53
 -- ARGV[2]  not_after  server ms; executed later, the call refuses itself
 --
--- REPLY    {1, now, left}  taken; so many are left; now in server ms
--- REPLY    {0, 0, free}    so many are free, too few
+-- REPLY    {1, now, left}  taken; left are free now; now in server ms
+-- REPLY    {0, 0, free}    too few are free: that many
 -- REPLY    {-2, now}       too late: nothing was changed
 --
 -- USES     now read_count

@@ -1,5 +1,5 @@
--- semaphore_add: give permits of a semaphore back, or make it larger or smaller, and tell those who
--- wait. Its expiry, if it has one, stays.
+-- semaphore_add: give permits of a semaphore back, or make it larger or smaller, and tell the waiters.
+-- Its expiry, if it has one, stays.
 --
 -- KEYS[1]  semaphore  string, the free permits, which may be below 0; nothing there: none
 --
@@ -9,7 +9,7 @@
 -- ARGV[4]  channel    where waiters listen; in a cluster, of the semaphore's slot
 --
 -- REPLY    {-1}          there is none, and none was made
--- REPLY    {listeners}   added; so many clients of this server listen on the channel
+-- REPLY    {listeners}   added; that many clients of this server listen on the channel
 --
 -- USES     read_count
 

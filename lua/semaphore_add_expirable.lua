@@ -7,7 +7,7 @@
 -- ARGV[2]  publish    PUBLISH or SPUBLISH
 -- ARGV[3]  channel    where waiters listen; in a cluster, of the semaphore's slot
 --
--- REPLY    {listeners}   added; so many clients of this server listen on the channel, if told
+-- REPLY    {listeners}   added; that many clients of this server listen on the channel, if told
 --
 -- USES     read_count
 

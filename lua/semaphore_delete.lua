@@ -1,4 +1,4 @@
--- semaphore_delete: remove a semaphore. Who waits goes on waiting, until one is made.
+-- semaphore_delete: remove a semaphore. Waiters go on waiting until one is made.
 --
 -- KEYS[1]  semaphore  string, the free permits, which may be below 0; nothing there: none
 -- KEYS[2]  permits    zset {id -> server ms when the lease is over}; only of permits with leases

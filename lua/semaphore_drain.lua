@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  semaphore  string, the free permits, which may be below 0; nothing there: none
 --
--- REPLY    n  how many were taken; below 0: so many were missing, and are not any more
+-- REPLY    n  how many were taken; below 0: that many were missing, and are not any more
 --
 -- USES     read_count
 

@@ -1,5 +1,5 @@
--- semaphore_release_expirable: give permits back by their ids, all of them or none, and tell those
--- who wait. A copy of the call, however late, finds none of them: ids are never used again.
+-- semaphore_release_expirable: give permits back by their ids, all of them or none, and tell the
+-- waiters. A copy of the call, however late, finds none of them: ids are never used again.
 --
 -- KEYS[1]  semaphore  string, the free permits, which may be below 0; nothing there: none
 -- KEYS[2]  permits    zset {id -> server ms when the lease is over; 922337203685477: never}

@@ -1,4 +1,4 @@
--- semaphore_resize_expirable: make a semaphore have so many permits, free and taken ones together.
+-- semaphore_resize_expirable: give a semaphore that many permits, free and taken ones together.
 -- Its expiry, if it has one, stays.
 --
 -- KEYS[1]  semaphore  string, the free permits, which may be below 0; nothing there: none
@@ -10,7 +10,7 @@
 -- ARGV[4]  not_after  server ms; executed later, the call refuses itself: others may have set
 --                     another number by then
 --
--- REPLY    {0, now}   it has so many already; now in server ms
+-- REPLY    {0, now}   it has that many already; now in server ms
 -- REPLY    {1, now}   changed
 -- REPLY    {-2, now}  too late: nothing was changed
 --

@@ -1,4 +1,4 @@
--- semaphore_set: make a semaphore with so many permits, if there is none.
+-- semaphore_set: make a semaphore with that many permits, if there is none.
 --
 -- KEYS[1]  semaphore  string, the free permits, which may be below 0; nothing there: none
 --

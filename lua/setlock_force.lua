@@ -1,4 +1,4 @@
--- setlock_force: free a lock that is one string whoever holds it, and tell those who wait.
+-- setlock_force: free a lock that is one string whoever holds it, and tell the waiters.
 --
 -- KEYS[1]  lock       string, the holder's token
 --

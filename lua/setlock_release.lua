@@ -1,5 +1,5 @@
--- setlock_release: free a lock that is one string, if it has the holder's token, and tell those who
--- wait. A copy of the call, however late, finds nothing, unless the token was used again.
+-- setlock_release: free a lock that is one string, if it has the holder's token, and tell the waiters.
+-- A copy of the call, however late, finds nothing, unless the token was used again.
 --
 -- KEYS[1]  lock     string, the holder's token
 --

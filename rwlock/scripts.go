@@ -61,7 +61,7 @@ func (p *reader) Release(r core.Rest) *script.Call {
 		Arg(p.lock.Publish(), p.lock.Channel)
 }
 
-// Wait has all waiting readers look after a message, because all of them may have the lock.
+// Wait makes all waiting readers look after a message, because all of them may have the lock.
 func (p *reader) Wait(place *wait.Place, _ string) { place.Share().Listen(p.lock.Channel) }
 
 func (p *reader) Renewal() *script.Script { return renewReadScript }

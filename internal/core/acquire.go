@@ -98,7 +98,7 @@ func (a *acquisition) unwind() {
 	}
 }
 
-// giveUp has the wire owner given back if the server may have it, or may get it yet.
+// giveUp gives the wire owner back if the server may have it, or may get it yet.
 func (a *acquisition) giveUp() {
 	if a.adopts { // it is not the call's own
 		return
@@ -345,7 +345,7 @@ type answer struct {
 	pttl    time.Duration // busy; below zero: no expiry
 	place   int64         // busy, and standing in the queue
 	token   int64         // granted
-	none    time.Duration // granted, with Left: for so long there is none left
+	none    time.Duration // granted, with Left: how long none is left
 	up, run int64         // granted, with the age: seconds, below zero if it is not told, and which run of the server
 }
 

@@ -88,7 +88,7 @@ type Settings struct {
 	FixedLease   time.Duration
 	NonReentrant bool
 	Backoff      func(attempt int) time.Duration // poll instead of subscribing
-	Poll         func(attempt int) time.Duration // besides, look again after so long at the most: others may not publish
+	Poll         func(attempt int) time.Duration // bounds the wait for a message: others may not publish
 	Shared       bool                            // by many owners; such a half is the other's owner's to take, too
 	TellsAge     bool                            // the server can be asked for its age with an acquisition
 	Together     *Together                       // nil: several such locks cannot be taken by one call
@@ -132,7 +132,7 @@ type Mutex struct{ lock Lock }
 // Inside is the lock.
 func (m *Mutex) Inside() *Lock { return &m.lock }
 
-// InitLock makes l, of which every lock value of a package has one, a lock of s. Mistakes in
+// InitLock initialises l, which every lock value of a package has, as a lock of s. Mistakes in
 // the name and the settings come back from its calls. channel makes the channel's name of the
 // mapped one.
 func InitLock(

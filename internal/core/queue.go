@@ -28,7 +28,7 @@ func (a *acquisition) tellPlace() {
 	}
 }
 
-// leave has the server forget the waiter before the call returns, if its ctx has not ended and
+// leave makes the server forget the waiter before the call returns, if its ctx has not ended and
 // that is quick: whoever asks again at once must not find a place of its own in the way.
 func (a *acquisition) leave(ctx context.Context) {
 	s := a.lock.session

@@ -17,7 +17,7 @@ func (h *Single) Release() error {
 	return h.ReleaseWithin(lease.Bound(h.lock.Length()))
 }
 
-// ReleaseWithin is Release that takes so long at the most.
+// ReleaseWithin is Release within a limit.
 func (h *Single) ReleaseWithin(limit time.Duration) error {
 	s := h.lock.session
 	if !s.Enter() {
@@ -121,7 +121,7 @@ func (t *tenure) lowering(rest Rest) (sent time.Duration) {
 	return s.Now()
 }
 
-// lowered takes in what became of a release, and returns what that means.
+// lowered records what became of a release, and returns what that means.
 func (t *tenure) lowered(rest Rest, sent time.Duration, reply int64, err error) (int64, error) {
 	s := t.lock.session
 	c := t.claim

@@ -119,7 +119,7 @@ func (h *Single) Limit(until time.Time) {
 	h.Hold.Limit(h.lock.session.Moment(until))
 }
 
-// prolong takes in a lease that was granted by a call sent at sent. It is lost if trust has
+// prolong records a lease that was granted by a call sent at sent. It is lost if trust has
 // ended meanwhile: no reply revives a hold (G1).
 func (h *Single) prolong(sent, length time.Duration) {
 	h.prolongTo(sent, lease.Trust(sent, length))
@@ -144,7 +144,7 @@ func (h *Single) believe(sent, until time.Duration) (trusted bool) {
 	return trusted
 }
 
-// failed takes in a renewal that did not succeed, and appends to told what logs it.
+// failed records a renewal that did not succeed, and appends to told what logs it.
 func (h *Single) failed(told []func(), why error) []func() {
 	h.tenure.claim.mu.Lock()
 	h.failure = why

@@ -97,7 +97,7 @@ func (t *tenure) sweep() {
 	t.do(duty)
 }
 
-// do has the server told in the background what is left to be told.
+// do tells the server in the background what is left to be told.
 func (t *tenure) do(duty owner.Duty) {
 	if duty.Correct {
 		t.correct(0)
@@ -153,7 +153,7 @@ func (t *tenure) lose(sent time.Duration) {
 	t.lock.keeper.debts.add(t.lock, again)
 }
 
-// lasts takes in that a call which has just returned extended the server's lease, or may have.
+// lasts records that a call which has just returned extended the server's lease, or may have.
 func (t *tenure) lasts(length time.Duration) {
 	t.claim.mu.Lock()
 	t.Lasts(lease.Add(t.lock.session.Now(), length))

@@ -95,7 +95,7 @@ func (cs *Claims) Begin(wire string, sent, at, copies time.Duration) ([]*Single,
 // NewWire is a wire owner that nobody has ever had.
 func NewWire(s *session.Session) string { return keeperOf(s).newOwner() }
 
-// Owe has a wire owner given back that the server may have, or may get until then.
+// Owe gives back a wire owner that the server may have, or may get until then.
 func (l *Lock) Owe(wire string, until time.Duration) {
 	l.keeper.debts.add(l, owner.Undo(wire, 0, l.session.Now(), until, l.memory()))
 }

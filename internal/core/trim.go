@@ -102,7 +102,7 @@ func (k *keeper) trimAll(tenures []*tenure) {
 	}
 }
 
-// slackens reports whether a lease that lasts for so long yet is too long.
+// slackens reports whether a lease with that much left is too long.
 func (t *tenure) slackens(lasts time.Duration) bool {
 	t.claim.mu.Lock()
 	defer t.claim.mu.Unlock()

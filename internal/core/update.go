@@ -48,7 +48,7 @@ func (u *Update) Sending(w script.Window) {
 	}
 }
 
-// refused has the hold trusted as before a call that changed nothing.
+// refused makes the hold trusted as before a call that changed nothing.
 func (u *Update) refused() {
 	u.trustAgain(u.before, u.before.Unsure, u.before.Unsure, u.before.Until)
 }

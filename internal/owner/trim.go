@@ -68,7 +68,7 @@ func (c *Claim[G, H]) Slack(g *Grant[G, H], now, renewal time.Duration) (of []G)
 	return of
 }
 
-// Slackens reports whether a lease of g that lasts for so long yet is too long.
+// Slackens reports whether a lease of g with that much left is too long.
 func (c *Claim[G, H]) Slackens(g *Grant[G, H], lasts, now, renewal time.Duration) bool {
 	return lasts > renewal+tooLong && lasts > lease.Add(c.needed(g.Wire, now, renewal), tooLong)
 }

@@ -38,7 +38,7 @@ func NewClocks(cluster bool, fresh time.Duration) *Clocks {
 	return &Clocks{cluster: cluster, fresh: fresh, slots: make(map[uint16]*sample)}
 }
 
-// Learn takes in that the server of key read its clock as server ms for a reply that arrived
+// Learn records that the server of key read its clock as server ms for a reply that arrived
 // at the time received.
 func (c *Clocks) Learn(key string, server int64, received time.Duration) {
 	s, old := newSample(server, received), c.sample(key)

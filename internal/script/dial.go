@@ -71,7 +71,7 @@ func (r *Runner) rescue(ctx context.Context, g *gate, c *Call, err error) error 
 	return nil
 }
 
-// Heard takes in what the server of key refused a call with. If it is a replica, the client connects
+// Heard records what the server of key refused a call with. If it is a replica, the client connects
 // anew before Heard returns, or ctx ends: the address behind which it was a master may lead to
 // another server by now, and to this one only those who are connected already.
 func (r *Runner) Heard(ctx context.Context, key, text string) {

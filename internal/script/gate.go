@@ -55,10 +55,11 @@ func newGate() *gate {
 	}}
 }
 
-// stands reports whether the connection is known to: it has answered since changes were so many, and to the last call.
+// stands reports whether the connection is known to be up: it answered the last call, and no connection has changed
+// since.
 func (g *gate) stands(changes int64) bool { return g.stood.Load() == changes && !g.silent.Load() }
 
-// answers notes an answer to a call that began when changes were so many.
+// answers records an answer to a call that began after that many changes.
 func (g *gate) answers(changes int64) {
 	if g.silent.Load() {
 		g.silent.Store(false)

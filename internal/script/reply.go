@@ -37,7 +37,7 @@ func (c *Call) ReadArray() ([]rueidis.RedisMessage, error) {
 	return values, nil
 }
 
-// ReadRows hands on the rows of a reply, each a text and so many whole numbers, or fails as
+// ReadRows hands on the rows of a reply, each a text and some whole numbers, or fails as
 // Broken. The numbers are the caller's only until it returns.
 func (c *Call) ReadRows(values []rueidis.RedisMessage, numbers int, row func(text string, n []int64)) error {
 	if len(values)%(1+numbers) != 0 {

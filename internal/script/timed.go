@@ -108,7 +108,7 @@ func (r *Reply) Unexpected() error {
 	return brokenf(r.script, "unexpected reply %d, now, %v", r.Code, rest)
 }
 
-// ReadRenewal reads the reply of a renewal, {now, r1, r2, …}, of so many names, of which one has key; and learns the
+// ReadRenewal reads the reply of a renewal, {now, r1, r2, …}, of a number of names, one of which has key; and learns the
 // server's clock.
 func (r *Runner) ReadRenewal(c *Call, key string, names int) ([]rueidis.RedisMessage, error) {
 	values, err := c.ReadArray()

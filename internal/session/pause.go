@@ -28,7 +28,7 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Once attempts something about a key for so long at the most, again only while the reply is lost.
+// Once attempts something about a key within limit, again only while the reply is lost.
 func (s *Session) Once(
 	ctx context.Context, key string, limit time.Duration, attempt func(ctx context.Context) error,
 ) error {

@@ -46,7 +46,7 @@ func (r *Retries) Tell(err error) {
 	}
 }
 
-// Learn takes in how an attempt ended.
+// Learn records how an attempt ended.
 func (r *Retries) Learn(err error) {
 	switch {
 	case script.ClassOf(err) == script.Unknown:
@@ -160,7 +160,7 @@ func (r *Retries) Until(sleep context.Context, nobodyAhead bool, c wait.Caller) 
 	return wait.Until(sleep, nobodyAhead, c)
 }
 
-// Stay has the call wait at a place, which is to be left.
+// Stay makes the call wait at a place. Leave it.
 func (r *Retries) Stay(p *wait.Place) {
 	r.Place = p
 	r.waited = r.object.Waiting()

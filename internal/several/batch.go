@@ -41,7 +41,7 @@ func NewBatch(label session.Label, locks []*core.Lock) *Batch {
 // take one or another of them all the time, so that they are never free together.
 var ErrApart = errors.New("to be taken one by one")
 
-// All are looked for so often and for so long before they are taken one by one.
+// How often and how long all are looked for before they are taken one by one.
 const (
 	looksTogether = 8
 	lookTogether  = time.Second
@@ -238,7 +238,7 @@ func (c *batchCall) tryTo(ctx context.Context) (holds []*core.Single, inTheWay t
 	return holds, 0, err
 }
 
-// ask sends the call and reads the reply. One of the locks may be in the way for so long at least.
+// ask sends the call and reads the reply: for how long at least one of the locks is in the way.
 func (c *batchCall) ask(ctx context.Context) (reply script.Reply, inTheWay time.Duration, err error) {
 	first := c.locks[0]
 	limit := lease.NotAfter(c.shortest)
@@ -259,7 +259,7 @@ func (c *batchCall) ask(ctx context.Context) (reply script.Reply, inTheWay time.
 	return reply, 0, reply.Unexpected()
 }
 
-// giveUp has the wire owner given back if the server may have it, or may get it yet.
+// giveUp gives the wire owner back if the server may have it, or may get it yet.
 func (c *batchCall) giveUp() {
 	if c.until > 0 {
 		for _, l := range c.locks {

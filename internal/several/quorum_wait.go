@@ -110,7 +110,7 @@ func (w *quorumWait) tooOften() time.Duration {
 	return max(lastAsk-time.Since(w.rowBegan), 0)
 }
 
-// listen has the place woken by servers besides the one whose line it is in.
+// listen lets other servers wake the place than the one whose line it is in.
 func (w *quorumWait) listen() {
 	line, _ := w.line()
 	more := len(w.Locks) - w.need()
@@ -132,7 +132,7 @@ func (q *Quorum) open() (n int) {
 	return n
 }
 
-// Wake has the call look again because its owner has got one of the locks, by another call.
+// Wake makes the call look again because its owner has got one of the locks by another call.
 func (w *quorumWait) Wake() {
 	if !w.attempting.Load() {
 		w.wakes.Load().Wake()

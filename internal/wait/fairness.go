@@ -70,7 +70,7 @@ func (ls *Lines) Released(name Name, listeners int) {
 	ls.next(l)
 }
 
-// hear has the head of those who listen look after a message, or somewhat later if the line stands back.
+// hear makes the head of those who listen look after a message, or somewhat later if the line stands back.
 func (ls *Lines) hear(name Name) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -84,7 +84,7 @@ func (ls *Lines) hear(name Name) {
 	}
 }
 
-// lookLater has the head of those who listen look when others have had the time to. ls.mu is held.
+// lookLater makes the head of those who listen look when others have had time to. ls.mu is held.
 func (ls *Lines) lookLater(l *line) {
 	if !l.later {
 		l.later = true
@@ -92,7 +92,7 @@ func (ls *Lines) lookLater(l *line) {
 	}
 }
 
-// look has the head of those who listen look, if there still is one.
+// look makes the head of those who listen look, if there still is one.
 func (ls *Lines) look(l *line) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

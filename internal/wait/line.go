@@ -115,7 +115,7 @@ func (q *queue) remove(p *Place) {
 	p.prev, p.next = nil, nil
 }
 
-// Wake has the heads of the name's line look again: the name may be free.
+// Wake makes the heads of the name's line look again: the name may be free.
 func (ls *Lines) Wake(name Name) {
 	if ls.count.Load() == 0 {
 		return
@@ -127,7 +127,7 @@ func (ls *Lines) Wake(name Name) {
 	}
 }
 
-// next has the heads of a line look. ls.mu is held.
+// next makes the heads of a line look. ls.mu is held.
 func (ls *Lines) next(l *line) {
 	ls.tell(l)
 	if l.polls.first != nil {
@@ -135,7 +135,7 @@ func (ls *Lines) next(l *line) {
 	}
 }
 
-// tell has the head of those who listen look, when those beside the line have. ls.mu is held.
+// tell makes the head of those who listen look, after those beside the line. ls.mu is held.
 func (ls *Lines) tell(l *line) {
 	switch head := l.listens.first; {
 	case head == nil:

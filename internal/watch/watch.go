@@ -63,7 +63,7 @@ func newCohort() *cohort {
 	return &cohort{waits: make(chan struct{}), done: make(chan struct{})}
 }
 
-// A Caller is one who waits. Leave it.
+// A Caller waits. Leave it.
 type Caller struct {
 	watches *Watches
 	watch   *watch

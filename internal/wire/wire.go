@@ -43,7 +43,7 @@ func TokenKey(name string) string { return Prefix("redisson_lock_token", name) }
 // owner is appended.
 func FairChannel(name string) string { return LockChannel(name) + ":" }
 
-// FairQueue lists who waits for a fair lock, the next one first.
+// FairQueue lists the waiters of a fair lock, the next one first.
 func FairQueue(name string) string { return Prefix("redisson_lock_queue", name) }
 
 // FairDue has until when Redisson takes the waiters of a fair lock to be alive.
@@ -58,7 +58,7 @@ func FairAlive(name string) string { return Prefix("holdfast_fair_alive", name) 
 // RWChannel is where the releases of both halves of a read-write lock are published.
 func RWChannel(name string) string { return Prefix("redisson_rwlock", name) }
 
-// RWWriters has who waits to write, and lets readers wait behind it. Redisson does not know it.
+// RWWriters has the writers that wait, and makes readers wait behind them. Redisson does not know it.
 func RWWriters(name string) string { return Prefix("holdfast_rwlock_writers", name) }
 
 // ReadHold stands for one of the read holds that an owner has of a read-write lock, which are counted from 1.

@@ -1,4 +1,4 @@
--- permit_deadline: the score of a permit, by which its lease of so many ms is over, or nil and an
+-- permit_deadline: the score of a permit, by which its lease, in ms, is over, or nil and an
 -- error to reply. 0 ms never are: that has a score of its own in Redisson.
 -- USES check_lease
 local function permit_deadline(lease, time)

@@ -1,5 +1,5 @@
 -- permit_reclaim: give back permits whose leases are over, those that have been for the longest
--- first, and tell who waits. No more at a time than the server can take without stalling: says
+-- first, and tell the waiters. No more at a time than the server can take without stalling: says
 -- how many are free now, if free were before, nil where there is no semaphore; and whether more
 -- leases are over.
 local function permit_reclaim(semaphore, permits, free, time, publish, channel)
