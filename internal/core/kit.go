@@ -4,9 +4,8 @@ import (
 	"context"
 	"slices"
 
-	"github.com/holdfast-go/holdfast/internal/session"
-
 	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // What package holdfasttest does to sessions and holds.

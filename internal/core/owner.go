@@ -5,10 +5,9 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/holdfast-go/holdfast/internal/session"
-
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/scope"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // An Owner is to Holdfast what a thread is to Redisson: locks taken under one owner re-enter

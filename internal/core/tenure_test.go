@@ -6,12 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/session"
-
 	"github.com/stretchr/testify/assert"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // bare is the protocol of a lock that sends nothing.

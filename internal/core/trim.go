@@ -5,10 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/session"
-
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // A Trimmer is what a package supplies besides whose leases may be trimmed.
