@@ -10,7 +10,7 @@ LINTER  := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## Several processes share locks while some are killed and one is stopped; needs only Go
+demo: ## Several processes share locks and permits while some are killed and one is stopped; needs only Go
 	@$(GO) run ./cmd/holdfast demo
 
 test: redis java python quick test-servers ## All tests; installs redis-server, and a JDK, Maven and redis-py if it can

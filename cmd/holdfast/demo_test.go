@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -110,13 +111,16 @@ func TestDemo(t *testing.T) {
 
 	require.NotContains(t, out, "\x1b", "not on a terminal")
 	scenes := regexp.MustCompile(`(?m)^holdfast demo (\w+) on an embedded server: `).Split(out, -1)
-	require.Len(t, scenes, 1+2)
+	require.Len(t, scenes, 1+3)
 	for i, told := range []string{
 		`SIGKILL to worker 1, .*worker [234] has taken over, .*` +
 			`SIGSTOP to worker 2, .* about to write (\d+)\n.*worker [34] has taken over, .*` +
 			`SIGCONT to worker 2, .*worker 2 knows of its loss, .*did not write (\d+): holdfast: lost "` + lostNothing,
 		`a waiter of worker \d gives up\n.*all 11 were served in the order of the queue.*` +
 			`SIGKILL to worker ([234]), .*a newcomer does not overtake: .*all 8 were served in the order of the queue` + lostNothing,
+		`6 processes do jobs that need one of 3 permits\n.*SIGKILL to worker 1, .*` +
+			`its permit has come back by itself, after .*` +
+			`\n  \d\d+ jobs done, 3 at once at the most; 3 of 3 permits are free again\nEverything held\.\n`,
 	} {
 		require.Regexp(t, `(?s)`+told, scenes[i+1])
 	}
@@ -139,6 +143,7 @@ func TestDemoInterrupted(t *testing.T) {
 		"while a worker is halted": {"lock", "SIGSTOP"},
 		"before anybody gives up":  {"fair", "workers in the queue"},
 		"while a dead one is next": {"fair", "does not overtake"},
+		"while a dead one works":   {"pool", "SIGKILL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -184,6 +189,30 @@ func TestDemoWithoutExclusion(t *testing.T) {
 	require.NotContains(t, out, "Everything held")
 	require.Regexp(t, `^holdfast: demo: lock: a lost update: worker \d and worker \d both wrote \d+\n$`, c.stderr.String())
 	c.requireNothingLeft(t)
+}
+
+// A server that has a permit more than was agreed lets too many work, and the demo tells.
+func TestDemoWithoutLimit(t *testing.T) {
+	t.Parallel()
+	server := miniredis.NewMiniRedis()
+	server.ClockTTL(true)
+	require.NoError(t, server.Start())
+	defer server.Close()
+	c := start(t, "demo", "pool", "--redis", "redis://"+server.Addr())
+	c.until(t, "6 processes do jobs")
+	permits := slices.DeleteFunc(server.Keys(), func(key string) bool { return !strings.HasPrefix(key, "holdfast-demo:") })
+	require.Len(t, permits, 1)
+	_, err := server.Incr(permits[0], 1)
+	require.NoError(t, err)
+
+	out, status := c.end(t)
+	require.Equal(t, 1, status)
+	require.NotContains(t, out, "Everything held")
+	require.Equal(t, "holdfast: demo: pool: 4 worked at once, with 3 permits\n", c.stderr.String())
+	c.requireNothingLeft(t)
+	for _, key := range server.Keys() { // which process the dead worker was
+		require.True(t, strings.HasPrefix(key, "holdfast_session:"), key)
+	}
 }
 
 // A demo that is killed cannot clean up, but its workers end all the same.
@@ -275,6 +304,7 @@ func TestDemoWithoutServer(t *testing.T) {
 	for scene, want := range map[string]string{
 		"lock": `worker \d: open: dial tcp 127.0.0.1:1: .*refused`,
 		"fair": `holdfast: open: dial tcp 127.0.0.1:1: .*refused`,
+		"pool": `holdfast: open: dial tcp 127.0.0.1:1: .*refused`,
 	} {
 		t.Run(scene, func(t *testing.T) {
 			t.Parallel()

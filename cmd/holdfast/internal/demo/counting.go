@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A counting is the work of the scenes: it adds one to a number in a file, which nothing but the lock
+// A counting is the work of the scenes with a lock: it adds one to a number in a file, which nothing but the lock
 // protects. The help of the command shows it beside the same in Java. Before the write it asks whether
 // the lock is still ours. Java has to ask the server; a hold answers from its own clock.
 type counting struct {
@@ -82,22 +82,19 @@ func (c counter) write(n int) error {
 // one leaves no gap.
 type ledger struct {
 	writer map[int]int // by number
-	losses int
 }
 
 func newLedger() *ledger { return &ledger{writer: map[int]int{}} }
 
 // take books an event, and fails at the first lost update.
 func (l *ledger) take(e event) error {
-	switch e.What {
-	case lost:
-		l.losses++
-	case wrote:
-		if first := l.writer[e.Value]; first > 0 {
-			return fmt.Errorf("a lost update: worker %d and worker %d both wrote %d", first, e.worker, e.Value)
-		}
-		l.writer[e.Value] = e.worker
+	if e.What != wrote {
+		return nil
 	}
+	if first := l.writer[e.Value]; first > 0 {
+		return fmt.Errorf("a lost update: worker %d and worker %d both wrote %d", first, e.worker, e.Value)
+	}
+	l.writer[e.Value] = e.worker
 	return nil
 }
 

@@ -4,7 +4,7 @@
 // The coordinator starts the processes, which are this program again as the hidden command
 // "demo worker". It gives them orders and hears what they do over pipes, one JSON object per line
 // (protocol.go). Each scene is a file: its story, which the coordinator tells, and its work, which
-// the processes do: they count (counting.go).
+// the processes do. In lock.go and fair.go they count (counting.go), in pool.go they do jobs.
 package demo
 
 import (
@@ -29,7 +29,7 @@ type scene struct {
 }
 
 // scenes are all there is to show, in order.
-func scenes() []scene { return []scene{lockScene, fairScene} }
+func scenes() []scene { return []scene{lockScene, fairScene, poolScene} }
 
 // sceneOf returns the scene of that name, or an empty one.
 func sceneOf(name string) scene {

@@ -3,6 +3,7 @@ package demo
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,23 @@ func TestQueueInOrder(t *testing.T) {
 		} else {
 			require.EqualError(t, err, want)
 		}
+	}
+}
+
+func TestJournal(t *testing.T) {
+	for lines, want := range map[string][2]int{ // most at once, done
+		"+1 -1 +2 -2":             {1, 2},
+		"+1 +2 +3 -1 +4 -2 -3 -4": {3, 4},
+		"+1 +2 +3 +4":             {4, 0},
+		"+1 +2 +3 x1 +4 -4":       {3, 1},
+	} {
+		j := journal(filepath.Join(t.TempDir(), "journal"))
+		for line := range strings.FieldsSeq(lines) {
+			require.NoError(t, j.write(line[0], int(line[1]-'0')))
+		}
+		most, done, err := j.audit()
+		require.NoError(t, err)
+		require.Equal(t, want, [2]int{most, done}, lines)
 	}
 }
 

@@ -49,7 +49,7 @@ func (i impatient) Lock(ctx context.Context) (*holdfast.Hold, error) {
 	defer cancel(nil)
 	go func() {
 		select {
-		case <-i.worker.giveUp:
+		case <-i.worker.ordered[giveUp]:
 			cancel(errGaveUp)
 		case <-ctx.Done():
 		}
@@ -79,13 +79,16 @@ func (f *fairStory) tell(ctx context.Context) error {
 	}
 	defer func() { _ = session.Close() }() // it holds nothing
 	f.lock = newFair(session, f.name)
+	if err := counter(f.file).write(0); err != nil {
+		return err
+	}
 	with := setup{Goroutines: fairGoroutines, Lease: fairLease, Pace: 15 * time.Millisecond}
 	if err := f.launch(ctx, fairProcesses, with); err != nil {
 		return err
 	}
 	f.note("%d goroutines in each process queue for one lock", fairGoroutines)
 	pause := func(ctx context.Context) error { return f.wait(ctx, time.Second) }
-	return f.acts(ctx, f.someoneGivesUp, f.someoneDies, pause, f.finish)
+	return f.acts(ctx, f.someoneGivesUp, f.someoneDies, pause, f.finish, f.audit)
 }
 
 // someoneGivesUp has one waiter leave the queue.

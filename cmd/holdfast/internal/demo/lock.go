@@ -53,12 +53,15 @@ type victim struct {
 
 func (l *lockStory) tell(ctx context.Context) error {
 	l.story = l
+	if err := counter(l.file).write(0); err != nil {
+		return err
+	}
 	with := setup{Goroutines: lockGoroutines, Lease: lockLease, Pace: 2 * time.Millisecond}
 	if err := l.launch(ctx, lockProcesses, with); err != nil {
 		return err
 	}
 	l.note("%d goroutines in each process count in one file; the lease is %s", lockGoroutines, human(lockLease))
-	return l.acts(ctx, l.killHolder, l.stopHolder, func(ctx context.Context) error { return l.at(ctx, finishAt) }, l.finish)
+	return l.acts(ctx, l.killHolder, l.stopHolder, func(ctx context.Context) error { return l.at(ctx, finishAt) }, l.finish, l.audit)
 }
 
 func (l *lockStory) killHolder(ctx context.Context) error {

@@ -51,9 +51,6 @@ func newStage(scene string, screen *screen, redis, folder string) *stage {
 
 // launch starts the processes, waits until all are connected, and has them begin together.
 func (s *stage) launch(ctx context.Context, processes int, with setup) (err error) {
-	if err := counter(s.file).write(0); err != nil {
-		return err
-	}
 	with.Scene, with.Redis, with.Name, with.File = s.scene, s.redis, s.name, s.file
 	if s.fleet, err = launch(ctx, processes, with); err != nil {
 		return err
@@ -81,16 +78,18 @@ func (s *stage) acts(ctx context.Context, acts ...func(context.Context) error) e
 	return nil
 }
 
-// finish makes all processes complete their work and end, and holds the ledger against the counter.
+// finish makes all processes complete their work and end.
 func (s *stage) finish(ctx context.Context) error {
 	for _, p := range s.fleet.processes {
 		if err := p.finish(); err != nil {
 			return err
 		}
 	}
-	if err := s.until(ctx, "all workers to end", func() bool { return s.ended == len(s.fleet.processes) }); err != nil {
-		return err
-	}
+	return s.until(ctx, "all workers to end", func() bool { return s.ended == len(s.fleet.processes) })
+}
+
+// audit holds the ledger against the counter.
+func (s *stage) audit(context.Context) error {
 	count, err := counter(s.file).read()
 	if err != nil {
 		return err

@@ -18,11 +18,7 @@ import (
 // A worker is the inside of a worker process.
 type worker struct {
 	setup
-	started  chan struct{} // closed by the order to start
-	finished chan struct{} // closed by the order to finish
-	linger   chan struct{} // each of these holds one order
-	proceed  chan struct{}
-	giveUp   chan struct{}
+	ordered map[verb]chan struct{} // holds one order; closed by the orders to start and to finish
 
 	mu     sync.Mutex // guards events
 	events *json.Encoder
@@ -38,13 +34,12 @@ func work(ctx context.Context, orders io.Reader, events io.Writer) error {
 		return errors.New("demo worker: this command is for the demo alone; use \"holdfast demo\"")
 	}
 	w := &worker{
-		setup:    *first.Setup,
-		started:  make(chan struct{}),
-		finished: make(chan struct{}),
-		linger:   make(chan struct{}, 1),
-		proceed:  make(chan struct{}, 1),
-		giveUp:   make(chan struct{}, 1),
-		events:   json.NewEncoder(events),
+		setup:   *first.Setup,
+		ordered: make(map[verb]chan struct{}),
+		events:  json.NewEncoder(events),
+	}
+	for _, do := range []verb{start, linger, proceed, giveUp, finish} {
+		w.ordered[do] = make(chan struct{}, 1)
 	}
 	sc := sceneOf(w.Scene)
 	if sc.work == nil {
@@ -63,7 +58,7 @@ func work(ctx context.Context, orders io.Reader, events io.Writer) error {
 		return err
 	}
 	select {
-	case <-w.started:
+	case <-w.ordered[start]:
 	case <-ctx.Done():
 		return nil
 	}
@@ -76,17 +71,10 @@ func (w *worker) obey(orders *json.Decoder) {
 		if orders.Decode(&o) != nil {
 			return
 		}
-		switch o.Do {
-		case start:
-			close(w.started)
-		case linger:
-			w.linger <- struct{}{}
-		case proceed:
-			w.proceed <- struct{}{}
-		case giveUp:
-			w.giveUp <- struct{}{}
-		case finish:
-			close(w.finished)
+		if o.Do == start || o.Do == finish {
+			close(w.ordered[o.Do])
+		} else {
+			w.ordered[o.Do] <- struct{}{}
 		}
 	}
 }
@@ -98,7 +86,7 @@ func (w *worker) employ(ctx context.Context, do func(ctx context.Context) error)
 		all.Go(func() error {
 			for {
 				select {
-				case <-w.finished:
+				case <-w.ordered[finish]:
 					return nil
 				case <-ctx.Done():
 					return nil
@@ -134,12 +122,12 @@ func (w *worker) tell(e event) error {
 // compute takes the time that work takes: on order, until further notice or until ctx ends.
 func (w *worker) compute(ctx context.Context, hold *holdfast.Hold, read int, takes time.Duration) error {
 	select {
-	case <-w.linger:
+	case <-w.ordered[linger]:
 		if err := w.tell(event{What: lingers, Value: read, Text: hold.ID()}); err != nil {
 			return err
 		}
 		select {
-		case <-w.proceed:
+		case <-w.ordered[proceed]:
 		case <-ctx.Done():
 		}
 	case <-time.After(takes):
