@@ -108,17 +108,18 @@ func (f *fairStory) someoneGivesUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var left []string
-	for _, id := range queue {
-		if slices.Contains(after, id) {
-			left = append(left, id)
-		}
-	}
+	left := slices.DeleteFunc(slices.Clone(queue), func(id string) bool { return !slices.Contains(after, id) })
 	if len(left) != len(queue)-1 || !slices.Equal(left, after[:len(left)]) {
 		return fmt.Errorf("the queue was %s, and is %s", f.draw(queue), f.draw(after))
 	}
 	f.note("it is out of the queue, and asks again; the others stand as before: %s", f.draw(after))
-	return f.serve(ctx, after)
+	if err := f.process(fairHolder).order(order{Do: proceed}); err != nil {
+		return err
+	}
+	if err := f.until(ctx, "the queue to be served", func() bool { return f.served(after) }); err != nil {
+		return err
+	}
+	return f.inOrder(after)
 }
 
 // someoneDies kills a process whose turn is near, and has a newcomer try the lock, which is free until the
@@ -172,17 +173,6 @@ func (f *fairStory) standstill(ctx context.Context, moment time.Duration) (queue
 	return queue, err
 }
 
-// serve lets the holder go on, and checks the order in which a queue is served.
-func (f *fairStory) serve(ctx context.Context, queue []string) error {
-	if err := f.process(fairHolder).order(order{Do: proceed}); err != nil {
-		return err
-	}
-	if err := f.until(ctx, "the queue to be served", func() bool { return f.served(queue) }); err != nil {
-		return err
-	}
-	return f.inOrder(queue)
-}
-
 func (f *fairStory) served(queue []string) bool {
 	return !slices.ContainsFunc(queue, func(id string) bool {
 		return !slices.ContainsFunc(f.grants, func(g grant) bool { return g.id == id })
@@ -209,23 +199,17 @@ func (f *fairStory) inOrder(queue []string) error {
 
 // queueWhen looks at the queue until it is as it should be.
 func (f *fairStory) queueWhen(ctx context.Context, what string, is func(queue []string) bool) (queue []string, err error) {
-	for end := time.Now().Add(soon); time.Now().Before(end); {
-		waiters, err := f.lock.Waiters(ctx)
-		if err != nil {
-			return nil, err
-		}
+	var failed error
+	err = f.until(ctx, what, func() bool {
+		var waiters []holdfast.Waiter
+		waiters, failed = f.lock.Waiters(ctx)
 		queue = nil
 		for _, w := range waiters {
 			queue = append(queue, w.ID)
 		}
-		if is(queue) {
-			return queue, nil
-		}
-		if err := f.wait(ctx, framePeriod/4); err != nil {
-			return nil, err
-		}
-	}
-	return nil, fmt.Errorf("waited %v in vain for %s", soon, what)
+		return failed != nil || is(queue)
+	})
+	return queue, errors.Join(failed, err)
 }
 
 // take handles an event of a worker.

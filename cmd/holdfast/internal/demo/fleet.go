@@ -132,8 +132,6 @@ func (f *fleet) ended(e event) error {
 }
 
 func (p *process) order(o order) error { return p.orders.Encode(o) }
-func (p *process) suspend() error      { return suspend(p.cmd.Process) }
-func (p *process) wake() error         { return wake(p.cmd.Process) }
 
 func (p *process) kill() error {
 	p.fate = killed

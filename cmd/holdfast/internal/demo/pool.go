@@ -71,8 +71,7 @@ func (p *poolStory) tell(ctx context.Context) error {
 		defer cancel()
 		_, _ = p.permits.Delete(ctx)
 	}()
-	with := setup{Goroutines: 1, Lease: poolLease, Pace: poolPace}
-	if err := p.launch(ctx, poolProcesses, with); err != nil {
+	if err := p.launch(ctx, poolProcesses, setup{Goroutines: 1, Lease: poolLease, Pace: poolPace}); err != nil {
 		return err
 	}
 	p.note("%d processes do jobs that need one of %d permits", poolProcesses, poolPermits)
@@ -91,21 +90,19 @@ func (p *poolStory) killWorker(ctx context.Context) error {
 		return err
 	}
 	p.note("%s to worker 1, which has a permit, in the middle of a job", p.red("SIGKILL"))
-	for err == nil {
-		if time.Since(killed) > poolLease+allowance {
-			return fmt.Errorf("a dead worker has kept its permit for more than its lease of %s", human(poolLease))
-		}
-		if err := p.wait(ctx, framePeriod/4); err != nil {
-			return err
-		}
+	gone := func() bool {
 		_, err = p.permits.RemainingLease(ctx, permit)
+		return err != nil
 	}
-	if !errors.Is(err, holdfast.ErrNotHeld) {
+	if err := p.until(ctx, "a dead worker's permit to come back", gone); err != nil {
 		return err
 	}
 	back := time.Since(killed)
-	if back < poolLease/2 { // it was renewed a third of the lease before at the latest
-		return fmt.Errorf("a dead worker's permit came back after %s, too early for a lease of %s", human(back), human(poolLease))
+	switch {
+	case !errors.Is(err, holdfast.ErrNotHeld):
+		return err
+	case back < poolLease/2, back > poolLease+allowance: // it was renewed a third of the lease before at the latest
+		return fmt.Errorf("a dead worker's permit came back after %s, and its lease was %s", human(back), human(poolLease))
 	}
 	p.note("%s, after %s; its lease was %s", p.green("its permit has come back by itself"), human(back), human(poolLease))
 	return nil
@@ -114,11 +111,8 @@ func (p *poolStory) killWorker(ctx context.Context) error {
 // check holds the journal and the permits against what was promised.
 func (p *poolStory) check(ctx context.Context) error {
 	most, done, err := journal(p.file).audit()
-	if err != nil {
-		return err
-	}
-	free, err := p.permits.AvailablePermits(ctx)
-	if err != nil {
+	free, err2 := p.permits.AvailablePermits(ctx)
+	if err := errors.Join(err, err2); err != nil {
 		return err
 	}
 	p.say(fmt.Sprintf("  %d jobs done, %d at once at the most; %d of %d permits are free again", done, most, free, poolPermits))

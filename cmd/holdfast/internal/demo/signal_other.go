@@ -2,12 +2,9 @@
 
 package demo
 
-import (
-	"errors"
-	"os"
-)
+import "errors"
 
 var errSuspend = errors.New("processes cannot be stopped and resumed on this system")
 
-func suspend(*os.Process) error { return errSuspend }
-func wake(*os.Process) error    { return errSuspend }
+func (*process) suspend() error { return errSuspend }
+func (*process) wake() error    { return errSuspend }

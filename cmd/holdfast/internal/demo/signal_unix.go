@@ -2,11 +2,8 @@
 
 package demo
 
-import (
-	"os"
-	"syscall"
-)
+import "syscall"
 
 // suspend stops a process in its tracks; wake has it go on where it was.
-func suspend(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
-func wake(p *os.Process) error    { return p.Signal(syscall.SIGCONT) }
+func (p *process) suspend() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
+func (p *process) wake() error    { return p.cmd.Process.Signal(syscall.SIGCONT) }

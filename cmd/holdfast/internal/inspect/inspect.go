@@ -25,6 +25,16 @@ func Commands(redis *cli.Redis) []*cobra.Command {
 // impatient makes a connection that is lost end the command.
 func impatient(opt *rueidis.ClientOption) { opt.DisableRetry = true }
 
+// onServer does what a command is for with a client, and returns its failure.
+func onServer(ctx context.Context, redis *cli.Redis, set func(*rueidis.ClientOption), do func(rueidis.Client) error) error {
+	client, err := redis.Client(set)
+	if err != nil {
+		return failure(ctx, redis, err)
+	}
+	defer client.Close()
+	return failure(ctx, redis, do(client))
+}
+
 // rights are what a user of Redis needs for these commands to show everything.
 const rights = "these commands need +scan +type +exists +pttl +get +getrange +hlen +hscan +hstrlen +llen +lrange +zcard " +
 	"+zcount +zrange +zscore +time on the keys of the names and those beside them, +cluster|slots in a cluster, " +

@@ -66,15 +66,12 @@ func (l *listing) run(ctx context.Context) error {
 	case !cli.IsTerminal(os.Stdout):
 		return cli.Usagef("--watch wants a terminal to draw on; in a pipe, call ls again and again")
 	}
-	client, err := l.redis.Client(impatient)
-	if err != nil {
-		return failure(ctx, l.redis, err)
-	}
-	defer client.Close()
-	if l.watch > 0 {
-		return l.watching(ctx, client)
-	}
-	return l.list(ctx, client)
+	return onServer(ctx, l.redis, impatient, func(client rueidis.Client) error {
+		if l.watch > 0 {
+			return l.watching(ctx, client)
+		}
+		return l.list(ctx, client)
+	})
 }
 
 // walk goes through the names.
@@ -118,5 +115,5 @@ func (l *listing) list(ctx context.Context, client rueidis.Client) error {
 	if denied > 0 {
 		fmt.Fprintf(os.Stderr, "holdfast: %s may not be read by this user of Redis\n", cli.Plural(int64(denied), "more key"))
 	}
-	return failure(ctx, l.redis, err)
+	return err
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
@@ -22,25 +23,21 @@ func showCommand(redis *cli.Redis) *cobra.Command {
 		Args:              oneName,
 		ValidArgsFunction: completeName(redis),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			client, err := redis.Client(impatient)
-			if err != nil {
-				return failure(ctx, redis, err)
-			}
-			defer client.Close()
-			o, err := survey.Closely(client, args[0]).One(ctx)
-			if err != nil {
-				return failure(ctx, redis, err)
-			}
-			if o == nil {
-				return nothing(args[0])
-			}
-			o.CountListeners(ctx, client)
-			if json {
-				return cli.Exit(cli.ExitNo, cli.WriteJSON(os.Stdout, o))
-			}
-			_, err = io.WriteString(os.Stdout, description(o))
-			return cli.Exit(cli.ExitNo, err)
+			return onServer(cmd.Context(), redis, impatient, func(client rueidis.Client) error {
+				o, err := survey.Closely(client, args[0]).One(cmd.Context())
+				switch {
+				case err != nil:
+					return err
+				case o == nil:
+					return nothing(args[0])
+				}
+				o.CountListeners(cmd.Context(), client)
+				if json {
+					return cli.Exit(cli.ExitNo, cli.WriteJSON(os.Stdout, o))
+				}
+				_, err = io.WriteString(os.Stdout, description(o))
+				return cli.Exit(cli.ExitNo, err)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&json, "json", false, "print JSON")

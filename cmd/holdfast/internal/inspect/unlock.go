@@ -53,11 +53,10 @@ func (u *unlocking) run(ctx context.Context, name string) error {
 	if !u.yes && !cli.IsTerminal(os.Stdin) {
 		return cli.Usagef("unlock wants --yes where it cannot ask")
 	}
-	client, err := u.redis.Client(impatient)
-	if err != nil {
-		return failure(ctx, u.redis, err)
-	}
-	defer client.Close()
+	return onServer(ctx, u.redis, impatient, func(client rueidis.Client) error { return u.unlock(ctx, client, name) })
+}
+
+func (u *unlocking) unlock(ctx context.Context, client rueidis.Client, name string) error {
 	o, err := survey.Closely(client, name).One(ctx)
 	if err == nil {
 		err = u.check(name, o)
@@ -66,14 +65,14 @@ func (u *unlocking) run(ctx context.Context, name string) error {
 		err = u.confirm(ctx, client, o)
 	}
 	if err != nil {
-		return failure(ctx, u.redis, err)
+		return err
 	}
 	freed, err := u.force(ctx, client, o)
 	switch {
 	case errors.Is(err, holdfast.ErrUnknown):
 		return cli.Exit(cli.ExitTempFail, err)
 	case err != nil:
-		return failure(ctx, u.redis, err)
+		return err
 	case u.json:
 		err = cli.WriteJSON(os.Stdout, struct { // what was there, and whether it was freed
 			*survey.Object
