@@ -62,8 +62,16 @@ func afterDeed(s tenancy, d deed) []tenancy {
 			return []tenancy{ghost}
 		}
 		return []tenancy{s}
-	case "re-enter lost", "release lost":
-		return []tenancy{s} // the tenure is orphaned when its last deadline has passed, no sooner
+	case "re-enter lost":
+		return []tenancy{s}
+	case "release lost":
+		if mine {
+			// One hold can be lost without the others: a re-entry has a later deadline. The last one that is given back
+			// takes the lost ones with it. If that is lost, too, the tenure is orphaned when its last deadline has passed,
+			// no sooner.
+			return []tenancy{s.released(s)}
+		}
+		return []tenancy{s}
 	case "locked true":
 		return only(!s.free(), s)
 	case "locked false":

@@ -109,6 +109,10 @@ func TestTheModelRefusesTwoHolders(t *testing.T) {
 		{"a second holder before the deadline of a loss", []porcupine.Operation{first, second, lost, orphaned(5)}, false},
 		{"a second holder after the deadline of a loss", []porcupine.Operation{first, second, lost, orphaned(2)}, true},
 		{"a second holder after a release without a reply", []porcupine.Operation{first, second, unknown}, true},
+		{"a second holder after the loss of one hold, and the release of the other", []porcupine.Operation{
+			first, at(deed{Client: 0, Kind: opReenter, Tag: "a", Out: "done"}, 2, 3), at(lost.Input.(deed), 3, 4),
+			at(released.Input.(deed), 5, 6), at(second.Input.(deed), 7, 8),
+		}, true},
 		{"nobody in the way", []porcupine.Operation{busy}, false},
 		{"somebody in the way", []porcupine.Operation{first, busy, released}, true},
 	} {

@@ -90,7 +90,12 @@ func afterShared(s sharing, d deed) (sharing, bool) {
 	}
 	switch d.Kind + " " + d.Out {
 	case "take deadline", "take promised", "take refused", "re-enter deadline", "re-enter refused", "re-enter busy", "re-enter promised",
-		"re-enter not held", "re-enter lost", "release lost": // as in afterDeed; of a hold under whose context it was tried
+		"re-enter not held", "re-enter lost": // as in afterDeed; of a hold under whose context it was tried
+		return s, true
+	case "release lost": // as in afterDeed
+		if has > 1 {
+			s = s.with(mine.plus(d.Half, -1))
+		}
 		return s, true
 	case "release done":
 		return s.with(mine.plus(d.Half, -1)), has > 0

@@ -174,6 +174,7 @@ func TestTheModelRefusesAReaderBesideAWriter(t *testing.T) {
 	took := func(client int, half string) deed { return by(client, half, opTake, "done") }
 	nested := func(client int, half string) deed { return by(client, half, opReenter, "done") }
 	gave := func(client int, half string) deed { return by(client, half, opRelease, "done") }
+	lost := func(client int, half string) deed { return by(client, half, opRelease, "lost") }
 	saw := func(half, what string) deed { return deed{Client: 9, Half: half, Kind: opLocked, Out: what} }
 	const r, w = halfRead, halfWrite
 	for _, c := range []struct {
@@ -216,7 +217,15 @@ func TestTheModelRefusesAReaderBesideAWriter(t *testing.T) {
 
 		{"a writer before the deadline of a loss", deeds{took(1, r), took(2, w), by(1, r, opRelease, "lost"), by(1, r, opOrphan, "")}, false},
 		{"a writer after the deadline of a loss", deeds{took(1, r), by(1, r, opRelease, "lost"), by(1, r, opOrphan, ""), took(2, w)}, true},
-		{"a writer after the loss of one of two reads", deeds{took(1, w), nested(1, r), by(1, w, opOrphan, ""), took(2, w)}, false},
+		{"a writer after the loss of one of two reads, and the release of the other", deeds{took(1, r), nested(1, r), lost(1, r), gave(1, r), took(2, w)}, true},
+		{"a writer after the release of one of two reads, before the deadline of the other, which is lost", deeds{took(1, r), nested(1, r), gave(1, r), lost(1, r), took(2, w)}, false},
+		{"a writer after the loss of both reads, before their deadline", deeds{took(1, r), nested(1, r), lost(1, r), lost(1, r), took(2, w)}, false},
+		{"a writer after the loss of both reads", deeds{took(1, r), nested(1, r), lost(1, r), lost(1, r), by(1, r, opOrphan, ""), took(2, w)}, true},
+		{"a writer beside the read that is not lost", deeds{took(1, r), nested(1, r), lost(1, r), took(2, w)}, false},
+		{"the count of the read that is not lost", deeds{took(1, r), nested(1, r), lost(1, r), by(1, r, opCount, "1")}, true},
+		{"nobody in a writer's way after that", deeds{took(1, r), nested(1, r), lost(1, r), gave(1, r), by(2, w, opTake, "busy")}, false},
+		{"a reader after the loss of one of two writes, and the release of the other", deeds{took(1, w), nested(1, w), lost(1, w), gave(1, w), took(2, r)}, true},
+		{"a writer after the loss of a write, beside a read", deeds{took(1, w), nested(1, r), by(1, w, opOrphan, ""), took(2, w)}, false},
 		{"a reader after the loss of a write", deeds{took(1, w), nested(1, r), by(1, w, opOrphan, ""), took(2, r), gave(1, r)}, true},
 
 		{"a write half that is said to be free", deeds{took(1, w), saw(w, "false")}, false},
