@@ -28,12 +28,13 @@ func (c *client) once(k kit.Kind) {
 	tag := c.tag()
 	var holds []*holdfast.Hold
 	take := func(ctx context.Context) (out string) {
-		h, err := l.TryLockFor(ctx, patience())
+		wait := patience()
+		h, err := l.TryLockFor(ctx, wait)
 		if err == nil {
 			holds = append(holds, h)
 		}
-		if errors.Is(err, holdfast.ErrBusy) && k.Queues {
-			return "promised" // or held
+		if errors.Is(err, holdfast.ErrBusy) && (k.Queues || wait > 0) {
+			return "promised" // or held; or, with some patience, the time was over before anybody was asked
 		}
 		return outcome(err)
 	}

@@ -114,14 +114,15 @@ func (s *stay) take(ctx context.Context, kind, half string) {
 	ctx, cancel := hurried(ctx)
 	defer cancel()
 	s.client.do(s.deed(kind, half), func() string {
-		h, err := s.half(half).TryLockFor(ctx, patience())
+		wait := patience()
+		h, err := s.half(half).TryLockFor(ctx, wait)
 		if err == nil {
 			s.mu.Lock()
 			s.holds[half] = append(s.holds[half], h)
 			s.mu.Unlock()
 		}
-		if errors.Is(err, holdfast.ErrBusy) && half == halfRead && s.prefer {
-			return "promised" // to a writer, or held
+		if errors.Is(err, holdfast.ErrBusy) && (half == halfRead && s.prefer || wait > 0) {
+			return "promised" // to a writer, or held; or, with some patience, the time was over before anybody was asked
 		}
 		return outcome(err)
 	})

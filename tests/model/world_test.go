@@ -342,10 +342,10 @@ func (k *keyer) flags(all ...bool) {
 // moments adds how many ticks it is until then; 0 is none, 1 is past or now.
 func (k *keyer) moments(all ...time.Duration) {
 	for _, then := range all {
-		switch {
-		case then == 0:
+		switch then {
+		case 0:
 			k.add(0)
-		case then == forever:
+		case forever:
 			k.add(255)
 		default:
 			k.add(1 + int(max(0, then-k.w.now)/tick))
