@@ -21,11 +21,11 @@ quick: ## The tests that need no Redis, in a minute or two
 		./cmd/holdfast/... ./... ./otel/... ./tests/progress ./tests/docs # those that take longest first
 	@$(GO) run ./tests/progress -vet=off $(TESTFLAGS) ./tests/model # pure rules: there is nothing to race
 
-# Most tests wait, for servers and leases, so nine run at once. The packages that take longest come first, and what make
+# Most tests wait, for servers and leases, so eight run at once. The packages that take longest come first, and what make
 # quick has run does not come again. The costs are allocations, to which the race detector adds.
 LONGEST := ./tests/interop ./tests/locks ./tests/faults ./tests/command ./tests/history
 test-servers: ## The tests against real servers, and against Java and redis-py if they are there
-	@$(GO) run ./tests/progress -race -vet=off -p 3 -parallel 3 -timeout 20m $(TESTFLAGS) $(LONGEST) \
+	@$(GO) run ./tests/progress -race -vet=off -p 2 -parallel 4 -timeout 20m $(TESTFLAGS) $(LONGEST) \
 		$$($(GO) list ./tests/... | grep -v -e model -e /progress -e tests/docs -e tests/bench $(LONGEST:./%=-e %$$))
 	@$(GO) run ./tests/progress -vet=off $(TESTFLAGS) ./tests/bench
 
