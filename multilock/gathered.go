@@ -7,13 +7,11 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // gathered are the holds that a call has so far, each at the place of its member.
 type gathered []*holdfast.Hold
-
-// grace is how much longer than its time a call may take because servers do not answer.
-const grace = 100 * time.Millisecond
 
 // letGo gives all of them back, at once. It waits for that until ctx ends, or the moment end comes if there is
 // one, and a little longer; it goes on all the same.
@@ -45,6 +43,6 @@ func (g gathered) letGo(ctx context.Context, end time.Time) {
 	}
 	select {
 	case <-back:
-	case <-time.After(grace):
+	case <-time.After(session.Grace):
 	}
 }

@@ -102,7 +102,7 @@ func (a *acquisition) giveUp() {
 	if a.adopts { // it is not the call's own
 		return
 	}
-	s, l := a.lock.session, a.lock
+	s, l := a.lock.Session(), a.lock
 	a.claim.mu.Lock()
 	undo := a.claim.GiveUp(&a.Request, s.Now(), l.memory())
 	a.claim.mu.Unlock()
@@ -132,7 +132,7 @@ func (a *acquisition) try(ctx context.Context) (h *Single, inTheWay time.Duratio
 	a.hold = h
 	a.Learn(err)
 	a.tellPlace()
-	if h != nil && a.lock.session.Config().Observer != nil {
+	if h != nil && a.lock.Session().Config().Observer != nil {
 		for _, h := range a.all(h) {
 			h.Observe(ctx)
 		}
@@ -147,7 +147,7 @@ func (a *acquisition) try(ctx context.Context) (h *Single, inTheWay time.Duratio
 // owner. Of a lock that is taken it returns ErrBusy, and for how long at least.
 func (a *acquisition) tryTo(ctx context.Context) (h *Single, inTheWay time.Duration, err error) {
 	switch {
-	case a.lock.session.Closed():
+	case a.lock.Session().Closed():
 		return nil, 0, session.ErrClosed
 	case a.own != nil:
 		return a.enter(ctx)
@@ -189,7 +189,7 @@ func (a *acquisition) number(t *tenure) (number int, err error) {
 	if _, err = c.trims(t.Wire, a.lock.Length()); err != nil {
 		return 0, err
 	}
-	return c.Number(&t.Grant, a.lock.part, a.lock.session.Now()), nil
+	return c.Number(&t.Grant, a.lock.part, a.lock.Session().Now()), nil
 }
 
 // enterBeside attempts to take a half whose other one the owner holds, under its wire owner.
@@ -216,7 +216,7 @@ func (a *acquisition) enterBeside(ctx context.Context, other *tenure) (*Single, 
 // enter attempts to become a holder under a wire owner of the call's own, or that of the other
 // half. Without a hold and without an error, the other half has gone.
 func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error) {
-	l, s := a.lock, a.lock.session
+	l, s := a.lock, a.lock.Session()
 	if a.Wire == "" {
 		a.draw()
 	}
@@ -293,7 +293,7 @@ func tooLate(s *session.Session) error {
 
 // reenter attempts to raise the count of a tenure.
 func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Single, error) {
-	l, s := a.lock, a.lock.session
+	l, s := a.lock, a.lock.Session()
 	target, err := a.number(t)
 	if err != nil {
 		return nil, err
@@ -353,7 +353,7 @@ func (a *answer) trust(l *Lock) time.Duration { return lease.Trust(a.sent, l.Len
 
 // ask sends an acquisition and reads the reply.
 func (a *answer) ask(ctx context.Context, l *Lock, w Want) error {
-	reply, err := l.session.Runner().Timed(ctx, l.Key(), l.notAfter(), func(window script.Window) *script.Call {
+	reply, err := l.Session().Runner().Timed(ctx, l.Key(), l.notAfter(), func(window script.Window) *script.Call {
 		w.Lease, w.NotAfter = l.millis, window.NotAfter
 		return l.protocol.Acquire(w)
 	})

@@ -12,7 +12,7 @@ func (a *acquisition) call(ctx context.Context, l *Lock, operation string, limit
 	if err := l.Begin(ctx, operation); err != nil {
 		return nil, err
 	}
-	defer l.session.Leave()
+	defer l.Session().Leave()
 	a.init(ctx, l)
 	defer a.unwind()
 	err = a.WaitFor(ctx, limit, func() error {
@@ -28,7 +28,7 @@ func (a *acquisition) call(ctx context.Context, l *Lock, operation string, limit
 // once makes one attempt, repeated only while its reply is lost and it may still be executed. Nor is a
 // reply waited for any longer.
 func (a *acquisition) once(ctx context.Context) (h *Single, err error) {
-	err = a.lock.session.Once(ctx, a.lock.Key(), a.lock.notAfter(), func(ctx context.Context) (err error) {
+	err = a.lock.Session().Once(ctx, a.lock.Key(), a.lock.notAfter(), func(ctx context.Context) (err error) {
 		h, _, err = a.try(ctx)
 		return err
 	})
@@ -41,7 +41,7 @@ func (a *acquisition) wait(ctx, sleep context.Context) (h *Single, err error) {
 	l := a.lock
 	a.stand = l.queue != nil
 	defer func() { a.leavePlace(h) }()
-	err = a.Until(sleep, l.apart != nil || l.session.Lines().Empty(l.Line()) || a.reenters(), wait.Caller{
+	err = a.Until(sleep, l.apart != nil || l.Session().Lines().Empty(l.Line()) || a.reenters(), wait.Caller{
 		Attempt: func() (done bool, retry time.Duration, err error) {
 			h, retry, err = a.attempt(ctx)
 			return h != nil, retry, err
@@ -67,7 +67,7 @@ func (a *acquisition) takePlace() *wait.Place {
 // join takes a place, and has it woken when the owner gets the lock by another call.
 func (a *acquisition) join() (p *wait.Place) {
 	l := a.lock
-	lines := l.session.Lines()
+	lines := l.Session().Lines()
 	if l.apart != nil {
 		p = lines.Apart(l.Line())
 	} else {

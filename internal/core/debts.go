@@ -17,7 +17,7 @@ import (
 // they are gone. Since a wire owner is never used again, giving back once too often harms nobody.
 type debts struct {
 	session *session.Session
-	paid    *atomic.Int64 // when a server last answered
+	paid    atomic.Int64 // when a server last answered a call that gave something back
 
 	mu       sync.Mutex // guards the rest, and what is in it
 	accounts map[any]*account
@@ -37,7 +37,7 @@ type debt struct {
 }
 
 func (d *debts) init(k *keeper) {
-	d.session, d.paid, d.accounts = k.session, &k.paid, make(map[any]*account)
+	d.session, d.accounts = k.session, make(map[any]*account)
 }
 
 // add has a debt paid, if there is one.

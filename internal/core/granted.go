@@ -63,7 +63,7 @@ func (g Granted) Owe() {
 	}
 	for _, wire := range g.wires {
 		if !slices.ContainsFunc(g.tenures, func(t *tenure) bool { return t.Wire == wire }) {
-			g.lock.keeper.debts.add(g.lock, owner.Endless(wire, g.lock.session.Now()))
+			g.lock.keeper.debts.add(g.lock, owner.Endless(wire, g.lock.Session().Now()))
 		}
 	}
 }

@@ -23,7 +23,6 @@ type keeper struct {
 	debts   debts
 	millis  string // the session's lease, as scripts take it
 	tenures registry
-	paid    atomic.Int64 // when the server last answered a call that gave something back in the background
 	closed  closed
 }
 
@@ -43,7 +42,7 @@ func newKeeper(s *session.Session) *keeper {
 func (k *keeper) newOwner() string { return wire.Owner(k.session.ID(), k.numbers.Add(1)) }
 
 // Paid is when the session's server last answered a call that gave a lock back in the background; 0 if it never has.
-func Paid(s *session.Session) time.Duration { return time.Duration(keeperOf(s).paid.Load()) }
+func Paid(s *session.Session) time.Duration { return time.Duration(keeperOf(s).debts.paid.Load()) }
 
 // Holds reports whether the session holds anything.
 func (k *keeper) Holds() bool { return k.tenures.any() }

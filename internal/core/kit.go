@@ -80,7 +80,7 @@ func (t *tenure) fail(why error) {
 
 // tell tells the server how many holds are left.
 func (t *tenure) tell(ctx context.Context) {
-	if s := t.lock.session; s.Enter() {
+	if s := t.lock.Session(); s.Enter() {
 		defer s.Leave()
 		_, _, _ = t.lower(ctx)
 	}

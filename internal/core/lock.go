@@ -1,5 +1,3 @@
-// Package core is the inside of locks and holds. A lock package describes its kind by a [Protocol] and gets waiting,
-// re-entry, replays, renewal, loss and release from here.
 package core
 
 import (
@@ -115,7 +113,6 @@ type Together struct{ Acquire, Release *script.Script }
 type Lock struct {
 	session.Object
 	Settings
-	session  *session.Session
 	keeper   *keeper
 	protocol Protocol
 	queue    Queue // nil: the server does not know who waits
@@ -137,7 +134,7 @@ func (m *Mutex) Inside() *Lock { return &m.lock }
 func InitLock(
 	l *Lock, s *session.Session, p Protocol, label session.Label, set Settings, channel func(key string) string,
 ) {
-	*l = Lock{Settings: set, session: s, keeper: keeperOf(s), protocol: p}
+	*l = Lock{Settings: set, keeper: keeperOf(s), protocol: p}
 	l.millis = l.keeper.millis
 	l.queue, _ = p.(Queue)
 	l.apart, _ = p.(Apart)
@@ -163,7 +160,7 @@ func (l *Lock) Length() time.Duration {
 	if l.FixedLease > 0 {
 		return l.FixedLease
 	}
-	return l.session.Lease()
+	return l.Session().Lease()
 }
 
 // Slot is that of the lock's key; 0 unless the server is a cluster.
@@ -222,13 +219,13 @@ func (l *Lock) atMost(d time.Duration, attempt int) time.Duration {
 // Same reports whether nobody can have both locks as an owner has nested ones: because they are one,
 // or of kinds that share a key.
 func (l *Lock) Same(other *Lock) bool {
-	return l.session == other.session && l.Key() == other.Key() && (l.Kind != other.Kind || l.part == other.part)
+	return l.Session() == other.Session() && l.Key() == other.Key() && (l.Kind != other.Kind || l.part == other.part)
 }
 
 // SameSession reports whether both locks are of one session.
-func (l *Lock) SameSession(other *Lock) bool { return l.session == other.session }
+func (l *Lock) SameSession(other *Lock) bool { return l.Session() == other.Session() }
 
-func (l *Lock) claimKey() claimKey { return claimKey{session: l.session, kind: l.Kind, key: l.Key()} }
+func (l *Lock) claimKey() claimKey { return claimKey{session: l.Session(), kind: l.Kind, key: l.Key()} }
 
 // notAfter is how long a call of the lock may take to be executed.
 func (l *Lock) notAfter() time.Duration { return lease.NotAfter(l.Length()) }
@@ -251,7 +248,7 @@ func (l *Lock) Believed(ctx context.Context) (owner string, count int) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.Believed(l.part, l.session.Now())
+	return c.Believed(l.part, l.Session().Now())
 }
 
 // ForceUnlock frees the lock whoever holds it. Then the holds that this session had when the call was sent
@@ -280,8 +277,8 @@ func (l *Lock) inTime(
 	if err := l.Begin(ctx, operation); err != nil {
 		return false, err
 	}
-	defer l.session.Leave()
-	reply, err := l.session.Runner().Timed(ctx, l.Key(), limit, call)
+	defer l.Session().Leave()
+	reply, err := l.Session().Runner().Timed(ctx, l.Key(), limit, call)
 	if err != nil {
 		return false, l.Fail(operation, session.Explain(ctx, err))
 	}
@@ -335,5 +332,5 @@ func (l *Lock) TryWithAge(ctx context.Context) (*Single, Age, error) {
 		err = errors.Unwrap(err)
 	}
 	answer := &a.answer
-	return h, Age{Replied: answer.at > 0, At: l.session.Time(answer.at), Up: answer.up, Run: answer.run}, err
+	return h, Age{Replied: answer.at > 0, At: l.Session().Time(answer.at), Up: answer.up, Run: answer.run}, err
 }

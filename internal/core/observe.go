@@ -7,7 +7,7 @@ import (
 
 // Observe says that the hold has begun.
 func (h *Single) Observe(ctx context.Context) {
-	ended := h.lock.session.Holding(ctx, &h.lock.Label)
+	ended := h.lock.Session().Holding(ctx, &h.lock.Label)
 	if ended == nil {
 		return
 	}
@@ -27,12 +27,12 @@ func (h *Single) Observe(ctx context.Context) {
 // done by whoever calls it, and it is called without a mutex or the claim's turn.
 func (h *Single) tellEnd(why *ending, held time.Duration) {
 	defer h.observeEnd(why, held)
-	h.lock.session.LogLoss(&h.lock.Label, why.loss, held)
+	h.lock.Session().LogLoss(&h.lock.Label, why.loss, held)
 }
 
 // observeEnd tells the observer that the hold has ended, unless it has been told.
 func (h *Single) observeEnd(why *ending, held time.Duration) {
-	if h.lock.session.Config().Observer == nil {
+	if h.lock.Session().Config().Observer == nil {
 		return
 	}
 	h.tenure.claim.mu.Lock()

@@ -31,7 +31,7 @@ func (a *acquisition) tellPlace() {
 // leave makes the server forget the waiter before the call returns, if its ctx has not ended and
 // that is quick: whoever asks again at once must not find a place of its own in the way.
 func (a *acquisition) leave(ctx context.Context) {
-	s := a.lock.session
+	s := a.lock.Session()
 	if !a.Stands || ctx.Err() != nil || s.Closed() {
 		return
 	}

@@ -18,7 +18,7 @@ func (h *Single) Release() error {
 
 // ReleaseWithin is Release within a limit.
 func (h *Single) ReleaseWithin(limit time.Duration) error {
-	s := h.lock.session
+	s := h.lock.Session()
 	if !s.Enter() {
 		return h.leaveToClose()
 	}
@@ -38,7 +38,7 @@ func (h *Single) ReleaseWithin(limit time.Duration) error {
 // leaveToClose ends the hold because the session is being closed, and has Close give it back.
 func (h *Single) leaveToClose() error {
 	t := h.tenure
-	if err := h.end(t.lock.session.Now(), closedEnd); err != nil {
+	if err := h.end(t.lock.Session().Now(), closedEnd); err != nil {
 		return err
 	}
 	if t.left() == 0 {
@@ -62,7 +62,7 @@ func (h *Single) gaveBack(ctx context.Context, reply int64, rest Rest, err error
 		t.correct(0)
 		err = session.Unknown(errNoTurn.Err)
 	case err == nil && reply == owner.Absent:
-		t.lose(t.lock.session.Now()) // lowered has seen to copies
+		t.lose(t.lock.Session().Now()) // lowered has seen to copies
 		ending := h.dropped()
 		return ending, ending.err
 	case err != nil && (script.ClassOf(err) == script.Unknown || ctx.Err() != nil):
@@ -101,7 +101,7 @@ func (t *tenure) lower(ctx context.Context) (reply int64, rest Rest, err error) 
 }
 
 func (t *tenure) lowerOnce(ctx context.Context, rest Rest) (reply int64, err error) {
-	s := t.lock.session
+	s := t.lock.Session()
 	call, sent := t.lock.protocol.Release(rest), t.lowering(rest)
 	err = s.Runner().Run(ctx, script.Return, call)
 	if err == nil {
@@ -113,7 +113,7 @@ func (t *tenure) lowerOnce(ctx context.Context, rest Rest) (reply int64, err err
 
 // lowering says that a release is about to be sent, and returns when.
 func (t *tenure) lowering(rest Rest) (sent time.Duration) {
-	s := t.lock.session
+	s := t.lock.Session()
 	if rest.Count == 0 && !t.lock.Shared {
 		s.Lines().Releasing(t.lock.Line())
 	}
@@ -122,7 +122,7 @@ func (t *tenure) lowering(rest Rest) (sent time.Duration) {
 
 // lowered records what became of a release, and returns what that means.
 func (t *tenure) lowered(rest Rest, sent time.Duration, reply int64, err error) (int64, error) {
-	s := t.lock.session
+	s := t.lock.Session()
 	c := t.claim
 	if err != nil {
 		if script.ClassOf(err) != script.Refused {
@@ -148,7 +148,7 @@ func (t *tenure) lowered(rest Rest, sent time.Duration, reply int64, err error) 
 // owe has a release repeated in the background that was refused, or whose outcome is not known.
 func (t *tenure) owe(rest Rest) {
 	t.claim.mu.Lock()
-	duty := t.claim.Owe(&t.Grant, rest, t.lock.session.Now())
+	duty := t.claim.Owe(&t.Grant, rest, t.lock.Session().Now())
 	t.claim.mu.Unlock()
 	t.do(duty)
 }
@@ -157,7 +157,7 @@ func (t *tenure) owe(rest Rest) {
 // is true when the claim's turn comes, as a re-entry that is under way may have revived the
 // tenure.
 func (t *tenure) correct(then time.Duration) {
-	s := t.lock.session
+	s := t.lock.Session()
 	if t.lock.Wires.Reused { // as with debts
 		return
 	}
@@ -178,7 +178,7 @@ func (t *tenure) correct(then time.Duration) {
 // correctNow is correct whose time has come. What the server refuses for good, but perhaps not for ever, is tried
 // again ever more rarely, for as long as it may have the lock; one that does so is enough.
 func (t *tenure) correctNow() {
-	s, mine := t.lock.session, false
+	s, mine := t.lock.Session(), false
 	defer func() {
 		if mine {
 			t.setCorrecting(false)
@@ -189,7 +189,7 @@ func (t *tenure) correctNow() {
 		reply, _, err := t.lower(ctx)
 		cancel()
 		if err == nil && reply == owner.Absent { // the holds that are left are lost: what is owed now would take a new one
-			t.lose(t.lock.session.Now())
+			t.lose(t.lock.Session().Now())
 		}
 		switch {
 		case err == nil || script.ClassOf(err) == script.Broken:
@@ -217,12 +217,12 @@ func (t *tenure) setCorrecting(correcting bool) (changed bool) {
 func (t *tenure) forgotten() bool {
 	t.claim.mu.Lock()
 	defer t.claim.mu.Unlock()
-	return t.Over(t.lock.session.Now())
+	return t.Over(t.lock.Session().Now())
 }
 
 // leaveToClose has Close give the tenure back, if it came before the session did.
 func (t *tenure) leaveToClose() {
-	s := t.lock.session
+	s := t.lock.Session()
 	if s.Context().Err() != nil && t.left() == 0 {
 		now := s.Now()
 		t.claim.mu.Lock()

@@ -73,7 +73,7 @@ func tellAll(told []func()) {
 
 // renewal appends to told what tells the observer how a renewal of the tenure ended.
 func (t *tenure) renewal(told []func(), err error) []func() {
-	observer := t.lock.session.Config().Observer
+	observer := t.lock.Session().Config().Observer
 	if observer == nil || observer.Renewal == nil {
 		return told
 	}
@@ -88,7 +88,7 @@ func (e serverError) Error() string { return script.Words(string(e)) }
 // saidOf is what the server answered of the tenure instead of a number.
 func saidOf(ctx context.Context, t *tenure, answer rueidis.RedisMessage) error {
 	text, _ := answer.ToString()
-	t.lock.session.Runner().Heard(ctx, t.lock.Key(), text)
+	t.lock.Session().Runner().Heard(ctx, t.lock.Key(), text)
 	return serverError(text)
 }
 

@@ -55,7 +55,7 @@ func (h *Single) public() *Hold {
 func (h *Single) Label() *session.Label { return &h.lock.Label }
 
 // Session is that of the lock.
-func (h *Single) Session() *session.Session { return h.lock.session }
+func (h *Single) Session() *session.Session { return h.lock.Session() }
 
 // Of is the lock of the hold.
 func (h *Single) Of() *Lock { return h.lock }
@@ -63,7 +63,7 @@ func (h *Single) Of() *Lock { return h.lock }
 // Told is how many clients of others were told of the release of the last hold of the name.
 func (h *Single) Told() int {
 	others := h.tenure.listeners()
-	if h.lock.session.Subscribed(h.lock.Channel) {
+	if h.lock.Session().Subscribed(h.lock.Channel) {
 		others--
 	}
 	return others
@@ -83,13 +83,13 @@ func (h *Single) Token() int64 {
 
 // Deadline is the moment until which the hold is trusted without another renewal.
 func (h *Single) Deadline() time.Time {
-	return h.lock.session.Time(h.Trust())
+	return h.lock.Session().Time(h.Trust())
 }
 
 // Err is nil while the hold is held and trusted. It reads the clock: a timer that comes too
 // late, or a process that was stopped, does not make it answer nil after the deadline.
 func (h *Single) Err() error {
-	return h.errAt(h.lock.session.Now())
+	return h.errAt(h.lock.Session().Now())
 }
 
 // errAt is Err by a clock that was read just now.
@@ -108,14 +108,14 @@ func (h *Single) errAt(now time.Duration) error {
 // watched reports whether the hold is renewed.
 func (h *Single) watched() bool { return h.lock.FixedLease == 0 }
 
-func (h *Single) trusted() bool { return h.Trusted(h.lock.session.Now()) }
+func (h *Single) trusted() bool { return h.Trusted(h.lock.Session().Now()) }
 
 // Limit has the hold trusted until then at the most, unless it has been renewed.
 func (h *Single) Limit(until time.Time) {
 	c := h.tenure.claim
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h.Hold.Limit(h.lock.session.Moment(until))
+	h.Hold.Limit(h.lock.Session().Moment(until))
 }
 
 // prolong records a lease that was granted by a call sent at sent. It is lost if trust has
@@ -137,7 +137,7 @@ func (h *Single) prolongTo(sent, until time.Duration) {
 
 // believe is [owner.Hold.Believe]. The claim's mutex is held.
 func (h *Single) believe(sent, until time.Duration) (trusted bool) {
-	if trusted = h.Believe(h.lock.session.Now(), sent, until); trusted {
+	if trusted = h.Believe(h.lock.Session().Now(), sent, until); trusted {
 		h.failure = nil
 	}
 	return trusted
@@ -153,7 +153,7 @@ func (h *Single) failed(told []func(), why error) []func() {
 	}
 	trusted := h.remaining().Round(time.Millisecond)
 	return append(told, func() {
-		h.lock.session.Logger().Warn("holdfast: renewal failed", "kind", h.lock.Title(), "name", h.lock.Name,
+		h.lock.Session().Logger().Warn("holdfast: renewal failed", "kind", h.lock.Title(), "name", h.lock.Name,
 			"trusted", trusted, "error", why)
 	})
 }
@@ -186,7 +186,7 @@ func (h *Single) lose() {
 
 // endLost is lose that leaves it to its caller to tell of it.
 func (h *Single) endLost() (tell func()) {
-	s := h.lock.session
+	s := h.lock.Session()
 	held := min(s.Now(), h.Trust()) - h.Acquired()
 	h.tenure.claim.mu.Lock()
 	why := h.failure
@@ -215,10 +215,10 @@ func lostEnd(label *session.Label, s *session.Session, held time.Duration, why e
 }
 
 // dropped is the end of a hold of which its release has found nothing on the server.
-func (h *Single) dropped() *ending { return lostEnd(&h.lock.Label, h.lock.session, h.held(), nil) }
+func (h *Single) dropped() *ending { return lostEnd(&h.lock.Label, h.lock.Session(), h.held(), nil) }
 
 // held is how long the hold has been held so far.
-func (h *Single) held() time.Duration { return h.lock.session.Now() - h.Acquired() }
+func (h *Single) held() time.Duration { return h.lock.Session().Now() - h.Acquired() }
 
 // Why is the error of the last renewal of a lost hold, or that there was nothing to renew.
 func (h *Single) Why() error {
@@ -254,7 +254,7 @@ func (h *Single) Context(ctx context.Context) context.Context {
 }
 
 func (h *Single) remaining() time.Duration {
-	return h.Trust() - h.lock.session.Now()
+	return h.Trust() - h.lock.Session().Now()
 }
 
 // tick ends the contexts when trust has run out.
@@ -285,7 +285,7 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 	if ctx.Err() != nil {
 		return h.lock.Fail("extend", session.Stopped(ctx))
 	}
-	s, t := h.lock.session, h.tenure
+	s, t := h.lock.Session(), h.tenure
 	if !s.Enter() {
 		return h.lock.Fail("extend", session.ErrClosed)
 	}
@@ -338,7 +338,7 @@ var errUnsure = errors.New("an update of the lease is under way, and may undo it
 // Detach ends the hold here and leaves it on the server, until its lease ends there or
 // somebody gives it back by its id.
 func (h *Single) Detach() error {
-	if err := h.end(h.lock.session.Now(), detachedEnd); err != nil {
+	if err := h.end(h.lock.Session().Now(), detachedEnd); err != nil {
 		return err
 	}
 	h.tellEnd(detachedEnd, h.held())

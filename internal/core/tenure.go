@@ -79,20 +79,20 @@ func (t *tenure) drop(h *Single) (contexts *scope.Context) {
 func (t *tenure) left() int {
 	t.claim.mu.Lock()
 	defer t.claim.mu.Unlock()
-	return t.Count(t.lock.session.Now())
+	return t.Count(t.lock.Session().Now())
 }
 
 // rest is what a release is to leave: what is true now.
 func (t *tenure) rest() Rest {
 	t.claim.mu.Lock()
 	defer t.claim.mu.Unlock()
-	return t.claim.Rest(&t.Grant, t.lock.session.Now())
+	return t.claim.Rest(&t.Grant, t.lock.Session().Now())
 }
 
 // sweep gives back what a lost tenure may leave behind.
 func (t *tenure) sweep() {
 	t.claim.mu.Lock()
-	duty := t.claim.Sweep(&t.Grant, t.lock.session.Now(), t.claim.owner != nil)
+	duty := t.claim.Sweep(&t.Grant, t.lock.Session().Now(), t.claim.owner != nil)
 	t.claim.mu.Unlock()
 	t.do(duty)
 }
@@ -124,7 +124,7 @@ func (t *tenure) live() (live []*Single) {
 
 // endAll ends every hold, and returns those that had not ended, and whether the server is to be told.
 func (t *tenure) endAll(why *ending) (ended []*Single, last bool) {
-	now := t.lock.session.Now()
+	now := t.lock.Session().Now()
 	for _, h := range t.live() {
 		if h.end(now, why) == nil {
 			ended = append(ended, h)
@@ -146,7 +146,7 @@ func (t *tenure) lose(sent time.Duration) {
 	for _, h := range t.live() {
 		h.lose()
 	}
-	now := t.lock.session.Now()
+	now := t.lock.Session().Now()
 	t.claim.mu.Lock()
 	again := t.claim.Recheck(&t.Grant, sent, now, t.lock.memory())
 	t.claim.mu.Unlock()
@@ -156,6 +156,6 @@ func (t *tenure) lose(sent time.Duration) {
 // lasts records that a call which has just returned extended the server's lease, or may have.
 func (t *tenure) lasts(length time.Duration) {
 	t.claim.mu.Lock()
-	t.Lasts(lease.Add(t.lock.session.Now(), length))
+	t.Lasts(lease.Add(t.lock.Session().Now(), length))
 	t.claim.mu.Unlock()
 }

@@ -32,7 +32,7 @@ func TestAHoldIsWatchedFromItsBeginningToItsEnd(t *testing.T) {
 		var watched []lease.Renewable
 		k.dog = lease.NewWatchdog(func() time.Duration { return time.Hour }, length,
 			func(f func()) { f() }, func(batch []lease.Renewable) { watched = append(watched, batch...) })
-		l := &Lock{session: s, keeper: k, protocol: bare{}}
+		l := &Lock{Object: session.NewObject(s, session.Label{}, nil), keeper: k, protocol: bare{}}
 		c := &claim{lock: l}
 		var o outermost
 		h := o.begin(l, c, "wire", &answer{sent: s.Now(), at: s.Now()}, 0)

@@ -79,7 +79,7 @@ func enterAll(ctx context.Context, claims []*claim) (leave func(), err error) {
 // Begin makes holds of what a call has granted under a wire owner, by when it was sent and its reply came. Copies of it
 // may be executed until a moment. The turns are those of the call. A grant that came too late is an error.
 func (cs *Claims) Begin(wire string, sent, at, copies time.Duration) ([]*Single, error) {
-	s := cs.locks[0].session
+	s := cs.locks[0].Session()
 	shortest, _ := Leases(cs.locks)
 	if at >= lease.Trust(sent, shortest) || s.Closed() {
 		return nil, tooLate(s)
@@ -96,7 +96,7 @@ func NewWire(s *session.Session) string { return keeperOf(s).newOwner() }
 
 // Owe gives back a wire owner that the server may have, or may get until then.
 func (l *Lock) Owe(wire string, until time.Duration) {
-	l.keeper.debts.add(l, owner.Undo(wire, 0, l.session.Now(), until, l.memory()))
+	l.keeper.debts.add(l, owner.Undo(wire, 0, l.Session().Now(), until, l.memory()))
 }
 
 // A Return gives several holds of one session back, which have ended here. One call may do so.
@@ -111,7 +111,7 @@ type Return struct {
 // EndTogether ends holds of one session, one of each lock. The error is of those that had ended before. The rest
 // is to be given back, until Over. It is nil if the session is closed: then nothing has ended.
 func EndTogether(holds []*Single) (r *Return, err error) {
-	s := holds[0].lock.session
+	s := holds[0].lock.Session()
 	now, shortest := s.Now(), holds[0].lock.Length()
 	if !s.Enter() {
 		return nil, session.ErrClosed

@@ -38,7 +38,7 @@ var errTrimming = &script.Failure{
 
 // trims returns errTrimming if a lease of d may be made shorter by a trim that is under way. mu is held.
 func (c *claim) trims(wire string, d time.Duration) (underWay bool, err error) {
-	trims, underWay := c.Trims(wire, d, c.lock.session.Now())
+	trims, underWay := c.Trims(wire, d, c.lock.Session().Now())
 	if trims {
 		return underWay, errTrimming
 	}
@@ -69,7 +69,7 @@ func (c *claim) ask(ctx context.Context, wire string, d time.Duration) (asked fu
 
 // slack trims, in the background, the leases under the tenure's wire owner if they may be too long.
 func (t *tenure) slack() {
-	s := t.lock.session
+	s := t.lock.Session()
 	t.claim.mu.Lock()
 	parts := t.claim.Slack(&t.Grant, s.Now(), s.Lease())
 	t.claim.mu.Unlock()
@@ -105,13 +105,13 @@ func (k *keeper) trimAll(tenures []*tenure) {
 func (t *tenure) slackens(lasts time.Duration) bool {
 	t.claim.mu.Lock()
 	defer t.claim.mu.Unlock()
-	s := t.lock.session
+	s := t.lock.Session()
 	return t.claim.Slackens(&t.Grant, lasts, s.Now(), s.Lease())
 }
 
 // trim trims the tenure's lease to what the longest hold under its wire owner needs.
 func (t *tenure) trim() error {
-	l, s, c := t.lock, t.lock.session, t.claim
+	l, s, c := t.lock, t.lock.Session(), t.claim
 	trimmer, ok := l.protocol.(Trimmer)
 	if !ok || l.Wires.Reused { // by which others may hold it
 		return nil

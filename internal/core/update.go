@@ -58,7 +58,7 @@ func (u *Update) refused() {
 func (u *Update) Sent(done bool, err error) (again bool, _ error) {
 	t, class := u.tenure, script.ClassOf(err)
 	lost := class == script.Unknown || class == script.Broken
-	switch now := u.lock.session.Now(); {
+	switch now := u.lock.Session().Now(); {
 	case lost && !u.serves: // whatever became of it
 		err = &script.Failure{Class: script.Refused, Temporary: script.IsTemporary(err), Err: err}
 		return class == script.Unknown && script.IsTemporary(err), err
@@ -101,7 +101,7 @@ func (h *Single) distrust(until time.Duration) (before owner.Belief) {
 func (h *Single) trustAgain(before owner.Belief, unsure, sent, until time.Duration) {
 	c := h.tenure.claim
 	c.mu.Lock()
-	trusted := h.TrustAgain(before, h.lock.session.Now(), unsure, sent, until)
+	trusted := h.TrustAgain(before, h.lock.Session().Now(), unsure, sent, until)
 	if trusted {
 		h.failure = nil
 	}

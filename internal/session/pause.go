@@ -7,12 +7,13 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
 // The delays between tries of what failed.
 const (
-	FirstRetry = 5 * time.Millisecond
-	LastRetry  = 500 * time.Millisecond
+	FirstRetry = wait.FirstRetry
+	LastRetry  = wait.LastRetry
 	RareRetry  = time.Minute // of what is refused, but perhaps not for ever
 )
 

@@ -108,22 +108,11 @@ func (s *Session) kept() Keeper {
 
 // Attached is what a package keeps for a session, one of each type. The first to ask makes it.
 func Attached[T any](s *Session, make func(s *Session) *T) *T {
-	if had, ok := s.attached.Load((*T)(nil)); ok {
-		return had.(*lazy[T]).get(s, make)
+	had, ok := s.attached.Load((*T)(nil))
+	if !ok {
+		had, _ = s.attached.LoadOrStore((*T)(nil), sync.OnceValue(func() *T { return make(s) }))
 	}
-	had, _ := s.attached.LoadOrStore((*T)(nil), new(lazy[T]))
-	return had.(*lazy[T]).get(s, make)
-}
-
-// lazy is made once.
-type lazy[T any] struct {
-	once sync.Once
-	it   *T
-}
-
-func (l *lazy[T]) get(s *Session, make func(s *Session) *T) *T {
-	l.once.Do(func() { l.it = make(s) })
-	return l.it
+	return had.(func() *T)()
 }
 
 // newID is a random version 4 UUID, as Redisson's client id.

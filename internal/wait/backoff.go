@@ -5,6 +5,12 @@ import (
 	"time"
 )
 
+// The delays between tries of what failed.
+const (
+	FirstRetry = 5 * time.Millisecond
+	LastRetry  = 500 * time.Millisecond
+)
+
 // Exponential is a back-off: it starts at least, doubles with each attempt up to most, and takes a
 // random time between half and all of that, so that those who wait for the same name spread.
 func Exponential(least, most time.Duration) func(attempt int) time.Duration {

@@ -117,17 +117,11 @@ func (ws *Watches) end(w *watch) {
 	}
 }
 
-// The delays after looks that failed.
-const (
-	firstRetry = 5 * time.Millisecond
-	lastRetry  = 500 * time.Millisecond
-)
-
 // run looks until nobody waits any more.
 func (ws *Watches) run(ctx context.Context, w *watch) {
 	stop, listening := func() {}, false
 	defer func() { stop() }()
-	delay := firstRetry
+	delay := wait.FirstRetry
 	_ = wait.Until(ctx, true, wait.Caller{
 		Attempt: func() (done bool, retry time.Duration, err error) {
 			event := ws.beforeLook(w)
@@ -137,7 +131,7 @@ func (ws *Watches) run(ctx context.Context, w *watch) {
 				return true, 0, nil //nolint:nilerr // nobody is there to be told
 			case script.IsTemporary(err):
 				w.subject.Trouble(err)
-				retry, delay = delay, min(2*delay, lastRetry)
+				retry, delay = delay, min(2*delay, wait.LastRetry)
 				return false, retry, nil
 			case over || err != nil:
 				ws.tell(w, err)
@@ -146,7 +140,7 @@ func (ws *Watches) run(ctx context.Context, w *watch) {
 			default:
 				ws.note(w, -1)
 			}
-			delay = firstRetry
+			delay = wait.FirstRetry
 			if !listening {
 				listening = true
 				stop = w.subject.Listen(func() { ws.hear(w) })

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/tests/interop"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -153,7 +154,7 @@ func (f *fleet) server() *redistest.Server { return f.nodes[0] }
 type kind struct {
 	name         string
 	java         interop.Kind
-	golang       func(sessions []*holdfast.Session, name string, lease time.Duration) mutex
+	golang       func(sessions []*holdfast.Session, name string, lease time.Duration) kit.Locker
 	lease        time.Duration // fixed; 0: renewed
 	nonReentrant bool
 	fenced       bool
@@ -175,18 +176,6 @@ func (k kind) channel(mapped string) string {
 		return prefixed("redisson_rwlock", mapped)
 	}
 	return lockChannel(mapped)
-}
-
-// mutex is what all locks offer in Go.
-type mutex interface {
-	holdfast.Locker
-	TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error)
-	Locked(ctx context.Context) (bool, error)
-	Held(ctx context.Context) (bool, error)
-	HoldCount(ctx context.Context) (int, error)
-	RemainingLease(ctx context.Context) (time.Duration, error)
-	Holders(ctx context.Context) ([]holdfast.Holder, error)
-	ForceUnlock(ctx context.Context) (bool, error)
 }
 
 var (
@@ -222,7 +211,7 @@ const briefWait = 2 * time.Second
 func rlockKind(name string, java interop.Kind, options rlock.Options) kind {
 	return kind{
 		name: name, java: java, nonReentrant: options.NonReentrant, fenced: options.Fenced, polls: options.Backoff != nil,
-		golang: func(sessions []*holdfast.Session, name string, lease time.Duration) mutex {
+		golang: func(sessions []*holdfast.Session, name string, lease time.Duration) kit.Locker {
 			options := options
 			options.FixedLease = lease
 			return rlock.New(sessions[0], name, &options)
@@ -233,7 +222,7 @@ func rlockKind(name string, java interop.Kind, options rlock.Options) kind {
 func fairKind(name string, java interop.Kind, options fairlock.Options) kind {
 	return kind{
 		name: name, java: java, nonReentrant: options.NonReentrant, fair: true,
-		golang: func(sessions []*holdfast.Session, name string, lease time.Duration) mutex {
+		golang: func(sessions []*holdfast.Session, name string, lease time.Duration) kit.Locker {
 			options := options
 			options.FixedLease = lease
 			return fairlock.New(sessions[0], name, &options)
@@ -244,7 +233,7 @@ func fairKind(name string, java interop.Kind, options fairlock.Options) kind {
 func halfKind(name string, java interop.Kind, half func(*rwlock.RWMutex) *rwlock.Half, options rwlock.Options) kind {
 	return kind{
 		name: name, java: java, half: true,
-		golang: func(sessions []*holdfast.Session, name string, lease time.Duration) mutex {
+		golang: func(sessions []*holdfast.Session, name string, lease time.Duration) kit.Locker {
 			options := options
 			options.FixedLease = lease
 			return half(rwlock.New(sessions[0], name, &options))

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/tests/kit"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -16,7 +18,7 @@ type goOwner struct {
 	ctx      context.Context
 	sessions []*holdfast.Session
 	kind     kind
-	mutex    mutex
+	mutex    kit.Locker
 	holds    []*holdfast.Hold
 	last     *holdfast.Hold // the last grant, held or not
 }

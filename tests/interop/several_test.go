@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/interop"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -44,7 +45,7 @@ type joined interface {
 func severalKind(name string, java interop.Kind, servers int, join func(locks []holdfast.Locker) joined) kind {
 	return kind{
 		name: name, java: java, servers: servers,
-		golang: func(sessions []*holdfast.Session, lock string, lease time.Duration) mutex {
+		golang: func(sessions []*holdfast.Session, lock string, lease time.Duration) kit.Locker {
 			var locks []holdfast.Locker
 			names := strings.Split(lock, ", ")
 			for i, name := range names {
@@ -55,14 +56,14 @@ func severalKind(name string, java interop.Kind, servers int, join func(locks []
 					locks = append(locks, rlock.New(session, name, &rlock.Options{FixedLease: lease}))
 				}
 			}
-			return several{locks[0].(mutex), join(locks)}
+			return several{locks[0].(kit.Locker), join(locks)}
 		},
 	}
 }
 
 // several are locks as one. What they do not tell together, the first of them tells.
 type several struct {
-	mutex
+	kit.Locker
 	all joined
 }
 

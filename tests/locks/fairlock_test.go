@@ -63,6 +63,15 @@ func nobodyWaits(t testing.TB, srv *redistest.Server) {
 	kit.Await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
 }
 
+// passesOn checks that the lock goes from one of the waiters to the next, and that the queue has left nothing.
+func passesOn(t testing.TB, srv *redistest.Server, waits []<-chan kit.Result) {
+	t.Helper()
+	for _, wait := range waits {
+		require.NoError(t, kit.Granted(t, time.Second, wait, "the next one").Release())
+	}
+	nobodyWaits(t, srv)
+}
+
 // queuer has many goroutines wait for a fair lock; each writes down when it was its turn.
 func queuer(args []string) {
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{args[0]}, DisableCache: true})
@@ -336,10 +345,7 @@ func TestReentryIsNeverQueued(t *testing.T) {
 	}
 	queued(t, srv, 2)
 	require.NoError(t, outer.Release())
-	for _, wait := range waits {
-		require.NoError(t, kit.Granted(t, time.Second, wait, "the next one").Release())
-	}
-	nobodyWaits(t, srv)
+	passesOn(t, srv, waits)
 }
 
 // Two calls of one owner wait, each in a place of its own. The first to be granted lets the other in, which then needs
@@ -495,10 +501,7 @@ func TestWaitersLookSeldom(t *testing.T) {
 	require.LessOrEqual(t, looks, most)
 	require.GreaterOrEqual(t, looks, int64(len(waits))*int64(looking/waiterLease), "or they are taken for dead")
 	require.NoError(t, holder.Release())
-	for _, wait := range waits {
-		require.NoError(t, kit.Granted(t, time.Second, wait, "the next one").Release())
-	}
-	nobodyWaits(t, srv)
+	passesOn(t, srv, waits)
 }
 
 func TestAFairLockRefusesOptionsThatMakeNoSense(t *testing.T) {
