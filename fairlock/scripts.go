@@ -34,7 +34,7 @@ func (p *protocol) Acquire(w core.Want) *script.Call {
 		Arg(wait, p.javaWait, p.lock().Publish(), p.lock().Channel)
 }
 
-func (p *protocol) Release(r core.Rest) *script.Call {
+func (p *protocol) Release(r core.Remaining) *script.Call {
 	return p.call(releaseScript).Arg(r.Owner, strconv.Itoa(r.Count), p.javaWait, p.lock().Publish(), p.lock().Channel)
 }
 

@@ -35,7 +35,7 @@ func (p *protocol) Acquire(w core.Want) *script.Call {
 	return c
 }
 
-func (p *protocol) Release(r core.Rest) *script.Call {
+func (p *protocol) Release(r core.Remaining) *script.Call {
 	return script.NewCall(releaseScript).Key(p.lock.Key()).
 		Arg(r.Owner, strconv.Itoa(r.Count), p.lock.Publish(), p.lock.Channel)
 }

@@ -52,7 +52,7 @@ func (p *reader) Acquire(w core.Want) *script.Call {
 	return c.Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter).Arg(nested)
 }
 
-func (p *reader) Release(r core.Rest) *script.Call {
+func (p *reader) Release(r core.Remaining) *script.Call {
 	c := script.NewCall(releaseReadScript).Key(p.lock.Key())
 	for number := range min(r.Count+1, mostNamed) { // those that are left, and the one that goes
 		c.Key(wire.ReadHold(p.lock.Key(), r.Owner, number+1))
@@ -93,7 +93,7 @@ func (p *writer) Acquire(w core.Want) *script.Call {
 	return c.Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter).Arg(wait)
 }
 
-func (p *writer) Release(r core.Rest) *script.Call {
+func (p *writer) Release(r core.Remaining) *script.Call {
 	return script.NewCall(releaseWriteScript).Key(p.lock.Key()).
 		Arg(r.Owner, strconv.Itoa(r.Count), p.lock.Publish(), p.lock.Channel)
 }
@@ -119,7 +119,7 @@ type preferred struct{ *writer }
 
 // Leave gives back an acquisition behind which readers may wait.
 func (p preferred) Leave(owner string) *script.Call {
-	return p.Release(core.Rest{Owner: owner}).Key(p.writers)
+	return p.Release(core.Remaining{Owner: owner}).Key(p.writers)
 }
 
 // WaiterLease is how long a dead writer keeps readers waiting.

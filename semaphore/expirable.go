@@ -386,7 +386,7 @@ func (p *permits) Acquire(w core.Want) *script.Call {
 	return e.publishing(e.call(acquireExpirableScript).Arg(w.Lease).Int(w.NotAfter)).Arg(w.Owner).Arg(w.Others...)
 }
 
-func (p *permits) Release(r core.Rest) *script.Call { return (*Expirable)(p).release(r.Owner) }
+func (p *permits) Release(r core.Remaining) *script.Call { return (*Expirable)(p).release(r.Owner) }
 
 func (p *permits) Renewal() *script.Script { return renewExpirableScript }
 

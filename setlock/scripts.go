@@ -34,7 +34,7 @@ func (p *protocol) Acquire(w core.Want) *script.Call {
 	return c
 }
 
-func (p *protocol) Release(r core.Rest) *script.Call {
+func (p *protocol) Release(r core.Remaining) *script.Call {
 	return script.NewCall(releaseScript).Key(p.lock().Key()).Arg(r.Owner, p.lock().Publish(), p.lock().Channel)
 }
 

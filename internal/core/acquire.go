@@ -46,8 +46,8 @@ type private struct {
 
 // outermost is what an outermost acquisition becomes when it is granted.
 type outermost struct {
-	tenure tenure
-	hold   Single
+	grant grant
+	hold  Single
 }
 
 // init makes a an acquisition of l by ctx's owner. (A constructor would cost an allocation.)
@@ -162,38 +162,38 @@ func (a *acquisition) tryShared(ctx context.Context) (h *Single, inTheWay time.D
 	}
 	defer a.claim.leave()
 	a.claim.mu.Lock()
-	way, grant, giveUp := a.claim.Next(&a.Request, a.lock.part, !a.lock.NonReentrant)
+	way, granted, giveUp := a.claim.Next(&a.Request, a.lock.part, !a.lock.NonReentrant)
 	a.claim.mu.Unlock()
 	if giveUp {
 		a.giveUp()
 	}
 	switch way {
 	case owner.Blocked:
-		if grant.Of.believed() {
+		if granted.Of.believed() {
 			return nil, 0, session.ErrAlreadyHeld
 		}
 	case owner.Reenter:
-		h, err = a.reenter(ctx, grant.Of)
+		h, err = a.reenter(ctx, granted.Of)
 		return h, 0, err
 	case owner.Beside:
-		return a.enterBeside(ctx, grant.Of)
+		return a.enterBeside(ctx, granted.Of)
 	}
 	return a.enter(ctx)
 }
 
-// number is the count to ask for besides what a tenure has, unless a trim that is under way may make the lease shorter.
-func (a *acquisition) number(t *tenure) (number int, err error) {
+// number is the count to ask for besides what a grant has, unless a trim under way may make the lease shorter.
+func (a *acquisition) number(g *grant) (number int, err error) {
 	c := a.claim
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, err = c.trims(t.Wire, a.lock.Length()); err != nil {
+	if _, err = c.trims(g.Wire, a.lock.Length()); err != nil {
 		return 0, err
 	}
-	return c.Number(&t.Grant, a.lock.part, a.lock.Session().Now()), nil
+	return c.Number(&g.Grant, a.lock.part, a.lock.Session().Now()), nil
 }
 
 // enterBeside attempts to take a half whose other one the owner holds, under its wire owner.
-func (a *acquisition) enterBeside(ctx context.Context, other *tenure) (*Single, time.Duration, error) {
+func (a *acquisition) enterBeside(ctx context.Context, other *grant) (*Single, time.Duration, error) {
 	a.Wire = other.Wire
 	number, err := a.number(other)
 	if err != nil {
@@ -271,12 +271,12 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 }
 
 // begin makes o what was granted to a wire owner. Copies of the call may be executed until then.
-func (o *outermost) begin(l *Lock, c *claim, wire string, grant *answer, copies time.Duration) *Single {
-	t, h := &o.tenure, &o.hold
-	t.lock, t.claim = l, c
-	t.Begin(t, l.part, wire, grant.token, copies)
-	h.init(l, t, grant)
-	t.add(h, grant.sent)
+func (o *outermost) begin(l *Lock, c *claim, wire string, granted *answer, copies time.Duration) *Single {
+	g, h := &o.grant, &o.hold
+	g.lock, g.claim = l, c
+	g.Begin(g, l.part, wire, granted.token, copies)
+	h.init(l, g, granted)
+	g.add(h, granted.sent)
 	return h
 }
 
@@ -291,49 +291,49 @@ func tooLate(s *session.Session) error {
 	}
 }
 
-// reenter attempts to raise the count of a tenure.
-func (a *acquisition) reenter(ctx context.Context, t *tenure) (*Single, error) {
+// reenter attempts to raise the count of a grant.
+func (a *acquisition) reenter(ctx context.Context, g *grant) (*Single, error) {
 	l, s := a.lock, a.lock.Session()
-	target, err := a.number(t)
+	target, err := a.number(g)
 	if err != nil {
 		return nil, err
 	}
 	answer := &a.answer
-	err = answer.ask(ctx, l, Want{Owner: t.Wire, Target: target, Nested: true, Tokened: t.Token != 0, Age: a.age})
+	err = answer.ask(ctx, l, Want{Owner: g.Wire, Target: target, Nested: true, Tokened: g.Token != 0, Age: a.age})
 	switch {
 	case err != nil:
 		if script.ClassOf(err) == script.Unknown {
 			copies := lease.Add(answer.sent, l.notAfter())
-			t.claim.mu.Lock()
-			t.ReentryInDoubt(lease.Add(s.Now(), l.Length()), copies)
-			t.claim.mu.Unlock()
-			t.correct(0)
-			t.correct(copies)
+			g.claim.mu.Lock()
+			g.ReentryInDoubt(lease.Add(s.Now(), l.Length()), copies)
+			g.claim.mu.Unlock()
+			g.correct(0)
+			g.correct(copies)
 		}
 		return nil, err
 	case answer.outcome == script.Granted:
 		h := new(Single)
-		h.init(l, t, answer)
+		h.init(l, g, answer)
 		if answer.at >= answer.trust(l) || s.Closed() {
-			t.lasts(l.Length())
-			t.correct(0)
+			g.lasts(l.Length())
+			g.correct(0)
 			return nil, tooLate(s)
 		}
-		t.claim.mu.Lock()
-		t.claim.Reentered(&t.Grant, answer.token)
-		t.claim.mu.Unlock()
-		t.add(h, answer.sent)
+		g.claim.mu.Lock()
+		g.claim.Reentered(&g.Grant, answer.token)
+		g.claim.mu.Unlock()
+		g.add(h, answer.sent)
 		return h, nil
 	default: // the server has nothing of the outer hold
-		t.lose(answer.sent)
+		g.lose(answer.sent)
 		return nil, fmt.Errorf("re-entry: %w", session.ErrLost)
 	}
 }
 
 // init makes h what was granted.
-func (h *Single) init(l *Lock, t *tenure, grant *answer) {
-	h.hold.inside, h.lock, h.tenure = h, l, t
-	h.Begin(h, grant.at, grant.trust(l))
+func (h *Single) init(l *Lock, g *grant, granted *answer) {
+	h.hold.inside, h.lock, h.grant = h, l, g
+	h.Begin(h, granted.at, granted.trust(l))
 }
 
 // An answer is the reply to an acquisition.

@@ -22,7 +22,7 @@ type keeper struct {
 	dog     *lease.Watchdog
 	debts   debts
 	millis  string // the session's lease, as scripts take it
-	tenures registry
+	grants  registry
 	closed  closed
 }
 
@@ -45,13 +45,13 @@ func (k *keeper) newOwner() string { return wire.Owner(k.session.ID(), k.numbers
 func Paid(s *session.Session) time.Duration { return time.Duration(keeperOf(s).debts.paid.Load()) }
 
 // Holds reports whether the session holds anything.
-func (k *keeper) Holds() bool { return k.tenures.any() }
+func (k *keeper) Holds() bool { return k.grants.any() }
 
 // closed is what has ended because of Close.
 type closed struct {
-	mu    sync.Mutex   // guards the rest
+	mu    sync.Mutex   // guards the remaining
 	holds []closedHold // of which nobody has been told
-	left  []*tenure    // which are to be given back
+	left  []*grant     // which are to be given back
 }
 
 type closedHold struct {
@@ -67,15 +67,15 @@ func (c *closed) add(holds []*Single) {
 	}
 }
 
-// leave leaves a tenure to Close to give back.
-func (c *closed) leave(t *tenure) {
+// leave leaves a grant to Close to give back.
+func (c *closed) leave(g *grant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.left = append(c.left, t)
+	c.left = append(c.left, g)
 }
 
 // take takes what has been left.
-func (c *closed) take() (left []*tenure) {
+func (c *closed) take() (left []*grant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	left, c.left = c.left, nil
@@ -98,15 +98,15 @@ func (k *keeper) TellAll() {
 // again and again until it is known or ctx ends.
 func (k *keeper) ReleaseAll(ctx context.Context) error {
 	var calls []giving
-	for _, t := range k.tenures.all() {
-		ended, last := t.endAll(closedEnd)
+	for _, g := range k.grants.all() {
+		ended, last := g.endAll(closedEnd)
 		k.closed.add(ended)
 		if last {
-			k.closed.leave(t)
+			k.closed.leave(g)
 		}
 	}
-	for _, t := range k.closed.take() {
-		calls = append(calls, giving{t.lock, t.lock.protocol.Release(Rest{Owner: t.Wire})})
+	for _, g := range k.closed.take() {
+		calls = append(calls, giving{g.lock, g.lock.protocol.Release(Remaining{Owner: g.Wire})})
 	}
 	owed, endless := k.debts.take()
 	for _, d := range owed {
@@ -145,8 +145,8 @@ type giving struct {
 // and the last error: of those others, if there are any.
 func (k *keeper) releaseBatch(ctx context.Context, givings []giving) (again []giving, failed int, why error) {
 	calls := make([]*script.Call, len(givings))
-	for i, g := range givings {
-		calls[i] = g.call
+	for i, job := range givings {
+		calls[i] = job.call
 	}
 	k.session.Runner().RunAll(ctx, calls, func(i int, err error) {
 		err = givings[i].lock.final(err)

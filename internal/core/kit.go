@@ -15,8 +15,8 @@ import (
 // are due.
 func CatchUp(s *session.Session) {
 	k := keeperOf(s)
-	for _, t := range k.tenures.all() {
-		for _, h := range t.live() {
+	for _, g := range k.grants.all() {
+		for _, h := range g.live() {
 			if h.trusted() {
 				h.rearm()
 			} else if tell := h.endLost(); tell != nil {
@@ -31,8 +31,8 @@ func CatchUp(s *session.Session) {
 func Overdue(s *session.Session) bool {
 	k := keeperOf(s)
 	fresh := lease.Trust(s.Now()-s.Lease()/3, s.Lease())
-	for _, t := range k.tenures.all() {
-		for _, h := range t.live() {
+	for _, g := range k.grants.all() {
+		for _, h := range g.live() {
 			if h.watched() && h.Err() == nil && h.Trust() < fresh {
 				return true
 			}
@@ -44,33 +44,33 @@ func Overdue(s *session.Session) bool {
 // Lose makes the hold end as lost, with those nested with it.
 func (h *Single) Lose(why error) (tell func(ctx context.Context), err error) {
 	if err = h.Err(); err == nil {
-		h.tenure.fail(why)
+		h.grant.fail(why)
 	}
-	return h.tenure.tell, err
+	return h.grant.tell, err
 }
 
-// Lose does so with all that the session holds of a name, and returns how many tenures of it that were.
+// Lose does so with all that the session holds of a name, and returns how many grants of it that were.
 func Lose(ctx context.Context, s *session.Session, name string, why error) int {
-	of := slices.DeleteFunc(keeperOf(s).tenures.all(), func(t *tenure) bool {
-		return t.lock.Name != name || len(t.live()) == 0
+	of := slices.DeleteFunc(keeperOf(s).grants.all(), func(g *grant) bool {
+		return g.lock.Name != name || len(g.live()) == 0
 	})
-	for _, t := range of {
-		t.fail(why)
+	for _, g := range of {
+		g.fail(why)
 	}
-	for _, t := range of {
-		t.tell(ctx)
+	for _, g := range of {
+		g.tell(ctx)
 	}
 	return len(of)
 }
 
 // fail ends all holds as lost because of why.
-func (t *tenure) fail(why error) {
-	live := t.live()
-	t.claim.mu.Lock()
+func (g *grant) fail(why error) {
+	live := g.live()
+	g.claim.mu.Lock()
 	for _, h := range live {
 		h.failure = why
 	}
-	t.claim.mu.Unlock()
+	g.claim.mu.Unlock()
 	for _, h := range live {
 		if tell := h.endLost(); tell != nil {
 			tell()
@@ -79,9 +79,9 @@ func (t *tenure) fail(why error) {
 }
 
 // tell tells the server how many holds are left.
-func (t *tenure) tell(ctx context.Context) {
-	if s := t.lock.Session(); s.Enter() {
+func (g *grant) tell(ctx context.Context) {
+	if s := g.lock.Session(); s.Enter() {
 		defer s.Leave()
-		_, _, _ = t.lower(ctx)
+		_, _, _ = g.lower(ctx)
 	}
 }

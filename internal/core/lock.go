@@ -19,7 +19,7 @@ type Protocol interface {
 	// Acquire is the call that raises the hold count of a wire owner.
 	Acquire(w Want) *script.Call
 	// Release is the call that lowers the hold count of a wire owner.
-	Release(r Rest) *script.Call
+	Release(r Remaining) *script.Call
 	// Renewal is the script that extends leases. Its first argument is the lease in ms.
 	Renewal() *script.Script
 	// Renew appends the keys and arguments of one wire owner to a call of it.
@@ -70,15 +70,15 @@ type Want struct {
 	Lease    string   // ms
 	NotAfter int64    // server ms; 0 has the server refuse and tell its time
 	Nested   bool     // the wire owner has the lock already; if the server does not think so, it is gone
-	Tokened  bool     // the tenure has a fencing token already
+	Tokened  bool     // the grant has a fencing token already
 	Stand    bool     // be known as a waiter, if the lock is taken
 	Others   []string // besides Owner, of a call that wants several holds or none
 	Again    bool     // an earlier call under this wire owner may have been executed
 	Age      bool     // tell how long the server has been up
 }
 
-// A Rest is what a release leaves of a wire owner's holds.
-type Rest = owner.Rest
+// Remaining is what a release leaves of a wire owner's holds.
+type Remaining = owner.Remaining
 
 // Settings are what a lock package makes a [Lock] of.
 type Settings struct {
@@ -181,7 +181,7 @@ func (l *Lock) undo(owner string, ceiling int) *script.Call {
 	if l.queue != nil {
 		return l.queue.Leave(owner)
 	}
-	return l.protocol.Release(Rest{Owner: owner, Ceiling: ceiling})
+	return l.protocol.Release(Remaining{Owner: owner, Ceiling: ceiling})
 }
 
 // memory is how long after a call the server may have something of it, if nobody calls again.

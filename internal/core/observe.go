@@ -11,9 +11,9 @@ func (h *Single) Observe(ctx context.Context) {
 	if ended == nil {
 		return
 	}
-	h.tenure.claim.mu.Lock()
+	h.grant.claim.mu.Lock()
 	h.observed = ended
-	h.tenure.claim.mu.Unlock()
+	h.grant.claim.mu.Unlock()
 	if why := h.ended.Load(); why != nil && why != releasedEnd { // meanwhile
 		held := h.held()
 		if why.loss != nil {
@@ -35,10 +35,10 @@ func (h *Single) observeEnd(why *ending, held time.Duration) {
 	if h.lock.Session().Config().Observer == nil {
 		return
 	}
-	h.tenure.claim.mu.Lock()
+	h.grant.claim.mu.Lock()
 	ended := h.observed
 	h.observed = nil
-	h.tenure.claim.mu.Unlock()
+	h.grant.claim.mu.Unlock()
 	switch {
 	case ended == nil:
 	case why == releasedEnd || why == detachedEnd:

@@ -14,7 +14,7 @@ import (
 // each other. It is a local idea; on the wire each outermost acquisition has an owner of its
 // own (guarantee G3). A context carries it.
 type Owner struct {
-	mu    sync.Mutex          // guards the rest; taken before a claim's own
+	mu    sync.Mutex          // guards the remaining; taken before a claim's own
 	first *claim              // most owners have one claim,
 	more  map[claimKey]*claim // some have others
 }
@@ -86,7 +86,7 @@ type claim struct {
 	refs  int32  // holds and calls; counted once there is an owner
 	busy  bool   // an operation is in flight
 	crowd *crowd // nil unless several calls meet
-	owner.Claim[*tenure, *Single]
+	owner.Claim[*grant, *Single]
 }
 
 // A crowd is what a claim needs when several calls of one owner meet at one name.

@@ -2,62 +2,62 @@ package core
 
 import "sync"
 
-// registry is the set of tenures that Close has to end, a list through them.
+// registry is the set of grants that Close has to end, a list through them.
 type registry struct {
-	mu     sync.Mutex // guards the rest, and all links
-	first  *tenure
-	byWire map[string]*tenure // of permits, which anybody may ask for
+	mu     sync.Mutex // guards the remaining, and all links
+	first  *grant
+	byWire map[string]*grant // of permits, which anybody may ask for
 }
 
-// links are a tenure's neighbours in the registry.
-type links struct{ previous, next *tenure }
+// links are a grant's neighbours in the registry.
+type links struct{ previous, next *grant }
 
-func (r *registry) add(t *tenure) {
+func (r *registry) add(g *grant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t.next = r.first
-	if t.next != nil {
-		t.next.previous = t
+	g.next = r.first
+	if g.next != nil {
+		g.next.previous = g
 	}
-	r.first = t
-	if t.lock.Wires.Ownerless {
+	r.first = g
+	if g.lock.Wires.Ownerless {
 		if r.byWire == nil {
-			r.byWire = make(map[string]*tenure)
+			r.byWire = make(map[string]*grant)
 		}
-		r.byWire[t.Wire] = t
+		r.byWire[g.Wire] = g
 	}
 }
 
 // permits returns those of a semaphore's permits given that the session has. Names that differ by braces
 // alone share a channel, and the key of the permits that are taken.
-func (r *registry) permits(l *Lock, wires []string) (found []*tenure) {
+func (r *registry) permits(l *Lock, wires []string) (found []*grant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, wire := range wires {
-		if t := r.byWire[wire]; t != nil && t.lock.Channel == l.Channel {
-			found = append(found, t)
+		if g := r.byWire[wire]; g != nil && g.lock.Channel == l.Channel {
+			found = append(found, g)
 		}
 	}
 	return found
 }
 
-func (r *registry) remove(t *tenure) {
+func (r *registry) remove(g *grant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case t.previous != nil:
-		t.previous.next = t.next
-	case r.first == t:
-		r.first = t.next
+	case g.previous != nil:
+		g.previous.next = g.next
+	case r.first == g:
+		r.first = g.next
 	default:
 		return // not in the list
 	}
-	if t.next != nil {
-		t.next.previous = t.previous
+	if g.next != nil {
+		g.next.previous = g.previous
 	}
-	t.links = links{}
-	if t.lock.Wires.Ownerless {
-		delete(r.byWire, t.Wire)
+	g.links = links{}
+	if g.lock.Wires.Ownerless {
+		delete(r.byWire, g.Wire)
 	}
 }
 
@@ -68,11 +68,11 @@ func (r *registry) any() bool {
 	return r.first != nil
 }
 
-func (r *registry) all() (all []*tenure) {
+func (r *registry) all() (all []*grant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for t := r.first; t != nil; t = t.next {
-		all = append(all, t)
+	for g := r.first; g != nil; g = g.next {
+		all = append(all, g)
 	}
 	return all
 }

@@ -37,12 +37,12 @@ func (h *Single) ReleaseWithin(limit time.Duration) error {
 
 // leaveToClose ends the hold because the session is being closed, and has Close give it back.
 func (h *Single) leaveToClose() error {
-	t := h.tenure
-	if err := h.end(t.lock.Session().Now(), closedEnd); err != nil {
+	g := h.grant
+	if err := h.end(g.lock.Session().Now(), closedEnd); err != nil {
 		return err
 	}
-	if t.left() == 0 {
-		t.lock.keeper.closed.leave(t)
+	if g.left() == 0 {
+		g.lock.keeper.closed.leave(g)
 	}
 	h.tellEnd(closedEnd, h.held())
 	return session.ErrClosed
@@ -50,26 +50,26 @@ func (h *Single) leaveToClose() error {
 
 // giveBack tells the server that the hold has ended. Only then it is known how.
 func (h *Single) giveBack(ctx context.Context) (*ending, error) {
-	reply, rest, err := h.tenure.lower(ctx)
-	return h.gaveBack(ctx, reply, rest, err)
+	reply, remaining, err := h.grant.lower(ctx)
+	return h.gaveBack(ctx, reply, remaining, err)
 }
 
 // gaveBack is the outcome of a release whose calls under ctx ended so, with the end of the hold.
-func (h *Single) gaveBack(ctx context.Context, reply int64, rest Rest, err error) (*ending, error) {
-	t := h.tenure
+func (h *Single) gaveBack(ctx context.Context, reply int64, remaining Remaining, err error) (*ending, error) {
+	g := h.grant
 	switch {
 	case err == errNoTurn: //nolint:errorlint // nobody wraps it
-		t.correct(0)
+		g.correct(0)
 		err = session.Unknown(errNoTurn.Err)
 	case err == nil && reply == owner.Absent:
-		t.lose(t.lock.Session().Now()) // lowered has seen to copies
+		g.lose(g.lock.Session().Now()) // lowered has seen to copies
 		ending := h.dropped()
 		return ending, ending.err
 	case err != nil && (script.ClassOf(err) == script.Unknown || ctx.Err() != nil):
-		t.owe(rest)
+		g.owe(remaining)
 		err = session.Unknown(err)
 	case err != nil:
-		t.owe(rest)
+		g.owe(remaining)
 	}
 	if err != nil {
 		err = h.lock.Fail("release", err)
@@ -86,117 +86,117 @@ var errNoTurn = &script.Failure{
 // lower tells the server how many holds are left, again and again until it is known. Its
 // result is absent only if no copy of a release was executed before: one that finds nothing
 // after that found the work of an earlier one.
-func (t *tenure) lower(ctx context.Context) (reply int64, rest Rest, err error) {
-	if t.claim.enter(ctx) != nil {
-		return 0, rest, errNoTurn
+func (g *grant) lower(ctx context.Context) (reply int64, remaining Remaining, err error) {
+	if g.claim.enter(ctx) != nil {
+		return 0, remaining, errNoTurn
 	}
-	defer t.claim.leave()
-	rest = t.rest()
+	defer g.claim.leave()
+	remaining = g.remaining()
 	for delay := session.FirstRetry; ; delay = min(2*delay, session.LastRetry) {
-		reply, err = t.lowerOnce(ctx, rest)
+		reply, err = g.lowerOnce(ctx, remaining)
 		if err == nil || !script.IsTemporary(err) || session.Pause(ctx, delay) != nil {
-			return reply, rest, err
+			return reply, remaining, err
 		}
 	}
 }
 
-func (t *tenure) lowerOnce(ctx context.Context, rest Rest) (reply int64, err error) {
-	s := t.lock.Session()
-	call, sent := t.lock.protocol.Release(rest), t.lowering(rest)
+func (g *grant) lowerOnce(ctx context.Context, remaining Remaining) (reply int64, err error) {
+	s := g.lock.Session()
+	call, sent := g.lock.protocol.Release(remaining), g.lowering(remaining)
 	err = s.Runner().Run(ctx, script.Return, call)
 	if err == nil {
 		reply, err = call.ReadInt()
 	}
 	call.Free()
-	return t.lowered(rest, sent, reply, err)
+	return g.lowered(remaining, sent, reply, err)
 }
 
 // lowering says that a release is about to be sent, and returns when.
-func (t *tenure) lowering(rest Rest) (sent time.Duration) {
-	s := t.lock.Session()
-	if rest.Count == 0 && !t.lock.Shared {
-		s.Lines().Releasing(t.lock.Line())
+func (g *grant) lowering(remaining Remaining) (sent time.Duration) {
+	s := g.lock.Session()
+	if remaining.Count == 0 && !g.lock.Shared {
+		s.Lines().Releasing(g.lock.Line())
 	}
 	return s.Now()
 }
 
 // lowered records what became of a release, and returns what that means.
-func (t *tenure) lowered(rest Rest, sent time.Duration, reply int64, err error) (int64, error) {
-	s := t.lock.Session()
-	c := t.claim
+func (g *grant) lowered(remaining Remaining, sent time.Duration, reply int64, err error) (int64, error) {
+	s := g.lock.Session()
+	c := g.claim
 	if err != nil {
 		if script.ClassOf(err) != script.Refused {
 			c.mu.Lock()
-			c.InDoubt(&t.Grant, rest)
+			c.InDoubt(&g.Grant, remaining)
 			c.mu.Unlock()
 		}
-		return 0, t.lock.final(err)
+		return 0, g.lock.final(err)
 	}
 	c.mu.Lock()
-	reply, again := c.Replied(&t.Grant, rest, sent, s.Now(), reply, t.lock.memory())
+	reply, again := c.Replied(&g.Grant, remaining, sent, s.Now(), reply, g.lock.memory())
 	c.mu.Unlock()
-	t.lock.keeper.debts.add(t.lock, again)
-	if reply != owner.Absent && (rest.Count > 0 || t.lock.Shared) { // else all is gone, or the server has seen to it
-		t.slack()
+	g.lock.keeper.debts.add(g.lock, again)
+	if reply != owner.Absent && (remaining.Count > 0 || g.lock.Shared) { // else all is gone, or the server has seen to it
+		g.slack()
 	}
 	if reply != owner.Lowered {
-		s.Lines().Released(t.lock.Line(), s.Listeners(reply-owner.Freed))
+		s.Lines().Released(g.lock.Line(), s.Listeners(reply-owner.Freed))
 	}
 	return reply, nil
 }
 
 // owe has a release repeated in the background that was refused, or whose outcome is not known.
-func (t *tenure) owe(rest Rest) {
-	t.claim.mu.Lock()
-	duty := t.claim.Owe(&t.Grant, rest, t.lock.Session().Now())
-	t.claim.mu.Unlock()
-	t.do(duty)
+func (g *grant) owe(remaining Remaining) {
+	g.claim.mu.Lock()
+	duty := g.claim.Owe(&g.Grant, remaining, g.lock.Session().Now())
+	g.claim.mu.Unlock()
+	g.do(duty)
 }
 
 // correct tells the server in the background, not before then, how many holds are left: what
 // is true when the claim's turn comes, as a re-entry that is under way may have revived the
-// tenure.
-func (t *tenure) correct(then time.Duration) {
-	s := t.lock.Session()
-	if t.lock.Wires.Reused { // as with debts
+// grant.
+func (g *grant) correct(then time.Duration) {
+	s := g.lock.Session()
+	if g.lock.Wires.Reused { // as with debts
 		return
 	}
 	s.Start(func() {
-		defer t.leaveToClose()
+		defer g.leaveToClose()
 		if session.Pause(s.Context(), then-s.Now()) != nil {
 			return
 		}
-		t.claim.mu.Lock()
-		returned := t.Returned()
-		t.claim.mu.Unlock()
+		g.claim.mu.Lock()
+		returned := g.Returned()
+		g.claim.mu.Unlock()
 		if !returned {
-			t.correctNow()
+			g.correctNow()
 		}
 	})
 }
 
 // correctNow is correct whose time has come. What the server refuses for good, but perhaps not for ever, is tried
 // again ever more rarely, for as long as it may have the lock; one that does so is enough.
-func (t *tenure) correctNow() {
-	s, mine := t.lock.Session(), false
+func (g *grant) correctNow() {
+	s, mine := g.lock.Session(), false
 	defer func() {
 		if mine {
-			t.setCorrecting(false)
+			g.setCorrecting(false)
 		}
 	}()
 	for delay, longest := session.FirstRetry, session.LastRetry; ; delay = min(2*delay, longest) {
 		ctx, cancel := context.WithTimeoutCause(s.Context(), s.Bound(), session.ErrNoReply)
-		reply, _, err := t.lower(ctx)
+		reply, _, err := g.lower(ctx)
 		cancel()
 		if err == nil && reply == owner.Absent { // the holds that are left are lost: what is owed now would take a new one
-			t.lose(t.lock.Session().Now())
+			g.lose(g.lock.Session().Now())
 		}
 		switch {
 		case err == nil || script.ClassOf(err) == script.Broken:
 			return
 		case !script.IsTemporary(err) && script.ClassOf(err) != script.Unknown:
-			mine, longest = mine || t.setCorrecting(true), session.RareRetry
-			if !mine || t.forgotten() {
+			mine, longest = mine || g.setCorrecting(true), session.RareRetry
+			if !mine || g.forgotten() {
 				return
 			}
 		}
@@ -207,27 +207,27 @@ func (t *tenure) correctNow() {
 }
 
 // setCorrecting notes whether somebody tries a refused correction again now and then, and reports whether that is new.
-func (t *tenure) setCorrecting(correcting bool) (changed bool) {
-	t.claim.mu.Lock()
-	defer t.claim.mu.Unlock()
-	return t.SetCorrecting(correcting)
+func (g *grant) setCorrecting(correcting bool) (changed bool) {
+	g.claim.mu.Lock()
+	defer g.claim.mu.Unlock()
+	return g.SetCorrecting(correcting)
 }
 
 // forgotten reports whether the server's lease is over.
-func (t *tenure) forgotten() bool {
-	t.claim.mu.Lock()
-	defer t.claim.mu.Unlock()
-	return t.Over(t.lock.Session().Now())
+func (g *grant) forgotten() bool {
+	g.claim.mu.Lock()
+	defer g.claim.mu.Unlock()
+	return g.Over(g.lock.Session().Now())
 }
 
-// leaveToClose has Close give the tenure back, if it came before the session did.
-func (t *tenure) leaveToClose() {
-	s := t.lock.Session()
-	if s.Context().Err() != nil && t.left() == 0 {
+// leaveToClose has Close give the grant back, if it came before the session did.
+func (g *grant) leaveToClose() {
+	s := g.lock.Session()
+	if s.Context().Err() != nil && g.left() == 0 {
 		now := s.Now()
-		t.claim.mu.Lock()
-		debt := t.Return(0, now, lease.Add(now, t.lock.memory()))
-		t.claim.mu.Unlock()
-		t.lock.keeper.debts.add(t.lock, debt)
+		g.claim.mu.Lock()
+		debt := g.Return(0, now, lease.Add(now, g.lock.memory()))
+		g.claim.mu.Unlock()
+		g.lock.keeper.debts.add(g.lock, debt)
 	}
 }

@@ -11,51 +11,51 @@ import (
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
-// renew renews a batch of tenures and decides the outcome of every hold on its own (G9). What the server refuses as a
+// renew renews a batch of grants and decides the outcome of every hold on its own (G9). What the server refuses as a
 // whole because of some of its keys is renewed in halves, both at once.
 func (k *keeper) renew(batch []lease.Renewable) {
 	s := k.session
 	ctx, cancel := context.WithTimeoutCause(s.Context(), s.Lease()/6, session.ErrNoReply)
 	defer cancel()
-	call := script.NewCall(batch[0].(*tenure).lock.protocol.Renewal()).Arg(k.millis)
+	call := script.NewCall(batch[0].(*grant).lock.protocol.Renewal()).Arg(k.millis)
 	defer call.Free()
 	for _, r := range batch {
-		t := r.(*tenure)
-		t.lock.protocol.Renew(call, t.Wire)
+		g := r.(*grant)
+		g.lock.protocol.Renew(call, g.Wire)
 	}
 	sent := s.Now()
 	err := s.Runner().Run(ctx, script.Keep, call)
 	var answers []rueidis.RedisMessage
 	if err == nil {
-		answers, err = s.Runner().ReadRenewal(call, batch[0].(*tenure).lock.Key(), len(batch))
+		answers, err = s.Runner().ReadRenewal(call, batch[0].(*grant).lock.Key(), len(batch))
 	}
 	if half := len(batch) / 2; half > 0 && script.BecauseOfKeys(err) {
 		s.Start(func() { k.renew(batch[:half]) })
 		k.renew(batch[half:])
 		return
 	}
-	var long []*tenure
+	var long []*grant
 	var told []func()
 	for i, r := range batch {
-		t := r.(*tenure)
+		g := r.(*grant)
 		if err != nil {
-			told = k.failed(told, t, err)
+			told = k.failed(told, g, err)
 			continue
 		}
 		switch n, bad := answers[i].AsInt64(); {
 		case bad != nil:
-			told = k.failed(told, t, &script.Failure{Class: script.Refused, Err: saidOf(ctx, t, answers[i])})
+			told = k.failed(told, g, &script.Failure{Class: script.Refused, Err: saidOf(ctx, g, answers[i])})
 		case n >= 1:
-			k.renewed(t, sent)
-			told = t.renewal(told, nil)
-			if t.slackens(lease.Lasting(n)) {
-				long = append(long, t)
+			k.renewed(g, sent)
+			told = g.renewal(told, nil)
+			if g.slackens(lease.Lasting(n)) {
+				long = append(long, g)
 			}
 		case n == 0:
-			t.lose(sent)
-			told = t.renewal(told, errDropped)
+			g.lose(sent)
+			told = g.renewal(told, errDropped)
 		default:
-			told = k.failed(told, t, call.Unexpected())
+			told = k.failed(told, g, call.Unexpected())
 		}
 	}
 	if len(told) > 0 {
@@ -71,13 +71,13 @@ func tellAll(told []func()) {
 	}
 }
 
-// renewal appends to told what tells the observer how a renewal of the tenure ended.
-func (t *tenure) renewal(told []func(), err error) []func() {
-	observer := t.lock.Session().Config().Observer
+// renewal appends to told what tells the observer how a renewal of the grant ended.
+func (g *grant) renewal(told []func(), err error) []func() {
+	observer := g.lock.Session().Config().Observer
 	if observer == nil || observer.Renewal == nil {
 		return told
 	}
-	return append(told, func() { observer.Renewal(t.lock.Title(), t.lock.Name, err) })
+	return append(told, func() { observer.Renewal(g.lock.Title(), g.lock.Name, err) })
 }
 
 // A serverError is what the server said of one name of many.
@@ -85,41 +85,41 @@ type serverError string
 
 func (e serverError) Error() string { return script.Words(string(e)) }
 
-// saidOf is what the server answered of the tenure instead of a number.
-func saidOf(ctx context.Context, t *tenure, answer rueidis.RedisMessage) error {
+// saidOf is what the server answered of the grant instead of a number.
+func saidOf(ctx context.Context, g *grant, answer rueidis.RedisMessage) error {
 	text, _ := answer.ToString()
-	t.lock.Session().Runner().Heard(ctx, t.lock.Key(), text)
+	g.lock.Session().Runner().Heard(ctx, g.lock.Key(), text)
 	return serverError(text)
 }
 
-// renewed records a renewal sent at sent, for each hold of the tenure that is renewed.
-func (k *keeper) renewed(t *tenure, sent time.Duration) {
+// renewed records a renewal sent at sent, for each hold of the grant that is renewed.
+func (k *keeper) renewed(g *grant, sent time.Duration) {
 	length := k.session.Lease()
-	t.lasts(length)
-	for _, h := range t.live() {
+	g.lasts(length)
+	for _, h := range g.live() {
 		if h.watched() {
 			h.prolong(sent, length)
 		}
 	}
-	k.dog.Renewed(t, sent)
-	t.sweep() // if it was lost while the renewal was under way
+	k.dog.Renewed(g, sent)
+	g.sweep() // if it was lost while the renewal was under way
 }
 
 // failed records a renewal that did not succeed: the deadlines stay where they were, and it is tried again while
 // anything is held. It appends to told what says so.
-func (k *keeper) failed(told []func(), t *tenure, why error) []func() {
+func (k *keeper) failed(told []func(), g *grant, why error) []func() {
 	if script.ClassOf(why) == script.Unknown {
-		t.lasts(k.session.Lease())
+		g.lasts(k.session.Lease())
 	}
 	if k.session.Closed() { // which has cut it off
 		return told
 	}
-	for _, h := range t.live() {
+	for _, h := range g.live() {
 		if h.watched() {
 			told = h.failed(told, why)
 		}
 	}
-	k.dog.Failed(t)
-	t.sweep() // likewise
-	return t.renewal(told, session.Explain(context.Background(), why))
+	k.dog.Failed(g)
+	g.sweep() // likewise
+	return g.renewal(told, session.Explain(context.Background(), why))
 }

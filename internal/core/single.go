@@ -17,12 +17,12 @@ import (
 
 // A Single is a hold of one lock.
 type Single struct {
-	hold   Hold // what the user has; its inside is the Single
-	lock   *Lock
-	tenure *tenure
-	ended  atomic.Pointer[ending]
+	hold  Hold // what the user has; its inside is the Single
+	lock  *Lock
+	grant *grant
+	ended atomic.Pointer[ending]
 
-	owner.Hold[*Single] // what Trust returns may be read without the claim's mutex, the rest only with it
+	owner.Hold[*Single] // what Trust returns may be read without the claim's mutex, the remaining only with it
 
 	// guarded by the claim's mutex
 	contexts scope.Contexts
@@ -62,7 +62,7 @@ func (h *Single) Of() *Lock { return h.lock }
 
 // Told is how many clients of others were told of the release of the last hold of the name.
 func (h *Single) Told() int {
-	others := h.tenure.listeners()
+	others := h.grant.listeners()
 	if h.lock.Session().Subscribed(h.lock.Channel) {
 		others--
 	}
@@ -71,14 +71,14 @@ func (h *Single) Told() int {
 
 // ID is what the server knows the hold by, as users know that.
 func (h *Single) ID() string {
-	return h.lock.id(h.tenure.Wire)
+	return h.lock.id(h.grant.Wire)
 }
 
 // Token is the fencing token, 0 if there is none.
 func (h *Single) Token() int64 {
-	h.tenure.claim.mu.Lock()
-	defer h.tenure.claim.mu.Unlock()
-	return h.tenure.Token
+	h.grant.claim.mu.Lock()
+	defer h.grant.claim.mu.Unlock()
+	return h.grant.Token
 }
 
 // Deadline is the moment until which the hold is trusted without another renewal.
@@ -112,7 +112,7 @@ func (h *Single) trusted() bool { return h.Trusted(h.lock.Session().Now()) }
 
 // Limit has the hold trusted until then at the most, unless it has been renewed.
 func (h *Single) Limit(until time.Time) {
-	c := h.tenure.claim
+	c := h.grant.claim
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h.Hold.Limit(h.lock.Session().Moment(until))
@@ -126,7 +126,7 @@ func (h *Single) prolong(sent, length time.Duration) {
 
 // prolongTo is prolong with the moment until which the hold is trusted then.
 func (h *Single) prolongTo(sent, until time.Duration) {
-	c := h.tenure.claim
+	c := h.grant.claim
 	c.mu.Lock()
 	trusted := h.believe(sent, until)
 	c.mu.Unlock()
@@ -145,9 +145,9 @@ func (h *Single) believe(sent, until time.Duration) (trusted bool) {
 
 // failed records a renewal that did not succeed, and appends to told what logs it.
 func (h *Single) failed(told []func(), why error) []func() {
-	h.tenure.claim.mu.Lock()
+	h.grant.claim.mu.Lock()
 	h.failure = why
-	h.tenure.claim.mu.Unlock()
+	h.grant.claim.mu.Unlock()
 	if h.Err() != nil {
 		return told
 	}
@@ -168,7 +168,7 @@ func (h *Single) end(now time.Duration, why *ending) error {
 
 // expire ends the hold as lost unless a renewal came first.
 func (h *Single) expire() {
-	c := h.tenure.claim
+	c := h.grant.claim
 	c.mu.Lock()
 	trusted := h.trusted()
 	c.mu.Unlock()
@@ -188,17 +188,17 @@ func (h *Single) lose() {
 func (h *Single) endLost() (tell func()) {
 	s := h.lock.Session()
 	held := min(s.Now(), h.Trust()) - h.Acquired()
-	h.tenure.claim.mu.Lock()
+	h.grant.claim.mu.Lock()
 	why := h.failure
-	h.tenure.claim.mu.Unlock()
+	h.grant.claim.mu.Unlock()
 	end := lostEnd(&h.lock.Label, s, held, why)
 	if h.finish(end) != nil {
 		return nil
 	}
-	h.tenure.claim.mu.Lock()
-	h.tenure.Lose()
-	h.tenure.claim.mu.Unlock()
-	h.tenure.sweep()
+	h.grant.claim.mu.Lock()
+	h.grant.Lose()
+	h.grant.claim.mu.Unlock()
+	h.grant.sweep()
 	return func() { h.tellEnd(end, held) }
 }
 
@@ -222,8 +222,8 @@ func (h *Single) held() time.Duration { return h.lock.Session().Now() - h.Acquir
 
 // Why is the error of the last renewal of a lost hold, or that there was nothing to renew.
 func (h *Single) Why() error {
-	h.tenure.claim.mu.Lock()
-	defer h.tenure.claim.mu.Unlock()
+	h.grant.claim.mu.Lock()
+	defer h.grant.claim.mu.Unlock()
 	return cmp.Or(h.failure, errDropped)
 }
 
@@ -234,13 +234,13 @@ func (h *Single) finish(why *ending) error {
 	if !h.ended.CompareAndSwap(nil, why) {
 		return h.ended.Load().err
 	}
-	h.tenure.drop(h).EndAll(why.err)
+	h.grant.drop(h).EndAll(why.err)
 	return nil
 }
 
 // Context returns ctx with the owner of the hold, ended when either ends. A permit has no owner.
 func (h *Single) Context(ctx context.Context) context.Context {
-	claim := h.tenure.claim
+	claim := h.grant.claim
 	var owner any
 	if !h.lock.Wires.Ownerless {
 		owner = claim.share()
@@ -267,8 +267,8 @@ func (h *Single) tick() {
 
 // rearm sets the timer to when trust runs out now.
 func (h *Single) rearm() {
-	h.tenure.claim.mu.Lock()
-	defer h.tenure.claim.mu.Unlock()
+	h.grant.claim.mu.Lock()
+	defer h.grant.claim.mu.Unlock()
 	if h.timer != nil && h.ended.Load() == nil {
 		h.timer.Reset(h.remaining())
 	}
@@ -285,41 +285,41 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 	if ctx.Err() != nil {
 		return h.lock.Fail("extend", session.Stopped(ctx))
 	}
-	s, t := h.lock.Session(), h.tenure
+	s, g := h.lock.Session(), h.grant
 	if !s.Enter() {
 		return h.lock.Fail("extend", session.ErrClosed)
 	}
 	defer s.Leave()
-	asked, err := t.claim.ask(ctx, t.Wire, d)
+	asked, err := g.claim.ask(ctx, g.Wire, d)
 	if err != nil {
 		return h.lock.Fail("extend", session.Explain(ctx, err))
 	}
 	defer asked()
-	call := script.NewCall(t.lock.protocol.Renewal()).Arg(lease.Millis(d))
+	call := script.NewCall(g.lock.protocol.Renewal()).Arg(lease.Millis(d))
 	defer call.Free()
-	t.lock.protocol.Renew(call, t.Wire)
+	g.lock.protocol.Renew(call, g.Wire)
 	sent := s.Now()
 	if err := s.Runner().Run(ctx, script.Keep, call); err != nil {
 		if script.ClassOf(err) == script.Unknown {
-			t.lasts(d)
-			t.sweep() // if the hold was lost meanwhile
+			g.lasts(d)
+			g.sweep() // if the hold was lost meanwhile
 		}
 		return h.lock.Fail("extend", session.Explain(ctx, err))
 	}
-	answers, err := s.Runner().ReadRenewal(call, t.lock.Key(), 1)
+	answers, err := s.Runner().ReadRenewal(call, g.lock.Key(), 1)
 	if err != nil {
 		return h.lock.Fail("extend", err)
 	}
 	n, bad := answers[0].AsInt64()
 	switch {
 	case bad != nil:
-		return h.lock.Fail("extend", saidOf(ctx, t, answers[0]))
+		return h.lock.Fail("extend", saidOf(ctx, g, answers[0]))
 	case n == 0:
-		t.lose(sent)
+		g.lose(sent)
 	case n >= 1:
-		t.lasts(d)
+		g.lasts(d)
 		h.prolong(sent, d)
-		t.sweep()
+		g.sweep()
 	default:
 		return h.lock.Fail("extend", call.Unexpected())
 	}

@@ -159,22 +159,22 @@ func (r *Return) Together(send sendReturn) (errs []error, done bool) {
 	if len(r.holds) == 0 {
 		return nil, true
 	}
-	rests, replies, err := r.inTurn(send)
-	if rests == nil || script.ClassOf(err) == script.Refused && !script.IsTemporary(err) && r.ctx.Err() == nil {
+	remaining, replies, err := r.inTurn(send)
+	if remaining == nil || script.ClassOf(err) == script.Refused && !script.IsTemporary(err) && r.ctx.Err() == nil {
 		return nil, false // nothing was freed
 	}
 	errs = make([]error, len(r.holds))
 	for i, h := range r.holds {
-		r.endings[i], errs[i] = h.gaveBack(r.ctx, replies[i], rests[i], err)
+		r.endings[i], errs[i] = h.gaveBack(r.ctx, replies[i], remaining[i], err)
 	}
 	return errs, true
 }
 
-// inTurn sends the call in the turns of all claims, until its outcome is known. Without rests nothing was sent.
-func (r *Return) inTurn(send sendReturn) (rests []Rest, replies []int64, err error) {
+// inTurn sends the call in the turns of all claims, until its outcome is known. It returns nothing if it sent nothing.
+func (r *Return) inTurn(send sendReturn) (remaining []Remaining, replies []int64, err error) {
 	var claims []*claim
 	for _, h := range r.holds {
-		claims = append(claims, h.tenure.claim)
+		claims = append(claims, h.grant.claim)
 	}
 	leave, err := enterAll(r.ctx, claims)
 	if err != nil {
@@ -182,33 +182,33 @@ func (r *Return) inTurn(send sendReturn) (rests []Rest, replies []int64, err err
 	}
 	defer leave()
 	for _, h := range r.holds {
-		rest := h.tenure.rest()
-		if rest.Count > 0 {
+		left := h.grant.remaining()
+		if left.Count > 0 {
 			return nil, nil, nil
 		}
-		rests = append(rests, rest)
+		remaining = append(remaining, left)
 	}
 	for delay := session.FirstRetry; ; delay = min(2*delay, session.LastRetry) {
-		replies, err = r.lower(rests, send)
+		replies, err = r.lower(remaining, send)
 		if err == nil || !script.IsTemporary(err) || session.Pause(r.ctx, delay) != nil {
-			return rests, replies, err
+			return remaining, replies, err
 		}
 	}
 }
 
 // lower sends the call.
-func (r *Return) lower(rests []Rest, send sendReturn) ([]int64, error) {
+func (r *Return) lower(remaining []Remaining, send sendReturn) ([]int64, error) {
 	sent, locks := r.session.Now(), make([]*Lock, len(r.holds))
 	for i, h := range r.holds {
 		locks[i] = h.lock
-		h.tenure.lowering(rests[i])
+		h.grant.lowering(remaining[i])
 	}
-	replies, err := send(r.ctx, r.holds[0].tenure.Wire, locks)
+	replies, err := send(r.ctx, r.holds[0].grant.Wire, locks)
 	if err != nil {
 		replies = make([]int64, len(r.holds))
 	}
 	for i, h := range r.holds {
-		replies[i], _ = h.tenure.lowered(rests[i], sent, replies[i], err)
+		replies[i], _ = h.grant.lowered(remaining[i], sent, replies[i], err)
 	}
 	return replies, err
 }

@@ -13,7 +13,7 @@ import (
 // A Trimmer is what a package supplies besides whose leases may be trimmed.
 type Trimmer interface {
 	// Trim is the call that trims a lease, with the replies of lock_trim.
-	Trim(t Trim) *script.Call
+	Trim(g Trim) *script.Call
 }
 
 // A Trim is for how long a wire owner is to have the lock at the most, and when the server may see to it.
@@ -24,8 +24,8 @@ type Trim struct {
 }
 
 // Call is the call of a script with the arguments of lock_trim.
-func (t Trim) Call(s *script.Script, key, owner string) *script.Call {
-	return script.NewCall(s).Key(key).Arg(owner, t.most).Within(t.window)
+func (g Trim) Call(s *script.Script, key, owner string) *script.Call {
+	return script.NewCall(s).Key(key).Arg(owner, g.most).Within(g.window)
 }
 
 // TrimScript trims the leases of locks that are one hash.
@@ -67,12 +67,12 @@ func (c *claim) ask(ctx context.Context, wire string, d time.Duration) (asked fu
 	}
 }
 
-// slack trims, in the background, the leases under the tenure's wire owner if they may be too long.
-func (t *tenure) slack() {
-	s := t.lock.Session()
-	t.claim.mu.Lock()
-	parts := t.claim.Slack(&t.Grant, s.Now(), s.Lease())
-	t.claim.mu.Unlock()
+// slack trims, in the background, the leases under the grant's wire owner if they may be too long.
+func (g *grant) slack() {
+	s := g.lock.Session()
+	g.claim.mu.Lock()
+	parts := g.claim.Slack(&g.Grant, s.Now(), s.Lease())
+	g.claim.mu.Unlock()
 	if len(parts) == 0 {
 		return
 	}
@@ -89,29 +89,29 @@ func (t *tenure) slack() {
 	})
 }
 
-// trimAll trims the leases of tenures whose renewal has found them too long, and leaves what fails to the
+// trimAll trims the leases of grants whose renewal has found them too long, and leaves what fails to the
 // next renewal.
-func (k *keeper) trimAll(tenures []*tenure) {
-	if len(tenures) > 0 {
+func (k *keeper) trimAll(grants []*grant) {
+	if len(grants) > 0 {
 		k.session.Start(func() {
-			for _, t := range tenures {
-				_ = t.trim()
+			for _, g := range grants {
+				_ = g.trim()
 			}
 		})
 	}
 }
 
 // slackens reports whether a lease with that much left is too long.
-func (t *tenure) slackens(lasts time.Duration) bool {
-	t.claim.mu.Lock()
-	defer t.claim.mu.Unlock()
-	s := t.lock.Session()
-	return t.claim.Slackens(&t.Grant, lasts, s.Now(), s.Lease())
+func (g *grant) slackens(lasts time.Duration) bool {
+	g.claim.mu.Lock()
+	defer g.claim.mu.Unlock()
+	s := g.lock.Session()
+	return g.claim.Slackens(&g.Grant, lasts, s.Now(), s.Lease())
 }
 
-// trim trims the tenure's lease to what the longest hold under its wire owner needs.
-func (t *tenure) trim() error {
-	l, s, c := t.lock, t.lock.Session(), t.claim
+// trim trims the grant's lease to what the longest hold under its wire owner needs.
+func (g *grant) trim() error {
+	l, s, c := g.lock, g.lock.Session(), g.claim
 	trimmer, ok := l.protocol.(Trimmer)
 	if !ok || l.Wires.Reused { // by which others may hold it
 		return nil
@@ -123,20 +123,20 @@ func (t *tenure) trim() error {
 	}
 	defer c.leave()
 	c.mu.Lock()
-	trim := c.BeginTrim(&t.Grant, s.Now(), s.Lease())
+	trim := c.BeginTrim(&g.Grant, s.Now(), s.Lease())
 	c.mu.Unlock()
 	if trim.Most == 0 { // nothing is left
 		return nil
 	}
 	window := lease.NotAfter(s.Lease()) / 2
 	_, err := l.inTime(ctx, "trim", window, func(w script.Window) *script.Call {
-		return trimmer.Trim(Trim{Owner: t.Wire, most: lease.Millis(trim.Most), window: w})
+		return trimmer.Trim(Trim{Owner: g.Wire, most: lease.Millis(trim.Most), window: w})
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case err == nil:
-		c.Trimmed(&t.Grant, trim, s.Now())
+		c.Trimmed(&g.Grant, trim, s.Now())
 	case errors.Is(err, session.ErrUnknown) || script.ClassOf(err) == script.Broken:
 		c.TrimInDoubt(s.Now(), window)
 	default:

@@ -22,9 +22,9 @@ type Update struct {
 }
 
 // Update is one of a hold that the session has; nil if it has none.
-func (g Granted) Update(d time.Duration) *Update {
-	for _, t := range g.tenures {
-		if live := t.live(); len(live) > 0 {
+func (gs Granted) Update(d time.Duration) *Update {
+	for _, g := range gs.grants {
+		if live := g.live(); len(live) > 0 {
 			return &Update{Single: live[0], d: d}
 		}
 	}
@@ -33,7 +33,7 @@ func (g Granted) Update(d time.Duration) *Update {
 
 // Enter waits for the turn of the hold's owner, which is to be left.
 func (u *Update) Enter(ctx context.Context) (leave func(), err error) {
-	c := u.tenure.claim
+	c := u.grant.claim
 	return c.leave, c.enter(ctx)
 }
 
@@ -56,26 +56,26 @@ func (u *Update) refused() {
 // Sent records how the call ended, and returns what that means, and whether another may be sent, as this one was lost
 // and had no effect.
 func (u *Update) Sent(done bool, err error) (again bool, _ error) {
-	t, class := u.tenure, script.ClassOf(err)
+	g, class := u.grant, script.ClassOf(err)
 	lost := class == script.Unknown || class == script.Broken
 	switch now := u.lock.Session().Now(); {
 	case lost && !u.serves: // whatever became of it
 		err = &script.Failure{Class: script.Refused, Temporary: script.IsTemporary(err), Err: err}
 		return class == script.Unknown && script.IsTemporary(err), err
 	case lost: // it may be executed until then
-		t.lasts(u.d)
+		g.lasts(u.d)
 		u.trustAgain(u.before, max(u.before.Unsure, lease.Add(now, u.lock.notAfter())), u.sent, 0)
-		t.sweep()
+		g.sweep()
 	case err != nil && u.serves:
 		u.refused()
 	case err != nil:
 	case !done:
-		t.lose(u.sent)
+		g.lose(u.sent)
 		return false, session.ErrNotHeld
 	default:
-		t.lasts(u.d)
+		g.lasts(u.d)
 		u.trustAgain(u.before, max(u.before.Unsure, now), u.sent, lease.Trust(u.sent, u.d))
-		t.sweep() // if the hold was lost meanwhile
+		g.sweep() // if the hold was lost meanwhile
 		if lost := u.Err(); errors.Is(lost, session.ErrLost) {
 			return false, lost
 		}
@@ -86,7 +86,7 @@ func (u *Update) Sent(done bool, err error) (again bool, _ error) {
 // distrust has the hold trusted until then at the most, and no longer by whatever else is under way.
 // It returns what was believed before.
 func (h *Single) distrust(until time.Duration) (before owner.Belief) {
-	c := h.tenure.claim
+	c := h.grant.claim
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before = h.Distrust(until)
@@ -99,7 +99,7 @@ func (h *Single) distrust(until time.Duration) (before owner.Belief) {
 // trustAgain ends that: what was sent at sent has the hold trusted until then, unless an earlier update may
 // yet be executed after it; of other calls only those count that are sent from the moment unsure on.
 func (h *Single) trustAgain(before owner.Belief, unsure, sent, until time.Duration) {
-	c := h.tenure.claim
+	c := h.grant.claim
 	c.mu.Lock()
 	trusted := h.TrustAgain(before, h.lock.Session().Now(), unsure, sent, until)
 	if trusted {

@@ -13,7 +13,7 @@
 //	hold        one acquisition: what the user gets. It is trusted until a moment, which renewals move.
 //	request     one call that wants the name, with as many attempts as it takes.
 //	copy        a call without a reply, executed later. An acquisition refuses itself after its not-after.
-//	rest        what a release is to leave. It names the count, so a copy of it does no harm.
+//	remaining   what a release is to leave. It names the count, so a copy of it does no harm.
 //	number      which hold of a shared half: its wire owner lives on, so a late release must know what is newer.
 //	debt        a wire owner to be given back in the background: at once, and when no copy of it can come.
 //
@@ -28,8 +28,8 @@
 //	  ┌─ Reenter: Add ──►  live ─── the lease ran out, or the server dropped it ────► lost
 //	  └──────────────────  1…n        Lose, Drop, Sweep: a debt, or a correction
 //	                        │ ▲
-//	                        │ └──── a hold ends, but not the last: Drop, Rest{Count: n−1}
-//	                        │ the last hold ends: Drop, Rest{Count: 0}
+//	                        │ └──── a hold ends, but not the last: Drop, Remaining{Count: n−1}
+//	                        │ the last hold ends: Drop, Remaining{Count: 0}
 //	                        ▼
 //	                    releasing ─ no reply: InDoubt, Owe ─────────────────────────► debt
 //	                        │

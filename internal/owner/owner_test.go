@@ -84,11 +84,11 @@ func TestWhatAReleaseLeaves(t *testing.T) {
 	var c testClaim
 	g := c.take(Exclusive, "w", 0)
 	c.nest(g, s)
-	assert.Equal(t, Rest{Owner: "w", Count: 2}, c.Rest(g, s))
+	assert.Equal(t, Remaining{Owner: "w", Count: 2}, c.Remaining(g, s))
 	c.end(g, 2*s)
-	assert.Equal(t, Rest{Owner: "w", Count: 1}, c.Rest(g, 2*s))
+	assert.Equal(t, Remaining{Owner: "w", Count: 1}, c.Remaining(g, 2*s))
 	c.end(g, 3*s)
-	assert.Equal(t, Rest{Owner: "w"}, c.Rest(g, 3*s))
+	assert.Equal(t, Remaining{Owner: "w"}, c.Remaining(g, 3*s))
 	assert.False(t, c.Holds())
 }
 
@@ -98,8 +98,8 @@ func TestADetachedHoldCountsUntilTheServerHasForgottenIt(t *testing.T) {
 	h := c.nest(g, 0)
 	c.Drop(g, h, false, true, 0)
 	over := trust + trust/50 + 100*time.Millisecond
-	assert.Equal(t, 2, c.Rest(g, over).Count)
-	assert.Equal(t, 1, c.Rest(g, over+1).Count)
+	assert.Equal(t, 2, c.Remaining(g, over).Count)
+	assert.Equal(t, 1, c.Remaining(g, over+1).Count)
 }
 
 // Detached holds of a grant that goes on are forgotten when their leases are over.
@@ -127,17 +127,17 @@ func TestNumbers(t *testing.T) {
 	c.nest(read, 0)
 	c.end(read, s)
 
-	rest := c.Rest(read, s)
-	assert.Equal(t, Rest{Owner: "w", Count: 1, Ceiling: 2, Lease: trust - s + (trust-s)/100 + 50*time.Millisecond}, rest)
-	c.InDoubt(read, rest)
+	remaining := c.Remaining(read, s)
+	assert.Equal(t, Remaining{Owner: "w", Count: 1, Ceiling: 2, Lease: trust - s + (trust-s)/100 + 50*time.Millisecond}, remaining)
+	c.InDoubt(read, remaining)
 	assert.Equal(t, 3, c.Number(read, Shared, s))
-	assert.Equal(t, 3, c.Rest(read, s).Count, "not where the release in doubt would take it")
-	assert.Equal(t, 3, c.Rest(read, s).Ceiling)
+	assert.Equal(t, 3, c.Remaining(read, s).Count, "not where the release in doubt would take it")
+	assert.Equal(t, 3, c.Remaining(read, s).Ceiling)
 
 	c.end(read, s)
-	assert.Equal(t, Rest{Owner: "w", Ceiling: 3}, c.Rest(read, s))
+	assert.Equal(t, Remaining{Owner: "w", Ceiling: 3}, c.Remaining(read, s))
 	c.end(write, s)
-	assert.Equal(t, Rest{Owner: "w"}, c.Rest(read, s), "nothing newer can come")
+	assert.Equal(t, Remaining{Owner: "w"}, c.Remaining(read, s), "nothing newer can come")
 
 	c.Granted(&Request{Wire: "v"})
 	assert.Equal(t, 1, c.Number(c.take(Exclusive, "v", s), Shared, s))
@@ -152,7 +152,7 @@ func TestARestIsThatOfTheWireOwner(t *testing.T) {
 	first.copies = 10 * s
 	c.Drop(first, first.live, true, false, 0)
 	second := c.take(Shared, "w", s)
-	assert.Equal(t, 1, c.Rest(first, s).Count)
+	assert.Equal(t, 1, c.Remaining(first, s).Count)
 	assert.Equal(t, 10*s, second.copies)
 }
 
@@ -163,10 +163,10 @@ func TestAReleaseThatFindsNothing(t *testing.T) {
 	}{
 		"is a loss": {func(*testClaim, *grant) {}, Absent},
 		"is none after a copy of it": {func(c *testClaim, g *grant) {
-			c.InDoubt(g, Rest{Owner: "w"})
+			c.InDoubt(g, Remaining{Owner: "w"})
 		}, Freed},
 		"is one after a copy of a nested one": {func(c *testClaim, g *grant) {
-			c.InDoubt(g, Rest{Owner: "w", Count: 1})
+			c.InDoubt(g, Remaining{Owner: "w", Count: 1})
 		}, Absent},
 		"is none after what took it along": {func(c *testClaim, _ *grant) {
 			r := Request{Wire: "w", Number: 2, Copies: s}
@@ -185,7 +185,7 @@ func TestAReleaseThatFindsNothing(t *testing.T) {
 			g := c.take(Shared, "w", 0)
 			tt.before(&c, g)
 			c.end(g, s)
-			reply, again := c.Replied(g, Rest{Owner: "w"}, s, s, Absent, length)
+			reply, again := c.Replied(g, Remaining{Owner: "w"}, s, s, Absent, length)
 			assert.Equal(t, tt.reply, reply)
 			assert.Empty(t, again)
 			assert.True(t, g.Returned())
@@ -209,7 +209,7 @@ func TestACopyIsWaitedFor(t *testing.T) {
 			g := c.take(Exclusive, "w", 0)
 			g.copies = tt.copies
 			c.end(g, s)
-			_, debt := c.Replied(g, Rest{Owner: "w"}, tt.sent, tt.now, Freed+2, length)
+			_, debt := c.Replied(g, Remaining{Owner: "w"}, tt.sent, tt.now, Freed+2, length)
 			assert.Equal(t, tt.due, debt.Due())
 			assert.Equal(t, tt.due > 0, debt.Wire == "w")
 			assert.Equal(t, 2, g.Heard())
@@ -253,8 +253,8 @@ func TestBusySaysWhatBecameOfEarlierAttempts(t *testing.T) {
 func TestWhatAReleaseInDoubtOwes(t *testing.T) {
 	var c testClaim
 	g := c.take(Exclusive, "w", 0)
-	assert.Equal(t, Duty{Correct: true}, c.Owe(g, Rest{Owner: "w", Count: 1}, s))
-	assert.Equal(t, Duty{Debt: Debt{Wire: "w", due: s, delay: firstDelay, until: length}}, c.Owe(g, Rest{Owner: "w"}, s))
+	assert.Equal(t, Duty{Correct: true}, c.Owe(g, Remaining{Owner: "w", Count: 1}, s))
+	assert.Equal(t, Duty{Debt: Debt{Wire: "w", due: s, delay: firstDelay, until: length}}, c.Owe(g, Remaining{Owner: "w"}, s))
 }
 
 func TestSweepingWhatALostGrantLeaves(t *testing.T) {
@@ -298,9 +298,9 @@ func TestASweptGrantIsOwedStill(t *testing.T) {
 	g.Lose()
 	c.end(g, s)
 	assert.Equal(t, Duty{Correct: true}, c.Sweep(g, s, true))
-	c.InDoubt(g, Rest{Owner: "w"})
+	c.InDoubt(g, Remaining{Owner: "w"})
 	assert.True(t, g.Returned())
-	assert.Equal(t, Debt{Wire: "w", due: s, delay: firstDelay, until: length}, c.Owe(g, Rest{Owner: "w"}, s).Debt)
+	assert.Equal(t, Debt{Wire: "w", due: s, delay: firstDelay, until: length}, c.Owe(g, Remaining{Owner: "w"}, s).Debt)
 }
 
 // What is granted or renewed after a sweep is swept again when it is lost.

@@ -2,8 +2,8 @@ package owner
 
 import "time"
 
-// A Rest is what a release leaves of a wire owner's holds.
-type Rest struct {
+// Remaining is what a release leaves of a wire owner's holds.
+type Remaining struct {
 	Owner string
 	Count int
 	// Of a shared lock besides, whose holds are numbered on the server:
@@ -24,15 +24,15 @@ type Duty struct {
 	Debt    Debt // if it has a wire owner
 }
 
-// Rest is what a release of g is to leave: what is true now. Where the wire owner has lived on, a later grant
+// Remaining is what a release of g is to leave: what is true now. Where the wire owner has lived on, a later grant
 // may have what a lost one had. Nor is a hold left where an older release, which may yet be executed, would
 // take it.
-func (c *Claim[G, H]) Rest(g *Grant[G, H], now time.Duration) Rest {
+func (c *Claim[G, H]) Remaining(g *Grant[G, H], now time.Duration) Remaining {
 	if later := c.parts[g.half]; later != nil && later != g && later.Wire == g.Wire {
 		later.copies = max(later.copies, g.copies) // whose release is to see to them
 		g = later
 	}
-	r := Rest{Owner: g.Wire, Count: g.Count(now)}
+	r := Remaining{Owner: g.Wire, Count: g.Count(now)}
 	if g.half == Shared {
 		r.Ceiling = c.ceiling(g)
 		r.Lease = g.needs(now)
@@ -53,9 +53,9 @@ func (c *Claim[G, H]) ceiling(g *Grant[G, H]) int {
 }
 
 // InDoubt records that a release may have been executed, or may yet be, of which nobody knows.
-func (c *Claim[G, H]) InDoubt(g *Grant[G, H], rest Rest) {
+func (c *Claim[G, H]) InDoubt(g *Grant[G, H], remaining Remaining) {
 	c.doubtOf(g)
-	if rest.Count == 0 {
+	if remaining.Count == 0 {
 		c.SetReturned(g, 0)
 	}
 }
@@ -73,12 +73,12 @@ func (c *Claim[G, H]) doubtOf(g *Grant[G, H]) (ceiling int) {
 // the hold was gone before: not if the release was forestalled, by an earlier copy of it, or, where grants
 // follow each other under one wire owner, by what gave another one back. The debt is to be owed after that.
 func (c *Claim[G, H]) Replied(
-	g *Grant[G, H], rest Rest, sent, now time.Duration, reply int64, memory time.Duration,
+	g *Grant[G, H], remaining Remaining, sent, now time.Duration, reply int64, memory time.Duration,
 ) (means int64, again Debt) {
 	if reply == Absent && (g.returned || g.half == Shared && c.notes != nil && c.notes.emptied) {
 		reply = Freed
 	}
-	if rest.Count == 0 || reply == Absent {
+	if remaining.Count == 0 || reply == Absent {
 		c.SetReturned(g, max(reply-Freed, 0))
 		again = c.Recheck(g, sent, now, memory)
 	}
@@ -107,11 +107,11 @@ func (c *Claim[G, H]) Recheck(g *Grant[G, H], sent, now, memory time.Duration) D
 // Owe is what is to be done about a release that was refused, or whose outcome is not known: the last one is
 // a debt, which takes away no more than the release would have; a nested one is repeated under the claim's
 // turn, with what is true by then.
-func (c *Claim[G, H]) Owe(g *Grant[G, H], rest Rest, now time.Duration) Duty {
-	if rest.Count > 0 {
+func (c *Claim[G, H]) Owe(g *Grant[G, H], remaining Remaining, now time.Duration) Duty {
+	if remaining.Count > 0 {
 		return Duty{Correct: true}
 	}
-	return Duty{Debt: g.Return(rest.Ceiling, now, g.until)}
+	return Duty{Debt: g.Return(remaining.Ceiling, now, g.until)}
 }
 
 // Return is the debt of giving g back, which nobody holds any more, unless it has more than ceiling holds by

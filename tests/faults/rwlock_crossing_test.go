@@ -50,7 +50,7 @@ func TestAReleaseThatIsMadeUpForTakesNothingNewer(t *testing.T) {
 	s.ends()
 }
 
-// What a release of two tenures in one leaves to be seen to is seen to: a copy of the first one's acquisition.
+// What a release of two grants in one leaves to be seen to is seen to: a copy of the first one's acquisition.
 func TestALateCopyIsGivenBackThoughAnotherHoldWasReleasedWithIt(t *testing.T) {
 	t.Parallel()
 	s := newNestedStory(t)

@@ -33,7 +33,7 @@ func narrate(args []string, lease time.Duration, once func(c *client)) {
 	_ = s.Close() // what it cannot give back ends with the lease
 }
 
-// A client of a history has one tenure after the other.
+// A client of a history has one grant after the other.
 type client struct {
 	session *holdfast.Session
 	number  int
@@ -41,7 +41,7 @@ type client struct {
 	tell    func(d deed) // hears each deed twice
 }
 
-// tag names the tenure that the client has next.
+// tag names the grant that the client has next.
 func (c *client) tag() string { return fmt.Sprintf("%d.%d", c.number, c.serial.Load()) }
 
 // do does a deed and says so, before and after.

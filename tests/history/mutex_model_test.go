@@ -67,7 +67,7 @@ func afterDeed(s tenancy, d deed) []tenancy {
 	case "release lost":
 		if mine {
 			// One hold can be lost without the others: a re-entry has a later deadline. The last one that is given back
-			// takes the lost ones with it. If that is lost, too, the tenure is orphaned when its last deadline has passed,
+			// takes the lost ones with it. If that is lost, too, the grant is orphaned when its last deadline has passed,
 			// no sooner.
 			return []tenancy{s.released(s)}
 		}
@@ -90,28 +90,28 @@ func only(possible bool, s tenancy) []tenancy {
 	return nil
 }
 
-// A half of a tenure is what can be lost by itself.
-type tenureHalf struct{ tag, half string }
+// A half of a grant is what can be lost by itself.
+type grantHalf struct{ tag, half string }
 
-// tenures is a history of locks that have holders.
-func (r record) tenures() (all []porcupine.Operation) {
+// grants is a history of locks that have holders.
+func (r record) grants() (all []porcupine.Operation) {
 	add := func(d deed, from, to time.Duration) {
 		all = append(all, porcupine.Operation{ClientId: d.Client, Input: d, Call: int64(from), Return: int64(to)})
 	}
-	orphans := map[tenureHalf]bool{}
+	orphans := map[grantHalf]bool{}
 	orphan := func(d deed, from time.Duration, to time.Duration) {
-		if at := (tenureHalf{d.Tag, d.Half}); !orphans[at] {
+		if at := (grantHalf{d.Tag, d.Half}); !orphans[at] {
 			orphans[at] = true
 			add(deed{Client: d.Client, Lock: d.Lock, Half: d.Half, Kind: opOrphan, Tag: d.Tag}, from, to)
 		}
 	}
-	sure := map[tenureHalf]deed{} // what was held for sure, and when
+	sure := map[grantHalf]deed{} // what was held for sure, and when
 	for _, d := range r.deeds {
 		if d.Out == "nothing" || d.Out == "unknown" && (d.Kind == opLocked || d.Kind == opCount) {
 			continue
 		}
 		if d.Out == "done" || d.Kind == opCount {
-			sure[tenureHalf{d.Tag, d.Half}] = d
+			sure[grantHalf{d.Tag, d.Half}] = d
 		}
 		end := d.Return
 		if d.Out == "unknown" && (d.Kind == opTake || d.Kind == opReenter) {

@@ -75,7 +75,7 @@ func TestAHistoryOfFourProcessesIsThatOfAMutex(t *testing.T) {
 				role: "historian", arg: name, blows: lockBlows, holding: holdsLock, lost: losing(kit.ScriptOf(k, "release")),
 			})
 			r.require(t, "take unknown", "release unknown", "release lost")
-			checkHistory(t, reentrantMutex, r.tenures())
+			checkHistory(t, reentrantMutex, r.grants())
 			if k.Queues {
 				s := kit.Open(t, srv.Addr(), nil)
 				kit.SleepUntil(time.Now().Add(historyWait)) // the dead of a queue are forgotten when somebody looks

@@ -12,7 +12,7 @@ const (
 	halfWrite = "write"
 )
 
-// A share is what one tenure has of a read-write lock.
+// A share is what one grant has of a read-write lock.
 type share struct {
 	tag           string
 	writes, reads int
@@ -27,7 +27,7 @@ type sharing struct {
 	lateRead  bool
 }
 
-// of is what a tenure has.
+// of is what a grant has.
 func (s sharing) of(tag string) share {
 	if i, ok := s.find(tag); ok {
 		return s.shares[i]
@@ -39,7 +39,7 @@ func (s sharing) find(tag string) (int, bool) {
 	return slices.BinarySearchFunc(s.shares, tag, func(h share, tag string) int { return cmp.Compare(h.tag, tag) })
 }
 
-// with is s after a tenure has come to have something else.
+// with is s after a grant has come to have something else.
 func (s sharing) with(h share) sharing {
 	i, found := s.find(h.tag)
 	s.shares = slices.Clone(s.shares)
@@ -59,7 +59,7 @@ func (s sharing) left(half string) sharing {
 	return s
 }
 
-// written reports whether somebody writes, other than one tenure.
+// written reports whether somebody writes, other than one grant.
 func (s sharing) written(but string) bool {
 	return slices.ContainsFunc(s.shares, func(h share) bool { return h.writes > 0 && h.tag != but })
 }
@@ -151,7 +151,7 @@ func (s sharing) seen(half string, held bool) (sharing, bool) {
 	return s, !sure
 }
 
-// afterWrite is the state after a tenure has asked for the write half.
+// afterWrite is the state after a grant has asked for the write half.
 func (s sharing) afterWrite(d deed, mine share) (sharing, bool) {
 	switch d.Kind + " " + d.Out {
 	case "take done":
@@ -173,7 +173,7 @@ func (s sharing) afterWrite(d deed, mine share) (sharing, bool) {
 	return s, false
 }
 
-// afterRead is the state after a tenure has asked for the read half.
+// afterRead is the state after a grant has asked for the read half.
 func (s sharing) afterRead(d deed, mine share) (sharing, bool) {
 	switch d.Kind + " " + d.Out {
 	case "take done":

@@ -24,7 +24,7 @@ func rwHistorian(args []string) {
 	narrate(args, kit.WorkerLease, func(c *client) { c.share(prefer) })
 }
 
-// A stay is one tenure of a client, of a read-write lock, with what it holds.
+// A stay is one grant of a client, of a read-write lock, with what it holds.
 type stay struct {
 	client *client
 	lock   *rwlock.RWMutex
@@ -159,7 +159,7 @@ func TestAHistoryOfFourProcessesIsThatOfAReadWriteLock(t *testing.T) {
 			})
 			r.require(t, "read take unknown", "write take unknown", "read re-enter unknown", "write re-enter already held",
 				"release unknown", "release lost")
-			checkHistory(t, readWriteLock, r.tenures())
+			checkHistory(t, readWriteLock, r.grants())
 			kit.Await(t, "the end of all leases", func() bool { return len(srv.Strs(t, "KEYS", "*")) == 0 })
 		})
 	}

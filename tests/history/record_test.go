@@ -19,7 +19,7 @@ import (
 )
 
 // The kinds of operations of a history. The last is nobody's call: it stands for the moment from which the server may
-// end a tenure by itself, because its lease has run out or its process was killed.
+// end a grant by itself, because its lease has run out or its process was killed.
 const (
 	opTake    = "take"
 	opReenter = "re-enter"
@@ -36,11 +36,11 @@ type deed struct {
 	Lock   string // which lock
 	Half   string // of a read-write lock, halfRead or halfWrite
 	Kind   string
-	Tag    string // the tenure that it is about, unique for each outermost take
+	Tag    string // the grant that it is about, unique for each outermost take
 	Call   time.Duration
 	Return time.Duration // 0: the process was killed before it returned
 	Out    string        // classOf the error; of a look what it saw
-	Until  time.Duration // of a release: the last deadline of the tenure, or of this half of it
+	Until  time.Duration // of a release: the last deadline of the grant, or of this half of it
 }
 
 // String says what was done and what came of it, without numbers and names.
@@ -91,7 +91,7 @@ func (b *historybook) awaitDeeds(t *testing.T, n int) {
 	kit.AwaitFor(t, time.Minute, "deeds of a history", func() bool { return b.size() > n })
 }
 
-// last is the last deed of each client that was about a tenure.
+// last is the last deed of each client that was about a grant.
 func (b *historybook) last() map[int]deed {
 	b.mu.Lock()
 	defer b.mu.Unlock()

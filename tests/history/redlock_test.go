@@ -241,7 +241,7 @@ func TestAHistoryOfRedLocksHasNoTwoHolders(t *testing.T) {
 	record := newRecord([]*historybook{&c.book}, nil)
 	t.Log(len(c.spells), "spells, by", by, "at most", longest, record.outs(t), c.ordeals)
 	require.Empty(t, disputed(c.spells))
-	checkHistory(t, reentrantMutex, record.tenures())
+	checkHistory(t, reentrantMutex, record.grants())
 	assert.GreaterOrEqual(t, len(c.spells), leastSpells)
 	assert.Greater(t, longest, chronicleLease, "none was renewed")
 	for _, o := range ordeals {

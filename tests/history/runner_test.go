@@ -31,7 +31,7 @@ const (
 type subject struct {
 	role, arg string // of the processes; further arguments are the server's address and what narrate needs
 	blows     []blow
-	holding   func(last deed) bool                     // whether a client has something, by the last it did in a tenure
+	holding   func(last deed) bool                     // whether a client has something, by the last it did in a grant
 	lost      func(process int, command []string) bool // whether the reply to a script is
 	resets    bool                                     // connections are cut before a script is run
 }

@@ -205,13 +205,13 @@ func (w *world) release(r rules, i int) {
 	g.msg = r.messageOf(g.half, g.rest)
 }
 
-func (r rules) messageOf(half owner.Half, rest owner.Rest) message {
+func (r rules) messageOf(half owner.Half, rest owner.Remaining) message {
 	return message{verb: release, half: half, owner: wireOf(rest.Owner), count: int8(rest.Count), ceiling: int8(rest.Ceiling)}
 }
 
 // rest is what a release of what g has had is to leave.
-func (w *world) rest(r rules, g *grant) owner.Rest {
-	rest := w.claim.Rest(g, w.now)
+func (w *world) rest(r rules, g *grant) owner.Remaining {
+	rest := w.claim.Remaining(g, w.now)
 	half := g.State().Half
 	if !r.restOfOwner {
 		rest.Count = min(rest.Count, g.Count(w.now))
@@ -254,7 +254,7 @@ func (w *world) settleRelease(r rules, i int) violation {
 }
 
 // released takes the reply of a release, and returns what it means.
-func (w *world) released(r rules, g *grant, rest owner.Rest, sent time.Duration, a answer) int64 {
+func (w *world) released(r rules, g *grant, rest owner.Remaining, sent time.Duration, a answer) int64 {
 	reply := int64(owner.Lowered)
 	switch {
 	case a == nothing:
@@ -309,7 +309,7 @@ func (w *world) unanswered(r rules, i int, repeat bool) {
 }
 
 // inDoubt is a release that had no reply.
-func (w *world) inDoubt(g *grant, rest owner.Rest) {
+func (w *world) inDoubt(g *grant, rest owner.Remaining) {
 	w.claim.InDoubt(g, rest)
 	if rest.Count == 0 { // what finds nothing now may have been forestalled
 		w.inTheDark(g)

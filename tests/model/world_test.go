@@ -43,7 +43,7 @@ type goroutine struct {
 	way     owner.Way     // acquiring
 	grant   *grant        // re-entered, entered beside, or had
 	hold    *hold
-	rest    owner.Rest // releasing or owing
+	rest    owner.Remaining // releasing or owing
 
 	msg      message // in flight
 	answer   answer  // none: msg is on its way there; otherwise: on its way back

@@ -37,10 +37,10 @@ func TestAHoldIsWatchedFromItsBeginningToItsEnd(t *testing.T) {
 		var o outermost
 		h := o.begin(l, c, "wire", &answer{sent: s.Now(), at: s.Now()}, 0)
 		k.dog.Run(ctx) // looks once
-		assert.Equal(t, []lease.Renewable{h.tenure}, watched)
+		assert.Equal(t, []lease.Renewable{h.grant}, watched)
 
-		k.dog.Renewed(h.tenure, s.Now())
-		h.tenure.drop(h)
+		k.dog.Renewed(h.grant, s.Now())
+		h.grant.drop(h)
 		watched = nil
 		k.dog.Run(ctx)
 		assert.Empty(t, watched)

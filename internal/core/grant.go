@@ -1,0 +1,161 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/owner"
+	"github.com/holdfast-go/holdfast/internal/scope"
+)
+
+// A grant is an [owner.Grant] with its place in the session: in the watchdog's queue and in the registry.
+type grant struct {
+	lease.Entry // the watchdog's notes
+	links       // the session's registry
+	lock        *Lock
+	claim       *claim
+
+	owner.Grant[*grant, *Single] // guarded by claim.mu, but for Of and Wire
+}
+
+// Group says with which grants this one may be renewed in one call.
+func (g *grant) Group() lease.Group {
+	return lease.Group{Script: g.lock.protocol.Renewal(), Slot: g.lock.slot}
+}
+
+// listeners is how many clients were told of the release of its last hold, this one included.
+func (g *grant) listeners() int {
+	g.claim.mu.Lock()
+	defer g.claim.mu.Unlock()
+	return g.Heard()
+}
+
+// add makes h, granted by a call sent at sent, a live hold of the grant.
+func (g *grant) add(h *Single, sent time.Duration) {
+	k, c := g.lock.keeper, g.claim
+	c.mu.Lock()
+	first, watch := c.Add(&g.Grant, &h.Hold, lease.Add(h.Acquired(), h.lock.Length()), h.watched())
+	if watch {
+		k.dog.Add(g, sent)
+	}
+	var waits []Waker
+	if first {
+		k.grants.add(g)
+		if c.crowd != nil {
+			waits = slices.Clone(c.crowd.waits)
+		}
+	}
+	c.mu.Unlock()
+	for _, w := range waits {
+		w.Wake() // calls of the same owner: they may re-enter now
+	}
+}
+
+// drop takes an ended hold out and returns its contexts, which are to end, too.
+func (g *grant) drop(h *Single) (contexts *scope.Context) {
+	k, c := g.lock.keeper, g.claim
+	c.mu.Lock()
+	last, unwatch := c.Drop(&g.Grant, &h.Hold, h.watched(), h.ended.Load() == detachedEnd, k.session.Now())
+	if unwatch {
+		k.dog.Remove(g)
+	}
+	if last {
+		k.grants.remove(g)
+	}
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	contexts = h.contexts.Close()
+	owned := c.owner != nil
+	c.mu.Unlock()
+	if owned {
+		c.unref()
+	}
+	return contexts
+}
+
+// left is the hold count that the server should have.
+func (g *grant) left() int {
+	g.claim.mu.Lock()
+	defer g.claim.mu.Unlock()
+	return g.Count(g.lock.Session().Now())
+}
+
+// remaining is what a release is to leave: what is true now.
+func (g *grant) remaining() Remaining {
+	g.claim.mu.Lock()
+	defer g.claim.mu.Unlock()
+	return g.claim.Remaining(&g.Grant, g.lock.Session().Now())
+}
+
+// sweep gives back what a lost grant may leave behind.
+func (g *grant) sweep() {
+	g.claim.mu.Lock()
+	duty := g.claim.Sweep(&g.Grant, g.lock.Session().Now(), g.claim.owner != nil)
+	g.claim.mu.Unlock()
+	g.do(duty)
+}
+
+// do tells the server in the background what is left to be told.
+func (g *grant) do(duty owner.Duty) {
+	if duty.Correct {
+		g.correct(0)
+	}
+	g.lock.keeper.debts.add(g.lock, duty.Debt)
+}
+
+// believed reports whether any hold is held. Those whose trust has ended end, if nobody has
+// noticed before.
+func (g *grant) believed() bool {
+	held := false
+	for _, h := range g.live() {
+		held = h.Err() == nil || held
+	}
+	return held
+}
+
+// live returns the live holds.
+func (g *grant) live() (live []*Single) {
+	g.claim.mu.Lock()
+	defer g.claim.mu.Unlock()
+	return slices.Collect(g.Live())
+}
+
+// endAll ends every hold, and returns those that had not ended, and whether the server is to be told.
+func (g *grant) endAll(why *ending) (ended []*Single, last bool) {
+	now := g.lock.Session().Now()
+	for _, h := range g.live() {
+		if h.end(now, why) == nil {
+			ended = append(ended, h)
+		}
+	}
+	return ended, len(ended) > 0 && g.left() == 0
+}
+
+// lose ends every hold: a call that was sent then has found nothing of this wire owner on the server.
+func (g *grant) lose(sent time.Duration) {
+	g.claim.mu.Lock()
+	g.Gone()
+	for h := range g.Live() {
+		if h.trusted() { // else it was lost before, of that
+			h.failure = nil
+		}
+	}
+	g.claim.mu.Unlock()
+	for _, h := range g.live() {
+		h.lose()
+	}
+	now := g.lock.Session().Now()
+	g.claim.mu.Lock()
+	again := g.claim.Recheck(&g.Grant, sent, now, g.lock.memory())
+	g.claim.mu.Unlock()
+	g.lock.keeper.debts.add(g.lock, again)
+}
+
+// lasts records that a call which has just returned extended the server's lease, or may have.
+func (g *grant) lasts(length time.Duration) {
+	g.claim.mu.Lock()
+	g.Lasts(lease.Add(g.lock.Session().Now(), length))
+	g.claim.mu.Unlock()
+}
