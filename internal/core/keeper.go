@@ -49,7 +49,7 @@ func (k *keeper) Holds() bool { return k.grants.any() }
 
 // closed is what has ended because of Close.
 type closed struct {
-	mu    sync.Mutex   // guards the remaining
+	mu    sync.Mutex   // guards the rest
 	holds []closedHold // of which nobody has been told
 	left  []*grant     // which are to be given back
 }

@@ -14,7 +14,7 @@ import (
 // each other. It is a local idea; on the wire each outermost acquisition has an owner of its
 // own (guarantee G3). A context carries it.
 type Owner struct {
-	mu    sync.Mutex          // guards the remaining; taken before a claim's own
+	mu    sync.Mutex          // guards the rest; taken before a claim's own
 	first *claim              // most owners have one claim,
 	more  map[claimKey]*claim // some have others
 }

@@ -4,7 +4,7 @@ import "sync"
 
 // registry is the set of grants that Close has to end, a list through them.
 type registry struct {
-	mu     sync.Mutex // guards the remaining, and all links
+	mu     sync.Mutex // guards the rest, and all links
 	first  *grant
 	byWire map[string]*grant // of permits, which anybody may ask for
 }

@@ -22,7 +22,7 @@ type Single struct {
 	grant *grant
 	ended atomic.Pointer[ending]
 
-	owner.Hold[*Single] // what Trust returns may be read without the claim's mutex, the remaining only with it
+	owner.Hold[*Single] // what Trust returns may be read without the claim's mutex, the rest only with it
 
 	// guarded by the claim's mutex
 	contexts scope.Contexts
