@@ -2,7 +2,6 @@ package locks
 
 import (
 	"context"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -64,156 +62,6 @@ func TestManyGoroutinesOfManySessionsExclude(t *testing.T) {
 		wg.Wait()
 		assert.EqualValues(t, sessions*goroutines*rounds, total.Load())
 		assert.Empty(t, k.Free(srv.Keyspace(t)))
-	})
-}
-
-func TestAWaiterIsWokenByTheRelease(t *testing.T) {
-	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
-		for _, waiter := range []*holdfast.Session{a, b} {
-			for _, l := range [][2]kit.Locker{
-				{k.Make(a, t.Name(), 0), k.Rival(waiter, t.Name(), 0)},
-				{k.Rival(a, t.Name(), 0), k.Make(waiter, t.Name(), 0)},
-			} {
-				hold := kit.Lock(t, t.Context(), l[0])
-				got := kit.GoLock(t.Context(), l[1].Lock)
-				kit.Waiting(t, k, srv)
-				require.NoError(t, hold.Release())
-				r := kit.Within(t, 2*time.Second, got, "the waiter's lock") // a lease is 3 s
-				require.NoError(t, r.Err)
-				require.NoError(t, r.Hold.Release())
-				kit.Await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
-			}
-		}
-	})
-}
-
-// Redisson's braces make one channel of the names x and {x}: to wait for one costs nobody the other, which is free.
-// Fair locks of the two share more, the queue.
-func TestWhoWaitsForANameKeepsNobodyFromItsNeighbourOnTheChannel(t *testing.T) {
-	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		if k.Queues || k.Name == "multilock" { // of which one is fair
-			return
-		}
-		theirs, ours := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
-		take := func(ctx context.Context, l kit.Locker) *holdfast.Hold {
-			r := kit.Within(t, 5*time.Second, kit.GoLock(ctx, l.Lock), "a lock that is free")
-			require.NoError(t, r.Err)
-			return r.Hold
-		}
-		for _, names := range [][2]string{{"x", "{x}"}, {"{x}", "x"}} {
-			busy, free := names[0], names[1]
-			hold := kit.Lock(t, t.Context(), k.Make(theirs, busy, 0))
-			got := kit.GoLock(t.Context(), k.Rival(ours, busy, 0).Lock)
-			kit.Waiting(t, k, srv)
-			require.NoError(t, take(t.Context(), k.Rival(ours, free, 0)).Release())
-			require.NoError(t, hold.Release())
-			first := kit.Within(t, 5*time.Second, got, "the waiter's lock")
-			require.NoError(t, first.Err)
-
-			// An owner that has one, which others wait for, takes the other.
-			ctx := first.Hold.Context(t.Context())
-			got = kit.GoLock(t.Context(), k.Make(ours, busy, 0).Lock)
-			kit.Waiting(t, k, srv)
-			require.NoError(t, take(ctx, k.Rival(ours, free, 0)).Release())
-			require.NoError(t, first.Hold.Release())
-			last := kit.Within(t, 5*time.Second, got, "the waiter's lock")
-			require.NoError(t, last.Err)
-			require.NoError(t, last.Hold.Release())
-			kit.Await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
-		}
-	})
-}
-
-// One who polls with long pauses waits for as long as it likes; those who listen are told of a release, and know when
-// a lease is over.
-func TestWhoPollsSlowlyKeepsNobodyWaiting(t *testing.T) {
-	const lease = 3 * time.Second
-	for name, end := range map[string]func(*holdfast.Hold) error{
-		"who released":        (*holdfast.Hold).Release,
-		"whose lease is over": (*holdfast.Hold).Detach,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			srv := redistest.Start(t)
-			theirs, ours := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
-			hold := kit.Lock(t, t.Context(), rlock.New(theirs, t.Name(), &rlock.Options{FixedLease: lease}))
-			paused := make(chan struct{}, 1)
-			slow := rlock.New(ours, t.Name(), &rlock.Options{Backoff: func(int) time.Duration {
-				paused <- struct{}{}
-				return time.Hour
-			}})
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			polls := kit.GoLock(ctx, slow.Lock)
-			kit.Within(t, 5*time.Second, paused, "the first pause")
-			listens := kit.GoLock(t.Context(), rlock.New(ours, t.Name(), nil).Lock)
-			kit.Waiting(t, kit.KindOf("rlock"), srv)
-			require.NoError(t, end(hold))
-			r := kit.Within(t, 2*lease, listens, "the lock")
-			require.NoError(t, r.Err)
-
-			// A release of its own session is the one thing that wakes it before.
-			require.NoError(t, r.Hold.Release())
-			r = kit.Within(t, 5*time.Second, polls, "the poller's lock")
-			require.NoError(t, r.Err)
-			require.NoError(t, r.Hold.Release())
-		})
-	}
-}
-
-func TestACancelledWaitLeavesNothing(t *testing.T) {
-	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
-		hold := kit.Lock(t, t.Context(), k.Rival(a, t.Name(), time.Hour))
-		before := srv.Keyspace(t)
-
-		why := assert.AnError
-		ctx, cancel := context.WithCancelCause(t.Context())
-		got := kit.GoLock(ctx, k.Make(b, t.Name(), 0).Lock)
-		kit.Waiting(t, k, srv)
-		cancel(why)
-		r := kit.Within(t, time.Second, got, "the end of the wait")
-		assert.Nil(t, r.Hold)
-		assert.ErrorIs(t, r.Err, context.Canceled)
-		assert.ErrorIs(t, r.Err, why)
-		assert.NotErrorIs(t, r.Err, holdfast.ErrBusy)
-
-		kit.Await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
-		kit.Await(t, "the keyspace of before", func() bool { return reflect.DeepEqual(before, srv.Keyspace(t)) })
-		require.NoError(t, hold.Release())
-	})
-}
-
-func TestTryLockForWaitsAndGivesUp(t *testing.T) {
-	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
-		hold := kit.Lock(t, t.Context(), k.Rival(a, t.Name(), 0))
-		l := k.Make(b, t.Name(), 0)
-
-		began := time.Now()
-		_, err := l.TryLockFor(t.Context(), 100*time.Millisecond)
-		assert.ErrorIs(t, err, holdfast.ErrBusy)
-		assert.NotErrorIs(t, err, context.DeadlineExceeded)
-		assert.GreaterOrEqual(t, time.Since(began), 100*time.Millisecond)
-
-		for _, wait := range []time.Duration{0, -time.Second} { // one attempt
-			_, err = l.TryLockFor(t.Context(), wait)
-			assert.ErrorIs(t, err, holdfast.ErrBusy)
-		}
-
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond) // ends first
-		defer cancel()
-		_, err = l.TryLockFor(ctx, time.Hour)
-		assert.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.NotErrorIs(t, err, holdfast.ErrBusy)
-
-		got := kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return l.TryLockFor(ctx, 10*time.Second) })
-		kit.Waiting(t, k, srv)
-		require.NoError(t, hold.Release())
-		r := kit.Within(t, 2*time.Second, got, "the lock")
-		require.NoError(t, r.Err)
-		require.NoError(t, r.Hold.Release())
 	})
 }
 

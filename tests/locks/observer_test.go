@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,163 +14,10 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
-	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/rlock"
-	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
-
-// A lookout counts what an observer is told, as "<kind> <what>".
-type lookout struct {
-	mu   sync.Mutex // guards the rest
-	told map[string]int
-	last holdfast.Acquired // of the calls that succeeded
-	of   holdfast.Subject  // that one
-}
-
-func (o *lookout) note(of holdfast.Subject, format string, args ...any) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.told == nil {
-		o.told = make(map[string]int)
-	}
-	o.told[of.Kind+" "+fmt.Sprintf(format, args...)]++
-}
-
-// once is noted the first time, and as a mistake from then on.
-func (o *lookout) once(of holdfast.Subject) func(format string, args ...any) {
-	var told atomic.Bool
-	return func(format string, args ...any) {
-		if told.Swap(true) {
-			format = "TWICE " + format
-		}
-		o.note(of, format, args...)
-	}
-}
-
-// observer tells the lookout everything.
-func (o *lookout) observer() *holdfast.Observer {
-	return &holdfast.Observer{
-		Acquire: func(_ context.Context, of holdfast.Subject) func(holdfast.Acquired) {
-			o.note(of, "acquire")
-			once := o.once(of)
-			return func(a holdfast.Acquired) {
-				once("acquired %s", in(a.Err))
-				if a.Err == nil {
-					o.mu.Lock()
-					defer o.mu.Unlock()
-					o.last, o.of = a, of
-				}
-			}
-		},
-		Attempt: func(of holdfast.Subject, a holdfast.Attempt) { o.note(of, "attempt %s", in(a.Err)) },
-		Wait: func(of holdfast.Subject) func() {
-			o.note(of, "wait")
-			once := o.once(of)
-			return func() { once("waited") }
-		},
-		WakeUp: func(of holdfast.Subject, by holdfast.WakeUp) { o.note(of, "woken by %s", by) },
-		Hold: func(_ context.Context, of holdfast.Subject) func(holdfast.Ended) {
-			o.note(of, "hold")
-			once := o.once(of)
-			return func(e holdfast.Ended) {
-				if e.Held <= 0 {
-					once("ended at once")
-				}
-				once("ended %s", in(e.Err))
-			}
-		},
-		Renewal: func(of holdfast.Subject, err error) { o.note(of, "renewal %s", in(err)) },
-	}
-}
-
-// in is an error in a word.
-func in(err error) string {
-	switch {
-	case err == nil:
-		return "well"
-	case errors.Is(err, holdfast.ErrBusy):
-		return "busy"
-	case errors.Is(err, holdfast.ErrLost):
-		return "lost"
-	case errors.Is(err, holdfast.ErrClosed):
-		return "closed"
-	case errors.Is(err, context.Canceled):
-		return "cancelled"
-	}
-	return "badly"
-}
-
-// counts are what was told of a kind.
-func (o *lookout) counts(kind string) map[string]int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	of := make(map[string]int)
-	for what, n := range o.told {
-		if what, ok := strings.CutPrefix(what, kind+" "); ok {
-			of[what] = n
-		}
-	}
-	return of
-}
-
-// sum is how often that was told, of whatever kind.
-func (o *lookout) sum(what string) (n int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for told, times := range o.told {
-		if strings.HasSuffix(told, " "+what) {
-			n += times
-		}
-	}
-	return n
-}
-
-// requireTold waits until exactly that was told of a kind.
-func (o *lookout) requireTold(t *testing.T, kind string, want map[string]int) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !maps.Equal(o.counts(kind), want) && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
-	require.Equal(t, want, o.counts(kind), kind)
-}
-
-// requireBalance waits until whatever has begun has ended, and requires that it did once.
-func (o *lookout) requireBalance(t *testing.T) {
-	t.Helper()
-	ended := func() int { return o.sum("ended well") + o.sum("ended lost") + o.sum("ended closed") }
-	acquired := func() (n int) {
-		for _, how := range []string{"well", "busy", "lost", "closed", "cancelled", "badly"} {
-			n += o.sum("acquired " + how)
-		}
-		return n
-	}
-	kit.Await(t, "the end of everything", func() bool {
-		return o.sum("hold") == ended() && o.sum("wait") == o.sum("waited") && o.sum("acquire") == acquired()
-	})
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for what := range o.told {
-		require.NotContains(t, what, "TWICE")
-		require.NotContains(t, what, "at once")
-	}
-}
-
-// told is what an observer is told if this happens, and attempts of who asks.
-func told(k kit.Kind, what, attempts map[string]int) map[string]int {
-	all := maps.Clone(what)
-	if k.Asks() {
-		maps.Copy(all, attempts)
-	}
-	return all
-}
-
-func observed(t *testing.T, srv *redistest.Server, lease time.Duration) (*lookout, *holdfast.Session) {
-	t.Helper()
-	o := &lookout{}
-	return o, kit.Open(t, srv.Addr(), &holdfast.Options{Lease: lease, Observer: o.observer()})
-}
 
 func TestObserverOfAFreeLock(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
@@ -370,66 +215,6 @@ func TestObserverOfAnEndOfTheSession(t *testing.T) {
 		require.Equal(t, 1, o.counts(k.Title())["ended closed"])
 		require.NoError(t, hold.Release())
 	})
-}
-
-func TestObserverOfASemaphore(t *testing.T) {
-	t.Parallel()
-	srv := redistest.Start(t)
-	o, s := observed(t, srv, 3*time.Second)
-	p := semaphore.New(s, "permits")
-	_, err := p.TrySetPermits(t.Context(), 1)
-	require.NoError(t, err)
-	require.NoError(t, p.Acquire(t.Context(), 1))
-	require.ErrorIs(t, p.TryAcquire(t.Context(), 1), holdfast.ErrBusy)
-	o.requireTold(t, "semaphore", map[string]int{
-		"acquire": 2, "acquired well": 1, "acquired busy": 1, "attempt well": 1, "attempt busy": 1,
-	})
-	got := make(chan error, 1)
-	go func() { got <- p.Acquire(t.Context(), 1) }()
-	kit.Await(t, "a wait", func() bool { return o.sum("wait") == 1 })
-	require.NoError(t, p.Release(t.Context(), 1))
-	require.NoError(t, kit.Within(t, kit.LongestWait, got, "the permit"))
-	require.Positive(t, o.sum("woken by message"))
-	o.requireBalance(t)
-}
-
-func TestObserverOfSeveralPermits(t *testing.T) {
-	t.Parallel()
-	srv := redistest.Start(t)
-	o, s := observed(t, srv, 3*time.Second)
-	p := semaphore.NewExpirable(s, "permits", nil)
-	_, err := p.TrySetPermits(t.Context(), 3)
-	require.NoError(t, err)
-	holds, err := p.AcquireN(t.Context(), 3)
-	require.NoError(t, err)
-	for _, h := range holds {
-		require.NoError(t, h.Release())
-	}
-	o.requireTold(t, "semaphore.Expirable", map[string]int{
-		"acquire": 1, "acquired well": 1, "attempt well": 1, "hold": 3, "ended well": 3,
-	})
-}
-
-func TestObserverOfALatch(t *testing.T) {
-	t.Parallel()
-	srv := redistest.Start(t)
-	o, s := observed(t, srv, 3*time.Second)
-	l := latch.New(s, "ready")
-	_, err := l.TrySetCount(t.Context(), 1)
-	require.NoError(t, err)
-	const callers = 3
-	got := make(chan error, callers)
-	for range callers {
-		go func() { got <- l.Wait(t.Context()) }()
-	}
-	kit.Await(t, "waits", func() bool { return o.sum("wait") == callers })
-	require.NoError(t, l.CountDown(t.Context()))
-	for range callers {
-		require.NoError(t, kit.Within(t, kit.LongestWait, got, "the opening"))
-	}
-	told := o.counts("latch")
-	delete(told, "woken by message") // they look together
-	require.Equal(t, map[string]int{"acquire": callers, "acquired well": callers, "wait": callers, "waited": callers}, told)
 }
 
 // Any of the functions may be missing, and what they return, too.

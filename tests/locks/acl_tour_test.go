@@ -1,0 +1,380 @@
+package locks
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/setlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// denied is the first line that says that the server has said no; nil if none does.
+func denied(l *kit.Journal) error {
+	for line := range strings.Lines(l.String()) {
+		if aclNo.MatchString(line) {
+			return errors.New(line)
+		}
+	}
+	return nil
+}
+
+// An aclWalk is somebody who tries everything that a user of the toolkit can do. Whatever fails ends the step.
+type aclWalk struct {
+	ctx          context.Context
+	servers      []*redistest.Server // one, or the nodes of a cluster
+	tag          string              // a hash tag in all names
+	mine, theirs *holdfast.Session
+	log          *kit.Journal
+}
+
+// aclTour goes through all kinds and returns what failed first, in calls or in the background.
+func aclTour(t *testing.T, servers []*redistest.Server, opt rueidis.ClientOption, tag string) (err error) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	w := &aclWalk{ctx: ctx, servers: servers, tag: tag, log: &kit.Journal{}}
+	options := &holdfast.Options{Logger: w.log.Logger(), Anonymous: true}
+	if w.mine, err = holdfast.Open(opt, options); err != nil {
+		return err
+	}
+	defer w.mine.Close()
+	if w.theirs, err = holdfast.Open(opt, options); err != nil {
+		return err
+	}
+	defer w.theirs.Close()
+	for _, step := range []struct {
+		name string
+		do   func()
+	}{
+		{"rlock", w.rlock},
+		{"fairlock", w.fairlock},
+		{"rwlock", w.rwlock},
+		{"preferred writers", w.preferred},
+		{"setlock", w.setlock},
+		{"multilock", w.multilock},
+		{"semaphore", w.semaphore},
+		{"permits", w.permits},
+		{"latch", w.latch},
+		{"close", w.close},
+	} {
+		if err := errors.Join(w.attempt(step.do), denied(w.log)); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	return nil
+}
+
+// An aclError is what ends a step.
+type aclError struct{ error }
+
+func (w *aclWalk) attempt(do func()) (err error) {
+	defer func() {
+		switch failure := recover().(type) {
+		case nil:
+		case aclError:
+			err = failure.error
+		default:
+			panic(failure)
+		}
+	}()
+	do()
+	return nil
+}
+
+// ok ends the step if there is an error.
+func (w *aclWalk) ok(err error) {
+	if err != nil {
+		panic(aclError{err})
+	}
+}
+
+// is ends the step unless the error is the one that is to be.
+func (w *aclWalk) is(err, want error) {
+	if !errors.Is(err, want) {
+		panic(aclError{errors.Join(fmt.Errorf("want %w", want), err)})
+	}
+}
+
+func (w *aclWalk) take(ctx context.Context, take func(context.Context) (*holdfast.Hold, error)) *holdfast.Hold {
+	hold, err := take(ctx)
+	w.ok(err)
+	return hold
+}
+
+// until waits until holds is true of any of the servers. Whoever waits for something meanwhile must not get it.
+func (w *aclWalk) until(what string, holds func(srv *redistest.Server) bool, waiting ...<-chan kit.Result) {
+	for end := time.Now().Add(20 * time.Second); !slices.ContainsFunc(w.servers, holds); time.Sleep(2 * time.Millisecond) {
+		w.ok(denied(w.log))
+		for _, c := range waiting {
+			select {
+			case r := <-c:
+				w.ok(cmp.Or(r.Err, errors.New("granted too soon")))
+			default:
+			}
+		}
+		if time.Now().After(end) {
+			w.ok(fmt.Errorf("%s: not in time", what))
+		}
+	}
+}
+
+// listened waits until somebody who waits listens on a channel like that.
+func (w *aclWalk) listened(pattern string, waiting <-chan kit.Result) {
+	w.until(pattern, func(srv *redistest.Server) bool {
+		for _, list := range []string{"CHANNELS", "SHARDCHANNELS"} {
+			if found, err := srv.Try("PUBSUB", list, pattern); err == nil && len(found.([]any)) > 0 {
+				return true
+			}
+		}
+		return false
+	}, waiting)
+}
+
+// granted is what a waiter got who has been woken: sooner than it would look by itself.
+func (w *aclWalk) granted(c <-chan kit.Result) *holdfast.Hold {
+	select {
+	case r := <-c:
+		w.ok(r.Err)
+		return r.Hold
+	case <-time.After(3 * time.Second):
+		panic(aclError{errors.New("the waiter was not woken")})
+	}
+}
+
+// name is what the user calls something.
+func (w *aclWalk) name(plain string) string { return "app:" + w.tag + plain }
+
+// wire is the name of a key or a channel that begins with a word.
+func (w *aclWalk) wire(word, plain string) string {
+	if w.tag != "" {
+		return word + ":" + w.name(plain)
+	}
+	return word + ":{" + w.name(plain) + "}"
+}
+
+// lock goes through what all locks have. mine and theirs are the same one, of two sessions.
+func (w *aclWalk) lock(mine, theirs kit.Locker, channel string) {
+	hold := w.take(w.ctx, mine.Lock)
+	ctx := hold.Context(w.ctx)
+	if inner, err := mine.Lock(ctx); !errors.Is(err, holdfast.ErrAlreadyHeld) {
+		w.ok(err)
+		w.ok(inner.Release())
+	}
+	w.ok(kit.ErrorOf(mine.Locked(ctx)))
+	w.ok(kit.ErrorOf(mine.Held(ctx)))
+	w.ok(kit.ErrorOf(mine.HoldCount(ctx)))
+	w.ok(kit.ErrorOf(mine.RemainingLease(ctx)))
+	w.ok(kit.ErrorOf(mine.Holders(ctx)))
+	w.ok(hold.Extend(ctx, time.Minute))
+	w.is(kit.ErrorOf(theirs.TryLock(w.ctx)), holdfast.ErrBusy)
+	w.is(kit.ErrorOf(theirs.TryLockFor(w.ctx, time.Millisecond)), holdfast.ErrBusy)
+	next := kit.GoLock(w.ctx, theirs.Lock)
+	w.listened(channel, next)
+	w.ok(hold.Release())
+	taken := w.granted(next)
+	w.ok(kit.ErrorOf(mine.ForceUnlock(w.ctx)))
+	w.is(taken.Release(), holdfast.ErrLost)
+}
+
+func (w *aclWalk) rlock() {
+	for _, opts := range []*rlock.Options{{Fenced: true}, {NonReentrant: true}} {
+		w.lock(rlock.New(w.mine, w.name("rlock"), opts), rlock.New(w.theirs, w.name("rlock"), opts), w.wire("redisson_lock__channel", "rlock"))
+	}
+	spin := &rlock.Options{Backoff: rlock.Exponential(time.Millisecond, 10*time.Millisecond)}
+	hold := w.take(w.ctx, rlock.New(w.mine, w.name("spin"), spin).Lock)
+	next := kit.GoLock(w.ctx, rlock.New(w.theirs, w.name("spin"), spin).Lock)
+	w.ok(hold.Release())
+	w.ok(w.granted(next).Release())
+}
+
+func (w *aclWalk) fairlock() {
+	queue, due := w.wire("redisson_lock_queue", "fair"), w.wire("redisson_lock_timeout", "fair")
+	mine, theirs := fairlock.New(w.mine, w.name("fair"), nil), fairlock.New(w.theirs, w.name("fair"), nil)
+	w.lock(mine, theirs, w.wire("redisson_lock__channel", "fair")+":*")
+
+	// Waiters that Java has dropped come back to their places.
+	hold := w.take(w.ctx, mine.Lock)
+	lively := fairlock.New(w.theirs, w.name("fair"), &fairlock.Options{WaiterLease: time.Second})
+	stand := func(n int, waiting ...<-chan kit.Result) {
+		w.until("places", func(srv *redistest.Server) bool {
+			length, err := srv.Try("LLEN", queue)
+			return err == nil && length == int64(n)
+		}, waiting...)
+	}
+	gone, leave := context.WithCancel(w.ctx)
+	defer leave()
+	first := kit.GoLock(w.ctx, lively.Lock)
+	stand(1, first)
+	second := kit.GoLock(gone, lively.Lock)
+	stand(2, first, second)
+	waiters, err := mine.Waiters(w.ctx)
+	w.ok(err)
+	for _, i := range []int{1, 0} {
+		for _, srv := range w.servers {
+			_, _ = srv.Try("LREM", queue, "0", waiters[i].ID) // refused where the slot is not
+			_, _ = srv.Try("ZREM", due, waiters[i].ID)
+		}
+		w.until("its place", func(*redistest.Server) bool {
+			now, err := mine.Waiters(w.ctx)
+			w.ok(err)
+			return len(now) == 2 && now[0].ID == waiters[0].ID
+		}, first, second)
+	}
+	leave()
+	w.is((<-second).Err, context.Canceled)
+	stand(1, first)
+	w.ok(hold.Release())
+	w.ok(w.granted(first).Release())
+}
+
+func (w *aclWalk) rwlock() {
+	mine, theirs := rwlock.New(w.mine, w.name("rw"), nil), rwlock.New(w.theirs, w.name("rw"), nil)
+	w.lock(mine.Write(), theirs.Write(), w.wire("redisson_rwlock", "rw"))
+
+	// Two read, one goes, and a writer waits for the other.
+	reading, also := w.take(w.ctx, mine.Read().Lock), w.take(w.ctx, theirs.Read().Lock)
+	w.ok(reading.Extend(w.ctx, time.Minute))
+	w.ok(kit.ErrorOf(mine.Read().Holders(w.ctx)))
+	w.is(kit.ErrorOf(mine.Write().TryLock(w.ctx)), holdfast.ErrBusy)
+	w.ok(reading.Release())
+	next := kit.GoLock(w.ctx, mine.Write().Lock)
+	w.listened(w.wire("redisson_rwlock", "rw"), next)
+	w.ok(also.Release())
+	writing := w.granted(next)
+
+	// A downgrade; and all readers out.
+	reading = w.take(writing.Context(w.ctx), mine.Read().Lock)
+	w.ok(writing.Release())
+	w.ok(reading.Release())
+	reading = w.take(w.ctx, mine.Read().Lock)
+	w.ok(kit.ErrorOf(theirs.Read().ForceUnlock(w.ctx)))
+	w.is(reading.Release(), holdfast.ErrLost)
+}
+
+func (w *aclWalk) preferred() {
+	opts := &rwlock.Options{PreferWriter: true}
+	mine, theirs := rwlock.New(w.mine, w.name("pw"), opts), rwlock.New(w.theirs, w.name("pw"), opts)
+	reading := w.take(w.ctx, mine.Read().Lock)
+	next := kit.GoLock(w.ctx, theirs.Write().Lock)
+	w.until("a writer waits", func(*redistest.Server) bool {
+		hold, err := mine.Read().TryLock(w.ctx)
+		if err == nil {
+			w.ok(hold.Release())
+		}
+		return errors.Is(err, holdfast.ErrBusy)
+	}, next)
+	w.ok(reading.Release())
+	w.ok(w.granted(next).Release())
+}
+
+func (w *aclWalk) setlock() {
+	mine, theirs := setlock.New(w.mine, w.name("set"), nil), setlock.New(w.theirs, w.name("set"), nil)
+	w.lock(mine, theirs, w.wire("holdfast_setlock", "set"))
+	hold := w.take(w.ctx, mine.Lock)
+	w.ok(kit.ErrorOf(theirs.Query(w.ctx)))
+	w.ok(hold.Detach())
+	adopted, err := theirs.Adopt(w.ctx, hold.ID())
+	w.ok(err)
+	w.ok(adopted.Release())
+}
+
+func (w *aclWalk) multilock() {
+	all := func(s *holdfast.Session) *multilock.MultiLock {
+		return multilock.New(rlock.New(s, w.name("a"), nil), rlock.New(s, w.name("b"), nil), rlock.New(s, w.name("c"), nil))
+	}
+	hold := w.take(w.ctx, all(w.mine).Lock)
+	w.ok(hold.Extend(w.ctx, time.Minute))
+	w.is(kit.ErrorOf(all(w.theirs).TryLock(w.ctx)), holdfast.ErrBusy)
+	next := kit.GoLock(w.ctx, all(w.theirs).Lock)
+	w.listened(w.wire("redisson_lock__channel", "[abc]"), next)
+	w.ok(hold.Release())
+	w.ok(w.granted(next).Release())
+
+	mixed := multilock.New(rlock.New(w.mine, w.name("a"), nil), fairlock.New(w.mine, w.name("fair"), nil), setlock.New(w.mine, w.name("set"), nil))
+	w.ok(w.take(w.ctx, mixed.Lock).Release())
+}
+
+func (w *aclWalk) semaphore() {
+	mine, theirs := semaphore.New(w.mine, w.name("sem")), semaphore.New(w.theirs, w.name("sem"))
+	w.ok(kit.ErrorOf(mine.TrySetPermits(w.ctx, 2)))
+	w.ok(mine.Acquire(w.ctx, 2))
+	w.is(theirs.TryAcquire(w.ctx, 1), holdfast.ErrBusy)
+	next := make(chan kit.Result, 1)
+	go func() { next <- kit.Result{Err: theirs.Acquire(w.ctx, 1)} }()
+	w.listened(w.wire("redisson_sc", "sem"), next)
+	w.ok(mine.Release(w.ctx, 1))
+	w.granted(next)
+	w.ok(kit.ErrorOf(mine.ReleaseIfExists(w.ctx, 1)))
+	w.ok(mine.AddPermits(w.ctx, -1))
+	w.ok(kit.ErrorOf(mine.AvailablePermits(w.ctx)))
+	w.ok(kit.ErrorOf(mine.DrainPermits(w.ctx)))
+	w.ok(mine.AddPermits(w.ctx, 1))
+	w.ok(kit.ErrorOf(mine.DrainPermits(w.ctx)))
+	w.ok(kit.ErrorOf(mine.Delete(w.ctx)))
+	w.ok(kit.ErrorOf(mine.TrySetPermitsFor(w.ctx, 1, time.Minute)))
+	w.ok(kit.ErrorOf(mine.Delete(w.ctx)))
+}
+
+func (w *aclWalk) permits() {
+	mine, theirs := semaphore.NewExpirable(w.mine, w.name("permits"), nil), semaphore.NewExpirable(w.theirs, w.name("permits"), nil)
+	w.ok(kit.ErrorOf(mine.TrySetPermits(w.ctx, 1)))
+	w.ok(mine.AddPermits(w.ctx, 1))
+	w.ok(mine.SetPermits(w.ctx, 1))
+	hold := w.take(w.ctx, mine.Acquire)
+	w.ok(hold.Extend(w.ctx, time.Minute))
+	w.ok(kit.ErrorOf(theirs.RemainingLease(w.ctx, hold.ID())))
+	w.ok(theirs.UpdateLease(w.ctx, hold.ID(), time.Hour))
+	w.is(kit.ErrorOf(theirs.TryAcquire(w.ctx)), holdfast.ErrBusy)
+	next := kit.GoLock(w.ctx, theirs.Acquire)
+	w.listened(w.wire("redisson_sc", "permits"), next)
+	w.ok(hold.Release())
+	hold = w.granted(next)
+	w.ok(mine.Release(w.ctx, hold.ID()))
+
+	brief := semaphore.NewExpirable(w.mine, w.name("permits"), &semaphore.ExpirableOptions{FixedLease: 10 * time.Millisecond})
+	w.ok(w.take(w.ctx, brief.Acquire).Detach())
+	w.ok(w.take(w.ctx, theirs.Acquire).Release()) // once its lease is over
+	w.ok(kit.ErrorOf(mine.Permits(w.ctx)))
+	w.ok(kit.ErrorOf(mine.AvailablePermits(w.ctx)))
+	w.ok(kit.ErrorOf(mine.AcquiredPermits(w.ctx)))
+	w.ok(kit.ErrorOf(mine.Delete(w.ctx)))
+}
+
+func (w *aclWalk) latch() {
+	mine, theirs := latch.New(w.mine, w.name("latch")), latch.New(w.theirs, w.name("latch"))
+	w.ok(kit.ErrorOf(mine.TrySetCount(w.ctx, 2)))
+	next := make(chan kit.Result, 1)
+	go func() { next <- kit.Result{Err: theirs.Wait(w.ctx)} }()
+	w.listened("redisson_countdownlatch__channel__{"+w.name("latch")+"}", next)
+	w.ok(mine.CountDown(w.ctx))
+	w.ok(kit.ErrorOf(mine.Count(w.ctx)))
+	w.ok(mine.CountDown(w.ctx))
+	w.granted(next)
+	w.ok(kit.ErrorOf(mine.TrySetCount(w.ctx, 1)))
+	w.ok(kit.ErrorOf(mine.Delete(w.ctx)))
+}
+
+// close leaves a lock to the end of its session.
+func (w *aclWalk) close() {
+	l := rlock.New(w.theirs, w.name("closing"), nil)
+	hold := w.take(w.ctx, rlock.New(w.mine, w.name("closing"), nil).Lock)
+	w.ok(w.mine.Close())
+	w.is(hold.Err(), holdfast.ErrClosed)
+	w.ok(w.take(w.ctx, l.TryLock).Release())
+	w.ok(w.theirs.Close())
+}

@@ -1,0 +1,219 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// A hold of the session that updates the lease believes a longer one at once, and lives by it.
+func TestALeaseThatIsMadeLongerIsBelieved(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	e := semaphore.NewExpirable(s, "permits", &semaphore.ExpirableOptions{FixedLease: 800 * time.Millisecond})
+	_, err := e.TrySetPermits(t.Context(), 1)
+	require.NoError(t, err)
+	h, err := e.Acquire(t.Context())
+	require.NoError(t, err)
+	ctx, first := h.Context(t.Context()), h.Deadline()
+	require.NoError(t, e.UpdateLease(t.Context(), h.ID(), 10*time.Second))
+	require.Greater(t, time.Until(h.Deadline()), 9*time.Second)
+	kit.SleepUntil(first.Add(100 * time.Millisecond))
+	require.NoError(t, h.Err())
+	require.NoError(t, ctx.Err())
+	require.NoError(t, e.UpdateLease(t.Context(), h.ID(), semaphore.Forever))
+	require.Greater(t, time.Until(h.Deadline()), 1000*time.Hour)
+	require.NoError(t, h.Release())
+}
+
+// A lease that is made shorter is the lease that is believed in, whatever renewals are under way.
+func TestALeaseThatIsMadeShorterIsBelieved(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	proxied := proxy.Start(t, srv.Addr())
+	e := kit.NewExports(t, kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 6 * time.Second}), 1, 0) // renewed every 2 s
+	for name, play := range map[string]func(t *testing.T, h *holdfast.Hold){
+		"a renewal is under way": func(t *testing.T, h *holdfast.Hold) {
+			renewal := proxied.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "renew"), proxy.HoldReply, proxy.First)
+			renewal.Wait(t, 1)
+			update := proxied.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "update"), proxy.Pass, proxy.First)
+			updated := make(chan error, 1)
+			go func() { updated <- e.UpdateLease(t.Context(), h.ID(), 600*time.Millisecond) }()
+			update.Wait(t, 1)
+			renewal.Release() // the replies come one after the other
+			require.NoError(t, kit.Within(t, time.Second, updated, "the update"))
+		},
+		"its reply is lost": func(t *testing.T, h *holdfast.Hold) {
+			proxied.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "update"), proxy.DropReply, proxy.First)
+			require.ErrorIs(t, e.UpdateLease(t.Context(), h.ID(), 600*time.Millisecond), holdfast.ErrUnknown)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, err := e.Acquire(t.Context())
+			require.NoError(t, err)
+			defer func() { _ = h.Release() }()
+			play(t, h)
+			began := time.Now()
+			require.LessOrEqual(t, time.Until(h.Deadline()), 600*time.Millisecond)
+			for h.Err() == nil {
+				deadline := h.Deadline()
+				left, err := e.RemainingLease(t.Context(), h.ID())
+				if h.Err() == nil {
+					require.NoError(t, err)
+					require.Greater(t, time.Now().Add(left), deadline)
+				}
+				require.Less(t, time.Since(began), time.Second)
+			}
+			require.ErrorIs(t, h.Err(), holdfast.ErrLost)
+			kit.Await(t, "the permit", func() bool { return kit.ErrorOf(e.RemainingLease(t.Context(), h.ID())) != nil })
+			kit.RequirePermits(t, e, 1, 0)
+		})
+	}
+}
+
+// A shorter lease that nobody knows to be in force may come into force later, whatever lease was asked for since.
+func TestAShorterLeaseMayComeLate(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	proxied := proxy.Start(t, srv.Addr())
+	e := kit.NewExports(t, kit.Open(t, proxied.Addr(), nil), 1, 30*time.Second) // so that a call may come 10 s late
+	h, err := e.Acquire(t.Context())
+	require.NoError(t, err)
+	update := proxied.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "update"), proxy.Stall, proxy.First)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, e.UpdateLease(ctx, h.ID(), 4*time.Second), holdfast.ErrUnknown)
+	kit.Await(t, "another connection", func() bool { return kit.ErrorOf(e.AvailablePermits(t.Context())) == nil })
+	require.NoError(t, e.UpdateLease(t.Context(), h.ID(), 30*time.Second))
+	update.Release()
+	update.WaitAnswered(t, 1)
+	left, err := e.RemainingLease(t.Context(), h.ID())
+	require.NoError(t, err)
+	require.Less(t, left, 5*time.Second)
+	require.Less(t, time.Until(h.Deadline()), left)
+	require.NoError(t, h.Release())
+}
+
+// A refusal changes nothing: the lease is believed in as before.
+func TestALeaseThatIsNotUpdatedStays(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	proxied := proxy.Start(t, srv.Addr())
+	e := kit.NewExports(t, kit.Open(t, proxied.Addr(), nil), 1, time.Hour)
+	h, err := e.Acquire(t.Context())
+	require.NoError(t, err)
+	before := h.Deadline()
+	proxied.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "update"), proxy.Answer(kit.LoadingReply), proxy.First)
+	require.ErrorContains(t, e.UpdateLease(t.Context(), h.ID(), time.Second), "LOADING")
+	require.Equal(t, before, h.Deadline())
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, e.UpdateLease(ended, h.ID(), time.Second), context.Canceled)
+	require.Equal(t, before, h.Deadline())
+}
+
+// An update that is executed late is refused, also if the server's clock was set back after the session had learned it: to
+// the session it is ahead then, and so is every not-after.
+func TestALateUpdateIsRefusedByAClockThatWasSetBack(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	kit.LoadScripts(t, srv)
+	p := proxy.Start(t, srv.Addr())
+	e := semaphore.NewExpirable(kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 6 * time.Second}), "x", nil)
+	require.NoError(t, e.SetPermits(t.Context(), 1))
+	hold, err := e.Acquire(t.Context())
+	require.NoError(t, err)
+
+	s := kit.Open(t, p.Addr(), nil)
+	ahead := strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10)
+	p.On(kit.ScriptNamed("rlock_acquire"), proxy.Answer("*3\r\n:1\r\n:"+ahead+"\r\n:0"), proxy.First)
+	kit.Lock(t, t.Context(), rlock.New(s, "y", nil))
+	late := p.On(kit.ScriptNamed("semaphore_update_expirable"), proxy.Stall, proxy.First)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	require.ErrorIs(t, semaphore.NewExpirable(s, "x", nil).UpdateLease(ctx, hold.ID(), time.Second), holdfast.ErrUnknown)
+	kit.SleepUntil(began.Add(1500 * time.Millisecond)) // beyond a third of its session's lease
+	late.Release()
+	late.WaitAnswered(t, 1)
+	left, err := e.RemainingLease(t.Context(), hold.ID())
+	require.NoError(t, err)
+	require.Greater(t, left, 2*time.Second)
+	require.NoError(t, semaphore.NewExpirable(s, "x", nil).UpdateLease(t.Context(), hold.ID(), time.Minute))
+	require.NoError(t, hold.Release())
+}
+
+// What was not even sent has changed nothing, however long it took to find that out: the lease is believed in as before.
+func TestALeaseWhoseUpdateCouldNotBeSentStays(t *testing.T) {
+	t.Parallel()
+	for name, keep := range map[string]func(t *testing.T, s *holdfast.Session, proxied *proxy.Proxy){
+		"no connection": func(t *testing.T, s *holdfast.Session, proxied *proxy.Proxy) {
+			proxied.StallNew(true)
+			proxied.CutAll()
+			kit.Await(t, "the client to notice", func() bool {
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+				defer cancel()
+				return errors.Is(kit.ErrorOf(semaphore.New(s, "pool").AvailablePermits(ctx)), context.DeadlineExceeded)
+			})
+		},
+		"no place": func(t *testing.T, s *holdfast.Session, proxied *proxy.Proxy) {
+			const callers = 1000
+			looks := proxied.On(kit.ScriptNamed("semaphore_free"), proxy.HoldReply, proxy.First)
+			ctx, cancel := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			t.Cleanup(func() {
+				cancel()
+				looks.Release()
+				all.Wait()
+			})
+			all.Go(func() { _, _ = semaphore.New(s, "pool").AvailablePermits(ctx) })
+			looks.Wait(t, 1)
+			began := make(chan struct{}, callers)
+			for range callers {
+				all.Go(func() {
+					began <- struct{}{}
+					_, _ = latch.New(s, "done").Count(ctx)
+				})
+			}
+			for range callers {
+				kit.Within(t, 10*time.Second, began, "a caller")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			proxied := proxy.Start(t, srv.Addr())
+			s := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+			e := kit.NewExports(t, s, 1, time.Hour)
+			h, err := e.Acquire(t.Context())
+			require.NoError(t, err)
+			ctx, before := h.Context(t.Context()), h.Deadline()
+			keep(t, s, proxied)
+
+			const shorter = 100 * time.Millisecond
+			patience, cancel := context.WithTimeout(t.Context(), 5*shorter)
+			defer cancel()
+			err = e.UpdateLease(patience, h.ID(), shorter)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.NotErrorIs(t, err, holdfast.ErrUnknown)
+			require.NoError(t, h.Err())
+			require.NoError(t, ctx.Err())
+			require.Equal(t, before, h.Deadline())
+		})
+	}
+}

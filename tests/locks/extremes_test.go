@@ -1,0 +1,81 @@
+package locks
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// Tokens above 2^53, such as the time in nanoseconds, lose no digits, though the numbers of scripts do.
+func TestTokensAreExact(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, p.Addr(), nil)
+	l := rlock.New(s, "x", &rlock.Options{Fenced: true})
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the server's clock is known now
+	newest := time.Now().UnixNano() | 1
+	srv.Do(t, "SET", wire.TokenKey("x"), strconv.FormatInt(newest, 10))
+	for i := range int64(5) {
+		hold := kit.Lock(t, t.Context(), l)
+		require.Equal(t, newest+i+1, hold.Token())
+		require.NoError(t, hold.Release())
+	}
+	p.On(kit.ScriptNamed("rlock_acquire"), proxy.DropReply, proxy.First)
+	hold := kit.Lock(t, t.Context(), l) // a copy finds the token of the first
+	require.Equal(t, newest+6, hold.Token())
+	require.NoError(t, hold.Release())
+
+	hold = kit.Lock(t, t.Context(), rlock.New(s, "x", nil))
+	nested := kit.Lock(t, hold.Context(t.Context()), l) // the first of this owner to want one
+	require.Equal(t, newest+7, nested.Token())
+	require.NoError(t, nested.Release())
+	require.NoError(t, hold.Release())
+}
+
+func TestExtremeLeases(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "x", &rlock.Options{FixedLease: math.MaxInt64}))
+	assert.NoError(t, hold.Err())
+	assert.True(t, hold.Deadline().After(time.Now().Add(200*365*24*time.Hour)))
+	assert.NoError(t, hold.Context(t.Context()).Err())
+	require.NoError(t, hold.Extend(t.Context(), math.MaxInt64))
+	srv.Do(t, "PEXPIRE", "x", "9223372036900") // ms, which are more than a time.Duration has room for
+	left, err := rlock.New(s, "x", nil).RemainingLease(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, time.Duration(math.MaxInt64), left)
+	holders, err := rlock.New(s, "x", nil).Holders(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, time.Duration(math.MaxInt64), holders[0].Lease)
+	_, err = rlock.New(s, "x", nil).TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	require.NoError(t, hold.Release())
+
+	hold = kit.Lock(t, t.Context(), rlock.New(s, "x", &rlock.Options{FixedLease: 10*time.Millisecond + 1}))
+	assert.LessOrEqual(t, srv.TTLs(t)["x"], 11*time.Millisecond)
+	_ = hold.Release()
+}
+
+// An error quotes a name that is too long in part.
+func TestErrorsOfLongNamesAreShort(t *testing.T) {
+	t.Parallel()
+	s := kit.Open(t, redistest.Start(t).Addr(), nil)
+	_, err := rlock.New(s, strings.Repeat("long", 20_000), nil).TryLock(t.Context())
+	require.ErrorContains(t, err, "name is 80000 bytes long")
+	require.Less(t, len(err.Error()), 1000)
+	require.Less(t, len((&holdfast.LostError{Name: strings.Repeat("long", 10_000)}).Error()), 1000)
+}

@@ -1,0 +1,220 @@
+package locks
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+	"github.com/holdfast-go/holdfast/tests/worker"
+)
+
+func TestALiveWaiterKeepsItsPlaceHoweverLongTheHolderHolds(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	l := newFair(kit.Open(t, srv.Addr(), nil))
+	holder := kit.Lock(t, t.Context(), l)
+	waits := inLine(t, srv, t.Context(), l.Lock, newFair(kit.Open(t, srv.Addr(), nil)).Lock, l.Lock)
+	entered := queued(t, srv, len(waits))
+	for end := time.Now().Add(4 * waiterLease); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		require.Equal(t, entered, srv.Strs(t, "LRANGE", ordersQueue, "0", "-1"))
+		for _, owner := range entered {
+			due, err := strconv.ParseFloat(srv.Str(t, "ZSCORE", ordersDue, owner), 64)
+			require.NoError(t, err)
+			require.Greater(t, due, float64(time.Now().UnixMilli()), "any client may drop it")
+		}
+	}
+	for i, wait := range waits {
+		require.NoError(t, holder.Release())
+		holder = kit.Granted(t, time.Second, wait, "the next one")
+		require.Equal(t, entered[i], holder.ID())
+	}
+	require.NoError(t, holder.Release())
+	nobodyWaits(t, srv)
+}
+
+// A waiter of a killed process, first in the queue, costs those behind it its lease at most.
+func TestADeadWaiterCostsNoMoreThanItsLease(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	l := newFair(kit.Open(t, srv.Addr(), nil))
+	holder := kit.Lock(t, t.Context(), l)
+	w := worker.Start(t, func(string) {}, "queuer", srv.Addr(), "3")
+	queued(t, srv, 3)
+	waits := inLine(t, srv, t.Context(), l.Lock)
+	w.Kill()
+	killed := time.Now()
+	require.NoError(t, holder.Release())
+	r := kit.Within(t, 5*time.Second, waits[0], "the one behind the dead")
+	require.NoError(t, r.Err)
+	require.Less(t, time.Since(killed), waiterLease+waiterLease/2, "the lease, and until the next look")
+	require.NoError(t, r.Hold.Release())
+	nobodyWaits(t, srv)
+}
+
+// Whoever is stopped for longer than its lease is dead to the others; when it goes on it queues up anew, at the end.
+func TestAStoppedWaiterQueuesUpAnew(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	l := newFair(kit.Open(t, srv.Addr(), nil))
+	holder := kit.Lock(t, t.Context(), l)
+	w := worker.Start(t, func(string) {}, "queuer", srv.Addr(), "1")
+	stopped := queued(t, srv, 1)[0]
+	waits := inLine(t, srv, t.Context(), l.Lock)
+	w.Pause()
+	kit.Await(t, "its burial", func() bool { return !slices.Contains(srv.Strs(t, "LRANGE", ordersQueue, "0", "-1"), stopped) })
+	w.Resume()
+	require.Equal(t, stopped, queued(t, srv, 2)[1])
+	require.NoError(t, holder.Release())
+	require.NoError(t, kit.Granted(t, time.Second, waits[0], "the one that was behind").Release())
+	kit.Within(t, 5*time.Second, w.Ended(), "the turn of the one that was stopped")
+	require.Equal(t, []string{stopped}, srv.Strs(t, "LRANGE", "turns", "0", "-1"))
+	srv.Do(t, "DEL", "turns")
+	nobodyWaits(t, srv)
+}
+
+func TestAWaiterThatGivesUpLeavesTheQueueAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, giveUp := range map[string]func(t *testing.T, srv *redistest.Server, s *holdfast.Session) (wait <-chan kit.Result, end func(), want error){
+		"its ctx ends": func(t *testing.T, _ *redistest.Server, s *holdfast.Session) (<-chan kit.Result, func(), error) {
+			ctx, cancel := context.WithCancel(t.Context())
+			return kit.GoLock(ctx, newFair(s).Lock), cancel, context.Canceled
+		},
+		"its time is over": func(t *testing.T, _ *redistest.Server, s *holdfast.Session) (<-chan kit.Result, func(), error) {
+			return kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) {
+				return newFair(s).TryLockFor(ctx, 300*time.Millisecond)
+			}), func() {}, holdfast.ErrBusy
+		},
+		"its session is closed": func(t *testing.T, _ *redistest.Server, s *holdfast.Session) (<-chan kit.Result, func(), error) {
+			return kit.GoLock(t.Context(), newFair(s).Lock), func() { _ = s.Close() }, holdfast.ErrClosed
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			l := newFair(kit.Open(t, srv.Addr(), nil))
+			holder := kit.Lock(t, t.Context(), l)
+			wait, end, want := giveUp(t, srv, kit.Open(t, srv.Addr(), nil))
+			leaver := queued(t, srv, 1)[0]
+			behind := inLine(t, srv, t.Context(), l.Lock)[0]
+			end()
+			require.ErrorIs(t, kit.Within(t, 5*time.Second, wait, "the end of the wait").Err, want)
+			left := time.Now()
+			require.NotContains(t, queued(t, srv, 1), leaver)
+			require.Less(t, time.Since(left), waiterLease/2, "not because it was taken for dead")
+			require.NoError(t, holder.Release())
+			require.NoError(t, kit.Granted(t, time.Second, behind, "the one behind").Release())
+			nobodyWaits(t, srv)
+		})
+	}
+}
+
+// The first in the queue has been told that it is its turn, and gives up in that moment: the one behind is told.
+func TestTheOneBehindIsWokenWhenTheFirstLeavesAFreeLock(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	l := fairlock.New(kit.Open(t, srv.Addr(), nil), kit.Orders, &fairlock.Options{WaiterLease: time.Minute}) // looks seldom
+	holder := kit.Lock(t, t.Context(), l)
+	ctx, cancel := context.WithCancel(t.Context())
+	first := inLine(t, srv, ctx, l.Lock)[0]
+	second := inLine(t, srv, t.Context(), l.Lock)[0]
+	srv.Do(t, "DEL", kit.Orders) // free, and nobody was told
+	cancel()
+	require.ErrorIs(t, kit.Within(t, time.Second, first, "the end of the wait").Err, context.Canceled)
+	r := kit.Within(t, time.Second, second, "the one behind")
+	require.NoError(t, r.Err)
+	require.ErrorIs(t, holder.Release(), holdfast.ErrLost)
+	require.NoError(t, r.Hold.Release())
+	nobodyWaits(t, srv)
+}
+
+// Messages may be lost, and so may everything that the server knew: whoever waits gets the lock all the same.
+func TestAWaiterSurvivesWhatTheServerForgets(t *testing.T) {
+	t.Parallel()
+	for name, forget := range map[string]func(t *testing.T, srv *redistest.Server){
+		"the queue":     func(t *testing.T, srv *redistest.Server) { srv.Do(t, "DEL", ordersQueue) },
+		"the deadlines": func(t *testing.T, srv *redistest.Server) { srv.Do(t, "DEL", ordersDue) },
+		"our list":      func(t *testing.T, srv *redistest.Server) { srv.Do(t, "DEL", "holdfast_fair_queue:{"+kit.Orders+"}") },
+		"our deadlines": func(t *testing.T, srv *redistest.Server) { srv.Do(t, "DEL", "holdfast_fair_alive:{"+kit.Orders+"}") },
+		"everything":    func(t *testing.T, srv *redistest.Server) { srv.Do(t, "FLUSHALL") },
+		"scripts":       func(t *testing.T, srv *redistest.Server) { srv.Do(t, "SCRIPT", "FLUSH") },
+		"who listens":   func(t *testing.T, srv *redistest.Server) { srv.Do(t, "CLIENT", "KILL", "TYPE", "pubsub") },
+		"all connections": func(t *testing.T, srv *redistest.Server) {
+			srv.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			s := kit.Open(t, srv.Addr(), nil)
+			l := newFair(s)
+			holder := kit.Lock(t, t.Context(), l)
+			waits := inLine(t, srv, t.Context(), l.Lock, newFair(kit.Open(t, srv.Addr(), nil)).Lock, l.Lock)
+			forget(t, srv)
+			err := holder.Release()
+			served := make(chan error, len(waits))
+			for _, wait := range waits {
+				go func() {
+					r := <-wait
+					if r.Err == nil {
+						r.Err = r.Hold.Release()
+					}
+					served <- r.Err
+				}()
+			}
+			for range waits { // in their old order or, as the server forgot it, in another
+				require.NoError(t, kit.Within(t, 10*time.Second, served, "a waiter was forgotten"))
+			}
+			if name != "everything" {
+				require.NoError(t, err)
+			}
+			if name == "the queue" { // what it left of those who stood in it goes with the next who waits
+				kit.SleepUntil(time.Now().Add(waiterLease))
+				holder := kit.Lock(t, t.Context(), l)
+				next := inLine(t, srv, t.Context(), l.Lock)[0]
+				require.NoError(t, holder.Release())
+				require.NoError(t, kit.Granted(t, time.Second, next, "the next one").Release())
+			}
+			nobodyWaits(t, srv)
+		})
+	}
+}
+
+func TestWhoHasGivenUpIsNotInItsOwnWay(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	l := newFair(kit.Open(t, srv.Addr(), nil))
+	for range 100 {
+		holder := kit.Lock(t, t.Context(), l)
+		_, err := l.TryLockFor(t.Context(), time.Millisecond)
+		require.ErrorIs(t, err, holdfast.ErrBusy)
+		require.NoError(t, holder.Release())
+		h, err := l.TryLock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, h.Release())
+	}
+	nobodyWaits(t, srv)
+}
+
+// A waiter whose entry the server has refused half-way does not stay in the queue, where nobody would wait for it to leave.
+func TestAWaiterThatWasRefusedIsNotInTheQueue(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	srv.Do(t, "ACL", "SETUSER", "app", "on", "nopass", "~*", "&*", "+@all", "-zadd")
+	s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "app"}, nil)
+	hold := kit.Lock(t, t.Context(), fairlock.New(kit.Open(t, srv.Addr(), nil), "x", nil))
+	_, err := fairlock.New(s, "x", nil).Lock(t.Context())
+	require.Error(t, err)
+	require.Regexp(t, aclNo, err.Error())
+	kit.Await(t, "an empty queue", func() bool { return srv.Int(t, "EXISTS", "redisson_lock_queue:{x}", "holdfast_fair_queue:{x}") == 0 })
+	require.NoError(t, hold.Release())
+	require.NoError(t, kit.Lock(t, t.Context(), fairlock.New(s, "x", nil)).Release())
+}

@@ -1,0 +1,90 @@
+package locks
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// A reader that dies is out when its own lease is over, though others read on.
+func TestADeadReaderFallsOutByItself(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	dead := kit.Lock(t, t.Context(), kit.OrdersRW(a, time.Second).Read())
+	id := dead.ID()
+	require.NoError(t, dead.Detach()) // nobody looks after it any more
+	alive := kit.Lock(t, t.Context(), kit.OrdersRW(b, 0).Read())
+	readers := func() (ids []string) {
+		holders, err := kit.OrdersRW(b, 0).Read().Holders(t.Context())
+		require.NoError(t, err)
+		for _, h := range holders {
+			ids = append(ids, h.ID)
+		}
+		return ids
+	}
+	require.ElementsMatch(t, []string{id, alive.ID()}, readers())
+	kit.Await(t, "the end of the dead one", func() bool { return slices.Equal(readers(), []string{alive.ID()}) })
+	require.NoError(t, alive.Err())
+	require.NoError(t, alive.Release())
+	require.NoError(t, kit.Lock(t, t.Context(), kit.OrdersRW(a, 0).Write()).Release())
+	require.Empty(t, srv.Keyspace(t))
+}
+
+// A reader whose holds the server has dropped is told at the next renewal, though others read on.
+func TestAReaderThatTheServerDroppedIsLost(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	lost, kept := kit.Lock(t, t.Context(), kit.OrdersRW(s, 0).Read()), kit.Lock(t, t.Context(), kit.OrdersRW(s, 0).Read())
+	ctx := lost.Context(t.Context())
+	srv.Do(t, "DEL", kit.OrdersReadHold(lost.ID(), 1))
+	kit.Within(t, 2*time.Second, ctx.Done(), "the loss")
+	require.ErrorIs(t, context.Cause(ctx), holdfast.ErrLost)
+	for before := kept.Deadline(); kept.Deadline().Equal(before); {
+		require.NoError(t, kept.Err())
+		<-time.After(time.Millisecond)
+	}
+	require.NoError(t, kept.Release())
+	kit.Await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
+}
+
+// The wire has no lease of a writer's own: one that is lost while its owner reads on is given back by the session.
+func TestALostWriterDoesNotStayBehindItsReads(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	write := kit.Lock(t, t.Context(), kit.OrdersRW(a, 500*time.Millisecond).Write())
+	ctx := context.WithoutCancel(write.Context(t.Context()))
+	read := kit.Lock(t, ctx, kit.OrdersRW(a, 0).Read())
+	other := kit.Within(t, 3*time.Second, kit.GoLock(t.Context(), kit.OrdersRW(b, 0).Read().Lock), "another reader")
+	require.NoError(t, other.Err)
+	require.ErrorIs(t, write.Err(), holdfast.ErrLost)
+	require.NoError(t, read.Err())
+	require.NoError(t, read.Release())
+	require.NoError(t, other.Hold.Release())
+	require.Empty(t, srv.Keyspace(t))
+}
+
+// Nobody's release hides that the lock was forced open: not that of the write hold under which a read hold was taken.
+func TestAReadHoldThatWasForcedIsLostAfterADowngrade(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	rw := rwlock.New(s, "catalog", nil)
+	write := kit.Lock(t, t.Context(), rw.Write())
+	read := kit.Lock(t, write.Context(t.Context()), rw.Read())
+	require.NoError(t, write.Release())
+	was, err := rwlock.New(other, "catalog", nil).Read().ForceUnlock(t.Context())
+	require.NoError(t, err)
+	require.True(t, was)
+	require.ErrorIs(t, read.Release(), holdfast.ErrLost)
+}

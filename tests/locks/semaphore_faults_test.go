@@ -1,0 +1,257 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+func TestACancelledWaitEatsNoPermit(t *testing.T) {
+	t.Parallel()
+	for name, take := range map[string]func(ctx context.Context, p *semaphore.Semaphore) error{
+		"Acquire":    func(ctx context.Context, p *semaphore.Semaphore) error { return p.Acquire(ctx, 2) },
+		"TryAcquire": func(ctx context.Context, p *semaphore.Semaphore) error { return p.TryAcquire(ctx, 2) },
+		"TryAcquireFor": func(ctx context.Context, p *semaphore.Semaphore) error {
+			return p.TryAcquireFor(ctx, 2, time.Hour)
+		},
+	} {
+		for when, action := range map[string]proxy.Action{"before it is executed": proxy.Stall, "before its reply comes": proxy.HoldReply} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				t.Parallel()
+				srv := redistest.Start(t)
+				proxied := proxy.Start(t, srv.Addr())
+				p := kit.NewPool(t, kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 20 * time.Second}), 2)
+				require.NoError(t, p.Acquire(t.Context(), 2)) // the scripts and the server's clock are known
+				require.NoError(t, p.Release(t.Context(), 2))
+				attempt := proxied.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, "acquire"), action, proxy.First)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				result := make(chan error, 1)
+				go func() { result <- take(ctx, p) }()
+				attempt.Wait(t, 1)
+				cancel(assert.AnError)
+				err := kit.Within(t, time.Second, result, "the end")
+				require.ErrorIs(t, err, context.Canceled)
+				require.ErrorIs(t, err, assert.AnError)
+				require.NotErrorIs(t, err, holdfast.ErrUnknown)
+				attempt.Release()
+				attempt.WaitAnswered(t, 1)
+				kit.Await(t, "the permits", func() bool { return srv.Str(t, "GET", "pool") == "2" })
+			})
+		}
+	}
+	t.Run("cancelled at random", func(t *testing.T) {
+		t.Parallel()
+		const permits = 3
+		srv := redistest.Start(t)
+		p := kit.NewPool(t, kit.Open(t, srv.Addr(), nil), permits)
+		var all sync.WaitGroup
+		var got, cancelled atomic.Int64
+		for range 16 {
+			all.Go(func() {
+				for range 60 {
+					ctx, cancel := context.WithTimeout(t.Context(), rand.N(2*time.Millisecond))
+					if p.Acquire(ctx, 1+rand.IntN(2)) == nil {
+						got.Add(1)
+					} else {
+						cancelled.Add(1)
+					}
+					cancel()
+				}
+			})
+		}
+		all.Wait()
+		t.Log(got.Load(), "got some,", cancelled.Load(), "did not")
+		require.NotZero(t, cancelled.Load())
+		require.LessOrEqual(t, got.Load(), int64(permits))
+	})
+}
+
+// An attempt without a reply is told from others by its error, and what it takes comes back.
+func TestAnAttemptWithoutAReplySaysSo(t *testing.T) {
+	t.Parallel()
+	const lease = 1500 * time.Millisecond
+	srv := redistest.Start(t)
+	proxied := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: lease})
+	p, e := kit.NewPool(t, s, 2), kit.NewExports(t, s, 1, lease/2)
+	require.NoError(t, p.Acquire(t.Context(), 2)) // the scripts and the server's clock are known
+	require.NoError(t, p.Release(t.Context(), 2))
+	h, err := e.Acquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, h.Release())
+	for name, take := range map[string]func() error{
+		"TryAcquireFor":        func() error { return p.TryAcquireFor(t.Context(), 2, lease/10) },
+		"Expirable.TryAcquire": func() error { return kit.ErrorOf(e.TryAcquire(t.Context())) },
+	} {
+		held := proxied.On(proxy.Command("EVALSHA"), proxy.HoldReply, proxy.First)
+		err := take()
+		held.Release()
+		require.ErrorIs(t, err, holdfast.ErrNoReply, name)
+		require.Equal(t, name == "Expirable.TryAcquire", errors.Is(err, holdfast.ErrUnknown), name)
+		for _, other := range []error{holdfast.ErrBusy, context.DeadlineExceeded} {
+			require.NotErrorIs(t, err, other, name)
+		}
+		kit.Await(t, "the permits", func() bool { return srv.Str(t, "GET", "pool") == "2" && srv.Str(t, "GET", "exports") == "1" })
+	}
+}
+
+// Nobody can tell a second copy of such a call from a second call, so none is ever sent.
+func TestALostReplyOfASemaphoreIsUnknown(t *testing.T) {
+	t.Parallel()
+	for verb, c := range map[string]struct {
+		do  func(ctx context.Context, p *semaphore.Semaphore) error
+		ran int // what is free when it was executed
+	}{
+		"acquire": {func(ctx context.Context, p *semaphore.Semaphore) error { return p.Acquire(ctx, 1) }, 4},
+		"add":     {func(ctx context.Context, p *semaphore.Semaphore) error { return p.Release(ctx, 1) }, 6},
+		"drain": {func(ctx context.Context, p *semaphore.Semaphore) error {
+			_, err := p.DrainPermits(ctx)
+			return err
+		}, 0},
+	} {
+		for name, a := range map[string]struct {
+			action proxy.Action
+			ran    bool
+			known  bool
+		}{
+			"reply lost": {proxy.DropReply, true, false}, "never executed": {proxy.ResetBefore, false, false},
+			"nothing happens": {proxy.Pass, true, true},
+		} {
+			t.Run(verb+" "+name, func(t *testing.T) {
+				t.Parallel()
+				srv := redistest.Start(t)
+				proxied := proxy.Start(t, srv.Addr())
+				kit.LoadScripts(t, srv)
+				p := kit.NewPool(t, kit.Open(t, proxied.Addr(), nil), 5)
+				require.NoError(t, p.Acquire(t.Context(), 1))
+				require.NoError(t, p.Release(t.Context(), 1))
+				rule := proxied.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, verb), a.action, proxy.First)
+				err := c.do(t.Context(), p)
+				if a.known {
+					require.NoError(t, err)
+				} else {
+					require.ErrorIs(t, err, holdfast.ErrUnknown)
+				}
+				require.Equal(t, 1, rule.Matched())
+				if a.ran {
+					free(t, p, c.ran)
+				} else {
+					free(t, p, 5)
+				}
+			})
+		}
+	}
+	t.Run("a refusal that passes is waited out", func(t *testing.T) {
+		t.Parallel()
+		srv := redistest.Start(t)
+		proxied := proxy.Start(t, srv.Addr())
+		p := kit.NewPool(t, kit.Open(t, proxied.Addr(), nil), 5)
+		for _, verb := range []string{"acquire", "add"} {
+			proxied.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, verb), proxy.Answer(kit.LoadingReply), proxy.First)
+		}
+		require.NoError(t, p.Acquire(t.Context(), 1))
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, p.Release(ended, 1), "it is sent all the same")
+		free(t, p, 5)
+	})
+}
+
+// An attempt that is executed when nobody can wait for it any more takes nothing.
+func TestAnAttemptForPermitsThatComesTooLateTakesNone(t *testing.T) {
+	t.Parallel()
+	const lease = 3 * time.Second
+	srv := redistest.Start(t)
+	proxied := proxy.Start(t, srv.Addr())
+	p := kit.NewPool(t, kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: lease}), 2)
+	require.NoError(t, p.Acquire(t.Context(), 1))
+	attempt := proxied.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, "acquire"), proxy.Stall, proxy.First)
+	result := goAcquire(context.Background(), p, 1)
+	attempt.Wait(t, 1)
+	sent := time.Now()
+	require.ErrorIs(t, kit.Within(t, lease, result, "the end"), holdfast.ErrUnknown)
+	kit.SleepUntil(sent.Add(lease/3 + 10*time.Millisecond))
+	attempt.Release()
+	attempt.WaitAnswered(t, 1)
+	require.Equal(t, "1", srv.Str(t, "GET", "pool"))
+}
+
+// However long a server takes to answer, what a cancelled wait got of it goes back; and one that is not cancelled waits.
+func TestASlowServerEatsNoPermit(t *testing.T) {
+	t.Parallel()
+	for name, cancelled := range map[string]bool{"cancelled": true, "not cancelled": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			p := kit.NewPool(t, kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second}), 1)
+			require.NoError(t, p.Acquire(t.Context(), 1))
+			require.NoError(t, p.Release(t.Context(), 1))
+			srv.Do(t, "CLIENT", "PAUSE", "6000", "WRITE") // longer than a release may take
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			result := goAcquire(ctx, p, 1)
+			if !cancelled {
+				require.NoError(t, kit.Within(t, 10*time.Second, result, "the permit"))
+				return
+			}
+			kit.SleepUntil(time.Now().Add(50 * time.Millisecond)) // in which it is sent
+			cancel()
+			require.ErrorIs(t, kit.Within(t, time.Second, result, "the end"), context.Canceled)
+			srv.Do(t, "CLIENT", "UNPAUSE")
+			kit.Await(t, "the permit", func() bool { return srv.Str(t, "GET", "pool") == "1" })
+		})
+	}
+}
+
+// What is granted while the session closes goes back, too; and so it does when the server refuses it for long.
+func TestWhatNobodyTakesGoesBack(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(t *testing.T, s *holdfast.Session, p *proxy.Proxy, cancel func(), attempt *proxy.Rule){
+		"the session is closed": func(t *testing.T, s *holdfast.Session, _ *proxy.Proxy, _ func(), attempt *proxy.Rule) {
+			closed := make(chan error, 1)
+			go func() { closed <- s.Close() }()
+			kit.SleepUntil(time.Now().Add(50 * time.Millisecond))
+			attempt.Release()
+			require.NoError(t, kit.Within(t, 5*time.Second, closed, "the end of the session"))
+		},
+		"the server is loading": func(t *testing.T, _ *holdfast.Session, p *proxy.Proxy, cancel func(), attempt *proxy.Rule) {
+			refused := p.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, "add"), proxy.Answer(kit.LoadingReply), proxy.EveryTime)
+			cancel()
+			kit.SleepUntil(time.Now().Add(50 * time.Millisecond))
+			attempt.Release()
+			kit.SleepUntil(time.Now().Add(1500 * time.Millisecond)) // longer than a release may take
+			refused.Remove()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			proxied := proxy.Start(t, srv.Addr())
+			s := kit.Open(t, proxied.Addr(), nil)
+			p := kit.NewPool(t, s, 1)
+			require.NoError(t, p.Acquire(t.Context(), 1))
+			require.NoError(t, p.Release(t.Context(), 1))
+			attempt := proxied.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, "acquire"), proxy.HoldReply, proxy.First)
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			result := goAcquire(ctx, p, 1)
+			attempt.Wait(t, 1)
+			end(t, s, proxied, cancel, attempt)
+			require.Error(t, kit.Within(t, time.Second, result, "the end"))
+			kit.Await(t, "the permit", func() bool { return srv.Str(t, "GET", "pool") == "1" })
+		})
+	}
+}

@@ -1,0 +1,184 @@
+package several
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// A hold that was granted so late that too little is left of it is given back, and it is tried again.
+func TestARedLockIsGrantedWithMinValidity(t *testing.T) {
+	t.Parallel()
+	const length, most = 4 * time.Second, 3500 * time.Millisecond
+	f := kit.NewFleet(t, 5)
+	l := kit.RedLock(f.Near(&holdfast.Options{Lease: length}), kit.Orders, kit.ReentrantMember, &multilock.RedLockOptions{
+		TrustRestarted: true, ServerTimeout: 2 * time.Second, MinValidity: most,
+	})
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the sessions know the servers' clocks
+	remove := f.OnEach(acquires, proxy.Delay(length-most), proxy.EveryTime, 0, 1, 2)
+	_, err := l.TryLock(t.Context())
+	require.ErrorContains(t, err, `redlock "orders": try lock: too little of the lease is left: `)
+	require.NotErrorIs(t, err, holdfast.ErrBusy)
+	f.Empty()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err = l.Lock(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	f.Empty()
+
+	got := kit.GoLock(t.Context(), l.Lock)
+	kit.Await(t, "an attempt", func() bool { return kit.KeysLeft(t, f.Servers) > 0 })
+	remove()
+	r := kit.Within(t, 10*time.Second, got, "the lock, as servers are fast again")
+	require.NoError(t, r.Err)
+	require.NoError(t, r.Hold.Release())
+	f.Empty()
+}
+
+// What is detached is left to its leases, and taken on no other server.
+func TestADetachedRedLockIsLeftToItsLeases(t *testing.T) {
+	t.Parallel()
+	const length = 2 * time.Second
+	f := kit.NewFleet(t, 5)
+	near, other := f.Near(&holdfast.Options{Lease: length}), kit.RedLock(f.Far(nil), kit.Orders, kit.ReentrantMember, kit.Patient)
+	f.Cut(4)
+	h := kit.Lock(t, t.Context(), kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient))
+	f.Has(near, 1, 1, 1, 1, 0)
+	ctx := h.Context(t.Context())
+	require.NoError(t, h.Detach())
+	detached := time.Now()
+	require.ErrorIs(t, h.Err(), holdfast.ErrNotHeld)
+	require.ErrorIs(t, context.Cause(ctx), holdfast.ErrNotHeld)
+	require.ErrorIs(t, h.Release(), holdfast.ErrNotHeld)
+	f.Heal()
+	for _, s := range near {
+		require.NoError(t, s.Close())
+	}
+	require.Equal(t, []int{1, 1, 1, 1, 0}, f.Counts(near))
+	_, err := other.TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	kit.GrantAndRelease(t, kit.GoLock(t.Context(), other.Lock))
+	require.Less(t, time.Since(detached), 2*length, "it was renewed")
+	f.Empty()
+}
+
+// A hold is extended on most servers, or not at all.
+func TestARedLockIsExtendedByMostServers(t *testing.T) {
+	t.Parallel()
+	const length = 30 * time.Second
+	for _, o := range []kit.Outage{kit.Killed, kit.Paused} {
+		t.Run(o.Name, func(t *testing.T) {
+			t.Parallel()
+			f := kit.NewFleet(t, 5)
+			near := f.Near(&holdfast.Options{Lease: length})
+			h := kit.Lock(t, t.Context(), kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient))
+			f.Has(near, 1, 1, 1, 1, 1)
+			two := f.Strike(o, 0, 3)
+			before := h.Deadline()
+			require.NoError(t, h.Extend(t.Context(), length))
+			extended := h.Deadline()
+			require.Greater(t, extended, before)
+			third := f.Strike(o, 1)
+			err := h.Extend(t.Context(), length)
+			require.Error(t, err)
+			require.NotErrorIs(t, err, holdfast.ErrLost)
+			require.NotErrorIs(t, err, context.DeadlineExceeded)
+			require.NoError(t, h.Err())
+			require.WithinDuration(t, extended, h.Deadline(), 10*time.Millisecond, "that of the last one of those who are needed")
+			third()
+			two()
+			if o.Name == kit.Paused.Name {
+				require.NoError(t, h.Extend(t.Context(), length))
+				require.NoError(t, h.Release())
+			}
+		})
+	}
+}
+
+// Of two calls of one owner the second does not wait for a stranger who waits for the first.
+func TestAnOwnerOfARedLockPassesThoseWhoWait(t *testing.T) {
+	t.Parallel()
+	const rounds = 20
+	f := kit.NewFleet(t, 5)
+	l, theirs := kit.RedLock(f.Near(nil), kit.Orders, kit.ReentrantMember, kit.Patient), kit.RedLock(f.Far(nil), kit.Orders, kit.ReentrantMember, kit.Patient)
+	for range rounds {
+		taken := kit.Lock(t, t.Context(), theirs)
+		ctx := holdfast.NewOwner(t.Context())
+		var calls [3]<-chan kit.Result
+		for _, i := range rand.Perm(len(calls)) { // they stand in any order
+			if i > 0 {
+				calls[i] = kit.GoLock(ctx, l.Lock)
+				continue
+			}
+			calls[i] = kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) {
+				return nil, holdfast.Do(ctx, l.Lock, func(context.Context) error { return nil })
+			})
+		}
+		require.NoError(t, taken.Release())
+		var both []*holdfast.Hold
+		for _, call := range calls[1:] { // none is released before both are had
+			r := kit.Within(t, 10*time.Second, call, "the lock")
+			require.NoError(t, r.Err)
+			both = append(both, r.Hold)
+		}
+		for _, h := range both {
+			require.NoError(t, h.Release())
+		}
+		require.NoError(t, kit.Within(t, 10*time.Second, calls[0], "the stranger's turn").Err)
+	}
+	f.Empty()
+}
+
+// A RedLock may be one of several locks that are needed together.
+func TestARedLockIsAMemberOfAMultiLock(t *testing.T) {
+	t.Parallel()
+	const length = 2 * time.Second
+	f, single := kit.NewFleet(t, 5), redistest.Start(t)
+	opts := &holdfast.Options{Lease: length}
+	several := func(sessions []*holdfast.Session) (*multilock.MultiLock, *rlock.Mutex) {
+		stock := rlock.New(kit.Open(t, single.Addr(), opts), "stock", nil)
+		return multilock.New(kit.RedLock(sessions, kit.Orders, kit.ReentrantMember, kit.Patient), stock), stock
+	}
+	near, far := f.Near(opts), f.Far(opts)
+	mine, _ := several(near)
+	theirs, stock := several(far)
+	require.Equal(t, "orders, stock", mine.Name())
+	h := kit.Lock(t, t.Context(), mine)
+	f.Has(near, 1, 1, 1, 1, 1)
+	_, err := theirs.TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	repair := f.Strike(kit.Killed, 0, 1)
+	f.Keeps(length*5/4, h, kit.RedLock(far, kit.Orders, kit.ReentrantMember, kit.Patient))
+	require.NoError(t, kit.Lock(t, h.Context(t.Context()), mine).Release()) // an owner re-enters both
+	next := kit.GoLock(t.Context(), theirs.Lock)
+	require.NoError(t, h.Release())
+	kit.GrantAndRelease(t, next)
+	repair()
+	f.Empty()
+
+	// Neither is held without the other.
+	taken := kit.Lock(t, t.Context(), stock)
+	_, err = mine.TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	f.Empty()
+	require.NoError(t, taken.Release())
+	h = kit.Lock(t, t.Context(), mine)
+	ctx := h.Context(t.Context())
+	repair = f.Strike(kit.Killed, 0, 1, 2)
+	kit.Within(t, 2*length, ctx.Done(), "the loss")
+	require.ErrorIs(t, h.Err(), holdfast.ErrLost)
+	kit.Await(t, "the other one", func() bool { return len(single.Keyspace(t)) == 0 })
+	require.ErrorIs(t, h.Release(), holdfast.ErrLost)
+	repair()
+	f.Empty()
+}

@@ -1,0 +1,194 @@
+package several
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// A server that comes back without its memory lets in nobody while somebody may trust what it has forgotten. The other story
+// is the same, with servers that are said to forget nothing: it shows that there is something to be let in to.
+func TestAServerThatHasForgottenARedLockDoesNotCountForALease(t *testing.T) {
+	t.Parallel()
+	const length = 2 * time.Second
+	trusting := *kit.Careful
+	trusting.TrustRestarted = true
+	for name, c := range map[string]struct {
+		opts *multilock.RedLockOptions
+		two  bool // have it
+	}{"careful": {kit.Careful, false}, "trusting": {&trusting, true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			opts := &holdfast.Options{Lease: length}
+			f := kit.NewFleet(t, 5)
+			f.Seasoned(length)
+			mine, theirs := kit.RedLock(f.Near(opts), kit.Orders, kit.ReentrantMember, c.opts), kit.RedLock(f.Far(opts), kit.Orders, kit.ReentrantMember, c.opts)
+			require.NoError(t, kit.Lock(t, t.Context(), theirs).Release())
+			f.Empty()
+			back := f.Strike(kit.Paused, 3, 4)
+			h := kit.Lock(t, t.Context(), mine)
+			f.Strike(kit.CutOff, 2, 3, 4) // it learns nothing more of them
+			back()
+			f.Servers[2].Restart()
+			restarted := time.Now()
+			next, err := theirs.Lock(t.Context())
+			firstErr := h.Err()
+			took := time.Since(restarted)
+			require.NoError(t, err)
+			if c.two {
+				require.NoError(t, firstErr)
+			} else {
+				require.ErrorIs(t, firstErr, holdfast.ErrLost, "two have it")
+				require.GreaterOrEqual(t, took, length-time.Second) // seconds are whole ones
+				require.Less(t, took, 2*length+4*time.Second, "it does not count again")
+			}
+			require.NoError(t, next.Release())
+			_ = h.Release()
+			f.Heal()
+			f.Empty()
+		})
+	}
+}
+
+// A tally counts the lines of a log that say something.
+type tally struct {
+	says string
+	n    atomic.Int64
+}
+
+func (c *tally) Write(line []byte) (int, error) {
+	if strings.Contains(string(line), c.says) {
+		c.n.Add(1)
+	}
+	return len(line), nil
+}
+
+// A server that does not tell for how long it has been up counts, and each session says so once.
+func TestAServerThatDoesNotTellItsAgeCounts(t *testing.T) {
+	t.Parallel()
+	const rounds = 3
+	f := kit.NewFleet(t, 3) // all of them younger than a lease
+	client := rueidis.ClientOption{Username: "limited", Password: redistest.Password}
+	var told, limited []*holdfast.Session
+	var logs []*tally
+	for _, srv := range f.Servers {
+		srv.Grant(t, client.Username, "~*", "&*", "+@all", "-info")
+		log := &tally{says: "does not tell how long it has been up"}
+		client.InitAddress = []string{srv.Addr()}
+		limited = append(limited, kit.OpenWith(t, client, &holdfast.Options{Lease: 30 * time.Second, Logger: slog.New(slog.NewTextHandler(log, nil))}))
+		told = append(told, kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second}))
+		logs = append(logs, log)
+	}
+	_, err := kit.RedLock(told, kit.Orders, kit.ReentrantMember, kit.Careful).TryLock(t.Context())
+	require.ErrorContains(t, err, "0 of 3 servers granted it")
+	require.ErrorContains(t, err, "has started within a lease")
+	f.Empty()
+	for range rounds {
+		for name, member := range map[string]func(*holdfast.Session, string) holdfast.Locker{kit.Orders: kit.ReentrantMember, "returns": kit.PlainMember} {
+			h, err := kit.RedLock(limited, name, member, kit.Careful).TryLockFor(t.Context(), 5*time.Second)
+			require.NoError(t, err)
+			kit.Await(t, "all servers", func() bool { return kit.KeysLeft(t, f.Servers) == 3 })
+			require.NoError(t, h.Release())
+			f.Empty()
+		}
+	}
+	for _, log := range logs {
+		require.EqualValues(t, 1, log.n.Load())
+	}
+}
+
+// An extension needs the servers that count, however fast one answers that does not yet.
+func TestARedLockIsExtendedByServersThatCount(t *testing.T) {
+	t.Parallel()
+	const length = 5 * time.Second
+	f := kit.NewFleet(t, 3)
+	near := f.Near(&holdfast.Options{Lease: length})
+	l := kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Careful)
+	f.Seasoned(length)
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the sessions know the servers' clocks
+	f.Servers[0].Restart()
+	h := kit.Lock(t, t.Context(), l)
+	f.Has(near, 1, 1, 1)
+	remove := f.OnEach(kit.AnyScript, proxy.Delay(100*time.Millisecond), proxy.EveryTime, 2)
+	require.NoError(t, h.Extend(t.Context(), length))
+	require.Greater(t, time.Until(h.Deadline()), length-time.Second)
+	remove()
+
+	remove = f.OnEach(kit.AnyScript, proxy.DropReply, proxy.EveryTime, 2)
+	err := h.Extend(t.Context(), length)
+	require.ErrorIs(t, err, holdfast.ErrUnknown)
+	require.NotErrorIs(t, err, holdfast.ErrLost)
+	require.ErrorContains(t, err, "has started within a lease")
+	remove()
+	require.NoError(t, h.Err())
+	require.NoError(t, h.Release())
+	f.Empty()
+}
+
+// That servers have lost the lock which are not needed is no word on the hold: its calls say ErrLost when it is lost.
+func TestARedLockThatIsHeldIsNotCalledLost(t *testing.T) {
+	t.Parallel()
+	const length = time.Second
+	f := kit.NewFleet(t, 5)
+	near := f.Near(&holdfast.Options{Lease: length})
+	l := kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient)
+	h := kit.Lock(t, t.Context(), l)
+	f.Has(near, 1, 1, 1, 1, 1)
+	f.Cut(0)
+	f.Cut(1)
+	kit.SleepUntil(time.Now().Add(length * 5 / 4)) // these are lost
+	f.Cut(2)
+	require.NoError(t, h.Err())
+	err := h.Extend(t.Context(), length)
+	require.NoError(t, h.Err())
+	require.Error(t, err)
+	require.NotErrorIs(t, err, holdfast.ErrLost)
+	f.Heal()
+	f.Has(near, 1, 1, 1, 1, 1)
+	require.NoError(t, h.Release())
+	f.Empty()
+
+	require.NoError(t, holdfast.Do(t.Context(), l.Lock, func(ctx context.Context) error {
+		f.Has(near, 1, 1, 1, 1, 1)
+		f.Cut(0)
+		f.Cut(1)
+		kit.SleepUntil(time.Now().Add(length * 5 / 4))
+		f.Cut(2)
+		return ctx.Err()
+	}), "it was protected throughout")
+	f.Heal()
+	f.Empty()
+}
+
+// A release that finds that most servers have forgotten the lock says so.
+func TestARedLockThatMostHaveForgottenIsCalledLost(t *testing.T) {
+	t.Parallel()
+	f := kit.NewFleet(t, 3)
+	near := f.Near(&holdfast.Options{Lease: time.Minute})
+	l := kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient)
+	for forget, lost := range []bool{false, false, true, true} {
+		h := kit.Lock(t, t.Context(), l)
+		f.Has(near, 1, 1, 1)
+		for _, srv := range f.Servers[:forget] {
+			srv.Do(t, "DEL", kit.Orders)
+		}
+		if err := h.Release(); lost {
+			require.ErrorIs(t, err, holdfast.ErrLost, forget)
+		} else {
+			require.NoError(t, err, forget)
+		}
+		f.Empty()
+	}
+}

@@ -1,0 +1,170 @@
+package several
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+)
+
+// unhurried is what tests use in which the number of servers that answer matters.
+var unhurried = &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: time.Second}
+
+// acquires are the runs of the script that takes a reentrant lock.
+var acquires = kit.ScriptNamed("rlock_acquire")
+
+// Whatever replies are lost: what is not held by most is given back everywhere, and what is goes on without the rest.
+func TestRepliesToARedLockAreLost(t *testing.T) {
+	t.Parallel()
+	type place struct {
+		servers []int
+		times   proxy.Times
+	}
+	var places []place
+	for _, servers := range [][]int{{1}, {0, 4}, {1, 2, 3}, {0, 1, 2, 3, 4}} {
+		places = append(places, place{servers, proxy.First}, place{servers, proxy.EveryTime})
+	}
+	kit.InParallel(t, len(places), places, func(p place) string { return fmt.Sprint(p.servers, " ", p.times) }, func(t *testing.T, p place) {
+		f := kit.NewFleet(t, 5)
+		near := f.Near(&holdfast.Options{Lease: 30 * time.Second}) // nothing is gone because its lease is over
+		l := kit.RedLock(near, kit.Orders, kit.ReentrantMember, unhurried)
+		require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the sessions know the servers' clocks
+		f.Empty()
+		remove := f.OnEach(acquires, proxy.DropReply, p.times, p.servers...)
+		h, err := l.TryLock(t.Context())
+		switch {
+		case p.times == proxy.EveryTime && len(p.servers) > 2:
+			require.ErrorIs(t, err, holdfast.ErrUnknown)
+			require.ErrorContains(t, err, fmt.Sprintf("%d of 5 servers granted it", 5-len(p.servers)))
+			require.NotErrorIs(t, err, context.DeadlineExceeded)
+			f.Empty() // though replies are lost still
+			remove()
+		default: // tried again in time, or not needed
+			require.NoError(t, err)
+			remove()
+			f.Has(near, 1, 1, 1, 1, 1)
+			require.NoError(t, h.Err())
+			require.NoError(t, h.Release())
+		}
+		f.Empty()
+	})
+}
+
+// A server that does not answer costs its timeout where it is needed, and next to nothing where it is not.
+func TestAServerIsWaitedForNoLongerThanItsTimeout(t *testing.T) {
+	t.Parallel()
+	const timeout = 2 * time.Second
+	f := kit.NewFleet(t, 3)
+	opts := &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: timeout}
+	near, beside := f.Near(&holdfast.Options{Lease: 30 * time.Second}), f.Near(&holdfast.Options{Lease: 30 * time.Second})
+	l, other := kit.RedLock(near, kit.Orders, kit.ReentrantMember, opts), kit.RedLock(beside, kit.Orders, kit.ReentrantMember, opts)
+	took := func(do func()) time.Duration {
+		watch := kit.Stopwatch()
+		do()
+		return watch()
+	}
+	h := kit.Lock(t, t.Context(), l)
+	f.Has(near, 1, 1, 1)
+	resume := f.Strike(kit.Paused, 0)
+	require.Less(t, took(func() { require.NoError(t, h.Extend(t.Context(), 30*time.Second)) }), timeout/2)
+	require.Less(t, took(func() { require.NoError(t, h.Release()) }), timeout/2)
+	require.Less(t, took(func() { h = kit.Lock(t, t.Context(), l) }), timeout/2)
+	require.Less(t, took(func() {
+		_, err := other.TryLock(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrBusy)
+	}), timeout/2)
+	two := f.Strike(kit.Paused, 1)
+	require.Less(t, took(func() { require.ErrorIs(t, h.Release(), holdfast.ErrUnknown) }), timeout*3/2)
+	require.Less(t, took(func() {
+		_, err := l.TryLock(t.Context())
+		require.ErrorContains(t, err, "of 3 servers granted it, 2 are needed")
+	}), timeout*3/2)
+	two()
+	resume()
+	f.Empty()
+}
+
+// Whenever a wait ends, whatever was granted is given back; also by a server that is slower than the others.
+func TestARedLockThatIsGivenUpLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	const rounds = 150
+	f := kit.NewFleet(t, 5)
+	l := kit.RedLock(f.Near(&holdfast.Options{Lease: 30 * time.Second}), kit.Orders, kit.ReentrantMember, kit.Patient) // far longer than the test
+	began := time.Now()
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+	most := time.Since(began)
+	remove := f.OnEach(acquires, proxy.Delay(most/2), proxy.EveryTime, 3)
+	had := 0
+	for range rounds {
+		ctx, cancel := context.WithTimeout(t.Context(), rand.N(most))
+		h, err := l.Lock(ctx)
+		if err == nil {
+			require.NoError(t, h.Release())
+			had++
+		} else {
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+		cancel()
+	}
+	t.Log(had, most)
+	f.Empty()
+	remove()
+	kit.GrantAndRelease(t, kit.GoLock(t.Context(), l.Lock))
+	f.Empty()
+}
+
+// What the caller does with its ctx when it has the lock is nothing to the servers that are still being asked.
+func TestARedLockIsTakenOnSlowServersAfterItsCtxHasEnded(t *testing.T) {
+	t.Parallel()
+	f := kit.NewFleet(t, 5)
+	near := f.Near(&holdfast.Options{Lease: 30 * time.Second})
+	l := kit.RedLock(near, kit.Orders, kit.ReentrantMember, &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 25 * time.Second})
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the sessions know the servers' clocks
+	f.Empty()
+	rule := f.Proxies[1].On(acquires, proxy.HoldReply, proxy.EveryTime)
+	stalled := f.Proxies[3].On(acquires, proxy.Stall, proxy.EveryTime)
+	ctx, cancel := context.WithCancel(t.Context())
+	h := kit.Lock(t, ctx, l)
+	cancel()
+	rule.Wait(t, 1)
+	stalled.Wait(t, 1)
+	released := f.Proxies[1].On(kit.ScriptNamed("rlock_release"), proxy.Pass, proxy.EveryTime)
+	rule.Release()
+	stalled.Release()
+	f.Has(near, 1, 1, 1, 1, 1)
+	resume := f.Strike(kit.Paused, 0, 2)
+	kit.Await(t, "an extension by those who were slow", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		return h.Extend(ctx, 30*time.Second) == nil
+	})
+	require.Equal(t, 1, rule.Matched(), "it was given up, and asked for again")
+	require.Equal(t, 1, stalled.Matched())
+	require.Zero(t, released.Matched())
+	require.NoError(t, h.Release())
+	resume()
+	f.Empty()
+}
+
+// However long servers are waited for otherwise, a release is bounded as every other.
+func TestARedLocksReleaseIsBounded(t *testing.T) {
+	t.Parallel()
+	f := kit.NewFleet(t, 3)
+	l := kit.RedLock(f.Near(&holdfast.Options{Lease: 3 * time.Second}), kit.Orders, kit.ReentrantMember,
+		&multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 2500 * time.Millisecond})
+	h := kit.Lock(t, t.Context(), l)
+	resume := f.Strike(kit.Paused, 0, 1)
+	began := time.Now()
+	require.ErrorIs(t, h.Release(), holdfast.ErrUnknown)
+	require.Less(t, time.Since(began), 1700*time.Millisecond) // a third of the lease is a second
+	resume()
+	f.Empty()
+}
