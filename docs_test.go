@@ -58,7 +58,8 @@ func TestArchitecturePageNamesWhatIsThere(t *testing.T) {
 	for _, script := range regexp.MustCompile(`\b(?:fairlock|rlock|setlock|lock|semaphore)_[a-z_]+`).FindAllString(page, -1) {
 		assert.FileExists(t, filepath.Join("lua", script+".lua"))
 	}
-	words := regexp.MustCompile("(?m)^\\| ([a-z]+) \\|.*\\| `([a-z]+/[a-z_]+\\.go)` \\|$").FindAllStringSubmatch(page, -1)
+	words := regexp.MustCompile("(?m)^\\| ([a-z]+) \\|.*\\| `([a-z]+/[a-z_]+\\.go)` \\|$").FindAllStringSubmatch(page,
+		-1)
 	require.NotEmpty(t, words)
 	for _, word := range words {
 		assert.Regexp(t, `(?mi)^type `+word[1]+`s?[ \[]`, read(filepath.Join("internal", word[2])))

@@ -120,7 +120,8 @@ func TestAllWaitersOfAFairLockGetItInTheEnd(t *testing.T) {
 func TestReadersAndWriters(t *testing.T) {
 	t.Parallel()
 	server := holdfasttest.NewServer(t)
-	a, b, c := rwlock.New(server.Open(nil), "x", nil), rwlock.New(server.Open(nil), "x", nil), rwlock.New(server.Open(nil), "x", nil)
+	a, b, c := rwlock.New(server.Open(nil), "x", nil), rwlock.New(server.Open(nil), "x", nil),
+		rwlock.New(server.Open(nil), "x", nil)
 	fixed := rwlock.New(server.Open(nil), "x", &rwlock.Options{FixedLease: 10 * time.Second})
 	reader, short := mustLock(t, a.Read().TryLock), mustLock(t, fixed.Read().TryLock)
 	writer := inBackground(t.Context(), b.Write().Lock)

@@ -113,7 +113,8 @@ func holders(ctx context.Context, l Lock) string {
 	all = introduced(ctx, all, asked.Holders)
 	var who strings.Builder
 	for _, h := range all {
-		fmt.Fprintf(&who, "\n\tby %s, %d×, for another %v if it is not renewed", h.ID, h.Count, h.Lease.Round(time.Millisecond))
+		fmt.Fprintf(&who, "\n\tby %s, %d×, for another %v if it is not renewed", h.ID, h.Count,
+			h.Lease.Round(time.Millisecond))
 		if h.Label != "" {
 			fmt.Fprintf(&who, ", label %q", h.Label)
 		}
@@ -123,7 +124,8 @@ func holders(ctx context.Context, l Lock) string {
 
 // introduced are the holders once all of them have published who they are, which a session does when it has held
 // something for a quarter of a second. They are returned as they are when that takes too long, or when they change.
-func introduced(ctx context.Context, holders []holdfast.Holder, again func(context.Context) ([]holdfast.Holder, error)) []holdfast.Holder {
+func introduced(ctx context.Context, holders []holdfast.Holder,
+	again func(context.Context) ([]holdfast.Holder, error)) []holdfast.Holder {
 	silent := func(h holdfast.Holder) bool { return h.Host == "" && h.Label == "" }
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()

@@ -43,10 +43,12 @@ var kinds = map[string]kind{
 		return setlock.New(s, "x", &setlock.Options{FixedLease: fixed, Token: "worker"})
 	},
 	"multilock": func(s *holdfast.Session, fixed time.Duration) holdfast.Locker {
-		return multilock.New(rlock.New(s, "x", &rlock.Options{FixedLease: fixed}), fairlock.New(s, "y", &fairlock.Options{FixedLease: fixed}))
+		return multilock.New(rlock.New(s, "x", &rlock.Options{FixedLease: fixed}),
+			fairlock.New(s, "y", &fairlock.Options{FixedLease: fixed}))
 	},
 	"multilock of one kind": func(s *holdfast.Session, fixed time.Duration) holdfast.Locker {
-		return multilock.New(rlock.New(s, "x", &rlock.Options{FixedLease: fixed}), rlock.New(s, "y", &rlock.Options{FixedLease: fixed}))
+		return multilock.New(rlock.New(s, "x", &rlock.Options{FixedLease: fixed}),
+			rlock.New(s, "y", &rlock.Options{FixedLease: fixed}))
 	},
 	"semaphore": func(s *holdfast.Session, fixed time.Duration) holdfast.Locker {
 		return permit{semaphore.NewExpirable(s, "x", &semaphore.ExpirableOptions{FixedLease: fixed})}
@@ -66,7 +68,8 @@ func (p permit) Lock(ctx context.Context) (*holdfast.Hold, error) {
 func (p permit) TryLock(ctx context.Context) (*holdfast.Hold, error) { return p.TryAcquire(ctx) }
 
 // eachKind runs a test for each kind, which begins with a lock that one session has and another one waits for.
-func eachKind(t *testing.T, fixed time.Duration, test func(*testing.T, *holdfasttest.Server, *holdfast.Hold, <-chan result)) {
+func eachKind(t *testing.T, fixed time.Duration,
+	test func(*testing.T, *holdfasttest.Server, *holdfast.Hold, <-chan result)) {
 	t.Parallel()
 	for name, k := range kinds {
 		t.Run(name, func(t *testing.T) {
@@ -142,8 +145,10 @@ func TestThereIsNothingToLoseOfThatName(t *testing.T) {
 func TestAssertCounts(t *testing.T) {
 	t.Parallel()
 	s := holdfasttest.Open(t)
-	permits, expirable, ready := semaphore.New(s, "pool"), semaphore.NewExpirable(s, "leased", nil), latch.New(s, "ready")
-	for _, set := range []func(context.Context, int) (bool, error){permits.TrySetPermits, expirable.TrySetPermits, ready.TrySetCount} {
+	permits, expirable, ready := semaphore.New(s, "pool"), semaphore.NewExpirable(s, "leased", nil),
+		latch.New(s, "ready")
+	for _, set := range []func(context.Context, int) (bool, error){permits.TrySetPermits, expirable.TrySetPermits,
+		ready.TrySetCount} {
 		_, err := set(t.Context(), 3)
 		require.NoError(t, err)
 	}
@@ -252,7 +257,8 @@ func TestThereIsNothingToLose(t *testing.T) {
 	fake := &fakeTest{TB: t}
 	fake.run(func() { holdfasttest.Lose(fake, hold) })
 	require.Len(t, fake.failures, 1)
-	assert.Equal(t, `holdfasttest: Lose: the hold of "orders:42" has ended already: `+holdfast.ErrNotHeld.Error(), fake.failures[0])
+	assert.Equal(t, `holdfasttest: Lose: the hold of "orders:42" has ended already: `+holdfast.ErrNotHeld.Error(),
+		fake.failures[0])
 }
 
 func TestLoseDoesNotWaitForAServerThatIsAway(t *testing.T) {
@@ -278,7 +284,8 @@ func TestAssertFreeSaysWhoHoldsIt(t *testing.T) {
 	fake := &fakeTest{TB: t}
 	fake.run(func() { holdfasttest.AssertFree(fake, free, held, rw.Read(), rw.Write()) })
 	require.Len(t, fake.failures, 2)
-	assert.Contains(t, fake.failures[0], `holdfasttest: AssertFree: rlock "orders:42" is held`+"\n\tby "+hold.ID()+", 1×, for another ")
+	assert.Contains(t, fake.failures[0],
+		`holdfasttest: AssertFree: rlock "orders:42" is held`+"\n\tby "+hold.ID()+", 1×, for another ")
 	assert.Contains(t, fake.failures[0], "s if it is not renewed")
 	assert.Contains(t, fake.failures[1], `rwlock.Read "catalog" is held`+"\n\tby "+reader.ID())
 

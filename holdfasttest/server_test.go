@@ -120,7 +120,8 @@ func TestALostReplyIsUnknown(t *testing.T) {
 func TestALostReplyOfARelease(t *testing.T) {
 	t.Parallel()
 	server := holdfasttest.NewServer(t)
-	l := rlock.New(server.Open(nil), "x", &rlock.Options{FixedLease: 300 * time.Millisecond}) // a third of it Release waits
+	// a third of it Release waits
+	l := rlock.New(server.Open(nil), "x", &rlock.Options{FixedLease: 300 * time.Millisecond})
 	hold := mustLock(t, l.TryLock)
 	server.DropReplies()
 	require.ErrorIs(t, hold.Release(), holdfast.ErrUnknown)

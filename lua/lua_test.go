@@ -42,7 +42,8 @@ func TestHeaderDocumentsWhatTheBodyReads(t *testing.T) {
 		// Comments in the body may speak of slots too; only code reads them.
 		body = regexp.MustCompile(`--[^\n]*`).ReplaceAllString(body, "")
 
-		assert.True(t, strings.HasPrefix(head, "-- "+name+": "), "%s: the first line must be the script's name and a sentence", name)
+		assert.True(t, strings.HasPrefix(head, "-- "+name+": "),
+			"%s: the first line must be the script's name and a sentence", name)
 		documented := slots(regexp.MustCompile(`(?m)^-- REPLY(.*\n(--   .*\n)*)`).ReplaceAllString(head, ""))
 		assert.Equal(t, slots(body), documented, "%s: slots read by the body, slots documented in the header", name)
 		assert.Regexp(t, replyLine, head, "%s: no REPLY line", name)
@@ -65,7 +66,8 @@ func TestRepliesOfCallsThatMayBeTooLateHaveOneHead(t *testing.T) {
 			assert.Regexp(t, `^\{((1|0|-1|-2|-3), now|(0|-1), 0)[,}]`, reply[1], "%s: its reply", name)
 			heads++
 		}
-		assert.NotRegexp(t, `return \{-?\d(\}|, [^t0]|, time[^,}]|, 0[^,}])`, body, "%s: the server's time comes second", name)
+		assert.NotRegexp(t, `return \{-?\d(\}|, [^t0]|, time[^,}]|, 0[^,}])`, body,
+			"%s: the server's time comes second", name)
 		_, asked, _ := strings.Cut(body, "local time = now()")
 		assert.NotRegexp(t, `return \{-?\d, 0[,}]`, asked, "%s: asked for the time, it tells it", name)
 	}
@@ -89,7 +91,8 @@ func TestFragmentsAreDocumentedUsedAndDefineOneFunction(t *testing.T) {
 		all.Write(text)
 		assertUses(t, file, string(text))
 		assert.True(t, strings.HasPrefix(string(text), "-- "+name+": "), "%s: first line", file)
-		assert.Equal(t, 1, strings.Count(string(text), "local function "+name+"("), "%s: defines one function of its name", file)
+		assert.Equal(t, 1, strings.Count(string(text), "local function "+name+"("),
+			"%s: defines one function of its name", file)
 	}
 	for _, file := range fragments {
 		name := strings.TrimSuffix(strings.TrimPrefix(file, "include/"), ".lua")
@@ -112,7 +115,8 @@ func assertUses(t *testing.T, file, text string) {
 	for _, fragment := range fragments {
 		name := strings.TrimSuffix(strings.TrimPrefix(fragment, "include/"), ".lua")
 		called := regexp.MustCompile(`\b` + name + `\(`).MatchString(code)
-		assert.Equal(t, called, slices.Contains(uses, name), "%s and the fragment %s: called, and in the USES line", file, name)
+		assert.Equal(t, called, slices.Contains(uses, name),
+			"%s and the fragment %s: called, and in the USES line", file, name)
 	}
 }
 

@@ -31,7 +31,8 @@ func Example() {
 func nightlyElsewhere(ctx context.Context) error {
 	session := open()
 	defer session.Close()
-	return holdfast.Do(ctx, setlock.New(session, "cron:nightly", nil).TryLock, func(context.Context) error { return nil })
+	return holdfast.Do(ctx, setlock.New(session, "cron:nightly", nil).TryLock,
+		func(context.Context) error { return nil })
 }
 
 // A lock outlives the process that took it, and is handed over by its token.

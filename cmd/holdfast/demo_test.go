@@ -187,7 +187,8 @@ func TestDemoWithoutExclusion(t *testing.T) {
 	forgetting.Wait()
 	require.Equal(t, 1, status)
 	require.NotContains(t, out, "Everything held")
-	require.Regexp(t, `^holdfast: demo: lock: a lost update: worker \d and worker \d both wrote \d+\n$`, c.stderr.String())
+	require.Regexp(t, `^holdfast: demo: lock: a lost update: worker \d and worker \d both wrote \d+\n$`,
+		c.stderr.String())
 	c.requireNothingLeft(t)
 }
 
@@ -200,7 +201,8 @@ func TestDemoWithoutLimit(t *testing.T) {
 	defer server.Close()
 	c := start(t, "demo", "pool", "--redis", "redis://"+server.Addr())
 	c.until(t, "6 processes do jobs")
-	permits := slices.DeleteFunc(server.Keys(), func(key string) bool { return !strings.HasPrefix(key, "holdfast-demo:") })
+	permits := slices.DeleteFunc(server.Keys(),
+		func(key string) bool { return !strings.HasPrefix(key, "holdfast-demo:") })
 	require.Len(t, permits, 1)
 	_, err := server.Incr(permits[0], 1)
 	require.NoError(t, err)
@@ -226,7 +228,8 @@ func TestDemoKilled(t *testing.T) {
 	c.until(t, "the lease is")
 	require.NotZero(t, server.CurrentConnectionCount())
 	require.NoError(t, c.Process.Kill())
-	require.Eventually(t, func() bool { return server.CurrentConnectionCount() == 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return server.CurrentConnectionCount() == 0 }, 10*time.Second,
+		10*time.Millisecond)
 	c.end(t)
 }
 

@@ -104,14 +104,16 @@ func TestSubscriptionsAreAnsweredInOrder(t *testing.T) {
 	for hello, push := range map[string]string{"HELLO 2": "*3", "HELLO 3": ">3"} {
 		w := dial(t, start(t))
 		w.ask(hello)
-		for _, line := range []string{"UNSUBSCRIBE", "SUBSCRIBE a b", "SUBSCRIBE", "PSUBSCRIBE c", "PUNSUBSCRIBE", "UNSUBSCRIBE b", "SUBSCRIBE b", "UNSUBSCRIBE", "PING"} {
+		for _, line := range []string{"UNSUBSCRIBE", "SUBSCRIBE a b", "SUBSCRIBE", "PSUBSCRIBE c", "PUNSUBSCRIBE",
+			"UNSUBSCRIBE b", "SUBSCRIBE b", "UNSUBSCRIBE", "PING"} {
 			w.send(line)
 		}
 		var got []string
 		for range 11 {
 			got = append(got, w.next())
 		}
-		require.Equal(t, []string{"$9 subscribe $1 a :1", "$9 subscribe $1 b :2"}, []string{strings.TrimPrefix(got[1], push+" "), strings.TrimPrefix(got[2], push+" ")})
+		require.Equal(t, []string{"$9 subscribe $1 a :1", "$9 subscribe $1 b :2"},
+			[]string{strings.TrimPrefix(got[1], push+" "), strings.TrimPrefix(got[2], push+" ")})
 		require.Contains(t, got[3], "-ERR ")
 		require.Equal(t, push+" $12 punsubscribe $1 c :2", got[5])
 		require.Equal(t, push+" $9 subscribe $1 b :2", got[7])
@@ -152,15 +154,18 @@ func TestCommandsOfWhoListens(t *testing.T) {
 func TestAClientListensAndAsks(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, DisableCache: true, PipelineMultiplex: -1})
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, DisableCache: true,
+		PipelineMultiplex: -1})
 	require.NoError(t, err)
 	defer client.Close()
 	heard, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
-		ended <- client.Receive(t.Context(), client.B().Subscribe().Channel("a").Build(), func(m rueidis.PubSubMessage) { heard <- m.Message })
+		ended <- client.Receive(t.Context(), client.B().Subscribe().Channel("a").Build(),
+			func(m rueidis.PubSubMessage) { heard <- m.Message })
 	}()
 	other := dial(t, s)
-	require.Eventually(t, func() bool { return other.ask("PUBSUB NUMSUB a") == "*2 $1 a :1" }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return other.ask("PUBSUB NUMSUB a") == "*2 $1 a :1" }, 5*time.Second,
+		time.Millisecond)
 	ttl, err := client.Do(t.Context(), client.B().Pttl().Key("k").Build()).AsInt64()
 	require.NoError(t, err)
 	require.EqualValues(t, -2, ttl)

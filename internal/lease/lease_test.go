@@ -94,7 +94,8 @@ func TestLimitsFollowTheLease(t *testing.T) {
 // Whatever the numbers: trust ends before the lease does and not before it began, and a moment
 // that cannot be written down is the last one, not one in the past.
 func FuzzTrustNeverOutlastsTheLease(f *testing.F) {
-	for _, n := range []int64{0, 1, int64(lease.Min), int64(30 * time.Second), int64(day), math.MaxInt64 / 2, math.MaxInt64 - 1, math.MaxInt64} {
+	for _, n := range []int64{0, 1, int64(lease.Min), int64(30 * time.Second), int64(day), math.MaxInt64 / 2,
+		math.MaxInt64 - 1, math.MaxInt64} {
 		f.Add(n, int64(30*time.Second))
 		f.Add(int64(time.Hour), n)
 		f.Add(n, n)
@@ -106,7 +107,8 @@ func FuzzTrustNeverOutlastsTheLease(f *testing.F) {
 		trust := lease.Trust(time.Duration(sent), time.Duration(length))
 		require.GreaterOrEqual(t, int64(trust), sent)
 		end := new(big.Int).Add(big.NewInt(sent), big.NewInt(length))
-		require.LessOrEqual(t, big.NewInt(int64(trust)).Cmp(end), 0, "trusted until %d, the lease ends at %v", trust, end)
+		require.LessOrEqual(t, big.NewInt(int64(trust)).Cmp(end), 0,
+			"trusted until %d, the lease ends at %v", trust, end)
 		if end.IsInt64() {
 			margin := int64(lease.Margin(time.Duration(length)))
 			require.Equal(t, end.Int64()-margin, int64(trust))
@@ -126,6 +128,7 @@ func FuzzMillisRoundUp(f *testing.F) {
 		require.NoError(t, err)
 		more := new(big.Int).Mul(big.NewInt(ms), big.NewInt(int64(time.Millisecond)))
 		more.Sub(more, big.NewInt(length))
-		require.True(t, more.Sign() >= 0 && more.Cmp(big.NewInt(int64(time.Millisecond))) < 0, "%d ms for %d ns", ms, length)
+		require.True(t, more.Sign() >= 0 && more.Cmp(big.NewInt(int64(time.Millisecond))) < 0,
+			"%d ms for %d ns", ms, length)
 	})
 }

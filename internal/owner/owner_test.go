@@ -128,7 +128,8 @@ func TestNumbers(t *testing.T) {
 	c.end(read, s)
 
 	remaining := c.Remaining(read, s)
-	assert.Equal(t, Remaining{Owner: "w", Count: 1, Ceiling: 2, Lease: trust - s + (trust-s)/100 + 50*time.Millisecond}, remaining)
+	assert.Equal(t, Remaining{Owner: "w", Count: 1, Ceiling: 2, Lease: trust - s + (trust-s)/100 +
+		50*time.Millisecond}, remaining)
 	c.InDoubt(read, remaining)
 	assert.Equal(t, 3, c.Number(read, Shared, s))
 	assert.Equal(t, 3, c.Remaining(read, s).Count, "not where the release in doubt would take it")
@@ -254,7 +255,8 @@ func TestWhatAReleaseInDoubtOwes(t *testing.T) {
 	var c testClaim
 	g := c.take(Exclusive, "w", 0)
 	assert.Equal(t, Duty{Correct: true}, c.Owe(g, Remaining{Owner: "w", Count: 1}, s))
-	assert.Equal(t, Duty{Debt: Debt{Wire: "w", due: s, delay: firstDelay, until: length}}, c.Owe(g, Remaining{Owner: "w"}, s))
+	assert.Equal(t, Duty{Debt: Debt{Wire: "w", due: s, delay: firstDelay, until: length}},
+		c.Owe(g, Remaining{Owner: "w"}, s))
 }
 
 func TestSweepingWhatALostGrantLeaves(t *testing.T) {

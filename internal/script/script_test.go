@@ -20,7 +20,10 @@ func builder(t *testing.T) rueidis.Builder {
 	t.Helper()
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{"nowhere:0"}, ForceSingleClient: true, DisableCache: true,
-		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return nil, net.ErrClosed },
+		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+			return nil,
+				net.ErrClosed
+		},
 	})
 	require.ErrorIs(t, err, net.ErrClosed)
 	t.Cleanup(client.Close)

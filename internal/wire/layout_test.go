@@ -16,14 +16,16 @@ func TestKeysLeadBackToTheirNames(t *testing.T) {
 		"job", "a:b", "app{42}job", "{42}", "open{", "}", "{a}b}", "a}", "{{x}}", "redisson_lock_queue:x", "ключ",
 	} {
 		for want, key := range map[wire.Role]string{
-			wire.Main: name, wire.Queue: wire.FairQueue(name), wire.Writers: wire.RWWriters(name), wire.Token: wire.TokenKey(name),
+			wire.Main: name, wire.Queue: wire.FairQueue(name), wire.Writers: wire.RWWriters(name),
+			wire.Token: wire.TokenKey(name),
 		} {
 			k, names := wire.KeyOf(key)
 			assert.Equal(t, want, k.Role, key)
 			assert.Contains(t, names, name, key)
 		}
 		for _, key := range []string{
-			wire.FairDue(name), wire.FairOurs(name), wire.FairAlive(name), wire.SessionKey(owner[:36]), wire.ReadHold(name, owner, 1),
+			wire.FairDue(name), wire.FairOurs(name), wire.FairAlive(name), wire.SessionKey(owner[:36]),
+			wire.ReadHold(name, owner, 1),
 			wire.Prefix("redisson_unlock_latch", name) + ":00",
 		} {
 			k, _ := wire.KeyOf(key)

@@ -46,7 +46,8 @@ func BenchmarkUncontended(b *testing.B) {
 		{"a permit with a lease", bench.Leased(8)},
 	} {
 		u := bench.MeasureUncontended(b, other.kind)
-		row("the same of "+other.what, fmt.Sprintf("%.0f, inside %.0f, allocations %.0f", u.Commands, u.Inner, u.Allocs), "2, 9, 7")
+		row("the same of "+other.what, fmt.Sprintf("%.0f, inside %.0f, allocations %.0f", u.Commands, u.Inner,
+			u.Allocs), "2, 9, 7")
 	}
 }
 
@@ -88,7 +89,8 @@ func BenchmarkContended(b *testing.B) {
 		m := bench.MeasureContended(b, c.kind, c.sessions, c.goroutines, c.held)
 		row(fmt.Sprintf("contended, %d × %d goroutines%s: commands per acquisition", c.sessions, c.goroutines, c.what),
 			fmt.Sprintf("%.2f of %d", m.Commands, m.Acquisitions), c.limit)
-		row("  least share of a process, of a goroutine, of the fair one", fmt.Sprintf("%.2f, %.2f", m.Session, m.Goroutine), "≥ 0.25")
+		row("  least share of a process, of a goroutine, of the fair one",
+			fmt.Sprintf("%.2f, %.2f", m.Session, m.Goroutine), "≥ 0.25")
 	}
 }
 
@@ -97,11 +99,14 @@ func BenchmarkPermits(b *testing.B) {
 		sessions, goroutines, permits int
 		held                          time.Duration
 		limit                         string
-	}{{1, 1, 1, 0, "2"}, {1, 128, 8, 0, "4"}, {1, 128, 8, 2 * time.Millisecond, "4"}, {4, 32, 8, 2 * time.Millisecond, "none"}} {
+	}{{1, 1, 1, 0, "2"}, {1, 128, 8, 0, "4"}, {1, 128, 8, 2 * time.Millisecond, "4"},
+		{4, 32, 8, 2 * time.Millisecond, "none"}} {
 		m := bench.MeasurePermits(b, c.sessions, c.goroutines, c.permits, c.held)
-		row(fmt.Sprintf("permits, %d × %d goroutines for %d, held for %v: commands per acquisition", c.sessions, c.goroutines, c.permits, c.held),
+		row(fmt.Sprintf("permits, %d × %d goroutines for %d, held for %v: commands per acquisition", c.sessions,
+			c.goroutines, c.permits, c.held),
 			fmt.Sprintf("%.2f of %d", m.Commands, m.Acquisitions), c.limit)
-		row("  least share of a process, of a goroutine, of the fair one", fmt.Sprintf("%.2f, %.2f", m.Session, m.Goroutine), "≥ 0.25")
+		row("  least share of a process, of a goroutine, of the fair one",
+			fmt.Sprintf("%.2f, %.2f", m.Session, m.Goroutine), "≥ 0.25")
 	}
 }
 
@@ -118,23 +123,28 @@ func BenchmarkHolds(b *testing.B) {
 	row("  bytes of heap per hold", fmt.Sprint(h.Bytes), "512")
 	row("  lost", fmt.Sprint(h.Lost), "0")
 	c := bench.MeasureClusterHolds(b, 3000, 100)
-	row("3,000 renewed holds in 100 slots of a cluster: commands per slot and lease", fmt.Sprintf("%.2f", c.PerSlot), "3")
+	row("3,000 renewed holds in 100 slots of a cluster: commands per slot and lease",
+		fmt.Sprintf("%.2f", c.PerSlot), "3")
 	row("  lost", fmt.Sprint(c.Lost), "0")
 }
 
 func BenchmarkReaders(b *testing.B) {
 	few, many := bench.MeasureReaders(b, 10), bench.MeasureReaders(b, 1000)
-	row("µs of the server for a reader to come and go, with 10 others, with 1,000", fmt.Sprintf("%.0f, %.0f", few, many), "none")
+	row("µs of the server for a reader to come and go, with 10 others, with 1,000",
+		fmt.Sprintf("%.0f, %.0f", few, many), "none")
 }
 
 func BenchmarkSeveral(b *testing.B) {
 	u := bench.MeasureUncontended(b, bench.Several(8))
-	row("8 locks as one, lock + release: commands", fmt.Sprintf("%.0f, inside %.0f, allocations %.0f", u.Commands, u.Inner, u.Allocs), "2, none, none")
+	row("8 locks as one, lock + release: commands",
+		fmt.Sprintf("%.0f, inside %.0f, allocations %.0f", u.Commands, u.Inner, u.Allocs), "2, none, none")
 	near, far := bench.MeasureMajority(b, 5, 0), bench.MeasureMajority(b, 5, time.Millisecond)
 	row("a lock on 5 servers: commands per server", fmt.Sprintf("%.2f", near.Commands), "2")
-	row("  time, of 5 locks at once on one machine", fmt.Sprintf("%.2f of %v", ratio(near.Lock+near.Release, near.Single), near.Single), "none")
+	row("  time, of 5 locks at once on one machine",
+		fmt.Sprintf("%.2f of %v", ratio(near.Lock+near.Release, near.Single), near.Single), "none")
 	row("  time of lock, of release, of the slowest server's, where they answer after 1 … 5 ms",
-		fmt.Sprintf("%.2f of %v, %.2f of %v", ratio(far.Lock, far.OneLock), far.OneLock, ratio(far.Release, far.OneReturn), far.OneReturn), "1.5")
+		fmt.Sprintf("%.2f of %v, %.2f of %v", ratio(far.Lock, far.OneLock), far.OneLock,
+			ratio(far.Release, far.OneReturn), far.OneReturn), "1.5")
 }
 
 func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }

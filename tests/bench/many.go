@@ -66,7 +66,8 @@ func MeasureWaiters(tb testing.TB, n int) Waiters {
 // subscribed waits until n channels have a subscriber.
 func subscribed(tb testing.TB, srv *redistest.Server, n int) {
 	tb.Helper()
-	for end := time.Now().Add(30 * time.Second); len(srv.Strs(tb, "PUBSUB", "CHANNELS")) != n; time.Sleep(5 * time.Millisecond) {
+	end := time.Now().Add(30 * time.Second)
+	for ; len(srv.Strs(tb, "PUBSUB", "CHANNELS")) != n; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			tb.Fatalf("not %d channels within 30s", n)
 		}
@@ -95,7 +96,8 @@ func MeasureClusterHolds(tb testing.TB, n, slots int) Holds {
 	return measureHolds(tb, open(tb, lease, cluster.Addrs()...), cluster.Nodes, lease, n, slots)
 }
 
-func measureHolds(tb testing.TB, s *holdfast.Session, servers []*redistest.Server, lease time.Duration, n, slots int) Holds {
+func measureHolds(tb testing.TB, s *holdfast.Session, servers []*redistest.Server, lease time.Duration,
+	n, slots int) Holds {
 	locks := make([]*rlock.Mutex, n)
 	for i := range locks {
 		locks[i] = rlock.New(s, fmt.Sprintf("{%d}:%d", i%slots, i), nil)

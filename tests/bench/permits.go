@@ -69,7 +69,8 @@ func Permits(tb testing.TB, s *holdfast.Session, c rueidis.Client, name string) 
 	_, err := p.TrySetPermits(ctx, 2)
 	must(tb, err)
 	bare = func() {
-		_, err := c.Do(ctx, c.B().Evalsha().Sha1(acquire).Numkeys(1).Key(name).Arg("1", notAfter()).Build()).AsIntSlice()
+		_, err := c.Do(ctx, c.B().Evalsha().Sha1(acquire).Numkeys(1).Key(name).
+			Arg("1", notAfter()).Build()).AsIntSlice()
 		must(tb, err)
 		_, err = c.Do(ctx, c.B().Evalsha().Sha1(add).Numkeys(1).Key(name).
 			Arg("1", "1", "PUBLISH", "redisson_sc:{"+name+"}").Build()).AsIntSlice()

@@ -25,7 +25,8 @@ func TestLatchAndSemaphoreInterrupted(t *testing.T) {
 			for _, name := range []string{"GET", "EVAL", "EVALSHA"} {
 				rules = append(rules, p.On(proxy.Command(name), proxy.DropReplySilently, proxy.EveryTime))
 			}
-			r := &running{cmd: command(t, nil, nil, append(strings.Fields(line), "--timeout", "30s", "--redis", "redis://"+p.Addr())...)}
+			r := &running{cmd: command(t, nil, nil,
+				append(strings.Fields(line), "--timeout", "30s", "--redis", "redis://"+p.Addr())...)}
 			r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
 			require.NoError(t, r.cmd.Start())
 			await(t, "it has asked", func() bool { return rules[0].Count()+rules[1].Count()+rules[2].Count() > 0 })
@@ -52,7 +53,8 @@ func TestLatchDownIsInterruptedByASignal(t *testing.T) {
 // A demo ends with the signal that ended it.
 func TestDemoInterruptedBySignals(t *testing.T) {
 	t.Parallel()
-	for sig, said := range map[syscall.Signal]string{syscall.SIGINT: "interrupted", syscall.SIGTERM: "terminated", syscall.SIGHUP: "hangup"} {
+	for sig, said := range map[syscall.Signal]string{syscall.SIGINT: "interrupted", syscall.SIGTERM: "terminated",
+		syscall.SIGHUP: "hangup"} {
 		cmd := command(t, nil, nil, "demo", "lock")
 		var out, stderr log
 		cmd.Stdout, cmd.Stderr = &out, &stderr

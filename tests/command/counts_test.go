@@ -29,7 +29,8 @@ func TestLatch(t *testing.T) {
 	require.Equal(t, "0\n", ok(t, srv, "latch", "count", "gate"))
 	require.Empty(t, ok(t, srv, "latch", "set", "gate", "3"))
 	require.Equal(t, "3\n", ok(t, srv, "latch", "count", "gate"))
-	require.Contains(t, no(t, srv, 1, "latch", "set", "gate", "5"), `latch "gate" is set already: 3 have yet to count down`)
+	require.Contains(t, no(t, srv, 1, "latch", "set", "gate", "5"),
+		`latch "gate" is set already: 3 have yet to count down`)
 	require.Equal(t, "2\n", ok(t, srv, "latch", "down", "gate"))
 	require.Equal(t, "0\n", ok(t, srv, "latch", "down", "gate", "-n", "9"), "it stops when it is open")
 	require.Equal(t, "0\n", ok(t, srv, "latch", "down", "gate"), "an open one stays open")
@@ -62,7 +63,8 @@ func TestSemaphoreThatCounts(t *testing.T) {
 func TestSemaphoreWhosePermitsHaveIDs(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	require.JSONEq(t, `{"name":"pool","free":3,"taken":0,"set":true}`, ok(t, srv, "semaphore", "set", "--expirable", "pool", "3", "--json"))
+	require.JSONEq(t, `{"name":"pool","free":3,"taken":0,"set":true}`,
+		ok(t, srv, "semaphore", "set", "--expirable", "pool", "3", "--json"))
 	pool := semaphore.NewExpirable(open(t, srv, nil), "pool", nil)
 	holds, err := pool.AcquireN(t.Context(), 2)
 	require.NoError(t, err)
@@ -72,7 +74,8 @@ func TestSemaphoreWhosePermitsHaveIDs(t *testing.T) {
 	require.Equal(t, "3\n", ok(t, srv, "semaphore", "release", "pool", holds[0].ID()))
 	no(t, srv, 1, "semaphore", "release", "pool", holds[0].ID())
 	no(t, srv, 1, "semaphore", "release", "pool", holds[1].ID(), holds[0].ID())
-	require.JSONEq(t, `{"name":"pool","free":3,"taken":1}`, ok(t, srv, "semaphore", "count", "pool", "--json"), "all or none")
+	require.JSONEq(t, `{"name":"pool","free":3,"taken":1}`, ok(t, srv, "semaphore", "count", "pool", "--json"),
+		"all or none")
 	require.Equal(t, "5\n", ok(t, srv, "semaphore", "add", "--expirable", "pool", "2"))
 }
 
@@ -201,7 +204,8 @@ func TestLatchDownIsInterrupted(t *testing.T) {
 func TestLatchAndSemaphoreExamplesWork(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	for _, line := range []string{"latch", "latch set", "latch down", "semaphore", "semaphore set", "semaphore release"} {
+	for _, line := range []string{"latch", "latch set", "latch down", "semaphore", "semaphore set",
+		"semaphore release"} {
 		_, examples, _ := strings.Cut(ok(t, srv, append(strings.Fields(line), "--help")...), "Examples:\n")
 		examples, _, _ = strings.Cut(examples, "\n\n")
 		for example := range strings.Lines(examples) {

@@ -73,7 +73,8 @@ func TestDoctorAsksForTheRightsOfSomeKinds(t *testing.T) {
 	env := grant(t, srv, "app", rights)
 	expect(t, examine(t, srv, env, "--prefix", "app:", "--kinds", "latch"), "acl", "ok", "")
 	expect(t, examine(t, srv, env, "--prefix", "app:"), "acl", "fail", "name them with --kinds")
-	expect(t, examine(t, srv, env, "--prefix", "app:", "--kinds", "latch,fairlock"), "acl", "fail", "~redisson_lock_queue:{app:*}")
+	expect(t, examine(t, srv, env, "--prefix", "app:", "--kinds", "latch,fairlock"), "acl", "fail",
+		"~redisson_lock_queue:{app:*}")
 	expect(t, examine(t, srv, env, "--prefix", "other:", "--kinds", "latch"), "acl", "fail", "~other:*")
 	expect(t, examine(t, srv, env), "acl", "note", "--prefix app:")
 	expect(t, examine(t, srv, env), "sessions", "note", "~holdfast_session:*")
@@ -89,7 +90,8 @@ func TestDoctorAsksForTheRightsOfSomeKinds(t *testing.T) {
 func TestDoctorWritesRulesForAnyPrefix(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, durable...)
-	for i, prefix := range []string{"a[b]:", "x*y?:", `back\slash:`, "{tag}:", "two words:", "it's:", `"quoted":`, "ключ:"} {
+	for i, prefix := range []string{"a[b]:", "x*y?:", `back\slash:`, "{tag}:", "two words:", "it's:",
+		`"quoted":`, "ключ:"} {
 		user := "app" + string(rune('a'+i))
 		srv.Do(t, "ACL", "SETUSER", user, "reset", "on", "+@all")
 		asked := []string{"--scan", "0", "--acl-user", user, "--prefix", prefix}
@@ -122,7 +124,8 @@ func TestDoctorTellsWhatItMayNotRead(t *testing.T) {
 	found := less("~app:*")
 	expect(t, found, "ttl", "note", "no lock without a time to live; 1 key could not be read for want of rights")
 	expect(t, found, "ttl", "note", "are no locks of its own")
-	expect(t, found, "waiters", "note", "no fair lock has waiters whose process is gone; 1 key could not be read for want of rights")
+	expect(t, found, "waiters", "note",
+		"no fair lock has waiters whose process is gone; 1 key could not be read for want of rights")
 	for check, commands := range map[string][]string{"ttl": {"pttl", "hscan"}, "waiters": {"lrange", "zrange"}} {
 		for _, command := range commands {
 			found := without(command)
@@ -134,7 +137,8 @@ func TestDoctorTellsWhatItMayNotRead(t *testing.T) {
 
 	// What is bad comes first.
 	srv.Do(t, "HSET", "app:orders", owner, "1")
-	expect(t, less("~app:*"), "ttl", "fail", "1 lock without a time to live: app:orders; 1 key could not be read for want of rights")
+	expect(t, less("~app:*"), "ttl", "fail",
+		"1 lock without a time to live: app:orders; 1 key could not be read for want of rights")
 
 	// Whether Java's waiters listen may not be asked.
 	srv.Do(t, "ZADD", "redisson_lock_timeout:{orders}", "99999999999999", owner)

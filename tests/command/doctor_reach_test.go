@@ -37,7 +37,8 @@ func TestDoctorSaysWhyItCannotConnect(t *testing.T) {
 	srv := redistest.Start(t)
 	srv.Grant(t, "app", "+@all", "~*", "&*")
 	url := "redis://" + srv.Addr()
-	unreached(t, []string{"HOLDFAST_REDIS_USER=app", "HOLDFAST_REDIS_PASSWORD=wrong"}, "Check user and password", "--redis", url)
+	unreached(t, []string{"HOLDFAST_REDIS_USER=app", "HOLDFAST_REDIS_PASSWORD=wrong"}, "Check user and password",
+		"--redis", url)
 	unreached(t, nil, "does not speak TLS", "--redis", "rediss://"+srv.Addr(), "--timeout", "2s")
 	srv.Do(t, "ACL", "SETUSER", "default", ">secret", "-@all")
 	unreached(t, nil, "It wants a password", "--redis", url)
@@ -63,7 +64,8 @@ func TestDoctorWithTLS(t *testing.T) {
 	cert, key := filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
 	writeCertificate(t, cert, key)
 	port := redistest.FreePort(t)
-	redistest.Start(t, append(durable, "--tls-port", strconv.Itoa(port), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)...)
+	redistest.Start(t, append(durable, "--tls-port", strconv.Itoa(port), "--tls-cert-file", cert, "--tls-key-file",
+		key, "--tls-ca-cert-file", cert)...)
 	url := fmt.Sprintf("rediss://127.0.0.1:%d", port)
 	unreached(t, nil, "--cacert", "--redis", url)
 	unreached(t, nil, "--cert and --key", "--redis", url, "--cacert", cert)

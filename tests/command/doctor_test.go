@@ -130,8 +130,10 @@ func TestDoctorMeasures(t *testing.T) {
 	p := proxy.Start(t, srv.Addr())
 	asked := []string{"--redis", "redis://" + p.Addr(), "--scan", "0", "--timeout", "20s"}
 	expect(t, examine(t, nil, nil, asked...), "clock", "ok", "agree within")
-	for ahead, status := range map[time.Duration]string{2 * time.Second: "note", -2 * time.Second: "note", time.Hour: "warn", -time.Hour: "warn"} {
-		wrong := p.On(proxy.Command("TIME"), proxy.Answer(fmt.Sprintf("*2\r\n$10\r\n%d\r\n$1\r\n0", time.Now().Add(ahead).Unix())), proxy.EveryTime)
+	for ahead, status := range map[time.Duration]string{2 * time.Second: "note", -2 * time.Second: "note",
+		time.Hour: "warn", -time.Hour: "warn"} {
+		wrong := p.On(proxy.Command("TIME"),
+			proxy.Answer(fmt.Sprintf("*2\r\n$10\r\n%d\r\n$1\r\n0", time.Now().Add(ahead).Unix())), proxy.EveryTime)
 		expect(t, examine(t, nil, nil, asked...), "clock", status, "NTP")
 		wrong.Remove()
 	}
@@ -165,7 +167,8 @@ func TestDoctorOfOtherServers(t *testing.T) {
 				action = proxy.Answer(tt.answer)
 			}
 			p.On(proxy.Command(tt.command), action, proxy.EveryTime)
-			expect(t, examine(t, nil, nil, "--redis", "redis://"+p.Addr(), "--scan", "200ms"), tt.check, tt.status, tt.text)
+			expect(t, examine(t, nil, nil, "--redis", "redis://"+p.Addr(), "--scan", "200ms"), tt.check,
+				tt.status, tt.text)
 		})
 	}
 }
@@ -176,7 +179,8 @@ func TestDoctorOfAServerThatTellsLittle(t *testing.T) {
 	const told = "connected_clients:1\r\nredis_mode:standalone"
 	p := proxy.Start(t, redistest.Start(t, durable...).Addr())
 	p.On(proxy.Command("INFO"), proxy.Answer(fmt.Sprintf("$%d\r\n%s", len(told), told)), proxy.EveryTime)
-	for name, url := range map[string]string{"little": "redis://" + p.Addr(), "embedded": holdfasttest.NewServer(t).URL()} {
+	for name, url := range map[string]string{"little": "redis://" + p.Addr(),
+		"embedded": holdfasttest.NewServer(t).URL()} {
 		found := examine(t, nil, nil, "--redis", url)
 		for _, check := range []string{"eviction", "persistence", "replicas"} {
 			expect(t, found, check, "note", "is not known: the server does not tell")
@@ -206,7 +210,8 @@ func TestDoctorFindsLocksWithoutATTL(t *testing.T) {
 	require.Contains(t, found.Found, "orders:1")
 	require.Contains(t, found.Found, "orders:2")
 	require.Contains(t, found.Fix, "PEXPIRE NAME 60000: ")
-	require.Contains(t, examine(t, srv, nil, "--lease", "5m")["ttl"][0].Fix, "PEXPIRE NAME 300000: ", "until the next renewal")
+	require.Contains(t, examine(t, srv, nil, "--lease", "5m")["ttl"][0].Fix, "PEXPIRE NAME 300000: ",
+		"until the next renewal")
 	for _, name := range []string{"3", "4", "5", "6"} {
 		srv.Do(t, "HSET", name, owner, "1")
 	}
@@ -239,7 +244,8 @@ func TestDoctorFindsWaitersThatAreGone(t *testing.T) {
 	require.NoError(t, hold.Release())
 
 	// One of Java's to whose channel nobody listens, one whose time has passed, and one of ours.
-	const java, late, ours = "0f8fad5b-d9cb-469f-a165-70867728950e:1", "0f8fad5b-d9cb-469f-a165-70867728950e:2", "0f8fad5b-d9cb-469f-a165-70867728950e:3"
+	const java, late, ours = "0f8fad5b-d9cb-469f-a165-70867728950e:1", "0f8fad5b-d9cb-469f-a165-70867728950e:2",
+		"0f8fad5b-d9cb-469f-a165-70867728950e:3"
 	srv.Do(t, "RPUSH", "redisson_lock_queue:{one}", java)
 	srv.Do(t, "ZADD", "redisson_lock_timeout:{one}", "99999999999999", java)
 	expect(t, examine(t, srv, nil), "waiters", "warn", "1 fair lock with waiters whose process is gone: one (1)")

@@ -29,7 +29,8 @@ func TestDoctorBehindSentinel(t *testing.T) {
 	expect(t, examine(t, nil, env, "--redis", url, "--prefix", "app:"), "acl", "ok", "")
 	expect(t, examine(t, nil, nil, "--redis", url, "--acl-user", "app", "--prefix", "app:"), "acl", "ok", "")
 	grant(t, set.Master(), "app", rights)
-	expect(t, examine(t, nil, nil, "--redis", url, "--acl-user", "app", "--prefix", "app:"), "acl", "fail", "ACL SETUSER app +role")
+	expect(t, examine(t, nil, nil, "--redis", url, "--acl-user", "app", "--prefix", "app:"), "acl", "fail",
+		"ACL SETUSER app +role")
 	unreached(t, env, "+role", "--redis", url)
 
 	expect(t, examine(t, set.Master(), nil), "topology", "warn", "Connect by way of Sentinel")
@@ -46,7 +47,8 @@ func TestDoctorBehindSentinel(t *testing.T) {
 // clusterRights are those of the guide for clusters with sharded messages.
 func clusterRights(t testing.TB) []string {
 	t.Helper()
-	rights := slices.DeleteFunc(redistest.GuideRights(t), func(r string) bool { return r == "+publish" || r == "+subscribe" })
+	rights := slices.DeleteFunc(redistest.GuideRights(t),
+		func(r string) bool { return r == "+publish" || r == "+subscribe" })
 	return append(rights, "+spublish", "+ssubscribe", "+cluster|slots", "+pubsub|shardnumsub")
 }
 
@@ -94,7 +96,8 @@ func TestDoctorInACluster(t *testing.T) {
 			require.Len(t, found, 3)
 			for _, f := range found {
 				require.Equal(t, f.Node == odd.Addr(), f.Status == "fail", "%s: %+v", missing, f)
-				require.Equal(t, f.Node == odd.Addr(), strings.Contains(f.Fix, "ACL SETUSER app "+missing+" on each server"), "%+v", f)
+				require.Equal(t, f.Node == odd.Addr(),
+					strings.Contains(f.Fix, "ACL SETUSER app "+missing+" on each server"), "%+v", f)
 			}
 		}
 	}
@@ -146,7 +149,10 @@ func replicate(t testing.TB, cluster *redistest.Cluster, master *redistest.Serve
 			return err == nil && strings.Contains(fmt.Sprint(slots), replica.Addr()[len(host)+1:])
 		})
 	}
-	await(t, "a replica in step", func() bool { return strings.Contains(replica.Str(t, "INFO", "replication"), "master_link_status:up") })
+	await(t, "a replica in step", func() bool {
+		return strings.Contains(replica.Str(t, "INFO", "replication"),
+			"master_link_status:up")
+	})
 	return replica
 }
 
@@ -172,7 +178,8 @@ func TestDoctorInAClusterWithoutAReplica(t *testing.T) {
 	expect(t, found, "clocks", "ok", "the clocks of 3 servers agree")
 	expect(t, found, "topology", "ok", "all slots are served")
 
-	expect(t, map[string][]finding{"reach": found["reach"][1:]}, "reach", "ok", "3 of 4 servers of redis://"+srv.Addr()+" answer, ")
+	expect(t, map[string][]finding{"reach": found["reach"][1:]}, "reach", "ok",
+		"3 of 4 servers of redis://"+srv.Addr()+" answer, ")
 }
 
 func TestDoctorInAClusterWithoutAMaster(t *testing.T) {
@@ -182,7 +189,8 @@ func TestDoctorInAClusterWithoutAMaster(t *testing.T) {
 	if dead == srv {
 		srv = cluster.Nodes[1]
 	}
-	slots := map[*redistest.Server]string{cluster.Nodes[0]: "0-5460", cluster.Nodes[1]: "5461-10921", cluster.Nodes[2]: "10922-16383"}[dead]
+	slots := map[*redistest.Server]string{cluster.Nodes[0]: "0-5460", cluster.Nodes[1]: "5461-10921",
+		cluster.Nodes[2]: "10922-16383"}[dead]
 	dead.Stop()
 	for range 2 { // before the others know, or when they do, and after it
 		found := examine(t, srv, nil)
@@ -192,7 +200,8 @@ func TestDoctorInAClusterWithoutAMaster(t *testing.T) {
 		expect(t, found, "topology", "fail", dead.Addr()+", the master of slots "+slots+", does not answer")
 		expect(t, found, "clocks", "ok", "the clocks of 2 servers agree")
 		expect(t, found, "sessions", "note", "could not be found out")
-		await(t, "a cluster that knows", func() bool { return strings.Contains(srv.Str(t, "CLUSTER", "INFO"), "cluster_state:fail") })
+		await(t, "a cluster that knows",
+			func() bool { return strings.Contains(srv.Str(t, "CLUSTER", "INFO"), "cluster_state:fail") })
 	}
 }
 

@@ -28,7 +28,8 @@ func TestLsChooses(t *testing.T) {
 	assert.ElementsMatch(t, []string{"fa[ir"}, keys(listed(t, srv, `fa\[*`)))
 	assert.ElementsMatch(t, []string{"read", "written"}, keys(listed(t, srv, "--kind", "rwlock")))
 	assert.ElementsMatch(t, []string{"semaphore", "latch", "string"}, keys(listed(t, srv, "--kind", "latch,setlock")))
-	assert.ElementsMatch(t, []string{"plain", "fenced", "read", "written", "string", "fair"}, keys(listed(t, srv, "--held")))
+	assert.ElementsMatch(t, []string{"plain", "fenced", "read", "written", "string", "fair"},
+		keys(listed(t, srv, "--held")))
 	all := listed(t, srv, "--all")
 	assert.Equal(t, "setlock|other", all["session:9"].Kind)
 	assert.Equal(t, "free", all["ended"].State)
@@ -54,17 +55,20 @@ func TestLsAndShowHostileNames(t *testing.T) {
 	for _, name := range hostile {
 		srv.Do(t, "HSET", name, java1, "1")
 	}
-	srv.Do(t, "SET", "holdfast_session:{"+java1[:36]+"}", `{"host":"\u001b[2J","pid":1,"program":"p\u009b","label":"l\nl","started":"2026-01-01T00:00:00Z"}`)
+	srv.Do(t, "SET", "holdfast_session:{"+java1[:36]+"}",
+		`{"host":"\u001b[2J","pid":1,"program":"p\u009b","label":"l\nl","started":"2026-01-01T00:00:00Z"}`)
 	srv.Do(t, "SET", "token", "\x1b[31m", "PX", "60000")
 	outputs := []string{ok(t, srv, "ls"), ok(t, srv, "ls", "--all"), ok(t, srv, "ls", "--json", "--all")}
 	for _, name := range hostile {
-		outputs = append(outputs, ok(t, srv, "show", name), ok(t, srv, "show", "--json", name), ok(t, srv, "unlock", "--yes", name))
+		outputs = append(outputs, ok(t, srv, "show", name), ok(t, srv, "show", "--json", name),
+			ok(t, srv, "unlock", "--yes", name))
 		assert.EqualValues(t, 0, srv.Int(t, "EXISTS", name))
 		srv.Do(t, "HSET", name, java1, "1")
 	}
 	for _, text := range outputs {
 		for _, r := range text {
-			bad := r != '\n' && r != '\t' && (r < ' ' || r == 0x7f || r >= 0x80 && r <= 0x9f || r == 0x202e || r == 0xfffd && !strings.Contains(text, "name_base64"))
+			bad := r != '\n' && r != '\t' && (r < ' ' || r == 0x7f || r >= 0x80 && r <= 0x9f || r == 0x202e ||
+				r == 0xfffd && !strings.Contains(text, "name_base64"))
 			require.False(t, bad, "%U in %q", r, text)
 		}
 	}

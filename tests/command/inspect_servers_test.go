@@ -45,7 +45,8 @@ func plain(t testing.TB) string {
 
 // measured lists all names and returns how many lines there were, how long it took, and the most
 // memory that was seen. The rusage of a child would not do: it has that of its parent in it.
-func measured(t testing.TB, built string, srv *redistest.Server, args ...string) (lines int, took time.Duration, kilobytes int) {
+func measured(t testing.TB, built string, srv *redistest.Server, args ...string) (lines int, took time.Duration,
+	kilobytes int) {
 	t.Helper()
 	cmd := command(t, srv, nil, append([]string{"ls"}, args...)...)
 	cmd.Path = built
@@ -163,7 +164,8 @@ func TestLsAndShowWithoutRights(t *testing.T) {
 	assert.Contains(t, r.stderr, "1 more key may not be read")
 	r = as("some", "show", "app:1")
 	assert.Equal(t, 0, r.code, r.stderr)
-	for _, args := range [][]string{{"show", "other:1"}, {"unlock", "--yes", "other:1"}, {"wait", "other:1", "-w", "0"}} {
+	for _, args := range [][]string{{"show", "other:1"}, {"unlock", "--yes", "other:1"},
+		{"wait", "other:1", "-w", "0"}} {
 		r := as("some", args...)
 		assert.Equal(t, 69, r.code, args)
 		assert.Contains(t, r.stderr, "NOPERM")

@@ -160,7 +160,8 @@ func TestLsAndShowEveryKind(t *testing.T) {
 		"plain": "rlock|fairlock", "fenced": "fenced", "read": "rwlock", "written": "rwlock", "string": "setlock", "fair": "fairlock",
 		"semaphore": "semaphore|latch", "latch": "semaphore|latch", "permits": "expirable",
 	}
-	await(t, "the session tells who it is", func() bool { return srv.Int(t, "EXISTS", "holdfast_session:{"+s.ID()+"}") == 1 })
+	await(t, "the session tells who it is",
+		func() bool { return srv.Int(t, "EXISTS", "holdfast_session:{"+s.ID()+"}") == 1 })
 	names := listed(t, srv)
 	assert.Len(t, names, len(kinds))
 	for name, kind := range kinds {
@@ -199,7 +200,8 @@ func TestLsAndShowEveryKind(t *testing.T) {
 	fair := shown(t, srv, "fair")
 	require.Len(t, fair.Waiters, 2)
 	assert.EqualValues(t, 2, *fair.WaiterCount)
-	assert.Equal(t, srv.Strs(t, "LRANGE", "redisson_lock_queue:{fair}", "0", "-1"), []string{fair.Waiters[0].ID, fair.Waiters[1].ID})
+	assert.Equal(t, srv.Strs(t, "LRANGE", "redisson_lock_queue:{fair}", "0", "-1"),
+		[]string{fair.Waiters[0].ID, fair.Waiters[1].ID})
 	assert.InDelta(t, 10_000, *fair.Waiters[0].AliveMS, 6_000)
 	require.NotNil(t, fair.Waiters[1].Process)
 
@@ -245,7 +247,8 @@ func TestLsAndShowWhatJavaHolds(t *testing.T) {
 	lease("f")
 	srv.Do(t, "SET", "redisson_lock_token:{f}", "2")
 	srv.Do(t, "SET", "p", "0")
-	srv.Do(t, "ZADD", "{p}:timeout", "922337203685477", "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f", "1", strings.Repeat("z", 16))
+	srv.Do(t, "ZADD", "{p}:timeout", "922337203685477",
+		"\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f", "1", strings.Repeat("z", 16))
 	srv.Do(t, "HSET", "noend", java1, "1")
 
 	names := listed(t, srv)

@@ -102,7 +102,8 @@ func TestRunFindsTheLockGoneAtTheEnd(t *testing.T) {
 // Without its server the family is gone before its lease is over, even those who do not listen.
 func TestRunLosesItsServer(t *testing.T) {
 	t.Parallel()
-	for name, away := range map[string]func(*redistest.Server){"stopped": (*redistest.Server).Stop, "silent": (*redistest.Server).Pause} {
+	for name, away := range map[string]func(*redistest.Server){"stopped": (*redistest.Server).Stop,
+		"silent": (*redistest.Server).Pause} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
@@ -133,7 +134,8 @@ func TestRunLosesItsServer(t *testing.T) {
 // A command that ends while the server is away: the lock cannot be given back, which is tried, and told, for a while.
 func TestRunEndsWithoutItsServer(t *testing.T) {
 	t.Parallel()
-	for name, away := range map[string]func(*redistest.Server){"stopped": (*redistest.Server).Stop, "silent": (*redistest.Server).Pause} {
+	for name, away := range map[string]func(*redistest.Server){"stopped": (*redistest.Server).Stop,
+		"silent": (*redistest.Server).Pause} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)

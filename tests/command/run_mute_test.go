@@ -110,9 +110,11 @@ func TestRunNoForkOfWhatCannotRun(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	broken := program(t, "#!/no/such/interpreter\n")
-	for name, flags := range map[string][]string{"lock": nil, "fair": {"--fair"}, "read": {"-s"}, "fenced": {"--fenced"}, "permit": {"--permits", "1"}} {
+	for name, flags := range map[string][]string{"lock": nil, "fair": {"--fair"}, "read": {"-s"},
+		"fenced": {"--fenced"}, "permit": {"--permits", "1"}} {
 		for range 2 { // the second has it at once
-			r := run(t, srv, nil, append(append([]string{"run", "-n", "-F", "--lease", "1h"}, flags...), name, "--", broken)...)
+			r := run(t, srv, nil, append(append([]string{"run", "-n", "-F", "--lease", "1h"}, flags...), name,
+				"--", broken)...)
 			require.Equal(t, 69, r.code, r.stderr)
 			require.Contains(t, r.stderr, broken)
 		}

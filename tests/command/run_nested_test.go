@@ -33,7 +33,8 @@ func TestRunNested(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var args []string
-			args = append(append(append(args, "run"), tt.outer...), name, "--", "sh", "-c", `echo "$HOLDFAST_OWNER"; exec "$@"`, "sh",
+			args = append(append(append(args, "run"), tt.outer...), name, "--", "sh", "-c",
+				`echo "$HOLDFAST_OWNER"; exec "$@"`, "sh",
 				binary, "run", "other", "--", binary, "run")
 			args = append(append(args, tt.inner...), name, "--", "sh", "-c", `echo "$HOLDFAST_OWNER"`)
 			r := run(t, srv, nil, args...)
@@ -54,7 +55,8 @@ func TestRunNestedOnAnotherServer(t *testing.T) {
 	hold, err := rlock.New(open(t, other, nil), "x", nil).Lock(t.Context())
 	require.NoError(t, err)
 	defer hold.Release()
-	r := run(t, srv, nil, "run", "x", "--", binary, "run", "--redis", "redis://"+other.Addr(), "-n", "x", "--", "echo", "ran")
+	r := run(t, srv, nil, "run", "x", "--", binary, "run", "--redis", "redis://"+other.Addr(), "-n", "x", "--",
+		"echo", "ran")
 	require.Equal(t, 1, r.code, r.stderr)
 	require.Empty(t, r.stdout)
 }
@@ -62,7 +64,8 @@ func TestRunNestedOnAnotherServer(t *testing.T) {
 func TestRunNoFork(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	j := begin(t, srv, "-nF", "--lease", "1h", "x", "--", "sh", "-c", `echo $$; echo "$HOLDFAST_OWNER"; read go; exit 3`)
+	j := begin(t, srv, "-nF", "--lease", "1h", "x", "--", "sh", "-c",
+		`echo $$; echo "$HOLDFAST_OWNER"; read go; exit 3`)
 	pid := j.line()
 	require.Equal(t, pid, strconv.Itoa(j.cmd.Process.Pid))
 	require.Equal(t, []string{j.line()}, srv.Strs(t, "HKEYS", "x"))

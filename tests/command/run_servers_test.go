@@ -44,7 +44,8 @@ func TestRunWithTLS(t *testing.T) {
 	cert, key := filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
 	writeCertificate(t, cert, key)
 	port := redistest.FreePort(t)
-	redistest.Start(t, "--tls-port", strconv.Itoa(port), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
+	redistest.Start(t, "--tls-port", strconv.Itoa(port), "--tls-cert-file", cert, "--tls-key-file", key,
+		"--tls-ca-cert-file", cert)
 	env := []string{"HOLDFAST_REDIS=rediss://127.0.0.1:" + strconv.Itoa(port)}
 	r := run(t, nil, env, "run", "--cacert", cert, "--cert", cert, "--key", key, "x", "--", "echo", "ran")
 	require.Equal(t, "ran\n", r.stdout, r.stderr)
@@ -80,7 +81,8 @@ func TestAddresses(t *testing.T) {
 	srv := redistest.Start(t)
 	_, port, err := net.SplitHostPort(srv.Addr())
 	require.NoError(t, err)
-	for _, address := range []string{srv.Addr(), "localhost:" + port, "localhost:" + port + "/3", "default@localhost:" + port} {
+	for _, address := range []string{srv.Addr(), "localhost:" + port, "localhost:" + port + "/3",
+		"default@localhost:" + port} {
 		for _, r := range []result{
 			run(t, nil, []string{"HOLDFAST_REDIS=" + address}, "run", "x", "--", "echo", "ran"),
 			run(t, nil, nil, "--redis", address, "run", "x", "--", "echo", "ran"),
@@ -96,7 +98,8 @@ func TestAddresses(t *testing.T) {
 // A server that is not up yet is waited for, if that is asked for.
 func TestAServerThatComesLater(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"run", "x", "--", "true"}, {"ls"}, {"latch", "set", "x", "1"}, {"bench", "--time", "0.1"}, {"doctor", "--scan", "0"}} {
+	for _, args := range [][]string{{"run", "x", "--", "true"}, {"ls"}, {"latch", "set", "x", "1"},
+		{"bench", "--time", "0.1"}, {"doctor", "--scan", "0"}} {
 		t.Run(args[0], func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t, durable...)
@@ -151,7 +154,8 @@ func TestRunDoesNotKnow(t *testing.T) {
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
 	p.On(proxy.Command("EVALSHA", "EVAL").With("x"), proxy.DropReply, proxy.EveryTime)
-	r := run(t, nil, []string{"HOLDFAST_REDIS=redis://" + p.Addr()}, "run", "-n", "--lease", "1s", "x", "--", "echo", "ran")
+	r := run(t, nil, []string{"HOLDFAST_REDIS=redis://" + p.Addr()}, "run", "-n", "--lease", "1s", "x", "--",
+		"echo", "ran")
 	require.Equal(t, 75, r.code, r.stderr)
 	require.Empty(t, r.stdout)
 }

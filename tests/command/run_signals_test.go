@@ -51,7 +51,8 @@ func TestRunForwardsSignals(t *testing.T) {
 // tellSignals is a command that prints the signals that it gets, until its stdin ends.
 func tellSignals() {
 	got := make(chan os.Signal, 10)
-	signal.Notify(got, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2)
+	signal.Notify(got, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1,
+		syscall.SIGUSR2)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)

@@ -281,7 +281,8 @@ func TestRunTellsWhatItRuns(t *testing.T) {
 	hold := rlock.New(open(t, srv, nil), "x", nil)
 	await(t, "the holder has told of itself", func() bool {
 		holders, err := hold.Holders(t.Context())
-		return err == nil && len(holders) == 1 && holders[0].Label == "holdfast run: sh" && holders[0].PID == j.cmd.Process.Pid
+		return err == nil && len(holders) == 1 && holders[0].Label == "holdfast run: sh" &&
+			holders[0].PID == j.cmd.Process.Pid
 	})
 	waits := begin(t, srv, "--verbose", "x", "--", "true")
 	waits.said("[" + strconv.Itoa(j.cmd.Process.Pid) + "] (holdfast run: sh)")
@@ -306,7 +307,8 @@ func TestRunSaysWhoAsShowDoes(t *testing.T) {
 		name := "held by " + flag
 		j := begin(t, srv, flag, "--lease", "60s", name, "--", "sh", "-c", "echo ready; read go")
 		j.readies(1)
-		await(t, "the holder has told of itself", func() bool { return strings.Contains(ok(t, srv, "show", name), "(holdfast run: sh)") })
+		await(t, "the holder has told of itself",
+			func() bool { return strings.Contains(ok(t, srv, "show", name), "(holdfast run: sh)") })
 		r := run(t, srv, nil, "run", "-n", want, "--verbose", name, "--", "true")
 		by := strings.Split(ok(t, srv, "ls", name), "\t")[2]
 		require.Equal(t, "holdfast: failed to get lock, held by "+by+"\n", r.stderr)
@@ -320,7 +322,8 @@ func TestRunSaysWhoAsShowDoes(t *testing.T) {
 func TestRunEnvironment(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	show := []string{"--", "sh", "-c", `echo "$HOLDFAST_NAME"; echo "$HOLDFAST_OWNER"; echo "$HOLDFAST_TOKEN"; echo "$HOLDFAST_DEADLINE"; read go`}
+	show := []string{"--", "sh", "-c",
+		`echo "$HOLDFAST_NAME"; echo "$HOLDFAST_OWNER"; echo "$HOLDFAST_TOKEN"; echo "$HOLDFAST_DEADLINE"; read go`}
 	j := begin(t, srv, append([]string{"--fenced", "a name"}, show...)...)
 	require.Equal(t, "a name", j.line())
 	owner := j.line()
@@ -380,7 +383,8 @@ func TestRunTellsInJSON(t *testing.T) {
 		"no command": {64, []string{"x"}},
 		"no lease":   {64, []string{"-F", "x", "--", "true"}},
 	} {
-		r := run(t, nil, []string{"HOLDFAST_REDIS=redis://localhost:1"}, append([]string{"run", "--json"}, tt.args...)...)
+		r := run(t, nil, []string{"HOLDFAST_REDIS=redis://localhost:1"},
+			append([]string{"run", "--json"}, tt.args...)...)
 		require.Equal(t, tt.code, r.code, name)
 		var failure struct {
 			Event, Name string

@@ -50,7 +50,8 @@ func logged(t *testing.T) map[string]logLine {
 		case filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go"):
 			return nil
 		}
-		file, err := parser.ParseFile(gotoken.NewFileSet(), filepath.Join("../..", path), nil, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(gotoken.NewFileSet(), filepath.Join("../..", path), nil,
+			parser.SkipObjectResolution)
 		require.NoError(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// traps are what a client other than Redisson can do that leaves its processes hanging, spinning or wrong, with the tests
-// that fail when we do it. Those in the folder interop run beside Redisson itself.
+// traps are what a client other than Redisson can do that leaves its processes hanging, spinning or wrong, with the
+// tests that fail when we do it. Those in the folder interop run beside Redisson itself.
 var traps = []struct {
 	trap  string
 	tests []string

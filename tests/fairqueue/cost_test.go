@@ -64,8 +64,8 @@ func TestCommandsInside(t *testing.T) {
 		call  call
 		most  int // what was measured when the rules were drafted, and what has been added since
 	}{
-		// The head is looked at before the dead, for the fast path; ours is looked at, and the queue cleared of a newcomer,
-		// because the server may have lost something.
+		// The head is looked at before the dead, for the fast path; ours is looked at, and the queue cleared of a
+		// newcomer, because the server may have lost something.
 		{"acquire, free, nobody waits", free(), poll, 4},
 		{"acquire, free, as head", free("G", "G2", "J3"), poll, 15 + 1},
 		{"re-poll, held, as head", held("G", "G2", "J3"), poll, 12 + 2},

@@ -44,15 +44,17 @@ var regimes = map[string]regime{
 		messages: 5, waits: true,
 	},
 	"stalls": {
-		java: 6, ours: 6, holds: []ms{5, 500, 20_000}, skewed: true, crashes: true, stalls: true, messages: 5, replies: 20,
-		waits: true,
+		java: 6, ours: 6, holds: []ms{5, 500, 20_000}, skewed: true, crashes: true, stalls: true, messages: 5,
+		replies: 20,
+		waits:   true,
 	},
 	"Go only": {
 		ours: 16, holds: []ms{5, 500, 20_000, 1_200_000}, crashes: true, forces: true, leases: true, messages: 20,
 		replies: 20, waits: true, nested: true,
 	},
 	"Java only": {
-		java: 12, holds: []ms{5, 500, 20_000, 400_000}, skewed: true, crashes: true, short: true, leases: true, messages: 5,
+		java: 12, holds: []ms{5, 500, 20_000, 400_000}, skewed: true, crashes: true, short: true, leases: true,
+		messages: 5,
 	},
 	"lost replies": {
 		java: 6, ours: 8, holds: []ms{5, 500, 5000, 40_000}, skewed: true, crashes: true, forces: true, leases: true,

@@ -68,7 +68,8 @@ func outermost(name string, take func(kit.Locker, context.Context) (*holdfast.Ho
 // nested takes a lock that is held already, and keeps it.
 func nested(name string, take func(kit.Locker, context.Context) (*holdfast.Hold, error)) operation {
 	o := taking(name, func(c *cell, ctx context.Context, _ fault) error {
-		return c.take(c.holds[0].Context(ctx), func(ctx context.Context) (*holdfast.Hold, error) { return take(c.mine, ctx) })
+		return c.take(c.holds[0].Context(ctx),
+			func(ctx context.Context) (*holdfast.Hold, error) { return take(c.mine, ctx) })
 	})
 	o.highest, o.owners, o.apart = 3, true, true
 	o.prepare = func(c *cell) { require.NoError(c, c.take(c.Context(), c.mine.Lock)) }

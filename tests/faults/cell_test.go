@@ -91,7 +91,8 @@ func (c *cell) inner() context.Context { return c.holds[0].Context(context.Backg
 func (c *cell) count() int {
 	c.Helper()
 	if c.kind.Permits {
-		return int(c.srv.Int(c, "ZCOUNT", wire.PermitsKey(kit.Orders), strconv.FormatInt(time.Now().UnixMilli(), 10), "+inf"))
+		return int(c.srv.Int(c, "ZCOUNT", wire.PermitsKey(kit.Orders),
+			strconv.FormatInt(time.Now().UnixMilli(), 10), "+inf"))
 	}
 	if c.kind.OneString {
 		holder, err := c.srv.Try("GET", kit.Orders)

@@ -88,7 +88,8 @@ func TestReleaseDuringCloseEndsTheHold(t *testing.T) {
 		go func() {
 			late := 0
 			for i := n - 1 - r; i >= 0; i -= releasers {
-				if err := holds[i].Release(); holds[i].Err() == nil || err != nil && !errors.Is(err, holdfast.ErrClosed) {
+				if err := holds[i].Release(); holds[i].Err() == nil || err != nil &&
+					!errors.Is(err, holdfast.ErrClosed) {
 					late++
 				}
 			}

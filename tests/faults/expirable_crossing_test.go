@@ -61,7 +61,8 @@ func (c *crossing) elsewhere() *semaphore.Expirable {
 // allBack waits until all permits are free, to the unit.
 func (c *crossing) allBack(within time.Duration) {
 	c.Helper()
-	for end := time.Now().Add(within); c.srv.Str(c, "GET", "exports") != strconv.Itoa(c.n) || len(kit.PermitIDs(c, c.srv)) > 0; {
+	for end := time.Now().Add(within); c.srv.Str(c, "GET", "exports") != strconv.Itoa(c.n) ||
+		len(kit.PermitIDs(c, c.srv)) > 0; {
 		if time.Now().After(end) {
 			c.Fatalf("free: %s, taken: %v after %v", c.srv.Str(c, "GET", "exports"), kit.PermitIDs(c, c.srv), within)
 		}
@@ -69,7 +70,8 @@ func (c *crossing) allBack(within time.Duration) {
 	}
 }
 
-// A copy of the call that took permits may be executed when they are somebody's, or nobody's: it takes nothing for long.
+// A copy of the call that took permits may be executed when they are somebody's, or nobody's: it takes nothing for
+// long.
 func TestALateCopyTakesNoPermitForLong(t *testing.T) {
 	t.Parallel()
 	const lease = 4 * time.Second
@@ -173,7 +175,8 @@ func TestADoubtfulReleaseIsBelievedInByNobody(t *testing.T) {
 			return c.permits.Release(c.Context(), h.ID())
 		},
 		"nothing comes through": func(c *crossing, h *holdfast.Hold) error {
-			rule := c.proxy.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "release"), proxy.ResetBefore, proxy.EveryTime)
+			rule := c.proxy.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "release"), proxy.ResetBefore,
+				proxy.EveryTime)
 			defer rule.Remove()
 			return c.permits.Release(c.Context(), h.ID())
 		},
@@ -276,7 +279,8 @@ func TestNobodyLooksForPermitsThatAreNotThere(t *testing.T) {
 	t.Parallel()
 	const waiters = 20
 	srv := redistest.Start(t)
-	e, elsewhere := kit.NewExports(t, kit.Open(t, srv.Addr(), nil), 1, time.Hour), kit.NewExports(t, kit.Open(t, srv.Addr(), nil), 1, time.Hour)
+	e, elsewhere := kit.NewExports(t, kit.Open(t, srv.Addr(), nil), 1, time.Hour),
+		kit.NewExports(t, kit.Open(t, srv.Addr(), nil), 1, time.Hour)
 	h, err := elsewhere.Acquire(t.Context())
 	require.NoError(t, err)
 	got := make(chan *holdfast.Hold)

@@ -56,10 +56,11 @@ type operation struct {
 	single   bool          // it is done once, and sends two commands
 	owners   bool          // it is of locks that have owners
 	apart    bool          // it is done to one lock at a time, also where one call takes several
-	told     bool          // it is of what a lock tells of its holders, or does to them; or sends a command for each of several
-	skip     func(k kit.Kind) bool
-	prepare  func(c *cell)
-	do       []act
+	// it is of what a lock tells of its holders, or does to them; or sends a command for each of several
+	told    bool
+	skip    func(k kit.Kind) bool
+	prepare func(c *cell)
+	do      []act
 	// what it returns when it is hit, as classOf says it, alternatives separated by a bar
 	lost, reset, stalled outcomes
 	// what it returns in any case, if that depends on the kind
@@ -98,7 +99,8 @@ func TestEveryOperationUnderEveryFault(t *testing.T) {
 	var places []place
 	for _, op := range operations {
 		for _, k := range kit.OnOneServer() {
-			if k.Twin || k.Permits && op.owners || k.Several && op.told || k.Together && op.apart || op.skip != nil && op.skip(k) {
+			if k.Twin || k.Permits && op.owners || k.Several && op.told || k.Together && op.apart || op.skip != nil &&
+				op.skip(k) {
 				continue
 			}
 			for f := range faults {

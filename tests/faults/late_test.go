@@ -40,11 +40,14 @@ type late struct {
 // kinds are the kinds of locks that the story is tried with, in turn.
 func (l late) kinds() []kit.Kind {
 	return slices.DeleteFunc(slices.Clone(lateKinds), func(k kit.Kind) bool {
-		return k.Permits && (l.highest > 1 || l.verb == "force") || k.OneString && l.highest > 1 || k.Together && (l.highest > 1 || l.verb == "force")
+		return k.Permits && (l.highest > 1 || l.verb == "force") || k.OneString && l.highest > 1 || k.Together &&
+			(l.highest > 1 || l.verb == "force")
 	})
 }
 
-var lateKinds = []kit.Kind{kit.KindOf("rlock"), kit.KindOf("rlock fenced"), kit.KindOf("rwlock read"), kit.KindOf("rwlock write preferred"), kit.KindOf("setlock"), kit.KindOf("semaphore expirable"), kit.KindOf("multilock together")}
+var lateKinds = []kit.Kind{kit.KindOf("rlock"), kit.KindOf("rlock fenced"), kit.KindOf("rwlock read"),
+	kit.KindOf("rwlock write preferred"), kit.KindOf("setlock"), kit.KindOf("semaphore expirable"),
+	kit.KindOf("multilock together")}
 
 func TestScriptsRepeatedOrExecutedLate(t *testing.T) {
 	type try struct {
@@ -184,38 +187,40 @@ var lates = []late{
 		kit.SleepUntil(sent.Add(lateNotAfter))
 	}},
 	// The call has its hold by another's then, and no more to do with what it sent before.
-	{"a lock script comes when its caller has entered what another call of its owner took", "acquire", proxy.Stall, 2, 15, func(c *cell) {
-		owner := holdfast.NewOwner(context.Background())
-		sent := time.Now()
-		enters := kit.GoLock(owner, c.mine.Lock)
-		c.rule.Wait(c, 1)
-		require.NoError(c, c.take(owner, c.mine.Lock)) // in turn: when the first attempt has failed
-		entered := kit.Within(c, lateNotAfter, enters, "the re-entry")
-		require.NoError(c, entered.Err)
-		c.holds = append(c.holds, entered.Hold)
-		require.Equal(c, 2, c.count())
-		require.NoError(c, c.giveBack())
-		require.NoError(c, c.giveBack())
-		c.deliver()
-		require.Less(c, time.Since(sent), lateNotAfter, "the first copy would refuse itself")
-		require.Equal(c, 1, c.count())
-		kit.SleepUntil(sent.Add(lateNotAfter))
-	}},
+	{"a lock script comes when its caller has entered what another call of its owner took", "acquire", proxy.Stall, 2,
+		15, func(c *cell) {
+			owner := holdfast.NewOwner(context.Background())
+			sent := time.Now()
+			enters := kit.GoLock(owner, c.mine.Lock)
+			c.rule.Wait(c, 1)
+			require.NoError(c, c.take(owner, c.mine.Lock)) // in turn: when the first attempt has failed
+			entered := kit.Within(c, lateNotAfter, enters, "the re-entry")
+			require.NoError(c, entered.Err)
+			c.holds = append(c.holds, entered.Hold)
+			require.Equal(c, 2, c.count())
+			require.NoError(c, c.giveBack())
+			require.NoError(c, c.giveBack())
+			c.deliver()
+			require.Less(c, time.Since(sent), lateNotAfter, "the first copy would refuse itself")
+			require.Equal(c, 1, c.count())
+			kit.SleepUntil(sent.Add(lateNotAfter))
+		}},
 	{"a lock script that was given up comes after its not-after", "acquire", proxy.Stall, 1, 15, func(c *cell) {
 		sent := c.stalledTry()
 		c.theyHold(func() { kit.SleepUntil(sent.Add(lateNotAfter + 5*time.Millisecond)) })
 		c.deliver()
 		require.Zero(c, c.count())
 	}},
-	{"a lock script that was given up comes just when it has been given back for the last time", "acquire", proxy.Stall, 1, 15, func(c *cell) {
-		returns := c.proxy.On(kit.ScriptOf(c.kind, "release"), proxy.Pass, proxy.EveryTime)
-		sent := c.stalledTry()
-		kit.SleepUntil(sent.Add(lateNotAfter - 300*time.Millisecond))
-		for before := returns.Answered(); returns.Answered() == before && time.Since(sent) < 2*lateNotAfter; {
-			time.Sleep(50 * time.Microsecond)
-		}
-		c.deliver()
-	}},
+	{"a lock script that was given up comes just when it has been given back for the last time", "acquire",
+		proxy.Stall, 1, 15, func(c *cell) {
+			returns := c.proxy.On(kit.ScriptOf(c.kind, "release"), proxy.Pass, proxy.EveryTime)
+			sent := c.stalledTry()
+			kit.SleepUntil(sent.Add(lateNotAfter - 300*time.Millisecond))
+			for before := returns.Answered(); returns.Answered() == before && time.Since(sent) < 2*lateNotAfter; {
+				time.Sleep(50 * time.Microsecond)
+			}
+			c.deliver()
+		}},
 	{"an unlock script comes when the lock is free", "release", proxy.Stall, 1, 15, func(c *cell) {
 		require.NoError(c, c.take(context.Background(), c.mine.Lock))
 		require.NoError(c, c.giveBack())
@@ -282,8 +287,8 @@ func (c *telling) Close() error {
 	return err
 }
 
-// The server behind a new connection may be another one, whose clock is behind: an acquisition must not say that it may be
-// executed until long after, as it would by the clock of the former.
+// The server behind a new connection may be another one, whose clock is behind: an acquisition must not say that it
+// may be executed until long after, as it would by the clock of the former.
 func TestTheClockOfAServerIsForgottenWithItsConnection(t *testing.T) {
 	t.Parallel()
 	for name, looks := range map[string]bool{"by the call that connects": false, "by those after it": true} {

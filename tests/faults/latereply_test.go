@@ -102,8 +102,8 @@ func TestAReplyThatComesTooLate(t *testing.T) {
 	})
 }
 
-// Trust counts from the sending of what prolongs it, too: the server's lease counts from the execution, however long the
-// reply takes.
+// Trust counts from the sending of what prolongs it, too: the server's lease counts from the execution, however long
+// the reply takes.
 func TestTrustInWhatIsProlongedIsCountedFromTheSending(t *testing.T) {
 	t.Parallel()
 	const slow = 500 * time.Millisecond

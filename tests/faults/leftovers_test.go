@@ -22,8 +22,8 @@ import (
 
 // What crosses the end of a hold, and what that may leave on the server.
 
-// An extension whose reply comes after the release has begun finds nobody holding. It must not give the lock back in the
-// release's stead: that would find nothing then, and call the hold lost.
+// An extension whose reply comes after the release has begun finds nobody holding. It must not give the lock back in
+// the release's stead: that would find nothing then, and call the hold lost.
 func TestAnExtensionThatCrossesTheReleaseLosesNothing(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -102,7 +102,8 @@ func TestCloseGivesBackWhatALossHasLeft(t *testing.T) {
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
 	s := kit.Open(t, p.Addr(), nil)
-	p.On(kit.ScriptNamed("lock_trim"), proxy.Answer(kit.LoadingReply), proxy.EveryTime) // else the loss leaves too little
+	// else the loss leaves too little
+	p.On(kit.ScriptNamed("lock_trim"), proxy.Answer(kit.LoadingReply), proxy.EveryTime)
 	inner := nestedShort(t, s)
 	returns := p.On(kit.ScriptOf(kit.Kinds[0], "release"), proxy.Answer(kit.LoadingReply), proxy.EveryTime)
 	kit.SleepUntil(inner.Deadline())
@@ -126,7 +127,8 @@ func TestAReleaseThatWaitsForAReentryDoesNotTakeItAway(t *testing.T) {
 			l := k.Make(s, kit.Orders, 20*time.Second)
 			require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the scripts and the server's clock are known
 			ctx := holdfast.NewOwner(t.Context())
-			outer := kit.Lock(t, ctx, k.Make(s, kit.Orders, 2*time.Second)) // a third of which is all that its release has
+			// a third of which is all that its release has
+			outer := kit.Lock(t, ctx, k.Make(s, kit.Orders, 2*time.Second))
 			entering := p.On(kit.ScriptOf(k, "acquire"), proxy.HoldReply, proxy.First)
 			inner := kit.GoLock(ctx, l.Lock)
 			entering.Wait(t, 1)
@@ -156,8 +158,10 @@ func TestAnAttemptThatIsNotSentHidesNoUnknownOne(t *testing.T) {
 		l := k.Make(s, kit.Orders, 0)
 		require.NoError(t, kit.Lock(t, t.Context(), l).Release())
 		dropped := p.On(kit.ScriptOf(k, "acquire"), proxy.DropReply, proxy.EveryTime)
-		for name, take := range map[string]func(context.Context) (*holdfast.Hold, error){"try": l.TryLock, "wait": l.Lock} {
-			for i := range 40 { // the pauses between attempts grow: some ctx ends in one, some in an attempt, some between
+		for name, take := range map[string]func(context.Context) (*holdfast.Hold, error){"try": l.TryLock,
+			"wait": l.Lock} {
+			// the pauses between attempts grow: some ctx ends in one, some in an attempt, some between
+			for i := range 40 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(20+i)*time.Millisecond)
 				executed := dropped.Count()
 				_, err := take(ctx)

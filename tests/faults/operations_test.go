@@ -22,7 +22,8 @@ var others = []operation{
 			require.NoError(c, c.take(c.inner(), c.mine.Lock))
 		},
 		do:   []act{func(c *cell, _ context.Context, _ fault) error { return c.giveBack() }},
-		lost: outcomes{"done", "unknown"}, reset: outcomes{"done", "unknown"}, stalled: outcomes{"done|unknown", "unknown"},
+		lost: outcomes{"done", "unknown"}, reset: outcomes{"done", "unknown"},
+		stalled: outcomes{"done|unknown", "unknown"},
 	},
 	{
 		name: "last Release", verb: "release", highest: 1,
@@ -30,7 +31,8 @@ var others = []operation{
 			require.NoError(c, c.take(context.Background(), c.mine.Lock))
 			return c.giveBack()
 		}},
-		lost: outcomes{"done", "unknown"}, reset: outcomes{"done", "unknown"}, stalled: outcomes{"done|unknown", "unknown"},
+		lost: outcomes{"done", "unknown"}, reset: outcomes{"done", "unknown"},
+		stalled: outcomes{"done|unknown", "unknown"},
 	},
 	{
 		name: "renewal", verb: "renew", free: 3 * time.Second, highest: 1,
@@ -120,7 +122,8 @@ func forceUnlock(c *cell, ctx context.Context, hit fault) error {
 			want = "done"
 		}
 	case lost:
-		if err != nil && c.srv.Int(c, "EXISTS", kit.Orders) == 1 { // it was refused: the server's time was not known, nor is it now
+		// it was refused: the server's time was not known, nor is it now
+		if err != nil && c.srv.Int(c, "EXISTS", kit.Orders) == 1 {
 			want = "done"
 		}
 	}

@@ -60,8 +60,8 @@ func TestALostHoldIsGivenBackWhateverItsLeaseIsOnTheServer(t *testing.T) {
 	})
 }
 
-// Something between here and the server may garble a reply. Nobody holds the lock then, as far as anybody knows, and the
-// server must not keep it for that.
+// Something between here and the server may garble a reply. Nobody holds the lock then, as far as anybody knows, and
+// the server must not keep it for that.
 func TestAGrantWhoseReplyIsGarbledIsGivenBack(t *testing.T) {
 	for _, k := range lateKinds {
 		t.Run(k.Name, func(t *testing.T) {

@@ -70,7 +70,8 @@ func TestANumberThatIsInDoubtIsNotAskedForAgain(t *testing.T) {
 	t.Parallel()
 	s := newNestedStory(t)
 	acquire := kit.ScriptOf(kit.KindOf("rwlock read"), "acquire")
-	vain := s.proxy.On(func(c []string) bool { return acquire(c) && slices.Contains(c, "20000") }, proxy.Answer(kit.LoadingReply), proxy.EveryTime)
+	vain := s.proxy.On(func(c []string) bool { return acquire(c) && slices.Contains(c, "20000") },
+		proxy.Answer(kit.LoadingReply), proxy.EveryTime)
 	waiting := kit.GoLock(s.ctx, kit.OrdersRW(s.session, 20*time.Second).Read().Lock)
 	vain.Wait(t, 3)
 	other := kit.Lock(t, s.ctx, s.rw.Read())
@@ -108,7 +109,8 @@ func TestAReleaseThatWasPutOffShortensNoExtension(t *testing.T) {
 	ctx := holdfast.NewOwner(t.Context())
 	short := kit.Lock(t, ctx, kit.OrdersRW(s, 300*time.Millisecond).Read())
 	outer := kit.Lock(t, ctx, kit.OrdersRW(s, 4*time.Second).Read())
-	kit.Await(t, "the end of the short one", func() bool { return srv.Int(t, "EXISTS", kit.OrdersReadHold(short.ID(), 1)) == 0 })
+	kit.Await(t, "the end of the short one",
+		func() bool { return srv.Int(t, "EXISTS", kit.OrdersReadHold(short.ID(), 1)) == 0 })
 	require.ErrorIs(t, short.Err(), holdfast.ErrLost)
 	inner := kit.Lock(t, ctx, kit.OrdersRW(s, 15*time.Second).Read())
 	refused := p.On(kit.ScriptOf(kit.KindOf("rwlock read"), "release"), proxy.Answer(kit.LoadingReply), proxy.EveryTime)
@@ -147,13 +149,15 @@ func TestReadsUnderWritingStayCheapAfterALostReply(t *testing.T) {
 // A detached hold whose lease is over is not what keeps a lock from being free.
 func TestADetachedHoldThatIsOverKeepsNothing(t *testing.T) {
 	t.Parallel()
-	for _, k := range []kit.Kind{kit.KindOf("rlock"), kit.KindOf("fairlock"), kit.KindOf("rwlock write"), kit.KindOf("rwlock read")} {
+	for _, k := range []kit.Kind{kit.KindOf("rlock"), kit.KindOf("fairlock"), kit.KindOf("rwlock write"),
+		kit.KindOf("rwlock read")} {
 		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
 			s := kit.Open(t, srv.Addr(), nil)
 			outer := kit.Lock(t, t.Context(), k.Make(s, kit.Orders, 0))
-			inner := kit.Lock(t, context.WithoutCancel(outer.Context(t.Context())), k.Make(s, kit.Orders, 300*time.Millisecond))
+			inner := kit.Lock(t, context.WithoutCancel(outer.Context(t.Context())),
+				k.Make(s, kit.Orders, 300*time.Millisecond))
 			require.NoError(t, inner.Detach())
 			kit.SleepUntil(inner.Deadline().Add(150 * time.Millisecond))
 			require.NoError(t, outer.Release())

@@ -32,7 +32,8 @@ func newNestedStory(t *testing.T) *nestedStory {
 	p := proxy.Start(t, srv.Addr())
 	session := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 2 * time.Second})
 	rw := kit.OrdersRW(session, lateLease)
-	s := &nestedStory{T: t, srv: srv, proxy: p, session: session, rw: rw, other: kit.OrdersRW(kit.Open(t, srv.Addr(), nil), 0)}
+	s := &nestedStory{T: t, srv: srv, proxy: p, session: session, rw: rw,
+		other: kit.OrdersRW(kit.Open(t, srv.Addr(), nil), 0)}
 	for _, half := range []*rwlock.Half{rw.Read(), rw.Write()} { // the scripts and the server's clock are known
 		require.NoError(t, kit.Lock(t, t.Context(), half).Release())
 	}
@@ -147,7 +148,8 @@ func TestReadHoldsUnderWritingAndScriptsExecutedLate(t *testing.T) {
 			require.NoError(s, read.Release())
 			read = kit.Lock(s, s.ctx, s.rw.Read())
 			s.deliver(late)
-			kit.SleepUntil(time.Now().Add(lateNotAfter + 200*time.Millisecond)) // when the session gives the first back once more
+			// when the session gives the first back once more
+			kit.SleepUntil(time.Now().Add(lateNotAfter + 200*time.Millisecond))
 			s.readsOn(read)
 		},
 	} {
@@ -216,7 +218,8 @@ func TestAReadHoldThatOutlivesWhatItEnteredKeepsItsNumbers(t *testing.T) {
 // Nothing of a nested read stays behind, whatever happens to its scripts, and the count is what the session believes.
 func TestReadHoldsUnderWritingAndLostReplies(t *testing.T) {
 	t.Parallel()
-	for name, action := range map[string]proxy.Action{"reply lost": proxy.DropReply, "never executed": proxy.ResetBefore} {
+	for name, action := range map[string]proxy.Action{"reply lost": proxy.DropReply,
+		"never executed": proxy.ResetBefore} {
 		for _, verb := range []string{"acquire", "release"} {
 			t.Run(verb+" "+name, func(t *testing.T) {
 				t.Parallel()
@@ -231,7 +234,8 @@ func TestReadHoldsUnderWritingAndLostReplies(t *testing.T) {
 					require.NoError(t, read.Release())
 					rule.Wait(t, 1)
 				}
-				require.Equal(t, map[string]string{"mode": "write", s.write.ID() + ":write": "1"}, s.srv.Keyspace(t)[kit.Orders].Content)
+				require.Equal(t, map[string]string{"mode": "write", s.write.ID() + ":write": "1"},
+					s.srv.Keyspace(t)[kit.Orders].Content)
 				s.readsOn(kit.Lock(s, s.ctx, s.rw.Read()))
 				s.ends()
 			})

@@ -56,7 +56,8 @@ func TestAHolderBehindAStalledNetworkLearnsItsLossFirst(t *testing.T) {
 		require.ErrorIs(t, cause, context.Canceled)
 		require.Equal(t, err, context.Cause(ctx))
 		granted := m.Granted(t, name, next.ID())
-		require.True(t, h.Deadline().Before(granted), "trusted until %v, granted to another at %v", h.Deadline(), granted)
+		require.True(t, h.Deadline().Before(granted), "trusted until %v, granted to another at %v",
+			h.Deadline(), granted)
 		// The channel is closed by a timer, so its reader may learn it a little later than it could by asking.
 		require.Less(t, kit.Within(t, time.Second, told, "the end of the context").Sub(got), 50*time.Millisecond)
 		require.NoError(t, next.Release())
@@ -182,7 +183,8 @@ func TestNobodyWaitsForSomebodyElsesConnection(t *testing.T) {
 			kit.Await(t, "a connection", func() bool { return p.Accepted() > before })
 			if first == "cancelled" {
 				cancel()
-				require.ErrorIs(t, kit.Within(t, time.Second, gone, "the end of the one that connects"), context.Canceled)
+				require.ErrorIs(t, kit.Within(t, time.Second, gone, "the end of the one that connects"),
+					context.Canceled)
 			}
 
 			const patience = 50 * time.Millisecond

@@ -72,7 +72,8 @@ func TestAWaiterLooksAgainWhenItsSubscriptionIsBack(t *testing.T) {
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
 	subscriptions := p.On(proxy.Command("SUBSCRIBE"), proxy.Pass, proxy.EveryTime)
-	held := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "orders", &rlock.Options{FixedLease: time.Hour}))
+	held := kit.Lock(t, t.Context(),
+		rlock.New(kit.Open(t, srv.Addr(), nil), "orders", &rlock.Options{FixedLease: time.Hour}))
 	waiter := kit.GoLock(t.Context(), rlock.New(kit.Open(t, p.Addr(), nil), "orders", nil).Lock)
 	subscriptions.WaitAnswered(t, 1)
 
@@ -94,7 +95,8 @@ func TestAWaiterWhoseSubscriptionIsSilentLooksAgain(t *testing.T) {
 	p := proxy.Start(t, srv.Addr())
 	subscriptions := p.On(proxy.Command("SUBSCRIBE"), proxy.Pass, proxy.EveryTime)
 	looks := p.On(kit.ScriptOf(kit.Kinds[0], "acquire"), proxy.Pass, proxy.EveryTime)
-	held := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "orders", &rlock.Options{FixedLease: time.Hour}))
+	held := kit.Lock(t, t.Context(),
+		rlock.New(kit.Open(t, srv.Addr(), nil), "orders", &rlock.Options{FixedLease: time.Hour}))
 	waiter := kit.GoLock(t.Context(), rlock.New(kit.Open(t, p.Addr(), nil), "orders", nil).Lock)
 	subscriptions.WaitAnswered(t, 1)
 	looks.WaitAnswered(t, 2) // at first, and when it was subscribed
@@ -127,34 +129,36 @@ var troubles = []trouble{
 // Whatever goes wrong with messages and connections, everybody who waits gets the lock, in time.
 func TestEveryWaiterGetsTheLockWhile(t *testing.T) {
 	t.Parallel()
-	kit.InParallel(t, len(troubles), troubles, func(tr trouble) string { return tr.name }, func(t *testing.T, tr trouble) {
-		srv := redistest.Start(t)
-		stop := make(chan struct{})
-		var trouble, workers sync.WaitGroup
-		trouble.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				case <-time.After(tr.every/2 + rand.N(tr.every)):
-					tr.make(srv)
+	kit.InParallel(t, len(troubles), troubles, func(tr trouble) string { return tr.name },
+		func(t *testing.T, tr trouble) {
+			srv := redistest.Start(t)
+			stop := make(chan struct{})
+			var trouble, workers sync.WaitGroup
+			trouble.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					case <-time.After(tr.every/2 + rand.N(tr.every)):
+						tr.make(srv)
+					}
+				}
+			})
+			var waits waits
+			for range 3 {
+				s := kit.Open(t, srv.Addr(), nil)
+				for i := range 4 {
+					l := rlock.New(s, fmt.Sprint("lock ", i%2), nil)
+					workers.Go(func() { waits.take(t, l, 5*time.Second) })
 				}
 			}
+			workers.Wait()
+			close(stop)
+			trouble.Wait()
+			t.Logf("%d holds, the longest wait was %v", waits.n, waits.longest)
+			// everybody may have to wait for others, who are quick
+			require.Less(t, waits.longest, kit.LongestWait+time.Second)
 		})
-		var waits waits
-		for range 3 {
-			s := kit.Open(t, srv.Addr(), nil)
-			for i := range 4 {
-				l := rlock.New(s, fmt.Sprint("lock ", i%2), nil)
-				workers.Go(func() { waits.take(t, l, 5*time.Second) })
-			}
-		}
-		workers.Wait()
-		close(stop)
-		trouble.Wait()
-		t.Logf("%d holds, the longest wait was %v", waits.n, waits.longest)
-		require.Less(t, waits.longest, kit.LongestWait+time.Second) // everybody may have to wait for others, who are quick
-	})
 }
 
 // waits measures how long it takes to get locks.

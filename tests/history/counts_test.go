@@ -169,8 +169,9 @@ func TestAHistoryOfFourProcessesIsThatOfANumber(t *testing.T) {
 				}
 			}
 			r := write(t, srv, subject{
-				role: "counter", arg: what, blows: []blow{{process: 0, after: deedsEach / 3, killed: true}}, resets: true,
-				lost: func(int, []string) bool { return rand.N(400) == 0 },
+				role: "counter", arg: what, blows: []blow{{process: 0, after: deedsEach / 3, killed: true}},
+				resets: true,
+				lost:   func(int, []string) bool { return rand.N(400) == 0 },
 			})
 			r.require(t, about.rare...)
 			kit.SleepUntil(time.Now().Add(countsLease / 3)) // in which what is under way is executed
@@ -178,7 +179,8 @@ func TestAHistoryOfFourProcessesIsThatOfANumber(t *testing.T) {
 			for i := range historyLocks {
 				name, now := fmt.Sprint("lock ", i), int64(worker.Now())
 				left := cmp.Or(srv.Str(t, "GET", name), "0")
-				history = append(history, happened(deed{Client: historians * clientsEach, Lock: name, Kind: opFree, Out: left}, now, now+1))
+				history = append(history, happened(deed{Client: historians * clientsEach, Lock: name, Kind: opFree,
+					Out: left}, now, now+1))
 			}
 			checkHistory(t, counted(about.initially), history)
 		})

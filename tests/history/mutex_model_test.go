@@ -41,7 +41,8 @@ func afterDeed(s tenancy, d deed) []tenancy {
 		return only(s.free() || s == ghost, tenancy{d.Tag, 1})
 	case "take busy":
 		return only(!s.free(), s)
-	case "take deadline", "take promised", "take refused", "re-enter refused", "re-enter busy", "re-enter promised": // not even sent, in time
+	case "take deadline", "take promised", "take refused", "re-enter refused", "re-enter busy",
+		"re-enter promised": // not even sent, in time
 		return []tenancy{s}
 	case "take unknown":
 		if s.free() {
@@ -67,8 +68,8 @@ func afterDeed(s tenancy, d deed) []tenancy {
 	case "release lost":
 		if mine {
 			// One hold can be lost without the others: a re-entry has a later deadline. The last one that is given back
-			// takes the lost ones with it. If that is lost, too, the grant is orphaned when its last deadline has passed,
-			// no sooner.
+			// takes the lost ones with it. If that is lost, too, the grant is orphaned when its last deadline has
+			// passed, no sooner.
 			return []tenancy{s.released(s)}
 		}
 		return []tenancy{s}

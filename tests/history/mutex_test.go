@@ -50,7 +50,8 @@ func (c *client) once(k kit.Kind) {
 		case 0:
 			c.do(deed{Lock: l.Name(), Kind: opReenter, Tag: tag}, func() string { return take(ctx) })
 		case 1:
-			c.look(deed{Lock: l.Name(), Kind: opCount, Tag: tag}, holds, func() (any, error) { return l.HoldCount(ctx) })
+			c.look(deed{Lock: l.Name(), Kind: opCount, Tag: tag}, holds,
+				func() (any, error) { return l.HoldCount(ctx) })
 		case 2:
 			c.look(deed{Lock: l.Name(), Kind: opLocked}, nil, func() (any, error) { return l.Locked(ctx) })
 		}
@@ -58,7 +59,8 @@ func (c *client) once(k kit.Kind) {
 	rand.Shuffle(len(holds), func(i, j int) { holds[i], holds[j] = holds[j], holds[i] })
 	deadline := lastDeadline(holds)
 	for _, h := range holds {
-		c.do(deed{Lock: l.Name(), Kind: opRelease, Tag: tag, Until: deadline}, func() string { return outcome(h.Release()) })
+		c.do(deed{Lock: l.Name(), Kind: opRelease, Tag: tag, Until: deadline},
+			func() string { return outcome(h.Release()) })
 	}
 }
 
@@ -72,7 +74,8 @@ func TestAHistoryOfFourProcessesIsThatOfAMutex(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
 			r := write(t, srv, subject{
-				role: "historian", arg: name, blows: lockBlows, holding: holdsLock, lost: losing(kit.ScriptOf(k, "release")),
+				role: "historian", arg: name, blows: lockBlows, holding: holdsLock,
+				lost: losing(kit.ScriptOf(k, "release")),
 			})
 			r.require(t, "take unknown", "release unknown", "release lost")
 			checkHistory(t, reentrantMutex, r.grants())

@@ -21,14 +21,15 @@ type tracked struct {
 	granted, taken time.Duration // call and return of the acquisition
 	believed       time.Duration // the last moment at which its holder was sure to have it, but for what others did
 	cut            time.Duration // the first moment from which somebody else may have taken it from its holder
-	shortened      time.Duration // the first end of a lease that another session gave it, which its holder does not know
-	trusted        time.Duration // the server has it until then, as the holder has found, but for what others did
-	gone           time.Duration // it was given back by then, 0: not for sure
-	given          int           // how often it was given back by its id
-	released       int           // how often its holder gave it back, and did so in one attempt
-	updated        bool
-	last           time.Duration // no lease of it that was given by a call ends later
-	left           time.Duration // when its holder renewed it for the last time, at the latest; 0: it was given back
+	// the first end of a lease that another session gave it, which its holder does not know
+	shortened time.Duration
+	trusted   time.Duration // the server has it until then, as the holder has found, but for what others did
+	gone      time.Duration // it was given back by then, 0: not for sure
+	given     int           // how often it was given back by its id
+	released  int           // how often its holder gave it back, and did so in one attempt
+	updated   bool
+	last      time.Duration // no lease of it that was given by a call ends later
+	left      time.Duration // when its holder renewed it for the last time, at the latest; 0: it was given back
 }
 
 // A ledger is all that four processes did to permits with leases.
@@ -156,7 +157,8 @@ func (l *ledger) held(d deed) {
 	}
 	switch {
 	case d.Kind == opTrust:
-	case d.Kind == opRelease && d.Out == "done" && repeated(d): // an earlier copy, or by then somebody else, has done it
+	case d.Kind == opRelease && d.Out == "done" &&
+		repeated(d): // an earlier copy, or by then somebody else, has done it
 		p.gone = d.Return
 		d.Out = "done again"
 		l.add(d, d.Call, d.Return)

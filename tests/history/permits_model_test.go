@@ -245,10 +245,12 @@ func TestTheModelOfLeasesRefuses(t *testing.T) {
 		{"shortened", lines{tookShort, "2 100-101 update 20ms a: done", "2 130-131 free: 1", "2 210-211 free: 2"}, true},
 		{"shortened in vain", lines{tookShort, "2 100-101 update 20ms a: done", "2 130-131 free: 0"}, false},
 		{"shortened, and its holder does not know", lines{
-			took, "2 100-101 update 20ms a: done", "0 110-111 trust a until 980: done", "2 140-141 free: 1", "0 500-501 release a: lost",
+			took, "2 100-101 update 20ms a: done", "0 110-111 trust a until 980: done", "2 140-141 free: 1",
+			"0 500-501 release a: lost",
 		}, true},
 		{"gone before it was shortened", lines{
-			took, "0 20-21 trust a until 980: done", "2 60-61 free: 1", "2 100-101 update 20ms a: done", "0 500-501 release a: lost",
+			took, "0 20-21 trust a until 980: done", "2 60-61 free: 1", "2 100-101 update 20ms a: done",
+			"0 500-501 release a: lost",
 		}, false},
 		{"prolonged perhaps", lines{tookShort, "2 100-101 update 300ms a: unknown", "2 210-211 free: 2"}, true},
 		{"perhaps prolonged", lines{tookShort, "2 100-101 update 300ms a: unknown", "2 210-211 free: 1"}, true},
@@ -282,7 +284,8 @@ func TestTheModelOfLeasesRefuses(t *testing.T) {
 		require.Equal(t, legal, porcupine.CheckOperations(leased(2), l.history), "%s after a death", look)
 	}
 
-	others := lines{"0 9-10 trust a: done", "0 9-10 trust b: done", "2 4-5 acquire 1 0s: done c", "2 7-8 release c: done"}
+	others := lines{"0 9-10 trust a: done", "0 9-10 trust b: done", "2 4-5 acquire 1 0s: done c",
+		"2 7-8 release c: done"}
 	for given, crowded := range map[string]bool{
 		"3 2-3 give a: done": false, "3 6-7 give a: unknown": true, "3 6-7 free: 0": true,
 		"0 2-3 update 20ms a: done": true, "2 2-3 update 20ms a: done": true, "2 2-3 update 1ms a: done": false,

@@ -175,7 +175,8 @@ func (c *tenant) something(ctx context.Context) {
 			c.give(id)
 		}
 	case 9:
-		if both := append(kit.HoldIDs(c.holds...), c.heard(ctx)); len(both) == 2 && both[1] != "" && both[0] != both[1] {
+		if both := append(kit.HoldIDs(c.holds...), c.heard(ctx)); len(both) == 2 && both[1] != "" &&
+			both[0] != both[1] {
 			rand.Shuffle(2, func(i, j int) { both[i], both[j] = both[j], both[i] })
 			c.give(both...)
 		}
@@ -253,7 +254,8 @@ func TestAHistoryOfFourProcessesIsThatOfPermitsWithLeases(t *testing.T) {
 			{process: 3, after: deedsEach / 3},
 		},
 		holding: func(last deed) bool {
-			return strings.HasPrefix(last.Kind, opAcquire) && strings.HasPrefix(last.Out, "done") || last.Kind == opTrust
+			return strings.HasPrefix(last.Kind, opAcquire) && strings.HasPrefix(last.Out, "done") ||
+				last.Kind == opTrust
 		},
 		lost: func(process int, command []string) bool {
 			const each = 400 * time.Millisecond

@@ -74,27 +74,28 @@ func TestAStoppedProcessNeverSaysHeld(t *testing.T) {
 	t.Parallel()
 	const processes, rounds = 10, 5
 	srv := redistest.Start(t)
-	kit.InParallel(t, processes, kit.UpTo(processes), func(i int) string { return fmt.Sprintf("process %d", i) }, func(t *testing.T, i int) {
-		naps := make(chan nap, 2*rounds)
-		w := worker.Start(t, func(line string) {
-			var n nap
-			if err := json.Unmarshal([]byte(line), &n); err != nil {
-				t.Errorf("%q: %v", line, err)
+	kit.InParallel(t, processes, kit.UpTo(processes), func(i int) string { return fmt.Sprintf("process %d", i) },
+		func(t *testing.T, i int) {
+			naps := make(chan nap, 2*rounds)
+			w := worker.Start(t, func(line string) {
+				var n nap
+				if err := json.Unmarshal([]byte(line), &n); err != nil {
+					t.Errorf("%q: %v", line, err)
+				}
+				naps <- n
+			}, "sleeper", srv.Addr(), fmt.Sprintf("lock %d", i))
+			for range rounds {
+				require.True(t, kit.Within(t, 10*time.Second, naps, "a hold").Holding)
+				kit.SleepUntil(time.Now().Add(rand.N(kit.WorkerLease / 3))) // in any phase of the renewals
+				w.Pause()
+				kit.SleepUntil(time.Now().Add(kit.WorkerLease * 5 / 4))
+				w.Resume()
+				n := kit.Within(t, 10*time.Second, naps, "the looks")
+				require.False(t, n.Holding)
+				require.Zero(t, n.Held, "looks that said held, after %v", n.Slept)
+				require.Equal(t, []string{"lost", "lost", "lost"}, []string{n.Err, n.Cause, n.Release})
 			}
-			naps <- n
-		}, "sleeper", srv.Addr(), fmt.Sprintf("lock %d", i))
-		for range rounds {
-			require.True(t, kit.Within(t, 10*time.Second, naps, "a hold").Holding)
-			kit.SleepUntil(time.Now().Add(rand.N(kit.WorkerLease / 3))) // in any phase of the renewals
-			w.Pause()
-			kit.SleepUntil(time.Now().Add(kit.WorkerLease * 5 / 4))
-			w.Resume()
-			n := kit.Within(t, 10*time.Second, naps, "the looks")
-			require.False(t, n.Holding)
-			require.Zero(t, n.Held, "looks that said held, after %v", n.Slept)
-			require.Equal(t, []string{"lost", "lost", "lost"}, []string{n.Err, n.Cause, n.Release})
-		}
-	})
+		})
 }
 
 // A belief is something that a contender says of itself.

@@ -89,7 +89,8 @@ func afterShared(s sharing, d deed) (sharing, bool) {
 		has = mine.writes
 	}
 	switch d.Kind + " " + d.Out {
-	case "take deadline", "take promised", "take refused", "re-enter deadline", "re-enter refused", "re-enter busy", "re-enter promised",
+	case "take deadline", "take promised", "take refused", "re-enter deadline", "re-enter refused", "re-enter busy",
+		"re-enter promised",
 		"re-enter not held", "re-enter lost": // as in afterDeed; of a hold under whose context it was tried
 		return s, true
 	case "release lost": // as in afterDeed

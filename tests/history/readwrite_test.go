@@ -122,7 +122,8 @@ func (s *stay) take(ctx context.Context, kind, half string) {
 			s.mu.Unlock()
 		}
 		if errors.Is(err, holdfast.ErrBusy) && (half == halfRead && s.prefer || wait > 0) {
-			return "promised" // to a writer, or held; or, with some patience, the time was over before anybody was asked
+			// to a writer, or held; or, with some patience, the time was over before anybody was asked
+			return "promised"
 		}
 		return outcome(err)
 	})
@@ -151,13 +152,15 @@ func TestAHistoryOfFourProcessesIsThatOfAReadWriteLock(t *testing.T) {
 	for name, prefer := range map[string]bool{"rwlock": false, "rwlock preferred": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			reads, writes := kit.ScriptOf(kit.KindOf("rwlock read"), "release"), kit.ScriptOf(kit.KindOf("rwlock write"), "release")
+			reads, writes := kit.ScriptOf(kit.KindOf("rwlock read"), "release"),
+				kit.ScriptOf(kit.KindOf("rwlock write"), "release")
 			srv := redistest.Start(t)
 			r := write(t, srv, subject{
 				role: "rwHistorian", arg: strconv.FormatBool(prefer), blows: lockBlows, holding: holdsLock,
 				lost: losing(func(command []string) bool { return reads(command) || writes(command) }),
 			})
-			r.require(t, "read take unknown", "write take unknown", "read re-enter unknown", "write re-enter already held",
+			r.require(t, "read take unknown", "write take unknown", "read re-enter unknown",
+				"write re-enter already held",
 				"release unknown", "release lost")
 			checkHistory(t, readWriteLock, r.grants())
 			kit.Await(t, "the end of all leases", func() bool { return len(srv.Strs(t, "KEYS", "*")) == 0 })

@@ -100,17 +100,20 @@ func (c *chronicle) take(caller *client, l *multilock.RedLock) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
-	ways := []func(context.Context) (*holdfast.Hold, error){l.Lock, l.Lock, l.TryLock, func(ctx context.Context) (*holdfast.Hold, error) {
-		return l.TryLockFor(ctx, rand.N(time.Second))
-	}}
+	ways := []func(context.Context) (*holdfast.Hold, error){l.Lock, l.Lock, l.TryLock,
+		func(ctx context.Context) (*holdfast.Hold, error) {
+			return l.TryLockFor(ctx, rand.N(time.Second))
+		}}
 	tag := caller.tag()
-	h := c.granted(caller, deed{Lock: l.Name(), Kind: opTake, Tag: tag}, func() (*holdfast.Hold, error) { return ways[rand.N(len(ways))](ctx) })
+	h := c.granted(caller, deed{Lock: l.Name(), Kind: opTake, Tag: tag},
+		func() (*holdfast.Hold, error) { return ways[rand.N(len(ways))](ctx) })
 	if h == nil {
 		return
 	}
 	// A hold that was lost was given back then, at any moment since it was last believed in.
 	release := func(h *holdfast.Hold, believed time.Duration) {
-		caller.do(deed{Lock: l.Name(), Kind: opRelease, Tag: tag, Until: believed}, func() string { return outcome(h.Release()) })
+		caller.do(deed{Lock: l.Name(), Kind: opRelease, Tag: tag, Until: believed},
+			func() string { return outcome(h.Release()) })
 	}
 	d := rand.N(40 * time.Millisecond)
 	if c.takes.Add(1)%8 == 0 { // of that many some must be renewed
@@ -191,8 +194,9 @@ func lasts(d time.Duration, over <-chan struct{}) {
 }
 
 // Nine callers in three places take two locks on five servers, while two of these at a time are killed and come back
-// empty, are stopped, are slow, are cut off from some of the places, and replies are lost everywhere. No two ever believe
-// that they have the same lock, a reentrant mutex explains what the calls said, and there is always somebody who gets one.
+// empty, are stopped, are slow, are cut off from some of the places, and replies are lost everywhere. No two ever
+// believe that they have the same lock, a reentrant mutex explains what the calls said, and there is always somebody
+// who gets one.
 func TestAHistoryOfRedLocksHasNoTwoHolders(t *testing.T) {
 	t.Parallel()
 	fleets := []*kit.Fleet{kit.NewFleet(t, 5)}
@@ -202,9 +206,11 @@ func TestAHistoryOfRedLocksHasNoTwoHolders(t *testing.T) {
 	var locks [][]*multilock.RedLock
 	for _, f := range fleets {
 		sessions := f.Near(&holdfast.Options{Lease: chronicleLease})
-		locks = append(locks, []*multilock.RedLock{kit.RedLock(sessions, kit.Orders, kit.ReentrantMember, kit.Careful), kit.RedLock(sessions, "returns", kit.PlainMember, kit.Careful)})
+		locks = append(locks, []*multilock.RedLock{kit.RedLock(sessions, kit.Orders, kit.ReentrantMember,
+			kit.Careful), kit.RedLock(sessions, "returns", kit.PlainMember, kit.Careful)})
 		for _, p := range f.Proxies {
-			p.On(func(command []string) bool { return rand.N(50) == 0 && kit.AnyScript(command) }, proxy.DropReply, proxy.EveryTime)
+			p.On(func(command []string) bool { return rand.N(50) == 0 && kit.AnyScript(command) }, proxy.DropReply,
+				proxy.EveryTime)
 		}
 	}
 	fleets[0].Seasoned(chronicleLease)

@@ -36,8 +36,8 @@ type subject struct {
 	resets    bool                                     // connections are cut before a script is run
 }
 
-// A blow is what happens to a process after so many deeds: it is killed, or it is stopped for longer than its lease while
-// it has something.
+// A blow is what happens to a process after so many deeds: it is killed, or it is stopped for longer than its lease
+// while it has something.
 type blow struct {
 	process, after int
 	killed         bool
@@ -55,7 +55,8 @@ type run struct {
 	killed  []time.Duration
 }
 
-// write has four processes do things, while replies are lost and the blows fall, and returns what they said that they did.
+// write has four processes do things, while replies are lost and the blows fall, and returns what they said that they
+// did.
 func write(t *testing.T, srv *redistest.Server, about subject) record {
 	t.Helper()
 	r := &run{T: t, subject: about, srv: srv}
@@ -98,13 +99,16 @@ func write(t *testing.T, srv *redistest.Server, about subject) record {
 func (r *run) start() {
 	i := len(r.workers)
 	p := proxy.Start(r, r.srv.Addr())
-	p.On(func(command []string) bool { return kit.AnyScript(command) && r.lost(i, command) }, proxy.DropReply, proxy.EveryTime)
+	p.On(func(command []string) bool { return kit.AnyScript(command) && r.lost(i, command) }, proxy.DropReply,
+		proxy.EveryTime)
 	if r.resets {
-		p.On(func(command []string) bool { return rand.N(400) == 0 && kit.AnyScript(command) }, proxy.ResetBefore, proxy.EveryTime)
+		p.On(func(command []string) bool { return rand.N(400) == 0 && kit.AnyScript(command) }, proxy.ResetBefore,
+			proxy.EveryTime)
 	}
 	b := &historybook{deeds: map[string]deed{}}
 	r.books, r.killed = append(r.books, b), append(r.killed, 0)
-	r.workers = append(r.workers, worker.Start(r, b.hear, r.role, p.Addr(), strconv.Itoa(i*clientsEach), r.arg, r.srv.Addr()))
+	r.workers = append(r.workers, worker.Start(r, b.hear, r.role, p.Addr(), strconv.Itoa(i*clientsEach), r.arg,
+		r.srv.Addr()))
 }
 
 // stopHolding stops a process at a moment at which one of its clients has something.
@@ -141,7 +145,8 @@ func holdsLock(last deed) bool {
 	return last.Kind == opTake && last.Out == "done" || last.Kind == opReenter || last.Kind == opCount
 }
 
-// doomed are the wire owners, one of fifty, of whose releases nobody hears: how fast a machine is does not matter to that.
+// doomed are the wire owners, one of fifty, of whose releases nobody hears: how fast a machine is does not matter to
+// that.
 var doomed = regexp.MustCompile("^[0-9a-f-]{36}:[0-9]*[05]0$")
 
 // losing are the replies that clients of locks do not hear.

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// While a script runs for longer than the server's limit, every command is answered with BUSY. The client takes that for
-// the answer to an UNSUBSCRIBE that it has not got, finds one answer too many, and panics: a process must not die of a
-// slow script, so the hub never unsubscribes.
+// While a script runs for longer than the server's limit, every command is answered with BUSY. The client takes that
+// for the answer to an UNSUBSCRIBE that it has not got, finds one answer too many, and panics: a process must not die
+// of a slow script, so the hub never unsubscribes.
 func TestABusyServerIsWaitedOut(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, "--lua-time-limit", "20")
@@ -39,7 +39,8 @@ func TestABusyServerIsWaitedOut(t *testing.T) {
 	})
 	for _, e := range []*ear{stays, during} {
 		e.hears(t, "a message", func() {
-			kit.Await(t, "a subscriber of "+e.channel, func() bool { return srv.Int(t, "PUBLISH", e.channel, "0") == 1 })
+			kit.Await(t, "a subscriber of "+e.channel,
+				func() bool { return srv.Int(t, "PUBLISH", e.channel, "0") == 1 })
 		})
 	}
 }

@@ -106,7 +106,8 @@ func TestACloseLeavesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			srv := redistest.Start(t)
 			p := proxy.Start(t, srv.Addr())
-			h := newHub(t, kit.NewClient(t, p.Addr(), func(opt *rueidis.ClientOption) { opt.Dialer.Timeout = time.Second }), false)
+			h := newHub(t, kit.NewClient(t, p.Addr(),
+				func(opt *rueidis.ClientOption) { opt.Dialer.Timeout = time.Second }), false)
 			listenAll(t, h, 10)
 			happen(srv, p)
 			listen(h, "one more") // is being subscribed when all ends

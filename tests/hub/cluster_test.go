@@ -108,7 +108,8 @@ func TestShardedChannelsAreHeardAtTheNodeOfTheirSlot(t *testing.T) {
 			before := r.calm(nil)
 			node.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 			for _, e := range r.ears[node] {
-				kit.Await(t, "the new subscription of "+e.channel, func() bool { return e.woken.Load() > before[e.channel] })
+				kit.Await(t, "the new subscription of "+e.channel,
+					func() bool { return e.woken.Load() > before[e.channel] })
 			}
 		}
 	}

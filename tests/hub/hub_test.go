@@ -142,7 +142,8 @@ func TestASubscriptionEndsSomeTimeAfterTheLastHasClosed(t *testing.T) {
 }
 
 // When too many channels are not wanted any more, another connection has the others. Nobody misses anything meanwhile,
-// so nobody is woken for nothing. A busy fair lock, each of whose waiters has a channel of its own, does that all the time.
+// so nobody is woken for nothing. A busy fair lock, each of whose waiters has a channel of its own, does that all the
+// time.
 func TestAWornConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -157,7 +158,8 @@ func TestAWornConnectionIsReplaced(t *testing.T) {
 		return len(subscribed(t, srv)) == len(kept)
 	})
 	for _, e := range kept {
-		kit.Await(t, "the end of the last connection", func() bool { return srv.Do(t, "PUBSUB", "NUMSUB", e.channel).([]any)[1].(int64) == 1 })
+		kit.Await(t, "the end of the last connection",
+			func() bool { return srv.Do(t, "PUBSUB", "NUMSUB", e.channel).([]any)[1].(int64) == 1 })
 	}
 	for _, e := range quiet {
 		assert.EqualValues(t, 1, e.woken.Load(), "by the confirmation")

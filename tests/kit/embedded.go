@@ -71,5 +71,6 @@ func newEmbeddedRedLocks(t *testing.T) func(s *holdfast.Session, name string, fi
 		}
 		return companions
 	}
-	return redLocksWith(open, &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 200 * time.Millisecond}) // of a machine that is busy
+	// of a machine that is busy
+	return redLocksWith(open, &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 200 * time.Millisecond})
 }

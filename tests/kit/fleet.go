@@ -62,7 +62,8 @@ func (f *Fleet) Empty() {
 func (f *Fleet) Seasoned(length time.Duration) {
 	f.Helper()
 	for _, srv := range f.Servers {
-		Await(f, "a server that has been up for a lease", func() bool { return Uptime(f, srv) > int(length/time.Second) })
+		Await(f, "a server that has been up for a lease",
+			func() bool { return Uptime(f, srv) > int(length/time.Second) })
 	}
 }
 
@@ -156,7 +157,8 @@ func (f *Fleet) Counts(sessions []*holdfast.Session) []int {
 	counts := make([]int, len(sessions))
 	for i, s := range sessions {
 		reply, err := f.Servers[i].Try("HGETALL", Orders)
-		if fields, _ := reply.([]any); err == nil && len(fields) == 2 && strings.HasPrefix(fmt.Sprint(fields[0]), s.ID()) {
+		if fields, _ := reply.([]any); err == nil && len(fields) == 2 &&
+			strings.HasPrefix(fmt.Sprint(fields[0]), s.ID()) {
 			_, _ = fmt.Sscan(fmt.Sprint(fields[1]), &counts[i])
 		}
 	}
@@ -208,7 +210,8 @@ func ReentrantMember(s *holdfast.Session, name string) holdfast.Locker {
 func PlainMember(s *holdfast.Session, name string) holdfast.Locker { return setlock.New(s, name, nil) }
 
 // RedLock is a RedLock of one name on the servers of the sessions.
-func RedLock(sessions []*holdfast.Session, name string, member func(*holdfast.Session, string) holdfast.Locker, opts *multilock.RedLockOptions) *multilock.RedLock {
+func RedLock(sessions []*holdfast.Session, name string, member func(*holdfast.Session, string) holdfast.Locker,
+	opts *multilock.RedLockOptions) *multilock.RedLock {
 	var locks []holdfast.Locker
 	for _, s := range sessions {
 		locks = append(locks, member(s, name))

@@ -40,7 +40,8 @@ func goroutinesLeft(within time.Duration) string {
 		var left []string
 		buf := make([]byte, 1<<20)
 		for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-			if !strings.Contains(stack, "kit.goroutinesLeft") && !strings.Contains(stack, "kit.(*metronome)") && !strings.Contains(stack, "os/signal.") {
+			if !strings.Contains(stack, "kit.goroutinesLeft") && !strings.Contains(stack, "kit.(*metronome)") &&
+				!strings.Contains(stack, "os/signal.") {
 				left = append(left, stack)
 			}
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A permitLock is a semaphore of one permit that has a lease: whoever has that is alone, as with a lock. Owners and what
-// locks tell of them there are none.
+// A permitLock is a semaphore of one permit that has a lease: whoever has that is alone, as with a lock. Owners and
+// what locks tell of them there are none.
 type permitLock struct {
 	untold
 	*semaphore.Expirable

@@ -21,8 +21,8 @@ func StartServers(t testing.TB, n int) []*redistest.Server {
 	return servers
 }
 
-// Open opens a session that ends with the test. Without options the lease is 3 s. It is anonymous: what tests look at is
-// what locks have on the server.
+// Open opens a session that ends with the test. Without options the lease is 3 s. It is anonymous: what tests look at
+// is what locks have on the server.
 func Open(t testing.TB, addr string, opts *holdfast.Options) *holdfast.Session {
 	t.Helper()
 	return OpenWith(t, rueidis.ClientOption{InitAddress: []string{addr}}, opts)

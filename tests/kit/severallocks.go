@@ -27,7 +27,8 @@ type taker interface {
 }
 
 // newSeveralLocks makes them of a reentrant lock and one that second makes.
-func newSeveralLocks(second func(s *holdfast.Session, name string, fixed time.Duration) holdfast.Locker) func(s *holdfast.Session, name string, fixed time.Duration) Locker {
+func newSeveralLocks(second func(s *holdfast.Session, name string,
+	fixed time.Duration) holdfast.Locker) func(s *holdfast.Session, name string, fixed time.Duration) Locker {
 	return func(s *holdfast.Session, name string, fixed time.Duration) Locker {
 		first := rlock.New(s, name, &rlock.Options{FixedLease: fixed})
 		other := name + "'"
@@ -56,11 +57,13 @@ func (severalLocks) RemainingLease(context.Context) (time.Duration, error) {
 // newRedLocks makes locks on the server of the session and two more.
 func newRedLocks(t *testing.T) func(s *holdfast.Session, name string, fixed time.Duration) Locker {
 	servers := StartServers(t, 2)
-	return redLocksWith(func() []*holdfast.Session { return OpenAll(t, servers, nil) }, &multilock.RedLockOptions{TrustRestarted: true})
+	return redLocksWith(func() []*holdfast.Session { return OpenAll(t, servers, nil) },
+		&multilock.RedLockOptions{TrustRestarted: true})
 }
 
 // redLocksWith makes locks on the server of the session and those of its companions, which each session has of its own.
-func redLocksWith(open func() []*holdfast.Session, options *multilock.RedLockOptions) func(s *holdfast.Session, name string, fixed time.Duration) Locker {
+func redLocksWith(open func() []*holdfast.Session, options *multilock.RedLockOptions) func(s *holdfast.Session,
+	name string, fixed time.Duration) Locker {
 	var mu sync.Mutex
 	companions := make(map[*holdfast.Session][]*holdfast.Session)
 	return func(s *holdfast.Session, name string, fixed time.Duration) Locker {

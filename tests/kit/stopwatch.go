@@ -37,7 +37,8 @@ func (m *metronome) run() {
 		time.Sleep(tempo)
 		late := time.Since(began) - tempo
 		if late > alarming {
-			fmt.Fprintf(os.Stderr, "stood still for %v until %s\n", late.Round(time.Millisecond), time.Now().Format(time.TimeOnly))
+			fmt.Fprintf(os.Stderr, "stood still for %v until %s\n", late.Round(time.Millisecond),
+				time.Now().Format(time.TimeOnly))
 		}
 		m.mu.Lock()
 		if late > notable {

@@ -17,7 +17,8 @@ const WorkerLease = time.Second
 
 // OpenWorker opens the session of a worker.
 func OpenWorker(addr string, lease time.Duration) *holdfast.Session {
-	s, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{addr}}, &holdfast.Options{Lease: lease, Anonymous: true})
+	s, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{addr}},
+		&holdfast.Options{Lease: lease, Anonymous: true})
 	Must(err)
 	return s
 }

@@ -29,16 +29,23 @@
 //     may still arrive. So its wire owner is released once more after the not-after, exactly as after giving up.
 //   - Whether that is necessary is a matter of when the release was sent, not of when its reply comes. The same goes
 //     for a busy reply to a repeat, and for a re-entry that finds nothing.
-//   - Between the end of a hold and the turn of its release another hold may begin under the same wire owner. The release
-//     must leave that one; and if that one has ended, too, one release gives both back, and the other finds nothing.
-//   - A nested release that leaves one hold must not leave the number 1, if a release that knows of it may be under way.
+//
+// - Between the end of a hold and the turn of its release another hold may begin under the same wire owner. The
+// release
+//
+//	must leave that one; and if that one has ended, too, one release gives both back, and the other finds nothing.
+//
+// - A nested release that leaves one hold must not leave the number 1, if a release that knows of it may be under
+// way.
 //   - What a release without a reply is to leave is decided before its turn is over.
 //   - An attempt that is repeated needs another number than before: a release may have come to be in doubt since.
-//   - A copy of a re-entry may be executed after the last release: there still is the write hold for it to be nested in.
+//
+// - A copy of a re-entry may be executed after the last release: there still is the write hold for it to be nested
+// in.
 //   - A correction that finds nothing has to end the holds that are left, or what is owed then takes a new one.
 //
-// Not in this world: renewals, more than two nested holds, more than one server, and a process that stops between a look at
-// its trust and what it does then.
+// Not in this world: renewals, more than two nested holds, more than one server, and a process that stops between a
+// look at its trust and what it does then.
 //
 // A second, smaller world has renewals and leases of different length, and trims, which make a lease shorter. In it the
 // server's clock may be set back as well. It has rules of its own, a model of those in internal/owner/trim.go.

@@ -46,7 +46,8 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			without: func(r *rules) { r.freshOwner = false },
 			in:      alternate, want: append(harm, wrongErrLost),
 		},
-		// A stray re-entry raises the count; the last release does not find the count that it starts from, and frees nothing.
+		// A stray re-entry raises the count; the last release does not find the count that it starts from, and frees
+		// nothing.
 		"counts compared": {
 			without: func(r *rules) { r.targetCounts = false },
 			in:      nobodyElse, want: []violation{ghost},
@@ -83,7 +84,8 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			without: func(r *rules) { r.undoAgain = false },
 			in:      one, want: []violation{ghost},
 		},
-		// Granted on the second attempt, released at once, and then the first attempt arrives, still before its not-after.
+		// Granted on the second attempt, released at once, and then the first attempt arrives, still before its
+		// not-after.
 		"granted on a repeat, not swept": {
 			without: func(r *rules) { r.sweepRepeats = false },
 			in:      alternate, want: []violation{ghost},
@@ -117,7 +119,8 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			without: func(r *rules) { r.nextMissIsDone = false },
 			in:      alternate, want: []violation{wrongErrLost},
 		},
-		// The lock was freed by force, a copy of its acquisition brings it back, and what is owed for that takes a new hold.
+		// The lock was freed by force, a copy of its acquisition brings it back, and what is owed for that takes a
+		// new hold.
 		"a correction that finds nothing ends no holds": {
 			without: func(r *rules) { r.correctLoss = false },
 			in:      twofold, want: []violation{beliefWithoutHold},
@@ -142,7 +145,8 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			without: func(r *rules) { r.keepNumbers = false },
 			in:      one, want: harm,
 		},
-		// A hold has ended, another one begins before the turn of the first one's release has come, which leaves nothing.
+		// A hold has ended, another one begins before the turn of the first one's release has come, which leaves
+		// nothing.
 		"a release leaves what its grant has": {
 			without: func(r *rules) { r.restOfOwner = false },
 			in:      both, want: harm,
@@ -193,7 +197,8 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 	}
 }
 
-// TestUndoAtOnce: the first of the two undos is no matter of safety. It frees the lock without waiting for the not-after.
+// TestUndoAtOnce: the first of the two undos is no matter of safety. It frees the lock without waiting for the
+// not-after.
 func TestUndoAtOnce(t *testing.T) {
 	t.Parallel()
 	r := allRules()
@@ -212,11 +217,13 @@ func TestNotPromised(t *testing.T) {
 		in   bounds
 		want violation
 	}{
-		// A release that was executed after a force unlock, whose reply was lost, looks like one that was executed twice.
+		// A release that was executed after a force unlock, whose reply was lost, looks like one that was executed
+		// twice.
 		"a lost reply can hide a force unlock": {in: alternate, want: hiddenLoss},
 		// A nested release was executed, its reply was lost, and its repeat comes after a force unlock.
 		"a lost reply can make a nested release a loss": {in: nested, want: wrongErrLost},
-		// A stray, or a nested hold that ended by the clock, leaves another count on the server until the next release sets it.
+		// A stray, or a nested hold that ended by the clock, leaves another count on the server until the next
+		// release sets it.
 		"the server's count can drift": {in: nested, want: wrongCount},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -178,9 +178,11 @@ func (w *world) inTheDark(g *grant) {
 func (w *world) execute(r rules, m message) answer {
 	before := w.server
 	a := r.run(&w.server, m)
-	if before.owner != w.server.owner { // it may have brought back a key that an operator had removed: no reply can tell
+	// it may have brought back a key that an operator had removed: no reply can tell
+	if before.owner != w.server.owner {
 		for i := range w.g {
-			if g := &w.g[i]; g.inFlight() && g.msg.owner == m.owner || g.grant != nil && g.grant.Wire == wires[m.owner] {
+			if g := &w.g[i]; g.inFlight() && g.msg.owner == m.owner || g.grant != nil &&
+				g.grant.Wire == wires[m.owner] {
 				g.doubted = true
 			}
 		}
@@ -363,7 +365,8 @@ const (
 	hiddenLoss        violation = "Release returns nil, and the hold was gone"
 )
 
-// check looks at one world. earlyLoss, wrongErrLost and hiddenLoss are found by the steps themselves: see settle and lose.
+// check looks at one world. earlyLoss, wrongErrLost and hiddenLoss are found by the steps themselves: see settle and
+// lose.
 func (w *world) check(report func(violation)) {
 	s := &w.server
 	for i := range w.g {
@@ -380,7 +383,8 @@ func (w *world) check(report func(violation)) {
 				report(twoOwners)
 			}
 		}
-		// I2. Who believes is covered by the server, unless an operator has intervened; a shared hold by the key of one, too.
+		// I2. Who believes is covered by the server, unless an operator has intervened; a shared hold by the key of
+		// one, too.
 		covered := g.half == owner.Exclusive && s.writes > 0 || g.half == owner.Shared && s.alive()
 		if wires[s.owner] != g.grant.Wire || !covered {
 			report(beliefWithoutHold)
@@ -391,7 +395,8 @@ func (w *world) check(report func(violation)) {
 	if s.owner > 0 && !s.remains && w.quiet() {
 		report(ghost)
 	}
-	// I4. The counts agree up to the operations in flight. Strays may make them drift; the next release sets that right.
+	// I4. The counts agree up to the operations in flight. Strays may make them drift; the next release sets that
+	// right.
 	if g, _ := w.claim.Held(owner.Exclusive); g != nil && wires[s.owner] == g.Wire && (!w.drift || w.bounds.strict) {
 		pending := len(w.fixes)
 		for i := range w.g {

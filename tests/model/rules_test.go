@@ -31,11 +31,12 @@ type rules struct {
 
 	// Acquisitions whose outcome is in doubt.
 
-	doubtRefusal   bool // a refused repeat says nothing about the attempt before it
-	undoAtOnce     bool // a given-up acquisition is undone at once
-	undoAgain      bool // … and once more after its not-after
-	undoOwn        bool // an undo has the number of its own acquisition as its ceiling; without: the highest
-	undoReturns    bool // an undo may take along what has ended already: its release then finds nothing, and has not lost it
+	doubtRefusal bool // a refused repeat says nothing about the attempt before it
+	undoAtOnce   bool // a given-up acquisition is undone at once
+	undoAgain    bool // … and once more after its not-after
+	undoOwn      bool // an undo has the number of its own acquisition as its ceiling; without: the highest
+	// an undo may take along what has ended already: its release then finds nothing, and has not lost it
+	undoReturns    bool
 	sweepRepeats   bool // one that was granted on a repeat is released once more after its not-after
 	sweepReentries bool // so is one that was re-entered without a reply
 	sweepFromSend  bool // … if that had not passed when the release was sent; without: when its reply came

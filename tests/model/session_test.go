@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/owner"
 )
 
-// What the session does, as internal/core does it: it asks package owner and does what that says. Every function changes
-// w and may report a violation: the decision was wrong, seen from outside.
+// What the session does, as internal/core does it: it asks package owner and does what that says. Every function
+// changes w and may report a violation: the decision was wrong, seen from outside.
 
 // attempt sends an attempt to acquire. It reports false if there is nothing to send yet.
 func (w *world) attempt(r rules, i int) bool {
@@ -49,7 +49,8 @@ func (w *world) attempt(r rules, i int) bool {
 	return true
 }
 
-// send notes when an acquisition is sent, and until when copies of it may be executed: that is said in the server's time.
+// send notes when an acquisition is sent, and until when copies of it may be executed: that is said in the server's
+// time.
 func (w *world) send(g *goroutine) {
 	g.sent, g.copies, g.msg.open = w.now, w.now+openFor*tick, openFor
 	if w.ahead {
@@ -206,7 +207,8 @@ func (w *world) release(r rules, i int) {
 }
 
 func (r rules) messageOf(half owner.Half, rest owner.Remaining) message {
-	return message{verb: release, half: half, owner: wireOf(rest.Owner), count: int8(rest.Count), ceiling: int8(rest.Ceiling)}
+	return message{verb: release, half: half, owner: wireOf(rest.Owner), count: int8(rest.Count),
+		ceiling: int8(rest.Ceiling)}
 }
 
 // rest is what a release of what g has had is to leave.
@@ -229,9 +231,9 @@ func (w *world) rest(r rules, g *grant) owner.Remaining {
 	return rest
 }
 
-// settleRelease decides between nil and ErrLost. ErrLost needs a hold that was gone before the release was first executed. A nil
-// that hides a loss is excused only by a lost reply, of this release or of the acquisition, without which it would have
-// been known.
+// settleRelease decides between nil and ErrLost. ErrLost needs a hold that was gone before the release was first
+// executed. A nil that hides a loss is excused only by a lost reply, of this release or of the acquisition, without
+// which it would have been known.
 func (w *world) settleRelease(r rules, i int) violation {
 	was := w.g[i]
 	means := w.released(r, was.grant, was.rest, was.sent, was.answer)
@@ -241,7 +243,8 @@ func (w *world) settleRelease(r rules, i int) violation {
 		lost = !lost && was.answer == nothing
 	}
 	excused := (was.repeated || was.doubted) && !w.bounds.strict
-	forced := was.repeated && was.rest.Count > 0 && w.bounds.kind == plain && !w.bounds.strict // in between: see TestNotPromised
+	// in between: see TestNotPromised
+	forced := was.repeated && was.rest.Count > 0 && w.bounds.kind == plain && !w.bounds.strict
 	switch {
 	case lost && was.gone == notGone && !forced:
 		return wrongErrLost
@@ -281,8 +284,8 @@ func (w *world) released(r rules, g *grant, rest owner.Remaining, sent time.Dura
 	return means
 }
 
-// unanswered is what the session does about an attempt without a reply. A release is repeated in the same turn, or left to
-// others to repeat.
+// unanswered is what the session does about an attempt without a reply. A release is repeated in the same turn, or
+// left to others to repeat.
 func (w *world) unanswered(r rules, i int, repeat bool) {
 	g := &w.g[i]
 	switch {

@@ -3,10 +3,12 @@ package model_test
 import "testing"
 
 var (
-	outerWatched = trimBounds{length: [2]int8{shortLease, longLease}, watched: [2]bool{true, false}, locks: 1, extends: 1, setBack: 1}
-	innerWatched = trimBounds{length: [2]int8{longLease, shortLease}, watched: [2]bool{false, true}, locks: 2, extends: 1, setBack: 1}
-	noneWatched  = trimBounds{length: [2]int8{shortLease, longLease}, locks: 2, extends: 2, setBack: 1}
-	lonely       = trimBounds{length: [2]int8{shortLease}, watched: [2]bool{true}, extends: 1} // there is no inner hold
+	outerWatched = trimBounds{length: [2]int8{shortLease, longLease}, watched: [2]bool{true, false}, locks: 1,
+		extends: 1, setBack: 1}
+	innerWatched = trimBounds{length: [2]int8{longLease, shortLease}, watched: [2]bool{false, true}, locks: 2,
+		extends: 1, setBack: 1}
+	noneWatched = trimBounds{length: [2]int8{shortLease, longLease}, locks: 2, extends: 2, setBack: 1}
+	lonely      = trimBounds{length: [2]int8{shortLease}, watched: [2]bool{true}, extends: 1} // there is no inner hold
 )
 
 // setBackBy is b with a clock that is set back by so much.
@@ -50,7 +52,8 @@ func TestEveryRuleOfTrimsIsNeeded(t *testing.T) {
 		"not-after": {func(r *trimRules) { r.notAfter = false }, lonely},
 		// The same, as the clock was set back and the not-after is far away again.
 		"not-before": {func(r *trimRules) { r.notBefore = false }, lonely.setBackBy(always)},
-		// The session's clock has come to a trim's not-after, the server's has not: it runs more slowly, or was set back.
+		// The session's clock has come to a trim's not-after, the server's has not: it runs more slowly, or was set
+		// back.
 		"time to spare":                     {func(r *trimRules) { r.waitLonger = false }, lonely},
 		"time to spare, nothing is renewed": {func(r *trimRules) { r.waitLonger = false }, noneWatched.setBackBy(0)},
 	} {
@@ -63,8 +66,9 @@ func TestEveryRuleOfTrimsIsNeeded(t *testing.T) {
 	}
 }
 
-// TestTrimsAsLateAsTheClock shows what is not promised: if the server's clock is set back, and a trim without a reply is on
-// its way for as long as it was set back by, and longer than it is reckoned with, then its time comes once more.
+// TestTrimsAsLateAsTheClock shows what is not promised: if the server's clock is set back, and a trim without a reply
+// is on its way for as long as it was set back by, and longer than it is reckoned with, then its time comes once
+// more.
 func TestTrimsAsLateAsTheClock(t *testing.T) {
 	t.Parallel()
 	exploreTrims(allTrimRules(), lonely.setBackBy(doubtFor), cutOff).want(t, cutOff)

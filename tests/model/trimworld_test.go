@@ -2,12 +2,12 @@ package model_test
 
 import "fmt"
 
-// This is a world of its own about trims: calls that make the lease on the server shorter, to what the longest hold needs.
-// One wire owner has the lock, with at most two nested holds whose leases have different lengths. The session may trim at any
-// time, also when there is nothing to trim. Only a trim ever makes the lease shorter. So requests of other kinds may be late
-// or lost here, but copies of them, which can only make the lease longer, are left out; so are counts and all other owners.
-// A release takes one step: of a nested hold it changes no lease, and with the last hold everything is over, as its wire owner
-// is never used again.
+// This is a world of its own about trims: calls that make the lease on the server shorter, to what the longest hold
+// needs. One wire owner has the lock, with at most two nested holds whose leases have different lengths. The session
+// may trim at any time, also when there is nothing to trim. Only a trim ever makes the lease shorter. So requests of
+// other kinds may be late or lost here, but copies of them, which can only make the lease longer, are left out; so
+// are counts and all other owners. A release takes one step: of a nested hold it changes no lease, and with the last
+// hold everything is over, as its wire owner is never used again.
 
 const cutOff violation = "a lease ends before the trust of its hold does"
 
@@ -35,8 +35,8 @@ const (
 	shortLease = 3 // also of renewals
 	longLease  = 4
 	trimFor    = 1 // from the sending of a trim to its not-after
-	// doubtFor is how long the session reckons with a trim without a reply: a tick more than trimFor for clocks that run at
-	// different speeds, and one for a clock that is set back.
+	// doubtFor is how long the session reckons with a trim without a reply: a tick more than trimFor for clocks that
+	// run at different speeds, and one for a clock that is set back.
 	doubtFor = 3
 	always   = 9 // a time that does not pass
 )
@@ -47,7 +47,8 @@ type trimBounds struct {
 	watched [2]bool // which of them are renewed
 	locks   int8    // how often the second one is taken; the first is there from the beginning
 	extends int8    // how often any of them is extended to a long lease
-	setBack int8    // by how many ticks the server's clock is set back, once; always: by more than any request is under way
+	// by how many ticks the server's clock is set back, once; always: by more than any request is under way
+	setBack int8
 }
 
 // A trimWorld is one state of everything.

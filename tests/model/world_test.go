@@ -125,7 +125,8 @@ var wires = []string{"", "1", "2", "3", "4", "5", "6"}
 
 func wireOf(name string) int8 { return int8(slices.Index(wires, name)) }
 
-// leased is when a lease is over at the latest that the server has just given. In the worlds with two halves none runs out.
+// leased is when a lease is over at the latest that the server has just given. In the worlds with two halves none
+// runs out.
 func (w *world) leased() time.Duration {
 	switch {
 	case w.bounds.kind != plain:

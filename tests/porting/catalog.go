@@ -53,7 +53,8 @@ func (c *Catalog) Price(ctx context.Context, sku string) (int, error) {
 }
 
 // Replace replaces the prices and has them announced as they are then: others may read meanwhile, nobody may write.
-func (c *Catalog) Replace(ctx context.Context, prices map[string]int, announce func(ctx context.Context, prices map[string]int) error) error {
+func (c *Catalog) Replace(ctx context.Context, prices map[string]int,
+	announce func(ctx context.Context, prices map[string]int) error) error {
 	writing, err := c.lock.Write().Lock(ctx)
 	if err != nil {
 		return err

@@ -34,7 +34,8 @@ func TestMain(m *testing.M) {
 // connect opens a session, as each program does. It is anonymous: what tests look at is what locks leave on the server.
 func connect(t *testing.T, srv *redistest.Server) *holdfast.Session {
 	t.Helper()
-	session, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{srv.Addr()}}, &holdfast.Options{Anonymous: true})
+	session, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{srv.Addr()}},
+		&holdfast.Options{Anonymous: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, session.Close()) })
 	redistest.Limit(t, func() { _ = session.Close() })
@@ -156,7 +157,8 @@ func TestAPermitIsHandedOverOrGivenBack(t *testing.T) {
 	assert.Equal(t, reportsMost, taken)
 	require.NoError(t, Render(t.Context(), rendering, sent[0], nil))
 	page := func(context.Context) error { return nil }
-	require.ErrorIs(t, Render(t.Context(), rendering, sent[0], []func(context.Context) error{page}), holdfast.ErrNotHeld)
+	require.ErrorIs(t, Render(t.Context(), rendering, sent[0], []func(context.Context) error{page}),
+		holdfast.ErrNotHeld)
 }
 
 // priceList protects nothing: the race detector finds who is in it together and should not be.
@@ -188,10 +190,11 @@ func TestProgramsStartTogetherAndReadWholeCatalogs(t *testing.T) {
 			}
 			assert.EqualValues(t, programs, ready.Load())
 			for i := range 5 {
-				err := catalog.Replace(t.Context(), map[string]int{"a": 10*n + i, "b": 10*n + i}, func(ctx context.Context, prices map[string]int) error {
-					assert.Equal(t, map[string]int{"a": 10*n + i, "b": 10*n + i}, prices, "nobody else has written")
-					return ctx.Err()
-				})
+				err := catalog.Replace(t.Context(), map[string]int{"a": 10*n + i, "b": 10*n + i},
+					func(ctx context.Context, prices map[string]int) error {
+						assert.Equal(t, map[string]int{"a": 10*n + i, "b": 10*n + i}, prices, "nobody else has written")
+						return ctx.Err()
+					})
 				if err != nil {
 					return err
 				}
@@ -211,14 +214,15 @@ func TestOthersReadWhileTheNewPricesAreAnnounced(t *testing.T) {
 	list := &priceList{}
 	catalog, other := NewCatalog(connect(t, srv), list), NewCatalog(connect(t, srv), list)
 	writing := rwlock.New(connect(t, srv), "catalog", nil).Write()
-	require.NoError(t, catalog.Replace(t.Context(), map[string]int{"a": 1}, func(ctx context.Context, _ map[string]int) error {
-		price, err := other.Price(t.Context(), "a")
-		require.NoError(t, err)
-		assert.Equal(t, 1, price)
-		_, err = writing.TryLock(t.Context())
-		assert.ErrorIs(t, err, holdfast.ErrBusy)
-		return ctx.Err()
-	}))
+	require.NoError(t, catalog.Replace(t.Context(), map[string]int{"a": 1},
+		func(ctx context.Context, _ map[string]int) error {
+			price, err := other.Price(t.Context(), "a")
+			require.NoError(t, err)
+			assert.Equal(t, 1, price)
+			_, err = writing.TryLock(t.Context())
+			assert.ErrorIs(t, err, holdfast.ErrBusy)
+			return ctx.Err()
+		}))
 }
 
 func TestARequestHoldsItsDocument(t *testing.T) {

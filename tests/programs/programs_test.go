@@ -101,26 +101,28 @@ func TestWorkersThatDoNotShareTheOwner(t *testing.T) {
 	for i := range shards {
 		shards[i] = fmt.Sprint(i)
 	}
-	assert.NoError(t, p05.Reindex(t.Context(), rlock.New(s, "ledger", nil), shards, func(context.Context, string) error {
-		assert.EqualValues(t, 1, inside.Add(1))
-		inside.Add(-1)
-		return nil
-	}))
+	assert.NoError(t, p05.Reindex(t.Context(), rlock.New(s, "ledger", nil), shards,
+		func(context.Context, string) error {
+			assert.EqualValues(t, 1, inside.Add(1))
+			inside.Add(-1)
+			return nil
+		}))
 }
 
 func TestWorkersThatShareTheOwner(t *testing.T) {
 	_, s := open(t)
 	l := rlock.New(s, "index", nil)
 	ready := make(chan struct{}, 4)
-	assert.NoError(t, p06.Rebuild(t.Context(), l, []string{"a", "b", "c", "d"}, func(ctx context.Context, _ string) error {
-		return holdfast.Do(ctx, l.Lock, func(context.Context) error {
-			ready <- struct{}{}
-			for len(ready) < cap(ready) { // all of them are inside at once
-				time.Sleep(time.Millisecond)
-			}
-			return nil
-		})
-	}))
+	assert.NoError(t, p06.Rebuild(t.Context(), l, []string{"a", "b", "c", "d"},
+		func(ctx context.Context, _ string) error {
+			return holdfast.Do(ctx, l.Lock, func(context.Context) error {
+				ready <- struct{}{}
+				for len(ready) < cap(ready) { // all of them are inside at once
+					time.Sleep(time.Millisecond)
+				}
+				return nil
+			})
+		}))
 }
 
 func TestLongJobStopsWhenTheLockIsLost(t *testing.T) {

@@ -165,7 +165,8 @@ func TestCluster(t *testing.T) {
 func TestSentinelFailover(t *testing.T) {
 	set := redistest.StartSentinels(t)
 	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: set.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName}, DisableCache: true,
+		InitAddress: set.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName},
+		DisableCache: true,
 	})
 	require.NoError(t, err)
 	t.Cleanup(client.Close)

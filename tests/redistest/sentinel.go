@@ -124,8 +124,8 @@ func (set *SentinelSet) SentinelAddrs() []string {
 // Master is the server that was master at the start or after the last Failover.
 func (set *SentinelSet) Master() *Server { return set.master }
 
-// Replica is the other server; after Failover it is the dead former master. Restarted, it comes back as an empty master,
-// which the sentinels turn into a replica after about ten seconds.
+// Replica is the other server; after Failover it is the dead former master. Restarted, it comes back as an empty
+// master, which the sentinels turn into a replica after about ten seconds.
 func (set *SentinelSet) Replica() *Server { return set.replica }
 
 // Failover kills the master and returns once the replica has been promoted and all sentinels say so: after three to

@@ -20,7 +20,8 @@ func TestMultiLockScripts(t *testing.T) {
 	free := map[string]redistest.Value{}
 	taken := map[string]redistest.Value{lockKey: hash("a:1", "1"), "y": hash("a:1", "1"), "z": hash("a:1", "1")}
 	seedAll := append(seed("a:1", "1"),
-		[]string{"HSET", "y", "a:1", "1"}, []string{"PEXPIRE", "y", "90000"}, []string{"HSET", "z", "a:1", "1"}, []string{"PEXPIRE", "z", "5000"})
+		[]string{"HSET", "y", "a:1", "1"}, []string{"PEXPIRE", "y", "90000"}, []string{"HSET", "z", "a:1", "1"},
+		[]string{"PEXPIRE", "z", "5000"})
 	other := [][]string{{"HSET", "y", "b:1", "1"}, {"PEXPIRE", "y", "10000"}}
 
 	runSteps(t, map[string]step{
@@ -58,8 +59,9 @@ func TestMultiLockScripts(t *testing.T) {
 	runSteps(t, map[string]step{
 		"frees all and tells each": {
 			seed: seedAll, call: releaseAll{}, reply: []any{int64(3), int64(3), int64(3)},
-			after:    free,
-			messages: []redistest.Message{{Channel: "one", Payload: "0"}, {Channel: "two", Payload: "0"}, {Channel: "three", Payload: "0"}},
+			after: free,
+			messages: []redistest.Message{{Channel: "one", Payload: "0"}, {Channel: "two", Payload: "0"},
+				{Channel: "three", Payload: "0"}},
 		},
 		"leaves another owner's": {
 			seed: append(seed("a:1", "1"), other...), call: releaseAll{},

@@ -48,7 +48,8 @@ func TestReleaseReadScript(t *testing.T) {
 			after: keyspace(nil), messages: readFreed,
 		},
 		"frees a lock without an expiry that nobody holds": {
-			seed: join(rwSeed(60, "mode", "read", "a:1", "1", "b:1", "1"), [][]string{{"PERSIST", "x"}}, reads("a:1", 60)),
+			seed: join(rwSeed(60, "mode", "read", "a:1", "1", "b:1", "1"), [][]string{{"PERSIST", "x"}},
+				reads("a:1", 60)),
 			call: releaseRead{}, reply: freed,
 			after: keyspace(nil), messages: readFreed,
 		},
@@ -58,17 +59,20 @@ func TestReleaseReadScript(t *testing.T) {
 			after: keyspace(nil), messages: readFreed,
 		},
 		"the dead go": {
-			seed: join(rwSeed(20, "mode", "read", "a:1", "1", "b:1", "1", "c:1", "7"), reads("a:1", 20), reads("b:1", 10)),
+			seed: join(rwSeed(20, "mode", "read", "a:1", "1", "b:1", "1", "c:1", "7"), reads("a:1", 20),
+				reads("b:1", 10)),
 			call: releaseRead{}, reply: int64(1),
 			after: keyspace(lockOf("mode", "read", "b:1", "1"), b1), ttl: about(10),
 		},
 		"the long one first: the short one's key is raised to nothing more": {
-			seed: join(rwSeed(60, "mode", "read", "a:1", "2"), reads("a:1", 60, 5)), // an outer hold of 60 s, an inner one of 5
+			// an outer hold of 60 s, an inner one of 5
+			seed: join(rwSeed(60, "mode", "read", "a:1", "2"), reads("a:1", 60, 5)),
 			call: releaseRead{target: 1, ceiling: 2, lease: "5000", also: 1}, reply: int64(1),
 			after: keyspace(lockOf("mode", "read", "a:1", "1"), a1), ttl: about(60), ttls: map[string]int{a1: 60},
 		},
 		"the short one first: the long one's key is gone, another is raised": {
-			seed: join(rwSeed(60, "mode", "read", "a:1", "2"), reads("a:1", 5, 60)), // an outer hold of 5 s, an inner one of 60
+			// an outer hold of 5 s, an inner one of 60
+			seed: join(rwSeed(60, "mode", "read", "a:1", "2"), reads("a:1", 5, 60)),
 			call: releaseRead{target: 1, ceiling: 2, lease: "60000", also: 1}, reply: int64(1),
 			after: keyspace(lockOf("mode", "read", "a:1", "1"), a1), ttl: about(60), ttls: map[string]int{a1: 60},
 		},
@@ -138,7 +142,8 @@ func TestReleaseWriteScript(t *testing.T) {
 			after: keyspace(lockOf("mode", "read", "a:1", "1"), a1),
 		},
 		"no longer waits, and lets readers know": {
-			seed: join(rwSeed(10, "mode", "read", "b:1", "1"), reads("b:1", 10), [][]string{{"ZADD", rwWriters, "9e15", "a:1"}}),
+			seed: join(rwSeed(10, "mode", "read", "b:1", "1"), reads("b:1", 10),
+				[][]string{{"ZADD", rwWriters, "9e15", "a:1"}}),
 			call: releaseWrite{ahead: true}, reply: int64(1),
 			after: keyspace(lockOf("mode", "read", "b:1", "1"), b1), messages: writeFreed,
 		},
@@ -179,9 +184,11 @@ func TestRenewReadScript(t *testing.T) {
 			after: keyspace(lockOf("mode", "read", "a:1", "1", "b:1", "1"), b1), ttl: about(10),
 		},
 		"each name by itself": {
-			seed:  join(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10), [][]string{{"SET", "y", "no lock"}}),
-			call:  renew{by: "rwlock_renew_read", keys: []string{"y", "{y}:c", "x", a1, "z", "{z}:d"}, owners: []string{"c:1", "a:1", "d:1"}},
-			reply: []any{now{}, "WRONGTYPE Operation against a key holding the wrong kind of value", int64(1), int64(0)},
+			seed: join(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10), [][]string{{"SET", "y", "no lock"}}),
+			call: renew{by: "rwlock_renew_read", keys: []string{"y", "{y}:c", "x", a1, "z", "{z}:d"},
+				owners: []string{"c:1", "a:1", "d:1"}},
+			reply: []any{now{}, "WRONGTYPE Operation against a key holding the wrong kind of value",
+				int64(1), int64(0)},
 			after: map[string]redistest.Value{
 				"x": hash("mode", "read", "a:1", "1"), a1: {Type: "string", Content: "1", Expires: true}, "y": {Type: "string", Content: "no lock"},
 			},

@@ -177,7 +177,8 @@ func TestAcquireReadScript(t *testing.T) {
 			},
 		},
 		"again, whoever waits": {
-			seed: join(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10), [][]string{{"ZADD", rwWriters, "9e15", "b:1"}}),
+			seed: join(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10),
+				[][]string{{"ZADD", rwWriters, "9e15", "b:1"}}),
 			call: acquireRead{target: 2, nested: true, behind: true}, reply: taken,
 			after: map[string]redistest.Value{
 				"x": hash("mode", "read", "a:1", "2"),

@@ -22,21 +22,23 @@ type refusal struct {
 }
 
 var serverRefusals = map[string]refusal{
-	"a key of another type": {"WRONGTYPE ", false, func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
-		srv := redistest.Start(t)
-		srv.Do(t, "SET", "x", "not a lock")
-		return srv, nil
-	}},
+	"a key of another type": {"WRONGTYPE ", false,
+		func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
+			srv := redistest.Start(t)
+			srv.Do(t, "SET", "x", "not a lock")
+			return srv, nil
+		}},
 	"no right to the key": {"NOPERM ", false, func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
 		srv := redistest.Start(t)
 		srv.Grant(t, "somebody", "+@all", "~y", "&*")
 		return srv, kit.Login(redistest.Password)
 	}},
-	"no right to a command in the script": {"NOPERM |can't run this command|no permissions to run", false, func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
-		srv := redistest.Start(t)
-		srv.Grant(t, "somebody", "+@all", "-hset", "~*", "&*")
-		return srv, kit.Login(redistest.Password)
-	}},
+	"no right to a command in the script": {"NOPERM |can't run this command|no permissions to run", false,
+		func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
+			srv := redistest.Start(t)
+			srv.Grant(t, "somebody", "+@all", "-hset", "~*", "&*")
+			return srv, kit.Login(redistest.Password)
+		}},
 	"a wrong password": {"WRONGPASS ", false, func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
 		srv := redistest.Start(t)
 		srv.Grant(t, "somebody", "+@all", "~*")
@@ -49,21 +51,24 @@ var serverRefusals = map[string]refusal{
 		_, replica := startReplica(t)
 		return replica, nil
 	}},
-	"a replica whose master has gone": {"MASTERDOWN ", true, func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
-		master, replica := startReplica(t)
-		master.Stop()
-		kit.Await(t, "the replica to notice", func() bool {
-			_, err := replica.Try("GET", "x")
-			return err != nil
-		})
-		return replica, nil
-	}},
-	"a master without replicas": {"NOREPLICAS ", true, func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
-		return redistest.Start(t, "--min-replicas-to-write", "1"), nil
-	}},
-	"a cluster without slots": {"CLUSTERDOWN ", true, func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
-		return redistest.Start(t, "--cluster-enabled", "yes"), nil
-	}},
+	"a replica whose master has gone": {"MASTERDOWN ", true,
+		func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
+			master, replica := startReplica(t)
+			master.Stop()
+			kit.Await(t, "the replica to notice", func() bool {
+				_, err := replica.Try("GET", "x")
+				return err != nil
+			})
+			return replica, nil
+		}},
+	"a master without replicas": {"NOREPLICAS ", true,
+		func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
+			return redistest.Start(t, "--min-replicas-to-write", "1"), nil
+		}},
+	"a cluster without slots": {"CLUSTERDOWN ", true,
+		func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
+			return redistest.Start(t, "--cluster-enabled", "yes"), nil
+		}},
 	"another script runs": {"BUSY ", true, func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
 		srv := redistest.Start(t, "--lua-time-limit", "1")
 		other, err := redistest.Dial(srv.Addr())
@@ -95,7 +100,8 @@ func startReplica(t *testing.T) (master, replica *redistest.Server) {
 func startLoading(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
 	t.Helper()
 	const keys, microseconds = "3000", "10000"
-	srv := redistest.Start(t, "--key-load-delay", microseconds, "--loading-process-events-interval-bytes", "1024", "--rdbcompression", "no")
+	srv := redistest.Start(t, "--key-load-delay", microseconds, "--loading-process-events-interval-bytes", "1024",
+		"--rdbcompression", "no")
 	srv.Do(t, "EVAL", "for i = 1, "+keys+" do redis.call('SET', i, ('v'):rep(100)) end", "0")
 	srv.Do(t, "SAVE")
 	srv.Restart()
@@ -108,7 +114,8 @@ func TestARefusalIsInTheServersWords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv, change := c.server(t)
-			client, err := rueidis.NewClient(kit.ClientOption(srv.Addr(), change...)) // without a right it has none to connect either
+			// without a right it has none to connect either
+			client, err := rueidis.NewClient(kit.ClientOption(srv.Addr(), change...))
 			if err != nil {
 				require.Regexp(t, c.words, err.Error())
 			}

@@ -35,7 +35,8 @@ func newTimedCaller(t *testing.T) *timedCaller {
 }
 
 // timed makes a timed call, which may be executed for 10 s, and forgets those before.
-func (c *timedCaller) timed(t *testing.T, name string, args func(call *script.Call, w script.Window)) (script.Reply, error) {
+func (c *timedCaller) timed(t *testing.T, name string,
+	args func(call *script.Call, w script.Window)) (script.Reply, error) {
 	s := script.Load(name)
 	c.sent = nil
 	return c.Timed(t.Context(), "x", 10*time.Second, func(w script.Window) *script.Call {
@@ -72,7 +73,8 @@ func TestATimedCallLearnsTheServersClockAndIsSentAgain(t *testing.T) {
 	assert.EqualValues(t, 10_000, c.sent[1].NotAfter-c.sent[1].NotBefore)
 
 	// By less than what makes the session forget what it knew: see fresh of the clocks.
-	for name, skip := range map[string]time.Duration{"the server's clock is set back": 20 * time.Second, "and forward": -40 * time.Second} {
+	for name, skip := range map[string]time.Duration{"the server's clock is set back": 20 * time.Second,
+		"and forward": -40 * time.Second} {
 		c.skipped += skip
 		reply, err = c.trim(t)
 		require.NoError(t, err, name)
@@ -126,7 +128,8 @@ func TestABusyReplyTeachesTheServersClockIfItTellsIt(t *testing.T) {
 func TestATimedCallThatIsAlwaysLateFails(t *testing.T) {
 	t.Parallel()
 	c := newTimedCaller(t)
-	reply, err := c.timed(t, "rlock_acquire", func(call *script.Call, _ script.Window) { call.Arg("a:1", "1", "30000", past) })
+	reply, err := c.timed(t, "rlock_acquire",
+		func(call *script.Call, _ script.Window) { call.Arg("a:1", "1", "30000", past) })
 	assertFailed(t, script.Refused, true, err)
 	assert.ErrorContains(t, err, "too late")
 	assert.NotZero(t, reply.At)
@@ -155,6 +158,7 @@ func TestATimedCallThatDidAPartIsSentAgain(t *testing.T) {
 func TestATimedReplyWithoutItsHeadIsBroken(t *testing.T) {
 	t.Parallel()
 	c := newTimedCaller(t)
-	_, err := c.timed(t, "semaphore_add", func(call *script.Call, _ script.Window) { call.Arg("1", "1", "PUBLISH", scChannel) })
+	_, err := c.timed(t, "semaphore_add",
+		func(call *script.Call, _ script.Window) { call.Arg("1", "1", "PUBLISH", scChannel) })
 	assertFailed(t, script.Broken, false, err)
 }

@@ -49,7 +49,8 @@ func (s step) runWithout(t *testing.T, srv *redistest.Server, command string) {
 		}
 	case strings.HasPrefix(script, "rwlock_") || renewal:
 		for key, value := range after {
-			assert.True(t, value.Expires || before[key].Type != "" && !before[key].Expires, "%s, %s stays for ever", told, key)
+			assert.True(t, value.Expires || before[key].Type != "" && !before[key].Expires,
+				"%s, %s stays for ever", told, key)
 		}
 	default:
 		delete(before, tokenKey) // of which some may be left out

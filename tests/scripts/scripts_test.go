@@ -176,9 +176,11 @@ func TestScripts(t *testing.T) {
 			seed: append(append(seed("a:1", "2"), []string{"SET", "bad", "string"}),
 				[]string{"HSET", "other", "b:1", "1"}, []string{"PEXPIRE", "other", "10000"},
 				[]string{"HSET", "long", "a:4", "1"}, []string{"PEXPIRE", "long", "90000"}),
-			call: renew{by: "lock_renew", keys: []string{lockKey, "bad", "other", "none", "long"}, owners: []string{"a:1", "a:2", "a:3", "a:5", "a:4"}},
+			call: renew{by: "lock_renew", keys: []string{lockKey, "bad", "other", "none", "long"},
+				owners: []string{"a:1", "a:2", "a:3", "a:5", "a:4"}},
 			reply: []any{
-				now{}, int64(1), "WRONGTYPE Operation against a key holding the wrong kind of value", int64(0), int64(0), lastsFor(90000),
+				now{}, int64(1), "WRONGTYPE Operation against a key holding the wrong kind of value", int64(0),
+				int64(0), lastsFor(90000),
 			},
 			after: map[string]redistest.Value{
 				lockKey: hash("a:1", "2"), "bad": token("string"), "other": hash("b:1", "1"), "long": hash("a:4", "1"),
@@ -290,8 +292,8 @@ func (s step) run(t *testing.T) {
 	}
 }
 
-// assertAsked asserts that a call with a not-after asks for the time once if it replies it, and else not at all: asking is
-// a command more.
+// assertAsked asserts that a call with a not-after asks for the time once if it replies it, and else not at all:
+// asking is a command more.
 func (s step) assertAsked(t *testing.T, times int64) {
 	if !strings.Contains(lua.Source(s.call.call().script), " not_after ") {
 		return

@@ -20,7 +20,8 @@ func TestExitCodesAreDocumented(t *testing.T) {
 	for _, line := range regexp.MustCompile(`(?m)^  (\S+) +(.*)$`).FindAllStringSubmatch(string(help), -1) {
 		want = append(want, [2]string{line[1], line[2]})
 	}
-	for _, row := range regexp.MustCompile(`(?m)^\| (\d+(?:\+n)?) \| (.*) \|$`).FindAllStringSubmatch(string(text), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| (\d+(?:\+n)?) \| (.*) \|$`).FindAllStringSubmatch(string(text),
+		-1) {
 		documented = append(documented, [2]string{row[1], row[2]})
 	}
 	require.NotEmpty(t, want)

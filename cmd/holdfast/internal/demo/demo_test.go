@@ -18,7 +18,8 @@ func TestLedgerFindsLostUpdates(t *testing.T) {
 	}
 	require.NoError(t, l.audit(3))
 	require.EqualError(t, l.audit(2), "lost updates: the counter is 2 after 3 writes")
-	require.EqualError(t, l.take(event{What: wrote, worker: 4, Value: 2}), "a lost update: worker 2 and worker 4 both wrote 2")
+	require.EqualError(t, l.take(event{What: wrote, worker: 4, Value: 2}),
+		"a lost update: worker 2 and worker 4 both wrote 2")
 	require.NoError(t, l.take(event{What: wrote, worker: 1, Value: 5}))
 	require.EqualError(t, l.audit(4), "nobody told of writing 4, and the counter is 4")
 }
