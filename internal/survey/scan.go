@@ -1,12 +1,14 @@
 package survey
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -38,8 +40,14 @@ func (r *Reader) Walk(ctx context.Context, glob string, yield func([]*Object) er
 	var away []error
 	for _, addr := range slices.Sorted(maps.Keys(nodes)) {
 		for _, pattern := range r.patterns(glob) {
-			n, err := r.scan(ctx, nodes[addr], pattern, once)
-			denied += n
+			err := Keys(ctx, nodes[addr], pattern, "", func(keys []string) error {
+				objects, n, err := r.read(ctx, keys)
+				denied += n
+				if err == nil {
+					err = once(objects)
+				}
+				return err
+			})
 			if enough != nil || err != nil && (ctx.Err() != nil || says(err, "NOPERM") || len(nodes) == 1) {
 				return denied, err
 			}
@@ -69,34 +77,34 @@ func Literal(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
-// scan goes through the keys of a node that match.
-func (r *Reader) scan(
-	ctx context.Context, node rueidis.Client, match string, yield func([]*Object) error,
-) (denied int, err error) {
+// Keys goes through the keys of a node that a glob matches, all there are if it is "", and yields them in portions.
+// If typ is not "" it yields only keys of that type.
+func Keys(ctx context.Context, node rueidis.Client, glob, typ string, yield func([]string) error) error {
 	for cursor := uint64(0); ; {
-		page, err := scanPage(ctx, node, cursor, match)
-		if err != nil {
-			return denied, err
-		}
-		objects, n, err := r.read(ctx, page.Elements)
-		denied += n
-		if err == nil {
-			err = yield(objects)
+		page, err := scanPage(ctx, node, cursor, glob, typ)
+		if err == nil && len(page.Elements) > 0 {
+			err = yield(page.Elements)
 		}
 		if cursor = page.Cursor; err != nil || cursor == 0 {
-			return denied, err
+			return err
 		}
 	}
 }
 
-func scanPage(ctx context.Context, node rueidis.Client, cursor uint64, match string) (rueidis.ScanEntry, error) {
+func scanPage(
+	ctx context.Context, node rueidis.Client, cursor uint64, glob, typ string,
+) (rueidis.ScanEntry, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	command := node.B().Scan().Cursor(cursor).Count(250).Build() // keys that the server looks at: it sends them all
-	if match != "" {
-		command = node.B().Scan().Cursor(cursor).Match(match).Count(1000).Build()
+	count := "250" // keys that the server looks at, and sends if nothing filters them
+	if glob+typ != "" {
+		count = "1000"
 	}
-	return node.Do(ctx, command).AsScanEntry()
+	scan := node.B().Arbitrary("SCAN", strconv.FormatUint(cursor, 10), "MATCH", cmp.Or(glob, "*"), "COUNT", count)
+	if typ != "" {
+		scan = scan.Args("TYPE", typ)
+	}
+	return node.Do(ctx, scan.ReadOnly()).AsScanEntry()
 }
 
 // dropReplicas leaves out the nodes of a cluster that are replicas, and masters of no slot.

@@ -90,14 +90,7 @@ func measure(ctx context.Context, redis *cli.Redis, goroutines int, duration tim
 	if stopped := cli.Stopped(ctx); stopped != nil {
 		return cli.Exit(stopped.Code, fmt.Errorf("bench: %w", stopped.Err))
 	}
-	if _, coded := errors.AsType[*cli.ExitError](err); coded || err == nil {
-		return err
-	}
-	code := cli.ExitUnavailable
-	if errors.Is(err, holdfast.ErrUnknown) {
-		code = cli.ExitTempFail
-	}
-	return cli.Exit(code, fmt.Errorf("%s: %w", redis.Place(), err))
+	return redis.Failure(ctx, err)
 }
 
 // rounds goes through the ways to work.

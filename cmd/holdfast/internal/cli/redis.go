@@ -231,6 +231,30 @@ func (r *Redis) Unreached(err error) error {
 	return Exit(ExitUnavailable, fmt.Errorf("%s: %w%s", r.Place(), err, why))
 }
 
+// Failure is err with the code that it ends a command with. An error that has none is one of this Redis. After a
+// signal the code is the signal's, and nothing is said unless something may have been changed. An answer that is no,
+// or that the call was wrong, stands as it is.
+func (r *Redis) Failure(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	failure, coded := errors.AsType[*ExitError](err)
+	if !coded {
+		failure = &ExitError{Code: ExitUnavailable, Err: fmt.Errorf("%s: %w", r.Place(), err)}
+		if errors.Is(err, holdfast.ErrUnknown) {
+			failure.Code = ExitTempFail
+		}
+	}
+	stopped := Stopped(ctx)
+	switch {
+	case stopped == nil, failure.Code == ExitNo, failure.Code == ExitUsage:
+		return failure
+	case failure.Code == ExitTempFail:
+		return Exit(stopped.Code, failure.Err)
+	}
+	return Silent(stopped.Code)
+}
+
 // TimedOut reports whether err says that a server did not answer in time.
 func TimedOut(err error) bool {
 	network, ok := errors.AsType[net.Error](err)

@@ -7,8 +7,6 @@ import (
 	"os"
 )
 
-var errTerminal = errors.New("the terminal of this system is not known")
-
 // IsTerminal reports whether a person reads what is written to the file, or types what is read from it.
 func IsTerminal(f *os.File) bool {
 	info, err := f.Stat()
@@ -18,11 +16,8 @@ func IsTerminal(f *os.File) bool {
 // TerminalSize is how many characters are taken to fit on a terminal, in a line and in a column.
 func TerminalSize(*os.File) (width, height int) { return 80, 24 }
 
-// Modes fails here.
-func Modes(*os.File) (restore func(), err error) { return nil, errTerminal }
-
 // Keys fails here.
-func Keys(*os.File) (restore func(), err error) { return nil, errTerminal }
+func Keys(*os.File) (restore func(), err error) { return nil, errors.ErrUnsupported }
 
 // Suspensions returns a channel that never gets anything.
 func Suspensions() (<-chan os.Signal, func()) { return nil, func() {} }

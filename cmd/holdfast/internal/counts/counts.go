@@ -95,34 +95,16 @@ func (c *call) do(ctx context.Context, run func(*call) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	c.ctx = ctx
-	if err = run(c); err == nil {
-		return nil
-	}
-	failure, coded := errors.AsType[*cli.ExitError](err)
-	if !coded {
-		failure = &cli.ExitError{Code: c.codeOf(err), Err: fmt.Errorf("%s: %w", c.redis.Place(), err)}
-	}
-	stopped := cli.Stopped(ctx)
+	err = run(c)
+	_, coded := errors.AsType[*cli.ExitError](err)
 	switch {
-	case stopped == nil, failure.Code == cli.ExitNo, failure.Code == cli.ExitUsage:
-		return failure
-	case failure.Code == cli.ExitTempFail: // something may have been done, or was
-		return cli.Exit(stopped.Code, failure.Err)
-	}
-	return cli.Silent(stopped.Code)
-}
-
-// codeOf is the exit code of a call's error.
-func (c *call) codeOf(err error) int {
-	switch {
-	case errors.Is(err, holdfast.ErrUnknown):
-		return cli.ExitTempFail
+	case err == nil, coded, errors.Is(err, holdfast.ErrUnknown):
 	case errors.Is(err, holdfast.ErrNotHeld):
-		return cli.ExitNo
+		err = cli.Exit(cli.ExitNo, err)
 	case wire.CheckSlot(c.name, c.channel(c.name)) != nil: // only a cluster minds
-		return cli.ExitUsage
+		err = cli.Exit(cli.ExitUsage, err)
 	}
-	return cli.ExitUnavailable
+	return c.redis.Failure(ctx, err)
 }
 
 // unread is the error of a question, which changes nothing, whether or not it has reached the server.

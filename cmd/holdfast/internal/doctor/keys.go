@@ -17,9 +17,8 @@ import (
 )
 
 const (
-	examples   = 5   // keys are named at the most
-	portion    = 500 // keys are asked for at once
-	mostFields = 20  // of a hash are looked at
+	examples   = 5  // keys are named at the most
+	mostFields = 20 // of a hash are looked at
 )
 
 // A sweep goes through the keys of a server.
@@ -93,31 +92,24 @@ func (s *sweep) told(f finding) finding {
 	return f
 }
 
-// walk gives all keys of a type to look, in portions, until the time is over.
-func (s *sweep) walk(ctx context.Context, typ, match string, look func(context.Context, []string) error) error {
+// walk gives the keys of a type that a glob matches to look, in portions, until the time is over.
+func (s *sweep) walk(ctx context.Context, typ, glob string, look func(context.Context, []string) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.q.scan)
 	defer cancel()
-	for cursor := uint64(0); ; {
-		b := s.node.client.B().Scan().Cursor(cursor).Match(match).Count(portion).Type(typ).Build()
-		entry, err := s.node.client.Do(ctx, b).AsScanEntry()
-		if err == nil && len(entry.Elements) > 0 {
-			err = look(ctx, entry.Elements)
-			s.seen += int64(len(entry.Elements))
-		}
-		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			s.cut = true
-			return nil
-		}
-		if cursor = entry.Cursor; err != nil || cursor == 0 {
-			return err
-		}
+	err := survey.Keys(ctx, s.node.client, glob, typ, func(keys []string) error {
+		s.seen += int64(len(keys))
+		return look(ctx, keys)
+	})
+	if s.cut = err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded); s.cut {
+		return nil
 	}
+	return err
 }
 
 // withoutTTL looks for locks that nothing ends.
 func withoutTTL(ctx context.Context, d *doctor, n *node) finding {
 	s := sweep{doctor: d, node: n}
-	err := s.walk(ctx, "hash", "*", func(ctx context.Context, names []string) error {
+	err := s.walk(ctx, "hash", "", func(ctx context.Context, names []string) error {
 		b := n.client.B()
 		var asked rueidis.Commands
 		for _, name := range names {

@@ -4,7 +4,6 @@ package inspect
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -42,19 +41,10 @@ const rights = "these commands need +scan +type +exists +pttl +get +getrange +hl
 
 // failure is an error of Redis with its exit code, or the exit by the signal that ended ctx.
 func failure(ctx context.Context, redis *cli.Redis, err error) error {
-	_, coded := errors.AsType[*cli.ExitError](err)
-	stopped := cli.Stopped(ctx)
-	switch {
-	case err == nil:
-		return nil
-	case stopped != nil:
-		return cli.Silent(stopped.Code)
-	case coded:
-		return err
-	case cli.Denied(err):
+	if cli.Denied(err) {
 		err = fmt.Errorf("%w; %s", err, rights)
 	}
-	return cli.Exit(cli.ExitUnavailable, fmt.Errorf("%s: %w", redis.Place(), err))
+	return redis.Failure(ctx, err)
 }
 
 // oneName refuses anything but one name.

@@ -79,9 +79,9 @@ func leaseText(ms *int64) string {
 }
 
 // HolderOf is a holder that the library knows of.
-func HolderOf(h holdfast.Holder, mode string) *survey.Party {
+func HolderOf(h holdfast.Holder) *survey.Party {
 	lease := max(h.Lease.Milliseconds(), survey.NoEnd)
-	p := survey.NewParty(h.ID, mode)
+	p := survey.NewParty(h.ID, "")
 	p.Count, p.LeaseMS = int64(h.Count), &lease
 	if h.Host != "" || h.PID != 0 {
 		p.Process = &presence.Process{Host: h.Host, PID: h.PID, Program: h.Program, Label: h.Label, Started: h.Started}

@@ -3,7 +3,6 @@ package inspect
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -69,8 +68,6 @@ func (u *unlocking) unlock(ctx context.Context, client rueidis.Client, name stri
 	}
 	freed, err := u.force(ctx, client, o)
 	switch {
-	case errors.Is(err, holdfast.ErrUnknown):
-		return cli.Exit(cli.ExitTempFail, err)
 	case err != nil:
 		return err
 	case u.json:

@@ -54,30 +54,27 @@ func (w *waiting) run(ctx context.Context) error {
 		return cli.Usagef("--conflict-exit-code is %d, must be from 0 to 255", w.code)
 	}
 	began := time.Now()
-	client, err := w.redis.Client(nil)
-	if err != nil {
-		return failure(ctx, w.redis, err)
-	}
-	defer client.Close()
-	ctx, release := cli.UntilSignal(ctx)
-	defer release()
-	free, err := w.wait(ctx, client, began)
-	if err != nil {
-		return failure(ctx, w.redis, err)
-	}
-	if w.json {
-		o := survey.NewObject(w.name, "")
-		err = cli.WriteJSON(os.Stdout, struct {
-			Name       string `json:"name"`
-			NameBase64 string `json:"name_base64,omitempty"`
-			Free       bool   `json:"free"`
-			WaitedMS   int64  `json:"waited_ms"`
-		}{o.Name, o.NameBase64, free, time.Since(began).Milliseconds()})
-	}
-	if err == nil && !free {
-		return cli.Silent(w.code)
-	}
-	return cli.Exit(cli.ExitNo, err)
+	return onServer(ctx, w.redis, nil, func(client rueidis.Client) error {
+		ctx, release := cli.UntilSignal(ctx)
+		defer release()
+		free, err := w.wait(ctx, client, began)
+		if err != nil {
+			return failure(ctx, w.redis, err)
+		}
+		if w.json {
+			o := survey.NewObject(w.name, "")
+			err = cli.WriteJSON(os.Stdout, struct {
+				Name       string `json:"name"`
+				NameBase64 string `json:"name_base64,omitempty"`
+				Free       bool   `json:"free"`
+				WaitedMS   int64  `json:"waited_ms"`
+			}{o.Name, o.NameBase64, free, time.Since(began).Milliseconds()})
+		}
+		if err == nil && !free {
+			return cli.Silent(w.code)
+		}
+		return cli.Exit(cli.ExitNo, err)
+	})
 }
 
 // How often wait looks if there is no message: soon at first, then less and less.

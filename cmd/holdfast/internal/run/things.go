@@ -24,8 +24,8 @@ type kind string
 const (
 	plain  kind = "lock"
 	fair   kind = "fair"
-	reads  kind = "read"
-	writes kind = "write"
+	reads  kind = wire.ModeRead
+	writes kind = wire.ModeWrite
 	permit kind = "permit"
 )
 
@@ -87,22 +87,24 @@ func (p permits) Holders(context.Context) ([]holdfast.Holder, error) { return ni
 
 // holders are those who hold what is wanted, or the other half of it.
 func (s *settings) holders(ctx context.Context, session *holdfast.Session) (all []*survey.Party, err error) {
-	modes := map[kind]string{s.kind(): ""}
-	if s.shared || s.exclusive {
-		modes = map[kind]string{writes: wire.ModeWrite, reads: wire.ModeRead}
+	kinds, half := []kind{s.kind()}, s.shared || s.exclusive
+	if half {
+		kinds = []kind{writes, reads}
 	}
-	for _, k := range []kind{writes, reads, plain, fair, permit} {
-		mode, wanted := modes[k]
-		if !wanted || err != nil {
-			continue
+	for _, k := range kinds {
+		holders, err := newThing(session, k, s.name, 0, false).Holders(ctx)
+		if err != nil {
+			return nil, err
 		}
-		var holders []holdfast.Holder
-		holders, err = newThing(session, k, s.name, 0, false).Holders(ctx)
 		for _, h := range holders {
-			all = append(all, inspect.HolderOf(h, mode))
+			p := inspect.HolderOf(h)
+			if half {
+				p.Mode = string(k)
+			}
+			all = append(all, p)
 		}
 	}
-	return all, err
+	return all, nil
 }
 
 // holds reports whether the owner, or the permit of that id, holds something of that kind and name.
