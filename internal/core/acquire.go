@@ -181,15 +181,15 @@ func (a *acquisition) tryShared(ctx context.Context) (h *Single, inTheWay time.D
 	return a.enter(ctx)
 }
 
-// number is the count to ask for besides what a grant has, unless a trim under way may make the lease shorter.
+// number is the count to ask for besides what a grant has, unless a trim may make the lease shorter.
 func (a *acquisition) number(g *grant) (number int, err error) {
 	c := a.claim
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, err = c.trims(g.Wire, a.lock.Length()); err != nil {
-		return 0, err
+	if number = c.Number(&g.Grant, a.lock.part, a.lock.Length(), a.lock.Session().Now()); number == 0 {
+		err = errTrimming
 	}
-	return c.Number(&g.Grant, a.lock.part, a.lock.Session().Now()), nil
+	return number, err
 }
 
 // enterBeside attempts to take a half whose other one the owner holds, under its wire owner.

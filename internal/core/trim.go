@@ -36,33 +36,22 @@ var errTrimming = &script.Failure{
 	Class: script.Refused, Temporary: true, Err: errors.New("a call that makes the lease shorter may be under way"),
 }
 
-// trims returns errTrimming if a lease of d may be made shorter by a trim that is under way. mu is held.
-func (c *claim) trims(wire string, d time.Duration) (underWay bool, err error) {
-	trims, underWay := c.Trims(wire, d, c.lock.Session().Now())
-	if trims {
-		return underWay, errTrimming
-	}
-	return false, nil
-}
-
 // ask says that a lease of d is asked for without the claim's turn: no trim goes below it until the caller
 // calls asked. One that has been sent before is waited for, but not if its reply was lost.
 func (c *claim) ask(ctx context.Context, wire string, d time.Duration) (asked func(), err error) {
 	for delay := session.FirstRetry; ; delay = min(2*delay, session.LastRetry) {
 		c.mu.Lock()
-		underWay, err := c.trims(wire, d)
-		if err == nil {
-			c.Ask(d)
-			c.mu.Unlock()
+		may, underWay := c.Ask(wire, d, c.lock.Session().Now())
+		c.mu.Unlock()
+		switch {
+		case may:
 			return func() {
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				c.Asked(d)
 			}, nil
-		}
-		c.mu.Unlock()
-		if !underWay || session.Pause(ctx, delay) != nil {
-			return nil, err
+		case !underWay || session.Pause(ctx, delay) != nil:
+			return nil, errTrimming
 		}
 	}
 }
@@ -123,24 +112,24 @@ func (g *grant) trim() error {
 	}
 	defer c.leave()
 	c.mu.Lock()
-	trim := c.BeginTrim(&g.Grant, s.Now(), s.Lease())
+	most := c.BeginTrim(&g.Grant, s.Now(), s.Lease())
 	c.mu.Unlock()
-	if trim.Most == 0 { // nothing is left
+	if most == 0 { // nothing is left
 		return nil
 	}
 	window := lease.NotAfter(s.Lease()) / 2
 	_, err := l.inTime(ctx, "trim", window, func(w script.Window) *script.Call {
-		return trimmer.Trim(Trim{Owner: g.Wire, most: lease.Millis(trim.Most), window: w})
+		return trimmer.Trim(Trim{Owner: g.Wire, most: lease.Millis(most), window: w})
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case err == nil:
-		c.Trimmed(&g.Grant, trim, s.Now())
+		c.Trimmed(&g.Grant, s.Now())
 	case errors.Is(err, session.ErrUnknown) || script.ClassOf(err) == script.Broken:
 		c.TrimInDoubt(s.Now(), window)
 	default:
-		c.NotTrimmed(trim)
+		c.NotTrimmed()
 	}
 	return err
 }

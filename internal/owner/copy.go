@@ -56,7 +56,7 @@ type Known struct {
 	Top, Floor int
 	Emptied    bool
 	Trim       string        // the wire owner
-	Most       time.Duration // which the trim leaves
+	Sent, Most time.Duration // which trims leave
 	Until      time.Duration
 	Asked      int // how many leases are asked for
 }
@@ -67,7 +67,7 @@ func (c *Claim[G, H]) Known() Known {
 	if n == nil {
 		return Known{}
 	}
-	return Known{n.top, n.floor, n.emptied, n.wire, n.most, n.until, len(n.asked)}
+	return Known{n.top, n.floor, n.emptied, n.wire, n.sent, n.most, n.until, len(n.asked)}
 }
 
 // A State is all that the rules know of a grant besides its holds.

@@ -121,9 +121,9 @@ func TestDetachedHoldsDoNotCollect(t *testing.T) {
 func TestNumbers(t *testing.T) {
 	var c testClaim
 	write := c.take(Exclusive, "w", 0)
-	assert.Equal(t, 1, c.Number(write, Shared, 0))
+	assert.Equal(t, 1, c.Number(write, Shared, length, 0))
 	read := c.take(Shared, "w", 0)
-	assert.Equal(t, 2, c.Number(read, Shared, 0))
+	assert.Equal(t, 2, c.Number(read, Shared, length, 0))
 	c.nest(read, 0)
 	c.end(read, s)
 
@@ -131,7 +131,7 @@ func TestNumbers(t *testing.T) {
 	assert.Equal(t, Remaining{Owner: "w", Count: 1, Ceiling: 2, Lease: trust - s + (trust-s)/100 +
 		50*time.Millisecond}, remaining)
 	c.InDoubt(read, remaining)
-	assert.Equal(t, 3, c.Number(read, Shared, s))
+	assert.Equal(t, 3, c.Number(read, Shared, length, s))
 	assert.Equal(t, 3, c.Remaining(read, s).Count, "not where the release in doubt would take it")
 	assert.Equal(t, 3, c.Remaining(read, s).Ceiling)
 
@@ -141,7 +141,7 @@ func TestNumbers(t *testing.T) {
 	assert.Equal(t, Remaining{Owner: "w"}, c.Remaining(read, s), "nothing newer can come")
 
 	c.Granted(&Request{Wire: "v"})
-	assert.Equal(t, 1, c.Number(c.take(Exclusive, "v", s), Shared, s))
+	assert.Equal(t, 1, c.Number(c.take(Exclusive, "v", s), Shared, length, s))
 }
 
 // A release leaves what a later grant under the same wire owner has, and takes along what is owed for the
@@ -182,7 +182,7 @@ func TestAReleaseThatFindsNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var c testClaim
 			w := c.take(Exclusive, "w", 0)
-			c.Number(w, Shared, 0)
+			c.Number(w, Shared, length, 0)
 			g := c.take(Shared, "w", 0)
 			tt.before(&c, g)
 			c.end(g, s)
@@ -375,42 +375,62 @@ func TestTrims(t *testing.T) {
 	assert.False(t, c.Slackens(g, length, 0, renewal))
 
 	at := 25 * s
-	most := c.BeginTrim(g, at, renewal).Most
+	most := c.BeginTrim(g, at, renewal)
 	assert.Equal(t, trust-at+(trust-at)/100+50*time.Millisecond, most)
 	refused := func(d, now time.Duration) bool {
-		trims, _ := c.Trims("w", d, now)
+		trims, _ := c.trims("w", d, now)
+		assert.Equal(t, trims, c.Number(g, Exclusive, d, now) == 0)
+		may, _ := c.Ask("w", d, now)
+		assert.Equal(t, trims, !may)
+		if may {
+			c.Asked(d)
+		}
 		return trims
 	}
 	assert.True(t, refused(most+1, at))
 	assert.False(t, refused(most, at))
-	_, underWay := c.Trims("w", 0, at)
+	_, underWay := c.Ask("w", length, at)
 	assert.True(t, underWay)
-	trims, _ := c.Trims("v", length, at)
+	trims, _ := c.trims("v", length, at)
 	assert.False(t, trims, "another wire owner's lease")
 
 	c.TrimInDoubt(at, window)
+	_, underWay = c.Ask("w", length, at)
+	assert.False(t, underWay)
 	assert.True(t, refused(length, at+2*window-1))
 	assert.False(t, refused(length, at+2*window))
 
-	c.Ask(renewal)
-	second := c.BeginTrim(g, at+s, renewal)
-	assert.Equal(t, renewal, second.Most, "nothing below what is asked for")
+	may, _ := c.Ask("w", most, at)
+	assert.True(t, may)
+	c.Ask("w", renewal, at+2*window)
+	assert.Equal(t, renewal, c.BeginTrim(g, at+s, renewal), "nothing below what is asked for")
 	c.Asked(renewal)
-	c.Trimmed(g, second, at+s)
+	c.Asked(most)
+	c.Trimmed(g, at+s)
 	assert.True(t, refused(length, at+2*window-1), "the first one may still be executed")
 	assert.Equal(t, length+2*s, g.until, "it was no longer")
-	c.Trimmed(g, Trim{Most: s}, at+s)
-	assert.Equal(t, at+2*s, g.until)
+
+	later := c.BeginTrim(g, at+s, renewal)
+	assert.True(t, refused(later+1, at+s), "it leaves less than the first one")
+	c.NotTrimmed()
+	assert.False(t, refused(most, at+s))
+	c.BeginTrim(g, at+s, renewal)
+	c.TrimInDoubt(at+s, window)
+	assert.True(t, refused(later+1, at+s))
+	assert.True(t, refused(length, at+s+2*window-1), "the second one may be executed later")
+	assert.Equal(t, later, c.BeginTrim(g, at+s, renewal))
+	c.Trimmed(g, at+s)
+	assert.Equal(t, at+s+later, g.until)
 
 	c.Drop(g, h, false, false, at+s)
-	assert.Zero(t, c.BeginTrim(g, at+s, renewal).Most, "nothing is left")
+	assert.Zero(t, c.BeginTrim(g, at+s, renewal), "nothing is left")
 }
 
 // While anything is renewed, a trim leaves what a renewal asks for: one may be on its way.
 func TestATrimLeavesAWholeLease(t *testing.T) {
 	var c testClaim
 	g := c.take(Exclusive, "w", 0)
-	assert.Equal(t, length, c.BeginTrim(g, 20*s, length).Most)
+	assert.Equal(t, length, c.BeginTrim(g, 20*s, length))
 }
 
 func TestBelief(t *testing.T) {

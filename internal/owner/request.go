@@ -41,9 +41,12 @@ func (c *Claim[G, H]) Next(r *Request, half Half, reentrant bool) (way Way, g *G
 	}
 }
 
-// Number is the count that the next attempt asks for, to have one hold more than g has; than none of g is of
-// the other half.
-func (c *Claim[G, H]) Number(g *Grant[G, H], half Half, now time.Duration) int {
+// Number is the count that the next attempt asks for, to have one hold more than g has, with that lease; than none
+// of g is of the other half. It is 0 while a trim may make the lease shorter.
+func (c *Claim[G, H]) Number(g *Grant[G, H], half Half, length, now time.Duration) int {
+	if trims, _ := c.trims(g.Wire, length, now); trims {
+		return 0
+	}
 	count := 0
 	if g.half == half {
 		count = g.Count(now)

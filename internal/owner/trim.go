@@ -18,30 +18,37 @@ import (
 // twice as long as its window, as that is a matter of the server's clock, which may run more slowly than
 // ours, or be set back. tests/model is the argument for all that.
 
-// A trimming is a trim that is under way, or that had no reply.
+// A trimming is a wire owner's trims that are under way, or that had no reply.
 type trimming struct {
 	wire  string
-	most  time.Duration
-	until time.Duration // it may be executed until then; forever while it is under way
+	sent  time.Duration // what the one under way leaves; 0: there is none
+	most  time.Duration // what the shortest of those without a reply leaves,
+	until time.Duration // which may be executed until then
 }
 
 // tooLong is by how much a lease may be longer than anybody needs it.
 const tooLong = time.Second
 
-// Trims reports whether a lease of d under a wire owner may be made shorter by a trim that may yet be
-// executed, and whether that is under way.
-func (c *Claim[G, H]) Trims(wire string, d, now time.Duration) (trims, underWay bool) {
-	if c.notes == nil {
+// trims reports whether a lease of d under a wire owner may be made shorter by a trim that may yet be
+// executed, and whether one is under way.
+func (c *Claim[G, H]) trims(wire string, d, now time.Duration) (trims, underWay bool) {
+	if c.notes == nil || c.notes.wire != wire {
 		return false, false
 	}
-	t := c.notes.trimming
-	return t.wire == wire && t.most < d && t.until > now, t.until == forever
+	t := &c.notes.trimming
+	underWay = t.sent > 0
+	return underWay && t.sent < d || t.until > now && t.most < d, underWay
 }
 
-// Ask records that a lease of d is asked for without the claim's turn: no trim goes below it until Asked.
-func (c *Claim[G, H]) Ask(d time.Duration) {
-	n := c.note()
-	n.asked = append(n.asked, d)
+// Ask records that a lease of d is asked for without the claim's turn: no trim goes below it until Asked. It
+// is not to be asked for while a trim may make it shorter; if that is under way, its outcome is soon known.
+func (c *Claim[G, H]) Ask(wire string, d, now time.Duration) (may, underWay bool) {
+	trims, underWay := c.trims(wire, d, now)
+	if !trims {
+		n := c.note()
+		n.asked = append(n.asked, d)
+	}
+	return !trims, underWay
 }
 
 // Asked ends what Ask began.
@@ -99,38 +106,35 @@ func (g *Grant[G, H]) most(now, renewal time.Duration) (d time.Duration) {
 	return max(d, g.needs(now))
 }
 
-// A Trim is a trim of a wire owner's leases that is under way.
-type Trim struct {
-	Most   time.Duration // what it leaves; 0: there is nothing to trim
-	before trimming      // what an earlier one without a reply may yet do
-}
-
-// BeginTrim begins a trim of g's lease to what the longest hold under its wire owner needs.
-func (c *Claim[G, H]) BeginTrim(g *Grant[G, H], now, renewal time.Duration) Trim {
-	most := c.needed(g.Wire, now, renewal)
-	if most == 0 { // nothing is left
-		return Trim{}
+// BeginTrim begins a trim of g's lease, and returns what it is to leave: what the longest hold under its wire
+// owner needs. 0: there is nothing to trim.
+func (c *Claim[G, H]) BeginTrim(g *Grant[G, H], now, renewal time.Duration) (most time.Duration) {
+	if most = c.needed(g.Wire, now, renewal); most == 0 {
+		return 0
 	}
 	n := c.note()
-	before := n.trimming
-	if before.wire != g.Wire || before.until <= now {
-		before = trimming{most: most}
+	if n.wire != g.Wire || n.until <= now {
+		n.trimming = trimming{wire: g.Wire}
 	}
-	n.trimming = trimming{wire: g.Wire, most: min(most, before.most), until: forever}
-	return Trim{Most: most, before: before}
+	n.sent = most
+	return most
 }
 
 // Trimmed records that the server has executed the trim.
-func (c *Claim[G, H]) Trimmed(g *Grant[G, H], t Trim, now time.Duration) {
-	c.notes.trimming = t.before
-	g.until = min(g.until, lease.Add(now, t.Most))
+func (c *Claim[G, H]) Trimmed(g *Grant[G, H], now time.Duration) {
+	g.until = min(g.until, lease.Add(now, c.notes.sent))
+	c.NotTrimmed()
 }
 
 // NotTrimmed records that the server has refused the trim.
-func (c *Claim[G, H]) NotTrimmed(t Trim) { c.notes.trimming = t.before }
+func (c *Claim[G, H]) NotTrimmed() { c.notes.sent = 0 }
 
 // TrimInDoubt records that the trim had no reply. The server may execute it for a window from when it was
 // sent, by its own clock.
 func (c *Claim[G, H]) TrimInDoubt(now, window time.Duration) {
-	c.notes.until = lease.Add(now, 2*window)
+	t := &c.notes.trimming
+	if t.until == 0 || t.sent < t.most {
+		t.most = t.sent
+	}
+	t.sent, t.until = 0, lease.Add(now, 2*window)
 }

@@ -64,7 +64,7 @@ func (w *world) number(r rules, g *goroutine, has *grant) int {
 	if !r.freshNumbers && before > 0 && before == known.Top {
 		return before
 	}
-	number := w.claim.Number(has, g.half, w.now)
+	number := w.claim.Number(has, g.half, 0, w.now)
 	if !r.skipNumbers {
 		if number = 1; has.State().Half == g.half {
 			number += has.Count(w.now)
