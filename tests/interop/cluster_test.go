@@ -18,16 +18,15 @@ func TestCluster(t *testing.T) {
 		{"exclusion", func(t *testing.T) {
 			requireExclusion(t, s, slices.Concat(locks, cells(severalKinds...)))
 			requireRWExclusion(t, s)
-			requireSemaphoreExclusion(t, s)
-			requireExpirableExclusion(t, s)
+			requirePermitsExclusion(t, s)
 		}},
 		{"readings", func(t *testing.T) {
 			requireSameReadings(t, s, locks)
 			requireTokensGrow(t, s)
 			requireRWReadsTheSame(t, s)
 			requireMembersReadTheSame(t, s)
-			requireSemaphoreStates(t, s)
-			requireExpirableStates(t, s)
+			requireStates(t, s, semaphores, semaphoreSteps)
+			requireStates(t, s, expirables, expirableSteps)
 			requireIDsCrossOver(t, s)
 		}},
 		{"inspection", func(t *testing.T) { requireSameAnswers(t, s, slices.Concat(locks, cells(halves...))) }},
@@ -46,13 +45,13 @@ func TestClusterReleaseWakesTheOtherSide(t *testing.T) {
 	s := clustered(t)
 	requireReleaseWakes(t, s, slices.Concat(cells(woken...), cells(fairKinds...), cells(severalKinds...)))
 	requireRWReleaseWakes(t, s)
-	requireGiftsWake(t, s, gifts[0])
-	requirePermitsWake(t, s, expirableGifts[0])
+	requireGiftsWake(t, s, semaphores, semaphoreGifts[0])
+	requireGiftsWake(t, s, expirables, expirableGifts[0])
 }
 
 func TestLatchInCluster(t *testing.T) {
 	s := clustered(t)
-	requireLatchStates(t, s)
+	requireStates(t, s, latches, latchSteps)
 	requireLatchOpens(t, s)
 	requireNames(t, s, cells(latches))
 	requireTaggedLatchRefused(t, s)

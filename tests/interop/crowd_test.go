@@ -16,17 +16,23 @@ import (
 // What semaphores of both sorts must do for crowds of both sides.
 const (
 	crowdPermits = 3
-	crowdWaiters = 6 // see crowdWaits
+	crowdWaiters = 6
 )
 
-// requireCrowd has four workers of each side, of whom each second one wants two permits, take 25 turns each at the
-// semaphore "s". Work makes a worker's turn, which calls stay while it has n permits: there are never more inside than
-// permits, and all are back in the end, when free says so. Look looks at the semaphore now and then.
-func requireCrowd(
-	t *testing.T, f *fleet, work func(l language, worker, n int) (turn func(round int, stay func())), look func(), free func() int,
-) {
+// Of a crowd of both sides there are never more inside than permits, and all permits are back in the end.
+func TestSemaphoreCrowd(t *testing.T) { requireCrowd(t, semaphores) }
+
+// Nor are there if some never give back what they have. At no time is there a permit too many or too few.
+func TestExpirableCrowd(t *testing.T) { requireCrowd(t, expirables) }
+
+// requireCrowd has four workers of each side, of whom each second one wants two permits, take 25 turns each at a
+// semaphore.
+func requireCrowd(t *testing.T, sort kind) {
 	t.Helper()
 	const each, rounds = 4, 25
+	leased := sort.name == expirableRow
+	f := newFleet(t, fleetOptions{})
+	require.True(t, golang.permits(t, f, sort, "s").trySet(t, crowdPermits))
 	var most atomic.Int64
 	move := func(command string, n int) {
 		inside, err := f.server().Try(command, "inside", strconv.Itoa(n))
@@ -40,17 +46,20 @@ func requireCrowd(
 	var workers sync.WaitGroup
 	for i := range each {
 		for _, l := range languages {
-			n := 1 + i%2
-			turn := work(l, i, n)
+			n, p := 1+i%2, l.permits(t, f, sort, "s")
 			workers.Go(func() {
 				for round := range rounds {
-					turn(round, func() {
-						move("INCRBY", n)
-						for range 10 { // stays while others come
-							move("INCRBY", 0)
-						}
-						move("DECRBY", n)
-					})
+					if leased && i < 2 && round%8 == 7 {
+						p.acquire(t, n, 3*briefLease) // and forgets it
+						continue
+					}
+					ids := p.acquire(t, n, 0)
+					move("INCRBY", n)
+					for range 10 { // stays while others come
+						move("INCRBY", 0)
+					}
+					move("DECRBY", n)
+					p.give(t, ids...)
 				}
 			})
 		}
@@ -60,29 +69,22 @@ func requireCrowd(
 		defer close(done)
 		workers.Wait()
 	}()
-	for working := true; working; {
-		look()
+	for working := leased; working; {
+		const both = `return redis.call('GET', KEYS[1]) + redis.call('ZCARD', KEYS[2])`
+		require.EqualValues(t, crowdPermits, f.server().Int(t, "EVAL", both, "2", "s", permitsKey("s")))
 		select {
 		case <-done:
 			working = false
 		case <-time.After(time.Millisecond):
 		}
 	}
+	<-done
 	t.Log("most permits in use at once:", most.Load())
-	await(t, "what was forgotten comes back", func() bool { return free() == crowdPermits })
+	users := []permits{golang.permits(t, f, sort, "s"), java.permits(t, f, sort, "s")}
+	await(t, "what was forgotten comes back", func() bool { return users[1].free(t) == crowdPermits })
+	requirePermits(t, crowdPermits, 0, "the end", users...)
 	require.Equal(t, map[string]redistest.Value{
 		"inside": {Type: "string", Content: "0"},
 		"s":      {Type: "string", Content: strconv.Itoa(crowdPermits)},
 	}, state(t, f.server()))
-}
-
-// crowdWaits has three of each side wait for a permit. Of those of Go only the first is seen to listen: it does so for
-// all of its session.
-func crowdWaits(wait func(l language, seen bool) *attempt) (waits []*attempt) {
-	for i := range crowdWaiters / len(languages) {
-		for _, l := range languages {
-			waits = append(waits, wait(l, i == 0 || l.name == java.name))
-		}
-	}
-	return waits
 }

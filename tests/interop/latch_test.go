@@ -15,60 +15,35 @@ import (
 
 // The states that a latch goes through in Redis are those of Redisson, byte for byte, and so are the messages,
 // whichever languages use it; both count alike in every one of them.
-func TestLatchGoldenStates(t *testing.T) { requireLatchStates(t, alone(t)) }
+func TestLatchGoldenStates(t *testing.T) { requireStates(t, alone(t), latches, latchSteps) }
 
-func requireLatchStates(t *testing.T, s *site) {
-	t.Helper()
-	for _, first := range languages {
-		for _, second := range languages {
-			t.Run(first.name+" and "+second.name, func(t *testing.T) {
-				f := s.fleet(fleetOptions{})
-				for _, property := range []string{exclusion, readings, inspection} {
-					f.proves(t, property, latchRow, first)
-				}
-				name := unique("l")
-				messages := f.messages(t, latchChannel(name))
-				a, b := first.gate(t, f, name), second.gate(t, f, name)
-				const gone = "gone"
-				for _, step := range []struct {
-					what string
-					do   func() bool // what is asked; whether that is so
-					left string
-					said string
-				}{
-					{"nobody has set it", func() bool { return a.awaitFor(t, promptly) && b.awaitFor(t, promptly) }, gone, ""},
-					{"count down an open one", func() bool { a.countDown(t); return true }, gone, ""},
-					{"delete an open one", func() bool { return !b.remove(t) }, gone, ""},
-					{"set", func() bool { return a.trySet(t, 2) }, "2", "1"},
-					{"set again", func() bool { return !b.trySet(t, 3) }, "2", ""},
-					{"await", func() bool { return !a.awaitFor(t, 20*time.Millisecond) && !b.awaitFor(t, 20*time.Millisecond) }, "2", ""},
-					{"count down", func() bool { b.countDown(t); return true }, "1", ""},
-					{"count down to zero", func() bool { a.countDown(t); return true }, gone, "0"},
-					{"await an open one", func() bool { return a.awaitFor(t, promptly) && b.awaitFor(t, promptly) }, gone, ""},
-					{"count down once more", func() bool { b.countDown(t); return true }, gone, ""},
-					{"set after zero", func() bool { return b.trySet(t, 1) }, "1", "1"},
-					{"count down that", func() bool { b.countDown(t); return true }, gone, "0"},
-					{"set for deletion", func() bool { return a.trySet(t, 2) }, "2", "1"},
-					{"delete", func() bool { return b.remove(t) }, gone, "1"},
-					{"await a deleted one", func() bool { return a.awaitFor(t, promptly) && b.awaitFor(t, promptly) }, gone, ""},
-				} {
-					require.True(t, step.do(), step.what)
-					want := map[string]redistest.Value{}
-					if step.left != gone {
-						want[name] = redistest.Value{Type: "string", Content: step.left}
-					}
-					require.Equal(t, want, f.state(t, name), step.what)
-					var said []redistest.Message
-					if step.said != "" {
-						said = []redistest.Message{{Channel: "redisson_countdownlatch__channel__{" + name + "}", Payload: step.said}}
-					}
-					require.ElementsMatch(t, said, messages.Drain(t), step.what)
-					left, _ := strconv.Atoi(step.left)
-					require.Equal(t, left, a.count(t), step.what)
-					require.Equal(t, left, b.count(t), step.what)
-				}
-			})
-		}
+func latchSteps(t *testing.T, f *fleet, name string, first, second language) steps {
+	f.proves(t, exclusion, latchRow, first)
+	a, b := first.gate(t, f, name), second.gate(t, f, name)
+	return steps{
+		channel: "redisson_countdownlatch__channel__{" + name + "}",
+		count: func(t *testing.T, n int, what string) {
+			for _, g := range []gate{a, b} {
+				require.Equal(t, n, g.count(t), what)
+			}
+		},
+		all: []step{
+			{"nobody has set it", func() bool { return a.awaitFor(t, promptly) && b.awaitFor(t, promptly) }, gone, ""},
+			{"count down an open one", func() bool { a.countDown(t); return true }, gone, ""},
+			{"delete an open one", func() bool { return !b.remove(t) }, gone, ""},
+			{"set", func() bool { return a.trySet(t, 2) }, "2", "1"},
+			{"set again", func() bool { return !b.trySet(t, 3) }, "2", ""},
+			{"await", func() bool { return !a.awaitFor(t, 20*time.Millisecond) && !b.awaitFor(t, 20*time.Millisecond) }, "2", ""},
+			{"count down", func() bool { b.countDown(t); return true }, "1", ""},
+			{"count down to zero", func() bool { a.countDown(t); return true }, gone, "0"},
+			{"await an open one", func() bool { return a.awaitFor(t, promptly) && b.awaitFor(t, promptly) }, gone, ""},
+			{"count down once more", func() bool { b.countDown(t); return true }, gone, ""},
+			{"set after zero", func() bool { return b.trySet(t, 1) }, "1", "1"},
+			{"count down that", func() bool { b.countDown(t); return true }, gone, "0"},
+			{"set for deletion", func() bool { return a.trySet(t, 2) }, "2", "1"},
+			{"delete", func() bool { return b.remove(t) }, gone, "1"},
+			{"await a deleted one", func() bool { return a.awaitFor(t, promptly) && b.awaitFor(t, promptly) }, gone, ""},
+		},
 	}
 }
 
@@ -239,24 +214,6 @@ func TestLatchIsDeleted(t *testing.T) {
 			require.True(t, setter.trySet(t, 1))
 			deleter.countDown(t)
 			inJava.await(t, promptly)
-		})
-	}
-}
-
-// Deleting wakes those who wait in Go by its message.
-func TestLatchDeletionWakesGo(t *testing.T) {
-	for _, l := range languages {
-		t.Run("by "+l.name, func(t *testing.T) {
-			f := newFleet(t, fleetOptions{})
-			requireAtOnce(t, func(name string) time.Duration {
-				g := l.gate(t, f, name)
-				require.True(t, g.trySet(t, 2))
-				a := f.waitAt(t, name, golang.gate(t, f, name))
-				deleted := time.Now()
-				require.True(t, g.remove(t))
-				a.await(t, promptly)
-				return a.granted.Sub(deleted)
-			})
 		})
 	}
 }

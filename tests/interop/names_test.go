@@ -61,10 +61,8 @@ func requireShared(t *testing.T, f *fleet, c cell, name string) {
 		requireSharedRWLock(t, f, c, name)
 	case c.kind.servers > 0:
 		requireSharedSeveral(t, f, c, f.of(t, c.kind, name))
-	case c.kind.name == semaphoreRow:
-		requireSharedSemaphore(t, f, c.first, name)
-	case c.kind.name == expirableRow:
-		requireSharedExpirable(t, f, c.first, name)
+	case c.kind.name == semaphoreRow, c.kind.name == expirableRow:
+		requireSharedPermits(t, f, c, name)
 	case c.kind.name == latchRow:
 		requireSharedLatch(t, f, c.first, name)
 	default:
