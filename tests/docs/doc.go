@@ -1,2 +1,2 @@
-// Package docs checks what the pages say against the code: that the tests they name are there, and every log line.
+// Package docs checks the pages against the code: the tests that they name exist, and they name every log line.
 package docs

@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A logLine is what can be logged: its level, or levels, and the names of its attributes.
+// A logLine is a line that can be logged: its levels, and the names of its attributes.
 type logLine struct{ level, attributes string }
 
-const everyLine = "session" // is an attribute of every line
+const everyLine = "session" // an attribute of every line
 
 func TestEveryLogLineIsDocumented(t *testing.T) {
 	t.Parallel()
@@ -34,11 +34,11 @@ func TestEveryLogLineIsDocumented(t *testing.T) {
 	require.Contains(t, string(text), "`"+everyLine+"`")
 }
 
-// logged is every line that the library may log.
+// logged returns every line that the library may log.
 func logged(t *testing.T) map[string]logLine {
 	t.Helper()
 	lines := map[string]logLine{}
-	var told []string // by a helper that completes the line
+	var told []string // to a function that completes the line
 	var helper *logLine
 	root := os.DirFS("../..")
 	err := fs.WalkDir(root, ".", func(path string, entry fs.DirEntry, err error) error {
@@ -66,7 +66,7 @@ func logged(t *testing.T) map[string]logLine {
 			switch message := args[0].(type) {
 			case *ast.BinaryExpr:
 				require.Equal(t, "holdfast: ", literal(message.X))
-				require.Nil(t, helper, "one is enough")
+				require.Nil(t, helper, "there are two such functions")
 				helper = &line
 			case *ast.BasicLit:
 				if text := literal(message); strings.HasPrefix(text, "holdfast: ") {
@@ -75,7 +75,7 @@ func logged(t *testing.T) map[string]logLine {
 					told = append(told, text)
 				}
 			default:
-				t.Errorf("%s: a message that is not to be seen", path)
+				t.Errorf("%s: a message that is not a literal", path)
 			}
 			return true
 		})
@@ -106,7 +106,7 @@ func levelOf(call *ast.CallExpr) (level string, args []ast.Expr) {
 	return "", nil
 }
 
-// attributesOf are the names of a call's attributes, in order.
+// attributesOf returns the names of a call's attributes, in order.
 func attributesOf(t *testing.T, args []ast.Expr) string {
 	t.Helper()
 	var names []string
@@ -123,7 +123,7 @@ func attributesOf(t *testing.T, args []ast.Expr) string {
 	return strings.Join(names, ", ")
 }
 
-// literal is the text of a string literal, "" of anything else.
+// literal returns the text of a string literal; "" for anything else.
 func literal(e ast.Expr) string {
 	basic, ok := e.(*ast.BasicLit)
 	if !ok || basic.Kind != gotoken.STRING {

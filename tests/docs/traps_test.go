@@ -14,14 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// traps are what a client other than Redisson can do that leaves its processes hanging, spinning or wrong, with the
-// tests that fail when we do it. Those in the folder interop run beside Redisson itself.
+// traps are the mistakes of a client other than Redisson that leave Redisson's processes hanging, spinning or wrong,
+// with the tests that fail when we make them. Those in the folder interop run beside Redisson itself.
 var traps = []struct {
 	trap  string
 	tests []string
 }{
 	// Wake-ups.
-	{"a change that is not published, in the same step: those who wait sleep on, some for ever", []string{
+	{"a change that is not published, in the same step: the waiters sleep on, some for ever", []string{
 		"interop/TestReleaseWakesTheOtherSide", "interop/TestSemaphoreGiftsWakeTheOtherSide", "interop/TestLatchOpensForTheOtherSide", "TestScripts",
 	}},
 	{"published sharded to those who subscribe plainly, or the reverse", []string{"interop/TestClusterReleaseWakesTheOtherSide", "TestCluster"}},
@@ -29,10 +29,10 @@ var traps = []struct {
 		"interop/TestGoldenStatesOfLock", "interop/TestExpirableGoldenStates", "TestScripts", "TestSemaphoreScripts",
 	}},
 	{"a channel whose name has its braces or colons elsewhere", []string{"interop/TestNames", "interop/TestLatchNames", "internal/TestNamesAreRedissons"}},
-	{"a write release that says 0: one reader of each process wakes, the others sleep on", []string{"interop/TestRWReleaseWakesTheOtherSide", "interop/TestRWGoldenStatesOfWrites"}},
-	{"a fair release told to all, or on the channel of a plain lock: nobody listens there", []string{"interop/TestFairReleaseWakesTheOtherSide", "interop/TestFairGoldenStates"}},
-	{"a latch that is set without telling: who waits from an earlier round spins", []string{"interop/TestLatchSetAgainBehindJavasBack", "interop/TestLatchIsSetAgain", "TestLatchScripts"}},
-	{"a latch left at zero, or called open before: who waits spins, and it can never be set again", []string{"interop/TestLatchStuckAtZero", "interop/TestLatchGoldenStates"}},
+	{"a write release that publishes 0: one reader of each process wakes, the others sleep on", []string{"interop/TestRWReleaseWakesTheOtherSide", "interop/TestRWGoldenStatesOfWrites"}},
+	{"a fair release published to all, or on the channel of a plain lock: nobody listens there", []string{"interop/TestFairReleaseWakesTheOtherSide", "interop/TestFairGoldenStates"}},
+	{"a latch that is set without publishing: a waiter from an earlier round spins", []string{"interop/TestLatchSetAgainBehindJavasBack", "interop/TestLatchIsSetAgain", "TestLatchScripts"}},
+	{"a latch left at zero, or announced as open too early: waiters spin, and it can never be set again", []string{"interop/TestLatchStuckAtZero", "interop/TestLatchGoldenStates"}},
 	// What is on the server.
 	{"a lock without an expiry: a fenced lock of Redisson's takes it for its own", []string{"TestScripts", "TestAcquireReadScript", "TestAcquireWriteScript", "TestScriptsRefuseBadLeases", "interop/TestGoldenStatesOfLock"}},
 	{"a count, a token or a number of permits that is no whole number", []string{"interop/TestGoldenStatesOfFencedLock", "interop/TestSemaphoreGoldenStates", "TestSemaphoreScripts"}},
@@ -41,7 +41,7 @@ var traps = []struct {
 	{"a writer whose field does not say that it writes", []string{"interop/TestRWGoldenStatesOfWrites"}},
 	{"a waiter of a fair lock in the list without a score, or the reverse, or twice", []string{"interop/TestFairGoldenStates", "interop/TestFairWaiterKeepsItsPlace", "TestAWaiterSurvivesWhatTheServerForgets"}},
 	{"a score of a fair lock that is not in whole ms since the epoch", []string{"interop/TestFairScoresOfMixedQueue", "interop/TestFairGoldenStates"}},
-	{"scores of a fair lock that creep: live waiters are dropped, or dead ones kept", []string{"interop/TestFairScoresOfMixedQueue", "interop/TestFairGoWaiterOutlivesALongHold", "interop/TestFairDeadWaiterDelaysTheOtherSide"}},
+	{"scores of a fair lock that drift: live waiters are dropped, or dead ones kept", []string{"interop/TestFairScoresOfMixedQueue", "interop/TestFairGoWaiterOutlivesALongHold", "interop/TestFairDeadWaiterDelaysTheOtherSide"}},
 	{"the id of a permit as hexadecimal text: only the end of its lease gives it back", []string{"interop/TestExpirableIDsCrossOver", "interop/TestExpirableGoldenStates"}},
 	{"the end of a permit's lease as a fraction, too large, or never in other digits", []string{"interop/TestExpirableJavaReadsTheLeasesOfGo", "interop/TestExpirableForeverOutlivesTheProcess", "TestExpirableScripts"}},
 	{"permits and the number of free ones that are not changed in one step", []string{"interop/TestExpirableCrowd", "TestAHistoryOfFourProcessesIsThatOfPermitsWithLeases"}},
@@ -57,10 +57,10 @@ var traps = []struct {
 	{"locks inspected on a replica", []string{"TestOptionsAreChecked", "TestSentinelFailover"}},
 	{"goroutines taken for one thread, so that they enter each other's locks", []string{"TestOwners", "TestOneHolderAtATime"}},
 	{"nil or messages read as in another protocol", []string{"TestEveryKindSpeaksTheOldProtocol", "TestOneHolderAtATime"}},
-	{"a right that a script needs and nobody has listed", []string{"TestScripts", "TestExpirableScripts", "TestTheACLOfTheGuideHasNothingToSpare"}},
+	{"a right that a script needs and the guide does not list", []string{"TestScripts", "TestExpirableScripts", "TestTheACLOfTheGuideHasNothingToSpare"}},
 }
 
-// testsIn returns the tests of a folder, and of those below it if they count.
+// testsIn returns the tests of a folder, and with below also those of the folders in it.
 func testsIn(t *testing.T, folder string, below bool) map[string]bool {
 	t.Helper()
 	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
@@ -83,7 +83,7 @@ func testsIn(t *testing.T, folder string, below bool) map[string]bool {
 	return there
 }
 
-// A table that names a test which is not there would be worth nothing.
+// A table that names a missing test would be worth nothing.
 func TestEveryTrapHasATest(t *testing.T) {
 	t.Parallel()
 	there := map[string]map[string]bool{

@@ -19,13 +19,13 @@ import (
 //go:embed beside.lua
 var besideText string
 
-// scripts are the real ones, on a real server, each inside of beside.lua.
+// scripts are the real ones, on a real server, each wrapped in beside.lua.
 type scripts struct {
 	conn   *redistest.Conn
 	digest map[string]string
 
 	compared   int
-	states     map[string]int // how often each was compared
+	states     map[string]int // by state, how often it was compared
 	difference string         // the first one
 }
 
@@ -51,7 +51,7 @@ func loadScripts(t *testing.T, srv *redistest.Server, mutate mutation) *scripts 
 	return s
 }
 
-// stage is what beside.lua sets up.
+// A stage is what beside.lua sets up.
 type stage struct {
 	Time   [2]string      `json:"time"` // as TIME replies it
 	Stored []stored       `json:"stored"`
@@ -65,7 +65,7 @@ type stored struct {
 	Left   ms       `json:"left"`   // of its lease; -1: none
 }
 
-// store is what the keys look like to the server.
+// store is how the server stores the keys.
 func (k *keys) store(now ms) []stored {
 	scores := func(of map[owner]ms) (values []string) {
 		for _, o := range inOrder(of) {
@@ -86,7 +86,7 @@ func (k *keys) store(now ms) []stored {
 	}, func(key stored) bool { return len(key.Values) == 0 })
 }
 
-// inOrder are the members of a sorted set.
+// inOrder returns the members of a sorted set in order.
 func inOrder(set map[owner]ms) []owner {
 	members := make([]owner, 0, len(set))
 	for o := range set {
@@ -96,12 +96,12 @@ func inOrder(set map[owner]ms) []owner {
 	return members
 }
 
-// shown is the keys as outcome shows them.
+// shown formats the keys as an outcome does.
 func (k *keys) shown(now ms) string {
 	kinds := map[string]string{"HSET": "hash", "RPUSH": "list", "ZADD": "zset"}
 	var lines []string
 	for _, key := range k.store(now) {
-		if key.With == "ZADD" { // replies have the member first
+		if key.With == "ZADD" { // in replies the member comes first
 			for i := 0; i < len(key.Values); i += 2 {
 				key.Values[i], key.Values[i+1] = key.Values[i+1], key.Values[i]
 			}
@@ -112,7 +112,7 @@ func (k *keys) shown(now ms) string {
 	return strings.Join(lines, "")
 }
 
-// outcome is all that there is to see of a script. The commands inside are not compared.
+// An outcome is everything visible that a script does. The commands inside are not compared.
 type outcome struct {
 	reply, published, keyspace string
 }
@@ -155,9 +155,9 @@ func (s *scripts) run(
 	return o, commands, nil
 }
 
-// A comparison is one call and what the model makes of it.
+// A comparison is one call and its outcome in the model.
 type comparison struct {
-	where     string // it was, to find it again
+	where     string // where it happened, to find it again
 	call      call
 	now       ms
 	hears     func(owner) bool
@@ -167,7 +167,7 @@ type comparison struct {
 	published []owner
 }
 
-// compare runs the real script on the state that the model's has found, and compares what they make of it.
+// compare runs the real script on the state that the model's script found, and compares the outcomes.
 func (s *scripts) compare(c comparison) {
 	s.compared++
 	s.states[c.call.script+", "+c.call.state(c.before, c.answer)]++
@@ -190,7 +190,7 @@ func (s *scripts) compare(c comparison) {
 	}
 }
 
-// compareWaiters does the same with the script that only looks.
+// compareWaiters does the same with the script that only reads.
 func (s *scripts) compareWaiters(c comparison) {
 	s.compared++
 	s.states[waitersScript]++
@@ -209,7 +209,7 @@ func (s *scripts) differ(c comparison, want, got outcome, err error) {
 	}
 }
 
-// state says what a call has found.
+// state describes the state that a call has found.
 func (c call) state(before keys, r reply) string {
 	waits := "nobody waits"
 	if before.head() != nobody {
@@ -239,7 +239,7 @@ func (c call) state(before keys, r reply) string {
 	return ""
 }
 
-// clock checks how often the script has read the clock and the lease: the model's time is only then the script's.
+// clock checks how often the script has read the clock and the lease: only then do both have the same time.
 func (c call) clock(before keys, r reply, commands map[string]int) error {
 	queue := min(1, len(before.queue))
 	var times, leases int
@@ -256,7 +256,7 @@ func (c call) clock(before keys, r reply, commands map[string]int) error {
 	case forceScript:
 		times = 1
 	case leaveScript:
-		times, leases = 1, commands["PTTL"] // once if it was head, after our dead have gone
+		times, leases = 1, commands["PTTL"] // once if it was head, after our dead waiters are removed
 		if leases > 1 || r[0] == 2 && leases > 0 {
 			leases = 0
 		}

@@ -2,7 +2,7 @@ package fairqueue_test
 
 import "strconv"
 
-// A call is one call of a script of ours, for the model and for the server.
+// A call is one call of one of our scripts, for the model and for the server.
 type call struct {
 	script string
 	keys   []string

@@ -2,7 +2,7 @@ package fairqueue_test
 
 import "math/rand/v2"
 
-// A client does one task; javaClient and goClient say how.
+// A client does one task; javaClient and goClient define how.
 type client struct {
 	*world
 	task    task
@@ -12,22 +12,22 @@ type client struct {
 
 	crashed   bool
 	settled   bool // nothing of it can come back
-	wants     bool // the lock, and does not have it
-	listening bool // on its channel
+	wants     bool // it wants the lock, and does not have it
+	listening bool // it listens on its channel
 	deadline  ms   // of its wait; 0: none
 
-	life  int // raised when whatever is under way is no longer of interest
+	life  int // raised when whatever is in flight no longer matters
 	sleep int // raised when it wakes up
 	wake  func()
-	news  bool // a message that nobody has slept through
+	news  bool // a message came while it was not asleep
 
 	standing standing
 }
 
-// lives reports whether it waits for the lock and can take it, if it is not stalled.
+// lives reports whether it waits for the lock and can take it, unless it is stalled.
 func (c *client) lives() bool { return c.wants && !c.crashed }
 
-// lease is the one that it asks for.
+// lease is the lease that it asks for.
 func (c *client) lease() ms {
 	if c.task.lease > 0 {
 		return c.task.lease
@@ -35,7 +35,7 @@ func (c *client) lease() ms {
 	return javaLease
 }
 
-// latency is how long something is on the way.
+// latency is how long a message travels.
 func (c *client) latency() ms {
 	if c.exact {
 		return 1
@@ -49,8 +49,7 @@ func (c *client) latency() ms {
 	return 1 + c.rng.Int64N(4)
 }
 
-// after does something in the client, later: not if it has crashed or turned to something else, and when it is no
-// longer stalled.
+// after runs do later, when the client is not stalled; unless it has crashed or turned to something else by then.
 func (c *client) after(d ms, do func()) {
 	life := c.life
 	var attempt func()
@@ -66,8 +65,8 @@ func (c *client) after(d ms, do func()) {
 	c.at(c.now+d, attempt)
 }
 
-// park sleeps until a message or until d has passed; below 0 is without limit. What comes next also happens at the
-// deadline.
+// park sleeps until a message comes or d has passed, without limit if d is negative, and then runs next. So it does
+// at the deadline.
 func (c *client) park(d ms, next func()) {
 	if c.news {
 		c.news = false
@@ -104,7 +103,7 @@ func (c *client) message() {
 	}
 }
 
-// watchdog keeps the lock up while the client holds it and lives.
+// watchdog renews the lock while the client holds it and lives.
 func (c *client) watchdog() {
 	if c.task.lease > 0 {
 		return
@@ -117,7 +116,7 @@ func (c *client) watchdog() {
 	c.after(javaLease/3, renewal)
 }
 
-// finish ends the task. Nothing that is under way is of interest any more.
+// finish ends the task. Whatever is in flight no longer matters.
 func (c *client) finish() {
 	c.life++
 	c.sleep++

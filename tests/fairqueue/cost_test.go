@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// TestCommandsInside counts what a script does on the server, without reading the clock.
+// TestCommandsInside counts the commands that a script runs, apart from those that read the clock.
 func TestCommandsInside(t *testing.T) {
 	s := loadScripts(t, redistest.Start(t), asTheyAre)
 	const (
@@ -62,10 +62,10 @@ func TestCommandsInside(t *testing.T) {
 		name  string
 		state keys
 		call  call
-		most  int // what was measured when the rules were drafted, and what has been added since
+		most  int // what was measured when the rules were drafted, plus what has been added since
 	}{
-		// The head is looked at before the dead, for the fast path; ours is looked at, and the queue cleared of a
-		// newcomer, because the server may have lost something.
+		// The script looks at the head before it looks for the dead, for the sake of the fast path. It looks at ours,
+		// and removes a newcomer from the queue, because the server may have lost something.
 		{"acquire, free, nobody waits", free(), poll, 4},
 		{"acquire, free, as head", free("G", "G2", "J3"), poll, 15 + 1},
 		{"re-poll, held, as head", held("G", "G2", "J3"), poll, 12 + 2},
@@ -76,18 +76,19 @@ func TestCommandsInside(t *testing.T) {
 		{"acquire, held, first", held(), poll, 18 + 2},
 		{"acquire, held, later", held("J1", "G2"), poll, 18 + 3},
 
-		// A try is an acquire until it is known that it does not wait: it asks for the field of a hold, and looks for
-		// the dead while the lock is held, too.
+		// A try is an acquire until it turns out that it does not wait: it asks for the field of a hold, and looks
+		// for the dead even while the lock is held.
 		{"try, held", held("J1"), try, 3 + 1},
 		{"try, free, somebody waits", free("J1"), try, 6 + 1},
 
 		{"release, nobody waits", held(), release, 3},
-		// What tells the next one writes; before that, a removal of nothing gets it past a server without memory.
+		// Waking the next waiter is a write. Before it, a removal of nothing makes the script fail early on a server
+		// without memory.
 		{"release, somebody waits", held("G1", "J2"), release, 11 + 2},
 		{"release, Java's head is due", dueNow(held("J1", "G2"), "J1"), release, 11},
 		{"force, somebody waits", held("G1", "J2"), forceCall(always, javaWait), 11 + 1},
 
-		// It may have been granted the lock in the meantime; and the reply says what it has found.
+		// It may have been granted the lock in the meantime; and the reply tells what it has found.
 		{"leave, in the middle", held("J1", "G", "G3"), leave, 6 + 2},
 		{"leave, held, as head", held("G", "G3"), leave, 11 + 2},
 		{"leave, free, as head", free("G", "G3"), leave, 15 + 2},

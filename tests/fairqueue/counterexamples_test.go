@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each test is an example that ended an earlier version of the rules. The rules as they are survive it; without the one
-// that was made for it, the example still shows what it showed. Names end in a † if their owner dies.
+// Each test is an example that refuted an earlier version of the rules. The present rules survive it; without the
+// rule that was made for it, the example still shows the violation. Names end in a † if their owner dies.
 
 // Numbers of processes in the examples.
 const (
@@ -20,7 +20,7 @@ const (
 	goDies
 )
 
-// example is a scenario of four processes, two of which die at 40 s, and of tasks in the order of their numbers.
+// example is a scenario of four processes, two of which die at 40 s, with tasks in the order of their numbers.
 func example(tasks ...task) scenario {
 	s := scenario{
 		exact: true, java: javaWait,
@@ -38,13 +38,13 @@ func example(tasks ...task) scenario {
 	return s
 }
 
-// holds has somebody take the lock at once.
+// holds is a task that takes the lock at once.
 func holds(process int, d ms) task { return task{process: process, start: 1, hold: d} }
 
-// waits has somebody wait for the lock, and keep it for a moment.
+// waits is a task that waits for the lock, and keeps it for a moment.
 func waits(process int, from ms) task { return task{process: process, start: from, hold: 50} }
 
-// survives plays an example by the rules and returns the world.
+// survives plays an example with all rules and returns the world.
 func survives(t *testing.T, s scenario) *world {
 	t.Helper()
 	w := play(s, without{}, traced)
@@ -52,7 +52,7 @@ func survives(t *testing.T, s scenario) *world {
 	return w
 }
 
-// falls plays an example without a rule. It must show a violation of the kind, in these words.
+// falls plays an example without a rule. It must show a violation of that kind, in these words.
 func falls(t *testing.T, s scenario, w without, rule, words string) {
 	t.Helper()
 	played := play(s, w, traced)
@@ -74,8 +74,8 @@ func fiveBehind(from ms) (tasks []task) {
 	return tasks
 }
 
-// K1: G†, J, J, J, J, J. An allowance for all Java waiters, also for those behind, keeps the dead one's score ahead by
-// 5 × 300 s. Nobody of ours is left to bury it.
+// K1: G†, J, J, J, J, J. An allowance for all Java waiters, even for those behind, keeps the dead one's score ahead
+// by 5 × 300 s. No other waiter of ours is left to bury it.
 func TestK1AllowanceForThoseBehind(t *testing.T) {
 	dead := []task{holds(javaApp, 45*second), waits(goDies, second)}
 	s := example(append(dead, fiveBehind(2*second)...)...)
@@ -83,7 +83,7 @@ func TestK1AllowanceForThoseBehind(t *testing.T) {
 	falls(t, s, without{inFront: true, headExempt: true, settle: true}, "blocked", "by G2:1")
 }
 
-// K2: G†, G†, J, J, J, J, J. To exempt the head is not enough: the second one does it.
+// K2: G†, G†, J, J, J, J, J. It is not enough to exempt the head: the second one causes the same.
 func TestK2AllowanceForThoseBehindTheSecond(t *testing.T) {
 	dead := []task{holds(javaApp, 45*second), waits(goDies, second), waits(goDies, 2*second)}
 	s := example(append(dead, fiveBehind(3*second)...)...)
@@ -91,8 +91,8 @@ func TestK2AllowanceForThoseBehindTheSecond(t *testing.T) {
 	falls(t, s, without{inFront: true}, "blocked", "by G3:1")
 }
 
-// K3: Java drops a dead Go waiter, and alive keeps it. The queue less alive is then one short: J, G have no Java waiter
-// in front of G, whose score is not raised, and Java drops it alive.
+// K3: Java drops a dead Go waiter, and alive keeps it. Then the queue less alive is one short: in J, G there seems to
+// be no Java waiter in front of G, whose score is not raised, and Java drops G alive.
 func TestK3DeadInAlive(t *testing.T) {
 	s := example(
 		holds(javaApp, 100*second), waits(goDies, second),
@@ -112,8 +112,8 @@ func TestK4NoAllowance(t *testing.T) {
 	falls(t, s, without{allowance: true}, "dropped", "G5:1")
 }
 
-// K5: a Java waiter in front of G† waits for 1 s, leaves, and takes 1 s off. Of the 300 s that were allowed for it, 299
-// are carried on.
+// K5: a Java waiter in front of G† waits for 1 s, leaves, and takes 1 s off. 299 of the 300 s that were allowed for
+// it are carried on.
 func TestK5AllowanceCarriedOn(t *testing.T) {
 	impatient := waits(javaApp, 2*second)
 	impatient.kind, impatient.patience = tryFor, second
@@ -124,7 +124,8 @@ func TestK5AllowanceCarriedOn(t *testing.T) {
 	falls(t, s, without{recount: true}, "blocked", "by G4:1")
 }
 
-// K6: a score that leaves out the lease is a base for Java's next one: J is dropped 14 s sooner than Redisson would.
+// K6: Java's next waiter builds on the score before it. If that leaves out the lease, J is dropped 14 s sooner than
+// Redisson would.
 func TestK6LeaseLeftOut(t *testing.T) {
 	s := example(holds(javaApp, 360*second), task{process: goApp, start: second, quit: 100 * second},
 		waits(javaApp, 1100), task{process: javaApp, kind: try, start: 325 * second})
@@ -132,8 +133,8 @@ func TestK6LeaseLeftOut(t *testing.T) {
 	falls(t, s, without{left: true}, "early", "J3:1")
 }
 
-// K7: G calls in the moment in which the lock is free, between J's wake-up and its acquire. The lease that J then gets
-// is not in G's score, and so not in that of the next Java waiter either.
+// K7: G calls while the lock is free, between J's wake-up and its acquire. The lease that J then gets is missing from
+// G's score, and so from that of the next Java waiter.
 func TestK7NextLeaseLeftOut(t *testing.T) {
 	slow := task{process: javaDies, start: 50_200, hold: 325 * second}
 	s := example(holds(javaApp, 51*second), slow, task{process: goApp, start: 50_300, quit: 100 * second},
@@ -143,8 +144,8 @@ func TestK7NextLeaseLeftOut(t *testing.T) {
 	falls(t, s, without{nextLease: true}, "early", "J4:1")
 }
 
-// K8: if our waits add up as Java's do, a thousand of ours put four hours on every Java waiter behind. To settle the
-// head is not enough: the second Java waiter keeps them.
+// K8: if our waits add up as Java's do, a thousand of ours put four hours on every Java waiter behind. It is not
+// enough to settle the head: the second Java waiter keeps them.
 func TestK8WaitsAddUp(t *testing.T) {
 	behind := func(w without) ms {
 		k := newKeys()
@@ -161,7 +162,7 @@ func TestK8WaitsAddUp(t *testing.T) {
 	assert.Equal(t, (30+999*15+300)*second, behind(without{flat: true}))
 }
 
-// K9: J† has entered under a lease of ten minutes, which is released early. Nobody lowers its score.
+// K9: J† entered under a lease of ten minutes, which is released early. Nobody lowers its score.
 func TestK9HeadNotSettled(t *testing.T) {
 	long := holds(javaApp, 45*second)
 	long.lease = 15 * minute
@@ -170,7 +171,8 @@ func TestK9HeadNotSettled(t *testing.T) {
 	falls(t, s, without{settle: true}, "blocked", "by J2:1")
 }
 
-// K10: in a long hold Java's head becomes due while it sleeps. If we drop it, it enters behind those who came later.
+// K10: during a long hold Java's head becomes due while it sleeps. If we drop it, it re-enters behind those who came
+// later.
 func TestK10LiveJavaHeadDropped(t *testing.T) {
 	s := example(holds(goApp, 340*second), waits(javaApp, second), waits(goApp, 3*second))
 	w := survives(t, s)
@@ -183,8 +185,8 @@ func TestK10LiveJavaHeadDropped(t *testing.T) {
 	})
 }
 
-// K11: Java has dropped three waiters of ours that live: J has waited for longer than JavaWait allows, and a look from
-// Java finds them due. They call again in the order 1, 3, 2, and come back in the old one.
+// K11: Java has dropped three live waiters of ours: J has waited for longer than JavaWait allows, and a Java attempt
+// finds them due. They call again in the order 1, 3, 2, and regain their old order.
 func TestK11OrderOfThoseWhoComeBack(t *testing.T) {
 	patient := task{process: javaApp, start: second, kind: tryFor, patience: 60 * minute, hold: 20 * second}
 	s := example(

@@ -7,10 +7,10 @@
 // Our scripts are written down twice, in Lua for the server and in Go for the model; a real server runs the Lua beside
 // the model, and everything that can be seen of the two is compared.
 //
-// Not in this world: steps of the server's clock, a cluster that moves slots, locks without an expiry, and a JavaWait
-// that is too short, of which only the order of those who come back is shown.
+// This world leaves out steps of the server's clock, a cluster that moves slots, and locks without an expiry. A
+// JavaWait that is too short occurs only in a test of the order in which dropped waiters come back.
 //
-// Where to read what:
+// The files:
 //
 //   - rules_test.go: what can be left out of our scripts;
 //   - server_test.go: what the server stores;

@@ -1,6 +1,6 @@
 package fairqueue_test
 
-// goClient is a goroutine: it stands in the queue and calls again when the script says so, or at a message.
+// goClient is a goroutine: it waits in the queue and calls again when the script says so, or when a message comes.
 type goClient struct {
 	*client
 
@@ -8,7 +8,7 @@ type goClient struct {
 	target int64
 }
 
-const silence = second // after which a call without a reply is repeated
+const silence = second // a call without a reply is repeated after this time
 
 func (g *goClient) begin() {
 	if g.task.kind == force {
@@ -25,7 +25,7 @@ func (g *goClient) begin() {
 	g.poll()
 }
 
-// wait is what acquire is told.
+// wait is the argument of acquire.
 func (g *goClient) wait() ms {
 	if g.task.kind == try {
 		return 0
@@ -43,7 +43,7 @@ func (g *goClient) acquire(target int64, answered func(sent ms, r reply), silent
 	})
 }
 
-// send runs a script. The reply may get lost, or the call itself may be on its way for longer than anybody waits.
+// send executes a script. The reply may get lost, or the call itself may travel for longer than anybody waits.
 func (g *goClient) send(s call, answered func(reply), silent func()) {
 	there, back, life := g.latency(), g.latency(), g.life
 	if g.lostReplies > 0 && g.rng.IntN(1000) < g.lostReplies {
@@ -62,7 +62,7 @@ func (g *goClient) send(s call, answered func(reply), silent func()) {
 	})
 }
 
-// poll enters the queue or shows that the waiter lives.
+// poll enters the queue or shows that the waiter is alive.
 func (g *goClient) poll() {
 	if g.deadline > 0 && g.now >= g.deadline {
 		g.giveUp()
@@ -74,7 +74,7 @@ func (g *goClient) poll() {
 
 func (g *goClient) polled(sent ms, r reply) {
 	switch {
-	case r[0] == 1 && g.now >= sent+g.lease()*9/10: // nothing is left of it
+	case r[0] == 1 && g.now >= sent+g.lease()*9/10: // nothing of the lease is left
 		g.giveUp()
 	case r[0] == 1:
 		g.held()
@@ -111,7 +111,7 @@ func (g *goClient) cancel() {
 	}
 }
 
-// giveUp takes back whatever may have come of the acquisition.
+// giveUp takes back whatever the acquisition may have got.
 func (g *goClient) giveUp() {
 	g.wants = false
 	g.referee.look()
@@ -132,7 +132,7 @@ func (g *goClient) rest() {
 	g.after(g.doubt-g.now+1, func() { g.leave(func() { g.settled = true }) })
 }
 
-// held keeps the lock for the time of the task, and re-enters and leaves again at even distances.
+// held keeps the lock for the time of the task, and re-enters and releases at even intervals.
 func (g *goClient) held() {
 	g.wants, g.listening = false, false
 	g.target = 1
@@ -140,7 +140,7 @@ func (g *goClient) held() {
 	g.work(0)
 }
 
-// work is one of 2×nested+1 equal parts of the hold.
+// work is one of the 2×nested+1 equal parts of the hold.
 func (g *goClient) work(part int64) {
 	parts := 2*g.task.nested + 1
 	g.after(g.task.hold/parts, func() {

@@ -2,9 +2,9 @@ package fairqueue_test
 
 import "slices"
 
-// Redisson's scripts for a fair lock. They take the time from the client; leases are the server's.
+// These are Redisson's scripts for a fair lock. They get the time from the client; leases run by the server's.
 
-// A javaRun is one execution of a script of Redisson's.
+// A javaRun is one execution of one of Redisson's scripts.
 type javaRun struct {
 	*keys
 	now   ms // the server's
@@ -18,7 +18,7 @@ const (
 	javaLease = 30 * second  // lockWatchdogTimeout
 )
 
-// purge takes the heads out that are due.
+// purge removes the heads that are due.
 func (r *javaRun) purge() {
 	for o := r.head(); o != nobody; o = r.head() {
 		due, scored := r.due[o]
@@ -30,7 +30,7 @@ func (r *javaRun) purge() {
 	}
 }
 
-// take grants the lock, or raises its count, if that is possible.
+// take grants the lock, or raises its count, if possible.
 func (r *javaRun) take(o owner, lease, wait ms) (taken bool) {
 	r.purge()
 	switch _, mine := r.counts[o]; {
@@ -50,7 +50,7 @@ func (r *javaRun) take(o owner, lease, wait ms) (taken bool) {
 	return false
 }
 
-// acquire returns for how long to sleep if the lock is not taken: below 0 without limit, 0 not at all.
+// acquire returns how long to sleep if the lock is not taken: a negative number means without limit, 0 not at all.
 func (r *javaRun) acquire(o owner, lease, wait ms) (taken bool, sleep ms) {
 	if r.take(o, lease, wait) {
 		return true, 0

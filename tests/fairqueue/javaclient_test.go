@@ -35,7 +35,7 @@ func (j *javaClient) begin() {
 	})
 }
 
-// wait is the waiting time that the scripts are told.
+// wait is the waiting time that the scripts get as an argument.
 func (j *javaClient) wait() ms {
 	if j.task.kind == tryFor {
 		return j.task.patience
@@ -43,7 +43,7 @@ func (j *javaClient) wait() ms {
 	return javaWait
 }
 
-// send runs a script after a latency, and what it returns after another one.
+// send executes a script after a latency, and hands its result on after another one.
 func (j *javaClient) send(script string, takesOff ms, do func(*javaRun) func()) {
 	j.sendIn(j.latency(), script, takesOff, do)
 }
@@ -70,11 +70,11 @@ func (j *javaClient) attempt(d ms, busy func(sleep ms)) {
 	})
 }
 
-// loop goes on until the lock is held or the time is over.
+// loop tries until the lock is held or the time is over.
 func (j *javaClient) loop() { j.spin(j.latency()) }
 
-// spin is loop where the reply before was 0: not to sleep. Java asks again at once, as often as it can. Here the time
-// between two looks grows, or a run would not end.
+// spin is loop after a reply of 0, which means not to sleep. Java asks again at once, as often as it can. Here the
+// time between two attempts grows, or a run would not end.
 func (j *javaClient) spin(d ms) {
 	const longest = 2 * second
 	if j.deadline > 0 && j.now >= j.deadline {

@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLostKeys loses every combination of keys while the lock is held and four of ours wait, at all times of their
-// turns to call. All of them are granted the lock.
+// TestLostKeys loses every combination of keys while the lock is held and four of ours wait, at every phase of their
+// calls. All of them are granted the lock.
 func TestLostKeys(t *testing.T) {
 	t.Parallel()
-	// The order in which they are: that in which they came, or that of their calls after the loss. What is in neither
-	// list may be mixed.
+	// The order in which they are granted is that in which they came, or that of their calls after the loss. What is
+	// in neither list may be mixed.
 	asTheyCame := []string{" queue", " due", " queue due", " ours", " alive", " ours alive"}
 	asTheyCall := []string{
 		" queue ours", " queue due ours", " queue alive", " queue due alive", " queue ours alive", " queue due ours alive",
@@ -42,7 +42,7 @@ func TestLostKeys(t *testing.T) {
 	}
 }
 
-// nextCalls are the owners of ours in the order of their first calls from a time on.
+// nextCalls returns our owners in the order of their first calls from a time on.
 func (w *world) nextCalls(from ms) (order []owner) {
 	for _, c := range w.referee.seen.calls {
 		if c.at >= from && !slices.Contains(order, c.by) {
@@ -52,7 +52,8 @@ func (w *world) nextCalls(from ms) (order []owner) {
 	return order
 }
 
-// TestLateCopies: without a not-after, something comes of copies that arrive when their owner has been given back.
+// TestLateCopies shows that without a not-after, copies that arrive when their owner has been given back have an
+// effect.
 func TestLateCopies(t *testing.T) {
 	for seed := range uint64(300) {
 		if w := play(regimes["lost replies"].scenario(seed), without{notAfter: true}); w.violates("ghost") {

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// TestScriptsDoWhatTheModelDoes runs the real scripts beside the model and compares the whole keyspace, what was
-// published and the reply after every call of ours.
+// TestScriptsDoWhatTheModelDoes runs the real scripts beside the model. After every call of ours it compares the
+// whole keyspace, the published messages and the reply.
 func TestScriptsDoWhatTheModelDoes(t *testing.T) {
 	t.Parallel()
 	s := loadScripts(t, redistest.Start(t), asTheyAre)
@@ -40,8 +40,8 @@ func TestScriptsDoWhatTheModelDoes(t *testing.T) {
 	}
 }
 
-// besideRuns plays scenarios of all regimes until there is a difference. Long holds are mostly the same call again and
-// again, so there are fewer of them.
+// besideRuns plays scenarios of all regimes until there is a difference. Regimes with long holds mostly repeat the
+// same call, so they have fewer runs.
 func (s *scripts) besideRuns(seeds int) {
 	for seed := range uint64(seeds) {
 		for _, name := range slices.Sorted(maps.Keys(regimes)) {
@@ -57,7 +57,7 @@ func (s *scripts) besideRuns(seeds int) {
 	}
 }
 
-// besideStates makes calls on states that runs hardly ever reach, or never, until there is a difference.
+// besideStates makes calls on states that runs reach hardly ever or never, until there is a difference.
 func (s *scripts) besideStates(n int) {
 	for seed := range uint64(n) {
 		d := dice{rand.New(rand.NewPCG(seed, 2))}
@@ -76,7 +76,7 @@ func (s *scripts) besideStates(n int) {
 	}
 }
 
-// state is one that the server might be in if it lost whatever it liked.
+// state is a state in which the server might be after losing arbitrary keys.
 func (d dice) state() keys {
 	k := newKeys()
 	k.oursUntil, k.aliveUntil = epoch+d.upTo(day), epoch+d.upTo(day)
@@ -124,7 +124,8 @@ func (d dice) call(java ms) call {
 	}, java)
 }
 
-// TestComparisonSees changes the scripts, one line at a time. A comparison that does not notice is worth nothing.
+// TestComparisonSees changes one line of the scripts at a time. A comparison that does not notice would be worth
+// nothing.
 func TestComparisonSees(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

@@ -5,24 +5,25 @@ import (
 	"slices"
 )
 
-// The referee sees what a bystander could see: the state before and after each script, its reply, and who lives.
+// The referee sees what a bystander could see: the state before and after each script, its reply, and which clients
+// live.
 //
 //	order    nobody is granted the lock before a live waiter that entered earlier
-//	dropped  a live Go waiter is dropped by nobody
-//	blocked  for how long a dead waiter keeps a free lock from live ones; see blockade.limit
+//	dropped  nobody drops a live Go waiter
+//	blocked  how long a dead waiter may keep a free lock from live ones; see blockade.limit
 //	early    no live Java waiter is dropped earlier than Redisson alone would drop it
-//	unheard  our scripts drop a live Java waiter only from a lock that was free before, when it is due
-//	shape    in queue iff in due, once; ours in the order of queue; ours and alive the same; nobody dead left in alive
-//	sleep    a Go waiter is told to sleep 100 ms at least, and a third of its wait at most
-//	ghost    nothing comes of a copy of an acquire after its owner has been given back for good
+//	unheard  our scripts drop a live Java waiter only when it is due, and only if the lock was free before
+//	shape    an owner is in queue iff it is in due, once; ours has the order of queue and the members of alive; alive has no dead owner
+//	sleep    a Go waiter is told to sleep for at least 100 ms, and at most a third of its wait
+//	ghost    a copy of an acquire has no effect after its owner has been given back for good
 //	end      a run ends, and leaves no live Go waiter behind
 //
-// Exceptions: a Go waiter that has not been heard of for its wait is dead to our scripts, and 5.5 s earlier to Java's,
-// whose clocks are up to 5 s ahead; one that Java drops too early by a wait longer than JavaWait is a matter of
-// TestK11 only. A Java waiter that has been dropped enters as a new one.
+// Exceptions: our scripts take a Go waiter for dead that has been silent for its wait, and Java's take it for dead
+// 5.5 s earlier, as their clocks are up to 5 s ahead. Only TestK11 has waiters that Java drops too early because a
+// wait was longer than JavaWait. A Java waiter that has been dropped enters as a new one.
 //
-// When keys have been lost, order, dropped, early and unheard are not promised any more, and of the shape only that
-// each waiter of ours has set its own entry right after its next call. A lock is blocked no longer than a head of
+// When keys have been lost, order, dropped, early and unheard are no longer promised. Of the shape only this is: each
+// waiter of ours has corrected its own entry after its next call. A lock is blocked no longer than a dead head of
 // Java's could block it.
 type referee struct {
 	*world
@@ -38,7 +39,7 @@ type violation struct{ rule, text string }
 
 func (v violation) String() string { return v.rule + ": " + v.text }
 
-// seen is what happened, to be reported.
+// seen counts what happened, for the report.
 type seen struct {
 	grants      int
 	order       []owner // of the grants
@@ -46,11 +47,11 @@ type seen struct {
 	backAgain   int // waiters that Java had dropped alive
 	javaDropped int // live ones, by Java's scripts
 	byOurs      int // live ones, by ours
-	margin      ms  // the least of all scores of live Go waiters above the server's time
+	margin      ms  // the least by which the score of a live Go waiter was above the server's time
 	worst       map[string]ms
 }
 
-// acquired is one execution of our acquire that left its owner in the queue.
+// acquired is an execution of our acquire that left its owner in the queue.
 type acquired struct {
 	at ms
 	by owner
@@ -58,11 +59,11 @@ type acquired struct {
 
 // standing is what the referee knows of one waiter.
 type standing struct {
-	place  int  // in the order of entry; 0: not in the queue, as far as right goes
+	place  int  // in the order of entry; 0: it has no right to a place in the queue
 	polled ms   // when its last acquire was executed
-	limit  ms   // for how long its score may block, by its last acquire
+	limit  ms   // for how long its score may block, after its last acquire
 	pure   ms   // when Redisson alone would take it for dead
-	lost   bool // its place, by its own fault
+	lost   bool // it lost its place by its own fault
 }
 
 func newReferee(w *world) referee {
@@ -75,7 +76,7 @@ func (f *referee) report(rule, format string, args ...any) {
 	f.note("    !! %s", v)
 }
 
-// executed looks at what a script has done.
+// executed checks what a script has done.
 func (f *referee) executed(e execution) {
 	if e.ours && e.script == "fairlock_acquire" {
 		f.polled(e)
@@ -99,7 +100,7 @@ func (f *referee) executed(e execution) {
 	}
 }
 
-// polled notes the time of an acquire of ours.
+// polled notes the time of one of our acquires.
 func (f *referee) polled(e execution) {
 	c := e.by
 	if !e.queued() {
@@ -131,7 +132,7 @@ func (f *referee) javaInFront(o owner) (n int64) {
 
 func (f *referee) left() ms { return max(0, f.keys.pttl(f.now)) }
 
-// gone reports whether a script has taken somebody out of the queue that did not ask for it.
+// gone reports whether a script has removed somebody from the queue who did not ask for it.
 func (f *referee) gone(e execution, o owner) bool {
 	if !slices.Contains(f.keys.queue, o) {
 		return o != e.by.owner || f.keys.holder() != o && e.script != "leave" && e.script != "fairlock_leave"
@@ -139,7 +140,8 @@ func (f *referee) gone(e execution, o owner) bool {
 	if o != e.by.owner {
 		return false
 	}
-	// Dropped, and back at the end by the same script: Java's never changes a score of its own otherwise.
+	// It was dropped, and the same script appended it again: otherwise Java's scripts never change a score of their
+	// own.
 	if e.ours {
 		return e.stands(atTheEnd)
 	}
@@ -153,7 +155,7 @@ func (f *referee) drop(e execution, c *client) {
 		return
 	}
 	if !c.process.java {
-		// polled is already now if it is its own call that finds it dead.
+		// polled is already now if its own call finds it dead.
 		silent := e.before.alive[c.owner] <= f.now
 		if !e.ours {
 			silent = f.now-at.polled >= c.process.wait-5500
@@ -162,7 +164,7 @@ func (f *referee) drop(e execution, c *client) {
 		if !silent {
 			f.report("dropped", "%s, %d ms after its call, by %s of %s", c.owner, f.now-at.polled, e.script, e.by.owner)
 		}
-		return // it keeps its place: it has to come back there, unless it has lost it
+		return // it keeps its right to the place, unless it has lost it
 	}
 	at.place = 0
 	if e.clock < at.pure-f.inaccuracy() {
@@ -206,7 +208,7 @@ func (f *referee) grant(e execution) {
 	}
 }
 
-// queued looks at who has come and who has left by itself.
+// queued notes who has come and who has left of its own accord.
 func (f *referee) queued(e execution) {
 	c := e.by
 	at := slices.Index(f.keys.queue, c.owner)
@@ -232,8 +234,8 @@ func (f *referee) queued(e execution) {
 	}
 }
 
-// fresh is when Redisson alone would take somebody for dead that enters behind others: Java's chain without the waits
-// of ours. It is not more than what it would give if those in front had just entered, too.
+// fresh is when Redisson alone would take somebody for dead who enters behind others: Java's chain without our waits.
+// It is at most what it would be if those in front had just entered, too.
 func (f *referee) fresh(e execution, front []owner) ms {
 	pure := e.clock + f.left()
 	if n := len(front); n > 0 {
@@ -253,8 +255,8 @@ func (c *client) chained() ms {
 	return (&javaClient{c}).wait()
 }
 
-// settled looks at the score of Java's head after a script of ours: raised when the head was told that it is its turn,
-// lowered at most to what it would be given if it entered now.
+// settled checks the score of Java's head after one of our scripts: it is raised when the head is told that it is its
+// turn, and lowered at most to what it would be if the head entered now.
 func (f *referee) settled(e execution) {
 	head := f.keys.head()
 	c := f.clients[head]
@@ -322,7 +324,7 @@ func (f *referee) shape(e execution) {
 	}
 }
 
-// mended looks at a waiter of ours after its own call: it has to be where it belongs, once, whatever has been lost.
+// mended checks a waiter of ours after its own call: it must be where it belongs, once, whatever has been lost.
 func (f *referee) mended(o owner) {
 	k := &f.keys
 	queued, own := times(k.queue, o), times(k.ours, o)
@@ -347,11 +349,11 @@ func times(list []owner, o owner) (n int) {
 type blockade struct {
 	head  *client // nil: none
 	since ms
-	ours  bool // among those who wait is one of ours, which is not stalled
+	ours  bool // one of ours, which is not stalled, is among the waiters
 	due   ms   // the last score of the head
 }
 
-// look is to be called whenever something has changed.
+// look must be called whenever something has changed.
 func (f *referee) look() {
 	b := f.blocked()
 	if b.head == f.blockade.head && b.ours == f.blockade.ours {
@@ -378,7 +380,7 @@ func (f *referee) blocked() blockade {
 	return b
 }
 
-// slack is what is lost on the way: a call, a reply that never comes, a message.
+// slack is the time lost on the way: a call, a reply that never comes, a message.
 const slack = 6 * second
 
 // lift ends a blockade.
@@ -393,7 +395,7 @@ func (f *referee) lift() {
 		return
 	}
 	end := f.now
-	if !b.ours { // nobody has to look when it is due; what counts is the score
+	if !b.ours { // nobody has to look when it is due; only the score counts
 		end = min(f.now, max(b.since, b.due+f.inaccuracy()))
 	}
 	f.seen.worst[name] = max(f.seen.worst[name], end-b.since)
@@ -402,7 +404,7 @@ func (f *referee) lift() {
 	}
 }
 
-// limit is for how long a dead head may block, and how that case is called; "" if we promise nothing.
+// limit is how long a dead head may block, with a name for the case; "" if we promise nothing.
 func (b blockade) limit(f *referee) (string, ms) {
 	var longest ms
 	for _, p := range f.processes {
@@ -417,18 +419,18 @@ func (b blockade) limit(f *referee) (string, ms) {
 	case java && b.ours:
 		return "a dead Java head, Go behind", asJava
 	case java:
-		return "", 0 // Redisson's own
+		return "", 0 // as long as Redisson's own
 	case b.ours:
 		return "a dead Go head, Go behind", max(b.head.process.wait, longest/3)
 	}
 	return "a dead Go head, only Java behind", b.head.standing.limit
 }
 
-// end looks at what is left when nothing happens any more.
+// end checks what is left when nothing happens any more.
 func (f *referee) end() {
 	f.lift()
 	for _, c := range f.clients {
-		// Java waits without limit if the script's reply is below 0, which it is behind somebody who is due.
+		// Java waits without limit if the script's reply is negative, as it is behind a waiter that is due.
 		if c.lives() && !c.process.java {
 			f.report("end", "%s still waits", c.owner)
 		}

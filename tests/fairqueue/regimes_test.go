@@ -2,23 +2,23 @@ package fairqueue_test
 
 import "math/rand/v2"
 
-// A regime is a kind of life that scenarios are drawn from.
+// A regime is a way of life from which scenarios are drawn.
 type regime struct {
-	java, ours int // waiters at most
+	java, ours int // the most waiters
 	holds      []ms
-	skewed     bool // Java's clocks, by up to 5 s
+	skewed     bool // Java's clocks are off, by up to 5 s
 	crashes    bool
 	goCrashes  bool // every Go process crashes
 	stalls     bool
 	forces     bool
-	leases     bool // some are explicit
-	short      bool // Java waits for seconds only, in every other run
-	patient    bool // Java waits for up to half an hour, and our side knows
+	leases     bool // some leases are explicit
+	short      bool // in every other run Java waits for seconds only
+	patient    bool // Java waits for up to half an hour, and our side knows that
 	async      bool
-	waits      bool // each Go process has a wait of its own
+	waits      bool // each Go process has its own wait
 	nested     bool
-	messages   int // lost, per mille
-	replies    int // lost, per mille
+	messages   int // lost ones, per mille
+	replies    int // lost ones, per mille
 	losses     bool
 }
 
@@ -70,14 +70,14 @@ var regimes = map[string]regime{
 	},
 }
 
-// dice are what scenarios are drawn with.
+// dice draw scenarios.
 type dice struct{ *rand.Rand }
 
 func pick[T any](d dice, from ...T) T { return from[d.IntN(len(from))] }
 
 func (d dice) oneIn(n int) bool { return d.IntN(n) == 0 }
 
-// upTo is from 1 to n.
+// upTo returns a number from 1 to n.
 func (d dice) upTo(n ms) ms { return 1 + d.Int64N(n) }
 
 func (r regime) scenario(seed uint64) scenario {

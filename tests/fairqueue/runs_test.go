@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// runsVariable asks for more runs of each regime than the default.
+// runsVariable is an environment variable that asks for more runs of each regime than the default.
 const runsVariable = "HOLDFAST_FAIR_RUNS"
 
 func runs(t *testing.T, otherwise int) int {
@@ -43,7 +43,7 @@ func TestRandomRuns(t *testing.T) {
 	}
 }
 
-// fail reports the first violation of a run, with the shortest scenario that shows it.
+// fail reports the first violation of a run, with the shortest scenario found that shows it.
 func fail(t *testing.T, w *world) {
 	t.Helper()
 	rule := w.referee.violations[0].rule
@@ -60,7 +60,7 @@ func (w *world) violates(rule string) bool {
 	return slices.ContainsFunc(w.referee.violations, func(v violation) bool { return v.rule == rule })
 }
 
-// shrink takes out of a scenario whatever it can do without and still be bad.
+// shrink removes from a scenario whatever is not needed for it to be bad.
 func shrink(s scenario, bad func(scenario) bool) scenario {
 	for again := true; again; {
 		again = false
@@ -74,7 +74,7 @@ func shrink(s scenario, bad func(scenario) bool) scenario {
 	return s
 }
 
-// simpler are scenarios with one thing less.
+// simpler returns the scenarios that have one thing less.
 func simpler(s scenario) (all []scenario) {
 	with := func(change func(*scenario)) {
 		c := s

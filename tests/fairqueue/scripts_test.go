@@ -4,25 +4,25 @@ import (
 	"slices"
 )
 
-// Our scripts, line by line; their contracts are in the headers of lua/fairlock_*.lua. That the two do the same is
-// shown by TestScriptsDoWhatTheModelDoes.
+// These are our scripts, line by line; their contracts are in the headers of lua/fairlock_*.lua.
+// TestScriptsDoWhatTheModelDoes shows that the two do the same.
 
-// A run is one execution of a script of ours.
+// A run is one execution of one of our scripts.
 type run struct {
 	*keys
 	now     ms
 	java    ms // java_wait
 	without without
-	hears   func(owner) bool // somebody is subscribed to an owner's channel
+	hears   func(owner) bool // reports whether somebody is subscribed to an owner's channel
 
-	published []owner // to whose channels, in order
-	looked    bool    // for the dead
+	published []owner // the owners to whose channels it published, in order
+	looked    bool    // it looked for dead waiters
 }
 
-// A reply is that of any script of ours but waiters; an integer is a reply of one number.
+// A reply is that of any of our scripts but waiters; an integer reply has one number.
 type reply []int64
 
-// A demand is what acquire is called with.
+// A demand has the arguments of acquire.
 type demand struct {
 	owner    owner
 	target   int64
@@ -85,14 +85,14 @@ func (r *run) acquire(d demand) reply {
 	return reply{0, r.now, max(100, again), place}
 }
 
-// Places of a waiter, as acquire replies them.
+// The places of a waiter in the replies of acquire.
 const (
 	asBefore int64 = iota
 	atTheEnd
 	backAgain
 )
 
-// stand gives a waiter its place in the queue, or leaves it there, and writes its score afresh.
+// stand gives a waiter its place in the queue, or leaves it there, and writes its score anew.
 func (r *run) stand(d demand, left ms) (place int64) {
 	was, known := r.due[d.owner]
 	until, living := r.alive[d.owner]
@@ -127,7 +127,7 @@ func (r *run) stand(d demand, left ms) (place int64) {
 	return place
 }
 
-// allowance is how far off the score of a waiter is to be that stands in the queue already.
+// allowance is by how much the score of a waiter that is already in the queue exceeds its end.
 func (r *run) allowance(d demand, at int, left ms) ms {
 	if r.without.left {
 		left = 0
@@ -142,7 +142,7 @@ func (r *run) allowance(d demand, at int, left ms) ms {
 	return base + r.java*r.javaInFront(at, slices.Index(r.ours, d.owner))
 }
 
-// enqueued is the score of a waiter that is about to join the queue.
+// enqueued is the score of a waiter that joins the queue.
 func (r *run) enqueued(d demand, left ms) ms {
 	if r.without.left {
 		left = 0
@@ -154,7 +154,7 @@ func (r *run) enqueued(d demand, left ms) ms {
 	return score
 }
 
-// javaInFront counts Java's waiters in front of a place in the queue, which is the place before in ours, -1 for none.
+// javaInFront counts Java's waiters in front of a place in the queue; before is the same place in ours, −1 for none.
 func (r *run) javaInFront(at, before int) int64 {
 	switch {
 	case r.without.allowance:
@@ -169,7 +169,7 @@ func (r *run) javaInFront(at, before int) int64 {
 	return int64(max(0, at-max(0, before-r.missing())))
 }
 
-// missing counts the waiters of ours that stand at the front of ours and that Java has dropped.
+// missing counts the waiters of ours at the front of ours that Java has dropped.
 func (r *run) missing() int {
 	n := slices.IndexFunc(r.ours, func(o owner) bool {
 		_, scored := r.due[o]
@@ -181,7 +181,7 @@ func (r *run) missing() int {
 	return n
 }
 
-// insert puts an owner into a list, behind the nearest of those that stand in front of a place in another one.
+// insert puts an owner into a list, behind the nearest of those that are in front of a place in another list.
 func (r *run) insert(o owner, list, other []owner, at int) []owner {
 	for ; at > 0 && !r.without.predecessor; at-- {
 		if place := slices.Index(list, other[at-1]) + 1; place > 0 {
@@ -262,9 +262,10 @@ func (r *run) waiters() []any {
 	return found
 }
 
-// The fragments.
+// These are the fragments.
 
-// end is when a waiter is dead: what alive says of one of ours, otherwise what due says; 0 if neither says anything.
+// end is when a waiter is taken for dead: its score in alive if it is one of ours, otherwise that in due; 0 if it has
+// neither.
 func (r *run) end(o owner) ms {
 	if until, living := r.alive[o]; living {
 		return until

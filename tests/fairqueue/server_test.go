@@ -15,7 +15,7 @@ const (
 	minute    = 60 * second
 	day       = 24 * 60 * minute
 
-	epoch ms = 1_750_000_000_000 // when runs begin: times on the wire are as long as in life
+	epoch ms = 1_750_000_000_000 // when runs begin, so that times on the wire are as long as in real life
 )
 
 // An owner is a wire owner, "<session>:<number>".
@@ -63,7 +63,7 @@ func (k *keys) expire(now ms) {
 
 func (k *keys) free() bool { return len(k.counts) == 0 }
 
-// pttl is what PTTL says of the lock.
+// pttl is the lock's PTTL.
 func (k *keys) pttl(now ms) ms {
 	if k.free() {
 		return -2
@@ -136,7 +136,7 @@ var keysets = func() (all []keyset) {
 	return all
 }()
 
-// lose deletes keys that nobody asked to delete.
+// lose deletes keys as a failover or an eviction does.
 func (k *keys) lose(s keyset) {
 	if s.queue {
 		k.queue = nil

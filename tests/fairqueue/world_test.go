@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// A scenario is all that a run is made of; the same scenario always runs in the same way. It is built so that it can be
-// made smaller: a task or a misfortune that is taken out does not change the dice of the others.
+// A scenario is everything that a run is made of; the same scenario always runs in the same way. It can be shrunk:
+// removing a task or a misfortune does not change the dice of the others.
 type scenario struct {
 	seed  uint64
-	exact bool // everything on the way takes 1 ms, and nobody rolls dice
+	exact bool // every message takes 1 ms, and nobody rolls dice
 	java  ms   // the longest wait of any Java process, as all Go processes are told
 
 	lostMessages  int // per mille
-	lostReplies   int // per mille of the calls of Go clients: nothing comes back
+	lostReplies   int // per mille of the calls of Go clients: they get no reply
 	processes     []process
 	tasks         []task
 	disappearings []disappearing
@@ -25,7 +25,7 @@ type scenario struct {
 type process struct {
 	java    bool
 	skew    ms // of a Java process' clock
-	wait    ms // of a Go process: how long its waiters live on without a re-poll
+	wait    ms // how long a Go process' waiters live on without a re-poll
 	crash   ms // when it ends; 0: never
 	stall   ms // when it stops …
 	stalled ms // … and for how long
@@ -33,7 +33,7 @@ type process struct {
 
 func (p process) stalls(at ms) bool { return at >= p.stall && at < p.stall+p.stalled }
 
-// A disappearing is an eviction of keys, or a failover that takes everything back to what it was.
+// A disappearing is an eviction of keys, or a failover that takes everything back to an earlier state.
 type disappearing struct {
 	at   ms
 	lost keyset
@@ -49,19 +49,19 @@ const (
 	force
 )
 
-// A task is one thread of Java or one goroutine that wants the lock once.
+// A task is one Java thread or one goroutine that wants the lock once.
 type task struct {
 	id       int
 	process  int
 	kind     kind
 	start    ms
 	patience ms    // of tryFor
-	lease    ms    // 0: kept up by a watchdog
+	lease    ms    // 0: a watchdog renews it
 	hold     ms    // from the grant to the release
-	nested   int64 // re-entries in the meantime, of Go
-	quit     ms    // when a wait ends: Go leaves, an interrupted thread of Java does not; 0: never
+	nested   int64 // re-entries in the meantime, only of Go
+	quit     ms    // when a wait ends: a Go waiter leaves, an interrupted Java thread does not; 0: never
 	again    ms    // how long after that the same thread of Java calls lock once more; 0: never
-	async    bool  // of Java's tryFor: when it leaves it takes 300 s off the scores behind, whatever it has added
+	async    bool  // for Java's tryFor: on leaving it takes 300 s off the scores behind, whatever it has added
 }
 
 type event struct {
@@ -89,7 +89,7 @@ func (q *events) Pop() any {
 type world struct {
 	scenario
 	without without
-	beside  *scripts // the real ones, or nil
+	beside  *scripts // the real scripts, or nil
 
 	now     ms
 	events  events
@@ -123,7 +123,7 @@ func play(s scenario, w without, options ...func(*world)) *world {
 	}
 	for len(world.events) > 0 && world.events[0].at <= runsEnd {
 		if world.n > maxEvents {
-			world.referee.report("end", "no end of events")
+			world.referee.report("end", "the events do not end")
 			break
 		}
 		e := heap.Pop(&world.events).(event)
@@ -138,7 +138,7 @@ func traced(w *world) { w.tracing = true }
 
 func besides(s *scripts) func(*world) { return func(w *world) { w.beside = s } }
 
-// enter sets a client up that does a task.
+// enter sets up a client that does a task.
 func (w *world) enter(t task) {
 	p := w.processes[t.process]
 	c := &client{world: w, task: t, process: p, rng: rand.New(rand.NewPCG(w.seed, uint64(t.id)))}
@@ -166,7 +166,7 @@ func (w *world) enter(t task) {
 	}
 }
 
-// A snapshot is what the keys were until a moment.
+// A snapshot is what the keys were at some moment.
 type snapshot struct {
 	until ms
 	keys  keys
@@ -197,17 +197,17 @@ type execution struct {
 	by       *client
 	ours     bool
 	script   string
-	clock    ms // what it takes for the time
+	clock    ms // what it takes for the present time
 	takesOff ms // what it takes off the scores of others if it is granted or leaves
 	before   keys
 	reply    reply
-	looked   bool // for our dead
+	looked   bool // it looked for our dead waiters
 }
 
-// queued reports whether a waiter of ours has called and stands in the queue: only then a reply has a place.
+// queued reports whether a waiter of ours has called and is in the queue: only then has the reply a place.
 func (e execution) queued() bool { return len(e.reply) == 4 }
 
-// stands reports whether it has been told of that place.
+// stands reports whether the reply has that place.
 func (e execution) stands(place int64) bool { return e.queued() && e.reply[3] == place }
 
 // before prepares for a script, and returns the keys that it finds.
@@ -220,7 +220,7 @@ func (w *world) before() keys {
 	return before
 }
 
-// call runs a script of ours on the server, at once.
+// call executes one of our scripts on the server, at once.
 func (w *world) call(c *client, s call) reply {
 	before := w.before()
 	r := &run{keys: &w.keys, now: w.now, java: w.java, without: w.without, hears: w.hears}
@@ -237,7 +237,7 @@ func (w *world) call(c *client, s call) reply {
 	return answer
 }
 
-// javaCall runs a script of Redisson's on the server, at once.
+// javaCall executes one of Redisson's scripts on the server, at once.
 func (w *world) javaCall(c *client, script string, takesOff ms, do func(*javaRun)) {
 	before := w.before()
 	r := &javaRun{keys: &w.keys, now: w.now, clock: w.now + c.process.skew}
@@ -259,7 +259,7 @@ func (w *world) done(e execution, published []owner) {
 	}
 }
 
-// expect has the referee look when the lock expires.
+// expect makes the referee look when the lock expires.
 func (w *world) expect() {
 	if !w.keys.free() {
 		w.at(w.keys.until, func() {
@@ -270,7 +270,7 @@ func (w *world) expect() {
 	w.referee.look()
 }
 
-// renew prolongs the lease of the lock if it is still an owner's.
+// renew prolongs the lease of the lock if the owner still holds it.
 func (w *world) renew(o owner) {
 	w.keys.expire(w.now)
 	if _, held := w.keys.counts[o]; held {

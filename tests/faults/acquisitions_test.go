@@ -13,7 +13,7 @@ import (
 
 var operations = slices.Concat(acquisitions, others)
 
-// acquisitions take the lock, outermost or nested, in every way.
+// acquisitions take the lock in every way, outermost or nested.
 var acquisitions = []operation{
 	outermost("TryLock", kit.Locker.TryLock),
 	outermost("TryLockFor", tryLockFor).timed(),
@@ -23,18 +23,18 @@ var acquisitions = []operation{
 	nested("re-entry by Lock", kit.Locker.Lock).waiting(),
 }
 
-// tryLockFor waits for less than it takes to notice that a connection is silent, and under a ctx that does not end.
+// tryLockFor waits for less time than it takes to notice a silent connection, under a ctx that does not end.
 func tryLockFor(l kit.Locker, ctx context.Context) (*holdfast.Hold, error) {
 	return l.TryLockFor(context.WithoutCancel(ctx), 400*time.Millisecond)
 }
 
-// timed is an operation that is given time other than by its ctx.
+// timed marks an operation whose time is limited by something other than its ctx.
 func (o operation) timed() operation {
 	o.stalled = outcomes{"unknown", "unknown"}
 	return o
 }
 
-// taking is an operation that takes the lock. A try is repeated until it may not be executed any more.
+// taking is an operation that takes the lock. TryLock repeats its attempt until it may no longer be executed.
 func taking(name string, do act) operation {
 	return operation{
 		name: name, verb: "acquire", do: []act{do},
@@ -43,14 +43,14 @@ func taking(name string, do act) operation {
 	}
 }
 
-// waiting is an operation that is repeated until its ctx ends.
+// waiting marks an operation that is repeated until its ctx ends.
 func (o operation) waiting() operation {
 	o.patience = 900 * time.Millisecond
 	o.lost.every, o.reset.every = "unknown deadline", "unknown deadline"
 	return o
 }
 
-// outermost takes the lock under an owner of its own and, if it gets it, gives it back.
+// outermost takes the lock under a new owner and, if it gets the lock, releases it.
 func outermost(name string, take func(kit.Locker, context.Context) (*holdfast.Hold, error)) operation {
 	o := taking(name, func(c *cell, ctx context.Context, _ fault) error {
 		err := c.take(ctx, func(ctx context.Context) (*holdfast.Hold, error) { return take(c.mine, ctx) })
@@ -65,7 +65,7 @@ func outermost(name string, take func(kit.Locker, context.Context) (*holdfast.Ho
 	return o
 }
 
-// nested takes a lock that is held already, and keeps it.
+// nested takes a lock that is already held, and keeps it.
 func nested(name string, take func(kit.Locker, context.Context) (*holdfast.Hold, error)) operation {
 	o := taking(name, func(c *cell, ctx context.Context, _ fault) error {
 		return c.take(c.holds[0].Context(ctx),

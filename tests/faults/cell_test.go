@@ -16,26 +16,26 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A cell is one try of one operation under one fault: two sessions on a server of their own, the first of them
-// through a proxy that makes its commands fail.
+// A cell runs one operation under one fault. It has a server of its own and two sessions: the victim's commands go
+// through a proxy that makes them fail.
 type cell struct {
 	*testing.T
 	kind    kit.Kind
 	fault   fault
-	lease   time.Duration // of the victim
+	lease   time.Duration // the victim's
 	srv     *redistest.Server
 	monitor *kit.Monitor
 	proxy   *proxy.Proxy
-	rule    *proxy.Rule // the fault; nil before it
+	rule    *proxy.Rule // the fault; nil until it is set
 
 	victim *holdfast.Session
-	mine   kit.Locker // the victim's
-	theirs kit.Locker // of a session that nothing happens to: what the victim's lock excludes
-	alike  kit.Locker // of that session: the same as the victim's
+	mine   kit.Locker // the victim's lock
+	theirs kit.Locker // the undisturbed session's: what the victim's lock excludes
+	alike  kit.Locker // the undisturbed session's: the same kind as the victim's
 
 	holds  []*holdfast.Hold // the victim's, outermost first
-	closed bool             // the victim is
-	tokens []int64          // of outermost holds, in the order in which they were granted
+	closed bool             // the victim is closed
+	tokens []int64          // of the outermost holds, in the order in which they were granted
 }
 
 func newCell(t *testing.T, k kit.Kind, f fault, lease, fixed time.Duration) *cell {
@@ -49,7 +49,8 @@ func newCell(t *testing.T, k kit.Kind, f fault, lease, fixed time.Duration) *cel
 	c.mine = k.Make(c.victim, kit.Orders, fixed)
 	other := kit.Open(t, srv.Addr(), nil)
 	c.theirs, c.alike = k.Rival(other, kit.Orders, 0), k.Make(other, kit.Orders, 0)
-	// A first acquisition teaches the victim the server's clock, so that from now on one is one command.
+	// A first acquisition teaches the victim the server's clock, so that from now on an acquisition is a single
+	// command.
 	require.NoError(t, c.take(t.Context(), c.mine.Lock))
 	require.NoError(t, c.giveBack())
 	return c
@@ -84,10 +85,10 @@ func (c *cell) giveBack() error {
 	return err
 }
 
-// inner is a context that re-enters the victim's outermost hold.
+// inner returns a context that re-enters the victim's outermost hold.
 func (c *cell) inner() context.Context { return c.holds[0].Context(context.Background()) }
 
-// count is the hold count that the server has for the victim, 0 if it has none.
+// count returns the hold count that the server has for the victim; it is 0 if there is none.
 func (c *cell) count() int {
 	c.Helper()
 	if c.kind.Permits {
@@ -113,7 +114,7 @@ func (c *cell) count() int {
 	return sum
 }
 
-// deliver has what is stalled reach the server, and waits until it has been run.
+// deliver lets stalled commands reach the server, and waits until they have been executed.
 func (c *cell) deliver() {
 	c.Helper()
 	caught := c.rule.Count()
@@ -123,8 +124,9 @@ func (c *cell) deliver() {
 	}
 }
 
-// agrees waits until the server has what the victim believes in: a hold count, or nothing of the victim's. The holds of
-// a shared lock are numbered above those that a release knows of whose copies may still come, so there may be gaps.
+// agrees waits until the server has what the victim believes: a hold count, or nothing of the victim's. The holds of
+// a shared lock are numbered, and a new number is above those that a late copy of a release may know. So there may be
+// gaps.
 func (c *cell) agrees() {
 	c.Helper()
 	if c.closed {
@@ -139,22 +141,22 @@ func (c *cell) agrees() {
 	})
 }
 
-// believes checks that the victim's holds are held, and that nobody else can have the lock.
+// believes checks that the victim's holds are held and that nobody else can get the lock.
 func (c *cell) believes() {
 	c.Helper()
 	for _, h := range c.holds {
-		require.NoError(c, h.Err(), "a hold that was lost too early")
+		require.NoError(c, h.Err(), "the hold was lost too early")
 	}
 	if len(c.holds) > 0 {
 		_, err := c.theirs.TryLock(context.Background())
 		require.ErrorIs(c, err, holdfast.ErrBusy)
 		for _, h := range c.holds {
-			require.NoError(c, h.Err(), "a hold that was lost too early")
+			require.NoError(c, h.Err(), "the hold was lost too early")
 		}
 	}
 }
 
-// theyTakeIt checks that the lock is free for others within a time, and takes and releases it.
+// theyTakeIt checks that others can take the lock within the given time, and releases it.
 func (c *cell) theyTakeIt(within time.Duration) {
 	c.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), within)
@@ -165,13 +167,13 @@ func (c *cell) theyTakeIt(within time.Duration) {
 	require.NoError(c, h.Release())
 }
 
-// settled waits until the server has nothing left but the last tokens, if the kind issues any.
+// settled waits until nothing is left on the server but the last tokens, if the kind issues any.
 func (c *cell) settled() {
 	c.Helper()
 	kit.Await(c, "an empty server", func() bool { return len(c.kind.Free(c.srv.Keyspace(c))) == 0 })
 }
 
-// tokensIncrease checks that every outermost hold of a fenced kind had a higher token than those before.
+// tokensIncrease checks that each outermost hold of a fenced kind had a higher token than those before it.
 func (c *cell) tokensIncrease() {
 	c.Helper()
 	for i, token := range c.tokens {

@@ -19,10 +19,10 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// closeBound is how long Close may take, with some time to be late in.
+// closeBound is how long Close may take, with a margin for a busy machine.
 const closeBound = 5*time.Second + 500*time.Millisecond
 
-// closing closes a session, twice, and returns what that returned.
+// closing closes a session twice, checks that both calls return the same, and returns that.
 func closing(t *testing.T, s *holdfast.Session) error {
 	t.Helper()
 	took := kit.Stopwatch()
@@ -39,7 +39,7 @@ func TestCloseReleasesEverythingInOneBatch(t *testing.T) {
 	const n = 300
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	// A lease so long that nobody takes the connection for dead while a reply is held back.
+	// The lease is long enough that nobody takes the connection for dead while a reply is held back.
 	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second})
 	var holds []*holdfast.Hold
 	for i := range n {
@@ -55,7 +55,7 @@ func TestCloseReleasesEverythingInOneBatch(t *testing.T) {
 	r := p.On(kit.ScriptOf(kit.Kinds[0], "release"), proxy.HoldReply, proxy.First)
 	closed := make(chan error, 1)
 	go func() { closed <- s.Close() }()
-	r.WaitMatched(t, n) // all of them, though not one has been answered
+	r.WaitMatched(t, n) // all of them were sent, though none has been answered
 	r.Wait(t, 1)
 	for _, h := range append(holds, nested, around) {
 		require.ErrorIs(t, h.Err(), holdfast.ErrClosed)
@@ -67,7 +67,7 @@ func TestCloseReleasesEverythingInOneBatch(t *testing.T) {
 	require.ElementsMatch(t, []string{"detached", "detached within"}, srv.Strs(t, "KEYS", "*"))
 }
 
-// After Release has returned, the hold has ended, also if Close was about to end it.
+// After Release has returned, the hold has ended, even if Close was about to end it.
 func TestReleaseDuringCloseEndsTheHold(t *testing.T) {
 	t.Parallel()
 	const n, releasers = 4000, 8
@@ -77,7 +77,7 @@ func TestReleaseDuringCloseEndsTheHold(t *testing.T) {
 	for i := range n {
 		var opts *setlock.Options
 		if i%2 == 0 {
-			opts = &setlock.Options{Token: fmt.Sprint("token ", i)} // which is given back once, and by nobody else
+			opts = &setlock.Options{Token: fmt.Sprint("token ", i)} // given back once, and by nobody else
 		}
 		holds = append(holds, kit.Lock(t, t.Context(), setlock.New(s, fmt.Sprint("lock ", i), opts)))
 	}
@@ -103,7 +103,7 @@ func TestReleaseDuringCloseEndsTheHold(t *testing.T) {
 	require.Empty(t, srv.Keyspace(t))
 }
 
-// A server that does not know the script of a release gets it once, and all releases in as few batches.
+// A server that does not know a release script gets it once, and all releases still go in few batches.
 func TestCloseOnAServerThatHasForgottenItsScripts(t *testing.T) {
 	t.Parallel()
 	const n = 2500 // one by one they would take 5 s
@@ -122,7 +122,7 @@ func TestCloseOnAServerThatHasForgottenItsScripts(t *testing.T) {
 	require.EqualValues(t, 2, srv.CommandStats(t)["eval"], "one of each script")
 }
 
-// The error of Close counts all that may be left.
+// The error of Close counts everything that may be left.
 func TestCloseCountsWhatItCouldNotRelease(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -143,11 +143,11 @@ func TestCloseCountsWhatItCouldNotRelease(t *testing.T) {
 	require.ErrorContains(t, closing(t, paused), "close: 5 of 5 releases failed: ")
 }
 
-// A server or a network that answers nothing does not hold Close up for longer than its bound.
+// A server or a network that answers nothing does not delay Close beyond its bound.
 func TestCloseIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		unknown bool // the outcome is; else it depends on what the client has noticed
+		unknown bool // the outcome is unknown; otherwise it depends on what the client has noticed
 		stall   func(srv *redistest.Server, p *proxy.Proxy)
 	}{
 		{"when the server is stopped", true, func(srv *redistest.Server, _ *proxy.Proxy) { srv.Pause() }},
@@ -212,7 +212,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	kit.Waiting(t, kit.Kinds[0], srv)
 	held := p.On(kit.ScriptOf(kit.Kinds[0], "acquire").With("free"), proxy.HoldReply, proxy.First)
 	granted := kit.GoLock(t.Context(), rlock.New(s, "free", nil).Lock)
-	held.WaitAnswered(t, 1) // the server has granted it, and the session does not know yet
+	held.WaitAnswered(t, 1) // the server has granted it, and the session does not know that yet
 
 	closed := make(chan error, 1)
 	go func() { closed <- s.Close() }()
@@ -220,7 +220,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	held.Release()
 	require.ErrorIs(t, kit.Within(t, time.Second, granted, "the end of the call").Err, holdfast.ErrClosed)
 	require.NoError(t, kit.Within(t, closeBound, closed, "the end of Close"))
-	require.Equal(t, []string{"busy"}, srv.Strs(t, "KEYS", "*")) // what was granted meanwhile was given back
+	require.Equal(t, []string{"busy"}, srv.Strs(t, "KEYS", "*")) // what was granted meanwhile has been given back
 	require.NoError(t, closing(t, s))
 
 	for _, take := range []func(context.Context) (*holdfast.Hold, error){
@@ -232,7 +232,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	require.NoError(t, busy.Release())
 }
 
-// This test runs alone, so that all goroutines that appear are its own.
+// This test runs alone, so that every goroutine that appears is its own.
 func TestCloseLeavesNoGoroutine(t *testing.T) {
 	for _, stalled := range []string{"healthy", "stopped"} {
 		t.Run(stalled, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// Calls about permits that cross each other, and what is late of them.
+// These tests are about permit calls that cross each other or are late.
 
 // A crossing is a semaphore behind a proxy, in a session that knows the server's clock.
 type crossing struct {
@@ -40,7 +40,7 @@ func newCrossing(t *testing.T, n int, fixed, lease time.Duration) *crossing {
 	return c
 }
 
-// on has something happen to the first run of a script.
+// on applies an action to the first execution of a script.
 func (c *crossing) on(verb string, a proxy.Action) *proxy.Rule {
 	return c.proxy.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), verb), a, proxy.First)
 }
@@ -52,13 +52,13 @@ func (c *crossing) take() *holdfast.Hold {
 	return h
 }
 
-// elsewhere is the same semaphore in a session that nothing happens to.
+// elsewhere returns the same semaphore in a session that nothing disturbs.
 func (c *crossing) elsewhere() *semaphore.Expirable {
 	c.Helper()
 	return kit.NewExports(c, kit.Open(c, c.srv.Addr(), nil), c.n, 0)
 }
 
-// allBack waits until all permits are free, to the unit.
+// allBack waits until every permit is free.
 func (c *crossing) allBack(within time.Duration) {
 	c.Helper()
 	for end := time.Now().Add(within); c.srv.Str(c, "GET", "exports") != strconv.Itoa(c.n) ||
@@ -70,8 +70,8 @@ func (c *crossing) allBack(within time.Duration) {
 	}
 }
 
-// A copy of the call that took permits may be executed when they are somebody's, or nobody's: it takes nothing for
-// long.
+// A late copy of the call that took permits may be executed when they belong to somebody else, or to nobody. It takes
+// nothing for long.
 func TestALateCopyTakesNoPermitForLong(t *testing.T) {
 	t.Parallel()
 	const lease = 4 * time.Second
@@ -106,7 +106,7 @@ func TestALateCopyTakesNoPermitForLong(t *testing.T) {
 			end(c, holds)
 			first.Release()
 			first.WaitAnswered(t, 1)
-			for _, h := range holds { // who does not know yet that they have gone gives them back
+			for _, h := range holds { // holders that do not know yet that their permits are gone give them back
 				_ = h.Release()
 			}
 			kit.SleepUntil(sent.Add(lease/3 + 10*time.Millisecond))
@@ -140,7 +140,7 @@ func TestALateCopyShortensNoLease(t *testing.T) {
 	}
 }
 
-// A lease that comes when its hold is lost already is nobody's: the permit goes back.
+// A new lease that comes when its hold is already lost belongs to nobody: the permit goes back.
 func TestALeaseThatComesTooLateGoesBack(t *testing.T) {
 	t.Parallel()
 	for name, action := range map[string]proxy.Action{"known": proxy.HoldReply, "unknown": proxy.DropReply} {
@@ -166,7 +166,7 @@ func TestALeaseThatComesTooLateGoesBack(t *testing.T) {
 	}
 }
 
-// Who gives a permit of its own session back by id, and does not know whether that was done, does not hold it any more.
+// A permit of one's own session that was given back by id, with unknown outcome, is no longer held.
 func TestADoubtfulReleaseIsBelievedInByNobody(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(c *crossing, h *holdfast.Hold) error{
@@ -188,7 +188,7 @@ func TestADoubtfulReleaseIsBelievedInByNobody(t *testing.T) {
 			defer func() {
 				made, err := c.elsewhere().TrySetPermits(c.Context(), c.n)
 				assert.NoError(c, err)
-				assert.False(c, made) // elsewhere did it
+				assert.False(c, made) // it was made again elsewhere
 			}()
 			c.proxy.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, "delete"), proxy.DropReply, proxy.First)
 			_, err := c.permits.Delete(c.Context())
@@ -206,7 +206,7 @@ func TestADoubtfulReleaseIsBelievedInByNobody(t *testing.T) {
 	}
 }
 
-// Whoever has detached a hold has no say any more, also not by what was under way then.
+// After Detach a session has no say over a hold, not even through calls that were in flight at the time.
 func TestADetachedHoldIsNotTakenBack(t *testing.T) {
 	t.Parallel()
 	c := newCrossing(t, 1, time.Second, 30*time.Second)
@@ -216,17 +216,17 @@ func TestADetachedHoldIsNotTakenBack(t *testing.T) {
 	go func() { extended <- h.Extend(t.Context(), time.Hour) }()
 	extension.Wait(t, 1)
 	require.NoError(t, h.Detach())
-	kit.SleepUntil(time.Now().Add(1300 * time.Millisecond)) // the lease it had before would be over
+	kit.SleepUntil(time.Now().Add(1300 * time.Millisecond)) // its former lease would have ended by now
 	extension.Release()
 	require.Error(t, kit.Within(t, time.Second, extended, "the extension"))
 	left, err := c.elsewhere().RemainingLease(t.Context(), h.ID())
 	require.NoError(t, err)
 	require.Greater(t, left, 50*time.Minute)
-	kit.SleepUntil(time.Now().Add(100 * time.Millisecond)) // in which nothing may be given back
+	kit.SleepUntil(time.Now().Add(100 * time.Millisecond)) // nothing may be given back in this time
 	require.Equal(t, kit.HoldIDs(h), kit.PermitIDs(t, c.srv))
 }
 
-// An extension that an update under way may undo is none.
+// An extension that an update in flight may undo does not count.
 func TestAnExtensionBehindADoubtfulUpdateIsUnknown(t *testing.T) {
 	t.Parallel()
 	c := newCrossing(t, 1, time.Hour, 2*time.Second)
@@ -239,7 +239,7 @@ func TestAnExtensionBehindADoubtfulUpdateIsUnknown(t *testing.T) {
 	require.NoError(t, h.Release())
 }
 
-// A server that is out of memory still takes permits back, and one that refuses for a while gets them afterwards.
+// A server that is out of memory still accepts permits back, and one that refuses for a while gets them later.
 func TestPermitsGoBackToAServerInNeed(t *testing.T) {
 	t.Parallel()
 	c := newCrossing(t, 2, semaphore.Forever, 2*time.Second)
@@ -264,7 +264,7 @@ func TestPermitsGoBackToAServerInNeed(t *testing.T) {
 	c.allBack(5 * time.Second)
 }
 
-// A permit that never expires must not be left behind by Close without a word.
+// Close must not silently leave a permit behind that never expires.
 func TestCloseSaysThatAPermitMayStayTaken(t *testing.T) {
 	t.Parallel()
 	c := newCrossing(t, 1, semaphore.Forever, 2*time.Second)
@@ -274,7 +274,8 @@ func TestCloseSaysThatAPermitMayStayTaken(t *testing.T) {
 	first.Release()
 }
 
-// Who has got the last permit knows for how long there will be none: the next one in line does not look before.
+// The session that got the last permit knows for how long there will be none, so its next waiter does not look
+// earlier.
 func TestNobodyLooksForPermitsThatAreNotThere(t *testing.T) {
 	t.Parallel()
 	const waiters = 20
@@ -293,10 +294,10 @@ func TestNobodyLooksForPermitsThatAreNotThere(t *testing.T) {
 		})
 	}
 	kit.Await(t, "the subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
-	kit.SleepUntil(time.Now().Add(200 * time.Millisecond)) // in which all come to stand in line
+	kit.SleepUntil(time.Now().Add(200 * time.Millisecond)) // time for all of them to join the line
 	srv.ResetStats(t)
 	for range waiters {
-		kit.SleepUntil(time.Now().Add(10 * time.Millisecond)) // in which nobody may look
+		kit.SleepUntil(time.Now().Add(10 * time.Millisecond)) // nobody may look in this time
 		require.NoError(t, elsewhere.Release(t.Context(), h.ID()))
 		h = kit.Within(t, time.Second, got, "a permit")
 	}
@@ -304,7 +305,7 @@ func TestNobodyLooksForPermitsThatAreNotThere(t *testing.T) {
 	require.LessOrEqual(t, srv.CommandStats(t)["evalsha"], int64(2*waiters+2))
 }
 
-// The number of permits that was set last is that which stays.
+// The number of permits that was set last stays.
 func TestALateNumberOfPermitsIsRefused(t *testing.T) {
 	t.Parallel()
 	const lease = 1500 * time.Millisecond

@@ -17,9 +17,9 @@ import (
 type fault int
 
 const (
-	lost    fault = iota // the server runs it, the reply is lost, the connection reset
-	reset                // the connection is reset, the server never sees it
-	stalled              // the connection goes silent beyond the deadline; the server runs it late
+	lost    fault = iota // the server executes it, the reply is lost and the connection reset
+	reset                // the connection is reset, and the server never sees it
+	stalled              // the connection is silent beyond the deadline; the server executes it late
 )
 
 var faults = []struct {
@@ -41,36 +41,36 @@ var times = []struct {
 	{proxy.EveryTime, "every time"},
 }
 
-// deadline is that of calls whose command is stalled: less than it takes to notice that the connection is silent.
+// deadline is the deadline of a call whose command is stalled: too short to notice that the connection is silent.
 const deadline = 150 * time.Millisecond
 
-// An operation is one row of the matrix. A cell does it twice, and the fault hits the first command that it sends,
-// the first of the second time, or every one.
+// An operation is one row of the matrix. A cell runs it twice, and the fault hits the first command that it sends,
+// the first command of the second run, or every command.
 type operation struct {
 	name     string
-	verb     string        // of the script that is hit
-	fixed    time.Duration // of the holds; 0: they are renewed
-	patience time.Duration // of the ctx when nothing is stalled; 0: without end
-	highest  int           // hold count that may ever stand on the server
-	free     time.Duration // after which others can have the lock, when the victim holds nothing; 0: half the lease
-	single   bool          // it is done once, and sends two commands
-	owners   bool          // it is of locks that have owners
-	apart    bool          // it is done to one lock at a time, also where one call takes several
-	// it is of what a lock tells of its holders, or does to them; or sends a command for each of several
+	verb     string        // of the script that the fault hits
+	fixed    time.Duration // the lease of the holds; 0: they are renewed
+	patience time.Duration // of the ctx when nothing is stalled; 0: it does not end
+	highest  int           // the highest hold count that the server may ever have
+	free     time.Duration // after which others can take the lock when the victim holds nothing; 0: half the lease
+	single   bool          // it runs once, and sends two commands
+	owners   bool          // only for locks that have owners
+	apart    bool          // it works on one lock at a time, even where one call takes several
+	// It reports or changes what a lock says of its holders, or sends one command for each of several locks.
 	told    bool
 	skip    func(k kit.Kind) bool
 	prepare func(c *cell)
 	do      []act
-	// what it returns when it is hit, as classOf says it, alternatives separated by a bar
+	// What it returns when it is hit, as ClassOf names it; alternatives are separated by a bar.
 	lost, reset, stalled outcomes
-	// what it returns in any case, if that depends on the kind
+	// What it returns in any case, if that depends on the kind.
 	always func(k kit.Kind) string
 }
 
-// An act does an operation; hit is the fault that hits it.
+// An act runs an operation; hit is the fault that hits it.
 type act func(c *cell, ctx context.Context, hit fault) error
 
-// outcomes are those of an operation that is hit once, or every time that it tries.
+// outcomes has the outcome of an operation that is hit once, and of one that is hit on every attempt.
 type outcomes struct{ once, every string }
 
 // unhit is the fault of a round in which nothing happens.
@@ -135,7 +135,7 @@ func (o *operation) run(t *testing.T, k kit.Kind, f fault, a proxy.Action, n pro
 			cancel()
 			require.Contains(t, strings.Split(o.want(k, hit, n), "|"), kit.ClassOf(err), "round %d: %v", round+1, err)
 			c.deliver()
-			if o.verb != "release" { // else the fault goes on
+			if o.verb != "release" { // for a release the fault goes on
 				c.agrees()
 			}
 			c.believes()
@@ -158,13 +158,14 @@ func (o *operation) context(f fault) (context.Context, context.CancelFunc) {
 	return context.WithCancel(context.Background())
 }
 
-// over reports whether there is no second time: because the hold that was prepared is lost, or because a release that
-// never gets through takes too much of the lease.
+// over reports that there is no second run, because the prepared hold is lost or because a release that never gets
+// through takes too much of the lease.
 func (o *operation) over(c *cell, n proxy.Times) bool {
 	return o.single || o.verb == "renew" && len(c.holds) == 0 || o.verb == "release" && n == proxy.EveryTime
 }
 
-// finish checks what is left when the fault is over: exactly the holds that the victim believes in, then nothing.
+// finish checks what is left when the fault is over: exactly the holds that the victim believes in, and after their
+// release nothing.
 func (o *operation) finish(c *cell) {
 	c.agrees()
 	c.believes()

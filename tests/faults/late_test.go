@@ -21,23 +21,23 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// The lease of late's holds, and with it how long after it was sent an acquisition may be executed.
+// The lease of the holds in these tests. It also bounds how long after its sending an acquisition may be executed.
 const (
 	lateLease    = 6 * time.Second
 	lateNotAfter = lateLease / 3
 )
 
-// late is one story of a script that is executed again, or long after it was sent.
+// late is a story of a script that is executed twice, or long after it was sent.
 type late struct {
 	name    string
 	verb    string // of the script
 	action  proxy.Action
-	highest int // hold count that may ever stand on the server
+	highest int // the highest hold count that the server may ever have
 	tries   int
 	play    func(c *cell)
 }
 
-// kinds are the kinds of locks that the story is tried with, in turn.
+// kinds returns the kinds of locks that the story runs with, in turn.
 func (l late) kinds() []kit.Kind {
 	return slices.DeleteFunc(slices.Clone(lateKinds), func(k kit.Kind) bool {
 		return k.Permits && (l.highest > 1 || l.verb == "force") || k.OneString && l.highest > 1 || k.Together &&
@@ -76,8 +76,8 @@ func TestScriptsRepeatedOrExecutedLate(t *testing.T) {
 	})
 }
 
-// stalledTake takes the lock although the first copy of the script is stalled: by a second copy, sent when the
-// client gives the silent connection up. The first is still in the network then.
+// stalledTake takes the lock although the first copy of the script is stalled: the client gives up the silent
+// connection and sends a second copy. The first is still in the network then.
 func (c *cell) stalledTake(ctx context.Context, take func(context.Context) (*holdfast.Hold, error)) (sent time.Time) {
 	c.Helper()
 	sent = time.Now()
@@ -87,16 +87,16 @@ func (c *cell) stalledTake(ctx context.Context, take func(context.Context) (*hol
 	return sent
 }
 
-// stalledTry has an attempt given up whose script is stalled.
+// stalledTry makes an attempt whose script is stalled, and gives it up.
 func (c *cell) stalledTry() (sent time.Time) {
 	c.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(c, c.take(ctx, c.mine.TryLock), holdfast.ErrUnknown)
-	return time.Now() // or a little before
+	return time.Now() // or a little earlier
 }
 
-// theyHold has the other session take the lock, and checks that it keeps it whatever happens meanwhile.
+// theyHold lets the other session take the lock, and checks that it keeps the lock whatever happens meanwhile.
 func (c *cell) theyHold(meanwhile func()) {
 	c.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), lateNotAfter)
@@ -111,7 +111,7 @@ func (c *cell) theyHold(meanwhile func()) {
 	require.NoError(c, h.Release())
 }
 
-// lates are all stories. In each the lock must be free for others at its end, with nothing left of the victim's.
+// lates are all stories. At the end of each, the lock must be free for others, with nothing of the victim's left.
 var lates = []late{
 	{"a lock script is repeated", "acquire", proxy.DropReply, 1, 50, func(c *cell) {
 		require.NoError(c, c.take(context.Background(), c.mine.TryLock))
@@ -144,7 +144,7 @@ var lates = []late{
 		sent := c.stalledTake(context.Background(), c.mine.Lock)
 		require.NoError(c, c.giveBack())
 		c.deliver()
-		// A ghost stands now, which the session gives back when no more copies can come.
+		// Now the server has a ghost, which the session gives back when no more copies can come.
 		require.Equal(c, 1, c.count())
 		kit.SleepUntil(sent.Add(lateNotAfter))
 	}},
@@ -170,7 +170,7 @@ var lates = []late{
 		waits := kit.GoLock(ctx, c.mine.Lock)
 		c.rule.Wait(c, 1)
 		again := c.proxy.On(kit.ScriptOf(c.kind, "acquire"), proxy.ResetBefore, proxy.EveryTime)
-		again.Wait(c, 1) // what is stalled is on a connection by itself now
+		again.Wait(c, 1) // now the stalled command is alone on its connection
 		match, locks := kit.ScriptOf(c.kind, "release"), 1
 		if c.kind.Together { // they are given back one by one
 			match, locks = kit.ScriptNamed("rlock_release"), 2
@@ -178,22 +178,22 @@ var lates = []late{
 		returns := c.proxy.On(match, proxy.Pass, proxy.EveryTime)
 		cancel()
 		require.ErrorIs(c, kit.Within(c, time.Second, waits, "the end of the wait").Err, holdfast.ErrUnknown)
-		sent := time.Now() // or a little before
+		sent := time.Now() // or a little earlier
 		returns.WaitAnswered(c, locks)
 		again.Remove()
 		c.deliver()
-		// A ghost stands now, which the session gives back when no more copies can come.
+		// Now the server has a ghost, which the session gives back when no more copies can come.
 		require.Equal(c, 1, c.count())
 		kit.SleepUntil(sent.Add(lateNotAfter))
 	}},
-	// The call has its hold by another's then, and no more to do with what it sent before.
+	// The waiting call got its hold through another call's, and has nothing to do with what it sent before.
 	{"a lock script comes when its caller has entered what another call of its owner took", "acquire", proxy.Stall, 2,
 		15, func(c *cell) {
 			owner := holdfast.NewOwner(context.Background())
 			sent := time.Now()
 			enters := kit.GoLock(owner, c.mine.Lock)
 			c.rule.Wait(c, 1)
-			require.NoError(c, c.take(owner, c.mine.Lock)) // in turn: when the first attempt has failed
+			require.NoError(c, c.take(owner, c.mine.Lock)) // gets its turn when the first attempt has failed
 			entered := kit.Within(c, lateNotAfter, enters, "the re-entry")
 			require.NoError(c, entered.Err)
 			c.holds = append(c.holds, entered.Hold)
@@ -238,7 +238,7 @@ var lates = []late{
 		c.deliver()
 		require.Equal(c, 1, c.count())
 	}},
-	// A hold of a shared lock has a number then that the late script does not know.
+	// On a shared lock the hold then has a number that the late script does not know.
 	{"a nested unlock script comes when its sender has entered again", "release", proxy.Stall, 3, 15, func(c *cell) {
 		require.NoError(c, c.take(context.Background(), c.mine.Lock))
 		require.NoError(c, c.take(c.inner(), c.mine.Lock))
@@ -250,7 +250,7 @@ var lates = []late{
 		c.deliver()
 		c.believes()
 	}},
-	// Who forces a lock open means the one who holds it now, not whoever holds it when the network is back.
+	// A force is meant for the present holder, not for whoever holds the lock when the network is back.
 	{"a forced unlock script that was given up comes when others hold", "force", proxy.Stall, 1, 5, func(c *cell) {
 		h := kit.Lock(c, context.Background(), c.alike)
 		c.tokens = append(c.tokens, h.Token())
@@ -275,7 +275,7 @@ var lates = []late{
 	}},
 }
 
-// A telling connection is one that tells when its client has done with it.
+// A telling connection reports when its client closes it.
 type telling struct {
 	net.Conn
 	closed chan<- struct{}
@@ -287,8 +287,8 @@ func (c *telling) Close() error {
 	return err
 }
 
-// The server behind a new connection may be another one, whose clock is behind: an acquisition must not say that it
-// may be executed until long after, as it would by the clock of the former.
+// The server behind a new connection may be another one, whose clock is behind. An acquisition must then not carry a
+// not-after from the former server's clock, or it could be executed much too late.
 func TestTheClockOfAServerIsForgottenWithItsConnection(t *testing.T) {
 	t.Parallel()
 	for name, looks := range map[string]bool{"by the call that connects": false, "by those after it": true} {
@@ -319,7 +319,7 @@ func TestTheClockOfAServerIsForgottenWithItsConnection(t *testing.T) {
 
 			kit.Lock(t, t.Context(), rlock.New(s, "former", &rlock.Options{FixedLease: time.Minute}))
 			granted.Remove()
-			<-notAfter // of which nothing was known yet
+			<-notAfter // the server's clock was not known yet
 			kit.Lock(t, t.Context(), rlock.New(s, "known", &rlock.Options{FixedLease: time.Minute}))
 			require.NotEmpty(t, notAfter)
 			for len(notAfter) > 0 {

@@ -12,12 +12,12 @@ import (
 	"github.com/holdfast-go/holdfast/tests/proxy"
 )
 
-// A reply that comes when the trust in what it grants has ended already grants nothing.
+// A reply that comes when trust in the hold would already have ended grants nothing.
 func TestAReplyThatComesTooLate(t *testing.T) {
 	const lease = 500 * time.Millisecond
 	start := func(t *testing.T) *cell {
 		t.Parallel()
-		return newCell(t, kit.Kinds[1], lost, 6*time.Second, lease) // nothing but the lease is short
+		return newCell(t, kit.Kinds[1], lost, 6*time.Second, lease) // only the lease is short
 	}
 	t.Run("is no hold to TryLock, and is given back", func(t *testing.T) {
 		c := start(t)
@@ -60,9 +60,9 @@ func TestAReplyThatComesTooLate(t *testing.T) {
 		r := kit.Within(t, 5*time.Second, wait, "the re-entry")
 		require.NoError(t, r.Err)
 		require.NoError(t, r.Hold.Err())
-		require.GreaterOrEqual(t, c.rule.Matched(), 2, "what came too late is no hold")
+		require.GreaterOrEqual(t, c.rule.Matched(), 2, "a reply that came too late made a hold")
 		require.NoError(t, r.Hold.Release())
-		kit.Await(t, "the count that is true", func() bool { return c.count() == 1 })
+		kit.Await(t, "the true count", func() bool { return c.count() == 1 })
 		c.believes()
 		require.NoError(t, c.giveBack())
 		c.theyTakeIt(time.Second)
@@ -80,7 +80,7 @@ func TestAReplyThatComesTooLate(t *testing.T) {
 		c.rule.Release()
 		require.ErrorIs(t, kit.Within(t, time.Second, extended, "the end of the extension"), holdfast.ErrLost)
 		require.ErrorIs(t, h.Err(), holdfast.ErrLost)
-		c.theyTakeIt(time.Second) // though the server has it for an hour
+		c.theyTakeIt(time.Second) // though the server has an expiry an hour from now
 	})
 	t.Run("does not revive what was renewed too late", func(t *testing.T) {
 		t.Parallel()
@@ -102,12 +102,12 @@ func TestAReplyThatComesTooLate(t *testing.T) {
 	})
 }
 
-// Trust counts from the sending of what prolongs it, too: the server's lease counts from the execution, however long
-// the reply takes.
+// Trust in an extension, too, counts from when it was sent, and the server's lease from when it was executed, however
+// long the reply takes.
 func TestTrustInWhatIsProlongedIsCountedFromTheSending(t *testing.T) {
 	t.Parallel()
 	const slow = 500 * time.Millisecond
-	// prolonged has something prolong a hold, whose reply is slow, and checks until when it is trusted then.
+	// prolonged prolongs a hold with a call whose reply is slow, and checks until when the hold is then trusted.
 	prolonged := func(t *testing.T, session, length time.Duration, prolong func(h *holdfast.Hold) <-chan error) {
 		t.Parallel()
 		c := newCell(t, kit.KindOf("rlock"), lost, session, 0)
@@ -117,7 +117,7 @@ func TestTrustInWhatIsProlongedIsCountedFromTheSending(t *testing.T) {
 		c.rule = c.proxy.On(kit.ScriptOf(c.kind, "renew"), proxy.HoldReply, proxy.EveryTime)
 		ended := prolong(h)
 		c.rule.Wait(t, 1)
-		executed := time.Now() // or before
+		executed := time.Now() // or earlier
 		kit.SleepUntil(executed.Add(slow))
 		c.rule.Release()
 		require.NoError(t, kit.Within(t, 5*time.Second, ended, "the end of the call"))
@@ -129,7 +129,7 @@ func TestTrustInWhatIsProlongedIsCountedFromTheSending(t *testing.T) {
 		require.NoError(t, c.giveBack())
 	}
 	t.Run("renewal", func(t *testing.T) {
-		const length = 12 * time.Second // a renewal has two seconds
+		const length = 12 * time.Second // so that a renewal has two seconds
 		prolonged(t, length, length, func(*holdfast.Hold) <-chan error {
 			nothing := make(chan error)
 			close(nothing)

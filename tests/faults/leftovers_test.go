@@ -20,10 +20,10 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// What crosses the end of a hold, and what that may leave on the server.
+// These tests are about calls that cross the end of a hold, and what they may leave on the server.
 
-// An extension whose reply comes after the release has begun finds nobody holding. It must not give the lock back in
-// the release's stead: that would find nothing then, and call the hold lost.
+// An extension whose reply comes after the release has begun finds no hold. It must not give the lock back itself:
+// the release would then find nothing, and report the hold lost.
 func TestAnExtensionThatCrossesTheReleaseLosesNothing(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -53,7 +53,7 @@ func TestAnExtensionThatCrossesTheReleaseLosesNothing(t *testing.T) {
 	require.Zero(t, lost.Load())
 }
 
-// A renewal that is under way when trust ends may prolong a lease that nobody uses any more.
+// A renewal that is in flight when trust ends may prolong a lease that nobody uses any more.
 func TestARenewalThatCrossesTheLossIsGivenBack(t *testing.T) {
 	t.Parallel()
 	const lease = 3 * time.Second
@@ -71,10 +71,10 @@ func TestARenewalThatCrossesTheLossIsGivenBack(t *testing.T) {
 	sinceLost := kit.Stopwatch()
 	last.Release()
 	kit.Await(t, "the end of the lock", func() bool { return srv.Int(t, "EXISTS", kit.Orders) == 0 })
-	require.Less(t, sinceLost(), lease/2, "not when its lease ended")
+	require.Less(t, sinceLost(), lease/2, "it was not given back before its lease ended")
 }
 
-// nestedShort takes a lock for long and once more for a moment, and gives the first hold back.
+// nestedShort takes a lock with a long lease, re-enters it with a very short one, and releases the outer hold.
 func nestedShort(t *testing.T, s *holdfast.Session) *holdfast.Hold {
 	t.Helper()
 	outer := kit.Lock(t, t.Context(), rlock.New(s, kit.Orders, &rlock.Options{FixedLease: 20 * time.Second}))
@@ -96,13 +96,13 @@ func TestDetachOfAnExpiredHoldGivesTheLockBack(t *testing.T) {
 	require.NoError(t, h.Release())
 }
 
-// What is being given back when the session is closed is Close's to give back.
+// A hold that is still being given back when the session closes is Close's to give back.
 func TestCloseGivesBackWhatALossHasLeft(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
 	s := kit.Open(t, p.Addr(), nil)
-	// else the loss leaves too little
+	// Without this, the loss leaves too little to give back.
 	p.On(kit.ScriptNamed("lock_trim"), proxy.Answer(kit.LoadingReply), proxy.EveryTime)
 	inner := nestedShort(t, s)
 	returns := p.On(kit.ScriptOf(kit.Kinds[0], "release"), proxy.Answer(kit.LoadingReply), proxy.EveryTime)
@@ -114,8 +114,8 @@ func TestCloseGivesBackWhatALossHasLeft(t *testing.T) {
 	require.Empty(t, srv.Keyspace(t))
 }
 
-// A release that does not get its turn, because a re-entry of the same owner is under way for so long, must not be made
-// up for behind its back.
+// A release may not get its turn because a re-entry of the same owner is in flight for too long. It must not be
+// executed later, behind that re-entry's back.
 func TestAReleaseThatWaitsForAReentryDoesNotTakeItAway(t *testing.T) {
 	t.Parallel()
 	for _, k := range []kit.Kind{kit.KindOf("rlock"), kit.KindOf("rwlock read")} {
@@ -125,9 +125,10 @@ func TestAReleaseThatWaitsForAReentryDoesNotTakeItAway(t *testing.T) {
 			p := proxy.Start(t, srv.Addr())
 			s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 3 * time.Second})
 			l := k.Make(s, kit.Orders, 20*time.Second)
-			require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the scripts and the server's clock are known
+			// now the scripts and the server's clock are known
+			require.NoError(t, kit.Lock(t, t.Context(), l).Release())
 			ctx := holdfast.NewOwner(t.Context())
-			// a third of which is all that its release has
+			// The release waits for a third of this lease.
 			outer := kit.Lock(t, ctx, k.Make(s, kit.Orders, 2*time.Second))
 			entering := p.On(kit.ScriptOf(k, "acquire"), proxy.HoldReply, proxy.First)
 			inner := kit.GoLock(ctx, l.Lock)
@@ -135,11 +136,11 @@ func TestAReleaseThatWaitsForAReentryDoesNotTakeItAway(t *testing.T) {
 			short := time.Now()
 			require.ErrorIs(t, outer.Release(), holdfast.ErrUnknown)
 			t.Log("given up after", time.Since(short))
-			kit.SleepUntil(time.Now().Add(100 * time.Millisecond)) // in which nothing may happen
+			kit.SleepUntil(time.Now().Add(100 * time.Millisecond)) // nothing may happen in this time
 			entering.Release()
 			r := kit.Within(t, time.Second, inner, "the re-entry")
 			require.NoError(t, r.Err)
-			kit.SleepUntil(time.Now().Add(100 * time.Millisecond)) // likewise
+			kit.SleepUntil(time.Now().Add(100 * time.Millisecond)) // nor in this
 			_, err := k.Rival(kit.Open(t, srv.Addr(), nil), kit.Orders, 0).TryLock(t.Context())
 			require.ErrorIs(t, err, holdfast.ErrBusy)
 			require.NoError(t, r.Hold.Err())
@@ -149,7 +150,7 @@ func TestAReleaseThatWaitsForAReentryDoesNotTakeItAway(t *testing.T) {
 	}
 }
 
-// A ctx that ends between two attempts does not hide that the outcome of the first is not known.
+// A ctx that ends between two attempts does not hide that the outcome of the first is unknown.
 func TestAnAttemptThatIsNotSentHidesNoUnknownOne(t *testing.T) {
 	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		p := proxy.Start(t, srv.Addr())
@@ -160,14 +161,14 @@ func TestAnAttemptThatIsNotSentHidesNoUnknownOne(t *testing.T) {
 		dropped := p.On(kit.ScriptOf(k, "acquire"), proxy.DropReply, proxy.EveryTime)
 		for name, take := range map[string]func(context.Context) (*holdfast.Hold, error){"try": l.TryLock,
 			"wait": l.Lock} {
-			// the pauses between attempts grow: some ctx ends in one, some in an attempt, some between
+			// The pauses between attempts grow, so some contexts end in a pause and some during an attempt.
 			for i := range 40 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(20+i)*time.Millisecond)
 				executed := dropped.Count()
 				_, err := take(ctx)
 				cancel()
 				require.Error(t, err)
-				if dropped.Count() > executed { // else there was not even a connection in time
+				if dropped.Count() > executed { // otherwise not even a connection was made in time
 					require.ErrorIs(t, err, holdfast.ErrUnknown, "%s %d", name, i)
 				}
 			}

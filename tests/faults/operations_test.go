@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/kit"
 )
 
-// others are the operations on what is held, and those that need not hold anything. Release and Close take no ctx, so
-// no deadline of their own may look like one of the caller's.
+// others are the operations on a lock that is held, and those that need no hold. Release and Close take no ctx, so
+// they must not return an error that looks like the caller's deadline.
 var others = []operation{
 	{
 		name: "nested Release", verb: "release", highest: 3, owners: true, apart: true,
@@ -61,7 +61,7 @@ var others = []operation{
 		stalled: outcomes{"unknown deadline", "unknown deadline"},
 	},
 	{
-		// Once hit, Close has its 5 s to repeat the releases (G2): the locks must not stand until their leases end.
+		// Once hit, Close has 5 s to repeat the releases (G2): the locks must not last until their leases end.
 		name: "Close", verb: "release", single: true, highest: 1, free: 3 * time.Second, apart: true,
 		prepare: func(c *cell) {
 			require.NoError(c, c.take(c.Context(), c.mine.Lock))
@@ -92,7 +92,7 @@ func renewal(c *cell, _ context.Context, _ fault) error {
 	return h.Err()
 }
 
-// extend extends a hold; after an error its deadline is what it was.
+// extend extends a hold; after an error the deadline is unchanged.
 func extend(c *cell, ctx context.Context, _ fault) error {
 	h := c.holds[0]
 	before := h.Deadline()
@@ -105,7 +105,7 @@ func extend(c *cell, ctx context.Context, _ fault) error {
 	return nil
 }
 
-// forceUnlock has the victim force open what another session holds, and checks whether it is open.
+// forceUnlock makes the victim force open what another session holds, and checks whether it is open.
 func forceUnlock(c *cell, ctx context.Context, hit fault) error {
 	h := kit.Lock(c, context.Background(), c.alike)
 	c.tokens = append(c.tokens, h.Token())
@@ -118,11 +118,11 @@ func forceUnlock(c *cell, ctx context.Context, hit fault) error {
 	case stalled:
 		require.NoError(c, h.Err())
 		c.deliver()
-		if c.srv.Int(c, "EXISTS", kit.Orders) == 1 { // it came so late that it refused itself
+		if c.srv.Int(c, "EXISTS", kit.Orders) == 1 { // it was executed so late that it refused itself
 			want = "done"
 		}
 	case lost:
-		// it was refused: the server's time was not known, nor is it now
+		// The force was refused: the server's time was not known, and still is not.
 		if err != nil && c.srv.Int(c, "EXISTS", kit.Orders) == 1 {
 			want = "done"
 		}
@@ -131,7 +131,7 @@ func forceUnlock(c *cell, ctx context.Context, hit fault) error {
 	return err
 }
 
-// inspections are all ways to look at a lock; each must see the victim's hold or fail.
+// inspections are all the ways to look at a lock; each must see the victim's hold or fail.
 var inspections = []act{
 	func(c *cell, ctx context.Context, _ fault) error {
 		locked, err := c.mine.Locked(ctx)

@@ -15,17 +15,17 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A permitCall is one operation on semaphores that takes no permit, with the numbers of free permits before and after
-// it. There is a permit of the expirable one that is taken.
+// A permitCall is an operation on a semaphore that takes no permit, with the number of free permits after it. One
+// permit of the expirable semaphore is taken.
 type permitCall struct {
 	script string
 	call   func(ctx context.Context, p *semaphore.Semaphore, e *semaphore.Expirable, h *holdfast.Hold) error
-	// how many are free of five, of the one that it is about, when it was executed; -1: the semaphore is gone
+	// How many permits are free once the call was executed; 5 were before. −1 means that the semaphore is gone.
 	after int
 	sure  bool // it is repeated until its outcome is known
 }
 
-// look reports whether the call changes nothing, so that it is sent again.
+// look reports whether the call changes nothing, so that it is simply sent again.
 func (c permitCall) look() bool {
 	return slices.Contains([]string{"semaphore_free", "semaphore_count_expirable", "semaphore_lease_expirable"},
 		c.script)
@@ -78,8 +78,8 @@ var permitCalls = map[string]permitCall{
 		}, -1, false},
 }
 
-// Whatever happens to a call, it was executed once or not at all; what is not known is unknown, and soon afterwards the
-// semaphore can be used.
+// Whatever happens to a call, it is executed at most once; if its outcome is not known, it reports that; and soon
+// afterwards the semaphore can be used.
 func TestEveryCallOfASemaphoreUnderEveryFault(t *testing.T) {
 	type place struct {
 		name  string

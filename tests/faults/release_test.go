@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/tests/proxy"
 )
 
-// A nested release whose outcome is unknown is repeated in the background. If the repeat comes to be sent when the
-// last hold has just ended, it frees the lock in passing; the last release then finds nothing, and that is success:
-// it was held until it was released.
+// A nested release whose outcome is unknown is repeated in the background. If the repeat is sent when the last hold
+// has just ended, it frees the lock as well. The last release then finds nothing, which is success: the lock was held
+// until it was released.
 func TestTheLastReleaseIsNotLostToTheRepeatOfANestedOne(t *testing.T) {
 	t.Parallel()
 	c := newCell(t, kit.Kinds[0], lost, 3*time.Second, 0)
@@ -23,10 +23,11 @@ func TestTheLastReleaseIsNotLostToTheRepeatOfANestedOne(t *testing.T) {
 	c.rule = c.proxy.On(kit.ScriptOf(c.kind, "release"), proxy.DropReply, proxy.EveryTime)
 	require.ErrorIs(t, c.giveBack(), holdfast.ErrUnknown)
 
-	// A re-entry takes its turn, so that the repeat waits behind it, and is given up when the last release waits, too.
+	// A re-entry takes its turn, so the repeat waits behind it. The re-entry gives up when the last release is
+	// waiting, too.
 	entered := c.proxy.On(kit.ScriptOf(c.kind, "acquire"), proxy.HoldReply, proxy.EveryTime)
 	ctx, cancel := context.WithCancel(c.inner())
-	reentry := kit.GoLock(ctx, c.mine.Lock) // which waits for its turn
+	reentry := kit.GoLock(ctx, c.mine.Lock) // waits for its turn
 	entered.Wait(t, 1)
 	c.rule.Remove()
 	require.NoError(t, c.holds[0].Err())

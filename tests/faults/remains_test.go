@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/tests/proxy"
 )
 
-// The server may have given a hold a longer lease than the holder could learn of. When the hold is lost, nobody
-// believes in it any more, and it must not stand in the way of others for the rest of that lease: an hour here, which
-// the holder asked for and was never told that it got.
+// The server may have given a hold a longer lease than the holder could learn of: here an hour, which the holder
+// asked for without ever getting the reply. When the hold is lost, it must not keep others out for the rest of that
+// lease.
 func TestALostHoldIsGivenBackWhateverItsLeaseIsOnTheServer(t *testing.T) {
 	const long = time.Hour
 	for _, story := range []struct {
@@ -60,8 +60,8 @@ func TestALostHoldIsGivenBackWhateverItsLeaseIsOnTheServer(t *testing.T) {
 	})
 }
 
-// Something between here and the server may garble a reply. Nobody holds the lock then, as far as anybody knows, and
-// the server must not keep it for that.
+// Something between client and server may garble a reply. Then nobody knows that they hold the lock, and the server
+// must not keep it.
 func TestAGrantWhoseReplyIsGarbledIsGivenBack(t *testing.T) {
 	for _, k := range lateKinds {
 		t.Run(k.Name, func(t *testing.T) {

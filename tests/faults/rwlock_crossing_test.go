@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// crossing has a read hold of the story's writer given back while another call of the same owner, which asks for one,
-// is first in turn: the release comes when there is a newer hold. What the release returned comes later.
+// crossing releases a read hold of the story's writer while another call of the same owner, which asks for a read
+// hold, has its turn first. So the release is sent when there is a newer hold. Its result comes on released.
 func (s *nestedStory) crossing(old *holdfast.Hold) (newer *holdfast.Hold, released <-chan error) {
 	s.Helper()
 	turn := s.proxy.On(kit.ScriptOf(kit.KindOf("rwlock write"), "acquire"), proxy.HoldReply, proxy.First)
@@ -25,7 +25,7 @@ func (s *nestedStory) crossing(old *holdfast.Hold) (newer *holdfast.Hold, releas
 	reading := kit.GoLock(s.ctx, s.rw.Read().Lock) // is next
 	kit.SleepUntil(time.Now().Add(50 * time.Millisecond))
 	result := make(chan error, 1)
-	go func() { result <- old.Release() }() // is behind it
+	go func() { result <- old.Release() }() // waits behind it
 	kit.SleepUntil(time.Now().Add(50 * time.Millisecond))
 	turn.Release()
 	write := kit.Within(s, 5*time.Second, again, "another write hold")
@@ -50,12 +50,12 @@ func TestAReleaseThatIsMadeUpForTakesNothingNewer(t *testing.T) {
 	s.ends()
 }
 
-// What a release of two grants in one leaves to be seen to is seen to: a copy of the first one's acquisition.
+// A release that ends two grants at once leaves work behind: a copy of the first grant's acquisition must be undone.
 func TestALateCopyIsGivenBackThoughAnotherHoldWasReleasedWithIt(t *testing.T) {
 	t.Parallel()
 	s := newNestedStory(t)
 	late := s.on("acquire", proxy.Stall)
-	old := kit.Lock(s, s.ctx, s.rw.Read()) // by a second copy
+	old := kit.Lock(s, s.ctx, s.rw.Read()) // granted to a second copy
 	late.Wait(t, 1)
 	newer, released := s.crossing(old)
 	require.NoError(t, kit.Within(t, 5*time.Second, released, "the release"))
@@ -65,7 +65,7 @@ func TestALateCopyIsGivenBackThoughAnotherHoldWasReleasedWithIt(t *testing.T) {
 	s.ends()
 }
 
-// A number that was asked for in vain is not asked for again when a release that knows of it is under way.
+// A number that was asked for in vain is not asked for again while a release that knows it is in flight.
 func TestANumberThatIsInDoubtIsNotAskedForAgain(t *testing.T) {
 	t.Parallel()
 	s := newNestedStory(t)
@@ -76,7 +76,7 @@ func TestANumberThatIsInDoubtIsNotAskedForAgain(t *testing.T) {
 	vain.Wait(t, 3)
 	other := kit.Lock(t, s.ctx, s.rw.Read())
 	late := s.on("release", proxy.Stall)
-	require.NoError(t, other.Release()) // by a second copy
+	require.NoError(t, other.Release()) // executed by a second copy
 	vain.Remove()
 	r := kit.Within(t, 5*time.Second, waiting, "the read hold")
 	require.NoError(t, r.Err)
@@ -85,13 +85,13 @@ func TestANumberThatIsInDoubtIsNotAskedForAgain(t *testing.T) {
 	s.ends()
 }
 
-// A release of one of several holds leaves no count at which an older release would take the others.
+// After the release of one of several holds, no older release finds a count at which it would take the others.
 func TestALateReleaseFindsNoCountThatItKnowsOf(t *testing.T) {
 	t.Parallel()
 	s := newNestedStory(t)
 	first := kit.Lock(t, s.ctx, s.rw.Read())
 	late := s.on("release", proxy.Stall)
-	require.NoError(t, first.Release()) // by a second copy
+	require.NoError(t, first.Release()) // executed by a second copy
 	stays, goes := kit.Lock(t, s.ctx, s.rw.Read()), kit.Lock(t, s.ctx, s.rw.Read())
 	require.NoError(t, goes.Release())
 	s.deliver(late)
@@ -99,7 +99,7 @@ func TestALateReleaseFindsNoCountThatItKnowsOf(t *testing.T) {
 	s.ends()
 }
 
-// A release that was refused for a while does not know of an extension in between, and leaves it alone.
+// A release that the server refused for a while does not know of a later extension, and leaves it alone.
 func TestAReleaseThatWasPutOffShortensNoExtension(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -124,7 +124,7 @@ func TestAReleaseThatWasPutOffShortensNoExtension(t *testing.T) {
 	require.Greater(t, srv.TTLs(t)[kit.Orders], time.Until(outer.Deadline()))
 }
 
-// A reply that was lost costs the reads that follow nothing.
+// A lost reply does not make the reads that follow more expensive.
 func TestReadsUnderWritingStayCheapAfterALostReply(t *testing.T) {
 	t.Parallel()
 	s := newNestedStory(t)
@@ -146,7 +146,7 @@ func TestReadsUnderWritingStayCheapAfterALostReply(t *testing.T) {
 	s.ends()
 }
 
-// A detached hold whose lease is over is not what keeps a lock from being free.
+// A detached hold whose lease has ended does not keep a lock from becoming free.
 func TestADetachedHoldThatIsOverKeepsNothing(t *testing.T) {
 	t.Parallel()
 	for _, k := range []kit.Kind{kit.KindOf("rlock"), kit.KindOf("fairlock"), kit.KindOf("rwlock write"),
@@ -166,7 +166,7 @@ func TestADetachedHoldThatIsOverKeepsNothing(t *testing.T) {
 	}
 }
 
-// Whoever writes in one of Redisson's transactions is a writer.
+// Whoever writes inside one of Redisson's transactions is a writer.
 func TestAWriterInATransactionOfRedissonsIsSeen(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

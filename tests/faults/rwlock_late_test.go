@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A story of one wire owner that lives on: under its writing, read holds come and go, while scripts are executed long
-// after they were sent. At its end the writer goes on reading, and nobody may write as long as it does.
+// A story about one wire owner that lives on: under its write hold, read holds come and go, while scripts are
+// executed long after they were sent. At its end the writer goes on reading, and nobody may write as long as it does.
 type nestedStory struct {
 	*testing.T
 	srv     *redistest.Server
@@ -34,7 +34,7 @@ func newNestedStory(t *testing.T) *nestedStory {
 	rw := kit.OrdersRW(session, lateLease)
 	s := &nestedStory{T: t, srv: srv, proxy: p, session: session, rw: rw,
 		other: kit.OrdersRW(kit.Open(t, srv.Addr(), nil), 0)}
-	for _, half := range []*rwlock.Half{rw.Read(), rw.Write()} { // the scripts and the server's clock are known
+	for _, half := range []*rwlock.Half{rw.Read(), rw.Write()} { // now the scripts and the server's clock are known
 		require.NoError(t, kit.Lock(t, t.Context(), half).Release())
 	}
 	s.write = kit.Lock(t, t.Context(), rw.Write())
@@ -42,12 +42,12 @@ func newNestedStory(t *testing.T) *nestedStory {
 	return s
 }
 
-// on has something happen to the next run of a script of the read half.
+// on applies an action to the next execution of a script of the read half.
 func (s *nestedStory) on(verb string, a proxy.Action) *proxy.Rule {
 	return s.proxy.On(kit.ScriptOf(kit.KindOf("rwlock read"), verb), a, proxy.First)
 }
 
-// try attempts to read for a moment.
+// try makes one attempt to read, which is given up.
 func (s *nestedStory) try() error {
 	ctx, cancel := context.WithTimeout(s.ctx, 50*time.Millisecond)
 	defer cancel()
@@ -55,14 +55,14 @@ func (s *nestedStory) try() error {
 	return err
 }
 
-// deliver has what is stalled reach the server, and waits until it has been run.
+// deliver lets stalled commands reach the server, and waits until they have been executed.
 func (s *nestedStory) deliver(r *proxy.Rule) {
 	s.Helper()
 	r.Release()
 	r.WaitAnswered(s, 1)
 }
 
-// readsOn ends the writing and checks that a read hold protects.
+// readsOn ends the write hold and checks that a read hold still protects.
 func (s *nestedStory) readsOn(read *holdfast.Hold) {
 	s.Helper()
 	require.NoError(s, s.write.Release())
@@ -73,7 +73,7 @@ func (s *nestedStory) readsOn(read *holdfast.Hold) {
 	require.NoError(s, read.Release())
 }
 
-// ends checks that nothing stays behind.
+// ends checks that nothing is left on the server.
 func (s *nestedStory) ends() {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), lateNotAfter+time.Second)
@@ -90,7 +90,7 @@ func TestReadHoldsUnderWritingAndScriptsExecutedLate(t *testing.T) {
 		"the release of one comes when there is another": func(s *nestedStory) {
 			read := kit.Lock(s, s.ctx, s.rw.Read())
 			late := s.on("release", proxy.Stall)
-			require.NoError(s, read.Release()) // by a second copy
+			require.NoError(s, read.Release()) // executed by a second copy
 			read = kit.Lock(s, s.ctx, s.rw.Read())
 			s.deliver(late)
 			s.readsOn(read)
@@ -119,12 +119,12 @@ func TestReadHoldsUnderWritingAndScriptsExecutedLate(t *testing.T) {
 		"one that was given up is given back when there is another": func(s *nestedStory) {
 			late := s.on("acquire", proxy.Stall)
 			require.ErrorIs(s, s.try(), holdfast.ErrUnknown)
-			given := s.on("release", proxy.Stall) // which the session sends at once
+			given := s.on("release", proxy.Stall) // the session sends it at once
 			given.Wait(s, 1)
 			read := kit.Lock(s, s.ctx, s.rw.Read())
 			s.deliver(late)
 			s.deliver(given)
-			kit.SleepUntil(time.Now().Add(lateNotAfter + 200*time.Millisecond)) // and gives back once more
+			kit.SleepUntil(time.Now().Add(lateNotAfter + 200*time.Millisecond)) // it gives back once more in this time
 			s.readsOn(read)
 		},
 		"one that was given up comes when nobody reads": func(s *nestedStory) {
@@ -148,7 +148,7 @@ func TestReadHoldsUnderWritingAndScriptsExecutedLate(t *testing.T) {
 			require.NoError(s, read.Release())
 			read = kit.Lock(s, s.ctx, s.rw.Read())
 			s.deliver(late)
-			// when the session gives the first back once more
+			// By then the session has given the first one back once more.
 			kit.SleepUntil(time.Now().Add(lateNotAfter + 200*time.Millisecond))
 			s.readsOn(read)
 		},
@@ -162,7 +162,8 @@ func TestReadHoldsUnderWritingAndScriptsExecutedLate(t *testing.T) {
 	}
 }
 
-// What a lost hold may have left is given back whenever the server lets the session: not with it what was taken since.
+// What a lost hold may have left on the server is given back as soon as the server accepts it, without what was taken
+// since.
 func TestALostReadHoldIsGivenBackWithoutANewerOne(t *testing.T) {
 	t.Parallel()
 	s := newNestedStory(t)
@@ -183,8 +184,8 @@ func TestALostReadHoldIsGivenBackWithoutANewerOne(t *testing.T) {
 	s.ends()
 }
 
-// A re-entry that is granted when the hold that it entered has just been lost goes on with its wire owner, and with
-// what is known of its numbers.
+// A re-entry may be granted when the hold that it entered has just been lost. It goes on with the same wire owner and
+// with what is known of its numbers.
 func TestAReadHoldThatOutlivesWhatItEnteredKeepsItsNumbers(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -208,14 +209,15 @@ func TestAReadHoldThatOutlivesWhatItEnteredKeepsItsNumbers(t *testing.T) {
 	require.NoError(t, outer.Err)
 	require.Equal(t, short.ID(), outer.Hold.ID())
 	require.NoError(t, kit.Lock(t, ctx, rw.Read()).Release())
-	// The hold has the number 3, since a copy of the release of 2 may be under way, and the nested one had 4.
+	// The hold has the number 3, since a copy of the release of 2 may be in flight, and the nested one had 4.
 	require.Equal(t, map[string]string{"mode": "read", short.ID(): "3"}, srv.Keyspace(t)[kit.Orders].Content)
 	require.Zero(t, srv.Int(t, "EXISTS", kit.OrdersReadHold(short.ID(), 2), kit.OrdersReadHold(short.ID(), 4)))
 	require.NoError(t, outer.Hold.Release())
 	require.Empty(t, srv.Keyspace(t))
 }
 
-// Nothing of a nested read stays behind, whatever happens to its scripts, and the count is what the session believes.
+// Nothing of a nested read hold is left behind, whatever happens to its scripts, and the count is what the session
+// believes.
 func TestReadHoldsUnderWritingAndLostReplies(t *testing.T) {
 	t.Parallel()
 	for name, action := range map[string]proxy.Action{"reply lost": proxy.DropReply,

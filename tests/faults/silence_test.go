@@ -22,8 +22,8 @@ import (
 
 func try(i int) string { return fmt.Sprintf("try %d", i) }
 
-// Whatever the phase of the renewals at which the network goes silent: when somebody else gets the lock, the holder
-// knows that it has lost it.
+// Whatever the phase of the renewals in which the network goes silent: when somebody else gets the lock, the holder
+// already knows that it has lost it.
 func TestAHolderBehindAStalledNetworkLearnsItsLossFirst(t *testing.T) {
 	const tries = 50
 	const lease = time.Second
@@ -58,14 +58,14 @@ func TestAHolderBehindAStalledNetworkLearnsItsLossFirst(t *testing.T) {
 		granted := m.Granted(t, name, next.ID())
 		require.True(t, h.Deadline().Before(granted), "trusted until %v, granted to another at %v",
 			h.Deadline(), granted)
-		// The channel is closed by a timer, so its reader may learn it a little later than it could by asking.
+		// A timer closes the channel, so its reader may learn of the loss a little later than by asking.
 		require.Less(t, kit.Within(t, time.Second, told, "the end of the context").Sub(got), 50*time.Millisecond)
 		require.NoError(t, next.Release())
 		p.ResumeAll()
 	})
 }
 
-// One connection that goes silent does not cost a hold, if another one can be made.
+// A single connection that goes silent does not cost a hold, provided that another one can be made.
 func TestASilentConnectionDoesNotCostTheHold(t *testing.T) {
 	const tries = 10
 	const lease = 2 * time.Second
@@ -94,7 +94,7 @@ func TestASilentConnectionDoesNotCostTheHold(t *testing.T) {
 	})
 }
 
-// However long the lease is, a connection that goes silent is noticed as soon as the client would by itself.
+// However long the lease is, the client notices a silent connection as soon as it would by default.
 func TestALongLeaseDoesNotMakeASilentConnectionLast(t *testing.T) {
 	t.Parallel()
 	p := proxy.Start(t, redistest.Start(t).Addr())
@@ -110,7 +110,7 @@ func TestALongLeaseDoesNotMakeASilentConnectionLast(t *testing.T) {
 	require.NoError(t, hold.Release())
 }
 
-// A loss says what the renewals failed of, and does not look like a deadline of the caller's.
+// A loss tells why the renewals failed, and does not look like a deadline of the caller's.
 func TestALossByAStalledServerIsNotTheCallersDeadline(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -127,7 +127,7 @@ func TestALossByAStalledServerIsNotTheCallersDeadline(t *testing.T) {
 	require.NotErrorIs(t, h.Err(), context.DeadlineExceeded)
 }
 
-// Whoever makes the connection anew, and for however long it takes: a call ends with its own ctx.
+// Whoever makes the new connection, and however long that takes: each call ends with its own ctx.
 func TestNobodyWaitsForSomebodyElsesConnection(t *testing.T) {
 	t.Parallel()
 	type call struct {

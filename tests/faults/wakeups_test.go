@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// The timers of a wait do without messages.
+// A waiter that gets no message looks again when its timer ends.
 func TestAWaiterWhoseMessageIsLostLooksAgain(t *testing.T) {
 	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		s := kit.Open(t, srv.Addr(), nil)
@@ -40,9 +40,9 @@ func TestAWaiterWhoseMessageIsLostLooksAgain(t *testing.T) {
 				waiters = append(waiters, kit.GoLock(t.Context(), k.Make(s, "freed", 0).Lock))
 			}
 			kit.Waiting(t, k, srv)
-			k.Wipe(t, srv, "freed") // a release whose message nobody got
+			k.Wipe(t, srv, "freed") // like a release whose message nobody received
 			sinceFreed := kit.Stopwatch()
-			for range waiters { // those behind the first are woken by it
+			for range waiters { // the first waiter wakes the others
 				h := firstOf(t, waiters)
 				require.Less(t, sinceFreed(), kit.LongestWait)
 				require.NoError(t, h.Release())
@@ -51,7 +51,7 @@ func TestAWaiterWhoseMessageIsLostLooksAgain(t *testing.T) {
 	})
 }
 
-// firstOf waits for the first of some calls to succeed; there are at most three.
+// firstOf waits for the first of at most three calls to succeed.
 func firstOf(t *testing.T, calls []<-chan kit.Result) *holdfast.Hold {
 	t.Helper()
 	var r kit.Result
@@ -66,7 +66,7 @@ func firstOf(t *testing.T, calls []<-chan kit.Result) *holdfast.Hold {
 	return r.Hold
 }
 
-// A release while nobody can subscribe is noticed as soon as one can again.
+// A waiter that could not subscribe during a release notices the release as soon as it can subscribe again.
 func TestAWaiterLooksAgainWhenItsSubscriptionIsBack(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -88,7 +88,7 @@ func TestAWaiterLooksAgainWhenItsSubscriptionIsBack(t *testing.T) {
 	require.Less(t, time.Since(back), 2500*time.Millisecond) // the delay between two attempts to connect
 }
 
-// A subscription that goes silent is noticed by the client, or does not matter longer than any message that is lost.
+// A subscription that goes silent is noticed by the client, or costs no more than a lost message.
 func TestAWaiterWhoseSubscriptionIsSilentLooksAgain(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -99,7 +99,7 @@ func TestAWaiterWhoseSubscriptionIsSilentLooksAgain(t *testing.T) {
 		rlock.New(kit.Open(t, srv.Addr(), nil), "orders", &rlock.Options{FixedLease: time.Hour}))
 	waiter := kit.GoLock(t.Context(), rlock.New(kit.Open(t, p.Addr(), nil), "orders", nil).Lock)
 	subscriptions.WaitAnswered(t, 1)
-	looks.WaitAnswered(t, 2) // at first, and when it was subscribed
+	looks.WaitAnswered(t, 2) // the first, and the one after subscribing
 	subscriptions.Conns()[0].Stall(proxy.Both)
 	require.NoError(t, held.Release())
 	released := time.Now()
@@ -107,7 +107,7 @@ func TestAWaiterWhoseSubscriptionIsSilentLooksAgain(t *testing.T) {
 	t.Log("noticed after", time.Since(released))
 }
 
-// trouble is something that goes wrong on a server over and over.
+// trouble is something that goes wrong on a server again and again.
 type trouble struct {
 	name  string
 	every time.Duration
@@ -126,7 +126,7 @@ var troubles = []trouble{
 	{"the server is restarted", 2 * time.Second, (*redistest.Server).Restart},
 }
 
-// Whatever goes wrong with messages and connections, everybody who waits gets the lock, in time.
+// Whatever goes wrong with messages and connections, every waiter gets the lock in time.
 func TestEveryWaiterGetsTheLockWhile(t *testing.T) {
 	t.Parallel()
 	kit.InParallel(t, len(troubles), troubles, func(tr trouble) string { return tr.name },
@@ -156,7 +156,7 @@ func TestEveryWaiterGetsTheLockWhile(t *testing.T) {
 			close(stop)
 			trouble.Wait()
 			t.Logf("%d holds, the longest wait was %v", waits.n, waits.longest)
-			// everybody may have to wait for others, who are quick
+			// A waiter may have to wait for others, which are quick.
 			require.Less(t, waits.longest, kit.LongestWait+time.Second)
 		})
 }
@@ -168,7 +168,7 @@ type waits struct {
 	longest time.Duration
 }
 
-// take takes and releases a lock for a while.
+// take takes a lock and releases it, again and again, for the given time.
 func (w *waits) take(t *testing.T, l *rlock.Mutex, duration time.Duration) {
 	for end := time.Now().Add(duration); time.Now().Before(end); {
 		began := time.Now()
@@ -183,7 +183,7 @@ func (w *waits) take(t *testing.T, l *rlock.Mutex, duration time.Duration) {
 		w.longest = max(w.longest, time.Since(began))
 		w.mu.Unlock()
 		<-time.After(time.Millisecond)
-		// A restarted server has forgotten everything, and a killed connection may have carried the reply.
+		// A restarted server has forgotten everything, and a killed connection may have been carrying the reply.
 		if class := kit.ClassOf(h.Release()); !assert.Contains(t, []string{"done", "lost", "unknown"}, class) {
 			return
 		}

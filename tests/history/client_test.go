@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/worker"
 )
 
-// narrate has the clients of this process do things to locks, and say of each when it began and what came of it.
+// narrate makes the clients of this process use locks, and reports of each call when it began and how it ended.
 func narrate(args []string, lease time.Duration, once func(c *client)) {
 	s := kit.OpenWorker(args[0], lease)
 	first, err := strconv.Atoi(args[1])
@@ -30,21 +30,21 @@ func narrate(args []string, lease time.Duration, once func(c *client)) {
 		})
 	}
 	wg.Wait()
-	_ = s.Close() // what it cannot give back ends with the lease
+	_ = s.Close() // what it cannot give back ends with its lease
 }
 
-// A client of a history has one grant after the other.
+// A client of a history has one grant after another.
 type client struct {
 	session *holdfast.Session
 	number  int
 	serial  atomic.Int64
-	tell    func(d deed) // hears each deed twice
+	tell    func(d deed) // called twice for each deed
 }
 
-// tag names the grant that the client has next.
+// tag names the grant that the client gets next.
 func (c *client) tag() string { return fmt.Sprintf("%d.%d", c.number, c.serial.Load()) }
 
-// do does a deed and says so, before and after.
+// do does a deed, and reports it before and after.
 func (c *client) do(d deed, does func() string) string {
 	d.Client, d.Serial, d.Call = c.number, int(c.serial.Add(1)), worker.Now()
 	c.tell(d)
@@ -54,7 +54,7 @@ func (c *client) do(d deed, does func() string) string {
 	return d.Out
 }
 
-// outcome is the class of an error, as the model knows it.
+// outcome names the class of an error, as the model knows it.
 func outcome(err error) string {
 	class := kit.ClassOf(err)
 	for _, known := range []string{"unknown", "lost", "not held"} {
@@ -62,7 +62,8 @@ func outcome(err error) string {
 			return known // whatever else it says, such as a deadline
 		}
 	}
-	// These match no error of ours. A connection that ends says so of a call that could not have changed anything.
+	// These match none of our errors. A connection that ends reports this of a call that cannot have changed
+	// anything.
 	for _, refusal := range []string{": dial tcp ", ": read tcp ", ": the call reached the server too late"} {
 		if strings.Contains(class, refusal) {
 			return "refused"
@@ -71,10 +72,10 @@ func outcome(err error) string {
 	return class
 }
 
-// patience is how long a client waits: mostly for one attempt.
+// patience is how long a client waits: in most cases for one attempt only.
 func patience() time.Duration { return max(0, rand.N(25*time.Millisecond)-20*time.Millisecond) }
 
-// hurried sometimes leaves little time, so that replies come too late.
+// hurried sometimes leaves so little time that replies come too late.
 func hurried(ctx context.Context) (context.Context, context.CancelFunc) {
 	if rand.N(50) == 0 {
 		return context.WithTimeout(ctx, rand.N(2*time.Millisecond))
@@ -85,7 +86,7 @@ func hurried(ctx context.Context) (context.Context, context.CancelFunc) {
 // anyLock is the name of one of the locks.
 func anyLock() string { return fmt.Sprint("lock ", rand.N(historyLocks)) }
 
-// lastDeadline is the moment until which one of the holds is trusted.
+// lastDeadline is the moment until which at least one of the holds is trusted.
 func lastDeadline(holds []*holdfast.Hold) (last time.Duration) {
 	for _, h := range holds {
 		last = max(last, worker.Now()+time.Until(h.Deadline()))
@@ -93,7 +94,7 @@ func lastDeadline(holds []*holdfast.Hold) (last time.Duration) {
 	return last
 }
 
-// look looks at a lock. What it sees counts if it sees anything, and if the holds that it is about are held still.
+// look looks at a lock. What it sees counts if the call succeeds and the holds in question are still held.
 func (c *client) look(d deed, holds []*holdfast.Hold, at func() (any, error)) {
 	c.do(d, func() string {
 		seen, err := at()

@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/worker"
 )
 
-// The kinds of operations on what is only counted; a number follows those that take one.
+// The kinds of operations on counts; those that take a number are followed by it.
 const (
 	opAcquire = "acquire"
 	opGive    = "give"
@@ -32,10 +32,10 @@ const (
 
 const (
 	poolPermits = 8               // of each semaphore of a history
-	countsLease = 3 * time.Second // a third of which an attempt may take
+	countsLease = 3 * time.Second // an attempt may take a third of it
 )
 
-// counter does things to semaphores or latches.
+// counter runs the client that uses semaphores or latches.
 func counter(args []string) {
 	if args[2] == "semaphore" {
 		narrate(args, countsLease, (*client).pool)
@@ -44,7 +44,7 @@ func counter(args []string) {
 	}
 }
 
-// pool takes permits once and gives them back.
+// pool takes permits and gives them back, once.
 func (c *client) pool() {
 	name, n := anyLock(), 1+rand.N(poolPermits/2)
 	p := semaphore.New(c.session, name)
@@ -57,7 +57,7 @@ func (c *client) pool() {
 	}
 }
 
-// latch does one thing to a latch.
+// latch does one operation on a latch.
 func (c *client) latch() {
 	name := anyLock()
 	l := latch.New(c.session, name)
@@ -82,10 +82,10 @@ func (c *client) latch() {
 	}
 }
 
-// counted is what semaphores and latches are said to be: one number.
+// counted is the specification of semaphores and latches: one number.
 func counted(initially int) porcupine.Model { return modelOf(initially, afterCount, nil) }
 
-// afterCount returns the counts that may be left after a deed, none if the deed cannot have been.
+// afterCount returns the counts that a deed may leave; none if the deed was impossible.
 func afterCount(s int, d deed) []int {
 	kind, number, _ := strings.Cut(d.Kind, " ")
 	n, _ := strconv.Atoi(number)
@@ -133,22 +133,22 @@ func afterCount(s int, d deed) []int {
 	return when(kind == opFree && d.Out == strconv.Itoa(s), s)
 }
 
-// counts is a history of what is only counted.
+// counts returns the history of the counts.
 func (r record) counts() (all []porcupine.Operation) {
 	for _, d := range r.deeds {
 		if d.Out == "nothing" || d.Kind == opFree && d.Out == "unknown" {
 			continue
 		}
 		if d.Out == "unknown" {
-			d.Return += countsLease / 3 // what is under way is executed by then, if ever
+			d.Return += countsLease / 3 // what is in flight is executed by then, if at all
 		}
 		all = append(all, happened(d, int64(d.Call), int64(d.Return)))
 	}
 	return all
 }
 
-// Four processes count while replies get lost and one of them is killed. All that they saw must be explained by one
-// number for each name, and so must what is left in the end.
+// Four processes count while replies get lost and one of them is killed. One number for each name must explain all
+// that they saw, and what is left in the end.
 func TestAHistoryOfFourProcessesIsThatOfANumber(t *testing.T) {
 	t.Parallel()
 	for what, about := range map[string]struct {
@@ -174,7 +174,7 @@ func TestAHistoryOfFourProcessesIsThatOfANumber(t *testing.T) {
 				lost:   func(int, []string) bool { return rand.N(400) == 0 },
 			})
 			r.require(t, about.rare...)
-			kit.SleepUntil(time.Now().Add(countsLease / 3)) // in which what is under way is executed
+			kit.SleepUntil(time.Now().Add(countsLease / 3)) // what is in flight is executed in this time
 			history := r.counts()
 			for i := range historyLocks {
 				name, now := fmt.Sprint("lock ", i), int64(worker.Now())
@@ -187,7 +187,7 @@ func TestAHistoryOfFourProcessesIsThatOfANumber(t *testing.T) {
 	}
 }
 
-// A checker that finds nothing proves nothing.
+// A checker that never finds anything would prove nothing.
 func TestTheCountingModelRefuses(t *testing.T) {
 	t.Parallel()
 	story := func(deeds ...string) (history []porcupine.Operation) {

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/tests/kit"
 )
 
-// A tenancy is the state of one lock: who has it, and how often.
+// A tenancy is the state of one lock: which grant has it, and how often.
 type tenancy struct {
-	tag   string // "" when it is free
+	tag   string // "" when the lock is free
 	count int
 }
 
@@ -22,7 +22,8 @@ var ghost = tenancy{"?", 0}
 
 func (s tenancy) free() bool { return s == tenancy{} }
 
-// released is the tenancy after the release of one hold; last is what is left after the release of the last one.
+// released returns the tenancy after the release of one hold; last is the state that the release of the last one
+// leaves.
 func (s tenancy) released(last tenancy) tenancy {
 	if s.count > 1 {
 		return tenancy{s.tag, s.count - 1}
@@ -30,10 +31,11 @@ func (s tenancy) released(last tenancy) tenancy {
 	return last
 }
 
-// reentrantMutex is what the lock is said to be. Where an outcome is not known, all that may have happened is tried.
+// reentrantMutex is the specification of the lock. Where an outcome is unknown, the model tries all that may have
+// happened.
 var reentrantMutex = modelOf(tenancy{}, afterDeed, nil)
 
-// afterDeed returns the states in which a lock may be after a deed, none if the deed cannot have been.
+// afterDeed returns the states in which a lock may be after a deed; none if the deed was impossible.
 func afterDeed(s tenancy, d deed) []tenancy {
 	mine := s.tag == d.Tag
 	switch d.Kind + " " + d.Out {
@@ -42,7 +44,7 @@ func afterDeed(s tenancy, d deed) []tenancy {
 	case "take busy":
 		return only(!s.free(), s)
 	case "take deadline", "take promised", "take refused", "re-enter refused", "re-enter busy",
-		"re-enter promised": // not even sent, in time
+		"re-enter promised": // not even sent in time
 		return []tenancy{s}
 	case "take unknown":
 		if s.free() {
@@ -52,7 +54,7 @@ func afterDeed(s tenancy, d deed) []tenancy {
 	case "re-enter done":
 		return only(mine, tenancy{d.Tag, s.count + 1})
 	case "re-enter unknown":
-		return []tenancy{s} // no hold came of it; what it may have left is taken back unseen
+		return []tenancy{s} // it yielded no hold, and what it may have left is taken back without being seen
 	case "release done":
 		return only(mine, s.released(tenancy{}))
 	case "release unknown", "orphan ":
@@ -67,9 +69,9 @@ func afterDeed(s tenancy, d deed) []tenancy {
 		return []tenancy{s}
 	case "release lost":
 		if mine {
-			// One hold can be lost without the others: a re-entry has a later deadline. The last one that is given back
-			// takes the lost ones with it. If that is lost, too, the grant is orphaned when its last deadline has
-			// passed, no sooner.
+			// One hold can be lost without the others, because a re-entry has a later deadline. The release of the
+			// last one takes the lost ones with it. If that one is lost, too, the grant is orphaned when its last
+			// deadline has passed, and not before.
 			return []tenancy{s.released(s)}
 		}
 		return []tenancy{s}
@@ -91,10 +93,10 @@ func only(possible bool, s tenancy) []tenancy {
 	return nil
 }
 
-// A half of a grant is what can be lost by itself.
+// A grantHalf is the half of a grant that can be lost by itself.
 type grantHalf struct{ tag, half string }
 
-// grants is a history of locks that have holders.
+// grants returns the history of locks that have holders.
 func (r record) grants() (all []porcupine.Operation) {
 	add := func(d deed, from, to time.Duration) {
 		all = append(all, porcupine.Operation{ClientId: d.Client, Input: d, Call: int64(from), Return: int64(to)})
@@ -106,7 +108,7 @@ func (r record) grants() (all []porcupine.Operation) {
 			add(deed{Client: d.Client, Lock: d.Lock, Half: d.Half, Kind: opOrphan, Tag: d.Tag}, from, to)
 		}
 	}
-	sure := map[grantHalf]deed{} // what was held for sure, and when
+	sure := map[grantHalf]deed{} // what was certainly held, and when
 	for _, d := range r.deeds {
 		if d.Out == "nothing" || d.Out == "unknown" && (d.Kind == opLocked || d.Kind == opCount) {
 			continue
@@ -116,7 +118,7 @@ func (r record) grants() (all []porcupine.Operation) {
 		}
 		end := d.Return
 		if d.Out == "unknown" && (d.Kind == opTake || d.Kind == opReenter) {
-			end += kit.WorkerLease/3 + 10*time.Millisecond // the server may run it until its not-after
+			end += kit.WorkerLease/3 + 10*time.Millisecond // the server may execute it until its not-after
 		}
 		add(d, d.Call, end)
 		if d.Kind == opRelease && d.Out == "lost" {

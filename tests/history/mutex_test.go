@@ -16,13 +16,13 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// historian does things to locks of a kind.
+// historian runs the client that uses locks of a kind.
 func historian(args []string) {
 	k := kit.KindOf(args[2])
 	narrate(args, kit.WorkerLease, func(c *client) { c.once(k) })
 }
 
-// once takes a lock once, does some things under it if it got it, and gives it back.
+// once takes a lock, does some things under it if it was granted, and releases it.
 func (c *client) once(k kit.Kind) {
 	l := k.Make(c.session, anyLock(), 0)
 	tag := c.tag()
@@ -34,7 +34,7 @@ func (c *client) once(k kit.Kind) {
 			holds = append(holds, h)
 		}
 		if errors.Is(err, holdfast.ErrBusy) && (k.Queues || wait > 0) {
-			return "promised" // or held; or, with some patience, the time was over before anybody was asked
+			return "promised" // or held; or the time was over before anybody was asked
 		}
 		return outcome(err)
 	}
@@ -65,7 +65,7 @@ func (c *client) once(k kit.Kind) {
 }
 
 // Four processes take, re-enter, look at and release locks, while replies get lost, one of them is stopped for longer
-// than its lease and one is killed. All that they saw must be explained by a reentrant mutex.
+// than its lease and one is killed. A reentrant mutex must explain all that they saw.
 func TestAHistoryOfFourProcessesIsThatOfAMutex(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"rlock", "fairlock"} {
@@ -81,7 +81,7 @@ func TestAHistoryOfFourProcessesIsThatOfAMutex(t *testing.T) {
 			checkHistory(t, reentrantMutex, r.grants())
 			if k.Queues {
 				s := kit.Open(t, srv.Addr(), nil)
-				kit.SleepUntil(time.Now().Add(historyWait)) // the dead of a queue are forgotten when somebody looks
+				kit.SleepUntil(time.Now().Add(historyWait)) // dead waiters are removed from a queue when somebody looks
 				for i := range historyLocks {
 					kit.Lock(t, t.Context(), k.Make(s, fmt.Sprint("lock ", i), 10*time.Millisecond))
 				}
@@ -91,7 +91,7 @@ func TestAHistoryOfFourProcessesIsThatOfAMutex(t *testing.T) {
 	}
 }
 
-// A checker that finds nothing proves nothing.
+// A checker that never finds anything would prove nothing.
 func TestTheModelRefusesTwoHolders(t *testing.T) {
 	t.Parallel()
 	at := happened

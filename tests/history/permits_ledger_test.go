@@ -13,33 +13,34 @@ import (
 	"github.com/holdfast-go/holdfast/tests/kit"
 )
 
-// A tracked permit is what is known of one from a whole history.
+// A tracked permit is what a whole history tells about one permit.
 type tracked struct {
 	lock           string
 	client         int
 	lease          time.Duration // 0: renewed
 	granted, taken time.Duration // call and return of the acquisition
-	believed       time.Duration // the last moment at which its holder was sure to have it, but for what others did
-	cut            time.Duration // the first moment from which somebody else may have taken it from its holder
-	// the first end of a lease that another session gave it, which its holder does not know
+	// the last moment at which its holder was sure of having it, apart from what others did
+	believed time.Duration
+	cut      time.Duration // the first moment from which somebody else may have taken it from its holder
+	// The first end of a lease that another session gave it without its holder's knowledge.
 	shortened time.Duration
-	trusted   time.Duration // the server has it until then, as the holder has found, but for what others did
-	gone      time.Duration // it was given back by then, 0: not for sure
+	trusted   time.Duration // until then the server has it, as the holder has found, apart from what others did
+	gone      time.Duration // it was given back by then; 0: not for certain
 	given     int           // how often it was given back by its id
-	released  int           // how often its holder gave it back, and did so in one attempt
+	released  int           // how often its holder gave it back in a single attempt
 	updated   bool
-	last      time.Duration // no lease of it that was given by a call ends later
-	left      time.Duration // when its holder renewed it for the last time, at the latest; 0: it was given back
+	last      time.Duration // no lease that a call gave it ends later
+	left      time.Duration // the latest moment at which its holder renewed it for the last time; 0: it was given back
 }
 
-// A ledger is all that four processes did to permits with leases.
+// A ledger is everything that four processes did to permits with leases.
 type ledger struct {
-	deeds   []deed // complete
+	deeds   []deed // those that have returned
 	permits map[string]*tracked
 	history []porcupine.Operation
 }
 
-// permitLedger makes a history of what processes say that they did.
+// permitLedger makes a history of what the processes report.
 func permitLedger(r record) *ledger {
 	l := &ledger{deeds: r.deeds, permits: map[string]*tracked{}}
 	for _, d := range l.deeds {
@@ -68,7 +69,7 @@ func (l *ledger) add(d deed, from, to time.Duration) {
 	l.history = append(l.history, o)
 }
 
-// lapse adds that permits come back by themselves between two moments.
+// lapse records that permits come back by themselves between two moments.
 func (l *ledger) lapse(lock, what string, from, to time.Duration) {
 	l.add(deed{Lock: lock, Kind: opLapse, Tag: what}, from, to)
 }
@@ -76,7 +77,7 @@ func (l *ledger) lapse(lock, what string, from, to time.Duration) {
 // repeated reports whether a call took long enough to have been sent more than once.
 func repeated(d deed) bool { return d.Return-d.Call >= firstPause }
 
-// leaseIn is the lease that a deed gives, 0 for one that is renewed.
+// leaseIn returns the lease that a deed gives; 0 if it is renewed.
 func leaseIn(d deed) time.Duration {
 	lease, err := time.ParseDuration(d.Kind[strings.LastIndex(d.Kind, " ")+1:])
 	if err != nil {
@@ -85,7 +86,7 @@ func leaseIn(d deed) time.Duration {
 	return lease
 }
 
-// acquired enters an acquisition.
+// acquired records an acquisition.
 func (l *ledger) acquired(d deed) {
 	lease := leaseIn(d)
 	length := cmp.Or(lease, kit.WorkerLease)
@@ -100,7 +101,7 @@ func (l *ledger) acquired(d deed) {
 				cut: 1 << 62, shortened: 1 << 62, trusted: d.Call + length, last: d.Return + length,
 			}
 		}
-	case unsure: // the server may run it until its not-after, and what it takes comes back
+	case unsure: // the server may execute it until its not-after, and what it takes comes back
 		d.Out = "unknown"
 		executed := d.Return + length/3 + lapseSlack
 		l.add(d, d.Call, executed)
@@ -115,7 +116,7 @@ func (l *ledger) acquired(d deed) {
 	}
 }
 
-// enter enters what is no acquisition.
+// enter records everything but acquisitions.
 func (l *ledger) enter(d deed) {
 	kind, _, _ := strings.Cut(d.Kind, " ")
 	switch kind {
@@ -132,7 +133,7 @@ func (l *ledger) enter(d deed) {
 	}
 }
 
-// cut takes in from when on others may have taken permits from their holders, unnoticed so far.
+// cut records from when on others may have taken permits from their holders without their noticing.
 func (l *ledger) cut(d deed) {
 	for id := range strings.FieldsSeq(d.Tag) {
 		switch p := l.permits[id]; {
@@ -145,7 +146,7 @@ func (l *ledger) cut(d deed) {
 	}
 }
 
-// held enters what a holder did with its hold.
+// held records what a holder did with its hold.
 func (l *ledger) held(d deed) {
 	p := l.permits[d.Tag]
 	if d.Out == "done" || d.Kind == opRelease && d.Out == "unknown" { // it was trusted when it was asked
@@ -158,7 +159,7 @@ func (l *ledger) held(d deed) {
 	switch {
 	case d.Kind == opTrust:
 	case d.Kind == opRelease && d.Out == "done" &&
-		repeated(d): // an earlier copy, or by then somebody else, has done it
+		repeated(d): // an earlier copy has done it, or somebody else since
 		p.gone = d.Return
 		d.Out = "done again"
 		l.add(d, d.Call, d.Return)
@@ -174,7 +175,7 @@ func (l *ledger) held(d deed) {
 	}
 }
 
-// gave enters a release by ids.
+// gave records a release by ids.
 func (l *ledger) gave(d deed) {
 	for id := range strings.FieldsSeq(d.Tag) {
 		p := l.permits[id]
@@ -186,7 +187,7 @@ func (l *ledger) gave(d deed) {
 	switch d.Out {
 	case "unknown":
 		ids, until := strings.Fields(d.Tag), d.Return+leaseSlack
-		for _, id := range ids { // its own session gives back each for itself, afterwards
+		for _, id := range ids { // its own session gives back each one by itself, afterwards
 			p := l.permits[id]
 			if p == nil || d.Client/clientsEach != p.client/clientsEach {
 				continue
@@ -205,15 +206,15 @@ func (l *ledger) gave(d deed) {
 	}
 }
 
-// updated enters a new lease.
+// updated records a new lease.
 func (l *ledger) updated(d deed) {
 	p, lease := l.permits[d.Tag], leaseIn(d)
 	until := d.Return
 	switch d.Out {
 	case "done", "not held":
-	case "unknown": // the server may run it until its not-after
+	case "unknown": // the server may execute it until its not-after
 		until += leaseSlack
-	case "lost": // it was done when the holder had lost the permit, whose session gives it back
+	case "lost": // executed when the holder had lost the permit, which its session then gives back
 		d.Out = "unknown"
 	default:
 		return
@@ -232,8 +233,8 @@ func (l *ledger) updated(d deed) {
 	}
 }
 
-// lapses adds when the server takes permits back by itself that nobody has given back before. It knows no other time
-// for those that are not renewed than that of their last lease.
+// lapses records when the server takes back permits by itself that nobody has given back before. For those that are
+// not renewed, the server knows only the end of their last lease.
 func (l *ledger) lapses() {
 	for _, d := range l.deeds {
 		if !strings.HasPrefix(d.Kind, opAcquire) || !strings.HasPrefix(d.Out, "done ") {
@@ -263,8 +264,8 @@ func (l *ledger) lapses() {
 	}
 }
 
-// crowded returns when more permits of a semaphore were believed to be held at the same time than it has, and how many
-// beliefs there were.
+// crowded returns each moment at which more permits of a semaphore were believed to be held than it has, and the
+// number of beliefs.
 func (l *ledger) crowded(permits int) (wrong []string, beliefs int) {
 	type edge struct {
 		at   time.Duration

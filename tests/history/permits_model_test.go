@@ -17,10 +17,10 @@ import (
 // A grant is a permit that somebody has: its id, and the tag of the deed that gave it its present lease.
 type grant struct{ id, by string }
 
-// A stray is what an acquisition without a reply may have left: so many permits whose ids nobody knows.
+// A stray is what an acquisition without a reply may have left: permits whose ids nobody knows.
 type stray struct {
 	tag         string
-	taken, left int // left: of its permits, how many have not come back, be they taken or not
+	taken, left int // left: how many of its permits have not come back, whether taken or not
 }
 
 // A leasing is the state of one semaphore.
@@ -52,7 +52,7 @@ func (s leasing) has(ids ...string) bool {
 	})
 }
 
-// with is s after a permit has got a lease.
+// with returns s after a permit has been given a lease.
 func (s leasing) with(id, by string) leasing {
 	i, found := s.find(id)
 	if s.grants = slices.Clone(s.grants); found {
@@ -63,20 +63,20 @@ func (s leasing) with(id, by string) leasing {
 	return s
 }
 
-// without is s after permits have come back.
+// without returns s after permits have come back.
 func (s leasing) without(gone func(grant) bool) leasing {
 	s.grants = slices.DeleteFunc(slices.Clone(s.grants), gone)
 	return s
 }
 
-// strayed is s after an acquisition without a reply.
+// strayed returns s after an acquisition without a reply.
 func (s leasing) strayed(tag string, taken, n int) leasing {
 	s.strays = append(slices.Clone(s.strays), stray{tag, taken, n})
 	slices.SortFunc(s.strays, func(a, b stray) int { return cmp.Compare(a.tag, b.tag) })
 	return s
 }
 
-// returned is s after the left-th permit of an acquisition without a reply has come back, if it was taken.
+// returned returns s after the left-th permit of an acquisition without a reply has come back, if it was taken.
 func (s leasing) returned(tag, left string) []leasing {
 	i := slices.IndexFunc(s.strays, func(g stray) bool { return g.tag == tag })
 	if i < 0 || strconv.Itoa(s.strays[i].left) != left {
@@ -91,12 +91,12 @@ func (s leasing) returned(tag, left string) []leasing {
 	return []leasing{s}
 }
 
-// leased is what a semaphore whose permits have leases is said to be.
+// leased is the specification of a semaphore whose permits have leases.
 func leased(permits int) porcupine.Model {
 	return modelOf(leasing{}, func(s leasing, d deed) []leasing { return afterLeased(s, d, permits) }, leasing.equal)
 }
 
-// afterLeased returns the states in which a semaphore may be after a deed, none if the deed cannot have been.
+// afterLeased returns the states in which a semaphore may be after a deed; none if the deed was impossible.
 func afterLeased(s leasing, d deed, permits int) []leasing {
 	kind, number, _ := strings.Cut(d.Kind, " ")
 	out, granted, _ := strings.Cut(d.Out, " ")
@@ -123,7 +123,7 @@ func afterLeased(s leasing, d deed, permits int) []leasing {
 		case "unknown":
 			return append(when(fits, s.strayed(d.Tag, n, n)), s.strayed(d.Tag, 0, n))
 		}
-	case opTrust, opDetach: // and the holder was sure to have it
+	case opTrust, opDetach: // and the holder was sure of having it
 		return when(s.has(d.Tag), s)
 	case opGive, opRelease:
 		gone := strings.Fields(d.Tag)
@@ -170,7 +170,7 @@ func afterLeased(s leasing, d deed, permits int) []leasing {
 	return nil
 }
 
-// story is what processes of two clients each say, in ms: "client from-to operation: outcome".
+// story makes a record from what clients of two processes report, in ms: "client from-to operation: outcome".
 func story(killed []time.Duration, lines ...string) record {
 	var books []*historybook
 	for range 2 {
@@ -202,7 +202,7 @@ func story(killed []time.Duration, lines ...string) record {
 	return newRecord(books, killed)
 }
 
-// A checker that finds nothing proves nothing.
+// A checker that never finds anything would prove nothing.
 func TestTheModelOfLeasesRefuses(t *testing.T) {
 	t.Parallel()
 	const took, tookShort = "0 0-1 acquire 2 0s: done a b", "0 0-1 acquire 2 200ms: done a b"

@@ -20,8 +20,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// The kinds of operations on permits that have leases, besides those on permits that are only counted. The last is
-// nobody's call: it stands for the moment at which the server takes permits back by itself.
+// The kinds of operations on permits that have leases, besides those on permits without. No client calls the last
+// one: it stands for the moment at which the server takes permits back by itself.
 const (
 	opTaken  = "taken"
 	opUpdate = "update"
@@ -36,10 +36,10 @@ const (
 	leasedPermits = 4
 	firstPause    = 5 * time.Millisecond // before a call is repeated, at least
 	lapseSlack    = 3 * time.Millisecond // the server's clock shows whole ms
-	leaseSlack    = kit.WorkerLease / 3  // in which what is under way is executed
+	leaseSlack    = kit.WorkerLease / 3  // in which calls in flight are executed
 )
 
-// leaser does things to semaphores whose permits have leases.
+// leaser runs the client that takes permits with leases.
 func leaser(args []string) {
 	direct, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{args[3]}, DisableCache: true})
 	kit.Must(err)
@@ -47,23 +47,24 @@ func leaser(args []string) {
 	narrate(args, kit.WorkerLease, func(c *client) { (&tenant{client: c, rumours: direct}).stay() })
 }
 
-// A tenant has permits of one semaphore once.
+// A tenant takes permits of one semaphore and gives them back, once.
 type tenant struct {
 	*client
-	rumours rueidis.Client // where ids of permits are told, and heard
+	rumours rueidis.Client // through which the ids of permits are told and heard
 	pool    *semaphore.Expirable
 	lease   time.Duration // of its permits; 0: renewed
 	holds   []*holdfast.Hold
 }
 
-// stay takes permits, does some things to its own and to others, and gives its own back or leaves them to their leases.
+// stay takes permits, does something to its own and to others', and gives its own back or leaves them to their
+// leases.
 func (c *tenant) stay() {
 	if rand.N(2) == 0 {
 		c.lease = 100*time.Millisecond + rand.N(200*time.Millisecond)
 	}
 	n := rand.N(leasedPools)
 	if n == 0 && rand.N(6) > 0 {
-		n = 1 + rand.N(leasedPools-1) // the first one is quiet: what is over there stays until somebody looks
+		n = 1 + rand.N(leasedPools-1) // the first one is quiet: what ends there stays until somebody looks
 	}
 	name := fmt.Sprint("pool ", n)
 	c.pool = semaphore.NewExpirable(c.session, name, &semaphore.ExpirableOptions{FixedLease: c.lease})
@@ -96,7 +97,7 @@ func (c *tenant) stay() {
 	}
 }
 
-// late wants a permit to last, or to come back, whose lease has just ended.
+// late tries to prolong or give back a permit whose lease has just ended.
 func (c *tenant) late(ctx context.Context, id string) {
 	kit.SleepUntil(time.Now().Add(c.lease + rand.N(20*time.Millisecond)))
 	if rand.N(2) == 0 {
@@ -131,7 +132,7 @@ func (c *tenant) acquire(ctx context.Context) {
 		case err == nil:
 			return "done " + strings.Join(kit.HoldIDs(c.holds...), " ")
 		case wait > 0 && errors.Is(err, holdfast.ErrBusy):
-			return "promised" // to who came before in the session's line, or taken
+			return "promised" // to an earlier caller in the session's line, or taken
 		}
 		return permitOutcome(err)
 	})
@@ -144,7 +145,7 @@ func (c *tenant) one(h *holdfast.Hold, err error) ([]*holdfast.Hold, error) {
 	return []*holdfast.Hold{h}, nil
 }
 
-// permitOutcome is an outcome. A call that the server refused as late has changed nothing.
+// permitOutcome names an outcome. A call that the server refused as late has changed nothing.
 func permitOutcome(err error) string {
 	if err != nil && strings.Contains(err.Error(), "too late to be executed") {
 		return "refused"
@@ -152,7 +153,7 @@ func permitOutcome(err error) string {
 	return outcome(err)
 }
 
-// something is one operation, on the tenant's own permits or on any.
+// something does one operation, on the tenant's own permits or on any.
 func (c *tenant) something(ctx context.Context) {
 	name := c.pool.Name()
 	switch rand.N(10) {
@@ -183,7 +184,7 @@ func (c *tenant) something(ctx context.Context) {
 	}
 }
 
-// give gives permits back by their ids. Whoever holds one in this session is told.
+// give gives permits back by their ids. A holder in this session is told so.
 func (c *tenant) give(ids ...string) {
 	d := deed{Lock: c.pool.Name(), Kind: opGive, Tag: strings.Join(ids, " ")}
 	c.do(d, func() string {
@@ -202,7 +203,7 @@ func (c *tenant) update(ctx context.Context, id string, lease time.Duration) {
 	c.do(d, func() string { return permitOutcome(c.pool.UpdateLease(ctx, id, lease)) })
 }
 
-// trust asks of a permit whether it is held.
+// trust asks whether a permit is held.
 func (c *tenant) trust() {
 	if len(c.holds) == 0 {
 		return
@@ -219,7 +220,7 @@ func (c *tenant) tell(ctx context.Context, id string) {
 	kit.Must(c.rumours.Do(ctx, c.rumours.B().Ltrim().Key(list).Start(0).Stop(7).Build()).Error())
 }
 
-// heard is the id of a permit that somebody has, or had not long ago, "" if there is none.
+// heard returns the id of a permit that somebody has, or had not long ago; "" if there is none.
 func (c *tenant) heard(ctx context.Context) string {
 	list := "heard of " + c.pool.Name()
 	all, err := c.rumours.Do(ctx, c.rumours.B().Lrange().Key(list).Start(0).Stop(-1).Build()).AsStrSlice()
@@ -230,10 +231,10 @@ func (c *tenant) heard(ctx context.Context) string {
 	return all[rand.N(len(all))]
 }
 
-// Four processes take permits with leases, renewed and fixed ones, give back their own and each other's, give them
-// other leases, and leave some to theirs, while replies get lost, two of them are stopped for longer than their leases
-// and two are killed while they hold. No more permits are ever believed to be held than there are, none comes back
-// twice, all that was seen must be explained by leases that end when they should, and in the end every permit is back.
+// Four processes take permits with leases, renewed and fixed, give back their own and each other's, change their
+// leases, and leave some of them to expire. Meanwhile replies get lost, two processes are stopped for longer than
+// their leases, and two are killed while they hold. Never are more permits believed to be held than exist, none comes
+// back twice, leases that end when they should explain all that was seen, and in the end every permit is back.
 func TestAHistoryOfFourProcessesIsThatOfPermitsWithLeases(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

@@ -21,9 +21,9 @@ import (
 
 // A nap is what a sleeper found when it woke up.
 type nap struct {
-	Holding bool          // it has the lock now; the rest is of naps that are over
+	Holding bool          // it has the lock now; the other fields are of naps that are over
 	Slept   time.Duration // between two looks
-	Held    int           // looks, of a thousand at the hold and a thousand at its context, that said held
+	Held    int           // how many looks, of a thousand at the hold and a thousand at its context, said held
 	Err     string        // of the hold
 	Cause   string        // of the context
 	Release string        // what releasing returned
@@ -31,7 +31,7 @@ type nap struct {
 
 const looks = 1000
 
-// sleeper holds a lock, over and over, and looks at it whenever it notices that it did not run for a lease.
+// sleeper holds a lock again and again, and looks at it whenever it notices that it did not run for a lease.
 func sleeper(args []string) {
 	s := kit.OpenWorker(args[0], kit.WorkerLease)
 	l := rlock.New(s, args[1], nil)
@@ -57,7 +57,7 @@ func sleeper(args []string) {
 	}
 }
 
-// awaitNap returns when this process did not run for a lease, as soon as it runs again.
+// awaitNap returns after this process did not run for a lease, as soon as it runs again.
 func awaitNap() time.Duration {
 	for before := worker.Now(); ; {
 		time.Sleep(time.Millisecond)
@@ -69,7 +69,7 @@ func awaitNap() time.Duration {
 	}
 }
 
-// Whoever was stopped for longer than its lease knows so when it goes on, from the first look.
+// A process that was stopped for longer than its lease knows that it has lost the lock from its first look on.
 func TestAStoppedProcessNeverSaysHeld(t *testing.T) {
 	t.Parallel()
 	const processes, rounds = 10, 5
@@ -98,15 +98,16 @@ func TestAStoppedProcessNeverSaysHeld(t *testing.T) {
 		})
 }
 
-// A belief is something that a contender says of itself.
+// A belief is what a contender reports of itself.
 type belief struct {
-	What  string        // "waits", "holds", "still holds", "released", "lost"
-	At    time.Duration // for "waits", "holds": after that; for the others: before the question was asked
+	What string // "waits", "holds", "still holds", "released", "lost"
+	// for "waits" and "holds" a moment after it; for the others a moment before the question was asked
+	At    time.Duration
 	Token int64
 	Err   string // of a release
 }
 
-// contender takes one lock over and over, and says when it believes that it holds it.
+// contender takes one lock again and again, and reports when it believes that it holds the lock.
 func contender(args []string) {
 	s := kit.OpenWorker(args[0], kit.WorkerLease)
 	l := rlock.New(s, args[1], &rlock.Options{Fenced: true})
@@ -141,7 +142,7 @@ func contender(args []string) {
 	}
 }
 
-// holding is how long a contender holds: mostly not, sometimes longer than a lease.
+// holding is how long a contender holds: in most cases not at all, sometimes longer than a lease.
 func holding() time.Duration {
 	if rand.N(20) == 0 {
 		return kit.WorkerLease * 3 / 2
@@ -149,22 +150,22 @@ func holding() time.Duration {
 	return rand.N(20 * time.Millisecond)
 }
 
-// An interval is a time in which one contender was sure to hold: from when it had got the lock until it last asked.
+// An interval is a time for which one contender certainly held the lock: from when it got it until it last asked.
 type interval struct {
 	who      int
 	from, to time.Duration
 	token    int64
 }
 
-// A witness hears one contender.
+// A witness records what one contender reports.
 type witness struct {
 	w   *worker.Worker
 	who int
 
 	mu        sync.Mutex
-	began     belief // the hold that it has got, and not yet looked at
+	began     belief // the hold that it has been granted, and not yet looked at
 	holds     []interval
-	state     string // what it said last
+	state     string // its last report
 	surprises []string
 }
 
@@ -186,7 +187,8 @@ func (w *witness) hear(line string) {
 		}
 		w.holds[len(w.holds)-1].to = b.At
 	case "released":
-		// A process that was stopped in its release may find that it has lost the hold, or that no reply came in time.
+		// A process that was stopped during its release may find that it has lost the hold, or that no reply came in
+		// time.
 		if b.Err != "done" && b.Err != "lost" && b.Err != "unknown" {
 			w.surprises = append(w.surprises, "release: "+b.Err)
 		}
@@ -205,7 +207,7 @@ func (w *witness) count() int {
 	return len(w.holds)
 }
 
-// However holders and waiters are killed and stopped, no two ever believe to hold at the same time.
+// However holders and waiters are killed and stopped, no two ever believe that they hold the lock at the same time.
 func TestBeliefsOfProcessesNeverOverlap(t *testing.T) {
 	t.Parallel()
 	const contenders, blows = 5, 18
@@ -263,7 +265,8 @@ func awaitOne(t *testing.T, of []*witness, states []string) (found int) {
 	return found
 }
 
-// noOverlap checks that no two intervals overlap and that tokens increase with time, and returns how many there are.
+// noOverlap checks that no two intervals overlap and that tokens increase with time. It returns the number of
+// intervals.
 func noOverlap(t *testing.T, all []*witness) int {
 	t.Helper()
 	var holds []interval

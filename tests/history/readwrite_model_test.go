@@ -18,16 +18,16 @@ type share struct {
 	writes, reads int
 }
 
-// A sharing is the state of one read-write lock: who has what of it. What a call with an unknown outcome, a lost hold
-// or a killed process has left belongs to nobody any more. It may end at any time, and no two such leftovers of a half
-// can be told apart: it only matters whether there may be any.
+// A sharing is the state of one read-write lock: who has which part of it. Calls with an unknown outcome, lost holds
+// and killed processes leave parts that belong to nobody. Such a leftover may end at any time, and several of the
+// same half cannot be told apart, so it only matters whether there may be one.
 type sharing struct {
 	shares    []share // in the order of their tags
-	lateWrite bool    // somebody may write in whom nobody believes
+	lateWrite bool    // a write hold may be left that nobody believes in
 	lateRead  bool
 }
 
-// of is what a grant has.
+// of returns what a grant has.
 func (s sharing) of(tag string) share {
 	if i, ok := s.find(tag); ok {
 		return s.shares[i]
@@ -39,7 +39,7 @@ func (s sharing) find(tag string) (int, bool) {
 	return slices.BinarySearchFunc(s.shares, tag, func(h share, tag string) int { return cmp.Compare(h.tag, tag) })
 }
 
-// with is s after a grant has come to have something else.
+// with returns s after a grant's share has become h.
 func (s sharing) with(h share) sharing {
 	i, found := s.find(h.tag)
 	s.shares = slices.Clone(s.shares)
@@ -52,14 +52,14 @@ func (s sharing) with(h share) sharing {
 	return s
 }
 
-// left is s with a hold of a half that there may be still.
+// left returns s with a leftover of a half.
 func (s sharing) left(half string) sharing {
 	s.lateWrite = s.lateWrite || half == halfWrite
 	s.lateRead = s.lateRead || half == halfRead
 	return s
 }
 
-// written reports whether somebody writes, other than one grant.
+// written reports whether anybody but one grant writes.
 func (s sharing) written(but string) bool {
 	return slices.ContainsFunc(s.shares, func(h share) bool { return h.writes > 0 && h.tag != but })
 }
@@ -70,8 +70,8 @@ func (s sharing) read() bool {
 
 func (s sharing) free() bool { return len(s.shares) == 0 }
 
-// readWriteLock is what the read-write lock is said to be: many readers or one writer, who may read as well and then
-// give up writing.
+// readWriteLock is the specification of the read-write lock: many readers or one writer, which may read as well and
+// then give up writing.
 var readWriteLock = modelOf(sharing{}, func(s sharing, d deed) []sharing {
 	if next, ok := afterShared(s, d); ok {
 		return []sharing{next}
@@ -81,7 +81,7 @@ var readWriteLock = modelOf(sharing{}, func(s sharing, d deed) []sharing {
 	return a.lateWrite == b.lateWrite && a.lateRead == b.lateRead && slices.Equal(a.shares, b.shares)
 })
 
-// afterShared returns the state of a lock after a deed, and whether the deed can have been.
+// afterShared returns the state of a lock after a deed, and whether the deed was possible.
 func afterShared(s sharing, d deed) (sharing, bool) {
 	mine := s.of(d.Tag)
 	has := mine.reads
@@ -91,7 +91,7 @@ func afterShared(s sharing, d deed) (sharing, bool) {
 	switch d.Kind + " " + d.Out {
 	case "take deadline", "take promised", "take refused", "re-enter deadline", "re-enter refused", "re-enter busy",
 		"re-enter promised",
-		"re-enter not held", "re-enter lost": // as in afterDeed; of a hold under whose context it was tried
+		"re-enter not held", "re-enter lost": // as in afterDeed, for the hold under whose context it was tried
 		return s, true
 	case "release lost": // as in afterDeed
 		if has > 1 {
@@ -129,7 +129,7 @@ func afterShared(s sharing, d deed) (sharing, bool) {
 	return s, false
 }
 
-// plus is h with n more holds of a half.
+// plus returns h with n more holds of a half.
 func (h share) plus(half string, n int) share {
 	if half == halfWrite {
 		h.writes += n
@@ -139,7 +139,7 @@ func (h share) plus(half string, n int) share {
 	return h
 }
 
-// seen is the state after somebody has seen whether a half is held.
+// seen returns the state after somebody has seen whether a half is held.
 func (s sharing) seen(half string, held bool) (sharing, bool) {
 	late, sure := &s.lateRead, s.read()
 	if half == halfWrite {
@@ -152,7 +152,7 @@ func (s sharing) seen(half string, held bool) (sharing, bool) {
 	return s, !sure
 }
 
-// afterWrite is the state after a grant has asked for the write half.
+// afterWrite returns the state after a grant has asked for the write half.
 func (s sharing) afterWrite(d deed, mine share) (sharing, bool) {
 	switch d.Kind + " " + d.Out {
 	case "take done":
@@ -169,12 +169,12 @@ func (s sharing) afterWrite(d deed, mine share) (sharing, bool) {
 	case "re-enter already held":
 		return s, mine.reads > 0
 	case "re-enter unknown":
-		return s, true // no hold came of it; what it may have left is taken back unseen
+		return s, true // it yielded no hold, and what it may have left is taken back without being seen
 	}
 	return s, false
 }
 
-// afterRead is the state after a grant has asked for the read half.
+// afterRead returns the state after a grant has asked for the read half.
 func (s sharing) afterRead(d deed, mine share) (sharing, bool) {
 	switch d.Kind + " " + d.Out {
 	case "take done":
@@ -191,7 +191,7 @@ func (s sharing) afterRead(d deed, mine share) (sharing, bool) {
 		return s.with(mine.plus(halfRead, 1)), mine.writes+mine.reads > 0
 	case "re-enter unknown":
 		if mine.writes > 0 && mine.reads == 0 {
-			s = s.left(halfRead) // which lives on when the write half is given up
+			s = s.left(halfRead) // it lives on when the write half is released
 		}
 		return s, true
 	}

@@ -17,14 +17,14 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// rwHistorian does things to read-write locks.
+// rwHistorian runs the client that uses read-write locks.
 func rwHistorian(args []string) {
 	prefer, err := strconv.ParseBool(args[2])
 	kit.Must(err)
 	narrate(args, kit.WorkerLease, func(c *client) { c.share(prefer) })
 }
 
-// A stay is one grant of a client, of a read-write lock, with what it holds.
+// A stay is one grant of a read-write lock to a client, with the holds of it.
 type stay struct {
 	client *client
 	lock   *rwlock.RWMutex
@@ -35,7 +35,7 @@ type stay struct {
 	holds map[string][]*holdfast.Hold // by half
 }
 
-// share takes one half of a lock, does some things under it if it got it, and gives all back.
+// share takes one half of a lock, does some things under it if it was granted, and releases everything.
 func (c *client) share(prefer bool) {
 	s := &stay{
 		client: c, lock: rwlock.New(c.session, anyLock(), &rwlock.Options{PreferWriter: prefer}),
@@ -54,7 +54,7 @@ func (c *client) share(prefer bool) {
 			s.take(ctx, opReenter, halfWrite)
 		case 3:
 			s.release(anyHalf())
-		case 4: // an owner may be in many goroutines
+		case 4: // an owner may be in several goroutines
 			if len(s.all()) < 2 {
 				continue // nothing would be left to re-enter
 			}
@@ -96,7 +96,7 @@ func (s *stay) all() []*holdfast.Hold {
 	return append(append([]*holdfast.Hold(nil), s.holds[halfRead]...), s.holds[halfWrite]...)
 }
 
-// context is one under which the client can go on, unless something is lost or nothing is held.
+// context returns one under which the client can go on; false if something is lost or nothing is held.
 func (s *stay) context() (context.Context, bool) {
 	all := s.all()
 	for _, h := range all {
@@ -122,14 +122,14 @@ func (s *stay) take(ctx context.Context, kind, half string) {
 			s.mu.Unlock()
 		}
 		if errors.Is(err, holdfast.ErrBusy) && (half == halfRead && s.prefer || wait > 0) {
-			// to a writer, or held; or, with some patience, the time was over before anybody was asked
+			// to a writer, or held; or the time was over before anybody was asked
 			return "promised"
 		}
 		return outcome(err)
 	})
 }
 
-// release gives one hold of a half back, if there is any.
+// release releases one hold of a half, if there is any.
 func (s *stay) release(half string) {
 	s.mu.Lock()
 	holds := s.holds[half]
@@ -145,8 +145,8 @@ func (s *stay) release(half string) {
 	s.client.do(d, func() string { return outcome(h.Release()) })
 }
 
-// Four processes read, write, do both, go over from the one to the other, and look, while replies get lost, one of them
-// is stopped for longer than its lease and one is killed. All that they saw must be explained by a read-write lock.
+// Four processes read, write, do both, downgrade and look, while replies get lost, one of them is stopped for longer
+// than its lease and one is killed. A read-write lock must explain all that they saw.
 func TestAHistoryOfFourProcessesIsThatOfAReadWriteLock(t *testing.T) {
 	t.Parallel()
 	for name, prefer := range map[string]bool{"rwlock": false, "rwlock preferred": true} {
@@ -168,7 +168,7 @@ func TestAHistoryOfFourProcessesIsThatOfAReadWriteLock(t *testing.T) {
 	}
 }
 
-// A checker that finds nothing proves nothing.
+// A checker that never finds anything would prove nothing.
 func TestTheModelRefusesAReaderBesideAWriter(t *testing.T) {
 	t.Parallel()
 	type deeds []deed // one after the other

@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/kit"
 )
 
-// The kinds of operations of a history. The last is nobody's call: it stands for the moment from which the server may
-// end a grant by itself, because its lease has run out or its process was killed.
+// The kinds of operations of a history. No client calls the last one: it stands for the moment from which the server
+// may end a grant by itself, because its lease has run out or its process was killed.
 const (
 	opTake    = "take"
 	opReenter = "re-enter"
@@ -31,19 +31,19 @@ const (
 
 // A deed is one operation of a history.
 type deed struct {
-	Client int    // the one who did it
-	Serial int    // of the client's deeds
-	Lock   string // which lock
-	Half   string // of a read-write lock, halfRead or halfWrite
+	Client int    // the client that did it
+	Serial int    // the number of the deed among the client's
+	Lock   string // the name of the lock
+	Half   string // halfRead or halfWrite for a read-write lock
 	Kind   string
-	Tag    string // the grant that it is about, unique for each outermost take
+	Tag    string // the grant in question, unique for each outermost take
 	Call   time.Duration
 	Return time.Duration // 0: the process was killed before it returned
-	Out    string        // classOf the error; of a look what it saw
-	Until  time.Duration // of a release: the last deadline of the grant, or of this half of it
+	Out    string        // the class of the error; for a look, what it saw
+	Until  time.Duration // for a release: the last deadline of the grant, or of this half of it
 }
 
-// String says what was done and what came of it, without numbers and names.
+// String tells what was done and how it ended, without numbers and names.
 func (d deed) String() string {
 	kind, _, _ := strings.Cut(d.Kind, " ")
 	out := d.Out
@@ -55,7 +55,7 @@ func (d deed) String() string {
 
 func (d deed) describe() string { return fmt.Sprintf("%s %s %s: %s", d.Half, d.Kind, d.Tag, d.Out) }
 
-// A historybook hears what one process did.
+// A historybook records what one process reports.
 type historybook struct {
 	mu    sync.Mutex
 	deeds map[string]deed // by client and serial
@@ -85,13 +85,13 @@ func (b *historybook) size() int {
 	return len(b.deeds)
 }
 
-// awaitDeeds waits until the book has so many: on a busy machine for longer than [await] would.
+// awaitDeeds waits until the book has more than n deeds, on a busy machine for longer than [kit.Await] would.
 func (b *historybook) awaitDeeds(t *testing.T, n int) {
 	t.Helper()
 	kit.AwaitFor(t, time.Minute, "deeds of a history", func() bool { return b.size() > n })
 }
 
-// last is the last deed of each client that was about a grant.
+// last returns each client's last deed that was about a grant.
 func (b *historybook) last() map[int]deed {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,10 +108,10 @@ func lastOf(deeds iter.Seq[deed]) map[int]deed {
 	return last
 }
 
-// A record is all that was done in a history.
+// A record is everything that was done in a history.
 type record struct {
 	deeds  []deed          // in the order in which they began
-	killed []time.Duration // when each process was; 0: it was not
+	killed []time.Duration // when each process was killed; 0: it was not
 }
 
 func newRecord(books []*historybook, killed []time.Duration) record {
@@ -128,7 +128,7 @@ func newRecord(books []*historybook, killed []time.Duration) record {
 	return r
 }
 
-// killedAt is when the process of a client was killed; 0: it was not.
+// killedAt returns when the process of a client was killed; 0: it was not.
 func (r record) killedAt(client int) time.Duration {
 	if process := client / clientsEach; process < len(r.killed) {
 		return r.killed[process]
@@ -136,7 +136,7 @@ func (r record) killedAt(client int) time.Duration {
 	return 0
 }
 
-// outs counts the deeds by what came of them.
+// outs counts the deeds by outcome.
 func (r record) outs(t *testing.T) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
@@ -147,7 +147,7 @@ func (r record) outs(t *testing.T) map[string]int {
 	return counts
 }
 
-// require requires that enough was done, and that all that is rare has happened, be it to any half.
+// require checks that enough was done, and that all the rare outcomes occurred, on whichever half.
 func (r record) require(t *testing.T, rare ...string) {
 	t.Helper()
 	outs := r.outs(t)
@@ -170,8 +170,8 @@ func (r record) require(t *testing.T, rare ...string) {
 	}
 }
 
-// modelOf is a model of locks each of which has a state. After are the states in which it may be after a deed, none if
-// the deed cannot have been; without equal, states are compared by ==.
+// modelOf returns a model of locks, each of which has a state. The function after returns the states in which a lock
+// may be after a deed, none if the deed was impossible. Without equal, states are compared by ==.
 func modelOf[S any](initial S, after func(S, deed) []S, equal func(a, b S) bool) porcupine.Model {
 	m := &porcupine.NondeterministicModel{
 		Init: func() []any { return []any{initial} },
@@ -191,7 +191,7 @@ func modelOf[S any](initial S, after func(S, deed) []S, equal func(a, b S) bool)
 	return m.ToModel()
 }
 
-// perLock has each lock's part of a history checked by itself.
+// perLock splits a history so that each lock's part is checked by itself.
 func perLock(history []porcupine.Operation) (parts [][]porcupine.Operation) {
 	byLock := map[string][]porcupine.Operation{}
 	for _, o := range history {
@@ -216,7 +216,7 @@ func checkHistory(t *testing.T, model porcupine.Model, history []porcupine.Opera
 	t.Log(len(history), "checked in", time.Since(began))
 }
 
-// happened is a deed of a history that somebody made up.
+// happened makes an operation of a made-up history.
 func happened(d deed, from, to int64) porcupine.Operation {
 	return porcupine.Operation{ClientId: d.Client, Input: d, Call: from, Return: to}
 }

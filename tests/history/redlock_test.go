@@ -23,26 +23,27 @@ import (
 
 // The size of the history of a RedLock.
 const (
-	chronicleLease   = time.Second // the least that there is
+	chronicleLease   = time.Second // the shortest lease allowed
 	chronicleLasts   = 8 * time.Second
-	chronicleFleets  = 3 // of sessions
+	chronicleFleets  = 3 // groups of sessions
 	chroniclersEach  = 3
 	leastSpells      = 24
-	chronicleTrouble = time.Second // at the most
+	chronicleTrouble = time.Second // at most
 )
 
-// A spell is the time for which somebody believed that a lock was his. He was asked at both ends of it, and at many
-// moments in between, so he believed in it throughout.
+// A spell is the time for which a caller believed that it had a lock. It checked at both ends and at many moments in
+// between, so it believed so throughout.
 type spell struct {
 	lock     string
 	who      int
 	from, to time.Duration
 }
 
-// disputed are two spells of one lock of which the second began before the end of the first; none if there are none.
+// disputed returns two spells of one lock, the second of which began before the first had ended; nil if there are
+// none.
 func disputed(spells []spell) []spell {
 	sorted := slices.SortedFunc(slices.Values(spells), func(a, b spell) int { return cmp.Compare(a.from, b.from) })
-	last := map[string]spell{} // to end, by lock
+	last := map[string]spell{} // by lock, the spell that ends last
 	for _, s := range sorted {
 		before, ok := last[s.lock]
 		if ok && s.from < before.to {
@@ -55,9 +56,9 @@ func disputed(spells []spell) []spell {
 	return nil
 }
 
-// A chronicle is what the callers of a history believed.
+// A chronicle records what the callers of a history believed.
 type chronicle struct {
-	takes atomic.Int64 // that succeeded
+	takes atomic.Int64 // the successful ones
 	book  historybook
 
 	mu      sync.Mutex // guards the rest
@@ -71,8 +72,8 @@ func (c *chronicle) endured(ordeal string) {
 	c.ordeals[ordeal]++
 }
 
-// believe follows a hold for so long, and then until just before it is given back, or until it is lost. It returns the
-// last moment at which it was not.
+// believe checks a hold for the time d and once more just before its release, or until it is lost. It returns the
+// last moment at which the hold was not lost.
 func (c *chronicle) believe(who int, h *holdfast.Hold, d time.Duration) (last time.Duration) {
 	s := spell{lock: h.Name(), who: who, from: worker.Now()}
 	for s.to < s.from+d {
@@ -84,7 +85,7 @@ func (c *chronicle) believe(who int, h *holdfast.Hold, d time.Duration) (last ti
 		kit.SleepUntil(time.Now().Add(rand.N(2 * time.Millisecond)))
 	}
 	if s.to == 0 {
-		return s.from // it was over when it came
+		return s.from // it had already ended when it was granted
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,9 +93,9 @@ func (c *chronicle) believe(who int, h *holdfast.Hold, d time.Duration) (last ti
 	return s.to
 }
 
-// take has a caller ask for a lock in one way or another, and give it back if it is had.
+// take lets a caller ask for a lock in one of several ways, and release it if it is granted.
 func (c *chronicle) take(caller *client, l *multilock.RedLock) {
-	wait := rand.N(20 * time.Millisecond) // now and then too little even for one attempt
+	wait := rand.N(20 * time.Millisecond) // sometimes too short even for one attempt
 	if rand.N(4) > 0 {
 		wait = 2 * time.Second
 	}
@@ -110,17 +111,17 @@ func (c *chronicle) take(caller *client, l *multilock.RedLock) {
 	if h == nil {
 		return
 	}
-	// A hold that was lost was given back then, at any moment since it was last believed in.
+	// A lost hold may have been given back at any moment since it was last believed in.
 	release := func(h *holdfast.Hold, believed time.Duration) {
 		caller.do(deed{Lock: l.Name(), Kind: opRelease, Tag: tag, Until: believed},
 			func() string { return outcome(h.Release()) })
 	}
 	d := rand.N(40 * time.Millisecond)
-	if c.takes.Add(1)%8 == 0 { // of that many some must be renewed
+	if c.takes.Add(1)%8 == 0 { // some of them must live until they are renewed
 		d = chronicleLease * 5 / 4
 	}
 	believed := c.believe(caller.number, h, d)
-	if rand.N(8) == 0 { // what was entered once more goes on alone
+	if rand.N(8) == 0 { // the re-entry outlives the hold that it entered
 		inner := c.granted(caller, deed{Lock: l.Name(), Kind: opReenter, Tag: tag}, func() (*holdfast.Hold, error) {
 			return l.TryLock(h.Context(context.Background()))
 		})
@@ -131,8 +132,8 @@ func (c *chronicle) take(caller *client, l *multilock.RedLock) {
 	release(h, believed)
 }
 
-// granted is the hold that a deed came to, if any. If none nobody else need have had the lock: some of the servers may
-// have been promised to one and some to another.
+// granted returns the hold that a deed resulted in, if any. If there is none, nobody else need have had the lock: two
+// callers may each have been promised some of the servers.
 func (c *chronicle) granted(caller *client, d deed, take func() (*holdfast.Hold, error)) (h *holdfast.Hold) {
 	caller.do(d, func() string {
 		var err error
@@ -145,7 +146,7 @@ func (c *chronicle) granted(caller *client, d deed, take func() (*holdfast.Hold,
 	return h
 }
 
-// ordeals are what happens to a server, as some see it or as all do.
+// ordeals are the things that happen to a server, as some fleets see it or as all do.
 var ordeals = []kit.Outage{
 	kit.Killed, kit.Paused, kit.Slow, kit.CutOff, kit.Silent,
 	{Name: "lost replies", Begin: func(f *kit.Fleet, i int) func() {
@@ -153,8 +154,8 @@ var ordeals = []kit.Outage{
 	}},
 }
 
-// spoil takes one server after the other, and does something to it that is over when it gives it back. Who sees what
-// happens between it and a server are some of the fleets.
+// spoil takes one server after the other and does something to it, which has ended when the server is put back. A
+// network failure affects only some of the fleets.
 func (c *chronicle) spoil(fleets []*kit.Fleet, servers chan int, over <-chan struct{}) {
 	for {
 		for _, k := range rand.Perm(len(ordeals)) {
@@ -166,7 +167,7 @@ func (c *chronicle) spoil(fleets []*kit.Fleet, servers chan int, over <-chan str
 			}
 			affected := rand.Perm(len(fleets))[:1+rand.N(len(fleets))]
 			if ordeals[k].Name == kit.Killed.Name {
-				affected = affected[:1] // which all are
+				affected = affected[:1] // these affect all fleets
 			}
 			var ends []func()
 			for _, n := range affected {
@@ -176,7 +177,7 @@ func (c *chronicle) spoil(fleets []*kit.Fleet, servers chan int, over <-chan str
 			for _, end := range ends {
 				end()
 			}
-			if ordeals[k].Name == kit.Killed.Name { // it does not count before
+			if ordeals[k].Name == kit.Killed.Name { // until then it does not count
 				lasts(chronicleLease+time.Second, over)
 			}
 			c.endured(ordeals[k].Name)
@@ -185,7 +186,7 @@ func (c *chronicle) spoil(fleets []*kit.Fleet, servers chan int, over <-chan str
 	}
 }
 
-// lasts waits for so long, or until it is over.
+// lasts waits for the time d, or until over is closed.
 func lasts(d time.Duration, over <-chan struct{}) {
 	select {
 	case <-time.After(d):
@@ -193,10 +194,10 @@ func lasts(d time.Duration, over <-chan struct{}) {
 	}
 }
 
-// Nine callers in three places take two locks on five servers, while two of these at a time are killed and come back
-// empty, are stopped, are slow, are cut off from some of the places, and replies are lost everywhere. No two ever
-// believe that they have the same lock, a reentrant mutex explains what the calls said, and there is always somebody
-// who gets one.
+// Nine callers in three places take two locks on five servers. Two of these at a time are killed and come back empty,
+// are stopped, are slow, or are cut off from some of the places; and replies are lost everywhere. No two callers ever
+// believe that they have the same lock, a reentrant mutex explains what the calls returned, and somebody always gets
+// a lock.
 func TestAHistoryOfRedLocksHasNoTwoHolders(t *testing.T) {
 	t.Parallel()
 	fleets := []*kit.Fleet{kit.NewFleet(t, 5)}
@@ -249,12 +250,12 @@ func TestAHistoryOfRedLocksHasNoTwoHolders(t *testing.T) {
 	require.Empty(t, disputed(c.spells))
 	checkHistory(t, reentrantMutex, record.grants())
 	assert.GreaterOrEqual(t, len(c.spells), leastSpells)
-	assert.Greater(t, longest, chronicleLease, "none was renewed")
+	assert.Greater(t, longest, chronicleLease, "no hold was renewed")
 	for _, o := range ordeals {
 		assert.NotZero(t, c.ordeals[o.Name], o.Name)
 	}
 	for _, p := range fleets[0].Proxies {
-		p.CutAll() // nobody finds out only now
+		p.CutAll() // so that no session finds out only now
 	}
 	fleets[0].Empty()
 }

@@ -20,32 +20,33 @@ import (
 const (
 	historians     = 4 // processes
 	clientsEach    = 2
-	deedsEach      = 3600 // of a process that is left alone
+	deedsEach      = 3600 // of a process that is not disturbed
 	leastDeeds     = 10_000
 	historyLocks   = 8
 	historyWait    = time.Second         // of waiters in a queue
-	historySettled = 3 * kit.WorkerLease // nothing happens any more so long after a call with an unknown outcome
+	historySettled = 3 * kit.WorkerLease // this long after a call with an unknown outcome nothing happens any more
 )
 
-// A subject is what a history is about, and what happens in it.
+// A subject is what a history is about, and what happens during it.
 type subject struct {
 	role, arg string // of the processes; further arguments are the server's address and what narrate needs
 	blows     []blow
-	holding   func(last deed) bool                     // whether a client has something, by the last it did in a grant
-	lost      func(process int, command []string) bool // whether the reply to a script is
-	resets    bool                                     // connections are cut before a script is run
+	// reports whether a client has something, by the last deed of its grant
+	holding func(last deed) bool
+	lost    func(process int, command []string) bool // reports whether the reply to a script is lost
+	resets  bool                                     // connections are cut before a script is executed
 }
 
-// A blow is what happens to a process after so many deeds: it is killed, or it is stopped for longer than its lease
+// A blow hits a process after a number of deeds: the process is killed, or it is stopped for longer than its lease
 // while it has something.
 type blow struct {
 	process, after int
 	killed         bool
 	holding        bool // it has something when it is killed
-	replaced       bool // another process begins
+	replaced       bool // another process takes its place
 }
 
-// A run is processes that do things on one server, in what they have said.
+// A run has processes that use locks on one server, and records what they report.
 type run struct {
 	*testing.T
 	subject
@@ -55,8 +56,7 @@ type run struct {
 	killed  []time.Duration
 }
 
-// write has four processes do things, while replies are lost and the blows fall, and returns what they said that they
-// did.
+// write lets four processes work while replies are lost and the blows fall, and returns what they reported.
 func write(t *testing.T, srv *redistest.Server, about subject) record {
 	t.Helper()
 	r := &run{T: t, subject: about, srv: srv}
@@ -116,7 +116,7 @@ func (r *run) stopHolding(process int) {
 	w, b := r.workers[process], r.books[process]
 	kit.Await(r, "a process that holds something", func() bool {
 		w.Pause()
-		kit.SleepUntil(time.Now().Add(20 * time.Millisecond)) // in which it is heard out
+		kit.SleepUntil(time.Now().Add(20 * time.Millisecond)) // time for its reports to arrive
 		for _, last := range b.last() {
 			if r.holding(last) {
 				return true
@@ -127,29 +127,29 @@ func (r *run) stopHolding(process int) {
 	})
 }
 
-// allOf reports whether it is the turn of a process to lose all replies, now of this one, then of that.
+// allOf reports whether it is this process's turn to lose all replies. The processes take turns.
 func allOf(process int, each time.Duration) bool {
 	return int(time.Now().UnixMilli()/each.Milliseconds())%(2*historians) == process%historians
 }
 
-// allReleasesOf is allOf for the time in between.
+// allReleasesOf is allOf for the times in between.
 func allReleasesOf(process int, each time.Duration) bool {
 	return int(time.Now().UnixMilli()/each.Milliseconds())%(2*historians) == historians+process%historians
 }
 
-// lockBlows kill one process, and stop another while it holds.
+// lockBlows kill one process, and stop another one while it holds a lock.
 var lockBlows = []blow{{process: 0, after: deedsEach / 3, killed: true}, {process: 1, after: deedsEach / 2}}
 
-// holdsLock reports whether a client holds.
+// holdsLock reports whether a client holds a lock.
 func holdsLock(last deed) bool {
 	return last.Kind == opTake && last.Out == "done" || last.Kind == opReenter || last.Kind == opCount
 }
 
-// doomed are the wire owners, one of fifty, of whose releases nobody hears: how fast a machine is does not matter to
-// that.
+// doomed matches one wire owner in fifty: the replies to all its releases are lost. So the share does not depend on
+// the speed of the machine.
 var doomed = regexp.MustCompile("^[0-9a-f-]{36}:[0-9]*[05]0$")
 
-// losing are the replies that clients of locks do not hear.
+// losing selects the replies that clients of locks do not get.
 func losing(releases proxy.Match) func(process int, command []string) bool {
 	return func(process int, command []string) bool {
 		return allOf(process, 500*time.Millisecond) ||

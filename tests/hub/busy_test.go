@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// While a script runs for longer than the server's limit, every command is answered with BUSY. The client takes that
-// for the answer to an UNSUBSCRIBE that it has not got, finds one answer too many, and panics: a process must not die
-// of a slow script, so the hub never unsubscribes.
+// While a script runs for longer than the server's limit, the server answers every command with BUSY. The client
+// takes that for the answer to an UNSUBSCRIBE, finds one answer too many, and panics. A slow script must not kill a
+// process, so the hub never unsubscribes.
 func TestABusyServerIsWaitedOut(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, "--lua-time-limit", "20")

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// However quickly interests come and go: in the end a channel is subscribed if it is wanted.
+// However quickly listeners come and go, in the end a channel is subscribed if it is wanted.
 func TestChurnEndsSubscribedIfWanted(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -47,7 +47,7 @@ func TestChurnEndsSubscribedIfWanted(t *testing.T) {
 			srv.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		}
 		ears := slices.Concat(kept...)
-		kit.Await(t, "the wanted subscriptions", func() bool { // one that is not wanted may stay for half a minute
+		kit.Await(t, "the wanted subscriptions", func() bool { // an unwanted one may stay for half a minute
 			is := subscribed(t, srv)
 			return !slices.ContainsFunc(channelsOf(ears), func(name string) bool { return !slices.Contains(is, name) })
 		})
@@ -72,7 +72,7 @@ func channelsOf(ears []*ear) []string {
 	return slices.Compact(names)
 }
 
-// A listener may do in its callback what it may do elsewhere.
+// A listener may call the hub from its callback.
 func TestACallbackMayListenAndClose(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -110,11 +110,11 @@ func TestACloseLeavesNothing(t *testing.T) {
 				func(opt *rueidis.ClientOption) { opt.Dialer.Timeout = time.Second }), false)
 			listenAll(t, h, 10)
 			happen(srv, p)
-			listen(h, "one more") // is being subscribed when all ends
+			listen(h, "one more") // still being subscribed at the close
 			closed := make(chan struct{})
 			go func() {
 				h.Close()
-				h.Close() // again is fine
+				h.Close() // a second Close does nothing
 				close(closed)
 			}()
 			kit.Within(t, 5*time.Second, closed, "the close")
@@ -124,13 +124,13 @@ func TestACloseLeavesNothing(t *testing.T) {
 				kit.Await(t, "the end of the connection", func() bool { return srv.Connections(t) == 1 })
 				assert.Empty(t, subscribed(t, srv))
 			}
-			late := listen(h, "late") // nobody comes
+			late := listen(h, "late") // the hub is closed, so nothing wakes it
 			late.Close()
 		})
 	}
 }
 
-// A channel that the server does not let the user have costs nobody else's subscription.
+// A channel that the user has no right to does not affect the other subscriptions.
 func TestARefusedChannelFailsAlone(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -146,5 +146,5 @@ func TestARefusedChannelFailsAlone(t *testing.T) {
 	calm := first.woken.Load()
 	srv.Do(t, "ACL", "SETUSER", "somebody", "&theirs")
 	kit.Await(t, "the confirmation in the end", func() bool { return forbidden.woken.Load() > 0 })
-	assert.Equal(t, calm, first.woken.Load(), "its subscription stands all the time")
+	assert.Equal(t, calm, first.woken.Load(), "its subscription was interrupted")
 }

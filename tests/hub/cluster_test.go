@@ -20,11 +20,11 @@ import (
 type ring struct {
 	*redistest.Cluster
 	hub  *hub.Hub
-	log  bytes.Buffer                 // of the hub; to be read when that is closed
+	log  bytes.Buffer                 // the hub's; read only when that is closed
 	ears map[*redistest.Server][]*ear // by the node of the channel
 }
 
-// newRing starts a cluster that works on when a node is away.
+// newRing starts a cluster that goes on working when a node is down.
 func newRing(t *testing.T, sharded bool) *ring {
 	t.Helper()
 	r := &ring{Cluster: redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")}
@@ -78,7 +78,7 @@ func (r *ring) assertHears(t *testing.T, node *redistest.Server, e *ear) {
 	})
 }
 
-// calm returns how often the listeners of all nodes but one have been woken.
+// calm returns how often the listeners of all nodes but one were woken.
 func (r *ring) calm(but *redistest.Server) map[string]int64 {
 	woken := map[string]int64{}
 	r.each(func(node *redistest.Server, e *ear) {
@@ -102,7 +102,7 @@ func TestShardedChannelsAreHeardAtTheNodeOfTheirSlot(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, true)
 	r.each(func(node *redistest.Server, e *ear) { r.assertHears(t, node, e) })
-	for range 3 { // whatever the order in which its connections come back
+	for range 3 { // the order in which its connections come back must not matter
 		for _, node := range r.Nodes {
 			assert.LessOrEqual(t, node.Connections(t), 2, "one for commands, one for subscriptions")
 			before := r.calm(nil)
@@ -119,7 +119,7 @@ func TestShardedChannelsAreHeardAtTheNodeOfTheirSlot(t *testing.T) {
 	r.each(func(_ *redistest.Server, e *ear) { e.Close() })
 	kit.Await(t, "the end of all", func() bool { return r.shardChannels(t) == 0 })
 	r.hub.Close()
-	assert.NotContains(t, r.log.String(), "refused", "what MOVED says is followed at once")
+	assert.NotContains(t, r.log.String(), "refused", "MOVED is followed at once")
 }
 
 func TestAWornConnectionOfANodeIsReplaced(t *testing.T) {
@@ -134,7 +134,7 @@ func TestAWornConnectionOfANodeIsReplaced(t *testing.T) {
 			return node.Do(t, "PUBSUB", "SHARDNUMSUB", e.channel).([]any)[1].(int64) == 1
 		})
 	}
-	assert.Equal(t, before, r.calm(nil), "nobody has missed anything")
+	assert.Equal(t, before, r.calm(nil), "a listener was woken although it had missed nothing")
 	r.each(func(node *redistest.Server, e *ear) { r.assertHears(t, node, e) })
 }
 
@@ -151,16 +151,17 @@ func TestAChannelFollowsItsSlot(t *testing.T) {
 	r.assertHears(t, to, moving)
 	assert.NotContains(t, from.Strs(t, "PUBSUB", "SHARDCHANNELS"), moving.channel)
 	for i, e := range staying {
-		assert.Equal(t, before[i], e.woken.Load(), "the others stay as they are")
+		assert.Equal(t, before[i], e.woken.Load(), "a channel that did not move was subscribed anew")
 		r.assertHears(t, from, e)
 	}
 
-	// Back again, and the last listener goes while the slot moves.
+	// The channel moves back, and its last listener closes while the slot moves.
 	second := listen(r.hub, moving.channel)
 	moving.hears(t, "the end of the subscription", func() { r.MoveSlot(t, moving.channel, from) })
 	moving.Close()
 	second.Close()
-	r.each(func(_ *redistest.Server, e *ear) { e.Close() }) // then it stays on no connection for the sake of others
+	// otherwise the channel would stay subscribed with those of others
+	r.each(func(_ *redistest.Server, e *ear) { e.Close() })
 	kit.Await(t, "the end of all", func() bool { return r.shardChannels(t) == 0 })
 }
 
@@ -176,7 +177,7 @@ func TestANodeThatDiesIsMissedByItsOwnChannelsAlone(t *testing.T) {
 				before[ears[0].channel]++
 			}
 		}
-		assert.Equal(t, before, r.calm(dead), "the others are not subscribed anew")
+		assert.Equal(t, before, r.calm(dead), "a channel of another node was subscribed anew")
 		dead.Restart()
 		r.AwaitOK(t)
 		for _, e := range r.ears[dead] {
@@ -222,7 +223,7 @@ func (r *ring) addReplica(t *testing.T, master *redistest.Server) *redistest.Ser
 func TestPlainMessagesOfAClusterAreHeardFromEveryNode(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, false)
-	var home *redistest.Server // where the hub happens to listen
+	var home *redistest.Server // the node at which the hub happens to listen
 	for _, node := range r.Nodes {
 		if len(subscribed(t, node)) > 0 {
 			require.Nil(t, home, "at one node")

@@ -43,7 +43,7 @@ func listen(h *hub.Hub, channel string) *ear {
 	return e
 }
 
-// hears waits until the ear is woken after what happen does.
+// hears waits until the ear is woken after a call of happen.
 func (e *ear) hears(t testing.TB, what string, happen func()) {
 	t.Helper()
 	before := e.woken.Load()
@@ -64,7 +64,7 @@ func listenAll(t testing.TB, h *hub.Hub, n int) []*ear {
 	return ears
 }
 
-// subscribed are the channels that somebody has subscribed to.
+// subscribed returns the channels that somebody has subscribed to.
 func subscribed(t testing.TB, srv *redistest.Server) []string {
 	t.Helper()
 	return srv.Strs(t, "PUBSUB", "CHANNELS")
@@ -76,7 +76,7 @@ func TestAListenerIsWoken(t *testing.T) {
 	h := newHub(t, kit.NewClient(t, srv.Addr()), false)
 	e := listen(h, "x")
 	kit.Await(t, "the confirmation", func() bool { return e.woken.Load() == 1 })
-	assert.Equal(t, []string{"x"}, subscribed(t, srv), "who is woken is subscribed")
+	assert.Equal(t, []string{"x"}, subscribed(t, srv), "a listener was woken before its channel was subscribed")
 
 	e.hears(t, "a message", func() { srv.Do(t, "PUBLISH", "x", "0") })
 	e.hears(t, "the new subscription after a kill", func() { srv.Do(t, "CLIENT", "KILL", "TYPE", "pubsub") })
@@ -87,7 +87,7 @@ func TestAListenerIsWoken(t *testing.T) {
 	second := &ear{channel: "x"}
 	second.hears(t, "the standing subscription", func() {
 		second.Listener = h.Listen("x", func() { second.woken.Add(1) })
-		assert.EqualValues(t, 1, second.woken.Load(), "there is nothing to wait for")
+		assert.EqualValues(t, 1, second.woken.Load(), "the channel is subscribed already, so the first wake-up comes at once")
 	})
 	both := func() { srv.Do(t, "PUBLISH", "x", "0") }
 	e.hears(t, "a message", func() { second.hears(t, "a message", both) })
@@ -95,7 +95,7 @@ func TestAListenerIsWoken(t *testing.T) {
 	srv.Do(t, "PUBLISH", "y", "0")
 	before := e.woken.Load()
 	e.hears(t, "a message", func() { srv.Do(t, "PUBLISH", "x", "0") })
-	assert.Equal(t, before+1, e.woken.Load(), "other channels are not heard")
+	assert.Equal(t, before+1, e.woken.Load(), "a message of another channel woke it")
 }
 
 func TestAListenerWaitsForItsServer(t *testing.T) {
@@ -123,7 +123,7 @@ func TestASubscriptionEndsSomeTimeAfterTheLastHasClosed(t *testing.T) {
 	second.hears(t, "a message", func() { srv.Do(t, "PUBLISH", "x", "0") })
 	before := first.woken.Load()
 	second.hears(t, "a message", func() { srv.Do(t, "PUBLISH", "x", "0") })
-	assert.Equal(t, before, first.woken.Load(), "who has closed is not woken")
+	assert.Equal(t, before, first.woken.Load(), "a closed listener was woken")
 
 	second.Close()
 	again := listen(h, "x")
@@ -131,7 +131,7 @@ func TestASubscriptionEndsSomeTimeAfterTheLastHasClosed(t *testing.T) {
 	again.hears(t, "a message", func() { srv.Do(t, "PUBLISH", "x", "0") })
 	again.Close()
 	other.Close()
-	other.Close() // again is fine
+	other.Close() // a second Close does nothing
 	kit.Await(t, "the end of all", func() bool { return len(subscribed(t, srv)) == 0 })
 	kit.Await(t, "the end of the connection", func() bool { return srv.Connections(t) == 1 })
 
@@ -141,9 +141,9 @@ func TestASubscriptionEndsSomeTimeAfterTheLastHasClosed(t *testing.T) {
 	})
 }
 
-// When too many channels are not wanted any more, another connection has the others. Nobody misses anything meanwhile,
-// so nobody is woken for nothing. A busy fair lock, each of whose waiters has a channel of its own, does that all the
-// time.
+// When too many channels of a connection are no longer wanted, another connection takes over the others. Nobody
+// misses anything meanwhile, so nobody is woken for nothing. A busy fair lock, each of whose waiters has a channel of
+// its own, causes this all the time.
 func TestAWornConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -162,12 +162,12 @@ func TestAWornConnectionIsReplaced(t *testing.T) {
 			func() bool { return srv.Do(t, "PUBSUB", "NUMSUB", e.channel).([]any)[1].(int64) == 1 })
 	}
 	for _, e := range quiet {
-		assert.EqualValues(t, 1, e.woken.Load(), "by the confirmation")
+		assert.EqualValues(t, 1, e.woken.Load(), "only the confirmation wakes it")
 		e.hears(t, "a message", func() { srv.Do(t, "PUBLISH", e.channel, "0") })
 	}
 }
 
-// wearOut has a connection carry too many channels that nobody wants.
+// wearOut loads a connection with too many channels that nobody wants.
 func wearOut(t *testing.T, h *hub.Hub, prefix string) {
 	t.Helper()
 	rest := make([]*ear, 11_000)
@@ -182,7 +182,7 @@ func wearOut(t *testing.T, h *hub.Hub, prefix string) {
 	}
 }
 
-// A session costs a connection for its subscriptions, and a channel less than a kilobyte.
+// A session needs one connection for its subscriptions, and less than a kilobyte for a channel.
 func TestManyChannelsShareOneConnectionAndNoGoroutines(t *testing.T) {
 	srv := redistest.Start(t)
 	h := newHub(t, kit.NewClient(t, srv.Addr()), false)
@@ -218,7 +218,7 @@ func hubGoroutines() int {
 	return strings.Count(string(buf[:runtime.Stack(buf, true)]), "internal/hub.(*conn).run(")
 }
 
-// heap is what is reachable, in bytes.
+// heap returns the number of reachable bytes.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()

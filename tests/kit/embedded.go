@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// The conformance suite runs on the embedded server of holdfasttest, too: what its users test with must be
-// what their programs run with.
+// The conformance suite also runs on the embedded server of holdfasttest: users must test on what their programs run
+// with.
 
 type conformance func(t *testing.T, k Kind, srv *redistest.Server)
 
@@ -35,8 +35,7 @@ func EveryLock(t *testing.T, test conformance) {
 	embeddedRows(t, func(k Kind) bool { return !k.Permits && !k.Several }, test)
 }
 
-// embeddedRows runs test once for every kind of which concerns is true, in parallel, each with an embedded
-// server of its own.
+// embeddedRows runs test in parallel for every kind that concerns selects, each with its own embedded server.
 func embeddedRows(t *testing.T, concerns func(Kind) bool, test conformance) {
 	for _, k := range Kinds {
 		if !concerns(k) {
@@ -52,11 +51,11 @@ func embeddedRows(t *testing.T, concerns func(Kind) bool, test conformance) {
 	}
 }
 
-// StartEmbedded starts an embedded server, to be observed as a real one is. A proxy counts its calls.
+// StartEmbedded starts an embedded server that can be observed like a real one. A proxy counts its calls.
 func StartEmbedded(t *testing.T) *redistest.Server {
 	t.Helper()
 	counting := proxy.Start(t, holdfasttest.NewServer(t).Addr())
-	calls := counting.On(proxy.Command("EVALSHA"), proxy.Delay(0), proxy.Times(math.MaxInt)) // it counts, no more
+	calls := counting.On(proxy.Command("EVALSHA"), proxy.Delay(0), proxy.Times(math.MaxInt)) // it only counts
 	return redistest.Attach(t, counting.Addr(), func() map[string]int64 {
 		return map[string]int64{"evalsha": int64(calls.Matched())}
 	})
@@ -71,6 +70,6 @@ func newEmbeddedRedLocks(t *testing.T) func(s *holdfast.Session, name string, fi
 		}
 		return companions
 	}
-	// of a machine that is busy
+	// The timeout is long enough for a busy machine.
 	return redLocksWith(open, &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 200 * time.Millisecond})
 }

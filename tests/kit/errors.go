@@ -8,10 +8,10 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Forbidden is how servers of different versions say that a script may not run a command.
+// Forbidden matches how servers of different versions refuse a script a command.
 const Forbidden = "NOPERM|can't run this command|ACL failure"
 
-// classes are the errors that a caller may tell apart, by the words of the tables below.
+// classes are the errors that a caller can tell apart, with the words that tests use for them.
 var classes = []struct {
 	name string
 	err  error
@@ -26,7 +26,7 @@ var classes = []struct {
 	{"canceled", context.Canceled},
 }
 
-// ClassOf names everything that an error matches: "done" for nil, "unknown deadline" for both.
+// ClassOf names everything that an error matches: nil is "done", and one that matches two is "unknown deadline".
 func ClassOf(err error) string {
 	if err == nil {
 		return "done"

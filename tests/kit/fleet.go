@@ -17,15 +17,15 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A Fleet is independent servers with a proxy in front of each. What goes through the proxies is called near,
-// what does not far: faults of the network are the near one's alone.
+// A Fleet is a set of independent servers, each with a proxy in front. Sessions that go through the proxies are
+// called near, the others far: network faults hit only the near ones.
 type Fleet struct {
 	*testing.T
 	Servers []*redistest.Server
 	Proxies []*proxy.Proxy
 }
 
-// NewFleet starts servers that know all scripts.
+// NewFleet starts servers that have all scripts loaded.
 func NewFleet(t *testing.T, n int) *Fleet {
 	Building <- struct{}{}
 	defer func() { <-Building }()
@@ -58,7 +58,7 @@ func (f *Fleet) Empty() {
 	Await(f, "empty servers", func() bool { return KeysLeft(f, f.Servers) == 0 })
 }
 
-// Seasoned waits until the servers have been up for a lease, as far as that can be told.
+// Seasoned waits until the servers have been up for a lease, as far as anybody can tell.
 func (f *Fleet) Seasoned(length time.Duration) {
 	f.Helper()
 	for _, srv := range f.Servers {
@@ -67,7 +67,7 @@ func (f *Fleet) Seasoned(length time.Duration) {
 	}
 }
 
-// Uptime is for how many seconds a server has been up, give or take one.
+// Uptime returns for how many seconds a server has been up, with an error of at most one.
 func Uptime(t testing.TB, srv *redistest.Server) (seconds int) {
 	t.Helper()
 	_, rest, _ := strings.Cut(srv.Str(t, "INFO", "server"), "uptime_in_seconds:")
@@ -89,10 +89,10 @@ func (f *Fleet) Heal() {
 	}
 }
 
-// Careful is what tests use that are about restarts.
+// Careful has options for tests about restarts.
 var Careful = &multilock.RedLockOptions{ServerTimeout: 300 * time.Millisecond}
 
-// Beside is another fleet of the same servers, with proxies of its own.
+// Beside returns another fleet of the same servers, with its own proxies.
 func (f *Fleet) Beside() *Fleet {
 	other := &Fleet{T: f.T, Servers: f.Servers}
 	for _, srv := range f.Servers {
@@ -101,13 +101,13 @@ func (f *Fleet) Beside() *Fleet {
 	return other
 }
 
-// An Outage is one way in which a server does not answer the near ones, or not in time. Begin returns what ends it.
+// An Outage is one way in which a server does not answer the near sessions in time. Begin returns what ends it.
 type Outage struct {
 	Name  string
 	Begin func(f *Fleet, i int) (end func())
 }
 
-// What may happen to a server.
+// The outages:
 var (
 	Killed = Outage{"killed", func(f *Fleet, i int) func() {
 		f.Servers[i].Stop()
@@ -131,7 +131,7 @@ var (
 	}}
 )
 
-// AnyScript are all commands that are about locks.
+// AnyScript matches every command that runs a script.
 var AnyScript = proxy.Command("EVALSHA", "EVAL")
 
 // Strike begins an outage of some servers.
@@ -152,7 +152,7 @@ func (f *Fleet) OnEach(m proxy.Match, a proxy.Action, n proxy.Times, servers ...
 	return f.Strike(Outage{Begin: func(f *Fleet, i int) func() { return f.Proxies[i].On(m, a, n).Remove }}, servers...)
 }
 
-// Counts are how often each server has the lock for one of the sessions, of which there is one for each server.
+// Counts returns for each server how often it has the lock for that server's session.
 func (f *Fleet) Counts(sessions []*holdfast.Session) []int {
 	counts := make([]int, len(sessions))
 	for i, s := range sessions {
@@ -165,7 +165,7 @@ func (f *Fleet) Counts(sessions []*holdfast.Session) []int {
 	return counts
 }
 
-// Has waits until each server has the lock for one of the sessions as often as that.
+// Has waits until the counts are those wanted.
 func (f *Fleet) Has(sessions []*holdfast.Session, want ...int) {
 	f.Helper()
 	var got []int
@@ -180,7 +180,7 @@ func (f *Fleet) Has(sessions []*holdfast.Session, want ...int) {
 	})
 }
 
-// Keeps checks that a hold is believed in for so long, and that nobody can have the other lock, which it excludes.
+// Keeps checks for the time d that a hold is believed in and that nobody can get the other lock, which it excludes.
 func (f *Fleet) Keeps(d time.Duration, h *holdfast.Hold, other *multilock.RedLock) {
 	f.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); SleepUntil(time.Now().Add(200 * time.Millisecond)) {
@@ -190,7 +190,7 @@ func (f *Fleet) Keeps(d time.Duration, h *holdfast.Hold, other *multilock.RedLoc
 	}
 }
 
-// GrantAndRelease checks that somebody who waits gets the lock, and gives it back.
+// GrantAndRelease checks that a waiter gets the lock, and releases it.
 func GrantAndRelease(t testing.TB, got <-chan Result) {
 	t.Helper()
 	r := Within(t, 10*time.Second, got, "the lock")
@@ -198,7 +198,7 @@ func GrantAndRelease(t testing.TB, got <-chan Result) {
 	require.NoError(t, r.Hold.Release())
 }
 
-// Patient is what tests use whose servers have only just started and are slow at times.
+// Patient has options for tests whose servers have only just started, or are slow at times.
 var Patient = &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 300 * time.Millisecond}
 
 // ReentrantMember makes a reentrant member of a RedLock.
@@ -209,7 +209,7 @@ func ReentrantMember(s *holdfast.Session, name string) holdfast.Locker {
 // PlainMember makes a member of a RedLock that is a plain key.
 func PlainMember(s *holdfast.Session, name string) holdfast.Locker { return setlock.New(s, name, nil) }
 
-// RedLock is a RedLock of one name on the servers of the sessions.
+// RedLock makes a RedLock of one name on the servers of the sessions.
 func RedLock(sessions []*holdfast.Session, name string, member func(*holdfast.Session, string) holdfast.Locker,
 	opts *multilock.RedLockOptions) *multilock.RedLock {
 	var locks []holdfast.Locker
@@ -219,7 +219,7 @@ func RedLock(sessions []*holdfast.Session, name string, member func(*holdfast.Se
 	return multilock.NewRedLock(locks, opts)
 }
 
-// KeysLeft is how many keys there are on all servers.
+// KeysLeft returns the number of keys on all servers.
 func KeysLeft(t testing.TB, servers []*redistest.Server) (n int) {
 	for _, srv := range servers {
 		n += len(srv.Keyspace(t))

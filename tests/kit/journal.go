@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A Journal is what sessions log.
+// A Journal records what sessions log.
 type Journal struct {
 	mu    sync.Mutex // guards lines
 	lines strings.Builder
@@ -35,17 +35,17 @@ func (j *Journal) String() string {
 // Logger writes to the journal.
 func (j *Journal) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
 
-// JsonLogger writes everything to the journal, as objects.
+// JsonLogger writes lines of all levels to the journal, as JSON objects.
 func (j *Journal) JsonLogger() *slog.Logger {
 	return slog.New(slog.NewJSONHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// Entries are the lines with that message.
+// Entries returns the lines with that message.
 func (j *Journal) Entries(t *testing.T, message string) (found []map[string]any) {
 	t.Helper()
 	for line := range strings.Lines(j.String()) {
 		if !strings.HasSuffix(line, "\n") {
-			continue // being written
+			continue // still being written
 		}
 		var e map[string]any
 		require.NoError(t, json.Unmarshal([]byte(line), &e))
@@ -56,7 +56,7 @@ func (j *Journal) Entries(t *testing.T, message string) (found []map[string]any)
 	return found
 }
 
-// RequireEntry waits for a line, and requires its attributes to be these.
+// RequireEntry waits for a line with that message, and requires its attributes to be those wanted.
 func (j *Journal) RequireEntry(t *testing.T, s *holdfast.Session, message string, want map[string]any) {
 	t.Helper()
 	Await(t, message, func() bool { return len(j.Entries(t, message)) > 0 })

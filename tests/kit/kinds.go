@@ -27,28 +27,27 @@ type Locker interface {
 	ForceUnlock(ctx context.Context) (bool, error)
 }
 
-// A Kind is one row of the conformance suite: how to make a lock of it, and what sets it
-// apart.
+// A Kind is one row of the conformance suite: how to make a lock of it, and what sets it apart.
 type Kind struct {
 	Name      string
 	Reentrant bool
 	Fenced    bool
-	Polls     bool   // a waiter is not woken by other processes, it looks
-	Twin      bool   // for what depends on scripts alone, another row does
-	OneString bool   // on the server
-	Several   bool   // it is several locks as one: nobody can be asked who has it
-	Together  bool   // and one call takes and releases them
+	Polls     bool   // nobody wakes a waiter; it polls
+	Twin      bool   // another row does for everything that depends on scripts alone
+	OneString bool   // it is one string on the server
+	Several   bool   // it is several locks as one: it cannot tell who has it
+	Together  bool   // one call takes and releases all of them
 	Permits   bool   // it is a semaphore of one permit: there are no owners
 	Queues    bool   // waiters stand in a queue on the server, and a free lock is promised to the first
-	scripts   string // whose names scripts have, if it is not the kind's
+	scripts   string // the name that scripts have, if it is not the kind's
 	Make      func(s *holdfast.Session, name string, fixed time.Duration) Locker
-	// Most is make of locks that other servers have, too: what becomes of one server is not noticed.
+	// Most makes locks that also have other servers, so that the fate of one server goes unnoticed.
 	Most func(t *testing.T) func(s *holdfast.Session, name string, fixed time.Duration) Locker
-	// Other makes the lock that cannot be had while this one is held; nil: it excludes itself.
+	// Other makes the lock that excludes this one; nil: it excludes itself.
 	Other func(s *holdfast.Session, name string, fixed time.Duration) Locker
 }
 
-// Rival makes a lock of a session that excludes those of the kind.
+// Rival makes a lock that excludes those of the kind.
 func (k Kind) Rival(s *holdfast.Session, name string, fixed time.Duration) Locker {
 	if k.Other != nil {
 		return k.Other(s, name, fixed)
@@ -56,7 +55,7 @@ func (k Kind) Rival(s *holdfast.Session, name string, fixed time.Duration) Locke
 	return k.Make(s, name, fixed)
 }
 
-// Kinds are the rows.
+// Kinds are all rows.
 var Kinds = []Kind{
 	{
 		Name: "rlock", Reentrant: true,
@@ -113,7 +112,7 @@ var Kinds = []Kind{
 	{Name: "redlock", Reentrant: true, Several: true, Most: newRedLocks},
 }
 
-// Own makes names the kind's: a name is of one kind.
+// Own turns names into names of this kind, because a name belongs to one kind.
 func (k Kind) Own(names ...string) (own []string) {
 	for _, name := range names {
 		own = append(own, name+" "+k.Name)
@@ -121,7 +120,7 @@ func (k Kind) Own(names ...string) (own []string) {
 	return own
 }
 
-// KindOf returns the kind of a name.
+// KindOf returns the kind with that name.
 func KindOf(name string) Kind {
 	i := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == name })
 	return Kinds[i]
@@ -139,7 +138,7 @@ func writeHalf(preferWriter bool) func(s *holdfast.Session, name string, fixed t
 	}
 }
 
-// EachKind runs test once for every kind, in parallel, each with a server of its own.
+// EachKind runs test in parallel for every kind, each with its own server.
 func EachKind(t *testing.T, test func(t *testing.T, k Kind, srv *redistest.Server)) {
 	t.Parallel()
 	for _, k := range Kinds {
@@ -153,12 +152,12 @@ func EachKind(t *testing.T, test func(t *testing.T, k Kind, srv *redistest.Serve
 	}
 }
 
-// OnOneServer are the kinds of which a lock is on one server.
+// OnOneServer returns the kinds whose locks are on one server.
 func OnOneServer() []Kind {
 	return slices.DeleteFunc(slices.Clone(Kinds), func(k Kind) bool { return k.Most != nil })
 }
 
-// EachAlone is EachKind for what is to be seen on one server.
+// EachAlone is EachKind for the kinds whose locks are on one server.
 func EachAlone(t *testing.T, test func(t *testing.T, k Kind, srv *redistest.Server)) {
 	EachKind(t, func(t *testing.T, k Kind, srv *redistest.Server) {
 		if k.Most == nil {
@@ -167,7 +166,7 @@ func EachAlone(t *testing.T, test func(t *testing.T, k Kind, srv *redistest.Serv
 	})
 }
 
-// EachLock is EachKind for what only locks with owners have.
+// EachLock is EachKind for the kinds that have owners.
 func EachLock(t *testing.T, test func(t *testing.T, k Kind, srv *redistest.Server)) {
 	EachKind(t, func(t *testing.T, k Kind, srv *redistest.Server) {
 		if !k.Permits && !k.Several {
@@ -176,8 +175,8 @@ func EachLock(t *testing.T, test func(t *testing.T, k Kind, srv *redistest.Serve
 	})
 }
 
-// Waiting waits until somebody listens on a channel of the server, or, of a kind that polls,
-// until attempts were made.
+// Waiting waits until somebody listens on a channel of the server or, for a kind that polls, until attempts were
+// made.
 func Waiting(t testing.TB, k Kind, srv *redistest.Server) {
 	t.Helper()
 	if k.Polls {
@@ -188,7 +187,7 @@ func Waiting(t testing.TB, k Kind, srv *redistest.Server) {
 	Await(t, "a subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
 }
 
-// Title is the kind of a subject.
+// Title names the kind as messages do.
 func (k Kind) Title() string {
 	switch {
 	case k.Permits:
@@ -202,5 +201,5 @@ func (k Kind) Title() string {
 	return title
 }
 
-// Asks reports whether attempts are made by the kind, and not by its members.
+// Asks reports whether the lock itself makes attempts, rather than its members.
 func (k Kind) Asks() bool { return !k.Several || k.Together || k.Most != nil }

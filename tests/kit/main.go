@@ -1,5 +1,5 @@
-// Package kit is what tests of locks share: the table of kinds, sessions that end with the test, waits that have an
-// end, servers that fail together, and what a worker process needs. Servers themselves are in redistest.
+// Package kit is what tests of locks share: the table of kinds, sessions that end with the test, waits with a time
+// limit, servers that fail together, and what a worker process needs. The servers themselves are in redistest.
 package kit
 
 import (
@@ -18,8 +18,8 @@ import (
 // Orders is the lock that most tests are about.
 const Orders = "orders"
 
-// Main is the TestMain of a package. It plays one of the roles if this process is a worker of a test, and fails the run
-// if a goroutine is left behind.
+// Main is the TestMain of a package. It plays one of the roles if this process is a worker of a test, and fails the
+// run if a goroutine is left behind.
 func Main(m *testing.M, roles map[string]func(args []string)) {
 	worker.Run(roles)
 	go running.run()
@@ -33,8 +33,8 @@ func Main(m *testing.M, roles map[string]func(args []string)) {
 	os.Exit(code)
 }
 
-// goroutinesLeft waits for all goroutines but this one to end, and describes those that do
-// not. What the client does in the background after its Close ends by itself soon.
+// goroutinesLeft waits for all goroutines but this one to end, and describes those that do not. What the client does
+// in the background after its Close soon ends by itself.
 func goroutinesLeft(within time.Duration) string {
 	for end := time.Now().Add(within); ; time.Sleep(10 * time.Millisecond) {
 		var left []string
@@ -51,7 +51,7 @@ func goroutinesLeft(within time.Duration) string {
 	}
 }
 
-// Racing reports whether the race detector is on, which allocates, too.
+// Racing reports whether the race detector is on, which also allocates.
 func Racing() bool {
 	build, _ := debug.ReadBuildInfo()
 	return slices.Contains(build.Settings, debug.BuildSetting{Key: "-race", Value: "true"})

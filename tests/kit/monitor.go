@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A Monitor sees every command that a server runs, those inside scripts too, in their order and with the server's
-// time: what stands in a lock between two looks cannot hide from it.
+// A Monitor sees every command that a server executes, even inside scripts, in order and with the server's time. So
+// it does not miss what is in a lock between two looks.
 type Monitor struct {
 	srv  *redistest.Server
 	conn *redistest.Conn
@@ -25,13 +25,13 @@ type Monitor struct {
 	seen []sighting
 }
 
-// A sighting is one command that the server ran.
+// A sighting is one command that the server executed.
 type sighting struct {
 	at   time.Time // by the server's clock, which is this machine's
 	Args []string
 }
 
-// StartMonitor listens to what a server runs, until the test ends.
+// StartMonitor records what a server executes, until the test ends.
 func StartMonitor(t testing.TB, srv *redistest.Server) *Monitor {
 	t.Helper()
 	conn, err := redistest.Dial(srv.Addr())
@@ -53,7 +53,7 @@ func (m *Monitor) read() {
 	for {
 		line, err := m.conn.Receive()
 		if err != nil {
-			return // closed, or the server has gone
+			return // closed, or the server is down
 		}
 		if s, ok := parseSighting(fmt.Sprint(line)); ok {
 			m.mu.Lock()
@@ -63,7 +63,7 @@ func (m *Monitor) read() {
 	}
 }
 
-// parseSighting reads a line such as: 1700000000.123456 [0 lua] "HSET" "orders" "owner" "1".
+// parseSighting parses a line such as 1700000000.123456 [0 lua] "HSET" "orders" "owner" "1".
 func parseSighting(line string) (sighting, bool) {
 	stamp, rest, _ := strings.Cut(line, " ")
 	_, command, ok := strings.Cut(rest, "] ")
@@ -77,7 +77,7 @@ func parseSighting(line string) (sighting, bool) {
 	return sighting{at: time.Unix(s, us*int64(time.Microsecond)), Args: args}, true
 }
 
-// Until returns what was run so far.
+// Until returns what was executed so far.
 func (m *Monitor) Until(t testing.TB) []sighting {
 	t.Helper()
 	mark := "mark-" + strconv.FormatInt(time.Now().UnixNano(), 36)
@@ -92,7 +92,7 @@ func (m *Monitor) Until(t testing.TB) []sighting {
 	return seen
 }
 
-// Highest is the highest hold count that ever stood in a lock.
+// Highest returns the highest hold count that a lock ever had.
 func (m *Monitor) Highest(t testing.TB, lock string) int {
 	t.Helper()
 	highest := 0
@@ -106,7 +106,7 @@ func (m *Monitor) Highest(t testing.TB, lock string) int {
 	return highest
 }
 
-// Granted is when the server made owner the holder of a lock.
+// Granted returns when the server made owner the holder of a lock.
 func (m *Monitor) Granted(t testing.TB, lock, owner string) time.Time {
 	t.Helper()
 	for _, s := range m.Until(t) {

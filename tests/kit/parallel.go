@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// Building lets few cells start at once: what they then wait for costs nothing, but starting does.
+// Building lets only a few cells start at once: what they wait for afterwards costs nothing, but starting does.
 var Building = make(chan struct{}, 2)
 
-// InParallel runs a subtest for each item, at most so many at a time. Most of them wait for leases to pass, so more
-// than the processors would have run at once is right.
+// InParallel runs a subtest for each item, at most atOnce at a time. Most of them wait for leases to pass, so more
+// than one per processor is right.
 func InParallel[T any](t *testing.T, atOnce int, items []T, name func(T) string, test func(*testing.T, T)) {
 	queue := make(chan T)
 	var wg sync.WaitGroup
@@ -27,7 +27,7 @@ func InParallel[T any](t *testing.T, atOnce int, items []T, name func(T) string,
 	wg.Wait()
 }
 
-// UpTo is the numbers from 1 to n.
+// UpTo returns the numbers from 1 to n.
 func UpTo(n int) []int {
 	numbers := make([]int, n)
 	for i := range numbers {

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A permitLock is a semaphore of one permit that has a lease: whoever has that is alone, as with a lock. Owners and
-// what locks tell of them there are none.
+// A permitLock is a semaphore with a single permit that has a lease: whoever has it is alone, as with a lock. It has
+// no owners, and cannot tell who holds it.
 type permitLock struct {
 	untold
 	*semaphore.Expirable
@@ -25,7 +25,7 @@ type permitLock struct {
 
 func newPermitLock(s *holdfast.Session, name string, fixed time.Duration) Locker {
 	l := permitLock{Expirable: semaphore.NewExpirable(s, name, &semaphore.ExpirableOptions{FixedLease: fixed})}
-	_, _ = l.TrySetPermits(context.Background(), 1) // a mistake comes back from every call
+	_, _ = l.TrySetPermits(context.Background(), 1) // every call returns an error of it
 	return l
 }
 
@@ -41,7 +41,7 @@ func (l permitLock) Locked(ctx context.Context) (bool, error) {
 	return n > 0, err
 }
 
-// untold is what locks tell of their holders and permits, or several locks as one, do not.
+// untold stands for what locks tell of their holders, but permits and several locks as one do not.
 type untold struct{}
 
 func (untold) Held(context.Context) (bool, error) { return false, errors.ErrUnsupported }
@@ -56,7 +56,7 @@ func (permitLock) RemainingLease(context.Context) (time.Duration, error) {
 	return 0, errors.ErrUnsupported
 }
 
-// Expiry is when the lock of a name is free if nobody renews it.
+// Expiry is how long it takes until the lock of a name is free if nobody renews it.
 func (k Kind) Expiry(t *testing.T, srv *redistest.Server, name string) time.Duration {
 	if !k.Permits {
 		return srv.TTLs(t)[name]
@@ -66,7 +66,7 @@ func (k Kind) Expiry(t *testing.T, srv *redistest.Server, name string) time.Dura
 	return time.Until(time.UnixMilli(score))
 }
 
-// Wipe frees the lock of a name without telling anybody.
+// Wipe frees the lock of a name without publishing anything.
 func (k Kind) Wipe(t *testing.T, srv *redistest.Server, name string) {
 	if k.Permits {
 		srv.Do(t, "MULTI")
@@ -78,8 +78,8 @@ func (k Kind) Wipe(t *testing.T, srv *redistest.Server, name string) {
 	srv.Do(t, "DEL", name, name+"'")
 }
 
-// Free removes from a keyspace what stays there of free locks: tokens, and of a semaphore its permit, which may have
-// come back by then only for who looks.
+// Free removes from a keyspace what free locks leave there: tokens, and a semaphore's permit, which may have come
+// back only for those who look.
 func (k Kind) Free(space map[string]redistest.Value) map[string]redistest.Value {
 	for key, value := range space {
 		switch {

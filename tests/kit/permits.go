@@ -22,7 +22,7 @@ func NewPool(t *testing.T, s *holdfast.Session, n int) *semaphore.Semaphore {
 	return p
 }
 
-// NewExports makes the semaphore "exports" with n permits that have leases, renewed ones if fixed is 0.
+// NewExports makes the semaphore "exports" with n permits that have leases; they are renewed if fixed is 0.
 func NewExports(t testing.TB, s *holdfast.Session, n int, fixed time.Duration) *semaphore.Expirable {
 	t.Helper()
 	e := semaphore.NewExpirable(s, "exports", &semaphore.ExpirableOptions{FixedLease: fixed})
@@ -46,7 +46,7 @@ func RequirePermits(t testing.TB, e *semaphore.Expirable, free, taken int) {
 	}
 }
 
-// HoldIDs are those of holds.
+// HoldIDs returns the ids of holds.
 func HoldIDs(holds ...*holdfast.Hold) (ids []string) {
 	for _, h := range holds {
 		ids = append(ids, h.ID())
@@ -54,7 +54,7 @@ func HoldIDs(holds ...*holdfast.Hold) (ids []string) {
 	return ids
 }
 
-// PermitIDs are the ids of the permits that the server says are taken.
+// PermitIDs returns the ids of the permits that are taken according to the server.
 func PermitIDs(t testing.TB, srv *redistest.Server) (ids []string) {
 	t.Helper()
 	for _, permit := range srv.Strs(t, "ZRANGE", "{exports}:timeout", "0", "-1") {
@@ -63,5 +63,5 @@ func PermitIDs(t testing.TB, srv *redistest.Server) (ids []string) {
 	return ids
 }
 
-// ErrorOf is the second of two results.
+// ErrorOf returns the second of two results.
 func ErrorOf[T any](_ T, err error) error { return err }

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// ScriptOf matches the runs of a script of the cell's kind of lock, or of the one that all kinds share.
+// ScriptOf matches the calls of a kind's script, or of the one that all kinds share.
 func ScriptOf(k Kind, verb string) proxy.Match {
 	words := strings.Fields(cmp.Or(k.scripts, k.Name))
 	names := []string{words[0] + "_" + verb, "lock_" + verb}
@@ -28,7 +28,7 @@ func ScriptOf(k Kind, verb string) proxy.Match {
 	panic("no script of " + k.Name + " for " + verb)
 }
 
-// LoadScripts has a server know all scripts, so that one run is one command.
+// LoadScripts makes a server know all scripts, so that each call is a single command.
 func LoadScripts(t testing.TB, srv *redistest.Server) {
 	t.Helper()
 	for _, name := range lua.Names() {
@@ -36,11 +36,11 @@ func LoadScripts(t testing.TB, srv *redistest.Server) {
 	}
 }
 
-// ScriptNamed matches the runs of a script.
+// ScriptNamed matches the calls of a script.
 func ScriptNamed(name string) proxy.Match {
 	sum := sha1.Sum([]byte(lua.Source(name)))
 	return proxy.Script(hex.EncodeToString(sum[:]))
 }
 
-// LoadingReply is what a server says that has only just started.
+// LoadingReply is the reply of a server that has only just started.
 const LoadingReply = "-LOADING Redis is loading the dataset in memory"

@@ -21,14 +21,14 @@ func StartServers(t testing.TB, n int) []*redistest.Server {
 	return servers
 }
 
-// Open opens a session that ends with the test. Without options the lease is 3 s. It is anonymous: what tests look at
-// is what locks have on the server.
+// Open opens a session that ends with the test. Without options the lease is 3 s. The session is anonymous, because
+// tests look at what locks have on the server.
 func Open(t testing.TB, addr string, opts *holdfast.Options) *holdfast.Session {
 	t.Helper()
 	return OpenWith(t, rueidis.ClientOption{InitAddress: []string{addr}}, opts)
 }
 
-// OpenWith is Open of a client with options of its own.
+// OpenWith is Open with client options.
 func OpenWith(t testing.TB, client rueidis.ClientOption, opts *holdfast.Options) *holdfast.Session {
 	t.Helper()
 	if opts == nil {
@@ -39,7 +39,7 @@ func OpenWith(t testing.TB, client rueidis.ClientOption, opts *holdfast.Options)
 	return OpenKnown(t, client, &anonymous)
 }
 
-// OpenKnown is OpenWith of a session that may tell which process it is.
+// OpenKnown is OpenWith for a session that publishes which process it is.
 func OpenKnown(t testing.TB, client rueidis.ClientOption, opts *holdfast.Options) *holdfast.Session {
 	t.Helper()
 	s, err := holdfast.Open(client, opts)
@@ -58,14 +58,14 @@ func OpenAll(t testing.TB, servers []*redistest.Server, opts *holdfast.Options) 
 	return sessions
 }
 
-// Login has a client log in as somebody.
+// Login makes a client log in with a password.
 func Login(password string) []func(*rueidis.ClientOption) {
 	return []func(*rueidis.ClientOption){func(opt *rueidis.ClientOption) {
 		opt.Username, opt.Password = "somebody", password
 	}}
 }
 
-// NewClient connects as a session does, but is in no hurry to give a silent connection up.
+// NewClient connects as a session does, but is in no hurry to give up a silent connection.
 func NewClient(t testing.TB, addr string, change ...func(*rueidis.ClientOption)) rueidis.Client {
 	t.Helper()
 	client, err := rueidis.NewClient(ClientOption(addr, change...))
@@ -88,7 +88,7 @@ func ClientOption(addr string, change ...func(*rueidis.ClientOption)) rueidis.Cl
 	return opt
 }
 
-// OpenCluster is Open of a cluster.
+// OpenCluster is Open for a cluster.
 func OpenCluster(t testing.TB, c *redistest.Cluster, opts *holdfast.Options) *holdfast.Session {
 	t.Helper()
 	return OpenWith(t, rueidis.ClientOption{InitAddress: c.Addrs()}, opts)

@@ -13,20 +13,20 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// severalLocks are several locks as one. What locks tell of their holders there is not.
+// severalLocks is several locks as one. It cannot tell who holds it.
 type severalLocks struct {
 	untold
 	taker
 	first *rlock.Mutex
 }
 
-// taker is what locks offer that tell nothing.
+// A taker is a lock that does not tell who holds it.
 type taker interface {
 	holdfast.Locker
 	TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error)
 }
 
-// newSeveralLocks makes them of a reentrant lock and one that second makes.
+// newSeveralLocks combines a reentrant lock and one that second makes.
 func newSeveralLocks(second func(s *holdfast.Session, name string,
 	fixed time.Duration) holdfast.Locker) func(s *holdfast.Session, name string, fixed time.Duration) Locker {
 	return func(s *holdfast.Session, name string, fixed time.Duration) Locker {
@@ -39,7 +39,8 @@ func newSeveralLocks(second func(s *holdfast.Session, name string,
 	}
 }
 
-// fair and alike make the second lock: of another kind, so that they are taken one by one; or of the same.
+// fair and alike make the second lock: one of another kind, so that the locks are taken one by one, or one of the
+// same kind.
 func fair(s *holdfast.Session, name string, fixed time.Duration) holdfast.Locker {
 	return fairlock.New(s, name, &fairlock.Options{FixedLease: fixed, WaiterLease: time.Second})
 }
@@ -54,14 +55,14 @@ func (severalLocks) RemainingLease(context.Context) (time.Duration, error) {
 	return 0, errors.ErrUnsupported
 }
 
-// newRedLocks makes locks on the server of the session and two more.
+// newRedLocks makes locks on the session's server and two more.
 func newRedLocks(t *testing.T) func(s *holdfast.Session, name string, fixed time.Duration) Locker {
 	servers := StartServers(t, 2)
 	return redLocksWith(func() []*holdfast.Session { return OpenAll(t, servers, nil) },
 		&multilock.RedLockOptions{TrustRestarted: true})
 }
 
-// redLocksWith makes locks on the server of the session and those of its companions, which each session has of its own.
+// redLocksWith makes locks on the session's server and on those of its companions, of which each session has its own.
 func redLocksWith(open func() []*holdfast.Session, options *multilock.RedLockOptions) func(s *holdfast.Session,
 	name string, fixed time.Duration) Locker {
 	var mu sync.Mutex

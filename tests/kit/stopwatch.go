@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// running watches whether this process gets to run.
+// running watches whether this process gets processor time.
 var running = newMetronome()
 
-// A metronome beats every few ms, and adds up by how much it was late: the time in which the whole process stood still,
-// because the machine did or others were given its processors. It allocates nothing, as some tests count that.
+// A metronome beats every few ms and adds up its delays: the time in which the whole process stood still, because the
+// machine did or because others had its processors. It allocates nothing, as some tests count allocations.
 type metronome struct {
 	mu     sync.Mutex
 	beaten *sync.Cond // on mu
@@ -22,7 +22,7 @@ type metronome struct {
 const (
 	tempo    = 5 * time.Millisecond
 	notable  = 20 * time.Millisecond
-	alarming = 250 * time.Millisecond // and told, since a failure that follows cannot be understood without it
+	alarming = 250 * time.Millisecond // reported, since a failure that follows cannot be understood without it
 )
 
 func newMetronome() *metronome {
@@ -50,7 +50,7 @@ func (m *metronome) run() {
 	}
 }
 
-// stoodStill is for how long the process has stood still so far, as of that many beats more.
+// stoodStill returns for how long the process has stood still, counted when that many more beats have passed.
 func (m *metronome) stoodStill(beats int) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,15 +60,16 @@ func (m *metronome) stoodStill(beats int) time.Duration {
 	return m.late
 }
 
-// Stopwatch tells how much time has passed since it was called, without that in which this process stood still: how
-// long something may take is about the code, not about the machine.
+// Stopwatch returns a function that tells how much time has passed since, without the time in which this process
+// stood still: limits are about the code, not about the machine.
 func Stopwatch() (elapsed func() time.Duration) {
 	began, still := time.Now(), Stillness()
 	return func() time.Duration { return time.Since(began) - still() }
 }
 
-// Stillness tells for how long this process has stood still since it was called.
+// Stillness returns a function that tells for how long this process has stood still since.
 func Stillness() (until func() time.Duration) {
 	before := running.stoodStill(0)
-	return func() time.Duration { return running.stoodStill(1) - before } // the next beat tells of what has just been
+	// the next beat includes what has just happened
+	return func() time.Duration { return running.stoodStill(1) - before }
 }

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// LongestWait is how long nobody sleeps without a look, whatever messages are lost: 5 s and a fifth, and some time to
-// be late in.
+// LongestWait bounds how long a waiter sleeps without looking, whatever messages are lost: 5 s plus a fifth, and a
+// margin for a busy machine.
 const LongestWait = 6*time.Second + 500*time.Millisecond
 
-// SleepUntil waits until a moment, the passing of which is what matters.
+// SleepUntil waits until a moment, for tests in which the passing of time itself matters.
 func SleepUntil(until time.Time) { <-time.After(time.Until(until)) }
 
-// Await waits until holds is true; what says of what.
+// Await waits until holds returns true; what names that in the failure.
 func Await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	AwaitFor(t, 20*time.Second, what, holds)
 }
 
-// AwaitFor is Await of what may take so long.
+// AwaitFor is Await for up to the time d.
 func AwaitFor(t testing.TB, d time.Duration, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(d); !holds(); time.Sleep(2 * time.Millisecond) {

@@ -31,7 +31,7 @@ func Must(err error) {
 	}
 }
 
-// Say tells the test what a worker knows.
+// Say reports something from a worker to its test.
 func Say(what any) {
 	text, err := json.Marshal(what)
 	Must(err)

@@ -17,40 +17,35 @@
 //	                                                                            force unlock; expiry
 //
 // Two goroutines share an owner. They nest holds of a plain lock; or they read, while a third one writes or not. X is a
-// perfect client. Requests and replies may be lost, late, or overtaken by the clock, so many times in all as the bounds
-// say. Of a plain lock leases run out, and the server's clock may run up to a tick ahead of the session's; in the
-// worlds with two halves no lease runs out, as their wire owner ends with the hold like any other.
+// perfect client. Requests and replies may be lost, late, or overtaken by the clock; the bounds limit how often. The
+// lease of a plain lock may run out, and the server's clock may run up to a tick ahead of the session's. In the worlds
+// with two halves no lease runs out, as their wire owner ends with the hold like any other.
 //
-// A rule is taken out by dropping what internal/owner has decided, or telling it something else; see rules_test.go.
+// A rule is dropped by ignoring what internal/owner has decided, or by telling it something else; see rules_test.go.
 //
 // What the search found, and what is easily forgotten in code:
 //
 //   - A hold that was granted on a repeated attempt and released before its not-after can come back: the first attempt
 //     may still arrive. So its wire owner is released once more after the not-after, exactly as after giving up.
-//   - Whether that is necessary is a matter of when the release was sent, not of when its reply comes. The same goes
-//     for a busy reply to a repeat, and for a re-entry that finds nothing.
+//   - Whether that is necessary depends on when the release was sent, not on when its reply comes. The same goes for a
+//     busy reply to a repeat, and for a re-entry that finds nothing.
+//   - Between the end of a hold and the turn of its release another hold may begin under the same wire owner. The
+//     release must leave that one. If that one has ended, too, one release gives both back, and the other finds
+//     nothing.
+//   - A nested release that leaves one hold must not leave the number 1 while a release that knows this number may be
+//     in flight.
+//   - What a release without a reply must leave is decided before its turn is over.
+//   - A repeated attempt needs another number than before: a release may be in doubt by now.
+//   - A copy of a re-entry may be executed after the last release: the write hold in which it nests is still there.
+//   - A correction that finds nothing has to end the remaining holds, or the release that is owed takes a new one.
 //
-// - Between the end of a hold and the turn of its release another hold may begin under the same wire owner. The
-// release
+// This world leaves out renewals, more than two nested holds, more than one server, and a process that stops between
+// a look at its trust and the act that relies on it.
 //
-//	must leave that one; and if that one has ended, too, one release gives both back, and the other finds nothing.
+// A second, smaller world has renewals, leases of different length, and trims, which shorten a lease. In it the
+// server's clock may also be set back. It has rules of its own, a model of those in internal/owner/trim.go.
 //
-// - A nested release that leaves one hold must not leave the number 1, if a release that knows of it may be under
-// way.
-//   - What a release without a reply is to leave is decided before its turn is over.
-//   - An attempt that is repeated needs another number than before: a release may have come to be in doubt since.
-//
-// - A copy of a re-entry may be executed after the last release: there still is the write hold for it to be nested
-// in.
-//   - A correction that finds nothing has to end the holds that are left, or what is owed then takes a new one.
-//
-// Not in this world: renewals, more than two nested holds, more than one server, and a process that stops between a
-// look at its trust and what it does then.
-//
-// A second, smaller world has renewals and leases of different length, and trims, which make a lease shorter. In it the
-// server's clock may be set back as well. It has rules of its own, a model of those in internal/owner/trim.go.
-//
-// Where to read what:
+// The files:
 //
 //   - rules_test.go: the rules, each a switch that can be turned off, and the bounds;
 //   - world_test.go: the state: server, network, session, goroutines; when two are equal;
@@ -58,7 +53,7 @@
 //   - session_test.go: what the session makes of a reply, or of none, by asking internal/owner;
 //   - moves_test.go: everything that can happen next, and what must never be seen;
 //   - search_test.go: the breadth-first search, so that every trace is a shortest one;
-//   - locks_test.go: all rules together allow no violation; each rule taken out allows the one it is there for;
-//     what the rules do not promise;
+//   - locks_test.go: all rules together allow no violation; without any one of them there is the violation that it
+//     prevents; what the rules do not promise;
 //   - trimworld_test.go, trim_test.go: the world of trims, and its searches.
 package model

@@ -4,10 +4,10 @@ import "testing"
 
 var (
 	nested    = bounds{locks: [2]int8{1, 1}, faults: 1, strays: 1} // two goroutines under one owner
-	alternate = bounds{locks: [2]int8{3, 0}, faults: 2, strays: 2} // one goroutine, one acquisition after the other
+	alternate = bounds{locks: [2]int8{3, 0}, faults: 2, strays: 2} // one goroutine, several acquisitions in turn
 
-	both  = bounds{kind: beside, locks: [2]int8{2, 1}, faults: 1, strays: 1} // two goroutines read, besides the writer
-	one   = bounds{kind: beside, locks: [2]int8{3, 0}, faults: 2, strays: 2} // one goroutine does, time and again
+	both  = bounds{kind: beside, locks: [2]int8{2, 1}, faults: 1, strays: 1} // two goroutines read beside the writer
+	one   = bounds{kind: beside, locks: [2]int8{3, 0}, faults: 2, strays: 2} // one goroutine reads, several times
 	reads = bounds{kind: shared, locks: [2]int8{1, 1}, faults: 2, strays: 1} // nobody writes
 	twice = bounds{kind: beside, locks: [2]int8{1, 1}, faults: 2, strays: 1} // two goroutines read, once each
 )
@@ -26,7 +26,7 @@ func TestAllRules(t *testing.T) {
 	}
 }
 
-// TestEveryRuleIsNeeded takes the rules out one by one and finds what each of them prevents.
+// TestEveryRuleIsNeeded drops the rules one by one and finds what each of them prevents.
 func TestEveryRuleIsNeeded(t *testing.T) {
 	nobodyElse, twofold := nested, nested
 	nobodyElse.alone, twofold.faults = true, 2
@@ -46,13 +46,13 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			without: func(r *rules) { r.freshOwner = false },
 			in:      alternate, want: append(harm, wrongErrLost),
 		},
-		// A stray re-entry raises the count; the last release does not find the count that it starts from, and frees
+		// A stray re-entry raises the count; the last release does not find the count that it expects, and frees
 		// nothing.
 		"counts compared": {
 			without: func(r *rules) { r.targetCounts = false },
 			in:      nobodyElse, want: []violation{ghost},
 		},
-		// One goroutine's release overtakes the acquire of the other.
+		// One goroutine's release overtakes the other's acquisition.
 		"not serialised": {
 			without: func(r *rules) { r.serialised = false },
 			in:      nested, want: append(harm, wrongErrLost),
@@ -61,12 +61,12 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			without: func(r *rules) { r.serialised = false },
 			in:      one, want: append(harm, wrongErrLost),
 		},
-		// The lock was freed by force, X may have had it, and the outer hold never hears of it.
+		// The lock was freed by force, X may have had it, and the outer hold never learns of it.
 		"a re-entry may create": {
 			without: func(r *rules) { r.neverRecreate = false },
 			in:      nested, want: []violation{hiddenLoss},
 		},
-		// Undone twice, and then the acquire arrives.
+		// It is undone twice, and then the acquisition arrives.
 		"no not-after": {
 			without: func(r *rules) { r.notAfter = false },
 			in:      alternate, want: []violation{ghost},
@@ -75,7 +75,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			without: func(r *rules) { r.notAfter = false },
 			in:      one, want: []violation{ghost},
 		},
-		// The acquire arrives after the undo, but before its not-after.
+		// The acquisition arrives after the undo, but before its not-after.
 		"undone once": {
 			without: func(r *rules) { r.undoAgain = false },
 			in:      alternate, want: []violation{ghost},
@@ -84,7 +84,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			without: func(r *rules) { r.undoAgain = false },
 			in:      one, want: []violation{ghost},
 		},
-		// Granted on the second attempt, released at once, and then the first attempt arrives, still before its
+		// It is granted on the second attempt and released at once; then the first attempt arrives, still before its
 		// not-after.
 		"granted on a repeat, not swept": {
 			without: func(r *rules) { r.sweepRepeats = false },
@@ -94,7 +94,8 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			without: func(r *rules) { r.sweepRepeats = false },
 			in:      one, want: []violation{ghost},
 		},
-		// The first attempt was granted and its reply lost; the second is refused as late, or finds X.
+		// The first attempt was granted and its reply lost; the second is refused as late, or finds the lock taken by
+		// X.
 		"a refused repeat taken for the outcome": {
 			without: func(r *rules) { r.doubtRefusal = false },
 			in:      alternate, want: []violation{ghost},
@@ -119,8 +120,8 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			without: func(r *rules) { r.nextMissIsDone = false },
 			in:      alternate, want: []violation{wrongErrLost},
 		},
-		// The lock was freed by force, a copy of its acquisition brings it back, and what is owed for that takes a
-		// new hold.
+		// The lock was freed by force, a copy of its acquisition brings it back, and the release that is owed for the
+		// copy takes a new hold.
 		"a correction that finds nothing ends no holds": {
 			without: func(r *rules) { r.correctLoss = false },
 			in:      twofold, want: []violation{beliefWithoutHold},
@@ -130,58 +131,61 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			without: func(r *rules) { r.ceilings = false },
 			in:      one, want: harm,
 		},
-		// So it does if the next hold has the number that the release knows of.
+		// A late copy does so, too, if the next hold has the number that the release knows.
 		"numbers used again": {
 			without: func(r *rules) { r.skipNumbers = false },
 			in:      one, want: harm,
 		},
-		// The attempt was without a reply, then came the release of another goroutine's hold, without one either.
+		// The attempt had no reply; then another goroutine's hold was released, without a reply either.
 		"an attempt keeps its number": {
 			without: func(r *rules) { r.freshNumbers = false },
 			in:      twice, want: harm[:1],
 		},
-		// Numbers 2 and 3, as a release of 1 is in doubt; the nested one is given back, and what is left is called 1.
+		// The numbers are 2 and 3, as a release of 1 is in doubt; the nested hold is released, and the remaining one
+		// becomes 1.
 		"holds are numbered anew": {
 			without: func(r *rules) { r.keepNumbers = false },
 			in:      one, want: harm,
 		},
-		// A hold has ended, another one begins before the turn of the first one's release has come, which leaves
+		// A hold has ended, and another one begins before the first one's release gets its turn. That release leaves
 		// nothing.
 		"a release leaves what its grant has": {
 			without: func(r *rules) { r.restOfOwner = false },
 			in:      both, want: harm,
 		},
-		// It leaves what there is: nothing, if the other hold has ended, too. Then the other release finds nothing.
+		// The release leaves what there is: nothing, if the other hold has ended, too. Then the other release finds
+		// nothing.
 		"a release forestalls none of another grant": {
 			without: func(r *rules) { r.oneRelease = false },
 			in:      both, want: []violation{wrongErrLost},
 		},
-		// Beside a re-entry that takes long, a release that waited too long gives all back.
+		// Beside a re-entry that takes long, a release that waited too long releases everything.
 		"a release without a turn is made out of turn": {
 			without: func(r *rules) { r.awaitTurn = false },
 			in:      reads, want: harm,
 		},
-		// The next hold has been asked for by then, and the ceiling that the repeated release gets is its number.
+		// By then the next hold has been asked for, and the repeated release gets its number as its ceiling.
 		"owed after the turn": {
 			without: func(r *rules) { r.oweInTurn = false },
 			in:      both, want: harm,
 		},
-		// An undo gives back what was asked for later.
+		// An undo releases what was asked for later.
 		"an undo has the highest ceiling": {
 			without: func(r *rules) { r.undoOwn = false },
 			in:      both, want: harm,
 		},
-		// The undo of one goroutine's attempt takes along the other's hold, which has ended, before that one's release.
+		// The undo of one goroutine's attempt also releases the other's hold, which has ended, before that one's
+		// release.
 		"an undo takes nothing along": {
 			without: func(r *rules) { r.undoReturns = false },
 			in:      both, want: []violation{wrongErrLost},
 		},
-		// A copy of a re-entry finds the write hold to be nested in.
+		// A copy of a re-entry finds the write hold and is nested in it.
 		"a re-entry is not swept": {
 			without: func(r *rules) { r.sweepReentries = false },
 			in:      both, want: []violation{ghost},
 		},
-		// The release was executed, then the copy; the reply comes when the not-after has passed.
+		// The release was executed, then the copy; the reply comes after the not-after.
 		"swept by the time of the reply": {
 			without: func(r *rules) { r.sweepFromSend = false },
 			in:      one, want: []violation{ghost},
@@ -197,8 +201,8 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 	}
 }
 
-// TestUndoAtOnce: the first of the two undos is no matter of safety. It frees the lock without waiting for the
-// not-after.
+// TestUndoAtOnce checks that the first of the two undos is not needed for safety. It frees the lock without waiting
+// for the not-after.
 func TestUndoAtOnce(t *testing.T) {
 	t.Parallel()
 	r := allRules()
@@ -211,19 +215,19 @@ func TestUndoAtOnce(t *testing.T) {
 	}
 }
 
-// TestNotPromised shows what can be seen although every rule is kept, so that nobody relies on the contrary.
+// TestNotPromised shows what can happen although every rule is kept, so that nobody relies on the contrary.
 func TestNotPromised(t *testing.T) {
 	for name, tt := range map[string]struct {
 		in   bounds
 		want violation
 	}{
-		// A release that was executed after a force unlock, whose reply was lost, looks like one that was executed
+		// A release that is executed after a force unlock, and whose reply is lost, looks like one that was executed
 		// twice.
 		"a lost reply can hide a force unlock": {in: alternate, want: hiddenLoss},
-		// A nested release was executed, its reply was lost, and its repeat comes after a force unlock.
+		// A nested release was executed, its reply was lost, and its repeat is executed after a force unlock.
 		"a lost reply can make a nested release a loss": {in: nested, want: wrongErrLost},
 		// A stray, or a nested hold that ended by the clock, leaves another count on the server until the next
-		// release sets it.
+		// release.
 		"the server's count can drift": {in: nested, want: wrongCount},
 	} {
 		t.Run(name, func(t *testing.T) {

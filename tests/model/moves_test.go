@@ -23,7 +23,7 @@ func (e event) String() string {
 
 type emit func(e event, next *world, wrong violation)
 
-// explore searches everything that can happen under one set of rules, or until it has seen what is wanted.
+// explore searches everything that can happen under a set of rules, or until it has seen the given violations.
 func explore(r rules, b bounds, until ...violation) search {
 	return model[*world, string]{
 		start: func() *world { return start(r, b) },
@@ -40,7 +40,7 @@ func explore(r rules, b bounds, until ...violation) search {
 
 var names = [...]string{"g0", "g1", "writer"}
 
-// moves hands every possible step from w to emit.
+// moves calls emit with every possible step from w.
 func (w *world) moves(r rules, emit emit) {
 	for i := range w.g {
 		w.call(r, i, emit)
@@ -53,7 +53,7 @@ func (w *world) moves(r rules, emit emit) {
 	w.clocks(r, emit)
 }
 
-// call: a goroutine takes its half, or gives it back.
+// call has the steps of a goroutine that takes its half or gives it back.
 func (w *world) call(r rules, i int, emit emit) {
 	g := &w.g[i]
 	switch g.doing {
@@ -97,7 +97,8 @@ func (w *world) call(r rules, i int, emit emit) {
 	}
 }
 
-// travel: a request arrives and is executed, or stays behind in the network; its reply arrives, or is lost.
+// travel has the steps of a request: it arrives and is executed, or stays in the network; its reply arrives, or is
+// lost.
 func (w *world) travel(r rules, i int, emit emit) {
 	g := &w.g[i]
 	if g.answer != none {
@@ -132,7 +133,7 @@ func (w *world) travel(r rules, i int, emit emit) {
 	w.silence(r, i, "drops", emit)
 }
 
-// silence: nothing is heard of the attempt.
+// silence has the steps after an attempt without a reply.
 func (w *world) silence(r rules, i int, how string, emit emit) {
 	msg := w.g[i].msg
 	n := w.faulty()
@@ -148,7 +149,7 @@ func (w *world) silence(r rules, i int, how string, emit emit) {
 	emit(event{who: names[i], what: how, msg: msg}, n, fine)
 }
 
-// network: a stray is executed, or disappears.
+// network has the steps of a stray: it is executed, or disappears.
 func (w *world) network(r rules, emit emit) {
 	for i, m := range w.stray {
 		n := w.clone()
@@ -160,25 +161,25 @@ func (w *world) network(r rules, emit emit) {
 	}
 }
 
-// settled: a release sets the count right, if it was not too low.
+// settled notes that a release has set the count right, unless it was too low.
 func (w *world) settled(m message, a answer) {
 	if a == done && w.server.writes == m.count {
 		w.drift = false
 	}
 }
 
-// inTheDark: because a reply was lost, it is not known what a release of g would have found.
+// inTheDark notes that, because a reply was lost, nobody knows what a release of g would have found.
 func (w *world) inTheDark(g *grant) {
 	for i := range w.g {
 		w.g[i].doubted = w.g[i].doubted || w.g[i].grant == g
 	}
 }
 
-// execute executes a request that nobody of the world is waiting for.
+// execute executes a request that nobody in this world waits for.
 func (w *world) execute(r rules, m message) answer {
 	before := w.server
 	a := r.run(&w.server, m)
-	// it may have brought back a key that an operator had removed: no reply can tell
+	// It may have brought back a key that an operator had removed, which no reply can tell.
 	if before.owner != w.server.owner {
 		for i := range w.g {
 			if g := &w.g[i]; g.inFlight() && g.msg.owner == m.owner || g.grant != nil &&
@@ -191,7 +192,7 @@ func (w *world) execute(r rules, m message) answer {
 	return a
 }
 
-// background: a debt is paid, a count is set right. Either is repeated until it is answered.
+// background has the steps that pay a debt or correct a count. Both are repeated until they are answered.
 func (w *world) background(r rules, emit emit) {
 	for i, d := range w.debts {
 		if d.Due() > w.now {
@@ -246,7 +247,7 @@ func (w *world) background(r rules, emit emit) {
 	}
 }
 
-// unheard: a release in the background has no reply.
+// unheard has the steps of a background release without a reply.
 func (w *world) unheard(r rules, who string, m message, emit emit) {
 	n := w.clone()
 	n.execute(r, m)
@@ -256,7 +257,8 @@ func (w *world) unheard(r rules, who string, m message, emit emit) {
 	}
 }
 
-// others: X takes a half and gives it back; who reads last deletes what has no key. An operator frees ours by force.
+// others has the steps of X, which takes a half and gives it back, and deletes holds without a key if it reads last;
+// and of an operator, who frees our lock by force.
 func (w *world) others(emit emit) {
 	to := func(x someone, what string) {
 		n := w.clone()
@@ -287,7 +289,8 @@ func (w *world) others(emit emit) {
 	}
 }
 
-// clocks: the server's clock ticks first, the session's follows. Where no lease runs out, it is one clock.
+// clocks has the steps of time: the server's clock ticks first, the session's follows. Where no lease runs out, they
+// are one clock.
 func (w *world) clocks(r rules, emit emit) {
 	n := w.clone()
 	if w.ahead {
@@ -302,7 +305,7 @@ func (w *world) clocks(r rules, emit emit) {
 	emit(event{who: "server's", what: "clock ticks"}, n, fine)
 }
 
-// tickServer ages what is measured in the server's time: the key, and every not-after.
+// tickServer ages what is measured by the server's clock: the key, and every not-after.
 func (w *world) tickServer() {
 	w.ahead = true
 	for i := range w.g {
@@ -341,7 +344,7 @@ func (w *world) vanish(why cause) {
 	for i := range w.g {
 		g := &w.g[i]
 		switch {
-		case g.doing == holding || g.doing == ended: // which has been given up here, so either answer is right
+		case g.doing == holding || g.doing == ended: // the hold has been given up here, so either answer is right
 			if g.grant.Wire == wires[w.server.owner] {
 				g.gone, g.doubted = why, g.doubted || g.doing == ended
 			}
@@ -365,8 +368,7 @@ const (
 	hiddenLoss        violation = "Release returns nil, and the hold was gone"
 )
 
-// check looks at one world. earlyLoss, wrongErrLost and hiddenLoss are found by the steps themselves: see settle and
-// lose.
+// check looks at one world. The steps themselves find earlyLoss, wrongErrLost and hiddenLoss: see settle and lose.
 func (w *world) check(report func(violation)) {
 	s := &w.server
 	for i := range w.g {
@@ -374,7 +376,7 @@ func (w *world) check(report func(violation)) {
 		if !g.believes(w.now) || g.gone == forced {
 			continue
 		}
-		// I1. X believes exactly while the server says so, and of our owners only one.
+		// I1. X believes exactly while the server says so, and then none of our owners does.
 		if s.x == xWrites || s.x == xReads && g.half == owner.Exclusive {
 			report(twoOwners)
 		}
@@ -383,20 +385,20 @@ func (w *world) check(report func(violation)) {
 				report(twoOwners)
 			}
 		}
-		// I2. Who believes is covered by the server, unless an operator has intervened; a shared hold by the key of
-		// one, too.
+		// I2. The server backs whoever believes, unless an operator has intervened; a shared hold also needs the key
+		// of one.
 		covered := g.half == owner.Exclusive && s.writes > 0 || g.half == owner.Shared && s.alive()
 		if wires[s.owner] != g.grant.Wire || !covered {
 			report(beliefWithoutHold)
 		}
 	}
 	// I3. When nothing is held, nothing is in flight and everything is given back, the server has nothing of ours; at
-	// most the remains of a hold whose trust ran out here, and they run out there.
+	// most what a hold left whose trust ran out here, and that runs out there.
 	if s.owner > 0 && !s.remains && w.quiet() {
 		report(ghost)
 	}
-	// I4. The counts agree up to the operations in flight. Strays may make them drift; the next release sets that
-	// right.
+	// I4. The counts agree, apart from operations in flight. Strays may make them drift; the next release corrects
+	// that.
 	if g, _ := w.claim.Held(owner.Exclusive); g != nil && wires[s.owner] == g.Wire && (!w.drift || w.bounds.strict) {
 		pending := len(w.fixes)
 		for i := range w.g {

@@ -2,14 +2,14 @@ package model_test
 
 import "time"
 
-// rules are what a session and its scripts keep to. Those of the session are package owner's. Every field is one rule;
-// false takes it out: the model drops what the package has decided, or tells it something else.
+// rules are the rules of a session and its scripts. Those of the session are package owner's. Every field is one
+// rule; false drops it: the model then ignores what the package has decided, or tells it something else.
 type rules struct {
 	// Requests.
 
-	freshOwner    bool // each outermost acquisition has a wire owner of its own, never used again
+	freshOwner    bool // each outermost acquisition has its own wire owner, never used again
 	serialised    bool // one operation in flight per claim; the others wait
-	targetCounts  bool // a request carries the count to reach; without: the change is made only from the expected count
+	targetCounts  bool // a request carries the count to reach; without: it changes the count only from the expected one
 	neverRecreate bool // a re-entry finds the lock or fails; it never creates it
 	notAfter      bool // an outermost acquire executed later than its not-after refuses itself
 	notAfterToo   bool // so does a re-entry
@@ -17,15 +17,15 @@ type rules struct {
 	// Numbers of the holds of a shared half.
 
 	ceilings     bool // a release carries the highest number asked for; a higher count is newer, and stays
-	skipNumbers  bool // where a release may be under way, holds ask for numbers above those that it knows of
-	freshNumbers bool // so does an attempt that is repeated; without: it keeps its number
-	keepNumbers  bool // a release that leaves holds leaves such a number; without: as many as there are
+	skipNumbers  bool // where a release may be in flight, holds ask for numbers above those that it knows
+	freshNumbers bool // so does a repeated attempt; without: it keeps its number
+	keepNumbers  bool // a release that leaves holds leaves such a number; without: their count
 
 	// Releases.
 
 	restOfOwner bool // a release leaves what the wire owner has; without: what its own grant has
-	oneRelease  bool // a release that finds nothing is forestalled by that of another grant under the wire owner
-	awaitTurn   bool // a release that has had no turn in time is made in its turn all the same; without: at once
+	oneRelease  bool // a release that finds nothing was forestalled by that of another grant under the same wire owner
+	awaitTurn   bool // a release that got no turn in time is still made in its turn; without: at once
 	correctLoss bool // a correction that finds nothing ends the holds that are left
 	oweInTurn   bool // what a release without a reply leaves is decided while it has its turn; without: afterwards
 
@@ -34,10 +34,10 @@ type rules struct {
 	doubtRefusal bool // a refused repeat says nothing about the attempt before it
 	undoAtOnce   bool // a given-up acquisition is undone at once
 	undoAgain    bool // … and once more after its not-after
-	undoOwn      bool // an undo has the number of its own acquisition as its ceiling; without: the highest
-	// an undo may take along what has ended already: its release then finds nothing, and has not lost it
+	undoOwn      bool // an undo has its own acquisition's number as its ceiling; without: the highest
+	// An undo may also release what has already ended; the release of that then finds nothing, which is no loss.
 	undoReturns    bool
-	sweepRepeats   bool // one that was granted on a repeat is released once more after its not-after
+	sweepRepeats   bool // an acquisition that was granted on a repeat is released once more after its not-after
 	sweepReentries bool // so is one that was re-entered without a reply
 	sweepFromSend  bool // … if that had not passed when the release was sent; without: when its reply came
 
@@ -65,19 +65,19 @@ func allRules() rules {
 // Times.
 const (
 	tick       = 10 * time.Second
-	leaseTicks = 3 // the key's life after the last acquire or re-entry that was executed
+	leaseTicks = 3 // how long the key lives after the last acquisition or re-entry that was executed
 	openFor    = 1 // ticks from the sending of an acquire to its not-after
 	safety     = 1 // ticks by which trust ends before the lease
 	forever    = time.Duration(1<<63 - 1)
 )
 
-// bounds keep the search finite, and choose what it is about.
+// bounds keep the search finite, and choose its subject.
 type bounds struct {
 	kind   kind
 	locks  [2]int8 // acquisitions of each goroutine
 	faults int8    // requests or replies lost in all; unlimited: any number
-	strays int8    // requests without a reply that the network keeps at one moment, maxStrays at most
-	alone  bool    // nobody else: no X, no force unlock
+	strays int8    // requests without a reply that the network keeps at a time, maxStrays at most
+	alone  bool    // there is nobody else: no X, no force unlock
 	strict bool    // what the rules do not promise counts as a violation, too: see TestNotPromised
 }
 
@@ -86,7 +86,7 @@ type kind int8
 
 const (
 	plain  kind = iota // they take the exclusive half, from nothing
-	beside             // they take the shared half, while a third one has the exclusive one from the beginning
+	beside             // they take the shared half, while a third goroutine has the exclusive one from the beginning
 	shared             // they take the shared half, which one of them has from the beginning
 )
 

@@ -9,15 +9,15 @@ import (
 // A violation is something that must never be seen.
 type violation string
 
-// fine is none.
+// fine means that there is no violation.
 const fine violation = ""
 
-// A model is a world with everything that may happen in it. The worlds are pointers, and are changed by nobody who has
-// handed them on.
+// A model is a world with everything that may happen in it. Worlds are pointers, and whoever has passed one on never
+// changes it.
 type model[W any, K comparable] struct {
 	start func() W
 	moves func(from W, emit func(step[W])) // always in the same order
-	key   func(W) K                        // the same of worlds that differ only in what can no longer matter
+	key   func(W) K                        // equal for worlds that differ only in what can no longer matter
 	check func(w W, report func(violation))
 }
 
@@ -28,25 +28,25 @@ type step[W any] struct {
 	wrong violation // the step itself was a wrong decision
 }
 
-// A search is everything reached from the start.
+// A search is everything that was reached from the start.
 type search struct {
 	states int
 	traces map[violation]trace // the shortest one for each kind
 }
 
-// A trace is how a violation comes about.
+// A trace is the sequence of steps that leads to a violation.
 type trace []string
 
 func (t trace) String() string { return strings.Join(t, "; ") }
 
-// explore goes breadth first through all worlds. It ends when it has seen every world, or every violation of until.
+// explore searches all worlds, breadth first. It ends when it has seen every world, or every violation in until.
 func (m model[W, K]) explore(until ...violation) search {
 	type node struct {
 		parent int32
 		step   int32 // which of the parent's steps led here
 	}
 	start := m.start()
-	nodes, worlds := []node{{parent: -1}}, []*W{&start} // of nodes that have been looked at the worlds are forgotten
+	nodes, worlds := []node{{parent: -1}}, []*W{&start} // the worlds of visited nodes are dropped
 	seen := map[K]struct{}{m.key(start): {}}
 	found := search{traces: map[violation]trace{}}
 	retrace := func(at int, last int32) (t trace) {
@@ -100,7 +100,7 @@ func (s search) has(all []violation) bool {
 	return true
 }
 
-// want fails the test if one of the violations was never seen, and logs how the others came about.
+// want fails the test if one of the violations was never seen, and logs the traces of the others.
 func (s search) want(t *testing.T, want ...violation) {
 	t.Helper()
 	t.Logf("%d states", s.states)

@@ -2,19 +2,19 @@ package model_test
 
 import "github.com/holdfast-go/holdfast/internal/owner"
 
-// A server holds the lock: what it has of a wire owner of the session, and X, who is anybody else.
+// A server holds the lock: what a wire owner of the session has, and what X has, which stands for everybody else.
 type server struct {
-	owner  int8 // wire owner of what follows; 0: nothing is held by the session
+	owner  int8 // the wire owner that has the following; 0: the session holds nothing
 	writes int8 // hold count of the exclusive half
 	reads  int8 // hold count of the shared half
 	keys   uint16
 	ttl    int8 // ticks left
 	x      someone
 
-	remains bool // history: its last holder here has ended by the clock; it runs out with its lease
+	remains bool // history: its last holder here has ended by the clock; the rest ends with its lease
 }
 
-// Someone else reads, or writes, or does nothing.
+// someone tells whether X reads, writes or does nothing.
 type someone int8
 
 const (
@@ -23,16 +23,16 @@ const (
 	xWrites
 )
 
-// free: there is nothing to be seen of the lock.
+// free reports whether nobody has the lock.
 func (s *server) free() bool { return s.owner == 0 && s.x == nothingOfX }
 
-// writing is the lock's mode.
+// writing reports whether the lock is in write mode.
 func (s *server) writing() bool { return s.writes > 0 || s.x == xWrites }
 
-// alive reports whether one of the holds that count has a key.
+// alive reports whether one of the counted holds has a key.
 func (s *server) alive() bool { return s.keys&bits(1, s.reads) != 0 }
 
-// bits are the keys' from one number to another.
+// bits returns the keys from one number to another.
 func bits(from, to int8) (b uint16) {
 	for n := from; n <= to; n++ {
 		b |= 1 << n
@@ -45,10 +45,10 @@ type message struct {
 	verb    verb
 	half    owner.Half
 	owner   int8 // wire owner
-	count   int8 // the target; of an acquisition of the shared half its hold's number
-	ceiling int8 // of a release of the shared half
-	nested  bool // of an acquisition: it must find something of its wire owner
-	open    int8 // of an acquisition: ticks until its not-after has passed
+	count   int8 // the target; for an acquisition of the shared half, the number of its hold
+	ceiling int8 // for a release of the shared half
+	nested  bool // for an acquisition: it must find something of its wire owner
+	open    int8 // for an acquisition: ticks until its not-after has passed
 }
 
 type verb int8
@@ -67,9 +67,9 @@ const (
 	granted        // acquire: held, at the target count or above
 	busy           // acquire: someone else has it, nothing changed
 	late           // acquire: executed after its not-after, nothing changed
-	gone           // a nested acquire: nothing there of the owner, nothing changed
-	done           // release: the count is the target now, or was lower, or is newer
-	nothing        // release: there was nothing of the owner's
+	gone           // a nested acquire: the owner has nothing there, nothing changed
+	done           // release: the count is now the target, or was lower, or is newer
+	nothing        // release: the owner had nothing
 )
 
 func (a answer) String() string {
@@ -89,7 +89,7 @@ func (r rules) run(s *server, m message) answer {
 	return r.releaseExclusive(s, m)
 }
 
-// acquireExclusive is rlock_acquire, and rwlock_acquire_write.
+// acquireExclusive is rlock_acquire and rwlock_acquire_write.
 func (r rules) acquireExclusive(s *server, m message) answer {
 	ours := s.owner == m.owner && s.writes > 0
 	switch {
@@ -107,13 +107,13 @@ func (r rules) acquireExclusive(s *server, m message) answer {
 	return granted
 }
 
-// releaseExclusive is rlock_release, and rwlock_release_write.
+// releaseExclusive is rlock_release and rwlock_release_write.
 func (r rules) releaseExclusive(s *server, m message) answer {
 	switch {
 	case s.owner != m.owner || s.writes == 0:
 		return nothing
 	case !r.targetCounts && s.writes != m.count+1:
-		return done // taken for a replay: not the count to start from
+		return done // taken for a replay: not the expected count
 	}
 	s.writes = min(s.writes, m.count)
 	if s.writes == 0 && !s.alive() {
@@ -157,5 +157,5 @@ func (r rules) releaseShared(s *server, m message) answer {
 	return done
 }
 
-// clear leaves nothing of the session's.
+// clear removes what the session has.
 func (s *server) clear() { *s = server{x: s.x} }

@@ -6,10 +6,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/owner"
 )
 
-// What the session does, as internal/core does it: it asks package owner and does what that says. Every function
-// changes w and may report a violation: the decision was wrong, seen from outside.
+// This file is what the session does, as internal/core does it: it asks package owner and does what that says. Every
+// function changes w and may report a violation, if the decision was wrong as seen from outside.
 
-// attempt sends an attempt to acquire. It reports false if there is nothing to send yet.
+// attempt sends an attempt to acquire. It returns false if there is nothing to send yet.
 func (w *world) attempt(r rules, i int) bool {
 	g := &w.g[i]
 	if !w.turn(r) {
@@ -29,7 +29,7 @@ func (w *world) attempt(r rules, i int) bool {
 		}
 		m.owner, m.count, m.nested = wireOf(has.Wire), int8(number), true
 	case owner.Enter:
-		if w.bounds.kind != plain { // under a wire owner of its own, of which this world knows nothing
+		if w.bounds.kind != plain { // under a separate wire owner, which this world leaves out
 			w.giveUp(r, i)
 			*g = g.idle()
 			return true
@@ -49,8 +49,7 @@ func (w *world) attempt(r rules, i int) bool {
 	return true
 }
 
-// send notes when an acquisition is sent, and until when copies of it may be executed: that is said in the server's
-// time.
+// send notes when an acquisition is sent, and until when, by the server's clock, copies of it may be executed.
 func (w *world) send(g *goroutine) {
 	g.sent, g.copies, g.msg.open = w.now, w.now+openFor*tick, openFor
 	if w.ahead {
@@ -58,7 +57,7 @@ func (w *world) send(g *goroutine) {
 	}
 }
 
-// number is that of the hold that is asked for.
+// number is the number of the hold that g asks for.
 func (w *world) number(r rules, g *goroutine, has *grant) int {
 	before, known := g.request.Number, w.claim.Known()
 	if !r.freshNumbers && before > 0 && before == known.Top {
@@ -73,7 +72,7 @@ func (w *world) number(r rules, g *goroutine, has *grant) int {
 	return number
 }
 
-// giveUp takes back what earlier attempts may have left, or may leave yet.
+// giveUp takes back what earlier attempts may have left, or may still leave.
 func (w *world) giveUp(r rules, i int) {
 	g := &w.g[i]
 	numbered := g.request.Number > 0
@@ -87,7 +86,7 @@ func (w *world) giveUp(r rules, i int) {
 	w.owe(g.half, undo, true, r)
 }
 
-// settle takes the reply that has arrived for g. A late acquisition is sent again at once, or given back to its caller.
+// settle handles the reply to g. A late acquisition is sent again at once, or returned to its caller.
 func (w *world) settle(r rules, i int, again bool) violation {
 	g := &w.g[i]
 	if g.doing == releasing {
@@ -117,7 +116,7 @@ func (w *world) settle(r rules, i int, again bool) violation {
 	return fine
 }
 
-// failed is the end of an attempt without a hold.
+// failed ends an attempt without a hold.
 func (w *world) failed(g *goroutine) {
 	if g.way == owner.Beside {
 		w.claim.Failed(&g.request)
@@ -158,7 +157,7 @@ func (w *world) settleGrant(r rules, i int) {
 	*g = g.idle()
 }
 
-// trust is until when what was granted by a call is trusted that was sent then.
+// trust is until when a hold is trusted that a call sent at that moment was granted.
 func (w *world) trust(r rules, sent time.Duration) time.Duration {
 	if w.bounds.kind != plain {
 		return forever
@@ -169,7 +168,7 @@ func (w *world) trust(r rules, sent time.Duration) time.Duration {
 	return sent + (leaseTicks-safety)*tick
 }
 
-// hold makes g, whose request was granted, a holder under a grant of its own.
+// hold makes g, whose request was granted, the holder of a new grant.
 func (w *world) hold(r rules, i int, sent time.Duration) {
 	g := &w.g[i]
 	g.grant = new(grant)
@@ -211,7 +210,7 @@ func (r rules) messageOf(half owner.Half, rest owner.Remaining) message {
 		ceiling: int8(rest.Ceiling)}
 }
 
-// rest is what a release of what g has had is to leave.
+// rest is what a release of g must leave.
 func (w *world) rest(r rules, g *grant) owner.Remaining {
 	rest := w.claim.Remaining(g, w.now)
 	half := g.State().Half
@@ -232,8 +231,8 @@ func (w *world) rest(r rules, g *grant) owner.Remaining {
 }
 
 // settleRelease decides between nil and ErrLost. ErrLost needs a hold that was gone before the release was first
-// executed. A nil that hides a loss is excused only by a lost reply, of this release or of the acquisition, without
-// which it would have been known.
+// executed. A nil may hide a loss only if a reply was lost, to this release or to the acquisition, that would have
+// told of it.
 func (w *world) settleRelease(r rules, i int) violation {
 	was := w.g[i]
 	means := w.released(r, was.grant, was.rest, was.sent, was.answer)
@@ -243,7 +242,7 @@ func (w *world) settleRelease(r rules, i int) violation {
 		lost = !lost && was.answer == nothing
 	}
 	excused := (was.repeated || was.doubted) && !w.bounds.strict
-	// in between: see TestNotPromised
+	// See TestNotPromised.
 	forced := was.repeated && was.rest.Count > 0 && w.bounds.kind == plain && !w.bounds.strict
 	switch {
 	case lost && was.gone == notGone && !forced:
@@ -256,7 +255,7 @@ func (w *world) settleRelease(r rules, i int) violation {
 	return fine
 }
 
-// released takes the reply of a release, and returns what it means.
+// released handles the reply to a release, and returns what it means.
 func (w *world) released(r rules, g *grant, rest owner.Remaining, sent time.Duration, a answer) int64 {
 	reply := int64(owner.Lowered)
 	switch {
@@ -276,7 +275,7 @@ func (w *world) released(r rules, g *grant, rest owner.Remaining, sent time.Dura
 	if reply == owner.Absent && !forestalled {
 		means = owner.Absent
 	}
-	if means == owner.Absent { // one release has told of the loss
+	if means == owner.Absent { // one release has reported the loss
 		w.inTheDark(g)
 	}
 	w.emptied = w.emptied || half == owner.Shared && (rest.Count == 0 || means == owner.Absent)
@@ -284,8 +283,7 @@ func (w *world) released(r rules, g *grant, rest owner.Remaining, sent time.Dura
 	return means
 }
 
-// unanswered is what the session does about an attempt without a reply. A release is repeated in the same turn, or
-// left to others to repeat.
+// unanswered handles an attempt without a reply. A release is repeated in the same turn, or left to others to repeat.
 func (w *world) unanswered(r rules, i int, repeat bool) {
 	g := &w.g[i]
 	switch {
@@ -311,16 +309,16 @@ func (w *world) unanswered(r rules, i int, repeat bool) {
 	}
 }
 
-// inDoubt is a release that had no reply.
+// inDoubt handles a release without a reply.
 func (w *world) inDoubt(g *grant, rest owner.Remaining) {
 	w.claim.InDoubt(g, rest)
-	if rest.Count == 0 { // what finds nothing now may have been forestalled
+	if rest.Count == 0 { // another release may have freed what finds nothing now
 		w.inTheDark(g)
 	}
 	w.emptied = w.emptied || rest.Count == 0 && g.State().Half == owner.Shared
 }
 
-// pay has g's release repeated, when others may have had their turn.
+// pay repeats g's release, when others may have had their turn.
 func (w *world) pay(r rules, i int) {
 	g := &w.g[i]
 	if !r.oweInTurn {
@@ -330,7 +328,8 @@ func (w *world) pay(r rules, i int) {
 	*g = g.idle()
 }
 
-// outOfTurn: the time of g's release was over before its turn came. What is true by its turn is told then.
+// outOfTurn handles a release of g whose time was over before its turn came. When its turn comes, the server is told
+// what is true by then.
 func (w *world) outOfTurn(r rules, i int) {
 	g := &w.g[i]
 	if r.awaitTurn {
@@ -341,7 +340,7 @@ func (w *world) outOfTurn(r rules, i int) {
 	g.doing, g.rest = owing, w.rest(r, g.grant)
 }
 
-// do has the server told in the background what is left to be told.
+// do starts the background calls for what the server still has to be told.
 func (w *world) do(r rules, g *grant, duty owner.Duty) {
 	if duty.Correct {
 		w.correct(g, w.now)
@@ -349,7 +348,7 @@ func (w *world) do(r rules, g *grant, duty owner.Duty) {
 	w.owe(g.State().Half, duty.Debt, false, r)
 }
 
-// lose ends every hold of a grant, of which a call that was sent then has found nothing on the server.
+// lose ends every hold of a grant after a call, sent at that moment, has found nothing on the server.
 func (w *world) lose(r rules, g *grant, sent time.Duration) (found violation) {
 	g.Gone()
 	for i := range w.g {

@@ -11,7 +11,7 @@ var (
 	lonely      = trimBounds{length: [2]int8{shortLease}, watched: [2]bool{true}, extends: 1} // there is no inner hold
 )
 
-// setBackBy is b with a clock that is set back by so much.
+// setBackBy returns b with a clock that is set back by that many ticks.
 func (b trimBounds) setBackBy(ticks int8) trimBounds {
 	b.setBack = ticks
 	return b
@@ -32,30 +32,30 @@ func TestTrimsCutNobodyOff(t *testing.T) {
 	}
 }
 
-// TestEveryRuleOfTrimsIsNeeded takes the rules out one by one; each time somebody is cut off.
+// TestEveryRuleOfTrimsIsNeeded drops the rules one by one; each time somebody is cut off.
 func TestEveryRuleOfTrimsIsNeeded(t *testing.T) {
 	for name, tt := range map[string]struct {
 		without func(*trimRules)
 		in      trimBounds
 	}{
-		// A trim that knows nothing of a re-entry is executed between that and its reply.
+		// A trim that does not know of a re-entry is executed between the re-entry and its reply.
 		"turns": {func(r *trimRules) { r.turns = false }, outerWatched},
-		// Likewise of Extend.
+		// The same with an Extend.
 		"what Extend asks for": {func(r *trimRules) { r.asked = false }, lonely},
 		// A trim has no reply, a longer lease is granted, and then the trim is executed.
 		"longer leases refused": {func(r *trimRules) { r.refuseLonger = false }, lonely},
-		// The same after another trim that had its reply.
+		// The same after another trim that was answered.
 		"the doubt of an earlier trim": {func(r *trimRules) { r.keepDoubt = false }, lonely},
-		// The trim leaves what the hold needed before it heard of a renewal that had been executed already.
+		// The trim leaves what the hold needed before the session heard of a renewal that had already been executed.
 		"a whole lease": {func(r *trimRules) { r.wholeLease = false }, lonely},
 		// A trim is executed long after it was given up.
 		"not-after": {func(r *trimRules) { r.notAfter = false }, lonely},
-		// The same, as the clock was set back and the not-after is far away again.
+		// The same, since the clock was set back and the not-after is far away again.
 		"not-before": {func(r *trimRules) { r.notBefore = false }, lonely.setBackBy(always)},
-		// The session's clock has come to a trim's not-after, the server's has not: it runs more slowly, or was set
+		// The session's clock has reached a trim's not-after, the server's has not: it runs more slowly, or was set
 		// back.
-		"time to spare":                     {func(r *trimRules) { r.waitLonger = false }, lonely},
-		"time to spare, nothing is renewed": {func(r *trimRules) { r.waitLonger = false }, noneWatched.setBackBy(0)},
+		"a margin":                     {func(r *trimRules) { r.waitLonger = false }, lonely},
+		"a margin, nothing is renewed": {func(r *trimRules) { r.waitLonger = false }, noneWatched.setBackBy(0)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,9 +66,8 @@ func TestEveryRuleOfTrimsIsNeeded(t *testing.T) {
 	}
 }
 
-// TestTrimsAsLateAsTheClock shows what is not promised: if the server's clock is set back, and a trim without a reply
-// is on its way for as long as it was set back by, and longer than it is reckoned with, then its time comes once
-// more.
+// TestTrimsAsLateAsTheClock shows what is not promised. If the server's clock is set back, and a trim without a reply
+// is in flight for just as long, which is longer than the session allows for, then its time comes once more.
 func TestTrimsAsLateAsTheClock(t *testing.T) {
 	t.Parallel()
 	exploreTrims(allTrimRules(), lonely.setBackBy(doubtFor), cutOff).want(t, cutOff)

@@ -2,25 +2,25 @@ package model_test
 
 import "fmt"
 
-// This is a world of its own about trims: calls that make the lease on the server shorter, to what the longest hold
-// needs. One wire owner has the lock, with at most two nested holds whose leases have different lengths. The session
-// may trim at any time, also when there is nothing to trim. Only a trim ever makes the lease shorter. So requests of
-// other kinds may be late or lost here, but copies of them, which can only make the lease longer, are left out; so
-// are counts and all other owners. A release takes one step: of a nested hold it changes no lease, and with the last
-// hold everything is over, as its wire owner is never used again.
+// This is a separate world about trims: calls that shorten the lease on the server to what the longest hold needs.
+// One wire owner has the lock, with at most two nested holds whose leases have different lengths. The session may
+// trim at any time, even when there is nothing to trim. Only a trim shortens the lease. So calls of other kinds may
+// be late or lost here, but the world leaves out copies of them, which can only lengthen the lease, and also counts
+// and other owners. A release takes one step: that of a nested hold changes no lease, and that of the last hold ends
+// everything, because its wire owner is never used again.
 
 const cutOff violation = "a lease ends before the trust of its hold does"
 
-// trimRules are what a session and its scripts keep to. Every field is one rule; false takes it out.
+// trimRules are the rules of a session and its scripts. Every field is one rule; false drops it.
 type trimRules struct {
 	turns        bool // trims and re-entries take turns
-	asked        bool // a trim goes not below what Extend, which takes no turns, is asking for
-	refuseLonger bool // while a trim may be executed, no longer lease is asked for than it leaves
-	keepDoubt    bool // also if a later trim has had its reply meanwhile
-	wholeLease   bool // while anything is renewed, a trim leaves a whole lease of the session's
+	asked        bool // a trim leaves no less than an Extend in flight asks for, which takes no turn
+	refuseLonger bool // while a trim may be executed, no lease is asked for that is longer than it leaves
+	keepDoubt    bool // even if a later trim has been answered meanwhile
+	wholeLease   bool // while anything is renewed, a trim leaves a whole lease of the session
 	notAfter     bool // a trim that is executed too late refuses itself
 	notBefore    bool // so does one that is executed too early, by a clock that was set back
-	waitLonger   bool // after a trim without a reply, its not-after is waited for with some time to spare
+	waitLonger   bool // after a trim without a reply, the session waits beyond its not-after, for a margin
 }
 
 func allTrimRules() trimRules {
@@ -30,52 +30,53 @@ func allTrimRules() trimRules {
 	}
 }
 
-// Times, in ticks. A lease is trusted for a tick less than it lasts.
+// Times, in ticks. A lease is trusted for one tick less than it lasts.
 const (
-	shortLease = 3 // also of renewals
+	shortLease = 3 // also the lease of renewals
 	longLease  = 4
 	trimFor    = 1 // from the sending of a trim to its not-after
-	// doubtFor is how long the session reckons with a trim without a reply: a tick more than trimFor for clocks that
-	// run at different speeds, and one for a clock that is set back.
+	// doubtFor is how long the session allows for a trim without a reply: one tick more than trimFor because clocks
+	// run at different speeds, and another one because a clock may be set back.
 	doubtFor = 3
 	always   = 9 // a time that does not pass
 )
 
-// trimBounds keep the search finite, and choose what it is about.
+// trimBounds keep the search finite, and choose its subject.
 type trimBounds struct {
 	length  [2]int8 // the leases of the holds
 	watched [2]bool // which of them are renewed
-	locks   int8    // how often the second one is taken; the first is there from the beginning
+	locks   int8    // how often the second one is taken; the first exists from the beginning
 	extends int8    // how often any of them is extended to a long lease
-	// by how many ticks the server's clock is set back, once; always: by more than any request is under way
+	// By how many ticks the server's clock is set back, once. With always it is more than any request is in flight
+	// for.
 	setBack int8
 }
 
 // A trimWorld is one state of everything.
 type trimWorld struct {
 	ttl     int8 // of the lock on the server
-	ahead   bool // the server's clock has ticked, the session's has not yet
+	ahead   bool // the server's clock has ticked, the session's not yet
 	g       [2]trimHold
 	renewal trimCall
 	trim    trimCall
-	stray   trimMessage // a trim that had no reply and is not executed yet
-	doubt   int8        // ticks until no trim without a reply can be executed, as far as the session knows
-	lowest  int8        // what the shortest of them leaves
-	bounds  trimBounds  // what is left of them
+	stray   trimMessage // a trim without a reply that is not executed yet
+	doubt   int8        // ticks until no trim without a reply can be executed any more, as far as the session knows
+	lowest  int8        // what the trim among them that leaves least leaves
+	bounds  trimBounds  // how much of them is still to come
 }
 
-// A trimHold is one hold, or a call that wants it.
+// A trimHold is a hold, or a call that asks for it.
 type trimHold struct {
 	doing activity // idle, acquiring or holding
 	trust int8
-	call  trimCall // an acquisition, or Extend of what is held
+	call  trimCall // an acquisition, or an Extend of the hold
 }
 
-// A trimCall is in flight if it has a length.
+// A trimCall is in flight if its length is not 0.
 type trimCall struct {
 	length int8 // the lease asked for, or what a trim leaves
-	open   int8 // of a trim: ticks until its not-after has passed; above trimFor it is too early
-	trust  int8 // what a lease is worth that was asked for at the time of sending
+	open   int8 // for a trim: ticks until its not-after has passed; above trimFor it is too early
+	trust  int8 // the trust that the lease is worth, counted from the sending
 	answer answer
 }
 
@@ -87,7 +88,7 @@ type trimEvent string
 
 func (e trimEvent) String() string { return string(e) }
 
-// exploreTrims searches everything that can happen under one set of rules, or until it has seen what is wanted.
+// exploreTrims searches everything that can happen under a set of rules, or until it has seen the given violations.
 func exploreTrims(r trimRules, b trimBounds, until ...violation) search {
 	first := trimHold{doing: holding, trust: b.length[0] - safety}
 	return model[trimWorld, trimWorld]{
@@ -111,7 +112,7 @@ func exploreTrims(r trimRules, b trimBounds, until ...violation) search {
 
 type emitTrim func(next trimWorld, what string, args ...any)
 
-// moves hands every possible step from w to emit.
+// moves calls emit with every possible step from w.
 func (w trimWorld) moves(r trimRules, emit emitTrim) {
 	for i := range w.g {
 		w.hold(r, i, emit)
@@ -122,12 +123,12 @@ func (w trimWorld) moves(r trimRules, emit emitTrim) {
 	w.clocks(emit)
 }
 
-// hold: one is asked for, granted, extended, released.
+// hold has the steps of one hold: it is asked for, granted, extended, released.
 func (w trimWorld) hold(r trimRules, i int, emit emitTrim) {
 	g, n := w.g[i], w
 	switch {
 	case g.call.length > 0 && g.call.answer == none:
-		if w.ttl > 0 { // else there is nothing to re-enter
+		if w.ttl > 0 { // otherwise there is nothing to re-enter
 			n.ttl, n.g[i].call.answer = max(w.ttl, g.call.length), done
 			emit(n, "g%d's call for %d is executed", i, g.call.length)
 		}
@@ -161,7 +162,7 @@ func (w trimWorld) hold(r trimRules, i int, emit emitTrim) {
 
 func ask(length int8) trimCall { return trimCall{length: length, trust: length - safety} }
 
-// unheard: nothing is heard of a call for a lease.
+// unheard has the step in which a call for a lease gets no reply.
 func (w trimWorld) unheard(i int, emit emitTrim) {
 	g := &w.g[i]
 	if g.call = (trimCall{}); g.doing == acquiring {
@@ -170,17 +171,17 @@ func (w trimWorld) unheard(i int, emit emitTrim) {
 	emit(w, "g%d hears nothing", i)
 }
 
-// turn reports whether nothing is under way that takes turns.
+// turn reports whether the claim's turn is free.
 func (w *trimWorld) turn(r trimRules) bool {
 	return !r.turns || w.trim.length == 0 && w.g[0].doing != acquiring && w.g[1].doing != acquiring
 }
 
-// shortens reports whether a trim that may be executed would make a lease of d shorter.
+// shortens reports whether a trim that may still be executed would shorten a lease of d.
 func (w *trimWorld) shortens(r trimRules, d int8) bool {
 	return r.refuseLonger && (w.trim.length > 0 && w.trim.length < d || w.doubt > 0 && w.lowest < d)
 }
 
-// renew: the watchdog renews whatever is to be renewed, in one call that takes no turns.
+// renew has the steps of the watchdog, which renews all holds in one call that takes no turn.
 func (w trimWorld) renew(emit emitTrim) {
 	n := w
 	switch {
@@ -214,7 +215,7 @@ func (w *trimWorld) live(i int) bool    { return w.g[i].doing == holding }
 func (w *trimWorld) renewed(i int) bool { return w.live(i) && w.bounds.watched[i] }
 func (w *trimWorld) renews() bool       { return w.renewed(0) || w.renewed(1) }
 
-// needed is what the longest hold needs of the lease from now on.
+// needed is how long a lease the longest hold needs from now on.
 func (w *trimWorld) needed(r trimRules) (d int8) {
 	for i, g := range w.g {
 		if !w.live(i) {
@@ -231,7 +232,8 @@ func (w *trimWorld) needed(r trimRules) (d int8) {
 	return d
 }
 
-// trimLease: the session trims the lease, at any time. What the server refuses is sent again, as it was.
+// trimLease has the steps of a trim, which the session may send at any time. What the server refuses is sent again
+// unchanged.
 func (w trimWorld) trimLease(r trimRules, emit emitTrim) {
 	n, t := w, w.trim
 	switch {
@@ -264,7 +266,7 @@ func (w trimWorld) trimLease(r trimRules, emit emitTrim) {
 	emit(w, "trim(%d) has no reply", t.length)
 }
 
-// silence: nothing was heard of the trim.
+// silence ends a trim without a reply.
 func (w *trimWorld) silence(r trimRules) {
 	if w.doubt == 0 {
 		w.lowest = w.trim.length
@@ -284,7 +286,7 @@ func (r trimRules) runTrim(w *trimWorld, m trimMessage) answer {
 	return done
 }
 
-// strays: one is executed. (Of one that disappears nothing is seen but that.)
+// strays has the step in which a stray is executed. (A stray that disappears changes nothing.)
 func (w trimWorld) strays(r trimRules, emit emitTrim) {
 	if m := w.stray; m != (trimMessage{}) {
 		w.stray = trimMessage{}
@@ -293,7 +295,7 @@ func (w trimWorld) strays(r trimRules, emit emitTrim) {
 	}
 }
 
-// clocks: the server's clock ticks first, the session's follows; the server's is set back.
+// clocks has the steps of time: the server's clock ticks first, the session's follows; or the server's is set back.
 func (w trimWorld) clocks(emit emitTrim) {
 	if back := w.bounds.setBack; back > 0 {
 		n := w
@@ -311,7 +313,7 @@ func (w trimWorld) clocks(emit emitTrim) {
 	emit(w, "server's clock ticks")
 }
 
-// shift makes what is measured in the server's time last longer, or not as long.
+// shift moves the server's clock, so that everything measured by it lasts longer or shorter.
 func (w *trimWorld) shift(ticks int8) {
 	add := func(left *int8) {
 		if *left += ticks; ticks == always || *left == always-1 { // time does not pass for it
@@ -329,7 +331,7 @@ func (w *trimWorld) shift(ticks int8) {
 	}
 }
 
-// tickSession ages trust; a hold that is no longer trusted is over.
+// tickSession ages trust; a hold that is no longer trusted ends.
 func (w *trimWorld) tickSession() {
 	w.ahead = false
 	age := func(ticks *int8) { *ticks = max(0, *ticks-1) }
@@ -348,10 +350,10 @@ func (w *trimWorld) tickSession() {
 // tidy makes worlds equal that differ only in what can no longer matter.
 func (w *trimWorld) tidy(r trimRules) {
 	if w.g[0].doing == idle && w.g[1].doing == idle {
-		*w = trimWorld{} // all is over
+		*w = trimWorld{} // everything is over
 		return
 	}
-	back := w.bounds.setBack // for so long what is over may not be
+	back := w.bounds.setBack // as long as this may happen, what is over may come back
 	w.trim.open = max(w.trim.open, -back)
 	m := &w.stray
 	if m.open = max(m.open, -back); r.notAfter && m.open == -back || r.notBefore && m.open == always {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/owner"
 )
 
-// The session's state is that of package owner; its grants and holds are known by the goroutine that has them.
+// The session's state is that of package owner; each goroutine knows its grant and its hold.
 type (
 	claim = owner.Claim[int, int]
 	grant = owner.Grant[int, int]
@@ -22,19 +22,19 @@ type world struct {
 	server server
 	claim  *claim
 	g      [3]goroutine
-	debts  []debt    // to be paid, again and again until that is answered; not in turn
-	fixes  []fix     // counts to be set right, likewise, but in turn
+	debts  []debt    // to be paid again and again until it is answered; without a turn
+	fixes  []fix     // counts to be corrected, likewise, but in turn
 	stray  []message // sent, given up on, not executed yet
 	now    time.Duration
-	ahead  bool   // the server's clock has ticked, the session's has not yet
-	drawn  int8   // wire owners handed out
-	bounds bounds // what is left of them
+	ahead  bool   // the server's clock has ticked, the session's not yet
+	drawn  int8   // how many wire owners were handed out
+	bounds bounds // how much of them is still to come
 
 	emptied, undone bool // since the last grant the shared half was released, or an undo may have released it
 	drift           bool // history: something may have left the server's count different from the session's
 }
 
-// A goroutine takes and releases a half. At most one operation of it is in flight.
+// A goroutine takes and releases a half. It has at most one operation in flight.
 type goroutine struct {
 	half    owner.Half
 	locks   int8 // acquisitions left
@@ -46,9 +46,9 @@ type goroutine struct {
 	rest    owner.Remaining // releasing or owing
 
 	msg      message // in flight
-	answer   answer  // none: msg is on its way there; otherwise: on its way back
+	answer   answer  // none: msg is on its way to the server; otherwise: on its way back
 	sent     time.Duration
-	copies   time.Duration // of msg, an acquisition, may be executed until then
+	copies   time.Duration // until then copies of msg, an acquisition, may be executed
 	repeated bool          // an earlier attempt at the release has had no reply
 
 	gone    cause // history: how the hold vanished from the server
@@ -62,12 +62,12 @@ const (
 	wanting            // between two attempts
 	acquiring          // in flight
 	holding
-	ended     // given up here, the release waits for its turn
+	ended     // given up here, and the release waits for its turn
 	releasing // in flight
-	owing     // the release had no reply, and somebody is to repeat it
+	owing     // the release had no reply, and somebody will repeat it
 )
 
-// A cause is a good reason for a hold to vanish. A script of the session's own is none.
+// A cause is a legitimate reason for a hold to vanish. A script of the session itself is none.
 type cause int8
 
 const (
@@ -76,15 +76,15 @@ const (
 	forced
 )
 
-// A debt is one of package owner.
+// A debt is one of package owner, with what the model needs to know about it.
 type debt struct {
 	owner.Debt
 	half owner.Half
-	undo bool // of an acquisition that was given up
-	skip bool // the first time it is due
+	undo bool // for an acquisition that was given up
+	skip bool // it is skipped the first time it is due
 }
 
-// A fix is a release of what is true by then.
+// A fix is a release that tells the server what is true when it is sent.
 type fix struct {
 	grant *grant
 	due   time.Duration
@@ -109,7 +109,7 @@ func start(r rules, b bounds) *world {
 	return w
 }
 
-// begin has a goroutine hold its half. Copies of the acquisition may be under way.
+// begin makes a goroutine hold its half. Copies of the acquisition may be in flight.
 func (w *world) begin(r rules, i int) {
 	w.drawn = 1
 	g := &w.g[i]
@@ -125,8 +125,8 @@ var wires = []string{"", "1", "2", "3", "4", "5", "6"}
 
 func wireOf(name string) int8 { return int8(slices.Index(wires, name)) }
 
-// leased is when a lease is over at the latest that the server has just given. In the worlds with two halves none
-// runs out.
+// leased is the latest end of a lease that the server has just given. In the worlds with two halves no lease runs
+// out.
 func (w *world) leased() time.Duration {
 	switch {
 	case w.bounds.kind != plain:
@@ -137,7 +137,7 @@ func (w *world) leased() time.Duration {
 	return w.now + leaseTicks*tick
 }
 
-// memory is for how long the server remembers a call.
+// memory is how long the server remembers a call.
 func (w *world) memory() time.Duration {
 	if w.bounds.kind != plain {
 		return forever
@@ -145,7 +145,7 @@ func (w *world) memory() time.Duration {
 	return (leaseTicks + 1) * tick
 }
 
-// clone is a world of its own.
+// clone returns a copy that shares nothing with w.
 func (w *world) clone() *world {
 	var c owner.Copier[int, int]
 	n := *w
@@ -161,7 +161,7 @@ func (w *world) clone() *world {
 	return &n
 }
 
-// rest ends whatever g was doing.
+// idle ends whatever g was doing.
 func (g goroutine) idle() goroutine { return goroutine{half: g.half, locks: g.locks} }
 
 func (g *goroutine) inFlight() bool { return g.doing == acquiring || g.doing == releasing }
@@ -176,7 +176,7 @@ func (w *world) flying() bool {
 	return slices.ContainsFunc(w.g[:], func(g goroutine) bool { return g.inFlight() })
 }
 
-// turn reports whether the claim's turn is to be had.
+// turn reports whether the claim's turn is free.
 func (w *world) turn(r rules) bool { return !r.serialised || !w.flying() }
 
 // keep leaves a copy of m in the network. It reports whether there was room.
@@ -188,7 +188,7 @@ func (w *world) keep(m message) bool {
 	return true
 }
 
-// faulty is a world like w with one fault less to come, nil if there are none.
+// faulty returns a world like w with one fault less to come; nil if there are none left.
 func (w *world) faulty() *world {
 	if w.bounds.faults == 0 {
 		return nil
@@ -200,7 +200,7 @@ func (w *world) faulty() *world {
 	return n
 }
 
-// owe has a debt paid. An equal one is not paid twice.
+// owe adds a debt, unless there is an equal one.
 func (w *world) owe(half owner.Half, d owner.Debt, undo bool, r rules) {
 	if d.Wire == "" {
 		return
@@ -238,7 +238,7 @@ func (w *world) tidy(r rules) {
 	}
 }
 
-// wire is the claim's wire owner, "" if it has none.
+// wire is the claim's wire owner; "" if it has none.
 func (w *world) wire() string {
 	for half := range owner.Half(2) {
 		if g, _ := w.claim.Held(half); g != nil {
@@ -248,8 +248,8 @@ func (w *world) wire() string {
 	return ""
 }
 
-// harmless reports whether a release of a wire owner changes nothing and never will: the server has nothing of it, and
-// nothing can come.
+// harmless reports whether a release of a wire owner changes nothing and never will: the server has nothing of it,
+// and nothing can come.
 func (w *world) harmless(o int8, r rules) bool {
 	if !r.freshOwner || w.bounds.kind != plain || w.server.owner == o || w.wire() == wires[o] {
 		return false
@@ -267,7 +267,7 @@ func (w *world) harmless(o int8, r rules) bool {
 	return true
 }
 
-// quiet reports whether nothing is left to happen but the passing of time, and new calls.
+// quiet reports whether nothing is left to happen but the passing of time and new calls.
 func (w *world) quiet() bool {
 	for i := range w.g {
 		if w.g[i].doing != idle {
@@ -277,8 +277,8 @@ func (w *world) quiet() bool {
 	return len(w.stray)+len(w.debts)+len(w.fixes) == 0
 }
 
-// key is the same of worlds that differ only in what can no longer matter: moments count from now on, and grants have
-// the numbers in which they are met.
+// key is equal for worlds that differ only in what can no longer matter. Moments count from now on, and grants are
+// numbered in the order in which they are met.
 func (w *world) key() string {
 	k := keyer{w: w, b: make([]byte, 0, 256)}
 	s := &w.server
@@ -340,7 +340,7 @@ func (k *keyer) flags(all ...bool) {
 	k.add(n)
 }
 
-// moments adds how many ticks it is until then; 0 is none, 1 is past or now.
+// moments adds how many ticks it is until each moment; 0 is none, 1 is past or now.
 func (k *keyer) moments(all ...time.Duration) {
 	for _, then := range all {
 		switch then {
@@ -354,7 +354,7 @@ func (k *keyer) moments(all ...time.Duration) {
 	}
 }
 
-// grant adds a grant, when it is met first with all that there is to know of it.
+// grant adds a grant; the first time, with everything there is to know about it.
 func (k *keyer) grant(g *grant) {
 	if g == nil {
 		k.add(0)
@@ -370,7 +370,7 @@ func (k *keyer) grant(g *grant) {
 	k.flags(s.Lost, s.Swept, s.Returned)
 	k.moments(s.Copies, s.Until)
 	for i := range k.w.g {
-		o := &k.w.g[i] // whose release may have been sent before a copy came
+		o := &k.w.g[i] // its release may have been sent before a copy came
 		k.flags(o.doing == releasing && o.grant == g && s.Copies > o.sent)
 	}
 }
@@ -392,7 +392,7 @@ func (k *keyer) goroutine(g *goroutine) {
 	}
 	if g.doing == acquiring {
 		k.moments(g.copies)
-		k.add(int(min(k.w.now-g.sent, leaseTicks*tick) / tick)) // later no grant is trusted
+		k.add(int(min(k.w.now-g.sent, leaseTicks*tick) / tick)) // after that no grant is trusted
 	}
 	if g.doing == releasing || g.doing == owing {
 		k.add(g.rest.Count, g.rest.Ceiling)
@@ -404,7 +404,7 @@ func (k *keyer) message(m message) {
 	k.flags(m.nested)
 }
 
-// sorted adds a set in an order of its own.
+// sorted adds a set in a canonical order.
 func (k *keyer) sorted(n int, add func(i int)) {
 	k.add(n)
 	if n == 0 {

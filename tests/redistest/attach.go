@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Attach observes a server on a loopback port that somebody else has started, and stops. It need not be a
-// real one; of one that has no INFO commandstats, calls says how often each command was called.
+// Attach observes a server on a loopback port that somebody else has started, and will stop. It need not be a real
+// one; if it has no INFO commandstats, calls tells how often each command was called.
 func Attach(t testing.TB, addr string, calls func() map[string]int64) *Server {
 	t.Helper()
 	_, text, err := net.SplitHostPort(addr)

@@ -61,7 +61,7 @@ func (c *Cluster) NeedSharded(t testing.TB) {
 	}
 }
 
-// Addrs are the addresses of all nodes.
+// Addrs returns the addresses of all nodes.
 func (c *Cluster) Addrs() []string {
 	addrs := make([]string, len(c.Nodes))
 	for i, n := range c.Nodes {
@@ -145,7 +145,7 @@ func (s *Server) slotRanges() ([]slotRange, error) {
 	return ranges, nil
 }
 
-// NodeOf is the node that owns the slot of a key now, according to the first node that answers.
+// NodeOf returns the node that now owns the slot of a key, according to the first node that answers.
 func (c *Cluster) NodeOf(t testing.TB, key string) *Server {
 	t.Helper()
 	for _, n := range c.Nodes {
@@ -232,7 +232,7 @@ func (m *Move) Finish(t testing.TB) {
 	m.cluster.AwaitOK(t)
 }
 
-// Keyspace is what all nodes together store.
+// Keyspace returns what all nodes together store.
 func (c *Cluster) Keyspace(t testing.TB) map[string]Value {
 	t.Helper()
 	all := map[string]Value{}

@@ -14,8 +14,9 @@ type Value struct {
 	Expires bool   // whether it has a TTL
 }
 
-// Keyspace is everything that the server stores (database 0), fit to be compared as a whole. It is read key by key:
-// while others write, it need not be a state that ever was. A type not named at Value ends the test.
+// Keyspace returns everything that the server stores (database 0), for comparison as a whole. It reads key by key, so
+// while others write, the result need not be a state that ever existed. A type that Value does not name ends the
+// test.
 func (s *Server) Keyspace(t testing.TB) map[string]Value {
 	t.Helper()
 	space := map[string]Value{}
@@ -29,7 +30,7 @@ func (s *Server) Keyspace(t testing.TB) map[string]Value {
 	return space
 }
 
-// TTLs is the time that each key has left, for the keys that have a TTL.
+// TTLs returns the time to live of each key that has one.
 func (s *Server) TTLs(t testing.TB) map[string]time.Duration {
 	t.Helper()
 	ttls := map[string]time.Duration{}

@@ -83,8 +83,8 @@ func (m *Messages) Wait(t testing.TB, n int) []Message {
 }
 
 // Drain takes the messages that the server has published until now, and only those, without waiting for more: a
-// later Wait counts from zero. So that nothing was published can be told at once. (Messages from other nodes of a
-// cluster may still be under way.)
+// later Wait counts from zero. So a test can tell at once that nothing was published. (Messages from other nodes of a
+// cluster may still be in flight.)
 func (m *Messages) Drain(t testing.TB) []Message {
 	t.Helper()
 	m.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Password is that of every user that Grant makes.
+// Password is the password of every user that Grant makes.
 const Password = "secret"
 
 // Grant makes a user that has these rights and no others.
@@ -19,7 +19,8 @@ func (s *Server) Grant(t testing.TB, user string, rights ...string) {
 	s.Do(t, append([]string{"ACL", "SETUSER", user, "reset", "resetchannels", "on", ">" + Password}, rights...)...)
 }
 
-// GuideRights are those that the guide gives to a program on a single server, for names that begin with "app:".
+// GuideRights returns the rights that the guide gives to a program on a single server, for names that begin with
+// "app:".
 func GuideRights(t testing.TB) []string {
 	t.Helper()
 	_, self, _, _ := runtime.Caller(0)

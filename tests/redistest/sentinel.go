@@ -46,8 +46,8 @@ func StartSentinels(t testing.TB, args ...string) *SentinelSet {
 	return set
 }
 
-// startSentinel starts one sentinel. It needs a file: that is where it keeps what it learns. It redials only once a
-// second, so with less than 2 s of patience it would take a master that it has just been told of for dead.
+// startSentinel starts one sentinel. It needs a file, in which it keeps what it learns. It redials only once a
+// second, so if it waited for less than 2 s, it would take a master for dead that it has only just been told of.
 func startSentinel(t testing.TB, name string, master *Server) *Server {
 	t.Helper()
 	return start(t, func(port int, dir string) []string {
@@ -66,7 +66,7 @@ sentinel failover-timeout %[3]s 3000
 	})
 }
 
-// disagreement says what keeps the sentinels from being able to fail over from the given master; empty if nothing.
+// disagreement tells what keeps the sentinels from failing over from the given master; it is empty if nothing does.
 func (set *SentinelSet) disagreement(master *Server) string {
 	for _, s := range set.Sentinels {
 		info, err := sentinelFields(s.Try("SENTINEL", "MASTER", set.MasterName))
@@ -112,7 +112,7 @@ func sentinelFields(reply any, err error) (map[string]string, error) {
 	return fields, nil
 }
 
-// SentinelAddrs are the addresses of the sentinels.
+// SentinelAddrs returns the addresses of the sentinels.
 func (set *SentinelSet) SentinelAddrs() []string {
 	addrs := make([]string, len(set.Sentinels))
 	for i, s := range set.Sentinels {
@@ -121,15 +121,15 @@ func (set *SentinelSet) SentinelAddrs() []string {
 	return addrs
 }
 
-// Master is the server that was master at the start or after the last Failover.
+// Master returns the server that was master at the start or after the last Failover.
 func (set *SentinelSet) Master() *Server { return set.master }
 
-// Replica is the other server; after Failover it is the dead former master. Restarted, it comes back as an empty
-// master, which the sentinels turn into a replica after about ten seconds.
+// Replica returns the other server, which after Failover is the dead former master. When restarted, it comes back as
+// an empty master, which the sentinels turn into a replica after about ten seconds.
 func (set *SentinelSet) Replica() *Server { return set.replica }
 
-// Failover kills the master and returns once the replica has been promoted and all sentinels say so: after three to
-// six seconds, mostly. Writes that the replica had not received are lost, as they would be.
+// Failover kills the master and returns once the replica has been promoted and all sentinels report it, usually after
+// three to six seconds. Writes that the replica had not received are lost, as in a real failover.
 func (set *SentinelSet) Failover(t testing.TB) {
 	t.Helper()
 	set.master.Stop()

@@ -4,8 +4,8 @@
 // temporary folder. Nothing is shared between tests or assumed to run already, and nothing outlives the test that
 // started it: not the process, not the folder, not a goroutine.
 //
-// What a test learns about a server through this package it learns over connections of the package's own, in a
-// plain RESP2 client, so a fault of the client under test cannot hide itself.
+// A test learns about a server over connections of this package, through a plain RESP2 client, so a fault of the
+// client under test cannot hide itself.
 //
 // Functions that take a testing.TB may end the test and belong in the test's own goroutine. Methods without one
 // may be called from any goroutine.
@@ -88,7 +88,7 @@ func start(t testing.TB, args func(port int, dir string) []string) *Server {
 	return nil
 }
 
-// Addr is the server's host and port, the same for its whole life.
+// Addr returns the server's host and port, which never change.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
 // Stop kills the server as kill -9 would, and returns once it is gone. Stopping a stopped server does nothing.
@@ -113,8 +113,8 @@ func (s *Server) Restart() {
 	}
 }
 
-// Pause freezes the process with SIGSTOP: connections stay open and the kernel still accepts bytes for them, but
-// nothing is answered any more, once it has returned, until Resume. A server that is paused or stopped stays so.
+// Pause freezes the process with SIGSTOP: connections stay open and the kernel still accepts bytes for them, but from
+// its return until Resume the server answers nothing. A server that is paused or stopped stays so.
 func (s *Server) Pause() { s.pause(true, child.Pause) }
 
 // Resume lets a paused server go on.
@@ -155,7 +155,7 @@ func (s *Server) launch() error {
 	}
 	p := &process{cmd: cmd, exited: make(chan struct{})}
 	go func() {
-		_ = cmd.Wait() // a killed process is an error to Wait and none to us
+		_ = cmd.Wait() // for Wait a killed process is an error
 		close(p.exited)
 	}()
 
@@ -187,7 +187,7 @@ func (s *Server) awaitAnswer(p *process) error {
 
 func (s *Server) logPath() string { return filepath.Join(s.dir, "redis.log") }
 
-// logTail is the end of the server's log, for messages about a failure.
+// logTail returns the end of the server's log, for failure messages.
 func (s *Server) logTail() string {
 	log, err := os.ReadFile(s.logPath())
 	if err != nil {

@@ -30,8 +30,9 @@ func await(t testing.TB, what string, state func() string) {
 	}
 }
 
-// Limit has the test fail if it has not ended after five minutes, and calls end, which is to end what it waits for: a
-// session's Close ends all that wait in it. So a test that hangs fails by itself, and hides no other.
+// Limit fails the test if it has not ended after five minutes, and calls end, which should end whatever the test
+// waits for: a session's Close, for example, ends every wait in it. So a test that hangs fails by itself, and hides
+// no other.
 func Limit(t testing.TB, end func()) {
 	t.Helper()
 	limit(t, testTimeout, end)

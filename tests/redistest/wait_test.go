@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A hanging test fails when it is told to, and goes on then.
+// hanging stands for a test that hangs: it goes on when it is failed.
 type hanging struct {
 	testing.TB
 	failure  string

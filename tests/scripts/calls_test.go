@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// What the scripts are called with. The order of a script's arguments is known in one place, here; a row of a table
-// names what matters to it, and the rest is what is usual.
+// These types are the arguments of the scripts. Only this file knows the order of a script's arguments; a row of a
+// table names what matters to it, and the rest has the usual values.
 
 // A call is one call of a script, as its header lists keys and arguments.
 type call struct {
@@ -17,19 +17,19 @@ type call struct {
 	args   []string
 }
 
-// A caller is what makes one.
+// A caller makes a call.
 type caller interface{ call() call }
 
 func (c call) call() call { return c }
 
-// eval is the command that makes a call on a server that does not know the script.
+// eval is the command that makes a call on a server that does not have the script.
 func eval(c caller) []string {
 	made := c.call()
 	command := append([]string{"EVAL", lua.Source(made.script), strconv.Itoa(len(made.keys))}, made.keys...)
 	return append(command, made.args...)
 }
 
-// look is a call that has keys and nothing else.
+// look is a call with keys and nothing else.
 func look(script string, keys ...string) call { return call{script: script, keys: keys} }
 
 const soon, past = "99999999999999", "1" // server ms, as a not-after
@@ -55,18 +55,18 @@ func flag(set bool) string {
 	return "0"
 }
 
-// Owners and leases are these unless a row says otherwise.
+// Owners and leases have these values unless a row says otherwise.
 const (
 	me        = "a:1"
 	halfAMin  = "30000"
 	publishes = "PUBLISH"
 )
 
-// acquire is of an rlock.
+// acquire is for an rlock.
 type acquire struct {
-	key         string // x
-	target      int    // 1
-	lease       string // 30 s
+	key         string // default: x
+	target      int    // default: 1
+	lease       string // default: 30 s
 	late        bool
 	fenced, age bool
 }
@@ -85,25 +85,25 @@ func (a acquire) call() call {
 	return c
 }
 
-// release is of an rlock.
+// release is for an rlock.
 type release struct{ target int }
 
 func (r release) call() call {
 	return call{"rlock_release", []string{lockKey}, []string{me, strconv.Itoa(r.target), publishes, channel}}
 }
 
-// renew is of any kind; by is the script.
+// renew is for any kind; by is the script.
 type renew struct {
 	by           string
 	keys, owners []string
-	lease        string // 30 s
+	lease        string // default: 30 s
 }
 
 func (r renew) call() call {
 	return call{r.by, r.keys, append([]string{cmp.Or(r.lease, halfAMin)}, r.owners...)}
 }
 
-// trim is of any kind; by is the script.
+// trim is for any kind; by is the script.
 type trim struct {
 	by          string
 	most        string
@@ -118,7 +118,7 @@ func (t trim) call() call {
 	return call{t.by, []string{lockKey}, []string{owner, t.most, notBefore(t.early), notAfter(t.late)}}
 }
 
-// force is of a lock that has no halves; by is the script.
+// force is for a lock without halves; by is the script.
 type force struct {
 	by   string
 	late bool
@@ -132,10 +132,10 @@ func (f force) call() call {
 	return call{f.by, []string{lockKey}, []string{publishes, where, notAfter(f.late)}}
 }
 
-// Several rlocks at once.
+// These are for several rlocks at once.
 
 type acquireAll struct {
-	leases []string // 30, 20 and 10 s
+	leases []string // default: 30, 20 and 10 s
 	late   bool
 }
 
@@ -155,14 +155,14 @@ func (releaseAll) call() call {
 	return call{"rlock_release_all", allKeys, []string{me, publishes, "one", "two", "three"}}
 }
 
-// The halves of an rwlock.
+// These are for the halves of an rwlock.
 
 type acquireRead struct {
-	target int    // 1, which is the number of the hold as well
-	lease  string // 30 s
+	target int    // default: 1; it is also the number of the hold
+	lease  string // default: 30 s
 	late   bool
 	nested bool
-	behind bool // writers that wait
+	behind bool // it waits behind writers
 }
 
 func (a acquireRead) call() call {
@@ -178,11 +178,11 @@ func (a acquireRead) call() call {
 }
 
 type acquireWrite struct {
-	target int    // 1
-	lease  string // 30 s
+	target int    // default: 1
+	lease  string // default: 30 s
 	late   bool
 	wait   int
-	ahead  bool // of readers
+	ahead  bool // it goes ahead of readers
 }
 
 func (a acquireWrite) call() call {
@@ -201,8 +201,8 @@ func writeKeys(ahead bool) []string {
 
 type releaseRead struct {
 	target, ceiling int
-	lease           string // 10 ms
-	also            int    // holds that are known to be there besides the first
+	lease           string // default: 10 ms
+	also            int    // holds that are known besides the first
 }
 
 func (r releaseRead) call() call {
@@ -233,14 +233,14 @@ func (f forceHalf) call() call {
 	return call{"rwlock_force", []string{lockKey}, []string{f.half, publishes, rwChannel, notAfter(f.late)}}
 }
 
-// A setlock.
+// These are for a setlock.
 
 type acquireSet struct {
-	key   string // x
-	token string // a
-	lease string // 30 s
+	key   string // default: x
+	token string // default: a
+	lease string // default: 30 s
 	late  bool
-	mode  string // first
+	mode  string // default: first
 	age   bool
 }
 
@@ -260,22 +260,22 @@ func (r releaseSet) call() call {
 	return call{"setlock_release", []string{lockKey}, []string{"a", cmp.Or(r.publish, publishes), setChannel}}
 }
 
-// A latch.
+// These are for a latch.
 
-type setLatch struct{ count string } // 2
+type setLatch struct{ count string } // default: 2
 
 func (s setLatch) call() call {
 	return call{"latch_set", []string{lockKey}, []string{cmp.Or(s.count, "2"), publishes, latchChannel}}
 }
 
-// openLatch is a count down, or a delete; by is the script.
+// openLatch counts down, or deletes; by is the script.
 type openLatch struct{ by string }
 
 func (o openLatch) call() call {
 	return call{o.by, []string{lockKey}, []string{publishes, latchChannel}}
 }
 
-// A semaphore.
+// These are for a semaphore.
 
 type takePermits struct {
 	n    string
@@ -295,7 +295,7 @@ func (p addPermits) call() call {
 	return call{"semaphore_add", []string{lockKey}, []string{p.n, flag(!p.ifThere), publishes, scChannel}}
 }
 
-type setPermits struct{ n, ttl string } // 5, for ever
+type setPermits struct{ n, ttl string } // default: 5, without an expiry
 
 func (p setPermits) call() call {
 	return call{
@@ -303,7 +303,7 @@ func (p setPermits) call() call {
 	}
 }
 
-// A semaphore whose permits have leases.
+// These are for a semaphore whose permits have leases.
 
 var permitKeys = []string{lockKey, permitsKey}
 

@@ -13,10 +13,10 @@ import (
 const (
 	permitsKey = "{x}:timeout"
 	never      = 922337203685477 // a score
-	nextYear   = 32503680000000  // so to speak
+	nextYear   = 32503680000000  // simply far away
 )
 
-// permits is the state of a semaphore with permits that have leases: how many are free, and the scores of the others.
+// permits is the state of a semaphore whose permits have leases: how many are free, and the scores of the others.
 func permits(free string, taken map[string]float64) map[string]redistest.Value {
 	state := map[string]redistest.Value{"x": {Type: "string", Content: free}}
 	if len(taken) > 0 {
@@ -25,7 +25,7 @@ func permits(free string, taken map[string]float64) map[string]redistest.Value {
 	return state
 }
 
-// permitsSeed are the commands that make such a state.
+// permitsSeed returns the commands that store such a state.
 func permitsSeed(free string, taken map[string]float64) [][]string {
 	seed := [][]string{{"SET", "x", free}}
 	for _, id := range slices.Sorted(maps.Keys(taken)) {
@@ -34,13 +34,13 @@ func permitsSeed(free string, taken map[string]float64) [][]string {
 	return seed
 }
 
-// inTenSeconds is the command that makes a permit whose lease is over then.
+// inTenSeconds is the command that stores a permit whose lease ends in ten seconds.
 func inTenSeconds(id string) []string {
 	return []string{"EVAL", "redis.call('ZADD', KEYS[1], redis.call('TIME')[1] * 1000 + 10000, ARGV[1])", "1",
 		permitsKey, id}
 }
 
-// many are so many permits with a score.
+// many returns n permits with the same score.
 func many(n int, score float64) map[string]float64 {
 	taken := map[string]float64{}
 	for i := range n {
@@ -49,7 +49,7 @@ func many(n int, score float64) map[string]float64 {
 	return taken
 }
 
-// manyIDs are the ids of many.
+// manyIDs returns the ids of many.
 func manyIDs(n int) []string { return slices.Sorted(maps.Keys(many(n, 0))) }
 
 func TestExpirableScripts(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// The scripts that take and release several locks at once.
+// These are the scripts that take and release several locks at once.
 func TestMultiLockScripts(t *testing.T) {
 	t.Parallel()
 	free := map[string]redistest.Value{}
@@ -77,7 +77,7 @@ func TestMultiLockScripts(t *testing.T) {
 	})
 }
 
-// What a server tells of itself with a grant: for how long it has been up, and which run of it this is.
+// With a grant a server also tells how long it has been up, and which run of it this is.
 func TestAGrantTellsTheServersAge(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -107,7 +107,7 @@ func TestAGrantTellsTheServersAge(t *testing.T) {
 	for uptime, told := range map[int64]int64{
 		3600:                  3600,
 		-3600:                 0, // its clock was set back
-		time.Now().Unix() - 5: 0, // its clock was set for the first time when it was up
+		time.Now().Unix() - 5: 0, // its clock was first set when it was already up
 	} {
 		info := fmt.Sprintf(`local real = redis
 			local redis = {call = real.call, error_reply = real.error_reply, pcall = function(command, ...)

@@ -39,7 +39,7 @@ func join(commands ...[][]string) (all [][]string) {
 	return all
 }
 
-// keyspace is a lock, nil for none, and read holds by their keys.
+// keyspace is a lock (nil for none) and read holds by their keys.
 func keyspace(lock *redistest.Value, holds ...string) map[string]redistest.Value {
 	all := map[string]redistest.Value{}
 	if lock != nil {
@@ -56,13 +56,13 @@ func lockOf(fields ...string) *redistest.Value {
 	return &v
 }
 
-// about is how long a lock of so many seconds lasts a moment later.
+// about is the remaining lease, a moment later, of a lock stored with that many seconds.
 func about(seconds int) [2]time.Duration {
 	most := time.Duration(seconds) * time.Second
 	return [2]time.Duration{most - time.Second, most}
 }
 
-// manyReaders stores a lock of so many seconds with n readers whose holds last so many.
+// manyReaders stores a lock that lasts for lock seconds, with n readers whose holds last for holds seconds.
 func manyReaders(n, lock, holds int) (commands [][]string) {
 	commands = rwSeed(lock, manyFields(n)...)
 	for i := range n {
@@ -86,7 +86,7 @@ func manyHolds(n int) (keys []string) {
 	return keys
 }
 
-// What the tables of the halves speak of often.
+// These are the values that the tables of the halves use most.
 var (
 	a1, a2, a3, b1 = readKey(me, 1), readKey(me, 2), readKey(me, 3), readKey("b:1", 1)
 

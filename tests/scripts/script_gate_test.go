@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// Behind a silent connection callers come back when their contexts end, however many have come
-// before them. Those that keep have places of their own, and so have those that give back.
+// Behind a silent connection callers return when their contexts end, however many have come before them. Attempts,
+// renewals and releases have separate places.
 func TestNobodyIsStuckBehindASilentServer(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -34,7 +34,7 @@ func TestNobodyIsStuckBehindASilentServer(t *testing.T) {
 	late := make(chan time.Duration, 2*waves*callers)
 	var wg sync.WaitGroup
 	flood := func(lane script.Lane) {
-		for range waves { // each comes when the one before gives up
+		for range waves { // each wave comes when the one before it gives up
 			gaveUp := make(chan struct{})
 			var once sync.Once
 			for range callers {
@@ -98,13 +98,13 @@ func assertAllRun(t *testing.T, r *script.Runner, n int, keys []string) {
 	}
 }
 
-// far puts the server so far from whoever is behind the proxy that a reply takes that much longer.
+// far delays every reply through the proxy, as if the server were that far away.
 func far(p *proxy.Proxy, away time.Duration) { p.On(proxy.Any, proxy.Delay(away), proxy.EveryTime) }
 
-// However far the server is: releases come through as fast as the attempts did that they belong to.
+// However far away the server is, releases get through as fast as the attempts did.
 func TestReleasesDoNotPileUpInFrontOfAServerThatIsFarAway(t *testing.T) {
 	t.Parallel()
-	const holds, away, lease = 900, 400 * time.Millisecond, 6 * time.Second // a release takes two seconds at the most
+	const holds, away, lease = 900, 400 * time.Millisecond, 6 * time.Second // a release takes two seconds at most
 	p := proxy.Start(t, redistest.Start(t).Addr())
 	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: lease})
 	all := make([]*holdfast.Hold, holds)
@@ -125,13 +125,13 @@ func TestReleasesDoNotPileUpInFrontOfAServerThatIsFarAway(t *testing.T) {
 	assert.Zero(t, unknown.Load(), "of %d", holds)
 }
 
-// An attempt that has to wait for its place is as good as any other: its time begins when it is sent.
+// An attempt that has to wait for its place loses nothing by it: its time begins when it is sent.
 func TestAnAttemptThatWaitsForItsPlaceIsNotLate(t *testing.T) {
 	t.Parallel()
-	const attempts, away, lease = 2200, time.Second, 9 * time.Second // an attempt may be under way for three seconds
+	const attempts, away, lease = 2200, time.Second, 9 * time.Second // an attempt may be in flight for three seconds
 	p := proxy.Start(t, redistest.Start(t).Addr())
 	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: lease})
-	require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, "x", nil)).Release()) // the clock is known now
+	require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, "x", nil)).Release()) // now the clock is known
 	far(p, away)
 	sent := p.On(kit.ScriptOf(kit.KindOf("rlock"), "acquire"), proxy.Pass, proxy.EveryTime)
 	var wg sync.WaitGroup
@@ -145,7 +145,7 @@ func TestAnAttemptThatWaitsForItsPlaceIsNotLate(t *testing.T) {
 	assert.Equal(t, attempts, sent.Matched(), "none was refused and sent again")
 }
 
-// A connection that dies gives the places back too.
+// A connection that dies frees its places, too.
 func TestADeadConnectionFreesItsPlaces(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

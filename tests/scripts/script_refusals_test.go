@@ -14,10 +14,10 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A refusal is a server that says no.
+// A refusal is a reason for which a server refuses a command.
 type refusal struct {
 	words  string // a pattern
-	passes bool   // by itself, if one waits
+	passes bool   // it passes by itself if one waits
 	server func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption))
 }
 
@@ -114,7 +114,7 @@ func TestARefusalIsInTheServersWords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv, change := c.server(t)
-			// without a right it has none to connect either
+			// a user without the right cannot even connect
 			client, err := rueidis.NewClient(kit.ClientOption(srv.Addr(), change...))
 			if err != nil {
 				require.Regexp(t, c.words, err.Error())
@@ -150,7 +150,7 @@ func TestAReplyThatTheHeaderDoesNotListIsBroken(t *testing.T) {
 	c := script.NewCall(holdersScript).Key("x")
 	defer c.Free()
 	require.NoError(t, r.Run(t.Context(), script.Take, c))
-	_, err := c.ReadInts(nil) // its first element is a text
+	_, err := c.ReadInts(nil) // the first element is a string
 	assertFailed(t, script.Broken, false, err)
 	assert.ErrorContains(t, err, "lock_holders: reply 1 is no integer")
 	_, err = c.ReadInt()

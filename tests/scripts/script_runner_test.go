@@ -25,10 +25,10 @@ var (
 	holdersScript = script.Load("lock_holders")
 )
 
-// anyAcquire matches the acquisition however it is sent.
+// anyAcquire matches the acquisition, whichever command carries it.
 var anyAcquire = proxy.Command("EVAL", "EVALSHA")
 
-// newRunner returns a runner that leaves nothing.
+// newRunner returns a runner that leaves nothing behind.
 func newRunner(t testing.TB, client rueidis.Client) *script.Runner {
 	t.Helper()
 	began := time.Now()
@@ -40,7 +40,7 @@ func newRunner(t testing.TB, client rueidis.Client) *script.Runner {
 	return r
 }
 
-// take runs an acquisition of the key that is never too late.
+// take runs an acquisition of the key that is never late.
 func take(ctx context.Context, r *script.Runner, lane script.Lane, key string) error {
 	c := takeCall(key)
 	defer c.Free()
@@ -51,7 +51,7 @@ func take(ctx context.Context, r *script.Runner, lane script.Lane, key string) e
 	return err
 }
 
-// takeAnew is take after the connection was cut, which the first calls may still find.
+// takeAnew is take after the connection was cut; the first calls may still find the old one.
 func takeAnew(ctx context.Context, r *script.Runner) error {
 	for {
 		if err := take(ctx, r, script.Take, "x"); ctx.Err() != nil || err == nil {
@@ -64,7 +64,7 @@ func takeCall(key string) *script.Call {
 	return script.NewCall(acquireScript).Key(key).Arg("me:1", "1").Int(60_000).Int(1 << 53)
 }
 
-// assertFailed asserts of what class a failure is, and whether it may pass.
+// assertFailed asserts the class of a failure, and whether it may pass by itself.
 func assertFailed(t testing.TB, class script.Class, temporary bool, err error) {
 	t.Helper()
 	require.Error(t, err)
@@ -128,7 +128,7 @@ func TestABatchIsAnsweredCallByCall(t *testing.T) {
 			assert.NoError(t, err)
 		case 1:
 			assertFailed(t, script.Refused, false, err)
-		default: // the connection was lost with the reply of the third
+		default: // the connection was lost, and the reply to the third call with it
 			assertFailed(t, script.Unknown, true, err)
 		}
 	})
@@ -209,7 +209,7 @@ func TestTheCallersContextEndsTheCall(t *testing.T) {
 	rule.Remove()
 }
 
-// A batch ends with its context, too, while somebody else connects to a server that says nothing.
+// A batch, too, ends with its context while another caller connects to a silent server.
 func TestABatchWaitsForNobodyElsesConnection(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -242,7 +242,7 @@ func TestABatchWaitsForNobodyElsesConnection(t *testing.T) {
 	assert.ErrorIs(t, kit.Within(t, time.Second, gone, "the end of the one that connects"), context.Canceled)
 }
 
-// Whoever finds no connection dials, under its own context; who comes meanwhile gets its error.
+// A caller that finds no connection dials under its own context; callers that come meanwhile get its error.
 func TestSomebodyElsesDeadlineFailsNobody(t *testing.T) {
 	t.Parallel()
 	for name, silent := range map[string]bool{"the network is silent": false, "the server is stopped": true} {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A timedCaller makes timed calls of one session, whose clock can be set.
+// A timedCaller makes timed calls in one session, whose clock can be set.
 type timedCaller struct {
 	*script.Runner
 	srv     *redistest.Server
@@ -34,7 +34,7 @@ func newTimedCaller(t *testing.T) *timedCaller {
 	return c
 }
 
-// timed makes a timed call, which may be executed for 10 s, and forgets those before.
+// timed makes a timed call, which may be executed for 10 s, and forgets earlier ones.
 func (c *timedCaller) timed(t *testing.T, name string,
 	args func(call *script.Call, w script.Window)) (script.Reply, error) {
 	s := script.Load(name)
@@ -72,7 +72,7 @@ func TestATimedCallLearnsTheServersClockAndIsSentAgain(t *testing.T) {
 	assert.InDelta(t, before, c.sent[1].NotBefore, 1000)
 	assert.EqualValues(t, 10_000, c.sent[1].NotAfter-c.sent[1].NotBefore)
 
-	// By less than what makes the session forget what it knew: see fresh of the clocks.
+	// By less than what makes the session forget what it knew: see fresh in the session's clocks.
 	for name, skip := range map[string]time.Duration{"the server's clock is set back": 20 * time.Second,
 		"and forward": -40 * time.Second} {
 		c.skipped += skip
@@ -118,7 +118,7 @@ func TestABusyReplyTeachesTheServersClockIfItTellsIt(t *testing.T) {
 		}
 		c.srv.Do(t, "FLUSHALL")
 		another()
-		c.skipped += 31 * time.Second // what is known gives way to anything newer: see fresh of the clocks
+		c.skipped += 31 * time.Second // now anything newer replaces what is known: see fresh in the session's clocks
 		take(script.Busy, 1, "known for long")
 		c.srv.Do(t, "FLUSHALL")
 		take(script.Granted, 1, "still known")

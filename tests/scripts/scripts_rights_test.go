@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// runWithout makes the call on behalf of a user that has no right to one of the commands inside. Most scripts have
-// then changed nothing. What is left in halves by the others costs nobody more than the time of a lease: no lock stays
-// that does not expire, and a semaphore has as many permits as before, free and taken ones.
+// runWithout makes the call for a user that has no right to one of the commands inside. Most scripts have then
+// changed nothing. What the others leave half done costs nobody more than the time of a lease: no lock without an
+// expiry is left, and a semaphore has as many permits as before, free and taken ones together.
 func (s step) runWithout(t *testing.T, srv *redistest.Server, command string) {
 	script := s.call.call().script
 	srv.Do(t, "FLUSHALL")
@@ -31,18 +31,18 @@ func (s step) runWithout(t *testing.T, srv *redistest.Server, command string) {
 	_, err = conn.Do(eval(s.call)...)
 	after := srv.Keyspace(t)
 	told := "without " + command
-	if len(srv.Do(t, "ACL", "LOG").([]any)) == 0 { // a ms later, it has done without
+	if len(srv.Do(t, "ACL", "LOG").([]any)) == 0 { // a ms later the script does not need the command
 		assert.True(t, command == "pexpire" || strings.HasPrefix(script, "rwlock_"), "%s: it was not refused", told)
 		return
 	}
-	renewal := strings.Contains(script, "_renew") // says it of each name by itself
+	renewal := strings.Contains(script, "_renew") // it reports this for each name by itself
 	if !renewal && assert.Error(t, err, told) {
 		assert.Regexp(t, kit.Forbidden, err.Error(), told)
 	}
 	switch {
 	case strings.HasSuffix(script, "_expirable"):
 		assert.Equal(t, permitsOf(t, before), permitsOf(t, after), told)
-		if command == "pexpire" { // of a semaphore that goes, with all permits
+		if command == "pexpire" { // with this semaphore all its permits go
 			assert.Subset(t, lasting(after), lasting(before), told)
 		} else {
 			assert.Equal(t, lasting(before), lasting(after), told)
@@ -53,13 +53,13 @@ func (s step) runWithout(t *testing.T, srv *redistest.Server, command string) {
 				"%s, %s stays for ever", told, key)
 		}
 	default:
-		delete(before, tokenKey) // of which some may be left out
+		delete(before, tokenKey) // some of which may be left out
 		delete(after, tokenKey)
 		assert.Equal(t, before, after, told)
 	}
 }
 
-// permitsOf is how many permits the semaphore of the tables has.
+// permitsOf returns how many permits the semaphore of the tables has.
 func permitsOf(t *testing.T, space map[string]redistest.Value) int {
 	taken, _ := space[permitsKey].Content.(map[string]float64)
 	text, _ := space["x"].Content.(string)
@@ -71,7 +71,7 @@ func permitsOf(t *testing.T, space map[string]redistest.Value) int {
 	return free + len(taken)
 }
 
-// lasting are the permits of which the leases are not over, and until when they last.
+// lasting returns the permits whose leases are not over, with the ends of their leases.
 func lasting(space map[string]redistest.Value) map[string]float64 {
 	permits := map[string]float64{}
 	taken, _ := space[permitsKey].Content.(map[string]float64)

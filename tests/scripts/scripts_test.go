@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// Each script by itself: the keyspace before, the call, the reply, the keyspace after, and
-// what was published.
+// These tests check each script by itself: the keyspace before, the call, the reply, the keyspace after, and what was
+// published.
 
 const (
 	lockKey  = "x"
@@ -41,7 +41,7 @@ func seed(fields ...string) [][]string {
 // now in a wanted reply stands for the server's time in ms.
 type now struct{}
 
-// head is the reply of a call that may be too late: its code, the time, and what follows.
+// head is the head of the reply of a timed call: its code, the time, and what follows.
 func head(code int64, rest ...int64) []any {
 	reply := []any{code, now{}}
 	for _, n := range rest {
@@ -50,28 +50,29 @@ func head(code int64, rest ...int64) []any {
 	return reply
 }
 
-// unasked is such a reply of a script that has not asked for the time.
+// unasked is such a head from a script that has not asked for the time.
 func unasked(code int64, rest ...int64) []any {
 	reply := head(code, rest...)
 	reply[1] = int64(0)
 	return reply
 }
 
-// What seed stores is another's, for 10 s.
+// what seed stores belongs to somebody else, for 10 s.
 var (
 	busy    = append(unasked(0), lastsFor(10000))
 	busyNow = append(head(0), lastsFor(10000))
 )
 
 type step struct {
-	seed     [][]string // commands
-	call     caller
-	reply    any
-	fails    string // instead of reply: the error has this in it
-	after    map[string]redistest.Value
-	ttl      [2]time.Duration // of the lock afterwards, at least and at most; zero: not looked at
-	ttls     map[string]int   // of other keys afterwards, in seconds, of which one may have passed
-	due      map[string]int   // members of zsets afterwards, not in after, whose scores are so many ms from the call on
+	seed  [][]string // commands
+	call  caller
+	reply any
+	fails string // instead of reply: the error contains this
+	after map[string]redistest.Value
+	ttl   [2]time.Duration // of the lock afterwards, at least and at most; zero: not checked
+	ttls  map[string]int   // of other keys afterwards, in seconds; one second may have passed
+	// members of zsets afterwards, not in after, by how many ms after the call their scores are
+	due      map[string]int
 	messages []redistest.Message
 }
 
@@ -292,8 +293,8 @@ func (s step) run(t *testing.T) {
 	}
 }
 
-// assertAsked asserts that a call with a not-after asks for the time once if it replies it, and else not at all:
-// asking is a command more.
+// assertAsked asserts that a call with a not-after asks for the time once if it replies the time, and otherwise not
+// at all: asking is one more command.
 func (s step) assertAsked(t *testing.T, times int64) {
 	if !strings.Contains(lua.Source(s.call.call().script), " not_after ") {
 		return
@@ -305,14 +306,15 @@ func (s step) assertAsked(t *testing.T, times int64) {
 	assert.Equal(t, told, times, "TIME")
 }
 
-// prepare makes the keyspace that the call finds.
+// prepare stores the keyspace that the call finds.
 func (s step) prepare(t *testing.T, srv *redistest.Server) {
 	for _, command := range s.seed {
 		srv.Do(t, command...)
 	}
 }
 
-// takeDue takes a member out of the one zset that has it, with a score that was so many ms when the script was called.
+// takeDue removes a member from the one zset that has it, if its score was that many ms ahead at the time of the
+// call.
 func takeDue(t *testing.T, space map[string]redistest.Value, member string, score int64) {
 	for key, value := range space {
 		scores, _ := value.Content.(map[string]float64)
@@ -328,10 +330,11 @@ func takeDue(t *testing.T, space map[string]redistest.Value, member string, scor
 	assert.Fail(t, "no member", member)
 }
 
-// lastsFor is an answer to a renewal: the lease was longer already, so many ms, of which a second may have passed.
+// lastsFor in a wanted reply to a renewal says that the lease was longer already: that many ms, of which up to a
+// second may have passed.
 type lastsFor int64
 
-// withLasts puts lastsFor where it is expected, and a reply has it.
+// withLasts replaces the remaining time in a reply by the wanted lastsFor, if it fits.
 func (s step) withLasts(reply any) any {
 	want, _ := s.reply.([]any)
 	got, _ := reply.([]any)
@@ -358,7 +361,7 @@ func withNow(reply any, began int64) any {
 	return values
 }
 
-// A lease that is no whole number of ms within bounds is refused by the scripts themselves.
+// The scripts themselves refuse a lease that is not a whole number of ms within bounds.
 func TestScriptsRefuseBadLeases(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -374,7 +377,7 @@ func TestScriptsRefuseBadLeases(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-// withLease is a call with the usual lease, but for another one, which may be no text that a row can have.
+// withLease is a call with another lease than the usual one, possibly a value that is no string.
 func withLease(c caller, lease string) []string {
 	command := eval(c)
 	command[slices.Index(command, halfAMin)] = lease

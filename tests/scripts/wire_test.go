@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A real server's word on the slot of every kind of name, mostly of those that look odd.
+// A real server must agree on the slot of every kind of name, most of all of odd-looking ones.
 func TestASlotIsWhatTheServerSays(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, "--cluster-enabled", "yes")
