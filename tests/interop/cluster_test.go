@@ -9,6 +9,7 @@ import (
 // What is proven on one server is proven in a cluster of three masters too, with sharded pub/sub where they have that:
 // since Redis 7.0.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	s := clustered(t)
 	locks := slices.Concat(cells(kinds...), cells(fairKinds...))
 	for _, part := range []struct {

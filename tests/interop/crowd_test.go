@@ -20,10 +20,16 @@ const (
 )
 
 // Of a crowd of both sides there are never more inside than permits, and all permits are back in the end.
-func TestSemaphoreCrowd(t *testing.T) { requireCrowd(t, semaphores) }
+func TestSemaphoreCrowd(t *testing.T) {
+	t.Parallel()
+	requireCrowd(t, semaphores)
+}
 
 // Nor are there if some never give back what they have. At no time is there a permit too many or too few.
-func TestExpirableCrowd(t *testing.T) { requireCrowd(t, expirables) }
+func TestExpirableCrowd(t *testing.T) {
+	t.Parallel()
+	requireCrowd(t, expirables)
+}
 
 // requireCrowd has four workers of each side, of whom each second one wants two permits, take 25 turns each at a
 // semaphore.

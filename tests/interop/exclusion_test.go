@@ -1,6 +1,7 @@
 package interop_test
 
 import (
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -12,8 +13,10 @@ import (
 )
 
 // What one side holds, the other cannot take.
-func TestExclusion(t *testing.T)     { requireExclusion(t, alone(t), cells(kinds...)) }
-func TestFairExclusion(t *testing.T) { requireExclusion(t, alone(t), cells(fairKinds...)) }
+func TestExclusion(t *testing.T) {
+	t.Parallel()
+	requireExclusion(t, alone(t), cells(slices.Concat(kinds, fairKinds)...))
+}
 
 func requireExclusion(t *testing.T, s *site, cells []cell) {
 	t.Helper()
@@ -42,9 +45,10 @@ func requireExclusion(t *testing.T, s *site, cells []cell) {
 
 // Both sides answer alike what is asked of a lock, whoever has it: whether somebody does, and who, how often and for how
 // long.
-func TestSameAnswers(t *testing.T)     { requireSameAnswers(t, alone(t), cells(kinds...)) }
-func TestFairSameAnswers(t *testing.T) { requireSameAnswers(t, alone(t), cells(fairKinds...)) }
-func TestRWSameAnswers(t *testing.T)   { requireSameAnswers(t, alone(t), cells(halves...)) }
+func TestSameAnswers(t *testing.T) {
+	t.Parallel()
+	requireSameAnswers(t, alone(t), cells(slices.Concat(kinds, fairKinds, halves)...))
+}
 
 func requireSameAnswers(t *testing.T, s *site, cells []cell) {
 	t.Helper()
@@ -104,13 +108,10 @@ func requireSameAnswers(t *testing.T, s *site, cells []cell) {
 
 // Under contention from both sides nobody is inside with anybody else, everybody gets in, and the fencing tokens
 // grow with every grant.
-func TestExclusionUnderContention(t *testing.T)     { requireContention(t, kinds...) }
-func TestFairExclusionUnderContention(t *testing.T) { requireContention(t, fairKinds...) }
-
-func requireContention(t *testing.T, kinds ...kind) {
-	t.Helper()
+func TestExclusionUnderContention(t *testing.T) {
+	t.Parallel()
 	const each = 2 // owners of each language
-	for _, k := range kinds {
+	for _, k := range slices.Concat(kinds, fairKinds) {
 		t.Run(k.name, func(t *testing.T) {
 			f := newFleet(t, fleetOptions{})
 			var owners []owner
@@ -164,7 +165,10 @@ func (f *fleet) contend(t *testing.T, rounds int, owners ...owner) (tokens []int
 }
 
 // A fencing token is one more than the last, whichever side was granted that, and Java reads the last one whosever it is.
-func TestTokensGrowAcrossLanguages(t *testing.T) { requireTokensGrow(t, alone(t)) }
+func TestTokensGrowAcrossLanguages(t *testing.T) {
+	t.Parallel()
+	requireTokensGrow(t, alone(t))
+}
 
 func requireTokensGrow(t *testing.T, s *site) {
 	t.Helper()
@@ -198,12 +202,9 @@ func requireTokensGrow(t *testing.T, s *site) {
 }
 
 // A lock that cannot be taken again refuses its own owner in both languages, and stays held once.
-func TestNonReentrantRefusesItsOwner(t *testing.T)     { requireOwnerRefused(t, nonReentrant) }
-func TestFairNonReentrantRefusesItsOwner(t *testing.T) { requireOwnerRefused(t, nonReentrantFair) }
-
-func requireOwnerRefused(t *testing.T, k kind) {
-	t.Helper()
-	for _, c := range cells(k) {
+func TestNonReentrantRefusesItsOwner(t *testing.T) {
+	t.Parallel()
+	for _, c := range cells(nonReentrant, nonReentrantFair) {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFleet(t, fleetOptions{})
 			holder, other := c.first.owner(t, f, c.kind, "x"), c.second.owner(t, f, c.kind, "x")

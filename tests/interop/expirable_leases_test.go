@@ -206,6 +206,7 @@ func TestExpirableHoldIsLostToJava(t *testing.T) {
 
 // A hold with a fixed lease asks nobody: its holder learns when it gives it back that Java has done so before.
 func TestExpirableFixedHoldIsLostToJava(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, fleetOptions{})
 	for name, lease := range map[string]time.Duration{"fixed": time.Minute, "for ever": semaphore.Forever} {
 		g, j := golang.expirable(t, f, name).(*goExpirable), java.expirable(t, f, name)

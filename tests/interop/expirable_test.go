@@ -93,7 +93,10 @@ func requirePermits(t *testing.T, free, taken int, what string, users ...permits
 
 // The states that a semaphore of permits with leases goes through in Redis are those of Redisson, byte for byte, and so
 // are the messages, whichever languages use it; both count alike in every one of them.
-func TestExpirableGoldenStates(t *testing.T) { requireStates(t, alone(t), expirables, expirableSteps) }
+func TestExpirableGoldenStates(t *testing.T) {
+	t.Parallel()
+	requireStates(t, alone(t), expirables, expirableSteps)
+}
 
 func expirableSteps(t *testing.T, f *fleet, name string, first, second language) steps {
 	a, b := first.expirable(t, f, name), second.expirable(t, f, name)
@@ -201,7 +204,10 @@ func expirableSteps(t *testing.T, f *fleet, name string, first, second language)
 
 // A permit of one side is to the other what it is to the one who took it: asked for, given another lease, given back.
 // That happens once.
-func TestExpirableIDsCrossOver(t *testing.T) { requireIDsCrossOver(t, alone(t)) }
+func TestExpirableIDsCrossOver(t *testing.T) {
+	t.Parallel()
+	requireIDsCrossOver(t, alone(t))
+}
 
 func requireIDsCrossOver(t *testing.T, s *site) {
 	t.Helper()
@@ -269,6 +275,7 @@ func requireNotTaken(t *testing.T, permit string, users ...expirable) {
 
 // A permit whose lease is over comes back once, whoever asks for it first, and whatever he asks.
 func TestExpirableLeaseIsOver(t *testing.T) {
+	t.Parallel()
 	asked := map[string]func(t *testing.T, e expirable, permit string){
 		"release":   func(t *testing.T, e expirable, permit string) { require.False(t, e.tryRelease(t, permit)) },
 		"remaining": func(t *testing.T, e expirable, permit string) { require.Zero(t, e.remaining(t, permit)) },
@@ -315,6 +322,7 @@ func TestExpirableLeaseIsOver(t *testing.T) {
 // An expiry of the semaphore is one of the permits that are taken as well, and stays whatever Go does. Redisson's own
 // addPermits ends it.
 func TestExpirableExpiry(t *testing.T) {
+	t.Parallel()
 	const ttl = 30 * time.Second
 	for _, l := range languages {
 		t.Run("used by "+l.name, func(t *testing.T) {

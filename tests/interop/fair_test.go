@@ -20,6 +20,7 @@ import (
 // One queue is served in the order in which its waiters entered it, whatever languages they are of, and whoever of
 // them gives up.
 func TestFairQueueIsServedInOrder(t *testing.T) {
+	t.Parallel()
 	const each = 20 // waiters of each language who stay
 	alternate := slices.Repeat([]entrant{{golang, true}, {java, true}}, each)
 	leave := slices.Repeat([]entrant{
@@ -130,6 +131,7 @@ func requireListed(t *testing.T, f *fleet, name string, owners []string) {
 
 // While the next one in the queue is too slow to take what is its, nobody of the other language takes it instead.
 func TestFairWaiterKeepsItsPlace(t *testing.T) {
+	t.Parallel()
 	for _, c := range cells(fairKinds...) {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFleet(t, fleetOptions{})
@@ -236,6 +238,7 @@ const (
 // The states that a fair lock goes through in Redis are those of Redisson, byte for byte, whoever holds and whoever
 // waits. While somebody of Go waits there are two keys more, which expire.
 func TestFairGoldenStates(t *testing.T) {
+	t.Parallel()
 	for _, k := range fairKinds {
 		for _, holds := range languages {
 			for _, waits := range languages {
@@ -325,6 +328,7 @@ func requireGoldenStates(t *testing.T, k kind, holds, waits language) {
 // In a mixed queue a Java waiter's score is at least what Redisson alone would have given it, and Go's is ahead by as
 // much as the Java waiters in front of it will take off.
 func TestFairScoresOfMixedQueue(t *testing.T) {
+	t.Parallel()
 	const name = "fl"
 	for _, holds := range languages {
 		t.Run(holds.name+" holds", func(t *testing.T) {

@@ -15,7 +15,10 @@ import (
 
 // The states that a latch goes through in Redis are those of Redisson, byte for byte, and so are the messages,
 // whichever languages use it; both count alike in every one of them.
-func TestLatchGoldenStates(t *testing.T) { requireStates(t, alone(t), latches, latchSteps) }
+func TestLatchGoldenStates(t *testing.T) {
+	t.Parallel()
+	requireStates(t, alone(t), latches, latchSteps)
+}
 
 func latchSteps(t *testing.T, f *fleet, name string, first, second language) steps {
 	f.proves(t, exclusion, latchRow, first)
@@ -83,6 +86,7 @@ func requireLatchOpens(t *testing.T, s *site) {
 
 // Each count of a crowd of both sides counts once: the last one opens the latch, and nobody else.
 func TestLatchCrowd(t *testing.T) {
+	t.Parallel()
 	const (
 		each   = 4 // of each language
 		rounds = 25
@@ -121,6 +125,7 @@ func TestLatchCrowd(t *testing.T) {
 
 // A latch is set again after zero, by either side, and those who wait for it are of both, the same ones each time.
 func TestLatchIsSetAgain(t *testing.T) {
+	t.Parallel()
 	for _, first := range languages {
 		t.Run(first.name+" first", func(t *testing.T) {
 			f := newFleet(t, fleetOptions{})
@@ -149,6 +154,7 @@ func TestLatchIsSetAgain(t *testing.T) {
 // A waiter of Java that has slept through an opening goes back to sleep when Go has set the latch again meanwhile, and
 // does not ask Redis for ever.
 func TestLatchSetAgainBehindJavasBack(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, fleetOptions{})
 	sleepy := interop.Start(t)
 	thread := connect(t, sleepy, f.server()).Thread(t, "waiter")
@@ -190,6 +196,7 @@ func (f *fleet) gets(t *testing.T) (n int64) {
 // A latch that is deleted lets those who wait in Go through, whoever deletes it. Those in Java it does not: its message
 // tells them to wait for another one, of zero. One who waits for some time finds out when that is over.
 func TestLatchIsDeleted(t *testing.T) {
+	t.Parallel()
 	const some = 2 * time.Second
 	for _, l := range languages {
 		t.Run("by "+l.name, func(t *testing.T) {
@@ -220,6 +227,7 @@ func TestLatchIsDeleted(t *testing.T) {
 
 // Redisson can set a latch to zero, which it then cannot set again. To Go it is open, and can be set.
 func TestLatchStuckAtZero(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, fleetOptions{})
 	g, j := golang.gate(t, f, "l"), java.gate(t, f, "l")
 	messages := f.server().Messages(t, "*")

@@ -1,6 +1,7 @@
 package interop_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,13 +10,20 @@ import (
 
 // A name means the same keys and the same channel to both sides, whatever its characters, and whatever a name mapper
 // makes of it: one that adds a hash tag changes how the rest is called.
-func TestNames(t *testing.T)          { requireNames(t, alone(t), cells(kinds...)) }
-func TestFairNames(t *testing.T)      { requireNames(t, alone(t), cells(fairKinds...)) }
-func TestRWNames(t *testing.T)        { requireNames(t, alone(t), cells(halves...)) }
-func TestSeveralNames(t *testing.T)   { requireNames(t, alone(t), cells(severalKinds...)) }
-func TestSemaphoreNames(t *testing.T) { requireNames(t, alone(t), cells(semaphores)) }
-func TestExpirableNames(t *testing.T) { requireNames(t, alone(t), cells(expirables)) }
-func TestLatchNames(t *testing.T)     { requireNames(t, alone(t), cells(latches)) }
+func TestNames(t *testing.T) {
+	t.Parallel()
+	requireNames(t, alone(t), cells(slices.Concat(kinds, fairKinds, halves, sorts)...))
+}
+
+func TestSeveralNames(t *testing.T) {
+	t.Parallel()
+	requireNames(t, alone(t), cells(severalKinds...))
+}
+
+func TestLatchNames(t *testing.T) {
+	t.Parallel()
+	requireNames(t, alone(t), cells(latches))
+}
 
 // What is no lock, and yet has names, as if it were one.
 var (

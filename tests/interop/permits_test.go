@@ -14,7 +14,10 @@ import (
 var sorts = []kind{semaphores, expirables}
 
 // What one side has taken, the other cannot take as well, until it is given back, by whomever.
-func TestPermitsExclusion(t *testing.T) { requirePermitsExclusion(t, alone(t)) }
+func TestPermitsExclusion(t *testing.T) {
+	t.Parallel()
+	requirePermitsExclusion(t, alone(t))
+}
 
 func requirePermitsExclusion(t *testing.T, s *site) {
 	t.Helper()
@@ -131,6 +134,7 @@ func requireGiftsWake(t *testing.T, s *site, sort kind, gifts ...gift) {
 
 // Messages of too few permits, or of fewer than none, which Redisson's listener chokes on, do not harm who waits.
 func TestSmallGiftsLeaveTheOtherSideWaiting(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		sort   kind
 		taken  int // all there are
@@ -193,6 +197,7 @@ func TestSmallGiftsLeaveTheOtherSideWaiting(t *testing.T) {
 // The message of several permits that are given back, and of those added, says how many these are, and not how many are
 // free: it wakes also who waits for more.
 func TestExpirableMessageOfFewerThanAreFree(t *testing.T) {
+	t.Parallel()
 	for _, gift := range []gift{
 		{"release", 5, 2, func(t *testing.T, p permits, ids []string) { p.release(t, ids...) }},
 		{"addPermits", 5, 2, func(t *testing.T, p permits, _ []string) { p.add(t, 2) }},
@@ -215,6 +220,7 @@ func TestExpirableMessageOfFewerThanAreFree(t *testing.T) {
 
 // One message wakes as many of both sides as there are permits for, and who has none is woken by the next.
 func TestPermitsForAll(t *testing.T) {
+	t.Parallel()
 	gifts := map[string]gift{
 		semaphoreRow: {"addPermits", -1, 0, func(t *testing.T, p permits, _ []string) { p.add(t, crowdWaiters) }},
 		expirableRow: {"release", crowdWaiters, crowdWaiters, func(t *testing.T, p permits, ids []string) { p.release(t, ids...) }},
@@ -247,6 +253,7 @@ func TestPermitsForAll(t *testing.T) {
 
 // A semaphore that has expired is gone for both sides, with the permits that were taken, and can be made anew.
 func TestPermitsExpire(t *testing.T) {
+	t.Parallel()
 	const brief = 100 * time.Millisecond
 	f := newFleet(t, fleetOptions{})
 	for _, c := range cells(sorts...) {

@@ -12,6 +12,7 @@ import (
 
 // What one side holds on three servers the other cannot take, on all or on any of them. Whoever waits is woken.
 func TestRedLockExclusion(t *testing.T) {
+	t.Parallel()
 	severally(t, red, 3, func(t *testing.T, f *fleet, c cell) {
 		f.proves(t, exclusion, red.name, c.first)
 		holder, other := c.first.owner(t, f, red, "x"), c.second.owner(t, f, red, "x")
@@ -35,6 +36,7 @@ func TestRedLockExclusion(t *testing.T) {
 
 // Whoever has one server of three is in nobody's way, and whoever has two is, to both sides.
 func TestRedLockGoesToTheMajority(t *testing.T) {
+	t.Parallel()
 	severally(t, red, 3, func(t *testing.T, f *fleet, c cell) {
 		rival, o := c.first.owner(t, f, red, "x"), c.second.owner(t, f, red, "x")
 		single := f.singles(t, c.first, "x")
@@ -61,6 +63,7 @@ func TestRedLockGoesToTheMajority(t *testing.T) {
 
 // On each server the states of a member, and the messages, are those of a single lock, in both languages.
 func TestRedLockGoldenStates(t *testing.T) {
+	t.Parallel()
 	requireGoldenMembers(t, red, 3, "x")
 }
 

@@ -16,7 +16,10 @@ import (
 
 // A writer of one side keeps everybody else out; readers of both sides read together, and keep writers of both out
 // until the last of them has gone.
-func TestRWExclusion(t *testing.T) { requireRWExclusion(t, alone(t)) }
+func TestRWExclusion(t *testing.T) {
+	t.Parallel()
+	requireRWExclusion(t, alone(t))
+}
 
 func requireRWExclusion(t *testing.T, s *site) {
 	t.Helper()
@@ -77,6 +80,7 @@ func requireBusy(t *testing.T, o owner) {
 
 // Who reads cannot write as well: Go says so at once, Java waits in vain.
 func TestRWNoUpgrade(t *testing.T) {
+	t.Parallel()
 	for _, l := range languages {
 		t.Run(l.name, func(t *testing.T) {
 			f := newFleet(t, fleetOptions{})
@@ -99,6 +103,7 @@ func TestRWNoUpgrade(t *testing.T) {
 
 // Under contention from both sides no writer's update is lost, and no reader sees half of one.
 func TestRWExclusionUnderContention(t *testing.T) {
+	t.Parallel()
 	const (
 		each   = 2 // readers and writers of each language
 		rounds = 20
@@ -143,6 +148,7 @@ func TestRWExclusionUnderContention(t *testing.T) {
 
 // Who ends the read half by force ends it for the readers of both sides.
 func TestRWForceUnlockEndsAllReaders(t *testing.T) {
+	t.Parallel()
 	for _, forced := range languages {
 		t.Run("forced by "+forced.name, func(t *testing.T) {
 			f := newFleet(t, fleetOptions{})
@@ -169,6 +175,7 @@ func TestRWForceUnlockEndsAllReaders(t *testing.T) {
 
 // That readers of Go wait behind a writer who waits is nothing to Java, whose readers and writers come in as ever.
 func TestRWPreferWriterIsNothingToJava(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, fleetOptions{})
 	messages := f.server().Messages(t, "*")
 	w := golang.owner(t, f, preferred, "x")

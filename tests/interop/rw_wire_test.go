@@ -30,6 +30,7 @@ func rwState(fields map[string]string) redistest.Value {
 // The states that read holds go through in Redis are those of Redisson, byte for byte, whichever two languages read:
 // each hold has a key of its own, and the lock lives as long as the longest of them.
 func TestRWGoldenStatesOfReads(t *testing.T) {
+	t.Parallel()
 	for _, first := range languages {
 		for _, second := range languages {
 			t.Run(first.name+" and "+second.name, func(t *testing.T) {
@@ -82,6 +83,7 @@ func TestRWGoldenStatesOfReads(t *testing.T) {
 
 // Write holds: the same, but that at a re-entry Java adds up the leases, and tells nobody of a downgrade.
 func TestRWGoldenStatesOfWrites(t *testing.T) {
+	t.Parallel()
 	const lease = 30 * time.Second
 	for _, l := range languages {
 		t.Run(l.name, func(t *testing.T) {
@@ -155,6 +157,7 @@ func TestRWGoldenStatesOfWrites(t *testing.T) {
 // A read release of one side leaves the other side's read holds as they are, and the lock their lease, whether that
 // is shorter or longer than the one that ends.
 func TestRWReadReleaseLeavesTheOtherSide(t *testing.T) {
+	t.Parallel()
 	for _, c := range cells(reading) {
 		for _, leaves := range []time.Duration{5 * time.Second, 20 * time.Second, 0} {
 			t.Run(fmt.Sprintf("%s, %v", c.name, leaves), func(t *testing.T) {
@@ -214,7 +217,10 @@ func newBoth(t *testing.T, f *fleet, l language, lease time.Duration, name strin
 }
 
 // Both sides read the same of a lock, whatever its state: who holds what, how often, and for how long.
-func TestRWReadsTheSame(t *testing.T) { requireRWReadsTheSame(t, alone(t)) }
+func TestRWReadsTheSame(t *testing.T) {
+	t.Parallel()
+	requireRWReadsTheSame(t, alone(t))
+}
 
 func requireRWReadsTheSame(t *testing.T, s *site) {
 	t.Helper()

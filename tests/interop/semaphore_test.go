@@ -11,7 +11,10 @@ import (
 
 // The states that a semaphore goes through in Redis are those of Redisson, byte for byte, and so are the messages,
 // whichever languages use it; both count alike in every one of them.
-func TestSemaphoreGoldenStates(t *testing.T) { requireStates(t, alone(t), semaphores, semaphoreSteps) }
+func TestSemaphoreGoldenStates(t *testing.T) {
+	t.Parallel()
+	requireStates(t, alone(t), semaphores, semaphoreSteps)
+}
 
 func semaphoreSteps(t *testing.T, f *fleet, name string, first, second language) steps {
 	a, b := first.pool(t, f, name), second.pool(t, f, name)
@@ -53,6 +56,7 @@ func semaphoreSteps(t *testing.T, f *fleet, name string, first, second language)
 
 // An expiry of either side stays whatever Go does. Redisson's own addPermits and drainPermits end it.
 func TestSemaphoreExpiry(t *testing.T) {
+	t.Parallel()
 	const ttl = 30 * time.Second
 	setters := map[string]func(t *testing.T, f *fleet){
 		"trySetPermits of go":   func(t *testing.T, f *fleet) { require.True(t, golang.pool(t, f, "s").trySetFor(t, 5, ttl)) },

@@ -151,6 +151,7 @@ func clientOf(owner string) string {
 // What one side holds together the other cannot take, neither all nor any of it, and a refused attempt leaves nothing
 // taken. Whoever waits is woken.
 func TestMultiLockExclusion(t *testing.T) {
+	t.Parallel()
 	for _, servers := range []int{1, 2} {
 		severally(t, multi, servers, func(t *testing.T, f *fleet, c cell) {
 			f.proves(t, exclusion, multi.name, c.first)
@@ -187,6 +188,7 @@ func TestMultiLockExclusion(t *testing.T) {
 
 // Members that others hold one by one are waited for, whichever they are; in Go without keeping the rest for long.
 func TestMultiLockWaitsForItsMembers(t *testing.T) {
+	t.Parallel()
 	severally(t, multi, 2, func(t *testing.T, f *fleet, c cell) {
 		waiter := c.second.owner(t, f, multi, "a, b")
 		for i, holder := range f.singles(t, c.first, "a", "b") {
@@ -208,6 +210,7 @@ func TestMultiLockWaitsForItsMembers(t *testing.T) {
 
 // The states that members go through in Redis, and the messages, are the same in both languages: those of single locks.
 func TestMultiLockGoldenStates(t *testing.T) {
+	t.Parallel()
 	requireGoldenMembers(t, multi, 1, "b, a")
 	requireGoldenMembers(t, multi, 2, "b, a")
 }
@@ -262,7 +265,10 @@ func TestSeveralReleaseWakesTheOtherSide(t *testing.T) {
 }
 
 // To single locks of both sides, each member is held as often and as long as the locks together are.
-func TestSeveralReadTheSame(t *testing.T) { requireMembersReadTheSame(t, alone(t)) }
+func TestSeveralReadTheSame(t *testing.T) {
+	t.Parallel()
+	requireMembersReadTheSame(t, alone(t))
+}
 
 func requireMembersReadTheSame(t *testing.T, s *site) {
 	t.Helper()
@@ -319,6 +325,7 @@ func (f *fleet) requireMembers(t *testing.T, lock string, holder owner, count in
 
 // Why there is no force and no inspection in the matrix for them.
 func TestJavaCannotInspectSeveral(t *testing.T) {
+	t.Parallel()
 	for _, k := range severalKinds {
 		o := java.owner(t, alone(t).fleetFor(k, fleetOptions{}), k, "x").(*javaOwner)
 		for _, method := range []string{"forceUnlock", "isLocked", "getHoldCount", "remainTimeToLive"} {
@@ -332,6 +339,7 @@ func TestJavaCannotInspectSeveral(t *testing.T) {
 // Nobody is inside with anybody else, and everybody gets in, though Java takes the members in the opposite order, so that
 // each side may wait for what the other has.
 func TestMultiLockExclusionUnderContention(t *testing.T) {
+	t.Parallel()
 	for _, servers := range []int{1, 2} {
 		t.Run(fmt.Sprint("servers: ", servers), func(t *testing.T) {
 			t.Parallel()

@@ -58,6 +58,7 @@ func requireAtOnce(t *testing.T, wakeUp func(name string) time.Duration) {
 
 // A lock that polls needs no message, and finds the other side's release by itself.
 func TestPollingFindsTheRelease(t *testing.T) {
+	t.Parallel()
 	for _, c := range cells(spin) {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFleet(t, fleetOptions{})
@@ -73,12 +74,20 @@ func TestPollingFindsTheRelease(t *testing.T) {
 
 // Whoever takes a lock away from its holder, the one who waits is woken at once, and the holder learns that it has
 // lost it when it gives it back.
-func TestForceUnlockWakesWaiters(t *testing.T) { requireForceWakes(t, alone(t), cells(kinds...)) }
+func TestForceUnlockWakesWaiters(t *testing.T) {
+	t.Parallel()
+	requireForceWakes(t, alone(t), cells(kinds...))
+}
 
 func TestFairForceUnlockWakesWaiters(t *testing.T) {
+	t.Parallel()
 	requireForceWakes(t, alone(t), cells(fairKinds...))
 }
-func TestRWForceUnlockWakesWaiters(t *testing.T) { requireForceWakes(t, alone(t), clashes()) }
+
+func TestRWForceUnlockWakesWaiters(t *testing.T) {
+	t.Parallel()
+	requireForceWakes(t, alone(t), clashes())
+}
 
 // requireForceWakes has the first side of each cell take a lock away.
 func requireForceWakes(t *testing.T, s *site, cells []cell) {

@@ -70,6 +70,7 @@ func issued(token string) redistest.Value {
 
 // The states that a lock goes through in Redis are those of Redisson, byte for byte, in both languages.
 func TestGoldenStatesOfLock(t *testing.T) {
+	t.Parallel()
 	for _, k := range []kind{plain, spin} {
 		for _, l := range languages {
 			t.Run(k.name+" "+l.name, func(t *testing.T) {
@@ -97,6 +98,7 @@ func TestGoldenStatesOfLock(t *testing.T) {
 
 // Fenced locks: the same, and a token beside it. Java issues a new token at a re-entry, Go does not.
 func TestGoldenStatesOfFencedLock(t *testing.T) {
+	t.Parallel()
 	const token = "redisson_lock_token:{f}"
 	for _, l := range languages {
 		t.Run(l.name, func(t *testing.T) {
@@ -129,10 +131,9 @@ func requireTTL(t *testing.T, f *fleet, key string, lease time.Duration) {
 }
 
 // Both sides count a hold in the same field, and see each other's owner, count and lease.
-func TestCountsAndLeasesReadTheSame(t *testing.T) { requireSameReadings(t, alone(t), cells(kinds...)) }
-
-func TestFairCountsAndLeasesReadTheSame(t *testing.T) {
-	requireSameReadings(t, alone(t), cells(fairKinds...))
+func TestCountsAndLeasesReadTheSame(t *testing.T) {
+	t.Parallel()
+	requireSameReadings(t, alone(t), cells(slices.Concat(kinds, fairKinds)...))
 }
 
 func requireSameReadings(t *testing.T, s *site, cells []cell) {

@@ -22,21 +22,30 @@ func TestMain(m *testing.M) {
 // A pair is two libraries that share a lock, of which one is ours.
 type pair struct{ first, second library }
 
-// eachWay runs a test for each of their libraries, with ours in the second place and in the first.
+// eachWay runs a test for each of their libraries, with ours in the second place and in the first, side by side: what
+// takes long is to wait.
 func eachWay(t *testing.T, test func(t *testing.T, p pair)) {
 	t.Helper()
+	t.Parallel()
 	for _, their := range theirs {
 		for _, p := range []pair{{their, ours}, {ours, their}} {
-			t.Run(p.first.name+" then "+p.second.name, func(t *testing.T) { test(t, p) })
+			t.Run(p.first.name+" then "+p.second.name, func(t *testing.T) {
+				t.Parallel()
+				test(t, p)
+			})
 		}
 	}
 }
 
-// eachOfTheirs runs a test for each of their libraries.
+// eachOfTheirs runs a test for each of their libraries, side by side.
 func eachOfTheirs(t *testing.T, test func(t *testing.T, their library)) {
 	t.Helper()
+	t.Parallel()
 	for _, their := range theirs {
-		t.Run(their.name, func(t *testing.T) { test(t, their) })
+		t.Run(their.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, their)
+		})
 	}
 }
 
