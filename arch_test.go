@@ -17,9 +17,9 @@ import (
 
 const module = "github.com/holdfast-go/holdfast"
 
-// What a package of this module may import from it. Arrows point down only: locks build on
-// the root and the core, the core on its parts, and scripts on nothing. Siblings never import
-// each other. A package without a row fails.
+// mayImport has a row for each package of this module: what it may import. Arrows point down only: locks build on the
+// root and the core, the core on its parts, and scripts on nothing. Siblings never import each other. A package
+// without a row fails.
 var mayImport = map[string][]string{
 	"lua":               {},
 	"internal/wire":     {},
@@ -68,13 +68,13 @@ var mayImport = map[string][]string{
 	"otel":         {"."},
 	"otel/example": {".", "fairlock", "internal/embedded", "otel", "rlock", "rwlock"},
 
-	// Only the command holdfast uses it.
+	// Only the command imports it.
 	"internal/survey": {"internal/cluster", "internal/presence", "internal/wire"},
 
 	"internal/exampleserver": {".", "internal/embedded"},
 }
 
-// Folders whose packages are no layer of the library.
+// Packages in these folders are no layer of the library.
 var outside = []string{"tests", "cmd"}
 
 func TestArrowsPointDown(t *testing.T) {

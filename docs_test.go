@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The Go code of these pages is in tests that run, word for word.
+// The Go code on these pages is in tests that run, word for word.
 func TestPagesShowCodeThatRuns(t *testing.T) {
 	for page, c := range map[string]struct {
 		code   string
-		blocks int // that many from the top; 0: all
+		blocks int // how many, from the top; 0: all
 	}{
 		"README.md":          {"tests/programs/readme/main.go", 1},
 		"docs/testing.md":    {"holdfasttest/testing_code_that_locks_test.go", 0},
@@ -36,7 +36,7 @@ func TestPagesShowCodeThatRuns(t *testing.T) {
 	}
 }
 
-// The page about the architecture has all packages in its diagram, and names files, scripts and types that are there.
+// The architecture page has all packages in its diagram, and the files, scripts and types that it names exist.
 func TestArchitecturePageNamesWhatIsThere(t *testing.T) {
 	read := func(file string) string {
 		text, err := os.ReadFile(file)
@@ -55,7 +55,8 @@ func TestArchitecturePageNamesWhatIsThere(t *testing.T) {
 	for _, file := range regexp.MustCompile(`\b[a-z]+/[a-z_]+\.go\b`).FindAllString(page, -1) {
 		assert.FileExists(t, filepath.Join("internal", file))
 	}
-	for _, script := range regexp.MustCompile(`\b(?:fairlock|rlock|setlock|lock|semaphore)_[a-z_]+`).FindAllString(page, -1) {
+	scripts := regexp.MustCompile(`\b(?:fairlock|rlock|setlock|lock|semaphore)_[a-z_]+`)
+	for _, script := range scripts.FindAllString(page, -1) {
 		assert.FileExists(t, filepath.Join("lua", script+".lua"))
 	}
 	words := regexp.MustCompile("(?m)^\\| ([a-z]+) \\|.*\\| `([a-z]+/[a-z_]+\\.go)` \\|$").FindAllStringSubmatch(page,

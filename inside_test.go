@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/setlock"
 )
 
-// What users hold in their hands has the methods that are written for them, and nothing of the inside: neither its
-// fields nor, by embedding, its methods.
+// The types of the API have the methods that are written for users, and nothing internal: no fields, and no methods
+// by embedding.
 func TestNothingOfTheInsideIsExported(t *testing.T) {
 	for _, of := range []any{
 		holdfast.Session{},

@@ -11,8 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 )
 
-// Three goroutines queue one after another, and are served in that order. They might as well
-// be three processes.
+// Three goroutines queue one after another, and are served in that order. They could as well be three processes.
 func Example() {
 	session := open()
 	defer session.Close()
@@ -46,7 +45,7 @@ func Example() {
 	// served: Barbara
 }
 
-// One attempt does not overtake who waits.
+// A single attempt does not overtake waiters.
 func ExampleMutex_TryLock() {
 	session := open()
 	defer session.Close()
@@ -72,7 +71,7 @@ func ExampleMutex_TryLock() {
 	fmt.Println(err)
 
 	fmt.Println(hold.Release())
-	fmt.Println((<-next).Release()) // the lock went to who waited
+	fmt.Println((<-next).Release()) // the lock went to the waiter
 	// Output:
 	// true
 	// fairlock "report": try lock: holdfast: busy
@@ -80,8 +79,7 @@ func ExampleMutex_TryLock() {
 	// <nil>
 }
 
-// Java's tryLock(waitTime, leaseTime, unit). Who has waited for long enough leaves the queue,
-// and holds nobody up.
+// This is Java's tryLock(waitTime, leaseTime, unit). A waiter whose time is over leaves the queue, and delays nobody.
 func ExampleMutex_TryLockFor() {
 	session := open()
 	defer session.Close()
@@ -103,7 +101,7 @@ func ExampleMutex_TryLockFor() {
 	// true
 }
 
-// Who waits, in order. The first is the next to have the lock.
+// This shows the waiters in order. The first one gets the lock next.
 func ExampleMutex_Waiters() {
 	session := open()
 	defer session.Close()

@@ -21,7 +21,7 @@ import (
 
 func TestTimePassesAndHoldsAreRenewed(t *testing.T) {
 	eachKind(t, 0, func(t *testing.T, server *holdfasttest.Server, hold *holdfast.Hold, got <-chan result) {
-		for range 3 { // as long as no lease ends in one go
+		for range 3 { // as long as no lease ends in one step
 			server.Advance(20 * time.Second)
 			require.NoError(t, hold.Err())
 			assert.Greater(t, time.Until(hold.Deadline()), 25*time.Second, "it was renewed")
@@ -54,7 +54,7 @@ func TestTimePassesAndFixedLeasesRunOut(t *testing.T) {
 	})
 }
 
-// The lease is over on the server when Advance returns, for who asks at once.
+// The lease is over on the server when Advance returns, for a caller that asks at once.
 func TestWhatHasRunOutIsFree(t *testing.T) {
 	t.Parallel()
 	for name, k := range kinds {
@@ -174,7 +174,7 @@ func TestOneServerOfThreeLosesNothing(t *testing.T) {
 	a, b := newLock(), newLock()
 	hold := mustLock(t, a.Lock)
 	ctx := hold.Context(t.Context())
-	for _, l := range members { // two are enough for it to be granted
+	for _, l := range members { // two grants are enough for the RedLock
 		eventually(t, "the third", func() bool {
 			locked, err := l.Locked(t.Context())
 			require.NoError(t, err)
@@ -197,7 +197,7 @@ func TestOneServerOfThreeLosesNothing(t *testing.T) {
 	mustLock(t, a.Lock)
 }
 
-// Renewals cannot be had from a server that is away; time passes all the same.
+// A server that is down cannot renew; time passes all the same.
 func TestAnOutageEndsLeases(t *testing.T) {
 	for name, fail := range map[string]func(*holdfasttest.Server){
 		"paused": (*holdfasttest.Server).Pause, "stopped": (*holdfasttest.Server).Stop, "without replies": (*holdfasttest.Server).DropReplies,
@@ -215,7 +215,7 @@ func TestAnOutageEndsLeases(t *testing.T) {
 	}
 }
 
-// A pause of a back-off is the caller's own, and goes by the real clock.
+// The pause of a back-off is the caller's own, and follows the real clock.
 func TestWhoPollsSleepsOn(t *testing.T) {
 	t.Parallel()
 	server := holdfasttest.NewServer(t)
@@ -235,7 +235,7 @@ func TestWhoPollsSleepsOn(t *testing.T) {
 	require.ErrorIs(t, within(t, polls, "the end").err, context.Canceled)
 }
 
-// Who is told of a loss may ask the server, and has been told when Advance returns.
+// An observer that is told of a loss may ask the server, and has been told when Advance returns.
 func TestWhoIsToldOfALossMayAsk(t *testing.T) {
 	t.Parallel()
 	server := holdfasttest.NewServer(t)
@@ -266,7 +266,7 @@ func TestWhoIsToldOfALossMayAsk(t *testing.T) {
 	}
 }
 
-// An asker asks when it is to write a line.
+// An asker is a log handler that asks the server when it gets a line.
 type asker struct {
 	slog.Handler
 	ask func()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A fakeTest is a test whose failures are what is tested.
+// A fakeTest stands for a test whose failures are tested.
 type fakeTest struct {
 	testing.TB
 	failures []string

@@ -44,8 +44,8 @@ func Open(t testing.TB) *holdfast.Session {
 var errOnPurpose = errors.New("holdfasttest.Lose")
 
 const (
-	losing = time.Second     // how long the server is told of a loss
-	asking = 5 * time.Second // how long it is asked; a test's own context is over in its cleanups
+	losing = time.Second     // how long Lose tries to tell the server
+	asking = 5 * time.Second // how long the assertions wait for it; a test's own context has ended in its cleanups
 )
 
 // Lose makes the hold lost, as if its renewals had failed for too long. When it returns, [holdfast.Hold.Err] is a
@@ -90,7 +90,7 @@ func AssertFree(t testing.TB, locks ...Lock) {
 	}
 }
 
-// title says what a lock is, as errors do: rwlock.Read "catalog".
+// title names a lock as errors do: rwlock.Read "catalog".
 func title(l Lock) string {
 	if l := core.LockOf(l); l != nil {
 		return l.String()
@@ -98,7 +98,7 @@ func title(l Lock) string {
 	return fmt.Sprintf("%T %q", l, l.Name())
 }
 
-// holders says who has a lock, if that can be told.
+// holders tells who has a lock, if that is known.
 func holders(ctx context.Context, l Lock) string {
 	asked, ok := l.(interface {
 		Holders(ctx context.Context) ([]holdfast.Holder, error)
@@ -122,8 +122,8 @@ func holders(ctx context.Context, l Lock) string {
 	return who.String()
 }
 
-// introduced are the holders once all of them have published who they are, which a session does when it has held
-// something for a quarter of a second. They are returned as they are when that takes too long, or when they change.
+// introduced returns the holders once all of them have published who they are, which a session does when it has held
+// something for a quarter of a second. It returns them as they are if that takes too long, or if they change.
 func introduced(ctx context.Context, holders []holdfast.Holder,
 	again func(context.Context) ([]holdfast.Holder, error)) []holdfast.Holder {
 	silent := func(h holdfast.Holder) bool { return h.Host == "" && h.Label == "" }
@@ -139,7 +139,7 @@ func introduced(ctx context.Context, holders []holdfast.Holder,
 	return holders
 }
 
-// Permits are those of a semaphore of either kind.
+// Permits is a semaphore of either kind.
 type Permits interface {
 	Name() string
 	AvailablePermits(ctx context.Context) (int, error)

@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/setlock"
 )
 
-// A kind makes a lock of a session's, or something else that can be had by one at a time.
+// A kind makes a lock of a session, or something else that only one at a time can have.
 type kind func(s *holdfast.Session, fixed time.Duration) holdfast.Locker
 
 var kinds = map[string]kind{
@@ -55,7 +55,7 @@ var kinds = map[string]kind{
 	},
 }
 
-// A permit is had like a lock.
+// A permit is taken like a lock.
 type permit struct{ *semaphore.Expirable }
 
 func (p permit) Lock(ctx context.Context) (*holdfast.Hold, error) {
@@ -67,7 +67,7 @@ func (p permit) Lock(ctx context.Context) (*holdfast.Hold, error) {
 
 func (p permit) TryLock(ctx context.Context) (*holdfast.Hold, error) { return p.TryAcquire(ctx) }
 
-// eachKind runs a test for each kind, which begins with a lock that one session has and another one waits for.
+// eachKind runs a test for each kind. It begins with a lock that one session holds and another one waits for.
 func eachKind(t *testing.T, fixed time.Duration,
 	test func(*testing.T, *holdfasttest.Server, *holdfast.Hold, <-chan result)) {
 	t.Parallel()
@@ -84,7 +84,7 @@ func eachKind(t *testing.T, fixed time.Duration,
 	}
 }
 
-// lost requires that a hold is lost and everybody can know.
+// lost requires that a hold is lost and that everybody can know it.
 func lost(t *testing.T, hold *holdfast.Hold, ctx context.Context) {
 	t.Helper()
 	err, ok := errors.AsType[*holdfast.LostError](hold.Err())
@@ -105,11 +105,11 @@ func TestLose(t *testing.T) {
 	})
 }
 
-// What the code under test has taken itself is lost by its name.
+// A lock that the code under test has taken itself is lost by name.
 func TestLoseByName(t *testing.T) {
 	eachKind(t, 0, func(t *testing.T, server *holdfasttest.Server, hold *holdfast.Hold, got <-chan result) {
 		ctx := hold.Context(t.Context())
-		server.Lose("x") // of a multilock a part
+		server.Lose("x") // one member of a multilock
 		lost(t, hold, ctx)
 		require.NoError(t, within(t, got, "the lock").err)
 	})
@@ -183,7 +183,7 @@ func TestAssertCounts(t *testing.T) {
 	}
 }
 
-// Who holds something for a moment only has not told yet who it is; a test that fails has the time to hear it.
+// A holder of only a moment has not published yet who it is; a failing test takes the time to wait for that.
 func TestAssertFreeNamesTheLabelOfAYoungHold(t *testing.T) {
 	t.Parallel()
 	server := holdfasttest.NewServer(t)
@@ -226,7 +226,7 @@ func TestNestedHoldsAreLostTogether(t *testing.T) {
 	holdfasttest.AssertFree(t, l)
 }
 
-// A hold of several may be one of several.
+// A hold of several locks may contain another hold of several locks.
 func TestAllThatSeveralLocksConsistOfIsLost(t *testing.T) {
 	t.Parallel()
 	var servers []holdfast.Locker
@@ -237,7 +237,7 @@ func TestAllThatSeveralLocksConsistOfIsLost(t *testing.T) {
 	}
 	y := rlock.New(holdfasttest.Open(t), "y", nil)
 	hold := mustLock(t, multilock.New(multilock.NewRedLock(servers, nil), y).TryLock)
-	for _, l := range free { // two are enough for it to be granted
+	for _, l := range free { // two grants are enough for the RedLock
 		eventually(t, "the third", func() bool {
 			locked, err := l.Locked(t.Context())
 			require.NoError(t, err)
@@ -270,7 +270,7 @@ func TestLoseDoesNotWaitForAServerThatIsAway(t *testing.T) {
 	holdfasttest.Lose(t, hold)
 	require.ErrorIs(t, hold.Err(), holdfast.ErrLost)
 	server.Restart()
-	mustLock(t, l.Lock) // given back when that was possible
+	mustLock(t, l.Lock) // it was given back as soon as that was possible
 }
 
 func TestAssertFreeSaysWhoHoldsIt(t *testing.T) {

@@ -44,10 +44,10 @@ func goroutinesLeft(within time.Duration) string {
 	}
 }
 
-// soon bounds what comes as soon as it can.
+// soon bounds what happens at once.
 const soon = 2 * time.Second // less than the 4 s after which a waiter looks by itself
 
-// eventually waits until it holds.
+// eventually waits until the condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	look := time.NewTicker(time.Millisecond)

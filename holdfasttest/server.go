@@ -58,7 +58,7 @@ func (s *Server) Open(opts *holdfast.Options) *holdfast.Session {
 	return session
 }
 
-// opened are the sessions so far.
+// opened returns the sessions opened so far.
 func (s *Server) opened() []*holdfast.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()

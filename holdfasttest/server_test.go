@@ -67,7 +67,7 @@ func TestAStoppedServerComesBackWithItsKeys(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrBusy)
 	require.NoError(t, hold.Release())
 	mustLock(t, b.Lock)
-	server.Restart() // of a server that runs
+	server.Restart() // it stops a running server first
 	holdfasttest.AssertFree(t, rlock.New(server.Open(nil), "another", nil))
 }
 
@@ -99,7 +99,7 @@ func TestAPausedServerDoesNothing(t *testing.T) {
 	_, err := l.TryLock(ctx)
 	require.ErrorIs(t, err, holdfast.ErrUnknown)
 	server.Resume()
-	mustLock(t, l.Lock) // what came late goes back by itself
+	mustLock(t, l.Lock) // what came late is given back by itself
 }
 
 func TestALostReplyIsUnknown(t *testing.T) {
@@ -114,19 +114,19 @@ func TestALostReplyIsUnknown(t *testing.T) {
 	_, err := l.TryLock(ctx)
 	require.ErrorIs(t, err, holdfast.ErrUnknown)
 	server.Resume()
-	mustLock(t, l.Lock) // as the session gives back what it may have
+	mustLock(t, l.Lock) // because the session gives back what it may have
 }
 
 func TestALostReplyOfARelease(t *testing.T) {
 	t.Parallel()
 	server := holdfasttest.NewServer(t)
-	// a third of it Release waits
+	// Release waits for a third of this lease.
 	l := rlock.New(server.Open(nil), "x", &rlock.Options{FixedLease: 300 * time.Millisecond})
 	hold := mustLock(t, l.TryLock)
 	server.DropReplies()
 	require.ErrorIs(t, hold.Release(), holdfast.ErrUnknown)
 	server.Resume()
-	holdfasttest.AssertFree(t, l) // it was executed
+	holdfasttest.AssertFree(t, l) // the release was executed
 }
 
 func TestALostMessageIsMadeUpForByTime(t *testing.T) {
@@ -173,7 +173,7 @@ func TestDropMessages(t *testing.T) {
 	require.Equal(t, "three", within(t, heard, "a message"))
 }
 
-// Cleanups are quick, whatever state the server was left in.
+// Cleanups are quick, in whatever state the server was left.
 func TestNothingIsInTheWayOfTheEnd(t *testing.T) {
 	for name, leave := range map[string]func(*holdfasttest.Server){
 		"paused":           (*holdfasttest.Server).Pause,

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/latch"
 )
 
-// Workers begin when all of them are ready, and somebody goes on when all of them are done.
+// Workers begin when all of them are ready, and the coordinator goes on when all of them are done.
 func Example() {
 	session := open()
 	defer session.Close()
@@ -23,7 +23,7 @@ func Example() {
 		}
 	}
 	var ready sync.WaitGroup
-	for range workers { // in real life each in a process of its own
+	for range workers { // in real life each is a process
 		ready.Go(func() {
 			if err := start.CountDown(ctx); err != nil {
 				fmt.Println(err)

@@ -20,7 +20,7 @@ var (
 	replyLine = regexp.MustCompile(`(?m)^-- REPLY `)
 )
 
-// header is the leading block of comment lines, body all the rest.
+// header returns the leading block of comment lines, body the rest.
 func header(text string) (head, body string) {
 	lines := strings.SplitAfter(text, "\n")
 	n := slices.IndexFunc(lines, func(line string) bool { return !strings.HasPrefix(line, "--") })
@@ -39,7 +39,7 @@ func TestHeaderDocumentsWhatTheBodyReads(t *testing.T) {
 		text, err := os.ReadFile(name + ".lua")
 		require.NoError(t, err)
 		head, body := header(string(text))
-		// Comments in the body may speak of slots too; only code reads them.
+		// Comments in the body may mention slots, too; only code reads them.
 		body = regexp.MustCompile(`--[^\n]*`).ReplaceAllString(body, "")
 
 		assert.True(t, strings.HasPrefix(head, "-- "+name+": "),
@@ -50,7 +50,7 @@ func TestHeaderDocumentsWhatTheBodyReads(t *testing.T) {
 	}
 }
 
-// One place reads what calls with a not-after reply.
+// Only one place reads the replies of calls with a not-after.
 func TestRepliesOfCallsThatMayBeTooLateHaveOneHead(t *testing.T) {
 	replies := regexp.MustCompile(`(?m)^-- REPLY +(.*)$`)
 	heads := 0
@@ -100,7 +100,7 @@ func TestFragmentsAreDocumentedUsedAndDefineOneFunction(t *testing.T) {
 	}
 }
 
-// assertUses asserts that a file calls the fragments which it says it uses, and no others.
+// assertUses asserts that a file calls the fragments that it names in its header, and no others.
 func assertUses(t *testing.T, file, text string) {
 	t.Helper()
 	var uses []string
@@ -120,8 +120,8 @@ func assertUses(t *testing.T, file, text string) {
 	}
 }
 
-// Redis 6.2 and Valkey 7.2 must run every script: the commands in use are listed here, so
-// that a new one is looked up before it is added. None of them is newer than 6.2.
+// Redis 6.2 and Valkey 7.2 must run every script. The commands in use are listed here, so that a new one is looked up
+// before it is added. None of them is newer than 6.2.
 func TestCommandsAreOldEnough(t *testing.T) {
 	known := []string{
 		"DECR", "DECRBY", "DEL", "GET", "GETEX", "HDEL", "HEXISTS", "HGET", "HGETALL", "HLEN", "HMGET", "HSCAN", "HSET", "INCR", "INCRBY", "INFO", "LINDEX", "LINSERT",

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// Both accounts are locked, or none; and nobody who moves money the other way waits in a circle.
+// Both accounts are locked, or none; and a transfer the other way cannot deadlock with this one.
 func Example() {
 	session := open()
 	defer session.Close()
@@ -18,7 +18,7 @@ func Example() {
 
 	accounts := multilock.New(rlock.New(session, "account:2", nil), rlock.New(session, "account:1", nil))
 	err := holdfast.Do(ctx, accounts.Lock, func(context.Context) error {
-		_, err := rlock.New(session, "account:1", nil).TryLock(context.Background()) // somebody else
+		_, err := rlock.New(session, "account:1", nil).TryLock(context.Background()) // somebody else holds one
 		fmt.Println(accounts.Name(), errors.Is(err, holdfast.ErrBusy))
 		return nil
 	})
@@ -28,7 +28,7 @@ func Example() {
 	// <nil>
 }
 
-// The leader is whoever most of five servers have granted the lock to, whatever becomes of the others.
+// The leader is whoever has the lock on most of five servers, whatever happens to the others.
 func ExampleNewRedLock() {
 	ctx := context.Background()
 	var locks []holdfast.Locker
@@ -39,7 +39,7 @@ func ExampleNewRedLock() {
 	leader := multilock.NewRedLock(locks, nil)
 
 	err := holdfast.Do(ctx, leader.Lock, func(ctx context.Context) error {
-		_, err := leader.TryLock(context.Background()) // somebody else
+		_, err := leader.TryLock(context.Background()) // somebody else tries
 		fmt.Println(leader.Name(), errors.Is(err, holdfast.ErrBusy))
 		_, err = locks[0].(*rlock.Mutex).ForceUnlock(ctx) // one server loses it
 		fmt.Println(err, ctx.Err())

@@ -12,5 +12,5 @@ func TestMain(m *testing.M) { exampleserver.Main(m, 5) }
 // open is what a program does once, with the address of its own server.
 func open() *holdfast.Session { return exampleserver.Open() }
 
-// openAll is the same for servers that are independent of each other.
+// openAll does the same for independent servers.
 func openAll() []*holdfast.Session { return exampleserver.OpenAll() }

@@ -26,7 +26,8 @@ func setUps() map[string]*holdfastotel.Options {
 		"no providers": {MeterProvider: metricnoop.NewMeterProvider(), TracerProvider: tracenoop.NewTracerProvider()},
 		"metrics":      {MeterProvider: metrics(), TracerProvider: tracenoop.NewTracerProvider()},
 		"metrics with names": {
-			MeterProvider: metrics(), TracerProvider: tracenoop.NewTracerProvider(), Names: func(name string) string { return name },
+			MeterProvider: metrics(), TracerProvider: tracenoop.NewTracerProvider(),
+			Names: func(name string) string { return name },
 		},
 		"metrics and spans": {MeterProvider: metrics(), TracerProvider: sdktrace.NewTracerProvider()},
 	}

@@ -110,12 +110,14 @@ func TestOutcomesOfCalls(t *testing.T) {
 	k.isMeasured("holdfast.acquire.duration", 1, "holdfast.kind=rlock,holdfast.outcome=busy")
 	k.isCounted("holdfast.attempts", 1, "holdfast.kind=rlock,holdfast.outcome=busy")
 
-	const looks = 2 // of a call that waits: at first, and when it is subscribed; an attempt that is cut off would be unknown
+	// A call that waits looks at first, and when it is subscribed. The outcome of an attempt that is cut off is unknown.
+	const looks = 2
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err = l.Lock(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	k.isMeasured("holdfast.acquire.duration", 1, "error.type=context.DeadlineExceeded,holdfast.kind=rlock,holdfast.outcome=cancelled")
+	k.isMeasured("holdfast.acquire.duration", 1,
+		"error.type=context.DeadlineExceeded,holdfast.kind=rlock,holdfast.outcome=cancelled")
 	k.isCounted("holdfast.wait.active", 0, "holdfast.kind=rlock")
 
 	ctx, cancel = context.WithCancel(t.Context())
@@ -123,7 +125,8 @@ func TestOutcomesOfCalls(t *testing.T) {
 	k.isCounted("holdfast.attempts", 1+2*looks, "holdfast.kind=rlock,holdfast.outcome=busy")
 	cancel()
 	require.ErrorIs(t, received(t, got).err, context.Canceled)
-	k.isMeasured("holdfast.acquire.duration", 1, "error.type=context.Canceled,holdfast.kind=rlock,holdfast.outcome=cancelled")
+	k.isMeasured("holdfast.acquire.duration", 1,
+		"error.type=context.Canceled,holdfast.kind=rlock,holdfast.outcome=cancelled")
 
 	held := k.lock(rlock.New(k.session, "else", nil))
 	got = k.goLock(t.Context(), l)

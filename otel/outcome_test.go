@@ -45,7 +45,8 @@ func TestOutcomes(t *testing.T) {
 func TestWhatIsAnErrorToATrace(t *testing.T) {
 	t.Parallel()
 	for o, want := range map[outcome]bool{
-		acquired: false, busy: false, cancelled: false, released: false, lost: true, closed: true, unknown: true, failure: true,
+		acquired: false, busy: false, cancelled: false, released: false, lost: true, closed: true, unknown: true,
+		failure: true,
 	} {
 		assert.Equal(t, want, o.bad(), o)
 	}

@@ -42,7 +42,8 @@ func TestSpansOfALock(t *testing.T) {
 		assert.Empty(t, span.Links)
 		assert.Empty(t, span.Events)
 	}
-	assert.Equal(t, "holdfast.attempts=1,holdfast.kind=rlock,holdfast.name=orders:42,holdfast.outcome=acquired", attributes(acquire))
+	assert.Equal(t, "holdfast.attempts=1,holdfast.kind=rlock,holdfast.name=orders:42,holdfast.outcome=acquired",
+		attributes(acquire))
 	assert.Equal(t, "holdfast.kind=rlock,holdfast.name=orders:42,holdfast.outcome=released", attributes(held))
 	assert.False(t, held.EndTime.Before(acquire.EndTime))
 }
@@ -149,7 +150,8 @@ func TestSpansThatAreNotSampled(t *testing.T) {
 	server := holdfasttest.NewServer(t)
 	exporter := tracetest.NewInMemoryExporter()
 	observer, err := holdfastotel.NewObserver(&holdfastotel.Options{
-		TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter), sdktrace.WithSampler(sdktrace.NeverSample())),
+		TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter),
+			sdktrace.WithSampler(sdktrace.NeverSample())),
 	})
 	require.NoError(t, err)
 	s := server.Open(&holdfast.Options{Observer: observer})
@@ -168,7 +170,8 @@ func TestMeasurementsAreLinkedToSpans(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, hold.Release())
 	caller.End()
-	for metric, span := range map[string]string{"holdfast.acquire.duration": "rlock acquire", "holdfast.hold.duration": "rlock hold"} {
+	for metric, span := range map[string]string{"holdfast.acquire.duration": "rlock acquire",
+		"holdfast.hold.duration": "rlock hold"} {
 		id := spans.one(t, span).SpanContext.SpanID()
 		var linked [][]byte
 		for _, m := range k.collect() {
@@ -192,7 +195,8 @@ func newTracedKit(t *testing.T) (*kit, *recorded) {
 	t.Helper()
 	spans := &recorded{exporter: tracetest.NewInMemoryExporter()}
 	spans.provider = sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans.exporter))
-	k := newKit(t, &holdfastotel.Options{TracerProvider: spans.provider}, metric.WithExemplarFilter(exemplar.AlwaysOnFilter))
+	k := newKit(t, &holdfastotel.Options{TracerProvider: spans.provider},
+		metric.WithExemplarFilter(exemplar.AlwaysOnFilter))
 	return k, spans
 }
 

@@ -46,7 +46,7 @@ func Example() {
 	// still locked: false <nil>
 }
 
-// One attempt, and what it says when somebody else has the lock.
+// This makes one attempt, and shows the error if somebody else has the lock.
 func ExampleMutex_TryLock() {
 	session := open()
 	defer session.Close()
@@ -67,7 +67,7 @@ func ExampleMutex_TryLock() {
 	// rlock "report": try lock: holdfast: busy
 }
 
-// Java's tryLock(waitTime, leaseTime, unit).
+// This is Java's tryLock(waitTime, leaseTime, unit).
 func ExampleMutex_TryLockFor() {
 	session := open()
 	defer session.Close()
@@ -131,7 +131,7 @@ func ExampleOptions_fenced() {
 		fmt.Println(err)
 		return
 	}
-	if _, err := lock.ForceUnlock(ctx); err != nil { // its lease ended, say
+	if _, err := lock.ForceUnlock(ctx); err != nil { // as if its lease had ended
 		fmt.Println(err)
 	}
 	successor, err := lock.Lock(ctx)
@@ -151,8 +151,7 @@ func ExampleOptions_fenced() {
 	// its successor: <nil>
 }
 
-// Goroutines that get the context of a hold share its owner. NewOwner has them exclude each
-// other.
+// Goroutines that get a hold's context share its owner. With NewOwner they exclude each other.
 func ExampleNew_owners() {
 	session := open()
 	defer session.Close()

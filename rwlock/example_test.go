@@ -31,15 +31,14 @@ func Example() {
 
 	readers, _ := catalog.Read().Holders(ctx)
 	fmt.Println(len(readers), "readers")
-	_, err = catalog.Write().TryLock(ctx) // nobody writes meanwhile
+	_, err = catalog.Write().TryLock(ctx) // nobody can write meanwhile
 	fmt.Println("a writer:", errors.Is(err, holdfast.ErrBusy))
 	// Output:
 	// 2 readers
 	// a writer: true
 }
 
-// Who has written may go on reading what it wrote, and let others read, without anybody writing
-// in between.
+// A writer may go on reading what it wrote, and let others read, without anybody writing in between.
 func Example_downgrade() {
 	session := open()
 	defer session.Close()
@@ -52,7 +51,7 @@ func Example_downgrade() {
 		return
 	}
 	// … write …
-	reading, err := prices.Read().Lock(writing.Context(ctx)) // the same owner's
+	reading, err := prices.Read().Lock(writing.Context(ctx)) // the same owner
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -74,7 +73,7 @@ func Example_downgrade() {
 	// still read: true
 }
 
-// A reader that asked to write would wait for itself, so it is told at once.
+// A reader that asked to write would wait for itself, so it gets an error at once.
 func Example_noUpgrade() {
 	session := open()
 	defer session.Close()

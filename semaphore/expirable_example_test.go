@@ -10,8 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// At most three exports at a time, in all processes together. The permit of a process that dies comes
-// back by itself.
+// At most three exports run at a time, in all processes together. If a process dies, its permit comes back by itself.
 func ExampleExpirable() {
 	session := open()
 	defer session.Close()
@@ -25,7 +24,7 @@ func ExampleExpirable() {
 	err := holdfast.Do(ctx, exports.Acquire, func(ctx context.Context) error {
 		free, err := exports.AvailablePermits(ctx)
 		fmt.Println(free, err)
-		return nil // a loss of the permit meanwhile would be the error of Do
+		return nil // Do returns an error if the permit was lost meanwhile
 	})
 	fmt.Println(err)
 	// Output:
@@ -60,7 +59,7 @@ func ExampleExpirable_AcquireN() {
 	// 10 true
 }
 
-// A permit is handed to another process by its id, which gives it back, once.
+// A permit is handed by its id to another process, which gives it back, once.
 func ExampleExpirable_Release() {
 	session := open()
 	defer session.Close()
@@ -76,7 +75,7 @@ func ExampleExpirable_Release() {
 		fmt.Println(err)
 		return
 	}
-	id := hold.ID() // to be told to the other process
+	id := hold.ID() // for the other process
 	if err := hold.Detach(); err != nil {
 		fmt.Println(err)
 		return

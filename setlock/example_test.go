@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/setlock"
 )
 
-// A job that one node does, and the others skip; also those that have another library's lock.
+// One node does the job, and the others skip it, including those that take the lock with another library.
 func Example() {
 	session := open()
 	defer session.Close()
@@ -46,7 +46,7 @@ func ExampleMutex_Adopt() {
 		fmt.Println(err)
 		return
 	}
-	token := first.ID() // to be told to the next process
+	token := first.ID() // for the next process
 	if err := first.Detach(); err != nil {
 		fmt.Println(err)
 		return

@@ -21,8 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asCommand, in the environment, makes the test binary be the command, and so the workers that
-// a demo starts as well.
+// asCommand is a variable in the environment that turns the test binary into the command, and so also into the
+// workers that a demo starts.
 const asCommand = "HOLDFAST_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
@@ -68,7 +68,7 @@ func (c *command) until(t *testing.T, text string) {
 	for {
 		line, err := c.out.ReadString('\n')
 		if err != nil {
-			_ = c.Wait() // what it has said is complete then
+			_ = c.Wait() // then its output is complete
 		}
 		require.NoError(t, err, "no line with %q; stderr: %s", text, &c.stderr)
 		if strings.Contains(line, text) {
@@ -77,7 +77,7 @@ func (c *command) until(t *testing.T, text string) {
 	}
 }
 
-// end waits for the end; it returns the rest of the output and the exit status.
+// end waits for the end of the run; it returns the rest of the output and the exit status.
 func (c *command) end(t *testing.T) (out string, status int) {
 	t.Helper()
 	rest, err := io.ReadAll(c.out)
@@ -90,7 +90,7 @@ func (c *command) end(t *testing.T) (out string, status int) {
 	return string(rest), 0
 }
 
-// requireNothingLeft says that the run has left no process and no file behind.
+// requireNothingLeft requires that the run has left no process and no file behind.
 func (c *command) requireNothingLeft(t *testing.T) {
 	t.Helper()
 	require.ErrorIs(t, c.signal(0), syscall.ESRCH, "a process is left")
@@ -160,7 +160,7 @@ func TestDemoInterrupted(t *testing.T) {
 	}
 }
 
-// A server that forgets what it has granted lets two write at once, and the demo tells.
+// A server that forgets what it has granted lets two workers write at once, and the demo reports it.
 func TestDemoWithoutExclusion(t *testing.T) {
 	t.Parallel()
 	server := miniredis.NewMiniRedis()
@@ -175,7 +175,7 @@ func TestDemoWithoutExclusion(t *testing.T) {
 	forgetting.Go(func() {
 		for {
 			select {
-			case <-time.After(20 * time.Millisecond): // now and then while somebody works
+			case <-time.After(20 * time.Millisecond): // now and then while a worker is at work
 				server.FlushAll()
 			case <-over:
 				return
@@ -192,7 +192,7 @@ func TestDemoWithoutExclusion(t *testing.T) {
 	c.requireNothingLeft(t)
 }
 
-// A server that has a permit more than was agreed lets too many work, and the demo tells.
+// A server that has one permit more than agreed lets too many work, and the demo reports it.
 func TestDemoWithoutLimit(t *testing.T) {
 	t.Parallel()
 	server := miniredis.NewMiniRedis()
@@ -212,12 +212,12 @@ func TestDemoWithoutLimit(t *testing.T) {
 	require.NotContains(t, out, "Everything held")
 	require.Equal(t, "holdfast: demo: pool: 4 worked at once, with 3 permits\n", c.stderr.String())
 	c.requireNothingLeft(t)
-	for _, key := range server.Keys() { // which process the dead worker was
+	for _, key := range server.Keys() { // the key that tells which process the dead worker was
 		require.True(t, strings.HasPrefix(key, "holdfast_session:"), key)
 	}
 }
 
-// A demo that is killed cannot clean up, but its workers end all the same.
+// A demo that is killed cannot clean up, but its workers still end.
 func TestDemoKilled(t *testing.T) {
 	t.Parallel()
 	server := miniredis.NewMiniRedis()
@@ -233,7 +233,7 @@ func TestDemoKilled(t *testing.T) {
 	c.end(t)
 }
 
-// Whoever reads the output may go.
+// The reader of the output may go away.
 func TestDemoUnheard(t *testing.T) {
 	t.Parallel()
 	c := start(t, "demo")
@@ -260,7 +260,7 @@ func TestMistakes(t *testing.T) {
 			require.Equal(t, 64, status)
 			require.Empty(t, out)
 			require.Contains(t, c.stderr.String(), want)
-			if !strings.HasPrefix(want, "--redis") { // that says what it wants
+			if !strings.HasPrefix(want, "--redis") { // it tells what it wants
 				require.Contains(t, c.stderr.String(), "--help")
 			}
 		})

@@ -18,8 +18,8 @@ type bare struct{ Protocol }
 
 func (bare) Renewal() *script.Script { return RenewScript }
 
-// A process that is about to stand still for a while may do so as soon as a call has returned: the hold must be in the
-// watchdog's hands by then, and not in those of a goroutine that will get to it.
+// A process may be stopped as soon as a call has returned. The hold must be with the watchdog by then, and not with a
+// goroutine that will pass it on.
 func TestAHoldIsWatchedFromItsBeginningToItsEnd(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // no other goroutine runs until this one waits
 	const length = 30 * time.Second

@@ -20,7 +20,7 @@ func start(t *testing.T) *Server {
 	return s
 }
 
-// A wire is a connection without a client, which shows what comes over it.
+// A wire is a connection without a client library. It shows what comes over it.
 type wire struct {
 	t *testing.T
 	net.Conn
@@ -48,7 +48,7 @@ func (w *wire) send(line string) {
 	require.NoError(w.t, err)
 }
 
-// next is what comes next, its parts separated by blanks.
+// next returns what comes next, its parts separated by blanks.
 func (w *wire) next() string {
 	w.t.Helper()
 	require.NoError(w.t, w.SetReadDeadline(time.Now().Add(5*time.Second)))
@@ -74,7 +74,7 @@ func TestAListOfWordsIsNoMessage(t *testing.T) {
 			require.Equal(t, fmt.Sprintf("*1 $%d %s", len(word), word), w.ask("LRANGE "+word+" 0 -1"), hello)
 			require.Equal(t, "+PONG", w.ask("PING"), hello)
 		}
-		// Nor is it when the connection has listened.
+		// Nor is it when the connection has subscribed before.
 		w.ask("SUBSCRIBE a")
 		w.ask("UNSUBSCRIBE")
 		require.Equal(t, "*1 $7 message", w.ask("LRANGE message 0 -1"), hello)
@@ -98,7 +98,7 @@ func TestARefusedSubscriptionHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// All that a command is answered by comes before the next is handed on.
+// The whole answer to a command comes before the next command is passed on.
 func TestSubscriptionsAreAnsweredInOrder(t *testing.T) {
 	t.Parallel()
 	for hello, push := range map[string]string{"HELLO 2": "*3", "HELLO 3": ">3"} {
@@ -122,7 +122,7 @@ func TestSubscriptionsAreAnsweredInOrder(t *testing.T) {
 	}
 }
 
-// With RESP3 a connection that listens takes all commands, as on a real server; without, it does not.
+// With RESP3 a subscribed connection accepts all commands, as on a real server; with RESP2 it does not.
 func TestCommandsOfWhoListens(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -27,7 +27,7 @@ func push(kind, channel string) rueidis.PubSubSubscription {
 	return rueidis.PubSubSubscription{Kind: kind, Channel: channel}
 }
 
-// begin takes what is to begin on c, as its goroutine does before it subscribes.
+// begin takes the channels that are about to be subscribed on c, as its goroutine does.
 func (c *conn) begin(t *testing.T) []string {
 	t.Helper()
 	begin, unwanted := c.next()
@@ -66,7 +66,7 @@ func TestAChannelStaysSubscribedForWhoeverListensNext(t *testing.T) {
 	begin, unwanted := c.next()
 	assert.Empty(t, begin)
 	assert.True(t, unwanted)
-	h.heard("x") // nobody's
+	h.heard("x") // nobody listens to it
 	assert.Equal(t, 1, woken)
 
 	h.Listen("x", func() { woken++ })
@@ -109,7 +109,7 @@ func TestWhenAConnectionIsWorn(t *testing.T) {
 	}
 }
 
-// Nobody has to look because another connection takes over, unless it has missed something.
+// Nobody has to look because another connection takes over, unless that has missed something.
 func TestWhatMovesToTheNextConnectionIsHeardAllTheTime(t *testing.T) {
 	var told map[string]int
 	setUp := func() (*Hub, *conn) {
@@ -173,7 +173,7 @@ func TestWhatMovesToTheNextConnectionIsHeardAllTheTime(t *testing.T) {
 	}
 }
 
-// To close costs the same however many listen: thousands may give up together.
+// Close costs the same however many listen: thousands may give up together.
 func TestToCloseCostsTheSameHoweverManyListen(t *testing.T) {
 	const n = 50_000
 	h := newIdle(false)
@@ -185,7 +185,7 @@ func TestToCloseCostsTheSameHoweverManyListen(t *testing.T) {
 	listening := time.Now()
 	for _, l := range slices.Backward(listeners[:n-1]) {
 		l.Close()
-		l.Close() // again is fine
+		l.Close() // a second Close does nothing
 	}
 	closed := time.Since(listening)
 	t.Logf("%d listened within %v, and closed within %v", n, listening.Sub(began), closed)
@@ -210,12 +210,12 @@ func TestAnEndThatTheServerMadeIsABeginningElsewhere(t *testing.T) {
 	assert.Equal(t, 2, woken)
 	assert.Empty(t, a.begin(t))
 	assert.Equal(t, []string{"x"}, scout.begin(t))
-	h.changed(a, 0, push("ssubscribe", "x")) // not its any more
+	h.changed(a, 0, push("ssubscribe", "x")) // no longer its channel
 	assert.Equal(t, 2, woken)
 }
 
-// What was routed to another connection is that one's to begin and to end, also when the first
-// looks at what it had been asked.
+// A channel that was routed to another connection belongs to that one, even if the first one later gets the answer to
+// its request.
 func TestAConnectionLeavesAloneWhatIsRoutedElsewhere(t *testing.T) {
 	for name, look := range map[string]func(c *conn){
 		"while it works": func(c *conn) { c.next() },
@@ -257,7 +257,7 @@ func TestWhoeverFindsTheWayBecomesTheNodesConnection(t *testing.T) {
 	assert.False(t, second.wanted())
 	assert.Equal(t, []string{"y"}, scout.begin(t))
 
-	// x has been found here, of y nothing is known: if the node is away, another may have it.
+	// x has been found here, and nothing is known of y: if the node is down, another may have it.
 	h.changed(scout, 0, push("ssubscribe", "x"))
 	scout.lost()
 	assert.Equal(t, []string{"x"}, scout.begin(t))
@@ -274,7 +274,7 @@ func TestARefusedChannelIsAskedForAgainIfItIsStillWanted(t *testing.T) {
 	h.again(scout, ch)
 	assert.Equal(t, []string{"x"}, scout.begin(t))
 
-	h.again(scout, ch) // has been asked for by now
+	h.again(scout, ch) // it has been asked for by now
 	assert.Empty(t, scout.begin(t))
 	scout.refused(ch, assert.AnError)
 	l.Close()
@@ -284,7 +284,7 @@ func TestARefusedChannelIsAskedForAgainIfItIsStillWanted(t *testing.T) {
 	assert.Empty(t, h.channels)
 }
 
-// A right that is missing is missing for a while, and for many names.
+// A missing right stays missing for a while, and for many names.
 func TestRefusedChannelsAreAskedForRarelyAndWarnedOfOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 200
@@ -310,7 +310,7 @@ func TestRefusedChannelsAreAskedForRarelyAndWarnedOfOnce(t *testing.T) {
 			31 * time.Second}, asked)
 		assert.Equal(t, 1, strings.Count(log.String(), "subscription refused"))
 
-		for range 2 { // until nothing is under way any more
+		for range 2 { // until nothing is in flight any more
 			time.Sleep(lastAgain)
 			synctest.Wait()
 		}
@@ -324,7 +324,7 @@ func TestRefusedChannelsAreAskedForRarelyAndWarnedOfOnce(t *testing.T) {
 	})
 }
 
-// Nodes come and go; what was for one of them does not stay for ever.
+// Nodes come and go; what was meant for one of them does not stay for ever.
 func TestAConnectionWithNothingToDoRetires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(nil, true, slog.New(slog.DiscardHandler))
@@ -338,7 +338,7 @@ func TestAConnectionWithNothingToDoRetires(t *testing.T) {
 		h.mu.Lock()
 		h.owners[wire.Slot("x")] = "node"
 		c := h.route("x")
-		h.channels["x"] = &channel{name: "x", conn: c} // on its way there
+		h.channels["x"] = &channel{name: "x", conn: c} // about to be subscribed there
 		h.mu.Unlock()
 		time.Sleep(retireAfter)
 		assert.Equal(t, 1, conns())

@@ -45,7 +45,7 @@ func TestGroupsNeverMix(t *testing.T) {
 	})
 }
 
-// What is not due fills a call, it makes none.
+// Items that are not due fill a call, but never cause one.
 func TestACallIsFilledByWhatIsDueFirst(t *testing.T) {
 	keep(t, func(k *keeper) {
 		all := items(502, "a")
@@ -66,7 +66,7 @@ func TestACallIsFilledByWhatIsDueFirst(t *testing.T) {
 	})
 }
 
-// What guarantee G9 and the limits of cost ask for: all calls but a few are full.
+// Guarantee G9 and the limits of cost demand that all calls but a few are full.
 func TestTenThousandNeedFewCallsPerPeriod(t *testing.T) {
 	const n, full, few = 10_000, 20, 3
 	spread := func(i int) time.Duration { return time.Duration(i) * period / n }
@@ -101,7 +101,7 @@ func TestAGroupNeedsOneCallPerPeriod(t *testing.T) {
 			it.group = lease.Group{Slot: uint16(i % groups)}
 		}
 		addAll(k, all, func(int) time.Duration { return rand.N(period) })
-		k.until(k.now() + period) // until those are together whose first came last
+		k.until(k.now() + period) // until those whose first renewals came last are with the others
 		k.took()
 		for range 3 {
 			k.until(k.now() + period)
@@ -112,8 +112,8 @@ func TestAGroupNeedsOneCallPerPeriod(t *testing.T) {
 	})
 }
 
-// addAll adds the items, each at the moment its lease was sent for, and lets two periods pass
-// since the beginning.
+// addAll adds the items, each at the moment at which its lease was sent, and lets two periods pass since the
+// beginning.
 func addAll(k *keeper, all []*item, sent func(int) time.Duration) {
 	moments := make([]time.Duration, len(all))
 	for i := range moments {

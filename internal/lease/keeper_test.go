@@ -12,15 +12,15 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
-// A lease with round fractions.
+// These tests use a lease with round fractions.
 const (
 	length = 3 * time.Minute
 	period = time.Minute      // to the next renewal
-	along  = 40 * time.Second // what is due that much later goes along
+	along  = 40 * time.Second // what is due that much later is renewed together with the rest
 	again  = 9 * time.Second  // to the next try
 )
 
-// An item is something to be renewed.
+// An item is something that must be renewed.
 type item struct {
 	lease.Entry
 	name  string
@@ -29,28 +29,28 @@ type item struct {
 
 func (i *item) Group() lease.Group { return i.group }
 
-// A call is one batch that the watchdog asked to be renewed.
+// A call is one batch that the watchdog wanted renewed.
 type call struct {
 	at    time.Duration
 	names []string
 }
 
-// A keeper is a watchdog in a bubble, with somebody who renews for it.
+// A keeper is a watchdog in a bubble, with a callback that renews.
 type keeper struct {
 	*lease.Watchdog
 	base time.Time
 	stop context.CancelFunc
 
-	// renew says whether the renewal of a batch succeeds, after as long as it takes; nil: at
-	// once, always. It is called without mu.
+	// renew reports whether the renewal of a batch succeeds, after as long as it takes; nil means at once, always. It
+	// is called without mu.
 	renew func(c call) bool
 
 	mu    sync.Mutex // guards calls
 	calls []call
 }
 
-// keep runs a test with a keeper whose time starts at zero, then ends the watchdog's context and
-// waits for what was started; the bubble fails the test if anything is left.
+// keep runs a test with a keeper whose time starts at zero, then ends the watchdog's context and waits for what was
+// started; the bubble fails the test if anything is left.
 func keep(t *testing.T, test func(k *keeper)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -74,7 +74,7 @@ func (k *keeper) serve(batch []lease.Renewable) {
 	for _, r := range batch {
 		c.names = append(c.names, r.(*item).name)
 	}
-	slices.Sort(c.names) // what is due at the same moment is in no order
+	slices.Sort(c.names) // items that are due at the same moment come in any order
 	k.mu.Lock()
 	k.calls = append(k.calls, c)
 	k.mu.Unlock()
@@ -88,7 +88,7 @@ func (k *keeper) serve(batch []lease.Renewable) {
 	}
 }
 
-// until lets the time pass until then.
+// until lets time pass until that moment.
 func (k *keeper) until(then time.Duration) {
 	time.Sleep(then - k.now())
 	synctest.Wait()
@@ -103,7 +103,7 @@ func (k *keeper) took() []call {
 	return calls
 }
 
-// times returns when an item was renewed since the last took, which this is too.
+// times returns when an item was renewed since the last call of took. It calls took itself.
 func (k *keeper) times(name string) []time.Duration {
 	var at []time.Duration
 	for _, c := range k.took() {

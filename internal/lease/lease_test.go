@@ -25,7 +25,7 @@ func TestMarginIsOnePercentAndUpToFiftyMilliseconds(t *testing.T) {
 		lease.Min:               350 * time.Microsecond,
 		time.Second:             35 * time.Millisecond,
 		1999 * time.Millisecond: 19990*time.Microsecond + 49975*time.Microsecond,
-		2 * time.Second:         70 * time.Millisecond, // from here on the timers' part is at its limit
+		2 * time.Second:         70 * time.Millisecond, // from here on the timers' part has reached its limit
 		3 * time.Second:         80 * time.Millisecond,
 		30 * time.Second:        350 * time.Millisecond,
 		day:                     864*time.Second + 50*time.Millisecond,
@@ -43,7 +43,7 @@ func TestTrustIsCountedFromTheSending(t *testing.T) {
 		{time.Hour, 30 * time.Second, time.Hour + 29650*time.Millisecond},
 		{0, forever, forever - forever/100 - 50*time.Millisecond},
 		{forever / 100, forever, forever - 50*time.Millisecond},
-		{forever / 50, forever, forever}, // later moments than the last there are none
+		{forever / 50, forever, forever}, // there are no later moments than the last
 		{forever, forever, forever},
 		{forever, 30 * time.Second, forever},
 	} {
@@ -91,8 +91,8 @@ func TestLimitsFollowTheLease(t *testing.T) {
 	assert.Equal(t, 5*time.Second, lease.Bound(forever))
 }
 
-// Whatever the numbers: trust ends before the lease does and not before it began, and a moment
-// that cannot be written down is the last one, not one in the past.
+// Whatever the numbers are, trust ends before the lease does, and not before it began. A moment that cannot be
+// represented becomes the last one, not one in the past.
 func FuzzTrustNeverOutlastsTheLease(f *testing.F) {
 	for _, n := range []int64{0, 1, int64(lease.Min), int64(30 * time.Second), int64(day), math.MaxInt64 / 2,
 		math.MaxInt64 - 1, math.MaxInt64} {

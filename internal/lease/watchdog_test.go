@@ -121,7 +121,7 @@ func TestWhatWasRemovedIsNotRenewed(t *testing.T) {
 			k.Add(it, time.Duration(i))
 		}
 		k.Remove(all[0])
-		k.Remove(all[0]) // again is fine
+		k.Remove(all[0]) // a second Remove does nothing
 		k.until(period + 2)
 		assert.Equal(t, []call{{period + 1, []string{"a1", "a2"}}}, k.took())
 
@@ -174,7 +174,7 @@ func TestWhatIsAddedAgainWhileItIsRenewedIsRenewedAsNew(t *testing.T) {
 				k.until(65 * time.Second)
 				k.Remove(it)
 				k.Add(it, c.sent)
-				k.Add(it, 0) // what is watched is not added
+				k.Add(it, 0) // an item that is already watched is not added
 				k.until(c.want[len(c.want)-1])
 				assert.Equal(t, c.want, k.times("a0"))
 			})
@@ -186,7 +186,7 @@ func TestANewEarliestEntryShortensTheSleep(t *testing.T) {
 	keep(t, func(k *keeper) {
 		k.until(90 * time.Second)
 		k.Add(items(1, "a")[0], 90*time.Second)
-		k.Add(items(1, "b")[0], 45*time.Second) // granted long ago, the reply came late
+		k.Add(items(1, "b")[0], 45*time.Second) // granted long ago, but the reply came late
 		k.until(91 * time.Second)
 		k.Add(items(1, "c")[0], 36*time.Second)
 		k.until(150 * time.Second)

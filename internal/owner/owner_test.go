@@ -47,7 +47,7 @@ func TestTheNextAttempt(t *testing.T) {
 		has     []Half // what the owner has, under the wire owner "w"
 		request Request
 		half    Half
-		simple  bool // not to be re-entered
+		simple  bool // the lock is not reentrant
 		way     Way
 		giveUp  bool
 	}{
@@ -102,7 +102,7 @@ func TestADetachedHoldCountsUntilTheServerHasForgottenIt(t *testing.T) {
 	assert.Equal(t, 1, c.Remaining(g, over+1).Count)
 }
 
-// Detached holds of a grant that goes on are forgotten when their leases are over.
+// Detached holds of a grant that lives on are forgotten when their leases are over.
 func TestDetachedHoldsDoNotCollect(t *testing.T) {
 	var c testClaim
 	g, now := c.take(Exclusive, "w", 0), time.Duration(0)
@@ -117,7 +117,7 @@ func TestDetachedHoldsDoNotCollect(t *testing.T) {
 	assert.Equal(t, 1, n)
 }
 
-// A wire owner that lives on gets numbers above those that a release knows of which may yet be executed.
+// A wire owner that lives on gets numbers above those that a release knows which may still be executed.
 func TestNumbers(t *testing.T) {
 	var c testClaim
 	write := c.take(Exclusive, "w", 0)
@@ -144,8 +144,8 @@ func TestNumbers(t *testing.T) {
 	assert.Equal(t, 1, c.Number(c.take(Exclusive, "v", s), Shared, length, s))
 }
 
-// A release leaves what a later grant under the same wire owner has, and takes along what is owed for the
-// earlier one.
+// A release leaves what a later grant under the same wire owner has, and also gives back what is owed for the earlier
+// one.
 func TestARestIsThatOfTheWireOwner(t *testing.T) {
 	var c testClaim
 	c.take(Exclusive, "w", 0)
@@ -194,7 +194,7 @@ func TestAReleaseThatFindsNothing(t *testing.T) {
 	}
 }
 
-// A copy of an acquisition that comes after the release would find the lock free.
+// A copy of an acquisition that is executed after the release would find the lock free.
 func TestACopyIsWaitedFor(t *testing.T) {
 	for name, tt := range map[string]struct {
 		copies, sent, now time.Duration
@@ -263,7 +263,7 @@ func TestSweepingWhatALostGrantLeaves(t *testing.T) {
 	for name, tt := range map[string]struct {
 		now    time.Duration
 		half   Half
-		beside Half // under the same wire owner, if that is another half
+		beside Half // under the same wire owner, if that is the other half
 		others bool
 		want   Duty
 	}{
@@ -292,8 +292,8 @@ func TestSweepingWhatALostGrantLeaves(t *testing.T) {
 	}
 }
 
-// A last release that is under way when the grant is swept, and has no reply, is owed all the same: the correction
-// takes it for done.
+// If a last release is in flight when the grant is swept, and gets no reply, it is owed all the same: the correction
+// counts it as done.
 func TestASweptGrantIsOwedStill(t *testing.T) {
 	var c testClaim
 	g := c.take(Exclusive, "w", 0)
@@ -426,7 +426,7 @@ func TestTrims(t *testing.T) {
 	assert.Zero(t, c.BeginTrim(g, at+s, renewal), "nothing is left")
 }
 
-// While anything is renewed, a trim leaves what a renewal asks for: one may be on its way.
+// While anything is renewed, a trim leaves what a renewal asks for, since one may be in flight.
 func TestATrimLeavesAWholeLease(t *testing.T) {
 	var c testClaim
 	g := c.take(Exclusive, "w", 0)

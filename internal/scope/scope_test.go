@@ -13,7 +13,7 @@ import (
 
 var errEnded = errors.New("ended")
 
-// A hold is one that somebody says has ended, first by the clock and then to its contexts.
+// A hold ends first by the clock, and later for its contexts.
 type hold struct {
 	mu       sync.Mutex
 	contexts Contexts
@@ -29,7 +29,7 @@ func (h *hold) Err() error {
 	return nil
 }
 
-// expire has the clock say that it has ended; nobody has told the contexts.
+// expire lets the clock end it; the contexts do not know yet.
 func (h *hold) expire() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -65,7 +65,7 @@ func TestAContextEndsWithItsHold(t *testing.T) {
 	require.NoError(t, other.Err())
 }
 
-// Timers are late. Whoever looks is told the truth, and the cause.
+// Timers are late. A caller that asks gets the truth, and the cause.
 func TestAContextAnswersFromTheClock(t *testing.T) {
 	for name, look := range map[string]func(ctx context.Context){
 		"Err":  func(ctx context.Context) { assert.ErrorIs(t, ctx.Err(), context.Canceled) },
@@ -94,7 +94,7 @@ func TestAContextEndsWithItsParent(t *testing.T) {
 	require.ErrorIs(t, h.context(t.Context(), nil).Err(), context.Canceled)
 }
 
-// Contexts of parents that end together share what is inside, and nothing else.
+// Contexts whose parents end together share the internals, and nothing else.
 func TestEveryContextHasTheValuesOfItsOwnParent(t *testing.T) {
 	type key struct{}
 	var h hold
@@ -120,7 +120,7 @@ func TestAContextWithoutAnOwnerHasThatOfItsParent(t *testing.T) {
 	assert.Equal(t, "another", Owner(inner.context(ctx, "another")))
 }
 
-// A long hold of which many contexts are made, of requests that end, keeps few of them.
+// A long hold keeps only a few of the many contexts that are made of it for requests that end.
 func TestContextsThatHaveEndedDoNotCollect(t *testing.T) {
 	var h hold
 	lives, cancel := context.WithCancel(t.Context())

@@ -34,8 +34,8 @@ func TestAClockGoesOnFromItsSample(t *testing.T) {
 	assert.EqualValues(t, epoch-1, c.At("x", 9999*time.Millisecond))
 }
 
-// Whatever the fractions of a millisecond: the server's clock is at least that far on, and not
-// much further than the reply took.
+// Whatever the fractions of a millisecond: the server's clock is at least where the session believes it, and not much
+// further than the reply took.
 func TestAClockIsALowerBound(t *testing.T) {
 	for range 2000 {
 		ahead := rand.N(time.Hour) // of the server's clock, since its epoch
@@ -55,9 +55,9 @@ func TestAClockIsALowerBound(t *testing.T) {
 func TestASampleGivesWayToAHigherOneOrWhenItIsOld(t *testing.T) {
 	const at = 10 * time.Second
 	for name, c := range map[string]struct {
-		higher int64         // than the first
-		later  time.Duration // than the first
-		want   int64         // of them
+		higher int64         // than the first reply
+		later  time.Duration // than the first reply
+		want   int64         // what is learnt, relative to the first reply
 	}{
 		"a reply that was faster":       {5, time.Second, 5},
 		"the same":                      {0, time.Second, 0},
@@ -77,7 +77,7 @@ func TestASampleGivesWayToAHigherOneOrWhenItIsOld(t *testing.T) {
 	}
 }
 
-// However often it is confirmed that a clock is not that far on, in the end it is believed.
+// However often it is confirmed that a clock is behind what was learnt, in the end this is believed.
 func TestAnOldSampleIsNotKeptAliveByLowerOnes(t *testing.T) {
 	c := newClocks(false)
 	c.Learn("x", epoch, 0)

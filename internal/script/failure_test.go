@@ -39,7 +39,7 @@ func TestTheServersRefusalsAreSortedByWhetherTheyPass(t *testing.T) {
 		"ERR lease is 0, must be a whole number of ms":                                                      false,
 		"READONLY": true,
 		"":         false,
-		// What a command inside a script failed of, as servers before Redis 7 put it.
+		// Servers before Redis 7 report the failure of a command inside a script in this form.
 		"ERR Error running script (call to f_1028a5db): @user_script:9: @user_script: 9: Lua script attempted to access a non local key in a cluster node":  true,
 		"ERR Error running script (call to f_1028a5db): @user_script:4: @user_script: 4: -READONLY You can't write against a read only replica.":            true,
 		"ERR Error running script (call to f_1028a5db): @user_script:4: @user_script: 4: -OOM command not allowed when used memory > 'maxmemory'.":          false,
@@ -49,7 +49,7 @@ func TestTheServersRefusalsAreSortedByWhetherTheyPass(t *testing.T) {
 		f := sortFailure(t.Context(), answer(t, text))
 		assert.Equal(t, Refused, f.Class, text)
 		assert.Equal(t, passes, f.Temporary, text)
-		assert.EqualError(t, f, strings.TrimPrefix(text, "ERR ")) // as the client puts it
+		assert.EqualError(t, f, strings.TrimPrefix(text, "ERR ")) // as the client reports it
 		_, ok := errors.AsType[*rueidis.RedisError](f)
 		assert.True(t, ok, "the server's error is inside")
 	}
@@ -85,7 +85,7 @@ func TestWhoIsNoMasterSaysSo(t *testing.T) {
 	}
 }
 
-// What is wrong with a key is told without the script that has found it, by servers of all versions.
+// An error about a key does not mention the script that found it, whatever the server's version.
 func TestARefusalBecauseOfTheKeyIsTold(t *testing.T) {
 	const words = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	for _, text := range []string{
@@ -104,7 +104,7 @@ func TestARefusalBecauseOfTheKeyIsTold(t *testing.T) {
 	}
 }
 
-// A refusal that is about the server or rights may be none some day; one that is about the call stays one.
+// A refusal because of the server or of rights may pass one day; one because of the call never does.
 func TestRefusalsThatMayPass(t *testing.T) {
 	for text, may := range map[string]bool{
 		"LOADING Redis is loading the dataset in memory":                                                            true,
@@ -177,12 +177,12 @@ func TestTheCallersEndedContextExplainsTheFailure(t *testing.T) {
 	assert.Equal(t, Refused, f.Class, "an answer is one, whenever it comes")
 }
 
-// The client looks at a deadline itself where it cannot wait for the context, and may be
-// earlier than the context's timer; what it sent until then is the caller's all the same.
+// Where the client cannot wait for the context, it looks at the deadline itself, and may be earlier than the
+// context's timer. A deadline that it reports is still the caller's.
 func TestADeadlineThatHasPassedIsTheCallers(t *testing.T) {
 	why := errors.New("why")
 	for name, c := range map[string]struct {
-		until time.Duration // the context says so, after its deadline
+		until time.Duration // the context ends this long after its deadline
 		want  error
 	}{
 		"on time":            {0, why},

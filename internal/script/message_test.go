@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// message makes a reply: an int is an integer, a string a text, nil nothing, a slice an
-// array, an error the server's.
+// message makes a reply: an int becomes an integer, a string a string, nil a null, a slice an array, and an error an
+// error reply.
 func message(t *testing.T, value any) rueidis.RedisMessage {
 	t.Helper()
 	var m rueidis.RedisMessage
@@ -42,7 +42,7 @@ func sized(kind byte, n int) []byte {
 	return binary.BigEndian.AppendUint64([]byte{kind}, uint64(n))
 }
 
-// answer makes an error of the server.
+// answer makes an error reply.
 func answer(t *testing.T, text string) error {
 	t.Helper()
 	m := message(t, serverError(text))

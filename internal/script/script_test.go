@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// builder makes commands for a server that is no cluster; nobody is connected to it.
+// builder makes commands for a server that is no cluster; it never connects.
 func builder(t *testing.T) rueidis.Builder {
 	t.Helper()
 	client, err := rueidis.NewClient(rueidis.ClientOption{
@@ -66,7 +66,7 @@ func TestACallThatIsUsedAgainHasNoLeftovers(t *testing.T) {
 
 func TestACommandOutlivesItsCall(t *testing.T) {
 	c := NewCall(Load("rlock_acquire")).Key("k").Arg("v")
-	command := c.evalsha(builder(t)) // still in flight when its caller has gone
+	command := c.evalsha(builder(t)) // still in flight when its caller has returned
 	c.Free()
 	NewCall(Load("lock_renew")).Key("other").Arg("other")
 	assert.Equal(t, []string{"1", "k", "v"}, command.Commands()[2:])

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
-// Of five servers three are needed. Each answers after so many seconds, or not within the test.
+// Three of five servers are needed. Each answers after that many seconds, or not during the test.
 func TestWhenAQuorumNeedNotWaitForTheRest(t *testing.T) {
 	type answer struct {
 		after int

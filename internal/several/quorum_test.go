@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A server that is busy, or far away, has time to answer also where leases are short; one that is gone costs a part of
+// A server that is busy or far away has time to answer even where leases are short; one that is down costs a part of
 // the lease.
 func TestAServersTimeoutFollowsTheLease(t *testing.T) {
 	for length, want := range map[time.Duration]time.Duration{

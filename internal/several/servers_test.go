@@ -10,13 +10,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/core"
 )
 
-// A server whose clock is set cannot make itself older, nor stay young for longer than a lease.
+// A server whose clock is set can neither make itself older nor stay young for longer than a lease.
 func TestAServerRemembersALeaseWhateverBecomesOfItsClock(t *testing.T) {
 	const length = 10 * time.Second
 	type grant struct {
-		after   time.Duration // since the last one
-		up, run int64         // as the server tells
-		ripe    time.Duration // from then on
+		after   time.Duration // since the last answer
+		up, run int64         // as the server reports them
+		ripe    time.Duration // the server counts from then on
 	}
 	for name, grants := range map[string][]grant{
 		"old": {{0, 3600, 1, 0}, {time.Minute, 3660, 1, 0}},

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// Who may share the name looks first, and the head of the line when they have.
+// A waiter that may share the name looks first, and the head of the line looks when those that share have left.
 func TestThoseBesideALineLookFirst(t *testing.T) {
 	for name, wake := range map[string]func(q *lines){
 		"after a message":    func(q *lines) { q.publish("x") },
@@ -43,7 +43,7 @@ func TestThoseBesideALineLookFirst(t *testing.T) {
 	}
 }
 
-// Of what can be had in parts, a wake-up that comes while one takes a part is for the next one.
+// For something that can be taken in parts: a wake-up that comes while one waiter takes a part is for the next one.
 func TestAWakeUpWhileOneTakesAPartIsForTheNext(t *testing.T) {
 	for name, c := range map[string]struct {
 		leave func(p *wait.Place)
@@ -60,7 +60,7 @@ func TestAWakeUpWhileOneTakesAPartIsForTheNext(t *testing.T) {
 				first, second := q.Join(x, true, false), q.Join(x, true, false)
 				q.wait(first, time.Second)
 				waiting := q.goWait(second, time.Hour)
-				q.publish("x") // while the first takes something
+				q.publish("x") // while the first one takes something
 				began := time.Now()
 				c.leave(first)
 				assert.NoError(t, waiting.err())

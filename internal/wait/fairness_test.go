@@ -15,8 +15,8 @@ const (
 	courtesy = 3 * time.Millisecond
 )
 
-// handOn has a place that was granted the name keep it for a while and give it to the second one, as a session does.
-// It returns how long the second one waited after the release, of which the message comes first.
+// handOn keeps the name for a while in a place that was granted it, and gives it to the second place, as a session
+// does. It returns how long the second one waited after the release, whose message comes first.
 func (q *lines) handOn(first, second *wait.Place, keeps time.Duration, listeners int) time.Duration {
 	q.t.Helper()
 	first.Leave(time.Hour)
@@ -30,7 +30,7 @@ func (q *lines) handOn(first, second *wait.Place, keeps time.Duration, listeners
 	return waiting.ended.Sub(released)
 }
 
-// inLine is a line of subscribed places.
+// inLine makes a line of subscribed places.
 func (q *lines) inLine(n int) []*wait.Place {
 	places := make([]*wait.Place, n)
 	for i := range places {
@@ -72,7 +72,7 @@ func TestATurnLastsFromPlaceToPlace(t *testing.T) {
 		for i := range 6 {
 			waited = append(waited, q.handOn(places[i], places[i+1], 4*time.Millisecond, 2))
 		}
-		// The third of 4 ms ends after the turn; then the other has its turn, and a new one of ours begins.
+		// The third one, of 4 ms, ends after the turn; then the other has its turn, and a new one of ours begins.
 		assert.Equal(t, []time.Duration{0, 0, courtesy, 0, 0, courtesy}, waited)
 		places[6].Leave(0)
 	})
@@ -83,14 +83,15 @@ func TestALineStandsBackForAsManyTurnsAsThereAreOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
 		places := q.inLine(2)
-		q.handOn(places[0], places[1], time.Second, 1+others) // its own message is the first it lets pass
+		// it waits until its own message, and one of each other, has passed
+		q.handOn(places[0], places[1], time.Second, 1+others)
 		var waited []time.Duration
 		for range others {
 			waiting := q.goWait(places[1], time.Hour)
 			time.Sleep(turn)
 			published := time.Now()
-			q.publish("x") // the end of another's turn
-			q.publish("x") // and what follows at once does not count
+			q.publish("x") // the other's turn ends
+			q.publish("x") // what follows at once does not count
 			assert.NoError(t, waiting.err())
 			waited = append(waited, waiting.ended.Sub(published))
 			time.Sleep(turn / 2)

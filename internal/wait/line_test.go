@@ -79,7 +79,7 @@ func TestWhatTheNextInLineWaitsFor(t *testing.T) {
 				q := newLines(t)
 				first, second := q.Join(x, false, false), q.Join(x, false, false)
 				began := time.Now()
-				waiting := q.goWait(second, time.Nanosecond) // its own idea counts for nothing
+				waiting := q.goWait(second, time.Nanosecond) // its own idea does not count
 				first.Leave(c.taken)
 				if c.wake {
 					time.Sleep(time.Second)
@@ -94,8 +94,8 @@ func TestWhatTheNextInLineWaitsFor(t *testing.T) {
 	}
 }
 
-// Whoever has become the first must look if the name was released, however the promotion and
-// the wake-up reach it.
+// A waiter that has just become the first must look if the name was released, in whatever order the promotion and the
+// wake-up reach it.
 func TestAWakeUpDuringPromotionIsNotLost(t *testing.T) {
 	for name, order := range map[string]func(q *lines, first *wait.Place){
 		"after it": func(q *lines, first *wait.Place) {
@@ -109,7 +109,7 @@ func TestAWakeUpDuringPromotionIsNotLost(t *testing.T) {
 	} {
 		for where, asleep := range map[string]bool{"while it waits": true, "before it waits": false} {
 			t.Run(name+", "+where, func(t *testing.T) {
-				for range 100 { // which of two messages is read first is chance
+				for range 100 { // chance decides which of two messages is read first
 					synctest.Test(t, func(t *testing.T) {
 						q := newLines(t)
 						first, second := q.Join(x, false, false), q.Join(x, false, false)
@@ -144,13 +144,13 @@ func TestWhoIsWokenOutOfTurnIsNotFirst(t *testing.T) {
 		q := newLines(t)
 		first, second := q.Join(x, false, false), q.Join(x, false, false)
 		waiting := q.goWait(second, time.Hour)
-		second.Wake() // not for the line: for the caller itself
+		second.Wake() // not for the line, but for the caller itself
 		require.NoError(t, waiting.err())
 		assert.False(t, second.Head())
 		assert.True(t, first.Head())
 
 		waiting = q.goWait(second, time.Hour)
-		q.Wake(x) // is for the first
+		q.Wake(x) // this is for the first
 		assert.False(t, waiting.done())
 		assert.Zero(t, q.wait(first, time.Hour))
 		first.Leave(0)
@@ -205,7 +205,7 @@ func TestALeaverIsReplacedWhereverItStood(t *testing.T) {
 	}
 }
 
-// Thousands may give up together, and meanwhile all other names of the session stand still.
+// Thousands may give up together, and meanwhile every other name of the session has to wait.
 func TestToLeaveCostsTheSameWhereverOneStands(t *testing.T) {
 	const n = 50_000
 	q := newLines(t)
@@ -228,7 +228,7 @@ func TestToLeaveCostsTheSameWhereverOneStands(t *testing.T) {
 	assert.True(t, q.Empty(x))
 }
 
-// The promoted one may leave before it knows that it is the first.
+// A promoted waiter may leave before it knows that it is the first.
 func TestWhoLeavesBeforeItIsToldPassesTheTurnOn(t *testing.T) {
 	for _, taken := range []time.Duration{0, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {

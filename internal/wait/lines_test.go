@@ -12,10 +12,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// The names of the tests, with channels called as their keys.
+// These are the names in the tests; their channels are called like their keys.
 var x, y = wait.Name{Channel: "x", Key: "x"}, wait.Name{Channel: "y", Key: "y"}
 
-// lines are queues in a bubble, whose subscriptions are watched.
+// lines has queues in a bubble, and watches their subscriptions.
 type lines struct {
 	*wait.Lines
 	t       *testing.T
@@ -23,9 +23,9 @@ type lines struct {
 	closing chan struct{}
 
 	mu      sync.Mutex
-	wakes   map[string][]func() // by channel, of the subscriptions that stand
-	begun   map[string]int      // subscriptions ever begun
-	confirm bool                // a new subscription is confirmed, as the hub does
+	wakes   map[string][]func() // by channel, for its present subscriptions
+	begun   map[string]int      // subscriptions that were ever begun
+	confirm bool                // a new subscription is confirmed, as by the hub
 }
 
 // newLines is for use in a bubble, which fails the test if a goroutine is left.

@@ -14,15 +14,15 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// hold is how long a name is held at the most.
+// hold is the longest time for which a name is held.
 const hold = 100 * time.Microsecond
 
-// A name is a lock as its server has it, with the line in front of it. Its releases are told
-// by this session, by a message, or by both.
+// A name is a lock as its server has it, with the line in front of it. This session reports its releases itself, by a
+// message, or both.
 type name struct {
 	q     *lines
 	taken atomic.Bool
-	heads atomic.Int32 // places that know to be the first
+	heads atomic.Int32 // places that know that they are first
 	holds atomic.Int32
 }
 
@@ -37,7 +37,7 @@ func (n *name) release() {
 	}
 }
 
-// lock waits as an acquisition does: at the server at once if nobody waits, else in line.
+// lock waits as an acquisition does: it asks the server at once if nobody waits, and otherwise joins the line.
 func (n *name) lock(t *testing.T, ctx context.Context) error {
 	t.Helper()
 	const lease = time.Hour
@@ -83,8 +83,8 @@ func (n *name) lock(t *testing.T, ctx context.Context) error {
 	}
 }
 
-// Many come, wait, give up, hold and release. No wake-up is lost: one would have its waiter
-// sleep for four seconds at least, ten times as long as all holds together may take.
+// Many callers come, wait, give up, hold and release. No wake-up is lost: a lost one would let its waiter sleep for
+// at least four seconds, ten times as long as all holds together may take.
 func TestNobodyIsStuckAndOneIsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers, rounds = 40, 50
@@ -106,7 +106,7 @@ func TestNobodyIsStuckAndOneIsFirst(t *testing.T) {
 						n.release()
 					}
 					cancel()
-					time.Sleep(rand.N(callers * hold)) // so that the line is short at times
+					time.Sleep(rand.N(callers * hold)) // so that the line is sometimes short
 				}
 			})
 		}

@@ -57,7 +57,7 @@ func TestWhoPollsDoesNotSubscribe(t *testing.T) {
 	})
 }
 
-// Those who poll take as long as they like, and nobody who listens has to.
+// Waiters that poll may take as long as they like; waiters that listen do not have to.
 func TestWhoListensIsNotBehindWhoPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
@@ -85,7 +85,7 @@ func TestWhoListensIsNotBehindWhoPolls(t *testing.T) {
 	})
 }
 
-// Redisson's braces make one channel of the keys x and {x}.
+// Redisson's braces give the keys x and {x} one channel.
 func TestTwoNamesMayShareAChannel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)

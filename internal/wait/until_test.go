@@ -13,11 +13,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// A call is one that waits in a bubble: each of its attempts takes a second and is noted with its moment.
+// A call waits in a bubble: each of its attempts takes a second and is recorded with its moment.
 type call struct {
 	q         *lines
 	place     *wait.Place
-	replies   []reply // of its attempts, in order
+	replies   []reply // to its attempts, in order
 	at        []time.Duration
 	causes    []wait.Cause
 	overtakes func() bool
@@ -64,7 +64,7 @@ func TestUntilAttemptsWhenItIsTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		nobodyAhead bool
 		replies     []reply
-		publish     time.Duration // a message; 0: none
+		publish     time.Duration // when a message comes; 0: never
 		at          []time.Duration
 		causes      []wait.Cause
 		err         error
@@ -117,7 +117,7 @@ func TestUntilMissesNoMessageDuringAnAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
 		call := &call{q: q, replies: []reply{{retry: 10 * s}, {retry: 10 * s}, {done: true}}}
-		time.AfterFunc(11*s+s/2, func() { q.publish("x") }) // the second attempt is under way
+		time.AfterFunc(11*s+s/2, func() { q.publish("x") }) // during the second attempt
 		assert.NoError(t, call.until(t.Context(), true))
 		assert.Equal(t, []time.Duration{0, 11 * s, 12 * s}, call.at)
 	})
@@ -135,7 +135,7 @@ func TestUntilWaitsForItsTurn(t *testing.T) {
 	})
 }
 
-// Whoever is ahead may be waiting for this very owner.
+// The one ahead may be waiting for this very owner.
 func TestUntilOvertakesOnlyWhoWaitsForItsOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
@@ -144,7 +144,7 @@ func TestUntilOvertakesOnlyWhoWaitsForItsOwner(t *testing.T) {
 		var holds atomic.Bool
 		call := &call{q: q, overtakes: holds.Load, replies: []reply{{retry: 3 * s}, {done: true}}}
 		call.place = q.Join(x, true, false)
-		time.AfterFunc(5*s, call.place.Wake) // not for its turn: it goes on waiting
+		time.AfterFunc(5*s, call.place.Wake) // not for its turn, so it goes on waiting
 		time.AfterFunc(9*s, func() {
 			holds.Store(true)
 			call.place.Wake()
@@ -167,7 +167,7 @@ func TestUntilEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A call whose session is closed may go on in the line of another one.
+// A call whose session is closed may go on in the line of another session.
 func TestUntilMovesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		closing, open := newLines(t), newLines(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// The bounds of guarantee G5: 5 s ± 20 %.
+// These are the bounds of guarantee G5: 5 s ± 20 %.
 const (
 	shortest = 4 * time.Second
 	longest  = 6 * time.Second
@@ -29,7 +29,7 @@ func FuzzIntervalIsALittleLongerThanWhatIsInTheWay(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, ns int64) {
 		d := time.Duration(ns)
-		for range 500 { // chance has a part in it
+		for range 500 { // the result is random
 			got := wait.Interval(d)
 			require.Less(t, got, longest)
 			switch {
@@ -106,7 +106,7 @@ func TestWakeUpsCoalesceAndNoneIsLost(t *testing.T) {
 			return time.Since(began)
 		}
 		assert.Equal(t, time.Minute, slept(), "nobody has woken it")
-		for range 5 { // nobody sleeps: kept for the next sleep, all as one
+		for range 5 { // nobody sleeps: they are kept for the next sleep, all as one
 			w.Wake()
 		}
 		assert.Zero(t, slept())

@@ -10,7 +10,7 @@ import (
 
 const owner = "0f8fad5b-d9cb-469f-a165-70867728950e:42"
 
-// Whatever the name: the keys beside it lead back to it, and none of them is taken for a name.
+// Whatever the name is, the keys beside it lead back to it, and none of them is taken for a name.
 func TestKeysLeadBackToTheirNames(t *testing.T) {
 	for _, name := range []string{
 		"job", "a:b", "app{42}job", "{42}", "open{", "}", "{a}b}", "a}", "{{x}}", "redisson_lock_queue:x", "ключ",
@@ -55,7 +55,7 @@ func TestHoldsInTheHashOfALock(t *testing.T) {
 	}
 }
 
-// The glob lets through what an owner is.
+// The glob matches every owner.
 func TestOwnerGlob(t *testing.T) {
 	assert.Len(t, wire.OwnerGlob, len(owner[:36])+len(":*"))
 	for i, c := range wire.OwnerGlob[:37] {

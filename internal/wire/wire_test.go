@@ -32,7 +32,7 @@ func TestCheckName(t *testing.T) {
 }
 
 func TestSlot(t *testing.T) {
-	// From the cluster specification and from a real server's CLUSTER KEYSLOT.
+	// These come from the cluster specification and from a real server's CLUSTER KEYSLOT.
 	assert.EqualValues(t, 0x31C3, wire.Slot("123456789"))
 	assert.EqualValues(t, 12182, wire.Slot("foo"))
 	assert.Equal(t, wire.Slot("user1000"), wire.Slot("{user1000}.following"))
@@ -48,13 +48,13 @@ func TestCheckSlot(t *testing.T) {
 	}
 }
 
-// The channel of a latch has braces whatever the name, so one with a tag of its own has it elsewhere.
+// A latch's channel always has braces around the name, so if the name has a hash tag, the channel is in another slot.
 func TestCheckSlotOfALatch(t *testing.T) {
 	assert.NoError(t, wire.CheckSlot("x", wire.LatchChannel("x")))
 	assert.ErrorContains(t, wire.CheckSlot("a{b}", wire.LatchChannel("a{b}")), "cannot be used in a cluster")
 }
 
-// Whatever the name: if it is accepted, every name that is made of it is in its slot.
+// Whatever the name is, if it is accepted, every key and channel that is derived from it is in its slot.
 func FuzzAcceptedNamesShareASlot(f *testing.F) {
 	for _, seed := range []string{"orders:42", "}", "{", "{}", "a{b}c", "}{a}", "a{b}{", "{{a}}"} {
 		f.Add(seed)

@@ -38,14 +38,16 @@ func TestTheDashboardFindsItsMetrics(t *testing.T) {
 	for _, query := range append(queries, string(rules)) {
 		for _, m := range asked.FindAllStringSubmatch(query, -1) {
 			name, within := m[1], m[2]
-			require.Eventually(t, func() bool { return strings.Contains(scrape(), name) }, 20*time.Second, 100*time.Millisecond, name)
+			require.Eventually(t, func() bool { return strings.Contains(scrape(), name) }, 20*time.Second,
+				100*time.Millisecond, name)
 			for _, l := range labels.FindAllStringSubmatch(within, -1) {
 				label, value := l[1], l[3]
 				if l[2] == "=" { // else one of several
 					label += `="` + value + `"`
 				}
 				series := regexp.MustCompile(`(?m)^` + name + `\{[^}]*` + regexp.QuoteMeta(label))
-				require.Eventually(t, func() bool { return series.MatchString(scrape()) }, 20*time.Second, 100*time.Millisecond, query)
+				require.Eventually(t, func() bool { return series.MatchString(scrape()) }, 20*time.Second,
+					100*time.Millisecond, query)
 			}
 		}
 	}
@@ -63,7 +65,8 @@ func TestTroubleIsMeasured(t *testing.T) {
 		`holdfast_wait_duration_seconds_count\{[^}]*holdfast_kind="fairlock"`,
 	} {
 		positive := regexp.MustCompile(`(?m)^` + series + `[^}]*\} [1-9]`)
-		require.Eventually(t, func() bool { return positive.MatchString(scrape()) }, 30*time.Second, 200*time.Millisecond, series)
+		require.Eventually(t, func() bool { return positive.MatchString(scrape()) }, 30*time.Second,
+			200*time.Millisecond, series)
 	}
 }
 

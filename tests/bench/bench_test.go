@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/bench"
 )
 
-// The table is printed when all benchmarks have run: what was measured beside the limit.
+// The table is printed after all benchmarks; each row has what was measured and the limit.
 var table [][3]string
 
 func row(what, measured, limit string) { table = append(table, [3]string{what, measured, limit}) }

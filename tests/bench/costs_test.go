@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/kit"
 )
 
-// What one lock and release costs is counted, so a limit is what it costs today. Allocations are counted where the race
-// detector is off, which allocates, too.
+// The cost of one lock and release is counted, so each limit is today's cost. Allocations are counted only without
+// the race detector, which allocates itself.
 func TestCosts(t *testing.T) {
 	for what, c := range map[string]struct {
 		kind                   bench.Kind
@@ -28,7 +28,8 @@ func TestCosts(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			u := bench.MeasureUncontended(t, c.kind)
 			assert.EqualValues(t, 2, math.Round(u.Commands))
-			assert.LessOrEqual(t, math.Round(u.Inner), c.inside) // telling which process it is adds one in thousands
+			// publishing which process it is adds one command in thousands
+			assert.LessOrEqual(t, math.Round(u.Inner), c.inside)
 			if !kit.Racing() {
 				assert.LessOrEqual(t, u.Allocs, c.allocs)
 				assert.LessOrEqual(t, u.AllocsWithin, c.within)

@@ -15,14 +15,14 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// Waiters is what many waiters on as many names cost.
+// Waiters is what it costs when many callers wait for one name each.
 type Waiters struct {
 	Connections int
 	Bytes       int64   // per waiter, its stack included
 	Idle        float64 // commands per waiter and second while nothing happens
 }
 
-// MeasureWaiters has n goroutines wait for n names that another session holds.
+// MeasureWaiters measures n goroutines that wait for n names that another session holds.
 func MeasureWaiters(tb testing.TB, n int) Waiters {
 	srv := redistest.Start(tb)
 	holder, waiter := open(tb, 30*time.Second, srv.Addr()), open(tb, 30*time.Second, srv.Addr())
@@ -35,7 +35,7 @@ func MeasureWaiters(tb testing.TB, n int) Waiters {
 		must(tb, err)
 		_ = h
 	}
-	// One wait first, so that the connections stand before memory is read.
+	// One wait comes first, so that the connections exist before memory is read.
 	wait := func(ctx context.Context, name string) { _, _ = rlock.New(waiter, name, nil).Lock(ctx) }
 	first, stop := context.WithCancel(ctx)
 	go wait(first, names[0])
@@ -51,7 +51,7 @@ func MeasureWaiters(tb testing.TB, n int) Waiters {
 	subscribed(tb, srv, n)
 	var w Waiters
 	w.Bytes = (memory() - before) / int64(n)
-	w.Connections = srv.Connections(tb) - 1 // the holder's
+	w.Connections = srv.Connections(tb) - 1 // without the holder's
 
 	srv.ResetStats(tb)
 	const quiet = 2 * time.Second
@@ -89,7 +89,7 @@ func MeasureHolds(tb testing.TB, n int) Holds {
 	return measureHolds(tb, open(tb, lease, srv.Addr()), []*redistest.Server{srv}, lease, n, n)
 }
 
-// MeasureClusterHolds holds n locks in so many slots of a cluster for three leases.
+// MeasureClusterHolds holds n locks in that many slots of a cluster for three leases.
 func MeasureClusterHolds(tb testing.TB, n, slots int) Holds {
 	cluster := redistest.StartCluster(tb, 3)
 	const lease = 3 * time.Second
@@ -140,7 +140,7 @@ func measureHolds(tb testing.TB, s *holdfast.Session, servers []*redistest.Serve
 	return m
 }
 
-// MeasureReaders returns how long the server works for one reader to come and go while n others read, in µs.
+// MeasureReaders returns how long the server works, in µs, for one reader to come and go while n others read.
 func MeasureReaders(tb testing.TB, n int) float64 {
 	srv := redistest.Start(tb)
 	s := open(tb, time.Hour, srv.Addr())
@@ -157,7 +157,7 @@ func MeasureReaders(tb testing.TB, n int) float64 {
 	return (workedFor(tb, srv) - before) / cycles
 }
 
-// workedFor is how long the server has run scripts, in µs.
+// workedFor returns how long the server has executed scripts, in µs.
 func workedFor(tb testing.TB, srv *redistest.Server) (micros float64) {
 	for line := range strings.Lines(srv.Str(tb, "INFO", "commandstats")) {
 		if _, fields, ok := strings.Cut(line, "cmdstat_evalsha:"); ok {

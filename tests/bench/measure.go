@@ -1,6 +1,5 @@
-// Package bench measures what the toolkit costs. Commands, round trips, allocations and bytes
-// are counted, and so do not depend on the machine; time is a ratio to the bare commands on
-// the same client in the same run.
+// Package bench measures what the toolkit costs. Commands, round trips, allocations and bytes are counted, and so do
+// not depend on the machine; time is given as a ratio to the bare commands on the same client in the same run.
 package bench
 
 import (
@@ -39,7 +38,7 @@ func open(tb testing.TB, lease time.Duration, addrs ...string) *holdfast.Session
 
 func must(tb testing.TB, err error) {
 	if err != nil {
-		tb.Helper() // not before: it costs as much as a goroutine switch
+		tb.Helper() // not earlier: it costs as much as a goroutine switch
 		tb.Fatal(err)
 	}
 }
@@ -110,18 +109,17 @@ func MeasureUncontended(tb testing.TB, kind Kind) Uncontended {
 	return u
 }
 
-// A Ratio compares time per cycle: of ours to bare, and of bare to bare, which shows how
-// noisy the machine is.
+// A Ratio compares the time of a cycle: ours to bare, and bare to bare, which shows how noisy the machine is.
 type Ratio struct{ Ours, Low, High, Noise float64 }
 
 // A Pair makes two functions that do the same with a name: ours, and the two scripts sent by hand.
 type Pair func(tb testing.TB, s *holdfast.Session, c rueidis.Client, name string) (ours, bare func())
 
-// Locks take and release an rlock.
+// Locks takes and releases an rlock.
 func Locks(tb testing.TB, s *holdfast.Session, c rueidis.Client, name string) (ours, bare func()) {
 	l, acquire, release := rlock.New(s, name, nil), sha("rlock_acquire"), sha("rlock_release")
 	ctx, number := context.Background(), 0
-	// Bare, but the same commands: each acquisition has an owner of its own and a not-after.
+	// These are bare, but the same commands: each acquisition has its own owner and a not-after.
 	bare = func() {
 		number++
 		owner := s.ID() + ":" + strconv.Itoa(number)
@@ -138,8 +136,8 @@ func Locks(tb testing.TB, s *holdfast.Session, c rueidis.Client, name string) (o
 // notAfter is a while from now by the server's clock, which is this machine's.
 func notAfter() string { return strconv.FormatInt(time.Now().Add(10*time.Second).UnixMilli(), 10) }
 
-// MeasureRatio interleaves rounds of the two of a pair, in so many goroutines with a name each, and
-// takes the median of the ratios.
+// MeasureRatio interleaves rounds of both functions of a pair, in that many goroutines with one name each, and takes
+// the median of the ratios.
 func MeasureRatio(tb testing.TB, pair Pair, goroutines, rounds int) Ratio {
 	srv := redistest.Start(tb)
 	client := bareClient(tb, srv.Addr())
@@ -168,7 +166,7 @@ func MeasureRatio(tb testing.TB, pair Pair, goroutines, rounds int) Ratio {
 	return Ratio{Ours: ratios[rounds/2], Low: ratios[rounds/10], High: ratios[rounds*9/10], Noise: noise[rounds/2]}
 }
 
-// bareClient is set up as a session's own, so that both sides use the same connection.
+// bareClient is set up like a session's own, so that both sides use the same kind of connection.
 func bareClient(tb testing.TB, addr string) rueidis.Client {
 	c, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{addr}, PipelineMultiplex: -1, AlwaysPipelining: true, DisableCache: true,
@@ -183,7 +181,7 @@ func sha(script string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// perSecond is how often f runs per second in so many goroutines.
+// perSecond returns how often f runs per second in that many goroutines.
 func perSecond(goroutines int, d time.Duration, f func(i int)) float64 {
 	var n atomic.Int64
 	var stop atomic.Bool
@@ -203,16 +201,16 @@ func perSecond(goroutines int, d time.Duration, f func(i int)) float64 {
 	return float64(n.Load()) / time.Since(began).Seconds()
 }
 
-// Contended is what an acquisition costs when all want the same lock all the time.
+// Contended is what an acquisition costs when everybody wants the same lock all the time.
 type Contended struct {
 	Acquisitions int64
 	Commands     float64 // per acquisition, all of them
-	Session      float64 // the least share of a session, of its fair one
-	Goroutine    float64 // the least share of a goroutine
+	Session      float64 // the least share of a session, relative to a fair share
+	Goroutine    float64 // the least share of a goroutine, relative to a fair share
 }
 
-// MeasureContended has sessions × goroutines contend for 10 s for a lock that each holds for so
-// long. A session is to the server what a process is.
+// MeasureContended lets sessions × goroutines contend for 10 s for a lock that each holds for the time held. To the
+// server a session is what a process is.
 func MeasureContended(tb testing.TB, kind Kind, sessions, goroutines int, held time.Duration) Contended {
 	srv := redistest.Start(tb)
 	counts := make([]int64, sessions*goroutines)
@@ -246,7 +244,7 @@ func MeasureContended(tb testing.TB, kind Kind, sessions, goroutines int, held t
 	return contended(tb, srv, counts, sessions)
 }
 
-// memory is what the program uses, garbage taken off.
+// memory returns how much memory the program uses, without garbage.
 func memory() int64 {
 	runtime.GC()
 	runtime.GC()

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// MeasurePermits has goroutines of so many sessions take one of so many permits each, hold it for a
-// moment, and give it back, for 10 s. The shares are those of acquisitions.
+// MeasurePermits measures for 10 s how goroutines of several sessions take one permit each, hold it for a moment, and
+// give it back. The shares are shares of the acquisitions.
 func MeasurePermits(tb testing.TB, sessions, goroutines, permits int, held time.Duration) Contended {
 	srv := redistest.Start(tb)
 	counts := make([]int64, sessions*goroutines)
@@ -48,11 +48,11 @@ func MeasurePermits(tb testing.TB, sessions, goroutines, permits int, held time.
 	return contended(tb, srv, counts, sessions)
 }
 
-// Leased makes semaphores of so many permits that have leases. A permit is taken as a lock is.
+// Leased makes semaphores with that many permits that have leases. A permit is taken like a lock.
 func Leased(permits int) Kind {
 	return func(s *holdfast.Session, name string) holdfast.Locker {
 		e := semaphore.NewExpirable(s, name, nil)
-		_, _ = e.TrySetPermits(context.Background(), permits) // an error comes back from every call
+		_, _ = e.TrySetPermits(context.Background(), permits) // every call returns an error of it
 		return leased{e}
 	}
 }
@@ -62,7 +62,7 @@ type leased struct{ *semaphore.Expirable }
 func (l leased) Lock(ctx context.Context) (*holdfast.Hold, error)    { return l.Acquire(ctx) }
 func (l leased) TryLock(ctx context.Context) (*holdfast.Hold, error) { return l.TryAcquire(ctx) }
 
-// Permits take a permit without a lease and give it back.
+// Permits takes a permit without a lease and gives it back.
 func Permits(tb testing.TB, s *holdfast.Session, c rueidis.Client, name string) (ours, bare func()) {
 	p, acquire, add := semaphore.New(s, name), sha("semaphore_acquire"), sha("semaphore_add")
 	ctx := context.Background()
@@ -82,7 +82,7 @@ func Permits(tb testing.TB, s *holdfast.Session, c rueidis.Client, name string) 
 	}, bare
 }
 
-// LeasedPermits take a permit that has a lease and give it back.
+// LeasedPermits takes a permit that has a lease and gives it back.
 func LeasedPermits(tb testing.TB, s *holdfast.Session, c rueidis.Client, name string) (ours, bare func()) {
 	e := Leased(2)(s, name)
 	acquire, release := sha("semaphore_acquire_expirable"), sha("semaphore_release_expirable")
@@ -100,7 +100,7 @@ func LeasedPermits(tb testing.TB, s *holdfast.Session, c rueidis.Client, name st
 	return func() { cycle(tb, ctx, e) }, bare
 }
 
-// contended sums up what was counted by goroutine, those of one session after those of another.
+// contended sums up the counts of the goroutines, which are grouped by session.
 func contended(tb testing.TB, srv *redistest.Server, counts []int64, sessions int) Contended {
 	var c Contended
 	perSession, goroutines := make([]int64, sessions), len(counts)/sessions

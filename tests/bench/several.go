@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// Several makes one lock of so many reentrant ones.
+// Several makes one lock of n reentrant ones.
 func Several(n int) Kind {
 	return func(s *holdfast.Session, name string) holdfast.Locker {
 		var locks []holdfast.Locker
@@ -31,11 +31,11 @@ type Majority struct {
 	Commands           float64       // per server and cycle
 	Lock, Release      time.Duration // medians
 	OneLock, OneReturn time.Duration // of the slowest server alone
-	Single             time.Duration // both, of the locks of all servers, each by itself, at once
+	Single             time.Duration // lock and release of the locks on all servers, each by itself, at once
 }
 
-// MeasureMajority measures cycles of a RedLock of n servers, the i-th of which answers a script after i
-// times the delay.
+// MeasureMajority measures cycles of a RedLock of n servers, of which the i-th answers a script after i times the
+// delay.
 func MeasureMajority(tb testing.TB, n int, delay time.Duration) Majority {
 	var servers []*redistest.Server
 	var locks []holdfast.Locker
@@ -84,7 +84,7 @@ func MeasureMajority(tb testing.TB, n int, delay time.Duration) Majority {
 	return m
 }
 
-// times takes and releases a lock, and says how long each took. Everything is given back before the next time.
+// times takes and releases a lock, and returns how long each took. Everything is given back before it returns.
 func times(tb testing.TB, l holdfast.Locker) (lock, release time.Duration) {
 	began := time.Now()
 	h, err := l.Lock(context.Background())

@@ -48,7 +48,7 @@ func TestBenchRefuses(t *testing.T) {
 	require.Equal(t, 69, run(t, nil, nil, "bench", "--redis", "redis://127.0.0.1:1").code)
 }
 
-// There no lock can be had.
+// No lock can be taken on a replica.
 func TestBenchOfAReplicaEnds(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A signal ends a call as it ends any command. Whether something was changed is said where nobody knows.
+// A signal ends a call as it ends any command. The call reports it if something may have changed.
 func TestLatchAndSemaphoreInterrupted(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -38,7 +38,7 @@ func TestLatchAndSemaphoreInterrupted(t *testing.T) {
 	}
 }
 
-// Whoever gives up in between is told how far it came.
+// An interrupted count down reports how far it came.
 func TestLatchDownIsInterruptedByASignal(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -50,7 +50,7 @@ func TestLatchDownIsInterruptedByASignal(t *testing.T) {
 	require.Regexp(t, `after \d+ of 100000000 times: `, r.stderr.String())
 }
 
-// A demo ends with the signal that ended it.
+// A demo that a signal interrupts ends by that signal.
 func TestDemoInterruptedBySignals(t *testing.T) {
 	t.Parallel()
 	for sig, said := range map[syscall.Signal]string{syscall.SIGINT: "interrupted", syscall.SIGTERM: "terminated",

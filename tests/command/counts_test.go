@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// no is run of what is to end with a code and say why; it returns what it said.
+// no runs the command, requires it to end with the code and to give a reason, and returns the reason.
 func no(t testing.TB, srv *redistest.Server, code int, args ...string) string {
 	t.Helper()
 	r := run(t, srv, nil, args...)
@@ -32,8 +32,9 @@ func TestLatch(t *testing.T) {
 	require.Contains(t, no(t, srv, 1, "latch", "set", "gate", "5"),
 		`latch "gate" is set already: 3 have yet to count down`)
 	require.Equal(t, "2\n", ok(t, srv, "latch", "down", "gate"))
-	require.Equal(t, "0\n", ok(t, srv, "latch", "down", "gate", "-n", "9"), "it stops when it is open")
-	require.Equal(t, "0\n", ok(t, srv, "latch", "down", "gate"), "an open one stays open")
+	require.Equal(t, "0\n", ok(t, srv, "latch", "down", "gate", "-n", "9"),
+		"the count went on after the latch was open")
+	require.Equal(t, "0\n", ok(t, srv, "latch", "down", "gate"), "an open latch did not stay open")
 	require.JSONEq(t, `{"name":"gate","count":2,"set":true}`, ok(t, srv, "latch", "set", "gate", "2", "--json"))
 	require.JSONEq(t, `{"name":"gate","count":1}`, ok(t, srv, "latch", "down", "--json", "gate"))
 	require.JSONEq(t, `{"name":"gate","count":1}`, ok(t, srv, "latch", "count", "--json", "gate"))
@@ -124,7 +125,7 @@ func TestLatchAndSemaphoreWithoutAServer(t *testing.T) {
 	}
 }
 
-// What is sent and not answered may have been done.
+// A call that was sent and not answered may have taken effect.
 func TestLatchThatMayHaveBeenSet(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -147,7 +148,7 @@ func TestLatchAndSemaphoreInACluster(t *testing.T) {
 	require.Contains(t, no(t, srv, 64, "latch", "count", "a{b}"), "cannot be used in a cluster")
 }
 
-// A program reads it.
+// The output is for programs.
 func TestLatchAsJSONIsOneLine(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -168,7 +169,7 @@ func TestLatchAndSemaphoreComplete(t *testing.T) {
 	}
 }
 
-// What was done must not look as if it were not, whatever fails then.
+// If the call took effect and then something fails, the output must not look as if it had not taken effect.
 func TestLatchAndSemaphoreDoneButNotTold(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -190,7 +191,7 @@ func TestLatchAndSemaphoreDoneButNotTold(t *testing.T) {
 	require.Equal(t, []any{"7", "7", "2"}, srv.Do(t, "MGET", "pool", "gate", "other"))
 }
 
-// Whoever gives up is told how far it came.
+// An interrupted count down reports how far it came.
 func TestLatchDownIsInterrupted(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -200,7 +201,7 @@ func TestLatchDownIsInterrupted(t *testing.T) {
 	require.Regexp(t, `after \d+ of 100000000 times: `, r.stderr)
 }
 
-// A line of the help can be copied to a shell.
+// The examples in the help can be copied to a shell.
 func TestLatchAndSemaphoreExamplesWork(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A password comes from the environment, and reaches the demo's workers without being on a command line.
+// A password comes from the environment, and reaches the demo's workers without appearing on a command line.
 func TestDemoOnAServerWithAPassword(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

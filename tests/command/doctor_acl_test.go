@@ -16,8 +16,8 @@ func grant(t testing.TB, srv *redistest.Server, user string, rights []string) (e
 	return []string{"HOLDFAST_REDIS_USER=" + user, "HOLDFAST_REDIS_PASSWORD=" + redistest.Password}
 }
 
-// With the rights of the guide there is nothing to say; without any one of them that one is named, also by an
-// administrator's question.
+// With the guide's rights there is nothing to report. Without any one of them the doctor names that one, even if an
+// administrator asks for the user.
 func TestDoctorNamesTheMissingRight(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, durable...)
@@ -46,9 +46,10 @@ func TestDoctorNamesTheMissingRight(t *testing.T) {
 			}
 		})
 	}
-	require.Empty(t, srv.Keyspace(t), "it leaves nothing")
+	require.Empty(t, srv.Keyspace(t), "it left something")
 
-	// Who has nothing is told all, in two rounds: whether keys may be used shows only once commands may.
+	// A user without any rights is told all of them, in two rounds: rights to keys can only be checked with rights to
+	// commands.
 	nothing := append(asked, "--acl-user", "nothing")
 	grant(t, srv, "nothing", nil)
 	var told []string
@@ -86,7 +87,7 @@ func TestDoctorAsksForTheRightsOfSomeKinds(t *testing.T) {
 	expect(t, examine(t, srv, nil, "--acl-user", "free"), "sessions", "ok", "")
 }
 
-// The rules hold for the prefix and for nothing else that a rule can tell from it.
+// The rules hold for the prefix and for nothing that a rule can tell from it.
 func TestDoctorWritesRulesForAnyPrefix(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, durable...)
@@ -104,7 +105,7 @@ func TestDoctorWritesRulesForAnyPrefix(t *testing.T) {
 	}
 }
 
-// What the user may not read is not taken for no lock.
+// The doctor does not mistake what the user may not read for the absence of locks.
 func TestDoctorTellsWhatItMayNotRead(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, durable...)
@@ -120,7 +121,7 @@ func TestDoctorTellsWhatItMayNotRead(t *testing.T) {
 		return examine(t, srv, grant(t, srv, "app", append(all, "~*", "-"+command)))
 	}
 
-	// Keys that its rules do not name are none of its locks.
+	// Keys that its rules do not name are not its locks.
 	found := less("~app:*")
 	expect(t, found, "ttl", "note", "no lock without a time to live; 1 key could not be read for want of rights")
 	expect(t, found, "ttl", "note", "are no locks of its own")
@@ -135,12 +136,12 @@ func TestDoctorTellsWhatItMayNotRead(t *testing.T) {
 	}
 	expect(t, without("exists"), "ttl", "fail", "1 lock without a time to live: orders | ")
 
-	// What is bad comes first.
+	// A failure comes first.
 	srv.Do(t, "HSET", "app:orders", owner, "1")
 	expect(t, less("~app:*"), "ttl", "fail",
 		"1 lock without a time to live: app:orders; 1 key could not be read for want of rights")
 
-	// Whether Java's waiters listen may not be asked.
+	// The user may not ask whether Java's waiters listen.
 	srv.Do(t, "ZADD", "redisson_lock_timeout:{orders}", "99999999999999", owner)
 	expect(t, without("pubsub"), "waiters", "note", "grant +pubsub")
 	expect(t, without("exists"), "waiters", "warn", "orders (1)")

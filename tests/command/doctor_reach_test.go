@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// unreached runs the doctor where it cannot connect: it says so soon, and how to mend it.
+// unreached runs the doctor where it cannot connect: it must soon report that, and how to fix it.
 func unreached(t testing.TB, env []string, fix string, args ...string) {
 	t.Helper()
 	began := time.Now()
@@ -29,7 +29,7 @@ func unreached(t testing.TB, env []string, fix string, args ...string) {
 	require.Equal(t, 69, r.code, "%s%s", r.stdout, r.stderr)
 	require.Regexp(t, "^fail reach: ", r.stdout)
 	require.Contains(t, r.stdout, fix)
-	require.Empty(t, r.stderr, "all has been said")
+	require.Empty(t, r.stderr, "stdout should have said everything")
 }
 
 func TestDoctorSaysWhyItCannotConnect(t *testing.T) {
@@ -75,7 +75,7 @@ func TestDoctorWithTLS(t *testing.T) {
 	unreached(t, nil, "rediss://", "--redis", fmt.Sprintf("redis://127.0.0.1:%d", port), "--timeout", "1s")
 }
 
-// writeCertificate makes a certificate for 127.0.0.1 that is signed by itself.
+// writeCertificate makes a self-signed certificate for 127.0.0.1.
 func writeCertificate(t testing.TB, cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -11,11 +11,11 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// screenOf runs the command on a terminal and returns what stands there.
+// screenOf runs the command on a terminal and returns what it shows.
 func screenOf(t testing.TB, srv *redistest.Server, env []string, args ...string) string {
 	t.Helper()
 	cmd := command(t, srv, append([]string{"TERM=xterm"}, env...), args...)
-	cmd.SysProcAttr = nil // pty gives it a session of its own
+	cmd.SysProcAttr = nil // pty gives it its own session
 	screen, err := pty.Start(cmd)
 	require.NoError(t, err)
 	defer screen.Close()

@@ -23,10 +23,10 @@ import (
 // A finding is what doctor --json prints.
 type finding struct{ Check, Status, Node, Found, Meaning, Fix string }
 
-// durable has a server lose nothing, which leaves the doctor nothing to mend.
+// durable are the arguments of a server that loses nothing, so that the doctor finds nothing to fix.
 var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
-// examine runs the doctor and returns what it found, by check. The exit code must go with that.
+// examine runs the doctor and returns its findings by check. The exit code must fit them.
 func examine(t testing.TB, srv *redistest.Server, env []string, args ...string) map[string][]finding {
 	t.Helper()
 	r := run(t, srv, env, append([]string{"doctor", "--json"}, args...)...)
@@ -81,7 +81,7 @@ func TestDoctorIsContent(t *testing.T) {
 		delete(found, check)
 	}
 	require.Empty(t, found)
-	require.Empty(t, srv.Keyspace(t), "it leaves nothing")
+	require.Empty(t, srv.Keyspace(t), "it left something")
 
 	// In a pipe each finding is a line, without control characters.
 	lines := strings.Split(strings.TrimSpace(ok(t, srv, "doctor")), "\n")
@@ -145,7 +145,7 @@ func TestDoctorMeasures(t *testing.T) {
 	expect(t, examine(t, nil, nil, append(asked, "--lease", "1s")...), "latency", "fail", "holders lose their locks")
 }
 
-// What servers say that are too old, or in trouble.
+// These servers are too old, or in trouble.
 func TestDoctorOfOtherServers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -173,7 +173,7 @@ func TestDoctorOfOtherServers(t *testing.T) {
 	}
 }
 
-// Compatible and managed servers leave out of INFO what they like.
+// Compatible and managed servers leave things out of INFO.
 func TestDoctorOfAServerThatTellsLittle(t *testing.T) {
 	t.Parallel()
 	const told = "connected_clients:1\r\nredis_mode:standalone"
@@ -197,7 +197,7 @@ func TestDoctorFindsLocksWithoutATTL(t *testing.T) {
 	hold, err := rlock.New(open(t, srv, nil), "kept", nil).Lock(t.Context())
 	require.NoError(t, err)
 	defer hold.Release()
-	srv.Do(t, "HSET", "account", "name", "value") // no lock
+	srv.Do(t, "HSET", "account", "name", "value") // this is not a lock
 	srv.Do(t, "HSET", "audit", "0f8fad5b-d9cb-469f-a165-70867728950e:42", "1", "name", "value")
 	srv.Do(t, "HSET", "inbox", "0f8fad5b-d9cb-469f-a165-70867728950e:42", "a message")
 	expect(t, examine(t, srv, nil), "ttl", "ok", "no lock without a time to live")
@@ -243,7 +243,7 @@ func TestDoctorFindsWaitersThatAreGone(t *testing.T) {
 	require.ErrorIs(t, <-waiting, context.Canceled)
 	require.NoError(t, hold.Release())
 
-	// One of Java's to whose channel nobody listens, one whose time has passed, and one of ours.
+	// One of Java's waiters, to whose channel nobody listens, one whose time has passed, and one of ours.
 	const java, late, ours = "0f8fad5b-d9cb-469f-a165-70867728950e:1", "0f8fad5b-d9cb-469f-a165-70867728950e:2",
 		"0f8fad5b-d9cb-469f-a165-70867728950e:3"
 	srv.Do(t, "RPUSH", "redisson_lock_queue:{one}", java)
@@ -259,7 +259,7 @@ func TestDoctorFindsWaitersThatAreGone(t *testing.T) {
 	srv.Do(t, "RPUSH", "redisson_lock_queue:{two}", java, late)
 	expect(t, examine(t, srv, nil), "waiters", "warn", "2 fair locks")
 
-	// Whoever is next has to be told, and a name is nothing that a shell obeys.
+	// The fix must wake the next waiter, and must quote names for the shell.
 	srv.Do(t, "FLUSHALL")
 	const name = "{a}$(reboot){b}"
 	srv.Do(t, "RPUSH", "redisson_lock_queue:"+name, late, java)

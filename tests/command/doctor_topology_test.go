@@ -23,7 +23,7 @@ func TestDoctorBehindSentinel(t *testing.T) {
 	set.Master().Do(t, "CONFIG", "SET", "min-replicas-to-write", "1")
 	expect(t, examine(t, nil, nil, "--redis", url), "replicas", "note", "refuses writes without 1 of them within 10 s")
 
-	// By the guide its user needs one more right.
+	// According to the guide its user needs one more right.
 	rights := redistest.GuideRights(t)
 	env := grant(t, set.Master(), "app", append(rights, "+role"))
 	expect(t, examine(t, nil, env, "--redis", url, "--prefix", "app:"), "acl", "ok", "")
@@ -44,7 +44,7 @@ func TestDoctorBehindSentinel(t *testing.T) {
 	expect(t, examine(t, set.Replica(), env, "--prefix", "app:"), "acl", "note", "this is a replica")
 }
 
-// clusterRights are those of the guide for clusters with sharded messages.
+// clusterRights are the rights in the guide for clusters with sharded messages.
 func clusterRights(t testing.TB) []string {
 	t.Helper()
 	rights := slices.DeleteFunc(redistest.GuideRights(t),
@@ -69,9 +69,9 @@ func TestDoctorInACluster(t *testing.T) {
 		}
 		require.ElementsMatch(t, cluster.Addrs(), nodes, check)
 	}
-	require.Contains(t, ok(t, srv, "doctor"), "ok   eviction (all 3 servers): ", "what is the same is said once")
+	require.Contains(t, ok(t, srv, "doctor"), "ok   eviction (all 3 servers): ", "servers that agree share one line")
 
-	// What is wrong with one is told of that one.
+	// A finding about one server names it.
 	odd := cluster.Nodes[2]
 	odd.Do(t, "CONFIG", "SET", "maxmemory", "100mb")
 	odd.Do(t, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
@@ -79,7 +79,7 @@ func TestDoctorInACluster(t *testing.T) {
 		require.Equal(t, f.Node == odd.Addr(), f.Status == "fail", "%+v", f)
 	}
 
-	// Rights are asked for on each.
+	// The doctor checks the rights on each server.
 	rights := clusterRights(t)
 	var env []string
 	for _, n := range cluster.Nodes {
@@ -106,7 +106,7 @@ func TestDoctorInACluster(t *testing.T) {
 	}
 	expect(t, examine(t, srv, env, asked...), "pubsub", "fail", "+pubsub|shardnumsub")
 
-	// Programs that do not agree about messages do not wake each other.
+	// Programs with different settings for messages do not wake each other.
 	channel := "redisson_lock__channel:{a}"
 	cluster.NodeOf(t, "a").Do(t, "PING")
 	subscribed(t, odd, "SUBSCRIBE", channel)
@@ -114,14 +114,14 @@ func TestDoctorInACluster(t *testing.T) {
 	subscribed(t, cluster.NodeOf(t, "a"), "SSUBSCRIBE", channel)
 	expect(t, examine(t, srv, nil), "pubsub", "warn", "do not wake each other")
 
-	// A cluster with a hole refuses everything.
+	// A cluster with an unserved slot refuses everything.
 	odd.Do(t, "CLUSTER", "DELSLOTS", "16383")
 	srv.Do(t, "CLUSTER", "DELSLOTS", "0")
 	hole := examine(t, srv, nil)
 	require.Equal(t, "fail", hole["topology"][0].Status)
 	require.Contains(t, hole["topology"][0].Fix, "redis-cli --cluster")
 
-	// The others are asked although one does not answer.
+	// The doctor asks the others although one does not answer.
 	odd.Stop()
 	found = examine(t, srv, nil)
 	expect(t, found, "reach", "fail", "connection refused")
@@ -164,7 +164,7 @@ func TestDoctorInAClusterWithoutAReplica(t *testing.T) {
 	expect(t, examine(t, srv, nil), "topology", "ok", "a cluster of 3 masters and 1 replica, and all slots are served")
 	expect(t, examine(t, srv, nil), "clocks", "ok", "the clocks of 4 servers agree")
 
-	for _, n := range append(cluster.Nodes, replica) { // lest they leave it out before the doctor has asked
+	for _, n := range append(cluster.Nodes, replica) { // lest they drop it before the doctor has asked
 		n.Do(t, "CONFIG", "SET", "cluster-node-timeout", "60000")
 	}
 	replica.Pause()
@@ -192,7 +192,7 @@ func TestDoctorInAClusterWithoutAMaster(t *testing.T) {
 	slots := map[*redistest.Server]string{cluster.Nodes[0]: "0-5460", cluster.Nodes[1]: "5461-10921",
 		cluster.Nodes[2]: "10922-16383"}[dead]
 	dead.Stop()
-	for range 2 { // before the others know, or when they do, and after it
+	for range 2 { // before the others know, or when they do; and afterwards
 		found := examine(t, srv, nil)
 		expect(t, found, "reach", "fail", "no answer from "+dead.Addr()+": ")
 		require.Equal(t, dead.Addr(), found["reach"][0].Node)
@@ -205,7 +205,7 @@ func TestDoctorInAClusterWithoutAMaster(t *testing.T) {
 	}
 }
 
-// subscribed has somebody listen to a channel until the test ends.
+// subscribed listens to a channel until the test ends.
 func subscribed(t testing.TB, srv *redistest.Server, command, channel string) {
 	t.Helper()
 	c, err := redistest.Dial(srv.Addr())

@@ -45,7 +45,7 @@ func TestLsChooses(t *testing.T) {
 	}
 }
 
-// Names are others' words: none of them may reach a terminal as a command.
+// Names are chosen by others: none of them may reach a terminal as a control sequence.
 func TestLsAndShowHostileNames(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -84,7 +84,7 @@ func TestLsAndShowHostileNames(t *testing.T) {
 	assert.Equal(t, "//4gbm90IHV0Zi04", names["\ufffd\ufffd not utf-8"].NameBase64)
 }
 
-// Of a name with very many holders or waiters some are read, and all are counted.
+// If a name has very many holders or waiters, the command reads some of them and counts all.
 func TestLsAndShowACrowd(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -111,7 +111,7 @@ func TestLsAndShowACrowd(t *testing.T) {
 	assert.Contains(t, ok(t, srv, "show", "crowd"), "and 2000 more")
 }
 
-// Whoever writes keeps the others out, and is named first.
+// A writer keeps the others out, and is named first.
 func TestLsNamesTheWriterFirst(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -119,7 +119,7 @@ func TestLsNamesTheWriterFirst(t *testing.T) {
 	assert.Contains(t, ok(t, srv, "ls"), "\twrite ? "+java1+" +1\t")
 }
 
-// Strings that may be anybody's, and fenced locks that are free, are shown if that is asked for.
+// --all also shows strings that may be anybody's, and fenced locks that are free.
 func TestLsAll(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

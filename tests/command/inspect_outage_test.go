@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// on finds a text of the form that lies on the node.
+// on finds a text of that form whose slot is on the node.
 func on(t testing.TB, c *redistest.Cluster, node *redistest.Server, key, form string) string {
 	t.Helper()
 	for n := range 1000 {
@@ -21,11 +21,11 @@ func on(t testing.TB, c *redistest.Cluster, node *redistest.Server, key, form st
 			return text
 		}
 	}
-	require.Fail(t, "none of a thousand lies there")
+	require.Fail(t, "none of a thousand texts is on the node")
 	return ""
 }
 
-// A master of a cluster that is down takes nothing from the others but who the holders are.
+// When a master of a cluster is down, nothing is missing from the others' locks but who the holders are.
 func TestInspectBesideADeadMaster(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]func(*redistest.Server){"stopped": (*redistest.Server).Stop,
@@ -34,7 +34,7 @@ func TestInspectBesideADeadMaster(t *testing.T) {
 			t.Parallel()
 			c := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")
 			asked, dead := c.Nodes[0], c.Nodes[2]
-			// Whoever holds it would tell of itself on the node that is dead.
+			// Its holder would publish who it is on the node that is down.
 			session := on(t, c, dead, "holdfast_session:{%s}", "0f8fad5b-d9cb-469f-a165-%012d")
 			lock := on(t, c, asked, "%s", "lock:%d")
 			lost := on(t, c, dead, "%s", "lock:%d")
@@ -64,7 +64,7 @@ func TestInspectBesideADeadMaster(t *testing.T) {
 			assert.Equal(t, 0, r.code, r.stderr)
 			r = run(t, nil, env, "wait", lock, "-w", "1")
 			assert.Equal(t, 0, r.code, r.stderr)
-			assert.NotEqual(t, 0, run(t, nil, env, "wait", lost, "-w", "1").code, "nobody knows")
+			assert.NotEqual(t, 0, run(t, nil, env, "wait", lost, "-w", "1").code, "nobody can know")
 		})
 	}
 }

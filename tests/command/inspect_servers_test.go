@@ -21,10 +21,10 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// fill makes so many locks, whose names begin alike, and as many keys of another program.
+// fill makes n locks, whose names begin alike, and n keys of another program.
 func fill(t testing.TB, srv *redistest.Server, n int) {
 	t.Helper()
-	const portion = 5_000 // by one command: a busy machine takes its time
+	const portion = 5_000 // per command: a busy machine takes its time
 	for done := 0; done < n; done += portion {
 		srv.Do(t, "EVAL", `for i = ARGV[1] + 1, ARGV[2] do
 			redis.call('HSET', 'job:' .. i, ARGV[3], 1) redis.call('PEXPIRE', 'job:' .. i, 600000)
@@ -33,7 +33,7 @@ func fill(t testing.TB, srv *redistest.Server, n int) {
 	}
 }
 
-// plain is the command built as its users have it: the race detector takes several times the memory.
+// plain builds the command as its users have it: the race detector needs several times the memory.
 func plain(t testing.TB) string {
 	t.Helper()
 	built := filepath.Join(t.TempDir(), "holdfast")
@@ -43,8 +43,8 @@ func plain(t testing.TB) string {
 	return built
 }
 
-// measured lists all names and returns how many lines there were, how long it took, and the most
-// memory that was seen. The rusage of a child would not do: it has that of its parent in it.
+// measured lists all names and returns the number of lines, the time, and the highest memory that was seen. The
+// rusage of a child would not do: it includes that of its parent.
 func measured(t testing.TB, built string, srv *redistest.Server, args ...string) (lines int, took time.Duration,
 	kilobytes int) {
 	t.Helper()
@@ -67,7 +67,7 @@ func measured(t testing.TB, built string, srv *redistest.Server, args ...string)
 	return lines, time.Since(began), kilobytes
 }
 
-// highWater is the most memory that a process has had, 0 if it is gone.
+// highWater returns the most memory that a process has had; 0 if it is gone.
 func highWater(pid int) (kilobytes int) {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_, rest, _ := strings.Cut(string(status), "VmHWM:")
@@ -77,7 +77,7 @@ func highWater(pid int) (kilobytes int) {
 
 func TestLsAHundredThousandNamesInBoundedMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("elsewhere the most memory is not told in /proc")
+		t.Skip("only Linux reports the peak memory in /proc")
 	}
 	built := plain(t)
 	few, many := redistest.Start(t), redistest.Start(t)
@@ -92,7 +92,7 @@ func TestLsAHundredThousandNamesInBoundedMemory(t *testing.T) {
 		t.Logf("ls %v: 10,000 names %d KiB; 100,000 names %d KiB in %v", args, less, more, took)
 		assert.Less(t, more, 60<<10, "KiB")
 		assert.Positive(t, less)
-		assert.Less(t, more, 2*less, "ten times the names")
+		assert.Less(t, more, 2*less, "ten times the names took too much memory")
 	}
 	n, _, _ := measured(t, built, many, "job:9999*")
 	require.Equal(t, 11, n)
@@ -146,7 +146,7 @@ func TestLsAndShowBehindSentinel(t *testing.T) {
 	}
 }
 
-// A user of Redis that lacks rights is told which.
+// A user of Redis who lacks rights is told which.
 func TestLsAndShowWithoutRights(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -179,12 +179,13 @@ func TestLsAndShowWithoutRights(t *testing.T) {
 	}
 }
 
-// The rights that the guide lists are enough, and without +pubsub only that is not told.
+// The rights that the guide lists are enough; without +pubsub only the listeners are missing.
 func TestTheRightsOfTheGuideAreEnough(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	everything(t, srv)
-	rights := strings.Fields("+scan +type +exists +pttl +get +getrange +hlen +hscan +hstrlen +llen +lrange +zcard +zcount +zrange +zscore +time")
+	rights := strings.Fields("+scan +type +exists +pttl +get +getrange +hlen +hscan +hstrlen " +
+		"+llen +lrange +zcard +zcount +zrange +zscore +time")
 	env := grant(t, srv, "guard", append(rights, "~*"))
 	r := run(t, srv, env, "ls", "--all")
 	require.Equal(t, 0, r.code, r.stderr)

@@ -23,10 +23,10 @@ type terminal struct {
 
 	mu   sync.Mutex // guards seen
 	seen strings.Builder
-	read chan struct{} // closed when the command's side is gone
+	read chan struct{} // closed when the command has closed its side
 }
 
-// onTerminal starts the command on a terminal of its own.
+// onTerminal starts the command on its own terminal.
 func onTerminal(t *testing.T, srv *redistest.Server, args ...string) *terminal {
 	t.Helper()
 	person, device, err := pty.Open()
@@ -56,7 +56,7 @@ func onTerminal(t *testing.T, srv *redistest.Server, args ...string) *terminal {
 	return x
 }
 
-// sees is all that was printed.
+// sees returns everything that was printed.
 func (x *terminal) sees() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -153,7 +153,7 @@ func TestLsWatch(t *testing.T) {
 	}
 }
 
-// A server that goes away is shown as that, and looked at again when it is back.
+// A server that goes away is shown as such, and the command looks again when it is back.
 func TestLsWatchOutlivesTheServer(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -162,7 +162,7 @@ func TestLsWatchOutlivesTheServer(t *testing.T) {
 	x.awaits(t, "5 names")
 	srv.Stop()
 	x.awaits(t, "refused")
-	srv.Restart() // and forgets
+	srv.Restart() // and forgets everything
 	x.awaits(t, " 0 names")
 	fill(t, srv, 3)
 	x.awaits(t, " 3 names")
@@ -170,7 +170,7 @@ func TestLsWatchOutlivesTheServer(t *testing.T) {
 	assert.Equal(t, 0, x.ends(t))
 }
 
-// Nor does a silent one keep q from ending it.
+// With a silent server, too, q ends the command.
 func TestLsWatchEndsBesideASilentServer(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -185,7 +185,7 @@ func TestLsWatchEndsBesideASilentServer(t *testing.T) {
 	assert.Less(t, time.Since(began), 5*time.Second)
 }
 
-// Ctrl-Z gives the shell its terminal as it was, and fg goes on.
+// Ctrl-Z gives the terminal back to the shell unchanged, and fg continues.
 func TestLsWatchStopsAndGoesOn(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A told is what ls and show print of a name as JSON: the names that their users rely on.
+// A told is what ls and show print of a name as JSON: its fields are those that users rely on.
 type told struct {
 	Name       string
 	NameBase64 string `json:"name_base64"`
@@ -54,13 +54,13 @@ type told struct {
 	Unlocked  *bool
 }
 
-// listed is what ls prints of all names.
+// listed returns what ls prints of all names.
 func listed(t testing.TB, srv *redistest.Server, args ...string) map[string]told {
 	t.Helper()
 	names := map[string]told{}
 	for line := range strings.Lines(ok(t, srv, append([]string{"ls", "--json"}, args...)...)) {
 		o := parsed(t, line)
-		require.NotContains(t, names, o.Name, "told twice")
+		require.NotContains(t, names, o.Name, "listed twice")
 		names[o.Name] = o
 	}
 	return names
@@ -86,7 +86,7 @@ func take(t testing.TB, l holdfast.Locker) *holdfast.Hold {
 	return h
 }
 
-// everything holds, waits for and counts something of every kind, and returns the session that does.
+// everything holds, waits for and counts something of every kind, and returns the session that does so.
 func everything(t testing.TB, srv *redistest.Server) *holdfast.Session {
 	t.Helper()
 	ctx := t.Context()
@@ -114,7 +114,7 @@ func everything(t testing.TB, srv *redistest.Server) *holdfast.Session {
 	return s
 }
 
-// queue has some wait for a fair lock until the test ends.
+// queue makes n callers wait for a fair lock until the test ends.
 func queue(t testing.TB, srv *redistest.Server, s *holdfast.Session, name string, n int) {
 	t.Helper()
 	for i := range n {
@@ -127,13 +127,13 @@ func queue(t testing.TB, srv *redistest.Server, s *holdfast.Session, name string
 	}
 }
 
-// The owners of Java in these tests.
+// These are owners of Java's.
 const (
 	java1 = "0f8fad5b-d9cb-469f-a165-70867728950e:42"
 	java2 = "7c9e6679-7425-40de-944b-e07fc1f90ae7:7"
 )
 
-// foreign writes keys of other programs, none of which is to be taken for anything.
+// foreign writes keys of other programs, none of which may be taken for a lock.
 func foreign(t testing.TB, srv *redistest.Server) {
 	t.Helper()
 	srv.Do(t, "HSET", "user:1", "name", "Ada", java1, "1")
@@ -224,7 +224,7 @@ func TestLsAndShowEveryKind(t *testing.T) {
 	}
 }
 
-// What Java leaves on the server, as in the golden states of the specification.
+// This is what Java leaves on the server, as in the golden states of the specification.
 func TestLsAndShowWhatJavaHolds(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -235,7 +235,7 @@ func TestLsAndShowWhatJavaHolds(t *testing.T) {
 	lease("fl")
 	srv.Do(t, "RPUSH", "redisson_lock_queue:{fl}", java2)
 	srv.Do(t, "ZADD", "redisson_lock_timeout:{fl}", "95617584000000", java2)
-	srv.Do(t, "RPUSH", "redisson_lock_queue:app{4}", java2) // free, and waited for
+	srv.Do(t, "RPUSH", "redisson_lock_queue:app{4}", java2) // free, with a waiter
 	srv.Do(t, "ZADD", "redisson_lock_timeout:app{4}", "1", java2)
 	srv.Do(t, "HSET", "rw", "mode", "read", java1, "2", java2, "1")
 	lease("rw")

@@ -40,7 +40,7 @@ func TestUnlockEveryKind(t *testing.T) {
 	}
 }
 
-// Who waits for a fair lock that is freed gets it.
+// When a fair lock is freed, its next waiter gets it.
 func TestUnlockWakesTheNext(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -59,7 +59,7 @@ func TestUnlockWakesTheNext(t *testing.T) {
 	require.NoError(t, <-got)
 }
 
-// A string of another program is not taken for a lock, unless somebody says that it is one.
+// A string of another program is not taken for a lock, unless somebody declares it one.
 func TestUnlockOfAString(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A running is a run that has begun.
+// A running is a run of the command in the background.
 type running struct {
 	cmd            *exec.Cmd
 	stdout, stderr bytes.Buffer
@@ -34,7 +34,7 @@ func start(t testing.TB, srv *redistest.Server, args ...string) *running {
 	return r
 }
 
-// end waits for its end and returns its code, -1 by a signal.
+// end waits for its end and returns its code; −1 means that a signal ended it.
 func (r *running) end(t testing.TB) int {
 	t.Helper()
 	_ = r.cmd.Wait()
@@ -131,7 +131,7 @@ func TestWaitEnds(t *testing.T) {
 	}
 }
 
-// A lock that nobody releases is free when its lease is over, and no message says so.
+// A lock that nobody releases is free when its lease ends, and no message tells of that.
 func TestWaitForTheEndOfALease(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -141,18 +141,18 @@ func TestWaitForTheEndOfALease(t *testing.T) {
 	assert.Equal(t, 0, r.code, r.stderr)
 }
 
-// While the server is away the command waits.
+// While the server is down the command goes on waiting.
 func TestWaitOutlivesTheServer(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	srv.Do(t, "HSET", "x", java1, "1")
 	r := start(t, srv, "wait", "x", "-w", "30")
 	listens(t, srv, "redisson_lock__channel:{x}")
-	srv.Restart() // and forgets
+	srv.Restart() // and forgets everything
 	assert.Equal(t, 0, r.end(t), "%s", &r.stderr)
 }
 
-// A server that is silent from the beginning is no answer, in the time that was given.
+// If the server is silent from the beginning, the command ends when its time is over.
 func TestWaitDoesNotWaitForASilentServer(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

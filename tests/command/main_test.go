@@ -25,7 +25,8 @@ import (
 // binary is the command, built once.
 var binary string
 
-// asChild, in the environment, makes the test binary be one of children, which tests have the command run.
+// asChild is a variable in the environment that turns the test binary into one of children, which the command runs in
+// tests.
 const asChild = "HOLDFAST_TEST_CHILD"
 
 var children = map[string]func(){"signals": tellSignals}
@@ -38,11 +39,12 @@ func TestMain(m *testing.M) {
 	code := 1
 	defer func() { os.Exit(code) }()
 	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
-		if signal.Ignored(sig) { // by nohup, say: what is started would ignore it as well
+		if signal.Ignored(sig) { // for example by nohup: the processes started here would ignore it as well
 			signal.Notify(make(chan os.Signal, 1), sig)
 		}
 	}
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // else a process with the race detector sleeps for a second at its end
+	// otherwise a process with the race detector sleeps for a second at its end
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0")
 	folder, err := os.MkdirTemp("", "holdfast-command-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -59,13 +61,13 @@ func TestMain(m *testing.M) {
 	code = m.Run()
 }
 
-// A result is what became of a run.
+// A result is how a run ended, and what it printed.
 type result struct {
 	stdout, stderr string
 	code           int
 }
 
-// run runs the command on a server to its end; env has further "NAME=value".
+// run runs the command on a server to its end; env has more "NAME=value" pairs.
 func run(t testing.TB, srv *redistest.Server, env []string, args ...string) result {
 	t.Helper()
 	cmd := command(t, srv, env, args...)
@@ -79,7 +81,7 @@ func run(t testing.TB, srv *redistest.Server, env []string, args ...string) resu
 	return result{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 }
 
-// ok is run of what is to succeed; it returns what was printed.
+// ok is run for a command that must succeed; it returns what was printed.
 func ok(t testing.TB, srv *redistest.Server, args ...string) string {
 	t.Helper()
 	r := run(t, srv, nil, args...)
@@ -87,7 +89,7 @@ func ok(t testing.TB, srv *redistest.Server, args ...string) string {
 	return r.stdout
 }
 
-// command is a run that has not begun. It is killed after a minute, and with the test.
+// command prepares a run. It is killed after a minute, and with the test.
 func command(t testing.TB, srv *redistest.Server, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -101,7 +103,7 @@ func command(t testing.TB, srv *redistest.Server, env []string, args ...string) 
 	return cmd
 }
 
-// cleanEnv is the environment without what the command would take in.
+// cleanEnv is the environment without the variables that the command reads.
 func cleanEnv() (env []string) {
 	for _, entry := range os.Environ() {
 		if !strings.HasPrefix(entry, "HOLDFAST_") {
@@ -121,7 +123,7 @@ func open(t testing.TB, srv *redistest.Server, opts *holdfast.Options) *holdfast
 	return s
 }
 
-// await waits until something holds.
+// await waits until holds returns true.
 func await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !holds(); {

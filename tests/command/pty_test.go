@@ -28,7 +28,7 @@ func sitDown(t testing.TB, srv *redistest.Server) *typist {
 	t.Helper()
 	cmd := command(t, srv, []string{"PS1=", "HF=" + binary}, "run")
 	cmd.Path, cmd.Args = shell(t), []string{"bash", "--norc", "--noprofile", "--noediting", "-i"}
-	cmd.SysProcAttr = nil // pty gives it a session of its own
+	cmd.SysProcAttr = nil // pty gives it its own session
 	keys, err := pty.Start(cmd)
 	require.NoError(t, err)
 	u := &typist{t: t, keys: keys, shell: cmd.Process}
@@ -63,7 +63,7 @@ func (u *typist) types(text string) {
 	require.NoError(u.t, err)
 }
 
-// sees waits for a text after those seen before.
+// sees waits for a text after those already seen.
 func (u *typist) sees(text string) {
 	u.t.Helper()
 	defer func() {
@@ -72,7 +72,7 @@ func (u *typist) sees(text string) {
 		}
 	}()
 	await(u.t, "on the screen: "+text, func() bool {
-		screen := u.screen.String() // once: it grows meanwhile
+		screen := u.screen.String() // only once, because it grows meanwhile
 		_, after, found := strings.Cut(screen[u.seen:], text)
 		if found {
 			u.seen = len(screen) - len(after)
@@ -87,11 +87,11 @@ const (
 	ctrlZ = "\x1a"
 )
 
-// spins starts no other program: a shell that is just about to takes a SIGINT in, and waits for that program, which has
-// got none.
+// spins starts no other program: a shell that is about to start one swallows a SIGINT, and waits for the program,
+// which has received none.
 const spins = `echo ready; while :; do :; done`
 
-// echoes tells lines that it reads, until the end.
+// echoes prints the lines that it reads, until stdin ends.
 const echoes = `echo ready; while read -r x; do echo "got:$x"; done; echo end; exit 4`
 
 func TestTerminalIsTheCommands(t *testing.T) {
@@ -104,7 +104,7 @@ func TestTerminalIsTheCommands(t *testing.T) {
 	u.types(ctrlD)
 	u.sees("end")
 	u.sees("code=4")
-	u.types("echo th'er'e\n") // the shell has it again
+	u.types("echo th'er'e\n") // the shell has its terminal back
 	u.sees("there")
 }
 
@@ -126,7 +126,7 @@ func TestTerminalInterrupts(t *testing.T) {
 	}
 }
 
-// Ctrl-C is for the whole job: a script around it, or a loop of the shell, does not go on.
+// Ctrl-C is for the whole job: a surrounding script or loop of the shell does not continue.
 func TestTerminalInterruptsTheScript(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -157,7 +157,7 @@ func TestTerminalInterruptsTheWait(t *testing.T) {
 	defer hold.Release()
 	u := sitDown(t, srv)
 	u.types("$HF run x -- echo ran\n")
-	u.sees("waiting for \"x\", held by ? " + hold.ID()) // without being asked: there is a person
+	u.sees("waiting for \"x\", held by ? " + hold.ID()) // reported without being asked for, since a person is watching
 	u.types(ctrlC)
 	u.types("echo code=$?\n")
 	u.sees("code=130")
@@ -176,7 +176,7 @@ func TestTerminalStopsAndGoesOn(t *testing.T) {
 		t.Log(name)
 		u.types(text)
 		u.sees("ready")
-		if name == "piped" { // asks for the terminal when it reads, and has got it when it answers
+		if name == "piped" { // it asks for the terminal when it reads, and has it when it answers
 			u.types("zero\n")
 			u.sees("got:zero")
 		}
@@ -194,7 +194,7 @@ func TestTerminalStopsAndGoesOn(t *testing.T) {
 	}
 }
 
-// Who stays away for longer than the lease has lost the lock, and the command does not go on.
+// A run that is suspended for longer than its lease has lost the lock, and its command does not continue.
 func TestTerminalIsLeftForTooLong(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -209,7 +209,7 @@ func TestTerminalIsLeftForTooLong(t *testing.T) {
 	require.NotContains(t, u.screen.String(), "end\r")
 }
 
-// In the background it has no terminal, stops when it reads, and has it in the foreground.
+// In the background the command has no terminal and stops when it reads; in the foreground it gets the terminal.
 func TestTerminalInTheBackground(t *testing.T) {
 	t.Parallel()
 	u := sitDown(t, redistest.Start(t))
@@ -224,7 +224,7 @@ func TestTerminalInTheBackground(t *testing.T) {
 	u.sees("end")
 }
 
-// What was killed could not undo what it had done to the terminal.
+// A command that was killed could not undo its changes to the terminal; holdfast does.
 func TestTerminalIsRestored(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -240,7 +240,7 @@ func TestTerminalIsRestored(t *testing.T) {
 	u.sees(" icanon")
 }
 
-// When the terminal goes, so does the command, and the lock is free.
+// When the terminal hangs up, the command ends, and the lock is free.
 func TestTerminalHangsUp(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

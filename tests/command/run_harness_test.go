@@ -18,17 +18,17 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A job is a run of the command that is under way.
+// A job is a run of the command in the background.
 type job struct {
 	t      testing.TB
 	cmd    *exec.Cmd
 	stdin  *os.File
-	lines  <-chan string // of stdout; closed when everybody is gone who could write to it
+	lines  <-chan string // of stdout; closed when nobody is left who could write to it
 	stderr log
 	ended  chan struct{}
 }
 
-// A log is what was written to stderr until now.
+// A log collects what was written to stderr.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -62,7 +62,7 @@ func beginWith(t testing.TB, srv *redistest.Server, env []string, args ...string
 	require.NoError(t, err)
 	j.cmd.Stdin, j.cmd.Stdout, j.cmd.Stderr = in, out, &j.stderr
 	j.stdin = stdin
-	j.cmd.WaitDelay = time.Second // for stderr, which somebody may have kept
+	j.cmd.WaitDelay = time.Second // for stderr, which a child may have kept open
 	require.NoError(t, j.cmd.Start())
 	require.NoError(t, in.Close())
 	require.NoError(t, out.Close())
@@ -101,7 +101,7 @@ func readLines(open func() (*os.File, error)) <-chan string {
 	return lines
 }
 
-// line is the next line of stdout.
+// line returns the next line of stdout.
 func (j *job) line() string {
 	j.t.Helper()
 	select {
@@ -114,7 +114,7 @@ func (j *job) line() string {
 	}
 }
 
-// gone waits until nobody has stdout any more, and returns what was written to it.
+// gone waits until nobody has stdout open any more, and returns what was written to it.
 func (j *job) gone() (rest []string) {
 	j.t.Helper()
 	timeout := time.After(30 * time.Second)
@@ -142,7 +142,7 @@ func (j *job) code() int {
 	return j.cmd.ProcessState.ExitCode()
 }
 
-// said waits until something was written to stderr.
+// said waits until stderr contains the text.
 func (j *job) said(text string) {
 	j.t.Helper()
 	await(j.t, "stderr has "+text, func() bool { return strings.Contains(j.stderr.String(), text) })
@@ -153,7 +153,7 @@ func (j *job) signal(sig syscall.Signal) {
 	require.NoError(j.t, j.cmd.Process.Signal(sig))
 }
 
-// guard is the process id of the job's guard.
+// guard returns the process id of the job's guard.
 func (j *job) guard() (pid int) {
 	j.t.Helper()
 	await(j.t, "there is a guard", func() bool {
@@ -185,7 +185,7 @@ func free(t testing.TB, srv *redistest.Server, name string) bool {
 	return srv.Int(t, "EXISTS", name) == 0
 }
 
-// runProgram runs any program to its end, which must be good, and returns what it prints.
+// runProgram runs a program to its end, which must be successful, and returns what it prints.
 func runProgram(t testing.TB, env []string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)

@@ -15,16 +15,17 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// beginFamily runs a command with a child of its own, and another that has left the group and the session.
-// None of them ends at SIGTERM. The job's lines are theirs alone, and end when all three are gone.
+// beginFamily runs a command with a child, and with another child that has left the group and the session. None of
+// them ends at SIGTERM. The job's lines come only from them, and end when all three are gone.
 func beginFamily(t testing.TB, srv *redistest.Server, args ...string) *job {
 	t.Helper()
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
 	child := script(t, `trap "" TERM; echo ready; while :; do sleep 0.05; done`)
-	parent := script(t, `exec >`+fifo+`; trap "echo told" TERM; `+child+` & setsid `+child+` & echo ready; while :; do sleep 0.05; done`)
+	parent := script(t, `exec >`+fifo+`; trap "echo told" TERM; `+child+` & setsid `+child+
+		` & echo ready; while :; do sleep 0.05; done`)
 	j := begin(t, srv, append(args, "x", "--", parent)...)
-	j.lines = readLines(func() (*os.File, error) { return os.Open(fifo) }) // opens when they do
+	j.lines = readLines(func() (*os.File, error) { return os.Open(fifo) }) // opens when they open it
 	t.Cleanup(func() {
 		if end, err := os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil { // it still waits for them
 			_ = end.Close()
@@ -47,7 +48,7 @@ func forceUnlock(t testing.TB, srv *redistest.Server, name string) {
 	require.True(t, was)
 }
 
-// A lock that the server has dropped: SIGTERM, grace, SIGKILL, for all of the family.
+// If the server has dropped the lock, the whole family gets SIGTERM, a grace, and SIGKILL.
 func TestRunLosesTheLock(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -57,12 +58,12 @@ func TestRunLosesTheLock(t *testing.T) {
 	require.Equal(t, "told", j.line())
 	told := time.Now()
 	j.gone()
-	require.GreaterOrEqual(t, time.Since(told), 200*time.Millisecond, "there was a grace")
+	require.GreaterOrEqual(t, time.Since(told), 200*time.Millisecond, "the grace was too short")
 	require.Equal(t, 79, j.code())
 	require.Regexp(t, `(?m)^holdfast: lost "x" after .*; stopping the command$`, j.stderr.String())
 }
 
-// A command that ends when it is told to is not waited for longer.
+// A command that ends at SIGTERM is not waited for any longer.
 func TestRunLosesTheLockOfOneWhoListens(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -71,7 +72,7 @@ func TestRunLosesTheLockOfOneWhoListens(t *testing.T) {
 	j.readies(1)
 	forceUnlock(t, srv, "x")
 	require.Equal(t, []string{"told"}, j.gone())
-	require.Equal(t, 79, j.code(), "though it ended with 0")
+	require.Equal(t, 79, j.code(), "the command ended with 0, the run does not")
 	require.Contains(t, j.stderr.String(), `"event":"lost"`)
 }
 
@@ -87,7 +88,7 @@ func TestRunGoesOnWithoutTheLock(t *testing.T) {
 	require.Equal(t, 79, j.code())
 }
 
-// The lock was taken away, and the command ended before a renewal could tell.
+// The lock was taken away, and the command ended before a renewal could notice.
 func TestRunFindsTheLockGoneAtTheEnd(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -99,7 +100,7 @@ func TestRunFindsTheLockGoneAtTheEnd(t *testing.T) {
 	require.Contains(t, j.stderr.String(), "before the command ended")
 }
 
-// Without its server the family is gone before its lease is over, even those who do not listen.
+// Without its server the family is gone before the lease is over, including those that ignore SIGTERM.
 func TestRunLosesItsServer(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]func(*redistest.Server){"stopped": (*redistest.Server).Stop,
@@ -110,7 +111,7 @@ func TestRunLosesItsServer(t *testing.T) {
 			const lease = 4 * time.Second
 			j := beginFamily(t, srv, "--lease", lease.String(), "--grace", "1s")
 			j.readies(3)
-			// Just renewed: so the end of the lease on the server is known.
+			// It has just been renewed, so the end of the lease on the server is known.
 			pttl := srv.Int(t, "PTTL", "x")
 			await(t, "renewed", func() bool {
 				before := pttl
@@ -120,18 +121,18 @@ func TestRunLosesItsServer(t *testing.T) {
 			end := time.Now().Add(time.Duration(pttl) * time.Millisecond)
 			away(srv)
 			require.Equal(t, "told", j.line())
-			require.Greater(t, time.Until(end), 500*time.Millisecond, "told in time")
+			require.Greater(t, time.Until(end), 500*time.Millisecond, "SIGTERM came too late")
 			j.gone()
 			gone := time.Now()
 			require.True(t, gone.Before(end), "%v late: %s", time.Since(end), &j.stderr)
 			require.Equal(t, 79, j.code())
-			require.Less(t, time.Since(gone), 3*time.Second, "what was lost need not be given back")
+			require.Less(t, time.Since(gone), 3*time.Second, "a lost lock need not be given back")
 			require.Contains(t, j.stderr.String(), "could not be renewed")
 		})
 	}
 }
 
-// A command that ends while the server is away: the lock cannot be given back, which is tried, and told, for a while.
+// A command ends while the server is away. Holdfast tries for a while to give the lock back, and reports it.
 func TestRunEndsWithoutItsServer(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]func(*redistest.Server){"stopped": (*redistest.Server).Stop,
@@ -154,7 +155,7 @@ func TestRunEndsWithoutItsServer(t *testing.T) {
 	}
 }
 
-// A blink of the server is none of the command's business.
+// A short outage of the server does not affect the command.
 func TestRunOutlastsARestart(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -171,7 +172,7 @@ func TestRunOutlastsARestart(t *testing.T) {
 	require.Equal(t, 4, j.code(), j.stderr.String())
 }
 
-// Killed, holdfast leaves nobody behind, and the lock is free when its lease is over.
+// If holdfast is killed, nobody is left behind, and the lock is free when its lease is over.
 func TestRunKilled(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -183,7 +184,7 @@ func TestRunKilled(t *testing.T) {
 	await(t, "the lock is free", func() bool { return free(t, srv, "x") })
 }
 
-// Without its guard at least the command itself does not stay.
+// If its guard is killed as well, at least the command itself does not stay.
 func TestRunKilledWithItsGuard(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -194,7 +195,7 @@ func TestRunKilledWithItsGuard(t *testing.T) {
 	require.Empty(t, j.gone())
 }
 
-// A holdfast that is stopped renews nothing: its guard kills the command in time.
+// A holdfast that is stopped renews nothing, so its guard kills the command in time.
 func TestRunStopped(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -208,7 +209,8 @@ func TestRunStopped(t *testing.T) {
 	require.Equal(t, 79, j.code())
 }
 
-// A guard that was stopped itself kills the command when it goes on, though the lock is renewed. That is a loss.
+// A guard that was itself stopped kills the command when it continues, although the lock was renewed. That counts as
+// a loss.
 func TestRunKilledByItsGuard(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -218,10 +220,10 @@ func TestRunKilledByItsGuard(t *testing.T) {
 	await(t, "it was killed", func() bool {
 		err := syscall.Kill(guard, syscall.SIGSTOP)
 		if errors.Is(err, syscall.ESRCH) {
-			return true // it has killed the command, and gone; holdfast is about to
+			return true // it has killed the command and ended; holdfast is about to
 		}
 		require.NoError(t, err)
-		<-time.After(1200 * time.Millisecond) // its time is over, and the lock is renewed
+		<-time.After(1200 * time.Millisecond) // its time is over, although the lock was renewed
 		require.NoError(t, syscall.Kill(guard, syscall.SIGCONT))
 		select {
 		case <-j.ended:
@@ -235,7 +237,7 @@ func TestRunKilledByItsGuard(t *testing.T) {
 	require.True(t, free(t, srv, "x"))
 }
 
-// The same without a guard: when it is continued, holdfast itself sees that it is too late.
+// Without a guard, holdfast itself notices that it is too late when it continues.
 func TestRunStoppedWithoutItsGuard(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

@@ -12,11 +12,10 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// deaf is a command that tells of SIGTERM and goes on.
+// deaf is a command that reports SIGTERM and goes on.
 const deaf = `exec 2>/dev/null; trap "echo told" TERM; echo ready; while :; do sleep 0.05; done`
 
-// A message that nobody reads does not keep holdfast from killing the command when its grace is over, nor
-// from ending.
+// If nobody reads its messages, holdfast still kills the command when the grace is over, and ends.
 func TestRunKillsThoughNobodyListens(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -27,12 +26,12 @@ func TestRunKillsThoughNobodyListens(t *testing.T) {
 	require.Equal(t, "told", j.line())
 	told := time.Now()
 	require.Empty(t, j.gone())
-	require.Less(t, time.Since(told), 3*time.Second, "long before the lease is over")
+	require.Less(t, time.Since(told), 3*time.Second, "the lease was over first")
 	require.Equal(t, 79, j.code())
 	require.Less(t, time.Since(told), 8*time.Second)
 }
 
-// Nor does it keep signals from the command.
+// It also still forwards signals to the command.
 func TestRunForwardsSignalsThoughNobodyListens(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -40,36 +39,37 @@ func TestRunForwardsSignalsThoughNobodyListens(t *testing.T) {
 	defer listen()
 	j.readies(1)
 	forceUnlock(t, srv, "x")
-	<-time.After(time.Second) // in which the loss has shown
+	<-time.After(time.Second) // the loss shows in this time
 	j.signal(syscall.SIGTERM)
 	require.Equal(t, "told", j.line())
 	j.signal(syscall.SIGKILL)
 }
 
-// What is said stands in order, and all of it is written for who reads late.
+// Messages come in order, and all of them are written, even if the reader is late.
 func TestRunSaysAllInTheEnd(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	r := run(t, srv, nil, "run", "--verbose", "--lease", "3s", "x", "--", "sh", "-c", `
 		"$0" --redis "$1" unlock --yes x >/dev/null; trap "echo told >&2; exit 3" TERM; while :; do sleep 0.05; done`, binary, "redis://"+srv.Addr())
 	require.Equal(t, 79, r.code)
-	require.Regexp(t, `(?s)^holdfast: getting lock took .*\nholdfast: executing sh\n.*stopping the command\n.*holdfast: the command ended with 3\n$`, r.stderr)
+	require.Regexp(t, `(?s)^holdfast: getting lock took .*\nholdfast: executing sh\n`+
+		`.*stopping the command\n.*holdfast: the command ended with 3\n$`, r.stderr)
 }
 
-// A signal between the lock and the command that holdfast becomes ends both: the command does not run.
+// A signal that comes between taking the lock and becoming the command ends the run: the command does not run.
 func TestRunNoForkIsEndedBeforeTheCommand(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		srv := redistest.Start(t)
 		j, listen := beginMute(t, srv, "--verbose", "-F", "--lease", "1h", "x", "--", "echo", "ran")
 		await(t, "it has the lock", func() bool { return !free(t, srv, "x") })
-		<-time.After(100 * time.Millisecond) // it says so, and nobody reads that
+		<-time.After(100 * time.Millisecond) // its message about that is read by nobody
 		j.signal(sig)
-		<-time.After(50 * time.Millisecond) // it has come
+		<-time.After(50 * time.Millisecond) // time for the signal to arrive
 		listen()
 		require.Empty(t, j.gone())
 		require.Equal(t, 128+int(sig), j.code())
-		require.True(t, free(t, srv, "x"), "it was given back")
+		require.True(t, free(t, srv, "x"), "the lock was not given back")
 	}
 }
 
@@ -91,10 +91,10 @@ func TestRunNestedIsEndedBeforeTheCommand(t *testing.T) {
 	listen()
 	require.Empty(t, j.gone())
 	require.Equal(t, 143, j.code())
-	require.False(t, free(t, srv, "x"), "which belongs to the run around it")
+	require.False(t, free(t, srv, "x"), "the lock belongs to the run around it")
 }
 
-// A lock that is over before holdfast could become the command: it does not run.
+// If the lock is lost before holdfast becomes the command, the command does not run.
 func TestRunNoForkLosesTheLockBeforeTheCommand(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -105,14 +105,14 @@ func TestRunNoForkLosesTheLockBeforeTheCommand(t *testing.T) {
 	require.Equal(t, 79, j.code())
 }
 
-// A command that cannot be become leaves no lock behind.
+// A command that cannot be executed leaves no lock behind.
 func TestRunNoForkOfWhatCannotRun(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	broken := program(t, "#!/no/such/interpreter\n")
 	for name, flags := range map[string][]string{"lock": nil, "fair": {"--fair"}, "read": {"-s"},
 		"fenced": {"--fenced"}, "permit": {"--permits", "1"}} {
-		for range 2 { // the second has it at once
+		for range 2 { // the second gets the lock at once
 			r := run(t, srv, nil, append(append([]string{"run", "-n", "-F", "--lease", "1h"}, flags...), name,
 				"--", broken)...)
 			require.Equal(t, 69, r.code, r.stderr)
@@ -131,7 +131,7 @@ func program(t testing.TB, text string) string {
 	return path
 }
 
-// A script that does not say by what it runs is one of sh, as for flock and every shell.
+// A script without a #! line is run by sh, as by flock and every shell.
 func TestRunAScriptWithoutAnInterpreter(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

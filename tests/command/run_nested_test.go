@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// Inside a run, another of the same name runs at once if what it wants is covered.
+// Inside a run, another run of the same name starts at once if the outer one's lock covers what it wants.
 func TestRunNested(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -48,7 +48,7 @@ func TestRunNested(t *testing.T) {
 	}
 }
 
-// A name in the environment is no proof: the server is asked.
+// A name in the environment proves nothing: the server is asked.
 func TestRunNestedOnAnotherServer(t *testing.T) {
 	t.Parallel()
 	srv, other := redistest.Start(t), redistest.Start(t)
@@ -71,6 +71,6 @@ func TestRunNoFork(t *testing.T) {
 	require.Equal(t, []string{j.line()}, srv.Strs(t, "HKEYS", "x"))
 	require.NoError(t, j.stdin.Close())
 	require.Equal(t, 3, j.code())
-	require.Greater(t, srv.Int(t, "PTTL", "x"), int64(3_500_000), "for the rest of its lease")
+	require.Greater(t, srv.Int(t, "PTTL", "x"), int64(3_500_000), "it is held for the rest of its lease")
 	require.Equal(t, 1, run(t, srv, nil, "run", "-n", "x", "--", "true").code)
 }

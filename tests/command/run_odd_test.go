@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A signal ends a run also before it has come to wait for its lock.
+// A signal also ends a run before it has begun to wait for its lock.
 func TestRunInterruptedWhileConnecting(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -32,7 +32,7 @@ func TestRunInterruptedWhileConnecting(t *testing.T) {
 func TestRunInterruptedInsideARun(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	srv.Do(t, "CLIENT", "PAUSE", "60000", "WRITE") // scripts count as that
+	srv.Do(t, "CLIENT", "PAUSE", "60000", "WRITE") // this includes scripts
 	around := `HOLDFAST_RUNS=[{"name":"eA==","kind":"lock","owner":"somebody:1"}]`
 	j := beginWith(t, srv, []string{around}, "x", "--", "echo", "ran")
 	await(t, "it asks for the run around it", func() bool {
@@ -43,7 +43,7 @@ func TestRunInterruptedInsideARun(t *testing.T) {
 	require.Empty(t, j.gone())
 }
 
-// beginMute runs a command while nobody reads what holdfast says; listen makes up for it.
+// beginMute starts a run whose messages nobody reads; listen begins to read them.
 func beginMute(t *testing.T, srv *redistest.Server, args ...string) (j *job, listen func()) {
 	t.Helper()
 	return beginMuteWith(t, srv, nil, args...)
@@ -67,7 +67,7 @@ func beginMuteWith(t *testing.T, srv *redistest.Server, env []string, args ...st
 	return j, func() { readLines(func() (*os.File, error) { return heard, nil }) }
 }
 
-// A message that nobody reads does not keep holdfast from stopping the command.
+// If nobody reads its messages, holdfast still stops the command.
 func TestRunStopsBeforeItSaysSo(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -81,22 +81,21 @@ func TestRunStopsBeforeItSaysSo(t *testing.T) {
 	require.Equal(t, 79, j.code())
 }
 
-// A lock that is over before the command has begun: it does not begin.
+// If the lock is lost before the command has begun, the command does not begin.
 func TestRunLosesTheLockBeforeTheCommand(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	j, listen := beginMute(t, srv, "--lease", "1s", "--verbose", "x", "--", "echo", "ran")
 	await(t, "it has the lock", func() bool { return !free(t, srv, "x") })
 	j.signal(syscall.SIGSTOP)
-	<-time.After(1100 * time.Millisecond) // by the clock alone
+	<-time.After(1100 * time.Millisecond) // time passes, and nothing else happens
 	j.signal(syscall.SIGCONT)
 	listen()
 	require.Empty(t, j.gone())
 	require.Equal(t, 79, j.code())
 }
 
-// A process of the group that has ended, and for which its parent, a daemon, does not wait, is not waited
-// for by holdfast either.
+// A process of the group that has ended, but is not reaped by its parent, a daemon, does not keep holdfast waiting.
 func TestRunLeavesTheDead(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

@@ -16,11 +16,11 @@ import (
 
 func init() { children["init"] = reapNobody }
 
-// reapNobody takes in the orphans of runs of the command that its argument names, and fails if there are any.
+// reapNobody runs the command that its argument names, adopts the orphans of the run, and fails if there are any.
 func reapNobody() {
 	err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	for i := 0; i < 10 && err == nil; i++ {
-		// What the environment says is for this process alone.
+		// The variable is meant for this process alone.
 		run := exec.Command("env", "-u", asChild, os.Args[1], "run", "x", "--", "true")
 		if err = run.Run(); err != nil {
 			break
@@ -35,7 +35,7 @@ func reapNobody() {
 	}
 }
 
-// Where nobody waits for orphans, as in many a container, one would stay for ever.
+// Where nobody reaps orphans, as in many containers, one would stay for ever.
 func TestRunLeavesNoOrphan(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A user with a password, which comes from the environment; nothing of it is on the process list.
+// A user's password comes from the environment; nothing of it appears in the process list.
 func TestRunAsAUser(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -49,9 +49,10 @@ func TestRunWithTLS(t *testing.T) {
 	env := []string{"HOLDFAST_REDIS=rediss://127.0.0.1:" + strconv.Itoa(port)}
 	r := run(t, nil, env, "run", "--cacert", cert, "--cert", cert, "--key", key, "x", "--", "echo", "ran")
 	require.Equal(t, "ran\n", r.stdout, r.stderr)
-	require.Equal(t, 69, run(t, nil, env, "run", "x", "--", "true").code, "nobody has signed that")
+	require.Equal(t, 69, run(t, nil, env, "run", "x", "--", "true").code,
+		"the certificate is not signed by anybody known")
 	known := []string{"run", "--cert", cert, "--key", key, "x", "--", "echo", "ran"}
-	require.Equal(t, 69, run(t, nil, env, known...).code, "nor is it trusted")
+	require.Equal(t, 69, run(t, nil, env, known...).code, "the certificate is not trusted")
 	r = run(t, nil, env, append([]string{"--insecure"}, known...)...)
 	require.Equal(t, "ran\n", r.stdout, r.stderr)
 	r = run(t, nil, nil, "ls", "--redis", "redis://127.0.0.1:"+strconv.Itoa(port))
@@ -59,7 +60,7 @@ func TestRunWithTLS(t *testing.T) {
 	require.Contains(t, r.stderr, "it wants TLS (rediss://)")
 }
 
-// A server that does not speak TLS is silent when it is talked to so.
+// A server without TLS answers nothing to a TLS handshake.
 func TestTLSToAServerWithoutIt(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -95,7 +96,7 @@ func TestAddresses(t *testing.T) {
 	require.NotContains(t, r.stderr, "secret")
 }
 
-// A server that is not up yet is waited for, if that is asked for.
+// A run waits for a server that is not up yet, if asked to.
 func TestAServerThatComesLater(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"run", "x", "--", "true"}, {"ls"}, {"latch", "set", "x", "1"},
@@ -120,7 +121,7 @@ func TestAServerThatComesLater(t *testing.T) {
 	srv.Do(t, "CONFIG", "SET", "requirepass", "secret")
 	began := time.Now()
 	require.Equal(t, 69, run(t, srv, nil, "--connect-timeout", "20", "ls").code)
-	require.Less(t, time.Since(began), 15*time.Second, "that will not pass")
+	require.Less(t, time.Since(began), 15*time.Second, "an error that will not pass by itself")
 }
 
 func TestRunOnACluster(t *testing.T) {
@@ -148,7 +149,7 @@ func TestRunWithSentinels(t *testing.T) {
 	require.Equal(t, 1, j.code())
 }
 
-// The replies of an attempt are lost until it is given up: whether it has the lock is not known.
+// The replies to an attempt are lost until it is given up, so nobody knows whether it has the lock.
 func TestRunDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

@@ -43,12 +43,12 @@ func TestRunForwardsSignals(t *testing.T) {
 
 	j = begin(t, srv, "x", "--", "sh", "-c", "echo ready; exec sleep 60")
 	j.readies(1)
-	j.signal(syscall.SIGALRM) // which it does not expect
+	j.signal(syscall.SIGALRM) // the command does not expect this one
 	require.Equal(t, 128+int(syscall.SIGALRM), j.code())
 	require.True(t, free(t, srv, "x"))
 }
 
-// tellSignals is a command that prints the signals that it gets, until its stdin ends.
+// tellSignals is a command that prints the signals that it receives, until its stdin ends.
 func tellSignals() {
 	got := make(chan os.Signal, 10)
 	signal.Notify(got, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1,
@@ -96,7 +96,7 @@ func TestRunInterruptedWhileWaiting(t *testing.T) {
 	}
 }
 
-// A server that goes away while a run waits is waited for as well.
+// A run that waits for its lock also waits for a server that goes away meanwhile.
 func TestRunWaitsForTheServer(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -109,7 +109,7 @@ func TestRunWaitsForTheServer(t *testing.T) {
 	require.Equal(t, 0, j.code())
 }
 
-// nohup's way: what was ignored stays so, for the command too.
+// As with nohup, an ignored signal stays ignored, also for the command.
 func TestRunIgnoresWhatWasIgnored(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -119,7 +119,7 @@ func TestRunIgnoresWhatWasIgnored(t *testing.T) {
 	require.Equal(t, "alive\n", r)
 }
 
-// The command has ended, and the server is silent: a signal ends the wait for it.
+// The command has ended, and the server is silent: a signal ends the wait for the server.
 func TestRunDoesNotGiveBackForLongAfterASignal(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -131,7 +131,7 @@ func TestRunDoesNotGiveBackForLongAfterASignal(t *testing.T) {
 	require.NoError(t, j.stdin.Close())
 	await(t, "the command's end", func() bool { return syscall.Kill(pid, 0) != nil })
 	began := time.Now()
-	for ended := false; !ended; { // one that comes before holdfast knows of the end is for the command
+	for ended := false; !ended; { // a signal before holdfast knows of the end is for the command
 		require.Less(t, time.Since(began), 4*time.Second)
 		_ = j.cmd.Process.Signal(syscall.SIGTERM)
 		select {

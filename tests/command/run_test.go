@@ -99,7 +99,7 @@ func TestRunWithoutRedisOrProgram(t *testing.T) {
 	require.Contains(t, r.stderr, "WRONGTYPE")
 }
 
-// Behind the name nothing is taken for holdfast's own that may be the command's.
+// After the name, holdfast takes nothing for its own that may be meant for the command.
 func TestRunWantsDashesBeforeTheCommand(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
@@ -121,7 +121,7 @@ func TestRunWantsDashesBeforeTheCommand(t *testing.T) {
 	}
 }
 
-// Flags of holdfast's may stand on both sides of the name, and any text may be one.
+// Holdfast's flags may be before and after the name, and a name may be any text.
 func TestRunFlagsAndNames(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -151,7 +151,7 @@ func TestRunFlagsAndNames(t *testing.T) {
 	require.Contains(t, run(t, srv, nil, "run", "x", "--help").stdout, "holdfast run backup")
 }
 
-// Everything that can be held is refused while somebody else has it, in the way and with the code asked for.
+// While somebody else holds it, a lock of any kind is refused, in the way and with the code asked for.
 func TestRunConflicts(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -189,23 +189,23 @@ func TestRunConflicts(t *testing.T) {
 			r := run(t, srv, nil, append(append([]string{"run"}, tt.args...), "--", "echo", "ran")...)
 			require.Equal(t, tt.code, r.code, r.stderr)
 			require.Empty(t, r.stdout)
-			require.Empty(t, r.stderr, "as flock says nothing")
+			require.Empty(t, r.stderr, "flock prints nothing either")
 		})
 	}
 	r := run(t, srv, nil, "run", "-s", "read", "--", "echo", "ran")
-	require.Equal(t, "ran\n", r.stdout, "readers read together")
+	require.Equal(t, "ran\n", r.stdout, "readers exclude each other")
 	r = run(t, srv, nil, "run", "-n", "--verbose", "plain", "--", "true")
 	require.Contains(t, r.stderr, "failed to get lock, held by ? "+hold.ID()+"\n")
 	r = run(t, srv, nil, "run", "-n", "--verbose", "--json", "plain", "--", "true")
 	require.Contains(t, r.stderr, `"holders":[{`)
 	r = run(t, srv, nil, "run", "-n", "--verbose", "--json", "--permits", "1", "pool", "--", "true")
 	require.Contains(t, r.stderr, `"event":"conflict"`)
-	require.NotContains(t, r.stderr, "holders", "nobody knows them")
+	require.NotContains(t, r.stderr, "holders", "its holders are not known")
 	r = run(t, srv, nil, "run", "-n", "--permits", "3", "pool", "--", "true")
 	require.Contains(t, r.stderr, `"pool" has 1 permit, which stands, and not 3`)
 }
 
-// The long forms of the flags mean what the letters do.
+// The long flags mean the same as the letters.
 func TestRunLongFlags(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -238,7 +238,7 @@ func TestRunLongFlags(t *testing.T) {
 	}
 }
 
-// A run that waits is woken by a release, and says before on whom it waits.
+// A run that waits is woken by a release, and says first whom it waits for.
 func TestRunWaits(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -258,7 +258,7 @@ func TestRunWaits(t *testing.T) {
 			hold, err := tt.lock.Lock(t.Context())
 			require.NoError(t, err)
 			j := begin(t, srv, "--verbose", tt.flag, name, "--", "echo", "ran")
-			if name != "other" { // one of another kind is not known as a holder
+			if name != "other" { // a lock of another kind does not show its holder
 				j.said("waiting for \"" + name + "\", held by " + tt.mode + "? " + hold.ID() + "\n")
 			} else {
 				j.said("waiting for")
@@ -272,7 +272,7 @@ func TestRunWaits(t *testing.T) {
 	}
 }
 
-// Others see what runs, but not its arguments, which may be secret.
+// Others see which program runs, but not its arguments, which may be secret.
 func TestRunTellsWhatItRuns(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -290,7 +290,7 @@ func TestRunTellsWhatItRuns(t *testing.T) {
 	require.Equal(t, 0, waits.code())
 }
 
-// A run says who is in its way as ls and show do, to people and to programs.
+// A run says who is in its way just as ls and show do, to people and to programs.
 func TestRunSaysWhoAsShowDoes(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -340,7 +340,7 @@ func TestRunEnvironment(t *testing.T) {
 	lines := strings.Split(r.stdout, "\n")
 	require.Equal(t, "pool", lines[0])
 	require.Len(t, lines[1], 32, "a permit's id")
-	require.Empty(t, lines[2], "no token of somebody else's")
+	require.Empty(t, lines[2], "a token of somebody else's")
 }
 
 func TestRunPassesStdin(t *testing.T) {

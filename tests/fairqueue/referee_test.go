@@ -13,7 +13,8 @@ import (
 //	blocked  how long a dead waiter may keep a free lock from live ones; see blockade.limit
 //	early    no live Java waiter is dropped earlier than Redisson alone would drop it
 //	unheard  our scripts drop a live Java waiter only when it is due, and only if the lock was free before
-//	shape    an owner is in queue iff it is in due, once; ours has the order of queue and the members of alive; alive has no dead owner
+//	shape    an owner is in queue iff it is in due, once; ours has the order of queue and the members of alive;
+//	         alive has no dead owner
 //	sleep    a Go waiter is told to sleep for at least 100 ms, and at most a third of its wait
 //	ghost    a copy of an acquire has no effect after its owner has been given back for good
 //	end      a run ends, and leaves no live Go waiter behind

@@ -87,7 +87,7 @@ func TestAListenerIsWoken(t *testing.T) {
 	second := &ear{channel: "x"}
 	second.hears(t, "the standing subscription", func() {
 		second.Listener = h.Listen("x", func() { second.woken.Add(1) })
-		assert.EqualValues(t, 1, second.woken.Load(), "the channel is subscribed already, so the first wake-up comes at once")
+		assert.EqualValues(t, 1, second.woken.Load(), "it is subscribed already, so the first wake-up comes at once")
 	})
 	both := func() { srv.Do(t, "PUBLISH", "x", "0") }
 	e.hears(t, "a message", func() { second.hears(t, "a message", both) })

@@ -18,7 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// The least that a server's ACL must grant to a program whose names begin with "app:". The guide has the same lists.
+// These are the fewest rights that a server's ACL must grant to a program whose names begin with "app:". The guide
+// has the same lists.
 var (
 	aclScripts = []string{ // what a session sends, and what its scripts call
 		"+eval", "+evalsha", "+time", "+get", "+getex", "+set", "+del", "+pttl", "+pexpire", "+incr", "+incrby", "+decr", "+decrby",
@@ -28,7 +29,8 @@ var (
 	}
 	aclPlain   = []string{"+publish", "+subscribe"}
 	aclSharded = []string{"+spublish", "+ssubscribe"}
-	aclCluster = []string{"+cluster|slots", "+pubsub|shardnumsub"} // the second so that it is known whether messages are sharded
+	// the second one shows whether messages are sharded
+	aclCluster = []string{"+cluster|slots", "+pubsub|shardnumsub"}
 	aclKeys    = []string{
 		"~app:*", "~{app:*}:timeout", "~{app:*}:*:rwlock_timeout:*", "~redisson_lock_token:{app:*}", "~redisson_lock_queue:{app:*}",
 		"~redisson_lock_timeout:{app:*}", "~holdfast_fair_queue:{app:*}", "~holdfast_fair_alive:{app:*}", "~holdfast_rwlock_writers:{app:*}",
@@ -39,14 +41,14 @@ var (
 	}
 )
 
-// aclSingle and aclSlots are the rights on a server, and on the nodes of a cluster with sharded messages.
+// aclSingle and aclSlots are the rights on a single server, and on the nodes of a cluster with sharded messages.
 func aclSingle() []string { return slices.Concat(aclScripts, aclPlain, aclKeys, aclChannels) }
 
 func aclSlots(cluster []string) []string {
 	return slices.Concat(aclScripts, aclSharded, cluster, aclKeys, aclChannels)
 }
 
-// aclClusterOf is aclCluster for a server, of which the client reads the slots by another command from version 8 on.
+// aclClusterOf is aclCluster for one server: from version 8 on the client reads the slots with another command.
 func aclClusterOf(t *testing.T, srv *redistest.Server) []string {
 	t.Helper()
 	hello := srv.Do(t, "HELLO").([]any)
@@ -59,7 +61,8 @@ func aclClusterOf(t *testing.T, srv *redistest.Server) []string {
 	return append(without(aclCluster, "+cluster|slots"), "+cluster|shards")
 }
 
-// aclNo is how servers say no to a command, a key or a channel; the first to a call, the others to one inside a script.
+// aclNo matches how servers refuse a command, a key or a channel: the first form answers a call, the others come from
+// inside a script.
 var aclNo = regexp.MustCompile(`NOPERM|user executing the script can't|ACL failure in script`)
 
 // aclGrant makes a user that has these rights and no others.
@@ -81,14 +84,14 @@ func TestTheACLOfTheGuideIsEnough(t *testing.T) {
 	servers := kit.StartServers(t, 1)
 	require.NoError(t, aclTour(t, servers, aclGrant(t, servers, aclSingle()), ""))
 
-	// What the client asks on its own account, and can do without.
+	// The client asks these on its own account, and can do without an answer.
 	spare := []string{"client|setinfo", "cluster|slots", "cluster|shards", "cluster", "client", "ping", "exists"}
 	for _, entry := range servers[0].Do(t, "ACL", "LOG").([]any) {
 		require.Contains(t, spare, entry.([]any)[7], "%v", entry)
 	}
 }
 
-// Whatever is taken away: some call fails, and the server says why.
+// Whatever right is taken away, some call fails, and the error has the server's reason.
 func TestTheACLOfTheGuideHasNothingToSpare(t *testing.T) {
 	t.Parallel()
 	kit.InParallel(t, 4, aclSingle(), func(right string) string { return right }, func(t *testing.T, right string) {
@@ -103,7 +106,7 @@ func without(rights []string, right string) []string {
 	return slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return r == right })
 }
 
-// Names that bring a hash tag of their own have other keys and channels.
+// Names with their own hash tag have other keys and channels.
 func TestTheACLOfTheGuideForNamesWithATag(t *testing.T) {
 	t.Parallel()
 	rights := slices.DeleteFunc(aclSingle(), func(right string) bool {
@@ -129,7 +132,7 @@ func TestTheACLOfTheGuideInACluster(t *testing.T) {
 	}
 }
 
-// Messages that nobody hears would be worse than a session that does not open.
+// A session whose messages nobody hears would be worse than one that does not open.
 func TestASessionThatMayNotAskForShardedMessagesIsRefused(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
@@ -140,7 +143,7 @@ func TestASessionThatMayNotAskForShardedMessagesIsRefused(t *testing.T) {
 	kit.OpenWith(t, opt, &holdfast.Options{PubSub: holdfast.PubSubSharded})
 }
 
-// Behind Sentinel the client asks the server besides whether it is the master.
+// Behind Sentinel the client also asks the server whether it is the master.
 func TestTheACLOfTheGuideBehindSentinel(t *testing.T) {
 	t.Parallel()
 	set := redistest.StartSentinels(t)
@@ -159,7 +162,7 @@ func TestTheACLOfTheGuideBehindSentinel(t *testing.T) {
 	}
 }
 
-// A Redlock asks for a server's age, and does without if it may not know.
+// A RedLock asks for a server's age, and does without if it may not know.
 func TestTheACLOfTheGuideForARedLock(t *testing.T) {
 	t.Parallel()
 	for _, rights := range [][]string{aclSingle(), append(aclSingle(), "+info")} {
@@ -170,7 +173,9 @@ func TestTheACLOfTheGuideForARedLock(t *testing.T) {
 			sessions = append(sessions, kit.OpenWith(t, aclGrant(t, []*redistest.Server{srv}, rights),
 				&holdfast.Options{Lease: 2 * time.Second, Logger: log.Logger()}))
 		}
-		for name, member := range map[string]func(*holdfast.Session, string) holdfast.Locker{"app:reentrant": kit.ReentrantMember, "app:plain": kit.PlainMember} {
+		for name, member := range map[string]func(*holdfast.Session, string) holdfast.Locker{
+			"app:reentrant": kit.ReentrantMember, "app:plain": kit.PlainMember,
+		} {
 			l := kit.RedLock(sessions, name, member, &multilock.RedLockOptions{ServerTimeout: 300 * time.Millisecond})
 			hold := kit.Lock(t, t.Context(), l)
 			_, err := l.TryLock(t.Context())
@@ -194,12 +199,13 @@ func TestTheACLOfTheGuideForARedLock(t *testing.T) {
 	}
 }
 
-// The rights in the guide are those of these tests.
+// The guide has the same rights as these tests.
 func TestTheACLOfTheGuideIsThisOne(t *testing.T) {
 	require.ElementsMatch(t, aclSingle(), redistest.GuideRights(t))
 	guide, err := os.ReadFile("../../docs/redisson.md")
 	require.NoError(t, err)
-	for _, right := range slices.Concat(aclSharded, aclCluster, []string{"+cluster|shards", "+info", "+role", "~holdfast_session:*"}) {
+	for _, right := range slices.Concat(aclSharded, aclCluster,
+		[]string{"+cluster|shards", "+info", "+role", "~holdfast_session:*"}) {
 		require.Contains(t, string(guide), "`"+right+"`")
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// denied is the first line that says that the server has said no; nil if none does.
+// denied returns the first line that says that the server has refused something; nil if there is none.
 func denied(l *kit.Journal) error {
 	for line := range strings.Lines(l.String()) {
 		if aclNo.MatchString(line) {
@@ -34,7 +34,7 @@ func denied(l *kit.Journal) error {
 	return nil
 }
 
-// An aclWalk is somebody who tries everything that a user of the toolkit can do. Whatever fails ends the step.
+// An aclWalk tries everything that a user of the toolkit can do. Whatever fails ends the step.
 type aclWalk struct {
 	ctx          context.Context
 	servers      []*redistest.Server // one, or the nodes of a cluster
@@ -79,7 +79,7 @@ func aclTour(t *testing.T, servers []*redistest.Server, opt rueidis.ClientOption
 	return nil
 }
 
-// An aclError is what ends a step.
+// An aclError ends a step.
 type aclError struct{ error }
 
 func (w *aclWalk) attempt(do func()) (err error) {
@@ -103,7 +103,7 @@ func (w *aclWalk) ok(err error) {
 	}
 }
 
-// is ends the step unless the error is the one that is to be.
+// is ends the step unless the error is the wanted one.
 func (w *aclWalk) is(err, want error) {
 	if !errors.Is(err, want) {
 		panic(aclError{errors.Join(fmt.Errorf("want %w", want), err)})
@@ -116,9 +116,10 @@ func (w *aclWalk) take(ctx context.Context, take func(context.Context) (*holdfas
 	return hold
 }
 
-// until waits until holds is true of any of the servers. Whoever waits for something meanwhile must not get it.
+// until waits until holds returns true for any of the servers. Waiters must not get their lock in the meantime.
 func (w *aclWalk) until(what string, holds func(srv *redistest.Server) bool, waiting ...<-chan kit.Result) {
-	for end := time.Now().Add(20 * time.Second); !slices.ContainsFunc(w.servers, holds); time.Sleep(2 * time.Millisecond) {
+	end := time.Now().Add(20 * time.Second)
+	for ; !slices.ContainsFunc(w.servers, holds); time.Sleep(2 * time.Millisecond) {
 		w.ok(denied(w.log))
 		for _, c := range waiting {
 			select {
@@ -133,7 +134,7 @@ func (w *aclWalk) until(what string, holds func(srv *redistest.Server) bool, wai
 	}
 }
 
-// listened waits until somebody who waits listens on a channel like that.
+// listened waits until a waiter listens on a channel that matches.
 func (w *aclWalk) listened(pattern string, waiting <-chan kit.Result) {
 	w.until(pattern, func(srv *redistest.Server) bool {
 		for _, list := range []string{"CHANNELS", "SHARDCHANNELS"} {
@@ -145,7 +146,7 @@ func (w *aclWalk) listened(pattern string, waiting <-chan kit.Result) {
 	}, waiting)
 }
 
-// granted is what a waiter got who has been woken: sooner than it would look by itself.
+// granted returns what a woken waiter got, which must come before the waiter would look by itself.
 func (w *aclWalk) granted(c <-chan kit.Result) *holdfast.Hold {
 	select {
 	case r := <-c:
@@ -156,10 +157,10 @@ func (w *aclWalk) granted(c <-chan kit.Result) *holdfast.Hold {
 	}
 }
 
-// name is what the user calls something.
+// name is the user's name for something.
 func (w *aclWalk) name(plain string) string { return "app:" + w.tag + plain }
 
-// wire is the name of a key or a channel that begins with a word.
+// wire is the name of a key or a channel with that first word.
 func (w *aclWalk) wire(word, plain string) string {
 	if w.tag != "" {
 		return word + ":" + w.name(plain)
@@ -167,7 +168,7 @@ func (w *aclWalk) wire(word, plain string) string {
 	return word + ":{" + w.name(plain) + "}"
 }
 
-// lock goes through what all locks have. mine and theirs are the same one, of two sessions.
+// lock goes through what all locks offer. mine and theirs are the same lock, in two sessions.
 func (w *aclWalk) lock(mine, theirs kit.Locker, channel string) {
 	hold := w.take(w.ctx, mine.Lock)
 	ctx := hold.Context(w.ctx)
@@ -193,7 +194,8 @@ func (w *aclWalk) lock(mine, theirs kit.Locker, channel string) {
 
 func (w *aclWalk) rlock() {
 	for _, opts := range []*rlock.Options{{Fenced: true}, {NonReentrant: true}} {
-		w.lock(rlock.New(w.mine, w.name("rlock"), opts), rlock.New(w.theirs, w.name("rlock"), opts), w.wire("redisson_lock__channel", "rlock"))
+		w.lock(rlock.New(w.mine, w.name("rlock"), opts), rlock.New(w.theirs, w.name("rlock"), opts),
+			w.wire("redisson_lock__channel", "rlock"))
 	}
 	spin := &rlock.Options{Backoff: rlock.Exponential(time.Millisecond, 10*time.Millisecond)}
 	hold := w.take(w.ctx, rlock.New(w.mine, w.name("spin"), spin).Lock)
@@ -226,7 +228,7 @@ func (w *aclWalk) fairlock() {
 	w.ok(err)
 	for _, i := range []int{1, 0} {
 		for _, srv := range w.servers {
-			_, _ = srv.Try("LREM", queue, "0", waiters[i].ID) // refused where the slot is not
+			_, _ = srv.Try("LREM", queue, "0", waiters[i].ID) // it is refused where the slot is not
 			_, _ = srv.Try("ZREM", due, waiters[i].ID)
 		}
 		w.until("its place", func(*redistest.Server) bool {
@@ -246,7 +248,7 @@ func (w *aclWalk) rwlock() {
 	mine, theirs := rwlock.New(w.mine, w.name("rw"), nil), rwlock.New(w.theirs, w.name("rw"), nil)
 	w.lock(mine.Write(), theirs.Write(), w.wire("redisson_rwlock", "rw"))
 
-	// Two read, one goes, and a writer waits for the other.
+	// There are two readers; one leaves, and a writer waits for the other.
 	reading, also := w.take(w.ctx, mine.Read().Lock), w.take(w.ctx, theirs.Read().Lock)
 	w.ok(reading.Extend(w.ctx, time.Minute))
 	w.ok(kit.ErrorOf(mine.Read().Holders(w.ctx)))
@@ -257,7 +259,7 @@ func (w *aclWalk) rwlock() {
 	w.ok(also.Release())
 	writing := w.granted(next)
 
-	// A downgrade; and all readers out.
+	// A downgrade; then all readers are removed.
 	reading = w.take(writing.Context(w.ctx), mine.Read().Lock)
 	w.ok(writing.Release())
 	w.ok(reading.Release())
@@ -295,7 +297,8 @@ func (w *aclWalk) setlock() {
 
 func (w *aclWalk) multilock() {
 	all := func(s *holdfast.Session) *multilock.MultiLock {
-		return multilock.New(rlock.New(s, w.name("a"), nil), rlock.New(s, w.name("b"), nil), rlock.New(s, w.name("c"), nil))
+		return multilock.New(rlock.New(s, w.name("a"), nil), rlock.New(s, w.name("b"), nil),
+			rlock.New(s, w.name("c"), nil))
 	}
 	hold := w.take(w.ctx, all(w.mine).Lock)
 	w.ok(hold.Extend(w.ctx, time.Minute))
@@ -305,7 +308,8 @@ func (w *aclWalk) multilock() {
 	w.ok(hold.Release())
 	w.ok(w.granted(next).Release())
 
-	mixed := multilock.New(rlock.New(w.mine, w.name("a"), nil), fairlock.New(w.mine, w.name("fair"), nil), setlock.New(w.mine, w.name("set"), nil))
+	mixed := multilock.New(rlock.New(w.mine, w.name("a"), nil), fairlock.New(w.mine, w.name("fair"), nil),
+		setlock.New(w.mine, w.name("set"), nil))
 	w.ok(w.take(w.ctx, mixed.Lock).Release())
 }
 
@@ -331,7 +335,8 @@ func (w *aclWalk) semaphore() {
 }
 
 func (w *aclWalk) permits() {
-	mine, theirs := semaphore.NewExpirable(w.mine, w.name("permits"), nil), semaphore.NewExpirable(w.theirs, w.name("permits"), nil)
+	mine, theirs := semaphore.NewExpirable(w.mine, w.name("permits"), nil),
+		semaphore.NewExpirable(w.theirs, w.name("permits"), nil)
 	w.ok(kit.ErrorOf(mine.TrySetPermits(w.ctx, 1)))
 	w.ok(mine.AddPermits(w.ctx, 1))
 	w.ok(mine.SetPermits(w.ctx, 1))
@@ -346,9 +351,10 @@ func (w *aclWalk) permits() {
 	hold = w.granted(next)
 	w.ok(mine.Release(w.ctx, hold.ID()))
 
-	brief := semaphore.NewExpirable(w.mine, w.name("permits"), &semaphore.ExpirableOptions{FixedLease: 10 * time.Millisecond})
+	brief := semaphore.NewExpirable(w.mine, w.name("permits"),
+		&semaphore.ExpirableOptions{FixedLease: 10 * time.Millisecond})
 	w.ok(w.take(w.ctx, brief.Acquire).Detach())
-	w.ok(w.take(w.ctx, theirs.Acquire).Release()) // once its lease is over
+	w.ok(w.take(w.ctx, theirs.Acquire).Release()) // once its lease has ended
 	w.ok(kit.ErrorOf(mine.Permits(w.ctx)))
 	w.ok(kit.ErrorOf(mine.AvailablePermits(w.ctx)))
 	w.ok(kit.ErrorOf(mine.AcquiredPermits(w.ctx)))

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// What every lock must do, whatever its kind.
+// These tests are what every lock must do, whatever its kind.
 
 func TestOneHolderAtATime(t *testing.T) {
 	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
@@ -49,10 +49,11 @@ func TestManyGoroutinesOfManySessionsExclude(t *testing.T) {
 							return nil
 						}
 						if k.Other != nil {
-							assert.NoError(t, holdfast.Do(t.Context(), k.Make(s, t.Name(), 0).Lock, func(context.Context) error {
-								assert.Zero(t, inside.Load())
-								return nil
-							}))
+							assert.NoError(t, holdfast.Do(t.Context(), k.Make(s, t.Name(), 0).Lock,
+								func(context.Context) error {
+									assert.Zero(t, inside.Load())
+									return nil
+								}))
 						}
 						assert.NoError(t, holdfast.Do(t.Context(), k.Rival(s, t.Name(), 0).Lock, work))
 					}
@@ -68,7 +69,8 @@ func TestManyGoroutinesOfManySessionsExclude(t *testing.T) {
 func TestAFixedLeaseEndsByItself(t *testing.T) {
 	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
-		hold := kit.Lock(t, t.Context(), k.Make(a, t.Name(), time.Second)) // whose margin a timer on a busy machine can keep
+		// a margin that a timer on a busy machine can keep
+		hold := kit.Lock(t, t.Context(), k.Make(a, t.Name(), time.Second))
 		ctx := hold.Context(t.Context())
 		told := make(chan time.Time, 1)
 		go func() {
@@ -77,10 +79,10 @@ func TestAFixedLeaseEndsByItself(t *testing.T) {
 		}()
 
 		still := kit.Stillness()
-		next := kit.Lock(t, t.Context(), k.Rival(b, t.Name(), 0)) // waits for the expiry
+		next := kit.Lock(t, t.Context(), k.Rival(b, t.Name(), 0)) // it waits for the expiry
 		lost, granted := hold.Err(), time.Now()
 		assert.ErrorIs(t, lost, holdfast.ErrLost)
-		// When a process goes on that stood still meanwhile, the end of a context is as late as everything else.
+		// If the process stood still meanwhile, the end of a context is as late as everything else.
 		first := kit.Within(t, time.Second, told, "the holder's loss").Before(granted)
 		assert.True(t, first || still() > 0, "the holder must learn it first")
 		assert.ErrorIs(t, context.Cause(ctx), holdfast.ErrLost)
@@ -159,7 +161,7 @@ func TestForceUnlockFreesAndWakes(t *testing.T) {
 			assert.True(t, was)
 			r := kit.Within(t, 2*time.Second, got, "the waiter's lock")
 			require.NoError(t, r.Err)
-			assert.ErrorIs(t, hold.Release(), holdfast.ErrLost, "the server has nothing of it any more")
+			assert.ErrorIs(t, hold.Release(), holdfast.ErrLost, "the server no longer has it")
 			require.NoError(t, r.Hold.Err())
 			require.NoError(t, r.Hold.Release())
 			kit.Await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
@@ -171,7 +173,8 @@ func TestInspection(t *testing.T) {
 	kit.EveryLock(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 		l, other := k.Make(a, t.Name(), 0), k.Make(b, t.Name(), 0)
-		look := func(l kit.Locker, ctx context.Context) (locked, held bool, count int, left time.Duration, holders []holdfast.Holder) {
+		look := func(l kit.Locker, ctx context.Context) (locked, held bool, count int, left time.Duration,
+			holders []holdfast.Holder) {
 			var err error
 			locked, err = l.Locked(ctx)
 			require.NoError(t, err)
@@ -228,7 +231,7 @@ func TestTheSameOwnerAgain(t *testing.T) {
 			require.NoError(t, outer.Release())
 			return
 		}
-		inner := kit.Lock(t, ctx, k.Make(s, t.Name(), 0)) // another value, the same lock
+		inner := kit.Lock(t, ctx, k.Make(s, t.Name(), 0)) // another value for the same lock
 		assert.Equal(t, outer.ID(), inner.ID())
 		assert.Equal(t, outer.Token(), inner.Token())
 		n, err := l.HoldCount(ctx)
@@ -260,7 +263,8 @@ func TestTokensIncreaseFromHolderToHolder(t *testing.T) {
 		}
 		if k.Fenced {
 			token := srv.Keyspace(t)["redisson_lock_token:{"+t.Name()+"}"]
-			assert.Equal(t, redistest.Value{Type: "string", Content: "6"}, token, "the token never expires and is never deleted")
+			assert.Equal(t, redistest.Value{Type: "string", Content: "6"}, token,
+				"the token never expires and is never deleted")
 		}
 	})
 }
@@ -341,7 +345,7 @@ func TestCloseEndsWaitsAndReleasesHolds(t *testing.T) {
 		_, err = k.Make(a, t.Name(), 0).Locked(t.Context())
 		assert.ErrorIs(t, err, holdfast.ErrClosed)
 		assert.NotContains(t, k.Free(srv.Keyspace(t)), t.Name())
-		require.NoError(t, a.Close(), "twice is fine")
+		require.NoError(t, a.Close(), "Close may be called twice")
 		require.NoError(t, foreign.Release())
 	})
 }

@@ -30,17 +30,18 @@ func TestAWaiterIsWokenByTheRelease(t *testing.T) {
 				r := kit.Within(t, 2*time.Second, got, "the waiter's lock") // a lease is 3 s
 				require.NoError(t, r.Err)
 				require.NoError(t, r.Hold.Release())
-				kit.Await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
+				kit.Await(t, "the subscription's end",
+					func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })
 			}
 		}
 	})
 }
 
-// Redisson's braces make one channel of the names x and {x}: to wait for one costs nobody the other, which is free.
-// Fair locks of the two share more, the queue.
+// Redisson's braces give the names x and {x} one channel: waiting for one delays nobody who wants the other, which is
+// free. Fair locks of the two names share more than that: the queue.
 func TestWhoWaitsForANameKeepsNobodyFromItsNeighbourOnTheChannel(t *testing.T) {
 	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		if k.Queues || k.Name == "multilock" { // of which one is fair
+		if k.Queues || k.Name == "multilock" { // one of its members is fair
 			return
 		}
 		theirs, ours := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
@@ -59,7 +60,7 @@ func TestWhoWaitsForANameKeepsNobodyFromItsNeighbourOnTheChannel(t *testing.T) {
 			first := kit.Within(t, 5*time.Second, got, "the waiter's lock")
 			require.NoError(t, first.Err)
 
-			// An owner that has one, which others wait for, takes the other.
+			// An owner that has one of them, for which others wait, takes the other.
 			ctx := first.Hold.Context(t.Context())
 			got = kit.GoLock(t.Context(), k.Make(ours, busy, 0).Lock)
 			kit.Waiting(t, k, srv)
@@ -73,8 +74,8 @@ func TestWhoWaitsForANameKeepsNobodyFromItsNeighbourOnTheChannel(t *testing.T) {
 	})
 }
 
-// One who polls with long pauses waits for as long as it likes; those who listen are told of a release, and know when
-// a lease is over.
+// A waiter that polls with long pauses may wait as long as it likes. Waiters that listen are told of a release, and
+// know when a lease ends.
 func TestWhoPollsSlowlyKeepsNobodyWaiting(t *testing.T) {
 	const lease = 3 * time.Second
 	for name, end := range map[string]func(*holdfast.Hold) error{
@@ -101,7 +102,7 @@ func TestWhoPollsSlowlyKeepsNobodyWaiting(t *testing.T) {
 			r := kit.Within(t, 2*lease, listens, "the lock")
 			require.NoError(t, r.Err)
 
-			// A release of its own session is the one thing that wakes it before.
+			// Only a release of its own session wakes it earlier.
 			require.NoError(t, r.Hold.Release())
 			r = kit.Within(t, 5*time.Second, polls, "the poller's lock")
 			require.NoError(t, r.Err)
@@ -145,7 +146,7 @@ func TestTryLockForWaitsAndGivesUp(t *testing.T) {
 		assert.NotErrorIs(t, err, context.DeadlineExceeded)
 		assert.GreaterOrEqual(t, time.Since(began), 100*time.Millisecond)
 
-		for _, wait := range []time.Duration{0, -time.Second} { // one attempt
+		for _, wait := range []time.Duration{0, -time.Second} { // a single attempt
 			_, err = l.TryLockFor(t.Context(), wait)
 			assert.ErrorIs(t, err, holdfast.ErrBusy)
 		}
@@ -156,7 +157,9 @@ func TestTryLockForWaitsAndGivesUp(t *testing.T) {
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.NotErrorIs(t, err, holdfast.ErrBusy)
 
-		got := kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) { return l.TryLockFor(ctx, 10*time.Second) })
+		got := kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) {
+			return l.TryLockFor(ctx, 10*time.Second)
+		})
 		kit.Waiting(t, k, srv)
 		require.NoError(t, hold.Release())
 		r := kit.Within(t, 2*time.Second, got, "the lock")

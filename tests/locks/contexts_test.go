@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// What contexts mean to the plain reentrant lock. What every kind must do is in the conformance suite.
+// These tests are about contexts of the plain reentrant lock. What every kind must do is in the conformance suite.
 
 func TestCtxOfLockLimitsOnlyTheWait(t *testing.T) {
 	t.Parallel()
@@ -71,7 +71,8 @@ func TestContextOfAHold(t *testing.T) {
 			assert.Equal(t, context.Canceled, c.Err())
 			assert.Equal(t, holdfast.ErrNotHeld, context.Cause(c))
 		}
-		assert.ErrorIs(t, context.Cause(hold.Context(t.Context())), holdfast.ErrNotHeld, "of an ended hold it has ended")
+		assert.ErrorIs(t, context.Cause(hold.Context(t.Context())), holdfast.ErrNotHeld,
+			"of an ended hold it has ended")
 	})
 	t.Run("a loss is the cause", func(t *testing.T) {
 		hold := kit.Lock(t, t.Context(), rlock.New(s, "c", &rlock.Options{FixedLease: 500 * time.Millisecond}))
@@ -162,18 +163,19 @@ func TestDo(t *testing.T) {
 			require.True(t, ok, "%v", err)
 			assert.Equal(t, lost.Error(), err.Error())
 		}
-		err := holdfast.Do(t.Context(), short.Lock, func(ctx context.Context) error { <-ctx.Done(); return assert.AnError })
+		err := holdfast.Do(t.Context(), short.Lock,
+			func(ctx context.Context) error { <-ctx.Done(); return assert.AnError })
 		assert.ErrorIs(t, err, assert.AnError)
 		assert.ErrorIs(t, err, holdfast.ErrLost)
 	})
-	t.Run("a loss that only the release finds is returned", func(t *testing.T) {
+	t.Run("a loss that only the release notices is returned", func(t *testing.T) {
 		err := holdfast.Do(t.Context(), l.Lock, func(context.Context) error {
 			srv.Do(t, "DEL", "x")
 			return nil
 		})
 		assert.ErrorIs(t, err, holdfast.ErrLost)
 	})
-	t.Run("a panic releases and goes on", func(t *testing.T) {
+	t.Run("a panic releases the lock and continues", func(t *testing.T) {
 		assert.PanicsWithValue(t, "oops", func() {
 			_ = holdfast.Do(t.Context(), l.Lock, func(context.Context) error { panic("oops") })
 		})
@@ -235,10 +237,11 @@ func TestGrantAndCancellationAtTheSameMoment(t *testing.T) {
 	kit.Await(t, "what was given up to be given back", func() bool { return len(srv.Keyspace(t)) == 0 })
 }
 
-// A hold does not collect the contexts that are made of it, of parents that do not end: a leader makes one each round.
+// A hold does not keep the contexts that are made of it from parents that do not end: a leader makes one each round.
 func TestContextsOfAHoldDoNotCollect(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		hold := kit.Lock(t, t.Context(), k.Make(kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Minute}), "orders", 0))
+		hold := kit.Lock(t, t.Context(),
+			k.Make(kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Minute}), "orders", 0))
 		type key struct{}
 		var gone atomic.Int32
 		const rounds = 100

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// What the embedded server does not know, with what it says. docs/testing.md says whom it concerns.
+// These commands are unknown to the embedded server, with its answers. docs/testing.md tells whom that concerns.
 var unknownToTheEmbedded = map[string]struct {
 	arguments []string
 	says      string
@@ -25,7 +25,7 @@ var unknownToTheEmbedded = map[string]struct {
 	"CONFIG SET":        {[]string{"maxmemory", "10mb"}, "unknown command"},
 }
 
-// The page lists what differs, and that does differ.
+// The page lists the differences, and each of them exists.
 func TestTheDifferencesOfTheEmbeddedServerAreListed(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/testing.md")
@@ -41,8 +41,8 @@ func TestTheDifferencesOfTheEmbeddedServerAreListed(t *testing.T) {
 		assert.Contains(t, listed, command)
 		words := append(strings.Fields(command), c.arguments...)
 		_, err := embedded.Try(words...)
-		assert.ErrorContains(t, err, c.says, "%s is no difference any more", command)
-		if _, err = actual.Try(words...); command != "SPUBLISH" { // which Redis has from 7.0 on
+		assert.ErrorContains(t, err, c.says, "%s is no longer a difference", command)
+		if _, err = actual.Try(words...); command != "SPUBLISH" { // Redis has it from 7.0 on
 			assert.NoError(t, err, command)
 		}
 	}

@@ -57,20 +57,21 @@ func TestAnExpirableNamesMistakesAndSendsNothing(t *testing.T) {
 		func() ([]*holdfast.Hold, error) { return e.TryAcquireNFor(ctx, 0, time.Hour) },
 	} {
 		holds, err := take()
-		assert.NoError(t, err, "there are always none")
+		assert.NoError(t, err, "zero permits are always available")
 		assert.Empty(t, holds)
 	}
 	assert.NoError(t, e.Release(ctx))
 	assert.Zero(t, srv.CommandStats(t)["evalsha"]+srv.CommandStats(t)["eval"])
 }
 
-// Whatever the id, it is refused before anything is sent, or nobody has it.
+// Whatever the id is, it is refused before anything is sent, or nobody has it.
 func FuzzAPermitIDIsRefusedOrNotHeld(f *testing.F) {
 	srv := redistest.Start(f)
 	e := kit.NewExports(f, kit.Open(f, srv.Addr(), nil), 1, time.Hour)
 	held, err := e.Acquire(context.Background())
 	require.NoError(f, err)
-	for _, id := range []string{"", "abc", strings.Repeat("0", 32), strings.Repeat("zz", 16), held.ID() + " ", strings.Repeat("aB", 16)} {
+	for _, id := range []string{"", "abc", strings.Repeat("0", 32), strings.Repeat("zz", 16), held.ID() + " ",
+		strings.Repeat("aB", 16)} {
 		f.Add(id, int64(time.Hour))
 	}
 	f.Fuzz(func(t *testing.T, id string, lease int64) {
@@ -93,7 +94,8 @@ func FuzzAPermitIDIsRefusedOrNotHeld(f *testing.F) {
 	})
 }
 
-// Whatever the count and the lease: they are refused, or as many permits are taken for as long, and all come back.
+// Whatever the count and the lease are: either they are refused, or that many permits are taken for that long, and
+// all come back.
 func FuzzCountsAndLeasesOfPermits(f *testing.F) {
 	srv := redistest.Start(f)
 	s := kit.Open(f, srv.Addr(), nil)
@@ -115,7 +117,7 @@ func FuzzCountsAndLeasesOfPermits(f *testing.F) {
 		require.NoError(t, err)
 		require.Len(t, holds, n)
 		if fixed > 0 && fixed < time.Minute {
-			return // it may be over by now
+			return // it may have ended by now
 		}
 		for _, h := range holds[:min(n, 3)] {
 			left, err := e.RemainingLease(t.Context(), h.ID())
@@ -130,7 +132,7 @@ func FuzzCountsAndLeasesOfPermits(f *testing.F) {
 	})
 }
 
-// lengthOf is the lease of a permit in whole ms; renewed ones have 3 s.
+// lengthOf is the lease of a permit in whole ms; a renewed one has 3 s.
 func lengthOf(fixed time.Duration) time.Duration {
 	switch fixed {
 	case 0:

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// The permits of a semaphore whose key of taken ones is evicted do not come back, until somebody says how many there are.
+// If the key with the taken permits is evicted, they do not come back until somebody sets how many there are.
 func TestPermitsThatAreEvictedAreSetAnew(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -36,7 +36,7 @@ func TestPermitsThatAreEvictedAreSetAnew(t *testing.T) {
 	kit.RequirePermits(t, e, 3, 0)
 }
 
-// Several permits are taken or given back by one call that may be sent again: ids are used once.
+// A call that takes or gives back several permits may be sent again: each id is used once.
 func TestSeveralPermitsUnderFaults(t *testing.T) {
 	t.Parallel()
 	for name, a := range map[string]struct {
@@ -92,7 +92,7 @@ func TestSeveralPermitsUnderFaults(t *testing.T) {
 	}
 }
 
-// A wait that is cancelled, or whose session is closed, eats no permit; not even if it wants several.
+// A wait that is cancelled, or whose session is closed, loses no permit; not even if it wants several.
 func TestACancelledWaitEatsNoPermitThatHasALease(t *testing.T) {
 	t.Parallel()
 	const permits = 3

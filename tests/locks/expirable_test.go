@@ -54,7 +54,7 @@ func TestExpirablePermitsAreTakenAndGivenBack(t *testing.T) {
 	require.ErrorIs(t, a.Release(t.Context(), two.ID(), three[0].ID()), holdfast.ErrNotHeld, "all or none")
 	require.NoError(t, two.Err())
 	require.NoError(t, a.Release(t.Context(), two.ID()))
-	require.ErrorIs(t, two.Err(), holdfast.ErrLost, "told at once in the same session")
+	require.ErrorIs(t, two.Err(), holdfast.ErrLost, "the same session knows at once")
 	kit.RequirePermits(t, a, 5, 0)
 
 	require.NoError(t, a.AddPermits(t.Context(), -4))
@@ -125,7 +125,7 @@ func TestLeasesOfPermits(t *testing.T) {
 	}
 }
 
-// Whoever dies, its permits come back; and who waits for them sleeps just so long.
+// If a process dies, its permits come back; waiters sleep exactly that long.
 func TestPermitsOfTheDeadComeBack(t *testing.T) {
 	t.Parallel()
 	const lease = 700 * time.Millisecond
@@ -142,11 +142,12 @@ func TestPermitsOfTheDeadComeBack(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, holds, 2)
 	require.Less(t, took(), lease+300*time.Millisecond)
-	require.LessOrEqual(t, srv.CommandStats(t)["evalsha"], int64(2+3), "two attempts bring the clock, and it slept")
+	require.LessOrEqual(t, srv.CommandStats(t)["evalsha"], int64(2+3), "two attempts to learn the clock, and it slept")
 	kit.RequirePermits(t, e, 1, 2)
 }
 
-// Who wants many is not passed over by who wants few, and those behind follow as long as there are permits.
+// A caller that wants many permits is not overtaken by those that want few, and those behind follow while there are
+// permits.
 func TestThoseWhoWaitForPermitsAreServedInOrder(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -163,14 +164,14 @@ func TestThoseWhoWaitForPermitsAreServedInOrder(t *testing.T) {
 			got <- n
 		})
 		kit.Await(t, "a subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
-		kit.SleepUntil(time.Now().Add(20 * time.Millisecond)) // in which the others stand behind it
+		kit.SleepUntil(time.Now().Add(20 * time.Millisecond)) // time for the others to join the line behind it
 	}
 	wait(3)
 	wait(1)
 	for _, h := range all[:2] {
 		require.NoError(t, h.Release())
 	}
-	kit.SleepUntil(time.Now().Add(100 * time.Millisecond)) // in which nobody may take them
+	kit.SleepUntil(time.Now().Add(100 * time.Millisecond)) // nobody may take them in this time
 	require.Empty(t, got)
 	kit.RequirePermits(t, e, 2, 2)
 	srv.ResetStats(t)
@@ -183,7 +184,7 @@ func TestThoseWhoWaitForPermitsAreServedInOrder(t *testing.T) {
 	require.LessOrEqual(t, srv.CommandStats(t)["evalsha"], int64(2+4), "one is woken for each permit")
 }
 
-// A permit has no owner: the context of its hold has the caller's, and whoever has it takes further permits.
+// A permit has no owner: the context of its hold carries the caller's, and whoever has it takes more permits.
 func TestPermitsHaveNoOwner(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -214,7 +215,8 @@ func TestPermitsHaveNoOwner(t *testing.T) {
 	require.NoError(t, one.Release())
 }
 
-// What is released by its id elsewhere is lost here, unless it was detached; and Close gives back the rest.
+// A permit that is released elsewhere by its id is lost here, unless it was detached; and Close gives back the
+// others.
 func TestPermitsReleasedElsewhere(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -231,14 +233,14 @@ func TestPermitsReleasedElsewhere(t *testing.T) {
 	require.ErrorIs(t, context.Cause(ctx), holdfast.ErrLost)
 	require.ErrorIs(t, holds[2].Release(), holdfast.ErrLost)
 	require.NoError(t, elsewhere.Release(t.Context(), holds[3].ID()))
-	require.ErrorIs(t, holds[3].Release(), holdfast.ErrLost, "unnoticed until then")
+	require.ErrorIs(t, holds[3].Release(), holdfast.ErrLost, "nobody noticed until then")
 	require.NoError(t, s.Close())
 	require.ErrorIs(t, holds[4].Err(), holdfast.ErrClosed)
 	kit.RequirePermits(t, elsewhere, 4, 1)
 	require.Equal(t, kit.HoldIDs(holds[1]), kit.PermitIDs(t, srv), "Close leaves detached holds alone")
 }
 
-// An id means nothing to another semaphore: nothing was changed, and whoever holds the permit goes on holding it.
+// An id means nothing to another semaphore: it changes nothing, and the permit stays held.
 func TestAPermitIsGivenBackToItsOwnSemaphoreAlone(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -276,7 +278,8 @@ func TestADeletedSemaphoreTakesItsPermitsAlong(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
-	e, elsewhere := kit.NewExports(t, s, 2, 0), kit.NewExports(t, kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second}), 2, 0)
+	e, elsewhere := kit.NewExports(t, s, 2, 0),
+		kit.NewExports(t, kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second}), 2, 0)
 	here, err := e.Acquire(t.Context())
 	require.NoError(t, err)
 	there, err := elsewhere.Acquire(t.Context())
@@ -290,8 +293,8 @@ func TestADeletedSemaphoreTakesItsPermitsAlong(t *testing.T) {
 	require.Empty(t, srv.Keyspace(t))
 }
 
-// However many leases are over at once, all come back, and the server does nothing else for no longer than it should:
-// the shortest of some tries says how long that is, in the others it may have had to wait for a processor.
+// However many leases end at once, all permits come back, and this keeps the server busy for no longer than it
+// should. The fastest of several tries counts; in the others the server may have waited for a processor.
 func TestManyPermitsComeBack(t *testing.T) {
 	t.Parallel()
 	const many, longest = 20_000, 20 * time.Millisecond
@@ -315,7 +318,7 @@ func TestManyPermitsComeBack(t *testing.T) {
 			srv := redistest.Start(t)
 			e := kit.NewExports(t, kit.Open(t, srv.Addr(), nil), 0, time.Hour)
 			shortest := time.Hour
-			for range 30 { // a busy machine may stand still in any of them
+			for range 30 { // a busy machine may stand still during any of them
 				if shortest < longest {
 					break
 				}

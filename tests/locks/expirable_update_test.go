@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A hold of the session that updates the lease believes a longer one at once, and lives by it.
+// A hold in the session that updates the lease believes in a longer one at once, and acts on it.
 func TestALeaseThatIsMadeLongerIsBelieved(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -40,15 +40,17 @@ func TestALeaseThatIsMadeLongerIsBelieved(t *testing.T) {
 	require.NoError(t, h.Release())
 }
 
-// A lease that is made shorter is the lease that is believed in, whatever renewals are under way.
+// A shortened lease is the one that is believed in, whatever renewals are in flight.
 func TestALeaseThatIsMadeShorterIsBelieved(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	proxied := proxy.Start(t, srv.Addr())
-	e := kit.NewExports(t, kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 6 * time.Second}), 1, 0) // renewed every 2 s
+	// renewed every 2 s
+	e := kit.NewExports(t, kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 6 * time.Second}), 1, 0)
 	for name, play := range map[string]func(t *testing.T, h *holdfast.Hold){
 		"a renewal is under way": func(t *testing.T, h *holdfast.Hold) {
-			renewal := proxied.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "renew"), proxy.HoldReply, proxy.First)
+			renewal := proxied.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "renew"), proxy.HoldReply,
+				proxy.First)
 			renewal.Wait(t, 1)
 			update := proxied.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "update"), proxy.Pass, proxy.First)
 			updated := make(chan error, 1)
@@ -85,12 +87,13 @@ func TestALeaseThatIsMadeShorterIsBelieved(t *testing.T) {
 	}
 }
 
-// A shorter lease that nobody knows to be in force may come into force later, whatever lease was asked for since.
+// A shorter lease that nobody knows to be in force may come into force later, whatever lease was requested since.
 func TestAShorterLeaseMayComeLate(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	proxied := proxy.Start(t, srv.Addr())
-	e := kit.NewExports(t, kit.Open(t, proxied.Addr(), nil), 1, 30*time.Second) // so that a call may come 10 s late
+	// so that a call may be executed up to 10 s late
+	e := kit.NewExports(t, kit.Open(t, proxied.Addr(), nil), 1, 30*time.Second)
 	h, err := e.Acquire(t.Context())
 	require.NoError(t, err)
 	update := proxied.On(kit.ScriptOf(kit.KindOf("semaphore expirable"), "update"), proxy.Stall, proxy.First)
@@ -108,7 +111,7 @@ func TestAShorterLeaseMayComeLate(t *testing.T) {
 	require.NoError(t, h.Release())
 }
 
-// A refusal changes nothing: the lease is believed in as before.
+// A refusal changes nothing: the former lease stays believed in.
 func TestALeaseThatIsNotUpdatedStays(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -126,8 +129,8 @@ func TestALeaseThatIsNotUpdatedStays(t *testing.T) {
 	require.Equal(t, before, h.Deadline())
 }
 
-// An update that is executed late is refused, also if the server's clock was set back after the session had learned it: to
-// the session it is ahead then, and so is every not-after.
+// An update that is executed late is refused, even if the server's clock was set back after the session had learned
+// it: then the session believes the clock to be ahead, and so is every not-after.
 func TestALateUpdateIsRefusedByAClockThatWasSetBack(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -146,8 +149,9 @@ func TestALateUpdateIsRefusedByAClockThatWasSetBack(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	require.ErrorIs(t, semaphore.NewExpirable(s, "x", nil).UpdateLease(ctx, hold.ID(), time.Second), holdfast.ErrUnknown)
-	kit.SleepUntil(began.Add(1500 * time.Millisecond)) // beyond a third of its session's lease
+	require.ErrorIs(t, semaphore.NewExpirable(s, "x", nil).UpdateLease(ctx, hold.ID(), time.Second),
+		holdfast.ErrUnknown)
+	kit.SleepUntil(began.Add(1500 * time.Millisecond)) // longer than a third of its session's lease
 	late.Release()
 	late.WaitAnswered(t, 1)
 	left, err := e.RemainingLease(t.Context(), hold.ID())
@@ -157,7 +161,8 @@ func TestALateUpdateIsRefusedByAClockThatWasSetBack(t *testing.T) {
 	require.NoError(t, hold.Release())
 }
 
-// What was not even sent has changed nothing, however long it took to find that out: the lease is believed in as before.
+// A call that was not even sent has changed nothing, however long it took to find that out: the former lease stays
+// believed in.
 func TestALeaseWhoseUpdateCouldNotBeSentStays(t *testing.T) {
 	t.Parallel()
 	for name, keep := range map[string]func(t *testing.T, s *holdfast.Session, proxied *proxy.Proxy){

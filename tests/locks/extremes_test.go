@@ -18,14 +18,14 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// Tokens above 2^53, such as the time in nanoseconds, lose no digits, though the numbers of scripts do.
+// Tokens above 2^53, such as a time in nanoseconds, lose no digits, although numbers in scripts do.
 func TestTokensAreExact(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
 	s := kit.Open(t, p.Addr(), nil)
 	l := rlock.New(s, "x", &rlock.Options{Fenced: true})
-	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the server's clock is known now
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // now the server's clock is known
 	newest := time.Now().UnixNano() | 1
 	srv.Do(t, "SET", wire.TokenKey("x"), strconv.FormatInt(newest, 10))
 	for i := range int64(5) {
@@ -39,7 +39,7 @@ func TestTokensAreExact(t *testing.T) {
 	require.NoError(t, hold.Release())
 
 	hold = kit.Lock(t, t.Context(), rlock.New(s, "x", nil))
-	nested := kit.Lock(t, hold.Context(t.Context()), l) // the first of this owner to want one
+	nested := kit.Lock(t, hold.Context(t.Context()), l) // the first call of this owner that wants one
 	require.Equal(t, newest+7, nested.Token())
 	require.NoError(t, nested.Release())
 	require.NoError(t, hold.Release())
@@ -54,7 +54,7 @@ func TestExtremeLeases(t *testing.T) {
 	assert.True(t, hold.Deadline().After(time.Now().Add(200*365*24*time.Hour)))
 	assert.NoError(t, hold.Context(t.Context()).Err())
 	require.NoError(t, hold.Extend(t.Context(), math.MaxInt64))
-	srv.Do(t, "PEXPIRE", "x", "9223372036900") // ms, which are more than a time.Duration has room for
+	srv.Do(t, "PEXPIRE", "x", "9223372036900") // in ms: longer than a time.Duration can hold
 	left, err := rlock.New(s, "x", nil).RemainingLease(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, time.Duration(math.MaxInt64), left)
@@ -70,7 +70,7 @@ func TestExtremeLeases(t *testing.T) {
 	_ = hold.Release()
 }
 
-// An error quotes a name that is too long in part.
+// An error quotes only a part of a name that is too long.
 func TestErrorsOfLongNamesAreShort(t *testing.T) {
 	t.Parallel()
 	s := kit.Open(t, redistest.Start(t).Addr(), nil)

@@ -23,20 +23,20 @@ import (
 	"github.com/holdfast-go/holdfast/tests/worker"
 )
 
-// The queue of the fair lock "orders", as Redisson names it, and the deadlines of those who stand in it.
+// These are the queue of the fair lock "orders" in Redisson's layout, and the deadlines of its waiters.
 const (
 	ordersQueue = "redisson_lock_queue:{" + kit.Orders + "}"
 	ordersDue   = "redisson_lock_timeout:{" + kit.Orders + "}"
 )
 
-// waiterLease is short, so that the dead are soon buried.
+// waiterLease is short, so that dead waiters are soon removed.
 const waiterLease = time.Second
 
 func newFair(s *holdfast.Session) *fairlock.Mutex {
 	return fairlock.New(s, kit.Orders, &fairlock.Options{WaiterLease: waiterLease})
 }
 
-// queued waits until so many stand in the queue, and returns them in order.
+// queued waits until the queue has n waiters, and returns them in order.
 func queued(t testing.TB, srv *redistest.Server, n int) (owners []string) {
 	t.Helper()
 	kit.Await(t, fmt.Sprintf("a queue of %d", n), func() bool {
@@ -46,8 +46,9 @@ func queued(t testing.TB, srv *redistest.Server, n int) (owners []string) {
 	return owners
 }
 
-// inLine has waiters enter the queue one after the other, each in a goroutine.
-func inLine(t testing.TB, srv *redistest.Server, ctx context.Context, takes ...func(context.Context) (*holdfast.Hold, error)) (waits []<-chan kit.Result) {
+// inLine lets waiters enter the queue one after the other, each in a goroutine.
+func inLine(t testing.TB, srv *redistest.Server, ctx context.Context,
+	takes ...func(context.Context) (*holdfast.Hold, error)) (waits []<-chan kit.Result) {
 	t.Helper()
 	before := len(srv.Strs(t, "LRANGE", ordersQueue, "0", "-1"))
 	for i, take := range takes {
@@ -57,13 +58,13 @@ func inLine(t testing.TB, srv *redistest.Server, ctx context.Context, takes ...f
 	return waits
 }
 
-// nobodyWaits checks that the queue has left nothing.
+// nobodyWaits checks that nothing of the queue is left.
 func nobodyWaits(t testing.TB, srv *redistest.Server) {
 	t.Helper()
 	kit.Await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
 }
 
-// passesOn checks that the lock goes from one of the waiters to the next, and that the queue has left nothing.
+// passesOn checks that the lock passes from each waiter to the next, and that nothing of the queue is left.
 func passesOn(t testing.TB, srv *redistest.Server, waits []<-chan kit.Result) {
 	t.Helper()
 	for _, wait := range waits {
@@ -72,7 +73,7 @@ func passesOn(t testing.TB, srv *redistest.Server, waits []<-chan kit.Result) {
 	nobodyWaits(t, srv)
 }
 
-// queuer has many goroutines wait for a fair lock; each writes down when it was its turn.
+// queuer lets many goroutines wait for a fair lock; each notes when it was its turn.
 func queuer(args []string) {
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{args[0]}, DisableCache: true})
 	kit.Must(err)
@@ -112,8 +113,8 @@ func TestTwoHundredWaitersOfEightProcessesAreServedInOrder(t *testing.T) {
 	nobodyWaits(t, srv)
 }
 
-// Several sessions wait, give up, try and force at random. Whoever is granted the lock was first in the queue then, or
-// nobody stood in it; and whoever is in the list is in the sorted set, once.
+// Several sessions wait, give up, try and force at random. Whoever is granted the lock was first in the queue, or the
+// queue was empty; and whoever is in the list is in the sorted set, once.
 func TestGrantsFollowTheQueue(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -133,7 +134,8 @@ func TestGrantsFollowTheQueue(t *testing.T) {
 	}
 	wg.Wait()
 	var queue []string
-	var first string // the last one that left the queue from its front, as whoever is granted the lock does just before
+	// the last one that left the queue from its front, as the one that is granted the lock does just before
+	var first string
 	grants, waited := 0, 0
 	for _, s := range m.Until(t) {
 		switch command := strings.ToUpper(s.Args[0]); {
@@ -151,7 +153,7 @@ func TestGrantsFollowTheQueue(t *testing.T) {
 			if s.Args[2] == first {
 				waited++
 			} else {
-				require.Empty(t, queue, "granted to one who is not the first")
+				require.Empty(t, queue, "granted although another one was first")
 			}
 		}
 	}
@@ -160,7 +162,7 @@ func TestGrantsFollowTheQueue(t *testing.T) {
 	nobodyWaits(t, srv)
 }
 
-// wander does one thing with the lock.
+// wander does one random thing with the lock.
 func wander(ctx context.Context, t testing.TB, l *fairlock.Mutex) {
 	var h *holdfast.Hold
 	var err error
@@ -184,7 +186,8 @@ func wander(ctx context.Context, t testing.TB, l *fairlock.Mutex) {
 		time.Sleep(rand.N(3 * time.Millisecond))
 		err = h.Release()
 	}
-	for _, expected := range []error{holdfast.ErrBusy, holdfast.ErrLost, holdfast.ErrUnknown, context.DeadlineExceeded} {
+	for _, expected := range []error{holdfast.ErrBusy, holdfast.ErrLost, holdfast.ErrUnknown,
+		context.DeadlineExceeded} {
 		if errors.Is(err, expected) {
 			return
 		}
@@ -200,9 +203,9 @@ func TestTryLockOvertakesNobody(t *testing.T) {
 	first := inLine(t, srv, t.Context(), l.Lock)[0]
 	_, err := l.TryLock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrBusy)
-	require.Len(t, queued(t, srv, 1), 1, "who only tries does not queue")
+	require.Len(t, queued(t, srv, 1), 1, "a TryLock does not queue")
 
-	srv.Do(t, "DEL", kit.Orders) // the lock is free, and promised to the one who waits
+	srv.Do(t, "DEL", kit.Orders) // the lock is free, and promised to the waiter
 	_, err = l.TryLock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrBusy)
 	r := kit.Within(t, time.Second, first, "who was told by the attempt of another")
@@ -229,8 +232,8 @@ func TestReentryIsNeverQueued(t *testing.T) {
 	passesOn(t, srv, waits)
 }
 
-// Two calls of one owner wait, each in a place of its own. The first to be granted lets the other in, which then needs
-// its place no more.
+// Two calls of one owner wait, each with its own place. The first one that is granted the lock lets the other one in,
+// which then does not need its place any more.
 func TestCallsOfOneOwnerLetEachOtherIn(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -281,18 +284,22 @@ func TestWaitersAreListedInOrderAndForceWakesTheFirst(t *testing.T) {
 	nobodyWaits(t, srv)
 }
 
-// An acquisition that the server refuses has not been granted, whichever of the keys it refuses.
+// An acquisition that the server refuses is not granted, whichever key it refuses.
 func TestARefusedTurnIsNotHeld(t *testing.T) {
 	t.Parallel()
-	for _, key := range []string{ordersDue, "holdfast_fair_queue:{" + kit.Orders + "}", "holdfast_fair_alive:{" + kit.Orders + "}"} {
+	for _, key := range []string{
+		ordersDue, "holdfast_fair_queue:{" + kit.Orders + "}", "holdfast_fair_alive:{" + kit.Orders + "}",
+	} {
 		t.Run(key, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
 			l := newFair(kit.Open(t, srv.Addr(), nil))
 			holder := kit.Lock(t, t.Context(), l)
 			next := inLine(t, srv, t.Context(), l.Lock)[0]
-			// At once, or the waiter may look in between.
-			srv.Do(t, "EVAL", "redis.call('DEL', KEYS[1], KEYS[2]) return redis.call('SET', KEYS[2], 'of another kind')", "2", kit.Orders, key)
+			// This happens at once, or the waiter may look in between.
+			srv.Do(t, "EVAL",
+				"redis.call('DEL', KEYS[1], KEYS[2]) return redis.call('SET', KEYS[2], 'of another kind')",
+				"2", kit.Orders, key)
 			require.ErrorContains(t, kit.Within(t, 5*time.Second, next, "the refusal").Err, "WRONGTYPE")
 			require.EqualValues(t, 0, srv.Int(t, "EXISTS", kit.Orders))
 			require.ErrorIs(t, holder.Release(), holdfast.ErrLost)
@@ -312,7 +319,8 @@ func TestWaitersLookSeldom(t *testing.T) {
 	looks := srv.CommandStats(t)["evalsha"]
 	most := int64(len(waits))*int64(looking/(waiterLease/3)+1) + int64(2*looking/kit.WorkerLease)
 	require.LessOrEqual(t, looks, most)
-	require.GreaterOrEqual(t, looks, int64(len(waits))*int64(looking/waiterLease), "or they are taken for dead")
+	require.GreaterOrEqual(t, looks, int64(len(waits))*int64(looking/waiterLease),
+		"they look too rarely, and would be taken for dead")
 	require.NoError(t, holder.Release())
 	passesOn(t, srv, waits)
 }

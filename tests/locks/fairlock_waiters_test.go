@@ -41,7 +41,7 @@ func TestALiveWaiterKeepsItsPlaceHoweverLongTheHolderHolds(t *testing.T) {
 	nobodyWaits(t, srv)
 }
 
-// A waiter of a killed process, first in the queue, costs those behind it its lease at most.
+// If a process is killed whose waiter is first in the queue, those behind it wait no longer than the waiter's lease.
 func TestADeadWaiterCostsNoMoreThanItsLease(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -55,12 +55,14 @@ func TestADeadWaiterCostsNoMoreThanItsLease(t *testing.T) {
 	require.NoError(t, holder.Release())
 	r := kit.Within(t, 5*time.Second, waits[0], "the one behind the dead")
 	require.NoError(t, r.Err)
-	require.Less(t, time.Since(killed), waiterLease+waiterLease/2, "the lease, and until the next look")
+	require.Less(t, time.Since(killed), waiterLease+waiterLease/2,
+		"the waiter's lease, and the time until the next look")
 	require.NoError(t, r.Hold.Release())
 	nobodyWaits(t, srv)
 }
 
-// Whoever is stopped for longer than its lease is dead to the others; when it goes on it queues up anew, at the end.
+// A waiter that is stopped for longer than its lease is dead to the others; when it continues it queues again, at the
+// end.
 func TestAStoppedWaiterQueuesUpAnew(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -70,7 +72,9 @@ func TestAStoppedWaiterQueuesUpAnew(t *testing.T) {
 	stopped := queued(t, srv, 1)[0]
 	waits := inLine(t, srv, t.Context(), l.Lock)
 	w.Pause()
-	kit.Await(t, "its burial", func() bool { return !slices.Contains(srv.Strs(t, "LRANGE", ordersQueue, "0", "-1"), stopped) })
+	kit.Await(t, "its burial", func() bool {
+		return !slices.Contains(srv.Strs(t, "LRANGE", ordersQueue, "0", "-1"), stopped)
+	})
 	w.Resume()
 	require.Equal(t, stopped, queued(t, srv, 2)[1])
 	require.NoError(t, holder.Release())
@@ -83,17 +87,21 @@ func TestAStoppedWaiterQueuesUpAnew(t *testing.T) {
 
 func TestAWaiterThatGivesUpLeavesTheQueueAtOnce(t *testing.T) {
 	t.Parallel()
-	for name, giveUp := range map[string]func(t *testing.T, srv *redistest.Server, s *holdfast.Session) (wait <-chan kit.Result, end func(), want error){
-		"its ctx ends": func(t *testing.T, _ *redistest.Server, s *holdfast.Session) (<-chan kit.Result, func(), error) {
+	for name, giveUp := range map[string]func(t *testing.T, srv *redistest.Server,
+		s *holdfast.Session) (wait <-chan kit.Result, end func(), want error){
+		"its ctx ends": func(t *testing.T, _ *redistest.Server, s *holdfast.Session) (<-chan kit.Result,
+			func(), error) {
 			ctx, cancel := context.WithCancel(t.Context())
 			return kit.GoLock(ctx, newFair(s).Lock), cancel, context.Canceled
 		},
-		"its time is over": func(t *testing.T, _ *redistest.Server, s *holdfast.Session) (<-chan kit.Result, func(), error) {
+		"its time is over": func(t *testing.T, _ *redistest.Server, s *holdfast.Session) (<-chan kit.Result,
+			func(), error) {
 			return kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) {
 				return newFair(s).TryLockFor(ctx, 300*time.Millisecond)
 			}), func() {}, holdfast.ErrBusy
 		},
-		"its session is closed": func(t *testing.T, _ *redistest.Server, s *holdfast.Session) (<-chan kit.Result, func(), error) {
+		"its session is closed": func(t *testing.T, _ *redistest.Server, s *holdfast.Session) (<-chan kit.Result,
+			func(), error) {
 			return kit.GoLock(t.Context(), newFair(s).Lock), func() { _ = s.Close() }, holdfast.ErrClosed
 		},
 	} {
@@ -109,7 +117,7 @@ func TestAWaiterThatGivesUpLeavesTheQueueAtOnce(t *testing.T) {
 			require.ErrorIs(t, kit.Within(t, 5*time.Second, wait, "the end of the wait").Err, want)
 			left := time.Now()
 			require.NotContains(t, queued(t, srv, 1), leaver)
-			require.Less(t, time.Since(left), waiterLease/2, "not because it was taken for dead")
+			require.Less(t, time.Since(left), waiterLease/2, "it was only passed over as dead")
 			require.NoError(t, holder.Release())
 			require.NoError(t, kit.Granted(t, time.Second, behind, "the one behind").Release())
 			nobodyWaits(t, srv)
@@ -117,11 +125,12 @@ func TestAWaiterThatGivesUpLeavesTheQueueAtOnce(t *testing.T) {
 	}
 }
 
-// The first in the queue has been told that it is its turn, and gives up in that moment: the one behind is told.
+// The first waiter has been told that it is its turn, and gives up in that moment: the next one is told.
 func TestTheOneBehindIsWokenWhenTheFirstLeavesAFreeLock(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	l := fairlock.New(kit.Open(t, srv.Addr(), nil), kit.Orders, &fairlock.Options{WaiterLease: time.Minute}) // looks seldom
+	// it looks rarely
+	l := fairlock.New(kit.Open(t, srv.Addr(), nil), kit.Orders, &fairlock.Options{WaiterLease: time.Minute})
 	holder := kit.Lock(t, t.Context(), l)
 	ctx, cancel := context.WithCancel(t.Context())
 	first := inLine(t, srv, ctx, l.Lock)[0]
@@ -136,7 +145,7 @@ func TestTheOneBehindIsWokenWhenTheFirstLeavesAFreeLock(t *testing.T) {
 	nobodyWaits(t, srv)
 }
 
-// Messages may be lost, and so may everything that the server knew: whoever waits gets the lock all the same.
+// Messages may be lost, and so may everything that the server knew: every waiter still gets the lock.
 func TestAWaiterSurvivesWhatTheServerForgets(t *testing.T) {
 	t.Parallel()
 	for name, forget := range map[string]func(t *testing.T, srv *redistest.Server){
@@ -170,13 +179,13 @@ func TestAWaiterSurvivesWhatTheServerForgets(t *testing.T) {
 					served <- r.Err
 				}()
 			}
-			for range waits { // in their old order or, as the server forgot it, in another
+			for range waits { // in their old order or, if the server forgot it, in another
 				require.NoError(t, kit.Within(t, 10*time.Second, served, "a waiter was forgotten"))
 			}
 			if name != "everything" {
 				require.NoError(t, err)
 			}
-			if name == "the queue" { // what it left of those who stood in it goes with the next who waits
+			if name == "the queue" { // the next waiter removes what is left of those that were in it
 				kit.SleepUntil(time.Now().Add(waiterLease))
 				holder := kit.Lock(t, t.Context(), l)
 				next := inLine(t, srv, t.Context(), l.Lock)[0]
@@ -204,7 +213,8 @@ func TestWhoHasGivenUpIsNotInItsOwnWay(t *testing.T) {
 	nobodyWaits(t, srv)
 }
 
-// A waiter whose entry the server has refused half-way does not stay in the queue, where nobody would wait for it to leave.
+// A waiter whose entry the server has refused half-way does not stay in the queue, where nobody would expect it to
+// leave.
 func TestAWaiterThatWasRefusedIsNotInTheQueue(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -214,7 +224,9 @@ func TestAWaiterThatWasRefusedIsNotInTheQueue(t *testing.T) {
 	_, err := fairlock.New(s, "x", nil).Lock(t.Context())
 	require.Error(t, err)
 	require.Regexp(t, aclNo, err.Error())
-	kit.Await(t, "an empty queue", func() bool { return srv.Int(t, "EXISTS", "redisson_lock_queue:{x}", "holdfast_fair_queue:{x}") == 0 })
+	kit.Await(t, "an empty queue", func() bool {
+		return srv.Int(t, "EXISTS", "redisson_lock_queue:{x}", "holdfast_fair_queue:{x}") == 0
+	})
 	require.NoError(t, hold.Release())
 	require.NoError(t, kit.Lock(t, t.Context(), fairlock.New(s, "x", nil)).Release())
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// Over some seconds of contention nobody gets under a quarter of its fair share, however long the lock is held each
-// time: neither a session, which is to the server what a process is, nor a goroutine (guarantee G4).
+// Over some seconds of contention nobody gets less than a quarter of its fair share, however long the lock is held
+// each time: neither a session, which is to the server what a process is, nor a goroutine (guarantee G4).
 func TestNobodyGetsMuchLessThanItsShare(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -59,7 +59,7 @@ func TestNobodyGetsMuchLessThanItsShare(t *testing.T) {
 	}
 }
 
-// takeTurns takes the lock again and again until ctx ends, and returns how often it had it.
+// takeTurns takes the lock again and again until ctx ends, and returns how often it got it.
 func takeTurns(ctx context.Context, l holdfast.Locker, held time.Duration) (n int) {
 	for {
 		h, err := l.Lock(ctx)

@@ -27,10 +27,11 @@ func waitFor(ctx context.Context, l *latch.Latch) <-chan error {
 	return c
 }
 
-// listening waits until the latch "ready" has so many subscribers.
+// listening waits until the latch "ready" has n subscribers.
 func listening(t *testing.T, srv *redistest.Server, n int64) {
 	t.Helper()
-	kit.Await(t, "the subscriptions", func() bool { return srv.Do(t, "PUBSUB", "NUMSUB", readyChannel).([]any)[1].(int64) == n })
+	kit.Await(t, "the subscriptions",
+		func() bool { return srv.Do(t, "PUBSUB", "NUMSUB", readyChannel).([]any)[1].(int64) == n })
 }
 
 // closed sets the latch "ready" to n.
@@ -45,9 +46,9 @@ func TestALatchOpensWhenAllHaveCountedDown(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	a, b := latch.New(kit.Open(t, srv.Addr(), nil), "ready"), latch.New(kit.Open(t, srv.Addr(), nil), "ready")
-	require.NoError(t, a.Wait(t.Context()), "nobody has set it")
-	require.NoError(t, a.CountDown(t.Context()), "nobody has set it")
-	for range 2 { // again after zero
+	require.NoError(t, a.Wait(t.Context()), "an unset latch is open")
+	require.NoError(t, a.CountDown(t.Context()), "an unset latch can be counted down")
+	for range 2 { // once more after zero
 		closed(t, a, 2)
 		ok, err := b.TrySetCount(t.Context(), 5)
 		require.NoError(t, err)
@@ -115,7 +116,7 @@ func TestALatchNamesMistakesAndSendsNothing(t *testing.T) {
 	assert.Zero(t, srv.CommandStats(t)["evalsha"])
 }
 
-// However many wait in a process, it looks once for each event.
+// However many callers wait in a process, it looks once for each event.
 func TestTenThousandWaitersLookAsOne(t *testing.T) {
 	const waiters = 10_000
 	srv := redistest.Start(t)
@@ -146,30 +147,30 @@ func TestTenThousandWaitersLookAsOne(t *testing.T) {
 	t.Log("all through after", time.Since(began))
 	require.NoError(t, <-first)
 	stats := srv.CommandStats(t)
-	// Three counts, a look at zero, and some while waiters came or after it.
+	// There are three counts, a look at zero, and some looks while waiters came or afterwards.
 	require.LessOrEqual(t, stats["evalsha"]+stats["eval"], int64(3+1+10))
 	require.Zero(t, stats["subscribe"])
 }
 
-// A look that was under way when the latch was set again says nothing to who came after that.
+// A look that was in flight when the latch was set again tells nothing to later callers.
 func TestALookIsNoAnswerToWhoCameLater(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
 	s, other := kit.Open(t, p.Addr(), nil), kit.Open(t, srv.Addr(), nil)
-	require.NoError(t, latch.New(s, "ready").Wait(t.Context())) // the script is known
+	require.NoError(t, latch.New(s, "ready").Wait(t.Context())) // now the script is known
 	look := p.On(proxy.Command("EVALSHA").With("ready"), proxy.HoldReply, proxy.First)
 	first := waitFor(t.Context(), latch.New(s, "ready"))
 	look.Wait(t, 1)
 	closed(t, latch.New(other, "ready"), 1)
 	second := waitFor(t.Context(), latch.New(s, "ready"))
-	kit.SleepUntil(time.Now().Add(50 * time.Millisecond)) // in which it comes
+	kit.SleepUntil(time.Now().Add(50 * time.Millisecond)) // time for it to arrive
 	look.Release()
-	require.NoError(t, kit.Within(t, time.Second, first, "who came first"))
+	require.NoError(t, kit.Within(t, time.Second, first, "the first caller"))
 	listening(t, srv, 1)
 	require.Empty(t, second)
 	require.NoError(t, latch.New(other, "ready").CountDown(t.Context()))
-	require.NoError(t, kit.Within(t, time.Second, second, "who came later"))
+	require.NoError(t, kit.Within(t, time.Second, second, "the later caller"))
 }
 
 func TestALatchWhoseMessageIsLostIsLookedAtAgain(t *testing.T) {
@@ -213,7 +214,7 @@ func TestAKeyThatIsNoLatchIsAnErrorForAll(t *testing.T) {
 	closed(t, l, 1)
 	waits := []<-chan error{waitFor(t.Context(), l), waitFor(t.Context(), l)}
 	listening(t, srv, 1)
-	// In one step: a look in between would find no latch, which is an open one.
+	// This happens in one step: a look in between would find no latch, which counts as open.
 	srv.Do(t, "EVAL", "redis.call('DEL', KEYS[1]) redis.call('SADD', KEYS[1], 'precious')", "1", "ready")
 	srv.Do(t, "PUBLISH", readyChannel, "0")
 	for _, w := range waits {
@@ -226,7 +227,7 @@ func TestAKeyThatIsNoLatchIsAnErrorForAll(t *testing.T) {
 	require.ErrorContains(t, err, "WRONGTYPE")
 }
 
-// Nobody can tell a second copy of a count from a second count, so none is ever sent.
+// Nobody can tell a second copy of a count from a second count, so no copy is ever sent.
 func TestALostCountIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -277,7 +278,8 @@ func TestLatchesInACluster(t *testing.T) {
 			if cluster.Sharded() {
 				return node.Do(t, "PUBSUB", "SHARDNUMSUB", channel).([]any)[1].(int64) == 1
 			}
-			return slices.ContainsFunc(cluster.Nodes, func(n *redistest.Server) bool { // plain messages are heard at any
+			// plain messages are heard at any node
+			return slices.ContainsFunc(cluster.Nodes, func(n *redistest.Server) bool {
 				return len(n.Strs(t, "PUBSUB", "CHANNELS", channel)) == 1
 			})
 		})

@@ -18,12 +18,12 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// saying requires of an attribute that it has such words.
+// saying requires an attribute to contain these words.
 func saying(t *testing.T, words string) func(any) {
 	return func(value any) { require.Regexp(t, words, value) }
 }
 
-// between requires of an attribute to be a duration within these.
+// between requires an attribute to be a duration within these bounds.
 func between(t *testing.T, least, most time.Duration) func(any) {
 	return func(value any) {
 		ns, ok := value.(float64)
@@ -77,7 +77,7 @@ func TestLogOfRenewalsThatFail(t *testing.T) {
 	srv.Resume()
 }
 
-// A renewal that finds nothing when trust has ended says why it is gone only if none has failed before.
+// A renewal that finds nothing when trust has ended is the reason for the loss only if none has failed before.
 func TestALossKeepsTheReasonThatALateRenewalFinds(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]func(srv *redistest.Server){
@@ -88,7 +88,7 @@ func TestALossKeepsTheReasonThatALateRenewalFinds(t *testing.T) {
 			t.Parallel()
 			srv, log := redistest.Start(t), &kit.Journal{}
 			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 20 * time.Second, Logger: log.JsonLogger()})
-			hold := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil)) // without a context: no timer looks
+			hold := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil)) // without a context, so no timer looks
 			srv.Do(t, "RENAME", "orders", "aside")
 			srv.Do(t, "SET", "orders", "of another type")
 			(*session.Session)(s).Skip(7 * time.Second)
@@ -114,7 +114,8 @@ func TestLogOfSubscriptionsThatAreInterrupted(t *testing.T) {
 	got := kit.GoLock(t.Context(), rlock.New(s, "orders", nil).Lock)
 	kit.Waiting(t, kit.Kinds[0], srv)
 	srv.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
-	log.RequireEntry(t, s, "holdfast: subscriptions interrupted", map[string]any{"server": srv.Addr(), "error": saying(t, ".")})
+	log.RequireEntry(t, s, "holdfast: subscriptions interrupted",
+		map[string]any{"server": srv.Addr(), "error": saying(t, ".")})
 	require.NoError(t, held.Release())
 	require.NoError(t, kit.Granted(t, kit.LongestWait, got, "the lock").Release())
 }
@@ -123,7 +124,8 @@ func TestLogOfASubscriptionThatIsRefused(t *testing.T) {
 	t.Parallel()
 	srv, log := redistest.Start(t), &kit.Journal{}
 	srv.Grant(t, "deaf", "+@all", "~*")
-	s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "deaf", Password: redistest.Password},
+	s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "deaf",
+		Password: redistest.Password},
 		&holdfast.Options{Lease: 3 * time.Second, Logger: log.JsonLogger()})
 	held := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "orders", nil))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -148,7 +150,7 @@ func TestLogOfANameThatIsRefused(t *testing.T) {
 	})
 }
 
-// Where nothing goes wrong nobody is told anything.
+// Where nothing goes wrong, nothing is logged.
 func TestASessionIsQuiet(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		log := &kit.Journal{}

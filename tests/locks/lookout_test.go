@@ -22,8 +22,8 @@ import (
 type lookout struct {
 	mu   sync.Mutex // guards the rest
 	told map[string]int
-	last holdfast.Acquired // of the calls that succeeded
-	of   holdfast.Subject  // that one
+	last holdfast.Acquired // of the successful calls
+	of   holdfast.Subject  // of that call
 }
 
 func (o *lookout) note(of holdfast.Subject, format string, args ...any) {
@@ -35,7 +35,7 @@ func (o *lookout) note(of holdfast.Subject, format string, args ...any) {
 	o.told[of.Kind+" "+fmt.Sprintf(format, args...)]++
 }
 
-// once is noted the first time, and as a mistake from then on.
+// once records the first call, and reports any further one as a mistake.
 func (o *lookout) once(of holdfast.Subject) func(format string, args ...any) {
 	var told atomic.Bool
 	return func(format string, args ...any) {
@@ -46,7 +46,7 @@ func (o *lookout) once(of holdfast.Subject) func(format string, args ...any) {
 	}
 }
 
-// observer tells the lookout everything.
+// observer returns an observer that tells the lookout everything.
 func (o *lookout) observer() *holdfast.Observer {
 	return &holdfast.Observer{
 		Acquire: func(_ context.Context, of holdfast.Subject) func(holdfast.Acquired) {
@@ -82,7 +82,7 @@ func (o *lookout) observer() *holdfast.Observer {
 	}
 }
 
-// in is an error in a word.
+// in names an error in one word.
 func in(err error) string {
 	switch {
 	case err == nil:
@@ -99,7 +99,7 @@ func in(err error) string {
 	return "badly"
 }
 
-// counts are what was told of a kind.
+// counts returns what was told about a kind.
 func (o *lookout) counts(kind string) map[string]int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -112,7 +112,7 @@ func (o *lookout) counts(kind string) map[string]int {
 	return of
 }
 
-// sum is how often that was told, of whatever kind.
+// sum returns how often something was told, about any kind.
 func (o *lookout) sum(what string) (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -124,7 +124,7 @@ func (o *lookout) sum(what string) (n int) {
 	return n
 }
 
-// requireTold waits until exactly that was told of a kind.
+// requireTold waits until exactly this was told about a kind.
 func (o *lookout) requireTold(t *testing.T, kind string, want map[string]int) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); !maps.Equal(o.counts(kind), want) && time.Now().Before(end); {
@@ -133,7 +133,7 @@ func (o *lookout) requireTold(t *testing.T, kind string, want map[string]int) {
 	require.Equal(t, want, o.counts(kind), kind)
 }
 
-// requireBalance waits until whatever has begun has ended, and requires that it did once.
+// requireBalance waits until everything that has begun has ended, and requires that it ended once.
 func (o *lookout) requireBalance(t *testing.T) {
 	t.Helper()
 	ended := func() int { return o.sum("ended well") + o.sum("ended lost") + o.sum("ended closed") }
@@ -154,7 +154,7 @@ func (o *lookout) requireBalance(t *testing.T) {
 	}
 }
 
-// told is what an observer is told if this happens, and attempts of who asks.
+// told returns what an observer is told of these calls, with the attempts of a kind that asks.
 func told(k kit.Kind, what, attempts map[string]int) map[string]int {
 	all := maps.Clone(what)
 	if k.Asks() {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// mismatched checks that a call says what is wrong with the key, at once, and nothing of a script.
+// mismatched checks that a call reports at once what is wrong with the key, and nothing of a script.
 func mismatched(t *testing.T, what string, call func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -29,7 +29,7 @@ func mismatched(t *testing.T, what string, call func(ctx context.Context) error)
 	assert.NotErrorIs(t, err, context.DeadlineExceeded, what)
 }
 
-// What is no count is not taken for no count: whoever asks is told at once.
+// A value that is no count is not taken for a missing one: every call reports it at once.
 func TestATextIsNoCount(t *testing.T) {
 	t.Parallel()
 	for name, seed := range map[string][]string{
@@ -85,7 +85,7 @@ func TestATextIsNoCount(t *testing.T) {
 	}
 }
 
-// A key of another type is told as such by every call of every kind.
+// Every call of every kind reports a key of another type as such.
 func TestAKeyOfAnotherTypeIsToldInOneWay(t *testing.T) {
 	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		s := kit.Open(t, srv.Addr(), nil)
@@ -111,11 +111,11 @@ func TestAKeyOfAnotherTypeIsToldInOneWay(t *testing.T) {
 	})
 }
 
-// The holder of a lock that something else has taken the place of is told so.
+// The holder of a lock whose key was replaced by something else is told so.
 func TestAHolderWhoseKeyHoldsSomethingElse(t *testing.T) {
 	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		if k.Permits {
-			return // the number of free ones is not asked for
+			return // the number of free permits is not read
 		}
 		s := kit.Open(t, srv.Addr(), nil)
 		h := kit.Lock(t, t.Context(), k.Make(s, kit.Orders, 0))

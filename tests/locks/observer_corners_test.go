@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// Acquired.Attempts of a TryLock whose reply was lost and that was repeated.
+// Acquired.Attempts counts both attempts of a TryLock whose reply was lost and that was repeated.
 func TestAttemptsOfATryThatIsRepeated(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -37,7 +37,7 @@ func TestAttemptsOfATryThatIsRepeated(t *testing.T) {
 	require.Equal(t, asked, o.last.Attempts, "attempts told %d", asked)
 }
 
-// A call that is cancelled in the session's line before it was first has asked nothing.
+// A call that is cancelled in the session's line before it was first has made no attempt.
 func TestAttemptsOfWhoNeverAsked(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -91,7 +91,7 @@ func TestAttemptsOfASemaphore(t *testing.T) {
 	require.Equal(t, o.sum("attempt busy")+o.sum("attempt badly"), attempts)
 }
 
-// A latch that is open keeps nobody waiting.
+// An open latch keeps nobody waiting.
 func TestAnOpenLatchKeepsNobodyWaiting(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -100,14 +100,15 @@ func TestAnOpenLatchKeepsNobodyWaiting(t *testing.T) {
 	require.Zero(t, o.sum("wait"))
 }
 
-// Close while a renewal is under way.
+// Close is called while a renewal is in flight.
 func TestCloseIsNoFailedRenewal(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	for i := range 40 {
 		p := proxy.Start(t, srv.Addr())
 		o, log := &lookout{}, &kit.Journal{}
-		s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Second, Observer: o.observer(), Logger: log.JsonLogger()})
+		s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Second, Observer: o.observer(),
+			Logger: log.JsonLogger()})
 		for j := range 30 {
 			kit.Lock(t, t.Context(), rlock.New(s, fmt.Sprint("orders", i, " ", j), nil))
 		}
@@ -119,7 +120,7 @@ func TestCloseIsNoFailedRenewal(t *testing.T) {
 	}
 }
 
-// What is told of a loss is what its error says, however late it was noticed.
+// What an observer is told of a loss agrees with the hold's error, however late it was noticed.
 func TestHowLongALostHoldWasHeld(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -140,7 +141,7 @@ func TestHowLongALostHoldWasHeld(t *testing.T) {
 	require.Equal(t, lost.Held, e.Held)
 }
 
-// Calls that send nothing are not told of, of any kind.
+// An observer is not told of calls that send nothing, of any kind.
 func TestNobodyIsToldOfCallsThatAreNotSent(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

@@ -70,5 +70,6 @@ func TestObserverOfALatch(t *testing.T) {
 	}
 	told := o.counts("latch")
 	delete(told, "woken by message") // they look together
-	require.Equal(t, map[string]int{"acquire": callers, "acquired well": callers, "wait": callers, "waited": callers}, told)
+	require.Equal(t, map[string]int{"acquire": callers, "acquired well": callers, "wait": callers, "waited": callers},
+		told)
 }

@@ -51,7 +51,8 @@ func TestObserverOfALockThatIsTaken(t *testing.T) {
 		hold := kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), "orders", 0))
 		_, err := k.Make(s, "orders", 0).TryLock(t.Context())
 		require.ErrorIs(t, err, holdfast.ErrBusy)
-		o.requireTold(t, k.Title(), told(k, map[string]int{"acquire": 1, "acquired busy": 1}, map[string]int{"attempt busy": 1}))
+		o.requireTold(t, k.Title(), told(k, map[string]int{"acquire": 1, "acquired busy": 1},
+			map[string]int{"attempt busy": 1}))
 		o.requireBalance(t)
 		require.NoError(t, hold.Release())
 	})
@@ -69,7 +70,7 @@ func TestObserverOfAWaitThatAReleaseEnds(t *testing.T) {
 		require.NoError(t, r.Err)
 		require.NoError(t, r.Hold.Release())
 		o.requireBalance(t)
-		if !k.Polls && !k.OneString && k.Most == nil { // those may look in the very moment
+		if !k.Polls && !k.OneString && k.Most == nil { // waiters of these kinds may look in the very moment
 			require.Positive(t, o.sum("woken by message"))
 		}
 		told := o.counts(k.Title())
@@ -92,7 +93,7 @@ func TestObserverOfAWaitThatATimerEnds(t *testing.T) {
 	})
 }
 
-// Whoever is first in a session and goes makes the next one first.
+// When the first waiter of a session leaves, the next one becomes the first.
 func TestObserverOfTurns(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -141,7 +142,8 @@ func TestObserverOfNestedHolds(t *testing.T) {
 		require.Equal(t, 1, o.counts(k.Title())["ended well"])
 		require.NoError(t, outer.Release())
 		told := o.counts(k.Title())
-		require.Equal(t, []int{2, 2, 2, 2}, []int{told["acquire"], told["acquired well"], told["hold"], told["ended well"]})
+		require.Equal(t, []int{2, 2, 2, 2},
+			[]int{told["acquire"], told["acquired well"], told["hold"], told["ended well"]})
 		o.requireBalance(t)
 	})
 }
@@ -172,13 +174,14 @@ func TestObserverOfALoss(t *testing.T) {
 				require.ErrorIs(t, hold.Release(), holdfast.ErrLost)
 				o.requireBalance(t)
 				require.Equal(t, 1, o.counts(k.Title())["ended lost"])
-				kit.Await(t, "word of a renewal without a reply, or that found nothing", func() bool { return o.sum("renewal badly") > 0 })
+				kit.Await(t, "word of a renewal without a reply, or that found nothing",
+					func() bool { return o.sum("renewal badly") > 0 })
 			})
 		})
 	}
 }
 
-// A loss that nobody has noticed before is one for those who watch, too.
+// A loss that nobody has noticed before is also told to observers.
 func TestObserverOfALossThatTheReleaseFinds(t *testing.T) {
 	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		o, s := observed(t, srv, time.Minute)
@@ -217,7 +220,7 @@ func TestObserverOfAnEndOfTheSession(t *testing.T) {
 	})
 }
 
-// Any of the functions may be missing, and what they return, too.
+// Any of the functions may be missing, and so may those that they return.
 func TestObserversThatWantLittle(t *testing.T) {
 	t.Parallel()
 	all := func(o *lookout) map[string]*holdfast.Observer {
@@ -245,7 +248,7 @@ func TestObserversThatWantLittle(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 				if k.Twin || k.Queues || k.Polls || k.OneString {
-					return // they are told of by the same code as others
+					return // the same code tells of them as of others
 				}
 				o := &lookout{}
 				s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second, Observer: all(o)[what]})
@@ -273,7 +276,7 @@ func TestObserversThatWantLittle(t *testing.T) {
 	}
 }
 
-// However a loss, a release and an end of the session cross, the end of a hold is told once.
+// However a loss, a release and the end of the session coincide, an observer is told of the end of a hold once.
 func TestObserverOfEndsThatCross(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -295,7 +298,7 @@ func TestObserverOfEndsThatCross(t *testing.T) {
 			ends = append(ends, func(h *holdfast.Hold) { _ = h.Detach() })
 		}
 		name := l
-		if i%3 == 0 { // which stays taken
+		if i%3 == 0 { // that one stays taken
 			name = rlock.New(s, fmt.Sprint("detached ", i), &rlock.Options{FixedLease: time.Second})
 		}
 		h := kit.Lock(t, t.Context(), name)
@@ -309,11 +312,12 @@ func TestObserverOfEndsThatCross(t *testing.T) {
 	require.Equal(t, rounds, o.sum("hold"))
 }
 
-// Without an observer nothing is paid for one.
+// Without an observer nothing is spent on it.
 func TestAllocationsOfAnObserver(t *testing.T) {
 	srv := redistest.Start(t)
 	cost := func(observer *holdfast.Observer) float64 {
-		l := rlock.New(kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Minute, Observer: observer}), "orders", nil)
+		l := rlock.New(kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Minute, Observer: observer}),
+			"orders", nil)
 		ctx := context.Background()
 		cycle := func() {
 			h, err := l.Lock(ctx)
@@ -328,8 +332,9 @@ func TestAllocationsOfAnObserver(t *testing.T) {
 		return testing.AllocsPerRun(1000, cycle)
 	}
 	none, empty, all := cost(nil), cost(&holdfast.Observer{}), cost((&lookout{}).observer())
-	t.Logf("allocations of a lock and release: %v, with an empty observer %v, with one that counts %v", none, empty, all)
-	if kit.Racing() { // pools forget now and then
+	t.Logf("allocations of a lock and release: %v, with an empty observer %v, with one that counts %v",
+		none, empty, all)
+	if kit.Racing() { // with the race detector, pools forget now and then
 		assert.InDelta(t, none, empty, 1)
 		return
 	}

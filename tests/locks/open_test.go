@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A short lease makes a session give up a connection soon, but not its first one: nothing is held yet.
+// With a short lease a session gives up a connection soon, but not its first one: nothing is held yet.
 func TestOpenIsAsPatientWithAShortLease(t *testing.T) {
 	t.Parallel()
 	p := proxy.Start(t, redistest.Start(t).Addr())
@@ -42,7 +42,8 @@ func TestOpenGivesUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			took, began := kit.Stopwatch(), time.Now()
-			_, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{p.Addr()}, Dialer: c.dialer}, &holdfast.Options{Lease: c.lease})
+			_, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{p.Addr()}, Dialer: c.dialer},
+				&holdfast.Options{Lease: c.lease})
 			require.ErrorContains(t, err, "holdfast: open: ")
 			require.Greater(t, time.Since(began), c.least)
 			require.Less(t, took(), c.most)
@@ -50,13 +51,14 @@ func TestOpenGivesUp(t *testing.T) {
 	}
 }
 
-// What is wrong, and not just slow, is said at once.
+// An error that is not just slowness is returned at once.
 func TestOpenRepeatsNoRefusal(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	srv.Do(t, "CONFIG", "SET", "requirepass", "secret")
 	srv.ResetStats(t)
-	_, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Password: "wrong"}, &holdfast.Options{Lease: time.Second})
+	_, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Password: "wrong"},
+		&holdfast.Options{Lease: time.Second})
 	require.ErrorContains(t, err, "WRONGPASS")
 	require.EqualValues(t, 1, srv.CommandStats(t)["hello"])
 }

@@ -52,7 +52,7 @@ func TestOwners(t *testing.T) {
 		require.NoError(t, outer.Release())
 		require.NoError(t, inner.Release())
 		again := kit.Lock(t, ctx, l)
-		assert.NotEqual(t, outer.ID(), again.ID(), "each outermost acquisition has a wire owner of its own")
+		assert.NotEqual(t, outer.ID(), again.ID(), "each outermost acquisition has its own wire owner")
 		require.NoError(t, again.Release())
 	})
 	t.Run("goroutines of one owner that wait together get it together", func(t *testing.T) {

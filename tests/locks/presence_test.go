@@ -17,13 +17,13 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// at is how a client reaches a server.
+// at connects a client to a server.
 func at(addrs ...string) rueidis.ClientOption { return rueidis.ClientOption{InitAddress: addrs} }
 
-// sessionKey is where a session tells which process it is.
+// sessionKey is the key under which a session publishes which process it is.
 func sessionKey(s *holdfast.Session) string { return "holdfast_session:{" + s.ID() + "}" }
 
-// requireThisProcess checks what is told of this test's process.
+// requireThisProcess checks what was published about this test's process.
 func requireThisProcess(t *testing.T, host string, pid int, program, label string, started time.Time) {
 	t.Helper()
 	name, err := os.Hostname()
@@ -74,7 +74,7 @@ func TestHoldersAndWaitersTellTheirProcess(t *testing.T) {
 	require.NotContains(t, srv.Keyspace(t), sessionKey(s))
 }
 
-// Redisson's holders tell nothing, nor do strange texts where a session would.
+// Redisson's holders publish nothing, and foreign values in a session's key are ignored.
 func TestHoldersThatTellNothing(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -100,7 +100,7 @@ func TestHoldersThatTellNothing(t *testing.T) {
 	require.Zero(t, holders[0].PID)
 }
 
-// What is held only for a moment costs no command more, and what is held longer at most one each renewal period.
+// A hold of only a moment costs no extra command, and a longer one at most one in each renewal period.
 func TestWhatTellingTheProcessCosts(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -108,7 +108,7 @@ func TestWhatTellingTheProcessCosts(t *testing.T) {
 	l := rlock.New(s, "orders", nil)
 	hold := kit.Lock(t, t.Context(), l)
 	require.NoError(t, hold.Release())
-	time.Sleep(500 * time.Millisecond) // for what must not happen
+	time.Sleep(500 * time.Millisecond) // time for what must not happen
 	require.Empty(t, srv.Keyspace(t))
 
 	srv.ResetStats(t)
@@ -141,7 +141,7 @@ func TestAnAnonymousSessionTellsNothing(t *testing.T) {
 	require.NoError(t, hold.Release())
 }
 
-// A user without rights to these keys has locks all the same, and asks in vain once.
+// A user without rights to these keys can use locks all the same, and the session tries in vain only once.
 func TestASessionThatMayNotTellItsProcess(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -152,7 +152,9 @@ func TestASessionThatMayNotTellItsProcess(t *testing.T) {
 	s := kit.OpenKnown(t, client, &holdfast.Options{Lease: time.Second, Logger: log.Logger()})
 	l := rlock.New(s, "orders", nil)
 	hold := kit.Lock(t, t.Context(), l)
-	kit.Await(t, "a word", func() bool { return strings.Contains(log.String(), "the server is not told which process") })
+	kit.Await(t, "a word", func() bool {
+		return strings.Contains(log.String(), "the server is not told which process")
+	})
 	before := hold.Deadline()
 	kit.Await(t, "renewals", func() bool { return hold.Deadline().Sub(before) > time.Second })
 	require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
@@ -163,7 +165,7 @@ func TestASessionThatMayNotTellItsProcess(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// awaitKnown waits until the one holder of a lock is known to be this process.
+// awaitKnown waits until the only holder of a lock is known to be this process.
 func awaitKnown(t *testing.T, l *rlock.Mutex) {
 	t.Helper()
 	kit.Await(t, "a known holder", func() bool {
@@ -200,7 +202,7 @@ func TestProcessesInACluster(t *testing.T) {
 	require.Empty(t, cluster.Keyspace(t))
 }
 
-// The server's silence does not keep a session from being closed in time.
+// A silent server does not keep a session from closing in time.
 func TestCloseDoesNotWaitToTakeItsProcessBack(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A server, or what stands in front of it, may know the old protocol alone, in which messages are replies like others.
+// A server, or a proxy in front of it, may know only the old protocol, in which messages are replies like others.
 func TestEveryKindSpeaksTheOldProtocol(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		old := rueidis.ClientOption{InitAddress: []string{srv.Addr()}, AlwaysRESP2: true}
@@ -30,7 +30,7 @@ func TestEveryKindSpeaksTheOldProtocol(t *testing.T) {
 	})
 }
 
-// Redisson keeps notes of unlocks that are under way in keys of its own, and counts on them when it sends one again.
+// Redisson keeps notes of unlocks in flight in keys of its own, and relies on them when it sends an unlock again.
 func TestRedissonsNotesOfUnlocksAreLeftAlone(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		const note = "redisson_unlock_latch:{orders}:0123456789abcdef"

@@ -29,7 +29,7 @@ func TestAReentryThatFailsForAMomentDoesNotWaitForItself(t *testing.T) {
 			l := rlock.New(s, "x", nil)
 			outer := kit.Lock(t, t.Context(), l)
 			ctx := outer.Context(t.Context())
-			require.NoError(t, kit.Lock(t, ctx, l).Release()) // the scripts are known
+			require.NoError(t, kit.Lock(t, ctx, l).Release()) // now the scripts are known
 
 			waiter := kit.GoLock(t.Context(), l.Lock)
 			kit.Await(t, "the waiter", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })

@@ -18,14 +18,14 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// outOfMemory has a server refuse whatever may need memory.
+// outOfMemory makes a server refuse everything that may need memory.
 func outOfMemory(t *testing.T, srv *redistest.Server) {
 	t.Helper()
 	srv.Do(t, "CONFIG", "SET", "maxmemory", "1")
 	require.ErrorContains(t, kit.ErrorOf(srv.Try("SET", "y", "z")), "OOM")
 }
 
-// What is held is kept by a server that is out of memory, and given back to it.
+// A server that is out of memory keeps what is held, and accepts it back.
 func TestAServerWithoutMemoryKeepsWhatIsHeld(t *testing.T) {
 	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		const lease = 1500 * time.Millisecond
@@ -36,9 +36,10 @@ func TestAServerWithoutMemoryKeepsWhatIsHeld(t *testing.T) {
 		if k.Reentrant {
 			inner = kit.Lock(t, outer.Context(t.Context()), l)
 		}
-		if k.Queues { // a waiter of Redisson's, whose score a release lowers
+		if k.Queues { // one of Redisson's waiters, whose score a release lowers
 			srv.Do(t, "RPUSH", "redisson_lock_queue:{"+kit.Orders+"}", "java:1")
-			srv.Do(t, "ZADD", "redisson_lock_timeout:{"+kit.Orders+"}", strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10), "java:1")
+			srv.Do(t, "ZADD", "redisson_lock_timeout:{"+kit.Orders+"}",
+				strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10), "java:1")
 		}
 		outOfMemory(t, srv)
 		first := outer.Deadline()
@@ -53,7 +54,7 @@ func TestAServerWithoutMemoryKeepsWhatIsHeld(t *testing.T) {
 		require.NoError(t, outer.Release())
 		srv.Do(t, "CONFIG", "SET", "maxmemory", "0")
 		require.NoError(t, kit.Lock(t, t.Context(), k.Rival(s, "another", 0)).Release())
-		if !k.Queues { // else it is promised to the waiter
+		if !k.Queues { // otherwise it is promised to the waiter
 			h, err := k.Rival(s, kit.Orders, 0).TryLock(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, h.Release())
@@ -82,23 +83,24 @@ func TestAServerWithoutMemoryTakesCountsBack(t *testing.T) {
 	require.NoError(t, l.Wait(t.Context()))
 }
 
-// must2 is the result of a call that cannot fail.
+// must2 returns the result of a call that cannot fail.
 func must2[T any](result T, err error) T {
 	kit.Must(err)
 	return result
 }
 
-// openWithRights opens a session of a user that may do everything, and returns what takes its right to run scripts, and
-// what gives it back.
+// openWithRights opens a session for a user that may do everything. It also returns a function that takes away its
+// right to run scripts, and one that restores it.
 func openWithRights(t *testing.T, addr string, srv *redistest.Server) (s *holdfast.Session, take, give func()) {
 	t.Helper()
 	srv.Grant(t, "app", "~*", "&*", "+@all")
-	s = kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{addr}, Username: "app", Password: redistest.Password}, nil)
+	s = kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{addr}, Username: "app",
+		Password: redistest.Password}, nil)
 	return s, func() { srv.Do(t, "ACL", "SETUSER", "app", "-eval", "-evalsha") },
 		func() { srv.Do(t, "ACL", "SETUSER", "app", "+eval", "+evalsha") }
 }
 
-// What is refused to be given back is given back when the server says yes again, however long the lease.
+// If the server refuses a give-back, it is repeated until the server accepts it, however long the lease is.
 func TestAReleaseThatIsRefusedIsOwed(t *testing.T) {
 	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		s, deny, allow := openWithRights(t, srv.Addr(), srv)
@@ -130,10 +132,10 @@ func TestAReleaseThatIsRefusedIsOwed(t *testing.T) {
 	})
 }
 
-// MISCONF is what a server says that cannot write its snapshots.
+// MISCONF is the reply of a server that cannot write its snapshots.
 const misconf = "-MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk."
 
-// Counts that are refused to be given back come back, each once, whatever the server refuses them for.
+// If the server refuses to take counts back, for whatever reason, they come back later, each once.
 func TestACountThatIsRefusedIsOwed(t *testing.T) {
 	t.Parallel()
 	for name, refuse := range map[string]func(t *testing.T, deny, allow func(), proxied *proxy.Proxy) (end func()){
@@ -157,7 +159,7 @@ func TestACountThatIsRefusedIsOwed(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, holds[1].Detach())
 
-			// The one that was taken for nobody.
+			// This is the one that was taken for nobody.
 			granted := proxied.On(kit.ScriptNamed("semaphore_acquire"), proxy.HoldReply, proxy.First)
 			ctx, cancel := context.WithCancel(t.Context())
 			cancelled := goAcquire(ctx, p, 3)
@@ -176,7 +178,7 @@ func TestACountThatIsRefusedIsOwed(t *testing.T) {
 				require.ErrorIs(t, err, holdfast.ErrUnknown, what)
 				require.ErrorContains(t, err, name, what)
 			}
-			require.ErrorIs(t, holds[0].Err(), holdfast.ErrLost, "it goes back")
+			require.ErrorIs(t, holds[0].Err(), holdfast.ErrLost, "the permit goes back")
 			require.Equal(t, "0", srv.Str(t, "GET", "pool"))
 			require.Equal(t, "1", srv.Str(t, "GET", "ready"))
 			end()
@@ -184,12 +186,12 @@ func TestACountThatIsRefusedIsOwed(t *testing.T) {
 			kit.Await(t, "those with leases", func() bool { return srv.Str(t, "GET", "exports") == "2" })
 			require.NoError(t, kit.Within(t, 20*time.Second, waitFor(t.Context(), l), "the latch"))
 			require.NoError(t, s.Close())
-			require.Equal(t, "9", srv.Str(t, "GET", "pool"), "each of them once")
+			require.Equal(t, "9", srv.Str(t, "GET", "pool"), "each came back once")
 		})
 	}
 }
 
-// Close gives back what had been refused until then.
+// Close gives back what the server had refused until then.
 func TestCloseGivesBackWhatWasRefused(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -201,7 +203,7 @@ func TestCloseGivesBackWhatWasRefused(t *testing.T) {
 	deny()
 	require.ErrorIs(t, p.Release(t.Context(), 2), holdfast.ErrUnknown)
 	refused(t, h.Release(), "NOPERM")
-	kit.SleepUntil(time.Now().Add(2 * time.Second)) // in which the pauses between the tries become long
+	kit.SleepUntil(time.Now().Add(2 * time.Second)) // the pauses between the tries become long in this time
 	allow()
 	require.NoError(t, s.Close())
 	require.Equal(t, "2", srv.Str(t, "GET", "pool"))

@@ -18,8 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// What the server says no to is refused: nothing has changed, the error has the server's own
-// words, and is neither ErrUnknown nor ErrBusy.
+// A refused call has changed nothing. The error has the server's own words, and is neither ErrUnknown nor ErrBusy.
 func refused(t *testing.T, err error, words string) {
 	t.Helper()
 	require.ErrorContains(t, err, words)
@@ -35,8 +34,10 @@ func TestAServerThatRefuses(t *testing.T) {
 		t.Parallel()
 		srv := redistest.Start(t)
 		srv.Grant(t, "weak", "~*", "&*", "+@all", "-hset")
-		s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "weak", Password: redistest.Password}, nil)
-		for _, take := range []func(context.Context) (*holdfast.Hold, error){rlock.New(s, "x", nil).Lock, rlock.New(s, "x", nil).TryLock} {
+		s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "weak",
+			Password: redistest.Password}, nil)
+		for _, take := range []func(context.Context) (*holdfast.Hold, error){rlock.New(s, "x", nil).Lock,
+			rlock.New(s, "x", nil).TryLock} {
 			_, err := take(t.Context())
 			require.Error(t, err)
 			assert.NotErrorIs(t, err, holdfast.ErrUnknown)
@@ -44,11 +45,12 @@ func TestAServerThatRefuses(t *testing.T) {
 		}
 		assert.Empty(t, srv.Keyspace(t))
 	})
-	t.Run("no permission for the writers that wait", func(t *testing.T) {
+	t.Run("no permission to the key of waiting writers", func(t *testing.T) {
 		t.Parallel()
 		srv := redistest.Start(t)
 		srv.Grant(t, "weak", "~*", "&*", "+@all", "-zrem")
-		s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "weak", Password: redistest.Password}, nil)
+		s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "weak",
+			Password: redistest.Password}, nil)
 		_, err := rwlock.New(s, "x", &rwlock.Options{PreferWriter: true}).Write().TryLock(t.Context())
 		require.Error(t, err)
 		assert.NotErrorIs(t, err, holdfast.ErrUnknown)
@@ -74,13 +76,13 @@ func TestAServerThatRefuses(t *testing.T) {
 		_, err := rlock.New(s, "x", nil).TryLock(t.Context())
 		refused(t, err, "READONLY")
 
-		// Lock waits it out, as it does the other states that pass.
+		// Lock waits until it passes, as with every state that does.
 		got := kit.GoLock(t.Context(), rlock.New(s, "x", nil).Lock)
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 		_, err = rlock.New(s, "y", nil).Lock(ctx)
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.ErrorContains(t, err, "READONLY", "the last thing that went wrong is told")
+		assert.ErrorContains(t, err, "READONLY", "the error tells what failed last")
 		srv.Do(t, "REPLICAOF", "NO", "ONE")
 		r := kit.Within(t, 5*time.Second, got, "the lock")
 		require.NoError(t, r.Err)
@@ -124,19 +126,20 @@ func TestAServerThatRefuses(t *testing.T) {
 			assert.Empty(t, srv.Keyspace(t))
 		})
 	}
-	t.Run("a release that is refused says so", func(t *testing.T) {
+	t.Run("a refused release returns the refusal", func(t *testing.T) {
 		t.Parallel()
 		srv := redistest.Start(t)
 		p := proxy.Start(t, srv.Addr())
 		s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Second})
 		hold := kit.Lock(t, t.Context(), rlock.New(s, "x", nil))
-		rule := p.On(proxy.Command("EVALSHA", "EVAL"), proxy.Answer("-NOPERM this user has no permissions"), proxy.EveryTime)
+		rule := p.On(proxy.Command("EVALSHA", "EVAL"), proxy.Answer("-NOPERM this user has no permissions"),
+			proxy.EveryTime)
 		refused(t, hold.Release(), "NOPERM")
 		rule.Remove()
 		assert.ErrorIs(t, hold.Err(), holdfast.ErrNotHeld)
 		kit.Await(t, "the lease to end", func() bool { return len(srv.Keyspace(t)) == 0 })
 	})
-	t.Run("nobody there", func(t *testing.T) {
+	t.Run("no server", func(t *testing.T) {
 		t.Parallel()
 		srv := redistest.Start(t)
 		s := kit.Open(t, srv.Addr(), nil)

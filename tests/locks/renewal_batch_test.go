@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// stayHeld waits until all holds have been renewed for longer than a lease from now on, or fails the test when one is lost.
+// stayHeld waits until all holds have been renewed for longer than a lease from now on. It fails the test if one is
+// lost.
 func stayHeld(t *testing.T, lease time.Duration, holds []*holdfast.Hold) {
 	t.Helper()
 	end := time.Now().Add(2 * lease)
@@ -28,13 +29,14 @@ func stayHeld(t *testing.T, lease time.Duration, holds []*holdfast.Hold) {
 	}
 }
 
-// The server refuses a call as a whole if it may not touch one of its keys. Only that one's holder is to lose it.
+// A server refuses a whole call if the user may not touch one of its keys. Only that key's holder may lose it.
 func TestANameThatMayNotBeTouchedCostsNoOther(t *testing.T) {
 	t.Parallel()
 	const lease = 2 * time.Second
 	srv := redistest.Start(t)
 	srv.Grant(t, "weak", "+@all", "&*", "~app:*", "~other")
-	s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "weak", Password: redistest.Password},
+	s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "weak",
+		Password: redistest.Password},
 		&holdfast.Options{Lease: lease})
 	other := kit.Lock(t, t.Context(), rlock.New(s, "other", nil))
 	var holds []*holdfast.Hold
@@ -50,7 +52,7 @@ func TestANameThatMayNotBeTouchedCostsNoOther(t *testing.T) {
 	}
 }
 
-// One call renews many locks. One that the server has dropped, or whose key holds something else, is lost alone.
+// One call renews many locks. If the server has dropped one, or its key holds something else, only that one is lost.
 func TestALockThatIsGoneCostsNoOther(t *testing.T) {
 	t.Parallel()
 	const lease = 2 * time.Second
@@ -84,7 +86,7 @@ func TestALockThatIsGoneCostsNoOther(t *testing.T) {
 	}
 }
 
-// While a slot moves, each node serves those of its locks that it has, and none of the nodes all of them.
+// While a slot moves, each node serves those of its locks that it has, and no node has all of them.
 func TestLocksOfASlotThatMovesAreRenewed(t *testing.T) {
 	t.Parallel()
 	const lease = 2 * time.Second

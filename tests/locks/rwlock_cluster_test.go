@@ -21,14 +21,14 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A resharding is a cluster with sessions, in which locks are caught on their way to another node.
+// A resharding is a cluster with sessions whose locks are caught on their way to another node.
 type resharding struct {
 	*redistest.Cluster
 	mine, theirs, writer *holdfast.Session
 }
 
-// newResharding starts a cluster in which messages do not depend on the slot, so that who waits for a release hears of it
-// wherever its lock is.
+// newResharding starts a cluster in which messages do not depend on the slot, so that waiters hear of a release
+// wherever the lock is.
 func newResharding(t *testing.T) *resharding {
 	t.Helper()
 	r := &resharding{Cluster: redistest.StartCluster(t, 2)}
@@ -38,8 +38,8 @@ func newResharding(t *testing.T) *resharding {
 	return r
 }
 
-// name is a name on the first node, from which all slots move to the second one: nodes that hand slots to and fro in no
-// time disagree about them.
+// name returns a name on the first node. All slots move from there to the second one, because nodes that move slots
+// to and fro too fast disagree about them.
 func (r *resharding) name(t *testing.T, what string) string {
 	t.Helper()
 	for i := 0; ; i++ {
@@ -49,7 +49,7 @@ func (r *resharding) name(t *testing.T, what string) string {
 	}
 }
 
-// open begins to move the slot of a name, and moves those of the keys whose bit is set.
+// open begins to move the slot of a name, and moves the keys whose bit is set.
 func (r *resharding) open(t *testing.T, name string, split int, keys ...string) *redistest.Move {
 	t.Helper()
 	move := r.OpenSlot(t, name, r.Nodes[1])
@@ -66,8 +66,8 @@ func readHold(name string, hold *holdfast.Hold, n int) string {
 	return fmt.Sprintf("{%s}:%s:rwlock_timeout:%d", name, hold.ID(), n)
 }
 
-// splits runs a test for each way in which the keys of a lock can be on two nodes, all of them being still on the old
-// one, and already on the new one, included.
+// splits runs a test for each way in which the keys of a lock can be spread over two nodes, including that all of
+// them are still on the old node, or already on the new one.
 func splits(t *testing.T, r *resharding, what string, keys int, test func(t *testing.T, name string, split int)) {
 	for split := range 1 << keys {
 		t.Run(fmt.Sprintf("%s:%0*b", what, keys, split), func(t *testing.T) {
@@ -84,14 +84,14 @@ func splits(t *testing.T, r *resharding, what string, keys int, test func(t *tes
 func (r *resharding) refuseWriter(t *testing.T, name string) {
 	t.Helper()
 	hold, err := rwlock.New(r.writer, name, nil).Write().TryLock(t.Context())
-	if assert.Error(t, err, "somebody reads") {
+	if assert.Error(t, err, "nobody may write while somebody reads") {
 		return
 	}
 	_ = hold.Release()
 }
 
-// release begins to release a hold, and waits until that is done, or has been refused for the first time. The function
-// returned waits until it is done.
+// release begins to release a hold, and waits until it is released, or was refused for the first time. The returned
+// function waits until it is released.
 func (r *resharding) release(t *testing.T, hold *holdfast.Hold, atOnce bool) (finished func()) {
 	t.Helper()
 	r.refused(t)
@@ -106,7 +106,7 @@ func (r *resharding) release(t *testing.T, hold *holdfast.Hold, atOnce bool) (fi
 	return finished
 }
 
-// refused reports whether a node has refused a call because its keys are on two nodes, since the last time.
+// refused reports whether, since the last time, a node has refused a call because its keys are on two nodes.
 func (r *resharding) refused(t *testing.T) bool {
 	t.Helper()
 	return slices.ContainsFunc(r.Nodes, func(n *redistest.Server) bool {
@@ -119,13 +119,13 @@ func (r *resharding) refused(t *testing.T) bool {
 // tryAgain reports whether a call was refused because its keys are on two nodes.
 func tryAgain(err error) bool { return err != nil && strings.Contains(err.Error(), "TRYAGAIN") }
 
-// While a slot moves, the keys of a lock may be on two nodes. Whoever reads goes on reading, whatever others do.
+// While a slot moves, the keys of a lock may be on two nodes. Readers keep their holds, whatever others do.
 func TestAReadLockOnItsWayToAnotherNode(t *testing.T) {
 	t.Parallel()
 	r := newResharding(t)
 	half := func(s *holdfast.Session, name string) *rwlock.Half { return rwlock.New(s, name, nil).Read() }
 
-	// One of two readers goes: at once, or when its keys are on one node again.
+	// One of two readers leaves: at once, or when its keys are on one node again.
 	splits(t, r, "release", 3, func(t *testing.T, name string, split int) {
 		mine, theirs := kit.Lock(t, t.Context(), half(r.mine, name)), kit.Lock(t, t.Context(), half(r.theirs, name))
 		move := r.open(t, name, split, name, readHold(name, mine, 1), readHold(name, theirs, 1))
@@ -142,7 +142,7 @@ func TestAReadLockOnItsWayToAnotherNode(t *testing.T) {
 		require.NoError(t, kit.Lock(t, t.Context(), rwlock.New(r.writer, name, nil).Write()).Release())
 	})
 
-	// A hold is renewed: at once, or it is tried again.
+	// A hold is renewed at once, or after another try.
 	splits(t, r, "renewal", 2, func(t *testing.T, name string, split int) {
 		hold := kit.Lock(t, t.Context(), half(r.mine, name))
 		move := r.open(t, name, split, name, readHold(name, hold, 1))
@@ -159,7 +159,7 @@ func TestAReadLockOnItsWayToAnotherNode(t *testing.T) {
 		require.NoError(t, hold.Release())
 	})
 
-	// Who reads is known to, also where its hold's key is not to be seen.
+	// Readers are known, even where their hold's key cannot be seen.
 	splits(t, r, "holders", 2, func(t *testing.T, name string, split int) {
 		hold := kit.Lock(t, t.Context(), half(r.mine, name))
 		move := r.open(t, name, split, name, readHold(name, hold, 1))
@@ -173,7 +173,7 @@ func TestAReadLockOnItsWayToAnotherNode(t *testing.T) {
 		require.NoError(t, hold.Release())
 	})
 
-	// An inner hold goes, then the outer one.
+	// An inner hold is released, then the outer one.
 	splits(t, r, "nested", 3, func(t *testing.T, name string, split int) {
 		outer := kit.Lock(t, t.Context(), half(r.mine, name))
 		inner := kit.Lock(t, outer.Context(t.Context()), half(r.mine, name))
@@ -187,7 +187,7 @@ func TestAReadLockOnItsWayToAnotherNode(t *testing.T) {
 		require.NoError(t, outer.Release())
 	})
 
-	// Force frees it wherever it is, and the message is heard.
+	// ForceUnlock frees the lock wherever it is, and the message is heard.
 	splits(t, r, "force", 2, func(t *testing.T, name string, split int) {
 		hold := kit.Lock(t, t.Context(), half(r.mine, name))
 		key := readHold(name, hold, 1)
@@ -197,10 +197,10 @@ func TestAReadLockOnItsWayToAnotherNode(t *testing.T) {
 		require.True(t, was)
 		move.Finish(t)
 		require.ErrorIs(t, hold.Release(), holdfast.ErrLost)
-		r.NodeOf(t, name).Do(t, "DEL", key) // nobody's, until its lease is over
+		r.NodeOf(t, name).Do(t, "DEL", key) // it belongs to nobody until its lease has ended
 	})
 
-	// Who came to read while its slot moves waits until the slot has moved.
+	// A reader that comes while the slot moves waits until it has moved.
 	t.Run("acquisition", func(t *testing.T) {
 		name := r.name(t, "acquisition")
 		theirs := kit.Lock(t, t.Context(), half(r.theirs, name))
@@ -215,7 +215,7 @@ func TestAReadLockOnItsWayToAnotherNode(t *testing.T) {
 		require.NoError(t, mine.Hold.Release())
 	})
 
-	// A reader that died is in nobody's way for longer than its lease, once the slot has moved.
+	// A reader that died delays nobody for longer than its lease, once the slot has moved.
 	t.Run("dead", func(t *testing.T) {
 		name := r.name(t, "dead")
 		dead := kit.Lock(t, t.Context(), half(r.theirs, name))
@@ -226,7 +226,7 @@ func TestAReadLockOnItsWayToAnotherNode(t *testing.T) {
 	})
 }
 
-// A writer that reads on after a downgrade keeps the lock, wherever its keys are.
+// A writer that goes on reading after a downgrade keeps the lock, wherever its keys are.
 func TestADowngradeOnItsWayToAnotherNode(t *testing.T) {
 	t.Parallel()
 	r := newResharding(t)
@@ -245,7 +245,7 @@ func TestADowngradeOnItsWayToAnotherNode(t *testing.T) {
 	})
 }
 
-// Slots that move under load cost time, and neither the lock nor a call.
+// Slots that move under load cost time, but neither a lock nor a call.
 func TestAReadWriteLockMovesUnderLoad(t *testing.T) {
 	t.Parallel()
 	r := newResharding(t)
@@ -263,7 +263,7 @@ func TestAReadWriteLockMovesUnderLoad(t *testing.T) {
 				}
 				assert.NoError(t, holdfast.Do(t.Context(), half.Lock, func(ctx context.Context) error {
 					assert.LessOrEqual(t, inside.Add(1), most)
-					assert.Zero(t, others.Load(), "nobody reads while somebody writes")
+					assert.Zero(t, others.Load(), "somebody reads while somebody writes")
 					inside.Add(-1)
 					return ctx.Err()
 				}))

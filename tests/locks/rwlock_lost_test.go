@@ -14,14 +14,14 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A reader that dies is out when its own lease is over, though others read on.
+// When the lease of a dead reader ends, the reader is gone, although others go on reading.
 func TestADeadReaderFallsOutByItself(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 	dead := kit.Lock(t, t.Context(), kit.OrdersRW(a, time.Second).Read())
 	id := dead.ID()
-	require.NoError(t, dead.Detach()) // nobody looks after it any more
+	require.NoError(t, dead.Detach()) // nobody renews it any more
 	alive := kit.Lock(t, t.Context(), kit.OrdersRW(b, 0).Read())
 	readers := func() (ids []string) {
 		holders, err := kit.OrdersRW(b, 0).Read().Holders(t.Context())
@@ -39,12 +39,13 @@ func TestADeadReaderFallsOutByItself(t *testing.T) {
 	require.Empty(t, srv.Keyspace(t))
 }
 
-// A reader whose holds the server has dropped is told at the next renewal, though others read on.
+// A reader whose holds the server has dropped learns of it at the next renewal, although others go on reading.
 func TestAReaderThatTheServerDroppedIsLost(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
-	lost, kept := kit.Lock(t, t.Context(), kit.OrdersRW(s, 0).Read()), kit.Lock(t, t.Context(), kit.OrdersRW(s, 0).Read())
+	lost, kept := kit.Lock(t, t.Context(), kit.OrdersRW(s, 0).Read()),
+		kit.Lock(t, t.Context(), kit.OrdersRW(s, 0).Read())
 	ctx := lost.Context(t.Context())
 	srv.Do(t, "DEL", kit.OrdersReadHold(lost.ID(), 1))
 	kit.Within(t, 2*time.Second, ctx.Done(), "the loss")
@@ -57,7 +58,8 @@ func TestAReaderThatTheServerDroppedIsLost(t *testing.T) {
 	kit.Await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
 }
 
-// The wire has no lease of a writer's own: one that is lost while its owner reads on is given back by the session.
+// On the server a writer has no separate lease: if a write hold is lost while its owner goes on reading, the session
+// gives it back.
 func TestALostWriterDoesNotStayBehindItsReads(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -74,7 +76,7 @@ func TestALostWriterDoesNotStayBehindItsReads(t *testing.T) {
 	require.Empty(t, srv.Keyspace(t))
 }
 
-// Nobody's release hides that the lock was forced open: not that of the write hold under which a read hold was taken.
+// No release hides that the lock was forced open, not even that of the write hold under which a read hold was taken.
 func TestAReadHoldThatWasForcedIsLostAfterADowngrade(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

@@ -16,8 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// neverPausing has readers read for a while, over and over, until stop is closed.
-func neverPausing(t *testing.T, s []*holdfast.Session, opts *rwlock.Options, n int, read time.Duration, stop <-chan struct{}) (reading *atomic.Int64, done *sync.WaitGroup) {
+// neverPausing lets readers read for a while, again and again, until stop is closed.
+func neverPausing(t *testing.T, s []*holdfast.Session, opts *rwlock.Options, n int, read time.Duration,
+	stop <-chan struct{}) (reading *atomic.Int64, done *sync.WaitGroup) {
 	reading, done = new(atomic.Int64), new(sync.WaitGroup)
 	for i := range n {
 		half := rwlock.New(s[i%len(s)], kit.Orders, opts).Read()
@@ -45,7 +46,8 @@ func neverPausing(t *testing.T, s []*holdfast.Session, opts *rwlock.Options, n i
 func TestAPreferredWriterGetsInAmongReadersThatNeverPause(t *testing.T) {
 	const readers, read, writes = 50, 100 * time.Millisecond, 10
 	srv := redistest.Start(t)
-	sessions := []*holdfast.Session{kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)}
+	sessions := []*holdfast.Session{kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil),
+		kit.Open(t, srv.Addr(), nil)}
 	opts := &rwlock.Options{PreferWriter: true}
 	stop := make(chan struct{})
 	reading, done := neverPausing(t, sessions[:2], opts, readers, read, stop)
@@ -63,7 +65,7 @@ func TestAPreferredWriterGetsInAmongReadersThatNeverPause(t *testing.T) {
 	}
 }
 
-// Without the option it is as with Redisson: a writer waits for a moment in which nobody reads.
+// Without the option, as with Redisson, a writer waits for a moment in which nobody reads.
 func TestAWriterWaitsWhileAnyoneReads(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -72,7 +74,7 @@ func TestAWriterWaitsWhileAnyoneReads(t *testing.T) {
 	writer := kit.GoLock(t.Context(), other.Write().Lock)
 	kit.Await(t, "the writer", func() bool { return listeners(t, srv) == 1 })
 	for end := time.Now().Add(time.Second); time.Now().Before(end); {
-		next := kit.Lock(t, t.Context(), rw.Read()) // before the other has gone
+		next := kit.Lock(t, t.Context(), rw.Read()) // before the other one has left
 		require.NoError(t, read.Release())
 		read = next
 	}
@@ -83,7 +85,8 @@ func TestAWriterWaitsWhileAnyoneReads(t *testing.T) {
 	require.NoError(t, r.Hold.Release())
 }
 
-// A writer that no longer waits is in nobody's way: at once if it lives, after its mark's 5 s if it died.
+// A writer that no longer waits delays nobody: if it lives, from the same moment; if it died, once its mark's 5 s are
+// over.
 func TestReadersWaitBehindAWriterNoLongerThanItWaits(t *testing.T) {
 	t.Parallel()
 	opts := &rwlock.Options{PreferWriter: true}
@@ -94,7 +97,7 @@ func TestReadersWaitBehindAWriterNoLongerThanItWaits(t *testing.T) {
 		"it was cancelled":       {func(_ *testing.T, _ *redistest.Server, _ *holdfast.Session, cancel func()) { cancel() }, time.Second},
 		"its session was closed": {func(t *testing.T, _ *redistest.Server, s *holdfast.Session, _ func()) { require.NoError(t, s.Close()) }, time.Second},
 		"it died": {func(t *testing.T, srv *redistest.Server, s *holdfast.Session, cancel func()) {
-			// Dead is who is not heard of again: the mark of a stranger.
+			// A dead writer is never heard of again, like this mark of a stranger.
 			seconds := srv.Strs(t, "TIME")[0]
 			srv.Do(t, "ZADD", "holdfast_rwlock_writers:{orders}", seconds+"000", "stranger:1")
 			srv.Do(t, "ZINCRBY", "holdfast_rwlock_writers:{orders}", "5000", "stranger:1")
@@ -109,10 +112,13 @@ func TestReadersWaitBehindAWriterNoLongerThanItWaits(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			writer := kit.GoLock(ctx, rwlock.New(b, kit.Orders, opts).Write().Lock)
-			kit.Await(t, "the writer", func() bool { return srv.Int(t, "EXISTS", "holdfast_rwlock_writers:{orders}") == 1 })
+			kit.Await(t, "the writer", func() bool {
+				return srv.Int(t, "EXISTS", "holdfast_rwlock_writers:{orders}") == 1
+			})
 			_, err := rwlock.New(c3, kit.Orders, opts).Read().TryLock(t.Context())
 			require.ErrorIs(t, err, holdfast.ErrBusy)
-			inner := kit.Lock(t, first.Context(t.Context()), rwlock.New(a, kit.Orders, opts).Read()) // who reads may do so again
+			// A reader may read again.
+			inner := kit.Lock(t, first.Context(t.Context()), rwlock.New(a, kit.Orders, opts).Read())
 			require.NoError(t, inner.Release())
 			reader := kit.GoLock(t.Context(), rwlock.New(c3, kit.Orders, opts).Read().Lock)
 			kit.Await(t, "the reader", func() bool { return listeners(t, srv) == 2 })
@@ -129,7 +135,7 @@ func TestReadersWaitBehindAWriterNoLongerThanItWaits(t *testing.T) {
 	}
 }
 
-// A writer that waits is known as long as it waits, however long that is.
+// A waiting writer is known as long as it waits, however long that is.
 func TestAWaitingWriterStaysPreferred(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -146,7 +152,8 @@ func TestAWaitingWriterStaysPreferred(t *testing.T) {
 	require.NoError(t, read.Release())
 	r := kit.Within(t, time.Second, first, "the writer")
 	require.NoError(t, r.Err)
-	kit.Await(t, "the second writer", func() bool { return srv.Int(t, "EXISTS", "holdfast_rwlock_writers:{orders}") == 1 })
+	kit.Await(t, "the second writer",
+		func() bool { return srv.Int(t, "EXISTS", "holdfast_rwlock_writers:{orders}") == 1 })
 	require.NoError(t, r.Hold.Release())
 	r = kit.Within(t, time.Second, second, "the second writer")
 	require.NoError(t, r.Err)

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// requireKeys checks what the server has: of orders its fields, and for each key how long it lasts, give or take a
-// second and a half.
+// requireKeys checks what the server has: the fields of orders, and how long each key lasts, within a second and a
+// half.
 func requireKeys(t *testing.T, srv *redistest.Server, fields map[string]string, lasts map[string]time.Duration) {
 	t.Helper()
 	keys := srv.Keyspace(t)
@@ -32,7 +32,7 @@ func requireKeys(t *testing.T, srv *redistest.Server, fields map[string]string, 
 	}
 	for key := range keys {
 		if _, wanted := lasts[key]; !wanted && key != kit.Orders {
-			t.Errorf("%s is there", key)
+			t.Errorf("%s exists", key)
 		}
 	}
 }
@@ -53,7 +53,7 @@ func TestManyReadOrOneWrites(t *testing.T) {
 		require.ErrorIs(t, err, holdfast.ErrBusy)
 		locked, err := rw.Write().Locked(t.Context())
 		require.NoError(t, err)
-		require.False(t, locked, "a half that nobody holds")
+		require.False(t, locked, "nobody holds this half")
 		left, err := rw.Write().RemainingLease(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, left)
@@ -74,7 +74,7 @@ func TestManyReadOrOneWrites(t *testing.T) {
 	require.NoError(t, writer.Release())
 }
 
-// The states that Redisson leaves, with two leases that it would add up or shorten.
+// These are the states that Redisson leaves, with two leases that it would add up or shorten.
 func TestBothHalvesOfOneOwnerOnTheServer(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -87,13 +87,15 @@ func TestBothHalvesOfOneOwnerOnTheServer(t *testing.T) {
 	u := write.ID()
 	require.NotContains(t, u, "write")
 	again := kit.Lock(t, ctx, short.Write())
-	requireKeys(t, srv, map[string]string{"mode": "write", u + ":write": "2"}, map[string]time.Duration{kit.Orders: 30 * time.Second})
+	requireKeys(t, srv, map[string]string{"mode": "write", u + ":write": "2"},
+		map[string]time.Duration{kit.Orders: 30 * time.Second})
 
 	read := kit.Lock(t, ctx, short.Read())
 	require.Equal(t, u, read.ID())
 	inner := kit.Lock(t, ctx, short.Read())
 	requireKeys(t, srv, map[string]string{"mode": "write", u + ":write": "2", u: "2"}, map[string]time.Duration{
-		kit.Orders: 30 * time.Second, kit.OrdersReadHold(u, 1): 10 * time.Second, kit.OrdersReadHold(u, 2): 10 * time.Second,
+		kit.Orders: 30 * time.Second, kit.OrdersReadHold(u, 1): 10 * time.Second,
+		kit.OrdersReadHold(u, 2): 10 * time.Second,
 	})
 	for half, want := range map[*rwlock.Half]int{short.Read(): 2, short.Write(): 2} {
 		n, err := half.HoldCount(ctx)
@@ -124,8 +126,8 @@ func TestBothHalvesOfOneOwnerOnTheServer(t *testing.T) {
 	require.Equal(t, []redistest.Message{{Channel: "redisson_rwlock:{orders}", Payload: "0"}}, messages.Drain(t))
 }
 
-// The server numbers an owner's read holds and cannot tell whose is whose: whichever goes first, those that are left
-// keep what they have.
+// The server numbers an owner's read holds and cannot tell them apart: whichever is released first, the others keep
+// their leases.
 func TestAReadHoldKeepsItsLeaseWhoeverGoesFirst(t *testing.T) {
 	t.Parallel()
 	const long, middle, short = 60 * time.Second, 20 * time.Second, 5 * time.Second
@@ -150,7 +152,7 @@ func TestAReadHoldKeepsItsLeaseWhoeverGoesFirst(t *testing.T) {
 						break
 					}
 					kit.Await(t, "the lock to follow its longest hold", func() bool {
-						ttls := srv.TTLs(t) // one key after the other: meanwhile they may be trimmed
+						ttls := srv.TTLs(t) // the keys are read one after the other, and may be trimmed meanwhile
 						require.GreaterOrEqual(t, ttls[kit.Orders], left-time.Second)
 						apart := ttls[kit.Orders] - longest(ttls, u)
 						return apart.Abs() <= 100*time.Millisecond && ttls[kit.Orders] <= left+time.Second
@@ -171,7 +173,7 @@ func remaining(leases []time.Duration, of []int) (left []time.Duration) {
 	return left
 }
 
-// longest is how long the longest read hold of an owner lasts.
+// longest returns how long an owner's longest read hold lasts.
 func longest(ttls map[string]time.Duration, owner string) (most time.Duration) {
 	for key, ttl := range ttls {
 		if strings.Contains(key, owner) {
@@ -225,7 +227,8 @@ func TestWhoReadsCannotWrite(t *testing.T) {
 	require.NoError(t, kit.Lock(t, holdfast.NewOwner(t.Context()), rw.Write()).Release())
 }
 
-// An owner whose call waits to write while another of its calls begins to read is told then, not when the timer says.
+// If an owner waits to write when another of its calls begins to read, the waiting call fails at once, and not when a
+// timer fires.
 func TestAWriterIsToldThatItsOwnerReads(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -240,7 +243,7 @@ func TestAWriterIsToldThatItsOwnerReads(t *testing.T) {
 	require.NoError(t, other.Release())
 }
 
-// A read hold that nobody has looked at since its lease was over is in nobody's way.
+// A read hold that nobody has looked at since its lease ended delays nobody.
 func TestAnExpiredReadHoldLetsItsOwnerWrite(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -254,18 +257,19 @@ func TestAnExpiredReadHoldLetsItsOwnerWrite(t *testing.T) {
 	require.NoError(t, write.Release())
 }
 
-// When a writer goes on reading, all who wait to read come in at once, each with one attempt, and no writer does.
+// When a writer goes on reading, all waiting readers enter at once, each with one attempt, and no writer does.
 func TestADowngradeLetsReadersIn(t *testing.T) {
 	t.Parallel()
 	const waiting = 20
 	srv := redistest.Start(t)
 	a, b := kit.OrdersRW(kit.Open(t, srv.Addr(), nil), 0), kit.OrdersRW(kit.Open(t, srv.Addr(), nil), 0)
-	for _, half := range []*rwlock.Half{a.Read(), a.Write()} { // the scripts are known
+	for _, half := range []*rwlock.Half{a.Read(), a.Write()} { // now the scripts are known
 		require.NoError(t, kit.Lock(t, t.Context(), half).Release())
 	}
 	for name, downgrade := range map[string]bool{"it goes on reading": true, "it does not": false} {
 		t.Run(name, func(t *testing.T) {
-			write := kit.Lock(t, t.Context(), a.Write()) // which learns the server's time anew if a connection has ended
+			// If a connection has ended, this learns the server's time again.
+			write := kit.Lock(t, t.Context(), a.Write())
 			srv.ResetStats(t)
 			ctx := context.WithoutCancel(write.Context(t.Context()))
 			var readers []<-chan kit.Result
@@ -273,7 +277,7 @@ func TestADowngradeLetsReadersIn(t *testing.T) {
 				rw := []*rwlock.RWMutex{a, b}[i%2]
 				readers = append(readers, kit.GoLock(t.Context(), rw.Read().Lock))
 			}
-			// At first, and once more when it listens.
+			// One look comes at the start, and one after subscribing.
 			kit.Await(t, "the readers", func() bool { return listeners(t, srv) == 2 && attempts(t, srv) == 2*waiting })
 			var read *holdfast.Hold
 			if downgrade {
@@ -311,7 +315,7 @@ func attempts(t *testing.T, srv *redistest.Server) int64 {
 	return srv.CommandStats(t)["evalsha"]
 }
 
-// The last of many readers wakes a writer, and no reader before it does.
+// The last of many readers wakes a writer, and no earlier one does.
 func TestTheLastReaderWakesAWriter(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -341,8 +345,8 @@ func TestTheLastReaderWakesAWriter(t *testing.T) {
 	}
 }
 
-// A detached read hold is not its owner's any more, but it protects: nothing that the owner does under its writing
-// takes it away.
+// A detached read hold no longer belongs to its owner, but still protects: nothing that the owner does under its
+// write hold removes it.
 func TestADetachedReadHoldSurvivesOthersOfItsOwner(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

@@ -28,13 +28,14 @@ func TestACancelledWaitEatsNoPermit(t *testing.T) {
 			return p.TryAcquireFor(ctx, 2, time.Hour)
 		},
 	} {
-		for when, action := range map[string]proxy.Action{"before it is executed": proxy.Stall, "before its reply comes": proxy.HoldReply} {
+		for when, action := range map[string]proxy.Action{"before it is executed": proxy.Stall,
+			"before its reply comes": proxy.HoldReply} {
 			t.Run(name+" "+when, func(t *testing.T) {
 				t.Parallel()
 				srv := redistest.Start(t)
 				proxied := proxy.Start(t, srv.Addr())
 				p := kit.NewPool(t, kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: 20 * time.Second}), 2)
-				require.NoError(t, p.Acquire(t.Context(), 2)) // the scripts and the server's clock are known
+				require.NoError(t, p.Acquire(t.Context(), 2)) // now the scripts and the server's clock are known
 				require.NoError(t, p.Release(t.Context(), 2))
 				attempt := proxied.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, "acquire"), action, proxy.First)
 				ctx, cancel := context.WithCancelCause(t.Context())
@@ -79,7 +80,7 @@ func TestACancelledWaitEatsNoPermit(t *testing.T) {
 	})
 }
 
-// An attempt without a reply is told from others by its error, and what it takes comes back.
+// The error of an attempt without a reply differs from others, and what the attempt takes comes back.
 func TestAnAttemptWithoutAReplySaysSo(t *testing.T) {
 	t.Parallel()
 	const lease = 1500 * time.Millisecond
@@ -87,7 +88,7 @@ func TestAnAttemptWithoutAReplySaysSo(t *testing.T) {
 	proxied := proxy.Start(t, srv.Addr())
 	s := kit.Open(t, proxied.Addr(), &holdfast.Options{Lease: lease})
 	p, e := kit.NewPool(t, s, 2), kit.NewExports(t, s, 1, lease/2)
-	require.NoError(t, p.Acquire(t.Context(), 2)) // the scripts and the server's clock are known
+	require.NoError(t, p.Acquire(t.Context(), 2)) // now the scripts and the server's clock are known
 	require.NoError(t, p.Release(t.Context(), 2))
 	h, err := e.Acquire(t.Context())
 	require.NoError(t, err)
@@ -104,16 +105,18 @@ func TestAnAttemptWithoutAReplySaysSo(t *testing.T) {
 		for _, other := range []error{holdfast.ErrBusy, context.DeadlineExceeded} {
 			require.NotErrorIs(t, err, other, name)
 		}
-		kit.Await(t, "the permits", func() bool { return srv.Str(t, "GET", "pool") == "2" && srv.Str(t, "GET", "exports") == "1" })
+		kit.Await(t, "the permits", func() bool {
+			return srv.Str(t, "GET", "pool") == "2" && srv.Str(t, "GET", "exports") == "1"
+		})
 	}
 }
 
-// Nobody can tell a second copy of such a call from a second call, so none is ever sent.
+// Nobody can tell a second copy of such a call from a second call, so no copy is ever sent.
 func TestALostReplyOfASemaphoreIsUnknown(t *testing.T) {
 	t.Parallel()
 	for verb, c := range map[string]struct {
 		do  func(ctx context.Context, p *semaphore.Semaphore) error
-		ran int // what is free when it was executed
+		ran int // how many permits are free after it was executed
 	}{
 		"acquire": {func(ctx context.Context, p *semaphore.Semaphore) error { return p.Acquire(ctx, 1) }, 4},
 		"add":     {func(ctx context.Context, p *semaphore.Semaphore) error { return p.Release(ctx, 1) }, 6},
@@ -189,7 +192,8 @@ func TestAnAttemptForPermitsThatComesTooLateTakesNone(t *testing.T) {
 	require.Equal(t, "1", srv.Str(t, "GET", "pool"))
 }
 
-// However long a server takes to answer, what a cancelled wait got of it goes back; and one that is not cancelled waits.
+// However long a server takes to answer, what a cancelled wait got of it goes back, and a wait that is not cancelled
+// goes on.
 func TestASlowServerEatsNoPermit(t *testing.T) {
 	t.Parallel()
 	for name, cancelled := range map[string]bool{"cancelled": true, "not cancelled": false} {
@@ -207,7 +211,7 @@ func TestASlowServerEatsNoPermit(t *testing.T) {
 				require.NoError(t, kit.Within(t, 10*time.Second, result, "the permit"))
 				return
 			}
-			kit.SleepUntil(time.Now().Add(50 * time.Millisecond)) // in which it is sent
+			kit.SleepUntil(time.Now().Add(50 * time.Millisecond)) // time for it to be sent
 			cancel()
 			require.ErrorIs(t, kit.Within(t, time.Second, result, "the end"), context.Canceled)
 			srv.Do(t, "CLIENT", "UNPAUSE")
@@ -216,19 +220,23 @@ func TestASlowServerEatsNoPermit(t *testing.T) {
 	}
 }
 
-// What is granted while the session closes goes back, too; and so it does when the server refuses it for long.
+// What is granted while the session closes goes back, too, even if the server refuses it for long.
 func TestWhatNobodyTakesGoesBack(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(t *testing.T, s *holdfast.Session, p *proxy.Proxy, cancel func(), attempt *proxy.Rule){
-		"the session is closed": func(t *testing.T, s *holdfast.Session, _ *proxy.Proxy, _ func(), attempt *proxy.Rule) {
+	for name, end := range map[string]func(t *testing.T, s *holdfast.Session, p *proxy.Proxy, cancel func(),
+		attempt *proxy.Rule){
+		"the session is closed": func(t *testing.T, s *holdfast.Session, _ *proxy.Proxy, _ func(),
+			attempt *proxy.Rule) {
 			closed := make(chan error, 1)
 			go func() { closed <- s.Close() }()
 			kit.SleepUntil(time.Now().Add(50 * time.Millisecond))
 			attempt.Release()
 			require.NoError(t, kit.Within(t, 5*time.Second, closed, "the end of the session"))
 		},
-		"the server is loading": func(t *testing.T, _ *holdfast.Session, p *proxy.Proxy, cancel func(), attempt *proxy.Rule) {
-			refused := p.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, "add"), proxy.Answer(kit.LoadingReply), proxy.EveryTime)
+		"the server is loading": func(t *testing.T, _ *holdfast.Session, p *proxy.Proxy, cancel func(),
+			attempt *proxy.Rule) {
+			refused := p.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, "add"), proxy.Answer(kit.LoadingReply),
+				proxy.EveryTime)
 			cancel()
 			kit.SleepUntil(time.Now().Add(50 * time.Millisecond))
 			attempt.Release()

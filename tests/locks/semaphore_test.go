@@ -33,10 +33,11 @@ func goAcquire(ctx context.Context, p *semaphore.Semaphore, n int) <-chan error 
 	return c
 }
 
-// pooling waits until so many processes wait for the pool.
+// pooling waits until n processes wait for the pool.
 func pooling(t *testing.T, srv *redistest.Server, n int64) {
 	t.Helper()
-	kit.Await(t, "the subscriptions", func() bool { return srv.Do(t, "PUBSUB", "NUMSUB", "redisson_sc:{pool}").([]any)[1].(int64) == n })
+	kit.Await(t, "the subscriptions",
+		func() bool { return srv.Do(t, "PUBSUB", "NUMSUB", "redisson_sc:{pool}").([]any)[1].(int64) == n })
 }
 
 func TestPermitsAreTakenAndGivenBack(t *testing.T) {
@@ -113,12 +114,12 @@ func TestASemaphoreNamesMistakesAndSendsNothing(t *testing.T) {
 		func() error { return p.TryAcquire(ctx, 0) },
 		func() error { return p.TryAcquireFor(ctx, 0, time.Hour) },
 	} {
-		assert.NoError(t, take(), "there are always none")
+		assert.NoError(t, take(), "zero permits are always available")
 	}
 	assert.Zero(t, srv.CommandStats(t)["evalsha"]+srv.CommandStats(t)["eval"])
 }
 
-// Never more than there are permits are inside, and in the end all are back.
+// No more callers are inside than there are permits, and in the end all permits are back.
 func TestNoMoreThanThePermitsAreInside(t *testing.T) {
 	t.Parallel()
 	const permits, sessions, goroutines, rounds = 5, 3, 6, 20
@@ -147,7 +148,8 @@ func TestNoMoreThanThePermitsAreInside(t *testing.T) {
 	free(t, last, permits)
 }
 
-// Who wants many is not passed over by who wants few, and who comes later does not wait longer than need be.
+// A caller that wants many is not overtaken by those that want few, and later callers do not wait longer than
+// necessary.
 func TestThoseWhoWaitAreServedInOrder(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -159,11 +161,11 @@ func TestThoseWhoWaitAreServedInOrder(t *testing.T) {
 	var few []<-chan error
 	for range 3 {
 		few = append(few, goAcquire(t.Context(), p, 1))
-		kit.SleepUntil(time.Now().Add(20 * time.Millisecond)) // in which it stands behind the others
+		kit.SleepUntil(time.Now().Add(20 * time.Millisecond)) // time for it to join the line behind the others
 	}
 	for range 2 {
 		require.NoError(t, semaphore.New(other, "pool").Release(t.Context(), 1))
-		kit.SleepUntil(time.Now().Add(50 * time.Millisecond)) // in which nobody may take it
+		kit.SleepUntil(time.Now().Add(50 * time.Millisecond)) // nobody may take it in this time
 		for _, c := range append(few, many) {
 			require.Empty(t, c)
 		}
@@ -189,8 +191,8 @@ func TestAWaiterForPermitsNeedsNoMessage(t *testing.T) {
 	require.NoError(t, kit.Within(t, kit.LongestWait, wait, "the permit"))
 }
 
-// A wait that is cancelled takes nothing: not even if the attempt was on its way.
-// Redisson's braces make one channel of the names x and {x}: to wait for one costs nobody the other, which has permits.
+// Redisson's braces give the names x and {x} one channel: waiting for one delays nobody who wants the other, which
+// has permits.
 func TestWhoWaitsForPermitsKeepsNobodyFromTheNeighbourOnTheChannel(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -242,7 +244,7 @@ func TestSemaphoresInACluster(t *testing.T) {
 	}
 }
 
-// Two who wait are both woken by two releases, however close together these are.
+// Two releases wake two waiters, however close together they are.
 func TestReleasesThatComeTogetherWakeAsManyAsTheyServe(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

@@ -74,7 +74,7 @@ func TestASessionOnTheCallersClient(t *testing.T) {
 	assert.NoError(t, client.Do(t.Context(), client.B().Ping().Build()).Error(), "the client stays open")
 }
 
-// A countedClient counts what is asked of it.
+// A countedClient counts the calls of it.
 type countedClient struct {
 	rueidis.Client
 	calls atomic.Int64
@@ -95,7 +95,7 @@ func (c *countedClient) Dedicate() (rueidis.DedicatedClient, func()) {
 	return c.Client.Dedicate()
 }
 
-// A client that was closed before its session is a mistake, and costs next to nothing until that is closed as well.
+// Closing a client before its session is a mistake, but costs next to nothing until the session is closed as well.
 func TestASessionWhoseClientIsClosedIsIdle(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -141,7 +141,7 @@ func TestASessionWhoseClientIsClosedIsIdle(t *testing.T) {
 	const quiet = 2 * time.Second
 	kit.SleepUntil(time.Now().Add(quiet))
 	perSecond := float64(client.calls.Load()-before) / quiet.Seconds()
-	assert.Less(t, perSecond, 20*float64(len(kit.Kinds)), "of everything that it has, something like twice a second")
+	assert.Less(t, perSecond, 20*float64(len(kit.Kinds)), "it should do each of its jobs about twice a second")
 	assert.Error(t, s.Close())
 	waiting.Wait()
 }

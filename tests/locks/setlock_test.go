@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A lock is handed over by its token; who hands it over lets go of it first.
+// A lock is handed over by its token; whoever hands it over detaches it first.
 func TestALockIsHandedOver(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -50,7 +50,7 @@ func TestALockIsHandedOver(t *testing.T) {
 	require.Empty(t, srv.Keyspace(t))
 }
 
-// An adoption that fails leaves the lock to whoever has it.
+// An adoption that fails leaves the lock with its holder.
 func TestAnAdoptionThatFailsFreesNothing(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -58,7 +58,8 @@ func TestAnAdoptionThatFailsFreesNothing(t *testing.T) {
 	s := kit.Open(t, proxied.Addr(), nil)
 	l := setlock.New(s, "x", &setlock.Options{FixedLease: time.Second})
 	require.NoError(t, kit.Lock(t, t.Context(), l).Release())
-	for name, action := range map[string]proxy.Action{"reply lost": proxy.DropReply, "never executed": proxy.ResetBefore} {
+	for name, action := range map[string]proxy.Action{"reply lost": proxy.DropReply,
+		"never executed": proxy.ResetBefore} {
 		srv.Do(t, "SET", "x", "theirs", "PX", "60000")
 		rule := proxied.On(kit.ScriptOf(kit.KindOf("setlock"), "acquire"), action, proxy.EveryTime)
 		_, err := l.Adopt(t.Context(), "theirs")
@@ -71,7 +72,7 @@ func TestAnAdoptionThatFailsFreesNothing(t *testing.T) {
 	require.Equal(t, "theirs", srv.Str(t, "GET", "x"))
 }
 
-// A token that is used again is somebody else's as long as it holds, and nothing of it is given back later on.
+// A token that is used again is somebody else's while that one holds, and nothing of it is given back later.
 func TestATokenThatIsUsedAgain(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -86,9 +87,9 @@ func TestATokenThatIsUsedAgain(t *testing.T) {
 
 	rule := proxied.On(kit.ScriptOf(kit.KindOf("setlock"), "acquire"), proxy.DropReply, proxy.First)
 	_, err = l.Lock(t.Context())
-	require.ErrorIs(t, err, holdfast.ErrUnknown, "it may be another's")
+	require.ErrorIs(t, err, holdfast.ErrUnknown, "it may belong to somebody else")
 	rule.Remove()
-	h, err = l.Adopt(t.Context(), "mine") // whoever knows that it is not
+	h, err = l.Adopt(t.Context(), "mine") // for a caller that knows that it does not
 	require.NoError(t, err)
 	require.NoError(t, h.Release())
 
@@ -96,7 +97,7 @@ func TestATokenThatIsUsedAgain(t *testing.T) {
 	_, err = l.TryLock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrUnknown)
 	rule.Remove()
-	h = kit.Lock(t, t.Context(), l) // when the lease of the one that was given up is over
+	h = kit.Lock(t, t.Context(), l) // when the lease of the abandoned one has ended
 	deadline := h.Deadline()
 	for time.Now().Before(deadline.Add(-10 * time.Millisecond)) { // beyond every not-after
 		require.Equal(t, "mine", srv.Str(t, "GET", "x"))
@@ -118,7 +119,7 @@ func TestASetlockNamesMistakesAndSendsNothing(t *testing.T) {
 	assert.Zero(t, srv.CommandStats(t)["evalsha"])
 }
 
-// Who does not publish is noticed all the same, soon; and a lease that ends is, too.
+// A holder that does not publish its release is soon noticed all the same; and so is a lease that ends.
 func TestALockThatOthersReleaseIsTakenSoon(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -131,7 +132,7 @@ func TestALockThatOthersReleaseIsTakenSoon(t *testing.T) {
 		got := kit.GoLock(context.Background(), l.Lock)
 		kit.Await(t, "the subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
 		srv.ResetStats(t)
-		kit.SleepUntil(time.Now().Add(2 * time.Second)) // in which it looks now and then
+		kit.SleepUntil(time.Now().Add(2 * time.Second)) // it looks now and then in this time
 		looks := srv.CommandStats(t)["evalsha"]
 		require.GreaterOrEqual(t, looks, int64(7), what)
 		require.LessOrEqual(t, looks, int64(24), what)
@@ -145,7 +146,8 @@ func TestALockThatOthersReleaseIsTakenSoon(t *testing.T) {
 	}
 }
 
-// Whoever is next looks now and then also if one of its own session took the lock, since others who give it back tell nobody.
+// The next waiter also looks now and then if its own session took the lock, since others that give it back may
+// publish nothing.
 func TestAWaiterLooksThoughItsOwnSessionHasTheLock(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -178,7 +180,8 @@ func TestAWaiterLooksThoughItsOwnSessionHasTheLock(t *testing.T) {
 	require.NoError(t, second.Hold.Release())
 }
 
-// A token that is used again is never taken for one's own, not after a lost reply either: it may be another's.
+// A token that is used again is never taken for the caller's own, not even after a lost reply: it may belong to
+// somebody else.
 func TestATokenThatIsUsedAgainHasOneHolder(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -200,7 +203,8 @@ func TestATokenThatIsUsedAgainHasOneHolder(t *testing.T) {
 	require.NoError(t, first.Release())
 }
 
-// What gives a token back is sent once: its copy would free the lock of whoever has taken it with the same token meanwhile.
+// A call that gives a token back is sent only once: its copy would free the lock of whoever has taken it with the
+// same token since.
 func TestATokenIsGivenBackOnce(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -237,13 +241,13 @@ func TestATokenIsGivenBackOnce(t *testing.T) {
 	}
 }
 
-// Nor is a token given back once more when a copy of its adoption can come no longer.
+// Nor is a token given back once more after the time for a copy of its adoption.
 func TestAnAdoptionThatWasRepeatedIsGivenBackOnce(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
 	l := setlock.New(kit.Open(t, p.Addr(), nil), "x", &setlock.Options{FixedLease: time.Second})
-	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the server's clock is known now
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // now the server's clock is known
 	srv.Do(t, "SET", "x", "theirs", "PX", "60000")
 	rule := p.On(kit.ScriptNamed("setlock_acquire"), proxy.DropReply, proxy.First)
 	h, err := l.Adopt(t.Context(), "theirs")

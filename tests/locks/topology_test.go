@@ -22,8 +22,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// exclusion has sessions × goroutines take each of the names in turn, and fails when two are
-// inside one at the same time.
+// exclusion lets sessions × goroutines take each of the names in turn, and fails if two are inside the same one at a
+// time.
 func exclusion(t *testing.T, k kit.Kind, sessions []*holdfast.Session, names []string) {
 	t.Helper()
 	inside := make([]atomic.Int64, len(names))
@@ -65,12 +65,14 @@ func TestCluster(t *testing.T) {
 				names := k.Own(names...)
 				exclusion(t, k, []*holdfast.Session{a, b}, names)
 
-				// A waiter on each node is woken by the release, not by a timer.
+				// On each node, a release wakes the waiter, not a timer.
 				for _, name := range names[:6] {
 					hold := kit.Lock(t, t.Context(), k.Rival(a, name, 0))
 					got := kit.GoLock(t.Context(), k.Make(b, name, 0).Lock)
 					node := cluster.NodeOf(t, name)
-					kit.Await(t, "the waiter", func() bool { return k.Polls || subscribers(t, cluster, node, name, mode) })
+					kit.Await(t, "the waiter", func() bool {
+						return k.Polls || subscribers(t, cluster, node, name, mode)
+					})
 					require.NoError(t, hold.Release())
 					r := kit.Within(t, 2*time.Second, got, "the waiter's lock")
 					require.NoError(t, r.Err)
@@ -114,13 +116,13 @@ func TestCluster(t *testing.T) {
 func subscribers(t *testing.T, cluster *redistest.Cluster, node *redistest.Server, name, mode string) bool {
 	t.Helper()
 	const channel = "*_*:"
-	if name[0] != 'a' { // else it brings its own hash tag
+	if name[0] != 'a' { // otherwise it has its own hash tag
 		name = "{" + name + "}"
 	}
 	if mode == "sharded" || mode == "auto" && cluster.Sharded() {
 		return len(node.Strs(t, "PUBSUB", "SHARDCHANNELS", channel+name+"*")) > 0
 	}
-	for _, n := range cluster.Nodes { // plain subscriptions are wherever the client likes
+	for _, n := range cluster.Nodes { // plain subscriptions are on any node that the client chooses
 		if len(n.Strs(t, "PUBSUB", "CHANNELS", channel+name+"*")) > 0 {
 			return true
 		}
@@ -145,7 +147,8 @@ func TestASlotThatMovesKeepsItsWaiter(t *testing.T) {
 			to = cluster.Nodes[1]
 		}
 		cluster.MoveSlot(t, name, to)
-		kit.Await(t, "the subscription at the new node", func() bool { return subscribers(t, cluster, to, name, "sharded") })
+		kit.Await(t, "the subscription at the new node",
+			func() bool { return subscribers(t, cluster, to, name, "sharded") })
 		require.NoError(t, hold.Err())
 		require.NoError(t, hold.Release())
 		r := kit.Within(t, 2*time.Second, got, "the waiter's lock")
@@ -157,7 +160,8 @@ func TestASlotThatMovesKeepsItsWaiter(t *testing.T) {
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	set := redistest.StartSentinels(t)
-	opt := rueidis.ClientOption{InitAddress: set.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName}}
+	opt := rueidis.ClientOption{InitAddress: set.SentinelAddrs(),
+		Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName}}
 	opts := &holdfast.Options{Lease: 10 * time.Second}
 	a, b := kit.OpenWith(t, opt, opts), kit.OpenWith(t, opt, opts)
 	for _, k := range kit.OnOneServer() {
@@ -183,12 +187,15 @@ func TestSentinelFailover(t *testing.T) {
 	}
 }
 
-// A master that is stopped answers nothing, and Sentinel moves it: what was sent to it is sent to the next one.
+// A master that is stopped answers nothing, and Sentinel replaces it: calls that were sent to it are sent to the new
+// one.
 func TestACallUnderWayWhenSentinelMovesASilentMasterGoesOn(t *testing.T) {
 	t.Parallel()
 	set := redistest.StartSentinels(t)
-	opt := rueidis.ClientOption{InitAddress: set.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName}}
-	s := kit.OpenWith(t, opt, &holdfast.Options{Lease: 90 * time.Second}) // its client gives a silent connection up much later
+	opt := rueidis.ClientOption{InitAddress: set.SentinelAddrs(),
+		Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName}}
+	// Its client would give up a silent connection much later.
+	s := kit.OpenWith(t, opt, &holdfast.Options{Lease: 90 * time.Second})
 	held := kit.Lock(t, t.Context(), rlock.New(s, "held", nil))
 	require.EqualValues(t, 1, set.Master().Int(t, "WAIT", "1", "1000"), "the replica has it")
 	former := set.Master()
@@ -204,11 +211,11 @@ func TestACallUnderWayWhenSentinelMovesASilentMasterGoesOn(t *testing.T) {
 		require.NoError(t, r.Err, what)
 		require.NoError(t, r.Hold.Release())
 	}
-	require.NoError(t, kit.Within(t, 5*time.Second, opened, "the latch, which nobody has set"))
+	require.NoError(t, kit.Within(t, 5*time.Second, opened, "an unset latch"))
 	require.NoError(t, held.Release())
 }
 
-// An address may come to lead to another server while nobody cuts the connections to the one that it led to.
+// An address may come to lead to another server while the connections to the former one stay open.
 func TestASessionFollowsItsAddressFromAReplicaToTheMaster(t *testing.T) {
 	t.Parallel()
 	first := redistest.Start(t, "--repl-diskless-sync-delay", "0")
@@ -216,33 +223,36 @@ func TestASessionFollowsItsAddressFromAReplicaToTheMaster(t *testing.T) {
 	p := proxy.Start(t, first.Addr())
 	opts := &holdfast.Options{Lease: 3 * time.Second}
 	keeper, taker, waiter := kit.Open(t, p.Addr(), opts), kit.Open(t, p.Addr(), opts), kit.Open(t, p.Addr(), opts)
-	kept, wanted := kit.Lock(t, t.Context(), rlock.New(keeper, "kept", nil)), kit.Lock(t, t.Context(), rlock.New(taker, "wanted", nil))
+	kept, wanted := kit.Lock(t, t.Context(), rlock.New(keeper, "kept", nil)),
+		kit.Lock(t, t.Context(), rlock.New(taker, "wanted", nil))
 	got := kit.GoLock(t.Context(), rlock.New(waiter, "wanted", nil).Lock)
 	kit.Await(t, "the waiter", func() bool { return len(first.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
 	kit.Await(t, "the replica", func() bool { return first.Int(t, "WAIT", "1", "100") == 1 })
 
 	second.Do(t, "REPLICAOF", "NO", "ONE")
 	p.SetServer(second.Addr())
-	first.Do(t, "REPLICAOF", "127.0.0.1", strconv.Itoa(redistest.FreePort(t))) // it hears of no message any more
-	free := kit.Within(t, 5*time.Second, kit.GoLock(t.Context(), rlock.New(taker, "free", nil).Lock), "a lock of the new master")
+	first.Do(t, "REPLICAOF", "127.0.0.1", strconv.Itoa(redistest.FreePort(t))) // it receives no more messages
+	free := kit.Within(t, 5*time.Second, kit.GoLock(t.Context(), rlock.New(taker, "free", nil).Lock),
+		"a lock of the new master")
 	require.NoError(t, free.Err)
 	require.NoError(t, free.Hold.Release())
 
 	kit.Await(t, "a renewal at the new master", func() bool {
 		return time.Until(kept.Deadline()) > 2*time.Second && second.Int(t, "PTTL", "kept") > 2000
 	})
-	kit.SleepUntil(time.Now().Add(2 * opts.Lease)) // who holds and does nothing else notices as well
+	kit.SleepUntil(time.Now().Add(2 * opts.Lease)) // a session that only holds notices as well
 	require.NoError(t, kept.Err())
 	require.Contains(t, second.Keyspace(t), "kept")
 	require.NoError(t, kept.Release())
-	kit.Await(t, "the waiter to listen at the new master", func() bool { return len(second.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+	kit.Await(t, "the waiter to listen at the new master",
+		func() bool { return len(second.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
 	require.NoError(t, wanted.Release())
 	r := kit.Within(t, 5*time.Second, got, "the waiter's lock")
 	require.NoError(t, r.Err)
 	require.NoError(t, r.Hold.Release())
 }
 
-// What a session of a replica does: it attempts for ever, and connects anew once a second, whoever attempts.
+// In this state a session of a replica goes on attempting, and connects anew once a second, however many attempt.
 func TestASessionOfAReplicaConnectsAnewOnceASecond(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -263,7 +273,7 @@ func TestASessionOfAReplicaConnectsAnewOnceASecond(t *testing.T) {
 	wg.Wait()
 	require.Greater(t, refused.Matched(), 60)
 	require.Greater(t, p.Accepted(), before)
-	const connections = 2 // of commands and of messages
+	const connections = 2 // for commands and for messages
 	require.LessOrEqual(t, p.Accepted()-before, connections*(1+int(time.Since(began)/time.Second)))
 }
 
@@ -275,7 +285,8 @@ func TestARestartedServerForgetsAndTheHolderIsTold(t *testing.T) {
 	got := kit.GoLock(t.Context(), rlock.New(b, "x", nil).Lock)
 	kit.Await(t, "the waiter", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
 	srv.Restart()
-	r := kit.Within(t, 3*time.Second, got, "the waiter's lock, at once after the reconnect") // a timer would take 3 s or more
+	// a timer would take at least 3 s
+	r := kit.Within(t, 3*time.Second, got, "the waiter's lock, at once after the reconnect")
 	require.NoError(t, r.Err)
 	<-hold.Context(t.Context()).Done() // the next renewal finds nothing
 	assert.ErrorIs(t, hold.Err(), holdfast.ErrLost)
@@ -310,7 +321,7 @@ func TestForgottenScriptsAreSentAgain(t *testing.T) {
 	assert.Empty(t, space)
 }
 
-// While a node is down, or its failover lasts, programs start all the same: only the locks on it wait.
+// While a node is down, or during its failover, programs still start: only the locks on that node wait.
 func TestASessionOpensWhicheverNodeOfAClusterIsDown(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")
@@ -331,7 +342,7 @@ func TestASessionOpensWhicheverNodeOfAClusterIsDown(t *testing.T) {
 	}
 }
 
-// namesOn are n names, each of another slot, that are on a node.
+// namesOn returns n names in different slots that are on a node.
 func namesOn(t *testing.T, cluster *redistest.Cluster, node *redistest.Server, n int) (names []string) {
 	t.Helper()
 	for i := 0; len(names) < n; i++ {
@@ -342,7 +353,7 @@ func namesOn(t *testing.T, cluster *redistest.Cluster, node *redistest.Server, n
 	return names
 }
 
-// What is given up on one node is given back at once, whatever another one does.
+// What is given up on one node is given back at once, whatever another node does.
 func TestANodeThatStandsStillKeepsNothingFromBeingGivenBack(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")
@@ -359,7 +370,7 @@ func TestANodeThatStandsStillKeepsNothingFromBeingGivenBack(t *testing.T) {
 	_, err := rlock.New(a, stuck, nil).TryLockFor(t.Context(), 50*time.Millisecond)
 	require.ErrorIs(t, err, holdfast.ErrUnknown)
 	for range 3 {
-		well.Do(t, "CLIENT", "PAUSE", "400", "ALL") // so the attempt is cut off, and granted then
+		well.Do(t, "CLIENT", "PAUSE", "400", "ALL") // so that the attempt is cut off, and granted afterwards
 		_, err = rlock.New(a, given, nil).TryLockFor(t.Context(), 50*time.Millisecond)
 		require.ErrorIs(t, err, holdfast.ErrUnknown)
 		kit.Await(t, "the end of the pause", func() bool { _, err := well.Try("PING"); return err == nil })
@@ -370,10 +381,12 @@ func TestANodeThatStandsStillKeepsNothingFromBeingGivenBack(t *testing.T) {
 	still.Resume()
 }
 
-// Who waits for the first time for a lock of a slot hears of its release, whichever node might have told where the slot is.
+// The first waiter of a session for a lock of a slot hears of its release, whichever node might have told where the
+// slot is.
 func TestANodeThatStandsStillKeepsNobodyFromHearing(t *testing.T) {
 	t.Parallel()
-	for mode, pubsub := range map[string]holdfast.PubSubMode{"sharded": holdfast.PubSubSharded, "plain": holdfast.PubSubPlain} {
+	for mode, pubsub := range map[string]holdfast.PubSubMode{"sharded": holdfast.PubSubSharded,
+		"plain": holdfast.PubSubPlain} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			cluster := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")

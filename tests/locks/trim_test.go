@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// longestTTL is the longest expiry of what the server has of locks.
+// longestTTL returns the longest expiry of all lock keys.
 func longestTTL(t testing.TB, srv *redistest.Server) (d time.Duration) {
 	for key, ttl := range srv.TTLs(t) {
 		if !strings.HasPrefix(key, "holdfast_session") {
@@ -26,14 +26,15 @@ func longestTTL(t testing.TB, srv *redistest.Server) (d time.Duration) {
 	return d
 }
 
-// setBack does to all that is held what setting the server's clock back does: expiries are moments.
+// setBack does to everything that is held what setting the server's clock back does: expiries are moments.
 func setBack(t testing.TB, srv *redistest.Server, d time.Duration) {
 	for key := range srv.TTLs(t) {
-		srv.Do(t, "EVAL", "redis.call('PEXPIRE', KEYS[1], redis.call('PTTL', KEYS[1]) + ARGV[1])", "1", key, strconv.FormatInt(d.Milliseconds(), 10))
+		srv.Do(t, "EVAL", "redis.call('PEXPIRE', KEYS[1], redis.call('PTTL', KEYS[1]) + ARGV[1])", "1", key,
+			strconv.FormatInt(d.Milliseconds(), 10))
 	}
 }
 
-// A lock whose lease became longer because the server's clock was set back gets its own again while it is renewed.
+// If a lease became longer because the server's clock was set back, renewals restore its proper length.
 func TestALeaseIsNotLongerForAClockThatWasSetBack(t *testing.T) {
 	kit.EachLock(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 1500 * time.Millisecond})
@@ -49,8 +50,8 @@ func TestALeaseIsNotLongerForAClockThatWasSetBack(t *testing.T) {
 	})
 }
 
-// When a nested hold is released whose lease is longer than that of the outer one, the name stays locked for the outer
-// one's alone.
+// When a nested hold is released whose lease is longer than that of the outer one, the name stays locked only for the
+// outer one's.
 func TestALongerLeaseGoesWithItsHold(t *testing.T) {
 	for name, fixed := range map[string]time.Duration{"of a renewed hold": 0, "of a hold that is not": time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +67,8 @@ func TestALongerLeaseGoesWithItsHold(t *testing.T) {
 				require.Greater(t, longestTTL(t, srv), 59*time.Minute)
 				require.NoError(t, detached.Detach())
 				require.NoError(t, inner.Release())
-				kit.Await(t, "the lease of the detached hold", func() bool { return longestTTL(t, srv) <= 2*time.Minute+3*time.Second })
+				kit.Await(t, "the lease of the detached hold",
+					func() bool { return longestTTL(t, srv) <= 2*time.Minute+3*time.Second })
 				require.Greater(t, longestTTL(t, srv), 118*time.Second)
 
 				last := kit.Lock(t, ctx, k.Make(s, "x", time.Hour))
@@ -74,7 +76,7 @@ func TestALongerLeaseGoesWithItsHold(t *testing.T) {
 					kit.Await(t, "a renewal", func() bool { return outer.Deadline().After(deadline) })
 				}
 				require.NoError(t, last.Err())
-				require.Greater(t, longestTTL(t, srv), 59*time.Minute, "what is held is not shortened")
+				require.Greater(t, longestTTL(t, srv), 59*time.Minute, "a lease that is in use must not be shortened")
 				require.NoError(t, last.Release())
 				require.NoError(t, outer.Err())
 				require.NoError(t, outer.Release())
@@ -97,7 +99,8 @@ func TestTheLongerLeaseOfTwoHalvesGoesWithItsHold(t *testing.T) {
 	nested := kit.Lock(t, ctx, half(2*time.Hour).Write())
 	require.NoError(t, nested.Release())
 	kit.Await(t, "the lease of the read hold", func() bool { return longestTTL(t, srv) <= time.Hour })
-	require.Greater(t, srv.TTLs(t)["x"], 59*time.Minute, "of the lock, not only of the key that stands for the read hold")
+	require.Greater(t, srv.TTLs(t)["x"], 59*time.Minute,
+		"of the lock, not only of the key that stands for the read hold")
 	require.NoError(t, read.Release())
 	kit.Await(t, "the lease of the write hold", func() bool { return longestTTL(t, srv) <= time.Minute })
 	require.NoError(t, write.Err())
@@ -105,13 +108,13 @@ func TestTheLongerLeaseOfTwoHalvesGoesWithItsHold(t *testing.T) {
 	require.Empty(t, srv.Keyspace(t))
 }
 
-// A trim without a reply may yet be executed. Until it can be no longer, no lease is granted that it would make shorter.
+// A trim without a reply may still be executed. As long as it may, no lease is granted that it would shorten.
 func TestNoLongerLeaseIsGrantedWhileATrimMayBeExecuted(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	kit.LoadScripts(t, srv)
 	p := proxy.Start(t, srv.Addr())
-	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 9 * time.Second}) // a third of which it may take
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 9 * time.Second}) // a trim may take a third of it
 	fixed := func(d time.Duration) *rlock.Mutex { return rlock.New(s, "x", &rlock.Options{FixedLease: d}) }
 	outer := kit.Lock(t, t.Context(), fixed(time.Minute))
 	ctx := outer.Context(t.Context())
@@ -130,21 +133,22 @@ func TestNoLongerLeaseIsGrantedWhileATrimMayBeExecuted(t *testing.T) {
 	require.ErrorContains(t, outer.Extend(t.Context(), time.Hour), "shorter")
 	_, err := fixed(time.Hour).TryLock(ctx)
 	require.ErrorContains(t, err, "shorter")
-	require.NoError(t, kit.Lock(t, ctx, fixed(30*time.Second)).Release(), "what it leaves is granted")
+	require.NoError(t, kit.Lock(t, ctx, fixed(30*time.Second)).Release(), "a lease that it leaves is granted")
 	inner = kit.Lock(t, ctx, fixed(time.Hour)) // waits until then
 	now := time.Now().UnixMilli()
 	notBefore, err := strconv.ParseInt(first[len(first)-2], 10, 64)
 	require.NoError(t, err)
 	notAfter, err := strconv.ParseInt(first[len(first)-1], 10, 64)
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, now-notAfter, notAfter-notBefore, "time to spare for a server's clock that is slow, or was set back")
+	require.GreaterOrEqual(t, now-notAfter, notAfter-notBefore,
+		"time to spare for a server's clock that is slow, or was set back")
 	require.NoError(t, inner.Err())
 	require.Greater(t, longestTTL(t, srv), 59*time.Minute)
 	require.NoError(t, inner.Release())
 	require.NoError(t, outer.Release())
 }
 
-// Renewed holds do not mind when a trim is executed: it leaves them a whole lease from then on.
+// Renewed holds do not depend on when a trim is executed: it leaves them a whole lease from then on.
 func TestATrimAmongRenewals(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

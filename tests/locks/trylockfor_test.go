@@ -23,8 +23,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A process too busy to run the waiter in time makes nothing else of ErrBusy. Not parallel:
-// it takes the processors for itself.
+// If the process is too busy to run the waiter in time, the result is still ErrBusy. The test is not parallel,
+// because it takes all processors.
 func TestTryLockForThatIsScheduledLateIsBusy(t *testing.T) {
 	s := kit.Open(t, redistest.Start(t).Addr(), nil)
 	hold := kit.Lock(t, t.Context(), rlock.New(s, "x", &rlock.Options{FixedLease: time.Minute}))
@@ -51,8 +51,8 @@ func TestTryLockForThatIsScheduledLateIsBusy(t *testing.T) {
 	require.NoError(t, hold.Release())
 }
 
-// An attempt that is under way when the time is over, at a server that does not answer, is
-// given up soon after, and its outcome is not known.
+// If the time ends during an attempt at a server that does not answer, the attempt is soon given up, and its outcome
+// is unknown.
 func TestTryLockForAtASilentServer(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -69,8 +69,8 @@ func TestTryLockForAtASilentServer(t *testing.T) {
 	kit.Await(t, "what may have been granted to be given back", func() bool { return len(srv.Keyspace(t)) == 0 })
 }
 
-// A call whose time is over before it has come to its attempt, behind another one of its owner, has asked nobody. It
-// says what a call says that has not had its turn.
+// If a call's time ends before its attempt, behind another call of its owner, it has sent nothing. It returns the
+// error of a call that did not get its turn.
 func TestTryLockForBehindACallOfItsOwnerIsBusy(t *testing.T) {
 	t.Parallel()
 	for _, k := range kit.OnOneServer() {
@@ -98,7 +98,7 @@ func TestTryLockForBehindACallOfItsOwnerIsBusy(t *testing.T) {
 	}
 }
 
-// However late a cancellation is noticed, a call that took nothing says so.
+// However late a cancellation is noticed, a call that took nothing reports it.
 func TestACancelledTryLockForIsAnError(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -131,15 +131,15 @@ func TestACancelledTryLockForIsAnError(t *testing.T) {
 					assert.ErrorIs(t, err, context.Canceled, name)
 				})
 			}
-			kit.SleepUntil(time.Now().Add(20 * time.Millisecond)) // most wait then
+			kit.SleepUntil(time.Now().Add(20 * time.Millisecond)) // most are waiting then
 			cancel()
 			all.Wait()
 		}
 	}
 }
 
-// One attempt at a server that does not answer lasts a third of the lock's lease, however long the session's is; also when
-// it has been silent for some time.
+// One attempt at a server that does not answer lasts a third of the lock's lease, however long the session's is, even
+// if the server has been silent for some time.
 func TestOneAttemptAtASilentServerEnds(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ lease, fixed, most time.Duration }{
@@ -171,8 +171,8 @@ func TestOneAttemptAtASilentServerEnds(t *testing.T) {
 	}
 }
 
-// Nor does one last longer whose time is over just when a connection could be made: the client would wait for a second
-// for a farewell.
+// Nor does an attempt last longer if its time ends just when a connection could be made: the client would wait a
+// second for its closing handshake.
 func TestAConnectionThatComesTooLateIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	p := proxy.Start(t, redistest.Start(t).Addr())
@@ -197,13 +197,13 @@ func TestAConnectionThatComesTooLateIsNotWaitedFor(t *testing.T) {
 		took := kit.Stopwatch()
 		_, err := l.TryLock(t.Context())
 		require.Error(t, err)
-		require.Less(t, took(), time.Second) // 0.2 s is meant, but whoever else connects is waited for
+		require.Less(t, took(), time.Second) // 0.2 s is meant, but another caller may be connecting
 	}
 	slow.Store(false)
 	p.StallNew(false)
 }
 
-// Permits that nobody has heard of are neither there nor taken.
+// Permits that nobody has heard of are neither free nor taken.
 func TestPermitsOfASilentServer(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(ctx context.Context, permits *semaphore.Semaphore) error{
@@ -227,7 +227,7 @@ func TestPermitsOfASilentServer(t *testing.T) {
 			require.Error(t, err)
 			require.NotErrorIs(t, err, holdfast.ErrBusy)
 			require.NotErrorIs(t, err, context.DeadlineExceeded)
-			require.Less(t, time.Since(began), 3*time.Second) // a third of the lease is one
+			require.Less(t, time.Since(began), 3*time.Second) // a third of the lease is one second
 			p.StallNew(false)
 			p.ResumeAll()
 		})

@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A blocker is code of the user's that does not come back until it is let go.
+// A blocker is user code that does not return until it is let go.
 type blocker struct {
 	saboteur
 	blocked chan struct{}
@@ -39,15 +39,16 @@ func newBlocker(t *testing.T, function string) *blocker {
 	return b
 }
 
-// logger blocks at its function, which is a line.
+// logger returns a logger that blocks at the line named by its function.
 func (b *blocker) logger() *slog.Logger {
 	return slog.New(&saboteurHandler{line: b.function, do: func() { b.strike(b.function, holdfast.Subject{}) }})
 }
 
-// What an observer or a log handler takes its time for keeps nobody else: no mutex is held meanwhile, nor a name.
+// While an observer or a log handler takes its time, nobody else has to wait: it runs without a mutex, and without a
+// turn.
 func TestNobodyWaitsForCodeOfTheUsers(t *testing.T) {
 	t.Parallel()
-	// Each has something told; of a name that somebody else holds, another session's.
+	// Each of these makes the session tell something; a name is held by another session where one must be.
 	type scene func(t *testing.T, s *holdfast.Session, srv *redistest.Server, held *holdfast.Hold)
 	drop := func(t *testing.T, s *holdfast.Session, srv *redistest.Server, _ *holdfast.Hold) {
 		_, err := rlock.New(s, "own", nil).TryLock(t.Context())
@@ -75,11 +76,13 @@ func TestNobodyWaitsForCodeOfTheUsers(t *testing.T) {
 		"Renewal":        drop,
 		"Ended by loss":  drop,
 		"holdfast: lost": drop,
-		"holdfast: renewal failed": func(t *testing.T, s *holdfast.Session, srv *redistest.Server, held *holdfast.Hold) {
+		"holdfast: renewal failed": func(t *testing.T, s *holdfast.Session, srv *redistest.Server,
+			held *holdfast.Hold) {
 			drop(t, s, srv, held)
 			srv.Do(t, "SET", "own", "of another type")
 		},
-		"holdfast: refused to be given back": func(t *testing.T, s *holdfast.Session, srv *redistest.Server, _ *holdfast.Hold) {
+		"holdfast: refused to be given back": func(t *testing.T, s *holdfast.Session, srv *redistest.Server,
+			_ *holdfast.Hold) {
 			owe(t, s, srv, "owed")
 		},
 	}
@@ -93,7 +96,8 @@ func TestNobodyWaitsForCodeOfTheUsers(t *testing.T) {
 				function = "Ended"
 			}
 			b := newBlocker(t, function)
-			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 2 * time.Second, Observer: b.observer(), Logger: b.logger()})
+			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 2 * time.Second, Observer: b.observer(),
+				Logger: b.logger()})
 			mine := kit.Lock(t, t.Context(), rlock.New(s, "mine", nil))
 			b.armed.Store(true)
 			scene(t, s, srv, held)
@@ -106,7 +110,7 @@ func TestNobodyWaitsForCodeOfTheUsers(t *testing.T) {
 	}
 }
 
-// owe has the session owe a name that the server does not take back.
+// owe makes the session owe a name that the server does not take back.
 func owe(t *testing.T, s *holdfast.Session, srv *redistest.Server, name string) {
 	t.Helper()
 	srv.Do(t, "SET", name, "of another type")
@@ -118,7 +122,7 @@ func owe(t *testing.T, s *holdfast.Session, srv *redistest.Server, name string) 
 	require.ErrorIs(t, err, holdfast.ErrUnknown)
 }
 
-// requireProgress requires that everything goes on in a session, of which mine is a hold.
+// requireProgress requires that everything else in a session goes on; mine is one of its holds.
 func requireProgress(t *testing.T, s *holdfast.Session, mine *holdfast.Hold) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -143,14 +147,14 @@ func requireProgress(t *testing.T, s *holdfast.Session, mine *holdfast.Hold) {
 			if err := mine.Release(); err != nil {
 				return err
 			}
-			_ = s.Close() // may say that a call is under way
+			_ = s.Close() // it may report that a call is in flight
 			return nil
 		}()
 	}()
 	require.NoError(t, kit.Within(t, 8*time.Second, done, "what others do"))
 }
 
-// Who is told of a loss may ask everything, and end everything.
+// An observer that is told of a loss may ask for anything, and end anything.
 func TestAnObserverOfALossMayAskAndClose(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -187,14 +191,15 @@ func TestAnObserverOfAReleaseMayClose(t *testing.T) {
 		hold := kit.Lock(t, t.Context(), k.Make(s, "orders", 0))
 		released := make(chan error, 1)
 		go func() { released <- hold.Release() }()
-		if err := kit.Within(t, 3*time.Second, released, "the release"); !k.Several { // of several, the others' may come too late
+		// a multilock may report the others' losses later
+		if err := kit.Within(t, 3*time.Second, released, "the release"); !k.Several {
 			require.NoError(t, err)
 		}
 		require.NoError(t, s.Close())
 	})
 }
 
-// A RedLock that an observer asks about, in the middle of whatever has noticed the loss of a member.
+// An observer asks about a RedLock while the session is handling the loss of a member.
 func TestAnObserverOfALossMayAskTheRedLock(t *testing.T) {
 	t.Parallel()
 	var hold atomic.Pointer[holdfast.Hold]
@@ -211,14 +216,15 @@ func TestAnObserverOfALossMayAskTheRedLock(t *testing.T) {
 	var sessions []*holdfast.Session
 	var members []holdfast.Locker
 	for _, srv := range servers {
-		s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}}, &holdfast.Options{Lease: 20 * time.Second, Observer: observer})
+		s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}},
+			&holdfast.Options{Lease: 20 * time.Second, Observer: observer})
 		sessions, members = append(sessions, s), append(members, rlock.New(s, "orders", nil))
 	}
 	r := multilock.NewRedLock(members, &multilock.RedLockOptions{ServerTimeout: time.Second, TrustRestarted: true})
 	h := kit.Lock(t, t.Context(), r)
 	hold.Store(h)
-	// One is lost, and is asked again; while it does not answer, the leases of the others are over, which whoever
-	// looks first notices: the one that has asked in vain.
+	// One member is lost, and is asked again. While it does not answer, the leases of the others end, and the first
+	// one that looks notices: the one that has asked in vain.
 	servers[2].Do(t, "DEL", "orders")
 	renewed := sessions[2]
 	(*session.Session)(renewed).Skip(7 * time.Second)

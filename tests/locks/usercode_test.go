@@ -19,14 +19,14 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A saboteur does something to the first that calls a function of an observer, once it is armed.
+// A saboteur, once armed, does something to the first caller of an observer's function.
 type saboteur struct {
 	function string
-	kind     string // of what it is about; "" for any
+	kind     string // the kind of lock it waits for; "" for any
 	armed    atomic.Bool
 	struck   atomic.Bool
 	do       func()
-	waits    atomic.Int32 // calls that have begun to
+	waits    atomic.Int32 // calls that have begun to wait
 }
 
 func (s *saboteur) strike(function string, of holdfast.Subject) {
@@ -57,7 +57,7 @@ func (s *saboteur) observer() *holdfast.Observer {
 	}
 }
 
-// goSabotaged calls f in a goroutine and tells when that has ended: true if f came back.
+// goSabotaged calls f in a goroutine and tells when that has ended: true if f returned.
 func goSabotaged(f func()) <-chan bool {
 	ended := make(chan bool, 1)
 	go func() {
@@ -72,7 +72,7 @@ func goSabotaged(f func()) <-chan bool {
 	return ended
 }
 
-// oneOfTwo has two calls wait, of which the saboteur ends one, and requires that the other one gets what it wants
+// oneOfTwo lets two calls wait, of which the saboteur ends one. It requires that the other one gets what it wants
 // when release is called.
 func (s *saboteur) oneOfTwo(t *testing.T, take, release func() error) {
 	t.Helper()
@@ -84,7 +84,8 @@ func (s *saboteur) oneOfTwo(t *testing.T, take, release func() error) {
 	second := wait()
 	require.NoError(t, release())
 	require.NoError(t, kit.Within(t, kit.LongestWait, errs, "the one that has not been ended"))
-	require.NotEqual(t, kit.Within(t, kit.LongestWait, first, "the end of the first"), kit.Within(t, kit.LongestWait, second, "the end of the second"))
+	require.NotEqual(t, kit.Within(t, kit.LongestWait, first, "the end of the first"),
+		kit.Within(t, kit.LongestWait, second, "the end of the second"))
 	require.True(t, s.struck.Load())
 }
 
@@ -93,15 +94,15 @@ var (
 		"panic":  func() { panic("sabotage") },
 		"Goexit": runtime.Goexit,
 	}
-	// Of a call that gets what it wants at once, and of one that has to wait.
+	// It does so for a call that gets what it wants at once, and for one that has to wait.
 	functionsOfACall = []string{"Acquire", "Attempt", "Hold", "Acquired"}
 	functionsOfAWait = []string{"Acquire", "Attempt", "Wait", "WakeUp", "Waited", "Hold", "Acquired"}
 )
 
-// titles are the kinds of which an observer is told that are to be tried.
+// titles returns the kinds that are tested, of those that an observer is told about.
 func titlesOf(k kit.Kind) []string {
 	switch {
-	case k.Most != nil: // members are asked by goroutines for some of which nobody waits, and who could recover there?
+	case k.Most != nil: // several goroutines ask the members, and nobody could recover in them
 		return []string{k.Title()}
 	case k.Several:
 		return []string{"", k.Title()}
@@ -109,7 +110,7 @@ func titlesOf(k kit.Kind) []string {
 	return []string{""}
 }
 
-// asked reports whether an observer of the kind is told that by the function.
+// asked reports whether an observer of the kind is told of that by the function.
 func asked(k kit.Kind, function, title string) bool {
 	switch {
 	case k.Title() != title:
@@ -122,8 +123,9 @@ func asked(k kit.Kind, function, title string) bool {
 	return true
 }
 
-// eachSabotage runs test for each way to end a call by each of the functions.
-func eachSabotage(t *testing.T, k kit.Kind, functions []string, test func(t *testing.T, name string, saboteur *saboteur)) {
+// eachSabotage runs test for each way of ending a call, from each of the functions.
+func eachSabotage(t *testing.T, k kit.Kind, functions []string,
+	test func(t *testing.T, name string, saboteur *saboteur)) {
 	for how, do := range sabotages {
 		for _, function := range functions {
 			for _, title := range titlesOf(k) {
@@ -138,7 +140,7 @@ func eachSabotage(t *testing.T, k kit.Kind, functions []string, test func(t *tes
 	}
 }
 
-// The observer's code runs in a call, and may end it: then nobody has what it was granted.
+// The observer's code runs inside a call, and may end it. Then nobody has what the call was granted.
 func TestACallThatAnObserverEndsLeavesNothing(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		others := kit.Open(t, srv.Addr(), nil)
@@ -160,7 +162,7 @@ func TestAWaitThatAnObserverEndsLeavesNothing(t *testing.T) {
 		eachSabotage(t, k, functionsOfAWait, func(t *testing.T, name string, saboteur *saboteur) {
 			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Minute, Observer: saboteur.observer()})
 			l, rival := k.Make(s, name, 0), k.Rival(others, name, 0)
-			if k.Queues { // where a waiter that is dead would stay for long
+			if k.Queues { // a dead waiter would stay there for long
 				l = fairlock.New(s, name, &fairlock.Options{WaiterLease: time.Hour})
 			}
 			held := kit.Lock(t, t.Context(), rival)
@@ -177,7 +179,8 @@ func TestAWaitThatAnObserverEndsLeavesNothing(t *testing.T) {
 	})
 }
 
-// requireNothingLeft requires that a lock is soon to be had, by others and by its own session, which then ends well.
+// requireNothingLeft requires that others and its own session soon get the lock, and that the session then closes
+// well.
 func requireNothingLeft(t *testing.T, s *holdfast.Session, l, rival kit.Locker) {
 	t.Helper()
 	for _, l := range []kit.Locker{rival, l} {
@@ -192,7 +195,7 @@ func requireNothingLeft(t *testing.T, s *holdfast.Session, l, rival kit.Locker) 
 	require.NoError(t, s.Close())
 }
 
-// What is told of the end of a hold comes after everything that is to be done about it.
+// The end of a hold is told after everything that has to be done about it.
 func TestAnEndThatAnObserverInterruptsIsAnEnd(t *testing.T) {
 	ends := map[string]func(s *holdfast.Session, h *holdfast.Hold){
 		"release": func(_ *holdfast.Session, h *holdfast.Hold) { _ = h.Release() },
@@ -203,7 +206,7 @@ func TestAnEndThatAnObserverInterruptsIsAnEnd(t *testing.T) {
 		others := kit.Open(t, srv.Addr(), nil)
 		for what, end := range ends {
 			if what == "close" && k.Several {
-				continue // its members end, and a goroutine of its own tells of that
+				continue // its members end, and a separate goroutine tells of that
 			}
 			eachSabotage(t, k, []string{"Ended"}, func(t *testing.T, name string, saboteur *saboteur) {
 				name += what
@@ -214,7 +217,7 @@ func TestAnEndThatAnObserverInterruptsIsAnEnd(t *testing.T) {
 				saboteur.armed.Store(true)
 				ended := goSabotaged(func() { end(s, hold) })
 				back := kit.Within(t, kit.LongestWait, ended, what)
-				if !k.Several || saboteur.kind != "" { // else it may have ended the goroutine of a member
+				if !k.Several || saboteur.kind != "" { // otherwise it may have ended the goroutine of a member
 					require.False(t, back)
 				}
 				require.Error(t, hold.Err())
@@ -285,7 +288,8 @@ func TestAWaitThatABackoffEndsLeavesNothing(t *testing.T) {
 				do()
 				return time.Millisecond
 			}})
-			require.False(t, kit.Within(t, kit.LongestWait, goSabotaged(func() { _, _ = l.Lock(t.Context()) }), "the end"))
+			require.False(t, kit.Within(t, kit.LongestWait,
+				goSabotaged(func() { _, _ = l.Lock(t.Context()) }), "the end"))
 			behind := kit.GoLock(t.Context(), rlock.New(s, how, nil).Lock)
 			require.NoError(t, held.Release())
 			require.NoError(t, kit.Within(t, kit.LongestWait, behind, "the lock").Hold.Release())

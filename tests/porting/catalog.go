@@ -16,7 +16,7 @@ type Catalog struct {
 	prices  PriceStore
 }
 
-// A PriceStore is where prices are. It protects nothing by itself.
+// A PriceStore stores prices. It protects nothing by itself.
 type PriceStore interface {
 	Price(ctx context.Context, sku string) (int, error)
 	Replace(ctx context.Context, prices map[string]int) error
@@ -28,7 +28,7 @@ func NewCatalog(session *holdfast.Session, prices PriceStore) *Catalog {
 	return &Catalog{session: session, lock: rwlock.New(session, "catalog", nil), prices: prices}
 }
 
-// AwaitStart returns when as many programs as there are to be have called it for a release, or after 30 s.
+// AwaitStart returns when that many programs have called it for a release, or after 30 s.
 func (c *Catalog) AwaitStart(ctx context.Context, release string, programs int) error {
 	ready := latch.New(c.session, "catalog-start-"+release)
 	if _, err := ready.TrySetCount(ctx, programs); err != nil { // false: somebody was first
@@ -52,7 +52,7 @@ func (c *Catalog) Price(ctx context.Context, sku string) (int, error) {
 	return c.prices.Price(hold.Context(ctx), sku)
 }
 
-// Replace replaces the prices and has them announced as they are then: others may read meanwhile, nobody may write.
+// Replace replaces the prices and announces the new ones. Meanwhile others may read, but nobody may write.
 func (c *Catalog) Replace(ctx context.Context, prices map[string]int,
 	announce func(ctx context.Context, prices map[string]int) error) error {
 	writing, err := c.lock.Write().Lock(ctx)
@@ -73,7 +73,7 @@ func (c *Catalog) Replace(ctx context.Context, prices map[string]int,
 		return err
 	}
 
-	ctx = reading.Context(ctx) // made of the first ctx: that of the write hold has ended with it
+	ctx = reading.Context(ctx) // from the first ctx: the write hold's context has ended with it
 	all, err := c.prices.All(ctx)
 	if err != nil {
 		return err

@@ -10,14 +10,14 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// Exclusive is the port of DocumentFilter, where the unlocking can stand behind the locking.
+// Exclusive is the port of DocumentFilter. Here a deferred call can unlock.
 func Exclusive(session *holdfast.Session, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		document := rlock.New(session, "documents:"+r.PathValue("id"), nil)
 		hold, err := document.TryLockFor(r.Context(), 2*time.Second)
 		switch {
 		case errors.Is(err, holdfast.ErrBusy):
-			http.Error(w, "somebody edits it", http.StatusConflict)
+			http.Error(w, "somebody is editing it", http.StatusConflict)
 			return
 		case err != nil:
 			http.Error(w, "no lock", http.StatusServiceUnavailable)
@@ -39,7 +39,7 @@ func Begin(ctx context.Context, session *holdfast.Session, id string) (context.C
 	return context.WithValue(hold.Context(ctx), documentKey{}, hold), nil
 }
 
-// End unlocks what Begin has locked, in whatever goroutine.
+// End unlocks what Begin has locked, in any goroutine.
 func End(ctx context.Context) error {
 	hold, ok := ctx.Value(documentKey{}).(*holdfast.Hold)
 	if !ok {
@@ -48,13 +48,13 @@ func End(ctx context.Context) error {
 	return hold.Release()
 }
 
-// An Edit keeps its hold, as others keep a transaction.
+// An Edit keeps its hold, as it would keep a transaction.
 type Edit struct {
 	hold *holdfast.Hold
 	save func(ctx context.Context) error
 }
 
-// Open starts to edit a document. It is locked until Close, whatever becomes of ctx.
+// Open starts to edit a document. It is locked until Close, whatever happens to ctx.
 func Open(ctx context.Context, session *holdfast.Session, id string,
 	save func(ctx context.Context) error) (*Edit, error) {
 	hold, err := rlock.New(session, "documents:"+id, nil).Lock(ctx)
@@ -64,7 +64,7 @@ func Open(ctx context.Context, session *holdfast.Session, id string,
 	return &Edit{hold: hold, save: save}, nil
 }
 
-// Save saves while the document is locked; the error says if it is not any more.
+// Save saves while the document is locked; it returns an error if the lock was lost.
 func (e *Edit) Save(ctx context.Context) error {
 	if err := e.hold.Err(); err != nil {
 		return err

@@ -26,7 +26,7 @@ func readGuide(t *testing.T) string {
 	return string(text)
 }
 
-// The Go code of the guide is the code of this package, word for word.
+// The Go code in the guide is the code of this package, word for word.
 func TestTheGuideShowsThisCode(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
@@ -45,14 +45,14 @@ func TestTheGuideShowsThisCode(t *testing.T) {
 	}
 }
 
-// What the guide's variables are.
+// These are the types of the guide's variables.
 var variables = map[string][]string{
 	"l":  {"holdfast.Mutex", "fairlock.Mutex", "setlock.Mutex", "multilock.MultiLock", "multilock.RedLock"},
 	"rw": {"rwlock.RWMutex"}, "sem": {"semaphore.Semaphore"}, "permits": {"semaphore.Expirable"}, "gate": {"latch.Latch"},
 	"hold": {"holdfast.Hold"}, "session": {"holdfast.Session"},
 }
 
-// Every name of the toolkit's that the guide mentions exists.
+// Every name of the toolkit that the guide mentions exists.
 func TestTheGuidesNamesExist(t *testing.T) {
 	exported := map[string]bool{} // package.Name, package.Type.Method and package.Type.Field
 	for _, folder := range []string{".", "rlock", "fairlock", "rwlock", "setlock", "multilock", "semaphore", "latch"} {
@@ -70,13 +70,15 @@ func TestTheGuidesNamesExist(t *testing.T) {
 	}
 	for _, code := range regexp.MustCompile("`[^`]+`").FindAllString(readGuide(t), -1) {
 		code = strings.ReplaceAll(code, `\|`, "|")
-		for _, name := range regexp.MustCompile(`\b(holdfast|rlock|fairlock|rwlock|setlock|semaphore|latch|multilock)\.[A-Z]\w*(\.[A-Z]\w*)?`).FindAllString(code, -1) {
+		const packages = `\b(holdfast|rlock|fairlock|rwlock|setlock|semaphore|latch|multilock)`
+		for _, name := range regexp.MustCompile(packages+`\.[A-Z]\w*(\.[A-Z]\w*)?`).FindAllString(code, -1) {
 			exists(code, name)
 		}
 		for _, literal := range regexp.MustCompile(`\b(\w+\.\w*Options)\{(\w+):`).FindAllStringSubmatch(code, -1) {
 			exists(code, literal[1]+"."+literal[2])
 		}
-		for _, call := range regexp.MustCompile(`\b(l|rw|sem|permits|gate|hold|session)\.([A-Z]\w*)`).FindAllStringSubmatch(code, -1) {
+		calls := regexp.MustCompile(`\b(l|rw|sem|permits|gate|hold|session)\.([A-Z]\w*)`)
+		for _, call := range calls.FindAllStringSubmatch(code, -1) {
 			var names []string
 			for _, kind := range variables[call[1]] {
 				names = append(names, kind+"."+call[2])
@@ -112,7 +114,7 @@ func export(t *testing.T, folder string, exported map[string]bool) {
 	}
 }
 
-// receiver is "Type." of a method.
+// receiver returns "Type." for a method.
 func receiver(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return ""

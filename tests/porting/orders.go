@@ -13,17 +13,17 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// ErrOrderBusy says that somebody else works on the order.
+// ErrOrderBusy means that somebody else is working on the order.
 var ErrOrderBusy = errors.New("order is in work")
 
-// Orders is the port of OrderService: methods that lock and call each other, and one that hands work to others.
+// Orders is the port of OrderService: methods that lock and call each other, and one that hands work to goroutines.
 type Orders struct {
 	session *holdfast.Session
 	store   OrderStore
 	pickUp  func(ctx context.Context, id string) error // by the carrier
 }
 
-// An OrderStore is where orders are.
+// An OrderStore stores orders.
 type OrderStore interface {
 	SetState(ctx context.Context, id, state string) error
 }
@@ -33,7 +33,7 @@ func NewOrders(session *holdfast.Session, store OrderStore, pickUp func(ctx cont
 	return &Orders{session: session, store: store, pickUp: pickUp}
 }
 
-// Ship has the order picked up. It waits 3 s for the order, and has it for a minute at the most.
+// Ship lets the carrier pick up the order. It waits up to 3 s for the order, and holds it for at most a minute.
 func (o *Orders) Ship(ctx context.Context, id string) error {
 	order := rlock.New(o.session, "orders:"+id, &rlock.Options{FixedLease: time.Minute})
 	hold, err := order.TryLockFor(ctx, 3*time.Second)
@@ -49,10 +49,10 @@ func (o *Orders) Ship(ctx context.Context, id string) error {
 	if err := o.pickUp(ctx, id); err != nil {
 		return err
 	}
-	return o.SetState(ctx, id, "shipped") // locks the order again: ctx says that it is ours
+	return o.SetState(ctx, id, "shipped") // locks the order again: ctx has its owner
 }
 
-// SetState sets the state of an order, whether the caller has the order already or not.
+// SetState sets the state of an order, whether the caller already holds the order or not.
 func (o *Orders) SetState(ctx context.Context, id, state string) error {
 	hold, err := rlock.New(o.session, "orders:"+id, nil).Lock(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func (o *Orders) SetState(ctx context.Context, id, state string) error {
 	return o.store.SetState(ctx, id, state)
 }
 
-// ShipAll ships orders at the same time, in the turn of whoever calls it.
+// ShipAll ships orders concurrently; its callers take turns.
 func (o *Orders) ShipAll(ctx context.Context, ids []string) error {
 	hold, err := fairlock.New(o.session, "dispatch", nil).Lock(ctx)
 	if err != nil {

@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// connect opens a session, as each program does. It is anonymous: what tests look at is what locks leave on the server.
+// connect opens a session, as each program does. It is anonymous, because tests look at what locks leave on the
+// server.
 func connect(t *testing.T, srv *redistest.Server) *holdfast.Session {
 	t.Helper()
 	session, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{srv.Addr()}},
@@ -42,7 +43,7 @@ func connect(t *testing.T, srv *redistest.Server) *holdfast.Session {
 	return session
 }
 
-// orderLog is a store that no two may use for one order at the same time.
+// orderLog is a store in which no two callers may use one order at the same time.
 type orderLog struct {
 	mu     sync.Mutex // guards the rest
 	states []string
@@ -62,7 +63,7 @@ func TestShippingLocksTheOrderOnce(t *testing.T) {
 	order := rlock.New(connect(t, srv), "orders:42", nil) // as another program sees it
 	orders := NewOrders(session, store, func(ctx context.Context, id string) error {
 		_, err := order.TryLock(ctx)
-		assert.ErrorIs(t, err, holdfast.ErrBusy, "%s is in work", id)
+		assert.ErrorIs(t, err, holdfast.ErrBusy, "%s is not locked", id)
 		return nil
 	})
 	require.NoError(t, orders.Ship(t.Context(), "42"))
@@ -122,7 +123,7 @@ func TestAPermitIsGivenBackByAnotherProcess(t *testing.T) {
 		case line := <-heard:
 			assert.Equal(t, want, line)
 		case <-time.After(10 * time.Second):
-			t.Fatal("the renderer says nothing")
+			t.Fatal("the renderer reports nothing")
 		}
 	}
 	free, err := semaphore.NewExpirable(session, reports, nil).AvailablePermits(t.Context())
@@ -149,7 +150,7 @@ func TestAPermitIsHandedOverOrGivenBack(t *testing.T) {
 	began := time.Now()
 	require.ErrorIs(t, pool.Start(t.Context(), "sales"), ErrReportsBusy)
 	assert.GreaterOrEqual(t, time.Since(began), 5*time.Second)
-	require.NoError(t, sending.Close(), "what was handed over is the others' now")
+	require.NoError(t, sending.Close(), "a permit that was handed over is the receiver's")
 
 	rendering := connect(t, srv)
 	taken, err := semaphore.NewExpirable(rendering, reports, nil).AcquiredPermits(t.Context())
@@ -161,7 +162,7 @@ func TestAPermitIsHandedOverOrGivenBack(t *testing.T) {
 		holdfast.ErrNotHeld)
 }
 
-// priceList protects nothing: the race detector finds who is in it together and should not be.
+// priceList protects nothing: the race detector finds callers that use it at the same time and should not.
 type priceList struct{ prices map[string]int }
 
 func (l *priceList) Price(_ context.Context, sku string) (int, error) { return l.prices[sku], nil }
@@ -265,7 +266,7 @@ func TestALockIsTakenInOneMethodAndGivenBackInAnother(t *testing.T) {
 	_, err = document.TryLock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrBusy)
 	ended := make(chan error)
-	go func() { ended <- End(ctx) }() // any goroutine may
+	go func() { ended <- End(ctx) }() // any goroutine may call it
 	require.NoError(t, redistest.Receive(t, ended, "the end"))
 	require.ErrorIs(t, ctx.Err(), context.Canceled)
 	require.ErrorIs(t, End(t.Context()), holdfast.ErrNotHeld)

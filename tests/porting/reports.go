@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// ErrReportsBusy says that as many reports as may be are rendered already.
+// ErrReportsBusy means that the largest number of reports is being rendered already.
 var ErrReportsBusy = errors.New("too many reports at once")
 
 const (
@@ -24,7 +24,7 @@ type ReportPool struct {
 	send    func(ctx context.Context, report, permit string) error // to a process that renders
 }
 
-// NewReportPool makes the permits, if nobody has.
+// NewReportPool sets the number of permits, unless somebody has.
 func NewReportPool(ctx context.Context, session *holdfast.Session,
 	send func(ctx context.Context, report, permit string) error) (*ReportPool, error) {
 	permits := semaphore.NewExpirable(session, reports, &semaphore.ExpirableOptions{FixedLease: reportLease})
@@ -32,7 +32,7 @@ func NewReportPool(ctx context.Context, session *holdfast.Session,
 	return &ReportPool{permits: permits, send: send}, err
 }
 
-// Start has a report rendered, elsewhere. It waits 5 s for a permit.
+// Start sends a report to a process that renders it. It waits up to 5 s for a permit.
 func (p *ReportPool) Start(ctx context.Context, report string) error {
 	hold, err := p.permits.TryAcquireFor(ctx, 5*time.Second)
 	if errors.Is(err, holdfast.ErrBusy) {
@@ -41,11 +41,11 @@ func (p *ReportPool) Start(ctx context.Context, report string) error {
 	if err != nil {
 		return err
 	}
-	defer hold.Release() // gives back what was not handed over
+	defer hold.Release() // gives the permit back if it was not handed over
 	if err := p.send(ctx, report, hold.ID()); err != nil {
 		return err
 	}
-	return hold.Detach() // from here on it is whose who has the id
+	return hold.Detach() // from here on the permit belongs to whoever has the id
 }
 
 // Render renders a report, page by page, and gives the permit back. Each page begins with a full lease.
@@ -55,7 +55,7 @@ func Render(ctx context.Context, session *holdfast.Session, permit string,
 	defer func() { err = errors.Join(err, permits.Release(ctx, permit)) }() // sent even if ctx has ended
 	for _, page := range pages {
 		if err := permits.UpdateLease(ctx, permit, reportLease); err != nil {
-			return err // ErrNotHeld: the lease was over, and somebody else may have the permit
+			return err // ErrNotHeld: the lease has ended, and somebody else may have the permit
 		}
 		if err := page(ctx); err != nil {
 			return err

@@ -89,7 +89,7 @@ func TestHandler(t *testing.T) {
 	first := make(chan int, 1)
 	go func() { first <- get("slow") }()
 	redistest.Receive(t, paid, "the payment")
-	assert.Equal(t, http.StatusConflict, get("slow"), "in work elsewhere")
+	assert.Equal(t, http.StatusConflict, get("slow"), "another request has the lock")
 	close(release)
 	assert.Equal(t, http.StatusOK, redistest.Receive(t, first, "the answer"))
 }
@@ -151,7 +151,7 @@ func TestLongJobStopsWhenTheLockIsLost(t *testing.T) {
 
 func TestOperate(t *testing.T) {
 	srv, s := open(t)
-	l := fairlock.New(s, "prod:report", nil) // as the tool's mapper has it
+	l := fairlock.New(s, "prod:report", nil) // the name that the tool's mapper makes
 	hold, err := l.Lock(t.Context())
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -193,7 +193,7 @@ func TestBarrier(t *testing.T) {
 		all.Go(func() error {
 			ready.Add(1)
 			return p09.Work(t.Context(), s, "run 1", workers, func(context.Context) error {
-				assert.EqualValues(t, workers, ready.Load(), "nobody works before all are ready")
+				assert.EqualValues(t, workers, ready.Load(), "somebody worked before all were ready")
 				done.Add(1)
 				return nil
 			})
@@ -230,5 +230,5 @@ func TestPool(t *testing.T) {
 	taken, err := p.Stop(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, size+2, taken)
-	assert.ErrorIs(t, p.Run(t.Context(), nil), holdfast.ErrBusy, "within its second")
+	assert.ErrorIs(t, p.Run(t.Context(), nil), holdfast.ErrBusy, "there was no permit within a second")
 }

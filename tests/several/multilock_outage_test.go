@@ -17,12 +17,13 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// Who waits for several waits while a server is away, whichever it is.
+// A waiter for several locks waits while any one of the servers is away.
 func TestAMultiLockWaitsOutAnOutage(t *testing.T) {
 	t.Parallel()
 	servers := kit.StartServers(t, 2)
 	s := kit.OpenAll(t, servers, &holdfast.Options{Lease: 30 * time.Second})
-	for _, names := range [][2]string{{"a", "b"}, {"c", "c"}} { // one of which is waited for while the other is held, or tried
+	// the caller waits for one of them while it holds the other, or it tries it
+	for _, names := range [][2]string{{"a", "b"}, {"c", "c"}} {
 		m := multilock.New(rlock.New(s[0], names[0], nil), rlock.New(s[1], names[1], nil))
 		require.NoError(t, kit.Lock(t, t.Context(), m).Release())
 		for _, away := range servers {
@@ -47,7 +48,7 @@ func TestAMultiLockWaitsOutAnOutage(t *testing.T) {
 	}
 }
 
-// When its time is over a call ends, although a server that has fallen silent still has some of what it took.
+// A call ends when its time is over, even if a server that has fallen silent still has some of what it took.
 func TestAMultiLockWaitsForNoReleaseBeyondItsTime(t *testing.T) {
 	t.Parallel()
 	servers := kit.StartServers(t, 2)
@@ -81,7 +82,8 @@ func TestAMultiLockWaitsForNoReleaseBeyondItsTime(t *testing.T) {
 	require.NoError(t, taken.Release())
 }
 
-// Somebody who wants only the first does not wait while one after the other of the rest is waited for.
+// A caller that wants only the first lock does not wait while the multilock waits for one after the other of the
+// rest.
 func TestAMultiLockKeepsNobodyFromItsFirstForLong(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -117,7 +119,7 @@ func TestAMultiLockFollowsMappedNames(t *testing.T) {
 	}})
 	rw := rwlock.New(swapped, "a", nil)
 	require.Equal(t, "b, a", multilock.New(rlock.New(swapped, "a", nil), rlock.New(swapped, "b", nil)).Name())
-	h := kit.Lock(t, t.Context(), multilock.New(rw.Read(), rw.Write())) // who reads could not write
+	h := kit.Lock(t, t.Context(), multilock.New(rw.Read(), rw.Write())) // after reading it could not write
 	require.NoError(t, h.Release())
 }
 
@@ -126,14 +128,15 @@ func TestAMultiLockNamesAllItsLosses(t *testing.T) {
 	t.Parallel()
 	s := kit.Open(t, redistest.Start(t).Addr(), nil)
 	fixed := &rlock.Options{FixedLease: 200 * time.Millisecond}
-	h := kit.Lock(t, t.Context(), multilock.New(rlock.New(s, "a", fixed), rlock.New(s, "b", fixed))) // which end together
+	// they end together
+	h := kit.Lock(t, t.Context(), multilock.New(rlock.New(s, "a", fixed), rlock.New(s, "b", fixed)))
 	kit.Within(t, 2*time.Second, h.Context(t.Context()).Done(), "the end")
 	err := h.Release()
 	require.ErrorContains(t, err, `lost "a"`)
 	require.ErrorContains(t, err, `lost "b"`)
 }
 
-// A lease that ends while others are waited for is lost, and nobody else's.
+// A member's lease that ends while the call waits for others is lost, and no other is.
 func TestAMultiLockWhoseFirstLeaseIsOver(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

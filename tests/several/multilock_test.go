@@ -32,7 +32,8 @@ func TestAMultiLockHasAllOrNone(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
-	m := multilock.New(rlock.New(s, "c", nil), fairlock.New(s, "a", nil), rwlock.New(s, "b", nil).Read(), setlock.New(s, "d", nil))
+	m := multilock.New(rlock.New(s, "c", nil), fairlock.New(s, "a", nil), rwlock.New(s, "b", nil).Read(),
+		setlock.New(s, "d", nil))
 	require.Equal(t, "a, b, c, d", m.Name())
 	taken := kit.Lock(t, t.Context(), rlock.New(other, "c", nil))
 	_, err := m.TryLock(t.Context())
@@ -56,7 +57,7 @@ func TestAMultiLockHasAllOrNone(t *testing.T) {
 	require.NoError(t, h.Extend(t.Context(), time.Minute))
 	require.Greater(t, time.Until(h.Deadline()), 50*time.Second)
 	ctx = h.Context(t.Context())
-	inner := kit.Lock(t, ctx, m2(s)) // whoever gets the context re-enters
+	inner := kit.Lock(t, ctx, m2(s)) // any call with the context re-enters
 	require.NoError(t, inner.Release())
 	require.NoError(t, h.Release())
 	require.ErrorIs(t, ctx.Err(), context.Canceled)
@@ -66,7 +67,7 @@ func TestAMultiLockHasAllOrNone(t *testing.T) {
 	require.Empty(t, srv.Keyspace(t))
 }
 
-// m2 are some of the locks of the test above, in another order, and themselves in a multilock.
+// m2 returns some of the locks of the test above, in another order, one of them inside a multilock.
 func m2(s *holdfast.Session) *multilock.MultiLock {
 	return multilock.New(multilock.New(fairlock.New(s, "a", nil)), rlock.New(s, "c", nil))
 }
@@ -100,7 +101,7 @@ func TestAMultiLockNamesMistakesAndSendsNothing(t *testing.T) {
 	require.NoError(t, kit.Lock(t, t.Context(), multilock.New(halves.Write(), rlock.New(other, "a", nil))).Release())
 }
 
-// The hold ends when that of any member does, and the others go back at once.
+// The hold ends when that of any member does, and the others are given back at once.
 func TestAMultiLockEndsWithItsFirstMember(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -131,7 +132,7 @@ func TestAMultiLockEndsWithItsFirstMember(t *testing.T) {
 	require.ErrorIs(t, h.Release(), holdfast.ErrClosed)
 }
 
-// Every member is released, whatever becomes of the others, and everything that goes wrong is told.
+// Every member is released, whatever happens to the others, and the error has everything that went wrong.
 func TestAMultiLockReleasesAll(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -141,7 +142,7 @@ func TestAMultiLockReleasesAll(t *testing.T) {
 		locks = append(locks, rlock.New(s, name, &rlock.Options{FixedLease: time.Minute}))
 	}
 	h := kit.Lock(t, t.Context(), multilock.New(locks...))
-	srv.Do(t, "DEL", "a", "c") // unnoticed
+	srv.Do(t, "DEL", "a", "c") // nobody has noticed
 	err := h.Release()
 	require.ErrorIs(t, err, holdfast.ErrLost)
 	require.ErrorContains(t, err, `lost "a"`)
@@ -155,8 +156,8 @@ func TestAMultiLockReleasesAll(t *testing.T) {
 	require.Len(t, srv.Keyspace(t), 4)
 }
 
-// Whatever the order in which locks are given, and on however many servers, callers do not wait in a circle; and what they
-// protect is theirs alone.
+// In whatever order locks are given, and on however many servers, callers do not deadlock; and what they protect is
+// theirs alone.
 func TestMultiLocksDoNotWaitInACircle(t *testing.T) {
 	t.Parallel()
 	const callers, rounds, names = 8, 6, 4
@@ -192,7 +193,7 @@ func TestMultiLocksDoNotWaitInACircle(t *testing.T) {
 	require.Empty(t, two.Keyspace(t))
 }
 
-// Who waits for one lock does not keep another from those who need no more than that, but for a second.
+// A waiter for one lock delays callers that need no more than the others by at most a second.
 func TestAMultiLockThatWaitsLetsOthersPass(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -209,7 +210,7 @@ func TestAMultiLockThatWaitsLetsOthersPass(t *testing.T) {
 	require.NoError(t, r.Hold.Release())
 }
 
-// Nothing is left behind whenever a wait is cancelled, and whatever fails on the way.
+// Nothing is left behind, whenever a wait is cancelled and whatever fails on the way.
 func TestAMultiLockLeavesNoMemberBehind(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

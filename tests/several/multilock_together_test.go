@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// reentrantLocks are reentrant locks of a session.
+// reentrantLocks returns reentrant locks of a session.
 func reentrantLocks(s *holdfast.Session, names ...string) (locks []holdfast.Locker) {
 	for _, name := range names {
 		locks = append(locks, rlock.New(s, name, nil))
@@ -28,13 +28,14 @@ func reentrantLocks(s *holdfast.Session, names ...string) (locks []holdfast.Lock
 	return locks
 }
 
-// Reentrant locks of one session are taken by one command and given back by another, however many they are.
+// One command takes any number of reentrant locks of one session, and another one gives them back.
 func TestLocksAlikeAreTakenByOneCommand(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 	m := multilock.New(reentrantLocks(s, "a", "b", "c", "d", "e", "f", "g", "h")...)
-	require.NoError(t, kit.Lock(t, t.Context(), m).Release()) // the session learns the server's clock, and the server the scripts
+	// the session learns the server's clock, and the server the scripts
+	require.NoError(t, kit.Lock(t, t.Context(), m).Release())
 	srv.ResetStats(t)
 	h := kit.Lock(t, t.Context(), m)
 	require.Len(t, srv.Keyspace(t), 8)
@@ -42,7 +43,7 @@ func TestLocksAlikeAreTakenByOneCommand(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrBusy)
 	require.NoError(t, h.Release())
 	require.Empty(t, srv.Keyspace(t))
-	require.EqualValues(t, 3, srv.CommandStats(t)["evalsha"], "one of them the other session's")
+	require.EqualValues(t, 3, srv.CommandStats(t)["evalsha"], "one of the three is the other session's")
 
 	// Each is an ordinary lock: it can be re-entered by itself, and then outlives the others.
 	h = kit.Lock(t, t.Context(), m)
@@ -57,7 +58,7 @@ func TestLocksAlikeAreTakenByOneCommand(t *testing.T) {
 	require.NoError(t, inner.Release())
 	require.Empty(t, srv.Keyspace(t))
 
-	// And each is renewed by itself, and its loss noticed.
+	// Each is also renewed by itself, and its loss is noticed.
 	short := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
 	h = kit.Lock(t, t.Context(), multilock.New(reentrantLocks(short, "a", "b")...))
 	before := h.Deadline()
@@ -95,7 +96,7 @@ func TestLocksAlikeAreTakenInOneStep(t *testing.T) {
 	require.Zero(t, seen[1]+seen[2], "%v", seen)
 }
 
-// Who wants several at once gets them though others take one or another of them all the time.
+// A caller that wants several at once gets them even if others take single ones all the time.
 func TestLocksAlikeAreHadThoughTheyAreNeverFreeTogether(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -120,13 +121,14 @@ func TestLocksAlikeAreHadThoughTheyAreNeverFreeTogether(t *testing.T) {
 	}
 	kit.Await(t, "all to be taken", func() bool { return srv.Int(t, "EXISTS", names[0], names[1], names[2]) == 3 })
 	for range 2 {
-		r := kit.Within(t, 15*time.Second, kit.GoLock(t.Context(), multilock.New(reentrantLocks(s, names...)...).Lock), "all")
+		r := kit.Within(t, 15*time.Second,
+			kit.GoLock(t.Context(), multilock.New(reentrantLocks(s, names...)...).Lock), "all")
 		require.NoError(t, r.Err)
 		require.NoError(t, r.Hold.Release())
 	}
 }
 
-// Calls that share an owner get the locks together, though somebody else waits between them.
+// Calls that share an owner get the locks together, even if somebody else waits between them.
 func TestLocksAlikeAreReenteredByTwoCallsAtOnce(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -155,7 +157,7 @@ func TestLocksAlikeAreReenteredByTwoCallsAtOnce(t *testing.T) {
 	require.Empty(t, srv.Keyspace(t))
 }
 
-// In a cluster one call takes those of one slot; others are taken one by one.
+// In a cluster one call takes the locks of one slot; others are taken one by one.
 func TestLocksAlikeInACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
@@ -172,7 +174,7 @@ func TestLocksAlikeInACluster(t *testing.T) {
 	}
 }
 
-// A call that was given up leaves nothing behind, long before the lease ends.
+// A call that is given up leaves nothing behind, long before the lease ends.
 func TestLocksAlikeThatWereGivenUpAreGivenBack(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -190,7 +192,7 @@ func TestLocksAlikeThatWereGivenUpAreGivenBack(t *testing.T) {
 	kit.Await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
 }
 
-// A grant that comes when the lease may be over is none.
+// A grant that comes when the lease may have ended is not accepted.
 func TestLocksAlikeGrantedTooLateAreNotHeld(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -208,7 +210,8 @@ func TestLocksAlikeGrantedTooLateAreNotHeld(t *testing.T) {
 	kit.Await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
 }
 
-// What a lost reply may have got is given back as soon as it is known that somebody else has one of the locks.
+// If a lost reply may have granted the locks, they are given back as soon as somebody else is known to have one of
+// them.
 func TestLocksAlikeThatWereHalfTakenAreGivenBack(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -223,7 +226,7 @@ func TestLocksAlikeThatWereHalfTakenAreGivenBack(t *testing.T) {
 	defer cancel()
 	got := kit.GoLock(ctx, m.Lock)
 	rule.Wait(t, 1)
-	h := kit.Lock(t, t.Context(), rlock.New(other, "a", nil)) // when its lease is over
+	h := kit.Lock(t, t.Context(), rlock.New(other, "a", nil)) // when its lease has ended
 	p.RefuseNew(false)
 	kit.Await(t, "the other lock to be given back", func() bool { return srv.Int(t, "EXISTS", "b") == 0 })
 	cancel()
@@ -232,7 +235,7 @@ func TestLocksAlikeThatWereHalfTakenAreGivenBack(t *testing.T) {
 	kit.Await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
 }
 
-// One lock that cannot be released keeps no other.
+// A lock that cannot be released does not keep the others.
 func TestLocksAlikeAreReleasedButForTheOneThatCannotBe(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// Whoever waits asks now and then: that the server is gone which tells of releases costs no more than that, also
-// those who wait in one process.
+// Waiters ask now and then. If the server is down that would publish the releases, they lose no more time than that,
+// even in one process.
 func TestWaitersOfARedLockTakeTurnsWithoutTheFirstServer(t *testing.T) {
 	t.Parallel()
 	const waiters = 3
@@ -47,17 +47,19 @@ func TestWaitersOfARedLockTakeTurnsWithoutTheFirstServer(t *testing.T) {
 	require.NoError(t, h.Release())
 }
 
-// Who has an owner, whom other calls might share, asks as seldom as anybody else.
+// A waiter with an owner, which other calls might share, asks as rarely as any other.
 func TestAWaiterOfARedLockWithAnOwnerAsksNowAndThen(t *testing.T) {
 	t.Parallel()
 	f := kit.NewFleet(t, 3)
 	holder, waiter := f.Near(nil), f.Far(nil)
-	f.Cut(2) // which then is free for whoever waits
-	h := kit.Lock(t, t.Context(), kit.RedLock(holder, kit.Orders, func(s *holdfast.Session, name string) holdfast.Locker {
-		return rlock.New(s, name, &rlock.Options{FixedLease: time.Minute})
-	}, kit.Patient))
+	f.Cut(2) // it is then free for a waiter
+	h := kit.Lock(t, t.Context(), kit.RedLock(holder, kit.Orders,
+		func(s *holdfast.Session, name string) holdfast.Locker {
+			return rlock.New(s, name, &rlock.Options{FixedLease: time.Minute})
+		}, kit.Patient))
 	asked := map[string]int64{}
-	for who, ctx := range map[string]context.Context{"nobody": t.Context(), "an owner": holdfast.NewOwner(t.Context())} {
+	for who, ctx := range map[string]context.Context{"nobody": t.Context(),
+		"an owner": holdfast.NewOwner(t.Context())} {
 		before := f.Servers[0].CommandStats(t)["evalsha"]
 		_, err := kit.RedLock(waiter, kit.Orders, kit.ReentrantMember, kit.Patient).TryLockFor(ctx, 2*time.Second)
 		require.ErrorIs(t, err, holdfast.ErrBusy)
@@ -68,7 +70,7 @@ func TestAWaiterOfARedLockWithAnOwnerAsksNowAndThen(t *testing.T) {
 	f.Heal()
 }
 
-// Of the sessions of a RedLock one may be closed, also while somebody waits.
+// One of a RedLock's sessions may be closed, even while somebody waits.
 func TestAWaiterOfARedLockOutlivesOneOfItsSessions(t *testing.T) {
 	t.Parallel()
 	f := kit.NewFleet(t, 3)
@@ -80,34 +82,36 @@ func TestAWaiterOfARedLockOutlivesOneOfItsSessions(t *testing.T) {
 		require.NoError(t, mine[i].Close())
 		select {
 		case r := <-got:
-			assert.Fail(t, "nobody has released it", "without session %d: %v", i, r.Err)
+			assert.Fail(t, "the lock was granted before its release", "without session %d: %v", i, r.Err)
 			require.NoError(t, h.Release())
-		case <-time.After(500 * time.Millisecond): // in which it asks again
+		case <-time.After(500 * time.Millisecond): // it asks again in this time
 			require.NoError(t, h.Release())
 			r := kit.Within(t, 5*time.Second, got, "the lock")
 			require.NoError(t, r.Err)
 			require.NoError(t, r.Hold.Release())
 		}
 		for _, s := range mine {
-			_ = s.Close() // nobody listens when the next one begins
+			_ = s.Close() // nobody listens when the next round begins
 		}
 		kit.Await(t, "nobody who listens", func() bool { return len(f.Servers[0].Strs(t, "PUBSUB", "CHANNELS")) == 0 })
 	}
 }
 
-// A hold is never trusted for longer than a server that has restarted is doubted: somebody else could have it then.
+// A hold is never trusted for longer than a restarted server is in doubt: after that, somebody else could have the
+// lock.
 func TestAnExtendedRedLockIsNotAnothersAfterARestart(t *testing.T) {
 	t.Parallel()
 	const length = time.Second
 	opts := &holdfast.Options{Lease: length}
 	f := kit.NewFleet(t, 3)
 	f.Seasoned(length)
-	mine, theirs := kit.RedLock(f.Near(opts), kit.Orders, kit.ReentrantMember, kit.Careful), kit.RedLock(f.Far(opts), kit.Orders, kit.ReentrantMember, kit.Careful)
-	f.Cut(2) // it has the two others
+	mine, theirs := kit.RedLock(f.Near(opts), kit.Orders, kit.ReentrantMember, kit.Careful),
+		kit.RedLock(f.Far(opts), kit.Orders, kit.ReentrantMember, kit.Careful)
+	f.Cut(2) // the hold has the two others
 	h := kit.Lock(t, t.Context(), mine)
 	require.ErrorContains(t, h.Extend(t.Context(), length+1), "lease is 1.000000001s, must be at most 1s")
 	require.NoError(t, h.Extend(t.Context(), length))
-	f.Cut(1) // of which one has forgotten it, and it cannot know
+	f.Cut(1) // one of the two has forgotten it, and the holder cannot know that
 	f.Servers[1].Restart()
 	next := kit.Lock(t, t.Context(), theirs)
 	mineErr, until := h.Err(), h.Deadline()
@@ -119,14 +123,14 @@ func TestAnExtendedRedLockIsNotAnothersAfterARestart(t *testing.T) {
 	_ = h.Release()
 }
 
-// A server that has taken the place of another one may have been up for a while, and has not been there for as long.
+// A server that has taken the place of another one counts only from then on, even if it has been up for a while.
 func TestAServerInThePlaceOfAnotherIsDoubtedForALease(t *testing.T) {
 	t.Parallel()
 	const length = 2 * time.Second
 	f := kit.NewFleet(t, 3)
 	l := kit.RedLock(f.Near(&holdfast.Options{Lease: length}), kit.Orders, kit.ReentrantMember, kit.Careful)
 	f.Seasoned(length)
-	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the sessions know the servers now
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // now the sessions know the servers
 	next := redistest.Start(t)
 	f.Empty()
 	f.Cut(2)
@@ -135,14 +139,14 @@ func TestAServerInThePlaceOfAnotherIsDoubtedForALease(t *testing.T) {
 	f.Proxies[1].SetServer(next.Addr())
 	f.Proxies[1].CutAll()
 	h := kit.Lock(t, t.Context(), l)
-	assert.Greater(t, time.Since(changed), length, "those who held it on the other one may trust it still")
+	assert.Greater(t, time.Since(changed), length, "holders on the former server may still trust it")
 	f.Heal()
 	require.NoError(t, h.Release())
 }
 
-// Two servers that do not answer keep nobody from the lock, however many want it: who has some of the others does not
-// hold on to them for as long as the silent ones might answer. It goes on nearly as fast as with all of them, which others
-// have at the same time, so that it does not matter how busy the machine is.
+// Two servers that do not answer keep nobody from the lock, however many want it: a caller that has some of the
+// others does not keep them for as long as the silent ones might answer. The throughput is nearly that with all
+// servers, which other callers use at the same time, so that it does not matter how busy the machine is.
 func TestManyContendForARedLockWhileTwoServersArePaused(t *testing.T) {
 	t.Parallel()
 	const turns, times = 100, 7
@@ -153,7 +157,8 @@ func TestManyContendForARedLockWhileTwoServersArePaused(t *testing.T) {
 			for _, f := range []*kit.Fleet{whole, maimed} {
 				for range clients {
 					sessions := f.Far(&holdfast.Options{Lease: 30 * time.Second})
-					locks[f] = append(locks[f], kit.RedLock(sessions, kit.Orders, kit.ReentrantMember, &multilock.RedLockOptions{TrustRestarted: true}))
+					locks[f] = append(locks[f], kit.RedLock(sessions, kit.Orders, kit.ReentrantMember,
+						&multilock.RedLockOptions{TrustRestarted: true}))
 				}
 			}
 			defer maimed.Strike(kit.Paused, 3, 4)()
@@ -176,7 +181,8 @@ func TestManyContendForARedLockWhileTwoServersArePaused(t *testing.T) {
 							}
 							kit.SleepUntil(time.Now().Add(5 * time.Millisecond))
 							_ = h.Release()
-							kit.SleepUntil(time.Now().Add(5 * time.Millisecond)) // or one client would have all its turns in a row
+							// otherwise one client would have all its turns in a row
+							kit.SleepUntil(time.Now().Add(5 * time.Millisecond))
 						}
 					})
 				}
@@ -188,13 +194,13 @@ func TestManyContendForARedLockWhileTwoServersArePaused(t *testing.T) {
 	}
 }
 
-// A server that was silent for a while is waited for again, however slow it is and though somebody else has one of the
+// A server that was silent for a while is waited for again, however slow it is, even if somebody else has one of the
 // others: without it there is no majority.
 func TestASilentServerOfARedLockIsWaitedForAgain(t *testing.T) {
 	t.Parallel()
 	f := kit.NewFleet(t, 5)
 	l := kit.RedLock(f.Near(&holdfast.Options{Lease: 30 * time.Second}), kit.Orders, kit.ReentrantMember, kit.Patient)
-	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the sessions know the servers' clocks
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // now the sessions know the servers' clocks
 	f.Empty()
 	f.Servers[0].Do(t, "HSET", kit.Orders, "gone:1", "1")
 	f.Servers[0].Do(t, "PEXPIRE", kit.Orders, "60000")
@@ -211,7 +217,7 @@ func TestASilentServerOfARedLockIsWaitedForAgain(t *testing.T) {
 	f.Empty()
 }
 
-// Calls that share an owner do not take the lock from each other: one of them has it.
+// Calls that share an owner do not keep the lock from each other: one of them gets it.
 func TestOneOfTwoCallsOfAnOwnerHasAPlainRedLock(t *testing.T) {
 	t.Parallel()
 	const rounds = 200
@@ -220,7 +226,7 @@ func TestOneOfTwoCallsOfAnOwnerHasAPlainRedLock(t *testing.T) {
 	for _, srv := range f.Servers[3:] {
 		srv.Stop()
 	}
-	had := map[int]int{} // rounds, by how many calls had it
+	had := map[int]int{} // rounds, by how many calls got it
 	for range rounds {
 		ctx := holdfast.NewOwner(t.Context())
 		var holds []*holdfast.Hold
@@ -240,8 +246,8 @@ func TestOneOfTwoCallsOfAnOwnerHasAPlainRedLock(t *testing.T) {
 	require.Zero(t, had[0], "%v: neither had it", had)
 }
 
-// A server that is free while others are not tells of what is given back to it: who waits must not take that for a
-// release, again and again.
+// A server that is free while others are not publishes what is given back to it. A waiter must not take that for a
+// release again and again.
 func TestAWaiterOfARedLockIsNotWokenByItself(t *testing.T) {
 	t.Parallel()
 	f := kit.NewFleet(t, 3)
@@ -264,7 +270,7 @@ func TestAWaiterOfARedLockIsNotWokenByItself(t *testing.T) {
 	require.NoError(t, h.Release())
 }
 
-// Who is alone gives way to nobody, also after others of its process have waited.
+// A single client gives way to nobody, even after others of its process have waited.
 func TestARedLockGivesNobodyWay(t *testing.T) {
 	t.Parallel()
 	f := kit.NewFleet(t, 3)

@@ -16,15 +16,16 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A hold that was granted so late that too little is left of it is given back, and it is tried again.
+// A hold that was granted so late that too little is left of it is given back, and the call tries again.
 func TestARedLockIsGrantedWithMinValidity(t *testing.T) {
 	t.Parallel()
 	const length, most = 4 * time.Second, 3500 * time.Millisecond
 	f := kit.NewFleet(t, 5)
-	l := kit.RedLock(f.Near(&holdfast.Options{Lease: length}), kit.Orders, kit.ReentrantMember, &multilock.RedLockOptions{
-		TrustRestarted: true, ServerTimeout: 2 * time.Second, MinValidity: most,
-	})
-	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the sessions know the servers' clocks
+	l := kit.RedLock(f.Near(&holdfast.Options{Lease: length}), kit.Orders, kit.ReentrantMember,
+		&multilock.RedLockOptions{
+			TrustRestarted: true, ServerTimeout: 2 * time.Second, MinValidity: most,
+		})
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // now the sessions know the servers' clocks
 	remove := f.OnEach(acquires, proxy.Delay(length-most), proxy.EveryTime, 0, 1, 2)
 	_, err := l.TryLock(t.Context())
 	require.ErrorContains(t, err, `redlock "orders": try lock: too little of the lease is left: `)
@@ -45,12 +46,13 @@ func TestARedLockIsGrantedWithMinValidity(t *testing.T) {
 	f.Empty()
 }
 
-// What is detached is left to its leases, and taken on no other server.
+// A detached hold is left to its leases, and is taken on no other server.
 func TestADetachedRedLockIsLeftToItsLeases(t *testing.T) {
 	t.Parallel()
 	const length = 2 * time.Second
 	f := kit.NewFleet(t, 5)
-	near, other := f.Near(&holdfast.Options{Lease: length}), kit.RedLock(f.Far(nil), kit.Orders, kit.ReentrantMember, kit.Patient)
+	near, other := f.Near(&holdfast.Options{Lease: length}),
+		kit.RedLock(f.Far(nil), kit.Orders, kit.ReentrantMember, kit.Patient)
 	f.Cut(4)
 	h := kit.Lock(t, t.Context(), kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient))
 	f.Has(near, 1, 1, 1, 1, 0)
@@ -94,7 +96,8 @@ func TestARedLockIsExtendedByMostServers(t *testing.T) {
 			require.NotErrorIs(t, err, holdfast.ErrLost)
 			require.NotErrorIs(t, err, context.DeadlineExceeded)
 			require.NoError(t, h.Err())
-			require.WithinDuration(t, extended, h.Deadline(), 10*time.Millisecond, "that of the last one of those who are needed")
+			require.WithinDuration(t, extended, h.Deadline(), 10*time.Millisecond,
+				"it is the deadline of the last server that is needed")
 			third()
 			two()
 			if o.Name == kit.Paused.Name {
@@ -105,17 +108,18 @@ func TestARedLockIsExtendedByMostServers(t *testing.T) {
 	}
 }
 
-// Of two calls of one owner the second does not wait for a stranger who waits for the first.
+// When two calls of one owner wait, the second does not wait for a stranger that waits behind the first.
 func TestAnOwnerOfARedLockPassesThoseWhoWait(t *testing.T) {
 	t.Parallel()
 	const rounds = 20
 	f := kit.NewFleet(t, 5)
-	l, theirs := kit.RedLock(f.Near(nil), kit.Orders, kit.ReentrantMember, kit.Patient), kit.RedLock(f.Far(nil), kit.Orders, kit.ReentrantMember, kit.Patient)
+	l, theirs := kit.RedLock(f.Near(nil), kit.Orders, kit.ReentrantMember, kit.Patient),
+		kit.RedLock(f.Far(nil), kit.Orders, kit.ReentrantMember, kit.Patient)
 	for range rounds {
 		taken := kit.Lock(t, t.Context(), theirs)
 		ctx := holdfast.NewOwner(t.Context())
 		var calls [3]<-chan kit.Result
-		for _, i := range rand.Perm(len(calls)) { // they stand in any order
+		for _, i := range rand.Perm(len(calls)) { // they come in any order
 			if i > 0 {
 				calls[i] = kit.GoLock(ctx, l.Lock)
 				continue
@@ -126,7 +130,7 @@ func TestAnOwnerOfARedLockPassesThoseWhoWait(t *testing.T) {
 		}
 		require.NoError(t, taken.Release())
 		var both []*holdfast.Hold
-		for _, call := range calls[1:] { // none is released before both are had
+		for _, call := range calls[1:] { // none is released before both are granted
 			r := kit.Within(t, 10*time.Second, call, "the lock")
 			require.NoError(t, r.Err)
 			both = append(both, r.Hold)

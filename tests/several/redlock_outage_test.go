@@ -16,12 +16,12 @@ import (
 	"github.com/holdfast-go/holdfast/tests/kit"
 )
 
-// A crisis is one RedLock and another one of somebody else, two of whose five servers fail.
+// A crisis has a RedLock, and somebody else's RedLock for the same name; two of their five servers fail.
 type crisis struct {
 	*kit.Fleet
-	near         []*holdfast.Session // of mine
+	near         []*holdfast.Session // for my lock
 	mine, theirs *multilock.RedLock
-	fail         func() // two of the servers do
+	fail         func() // makes two of the servers fail
 	waiter       <-chan kit.Result
 }
 
@@ -33,7 +33,7 @@ func (c *crisis) everywhere() *holdfast.Hold {
 	return h
 }
 
-// moments are when the servers of a crisis fail. Each is over when the lock is held and they have failed.
+// moments are when the servers of a crisis fail. At the end of each, the lock is held and they have failed.
 var moments = []struct {
 	name string
 	come func(c *crisis) *holdfast.Hold
@@ -63,7 +63,7 @@ var moments = []struct {
 	}},
 }
 
-// Two servers of five may fail in any way at any time. When they are back the hold lives on them as well, and two others
+// Two servers of five may fail in any way at any time. When they are back they get the hold as well, and two others
 // may fail.
 func TestARedLockGoesOnWithoutTwoOfFiveServers(t *testing.T) {
 	t.Parallel()
@@ -99,7 +99,8 @@ func TestARedLockGoesOnWithoutTwoOfFiveServers(t *testing.T) {
 		c := &crisis{Fleet: kit.NewFleet(t, 5)}
 		kit.Building <- struct{}{}
 		c.near = c.Near(opts)
-		c.mine, c.theirs = kit.RedLock(c.near, kit.Orders, kit.ReentrantMember, &tuned), kit.RedLock(c.Far(opts), kit.Orders, kit.ReentrantMember, &tuned)
+		c.mine, c.theirs = kit.RedLock(c.near, kit.Orders, kit.ReentrantMember, &tuned),
+			kit.RedLock(c.Far(opts), kit.Orders, kit.ReentrantMember, &tuned)
 		<-kit.Building
 		var repair func()
 		c.fail = func() { repair = c.Strike(p.outage, p.down...) }
@@ -124,54 +125,55 @@ func TestARedLockGoesOnWithoutTwoOfFiveServers(t *testing.T) {
 	})
 }
 
-// Without three servers of five nobody gets the lock, and is told why. Whoever has it learns that it is lost when it said
-// that it might be, and before anybody else has it.
+// Without three servers of five nobody gets the lock, and the error tells why. A holder learns that it has lost the
+// lock by its deadline, and before anybody else has it.
 func TestNobodyHasARedLockWithoutThreeOfFiveServers(t *testing.T) {
 	t.Parallel()
 	const length = 2 * time.Second
 	outages := []kit.Outage{kit.Killed, kit.Paused, kit.CutOff, kit.Silent}
-	kit.InParallel(t, len(outages), outages, func(o kit.Outage) string { return o.Name }, func(t *testing.T, o kit.Outage) {
-		opts := &holdfast.Options{Lease: length}
-		f := kit.NewFleet(t, 5)
-		near, far := f.Near(opts), f.Far(opts)
-		h := kit.Lock(t, t.Context(), kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient))
-		f.Has(near, 1, 1, 1, 1, 1)
-		ctx := h.Context(t.Context())
-		next := kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) {
-			next, err := kit.RedLock(far, kit.Orders, kit.ReentrantMember, kit.Patient).Lock(ctx)
-			if h.Err() == nil {
-				err = errors.Join(err, errors.New("the first one believes that it has it still"))
-			}
-			return next, err
-		})
-		other := kit.RedLock(near, "returns", kit.ReentrantMember, unhurried)
-		require.NoError(t, kit.Lock(t, t.Context(), other).Release()) // the sessions know the servers' clocks
-		repair := f.Strike(o, 1, 2, 4)
+	kit.InParallel(t, len(outages), outages, func(o kit.Outage) string { return o.Name },
+		func(t *testing.T, o kit.Outage) {
+			opts := &holdfast.Options{Lease: length}
+			f := kit.NewFleet(t, 5)
+			near, far := f.Near(opts), f.Far(opts)
+			h := kit.Lock(t, t.Context(), kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient))
+			f.Has(near, 1, 1, 1, 1, 1)
+			ctx := h.Context(t.Context())
+			next := kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) {
+				next, err := kit.RedLock(far, kit.Orders, kit.ReentrantMember, kit.Patient).Lock(ctx)
+				if h.Err() == nil {
+					err = errors.Join(err, errors.New("the first one still believes that it has the lock"))
+				}
+				return next, err
+			})
+			other := kit.RedLock(near, "returns", kit.ReentrantMember, unhurried)
+			require.NoError(t, kit.Lock(t, t.Context(), other).Release()) // now the sessions know the servers' clocks
+			repair := f.Strike(o, 1, 2, 4)
 
-		refused := make(chan error, 1)
-		go func() { refused <- refusals(other) }()
-		for h.Err() == nil {
-			announced := h.Deadline()
-			kit.SleepUntil(announced)
-			if later := h.Deadline(); h.Err() == nil {
-				require.Greater(t, later, announced)
+			refused := make(chan error, 1)
+			go func() { refused <- refusals(other) }()
+			for h.Err() == nil {
+				announced := h.Deadline()
+				kit.SleepUntil(announced)
+				if later := h.Deadline(); h.Err() == nil {
+					require.Greater(t, later, announced)
+				}
 			}
-		}
-		lost, ok := errors.AsType[*holdfast.LostError](h.Err())
-		require.True(t, ok, h.Err())
-		require.Equal(t, kit.Orders, lost.Name)
-		kit.Within(t, time.Second, ctx.Done(), "the end of the context")
-		require.ErrorIs(t, context.Cause(ctx), holdfast.ErrLost)
-		require.NoError(t, kit.Within(t, 10*time.Second, refused, "refusals"))
-		require.ErrorIs(t, h.Release(), holdfast.ErrLost)
-		repair()
-		kit.GrantAndRelease(t, next)
-		require.NoError(t, kit.Lock(t, t.Context(), other).Release())
-		f.Empty()
-	})
+			lost, ok := errors.AsType[*holdfast.LostError](h.Err())
+			require.True(t, ok, h.Err())
+			require.Equal(t, kit.Orders, lost.Name)
+			kit.Within(t, time.Second, ctx.Done(), "the end of the context")
+			require.ErrorIs(t, context.Cause(ctx), holdfast.ErrLost)
+			require.NoError(t, kit.Within(t, 10*time.Second, refused, "refusals"))
+			require.ErrorIs(t, h.Release(), holdfast.ErrLost)
+			repair()
+			kit.GrantAndRelease(t, next)
+			require.NoError(t, kit.Lock(t, t.Context(), other).Release())
+			f.Empty()
+		})
 }
 
-// Half of an even number of servers is no majority: the halves of a network that is split would both have the lock.
+// Half of an even number of servers is no majority: both halves of a split network would have the lock.
 func TestHalfOfTheServersAreNoMajorityOfARedLock(t *testing.T) {
 	t.Parallel()
 	const length, says = 2 * time.Second, "2 of 4 servers granted it, 3 are needed"
@@ -179,9 +181,10 @@ func TestHalfOfTheServersAreNoMajorityOfARedLock(t *testing.T) {
 	f := kit.NewFleet(t, 4)
 	others := f.Beside()
 	near := f.Near(opts)
-	mine, theirs := kit.RedLock(near, kit.Orders, kit.ReentrantMember, unhurried), kit.RedLock(others.Near(opts), kit.Orders, kit.ReentrantMember, unhurried)
+	mine, theirs := kit.RedLock(near, kit.Orders, kit.ReentrantMember, unhurried),
+		kit.RedLock(others.Near(opts), kit.Orders, kit.ReentrantMember, unhurried)
 	for _, l := range []*multilock.RedLock{mine, theirs} {
-		require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the sessions know the servers' clocks
+		require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // now the sessions know the servers' clocks
 		f.Empty()
 	}
 	split := func() (mend func()) {
@@ -216,11 +219,13 @@ func TestHalfOfTheServersAreNoMajorityOfARedLock(t *testing.T) {
 	f.Empty()
 }
 
-// refusals asks for a lock of which two of five servers are there, in all ways, and says which answer is wrong.
+// refusals asks in every way for a lock of which two of five servers are up, and returns an error if an answer is
+// wrong.
 func refusals(l *multilock.RedLock) (wrong error) {
 	const says = "2 of 5 servers granted it, 3 are needed"
 	_, err := l.TryLock(context.Background())
-	if err == nil || !strings.Contains(err.Error(), says) || kit.ClassOf(err) != "unknown" && !strings.HasPrefix(kit.ClassOf(err), "other") {
+	if err == nil || !strings.Contains(err.Error(), says) || kit.ClassOf(err) != "unknown" &&
+		!strings.HasPrefix(kit.ClassOf(err), "other") {
 		wrong = errors.Join(wrong, fmt.Errorf("TryLock: %s: %w", kit.ClassOf(err), err))
 	}
 	_, err = l.TryLockFor(context.Background(), 500*time.Millisecond)
@@ -237,12 +242,13 @@ func refusals(l *multilock.RedLock) (wrong error) {
 	return wrong
 }
 
-// A hold outlives one of its sessions, and then two; not three.
+// A hold survives the end of one of its sessions, and of a second one, but not of a third.
 func TestARedLockOutlivesTheSessionsThatItDoesNotNeed(t *testing.T) {
 	t.Parallel()
 	const length = 2 * time.Second
 	f := kit.NewFleet(t, 5)
-	near, other := f.Near(&holdfast.Options{Lease: length}), kit.RedLock(f.Far(nil), kit.Orders, kit.ReentrantMember, kit.Patient)
+	near, other := f.Near(&holdfast.Options{Lease: length}),
+		kit.RedLock(f.Far(nil), kit.Orders, kit.ReentrantMember, kit.Patient)
 	l := kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient)
 	h := kit.Lock(t, t.Context(), l)
 	f.Has(near, 1, 1, 1, 1, 1)
@@ -250,7 +256,7 @@ func TestARedLockOutlivesTheSessionsThatItDoesNotNeed(t *testing.T) {
 	require.NoError(t, near[0].Close())
 	f.Keeps(length*5/4, h, other)
 	require.Equal(t, []int{0, 1, 1, 1, 1}, f.Counts(near))
-	kit.GrantAndRelease(t, kit.GoLock(ctx, l.Lock)) // and is entered once more
+	kit.GrantAndRelease(t, kit.GoLock(ctx, l.Lock)) // and re-entered
 	require.NoError(t, near[3].Close())
 	require.NoError(t, h.Err())
 	require.NoError(t, ctx.Err())
@@ -266,7 +272,7 @@ func TestARedLockOutlivesTheSessionsThatItDoesNotNeed(t *testing.T) {
 	}
 }
 
-// An owner enters once more without two servers, and each hold is there until it is released.
+// An owner re-enters without two servers, and each hold lives until it is released.
 func TestARedLockIsEnteredOnceMoreWithoutTwoServers(t *testing.T) {
 	t.Parallel()
 	const length = 2 * time.Second

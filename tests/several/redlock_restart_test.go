@@ -18,8 +18,9 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A server that comes back without its memory lets in nobody while somebody may trust what it has forgotten. The other story
-// is the same, with servers that are said to forget nothing: it shows that there is something to be let in to.
+// A server that comes back without its memory grants the lock to nobody while somebody may trust what it has
+// forgotten. The second case is the same with servers that are declared to forget nothing: it shows that without the
+// rule two callers would have the lock.
 func TestAServerThatHasForgottenARedLockDoesNotCountForALease(t *testing.T) {
 	t.Parallel()
 	const length = 2 * time.Second
@@ -27,19 +28,20 @@ func TestAServerThatHasForgottenARedLockDoesNotCountForALease(t *testing.T) {
 	trusting.TrustRestarted = true
 	for name, c := range map[string]struct {
 		opts *multilock.RedLockOptions
-		two  bool // have it
+		two  bool // two have it
 	}{"careful": {kit.Careful, false}, "trusting": {&trusting, true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			opts := &holdfast.Options{Lease: length}
 			f := kit.NewFleet(t, 5)
 			f.Seasoned(length)
-			mine, theirs := kit.RedLock(f.Near(opts), kit.Orders, kit.ReentrantMember, c.opts), kit.RedLock(f.Far(opts), kit.Orders, kit.ReentrantMember, c.opts)
+			mine, theirs := kit.RedLock(f.Near(opts), kit.Orders, kit.ReentrantMember, c.opts),
+				kit.RedLock(f.Far(opts), kit.Orders, kit.ReentrantMember, c.opts)
 			require.NoError(t, kit.Lock(t, t.Context(), theirs).Release())
 			f.Empty()
 			back := f.Strike(kit.Paused, 3, 4)
 			h := kit.Lock(t, t.Context(), mine)
-			f.Strike(kit.CutOff, 2, 3, 4) // it learns nothing more of them
+			f.Strike(kit.CutOff, 2, 3, 4) // it learns nothing more from them
 			back()
 			f.Servers[2].Restart()
 			restarted := time.Now()
@@ -51,7 +53,7 @@ func TestAServerThatHasForgottenARedLockDoesNotCountForALease(t *testing.T) {
 				require.NoError(t, firstErr)
 			} else {
 				require.ErrorIs(t, firstErr, holdfast.ErrLost, "two have it")
-				require.GreaterOrEqual(t, took, length-time.Second) // seconds are whole ones
+				require.GreaterOrEqual(t, took, length-time.Second) // uptimes are in whole seconds
 				require.Less(t, took, 2*length+4*time.Second, "it does not count again")
 			}
 			require.NoError(t, next.Release())
@@ -62,7 +64,7 @@ func TestAServerThatHasForgottenARedLockDoesNotCountForALease(t *testing.T) {
 	}
 }
 
-// A tally counts the lines of a log that say something.
+// A tally counts the lines of a log that contain a text.
 type tally struct {
 	says string
 	n    atomic.Int64
@@ -75,11 +77,11 @@ func (c *tally) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// A server that does not tell for how long it has been up counts, and each session says so once.
+// A server that does not tell how long it has been up counts, and each session logs that once.
 func TestAServerThatDoesNotTellItsAgeCounts(t *testing.T) {
 	t.Parallel()
 	const rounds = 3
-	f := kit.NewFleet(t, 3) // all of them younger than a lease
+	f := kit.NewFleet(t, 3) // all of them are younger than a lease
 	client := rueidis.ClientOption{Username: "limited", Password: redistest.Password}
 	var told, limited []*holdfast.Session
 	var logs []*tally
@@ -87,7 +89,8 @@ func TestAServerThatDoesNotTellItsAgeCounts(t *testing.T) {
 		srv.Grant(t, client.Username, "~*", "&*", "+@all", "-info")
 		log := &tally{says: "does not tell how long it has been up"}
 		client.InitAddress = []string{srv.Addr()}
-		limited = append(limited, kit.OpenWith(t, client, &holdfast.Options{Lease: 30 * time.Second, Logger: slog.New(slog.NewTextHandler(log, nil))}))
+		limited = append(limited, kit.OpenWith(t, client,
+			&holdfast.Options{Lease: 30 * time.Second, Logger: slog.New(slog.NewTextHandler(log, nil))}))
 		told = append(told, kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second}))
 		logs = append(logs, log)
 	}
@@ -96,7 +99,8 @@ func TestAServerThatDoesNotTellItsAgeCounts(t *testing.T) {
 	require.ErrorContains(t, err, "has started within a lease")
 	f.Empty()
 	for range rounds {
-		for name, member := range map[string]func(*holdfast.Session, string) holdfast.Locker{kit.Orders: kit.ReentrantMember, "returns": kit.PlainMember} {
+		for name, member := range map[string]func(*holdfast.Session,
+			string) holdfast.Locker{kit.Orders: kit.ReentrantMember, "returns": kit.PlainMember} {
 			h, err := kit.RedLock(limited, name, member, kit.Careful).TryLockFor(t.Context(), 5*time.Second)
 			require.NoError(t, err)
 			kit.Await(t, "all servers", func() bool { return kit.KeysLeft(t, f.Servers) == 3 })
@@ -109,7 +113,7 @@ func TestAServerThatDoesNotTellItsAgeCounts(t *testing.T) {
 	}
 }
 
-// An extension needs the servers that count, however fast one answers that does not yet.
+// An extension needs the servers that count, however fast another one answers that does not count yet.
 func TestARedLockIsExtendedByServersThatCount(t *testing.T) {
 	t.Parallel()
 	const length = 5 * time.Second
@@ -117,7 +121,7 @@ func TestARedLockIsExtendedByServersThatCount(t *testing.T) {
 	near := f.Near(&holdfast.Options{Lease: length})
 	l := kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Careful)
 	f.Seasoned(length)
-	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the sessions know the servers' clocks
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // now the sessions know the servers' clocks
 	f.Servers[0].Restart()
 	h := kit.Lock(t, t.Context(), l)
 	f.Has(near, 1, 1, 1)
@@ -137,7 +141,8 @@ func TestARedLockIsExtendedByServersThatCount(t *testing.T) {
 	f.Empty()
 }
 
-// That servers have lost the lock which are not needed is no word on the hold: its calls say ErrLost when it is lost.
+// If servers have lost the lock that are not needed, the hold lives on: its calls return ErrLost only when it is
+// lost.
 func TestARedLockThatIsHeldIsNotCalledLost(t *testing.T) {
 	t.Parallel()
 	const length = time.Second
@@ -172,7 +177,7 @@ func TestARedLockThatIsHeldIsNotCalledLost(t *testing.T) {
 	f.Empty()
 }
 
-// A release that finds that most servers have forgotten the lock says so.
+// A release that finds that most servers have forgotten the lock reports it.
 func TestARedLockThatMostHaveForgottenIsCalledLost(t *testing.T) {
 	t.Parallel()
 	f := kit.NewFleet(t, 3)

@@ -15,13 +15,14 @@ import (
 	"github.com/holdfast-go/holdfast/tests/proxy"
 )
 
-// unhurried is what tests use in which the number of servers that answer matters.
+// unhurried has options for tests in which the number of servers that answer matters.
 var unhurried = &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: time.Second}
 
-// acquires are the runs of the script that takes a reentrant lock.
+// acquires matches the calls of the script that takes a reentrant lock.
 var acquires = kit.ScriptNamed("rlock_acquire")
 
-// Whatever replies are lost: what is not held by most is given back everywhere, and what is goes on without the rest.
+// Whatever replies are lost, a lock without a majority is given back everywhere, and one with a majority lives on
+// without the rest.
 func TestRepliesToARedLockAreLost(t *testing.T) {
 	t.Parallel()
 	type place struct {
@@ -32,30 +33,31 @@ func TestRepliesToARedLockAreLost(t *testing.T) {
 	for _, servers := range [][]int{{1}, {0, 4}, {1, 2, 3}, {0, 1, 2, 3, 4}} {
 		places = append(places, place{servers, proxy.First}, place{servers, proxy.EveryTime})
 	}
-	kit.InParallel(t, len(places), places, func(p place) string { return fmt.Sprint(p.servers, " ", p.times) }, func(t *testing.T, p place) {
-		f := kit.NewFleet(t, 5)
-		near := f.Near(&holdfast.Options{Lease: 30 * time.Second}) // nothing is gone because its lease is over
-		l := kit.RedLock(near, kit.Orders, kit.ReentrantMember, unhurried)
-		require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the sessions know the servers' clocks
-		f.Empty()
-		remove := f.OnEach(acquires, proxy.DropReply, p.times, p.servers...)
-		h, err := l.TryLock(t.Context())
-		switch {
-		case p.times == proxy.EveryTime && len(p.servers) > 2:
-			require.ErrorIs(t, err, holdfast.ErrUnknown)
-			require.ErrorContains(t, err, fmt.Sprintf("%d of 5 servers granted it", 5-len(p.servers)))
-			require.NotErrorIs(t, err, context.DeadlineExceeded)
-			f.Empty() // though replies are lost still
-			remove()
-		default: // tried again in time, or not needed
-			require.NoError(t, err)
-			remove()
-			f.Has(near, 1, 1, 1, 1, 1)
-			require.NoError(t, h.Err())
-			require.NoError(t, h.Release())
-		}
-		f.Empty()
-	})
+	kit.InParallel(t, len(places), places, func(p place) string { return fmt.Sprint(p.servers, " ", p.times) },
+		func(t *testing.T, p place) {
+			f := kit.NewFleet(t, 5)
+			near := f.Near(&holdfast.Options{Lease: 30 * time.Second}) // no lease ends during the test
+			l := kit.RedLock(near, kit.Orders, kit.ReentrantMember, unhurried)
+			require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // now the sessions know the servers' clocks
+			f.Empty()
+			remove := f.OnEach(acquires, proxy.DropReply, p.times, p.servers...)
+			h, err := l.TryLock(t.Context())
+			switch {
+			case p.times == proxy.EveryTime && len(p.servers) > 2:
+				require.ErrorIs(t, err, holdfast.ErrUnknown)
+				require.ErrorContains(t, err, fmt.Sprintf("%d of 5 servers granted it", 5-len(p.servers)))
+				require.NotErrorIs(t, err, context.DeadlineExceeded)
+				f.Empty() // although replies are still lost
+				remove()
+			default: // it was tried again in time, or was not needed
+				require.NoError(t, err)
+				remove()
+				f.Has(near, 1, 1, 1, 1, 1)
+				require.NoError(t, h.Err())
+				require.NoError(t, h.Release())
+			}
+			f.Empty()
+		})
 }
 
 // A server that does not answer costs its timeout where it is needed, and next to nothing where it is not.
@@ -64,8 +66,10 @@ func TestAServerIsWaitedForNoLongerThanItsTimeout(t *testing.T) {
 	const timeout = 2 * time.Second
 	f := kit.NewFleet(t, 3)
 	opts := &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: timeout}
-	near, beside := f.Near(&holdfast.Options{Lease: 30 * time.Second}), f.Near(&holdfast.Options{Lease: 30 * time.Second})
-	l, other := kit.RedLock(near, kit.Orders, kit.ReentrantMember, opts), kit.RedLock(beside, kit.Orders, kit.ReentrantMember, opts)
+	near, beside := f.Near(&holdfast.Options{Lease: 30 * time.Second}),
+		f.Near(&holdfast.Options{Lease: 30 * time.Second})
+	l, other := kit.RedLock(near, kit.Orders, kit.ReentrantMember, opts),
+		kit.RedLock(beside, kit.Orders, kit.ReentrantMember, opts)
 	took := func(do func()) time.Duration {
 		watch := kit.Stopwatch()
 		do()
@@ -92,12 +96,13 @@ func TestAServerIsWaitedForNoLongerThanItsTimeout(t *testing.T) {
 	f.Empty()
 }
 
-// Whenever a wait ends, whatever was granted is given back; also by a server that is slower than the others.
+// Whenever a wait ends, whatever was granted is given back, even by a server that is slower than the others.
 func TestARedLockThatIsGivenUpLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	const rounds = 150
 	f := kit.NewFleet(t, 5)
-	l := kit.RedLock(f.Near(&holdfast.Options{Lease: 30 * time.Second}), kit.Orders, kit.ReentrantMember, kit.Patient) // far longer than the test
+	// the lease is far longer than the test
+	l := kit.RedLock(f.Near(&holdfast.Options{Lease: 30 * time.Second}), kit.Orders, kit.ReentrantMember, kit.Patient)
 	began := time.Now()
 	require.NoError(t, kit.Lock(t, t.Context(), l).Release())
 	most := time.Since(began)
@@ -121,13 +126,14 @@ func TestARedLockThatIsGivenUpLeavesNothingBehind(t *testing.T) {
 	f.Empty()
 }
 
-// What the caller does with its ctx when it has the lock is nothing to the servers that are still being asked.
+// What happens to the caller's ctx when it has the lock does not matter to the servers that are still being asked.
 func TestARedLockIsTakenOnSlowServersAfterItsCtxHasEnded(t *testing.T) {
 	t.Parallel()
 	f := kit.NewFleet(t, 5)
 	near := f.Near(&holdfast.Options{Lease: 30 * time.Second})
-	l := kit.RedLock(near, kit.Orders, kit.ReentrantMember, &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 25 * time.Second})
-	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // the sessions know the servers' clocks
+	l := kit.RedLock(near, kit.Orders, kit.ReentrantMember,
+		&multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 25 * time.Second})
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // now the sessions know the servers' clocks
 	f.Empty()
 	rule := f.Proxies[1].On(acquires, proxy.HoldReply, proxy.EveryTime)
 	stalled := f.Proxies[3].On(acquires, proxy.Stall, proxy.EveryTime)
@@ -154,7 +160,7 @@ func TestARedLockIsTakenOnSlowServersAfterItsCtxHasEnded(t *testing.T) {
 	f.Empty()
 }
 
-// However long servers are waited for otherwise, a release is bounded as every other.
+// However long servers are waited for otherwise, a release has the same bound as any other.
 func TestARedLocksReleaseIsBounded(t *testing.T) {
 	t.Parallel()
 	f := kit.NewFleet(t, 3)

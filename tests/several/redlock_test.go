@@ -24,7 +24,8 @@ func TestARedLockIsOnAllServers(t *testing.T) {
 	t.Parallel()
 	servers := kit.StartServers(t, 5)
 	mine, theirs := kit.OpenAll(t, servers, nil), kit.OpenAll(t, servers, nil)
-	for name, member := range map[string]func(*holdfast.Session, string) holdfast.Locker{"reentrant": kit.ReentrantMember, "plain": kit.PlainMember} {
+	for name, member := range map[string]func(*holdfast.Session,
+		string) holdfast.Locker{"reentrant": kit.ReentrantMember, "plain": kit.PlainMember} {
 		l, other := kit.RedLock(mine, name, member, kit.Patient), kit.RedLock(theirs, name, member, kit.Patient)
 		require.Equal(t, name, l.Name())
 		before := time.Now()
@@ -62,7 +63,8 @@ func TestARedLockIsOnAllServers(t *testing.T) {
 		before = h.Deadline()
 		require.NoError(t, h.Extend(t.Context(), 3*time.Second))
 		require.Greater(t, h.Deadline(), before)
-		require.NoError(t, h.Extend(t.Context(), 4*time.Second), "no server is doubted after a restart, so it may be any lease")
+		require.NoError(t, h.Extend(t.Context(), 4*time.Second),
+			"no server is doubted after a restart, so it may be any lease")
 
 		got := kit.GoLock(t.Context(), other.Lock)
 		require.NoError(t, h.Release())
@@ -118,9 +120,10 @@ func TestARedLockNamesMistakesAndSendsNothing(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, "enough")
 	assert.Zero(t, srv.CommandStats(t)["evalsha"])
-	// That three sessions are of one server only the server can tell.
+	// Only the server can tell that three sessions belong to one server.
 	for name, l := range map[string]*multilock.RedLock{"a": three("a", nil), "b": three("b", kit.Patient)} {
-		_, err = multilock.NewRedLock([]holdfast.Locker{kit.PlainMember(s[0], name), kit.ReentrantMember(s[1], name+"1"), kit.PlainMember(s[2], name+"2")}, kit.Patient).Lock(t.Context())
+		_, err = multilock.NewRedLock([]holdfast.Locker{kit.PlainMember(s[0], name),
+			kit.ReentrantMember(s[1], name+"1"), kit.PlainMember(s[2], name+"2")}, kit.Patient).Lock(t.Context())
 		require.ErrorContains(t, err, "on one server", name)
 		_, err = l.TryLock(t.Context())
 		require.Error(t, err)
@@ -128,7 +131,7 @@ func TestARedLockNamesMistakesAndSendsNothing(t *testing.T) {
 	kit.Await(t, "an empty server", func() bool { return len(srv.Keyspace(t)) == 0 })
 }
 
-// The lease counts from the moment when the first server was asked, also where one has to be asked twice.
+// The lease counts from the moment when the first server was asked, even if one has to be asked twice.
 func TestARedLocksLeaseCountsFromTheFirstCall(t *testing.T) {
 	t.Parallel()
 	servers := kit.StartServers(t, 3)
@@ -138,11 +141,14 @@ func TestARedLocksLeaseCountsFromTheFirstCall(t *testing.T) {
 		p.On(proxy.Command("EVALSHA", "EVAL"), proxy.Delay(200*time.Millisecond), proxy.EveryTime)
 		sessions = append(sessions, kit.Open(t, p.Addr(), &holdfast.Options{Lease: 4 * time.Second}))
 	}
-	l := kit.RedLock(sessions, "slow", kit.ReentrantMember, &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 2 * time.Second})
+	l := kit.RedLock(sessions, "slow", kit.ReentrantMember,
+		&multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 2 * time.Second})
 	began := time.Now()
 	h := kit.Lock(t, t.Context(), l)
 	const drift = 40*time.Millisecond + 2*time.Millisecond
-	require.LessOrEqual(t, h.Deadline().Sub(began), 4*time.Second-drift+50*time.Millisecond) // it is asked somewhat later
-	require.Greater(t, time.Since(began), 350*time.Millisecond, "the server's clock is not known at first, so the first call was refused")
+	// it is asked a little later
+	require.LessOrEqual(t, h.Deadline().Sub(began), 4*time.Second-drift+50*time.Millisecond)
+	require.Greater(t, time.Since(began), 350*time.Millisecond,
+		"the server's clock is not known at first, so the first call was refused")
 	require.NoError(t, h.Release())
 }

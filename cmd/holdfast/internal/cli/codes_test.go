@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The table in the documentation says what the command says.
+// The table in the documentation agrees with the command.
 func TestExitCodesAreDocumented(t *testing.T) {
 	t.Parallel()
 	help, err := os.ReadFile("help/exit-codes.txt")

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Errors end up in the logs of cron.
+// Errors end up in cron's logs.
 func TestErrorsKeepSecrets(t *testing.T) {
 	for _, url := range []string{
 		"redis://u:se%cret@h", "http://u:secret@h", "redis://u:secret@h/x", "redis://u:sec\x01ret@h", "redis://u:secret@[h",

@@ -24,7 +24,7 @@ func TestLedgerFindsLostUpdates(t *testing.T) {
 	require.EqualError(t, l.audit(4), "nobody told of writing 4, and the counter is 4")
 }
 
-// Whoever reads what the victim has read comes after it; whoever read less had the lock before.
+// A worker that reads what the victim has read comes after it; one that reads less had the lock before.
 func TestTakeover(t *testing.T) {
 	began := time.Now()
 	l := &lockStory{victim: victim{worker: 1, read: 7, at: began}}
@@ -47,7 +47,7 @@ func TestQueueInOrder(t *testing.T) {
 	} {
 		f := &fairStory{stage: &stage{screen: &screen{out: new(strings.Builder)}}}
 		for i, id := range strings.Split(served, "") {
-			f.grants = append([]grant{{id, i}}, f.grants...) // heard of in any order
+			f.grants = append([]grant{{id, i}}, f.grants...) // they arrive in any order
 		}
 		if err := f.inOrder([]string{"a", "b", "c"}); want == "" {
 			require.NoError(t, err, served)

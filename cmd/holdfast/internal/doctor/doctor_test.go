@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
 
-// What no server at hand would tell.
+// None of the servers at hand would report these.
 func TestVersions(t *testing.T) {
 	for _, tt := range []struct {
 		info   map[string]string
@@ -40,7 +40,7 @@ func TestVersions(t *testing.T) {
 	assert.Equal(t, statusFail, f.Status)
 }
 
-// What a server does not tell is no outage of it.
+// A server that does not report something is not down.
 func TestWhatServersDoNotTell(t *testing.T) {
 	n := &node{info: map[string]string{"maxmemory_policy": "allkeys-lru", "role": "master"},
 		config: map[string]string{}}
@@ -120,7 +120,7 @@ func TestBuffers(t *testing.T) {
 	assert.Zero(t, hard+soft)
 }
 
-// Servers of all versions say differently that a command, and that a key, is refused.
+// Servers of different versions have different words for a command and for a key that is refused.
 func TestRefusals(t *testing.T) {
 	for text, command := range map[string]bool{
 		"NOPERM this user has no permissions to run the 'get' command or its subcommand":                         true,
@@ -142,7 +142,7 @@ func TestRefusals(t *testing.T) {
 	assert.False(t, cli.Denied(rueidis.ErrClosing))
 }
 
-// A name is somebody's words, and what is copied to a shell must do nothing but name it.
+// Users choose names; a fix that is copied to a shell must do nothing but name it.
 func TestQuotedNamesAreTakenAsTheyAre(t *testing.T) {
 	for _, name := range []string{"plain", "two  words", `"$(touch x)" ` + "`y`", "it's", "line\nbreak\\",
 		"\xff\x1b'", "ключ", "a!b$HOME"} {
@@ -153,7 +153,7 @@ func TestQuotedNamesAreTakenAsTheyAre(t *testing.T) {
 	}
 }
 
-// A command that is to be copied stays in one line.
+// A command that users copy stays on one line.
 func TestCommandsAreNotBroken(t *testing.T) {
 	var out strings.Builder
 	p := newPrinter(&out, false)
@@ -163,7 +163,7 @@ func TestCommandsAreNotBroken(t *testing.T) {
 	require.Contains(t, out.String(), command)
 }
 
-// A finding is a sentence without its stop, also where the server has made one.
+// A finding is a sentence without its full stop, even if the server's text had one.
 func TestSentencesHaveOneStop(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
