@@ -15,9 +15,9 @@ import (
 //
 // No mutex is held while one of them runs, and none changes what becomes of a lock. If a function panics that
 // the caller's goroutine runs, what its call was granted is given back, and the panic goes on to the caller.
-// Losses and renewals have goroutines of their own, where a panic ends the process as any other does. All may
-// use the session. Those told of a hold's end and of a renewal may close it; the others are part of a call for
-// which Close would wait as long as it may.
+// Losses, renewals and wake-ups of a latch have goroutines of their own, where a panic ends the process as any
+// other does. All may use the session. Those told of a hold's end and of a renewal may close it; the others are
+// part of a call for which Close would wait as long as it may.
 //
 // A lock of several ("multilock", "redlock") appears besides its members, with their names joined by
 // commas.

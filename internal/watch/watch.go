@@ -119,8 +119,12 @@ func (ws *Watches) end(w *watch) {
 
 // run looks until nobody waits any more.
 func (ws *Watches) run(ctx context.Context, w *watch) {
-	stop, listening := func() {}, false
-	defer func() { stop() }()
+	var stop func() // nil: nothing listens yet
+	defer func() {
+		if stop != nil {
+			stop()
+		}
+	}()
 	delay := wait.FirstRetry
 	_ = wait.Until(ctx, true, wait.Caller{
 		Attempt: func() (done bool, retry time.Duration, err error) {
@@ -130,27 +134,38 @@ func (ws *Watches) run(ctx context.Context, w *watch) {
 			case ctx.Err() != nil:
 				return true, 0, nil //nolint:nilerr // nobody is there to be told
 			case script.IsTemporary(err):
-				w.subject.Trouble(err)
+				apart(func() { w.subject.Trouble(err) })
 				retry, delay = delay, min(2*delay, wait.LastRetry)
 				return false, retry, nil
 			case over || err != nil:
-				ws.tell(w, err)
-			case listening:
+				if !ws.tell(w, err) {
+					return true, 0, nil
+				}
+			case stop != nil:
 				ws.note(w, event)
 			default:
 				ws.note(w, -1)
 			}
 			delay = wait.FirstRetry
-			if !listening {
-				listening = true
+			if stop == nil {
 				stop = w.subject.Listen(func() { ws.hear(w) })
 			}
 			return false, wait.Interval(-1), nil
 		},
 		Place:       func() *wait.Place { return w.place },
-		Woken:       w.subject.Woken,
+		Woken:       func(by wait.Cause) { apart(func() { w.subject.Woken(by) }) },
 		Interrupted: func(why error) error { return why },
 	})
+}
+
+// apart calls the user's code in a goroutine of its own: if that code ends it, the callers must not wait for ever.
+func apart(call func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		call()
+	}()
+	<-done
 }
 
 // beforeLook makes the look that is about to be sent tell those who have come so far.
@@ -164,8 +179,8 @@ func (ws *Watches) beforeLook(w *watch) (event int) {
 	return w.heard
 }
 
-// tell lets those go who had come before the look.
-func (ws *Watches) tell(w *watch, err error) {
+// tell lets those go who had come before the look, and reports whether others have come since.
+func (ws *Watches) tell(w *watch, err error) (others bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for _, c := range w.waiting {
@@ -176,9 +191,10 @@ func (ws *Watches) tell(w *watch, err error) {
 	w.known = -1
 	if w.joining.size == 0 {
 		ws.end(w)
-		return
+		return false
 	}
 	w.place.Wake()
+	return true
 }
 
 // note records that a look sent after that event found nothing; -1 if events are not heard of yet.
