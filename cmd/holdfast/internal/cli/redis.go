@@ -49,11 +49,12 @@ func (r *Redis) Flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&r.insecure, "insecure", false, "trust any certificate of the server")
 }
 
-// URL is the one in use.
-func (r *Redis) URL() string { return FullURL(cmp.Or(r.url, os.Getenv(EnvRedis), defaultURL)) }
+// At is the Redis at a URL or a bare address.
+func At(url string) *Redis { return &Redis{url: url} }
 
-// FullURL is a URL as it was given, or that of the server at a bare address.
-func FullURL(text string) string {
+// URL is the one in use.
+func (r *Redis) URL() string {
+	text := cmp.Or(r.url, os.Getenv(EnvRedis), defaultURL)
 	if strings.Contains(text, "://") {
 		return text
 	}
@@ -69,21 +70,13 @@ func (r *Redis) Place() string {
 	return u.Redacted()
 }
 
-// Public refuses a URL for a command line that has a password.
-func Public(text string) error {
-	if u, err := url.Parse(FullURL(text)); err == nil && u.User != nil {
-		if _, secret := u.User.Password(); secret {
-			return Usagef("--redis has a password, which everybody on this machine can read; put the URL into %s, "+
-				"or the password into %s", EnvRedis, EnvPassword)
-		}
-	}
-	return nil
-}
-
 // Options are the client's. A mistake in them is the caller's.
 func (r *Redis) Options() (opt rueidis.ClientOption, err error) {
-	if err := Public(r.url); err != nil {
-		return opt, err
+	if u, err := url.Parse(r.URL()); err == nil && u.User != nil && r.url != "" {
+		if _, secret := u.User.Password(); secret {
+			return opt, Usagef("--redis has a password, which everybody on this machine can read; put the URL into %s, "+
+				"or the password into %s", EnvRedis, EnvPassword)
+		}
 	}
 	opt, err = rueidis.ParseURL(r.URL())
 	if err != nil {

@@ -2,18 +2,14 @@ package demo
 
 import (
 	"fmt"
-	"net/url"
 	"os"
 	"os/signal"
 	"syscall"
 
-	"github.com/redis/rueidis"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
-
-const redisFlag = "redis"
 
 // Command is the command "demo".
 func Command() *cobra.Command {
@@ -25,12 +21,13 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:       "demo [SCENE]",
 		Short:     "Show locks at work while their holders are killed and stopped",
-		Args:      oneScene,
+		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: names,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			server, err := withSecret(redis)
-			if err != nil {
-				return err
+			if redis != "" {
+				if _, err := cli.At(redis).Options(); err != nil {
+					return err
+				}
 			}
 			chosen := scenes()
 			if len(args) == 1 {
@@ -40,27 +37,16 @@ func Command() *cobra.Command {
 			defer release()
 			// A reader who has gone, as in "demo | head", is a failed write and not a sudden end.
 			signal.Ignore(syscall.SIGPIPE)
-			err = run(ctx, os.Stdout, server, chosen)
+			err := run(ctx, os.Stdout, redis, chosen)
 			if stopped := cli.Stopped(ctx); stopped != nil && err != nil {
 				return cli.Exit(stopped.Code, fmt.Errorf("demo: %w", stopped))
 			}
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&redis, redisFlag, "", "`URL` of a server to use instead of the embedded one")
+	cmd.Flags().StringVar(&redis, "redis", "", "`URL` of a server to use instead of the embedded one")
 	cmd.AddCommand(workerCommand())
 	return cmd
-}
-
-// oneScene refuses arguments that are not the name of one scene.
-func oneScene(_ *cobra.Command, args []string) error {
-	switch {
-	case len(args) > 1:
-		return fmt.Errorf("demo shows one scene or all of them, not %d", len(args))
-	case len(args) == 1 && sceneOf(args[0]).play == nil:
-		return fmt.Errorf("demo has no scene %q", args[0])
-	}
-	return nil
 }
 
 // workerCommand is what the demo starts its processes as.
@@ -75,29 +61,4 @@ func workerCommand() *cobra.Command {
 			return work(cmd.Context(), os.Stdin, os.Stdout)
 		},
 	}
-}
-
-// withSecret adds the password to the URL of a server. The workers read it from a pipe: a command line
-// is no place for it.
-func withSecret(text string) (string, error) {
-	if text == "" {
-		return "", nil
-	}
-	if err := cli.Public(text); err != nil {
-		return "", err
-	}
-	text = cli.FullURL(text)
-	if _, err := rueidis.ParseURL(text); err != nil {
-		return "", cli.Usagef("--%s: %w; want [redis://][user@]host[:port][/database], rediss:// or unix://", redisFlag, err)
-	}
-	password := os.Getenv(cli.EnvPassword)
-	if password == "" {
-		return text, nil
-	}
-	u, err := url.Parse(text)
-	if err != nil {
-		return "", cli.Usagef("--%s: %w", redisFlag, err)
-	}
-	u.User = url.UserPassword(u.User.Username(), password)
-	return u.String(), nil
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/internal/embedded"
 )
 
@@ -22,8 +23,8 @@ type scene struct {
 	name  string
 	short string
 
-	// play tells the story, in the coordinator. An error says what did not hold.
-	play func(ctx context.Context, s *stage) error
+	// story returns the coordinator's part.
+	story func(s *stage) story
 	// work returns what each goroutine of a worker process does again and again.
 	work func(w *worker, s *holdfast.Session) func(ctx context.Context) error
 }
@@ -57,6 +58,7 @@ func run(ctx context.Context, out *os.File, redis string, chosen []scene) (err e
 		}
 		defer server.Close()
 		redis, where = server.URL(), "an embedded server"
+		_ = errors.Join(os.Unsetenv(cli.EnvUser), os.Unsetenv(cli.EnvPassword)) // of a server of the user's
 	}
 	screen := newScreen(out)
 	defer screen.clear()
@@ -72,9 +74,15 @@ func run(ctx context.Context, out *os.File, redis string, chosen []scene) (err e
 func play(ctx context.Context, sc scene, screen *screen, redis, where, folder string) error {
 	screen.say("")
 	screen.say(screen.bold("holdfast demo "+sc.name) + " on " + where + ": " + sc.short)
-	s := newStage(sc.name, screen, redis, folder)
+	session, err := cli.At(redis).Open(&holdfast.Options{Anonymous: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = session.Close() }() // it holds nothing
+	s := newStage(sc.name, screen, redis, folder, session)
 	defer s.close()
-	if err := sc.play(ctx, s); err != nil {
+	s.story = sc.story(s)
+	if err := s.story.tell(ctx); err != nil {
 		return err
 	}
 	screen.say(screen.green("Everything held."))

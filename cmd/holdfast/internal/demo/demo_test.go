@@ -1,8 +1,11 @@
 package demo
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -72,6 +75,37 @@ func TestJournal(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, [2]int{most, done}, lines)
 	}
+}
+
+// A worker that cannot reach the server says why, and the demo ends with its words.
+func TestWorkerWithoutServer(t *testing.T) {
+	var orders strings.Builder
+	require.NoError(t, json.NewEncoder(&orders).Encode(order{Do: setUp, Setup: &setup{
+		Scene: "lock", Redis: "redis://127.0.0.1:1", Lease: time.Second,
+	}}))
+	err := work(t.Context(), strings.NewReader(orders.String()), io.Discard)
+	require.ErrorContains(t, err, "open: dial tcp 127.0.0.1:1: ")
+}
+
+func TestWorkersEnd(t *testing.T) {
+	p := &process{number: 1, cmd: exec.Command(os.Args[0], "-test.no-such-flag")}
+	p.cmd.Stderr = &p.stderr
+	stdout, err := p.cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, p.cmd.Start())
+	f := &fleet{processes: []*process{p}, events: make(chan event, 1)}
+	f.listen(p, stdout)
+	failed := <-f.events
+	require.Equal(t, exited, failed.What)
+	require.Contains(t, failed.Text, "-test.no-such-flag")
+
+	require.EqualError(t, f.ended(failed), "worker 1: "+failed.Text)
+	require.EqualError(t, f.ended(event{worker: 1}), "worker 1 ended too early")
+	p.fate = finishing
+	require.EqualError(t, f.ended(failed), "worker 1: "+failed.Text)
+	require.NoError(t, f.ended(event{worker: 1}))
+	p.fate = killed
+	require.NoError(t, f.ended(failed))
 }
 
 func TestScreen(t *testing.T) {

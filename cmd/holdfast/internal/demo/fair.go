@@ -18,8 +18,8 @@ import (
 var fairScene = scene{
 	name:  "fair",
 	short: "a fair lock serves a queue in order; one waiter gives up, one dies",
-	play: func(ctx context.Context, s *stage) error {
-		return (&fairStory{stage: s, workers: map[string]int{}}).tell(ctx)
+	story: func(s *stage) story {
+		return &fairStory{stage: s, lock: newFair(s.session, s.name), workers: map[string]int{}}
 	},
 	work: func(w *worker, s *holdfast.Session) func(context.Context) error {
 		return counting{w, impatient{newFair(s, w.Name), w}}.increment
@@ -72,13 +72,6 @@ type grant struct {
 }
 
 func (f *fairStory) tell(ctx context.Context) error {
-	f.story = f
-	session, err := open(f.redis, fairLease)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = session.Close() }() // it holds nothing
-	f.lock = newFair(session, f.name)
 	if err := counter(f.file).write(0); err != nil {
 		return err
 	}

@@ -15,9 +15,7 @@ import (
 var lockScene = scene{
 	name:  "lock",
 	short: "four processes share a reentrant lock; one is killed, one is stopped",
-	play: func(ctx context.Context, s *stage) error {
-		return (&lockStory{stage: s}).tell(ctx)
-	},
+	story: func(s *stage) story { return &lockStory{stage: s} },
 	work: func(w *worker, s *holdfast.Session) func(context.Context) error {
 		return counting{w, rlock.New(s, w.Name, nil)}.increment
 	},
@@ -52,7 +50,6 @@ type victim struct {
 }
 
 func (l *lockStory) tell(ctx context.Context) error {
-	l.story = l
 	if err := counter(l.file).write(0); err != nil {
 		return err
 	}

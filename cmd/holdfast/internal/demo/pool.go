@@ -18,7 +18,9 @@ import (
 var poolScene = scene{
 	name:  "pool",
 	short: "six processes share three permits; one dies with a permit",
-	play:  func(ctx context.Context, s *stage) error { return (&poolStory{stage: s}).tell(ctx) },
+	story: func(s *stage) story {
+		return &poolStory{s, semaphore.NewExpirable(s.session, s.name, nil)}
+	},
 	work: func(w *worker, s *holdfast.Session) func(context.Context) error {
 		permits, jobs := semaphore.NewExpirable(s, w.Name, nil), journal(w.File)
 		return func(ctx context.Context) error { return w.job(ctx, permits, jobs) }
@@ -56,13 +58,6 @@ type poolStory struct {
 }
 
 func (p *poolStory) tell(ctx context.Context) error {
-	p.story = p
-	session, err := open(p.redis, poolLease)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = session.Close() }() // it holds nothing
-	p.permits = semaphore.NewExpirable(session, p.name, nil)
 	if _, err := p.permits.TrySetPermits(ctx, poolPermits); err != nil {
 		return err
 	}

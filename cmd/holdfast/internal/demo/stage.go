@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"time"
+
+	"github.com/holdfast-go/holdfast"
 )
 
 // A stage is where a story is told: its processes, its audience, its time. A story runs in one
@@ -14,13 +16,14 @@ import (
 // nothing here needs a mutex.
 type stage struct {
 	*screen
-	story  story
-	ledger *ledger
-	scene  string
-	redis  string // the server's URL
-	name   string // of the lock
-	file   string
-	fleet  *fleet
+	story   story
+	ledger  *ledger
+	scene   string
+	redis   string            // the server's URL
+	session *holdfast.Session // the coordinator's own
+	name    string            // of the lock
+	file    string
+	fleet   *fleet
 
 	begun     time.Time
 	next      time.Time // when the next line of progress is due; zero before the beginning
@@ -31,8 +34,9 @@ type stage struct {
 
 // A story is a scene's own part of the stage.
 type story interface {
-	take(e event)     // handles what happened
-	progress() string // where the story stands, in one line
+	tell(ctx context.Context) error // plays the scene; an error says what did not hold
+	take(e event)                   // handles an event of a worker
+	progress() string               // where the story stands, in one line
 }
 
 const (
@@ -42,9 +46,9 @@ const (
 	allowance   = time.Second            // by which a busy machine may be later than promised
 )
 
-func newStage(scene string, screen *screen, redis, folder string) *stage {
+func newStage(scene string, screen *screen, redis, folder string, session *holdfast.Session) *stage {
 	return &stage{
-		screen: screen, scene: scene, redis: redis, ledger: newLedger(),
+		screen: screen, scene: scene, redis: redis, session: session, ledger: newLedger(),
 		name: "holdfast-demo:" + rand.Text()[:8], file: filepath.Join(folder, scene), begun: time.Now(),
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
 
 // A worker is the inside of a worker process.
@@ -49,7 +49,7 @@ func work(ctx context.Context, orders io.Reader, events io.Writer) error {
 		defer cancel()
 		w.obey(decoder)
 	}()
-	session, err := open(w.Redis, w.Lease)
+	session, err := cli.At(w.Redis).Open(&holdfast.Options{Lease: w.Lease})
 	if err != nil {
 		return err
 	}
@@ -134,12 +134,4 @@ func (w *worker) compute(ctx context.Context, hold *holdfast.Hold, read int, tak
 	case <-ctx.Done():
 	}
 	return nil
-}
-
-func open(redis string, lease time.Duration) (*holdfast.Session, error) {
-	option, err := rueidis.ParseURL(redis)
-	if err != nil {
-		return nil, err
-	}
-	return holdfast.Open(option, &holdfast.Options{Lease: lease})
 }
