@@ -20,35 +20,33 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
+// A bench is what the flags say.
+type bench struct {
+	goroutines int
+	duration   time.Duration
+	asJSON     bool
+}
+
 // Command is the command "bench".
 func Command(redis *cli.Redis) *cobra.Command {
-	var duration time.Duration
-	var goroutines int
-	var asJSON bool
+	var b bench
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure what locks cost on this Redis",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
-			case goroutines < 1 || goroutines > 10_000:
-				return cli.Usagef("--goroutines is %d, must be 1 to 10000", goroutines)
-			case duration < 100*time.Millisecond:
-				return cli.Usagef("--time is %v, must be at least 100ms", duration)
+			case b.goroutines < 1 || b.goroutines > 10_000:
+				return cli.Usagef("--goroutines is %d, must be 1 to 10000", b.goroutines)
+			case b.duration < 100*time.Millisecond:
+				return cli.Usagef("--time is %v, must be at least 100ms", b.duration)
 			}
-			return measure(cmd.Context(), redis, goroutines, duration, func(r row) error {
-				if asJSON {
-					return cli.Exit(cli.ExitNo, cli.WriteJSON(os.Stdout, r))
-				}
-				_, err := fmt.Printf("%-10s  %4d goroutines  %9.0f /s  p50 %8s  p99 %8s  worst %8s\n",
-					r.What, r.Goroutines, r.PerSecond, micros(r.P50), micros(r.P99), micros(r.Worst))
-				return cli.Exit(cli.ExitNo, err)
-			})
+			return b.run(cmd.Context(), redis)
 		},
 	}
-	cli.SecondsVar(cmd.Flags(), &duration, "time", 5*time.Second, "how long to measure in all")
-	cmd.Flags().IntVar(&goroutines, "goroutines", 16, "`number` of goroutines that work at the same time")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per line")
+	cli.SecondsVar(cmd.Flags(), &b.duration, "time", 5*time.Second, "how long to measure in all")
+	cmd.Flags().IntVar(&b.goroutines, "goroutines", 16, "`number` of goroutines that work at the same time")
+	cmd.Flags().BoolVar(&b.asJSON, "json", false, "print one JSON object per line")
 	return cmd
 }
 
@@ -62,17 +60,18 @@ type row struct {
 	Worst      float64 `json:"worst_us"`
 }
 
-// micros is a number of µs as people read it.
-func micros(us float64) string {
-	d := time.Duration(us * float64(time.Microsecond))
-	if d >= 10*time.Millisecond {
-		return d.Round(100 * time.Microsecond).String()
+func (b *bench) print(r row) error {
+	if b.asJSON {
+		return cli.WriteJSON(os.Stdout, r)
 	}
-	return d.Round(time.Microsecond).String()
+	micros := func(us float64) string { return cli.Roughly(time.Duration(us * float64(time.Microsecond))) }
+	_, err := fmt.Printf("%-10s  %4d goroutines  %9.0f /s  p50 %8s  p99 %8s  worst %8s\n",
+		r.What, r.Goroutines, r.PerSecond, micros(r.P50), micros(r.P99), micros(r.Worst))
+	return err
 }
 
-// measure measures each way to work for its share of the time, and tells what came of it.
-func measure(ctx context.Context, redis *cli.Redis, goroutines int, duration time.Duration, tell func(row) error) error {
+// run connects, measures, and gives what ended it an exit code.
+func (b *bench) run(ctx context.Context, redis *cli.Redis) error {
 	client, err := redis.Client(nil)
 	if err != nil {
 		return err
@@ -86,40 +85,40 @@ func measure(ctx context.Context, redis *cli.Redis, goroutines int, duration tim
 
 	ctx, release := cli.UntilSignal(ctx)
 	defer release()
-	err = rounds(ctx, client, session, goroutines, duration, tell)
+	err = b.measure(ctx, client, session)
 	if stopped := cli.Stopped(ctx); stopped != nil {
 		return cli.Exit(stopped.Code, fmt.Errorf("bench: %w", stopped.Err))
 	}
 	return redis.Failure(ctx, err)
 }
 
-// rounds goes through the ways to work.
-func rounds(
-	ctx context.Context, client rueidis.Client, session *holdfast.Session,
-	goroutines int, duration time.Duration, tell func(row) error,
-) error {
+// A way is one way to work; goroutine i does it over and over.
+type way struct {
+	what string
+	do   func(ctx context.Context, i int) error
+}
+
+// measure measures each way to work for its share of the time, and prints a row for it.
+func (b *bench) measure(ctx context.Context, client rueidis.Client, session *holdfast.Session) error {
 	prefix := "holdfast_bench:" + rand.Text() + ":"
-	alone := make([]*rlock.Mutex, goroutines)
+	alone := make([]*rlock.Mutex, b.goroutines)
 	for i := range alone {
 		alone[i] = rlock.New(session, fmt.Sprint(prefix, i), nil)
 	}
 	shared := rlock.New(session, prefix+"shared", nil)
-	for _, way := range []struct {
-		what string
-		do   func(ctx context.Context, i int) error
-	}{
+	for _, w := range []way{
 		{"round trip", func(ctx context.Context, i int) error {
 			return client.Do(ctx, client.B().Exists().Key(alone[i].Name()).Build()).Error()
 		}},
 		{"alone", func(ctx context.Context, i int) error { return once(ctx, alone[i]) }},
 		{"contended", func(ctx context.Context, _ int) error { return once(ctx, shared) }},
 	} {
-		took, elapsed, err := work(ctx, goroutines, duration/3, way.do)
-		if err == nil {
-			err = tell(summary(way.what, goroutines, took, elapsed))
-		}
+		measured, err := b.work(ctx, w)
 		if err != nil {
 			return err
+		}
+		if err := b.print(measured); err != nil {
+			return cli.Exit(cli.ExitNo, err)
 		}
 	}
 	return nil
@@ -134,29 +133,28 @@ func once(ctx context.Context, l *rlock.Mutex) error {
 	return hold.Release()
 }
 
-// work makes goroutines do something over and over, and returns how long each time took. The first time is not
-// counted: it loads scripts and subscribes.
-func work(
-	ctx context.Context, goroutines int, duration time.Duration, do func(ctx context.Context, i int) error,
-) (took []time.Duration, elapsed time.Duration, err error) {
+// work makes goroutines work over and over, and returns what was measured. The first time is not counted: it loads
+// scripts and subscribes.
+func (b *bench) work(ctx context.Context, w way) (row, error) {
 	const patience = 5 * time.Second // on a server that takes no writes a lock is waited for without end
 	once, done := context.WithTimeout(ctx, patience)
-	err = do(once, 0)
+	err := w.do(once, 0)
 	if done(); err != nil {
-		return nil, 0, err
+		return row{}, err
 	}
 	began := time.Now()
-	ctx, cancel := context.WithDeadline(ctx, began.Add(duration))
+	ctx, cancel := context.WithDeadline(ctx, began.Add(b.duration/3))
 	defer cancel()
+	var took []time.Duration
 	var mu sync.Mutex // guards took and err
 	var all sync.WaitGroup
-	for i := range goroutines {
+	for i := range b.goroutines {
 		all.Go(func() {
 			var mine []time.Duration
 			var failed error
 			for failed == nil && ctx.Err() == nil {
 				start := time.Now()
-				if failed = do(ctx, i); failed == nil {
+				if failed = w.do(ctx, i); failed == nil {
 					mine = append(mine, time.Since(start))
 				}
 			}
@@ -170,13 +168,13 @@ func work(
 		})
 	}
 	all.Wait()
-	return took, time.Since(began), err
+	return b.row(w.what, took, time.Since(began)), err
 }
 
 func tenths(x float64) float64 { return math.Round(10*x) / 10 }
 
-func summary(what string, goroutines int, took []time.Duration, elapsed time.Duration) row {
-	r := row{What: what, Goroutines: goroutines, PerSecond: tenths(float64(len(took)) / elapsed.Seconds())}
+func (b *bench) row(what string, took []time.Duration, elapsed time.Duration) row {
+	r := row{What: what, Goroutines: b.goroutines, PerSecond: tenths(float64(len(took)) / elapsed.Seconds())}
 	if len(took) == 0 {
 		return r
 	}

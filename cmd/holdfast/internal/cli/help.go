@@ -11,24 +11,21 @@ import (
 // width is that of help texts, which fit the narrowest terminal in use.
 const width = 80
 
-// Topics makes the commands "help" and "completion" refuse what they know nothing of.
+// Topics makes the commands "help" and "completion" refuse topics that do not exist.
 func Topics(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
-	if completion, _, err := root.Find([]string{"completion"}); err == nil {
-		completion.Args = cobra.NoArgs
-		completion.RunE = Help
-	}
-	if help, _, err := root.Find([]string{"help"}); err == nil {
-		shows := help.Run
-		help.Run = nil
-		help.RunE = func(cmd *cobra.Command, args []string) error {
-			if found, rest, err := root.Find(args); err != nil || found == nil || len(rest) > 0 {
-				return Usagef("there is no help for %q; see 'holdfast --help'", strings.Join(args, " "))
-			}
-			shows(cmd, args)
-			return nil
+	completion, _, _ := root.Find([]string{"completion"})
+	completion.Args, completion.RunE = cobra.NoArgs, Help
+	help, _, _ := root.Find([]string{"help"})
+	shows := help.Run
+	help.Run = nil
+	help.RunE = func(cmd *cobra.Command, args []string) error {
+		if found, rest, err := root.Find(args); err != nil || found == nil || len(rest) > 0 {
+			return Usagef("there is no help for %q; see 'holdfast --help'", strings.Join(args, " "))
 		}
+		shows(cmd, args)
+		return nil
 	}
 }
 
@@ -57,25 +54,16 @@ func layOut(cmd *cobra.Command) {
 	}
 }
 
-// wrap breaks paragraphs anew where a line is too wide. Lines that begin with a space stand as they are.
+// wrap breaks the paragraphs anew in which a line is too wide.
 func wrap(text string) string {
-	var out, paragraph []string
-	flush := func() {
-		if slices.ContainsFunc(paragraph, func(line string) bool { return len(line) > width }) {
-			paragraph = []string{Wrapped(strings.Join(paragraph, " "), width)}
-		}
-		out, paragraph = append(out, paragraph...), nil
-	}
-	for line := range strings.SplitSeq(text, "\n") {
-		if line == "" || line[0] == ' ' {
-			flush()
-			out = append(out, line)
-		} else {
-			paragraph = append(paragraph, line)
+	paragraphs := strings.Split(text, "\n\n")
+	for i, paragraph := range paragraphs {
+		wide := func(line string) bool { return len(line) > width }
+		if slices.ContainsFunc(strings.Split(paragraph, "\n"), wide) {
+			paragraphs[i] = Wrapped(paragraph, width)
 		}
 	}
-	flush()
-	return strings.Join(out, "\n")
+	return strings.Join(paragraphs, "\n\n")
 }
 
 // Wrapped breaks a text anew into lines of at most so many bytes, but for words that are longer.

@@ -90,12 +90,8 @@ func (r *Redis) Options() (opt rueidis.ClientOption, err error) {
 		return opt, Usagef("%s: %w; want [redis://][user@]host[:port][/database], rediss:// with TLS, unix:///path; "+
 			"?addr=host:port for each further node of a cluster or Sentinel, ?master_set=name with Sentinel", what, err)
 	}
-	if user := os.Getenv(EnvUser); user != "" {
-		opt.Username = user
-	}
-	if password := os.Getenv(EnvPassword); password != "" {
-		opt.Password = password
-	}
+	opt.Username = cmp.Or(os.Getenv(EnvUser), opt.Username)
+	opt.Password = cmp.Or(os.Getenv(EnvPassword), opt.Password)
 	opt.ClientName = "holdfast"
 	opt.PipelineMultiplex, opt.AlwaysPipelining, opt.DisableCache = -1, true, true // one connection, as a session has it
 	return opt, r.secure(&opt)
@@ -130,9 +126,7 @@ func (r *Redis) secure(opt *rueidis.ClientOption) error {
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
-	if r.sni != "" {
-		config.ServerName = r.sni
-	}
+	config.ServerName = cmp.Or(r.sni, config.ServerName)
 	config.InsecureSkipVerify = r.insecure //nolint:gosec // as asked
 	opt.TLSConfig = config
 	if opt.Sentinel.TLSConfig != nil {

@@ -35,8 +35,7 @@ func Modes(f *os.File) (restore func(), err error) {
 // Keys makes the terminal hand over each key at once and not show it, and makes a read from it return
 // nothing, io.EOF, after a tenth of a second without a key. The function returned ends that.
 func Keys(f *os.File) (restore func(), err error) {
-	restore, err = Modes(f)
-	if err != nil {
+	if restore, err = Modes(f); err != nil {
 		return nil, err
 	}
 	modes, err := unix.IoctlGetTermios(int(f.Fd()), getTermios)

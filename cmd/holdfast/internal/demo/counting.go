@@ -80,31 +80,27 @@ func (c counter) write(n int) error {
 // written are 1, 2, 3 and so on, each once. A number written twice is a lost update: the second
 // writer had not seen the first. Workers tell of a write before they release the lock, so a killed
 // one leaves no gap.
-type ledger struct {
-	writer map[int]int // by number
-}
-
-func newLedger() *ledger { return &ledger{writer: map[int]int{}} }
+type ledger map[int]int // the writer, by number
 
 // take books an event, and fails at the first lost update.
-func (l *ledger) take(e event) error {
+func (l ledger) take(e event) error {
 	if e.What != wrote {
 		return nil
 	}
-	if first := l.writer[e.Value]; first > 0 {
+	if first := l[e.Value]; first > 0 {
 		return fmt.Errorf("a lost update: worker %d and worker %d both wrote %d", first, e.worker, e.Value)
 	}
-	l.writer[e.Value] = e.worker
+	l[e.Value] = e.worker
 	return nil
 }
 
 // audit compares what was told with what the counter says in the end.
-func (l *ledger) audit(count int) error {
-	if count != len(l.writer) {
-		return fmt.Errorf("lost updates: the counter is %d after %d writes", count, len(l.writer))
+func (l ledger) audit(count int) error {
+	if count != len(l) {
+		return fmt.Errorf("lost updates: the counter is %d after %d writes", count, len(l))
 	}
 	for n := 1; n <= count; n++ {
-		if l.writer[n] == 0 {
+		if l[n] == 0 {
 			return fmt.Errorf("nobody told of writing %d, and the counter is %d", n, count)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 func TestLedgerFindsLostUpdates(t *testing.T) {
-	l := newLedger()
+	l := ledger{}
 	for n := 1; n <= 3; n++ {
 		require.NoError(t, l.take(event{What: wrote, worker: n, Value: n}))
 	}

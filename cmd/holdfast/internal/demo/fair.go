@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/fairlock"
 )
 
@@ -80,8 +81,7 @@ func (f *fairStory) tell(ctx context.Context) error {
 		return err
 	}
 	f.note("%d goroutines in each process queue for one lock", fairGoroutines)
-	pause := func(ctx context.Context) error { return f.wait(ctx, time.Second) }
-	return f.acts(ctx, f.someoneGivesUp, f.someoneDies, pause, f.finish, f.audit)
+	return f.acts(ctx, f.someoneGivesUp, f.someoneDies, f.pause, f.finish, f.audit)
 }
 
 // someoneGivesUp has one waiter leave the queue.
@@ -91,9 +91,7 @@ func (f *fairStory) someoneGivesUp(ctx context.Context) error {
 		return err
 	}
 	worker := f.workerOf(queue[len(queue)/2])
-	if err := f.process(worker).order(order{Do: giveUp}); err != nil {
-		return err
-	}
+	f.process(worker).order(order{Do: giveUp})
 	f.note(f.yellow("a waiter of worker %d gives up"), worker)
 	after, err := f.queueWhen(ctx, "the waiter to move to the end", func(now []string) bool {
 		return len(now) == len(queue) && !slices.Equal(now, queue)
@@ -106,9 +104,7 @@ func (f *fairStory) someoneGivesUp(ctx context.Context) error {
 		return fmt.Errorf("the queue was %s, and is %s", f.draw(queue), f.draw(after))
 	}
 	f.note("it is out of the queue, and asks again; the others stand as before: %s", f.draw(after))
-	if err := f.process(fairHolder).order(order{Do: proceed}); err != nil {
-		return err
-	}
+	f.process(fairHolder).order(order{Do: proceed})
 	if err := f.until(ctx, "the queue to be served", func() bool { return f.served(after) }); err != nil {
 		return err
 	}
@@ -130,9 +126,7 @@ func (f *fairStory) someoneDies(ctx context.Context) error {
 	died := time.Now()
 	f.note("%s to worker %d, which is number %d in the queue", f.red("SIGKILL"), dead, first+1)
 	living := slices.DeleteFunc(slices.Clone(queue), func(id string) bool { return f.workerOf(id) == dead })
-	if err := f.process(fairHolder).order(order{Do: proceed}); err != nil {
-		return err
-	}
+	f.process(fairHolder).order(order{Do: proceed})
 	if err := f.until(ctx, "the dead waiter's turn", func() bool { return f.served(queue[:first]) }); err != nil {
 		return err
 	}
@@ -146,7 +140,7 @@ func (f *fairStory) someoneDies(ctx context.Context) error {
 		return err
 	}
 	if took := time.Since(died); took > fairWaiterLease+allowance {
-		return fmt.Errorf("a dead waiter held up the queue for %s; %s is the limit", human(took), human(fairWaiterLease))
+		return fmt.Errorf("a dead waiter held up the queue for %s; %s is the limit", cli.Roughly(took), cli.Roughly(fairWaiterLease))
 	}
 	return f.inOrder(living)
 }
@@ -157,7 +151,7 @@ func (f *fairStory) standstill(ctx context.Context, moment time.Duration) (queue
 	if err := f.at(ctx, moment); err != nil {
 		return nil, err
 	}
-	if _, _, err := f.detain(ctx, fairHolder); err != nil {
+	if _, err := f.detain(ctx, fairHolder); err != nil {
 		return nil, err
 	}
 	all := fairProcesses*fairGoroutines - 1

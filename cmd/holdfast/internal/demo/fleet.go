@@ -84,7 +84,8 @@ func (f *fleet) launchOne(ctx context.Context, self string, number int, with set
 	f.processes = append(f.processes, p)
 	f.wg.Go(func() { f.listen(p, stdout) })
 	with.Number = number
-	return p.order(order{Do: setUp, Setup: &with})
+	p.order(order{Do: setUp, Setup: &with})
+	return nil
 }
 
 // listen passes on what a process tells until it has ended, and then that.
@@ -131,18 +132,18 @@ func (f *fleet) ended(e event) error {
 	}
 }
 
-func (p *process) order(o order) error { return p.orders.Encode(o) }
+// order gives an order. A process that can no longer read it has ended, and its end is an event.
+func (p *process) order(o order) { _ = p.orders.Encode(o) }
 
 func (p *process) kill() error {
 	p.fate = killed
 	return p.cmd.Process.Kill()
 }
 
-// finish has the process end by itself, unless it has ended otherwise.
-func (p *process) finish() error {
-	if p.fate != working {
-		return nil
+// finish lets the process complete its work and end, unless it was killed.
+func (p *process) finish() {
+	if p.fate == working {
+		p.fate = finishing
+		p.order(order{Do: finish})
 	}
-	p.fate = finishing
-	return p.order(order{Do: finish})
 }

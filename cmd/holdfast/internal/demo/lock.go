@@ -2,11 +2,11 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -57,7 +57,7 @@ func (l *lockStory) tell(ctx context.Context) error {
 	if err := l.launch(ctx, lockProcesses, with); err != nil {
 		return err
 	}
-	l.note("%d goroutines in each process count in one file; the lease is %s", lockGoroutines, human(lockLease))
+	l.note("%d goroutines in each process count in one file; the lease is %s", lockGoroutines, cli.Roughly(lockLease))
 	return l.acts(ctx, l.killHolder, l.stopHolder, func(ctx context.Context) error { return l.at(ctx, finishAt) }, l.finish, l.audit)
 }
 
@@ -87,11 +87,12 @@ func (l *lockStory) stopHolder(ctx context.Context) error {
 	if err := l.at(ctx, l.victim.at.Add(stopFor).Sub(l.begun)); err != nil {
 		return err
 	}
-	counted := len(l.ledger.writer)
-	if err := errors.Join(l.process(2).order(order{Do: proceed}), l.process(2).wake()); err != nil {
+	counted := len(l.ledger)
+	l.process(2).order(order{Do: proceed})
+	if err := l.process(2).wake(); err != nil {
 		return err
 	}
-	l.note("%s to worker 2, %s later; the counter is %d by now", l.red("SIGCONT"), human(stopFor), counted)
+	l.note("%s to worker 2, %s later; the counter is %d by now", l.red("SIGCONT"), cli.Roughly(stopFor), counted)
 	if err := l.until(ctx, "the resumed worker to learn of its loss", func() bool { return l.victim.learned != "" }); err != nil {
 		return err
 	}
@@ -105,8 +106,8 @@ func (l *lockStory) strike(ctx context.Context, moment time.Duration, worker int
 	if err := l.at(ctx, moment); err != nil {
 		return err
 	}
-	read, _, err := l.detain(ctx, worker)
-	l.victim = victim{worker: worker, read: read, at: time.Now()}
+	detained, err := l.detain(ctx, worker)
+	l.victim = victim{worker: worker, read: detained.Value, at: time.Now()}
 	return err
 }
 
@@ -115,7 +116,7 @@ func (l *lockStory) takeover(ctx context.Context) error {
 	if err := l.until(ctx, "another worker to take over", func() bool { return l.victim.heir != 0 }); err != nil {
 		return err
 	}
-	l.note("%s, after %s", l.green(fmt.Sprintf("worker %d has taken over", l.victim.heir)), human(l.victim.after))
+	l.note("%s, after %s", l.green(fmt.Sprintf("worker %d has taken over", l.victim.heir)), cli.Roughly(l.victim.after))
 	return nil
 }
 
@@ -130,4 +131,4 @@ func (l *lockStory) take(e event) {
 	}
 }
 
-func (l *lockStory) progress() string { return fmt.Sprintf("the counter is %d", len(l.ledger.writer)) }
+func (l *lockStory) progress() string { return fmt.Sprintf("the counter is %d", len(l.ledger)) }

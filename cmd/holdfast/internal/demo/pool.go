@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
@@ -70,13 +71,12 @@ func (p *poolStory) tell(ctx context.Context) error {
 		return err
 	}
 	p.note("%d processes do jobs that need one of %d permits", poolProcesses, poolPermits)
-	pause := func(ctx context.Context) error { return p.wait(ctx, time.Second) }
-	return p.acts(ctx, pause, p.killWorker, pause, p.finish, p.check)
+	return p.acts(ctx, p.pause, p.killWorker, p.pause, p.finish, p.check)
 }
 
 // killWorker kills a worker in the middle of a job, and waits until its permit has come back.
 func (p *poolStory) killWorker(ctx context.Context) error {
-	_, permit, err := p.detain(ctx, 1)
+	detained, err := p.detain(ctx, 1)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (p *poolStory) killWorker(ctx context.Context) error {
 	}
 	p.note("%s to worker 1, which has a permit, in the middle of a job", p.red("SIGKILL"))
 	gone := func() bool {
-		_, err = p.permits.RemainingLease(ctx, permit)
+		_, err = p.permits.RemainingLease(ctx, detained.Text)
 		return err != nil
 	}
 	if err := p.until(ctx, "a dead worker's permit to come back", gone); err != nil {
@@ -97,9 +97,9 @@ func (p *poolStory) killWorker(ctx context.Context) error {
 	case !errors.Is(err, holdfast.ErrNotHeld):
 		return err
 	case back < poolLease/2, back > poolLease+allowance: // it was renewed a third of the lease before at the latest
-		return fmt.Errorf("a dead worker's permit came back after %s, and its lease was %s", human(back), human(poolLease))
+		return fmt.Errorf("a dead worker's permit came back after %s, and its lease was %s", cli.Roughly(back), cli.Roughly(poolLease))
 	}
-	p.note("%s, after %s; its lease was %s", p.green("its permit has come back by itself"), human(back), human(poolLease))
+	p.note("%s, after %s; its lease was %s", p.green("its permit has come back by itself"), cli.Roughly(back), cli.Roughly(poolLease))
 	return nil
 }
 

@@ -17,7 +17,7 @@ import (
 type stage struct {
 	*screen
 	story   story
-	ledger  *ledger
+	ledger  ledger
 	scene   string
 	redis   string            // the server's URL
 	session *holdfast.Session // the coordinator's own
@@ -48,7 +48,7 @@ const (
 
 func newStage(scene string, screen *screen, redis, folder string, session *holdfast.Session) *stage {
 	return &stage{
-		screen: screen, scene: scene, redis: redis, session: session, ledger: newLedger(),
+		screen: screen, scene: scene, redis: redis, session: session, ledger: ledger{},
 		name: "holdfast-demo:" + rand.Text()[:8], file: filepath.Join(folder, scene), begun: time.Now(),
 	}
 }
@@ -65,9 +65,7 @@ func (s *stage) launch(ctx context.Context, processes int, with setup) (err erro
 	s.begun = time.Now()
 	s.next = s.begun.Add(beatPeriod)
 	for _, p := range s.fleet.processes {
-		if err := p.order(order{Do: start}); err != nil {
-			return err
-		}
+		p.order(order{Do: start})
 	}
 	return nil
 }
@@ -85,9 +83,7 @@ func (s *stage) acts(ctx context.Context, acts ...func(context.Context) error) e
 // finish makes all processes complete their work and end.
 func (s *stage) finish(ctx context.Context) error {
 	for _, p := range s.fleet.processes {
-		if err := p.finish(); err != nil {
-			return err
-		}
+		p.finish()
 	}
 	return s.until(ctx, "all workers to end", func() bool { return s.ended == len(s.fleet.processes) })
 }
@@ -98,7 +94,7 @@ func (s *stage) audit(context.Context) error {
 	if err != nil {
 		return err
 	}
-	writes := len(s.ledger.writer)
+	writes := len(s.ledger)
 	s.say(fmt.Sprintf("  lost updates: %d; the counter is %d after %d writes", writes-count, count, writes))
 	return s.ledger.audit(count)
 }
@@ -112,15 +108,12 @@ func (s *stage) close() {
 
 func (s *stage) process(worker int) *process { return s.fleet.processes[worker-1] }
 
-// detain waits until a worker has the lock and stays in the middle of its work. It returns what
-// the worker has read, and its hold.
-func (s *stage) detain(ctx context.Context, worker int) (read int, hold string, err error) {
+// detain waits until a worker has the lock and stays in the middle of its work, and returns that event.
+func (s *stage) detain(ctx context.Context, worker int) (event, error) {
 	s.lingering = event{}
-	if err := s.process(worker).order(order{Do: linger}); err != nil {
-		return 0, "", err
-	}
-	err = s.until(ctx, "a worker to hold the lock", func() bool { return s.lingering.worker == worker })
-	return s.lingering.Value, s.lingering.Text, err
+	s.process(worker).order(order{Do: linger})
+	err := s.until(ctx, "a worker to hold the lock", func() bool { return s.lingering.worker == worker })
+	return s.lingering, err
 }
 
 // until handles events until what the story waits for has come about. It fails if that does not
@@ -133,16 +126,14 @@ func (s *stage) until(ctx context.Context, what string, come func() bool) error 
 	return err
 }
 
-// at handles events until so long after the beginning.
+// at handles events until a moment, counted from the beginning.
 func (s *stage) at(ctx context.Context, moment time.Duration) error {
-	return s.wait(ctx, time.Until(s.begun.Add(moment)))
-}
-
-// wait handles events for so long.
-func (s *stage) wait(ctx context.Context, d time.Duration) error {
-	_, err := s.pass(ctx, d, func() bool { return false })
+	_, err := s.pass(ctx, time.Until(s.begun.Add(moment)), func() bool { return false })
 	return err
 }
+
+// pause handles events for a second.
+func (s *stage) pause(ctx context.Context) error { return s.at(ctx, time.Since(s.begun)+time.Second) }
 
 // pass handles events until stop, which it reports, or for at most d.
 func (s *stage) pass(ctx context.Context, d time.Duration, stop func() bool) (bool, error) {
@@ -202,6 +193,3 @@ func (s *stage) note(format string, args ...any) { s.say(s.timed(fmt.Sprintf(for
 func (s *stage) timed(text string) string {
 	return s.dim(fmt.Sprintf("%5.1f s  ", time.Since(s.begun).Seconds())) + text
 }
-
-// human is a duration as people say it.
-func human(d time.Duration) string { return d.Round(10 * time.Millisecond).String() }

@@ -57,7 +57,6 @@ func (d *doctor) needed(name string, sharded bool) (all []right) { //nolint:revi
 		}
 	}
 	command(publish, wire.LockChannel(name), "0")
-	command(subscribe, wire.LockChannel(name))
 	switch {
 	case d.cluster():
 		all = append(all, right{"+cluster|slots", []string{"CLUSTER", "SLOTS"}})
@@ -67,6 +66,7 @@ func (d *doctor) needed(name string, sharded bool) (all []right) { //nolint:revi
 	case d.sentinel():
 		command("ROLE")
 	}
+	command(subscribe, wire.LockChannel(name)) // the last one, as try wants it
 	return all
 }
 
@@ -86,10 +86,7 @@ func literal(prefix string) string {
 	return b.String()
 }
 
-// no is how servers refuse a right: to a call, inside a script, and in a dry run.
-var no = regexp.MustCompile(`NOPERM|user executing the script can't|ACL failure in script|has no permissions`)
-
-// noCommand is how they refuse a command; other refusals are of keys and channels.
+// noCommand is how servers refuse a command; other refusals are of keys and channels.
 var noCommand = regexp.MustCompile(`permissions? to run|can't run this command`)
 
 // A refusal is a missing right.
@@ -145,11 +142,7 @@ func unheard(err error) bool { return cli.Answered(err) && !cli.Denied(err) }
 
 // dryRun asks the server what it would refuse. The error is that it does not say.
 func dryRun(ctx context.Context, n *node, user string, all []right) (refusals []refusal, err error) {
-	var asked rueidis.Commands
-	for _, r := range all {
-		asked = append(asked, n.client.B().Arbitrary("ACL", "DRYRUN", user).Args(r.args...).Build())
-	}
-	for i, result := range n.client.DoMulti(ctx, asked...) {
+	for i, result := range n.doAll(ctx, all, "ACL", "DRYRUN", user) {
 		answer, err := result.ToString()
 		if err != nil {
 			return nil, err
@@ -161,44 +154,42 @@ func dryRun(ctx context.Context, n *node, user string, all []right) (refusals []
 	return refusals, nil
 }
 
+// doAll sends the commands of the rights, each behind the words given.
+func (n *node) doAll(ctx context.Context, rights []right, words ...string) []rueidis.RedisResult {
+	var asked rueidis.Commands
+	for _, r := range rights {
+		asked = append(asked, n.client.B().Arbitrary(words...).Args(r.args...).Build())
+	}
+	return n.client.DoMulti(ctx, asked...)
+}
+
 // try does what needs the rights, on a key that nobody uses, which it removes. If it may send none of the commands
 // that remove the key, it tries no others.
 func try(ctx context.Context, n *node, all []right) (refusals []refusal, err error) {
-	send := func(rights []right) error {
-		var asked rueidis.Commands
-		var sent []right
-		for _, r := range rights {
-			if !strings.HasSuffix(r.args[0], "SUBSCRIBE") {
-				sent = append(sent, r)
-				asked = append(asked, n.client.B().Arbitrary(r.args...).Build())
-			}
-		}
-		for i, result := range n.client.DoMulti(ctx, asked...) {
+	send := func(rights ...right) error {
+		for i, result := range n.doAll(ctx, rights) {
 			err := result.Error()
-			if err != nil && !cli.Answered(err) && !rueidis.IsRedisNil(err) {
+			switch {
+			case cli.Denied(err):
+				refusals = append(refusals, refusal{rights[i], noCommand.MatchString(plain(err))})
+			case err != nil && !cli.Answered(err) && !rueidis.IsRedisNil(err):
 				return err
-			}
-			if cli.Denied(err) {
-				refusals = append(refusals, refusal{sent[i], noCommand.MatchString(plain(err))})
 			}
 		}
 		return nil
 	}
-	if err := send(all[:removing]); err != nil {
+	if err := send(all[:removing]...); err != nil {
 		return nil, err
 	}
 	if !slices.ContainsFunc(refusals, func(r refusal) bool { return !r.command }) && len(refusals) == removing {
 		return refusals, nil
 	}
-	if err := send(append(slices.Clone(all[removing:]), all[1], all[0])); err != nil {
+	last := all[len(all)-1]
+	if err := send(slices.Concat(all[removing:len(all)-1], all[1:2], all[:1])...); err != nil {
 		return nil, err
 	}
-	for _, r := range all { // last, so that no message of the trial comes while a subscription ends
-		if strings.HasSuffix(r.args[0], "SUBSCRIBE") {
-			if err := subscribe(ctx, n, r.args[0], r.args[1]); cli.Denied(err) {
-				refusals = append(refusals, refusal{r, noCommand.MatchString(plain(err))})
-			}
-		}
+	if err := subscribe(ctx, n, last.args[0], last.args[1]); cli.Denied(err) {
+		refusals = append(refusals, refusal{last, noCommand.MatchString(plain(err))})
 	}
 	return refusals, nil
 }

@@ -65,8 +65,15 @@ func (s *sweep) passed(err error) error {
 	return nil
 }
 
-// told adds to a finding what was not looked at.
-func (s *sweep) told(f finding) finding {
+// told is what a sweep found, and what it did not look at: bad if it found any, else fine.
+func (s *sweep) told(err error, question string, bad, fine finding) finding {
+	if err != nil {
+		return unknown(question, "+scan, and all keys,", err)
+	}
+	f := fine
+	if s.bad > 0 {
+		f = bad
+	}
 	var meaning, fix []string
 	add := func(found, means, does string) {
 		f.Found += "; " + found
@@ -130,17 +137,12 @@ func withoutTTL(ctx context.Context, d *doctor, n *node) finding {
 		}
 		return nil
 	})
-	switch {
-	case err != nil:
-		return unknown("whether there are locks without a time to live", "+scan, and all keys,", err)
-	case s.bad > 0:
-		return s.told(fail("%s without a time to live: %s", cli.Plural(s.bad, "lock"), strings.Join(s.some, ", ")).
-			means("Neither Redisson nor this toolkit leaves a lock so. If its holder dies nobody ever gets it.").
-			fix("redis-cli PEXPIRE NAME %d: a live holder that renews it keeps it, and otherwise it runs out. A holder "+
-				"with a lease of its own does not renew it: give that one the time it needs. holdfast show NAME says who. "+
-				"Then find out who sent PERSIST, or restored keys without TTL.", max(time.Minute, d.q.lease).Milliseconds()))
-	}
-	return s.told(okay("no lock without a time to live"))
+	bad := fail("%s without a time to live: %s", cli.Plural(s.bad, "lock"), strings.Join(s.some, ", ")).
+		means("Neither Redisson nor this toolkit leaves a lock so. If its holder dies nobody ever gets it.").
+		fix("redis-cli PEXPIRE NAME %d: a live holder that renews it keeps it, and otherwise it runs out. A holder "+
+			"with a lease of its own does not renew it: give that one the time it needs. holdfast show NAME says who. "+
+			"Then find out who sent PERSIST, or restored keys without TTL.", max(time.Minute, d.q.lease).Milliseconds())
+	return s.told(err, "whether there are locks without a time to live", bad, okay("no lock without a time to live"))
 }
 
 // goneWaiters looks for places in the queues of fair locks whose waiters have gone.
@@ -175,15 +177,11 @@ func goneWaiters(ctx context.Context, d *doctor, n *node) finding {
 		}
 		return nil
 	})
-	switch {
-	case err != nil:
-		return unknown("whether waiters of fair locks are gone", "+scan, and all keys,", err)
-	case s.bad > 0:
-		locks := cli.Plural(s.bad, "fair lock")
-		return s.told(warn("%s with waiters whose process is gone: %s", locks, strings.Join(s.some, ", ")).
-			means("They keep their places until the next one asks for the lock; a dead Java waiter that is first can keep "+
-				"a free lock from the others for up to 5 minutes.").
-			fix("Nothing, if nobody else waits. Otherwise take out one, and run the doctor again: %s", first))
-	}
-	return s.told(okay("no fair lock has waiters whose process is gone"))
+	locks := cli.Plural(s.bad, "fair lock")
+	bad := warn("%s with waiters whose process is gone: %s", locks, strings.Join(s.some, ", ")).
+		means("They keep their places until the next one asks for the lock; a dead Java waiter that is first can keep "+
+			"a free lock from the others for up to 5 minutes.").
+		fix("Nothing, if nobody else waits. Otherwise take out one, and run the doctor again: %s", first)
+	return s.told(err, "whether waiters of fair locks are gone", bad,
+		okay("no fair lock has waiters whose process is gone"))
 }

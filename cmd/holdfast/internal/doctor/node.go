@@ -137,17 +137,6 @@ func (n *node) measure(ctx context.Context) error {
 	return nil
 }
 
-// roughly is a time for people.
-func roughly(d time.Duration) string {
-	switch d = d.Abs(); {
-	case d >= 10*time.Second:
-		return d.Round(time.Second).String()
-	case d >= 10*time.Millisecond:
-		return d.Round(time.Millisecond).String()
-	}
-	return d.Round(10 * time.Microsecond).String()
-}
-
 // size is a number of bytes for people.
 func size(bytes int64) string {
 	const mega = 1 << 20

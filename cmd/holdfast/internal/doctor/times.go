@@ -3,6 +3,8 @@ package doctor
 import (
 	"context"
 	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
 
 // Differences between clocks from which on they are worth a word, and may do harm.
@@ -26,14 +28,14 @@ func clock(_ context.Context, _ *doctor, n *node) finding {
 	const unharmed = "Who excludes whom does not depend on it: leases are counted by the server."
 	switch {
 	case off <= n.give+time.Millisecond:
-		return okay("the server's clock and this machine's agree within %s", roughly(max(off, n.give)))
+		return okay("the server's clock and this machine's agree within %s", cli.Roughly(max(off, n.give)))
 	case off < apart:
-		return okay("the server's clock is %s %s this machine's", roughly(off), side)
+		return okay("the server's clock is %s %s this machine's", cli.Roughly(off), side)
 	case off < farApart:
-		return note("the server's clock is %s %s this machine's", roughly(off), side).
+		return note("the server's clock is %s %s this machine's", cli.Roughly(off), side).
 			means("%s But Java compares permits and fair queues with its own clock.", unharmed).fix(ntp)
 	}
-	return warn("the server's clock is %s %s this machine's", roughly(off), side).
+	return warn("the server's clock is %s %s this machine's", cli.Roughly(off), side).
 		means("%s But Java, by this machine's clock, frees permits and drops fair waiters too soon or too late.", unharmed).
 		fix(ntp)
 }
@@ -59,9 +61,9 @@ func clocks(_ context.Context, d *doctor) finding {
 	}
 	between := last.ahead - first.ahead
 	if between <= max(apart, first.give+last.give) {
-		return okay("the clocks of %d servers agree within %s", compared, roughly(max(between, first.give+last.give)))
+		return okay("the clocks of %d servers agree within %s", compared, cli.Roughly(max(between, first.give+last.give)))
 	}
-	return warn("the clock of %s is %s ahead of that of %s", last.addr, roughly(between), first.addr).
+	return warn("the clock of %s is %s ahead of that of %s", last.addr, cli.Roughly(between), first.addr).
 		means("After a failover, or when a slot moves, permits and places in fair queues end that much too soon or late.").
 		fix(ntp)
 }
@@ -75,13 +77,13 @@ func latency(_ context.Context, d *doctor, n *node) finding {
 	limit := d.q.lease / fraction
 	switch {
 	case n.trip >= limit:
-		return fail("a round trip takes %s; with a lease of %s a session gives up after %s", roughly(n.trip), d.q.lease, limit).
+		return fail("a round trip takes %s; with a lease of %s a session gives up after %s", cli.Roughly(n.trip), d.q.lease, limit).
 			means("Renewals fail, and holders lose their locks.").
 			fix("Move the program nearer to the server, see what slows it (LATENCY DOCTOR), or raise Options.Lease.")
 	case n.trip >= d.q.lease/worrying:
-		return warn("a round trip takes %s; with a lease of %s a session gives up after %s", roughly(n.trip), d.q.lease, limit).
+		return warn("a round trip takes %s; with a lease of %s a session gives up after %s", cli.Roughly(n.trip), d.q.lease, limit).
 			means("A little slower still, and renewals fail.").
 			fix("See what slows the server (SLOWLOG GET, LATENCY DOCTOR), or raise Options.Lease.")
 	}
-	return okay("a round trip takes %s, the median of %d; up to %s is fine", roughly(n.trip), samples, d.q.lease/worrying)
+	return okay("a round trip takes %s, the median of %d; up to %s is fine", cli.Roughly(n.trip), samples, d.q.lease/worrying)
 }

@@ -5,6 +5,7 @@
 package run
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -120,11 +121,7 @@ func (s *settings) check(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if byShell {
-		shell := os.Getenv("SHELL")
-		if shell == "" {
-			shell = "/bin/sh"
-		}
-		s.argv = []string{shell, "-c", s.shell}
+		s.argv = []string{cmp.Or(os.Getenv("SHELL"), "/bin/sh"), "-c", s.shell}
 	}
 	path, err := exec.LookPath(s.argv[0])
 	if err != nil {
