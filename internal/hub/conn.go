@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast/internal/cluster"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -19,21 +18,12 @@ const (
 	lastDelay  = time.Second
 )
 
+const retireAfter = time.Minute // with nothing to do: the node may have gone
+
 var (
 	errNoNode   = errors.New("no such node in the cluster")
 	errHandedOn = errors.New("the node has a connection already")
 	errWorn     = errors.New("too much of the connection is unwanted")
-)
-
-// A channel that nobody listens to any more stays subscribed, for whoever listens next, until
-// the connection is worn and another one takes its place. UNSUBSCRIBE is never sent: while a
-// slow script runs, the server's answer to it makes the client panic.
-const (
-	linger    = time.Second      // of a connection of which nothing is wanted, and between looks
-	wornBy    = 10_000           // unwanted channels, if no more are wanted, all of which have to move
-	wornAfter = 30 * time.Second // if any channel is unwanted
-
-	retireAfter = time.Minute // with nothing to do: the node may have gone
 )
 
 // A conn keeps one connection subscribed to the channels that are routed to it. Its
@@ -69,23 +59,6 @@ func (c *conn) wake() {
 	case c.kick <- struct{}{}:
 	default:
 	}
-}
-
-// covers reports whether the connection that is being replaced hears the channel. hub.mu is held.
-func (c *conn) covers(ch *channel) bool {
-	_, covered := c.last[ch]
-	return covered
-}
-
-// uncover makes the channel depend on the next connection alone, and reports whether that is new. hub.mu is held.
-func (c *conn) uncover(ch *channel) bool {
-	if !c.covers(ch) {
-		return false
-	}
-	if delete(c.last, ch); len(c.last) == 0 {
-		c.wake()
-	}
-	return true
 }
 
 // run keeps a connection while anything is wanted of it.
@@ -287,178 +260,6 @@ func (c *conn) serve(ctx context.Context) error {
 			return err
 		case <-ctx.Done():
 			return ctx.Err()
-		}
-	}
-}
-
-// replace moves the wanted channels to the next connection and forgets the rest. The last connection goes on hearing
-// the channels that it has, so nothing is missed meanwhile; replace returns one of them.
-func (c *conn) replace() (heard string) {
-	h := c.hub
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	c.life++
-	for _, ch := range h.channels {
-		switch {
-		case ch.conn != c:
-		case len(ch.listeners) == 0:
-			c.drop(ch)
-		default:
-			if ch.state == up {
-				c.last[ch] = struct{}{}
-				heard = ch.name
-			}
-			ch.state = idle
-			c.ask(ch)
-		}
-	}
-	return heard
-}
-
-// missed says that something may be missed all the same.
-func (c *conn) missed() (heard string) {
-	c.hub.mu.Lock()
-	defer c.hub.mu.Unlock()
-	clear(c.last)
-	return ""
-}
-
-// allMoved reports whether the connection that is being replaced has nothing any more that the next one has not.
-func (c *conn) allMoved() bool {
-	c.hub.mu.Lock()
-	defer c.hub.mu.Unlock()
-	return len(c.last) == 0
-}
-
-// drain returns when everything has been heard that was published before the channel, and the others, moved. It
-// subscribes once more: whatever the answer, it comes behind those messages. A PING might take another way.
-func (c *conn) drain(ctx context.Context, last *link, heard string) error {
-	if heard == "" {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, linger)
-	defer cancel()
-	subscribe := last.B().Subscribe().Channel(heard).Build()
-	if c.hub.sharded {
-		subscribe = last.B().Ssubscribe().Channel(heard).Build()
-	}
-	err := last.Do(ctx, subscribe).Error()
-	if _, answered := rueidis.IsRedisErr(err); answered {
-		return nil
-	}
-	return err
-}
-
-// wear says how much unwanted a connection carries.
-type wear uint8
-
-const (
-	fresh wear = iota // nothing
-	used              // something: it is to be looked at again
-	worn              // too much
-	done              // nothing else
-)
-
-// wear returns how worn a connection of that age is.
-func (c *conn) wear(age time.Duration) wear {
-	h := c.hub
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	wanted, unwanted := 0, 0
-	for _, ch := range h.channels {
-		switch {
-		case ch.conn != c:
-		case len(ch.listeners) > 0:
-			wanted++
-		default:
-			unwanted++
-		}
-	}
-	switch {
-	case wanted == 0:
-		return done
-	case unwanted >= max(wornBy, wanted), unwanted > 0 && age >= wornAfter:
-		return worn
-	case unwanted > 0:
-		return used
-	}
-	return fresh
-}
-
-// answerWithin bounds the search for a node that answers.
-const answerWithin = 2 * time.Second
-
-// node is the client to connect through. Any node of a cluster hears plain messages. Of
-// sharded ones, whichever is asked for a slot that is not known yet names the right node; so
-// it is one that answers.
-func (c *conn) node(ctx context.Context) (rueidis.Client, error) {
-	h := c.hub
-	nodes := h.client.Nodes()
-	c.server = c.addr
-	if h.client.Mode() != rueidis.ClientModeCluster {
-		if len(nodes) == 1 {
-			for c.server = range nodes { // the only one
-			}
-		}
-		return h.client, nil
-	}
-	if node, ok := nodes[c.addr]; ok {
-		return node, nil
-	}
-	if c.addr != "" {
-		c.reroute()
-		return nil, errNoNode
-	}
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
-	addr, err := cluster.Answering(ctx, h.client, h.wg.Go)
-	if err != nil {
-		return nil, err
-	}
-	if h.sharded && !c.become(addr) {
-		return nil, errHandedOn
-	}
-	if node, ok := nodes[addr]; ok {
-		c.server = addr
-		return node, nil
-	}
-	return nil, errNoNode
-}
-
-// become makes c, which has no address and so no subscriptions, the connection of a node. If
-// the node has one, that one gets the channels, and become reports false.
-func (c *conn) become(addr string) bool {
-	h := c.hub
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if other := h.conns[addr]; other != nil {
-		for ch := range c.todo {
-			ch.conn = other
-			other.ask(ch)
-		}
-		clear(c.todo)
-		return false
-	}
-	delete(h.conns, c.addr)
-	c.addr = addr
-	h.conns[addr] = c
-	return true
-}
-
-// reroute gives the channels of a node that has gone to any other, which will name the right one.
-func (c *conn) reroute() {
-	h := c.hub
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for slot, addr := range h.owners {
-		if addr == c.addr {
-			delete(h.owners, slot)
-		}
-	}
-	clear(c.todo)
-	for _, ch := range h.channels {
-		if ch.conn == c {
-			h.reroute(ch)
 		}
 	}
 }

@@ -1,0 +1,88 @@
+package hub
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/cluster"
+)
+
+// answerWithin bounds the search for a node that answers.
+const answerWithin = 2 * time.Second
+
+// node is the client to connect through. Any node of a cluster hears plain messages. Of
+// sharded ones, whichever is asked for a slot that is not known yet names the right node; so
+// it is one that answers.
+func (c *conn) node(ctx context.Context) (rueidis.Client, error) {
+	h := c.hub
+	nodes := h.client.Nodes()
+	c.server = c.addr
+	if h.client.Mode() != rueidis.ClientModeCluster {
+		if len(nodes) == 1 {
+			for c.server = range nodes { // the only one
+			}
+		}
+		return h.client, nil
+	}
+	if node, ok := nodes[c.addr]; ok {
+		return node, nil
+	}
+	if c.addr != "" {
+		c.reroute()
+		return nil, errNoNode
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	addr, err := cluster.Answering(ctx, h.client, h.wg.Go)
+	if err != nil {
+		return nil, err
+	}
+	if h.sharded && !c.become(addr) {
+		return nil, errHandedOn
+	}
+	if node, ok := nodes[addr]; ok {
+		c.server = addr
+		return node, nil
+	}
+	return nil, errNoNode
+}
+
+// become makes c, which has no address and so no subscriptions, the connection of a node. If
+// the node has one, that one gets the channels, and become reports false.
+func (c *conn) become(addr string) bool {
+	h := c.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if other := h.conns[addr]; other != nil {
+		for ch := range c.todo {
+			ch.conn = other
+			other.ask(ch)
+		}
+		clear(c.todo)
+		return false
+	}
+	delete(h.conns, c.addr)
+	c.addr = addr
+	h.conns[addr] = c
+	return true
+}
+
+// reroute gives the channels of a node that has gone to any other, which will name the right one.
+func (c *conn) reroute() {
+	h := c.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for slot, addr := range h.owners {
+		if addr == c.addr {
+			delete(h.owners, slot)
+		}
+	}
+	clear(c.todo)
+	for _, ch := range h.channels {
+		if ch.conn == c {
+			h.reroute(ch)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package semaphore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
+)
+
+// Release gives permits back by their ids, as [holdfast.Hold.ID] has them and Java's acquire returns
+// them: all of them, or none. It is [holdfast.ErrNotHeld] if one of them is not taken, because it
+// was given back before, or its lease is over, or it is no permit's id at all. Whoever holds one of
+// them has lost it: in this
+// session it is told at once, elsewhere by the next renewal, or when it releases if there is none; a
+// hold is best given back by its own Release. It corresponds to release(permitId) and
+// release(permitsIds); tryRelease is the same.
+//
+// It is sent even if ctx has ended, or the permits would stay taken, and returns within a third of
+// the session's lease and within 5 s. As a permit can come back only once, it is repeated if the
+// reply is lost; if the permits are found to have come back by then, whoever gave them back, it is
+// [holdfast.ErrUnknown], and so it is if the server refuses, as when it cannot write to its disk.
+// Holds of this session are then lost in any case, and all go back one by one in the background.
+func (e *Expirable) Release(_ context.Context, ids ...string) error {
+	const operation = "release"
+	if len(ids) > maxAtOnce {
+		return e.lock.Fail(operation, fmt.Errorf("ids are %d, must be %d at the most", len(ids), maxAtOnce))
+	}
+	permits := make([]string, len(ids))
+	seen := make(map[string]bool, len(ids))
+	for i, id := range ids {
+		permit, err := permitOf(id)
+		switch {
+		case err != nil:
+			return e.lock.Fail(operation, err)
+		case seen[permit]:
+			return e.lock.Fail(operation, fmt.Errorf("permit id %q is given twice", id))
+		}
+		permits[i], seen[permit] = permit, true
+	}
+	if len(ids) == 0 {
+		return e.lock.Mistake(operation)
+	}
+	return e.giveBack(operation, permits)
+}
+
+func (e *Expirable) release(ids ...string) *script.Call {
+	return e.publishing(e.call(releaseExpirableScript)).Arg(ids...)
+}
+
+// The replies of a release.
+const (
+	absent = 0 // one of the permits is not taken
+	freed  = 2 // or more: n - 2 clients listen
+)
+
+// giveBack gives permits back, whoever holds them, and whether or not the caller's ctx has ended. As a copy of the call
+// finds nothing, it is repeated while its outcome is not known. The session's holds of the permits are lost.
+func (e *Expirable) giveBack(operation string, permits []string) error {
+	ours, doubtful := e.lock.GrantedTo(permits), false
+	doubt := func() { // nobody may believe in them any more; the call gives them back, or the session does afterwards
+		if !doubtful {
+			doubtful = true
+			ours.Doubt()
+		}
+	}
+	err := e.lock.Give(operation, session.Gift{
+		Call: func() *script.Call { return e.release(permits...) }, Read: e.readRelease,
+		Harmless: true, Doubted: doubt, Refused: doubt,
+	})
+	switch {
+	case err == nil || errors.Is(err, holdfast.ErrNotHeld) && len(permits) == 1:
+		ours.Lose()
+	case doubtful:
+		ours.Owe()
+	}
+	return err
+}
+
+// readRelease reads the reply of a call that gives permits back.
+func (e *Expirable) readRelease(c *script.Call) error {
+	switch n, err := c.ReadInt(); {
+	case err != nil:
+		return err
+	case n == absent:
+		return holdfast.ErrNotHeld
+	default:
+		e.lock.Released(n - freed)
+		return nil
+	}
+}

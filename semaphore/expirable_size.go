@@ -1,0 +1,110 @@
+package semaphore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// TrySetPermits makes the semaphore, with n permits, n from 0 to 2^53 - 1. It reports whether it
+// has: false says that there is one already, whatever its permits. It blocks for a round trip, as
+// all do that take or wait for no permit. It corresponds to trySetPermits().
+func (e *Expirable) TrySetPermits(ctx context.Context, n int) (bool, error) {
+	const operation = "try set permits"
+	if n < 0 || n > maxPermits {
+		return false, e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
+	}
+	made, err := e.ask(ctx, operation, e.publishing(script.NewCall(setScript).Key(e.lock.Key()).Int(int64(n)).Arg("0")))
+	return made == 1, err
+}
+
+// SetPermits makes the semaphore have n permits in all, free and taken ones, n from 0 to 2^53 - 1,
+// and makes it if there is none. Permits that are taken stay taken, so fewer than none may be free
+// for a while. It corresponds to setPermits(). After [holdfast.ErrUnknown] it may have been done, or
+// may be yet, for a third of the lease, a minute at the most.
+func (e *Expirable) SetPermits(ctx context.Context, n int) error {
+	const operation = "set permits"
+	if n < 0 || n > maxPermits {
+		return e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
+	}
+	changed, err := e.lock.InTime(ctx, operation, func(w script.Window) *script.Call {
+		return e.publishing(e.call(resizeExpirableScript).Int(int64(n))).Int(w.NotAfter)
+	})
+	if changed {
+		e.lock.Wake()
+	}
+	return err
+}
+
+// AddPermits makes the semaphore larger by n, or smaller if n is below 0, and makes it if there is
+// none. Permits that are taken stay taken, so fewer than none may be free for a while. An expiry
+// stays. It corresponds to addPermits(). After [holdfast.ErrUnknown] it may have been done.
+func (e *Expirable) AddPermits(ctx context.Context, n int) error {
+	const operation = "add permits"
+	if n < -maxPermits || n > maxPermits {
+		return e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from -(2^53 - 1) to 2^53 - 1", n))
+	}
+	c := e.publishing(script.NewCall(addExpirableScript).Key(e.lock.Key()).Int(int64(n)))
+	return e.lock.Run(ctx, operation, c, func() error { return e.lock.Given(c) })
+}
+
+// Permits returns how many permits the semaphore has, free and taken ones; 0 if there is none. It
+// asks the master, as all these do, and first has the permits come back whose leases are over. It
+// corresponds to getPermits().
+func (e *Expirable) Permits(ctx context.Context) (int, error) {
+	free, taken, err := e.count(ctx, "permits")
+	return free + taken, err
+}
+
+// AvailablePermits returns how many permits are free: 0 if there is no semaphore, below 0 if it was
+// made smaller than what is taken. It corresponds to availablePermits().
+func (e *Expirable) AvailablePermits(ctx context.Context) (int, error) {
+	free, _, err := e.count(ctx, "available permits")
+	return free, err
+}
+
+// AcquiredPermits returns how many permits are taken. It corresponds to acquiredPermits().
+func (e *Expirable) AcquiredPermits(ctx context.Context) (int, error) {
+	_, taken, err := e.count(ctx, "acquired permits")
+	return taken, err
+}
+
+// count counts the permits, in several calls if many leases are over.
+func (e *Expirable) count(ctx context.Context, operation string) (free, taken int, err error) {
+	for more := true; more && err == nil; {
+		c := e.publishing(e.call(countExpirableScript))
+		err = e.lock.Run(ctx, operation, c, func() error {
+			n, err := c.ReadInts(nil)
+			switch more = len(n) == 1; {
+			case err != nil:
+				return err
+			case more && n[0] == -3:
+			case len(n) == 2:
+				free, taken = int(n[0]), int(n[1])
+			default:
+				return c.Unexpected()
+			}
+			return nil
+		})
+	}
+	return free, taken, err
+}
+
+// Delete removes the semaphore with all permits that are taken, and reports whether there was one.
+// Holds of this session are lost at once, also if the outcome is unknown; others by their next
+// renewal, or when they are released if there is none. Whoever waits goes on waiting, until a
+// semaphore is made. It corresponds to delete().
+func (e *Expirable) Delete(ctx context.Context) (bool, error) {
+	ours := e.lock.Granted() // not what is granted while the reply is on its way
+	was, err := e.ask(ctx, "delete", e.call(deleteScript))
+	switch {
+	case was == 1:
+		ours.Lose()
+	case errors.Is(err, holdfast.ErrUnknown):
+		ours.Forsake()
+	}
+	return was == 1, err
+}
