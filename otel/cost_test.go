@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// setUps are what an observer costs with, from nothing to everything.
+// setUps are the configurations that are measured, from nothing to everything.
 func setUps() map[string]*holdfastotel.Options {
 	metrics := func() *metric.MeterProvider {
 		return metric.NewMeterProvider(metric.WithReader(metric.NewManualReader()))
@@ -33,7 +33,7 @@ func setUps() map[string]*holdfastotel.Options {
 	}
 }
 
-// observe does with an observer what a lock and a release do.
+// observe calls an observer as a lock and a release do.
 func observe(o *holdfast.Observer) {
 	of := holdfast.Subject{Kind: "rlock", Name: "orders:42"}
 	done := o.Acquire(context.Background(), of)

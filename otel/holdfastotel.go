@@ -12,13 +12,13 @@
 // Durations are in seconds. All have the attribute holdfast.kind, the package's name as in [holdfast.Subject], and
 // holdfast.name if [Options.Names] says so.
 //
-//	holdfast.hold.active       up-down counter  holds that there are now
+//	holdfast.hold.active       up-down counter  present holds
 //	holdfast.hold.duration     histogram        from the grant to the end; holdfast.outcome: released, lost, closed
 //	holdfast.hold.losses       counter          holds that ended before they were released
 //	holdfast.wait.active       up-down counter  calls that wait now
 //	holdfast.wait.duration     histogram        of the calls that waited
 //	holdfast.acquire.duration  histogram        of all calls that take or wait; holdfast.outcome
-//	holdfast.attempts          counter          questions to the server whether it can be had; holdfast.outcome
+//	holdfast.attempts          counter          attempts to take something; holdfast.outcome
 //	holdfast.wakeups           counter          looks of calls that wait; holdfast.wakeup.cause: message, timer, turn
 //	holdfast.renewals          counter          holdfast.outcome: renewed, failed
 //
@@ -26,23 +26,23 @@
 // be nested in), unknown (the reply was lost, or ctx ended before it came), closed (the session was), or error. With
 // all but the first two comes error.type, of the type of the error or its cause.
 //
-// Whatever counts what should not happen is there, with 0, from the first moment at which something of its kind
-// happens: a counter that appears with 1 is no increase to most systems.
+// Counters of what should not happen exist, with 0, from the first moment at which something of their kind happens:
+// to most systems, a counter that appears with 1 has not increased.
 //
 // # Spans
 //
 // A call that takes something or waits is a span "<kind> acquire", a child of the caller's; a hold is a span
-// "<kind> hold", from the grant to its end, a child of the span of whoever took it. A child, and not a trace of its
-// own with a link, because the hold begins inside of what the caller does and is mostly over before it: it is seen
-// where one looks, and sampled with it. A hold that outlives its caller's span is legal, too. Hold what is kept
-// for hours under a ctx that has no span, and it is the root of a trace.
+// "<kind> hold", from the grant to its end, a child of its taker's span. It is a child, and not a separate trace with
+// a link, because the hold begins within the caller's work and usually ends before it. So it appears where one looks,
+// and is sampled with the caller. A hold may also outlive its caller's span. For a hold of hours, take the lock with a
+// ctx that has no span, and the hold is the root of a trace.
 //
-// Both have the attributes holdfast.kind and holdfast.name from the beginning, and holdfast.outcome in the end,
-// acquire also holdfast.attempts. Both
-// are internal spans: a call may be over without a word to the server, or after many. A span's status is an error
-// after a loss, and whenever a call fails for another reason than that somebody else has it, or that its ctx ended.
+// Both have the attributes holdfast.kind and holdfast.name from the beginning, and holdfast.outcome at the end; acquire
+// also has holdfast.attempts. Both are internal spans: a call may send nothing to the server, or many commands. A
+// span's status is an error after a loss, and when a call fails for any other reason than that somebody else has the
+// lock or that its ctx ended.
 //
-// A lock that is several is measured and traced besides its members, with a kind of its own.
+// A lock that consists of several is measured and traced under a kind of its own, in addition to its members.
 package holdfastotel
 
 import (
@@ -59,7 +59,7 @@ import (
 // scope names this library to the providers.
 const scope = "github.com/holdfast-go/holdfast/otel"
 
-// version is that of this module in the program, "(devel)" if it has none.
+// version returns this module's version in the program; "(devel)" if it has none.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range append(info.Deps, &info.Main) {
@@ -87,8 +87,8 @@ type Options struct {
 	Names func(name string) string
 }
 
-// NewObserver returns an observer for [holdfast.Options], which any number of sessions may share. An error is the
-// meter provider's.
+// NewObserver returns an observer for [holdfast.Options], which any number of sessions may share. An error comes from
+// the meter provider.
 func NewObserver(opts *Options) (*holdfast.Observer, error) {
 	var o Options
 	if opts != nil {

@@ -89,7 +89,7 @@ func (k *kit) collect() []metricdata.Metrics {
 	return all.ScopeMetrics[0].Metrics
 }
 
-// read returns counts by metric and attributes, of histograms the number of measurements.
+// read returns the counts by metric and attributes; for histograms, the numbers of measurements.
 func (k *kit) read() map[string]map[string]int64 {
 	k.t.Helper()
 	all := map[string]map[string]int64{}
@@ -116,7 +116,7 @@ func encode(s attribute.Set) string { return s.Encoded(attribute.DefaultEncoder(
 
 func (k *kit) sum(name, labels string) int64 { return k.read()[name][labels] }
 
-// total is of all series with such an attribute.
+// total adds up all series with such an attribute.
 func (k *kit) total(name, label string) (n uint64) {
 	for labels, count := range k.read()[name] {
 		if strings.Contains(labels, label) {

@@ -36,7 +36,7 @@ func TestALockThatIsFree(t *testing.T) {
 	}
 }
 
-// What should not happen is there, with 0, from the beginning.
+// Counters of what should not happen exist, with 0, from the beginning.
 func TestCountersBeginWithZero(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, nil)
@@ -55,7 +55,7 @@ func TestAWaitThatAMessageEnds(t *testing.T) {
 	hold := k.lock(rlock.New(k.server.Open(nil), "orders", nil))
 	got := k.goLock(t.Context(), rlock.New(k.session, "orders", nil))
 	k.isCounted("holdfast.wait.active", 1, "holdfast.kind=rlock")
-	// Whoever waits looks once more when its subscription stands.
+	// A waiter looks once more when it is subscribed.
 	k.isCounted("holdfast.attempts", 2, "holdfast.kind=rlock,holdfast.outcome=busy")
 	began := k.sum("holdfast.wakeups", "holdfast.kind=rlock,holdfast.wakeup.cause=message")
 	require.NoError(t, hold.Release())
@@ -110,7 +110,8 @@ func TestOutcomesOfCalls(t *testing.T) {
 	k.isMeasured("holdfast.acquire.duration", 1, "holdfast.kind=rlock,holdfast.outcome=busy")
 	k.isCounted("holdfast.attempts", 1, "holdfast.kind=rlock,holdfast.outcome=busy")
 
-	// A call that waits looks at first, and when it is subscribed. The outcome of an attempt that is cut off is unknown.
+	// A call that waits looks at first, and when it is subscribed. The outcome of an attempt that is cut off would be
+	// unknown.
 	const looks = 2
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -270,7 +271,7 @@ func TestUnitsAndBoundaries(t *testing.T) {
 	assert.Equal(t, units, seen)
 }
 
-// A session may be observed before any provider is there: what it tells then goes nowhere.
+// A session may be observed before there is any provider: what it reports then goes nowhere.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	observer, err := holdfastotel.NewObserver(nil)

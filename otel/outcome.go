@@ -27,7 +27,7 @@ const (
 	failed  outcome = "failed"
 )
 
-// outcomeOf is how a call, an attempt or a hold ended that is well if there is no error.
+// outcomeOf names how a call, an attempt or a hold ended; well is the outcome without an error.
 func outcomeOf(err error, well outcome) outcome {
 	switch {
 	case err == nil:
@@ -73,7 +73,7 @@ func errorType(err error, o outcome) string {
 
 var textOnly = reflect.TypeOf(errors.New(""))
 
-// innermost is the last cause of an error, where there are several.
+// innermost returns the last cause of an error, if there are several.
 func innermost(err error) error {
 	for {
 		switch e := err.(type) { //nolint:errorlint // goes down by itself

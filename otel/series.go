@@ -32,8 +32,8 @@ func newLabels(attributes ...attribute.KeyValue) labels {
 
 type seriesKey struct{ kind, name string }
 
-// A series is what is known in advance of all that is measured of one kind, and one name if metrics have names: made
-// once, since attributes cost allocations.
+// A series has the attributes of everything that is measured for one kind (and one name, if metrics have names). It is
+// made once, since attributes cost allocations.
 type series struct {
 	acquireSpan, holdSpan string
 	attributes            []attribute.KeyValue
@@ -90,12 +90,12 @@ func newSeries(key seriesKey) *series {
 	return s
 }
 
-// with are the labels of the series and some more.
+// with returns the labels of the series and some more.
 func (s *series) with(more ...attribute.KeyValue) labels {
 	return newLabels(append(more, s.attributes...)...)
 }
 
-// appear has the counters of what should not happen begin with 0.
+// appear makes the counters of what should not happen start at 0.
 func (in *instruments) appear(s *series) {
 	ctx := context.Background()
 	in.losses.Add(ctx, 0, s.plain.add...)
@@ -106,7 +106,7 @@ func (in *instruments) appear(s *series) {
 	}
 }
 
-// asked are the labels of a call or an attempt that ended with err.
+// asked returns the labels of a call or an attempt that ended with err.
 func (s *series) asked(o outcome, err error) labels {
 	switch o {
 	case acquired:
@@ -117,7 +117,7 @@ func (s *series) asked(o outcome, err error) labels {
 	return s.with(outcomeKey.String(string(o)), errorKey.String(errorType(err, o)))
 }
 
-// ended are the labels of a hold.
+// ended returns the labels of a hold.
 func (s *series) ended(o outcome) labels {
 	switch o {
 	case released:
@@ -128,7 +128,7 @@ func (s *series) ended(o outcome) labels {
 	return s.closed
 }
 
-// woken are the labels of a wake-up.
+// woken returns the labels of a wake-up.
 func (s *series) woken(by holdfast.WakeUp) labels {
 	switch by {
 	case holdfast.ByMessage:

@@ -58,7 +58,7 @@ func (a asked) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResu
 
 func (asked) Description() string { return "asked" }
 
-// What a span is about is known from its beginning: to samplers, and to who looks at one that is open.
+// A span has its attributes from the beginning, for samplers and for anybody who looks at an open one.
 func TestSpansBeginWithWhatTheyAreAbout(t *testing.T) {
 	t.Parallel()
 	sampler := asked{map[string]string{}}
@@ -104,7 +104,7 @@ func TestSpanOfALoss(t *testing.T) {
 	assert.Len(t, spans.names(), 2, "ended once")
 }
 
-// That somebody else has it, or that the caller does not want to wait, is no error.
+// It is no error if somebody else has the lock, or if the caller does not want to wait.
 func TestSpansOfCallsThatAreBusyOrCancelled(t *testing.T) {
 	t.Parallel()
 	k, spans := newTracedKit(t)
@@ -161,7 +161,7 @@ func TestSpansThatAreNotSampled(t *testing.T) {
 	assert.Empty(t, exporter.GetSpans())
 }
 
-// From a slow bucket of a histogram one gets to the trace.
+// A slow bucket of a histogram leads to the trace.
 func TestMeasurementsAreLinkedToSpans(t *testing.T) {
 	t.Parallel()
 	k, spans := newTracedKit(t)
@@ -185,7 +185,7 @@ func TestMeasurementsAreLinkedToSpans(t *testing.T) {
 	}
 }
 
-// recorded are the spans that have ended.
+// recorded returns the spans that have ended.
 type recorded struct {
 	exporter *tracetest.InMemoryExporter
 	provider *sdktrace.TracerProvider
@@ -212,7 +212,7 @@ func (r *recorded) names() (names []string) {
 	return names
 }
 
-// one is the only span of that name.
+// one returns the only span of that name.
 func (r *recorded) one(t *testing.T, name string) tracetest.SpanStub {
 	t.Helper()
 	all := slices.DeleteFunc(r.exporter.GetSpans(), func(s tracetest.SpanStub) bool { return s.Name != name })

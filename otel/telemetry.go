@@ -85,7 +85,7 @@ func within(span trace.Span) context.Context {
 	return trace.ContextWithSpan(context.Background(), span)
 }
 
-// begin begins a span. What it is about is known to samplers, too.
+// begin starts a span with its attributes, so that samplers see them, too.
 func (t *telemetry) begin(ctx context.Context, name string, of holdfast.Subject) trace.Span {
 	var opts []trace.SpanStartOption
 	if t.traced {

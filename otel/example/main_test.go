@@ -25,7 +25,7 @@ const (
 	guide     = "../../docs/observability.md"
 )
 
-// Everything that the dashboard and the alerts ask for is there, with the labels that they ask by.
+// The example exports every metric that the dashboard and the alerts query, with the labels that they use.
 func TestTheDashboardFindsItsMetrics(t *testing.T) {
 	t.Parallel()
 	scrape := start(t)
@@ -53,7 +53,7 @@ func TestTheDashboardFindsItsMetrics(t *testing.T) {
 	}
 }
 
-// What goes wrong in the example is to be seen.
+// The metrics show what goes wrong in the example.
 func TestTroubleIsMeasured(t *testing.T) {
 	t.Parallel()
 	scrape := start(t)
@@ -129,7 +129,7 @@ func start(t *testing.T) (scrape func() string) {
 	}
 }
 
-// queriesOf are those of the dashboard's panels and variables.
+// queriesOf returns the queries of the dashboard's panels and variables.
 func queriesOf(t *testing.T) (queries []string) {
 	t.Helper()
 	text, err := os.ReadFile(dashboard)

@@ -22,7 +22,7 @@ func Pause(p *os.Process) error {
 	return fmt.Errorf("child %d has not stopped within %v", p.Pid, stopTimeout)
 }
 
-// stopTimeout is for a child of a machine that is busy; one that is paused twice does not tell of it again.
+// stopTimeout allows for a busy machine; a child that is paused twice does not report it again.
 const stopTimeout = 20 * time.Second
 
 // Resume lets a paused child go on.

@@ -12,7 +12,7 @@ import (
 // the process ends, except one that a goroutine locked and never unlocked.
 func Attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// hasStopped is true as well of a child that has ended instead: its end is left to whoever waits for that.
+// hasStopped is also true of a child that has ended instead; whoever waits for it handles its end.
 func hasStopped(pid int) bool {
 	var what unix.Siginfo
 	err := unix.Waitid(unix.P_PID, pid, &what, unix.WSTOPPED|unix.WNOHANG, nil)

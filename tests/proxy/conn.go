@@ -40,7 +40,7 @@ func newConn(p *Proxy, client, server *net.TCPConn) *Conn {
 }
 
 // Stall holds back everything that goes in the direction, until Resume; both sides stay connected, and the proxy
-// goes on accepting what they send. That one side closes is held back as well.
+// goes on accepting what they send. The end of either side is held back as well.
 func (c *Conn) Stall(d Direction) {
 	if d&ToServer != 0 {
 		c.toServer.shut()
@@ -178,7 +178,7 @@ func (c *Conn) act(r *request, reply []byte) []byte {
 		r.rule.noteAnswered()
 		r.rule.noteFired()
 		_, _ = io.Copy(io.Discard, c.server)
-		c.pass(nil, c.gone) // that the server closes is not to be seen either
+		c.pass(nil, c.gone) // nor may the client see that the server closes
 		c.end(false)
 		return nil
 	case holdReply:

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// gate lets through or holds whoever comes.
+// A gate lets through what comes, or holds it.
 type gate struct {
 	mu      sync.Mutex
 	blocked chan struct{} // nil while open; closed to let go
@@ -30,7 +30,7 @@ func (g *gate) open() {
 	}
 }
 
-// pulse lets go all that wait at a shut gate and leaves it shut for those who come later.
+// pulse lets go everything that waits at a shut gate, and leaves it shut for what comes later.
 func (g *gate) pulse() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Match tells which commands a rule is about. The command comes with its arguments, as the client sent it. It is
-// asked from the proxy's goroutines.
+// Match tells which commands a rule is about. The command comes with its arguments, as the client sent it. The
+// proxy's goroutines call it.
 type Match func(command []string) bool
 
 // Any matches every command, the client's handshake included.

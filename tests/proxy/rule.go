@@ -142,7 +142,7 @@ func (r *Rule) noteAnswered() {
 	r.notify()
 }
 
-// notify wakes who waits; the mutex is held.
+// notify wakes the waiters; the mutex is held.
 func (r *Rule) notify() {
 	close(r.changed)
 	r.changed = make(chan struct{})
