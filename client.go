@@ -51,7 +51,8 @@ func setUp(opt *rueidis.ClientOption, lease time.Duration, session *atomic.Point
 	case opt.DisableAutoPipelining:
 		return errors.New("ClientOption.DisableAutoPipelining is set: a session uses one connection per server")
 	case opt.RingScaleEachConn > 0 && opt.RingScaleEachConn < ringScale:
-		return fmt.Errorf("ClientOption.RingScaleEachConn is %d, must be at least %d, or 0: a session has a thousand calls in flight",
+		return fmt.Errorf("ClientOption.RingScaleEachConn is %d, must be at least %d, or 0: "+
+			"a session has a thousand calls in flight",
 			opt.RingScaleEachConn, ringScale)
 	}
 	opt.PipelineMultiplex = -1

@@ -44,7 +44,8 @@ func wrong(l *core.Lock) error {
 		return err
 	}
 	if l.Wires.Reused {
-		return errors.New("Options.Token is set, must not be: what an attempt that fails has taken could not be given back")
+		return errors.New("Options.Token is set, must not be: " +
+			"what an attempt that fails has taken could not be given back")
 	}
 	return nil
 }

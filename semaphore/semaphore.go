@@ -66,7 +66,8 @@ type Semaphore struct {
 // comes back from the first call.
 func New(s *holdfast.Session, name string) *Semaphore {
 	p := &Semaphore{}
-	session.InitObject(&p.object, (*session.Session)(s), session.Label{Kind: "semaphore", Name: name}, wire.SemaphoreChannel)
+	session.InitObject(&p.object, (*session.Session)(s), session.Label{Kind: "semaphore", Name: name},
+		wire.SemaphoreChannel)
 	return p
 }
 
@@ -163,7 +164,8 @@ func (p *Semaphore) Release(_ context.Context, n int) error {
 	if err := p.atLeastOne(operation, n); err != nil {
 		return err
 	}
-	return p.object.Give(operation, session.Gift{Call: func() *script.Call { return p.add(n, create) }, Read: p.object.Given})
+	return p.object.Give(operation,
+		session.Gift{Call: func() *script.Call { return p.add(n, create) }, Read: p.object.Given})
 }
 
 // ReleaseIfExists is [Semaphore.Release] of a semaphore that is there; it reports whether it is. It

@@ -20,7 +20,9 @@ const patience = 100 * time.Millisecond
 // Ask sends a command to one node after another until one answers, be it with a refusal. A silent node keeps
 // nobody waiting: the next one is asked meanwhile. The goroutines for that are started by start; they end soon
 // after the answer, or when the client closes. If none answers until ctx ends, the error has what they said.
-func Ask(ctx context.Context, client rueidis.Client, start func(func()), command ...string) (rueidis.RedisMessage, error) {
+func Ask(
+	ctx context.Context, client rueidis.Client, start func(func()), command ...string,
+) (rueidis.RedisMessage, error) {
 	message, _, err := ask(ctx, client, start, command...)
 	return message, err
 }
@@ -34,7 +36,9 @@ func Answering(ctx context.Context, client rueidis.Client, start func(func())) (
 }
 
 // ask is Ask that tells who has answered; "" if nobody has.
-func ask(ctx context.Context, client rueidis.Client, start func(func()), command ...string) (message rueidis.RedisMessage, by string, err error) {
+func ask(
+	ctx context.Context, client rueidis.Client, start func(func()), command ...string,
+) (message rueidis.RedisMessage, by string, err error) {
 	type answer struct {
 		by string
 		rueidis.RedisResult

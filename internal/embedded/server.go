@@ -147,7 +147,8 @@ func (s *Server) connect(listener net.Listener, client net.Conn) *conn {
 	}
 	s.redis.Server().SetPreHook(s.before) // from the first connection on
 	c := &conn{
-		server: s, client: client, redis: redis, replied: make(chan struct{}), done: make(chan struct{}), channels: make(map[string]bool),
+		server: s, client: client, redis: redis, replied: make(chan struct{}), done: make(chan struct{}),
+		channels: make(map[string]bool),
 	}
 	s.conns[c] = struct{}{}
 	return c

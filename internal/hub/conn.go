@@ -45,7 +45,8 @@ type conn struct {
 }
 
 func newConn(h *Hub, addr string) *conn {
-	return &conn{hub: h, addr: addr, todo: make(map[*channel]struct{}), last: make(map[*channel]struct{}), kick: make(chan struct{}, 1)}
+	return &conn{hub: h, addr: addr, todo: make(map[*channel]struct{}), last: make(map[*channel]struct{}),
+		kick: make(chan struct{}, 1)}
 }
 
 // ask makes the goroutine look at the channel. hub.mu is held.
@@ -92,7 +93,8 @@ func (c *conn) run(ctx context.Context) {
 		if time.Since(began) > lastDelay { // they stood meanwhile
 			delay, level = firstDelay, slog.LevelWarn
 		}
-		c.hub.log.Log(ctx, level, "holdfast: subscriptions interrupted", slog.String("server", c.server), slog.Any("error", err))
+		c.hub.log.Log(ctx, level, "holdfast: subscriptions interrupted", slog.String("server", c.server),
+			slog.Any("error", err))
 		level = slog.LevelDebug // one warning is enough for one outage
 		select {
 		case <-time.After(delay/2 + rand.N(delay)):

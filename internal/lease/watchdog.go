@@ -78,7 +78,9 @@ type group struct {
 
 // NewWatchdog makes a watchdog for leases of the given length; now is the present moment, by a clock
 // that may jump ahead.
-func NewWatchdog(now func() time.Duration, lease time.Duration, start func(func()), renew func(batch []Renewable)) *Watchdog {
+func NewWatchdog(
+	now func() time.Duration, lease time.Duration, start func(func()), renew func(batch []Renewable),
+) *Watchdog {
 	return &Watchdog{
 		now: now, period: lease / 3, along: 2 * lease / 9, again: lease / 20,
 		renew: renew, start: start, groups: make(map[Group]*group), kick: make(chan struct{}, 1),

@@ -35,7 +35,8 @@ func NewRunner(client rueidis.Client, now func() time.Duration, lease time.Durat
 }
 
 // Changing tells the runner that a connection has ended, or is about to be made. What was known of the server's clock
-// may not be true of the next server. Both are told, because the call for which a connection is made has been made before.
+// may not be true of the next server. Both are told, because the call for which a connection is made has been made
+// before.
 func (r *Runner) Changing() {
 	r.clocks.Forget()
 	r.changes.Add(1)
@@ -135,9 +136,9 @@ func (r *Runner) RunAll(ctx context.Context, calls []*Call, done func(i int, err
 	}
 }
 
-// The rounds of a batch: by their names alone, scripts are sent in the first. In the second, for those that a server does
-// not know, each is sent in full once to each server, ahead of the other calls of it. In the last, since servers may
-// have changed places meanwhile, all are.
+// The rounds of a batch: by their names alone, scripts are sent in the first. In the second, for those that a server
+// does not know, each is sent in full once to each server, ahead of the other calls of it. In the last, since servers
+// may have changed places meanwhile, all are.
 const (
 	firstInFull = 1
 	allInFull   = 2

@@ -24,7 +24,7 @@ type Window struct {
 	Sent      time.Duration // now, on the session's clock
 	Stands    bool          // the connection is known to stand, so the call is sent without delay
 	NotBefore int64         // server ms: executed earlier, the server's clock was set back
-	NotAfter  int64         // server ms; 0, which the server refuses and answers with its time, if its clock is not known
+	NotAfter  int64         // server ms; 0 if its clock is not known: the server refuses that and tells its time
 }
 
 // A Reply is what a timed call replies behind its head, {code, now}.
@@ -49,7 +49,9 @@ var errLate = &Failure{
 // Timed runs a call about a key that the server executes within limit from when it is sent, or refuses: a copy that the
 // network has kept does no harm (G2). call makes it when it has its place, and again when it is to be sent again, which
 // is at once: because the server refused it as late, which brings the server's clock, or has done a part of it.
-func (r *Runner) Timed(ctx context.Context, key string, limit time.Duration, call func(w Window) *Call) (reply Reply, err error) {
+func (r *Runner) Timed(
+	ctx context.Context, key string, limit time.Duration, call func(w Window) *Call,
+) (reply Reply, err error) {
 	for refused := 0; refused < lateTries; {
 		p, err := r.place(ctx, Take, key)
 		if err != nil {
@@ -94,7 +96,8 @@ func (r *Runner) readTimed(c *Call, reply *Reply, key string, w Window) error {
 	reply.Code, reply.Len = n[0], copy(reply.Rest[:], n[2:])
 	switch now := n[1]; {
 	case now == 0: // the script has not asked
-	case reply.Code == late && now <= w.NotAfter: // so it was early: the clock was set back, and what was known is wrong
+	// It was early: the clock was set back, and what was known is wrong.
+	case reply.Code == late && now <= w.NotAfter:
 		r.clocks.Relearn(key, now, reply.At)
 	default:
 		r.clocks.Learn(key, now, reply.At)
@@ -108,8 +111,8 @@ func (r *Reply) Unexpected() error {
 	return brokenf(r.script, "unexpected reply %d, now, %v", r.Code, rest)
 }
 
-// ReadRenewal reads the reply of a renewal, {now, r1, r2, …}, of a number of names, one of which has key; and learns the
-// server's clock.
+// ReadRenewal reads the reply of a renewal, {now, r1, r2, …}, of several names, one of which has key, and learns
+// the server's clock.
 func (r *Runner) ReadRenewal(c *Call, key string, names int) ([]rueidis.RedisMessage, error) {
 	values, err := c.ReadArray()
 	if err != nil {

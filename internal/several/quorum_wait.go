@@ -24,7 +24,8 @@ var askAgain = wait.Exponential(firstAsk, lastAsk)
 type quorumWait struct {
 	*Quorum
 	session.Retries
-	claims     *core.Claims               // of the owner; nil: the call's own, under which nobody else can have the lock
+	// claims are the owner's; nil: the call's own, under which nobody else can have the lock
+	claims     *core.Claims
 	wakes      atomic.Pointer[wait.Place] // the place in the line of those who wait
 	attempting atomic.Bool                // what the owner gets now is this call's
 	stops      []func()                   // end what the place has begun
@@ -44,7 +45,8 @@ func (w *quorumWait) wait(ctx, sleep context.Context) error {
 			if w.Place != nil {
 				// Whoever was told of a release would ask before all servers are free, and together with others.
 				_, name := w.line()
-				_ = session.Pause(sleep, max(rand.N(4*askLater(w.took)/5), of(w.Session()).ways.left(name), w.tooOften()))
+				_ = session.Pause(sleep, max(rand.N(4*askLater(w.took)/5), of(w.Session()).ways.left(name),
+					w.tooOften()))
 			}
 			retry, err = w.attempt(ctx)
 			return w.hold != nil, retry, err

@@ -49,7 +49,8 @@ func (o *Object) permits(answer rueidis.RedisResult) error {
 // holds, and which processes the sessions are.
 func (r *Reader) finish(ctx context.Context, objects []*Object) (err error) {
 	var now int64
-	if slices.ContainsFunc(objects, func(o *Object) bool { return len(o.Waiters) > 0 || o.Taken != nil && *o.Taken > 0 }) {
+	if slices.ContainsFunc(objects,
+		func(o *Object) bool { return len(o.Waiters) > 0 || o.Taken != nil && *o.Taken > 0 }) {
 		if now, err = serverNow(ctx, r.client); err != nil {
 			return err
 		}

@@ -143,7 +143,8 @@ func KeyOf(key string) (k Key, names []string) {
 			}
 		}
 	}
-	for _, prefix := range []string{before(SessionKey), "redisson_unlock_latch:"} { // which Redisson makes for each unlock
+	// Redisson makes the second one for each unlock.
+	for _, prefix := range []string{before(SessionKey), "redisson_unlock_latch:"} {
 		if rest, ok := strings.CutPrefix(key, prefix); ok && strings.Contains(rest, "{") {
 			return Key{Role: Beside}, nil
 		}

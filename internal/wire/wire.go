@@ -135,7 +135,8 @@ func CheckName(name string) error {
 // CheckSlot says why a cluster cannot serve the name: the keys that Redisson makes of it, and the
 // channel, would not share a slot, for Redis or for Redisson, whose rule differs for some names.
 func CheckSlot(name, channel string) error {
-	if tag := hashTag(name); tag != hashTag(Prefix("word", name)) || tag != hashTag(Suffix(name, "word")) || tag != hashTag(channel) {
+	if tag := hashTag(name); tag != hashTag(Prefix("word", name)) || tag != hashTag(Suffix(name, "word")) ||
+		tag != hashTag(channel) {
 		return fmt.Errorf("name %q cannot be used in a cluster: its braces put its keys in different slots", name)
 	}
 	// Redisson takes the first '}' of the name, Redis the first one behind the '{'.
