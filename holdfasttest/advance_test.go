@@ -141,7 +141,7 @@ func TestReadersAndWriters(t *testing.T) {
 	mustLock(t, c.Read().TryLock)
 }
 
-func TestALatchOpensForWhoWaits(t *testing.T) {
+func TestALatchOpensForItsWaiters(t *testing.T) {
 	t.Parallel()
 	server := holdfasttest.NewServer(t)
 	a, b := latch.New(server.Open(nil), "ready"), latch.New(server.Open(nil), "ready")
@@ -216,7 +216,7 @@ func TestAnOutageEndsLeases(t *testing.T) {
 }
 
 // The pause of a back-off is the caller's own, and follows the real clock.
-func TestWhoPollsSleepsOn(t *testing.T) {
+func TestAPollingWaiterSleepsOn(t *testing.T) {
 	t.Parallel()
 	server := holdfasttest.NewServer(t)
 	hold := mustLock(t, rlock.New(server.Open(nil), "x", nil).TryLock)
@@ -236,7 +236,7 @@ func TestWhoPollsSleepsOn(t *testing.T) {
 }
 
 // An observer that is told of a loss may ask the server, and has been told when Advance returns.
-func TestWhoIsToldOfALossMayAsk(t *testing.T) {
+func TestAnObserverOfALossMayAsk(t *testing.T) {
 	t.Parallel()
 	server := holdfasttest.NewServer(t)
 	other := rlock.New(server.Open(nil), "x", nil)

@@ -75,7 +75,7 @@ func TestAWaitThatATimerEnds(t *testing.T) {
 	require.NoError(t, hold.Release())
 }
 
-func TestTurnsOfWhoWaitsInOneSession(t *testing.T) {
+func TestTurnsOfWaitersInOneSession(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, nil)
 	l := rlock.New(k.session, "orders", nil)

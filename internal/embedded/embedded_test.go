@@ -123,7 +123,7 @@ func TestSubscriptionsAreAnsweredInOrder(t *testing.T) {
 }
 
 // With RESP3 a subscribed connection accepts all commands, as on a real server; with RESP2 it does not.
-func TestCommandsOfWhoListens(t *testing.T) {
+func TestCommandsOfAListener(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	w, old, other := dial(t, s), dial(t, s), dial(t, s)

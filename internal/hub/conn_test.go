@@ -159,8 +159,8 @@ func TestWhatMovesToTheNextConnectionIsHeardAllTheTime(t *testing.T) {
 		assert.Equal(t, 2, told["up"])
 	})
 	for name, end := range map[string]func(h *Hub, c *conn, ch *channel){
-		"the server refuses it": func(_ *Hub, c *conn, ch *channel) { c.refused(ch, assert.AnError) },
-		"the server has it not": func(h *Hub, _ *conn, ch *channel) { h.moved(ch, "a:1") },
+		"the server refuses it":       func(_ *Hub, c *conn, ch *channel) { c.refused(ch, assert.AnError) },
+		"the server does not have it": func(h *Hub, _ *conn, ch *channel) { h.moved(ch, "a:1") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, c := setUp()

@@ -72,7 +72,7 @@ func TestARefusalBecauseOfKeysIsKnown(t *testing.T) {
 	assert.False(t, BecauseOfKeys(nil))
 }
 
-func TestWhoIsNoMasterSaysSo(t *testing.T) {
+func TestAServerThatIsNoMasterSaysSo(t *testing.T) {
 	for text, replica := range map[string]bool{
 		"READONLY You can't write against a read only replica.":                            true,
 		"@user_script: 9: -READONLY You can't write against a read only replica.":          true, // of one name of many, before Redis 7
@@ -187,7 +187,7 @@ func TestADeadlineThatHasPassedIsTheCallers(t *testing.T) {
 	}{
 		"on time":            {0, why},
 		"its timer is late":  {tardy - 1, why},
-		"it says so never":   {time.Hour, context.DeadlineExceeded},
+		"it never says so":   {time.Hour, context.DeadlineExceeded},
 		"it is not over yet": {-time.Second, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -24,14 +24,14 @@ func TestWhenAQuorumNeedNotWaitForTheRest(t *testing.T) {
 		mute    []bool
 		over    int
 	}{
-		"all have answered":           {[5]answer{{1, nil}, {1, busy}, {2, nil}, {3, away}, {4, busy}}, nil, 4},
-		"most have granted it":        {[5]answer{{1, nil}, {1, nil}, {2, nil}, {never, nil}, {never, nil}}, nil, 4},
-		"and the rest comes soon":     {[5]answer{{1, nil}, {1, nil}, {2, nil}, {3, nil}, {3, nil}}, nil, 3},
-		"most are busy":               {[5]answer{{1, busy}, {1, busy}, {3, busy}, {never, nil}, {never, nil}}, nil, 6},
-		"neither":                     {[5]answer{{1, nil}, {1, busy}, {1, nil}, {1, busy}, {never, nil}}, nil, never},
-		"a mute one, which decides":   {[5]answer{{1, nil}, {1, nil}, {1, away}, {1, away}, {9, nil}}, last, 9},
-		"a mute one, and one is busy": {[5]answer{{1, nil}, {1, busy}, {2, away}, {1, away}, {never, nil}}, last, 2},
-		"all are mute":                {[5]answer{{1, nil}, {1, nil}, {2, busy}, {never, nil}, {never, nil}}, all, 2},
+		"all have answered":             {[5]answer{{1, nil}, {1, busy}, {2, nil}, {3, away}, {4, busy}}, nil, 4},
+		"most have granted it":          {[5]answer{{1, nil}, {1, nil}, {2, nil}, {never, nil}, {never, nil}}, nil, 4},
+		"and the rest comes soon":       {[5]answer{{1, nil}, {1, nil}, {2, nil}, {3, nil}, {3, nil}}, nil, 3},
+		"most are busy":                 {[5]answer{{1, busy}, {1, busy}, {3, busy}, {never, nil}, {never, nil}}, nil, 6},
+		"neither":                       {[5]answer{{1, nil}, {1, busy}, {1, nil}, {1, busy}, {never, nil}}, nil, never},
+		"a silent one, which decides":   {[5]answer{{1, nil}, {1, nil}, {1, away}, {1, away}, {9, nil}}, last, 9},
+		"a silent one, and one is busy": {[5]answer{{1, nil}, {1, busy}, {2, away}, {1, away}, {never, nil}}, last, 2},
+		"all are silent":                {[5]answer{{1, nil}, {1, nil}, {2, busy}, {never, nil}, {never, nil}}, all, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 // A waiter that may share the name looks first, and the head of the line looks when those that share have left.
 func TestThoseBesideALineLookFirst(t *testing.T) {
 	for name, wake := range map[string]func(q *lines){
-		"after a message":    func(q *lines) { q.publish("x") },
-		"after a release":    func(q *lines) { q.Released(x, 1) },
-		"when somebody says": func(q *lines) { q.Wake(x) },
+		"after a message": func(q *lines) { q.publish("x") },
+		"after a release": func(q *lines) { q.Released(x, 1) },
+		"when woken":      func(q *lines) { q.Wake(x) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

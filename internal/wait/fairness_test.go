@@ -46,12 +46,12 @@ func TestALineStandsBackWhenItsTurnIsOver(t *testing.T) {
 		listeners int
 		want      time.Duration
 	}{
-		"a turn and more":                   {turn + 1, 2, courtesy},
-		"a turn and more, nobody else":      {turn + 1, 1, 0},
-		"a turn and more, nobody listens":   {time.Second, 0, 0},
-		"its turn is not over":              {turn, 2, 0},
-		"many others":                       {time.Second, 100, courtesy},
-		"it has the name no time to notice": {0, 2, 0},
+		"a turn and more":                    {turn + 1, 2, courtesy},
+		"a turn and more, nobody else":       {turn + 1, 1, 0},
+		"a turn and more, nobody listens":    {time.Second, 0, 0},
+		"its turn is not over":               {turn, 2, 0},
+		"many others":                        {time.Second, 100, courtesy},
+		"it has the name for no time at all": {0, 2, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

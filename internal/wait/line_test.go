@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-func TestWhoIsFirstInLineContends(t *testing.T) {
+func TestTheFirstInLineContends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
 		assert.True(t, q.Empty(x))
@@ -139,7 +139,7 @@ func TestAWakeUpDuringPromotionIsNotLost(t *testing.T) {
 	}
 }
 
-func TestWhoIsWokenOutOfTurnIsNotFirst(t *testing.T) {
+func TestAWaiterWokenOutOfTurnIsNotFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
 		first, second := q.Join(x, false, false), q.Join(x, false, false)
@@ -229,7 +229,7 @@ func TestToLeaveCostsTheSameWhereverOneStands(t *testing.T) {
 }
 
 // A promoted waiter may leave before it knows that it is the first.
-func TestWhoLeavesBeforeItIsToldPassesTheTurnOn(t *testing.T) {
+func TestAWaiterThatLeavesBeforeItIsToldPassesTheTurnOn(t *testing.T) {
 	for _, taken := range []time.Duration{0, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			q := newLines(t)

@@ -40,7 +40,7 @@ func TestALineSubscribesOnceAndUntilTheLastLeaves(t *testing.T) {
 	})
 }
 
-func TestWhoPollsDoesNotSubscribe(t *testing.T) {
+func TestAPollingWaiterDoesNotSubscribe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
 		polls, listens := q.Join(x, false, false), q.Join(x, true, false)
@@ -58,7 +58,7 @@ func TestWhoPollsDoesNotSubscribe(t *testing.T) {
 }
 
 // Waiters that poll may take as long as they like; waiters that listen do not have to.
-func TestWhoListensIsNotBehindWhoPolls(t *testing.T) {
+func TestListenersAreNotBehindPollers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
 		first, second := q.Join(x, false, false), q.Join(x, false, false)

@@ -136,7 +136,7 @@ func TestUntilWaitsForItsTurn(t *testing.T) {
 }
 
 // The one ahead may be waiting for this very owner.
-func TestUntilOvertakesOnlyWhoWaitsForItsOwner(t *testing.T) {
+func TestUntilOvertakesOnlyWaitersForItsOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
 		ahead := q.Join(x, true, false)

@@ -64,7 +64,7 @@ func TestRunLosesTheLock(t *testing.T) {
 }
 
 // A command that ends at SIGTERM is not waited for any longer.
-func TestRunLosesTheLockOfOneWhoListens(t *testing.T) {
+func TestRunLosesTheLockOfACommandThatListens(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	j := begin(t, srv, "--lease", "1s", "--grace", "1h", "--json", "x", "--", "sh", "-c",

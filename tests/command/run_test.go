@@ -291,7 +291,7 @@ func TestRunTellsWhatItRuns(t *testing.T) {
 }
 
 // A run says who is in its way just as ls and show do, to people and to programs.
-func TestRunSaysWhoAsShowDoes(t *testing.T) {
+func TestRunNamesHoldersAsShowDoes(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	holders := func(text string) (list []map[string]any) {

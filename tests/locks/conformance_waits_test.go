@@ -39,7 +39,7 @@ func TestAWaiterIsWokenByTheRelease(t *testing.T) {
 
 // Redisson's braces give the names x and {x} one channel: waiting for one delays nobody who wants the other, which is
 // free. Fair locks of the two names share more than that: the queue.
-func TestWhoWaitsForANameKeepsNobodyFromItsNeighbourOnTheChannel(t *testing.T) {
+func TestAWaiterDelaysNobodyOnTheSameChannel(t *testing.T) {
 	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		if k.Queues || k.Name == "multilock" { // one of its members is fair
 			return
@@ -76,7 +76,7 @@ func TestWhoWaitsForANameKeepsNobodyFromItsNeighbourOnTheChannel(t *testing.T) {
 
 // A waiter that polls with long pauses may wait as long as it likes. Waiters that listen are told of a release, and
 // know when a lease ends.
-func TestWhoPollsSlowlyKeepsNobodyWaiting(t *testing.T) {
+func TestASlowPollerDelaysNobody(t *testing.T) {
 	const lease = 3 * time.Second
 	for name, end := range map[string]func(*holdfast.Hold) error{
 		"who released":        (*holdfast.Hold).Release,

@@ -87,7 +87,7 @@ func TestContextOfAHold(t *testing.T) {
 		assert.InDelta(t, 500*time.Millisecond, lost.Held, float64(200*time.Millisecond))
 		assert.Same(t, hold.Err(), context.Cause(ctx))
 	})
-	t.Run("costs no goroutine, however many are derived", func(t *testing.T) {
+	t.Run("costs no goroutine, however many contexts are derived", func(t *testing.T) {
 		hold := kit.Lock(t, t.Context(), rlock.New(s, "d", nil))
 		before := runtime.NumGoroutine()
 		ctx := hold.Context(t.Context())

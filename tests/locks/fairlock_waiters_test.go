@@ -155,7 +155,7 @@ func TestAWaiterSurvivesWhatTheServerForgets(t *testing.T) {
 		"our deadlines": func(t *testing.T, srv *redistest.Server) { srv.Do(t, "DEL", "holdfast_fair_alive:{"+kit.Orders+"}") },
 		"everything":    func(t *testing.T, srv *redistest.Server) { srv.Do(t, "FLUSHALL") },
 		"scripts":       func(t *testing.T, srv *redistest.Server) { srv.Do(t, "SCRIPT", "FLUSH") },
-		"who listens":   func(t *testing.T, srv *redistest.Server) { srv.Do(t, "CLIENT", "KILL", "TYPE", "pubsub") },
+		"subscriptions": func(t *testing.T, srv *redistest.Server) { srv.Do(t, "CLIENT", "KILL", "TYPE", "pubsub") },
 		"all connections": func(t *testing.T, srv *redistest.Server) {
 			srv.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 		},
@@ -197,7 +197,7 @@ func TestAWaiterSurvivesWhatTheServerForgets(t *testing.T) {
 	}
 }
 
-func TestWhoHasGivenUpIsNotInItsOwnWay(t *testing.T) {
+func TestAWaiterThatGaveUpIsNotInItsOwnWay(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	l := newFair(kit.Open(t, srv.Addr(), nil))

@@ -153,7 +153,7 @@ func TestTenThousandWaitersLookAsOne(t *testing.T) {
 }
 
 // A look that was in flight when the latch was set again tells nothing to later callers.
-func TestALookIsNoAnswerToWhoCameLater(t *testing.T) {
+func TestALookDoesNotAnswerLaterCallers(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())

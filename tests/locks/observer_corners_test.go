@@ -38,7 +38,7 @@ func TestAttemptsOfATryThatIsRepeated(t *testing.T) {
 }
 
 // A call that is cancelled in the session's line before it was first has made no attempt.
-func TestAttemptsOfWhoNeverAsked(t *testing.T) {
+func TestACancelledWaiterHasMadeNoAttempt(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	attempts := make(chan int, 10)

@@ -206,7 +206,7 @@ func TestNothingShortensWriting(t *testing.T) {
 	require.NoError(t, write.Release())
 }
 
-func TestWhoReadsCannotWrite(t *testing.T) {
+func TestAReaderCannotWrite(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	s := kit.Open(t, srv.Addr(), nil)

@@ -157,7 +157,7 @@ func TestALostReplyOfASemaphoreIsUnknown(t *testing.T) {
 			})
 		}
 	}
-	t.Run("a refusal that passes is waited out", func(t *testing.T) {
+	t.Run("a passing refusal is waited out", func(t *testing.T) {
 		t.Parallel()
 		srv := redistest.Start(t)
 		proxied := proxy.Start(t, srv.Addr())

@@ -193,7 +193,7 @@ func TestAWaiterForPermitsNeedsNoMessage(t *testing.T) {
 
 // Redisson's braces give the names x and {x} one channel: waiting for one delays nobody who wants the other, which
 // has permits.
-func TestWhoWaitsForPermitsKeepsNobodyFromTheNeighbourOnTheChannel(t *testing.T) {
+func TestAWaiterForPermitsDelaysNobodyOnTheSameChannel(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	s := kit.Open(t, srv.Addr(), nil)

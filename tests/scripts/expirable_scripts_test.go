@@ -111,7 +111,7 @@ func TestExpirableScripts(t *testing.T) {
 			call:  acquirePermits{lease: "0", ids: []string{"a", "d"}},
 			reply: busy(-1), after: permits("1", taken{"c": never}), messages: said("1"),
 		},
-		"one comes back, not told of while some are missing": {
+		"one comes back, unpublished while some are missing": {
 			seed: permitsSeed("-1", taken{"b": 1}), call: acquirePermits{lease: "0", ids: []string{"a"}},
 			reply: busy(-1), after: permits("0", nil),
 		},
@@ -119,7 +119,7 @@ func TestExpirableScripts(t *testing.T) {
 			seed: permitsSeed("2", taken{"b": 1}), call: acquirePermits{lease: "0", ids: []string{"a"}},
 			reply: got, after: permits("1", taken{"a": never, "b": 1}),
 		},
-		"more come back than at once": {
+		"more come back than one call takes": {
 			seed:  permitsSeed("0", many(2001, 1)),
 			call:  acquirePermits{lease: "0", ids: append(manyIDs(2000), "a")},
 			reply: head(-3), after: permits("2000", taken{"999": 1}), messages: said("2000"),
@@ -299,7 +299,7 @@ func TestExpirableScripts(t *testing.T) {
 			seed: permitsSeed("-3", taken{"b": never}), call: countPermits{}, reply: []any{int64(-3), int64(1)},
 			after: permits("-3", taken{"b": never}),
 		},
-		"more come back than at once": {
+		"more come back than one call takes": {
 			seed: permitsSeed("-5", many(2001, 1)), call: countPermits{}, reply: []any{int64(-3)},
 			after: permits("1995", taken{"999": 1}), messages: said("1995"),
 		},

@@ -57,7 +57,7 @@ func TestMultiLockScripts(t *testing.T) {
 		},
 	})
 	runSteps(t, map[string]step{
-		"frees all and tells each": {
+		"frees all and publishes for each": {
 			seed: seedAll, call: releaseAll{}, reply: []any{int64(3), int64(3), int64(3)},
 			after: free,
 			messages: []redistest.Message{{Channel: "one", Payload: "0"}, {Channel: "two", Payload: "0"},

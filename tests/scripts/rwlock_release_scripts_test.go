@@ -127,7 +127,7 @@ func TestReleaseWriteScript(t *testing.T) {
 			call: releaseWrite{}, reply: freed,
 			after: keyspace(lockOf("mode", "read", "a:1", "1"), a1), ttl: about(20), messages: writeFreed,
 		},
-		"reads that are over do not go on": {
+		"expired reads do not go on": {
 			seed: rwSeed(60, "mode", "write", "a:1:write", "1", "a:1", "1"),
 			call: releaseWrite{}, reply: freed, after: keyspace(nil), messages: writeFreed,
 		},

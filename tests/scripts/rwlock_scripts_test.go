@@ -193,7 +193,7 @@ func TestAcquireReadScript(t *testing.T) {
 func TestAcquireWriteScript(t *testing.T) {
 	t.Parallel()
 	runSteps(t, map[string]step{
-		"takes nothing if the key of those who wait is of another type": {
+		"takes nothing if the waiters' key is of another type": {
 			seed: [][]string{{"SET", rwWriters, "precious"}}, call: acquireWrite{ahead: true},
 			fails: "WRONGTYPE", after: map[string]redistest.Value{rwWriters: {Type: "string", Content: "precious"}},
 		},
@@ -237,7 +237,7 @@ func TestAcquireWriteScript(t *testing.T) {
 			call: acquireWrite{late: true, wait: 5000, ahead: true}, reply: head(-2),
 			after: keyspace(lockOf("mode", "write", "b:1:write", "1")),
 		},
-		"who has waited does no longer": {
+		"a waiting writer no longer waits": {
 			seed: [][]string{{"ZADD", rwWriters, "9e15", "a:1"}},
 			call: acquireWrite{wait: 5000, ahead: true}, reply: taken,
 			after: keyspace(lockOf("mode", "write", "a:1:write", "1")),

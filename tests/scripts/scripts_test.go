@@ -159,11 +159,11 @@ func TestScripts(t *testing.T) {
 			call: release{target: 2}, reply: int64(1),
 			after: map[string]redistest.Value{lockKey: hash("a:1", "2")}, ttl: about(10),
 		},
-		"frees and tells": {
+		"frees and publishes": {
 			seed: seed("a:1", "3"),
 			call: release{}, reply: int64(3), after: free, messages: released,
 		},
-		"finds nothing, and tells nobody": {
+		"finds nothing, and publishes nothing": {
 			call: release{}, reply: int64(0), after: free,
 		},
 		"leaves another owner's": {
@@ -219,7 +219,7 @@ func TestScripts(t *testing.T) {
 		},
 	})
 	runSteps(t, map[string]step{
-		"frees and tells": {
+		"frees and publishes": {
 			seed: seed("b:1", "3"),
 			call: force{by: "rlock_force"}, reply: head(1), after: free, messages: released,
 		},

@@ -46,8 +46,8 @@ func TestSemaphoreScripts(t *testing.T) {
 		"gives back": {
 			seed: seeded("3"), call: addPermits{n: "2"}, reply: heard, after: has("5"), messages: said("5"),
 		},
-		"makes one":   {call: addPermits{n: "2"}, reply: heard, after: has("2"), messages: said("2")},
-		"or does not": {call: addPermits{n: "2", ifThere: true}, reply: []any{int64(-1)}, after: none},
+		"makes one":  {call: addPermits{n: "2"}, reply: heard, after: has("2"), messages: said("2")},
+		"makes none": {call: addPermits{n: "2", ifThere: true}, reply: []any{int64(-1)}, after: none},
 		"if it exists": {
 			seed: seeded("0"), call: addPermits{n: "2", ifThere: true}, reply: heard, after: has("2"),
 			messages: said("2"),
@@ -66,7 +66,7 @@ func TestSemaphoreScripts(t *testing.T) {
 		"one more than that": {
 			seed: seeded(most), call: addPermits{n: "1"}, fails: "below 2^53", after: has(most),
 		},
-		"one less than least": {
+		"one below the lowest": {
 			seed: seeded("-" + most), call: addPermits{n: "-1"}, fails: "below 2^53", after: has("-" + most),
 		},
 	})

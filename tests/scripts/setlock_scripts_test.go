@@ -67,7 +67,7 @@ func TestSetlockScripts(t *testing.T) {
 		},
 	})
 	runSteps(t, map[string]step{
-		"frees and tells": {
+		"frees and publishes": {
 			seed: seeded("a"), call: releaseSet{}, reply: int64(3), after: none, messages: said,
 		},
 		"leaves another's": {seed: seeded("b"), call: releaseSet{}, reply: int64(0), after: held("b")},
@@ -141,7 +141,7 @@ func TestSetlockScripts(t *testing.T) {
 		},
 	})
 	runSteps(t, map[string]step{
-		"frees and tells": {
+		"frees and publishes": {
 			seed: seeded("b"), call: force{by: "setlock_force"}, reply: head(1), after: none, messages: said,
 		},
 		"nobody": {call: force{by: "setlock_force"}, reply: head(0), after: none},

@@ -97,7 +97,7 @@ func TestLocksAlikeAreTakenInOneStep(t *testing.T) {
 }
 
 // A caller that wants several at once gets them even if others take single ones all the time.
-func TestLocksAlikeAreHadThoughTheyAreNeverFreeTogether(t *testing.T) {
+func TestLocksOfOneKindAreTakenThoughNeverFreeTogether(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	s := kit.Open(t, srv.Addr(), nil)

@@ -109,7 +109,7 @@ func TestARedLockIsExtendedByMostServers(t *testing.T) {
 }
 
 // When two calls of one owner wait, the second does not wait for a stranger that waits behind the first.
-func TestAnOwnerOfARedLockPassesThoseWhoWait(t *testing.T) {
+func TestAnOwnerOfARedLockPassesWaiters(t *testing.T) {
 	t.Parallel()
 	const rounds = 20
 	f := kit.NewFleet(t, 5)
