@@ -175,9 +175,12 @@ func (r record) require(t *testing.T, rare ...string) {
 func modelOf[S any](initial S, after func(S, deed) []S, equal func(a, b S) bool) porcupine.Model {
 	m := &porcupine.NondeterministicModel{
 		Init: func() []any { return []any{initial} },
-		Step: func(state, input, _ any) (next []any) {
+		Step: func(state, input, output any) (next []any) {
 			for _, s := range after(state.(S), input.(deed)) {
 				next = append(next, s)
+			}
+			if _, underWay := output.(open); underWay { // it may not have been executed yet
+				next = append(next, state)
 			}
 			return next
 		},
@@ -211,7 +214,7 @@ func checkHistory(t *testing.T, model porcupine.Model, history []porcupine.Opera
 	if result != porcupine.Ok {
 		path := t.ArtifactDir() + "/history.html"
 		require.NoError(t, porcupine.VisualizePath(model, info, path))
-		t.Fatalf("the history is %v: see %s, with -artifacts", result, path)
+		t.Fatalf("the history is %v: see %s, with -artifacts%s", result, path, explain(model, history))
 	}
 	t.Log(len(history), "checked in", time.Since(began))
 }
