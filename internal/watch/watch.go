@@ -132,7 +132,7 @@ func (ws *Watches) run(ctx context.Context, w *watch) {
 			over, err := w.subject.Look(ctx)
 			switch {
 			case ctx.Err() != nil:
-				return true, 0, nil //nolint:nilerr // nobody is there to be told
+				return true, 0, nil // nobody is there to be told
 			case script.IsTemporary(err):
 				apart(func() { w.subject.Trouble(err) })
 				retry, delay = delay, min(2*delay, wait.LastRetry)
