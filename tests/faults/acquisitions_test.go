@@ -25,7 +25,7 @@ var acquisitions = []operation{
 
 // tryLockFor waits for less time than it takes to notice a silent connection, under a ctx that does not end.
 func tryLockFor(l kit.Locker, ctx context.Context) (*holdfast.Hold, error) {
-	return l.TryLockFor(context.WithoutCancel(ctx), 400*time.Millisecond)
+	return l.TryLockFor(context.WithoutCancel(ctx), 1200*time.Millisecond)
 }
 
 // timed marks an operation whose time is limited by something other than its ctx.
@@ -45,7 +45,7 @@ func taking(name string, do act) operation {
 
 // waiting marks an operation that is repeated until its ctx ends.
 func (o operation) waiting() operation {
-	o.patience = 900 * time.Millisecond
+	o.patience = 2700 * time.Millisecond
 	o.lost.every, o.reset.every = "unknown deadline", "unknown deadline"
 	return o
 }

@@ -35,13 +35,13 @@ var others = []operation{
 		stalled: outcomes{"done|unknown", "unknown"},
 	},
 	{
-		name: "renewal", verb: "renew", free: 3 * time.Second, highest: 1,
+		name: "renewal", verb: "renew", free: 3 * cellLease / 2, highest: 1,
 		prepare: func(c *cell) { require.NoError(c, c.take(c.Context(), c.mine.Lock)) },
 		do:      []act{renewal},
 		lost:    outcomes{"done", "lost"}, reset: outcomes{"done", "lost"}, stalled: outcomes{"done", "lost"},
 	},
 	{
-		name: "Extend", verb: "renew", fixed: 3 * time.Second, highest: 1, told: true,
+		name: "Extend", verb: "renew", fixed: cellLease, highest: 1, told: true,
 		prepare: func(c *cell) { require.NoError(c, c.take(c.Context(), c.mine.Lock)) },
 		do:      []act{extend},
 		lost:    outcomes{"unknown", "unknown"}, reset: outcomes{"unknown", "unknown"},
@@ -62,7 +62,7 @@ var others = []operation{
 	},
 	{
 		// Once hit, Close has 5 s to repeat the releases (G2): the locks must not last until their leases end.
-		name: "Close", verb: "release", single: true, highest: 1, free: 3 * time.Second, apart: true,
+		name: "Close", verb: "release", single: true, highest: 1, free: 3 * cellLease / 2, apart: true,
 		prepare: func(c *cell) {
 			require.NoError(c, c.take(c.Context(), c.mine.Lock))
 			kit.Lock(c, c.Context(), c.kind.Make(c.victim, "returns", 0))
@@ -96,12 +96,12 @@ func renewal(c *cell, _ context.Context, _ fault) error {
 func extend(c *cell, ctx context.Context, _ fault) error {
 	h := c.holds[0]
 	before := h.Deadline()
-	err := h.Extend(ctx, 6*time.Second)
+	err := h.Extend(ctx, 2*cellLease)
 	if err != nil {
 		require.Equal(c, before, h.Deadline())
 		return err
 	}
-	require.Greater(c, time.Until(h.Deadline()), 5*time.Second)
+	require.Greater(c, time.Until(h.Deadline()), cellLease*3/2)
 	return nil
 }
 
@@ -162,9 +162,9 @@ var inspections = []act{
 
 // closeSession closes the victim, which holds two locks.
 func closeSession(c *cell, _ context.Context, _ fault) error {
-	began := time.Now()
+	took := kit.Stopwatch()
 	err := c.victim.Close()
-	require.Less(c, time.Since(began), 5500*time.Millisecond)
+	require.Less(c, took(), 5500*time.Millisecond)
 	for _, h := range c.holds {
 		require.ErrorIs(c, h.Err(), holdfast.ErrClosed)
 	}

@@ -30,7 +30,7 @@ type nestedStory struct {
 func newNestedStory(t *testing.T) *nestedStory {
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	session := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 2 * time.Second})
+	session := kit.Open(t, p.Addr(), nil)
 	rw := kit.OrdersRW(session, lateLease)
 	s := &nestedStory{T: t, srv: srv, proxy: p, session: session, rw: rw,
 		other: kit.OrdersRW(kit.Open(t, srv.Addr(), nil), 0)}
@@ -190,11 +190,11 @@ func TestAReadHoldThatOutlivesWhatItEnteredKeepsItsNumbers(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 2 * time.Second})
+	s := kit.Open(t, p.Addr(), nil)
 	rw := kit.OrdersRW(s, lateLease)
 	require.NoError(t, kit.Lock(t, t.Context(), rw.Read()).Release())
 	ctx := holdfast.NewOwner(t.Context())
-	short := kit.Lock(t, ctx, kit.OrdersRW(s, 500*time.Millisecond).Read())
+	short := kit.Lock(t, ctx, kit.OrdersRW(s, 2*time.Second).Read())
 	inner := kit.Lock(t, ctx, rw.Read())
 	p.On(kit.ScriptOf(kit.KindOf("rwlock read"), "release"), proxy.DropReply, proxy.First)
 	require.NoError(t, inner.Release())

@@ -132,6 +132,10 @@ func TestEveryWaiterGetsTheLockWhile(t *testing.T) {
 	kit.InParallel(t, len(troubles), troubles, func(tr trouble) string { return tr.name },
 		func(t *testing.T, tr trouble) {
 			srv := redistest.Start(t)
+			var sessions []*holdfast.Session
+			for range 3 { // before there is trouble, in which none might open
+				sessions = append(sessions, kit.Open(t, srv.Addr(), nil))
+			}
 			stop := make(chan struct{})
 			var trouble, workers sync.WaitGroup
 			trouble.Go(func() {
@@ -145,8 +149,7 @@ func TestEveryWaiterGetsTheLockWhile(t *testing.T) {
 				}
 			})
 			var waits waits
-			for range 3 {
-				s := kit.Open(t, srv.Addr(), nil)
+			for _, s := range sessions {
 				for i := range 4 {
 					l := rlock.New(s, fmt.Sprint("lock ", i%2), nil)
 					workers.Go(func() { waits.take(t, l, 5*time.Second) })

@@ -71,5 +71,5 @@ func newEmbeddedRedLocks(t *testing.T) func(s *holdfast.Session, name string, fi
 		return companions
 	}
 	// The timeout is long enough for a busy machine.
-	return redLocksWith(open, &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 200 * time.Millisecond})
+	return redLocksWith(open, &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 900 * time.Millisecond})
 }

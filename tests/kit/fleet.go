@@ -90,7 +90,7 @@ func (f *Fleet) Heal() {
 }
 
 // Careful has options for tests about restarts.
-var Careful = &multilock.RedLockOptions{ServerTimeout: 300 * time.Millisecond}
+var Careful = &multilock.RedLockOptions{ServerTimeout: 900 * time.Millisecond}
 
 // Beside returns another fleet of the same servers, with its own proxies.
 func (f *Fleet) Beside() *Fleet {
@@ -118,7 +118,7 @@ var (
 		return f.Servers[i].Resume
 	}}
 	Slow = Outage{"slow", func(f *Fleet, i int) func() {
-		return f.Proxies[i].On(AnyScript, proxy.Delay(700*time.Millisecond), proxy.EveryTime).Remove
+		return f.Proxies[i].On(AnyScript, proxy.Delay(2*time.Second), proxy.EveryTime).Remove
 	}}
 	CutOff = Outage{"cut off", func(f *Fleet, i int) func() {
 		f.Cut(i)
@@ -199,7 +199,7 @@ func GrantAndRelease(t testing.TB, got <-chan Result) {
 }
 
 // Patient has options for tests whose servers have only just started, or are slow at times.
-var Patient = &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 300 * time.Millisecond}
+var Patient = &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 900 * time.Millisecond}
 
 // ReentrantMember makes a reentrant member of a RedLock.
 func ReentrantMember(s *holdfast.Session, name string) holdfast.Locker {

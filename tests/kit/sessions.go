@@ -21,7 +21,11 @@ func StartServers(t testing.TB, n int) []*redistest.Server {
 	return servers
 }
 
-// Open opens a session that ends with the test. Without options the lease is 3 s. The session is anonymous, because
+// Lease is the lease of a session without options. A process that gets no processor for a second or two keeps it, and a
+// release, which tries for a third of it, succeeds.
+const Lease = 9 * time.Second
+
+// Open opens a session that ends with the test. Without options the lease is [Lease]. The session is anonymous, because
 // tests look at what locks have on the server.
 func Open(t testing.TB, addr string, opts *holdfast.Options) *holdfast.Session {
 	t.Helper()
@@ -32,7 +36,7 @@ func Open(t testing.TB, addr string, opts *holdfast.Options) *holdfast.Session {
 func OpenWith(t testing.TB, client rueidis.ClientOption, opts *holdfast.Options) *holdfast.Session {
 	t.Helper()
 	if opts == nil {
-		opts = &holdfast.Options{Lease: 3 * time.Second}
+		opts = &holdfast.Options{Lease: Lease}
 	}
 	anonymous := *opts
 	anonymous.Anonymous = true

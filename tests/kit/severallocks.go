@@ -59,7 +59,7 @@ func (severalLocks) RemainingLease(context.Context) (time.Duration, error) {
 func newRedLocks(t *testing.T) func(s *holdfast.Session, name string, fixed time.Duration) Locker {
 	servers := StartServers(t, 2)
 	return redLocksWith(func() []*holdfast.Session { return OpenAll(t, servers, nil) },
-		&multilock.RedLockOptions{TrustRestarted: true})
+		&multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 900 * time.Millisecond})
 }
 
 // redLocksWith makes locks on the session's server and on those of its companions, of which each session has its own.

@@ -94,7 +94,7 @@ func TestAFixedLeaseEndsByItself(t *testing.T) {
 
 func TestARenewedHoldOutlivesItsLease(t *testing.T) {
 	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		a, b := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second}), kit.Open(t, srv.Addr(), nil)
+		a, b := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second}), kit.Open(t, srv.Addr(), nil)
 		hold := kit.Lock(t, t.Context(), k.Make(a, t.Name(), 0))
 		first := hold.Deadline()
 		ctx, cancel := context.WithDeadline(t.Context(), first.Add(2500*time.Millisecond))
@@ -207,7 +207,7 @@ func TestInspection(t *testing.T) {
 			assert.True(t, locked)
 			assert.Equal(t, look1.mine, held)
 			assert.Equal(t, look1.mine, count == 1)
-			assert.InDelta(t, 3*time.Second, left, float64(2*time.Second))
+			assert.InDelta(t, kit.Lease, left, float64(kit.Lease*2/3))
 			require.Len(t, holders, 1)
 			assert.Equal(t, hold.ID(), holders[0].ID)
 			assert.Equal(t, 1, holders[0].Count)

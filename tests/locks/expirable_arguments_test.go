@@ -122,7 +122,7 @@ func FuzzCountsAndLeasesOfPermits(f *testing.F) {
 		for _, h := range holds[:min(n, 3)] {
 			left, err := e.RemainingLease(t.Context(), h.ID())
 			require.NoError(t, err)
-			require.Greater(t, left, max(fixed, 3*time.Second)-2*time.Second)
+			require.Greater(t, left, max(fixed, kit.Lease)-kit.Lease*2/3)
 			require.LessOrEqual(t, left, lengthOf(fixed))
 			require.NoError(t, h.Release())
 			holds = holds[1:]

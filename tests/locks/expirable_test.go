@@ -81,7 +81,7 @@ func TestLeasesOfPermits(t *testing.T) {
 	for name, c := range map[string]struct {
 		fixed, least, most time.Duration
 	}{
-		"renewed": {0, 2 * time.Second, 3 * time.Second},
+		"renewed": {0, kit.Lease * 2 / 3, kit.Lease},
 		"fixed":   {time.Hour, 59 * time.Minute, time.Hour},
 		"forever": {semaphore.Forever, semaphore.Forever, semaphore.Forever},
 	} {
@@ -220,7 +220,7 @@ func TestPermitsHaveNoOwner(t *testing.T) {
 func TestPermitsReleasedElsewhere(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	s := kit.Open(t, srv.Addr(), nil)
 	e, elsewhere := kit.NewExports(t, s, 5, 0), kit.NewExports(t, kit.Open(t, srv.Addr(), nil), 5, 0)
 	holds, err := e.AcquireN(t.Context(), 5)
 	require.NoError(t, err)
@@ -229,7 +229,7 @@ func TestPermitsReleasedElsewhere(t *testing.T) {
 	ctx := holds[2].Context(t.Context())
 	require.NoError(t, elsewhere.Release(t.Context(), holds[0].ID(), holds[2].ID()))
 	kit.RequirePermits(t, e, 2, 3)
-	kit.Within(t, time.Second, ctx.Done(), "the next renewal")
+	kit.Within(t, kit.Lease/2, ctx.Done(), "the next renewal")
 	require.ErrorIs(t, context.Cause(ctx), holdfast.ErrLost)
 	require.ErrorIs(t, holds[2].Release(), holdfast.ErrLost)
 	require.NoError(t, elsewhere.Release(t.Context(), holds[3].ID()))
@@ -346,14 +346,14 @@ func TestManyPermitsComeBack(t *testing.T) {
 // A thousand permits of one semaphore are renewed together.
 func TestPermitsAreRenewedTogether(t *testing.T) {
 	t.Parallel()
-	const permits = 1000
+	const permits, lease = 1000, 3 * time.Second
 	srv := redistest.Start(t)
-	e := kit.NewExports(t, kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second}), permits, 0)
+	e := kit.NewExports(t, kit.Open(t, srv.Addr(), &holdfast.Options{Lease: lease}), permits, 0)
 	holds, err := e.AcquireN(t.Context(), permits)
 	require.NoError(t, err)
 	srv.ResetStats(t)
 	began := time.Now()
-	kit.Await(t, "three leases", func() bool { return time.Since(began) > 3*time.Second })
+	kit.Await(t, "three leases", func() bool { return time.Since(began) > 3*lease })
 	for _, h := range holds {
 		require.NoError(t, h.Err())
 	}

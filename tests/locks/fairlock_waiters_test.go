@@ -97,7 +97,7 @@ func TestAWaiterThatGivesUpLeavesTheQueueAtOnce(t *testing.T) {
 		"its time is over": func(t *testing.T, _ *redistest.Server, s *holdfast.Session) (<-chan kit.Result,
 			func(), error) {
 			return kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) {
-				return newFair(s).TryLockFor(ctx, 300*time.Millisecond)
+				return newFair(s).TryLockFor(ctx, 2*time.Second)
 			}), func() {}, holdfast.ErrBusy
 		},
 		"its session is closed": func(t *testing.T, _ *redistest.Server, s *holdfast.Session) (<-chan kit.Result,

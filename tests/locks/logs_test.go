@@ -154,14 +154,14 @@ func TestLogOfANameThatIsRefused(t *testing.T) {
 func TestASessionIsQuiet(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		log := &kit.Journal{}
-		opts := &holdfast.Options{Lease: time.Second, Logger: log.JsonLogger()}
+		opts := &holdfast.Options{Lease: 6 * time.Second, Logger: log.JsonLogger()}
 		a, b := kit.OpenKnown(t, at(srv.Addr()), opts), kit.OpenKnown(t, at(srv.Addr()), opts)
 		first, second := k.Rival(a, "orders", 0), k.Make(b, "orders", 0)
 
 		hold := kit.Lock(t, t.Context(), first)
 		_, err := second.TryLock(t.Context())
 		require.ErrorIs(t, err, holdfast.ErrBusy)
-		_, err = second.TryLockFor(t.Context(), 50*time.Millisecond)
+		_, err = second.TryLockFor(t.Context(), time.Second)
 		require.ErrorIs(t, err, holdfast.ErrBusy)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()

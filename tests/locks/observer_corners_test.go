@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -104,10 +105,11 @@ func TestAnOpenLatchKeepsNobodyWaiting(t *testing.T) {
 func TestCloseIsNoFailedRenewal(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	for i := range 40 {
+	// All at once, because each of them waits for a renewal.
+	kit.InParallel(t, 40, kit.UpTo(40), strconv.Itoa, func(t *testing.T, i int) {
 		p := proxy.Start(t, srv.Addr())
 		o, log := &lookout{}, &kit.Journal{}
-		s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Second, Observer: o.observer(),
+		s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: kit.Lease, Observer: o.observer(),
 			Logger: log.JsonLogger()})
 		for j := range 30 {
 			kit.Lock(t, t.Context(), rlock.New(s, fmt.Sprint("orders", i, " ", j), nil))
@@ -115,9 +117,9 @@ func TestCloseIsNoFailedRenewal(t *testing.T) {
 		r := p.On(kit.ScriptOf(kit.Kinds[0], "renew"), proxy.Delay(30*time.Millisecond), proxy.EveryTime)
 		r.WaitMatched(t, 1)
 		require.NoError(t, s.Close())
-		require.Zero(t, o.sum("renewal badly"), "round %d: %s", i, log)
+		require.Zero(t, o.sum("renewal badly"), "%s", log)
 		require.Empty(t, log.String())
-	}
+	})
 }
 
 // What an observer is told of a loss agrees with the hold's error, however late it was noticed.

@@ -164,11 +164,11 @@ func TestObserverOfALoss(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-				o, s := observed(t, srv, time.Second)
+				o, s := observed(t, srv, 3*time.Second)
 				hold := kit.Lock(t, t.Context(), k.Make(s, "orders", 0))
 				ctx := hold.Context(t.Context())
 				harm(t, k, srv)
-				kit.Within(t, 5*time.Second, ctx.Done(), "the loss")
+				kit.Within(t, 10*time.Second, ctx.Done(), "the loss")
 				kit.Await(t, "word of it", func() bool { return o.counts(k.Title())["ended lost"] == 1 })
 				srv.Resume()
 				require.ErrorIs(t, hold.Release(), holdfast.ErrLost)
@@ -195,7 +195,7 @@ func TestObserverOfALossThatTheReleaseFinds(t *testing.T) {
 
 func TestObserverOfRenewals(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		o, s := observed(t, srv, time.Second)
+		o, s := observed(t, srv, 3*time.Second)
 		hold := kit.Lock(t, t.Context(), k.Make(s, "orders", 0))
 		kit.Await(t, "renewals", func() bool { return o.sum("renewal well") >= 2 })
 		require.NoError(t, hold.Release())

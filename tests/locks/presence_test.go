@@ -128,7 +128,7 @@ func TestWhatTellingTheProcessCosts(t *testing.T) {
 func TestAnAnonymousSessionTellsNothing(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := kit.OpenKnown(t, at(srv.Addr()), &holdfast.Options{Lease: time.Second, Anonymous: true})
+	s := kit.OpenKnown(t, at(srv.Addr()), &holdfast.Options{Lease: 3 * time.Second, Anonymous: true})
 	l := rlock.New(s, "orders", nil)
 	hold := kit.Lock(t, t.Context(), l)
 	before := hold.Deadline()
@@ -149,7 +149,7 @@ func TestASessionThatMayNotTellItsProcess(t *testing.T) {
 	client := at(srv.Addr())
 	client.Username = "app"
 	log := &kit.Journal{}
-	s := kit.OpenKnown(t, client, &holdfast.Options{Lease: time.Second, Logger: log.Logger()})
+	s := kit.OpenKnown(t, client, &holdfast.Options{Lease: 3 * time.Second, Logger: log.Logger()})
 	l := rlock.New(s, "orders", nil)
 	hold := kit.Lock(t, t.Context(), l)
 	kit.Await(t, "a word", func() bool {

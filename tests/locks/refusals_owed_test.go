@@ -28,7 +28,7 @@ func outOfMemory(t *testing.T, srv *redistest.Server) {
 // A server that is out of memory keeps what is held, and accepts it back.
 func TestAServerWithoutMemoryKeepsWhatIsHeld(t *testing.T) {
 	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		const lease = 1500 * time.Millisecond
+		const lease = 4 * time.Second
 		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: lease})
 		l := k.Make(s, kit.Orders, 0)
 		outer := kit.Lock(t, t.Context(), l)

@@ -78,7 +78,7 @@ func TestAServerThatRefuses(t *testing.T) {
 
 		// Lock waits until it passes, as with every state that does.
 		got := kit.GoLock(t.Context(), rlock.New(s, "x", nil).Lock)
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		_, err = rlock.New(s, "y", nil).Lock(ctx)
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
@@ -112,7 +112,7 @@ func TestAServerThatRefuses(t *testing.T) {
 			_, err = l.ForceUnlock(t.Context())
 			refused(t, err, words)
 			refused(t, hold.Extend(t.Context(), time.Minute), words)
-			_, err = l.TryLockFor(t.Context(), 500*time.Millisecond)
+			_, err = l.TryLockFor(t.Context(), 2*time.Second)
 			refused(t, err, words)
 			assert.NoError(t, hold.Err(), "a refused extension leaves the hold as it is")
 

@@ -216,7 +216,7 @@ func TestPermitsOfASilentServer(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
 			p := proxy.Start(t, srv.Addr())
-			permits := semaphore.New(kit.Open(t, p.Addr(), nil), "permits")
+			permits := semaphore.New(kit.Open(t, p.Addr(), &holdfast.Options{Lease: 3 * time.Second}), "permits")
 			_, err := permits.TrySetPermits(t.Context(), 5)
 			require.NoError(t, err)
 			require.NoError(t, permits.Acquire(t.Context(), 1))

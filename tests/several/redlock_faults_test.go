@@ -206,7 +206,7 @@ func TestASilentServerOfARedLockIsWaitedForAgain(t *testing.T) {
 	f.Servers[0].Do(t, "PEXPIRE", kit.Orders, "60000")
 	f.Servers[3].Stop()
 	heal := kit.Silent.Begin(f, 4)
-	_, err := l.TryLockFor(t.Context(), time.Second)
+	_, err := l.TryLockFor(t.Context(), 3*time.Second) // several times what a silent server is waited for
 	require.ErrorIs(t, err, holdfast.ErrBusy)
 	got := kit.GoLock(t.Context(), l.Lock)
 	f.OnEach(kit.AnyScript, proxy.Delay(100*time.Millisecond), proxy.EveryTime, 4)

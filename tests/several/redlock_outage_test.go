@@ -67,7 +67,7 @@ var moments = []struct {
 // may fail.
 func TestARedLockGoesOnWithoutTwoOfFiveServers(t *testing.T) {
 	t.Parallel()
-	const length = 3 * time.Second
+	const length = 6 * time.Second
 	type place struct {
 		outage       kit.Outage
 		moment       int
@@ -95,7 +95,7 @@ func TestARedLockGoesOnWithoutTwoOfFiveServers(t *testing.T) {
 		return fmt.Sprintf("%s/%s/%v", p.outage.Name, moments[p.moment].name, p.down)
 	}, func(t *testing.T, p place) {
 		opts, tuned := &holdfast.Options{Lease: length}, *kit.Patient
-		tuned.ServerTimeout = 600 * time.Millisecond // many of these run at once
+		tuned.ServerTimeout = 1500 * time.Millisecond // many of these run at once
 		c := &crisis{Fleet: kit.NewFleet(t, 5)}
 		kit.Building <- struct{}{}
 		c.near = c.Near(opts)
@@ -129,7 +129,7 @@ func TestARedLockGoesOnWithoutTwoOfFiveServers(t *testing.T) {
 // lock by its deadline, and before anybody else has it.
 func TestNobodyHasARedLockWithoutThreeOfFiveServers(t *testing.T) {
 	t.Parallel()
-	const length = 2 * time.Second
+	const length = 4 * time.Second
 	outages := []kit.Outage{kit.Killed, kit.Paused, kit.CutOff, kit.Silent}
 	kit.InParallel(t, len(outages), outages, func(o kit.Outage) string { return o.Name },
 		func(t *testing.T, o kit.Outage) {
@@ -275,7 +275,7 @@ func TestARedLockOutlivesTheSessionsThatItDoesNotNeed(t *testing.T) {
 // An owner re-enters without two servers, and each hold lives until it is released.
 func TestARedLockIsEnteredOnceMoreWithoutTwoServers(t *testing.T) {
 	t.Parallel()
-	const length = 2 * time.Second
+	const length = 6 * time.Second
 	for _, o := range []kit.Outage{kit.Killed, kit.Paused, kit.CutOff} {
 		t.Run(o.Name, func(t *testing.T) {
 			t.Parallel()
