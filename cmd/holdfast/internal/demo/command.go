@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -29,10 +30,7 @@ func Command() *cobra.Command {
 					return err
 				}
 			}
-			chosen := scenes()
-			if len(args) == 1 {
-				chosen = []scene{sceneOf(args[0])}
-			}
+			chosen := slices.DeleteFunc(scenes(), func(s scene) bool { return len(args) == 1 && s.name != args[0] })
 			ctx, release := cli.UntilSignal(cmd.Context())
 			defer release()
 			// A reader who has gone, as in "demo | head", is a failed write and not a sudden end.

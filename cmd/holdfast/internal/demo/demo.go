@@ -32,16 +32,6 @@ type scene struct {
 // scenes are all there is to show, in order.
 func scenes() []scene { return []scene{lockScene, fairScene, poolScene} }
 
-// sceneOf returns the scene of that name, or an empty one.
-func sceneOf(name string) scene {
-	for _, s := range scenes() {
-		if s.name == name {
-			return s
-		}
-	}
-	return scene{}
-}
-
 // run plays the scenes, on an embedded server if redis is empty.
 func run(ctx context.Context, out *os.File, redis string, chosen []scene) (err error) {
 	folder, err := os.MkdirTemp("", "holdfast-demo-")

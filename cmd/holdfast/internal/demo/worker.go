@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,8 +42,8 @@ func work(ctx context.Context, orders io.Reader, events io.Writer) error {
 	for _, do := range []verb{start, linger, proceed, giveUp, finish} {
 		w.ordered[do] = make(chan struct{}, 1)
 	}
-	sc := sceneOf(w.Scene)
-	if sc.work == nil {
+	i := slices.IndexFunc(scenes(), func(s scene) bool { return s.name == w.Scene })
+	if i < 0 {
 		return fmt.Errorf("demo worker: no scene %q", w.Scene)
 	}
 	go func() { // until the end of stdin, or of the process
@@ -62,7 +63,7 @@ func work(ctx context.Context, orders io.Reader, events io.Writer) error {
 	case <-ctx.Done():
 		return nil
 	}
-	return w.employ(ctx, sc.work(w, session))
+	return w.employ(ctx, scenes()[i].work(w, session))
 }
 
 func (w *worker) obey(orders *json.Decoder) {

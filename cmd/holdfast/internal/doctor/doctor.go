@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -74,11 +73,6 @@ func Command(redis *cli.Redis) *cobra.Command {
 			case q.timeout <= 0:
 				return cli.Usagef("--timeout is %v, must be above 0", q.timeout)
 			}
-			for _, kind := range q.kinds {
-				if !slices.Contains(kinds, kind) {
-					return cli.Usagef("--kinds has %q, must be of %s", kind, strings.Join(kinds, ", "))
-				}
-			}
 			return run(cmd.Context(), redis, &q, newPrinter(cmd.OutOrStdout(), q.asJSON))
 		},
 	}
@@ -90,7 +84,7 @@ func Command(redis *cli.Redis) *cobra.Command {
 	flags.StringVar(&q.prefix, "prefix", "", "what the names of locks begin with, for the check of rights")
 	flags.StringVar(&q.aclUser, "acl-user", "", "`user` whose rights to check, with ACL DRYRUN (default: your own)")
 	flags.StringSliceVar(&q.kinds, "kinds", kinds, "kinds of locks to check the rights for")
-	_ = cmd.RegisterFlagCompletionFunc("kinds", cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp))
+	cli.Choose(cmd, "kinds", kinds)
 	return cmd
 }
 

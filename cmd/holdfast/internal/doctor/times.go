@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
@@ -42,26 +44,16 @@ func clock(_ context.Context, _ *doctor, n *node) finding {
 
 // clocks compares the servers of a cluster with each other, replicas included.
 func clocks(_ context.Context, d *doctor) finding {
-	var first, last *node
-	compared := 0
-	for _, n := range d.nodes {
-		if n.err != nil || n.timeErr != nil {
-			continue
-		}
-		compared++
-		if first == nil || n.ahead < first.ahead {
-			first = n
-		}
-		if last == nil || n.ahead > last.ahead {
-			last = n
-		}
-	}
-	if first == last {
+	silent := func(n *node) bool { return n.err != nil || n.timeErr != nil }
+	compared := slices.DeleteFunc(slices.Clone(d.nodes), silent)
+	if len(compared) < 2 {
 		return finding{} // there is nothing to compare
 	}
+	slices.SortFunc(compared, func(a, b *node) int { return cmp.Compare(a.ahead, b.ahead) })
+	first, last := compared[0], compared[len(compared)-1]
 	between := last.ahead - first.ahead
 	if between <= max(apart, first.give+last.give) {
-		return okay("the clocks of %d servers agree within %s", compared, cli.Roughly(max(between, first.give+last.give)))
+		return okay("the clocks of %d servers agree within %s", len(compared), cli.Roughly(max(between, first.give+last.give)))
 	}
 	return warn("the clock of %s is %s ahead of that of %s", last.addr, cli.Roughly(between), first.addr).
 		means("After a failover, or when a slot moves, permits and places in fair queues end that much too soon or late.").

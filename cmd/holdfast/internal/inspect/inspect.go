@@ -5,8 +5,6 @@ package inspect
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/redis/rueidis"
 	"github.com/spf13/cobra"
@@ -50,22 +48,16 @@ func failure(ctx context.Context, redis *cli.Redis, err error) error {
 // oneName refuses anything but one name.
 var oneName = cobra.MatchAll(cobra.ExactArgs(1), func(_ *cobra.Command, a []string) error { return wire.CheckName(a[0]) })
 
+// onName is a command on one name.
+func onName(redis *cli.Redis, use, short string, do func(ctx context.Context, name string) error) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Args: oneName, ValidArgsFunction: completeName(redis),
+		RunE: func(cmd *cobra.Command, args []string) error { return do(cmd.Context(), args[0]) },
+	}
+}
+
 // kindFlag defines the flag --kind of a command on one name.
 func kindFlag(cmd *cobra.Command, kind *string) {
 	cmd.Flags().StringVar(kind, "kind", "", "what it is, where the server cannot tell: a `kind` of ls")
-	completeKinds(cmd)
-}
-
-func completeKinds(cmd *cobra.Command) {
-	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(survey.Kinds, cobra.ShellCompDirectiveNoFileComp))
-}
-
-// checkKinds refuses kinds that do not exist. An empty one is none.
-func checkKinds(kinds ...string) error {
-	for _, kind := range kinds {
-		if kind != "" && !slices.Contains(survey.Kinds, kind) {
-			return cli.Usagef("--kind %q does not exist; there are %s", kind, strings.Join(survey.Kinds, ", "))
-		}
-	}
-	return nil
+	cli.Choose(cmd, "kind", survey.Kinds)
 }

@@ -49,14 +49,11 @@ func lsCommand(redis *cli.Redis) *cobra.Command {
 	flags.BoolVar(&l.json, "json", false, "print JSON, an object a line")
 	cli.SecondsVar(flags, &l.watch, "watch", 0, "show it again after this long, 2s unless given as --watch=5")
 	flags.Lookup("watch").NoOptDefVal = "2s"
-	completeKinds(cmd)
+	cli.Choose(cmd, "kind", survey.Kinds)
 	return cmd
 }
 
 func (l *listing) run(ctx context.Context) error {
-	if err := checkKinds(l.kinds...); err != nil {
-		return err
-	}
 	switch {
 	case l.watch == 0:
 	case l.watch < 100*time.Millisecond:

@@ -17,29 +17,24 @@ import (
 
 func showCommand(redis *cli.Redis) *cobra.Command {
 	var json bool
-	cmd := &cobra.Command{
-		Use:               "show NAME",
-		Short:             "Show who holds a name, and who waits for it",
-		Args:              oneName,
-		ValidArgsFunction: completeName(redis),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return onServer(cmd.Context(), redis, impatient, func(client rueidis.Client) error {
-				o, err := survey.Closely(client, args[0]).One(cmd.Context())
-				switch {
-				case err != nil:
-					return err
-				case o == nil:
-					return nothing(args[0])
-				}
-				o.CountListeners(cmd.Context(), client)
-				if json {
-					return cli.Exit(cli.ExitNo, cli.WriteJSON(os.Stdout, o))
-				}
-				_, err = io.WriteString(os.Stdout, description(o))
-				return cli.Exit(cli.ExitNo, err)
-			})
-		},
+	show := func(ctx context.Context, name string) error {
+		return onServer(ctx, redis, impatient, func(client rueidis.Client) error {
+			o, err := survey.Closely(client, name).One(ctx)
+			switch {
+			case err != nil:
+				return err
+			case o == nil:
+				return nothing(name)
+			}
+			o.CountListeners(ctx, client)
+			if json {
+				return cli.Exit(cli.ExitNo, cli.WriteJSON(os.Stdout, o))
+			}
+			_, err = io.WriteString(os.Stdout, description(o))
+			return cli.Exit(cli.ExitNo, err)
+		})
 	}
+	cmd := onName(redis, "show NAME", "Show who holds a name, and who waits for it", show)
 	cmd.Flags().BoolVar(&json, "json", false, "print JSON")
 	return cmd
 }

@@ -30,13 +30,7 @@ type unlocking struct {
 
 func unlockCommand(redis *cli.Redis) *cobra.Command {
 	u := &unlocking{redis: redis}
-	cmd := &cobra.Command{
-		Use:               "unlock NAME",
-		Short:             "Free a lock whoever holds it",
-		Args:              oneName,
-		ValidArgsFunction: completeName(redis),
-		RunE:              func(cmd *cobra.Command, args []string) error { return u.run(cmd.Context(), args[0]) },
-	}
+	cmd := onName(redis, "unlock NAME", "Free a lock whoever holds it", u.run)
 	flags := cmd.Flags()
 	flags.BoolVarP(&u.yes, "yes", "y", false, "do not ask")
 	flags.StringVar(&u.owner, "if-owner", "", "only if the owner with this `id`, as show prints it, holds it")
@@ -46,9 +40,6 @@ func unlockCommand(redis *cli.Redis) *cobra.Command {
 }
 
 func (u *unlocking) run(ctx context.Context, name string) error {
-	if err := checkKinds(u.kind); err != nil {
-		return err
-	}
 	if !u.yes && !cli.IsTerminal(os.Stdin) {
 		return cli.Usagef("unlock wants --yes where it cannot ask")
 	}

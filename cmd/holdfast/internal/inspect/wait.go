@@ -28,16 +28,7 @@ type waiting struct {
 
 func waitCommand(redis *cli.Redis) *cobra.Command {
 	w := &waiting{redis: redis, timeout: -1}
-	cmd := &cobra.Command{
-		Use:               "wait NAME",
-		Short:             "Wait until a lock is free, or a latch is open",
-		Args:              oneName,
-		ValidArgsFunction: completeName(redis),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			w.name = args[0]
-			return w.run(cmd.Context())
-		},
-	}
+	cmd := onName(redis, "wait NAME", "Wait until a lock is free, or a latch is open", w.run)
 	flags := cmd.Flags()
 	flags.VarP(&w.timeout, "wait", "w", "at most this many `seconds`, such as 0.5 or 1m; 0: only look; default: no limit")
 	flags.IntVarP(&w.code, "conflict-exit-code", "E", cli.ExitNo, "exit `code` if it is not free in time")
@@ -46,10 +37,8 @@ func waitCommand(redis *cli.Redis) *cobra.Command {
 	return cmd
 }
 
-func (w *waiting) run(ctx context.Context) error {
-	if err := checkKinds(w.kind); err != nil {
-		return err
-	}
+func (w *waiting) run(ctx context.Context, name string) error {
+	w.name = name
 	if w.code < 0 || w.code > 255 {
 		return cli.Usagef("--conflict-exit-code is %d, must be from 0 to 255", w.code)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 const (
@@ -99,8 +100,7 @@ func Command(redis *cli.Redis) *cobra.Command {
 	flags.BoolVar(&s.json, "json", false, "say it in lines of JSON")
 	flags.BoolVar(&s.guard, "guard", false, "")
 	_ = flags.MarkHidden("guard")
-	choices := cobra.FixedCompletions([]string{onLossStop, onLossKeep}, cobra.ShellCompDirectiveNoFileComp)
-	_ = cmd.RegisterFlagCompletionFunc("on-loss", choices)
+	cli.Choose(cmd, "on-loss", []string{onLossStop, onLossKeep})
 	return cmd
 }
 
@@ -159,10 +159,8 @@ func (s *settings) split(cmd *cobra.Command, args []string) (command []string, e
 func (s *settings) checkFlags(cmd *cobra.Command) error {
 	changed := cmd.Flags().Changed
 	switch {
-	case s.name == "":
-		return cli.Usagef("run: the name is empty")
-	case len(s.name) > 64<<10:
-		return cli.Usagef("run: the name is longer than 64 KiB")
+	case wire.CheckName(s.name) != nil:
+		return cli.Usagef("run: %w", wire.CheckName(s.name))
 	case changed("permits") && s.permits < 1:
 		return cli.Usagef("run: --permits is %d, must be at least 1", s.permits)
 	case strings.Count(fmt.Sprint(s.shared, s.exclusive, s.fair, s.fenced, s.permits > 0), "true") > 1:
@@ -177,8 +175,6 @@ func (s *settings) checkFlags(cmd *cobra.Command) error {
 		return cli.Usagef("run: --lease is %v, must be at least 10ms", s.lease)
 	case !s.noFork && s.lease < time.Second:
 		return cli.Usagef("run: --lease is %v, must be at least 1s for a lock that is renewed", s.lease)
-	case s.onLoss != onLossStop && s.onLoss != onLossKeep:
-		return cli.Usagef("run: --on-loss is %q, must be stop or keep", s.onLoss)
 	}
 	if changed("wait") && s.limit == 0 {
 		s.nonblock = true

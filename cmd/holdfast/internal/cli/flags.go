@@ -2,10 +2,14 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -41,3 +45,31 @@ func (s *Seconds) String() string {
 
 // Type is what help calls the value.
 func (s *Seconds) Type() string { return "seconds" }
+
+// A choice is the value of a flag that takes only the words allowed, and its default.
+type choice struct {
+	pflag.Value
+	standard string
+	allowed  []string
+}
+
+func (c choice) Set(text string) error {
+	words := []string{text}
+	if c.Type() == "stringSlice" {
+		words = strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
+	}
+	for _, word := range words {
+		if word != c.standard && !slices.Contains(c.allowed, word) {
+			return fmt.Errorf("must be of %s", strings.Join(c.allowed, ", "))
+		}
+	}
+	return c.Value.Set(text)
+}
+
+// Choose makes a flag take only the words allowed, and completes them for a shell.
+func Choose(cmd *cobra.Command, name string, allowed []string) {
+	flag := cmd.Flags().Lookup(name)
+	flag.DefValue = strings.TrimSuffix(flag.DefValue, "[]") // an empty list, which help would show
+	flag.Value = choice{flag.Value, flag.DefValue, allowed}
+	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp))
+}
