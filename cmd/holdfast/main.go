@@ -23,7 +23,7 @@ import (
 func main() { os.Exit(run()) }
 
 func run() int {
-	called := false // rightly: the arguments were understood
+	called := false // with arguments that it understands
 	root := &cobra.Command{
 		Use:              "holdfast",
 		Short:            "Distributed locks on Redis: use them, see them, mend them",
@@ -34,18 +34,16 @@ func run() int {
 	}
 	redis := &cli.Redis{}
 	redis.Flags(root.PersistentFlags())
-	root.AddCommand(demo.Command())
-	root.AddCommand(bench.Command(redis))
-	root.AddCommand(runcommand.Command(redis))
-	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "What the exit status says"})
-	root.AddCommand(&cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-		Run: func(*cobra.Command, []string) { fmt.Printf("%s version %s\n", root.Name(), root.Version) },
-	})
 	root.AddCommand(counts.Commands(redis)...)
 	root.AddCommand(inspect.Commands(redis)...)
-	root.AddCommand(doctor.Command(redis))
-
+	root.AddCommand(
+		demo.Command(), bench.Command(redis), runcommand.Command(redis), doctor.Command(redis),
+		&cobra.Command{Use: "exit-codes", Short: "What the exit status says"},
+		&cobra.Command{
+			Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+			Run: func(*cobra.Command, []string) { fmt.Printf("%s version %s\n", root.Name(), root.Version) },
+		},
+	)
 	cli.Topics(root)
 	cli.Layout(root)
 	cmd, err := root.ExecuteC()

@@ -25,22 +25,25 @@ const gone = -2
 
 // A Reader finds out what keys are.
 type Reader struct {
-	Others    bool // also strings that may be anything, and free locks that have a token
 	Anonymous bool // which processes the sessions are is not asked
 
 	client  rueidis.Client
+	others  bool   // also strings that may be anything, and free locks that have a token
 	limit   int64  // of holders, waiters and permits that are read of a name
 	leases  bool   // also of every single read hold
 	only    string // the one name that is meant, if it is one
 	refusal error  // why a key could not be read
 }
 
-// Overview is a reader of many names.
-func Overview(client rueidis.Client) *Reader { return &Reader{client: client, limit: 10} }
+// Overview is a reader of many names, with others also of strings that may be anything, and of free locks that have a
+// token.
+func Overview(client rueidis.Client, others bool) *Reader {
+	return &Reader{client: client, limit: 10, others: others}
+}
 
 // Closely is a reader of one name.
 func Closely(client rueidis.Client, name string) *Reader {
-	return &Reader{client: client, limit: 1000, leases: true, Others: true, only: name}
+	return &Reader{client: client, limit: 1000, leases: true, others: true, only: name}
 }
 
 // One is all that is known of the reader's name, nil if that is nothing.
@@ -148,7 +151,7 @@ func (r *Reader) read(ctx context.Context, keys []string) (objects []*Object, de
 		if r.only != "" {
 			f.names = []string{r.only}
 		}
-		if f.what.Role == wire.Beside || f.what.Role == wire.Token && !r.Others {
+		if f.what.Role == wire.Beside || f.what.Role == wire.Token && !r.others {
 			continue
 		}
 		finds = append(finds, f)
@@ -322,7 +325,7 @@ func (r *Reader) text(f *find) *Object {
 	holder := NewParty(f.text, "")
 	if holder.Session == "" {
 		o.Kind = KindString
-		if !r.Others || f.lease < 0 {
+		if !r.others || f.lease < 0 {
 			return nil
 		}
 	}

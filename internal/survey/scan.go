@@ -65,7 +65,7 @@ func (r *Reader) Walk(ctx context.Context, glob string, yield func([]*Object) er
 func (r *Reader) patterns(glob string) []string {
 	all := []string{glob}
 	for _, k := range wire.Keys {
-		if glob != "" && k.Role > wire.Beside && (k.Role != wire.Token || r.Others) {
+		if glob != "" && k.Role > wire.Beside && (k.Role != wire.Token || r.others) {
 			all = append(all, k.Prefix()+"{"+glob+"}", k.Prefix()+glob)
 		}
 	}

@@ -146,7 +146,7 @@ func TestRunEndsWithoutItsServer(t *testing.T) {
 			require.NoError(t, j.stdin.Close())
 			require.Empty(t, j.gone())
 			gone := time.Now()
-			j.said("giving the lock back takes long")
+			j.said("releasing the lock takes long")
 			require.Less(t, time.Since(gone), 3*time.Second)
 			require.Equal(t, 3, j.code())
 			require.Less(t, time.Since(gone), 7*time.Second)

@@ -202,7 +202,7 @@ func TestRunConflicts(t *testing.T) {
 	require.Contains(t, r.stderr, `"event":"conflict"`)
 	require.NotContains(t, r.stderr, "holders", "its holders are not known")
 	r = run(t, srv, nil, "run", "-n", "--permits", "3", "pool", "--", "true")
-	require.Contains(t, r.stderr, `"pool" has 1 permit, which stands, and not 3`)
+	require.Contains(t, r.stderr, `"pool" keeps its 1 permit; --permits 3 does not change that`)
 }
 
 // The long flags mean the same as the letters.

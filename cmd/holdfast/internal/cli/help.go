@@ -38,19 +38,15 @@ func Help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 var texts embed.FS
 
 // Layout gives the command, and those below it, their help texts, as wide as a terminal.
-func Layout(root *cobra.Command) {
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", "Flags.FlagUsagesWrapped 80 "))
-	layOut(root)
-}
-
-func layOut(cmd *cobra.Command) {
+func Layout(cmd *cobra.Command) {
+	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), "Flags.FlagUsages ", "Flags.FlagUsagesWrapped 80 "))
 	file := strings.ReplaceAll(strings.TrimPrefix(cmd.CommandPath(), "holdfast "), " ", "-")
 	if text, err := texts.ReadFile("help/" + file + ".txt"); err == nil {
 		cmd.Long, cmd.Example, _ = strings.Cut(strings.TrimRight(string(text), "\n"), "\n\nExamples:\n")
 	}
 	cmd.Long = wrap(cmd.Long)
 	for _, below := range cmd.Commands() {
-		layOut(below)
+		Layout(below)
 	}
 }
 

@@ -179,9 +179,8 @@ func (r *Redis) NewClient(opt rueidis.ClientOption) (rueidis.Client, error) {
 // connect does what connects, and does it again while patience lasts and the server may not be up yet: it does
 // not answer, or has no data yet.
 func connect[T any](patience time.Duration, do func() (T, error)) (T, error) {
-	const longest = time.Second
 	end := time.Now().Add(patience)
-	for pause := 50 * time.Millisecond; ; pause = min(2*pause, longest) {
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		made, err := do()
 		left := time.Until(end)
 		if err == nil || left <= 0 || Answered(err) && !Says(err, "LOADING") {

@@ -33,7 +33,7 @@ func Command() *cobra.Command {
 			chosen := slices.DeleteFunc(scenes(), func(s scene) bool { return len(args) == 1 && s.name != args[0] })
 			ctx, release := cli.UntilSignal(cmd.Context())
 			defer release()
-			// A reader who has gone, as in "demo | head", is a failed write and not a sudden end.
+			// If the reader has gone, as in "demo | head", a write fails instead of ending the demo at once.
 			signal.Ignore(syscall.SIGPIPE)
 			err := run(ctx, os.Stdout, redis, chosen)
 			if stopped := cli.Stopped(ctx); stopped != nil && err != nil {
@@ -47,14 +47,14 @@ func Command() *cobra.Command {
 	return cmd
 }
 
-// workerCommand is what the demo starts its processes as.
+// workerCommand is the command that the demo's worker processes run.
 func workerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "worker",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// Ctrl-C reaches every process of the terminal, but it is the coordinator that ends the workers.
+			// Ctrl-C reaches every process of the terminal, but the coordinator ends the workers.
 			signal.Ignore(os.Interrupt)
 			return work(cmd.Context(), os.Stdin, os.Stdout)
 		},

@@ -11,8 +11,8 @@ import (
 )
 
 // A counting is the work of the scenes with a lock: it adds one to a number in a file, which nothing but the lock
-// protects. The help of the command shows it beside the same in Java. Before the write it asks whether
-// the lock is still ours. Java has to ask the server; a hold answers from its own clock.
+// protects. The command's help shows it beside the same in Java. Before the write it asks whether the lock is still
+// ours. Java has to ask the server; a hold answers from its own clock.
 type counting struct {
 	*worker
 	lock holdfast.Locker
@@ -78,11 +78,11 @@ func (c counter) write(n int) error {
 
 // A ledger is what the coordinator knows of the counter. Under a lock that works, the numbers
 // written are 1, 2, 3 and so on, each once. A number written twice is a lost update: the second
-// writer had not seen the first. Workers tell of a write before they release the lock, so a killed
+// writer had not seen the first. Workers report a write before they release the lock, so a killed
 // one leaves no gap.
 type ledger map[int]int // the writer, by number
 
-// take books an event, and fails at the first lost update.
+// take records an event, and fails at the first lost update.
 func (l ledger) take(e event) error {
 	if e.What != wrote {
 		return nil
@@ -94,14 +94,14 @@ func (l ledger) take(e event) error {
 	return nil
 }
 
-// audit compares what was told with what the counter says in the end.
+// audit compares the writes that were reported with the counter.
 func (l ledger) audit(count int) error {
 	if count != len(l) {
 		return fmt.Errorf("lost updates: the counter is %d after %d writes", count, len(l))
 	}
 	for n := 1; n <= count; n++ {
 		if l[n] == 0 {
-			return fmt.Errorf("nobody told of writing %d, and the counter is %d", n, count)
+			return fmt.Errorf("nobody reported writing %d, and the counter is %d", n, count)
 		}
 	}
 	return nil

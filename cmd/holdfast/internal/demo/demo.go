@@ -29,7 +29,7 @@ type scene struct {
 	work func(w *worker, s *holdfast.Session) func(ctx context.Context) error
 }
 
-// scenes are all there is to show, in order.
+// scenes are all scenes, in order.
 func scenes() []scene { return []scene{lockScene, fairScene, poolScene} }
 
 // run plays the scenes, on an embedded server if redis is empty.
@@ -48,7 +48,7 @@ func run(ctx context.Context, out *os.File, redis string, chosen []scene) (err e
 		}
 		defer server.Close()
 		redis, where = server.URL(), "an embedded server"
-		_ = errors.Join(os.Unsetenv(cli.EnvUser), os.Unsetenv(cli.EnvPassword)) // of a server of the user's
+		_ = errors.Join(os.Unsetenv(cli.EnvUser), os.Unsetenv(cli.EnvPassword)) // they are for a server of the user's
 	}
 	screen := newScreen(out)
 	defer screen.clear()

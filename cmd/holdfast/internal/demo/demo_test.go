@@ -24,7 +24,7 @@ func TestLedgerFindsLostUpdates(t *testing.T) {
 	require.EqualError(t, l.take(event{What: wrote, worker: 4, Value: 2}),
 		"a lost update: worker 2 and worker 4 both wrote 2")
 	require.NoError(t, l.take(event{What: wrote, worker: 1, Value: 5}))
-	require.EqualError(t, l.audit(4), "nobody told of writing 4, and the counter is 4")
+	require.EqualError(t, l.audit(4), "nobody reported writing 4, and the counter is 4")
 }
 
 // A worker that reads what the victim has read comes after it; one that reads less had the lock before.

@@ -15,7 +15,7 @@ import (
 
 // fairScene shows the fair lock: several processes queue for it. Twice the holder stands still until
 // all others are in the queue; then one waiter gives up, or a process with waiters is killed, and
-// the rest must be served in the order in which they stood.
+// the rest must be served in their order.
 var fairScene = scene{
 	name:  "fair",
 	short: "a fair lock serves a queue in order; one waiter gives up, one dies",
@@ -39,7 +39,7 @@ func newFair(s *holdfast.Session, name string) *fairlock.Mutex {
 	return fairlock.New(s, name, &fairlock.Options{WaiterLease: fairWaiterLease})
 }
 
-// An impatient lock is one whose waiters give up on the coordinator's order, one each.
+// An impatient lock is one of whose waiters gives up at each order to do so.
 type impatient struct {
 	*fairlock.Mutex
 	worker *worker
@@ -63,7 +63,7 @@ type fairStory struct {
 	*stage
 	lock    *fairlock.Mutex // the coordinator's own
 	workers map[string]int  // by the ids of their sessions
-	grants  []grant         // in the order in which they were heard of
+	grants  []grant         // in the order in which the coordinator heard of them
 }
 
 // A grant is one waiter being served. The number it read says how many came before it.
@@ -84,7 +84,7 @@ func (f *fairStory) tell(ctx context.Context) error {
 	return f.acts(ctx, f.someoneGivesUp, f.someoneDies, f.pause, f.finish, f.audit)
 }
 
-// someoneGivesUp has one waiter leave the queue.
+// someoneGivesUp makes one waiter leave the queue.
 func (f *fairStory) someoneGivesUp(ctx context.Context) error {
 	queue, err := f.standstill(ctx, time.Second)
 	if err != nil {
@@ -103,7 +103,7 @@ func (f *fairStory) someoneGivesUp(ctx context.Context) error {
 	if len(left) != len(queue)-1 || !slices.Equal(left, after[:len(left)]) {
 		return fmt.Errorf("the queue was %s, and is %s", f.draw(queue), f.draw(after))
 	}
-	f.note("it is out of the queue, and asks again; the others stand as before: %s", f.draw(after))
+	f.note("it has left the queue, and asks again; the others keep their places: %s", f.draw(after))
 	f.process(fairHolder).order(order{Do: proceed})
 	if err := f.until(ctx, "the queue to be served", func() bool { return f.served(after) }); err != nil {
 		return err
@@ -111,8 +111,8 @@ func (f *fairStory) someoneGivesUp(ctx context.Context) error {
 	return f.inOrder(after)
 }
 
-// someoneDies kills a process whose turn is near, and has a newcomer try the lock, which is free until the
-// dead waiter is known to be dead.
+// someoneDies kills a process whose turn is near, and lets a newcomer try the lock, which is free until the dead
+// waiter counts as dead.
 func (f *fairStory) someoneDies(ctx context.Context) error {
 	queue, err := f.standstill(ctx, 0)
 	if err != nil {
@@ -140,7 +140,7 @@ func (f *fairStory) someoneDies(ctx context.Context) error {
 		return err
 	}
 	if took := time.Since(died); took > fairWaiterLease+allowance {
-		return fmt.Errorf("a dead waiter held up the queue for %s; %s is the limit", cli.Roughly(took), cli.Roughly(fairWaiterLease))
+		return fmt.Errorf("a dead waiter held up the queue for %s; %s is the limit", cli.Roughly(took), fairWaiterLease)
 	}
 	return f.inOrder(living)
 }
@@ -184,8 +184,10 @@ func (f *fairStory) inOrder(queue []string) error {
 	return nil
 }
 
-// queueWhen looks at the queue until it is as it should be.
-func (f *fairStory) queueWhen(ctx context.Context, what string, is func(queue []string) bool) (queue []string, err error) {
+// queueWhen polls the queue until it is as wanted, and returns it.
+func (f *fairStory) queueWhen(
+	ctx context.Context, what string, wanted func(queue []string) bool,
+) (queue []string, err error) {
 	var failed error
 	err = f.until(ctx, what, func() bool {
 		var waiters []holdfast.Waiter
@@ -194,7 +196,7 @@ func (f *fairStory) queueWhen(ctx context.Context, what string, is func(queue []
 		for _, w := range waiters {
 			queue = append(queue, w.ID)
 		}
-		return failed != nil || is(queue)
+		return failed != nil || wanted(queue)
 	})
 	return queue, errors.Join(failed, err)
 }
@@ -209,7 +211,7 @@ func (f *fairStory) take(e event) {
 	}
 }
 
-// workerOf is the worker whose waiter that is.
+// workerOf is the worker that the waiter belongs to.
 func (f *fairStory) workerOf(id string) int {
 	session, _, _ := strings.Cut(id, ":")
 	return f.workers[session]

@@ -74,7 +74,7 @@ func (f *fleet) launchOne(ctx context.Context, self string, number int, with set
 	p.cmd.Stderr = &p.stderr
 	p.cmd.SysProcAttr = attributes()
 	p.cmd.Cancel = func() error {
-		_ = p.wake() // one that is stopped would not hear it
+		_ = p.wake() // a stopped one would not notice
 		return stdin.Close()
 	}
 	p.cmd.WaitDelay = patience
@@ -88,7 +88,7 @@ func (f *fleet) launchOne(ctx context.Context, self string, number int, with set
 	return nil
 }
 
-// listen passes on what a process tells until it has ended, and then that.
+// listen passes on the events of a process, and at last its end.
 func (f *fleet) listen(p *process, stdout io.Reader) {
 	events := json.NewDecoder(stdout)
 	for {
@@ -99,7 +99,7 @@ func (f *fleet) listen(p *process, stdout io.Reader) {
 		e.worker, e.at = p.number, time.Now()
 		f.events <- e
 	}
-	_, _ = io.Copy(io.Discard, stdout) // if it was no event, there may be more
+	_, _ = io.Copy(io.Discard, stdout) // after text that is no event there may be more
 	last := event{What: exited, worker: p.number}
 	if err := p.cmd.Wait(); err != nil {
 		said := strings.TrimPrefix(strings.TrimSpace(p.stderr.String()), "holdfast: ")

@@ -46,7 +46,7 @@ type victim struct {
 
 	heir    int // the worker that got the lock next; 0: none so far
 	after   time.Duration
-	learned string // the victim's words when it found out; empty: it has not
+	learned string // the victim's words when it found out; "": it has not
 }
 
 func (l *lockStory) tell(ctx context.Context) error {
@@ -58,7 +58,8 @@ func (l *lockStory) tell(ctx context.Context) error {
 		return err
 	}
 	l.note("%d goroutines in each process count in one file; the lease is %s", lockGoroutines, cli.Roughly(lockLease))
-	return l.acts(ctx, l.killHolder, l.stopHolder, func(ctx context.Context) error { return l.at(ctx, finishAt) }, l.finish, l.audit)
+	work := func(ctx context.Context) error { return l.at(ctx, finishAt) }
+	return l.acts(ctx, l.killHolder, l.stopHolder, work, l.finish, l.audit)
 }
 
 func (l *lockStory) killHolder(ctx context.Context) error {
@@ -93,7 +94,8 @@ func (l *lockStory) stopHolder(ctx context.Context) error {
 		return err
 	}
 	l.note("%s to worker 2, %s later; the counter is %d by now", l.red("SIGCONT"), cli.Roughly(stopFor), counted)
-	if err := l.until(ctx, "the resumed worker to learn of its loss", func() bool { return l.victim.learned != "" }); err != nil {
+	learned := func() bool { return l.victim.learned != "" }
+	if err := l.until(ctx, "the resumed worker to learn of its loss", learned); err != nil {
 		return err
 	}
 	l.note("%s, before it writes:", l.green("worker 2 knows of its loss"))
@@ -125,7 +127,7 @@ func (l *lockStory) take(e event) {
 	v := &l.victim
 	switch {
 	case e.What == holds && e.worker != v.worker && v.worker > 0 && v.heir == 0 && e.Value >= v.read:
-		v.heir, v.after = e.worker, e.at.Sub(v.at) // who read less had the lock before
+		v.heir, v.after = e.worker, e.at.Sub(v.at) // one that read less had it before the victim
 	case e.What == lost && e.worker == v.worker:
 		v.learned = e.Text
 	}

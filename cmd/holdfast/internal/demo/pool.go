@@ -97,20 +97,21 @@ func (p *poolStory) killWorker(ctx context.Context) error {
 	case !errors.Is(err, holdfast.ErrNotHeld):
 		return err
 	case back < poolLease/2, back > poolLease+allowance: // it was renewed a third of the lease before at the latest
-		return fmt.Errorf("a dead worker's permit came back after %s, and its lease was %s", cli.Roughly(back), cli.Roughly(poolLease))
+		return fmt.Errorf("a dead worker's permit came back after %s, and its lease was %s", cli.Roughly(back), poolLease)
 	}
-	p.note("%s, after %s; its lease was %s", p.green("its permit has come back by itself"), cli.Roughly(back), cli.Roughly(poolLease))
+	p.note("%s, after %s; its lease was %s", p.green("its permit has come back by itself"), cli.Roughly(back), poolLease)
 	return nil
 }
 
-// check holds the journal and the permits against what was promised.
+// check compares the journal and the permits with what was promised.
 func (p *poolStory) check(ctx context.Context) error {
 	most, done, err := journal(p.file).audit()
 	free, err2 := p.permits.AvailablePermits(ctx)
 	if err := errors.Join(err, err2); err != nil {
 		return err
 	}
-	p.say(fmt.Sprintf("  %d jobs done, %d at once at the most; %d of %d permits are free again", done, most, free, poolPermits))
+	p.say(fmt.Sprintf("  %d jobs done, at most %d at once; %d of %d permits are free again",
+		done, most, free, poolPermits))
 	switch {
 	case most > poolPermits:
 		return fmt.Errorf("%d worked at once, with %d permits", most, poolPermits)
@@ -120,7 +121,7 @@ func (p *poolStory) check(ctx context.Context) error {
 	return nil
 }
 
-func (p *poolStory) take(event) {} // the journal tells more
+func (p *poolStory) take(event) {} // the journal has more
 
 func (p *poolStory) progress() string {
 	_, done, _ := journal(p.file).audit()
@@ -147,7 +148,7 @@ func (j journal) write(what byte, worker int) error {
 	return errors.Join(err, file.Close())
 }
 
-// audit returns how many living workers worked at once at the most, and how many jobs were done.
+// audit returns how many living workers worked at once, at most, and how many jobs were done.
 func (j journal) audit() (most, done int, err error) {
 	text, err := os.ReadFile(string(j))
 	working := map[string]bool{}

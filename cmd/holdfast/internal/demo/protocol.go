@@ -20,7 +20,7 @@ const (
 	finish  verb = "finish"  // complete what was begun, and end
 )
 
-// A setup is what a worker process has to know. It does not travel on the command line, which
+// A setup is what a worker process needs to know. It does not travel on the command line, which
 // everybody on the machine can read, because a URL may carry a password.
 type setup struct {
 	Scene      string        `json:"scene"`

@@ -13,10 +13,10 @@ type screen struct {
 	out     io.Writer
 	live    bool // a terminal
 	colored bool
-	err     error // of the first write that failed: nobody looks any more
+	err     error // of the first write that failed: nobody reads any more
 }
 
-const startOver = "\r\x1b[K" // at the beginning of the line, which is erased
+const startOver = "\r\x1b[K" // goes to the beginning of the line and erases it
 
 func newScreen(out *os.File) *screen {
 	return &screen{out: out, live: cli.IsTerminal(out) && os.Getenv("TERM") != "dumb", colored: cli.Colors(out)}

@@ -42,7 +42,7 @@ type story interface {
 const (
 	framePeriod = 100 * time.Millisecond // between lines of progress on a terminal
 	beatPeriod  = time.Second            // and elsewhere
-	soon        = 10 * time.Second       // what should happen at once has failed if it has not by then
+	soon        = 10 * time.Second       // how long what should happen at once may take
 	allowance   = time.Second            // by which a busy machine may be later than promised
 )
 
@@ -53,7 +53,7 @@ func newStage(scene string, screen *screen, redis, folder string, session *holdf
 	}
 }
 
-// launch starts the processes, waits until all are connected, and has them begin together.
+// launch starts the processes, waits until all are connected, and lets them begin together.
 func (s *stage) launch(ctx context.Context, processes int, with setup) (err error) {
 	with.Scene, with.Redis, with.Name, with.File = s.scene, s.redis, s.name, s.file
 	if s.fleet, err = launch(ctx, processes, with); err != nil {
@@ -88,7 +88,7 @@ func (s *stage) finish(ctx context.Context) error {
 	return s.until(ctx, "all workers to end", func() bool { return s.ended == len(s.fleet.processes) })
 }
 
-// audit holds the ledger against the counter.
+// audit compares the ledger with the counter.
 func (s *stage) audit(context.Context) error {
 	count, err := counter(s.file).read()
 	if err != nil {
@@ -116,8 +116,7 @@ func (s *stage) detain(ctx context.Context, worker int) (event, error) {
 	return s.lingering, err
 }
 
-// until handles events until what the story waits for has come about. It fails if that does not
-// happen soon.
+// until handles events until come says that what the story waits for has come, and fails if that takes too long.
 func (s *stage) until(ctx context.Context, what string, come func() bool) error {
 	ok, err := s.pass(ctx, soon, come)
 	if err == nil && !ok {
@@ -175,7 +174,7 @@ func (s *stage) hear(e event) (err error) {
 	return errors.Join(err, s.ledger.take(e))
 }
 
-// tick shows how the story is getting on, if it is time to.
+// tick shows the story's progress, if that is due.
 func (s *stage) tick() {
 	switch now := time.Now(); {
 	case s.next.IsZero(): // nothing has begun

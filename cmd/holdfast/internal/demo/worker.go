@@ -25,7 +25,7 @@ type worker struct {
 	events *json.Encoder
 }
 
-// work is the life of a worker process. It ends with its orders, which end with the coordinator.
+// work is what a worker process does. It ends when its orders do, and they end with the coordinator.
 func work(ctx context.Context, orders io.Reader, events io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -54,7 +54,7 @@ func work(ctx context.Context, orders io.Reader, events io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = session.Close() }() // what it cannot give back ends with its lease
+	defer func() { _ = session.Close() }() // what it cannot release ends with its lease
 	if err := w.tell(event{What: ready, Text: session.ID()}); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (w *worker) obey(orders *json.Decoder) {
 	}
 }
 
-// employ runs the goroutines: each does the same again and again until the order to finish.
+// employ runs the goroutines. Each does the same again and again until the order to finish.
 func (w *worker) employ(ctx context.Context, do func(ctx context.Context) error) error {
 	all, ctx := errgroup.WithContext(ctx)
 	for range w.Goroutines {
@@ -109,18 +109,17 @@ func (w *worker) employ(ctx context.Context, do func(ctx context.Context) error)
 	return all.Wait()
 }
 
-// errGaveUp is why a goroutine stops waiting that was told to.
+// errGaveUp is why a goroutine that was told to give up stops waiting.
 var errGaveUp = errors.New("gave up")
 
-// tell reports an event. It returns when the coordinator's pipe has it, so what a process has told
-// survives its death.
+// tell reports an event. When it returns, the event is in the coordinator's pipe and survives the process.
 func (w *worker) tell(e event) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.events.Encode(e)
 }
 
-// compute takes the time that work takes: on order, until further notice or until ctx ends.
+// compute takes as long as work does. After the order to linger it waits for the order to proceed, or for ctx.
 func (w *worker) compute(ctx context.Context, hold *holdfast.Hold, read int, takes time.Duration) error {
 	select {
 	case <-w.ordered[linger]:

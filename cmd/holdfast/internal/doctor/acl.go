@@ -270,19 +270,20 @@ func sessionRights(ctx context.Context, d *doctor) finding {
 	key := wire.SessionKey("holdfast_doctor")
 	n := d.masters()[0]
 	who := d.who(n)
-	if who != d.self(n) {
-		refused, err := dryRun(ctx, n, who, []right{{args: []string{"SET", key, "x"}}})
+	granted := okay("sessions of %s may publish which process they are", who)
+	if who == d.self(n) {
+		err := d.client.Do(ctx, d.client.B().Pexpire().Key(key).Milliseconds(1).Build()).Error()
 		switch {
-		case err != nil:
-			return finding{} // the check of rights says why
-		case len(refused) == 0:
-			return okay("sessions of %s may publish which process they are", who)
+		case err == nil:
+			return granted
+		case !cli.Denied(err): // the key's server is down, say
+			return note("whether sessions may publish which process they are could not be found out: %s", plain(err)).
+				fix("Mend what the other checks complain of, and run the doctor again.")
 		}
-	} else if err := d.client.Do(ctx, d.client.B().Pexpire().Key(key).Milliseconds(1).Build()).Error(); err == nil {
-		return okay("sessions of %s may publish which process they are", who)
-	} else if !cli.Denied(err) { // the key's server is down, say
-		return note("whether sessions may publish which process they are could not be found out: %s", plain(err)).
-			fix("Mend what the other checks complain of, and run the doctor again.")
+	} else if refused, err := dryRun(ctx, n, who, []right{{args: []string{"SET", key, "x"}}}); err != nil {
+		return finding{} // the check of rights says why
+	} else if len(refused) == 0 {
+		return granted
 	}
 	return note("sessions of %s may not publish which process they are: it has no right to keys holdfast_session:*", who).
 		means("Locks work. But holders and waiters are shown without host and process.").

@@ -18,7 +18,8 @@ func topology(ctx context.Context, d *doctor) finding {
 	case d.cluster():
 		return clusterTopology(ctx, d)
 	case n.info["redis_mode"] == "sentinel":
-		return fail("%s is a Sentinel, not a server that keeps locks", n.addr).means("It knows no keys: no lock can be taken.").
+		return fail("%s is a Sentinel, not a server that keeps locks", n.addr).
+			means("It knows no keys: no lock can be taken.").
 			fix("Name the servers that it watches: redis://%s?master_set=NAME. SENTINEL MASTERS shows them.", n.addr)
 	case n.replica():
 		from := ""

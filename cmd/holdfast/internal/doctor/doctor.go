@@ -110,7 +110,7 @@ func run(ctx context.Context, redis *cli.Redis, q *question, out *printer) error
 	opt.ConnWriteTimeout, opt.Dialer.Timeout, opt.Sentinel.Dialer.Timeout = q.timeout, q.timeout, q.timeout
 	d.opt = opt
 	if d.client, err = redis.NewClient(opt); err != nil {
-		out.say(d.unreachable(d.place, err).of("reach"))
+		out.say(d.unreachable(d.place, err).of("reach", ""))
 		return cmp.Or(out.err, cli.Silent(cli.ExitUnavailable))
 	}
 	defer d.client.Close()
@@ -144,13 +144,13 @@ func (d *doctor) ask(ctx context.Context, c check) []finding {
 	defer cancel()
 	var found []finding
 	if c.once != nil {
-		found = []finding{c.once(ctx, d).of(c.name)}
+		found = []finding{c.once(ctx, d).of(c.name, "")}
 	} else {
 		masters := d.masters()
 		found = make([]finding, len(masters))
 		var wg sync.WaitGroup
 		for i, n := range masters {
-			wg.Go(func() { found[i] = c.each(ctx, d, n).of(c.name).on(n) })
+			wg.Go(func() { found[i] = c.each(ctx, d, n).of(c.name, n.addr) })
 		}
 		wg.Wait()
 	}

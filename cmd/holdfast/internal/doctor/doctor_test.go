@@ -83,7 +83,7 @@ func TestPeopleSeeParagraphs(t *testing.T) {
 	var out strings.Builder
 	p := newPrinter(&out, false)
 	p.live, p.single = true, true
-	p.say(fail("%s", strings.Repeat("word ", 30)).means("It means.").fix("Do it.").on(&node{addr: "x"}).of("ttl"))
+	p.say(fail("%s", strings.Repeat("word ", 30)).means("It means.").fix("Do it.").of("ttl", "x"))
 	p.sum()
 	lines := strings.Split(out.String(), "\n")
 	require.True(t, strings.HasPrefix(lines[0], "fail ttl: word word"))
@@ -103,12 +103,11 @@ func TestPeopleSeeParagraphs(t *testing.T) {
 func TestSameOnAllServersIsSaidOnce(t *testing.T) {
 	var out strings.Builder
 	p := newPrinter(&out, false)
-	a, b := &node{addr: "a"}, &node{addr: "b"}
-	p.say(okay("old").on(a).of("version"), okay("old").on(b).of("version"))
-	p.say(okay("old").on(a).of("version"), okay("new").on(b).of("version"))
+	p.say(okay("old").of("version", "a"), okay("old").of("version", "b"))
+	p.say(okay("old").of("version", "a"), okay("new").of("version", "b"))
 	require.Equal(t, "ok   version (all 2 servers): old\nok   version (a): old\nok   version (b): new\n", out.String())
 	require.Zero(t, p.count[statusWarn])
-	p.say(warn("odd").of("version"))
+	p.say(warn("odd").of("version", ""))
 	require.Equal(t, 1, p.count[statusWarn])
 }
 
@@ -157,7 +156,7 @@ func TestCommandsAreNotBroken(t *testing.T) {
 	p := newPrinter(&out, false)
 	p.live, p.single = true, true
 	command := "redis-cli LREM 'two  words' 0 '" + strings.Repeat("x", 90) + "' && redis-cli ZREM 'two  words' y"
-	p.say(warn("some").fix("Take them out: %s", command).of("waiters"))
+	p.say(warn("some").fix("Take them out: %s", command).of("waiters", ""))
 	require.Contains(t, out.String(), command)
 }
 
@@ -165,7 +164,7 @@ func TestCommandsAreNotBroken(t *testing.T) {
 func TestSentencesHaveOneStop(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	newPrinter(&out, false).say(unknown("who is there", "", errors.New("cluster support disabled.")).of("topology"))
+	newPrinter(&out, false).say(unknown("who is there", "", errors.New("cluster support disabled.")).of("topology", ""))
 	require.Contains(t, out.String(), "cluster support disabled. A server")
 }
 

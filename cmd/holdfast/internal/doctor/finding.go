@@ -53,15 +53,9 @@ func (f finding) fix(format string, args ...any) finding {
 	return f
 }
 
-// of names the check that found it.
-func (f finding) of(check string) finding {
-	f.Check = check
-	return f
-}
-
-// on names the server that it is about.
-func (f finding) on(n *node) finding {
-	f.Node = n.addr
+// of names the check that found it, and the server that it is about; "" is the whole deployment.
+func (f finding) of(check, server string) finding {
+	f.Check, f.Node = check, server
 	return f
 }
 

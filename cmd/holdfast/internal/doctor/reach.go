@@ -35,12 +35,12 @@ func (d *doctor) reach(ctx context.Context) (found []finding) {
 	for _, n := range d.nodes {
 		n.master = !d.cluster() || d.slots.Has(n.addr, 0, wire.Slots)
 		if n.err != nil {
-			found = append(found, d.absent(n).of("reach").on(n))
+			found = append(found, d.absent(n).of("reach", n.addr))
 		}
 	}
 	silent := len(found)
 	if d.slotsErr != nil {
-		found = append(found, d.unreachable(d.place, d.slotsErr).of("reach"))
+		found = append(found, d.unreachable(d.place, d.slotsErr).of("reach", ""))
 	}
 	if masters := d.masters(); len(masters) > 0 {
 		secure := "without TLS"
@@ -55,7 +55,7 @@ func (d *doctor) reach(ctx context.Context) (found []finding) {
 		if silent > 0 {
 			answers = fmt.Sprintf("%d of %d servers of %s answer", len(d.nodes)-silent, len(d.nodes), d.place)
 		}
-		found = append(found, okay("%s, %s, to %s", answers, secure, who).of("reach"))
+		found = append(found, okay("%s, %s, to %s", answers, secure, who).of("reach", ""))
 	}
 	return found
 }
@@ -104,7 +104,7 @@ var remedies = [][2]string{
 	{"refused", "Nobody listens there: check host and port, and that the server runs."},
 }
 
-const theSet = "Check the name behind ?master_set=, and the addresses of the Sentinels: SENTINEL MASTERS shows the names."
+const theSet = "Check the name behind ?master_set=, which SENTINEL MASTERS shows, and the addresses of the Sentinels."
 
 // remedy is what may help against an error of a connection.
 func (d *doctor) remedy(err error) string {

@@ -51,9 +51,9 @@ func clocks(_ context.Context, d *doctor) finding {
 	}
 	slices.SortFunc(compared, func(a, b *node) int { return cmp.Compare(a.ahead, b.ahead) })
 	first, last := compared[0], compared[len(compared)-1]
-	between := last.ahead - first.ahead
-	if between <= max(apart, first.give+last.give) {
-		return okay("the clocks of %d servers agree within %s", len(compared), cli.Roughly(max(between, first.give+last.give)))
+	between, give := last.ahead-first.ahead, first.give+last.give
+	if between <= max(apart, give) {
+		return okay("the clocks of %d servers agree within %s", len(compared), cli.Roughly(max(between, give)))
 	}
 	return warn("the clock of %s is %s ahead of that of %s", last.addr, cli.Roughly(between), first.addr).
 		means("After a failover, or when a slot moves, permits and places in fair queues end that much too soon or late.").
@@ -66,16 +66,16 @@ func latency(_ context.Context, d *doctor, n *node) finding {
 	if n.timeErr != nil {
 		return unknown("the latency", "+time", n.timeErr)
 	}
-	limit := d.q.lease / fraction
+	limit, trip := d.q.lease/fraction, cli.Roughly(n.trip)
 	switch {
 	case n.trip >= limit:
-		return fail("a round trip takes %s; with a lease of %s a session gives up after %s", cli.Roughly(n.trip), d.q.lease, limit).
+		return fail("a round trip takes %s; with a lease of %s a session gives up after %s", trip, d.q.lease, limit).
 			means("Renewals fail, and holders lose their locks.").
 			fix("Move the program nearer to the server, see what slows it (LATENCY DOCTOR), or raise Options.Lease.")
 	case n.trip >= d.q.lease/worrying:
-		return warn("a round trip takes %s; with a lease of %s a session gives up after %s", cli.Roughly(n.trip), d.q.lease, limit).
+		return warn("a round trip takes %s; with a lease of %s a session gives up after %s", trip, d.q.lease, limit).
 			means("A little slower still, and renewals fail.").
 			fix("See what slows the server (SLOWLOG GET, LATENCY DOCTOR), or raise Options.Lease.")
 	}
-	return okay("a round trip takes %s, the median of %d; up to %s is fine", cli.Roughly(n.trip), samples, d.q.lease/worrying)
+	return okay("a round trip takes %s, the median of %d; up to %s is fine", trip, samples, d.q.lease/worrying)
 }

@@ -23,7 +23,9 @@ func Commands(redis *cli.Redis) []*cobra.Command {
 func impatient(opt *rueidis.ClientOption) { opt.DisableRetry = true }
 
 // onServer does what a command is for with a client, and returns its failure.
-func onServer(ctx context.Context, redis *cli.Redis, set func(*rueidis.ClientOption), do func(rueidis.Client) error) error {
+func onServer(
+	ctx context.Context, redis *cli.Redis, set func(*rueidis.ClientOption), do func(rueidis.Client) error,
+) error {
 	client, err := redis.Client(set)
 	if err != nil {
 		return failure(ctx, redis, err)
@@ -33,8 +35,8 @@ func onServer(ctx context.Context, redis *cli.Redis, set func(*rueidis.ClientOpt
 }
 
 // rights are what a user of Redis needs for these commands to show everything.
-const rights = "these commands need +scan +type +exists +pttl +get +getrange +hlen +hscan +hstrlen +llen +lrange +zcard " +
-	"+zcount +zrange +zscore +time on the keys of the names and those beside them, +cluster|slots in a cluster, " +
+const rights = "these commands need +scan +type +exists +pttl +get +getrange +hlen +hscan +hstrlen +llen +lrange " +
+	"+zcard +zcount +zrange +zscore +time on the keys of the names and those beside them, +cluster|slots in a cluster, " +
 	"and unlock what the library needs"
 
 // failure is an error of Redis with its exit code, or the exit by the signal that ended ctx.
@@ -46,7 +48,9 @@ func failure(ctx context.Context, redis *cli.Redis, err error) error {
 }
 
 // oneName refuses anything but one name.
-var oneName = cobra.MatchAll(cobra.ExactArgs(1), func(_ *cobra.Command, a []string) error { return wire.CheckName(a[0]) })
+var oneName = cobra.MatchAll(cobra.ExactArgs(1), func(_ *cobra.Command, args []string) error {
+	return wire.CheckName(args[0])
+})
 
 // onName is a command on one name.
 func onName(redis *cli.Redis, use, short string, do func(ctx context.Context, name string) error) *cobra.Command {

@@ -71,13 +71,6 @@ func (l *listing) run(ctx context.Context) error {
 	})
 }
 
-// walk goes through the names.
-func (l *listing) walk(ctx context.Context, c rueidis.Client, yield func([]*survey.Object) error) (denied int, err error) {
-	r := survey.Overview(c)
-	r.Others = l.all
-	return r.Walk(ctx, l.glob, yield)
-}
-
 // wanted leaves only the objects that are asked for.
 func (l *listing) wanted(objects []*survey.Object) []*survey.Object {
 	return slices.DeleteFunc(objects, func(o *survey.Object) bool {
@@ -89,7 +82,7 @@ func (l *listing) wanted(objects []*survey.Object) []*survey.Object {
 // list prints every name as soon as it is known.
 func (l *listing) list(ctx context.Context, client rueidis.Client) error {
 	t, terminal := newTable(), cli.IsTerminal(os.Stdout)
-	denied, err := l.walk(ctx, client, func(objects []*survey.Object) error {
+	denied, err := survey.Overview(client, l.all).Walk(ctx, l.glob, func(objects []*survey.Object) error {
 		var text bytes.Buffer // is written in one piece
 		for _, o := range l.wanted(objects) {
 			switch {

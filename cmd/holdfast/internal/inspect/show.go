@@ -118,7 +118,8 @@ func completeName(redis *cli.Redis) cobra.CompletionFunc {
 		defer client.Close()
 		ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
 		defer cancel()
-		_, _ = survey.Overview(client).Walk(ctx, survey.Literal(begun)+"*", func(objects []*survey.Object) error {
+		r := survey.Overview(client, false)
+		_, _ = r.Walk(ctx, survey.Literal(begun)+"*", func(objects []*survey.Object) error {
 			for _, o := range objects {
 				if cli.Safe(o.Name) == o.Name {
 					names = append(names, o.Name)

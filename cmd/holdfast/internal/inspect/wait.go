@@ -79,14 +79,16 @@ func (w *waiting) wait(ctx context.Context, client rueidis.Client, began time.Ti
 		limited, cancel = context.WithDeadline(ctx, began.Add(time.Duration(w.timeout)))
 	}
 	defer cancel()
-	o, err := w.first(limited, client)
+	r := survey.Closely(client, w.name)
+	r.Anonymous = true
+	o, err := w.first(limited, r)
 	if limited.Err() != nil && ctx.Err() == nil {
 		return false, fmt.Errorf("no answer within %v", time.Duration(w.timeout))
 	}
 	if err != nil {
 		return false, err
 	}
-	look := w.looking(client, o)
+	look := w.looking(client, r, o)
 	free, again, err := look(limited)
 	if free || err != nil && limited.Err() == nil || w.timeout == 0 {
 		return free, err
@@ -116,8 +118,8 @@ func (w *waiting) wait(ctx context.Context, client rueidis.Client, began time.Ti
 }
 
 // first finds out what the name is, and that it is of the kind that is asked for.
-func (w *waiting) first(ctx context.Context, client rueidis.Client) (*survey.Object, error) {
-	o, err := w.read(ctx, client)
+func (w *waiting) first(ctx context.Context, r *survey.Reader) (*survey.Object, error) {
+	o, err := r.One(ctx)
 	counts := w.kind == "semaphore" || w.kind == survey.KindPermits || w.kind == "latch"
 	switch {
 	case err != nil:
@@ -132,19 +134,14 @@ func (w *waiting) first(ctx context.Context, client rueidis.Client) (*survey.Obj
 	return o, nil
 }
 
-// read is what there is of the name.
-func (w *waiting) read(ctx context.Context, client rueidis.Client) (*survey.Object, error) {
-	r := survey.Closely(client, w.name)
-	r.Anonymous = true
-	return r.One(ctx)
-}
-
 // looking returns what looks whether it is free, and says when it is so at the latest, as things are.
-func (w *waiting) looking(client rueidis.Client, o *survey.Object) func(context.Context) (bool, time.Duration, error) {
+func (w *waiting) looking(
+	client rueidis.Client, r *survey.Reader, o *survey.Object,
+) func(context.Context) (bool, time.Duration, error) {
 	permits := w.kind == "semaphore" || w.kind == survey.KindPermits || w.kind == "" && o.Kind == survey.KindPermits
 	if o.Kind == survey.KindNumber || o.Kind == survey.KindPermits {
 		return func(ctx context.Context) (bool, time.Duration, error) {
-			o, err := w.read(ctx, client)
+			o, err := r.One(ctx)
 			if err != nil || o == nil || o.Value == nil {
 				return err == nil && o == nil && !permits, lastLook, err
 			}

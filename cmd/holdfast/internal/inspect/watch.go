@@ -137,7 +137,7 @@ func (l *listing) look(ctx context.Context, client rueidis.Client) (seen look) {
 	_, height := cli.TerminalSize(os.Stdout)
 	fit := max(height-3, 1)
 	began := time.Now()
-	seen.denied, seen.err = l.walk(ctx, client, func(objects []*survey.Object) error {
+	seen.denied, seen.err = survey.Overview(client, l.all).Walk(ctx, l.glob, func(objects []*survey.Object) error {
 		objects = l.wanted(objects)
 		seen.all += len(objects)
 		seen.first = append(seen.first, objects...)

@@ -1,7 +1,7 @@
 //go:build linux || darwin || freebsd || openbsd || dragonfly
 
-// Package run is the command "run": it holds a lock while a command runs, and sees to it that the
-// command does not outlive the lock.
+// Package run is the command "run": it holds a lock while a command runs, and makes sure that the command does not
+// outlive the lock.
 package run
 
 import (
@@ -26,7 +26,7 @@ const (
 	onLossKeep = "keep"
 )
 
-// settings are what was asked for.
+// settings are the flags and arguments of a run.
 type settings struct {
 	shared, exclusive, fair, fenced bool
 	permits                         int
@@ -82,29 +82,29 @@ func Command(redis *cli.Redis) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.SetInterspersed(false) // what follows the name may be the command's
+	flags.SetInterspersed(false) // flags after the name may be the command's
 	flags.BoolVarP(&s.shared, "shared", "s", false, "take the read half of the read-write lock NAME")
-	flags.BoolVarP(&s.exclusive, "exclusive", "x", false, "take its write half; a lock without -s and -x is exclusive, too")
+	flags.BoolVarP(&s.exclusive, "exclusive", "x", false, "take its write half; plain locks are exclusive, too")
 	flags.BoolVarP(&s.nonblock, "nonblock", "n", false, "do not wait if somebody else has the lock")
-	flags.VarP(&s.limit, "wait", "w", "wait so long at the most, as in 1.5 or 90s; 0 is -n")
+	flags.VarP(&s.limit, "wait", "w", "wait at most this long, such as 1.5 or 90s; 0 is -n")
 	flags.IntVarP(&s.conflict, "conflict-exit-code", "E", cli.ExitNo, "exit status if somebody else has the lock")
 	flags.StringVarP(&s.shell, "command", "c", "", "run this `text` by $SHELL, or /bin/sh")
-	flags.BoolVarP(&s.noFork, "no-fork", "F", false, "become the command; needs --lease, and keeps the lock so long")
+	flags.BoolVarP(&s.noFork, "no-fork", "F", false, "become the command; needs --lease, for which it has the lock")
 	flags.BoolVar(&s.fair, "fair", false, "wait in a queue, first come, first served")
 	flags.BoolVar(&s.fenced, "fenced", false, "give the command a fencing token")
 	flags.IntVar(&s.permits, "permits", 0, "take one of `N` permits instead of a lock")
 	cli.SecondsVar(flags, &s.lease, "lease", 30*time.Second, "how long the lock outlives a holdfast that is gone")
 	cli.SecondsVar(flags, &s.grace, "grace", 5*time.Second, "from SIGTERM to SIGKILL")
 	flags.StringVar(&s.onLoss, "on-loss", onLossStop, "what to do with the command if the lock is lost: stop, or keep")
-	flags.BoolVar(&s.verbose, "verbose", false, "say what is done, how long it took, and who is in the way")
-	flags.BoolVar(&s.json, "json", false, "say it in lines of JSON")
+	flags.BoolVar(&s.verbose, "verbose", false, "say what happens, how long it takes, and who holds the lock")
+	flags.BoolVar(&s.json, "json", false, "write messages as lines of JSON")
 	flags.BoolVar(&s.guard, "guard", false, "")
 	_ = flags.MarkHidden("guard")
 	cli.Choose(cmd, "on-loss", []string{onLossStop, onLossKeep})
 	return cmd
 }
 
-// check refuses what makes no sense, and finds the program.
+// check validates the arguments and finds the program.
 func (s *settings) check(cmd *cobra.Command, args []string) error {
 	var err error
 	if s.argv, err = s.split(cmd, args); err != nil {
@@ -131,7 +131,7 @@ func (s *settings) check(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// split takes the name off the arguments, and the flags behind it, and returns the command, which stands behind --.
+// split reads the name and the flags that follow it, and returns the command, which follows --.
 func (s *settings) split(cmd *cobra.Command, args []string) (command []string, err error) {
 	if len(args) == 0 {
 		return nil, cli.Usagef("run: want the NAME of a lock")
@@ -139,7 +139,7 @@ func (s *settings) split(cmd *cobra.Command, args []string) (command []string, e
 	s.name = args[0]
 	behind := args[1:]
 	flags := cmd.Flags()
-	dashed := flags.ArgsLenAtDash() == 0 // the name itself stands behind --
+	dashed := flags.ArgsLenAtDash() == 0 // the name itself follows --
 	if err := flags.Parse(behind); err != nil {
 		return nil, cli.Usagef("run: %w; write -- before the command", err)
 	}
@@ -182,7 +182,7 @@ func (s *settings) checkFlags(cmd *cobra.Command) error {
 	return nil
 }
 
-// label is how a person knows this run from others. Arguments are left out: they may be secret.
+// label tells people which run this is. It leaves the arguments out, which may be secret.
 func (s *settings) label() string {
 	text := "holdfast run: " + filepath.Base(s.argv[0])
 	if s.shell != "" {

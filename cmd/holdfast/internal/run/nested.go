@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
 
-// What a command finds in its environment.
+// The variables in the environment of a command.
 const (
 	envName     = "HOLDFAST_NAME"
 	envOwner    = "HOLDFAST_OWNER"
@@ -26,17 +26,17 @@ const (
 
 const deadlineFormat = "2006-01-02T15:04:05.000Z07:00"
 
-// An outer is a run inside which this one is. No server is named: owners and ids of permits are random,
-// so a server where one holds something is the server that gave it.
+// An outer is a run in which this one is nested. It names no server: owners and ids of permits are random, so a
+// server on which one holds something is the server that granted it.
 type outer struct {
-	Name     []byte `json:"name"` // any bytes, which texts of JSON do not have
+	Name     []byte `json:"name"` // may be any bytes, which a string of JSON cannot hold
 	Kind     kind   `json:"kind"`
 	Owner    string `json:"owner"`
 	Token    int64  `json:"token,omitempty"`
 	Deadline string `json:"deadline"`
 }
 
-// outers are the runs inside which this one is, the innermost last. What cannot be read is none of ours.
+// outers are the runs in which this one is nested, the innermost last. A value that is no list of runs is not ours.
 func outers() (list []outer) {
 	if json.Unmarshal([]byte(os.Getenv(envRuns)), &list) != nil {
 		return nil
@@ -51,10 +51,10 @@ func newOuter(k kind, hold *holdfast.Hold) outer {
 	}
 }
 
-// mark is what stands in the environment of all processes of the run.
+// mark is a text that the environment of every process of the run contains.
 func (o outer) mark() string { return `"owner":"` + o.Owner + `"` }
 
-// environ is the environment of a command that runs under o, inside the runs listed.
+// environ is the environment of a command that runs under o, nested in the runs listed.
 func (o outer) environ(list []outer) []string {
 	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		key, _, _ := strings.Cut(entry, "=")
@@ -70,7 +70,7 @@ func (o outer) environ(list []outer) []string {
 	return env
 }
 
-// under returns the run inside which this one need not take anything, nil if there is none.
+// under returns the outer run whose hold is enough for this one, nil if there is none.
 func (s *settings) under(ctx context.Context, session *holdfast.Session) (*outer, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -97,5 +97,5 @@ func (s *settings) under(ctx context.Context, session *holdfast.Session) (*outer
 	case short.Kind.covers(s.kind()):
 		return nil, cli.Usagef("run: this is inside a holdfast run of %q without --fenced, which has no token", s.name)
 	}
-	return nil, cli.Usagef("run: this is inside a holdfast run -s of %q, and would wait for that for ever", s.name)
+	return nil, cli.Usagef("run: this is inside a holdfast run -s of %q, and would wait for it forever", s.name)
 }

@@ -9,19 +9,19 @@ import (
 	"syscall"
 )
 
-// Of prctl(2); package syscall does not have all of them.
+// PR_SET_CHILD_SUBREAPER of prctl(2), which package syscall lacks.
 const prSetChildSubreaper = 36
 
-// dieWithParent has the system kill the process when the thread that starts it ends.
+// dieWithParent makes the kernel kill the process when the thread that started it ends.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// adoptOrphans makes what the command leaves behind children of this process, which can then wait for them.
+// adoptOrphans makes the processes that the command leaves behind children of this one, which can then wait for them.
 func adoptOrphans() { _, _, _ = syscall.Syscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0) }
 
-// rename sets the name that killall and pkill -x go by, so that they do not take a guard for holdfast.
+// rename sets the name that killall and pkill -x look for, so that they do not mistake a guard for holdfast.
 func rename(name string) { _ = os.WriteFile("/proc/self/comm", []byte(name), 0) }
 
-// itself is the program's file, also if it has been replaced meanwhile.
+// itself is the program's file, even if it has been replaced since.
 func itself() (string, error) {
 	const self = "/proc/self/exe"
 	if _, err := os.Stat(self); err == nil {
@@ -30,7 +30,7 @@ func itself() (string, error) {
 	return os.Executable()
 }
 
-// ended reports whether all of a process group have ended, and are only not waited for.
+// ended reports whether all processes of a group have ended, and only nobody has waited for them yet.
 func ended(group int) bool {
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
 	found := false
@@ -48,8 +48,8 @@ func ended(group int) bool {
 	return found
 }
 
-// marked lists the processes that have the mark in their environment, if there is one: those that the command has
-// started, also where they have left its process group. It finds none where /proc is missing or belongs to others.
+// marked lists the processes that have the mark in their environment, if there is a mark: the command's, even those
+// that have left its process group. It finds none if it may not read /proc.
 func marked(mark string) (pids []int) {
 	if mark == "" {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// What only Linux has. The guard and the process group remain.
+// Only Linux has these. Elsewhere the guard and the process group must do.
 
 func dieWithParent(*syscall.SysProcAttr) {}
 func adoptOrphans()                      {}

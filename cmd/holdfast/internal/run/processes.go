@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// A child is the command. It leads a process group of its own, so that one signal reaches all of it.
+// A child is the command. It leads a process group of its own, so that one signal reaches all its processes.
 type child struct {
 	pid     int
 	mark    string                  // in the environment of its processes
 	changed chan syscall.WaitStatus // stopped, continued, ended
 }
 
-// spawn starts the command. If terminal is not nil it gets that, as a shell's job does.
+// spawn starts the command. It gives it the terminal, if that is not nil, as a shell gives it to a job.
 func (s *settings) spawn(o outer, terminal *terminal, guard *guard) (*child, error) {
 	attr := &os.ProcAttr{
 		Env:   o.environ(append(outers(), o)),
@@ -38,7 +38,7 @@ func (s *settings) spawn(o outer, terminal *terminal, guard *guard) (*child, err
 	c := &child{mark: o.mark(), changed: make(chan syscall.WaitStatus, 16)}
 	started := make(chan error)
 	go func() {
-		// Where the system kills the child with its parent, the thread that started it counts as that.
+		// Where the system kills a child with its parent, the parent is the thread that started it.
 		runtime.LockOSThread()
 		process, err := os.StartProcess(s.path, s.argv, attr)
 		if errors.Is(err, syscall.ENOEXEC) {
@@ -59,7 +59,7 @@ func (s *settings) spawn(o outer, terminal *terminal, guard *guard) (*child, err
 	return c, nil
 }
 
-// reap waits for the child, for its guard, and for what it left behind, which some systems make holdfast's own.
+// reap waits for the child, for its guard, and for the orphans that become children of holdfast on Linux.
 func (c *child) reap(guard *guard) {
 	beside := guard.process.Pid
 	for {
@@ -73,7 +73,7 @@ func (c *child) reap(guard *guard) {
 			c.changed <- status
 		case pid == beside && (status.Exited() || status.Signaled()):
 			close(guard.gone)
-			beside = 0 // the number is free for others
+			beside = 0 // another process may get the number
 		}
 	}
 }
@@ -81,11 +81,11 @@ func (c *child) reap(guard *guard) {
 // signal sends a signal to the whole group.
 func (c *child) signal(sig syscall.Signal) { _ = syscall.Kill(-c.pid, sig) }
 
-// alive reports whether there is anybody left in the group. Those are not who have ended, and are not
-// waited for by a parent that has left it.
+// alive reports whether a process of the group is left. Zombies do not count: their parent may have left the group,
+// and never wait for them.
 func (c *child) alive() bool { return syscall.Kill(-c.pid, 0) == nil && !ended(c.pid) }
 
-// terminate asks everybody to end, also those who are stopped: the group, and who has the mark.
+// terminate asks the processes of the group, and those with the mark, to end, and continues them so that they can.
 func terminate(group int, mark string) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
 		_ = syscall.Kill(-group, sig)
@@ -97,7 +97,7 @@ func terminate(group int, mark string) {
 	}
 }
 
-// kill kills everybody, the group if there is one. Who was forked meanwhile is found by the next look.
+// kill kills the group, if there is one, and the processes with the mark. It looks again for those forked meanwhile.
 func kill(group int, mark string) {
 	if group > 1 {
 		_ = syscall.Kill(-group, syscall.SIGKILL)
@@ -113,17 +113,17 @@ func kill(group int, mark string) {
 	}
 }
 
-// A guard is a process beside the command that kills it if holdfast is gone, or stopped for so long that
-// the hold ends. It learns the first by the end of the pipe to it, and the second by its own clock.
+// A guard is a process that kills the command if holdfast dies, or is stopped for so long that the hold ends. It
+// notices the one by the end of its stdin, and the other by its own clock.
 type guard struct {
 	process *os.Process
 	pipe    io.WriteCloser
-	said    io.ReadCloser // what it has said: that it kills
+	said    io.ReadCloser // its stdout: it says that it kills
 	until   time.Time
-	gone    chan struct{} // closed by the child's reap when it has waited for this one, too
+	gone    chan struct{} // closed by the child's reap when it has waited for the guard
 }
 
-// startGuard starts a guard of the processes that will have the mark, where the system lets it see that.
+// startGuard starts a guard for the processes that will have the mark, which it can see only on Linux.
 func startGuard(mark string) (*guard, error) {
 	self, err := itself()
 	if err != nil {
@@ -131,7 +131,7 @@ func startGuard(mark string) (*guard, error) {
 	}
 	cmd := exec.Command(self, "run", "--guard")
 	cmd.Args[0], cmd.Env = "holdfast", []string{}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // away from the terminal and its signals
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // without the terminal and its signals
 	g := &guard{gone: make(chan struct{})}
 	if g.pipe, err = cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -143,14 +143,14 @@ func startGuard(mark string) (*guard, error) {
 		return nil, err
 	}
 	g.process = cmd.Process
-	fmt.Fprintln(g.pipe, mark) // before there is anybody: holdfast may be gone the moment after
+	fmt.Fprintln(g.pipe, mark) // before the command starts: holdfast may die right after
 	return g, nil
 }
 
-// watch tells it of the command's process group.
+// watch tells the guard the command's process group.
 func (g *guard) watch(c *child) { fmt.Fprintln(g.pipe, c.pid) }
 
-// allow tells it until when the command may run if nothing else is heard; zero: for ever.
+// allow tells the guard until when the command may run if it hears nothing else; zero means forever.
 func (g *guard) allow(until time.Time) {
 	if until.Equal(g.until) {
 		return
@@ -163,20 +163,20 @@ func (g *guard) allow(until time.Time) {
 	fmt.Fprintf(g.pipe, "%d\n", left)
 }
 
-// dismiss ends it. Whoever it was to kill lives on.
+// dismiss ends the guard, and lets the command live.
 func (g *guard) dismiss() {
 	_ = g.process.Kill()
 	_ = g.pipe.Close()
 }
 
-// struck reports whether a guard that is gone has killed the command while holdfast lived.
+// struck reports whether the guard, which has ended, killed the command while holdfast lived.
 func (g *guard) struck() bool {
 	said, _ := io.ReadAll(g.said)
 	_ = g.said.Close()
 	return len(said) > 0
 }
 
-// keepGuard is the guard's process.
+// keepGuard is what the guard's process does.
 func keepGuard(in io.Reader, out io.Writer) {
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)
@@ -210,7 +210,7 @@ func keepGuard(in io.Reader, out io.Writer) {
 				}
 			}
 		case <-timer.C:
-			_, _ = io.WriteString(out, "killed\n") // before anybody can know
+			_, _ = io.WriteString(out, "killed\n") // first: holdfast reads this when the command is dead
 			kill(group, mark)
 		}
 	}

@@ -13,22 +13,21 @@ import (
 	"github.com/holdfast-go/holdfast/internal/survey"
 )
 
-// A reporter says on stderr what happens; stdout is the command's. To say something takes no time, however
-// long it takes until somebody reads it.
+// A reporter writes on stderr what happens; stdout is the command's. It never blocks, however slowly somebody reads.
 type reporter struct {
 	lines         chan line
 	name          string
 	verbose, json bool
 }
 
-// A line is one to write, or, if it has a channel, the question whether all before it is written.
+// A line is text to write or, if it has a channel, a request to close that when all before it is written.
 type line struct {
 	text    string
 	written chan struct{}
 }
 
 func newReporter(out io.Writer, s *settings) *reporter {
-	const most = 1000 // lines that nobody has read; what comes then is left out
+	const most = 1000 // unread lines; those that follow are dropped
 	r := &reporter{lines: make(chan line, most), name: s.name, verbose: s.verbose, json: s.json}
 	go func() { // until the process ends
 		for l := range r.lines {
@@ -41,7 +40,7 @@ func newReporter(out io.Writer, s *settings) *reporter {
 	return r
 }
 
-// flush waits until all has been written, but for no longer than a second: perhaps nobody reads it.
+// flush waits until everything is written, but at most a second, because perhaps nobody reads it.
 func (r *reporter) flush() {
 	const most = time.Second
 	l := line{written: make(chan struct{})}
@@ -65,7 +64,7 @@ type detail struct {
 	value any
 }
 
-// say says what everybody should know.
+// say reports what everybody should know.
 func (r *reporter) say(event, text string, details ...detail) {
 	text = strings.TrimPrefix(text, "holdfast: ") // an error of the library
 	if !r.json {
@@ -77,19 +76,19 @@ func (r *reporter) say(event, text string, details ...detail) {
 		fields[d.key] = d.value
 	}
 	var b strings.Builder
-	_ = cli.WriteJSON(&b, fields) // never fails: texts, numbers and lists of them
+	_ = cli.WriteJSON(&b, fields) // cannot fail: texts, numbers and lists of them
 	r.put(line{text: b.String()})
 }
 
-// tell says what only those want to know who asked.
+// tell reports what is of interest only with --verbose.
 func (r *reporter) tell(event, text string, details ...detail) {
 	if r.verbose {
 		r.say(event, text, details...)
 	}
 }
 
-// last says why the run failed, if that is not said yet, and waits until all is written. It returns the code alone,
-// which is left to tell.
+// last reports why the run failed, unless that was said before, and waits until it is written. It returns an error
+// with the exit code alone.
 func (r *reporter) last(err error) error {
 	defer r.flush()
 	failure, ok := err.(*cli.ExitError) //nolint:errorlint // what run returns, unwrapped
@@ -101,7 +100,7 @@ func (r *reporter) last(err error) error {
 	return cli.Silent(code)
 }
 
-// whoHolds is a text about holders.
+// whoHolds names the holders.
 func whoHolds(holders []*survey.Party) string {
 	var texts []string
 	for _, h := range holders {

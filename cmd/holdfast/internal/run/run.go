@@ -14,10 +14,10 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
 
-// run takes the lock, runs the command and gives the lock back.
+// run takes the lock, runs the command and releases the lock.
 func (s *settings) run(redis *cli.Redis, say *reporter) error {
 	opts := &holdfast.Options{Label: s.label(), Lease: s.lease}
-	if s.noFork { // its lease is that of the lock alone
+	if s.noFork { // it is the lease of the lock alone
 		opts.Lease = 0
 	}
 	session, err := redis.Open(opts) // before listening: a signal ends this at once
@@ -35,7 +35,8 @@ func (s *settings) run(redis *cli.Redis, say *reporter) error {
 		return s.failure(err)
 	}
 	if around != nil {
-		say.tell("nested", fmt.Sprintf("%q is held by the holdfast run around this one", s.name), detail{"owner", around.Owner})
+		text := fmt.Sprintf("%q is held by the holdfast run around this one", s.name)
+		say.tell("nested", text, detail{"owner", around.Owner})
 		_ = session.Close()
 		return s.become(around.environ(outers()), signals, say)
 	}
@@ -50,8 +51,8 @@ func (s *settings) run(redis *cli.Redis, say *reporter) error {
 	return s.protect(hold, signals, say)
 }
 
-// hand becomes the command, to which the lock is left for the rest of its lease: nobody renews it, and
-// holdfast is gone before it could give it back. If it cannot become the command it does.
+// hand becomes the command, and leaves it the lock for the rest of the lease: holdfast is gone, so nobody renews or
+// releases it. If it cannot become the command, it releases the lock.
 func (s *settings) hand(hold *holdfast.Hold, signals *signals, say *reporter) error {
 	o := newOuter(s.kind(), hold)
 	err := s.become(o.environ(append(outers(), o)), signals, say, hold.Err)
@@ -61,18 +62,18 @@ func (s *settings) hand(hold *holdfast.Hold, signals *signals, say *reporter) er
 	return err
 }
 
-// unreleased says that the lock could not be given back.
+// unreleased reports that the lock could not be released.
 func (s *settings) unreleased(err error, say *reporter) {
 	say.say("unreleased", fmt.Sprintf("%v; it is free in %v at the latest", err, s.lease), detail{"error", err.Error()})
 }
 
-// become replaces this process by the command, unless a signal came before, or one of those asked last
-// has an error. It returns only if it could not.
-func (s *settings) become(env []string, signals *signals, say *reporter, ask ...func() error) error {
+// become replaces this process by the command, unless a signal has come or one of the last checks fails. It returns
+// only if it could not.
+func (s *settings) become(env []string, signals *signals, say *reporter, checks ...func() error) error {
 	s.executing(say)
 	say.flush() // what is not written is lost
-	for _, last := range ask {
-		if err := last(); err != nil {
+	for _, check := range checks {
+		if err := check(); err != nil {
 			return s.failure(err)
 		}
 	}
@@ -87,8 +88,8 @@ func (s *settings) become(env []string, signals *signals, say *reporter, ask ...
 	return cli.Exit(cli.ExitUnavailable, fmt.Errorf("run: %s: %w", s.path, err))
 }
 
-// byShell has sh run the program, which is no program to the system, but may be a script that does not say
-// by what it runs. A shell does so, and execvp(3).
+// byShell makes sh run the program: the system cannot, but it may be a script that does not begin with #!. Shells and
+// execvp(3) do the same.
 func (s *settings) byShell() {
 	const sh = "/bin/sh"
 	s.path, s.argv = sh, append([]string{sh, s.path}, s.argv[1:]...)
@@ -116,12 +117,12 @@ func (s *settings) protect(hold *holdfast.Hold, signals *signals, say *reporter)
 		say.say("lost", w.loss.Error(), detail{"error", w.loss.Error()})
 	}
 	slow := time.AfterFunc(time.Second, func() {
-		say.say("releasing", "giving the lock back takes long: Redis does not answer")
+		say.say("releasing", "releasing the lock takes long: Redis does not answer")
 	})
 	err = signals.giveBack(hold.Release)
 	slow.Stop()
 	if w.loss != nil || errors.Is(err, holdfast.ErrUnknown) {
-		signals.hurried = true // nothing is left to be given back, or enough has been done for it
+		signals.hurried = true // nothing is left to release, or it was tried long enough
 	}
 	switch {
 	case w.loss != nil:
@@ -141,7 +142,7 @@ func (s *settings) protect(hold *holdfast.Hold, signals *signals, say *reporter)
 	return cli.Silent(status)
 }
 
-// failure says with which code a run ends that could not take its lock.
+// failure gives the error of a run that could not take its lock an exit code.
 func (s *settings) failure(err error) error {
 	if _, ok := errors.AsType[*cli.ExitError](err); ok {
 		return err

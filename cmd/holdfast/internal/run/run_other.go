@@ -1,7 +1,7 @@
 //go:build !linux && !darwin && !freebsd && !openbsd && !dragonfly
 
-// Package run is the command "run", which needs processes, signals and
-// terminals as Linux, macOS, FreeBSD, OpenBSD and DragonFly have them.
+// Package run is the command "run", which needs the processes, signals and terminals of Linux, macOS, FreeBSD, OpenBSD
+// or DragonFly.
 package run
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
 
-// Command is a command that says that it cannot run here.
+// Command is a command that reports that it cannot run here.
 func Command(*cli.Redis) *cobra.Command {
 	return &cobra.Command{
 		Use:                "run NAME -- COMMAND [ARG]...",

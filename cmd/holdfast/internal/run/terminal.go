@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
 
-// A terminal is the one that holdfast was started from, on which one process group is in the foreground:
-// it may read, and gets what is typed as Ctrl-C.
+// A terminal is the one that holdfast was started from. The process group in its foreground may read from it, and
+// gets the signals that are typed, such as Ctrl-C.
 type terminal struct {
 	file    *os.File
 	own     int // holdfast's process group
@@ -34,7 +34,7 @@ func openTerminal() *terminal {
 	return &terminal{file, syscall.Getpgrp(), restore}
 }
 
-// foreground is the group that has the terminal f, 0 if f is not the controlling one.
+// foreground is the group in the foreground of the terminal f, 0 if f is not the controlling one.
 func foreground(f *os.File) int {
 	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
 	if err != nil {
@@ -58,27 +58,27 @@ func (t *terminal) takeBack(group int) {
 // ours reports whether holdfast's group has the terminal.
 func (t *terminal) ours() bool { return foreground(t.file) == t.own }
 
-// wanted reports whether the command should have it from the start. Otherwise it gets it when it asks:
-// it may stand in a pipeline, and the pager at the end, of holdfast's group, needs it more.
+// wanted reports whether the command should have the terminal from the start. Otherwise it gets it when it asks: in a
+// pipeline a pager at the end, which is of holdfast's group, needs it more.
 func (t *terminal) wanted() bool {
 	return t.ours() && foreground(os.Stdin) != 0 && foreground(os.Stdout) != 0
 }
 
-// hasJobs reports whether holdfast is a job of a shell that could continue it. It is none in the group of
-// the session's leader, which is a shell without jobs, or holdfast itself.
+// hasJobs reports whether holdfast is a job of a shell that could continue it. It is not if it is in the group of the
+// session's leader: that is a shell without job control, or holdfast itself.
 func (t *terminal) hasJobs() bool {
 	session, err := unix.Getsid(0)
 	return err == nil && session != t.own
 }
 
-// endByInterrupt ends holdfast by SIGINT if that may have been Ctrl-C: a shell's script goes on after a
-// program that ended otherwise.
+// endByInterrupt ends holdfast by SIGINT if somebody may have typed Ctrl-C: after a program that ends otherwise, a
+// shell script goes on.
 func endByInterrupt() {
 	t := openTerminal()
-	if t == nil || !t.ours() || signal.Ignored(syscall.SIGINT) || os.Getpid() == 1 { // no signal ends that
+	if t == nil || !t.ours() || signal.Ignored(syscall.SIGINT) || os.Getpid() == 1 { // which no signal ends
 		return
 	}
 	signal.Reset(syscall.SIGINT)
 	_ = syscall.Kill(syscall.Getpid(), syscall.SIGINT)
-	<-time.After(time.Second) // it comes at once
+	<-time.After(time.Second) // the signal arrives at once
 }

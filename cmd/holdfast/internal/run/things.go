@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// A kind is what is held.
+// A kind is which lock is taken, or a permit.
 type kind string
 
 const (
@@ -29,7 +29,7 @@ const (
 	permit kind = "permit"
 )
 
-// covers reports whether a holder of kind k of a name need not take the other kind of that name.
+// covers reports whether a hold of kind k makes one of the other kind, of the same name, unnecessary.
 func (k kind) covers(other kind) bool {
 	if k == permit || other == permit {
 		return k == other
@@ -51,14 +51,14 @@ func (s *settings) kind() kind {
 	return plain
 }
 
-// A thing can be taken.
+// A thing is a lock, or a semaphore.
 type thing interface {
 	Lock(ctx context.Context) (*holdfast.Hold, error)
 	TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error)
 	Holders(ctx context.Context) ([]holdfast.Holder, error)
 }
 
-// newThing is what is held or to be held. Its lease is fixed, or renewed if that is 0.
+// newThing is the lock or the semaphore of a name. Its lease is fixed, or renewed if fixed is 0.
 func newThing(session *holdfast.Session, k kind, name string, fixed time.Duration, fenced bool) thing {
 	switch k {
 	case permit:
@@ -74,7 +74,7 @@ func newThing(session *holdfast.Session, k kind, name string, fixed time.Duratio
 	return rlock.New(session, name, &rlock.Options{FixedLease: fixed, Fenced: fenced})
 }
 
-// permits makes a semaphore a thing. Nobody knows who holds its permits.
+// permits makes a semaphore a thing. The server does not know who holds its permits.
 type permits struct{ *semaphore.Expirable }
 
 func (p permits) Lock(ctx context.Context) (*holdfast.Hold, error) { return p.Acquire(ctx) }
@@ -85,7 +85,7 @@ func (p permits) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.
 
 func (p permits) Holders(context.Context) ([]holdfast.Holder, error) { return nil, nil }
 
-// holders are those who hold what is wanted, or the other half of it.
+// holders are the holders of what is wanted; of a read-write lock, those of both halves.
 func (s *settings) holders(ctx context.Context, session *holdfast.Session) (all []*survey.Party, err error) {
 	kinds, half := []kind{s.kind()}, s.shared || s.exclusive
 	if half {
@@ -107,7 +107,7 @@ func (s *settings) holders(ctx context.Context, session *holdfast.Session) (all 
 	return all, nil
 }
 
-// holds reports whether the owner, or the permit of that id, holds something of that kind and name.
+// holds reports whether the owner with that id holds the lock, or the permit with that id is still taken.
 func holds(ctx context.Context, session *holdfast.Session, k kind, name, id string) (bool, error) {
 	if k == permit {
 		_, err := semaphore.NewExpirable(session, name, nil).RemainingLease(ctx, id)

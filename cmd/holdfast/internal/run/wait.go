@@ -18,16 +18,15 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// signals are those that came and are not dealt with yet.
+// signals are those that have come and are not handled yet.
 type signals struct {
 	passed    chan os.Signal // for the command; before there is one they end the wait
 	continued chan os.Signal // SIGCONT
-	hurried   bool           // one has come while there was no command
+	hurried   bool           // one came while there was no command
 }
 
-// listen catches the signals that would end holdfast. Those that it was told to ignore, as nohup does,
-// it goes on ignoring, and so does the command. SIGPIPE is caught, and not ignored, so that the command
-// has it as it was.
+// listen catches the signals that would end holdfast. It goes on ignoring those that it was started to ignore, as by
+// nohup, and so does the command. It catches SIGPIPE instead of ignoring it, because the command would inherit that.
 func listen() *signals {
 	s := &signals{passed: make(chan os.Signal, 64), continued: make(chan os.Signal, 1)}
 	for _, sig := range []os.Signal{
@@ -44,7 +43,7 @@ func listen() *signals {
 	return s
 }
 
-// follow catches those signals, too, that matter only while there is a command.
+// follow also catches the signals that matter only while there is a command.
 func (s *signals) follow() {
 	signal.Notify(s.passed, syscall.SIGTSTP, syscall.SIGWINCH)
 	signal.Notify(s.continued, syscall.SIGCONT)
@@ -53,7 +52,7 @@ func (s *signals) follow() {
 // errInterrupted ends a run that SIGINT ended, or whose command it ended.
 var errInterrupted = &cli.ExitError{Code: cli.ExitSignal + int(syscall.SIGINT)}
 
-// during does something that ends with the first signal. That is the error then.
+// during runs do, and cancels it at the first signal, which is the error then.
 func (s *signals) during(do func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -69,7 +68,7 @@ func (s *signals) during(do func(context.Context) error) error {
 	}
 }
 
-// pending is the end of a run by a signal that has come meanwhile, nil if there is none.
+// pending is the error of a run that a signal has ended meanwhile, nil if none has come.
 func (s *signals) pending() error {
 	select {
 	case sig := <-s.passed:
@@ -79,7 +78,7 @@ func (s *signals) pending() error {
 	}
 }
 
-// endedBy is the end of a run by a signal.
+// endedBy is the error of a run that a signal ends.
 func (s *signals) endedBy(sig os.Signal) error {
 	s.hurried = true
 	if sig == syscall.SIGINT {
@@ -88,19 +87,17 @@ func (s *signals) endedBy(sig os.Signal) error {
 	return cli.Silent(cli.ExitSignal + int(sig.(syscall.Signal)))
 }
 
-// leave leaves the signals to the system again, as they are for the command that holdfast becomes: an exec
-// would forget one that came before. That is the error then. One that comes later ends holdfast as it would
-// end the command.
+// leave catches no more signals, because holdfast is about to become the command. If one has come, which the exec
+// would forget, that is the error. A later one ends holdfast as it would end the command.
 func (s *signals) leave() error {
-	signal.Stop(s.passed) // after which it has all that came
+	signal.Stop(s.passed) // after this the channel has all that came
 	return s.pending()
 }
 
-// errHurried says that what gives back was left alone.
+// errHurried says that nobody waited for the end of a release.
 var errHurried = errors.New("the reply was not waited for")
 
-// giveBack does something that may hang while the server does. Who sends a signal waits for it no longer
-// than this.
+// giveBack releases something, which hangs if the server does. After a signal it waits at most a second.
 func (s *signals) giveBack(do func() error) error {
 	const hurry = time.Second
 	done := make(chan error, 1)
@@ -145,7 +142,7 @@ func (s *settings) take(session *holdfast.Session, signals *signals, say *report
 		return s.conflicted(ctx, session, err, say)
 	})
 	if err != nil {
-		if hold != nil { // a signal came together with it
+		if hold != nil { // a signal came together with the grant
 			_ = signals.giveBack(hold.Release)
 		}
 		return nil, s.failure(err)
@@ -156,7 +153,7 @@ func (s *settings) take(session *holdfast.Session, signals *signals, say *report
 	return hold, nil
 }
 
-// conflicted is err, or the silent end of a run that found the lock taken, as flock's is.
+// conflicted makes ErrBusy the silent end of the run, as flock does, and returns any other err as it is.
 func (s *settings) conflicted(ctx context.Context, session *holdfast.Session, err error, say *reporter) error {
 	if !errors.Is(err, holdfast.ErrBusy) {
 		return err
@@ -172,8 +169,8 @@ func (s *settings) conflicted(ctx context.Context, session *holdfast.Session, er
 	return cli.Silent(s.conflict)
 }
 
-// announce says who is in the way once it is clear that somebody is: to those who asked, and to a person
-// who sits there and wonders. The function it returns has it say no more.
+// announce reports who holds the lock as soon as the run clearly has to wait: with --verbose, and on a terminal, where
+// a person may wonder. The function that it returns ends that.
 func (s *settings) announce(ctx context.Context, session *holdfast.Session, say *reporter) (silence func()) {
 	after := time.Second
 	switch {
@@ -201,7 +198,7 @@ func (s *settings) announce(ctx context.Context, session *holdfast.Session, say 
 	}
 }
 
-// inTheWay says who holds what is wanted, in a clause and in a list, if that is known.
+// inTheWay names those who hold what is wanted, in a clause and as a detail, if they are known.
 func (s *settings) inTheWay(ctx context.Context, session *holdfast.Session) (string, []detail) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -212,7 +209,7 @@ func (s *settings) inTheWay(ctx context.Context, session *holdfast.Session) (str
 	return ", held by " + whoHolds(holders), []detail{{"holders", holders}}
 }
 
-// makePermits makes the semaphore if there is none. One that is there stays as it is: others use it.
+// makePermits creates the semaphore if there is none. It does not change one that exists, which others use.
 func (s *settings) makePermits(ctx context.Context, session *holdfast.Session, say *reporter) error {
 	if s.permits == 0 {
 		return nil
@@ -223,7 +220,8 @@ func (s *settings) makePermits(ctx context.Context, session *holdfast.Session, s
 		return err
 	}
 	if n, err := e.Permits(ctx); err == nil && n != s.permits {
-		say.say("permits", fmt.Sprintf("%q has %s, which stands, and not %d", s.name, cli.Plural(int64(n), "permit"), s.permits),
+		has := cli.Plural(int64(n), "permit")
+		say.say("permits", fmt.Sprintf("%q keeps its %s; --permits %d does not change that", s.name, has, s.permits),
 			detail{"permits", n})
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
 
-// A watcher sees to a command that runs under a hold.
+// A watcher looks after a command that runs under a hold.
 type watcher struct {
 	*settings
 	hold     *holdfast.Hold
@@ -24,13 +24,13 @@ type watcher struct {
 	say      *reporter
 
 	status      int
-	ended       bool      // the child itself; others of its group may live
-	interrupted bool      // it, by SIGINT
-	passed      bool      // a SIGINT, by us
-	lent        bool      // the terminal, to the child's group
+	ended       bool      // the child has; others of its group may live
+	interrupted bool      // SIGINT ended the child
+	passed      bool      // we sent the child a SIGINT
+	lent        bool      // the child's group has the terminal
 	loss        error     // why the command is not protected any more, nil if it is
-	stopping    bool      // SIGTERM was sent by us
-	killAt      time.Time // zero: not
+	stopping    bool      // we sent SIGTERM
+	killAt      time.Time // zero: never
 }
 
 // start starts the command and its guard.
@@ -44,7 +44,7 @@ func (s *settings) start(o outer, hold *holdfast.Hold, signals *signals, say *re
 	if w.lent = w.terminal != nil && w.terminal.wanted(); w.lent {
 		lend = w.terminal
 	}
-	if err = hold.Err(); err == nil { // it may have taken long to come here
+	if err = hold.Err(); err == nil { // the start of the guard may have taken long
 		w.child, err = s.spawn(o, lend, w.guard)
 	}
 	if err != nil {
@@ -52,14 +52,14 @@ func (s *settings) start(o outer, hold *holdfast.Hold, signals *signals, say *re
 		_, _ = w.guard.process.Wait()
 		return nil, err
 	}
-	// Not before the child was started, which would have inherited it.
+	// Not before the start of the child, which would inherit it.
 	signal.Ignore(syscall.SIGTTOU)
 	w.guard.watch(w.child)
 	w.signals.follow()
 	return w, nil
 }
 
-// watch returns the exit status of the command once nobody of its group is left.
+// watch returns the exit status of the command once no process of its group is left.
 func (w *watcher) watch() int {
 	lost := w.hold.Context(context.Background()).Done()
 	for {
@@ -83,7 +83,7 @@ func (w *watcher) watch() int {
 	}
 }
 
-// look does what the clock asks for.
+// look does what is due by the clock.
 func (w *watcher) look() {
 	now := time.Now()
 	if w.loss == nil && w.onLoss == onLossStop && !now.Before(w.stopAt()) {
@@ -110,19 +110,19 @@ func (w *watcher) look() {
 	}
 }
 
-// end is when everybody must be killed if the hold is not renewed: shortly before nobody may trust it, as
-// dying takes time, too, on a busy machine.
+// end is when all processes must be killed if the hold is not renewed: shortly before its deadline, because on a busy
+// machine it takes time to die.
 func (w *watcher) end() time.Time {
 	return w.hold.Deadline().Add(-min(w.lease/10, time.Second))
 }
 
-// stopAt is when the command must be told to stop, if the hold is not renewed, so that it has its grace. A
-// grace that is long for the lease is cut short: a single renewal that is late must not end the command.
+// stopAt is when the command must be told to stop, if the hold is not renewed, so that it has its grace. A grace that
+// is long for the lease is cut short, because one late renewal must not end the command.
 func (w *watcher) stopAt() time.Time {
 	return w.end().Add(-min(w.grace, w.lease*2/5))
 }
 
-// lost takes in that the hold has ended: the server has dropped it, or holdfast was stopped for too long.
+// lost handles the end of the hold: the server has dropped it, or holdfast was stopped for too long.
 func (w *watcher) lost() {
 	if w.loss != nil {
 		return
@@ -135,13 +135,13 @@ func (w *watcher) lost() {
 	}
 	killAt := now.Add(w.grace)
 	if !now.Before(w.hold.Deadline()) {
-		killAt = now // it may be somebody else's already
+		killAt = now // somebody else may hold the lock already
 	}
 	w.stop(killAt)
 	w.say.say("lost", fmt.Sprintf("%v; stopping the command", w.loss), detail{"error", w.loss.Error()})
 }
 
-// stop asks everybody to end, and has them killed at the time given, or when that was said before.
+// stop asks all processes to end. They are killed at the time given, or at an earlier one that was given before.
 func (w *watcher) stop(killAt time.Time) {
 	if w.killAt.IsZero() || killAt.Before(w.killAt) {
 		w.killAt = killAt
@@ -150,8 +150,8 @@ func (w *watcher) stop(killAt time.Time) {
 	terminate(w.child.pid, w.mark())
 }
 
-// mark is what those have in their environment who must be gone, wherever they are: without the lock
-// everybody, otherwise nobody, since a daemon may live on that has left the group as daemons do.
+// mark is what the processes outside the group that must end have in their environment. Without the lock all of them
+// must. Otherwise it is "", since a daemon, which has left the group, may live on.
 func (w *watcher) mark() string {
 	if w.loss == nil || w.onLoss == onLossKeep {
 		return ""
@@ -159,7 +159,7 @@ func (w *watcher) mark() string {
 	return w.child.mark
 }
 
-// pause is for how long nothing need be looked at if nothing happens.
+// pause is how long watch may sleep if nothing happens.
 func (w *watcher) pause() time.Duration {
 	if w.stopping {
 		const poll = 10 * time.Millisecond
@@ -168,7 +168,7 @@ func (w *watcher) pause() time.Duration {
 		}
 		return poll
 	}
-	// Renewals are not announced, and the guard must hear of them.
+	// Nothing announces a renewal, and the guard must hear of it.
 	d := w.lease / 10
 	if w.loss == nil && w.onLoss == onLossStop {
 		d = min(d, time.Until(w.stopAt()))
@@ -176,7 +176,7 @@ func (w *watcher) pause() time.Duration {
 	return max(d, time.Millisecond)
 }
 
-// changed takes in what has become of the child.
+// changed handles a new state of the child.
 func (w *watcher) changed(status syscall.WaitStatus) {
 	switch {
 	case status.Stopped():
@@ -184,25 +184,25 @@ func (w *watcher) changed(status syscall.WaitStatus) {
 	case status.Continued():
 	default:
 		w.status, w.ended = status.ExitStatus(), true
-		if status.Signaled() { // as a shell tells it
+		if status.Signaled() { // as a shell reports it
 			w.status = cli.ExitSignal + int(status.Signal())
 		}
 		w.interrupted = status.Signaled() && status.Signal() == syscall.SIGINT
 		if w.lent {
 			w.terminal.give(w.terminal.own)
-			if status.Signaled() { // it had no time to; a shell does that, too, but sees us end otherwise
+			if status.Signaled() { // which it could not; a shell would, but sees us end otherwise
 				w.terminal.restore()
 			}
 		}
 		if w.lent && w.interrupted && !w.passed {
-			// Ctrl-C is meant for the others of the job, too: for a script that would go on.
+			// Ctrl-C is meant for the rest of the job, too, such as a script that would go on.
 			_ = syscall.Kill(0, syscall.SIGINT)
 		}
 	}
 }
 
-// suspended stops with the child, so that the shell has its terminal back and can continue both. Where
-// there is no terminal nobody would: there the lock is renewed on.
+// suspended stops holdfast with the child, so that the shell has its terminal back and can continue both. Without a
+// terminal nobody would continue holdfast, so it goes on and renews the lock.
 func (w *watcher) suspended(sig syscall.Signal) {
 	switch {
 	case w.terminal == nil || w.stopping:
@@ -215,11 +215,11 @@ func (w *watcher) suspended(sig syscall.Signal) {
 	w.terminal.takeBack(w.child.pid)
 	if w.terminal.hasJobs() {
 		select {
-		case <-w.signals.continued: // before
+		case <-w.signals.continued: // from an earlier stop
 		default:
 		}
-		// The others of the job, a script perhaps. This process takes SIGTSTP in, or ignores it, but never
-		// stops by it: Go does not give the system's own way of dealing with it back.
+		// This stops the rest of the job, perhaps a script, but not this process, which ignores SIGTSTP: Go cannot
+		// restore what the system does at that signal.
 		signal.Ignore(syscall.SIGTSTP)
 		_ = syscall.Kill(0, syscall.SIGTSTP)
 		cli.StopUntil(w.signals.continued)
@@ -228,8 +228,8 @@ func (w *watcher) suspended(sig syscall.Signal) {
 	w.goOn()
 }
 
-// goOn continues the command, which has the terminal again if holdfast was given it, unless it must not
-// run any more.
+// goOn continues the command, unless it must not run any more. If it had the terminal, and the shell has given that
+// back to holdfast, the command gets it again.
 func (w *watcher) goOn() {
 	if w.onLoss == onLossStop && w.hold.Err() != nil {
 		return
@@ -240,8 +240,8 @@ func (w *watcher) goOn() {
 	w.child.signal(syscall.SIGCONT)
 }
 
-// finish ends the guard, and takes the terminal back. The guard must not be an orphan: in many a container
-// nobody waits for those.
+// finish ends the guard, waits for it, and takes the terminal back. The guard must not become an orphan: in many
+// containers nobody waits for those.
 func (w *watcher) finish() {
 	w.guard.dismiss()
 	<-w.guard.gone
