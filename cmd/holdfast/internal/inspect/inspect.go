@@ -47,15 +47,11 @@ func failure(ctx context.Context, redis *cli.Redis, err error) error {
 	return redis.Failure(ctx, err)
 }
 
-// oneName refuses anything but one name.
-var oneName = cobra.MatchAll(cobra.ExactArgs(1), func(_ *cobra.Command, args []string) error {
-	return wire.CheckName(args[0])
-})
-
 // onName is a command on one name.
 func onName(redis *cli.Redis, use, short string, do func(ctx context.Context, name string) error) *cobra.Command {
+	checkName := func(_ *cobra.Command, args []string) error { return wire.CheckName(args[0]) }
 	return &cobra.Command{
-		Use: use, Short: short, Args: oneName, ValidArgsFunction: completeName(redis),
+		Use: use, Short: short, Args: cobra.MatchAll(cobra.ExactArgs(1), checkName), ValidArgsFunction: completeName(redis),
 		RunE: func(cmd *cobra.Command, args []string) error { return do(cmd.Context(), args[0]) },
 	}
 }
