@@ -125,7 +125,8 @@ func holders(ctx context.Context, l Lock) string {
 // introduced returns the holders once all of them have published who they are, which a session does when it has held
 // something for a quarter of a second. It returns them as they are if that takes too long, or if they change.
 func introduced(ctx context.Context, holders []holdfast.Holder,
-	again func(context.Context) ([]holdfast.Holder, error)) []holdfast.Holder {
+	again func(context.Context) ([]holdfast.Holder, error),
+) []holdfast.Holder {
 	silent := func(h holdfast.Holder) bool { return h.Host == "" && h.Label == "" }
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()

@@ -69,7 +69,8 @@ func (p permit) TryLock(ctx context.Context) (*holdfast.Hold, error) { return p.
 
 // eachKind runs a test for each kind. It begins with a lock that one session holds and another one waits for.
 func eachKind(t *testing.T, fixed time.Duration,
-	test func(*testing.T, *holdfasttest.Server, *holdfast.Hold, <-chan result)) {
+	test func(*testing.T, *holdfasttest.Server, *holdfast.Hold, <-chan result),
+) {
 	t.Parallel()
 	for name, k := range kinds {
 		t.Run(name, func(t *testing.T) {
@@ -147,8 +148,10 @@ func TestAssertCounts(t *testing.T) {
 	s := holdfasttest.Open(t)
 	permits, expirable, ready := semaphore.New(s, "pool"), semaphore.NewExpirable(s, "leased", nil),
 		latch.New(s, "ready")
-	for _, set := range []func(context.Context, int) (bool, error){permits.TrySetPermits, expirable.TrySetPermits,
-		ready.TrySetCount} {
+	for _, set := range []func(context.Context, int) (bool, error){
+		permits.TrySetPermits, expirable.TrySetPermits,
+		ready.TrySetCount,
+	} {
 		_, err := set(t.Context(), 3)
 		require.NoError(t, err)
 	}

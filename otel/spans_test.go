@@ -170,8 +170,10 @@ func TestMeasurementsAreLinkedToSpans(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, hold.Release())
 	caller.End()
-	for metric, span := range map[string]string{"holdfast.acquire.duration": "rlock acquire",
-		"holdfast.hold.duration": "rlock hold"} {
+	for metric, span := range map[string]string{
+		"holdfast.acquire.duration": "rlock acquire",
+		"holdfast.hold.duration":    "rlock hold",
+	} {
 		id := spans.one(t, span).SpanContext.SpanID()
 		var linked [][]byte
 		for _, m := range k.collect() {

@@ -104,8 +104,10 @@ func TestSubscriptionsAreAnsweredInOrder(t *testing.T) {
 	for hello, push := range map[string]string{"HELLO 2": "*3", "HELLO 3": ">3"} {
 		w := dial(t, start(t))
 		w.ask(hello)
-		for _, line := range []string{"UNSUBSCRIBE", "SUBSCRIBE a b", "SUBSCRIBE", "PSUBSCRIBE c", "PUNSUBSCRIBE",
-			"UNSUBSCRIBE b", "SUBSCRIBE b", "UNSUBSCRIBE", "PING"} {
+		for _, line := range []string{
+			"UNSUBSCRIBE", "SUBSCRIBE a b", "SUBSCRIBE", "PSUBSCRIBE c", "PUNSUBSCRIBE",
+			"UNSUBSCRIBE b", "SUBSCRIBE b", "UNSUBSCRIBE", "PING",
+		} {
 			w.send(line)
 		}
 		var got []string
@@ -154,8 +156,10 @@ func TestCommandsOfAListener(t *testing.T) {
 func TestAClientListensAndAsks(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, DisableCache: true,
-		PipelineMultiplex: -1})
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{s.Addr()}, DisableCache: true,
+		PipelineMultiplex: -1,
+	})
 	require.NoError(t, err)
 	defer client.Close()
 	heard, ended := make(chan string, 1), make(chan error, 1)

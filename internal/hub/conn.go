@@ -45,8 +45,10 @@ type conn struct {
 }
 
 func newConn(h *Hub, addr string) *conn {
-	return &conn{hub: h, addr: addr, todo: make(map[*channel]struct{}), last: make(map[*channel]struct{}),
-		kick: make(chan struct{}, 1)}
+	return &conn{
+		hub: h, addr: addr, todo: make(map[*channel]struct{}), last: make(map[*channel]struct{}),
+		kick: make(chan struct{}, 1),
+	}
 }
 
 // ask makes the goroutine look at the channel. hub.mu is held.

@@ -306,8 +306,10 @@ func TestRefusedChannelsAreAskedForRarelyAndWarnedOfOnce(t *testing.T) {
 				c.refused(ch, assert.AnError)
 			}
 		}
-		assert.Equal(t, []time.Duration{0, 1 * time.Second, 3 * time.Second, 7 * time.Second, 15 * time.Second,
-			31 * time.Second}, asked)
+		assert.Equal(t, []time.Duration{
+			0, 1 * time.Second, 3 * time.Second, 7 * time.Second, 15 * time.Second,
+			31 * time.Second,
+		}, asked)
 		assert.Equal(t, 1, strings.Count(log.String(), "subscription refused"))
 
 		for range 2 { // until nothing is in flight any more

@@ -94,8 +94,10 @@ func TestLimitsFollowTheLease(t *testing.T) {
 // Whatever the numbers are, trust ends before the lease does, and not before it began. A moment that cannot be
 // represented becomes the last one, not one in the past.
 func FuzzTrustNeverOutlastsTheLease(f *testing.F) {
-	for _, n := range []int64{0, 1, int64(lease.Min), int64(30 * time.Second), int64(day), math.MaxInt64 / 2,
-		math.MaxInt64 - 1, math.MaxInt64} {
+	for _, n := range []int64{
+		0, 1, int64(lease.Min), int64(30 * time.Second), int64(day), math.MaxInt64 / 2,
+		math.MaxInt64 - 1, math.MaxInt64,
+	} {
 		f.Add(n, int64(30*time.Second))
 		f.Add(int64(time.Hour), n)
 		f.Add(n, n)

@@ -81,8 +81,10 @@ type State struct {
 
 // State tells what the rules know of g.
 func (g *Grant[G, H]) State() State {
-	s := State{Copies: g.copies, Until: g.until, Renewed: int(g.renewed), Lost: g.lost, Swept: g.swept,
-		Returned: g.returned, Half: g.half}
+	s := State{
+		Copies: g.copies, Until: g.until, Renewed: int(g.renewed), Lost: g.lost, Swept: g.swept,
+		Returned: g.returned, Half: g.half,
+	}
 	for h := g.live; h != nil; h = h.next {
 		s.Live++
 	}

@@ -61,8 +61,10 @@ func MayPass(err error) bool {
 	}
 	answer, ok := errors.AsType[*rueidis.RedisError](err)
 	return ok && slices.ContainsFunc(
-		[]string{"OOM ", "MISCONF ", "NOPERM", "NOAUTH ", "WRONGPASS ", "user executing the script can't",
-			"ACL failure in script"},
+		[]string{
+			"OOM ", "MISCONF ", "NOPERM", "NOAUTH ", "WRONGPASS ", "user executing the script can't",
+			"ACL failure in script",
+		},
 		func(words string) bool { return strings.Contains(answer.Error(), words) })
 }
 

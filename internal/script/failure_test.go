@@ -121,8 +121,10 @@ func TestRefusalsThatMayPass(t *testing.T) {
 	} {
 		assert.Equal(t, may, MayPass(sortFailure(t.Context(), answer(t, text))), text)
 	}
-	for err, may := range map[error]bool{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}: true, io.EOF: false,
-		rueidis.Nil: false} {
+	for err, may := range map[error]bool{
+		&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}: true, io.EOF: false,
+		rueidis.Nil: false,
+	} {
 		assert.Equal(t, may, MayPass(sortFailure(t.Context(), err)), err)
 	}
 }
@@ -166,8 +168,10 @@ func TestTheCallersEndedContextExplainsTheFailure(t *testing.T) {
 	why := errors.New("why")
 	ctx, end := context.WithCancelCause(t.Context())
 	end(why)
-	for _, err := range []error{context.Canceled, io.EOF, rueidis.ErrClosing,
-		&net.OpError{Op: "dial", Err: context.Canceled}} {
+	for _, err := range []error{
+		context.Canceled, io.EOF, rueidis.ErrClosing,
+		&net.OpError{Op: "dial", Err: context.Canceled},
+	} {
 		f := sortFailure(ctx, err)
 		assert.Equal(t, Unknown, f.Class, "%v", err)
 		assert.False(t, f.Temporary, "%v", err)

@@ -51,9 +51,11 @@ func (q *Quorum) tooFew(errs []error) error {
 	case busy > 0 && granted+busy >= q.need():
 		return fmt.Errorf("%w on %d of %d servers", session.ErrBusy, busy, len(errs))
 	}
-	return &script.Failure{Class: class, Temporary: true,
+	return &script.Failure{
+		Class: class, Temporary: true,
 		Err: fmt.Errorf("%d of %d servers granted it, %d are needed: %w",
-			granted, len(errs), q.need(), others)}
+			granted, len(errs), q.need(), others),
+	}
 }
 
 // passing reports whether an error of one server is one that waiting may mend.

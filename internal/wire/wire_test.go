@@ -63,8 +63,10 @@ func FuzzAcceptedNamesShareASlot(f *testing.F) {
 		if wire.CheckName(name) != nil || wire.CheckSlot(name, wire.LockChannel(name)) != nil {
 			return
 		}
-		for _, key := range []string{wire.LockChannel(name), wire.TokenKey(name), wire.Suffix(name, "x"),
-			wire.LockChannel(name) + ":owner"} {
+		for _, key := range []string{
+			wire.LockChannel(name), wire.TokenKey(name), wire.Suffix(name, "x"),
+			wire.LockChannel(name) + ":owner",
+		} {
 			if wire.Slot(key) != wire.Slot(name) {
 				t.Errorf("%q is in slot %d, %q in slot %d", name, wire.Slot(name), key, wire.Slot(key))
 			}

@@ -99,8 +99,12 @@ func BenchmarkPermits(b *testing.B) {
 		sessions, goroutines, permits int
 		held                          time.Duration
 		limit                         string
-	}{{1, 1, 1, 0, "2"}, {1, 128, 8, 0, "4"}, {1, 128, 8, 2 * time.Millisecond, "4"},
-		{4, 32, 8, 2 * time.Millisecond, "none"}} {
+	}{
+		{1, 1, 1, 0, "2"},
+		{1, 128, 8, 0, "4"},
+		{1, 128, 8, 2 * time.Millisecond, "4"},
+		{4, 32, 8, 2 * time.Millisecond, "none"},
+	} {
 		m := bench.MeasurePermits(b, c.sessions, c.goroutines, c.permits, c.held)
 		row(fmt.Sprintf("permits, %d × %d goroutines for %d, held for %v: commands per acquisition", c.sessions,
 			c.goroutines, c.permits, c.held),

@@ -97,7 +97,8 @@ func MeasureClusterHolds(tb testing.TB, n, slots int) Holds {
 }
 
 func measureHolds(tb testing.TB, s *holdfast.Session, servers []*redistest.Server, lease time.Duration,
-	n, slots int) Holds {
+	n, slots int,
+) Holds {
 	locks := make([]*rlock.Mutex, n)
 	for i := range locks {
 		locks[i] = rlock.New(s, fmt.Sprintf("{%d}:%d", i%slots, i), nil)

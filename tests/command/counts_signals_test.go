@@ -53,8 +53,10 @@ func TestLatchDownIsInterruptedByASignal(t *testing.T) {
 // A demo that a signal interrupts ends by that signal.
 func TestDemoInterruptedBySignals(t *testing.T) {
 	t.Parallel()
-	for sig, said := range map[syscall.Signal]string{syscall.SIGINT: "interrupted", syscall.SIGTERM: "terminated",
-		syscall.SIGHUP: "hangup"} {
+	for sig, said := range map[syscall.Signal]string{
+		syscall.SIGINT: "interrupted", syscall.SIGTERM: "terminated",
+		syscall.SIGHUP: "hangup",
+	} {
 		cmd := command(t, nil, nil, "demo", "lock")
 		var out, stderr log
 		cmd.Stdout, cmd.Stderr = &out, &stderr

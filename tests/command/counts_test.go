@@ -205,8 +205,10 @@ func TestLatchDownIsInterrupted(t *testing.T) {
 func TestLatchAndSemaphoreExamplesWork(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	for _, line := range []string{"latch", "latch set", "latch down", "semaphore", "semaphore set",
-		"semaphore release"} {
+	for _, line := range []string{
+		"latch", "latch set", "latch down", "semaphore", "semaphore set",
+		"semaphore release",
+	} {
 		_, examples, _ := strings.Cut(ok(t, srv, append(strings.Fields(line), "--help")...), "Examples:\n")
 		examples, _, _ = strings.Cut(examples, "\n\n")
 		for example := range strings.Lines(examples) {

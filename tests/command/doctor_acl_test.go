@@ -91,8 +91,10 @@ func TestDoctorAsksForTheRightsOfSomeKinds(t *testing.T) {
 func TestDoctorWritesRulesForAnyPrefix(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, durable...)
-	for i, prefix := range []string{"a[b]:", "x*y?:", `back\slash:`, "{tag}:", "two words:", "it's:",
-		`"quoted":`, "ключ:"} {
+	for i, prefix := range []string{
+		"a[b]:", "x*y?:", `back\slash:`, "{tag}:", "two words:", "it's:",
+		`"quoted":`, "ключ:",
+	} {
 		user := "app" + string(rune('a'+i))
 		srv.Do(t, "ACL", "SETUSER", user, "reset", "on", "+@all")
 		asked := []string{"--scan", "0", "--acl-user", user, "--prefix", prefix}

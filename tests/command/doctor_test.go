@@ -130,8 +130,10 @@ func TestDoctorMeasures(t *testing.T) {
 	p := proxy.Start(t, srv.Addr())
 	asked := []string{"--redis", "redis://" + p.Addr(), "--scan", "0", "--timeout", "20s"}
 	expect(t, examine(t, nil, nil, asked...), "clock", "ok", "agree within")
-	for ahead, status := range map[time.Duration]string{2 * time.Second: "note", -2 * time.Second: "note",
-		time.Hour: "warn", -time.Hour: "warn"} {
+	for ahead, status := range map[time.Duration]string{
+		2 * time.Second: "note", -2 * time.Second: "note",
+		time.Hour: "warn", -time.Hour: "warn",
+	} {
 		wrong := p.On(proxy.Command("TIME"),
 			proxy.Answer(fmt.Sprintf("*2\r\n$10\r\n%d\r\n$1\r\n0", time.Now().Add(ahead).Unix())), proxy.EveryTime)
 		expect(t, examine(t, nil, nil, asked...), "clock", status, "NTP")
@@ -179,8 +181,10 @@ func TestDoctorOfAServerThatTellsLittle(t *testing.T) {
 	const told = "connected_clients:1\r\nredis_mode:standalone"
 	p := proxy.Start(t, redistest.Start(t, durable...).Addr())
 	p.On(proxy.Command("INFO"), proxy.Answer(fmt.Sprintf("$%d\r\n%s", len(told), told)), proxy.EveryTime)
-	for name, url := range map[string]string{"little": "redis://" + p.Addr(),
-		"embedded": holdfasttest.NewServer(t).URL()} {
+	for name, url := range map[string]string{
+		"little":   "redis://" + p.Addr(),
+		"embedded": holdfasttest.NewServer(t).URL(),
+	} {
 		found := examine(t, nil, nil, "--redis", url)
 		for _, check := range []string{"eviction", "persistence", "replicas"} {
 			expect(t, found, check, "note", "is not known: the server does not tell")

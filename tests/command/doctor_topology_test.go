@@ -189,8 +189,10 @@ func TestDoctorInAClusterWithoutAMaster(t *testing.T) {
 	if dead == srv {
 		srv = cluster.Nodes[1]
 	}
-	slots := map[*redistest.Server]string{cluster.Nodes[0]: "0-5460", cluster.Nodes[1]: "5461-10921",
-		cluster.Nodes[2]: "10922-16383"}[dead]
+	slots := map[*redistest.Server]string{
+		cluster.Nodes[0]: "0-5460", cluster.Nodes[1]: "5461-10921",
+		cluster.Nodes[2]: "10922-16383",
+	}[dead]
 	dead.Stop()
 	for range 2 { // before the others know, or when they do; and afterwards
 		found := examine(t, srv, nil)

@@ -28,8 +28,10 @@ func on(t testing.TB, c *redistest.Cluster, node *redistest.Server, key, form st
 // When a master of a cluster is down, nothing is missing from the others' locks but who the holders are.
 func TestInspectBesideADeadMaster(t *testing.T) {
 	t.Parallel()
-	for name, away := range map[string]func(*redistest.Server){"stopped": (*redistest.Server).Stop,
-		"silent": (*redistest.Server).Pause} {
+	for name, away := range map[string]func(*redistest.Server){
+		"stopped": (*redistest.Server).Stop,
+		"silent":  (*redistest.Server).Pause,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")

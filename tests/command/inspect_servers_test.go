@@ -46,7 +46,8 @@ func plain(t testing.TB) string {
 // measured lists all names and returns the number of lines, the time, and the highest memory that was seen. The
 // rusage of a child would not do: it includes that of its parent.
 func measured(t testing.TB, built string, srv *redistest.Server, args ...string) (lines int, took time.Duration,
-	kilobytes int) {
+	kilobytes int,
+) {
 	t.Helper()
 	cmd := command(t, srv, nil, append([]string{"ls"}, args...)...)
 	cmd.Path = built
@@ -164,8 +165,11 @@ func TestLsAndShowWithoutRights(t *testing.T) {
 	assert.Contains(t, r.stderr, "1 more key may not be read")
 	r = as("some", "show", "app:1")
 	assert.Equal(t, 0, r.code, r.stderr)
-	for _, args := range [][]string{{"show", "other:1"}, {"unlock", "--yes", "other:1"},
-		{"wait", "other:1", "-w", "0"}} {
+	for _, args := range [][]string{
+		{"show", "other:1"},
+		{"unlock", "--yes", "other:1"},
+		{"wait", "other:1", "-w", "0"},
+	} {
 		r := as("some", args...)
 		assert.Equal(t, 69, r.code, args)
 		assert.Contains(t, r.stderr, "NOPERM")

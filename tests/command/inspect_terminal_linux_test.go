@@ -33,8 +33,10 @@ func onTerminal(t *testing.T, srv *redistest.Server, args ...string) *terminal {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = person.Close() })
 	require.NoError(t, pty.Setsize(device, &pty.Winsize{Rows: 10, Cols: 120}))
-	x := &terminal{person: person, device: device, read: make(chan struct{}),
-		run: &running{cmd: command(t, srv, []string{"TERM=xterm"}, args...)}}
+	x := &terminal{
+		person: person, device: device, read: make(chan struct{}),
+		run: &running{cmd: command(t, srv, []string{"TERM=xterm"}, args...)},
+	}
 	cmd := x.run.cmd
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = device, device, device
 	cmd.SysProcAttr.Setpgid = false

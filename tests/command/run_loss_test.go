@@ -103,8 +103,10 @@ func TestRunFindsTheLockGoneAtTheEnd(t *testing.T) {
 // Without its server the family is gone before the lease is over, including those that ignore SIGTERM.
 func TestRunLosesItsServer(t *testing.T) {
 	t.Parallel()
-	for name, away := range map[string]func(*redistest.Server){"stopped": (*redistest.Server).Stop,
-		"silent": (*redistest.Server).Pause} {
+	for name, away := range map[string]func(*redistest.Server){
+		"stopped": (*redistest.Server).Stop,
+		"silent":  (*redistest.Server).Pause,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
@@ -135,8 +137,10 @@ func TestRunLosesItsServer(t *testing.T) {
 // A command ends while the server is away. Holdfast tries for a while to give the lock back, and reports it.
 func TestRunEndsWithoutItsServer(t *testing.T) {
 	t.Parallel()
-	for name, away := range map[string]func(*redistest.Server){"stopped": (*redistest.Server).Stop,
-		"silent": (*redistest.Server).Pause} {
+	for name, away := range map[string]func(*redistest.Server){
+		"stopped": (*redistest.Server).Stop,
+		"silent":  (*redistest.Server).Pause,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)

@@ -110,8 +110,10 @@ func TestRunNoForkOfWhatCannotRun(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	broken := program(t, "#!/no/such/interpreter\n")
-	for name, flags := range map[string][]string{"lock": nil, "fair": {"--fair"}, "read": {"-s"},
-		"fenced": {"--fenced"}, "permit": {"--permits", "1"}} {
+	for name, flags := range map[string][]string{
+		"lock": nil, "fair": {"--fair"}, "read": {"-s"},
+		"fenced": {"--fenced"}, "permit": {"--permits", "1"},
+	} {
 		for range 2 { // the second gets the lock at once
 			r := run(t, srv, nil, append(append([]string{"run", "-n", "-F", "--lease", "1h"}, flags...), name,
 				"--", broken)...)

@@ -82,8 +82,10 @@ func TestAddresses(t *testing.T) {
 	srv := redistest.Start(t)
 	_, port, err := net.SplitHostPort(srv.Addr())
 	require.NoError(t, err)
-	for _, address := range []string{srv.Addr(), "localhost:" + port, "localhost:" + port + "/3",
-		"default@localhost:" + port} {
+	for _, address := range []string{
+		srv.Addr(), "localhost:" + port, "localhost:" + port + "/3",
+		"default@localhost:" + port,
+	} {
 		for _, r := range []result{
 			run(t, nil, []string{"HOLDFAST_REDIS=" + address}, "run", "x", "--", "echo", "ran"),
 			run(t, nil, nil, "--redis", address, "run", "x", "--", "echo", "ran"),
@@ -99,8 +101,13 @@ func TestAddresses(t *testing.T) {
 // A run waits for a server that is not up yet, if asked to.
 func TestAServerThatComesLater(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"run", "x", "--", "true"}, {"ls"}, {"latch", "set", "x", "1"},
-		{"bench", "--time", "0.1"}, {"doctor", "--scan", "0"}} {
+	for _, args := range [][]string{
+		{"run", "x", "--", "true"},
+		{"ls"},
+		{"latch", "set", "x", "1"},
+		{"bench", "--time", "0.1"},
+		{"doctor", "--scan", "0"},
+	} {
 		t.Run(args[0], func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t, durable...)

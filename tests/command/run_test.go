@@ -322,8 +322,10 @@ func TestRunNamesHoldersAsShowDoes(t *testing.T) {
 func TestRunEnvironment(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	show := []string{"--", "sh", "-c",
-		`echo "$HOLDFAST_NAME"; echo "$HOLDFAST_OWNER"; echo "$HOLDFAST_TOKEN"; echo "$HOLDFAST_DEADLINE"; read go`}
+	show := []string{
+		"--", "sh", "-c",
+		`echo "$HOLDFAST_NAME"; echo "$HOLDFAST_OWNER"; echo "$HOLDFAST_TOKEN"; echo "$HOLDFAST_DEADLINE"; read go`,
+	}
 	j := begin(t, srv, append([]string{"--fenced", "a name"}, show...)...)
 	require.Equal(t, "a name", j.line())
 	owner := j.line()

@@ -45,9 +45,11 @@ func (l late) kinds() []kit.Kind {
 	})
 }
 
-var lateKinds = []kit.Kind{kit.KindOf("rlock"), kit.KindOf("rlock fenced"), kit.KindOf("rwlock read"),
+var lateKinds = []kit.Kind{
+	kit.KindOf("rlock"), kit.KindOf("rlock fenced"), kit.KindOf("rwlock read"),
 	kit.KindOf("rwlock write preferred"), kit.KindOf("setlock"), kit.KindOf("semaphore expirable"),
-	kit.KindOf("multilock together")}
+	kit.KindOf("multilock together"),
+}
 
 func TestScriptsRepeatedOrExecutedLate(t *testing.T) {
 	type try struct {
@@ -187,7 +189,8 @@ var lates = []late{
 		kit.SleepUntil(sent.Add(lateNotAfter))
 	}},
 	// The waiting call got its hold through another call's, and has nothing to do with what it sent before.
-	{"a lock script comes when its caller has entered what another call of its owner took", "acquire", proxy.Stall, 2,
+	{
+		"a lock script comes when its caller has entered what another call of its owner took", "acquire", proxy.Stall, 2,
 		15, func(c *cell) {
 			owner := holdfast.NewOwner(context.Background())
 			sent := time.Now()
@@ -204,14 +207,16 @@ var lates = []late{
 			require.Less(c, time.Since(sent), lateNotAfter, "the first copy would refuse itself")
 			require.Equal(c, 1, c.count())
 			kit.SleepUntil(sent.Add(lateNotAfter))
-		}},
+		},
+	},
 	{"a lock script that was given up comes after its not-after", "acquire", proxy.Stall, 1, 15, func(c *cell) {
 		sent := c.stalledTry()
 		c.theyHold(func() { kit.SleepUntil(sent.Add(lateNotAfter + 5*time.Millisecond)) })
 		c.deliver()
 		require.Zero(c, c.count())
 	}},
-	{"a lock script that was given up comes just when it has been given back for the last time", "acquire",
+	{
+		"a lock script that was given up comes just when it has been given back for the last time", "acquire",
 		proxy.Stall, 1, 15, func(c *cell) {
 			returns := c.proxy.On(kit.ScriptOf(c.kind, "release"), proxy.Pass, proxy.EveryTime)
 			sent := c.stalledTry()
@@ -220,7 +225,8 @@ var lates = []late{
 				time.Sleep(50 * time.Microsecond)
 			}
 			c.deliver()
-		}},
+		},
+	},
 	{"an unlock script comes when the lock is free", "release", proxy.Stall, 1, 15, func(c *cell) {
 		require.NoError(c, c.take(context.Background(), c.mine.Lock))
 		require.NoError(c, c.giveBack())

@@ -159,8 +159,10 @@ func TestAnAttemptThatIsNotSentHidesNoUnknownOne(t *testing.T) {
 		l := k.Make(s, kit.Orders, 0)
 		require.NoError(t, kit.Lock(t, t.Context(), l).Release())
 		dropped := p.On(kit.ScriptOf(k, "acquire"), proxy.DropReply, proxy.EveryTime)
-		for name, take := range map[string]func(context.Context) (*holdfast.Hold, error){"try": l.TryLock,
-			"wait": l.Lock} {
+		for name, take := range map[string]func(context.Context) (*holdfast.Hold, error){
+			"try":  l.TryLock,
+			"wait": l.Lock,
+		} {
 			// The pauses between attempts grow, so some contexts end in a pause and some during an attempt.
 			for i := range 40 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(20+i)*time.Millisecond)

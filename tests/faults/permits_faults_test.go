@@ -32,50 +32,71 @@ func (c permitCall) look() bool {
 }
 
 var permitCalls = map[string]permitCall{
-	"TrySetPermits": {"semaphore_set",
+	"TrySetPermits": {
+		"semaphore_set",
 		func(ctx context.Context, p *semaphore.Semaphore, _ *semaphore.Expirable, _ *holdfast.Hold) error {
 			return kit.ErrorOf(p.TrySetPermits(ctx, 9))
-		}, 5, false},
-	"AvailablePermits": {"semaphore_free",
+		}, 5, false,
+	},
+	"AvailablePermits": {
+		"semaphore_free",
 		func(ctx context.Context, p *semaphore.Semaphore, _ *semaphore.Expirable, _ *holdfast.Hold) error {
 			return kit.ErrorOf(p.AvailablePermits(ctx))
-		}, 5, false},
+		}, 5, false,
+	},
 	"Delete": {"semaphore_delete", func(ctx context.Context, p *semaphore.Semaphore, _ *semaphore.Expirable,
-		_ *holdfast.Hold) error {
+		_ *holdfast.Hold,
+	) error {
 		return kit.ErrorOf(p.Delete(ctx))
 	}, -1, false},
-	"Expirable.TrySetPermits": {"semaphore_set",
+	"Expirable.TrySetPermits": {
+		"semaphore_set",
 		func(ctx context.Context, _ *semaphore.Semaphore, e *semaphore.Expirable, _ *holdfast.Hold) error {
 			return kit.ErrorOf(e.TrySetPermits(ctx, 9))
-		}, 5, false},
-	"Expirable.SetPermits": {"semaphore_resize_expirable",
+		}, 5, false,
+	},
+	"Expirable.SetPermits": {
+		"semaphore_resize_expirable",
 		func(ctx context.Context, _ *semaphore.Semaphore, e *semaphore.Expirable, _ *holdfast.Hold) error {
 			return e.SetPermits(ctx, 9)
-		}, 8, false},
-	"Expirable.AddPermits": {"semaphore_add_expirable",
+		}, 8, false,
+	},
+	"Expirable.AddPermits": {
+		"semaphore_add_expirable",
 		func(ctx context.Context, _ *semaphore.Semaphore, e *semaphore.Expirable, _ *holdfast.Hold) error {
 			return e.AddPermits(ctx, 2)
-		}, 7, false},
-	"Expirable.AcquiredPermits": {"semaphore_count_expirable",
+		}, 7, false,
+	},
+	"Expirable.AcquiredPermits": {
+		"semaphore_count_expirable",
 		func(ctx context.Context, _ *semaphore.Semaphore, e *semaphore.Expirable, _ *holdfast.Hold) error {
 			return kit.ErrorOf(e.AcquiredPermits(ctx))
-		}, 5, false},
-	"Expirable.RemainingLease": {"semaphore_lease_expirable",
+		}, 5, false,
+	},
+	"Expirable.RemainingLease": {
+		"semaphore_lease_expirable",
 		func(ctx context.Context, _ *semaphore.Semaphore, e *semaphore.Expirable, h *holdfast.Hold) error {
 			return kit.ErrorOf(e.RemainingLease(ctx, h.ID()))
-		}, 5, false},
-	"Expirable.UpdateLease": {"semaphore_update_expirable",
+		}, 5, false,
+	},
+	"Expirable.UpdateLease": {
+		"semaphore_update_expirable",
 		func(ctx context.Context, _ *semaphore.Semaphore, e *semaphore.Expirable, h *holdfast.Hold) error {
 			return e.UpdateLease(ctx, h.ID(), time.Minute)
-		}, 5, false},
-	"Expirable.Release": {"semaphore_release_expirable",
+		}, 5, false,
+	},
+	"Expirable.Release": {
+		"semaphore_release_expirable",
 		func(_ context.Context, _ *semaphore.Semaphore, e *semaphore.Expirable, h *holdfast.Hold) error {
 			return e.Release(context.Background(), h.ID())
-		}, 6, true},
-	"Expirable.Delete": {"semaphore_delete",
+		}, 6, true,
+	},
+	"Expirable.Delete": {
+		"semaphore_delete",
 		func(ctx context.Context, _ *semaphore.Semaphore, e *semaphore.Expirable, _ *holdfast.Hold) error {
 			return kit.ErrorOf(e.Delete(ctx))
-		}, -1, false},
+		}, -1, false,
+	},
 }
 
 // Whatever happens to a call, it is executed at most once; if its outcome is not known, it reports that; and soon

@@ -149,8 +149,10 @@ func TestReadsUnderWritingStayCheapAfterALostReply(t *testing.T) {
 // A detached hold whose lease has ended does not keep a lock from becoming free.
 func TestADetachedHoldThatIsOverKeepsNothing(t *testing.T) {
 	t.Parallel()
-	for _, k := range []kit.Kind{kit.KindOf("rlock"), kit.KindOf("fairlock"), kit.KindOf("rwlock write"),
-		kit.KindOf("rwlock read")} {
+	for _, k := range []kit.Kind{
+		kit.KindOf("rlock"), kit.KindOf("fairlock"), kit.KindOf("rwlock write"),
+		kit.KindOf("rwlock read"),
+	} {
 		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)

@@ -32,8 +32,10 @@ func newNestedStory(t *testing.T) *nestedStory {
 	p := proxy.Start(t, srv.Addr())
 	session := kit.Open(t, p.Addr(), nil)
 	rw := kit.OrdersRW(session, lateLease)
-	s := &nestedStory{T: t, srv: srv, proxy: p, session: session, rw: rw,
-		other: kit.OrdersRW(kit.Open(t, srv.Addr(), nil), 0)}
+	s := &nestedStory{
+		T: t, srv: srv, proxy: p, session: session, rw: rw,
+		other: kit.OrdersRW(kit.Open(t, srv.Addr(), nil), 0),
+	}
 	for _, half := range []*rwlock.Half{rw.Read(), rw.Write()} { // now the scripts and the server's clock are known
 		require.NoError(t, kit.Lock(t, t.Context(), half).Release())
 	}
@@ -220,8 +222,10 @@ func TestAReadHoldThatOutlivesWhatItEnteredKeepsItsNumbers(t *testing.T) {
 // believes.
 func TestReadHoldsUnderWritingAndLostReplies(t *testing.T) {
 	t.Parallel()
-	for name, action := range map[string]proxy.Action{"reply lost": proxy.DropReply,
-		"never executed": proxy.ResetBefore} {
+	for name, action := range map[string]proxy.Action{
+		"reply lost":     proxy.DropReply,
+		"never executed": proxy.ResetBefore,
+	} {
 		for _, verb := range []string{"acquire", "release"} {
 			t.Run(verb+" "+name, func(t *testing.T) {
 				t.Parallel()

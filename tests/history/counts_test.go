@@ -179,8 +179,10 @@ func TestAHistoryOfFourProcessesIsThatOfANumber(t *testing.T) {
 			for i := range historyLocks {
 				name, now := fmt.Sprint("lock ", i), int64(worker.Now())
 				left := cmp.Or(srv.Str(t, "GET", name), "0")
-				history = append(history, happened(deed{Client: historians * clientsEach, Lock: name, Kind: opFree,
-					Out: left}, now, now+1))
+				history = append(history, happened(deed{
+					Client: historians * clientsEach, Lock: name, Kind: opFree,
+					Out: left,
+				}, now, now+1))
 			}
 			checkHistory(t, counted(about.initially), history)
 		})

@@ -284,8 +284,10 @@ func TestTheModelOfLeasesRefuses(t *testing.T) {
 		require.Equal(t, legal, porcupine.CheckOperations(leased(2), l.history), "%s after a death", look)
 	}
 
-	others := lines{"0 9-10 trust a: done", "0 9-10 trust b: done", "2 4-5 acquire 1 0s: done c",
-		"2 7-8 release c: done"}
+	others := lines{
+		"0 9-10 trust a: done", "0 9-10 trust b: done", "2 4-5 acquire 1 0s: done c",
+		"2 7-8 release c: done",
+	}
 	for given, crowded := range map[string]bool{
 		"3 2-3 give a: done": false, "3 6-7 give a: unknown": true, "3 6-7 free: 0": true,
 		"0 2-3 update 20ms a: done": true, "2 2-3 update 20ms a: done": true, "2 2-3 update 1ms a: done": false,

@@ -101,10 +101,12 @@ func (c *chronicle) take(caller *client, l *multilock.RedLock) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
-	ways := []func(context.Context) (*holdfast.Hold, error){l.Lock, l.Lock, l.TryLock,
+	ways := []func(context.Context) (*holdfast.Hold, error){
+		l.Lock, l.Lock, l.TryLock,
 		func(ctx context.Context) (*holdfast.Hold, error) {
 			return l.TryLockFor(ctx, rand.N(time.Second))
-		}}
+		},
+	}
 	tag := caller.tag()
 	h := c.granted(caller, deed{Lock: l.Name(), Kind: opTake, Tag: tag},
 		func() (*holdfast.Hold, error) { return ways[rand.N(len(ways))](ctx) })

@@ -211,7 +211,8 @@ func PlainMember(s *holdfast.Session, name string) holdfast.Locker { return setl
 
 // RedLock makes a RedLock of one name on the servers of the sessions.
 func RedLock(sessions []*holdfast.Session, name string, member func(*holdfast.Session, string) holdfast.Locker,
-	opts *multilock.RedLockOptions) *multilock.RedLock {
+	opts *multilock.RedLockOptions,
+) *multilock.RedLock {
 	var locks []holdfast.Locker
 	for _, s := range sessions {
 		locks = append(locks, member(s, name))

@@ -92,8 +92,10 @@ var Kinds = []Kind{
 	{
 		Name: "fairlock non-reentrant", Queues: true,
 		Make: func(s *holdfast.Session, name string, fixed time.Duration) Locker {
-			return fairlock.New(s, name, &fairlock.Options{FixedLease: fixed, WaiterLease: time.Second,
-				NonReentrant: true})
+			return fairlock.New(s, name, &fairlock.Options{
+				FixedLease: fixed, WaiterLease: time.Second,
+				NonReentrant: true,
+			})
 		},
 	},
 	{Name: "rwlock write", Reentrant: true, Twin: true, Make: writeHalf(false)},

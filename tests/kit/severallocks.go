@@ -28,7 +28,8 @@ type taker interface {
 
 // newSeveralLocks combines a reentrant lock and one that second makes.
 func newSeveralLocks(second func(s *holdfast.Session, name string,
-	fixed time.Duration) holdfast.Locker) func(s *holdfast.Session, name string, fixed time.Duration) Locker {
+	fixed time.Duration) holdfast.Locker,
+) func(s *holdfast.Session, name string, fixed time.Duration) Locker {
 	return func(s *holdfast.Session, name string, fixed time.Duration) Locker {
 		first := rlock.New(s, name, &rlock.Options{FixedLease: fixed})
 		other := name + "'"

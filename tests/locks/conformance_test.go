@@ -174,7 +174,8 @@ func TestInspection(t *testing.T) {
 		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 		l, other := k.Make(a, t.Name(), 0), k.Make(b, t.Name(), 0)
 		look := func(l kit.Locker, ctx context.Context) (locked, held bool, count int, left time.Duration,
-			holders []holdfast.Holder) {
+			holders []holdfast.Holder,
+		) {
 			var err error
 			locked, err = l.Locked(ctx)
 			require.NoError(t, err)

@@ -70,8 +70,10 @@ func FuzzAPermitIDIsRefusedOrNotHeld(f *testing.F) {
 	e := kit.NewExports(f, kit.Open(f, srv.Addr(), nil), 1, time.Hour)
 	held, err := e.Acquire(context.Background())
 	require.NoError(f, err)
-	for _, id := range []string{"", "abc", strings.Repeat("0", 32), strings.Repeat("zz", 16), held.ID() + " ",
-		strings.Repeat("aB", 16)} {
+	for _, id := range []string{
+		"", "abc", strings.Repeat("0", 32), strings.Repeat("zz", 16), held.ID() + " ",
+		strings.Repeat("aB", 16),
+	} {
 		f.Add(id, int64(time.Hour))
 	}
 	f.Fuzz(func(t *testing.T, id string, lease int64) {

@@ -48,7 +48,8 @@ func queued(t testing.TB, srv *redistest.Server, n int) (owners []string) {
 
 // inLine lets waiters enter the queue one after the other, each in a goroutine.
 func inLine(t testing.TB, srv *redistest.Server, ctx context.Context,
-	takes ...func(context.Context) (*holdfast.Hold, error)) (waits []<-chan kit.Result) {
+	takes ...func(context.Context) (*holdfast.Hold, error),
+) (waits []<-chan kit.Result) {
 	t.Helper()
 	before := len(srv.Strs(t, "LRANGE", ordersQueue, "0", "-1"))
 	for i, take := range takes {
@@ -186,8 +187,10 @@ func wander(ctx context.Context, t testing.TB, l *fairlock.Mutex) {
 		time.Sleep(rand.N(3 * time.Millisecond))
 		err = h.Release()
 	}
-	for _, expected := range []error{holdfast.ErrBusy, holdfast.ErrLost, holdfast.ErrUnknown,
-		context.DeadlineExceeded} {
+	for _, expected := range []error{
+		holdfast.ErrBusy, holdfast.ErrLost, holdfast.ErrUnknown,
+		context.DeadlineExceeded,
+	} {
 		if errors.Is(err, expected) {
 			return
 		}

@@ -90,18 +90,21 @@ func TestAWaiterThatGivesUpLeavesTheQueueAtOnce(t *testing.T) {
 	for name, giveUp := range map[string]func(t *testing.T, srv *redistest.Server,
 		s *holdfast.Session) (wait <-chan kit.Result, end func(), want error){
 		"its ctx ends": func(t *testing.T, _ *redistest.Server, s *holdfast.Session) (<-chan kit.Result,
-			func(), error) {
+			func(), error,
+		) {
 			ctx, cancel := context.WithCancel(t.Context())
 			return kit.GoLock(ctx, newFair(s).Lock), cancel, context.Canceled
 		},
 		"its time is over": func(t *testing.T, _ *redistest.Server, s *holdfast.Session) (<-chan kit.Result,
-			func(), error) {
+			func(), error,
+		) {
 			return kit.GoLock(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) {
 				return newFair(s).TryLockFor(ctx, 2*time.Second)
 			}), func() {}, holdfast.ErrBusy
 		},
 		"its session is closed": func(t *testing.T, _ *redistest.Server, s *holdfast.Session) (<-chan kit.Result,
-			func(), error) {
+			func(), error,
+		) {
 			return kit.GoLock(t.Context(), newFair(s).Lock), func() { _ = s.Close() }, holdfast.ErrClosed
 		},
 	} {

@@ -124,8 +124,10 @@ func TestLogOfASubscriptionThatIsRefused(t *testing.T) {
 	t.Parallel()
 	srv, log := redistest.Start(t), &kit.Journal{}
 	srv.Grant(t, "deaf", "+@all", "~*")
-	s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "deaf",
-		Password: redistest.Password},
+	s := kit.OpenWith(t, rueidis.ClientOption{
+		InitAddress: []string{srv.Addr()}, Username: "deaf",
+		Password: redistest.Password,
+	},
 		&holdfast.Options{Lease: 3 * time.Second, Logger: log.JsonLogger()})
 	held := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "orders", nil))
 	ctx, cancel := context.WithCancel(t.Context())

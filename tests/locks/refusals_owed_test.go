@@ -94,8 +94,10 @@ func must2[T any](result T, err error) T {
 func openWithRights(t *testing.T, addr string, srv *redistest.Server) (s *holdfast.Session, take, give func()) {
 	t.Helper()
 	srv.Grant(t, "app", "~*", "&*", "+@all")
-	s = kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{addr}, Username: "app",
-		Password: redistest.Password}, nil)
+	s = kit.OpenWith(t, rueidis.ClientOption{
+		InitAddress: []string{addr}, Username: "app",
+		Password: redistest.Password,
+	}, nil)
 	return s, func() { srv.Do(t, "ACL", "SETUSER", "app", "-eval", "-evalsha") },
 		func() { srv.Do(t, "ACL", "SETUSER", "app", "+eval", "+evalsha") }
 }

@@ -34,10 +34,14 @@ func TestAServerThatRefuses(t *testing.T) {
 		t.Parallel()
 		srv := redistest.Start(t)
 		srv.Grant(t, "weak", "~*", "&*", "+@all", "-hset")
-		s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "weak",
-			Password: redistest.Password}, nil)
-		for _, take := range []func(context.Context) (*holdfast.Hold, error){rlock.New(s, "x", nil).Lock,
-			rlock.New(s, "x", nil).TryLock} {
+		s := kit.OpenWith(t, rueidis.ClientOption{
+			InitAddress: []string{srv.Addr()}, Username: "weak",
+			Password: redistest.Password,
+		}, nil)
+		for _, take := range []func(context.Context) (*holdfast.Hold, error){
+			rlock.New(s, "x", nil).Lock,
+			rlock.New(s, "x", nil).TryLock,
+		} {
 			_, err := take(t.Context())
 			require.Error(t, err)
 			assert.NotErrorIs(t, err, holdfast.ErrUnknown)
@@ -49,8 +53,10 @@ func TestAServerThatRefuses(t *testing.T) {
 		t.Parallel()
 		srv := redistest.Start(t)
 		srv.Grant(t, "weak", "~*", "&*", "+@all", "-zrem")
-		s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "weak",
-			Password: redistest.Password}, nil)
+		s := kit.OpenWith(t, rueidis.ClientOption{
+			InitAddress: []string{srv.Addr()}, Username: "weak",
+			Password: redistest.Password,
+		}, nil)
 		_, err := rwlock.New(s, "x", &rwlock.Options{PreferWriter: true}).Write().TryLock(t.Context())
 		require.Error(t, err)
 		assert.NotErrorIs(t, err, holdfast.ErrUnknown)

@@ -35,8 +35,10 @@ func TestANameThatMayNotBeTouchedCostsNoOther(t *testing.T) {
 	const lease = 2 * time.Second
 	srv := redistest.Start(t)
 	srv.Grant(t, "weak", "+@all", "&*", "~app:*", "~other")
-	s := kit.OpenWith(t, rueidis.ClientOption{InitAddress: []string{srv.Addr()}, Username: "weak",
-		Password: redistest.Password},
+	s := kit.OpenWith(t, rueidis.ClientOption{
+		InitAddress: []string{srv.Addr()}, Username: "weak",
+		Password: redistest.Password,
+	},
 		&holdfast.Options{Lease: lease})
 	other := kit.Lock(t, t.Context(), rlock.New(s, "other", nil))
 	var holds []*holdfast.Hold

@@ -18,7 +18,8 @@ import (
 
 // neverPausing lets readers read for a while, again and again, until stop is closed.
 func neverPausing(t *testing.T, s []*holdfast.Session, opts *rwlock.Options, n int, read time.Duration,
-	stop <-chan struct{}) (reading *atomic.Int64, done *sync.WaitGroup) {
+	stop <-chan struct{},
+) (reading *atomic.Int64, done *sync.WaitGroup) {
 	reading, done = new(atomic.Int64), new(sync.WaitGroup)
 	for i := range n {
 		half := rwlock.New(s[i%len(s)], kit.Orders, opts).Read()
@@ -46,8 +47,10 @@ func neverPausing(t *testing.T, s []*holdfast.Session, opts *rwlock.Options, n i
 func TestAPreferredWriterGetsInAmongReadersThatNeverPause(t *testing.T) {
 	const readers, read, writes = 50, 100 * time.Millisecond, 10
 	srv := redistest.Start(t)
-	sessions := []*holdfast.Session{kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil),
-		kit.Open(t, srv.Addr(), nil)}
+	sessions := []*holdfast.Session{
+		kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil),
+		kit.Open(t, srv.Addr(), nil),
+	}
 	opts := &rwlock.Options{PreferWriter: true}
 	stop := make(chan struct{})
 	reading, done := neverPausing(t, sessions[:2], opts, readers, read, stop)

@@ -28,8 +28,10 @@ func TestACancelledWaitEatsNoPermit(t *testing.T) {
 			return p.TryAcquireFor(ctx, 2, time.Hour)
 		},
 	} {
-		for when, action := range map[string]proxy.Action{"before it is executed": proxy.Stall,
-			"before its reply comes": proxy.HoldReply} {
+		for when, action := range map[string]proxy.Action{
+			"before it is executed":  proxy.Stall,
+			"before its reply comes": proxy.HoldReply,
+		} {
 			t.Run(name+" "+when, func(t *testing.T) {
 				t.Parallel()
 				srv := redistest.Start(t)
@@ -226,7 +228,8 @@ func TestWhatNobodyTakesGoesBack(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, s *holdfast.Session, p *proxy.Proxy, cancel func(),
 		attempt *proxy.Rule){
 		"the session is closed": func(t *testing.T, s *holdfast.Session, _ *proxy.Proxy, _ func(),
-			attempt *proxy.Rule) {
+			attempt *proxy.Rule,
+		) {
 			closed := make(chan error, 1)
 			go func() { closed <- s.Close() }()
 			kit.SleepUntil(time.Now().Add(50 * time.Millisecond))
@@ -234,7 +237,8 @@ func TestWhatNobodyTakesGoesBack(t *testing.T) {
 			require.NoError(t, kit.Within(t, 5*time.Second, closed, "the end of the session"))
 		},
 		"the server is loading": func(t *testing.T, _ *holdfast.Session, p *proxy.Proxy, cancel func(),
-			attempt *proxy.Rule) {
+			attempt *proxy.Rule,
+		) {
 			refused := p.On(kit.ScriptOf(kit.Kind{Name: "semaphore"}, "add"), proxy.Answer(kit.LoadingReply),
 				proxy.EveryTime)
 			cancel()

@@ -58,8 +58,10 @@ func TestAnAdoptionThatFailsFreesNothing(t *testing.T) {
 	s := kit.Open(t, proxied.Addr(), nil)
 	l := setlock.New(s, "x", &setlock.Options{FixedLease: time.Second})
 	require.NoError(t, kit.Lock(t, t.Context(), l).Release())
-	for name, action := range map[string]proxy.Action{"reply lost": proxy.DropReply,
-		"never executed": proxy.ResetBefore} {
+	for name, action := range map[string]proxy.Action{
+		"reply lost":     proxy.DropReply,
+		"never executed": proxy.ResetBefore,
+	} {
 		srv.Do(t, "SET", "x", "theirs", "PX", "60000")
 		rule := proxied.On(kit.ScriptOf(kit.KindOf("setlock"), "acquire"), action, proxy.EveryTime)
 		_, err := l.Adopt(t.Context(), "theirs")

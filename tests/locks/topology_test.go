@@ -161,8 +161,10 @@ func TestASlotThatMovesKeepsItsWaiter(t *testing.T) {
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	set := redistest.StartSentinels(t)
-	opt := rueidis.ClientOption{InitAddress: set.SentinelAddrs(),
-		Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName}}
+	opt := rueidis.ClientOption{
+		InitAddress: set.SentinelAddrs(),
+		Sentinel:    rueidis.SentinelOption{MasterSet: set.MasterName},
+	}
 	opts := &holdfast.Options{Lease: 10 * time.Second}
 	a, b := kit.OpenWith(t, opt, opts), kit.OpenWith(t, opt, opts)
 	for _, k := range kit.OnOneServer() {
@@ -193,8 +195,10 @@ func TestSentinelFailover(t *testing.T) {
 func TestACallUnderWayWhenSentinelMovesASilentMasterGoesOn(t *testing.T) {
 	t.Parallel()
 	set := redistest.StartSentinels(t)
-	opt := rueidis.ClientOption{InitAddress: set.SentinelAddrs(),
-		Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName}}
+	opt := rueidis.ClientOption{
+		InitAddress: set.SentinelAddrs(),
+		Sentinel:    rueidis.SentinelOption{MasterSet: set.MasterName},
+	}
 	// Its client would give up a silent connection much later.
 	s := kit.OpenWith(t, opt, &holdfast.Options{Lease: 90 * time.Second})
 	held := kit.Lock(t, t.Context(), rlock.New(s, "held", nil))
@@ -386,8 +390,10 @@ func TestANodeThatStandsStillKeepsNothingFromBeingGivenBack(t *testing.T) {
 // slot is.
 func TestANodeThatStandsStillKeepsNobodyFromHearing(t *testing.T) {
 	t.Parallel()
-	for mode, pubsub := range map[string]holdfast.PubSubMode{"sharded": holdfast.PubSubSharded,
-		"plain": holdfast.PubSubPlain} {
+	for mode, pubsub := range map[string]holdfast.PubSubMode{
+		"sharded": holdfast.PubSubSharded,
+		"plain":   holdfast.PubSubPlain,
+	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			cluster := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")

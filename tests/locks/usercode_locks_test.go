@@ -77,12 +77,14 @@ func TestNobodyWaitsForCodeOfTheUsers(t *testing.T) {
 		"Ended by loss":  drop,
 		"holdfast: lost": drop,
 		"holdfast: renewal failed": func(t *testing.T, s *holdfast.Session, srv *redistest.Server,
-			held *holdfast.Hold) {
+			held *holdfast.Hold,
+		) {
 			drop(t, s, srv, held)
 			srv.Do(t, "SET", "own", "of another type")
 		},
 		"holdfast: refused to be given back": func(t *testing.T, s *holdfast.Session, srv *redistest.Server,
-			_ *holdfast.Hold) {
+			_ *holdfast.Hold,
+		) {
 			owe(t, s, srv, "owed")
 		},
 	}
@@ -96,8 +98,10 @@ func TestNobodyWaitsForCodeOfTheUsers(t *testing.T) {
 				function = "Ended"
 			}
 			b := newBlocker(t, function)
-			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 2 * time.Second, Observer: b.observer(),
-				Logger: b.logger()})
+			s := kit.Open(t, srv.Addr(), &holdfast.Options{
+				Lease: 2 * time.Second, Observer: b.observer(),
+				Logger: b.logger(),
+			})
 			mine := kit.Lock(t, t.Context(), rlock.New(s, "mine", nil))
 			b.armed.Store(true)
 			scene(t, s, srv, held)

@@ -125,7 +125,8 @@ func asked(k kit.Kind, function, title string) bool {
 
 // eachSabotage runs test for each way of ending a call, from each of the functions.
 func eachSabotage(t *testing.T, k kit.Kind, functions []string,
-	test func(t *testing.T, name string, saboteur *saboteur)) {
+	test func(t *testing.T, name string, saboteur *saboteur),
+) {
 	for how, do := range sabotages {
 		for _, function := range functions {
 			for _, title := range titlesOf(k) {

@@ -335,7 +335,8 @@ type updatePermit struct {
 
 func (p updatePermit) call() call {
 	return call{
-		"semaphore_update_expirable", []string{permitsKey},
+		"semaphore_update_expirable",
+		[]string{permitsKey},
 		[]string{p.lease, "a", notBefore(p.early), notAfter(p.late)},
 	}
 }

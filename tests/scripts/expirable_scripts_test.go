@@ -36,8 +36,10 @@ func permitsSeed(free string, taken map[string]float64) [][]string {
 
 // inTenSeconds is the command that stores a permit whose lease ends in ten seconds.
 func inTenSeconds(id string) []string {
-	return []string{"EVAL", "redis.call('ZADD', KEYS[1], redis.call('TIME')[1] * 1000 + 10000, ARGV[1])", "1",
-		permitsKey, id}
+	return []string{
+		"EVAL", "redis.call('ZADD', KEYS[1], redis.call('TIME')[1] * 1000 + 10000, ARGV[1])", "1",
+		permitsKey, id,
+	}
 }
 
 // many returns n permits with the same score.
@@ -223,22 +225,31 @@ func TestExpirableScripts(t *testing.T) {
 	runSteps(t, map[string]step{
 		"longer, and what lasts for longer": {
 			seed: append(permitsSeed("0", taken{"b": nextYear, "c": never}), inTenSeconds("a")),
-			call: renew{by: "semaphore_renew_expirable", keys: []string{permitsKey, permitsKey, permitsKey},
-				owners: []string{"a", "b", "c"}, lease: "60000"},
+			call: renew{
+				by: "semaphore_renew_expirable", keys: []string{permitsKey, permitsKey, permitsKey},
+				owners: []string{"a", "b", "c"}, lease: "60000",
+			},
 			reply: []any{now{}, int64(1), int64(1), int64(1)},
 			after: permits("0", taken{"b": nextYear, "c": never}), due: map[string]int{"a": 60000},
 		},
 		"what is over or unknown, and no permits": {
 			seed: [][]string{{"ZADD", permitsKey, "1", "a"}, {"SET", "x", "1"}},
-			call: renew{by: "semaphore_renew_expirable", keys: []string{permitsKey, "y", "x"},
-				owners: []string{"a", "a", "a"}, lease: "60000"},
-			reply: []any{now{}, int64(0), int64(0),
-				"WRONGTYPE Operation against a key holding the wrong kind of value"},
+			call: renew{
+				by: "semaphore_renew_expirable", keys: []string{permitsKey, "y", "x"},
+				owners: []string{"a", "a", "a"}, lease: "60000",
+			},
+			reply: []any{
+				now{},
+				int64(0), int64(0),
+				"WRONGTYPE Operation against a key holding the wrong kind of value",
+			},
 			after: permits("1", taken{"a": 1}),
 		},
 		"no lease": {
-			call: renew{by: "semaphore_renew_expirable", keys: []string{permitsKey}, owners: []string{"a"},
-				lease: "0"},
+			call: renew{
+				by: "semaphore_renew_expirable", keys: []string{permitsKey}, owners: []string{"a"},
+				lease: "0",
+			},
 			fails: "lease must be", after: none,
 		},
 	})

@@ -60,8 +60,11 @@ func TestMultiLockScripts(t *testing.T) {
 		"frees all and publishes for each": {
 			seed: seedAll, call: releaseAll{}, reply: []any{int64(3), int64(3), int64(3)},
 			after: free,
-			messages: []redistest.Message{{Channel: "one", Payload: "0"}, {Channel: "two", Payload: "0"},
-				{Channel: "three", Payload: "0"}},
+			messages: []redistest.Message{
+				{Channel: "one", Payload: "0"},
+				{Channel: "two", Payload: "0"},
+				{Channel: "three", Payload: "0"},
+			},
 		},
 		"leaves another owner's": {
 			seed: append(seed("a:1", "1"), other...), call: releaseAll{},

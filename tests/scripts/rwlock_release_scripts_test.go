@@ -185,10 +185,15 @@ func TestRenewReadScript(t *testing.T) {
 		},
 		"each name by itself": {
 			seed: join(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10), [][]string{{"SET", "y", "no lock"}}),
-			call: renew{by: "rwlock_renew_read", keys: []string{"y", "{y}:c", "x", a1, "z", "{z}:d"},
-				owners: []string{"c:1", "a:1", "d:1"}},
-			reply: []any{now{}, "WRONGTYPE Operation against a key holding the wrong kind of value",
-				int64(1), int64(0)},
+			call: renew{
+				by: "rwlock_renew_read", keys: []string{"y", "{y}:c", "x", a1, "z", "{z}:d"},
+				owners: []string{"c:1", "a:1", "d:1"},
+			},
+			reply: []any{
+				now{},
+				"WRONGTYPE Operation against a key holding the wrong kind of value",
+				int64(1), int64(0),
+			},
 			after: map[string]redistest.Value{
 				"x": hash("mode", "read", "a:1", "1"), a1: {Type: "string", Content: "1", Expires: true}, "y": {Type: "string", Content: "no lock"},
 			},

@@ -22,23 +22,27 @@ type refusal struct {
 }
 
 var serverRefusals = map[string]refusal{
-	"a key of another type": {"WRONGTYPE ", false,
+	"a key of another type": {
+		"WRONGTYPE ", false,
 		func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
 			srv := redistest.Start(t)
 			srv.Do(t, "SET", "x", "not a lock")
 			return srv, nil
-		}},
+		},
+	},
 	"no right to the key": {"NOPERM ", false, func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
 		srv := redistest.Start(t)
 		srv.Grant(t, "somebody", "+@all", "~y", "&*")
 		return srv, kit.Login(redistest.Password)
 	}},
-	"no right to a command in the script": {"NOPERM |can't run this command|no permissions to run", false,
+	"no right to a command in the script": {
+		"NOPERM |can't run this command|no permissions to run", false,
 		func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
 			srv := redistest.Start(t)
 			srv.Grant(t, "somebody", "+@all", "-hset", "~*", "&*")
 			return srv, kit.Login(redistest.Password)
-		}},
+		},
+	},
 	"a wrong password": {"WRONGPASS ", false, func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
 		srv := redistest.Start(t)
 		srv.Grant(t, "somebody", "+@all", "~*")
@@ -51,7 +55,8 @@ var serverRefusals = map[string]refusal{
 		_, replica := startReplica(t)
 		return replica, nil
 	}},
-	"a replica whose master has gone": {"MASTERDOWN ", true,
+	"a replica whose master has gone": {
+		"MASTERDOWN ", true,
 		func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
 			master, replica := startReplica(t)
 			master.Stop()
@@ -60,15 +65,20 @@ var serverRefusals = map[string]refusal{
 				return err != nil
 			})
 			return replica, nil
-		}},
-	"a master without replicas": {"NOREPLICAS ", true,
+		},
+	},
+	"a master without replicas": {
+		"NOREPLICAS ", true,
 		func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
 			return redistest.Start(t, "--min-replicas-to-write", "1"), nil
-		}},
-	"a cluster without slots": {"CLUSTERDOWN ", true,
+		},
+	},
+	"a cluster without slots": {
+		"CLUSTERDOWN ", true,
 		func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
 			return redistest.Start(t, "--cluster-enabled", "yes"), nil
-		}},
+		},
+	},
 	"another script runs": {"BUSY ", true, func(t *testing.T) (*redistest.Server, []func(*rueidis.ClientOption)) {
 		srv := redistest.Start(t, "--lua-time-limit", "1")
 		other, err := redistest.Dial(srv.Addr())

@@ -36,7 +36,8 @@ func newTimedCaller(t *testing.T) *timedCaller {
 
 // timed makes a timed call, which may be executed for 10 s, and forgets earlier ones.
 func (c *timedCaller) timed(t *testing.T, name string,
-	args func(call *script.Call, w script.Window)) (script.Reply, error) {
+	args func(call *script.Call, w script.Window),
+) (script.Reply, error) {
 	s := script.Load(name)
 	c.sent = nil
 	return c.Timed(t.Context(), "x", 10*time.Second, func(w script.Window) *script.Call {
@@ -73,8 +74,10 @@ func TestATimedCallLearnsTheServersClockAndIsSentAgain(t *testing.T) {
 	assert.EqualValues(t, 10_000, c.sent[1].NotAfter-c.sent[1].NotBefore)
 
 	// By less than what makes the session forget what it knew: see fresh in the session's clocks.
-	for name, skip := range map[string]time.Duration{"the server's clock is set back": 20 * time.Second,
-		"and forward": -40 * time.Second} {
+	for name, skip := range map[string]time.Duration{
+		"the server's clock is set back": 20 * time.Second,
+		"and forward":                    -40 * time.Second,
+	} {
 		c.skipped += skip
 		reply, err = c.trim(t)
 		require.NoError(t, err, name)

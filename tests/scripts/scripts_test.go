@@ -177,10 +177,13 @@ func TestScripts(t *testing.T) {
 			seed: append(append(seed("a:1", "2"), []string{"SET", "bad", "string"}),
 				[]string{"HSET", "other", "b:1", "1"}, []string{"PEXPIRE", "other", "10000"},
 				[]string{"HSET", "long", "a:4", "1"}, []string{"PEXPIRE", "long", "90000"}),
-			call: renew{by: "lock_renew", keys: []string{lockKey, "bad", "other", "none", "long"},
-				owners: []string{"a:1", "a:2", "a:3", "a:5", "a:4"}},
+			call: renew{
+				by: "lock_renew", keys: []string{lockKey, "bad", "other", "none", "long"},
+				owners: []string{"a:1", "a:2", "a:3", "a:5", "a:4"},
+			},
 			reply: []any{
-				now{}, int64(1), "WRONGTYPE Operation against a key holding the wrong kind of value", int64(0),
+				now{},
+				int64(1), "WRONGTYPE Operation against a key holding the wrong kind of value", int64(0),
 				int64(0), lastsFor(90000),
 			},
 			after: map[string]redistest.Value{

@@ -58,8 +58,10 @@ func TestAWaiterOfARedLockWithAnOwnerAsksNowAndThen(t *testing.T) {
 			return rlock.New(s, name, &rlock.Options{FixedLease: time.Minute})
 		}, kit.Patient))
 	asked := map[string]int64{}
-	for who, ctx := range map[string]context.Context{"nobody": t.Context(),
-		"an owner": holdfast.NewOwner(t.Context())} {
+	for who, ctx := range map[string]context.Context{
+		"nobody":   t.Context(),
+		"an owner": holdfast.NewOwner(t.Context()),
+	} {
 		before := f.Servers[0].CommandStats(t)["evalsha"]
 		_, err := kit.RedLock(waiter, kit.Orders, kit.ReentrantMember, kit.Patient).TryLockFor(ctx, 2*time.Second)
 		require.ErrorIs(t, err, holdfast.ErrBusy)

@@ -122,8 +122,10 @@ func TestARedLockNamesMistakesAndSendsNothing(t *testing.T) {
 	assert.Zero(t, srv.CommandStats(t)["evalsha"])
 	// Only the server can tell that three sessions belong to one server.
 	for name, l := range map[string]*multilock.RedLock{"a": three("a", nil), "b": three("b", kit.Patient)} {
-		_, err = multilock.NewRedLock([]holdfast.Locker{kit.PlainMember(s[0], name),
-			kit.ReentrantMember(s[1], name+"1"), kit.PlainMember(s[2], name+"2")}, kit.Patient).Lock(t.Context())
+		_, err = multilock.NewRedLock([]holdfast.Locker{
+			kit.PlainMember(s[0], name),
+			kit.ReentrantMember(s[1], name+"1"), kit.PlainMember(s[2], name+"2"),
+		}, kit.Patient).Lock(t.Context())
 		require.ErrorContains(t, err, "on one server", name)
 		_, err = l.TryLock(t.Context())
 		require.Error(t, err)

@@ -42,8 +42,10 @@ func TestVersions(t *testing.T) {
 
 // A server that does not report something is not down.
 func TestWhatServersDoNotTell(t *testing.T) {
-	n := &node{info: map[string]string{"maxmemory_policy": "allkeys-lru", "role": "master"},
-		config: map[string]string{}}
+	n := &node{
+		info:   map[string]string{"maxmemory_policy": "allkeys-lru", "role": "master"},
+		config: map[string]string{},
+	}
 	for name, check := range map[string]func(context.Context, *doctor, *node) finding{
 		"version": version, "eviction": eviction, "persistence": persistence, "replicas": replicas, "connections": connections,
 	} {
@@ -69,8 +71,12 @@ func TestDisksThatAreFull(t *testing.T) {
 }
 
 func TestClocksOfACluster(t *testing.T) {
-	d := &doctor{nodes: []*node{{addr: "a"}, {addr: "b", ahead: 2 * time.Second}, {addr: "c", ahead: time.Second},
-		{addr: "d", err: errors.New("down")}}}
+	d := &doctor{nodes: []*node{
+		{addr: "a"},
+		{addr: "b", ahead: 2 * time.Second},
+		{addr: "c", ahead: time.Second},
+		{addr: "d", err: errors.New("down")},
+	}}
 	f := clocks(t.Context(), d)
 	assert.Equal(t, statusWarn, f.Status)
 	assert.Equal(t, "the clock of b is 2s ahead of that of a", f.Found)
@@ -141,8 +147,10 @@ func TestRefusals(t *testing.T) {
 
 // Users choose names; a fix that is copied to a shell must do nothing but name it.
 func TestQuotedNamesAreTakenAsTheyAre(t *testing.T) {
-	for _, name := range []string{"plain", "two  words", `"$(touch x)" ` + "`y`", "it's", "line\nbreak\\",
-		"\xff\x1b'", "ключ", "a!b$HOME"} {
+	for _, name := range []string{
+		"plain", "two  words", `"$(touch x)" ` + "`y`", "it's", "line\nbreak\\",
+		"\xff\x1b'", "ключ", "a!b$HOME",
+	} {
 		out, err := exec.Command("bash", "-c", "printf %s "+quoted(name)).Output()
 		require.NoError(t, err)
 		require.Equal(t, name, string(out))
