@@ -29,7 +29,7 @@ func (c *testClaim) take(half Half, wire string, now time.Duration) *grant {
 
 type testClaim struct{ claim }
 
-// nest adds a hold to g, whose lease is renewed.
+// nest adds a renewed hold to g.
 func (c *testClaim) nest(g *grant, now time.Duration) *hold {
 	h := new(hold)
 	h.Begin(g.Wire, now, now+trust)

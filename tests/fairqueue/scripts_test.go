@@ -127,7 +127,7 @@ func (r *run) stand(d demand, left ms) (place int64) {
 	return place
 }
 
-// allowance is by how much the score of a waiter that is already in the queue exceeds its end.
+// allowance is how far ahead of now the score of a waiter is set that is already in the queue.
 func (r *run) allowance(d demand, at int, left ms) ms {
 	if r.without.left {
 		left = 0
@@ -154,7 +154,7 @@ func (r *run) enqueued(d demand, left ms) ms {
 	return score
 }
 
-// javaInFront counts Java's waiters in front of a place in the queue; before is the same place in ours, −1 for none.
+// javaInFront counts Java's waiters in front of a place in the queue. The place in ours is before, −1 if there is none.
 func (r *run) javaInFront(at, before int) int64 {
 	switch {
 	case r.without.allowance:

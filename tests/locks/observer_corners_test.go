@@ -109,8 +109,10 @@ func TestCloseIsNoFailedRenewal(t *testing.T) {
 	kit.InParallel(t, 40, kit.UpTo(40), strconv.Itoa, func(t *testing.T, i int) {
 		p := proxy.Start(t, srv.Addr())
 		o, log := &lookout{}, &kit.Journal{}
-		s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: kit.Lease, Observer: o.observer(),
-			Logger: log.JsonLogger()})
+		s := kit.Open(t, p.Addr(), &holdfast.Options{
+			Lease: kit.Lease, Observer: o.observer(),
+			Logger: log.JsonLogger(),
+		})
 		for j := range 30 {
 			kit.Lock(t, t.Context(), rlock.New(s, fmt.Sprint("orders", i, " ", j), nil))
 		}

@@ -13,8 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// These tests check each script by itself: the keyspace before, the call, the reply, the keyspace after, and what was
-// published.
+// These tests check each script by itself: the keys before, the call, the reply, the keys after, and the messages.
 
 const (
 	lockKey  = "x"
@@ -64,15 +63,14 @@ var (
 )
 
 type step struct {
-	seed  [][]string // commands
-	call  caller
-	reply any
-	fails string // instead of reply: the error contains this
-	after map[string]redistest.Value
-	ttl   [2]time.Duration // of the lock afterwards, at least and at most; zero: not checked
-	ttls  map[string]int   // of other keys afterwards, in seconds; one second may have passed
-	// members of zsets afterwards, not in after, by how many ms after the call their scores are
-	due      map[string]int
+	seed     [][]string // commands
+	call     caller
+	reply    any
+	fails    string // instead of reply: the error contains this
+	after    map[string]redistest.Value
+	ttl      [2]time.Duration // of the lock afterwards, at least and at most; zero: not checked
+	ttls     map[string]int   // of other keys afterwards, in seconds; one second may have passed
+	due      map[string]int   // zset members afterwards that after leaves out: their scores, in ms from the call on
 	messages []redistest.Message
 }
 
@@ -296,8 +294,7 @@ func (s step) run(t *testing.T) {
 	}
 }
 
-// assertAsked asserts that a call with a not-after asks for the time once if it replies the time, and otherwise not
-// at all: asking is one more command.
+// assertAsked asserts that a call with a not-after asks for the time only if it replies the time, and then once.
 func (s step) assertAsked(t *testing.T, times int64) {
 	if !strings.Contains(lua.Source(s.call.call().script), " not_after ") {
 		return
@@ -316,8 +313,7 @@ func (s step) prepare(t *testing.T, srv *redistest.Server) {
 	}
 }
 
-// takeDue removes a member from the one zset that has it, if its score was that many ms ahead at the time of the
-// call.
+// takeDue removes a member from the one zset that has it, and checks that its score is within a second of score.
 func takeDue(t *testing.T, space map[string]redistest.Value, member string, score int64) {
 	for key, value := range space {
 		scores, _ := value.Content.(map[string]float64)
@@ -333,8 +329,7 @@ func takeDue(t *testing.T, space map[string]redistest.Value, member string, scor
 	assert.Fail(t, "no member", member)
 }
 
-// lastsFor in a wanted reply to a renewal says that the lease was longer already: that many ms, of which up to a
-// second may have passed.
+// lastsFor in a wanted reply to a renewal is a lease that was longer already, in ms; up to a second may have passed.
 type lastsFor int64
 
 // withLasts replaces the remaining time in a reply by the wanted lastsFor, if it fits.
