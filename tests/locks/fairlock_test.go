@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -120,15 +121,19 @@ func TestGrantsFollowTheQueue(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	m := kit.StartMonitor(t, srv)
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup
+	var had atomic.Int64
+	began := time.Now()
 	for range 4 {
 		l := newFair(kit.Open(t, srv.Addr(), nil))
 		for range 4 {
 			wg.Go(func() {
-				for ctx.Err() == nil {
-					wander(ctx, t, l)
+				for ctx.Err() == nil && (time.Since(began) < 4*time.Second || had.Load() < 400) {
+					if wander(ctx, t, l) {
+						had.Add(1)
+					}
 				}
 			})
 		}
@@ -163,8 +168,8 @@ func TestGrantsFollowTheQueue(t *testing.T) {
 	nobodyWaits(t, srv)
 }
 
-// wander does one random thing with the lock.
-func wander(ctx context.Context, t testing.TB, l *fairlock.Mutex) {
+// wander does one random thing with the lock, and reports whether it held it.
+func wander(ctx context.Context, t testing.TB, l *fairlock.Mutex) (had bool) {
 	var h *holdfast.Hold
 	var err error
 	switch rand.N(8) {
@@ -183,7 +188,7 @@ func wander(ctx context.Context, t testing.TB, l *fairlock.Mutex) {
 	default:
 		h, err = l.Lock(ctx)
 	}
-	if err == nil && h != nil {
+	if had = err == nil && h != nil; had {
 		time.Sleep(rand.N(3 * time.Millisecond))
 		err = h.Release()
 	}
@@ -192,10 +197,11 @@ func wander(ctx context.Context, t testing.TB, l *fairlock.Mutex) {
 		context.DeadlineExceeded,
 	} {
 		if errors.Is(err, expected) {
-			return
+			return had
 		}
 	}
 	assert.NoError(t, err)
+	return had
 }
 
 func TestTryLockOvertakesNobody(t *testing.T) {
