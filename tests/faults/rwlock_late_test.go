@@ -30,7 +30,8 @@ type nestedStory struct {
 func newNestedStory(t *testing.T) *nestedStory {
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	session := kit.Open(t, p.Addr(), nil)
+	// A stalled reply is given up within a share of the lease, so that a release of these holds is repeated in time.
+	session := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 2 * time.Second})
 	rw := kit.OrdersRW(session, lateLease)
 	s := &nestedStory{
 		T: t, srv: srv, proxy: p, session: session, rw: rw,
