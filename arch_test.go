@@ -36,8 +36,11 @@ var mayImport = map[string][]string{
 		"internal/hub", "internal/lease", "internal/presence", "internal/script", "internal/wait", "internal/watch",
 		"internal/wire",
 	},
+	"internal/debts": {
+		"internal/lease", "internal/owner", "internal/script", "internal/session", "internal/wait",
+	},
 	"internal/core": {
-		"internal/lease", "internal/owner", "internal/presence", "internal/scope", "internal/script",
+		"internal/debts", "internal/lease", "internal/owner", "internal/presence", "internal/scope", "internal/script",
 		"internal/session", "internal/wait", "internal/wire",
 	},
 	"internal/holders": {"internal/core", "internal/lease", "internal/presence", "internal/script"},

@@ -106,11 +106,11 @@ func (a *acquisition) giveUp() {
 	a.claim.mu.Lock()
 	undo := a.claim.GiveUp(&a.Request, s.Now(), l.memory())
 	a.claim.mu.Unlock()
-	l.keeper.debts.add(l, undo)
+	l.owe(undo)
 	for _, wire := range a.also.wires {
 		if undo.Wire != "" {
 			undo.Wire = wire
-			l.keeper.debts.add(l, undo)
+			l.owe(undo)
 		}
 	}
 	a.also.wires = nil

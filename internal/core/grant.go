@@ -102,7 +102,7 @@ func (g *grant) do(duty owner.Duty) {
 	if duty.Correct {
 		g.correct(0)
 	}
-	g.lock.keeper.debts.add(g.lock, duty.Debt)
+	g.lock.owe(duty.Debt)
 }
 
 // believed reports whether any hold is held. Those whose trust has ended end, if nobody has
@@ -150,7 +150,7 @@ func (g *grant) lose(sent time.Duration) {
 	g.claim.mu.Lock()
 	again := g.claim.Recheck(&g.Grant, sent, now, g.lock.memory())
 	g.claim.mu.Unlock()
-	g.lock.keeper.debts.add(g.lock, again)
+	g.lock.owe(again)
 }
 
 // lasts records that a call which has just returned extended the server's lease, or may have.

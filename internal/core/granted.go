@@ -63,7 +63,7 @@ func (gs Granted) Owe() {
 	}
 	for _, wire := range gs.wires {
 		if !slices.ContainsFunc(gs.grants, func(g *grant) bool { return g.Wire == wire }) {
-			gs.lock.keeper.debts.add(gs.lock, owner.Endless(wire, gs.lock.Session().Now()))
+			gs.lock.owe(owner.Endless(wire, gs.lock.Session().Now()))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/debts"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
@@ -20,7 +21,7 @@ type keeper struct {
 	session *session.Session
 	numbers atomic.Int64 // of the wire owners so far
 	dog     *lease.Watchdog
-	debts   debts
+	debts   debts.Debts[*Lock]
 	millis  string // the session's lease, as scripts take it
 	grants  registry
 	closed  closed
@@ -31,7 +32,7 @@ func keeperOf(s *session.Session) *keeper { return session.Attached(s, newKeeper
 
 func newKeeper(s *session.Session) *keeper {
 	k := &keeper{session: s, millis: lease.Millis(s.Lease())}
-	k.debts.init(k)
+	k.debts.Init(s)
 	k.dog = lease.NewWatchdog(s.Now, s.Lease(), func(f func()) { s.Start(f) }, k.renew)
 	s.Keep(k)
 	s.Start(func() { k.dog.Run(s.Context()) })
@@ -42,7 +43,7 @@ func newKeeper(s *session.Session) *keeper {
 func (k *keeper) newOwner() string { return wire.Owner(k.session.ID(), k.numbers.Add(1)) }
 
 // Paid is when the session's server last answered a call that gave a lock back in the background; 0 if it never has.
-func Paid(s *session.Session) time.Duration { return time.Duration(keeperOf(s).debts.paid.Load()) }
+func Paid(s *session.Session) time.Duration { return keeperOf(s).debts.Paid() }
 
 // Holds reports whether the session holds anything.
 func (k *keeper) Holds() bool { return k.grants.any() }
@@ -108,9 +109,9 @@ func (k *keeper) ReleaseAll(ctx context.Context) error {
 	for _, g := range k.closed.take() {
 		calls = append(calls, giving{g.lock, g.lock.protocol.Release(Remaining{Owner: g.Wire})})
 	}
-	owed, endless := k.debts.take()
+	owed, endless := k.debts.Take()
 	for _, d := range owed {
-		calls = append(calls, giving{d.lock, d.lock.undo(d.Wire, d.Ceiling)})
+		calls = append(calls, giving{d.Lock, d.Lock.Undo(d.Wire, d.Ceiling)})
 	}
 	var left error
 	if endless > 0 {

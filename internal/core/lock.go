@@ -175,13 +175,20 @@ func Leases(locks []*Lock) (shortest, longest time.Duration) {
 	return shortest, longest
 }
 
-// undo is the call that gives back whatever became of an acquisition, unless the wire owner has
+// Undo is the call that gives back whatever became of an acquisition, unless the wire owner has
 // more holds than ceiling by then.
-func (l *Lock) undo(owner string, ceiling int) *script.Call {
+func (l *Lock) Undo(owner string, ceiling int) *script.Call {
 	if l.queue != nil {
 		return l.queue.Leave(owner)
 	}
 	return l.protocol.Release(Remaining{Owner: owner, Ceiling: ceiling})
+}
+
+// owe has a debt paid, unless another acquisition may have the wire owner by then.
+func (l *Lock) owe(d owner.Debt) {
+	if !l.Wires.Reused {
+		l.keeper.debts.Add(l, d)
+	}
 }
 
 // memory is how long after a call the server may have something of it, if nobody calls again.

@@ -37,7 +37,7 @@ func (a *acquisition) leave(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, session.Grace)
 	defer cancel()
-	call := a.lock.undo(a.Wire, a.Number)
+	call := a.lock.Undo(a.Wire, a.Number)
 	defer call.Free()
 	if err := s.Runner().Run(ctx, script.Return, call); err == nil && a.Copies == 0 {
 		a.Stands = false

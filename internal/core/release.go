@@ -135,7 +135,7 @@ func (g *grant) lowered(remaining Remaining, sent time.Duration, reply int64, er
 	c.mu.Lock()
 	reply, again := c.Replied(&g.Grant, remaining, sent, s.Now(), reply, g.lock.memory())
 	c.mu.Unlock()
-	g.lock.keeper.debts.add(g.lock, again)
+	g.lock.owe(again)
 	if reply != owner.Absent && (remaining.Count > 0 || g.lock.Shared) { // else all is gone, or the server has seen to it
 		g.slack()
 	}
@@ -228,6 +228,6 @@ func (g *grant) leaveToClose() {
 		g.claim.mu.Lock()
 		debt := g.Return(0, now, lease.Add(now, g.lock.memory()))
 		g.claim.mu.Unlock()
-		g.lock.keeper.debts.add(g.lock, debt)
+		g.lock.owe(debt)
 	}
 }

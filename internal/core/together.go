@@ -96,7 +96,7 @@ func NewWire(s *session.Session) string { return keeperOf(s).newOwner() }
 
 // Owe gives back a wire owner that the server may have, or may get until then.
 func (l *Lock) Owe(wire string, until time.Duration) {
-	l.keeper.debts.add(l, owner.Undo(wire, 0, l.Session().Now(), until, l.memory()))
+	l.owe(owner.Undo(wire, 0, l.Session().Now(), until, l.memory()))
 }
 
 // A Return gives several holds of one session back, which have ended here. One call may do so.

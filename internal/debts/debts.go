@@ -1,4 +1,5 @@
-package core
+// Package debts gives back, in the background, what the server may still have though nobody in the session holds it.
+package debts
 
 import (
 	"sync"
@@ -9,40 +10,54 @@ import (
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// debts are wire owners that the server may still have, or may yet get, though nobody here
-// holds anything under them: acquisitions that were given up, releases without a reply. One
-// goroutine for each server gives them back, all that are due in one batch, until it is known that
-// they are gone. Since a wire owner is never used again, giving back once too often harms nobody.
-type debts struct {
+// A Lock is what the debts are of.
+type Lock interface {
+	Key() string
+	Line() wait.Name
+	// Undo is the call that gives back whatever became of an acquisition, unless the wire owner has more holds than
+	// ceiling by then.
+	Undo(owner string, ceiling int) *script.Call
+	// LogRefusal says that the server refuses such a call.
+	LogRefusal(why error)
+}
+
+// Debts are wire owners that the server may still have, or may yet get, though nobody here holds anything under them:
+// acquisitions that were given up, releases without a reply. One goroutine for each server gives them back, all that are
+// due in one batch, until it is known that they are gone. Since a wire owner is never used again, giving back once too
+// often harms nobody.
+type Debts[L Lock] struct {
 	session *session.Session
 	paid    atomic.Int64 // when a server last answered a call that gave something back
 
 	mu       sync.Mutex // guards the rest, and what is in it
-	accounts map[any]*account
+	accounts map[any]*account[L]
 }
 
 // An account is what is owed to one server, by [script.Runner.Server].
-type account struct {
+type account[L Lock] struct {
 	server any
-	owed   []*debt
+	owed   []*Debt[L]
 	kick   chan struct{}
 }
 
-// A debt is a wire owner to be given back, and the lock.
-type debt struct {
+// A Debt is a wire owner to be given back, and the lock.
+type Debt[L Lock] struct {
 	owner.Debt
-	lock *Lock
+	Lock L
 }
 
-func (d *debts) init(k *keeper) {
-	d.session, d.accounts = k.session, make(map[any]*account)
-}
+// Init makes d the debts of a session.
+func (d *Debts[L]) Init(s *session.Session) { d.session, d.accounts = s, make(map[any]*account[L]) }
 
-// add has a debt paid, if there is one.
-func (d *debts) add(l *Lock, owed owner.Debt) {
-	if owed.Wire == "" || l.Wires.Reused { // another acquisition may have it by then
+// Paid is when a server last answered a call that gave something back; 0 if none ever has.
+func (d *Debts[L]) Paid() time.Duration { return time.Duration(d.paid.Load()) }
+
+// Add has a debt paid, if there is one.
+func (d *Debts[L]) Add(l L, owed owner.Debt) {
+	if owed.Wire == "" {
 		return
 	}
 	server := d.session.Runner().Server(l.Key())
@@ -50,20 +65,20 @@ func (d *debts) add(l *Lock, owed owner.Debt) {
 	defer d.mu.Unlock()
 	a := d.accounts[server]
 	if a == nil {
-		a = &account{server: server, kick: make(chan struct{}, 1)}
+		a = &account[L]{server: server, kick: make(chan struct{}, 1)}
 		d.accounts[server] = a
 		d.session.Start(func() { d.pay(a) })
 	}
-	a.owed = append(a.owed, &debt{owed, l})
+	a.owed = append(a.owed, &Debt[L]{owed, l})
 	select {
 	case a.kick <- struct{}{}:
 	default:
 	}
 }
 
-// take removes all debts and returns them. So many of them may be made once more by calls that are
+// Take removes all debts and returns them. So many of them may be made once more by calls that are
 // under way, and never end by themselves.
-func (d *debts) take() (all []*debt, endless int) {
+func (d *Debts[L]) Take() (all []*Debt[L], endless int) {
 	now := d.session.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -80,7 +95,7 @@ func (d *debts) take() (all []*debt, endless int) {
 }
 
 // pay works off an account and ends when nothing is owed, or with the session.
-func (d *debts) pay(a *account) {
+func (d *Debts[L]) pay(a *account[L]) {
 	s := d.session
 	for {
 		due, next, done := d.next(a)
@@ -103,7 +118,7 @@ func (d *debts) pay(a *account) {
 
 // next returns what is due, or how long nothing is; done when nothing is owed or the session
 // closes, which sees to the rest itself.
-func (d *debts) next(a *account) (due []*debt, next time.Duration, done bool) {
+func (d *Debts[L]) next(a *account[L]) (due []*Debt[L], next time.Duration, done bool) {
 	now := d.session.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -133,40 +148,41 @@ func (d *debts) next(a *account) (due []*debt, next time.Duration, done bool) {
 }
 
 // giveBack releases what is due and notes what became of it.
-func (d *debts) giveBack(due []*debt) {
+func (d *Debts[L]) giveBack(due []*Debt[L]) {
 	s := d.session
 	calls := make([]*script.Call, len(due))
 	for i, debt := range due {
-		calls[i] = debt.lock.undo(debt.Wire, debt.Ceiling)
+		calls[i] = debt.Lock.Undo(debt.Wire, debt.Ceiling)
 	}
 	ctx, cancel := s.Within(s.Now(), s.Bound())
 	defer cancel()
 	var refused []func()
 	s.Runner().RunAll(ctx, calls, func(i int, err error) {
 		if d.note(due[i], err) {
-			l := due[i].lock
-			refused = append(refused, func() {
-				s.Logger().Warn("holdfast: refused to be given back", "kind", l.Title(), "name", l.Name, "error", err)
-			})
+			refused = append(refused, func() { due[i].Lock.LogRefusal(err) })
 		}
 		if err != nil {
 			return
 		}
 		d.paid.Store(int64(s.Now()))
 		if n, bad := calls[i].ReadInt(); bad == nil && n >= owner.Freed {
-			s.Lines().Wake(due[i].lock.Line())
+			s.Lines().Wake(due[i].Lock.Line())
 		}
 	})
 	for _, c := range calls {
 		c.Free()
 	}
 	if len(refused) > 0 {
-		go tellAll(refused) // what else is owed does not wait for that
+		go func() { // what else is owed does not wait for that
+			for _, tell := range refused {
+				tell()
+			}
+		}()
 	}
 }
 
 // note decides whether a debt is paid after a try that ended with err, and whether somebody is to be told.
-func (d *debts) note(debt *debt, err error) (tell bool) {
+func (d *Debts[L]) note(debt *Debt[L], err error) (tell bool) {
 	now := d.session.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -221,6 +221,11 @@ func (o *Object) logTrouble(why error) {
 	o.session.Logger().Debug("holdfast: waiting for the server", "kind", o.Title(), "name", o.Name, "error", why)
 }
 
+// LogRefusal logs why the server does not take back what it may still have.
+func (o *Object) LogRefusal(why error) {
+	o.session.Logger().Warn("holdfast: refused to be given back", "kind", o.Title(), "name", o.Name, "error", why)
+}
+
 // Wake lets the session's waiters look, because something has changed.
 func (o *Object) Wake() { o.session.Lines().Wake(o.Line()) }
 
