@@ -115,8 +115,8 @@ type mismatch struct{ *rueidis.RedisError }
 func (m mismatch) Error() string { return Words(m.RedisError.Error()) }
 func (m mismatch) Unwrap() error { return m.RedisError }
 
-// tardy is how much later than its deadline a context may end in a busy process.
-const tardy = 100 * time.Millisecond
+// tardy is how much later than its deadline a context may end in a process that gets little of its machine.
+const tardy = time.Second
 
 // ended returns why ctx has ended, nil if it has not. The client goes by the deadline where
 // it cannot wait for the context, so it may be ahead of it: then ctx says why in a moment.
