@@ -206,7 +206,8 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
-	s := kit.Open(t, p.Addr(), nil)
+	// The lease is short, so that the connection whose reply is held is given up soon.
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 3 * time.Second})
 	busy := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "busy", nil))
 	waiter := kit.GoLock(t.Context(), rlock.New(s, "busy", nil).Lock)
 	kit.Waiting(t, kit.Kinds[0], srv)

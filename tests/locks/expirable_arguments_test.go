@@ -138,7 +138,7 @@ func FuzzCountsAndLeasesOfPermits(f *testing.F) {
 func lengthOf(fixed time.Duration) time.Duration {
 	switch fixed {
 	case 0:
-		return 3 * time.Second
+		return kit.Lease
 	case semaphore.Forever:
 		return fixed
 	}
