@@ -75,6 +75,7 @@ type State struct {
 	Copies, Until         time.Duration
 	Renewed               int
 	Lost, Swept, Returned bool
+	Lengthened            bool
 	Live, Detached        int
 	Half                  Half
 }
@@ -82,8 +83,8 @@ type State struct {
 // State tells what the rules know of g.
 func (g *Grant[G, H]) State() State {
 	s := State{
-		Copies: g.copies, Until: g.until, Renewed: int(g.renewed), Lost: g.lost, Swept: g.swept,
-		Returned: g.returned, Half: g.half,
+		Copies: g.copies, Until: g.until, Renewed: int(g.renewed), Half: g.half,
+		Lost: g.lost, Swept: g.swept, Returned: g.returned, Lengthened: g.lengthened,
 	}
 	for h := g.live; h != nil; h = h.next {
 		s.Live++

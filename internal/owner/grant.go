@@ -27,6 +27,7 @@ type Grant[G, H any] struct {
 	lost           bool // one of the holds was, rather than released or detached
 	swept          bool // what a loss may leave behind is seen to
 	returned       bool // a release of the last hold was executed, or may have been
+	lengthened     bool // a call since the last trim began may have made the lease longer
 	correcting     bool // what the server refused to be told is tried again now and then
 }
 
@@ -93,6 +94,7 @@ func (g *Grant[G, H]) needs(now time.Duration) (d time.Duration) {
 
 // Lasts records that the server's lease may last until then, because of a call that has just returned.
 func (g *Grant[G, H]) Lasts(until time.Duration) {
+	g.lengthened = true
 	if until > g.until {
 		g.until, g.swept = until, false
 	}

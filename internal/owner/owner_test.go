@@ -426,6 +426,20 @@ func TestTrims(t *testing.T) {
 	assert.Zero(t, c.BeginTrim(g, at+s, renewal), "nothing is left")
 }
 
+// A renewal that is heard of while a trim is under way may have been executed after it.
+func TestATrimSaysNothingOfALeaseHeardOfMeanwhile(t *testing.T) {
+	var c testClaim
+	g := c.take(Exclusive, "w", 0)
+	g.Lasts(3 * length)
+	most := c.BeginTrim(g, s, length)
+	g.Lasts(2 * length)
+	c.Trimmed(g, s)
+	assert.Equal(t, 3*length, g.until)
+	c.BeginTrim(g, s, length)
+	c.Trimmed(g, s)
+	assert.Equal(t, s+most, g.until)
+}
+
 // While anything is renewed, a trim leaves what a renewal asks for, since one may be in flight.
 func TestATrimLeavesAWholeLease(t *testing.T) {
 	var c testClaim

@@ -116,13 +116,15 @@ func (c *Claim[G, H]) BeginTrim(g *Grant[G, H], now, renewal time.Duration) (mos
 	if n.wire != g.Wire || n.until <= now {
 		n.trimming = trimming{wire: g.Wire}
 	}
-	n.sent = most
+	n.sent, g.lengthened = most, false
 	return most
 }
 
-// Trimmed records that the server has executed the trim.
+// Trimmed records that the server has executed the trim: perhaps before a call that has made the lease longer.
 func (c *Claim[G, H]) Trimmed(g *Grant[G, H], now time.Duration) {
-	g.until = min(g.until, lease.Add(now, c.notes.sent))
+	if !g.lengthened {
+		g.until = min(g.until, lease.Add(now, c.notes.sent))
+	}
 	c.NotTrimmed()
 }
 
