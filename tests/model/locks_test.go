@@ -12,6 +12,23 @@ var (
 	twice = bounds{kind: beside, locks: [2]int8{1, 1}, faults: 2, strays: 1} // two goroutines read, once each
 )
 
+var ( // of leases: see below
+	outerWatched = bounds{
+		length: [2]int8{leaseTicks, longTicks}, watched: [2]bool{true, false}, locks: [2]int8{0, 1},
+	}
+	innerWatched = bounds{
+		length: [2]int8{longTicks, leaseTicks}, watched: [2]bool{false, true}, locks: [2]int8{0, 1},
+	}
+	noneWatched = bounds{length: [2]int8{leaseTicks, longTicks}, locks: [2]int8{0, 1}}
+	lonely      = bounds{length: [2]int8{leaseTicks}, watched: [2]bool{true}} // there is no inner hold
+)
+
+// ofLeases is b with so many calls of Extend and a clock that is set back by so much.
+func (b bounds) ofLeases(extends, setBack int8) bounds {
+	b.kind, b.faults, b.strays, b.alone, b.extends, b.setBack = leases, unlimited, 1, true, extends, setBack
+	return b
+}
+
 // TestAllRules finds no violation while every rule is kept.
 func TestAllRules(t *testing.T) {
 	worlds := map[string]bounds{
@@ -26,11 +43,32 @@ func TestAllRules(t *testing.T) {
 	}
 }
 
-// TestEveryRuleIsNeeded drops the rules one by one and finds what each of them prevents.
+// TestTrimsCutNobodyOff finds no hold whose lease ends before its trust, and no lease that nobody knows to be too long,
+// while every rule is kept.
+func TestTrimsCutNobodyOff(t *testing.T) {
+	for name, b := range map[string]bounds{
+		"the outer hold is renewed, and extended":   outerWatched.ofLeases(1, 0),
+		"the outer hold is renewed, clock set back": outerWatched.ofLeases(0, 1),
+		"the inner hold is renewed, and extended":   innerWatched.ofLeases(1, 0),
+		"the inner hold is renewed, clock set back": innerWatched.ofLeases(0, 1),
+		"nothing is renewed":                        noneWatched.ofLeases(2, 1),
+		"nothing is renewed, a steady clock":        noneWatched.ofLeases(1, 0),
+		"one hold, clock set back":                  lonely.ofLeases(1, 1),
+		"one hold, clock set back far":              lonely.ofLeases(1, always),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			explore(allRules(), b).wantNone(t)
+		})
+	}
+}
+
+// TestEveryRuleIsNeeded takes the rules out one by one and finds what each of them prevents.
 func TestEveryRuleIsNeeded(t *testing.T) {
 	nobodyElse, twofold := nested, nested
 	nobodyElse.alone, twofold.faults = true, 2
 	harm := []violation{beliefWithoutHold, twoOwners} // the hold is gone, and soon X has the lock
+	cut := []violation{cutOff}
 
 	tests := map[string]struct {
 		without func(*rules)
@@ -190,6 +228,55 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			without: func(r *rules) { r.sweepFromSend = false },
 			in:      one, want: []violation{ghost},
 		},
+		// A trim that knows nothing of a re-entry is executed between that and its reply.
+		"not serialised, trims": {
+			without: func(r *rules) { r.serialised = false },
+			in:      outerWatched.ofLeases(0, 0), want: cut,
+		},
+		// Likewise of Extend.
+		"a trim knows nothing of Extend": {
+			without: func(r *rules) { r.asked = false },
+			in:      lonely.ofLeases(1, 0), want: cut,
+		},
+		// A trim has no reply, a longer lease is granted, and then the trim is executed.
+		"longer leases than a trim leaves": {
+			without: func(r *rules) { r.refuseLonger = false },
+			in:      lonely.ofLeases(1, 0), want: cut,
+		},
+		// The same after another trim that had its reply.
+		"the doubt of an earlier trim is forgotten": {
+			without: func(r *rules) { r.keepDoubt = false },
+			in:      lonely.ofLeases(1, 0), want: cut,
+		},
+		// The trim leaves what the hold needed before it heard of a renewal that had been executed already.
+		"a trim leaves less than a renewal asks for": {
+			without: func(r *rules) { r.wholeLease = false },
+			in:      lonely.ofLeases(1, 0), want: cut,
+		},
+		// A trim is executed long after it was given up.
+		"no not-after, trims": {
+			without: func(r *rules) { r.notAfter = false },
+			in:      lonely.ofLeases(1, 0), want: cut,
+		},
+		// The same, as the clock was set back and the not-after is far away again.
+		"no not-before": {
+			without: func(r *rules) { r.notBefore = false },
+			in:      lonely.ofLeases(1, always), want: cut,
+		},
+		// The session's clock has come to a trim's not-after, the server's has not: it runs more slowly, or was set back.
+		"no time to spare": {
+			without: func(r *rules) { r.waitLonger = false },
+			in:      lonely.ofLeases(1, 1), want: cut,
+		},
+		"no time to spare, the clock is not set back": {
+			without: func(r *rules) { r.waitLonger = false },
+			in:      lonely.ofLeases(1, 0), want: cut,
+		},
+		// Extend had no reply, and the lease is longer than the hold needs it until it ends.
+		"a call without a reply changed nothing": {
+			without: func(r *rules) { r.lengthInDoubt = false },
+			in:      noneWatched.ofLeases(1, 0), want: []violation{tooLong},
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -215,7 +302,15 @@ func TestUndoAtOnce(t *testing.T) {
 	}
 }
 
-// TestNotPromised shows what can happen although every rule is kept, so that nobody relies on the contrary.
+// TestTrimsAsLateAsTheClock shows what is not promised: if the server's clock is set back by more than a trim's window,
+// and a trim without a reply is on its way for at least as long, and longer than it is reckoned with, then its time
+// comes once more.
+func TestTrimsAsLateAsTheClock(t *testing.T) {
+	t.Parallel()
+	explore(allRules(), lonely.ofLeases(1, trimFor+1), cutOff).want(t, cutOff)
+}
+
+// TestNotPromised shows what can be seen although every rule is kept, so that nobody relies on the contrary.
 func TestNotPromised(t *testing.T) {
 	for name, tt := range map[string]struct {
 		in   bounds

@@ -38,7 +38,7 @@ func explore(r rules, b bounds, until ...violation) search {
 	}.explore(until...)
 }
 
-var names = [...]string{"g0", "g1", "writer"}
+var names = [...]string{"g0", "g1", "third", "trimmer"}
 
 // moves calls emit with every possible step from w.
 func (w *world) moves(r rules, emit emit) {
@@ -47,6 +47,9 @@ func (w *world) moves(r rules, emit emit) {
 	}
 	w.network(r, emit)
 	w.background(r, emit)
+	if w.bounds.kind == leases {
+		w.upkeep(r, emit)
+	}
 	if !w.bounds.alone {
 		w.others(emit)
 	}
@@ -75,6 +78,10 @@ func (w *world) call(r rules, i int, emit emit) {
 		n.g[i] = n.g[i].idle()
 		emit(event{who: names[i], what: "gives up"}, n, fine)
 	case holding:
+		if w.bounds.kind == leases {
+			w.keepOrEnd(r, i, emit)
+			return
+		}
 		n := w.clone()
 		n.end(i)
 		emit(event{who: names[i], what: "ends its hold"}, n, fine)
@@ -92,7 +99,7 @@ func (w *world) call(r rules, i int, emit emit) {
 		n := w.clone()
 		n.pay(r, i)
 		emit(event{who: names[i], what: "leaves its release to others"}, n, fine)
-	case acquiring, releasing:
+	case acquiring, releasing, extending, renewing, trimming:
 		w.travel(r, i, emit)
 	}
 }
@@ -292,33 +299,57 @@ func (w *world) others(emit emit) {
 // clocks has the steps of time: the server's clock ticks first, the session's follows. Where no lease runs out, they
 // are one clock.
 func (w *world) clocks(r rules, emit emit) {
+	if back := w.bounds.setBack; back > 0 {
+		n := w.clone()
+		n.bounds.setBack, n.setBack = 0, true
+		n.shift(back)
+		emit(event{who: "server's", what: "clock is set back"}, n, fine)
+	}
 	n := w.clone()
 	if w.ahead {
 		n.tickSession(r)
 		emit(event{who: "session's", what: "clock ticks"}, n, fine)
 		return
 	}
-	n.tickServer()
-	if w.bounds.kind != plain {
+	n.ahead = true
+	n.shift(-1)
+	if w.bounds.kind.endless() {
 		n.tickSession(r)
 	}
 	emit(event{who: "server's", what: "clock ticks"}, n, fine)
 }
 
-// tickServer ages what is measured by the server's clock: the key, and every not-after.
-func (w *world) tickServer() {
-	w.ahead = true
+// shift makes what is measured in the server's time last longer, or not as long: the key, and every not-after. One that
+// has passed matters for as long as the clock may yet be set back.
+func (w *world) shift(ticks int8) {
+	passed := -w.bounds.setBack
+	if w.bounds.setBack == always {
+		passed = 0
+	}
 	for i := range w.g {
-		w.g[i].msg.open = max(0, w.g[i].msg.open-1)
+		w.g[i].msg.shift(ticks, passed)
 	}
 	for i := range w.stray {
-		w.stray[i].open = max(0, w.stray[i].open-1)
+		w.stray[i].shift(ticks, passed)
 	}
-	if w.bounds.kind == plain && w.server.ttl > 0 {
-		if w.server.ttl--; w.server.ttl == 0 {
+	if s := &w.server; !w.bounds.kind.endless() && s.ttl > 0 {
+		if s.ttl = shifted(s.ttl, ticks); s.ttl == 0 {
 			w.vanish(expired)
 		}
 	}
+}
+
+func (m *message) shift(ticks, passed int8) {
+	if m.verb == acquire || m.verb == trim {
+		m.open = max(shifted(m.open, ticks), passed)
+	}
+}
+
+func shifted(left, ticks int8) int8 {
+	if left == always || ticks == always {
+		return always
+	}
+	return left + ticks
 }
 
 // tickSession ends the holds that are no longer trusted, whatever the server has.
@@ -327,7 +358,7 @@ func (w *world) tickSession(r rules) {
 	w.now += tick
 	for i := range w.g {
 		g := &w.g[i]
-		if g.doing != holding || g.hold.Trusted(w.now) {
+		if !g.has() || g.hold.Trusted(w.now) {
 			continue
 		}
 		wire, duties := g.grant.Wire, len(w.debts)+len(w.fixes)
@@ -344,7 +375,7 @@ func (w *world) vanish(why cause) {
 	for i := range w.g {
 		g := &w.g[i]
 		switch {
-		case g.doing == holding || g.doing == ended: // the hold has been given up here, so either answer is right
+		case g.has() || g.doing == ended: // which has been given up here, so either answer is right
 			if g.grant.Wire == wires[w.server.owner] {
 				g.gone, g.doubted = why, g.doubted || g.doing == ended
 			}
@@ -356,58 +387,4 @@ func (w *world) vanish(why cause) {
 	}
 	w.server.clear()
 	w.drift = false
-}
-
-const (
-	twoOwners         violation = "two owners at once"
-	beliefWithoutHold violation = "belief without a hold on the server"
-	ghost             violation = "ghost: a hold that nobody will release"
-	wrongCount        violation = "the server's count is not the session's"
-	earlyLoss         violation = "a hold is told that it is lost, and it is not"
-	wrongErrLost      violation = "Release returns ErrLost, and the hold was there"
-	hiddenLoss        violation = "Release returns nil, and the hold was gone"
-)
-
-// check looks at one world. The steps themselves find earlyLoss, wrongErrLost and hiddenLoss: see settle and lose.
-func (w *world) check(report func(violation)) {
-	s := &w.server
-	for i := range w.g {
-		g := &w.g[i]
-		if !g.believes(w.now) || g.gone == forced {
-			continue
-		}
-		// I1. X believes exactly while the server says so, and then none of our owners does.
-		if s.x == xWrites || s.x == xReads && g.half == owner.Exclusive {
-			report(twoOwners)
-		}
-		for j := range w.g[:i] {
-			if h := &w.g[j]; h.believes(w.now) && h.gone != forced && h.grant.Wire != g.grant.Wire {
-				report(twoOwners)
-			}
-		}
-		// I2. The server backs whoever believes, unless an operator has intervened; a shared hold also needs the key
-		// of one.
-		covered := g.half == owner.Exclusive && s.writes > 0 || g.half == owner.Shared && s.alive()
-		if wires[s.owner] != g.grant.Wire || !covered {
-			report(beliefWithoutHold)
-		}
-	}
-	// I3. When nothing is held, nothing is in flight and everything is given back, the server has nothing of ours; at
-	// most what a hold left whose trust ran out here, and that runs out there.
-	if s.owner > 0 && !s.remains && w.quiet() {
-		report(ghost)
-	}
-	// I4. The counts agree, apart from operations in flight. Strays may make them drift; the next release corrects
-	// that.
-	if g, _ := w.claim.Held(owner.Exclusive); g != nil && wires[s.owner] == g.Wire && (!w.drift || w.bounds.strict) {
-		pending := len(w.fixes)
-		for i := range w.g {
-			if o := &w.g[i]; o.doing != idle && o.doing != holding && o.doing != wanting {
-				pending++
-			}
-		}
-		if count := g.Count(w.now); int(s.writes) > count+pending || pending == 0 && int(s.writes) != count {
-			report(wrongCount)
-		}
-	}
 }

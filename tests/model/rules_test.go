@@ -11,8 +11,9 @@ type rules struct {
 	serialised    bool // one operation in flight per claim; the others wait
 	targetCounts  bool // a request carries the count to reach; without: it changes the count only from the expected one
 	neverRecreate bool // a re-entry finds the lock or fails; it never creates it
-	notAfter      bool // an outermost acquire executed later than its not-after refuses itself
+	notAfter      bool // an outermost acquire or a trim executed later than its not-after refuses itself
 	notAfterToo   bool // so does a re-entry
+	notBefore     bool // so does a trim that is executed too early, by a clock that was set back
 
 	// Numbers of the holds of a shared half.
 
@@ -41,6 +42,15 @@ type rules struct {
 	sweepReentries bool // so is one that was re-entered without a reply
 	sweepFromSend  bool // … if that had not passed when the release was sent; without: when its reply came
 
+	// Trims, and what else sets how long a lease lasts.
+
+	asked         bool // a trim goes not below what Extend, which takes no turns, is asking for
+	refuseLonger  bool // while a trim may be executed, no longer lease is asked for than it leaves
+	keepDoubt     bool // also if a later trim has had its reply meanwhile
+	waitLonger    bool // after a trim without a reply, its not-after is waited for with some time to spare
+	wholeLease    bool // while anything is renewed, a trim leaves a whole lease of the session's
+	lengthInDoubt bool // a call for a lease that had no reply may have made it longer
+
 	// Trust and losses.
 
 	trustFromSend   bool // trust is counted from the moment of sending; without: from the reply
@@ -58,6 +68,8 @@ func allRules() rules {
 		restOfOwner: true, oneRelease: true, awaitTurn: true, correctLoss: true, oweInTurn: true,
 		doubtRefusal: true, undoAtOnce: true, undoAgain: true, undoOwn: true, undoReturns: true,
 		sweepRepeats: true, sweepReentries: true, sweepFromSend: true,
+		notBefore: true, asked: true, refuseLonger: true, keepDoubt: true, waitLonger: true,
+		wholeLease: true, lengthInDoubt: true,
 		trustFromSend: true, margin: true, returnLateGrant: true, firstMissIsLoss: true, nextMissIsDone: true,
 	}
 }
@@ -65,9 +77,12 @@ func allRules() rules {
 // Times.
 const (
 	tick       = 10 * time.Second
-	leaseTicks = 3 // how long the key lives after the last acquisition or re-entry that was executed
-	openFor    = 1 // ticks from the sending of an acquire to its not-after
-	safety     = 1 // ticks by which trust ends before the lease
+	leaseTicks = 3  // the key's life after the last acquire or re-entry that was executed; also of renewals
+	longTicks  = 4  // a longer lease
+	openFor    = 1  // ticks from the sending of an acquire to its not-after
+	trimFor    = 2  // from the sending of a trim to its not-after
+	always     = 99 // a time that does not pass
+	safety     = 1  // ticks by which trust ends before the lease
 	forever    = time.Duration(1<<63 - 1)
 )
 
@@ -76,9 +91,16 @@ type bounds struct {
 	kind   kind
 	locks  [2]int8 // acquisitions of each goroutine
 	faults int8    // requests or replies lost in all; unlimited: any number
-	strays int8    // requests without a reply that the network keeps at a time, maxStrays at most
-	alone  bool    // there is nobody else: no X, no force unlock
-	strict bool    // what the rules do not promise counts as a violation, too: see TestNotPromised
+	strays int8    // requests without a reply that the network keeps at one moment, maxStrays at most
+	alone  bool    // nobody else: no X, no force unlock
+
+	// Of leases:
+	length  [2]int8 // of the goroutines' holds
+	watched [2]bool // which of them are renewed
+	extends int8    // how often any of them is extended to a long lease
+	setBack int8    // ticks by which the server's clock is set back, once; always: by more than any request takes
+
+	strict bool // what the rules do not promise counts as a violation, too: see TestNotPromised
 }
 
 // A kind is what the goroutines do.
@@ -88,7 +110,11 @@ const (
 	plain  kind = iota // they take the exclusive half, from nothing
 	beside             // they take the shared half, while a third goroutine has the exclusive one from the beginning
 	shared             // they take the shared half, which one of them has from the beginning
+	leases             // they take the exclusive half, which one of them has from the beginning, for different times
 )
+
+// endless: no lease runs out.
+func (k kind) endless() bool { return k == beside || k == shared }
 
 const (
 	maxStrays = 2

@@ -1,6 +1,11 @@
 package model_test
 
-import "github.com/holdfast-go/holdfast/internal/owner"
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/holdfast-go/holdfast/internal/owner"
+)
 
 // A server holds the lock: what a wire owner of the session has, and what X has, which stands for everybody else.
 type server struct {
@@ -45,10 +50,33 @@ type message struct {
 	verb    verb
 	half    owner.Half
 	owner   int8 // wire owner
-	count   int8 // the target; for an acquisition of the shared half, the number of its hold
-	ceiling int8 // for a release of the shared half
-	nested  bool // for an acquisition: it must find something of its wire owner
-	open    int8 // for an acquisition: ticks until its not-after has passed
+	count   int8 // the target; of an acquisition of the shared half its hold's number
+	ceiling int8 // of a release of the shared half
+	lease   int8 // in ticks: what a trim leaves of it, what others ask for
+	nested  bool // of an acquisition: it must find something of its wire owner
+	open    int8 // of an acquisition or a trim: ticks until its not-after has passed
+}
+
+func (m message) String() string {
+	half := ""
+	if m.half == owner.Shared {
+		half = " shared"
+	}
+	switch m.verb {
+	case acquire:
+		return fmt.Sprintf("acquire%s(#%d→%d)", half, m.owner, m.count)
+	case release:
+		text := fmt.Sprintf("release%s(#%d→%d)", half, m.owner, m.count)
+		if m.ceiling > 0 {
+			text += ", ceiling " + strconv.Itoa(int(m.ceiling))
+		}
+		return text
+	case renew:
+		return fmt.Sprintf("renew(#%d for %d)", m.owner, m.lease)
+	case trim:
+		return fmt.Sprintf("trim(#%d to %d)", m.owner, m.lease)
+	}
+	return ""
 }
 
 type verb int8
@@ -57,6 +85,8 @@ const (
 	noVerb verb = iota
 	acquire
 	release
+	renew // also Extend
+	trim
 )
 
 // An answer is what a script replies.
@@ -64,12 +94,12 @@ type answer int8
 
 const (
 	none    answer = iota
-	granted        // acquire: held, at the target count or above
+	granted        // acquire: held, at the target count or above; renew: the lease is as long, or longer
 	busy           // acquire: someone else has it, nothing changed
-	late           // acquire: executed after its not-after, nothing changed
-	gone           // a nested acquire: the owner has nothing there, nothing changed
-	done           // release: the count is now the target, or was lower, or is newer
-	nothing        // release: the owner had nothing
+	late           // acquire, trim: executed after its not-after, or a trim too early; nothing changed
+	gone           // a nested acquire, renew: nothing there of the owner, nothing changed
+	done           // release: the count is the target now, or was lower, or is newer; trim: the lease is no longer
+	nothing        // release, trim: there was nothing of the owner's
 )
 
 func (a answer) String() string {
@@ -79,6 +109,10 @@ func (a answer) String() string {
 // run executes a request on the server: one atomic step.
 func (r rules) run(s *server, m message) answer {
 	switch {
+	case m.verb == renew:
+		return renewLease(s, m)
+	case m.verb == trim:
+		return r.trimLease(s, m)
 	case m.verb == acquire && m.half == owner.Shared:
 		return r.acquireShared(s, m)
 	case m.verb == acquire:
@@ -97,13 +131,13 @@ func (r rules) acquireExclusive(s *server, m message) answer {
 		return gone
 	case !ours && !s.free():
 		return busy
-	case m.open == 0 && (r.notAfter && !m.nested || r.notAfterToo && m.nested):
+	case m.open <= 0 && (r.notAfter && !m.nested || r.notAfterToo && m.nested):
 		return late
 	case ours && !r.targetCounts && s.writes != m.count && s.writes != m.count-1:
 		return busy // neither the expected count nor a replay
 	}
 	s.owner, s.writes = m.owner, max(s.writes, m.count)
-	s.ttl, s.remains = leaseTicks, false
+	s.ttl, s.remains = max(s.ttl, m.lease), false
 	return granted
 }
 
@@ -130,7 +164,7 @@ func (r rules) acquireShared(s *server, m message) answer {
 		return gone
 	case !ours && s.writing():
 		return busy
-	case m.open == 0 && r.notAfter:
+	case m.open <= 0 && r.notAfter:
 		return late
 	}
 	s.owner = m.owner
@@ -157,5 +191,26 @@ func (r rules) releaseShared(s *server, m message) answer {
 	return done
 }
 
-// clear removes what the session has.
+// renewLease is lock_renew.
+func renewLease(s *server, m message) answer {
+	if s.owner != m.owner {
+		return gone
+	}
+	s.ttl = max(s.ttl, m.lease)
+	return granted
+}
+
+// trimLease is lock_trim.
+func (r rules) trimLease(s *server, m message) answer {
+	switch {
+	case s.owner != m.owner:
+		return nothing
+	case r.notAfter && m.open <= 0 || r.notBefore && m.open > trimFor:
+		return late
+	}
+	s.ttl = min(s.ttl, m.lease)
+	return done
+}
+
+// clear leaves nothing of the session's.
 func (s *server) clear() { *s = server{x: s.x} }

@@ -20,10 +20,13 @@ func (w *world) attempt(r rules, i int) bool {
 		w.giveUp(r, i)
 	}
 	g.way, g.grant = way, has
-	m := message{verb: acquire, half: g.half, count: 1, open: openFor}
+	m := message{verb: acquire, half: g.half, count: 1, lease: w.length(i)}
 	switch way {
 	case owner.Reenter, owner.Beside:
-		number := w.number(r, g, has)
+		number := w.number(r, i, has)
+		if number == 0 {
+			return false
+		}
 		if g.request.Wire = ""; way == owner.Beside {
 			g.request.Wire, g.request.Number = has.Wire, number
 		}
@@ -44,26 +47,37 @@ func (w *world) attempt(r rules, i int) bool {
 	case owner.Blocked:
 		return false
 	}
-	g.doing, g.msg, g.answer = acquiring, m, none
+	g.doing, g.msg = acquiring, m
 	w.send(g)
 	return true
 }
 
-// send notes when an acquisition is sent, and until when, by the server's clock, copies of it may be executed.
+// send notes when a call is sent, and until when copies of it may be executed: that is said in the server's time.
 func (w *world) send(g *goroutine) {
-	g.sent, g.copies, g.msg.open = w.now, w.now+openFor*tick, openFor
-	if w.ahead {
-		g.copies += tick
+	g.sent, g.answer = w.now, none
+	switch g.msg.verb {
+	case acquire:
+		g.copies, g.msg.open = w.serverNow()+openFor*tick, openFor
+		if w.bounds.kind == leases {
+			g.msg.open = always
+		}
+	case trim:
+		g.msg.open = trimFor
+	default:
 	}
 }
 
-// number is the number of the hold that g asks for.
-func (w *world) number(r rules, g *goroutine, has *grant) int {
+// number is that of the hold that is asked for, 0 if it is not to be asked for now.
+func (w *world) number(r rules, i int, has *grant) int {
+	g, length := &w.g[i], time.Duration(w.length(i))*tick
+	if !r.refuseLonger {
+		length = 0
+	}
 	before, known := g.request.Number, w.claim.Known()
 	if !r.freshNumbers && before > 0 && before == known.Top {
 		return before
 	}
-	number := w.claim.Number(has, g.half, 0, w.now)
+	number := w.claim.Number(has, g.half, length, w.now)
 	if !r.skipNumbers {
 		if number = 1; has.State().Half == g.half {
 			number += has.Count(w.now)
@@ -89,8 +103,15 @@ func (w *world) giveUp(r rules, i int) {
 // settle handles the reply to g. A late acquisition is sent again at once, or returned to its caller.
 func (w *world) settle(r rules, i int, again bool) violation {
 	g := &w.g[i]
-	if g.doing == releasing {
+	switch g.doing {
+	case releasing:
 		return w.settleRelease(r, i)
+	case extending, renewing:
+		return w.settleLease(r, i)
+	case trimming:
+		w.settleTrim(r, i, again)
+		return fine
+	default:
 	}
 	switch g.answer {
 	case granted:
@@ -108,7 +129,6 @@ func (w *world) settle(r rules, i int, again bool) violation {
 		g.request.Copies = 0
 	}
 	if again {
-		g.answer = none
 		w.send(g)
 		return fine
 	}
@@ -130,11 +150,11 @@ func (w *world) settleGrant(r rules, i int) {
 	if !r.trustFromSend {
 		from = w.now
 	}
-	until := w.trust(r, from)
+	until := w.trust(r, w.length(i), from)
 	inTime := w.now < until
 	if g.way == owner.Reenter {
 		if !inTime {
-			g.grant.Lasts(w.leased())
+			g.grant.Lasts(w.leased(w.length(i)))
 			w.correct(g.grant, w.now)
 			*g = g.idle()
 			return
@@ -157,15 +177,15 @@ func (w *world) settleGrant(r rules, i int) {
 	*g = g.idle()
 }
 
-// trust is until when a hold is trusted that a call sent at that moment was granted.
-func (w *world) trust(r rules, sent time.Duration) time.Duration {
-	if w.bounds.kind != plain {
+// trust is until when what was granted by a call is trusted that was sent then.
+func (w *world) trust(r rules, length int8, sent time.Duration) time.Duration {
+	if w.bounds.kind.endless() {
 		return forever
 	}
-	if !r.margin {
-		return sent + leaseTicks*tick
+	if r.margin {
+		length -= safety
 	}
-	return sent + (leaseTicks-safety)*tick
+	return sent + time.Duration(length)*tick
 }
 
 // hold makes g, whose request was granted, the holder of a new grant.
@@ -177,7 +197,7 @@ func (w *world) hold(r rules, i int, sent time.Duration) {
 		copies = 0
 	}
 	g.grant.Begin(i, g.half, g.request.Wire, 0, copies)
-	w.add(i, w.trust(r, sent))
+	w.add(i, w.trust(r, w.length(i), sent))
 }
 
 // add makes g a holder.
@@ -188,13 +208,13 @@ func (w *world) add(i int, until time.Duration) {
 		half: g.half, locks: g.locks, doing: holding, grant: g.grant, hold: new(hold), gone: g.gone, doubted: g.doubted,
 	}
 	g.hold.Begin(i, w.now, until)
-	w.claim.Add(g.grant, g.hold, w.leased(), false)
+	w.claim.Add(g.grant, g.hold, w.leased(w.length(i)), w.watched(i))
 }
 
 // end ends g's hold; its release waits for its turn.
 func (w *world) end(i int) {
 	g := &w.g[i]
-	w.claim.Drop(g.grant, g.hold, false, false, w.now)
+	w.claim.Drop(g.grant, g.hold, w.watched(i), false, w.now)
 	g.doing, g.hold = ended, nil
 }
 
@@ -206,8 +226,9 @@ func (w *world) release(r rules, i int) {
 }
 
 func (r rules) messageOf(half owner.Half, rest owner.Remaining) message {
-	return message{verb: release, half: half, owner: wireOf(rest.Owner), count: int8(rest.Count),
-		ceiling: int8(rest.Ceiling)}
+	return message{
+		verb: release, half: half, owner: wireOf(rest.Owner), count: int8(rest.Count), ceiling: int8(rest.Ceiling),
+	}
 }
 
 // rest is what a release of g must leave.
@@ -287,15 +308,24 @@ func (w *world) released(r rules, g *grant, rest owner.Remaining, sent time.Dura
 func (w *world) unanswered(r rules, i int, repeat bool) {
 	g := &w.g[i]
 	switch {
+	case g.doing == extending, g.doing == renewing, g.doing == trimming:
+		w.leaseUnanswered(r, i)
 	case g.doing == acquiring && g.way == owner.Reenter:
 		copies := g.copies
 		if !r.sweepReentries {
 			copies = 0
 		}
-		g.grant.ReentryInDoubt(w.leased(), copies)
+		until := w.leased(w.length(i))
+		if !r.lengthInDoubt {
+			until = 0
+		}
+		g.grant.ReentryInDoubt(until, copies)
 		w.correct(g.grant, w.now)
 		w.correct(g.grant, g.copies)
 		*g = goroutine{half: g.half, locks: g.locks, doing: wanting, request: g.request}
+		if w.bounds.kind == leases {
+			*g = g.idle()
+		}
 	case g.doing == acquiring:
 		g.request.Copies, g.doubted = g.copies, true
 		w.failed(g)
@@ -352,7 +382,7 @@ func (w *world) do(r rules, g *grant, duty owner.Duty) {
 func (w *world) lose(r rules, g *grant, sent time.Duration) (found violation) {
 	g.Gone()
 	for i := range w.g {
-		if o := &w.g[i]; o.doing == holding && o.grant == g {
+		if o := &w.g[i]; o.has() && o.grant == g {
 			if o.gone == notGone {
 				found = earlyLoss
 			}
@@ -370,8 +400,11 @@ func (w *world) lose(r rules, g *grant, sent time.Duration) (found violation) {
 // loseHold ends one hold as lost.
 func (w *world) loseHold(r rules, i int) {
 	g := &w.g[i]
+	if w.asked(r, g); g.doing == extending {
+		g.grant.Lasts(w.leased(g.msg.lease)) // or so, when the call is over
+	}
 	has := g.grant
-	w.claim.Drop(has, g.hold, false, false, w.now)
+	w.claim.Drop(has, g.hold, w.watched(i), false, w.now)
 	has.Lose()
 	w.do(r, has, w.claim.Sweep(has, w.now, true))
 	*g = g.idle()

@@ -1,0 +1,67 @@
+package model_test
+
+import "github.com/holdfast-go/holdfast/internal/owner"
+
+const (
+	twoOwners         violation = "two owners at once"
+	beliefWithoutHold violation = "belief without a hold on the server"
+	cutOff            violation = "a lease ends before the trust of its hold does"
+	tooLong           violation = "a lease is longer than anybody needs it, and nobody knows"
+	ghost             violation = "ghost: a hold that nobody will release"
+	wrongCount        violation = "the server's count is not the session's"
+	earlyLoss         violation = "a hold is told that it is lost, and it is not"
+	wrongErrLost      violation = "Release returns ErrLost, and the hold was there"
+	hiddenLoss        violation = "Release returns nil, and the hold was gone"
+)
+
+// check looks at one world. earlyLoss, wrongErrLost and hiddenLoss are found by the steps themselves: see settle and
+// lose.
+func (w *world) check(report func(violation)) {
+	s := &w.server
+	for i := range w.g {
+		g := &w.g[i]
+		if !g.believes(w.now) || g.gone == forced {
+			continue
+		}
+		// I1. X believes exactly while the server says so, and of our owners only one.
+		if s.x == xWrites || s.x == xReads && g.half == owner.Exclusive {
+			report(twoOwners)
+		}
+		for j := range w.g[:i] {
+			if h := &w.g[j]; h.believes(w.now) && h.gone != forced && h.grant.Wire != g.grant.Wire {
+				report(twoOwners)
+			}
+		}
+		// I2. Who believes is covered by the server, unless an operator has intervened; a shared hold by the key of
+		// one, too.
+		covered := g.half == owner.Exclusive && s.writes > 0 || g.half == owner.Shared && s.alive()
+		if wires[s.owner] != g.grant.Wire || !covered {
+			report(beliefWithoutHold)
+		}
+		if !w.bounds.kind.endless() && ticks(g.hold.Trust()-w.now) > int(s.ttl) {
+			report(cutOff)
+		}
+	}
+	// I3. When nothing is held, nothing is in flight and everything is given back, the server has nothing of ours; at
+	// most the remains of a hold whose trust ran out here, and they run out there.
+	if s.owner > 0 && !s.remains && w.quiet() {
+		report(ghost)
+	}
+	// I4. The counts agree up to the operations in flight. Strays may make them drift; the next release sets that
+	// right.
+	g, _ := w.claim.Held(owner.Exclusive)
+	if w.bounds.kind != leases && g != nil && wires[s.owner] == g.Wire && (!w.drift || w.bounds.strict) {
+		pending := len(w.fixes)
+		for i := range w.g {
+			if o := &w.g[i]; o.doing != idle && o.doing != holding && o.doing != wanting {
+				pending++
+			}
+		}
+		if count := g.Count(w.now); int(s.writes) > count+pending || pending == 0 && int(s.writes) != count {
+			report(wrongCount)
+		}
+	}
+	if w.bounds.kind == leases && w.forgotten() {
+		report(tooLong)
+	}
+}
