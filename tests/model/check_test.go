@@ -14,8 +14,7 @@ const (
 	hiddenLoss        violation = "Release returns nil, and the hold was gone"
 )
 
-// check looks at one world. earlyLoss, wrongErrLost and hiddenLoss are found by the steps themselves: see settle and
-// lose.
+// check looks at one world. The steps themselves find earlyLoss, wrongErrLost and hiddenLoss: see settle and lose.
 func (w *world) check(report func(violation)) {
 	s := &w.server
 	for i := range w.g {
@@ -23,7 +22,7 @@ func (w *world) check(report func(violation)) {
 		if !g.believes(w.now) || g.gone == forced {
 			continue
 		}
-		// I1. X believes exactly while the server says so, and of our owners only one.
+		// I1. X believes exactly while the server says so, and then none of our owners does.
 		if s.x == xWrites || s.x == xReads && g.half == owner.Exclusive {
 			report(twoOwners)
 		}
@@ -32,8 +31,8 @@ func (w *world) check(report func(violation)) {
 				report(twoOwners)
 			}
 		}
-		// I2. Who believes is covered by the server, unless an operator has intervened; a shared hold by the key of
-		// one, too.
+		// I2. The server backs whoever believes, unless an operator has intervened; a shared hold also needs the key
+		// of one.
 		covered := g.half == owner.Exclusive && s.writes > 0 || g.half == owner.Shared && s.alive()
 		if wires[s.owner] != g.grant.Wire || !covered {
 			report(beliefWithoutHold)
@@ -43,12 +42,12 @@ func (w *world) check(report func(violation)) {
 		}
 	}
 	// I3. When nothing is held, nothing is in flight and everything is given back, the server has nothing of ours; at
-	// most the remains of a hold whose trust ran out here, and they run out there.
+	// most what a hold left whose trust ran out here, and that runs out there.
 	if s.owner > 0 && !s.remains && w.quiet() {
 		report(ghost)
 	}
-	// I4. The counts agree up to the operations in flight. Strays may make them drift; the next release sets that
-	// right.
+	// I4. The counts agree, apart from operations in flight. Strays may make them drift; the next release corrects
+	// that.
 	g, _ := w.claim.Held(owner.Exclusive)
 	if w.bounds.kind != leases && g != nil && wires[s.owner] == g.Wire && (!w.drift || w.bounds.strict) {
 		pending := len(w.fixes)

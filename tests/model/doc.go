@@ -27,26 +27,26 @@
 //
 //   - A hold that was granted on a repeated attempt and released before its not-after can come back: the first attempt
 //     may still arrive. So its wire owner is released once more after the not-after, exactly as after giving up.
-//   - Whether that is necessary is a matter of when the release was sent, not of when its reply comes. The same goes
-//     for a busy reply to a repeat, and for a re-entry that finds nothing.
+//   - Whether that is necessary depends on when the release was sent, not on when its reply comes. The same goes for a
+//     busy reply to a repeat, and for a re-entry that finds nothing.
 //   - Between the end of a hold and the turn of its release another hold may begin under the same wire owner. The
-//     release must leave that one; and if that one has ended, too, one release gives both back, and the other finds
+//     release must leave that one. If that one has ended, too, one release gives both back, and the other finds
 //     nothing.
-//   - A nested release that leaves one hold must not leave the number 1, if a release that knows of it may be under
-//     way.
-//   - What a release without a reply is to leave is decided before its turn is over.
-//   - An attempt that is repeated needs another number than before: a release may have come to be in doubt since.
-//   - A copy of a re-entry may be executed after the last release: there still is the write hold for it to be nested
-//     in.
-//   - A correction that finds nothing has to end the holds that are left, or what is owed then takes a new one.
+//   - A nested release that leaves one hold must not leave the number 1 while a release that knows this number may be
+//     in flight.
+//   - What a release without a reply must leave is decided before its turn is over.
+//   - A repeated attempt needs another number than before: a release may be in doubt by now.
+//   - A copy of a re-entry may be executed after the last release: the write hold in which it nests is still there.
+//   - A correction that finds nothing has to end the remaining holds, or the release that is owed takes a new one.
+//   - A renewal may be executed after a trim whose reply comes later. The trim says nothing of its lease.
 //
-// In worlds of another kind, leases differ in length, and they are renewed, extended and trimmed: a trim makes the lease
-// shorter. There the server's clock may be set back as well, and counts do not matter.
+// Worlds of another kind have renewals, leases of different length, and trims, which shorten a lease. In them the
+// server's clock may also be set back, and counts do not matter.
 //
-// Not in this world: more than two nested holds, more than one server, and a process that stops between a look at its
-// trust and what it does then.
+// This world leaves out more than two nested holds, more than one server, and a process that stops between a look at
+// its trust and the act that relies on it.
 //
-// Where to read what:
+// The files:
 //
 //   - rules_test.go: the rules, each a switch that can be turned off, and the bounds;
 //   - world_test.go: the state: server, network, session, goroutines;
@@ -57,6 +57,6 @@
 //   - leases_test.go: likewise where leases differ;
 //   - check_test.go: what must never be seen;
 //   - search_test.go: the breadth-first search, so that every trace is a shortest one;
-//   - locks_test.go: all rules together allow no violation; each rule taken out allows the one it is there for;
-//     what the rules do not promise.
+//   - locks_test.go: all rules together allow no violation; without any one of them there is the violation that it
+//     prevents; what the rules do not promise.
 package model

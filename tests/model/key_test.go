@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/owner"
 )
 
-// key is the same of worlds that differ only in what can no longer matter: moments count from now on, and grants have
-// the numbers in which they are met.
+// key is equal for worlds that differ only in what can no longer matter. Moments count from now on, and grants are
+// numbered in the order in which they are met.
 func (w *world) key() string {
 	k := keyer{w: w, b: make([]byte, 0, 256)}
 	s := &w.server
@@ -74,7 +74,7 @@ func (k *keyer) flags(all ...bool) {
 	k.add(n)
 }
 
-// moments adds how many ticks it is until then; 0 is none, 1 is past or now.
+// moments adds how many ticks it is until each moment; 0 is none, 1 is past or now.
 func (k *keyer) moments(all ...time.Duration) {
 	for _, then := range all {
 		switch then {
@@ -97,7 +97,7 @@ func (k *keyer) trims(known owner.Known) {
 	k.moments(known.Until)
 }
 
-// grant adds a grant, when it is met first with all that there is to know of it.
+// grant adds a grant; the first time, with everything there is to know about it.
 func (k *keyer) grant(g *grant) {
 	if g == nil {
 		k.add(0)
@@ -117,7 +117,7 @@ func (k *keyer) grant(g *grant) {
 	}
 	k.moments(s.Copies)
 	for i := range k.w.g {
-		o := &k.w.g[i] // whose release may have been sent before a copy came
+		o := &k.w.g[i] // its release may have been sent before a copy came
 		k.flags(o.doing == releasing && o.grant == g && s.Copies > o.sent)
 	}
 }
@@ -141,7 +141,7 @@ func (k *keyer) goroutine(g *goroutine) {
 		k.moments(g.copies)
 	}
 	if g.doing == acquiring || g.doing == extending || g.doing == renewing {
-		k.add(int(min(k.w.now-g.sent, leaseTicks*tick) / tick)) // later no grant is trusted
+		k.add(int(min(k.w.now-g.sent, leaseTicks*tick) / tick)) // after that no grant is trusted
 	}
 	if g.doing == releasing || g.doing == owing {
 		k.add(g.rest.Count, g.rest.Ceiling)
@@ -153,7 +153,7 @@ func (k *keyer) message(m message) {
 	k.flags(m.nested)
 }
 
-// sorted adds a set in an order of its own.
+// sorted adds a set in a canonical order.
 func (k *keyer) sorted(n int, add func(i int)) {
 	k.add(n)
 	if n == 0 {

@@ -63,7 +63,7 @@ func TestTrimsCutNobodyOff(t *testing.T) {
 	}
 }
 
-// TestEveryRuleIsNeeded takes the rules out one by one and finds what each of them prevents.
+// TestEveryRuleIsNeeded drops the rules one by one and finds what each of them prevents.
 func TestEveryRuleIsNeeded(t *testing.T) {
 	nobodyElse, twofold := nested, nested
 	nobodyElse.alone, twofold.faults = true, 2
@@ -310,7 +310,7 @@ func TestTrimsAsLateAsTheClock(t *testing.T) {
 	explore(allRules(), lonely.ofLeases(1, trimFor+1), cutOff).want(t, cutOff)
 }
 
-// TestNotPromised shows what can be seen although every rule is kept, so that nobody relies on the contrary.
+// TestNotPromised shows what can happen although every rule is kept, so that nobody relies on the contrary.
 func TestNotPromised(t *testing.T) {
 	for name, tt := range map[string]struct {
 		in   bounds

@@ -319,7 +319,7 @@ func (w *world) clocks(r rules, emit emit) {
 	emit(event{who: "server's", what: "clock ticks"}, n, fine)
 }
 
-// shift makes what is measured in the server's time last longer, or not as long: the key, and every not-after. One that
+// shift makes what is measured by the server's clock last longer, or not as long: the key, and every not-after. One that
 // has passed matters for as long as the clock may yet be set back.
 func (w *world) shift(ticks int8) {
 	passed := -w.bounds.setBack
@@ -375,7 +375,7 @@ func (w *world) vanish(why cause) {
 	for i := range w.g {
 		g := &w.g[i]
 		switch {
-		case g.has() || g.doing == ended: // which has been given up here, so either answer is right
+		case g.has() || g.doing == ended: // the hold has been given up here, so either answer is right
 			if g.grant.Wire == wires[w.server.owner] {
 				g.gone, g.doubted = why, g.doubted || g.doing == ended
 			}

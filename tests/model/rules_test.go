@@ -77,7 +77,7 @@ func allRules() rules {
 // Times.
 const (
 	tick       = 10 * time.Second
-	leaseTicks = 3  // the key's life after the last acquire or re-entry that was executed; also of renewals
+	leaseTicks = 3  // how long the key lives after the last acquisition, re-entry or renewal that was executed
 	longTicks  = 4  // a longer lease
 	openFor    = 1  // ticks from the sending of an acquire to its not-after
 	trimFor    = 2  // from the sending of a trim to its not-after
@@ -91,8 +91,8 @@ type bounds struct {
 	kind   kind
 	locks  [2]int8 // acquisitions of each goroutine
 	faults int8    // requests or replies lost in all; unlimited: any number
-	strays int8    // requests without a reply that the network keeps at one moment, maxStrays at most
-	alone  bool    // nobody else: no X, no force unlock
+	strays int8    // requests without a reply that the network keeps at a time, maxStrays at most
+	alone  bool    // there is nobody else: no X, no force unlock
 
 	// Of leases:
 	length  [2]int8 // of the goroutines' holds

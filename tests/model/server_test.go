@@ -50,11 +50,11 @@ type message struct {
 	verb    verb
 	half    owner.Half
 	owner   int8 // wire owner
-	count   int8 // the target; of an acquisition of the shared half its hold's number
-	ceiling int8 // of a release of the shared half
+	count   int8 // the target; for an acquisition of the shared half, the number of its hold
+	ceiling int8 // for a release of the shared half
 	lease   int8 // in ticks: what a trim leaves of it, what others ask for
-	nested  bool // of an acquisition: it must find something of its wire owner
-	open    int8 // of an acquisition or a trim: ticks until its not-after has passed
+	nested  bool // for an acquisition: it must find something of its wire owner
+	open    int8 // for an acquisition or a trim: ticks until its not-after has passed
 }
 
 func (m message) String() string {
@@ -97,9 +97,9 @@ const (
 	granted        // acquire: held, at the target count or above; renew: the lease is as long, or longer
 	busy           // acquire: someone else has it, nothing changed
 	late           // acquire, trim: executed after its not-after, or a trim too early; nothing changed
-	gone           // a nested acquire, renew: nothing there of the owner, nothing changed
-	done           // release: the count is the target now, or was lower, or is newer; trim: the lease is no longer
-	nothing        // release, trim: there was nothing of the owner's
+	gone           // a nested acquire, renew: the owner has nothing there, nothing changed
+	done           // release: the count is now the target, or was lower, or is newer; trim: the lease is no longer
+	nothing        // release, trim: the owner had nothing
 )
 
 func (a answer) String() string {
@@ -212,5 +212,5 @@ func (r rules) trimLease(s *server, m message) answer {
 	return done
 }
 
-// clear leaves nothing of the session's.
+// clear removes what the session has.
 func (s *server) clear() { *s = server{x: s.x} }

@@ -52,7 +52,7 @@ func (w *world) attempt(r rules, i int) bool {
 	return true
 }
 
-// send notes when a call is sent, and until when copies of it may be executed: that is said in the server's time.
+// send notes when a call is sent, and until when, by the server's clock, copies of it may be executed.
 func (w *world) send(g *goroutine) {
 	g.sent, g.answer = w.now, none
 	switch g.msg.verb {
@@ -67,7 +67,7 @@ func (w *world) send(g *goroutine) {
 	}
 }
 
-// number is that of the hold that is asked for, 0 if it is not to be asked for now.
+// number is the number of the hold that g asks for, 0 if it may not ask now.
 func (w *world) number(r rules, i int, has *grant) int {
 	g, length := &w.g[i], time.Duration(w.length(i))*tick
 	if !r.refuseLonger {
@@ -177,7 +177,7 @@ func (w *world) settleGrant(r rules, i int) {
 	*g = g.idle()
 }
 
-// trust is until when what was granted by a call is trusted that was sent then.
+// trust is until when a hold is trusted that a call sent at that moment was granted.
 func (w *world) trust(r rules, length int8, sent time.Duration) time.Duration {
 	if w.bounds.kind.endless() {
 		return forever

@@ -19,8 +19,8 @@ type world struct {
 	server server
 	claim  *claim
 	g      [4]goroutine
-	debts  []debt    // to be paid, again and again until that is answered; not in turn
-	fixes  []fix     // counts to be set right, likewise, but in turn
+	debts  []debt    // to be paid again and again until it is answered; without a turn
+	fixes  []fix     // counts to be corrected, likewise, but in turn
 	stray  []message // sent, given up on, not executed yet
 	now    time.Duration
 	ahead  bool   // the server's clock has ticked, the session's not yet
@@ -32,7 +32,7 @@ type world struct {
 	drift           bool // history: something may have left the server's count different from the session's
 }
 
-// A goroutine takes and releases a half, or is the session's: it renews, or trims. At most one operation of it is in
+// A goroutine takes and releases a half, or is the session's: it renews, or trims. It has at most one operation in
 // flight.
 type goroutine struct {
 	half    owner.Half
@@ -63,7 +63,7 @@ const (
 	holding
 	ended     // given up here, and the release waits for its turn
 	releasing // in flight
-	owing     // the release had no reply, and somebody is to repeat it
+	owing     // the release had no reply, and somebody will repeat it
 	extending // holding, and in flight
 	renewing  // in flight
 	trimming  // in flight
@@ -140,8 +140,8 @@ func (w *world) length(i int) int8 {
 // watched reports whether a goroutine's holds are renewed.
 func (w *world) watched(i int) bool { return w.bounds.kind == leases && w.bounds.watched[i] }
 
-// leased is when a lease is over at the latest that the server has just given. In the worlds with two halves none
-// runs out.
+// leased is the latest end of a lease that the server has just given. In the worlds with two halves no lease runs
+// out.
 func (w *world) leased(ticks int8) time.Duration {
 	if w.bounds.kind.endless() {
 		return forever
