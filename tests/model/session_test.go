@@ -177,17 +177,6 @@ func (w *world) settleGrant(r rules, i int) {
 	*g = g.idle()
 }
 
-// trust is until when a hold is trusted that a call sent at that moment was granted.
-func (w *world) trust(r rules, length int8, sent time.Duration) time.Duration {
-	if w.bounds.kind.endless() {
-		return forever
-	}
-	if r.margin {
-		length -= safety
-	}
-	return sent + time.Duration(length)*tick
-}
-
 // hold makes g, whose request was granted, the holder of a new grant.
 func (w *world) hold(r rules, i int, sent time.Duration) {
 	g := &w.g[i]

@@ -140,6 +140,17 @@ func (w *world) length(i int) int8 {
 // watched reports whether a goroutine's holds are renewed.
 func (w *world) watched(i int) bool { return w.bounds.kind == leases && w.bounds.watched[i] }
 
+// trust is until when a hold is trusted that a call sent at that moment was granted.
+func (w *world) trust(r rules, length int8, sent time.Duration) time.Duration {
+	if w.bounds.kind.endless() {
+		return forever
+	}
+	if r.margin {
+		length -= safety
+	}
+	return sent + time.Duration(length)*tick
+}
+
 // leased is the latest end of a lease that the server has just given. In the worlds with two halves no lease runs
 // out.
 func (w *world) leased(ticks int8) time.Duration {
