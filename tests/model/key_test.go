@@ -111,7 +111,7 @@ func (k *keyer) grant(g *grant) {
 	s := g.State()
 	k.add(len(k.grants), int(wireOf(g.Wire)), int(s.Half), s.Live)
 	k.flags(s.Lost, s.Swept, s.Returned)
-	if !k.w.slips() {
+	if k.w.bounds.kind != leases || k.w.bounds.slack {
 		k.moments(s.Until)
 		k.flags(s.Lengthened && k.w.bounds.kind == leases)
 	}

@@ -177,9 +177,6 @@ func (w *world) over(m message, r rules) bool {
 	}
 }
 
-// slips reports whether the server's clock was set back, or may yet be.
-func (w *world) slips() bool { return w.setBack || w.bounds.setBack > 0 }
-
 // forgotten reports whether the lease is longer than anybody needs it, and the session does not know, or would not when
 // it hears of the next renewal. Nobody knows of a clock that was set back but by that.
 func (w *world) forgotten() bool {
@@ -201,5 +198,5 @@ func (w *world) forgotten() bool {
 	if watched && !w.claim.Slackens(has, lasts, w.now, leaseTicks*tick) {
 		return true
 	}
-	return !w.slips() && len(w.claim.Slack(has, w.now, leaseTicks*tick)) == 0
+	return w.bounds.slack && len(w.claim.Slack(has, w.now, leaseTicks*tick)) == 0
 }

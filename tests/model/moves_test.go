@@ -301,7 +301,7 @@ func (w *world) others(emit emit) {
 func (w *world) clocks(r rules, emit emit) {
 	if back := w.bounds.setBack; back > 0 {
 		n := w.clone()
-		n.bounds.setBack, n.setBack = 0, true
+		n.bounds.setBack = 0
 		n.shift(back)
 		emit(event{who: "server's", what: "clock is set back"}, n, fine)
 	}

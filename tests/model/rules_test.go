@@ -99,6 +99,7 @@ type bounds struct {
 	watched [2]bool // which of them are renewed
 	extends int8    // how often any of them is extended to a long lease
 	setBack int8    // ticks by which the server's clock is set back, once; always: by more than any request takes
+	slack   bool    // the session must know of every lease that is too long; only if the clock is not set back
 
 	strict bool // what the rules do not promise counts as a violation, too: see TestNotPromised
 }

@@ -28,7 +28,6 @@ type world struct {
 	bounds bounds // how much of them is still to come
 
 	emptied, undone bool // since the last grant the shared half was released, or an undo may have released it
-	setBack         bool // history: the server's clock was
 	drift           bool // history: something may have left the server's count different from the session's
 }
 
