@@ -72,6 +72,7 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	set := core.Settings{FixedLease: o.FixedLease, NonReentrant: o.NonReentrant, Backoff: o.Backoff, TellsAge: true}
 	if !o.Fenced {
 		set.Together = &together
+		set.HandsOver = true
 	}
 	core.InitLock(p.lock, (*session.Session)(s), p, session.Label{Kind: "rlock", Name: name}, set, wire.LockChannel)
 	return (*Mutex)(&p.mutex)

@@ -73,6 +73,9 @@ func (a *acquisition) join() (p *wait.Place) {
 	} else {
 		p = lines.Join(l.Line(), l.Backoff == nil, a.stand)
 	}
+	if l.HandsOver {
+		p.Accept(l)
+	}
 	if a.own == nil { // else nobody else can hold it
 		a.claim.await(p)
 	}
@@ -83,13 +86,19 @@ func (a *acquisition) join() (p *wait.Place) {
 func (a *acquisition) leavePlace(h *Single) {
 	leave, taken := (*wait.Place).Leave, time.Duration(0)
 	switch l := a.lock; {
+	case a.Place == nil:
+		return
 	case h == nil:
+		if h, _ := a.Place.Refuse().(*Single); h != nil {
+			taken = l.Length() // until it is released
+			defer h.forgo()
+		}
 	case l.Left != nil:
 		leave, taken = (*wait.Place).LeaveSome, a.answer.none
 	default:
 		taken = l.atMost(l.Length(), 1)
 	}
-	if a.Place != nil && a.own == nil {
+	if a.own == nil {
 		a.claim.forgo(a.Place)
 	}
 	a.LeaveTo(taken, leave)
@@ -98,6 +107,9 @@ func (a *acquisition) leavePlace(h *Single) {
 // attempt tries once. Without a hold and without an error, it is to be tried again after a
 // wake-up or after retry: the lock is taken, or something failed that may pass.
 func (a *acquisition) attempt(ctx context.Context) (h *Single, retry time.Duration, err error) {
+	if h = a.inherit(ctx); h != nil {
+		return h, 0, nil
+	}
 	h, inTheWay, err := a.try(ctx)
 	if err == nil {
 		return h, 0, nil

@@ -67,8 +67,11 @@ func (g *grant) drop(h *Single) (contexts *scope.Context) {
 		h.timer.Stop()
 	}
 	contexts = h.contexts.Close()
-	owned := c.owner != nil
+	owned, handed := c.owner != nil, last && g.Passed()
 	c.mu.Unlock()
+	if handed {
+		k.session.Lines().Ended(g.lock.Line())
+	}
 	if owned {
 		c.unref()
 	}

@@ -89,6 +89,7 @@ type Settings struct {
 	Shared       bool                            // by many owners; such a half is the other's owner's to take, too
 	TellsAge     bool                            // the server can be asked for its age with an acquisition
 	Together     *Together                       // nil: several such locks cannot be taken by one call
+	HandsOver    bool                            // a release may hand the lock over to a call of the same session
 	Wires        Wires                           // whose the holds are
 	Err          error                           // a mistake in the package's own options
 
@@ -149,6 +150,7 @@ func InitLock(
 	if l.FixedLease < 0 || l.FixedLease > 0 && l.FixedLease < lease.Min {
 		l.Refuse(fmt.Errorf("Options.FixedLease is %v, must be 0 or at least %v", l.FixedLease, lease.Min))
 	}
+	l.HandsOver = l.HandsOver && l.FixedLease == 0 // what is handed over is renewed
 	l.Refuse(l.Err)
 }
 
@@ -255,6 +257,9 @@ func (l *Lock) Believed(ctx context.Context) (owner string, count int) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.owner != OwnerOf(ctx) { // it has passed on meanwhile
+		return "", 0
+	}
 	return c.Believed(l.part, l.Session().Now())
 }
 

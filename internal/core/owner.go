@@ -144,10 +144,15 @@ func (o *Owner) existing(key claimKey) *claim {
 	return o.find(key)
 }
 
-// share gives the claim of a hold an owner, so that a context can carry it, and returns it.
-func (c *claim) share() *Owner {
+// share gives the claim of a hold an owner, so that a context can carry it, and returns it. When the hold has ended, the
+// claim may be somebody else's.
+func (h *Single) share() *Owner {
+	c := h.grant.claim
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if h.ended.Load() != nil {
+		return new(Owner)
+	}
 	if c.owner == nil {
 		// Nobody else can have found the claim: the one reference is the hold's.
 		c.owner, c.refs = &Owner{first: c}, 1
@@ -228,5 +233,8 @@ func (c *claim) await(w Waker) {
 func (c *claim) forgo(w Waker) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.crowd == nil {
+		return // the claim was handed over with the lock
+	}
 	c.crowd.waits = slices.DeleteFunc(c.crowd.waits, func(other Waker) bool { return other == w })
 }

@@ -23,6 +23,11 @@ func (h *Single) ReleaseWithin(limit time.Duration) error {
 		return h.leaveToClose()
 	}
 	now := s.Now()
+	if h.handOver(now) {
+		s.Leave()
+		h.tellEnd(releasedEnd, h.held())
+		return nil
+	}
 	if err := h.end(now, releasedEnd); err != nil {
 		s.Leave()
 		return err

@@ -243,7 +243,7 @@ func (h *Single) Context(ctx context.Context) context.Context {
 	claim := h.grant.claim
 	var owner any
 	if !h.lock.Wires.Ownerless {
-		owner = claim.share()
+		owner = h.share()
 	}
 	claim.mu.Lock()
 	if h.timer == nil && h.ended.Load() == nil {

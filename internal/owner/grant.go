@@ -29,12 +29,31 @@ type Grant[G, H any] struct {
 	returned       bool // a release of the last hold was executed, or may have been
 	lengthened     bool // a call since the last trim began may have made the lease longer
 	correcting     bool // what the server refused to be told is tried again now and then
+	passed         bool // by one owner to another
 }
 
 // Begin makes g what was granted to a wire owner. Copies of the call may be executed until copies.
 func (g *Grant[G, H]) Begin(of G, half Half, wire string, token int64, copies time.Duration) {
 	g.Of, g.half, g.Wire, g.Token, g.copies = of, half, wire, token, copies
 }
+
+// Passes reports whether h, which is about to be released, can be followed by a hold of another owner without a call:
+// it is the only one that the server knows of under the wire owner, no release of which was sent or may have been, and
+// it is trusted for long enough.
+func (c *Claim[G, H]) Passes(g *Grant[G, H], h *Hold[H], now, long time.Duration) bool {
+	_, other := c.Held(g.half)
+	return g.live == h && h.next == nil && g.detached == nil && other == nil && c.notes == nil &&
+		g.renewed == 1 && !g.lost && !g.returned && !g.correcting && h.unsure == 0 && now+long <= h.Trust()
+}
+
+// Pass has heir follow h, which [Claim.Passes]. The server's lease and copies of calls under the wire owner are its from
+// then on.
+func (c *Claim[G, H]) Pass(g *Grant[G, H], h, heir *Hold[H]) {
+	g.live, g.passed = heir, true
+}
+
+// Passed reports whether the grant has been another owner's.
+func (g *Grant[G, H]) Passed() bool { return g.passed }
 
 // Live are the live holds. They may be ended only afterwards.
 func (g *Grant[G, H]) Live() iter.Seq[H] {

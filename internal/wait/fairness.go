@@ -61,8 +61,12 @@ func (ls *Lines) Released(name Name, listeners int) {
 	if l == nil {
 		return
 	}
-	if others := listeners - 1; l.stop != nil && others > 0 && l.over() {
-		l.since, l.behind = time.Time{}, others
+	over := l.over()
+	if over {
+		l.since = time.Time{}
+	}
+	if others := listeners - 1; l.stop != nil && others > 0 && over {
+		l.behind = others
 		ls.lookLater(l) // the message may get lost
 		return
 	}

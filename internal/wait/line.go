@@ -24,12 +24,13 @@ type Lines struct {
 	beside map[Name]int // how many wait apart from the line, for what they may share
 }
 
-// A line has at least one place, in one of its queues. Those who poll have a queue of their own:
+// A line has at least one place, in one of its queues, unless it is taken. Those who poll have a queue of their own:
 // nobody who listens is to wait for their pauses.
 type line struct {
 	name           Name
 	listens, polls queue
-	stop           func() // ends the subscription; nil while there is none
+	stop           func()        // ends the subscription; nil while there is none
+	taken          time.Duration // for how long the session has the name, at most, after a hand-over; 0: unknown
 	fairness
 }
 
@@ -49,6 +50,7 @@ type Place struct {
 	eager      bool               // looks as soon as it is the head, and first
 	head       bool               // known to the place's owner alone, as listen is
 	first      chan time.Duration // capacity 1: told once, on becoming the head, what to wait for
+	heir                          // guarded by lines.mu
 }
 
 // NewLines makes the queues of a session; listen has wake called for the messages of a
@@ -84,9 +86,13 @@ func (ls *Lines) Join(name Name, listen, eager bool) *Place { //nolint:revive //
 	if listen {
 		q = &l.listens
 	}
-	p := &Place{Waiter: NewWaiter(ls.closing), lines: ls, line: l, queue: q, listen: listen, eager: eager, head: q.first == nil}
-	if !p.head {
+	taken := listen && l.taken > 0
+	p := &Place{Waiter: NewWaiter(ls.closing), lines: ls, line: l, queue: q, listen: listen, eager: eager}
+	if p.head = q.first == nil && !taken; !p.head {
 		p.first = make(chan time.Duration, 1)
+	}
+	if taken && q.first == nil {
+		p.first <- l.taken
 	}
 	q.add(p)
 	return p
@@ -239,16 +245,22 @@ func (p *Place) leaveAndUnlock(taken time.Duration) {
 			l.begin()
 		}
 	}
-	var stop func()
-	if l.listens.first == nil {
-		stop, l.stop = l.stop, nil
+	stop := ls.tidy(l)
+	ls.mu.Unlock()
+	stop()
+}
+
+// tidy ends what a line has no more use for, up to what it returns, which is to be called without ls.mu.
+func (ls *Lines) tidy(l *line) (stop func()) {
+	if l.listens.first != nil || l.taken > 0 {
+		return func() {}
 	}
-	if l.listens.first == nil && l.polls.first == nil {
+	if l.polls.first == nil {
 		delete(ls.lines, l.name)
 		ls.count.Add(-1)
 	}
-	ls.mu.Unlock()
-	if stop != nil {
-		stop()
+	if stop, l.stop = l.stop, nil; stop == nil {
+		return func() {}
 	}
+	return stop
 }

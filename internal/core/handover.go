@@ -1,0 +1,125 @@
+package core
+
+import (
+	"context"
+	"time"
+)
+
+// A lock that another call of the session waits for passes on inside the process, like a mutex: the wire owner stays,
+// with the lease that the server has granted to it, and only the local owner changes. So everything that is under way
+// for the wire owner, such as a renewal, an operator's force or a copy of its acquisition, stays with the claim, and
+// concerns whoever has that by then. Only the last one releases.
+//
+// The session does so for one turn, see [wait.Lines.HandOver]; then the lock goes to the server, and to whoever waits
+// there.
+
+// handOver ends the hold as released, and hands the lock over to the first call of the session that waits for it. It
+// reports whether it has: there must be such a call, and nothing else that the owner has or does about the name.
+func (h *Single) handOver(now time.Duration) bool {
+	l := h.lock
+	return l.HandsOver && l.Session().Lines().HandOver(l.Line(), l.Length(), func(to any) any {
+		if heir := h.passTo(to.(*Lock), now); heir != nil {
+			return heir
+		}
+		return nil
+	})
+}
+
+// passTo ends the hold as released and returns another one of its grant, which no owner has yet; nil if that cannot be.
+func (h *Single) passTo(to *Lock, now time.Duration) (heir *Single) {
+	g, c := h.grant, h.grant.claim
+	if to.claimKey() != h.lock.claimKey() {
+		return nil
+	}
+	owner := c.ownedBy()
+	if owner != nil {
+		owner.mu.Lock()
+		defer owner.mu.Unlock()
+	}
+	c.mu.Lock()
+	alone := c.owner == owner && c.refs <= 1 && !c.busy && !c.crowd.any()
+	if !alone || !c.Passes(&g.Grant, &h.Hold, now, h.lock.Length()/2) || !h.ended.CompareAndSwap(nil, releasedEnd) {
+		c.mu.Unlock()
+		return nil
+	}
+	heir = &Single{lock: to, grant: g}
+	heir.hold.inside = heir
+	heir.Begin(heir, now, h.Trust())
+	c.Pass(&g.Grant, &h.Hold, &heir.Hold)
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	contexts := h.contexts.Close()
+	if owner != nil {
+		owner.remove(c)
+		c.owner, c.refs = nil, 0
+	}
+	c.mu.Unlock()
+	contexts.EndAll(releasedEnd.err)
+	return heir
+}
+
+// any reports whether other calls of the owner meet at the name.
+func (c *crowd) any() bool { return c != nil && len(c.turns)+len(c.waits) > 0 }
+
+// ownedBy is the owner of the claim, nil until a context carries it.
+func (c *claim) ownedBy() *Owner {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.owner
+}
+
+// inherit takes the hold that has been handed over to the call, if one has. It is the call's owner's from then on.
+func (a *acquisition) inherit(ctx context.Context) *Single {
+	if !a.lock.HandsOver || a.Place == nil || a.lock.Session().Closed() {
+		return nil
+	}
+	h, _ := a.Place.Take().(*Single)
+	switch {
+	case h == nil || h.Err() != nil: // it was lost, before anybody had it
+		return nil
+	case !a.becomes(h.grant.claim):
+		h.forgo()
+		return nil
+	}
+	a.hold, a.handed = h, true
+	a.Learn(nil)
+	if a.lock.Session().Config().Observer != nil {
+		h.Observe(ctx)
+	}
+	return h
+}
+
+// becomes makes a claim that has no owner that of the call, and gives up what earlier attempts may have left. It cannot
+// be done if other calls of the same owner want the name, too.
+func (a *acquisition) becomes(c *claim) bool {
+	mine := a.claim
+	if a.own == nil {
+		owner := mine.owner
+		owner.mu.Lock()
+		defer owner.mu.Unlock()
+		mine.mu.Lock()
+		alone := mine.refs == 1 && !mine.busy && !mine.Holds()
+		mine.mu.Unlock()
+		if !alone {
+			return false
+		}
+		mine.forgo(a.Place)
+		owner.remove(mine)
+		c.mu.Lock()
+		c.owner, c.refs = owner, 1
+		c.mu.Unlock()
+		owner.put(c)
+	}
+	a.giveUp()
+	a.claim = c
+	return true
+}
+
+// forgo releases a hold in the background that was handed over to a call that has given up.
+func (h *Single) forgo() {
+	release := func() { _ = h.Release() }
+	if !h.lock.Session().Start(release) {
+		release()
+	}
+}
