@@ -15,8 +15,9 @@ import (
 // An acquisition is one call that wants the lock, with as many attempts as it takes.
 type acquisition struct {
 	lock   *Lock
-	claim  *claim
-	own    *private // of a call without an owner: the claim is its alone
+	claim  *claim   // nil of a call without an owner that has not asked the server yet
+	alone  bool     // the call has no owner
+	own    *private // of such a call
 	answer answer   // to the last attempt
 	stand  bool     // attempts are to be known to the server as a waiter's
 	moved  moved    // what has become of its place there, until that is told
@@ -59,10 +60,17 @@ func (a *acquisition) init(ctx context.Context, l *Lock) {
 		a.claim = owner.claim(l)
 		return
 	}
-	// No other call can find this claim until a context carries its owner.
-	a.own = &private{}
-	a.claim = &a.own.claim
-	a.claim.lock = l
+	a.alone = true
+}
+
+// claims makes a call without an owner a claim. No other call can find that until a context carries its owner. It is
+// made as late as this because a call to which the lock is handed over has no need of it.
+func (a *acquisition) claims() {
+	if a.own == nil {
+		a.own = &private{}
+		a.claim = &a.own.claim
+		a.claim.lock = a.lock
+	}
 }
 
 // finish ends the call: after an error nothing of it stays. The error is made presentable.
@@ -100,7 +108,7 @@ func (a *acquisition) unwind() {
 
 // giveUp gives the wire owner back if the server may have it, or may get it yet.
 func (a *acquisition) giveUp() {
-	if a.adopts { // it is not the call's own
+	if a.adopts || a.claim == nil { // it is not the call's own, or nothing was asked for
 		return
 	}
 	s, l := a.lock.Session(), a.lock
@@ -150,7 +158,8 @@ func (a *acquisition) tryTo(ctx context.Context) (h *Single, inTheWay time.Durat
 	switch {
 	case a.lock.Session().Closed():
 		return nil, 0, session.ErrClosed
-	case a.own != nil:
+	case a.alone:
+		a.claims()
 		return a.enter(ctx)
 	}
 	return a.tryShared(ctx)

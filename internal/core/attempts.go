@@ -76,7 +76,7 @@ func (a *acquisition) join() (p *wait.Place) {
 	if l.HandsOver {
 		p.Accept(l)
 	}
-	if a.own == nil { // else nobody else can hold it
+	if !a.alone { // else nobody else can hold it
 		a.claim.await(p)
 	}
 	return p
@@ -98,7 +98,7 @@ func (a *acquisition) leavePlace(h *Single) {
 	default:
 		taken = l.atMost(l.Length(), 1)
 	}
-	if a.own == nil {
+	if !a.alone {
 		a.claim.forgo(a.Place)
 	}
 	a.LeaveTo(taken, leave)
@@ -119,4 +119,4 @@ func (a *acquisition) attempt(ctx context.Context) (h *Single, retry time.Durati
 }
 
 // reenters reports whether the owner holds the lock by now, perhaps through another call.
-func (a *acquisition) reenters() bool { return a.own == nil && a.claim.holds() }
+func (a *acquisition) reenters() bool { return !a.alone && a.claim.holds() }

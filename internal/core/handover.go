@@ -94,7 +94,7 @@ func (a *acquisition) inherit(ctx context.Context) *Single {
 // be done if other calls of the same owner want the name, too.
 func (a *acquisition) becomes(c *claim) bool {
 	mine := a.claim
-	if a.own == nil {
+	if !a.alone {
 		owner := mine.owner
 		owner.mu.Lock()
 		defer owner.mu.Unlock()

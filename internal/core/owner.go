@@ -162,6 +162,9 @@ func (h *Single) share() *Owner {
 
 // unref gives a reference back; with the last one the owner forgets the name.
 func (c *claim) unref() {
+	if c == nil {
+		return
+	}
 	c.mu.Lock()
 	owner := c.owner
 	c.mu.Unlock()

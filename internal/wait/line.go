@@ -40,7 +40,7 @@ type queue struct{ first, last *Place }
 
 // A Place is one caller's place in a line. Leave it.
 type Place struct {
-	*Waiter
+	Waiter
 	lines      *Lines
 	line       *line
 	queue      *queue // of the line

@@ -47,8 +47,8 @@ const (
 func (w *Waiter) Cause() Cause { return w.cause }
 
 // NewWaiter returns a waiter that nobody has woken yet. Its sleep ends when closing is closed.
-func NewWaiter(closing <-chan struct{}) *Waiter {
-	return &Waiter{hint: make(chan struct{}, 1), closing: closing}
+func NewWaiter(closing <-chan struct{}) Waiter {
+	return Waiter{hint: make(chan struct{}, 1), closing: closing}
 }
 
 // Wake ends the present Sleep, or the next one. It does not block.
@@ -62,6 +62,11 @@ func (w *Waiter) Wake() {
 // Sleep returns nil after a wake-up or after d. Otherwise it returns why ctx ended, or
 // [ErrClosed].
 func (w *Waiter) Sleep(ctx context.Context, d time.Duration) error {
+	if len(w.hint) > 0 && ctx.Err() == nil { // it takes no timer to see that
+		<-w.hint
+		w.cause = Hint
+		return nil
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

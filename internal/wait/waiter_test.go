@@ -87,7 +87,7 @@ func TestASleepEndsWithWhatComesFirst(t *testing.T) {
 				defer end(nil)
 				w := wait.NewWaiter(closing)
 				if c.during != nil {
-					go c.during(w, end, func() { close(closing) })
+					go c.during(&w, end, func() { close(closing) })
 				}
 				began := time.Now()
 				assert.Equal(t, c.err, w.Sleep(ctx, c.d))
