@@ -18,7 +18,8 @@ func (h *Hold) core() core.Holding { return (*core.Hold)(h).Inside() }
 // Name is the lock's name as the caller gave it.
 func (h *Hold) Name() string { return (*core.Hold)(h).Name() }
 
-// ID is what the server knows the hold by: "<session>:<number>", the same for nested holds. Of a
+// ID is what the server knows the hold by: "<session>:<number>", the same for nested holds, and for
+// those to which a release of this session has handed the lock over since the server granted it. Of a
 // permit it is the permit's id and of a setlock the token, both valid in any process. It is "" of a
 // multilock or a RedLock.
 func (h *Hold) ID() string { return h.core().ID() }

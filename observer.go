@@ -57,7 +57,9 @@ type Subject struct {
 type Acquired struct {
 	Took     time.Duration // including the wait
 	Attempts int           // at the server; 0 where others ask: a multilock's members, one waiter of a latch for all
-	Err      error         // as the caller got it; nil: it has what it wanted
+	// HandedOver says that another call of the session handed the lock over when it released, without the server.
+	HandedOver bool
+	Err        error // as the caller got it; nil: it has what it wanted
 }
 
 // An Attempt is one question to the server whether something can be had.
@@ -102,12 +104,12 @@ func (o *Observer) inside() *session.Observer {
 	}
 	var c session.Observer
 	if o.Acquire != nil {
-		c.Acquire = func(ctx context.Context, kind, name string) func(time.Duration, int, error) {
+		c.Acquire = func(ctx context.Context, kind, name string) func(session.Acquired) {
 			done := o.Acquire(ctx, Subject{kind, name})
 			if done == nil {
 				return nil
 			}
-			return func(took time.Duration, attempts int, err error) { done(Acquired{took, attempts, err}) }
+			return func(a session.Acquired) { done(Acquired(a)) }
 		}
 	}
 	if o.Attempt != nil {

@@ -200,7 +200,7 @@ func (m *MultiLock) observe(ctx context.Context) func(h **holdfast.Hold, err *er
 		if done := lock.Session().Acquiring(ctx, m.label()); done != nil {
 			return func(h **holdfast.Hold, err *error) {
 				if *h != nil || *err != nil { // else an observer has ended the call
-					(*core.Hold)(*h).Guard(func() { done(0, *err) })
+					(*core.Hold)(*h).Guard(func() { done(session.Acquired{Err: *err}) })
 				}
 			}
 		}

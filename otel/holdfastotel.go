@@ -19,6 +19,7 @@
 //	holdfast.wait.duration     histogram        of the calls that waited
 //	holdfast.acquire.duration  histogram        of all calls that take or wait; holdfast.outcome
 //	holdfast.attempts          counter          attempts to take something; holdfast.outcome
+//	holdfast.handovers         counter          acquisitions to which a release of the session handed the lock over
 //	holdfast.wakeups           counter          looks of calls that wait; holdfast.wakeup.cause: message, timer, turn
 //	holdfast.renewals          counter          holdfast.outcome: renewed, failed
 //

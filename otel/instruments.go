@@ -15,7 +15,8 @@ var boundaries = []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 type instruments struct {
 	holds, waits                                metric.Int64UpDownCounter
 	holdDuration, waitDuration, acquireDuration metric.Float64Histogram
-	losses, attempts, wakeUps, renewals         metric.Int64Counter
+	losses, attempts, handOvers                 metric.Int64Counter
+	wakeUps, renewals                           metric.Int64Counter
 }
 
 func (in *instruments) init(meter metric.Meter) error {
@@ -44,6 +45,7 @@ func (in *instruments) init(meter metric.Meter) error {
 	in.waitDuration = duration("holdfast.wait.duration", "How long calls waited that had to wait.")
 	in.acquireDuration = duration("holdfast.acquire.duration", "How long calls took that take something, or wait for it.")
 	in.attempts = count("holdfast.attempts", "{attempt}", "Questions to the server whether something can be had.")
+	in.handOvers = count("holdfast.handovers", "{handover}", "Releases that handed a lock over inside the process.")
 	in.wakeUps = count("holdfast.wakeups", "{wakeup}", "Looks of calls that wait.")
 	in.renewals = count("holdfast.renewals", "{renewal}", "Renewals of leases.")
 	if failed != nil {

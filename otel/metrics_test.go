@@ -253,11 +253,18 @@ func TestUnitsAndBoundaries(t *testing.T) {
 	require.NoError(t, hold.Release())
 	r := received(t, got)
 	require.NoError(t, r.err)
+	got = k.goLock(t.Context(), rlock.New(k.session, "orders", nil))
+	k.isCounted("holdfast.wait.active", 1, "holdfast.kind=rlock")
+	require.NoError(t, r.hold.Release())
+	r = received(t, got)
+	require.NoError(t, r.err)
+	k.isCounted("holdfast.handovers", 1, "holdfast.kind=rlock")
 	require.NoError(t, r.hold.Release())
 	units := map[string]string{
 		"holdfast.hold.active": "{hold}", "holdfast.hold.duration": "s", "holdfast.hold.losses": "{hold}",
 		"holdfast.wait.active": "{call}", "holdfast.wait.duration": "s", "holdfast.acquire.duration": "s",
 		"holdfast.attempts": "{attempt}", "holdfast.wakeups": "{wakeup}", "holdfast.renewals": "{renewal}",
+		"holdfast.handovers": "{handover}",
 	}
 	seen := map[string]string{}
 	for _, m := range k.collect() {
@@ -312,6 +319,7 @@ func TestManyAtOnce(t *testing.T) {
 		k.isMeasured("holdfast.hold.duration", goroutines*each/3, labels+",holdfast.outcome=released")
 		k.isCounted("holdfast.hold.active", 0, labels)
 		k.isCounted("holdfast.wait.active", 0, labels)
-		assert.Equal(t, k.sum("holdfast.attempts", labels+",holdfast.outcome=acquired"), int64(goroutines*each/3))
+		granted := k.sum("holdfast.attempts", labels+",holdfast.outcome=acquired")
+		assert.Equal(t, int64(goroutines*each/3), granted+k.sum("holdfast.handovers", labels))
 	}
 }

@@ -15,6 +15,7 @@ const (
 	nameKey     = attribute.Key("holdfast.name")
 	outcomeKey  = attribute.Key("holdfast.outcome")
 	attemptsKey = attribute.Key("holdfast.attempts")
+	handedKey   = attribute.Key("holdfast.handed_over")
 	causeKey    = attribute.Key("holdfast.wakeup.cause")
 	errorKey    = attribute.Key("error.type")
 )

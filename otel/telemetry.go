@@ -28,6 +28,10 @@ func (t *telemetry) acquire(ctx context.Context, of holdfast.Subject) func(holdf
 	return func(a holdfast.Acquired) {
 		o := outcomeOf(a.Err, acquired)
 		t.acquireDuration.Record(within(span), a.Took.Seconds(), s.asked(o, a.Err).record...)
+		if a.HandedOver {
+			t.handOvers.Add(within(span), 1, s.plain.add...)
+			span.SetAttributes(handedKey.Bool(true))
+		}
 		if span.IsRecording() {
 			span.SetAttributes(attemptsKey.Int(a.Attempts))
 		}

@@ -24,7 +24,6 @@ type acquisition struct {
 	also   also     // of a call for several permits
 	adopts bool     // the wire owner is another's, who has the lock
 	age    bool     // the server is to tell how long it has been up
-	handed bool     // the hold was handed over, so no call has granted it
 	hold   *Single  // when it is granted
 	over   bool     // whoever has called has what there is
 

@@ -82,7 +82,7 @@ func (a *acquisition) inherit(ctx context.Context) *Single {
 		h.forgo()
 		return nil
 	}
-	a.hold, a.handed = h, true
+	a.hold, a.Handed = h, true
 	a.Learn(nil)
 	if a.lock.Session().Config().Observer != nil {
 		h.Observe(ctx)

@@ -7,7 +7,8 @@
 // # Words
 //
 //	owner       who asks; to Holdfast what a thread is to Redisson. A context carries it.
-//	wire owner  what the server knows a holder by. Each outermost acquisition has its own, never used again.
+//	wire owner  what the server knows a holder by. Each outermost acquisition has its own, never used again; one to which
+//	            the lock is handed over inside the session takes over that of the one before.
 //	claim       what one owner has of one name: a grant of each half, under one wire owner.
 //	grant       one outermost acquisition with what is nested in it: the time for which a wire owner has a half.
 //	hold        one acquisition: what the user gets. It is trusted until a moment, which renewals move.

@@ -10,7 +10,7 @@ import (
 // An Observer is told what a session does; each function may be nil, and so may what those return that
 // return one. The root package has a type for users, and says when they are called.
 type Observer struct {
-	Acquire func(ctx context.Context, kind, name string) (done func(took time.Duration, attempts int, err error))
+	Acquire func(ctx context.Context, kind, name string) (done func(Acquired))
 	Attempt func(kind, name string, took time.Duration, err error)
 	Wait    func(kind, name string) (done func())
 	WakeUp  func(kind, name string, by wait.Cause)
@@ -18,9 +18,17 @@ type Observer struct {
 	Renewal func(kind, name string, err error)
 }
 
-// Acquiring says that a call begins which takes something or waits. What it returns is to be told how
-// that ended; nil: nobody wants to know.
-func (o *Object) Acquiring(ctx context.Context) (done func(attempts int, err error)) {
+// Acquired is the outcome of a call that takes something or waits.
+type Acquired struct {
+	Took       time.Duration
+	Attempts   int
+	HandedOver bool
+	Err        error
+}
+
+// Acquiring says that a call begins which takes something or waits. What it returns is to be told how that ended, and
+// adds how long it took; nil: nobody wants to know.
+func (o *Object) Acquiring(ctx context.Context) (done func(Acquired)) {
 	observer := o.session.Config().Observer
 	if observer == nil || observer.Acquire == nil {
 		return nil
@@ -30,7 +38,10 @@ func (o *Object) Acquiring(ctx context.Context) (done func(attempts int, err err
 	if tell == nil {
 		return nil
 	}
-	return func(attempts int, err error) { tell(time.Since(began), attempts, err) }
+	return func(a Acquired) {
+		a.Took = time.Since(began)
+		tell(a)
+	}
 }
 
 // Attempting says that an attempt begins. What it returns is to be told how that ended; nil: nobody
@@ -84,7 +95,7 @@ func (s *Session) LogLoss(label *Label, loss error, held time.Duration) {
 }
 
 // Acquiring is that of an object without a key.
-func (s *Session) Acquiring(ctx context.Context, label Label) (done func(attempts int, err error)) {
+func (s *Session) Acquiring(ctx context.Context, label Label) (done func(Acquired)) {
 	if ctx.Err() != nil || s.Closed() {
 		return nil
 	}

@@ -21,14 +21,15 @@ var errWaited = errors.New("waited long enough")
 // Retries are what a call that waits knows of its attempts.
 type Retries struct {
 	object   *Object
-	Attempts int                           // those that were worth another
-	trouble  error                         // of the last attempt, other than that somebody else has it
-	delay    time.Duration                 // after it
-	doubt    error                         // of the last attempt whose outcome is not known, if it may still matter
-	Asked    int                           // attempts, those that succeeded or were the last included
-	done     func(attempts int, err error) // what the observer wants to know of the call; nil: nothing
-	Place    *wait.Place                   // where the call waits; nil until it does
-	waited   func()                        // tells the observer that it waits no longer
+	Attempts int            // those that were worth another
+	trouble  error          // of the last attempt, other than that somebody else has it
+	delay    time.Duration  // after it
+	doubt    error          // of the last attempt whose outcome is not known, if it may still matter
+	Asked    int            // attempts, those that succeeded or were the last included
+	Handed   bool           // another call of the session handed over what this one wants
+	done     func(Acquired) // what the observer wants to know of the call; nil: nothing
+	Place    *wait.Place    // where the call waits; nil until it does
+	waited   func()         // tells the observer that it waits no longer
 }
 
 // RetriesOf are those of a call about o of which the observer is not told.
@@ -42,7 +43,7 @@ func (r *Retries) About(ctx context.Context, o *Object) {
 // Tell tells the observer how the call ended.
 func (r *Retries) Tell(err error) {
 	if r.done != nil {
-		r.done(r.Asked, err)
+		r.done(Acquired{Attempts: r.Asked, HandedOver: r.Handed, Err: err})
 	}
 }
 
