@@ -63,10 +63,7 @@ func (g *grant) drop(h *Single) (contexts *scope.Context) {
 	if last {
 		k.grants.remove(g)
 	}
-	if h.timer != nil {
-		h.timer.Stop()
-	}
-	contexts = h.contexts.Close()
+	contexts = h.stop()
 	owned, handed := c.owner != nil, last && g.Passed()
 	c.mu.Unlock()
 	if handed {

@@ -3,6 +3,8 @@ package core
 import (
 	"context"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/scope"
 )
 
 // A lock that another call of the session waits for passes on inside the process, like a mutex: the wire owner stays,
@@ -14,23 +16,29 @@ import (
 // there.
 
 // handOver ends the hold as released, and hands the lock over to the first call of the session that waits for it. It
-// reports whether it has: there must be such a call, and nothing else that the owner has or does about the name.
-func (h *Single) handOver(now time.Duration) bool {
-	l := h.lock
-	return l.HandsOver && l.Session().Lines().HandOver(l.Line(), l.Length(), func(to any) any {
-		if heir := h.passTo(to.(*Lock), now); heir != nil {
-			return heir
-		}
-		return nil
-	})
+// reports whether it has: there must be such a call, and nothing else that the owner has or does about the name. If that
+// call has given up meanwhile, the second result is the hold that is to be released instead.
+func (h *Single) handOver(now time.Duration) (done bool, instead *Single) {
+	if !h.lock.HandsOver {
+		return false, h
+	}
+	lines, name := h.lock.Session().Lines(), h.lock.Line()
+	to, _ := lines.Accepts(name).(*Lock)
+	if to == nil {
+		return false, h
+	}
+	heir, contexts := h.passTo(to, now)
+	if heir == nil {
+		return false, h
+	}
+	contexts.EndAll(releasedEnd.err) // before anybody else has the lock
+	return lines.HandOver(name, heir, to.Length()), heir
 }
 
-// passTo ends the hold as released and returns another one of its grant, which no owner has yet; nil if that cannot be.
-func (h *Single) passTo(to *Lock, now time.Duration) (heir *Single) {
+// passTo ends the hold as released and returns another one of its grant, which no owner has yet, and the contexts that
+// are to end; nil if that cannot be.
+func (h *Single) passTo(to *Lock, now time.Duration) (heir *Single, contexts *scope.Context) {
 	g, c := h.grant, h.grant.claim
-	if to.claimKey() != h.lock.claimKey() {
-		return nil
-	}
 	owner := c.ownedBy()
 	if owner != nil {
 		owner.mu.Lock()
@@ -40,23 +48,19 @@ func (h *Single) passTo(to *Lock, now time.Duration) (heir *Single) {
 	alone := c.owner == owner && c.refs <= 1 && !c.busy && !c.crowd.any()
 	if !alone || !c.Passes(&g.Grant, &h.Hold, now, h.lock.Length()/2) || !h.ended.CompareAndSwap(nil, releasedEnd) {
 		c.mu.Unlock()
-		return nil
+		return nil, nil
 	}
 	heir = &Single{lock: to, grant: g}
 	heir.hold.inside = heir
 	heir.Begin(heir, now, h.Trust())
 	c.Pass(&g.Grant, &h.Hold, &heir.Hold)
-	if h.timer != nil {
-		h.timer.Stop()
-	}
-	contexts := h.contexts.Close()
+	contexts = h.stop()
 	if owner != nil {
 		owner.remove(c)
 		c.owner, c.refs = nil, 0
 	}
 	c.mu.Unlock()
-	contexts.EndAll(releasedEnd.err)
-	return heir
+	return heir, contexts
 }
 
 // any reports whether other calls of the owner meet at the name.
@@ -78,7 +82,7 @@ func (a *acquisition) inherit(ctx context.Context) *Single {
 	switch {
 	case h == nil || h.Err() != nil: // it was lost, before anybody had it
 		return nil
-	case !a.becomes(h.grant.claim):
+	case h.lock.claimKey() != a.lock.claimKey() || !a.becomes(h.grant.claim):
 		h.forgo()
 		return nil
 	}

@@ -23,13 +23,17 @@ func (h *Single) ReleaseWithin(limit time.Duration) error {
 		return h.leaveToClose()
 	}
 	now := s.Now()
-	if h.handOver(now) {
+	done, last := h.handOver(now)
+	if done {
 		s.Leave()
 		h.tellEnd(releasedEnd, h.held())
 		return nil
 	}
-	if err := h.end(now, releasedEnd); err != nil {
+	if err := last.end(now, releasedEnd); err != nil {
 		s.Leave()
+		if last != h {
+			h.tellEnd(last.ended.Load(), h.held())
+		}
 		return err
 	}
 	ctx, cancel := s.Within(now, limit)

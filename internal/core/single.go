@@ -253,6 +253,14 @@ func (h *Single) Context(ctx context.Context) context.Context {
 	return h.contexts.New(ctx, &claim.mu, h, owner)
 }
 
+// stop stops the timer of the contexts, and returns them, which are to end. The claim's mutex is held.
+func (h *Single) stop() *scope.Context {
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	return h.contexts.Close()
+}
+
 func (h *Single) remaining() time.Duration {
 	return h.Trust() - h.lock.Session().Now()
 }

@@ -37,30 +37,46 @@ func (p *Place) Refuse() (gift any) {
 	return gift
 }
 
-// HandOver hands the name over to the head of those who listen, if that accepts it and the turn of the session is not
-// over. make makes what it gets of what it accepts, or nil if it cannot; it is called under a mutex of the lines. The
-// name stays taken by the session, for at most that long, until [Lines.Ended].
-func (ls *Lines) HandOver(name Name, taken time.Duration, make func(accepts any) (gift any)) bool {
+// Accepts is what the head of those who listen for the name accepts; nil if nothing can be handed over: nobody waits, the
+// head does not accept it, or the session's turn is over.
+func (ls *Lines) Accepts(name Name) (what any) {
 	if ls.count.Load() == 0 {
-		return false
+		return nil
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l := ls.lines[name]
-	if l == nil || l.over() {
+	if head := ls.heir(name); head != nil {
+		return head.accepts
+	}
+	return nil
+}
+
+// HandOver gives the head of those who listen for the name what it accepts, if it still does. From then on the session
+// has the name for at most that long, until [Lines.Ended].
+func (ls *Lines) HandOver(name Name, gift any, taken time.Duration) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	head := ls.heir(name)
+	if head == nil {
 		return false
 	}
-	head := l.listens.first
-	if head == nil || head.accepts == nil || head.gift != nil {
-		return false
-	}
-	if head.gift = make(head.accepts); head.gift == nil {
-		return false
-	}
-	l.begin()
-	l.taken = taken
+	head.gift = gift
+	head.line.begin()
+	head.line.taken = taken
 	head.Wake()
 	return true
+}
+
+// heir is the place that the name can be handed over to. ls.mu is held.
+func (ls *Lines) heir(name Name) *Place {
+	l := ls.lines[name]
+	if l == nil || l.over() {
+		return nil
+	}
+	if head := l.listens.first; head != nil && head.accepts != nil && head.gift == nil {
+		return head
+	}
+	return nil
 }
 
 // Ended says that the session does not have the name any more that was handed over.
