@@ -76,8 +76,9 @@ func BenchmarkContended(b *testing.B) {
 		held                 time.Duration
 		limit                string
 	}{
-		{"", bench.Reentrant, 1, 128, 0, "3"},
-		{"", bench.Reentrant, 4, 8, 0, "7"},
+		{"", bench.Reentrant, 1, 128, 0, "0.1"},
+		{", held for 1 ms", bench.Reentrant, 1, 128, time.Millisecond, "0.3"},
+		{"", bench.Reentrant, 4, 8, 0, "0.3"},
 		{", held for 5 ms", bench.Reentrant, 4, 8, 5 * time.Millisecond, "7"},
 		{", fair", bench.Fair, 4, 8, 0, "none"},
 		{", writers", bench.Write, 4, 8, 0, "7"},
@@ -88,9 +89,13 @@ func BenchmarkContended(b *testing.B) {
 	} {
 		m := bench.MeasureContended(b, c.kind, c.sessions, c.goroutines, c.held)
 		row(fmt.Sprintf("contended, %d × %d goroutines%s: commands per acquisition", c.sessions, c.goroutines, c.what),
-			fmt.Sprintf("%.2f of %d", m.Commands, m.Acquisitions), c.limit)
+			fmt.Sprintf("%.3f of %d", m.Commands, m.Acquisitions), c.limit)
 		row("  least share of a process, of a goroutine, of the fair one",
 			fmt.Sprintf("%.2f, %.2f", m.Session, m.Goroutine), "≥ 0.25")
+		if c.sessions == 1 && c.held > 0 {
+			row("  rate, of that of a mutex of the process",
+				fmt.Sprintf("%.3f", m.PerSecond/bench.MeasureMutex(c.goroutines, c.held)), "none")
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ func MeasurePermits(tb testing.TB, sessions, goroutines, permits int, held time.
 		pools = append(pools, p)
 	}
 	srv.ResetStats(tb)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), contendFor)
 	defer cancel()
 	var wg sync.WaitGroup
 	for i := range counts {
@@ -112,6 +112,7 @@ func contended(tb testing.TB, srv *redistest.Server, counts []int64, sessions in
 	for _, name := range []string{"evalsha", "eval", "subscribe", "unsubscribe"} {
 		commands += srv.CommandStats(tb)[name]
 	}
+	c.PerSecond = float64(c.Acquisitions) / contendFor.Seconds()
 	c.Commands = float64(commands) / float64(c.Acquisitions)
 	c.Session = float64(slices.Min(perSession)) * float64(sessions) / float64(c.Acquisitions)
 	c.Goroutine = float64(slices.Min(counts)) * float64(len(counts)) / float64(c.Acquisitions)
