@@ -38,12 +38,12 @@ func (g *Grant[G, H]) Begin(of G, half Half, wire string, token int64, copies ti
 }
 
 // Passes reports whether h, which is about to be released, can be followed by a hold of another owner without a call:
-// it is the only one that the server knows of under the wire owner, no release of which was sent or may have been, and
-// it is trusted for long enough.
+// it is the only one that the server knows of under the wire owner, no release of which was sent or may have been, it
+// is trusted for long enough, and it has no fencing token, which each owner must have of its own.
 func (c *Claim[G, H]) Passes(g *Grant[G, H], h *Hold[H], now, long time.Duration) bool {
 	_, other := c.Held(g.half)
 	return g.live == h && h.next == nil && g.detached == nil && other == nil && c.notes == nil &&
-		g.renewed == 1 && !g.lost && !g.returned && !g.correcting && h.unsure == 0 && now+long <= h.Trust()
+		g.renewed == 1 && !g.lost && !g.returned && !g.correcting && h.unsure == 0 && g.Token == 0 && now+long <= h.Trust()
 }
 
 // Pass has heir follow h, which [Claim.Passes]. The server's lease and copies of calls under the wire owner are its from

@@ -22,12 +22,13 @@ func TestWhatMayPassToAnotherOwner(t *testing.T) {
 		"one whose lease may have been made another": {
 			func(_ *testClaim, g *grant) { g.live.unsure = 1 }, false,
 		},
-		"one that is not renewed":              {func(_ *testClaim, g *grant) { g.renewed = 0 }, false},
-		"one that others were lost with":       {func(_ *testClaim, g *grant) { g.Lose() }, false},
-		"one whose release may have been sent": {func(c *testClaim, g *grant) { c.SetReturned(g, 0) }, false},
-		"one whose count is still to be set":   {func(_ *testClaim, g *grant) { g.SetCorrecting(true) }, false},
-		"one that is trusted for long enough":  {func(_ *testClaim, g *grant) { g.live.Limit(now + length/2) }, true},
-		"one that is not":                      {func(_ *testClaim, g *grant) { g.live.Limit(now + length/2 - 1) }, false},
+		"one that is not renewed":                 {func(_ *testClaim, g *grant) { g.renewed = 0 }, false},
+		"one that others were lost with":          {func(_ *testClaim, g *grant) { g.Lose() }, false},
+		"one whose release may have been sent":    {func(c *testClaim, g *grant) { c.SetReturned(g, 0) }, false},
+		"one whose count is still to be set":      {func(_ *testClaim, g *grant) { g.SetCorrecting(true) }, false},
+		"one whose token another one would reuse": {func(c *testClaim, g *grant) { c.Reentered(g, 7) }, false},
+		"one that is trusted for long enough":     {func(_ *testClaim, g *grant) { g.live.Limit(now + length/2) }, true},
+		"one that is not":                         {func(_ *testClaim, g *grant) { g.live.Limit(now + length/2 - 1) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var c testClaim
