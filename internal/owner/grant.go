@@ -43,7 +43,8 @@ func (g *Grant[G, H]) Begin(of G, half Half, wire string, token int64, copies ti
 func (c *Claim[G, H]) Passes(g *Grant[G, H], h *Hold[H], now, long time.Duration) bool {
 	_, other := c.Held(g.half)
 	return g.live == h && h.next == nil && g.detached == nil && other == nil && c.notes == nil &&
-		g.renewed == 1 && !g.lost && !g.returned && !g.correcting && h.unsure == 0 && g.Token == 0 && now+long <= h.Trust()
+		g.renewed == 1 && !g.lost && !g.returned && !g.correcting && h.unsure == 0 && g.Token == 0 &&
+		!g.Over(now) && now+long <= h.Trust()
 }
 
 // Pass has heir follow h, which [Claim.Passes]. The server's lease and copies of calls under the wire owner are its from

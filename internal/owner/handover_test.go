@@ -24,6 +24,7 @@ func TestWhatMayPassToAnotherOwner(t *testing.T) {
 		},
 		"one that is not renewed":                 {func(_ *testClaim, g *grant) { g.renewed = 0 }, false},
 		"one that others were lost with":          {func(_ *testClaim, g *grant) { g.Lose() }, false},
+		"one that the server has nothing of":      {func(_ *testClaim, g *grant) { g.Gone() }, false},
 		"one whose release may have been sent":    {func(c *testClaim, g *grant) { c.SetReturned(g, 0) }, false},
 		"one whose count is still to be set":      {func(_ *testClaim, g *grant) { g.SetCorrecting(true) }, false},
 		"one whose token another one would reuse": {func(c *testClaim, g *grant) { c.Reentered(g, 7) }, false},
