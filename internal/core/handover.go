@@ -83,6 +83,7 @@ func (a *acquisition) inherit(ctx context.Context) *Single {
 	case h == nil || h.Err() != nil: // it was lost, before anybody had it
 		return nil
 	case h.lock.claimKey() != a.lock.claimKey() || !a.becomes(h.grant.claim):
+		a.Place.Accept(nil) // or what is given back came again and again, for the rest of the turn
 		h.forgo()
 		return nil
 	}

@@ -309,6 +309,29 @@ func TestWhatAnOwnerHasTwiceIsNotHandedOver(t *testing.T) {
 	r.empty()
 }
 
+// Two calls of one owner that wait: the one that gets the lock is re-entered by the other. Nothing is tried in vain on
+// and on because nothing can be handed over to them.
+func TestTwoCallsOfOneOwnerThatWait(t *testing.T) {
+	t.Parallel()
+	for range 5 {
+		r := newRelay(t, 3*time.Second)
+		ctx := holdfast.NewOwner(t.Context())
+		h := r.lock()
+		first := r.settled(ctx)
+		second := r.next(ctx, r.l.Lock)
+		r.srv.ResetStats(t)
+		require.NoError(t, h.Release())
+		one := kit.Granted(t, kit.LongestWait, first, "the first")
+		other := kit.Granted(t, kit.LongestWait, second, "the second")
+		require.LessOrEqual(t, r.srv.CommandStats(t)["evalsha"], int64(8), "calls")
+		require.Equal(t, one.ID(), other.ID())
+		r.requireCount(ctx, 2, "of the owner")
+		require.NoError(t, one.Release())
+		require.NoError(t, other.Release())
+		r.empty()
+	}
+}
+
 // The lock does not stay in a session when renewals fail: nobody there could trust it for long.
 func TestWhatIsNotRenewedIsNotHandedOver(t *testing.T) {
 	t.Parallel()
