@@ -84,15 +84,19 @@ func (a *acquisition) join() (p *wait.Place) {
 
 // leavePlace leaves the place to the next in line, after the call was granted h or nothing.
 func (a *acquisition) leavePlace(h *Single) {
-	leave, taken := (*wait.Place).Leave, time.Duration(0)
-	switch l := a.lock; {
-	case a.Place == nil:
+	if a.Place == nil {
 		return
+	}
+	leave, taken := (*wait.Place).Leave, time.Duration(0)
+	handed, _ := a.Place.Refuse().(*Single)
+	switch l := a.lock; {
+	case h == nil && handed != nil:
+		taken = l.Length() // until it is released
+		defer handed.forgo()
 	case h == nil:
-		if h, _ := a.Place.Refuse().(*Single); h != nil {
-			taken = l.Length() // until it is released
-			defer h.forgo()
-		}
+	case handed != nil: // the server has granted h, so it did not have that any more
+		defer handed.grant.lose(a.answer.sent)
+		taken = l.Length()
 	case l.Left != nil:
 		leave, taken = (*wait.Place).LeaveSome, a.answer.none
 	default:

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -166,6 +167,29 @@ func TestAHandOverWhileTheServerStandsStill(t *testing.T) {
 			kit.Await(t, "an empty server", func() bool { return len(r.srv.Keyspace(t)) == 0 })
 		})
 	}
+}
+
+// The lock goes on to somebody whose own call takes it at the same moment, because the server had lost it. Then the
+// session has it twice, and keeps one.
+func TestACallThatIsGrantedWhatItIsHandedOver(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	kit.LoadScripts(t, srv)
+	r := newRelayAt(t, srv, p.Addr(), 30*time.Second)
+	h := r.lock()
+	next := r.settled(t.Context())
+	granted := p.On(kit.ScriptNamed("rlock_acquire"), proxy.HoldReply, proxy.First)
+	srv.Do(t, "DEL", "orders")
+	srv.Do(t, "PUBLISH", "redisson_lock__channel:{orders}", "0")
+	granted.Wait(t, 1)
+	require.NoError(t, h.Release(), "handed over")
+	granted.Release()
+	heir := kit.Granted(t, kit.LongestWait, next, "the call")
+	require.NotEqual(t, h.ID(), heir.ID(), "its own")
+	require.NoError(t, heir.Release())
+	require.NoError(t, kit.Granted(t, time.Second, kit.GoLock(t.Context(), r.l.Lock), "a newcomer, at once").Release())
+	r.empty()
 }
 
 // An observer of the hold that was handed over may end the call: the lock goes on to the next one.
