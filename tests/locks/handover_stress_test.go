@@ -1,0 +1,168 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// A runner is one session of a race for one lock.
+type runner struct {
+	s      *holdfast.Session
+	o      *lookout
+	locks  []*rlock.Mutex // one lock, with different options
+	inside sync.RWMutex   // held for reading by whoever has the lock, so that Close comes in between
+}
+
+// A race is what all have.
+type race struct {
+	*testing.T
+	counter int                   // guarded by the lock alone
+	last    string                // ID of the last hold, likewise
+	held    int                   // acquisitions, likewise
+	handed  int                   // of them without the server, likewise
+	fails   atomic.Pointer[error] // the first that should not be
+}
+
+// Goroutines of several sessions, which come and go, take one lock with whatever options, nested, with and without
+// patience. Nobody is ever inside with somebody else, and nothing is left.
+func TestARaceForALockThatIsHandedOver(t *testing.T) {
+	t.Parallel()
+	const sessions, goroutines, lasts = 3, 8, 5 * time.Second
+	srv := redistest.Start(t)
+	r := &race{T: t}
+	ctx, cancel := context.WithTimeout(t.Context(), lasts)
+	defer cancel()
+	var all sync.WaitGroup
+	for range sessions {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				r.leg(ctx, srv.Addr(), goroutines)
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d acquisitions, %d without the server", r.held, r.handed)
+	if err := r.fails.Load(); err != nil {
+		t.Fatal(*err)
+	}
+	require.Zero(t, r.counter)
+	require.Positive(t, r.handed)
+	require.Empty(t, srv.Keyspace(t))
+}
+
+// leg is what one session does from Open to Close.
+func (r *race) leg(ctx context.Context, addr string, goroutines int) {
+	u := &runner{o: &lookout{}}
+	u.s = kit.Open(r, addr, &holdfast.Options{Lease: 10 * time.Second, Observer: u.o.observer()})
+	for _, o := range []*rlock.Options{nil, nil, nil, {NonReentrant: true}, {Backoff: rlock.Exponential(time.Millisecond, 4*time.Millisecond)}} {
+		u.locks = append(u.locks, rlock.New(u.s, "orders", o))
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(rand.Int64N(int64(time.Second))))
+	defer cancel()
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				r.turn(ctx, u)
+			}
+		})
+	}
+	<-ctx.Done()
+	if rand.N(2) == 0 { // under way
+		u.inside.Lock()
+		r.expect(u.s.Close())
+		u.inside.Unlock()
+		wg.Wait()
+	} else {
+		wg.Wait()
+		r.expect(u.s.Close())
+	}
+	u.o.requireBalance(r.T)
+}
+
+// turn takes the lock once, perhaps.
+func (r *race) turn(ctx context.Context, u *runner) {
+	l := u.locks[rand.N(len(u.locks))]
+	if rand.N(2) == 0 {
+		ctx = holdfast.NewOwner(ctx)
+	}
+	h, err := r.take(ctx, l)
+	if err != nil {
+		// Of a call whose time is over while its question is under way, on a busy machine, nobody knows.
+		r.expect(err, holdfast.ErrBusy, holdfast.ErrUnknown, holdfast.ErrClosed, context.Canceled, context.DeadlineExceeded)
+		return
+	}
+	u.inside.RLock()
+	defer u.inside.RUnlock()
+	if err := h.Err(); err != nil {
+		r.expect(err, holdfast.ErrClosed)
+		return
+	}
+	if r.counter++; r.counter != 1 {
+		r.expect(errors.New("two are inside"))
+	}
+	if r.held++; r.last == h.ID() {
+		r.handed++
+	}
+	r.last = h.ID()
+	holds := []*holdfast.Hold{h}
+	inner := h.Context(context.Background())
+	for range rand.N(3) * rand.N(2) {
+		nested, err := u.locks[0].TryLock(inner)
+		if err == nil {
+			holds = append(holds, nested)
+		}
+		r.expect(err, holdfast.ErrClosed)
+	}
+	if rand.N(20) == 0 {
+		time.Sleep(rand.N(2 * time.Millisecond))
+	}
+	rand.Shuffle(len(holds), func(i, j int) { holds[i], holds[j] = holds[j], holds[i] })
+	for _, h := range holds[1:] {
+		r.expect(h.Release(), holdfast.ErrClosed)
+	}
+	if err := holds[0].Err(); err != nil {
+		r.expect(err, holdfast.ErrClosed)
+	}
+	r.counter--
+	r.expect(holds[0].Release(), holdfast.ErrClosed)
+	if inner.Err() == nil {
+		r.expect(errors.New("a context outlives its hold"))
+	}
+}
+
+// take is one of the calls that there are.
+func (r *race) take(ctx context.Context, l *rlock.Mutex) (*holdfast.Hold, error) {
+	switch rand.N(5) {
+	case 0:
+		return l.TryLock(ctx)
+	case 1:
+		return l.TryLockFor(ctx, rand.N(5*time.Millisecond))
+	case 2:
+		ctx, cancel := context.WithCancel(ctx)
+		defer time.AfterFunc(rand.N(5*time.Millisecond), cancel).Stop()
+		return l.Lock(ctx)
+	default:
+		return l.Lock(ctx)
+	}
+}
+
+// expect notes an error that is none of these.
+func (r *race) expect(err error, of ...error) {
+	if err != nil && !slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) }) {
+		r.fails.CompareAndSwap(nil, &err)
+	}
+}
