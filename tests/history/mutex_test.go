@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,15 +17,25 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// historian runs the client that uses locks of a kind.
+// historian runs the client that uses locks of a kind. With few locks, which clients wait for, those of a process hand
+// them over to each other.
 func historian(args []string) {
-	k := kit.KindOf(args[2])
-	narrate(args, kit.WorkerLease, func(c *client) { c.once(k) })
+	kind, few := strings.CutSuffix(args[2], fewLocks)
+	k := kit.KindOf(kind)
+	narrate(args, kit.WorkerLease, func(c *client) {
+		if few {
+			c.once(k, fmt.Sprint("lock ", rand.N(2)), func() time.Duration { return rand.N(25 * time.Millisecond) })
+			return
+		}
+		c.once(k, anyLock(), patience)
+	})
 }
 
+const fewLocks = ", few locks"
+
 // once takes a lock, does some things under it if it was granted, and releases it.
-func (c *client) once(k kit.Kind) {
-	l := k.Make(c.session, anyLock(), 0)
+func (c *client) once(k kit.Kind, name string, patience func() time.Duration) {
+	l := k.Make(c.session, name, 0)
 	tag := c.tag()
 	var holds []*holdfast.Hold
 	take := func(ctx context.Context) (out string) {
@@ -59,7 +70,7 @@ func (c *client) once(k kit.Kind) {
 	rand.Shuffle(len(holds), func(i, j int) { holds[i], holds[j] = holds[j], holds[i] })
 	deadline := lastDeadline(holds)
 	for _, h := range holds {
-		c.do(deed{Lock: l.Name(), Kind: opRelease, Tag: tag, Until: deadline},
+		c.do(deed{Lock: l.Name(), Kind: opRelease, Tag: tag, Wire: h.ID(), Until: deadline},
 			func() string { return outcome(h.Release()) })
 	}
 }
@@ -68,8 +79,9 @@ func (c *client) once(k kit.Kind) {
 // than its lease and one is killed. A reentrant mutex must explain all that they saw.
 func TestAHistoryOfFourProcessesIsThatOfAMutex(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"rlock", "fairlock"} {
-		k := kit.KindOf(name)
+	for _, name := range []string{"rlock", "rlock" + fewLocks, "fairlock"} {
+		kind, few := strings.CutSuffix(name, fewLocks)
+		k := kit.KindOf(kind)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
@@ -79,6 +91,10 @@ func TestAHistoryOfFourProcessesIsThatOfAMutex(t *testing.T) {
 			})
 			r.require(t, "take unknown", "release unknown", "release lost")
 			checkHistory(t, reentrantMutex, r.grants())
+			if handed := r.handedOver(); few {
+				t.Log(handed, "handed over")
+				require.Greater(t, handed, 100)
+			}
 			if k.Queues {
 				s := kit.Open(t, srv.Addr(), nil)
 				kit.SleepUntil(time.Now().Add(historyWait)) // dead waiters are removed from a queue when somebody looks
@@ -89,6 +105,24 @@ func TestAHistoryOfFourProcessesIsThatOfAMutex(t *testing.T) {
 			kit.Await(t, "the end of all leases", func() bool { return len(srv.Strs(t, "KEYS", "*")) == 0 })
 		})
 	}
+}
+
+// handedOver counts the grants that a client has got from another one without the server: the wire owner is the same.
+func (r record) handedOver() (n int) {
+	tags := map[string]map[string]bool{}
+	for _, d := range r.deeds {
+		if d.Kind != opRelease {
+			continue
+		}
+		if tags[d.Wire] == nil {
+			tags[d.Wire] = map[string]bool{}
+		}
+		tags[d.Wire][d.Tag] = true
+	}
+	for _, of := range tags {
+		n += len(of) - 1
+	}
+	return n
 }
 
 // A checker that never finds anything would prove nothing.

@@ -37,6 +37,7 @@ type deed struct {
 	Half   string // halfRead or halfWrite for a read-write lock
 	Kind   string
 	Tag    string // the grant in question, unique for each outermost take
+	Wire   string // of a release: what the server knows the grant by
 	Call   time.Duration
 	Return time.Duration // 0: the process was killed before it returned
 	Out    string        // the class of the error; for a look, what it saw
