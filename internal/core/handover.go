@@ -32,7 +32,13 @@ func (h *Single) handOver(now time.Duration) (done bool, instead *Single) {
 		return false, h
 	}
 	contexts.EndAll(releasedEnd.err) // before anybody else has the lock
-	return lines.HandOver(name, heir, to.Length()), heir
+	if !lines.HandOver(name, heir, to.Length()) {
+		return false, heir
+	}
+	if end := heir.ended.Load(); end != nil && end != releasedEnd { // it was lost before the line knew of it
+		lines.Ended(name)
+	}
+	return true, heir
 }
 
 // passTo ends the hold as released and returns another one of its grant, which no owner has yet, and the contexts that

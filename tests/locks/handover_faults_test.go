@@ -273,3 +273,41 @@ func TestOtherLocksOfTheSessionGetWhatIsHandedOn(t *testing.T) {
 		})
 	}
 }
+
+// A parent is a context that calls what somebody else has written when one derived from it ends.
+type parent struct {
+	context.Context //nolint:containedctx // a context is what it is
+	done            chan struct{}
+	stopped         func()
+}
+
+func (p parent) Done() <-chan struct{} { return p.done }
+
+func (p parent) AfterFunc(func()) (stop func() bool) {
+	return func() bool { p.stopped(); return true }
+}
+
+// The hold may be lost while it is handed over. Then it is nobody's, and the lock is to be had.
+func TestAHoldThatIsLostWhileItIsHandedOver(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	kit.LoadScripts(t, srv)
+	r := newRelayAt(t, srv, p.Addr(), 30*time.Second)
+	h := r.lock()
+	next := r.settled(t.Context())
+	look := p.On(kit.ScriptNamed("rlock_acquire"), proxy.HoldReply, proxy.First) // the next call stays where it is
+	h.Context(parent{t.Context(), make(chan struct{}), func() {
+		was, err := r.l.ForceUnlock(t.Context())
+		require.NoError(t, err)
+		require.True(t, was)
+	}})
+	require.NoError(t, h.Release())
+	look.Wait(t, 1)
+	look.Release()
+	heir := kit.Granted(t, kit.LongestWait, next, "the next call")
+	require.NotEqual(t, h.ID(), heir.ID())
+	require.NoError(t, heir.Release())
+	require.NoError(t, kit.Granted(t, time.Second, kit.GoLock(t.Context(), r.l.Lock), "a newcomer, at once").Release())
+	r.empty()
+}
