@@ -3,8 +3,10 @@ package locks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -67,7 +69,8 @@ func TestARaceForALockThatIsHandedOver(t *testing.T) {
 func (r *race) leg(ctx context.Context, addr string, goroutines int) {
 	u := &runner{o: &lookout{}}
 	u.s = kit.Open(r, addr, &holdfast.Options{Lease: 10 * time.Second, Observer: u.o.observer()})
-	for _, o := range []*rlock.Options{nil, nil, nil, {NonReentrant: true}, {Backoff: rlock.Exponential(time.Millisecond, 4*time.Millisecond)}} {
+	backoff := rlock.Exponential(time.Millisecond, 4*time.Millisecond)
+	for _, o := range []*rlock.Options{nil, nil, nil, {NonReentrant: true}, {Backoff: backoff}} {
 		u.locks = append(u.locks, rlock.New(u.s, "orders", o))
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(rand.Int64N(int64(time.Second))))
@@ -165,4 +168,65 @@ func (r *race) expect(err error, of ...error) {
 	if err != nil && !slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) }) {
 		r.fails.CompareAndSwap(nil, &err)
 	}
+}
+
+// Many goroutines of one session take the lock in turns without asking the server each time.
+func TestAHundredGoroutinesTakeTurns(t *testing.T) {
+	t.Parallel()
+	const goroutines, each = 128, 50
+	r := newRelay(t, 10*time.Second)
+	r.srv.ResetStats(t)
+	counter, wires := 0, map[string]bool{} // guarded by the lock alone
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for range each {
+				h, err := r.l.Lock(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				counter++
+				wires[h.ID()] = true
+				if err := h.Release(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	calls := r.srv.CommandStats(t)["evalsha"]
+	t.Logf("%d acquisitions, %d wire owners, %d calls", counter, len(wires), calls)
+	require.Equal(t, goroutines*each, counter)
+	require.LessOrEqual(t, float64(calls)/float64(counter), 0.1, "calls per acquisition")
+	r.empty()
+}
+
+// However eager the goroutines of one session are, another session gets the lock when a turn is over.
+func TestAnotherSessionGetsTheLockSoon(t *testing.T) {
+	t.Parallel()
+	const goroutines, rounds = 8, 30
+	r := newRelay(t, 10*time.Second)
+	other := rlock.New(kit.Open(t, r.srv.Addr(), nil), "orders", nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() { takeTurns(ctx, r.l, 0) })
+	}
+	var waits []time.Duration
+	for range rounds {
+		began := kit.Stopwatch()
+		h := kit.Lock(t, t.Context(), other)
+		waits = append(waits, began())
+		require.NoError(t, h.Release())
+		kit.SleepUntil(time.Now().Add(20 * time.Millisecond)) // a turn of theirs
+	}
+	cancel()
+	wg.Wait()
+	slices.Sort(waits)
+	t.Log(strings.Trim(fmt.Sprint(waits), "[]"))
+	require.Less(t, waits[rounds/2], 60*time.Millisecond)
+	require.Less(t, waits[rounds-1], time.Second)
+	r.empty()
 }

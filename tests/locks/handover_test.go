@@ -2,10 +2,6 @@ package locks
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -309,6 +305,31 @@ func TestWhatAnOwnerHasTwiceIsNotHandedOver(t *testing.T) {
 	r.empty()
 }
 
+// Nor is what another call of the owner is about to have: a re-entry is under way when the first hold is released.
+func TestWhatTheOwnerReentersIsNotHandedOver(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	kit.LoadScripts(t, srv)
+	r := newRelayAt(t, srv, p.Addr(), 10*time.Second)
+	ctx := holdfast.NewOwner(t.Context())
+	h := kit.Lock(t, ctx, r.l)
+	next := r.settled(t.Context())
+	entered := p.On(kit.ScriptNamed("rlock_acquire"), proxy.HoldReply, proxy.First)
+	inner := kit.GoLock(ctx, r.l.Lock)
+	entered.Wait(t, 1)
+	released := make(chan error, 1)
+	go func() { released <- h.Release() }()
+	kit.Await(t, "the end of the hold", func() bool { return h.Err() != nil })
+	entered.Release()
+	require.NoError(t, kit.Within(t, kit.LongestWait, released, "the release"))
+	hold := kit.Granted(t, kit.LongestWait, inner, "the re-entry")
+	r.requireCount(ctx, 1, "the re-entry")
+	require.Empty(t, next)
+	require.NoError(t, r.handOver(hold, next).Release())
+	r.empty()
+}
+
 // Two calls of one owner that wait: the one that gets the lock is re-entered by the other. Nothing is tried in vain on
 // and on because nothing can be handed over to them.
 func TestTwoCallsOfOneOwnerThatWait(t *testing.T) {
@@ -341,73 +362,12 @@ func TestWhatIsNotRenewedIsNotHandedOver(t *testing.T) {
 	kit.LoadScripts(t, srv)
 	r := newRelayAt(t, srv, p.Addr(), lease)
 	p.On(kit.ScriptNamed("lock_renew"), proxy.Answer(kit.LoadingReply), proxy.EveryTime)
-	h := r.lock()
-	h = r.handOver(h, r.next(t.Context(), r.l.Lock))
+	require.NoError(t, r.handOver(r.lock(), r.next(t.Context(), r.l.Lock)).Release(), "while it is fresh")
+	h := r.lock() // and a turn of its own
 	next := r.next(t.Context(), r.l.Lock)
 	kit.SleepUntil(h.Deadline().Add(-lease/2 + 50*time.Millisecond))
 	heir := r.release(h, next)
 	require.NotEqual(t, h.ID(), heir.ID())
 	require.NoError(t, heir.Release())
-	r.empty()
-}
-
-// Many goroutines of one session take the lock in turns without asking the server each time.
-func TestAHundredGoroutinesTakeTurns(t *testing.T) {
-	t.Parallel()
-	const goroutines, each = 128, 50
-	r := newRelay(t, 10*time.Second)
-	r.srv.ResetStats(t)
-	counter, wires := 0, map[string]bool{} // guarded by the lock alone
-	var wg sync.WaitGroup
-	for range goroutines {
-		wg.Go(func() {
-			for range each {
-				h, err := r.l.Lock(t.Context())
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				counter++
-				wires[h.ID()] = true
-				if err := h.Release(); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	calls := r.srv.CommandStats(t)["evalsha"]
-	t.Logf("%d acquisitions, %d wire owners, %d calls", counter, len(wires), calls)
-	require.Equal(t, goroutines*each, counter)
-	require.LessOrEqual(t, float64(calls)/float64(counter), 0.1, "calls per acquisition")
-	r.empty()
-}
-
-// However eager the goroutines of one session are, another session gets the lock when a turn is over.
-func TestAnotherSessionGetsTheLockSoon(t *testing.T) {
-	t.Parallel()
-	const goroutines, rounds = 8, 30
-	r := newRelay(t, 10*time.Second)
-	other := rlock.New(kit.Open(t, r.srv.Addr(), nil), "orders", nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var wg sync.WaitGroup
-	for range goroutines {
-		wg.Go(func() { takeTurns(ctx, r.l, 0) })
-	}
-	var waits []time.Duration
-	for range rounds {
-		began := kit.Stopwatch()
-		h := kit.Lock(t, t.Context(), other)
-		waits = append(waits, began())
-		require.NoError(t, h.Release())
-		kit.SleepUntil(time.Now().Add(20 * time.Millisecond)) // a turn of theirs
-	}
-	cancel()
-	wg.Wait()
-	slices.Sort(waits)
-	t.Log(strings.Trim(fmt.Sprint(waits), "[]"))
-	require.Less(t, waits[rounds/2], 60*time.Millisecond)
-	require.Less(t, waits[rounds-1], time.Second)
 	r.empty()
 }
