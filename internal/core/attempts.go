@@ -49,6 +49,11 @@ func (a *acquisition) wait(ctx, sleep context.Context) (h *Single, err error) {
 		Place:     a.takePlace,
 		Overtakes: a.reenters,
 	})
+	if err != nil { // what was handed over meanwhile is the call's: others have been told that it was released
+		if h = a.inherit(ctx, (*wait.Place).Refuse); h != nil {
+			err = nil
+		}
+	}
 	return h, err
 }
 
@@ -111,7 +116,7 @@ func (a *acquisition) leavePlace(h *Single) {
 // attempt tries once. Without a hold and without an error, it is to be tried again after a
 // wake-up or after retry: the lock is taken, or something failed that may pass.
 func (a *acquisition) attempt(ctx context.Context) (h *Single, retry time.Duration, err error) {
-	if h = a.inherit(ctx); h != nil {
+	if h = a.inherit(ctx, (*wait.Place).Take); h != nil {
 		return h, 0, nil
 	}
 	h, inTheWay, err := a.try(ctx)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/scope"
+	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
 // A lock that another call of the session waits for passes on inside the process, like a mutex: the wire owner stays,
@@ -80,11 +81,11 @@ func (c *claim) ownedBy() *Owner {
 }
 
 // inherit takes the hold that has been handed over to the call, if one has. It is the call's owner's from then on.
-func (a *acquisition) inherit(ctx context.Context) *Single {
+func (a *acquisition) inherit(ctx context.Context, take func(p *wait.Place) (gift any)) *Single {
 	if !a.lock.HandsOver || a.Place == nil || a.lock.Session().Closed() {
 		return nil
 	}
-	h, _ := a.Place.Take().(*Single)
+	h, _ := take(a.Place).(*Single)
 	switch {
 	case h == nil || h.Err() != nil: // it was lost, before anybody had it
 		return nil
