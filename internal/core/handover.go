@@ -17,7 +17,7 @@ import (
 // there.
 
 // handOver ends the hold as released, and hands the lock over to the first call of the session that waits for it. It
-// reports whether it has: there must be such a call, and nothing else that the owner has or does about the name. If that
+// reports whether it has: there must be such a call, and nothing else that the owner has or does with the name. If that
 // call has given up meanwhile, the second result is the hold that is to be released instead.
 func (h *Single) handOver(now time.Duration) (done bool, instead *Single) {
 	if !h.lock.HandsOver {
