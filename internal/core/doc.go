@@ -3,6 +3,6 @@
 // here.
 //
 // Package owner has the words, the rules, and the life of a grant as a drawing. A grant here is one with what
-// keeps it alive; a keeper has all grants of a session. Package session has what does not need an owner, package several
-// what is several holds at once.
+// keeps it alive; a keeper has all grants of a session. Package session has what does not need an owner, package
+// several what is several holds at once.
 package core

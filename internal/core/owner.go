@@ -144,8 +144,8 @@ func (o *Owner) existing(key claimKey) *claim {
 	return o.find(key)
 }
 
-// share gives the claim of a hold an owner, so that a context can carry it, and returns it. When the hold has ended, the
-// claim may be somebody else's.
+// share gives the claim of a hold an owner, so that a context can carry it, and returns it. When the hold has ended,
+// the claim may be somebody else's.
 func (h *Single) share() *Owner {
 	c := h.grant.claim
 	c.mu.Lock()

@@ -37,7 +37,7 @@ func (u *Update) Enter(ctx context.Context) (leave func(), err error) {
 	return c.leave, c.enter(ctx)
 }
 
-// Sending is called right before a call with that window is sent; the one before it, if there was one, has been refused.
+// Sending is called right before a call with that window is sent; the one before it, if any, has been refused.
 func (u *Update) Sending(w script.Window) {
 	if u.serves {
 		u.refused()

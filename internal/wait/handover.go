@@ -37,8 +37,8 @@ func (p *Place) Refuse() (gift any) {
 	return gift
 }
 
-// Accepts is what the head of those who listen for the name accepts; nil if nothing can be handed over: nobody waits, the
-// head does not accept it, or the session's turn is over.
+// Accepts is what the head of those who listen for the name accepts; nil if nothing can be handed over: nobody waits,
+// the head does not accept it, or the session's turn is over.
 func (ls *Lines) Accepts(name Name) (what any) {
 	if ls.count.Load() == 0 {
 		return nil
