@@ -60,7 +60,7 @@ func (h *Single) passTo(to *Lock, now time.Duration) (heir *Single, contexts *sc
 	heir = &Single{lock: to, grant: g}
 	heir.hold.inside = heir
 	heir.Begin(heir, now, h.Trust())
-	c.Pass(&g.Grant, &h.Hold, &heir.Hold)
+	c.Pass(&g.Grant, &heir.Hold)
 	contexts = h.stop()
 	if owner != nil {
 		owner.remove(c)

@@ -47,9 +47,9 @@ func (c *Claim[G, H]) Passes(g *Grant[G, H], h *Hold[H], now, long time.Duration
 		!g.Over(now) && now+long <= h.Trust()
 }
 
-// Pass has heir follow h, which [Claim.Passes]. The server's lease and copies of calls under the wire owner are its
-// from then on.
-func (c *Claim[G, H]) Pass(g *Grant[G, H], h, heir *Hold[H]) {
+// Pass has heir follow the live hold, which [Claim.Passes]. The server's lease and copies of calls under the wire owner
+// are its from then on.
+func (c *Claim[G, H]) Pass(g *Grant[G, H], heir *Hold[H]) {
 	g.live, g.passed = heir, true
 }
 

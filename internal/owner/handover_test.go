@@ -46,7 +46,7 @@ func TestWhatHasPassedIsTheHeirs(t *testing.T) {
 	first, heir := g.live, new(hold)
 	assert.False(t, g.Passed())
 	heir.Begin("heir", s, first.Trust())
-	c.Pass(g, first, heir)
+	c.Pass(g, heir)
 	assert.True(t, g.Passed())
 	assert.False(t, c.Passes(g, first, s, time.Nanosecond), "it has passed")
 	assert.Equal(t, Remaining{Owner: "w", Count: 1}, c.Remaining(g, s))
@@ -70,7 +70,7 @@ func TestADetachedHeirCountsUntilTheServerHasForgottenIt(t *testing.T) {
 	heir := new(hold)
 	now := trust - length/2 // the last moment at which it may pass
 	heir.Begin("heir", now, g.live.Trust())
-	c.Pass(g, g.live, heir)
+	c.Pass(g, heir)
 	c.Drop(g, heir, true, true, now)
 	assert.Equal(t, 1, c.Remaining(g, length).Count)
 	assert.Zero(t, c.Remaining(g, length+s).Count)
