@@ -82,12 +82,11 @@ func TestCloseAtTheHandOver(t *testing.T) {
 			require.ErrorIs(t, err, holdfast.ErrClosed)
 		}
 		for _, next := range []<-chan kit.Result{first, second} {
-			switch res := kit.Within(t, kit.LongestWait, next, "the end of a call"); {
-			case res.Err == nil:
-				require.ErrorIs(t, res.Hold.Err(), holdfast.ErrClosed)
-			default:
-				require.ErrorIs(t, res.Err, holdfast.ErrClosed)
+			res := kit.Within(t, kit.LongestWait, next, "the end of a call")
+			if res.Err == nil {
+				res.Err = res.Hold.Err()
 			}
+			require.ErrorIs(t, res.Err, holdfast.ErrClosed)
 		}
 		require.Empty(t, srv.Keyspace(t), "round %d", i)
 		o.requireBalance(t)
@@ -276,9 +275,9 @@ func TestOtherLocksOfTheSessionGetWhatIsHandedOn(t *testing.T) {
 
 // A parent is a context that calls what somebody else has written when one derived from it ends.
 type parent struct {
-	context.Context //nolint:containedctx // a context is what it is
-	done            chan struct{}
-	stopped         func()
+	context.Context
+	done    chan struct{}
+	stopped func()
 }
 
 func (p parent) Done() <-chan struct{} { return p.done }
