@@ -54,7 +54,8 @@ func (c *Catalog) Price(ctx context.Context, sku string) (int, error) {
 
 // Replace replaces the prices and announces the new ones. Meanwhile others may read, but nobody may write.
 func (c *Catalog) Replace(ctx context.Context, prices map[string]int,
-	announce func(ctx context.Context, prices map[string]int) error) error {
+	announce func(ctx context.Context, prices map[string]int) error,
+) error {
 	writing, err := c.lock.Write().Lock(ctx)
 	if err != nil {
 		return err

@@ -56,7 +56,8 @@ type Edit struct {
 
 // Open starts to edit a document. It is locked until Close, whatever happens to ctx.
 func Open(ctx context.Context, session *holdfast.Session, id string,
-	save func(ctx context.Context) error) (*Edit, error) {
+	save func(ctx context.Context) error,
+) (*Edit, error) {
 	hold, err := rlock.New(session, "documents:"+id, nil).Lock(ctx)
 	if err != nil {
 		return nil, err

@@ -26,7 +26,8 @@ type ReportPool struct {
 
 // NewReportPool sets the number of permits, unless somebody has.
 func NewReportPool(ctx context.Context, session *holdfast.Session,
-	send func(ctx context.Context, report, permit string) error) (*ReportPool, error) {
+	send func(ctx context.Context, report, permit string) error,
+) (*ReportPool, error) {
 	permits := semaphore.NewExpirable(session, reports, &semaphore.ExpirableOptions{FixedLease: reportLease})
 	_, err := permits.TrySetPermits(ctx, reportsMost)
 	return &ReportPool{permits: permits, send: send}, err
@@ -50,7 +51,8 @@ func (p *ReportPool) Start(ctx context.Context, report string) error {
 
 // Render renders a report, page by page, and gives the permit back. Each page begins with a full lease.
 func Render(ctx context.Context, session *holdfast.Session, permit string,
-	pages []func(ctx context.Context) error) (err error) {
+	pages []func(ctx context.Context) error,
+) (err error) {
 	permits := semaphore.NewExpirable(session, reports, nil)
 	defer func() { err = errors.Join(err, permits.Release(ctx, permit)) }() // sent even if ctx has ended
 	for _, page := range pages {
