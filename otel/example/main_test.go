@@ -90,7 +90,7 @@ func TestTheDashboardShowsEveryMetric(t *testing.T) {
 		for _, m := range kinds.FindAllStringSubmatch(scrape(), -1) {
 			names[m[1]] = true
 		}
-		return len(names) == 9
+		return len(names) == 10
 	}, 20*time.Second, 100*time.Millisecond)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		assert.Contains(t, all, name)
