@@ -27,7 +27,8 @@ func (w *world) check(report func(violation)) {
 			report(twoOwners)
 		}
 		for j := range w.g[:i] {
-			if h := &w.g[j]; h.believes(w.now) && h.gone != forced && h.grant.Wire != g.grant.Wire {
+			if h := &w.g[j]; h.believes(w.now) && h.gone != forced &&
+				(h.grant.Wire != g.grant.Wire || w.owner(i) != w.owner(j)) {
 				report(twoOwners)
 			}
 		}
@@ -43,24 +44,38 @@ func (w *world) check(report func(violation)) {
 	}
 	// I3. When nothing is held, nothing is in flight and everything is given back, the server has nothing of ours; at
 	// most what a hold left whose trust ran out here, and that runs out there.
-	if s.owner > 0 && !s.remains && w.quiet() {
+	if s.owner > 0 && !s.remains && w.quiet() && !w.bounds.detach {
 		report(ghost)
 	}
 	// I4. The counts agree, apart from operations in flight. Strays may make them drift; the next release corrects
 	// that.
-	g, _ := w.claim.Held(owner.Exclusive)
-	if w.bounds.kind != leases && g != nil && wires[s.owner] == g.Wire && (!w.drift || w.bounds.strict) {
-		pending := len(w.fixes)
-		for i := range w.g {
-			if o := &w.g[i]; o.doing != idle && o.doing != holding && o.doing != wanting {
-				pending++
-			}
+	for of, c := range w.claims {
+		g, _ := c.Held(owner.Exclusive)
+		if g == nil {
+			continue
 		}
-		if count := g.Count(w.now); int(s.writes) > count+pending || pending == 0 && int(s.writes) != count {
+		counts := w.bounds.kind != leases && !w.bounds.detach && (!w.drift || w.bounds.strict)
+		if counts && wires[s.owner] == g.Wire && w.miscounted(of, g) {
 			report(wrongCount)
+		}
+		// I5. Somebody has every hold that is live.
+		if w.had(g) < g.State().Live {
+			report(ghost)
 		}
 	}
 	if w.bounds.kind == leases && w.forgotten() {
 		report(tooLong)
 	}
+}
+
+// miscounted reports whether the server's count is not that of a claim's grant, give or take what is in flight.
+func (w *world) miscounted(of int, g *grant) bool {
+	pending := len(w.fixes)
+	for i := range w.g {
+		if o := &w.g[i]; o.claimOf() == of && o.doing != idle && o.doing != holding && o.doing != wanting {
+			pending++
+		}
+	}
+	count, has := g.Count(w.now), int(w.server.writes)
+	return has > count+pending || pending == 0 && has != count
 }

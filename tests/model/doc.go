@@ -43,6 +43,14 @@
 // Worlds of another kind have renewals, leases of different length, and trims, which shorten a lease. In them the
 // server's clock may also be set back, and counts do not matter.
 //
+// Calls of two owners may hand the lock over to each other, in the worlds of handover_test.go. What the search found:
+//
+//   - A claim may pass on only if no other call knows it, and if no hold was detached from it.
+//   - What is known of copies stays with the grant: the debt has to follow its last release, whoever makes that.
+//   - A call may be granted the lock under its own wire owner after it was handed over to it, because the server has
+//     lost that one. Then what was handed over is lost, and copies of its acquisition may still be executed.
+//   - A nested release that is under way for the claim, or was lost, is no danger to the heir's hold.
+//
 // This world leaves out more than two nested holds, more than one server, and a process that stops between a look at
 // its trust and the act that relies on it.
 //
@@ -53,10 +61,13 @@
 //   - key_test.go: when two are equal;
 //   - server_test.go: what the scripts do on the server;
 //   - session_test.go: what the session makes of a reply, or of none, by asking internal/owner;
+//   - releases_test.go: likewise of a reply to a release;
 //   - moves_test.go: everything that can happen next;
+//   - clocks_test.go: likewise as time passes;
 //   - leases_test.go: likewise where leases differ;
 //   - check_test.go: what must never be seen;
 //   - search_test.go: the breadth-first search, so that every trace is a shortest one;
 //   - locks_test.go: all rules together allow no violation; without any one of them there is the violation that it
-//     prevents; what the rules do not promise.
+//     prevents; what the rules do not promise;
+//   - handover_test.go, handover_locks_test.go: owners that hand the lock over to each other, and their searches.
 package model

@@ -16,18 +16,8 @@ func (w *world) key() string {
 	k.add(int(s.owner), int(s.writes), int(s.reads), int(s.keys), int(s.keys>>8), int(s.ttl), int(s.x))
 	k.flags(s.remains, w.ahead, w.emptied, w.undone, w.drift)
 	k.add(int(w.drawn), int(w.bounds.faults))
-	known := w.claim.Known()
-	if !w.claim.Holds() && !w.flying() {
-		known.Top, known.Floor = 0, 0 // nobody takes a number any more
-	}
-	k.add(known.Top, known.Floor)
-	if w.bounds.kind == leases {
-		k.trims(known)
-	}
-	k.flags(known.Emptied)
-	for half := range owner.Half(2) {
-		g, _ := w.claim.Held(half)
-		k.grant(g)
+	for _, of := range w.of {
+		k.claim(of)
 	}
 	for i := range w.g {
 		k.goroutine(&w.g[i])
@@ -56,6 +46,7 @@ type keyer struct {
 	w      *world
 	b      []byte
 	grants []*grant
+	claims []int
 }
 
 func (k *keyer) add(all ...int) {
@@ -97,6 +88,29 @@ func (k *keyer) trims(known owner.Known) {
 	k.moments(known.Until)
 }
 
+// claim adds a claim; the first time, with everything there is to know about it.
+func (k *keyer) claim(of int) {
+	if i := slices.Index(k.claims, of); i >= 0 {
+		k.add(i + 1)
+		return
+	}
+	k.claims = append(k.claims, of)
+	c := k.w.claims[of]
+	known := c.Known()
+	if !c.Holds() && !k.w.flying(of) {
+		known.Top, known.Floor = 0, 0 // nobody takes a number any more
+	}
+	k.add(len(k.claims), known.Top, known.Floor)
+	if k.w.bounds.kind == leases {
+		k.trims(known)
+	}
+	k.flags(known.Emptied)
+	for half := range owner.Half(2) {
+		g, _ := c.Held(half)
+		k.grant(g)
+	}
+}
+
 // grant adds a grant; the first time, with everything there is to know about it.
 func (k *keyer) grant(g *grant) {
 	if g == nil {
@@ -111,6 +125,7 @@ func (k *keyer) grant(g *grant) {
 	s := g.State()
 	k.add(len(k.grants), int(wireOf(g.Wire)), int(s.Half), s.Live)
 	k.flags(s.Lost, s.Swept, s.Returned)
+	k.claim(g.Of)
 	if k.w.bounds.kind != leases || k.w.bounds.slack {
 		k.moments(s.Until)
 		k.flags(s.Lengthened && k.w.bounds.kind == leases)
@@ -128,6 +143,8 @@ func (k *keyer) goroutine(g *goroutine) {
 	if g.doing == idle {
 		return
 	}
+	k.claim(g.claim)
+	k.gift(&g.gift)
 	k.add(int(wireOf(g.request.Wire)), g.request.Number)
 	k.moments(g.request.Copies)
 	k.grant(g.grant)

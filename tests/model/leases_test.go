@@ -39,7 +39,7 @@ func (w *world) keepOrEnd(r rules, i int, emit emit) {
 			emit(event{who: names[i], what: "extends:", msg: g.msg}, n, fine)
 		}
 	}
-	if w.turn(r) {
+	if w.turn(r, 0) {
 		n := w.clone()
 		n.end(i)
 		n.release(r, i)
@@ -56,9 +56,9 @@ func (w *world) ask(r rules, g *goroutine) bool {
 	if !r.refuseLonger {
 		wire = ""
 	}
-	may, _ := w.claim.Ask(wire, longTicks*tick, w.now)
+	may, _ := w.claims[0].Ask(wire, longTicks*tick, w.now)
 	if may && !r.asked {
-		w.claim.Asked(longTicks * tick)
+		w.claims[0].Asked(longTicks * tick)
 	}
 	return may
 }
@@ -66,23 +66,23 @@ func (w *world) ask(r rules, g *goroutine) bool {
 // asked ends that.
 func (w *world) asked(r rules, g *goroutine) {
 	if g.doing == extending && r.asked {
-		w.claim.Asked(longTicks * tick)
+		w.claims[0].Asked(longTicks * tick)
 	}
 }
 
 // upkeep: the watchdog renews whatever is to be renewed, in one call that takes no turns. The session trims, at any
 // time, also when there is nothing to trim.
 func (w *world) upkeep(r rules, emit emit) {
-	if !w.claim.Holds() {
+	if !w.claims[0].Holds() {
 		return
 	}
 	if w.g[watchdog].doing == idle && (w.renewed(0) || w.renewed(1)) {
 		w.clone().maintain(watchdog, renewing, renew, leaseTicks, emit)
 	}
-	if w.g[trimmer].doing == idle && w.turn(r) {
+	if w.g[trimmer].doing == idle && w.turn(r, 0) {
 		n := w.clone()
-		has, _ := n.claim.Held(owner.Exclusive)
-		most := n.claim.BeginTrim(has, n.now, r.renewal())
+		has, _ := n.claims[0].Held(owner.Exclusive)
+		most := n.claims[0].BeginTrim(has, n.now, r.renewal())
 		n.maintain(trimmer, trimming, trim, ticks(most), emit)
 	}
 }
@@ -90,7 +90,7 @@ func (w *world) upkeep(r rules, emit emit) {
 // maintain sends a call of the session's own.
 func (w *world) maintain(i int, doing activity, verb verb, ticks int, emit emit) {
 	g := &w.g[i]
-	g.grant, _ = w.claim.Held(owner.Exclusive)
+	g.grant, _ = w.claims[0].Held(owner.Exclusive)
 	g.doing, g.msg = doing, message{verb: verb, owner: wireOf(g.grant.Wire), lease: int8(ticks)}
 	w.send(g)
 	emit(event{who: names[i], what: "sends", msg: g.msg}, w, fine)
@@ -123,11 +123,11 @@ func (w *world) settleTrim(r rules, i int, again bool) {
 		w.send(g)
 		return
 	case g.answer == late:
-		w.claim.NotTrimmed()
+		w.claims[0].NotTrimmed()
 	default:
-		w.claim.Trimmed(g.grant, w.serverNow())
+		w.claims[0].Trimmed(g.grant, w.serverNow())
 		if !r.keepDoubt {
-			w.claim.TrimInDoubt(0, 0) // long ago
+			w.claims[0].TrimInDoubt(0, 0) // long ago
 		}
 	}
 	w.heard(r, i)
@@ -141,7 +141,7 @@ func (w *world) leaseUnanswered(r rules, i int) {
 	}
 	switch g := &w.g[i]; {
 	case g.doing == trimming:
-		w.claim.TrimInDoubt(w.now, window)
+		w.claims[0].TrimInDoubt(w.now, window)
 	case r.lengthInDoubt:
 		g.grant.Lasts(w.leased(g.msg.lease))
 	}
@@ -152,18 +152,17 @@ func (w *world) leaseUnanswered(r rules, i int) {
 func (w *world) heard(r rules, i int) {
 	g := &w.g[i]
 	w.asked(r, g)
-	if g.doing == extending {
-		*g = goroutine{locks: g.locks, doing: holding, grant: g.grant, hold: g.hold, gone: g.gone, doubted: g.doubted}
-		return
+	was := *g
+	if *g = was.idle(); was.doing == extending {
+		g.doing, g.grant, g.hold, g.gone, g.doubted = holding, was.grant, was.hold, was.gone, was.doubted
 	}
-	*g = g.idle()
 }
 
 // tidyLeases is tidy where leases differ.
 func (w *world) tidyLeases() {
-	w.server.remains, w.server.writes, w.drift = false, min(w.server.writes, 1), false // counts do not matter
-	if !w.claim.Holds() && w.g[0].doing != acquiring && w.g[1].doing != acquiring {    // all is over
-		*w = world{claim: new(claim), now: w.now, bounds: bounds{kind: leases}}
+	w.server.remains, w.server.writes, w.drift = false, min(w.server.writes, 1), false  // counts do not matter
+	if !w.claims[0].Holds() && w.g[0].doing != acquiring && w.g[1].doing != acquiring { // all is over
+		*w = world{claims: []*claim{new(claim)}, now: w.now, bounds: bounds{kind: leases}}
 	}
 }
 
@@ -180,7 +179,7 @@ func (w *world) over(m message, r rules) bool {
 // forgotten reports whether the lease is longer than anybody needs it, and the session does not know, or would not when
 // it hears of the next renewal. Nobody knows of a clock that was set back but by that.
 func (w *world) forgotten() bool {
-	has, _ := w.claim.Held(owner.Exclusive)
+	has, _ := w.claims[0].Held(owner.Exclusive)
 	needed, watched := 0, false
 	for i := range w.g {
 		g := &w.g[i]
@@ -195,8 +194,8 @@ func (w *world) forgotten() bool {
 		return false
 	}
 	lasts := time.Duration(w.server.ttl) * tick
-	if watched && !w.claim.Slackens(has, lasts, w.now, leaseTicks*tick) {
+	if watched && !w.claims[0].Slackens(has, lasts, w.now, leaseTicks*tick) {
 		return true
 	}
-	return w.bounds.slack && len(w.claim.Slack(has, w.now, leaseTicks*tick)) == 0
+	return w.bounds.slack && len(w.claims[0].Slack(has, w.now, leaseTicks*tick)) == 0
 }

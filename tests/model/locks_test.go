@@ -330,6 +330,8 @@ func TestNotPromised(t *testing.T) {
 		// A stray, or a nested hold that ended by the clock, leaves another count on the server until the next
 		// release.
 		"the server's count can drift": {in: nested, want: wrongCount},
+		// A release that hands the lock over asks nobody whether it is still there.
+		"a hand-over can hide a force unlock": {in: passing, want: hiddenLoss},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

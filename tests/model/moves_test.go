@@ -40,6 +40,9 @@ func explore(r rules, b bounds, until ...violation) search {
 
 var names = [...]string{"g0", "g1", "third", "trimmer"}
 
+// other is the goroutine of another owner, in a world that has one.
+const other = 2
+
 // moves calls emit with every possible step from w.
 func (w *world) moves(r rules, emit emit) {
 	for i := range w.g {
@@ -61,17 +64,25 @@ func (w *world) call(r rules, i int, emit emit) {
 	g := &w.g[i]
 	switch g.doing {
 	case idle:
-		if g.locks > 0 && (w.bounds.kind == plain || w.claim.Holds()) {
+		if g.locks > 0 && (w.bounds.kind == plain || w.claims[0].Holds()) {
 			n := w.clone()
 			n.g[i].locks--
+			if n.g[i].doing = wanting; w.bounds.other > 0 {
+				n.g[i].claim = n.callOf(i)
+				emit(event{who: names[i], what: "stands in line"}, n.clone(), fine)
+			}
 			if n.attempt(r, i) {
-				emit(event{who: names[i], what: "sends", msg: n.g[i].msg}, n, fine)
+				emit(event{who: names[i], what: "sends", msg: n.g[i].msg}, n, n.crosses(i))
 			}
 		}
 	case wanting:
+		if g.gift.grant != nil {
+			w.handed(r, i, emit)
+			return
+		}
 		n := w.clone()
 		if n.attempt(r, i) {
-			emit(event{who: names[i], what: "sends", msg: n.g[i].msg}, n, fine)
+			emit(event{who: names[i], what: "sends", msg: n.g[i].msg}, n, n.crosses(i))
 		}
 		n = w.clone()
 		n.giveUp(r, i)
@@ -85,8 +96,9 @@ func (w *world) call(r rules, i int, emit emit) {
 		n := w.clone()
 		n.end(i)
 		emit(event{who: names[i], what: "ends its hold"}, n, fine)
+		w.handOver(r, i, emit)
 	case ended:
-		if w.turn(r) {
+		if w.turn(r, g.grant.Of) {
 			n := w.clone()
 			n.release(r, i)
 			emit(event{who: names[i], what: "sends", msg: n.g[i].msg}, n, fine)
@@ -116,7 +128,7 @@ func (w *world) travel(r rules, i int, emit emit) {
 			n = w.clone()
 			n.settle(r, i, false)
 			n.giveUp(r, i)
-			n.g[i] = n.g[i].idle()
+			n.stop(r, i)
 			emit(event{who: names[i], what: "hears late and gives up"}, n, fine)
 			if n = w.faulty(); n != nil {
 				n.settle(r, i, false)
@@ -179,6 +191,7 @@ func (w *world) settled(m message, a answer) {
 func (w *world) inTheDark(g *grant) {
 	for i := range w.g {
 		w.g[i].doubted = w.g[i].doubted || w.g[i].grant == g
+		w.g[i].gift.doubted = w.g[i].gift.doubted || w.g[i].gift.grant == g
 	}
 }
 
@@ -192,6 +205,9 @@ func (w *world) execute(r rules, m message) answer {
 			if g := &w.g[i]; g.inFlight() && g.msg.owner == m.owner || g.grant != nil &&
 				g.grant.Wire == wires[m.owner] {
 				g.doubted = true
+			}
+			if t := &w.g[i].gift; t.grant != nil && t.grant.Wire == wires[m.owner] {
+				t.doubted = true
 			}
 		}
 	}
@@ -224,7 +240,7 @@ func (w *world) background(r rules, emit emit) {
 		}
 	}
 	for i, f := range w.fixes {
-		if f.due > w.now || !w.turn(r) {
+		if f.due > w.now || !w.turn(r, f.grant.Of) {
 			continue
 		}
 		n := w.clone()
@@ -276,12 +292,13 @@ func (w *world) others(emit emit) {
 		}
 		emit(event{who: "X", what: what}, n, fine)
 	}
-	switch s := &w.server; s.x {
-	case xReads:
+	switch s := &w.server; {
+	case w.bounds.force:
+	case s.x == xReads:
 		to(nothingOfX, "reads no more")
-	case xWrites:
+	case s.x == xWrites:
 		to(nothingOfX, "writes no more")
-	case nothingOfX:
+	case s.x == nothingOfX:
 		if w.bounds.kind != plain && !s.writing() {
 			to(xReads, "reads")
 		}
@@ -294,97 +311,4 @@ func (w *world) others(emit emit) {
 		n.vanish(forced)
 		emit(event{who: "force", what: "unlocks"}, n, fine)
 	}
-}
-
-// clocks has the steps of time: the server's clock ticks first, the session's follows. Where no lease runs out, they
-// are one clock.
-func (w *world) clocks(r rules, emit emit) {
-	if back := w.bounds.setBack; back > 0 {
-		n := w.clone()
-		n.bounds.setBack = 0
-		n.shift(back)
-		emit(event{who: "server's", what: "clock is set back"}, n, fine)
-	}
-	n := w.clone()
-	if w.ahead {
-		n.tickSession(r)
-		emit(event{who: "session's", what: "clock ticks"}, n, fine)
-		return
-	}
-	n.ahead = true
-	n.shift(-1)
-	if w.bounds.kind.endless() {
-		n.tickSession(r)
-	}
-	emit(event{who: "server's", what: "clock ticks"}, n, fine)
-}
-
-// shift makes what is measured by the server's clock last longer, or not as long: the key, and every not-after. One that
-// has passed matters for as long as the clock may yet be set back.
-func (w *world) shift(ticks int8) {
-	passed := -w.bounds.setBack
-	if w.bounds.setBack == always {
-		passed = 0
-	}
-	for i := range w.g {
-		w.g[i].msg.shift(ticks, passed)
-	}
-	for i := range w.stray {
-		w.stray[i].shift(ticks, passed)
-	}
-	if s := &w.server; !w.bounds.kind.endless() && s.ttl > 0 {
-		if s.ttl = shifted(s.ttl, ticks); s.ttl == 0 {
-			w.vanish(expired)
-		}
-	}
-}
-
-func (m *message) shift(ticks, passed int8) {
-	if m.verb == acquire || m.verb == trim {
-		m.open = max(shifted(m.open, ticks), passed)
-	}
-}
-
-func shifted(left, ticks int8) int8 {
-	if left == always || ticks == always {
-		return always
-	}
-	return left + ticks
-}
-
-// tickSession ends the holds that are no longer trusted, whatever the server has.
-func (w *world) tickSession(r rules) {
-	w.ahead = false
-	w.now += tick
-	for i := range w.g {
-		g := &w.g[i]
-		if !g.has() || g.hold.Trusted(w.now) {
-			continue
-		}
-		wire, duties := g.grant.Wire, len(w.debts)+len(w.fixes)
-		w.loseHold(r, i)
-		if s := &w.server; s.owner == wireOf(wire) {
-			w.drift = true
-			s.remains = s.remains || len(w.debts)+len(w.fixes) == duties
-		}
-	}
-}
-
-// vanish removes our key, and notes why for those who rely on it.
-func (w *world) vanish(why cause) {
-	for i := range w.g {
-		g := &w.g[i]
-		switch {
-		case g.has() || g.doing == ended: // the hold has been given up here, so either answer is right
-			if g.grant.Wire == wires[w.server.owner] {
-				g.gone, g.doubted = why, g.doubted || g.doing == ended
-			}
-		case g.doing == releasing && g.answer == none || g.doing == acquiring && g.answer == granted:
-			if g.msg.owner == w.server.owner {
-				g.gone = why
-			}
-		}
-	}
-	w.server.clear()
-	w.drift = false
 }

@@ -58,6 +58,22 @@ type rules struct {
 	returnLateGrant bool // a grant that comes after its trust has ended is given back
 	firstMissIsLoss bool // a first release that finds nothing is ErrLost
 	nextMissIsDone  bool // a repeated release that finds nothing is a success
+
+	// Hand-overs. The first nine are about what passes on.
+
+	passLast       bool // it is the only live hold of its grant
+	passUndetached bool // none is detached
+	passUnlost     bool // none was lost
+	passUnreturned bool // no release of the last one was sent, or may have been
+	passTrusted    bool // it is trusted
+	passThere      bool // its lease is not over, nor has the server said that it has nothing of it
+	passAlone      bool // its owner has no other call
+	passIdle       bool // its claim has no operation in flight
+	passCopies     bool // what is known of copies of the acquisition passes on with it
+	heirUndoes     bool // the heir gives up what its own attempts may have left
+	heirAlone      bool // the heir's owner has no other call
+	heirIdle       bool // the heir's own claim has no operation in flight
+	heirRefuses    bool // to a call that is granted a lock, what it was handed besides is lost
 }
 
 // allRules is the design.
@@ -71,6 +87,8 @@ func allRules() rules {
 		notBefore: true, asked: true, refuseLonger: true, keepDoubt: true, waitLonger: true,
 		wholeLease: true, lengthInDoubt: true,
 		trustFromSend: true, margin: true, returnLateGrant: true, firstMissIsLoss: true, nextMissIsDone: true,
+		passLast: true, passUndetached: true, passUnlost: true, passUnreturned: true, passTrusted: true, passThere: true,
+		passAlone: true, passIdle: true, passCopies: true, heirUndoes: true, heirAlone: true, heirIdle: true, heirRefuses: true,
 	}
 }
 
@@ -90,6 +108,10 @@ const (
 type bounds struct {
 	kind   kind
 	locks  [2]int8 // acquisitions of each goroutine
+	other  int8    // of another owner's goroutine; 0: there is none
+	held   bool    // the first one has the lock from the beginning, and the other owner's waits for it
+	detach bool    // holds may be detached
+	force  bool    // there is no X, but an operator
 	faults int8    // requests or replies lost in all; unlimited: any number
 	strays int8    // requests without a reply that the network keeps at a time, maxStrays at most
 	alone  bool    // there is nobody else: no X, no force unlock

@@ -12,10 +12,10 @@ import (
 // attempt sends an attempt to acquire. It returns false if there is nothing to send yet.
 func (w *world) attempt(r rules, i int) bool {
 	g := &w.g[i]
-	if !w.turn(r) {
+	if !w.turn(r, g.claim) {
 		return false
 	}
-	way, has, giveUp := w.claim.Next(&g.request, g.half, true)
+	way, has, giveUp := w.asks(g).Next(&g.request, g.half, true)
 	if giveUp {
 		w.giveUp(r, i)
 	}
@@ -73,11 +73,11 @@ func (w *world) number(r rules, i int, has *grant) int {
 	if !r.refuseLonger {
 		length = 0
 	}
-	before, known := g.request.Number, w.claim.Known()
+	before, known := g.request.Number, w.asks(g).Known()
 	if !r.freshNumbers && before > 0 && before == known.Top {
 		return before
 	}
-	number := w.claim.Number(has, g.half, length, w.now)
+	number := w.asks(g).Number(has, g.half, length, w.now)
 	if !r.skipNumbers {
 		if number = 1; has.State().Half == g.half {
 			number += has.Count(w.now)
@@ -90,11 +90,11 @@ func (w *world) number(r rules, i int, has *grant) int {
 func (w *world) giveUp(r rules, i int) {
 	g := &w.g[i]
 	numbered := g.request.Number > 0
-	undo := w.claim.GiveUp(&g.request, w.now, w.memory())
+	undo := w.asks(g).GiveUp(&g.request, w.now, w.memory())
 	if undo.Wire != "" && numbered {
 		w.undone = true
 		if !r.undoOwn {
-			undo.Ceiling = max(w.claim.Known().Top, 1)
+			undo.Ceiling = max(w.asks(g).Known().Top, 1)
 		}
 	}
 	w.owe(g.half, undo, true, r)
@@ -115,15 +115,15 @@ func (w *world) settle(r rules, i int, again bool) violation {
 	}
 	switch g.answer {
 	case granted:
-		w.settleGrant(r, i)
-		return fine
+		return w.settleGrant(r, i)
 	case busy:
 		g.request.Busy(g.sent)
 	case gone:
 		has, sent := g.grant, g.sent
 		w.giveUp(r, i)
-		*g = g.idle()
-		return w.lose(r, has, sent)
+		wrong := w.lose(r, has, sent)
+		w.stop(r, i)
+		return wrong
 	}
 	if !r.doubtRefusal {
 		g.request.Copies = 0
@@ -139,14 +139,16 @@ func (w *world) settle(r rules, i int, again bool) violation {
 // failed ends an attempt without a hold.
 func (w *world) failed(g *goroutine) {
 	if g.way == owner.Beside {
-		w.claim.Failed(&g.request)
+		w.asks(g).Failed(&g.request)
 	}
-	*g = goroutine{half: g.half, locks: g.locks, doing: wanting, request: g.request, doubted: g.doubted}
+	was := *g
+	*g = was.idle()
+	g.doing, g.request, g.doubted = wanting, was.request, was.doubted
 }
 
-func (w *world) settleGrant(r rules, i int) {
+func (w *world) settleGrant(r rules, i int) violation {
 	g := &w.g[i]
-	from := g.sent
+	from, sent := g.sent, g.sent
 	if !r.trustFromSend {
 		from = w.now
 	}
@@ -156,25 +158,26 @@ func (w *world) settleGrant(r rules, i int) {
 		if !inTime {
 			g.grant.Lasts(w.leased(w.length(i)))
 			w.correct(g.grant, w.now)
-			*g = g.idle()
-			return
+			w.stop(r, i)
+			return fine
 		}
-		w.claim.Reentered(g.grant, 0)
+		w.claim(g.grant).Reentered(g.grant, 0)
 		w.add(i, until)
-		return
+		return w.refuse(r, i, sent)
 	}
 	g.doubted = g.doubted || g.request.Copies > 0
-	w.claim.Granted(&g.request)
+	w.asks(g).Granted(&g.request)
 	if inTime {
 		w.hold(r, i, from)
-		return
+		return w.refuse(r, i, sent)
 	}
 	w.emptied, w.undone = false, false
 	if r.returnLateGrant {
 		g.request.Copies = max(g.request.Copies, g.sent)
 		w.giveUp(r, i)
 	}
-	*g = g.idle()
+	w.stop(r, i)
+	return fine
 }
 
 // hold makes g, whose request was granted, the holder of a new grant.
@@ -185,7 +188,7 @@ func (w *world) hold(r rules, i int, sent time.Duration) {
 	if !r.sweepRepeats {
 		copies = 0
 	}
-	g.grant.Begin(i, g.half, g.request.Wire, 0, copies)
+	g.grant.Begin(g.claim, g.half, g.request.Wire, 0, copies)
 	w.add(i, w.trust(r, w.length(i), sent))
 }
 
@@ -193,104 +196,11 @@ func (w *world) hold(r rules, i int, sent time.Duration) {
 func (w *world) add(i int, until time.Duration) {
 	g := &w.g[i]
 	w.emptied, w.undone = false, false
-	*g = goroutine{
-		half: g.half, locks: g.locks, doing: holding, grant: g.grant, hold: new(hold), gone: g.gone, doubted: g.doubted,
-	}
+	was := *g
+	*g = was.idle()
+	g.doing, g.grant, g.hold, g.gone, g.doubted = holding, was.grant, new(hold), was.gone, was.doubted
 	g.hold.Begin(i, w.now, until)
-	w.claim.Add(g.grant, g.hold, w.leased(w.length(i)), w.watched(i))
-}
-
-// end ends g's hold; its release waits for its turn.
-func (w *world) end(i int) {
-	g := &w.g[i]
-	w.claim.Drop(g.grant, g.hold, w.watched(i), false, w.now)
-	g.doing, g.hold = ended, nil
-}
-
-// release sends a release.
-func (w *world) release(r rules, i int) {
-	g := &w.g[i]
-	g.doing, g.rest, g.sent = releasing, w.rest(r, g.grant), w.now
-	g.msg = r.messageOf(g.half, g.rest)
-}
-
-func (r rules) messageOf(half owner.Half, rest owner.Remaining) message {
-	return message{
-		verb: release, half: half, owner: wireOf(rest.Owner), count: int8(rest.Count), ceiling: int8(rest.Ceiling),
-	}
-}
-
-// rest is what a release of g must leave.
-func (w *world) rest(r rules, g *grant) owner.Remaining {
-	rest := w.claim.Remaining(g, w.now)
-	half := g.State().Half
-	if !r.restOfOwner {
-		rest.Count = min(rest.Count, g.Count(w.now))
-	}
-	if !r.keepNumbers && half == owner.Shared {
-		count := g.Count(w.now)
-		if own, _ := w.claim.Held(half); own != nil {
-			count = own.Count(w.now)
-		}
-		rest.Count = min(rest.Count, count)
-	}
-	if !r.ceilings {
-		rest.Ceiling = 0
-	}
-	return rest
-}
-
-// settleRelease decides between nil and ErrLost. ErrLost needs a hold that was gone before the release was first
-// executed. A nil may hide a loss only if a reply was lost, to this release or to the acquisition, that would have
-// told of it.
-func (w *world) settleRelease(r rules, i int) violation {
-	was := w.g[i]
-	means := w.released(r, was.grant, was.rest, was.sent, was.answer)
-	w.g[i] = was.idle()
-	lost := means == owner.Absent
-	if !r.firstMissIsLoss && !was.repeated || !r.nextMissIsDone && was.repeated && was.answer == nothing {
-		lost = !lost && was.answer == nothing
-	}
-	excused := (was.repeated || was.doubted) && !w.bounds.strict
-	// See TestNotPromised.
-	forced := was.repeated && was.rest.Count > 0 && w.bounds.kind == plain && !w.bounds.strict
-	switch {
-	case lost && was.gone == notGone && !forced:
-		return wrongErrLost
-	case !lost && was.gone != notGone && !excused:
-		return hiddenLoss
-	case lost:
-		return w.lose(r, was.grant, w.now)
-	}
-	return fine
-}
-
-// released handles the reply to a release, and returns what it means.
-func (w *world) released(r rules, g *grant, rest owner.Remaining, sent time.Duration, a answer) int64 {
-	reply := int64(owner.Lowered)
-	switch {
-	case a == nothing:
-		reply = owner.Absent
-	case rest.Count == 0:
-		reply = owner.Freed
-	}
-	if !r.sweepFromSend {
-		sent = w.now
-	}
-	half, forestalled := g.State().Half, g.Returned()
-	means, again := w.claim.Replied(g, rest, sent, w.now, reply, w.memory())
-	if half == owner.Shared && w.claim.Known().Top > 0 {
-		forestalled = forestalled || r.oneRelease && w.emptied || r.undoReturns && w.undone
-	}
-	if reply == owner.Absent && !forestalled {
-		means = owner.Absent
-	}
-	if means == owner.Absent { // one release has reported the loss
-		w.inTheDark(g)
-	}
-	w.emptied = w.emptied || half == owner.Shared && (rest.Count == 0 || means == owner.Absent)
-	w.owe(half, again, false, r)
-	return means
+	w.claim(g.grant).Add(g.grant, g.hold, w.leased(w.length(i)), w.watched(i))
 }
 
 // unanswered handles an attempt without a reply. A release is repeated in the same turn, or left to others to repeat.
@@ -311,9 +221,9 @@ func (w *world) unanswered(r rules, i int, repeat bool) {
 		g.grant.ReentryInDoubt(until, copies)
 		w.correct(g.grant, w.now)
 		w.correct(g.grant, g.copies)
-		*g = goroutine{half: g.half, locks: g.locks, doing: wanting, request: g.request}
-		if w.bounds.kind == leases {
-			*g = g.idle()
+		was := *g
+		if *g = was.idle(); w.bounds.kind != leases {
+			g.doing, g.request = wanting, was.request
 		}
 	case g.doing == acquiring:
 		g.request.Copies, g.doubted = g.copies, true
@@ -326,37 +236,6 @@ func (w *world) unanswered(r rules, i int, repeat bool) {
 		}
 		g.doing = owing
 	}
-}
-
-// inDoubt handles a release without a reply.
-func (w *world) inDoubt(g *grant, rest owner.Remaining) {
-	w.claim.InDoubt(g, rest)
-	if rest.Count == 0 { // another release may have freed what finds nothing now
-		w.inTheDark(g)
-	}
-	w.emptied = w.emptied || rest.Count == 0 && g.State().Half == owner.Shared
-}
-
-// pay repeats g's release, when others may have had their turn.
-func (w *world) pay(r rules, i int) {
-	g := &w.g[i]
-	if !r.oweInTurn {
-		g.rest = w.rest(r, g.grant)
-	}
-	w.do(r, g.grant, w.claim.Owe(g.grant, g.rest, w.now))
-	*g = g.idle()
-}
-
-// outOfTurn handles a release of g whose time was over before its turn came. When its turn comes, the server is told
-// what is true by then.
-func (w *world) outOfTurn(r rules, i int) {
-	g := &w.g[i]
-	if r.awaitTurn {
-		w.correct(g.grant, w.now)
-		*g = g.idle()
-		return
-	}
-	g.doing, g.rest = owing, w.rest(r, g.grant)
 }
 
 // do starts the background calls for what the server still has to be told.
@@ -377,11 +256,17 @@ func (w *world) lose(r rules, g *grant, sent time.Duration) (found violation) {
 			}
 			w.loseHold(r, i)
 		}
+		if t := &w.g[i].gift; t.grant == g {
+			if t.gone == notGone {
+				found = earlyLoss
+			}
+			w.loseGift(r, i)
+		}
 	}
 	if !r.sweepFromSend {
 		sent = w.now
 	}
-	again := w.claim.Recheck(g, sent, w.now, w.memory())
+	again := w.claim(g).Recheck(g, sent, w.now, w.memory())
 	w.owe(g.State().Half, again, false, r)
 	return found
 }
@@ -392,9 +277,18 @@ func (w *world) loseHold(r rules, i int) {
 	if w.asked(r, g); g.doing == extending {
 		g.grant.Lasts(w.leased(g.msg.lease)) // or so, when the call is over
 	}
-	has := g.grant
-	w.claim.Drop(has, g.hold, w.watched(i), false, w.now)
-	has.Lose()
-	w.do(r, has, w.claim.Sweep(has, w.now, true))
+	w.lost(r, g.grant, g.hold, w.watched(i))
 	*g = g.idle()
+}
+
+// lost drops a hold that was lost.
+func (w *world) lost(r rules, has *grant, h *hold, watched bool) {
+	c := w.claim(has)
+	c.Drop(has, h, watched, false, w.now)
+	has.Lose()
+	duty := c.Sweep(has, w.now, w.found(has))
+	if duty.Debt.Wire != "" {
+		w.inTheDark(has)
+	}
+	w.do(r, has, duty)
 }

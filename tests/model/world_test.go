@@ -17,7 +17,8 @@ type (
 // A world is one state of everything.
 type world struct {
 	server server
-	claim  *claim
+	claims []*claim // a grant is of one of them: it says of which
+	of     [2]int   // which of them the owners have
 	g      [4]goroutine
 	debts  []debt    // to be paid again and again until it is answered; without a turn
 	fixes  []fix     // counts to be corrected, likewise, but in turn
@@ -36,6 +37,8 @@ type world struct {
 type goroutine struct {
 	half    owner.Half
 	locks   int8 // acquisitions left
+	claim   int  // of its call
+	gift    gift // which was handed over to its call
 	doing   activity
 	request owner.Request // wanting or acquiring
 	way     owner.Way     // acquiring
@@ -66,6 +69,7 @@ const (
 	extending // holding, and in flight
 	renewing  // in flight
 	trimming  // in flight
+	detached  // the hold, for as long as it is trusted
 )
 
 // A cause is a legitimate reason for a hold to vanish. A script of the session itself is none.
@@ -93,7 +97,11 @@ type fix struct {
 }
 
 func start(r rules, b bounds) *world {
-	w := &world{bounds: b, claim: new(claim), now: 100 * tick}
+	w := &world{bounds: b, claims: []*claim{new(claim)}, now: 100 * tick}
+	if b.other > 0 {
+		w.claims, w.of[1] = append(w.claims, new(claim)), 1
+		w.g[other].locks, w.g[other].claim = b.other, 1
+	}
 	for i := range w.bounds.locks {
 		w.g[i].locks = b.locks[i]
 		if b.kind.endless() {
@@ -102,6 +110,10 @@ func start(r rules, b bounds) *world {
 	}
 	switch b.kind {
 	case plain:
+		if b.held {
+			w.begin(r, 0)
+			w.g[other].doing, w.g[other].locks = wanting, b.other-1
+		}
 	case beside:
 		w.begin(r, 2)
 	case shared, leases:
@@ -116,11 +128,10 @@ func (w *world) begin(r rules, i int) {
 	g := &w.g[i]
 	m := message{verb: acquire, half: g.half, owner: 1, count: 1, lease: w.length(i), open: openFor}
 	r.run(&w.server, m)
-	g.request = owner.Request{Wire: wires[1]}
-	if w.keep(m) {
+	if g.request = (owner.Request{Wire: wires[1]}); w.keep(m) {
 		g.request.Copies = w.now + openFor*tick
 	}
-	w.claim.Granted(&g.request)
+	w.asks(g).Granted(&g.request)
 	w.hold(r, i, w.now)
 }
 
@@ -136,8 +147,9 @@ func (w *world) length(i int) int8 {
 	return leaseTicks
 }
 
-// watched reports whether a goroutine's holds are renewed.
-func (w *world) watched(i int) bool { return w.bounds.kind == leases && w.bounds.watched[i] }
+// watched reports whether a goroutine's holds are renewed. Where leases do not differ, the session takes them for
+// renewed, or they could not be handed over, but no renewal is sent.
+func (w *world) watched(i int) bool { return w.bounds.kind != leases || w.bounds.watched[i] }
 
 // trust is until when a hold is trusted that a call sent at that moment was granted.
 func (w *world) trust(r rules, length int8, sent time.Duration) time.Duration {
@@ -179,8 +191,12 @@ func (w *world) memory() time.Duration {
 func (w *world) clone() *world {
 	var c owner.Copier[int, int]
 	n := *w
-	n.claim = c.Claim(w.claim)
+	n.claims = make([]*claim, len(w.claims))
+	for i, of := range w.claims {
+		n.claims[i] = c.Claim(of)
+	}
 	for i := range n.g {
+		n.g[i].gift.grant, n.g[i].gift.hold = c.Grant(w.g[i].gift.grant), c.Hold(w.g[i].gift.hold)
 		n.g[i].grant = c.Grant(n.g[i].grant)
 		n.g[i].hold = c.Hold(n.g[i].hold)
 	}
@@ -191,8 +207,10 @@ func (w *world) clone() *world {
 	return &n
 }
 
-// idle ends whatever g was doing.
-func (g goroutine) idle() goroutine { return goroutine{half: g.half, locks: g.locks} }
+// idle ends whatever g was doing. What was handed over stays.
+func (g goroutine) idle() goroutine {
+	return goroutine{half: g.half, locks: g.locks, claim: g.claim, gift: g.gift}
+}
 
 // inFlight reports whether an operation is in flight that takes turns.
 func (g *goroutine) inFlight() bool {
@@ -207,16 +225,30 @@ func (g *goroutine) has() bool { return g.doing == holding || g.doing == extendi
 
 // believes reports whether g's program may think that it has its half.
 func (g *goroutine) believes(now time.Duration) bool {
-	return g.has() && g.hold.Trusted(now)
+	return (g.has() || g.doing == detached) && g.hold.Trusted(now)
 }
 
-// flying reports whether an operation is in flight.
-func (w *world) flying() bool {
-	return slices.ContainsFunc(w.g[:], func(g goroutine) bool { return g.inFlight() })
+// claim is that of a grant.
+func (w *world) claim(g *grant) *claim { return w.claims[g.Of] }
+
+// asks is the claim of a goroutine's call.
+func (w *world) asks(g *goroutine) *claim { return w.claims[g.claim] }
+
+// claimOf is which claim a goroutine is about.
+func (g *goroutine) claimOf() int {
+	if g.grant != nil {
+		return g.grant.Of
+	}
+	return g.claim
+}
+
+// flying reports whether an operation is in flight for a claim.
+func (w *world) flying(of int) bool {
+	return slices.ContainsFunc(w.g[:], func(g goroutine) bool { return g.inFlight() && g.claimOf() == of })
 }
 
 // turn reports whether the claim's turn is free.
-func (w *world) turn(r rules) bool { return !r.serialised || !w.flying() }
+func (w *world) turn(r rules, of int) bool { return !r.serialised || !w.flying(of) }
 
 // keep leaves a copy of m in the network. It reports whether there was room. Where leases differ, there is none for
 // what can only make them longer.
@@ -277,7 +309,7 @@ func (w *world) tidy(r rules) {
 	w.debts = slices.DeleteFunc(w.debts, func(d debt) bool {
 		return d.Over(w.now) || w.harmless(wireOf(d.Wire), r)
 	})
-	if w.server.owner == 0 || wires[w.server.owner] != w.wire() {
+	if w.server.owner == 0 || !w.holds(w.server.owner) {
 		w.drift = false
 	}
 	if w.bounds.kind == leases {
@@ -285,20 +317,18 @@ func (w *world) tidy(r rules) {
 	}
 }
 
-// wire is the claim's wire owner; "" if it has none.
-func (w *world) wire() string {
-	for half := range owner.Half(2) {
-		if g, _ := w.claim.Held(half); g != nil {
-			return g.Wire
-		}
-	}
-	return ""
+// holds reports whether a claim has the wire owner.
+func (w *world) holds(o int8) bool {
+	return slices.ContainsFunc(w.claims, func(c *claim) bool {
+		own, other := c.Held(owner.Exclusive)
+		return own != nil && own.Wire == wires[o] || other != nil && other.Wire == wires[o]
+	})
 }
 
 // harmless reports whether a release of a wire owner changes nothing and never will: the server has nothing of it,
 // and nothing can come.
 func (w *world) harmless(o int8, r rules) bool {
-	if !r.freshOwner || w.bounds.kind != plain || w.server.owner == o || w.wire() == wires[o] {
+	if !r.freshOwner || w.bounds.kind != plain || w.server.owner == o || w.holds(o) {
 		return false
 	}
 	for _, m := range w.stray {
