@@ -87,7 +87,7 @@ func write(t *testing.T, srv *redistest.Server, about subject) record {
 		w.Resume()
 	}
 	for _, w := range r.workers {
-		kit.Within(t, time.Minute, w.Ended(), "the end of a history")
+		kit.Within(t, 4*time.Minute, w.Ended(), "the end of a history") // it is work for the processor
 	}
 	for _, b := range r.books {
 		require.Empty(t, b.wrong)

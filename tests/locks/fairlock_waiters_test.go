@@ -80,7 +80,7 @@ func TestAStoppedWaiterQueuesUpAnew(t *testing.T) {
 	require.Equal(t, stopped, queued(t, srv, 2)[1])
 	require.NoError(t, holder.Release())
 	require.NoError(t, kit.Granted(t, time.Second, waits[0], "the one that was behind").Release())
-	kit.Within(t, 5*time.Second, w.Ended(), "the turn of the one that was stopped")
+	kit.Within(t, kit.LongestWait, w.Ended(), "the turn of the one that was stopped")
 	require.Equal(t, []string{stopped}, srv.Strs(t, "LRANGE", "turns", "0", "-1"))
 	srv.Do(t, "DEL", "turns")
 	nobodyWaits(t, srv)
