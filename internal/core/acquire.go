@@ -284,7 +284,7 @@ func (o *outermost) begin(l *Lock, c *claim, wire string, granted *answer, copie
 	g, h := &o.grant, &o.hold
 	g.lock, g.claim = l, c
 	g.Begin(g, l.part, wire, granted.token, copies)
-	h.init(l, g, granted)
+	h.init(l, g, granted.at, granted.trust(l))
 	g.add(h, granted.sent)
 	return h
 }
@@ -322,7 +322,7 @@ func (a *acquisition) reenter(ctx context.Context, g *grant) (*Single, error) {
 		return nil, err
 	case answer.outcome == script.Granted:
 		h := new(Single)
-		h.init(l, g, answer)
+		h.init(l, g, answer.at, answer.trust(l))
 		if answer.at >= answer.trust(l) || s.Closed() {
 			g.lasts(l.Length())
 			g.correct(0)
@@ -339,10 +339,10 @@ func (a *acquisition) reenter(ctx context.Context, g *grant) (*Single, error) {
 	}
 }
 
-// init makes h what was granted.
-func (h *Single) init(l *Lock, g *grant, granted *answer) {
+// init makes h a hold that was acquired then and is trusted until then.
+func (h *Single) init(l *Lock, g *grant, acquired, trust time.Duration) {
 	h.hold.inside, h.lock, h.grant = h, l, g
-	h.Begin(h, granted.at, granted.trust(l))
+	h.Begin(h, acquired, trust)
 }
 
 // An answer is the reply to an acquisition.

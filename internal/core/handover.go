@@ -57,9 +57,8 @@ func (h *Single) passTo(to *Lock, now time.Duration) (heir *Single, contexts *sc
 		c.mu.Unlock()
 		return nil, nil
 	}
-	heir = &Single{lock: to, grant: g}
-	heir.hold.inside = heir
-	heir.Begin(heir, now, h.Trust())
+	heir = new(Single)
+	heir.init(to, g, now, h.Trust())
 	c.Pass(&g.Grant, &heir.Hold)
 	contexts = h.stop()
 	if owner != nil {
@@ -72,13 +71,6 @@ func (h *Single) passTo(to *Lock, now time.Duration) (heir *Single, contexts *sc
 
 // any reports whether other calls of the owner meet at the name.
 func (c *crowd) any() bool { return c != nil && len(c.turns)+len(c.waits) > 0 }
-
-// ownedBy is the owner of the claim, nil until a context carries it.
-func (c *claim) ownedBy() *Owner {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.owner
-}
 
 // inherit takes the hold that has been handed over to the call, if one has. It is the call's owner's from then on.
 func (a *acquisition) inherit(ctx context.Context, take func(p *wait.Place) (gift any)) *Single {

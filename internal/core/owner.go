@@ -160,14 +160,19 @@ func (h *Single) share() *Owner {
 	return c.owner
 }
 
+// ownedBy is the owner of the claim, nil until a context carries it.
+func (c *claim) ownedBy() *Owner {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.owner
+}
+
 // unref gives a reference back; with the last one the owner forgets the name.
 func (c *claim) unref() {
 	if c == nil {
 		return
 	}
-	c.mu.Lock()
-	owner := c.owner
-	c.mu.Unlock()
+	owner := c.ownedBy()
 	if owner == nil {
 		return
 	}

@@ -50,6 +50,15 @@ func TestTheNameIsHandedOverFromHeadToHead(t *testing.T) {
 	})
 }
 
+// take hands the name over to a caller who comes for it, and who has it for that long.
+func (q *lines) take(t *testing.T, taken time.Duration) {
+	t.Helper()
+	p := q.accepting(1)[0]
+	require.Zero(t, q.handOver(taken))
+	require.Zero(t, p.Take())
+	p.Leave(taken)
+}
+
 // requireNothing requires that nothing is left of the line.
 func (q *lines) requireNothing(t *testing.T) {
 	t.Helper()
@@ -171,10 +180,7 @@ func TestANewcomerWaitsForWhatWasHandedOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := newLines(t)
-				first := q.accepting(1)[0]
-				require.Zero(t, q.handOver(taken))
-				require.Zero(t, first.Take())
-				first.Leave(taken)
+				q.take(t, taken)
 				assert.False(t, q.Empty(x), "it must not look")
 				newcomer := q.Join(x, true, false)
 				assert.False(t, newcomer.Head())
@@ -202,10 +208,7 @@ func TestANewcomerIsHandedTheNameOver(t *testing.T) {
 			for range 100 { // which of two messages is read first is chance
 				synctest.Test(t, func(t *testing.T) {
 					q := newLines(t)
-					first := q.accepting(1)[0]
-					require.Zero(t, q.handOver(time.Hour))
-					first.Take()
-					first.Leave(time.Hour)
+					q.take(t, time.Hour)
 					newcomer := q.Join(x, true, false)
 					newcomer.Accept(1)
 					var waiting *waiting
@@ -234,10 +237,7 @@ func TestANewcomerIsHandedTheNameOver(t *testing.T) {
 func TestALineOfNewcomersMovesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
-		first := q.accepting(1)[0]
-		require.Zero(t, q.handOver(time.Hour))
-		first.Take()
-		first.Leave(time.Hour)
+		q.take(t, time.Hour)
 		second, third := q.Join(x, true, false), q.Join(x, true, false)
 		waiting := q.goWait(third, time.Hour)
 		second.Leave(0) // it gave up, before it was told anything
@@ -253,10 +253,7 @@ func TestALineOfNewcomersMovesOn(t *testing.T) {
 func TestThoseWhoPollLookAtWhatWasHandedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
-		first := q.accepting(1)[0]
-		require.Zero(t, q.handOver(time.Hour))
-		first.Take()
-		first.Leave(time.Hour)
+		q.take(t, time.Hour)
 		poll := q.Join(x, false, false)
 		assert.True(t, poll.Head())
 		assert.Equal(t, time.Second, q.wait(poll, time.Second))
