@@ -133,12 +133,13 @@ func TestAWaiterThatGivesUpLeavesTheQueueAtOnce(t *testing.T) {
 func TestTheOneBehindIsWokenWhenTheFirstLeavesAFreeLock(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	// it looks rarely
-	l := fairlock.New(kit.Open(t, srv.Addr(), nil), kit.Orders, &fairlock.Options{WaiterLease: time.Minute})
+	o, s := observed(t, srv, kit.Lease)
+	l := fairlock.New(s, kit.Orders, &fairlock.Options{WaiterLease: time.Minute}) // they look rarely
 	holder := kit.Lock(t, t.Context(), l)
 	ctx, cancel := context.WithCancel(t.Context())
 	first := inLine(t, srv, ctx, l.Lock)[0]
 	second := inLine(t, srv, t.Context(), l.Lock)[0]
+	kit.Await(t, "the looks behind the subscriptions", func() bool { return o.sum("attempt busy") == 2*2 })
 	srv.Do(t, "DEL", kit.Orders) // free, and nobody was told
 	cancel()
 	require.ErrorIs(t, kit.Within(t, time.Second, first, "the end of the wait").Err, context.Canceled)
