@@ -19,7 +19,7 @@ demo: ## Several processes share locks and permits while some are killed and one
 test: redis java python quick test-servers ## All tests; installs redis-server, and a JDK, Maven and redis-py if it can
 
 # make lint vets everything, so that go test need not.
-quick: ## The tests that need no Redis, in a minute or two
+quick: ## The tests that need no Redis, in less than a minute
 	@$(GO) run ./tests/progress -race -vet=off $(TESTFLAGS) ./otel/example/... \
 		./cmd/holdfast/... ./... ./otel/... ./tests/progress ./tests/docs # those that take longest first
 	@$(GO) run ./tests/progress -vet=off $(TESTFLAGS) ./tests/model # pure rules: there is nothing to race

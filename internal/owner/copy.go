@@ -1,20 +1,54 @@
 package owner
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A Copier copies claims, grants and holds, each once, for a search that goes on from one state in several ways.
 type Copier[G, H any] struct {
-	grants [][2]*Grant[G, H]
-	holds  [][2]*Hold[H]
+	claims copies[Claim[G, H]]
+	notes  copies[notes]
+	grants copies[Grant[G, H]]
+	holds  copies[Hold[H]]
+}
+
+// copies are pairs of a value and its copy. Behind the last one are copies that may be overwritten.
+type copies[T any] [][2]*T
+
+// of returns where the copy of a value is, or goes to.
+func (c *copies[T]) of(from *T) (to *T, done bool) {
+	for _, pair := range *c {
+		if pair[0] == from {
+			return pair[1], true
+		}
+	}
+	n := len(*c)
+	*c = slices.Grow(*c, 1)[:n+1]
+	pair := &(*c)[n]
+	if pair[0] = from; pair[1] == nil {
+		pair[1] = new(T)
+	}
+	return pair[1], false
+}
+
+// Reset makes p begin anew. It overwrites its former copies, as memory of its own for every state takes long.
+func (p *Copier[G, H]) Reset() {
+	p.claims, p.notes, p.grants, p.holds = p.claims[:0], p.notes[:0], p.grants[:0], p.holds[:0]
 }
 
 // Claim is the copy of a claim.
 func (p *Copier[G, H]) Claim(c *Claim[G, H]) *Claim[G, H] {
-	to := &Claim[G, H]{parts: [halves]*Grant[G, H]{p.Grant(c.parts[0]), p.Grant(c.parts[1])}}
-	if c.notes != nil {
-		notes := *c.notes
-		notes.asked = append([]time.Duration(nil), notes.asked...)
-		to.notes = &notes
+	to, done := p.claims.of(c)
+	if done {
+		return to
+	}
+	to.parts = [halves]*Grant[G, H]{p.Grant(c.parts[0]), p.Grant(c.parts[1])}
+	if to.notes = nil; c.notes != nil {
+		to.notes, _ = p.notes.of(c.notes)
+		asked := to.notes.asked[:0]
+		*to.notes = *c.notes
+		to.notes.asked = append(asked, c.notes.asked...)
 	}
 	return to
 }
@@ -24,15 +58,12 @@ func (p *Copier[G, H]) Grant(g *Grant[G, H]) *Grant[G, H] {
 	if g == nil {
 		return nil
 	}
-	for _, pair := range p.grants {
-		if pair[0] == g {
-			return pair[1]
-		}
+	to, done := p.grants.of(g)
+	if !done {
+		*to = *g
+		to.live, to.detached = p.Hold(g.live), p.Hold(g.detached)
 	}
-	to := *g
-	to.live, to.detached = p.Hold(g.live), p.Hold(g.detached)
-	p.grants = append(p.grants, [2]*Grant[G, H]{g, &to})
-	return &to
+	return to
 }
 
 // Hold is the copy of a hold, and of those that follow it; nil of nil.
@@ -40,14 +71,11 @@ func (p *Copier[G, H]) Hold(h *Hold[H]) *Hold[H] {
 	if h == nil {
 		return nil
 	}
-	for _, pair := range p.holds {
-		if pair[0] == h {
-			return pair[1]
-		}
+	to, done := p.holds.of(h)
+	if !done {
+		to.Of, to.next, to.acquired, to.unsure = h.Of, p.Hold(h.next), h.acquired, h.unsure
+		to.trust.Store(h.trust.Load())
 	}
-	to := &Hold[H]{Of: h.Of, next: p.Hold(h.next), acquired: h.acquired, unsure: h.unsure}
-	to.trust.Store(h.trust.Load())
-	p.holds = append(p.holds, [2]*Hold[H]{h, to})
 	return to
 }
 

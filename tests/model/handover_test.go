@@ -126,12 +126,17 @@ func (w *world) handOver(r rules, i int, emit emit) {
 // tooLate: the trust of a hold is over when its release begins, and nobody has noticed.
 func (w *world) tooLate(r rules, emit emit) {
 	for i := range w.g {
+		if g := &w.g[i]; g.doing != holding || g.hold.Trusted(w.now+tick) {
+			continue
+		}
 		for to := range w.g {
+			if to == i || !w.g[to].waits() {
+				continue
+			}
 			n := w.clone()
 			n.now += tick
 			from := n.g[i]
-			if from.doing != holding || from.hold.Trusted(n.now) || to == i || !n.g[to].waits() ||
-				!n.passes(r, from.grant, from.hold) {
+			if !n.passes(r, from.grant, from.hold) {
 				continue
 			}
 			n.now -= tick

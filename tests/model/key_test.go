@@ -8,10 +8,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/owner"
 )
 
+// A keyer writes keys.
+type keyer struct {
+	w      *world
+	b      []byte
+	grants []*grant
+	claims []int
+}
+
 // key is equal for worlds that differ only in what can no longer matter. Moments count from now on, and grants are
 // numbered in the order in which they are met.
-func (w *world) key() string {
-	k := keyer{w: w, b: make([]byte, 0, 256)}
+func (k *keyer) key(w *world) []byte {
+	k.w, k.b, k.grants, k.claims = w, k.b[:0], k.grants[:0], k.claims[:0]
 	s := &w.server
 	k.add(int(s.owner), int(s.writes), int(s.reads), int(s.keys), int(s.keys>>8), int(s.ttl), int(s.x))
 	k.flags(s.remains, w.ahead, w.emptied, w.undone, w.drift)
@@ -38,15 +46,7 @@ func (w *world) key() string {
 		k.moments(w.fixes[i].due)
 		k.flags(w.fixes[i].begun)
 	})
-	return string(k.b)
-}
-
-// A keyer writes a key.
-type keyer struct {
-	w      *world
-	b      []byte
-	grants []*grant
-	claims []int
+	return k.b
 }
 
 func (k *keyer) add(all ...int) {
@@ -173,7 +173,10 @@ func (k *keyer) message(m message) {
 // sorted adds a set in a canonical order.
 func (k *keyer) sorted(n int, add func(i int)) {
 	k.add(n)
-	if n == 0 {
+	if n < 2 {
+		for i := range n {
+			add(i)
+		}
 		return
 	}
 	all, at := make([]string, n), len(k.b)

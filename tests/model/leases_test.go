@@ -162,7 +162,7 @@ func (w *world) heard(r rules, i int) {
 func (w *world) tidyLeases() {
 	w.server.remains, w.server.writes, w.drift = false, min(w.server.writes, 1), false  // counts do not matter
 	if !w.claims[0].Holds() && w.g[0].doing != acquiring && w.g[1].doing != acquiring { // all is over
-		*w = world{claims: []*claim{new(claim)}, now: w.now, bounds: bounds{kind: leases}}
+		*w = world{claims: []*claim{new(claim)}, now: w.now, bounds: bounds{kind: leases}, dropped: w.dropped}
 	}
 }
 

@@ -21,29 +21,15 @@ func (e event) String() string {
 	return strings.Join(slices.DeleteFunc(words, func(word string) bool { return word == "" }), " ")
 }
 
+// emit takes a step. The next world is the search's from then on, which may overwrite it at once.
 type emit func(e event, next *world, wrong violation)
-
-// explore searches everything that can happen under a set of rules, or until it has seen the given violations.
-func explore(r rules, b bounds, until ...violation) search {
-	return model[*world, string]{
-		start: func() *world { return start(r, b) },
-		moves: func(from *world, emit func(step[*world])) {
-			from.moves(r, func(e event, next *world, wrong violation) {
-				next.tidy(r)
-				emit(step[*world]{what: e, next: next, wrong: wrong})
-			})
-		},
-		key:   (*world).key,
-		check: (*world).check,
-	}.explore(until...)
-}
 
 var names = [...]string{"g0", "g1", "third", "trimmer"}
 
 // other is the goroutine of another owner, in a world that has one.
 const other = 2
 
-// moves calls emit with every possible step from w.
+// moves calls emit with every possible step from w, always in the same order.
 func (w *world) moves(r rules, emit emit) {
 	for i := range w.g {
 		w.call(r, i, emit)

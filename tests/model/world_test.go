@@ -28,6 +28,9 @@ type world struct {
 	drawn  int8   // how many wire owners were handed out
 	bounds bounds // how much of them is still to come
 
+	dropped *dropped               // of the search
+	copier  owner.Copier[int, int] // which has made the claims, if the world is a copy
+
 	emptied, undone bool // since the last grant the shared half was released, or an undo may have released it
 	drift           bool // history: something may have left the server's count different from the session's
 }
@@ -97,7 +100,7 @@ type fix struct {
 }
 
 func start(r rules, b bounds) *world {
-	w := &world{bounds: b, claims: []*claim{new(claim)}, now: 100 * tick}
+	w := &world{bounds: b, claims: []*claim{new(claim)}, now: 100 * tick, dropped: new(dropped)}
 	if b.other > 0 {
 		w.claims, w.of[1] = append(w.claims, new(claim)), 1
 		w.g[other].locks, w.g[other].claim = b.other, 1
@@ -189,22 +192,41 @@ func (w *world) memory() time.Duration {
 
 // clone returns a copy that shares nothing with w.
 func (w *world) clone() *world {
-	var c owner.Copier[int, int]
-	n := *w
-	n.claims = make([]*claim, len(w.claims))
-	for i, of := range w.claims {
-		n.claims[i] = c.Claim(of)
+	n := w.dropped.blank()
+	c, claims, debts, stray, fixes := n.copier, n.claims[:0], n.debts[:0], n.stray[:0], n.fixes[:0]
+	*n = *w
+	c.Reset()
+	for _, of := range w.claims {
+		claims = append(claims, c.Claim(of))
 	}
 	for i := range n.g {
-		n.g[i].gift.grant, n.g[i].gift.hold = c.Grant(w.g[i].gift.grant), c.Hold(w.g[i].gift.hold)
-		n.g[i].grant = c.Grant(n.g[i].grant)
-		n.g[i].hold = c.Hold(n.g[i].hold)
+		g := &n.g[i]
+		g.gift.grant, g.gift.hold = c.Grant(g.gift.grant), c.Hold(g.gift.hold)
+		g.grant, g.hold = c.Grant(g.grant), c.Hold(g.hold)
 	}
-	n.debts, n.stray, n.fixes = slices.Clone(w.debts), slices.Clone(w.stray), slices.Clone(w.fixes)
+	n.debts, n.stray, n.fixes = append(debts, w.debts...), append(stray, w.stray...), append(fixes, w.fixes...)
 	for i := range n.fixes {
 		n.fixes[i].grant = c.Grant(n.fixes[i].grant)
 	}
-	return &n
+	n.copier, n.claims = c, claims
+	return n
+}
+
+// dropped are worlds that nobody looks at any more. Copies overwrite them: a search makes several times as many worlds
+// as it keeps, and with new memory for each it took three times as long.
+type dropped []*world
+
+func (d *dropped) add(w *world) { *d = append(*d, w) }
+
+// blank returns a world to be overwritten.
+func (d *dropped) blank() *world {
+	last := len(*d) - 1
+	if last < 0 {
+		return new(world)
+	}
+	w := (*d)[last]
+	*d = (*d)[:last]
+	return w
 }
 
 // idle ends whatever g was doing. What was handed over stays.
