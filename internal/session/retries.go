@@ -95,9 +95,20 @@ func (r *Retries) WaitFor(
 	}
 	sleep, stopSleep := context.WithDeadlineCause(ctx, end, errWaited)
 	defer stopSleep()
-	attempt, stopAttempt := context.WithDeadlineCause(ctx, end.Add(Grace), errWaited)
+	attempt, stopAttempt := graced(ctx, sleep)
 	defer stopAttempt()
 	return r.outwaited(ctx, end, wait(attempt, sleep))
+}
+
+// graced is a context for the attempts of a call that sleeps under sleep: it ends with ctx, or the grace after sleep. The
+// grace begins when this process notices that sleep is over. If it stood still until then, the reply may be there already.
+func graced(ctx, sleep context.Context) (attempt context.Context, stop func()) {
+	attempt, end := context.WithCancelCause(ctx)
+	forget := context.AfterFunc(sleep, func() { time.AfterFunc(Grace, func() { end(errWaited) }) })
+	return attempt, func() {
+		forget()
+		end(nil)
+	}
 }
 
 // Again decides after which time an attempt that failed is worth another; or it is not.

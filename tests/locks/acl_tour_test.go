@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,16 +22,6 @@ import (
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
-
-// denied returns the first line that says that the server has refused something; nil if there is none.
-func denied(l *kit.Journal) error {
-	for line := range strings.Lines(l.String()) {
-		if aclNo.MatchString(line) {
-			return errors.New(line)
-		}
-	}
-	return nil
-}
 
 // An aclWalk tries everything that a user of the toolkit can do. Whatever fails ends the step.
 type aclWalk struct {
@@ -70,6 +59,7 @@ func aclTour(t *testing.T, servers []*redistest.Server, opt rueidis.ClientOption
 		{"semaphore", w.semaphore},
 		{"permits", w.permits},
 		{"latch", w.latch},
+		{"waits that end", w.outwaited},
 		{"close", w.close},
 	} {
 		if err := errors.Join(w.attempt(step.do), denied(w.log)); err != nil {
@@ -183,7 +173,6 @@ func (w *aclWalk) lock(mine, theirs kit.Locker, channel string) {
 	w.ok(kit.ErrorOf(mine.Holders(ctx)))
 	w.ok(hold.Extend(ctx, time.Minute))
 	w.is(kit.ErrorOf(theirs.TryLock(w.ctx)), holdfast.ErrBusy)
-	w.is(kit.ErrorOf(theirs.TryLockFor(w.ctx, time.Millisecond)), holdfast.ErrBusy)
 	next := kit.GoLock(w.ctx, theirs.Lock)
 	w.listened(channel, next)
 	w.ok(hold.Release())
@@ -224,8 +213,13 @@ func (w *aclWalk) fairlock() {
 	stand(1, first)
 	second := kit.GoLock(gone, lively.Lock)
 	stand(2, first, second)
-	waiters, err := mine.Waiters(w.ctx)
-	w.ok(err)
+	var waiters []holdfast.Waiter
+	w.until("both", func(*redistest.Server) (both bool) {
+		var err error
+		waiters, err = mine.Waiters(w.ctx)
+		w.ok(err)
+		return len(waiters) == 2
+	}, first, second)
 	for _, i := range []int{1, 0} {
 		for _, srv := range w.servers {
 			_, _ = srv.Try("LREM", queue, "0", waiters[i].ID) // it is refused where the slot is not
@@ -351,9 +345,9 @@ func (w *aclWalk) permits() {
 	hold = w.granted(next)
 	w.ok(mine.Release(w.ctx, hold.ID()))
 
-	brief := semaphore.NewExpirable(w.mine, w.name("permits"),
-		&semaphore.ExpirableOptions{FixedLease: 10 * time.Millisecond})
-	w.ok(w.take(w.ctx, brief.Acquire).Detach())
+	left := w.take(w.ctx, mine.Acquire)
+	w.ok(left.Detach())
+	w.ok(theirs.UpdateLease(w.ctx, left.ID(), 10*time.Millisecond))
 	w.ok(w.take(w.ctx, theirs.Acquire).Release()) // once its lease has ended
 	w.ok(kit.ErrorOf(mine.Permits(w.ctx)))
 	w.ok(kit.ErrorOf(mine.AvailablePermits(w.ctx)))
@@ -373,6 +367,23 @@ func (w *aclWalk) latch() {
 	w.granted(next)
 	w.ok(kit.ErrorOf(mine.TrySetCount(w.ctx, 1)))
 	w.ok(kit.ErrorOf(mine.Delete(w.ctx)))
+}
+
+// outwaited goes through waits whose time ends. It comes for all at once, and later than a busy machine's answers.
+func (w *aclWalk) outwaited() {
+	var holds []*holdfast.Hold
+	var waits []<-chan kit.Result
+	for _, kind := range []string{"rlock fenced", "rlock non-reentrant", "fairlock", "rwlock write", "setlock"} {
+		k := kit.KindOf(kind)
+		holds = append(holds, w.take(w.ctx, k.Make(w.mine, w.name(kind), 0).Lock))
+		waits = append(waits, kit.GoLock(w.ctx, func(ctx context.Context) (*holdfast.Hold, error) {
+			return k.Make(w.theirs, w.name(kind), 0).TryLockFor(ctx, 2*time.Second)
+		}))
+	}
+	for i, wait := range waits {
+		w.is((<-wait).Err, holdfast.ErrBusy)
+		w.ok(holds[i].Release())
+	}
 }
 
 // close leaves a lock to the end of its session.

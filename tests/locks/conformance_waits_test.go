@@ -114,7 +114,8 @@ func TestASlowPollerDelaysNobody(t *testing.T) {
 func TestACancelledWaitLeavesNothing(t *testing.T) {
 	kit.EveryKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
-		hold := kit.Lock(t, t.Context(), k.Rival(a, t.Name(), time.Hour))
+		hold := kit.Lock(t, t.Context(), k.Rival(a, t.Name(), 0))
+		kit.Await(t, "a grant by this server, too", func() bool { return len(srv.Keyspace(t)) > 0 })
 		before := srv.Keyspace(t)
 
 		why := assert.AnError

@@ -8,6 +8,7 @@ import (
 
 func TestMain(m *testing.M) {
 	kit.Main(m, map[string]func([]string){
-		"queuer": queuer,
+		"queuer":  queuer,
+		"visitor": visitor,
 	})
 }

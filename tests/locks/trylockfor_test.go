@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
+	"github.com/holdfast-go/holdfast/tests/worker"
 )
 
 // If the process is too busy to run the waiter in time, the result is still ErrBusy. The test is not parallel,
@@ -49,6 +50,37 @@ func TestTryLockForThatIsScheduledLateIsBusy(t *testing.T) {
 	}
 	wg.Wait()
 	require.NoError(t, hold.Release())
+}
+
+// If the process stands still while the time ends, an answer that is there when it goes on is read.
+func TestTryLockForOfAProcessThatStoodStillReadsTheAnswer(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	kit.LoadScripts(t, srv)
+	p := proxy.Start(t, srv.Addr())
+	hold := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "x", nil))
+	said := make(chan string, 2)
+	w := worker.Start(t, func(line string) { said <- line }, "visitor", p.Addr())
+	require.Equal(t, "busy", kit.Within(t, 5*time.Second, said, "the first attempt"))
+	rule := p.On(kit.ScriptOf(kit.KindOf("rlock"), "acquire"), proxy.HoldReply, proxy.First)
+	w.End()
+	rule.Wait(t, 1)
+	w.Pause()
+	rule.Release()
+	kit.SleepUntil(time.Now().Add(visit + time.Second))
+	w.Resume()
+	require.Equal(t, "busy", kit.Within(t, 5*time.Second, said, "the end of the wait"))
+	require.NoError(t, hold.Release())
+}
+
+const visit = 500 * time.Millisecond
+
+// visitor tries a lock that is taken, and then waits for it for a short time when it is asked to end.
+func visitor(args []string) {
+	l := rlock.New(kit.OpenWorker(args[0], kit.Lease), "x", nil)
+	worker.Say("%s", kit.ClassOf(kit.ErrorOf(l.TryLock(context.Background()))))
+	<-worker.Stopped()
+	worker.Say("%s", kit.ClassOf(kit.ErrorOf(l.TryLockFor(context.Background(), visit))))
 }
 
 // If the time ends during an attempt at a server that does not answer, the attempt is soon given up, and its outcome
