@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/tests/bench"
+	"github.com/holdfast-go/holdfast/tests/worker"
 )
 
 // The table is printed after all benchmarks; each row has what was measured and the limit.
@@ -16,6 +17,7 @@ var table [][3]string
 func row(what, measured, limit string) { table = append(table, [3]string{what, measured, limit}) }
 
 func TestMain(m *testing.M) {
+	worker.Run(bench.Roles)
 	code := m.Run()
 	if len(table) > 0 {
 		w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
@@ -66,57 +68,6 @@ func measureTime(b *testing.B, what string, pair bench.Pair, goroutines int, lim
 	r := bench.MeasureRatio(b, pair, goroutines, 40)
 	row(fmt.Sprintf("  time%s, of two bare EVALSHA, %d goroutines", what, goroutines),
 		fmt.Sprintf("%.3f (%.3f..%.3f), bare of bare %.3f", r.Ours, r.Low, r.High, r.Noise), limit)
-}
-
-func BenchmarkContended(b *testing.B) {
-	for _, c := range []struct {
-		what                 string
-		kind                 bench.Kind
-		sessions, goroutines int
-		held                 time.Duration
-		limit                string
-	}{
-		{"", bench.Reentrant, 1, 128, 0, "0.1"},
-		{", held for 1 ms", bench.Reentrant, 1, 128, time.Millisecond, "0.3"},
-		{"", bench.Reentrant, 4, 8, 0, "0.3"},
-		{", held for 5 ms", bench.Reentrant, 4, 8, 5 * time.Millisecond, "7"},
-		{", fair", bench.Fair, 4, 8, 0, "none"},
-		{", writers", bench.Write, 4, 8, 0, "7"},
-		{", of one string", bench.Set, 4, 8, 0, "none"},
-		{", 8 permits with leases", bench.Leased(8), 1, 128, 0, "4"},
-		{", 8 permits with leases held for 2 ms", bench.Leased(8), 1, 128, 2 * time.Millisecond, "4"},
-		{", 8 permits with leases held for 2 ms", bench.Leased(8), 4, 32, 2 * time.Millisecond, "none"},
-	} {
-		m := bench.MeasureContended(b, c.kind, c.sessions, c.goroutines, c.held)
-		row(fmt.Sprintf("contended, %d × %d goroutines%s: commands per acquisition", c.sessions, c.goroutines, c.what),
-			fmt.Sprintf("%.3f of %d", m.Commands, m.Acquisitions), c.limit)
-		row("  least share of a process, of a goroutine, of the fair one",
-			fmt.Sprintf("%.2f, %.2f", m.Session, m.Goroutine), "≥ 0.25")
-		if c.sessions == 1 && c.held > 0 {
-			row("  rate, of that of a mutex of the process",
-				fmt.Sprintf("%.3f", m.PerSecond/bench.MeasureMutex(c.goroutines, c.held)), "none")
-		}
-	}
-}
-
-func BenchmarkPermits(b *testing.B) {
-	for _, c := range []struct {
-		sessions, goroutines, permits int
-		held                          time.Duration
-		limit                         string
-	}{
-		{1, 1, 1, 0, "2"},
-		{1, 128, 8, 0, "4"},
-		{1, 128, 8, 2 * time.Millisecond, "4"},
-		{4, 32, 8, 2 * time.Millisecond, "none"},
-	} {
-		m := bench.MeasurePermits(b, c.sessions, c.goroutines, c.permits, c.held)
-		row(fmt.Sprintf("permits, %d × %d goroutines for %d, held for %v: commands per acquisition", c.sessions,
-			c.goroutines, c.permits, c.held),
-			fmt.Sprintf("%.2f of %d", m.Commands, m.Acquisitions), c.limit)
-		row("  least share of a process, of a goroutine, of the fair one",
-			fmt.Sprintf("%.2f, %.2f", m.Session, m.Goroutine), "≥ 0.25")
-	}
 }
 
 func BenchmarkWaiters(b *testing.B) {

@@ -201,64 +201,6 @@ func perSecond(goroutines int, d time.Duration, f func(i int)) float64 {
 	return float64(n.Load()) / time.Since(began).Seconds()
 }
 
-// Contended is what an acquisition costs when everybody wants the same lock all the time.
-type Contended struct {
-	Acquisitions int64
-	PerSecond    float64
-	Commands     float64 // per acquisition, all of them
-	Session      float64 // the least share of a session, relative to a fair share
-	Goroutine    float64 // the least share of a goroutine, relative to a fair share
-}
-
-// contendFor is how long a contention is measured.
-const contendFor = 10 * time.Second
-
-// MeasureContended lets sessions × goroutines contend for 10 s for a lock that each holds for the time held. To the
-// server a session is what a process is.
-func MeasureContended(tb testing.TB, kind Kind, sessions, goroutines int, held time.Duration) Contended {
-	srv := redistest.Start(tb)
-	counts := make([]int64, sessions*goroutines)
-	var locks []holdfast.Locker
-	for range sessions {
-		l := kind(open(tb, 30*time.Second, srv.Addr()), "orders:42")
-		cycle(tb, context.Background(), l)
-		locks = append(locks, l)
-	}
-	srv.ResetStats(tb)
-	ctx, cancel := context.WithTimeout(context.Background(), contendFor)
-	defer cancel()
-	var wg sync.WaitGroup
-	for i := range counts {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				h, err := locks[i/goroutines].Lock(ctx)
-				if err != nil {
-					return
-				}
-				counts[i]++
-				if held > 0 {
-					time.Sleep(held)
-				}
-				must(tb, h.Release())
-			}
-		})
-	}
-	wg.Wait()
-
-	return contended(tb, srv, counts, sessions)
-}
-
-// MeasureMutex returns how many times a second goroutines lock a [sync.Mutex] that each holds for the time held: what a
-// lock would do that costs nothing.
-func MeasureMutex(goroutines int, held time.Duration) float64 {
-	var mu sync.Mutex
-	return perSecond(goroutines, 5*time.Second, func(int) {
-		mu.Lock()
-		defer mu.Unlock()
-		time.Sleep(held)
-	})
-}
-
 // memory returns how much memory the program uses, without garbage.
 func memory() int64 {
 	runtime.GC()

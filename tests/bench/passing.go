@@ -1,0 +1,246 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/tests/redistest"
+	"github.com/holdfast-go/holdfast/tests/worker"
+)
+
+// A Shape says who passes a lock on to whom.
+type Shape struct {
+	Kind                  string // one of takers
+	Processes, Goroutines int    // Goroutines in each process
+	Work                  time.Duration
+	Turns                 int  // of each goroutine; 0: any number
+	OwnNames              bool // the goroutines of a process want a lock each
+}
+
+func (s Shape) mayHold() int64 {
+	if strings.HasSuffix(s.Kind, "semaphore") {
+		return permits
+	}
+	return 1
+}
+
+// MaxProcesses is how many processes are started at most. Where a shape has more, each process has several sessions:
+// to the server a session is what a process is.
+var MaxProcesses = 200
+
+// Passing is what an acquisition costs in a shape, and who gets the lock how often.
+type Passing struct {
+	Started       int // processes
+	Acquisitions  int64
+	PerSecond     float64
+	Calls, Inside float64 // scripts, and commands inside them: per acquisition, or per second if there are none
+	Script, CPU   float64 // µs per acquisition in scripts, and of the server altogether
+	Jain          float64 // Jain's index over processes: 1 is fair
+	Within        float64 // the same over goroutines
+	Least         float64 // the least share of a process, relative to a fair share
+	Connections   int
+}
+
+// crew is a shape that runs.
+type crew struct {
+	Shape
+	tb      testing.TB
+	srv     *redistest.Server
+	board   *board
+	workers []*worker.Worker
+}
+
+// assemble starts a server and the processes. These stand behind a barrier when it returns.
+func assemble(tb testing.TB, s Shape) *crew {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "board")
+	b, err := openBoard(path)
+	must(tb, err)
+	c := &crew{Shape: s, tb: tb, srv: redistest.Start(tb), board: b}
+	ready := make(chan string, s.Processes)
+	n := min(s.Processes, MaxProcesses)
+	for i := range n {
+		first, next := i*s.Processes/n, (i+1)*s.Processes/n
+		o := order{Shape: s, Addr: c.srv.Addr(), Board: path, Process: i, First: first, Sessions: next - first}
+		text, err := json.Marshal(o)
+		must(tb, err)
+		c.workers = append(c.workers, worker.Start(tb, func(line string) { ready <- line }, "taker", string(text)))
+	}
+	for _, w := range c.workers {
+		select {
+		case <-ready:
+		case <-w.Ended():
+			tb.Fatal("a process has ended before the measurement")
+		case <-time.After(time.Minute):
+			tb.Fatal("a process does not start")
+		}
+	}
+	return c
+}
+
+// hold takes the lock in this process, and returns what releases it.
+func (c *crew) hold() (release func()) {
+	give, err := takers[c.Kind](open(c.tb, 30*time.Second, c.srv.Addr()), passed)()
+	must(c.tb, err)
+	c.board.holders.Add(1)
+	return func() {
+		c.board.holders.Add(-1)
+		must(c.tb, give())
+	}
+}
+
+// begin lets the first n processes begin. It returns a second after all their goroutines have asked for the lock.
+func (c *crew) begin(n int) {
+	c.board.open.Store(int64(n))
+	c.await("all ask", time.Minute, func() bool {
+		for i := range n * c.Processes / len(c.workers) * c.Goroutines {
+			if c.board.places[i].asked.Load() == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	time.Sleep(time.Second)
+}
+
+// taken returns how often each goroutine has had the lock.
+func (c *crew) taken() []int64 {
+	counts := make([]int64, c.Processes*c.Goroutines)
+	for i := range counts {
+		counts[i] = c.board.places[i].taken.Load()
+	}
+	return counts
+}
+
+func (c *crew) await(what string, limit time.Duration, cond func() bool) {
+	c.tb.Helper()
+	for end := time.Now().Add(limit); !cond(); time.Sleep(time.Millisecond / 2) {
+		if time.Now().After(end) {
+			c.tb.Fatalf("%s: not within %v", what, limit)
+		}
+	}
+}
+
+// watch measures while f runs.
+func (c *crew) watch(f func()) Passing {
+	before := c.taken()
+	cpu, began := serverCPU(c.tb, c.srv), time.Now()
+	c.srv.ResetStats(c.tb)
+	f()
+	took := time.Since(began)
+	after := c.taken()
+	stats, script := c.srv.CommandStats(c.tb), workedFor(c.tb, c.srv)
+	p := Passing{Started: len(c.workers), Connections: c.srv.Connections(c.tb), CPU: serverCPU(c.tb, c.srv) - cpu}
+
+	perSession := make([]int64, c.Processes)
+	for i := range after {
+		after[i] -= before[i]
+		perSession[i/c.Goroutines] += after[i]
+		p.Acquisitions += after[i]
+	}
+	for name, calls := range stats {
+		switch name {
+		case "evalsha", "eval", "fcall":
+			p.Calls += float64(calls)
+		case "ping", "hello", "subscribe", "unsubscribe", "ssubscribe", "sunsubscribe", "script|load", "client|setinfo":
+		default:
+			p.Inside += float64(calls)
+		}
+	}
+	p.PerSecond = float64(p.Acquisitions) / took.Seconds()
+	per := float64(p.Acquisitions)
+	if per == 0 {
+		per = took.Seconds()
+	}
+	p.Calls, p.Inside, p.Script, p.CPU = p.Calls/per, p.Inside/per, script/per, p.CPU/per
+	p.Jain, p.Least = fairness(perSession)
+	p.Within, _ = fairness(after)
+	if n := c.board.crowds.Load(); n > 0 {
+		c.tb.Errorf("%d times there were too many holders", n)
+	}
+	return p
+}
+
+// fairness returns Jain's index and the least share, relative to a fair one.
+func fairness(counts []int64) (jain, least float64) {
+	var sum, squares float64
+	low := counts[0]
+	for _, n := range counts {
+		sum, squares, low = sum+float64(n), squares+float64(n)*float64(n), min(low, n)
+	}
+	all := float64(len(counts))
+	return sum * sum / squares / all, float64(low) / sum * all
+}
+
+// serverCPU returns how much processor time the server has used, in µs.
+func serverCPU(tb testing.TB, srv *redistest.Server) (micros float64) {
+	for line := range strings.Lines(srv.Str(tb, "INFO", "cpu")) {
+		for _, mode := range []string{"used_cpu_sys:", "used_cpu_user:"} {
+			if text, ok := strings.CutPrefix(line, mode); ok {
+				var seconds float64
+				_, err := fmt.Sscan(text, &seconds)
+				must(tb, err)
+				micros += seconds * 1e6
+			}
+		}
+	}
+	return micros
+}
+
+// MeasurePassing measures a shape for a while in which everybody is busy.
+func MeasurePassing(tb testing.TB, s Shape, window time.Duration) Passing {
+	c := assemble(tb, s)
+	c.begin(len(c.workers))
+	return c.watch(func() { time.Sleep(window) })
+}
+
+// MeasureOnce measures how a lock passes once through processes in which one goroutine each waits: the costs from
+// their asking to the last release, the rate from the first release on.
+func MeasureOnce(tb testing.TB, kind string, processes int) Passing {
+	c := assemble(tb, Shape{Kind: kind, Processes: processes, Goroutines: 1, Turns: 1})
+	release := c.hold()
+	var took time.Duration
+	p := c.watch(func() {
+		c.begin(len(c.workers))
+		began := time.Now()
+		release()
+		for _, w := range c.workers {
+			<-w.Ended()
+		}
+		took = time.Since(began)
+	})
+	p.PerSecond = float64(p.Acquisitions) / took.Seconds()
+	return p
+}
+
+// MeasureIdle measures what one process sends that waits for many locks, all held by this one, and its connections.
+func MeasureIdle(tb testing.TB, kind string, names int, window time.Duration) Passing {
+	c := assemble(tb, Shape{Kind: kind, Processes: 1, Goroutines: names, OwnNames: true})
+	s := open(tb, time.Hour, c.srv.Addr()) // nothing is renewed meanwhile
+	for i := range names {
+		_, err := takers[kind](s, ownName(i))()
+		must(tb, err)
+	}
+	c.begin(1)
+	p := c.watch(func() { time.Sleep(window) })
+	p.Connections-- // the holder's
+	return p
+}
+
+// MeasureSuccession returns how long after a release the second waiter has the lock if something happened to the first
+// one just before. Both are processes.
+func MeasureSuccession(tb testing.TB, kind string, happens func(first *worker.Worker)) time.Duration {
+	c := assemble(tb, Shape{Kind: kind, Processes: 2, Goroutines: 1, Turns: 1})
+	release := c.hold()
+	c.begin(1)
+	c.begin(2)
+	happens(c.workers[0])
+	began := time.Now()
+	release()
+	c.await("the second waiter has the lock", time.Minute, func() bool { return c.board.places[1].taken.Load() > 0 })
+	return time.Since(began)
+}
