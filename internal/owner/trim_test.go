@@ -1,0 +1,96 @@
+package owner
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestTrims(t *testing.T) {
+	const renewal, window = 10 * s, 2 * s
+	var c testClaim
+	g := c.take(Exclusive, "w", 0)
+	c.end(g, 0)
+	h := new(hold)
+	h.Begin("w", 0, trust) // not renewed
+	c.Add(g, h, length, false)
+
+	assert.Empty(t, c.Slack(g, 0, renewal), "its lease is not too long")
+	g.Lasts(length + 2*s)
+	assert.Equal(t, []string{"w"}, c.Slack(g, 0, renewal))
+	assert.True(t, c.Slackens(g, length+2*s, 0, renewal))
+	assert.False(t, c.Slackens(g, length, 0, renewal))
+
+	at := 25 * s
+	most := c.BeginTrim(g, at, renewal)
+	assert.Equal(t, trust-at+(trust-at)/100+50*time.Millisecond, most)
+	refused := func(d, now time.Duration) bool {
+		trims, _ := c.trims("w", d, now)
+		assert.Equal(t, trims, c.Number(g, Exclusive, d, now) == 0)
+		may, _ := c.Ask("w", d, now)
+		assert.Equal(t, trims, !may)
+		if may {
+			c.Asked(d)
+		}
+		return trims
+	}
+	assert.True(t, refused(most+1, at))
+	assert.False(t, refused(most, at))
+	_, underWay := c.Ask("w", length, at)
+	assert.True(t, underWay)
+	trims, _ := c.trims("v", length, at)
+	assert.False(t, trims, "another wire owner's lease")
+
+	c.TrimInDoubt(at, window)
+	_, underWay = c.Ask("w", length, at)
+	assert.False(t, underWay)
+	assert.True(t, refused(length, at+2*window-1))
+	assert.False(t, refused(length, at+2*window))
+
+	may, _ := c.Ask("w", most, at)
+	assert.True(t, may)
+	c.Ask("w", renewal, at+2*window)
+	assert.Equal(t, renewal, c.BeginTrim(g, at+s, renewal), "nothing below what is asked for")
+	c.Asked(renewal)
+	c.Asked(most)
+	c.Trimmed(g, at+s)
+	assert.True(t, refused(length, at+2*window-1), "the first one may still be executed")
+	assert.Equal(t, length+2*s, g.until, "it was no longer")
+
+	later := c.BeginTrim(g, at+s, renewal)
+	assert.True(t, refused(later+1, at+s), "it leaves less than the first one")
+	c.NotTrimmed()
+	assert.False(t, refused(most, at+s))
+	c.BeginTrim(g, at+s, renewal)
+	c.TrimInDoubt(at+s, window)
+	assert.True(t, refused(later+1, at+s))
+	assert.True(t, refused(length, at+s+2*window-1), "the second one may be executed later")
+	assert.Equal(t, later, c.BeginTrim(g, at+s, renewal))
+	c.Trimmed(g, at+s)
+	assert.Equal(t, at+s+later, g.until)
+
+	c.Drop(g, h, false, false, at+s)
+	assert.Zero(t, c.BeginTrim(g, at+s, renewal), "nothing is left")
+}
+
+// A renewal that is heard of while a trim is under way may have been executed after it.
+func TestATrimSaysNothingOfALeaseHeardOfMeanwhile(t *testing.T) {
+	var c testClaim
+	g := c.take(Exclusive, "w", 0)
+	g.Lasts(3 * length)
+	most := c.BeginTrim(g, s, length)
+	g.Lasts(2 * length)
+	c.Trimmed(g, s)
+	assert.Equal(t, 3*length, g.until)
+	c.BeginTrim(g, s, length)
+	c.Trimmed(g, s)
+	assert.Equal(t, s+most, g.until)
+}
+
+// While anything is renewed, a trim leaves what a renewal asks for, since one may be in flight.
+func TestATrimLeavesAWholeLease(t *testing.T) {
+	var c testClaim
+	g := c.take(Exclusive, "w", 0)
+	assert.Equal(t, length, c.BeginTrim(g, 20*s, length))
+}

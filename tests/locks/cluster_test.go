@@ -1,0 +1,241 @@
+package locks
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	var names []string
+	for i := range 12 {
+		names = append(names, fmt.Sprintf("job:%d", i), fmt.Sprintf("app{%d}job", i))
+	}
+	for mode, pubsub := range map[string]holdfast.PubSubMode{
+		"auto": holdfast.PubSubAuto, "sharded": holdfast.PubSubSharded, "plain": holdfast.PubSubPlain,
+	} {
+		for _, k := range kit.OnOneServer() {
+			t.Run(mode+"/"+k.Name, func(t *testing.T) {
+				if pubsub == holdfast.PubSubSharded {
+					cluster.NeedSharded(t)
+				}
+				opts := &holdfast.Options{Lease: 3 * time.Second, PubSub: pubsub}
+				a, b := kit.OpenCluster(t, cluster, opts), kit.OpenCluster(t, cluster, opts)
+				names := k.Own(names...)
+				exclusion(t, k, []*holdfast.Session{a, b}, names)
+
+				// On each node, a release wakes the waiter, not a timer.
+				for _, name := range names[:6] {
+					hold := kit.Lock(t, t.Context(), k.Rival(a, name, 0))
+					got := kit.GoLock(t.Context(), k.Make(b, name, 0).Lock)
+					node := cluster.NodeOf(t, name)
+					kit.Await(t, "the waiter", func() bool {
+						return k.Polls || subscribers(t, cluster, node, name, mode)
+					})
+					require.NoError(t, hold.Release())
+					r := kit.Within(t, 2*time.Second, got, "the waiter's lock")
+					require.NoError(t, r.Err)
+					require.NoError(t, r.Hold.Release())
+				}
+			})
+		}
+	}
+	t.Run("renewals go to every node", func(t *testing.T) {
+		const lease = 3 * time.Second
+		s := kit.OpenCluster(t, cluster, &holdfast.Options{Lease: lease})
+		var holds []*holdfast.Hold
+		for _, name := range names {
+			holds = append(holds, kit.Lock(t, t.Context(), rlock.New(s, "renewed:"+name, nil)))
+		}
+		<-time.After(lease * 3 / 2) // the passing of leases is what is tested
+		for _, hold := range holds {
+			assert.NoError(t, hold.Err())
+			assert.NoError(t, hold.Release())
+		}
+	})
+	t.Run("names whose keys would not share a slot are refused", func(t *testing.T) {
+		s := kit.OpenCluster(t, cluster, nil)
+		for _, name := range []string{"}", "a}b", "{", "a{b", "a{}b", "}{a}"} {
+			_, err := rlock.New(s, name, nil).Lock(t.Context())
+			assert.ErrorContains(t, err, "cannot be used in a cluster", "%q", name)
+		}
+	})
+	t.Run("Close releases everywhere", func(t *testing.T) {
+		s := kit.OpenCluster(t, cluster, nil)
+		for _, name := range names {
+			kit.Lock(t, t.Context(), rlock.New(s, "closed:"+name, nil))
+		}
+		require.NoError(t, s.Close())
+		for key := range cluster.Keyspace(t) {
+			assert.NotContains(t, key, "closed:")
+		}
+	})
+}
+
+// subscribers reports whether somebody listens for releases of the name.
+func subscribers(t *testing.T, cluster *redistest.Cluster, node *redistest.Server, name, mode string) bool {
+	t.Helper()
+	const channel = "*_*:"
+	if name[0] != 'a' { // otherwise it has its own hash tag
+		name = "{" + name + "}"
+	}
+	if mode == "sharded" || mode == "auto" && cluster.Sharded() {
+		return len(node.Strs(t, "PUBSUB", "SHARDCHANNELS", channel+name+"*")) > 0
+	}
+	for _, n := range cluster.Nodes { // plain subscriptions are on any node that the client chooses
+		if len(n.Strs(t, "PUBSUB", "CHANNELS", channel+name+"*")) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func TestASlotThatMovesKeepsItsWaiter(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	cluster.NeedSharded(t)
+	a, b := kit.OpenCluster(t, cluster, nil), kit.OpenCluster(t, cluster, nil)
+	for i := range 3 {
+		name := fmt.Sprint("moving:", i)
+		hold := kit.Lock(t, t.Context(), rlock.New(a, name, nil))
+		got := kit.GoLock(t.Context(), rlock.New(b, name, nil).Lock)
+		from := cluster.NodeOf(t, name)
+		kit.Await(t, "the waiter", func() bool { return subscribers(t, cluster, from, name, "sharded") })
+
+		to := cluster.Nodes[0]
+		if to == from {
+			to = cluster.Nodes[1]
+		}
+		cluster.MoveSlot(t, name, to)
+		kit.Await(t, "the subscription at the new node",
+			func() bool { return subscribers(t, cluster, to, name, "sharded") })
+		require.NoError(t, hold.Err())
+		require.NoError(t, hold.Release())
+		r := kit.Within(t, 2*time.Second, got, "the waiter's lock")
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
+	}
+}
+
+// While a node is down, or during its failover, programs still start: only the locks on that node wait.
+func TestASessionOpensWhicheverNodeOfAClusterIsDown(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")
+	for _, n := range cluster.Nodes {
+		n.Stop()
+		for range 3 {
+			s := kit.OpenCluster(t, cluster, nil)
+			for i := range 9 {
+				name := fmt.Sprintf("opened:%d", i)
+				if cluster.NodeOf(t, name) != n {
+					require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, name, nil)).Release())
+				}
+			}
+			require.NoError(t, s.Close())
+		}
+		n.Restart()
+		cluster.AwaitOK(t)
+	}
+}
+
+// namesOn returns n names in different slots that are on a node.
+func namesOn(t *testing.T, cluster *redistest.Cluster, node *redistest.Server, n int) (names []string) {
+	t.Helper()
+	for i := 0; len(names) < n; i++ {
+		if name := "on:" + strconv.Itoa(i); cluster.NodeOf(t, name) == node {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// What is given up on one node is given back at once, whatever another node does.
+func TestANodeThatStandsStillKeepsNothingFromBeingGivenBack(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")
+	well, still := cluster.Nodes[0], cluster.Nodes[2]
+	opts := &holdfast.Options{Lease: 15 * time.Second}
+	a, b := kit.OpenCluster(t, cluster, opts), kit.OpenCluster(t, cluster, opts)
+	stuck, given := namesOn(t, cluster, still, 1)[0], namesOn(t, cluster, well, 1)[0]
+	for _, name := range []string{stuck, given} {
+		require.NoError(t, kit.Lock(t, t.Context(), rlock.New(a, name, nil)).Release())
+		require.NoError(t, kit.Lock(t, t.Context(), rlock.New(b, name, nil)).Release())
+	}
+
+	still.Pause()
+	_, err := rlock.New(a, stuck, nil).TryLockFor(t.Context(), 50*time.Millisecond)
+	require.ErrorIs(t, err, holdfast.ErrUnknown)
+	for range 3 {
+		well.Do(t, "CLIENT", "PAUSE", "400", "ALL") // so that the attempt is cut off, and granted afterwards
+		_, err = rlock.New(a, given, nil).TryLockFor(t.Context(), 50*time.Millisecond)
+		require.ErrorIs(t, err, holdfast.ErrUnknown)
+		kit.Await(t, "the end of the pause", func() bool { _, err := well.Try("PING"); return err == nil })
+		r := kit.Within(t, 2*time.Second, kit.GoLock(t.Context(), rlock.New(b, given, nil).Lock), "what was given up")
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
+	}
+	still.Resume()
+}
+
+// The first waiter of a session for a lock of a slot hears of its release, whichever node might have told where the
+// slot is.
+func TestANodeThatStandsStillKeepsNobodyFromHearing(t *testing.T) {
+	t.Parallel()
+	for mode, pubsub := range map[string]holdfast.PubSubMode{
+		"sharded": holdfast.PubSubSharded,
+		"plain":   holdfast.PubSubPlain,
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			cluster := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")
+			if mode == "sharded" {
+				cluster.NeedSharded(t)
+			}
+			opts := &holdfast.Options{Lease: 15 * time.Second, PubSub: pubsub}
+			well, still := cluster.Nodes[:2], cluster.Nodes[2]
+			names := [][]string{namesOn(t, cluster, well[0], 8), namesOn(t, cluster, well[1], 8)}
+			a, waiters := kit.OpenCluster(t, cluster, opts), make([]*holdfast.Session, 4)
+			for i := range waiters {
+				waiters[i] = kit.OpenCluster(t, cluster, opts)
+			}
+			still.Pause()
+			for i := range 16 {
+				b, name := waiters[i/4], names[i%2][i/2]
+				hold := kit.Lock(t, t.Context(), rlock.New(a, name, nil))
+				got := kit.GoLock(t.Context(), rlock.New(b, name, nil).Lock)
+				end := time.Now().Add(time.Second)
+				kit.Await(t, "the subscription, soon", func() bool {
+					require.True(t, time.Now().Before(end), "%s: nobody listens yet", name)
+					return heardOn(t, well, name)
+				})
+				require.NoError(t, hold.Release())
+				r := kit.Within(t, time.Second, got, "the waiter's lock")
+				require.NoError(t, r.Err)
+				require.NoError(t, r.Hold.Release())
+			}
+			still.Resume()
+		})
+	}
+}
+
+// heardOn reports whether somebody listens on one of the nodes for releases of the name.
+func heardOn(t *testing.T, nodes []*redistest.Server, name string) bool {
+	t.Helper()
+	return slices.ContainsFunc(nodes, func(n *redistest.Server) bool {
+		return slices.ContainsFunc([]string{"CHANNELS", "SHARDCHANNELS"}, func(list string) bool {
+			return len(n.Strs(t, "PUBSUB", list, "*{"+name+"}")) > 0
+		})
+	})
+}
