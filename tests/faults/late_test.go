@@ -23,7 +23,7 @@ import (
 
 // The lease of the holds in these tests. It also bounds how long after its sending an acquisition may be executed.
 const (
-	lateLease    = 6 * time.Second
+	lateLease    = 9 * time.Second
 	lateNotAfter = lateLease / 3
 )
 
@@ -64,7 +64,11 @@ func TestScriptsRepeatedOrExecutedLate(t *testing.T) {
 	}
 	kit.InParallel(t, 16, tries, func(tr try) string { return tr.name }, func(t *testing.T, tr try) {
 		k := tr.kinds()[tr.n%len(tr.kinds())]
-		c := newCell(t, k, stalled, 2*time.Second, lateLease)
+		session := 3 * time.Second // so that a silent connection is soon given up
+		if tr.action == proxy.DropReply {
+			session = kit.Lease // none is silent
+		}
+		c := newCell(t, k, stalled, session, lateLease)
 		c.rule = c.proxy.On(kit.ScriptOf(k, tr.verb), tr.action, proxy.First)
 		tr.play(c)
 		for len(c.holds) > 0 {
@@ -79,23 +83,38 @@ func TestScriptsRepeatedOrExecutedLate(t *testing.T) {
 }
 
 // stalledTake takes the lock although the first copy of the script is stalled: the client gives up the silent
-// connection and sends a second copy. The first is still in the network then.
+// connection and sends a second copy. The first is still in the network then. It returns when that had been sent.
 func (c *cell) stalledTake(ctx context.Context, take func(context.Context) (*holdfast.Hold, error)) (sent time.Time) {
 	c.Helper()
-	sent = time.Now()
+	began := time.Now()
+	stalled := make(chan time.Time, 1)
+	go func() {
+		<-c.rule.Fired()
+		stalled <- time.Now()
+	}()
 	require.NoError(c, c.take(ctx, take))
 	require.Equal(c, 1, c.rule.Count())
-	require.Less(c, time.Since(sent), lateNotAfter, "the first copy would refuse itself")
-	return sent
+	require.Less(c, time.Since(began), lateNotAfter, "the first copy would refuse itself")
+	return <-stalled
 }
 
-// stalledTry makes an attempt whose script is stalled, and gives it up.
+// stalledTry makes an attempt whose script is stalled, and gives it up. It returns when the script had been sent.
 func (c *cell) stalledTry() (sent time.Time) {
 	c.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	c.givesUp(func(ctx context.Context) error { return kit.ErrorOf(c.mine.TryLock(ctx)) })
+	return time.Now()
+}
+
+// givesUp makes a call whose script is stalled, and cancels it.
+func (c *cell) givesUp(call func(ctx context.Context) error) {
+	c.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	require.ErrorIs(c, c.take(ctx, c.mine.TryLock), holdfast.ErrUnknown)
-	return time.Now() // or a little earlier
+	returned := make(chan error, 1)
+	go func() { returned <- call(ctx) }()
+	c.rule.Wait(c, 1)
+	cancel()
+	require.ErrorIs(c, kit.Within(c, lateNotAfter, returned, "the end of the call"), holdfast.ErrUnknown)
 }
 
 // theyHold lets the other session take the lock, and checks that it keeps the lock whatever happens meanwhile.
@@ -260,10 +279,7 @@ var lates = []late{
 	{"a forced unlock script that was given up comes when others hold", "force", proxy.Stall, 1, 5, func(c *cell) {
 		h := kit.Lock(c, context.Background(), c.alike)
 		c.tokens = append(c.tokens, h.Token())
-		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-		defer cancel()
-		_, err := c.mine.ForceUnlock(ctx)
-		require.ErrorIs(c, err, holdfast.ErrUnknown)
+		c.givesUp(func(ctx context.Context) error { return kit.ErrorOf(c.mine.ForceUnlock(ctx)) })
 		kit.SleepUntil(time.Now().Add(lateNotAfter))
 		require.NoError(c, h.Release())
 		c.theyHold(c.deliver)

@@ -22,7 +22,7 @@ import (
 
 func TestCtxOfLockLimitsOnlyTheWait(t *testing.T) {
 	t.Parallel()
-	const lease = time.Second
+	const lease = 6 * time.Second
 	s := kit.Open(t, redistest.Start(t).Addr(), &holdfast.Options{Lease: lease})
 	type key struct{}
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))

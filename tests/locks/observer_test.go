@@ -195,7 +195,7 @@ func TestObserverOfALossThatTheReleaseFinds(t *testing.T) {
 
 func TestObserverOfRenewals(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
-		o, s := observed(t, srv, 3*time.Second)
+		o, s := observed(t, srv, 6*time.Second)
 		hold := kit.Lock(t, t.Context(), k.Make(s, "orders", 0))
 		kit.Await(t, "renewals", func() bool { return o.sum("renewal well") >= 2 })
 		require.NoError(t, hold.Release())

@@ -74,20 +74,33 @@ func TestASessionOnTheCallersClient(t *testing.T) {
 	assert.NoError(t, client.Do(t.Context(), client.B().Ping().Build()).Error(), "the client stays open")
 }
 
-// A countedClient counts the calls of it.
+// A countedClient counts the calls of it, and stays closed.
 type countedClient struct {
 	rueidis.Client
-	calls atomic.Int64
+	calls  atomic.Int64
+	closed atomic.Bool
+}
+
+// count counts a call under ctx. One that finds its ctx ended would bring a closed client of rueidis back to life.
+func (c *countedClient) count(ctx context.Context) context.Context {
+	c.calls.Add(1)
+	if c.closed.Load() {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
+
+func (c *countedClient) Close() {
+	c.closed.Store(true)
+	c.Client.Close()
 }
 
 func (c *countedClient) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
-	c.calls.Add(1)
-	return c.Client.Do(ctx, command)
+	return c.Client.Do(c.count(ctx), command)
 }
 
 func (c *countedClient) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
-	c.calls.Add(1)
-	return c.Client.DoMulti(ctx, commands...)
+	return c.Client.DoMulti(c.count(ctx), commands...)
 }
 
 func (c *countedClient) Dedicate() (rueidis.DedicatedClient, func()) {
@@ -100,7 +113,7 @@ func TestASessionWhoseClientIsClosedIsIdle(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	client := &countedClient{Client: kit.NewClient(t, srv.Addr())}
-	s, err := holdfast.NewSession(client, &holdfast.Options{Lease: 3 * time.Second})
+	s, err := holdfast.NewSession(client, &holdfast.Options{Lease: kit.Lease})
 	require.NoError(t, err)
 	defer func() { _ = s.Close() }()
 	others := kit.Open(t, srv.Addr(), nil)
