@@ -17,7 +17,8 @@
 //   - scripts_test.go: our scripts; java_test.go: Redisson's; calls_test.go: how ours are called;
 //   - world_test.go: time, events, and what a scenario is;
 //   - client_test.go, goclient_test.go, javaclient_test.go: who calls the scripts, and when;
-//   - referee_test.go: what must never be seen, with all exceptions; blockade_test.go: for how long a dead head may block;
+//   - referee_test.go: what must never be seen, with all exceptions;
+//   - blockade_test.go: for how long a dead head may keep a free lock from others;
 //   - regimes_test.go, runs_test.go: random scenarios; HOLDFAST_FAIR_RUNS=5000 plays more of them;
 //   - counterexamples_test.go: what each rule is good for;
 //   - losses_test.go: lost keys, and late copies of calls;
