@@ -178,10 +178,10 @@ func TestANodeThatStandsStillKeepsNothingFromBeingGivenBack(t *testing.T) {
 	_, err := rlock.New(a, stuck, nil).TryLockFor(t.Context(), 50*time.Millisecond)
 	require.ErrorIs(t, err, holdfast.ErrUnknown)
 	for range 3 {
-		well.Do(t, "CLIENT", "PAUSE", "400", "ALL") // so that the attempt is cut off, and granted afterwards
+		well.Pause() // so that the attempt is cut off, and granted afterwards
 		_, err = rlock.New(a, given, nil).TryLockFor(t.Context(), 50*time.Millisecond)
 		require.ErrorIs(t, err, holdfast.ErrUnknown)
-		kit.Await(t, "the end of the pause", func() bool { _, err := well.Try("PING"); return err == nil })
+		well.Resume()
 		r := kit.Within(t, 2*time.Second, kit.GoLock(t.Context(), rlock.New(b, given, nil).Lock), "what was given up")
 		require.NoError(t, r.Err)
 		require.NoError(t, r.Hold.Release())

@@ -54,7 +54,7 @@ func TestExtremeLeases(t *testing.T) {
 	assert.True(t, hold.Deadline().After(time.Now().Add(200*365*24*time.Hour)))
 	assert.NoError(t, hold.Context(t.Context()).Err())
 	require.NoError(t, hold.Extend(t.Context(), math.MaxInt64))
-	srv.Do(t, "PEXPIRE", "x", "9223372036900") // in ms: longer than a time.Duration can hold
+	srv.Do(t, "PEXPIRE", "x", "9223382036900") // in ms: by hours longer than a time.Duration can hold
 	left, err := rlock.New(s, "x", nil).RemainingLease(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, time.Duration(math.MaxInt64), left)

@@ -64,15 +64,16 @@ func TestLogOfALossThatTheReleaseFinds(t *testing.T) {
 
 func TestLogOfRenewalsThatFail(t *testing.T) {
 	t.Parallel()
+	const lease = 6 * time.Second
 	srv, log := redistest.Start(t), &kit.Journal{}
-	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second, Logger: log.JsonLogger()})
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: lease, Logger: log.JsonLogger()})
 	kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))
 	srv.Pause()
 	log.RequireEntry(t, s, "holdfast: renewal failed", map[string]any{
-		"kind": "rlock", "name": "orders", "trusted": between(t, 1, time.Second), "error": saying(t, "."),
+		"kind": "rlock", "name": "orders", "trusted": between(t, 1, lease), "error": saying(t, "."),
 	})
 	log.RequireEntry(t, s, "holdfast: lost", map[string]any{
-		"kind": "rlock", "name": "orders", "held": between(t, time.Second/2, time.Second), "error": saying(t, "."),
+		"kind": "rlock", "name": "orders", "held": between(t, lease/2, lease), "error": saying(t, "."),
 	})
 	srv.Resume()
 }

@@ -112,7 +112,7 @@ func TestASessionFollowsItsAddressFromAReplicaToTheMaster(t *testing.T) {
 	first := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	second := redistest.Start(t, "--replicaof", "127.0.0.1", first.Strs(t, "CONFIG", "GET", "port")[1])
 	p := proxy.Start(t, first.Addr())
-	opts := &holdfast.Options{Lease: 3 * time.Second}
+	opts := &holdfast.Options{Lease: 6 * time.Second}
 	keeper, taker, waiter := kit.Open(t, p.Addr(), opts), kit.Open(t, p.Addr(), opts), kit.Open(t, p.Addr(), opts)
 	kept, wanted := kit.Lock(t, t.Context(), rlock.New(keeper, "kept", nil)),
 		kit.Lock(t, t.Context(), rlock.New(taker, "wanted", nil))
@@ -129,7 +129,8 @@ func TestASessionFollowsItsAddressFromAReplicaToTheMaster(t *testing.T) {
 	require.NoError(t, free.Hold.Release())
 
 	kit.Await(t, "a renewal at the new master", func() bool {
-		return time.Until(kept.Deadline()) > 2*time.Second && second.Int(t, "PTTL", "kept") > 2000
+		return time.Until(kept.Deadline()) > opts.Lease*2/3 &&
+			second.Int(t, "PTTL", "kept") > (opts.Lease*2/3).Milliseconds()
 	})
 	kit.SleepUntil(time.Now().Add(2 * opts.Lease)) // a session that only holds notices as well
 	require.NoError(t, kept.Err())
@@ -187,7 +188,7 @@ func TestARestartedServerForgetsAndTheHolderIsTold(t *testing.T) {
 func TestForgottenScriptsAreSentAgain(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	s := kit.Open(t, srv.Addr(), nil)
 	for _, k := range kit.OnOneServer() {
 		for range 3 {
 			hold := kit.Lock(t, t.Context(), k.Make(s, k.Name, 0))

@@ -155,12 +155,13 @@ func TestATrimAmongRenewals(t *testing.T) {
 	srv := redistest.Start(t)
 	kit.LoadScripts(t, srv)
 	p := proxy.Start(t, srv.Addr())
-	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 1200 * time.Millisecond})
+	const lease = 6 * time.Second
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: lease})
 	outer := kit.Lock(t, t.Context(), rlock.New(s, "x", nil))
 	rule := p.On(kit.ScriptNamed("lock_trim"), proxy.Delay(100*time.Millisecond), proxy.EveryTime)
 	for range 4 {
 		setBack(t, srv, time.Hour)
-		kit.Await(t, "its own lease", func() bool { return longestTTL(t, srv) <= 1200*time.Millisecond })
+		kit.Await(t, "its own lease", func() bool { return longestTTL(t, srv) <= lease })
 		deadline, left := outer.Deadline(), srv.TTLs(t)["x"]
 		require.False(t, time.Now().Add(left).Before(deadline), "it is trusted for no longer than it lasts")
 	}

@@ -189,7 +189,7 @@ func TestAnObserverOfAReleaseMayClose(t *testing.T) {
 		observer := &holdfast.Observer{Hold: func(context.Context, holdfast.Subject) func(holdfast.Ended) {
 			return func(holdfast.Ended) { _ = session.Load().Close() }
 		}}
-		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 2 * time.Second, Observer: observer})
+		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: kit.Lease, Observer: observer})
 		session.Store(s)
 		kit.Lock(t, t.Context(), rlock.New(s, "other", nil))
 		hold := kit.Lock(t, t.Context(), k.Make(s, "orders", 0))

@@ -211,8 +211,12 @@ func TestAnEndThatAnObserverInterruptsIsAnEnd(t *testing.T) {
 			}
 			eachSabotage(t, k, []string{"Ended"}, func(t *testing.T, name string, saboteur *saboteur) {
 				name += what
-				s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second, Observer: saboteur.observer()})
-				hold := kit.Lock(t, t.Context(), k.Make(s, name, 0))
+				s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: kit.Lease, Observer: saboteur.observer()})
+				fixed := time.Duration(0)
+				if what == "detach" { // others wait until the lease has ended
+					fixed = 2 * time.Second
+				}
+				hold := kit.Lock(t, t.Context(), k.Make(s, name, fixed))
 				other := kit.Lock(t, t.Context(), rlock.New(s, name+" other", nil))
 				ctx := hold.Context(t.Context())
 				saboteur.armed.Store(true)
