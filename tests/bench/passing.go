@@ -116,6 +116,13 @@ func (c *crew) taken() []int64 {
 	return counts
 }
 
+func (c *crew) sum() (n int64) {
+	for _, taken := range c.taken() {
+		n += taken
+	}
+	return n
+}
+
 func (c *crew) await(what string, limit time.Duration, cond func() bool) {
 	c.tb.Helper()
 	for end := time.Now().Add(limit); !cond(); time.Sleep(time.Millisecond / 2) {
@@ -196,6 +203,27 @@ func MeasurePassing(tb testing.TB, s Shape, window time.Duration) Passing {
 	c := assemble(tb, s)
 	c.begin(len(c.workers))
 	return c.watch(func() { time.Sleep(window) })
+}
+
+// MeasureBesideMutex returns at which rate a lock passes on inside a process, relative to a mutex: in turns, as
+// others may use the machine too.
+func MeasureBesideMutex(tb testing.TB, s Shape, window time.Duration) float64 {
+	mutex := s
+	mutex.Kind = "mutex"
+	crews, taken := []*crew{assemble(tb, s), assemble(tb, mutex)}, []int64{0, 0}
+	const turn = 200 * time.Millisecond
+	for range window / turn {
+		for i, c := range crews {
+			c.board.open.Store(1)
+			time.Sleep(turn / 4)
+			before := c.sum()
+			time.Sleep(turn)
+			taken[i] += c.sum() - before
+			c.board.open.Store(0)
+			time.Sleep(turn / 4)
+		}
+	}
+	return float64(taken[0]) / float64(taken[1])
 }
 
 // MeasureOnce measures how a lock passes once through processes in which one goroutine each waits: the costs from

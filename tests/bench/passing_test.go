@@ -114,16 +114,11 @@ func columns(p bench.Passing) []column {
 func busy(kind string, processes, goroutines int, work time.Duration, limit string) passing {
 	s := bench.Shape{Kind: kind, Processes: processes, Goroutines: goroutines, Work: work}
 	measure := func(tb testing.TB) (bench.Passing, string) {
-		if kind != "rlock" || processes > 1 || work == 0 {
-			p := bench.MeasurePassing(tb, s, *window)
-			return p, started(p, processes)
-		}
-		mutex := s
-		mutex.Kind = "mutex"
-		before := bench.MeasurePassing(tb, mutex, *window)
 		p := bench.MeasurePassing(tb, s, *window)
-		after := bench.MeasurePassing(tb, mutex, *window)
-		return p, fmt.Sprintf("%.3f of a mutex", 2*p.PerSecond/(before.PerSecond+after.PerSecond))
+		if kind == "rlock" && processes == 1 && work > 0 {
+			return p, fmt.Sprintf("%.3f of a mutex", bench.MeasureBesideMutex(tb, s, *window))
+		}
+		return p, started(p, processes)
 	}
 	return passing{fmt.Sprintf("%s %d×%d %v", kind, processes, goroutines, work), limit, measure}
 }

@@ -24,7 +24,7 @@ var Roles = map[string]func(args []string){"taker": takeTurns}
 // A board is memory that all processes of a measurement share. So counting, and checking that nobody holds the lock
 // beside another, costs no call, and the counts of a killed process stay.
 type board struct {
-	open    atomic.Int64 // how many of the processes may begin
+	open    atomic.Int64 // how many of the processes may go on
 	holders atomic.Int64
 	crowds  atomic.Int64 // how often there were too many holders
 	_       [5]int64
@@ -106,7 +106,7 @@ type order struct {
 	First, Sessions int // the number of its first session, counted through all processes, and how many it has
 }
 
-// takeTurns is what each process does: when the board is open for it, its goroutines take the lock again and again,
+// takeTurns is what each process does: while the board is open for it, its goroutines take the lock again and again,
 // until it is killed or each of them has had its turns.
 func takeTurns(args []string) {
 	var o order
@@ -128,28 +128,28 @@ func takeTurns(args []string) {
 		}
 	}
 	worker.Say("ready")
-	for b.open.Load() <= int64(o.Process) {
-		time.Sleep(10 * time.Millisecond)
-	}
 	var wg sync.WaitGroup
 	for i, take := range takes {
-		wg.Go(func() { b.take(take, &b.places[o.First*o.Goroutines+i], o.Shape) })
+		wg.Go(func() { b.take(take, &b.places[o.First*o.Goroutines+i], o) })
 	}
 	wg.Wait()
 }
 
 func ownName(goroutine int) string { return fmt.Sprint("orders:", goroutine) }
 
-func (b *board) take(take taker, p *place, s Shape) {
-	for turn := 0; s.Turns == 0 || turn < s.Turns; turn++ {
+func (b *board) take(take taker, p *place, o order) {
+	for turn := 0; o.Turns == 0 || turn < o.Turns; turn++ {
+		for b.open.Load() <= int64(o.Process) {
+			time.Sleep(5 * time.Millisecond)
+		}
 		p.asked.Add(1)
 		release, err := take()
 		kit.Must(err)
-		if !s.OwnNames && b.holders.Add(1) > s.mayHold() {
+		if !o.OwnNames && b.holders.Add(1) > o.mayHold() {
 			b.crowds.Add(1)
 		}
-		if s.Work > 0 {
-			time.Sleep(s.Work)
+		if o.Work > 0 {
+			time.Sleep(o.Work)
 		}
 		p.taken.Add(1)
 		b.holders.Add(-1)
