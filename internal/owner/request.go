@@ -3,6 +3,8 @@ package owner
 import (
 	"cmp"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
 // A Request is one call that wants a name, with as many attempts as it takes.
@@ -11,6 +13,7 @@ type Request struct {
 	Number int           // of the hold that is asked for beside the other half; 0 when it is none
 	Copies time.Duration // copies whose outcome is not known may be executed until then; 0: there are none
 	Stands bool          // the server knows it as a waiter
+	Stood  time.Duration // when the last call was sent that has found it waiting in a line, see [Request.Waits]
 }
 
 // A Way is how an attempt is made.
@@ -86,6 +89,29 @@ func (r *Request) Busy(sent time.Duration) {
 	if sent >= r.Copies {
 		r.Copies = 0
 	}
+}
+
+// Waits records that an attempt that was sent then has found the request waiting in a line on the server. So a release
+// has not handed the lock to it before; from then on, one may.
+func (r *Request) Waits(sent time.Duration) {
+	r.Busy(sent)
+	r.Stands, r.Stood = true, sent
+}
+
+// Told handles a message: a release has handed the lock to a wire owner, for a lease that is trusted for that long.
+// It returns until when the request may rely on that, and false if the lock is not the request's, or may be no longer:
+// then a call finds out.
+func (r *Request) Told(wire string, trusted, now time.Duration) (until time.Duration, ok bool) {
+	until = lease.Add(r.Stood, trusted)
+	return until, r.Stands && r.Wire == wire && now < until
+}
+
+// Misplaced records that an attempt that was sent then has found the request neither granted nor in the line any more.
+// A wire owner stands there only once, or it might take an old message for a new one: so give the request up, and begin
+// with another wire owner.
+func (r *Request) Misplaced(sent time.Duration) {
+	r.Busy(sent)
+	r.Stands = false
 }
 
 // Granted records that the server has granted the request.
