@@ -168,7 +168,8 @@ func TestCloseIsBounded(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
 			p := proxy.Start(t, srv.Addr())
-			s := kit.Open(t, p.Addr(), nil)
+			// A silent connection is given up before Close gives up.
+			s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 6 * time.Second})
 			h := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))
 			work := h.Context(t.Context())
 			other := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), &holdfast.Options{}), "returns", nil))

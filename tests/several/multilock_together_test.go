@@ -198,7 +198,7 @@ func TestLocksAlikeGrantedTooLateAreNotHeld(t *testing.T) {
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
 	s := kit.Open(t, p.Addr(), nil)
-	const length = 300 * time.Millisecond
+	const length = 3 * time.Second
 	m := multilock.New(rlock.New(s, "a", &rlock.Options{FixedLease: length}), rlock.New(s, "b", nil))
 	require.NoError(t, kit.Lock(t, t.Context(), m).Release())
 	rule := p.On(kit.ScriptNamed("rlock_acquire_all"), proxy.HoldReply, proxy.First)
@@ -217,7 +217,7 @@ func TestLocksAlikeThatWereHalfTakenAreGivenBack(t *testing.T) {
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())
 	s, other := kit.Open(t, p.Addr(), nil), kit.Open(t, srv.Addr(), nil)
-	short := rlock.New(s, "a", &rlock.Options{FixedLease: 900 * time.Millisecond})
+	short := rlock.New(s, "a", &rlock.Options{FixedLease: 3 * time.Second})
 	m := multilock.New(short, rlock.New(s, "b", &rlock.Options{FixedLease: time.Hour}))
 	require.NoError(t, kit.Lock(t, t.Context(), m).Release())
 	rule := p.On(kit.ScriptNamed("rlock_acquire_all"), proxy.DropReply, proxy.First)

@@ -113,8 +113,10 @@ func TestAnOwnerOfARedLockPassesWaiters(t *testing.T) {
 	t.Parallel()
 	const rounds = 20
 	f := kit.NewFleet(t, 5)
-	l, theirs := kit.RedLock(f.Near(nil), kit.Orders, kit.ReentrantMember, kit.Patient),
-		kit.RedLock(f.Far(nil), kit.Orders, kit.ReentrantMember, kit.Patient)
+	tuned := *kit.Patient
+	tuned.ServerTimeout = 2 * time.Second // of every call of every round
+	l, theirs := kit.RedLock(f.Near(nil), kit.Orders, kit.ReentrantMember, &tuned),
+		kit.RedLock(f.Far(nil), kit.Orders, kit.ReentrantMember, &tuned)
 	for range rounds {
 		taken := kit.Lock(t, t.Context(), theirs)
 		ctx := holdfast.NewOwner(t.Context())

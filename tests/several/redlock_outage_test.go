@@ -67,7 +67,7 @@ var moments = []struct {
 // may fail.
 func TestARedLockGoesOnWithoutTwoOfFiveServers(t *testing.T) {
 	t.Parallel()
-	const length = 6 * time.Second
+	const length = 9 * time.Second
 	type place struct {
 		outage       kit.Outage
 		moment       int

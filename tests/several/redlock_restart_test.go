@@ -145,7 +145,7 @@ func TestARedLockIsExtendedByServersThatCount(t *testing.T) {
 // lost.
 func TestARedLockThatIsHeldIsNotCalledLost(t *testing.T) {
 	t.Parallel()
-	const length = time.Second
+	const length = 6 * time.Second
 	f := kit.NewFleet(t, 5)
 	near := f.Near(&holdfast.Options{Lease: length})
 	l := kit.RedLock(near, kit.Orders, kit.ReentrantMember, kit.Patient)
