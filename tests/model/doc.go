@@ -51,7 +51,24 @@
 //     lost that one. Then what was handed over is lost, and copies of its acquisition may still be executed.
 //   - A nested release that is under way for the claim, or was lost, is no danger to the heir's hold.
 //
-// This world leaves out more than two nested holds, more than one server, and a process that stops between a look at
+// Sessions may stand in a line on the server, in the worlds of the files named line: a release hands the lock to the
+// first that lives, and a message tells it. What the search found:
+//
+//   - A wire owner stands in the line only once, by its first call. If a later call put it there again, because it had
+//     been handed the lock and lost it, the session would take the message of that time for one of the present place: it
+//     would count trust from that call, and somebody else has the lock.
+//   - A copy of a first call may stand in the line after the hold of its wire owner was released. So whatever gives a wire
+//     owner back once more takes it out of the line, too.
+//   - A copy of a call may make the lease that a release has granted as long as the session's. So the session must not
+//     take the grant for over before.
+//   - A place that is left to another call of the session is left with the moment since which it is known.
+//   - If the first in the line is dead while X has the lock, nobody hears of X's release. So the next one that calls
+//     drops it.
+//
+// Of the line they leave out renewals, calls that share an owner, and holds with a lease of their own, which believe no
+// message. A session that closes is one whose call gives up and whose subscription is lost.
+//
+// All of them leave out more than two nested holds, more than one server, and a process that stops between a look at
 // its trust and the act that relies on it.
 //
 // The files:
@@ -69,5 +86,7 @@
 //   - search_test.go: the breadth-first search, so that every trace is a shortest one;
 //   - locks_test.go: all rules together allow no violation; without any one of them there is the violation that it
 //     prevents; what the rules do not promise;
-//   - handover_test.go, handover_locks_test.go: owners that hand the lock over to each other, and their searches.
+//   - handover_test.go, handover_locks_test.go: owners that hand the lock over to each other, and their searches;
+//   - line_rules_test.go, line_world_test.go, line_server_test.go, line_session_test.go, line_moves_test.go,
+//     line_check_test.go, line_locks_test.go: sessions that stand in a line, in the same order.
 package model

@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"fmt"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -32,14 +33,36 @@ type trace []string
 
 func (t trace) String() string { return strings.Join(t, "; ") }
 
-// explore searches everything that can happen under a set of rules, breadth first. It ends when it has seen every
-// world, or every violation in until.
+// A model is a world with everything that may happen in it.
+type model[W any, E fmt.Stringer] struct {
+	start func() W
+	moves func(from W, emit func(e E, next W, wrong violation)) // always in the same order
+	tidy  func(W)                                               // drops what can no longer matter
+	key   func(W) []byte                                        // equal for worlds that differ only in that
+	check func(w W, report func(violation))
+	drop  func(from, w W) // w, to which a step from there has led, is not wanted any more
+}
+
+// explore searches everything that can happen under a set of rules.
 func explore(r rules, b bounds, until ...violation) search {
+	var k keyer
+	return model[*world, event]{
+		start: func() *world { return start(r, b) },
+		moves: func(from *world, emit func(event, *world, violation)) { from.moves(r, emit) },
+		tidy:  func(w *world) { w.tidy(r) },
+		key:   k.key,
+		check: (*world).check,
+		drop:  func(from, w *world) { from.dropped.add(w) },
+	}.explore(until...)
+}
+
+// explore searches all worlds, breadth first. It ends when it has seen every world, or every violation in until.
+func (m model[W, E]) explore(until ...violation) search {
 	type node struct {
 		parent int32
 		step   int32 // which of the parent's steps led here
 	}
-	nodes, worlds := []node{{parent: -1}}, []*world{start(r, b)} // the worlds of visited nodes are dropped
+	nodes, worlds := []node{{parent: -1}}, []W{m.start()} // the worlds of visited nodes are dropped
 	seen := map[string]struct{}{}
 	found := search{traces: map[violation]trace{}}
 	retrace := func(at int, last int32) (t trace) {
@@ -47,25 +70,24 @@ func explore(r rules, b bounds, until ...violation) search {
 		for ; nodes[at].parent >= 0; at = int(nodes[at].parent) {
 			path = append(path, nodes[at].step)
 		}
-		w := start(r, b)
+		w := m.start()
 		for _, which := range slices.Backward(path) {
 			k, n := int32(0), w
-			w.moves(r, func(e event, next *world, _ violation) {
+			m.moves(w, func(e E, next W, _ violation) {
 				if k == which {
 					t, n = append(t, e.String()), next
 				}
 				k++
 			})
-			n.tidy(r)
+			m.tidy(n)
 			w = n
 		}
 		return t
 	}
-	var k keyer
-	seen[string(k.key(worlds[0]))] = struct{}{}
+	seen[string(m.key(worlds[0]))] = struct{}{}
 	for at := 0; at < len(nodes) && (len(until) == 0 || !found.has(until)); at++ {
 		from, steps := worlds[at], int32(-1)
-		from.moves(r, func(_ event, next *world, wrong violation) {
+		m.moves(from, func(_ E, next W, wrong violation) {
 			steps++
 			report := func(v violation) {
 				if v != fine && found.traces[v] == nil {
@@ -73,18 +95,19 @@ func explore(r rules, b bounds, until ...violation) search {
 				}
 			}
 			report(wrong)
-			next.tidy(r)
-			key := k.key(next)
+			m.tidy(next)
+			key := m.key(next)
 			if _, ok := seen[string(key)]; ok {
-				from.dropped.add(next)
+				m.drop(from, next)
 				return
 			}
 			seen[string(key)] = struct{}{}
 			nodes, worlds = append(nodes, node{parent: int32(at), step: steps}), append(worlds, next)
-			next.check(report)
+			m.check(next, report)
 		})
-		from.dropped.add(from)
-		worlds[at] = nil
+		m.drop(from, from)
+		var none W
+		worlds[at] = none
 	}
 	found.states = len(nodes)
 	return found

@@ -1,0 +1,312 @@
+package model_test
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/owner"
+)
+
+// Sessions wait for a lock in a line on the server, as in rlock_stand.lua. A release hands the lock to the first that
+// lives, and a message tells its session. Each session has at most one call and one hold at a time. The calls have no
+// owner in their context, so a claim has one grant with one hold, and is made anew for each question to internal/owner.
+
+// A lineWorld is one state of everything.
+type lineWorld struct {
+	server  lineServer
+	s       [2]lineSession
+	debts   list[lineDebt]
+	stray   list[lineCall] // sent, given up on, not executed yet
+	now     time.Duration
+	ahead   bool // the server's clock has ticked, the session's not yet
+	bounds  lineBounds
+	excused uint16 // history: wire owners that lost the lock by force, until they are told that they wait
+}
+
+// A list has few items, and is copied with the world.
+type list[T any] struct {
+	n   int8
+	all [4]T
+}
+
+func (l *list[T]) items() []T { return l.all[:l.n] }
+
+func (l *list[T]) add(t T) {
+	l.all[l.n] = t
+	l.n++
+}
+
+// shift takes the first one out.
+func (l *list[T]) shift() (t T) {
+	t = l.all[0]
+	l.n = int8(len(slices.Delete(l.items(), 0, 1)))
+	return t
+}
+
+func (l *list[T]) drop(which func(T) bool) {
+	l.n = int8(len(slices.DeleteFunc(l.items(), which)))
+}
+
+// A lineSession has a hold or none, and a call that waits or none.
+type lineSession struct {
+	calls int8 // still to come
+	drawn int8 // how many wire owners were handed out
+	down  bool // the subscription is
+	dead  bool // the process is
+	inbox list[note]
+
+	call    activity // idle, wanting or acquiring
+	request owner.Request
+	mail    wire          // the session was told that this has the lock
+	look    bool          // something has woken the call since it asked last
+	sure    bool          // it has asked since the last thing happened of which nobody is told
+	hears   bool          // it hears those, too, who do not know the line
+	estate  owner.Request // a place in the line that a call has left to the next one
+
+	ask    lineCall // in flight
+	answer answer   // none: it is on its way to the server; else: on its way back
+	first  bool     // the answer says that the waiter is to listen to others
+	calm   bool     // nothing has happened since the answer of which nobody is told
+	after  bool     // the wire owner had lost the lock by force before the answer
+	sent   time.Duration
+	copies time.Duration // until then copies of the call may be executed
+
+	holds activity // idle, holding or releasing
+	held  tenure
+	gave  time.Duration // when the release was sent
+}
+
+// A tenure is what there is to know about a hold and its grant.
+type tenure struct {
+	wire                 wire
+	trust, until, copies time.Duration
+}
+
+// A wire is a wire owner.
+type wire int8
+
+const (
+	wiresEach      = 4
+	others    wire = 2*wiresEach + 1 // who do not know the line
+)
+
+var wireNames = [...]string{"nobody", "a1", "a2", "a3", "a4", "b1", "b2", "b3", "b4", "X"}
+
+func (w wire) String() string { return wireNames[w] }
+
+// of is whose wire owner it is.
+func (w wire) of() int { return int(w-1) / wiresEach }
+
+func wireCalled(name string) wire { return wire(max(0, slices.Index(wireNames[:], name))) }
+
+// A lineCall is a call that takes the lock or stands in its line.
+type lineCall struct {
+	wire  wire
+	again bool // an earlier one of the wire owner's may have been executed
+	open  int8 // ticks until its not-after has passed
+}
+
+// A lineDebt is one of package owner.
+type lineDebt struct {
+	owner.Debt
+	of     int8 // the session
+	undo   bool // of a request that was given up
+	leaves bool // paying it takes the waiter out of the line
+}
+
+// A note is a message to a session: that a wire owner has the lock, or one of these.
+type note int8
+
+const (
+	noteFree   note = -1 - iota // the lock is free, and others may take it first
+	noteFirst                   // who was in front has left the line
+	noteOthers                  // on the lock's own channel: it is free
+)
+
+func (n note) String() string {
+	if n > 0 {
+		return fmt.Sprintf("%q", wire(n))
+	}
+	return [...]string{"", "free", "first", "0"}[-n]
+}
+
+func startLine(b lineBounds) *lineWorld {
+	w := &lineWorld{bounds: b, now: 100 * tick}
+	for i := range w.s {
+		w.s[i].calls = b.calls[i]
+	}
+	if b.theirs {
+		w.server.holder = others
+		return w
+	}
+	first := &w.s[0]
+	first.drawn, w.server.holder, w.server.ttl = 1, 1, leaseTicks
+	w.begin(first, tenure{wire: 1, trust: w.now + (leaseTicks-safety)*tick, until: w.leased(leaseTicks)})
+	return w
+}
+
+// begin makes a session hold the lock.
+func (w *lineWorld) begin(s *lineSession, t tenure) { s.holds, s.held = holding, t }
+
+func (w *lineWorld) serverNow() time.Duration {
+	if w.ahead {
+		return w.now + tick
+	}
+	return w.now
+}
+
+// leased is the latest end of a lease that the server has just given.
+func (w *lineWorld) leased(ticks int8) time.Duration {
+	return w.serverNow() + time.Duration(ticks)*tick
+}
+
+// lineMemory is how long the server may have something of a call. These worlds forget no debt.
+const lineMemory = forever
+
+// believes reports whether a session's program may think that it has the lock.
+func (s *lineSession) believes(now time.Duration) bool {
+	return s.holds == holding && now < s.held.trust
+}
+
+// disturb notes that something has happened of which nobody is told: a call finds out in time.
+func (w *lineWorld) disturb() {
+	for i := range w.s {
+		w.s[i].sure, w.s[i].calm = false, false
+	}
+}
+
+// claim is a claim of package owner that has what the tenure tells of.
+func (t *tenure) claim(now time.Duration) (*claim, *grant, *hold) {
+	c, g, h := new(claim), new(grant), new(hold)
+	g.Begin(0, owner.Exclusive, t.wire.String(), 0, t.copies)
+	h.Begin(0, now, t.trust)
+	c.Add(g, h, t.until, true)
+	return c, g, h
+}
+
+// tidy drops what can no longer matter.
+func (w *lineWorld) tidy(r lineRules) {
+	for i := range w.s {
+		s := &w.s[i]
+		if s.call == idle {
+			s.request, s.look, s.sure, s.hears = owner.Request{}, false, false, false
+		}
+		if s.call != acquiring {
+			s.ask, s.answer, s.first, s.calm, s.after, s.sent, s.copies = lineCall{}, none, false, false, false, 0, 0
+		}
+		if !w.bounds.wakes {
+			s.look, s.sure, s.calm = s.call != idle, false, false
+		}
+		if s.holds == idle {
+			s.held, s.gave = tenure{}, 0
+		}
+		if s.estate.Wire != "" && s.call == idle && s.holds != holding {
+			w.giveUp(r, i, &s.estate, r.givesUpEstate)
+		}
+		if s.answer != none {
+			s.ask.open, s.ask.again = 0, false
+		}
+		if r.ownMessage {
+			if !s.awaits(s.mail) {
+				s.mail = 0
+			}
+			s.inbox.drop(func(n note) bool {
+				return n > 0 && !s.awaits(wire(n)) || n < 0 && (s.call == idle || !w.bounds.wakes)
+			})
+		}
+	}
+	w.stray.drop(func(c lineCall) bool { return c.open == 0 })
+	w.debts.drop(func(d lineDebt) bool {
+		return d.Over(w.now) || w.s[d.of].dead || !w.mayHave(wireCalled(d.Wire))
+	})
+	for o := wire(1); o < others; o++ {
+		if !w.server.stands(o) {
+			w.server.alive[o] = 0
+		}
+	}
+}
+
+// awaits reports whether a message matters that a wire owner has the lock.
+func (s *lineSession) awaits(o wire) bool {
+	name := o.String()
+	return name == s.request.Wire || name == s.estate.Wire
+}
+
+// mayHave reports whether the server has anything of a wire owner, or may get it yet. If not, no debt of it matters.
+func (w *lineWorld) mayHave(o wire) bool {
+	if w.server.holder == o || w.server.stands(o) || w.s[o.of()].ask.wire == o {
+		return true
+	}
+	return slices.ContainsFunc(w.stray.items(), func(c lineCall) bool { return c.wire == o })
+}
+
+// lineKey is equal for worlds that differ only in what can no longer matter. Moments count from now on.
+func lineKey(k *keyer, w *lineWorld) []byte {
+	k.b = k.b[:0]
+	v := &w.server
+	k.add(int(v.holder), int(v.ttl), int(v.line.n))
+	k.flags(w.ahead, v.remains)
+	for _, o := range v.line.items() {
+		k.add(int(o))
+	}
+	for _, left := range v.alive {
+		k.add(int(left))
+	}
+	k.add(int(w.excused), int(w.excused>>8))
+	b := &w.bounds
+	k.add(int(b.faults), int(b.force), int(b.evicts), int(b.kills))
+	moments := func(all ...time.Duration) {
+		for _, then := range all {
+			switch then {
+			case 0:
+				k.add(0)
+			case forever:
+				k.add(255)
+			default:
+				k.add(1 + int(max(0, then-w.now)/tick))
+			}
+		}
+	}
+	since := func(then time.Duration) { k.add(int(min(w.now-then, handedTicks*tick) / tick)) } // no trust lasts longer
+	request := func(r *owner.Request) {
+		k.add(int(wireCalled(r.Wire)))
+		moments(r.Copies)
+		k.flags(r.Stands)
+		since(r.Stood)
+	}
+	for i := range w.s {
+		s := &w.s[i]
+		k.add(int(s.calls), int(s.drawn), int(s.inbox.n), int(s.call), int(s.holds))
+		k.flags(s.down, s.dead, s.look, s.sure, s.hears, s.first, s.calm, s.after)
+		for _, n := range s.inbox.items() {
+			k.add(int(n))
+		}
+		k.add(int(s.mail))
+		request(&s.request)
+		request(&s.estate)
+		if s.call == acquiring {
+			k.add(int(s.ask.wire), int(s.ask.open), int(s.answer))
+			k.flags(s.ask.again, s.sent >= s.request.Copies)
+			moments(s.copies)
+			since(s.sent)
+		}
+		if s.holds != idle {
+			k.add(int(s.held.wire))
+			moments(s.held.trust, s.held.until, s.held.copies)
+			k.flags(s.holds == releasing && s.held.copies > s.gave)
+		}
+	}
+	k.sorted(int(w.stray.n), func(i int) {
+		c := w.stray.all[i]
+		k.add(int(c.wire), int(c.open))
+		k.flags(c.again)
+	})
+	k.sorted(int(w.debts.n), func(i int) {
+		d := w.debts.all[i]
+		k.add(int(wireCalled(d.Wire)))
+		moments(d.Terms())
+		k.flags(d.undo, d.leaves)
+	})
+	return k.b
+}
