@@ -132,6 +132,11 @@ func (w *lineWorld) caller(r lineRules, i int, emit lineEmit) {
 		n.giveUp(r, i, &n.s[i].request, true)
 		n.s[i].call = idle
 	})
+	if s.calls > 0 && s.request.Stands { // another one has waited here
+		w.then(emit, lineEvent{who: who, what: "gives up and leaves its place"}, func(n *lineWorld) {
+			n.succeeds(r, i)
+		})
+	}
 	if s.mail > 0 && s.holds == idle {
 		w.then(emit, lineEvent{who: who, what: "begins", wire: s.mail}, func(n *lineWorld) { n.handed(r, i) })
 	}

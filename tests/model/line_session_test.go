@@ -146,6 +146,16 @@ func (w *lineWorld) handOver(r lineRules, i int) {
 	}
 }
 
+// succeeds ends the session's call and begins the next one, which has waited here for its turn.
+func (w *lineWorld) succeeds(r lineRules, i int) {
+	s := &w.s[i]
+	if r.bequeaths {
+		s.estate = s.request
+	}
+	s.request = owner.Request{}
+	w.wants(r, i)
+}
+
 // giveUp takes back what a request has left or may still leave.
 func (w *lineWorld) giveUp(r lineRules, i int, request *owner.Request, owes bool) {
 	var c claim
