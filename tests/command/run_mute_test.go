@@ -100,7 +100,7 @@ func TestRunNoForkLosesTheLockBeforeTheCommand(t *testing.T) {
 	srv := redistest.Start(t)
 	j, listen := beginMute(t, srv, "--verbose", "-F", "--lease", "500ms", "x", "--", "echo", "ran")
 	defer listen()
-	await(t, "it has the lock", func() bool { return !free(t, srv, "x") })
+	await(t, "it has had the lock", func() bool { return srv.CommandStats(t)["hset"] > 0 })
 	require.Empty(t, j.gone())
 	require.Equal(t, 79, j.code())
 }

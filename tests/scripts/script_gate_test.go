@@ -104,7 +104,7 @@ func far(p *proxy.Proxy, away time.Duration) { p.On(proxy.Any, proxy.Delay(away)
 // However far away the server is, releases get through as fast as the attempts did.
 func TestReleasesDoNotPileUpInFrontOfAServerThatIsFarAway(t *testing.T) {
 	t.Parallel()
-	const holds, away, lease = 900, 400 * time.Millisecond, 6 * time.Second // a release takes two seconds at most
+	const holds, away, lease = 900, 800 * time.Millisecond, 12 * time.Second // a release takes four seconds at most
 	p := proxy.Start(t, redistest.Start(t).Addr())
 	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: lease})
 	all := make([]*holdfast.Hold, holds)
@@ -128,7 +128,7 @@ func TestReleasesDoNotPileUpInFrontOfAServerThatIsFarAway(t *testing.T) {
 // An attempt that has to wait for its place loses nothing by it: its time begins when it is sent.
 func TestAnAttemptThatWaitsForItsPlaceIsNotLate(t *testing.T) {
 	t.Parallel()
-	const attempts, away, lease = 2200, time.Second, 9 * time.Second // an attempt may be in flight for three seconds
+	const attempts, away, lease = 2640, time.Second, 12 * time.Second // an attempt may be in flight for four seconds
 	p := proxy.Start(t, redistest.Start(t).Addr())
 	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: lease})
 	require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, "x", nil)).Release()) // now the clock is known
