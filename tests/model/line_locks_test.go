@@ -102,3 +102,12 @@ func TestEveryLineRuleIsNeeded(t *testing.T) {
 		})
 	}
 }
+
+// TestLineNotPromised: B's hold was freed by force, so a copy of its first call finds X, and stands in the line. B's
+// release finds nothing, and does not look there. The place lasts until B is no longer taken to be alive.
+func TestLineNotPromised(t *testing.T) {
+	t.Parallel()
+	b := living
+	b.force = 1
+	exploreLine(allLineRules(), b, leftBehind).want(t, leftBehind)
+}
