@@ -95,20 +95,14 @@ func (r *Retries) WaitFor(
 	}
 	sleep, stopSleep := context.WithDeadlineCause(ctx, end, errWaited)
 	defer stopSleep()
-	attempt, stopAttempt := graced(ctx, sleep)
-	defer stopAttempt()
+	attempt, endAttempt := context.WithCancelCause(ctx)
+	defer endAttempt(nil)
+	// The grace begins when this process notices that the time is over: if it stood still, the reply may be there already.
+	noticed := time.AfterFunc(time.Until(end), func() {
+		time.AfterFunc(Grace, func() { endAttempt(errWaited) })
+	})
+	defer noticed.Stop()
 	return r.outwaited(ctx, end, wait(attempt, sleep))
-}
-
-// graced is a context for the attempts of a call that sleeps under sleep: it ends with ctx, or the grace after sleep. The
-// grace begins when this process notices that sleep is over. If it stood still until then, the reply may be there already.
-func graced(ctx, sleep context.Context) (attempt context.Context, stop func()) {
-	attempt, end := context.WithCancelCause(ctx)
-	forget := context.AfterFunc(sleep, func() { time.AfterFunc(Grace, func() { end(errWaited) }) })
-	return attempt, func() {
-		forget()
-		end(nil)
-	}
 }
 
 // Again decides after which time an attempt that failed is worth another; or it is not.
