@@ -334,7 +334,7 @@ func TestAWaitThatALogHandlerEndsLeavesNothing(t *testing.T) {
 				}
 			}}
 			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Logger: slog.New(handler)})
-			kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), how, time.Second))
+			kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), how, time.Hour)) // the restart frees it
 			l := k.Make(s, how, 0)
 			armed.Store(true)
 			ended := goSabotaged(func() { _, _ = l.Lock(t.Context()) })
