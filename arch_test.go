@@ -25,6 +25,7 @@ var mayImport = map[string][]string{
 	"internal/wire":     {},
 	"internal/lease":    {},
 	"internal/scope":    {},
+	"internal/registry": {},
 	"internal/wait":     {},
 	"internal/cluster":  {},
 	"internal/hub":      {"internal/cluster", "internal/wire"},
@@ -40,8 +41,8 @@ var mayImport = map[string][]string{
 		"internal/lease", "internal/owner", "internal/script", "internal/session", "internal/wait",
 	},
 	"internal/core": {
-		"internal/debts", "internal/lease", "internal/owner", "internal/presence", "internal/scope", "internal/script",
-		"internal/session", "internal/wait", "internal/wire",
+		"internal/debts", "internal/lease", "internal/owner", "internal/presence", "internal/registry", "internal/scope",
+		"internal/script", "internal/session", "internal/wait", "internal/wire",
 	},
 	"internal/holders": {"internal/core", "internal/lease", "internal/presence", "internal/script"},
 	"internal/several": {
@@ -50,9 +51,11 @@ var mayImport = map[string][]string{
 	".": {
 		"internal/cluster", "internal/core", "internal/holders", "internal/presence", "internal/session", "internal/wait",
 	},
-	"rlock": {".", "internal/core", "internal/script", "internal/session", "internal/wait", "internal/wire"},
+	"rlock": {
+		".", "internal/core", "internal/holders", "internal/script", "internal/session", "internal/wait", "internal/wire",
+	},
 	"fairlock": {
-		".", "internal/core", "internal/lease", "internal/script", "internal/session", "internal/wait",
+		".", "internal/core", "internal/holders", "internal/lease", "internal/script", "internal/session", "internal/wait",
 		"internal/wire",
 	},
 	"latch":     {".", "internal/script", "internal/session", "internal/wire"},

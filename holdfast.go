@@ -115,7 +115,8 @@ type Holder struct {
 	Started time.Time // when the session was opened
 }
 
-// A Waiter stands in the queue of a fair lock. The fields from Host on are as those of a [Holder].
+// A Waiter stands in the queue of a fair lock, or in the line of an rlock. The fields from Host on are as those of a
+// [Holder].
 type Waiter struct {
 	ID    string        // "<session>:<number>"; of Java "<client>:<thread>"
 	Alive time.Duration // how long it counts as alive if nothing is heard of it again

@@ -59,7 +59,10 @@ type Acquired struct {
 	Attempts int           // at the server; 0 where others ask: a multilock's members, one waiter of a latch for all
 	// HandedOver says that another call of the session handed the lock over when it released, without the server.
 	HandedOver bool
-	Err        error // as the caller got it; nil: it has what it wanted
+	// Granted says that another session handed the lock over when it released, by the server: the call waited in the
+	// lock's line, and made no attempt after that.
+	Granted bool
+	Err     error // as the caller got it; nil: it has what it wanted
 }
 
 // An Attempt is one question to the server whether something can be had.

@@ -29,8 +29,8 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/holders"
 	"github.com/holdfast-go/holdfast/internal/lease"
-	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -121,25 +121,10 @@ func (m *Mutex) lock() *core.Lock { return (*core.Mutex)(&m.Mutex).Inside() }
 // Waiters returns who waits for the lock, the next one first. The Alive of a Redisson waiter is what
 // Redisson goes by. Dead waiters are listed until somebody notices.
 func (m *Mutex) Waiters(ctx context.Context) ([]holdfast.Waiter, error) {
-	var all []holdfast.Waiter
-	var owners []string
-	l, call := m.lock(), script.NewCall(waitersScript).Key(m.keys[1], m.keys[2], m.keys[4])
-	err := l.Run(ctx, "waiters", call, func() error {
-		values, err := call.ReadArray()
-		if err != nil {
-			return err
-		}
-		return call.ReadRows(values, 1, func(id string, n []int64) {
-			owners = append(owners, id)
-			all = append(all, holdfast.Waiter{ID: id, Alive: lease.Lasting(n[0])})
-		})
-	})
-	if err != nil {
-		return nil, err
+	found, err := holders.Waiters(ctx, m.lock(), m.keys[1], m.keys[2], m.keys[4])
+	all := make([]holdfast.Waiter, len(found))
+	for i, w := range found {
+		all[i] = holdfast.Waiter(w)
 	}
-	for i, p := range l.Session().Presence().Processes(ctx, owners) {
-		w := &all[i]
-		w.Host, w.PID, w.Program, w.Label, w.Started = p.Host, p.PID, p.Program, p.Label, p.Started
-	}
-	return all, nil
+	return all, err
 }

@@ -14,7 +14,6 @@ var (
 	releaseScript = script.Load("fairlock_release")
 	leaveScript   = script.Load("fairlock_leave")
 	forceScript   = script.Load("fairlock_force")
-	waitersScript = script.LoadLook("fairlock_waiters")
 )
 
 // protocol is how the core calls the lock's scripts.

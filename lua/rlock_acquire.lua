@@ -20,7 +20,7 @@
 -- REPLY    {-1, 0}                   nothing there to re-enter
 -- REPLY    {-2, now}                 too late: nothing was changed
 --
--- USES     check_lease now expire uptime
+-- USES     check_lease now expire token_text uptime
 
 local lock, token = KEYS[1], KEYS[2]
 local owner, target = ARGV[1], tonumber(ARGV[2])
@@ -39,19 +39,13 @@ end
 local time = now()
 if time > not_after then return {-2, time} end
 
--- The token as it is: numbers of Lua's from 2^53 on have not all their digits.
-local function exact(issued)
-  if issued < 9007199254740992 then return issued end
-  return redis.call('GET', token)
-end
-
 local function held(issued)
   if not ARGV[5] then return {1, time, issued} end
   return {1, time, issued, uptime(time)}
 end
 
 if free then
-  local issued = token and exact(redis.call('INCR', token)) or 0
+  local issued = token and token_text(token, redis.call('INCR', token)) or 0
   redis.call('HSET', lock, owner, 1)
   return expire(lock, ARGV[3]) or held(issued)
 end
@@ -59,7 +53,7 @@ end
 -- Ours already. A first acquisition that finds itself is a copy, its token is the last one
 -- issued; a re-entry that wants a token is the first hold of this owner to want one.
 local issued = 0
-if token then issued = exact(tonumber(target == 1 and redis.call('GET', token) or redis.call('INCR', token))) end
+if token then issued = token_text(token, tonumber(target == 1 and redis.call('GET', token) or redis.call('INCR', token))) end
 if pttl < lease then redis.call('PEXPIRE', lock, ARGV[3]) end
 if count < target then redis.call('HSET', lock, owner, target) end
 return held(issued)

@@ -19,7 +19,8 @@
 //	holdfast.wait.duration     histogram        of the calls that waited
 //	holdfast.acquire.duration  histogram        of all calls that take or wait; holdfast.outcome
 //	holdfast.attempts          counter          attempts to take something; holdfast.outcome
-//	holdfast.handovers         counter          acquisitions to which a release of the session handed the lock over
+//	holdfast.handovers         counter          releases that handed the lock over to a call that waited;
+//	                                            holdfast.handover.by: session (its own), server (another session's)
 //	holdfast.wakeups           counter          looks of calls that wait; holdfast.wakeup.cause: message, timer, turn
 //	holdfast.renewals          counter          holdfast.outcome: renewed, failed
 //
@@ -39,7 +40,7 @@
 // ctx that has no span, and the hold is the root of a trace.
 //
 // Both have the attributes holdfast.kind and holdfast.name from the beginning, and holdfast.outcome at the end; acquire
-// also has holdfast.attempts. Both are internal spans: a call may send nothing to the server, or many commands. A
+// also has holdfast.attempts, and holdfast.handover.by if a release handed the lock over. Both are internal spans: a call may send nothing to the server, or many commands. A
 // span's status is an error after a loss, and when a call fails for any other reason than that somebody else has the
 // lock or that its ctx ended.
 //

@@ -45,7 +45,7 @@ func (in *instruments) init(meter metric.Meter) error {
 	in.waitDuration = duration("holdfast.wait.duration", "How long calls waited that had to wait.")
 	in.acquireDuration = duration("holdfast.acquire.duration", "How long calls took that take something, or wait for it.")
 	in.attempts = count("holdfast.attempts", "{attempt}", "Questions to the server whether something can be had.")
-	in.handOvers = count("holdfast.handovers", "{handover}", "Releases that handed a lock over inside the process.")
+	in.handOvers = count("holdfast.handovers", "{handover}", "Releases that handed a lock over to a call that waited.")
 	in.wakeUps = count("holdfast.wakeups", "{wakeup}", "Looks of calls that wait.")
 	in.renewals = count("holdfast.renewals", "{renewal}", "Renewals of leases.")
 	if failed != nil {

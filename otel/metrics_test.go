@@ -110,9 +110,16 @@ func TestOutcomesOfCalls(t *testing.T) {
 	k.isMeasured("holdfast.acquire.duration", 1, "holdfast.kind=rlock,holdfast.outcome=busy")
 	k.isCounted("holdfast.attempts", 1, "holdfast.kind=rlock,holdfast.outcome=busy")
 
-	// A call that waits looks at first, and when it is subscribed. The outcome of an attempt that is cut off would be
-	// unknown.
-	const looks = 2
+	// A call that waits looks until it stands in the lock's line, and again when it has waited for a quarter of a second.
+	// The outcome of an attempt that is cut off would be unknown.
+	stands := func() {
+		k.eventually("a waiter in line", func() bool {
+			waiters, err := l.Waiters(t.Context())
+			require.NoError(t, err)
+			return len(waiters) == 1
+		})
+		time.Sleep(30 * time.Millisecond) // the answer is here
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err = l.Lock(ctx)
@@ -123,7 +130,7 @@ func TestOutcomesOfCalls(t *testing.T) {
 
 	ctx, cancel = context.WithCancel(t.Context())
 	got := k.goLock(ctx, l)
-	k.isCounted("holdfast.attempts", 1+2*looks, "holdfast.kind=rlock,holdfast.outcome=busy")
+	stands()
 	cancel()
 	require.ErrorIs(t, received(t, got).err, context.Canceled)
 	k.isMeasured("holdfast.acquire.duration", 1,
@@ -131,7 +138,7 @@ func TestOutcomesOfCalls(t *testing.T) {
 
 	held := k.lock(rlock.New(k.session, "else", nil))
 	got = k.goLock(t.Context(), l)
-	k.isCounted("holdfast.attempts", 1+3*looks, "holdfast.kind=rlock,holdfast.outcome=busy")
+	stands()
 	require.NoError(t, k.session.Close())
 	require.ErrorIs(t, received(t, got).err, holdfast.ErrClosed)
 	require.ErrorIs(t, held.Err(), holdfast.ErrClosed)
@@ -258,7 +265,7 @@ func TestUnitsAndBoundaries(t *testing.T) {
 	require.NoError(t, r.hold.Release())
 	r = received(t, got)
 	require.NoError(t, r.err)
-	k.isCounted("holdfast.handovers", 1, "holdfast.kind=rlock")
+	k.isCounted("holdfast.handovers", 1, "holdfast.handover.by=session,holdfast.kind=rlock")
 	require.NoError(t, r.hold.Release())
 	units := map[string]string{
 		"holdfast.hold.active": "{hold}", "holdfast.hold.duration": "s", "holdfast.hold.losses": "{hold}",
@@ -320,6 +327,7 @@ func TestManyAtOnce(t *testing.T) {
 		k.isCounted("holdfast.hold.active", 0, labels)
 		k.isCounted("holdfast.wait.active", 0, labels)
 		granted := k.sum("holdfast.attempts", labels+",holdfast.outcome=acquired")
-		assert.Equal(t, int64(goroutines*each/3), granted+k.sum("holdfast.handovers", labels))
+		assert.Equal(t, int64(goroutines*each/3), granted+k.sum("holdfast.handovers", "holdfast.handover.by=session,"+labels)+
+			k.sum("holdfast.handovers", "holdfast.handover.by=server,"+labels))
 	}
 }

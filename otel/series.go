@@ -15,9 +15,15 @@ const (
 	nameKey     = attribute.Key("holdfast.name")
 	outcomeKey  = attribute.Key("holdfast.outcome")
 	attemptsKey = attribute.Key("holdfast.attempts")
-	handedKey   = attribute.Key("holdfast.handed_over")
+	handedKey   = attribute.Key("holdfast.handover.by")
 	causeKey    = attribute.Key("holdfast.wakeup.cause")
 	errorKey    = attribute.Key("error.type")
+)
+
+// Who has handed a lock over: its own session, or another one by the server.
+const (
+	bySession = "session"
+	byServer  = "server"
 )
 
 // labels are attributes as instruments take them.
@@ -44,6 +50,7 @@ type series struct {
 	released, lost, closed     labels
 	renewed, failed            labels
 	byMessage, byTimer, byTurn labels
+	bySession, byServer        labels
 }
 
 // of returns the series of a subject.
@@ -88,6 +95,8 @@ func newSeries(key seriesKey) *series {
 	s.byMessage = s.with(causeKey.String(holdfast.ByMessage.String()))
 	s.byTimer = s.with(causeKey.String(holdfast.ByTimer.String()))
 	s.byTurn = s.with(causeKey.String(holdfast.ByTurn.String()))
+	s.bySession = s.with(handedKey.String(bySession))
+	s.byServer = s.with(handedKey.String(byServer))
 	return s
 }
 

@@ -48,6 +48,30 @@ func TestSpansOfALock(t *testing.T) {
 	assert.False(t, held.EndTime.Before(acquire.EndTime))
 }
 
+// The span of a call, and the counter, say whose release handed the lock over.
+func TestSpansOfHandOvers(t *testing.T) {
+	t.Parallel()
+	k, spans := newTracedKit(t)
+	l := rlock.New(k.session, "orders", nil)
+	hold := k.lock(rlock.New(k.server.Open(nil), "orders", nil))
+	for _, by := range []string{"server", "session"} {
+		got := k.goLock(t.Context(), l)
+		k.eventually("a wait", func() bool {
+			waiters, err := l.Waiters(t.Context())
+			require.NoError(t, err)
+			return k.sum("holdfast.wait.active", "holdfast.kind=rlock") == 1 && (len(waiters) == 1 || by == "session")
+		})
+		require.NoError(t, hold.Release())
+		r := received(t, got)
+		require.NoError(t, r.err)
+		hold = r.hold
+		k.isCounted("holdfast.handovers", 1, "holdfast.handover.by="+by+",holdfast.kind=rlock")
+		assert.Contains(t, attributes(spans.one(t, "rlock acquire")), "holdfast.handover.by="+by)
+		spans.exporter.Reset()
+	}
+	require.NoError(t, hold.Release())
+}
+
 // asked notes what a sampler is told.
 type asked struct{ heard map[string]string }
 

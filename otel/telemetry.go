@@ -28,9 +28,13 @@ func (t *telemetry) acquire(ctx context.Context, of holdfast.Subject) func(holdf
 	return func(a holdfast.Acquired) {
 		o := outcomeOf(a.Err, acquired)
 		t.acquireDuration.Record(within(span), a.Took.Seconds(), s.asked(o, a.Err).record...)
-		if a.HandedOver {
-			t.handOvers.Add(within(span), 1, s.plain.add...)
-			span.SetAttributes(handedKey.Bool(true))
+		switch {
+		case a.HandedOver:
+			t.handOvers.Add(within(span), 1, s.bySession.add...)
+			span.SetAttributes(handedKey.String(bySession))
+		case a.Granted:
+			t.handOvers.Add(within(span), 1, s.byServer.add...)
+			span.SetAttributes(handedKey.String(byServer))
 		}
 		if span.IsRecording() {
 			span.SetAttributes(attemptsKey.Int(a.Attempts))

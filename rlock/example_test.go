@@ -83,6 +83,66 @@ func ExampleMutex_TryLockFor() {
 	// Output: true
 }
 
+// Two sessions, which could as well be two processes, wait for the lock. A release hands it to the first of them.
+func ExampleMutex_Waiters() {
+	ctx := context.Background()
+	holder := open()
+	defer holder.Close()
+	press := rlock.New(holder, "press", nil)
+	hold, err := press.Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var printed sync.WaitGroup
+	holders := make(chan string, 2)
+	for i := range 2 {
+		session := open()
+		defer session.Close()
+		printed.Go(func() {
+			err := holdfast.Do(ctx, rlock.New(session, "press", nil).Lock, func(ctx context.Context) error {
+				all, err := press.Holders(ctx)
+				holders <- all[0].ID
+				return err
+			})
+			if err != nil {
+				fmt.Println(err)
+			}
+		})
+		untilWaiting(press, i+1)
+	}
+
+	waiters, err := press.Waiters(ctx)
+	if err != nil || len(waiters) != 2 {
+		fmt.Println(waiters, err)
+		return
+	}
+	fmt.Println("taken to be alive for", waiters[0].Alive.Round(5*time.Second))
+	if err := hold.Release(); err != nil {
+		fmt.Println(err)
+	}
+	printed.Wait()
+	fmt.Println(<-holders == waiters[0].ID, <-holders == waiters[1].ID)
+	// Output:
+	// taken to be alive for 15s
+	// true true
+}
+
+// untilWaiting returns when n sessions wait in the lock's line.
+func untilWaiting(lock *rlock.Mutex, n int) {
+	for {
+		waiters, err := lock.Waiters(context.Background())
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if len(waiters) == n {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // prices is a resource that checks tokens. It keeps the newest one that it has seen with what it protects.
 type prices struct {
 	mu     sync.Mutex

@@ -19,17 +19,19 @@
 package rlock
 
 import (
+	"context"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/holders"
 	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// A Mutex is a reentrant lock of one name. Its methods are those of all locks.
-type Mutex = holdfast.Mutex
+// A Mutex is a reentrant lock of one name, with the methods of all locks and one of its own.
+type Mutex struct{ holdfast.Mutex }
 
 // Options tune a Mutex. The zero value of a field means its default.
 type Options struct {
@@ -68,12 +70,35 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 		o = *opts
 	}
 	p := &protocol{fenced: o.Fenced}
-	p.lock = p.mutex.Inside()
+	p.lock = p.mutex.lock()
 	set := core.Settings{FixedLease: o.FixedLease, NonReentrant: o.NonReentrant, Backoff: o.Backoff, TellsAge: true}
 	if !o.Fenced {
 		set.Together = &together
 		set.HandsOver = true
 	}
-	core.InitLock(p.lock, (*session.Session)(s), p, session.Label{Kind: "rlock", Name: name}, set, wire.LockChannel)
-	return (*Mutex)(&p.mutex)
+	var calls core.Protocol = p
+	if o.Backoff == nil {
+		calls, set.Poll = lined{p}, lined{p}.sleep
+	}
+	core.InitLock(p.lock, (*session.Session)(s), calls, session.Label{Kind: "rlock", Name: name}, set, wire.LockChannel)
+	p.keys = keysOf(p.lock.Key())
+	return &p.mutex
+}
+
+func (m *Mutex) lock() *core.Lock { return (*core.Mutex)(&m.Mutex).Inside() }
+
+// Waiters returns which sessions wait for the lock, in the order in which releases hand it to them. A session stands
+// in this line once, however many of its calls wait; the ID is the owner under which it stands. Its Alive starts anew
+// every few seconds. Dead waiters are listed until somebody notices.
+//
+// Others are not listed: callers that poll ([Options.Backoff]) or take several locks with one command, Redisson's
+// waiters, and a session of which the server has not confirmed yet that it listens.
+func (m *Mutex) Waiters(ctx context.Context) ([]holdfast.Waiter, error) {
+	key := m.lock().Key()
+	found, err := holders.Waiters(ctx, m.lock(), wire.Line(key), wire.LineAlive(key))
+	all := make([]holdfast.Waiter, len(found))
+	for i, w := range found {
+		all[i] = holdfast.Waiter(w)
+	}
+	return all, err
 }

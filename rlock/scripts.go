@@ -2,31 +2,46 @@ package rlock
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 var (
 	acquireScript = script.Load("rlock_acquire")
+	standScript   = script.Load("rlock_stand")
 	releaseScript = script.Load("rlock_release")
 	forceScript   = script.Load("rlock_force")
 
-	together = core.Together{Acquire: script.Load("rlock_acquire_all"), Release: script.Load("rlock_release_all")}
+	together = core.Together{
+		Acquire: script.Load("rlock_acquire_all"), Release: script.Load("rlock_release_all"),
+		Keys: func(key string) []string {
+			keys := keysOf(key)
+			return keys[:]
+		},
+	}
 )
+
+// keysOf are the lock, its line, who is alive there, and the fencing token.
+func keysOf(key string) [4]string {
+	return [...]string{key, wire.Line(key), wire.LineAlive(key), wire.TokenKey(key)}
+}
 
 // protocol is how the core calls the lock's scripts.
 type protocol struct {
-	mutex  core.Mutex
+	mutex  Mutex
 	lock   *core.Lock // its inside
+	keys   [4]string  // as scripts take them
 	fenced bool
 }
 
 func (p *protocol) Acquire(w core.Want) *script.Call {
 	c := script.NewCall(acquireScript).Key(p.lock.Key())
 	if p.fenced && !w.Tokened {
-		c.Key(wire.TokenKey(p.lock.Key()))
+		c.Key(p.keys[3])
 	}
 	c.Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter)
 	if w.Age {
@@ -36,8 +51,8 @@ func (p *protocol) Acquire(w core.Want) *script.Call {
 }
 
 func (p *protocol) Release(r core.Remaining) *script.Call {
-	return script.NewCall(releaseScript).Key(p.lock.Key()).
-		Arg(r.Owner, strconv.Itoa(r.Count), p.lock.Publish(), p.lock.Channel)
+	return script.NewCall(releaseScript).Key(p.keys[0]).Spare(p.keys[1:]...).Arg(r.Owner, strconv.Itoa(r.Count)).
+		Arg(p.lock.Publish(), p.lock.Channel, p.lock.Session().Counting(), p.lock.Millis())
 }
 
 func (p *protocol) Renewal() *script.Script { return core.RenewScript }
@@ -53,5 +68,70 @@ func (p *protocol) Holders(string) *script.Call {
 }
 
 func (p *protocol) Force(w script.Window) *script.Call {
-	return script.NewCall(forceScript).Key(p.lock.Key()).Arg(p.lock.Publish(), p.lock.Channel).Int(w.NotAfter)
+	return script.NewCall(forceScript).Key(p.keys[0]).Spare(p.keys[1:]...).
+		Arg(p.lock.Publish(), p.lock.Channel, p.lock.Session().Counting()).Int(w.NotAfter)
 }
+
+// lined is a lock whose calls stand in its line while they wait.
+type lined struct{ *protocol }
+
+// waiterLease is how long a waiter is taken to be alive that does not call again.
+const waiterLease = 15 * time.Second
+
+func (p lined) Acquire(w core.Want) *script.Call {
+	if !w.Stand {
+		return p.protocol.Acquire(w)
+	}
+	c := script.NewCall(standScript).Key(p.keys[0])
+	if p.fenced {
+		c.Key(p.keys[1:]...)
+	} else {
+		c.Spare(p.keys[1:3]...)
+	}
+	again := "0"
+	if w.Again {
+		again = "1"
+	}
+	return c.Arg(p.waiter(w.Owner), w.Lease).Int(w.NotAfter).Int(waiterLease.Milliseconds()).Arg(again)
+}
+
+// waiter is how an owner stands in the line.
+func (p lined) waiter(owner string) string { return owner + p.asks() }
+
+// asks is what a waiter asks for.
+func (p lined) asks() string {
+	asks := " " + strconv.FormatInt(p.GrantLease().Milliseconds(), 10)
+	if p.fenced {
+		asks += " fenced"
+	}
+	return asks
+}
+
+// Leave takes an owner out of the line, and gives back what it may have been granted.
+func (p lined) Leave(owner string) *script.Call {
+	return p.Release(core.Remaining{Owner: owner}).Arg(p.waiter(owner))
+}
+
+func (p lined) WaiterLease() time.Duration { return waiterLease + p.GrantLease() }
+
+// GrantLease is short, because whoever is frozen when its turn comes, or cut off, delays the others for as long.
+func (p lined) GrantLease() time.Duration { return min(p.lock.Length(), 10*time.Second) }
+
+// sleep is how long a waiter sleeps at the most, so that what it is granted then can be trusted for a while.
+func (p lined) sleep(int) time.Duration {
+	if p.lock.FixedLease > 0 { // which is not trusted without a call
+		return waiterLease / 3
+	}
+	return p.GrantLease() * 3 / 5
+}
+
+func (p lined) Standing() *wait.Standing {
+	channel := wire.LineChannel(p.lock.Key())
+	return &wait.Standing{
+		Channel: channel + p.lock.Session().ID(), Mark: channel + wire.Redisson,
+		Kind: p.lock.Millis() + p.asks(), // what is owed of a request lasts as long as its lease
+	}
+}
+
+// Moved is told nothing: the order is that of the line.
+func (p lined) Moved(int64, bool) {}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ type acquisition struct {
 	answer answer   // to the last attempt
 	stand  bool     // attempts are to be known to the server as a waiter's
 	moved  moved    // what has become of its place there, until that is told
+	hears  bool     // it is the first in the line on the server, and listens to the lock's channel as well
 	also   also     // of a call for several permits
 	adopts bool     // the wire owner is another's, who has the lock
 	age    bool     // the server is to tell how long it has been up
@@ -231,8 +233,8 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 	}
 	answer := &a.answer
 	want := Want{
-		Owner: a.Wire, Target: max(a.Number, 1), Nested: a.Number > 0 || a.adopts, Stand: a.stand, Others: a.also.wires,
-		Again: a.Copies > 0, Age: a.age,
+		Owner: a.Wire, Target: max(a.Number, 1), Nested: a.Number > 0 || a.adopts, Stand: a.stands(), Others: a.also.wires,
+		Again: a.Copies > 0 || a.Stands, Age: a.age,
 	}
 	if err := answer.ask(ctx, l, want); err != nil {
 		switch script.ClassOf(err) {
@@ -242,41 +244,54 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 				err = l.final(err)
 			}
 		case script.Refused:
-			a.Stands = a.Stands || a.stand && script.Interrupted(err)
+			a.Stands = a.Stands || want.Stand && script.Interrupted(err)
 		}
 		return nil, 0, err
 	}
 	switch answer.outcome {
 	case script.Granted:
-		a.claim.mu.Lock()
-		a.claim.Granted(&a.Request)
-		a.claim.mu.Unlock()
 		if answer.at >= answer.trust(l) || s.Closed() {
+			a.claim.mu.Lock()
+			a.claim.Granted(&a.Request)
+			a.claim.mu.Unlock()
 			a.Copies = max(a.Copies, answer.sent)
 			a.giveUp()
 			return nil, 0, tooLate(s)
 		}
-		var o *outermost
-		if a.own != nil {
-			o = &a.own.outermost
-		} else {
-			o = new(outermost)
-		}
-		for _, wire := range a.also.wires {
-			p := &private{}
-			p.claim.lock = l
-			a.also.holds = append(a.also.holds, p.begin(l, &p.claim, wire, answer, a.Copies))
-		}
-		return o.begin(l, a.claim, a.Wire, answer, a.Copies), 0, nil
+		return a.begin(), 0, nil
 	case script.Busy:
 		a.Busy(answer.sent)
-		a.stood()
+		a.standing(want.Stand)
 		return nil, answer.pttl, session.ErrBusy
+	}
+	if want.Stand { // its place in the line is: whatever it is told of that one is not to be taken for another
+		a.Misplaced(answer.sent)
+		a.giveUp()
+		return a.enter(ctx)
 	}
 	if a.adopts { // it is gone
 		return nil, 0, session.ErrNotHeld
 	}
 	return nil, 0, nil
+}
+
+// begin makes holds of what was granted.
+func (a *acquisition) begin() *Single {
+	a.claim.mu.Lock()
+	a.claim.Granted(&a.Request)
+	a.claim.mu.Unlock()
+	var o *outermost
+	if a.own != nil {
+		o = &a.own.outermost
+	} else {
+		o = new(outermost)
+	}
+	for _, wire := range a.also.wires {
+		p := &private{}
+		p.claim.lock = a.lock
+		a.also.holds = append(a.also.holds, p.begin(a.lock, &p.claim, wire, &a.answer, a.Copies))
+	}
+	return o.begin(a.lock, a.claim, a.Wire, &a.answer, a.Copies)
 }
 
 // begin makes o what was granted to a wire owner. Copies of the call may be executed until then.
@@ -285,7 +300,7 @@ func (o *outermost) begin(l *Lock, c *claim, wire string, granted *answer, copie
 	g.lock, g.claim = l, c
 	g.Begin(g, l.part, wire, granted.token, copies)
 	h.init(l, g, granted.at, granted.trust(l))
-	g.add(h, granted.sent)
+	g.add(h, granted.renewedAt(l))
 	return h
 }
 
@@ -352,13 +367,16 @@ type answer struct {
 	outcome int64
 	pttl    time.Duration // busy; below zero: no expiry
 	place   int64         // busy, and standing in the queue
+	length  time.Duration // granted by a release, for which lease; 0: by a call of its own
 	token   int64         // granted
 	none    time.Duration // granted, with Left: how long none is left
 	up, run int64         // granted, with the age: seconds, below zero if it is not told, and which run of the server
 }
 
 // trust is until when what was granted may be trusted.
-func (a *answer) trust(l *Lock) time.Duration { return lease.Trust(a.sent, l.Length()) }
+func (a *answer) trust(l *Lock) time.Duration {
+	return lease.Trust(a.sent, cmp.Or(a.length, l.Length()))
+}
 
 // ask sends an acquisition and reads the reply.
 func (a *answer) ask(ctx context.Context, l *Lock, w Want) error {
@@ -366,7 +384,7 @@ func (a *answer) ask(ctx context.Context, l *Lock, w Want) error {
 		w.Lease, w.NotAfter = l.millis, window.NotAfter
 		return l.protocol.Acquire(w)
 	})
-	a.sent, a.outcome = reply.Sent, reply.Code
+	a.sent, a.outcome, a.length = reply.Sent, reply.Code, 0
 	if reply.At > 0 {
 		a.at = reply.At
 	}
@@ -379,7 +397,7 @@ func (a *answer) ask(ctx context.Context, l *Lock, w Want) error {
 		a.token, a.up, a.run = reply.Rest[0], reply.Rest[1], reply.Rest[2]
 	case reply.Code == script.Busy && reply.Len > 0:
 		a.pttl, a.place = lease.Lasting(reply.Rest[0]), reply.Rest[1]
-	case reply.Code == script.Gone && w.Nested:
+	case reply.Code == script.Gone && (w.Nested || w.Stand && w.Again):
 	default:
 		return reply.Unexpected()
 	}

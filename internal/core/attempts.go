@@ -41,7 +41,8 @@ func (a *acquisition) wait(ctx, sleep context.Context) (h *Single, err error) {
 	l := a.lock
 	a.stand = l.queue != nil
 	defer func() { a.leavePlace(h) }()
-	err = a.Until(sleep, l.apart != nil || l.Session().Lines().Empty(l.Line()) || a.reenters(), wait.Caller{
+	now := l.apart != nil || l.Session().Lines().Empty(l.Line()) && a.standFirst() || a.reenters()
+	err = a.Until(sleep, now, wait.Caller{
 		Attempt: func() (done bool, retry time.Duration, err error) {
 			h, retry, err = a.attempt(ctx)
 			return h != nil, retry, err
@@ -63,8 +64,11 @@ func (a *acquisition) takePlace() *wait.Place {
 	if a.Place == nil {
 		a.Stay(a.join())
 	}
-	if l.apart != nil {
+	switch {
+	case l.apart != nil:
 		l.apart.Wait(a.Place, a.Wire)
+	case l.lined != nil && a.Place.Head():
+		a.Place.Hear(a.hears, a.Stands)
 	}
 	return a.Place
 }
@@ -73,9 +77,12 @@ func (a *acquisition) takePlace() *wait.Place {
 func (a *acquisition) join() (p *wait.Place) {
 	l := a.lock
 	lines := l.Session().Lines()
-	if l.apart != nil {
+	switch {
+	case l.apart != nil:
 		p = lines.Apart(l.Line())
-	} else {
+	case l.lined != nil:
+		p = lines.JoinStanding(l.Line(), l.standing)
+	default:
 		p = lines.Join(l.Line(), l.Backoff == nil, a.stand)
 	}
 	if l.HandsOver {
@@ -91,6 +98,9 @@ func (a *acquisition) join() (p *wait.Place) {
 func (a *acquisition) leavePlace(h *Single) {
 	if a.Place == nil {
 		return
+	}
+	if h == nil && a.lock.lined != nil && a.Place.Followed() {
+		a.bequeath()
 	}
 	leave, taken := (*wait.Place).Leave, time.Duration(0)
 	handed, _ := a.Place.Refuse().(*Single)
@@ -117,6 +127,10 @@ func (a *acquisition) leavePlace(h *Single) {
 // wake-up or after retry: the lock is taken, or something failed that may pass.
 func (a *acquisition) attempt(ctx context.Context) (h *Single, retry time.Duration, err error) {
 	if h = a.inherit(ctx, (*wait.Place).Take); h != nil {
+		return h, 0, nil
+	}
+	a.succeed()
+	if h = a.granted(ctx); h != nil {
 		return h, 0, nil
 	}
 	h, inTheWay, err := a.try(ctx)

@@ -6,17 +6,26 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/owner"
+	"github.com/holdfast-go/holdfast/internal/registry"
 	"github.com/holdfast-go/holdfast/internal/scope"
 )
 
 // A grant is an [owner.Grant] with its place in the session: in the watchdog's queue and in the registry.
 type grant struct {
 	lease.Entry // the watchdog's notes
-	links       // the session's registry
-	lock        *Lock
-	claim       *claim
+	registry.Links[*grant]
+	lock  *Lock
+	claim *claim
 
 	owner.Grant[*grant, *Single] // guarded by claim.mu, but for Of and Wire
+}
+
+// Indexed is the wire owner of a permit, which anybody may ask for.
+func (g *grant) Indexed() string {
+	if g.lock.Wires.Ownerless {
+		return g.Wire
+	}
+	return ""
 }
 
 // Group says with which grants this one may be renewed in one call.
@@ -41,7 +50,7 @@ func (g *grant) add(h *Single, sent time.Duration) {
 	}
 	var waits []Waker
 	if first {
-		k.grants.add(g)
+		k.grants.Add(g)
 		if c.crowd != nil {
 			waits = slices.Clone(c.crowd.waits)
 		}
@@ -61,7 +70,7 @@ func (g *grant) drop(h *Single) (contexts *scope.Context) {
 		k.dog.Remove(g)
 	}
 	if last {
-		k.grants.remove(g)
+		k.grants.Remove(g)
 	}
 	contexts = h.stop()
 	owned, handed := c.owner != nil, last && g.Passed()

@@ -16,7 +16,7 @@ type Granted struct {
 // Granted is all that the session has of the lock.
 func (l *Lock) Granted() Granted {
 	gs := Granted{lock: l}
-	for _, g := range l.keeper.grants.all() {
+	for _, g := range l.keeper.grants.All() {
 		if g.lock.claimKey() == l.claimKey() {
 			gs.grants = append(gs.grants, g)
 		}
@@ -26,7 +26,9 @@ func (l *Lock) Granted() Granted {
 
 // GrantedTo is what the session has of the lock under some wire owners, of a lock whose holds have no other owners.
 func (l *Lock) GrantedTo(wires []string) Granted {
-	return Granted{lock: l, wires: wires, grants: l.keeper.grants.permits(l, wires)}
+	// Names that differ by braces alone share a channel, and the key of the permits that are taken.
+	ours := slices.DeleteFunc(l.keeper.grants.Find(wires), func(g *grant) bool { return g.lock.Channel != l.Channel })
+	return Granted{lock: l, wires: wires, grants: ours}
 }
 
 // Lose ends the holds as lost, because the server has nothing of them any more.

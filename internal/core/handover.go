@@ -53,7 +53,7 @@ func (h *Single) passTo(to *Lock, now time.Duration) (heir *Single, contexts *sc
 	}
 	c.mu.Lock()
 	alone := c.owner == owner && c.refs <= 1 && !c.busy && !c.crowd.any()
-	if !alone || !c.Passes(&g.Grant, &h.Hold, now, h.lock.Length()/2) || !h.ended.CompareAndSwap(nil, releasedEnd) {
+	if !alone || !c.Passes(&g.Grant, &h.Hold, now, h.lock.Length()/12) || !h.ended.CompareAndSwap(nil, releasedEnd) {
 		c.mu.Unlock()
 		return nil, nil
 	}
@@ -115,7 +115,7 @@ func (a *acquisition) becomes(c *claim) bool {
 		c.mu.Unlock()
 		owner.put(c)
 	}
-	a.giveUp()
+	a.bequeath()
 	a.claim = c
 	return true
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/debts"
 	"github.com/holdfast-go/holdfast/internal/lease"
-	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/registry"
 	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -23,7 +23,7 @@ type keeper struct {
 	dog     *lease.Watchdog
 	debts   debts.Debts[*Lock]
 	millis  string // the session's lease, as scripts take it
-	grants  registry
+	grants  registry.Registry[*grant]
 	closed  closed
 }
 
@@ -46,7 +46,7 @@ func (k *keeper) newOwner() string { return wire.Owner(k.session.ID(), k.numbers
 func Paid(s *session.Session) time.Duration { return keeperOf(s).debts.Paid() }
 
 // Holds reports whether the session holds anything.
-func (k *keeper) Holds() bool { return k.grants.any() }
+func (k *keeper) Holds() bool { return k.grants.Any() }
 
 // closed is what has ended because of Close.
 type closed struct {
@@ -98,8 +98,8 @@ func (k *keeper) TellAll() {
 // ReleaseAll ends every hold and gives back what the server may still have of this session,
 // again and again until it is known or ctx ends.
 func (k *keeper) ReleaseAll(ctx context.Context) error {
-	var calls []giving
-	for _, g := range k.grants.all() {
+	var calls []debts.Giving
+	for _, g := range k.grants.All() {
 		ended, last := g.endAll(closedEnd)
 		k.closed.add(ended)
 		if last {
@@ -107,60 +107,15 @@ func (k *keeper) ReleaseAll(ctx context.Context) error {
 		}
 	}
 	for _, g := range k.closed.take() {
-		calls = append(calls, giving{g.lock, g.lock.protocol.Release(Remaining{Owner: g.Wire})})
+		calls = append(calls, debts.Giving{Call: g.lock.protocol.Release(Remaining{Owner: g.Wire}), Means: g.lock.final})
 	}
 	owed, endless := k.debts.Take()
 	for _, d := range owed {
-		calls = append(calls, giving{d.Lock, d.Lock.Undo(d.Wire, d.Ceiling)})
+		calls = append(calls, debts.Giving{Call: d.Lock.Undo(d.Wire, d.Ceiling), Means: d.Lock.final})
 	}
 	var left error
 	if endless > 0 {
 		left = fmt.Errorf("close: %d permits without an end may be taken once more, by calls that are under way", endless)
 	}
-	all, failed, why := len(calls), 0, error(nil)
-	for delay := session.FirstRetry; len(calls) > 0; delay = min(2*delay, session.LastRetry) {
-		again, n, err := k.releaseBatch(ctx, calls)
-		if failed += n; n > 0 {
-			why = err
-		}
-		if len(again) > 0 && session.Pause(ctx, delay) != nil {
-			failed, why = failed+len(again), err
-			break
-		}
-		calls = again
-	}
-	if failed > 0 {
-		why = session.Explain(context.Background(), why)
-		left = errors.Join(left, fmt.Errorf("close: %d of %d releases failed: %w", failed, all, why))
-	}
-	return left
-}
-
-// A giving is a call that gives a lock back.
-type giving struct {
-	lock *Lock
-	call *script.Call
-}
-
-// releaseBatch runs the calls, and returns those whose outcome may still become known, how many others have failed,
-// and the last error: of those others, if there are any.
-func (k *keeper) releaseBatch(ctx context.Context, givings []giving) (again []giving, failed int, why error) {
-	calls := make([]*script.Call, len(givings))
-	for i, job := range givings {
-		calls[i] = job.call
-	}
-	k.session.Runner().RunAll(ctx, calls, func(i int, err error) {
-		err = givings[i].lock.final(err)
-		switch {
-		case script.IsTemporary(err):
-			if again = append(again, givings[i]); failed == 0 {
-				why = err
-			}
-			return
-		case err != nil:
-			failed, why = failed+1, err
-		}
-		calls[i].Free()
-	})
-	return again, failed, why
+	return errors.Join(left, debts.GiveBack(ctx, k.session, calls))
 }

@@ -108,7 +108,10 @@ type Wires struct {
 
 // Together are the scripts that take several locks of a kind and give them back, with the arguments and
 // replies of rlock_acquire_all and rlock_release_all.
-type Together struct{ Acquire, Release *script.Script }
+type Together struct {
+	Acquire, Release *script.Script
+	Keys             func(key string) []string // of one lock, as Release takes them
+}
 
 // A Lock is one name of one kind with settings: immutable, and nothing to close.
 type Lock struct {
@@ -117,6 +120,8 @@ type Lock struct {
 	keeper   *keeper
 	protocol Protocol
 	queue    Queue // nil: the server does not know who waits
+	lined    Lined // nil: a release does not know who is next
+	standing *wait.Standing
 	apart    Apart // nil: calls wait in the session's line
 	part     owner.Half
 	slot     uint16
@@ -140,6 +145,9 @@ func InitLock(
 	l.queue, _ = p.(Queue)
 	l.apart, _ = p.(Apart)
 	session.InitObject(&l.Object, s, label, channel)
+	if l.lined, _ = p.(Lined); l.lined != nil {
+		l.standing = l.lined.Standing()
+	}
 	if set.Shared {
 		l.part = owner.Shared
 	}
@@ -164,6 +172,9 @@ func (l *Lock) Length() time.Duration {
 	}
 	return l.Session().Lease()
 }
+
+// Millis is that lease as scripts take it.
+func (l *Lock) Millis() string { return l.millis }
 
 // Slot is that of the lock's key; 0 unless the server is a cluster.
 func (l *Lock) Slot() uint16 { return l.slot }

@@ -7,9 +7,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
-// stood records that an attempt found the lock taken, and where it stands in a queue now.
-func (a *acquisition) stood() {
-	if a.stand {
+// standing records that an attempt found the lock taken, and where it stands in a queue now, if it does.
+func (a *acquisition) standing(stands bool) {
+	switch {
+	case a.lock.lined != nil:
+		a.waits(stands && a.answer.place >= 0)
+	case !stands:
+	default:
 		a.moved, a.Stands = moved{place: a.answer.place, stood: a.Stands}, true
 	}
 }

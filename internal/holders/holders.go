@@ -1,4 +1,4 @@
-// Package holders answers who holds a lock, and for how long it stays taken.
+// Package holders answers who holds a lock, for how long it stays taken, and who waits for it.
 package holders
 
 import (

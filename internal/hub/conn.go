@@ -198,7 +198,7 @@ func (c *conn) link(ctx context.Context) (*link, error) {
 	client, _ := node.Dedicate()
 	life := c.lives()
 	return &link{client, client.SetPubSubHooks(rueidis.PubSubHooks{
-		OnMessage:      func(m rueidis.PubSubMessage) { c.hub.heard(m.Channel) },
+		OnMessage:      func(m rueidis.PubSubMessage) { c.hub.heard(m.Channel, m.Message) },
 		OnSubscription: func(s rueidis.PubSubSubscription) { c.hub.changed(c, life, s) },
 	})}, nil
 }

@@ -38,7 +38,7 @@ func (c *conn) begin(t *testing.T) []string {
 func TestAWordOfALostConnectionSaysNothing(t *testing.T) {
 	h := newIdle(false)
 	woken := 0
-	h.Listen("x", func() { woken++ })
+	h.Listen("x", func(string) { woken++ })
 	c := h.conns[""]
 	life := c.lives()
 	assert.Equal(t, []string{"x"}, c.begin(t))
@@ -58,7 +58,7 @@ func TestAWordOfALostConnectionSaysNothing(t *testing.T) {
 func TestAChannelStaysSubscribedForWhoeverListensNext(t *testing.T) {
 	h := newIdle(false)
 	woken := 0
-	l := h.Listen("x", func() { woken++ })
+	l := h.Listen("x", func(string) { woken++ })
 	c := h.conns[""]
 	assert.Equal(t, []string{"x"}, c.begin(t))
 	h.changed(c, 0, push("subscribe", "x"))
@@ -66,13 +66,13 @@ func TestAChannelStaysSubscribedForWhoeverListensNext(t *testing.T) {
 	begin, unwanted := c.next()
 	assert.Empty(t, begin)
 	assert.True(t, unwanted)
-	h.heard("x") // nobody listens to it
+	h.heard("x", "0") // nobody listens to it
 	assert.Equal(t, 1, woken)
 
-	h.Listen("x", func() { woken++ })
+	h.Listen("x", func(string) { woken++ })
 	assert.Equal(t, 2, woken, "it stands")
 	assert.Empty(t, c.begin(t))
-	h.heard("x")
+	h.heard("x", "0")
 	assert.Equal(t, 3, woken)
 }
 
@@ -93,10 +93,10 @@ func TestWhenAConnectionIsWorn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newIdle(false)
 			for i := range c.wanted {
-				h.Listen(fmt.Sprint("wanted ", i), func() {})
+				h.Listen(fmt.Sprint("wanted ", i), func(string) {})
 			}
 			for i := range c.unwanted {
-				l := h.Listen(fmt.Sprint("unwanted ", i), func() {})
+				l := h.Listen(fmt.Sprint("unwanted ", i), func(string) {})
 				h.channels[l.channel.name].state = up
 				l.Close()
 			}
@@ -115,22 +115,22 @@ func TestWhatMovesToTheNextConnectionIsHeardAllTheTime(t *testing.T) {
 	setUp := func() (*Hub, *conn) {
 		h := newIdle(false)
 		told = map[string]int{}
-		h.Listen("up", func() { told["up"]++ })
+		h.Listen("up", func(string) { told["up"]++ })
 		c := h.conns[""]
 		c.begin(t)
 		h.changed(c, 0, push("subscribe", "up"))
-		h.Listen("asked", func() { told["asked"]++ })
+		h.Listen("asked", func(string) { told["asked"]++ })
 		c.begin(t)
-		h.Listen("gone", func() {}).Close()
+		h.Listen("gone", func(string) {}).Close()
 		return h, c
 	}
 	t.Run("it takes over", func(t *testing.T) {
 		h, c := setUp()
 		assert.Equal(t, "up", c.replace())
 		assert.ElementsMatch(t, []string{"up", "asked"}, c.begin(t))
-		h.heard("up") // by the last one
+		h.heard("up", "0") // by the last one
 		late := 0
-		h.Listen("up", func() { late++ })
+		h.Listen("up", func(string) { late++ })
 		assert.Equal(t, 1, late, "it stands")
 		assert.True(t, h.Subscribed("up"))
 		h.changed(c, 0, push("subscribe", "asked")) // an answer to the last one
@@ -180,7 +180,7 @@ func TestToCloseCostsTheSameHoweverManyListen(t *testing.T) {
 	began := time.Now()
 	listeners := make([]*Listener, n)
 	for i := range listeners {
-		listeners[i] = h.Listen("x", func() {})
+		listeners[i] = h.Listen("x", func(string) {})
 	}
 	listening := time.Now()
 	for _, l := range slices.Backward(listeners[:n-1]) {
@@ -196,7 +196,7 @@ func TestToCloseCostsTheSameHoweverManyListen(t *testing.T) {
 func TestAnEndThatTheServerMadeIsABeginningElsewhere(t *testing.T) {
 	h := newIdle(true)
 	woken := 0
-	h.Listen("x", func() { woken++ })
+	h.Listen("x", func(string) { woken++ })
 	scout := h.conns[""]
 	assert.Equal(t, []string{"x"}, scout.begin(t))
 	h.moved(h.channels["x"], "a:1")
@@ -224,7 +224,7 @@ func TestAConnectionLeavesAloneWhatIsRoutedElsewhere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newIdle(true)
 			h.owners[wire.Slot("x")] = "a:1"
-			l := h.Listen("x", func() {})
+			l := h.Listen("x", func(string) {})
 			a, ch := h.conns["a:1"], h.channels["x"]
 			a.ask(ch)
 			h.moved(ch, "b:1")
@@ -244,14 +244,14 @@ func TestAConnectionLeavesAloneWhatIsRoutedElsewhere(t *testing.T) {
 
 func TestWhoeverFindsTheWayBecomesTheNodesConnection(t *testing.T) {
 	h := newIdle(true)
-	h.Listen("x", func() {})
+	h.Listen("x", func(string) {})
 	scout := h.conns[""]
 	assert.True(t, scout.become("a:1"))
 	assert.Same(t, scout, h.conns["a:1"])
 	assert.Nil(t, h.conns[""])
 	assert.Equal(t, []string{"x"}, scout.begin(t))
 
-	h.Listen("y", func() {})
+	h.Listen("y", func(string) {})
 	second := h.conns[""]
 	assert.False(t, second.become("a:1"), "it has one")
 	assert.False(t, second.wanted())
@@ -266,7 +266,7 @@ func TestWhoeverFindsTheWayBecomesTheNodesConnection(t *testing.T) {
 
 func TestARefusedChannelIsAskedForAgainIfItIsStillWanted(t *testing.T) {
 	h := newIdle(true)
-	l := h.Listen("x", func() {})
+	l := h.Listen("x", func(string) {})
 	scout, ch := h.conns[""], h.channels["x"]
 	assert.Equal(t, []string{"x"}, scout.begin(t))
 	scout.refused(ch, assert.AnError)
@@ -292,7 +292,7 @@ func TestRefusedChannelsAreAskedForRarelyAndWarnedOfOnce(t *testing.T) {
 		h := New(nil, false, slog.New(slog.NewTextHandler(&log, nil)))
 		h.Close()
 		for i := range n {
-			h.Listen(fmt.Sprint(i), func() {})
+			h.Listen(fmt.Sprint(i), func(string) {})
 		}
 		c := h.conns[""]
 		var asked []time.Duration

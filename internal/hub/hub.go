@@ -2,7 +2,7 @@
 // connection per server, whatever the number of channels, and no goroutine per channel.
 //
 // A wake-up is a hint (guarantee G5): it says that something may have changed on the
-// channel, never what. Listeners are woken by a message, by the confirmation of a
+// channel. Listeners are woken by a message, which they are given, by the confirmation of a
 // subscription, so that whoever listens first and looks then misses nothing, by each
 // re-subscription after a lost connection, and when the server ends a subscription.
 package hub
@@ -60,7 +60,7 @@ const (
 type Listener struct {
 	hub     *Hub
 	channel *channel
-	wake    func()
+	hear    func(message string)
 	place   int // among the channel's listeners; -1 when it has closed
 }
 
@@ -84,16 +84,16 @@ func (h *Hub) Subscribed(name string) bool {
 }
 
 // Listen starts to wake the caller for the channel, first when the subscription stands. It
-// does not block. wake is called from the goroutine that reads the connection: it must not
-// block either, and may be called once more after Close.
-func (h *Hub) Listen(name string, wake func()) *Listener {
+// does not block. hear is called from the goroutine that reads the connection, with a message, or with "" if one may
+// have been missed: it must not block either, and may be called once more after Close.
+func (h *Hub) Listen(name string, hear func(message string)) *Listener {
 	h.mu.Lock()
 	c := h.channels[name]
 	if c == nil {
 		c = &channel{name: name}
 		h.channels[name] = c
 	}
-	l := &Listener{hub: h, channel: c, wake: wake, place: len(c.listeners)}
+	l := &Listener{hub: h, channel: c, hear: hear, place: len(c.listeners)}
 	c.listeners = append(c.listeners, l)
 	if c.conn == nil {
 		c.conn = h.route(name)
@@ -102,7 +102,7 @@ func (h *Hub) Listen(name string, wake func()) *Listener {
 	confirmed := c.heard()
 	h.mu.Unlock()
 	if confirmed {
-		wake()
+		hear("")
 	}
 	return l
 }
@@ -186,15 +186,15 @@ func (h *Hub) reroute(c *channel) {
 	c.conn.ask(c)
 }
 
-// heard wakes whoever listens to the channel.
-func (h *Hub) heard(name string) {
+// heard gives a message to whoever listens to the channel.
+func (h *Hub) heard(name, message string) {
 	h.mu.Lock()
 	c := h.channels[name]
 	if c == nil {
 		h.mu.Unlock()
 		return
 	}
-	h.wakeAndUnlock(c.listeners)
+	h.wakeAndUnlock(c.listeners, message)
 }
 
 // changed handles the server's confirmation of a subscription or of its end. life tells the connections of from
@@ -224,15 +224,15 @@ func (h *Hub) changed(from *conn, life int, s rueidis.PubSubSubscription) {
 			return
 		}
 	}
-	h.wakeAndUnlock(c.listeners)
+	h.wakeAndUnlock(c.listeners, "")
 }
 
 // wakeAndUnlock calls the listeners without h.mu, which they may want.
-func (h *Hub) wakeAndUnlock(listeners []*Listener) {
+func (h *Hub) wakeAndUnlock(listeners []*Listener, message string) {
 	var few [4]*Listener
 	all := append(few[:0], listeners...)
 	h.mu.Unlock()
 	for _, l := range all {
-		l.wake()
+		l.hear(message)
 	}
 }

@@ -87,6 +87,9 @@ func (r *Runner) run(ctx context.Context, g *gate, c *Call) (err error) {
 	if c.reply, err = r.do(ctx, g, c.evalsha(r.client.B())); forgotten(err) {
 		c.reply, err = r.do(ctx, g, c.eval(r.client.B()))
 	}
+	if err != nil && c.leaveOut(err) {
+		return r.run(ctx, g, c)
+	}
 	return err
 }
 
@@ -115,7 +118,7 @@ func (r *Runner) RunAll(ctx context.Context, calls []*Call, done func(i int, err
 			} else {
 				errs[i] = err
 			}
-			if forgotten(errs[i]) && round < allInFull {
+			if forgotten(errs[i]) && round < allInFull || errs[i] != nil && calls[i].leaveOut(errs[i]) {
 				again = append(again, i)
 			}
 		}

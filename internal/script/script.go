@@ -45,6 +45,7 @@ type Call struct {
 	script *Script
 	keys   []string
 	args   []string
+	spare  int // how many of the last keys the call can do without
 	reply  rueidis.RedisMessage
 }
 
@@ -61,7 +62,7 @@ func NewCall(s *Script) *Call {
 func (c *Call) Free() {
 	clear(c.keys)
 	clear(c.args)
-	c.keys, c.args, c.reply = c.keys[:0], c.args[:0], rueidis.RedisMessage{}
+	c.keys, c.args, c.spare, c.reply = c.keys[:0], c.args[:0], 0, rueidis.RedisMessage{}
 	calls.Put(c)
 }
 
@@ -83,6 +84,22 @@ func (c *Call) eval(b rueidis.Builder) rueidis.Completed {
 func (c *Call) Key(keys ...string) *Call {
 	c.keys = append(c.keys, keys...)
 	return c
+}
+
+// Spare appends the last keys, without which the script does less. They are left out if the server refuses the call
+// because of several keys: some may be on another node while a slot moves, or the user may not touch them.
+func (c *Call) Spare(keys ...string) *Call {
+	c.spare = len(keys)
+	return c.Key(keys...)
+}
+
+// leaveOut leaves out what the call can do without, if that may help.
+func (c *Call) leaveOut(err error) bool {
+	if c.spare == 0 || !BecauseOfKeys(err) {
+		return false
+	}
+	c.keys, c.spare = c.keys[:len(c.keys)-c.spare], 0
+	return true
 }
 
 // Arg appends arguments.

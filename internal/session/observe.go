@@ -23,6 +23,7 @@ type Acquired struct {
 	Took       time.Duration
 	Attempts   int
 	HandedOver bool
+	Granted    bool
 	Err        error
 }
 

@@ -27,6 +27,7 @@ type Retries struct {
 	doubt    error          // of the last attempt whose outcome is not known, if it may still matter
 	Asked    int            // attempts, those that succeeded or were the last included
 	Handed   bool           // another call of the session handed over what this one wants
+	Granted  bool           // a release of another session did
 	done     func(Acquired) // what the observer wants to know of the call; nil: nothing
 	Place    *wait.Place    // where the call waits; nil until it does
 	waited   func()         // tells the observer that it waits no longer
@@ -43,7 +44,7 @@ func (r *Retries) About(ctx context.Context, o *Object) {
 // Tell tells the observer how the call ended.
 func (r *Retries) Tell(err error) {
 	if r.done != nil {
-		r.done(Acquired{Attempts: r.Asked, HandedOver: r.Handed, Err: err})
+		r.done(Acquired{Attempts: r.Asked, HandedOver: r.Handed, Granted: r.Granted, Err: err})
 	}
 }
 

@@ -115,11 +115,11 @@ func Attached[T any](s *Session, make func(s *Session) *T) *T {
 	return had.(func() *T)()
 }
 
-// newID is a random version 4 UUID, as Redisson's client id.
+// newID is a random UUID in the form of Redisson's client id, of a version of our own (RFC 9562).
 func newID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	b[6], b[8] = b[6]&0x0f|wire.SessionVersion<<4, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
@@ -194,11 +194,16 @@ func (s *Session) Presence() *presence.Teller { return s.presence }
 func (s *Session) Lines() *wait.Lines { return s.lines }
 
 // NewLines makes queues of callers of the session besides those of single names.
-func (s *Session) NewLines() *wait.Lines { return wait.NewLines(s.Listen, s.closing) }
+func (s *Session) NewLines() *wait.Lines { return wait.NewLines(s.hear, s.closing) }
 
 // Listen calls wake for each message of a channel, and whenever one may have been missed.
 func (s *Session) Listen(channel string, wake func()) (stop func()) {
-	return s.hub.Listen(channel, wake).Close
+	return s.hear(channel, func(string) { wake() })
+}
+
+// hear is Listen of who wants the messages: "" is that one may have been missed.
+func (s *Session) hear(channel string, hear func(message string)) (stop func()) {
+	return s.hub.Listen(channel, hear).Close
 }
 
 // Subscribed reports whether the server counts the session among the subscribers of a channel.
@@ -220,10 +225,18 @@ func (s *Session) Publish() string {
 	return "PUBLISH"
 }
 
+// Counting is "1" if the server counts all who get a message. In a cluster a plain one goes on to other nodes: "0".
+func (s *Session) Counting() string {
+	if s.cluster && !s.config.Sharded {
+		return "0"
+	}
+	return "1"
+}
+
 // Listeners is how many clients may have got a message of which the server counted got. In a cluster a plain message
 // goes on to other nodes, whose listeners nobody counts.
 func (s *Session) Listeners(got int64) int {
-	if s.cluster && !s.config.Sharded {
+	if s.Counting() == "0" {
 		return max(int(got), 2)
 	}
 	return int(got)

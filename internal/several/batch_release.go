@@ -25,10 +25,11 @@ func (b *Batch) release(holds []*core.Single) error {
 
 // giveBack sends the call that releases.
 func (b *Batch) giveBack(ctx context.Context, wire string, locks []*core.Lock) ([]int64, error) {
-	call := script.NewCall(b.locks[0].Together.Release).Arg(wire, b.Publish())
+	together := b.locks[0].Together
+	call := script.NewCall(together.Release).Arg(wire, b.Publish(), b.Session().Counting())
 	defer call.Free()
 	for _, l := range locks {
-		call.Key(l.Key()).Arg(l.Channel)
+		call.Key(together.Keys(l.Key())...).Arg(l.Channel)
 	}
 	if err := b.Session().Runner().Run(ctx, script.Return, call); err != nil {
 		return nil, err

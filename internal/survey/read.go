@@ -197,13 +197,17 @@ func (r *Reader) read(ctx context.Context, keys []string) (objects []*Object, de
 	}), denied, nil
 }
 
+// kindOf is what a name is of which only that key is there.
+var kindOf = map[wire.Role]string{
+	wire.Sessions: KindRLock, wire.Queue: KindFair, wire.Writers: KindRW, wire.Token: KindFenced,
+}
+
 // look asks for what tells what a key of that type is.
 func (r *Reader) look(b *batch, f *find) {
 	c := r.client
 	switch {
 	case f.what.Role != wire.Main && f.typ == f.what.Type && f.taken == 0:
-		kind := map[wire.Role]string{wire.Queue: KindFair, wire.Writers: KindRW, wire.Token: KindFenced}[f.what.Role]
-		f.object = NewObject(f.names[0], kind)
+		f.object = NewObject(f.names[0], kindOf[f.what.Role])
 		f.object.State = Free
 	case f.what.Role == wire.Main && f.typ == "hash":
 		b.add(f, c.B().Hlen().Key(f.key).Build(), number(&f.before))
@@ -245,10 +249,13 @@ func (r *Reader) lookCloser(b *batch, f *find) {
 	}
 	c, last := r.client, strconv.FormatInt(r.limit-1, 10) // nobody minds what may not be read beside the name
 	switch o.Kind {
-	case KindLock, KindFair, KindFenced:
-		o.WaiterCount = new(int64)
-		b.add(nil, c.B().Llen().Key(wire.FairQueue(o.Name)).Build(), number(o.WaiterCount))
-		b.add(nil, c.B().Lrange().Key(wire.FairQueue(o.Name)).Start(0).Stop(r.limit-1).Build(), o.queued)
+	case KindLock, KindRLock, KindFair, KindFenced:
+		waiters := func(key string, count *int64, alive ...string) {
+			b.add(nil, c.B().Llen().Key(key).Build(), number(count))
+			b.add(nil, c.B().Lrange().Key(key).Start(0).Stop(r.limit-1).Build(), o.queued(alive...))
+		}
+		waiters(wire.Line(o.Name), &o.line, wire.LineAlive(o.Name))
+		waiters(wire.FairQueue(o.Name), &o.queue, wire.FairDue(o.Name), wire.FairAlive(o.Name)) // ours decides
 		b.add(nil, c.B().Get().Key(wire.TokenKey(o.Name)).Build(), func(answer rueidis.RedisResult) error {
 			text, err := answer.ToString()
 			if n, ok := wire.Number(text); ok && err == nil {

@@ -60,13 +60,13 @@ func (r *Reader) Walk(ctx context.Context, glob string, yield func([]*Object) er
 	return denied, errors.Join(away...)
 }
 
-// patterns are the globs over keys whose names a glob matches. Globs can be put together as names
-// are. All but the first find what is free, and waited for or fenced.
+// patterns are the globs over keys whose names a glob matches. All but the first find what is free, and waited for or
+// fenced.
 func (r *Reader) patterns(glob string) []string {
 	all := []string{glob}
 	for _, k := range wire.Keys {
 		if glob != "" && k.Role > wire.Beside && (k.Role != wire.Token || r.others) {
-			all = append(all, k.Prefix()+"{"+glob+"}", k.Prefix()+glob)
+			all = append(all, k.Globs(glob)...)
 		}
 	}
 	return all

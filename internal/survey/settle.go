@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/redis/rueidis"
 
@@ -12,13 +13,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// queued takes the waiters of a fair lock.
-func (o *Object) queued(answer rueidis.RedisResult) error {
-	owners, err := answer.AsStrSlice()
-	for _, owner := range owners {
-		o.Waiters = append(o.Waiters, NewParty(owner, ""))
+// queued takes the waiters in a line or a queue. The keys have until when they are alive.
+func (o *Object) queued(alive ...string) func(rueidis.RedisResult) error {
+	return func(answer rueidis.RedisResult) error {
+		texts, err := answer.AsStrSlice()
+		for _, text := range texts {
+			owner, _, _ := strings.Cut(text, " ") // in a line, what it is to be granted follows
+			w := NewParty(owner, "")
+			w.text, w.alive = text, alive
+			o.Waiters = append(o.Waiters, w)
+		}
+		return err
 	}
-	return err
 }
 
 // waitToWrite takes the waiting writers, with the server's time when they count as dead.
@@ -86,19 +92,25 @@ func (r *Reader) settle(b *batch, o *Object, now int64) {
 	c := r.client
 	o.Holders = o.Holders[:min(int64(len(o.Holders)), r.limit)]
 	switch o.Kind {
-	case KindLock, KindFair, KindFenced:
+	case KindLock, KindRLock, KindFair, KindFenced:
+		all := o.line + o.queue
+		o.WaiterCount = &all
 		switch {
-		case *o.WaiterCount > 0:
+		case o.line > 0 && o.queue > 0: // it is used as both
+			o.Kind = KindLock
+		case o.queue > 0:
 			o.Kind = KindFair
 		case o.Token != nil:
 			o.Kind = KindFenced
+		case o.line > 0:
+			o.Kind = KindRLock
 		}
 		for _, h := range o.Holders {
 			h.LeaseMS = o.LeaseMS
 		}
 		for _, w := range o.Waiters {
-			for _, key := range []string{wire.FairDue(o.Name), wire.FairAlive(o.Name)} { // ours, the second, decides
-				b.add(nil, c.B().Zscore().Key(key).Member(w.ID).Build(), func(answer rueidis.RedisResult) error {
+			for _, key := range w.alive {
+				b.add(nil, c.B().Zscore().Key(key).Member(w.text).Build(), func(answer rueidis.RedisResult) error {
 					score, err := answer.AsFloat64()
 					if ms := int64(score); err == nil {
 						w.AliveMS = &ms

@@ -18,7 +18,8 @@ import (
 
 // Kinds of objects, as far as the server tells them apart.
 const (
-	KindLock    = "rlock|fairlock"  // also Redisson's spin and non-reentrant locks; a fair lock without waiters
+	KindLock    = "rlock|fairlock"  // also Redisson's spin and non-reentrant locks; nobody waits in a line or a queue
+	KindRLock   = "rlock"           // sessions stand in its line
 	KindFair    = "fairlock"        // somebody waits
 	KindFenced  = "fenced"          // an rlock that gives tokens
 	KindRW      = "rwlock"          //
@@ -57,7 +58,7 @@ type Object struct {
 	HolderCount *int64   `json:"holder_count,omitempty"` // of locks: how many there are
 	LeaseMS     *int64   `json:"lease_ms,omitempty"`     // of the key; -1: it has no end
 
-	Waiters     []*Party `json:"waiters,omitempty"` // of a fair lock in order; some of them if there are many
+	Waiters     []*Party `json:"waiters,omitempty"` // of an rlock and a fair lock in order; some of them if there are many
 	WaiterCount *int64   `json:"waiter_count,omitempty"`
 
 	Value *int64 `json:"value,omitempty"` // permits that are free, or the count of a latch
@@ -67,6 +68,8 @@ type Object struct {
 	Token   *int64    `json:"token,omitempty"`   // the last fencing token
 
 	Listening map[string]int64 `json:"listening,omitempty"` // clients by channel
+
+	line, queue int64 // of locks: how many wait in the line of an rlock, and in the queue of a fair lock
 }
 
 // A Party holds or waits.
@@ -78,6 +81,9 @@ type Party struct {
 	LeaseMS *int64            `json:"lease_ms,omitempty"` // of a holder; -1: without end
 	AliveMS *int64            `json:"alive_ms,omitempty"` // of a waiter: when it counts as dead
 	Process *presence.Process `json:"process,omitempty"`
+
+	text  string   // of a waiter in a line or a queue: what stands there
+	alive []string // and the keys that have until when it is alive; the last one decides
 }
 
 // A Permit is taken.
@@ -85,6 +91,9 @@ type Permit struct {
 	ID      string `json:"id"`
 	LeaseMS int64  `json:"lease_ms"` // -1: without end
 }
+
+// Ordered reports whether the waiters are served in the order in which they are listed.
+func (o *Object) Ordered() bool { return o.line > 0 && o.queue == 0 || o.line == 0 && o.queue > 0 }
 
 // NewObject is an object of which only that is known.
 func NewObject(name, kind string) *Object {

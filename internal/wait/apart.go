@@ -43,7 +43,7 @@ func (p *Place) Listen(channel string) {
 		}
 		a.stop()
 	}
-	a.channel, a.stop = channel, p.lines.listen(channel, p.Wake)
+	a.channel, a.stop = channel, p.lines.listen(channel, func(string) { p.Wake() })
 }
 
 // leave ends what a place apart from the line has begun.

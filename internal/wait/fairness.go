@@ -44,7 +44,7 @@ func (ls *Lines) Releasing(name Name) {
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if l := ls.lines[name]; l != nil && l.over() {
+	if l := ls.lines[name]; l != nil && l.over() && !l.posted() {
 		l.behind = max(l.behind, 1)
 	}
 }
@@ -59,6 +59,13 @@ func (ls *Lines) Released(name Name, listeners int) {
 	defer ls.mu.Unlock()
 	l := ls.lines[name]
 	if l == nil {
+		return
+	}
+	if l.posted() { // the release has handed the name on, or told those whose turn it is
+		l.since = time.Time{}
+		if l.polls.first != nil {
+			l.polls.first.Wake()
+		}
 		return
 	}
 	over := l.over()

@@ -88,7 +88,8 @@ func (ls *Lines) Ended(name Name) {
 		return
 	}
 	l.taken = 0
-	stop := ls.tidy(l)
+	orphan, stop := l.orphan(), ls.tidy(l)
 	ls.mu.Unlock()
 	stop()
+	giveUp(orphan)
 }

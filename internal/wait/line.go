@@ -15,7 +15,7 @@ type Name struct{ Channel, Key string }
 // only the first contends for it with the other processes (guarantee G4); the rest cost the
 // server nothing and follow in the order in which they came.
 type Lines struct {
-	listen  func(channel string, wake func()) (stop func())
+	listen  func(channel string, hear func(message string)) (stop func())
 	closing <-chan struct{}
 
 	count  atomic.Int32 // of lines, so that Empty need not lock while there are none
@@ -29,9 +29,10 @@ type Lines struct {
 type line struct {
 	name           Name
 	listens, polls queue
-	stop           func()        // ends the subscription; nil while there is none
+	stop           func()        // ends the subscription to the name's channel; nil while there is none
 	taken          time.Duration // for how long the session has the name, at most, after a hand-over; 0: unknown
 	fairness
+	post
 }
 
 // A queue has its places in the order in which they came; the first is the head. To leave costs the
@@ -50,12 +51,13 @@ type Place struct {
 	eager      bool               // looks as soon as it is the head, and first
 	head       bool               // known to the place's owner alone, as listen is
 	first      chan time.Duration // capacity 1: told once, on becoming the head, what to wait for
+	stands     *Standing          // nil: in no line on the server
 	heir                          // guarded by lines.mu
 }
 
-// NewLines makes the queues of a session; listen has wake called for the messages of a
-// channel. All waits end when closing is closed.
-func NewLines(listen func(channel string, wake func()) (stop func()), closing <-chan struct{}) *Lines {
+// NewLines makes the queues of a session; listen has hear called with the messages of a
+// channel, and with "" when one may have been missed. All waits end when closing is closed.
+func NewLines(listen func(channel string, hear func(message string)) (stop func()), closing <-chan struct{}) *Lines {
 	return &Lines{listen: listen, closing: closing, lines: make(map[Name]*line), beside: make(map[Name]int)}
 }
 
@@ -73,9 +75,17 @@ func (ls *Lines) Empty(name Name) bool {
 // channel as soon as this place is a head, unless it has already; without, the place polls, and
 // waits behind others that do. An eager place looks as soon as it is a head, even at what has
 // just been taken; and does not let others go first.
-func (ls *Lines) Join(name Name, listen, eager bool) *Place { //nolint:revive // no control: the flag is the queue
+func (ls *Lines) Join(name Name, listen, eager bool) *Place {
 	ls.mu.Lock()
-	defer ls.mu.Unlock()
+	p := ls.join(name, listen, eager)
+	orphan := p.line.orphan()
+	ls.mu.Unlock()
+	giveUp(orphan)
+	return p
+}
+
+// join is Join. ls.mu is held.
+func (ls *Lines) join(name Name, listen, eager bool) *Place { //nolint:revive // no control: the flag is the queue
 	l := ls.lines[name]
 	if l == nil {
 		l = &line{name: name}
@@ -161,7 +171,7 @@ func (p *Place) Head() bool { return p.head }
 func (p *Place) Wait(ctx context.Context, d time.Duration) error {
 	if !p.head {
 		taken, err := p.reach(ctx)
-		if err != nil || taken == 0 || p.eager {
+		if err != nil || taken == 0 || p.eager && !p.provided() {
 			return err
 		}
 		d = Interval(taken)
@@ -199,16 +209,20 @@ func (p *Place) reach(ctx context.Context) (taken time.Duration, err error) {
 // subscribe has messages wake whoever is the head of those who listen, and the confirmation the present one.
 func (p *Place) subscribe() {
 	ls, l := p.lines, p.line
+	channel, hear, stop := l.name.Channel, func(string) { ls.hear(l.name) }, &l.stop
+	if p.stands != nil {
+		channel, hear, stop = p.stands.Channel, func(message string) { ls.told(l.name, message) }, &l.own
+	}
 	ls.mu.Lock()
-	already := l.stop != nil
+	already := *stop != nil
 	ls.mu.Unlock()
 	if already {
 		return
 	}
 	// Nobody else does this: the place is the head, and cannot leave meanwhile.
-	stop := ls.listen(l.name.Channel, func() { ls.hear(l.name) })
+	end := ls.listen(channel, hear)
 	ls.mu.Lock()
-	l.stop = stop
+	*stop = end
 	ls.mu.Unlock()
 }
 
@@ -245,9 +259,10 @@ func (p *Place) leaveAndUnlock(taken time.Duration) {
 			l.begin()
 		}
 	}
-	stop := ls.tidy(l)
+	orphan, stop := l.orphan(), ls.tidy(l)
 	ls.mu.Unlock()
 	stop()
+	giveUp(orphan)
 }
 
 // tidy ends what a line has no more use for, up to what it returns, which is to be called without ls.mu.
@@ -259,8 +274,14 @@ func (ls *Lines) tidy(l *line) (stop func()) {
 		delete(ls.lines, l.name)
 		ls.count.Add(-1)
 	}
-	if stop, l.stop = l.stop, nil; stop == nil {
-		return func() {}
+	channel, own := l.stop, l.own
+	l.stop, l.own = nil, nil
+	return func() {
+		if channel != nil {
+			channel()
+		}
+		if own != nil {
+			own()
+		}
 	}
-	return stop
 }

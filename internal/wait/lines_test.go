@@ -23,9 +23,9 @@ type lines struct {
 	closing chan struct{}
 
 	mu      sync.Mutex
-	wakes   map[string][]func() // by channel, for its present subscriptions
-	begun   map[string]int      // subscriptions that were ever begun
-	confirm bool                // a new subscription is confirmed, as by the hub
+	wakes   map[string][]func(message string) // by channel, for its present subscriptions
+	begun   map[string]int                    // subscriptions that were ever begun
+	confirm bool                              // a new subscription is confirmed, as by the hub
 }
 
 // newLines is for use in a bubble, which fails the test if a goroutine is left.
@@ -33,7 +33,7 @@ func newLines(t *testing.T) *lines {
 	t.Helper()
 	q := &lines{
 		t: t, began: time.Now(), closing: make(chan struct{}),
-		wakes: map[string][]func(){}, begun: map[string]int{},
+		wakes: map[string][]func(string){}, begun: map[string]int{},
 	}
 	q.Lines = wait.NewLines(q.listen, q.closing)
 	return q
@@ -41,14 +41,14 @@ func newLines(t *testing.T) *lines {
 
 func (q *lines) close() { close(q.closing) }
 
-func (q *lines) listen(channel string, wake func()) (stop func()) {
+func (q *lines) listen(channel string, wake func(message string)) (stop func()) {
 	q.mu.Lock()
 	q.begun[channel]++
 	i := len(q.wakes[channel])
 	q.wakes[channel] = append(q.wakes[channel], wake)
 	q.mu.Unlock()
 	if q.confirm {
-		wake()
+		wake("")
 	}
 	return func() {
 		q.mu.Lock()
@@ -58,9 +58,12 @@ func (q *lines) listen(channel string, wake func()) (stop func()) {
 }
 
 // publish wakes the subscriptions of a channel, as a message does.
-func (q *lines) publish(channel string) {
+func (q *lines) publish(channel string) { q.tell(channel, "0") }
+
+// tell gives a message to the subscriptions of a channel.
+func (q *lines) tell(channel, message string) {
 	q.mu.Lock()
-	var wakes []func()
+	var wakes []func(string)
 	for _, wake := range q.wakes[channel] {
 		if wake != nil {
 			wakes = append(wakes, wake)
@@ -68,7 +71,7 @@ func (q *lines) publish(channel string) {
 	}
 	q.mu.Unlock()
 	for _, wake := range wakes {
-		wake()
+		wake(message)
 	}
 }
 

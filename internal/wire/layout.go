@@ -2,6 +2,7 @@ package wire
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,11 +21,12 @@ type Role int
 
 // The roles. A key of a role after Beside shows by itself that something is there.
 const (
-	Main    Role = iota // the key has the name
-	Beside              // the key means nothing without the others
-	Queue               // the waiters of a fair lock
-	Writers             // the writers that wait for a read-write lock
-	Token               // the last fencing token
+	Main     Role = iota // the key has the name
+	Beside               // the key means nothing without the others
+	Sessions             // the sessions in the line of an rlock
+	Queue                // the waiters of a fair lock
+	Writers              // the writers that wait for a read-write lock
+	Token                // the last fencing token
 )
 
 // A Key is one of the keys that are made of a name.
@@ -39,6 +41,8 @@ type Key struct {
 var Keys = []Key{
 	{"", "", Main, func(name string) string { return name }},
 	{"rlock", "string", Token, TokenKey},
+	{"rlock", "list", Sessions, Line},
+	{"rlock", "zset", Beside, LineAlive},
 	{"fairlock", "list", Queue, FairQueue},
 	{"fairlock", "zset", Beside, FairDue},
 	{"fairlock", "list", Beside, FairOurs},
@@ -58,6 +62,7 @@ type Channel struct {
 // Channels are all channels that are made of a name.
 var Channels = []Channel{
 	{Kind: "rlock", Of: LockChannel},
+	{Kind: "rlock", Of: func(name string) string { return LineChannel(name) + "*" }, PerOwner: true},
 	{Kind: "fairlock", Of: func(name string) string { return FairChannel(name) + "*" }, PerOwner: true},
 	{Kind: "rwlock", Of: RWChannel},
 	{Kind: "setlock", Of: SetChannel},
@@ -124,12 +129,24 @@ func Number(text string) (int64, bool) {
 	return n, err == nil && strconv.FormatInt(n, 10) == text
 }
 
-// Prefix is what the key begins with, whatever the name; "" if it begins with the name.
-func (k Key) Prefix() string { return before(k.Of) }
+// Globs are the globs over the keys of those names that a glob matches; none if the keys begin with the name. Globs can
+// be put together as names are.
+func (k Key) Globs(glob string) []string {
+	if k.prefix() == "" {
+		return nil
+	}
+	return []string{k.prefix() + "{" + glob + "}", strings.TrimSuffix(k.Of("{"), "{") + glob}
+}
 
-// before is what stands in front of the name.
+// prefix is what the key begins with, whatever the name; "" if it begins with the name.
+func (k Key) prefix() string { return before(k.Of) }
+
+// before is what stands in front of a name and its braces.
 func before(of func(string) string) string {
-	text, _, _ := strings.Cut(of("{x}"), "{x}")
+	text, _, ok := strings.Cut(of("x"), "{x}")
+	if !ok {
+		return ""
+	}
 	return text
 }
 
@@ -137,9 +154,10 @@ func before(of func(string) string) string {
 // one has the other in braces: they share their keys.
 func KeyOf(key string) (k Key, names []string) {
 	for _, k := range Keys {
-		if prefix := k.Prefix(); prefix != "" {
-			if rest, ok := strings.CutPrefix(key, prefix); ok && strings.Contains(rest, "{") {
-				return k, namesOf(rest)
+		if rest, ok := strings.CutPrefix(key, k.prefix()); ok && rest != key {
+			names := slices.DeleteFunc(namesOf(rest), func(name string) bool { return k.Of(name) != key })
+			if len(names) > 0 {
+				return k, names
 			}
 		}
 	}
@@ -155,11 +173,8 @@ func KeyOf(key string) (k Key, names []string) {
 	return Keys[0], []string{key}
 }
 
-// namesOf undoes what [Prefix] does behind the word.
+// namesOf are the names of which [Prefix], or own, may have made what is behind the word.
 func namesOf(rest string) []string {
 	inner := strings.TrimSuffix(strings.TrimPrefix(rest, "{"), "}")
-	if len(inner) != len(rest)-2 || inner == "" || strings.Contains(inner, "{") {
-		return []string{rest}
-	}
-	return []string{inner, rest}
+	return slices.Compact([]string{inner, rest, strings.TrimPrefix(rest, ":")})
 }

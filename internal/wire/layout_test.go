@@ -16,15 +16,15 @@ func TestKeysLeadBackToTheirNames(t *testing.T) {
 		"job", "a:b", "app{42}job", "{42}", "open{", "}", "{a}b}", "a}", "{{x}}", "redisson_lock_queue:x", "ключ",
 	} {
 		for want, key := range map[wire.Role]string{
-			wire.Main: name, wire.Queue: wire.FairQueue(name), wire.Writers: wire.RWWriters(name),
-			wire.Token: wire.TokenKey(name),
+			wire.Main: name, wire.Sessions: wire.Line(name), wire.Queue: wire.FairQueue(name),
+			wire.Writers: wire.RWWriters(name), wire.Token: wire.TokenKey(name),
 		} {
 			k, names := wire.KeyOf(key)
 			assert.Equal(t, want, k.Role, key)
 			assert.Contains(t, names, name, key)
 		}
 		for _, key := range []string{
-			wire.FairDue(name), wire.FairOurs(name), wire.FairAlive(name), wire.SessionKey(owner[:36]),
+			wire.LineAlive(name), wire.FairDue(name), wire.FairOurs(name), wire.FairAlive(name), wire.SessionKey(owner[:36]),
 			wire.ReadHold(name, owner, 1),
 			wire.Prefix("redisson_unlock_latch", name) + ":00",
 		} {
@@ -32,6 +32,37 @@ func TestKeysLeadBackToTheirNames(t *testing.T) {
 			assert.Equal(t, wire.Beside, k.Role, key)
 		}
 	}
+}
+
+// Two names never share a line, whatever their braces. Its key and its channels are in the name's slot.
+func TestEachNameHasALineOfItsOwn(t *testing.T) {
+	lines := map[string]string{}
+	for _, name := range []string{"x", "{x}", "{{x}}", ":{x}", ":x", "{:x}", "a{x}", "a}", "{a}}", "{a}b}", "a}b", ":{a}b}"} {
+		line := wire.Line(name)
+		assert.Empty(t, lines[line], "%s has the line of %s", name, line)
+		lines[line] = name
+		k, names := wire.KeyOf(line)
+		assert.Equal(t, "rlock", k.Kind, name)
+		assert.Equal(t, []string{name}, names)
+		if wire.CheckSlot(name, wire.LockChannel(name)) == nil {
+			for _, key := range []string{line, wire.LineAlive(name), wire.LineChannel(name) + owner} {
+				assert.Equal(t, wire.Slot(name), wire.Slot(key), key)
+			}
+		}
+	}
+}
+
+// What a glob over keys matches are the keys of the names that the glob it is made of matches.
+func TestGlobsOfKeys(t *testing.T) {
+	for _, k := range wire.Keys {
+		if k.Role <= wire.Beside {
+			continue
+		}
+		for _, name := range []string{"job", "app{42}job"} {
+			assert.Contains(t, k.Globs(name), k.Of(name))
+		}
+	}
+	assert.Empty(t, wire.Keys[0].Globs("job"))
 }
 
 func TestHoldsInTheHashOfALock(t *testing.T) {

@@ -39,6 +39,27 @@ func LockChannel(name string) string { return Prefix("redisson_lock__channel", n
 // TokenKey holds the last fencing token of a lock.
 func TokenKey(name string) string { return Prefix("redisson_lock_token", name) }
 
+// Line lists the waiters of a reentrant lock, this toolkit's alone. Redisson does not know it.
+func Line(name string) string { return own("holdfast_line", name) }
+
+// LineAlive has until when the waiters in a lock's line are alive.
+func LineAlive(name string) string { return own("holdfast_line_alive", name) }
+
+// own is [Prefix] by which the names x and {x} have different ones.
+func own(word, name string) string {
+	if strings.Contains(name, "{") {
+		return word + "::" + name
+	}
+	return Prefix(word, name)
+}
+
+// LineChannel is where a session that stands in a lock's line is told that it has the lock, when the session is appended.
+func LineChannel(name string) string { return Line(name) + ":" }
+
+// Redisson follows [LineChannel] instead of a session where those listen who stand in the line and listen on Redisson's
+// channel as well.
+const Redisson = "redisson"
+
 // FairChannel is where the waiter of an owner is told that a fair lock is its to take, when the
 // owner is appended.
 func FairChannel(name string) string { return LockChannel(name) + ":" }
@@ -112,6 +133,10 @@ func SemaphoreChannel(name string) string { return Prefix("redisson_sc", name) }
 
 // WriteOwner is the text of a wire owner where it writes.
 func WriteOwner(owner string) string { return owner + ":write" }
+
+// SessionVersion is the version of the UUIDs by which this toolkit's sessions are known. Redisson's client ids are of
+// version 4: a script sees whether a holder knows the line of a lock.
+const SessionVersion = 8
 
 // Owner is the text of a wire owner: "<session>:<number>", as Redisson's "<client id>:<thread id>".
 func Owner(session string, number int64) string {

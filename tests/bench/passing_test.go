@@ -69,25 +69,27 @@ func BenchmarkPassingOn(b *testing.B) {
 	} {
 		b.Run(row.what, func(b *testing.B) { // each takes more than a second, and so is not repeated
 			p, note := row.measure(b)
-			line := row.what
+			var line strings.Builder
+			line.WriteString(row.what)
 			b.ReportMetric(0, "ns/op") // leaves it out
 			for _, c := range columns(p) {
 				if p.Acquisitions == 0 {
-					line += "\t–"
+					line.WriteString("\t–")
 					continue
 				}
-				line += "\t" + strconv.FormatFloat(c.value, 'f', c.digits, 64)
+				line.WriteString("\t" + strconv.FormatFloat(c.value, 'f', c.digits, 64))
 				b.ReportMetric(c.value, c.unit)
 			}
-			lines = append(lines, line+"\t"+note+"\t"+row.limit)
+			lines = append(lines, line.String()+"\t"+note+"\t"+row.limit)
 		})
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
-	head := "\nprocesses × goroutines, work"
+	var head strings.Builder
+	head.WriteString("\nprocesses × goroutines, work")
 	for _, c := range columns(bench.Passing{}) {
-		head += "\t" + c.unit
+		head.WriteString("\t" + c.unit)
 	}
-	fmt.Fprintln(w, head+"\t\tlimit\n"+strings.Join(lines, "\n"))
+	fmt.Fprintln(w, head.String()+"\t\tlimit\n"+strings.Join(lines, "\n"))
 	_ = w.Flush()
 }
 

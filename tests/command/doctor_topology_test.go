@@ -48,7 +48,7 @@ func TestDoctorBehindSentinel(t *testing.T) {
 func clusterRights(t testing.TB) []string {
 	t.Helper()
 	rights := slices.DeleteFunc(redistest.GuideRights(t),
-		func(r string) bool { return r == "+publish" || r == "+subscribe" })
+		func(r string) bool { return r == "+publish" || r == "+subscribe" || r == "+pubsub|numsub" })
 	return append(rights, "+spublish", "+ssubscribe", "+cluster|slots", "+pubsub|shardnumsub")
 }
 

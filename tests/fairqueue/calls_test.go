@@ -16,7 +16,7 @@ const (
 	releaseScript = "fairlock_release"
 	leaveScript   = "fairlock_leave"
 	forceScript   = "fairlock_force"
-	waitersScript = "fairlock_waiters"
+	waitersScript = "lock_waiters"
 )
 
 const (

@@ -37,9 +37,9 @@ type late struct {
 	play    func(c *cell)
 }
 
-// kinds returns the kinds of locks that the story runs with, in turn.
-func (l late) kinds() []kit.Kind {
-	return slices.DeleteFunc(slices.Clone(lateKinds), func(k kit.Kind) bool {
+// of returns those of the kinds of locks that the story runs with, in turn.
+func (l late) of(kinds []kit.Kind) []kit.Kind {
+	return slices.DeleteFunc(slices.Clone(kinds), func(k kit.Kind) bool {
 		return k.Permits && (l.highest > 1 || l.verb == "force") || k.OneString && l.highest > 1 || k.Together &&
 			(l.highest > 1 || l.verb == "force")
 	})
@@ -51,19 +51,23 @@ var lateKinds = []kit.Kind{
 	kit.KindOf("multilock together"),
 }
 
-func TestScriptsRepeatedOrExecutedLate(t *testing.T) {
+func TestScriptsRepeatedOrExecutedLate(t *testing.T) { playLate(t, lates, lateKinds) }
+
+// playLate plays each story a number of times.
+func playLate(t *testing.T, lates []late, kinds []kit.Kind) {
 	type try struct {
 		late
 		n int
 	}
 	var tries []try
 	for _, l := range lates {
-		for _, n := range kit.UpTo(max(l.tries, len(l.kinds()))) {
+		for _, n := range kit.UpTo(max(l.tries, len(l.of(kinds)))) {
 			tries = append(tries, try{l, n})
 		}
 	}
 	kit.InParallel(t, 16, tries, func(tr try) string { return tr.name }, func(t *testing.T, tr try) {
-		k := tr.kinds()[tr.n%len(tr.kinds())]
+		of := tr.of(kinds)
+		k := of[tr.n%len(of)]
 		session := 3 * time.Second // so that a silent connection is soon given up
 		if tr.action == proxy.DropReply {
 			session = kit.Lease // none is silent

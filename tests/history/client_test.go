@@ -20,11 +20,13 @@ func narrate(args []string, lease time.Duration, once func(c *client)) {
 	s := kit.OpenWorker(args[0], lease)
 	first, err := strconv.Atoi(args[1])
 	kit.Must(err)
+	deeds, err := strconv.Atoi(args[len(args)-1])
+	kit.Must(err)
 	var wg sync.WaitGroup
 	for i := range clientsEach {
 		c := &client{session: s, number: first + i, tell: func(d deed) { kit.Say(d) }}
 		wg.Go(func() {
-			for c.serial.Load() < deedsEach/clientsEach {
+			for c.serial.Load() < int64(deeds/clientsEach) {
 				once(c)
 			}
 		})

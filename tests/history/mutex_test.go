@@ -20,7 +20,7 @@ import (
 // historian runs the client that uses locks of a kind. With few locks, which clients wait for, those of a process hand
 // them over to each other.
 func historian(args []string) {
-	kind, few := strings.CutSuffix(args[2], fewLocks)
+	kind, few := strings.CutSuffix(strings.TrimSuffix(args[2], manyProcesses), fewLocks)
 	k := kit.KindOf(kind)
 	narrate(args, kit.WorkerLease, func(c *client) {
 		if few {
@@ -31,7 +31,10 @@ func historian(args []string) {
 	})
 }
 
-const fewLocks = ", few locks"
+const (
+	fewLocks      = ", few locks"
+	manyProcesses = ", many processes"
+)
 
 // once takes a lock, does some things under it if it was granted, and releases it.
 func (c *client) once(k kit.Kind, name string, patience func() time.Duration) {
@@ -75,32 +78,41 @@ func (c *client) once(k kit.Kind, name string, patience func() time.Duration) {
 	}
 }
 
-// Four processes take, re-enter, look at and release locks, while replies get lost, one of them is stopped for longer
-// than its lease and one is killed. A reentrant mutex must explain all that they saw.
+// Four processes, or twelve, take, re-enter, look at and release locks, while replies get lost, one of them is stopped
+// for longer than its lease and one is killed. A reentrant mutex must explain all that they saw.
 func TestAHistoryOfFourProcessesIsThatOfAMutex(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"rlock", "rlock" + fewLocks, "fairlock"} {
-		kind, few := strings.CutSuffix(name, fewLocks)
+	for _, name := range []string{"rlock", "rlock" + fewLocks, "rlock" + fewLocks + manyProcesses, "fairlock"} {
+		kind, many := strings.CutSuffix(name, manyProcesses)
+		kind, few := strings.CutSuffix(kind, fewLocks)
 		k := kit.KindOf(kind)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
-			r := write(t, srv, subject{
+			about := subject{
 				role: "historian", arg: name, blows: lockBlows, holding: holdsLock,
 				lost: losing(kit.ScriptOf(k, "release")),
-			})
+			}
+			if many {
+				about.processes = 3 * historians
+				about.blows = []blow{
+					{process: 0, after: deedsEach / 9, killed: true}, {process: 1, after: deedsEach / 6},
+				}
+			}
+			r := write(t, srv, about)
 			r.require(t, "take unknown", "release unknown", "release lost")
 			checkHistory(t, reentrantMutex, r.grants())
-			if handed := r.handedOver(); few {
-				t.Log(handed, "handed over")
-				require.Greater(t, handed, 100)
+			if handed, granted := r.handedOver(), srv.CommandStats(t)["lpop"]; few {
+				t.Log(handed, "handed over,", granted, "granted by releases of other processes")
+				require.Greater(t, granted, int64(100))
+				require.True(t, many || handed > 100)
 			}
+			s := kit.Open(t, srv.Addr(), nil)
 			if k.Queues {
-				s := kit.Open(t, srv.Addr(), nil)
 				kit.SleepUntil(time.Now().Add(historyWait)) // dead waiters are removed from a queue when somebody looks
-				for i := range historyLocks {
-					kit.Lock(t, t.Context(), k.Make(s, fmt.Sprint("lock ", i), 10*time.Millisecond))
-				}
+			}
+			for i := range historyLocks { // or when a lock is released
+				require.NoError(t, kit.Lock(t, t.Context(), k.Make(s, fmt.Sprint("lock ", i), 0)).Release())
 			}
 			kit.Await(t, "the end of all leases", func() bool { return len(srv.Strs(t, "KEYS", "*")) == 0 })
 		})

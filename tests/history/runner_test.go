@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -30,6 +31,7 @@ const (
 // A subject is what a history is about, and what happens during it.
 type subject struct {
 	role, arg string // of the processes; further arguments are the server's address and what narrate needs
+	processes int    // 0: historians
 	blows     []blow
 	// reports whether a client has something, by the last deed of its grant
 	holding func(last deed) bool
@@ -56,11 +58,11 @@ type run struct {
 	killed  []time.Duration
 }
 
-// write lets four processes work while replies are lost and the blows fall, and returns what they reported.
+// write lets the processes work while replies are lost and the blows fall, and returns what they reported.
 func write(t *testing.T, srv *redistest.Server, about subject) record {
 	t.Helper()
 	r := &run{T: t, subject: about, srv: srv}
-	for range historians {
+	for range cmp.Or(about.processes, historians) {
 		r.start()
 	}
 	var stopped []*worker.Worker
@@ -108,7 +110,7 @@ func (r *run) start() {
 	b := &historybook{deeds: map[string]deed{}}
 	r.books, r.killed = append(r.books, b), append(r.killed, 0)
 	r.workers = append(r.workers, worker.Start(r, b.hear, r.role, p.Addr(), strconv.Itoa(i*clientsEach), r.arg,
-		r.srv.Addr()))
+		r.srv.Addr(), strconv.Itoa(deedsEach*historians/cmp.Or(r.processes, historians))))
 }
 
 // stopHolding stops a process at a moment at which one of its clients has something.

@@ -78,7 +78,7 @@ func TestACallbackMayListenAndClose(t *testing.T) {
 	srv := redistest.Start(t)
 	h := newHub(t, kit.NewClient(t, srv.Addr()), false)
 	called := make(chan struct{}, 100)
-	wake := func() {
+	wake := func(string) {
 		e := listen(h, "x")
 		listen(h, "elsewhere").Close()
 		e.Close()

@@ -39,7 +39,7 @@ type ear struct {
 
 func listen(h *hub.Hub, channel string) *ear {
 	e := &ear{channel: channel}
-	e.Listener = h.Listen(channel, func() { e.woken.Add(1) })
+	e.Listener = h.Listen(channel, func(string) { e.woken.Add(1) })
 	return e
 }
 
@@ -86,7 +86,7 @@ func TestAListenerIsWoken(t *testing.T) {
 
 	second := &ear{channel: "x"}
 	second.hears(t, "the standing subscription", func() {
-		second.Listener = h.Listen("x", func() { second.woken.Add(1) })
+		second.Listener = h.Listen("x", func(string) { second.woken.Add(1) })
 		assert.EqualValues(t, 1, second.woken.Load(), "it is subscribed already, so the first wake-up comes at once")
 	})
 	both := func() { srv.Do(t, "PUBLISH", "x", "0") }
@@ -203,7 +203,7 @@ func TestManyChannelsShareOneConnectionAndNoGoroutines(t *testing.T) {
 	var woken atomic.Int64
 	ears := make([]*hub.Listener, n)
 	for i, name := range names {
-		ears[i] = h.Listen(name, func() { woken.Add(1) })
+		ears[i] = h.Listen(name, func(string) { woken.Add(1) })
 	}
 	kit.Await(t, "the confirmations", func() bool { return woken.Load() >= n })
 	perChannel := (heap() - before) / n

@@ -83,6 +83,14 @@ func (a Answer) Strings() []string {
 	return strings.Split(strings.Trim(a.Value, "[]"), ", ")
 }
 
+// Turns are how often the thread of [Object.StartTurns] had the lock, and how long it waited for it at the most.
+func (a Answer) Turns() (had int, longest time.Duration) {
+	values := a.Strings()
+	had, _ = strconv.Atoi(values[0])
+	micros, _ := strconv.Atoi(values[1])
+	return had, time.Duration(micros) * time.Microsecond
+}
+
 // end sets the answer, once.
 func (c *Call) end(answer Answer) {
 	c.answer = answer

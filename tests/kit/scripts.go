@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// ScriptOf matches the calls of a kind's script, or of the one that all kinds share.
+// ScriptOf matches the calls of a kind's script, or of the one that all kinds share. An attempt to acquire is by either of
+// two scripts where waiters stand in a line.
 func ScriptOf(k Kind, verb string) proxy.Match {
 	words := strings.Fields(cmp.Or(k.scripts, k.Name))
 	names := []string{words[0] + "_" + verb, "lock_" + verb}
@@ -21,9 +22,15 @@ func ScriptOf(k Kind, verb string) proxy.Match {
 		names = append([]string{names[0] + "_" + words[1]}, names...)
 	}
 	for _, name := range names {
-		if slices.Contains(lua.Names(), name) {
-			return ScriptNamed(name)
+		if !slices.Contains(lua.Names(), name) {
+			continue
 		}
+		calls, stand := ScriptNamed(name), words[0]+"_stand"
+		if name != words[0]+"_acquire" || !slices.Contains(lua.Names(), stand) {
+			return calls
+		}
+		stands := ScriptNamed(stand)
+		return func(command []string) bool { return calls(command) || stands(command) }
 	}
 	panic("no script of " + k.Name + " for " + verb)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -184,7 +185,7 @@ func (w *aclWalk) lock(mine, theirs kit.Locker, channel string) {
 func (w *aclWalk) rlock() {
 	for _, opts := range []*rlock.Options{{Fenced: true}, {NonReentrant: true}} {
 		w.lock(rlock.New(w.mine, w.name("rlock"), opts), rlock.New(w.theirs, w.name("rlock"), opts),
-			w.wire("redisson_lock__channel", "rlock"))
+			wire.Line(w.name("rlock"))+":*")
 	}
 	spin := &rlock.Options{Backoff: rlock.Exponential(time.Millisecond, 10*time.Millisecond)}
 	hold := w.take(w.ctx, rlock.New(w.mine, w.name("spin"), spin).Lock)
@@ -298,7 +299,7 @@ func (w *aclWalk) multilock() {
 	w.ok(hold.Extend(w.ctx, time.Minute))
 	w.is(kit.ErrorOf(all(w.theirs).TryLock(w.ctx)), holdfast.ErrBusy)
 	next := kit.GoLock(w.ctx, all(w.theirs).Lock)
-	w.listened(w.wire("redisson_lock__channel", "[abc]"), next)
+	w.listened(w.wire("*", "[abc]")+"*", next) // for all together, or in the line of one
 	w.ok(hold.Release())
 	w.ok(w.granted(next).Release())
 

@@ -365,7 +365,7 @@ func TestWhatIsNotRenewedIsNotHandedOver(t *testing.T) {
 	require.NoError(t, r.handOver(r.lock(), r.next(t.Context(), r.l.Lock)).Release(), "while it is fresh")
 	h := r.lock() // and a turn of its own
 	next := r.next(t.Context(), r.l.Lock)
-	kit.SleepUntil(h.Deadline().Add(-lease/2 + 50*time.Millisecond))
+	kit.SleepUntil(h.Deadline().Add(-lease/12 + 50*time.Millisecond))
 	heir := r.release(h, next)
 	require.NotEqual(t, h.ID(), heir.ID())
 	require.NoError(t, heir.Release())

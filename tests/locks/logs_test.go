@@ -134,7 +134,7 @@ func TestLogOfASubscriptionThatIsRefused(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	got := kit.GoLock(ctx, rlock.New(s, "orders", nil).Lock)
 	log.RequireEntry(t, s, "holdfast: subscription refused", map[string]any{
-		"server": srv.Addr(), "channel": "redisson_lock__channel:{orders}", "error": saying(t, "NOPERM"),
+		"server": srv.Addr(), "channel": "holdfast_line:{orders}:" + s.ID(), "error": saying(t, "NOPERM"),
 	})
 	cancel()
 	require.ErrorIs(t, (<-got).Err, context.Canceled)

@@ -10,5 +10,6 @@ func TestMain(m *testing.M) {
 	kit.Main(m, map[string]func([]string){
 		"queuer":  queuer,
 		"visitor": visitor,
+		"mortal":  mortal,
 	})
 }

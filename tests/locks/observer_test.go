@@ -83,6 +83,41 @@ func TestObserverOfAWaitThatAReleaseEnds(t *testing.T) {
 	})
 }
 
+// A release of another session hands an rlock over to the first in its line, which asks no more. Other locks, and those
+// that a call of the session has released, are not granted so.
+func TestObserverOfAGrant(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	o, s := observed(t, srv, 30*time.Second)
+	l := rlock.New(s, "orders", nil)
+	hold := kit.Lock(t, t.Context(), l)
+	require.False(t, o.last.Granted, "it was free")
+	next := kit.GoLock(t.Context(), l.Lock)
+	kit.Await(t, "a wait", func() bool { return o.sum("wait") == 1 })
+	require.NoError(t, hold.Release())
+	hold = kit.Granted(t, kit.LongestWait, next, "the next of the session")
+	require.True(t, o.last.HandedOver)
+	require.False(t, o.last.Granted)
+	require.NoError(t, hold.Release())
+
+	other := rlock.New(kit.Open(t, srv.Addr(), nil), "orders", nil)
+	hold = kit.Lock(t, t.Context(), other)
+	next = kit.GoLock(t.Context(), l.Lock)
+	kit.Await(t, "a waiter in line", func() bool {
+		waiters, err := other.Waiters(t.Context())
+		require.NoError(t, err)
+		return len(waiters) == 1
+	})
+	asked := o.sum("attempt well")
+	require.NoError(t, hold.Release())
+	hold = kit.Granted(t, kit.LongestWait, next, "the waiter")
+	require.True(t, o.last.Granted)
+	require.False(t, o.last.HandedOver)
+	require.Equal(t, asked, o.sum("attempt well"), "no attempt has been granted")
+	require.NoError(t, hold.Release())
+	o.requireBalance(t)
+}
+
 func TestObserverOfAWaitThatATimerEnds(t *testing.T) {
 	kit.EachKind(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
 		o, s := observed(t, srv, 3*time.Second)

@@ -145,7 +145,7 @@ func TestAnAnonymousSessionTellsNothing(t *testing.T) {
 func TestASessionThatMayNotTellItsProcess(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	srv.Do(t, "ACL", "SETUSER", "app", "on", "nopass", "~orders", "&*", "+@all")
+	srv.Do(t, "ACL", "SETUSER", "app", "on", "nopass", "~orders", "~*:{orders}", "&*", "+@all")
 	client := at(srv.Addr())
 	client.Username = "app"
 	log := &kit.Journal{}

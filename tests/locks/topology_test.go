@@ -60,11 +60,11 @@ func TestSentinelFailover(t *testing.T) {
 	hold := kit.Lock(t, t.Context(), rlock.New(a, "held", nil))
 	set.Master().Do(t, "WAIT", "1", "1000") // the replica has it
 	got := kit.GoLock(t.Context(), rlock.New(b, "held", nil).Lock)
-	kit.Await(t, "the waiter", func() bool { return len(set.Master().Strs(t, "PUBSUB", "CHANNELS", "redisson*")) > 0 })
+	kit.Await(t, "the waiter", func() bool { return len(set.Master().Strs(t, "PUBSUB", "CHANNELS", "holdfast*")) > 0 })
 
 	set.Failover(t)
 	kit.Await(t, "the waiter to listen at the new master", func() bool {
-		return len(set.Master().Strs(t, "PUBSUB", "CHANNELS", "redisson*")) > 0
+		return len(set.Master().Strs(t, "PUBSUB", "CHANNELS", "holdfast*")) > 0
 	})
 	assert.NoError(t, hold.Err(), "what the replica knew is still held")
 	require.NoError(t, hold.Release())

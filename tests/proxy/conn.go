@@ -160,6 +160,9 @@ func (c *Conn) deliver() {
 				return
 			}
 		}
+		if c.proxy.loses(f) {
+			continue
+		}
 		c.pass(c.toClient.ticket(), c.gone)
 		_, _ = c.client.Write(out) // fails if the client has gone; the server's replies are read on all the same
 	}

@@ -34,6 +34,8 @@ type Proxy struct {
 	stallNew bool
 	closed   bool
 	accepted int
+	losing   bool // messages
+	lost     int
 	conns    []*Conn
 	rules    []*Rule
 }
@@ -83,6 +85,31 @@ func (p *Proxy) StallNew(stall bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stallNew = stall
+}
+
+// LoseMessages decides whether published messages get lost from now on. Subscriptions are confirmed as ever.
+func (p *Proxy) LoseMessages(lose bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.losing = lose
+}
+
+// LostMessages counts the messages that got lost.
+func (p *Proxy) LostMessages() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lost
+}
+
+// loses reports whether a frame from the server is a message that gets lost.
+func (p *Proxy) loses(f frame) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	loses := p.losing && (f.kind == '>' || f.kind == '*') && len(f.items) > 0 && isMessage(f.items[0])
+	if loses {
+		p.lost++
+	}
+	return loses
 }
 
 // ResumeAll resumes every stalled connection, and lets new ones work.

@@ -338,3 +338,17 @@ func TestServerEnd(t *testing.T) {
 	_, err = dial(t, p).Do("PING")
 	require.NoError(t, err)
 }
+
+func TestLosesMessages(t *testing.T) {
+	srv, p := newPair(t)
+	c := dial(t, p)
+	_, err := c.Do("SUBSCRIBE", "news")
+	require.NoError(t, err)
+	p.LoseMessages(true)
+	require.EqualValues(t, 1, srv.Int(t, "PUBLISH", "news", "lost"))
+	require.Eventually(t, func() bool { return p.LostMessages() == 1 }, 10*time.Second, time.Millisecond)
+	silent(t, c)
+	p.LoseMessages(false)
+	srv.Do(t, "PUBLISH", "news", "heard")
+	require.Contains(t, receiveOne(t, c), "heard")
+}

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// These types are the arguments of the scripts. Only this file knows the order of a script's arguments; a row of a
+// These types are the arguments of the scripts. Only this file and calls_rlock_test.go know the order of a script's arguments; a row of a
 // table names what matters to it, and the rest has the usual values.
 
 // A call is one call of a script, as its header lists keys and arguments.
@@ -62,36 +62,6 @@ const (
 	publishes = "PUBLISH"
 )
 
-// acquire is for an rlock.
-type acquire struct {
-	key         string // default: x
-	target      int    // default: 1
-	lease       string // default: 30 s
-	late        bool
-	fenced, age bool
-}
-
-func (a acquire) call() call {
-	c := call{
-		script: "rlock_acquire", keys: []string{cmp.Or(a.key, lockKey)},
-		args: []string{me, strconv.Itoa(max(a.target, 1)), cmp.Or(a.lease, halfAMin), notAfter(a.late)},
-	}
-	if a.fenced {
-		c.keys = append(c.keys, tokenKey)
-	}
-	if a.age {
-		c.args = append(c.args, "age")
-	}
-	return c
-}
-
-// release is for an rlock.
-type release struct{ target int }
-
-func (r release) call() call {
-	return call{"rlock_release", []string{lockKey}, []string{me, strconv.Itoa(r.target), publishes, channel}}
-}
-
 // renew is for any kind; by is the script.
 type renew struct {
 	by           string
@@ -118,41 +88,11 @@ func (t trim) call() call {
 	return call{t.by, []string{lockKey}, []string{owner, t.most, notBefore(t.early), notAfter(t.late)}}
 }
 
-// force is for a lock without halves; by is the script.
-type force struct {
-	by   string
-	late bool
-}
+// forceSet is for a setlock.
+type forceSet struct{ late bool }
 
-func (f force) call() call {
-	where := channel
-	if f.by == "setlock_force" {
-		where = setChannel
-	}
-	return call{f.by, []string{lockKey}, []string{publishes, where, notAfter(f.late)}}
-}
-
-// These are for several rlocks at once.
-
-type acquireAll struct {
-	leases []string // default: 30, 20 and 10 s
-	late   bool
-}
-
-var allKeys = []string{lockKey, "y", "z"}
-
-func (a acquireAll) call() call {
-	leases := a.leases
-	if leases == nil {
-		leases = []string{halfAMin, "20000", "10000"}
-	}
-	return call{"rlock_acquire_all", allKeys[:len(leases)], append([]string{me, notAfter(a.late)}, leases...)}
-}
-
-type releaseAll struct{}
-
-func (releaseAll) call() call {
-	return call{"rlock_release_all", allKeys, []string{me, publishes, "one", "two", "three"}}
+func (f forceSet) call() call {
+	return call{"setlock_force", []string{lockKey}, []string{publishes, setChannel, notAfter(f.late)}}
 }
 
 // These are for the halves of an rwlock.

@@ -1,6 +1,7 @@
 package scripts
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,8 +17,9 @@ import (
 // runWithout makes the call for a user that has no right to one of the commands inside. Most scripts have then
 // changed nothing. What the others leave half done costs nobody more than the time of a lease: no lock without an
 // expiry is left, and a semaphore has as many permits as before, free and taken ones together.
-func (s step) runWithout(t *testing.T, srv *redistest.Server, command string) {
+func (s step) runWithout(t *testing.T, srv *redistest.Server, command string, messages *redistest.Messages) {
 	script := s.call.call().script
+	messages.Drain(t)
 	srv.Do(t, "FLUSHALL")
 	s.prepare(t, srv)
 	srv.Grant(t, "weak", "+@all", "~*", "&*", "-"+command)
@@ -28,11 +30,15 @@ func (s step) runWithout(t *testing.T, srv *redistest.Server, command string) {
 	defer conn.Close()
 	_, err = conn.Do("AUTH", "weak", redistest.Password)
 	require.NoError(t, err)
-	_, err = conn.Do(eval(s.call)...)
+	_, err = conn.Do(s.command()...)
 	after := srv.Keyspace(t)
 	told := "without " + command
 	if len(srv.Do(t, "ACL", "LOG").([]any)) == 0 { // a ms later the script does not need the command
 		assert.True(t, command == "pexpire" || strings.HasPrefix(script, "rwlock_"), "%s: it was not refused", told)
+		return
+	}
+	if s.lined() && script != "rlock_stand" {
+		requireKept(t, before, after, messages.Drain(t), told)
 		return
 	}
 	renewal := strings.Contains(script, "_renew") // it reports this for each name by itself
@@ -53,9 +59,34 @@ func (s step) runWithout(t *testing.T, srv *redistest.Server, command string) {
 				"%s, %s stays for ever", told, key)
 		}
 	default:
-		delete(before, tokenKey) // some of which may be left out
-		delete(after, tokenKey)
+		for _, space := range []map[string]redistest.Value{before, after} {
+			delete(space, tokenKey)      // some of which may be left out
+			if script == "rlock_stand" { // who has no place, or half of one, looks again
+				delete(space, lineKey)
+				delete(space, aliveKey)
+			}
+		}
+		if script == "rlock_release" && command == "publish" { // it has freed the lock, and puts it back
+			before[lockKey] = hash(me, "1")
+		}
 		assert.Equal(t, before, after, told)
+	}
+}
+
+// lined reports whether the call finds a line of waiters.
+func (s step) lined() bool {
+	return slices.ContainsFunc(s.seed, func(command []string) bool { return command[1] == lineKey })
+}
+
+// requireKept requires that a call that was refused something has left the lock as it was, has freed it or has passed it
+// on: for a while, and to whoever was told so. What places in the line that costs, their sessions notice.
+func requireKept(t *testing.T, before, after map[string]redistest.Value, messages []redistest.Message, told string) {
+	lock, there := after[lockKey]
+	require.True(t, !there || lock.Expires || !before[lockKey].Expires, "%s: the lock stays for ever", told)
+	for _, m := range messages {
+		if owner, _, granted := strings.Cut(m.Payload, " "); granted {
+			require.Equal(t, map[string]string{owner: "1"}, lock.Content, "%s: it is told that it has the lock", told)
+		}
 	}
 }
 

@@ -206,17 +206,17 @@ func TestScripts(t *testing.T) {
 	runSteps(t, map[string]step{
 		"frees and publishes": {
 			seed: seed("b:1", "3"),
-			call: force{by: "rlock_force"}, reply: head(1), after: free, messages: released,
+			call: force{}, reply: head(1), after: free, messages: released,
 		},
-		"finds nothing": {call: force{by: "rlock_force"}, reply: head(0), after: free},
+		"finds nothing": {call: force{}, reply: head(0), after: free},
 		"too late, it frees nobody's": {
 			seed: seed("b:1", "3"),
-			call: force{by: "rlock_force", late: true}, reply: head(-2),
+			call: force{late: true}, reply: head(-2),
 			after: map[string]redistest.Value{lockKey: hash("b:1", "3")},
 		},
 		"a key of another type stays": {
 			seed: [][]string{{"SET", lockKey, "precious"}},
-			call: force{by: "rlock_force"}, fails: "WRONGTYPE",
+			call: force{}, fails: "WRONGTYPE",
 			after: map[string]redistest.Value{lockKey: token("precious")},
 		},
 	})

@@ -142,14 +142,14 @@ func TestSetlockScripts(t *testing.T) {
 	})
 	runSteps(t, map[string]step{
 		"frees and publishes": {
-			seed: seeded("b"), call: force{by: "setlock_force"}, reply: head(1), after: none, messages: said,
+			seed: seeded("b"), call: forceSet{}, reply: head(1), after: none, messages: said,
 		},
-		"nobody": {call: force{by: "setlock_force"}, reply: head(0), after: none},
+		"nobody": {call: forceSet{}, reply: head(0), after: none},
 		"too late": {
-			seed: seeded("b"), call: force{by: "setlock_force", late: true}, reply: head(-2), after: held("b"),
+			seed: seeded("b"), call: forceSet{late: true}, reply: head(-2), after: held("b"),
 		},
 		"a key of another type stays": {
-			seed: list, call: force{by: "setlock_force"}, fails: "WRONGTYPE", after: untouched,
+			seed: list, call: forceSet{}, fails: "WRONGTYPE", after: untouched,
 		},
 	})
 }

@@ -1,6 +1,8 @@
 package scripts
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +17,10 @@ import (
 
 type step struct {
 	seed     [][]string // commands
+	full     bool       // the server has no memory left
+	hears    string     // a pattern: where somebody listens; default: everywhere
+	listens  []string   // channels where somebody else listens, whom PUBSUB NUMSUB counts
+	dice     string     // decides by chance
 	call     caller
 	reply    any
 	fails    string // instead of reply: the error contains this
@@ -23,6 +29,36 @@ type step struct {
 	ttls     map[string]int   // of other keys afterwards, in seconds; one second may have passed
 	due      map[string]int   // zset members afterwards that after leaves out: their scores, in ms from the call on
 	messages []redistest.Message
+	inside   map[string]int64 // which commands the script calls, and how often; nil: not checked
+	twice    bool             // it asks for the time twice
+}
+
+// Lua code that decides by chance: t is what TIME replies, in microseconds.
+const (
+	forPollers = "t = t - t % 256000" // four times a second
+	notForThem = "if math.floor(t / 1000) % 256 < 4 then t = t - 4000 end "
+	forOthers  = notForThem + "t = t - t % 1000" // if one waits in the line, and one besides
+	forTheLine = notForThem + "t = t - t % 1000 + 999"
+)
+
+// farthest is how much earlier than it is these make the time, in ms.
+const farthest = 256
+
+// command is what makes the call. Without other dice a lock is passed on in its line, if any.
+func (s step) command() []string {
+	command := eval(s.call)
+	if dice := s.dice; dice != "" || s.lined() {
+		command[1] = fmt.Sprintf(`local real = redis
+			local redis = {pcall = real.pcall, error_reply = real.error_reply, call = function(command, ...)
+				local reply = real.call(command, ...)
+				if command ~= 'TIME' then return reply end
+				local t = reply[1] * 1000000 + reply[2]
+				%s
+				return {math.floor(t / 1000000), t %% 1000000}
+			end}
+		`, cmp.Or(dice, forTheLine)) + command[1]
+	}
+	return command
 }
 
 func runSteps(t *testing.T, steps map[string]step) {
@@ -37,10 +73,16 @@ func runSteps(t *testing.T, steps map[string]step) {
 func (s step) run(t *testing.T) {
 	srv := redistest.Start(t)
 	s.prepare(t, srv)
-	messages := srv.Messages(t, "*")
+	messages := srv.Messages(t, cmp.Or(s.hears, "*"))
+	for _, name := range s.listens {
+		listen(t, srv, name)
+	}
 	srv.ResetStats(t)
 	began := time.Now().UnixMilli()
-	reply, err := srv.Try(eval(s.call)...)
+	if s.lined() {
+		began -= farthest
+	}
+	reply, err := srv.Try(s.command()...)
 	inside := srv.CommandStats(t)
 	switch {
 	case s.fails != "":
@@ -68,9 +110,21 @@ func (s step) run(t *testing.T) {
 		assert.LessOrEqual(t, left, most, key)
 	}
 	delete(inside, "eval")
-	for command := range inside {
-		s.runWithout(t, srv, command)
+	if s.inside != nil {
+		assert.Equal(t, s.inside, inside)
 	}
+	for command := range inside {
+		s.runWithout(t, srv, command, messages)
+	}
+}
+
+// listen subscribes to a channel until the test ends.
+func listen(t *testing.T, srv *redistest.Server, name string) {
+	conn, err := redistest.Dial(srv.Addr())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	_, err = conn.Do("SUBSCRIBE", name)
+	require.NoError(t, err)
 }
 
 // assertAsked asserts that a call with a not-after asks for the time only if it replies the time, and then once.
@@ -82,13 +136,20 @@ func (s step) assertAsked(t *testing.T, times int64) {
 	if slices.Contains(s.reply.([]any), any(now{})) {
 		told = 1
 	}
+	if s.twice {
+		told = 2
+	}
 	assert.Equal(t, told, times, "TIME")
 }
 
 // prepare stores the keyspace that the call finds.
 func (s step) prepare(t *testing.T, srv *redistest.Server) {
+	srv.Do(t, "CONFIG", "SET", "maxmemory", "0")
 	for _, command := range s.seed {
 		srv.Do(t, command...)
+	}
+	if s.full {
+		srv.Do(t, "CONFIG", "SET", "maxmemory", "1")
 	}
 }
 

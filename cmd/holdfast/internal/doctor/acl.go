@@ -24,8 +24,9 @@ type right struct {
 // calls are what all sessions send, and what scripts call, each with arguments that do no harm to the key: it is
 // there for the first ones, and then a text, which is of the wrong type for most.
 const calls = `PEXPIRE key 1|DEL key|SET key x PX 1000|TIME|GET key|GETEX key|PTTL key|INCR key|INCRBY key 1|DECR key|
-DECRBY key 1|HGET key f|HSET key f v|HDEL key f|HLEN key|HEXISTS key f|HMGET key f|HGETALL key|HSCAN key 0|
-LINDEX key 0|LLEN key|LRANGE key 0 0|LPOS key e|LREM key 0 e|LINSERT key BEFORE e e|LPUSH key e|RPUSH key e|
+DECRBY key 1|HGET key f|HSET key f v|HDEL key f|HLEN key|HEXISTS key f|HMGET key f|HKEYS key|HGETALL key|
+HSCAN key 0|LINDEX key 0|LLEN key|LRANGE key 0 0|LPOS key e|LREM key 0 e|LINSERT key BEFORE e e|LPUSH key e|
+RPUSH key e|LPOP key|
 ZADD key 0 m|ZREM key m|ZSCORE key m|ZCARD key|ZCOUNT key 0 0|ZRANGE key 0 0|ZRANGEBYSCORE key 0 0|
 ZREMRANGEBYSCORE key 0 0|ZREMRANGEBYRANK key 0 0|EVAL return 0|EVALSHA 0000000000000000000000000000000000000000 0`
 
@@ -42,9 +43,9 @@ func (d *doctor) needed(name string, sharded bool) (all []right) { //nolint:revi
 		}
 		command(args...)
 	}
-	publish, subscribe, begins := "PUBLISH", "SUBSCRIBE", literal(d.q.prefix)+"*"
+	publish, subscribe, count, begins := "PUBLISH", "SUBSCRIBE", "NUMSUB", literal(d.q.prefix)+"*"
 	if sharded {
-		publish, subscribe = "SPUBLISH", "SSUBSCRIBE"
+		publish, subscribe, count = "SPUBLISH", "SSUBSCRIBE", "SHARDNUMSUB"
 	}
 	for _, k := range wire.Keys {
 		if k.Kind == "" || slices.Contains(d.q.kinds, k.Kind) {
@@ -57,12 +58,10 @@ func (d *doctor) needed(name string, sharded bool) (all []right) { //nolint:revi
 		}
 	}
 	command(publish, wire.LockChannel(name), "0")
+	all = append(all, right{"+pubsub|" + strings.ToLower(count), []string{"PUBSUB", count, wire.LockChannel(name)}})
 	switch {
 	case d.cluster():
 		all = append(all, right{"+cluster|slots", []string{"CLUSTER", "SLOTS"}})
-		if sharded {
-			all = append(all, right{"+pubsub|shardnumsub", []string{"PUBSUB", "SHARDNUMSUB", "0"}})
-		}
 	case d.sentinel():
 		command("ROLE")
 	}

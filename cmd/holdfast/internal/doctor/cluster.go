@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
@@ -150,12 +151,16 @@ func pubsub(ctx context.Context, d *doctor) finding {
 
 // heard counts the channels of locks to which somebody listens; those that may not be asked are none.
 func (d *doctor) heard(ctx context.Context, list string) (count int) {
+	var begins []string
+	for _, c := range wire.Channels {
+		begin, _, _ := strings.Cut(c.Of("x"), "{")
+		begins = append(begins, begin)
+	}
+	slices.Sort(begins)
 	for _, n := range d.masters() {
-		for _, c := range wire.Channels {
-			if pattern, _, _ := strings.Cut(c.Of("{"), "{"); !c.PerOwner { // those of owners begin like others
-				found, _ := n.do(ctx, "PUBSUB", list, pattern+"*").AsStrSlice()
-				count += len(found)
-			}
+		for _, begin := range slices.Compact(begins) {
+			found, _ := n.do(ctx, "PUBSUB", list, begin+"*").AsStrSlice()
+			count += len(found)
 		}
 	}
 	return count

@@ -62,6 +62,7 @@ func Command(redis *cli.Redis) *cobra.Command {
 	for _, c := range wire.Channels {
 		kinds = append(kinds, c.Kind)
 	}
+	kinds = slices.Compact(kinds)
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what is wrong with a Redis for locks, and how to mend it",

@@ -81,7 +81,7 @@ func description(o *survey.Object) string {
 	}
 	for i, w := range o.Waiters {
 		text := atLength(w)
-		if o.Kind == survey.KindFair { // elsewhere there is no order
+		if o.Ordered() {
 			text = fmt.Sprintf("%d. %s", i+1, text)
 		}
 		waiters = append(waiters, text)
@@ -92,9 +92,13 @@ func description(o *survey.Object) string {
 	if o.Token != nil {
 		line("token", "%d, the last one given", *o.Token)
 	}
+	where := ""
+	if o.Ordered() {
+		where = " outside the line"
+	}
 	for _, channel := range o.Channels() {
 		if n, known := o.Listening[channel]; known {
-			line("listening", "%d on %s: no more processes than that wait", n, cli.Safe(channel))
+			line("listening", "%d on %s: no more processes than that wait%s", n, cli.Safe(channel), where)
 		}
 	}
 	return b.String()
@@ -102,7 +106,7 @@ func description(o *survey.Object) string {
 
 // kindRemarks say what a kind may be, where that is not plain.
 var kindRemarks = map[string]string{
-	survey.KindLock:   " (plain, spin, non-reentrant, or fair with nobody waiting)",
+	survey.KindLock:   " (plain, spin, non-reentrant, or fair; nobody waits in a line or a queue)",
 	survey.KindNumber: " (or a counter of another program: the server cannot tell)",
 	survey.KindString: " (a string with a time to live may be anything)",
 }

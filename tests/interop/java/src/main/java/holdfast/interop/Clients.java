@@ -111,10 +111,8 @@ final class Clients {
 
     /** Calls a method of the client's object of that kind and name. */
     Object call(String client, String kind, String name, String method, List<String> args) throws Exception {
-        Client caller = clients.get(client);
-        Kind called = KINDS.get(kind);
-        Object object = caller.objects.computeIfAbsent(List.of(kind, name), k -> called.get.apply(caller.servers, name));
-        for (var candidate : called.api.getMethods()) {
+        Object object = object(client, kind, name);
+        for (var candidate : KINDS.get(kind).api.getMethods()) {
             if (candidate.getName().equals(method)) {
                 Object[] values = Arguments.fit(candidate.getParameterTypes(), args);
                 if (values != null) {
@@ -123,6 +121,17 @@ final class Clients {
             }
         }
         throw new NoSuchMethodException(kind + "." + method + args);
+    }
+
+    /** Takes turns at the client's lock of that kind and name; the times are written as {@link Arguments} has them. */
+    List<Long> turns(String client, String kind, String name, List<String> times) throws InterruptedException {
+        long[] millis = times.stream().mapToLong(t -> Long.parseLong(t.replace("ms", ""))).toArray();
+        return Turns.take((RLock) object(client, kind, name), millis[0], millis[1], millis[2], millis[3]);
+    }
+
+    private Object object(String client, String kind, String name) {
+        Client caller = clients.get(client);
+        return caller.objects.computeIfAbsent(List.of(kind, name), k -> KINDS.get(kind).get.apply(caller.servers, name));
     }
 
     /** Ends a client as a program does that leaves in good order; what it holds then ends with its lease. */

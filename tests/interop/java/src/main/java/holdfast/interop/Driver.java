@@ -28,6 +28,8 @@ import org.redisson.client.RedisException;
  * verbs     connect client setting=value…        → the client's uuid
  *           thread                               → the id of the actor's thread
  *           call client kind name method arg…    → the method's result
+ *           turns client kind name patience warm-up length work
+ *                                                → how often it had the lock, and the longest wait in micros
  *           interrupt actor
  *           asleep actor                         → whether it sleeps until a message wakes it
  *           redisson                             → the name of the library's file
@@ -105,6 +107,8 @@ public final class Driver {
                 return Thread.currentThread().getId();
             case "call":
                 return clients.call(args.get(0), args.get(1), args.get(2), args.get(3), args.subList(4, args.size()));
+            case "turns":
+                return clients.turns(args.get(0), args.get(1), args.get(2), args.subList(3, args.size()));
             case "interrupt":
                 actor(args.get(0)).interrupt();
                 return null;

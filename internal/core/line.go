@@ -1,0 +1,166 @@
+package core
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/owner"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wait"
+)
+
+// A lock may have a line of waiting sessions on the server. A release then hands the lock to the first of them: that has
+// it from then on, for the lease of a grant, and is told so. Whoever is told begins without a call: the grant was
+// executed after the last call that has said "you wait", so it lasts at least from when that was sent.
+//
+// The place in the line is the session's. A call that gets the lock from another one of the session bequeaths it.
+
+// A Lined is what a package supplies besides whose locks have a line on the server.
+type Lined interface {
+	Queue
+	// Standing is how a session stands in the line.
+	Standing() *wait.Standing
+	// GrantLease is for how long a release grants the lock.
+	GrantLease() time.Duration
+}
+
+// stands reports whether an attempt is to stand in the line if the lock is taken: the session must hear that it gets it.
+func (a *acquisition) stands() bool {
+	l := a.lock
+	if !a.stand || l.lined == nil || a.Stands {
+		return a.stand
+	}
+	return a.Place != nil && a.Place.Head() && l.Session().Subscribed(l.standing.Channel)
+}
+
+// standFirst takes a place before the first attempt, so that this can stand at once, if the session is still subscribed.
+func (a *acquisition) standFirst() (head bool) {
+	l := a.lock
+	if l.lined == nil || !l.Session().Subscribed(l.standing.Channel) {
+		return true
+	}
+	p := a.takePlace()
+	p.Subscribe()
+	return p.Head()
+}
+
+// waits records that an attempt found the lock taken, and whether it stands in the line. If it may not, though it has
+// subscribed by then, it is like those who do not know the line.
+//
+//nolint:revive // no control: it is so
+func (a *acquisition) waits(stands bool) {
+	if !stands {
+		a.hears = a.Attempts > 0
+		return
+	}
+	stood, place := a.Stands, a.answer.place
+	a.hears = place == firstBehindOthers || place == first && stood
+	a.Waits(a.answer.sent)
+	if place == first && !stood && (a.answer.pttl < 0 || a.answer.pttl > settled) {
+		a.answer.pttl = settled
+	}
+}
+
+// Where the call stands that is the first in the line.
+const (
+	firstBehindOthers = 1 // the holder does not know the line, so its release is heard on the lock's channel alone
+	first             = 2
+)
+
+// settled is when the first in the line begins to listen to the lock's channel anyway: those who do not know the line may
+// take the lock away from its holder. As long as a lock passes on quickly, nobody need.
+const settled = 250 * time.Millisecond
+
+// An estate is a place in the line on the server that one call leaves to the next.
+type estate struct {
+	lock *Lock
+	owner.Request
+	hears bool
+}
+
+// GiveUp gives the place back.
+func (e *estate) GiveUp() {
+	var c claim
+	e.lock.owe(c.GiveUp(&e.Request, e.lock.Session().Now(), e.lock.memory()))
+}
+
+// bequeath leaves what the call has asked the server for to the next call of the session, or gives it up.
+func (a *acquisition) bequeath() {
+	if a.lock.lined == nil || !a.Stands || a.Number > 0 {
+		a.giveUp()
+		return
+	}
+	a.Place.Bequeath(&estate{a.lock, a.Request, a.hears})
+	a.Request = owner.Request{}
+}
+
+// succeed takes over what an earlier call has bequeathed.
+func (a *acquisition) succeed() {
+	if a.lock.lined == nil || a.Place == nil {
+		return
+	}
+	e, _ := a.Place.Inherit().(*estate)
+	switch {
+	case e == nil:
+	case a.Stands || a.Number > 0:
+		e.GiveUp()
+	default:
+		a.giveUp()
+		if a.alone {
+			a.claims() // which gives it up again, if need be
+		}
+		a.Request, a.hears = e.Request, e.hears
+	}
+}
+
+// granted is the hold that a release of another session has granted, if the session was told of one. A call finds out
+// what is not clear.
+func (a *acquisition) granted(ctx context.Context) *Single {
+	l, s := a.lock, a.lock.Session()
+	if l.lined == nil || a.Place == nil {
+		return nil
+	}
+	wire, token, _ := strings.Cut(a.Place.Mail(), " ")
+	if wire == "" || l.FixedLease > 0 || s.Closed() { // a fixed lease begins with a call
+		return nil
+	}
+	if a.alone {
+		a.claims()
+	} else {
+		if a.claim.enter(ctx) != nil {
+			return nil
+		}
+		defer a.claim.leave()
+		a.claim.mu.Lock()
+		way, _, again := a.claim.Next(&a.Request, l.part, !l.NonReentrant)
+		a.claim.mu.Unlock()
+		if way != owner.Enter || again {
+			return nil
+		}
+	}
+	now, length := s.Now(), l.lined.GrantLease()
+	if _, ok := a.Told(wire, lease.Trust(0, length), now); !ok {
+		return nil
+	}
+	a.answer = answer{sent: a.Stood, at: now, outcome: script.Granted, length: length}
+	a.answer.token, _ = strconv.ParseInt(token, 10, 64)
+	h := a.begin()
+	a.hold, a.Granted = h, true
+	a.Learn(nil)
+	if s.Config().Observer != nil {
+		h.Observe(ctx)
+	}
+	return h
+}
+
+// renewedAt is when a call would have been sent that grants the lease of the session, and is to be renewed when this
+// lease is.
+func (a *answer) renewedAt(l *Lock) time.Duration {
+	if a.length == 0 {
+		return a.sent
+	}
+	return a.at + (a.trust(l)-a.at)/3 - l.Length()/3
+}

@@ -1,0 +1,58 @@
+package debts
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
+)
+
+// A Giving is a call that gives a lock back, and what an error of it means.
+type Giving struct {
+	Call  *script.Call
+	Means func(err error) error
+}
+
+// GiveBack runs the calls of a session that is being closed, again and again until their outcomes are known or ctx ends.
+func GiveBack(ctx context.Context, s *session.Session, calls []Giving) error {
+	all, failed, why := len(calls), 0, error(nil)
+	for delay := session.FirstRetry; len(calls) > 0; delay = min(2*delay, session.LastRetry) {
+		again, n, err := giveBackOnce(ctx, s, calls)
+		if failed += n; n > 0 {
+			why = err
+		}
+		if len(again) > 0 && session.Pause(ctx, delay) != nil {
+			failed, why = failed+len(again), err
+			break
+		}
+		calls = again
+	}
+	if failed == 0 {
+		return nil
+	}
+	return fmt.Errorf("close: %d of %d releases failed: %w", failed, all, session.Explain(context.Background(), why))
+}
+
+// giveBackOnce runs the calls, and returns those whose outcome may still become known, how many others have failed,
+// and the last error: of those others, if there are any.
+func giveBackOnce(ctx context.Context, s *session.Session, givings []Giving) (again []Giving, failed int, why error) {
+	calls := make([]*script.Call, len(givings))
+	for i, giving := range givings {
+		calls[i] = giving.Call
+	}
+	s.Runner().RunAll(ctx, calls, func(i int, err error) {
+		err = givings[i].Means(err)
+		switch {
+		case script.IsTemporary(err):
+			if again = append(again, givings[i]); failed == 0 {
+				why = err
+			}
+			return
+		case err != nil:
+			failed, why = failed+1, err
+		}
+		calls[i].Free()
+	})
+	return again, failed, why
+}

@@ -1,0 +1,221 @@
+package wait
+
+import "time"
+
+// A Standing is how a session stands for a name in a line on the server, where a release hands the name on to the first.
+// Of a session one call stands there at a time, the head of those who listen.
+type Standing struct {
+	Channel string // where the session is told, rather than on the name's own channel
+	Mark    string // where those sessions listen besides that listen on the name's channel all the same
+	Kind    string // calls of the same kind may take each other's place in the line
+}
+
+// What a session is told besides that it has the name, which is any other message.
+const (
+	toldFree  = "free"  // the name is free, and others may take it first
+	toldFirst = "first" // the one in front has left the line
+)
+
+// An Estate is a place in a line on the server that one call leaves to the next of its session.
+type Estate interface {
+	// GiveUp gives the place up that nobody has taken.
+	GiveUp()
+}
+
+// post is what a line has for calls that stand in a line on the server.
+type post struct {
+	own    func() // ends the subscription to the session's channel; nil while there is none
+	mail   string // what the session was told last, until the head takes it
+	estate Estate
+	kind   string // of the estate
+
+	freed time.Time // when the line was last told that others may take the name first
+	echo  bool      // and the message of that release is still to come on the name's channel
+}
+
+// JoinStanding is Join of a call that stands in a line on the server as soon as it is a head here.
+func (ls *Lines) JoinStanding(name Name, s *Standing) *Place {
+	ls.mu.Lock()
+	p := ls.join(name, true, true)
+	p.stands = s
+	orphan := p.line.orphan()
+	ls.mu.Unlock()
+	giveUp(orphan)
+	return p
+}
+
+// Subscribe has messages wake the place before its call looks for the first time, if it is the head.
+func (p *Place) Subscribe() {
+	if !p.head || !p.listen {
+		return
+	}
+	p.listen = false
+	p.subscribe()
+	select {
+	case <-p.hint: // that the subscription stands
+	default:
+	}
+}
+
+// Hear says whether the place, which is the head, is to be woken by those, too, who do not know the line on the server;
+// and whether it stands there.
+//
+//nolint:revive // no control: it is so from now on
+func (p *Place) Hear(others, stands bool) {
+	ls, l := p.lines, p.line
+	ls.mu.Lock()
+	stop := l.stop
+	if others == (stop != nil) {
+		ls.mu.Unlock()
+		return
+	}
+	l.stop = nil
+	ls.mu.Unlock()
+	if !others {
+		stop()
+		return
+	}
+	p.hearOthers(stands)
+}
+
+// hearOthers has the messages on the name's channel wake the place as long as it is the head.
+func (p *Place) hearOthers(stands bool) { //nolint:revive // as above
+	ls, l := p.lines, p.line
+	mark := func() {}
+	if stands {
+		mark = ls.listen(p.stands.Mark, func(string) {})
+	}
+	channel := ls.listen(l.name.Channel, func(message string) {
+		if !ls.known(l, message) {
+			ls.hear(l.name)
+		}
+	})
+	stop := func() {
+		channel()
+		mark()
+	}
+	ls.mu.Lock()
+	if l.stop == nil && l.listens.first == p {
+		l.stop, stop = stop, func() {}
+	}
+	ls.mu.Unlock()
+	stop()
+}
+
+// told takes a message to the session: "" if one may have been missed.
+func (ls *Lines) told(name Name, message string) {
+	if message == toldFree {
+		ls.free(name)
+		return
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.lines[name]
+	if l == nil {
+		return
+	}
+	if message != "" && message != toldFirst {
+		l.mail = message
+	}
+	if l.listens.first != nil {
+		l.listens.first.Wake()
+	}
+}
+
+// free makes the head look later, when others have had time to take the name; or sooner, if they release it again.
+func (ls *Lines) free(name Name) {
+	ls.mu.Lock()
+	l := ls.lines[name]
+	if l == nil || !l.posted() {
+		ls.mu.Unlock()
+		return
+	}
+	head := l.listens.first
+	l.freed, l.echo = time.Now(), l.stop != nil
+	listens := l.echo
+	ls.lookLater(l)
+	ls.mu.Unlock()
+	if !listens {
+		head.hearOthers(true)
+	}
+}
+
+// known reports whether a message on the name's channel is of the release of which the line was told just now that others
+// may take the name first: it reaches those who listen besides, and is not the end of anybody's turn.
+func (ls *Lines) known(l *line, message string) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if time.Since(l.freed) > courtesy {
+		return false
+	}
+	known := message == "" || l.echo
+	l.echo = message == "" // it listens since before that release
+	return known
+}
+
+// Mail takes what the session was told last, if the place is the first; "" if that was nothing.
+func (p *Place) Mail() (message string) {
+	p.lines.mu.Lock()
+	defer p.lines.mu.Unlock()
+	if l := p.line; l.listens.first == p {
+		message, l.mail = l.mail, ""
+	}
+	return message
+}
+
+// Followed reports whether a call of the same kind is next.
+func (p *Place) Followed() bool {
+	p.lines.mu.Lock()
+	defer p.lines.mu.Unlock()
+	return p.line.listens.first == p && p.next != nil && p.next.stands != nil && p.next.stands.Kind == p.stands.Kind
+}
+
+// Bequeath leaves a place in the line on the server to the next call of the same kind. If there is none when the session
+// has the name no longer, it is given up.
+func (p *Place) Bequeath(e Estate) {
+	p.lines.mu.Lock()
+	l := p.line
+	orphan := l.estate
+	l.estate, l.kind = e, p.stands.Kind
+	p.lines.mu.Unlock()
+	giveUp(orphan)
+}
+
+// Inherit takes what was bequeathed, if the place is the first; nil if nothing was.
+func (p *Place) Inherit() (e Estate) {
+	p.lines.mu.Lock()
+	defer p.lines.mu.Unlock()
+	if l := p.line; l.listens.first == p {
+		e, l.estate = l.estate, nil
+	}
+	return e
+}
+
+// provided reports whether something was bequeathed to the place, so that it need not look.
+func (p *Place) provided() bool {
+	if p.stands == nil {
+		return false
+	}
+	p.lines.mu.Lock()
+	defer p.lines.mu.Unlock()
+	return p.line.estate != nil
+}
+
+// orphan takes an estate that nobody will take. The mutex of the lines is held.
+func (l *line) orphan() (e Estate) {
+	head := l.listens.first
+	if l.estate == nil || head == nil && l.taken > 0 || head != nil && head.stands != nil && head.stands.Kind == l.kind {
+		return nil
+	}
+	e, l.estate = l.estate, nil
+	return e
+}
+
+func giveUp(e Estate) {
+	if e != nil {
+		e.GiveUp()
+	}
+}
+
+// posted reports whether the head stands in a line on the server. The mutex of the lines is held.
+func (l *line) posted() bool { return l.listens.first != nil && l.listens.first.stands != nil }

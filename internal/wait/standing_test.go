@@ -1,0 +1,192 @@
+package wait_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/wait"
+)
+
+// standing is how the calls of the tests stand in a line on the server; others are of another kind.
+var (
+	standing = &wait.Standing{Channel: "x:me", Mark: "x:marked", Kind: "10000"}
+	others   = &wait.Standing{Channel: "x:me", Mark: "x:marked", Kind: "10000 fenced"}
+)
+
+// An estate counts how often it was given up.
+type estate struct{ givenUp int }
+
+func (e *estate) GiveUp() { e.givenUp++ }
+
+func TestAPlaceThatStandsListensOnItsSessionsChannel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		q.confirm = true
+		p := q.JoinStanding(x, standing)
+		p.Subscribe()
+		assert.Equal(t, 1, q.standing("x:me"))
+		assert.Zero(t, q.standing("x"))
+		assert.Equal(t, time.Second, q.wait(p, time.Second), "that it stands is no news to a call that looks first")
+
+		q.tell("x:me", "session:1 0")
+		assert.Zero(t, q.wait(p, time.Second))
+		assert.Equal(t, "session:1 0", p.Mail())
+		assert.Empty(t, p.Mail(), "once")
+		q.tell("x:me", "first")
+		assert.Zero(t, q.wait(p, time.Second))
+		assert.Empty(t, p.Mail())
+		q.tell("x:me", "")
+		assert.Zero(t, q.wait(p, time.Second), "something may have been missed")
+		p.Leave(0)
+		assert.Zero(t, q.standing("x:me"))
+		q.tell("x:me", "late")
+	})
+}
+
+// Without a call before, that the subscription stands is a reason to look.
+func TestAPlaceThatStandsLooksWhenItHears(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		q.confirm = true
+		p := q.JoinStanding(x, standing)
+		assert.Zero(t, q.wait(p, time.Second))
+		assert.Equal(t, time.Second, q.wait(p, time.Second))
+		p.Leave(0)
+	})
+}
+
+func TestOnlyTheHeadTakesMail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		first, second := q.JoinStanding(x, standing), q.JoinStanding(x, standing)
+		first.Subscribe()
+		q.tell("x:me", "session:1 0")
+		assert.Empty(t, second.Mail())
+		first.Leave(0)
+		assert.Equal(t, "session:1 0", second.Mail())
+		second.Leave(0)
+	})
+}
+
+// A place in the line on the server goes to the next call of the same kind, who need not look then.
+func TestAnEstateIsTheNextOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		first, second := q.JoinStanding(x, standing), q.JoinStanding(x, standing)
+		first.Subscribe()
+		assert.True(t, first.Followed())
+		assert.False(t, second.Followed())
+		waiting := q.goWait(second, time.Hour)
+		e := &estate{}
+		first.Bequeath(e)
+		first.Leave(10 * time.Second)
+		synctest.Wait()
+		assert.False(t, waiting.done(), "the place is provided for")
+		q.tell("x:me", "session:1 0")
+		require.NoError(t, waiting.err())
+		assert.Same(t, e, second.Inherit())
+		assert.Nil(t, second.Inherit(), "once")
+		second.Leave(0)
+		assert.Zero(t, e.givenUp)
+	})
+}
+
+func TestAnEstateThatNobodyTakesIsGivenUp(t *testing.T) {
+	for what, next := range map[string]func(q *lines) *wait.Place{
+		"nobody is next": func(*lines) *wait.Place { return nil },
+		"another kind":   func(q *lines) *wait.Place { return q.JoinStanding(x, others) },
+		"in no line":     func(q *lines) *wait.Place { return q.Join(x, true, false) },
+		"polls":          func(q *lines) *wait.Place { return q.Join(x, false, false) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newLines(t)
+				first := q.JoinStanding(x, standing)
+				other := next(q)
+				assert.False(t, first.Followed())
+				e := &estate{}
+				first.Bequeath(e)
+				first.Leave(0)
+				assert.Equal(t, 1, e.givenUp)
+				if other != nil {
+					other.Leave(0)
+				}
+				assert.True(t, q.Empty(x))
+			})
+		})
+	}
+}
+
+func TestALaterEstateReplacesAnEarlierOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		p := q.JoinStanding(x, standing)
+		first, second := &estate{}, &estate{}
+		p.Bequeath(first)
+		p.Bequeath(second)
+		assert.Equal(t, 1, first.givenUp)
+		p.Leave(0)
+		assert.Equal(t, 1, second.givenUp)
+	})
+}
+
+// While the session has what was handed over, an estate waits for whoever comes.
+func TestAnEstateWaitsWhileTheSessionHasTheName(t *testing.T) {
+	for what, s := range map[string]*wait.Standing{"the same kind": standing, "another": others, "nobody comes": nil} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newLines(t)
+				first := q.JoinStanding(x, standing)
+				first.Accept("the lock")
+				first.Subscribe()
+				require.True(t, q.HandOver(x, "gift", 10*time.Second))
+				assert.Equal(t, "gift", first.Take())
+				e := &estate{}
+				first.Bequeath(e)
+				first.Leave(10 * time.Second)
+				assert.Zero(t, e.givenUp)
+				assert.Equal(t, 1, q.standing("x:me"), "what it is told is heard")
+				if s == nil {
+					q.Ended(x)
+					assert.Equal(t, 1, e.givenUp)
+					assert.Zero(t, q.standing("x:me"))
+					return
+				}
+				second := q.JoinStanding(x, s)
+				if s == others {
+					assert.Equal(t, 1, e.givenUp)
+				} else {
+					go func() { _ = second.Wait(t.Context(), time.Hour) }()
+					synctest.Wait()
+					assert.Same(t, e, second.Inherit())
+				}
+				second.Leave(0)
+				q.Ended(x)
+			})
+		})
+	}
+}
+
+// A release of the session has told whoever is next on the server, so the head has no reason to look.
+func TestAReleaseDoesNotWakeWhoStandsOnTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		p := q.JoinStanding(x, standing)
+		polls := q.Join(x, false, false)
+		p.Subscribe()
+		waiting := q.goWait(p, time.Minute)
+		q.Releasing(x)
+		q.Released(x, 1)
+		assert.Zero(t, q.wait(polls, time.Second), "who polls looks")
+		synctest.Wait()
+		assert.False(t, waiting.done())
+		q.tell("x:me", "session:1 0")
+		require.NoError(t, waiting.err())
+		p.Leave(0)
+		polls.Leave(0)
+	})
+}

@@ -1,0 +1,34 @@
+-- line_pass: free a lock for which some stand in line, or hand it to the first of them that lives: that has it from
+-- then on, and is told so on its session's channel. Where others wait, too, the lock is sometimes free: they are told,
+-- and the first in line looks a little later. So it is for a moment four times a second, or those who poll would never
+-- see it free. Says how many heard that the lock is free.
+-- USES expire line_tell line_others
+local function line_pass(l, waiting)
+  local clock = redis.call('TIME')
+  local time = clock[1] * 1000 + math.floor(clock[2] / 1000)
+  local others = line_others(l)
+  -- The microseconds are the dice. When others release, the line gets the lock with 1 / (others + 1) only, as one of it
+  -- competes with them. With that times others / (waiting + 1), who releases being back soon, all have it equally often.
+  local free = time % 256 < 4 or clock[2] % 1000 * (others + 1) * (waiting + 1) < others * 1000
+  redis.call('DEL', l.lock)
+  while true do
+    local waiter = redis.call('LINDEX', l.line, 0)
+    if not waiter then break end
+    local lives = tonumber(redis.call('ZSCORE', l.alive, waiter) or 0) >= time
+    if free and lives and line_tell(l, waiter, 'free') then break end
+    redis.call('LPOP', l.line)
+    redis.call('ZREM', l.alive, waiter)
+    local owner, lease, fenced = string.match(waiter, '^(%S+) (%d+) ?(%S*)$')
+    local token = owner and lives and not free and (fenced == '' and 0 or redis.pcall('INCR', l.token))
+    if type(token) == 'number' then
+      redis.call('HSET', l.lock, owner, 1)
+      local refused = expire(l.lock, lease)
+      token = token == 0 and '0' or redis.call('GET', l.token) -- with all its digits
+      -- The message last: who is told has the lock.
+      if not refused and line_tell(l, waiter, owner .. ' ' .. token) then return 0 end
+      redis.call('DEL', l.lock)
+    end
+  end
+  local heard = redis.pcall(l.publish, l.channel, '0')
+  return type(heard) == 'number' and heard or 0
+end
