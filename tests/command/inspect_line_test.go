@@ -1,0 +1,117 @@
+package command
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// line makes n sessions wait for an rlock until the test ends.
+func line(t testing.TB, srv *redistest.Server, of func(s *holdfast.Session) *rlock.Mutex, key string, n int) {
+	t.Helper()
+	for i := range n {
+		l := of(open(t, srv, nil))
+		go func() {
+			if h, err := l.Lock(t.Context()); err == nil {
+				_ = h.Release()
+			}
+		}()
+		await(t, "a waiter", func() bool { return srv.Int(t, "LLEN", key) > int64(i) })
+	}
+}
+
+// The sessions in the line of an rlock are listed as the waiters of a fair lock are.
+func TestLsAndShowTheLineOfALock(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		key, kind string
+		opts      *rlock.Options
+	}{
+		"orders":  {"holdfast_line:{orders}", "rlock", nil},
+		"app{42}": {"holdfast_line::app{42}", "rlock", nil},
+		"price":   {"holdfast_line:{price}", "fenced", &rlock.Options{Fenced: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			of := func(s *holdfast.Session) *rlock.Mutex { return rlock.New(s, name, c.opts) }
+			holder := take(t, of(open(t, srv, nil)))
+			line(t, srv, of, c.key, 3)
+			var ids []string
+			for _, text := range srv.Strs(t, "LRANGE", c.key, "0", "-1") {
+				id, _, _ := strings.Cut(text, " ")
+				ids = append(ids, id)
+			}
+			await(t, "all tell who they are", func() bool {
+				o := shown(t, srv, name)
+				return len(o.Waiters) == 3 && o.Waiters[0].Process != nil && o.Waiters[2].Process != nil
+			})
+			for _, o := range []told{shown(t, srv, name), listed(t, srv)[name], listed(t, srv, name[:3]+"*", "--kind", c.kind)[name]} {
+				assert.Equal(t, c.kind, o.Kind)
+				assert.Equal(t, "held", o.State)
+				require.Len(t, o.Waiters, 3)
+				assert.EqualValues(t, 3, *o.WaiterCount)
+				for i, w := range o.Waiters {
+					assert.Equal(t, ids[i], w.ID)
+					assert.Equal(t, ids[i][:36], w.Session)
+					assert.InDelta(t, 10_000, *w.AliveMS, 6_000)
+				}
+			}
+			assert.True(t, strings.HasSuffix(ok(t, srv, "ls"), "\t3\n"))
+			text := ok(t, srv, "show", name)
+			assert.Contains(t, text, "  waiting   1. ")
+			assert.Contains(t, text, " 3. ")
+			assert.Contains(t, text, "wait outside the line\n")
+
+			ok(t, srv, "unlock", "--yes", name)
+			await(t, "all had it", func() bool { return srv.Int(t, "EXISTS", name, c.key) == 0 })
+			assert.Error(t, holder.Release())
+		})
+	}
+}
+
+// A lock that was freed a moment ago, or whose lease is over, may have a line. It is an rlock for all that.
+func TestLsAndShowALineWithoutALock(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	srv.Do(t, "RPUSH", "holdfast_line:{orders}", java1+" 10000", java2+" 10000")
+	srv.Do(t, "RPUSH", "holdfast_line::app{42}", java1+" 10000")
+	srv.Do(t, "RPUSH", "holdfast_line:{price}", java1+" 10000 fenced")
+	srv.Do(t, "SET", "redisson_lock_token:{price}", "7")
+	for name, kind := range map[string]string{"orders": "rlock", "app{42}": "rlock", "price": "fenced"} {
+		for _, o := range []told{shown(t, srv, name), listed(t, srv)[name], listed(t, srv, name[:3]+"*")[name]} {
+			assert.Equal(t, kind, o.Kind, name)
+			assert.Equal(t, "free", o.State, name)
+			require.NotEmpty(t, o.Waiters, name)
+			assert.Equal(t, java1, o.Waiters[0].ID)
+			assert.Nil(t, o.Waiters[0].AliveMS, "nothing is known")
+		}
+	}
+	assert.Len(t, listed(t, srv), 3)
+	assert.Empty(t, listed(t, srv, "--kind", "fairlock"))
+	r := run(t, srv, nil, "unlock", "--yes", "orders")
+	assert.Equal(t, 1, r.code, r.stderr)
+}
+
+// If a name is used as both kinds of locks, there is no order among all who wait.
+func TestShowALineBesideAQueue(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	srv.Do(t, "HSET", "x", java1, "1")
+	srv.Do(t, "PEXPIRE", "x", "30000")
+	srv.Do(t, "RPUSH", "holdfast_line:{x}", java2+" 10000")
+	srv.Do(t, "RPUSH", "redisson_lock_queue:{x}", java1)
+	o := shown(t, srv, "x")
+	assert.Equal(t, "rlock|fairlock", o.Kind)
+	assert.EqualValues(t, 2, *o.WaiterCount)
+	assert.Equal(t, []string{java2, java1}, []string{o.Waiters[0].ID, o.Waiters[1].ID})
+	text := ok(t, srv, "show", "x")
+	assert.NotContains(t, text, "1. ")
+	assert.Contains(t, text, "  waiting   ? "+java2)
+}

@@ -1,0 +1,111 @@
+package interop_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/interop"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// A race is between Go sessions and Redisson clients that take one rlock over and over, and never pause.
+type race struct {
+	golang, java int           // sessions and clients
+	work         time.Duration // for which each has the lock
+}
+
+// Both are long against the longest waits, which are those of a busy machine.
+const (
+	raceWarmUp = 500 * time.Millisecond // Java compiles
+	raceLength = 2 * time.Second
+)
+
+// Where all want a lock all the time, those of the language that has fewer of them get at least half of a fair share.
+func TestNobodyStarvesBesideALine(t *testing.T) {
+	for _, r := range []race{
+		{golang: 2, java: 1},
+		{golang: 10, java: 1},
+		{golang: 50, java: 1},
+		{golang: 2, java: 1, work: time.Millisecond},
+		{golang: 10, java: 1, work: time.Millisecond},
+		{golang: 1, java: 2},
+		{golang: 1, java: 10},
+		{golang: 10, java: 10},
+	} {
+		t.Run(fmt.Sprintf("%d Go, %d Java, work %v", r.golang, r.java, r.work), func(t *testing.T) {
+			ofGo, ofJava := r.run(t)
+			share := float64(ofGo+ofJava) / float64(r.golang+r.java)
+			goShare, javaShare := float64(ofGo)/float64(r.golang)/share, float64(ofJava)/float64(r.java)/share
+			t.Logf("%.0f/s, of a fair share each has in Go %.2f, in Java %.2f",
+				float64(ofGo+ofJava)/raceLength.Seconds(), goShare, javaShare)
+			if r.golang <= r.java {
+				assert.Greater(t, goShare, 0.5)
+			}
+			if r.java <= r.golang {
+				assert.Greater(t, javaShare, 0.5)
+			}
+		})
+	}
+}
+
+// run returns how often those of each language had the lock.
+func (r race) run(t *testing.T) (ofGo, ofJava int) {
+	t.Helper()
+	server := redistest.Start(t)
+	var sessions []*holdfast.Session
+	for range r.golang {
+		s, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}}, nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		sessions = append(sessions, s)
+	}
+	var calls []*interop.Call
+	for range r.java {
+		lock := connect(t, sharedJava(t), server).Thread(t, "racer").Object(interop.RLock, "x")
+		calls = append(calls, lock.StartTurns(-time.Millisecond, raceWarmUp, raceLength, r.work))
+	}
+	var racing sync.WaitGroup
+	had := make([]int, len(sessions))
+	for i, s := range sessions {
+		racing.Go(func() { had[i] = takeTurns(t, s, r.work) })
+	}
+	racing.Wait()
+	for _, n := range had {
+		ofGo += n
+	}
+	for _, c := range calls {
+		n, _ := c.OK(t).Turns()
+		ofJava += n
+	}
+	return ofGo, ofJava
+}
+
+// takeTurns is what StartTurns is in Java.
+func takeTurns(t *testing.T, s *holdfast.Session, work time.Duration) (had int) {
+	lock := rlock.New(s, "x", nil)
+	begin := time.Now().Add(raceWarmUp)
+	for end := begin.Add(raceLength); time.Now().Before(end); {
+		hold, err := lock.Lock(t.Context())
+		if !assert.NoError(t, err) {
+			return had
+		}
+		if now := time.Now(); now.After(begin) && now.Before(end) {
+			had++
+		}
+		if work > 0 {
+			time.Sleep(work)
+		}
+		if !assert.NoError(t, hold.Release()) {
+			return had
+		}
+	}
+	return had
+}
