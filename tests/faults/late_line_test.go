@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 )
@@ -57,6 +58,23 @@ func (c *cell) again(verb string, action proxy.Action) {
 	c.granted(waits)
 	require.NoError(c, c.giveBack())
 	c.rule = c.proxy.On(kit.ScriptOf(c.kind, verb), action, proxy.First)
+}
+
+// listening keeps the victim's subscriptions, which end a second after nobody waits for anything. Call what it returns.
+func (c *cell) listening() (end func()) {
+	c.Helper()
+	gate := latch.New(c.victim, "gate")
+	_, err := gate.TrySetCount(context.Background(), 1)
+	require.NoError(c, err)
+	waits := make(chan error, 1)
+	go func() { waits <- gate.Wait(context.Background()) }()
+	kit.Await(c, "the subscription", func() bool {
+		return c.srv.Strs(c, "PUBSUB", "NUMSUB", wire.LatchChannel("gate"))[1] == "1"
+	})
+	return func() {
+		require.NoError(c, gate.CountDown(context.Background()))
+		require.NoError(c, kit.Within(c, kit.LongestWait, waits, "the gate"))
+	}
 }
 
 // stalledStand takes the lock from others, although the first call to stand in the line is stalled: the client gives up
@@ -126,6 +144,7 @@ var lateLines = []late{
 		kit.SleepUntil(sent.Add(lateNotAfter))
 	}},
 	{"a call to stand comes after the release, when others hold", "stand", proxy.Stall, 1, 10, func(c *cell) {
+		defer c.listening()()
 		sent := c.stalledStand()
 		require.NoError(c, c.giveBack())
 		theirs := c.theyHoldIt()

@@ -120,6 +120,9 @@ func (r record) grants() (all []porcupine.Operation) {
 		if d.Out == "unknown" && (d.Kind == opTake || d.Kind == opReenter) {
 			end += kit.WorkerLease/3 + 10*time.Millisecond // the server may execute it until its not-after
 		}
+		if d.Out == "unknown" && d.Kind == opTake { // or have given it a place in a line, until it is taken back
+			end = d.Return + historySettled
+		}
 		add(d, d.Call, end)
 		if d.Kind == opRelease && d.Out == "lost" {
 			orphan(d, d.Until, d.Until+historySettled)

@@ -1,10 +1,13 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,11 +23,15 @@ import (
 // historian runs the client that uses locks of a kind. With few locks, which clients wait for, those of a process hand
 // them over to each other.
 func historian(args []string) {
-	kind, few := strings.CutSuffix(strings.TrimSuffix(args[2], manyProcesses), fewLocks)
-	k := kit.KindOf(kind)
+	kind, many := strings.CutSuffix(args[2], manyProcesses)
+	kind, few := strings.CutSuffix(kind, fewLocks)
+	k, longest := kit.KindOf(kind), 100*time.Millisecond // for most to be served, since they are in turn
+	if many {
+		longest *= 3
+	}
 	narrate(args, kit.WorkerLease, func(c *client) {
 		if few {
-			c.once(k, fmt.Sprint("lock ", rand.N(2)), func() time.Duration { return rand.N(25 * time.Millisecond) })
+			c.once(k, fmt.Sprint("lock ", rand.N(2)), func() time.Duration { return rand.N(longest) })
 			return
 		}
 		c.once(k, anyLock(), patience)
@@ -101,6 +108,7 @@ func TestAHistoryOfFourProcessesIsThatOfAMutex(t *testing.T) {
 			}
 			r := write(t, srv, about)
 			r.require(t, "take unknown", "release unknown", "release lost")
+			r.requireApart(t)
 			checkHistory(t, reentrantMutex, r.grants())
 			if handed, granted := r.handedOver(), srv.CommandStats(t)["lpop"]; few {
 				t.Log(handed, "handed over,", granted, "granted by releases of other processes")
@@ -167,5 +175,33 @@ func TestTheModelRefusesTwoHolders(t *testing.T) {
 		{"somebody in the way", []porcupine.Operation{first, busy, released}, true},
 	} {
 		require.Equal(t, c.legal, porcupine.CheckOperations(reentrantMutex, c.history), c.name)
+	}
+}
+
+// requireApart checks directly that nobody was sure of a lock while another one was: from when the taking call returned
+// until the last release was called, or trust was over.
+func (r record) requireApart(t *testing.T) {
+	t.Helper()
+	type sure struct {
+		tag      string
+		from, to time.Duration
+	}
+	held := map[string]map[string]*sure{}
+	for _, d := range r.deeds {
+		if held[d.Lock] == nil {
+			held[d.Lock] = map[string]*sure{}
+		}
+		switch s := held[d.Lock][d.Tag]; {
+		case d.Kind == opTake && d.Out == "done":
+			held[d.Lock][d.Tag] = &sure{d.Tag, d.Return, d.Return}
+		case d.Kind == opRelease && s != nil:
+			s.to = max(s.to, min(d.Call, d.Until))
+		}
+	}
+	for lock, tags := range held {
+		all := slices.SortedFunc(maps.Values(tags), func(a, b *sure) int { return cmp.Compare(a.from, b.from) })
+		for i := range all[1:] {
+			require.LessOrEqual(t, all[i].to, all[i+1].from, "%s: %v and %v are sure of it at once", lock, *all[i], *all[i+1])
+		}
 	}
 }
