@@ -215,7 +215,7 @@ func TestTerminalInTheBackground(t *testing.T) {
 	u := sitDown(t, redistest.Start(t))
 	u.types("$HF run x -- " + script(t, echoes) + " &\n")
 	u.sees("ready")
-	u.types("sleep 0.2; jobs\n")
+	u.types("until jobs | grep Stopped; do sleep 0.1; done\n") // it reads when it comes to that
 	u.sees("Stopped")
 	u.types("fg\n")
 	u.types("one\n")
