@@ -25,7 +25,7 @@
 -- REPLY    {-1, now}               another owner has it, and the waiter's place is gone
 -- REPLY    {-2, now}               too late: nothing was changed
 --
--- USES     check_lease now expire token_text
+-- USES     check_lease now expire token_text line_lives
 
 local lock, line, alive, token = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local waiter, again = ARGV[1], ARGV[5] == '1'
@@ -40,7 +40,7 @@ if time > tonumber(ARGV[3]) then return {-2, time} end
 
 -- A newcomer overtakes nobody: while some stand in line, a lock is free for others, and for the first, who looks soon.
 local next = line and not holder and not again and redis.call('LINDEX', line, 0)
-local overtakes = next and tonumber(redis.call('ZSCORE', alive, next) or 0) >= time
+local overtakes = next and line_lives(alive, next, time)
 
 -- A server without memory refuses to add anything, unless something was removed before, be it nothing.
 if line then redis.call('ZREM', alive, '') end
@@ -75,7 +75,7 @@ if string.sub(holder, 15, 15) == '8' then return {0, time, pttl, ahead == 0 and 
 while true do
   local first = redis.call('LINDEX', line, 0)
   if first == waiter then return {0, time, pttl, 1} end
-  if tonumber(redis.call('ZSCORE', alive, first) or 0) >= time then return {0, time, pttl, 0} end
+  if line_lives(alive, first, time) then return {0, time, pttl, 0} end
   redis.call('LPOP', line) -- nobody else would take out one that is dead
   redis.call('ZREM', alive, first)
 end

@@ -2,7 +2,7 @@
 -- then on, and is told so on its session's channel. Where others wait, too, the lock is sometimes free: they are told,
 -- and the first in line looks a little later. So it is for a moment four times a second, or those who poll would never
 -- see it free. Says how many heard that the lock is free.
--- USES expire line_tell line_others
+-- USES expire line_lives line_tell line_others
 local function line_pass(l, waiting)
   local clock = redis.call('TIME')
   local time = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -14,7 +14,7 @@ local function line_pass(l, waiting)
   while true do
     local waiter = redis.call('LINDEX', l.line, 0)
     if not waiter then break end
-    local lives = tonumber(redis.call('ZSCORE', l.alive, waiter) or 0) >= time
+    local lives = line_lives(l.alive, waiter, time)
     if free and lives and line_tell(l, waiter, 'free') then break end
     redis.call('LPOP', l.line)
     redis.call('ZREM', l.alive, waiter)
