@@ -94,8 +94,8 @@ func (m *Mutex) lock() *core.Lock { return (*core.Mutex)(&m.Mutex).Inside() }
 // Others are not listed: callers that poll ([Options.Backoff]) or take several locks with one command, Redisson's
 // waiters, and a session of which the server has not confirmed yet that it listens.
 func (m *Mutex) Waiters(ctx context.Context) ([]holdfast.Waiter, error) {
-	key := m.lock().Key()
-	found, err := holders.Waiters(ctx, m.lock(), wire.Line(key), wire.LineAlive(key))
+	keys := keysOf(m.lock().Key())
+	found, err := holders.Waiters(ctx, m.lock(), keys[1], keys[2])
 	all := make([]holdfast.Waiter, len(found))
 	for i, w := range found {
 		all[i] = holdfast.Waiter(w)
