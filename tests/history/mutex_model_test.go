@@ -117,11 +117,11 @@ func (r record) grants() (all []porcupine.Operation) {
 			sure[grantHalf{d.Tag, d.Half}] = d
 		}
 		end := d.Return
-		if d.Out == "unknown" && (d.Kind == opTake || d.Kind == opReenter) {
+		switch d.Kind + " " + d.Out {
+		case "take unknown": // the server may execute it, or have given it a place in a line, until it is taken back
+			end += historySettled
+		case "re-enter unknown":
 			end += kit.WorkerLease/3 + 10*time.Millisecond // the server may execute it until its not-after
-		}
-		if d.Out == "unknown" && d.Kind == opTake { // or have given it a place in a line, until it is taken back
-			end = d.Return + historySettled
 		}
 		add(d, d.Call, end)
 		if d.Kind == opRelease && d.Out == "lost" {

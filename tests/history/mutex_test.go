@@ -1,13 +1,10 @@
 package history
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -182,26 +179,20 @@ func TestTheModelRefusesTwoHolders(t *testing.T) {
 // until the last release was called, or trust was over.
 func (r record) requireApart(t *testing.T) {
 	t.Helper()
-	type sure struct {
-		tag      string
-		from, to time.Duration
-	}
-	held := map[string]map[string]*sure{}
+	held := map[string][]interval{}
+	at := map[string]int{} // by the tag of the grant, which is of one lock
 	for _, d := range r.deeds {
-		if held[d.Lock] == nil {
-			held[d.Lock] = map[string]*sure{}
-		}
-		switch s := held[d.Lock][d.Tag]; {
+		i, sure := at[d.Tag]
+		switch {
 		case d.Kind == opTake && d.Out == "done":
-			held[d.Lock][d.Tag] = &sure{d.Tag, d.Return, d.Return}
-		case d.Kind == opRelease && s != nil:
-			s.to = max(s.to, min(d.Call, d.Until))
+			at[d.Tag] = len(held[d.Lock])
+			held[d.Lock] = append(held[d.Lock], interval{who: d.Client, from: d.Return, to: d.Return})
+		case d.Kind == opRelease && sure:
+			h := &held[d.Lock][i]
+			h.to = max(h.to, min(d.Call, d.Until))
 		}
 	}
-	for lock, tags := range held {
-		all := slices.SortedFunc(maps.Values(tags), func(a, b *sure) int { return cmp.Compare(a.from, b.from) })
-		for i := range all[1:] {
-			require.LessOrEqual(t, all[i].to, all[i+1].from, "%s: %v and %v are sure of it at once", lock, *all[i], *all[i+1])
-		}
+	for _, holds := range held {
+		sortApart(t, holds)
 	}
 }

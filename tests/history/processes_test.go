@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -274,11 +275,18 @@ func noOverlap(t *testing.T, all []*witness) int {
 		holds = append(holds, w.holds...)
 		require.Empty(t, w.surprises)
 	}
-	slices.SortFunc(holds, func(a, b interval) int { return int(a.from - b.from) })
+	sortApart(t, holds)
 	for i, h := range holds[1:] {
-		before := holds[i]
-		require.Less(t, before.to, h.from, "%v and %v believed to hold at the same time", before, h)
-		require.Less(t, before.token, h.token)
+		require.Less(t, holds[i].token, h.token)
 	}
 	return len(holds)
+}
+
+// sortApart sorts what was held of a lock, and checks that no two intervals overlap.
+func sortApart(t *testing.T, holds []interval) {
+	t.Helper()
+	slices.SortFunc(holds, func(a, b interval) int { return cmp.Compare(a.from, b.from) })
+	for i, h := range holds[1:] {
+		require.Less(t, holds[i].to, h.from, "%v and %v believed to hold at the same time", holds[i], h)
+	}
 }

@@ -16,25 +16,28 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
+// endsSoon are calls that wait for at most d.
+var endsSoon = map[string]func(ctx context.Context, l *rlock.Mutex, d time.Duration) (*holdfast.Hold, error){
+	"cancelled": func(ctx context.Context, l *rlock.Mutex, d time.Duration) (*holdfast.Hold, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer time.AfterFunc(d, cancel).Stop()
+		return l.Lock(ctx)
+	},
+	"by its deadline": func(ctx context.Context, l *rlock.Mutex, d time.Duration) (*holdfast.Hold, error) {
+		ctx, cancel := context.WithTimeout(ctx, d)
+		defer cancel()
+		return l.Lock(ctx)
+	},
+	"by its limit": func(ctx context.Context, l *rlock.Mutex, d time.Duration) (*holdfast.Hold, error) {
+		return l.TryLockFor(ctx, d)
+	},
+}
+
 // A call that ends when the lock is handed over to it has it, or hands it on: nobody waits for what nobody has.
 func TestACallThatEndsAtTheHandOver(t *testing.T) {
 	t.Parallel()
 	const rounds = 200
-	for name, take := range map[string]func(ctx context.Context, l *rlock.Mutex, d time.Duration) (*holdfast.Hold, error){
-		"cancelled": func(ctx context.Context, l *rlock.Mutex, d time.Duration) (*holdfast.Hold, error) {
-			ctx, cancel := context.WithCancel(ctx)
-			defer time.AfterFunc(d, cancel).Stop()
-			return l.Lock(ctx)
-		},
-		"by its deadline": func(ctx context.Context, l *rlock.Mutex, d time.Duration) (*holdfast.Hold, error) {
-			ctx, cancel := context.WithTimeout(ctx, d)
-			defer cancel()
-			return l.Lock(ctx)
-		},
-		"by its limit": func(ctx context.Context, l *rlock.Mutex, d time.Duration) (*holdfast.Hold, error) {
-			return l.TryLockFor(ctx, d)
-		},
-	} {
+	for name, take := range endsSoon {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRelay(t, 5*time.Second)

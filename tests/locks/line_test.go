@@ -237,21 +237,7 @@ func TestWhatAReleaseGrantsIsRenewed(t *testing.T) {
 // A call that ends when the lock is granted to it has it, or it passes on: nobody waits for what nobody has.
 func TestACallThatEndsAtTheGrant(t *testing.T) {
 	t.Parallel()
-	for name, take := range map[string]func(ctx context.Context, l *rlock.Mutex, d time.Duration) (*holdfast.Hold, error){
-		"cancelled": func(ctx context.Context, l *rlock.Mutex, d time.Duration) (*holdfast.Hold, error) {
-			ctx, cancel := context.WithCancel(ctx)
-			defer time.AfterFunc(d, cancel).Stop()
-			return l.Lock(ctx)
-		},
-		"by its deadline": func(ctx context.Context, l *rlock.Mutex, d time.Duration) (*holdfast.Hold, error) {
-			ctx, cancel := context.WithTimeout(ctx, d)
-			defer cancel()
-			return l.Lock(ctx)
-		},
-		"by its limit": func(ctx context.Context, l *rlock.Mutex, d time.Duration) (*holdfast.Hold, error) {
-			return l.TryLockFor(ctx, d)
-		},
-	} {
+	for name, take := range endsSoon {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := newLine(t)
