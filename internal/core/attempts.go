@@ -99,7 +99,7 @@ func (a *acquisition) leavePlace(h *Single) {
 	if a.Place == nil {
 		return
 	}
-	if h == nil && a.lock.lined != nil && a.Place.Followed() {
+	if h == nil && a.hold == nil && a.lock.lined != nil && a.Place.Followed() { // nor was one granted that unwind releases
 		a.bequeath()
 	}
 	leave, taken := (*wait.Place).Leave, time.Duration(0)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -244,4 +245,49 @@ func TestAnObserverOfALossMayAskTheRedLock(t *testing.T) {
 		require.ErrorIs(t, kit.Within(t, kit.LongestWait, asked, "what was told of the others"), holdfast.ErrLost)
 	}
 	require.ErrorIs(t, h.Err(), holdfast.ErrLost)
+}
+
+// A call that ends when a release has granted it the lock gives that back itself: the next call of its session does not
+// get its place in the line besides.
+func TestACallThatEndsWithAGrantLeavesItToNobody(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	rival := rlock.New(kit.Open(t, srv.Addr(), nil), "x", nil)
+	var attempts atomic.Int32
+	var asked func() // waits until another call has asked
+	saboteur := &saboteur{function: "Hold", do: runtime.Goexit}
+	observer := saboteur.observer()
+	observer.Attempt = func(holdfast.Subject, holdfast.Attempt) { attempts.Add(1) }
+	observer.Wait = func(holdfast.Subject) func() {
+		saboteur.waits.Add(1)
+		return func() { // the place has been left, the hold not yet been released
+			if saboteur.struck.Load() && asked != nil {
+				asked()
+				asked = nil
+			}
+		}
+	}
+	l := rlock.New(kit.Open(t, srv.Addr(), &holdfast.Options{Observer: observer}), "x", nil)
+	held := kit.Lock(t, t.Context(), rival)
+	take := func() error {
+		hold, err := l.Lock(t.Context())
+		if err == nil {
+			err = hold.Release()
+		}
+		return err
+	}
+	errs := make(chan error, 1)
+	first := goSabotaged(func() { _ = take() })
+	kit.Await(t, "it stands in the line", func() bool { return srv.Int(t, "LLEN", "holdfast_line:{x}") == 1 })
+	second := goSabotaged(func() { errs <- take() })
+	kit.Await(t, "both wait", func() bool { return saboteur.waits.Load() == 2 })
+	asked = func() {
+		before := attempts.Load()
+		kit.Await(t, "the next one asks", func() bool { return attempts.Load() > before })
+	}
+	saboteur.armed.Store(true)
+	require.NoError(t, held.Release())
+	require.False(t, kit.Within(t, kit.LongestWait, first, "the end of the first"))
+	require.NoError(t, kit.Within(t, kit.LongestWait, errs, "what the second gets"))
+	require.True(t, kit.Within(t, kit.LongestWait, second, "the end of the second"))
 }
