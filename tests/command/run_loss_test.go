@@ -16,15 +16,21 @@ import (
 )
 
 // beginFamily runs a command with a child, and with another child that has left the group and the session. None of
-// them ends at SIGTERM. The job's lines come only from them, and end when all three are gone.
+// them ends at SIGTERM.
 func beginFamily(t testing.TB, srv *redistest.Server, args ...string) *job {
+	t.Helper()
+	child := script(t, `trap "" TERM; echo ready; while :; do sleep 0.05; done`)
+	return beginApart(t, srv, `trap "echo told" TERM; `+child+` & setsid `+child+
+		` & echo ready; while :; do sleep 0.05; done`, args...)
+}
+
+// beginApart runs a shell script as the command. The job's lines come only from the processes of the script, not from
+// holdfast, and end when all of them are gone.
+func beginApart(t testing.TB, srv *redistest.Server, text string, args ...string) *job {
 	t.Helper()
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
-	child := script(t, `trap "" TERM; echo ready; while :; do sleep 0.05; done`)
-	parent := script(t, `exec >`+fifo+`; trap "echo told" TERM; `+child+` & setsid `+child+
-		` & echo ready; while :; do sleep 0.05; done`)
-	j := begin(t, srv, append(args, "x", "--", parent)...)
+	j := begin(t, srv, append(args, "x", "--", script(t, `exec >`+fifo+"; "+text))...)
 	j.lines = readLines(func() (*os.File, error) { return os.Open(fifo) }) // opens when they open it
 	t.Cleanup(func() {
 		if end, err := os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil { // it still waits for them
@@ -211,6 +217,67 @@ func TestRunStopped(t *testing.T) {
 	require.True(t, time.Now().Before(end), "%v late: %s", time.Since(end), &j.stderr)
 	j.signal(syscall.SIGCONT)
 	require.Equal(t, 79, j.code())
+}
+
+// A holdfast that is stopped as soon as the command runs has told its guard before until when that is.
+func TestRunStoppedByItsCommand(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	var jobs []*job
+	for range 5 { // not every one is stopped so early that it matters
+		jobs = append(jobs, beginApart(t, srv, `kill -STOP $PPID; echo ready; while :; do sleep 0.05; done`,
+			"--shared", "--lease", "10s"))
+	}
+	for _, j := range jobs {
+		j.readies(1)
+	}
+	end := time.Now().Add(time.Duration(srv.Int(t, "PTTL", "x")) * time.Millisecond) // of the last one
+	for _, j := range jobs {
+		j.gone()
+	}
+	require.True(t, time.Now().Before(end), "%v late", time.Since(end))
+}
+
+// What a guard hears late does not give the command any more time.
+func TestRunStoppedAfterItsGuard(t *testing.T) {
+	t.Parallel()
+	const lease = 10 * time.Second
+	srv := redistest.Start(t)
+	j := beginApart(t, srv, `echo ready; while :; do sleep 0.05; done`, "--lease", lease.String())
+	j.readies(1)
+	renewed := func() (end time.Time) { // and the guard has been told
+		last := srv.Int(t, "PTTL", "x")
+		await(t, "renewed", func() bool {
+			before := last
+			last = srv.Int(t, "PTTL", "x")
+			return last > before
+		})
+		<-time.After(lease * 3 / 20)
+		return time.Now().Add(time.Duration(srv.Int(t, "PTTL", "x")) * time.Millisecond)
+	}
+	renewed()
+	guard := j.guard()
+	require.NoError(t, syscall.Kill(guard, syscall.SIGSTOP))
+	end := renewed()
+	j.signal(syscall.SIGSTOP)
+	<-time.After(lease / 5) // before the time is over that the guard knows of
+	require.NoError(t, syscall.Kill(guard, syscall.SIGCONT))
+	j.gone()
+	require.True(t, time.Now().Before(end), "%v late: %s", time.Since(end), &j.stderr)
+}
+
+// A guard that learns at the same moment that holdfast is dead and that the time is over, kills the command.
+func TestRunKilledWhileItsGuardIsStopped(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	j := beginFamily(t, srv, "--lease", "1s")
+	j.readies(3)
+	guard := j.guard()
+	require.NoError(t, syscall.Kill(guard, syscall.SIGSTOP))
+	j.signal(syscall.SIGKILL)
+	await(t, "the lease is over", func() bool { return free(t, srv, "x") })
+	require.NoError(t, syscall.Kill(guard, syscall.SIGCONT))
+	j.gone()
 }
 
 // A guard that was itself stopped kills the command when it continues, although the lock was renewed. That counts as

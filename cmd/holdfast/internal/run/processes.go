@@ -12,8 +12,11 @@ import (
 	"os/signal"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A child is the command. It leads a process group of its own, so that one signal reaches all its processes.
@@ -114,7 +117,8 @@ func kill(group int, mark string) {
 }
 
 // A guard is a process that kills the command if holdfast dies, or is stopped for so long that the hold ends. It
-// notices the one by the end of its stdin, and the other by its own clock.
+// notices the one by the end of its stdin, and the other by its own clock. Each line that it reads is a word and what
+// it is told: "mark" and "group" say whom to kill, "until" when.
 type guard struct {
 	process *os.Process
 	pipe    io.WriteCloser
@@ -143,24 +147,35 @@ func startGuard(mark string) (*guard, error) {
 		return nil, err
 	}
 	g.process = cmd.Process
-	fmt.Fprintln(g.pipe, mark) // before the command starts: holdfast may die right after
+	g.tell("mark", mark) // before the command starts: holdfast may die right after
 	return g, nil
 }
 
-// watch tells the guard the command's process group.
-func (g *guard) watch(c *child) { fmt.Fprintln(g.pipe, c.pid) }
+func (g *guard) tell(word string, what any) { fmt.Fprintln(g.pipe, word, what) }
 
-// allow tells the guard until when the command may run if it hears nothing else; zero means forever.
+// watch tells the guard the command's process group.
+func (g *guard) watch(c *child) { g.tell("group", c.pid) }
+
+// allow tells the guard until when the command may run if it hears nothing else; zero means forever. It tells a time,
+// not how much is left, because a process that is stopped meanwhile tells it late, or hears it late.
 func (g *guard) allow(until time.Time) {
 	if until.Equal(g.until) {
 		return
 	}
 	g.until = until
-	left := int64(-1)
+	end := int64(0)
 	if !until.IsZero() {
-		left = max(0, time.Until(until).Milliseconds())
+		end = int64(uptime()) // first: it may take long to get to the next one
+		end += int64(time.Until(until))
 	}
-	fmt.Fprintf(g.pipe, "%d\n", left)
+	g.tell("until", end)
+}
+
+// uptime is a clock that all processes of a machine share, and that nobody sets.
+func uptime() time.Duration {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // cannot fail
+	return time.Duration(now.Nano())
 }
 
 // dismiss ends the guard, and lets the command live.
@@ -179,7 +194,8 @@ func (g *guard) struck() bool {
 // keepGuard is what the guard's process does.
 func keepGuard(in io.Reader, out io.Writer) {
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
-		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)
+		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM,
+		syscall.SIGPIPE) // holdfast, to which it writes, may have died
 	rename("holdfast-guard")
 	lines := make(chan string)
 	go func() {
@@ -188,25 +204,26 @@ func keepGuard(in io.Reader, out io.Writer) {
 			lines <- scan.Text()
 		}
 	}()
-	mark := <-lines
-	group := 0
+	mark, group := "", 0
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
 	for {
 		select {
 		case line, ok := <-lines:
-			n, err := strconv.ParseInt(line, 10, 64)
-			switch {
-			case !ok:
+			if !ok {
 				kill(group, mark)
 				return
-			case err != nil:
-			case group == 0:
-				group = int(n)
-			default:
+			}
+			word, what, _ := strings.Cut(line, " ")
+			switch word {
+			case "mark":
+				mark = what
+			case "group":
+				group, _ = strconv.Atoi(what)
+			case "until":
 				timer.Stop()
-				if n >= 0 {
-					timer.Reset(time.Duration(n) * time.Millisecond)
+				if end, _ := strconv.ParseInt(what, 10, 64); end != 0 {
+					timer.Reset(time.Duration(end) - uptime())
 				}
 			}
 		case <-timer.C:

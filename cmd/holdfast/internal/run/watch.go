@@ -40,6 +40,7 @@ func (s *settings) start(o outer, hold *holdfast.Hold, signals *signals, say *re
 	if w.guard, err = startGuard(o.mark()); err != nil {
 		return nil, fmt.Errorf("guard: %w", err)
 	}
+	w.tellGuard() // before the command starts: holdfast may be stopped right after
 	var lend *terminal
 	if w.lent = w.terminal != nil && w.terminal.wanted(); w.lent {
 		lend = w.terminal
@@ -101,6 +102,11 @@ func (w *watcher) look() {
 	if !w.killAt.IsZero() && !now.Before(w.killAt) {
 		kill(w.child.pid, w.mark())
 	}
+	w.tellGuard()
+}
+
+// tellGuard tells the guard until when the command may run.
+func (w *watcher) tellGuard() {
 	switch {
 	case w.onLoss == onLossKeep:
 	case w.loss != nil:
