@@ -50,9 +50,11 @@ func (k *keyer) key(w *world) []byte {
 }
 
 func (k *keyer) add(all ...int) {
+	b := k.b
 	for _, n := range all {
-		k.b = append(k.b, byte(n))
+		b = append(b, byte(n))
 	}
+	k.b = b
 }
 
 func (k *keyer) flags(all ...bool) {

@@ -37,15 +37,15 @@ func exploreLine(r lineRules, b lineBounds, until ...violation) search {
 		tidy:  func(w *lineWorld) { w.tidy(r) },
 		key:   func(w *lineWorld) []byte { return lineKey(&k, w) },
 		check: (*lineWorld).check,
-		drop:  func(_, _ *lineWorld) {},
+		drop:  func(from, w *lineWorld) { from.dropped.add(w) },
 	}.explore(until...)
 }
 
 // then emits a step.
 func (w *lineWorld) then(emit lineEmit, e lineEvent, do func(n *lineWorld)) {
-	n := *w
-	do(&n)
-	emit(e, &n, fine)
+	n := w.clone()
+	do(n)
+	emit(e, n, fine)
 }
 
 // faulty is then with one fault less to come, if there are any left.
@@ -93,13 +93,13 @@ func (w *lineWorld) moves(r lineRules, emit lineEmit) {
 
 // passing emits a step in which the lock may pass on: where others wait, it may be left to anybody.
 func (w *lineWorld) passing(emit lineEmit, e lineEvent, do func(n *lineWorld, toAnybody bool) violation) {
-	n := *w
-	wrong := do(&n, false)
-	emit(e, &n, wrong)
+	n := w.clone()
+	wrong := do(n, false)
+	emit(e, n, wrong)
 	if w.bounds.java && w.server.line.n > 0 && w.server.holder > 0 {
-		n, e := *w, e
-		wrong, e.then = do(&n, true), "and leaves the lock to anybody"
-		emit(e, &n, wrong)
+		n, e := w.clone(), e
+		wrong, e.then = do(n, true), "and leaves the lock to anybody"
+		emit(e, n, wrong)
 	}
 }
 
@@ -124,9 +124,9 @@ func (w *lineWorld) caller(r lineRules, i int, emit lineEmit) {
 		return
 	default:
 	}
-	n := *w
+	n := w.clone()
 	if (!s.down || s.request.Wire != "") && n.asking(r, i) { // no call stands before the session is subscribed
-		emit(lineEvent{who: who, what: "calls stand", wire: n.s[i].ask.wire}, &n, fine)
+		emit(lineEvent{who: who, what: "calls stand", wire: n.s[i].ask.wire}, n, fine)
 	}
 	w.then(emit, lineEvent{who: who, what: "gives up"}, func(n *lineWorld) {
 		n.giveUp(r, i, &n.s[i].request, true)
@@ -161,13 +161,13 @@ func (w *lineWorld) asked(r lineRules, i int, emit lineEmit) {
 	switch {
 	case s.call != acquiring:
 	case s.answer == none:
-		n := *w
+		n := w.clone()
 		a := &n.s[i]
 		a.answer, a.first = n.stand(r, s.ask)
 		a.calm, a.after = true, n.excused&(1<<s.ask.wire) != 0
 		done := e
 		done.answer = a.answer
-		emit(done, &n, fine)
+		emit(done, n, fine)
 		e.then = "has no reply"
 		if w.stray.n < w.bounds.strays {
 			w.faulty(emit, e, func(n *lineWorld) {

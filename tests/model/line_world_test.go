@@ -22,6 +22,8 @@ type lineWorld struct {
 	ahead   bool // the server's clock has ticked, the session's not yet
 	bounds  lineBounds
 	excused uint16 // history: wire owners that lost the lock by force, until they are told that they wait
+
+	dropped *dropped[lineWorld] // of the search
 }
 
 // A list has few items, and is copied with the world.
@@ -132,7 +134,7 @@ func (n note) String() string {
 }
 
 func startLine(b lineBounds) *lineWorld {
-	w := &lineWorld{bounds: b, now: 100 * tick}
+	w := &lineWorld{bounds: b, now: 100 * tick, dropped: new(dropped[lineWorld])}
 	for i := range w.s {
 		w.s[i].calls = b.calls[i]
 	}
@@ -144,6 +146,13 @@ func startLine(b lineBounds) *lineWorld {
 	first.drawn, w.server.holder, w.server.ttl = 1, 1, leaseTicks
 	w.begin(first, tenure{wire: 1, trust: w.now + (leaseTicks-safety)*tick, until: w.leased(leaseTicks)})
 	return w
+}
+
+// clone returns a copy that shares nothing with w.
+func (w *lineWorld) clone() *lineWorld {
+	n := w.dropped.blank()
+	*n = *w
+	return n
 }
 
 // begin makes a session hold the lock.

@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"fmt"
+	"hash/maphash"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -43,6 +44,23 @@ type model[W any, E fmt.Stringer] struct {
 	drop  func(from, w W) // w, to which a step from there has led, is not wanted any more
 }
 
+// dropped are worlds that nobody looks at any more. Copies overwrite them: a search makes several times as many worlds
+// as it keeps, and with new memory for each it took three times as long.
+type dropped[W any] []*W
+
+func (d *dropped[W]) add(w *W) { *d = append(*d, w) }
+
+// blank returns a world to be overwritten.
+func (d *dropped[W]) blank() *W {
+	last := len(*d) - 1
+	if last < 0 {
+		return new(W)
+	}
+	w := (*d)[last]
+	*d = (*d)[:last]
+	return w
+}
+
 // explore searches everything that can happen under a set of rules.
 func explore(r rules, b bounds, until ...violation) search {
 	var k keyer
@@ -63,7 +81,7 @@ func (m model[W, E]) explore(until ...violation) search {
 		step   int32 // which of the parent's steps led here
 	}
 	nodes, worlds := []node{{parent: -1}}, []W{m.start()} // the worlds of visited nodes are dropped
-	seen := map[string]struct{}{}
+	known := seen{first: maphash.MakeSeed(), second: maphash.MakeSeed(), keys: map[uint64]uint64{}}
 	found := search{traces: map[violation]trace{}}
 	retrace := func(at int, last int32) (t trace) {
 		path := []int32{last}
@@ -84,7 +102,7 @@ func (m model[W, E]) explore(until ...violation) search {
 		}
 		return t
 	}
-	seen[string(m.key(worlds[0]))] = struct{}{}
+	known.add(m.key(worlds[0]))
 	for at := 0; at < len(nodes) && (len(until) == 0 || !found.has(until)); at++ {
 		from, steps := worlds[at], int32(-1)
 		m.moves(from, func(_ E, next W, wrong violation) {
@@ -96,12 +114,10 @@ func (m model[W, E]) explore(until ...violation) search {
 			}
 			report(wrong)
 			m.tidy(next)
-			key := m.key(next)
-			if _, ok := seen[string(key)]; ok {
+			if !known.add(m.key(next)) {
 				m.drop(from, next)
 				return
 			}
-			seen[string(key)] = struct{}{}
 			nodes, worlds = append(nodes, node{parent: int32(at), step: steps}), append(worlds, next)
 			m.check(next, report)
 		})
@@ -111,6 +127,23 @@ func (m model[W, E]) explore(until ...violation) search {
 	}
 	found.states = len(nodes)
 	return found
+}
+
+// seen has two hashes of each key: keys of their own take memory that is slow to look at, and to collect.
+type seen struct {
+	first, second maphash.Seed
+	keys          map[uint64]uint64
+}
+
+// add reports whether a key is new.
+func (s *seen) add(key []byte) bool {
+	at, hash := maphash.Bytes(s.first, key), maphash.Bytes(s.second, key)
+	other, ok := s.keys[at]
+	if ok && other != hash {
+		panic("two keys have the same first hash: run it again")
+	}
+	s.keys[at] = hash
+	return !ok
 }
 
 func (s search) has(all []violation) bool {

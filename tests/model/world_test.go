@@ -28,7 +28,7 @@ type world struct {
 	drawn  int8   // how many wire owners were handed out
 	bounds bounds // how much of them is still to come
 
-	dropped *dropped               // of the search
+	dropped *dropped[world]        // of the search
 	copier  owner.Copier[int, int] // which has made the claims, if the world is a copy
 
 	emptied, undone bool // since the last grant the shared half was released, or an undo may have released it
@@ -100,7 +100,7 @@ type fix struct {
 }
 
 func start(r rules, b bounds) *world {
-	w := &world{bounds: b, claims: []*claim{new(claim)}, now: 100 * tick, dropped: new(dropped)}
+	w := &world{bounds: b, claims: []*claim{new(claim)}, now: 100 * tick, dropped: new(dropped[world])}
 	if b.other > 0 {
 		w.claims, w.of[1] = append(w.claims, new(claim)), 1
 		w.g[other].locks, w.g[other].claim = b.other, 1
@@ -210,23 +210,6 @@ func (w *world) clone() *world {
 	}
 	n.copier, n.claims = c, claims
 	return n
-}
-
-// dropped are worlds that nobody looks at any more. Copies overwrite them: a search makes several times as many worlds
-// as it keeps, and with new memory for each it took three times as long.
-type dropped []*world
-
-func (d *dropped) add(w *world) { *d = append(*d, w) }
-
-// blank returns a world to be overwritten.
-func (d *dropped) blank() *world {
-	last := len(*d) - 1
-	if last < 0 {
-		return new(world)
-	}
-	w := (*d)[last]
-	*d = (*d)[:last]
-	return w
 }
 
 // idle ends whatever g was doing. What was handed over stays.
