@@ -1,11 +1,9 @@
 package locks
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
-	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -23,15 +20,6 @@ import (
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
-
-// An aclWalk tries everything that a user of the toolkit can do. Whatever fails ends the step.
-type aclWalk struct {
-	ctx          context.Context
-	servers      []*redistest.Server // one, or the nodes of a cluster
-	tag          string              // a hash tag in all names
-	mine, theirs *holdfast.Session
-	log          *kit.Journal
-}
 
 // aclTour goes through all kinds and returns what failed first, in calls or in the background.
 func aclTour(t *testing.T, servers []*redistest.Server, opt rueidis.ClientOption, tag string) (err error) {
@@ -70,97 +58,9 @@ func aclTour(t *testing.T, servers []*redistest.Server, opt rueidis.ClientOption
 	return nil
 }
 
-// An aclError ends a step.
-type aclError struct{ error }
-
-func (w *aclWalk) attempt(do func()) (err error) {
-	defer func() {
-		switch failure := recover().(type) {
-		case nil:
-		case aclError:
-			err = failure.error
-		default:
-			panic(failure)
-		}
-	}()
-	do()
-	return nil
-}
-
-// ok ends the step if there is an error.
-func (w *aclWalk) ok(err error) {
-	if err != nil {
-		panic(aclError{err})
-	}
-}
-
-// is ends the step unless the error is the wanted one.
-func (w *aclWalk) is(err, want error) {
-	if !errors.Is(err, want) {
-		panic(aclError{errors.Join(fmt.Errorf("want %w", want), err)})
-	}
-}
-
-func (w *aclWalk) take(ctx context.Context, take func(context.Context) (*holdfast.Hold, error)) *holdfast.Hold {
-	hold, err := take(ctx)
-	w.ok(err)
-	return hold
-}
-
-// until waits until holds returns true for any of the servers. Waiters must not get their lock in the meantime.
-func (w *aclWalk) until(what string, holds func(srv *redistest.Server) bool, waiting ...<-chan kit.Result) {
-	end := time.Now().Add(20 * time.Second)
-	for ; !slices.ContainsFunc(w.servers, holds); time.Sleep(2 * time.Millisecond) {
-		w.ok(denied(w.log))
-		for _, c := range waiting {
-			select {
-			case r := <-c:
-				w.ok(cmp.Or(r.Err, errors.New("granted too soon")))
-			default:
-			}
-		}
-		if time.Now().After(end) {
-			w.ok(fmt.Errorf("%s: not in time", what))
-		}
-	}
-}
-
-// listened waits until a waiter listens on a channel that matches.
-func (w *aclWalk) listened(pattern string, waiting <-chan kit.Result) {
-	w.until(pattern, func(srv *redistest.Server) bool {
-		for _, list := range []string{"CHANNELS", "SHARDCHANNELS"} {
-			if found, err := srv.Try("PUBSUB", list, pattern); err == nil && len(found.([]any)) > 0 {
-				return true
-			}
-		}
-		return false
-	}, waiting)
-}
-
-// granted returns what a woken waiter got, which must come before the waiter would look by itself.
-func (w *aclWalk) granted(c <-chan kit.Result) *holdfast.Hold {
-	select {
-	case r := <-c:
-		w.ok(r.Err)
-		return r.Hold
-	case <-time.After(3 * time.Second):
-		panic(aclError{errors.New("the waiter was not woken")})
-	}
-}
-
-// name is the user's name for something.
-func (w *aclWalk) name(plain string) string { return "app:" + w.tag + plain }
-
-// wire is the name of a key or a channel with that first word.
-func (w *aclWalk) wire(word, plain string) string {
-	if w.tag != "" {
-		return word + ":" + w.name(plain)
-	}
-	return word + ":{" + w.name(plain) + "}"
-}
-
-// lock goes through what all locks offer. mine and theirs are the same lock, in two sessions.
-func (w *aclWalk) lock(mine, theirs kit.Locker, channel string) {
+// lock goes through what all locks offer. mine and theirs are the same lock, in two sessions. waits returns when one of
+// them waits so that the next release is for it.
+func (w *aclWalk) lock(mine, theirs kit.Locker, waits func(next <-chan kit.Result)) {
 	hold := w.take(w.ctx, mine.Lock)
 	ctx := hold.Context(w.ctx)
 	if inner, err := mine.Lock(ctx); !errors.Is(err, holdfast.ErrAlreadyHeld) {
@@ -175,7 +75,7 @@ func (w *aclWalk) lock(mine, theirs kit.Locker, channel string) {
 	w.ok(hold.Extend(ctx, time.Minute))
 	w.is(kit.ErrorOf(theirs.TryLock(w.ctx)), holdfast.ErrBusy)
 	next := kit.GoLock(w.ctx, theirs.Lock)
-	w.listened(channel, next)
+	waits(next)
 	w.ok(hold.Release())
 	taken := w.granted(next)
 	w.ok(kit.ErrorOf(mine.ForceUnlock(w.ctx)))
@@ -185,7 +85,7 @@ func (w *aclWalk) lock(mine, theirs kit.Locker, channel string) {
 func (w *aclWalk) rlock() {
 	for _, opts := range []*rlock.Options{{Fenced: true}, {NonReentrant: true}} {
 		w.lock(rlock.New(w.mine, w.name("rlock"), opts), rlock.New(w.theirs, w.name("rlock"), opts),
-			wire.Line(w.name("rlock"))+":*")
+			w.stands(w.name("rlock")))
 	}
 	spin := &rlock.Options{Backoff: rlock.Exponential(time.Millisecond, 10*time.Millisecond)}
 	hold := w.take(w.ctx, rlock.New(w.mine, w.name("spin"), spin).Lock)
@@ -197,7 +97,7 @@ func (w *aclWalk) rlock() {
 func (w *aclWalk) fairlock() {
 	queue, due := w.wire("redisson_lock_queue", "fair"), w.wire("redisson_lock_timeout", "fair")
 	mine, theirs := fairlock.New(w.mine, w.name("fair"), nil), fairlock.New(w.theirs, w.name("fair"), nil)
-	w.lock(mine, theirs, w.wire("redisson_lock__channel", "fair")+":*")
+	w.lock(mine, theirs, w.listens(w.wire("redisson_lock__channel", "fair")+":*"))
 
 	// Waiters that Java has dropped come back to their places.
 	hold := w.take(w.ctx, mine.Lock)
@@ -241,7 +141,7 @@ func (w *aclWalk) fairlock() {
 
 func (w *aclWalk) rwlock() {
 	mine, theirs := rwlock.New(w.mine, w.name("rw"), nil), rwlock.New(w.theirs, w.name("rw"), nil)
-	w.lock(mine.Write(), theirs.Write(), w.wire("redisson_rwlock", "rw"))
+	w.lock(mine.Write(), theirs.Write(), w.listens(w.wire("redisson_rwlock", "rw")))
 
 	// There are two readers; one leaves, and a writer waits for the other.
 	reading, also := w.take(w.ctx, mine.Read().Lock), w.take(w.ctx, theirs.Read().Lock)
@@ -281,7 +181,7 @@ func (w *aclWalk) preferred() {
 
 func (w *aclWalk) setlock() {
 	mine, theirs := setlock.New(w.mine, w.name("set"), nil), setlock.New(w.theirs, w.name("set"), nil)
-	w.lock(mine, theirs, w.wire("holdfast_setlock", "set"))
+	w.lock(mine, theirs, w.listens(w.wire("holdfast_setlock", "set")))
 	hold := w.take(w.ctx, mine.Lock)
 	w.ok(kit.ErrorOf(theirs.Query(w.ctx)))
 	w.ok(hold.Detach())
