@@ -1,11 +1,13 @@
 // Command progress runs go test with the arguments it is given and shows how the run is getting on: packages as they
-// end, tests that are skipped, the output of tests that fail, and every few seconds what is running.
+// end, tests that are skipped, the output of tests that fail, and every few seconds what is running. Arguments that
+// follow "--" are for a second go test at the same time, which gets the processors when the first one leaves them idle.
 package main
 
 import (
 	"bufio"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -13,6 +15,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -20,19 +23,33 @@ import (
 const beat = 15 * time.Second
 
 func main() {
-	cmd := exec.Command("go", append([]string{"test", "-json"}, os.Args[1:]...)...)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
+	first, second := os.Args[1:], []string(nil)
+	if at := slices.Index(first, "--"); at >= 0 {
+		first, second = first[:at], first[at+1:]
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "progress:", err)
-		os.Exit(1)
+	goTest := []string{"go", "test", "-json"}
+	runs := []*exec.Cmd{command(goTest, first)}
+	if second != nil {
+		runs = append(runs, command(append([]string{"nice", "-n", "19"}, goTest...), second))
+	}
+	var outs []io.Reader
+	for _, cmd := range runs {
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "progress:", err)
+			os.Exit(1)
+		}
+		outs = append(outs, out)
 	}
 	r := report{out: os.Stdout, began: time.Now(), running: map[test]time.Time{}, said: map[test][]string{}}
-	r.follow(lines(out))
-	err = cmd.Wait() // go test fails if anything did
+	r.follow(lines(outs...))
+	var err error
+	for _, cmd := range runs {
+		err = errors.Join(err, cmd.Wait()) // go test fails if anything did
+	}
 	if r.skipped > 0 {
 		fmt.Printf("\nSKIPPED, so this run shows less than it could:\n%s\n\n", strings.Join(r.skips, "\n"))
 	}
@@ -42,20 +59,32 @@ func main() {
 	}
 }
 
-// lines sends the lines of a stream until it ends.
-func lines(in io.Reader) <-chan []byte {
+func command(words, args []string) *exec.Cmd {
+	cmd := exec.Command(words[0], slices.Concat(words[1:], args)...)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// lines sends the lines of streams until all of them end.
+func lines(from ...io.Reader) <-chan []byte {
 	all := make(chan []byte)
+	var reading sync.WaitGroup
+	for _, in := range from {
+		reading.Go(func() {
+			for reader := bufio.NewReader(in); ; {
+				line, err := reader.ReadBytes('\n')
+				if len(line) > 0 {
+					all <- line
+				}
+				if err != nil {
+					return
+				}
+			}
+		})
+	}
 	go func() {
-		defer close(all)
-		for reader := bufio.NewReader(in); ; {
-			line, err := reader.ReadBytes('\n')
-			if len(line) > 0 {
-				all <- line
-			}
-			if err != nil {
-				return
-			}
-		}
+		reading.Wait()
+		close(all)
 	}()
 	return all
 }
