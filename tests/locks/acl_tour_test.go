@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -92,6 +93,14 @@ func (w *aclWalk) rlock() {
 	next := kit.GoLock(w.ctx, rlock.New(w.theirs, w.name("spin"), spin).Lock)
 	w.ok(hold.Release())
 	w.ok(w.granted(next).Release())
+
+	// A waiter in line is dead, so the release takes it out, at any moment.
+	name := w.name("dead")
+	hold = w.take(w.ctx, rlock.New(w.mine, name, nil).Lock)
+	for _, srv := range w.servers {
+		_, _ = srv.Try("RPUSH", wire.Line(name), "dead:1 1000") // it is refused where the slot is not
+	}
+	w.ok(hold.Release())
 }
 
 func (w *aclWalk) fairlock() {
