@@ -58,14 +58,20 @@ func (r *Retries) Learn(err error) {
 	}
 }
 
-// Explain is a failure of the call under ctx as the user gets it: one that says nothing of an earlier
-// attempt, whose outcome is not known, must not hide it.
+// Explain is a failure of the call under ctx as the user gets it: one that says nothing of an earlier attempt, whose
+// outcome is not known or which failed, must not hide it.
 func (r *Retries) Explain(ctx context.Context, err error) error {
 	_, failed := err.(*script.Failure) //nolint:errorlint // as in explain
-	if err = Explain(ctx, err); r.doubt == nil || !failed || errors.Is(err, ErrUnknown) {
+	err = Explain(ctx, err)
+	switch {
+	case !failed:
 		return err
+	case r.doubt != nil && !errors.Is(err, ErrUnknown):
+		return fmt.Errorf("%w; an earlier attempt: %w", err, Unknown(r.doubt))
+	case r.trouble != nil && script.ClassOf(r.trouble) != script.Unknown && ctx.Err() != nil:
+		return fmt.Errorf("%w; an earlier attempt: %w", err, r.trouble)
 	}
-	return fmt.Errorf("%w; an earlier attempt: %w", err, Unknown(r.doubt))
+	return err
 }
 
 // Forever is the limit of a call that waits until its ctx ends. One whose limit is zero or less makes one attempt.
