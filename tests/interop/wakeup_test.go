@@ -42,7 +42,7 @@ func (f *fleet) handOver(t *testing.T, c cell, lock string) time.Duration {
 }
 
 // requireAtOnce wants a wake-up to be a message's doing, every time. Each is for a fresh name, so that the waiter
-// subscribes afresh.
+// subscribes afresh. Without one the first in the line of an rlock looks again after 250 ms, and all others later.
 func requireAtOnce(t *testing.T, wakeUp func(name string) time.Duration) {
 	t.Helper()
 	var times []time.Duration
@@ -52,7 +52,7 @@ func requireAtOnce(t *testing.T, wakeUp func(name string) time.Duration) {
 	slices.Sort(times)
 	median, longest := times[len(times)/2], times[len(times)-1]
 	t.Logf("median %v, longest %v", median, longest)
-	require.Less(t, median, 50*time.Millisecond, "%v", times)
+	require.Less(t, median, 200*time.Millisecond, "%v", times)
 	require.Less(t, longest, time.Second, "%v", times)
 }
 
