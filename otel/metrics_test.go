@@ -110,8 +110,8 @@ func TestOutcomesOfCalls(t *testing.T) {
 	k.isMeasured("holdfast.acquire.duration", 1, "holdfast.kind=rlock,holdfast.outcome=busy")
 	k.isCounted("holdfast.attempts", 1, "holdfast.kind=rlock,holdfast.outcome=busy")
 
-	// A call that waits looks until it stands in the lock's line, and again when it has waited for a quarter of a second.
-	// The outcome of an attempt that is cut off would be unknown.
+	// A call that waits looks until it stands in the lock's line, and again when it has waited for a quarter of a
+	// second. The outcome of an attempt that is cut off would be unknown.
 	stands := func() {
 		k.eventually("a waiter in line", func() bool {
 			waiters, err := l.Waiters(t.Context())

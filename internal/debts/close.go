@@ -14,7 +14,8 @@ type Giving struct {
 	Means func(err error) error
 }
 
-// GiveBack runs the calls of a session that is being closed, again and again until their outcomes are known or ctx ends.
+// GiveBack runs the calls of a session that is being closed, again and again until their outcomes are known or ctx
+// ends.
 func GiveBack(ctx context.Context, s *session.Session, calls []Giving) error {
 	all, failed, why := len(calls), 0, error(nil)
 	for delay := session.FirstRetry; len(calls) > 0; delay = min(2*delay, session.LastRetry) {

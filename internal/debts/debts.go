@@ -25,9 +25,9 @@ type Lock interface {
 }
 
 // Debts are wire owners that the server may still have, or may yet get, though nobody here holds anything under them:
-// acquisitions that were given up, releases without a reply. One goroutine for each server gives them back, all that are
-// due in one batch, until it is known that they are gone. Since a wire owner is never used again, giving back once too
-// often harms nobody.
+// acquisitions that were given up, releases without a reply. One goroutine for each server gives them back, all that
+// are due in one batch, until it is known that they are gone. Since a wire owner is never used again, giving back once
+// too often harms nobody.
 type Debts[L Lock] struct {
 	session *session.Session
 	paid    atomic.Int64 // when a server last answered a call that gave something back

@@ -1,5 +1,5 @@
-// Package registry is the set of what a session holds: a list through its members, so that it costs no memory of its own,
-// and an index of those whom anybody may ask for by what the server knows them by.
+// Package registry is the set of what a session holds: a list through its members, so that it costs no memory of its
+// own, and an index of those whom anybody may ask for by what the server knows them by.
 package registry
 
 import "sync"

@@ -104,7 +104,8 @@ func (r *Retries) WaitFor(
 	defer stopSleep()
 	attempt, endAttempt := context.WithCancelCause(ctx)
 	defer endAttempt(nil)
-	// The grace begins when this process notices that the time is over: if it stood still, the reply may be there already.
+	// The grace begins when this process notices that the time is over: if it stood still, the reply may be there
+	// already.
 	noticed := time.AfterFunc(time.Until(end), func() {
 		time.AfterFunc(Grace, func() { endAttempt(errWaited) })
 	})

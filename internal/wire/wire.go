@@ -53,7 +53,8 @@ func own(word, name string) string {
 	return Prefix(word, name)
 }
 
-// LineChannel is where a session that stands in a lock's line is told that it has the lock, when the session is appended.
+// LineChannel is where a session that stands in a lock's line is told that it has the lock, when the session is
+// appended.
 func LineChannel(name string) string { return Line(name) + ":" }
 
 // Redisson follows [LineChannel] instead of a session where those listen who stand in the line and listen on Redisson's

@@ -46,8 +46,8 @@ func (c *cell) granted(waits <-chan kit.Result) {
 	}))
 }
 
-// again does with the next call of a script what the rule did with the first. A wait of the victim has ended before: its
-// subscription has a connection of its own, after which the session learns the server's clock anew, and stays.
+// again does with the next call of a script what the rule did with the first. A wait of the victim has ended before:
+// its subscription has a connection of its own, after which the session learns the server's clock anew, and stays.
 func (c *cell) again(verb string, action proxy.Action) {
 	c.Helper()
 	c.rule.Remove()

@@ -39,7 +39,8 @@ func (e *JavaError) Error() string { return e.Class + ": " + e.Message }
 // Done is closed when the answer is there.
 func (c *Call) Done() <-chan struct{} { return c.done }
 
-// Answer is the answer; it waits for it as long as the JVM lives. Unlike [Call.Wait], it may be called from any goroutine.
+// Answer is the answer; it waits for it as long as the JVM lives. Unlike [Call.Wait], it may be called from any
+// goroutine.
 func (c *Call) Answer() Answer {
 	<-c.done
 	return c.answer

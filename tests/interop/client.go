@@ -145,8 +145,9 @@ func (o *Object) Try(tb testing.TB, method string, args ...any) Answer {
 	return o.Start(method, args...).Wait(tb)
 }
 
-// StartTurns has the thread take the lock over and over, without a pause, for some time after a warm-up. It waits for no
-// turn longer than patience, if that is not negative, and has the lock for as long as its work takes. See [Answer.Turns].
+// StartTurns has the thread take the lock over and over, without a pause, for some time after a warm-up. It waits for
+// no turn longer than patience, if that is not negative, and has the lock for as long as its work takes. See
+// [Answer.Turns].
 func (o *Object) StartTurns(patience, warmUp, length, work time.Duration) *Call {
 	args := []any{o.thread.client.name, o.kind, o.name, patience, warmUp, length, work}
 	return o.thread.client.java.start(o.thread.actor, "turns", args...)

@@ -75,8 +75,8 @@ func (e *elder) unlock(ctx context.Context) error {
 	return err
 }
 
-// While a program is updated, processes of an older version use its locks beside those of the new one. Never do two have
-// a lock, and none is left out, however many there are of the other.
+// While a program is updated, processes of an older version use its locks beside those of the new one. Never do two
+// have a lock, and none is left out, however many there are of the other.
 func TestOldAndNewVersionsShareALock(t *testing.T) {
 	for _, c := range []struct{ old, younger int }{{1, 1}, {1, 5}, {5, 1}, {3, 3}} {
 		t.Run(fmt.Sprintf("%d old, %d new", c.old, c.younger), func(t *testing.T) {

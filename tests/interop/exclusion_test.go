@@ -43,8 +43,8 @@ func requireExclusion(t *testing.T, s *site, cells []cell) {
 	}
 }
 
-// Both sides answer alike what is asked of a lock, whoever has it: whether somebody does, and who, how often and for how
-// long.
+// Both sides answer alike what is asked of a lock, whoever has it: whether somebody does, and who, how often and for
+// how long.
 func TestSameAnswers(t *testing.T) {
 	t.Parallel()
 	requireSameAnswers(t, alone(t), cells(slices.Concat(kinds, fairKinds, halves)...))
@@ -132,8 +132,8 @@ func TestExclusionUnderContention(t *testing.T) {
 	}
 }
 
-// contend has owners take what they compete for some times each, all of them at once, and wants nobody to be inside with
-// anybody else. It returns the tokens in the order of the grants.
+// contend has owners take what they compete for some times each, all of them at once, and wants nobody to be inside
+// with anybody else. It returns the tokens in the order of the grants.
 func (f *fleet) contend(t *testing.T, rounds int, owners ...owner) (tokens []int64) {
 	t.Helper()
 	var mu sync.Mutex
@@ -164,7 +164,8 @@ func (f *fleet) contend(t *testing.T, rounds int, owners ...owner) (tokens []int
 	return tokens
 }
 
-// A fencing token is one more than the last, whichever side was granted that, and Java reads the last one whosever it is.
+// A fencing token is one more than the last, whichever side was granted that, and Java reads the last one whosever it
+// is.
 func TestTokensGrowAcrossLanguages(t *testing.T) {
 	t.Parallel()
 	requireTokensGrow(t, alone(t))

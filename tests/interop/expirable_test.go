@@ -18,7 +18,8 @@ import (
 const (
 	// never is how Redis has the end of a lease without end.
 	never = 922337203685477
-	// briefLease is the lease of permits that are to come back soon, but not before the call that took them has returned.
+	// briefLease is the lease of permits that are to come back soon, but not before the call that took them has
+	// returned.
 	briefLease = 150 * time.Millisecond
 )
 
@@ -79,7 +80,8 @@ func (b book) require(t *testing.T, f *fleet, mapped, what string) {
 	}
 }
 
-// requirePermits wants everybody to count so many permits that are free, and if they have leases so many that are taken.
+// requirePermits wants everybody to count so many permits that are free, and if they have leases so many that are
+// taken.
 func requirePermits(t *testing.T, free, taken int, what string, users ...permits) {
 	t.Helper()
 	for _, u := range users {

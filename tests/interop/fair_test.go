@@ -204,8 +204,8 @@ func TestFairDeadWaiterDelaysTheOtherSide(t *testing.T) {
 	}
 }
 
-// A Go waiter keeps its place in front of a Java waiter however long the lock is held, though Java drops whoever is due,
-// itself too, each time it looks.
+// A Go waiter keeps its place in front of a Java waiter however long the lock is held, though Java drops whoever is
+// due, itself too, each time it looks.
 func TestFairGoWaiterOutlivesALongHold(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, fleetOptions{lease: shortLease, javaWait: briefWait})

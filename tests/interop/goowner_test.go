@@ -82,7 +82,8 @@ func (o *goOwner) begin(lock func() (*holdfast.Hold, error)) *attempt {
 func (o *goOwner) tryLock(t *testing.T, wait time.Duration) bool {
 	t.Helper()
 	hold, err := o.mutex.TryLockFor(o.ctx, wait)
-	// On a machine that is very busy, the last attempt may be under way when the time is over: unknown, but not granted.
+	// On a machine that is very busy, the last attempt may be under way when the time is over: unknown, but not
+	// granted.
 	if errors.Is(err, holdfast.ErrBusy) || errors.Is(err, holdfast.ErrUnknown) {
 		return false
 	}

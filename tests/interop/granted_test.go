@@ -27,8 +27,8 @@ func newGrant(t *testing.T, f *fleet, name string) *goOwner {
 	return waiter
 }
 
-// handOn releases a lock when a release hands it on: the waiter has read its last answer, and those who poll are not let
-// in, which they are at the beginning of each 256 ms.
+// handOn releases a lock when a release hands it on: the waiter has read its last answer, and those who poll are not
+// let in, which they are at the beginning of each 256 ms.
 func handOn(t *testing.T, holder owner) {
 	t.Helper()
 	for time.Sleep(50 * time.Millisecond); ; time.Sleep(time.Millisecond) {

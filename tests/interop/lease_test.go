@@ -40,8 +40,8 @@ func TestKilledHolderFreesTheOtherSide(t *testing.T) {
 	requireFreedByLease(t, alone(t), slices.Concat(cells(kinds...), cells(fairKinds...), clashes(), cells(severalKinds...)))
 }
 
-// requireFreedByLease kills who holds locks, one process of each language for all locks of a fleet, and wants the leases
-// to keep the other side out.
+// requireFreedByLease kills who holds locks, one process of each language for all locks of a fleet, and wants the
+// leases to keep the other side out.
 func requireFreedByLease(t *testing.T, s *site, cells []cell) {
 	t.Helper()
 	type deed struct {
@@ -67,7 +67,8 @@ type grab struct {
 	lock string
 }
 
-// requireFreed kills the first language of some cells, and wants the second to have the locks when their leases are over.
+// requireFreed kills the first language of some cells, and wants the second to have the locks when their leases are
+// over.
 func requireFreed(t *testing.T, f *fleet, grabs []grab) {
 	t.Helper()
 	victim := grabs[0].first.victim(t, f, grabs)

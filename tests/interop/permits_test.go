@@ -231,7 +231,8 @@ func TestPermitsForAll(t *testing.T) {
 			g, gift := c.first.permits(t, f, c.kind, "s"), gifts[c.kind.name]
 			ids := gift.arrange(t, g)
 			var waits []*attempt
-			// Three of each side wait. Of those of Go only the first is seen to listen: it does so for all of its session.
+			// Three of each side wait. Of those of Go only the first is seen to listen: it does so for all of its
+			// session.
 			for i := range crowdWaiters / len(languages) {
 				for _, l := range languages {
 					w := l.permits(t, f, c.kind, "s")

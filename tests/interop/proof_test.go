@@ -12,7 +12,8 @@ import (
 )
 
 // What is to be proven of every kind, in both directions, wherever it is used. The direction of a cell is that of its
-// name: who goes first takes the lock that the other cannot have, releases what the other waits for, is killed, or forces.
+// name: who goes first takes the lock that the other cannot have, releases what the other waits for, is killed, or
+// forces.
 const (
 	exclusion  = "exclusion"  // what one side has, the other cannot take
 	wakeUp     = "wake-up"    // a release wakes the other side by its message: 20 of 20 times, most in less than 50 ms

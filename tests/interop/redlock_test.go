@@ -80,8 +80,8 @@ func TestRedLockExclusionUnderContention(t *testing.T) {
 	f.awaitKeys(t, 0)
 }
 
-// One server of three may end while the lock is held, or hang: it stays the holder's, also beyond its lease, and then goes
-// from hand to hand as before.
+// One server of three may end while the lock is held, or hang: it stays the holder's, also beyond its lease, and then
+// goes from hand to hand as before.
 func TestRedLockSurvivesAServer(t *testing.T) {
 	t.Parallel()
 	for _, c := range cells(red) {

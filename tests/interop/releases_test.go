@@ -92,8 +92,8 @@ func requireMissing(t *testing.T, f *fleet, k kind) {
 	require.Equal(t, "NoSuchMethodError", failure.Class)
 }
 
-// From 3.44.0 to 3.52.0 Redisson renews the holds of one of several read locks only. The next reader who goes, here one of
-// Go, takes the others along, as nothing says that somebody still reads.
+// From 3.44.0 to 3.52.0 Redisson renews the holds of one of several read locks only. The next reader who goes, here one
+// of Go, takes the others along, as nothing says that somebody still reads.
 func TestRedissonRenewsReadsWrongly(t *testing.T) {
 	t.Parallel()
 	for release, wrongly := range map[string]bool{lastSoundReads: false, lastOf3: true, firstOf4: false} {

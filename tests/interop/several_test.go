@@ -102,8 +102,8 @@ func (f *fleet) singles(t *testing.T, l language, names ...string) (all []owner)
 	return all
 }
 
-// requireKeys wants one session or client to hold locks of these names so many times on each server, and nothing else to
-// be there.
+// requireKeys wants one session or client to hold locks of these names so many times on each server, and nothing else
+// to be there.
 func (f *fleet) requireKeys(t *testing.T, count int, names ...string) {
 	t.Helper()
 	for _, node := range f.nodes {
@@ -121,8 +121,8 @@ func (f *fleet) awaitKeys(t *testing.T, count int, names ...string) {
 	})
 }
 
-// heldAs is what is on a server if one session or client holds locks of these names so many times, under the owners that
-// are there: one for all in Java, for each another in Go.
+// heldAs is what is on a server if one session or client holds locks of these names so many times, under the owners
+// that are there: one for all in Java, for each another in Go.
 func heldAs(t *testing.T, node *redistest.Server, count int, names []string) map[string]redistest.Value {
 	t.Helper()
 	space, client := map[string]redistest.Value{}, ""
@@ -336,8 +336,8 @@ func TestJavaCannotInspectSeveral(t *testing.T) {
 	}
 }
 
-// Nobody is inside with anybody else, and everybody gets in, though Java takes the members in the opposite order, so that
-// each side may wait for what the other has.
+// Nobody is inside with anybody else, and everybody gets in, though Java takes the members in the opposite order, so
+// that each side may wait for what the other has.
 func TestMultiLockExclusionUnderContention(t *testing.T) {
 	t.Parallel()
 	for _, servers := range []int{1, 2} {

@@ -148,8 +148,8 @@ var stressKinds = func() map[string]stressKind {
 	return kinds
 }()
 
-// What the workers of a process do. Only those who survive use what nobody gives back for the dead: counts of permits and
-// latches. Each kind has workers of its own, so that not all wait where somebody has died.
+// What the workers of a process do. Only those who survive use what nobody gives back for the dead: counts of permits
+// and latches. Each kind has workers of its own, so that not all wait where somebody has died.
 var (
 	survivorJobs = [][]string{
 		{"rlock", "spin", "redlock"},

@@ -87,8 +87,8 @@ func unordered(stays []stay) (wrong []string) {
 	return wrong
 }
 
-// overtaken says who of a kind got in before somebody who still waited, and had asked earlier by more than the margin, so
-// that it was in the queue for sure. Compared is how many pairs there were of whom that could have been said.
+// overtaken says who of a kind got in before somebody who still waited, and had asked earlier by more than the margin,
+// so that it was in the queue for sure. Compared is how many pairs there were of whom that could have been said.
 func overtaken(stays []stay, kind string, margin time.Duration) (wrong []string, compared int) {
 	queue := slices.DeleteFunc(slices.Clone(stays), func(s stay) bool { return s.Kind != kind })
 	slices.SortFunc(queue, func(a, b stay) int { return int(a.Asked - b.Asked) })

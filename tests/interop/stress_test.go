@@ -31,7 +31,8 @@ const (
 	stressRound = 1500 * time.Millisecond
 	stressLimit = 3 * time.Minute // of anything that must end by itself: Java gets a MultiLock late where many want its members
 
-	// calmWait is Redisson's fairLockWaitTimeout, and hastyWait how long all wait for the fair lock that the killed use.
+	// calmWait is Redisson's fairLockWaitTimeout, and hastyWait how long all wait for the fair lock that the killed
+	// use.
 	calmWait  = 6 * time.Second
 	hastyWait = 2 * time.Second
 	// A request that was made so much earlier was in the queue first, also on a busy machine.

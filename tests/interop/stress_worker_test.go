@@ -90,7 +90,8 @@ func (w *stressWorker) work() {
 
 func (w *stressWorker) name() string { return fmt.Sprint(w.plan.Process, " ", w.number) }
 
-// meet goes to the latches whose time has come. When all has come to its end, it has been to all of them: the others wait.
+// meet goes to the latches whose time has come. When all has come to its end, it has been to all of them: the others
+// wait.
 func (w *stressWorker) meet() error {
 	if !w.plan.Survives || !goes(w.number) {
 		return nil

@@ -15,8 +15,8 @@ import (
 )
 
 // state is what Redis holds, fit to be written down: the owners are u1:1, u2:1 and so on. Scores are left out, which
-// are times, and what is one side's business: Java's latches, its memory of unlocks whose answer may be lost, and the keys
-// by which sessions in Go tell which process they are.
+// are times, and what is one side's business: Java's latches, its memory of unlocks whose answer may be lost, and the
+// keys by which sessions in Go tell which process they are.
 func state(t *testing.T, server *redistest.Server, owners ...string) map[string]redistest.Value {
 	t.Helper()
 	rename := renamer(owners...)

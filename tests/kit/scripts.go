@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// ScriptOf matches the calls of a kind's script, or of the one that all kinds share. An attempt to acquire is by either of
-// two scripts where waiters stand in a line.
+// ScriptOf matches the calls of a kind's script, or of the one that all kinds share. An attempt to acquire is by either
+// of two scripts where waiters stand in a line.
 func ScriptOf(k Kind, verb string) proxy.Match {
 	words := strings.Fields(cmp.Or(k.scripts, k.Name))
 	names := []string{words[0] + "_" + verb, "lock_" + verb}

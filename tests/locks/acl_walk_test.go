@@ -95,8 +95,8 @@ func (w *aclWalk) listens(pattern string) func(next <-chan kit.Result) {
 	return func(next <-chan kit.Result) { w.listened(pattern, next) }
 }
 
-// stands waits until a waiter stands in the line of an rlock, and a release hands that lock on, which it does not do for
-// a moment four times a second.
+// stands waits until a waiter stands in the line of an rlock, and a release hands that lock on, which it does not do
+// for a moment four times a second.
 func (w *aclWalk) stands(name string) func(next <-chan kit.Result) {
 	return func(next <-chan kit.Result) {
 		w.until("it stands", func(srv *redistest.Server) bool {

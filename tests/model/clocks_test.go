@@ -26,8 +26,8 @@ func (w *world) clocks(r rules, emit emit) {
 	emit(event{who: "server's", what: "clock ticks"}, n, fine)
 }
 
-// shift makes what is measured by the server's clock last longer, or not as long: the key, and every not-after. One that
-// has passed matters for as long as the clock may yet be set back.
+// shift makes what is measured by the server's clock last longer, or not as long: the key, and every not-after. One
+// that has passed matters for as long as the clock may yet be set back.
 func (w *world) shift(ticks int8) {
 	passed := -w.bounds.setBack
 	if w.bounds.setBack == always {

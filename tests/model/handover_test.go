@@ -169,8 +169,9 @@ func (w *world) pass(r rules, what gift, to int) {
 	w.g[to].gift = what
 }
 
-// handed: a call that was handed the lock takes it, also if it gives up at that moment. If it cannot, the lock is handed
-// over to another one or given back. It is given back, too, if the call had given up before, or the session closes.
+// handed: a call that was handed the lock takes it, also if it gives up at that moment. If it cannot, the lock is
+// handed over to another one or given back. It is given back, too, if the call had given up before, or the session
+// closes.
 func (w *world) handed(r rules, i int, emit emit) {
 	if n := w.clone(); n.inherit(r, i) {
 		emit(event{who: names[i], what: "takes what it was handed"}, n, fine)

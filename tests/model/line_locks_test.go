@@ -47,8 +47,8 @@ func TestEveryLineRuleIsNeeded(t *testing.T) {
 		in      lineBounds
 		want    []violation
 	}{
-		// B was handed the lock, and that has ended when B's next call comes. If the call puts B into the line again and
-		// says so, B takes the message of the first grant for one of the second, which has not been made.
+		// B was handed the lock, and that has ended when B's next call comes. If the call puts B into the line again
+		// and says so, B takes the message of the first grant for one of the second, which has not been made.
 		"a wire owner stands again": {func(r *lineRules) { r.standsOnce = false }, crossing, believed},
 		"a wire owner stands again, freed by force": {
 			func(r *lineRules) { r.standsOnce = false }, freeing, append(believed, leftBehind),

@@ -269,7 +269,8 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			without: func(r *rules) { r.notBefore = false },
 			in:      lonely.ofLeases(1, always), want: cut,
 		},
-		// The session's clock has come to a trim's not-after, the server's has not: it runs more slowly, or was set back.
+		// The session's clock has come to a trim's not-after, the server's has not: it runs more slowly, or was set
+		// back.
 		"no time to spare": {
 			without: func(r *rules) { r.waitLonger = false },
 			in:      lonely.ofLeases(1, 1), want: cut,

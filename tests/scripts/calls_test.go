@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// These types are the arguments of the scripts. Only this file and calls_rlock_test.go know the order of a script's arguments; a row of a
-// table names what matters to it, and the rest has the usual values.
+// These types are the arguments of the scripts. Only this file and calls_rlock_test.go know the order of a script's
+// arguments; a row of a table names what matters to it, and the rest has the usual values.
 
 // A call is one call of a script, as its header lists keys and arguments.
 type call struct {

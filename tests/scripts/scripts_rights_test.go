@@ -78,8 +78,8 @@ func (s step) lined() bool {
 	return slices.ContainsFunc(s.seed, func(command []string) bool { return command[1] == lineKey })
 }
 
-// requireKept requires that a call that was refused something has left the lock as it was, has freed it or has passed it
-// on: for a while, and to whoever was told so. What places in the line that costs, their sessions notice.
+// requireKept requires that a call that was refused something has left the lock as it was, has freed it or has passed
+// it on: for a while, and to whoever was told so. What places in the line that costs, their sessions notice.
 func requireKept(t *testing.T, before, after map[string]redistest.Value, messages []redistest.Message, told string) {
 	lock, there := after[lockKey]
 	require.True(t, !there || lock.Expires || !before[lockKey].Expires, "%s: the lock stays for ever", told)

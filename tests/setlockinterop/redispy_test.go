@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// redis-py's Lock has no lease unless it is told one. Ours waits for it all the same, and gives it one when it adopts it.
+// redis-py's Lock has no lease unless it is told one. Ours waits for it all the same, and gives it one when it adopts
+// it.
 func TestALockOfRedisPyWithoutAnEnd(t *testing.T) {
 	srv := redistest.Start(t)
 	endless := redisPy.mutex(t, srv, 0)

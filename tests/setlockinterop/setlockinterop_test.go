@@ -27,7 +27,8 @@ const (
 // odd is a token that no library would think of: none of them minds.
 const odd = "\x00 \xff\r\n{x}:%2F\"ä"
 
-// What one side holds the other finds taken, by the token and the lease that it expects; what one releases the other has.
+// What one side holds the other finds taken, by the token and the lease that it expects; what one releases the other
+// has.
 func TestTheyExcludeEachOther(t *testing.T) {
 	eachWay(t, func(t *testing.T, p pair) {
 		srv := redistest.Start(t)
