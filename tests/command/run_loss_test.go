@@ -289,13 +289,20 @@ func TestRunKilledByItsGuard(t *testing.T) {
 	j.readies(1)
 	guard := j.guard()
 	await(t, "it was killed", func() bool {
-		err := syscall.Kill(guard, syscall.SIGSTOP)
-		if errors.Is(err, syscall.ESRCH) {
-			return true // it has killed the command and ended; holdfast is about to
+		for _, step := range []struct {
+			signal syscall.Signal
+			pause  time.Duration
+		}{
+			{syscall.SIGSTOP, 3200 * time.Millisecond}, // its time is over, although the lock was renewed
+			{syscall.SIGCONT, 0},
+		} {
+			err := syscall.Kill(guard, step.signal)
+			if errors.Is(err, syscall.ESRCH) {
+				return true // it had killed the command and ended; holdfast is about to
+			}
+			require.NoError(t, err)
+			<-time.After(step.pause)
 		}
-		require.NoError(t, err)
-		<-time.After(3200 * time.Millisecond) // its time is over, although the lock was renewed
-		require.NoError(t, syscall.Kill(guard, syscall.SIGCONT))
 		select {
 		case <-j.ended:
 			return true
