@@ -224,11 +224,14 @@ func TestAnObserverThatEndsACallAtTheHandOver(t *testing.T) {
 				}
 				saboteur.armed.Store(true)
 				released := goSabotaged(func() { _ = h.Release() })
-				require.Equal(t, function != "Ended", kit.Within(t, kit.LongestWait, released, "the release"))
-				if function == "Ended" {
-					require.NoError(t, kit.Within(t, time.Second, errs, "one"))
+				left := 1 // of the calls that wait; it may be the end of any hold that is told of first
+				if !kit.Within(t, kit.LongestWait, released, "the release") {
+					require.Equal(t, "Ended", function)
+					left = 2
 				}
-				require.NoError(t, kit.Within(t, time.Second, errs, "the one that has not been ended"))
+				for range left {
+					require.NoError(t, kit.Within(t, time.Second, errs, "one that has not been ended"))
+				}
 				for _, end := range ended {
 					kit.Within(t, kit.LongestWait, end, "the end of a call")
 				}

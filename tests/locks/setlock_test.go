@@ -20,7 +20,7 @@ import (
 func TestALockIsHandedOver(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second})
+	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 2 * time.Second})
 	first := kit.Lock(t, t.Context(), setlock.New(a, "x", &setlock.Options{FixedLease: 700 * time.Millisecond}))
 	require.NoError(t, first.Detach())
 	token, err := setlock.New(b, "x", nil).Query(t.Context())
