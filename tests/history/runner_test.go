@@ -153,8 +153,13 @@ var doomed = regexp.MustCompile("^[0-9a-f-]{36}:[0-9]*[05]0$")
 
 // losing selects the replies that clients of locks do not get.
 func losing(releases proxy.Match) func(process int, command []string) bool {
+	return losingFor(500*time.Millisecond, releases)
+}
+
+// losingFor is losing, with that much time in which a process gets no reply.
+func losingFor(each time.Duration, releases proxy.Match) func(process int, command []string) bool {
 	return func(process int, command []string) bool {
-		return allOf(process, 500*time.Millisecond) ||
+		return allOf(process, each) ||
 			releases(command) && slices.ContainsFunc(command, doomed.MatchString) || // all copies
 			rand.N(100) == 0
 	}
