@@ -159,7 +159,7 @@ func losing(releases proxy.Match) func(process int, command []string) bool {
 // losingFor is losing, with that much time in which a process gets no reply.
 func losingFor(each time.Duration, releases proxy.Match) func(process int, command []string) bool {
 	return func(process int, command []string) bool {
-		return allOf(process, each) ||
+		return process < historians && allOf(process, each) || // one process at a time
 			releases(command) && slices.ContainsFunc(command, doomed.MatchString) || // all copies
 			rand.N(100) == 0
 	}
