@@ -95,19 +95,12 @@ func (w *aclWalk) listens(pattern string) func(next <-chan kit.Result) {
 	return func(next <-chan kit.Result) { w.listened(pattern, next) }
 }
 
-// stands waits until a waiter stands in the line of an rlock, and a release hands that lock on, which it does not do
-// for a moment four times a second.
+// stands waits until a waiter stands in the line of an rlock, which is after it has begun to listen.
 func (w *aclWalk) stands(name string) func(next <-chan kit.Result) {
 	return func(next <-chan kit.Result) {
 		w.until("it stands", func(srv *redistest.Server) bool {
 			length, err := srv.Try("LLEN", wire.Line(name)) // it is refused where the slot is not
 			return err == nil && length != int64(0)
-		}, next)
-		w.until("a release hands on", func(srv *redistest.Server) bool {
-			at, err := srv.Try("EVAL", "local t = redis.call('TIME') return (t[1] * 1000 + math.floor(t[2] / 1000)) % 256", "0")
-			w.ok(err)
-			moment := at.(int64)
-			return moment > 4 && moment < 64
 		}, next)
 	}
 }

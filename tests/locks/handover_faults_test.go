@@ -206,13 +206,7 @@ func TestAnObserverThatEndsACallAtTheHandOver(t *testing.T) {
 				s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Minute, Observer: saboteur.observer()})
 				l := rlock.New(s, "orders", nil)
 				h := kit.Lock(t, t.Context(), l)
-				take := func() error {
-					hold, err := l.Lock(t.Context())
-					if err == nil {
-						err = hold.Release()
-					}
-					return err
-				}
+				take := func() error { return lockAndRelease(t.Context(), l) }
 				errs := make(chan error, 2)
 				var ended []<-chan bool
 				for i := range int32(2) {

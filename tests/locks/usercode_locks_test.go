@@ -269,13 +269,7 @@ func TestACallThatEndsWithAGrantLeavesItToNobody(t *testing.T) {
 	}
 	l := rlock.New(kit.Open(t, srv.Addr(), &holdfast.Options{Observer: observer}), "x", nil)
 	held := kit.Lock(t, t.Context(), rival)
-	take := func() error {
-		hold, err := l.Lock(t.Context())
-		if err == nil {
-			err = hold.Release()
-		}
-		return err
-	}
+	take := func() error { return lockAndRelease(t.Context(), l) }
 	errs := make(chan error, 1)
 	first := goSabotaged(func() { _ = take() })
 	kit.Await(t, "it stands in the line", func() bool { return srv.Int(t, "LLEN", "holdfast_line:{x}") == 1 })

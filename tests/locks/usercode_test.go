@@ -72,6 +72,15 @@ func goSabotaged(f func()) <-chan bool {
 	return ended
 }
 
+// lockAndRelease takes a lock and gives it back at once.
+func lockAndRelease(ctx context.Context, l kit.Locker) error {
+	hold, err := l.Lock(ctx)
+	if err == nil {
+		err = hold.Release()
+	}
+	return err
+}
+
 // oneOfTwo lets two calls wait, of which the saboteur ends one. It requires that the other one gets what it wants
 // when release is called.
 func (s *saboteur) oneOfTwo(t *testing.T, take, release func() error) {
@@ -167,13 +176,7 @@ func TestAWaitThatAnObserverEndsLeavesNothing(t *testing.T) {
 				l = fairlock.New(s, name, &fairlock.Options{WaiterLease: time.Hour})
 			}
 			held := kit.Lock(t, t.Context(), rival)
-			take := func() error {
-				hold, err := l.Lock(t.Context())
-				if err == nil {
-					err = hold.Release()
-				}
-				return err
-			}
+			take := func() error { return lockAndRelease(t.Context(), l) }
 			saboteur.oneOfTwo(t, take, held.Release)
 			requireNothingLeft(t, s, l, rival)
 		})
