@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wait"
+	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 var (
@@ -24,21 +25,34 @@ func (p *protocol) lock() *core.Lock { return (*Mutex)(p).lock() }
 // call begins a call with the keys that all scripts of the queue take.
 func (p *protocol) call(s *script.Script) *script.Call { return script.NewCall(s).Key(p.keys[:]...) }
 
+// passing adds what the scripts need that pass the lock on.
+func (p *protocol) passing(c *script.Call) *script.Call {
+	l := p.lock()
+	return c.Arg(p.javaWait, l.Publish(), l.Channel, p.told(), l.Session().Counting())
+}
+
+// told is where sessions are told that they have the lock.
+func (p *protocol) told() string { return wire.FairTold(p.lock().Key()) }
+
 func (p *protocol) Acquire(w core.Want) *script.Call {
 	wait := "0"
 	if w.Stand {
 		wait = p.wait
 	}
+	again := "0"
+	if w.Again {
+		again = "1"
+	}
 	return p.call(acquireScript).Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter).
-		Arg(wait, p.javaWait, p.lock().Publish(), p.lock().Channel)
+		Arg(wait, p.javaWait, p.lock().Publish(), p.lock().Channel, p.told()).Arg("0", again)
 }
 
 func (p *protocol) Release(r core.Remaining) *script.Call {
-	return p.call(releaseScript).Arg(r.Owner, strconv.Itoa(r.Count), p.javaWait, p.lock().Publish(), p.lock().Channel)
+	return p.passing(p.call(releaseScript).Arg(r.Owner, strconv.Itoa(r.Count))).Arg(p.lock().Millis())
 }
 
 func (p *protocol) Leave(owner string) *script.Call {
-	return p.call(leaveScript).Arg(owner, p.javaWait, p.lock().Publish(), p.lock().Channel)
+	return p.passing(p.call(leaveScript).Arg(owner)).Arg(p.lock().Millis())
 }
 
 // WaiterLease is how long a dead waiter stays in the queue.
@@ -78,5 +92,5 @@ func (p *protocol) Holders(string) *script.Call {
 }
 
 func (p *protocol) Force(w script.Window) *script.Call {
-	return p.call(forceScript).Arg(p.javaWait, p.lock().Publish(), p.lock().Channel).Int(w.NotAfter)
+	return p.passing(p.call(forceScript)).Int(w.NotAfter)
 }

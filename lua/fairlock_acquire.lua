@@ -7,7 +7,7 @@
 -- KEYS[2]  queue  list of waiting owners, Redisson's and ours, the next one first
 -- KEYS[3]  due    sorted set {waiting owner -> server ms}: Redisson takes it for dead then
 -- KEYS[4]  ours   list of this toolkit's waiting owners in the order they came, expires in a day
--- KEYS[5]  alive  sorted set {owner in ours -> server ms}: dead then, expires in a day
+-- KEYS[5]  alive  sorted set {owner in ours -> server ms}: dead then, expires in a day; see fair_life
 --
 -- ARGV[1]  owner      "<session>:<number>", the wire owner
 -- ARGV[2]  target     hold count to raise to; 1 creates the lock, above 1 never does
@@ -17,42 +17,54 @@
 -- ARGV[6]  java_wait  ms, the longest wait of any Java process on this lock
 -- ARGV[7]  publish    PUBLISH or SPUBLISH
 -- ARGV[8]  channel    a waiter listens on this followed by its owner; of the lock's slot
+-- ARGV[9]  told       the session of a waiter that hears listens on this followed by its id
+-- ARGV[10] grant      ms, a multiple of 10 up to 10230, for which a release may hand the lock to this
+--                     waiter, whose session hears of it; 0: it does not hear
+-- ARGV[11] again      "1": an earlier call of this owner's may have been executed; it gets no other place
 --
 -- REPLY    {1, now}             held; now in server ms
--- REPLY    {0, now, ms, place}  not yet; to be called again after ms, at least 100. place: 0 where it
---                               was, 1 new at the end, 2 back where it was before Java dropped it
+-- REPLY    {0, now, ms, place, listen}  not yet; to be called again after ms, at least 100. place: 0 where
+--                               it was, 1 new at the end, 2 back where it was before it was dropped, by
+--                               Java or because nobody heard. listen: 1 if it has to listen on its own
+--                               channel as well, as Java may tell it that it is its turn
 -- REPLY    {0, now, pttl}       taken or promised, and wait is 0; -1: it has no expiry
 -- REPLY    {-1, 0}              nothing there to re-enter
+-- REPLY    {-1, now}            the waiter's place is gone, and nothing is left of it
 -- REPLY    {-2, now}            too late: nothing was changed
 --
--- USES     check_lease now expire fair_pop fair_bury fair_sweep fair_settle
+-- USES     check_lease now expire fair_pop fair_bury fair_forget fair_sweep fair_settle fair_tell
 
 local lock = KEYS[1]
-local q = {queue = KEYS[2], due = KEYS[3], ours = KEYS[4], alive = KEYS[5]}
-local owner, target = ARGV[1], tonumber(ARGV[2])
-local not_after, wait, java_wait = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local publish, channel = ARGV[7], ARGV[8]
+local q = {
+  lock = lock, queue = KEYS[2], due = KEYS[3], ours = KEYS[4], alive = KEYS[5],
+  java_wait = tonumber(ARGV[6]), publish = ARGV[7], channel = ARGV[8], told = ARGV[9],
+}
+local owner, target, not_after, wait = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local again = ARGV[11] == '1'
 local lease, mistake = check_lease(ARGV[3])
 if mistake then return mistake end
 
 local pttl = redis.call('PTTL', lock)
 local free = pttl == -2
-local count = not free and tonumber(redis.call('HGET', lock, owner))
+local hold = free and {} or redis.call('HGETALL', lock)
+local holder, count = hold[1], hold[1] == owner and tonumber(hold[2])
 if not count and target > 1 then return {-1, 0} end
 local time = now()
 if time > not_after then return {-2, time} end
 
-if count then -- ours already: a re-entry, or a copy
+if count then -- ours already: a grant, a re-entry, or a copy
   if count < target then redis.call('HSET', lock, owner, target) end
   if pttl < lease then redis.call('PEXPIRE', lock, ARGV[3]) end
   return {1, time}
 end
 
-local head, alive, due = redis.call('LINDEX', q.queue, 0), nil, nil
-if head then
-  local buried = fair_bury(q, time)
-  if free then
-    head, alive, due = fair_sweep(q, time)
+-- Nobody becomes the head by standing behind others, so those in front are no concern of a newcomer's.
+local head, grant, alive, due
+if free or again then
+  head = redis.call('LINDEX', q.queue, 0)
+  local buried = head and fair_bury(q, time)
+  if head and free then
+    head, grant, alive, due = fair_sweep(q, time)
   elseif buried then
     head = redis.call('LINDEX', q.queue, 0)
   end
@@ -61,13 +73,13 @@ end
 if free and (not head or head == owner) then
   if head then -- before the grant: a key of another type refuses, and then nothing is held
     fair_pop(q, owner)
-    fair_settle(q, time, lease, java_wait)
+    fair_settle(q, time, lease)
   end
   redis.call('HSET', lock, owner, 1)
   return expire(lock, ARGV[3]) or {1, time}
 end
 if wait == 0 then
-  if free then redis.call(publish, channel .. head, '0') end
+  if free then fair_tell(q, head, grant) end
   return {0, time, pttl}
 end
 
@@ -75,10 +87,10 @@ end
 -- or leaves. So a score says: alive until then, and java_wait more for each of Java's in front.
 -- It is written afresh from the two places each time; nothing is carried over.
 local left = math.max(pttl, 0)
-local place = 0
-local score
+local place, java = 0, 0
+local score, own, length
 
--- The waiters of ours that stand at the front of ours and that Java has dropped.
+-- The waiters of ours that stand at the front of ours and that were dropped from the queue.
 local function missing()
   local n = 0
   while true do
@@ -97,45 +109,72 @@ local function insert(list, other, at)
   redis.call('LPUSH', list, owner)
 end
 
-local known, living = redis.call('ZSCORE', q.due, owner), redis.call('ZSCORE', q.alive, owner)
+-- A removal comes first: a server without memory lets the rest pass then.
+local known = redis.call('ZREM', q.due, owner) == 1
+local mark = string.find(lock, '{', 1, true) and 0.5 or 0
+local asks = ARGV[10] == '0' and 0 or (ARGV[10] / 10 + mark) / 1024
+local living = redis.call('ZADD', q.alive, string.format('%.17g', time + wait + asks), owner) == 0
+if again and not known and not living then
+  fair_forget(q, owner)
+  return {-1, time}
+end
+
 local at = known and (head == owner and 0 or redis.call('LPOS', q.queue, owner))
 local before = (at or living) and redis.call('LPOS', q.ours, owner)
 if at then
-  if not before then insert(q.ours, q.queue, at) end -- lost by the server
+  java = at
+  if before then
+    java = at > 0 and at - math.max(before - missing(), 0) or 0
+  else
+    insert(q.ours, q.queue, at) -- lost by the server
+  end
+  java = math.max(java, 0)
   if at == 0 then
     score = time + math.max(wait, left)
   else
-    local java = at
-    if before then java = at - math.max(before - missing(), 0) end
     -- 30 s is Redisson's lease by default: whoever gets the lock next holds it for about that.
-    score = time + math.max(wait, left, 30000) + java_wait * math.max(java, 0)
+    score = time + math.max(wait, left, 30000) + q.java_wait * java
   end
 elseif before then
-  -- Java dropped it though it lives: back behind the nearest of ours that was in front of it.
+  -- Dropped though it lives: back behind the nearest of ours that was in front of it.
   redis.call('LREM', q.queue, 0, owner) -- there only if the server has lost its score
   insert(q.queue, q.ours, before)
   score = time + math.max(wait, left)
-  place = 2
+  place, java = 2, 1 -- maybe
 else
-  local java = redis.call('LLEN', q.queue) - (redis.call('LLEN', q.ours) - missing())
-  score = time + left + wait + java_wait * math.max(java, 0)
-  redis.call('LREM', q.queue, 0, owner) -- there only if the server has lost the rest
-  redis.call('LREM', q.ours, 0, owner)
-  redis.call('RPUSH', q.queue, owner)
-  redis.call('RPUSH', q.ours, owner)
+  if known or living then -- there only if the server has lost the rest
+    redis.call('LREM', q.queue, 0, owner)
+    redis.call('LREM', q.ours, 0, owner)
+  end
+  own, length = redis.call('RPUSH', q.ours, owner), redis.call('RPUSH', q.queue, owner)
+  java = length - own
+  if own > 1 and missing() > 0 then
+    fair_bury(q, time)
+    length = redis.call('LLEN', q.queue)
+    java = length - redis.call('LLEN', q.ours) + missing()
+  end
+  java = math.max(java, 0)
+  score = time + (length == 1 and math.max(wait, left) or wait + left) + q.java_wait * java
   place = 1
 end
 redis.call('ZADD', q.due, string.format('%.0f', score), owner)
-redis.call('ZADD', q.alive, string.format('%.0f', time + wait), owner)
-redis.call('PEXPIRE', q.ours, 86400000)
-redis.call('PEXPIRE', q.alive, 86400000)
-
-head, alive, due = fair_settle(q, time, left, java_wait)
-local again = wait / 3
-if free and head ~= owner then
-  redis.call(publish, channel .. head, '0') -- the message before may have been lost
-  again = math.min(again, (alive or due) - time)
-elseif head == owner and (free or left > 0) then
-  again = math.min(again, left + 1)
+if place ~= 1 or own == 1 or time % 64 == 0 then -- not each time
+  redis.call('PEXPIRE', q.ours, 86400000)
+  redis.call('PEXPIRE', q.alive, 86400000)
 end
-return {0, time, math.max(100, math.floor(again)), place}
+
+if free or again or place ~= 1 then
+  head, grant, alive, due = fair_settle(q, time, left)
+elseif length == 1 then
+  head = owner
+end
+local ms = wait / 3
+if free and head ~= owner then
+  fair_tell(q, head, grant) -- the message before may have been lost
+  ms = math.min(ms, (alive or due) - time)
+elseif head == owner and (free or left > 0) then
+  ms = math.min(ms, left + 1)
+end
+-- Sessions of this toolkit have UUIDs of version 8, Redisson's of version 4.
+local listen = java > 0 or holder and string.sub(holder, 15, 15) ~= '8'
+return {0, time, math.max(100, math.floor(ms)), place, listen and 1 or 0}

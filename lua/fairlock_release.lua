@@ -1,37 +1,39 @@
--- fairlock_release: lower a fair lock's hold count, or free it and tell the next in its queue.
+-- fairlock_release: lower a fair lock's hold count; or hand it to the next in its queue, or free it and tell the next.
 -- A copy of the call, however late, finds nothing: wire owners are never used again.
 --
 -- KEYS[1]  lock   hash {wire owner -> hold count}
 -- KEYS[2]  queue  list of waiting owners, Redisson's and ours, the next one first
 -- KEYS[3]  due    sorted set {waiting owner -> server ms}: Redisson takes it for dead then
 -- KEYS[4]  ours   list of this toolkit's waiting owners in the order they came
--- KEYS[5]  alive  sorted set {owner in ours -> server ms}: dead then
+-- KEYS[5]  alive  sorted set {owner in ours -> server ms}: dead then; see fair_life
 --
 -- ARGV[1]  owner      "<session>:<number>", the wire owner
 -- ARGV[2]  target     hold count to leave; 0 frees the lock
 -- ARGV[3]  java_wait  ms, the longest wait of any Java process on this lock
 -- ARGV[4]  publish    PUBLISH or SPUBLISH
 -- ARGV[5]  channel    a waiter listens on this followed by its owner; of the lock's slot
+-- ARGV[6]  told       the session of a waiter that hears listens on this followed by its id
+-- ARGV[7]  reach      "0": the server does not count those who listen at others; else "1"
+-- ARGV[8]  lease      ms, of a lock that the server refuses to hand on
 --
 -- REPLY    0  the lock is not this owner's
 -- REPLY    1  lowered, still held
--- REPLY    2  freed
+-- REPLY    2  freed, or handed on
 --
--- USES     lower now fair_bury fair_pass
+-- USES     lower now fair_pass
 
-local lock = KEYS[1]
-local q = {queue = KEYS[2], due = KEYS[3], ours = KEYS[4], alive = KEYS[5]}
+local q = {
+  lock = KEYS[1], queue = KEYS[2], due = KEYS[3], ours = KEYS[4], alive = KEYS[5],
+  java_wait = tonumber(ARGV[3]), publish = ARGV[4], channel = ARGV[5], told = ARGV[6], reach = ARGV[7],
+}
 local owner, target = ARGV[1], ARGV[2]
 
-if redis.call('HEXISTS', lock, owner) == 0 then return 0 end
 if target ~= '0' then
-  lower(lock, owner, target)
+  if redis.call('HEXISTS', q.lock, owner) == 0 then return 0 end
+  lower(q.lock, owner, target)
   return 1
 end
-if redis.call('LINDEX', q.queue, 0) then
-  local time = now()
-  fair_bury(q, time)
-  fair_pass(q, time, tonumber(ARGV[3]), ARGV[4], ARGV[5])
-end
-redis.call('DEL', lock) -- after the message: a server that refuses it has freed nothing
-return 2
+local head = redis.call('LINDEX', q.queue, 0)
+if not head then return 2 * redis.call('HDEL', q.lock, owner) end
+if redis.call('HEXISTS', q.lock, owner) == 0 then return 0 end
+return fair_pass(q, now(), head, owner, ARGV[8]) or 2

@@ -65,6 +65,9 @@ const Redisson = "redisson"
 // owner is appended.
 func FairChannel(name string) string { return LockChannel(name) + ":" }
 
+// FairTold is where a session is told that one of its waiters has a fair lock, when the session is appended.
+func FairTold(name string) string { return own("holdfast_fair", name) + ":" }
+
 // FairQueue lists the waiters of a fair lock, the next one first.
 func FairQueue(name string) string { return Prefix("redisson_lock_queue", name) }
 

@@ -1,19 +1,37 @@
--- fair_pass: tell the first live waiter of a fair lock that it is its turn. A Java waiter whose
--- score is past may live all the same: if somebody listens on its channel it gets 5 s more.
--- USES fair_look fair_pop fair_settle
-local function fair_pass(q, time, java_wait, publish, channel)
-  -- A server without memory refuses ZADD, unless something was written before: this removes none.
-  redis.call('ZREM', q.alive, '')
-  while true do
-    local head, alive, due = fair_look(q)
-    if not head then return end
-    if (alive or due or 0) > time then break end
-    if due and not alive and redis.call(publish, channel .. head, '0') > 0 then
-      redis.call('ZADD', q.due, string.format('%.0f', time + 5000), head)
-      return
+-- fair_pass: pass a fair lock on to the first live one in its queue, which begins with head. One of ours that hears has
+-- the lock from then on. Anybody else is told that it is free. A Java waiter whose score is past may live all the same:
+-- if somebody listens on its channel, it gets 5 s more. If the server refuses to hand the lock on, it is its owner's
+-- again, for a lease, and the error is returned.
+-- USES expire fair_life fair_grant fair_bury fair_pop fair_settle
+local function fair_pass(q, time, head, owner, lease)
+  while head do
+    local alive, grant = fair_life(q, head)
+    if alive and alive <= time then
+      fair_bury(q, time)
+    elseif grant then
+      local heard, refused = fair_grant(q, head, alive, grant)
+      if heard then return nil end
+      if refused then
+        redis.call('HSET', q.lock, owner, 1)
+        return expire(q.lock, lease) or refused
+      end
+    else
+      fair_bury(q, time)
+      -- A server without memory refuses ZADD, unless something was written before: this removes none.
+      redis.call('ZREM', q.alive, '')
+      local due = alive or redis.call('ZSCORE', q.due, head)
+      if due and tonumber(due) > time then
+        fair_settle(q, time, 0)
+        redis.call(q.publish, q.channel .. head, '0')
+        break
+      end
+      if due and redis.call(q.publish, q.channel .. head, '0') > 0 then
+        redis.call('ZADD', q.due, string.format('%.0f', time + 5000), head)
+        break
+      end
+      fair_pop(q, head)
     end
-    fair_pop(q, head)
+    head = redis.call('LINDEX', q.queue, 0)
   end
-  local head = fair_settle(q, time, 0, java_wait)
-  redis.call(publish, channel .. head, '0')
+  redis.call('DEL', q.lock) -- after the message: a server that refuses it has freed nothing
 end

@@ -1,14 +1,14 @@
 -- fair_settle: lower the head's score if it is further off than a head's need be, and look at
 -- the head. What stood in front of it when the score was written is gone.
 -- USES fair_look
-local function fair_settle(q, time, left, java_wait)
-  local head, alive, due = fair_look(q)
+local function fair_settle(q, time, left)
+  local head, grant, alive, due = fair_look(q)
   if head and (alive or due) then
-    local limit = alive and math.max(alive, time + left) or time + left + java_wait
+    local limit = alive and math.max(alive, time + left) or time + left + q.java_wait
     if not due or due > limit then -- lost by the server, or too far off
       redis.call('ZADD', q.due, string.format('%.0f', limit), head)
       due = limit
     end
   end
-  return head, alive, due
+  return head, grant, alive, due
 end

@@ -4,8 +4,8 @@
 -- USES fair_look fair_pop
 local function fair_sweep(q, time)
   while true do
-    local head, alive, due = fair_look(q)
-    if not head or (alive or due or 0) > time then return head, alive, due end
+    local head, grant, alive, due = fair_look(q)
+    if not head or (alive or due or 0) > time then return head, grant, alive, due end
     fair_pop(q, head)
   end
 end
