@@ -95,7 +95,7 @@ local function missing()
   local n = 0
   while true do
     local first = redis.call('LINDEX', q.ours, n)
-    if not first or redis.call('ZSCORE', q.due, first) then return n end
+    if not first or first == owner or redis.call('ZSCORE', q.due, first) then return n end
     n = n + 1
   end
 end

@@ -18,5 +18,6 @@ local function fair_grant(q, head, alive, ms)
   end
   redis.call('DEL', q.lock)
   redis.call('ZADD', q.alive, string.format('%.0f', alive), head)
+  redis.call('PEXPIRE', q.alive, 86400000)
   return false, refused
 end

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,11 +68,18 @@ type stored struct {
 
 // store is how the server stores the keys.
 func (k *keys) store(now ms) []stored {
-	scores := func(of map[owner]ms) (values []string) {
-		for _, o := range inOrder(of) {
-			values = append(values, text(of[o]), o)
+	scores := func(of, grants map[owner]ms) (values []string) {
+		score := func(o owner) float64 { return float64(of[o]) + float64(grants[o])/10/1024 }
+		for _, o := range inOrder(of, score) {
+			values = append(values, strconv.FormatFloat(score(o), 'g', 17, 64), o)
 		}
 		return values
+	}
+	left := func(until ms) ms {
+		if until >= never {
+			return -1
+		}
+		return until - now
 	}
 	var hash []string
 	for o, count := range k.counts {
@@ -80,19 +88,19 @@ func (k *keys) store(now ms) []stored {
 	return slices.DeleteFunc([]stored{
 		{lockKey, "HSET", hash, k.until - now},
 		{queueKey, "RPUSH", k.queue, -1},
-		{dueKey, "ZADD", scores(k.due), -1},
-		{oursKey, "RPUSH", k.ours, k.oursUntil - now},
-		{aliveKey, "ZADD", scores(k.alive), k.aliveUntil - now},
+		{dueKey, "ZADD", scores(k.due, nil), -1},
+		{oursKey, "RPUSH", k.ours, left(k.oursUntil)},
+		{aliveKey, "ZADD", scores(k.alive, k.grants), left(k.aliveUntil)},
 	}, func(key stored) bool { return len(key.Values) == 0 })
 }
 
 // inOrder returns the members of a sorted set in order.
-func inOrder(set map[owner]ms) []owner {
+func inOrder(set map[owner]ms, score func(owner) float64) []owner {
 	members := make([]owner, 0, len(set))
 	for o := range set {
 		members = append(members, o)
 	}
-	slices.SortFunc(members, func(a, b owner) int { return cmp.Or(cmp.Compare(set[a], set[b]), cmp.Compare(a, b)) })
+	slices.SortFunc(members, func(a, b owner) int { return cmp.Or(cmp.Compare(score(a), score(b)), cmp.Compare(a, b)) })
 	return members
 }
 
@@ -112,6 +120,26 @@ func (k *keys) shown(now ms) string {
 	return strings.Join(lines, "")
 }
 
+// sessionOf is that of an owner.
+func sessionOf(o owner) string {
+	text, _, _ := strings.Cut(o, ":")
+	return text
+}
+
+// The ids of our sessions have a version, which the model's show by their first letter.
+var (
+	shortID = regexp.MustCompile(`\bG\d+\b`)
+	longID  = regexp.MustCompile(`_+8`)
+)
+
+func withVersion(text string) string {
+	return shortID.ReplaceAllStringFunc(text, func(id string) string {
+		return id + strings.Repeat("_", 14-len(id)) + "8"
+	})
+}
+
+func withoutVersion(text string) string { return longID.ReplaceAllString(text, "") }
+
 // An outcome is everything visible that a script does. The commands inside are not compared.
 type outcome struct {
 	reply, published, keyspace string
@@ -123,7 +151,7 @@ func (o outcome) String() string {
 
 // run runs a real script.
 func (s *scripts) run(
-	c call, before keys, now ms, hears func(owner) bool,
+	c call, before keys, now ms, hears, told func(owner) bool,
 ) (o outcome, commands map[string]int, err error) {
 	st := stage{
 		Time:   [2]string{text(now / 1000), text(now%1000*1000 + 999)},
@@ -133,13 +161,20 @@ func (s *scripts) run(
 		if hears(o) {
 			st.Heard[channels+o] = 1
 		}
+		if told(o) {
+			st.Heard[sessions+sessionOf(o)] = 1
+		}
 	}
 	setup, err := json.Marshal(st)
 	if err != nil {
 		return o, nil, err
 	}
 	command := append([]string{"EVALSHA", s.digest[c.script], strconv.Itoa(len(c.keys))}, c.keys...)
-	reply, err := s.conn.Do(append(append(command, c.args...), string(setup))...)
+	command = append(append(command, c.args...), string(setup))
+	for i := range command {
+		command[i] = withVersion(command[i])
+	}
+	reply, err := s.conn.Do(command...)
 	if err != nil {
 		return o, nil, err
 	}
@@ -148,6 +183,7 @@ func (s *scripts) run(
 	for _, key := range parts[2].([]any) {
 		o.keyspace += fmt.Sprintln(key.([]any)...)
 	}
+	o.reply, o.published, o.keyspace = withoutVersion(o.reply), withoutVersion(o.published), withoutVersion(o.keyspace)
 	commands = map[string]int{}
 	for pair := range slices.Chunk(parts[3].([]any), 2) {
 		commands[pair[0].(string)] = int(pair[1].(int64))
@@ -161,10 +197,11 @@ type comparison struct {
 	call      call
 	now       ms
 	hears     func(owner) bool
+	told      func(owner) bool
 	before    keys
 	after     keys
 	answer    reply
-	published []owner
+	published []message
 }
 
 // compare runs the real script on the state that the model's script found, and compares the outcomes.
@@ -177,10 +214,17 @@ func (s *scripts) compare(c comparison) {
 	}
 	var messages []string
 	for _, o := range c.published {
-		messages = append(messages, channels+o+" 0")
+		switch {
+		case o.granted:
+			messages = append(messages, sessions+sessionOf(o.to)+" "+o.to+" 0")
+		case o.session:
+			messages = append(messages, sessions+sessionOf(o.to)+" "+o.to)
+		default:
+			messages = append(messages, channels+o.to+" 0")
+		}
 	}
 	want.published = fmt.Sprint(messages)
-	got, commands, err := s.run(c.call, c.before, c.now, c.hears)
+	got, commands, err := s.run(c.call, c.before, c.now, c.hears, c.told)
 	if err == nil {
 		err = c.call.clock(c.before, c.answer, commands)
 	}
@@ -197,7 +241,7 @@ func (s *scripts) compareWaiters(c comparison) {
 	r := run{keys: &c.after, now: c.now}
 	c.before = c.after
 	c.call = call{script: waitersScript, keys: []string{queueKey, dueKey, aliveKey}}
-	got, _, err := s.run(c.call, c.before, c.now, c.hears)
+	got, _, err := s.run(c.call, c.before, c.now, c.hears, c.told)
 	s.differ(c, outcome{fmt.Sprint(r.waiters()), "[]", c.after.shown(c.now)}, got, err)
 }
 
@@ -223,6 +267,8 @@ func (c call) state(before keys, r reply) string {
 			return "re-entry"
 		case r[0] == 1:
 			return "granted, " + waits
+		case r[0] == -1 && r[1] > 0:
+			return "gone"
 		case r[0] == -1:
 			return "nothing to re-enter"
 		case r[0] == -2:
@@ -246,7 +292,7 @@ func (c call) clock(before keys, r reply, commands map[string]int) error {
 	switch c.script {
 	case acquireScript:
 		times, leases = 1, 1
-		if r[0] == -1 {
+		if r[0] == -1 && r[1] == 0 {
 			times = 0
 		}
 	case releaseScript:
@@ -254,7 +300,10 @@ func (c call) clock(before keys, r reply, commands map[string]int) error {
 			times = queue
 		}
 	case forceScript:
-		times = 1
+		times, leases = 1, 0
+		if r[0] == 1 {
+			leases = 1
+		}
 	case leaveScript:
 		times, leases = 1, commands["PTTL"] // once if it was head, after our dead waiters are removed
 		if leases > 1 || r[0] == 2 && leases > 0 {

@@ -27,6 +27,7 @@ const (
 	aliveKey = "holdfast_fair_alive:{m}"
 
 	channels = "redisson_lock__channel:{m}:" // followed by the owner
+	sessions = "holdfast_fair:{m}:"          // followed by the session
 )
 
 var fiveKeys = []string{lockKey, queueKey, dueKey, oursKey, aliveKey}
@@ -37,7 +38,8 @@ func acquireCall(d demand, java ms) call {
 	return call{
 		script: acquireScript, keys: fiveKeys, model: func(r *run) reply { return r.acquire(d) },
 		args: []string{
-			d.owner, text(d.target), text(d.lease), text(d.notAfter), text(d.wait), text(java), "PUBLISH", channels,
+			d.owner, text(d.target), text(d.lease), text(d.notAfter), text(d.wait), text(java), "PUBLISH", channels, sessions,
+			text(d.grant), map[bool]string{false: "0", true: "1"}[d.again],
 		},
 	}
 }
@@ -45,20 +47,20 @@ func acquireCall(d demand, java ms) call {
 func releaseCall(o owner, target int64, java ms) call {
 	return call{
 		script: releaseScript, keys: fiveKeys, single: true, model: func(r *run) reply { return r.release(o, target) },
-		args: []string{o, text(target), text(java), "PUBLISH", channels},
+		args: []string{o, text(target), text(java), "PUBLISH", channels, sessions, "1", "30000"},
 	}
 }
 
 func leaveCall(o owner, java ms) call {
 	return call{
 		script: leaveScript, keys: fiveKeys, single: true, model: func(r *run) reply { return r.leave(o) },
-		args: []string{o, text(java), "PUBLISH", channels},
+		args: []string{o, text(java), "PUBLISH", channels, sessions, "1", "30000"},
 	}
 }
 
 func forceCall(notAfter, java ms) call {
 	return call{
 		script: forceScript, keys: fiveKeys, model: func(r *run) reply { return r.force(notAfter) },
-		args: []string{text(java), "PUBLISH", channels, text(notAfter)},
+		args: []string{text(java), "PUBLISH", channels, sessions, "1", text(notAfter)},
 	}
 }

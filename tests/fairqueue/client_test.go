@@ -8,6 +8,8 @@ type client struct {
 	task    task
 	process process
 	owner   owner
+	session *session
+	number  int // of its owners
 	rng     *rand.Rand
 
 	crashed   bool
@@ -22,6 +24,34 @@ type client struct {
 	news  bool // a message came while it was not asleep
 
 	standing standing
+	mailed   func(m message) // hands it what its session was told
+}
+
+// A session is what the owners of one client have together.
+type session struct {
+	subscribed bool    // it is told of grants
+	waits      *client // under its present owner
+}
+
+// deliver brings a message to a session, however long that takes.
+func (c *client) deliver(d ms, m message) {
+	c.at(c.now+d, func() {
+		switch p := c.process; {
+		case c.crashed:
+		case p.stalls(c.now - epoch):
+			c.deliver(epoch+p.stall+p.stalled-c.now, m)
+		default:
+			c.session.waits.mailed(m)
+		}
+	})
+}
+
+// hearsAgain is what follows when the subscriptions are back.
+func (c *client) hearsAgain() {
+	if c.crashed || !c.wants {
+		return
+	}
+	c.after(0, c.message)
 }
 
 // lives reports whether it waits for the lock and can take it, unless it is stalled.
@@ -105,6 +135,10 @@ func (c *client) message() {
 
 // watchdog renews the lock while the client holds it and lives.
 func (c *client) watchdog() {
+	c.renews(javaLease / 3)
+}
+
+func (c *client) renews(first ms) {
 	if c.task.lease > 0 {
 		return
 	}
@@ -113,7 +147,7 @@ func (c *client) watchdog() {
 		c.at(c.now+c.latency(), func() { c.renew(c.owner) })
 		c.after(javaLease/3, renewal)
 	}
-	c.after(javaLease/3, renewal)
+	c.after(first, renewal)
 }
 
 // finish ends the task. Whatever is in flight no longer matters.

@@ -58,6 +58,7 @@ func TestCommandsInside(t *testing.T) {
 	leave, release := leaveCall("G", javaWait), releaseCall("H", 0, javaWait)
 	reenter := acquireCall(demand{owner: "H", target: 2, lease: javaLease, notAfter: always, wait: wait}, javaWait)
 
+	everybody := func(owner) bool { return true }
 	for _, c := range []struct {
 		name  string
 		state keys
@@ -99,7 +100,7 @@ func TestCommandsInside(t *testing.T) {
 		{"back in front of one", dropped(held("G1", "G2", "G", "J4"), "G1", "G2", "G"), poll, 17 + 2*2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, commands, err := s.run(c.call, c.state, epoch, func(owner) bool { return true })
+			got, commands, err := s.run(c.call, c.state, epoch, everybody, everybody)
 			require.NoError(t, err)
 			n := 0
 			for name, times := range commands {

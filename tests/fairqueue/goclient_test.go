@@ -1,11 +1,77 @@
 package fairqueue_test
 
+import "fmt"
+
 // goClient is a goroutine: it waits in the queue and calls again when the script says so, or when a message comes.
 type goClient struct {
 	*client
 
-	doubt  ms // until then a copy of an unanswered acquire may still be executed
+	called bool // under this owner
+	doubt  ms   // until then a copy of an unanswered acquire may still be executed
 	target int64
+
+	answered ms   // when its last call was sent that was told to wait
+	mail     bool // it was told that it has the lock
+}
+
+func newGoClient(c *client) *goClient {
+	g := &goClient{client: c}
+	c.owner = fmt.Sprintf("G%d:%d", c.task.id, c.number)
+	c.mailed = g.mailed
+	c.session.waits = c
+	return g
+}
+
+// anew goes on under another owner, as the place of this one is gone.
+func (g *goClient) anew() {
+	g.referee.lost(g.client)
+	c := *g.client
+	c.number++
+	c.standing, c.life, c.listening, c.wake, c.news = standing{}, 0, false, nil, false
+	next := newGoClient(&c)
+	g.join(&c)
+	g.wants = false
+	g.leave(g.rest)
+	if !c.crashed {
+		if c.task.quit > 0 {
+			g.at(epoch+c.task.quit, next.cancel)
+		}
+		next.poll()
+	}
+}
+
+// mailed hears what the session is told.
+func (g *goClient) mailed(m message) {
+	if !g.wants || g.crashed || m.to != g.owner && !g.without.anybody {
+		return
+	}
+	g.mail = g.mail || m.granted
+	if g.wake == nil {
+		g.news = true
+		return
+	}
+	if g.believes() {
+		g.wake = nil
+		g.sleep++
+		g.has()
+		return
+	}
+	g.awake()
+}
+
+// believes reports whether it may take the lock for its own without a call.
+func (g *goClient) believes() bool {
+	told := g.mail
+	g.mail = false
+	return told && g.task.lease == 0 && g.answered > 0 && (g.now < g.trust() || g.without.sure)
+}
+
+func (g *goClient) trust() ms { return g.answered + g.process.grant*9/10 }
+
+// has begins a hold without a call.
+func (g *goClient) has() {
+	g.referee.believed(g.client)
+	g.begins(g.process.grant / 4)
 }
 
 const silence = second // a call without a reply is repeated after this time
@@ -37,6 +103,12 @@ func (g *goClient) wait() ms {
 func (g *goClient) acquire(target int64, answered func(sent ms, r reply), silent func()) {
 	sent := g.now
 	d := demand{owner: g.owner, target: target, lease: g.lease(), notAfter: sent + g.lease()/3, wait: g.wait()}
+	if target == 1 && d.wait > 0 {
+		d.again, g.called = g.called, true
+		if g.session.subscribed {
+			d.grant = g.process.grant
+		}
+	}
 	g.send(acquireCall(d, g.java), func(r reply) { answered(sent, r) }, func() {
 		g.doubt = max(g.doubt, d.notAfter)
 		silent()
@@ -82,13 +154,25 @@ func (g *goClient) polled(sent ms, r reply) {
 		g.poll()
 	case g.task.kind == try:
 		g.giveUp()
-	case !g.listening:
+	case r[0] == -1:
+		g.anew()
+	case g.process.grant > 0 && !g.session.subscribed || !g.listening && (r[4] == 1 || g.process.grant == 0):
+		g.answered = sent
 		g.after(g.latency(), func() {
-			g.listening = true
+			g.session.subscribed = g.process.grant > 0
+			g.listening = r[4] == 1 || g.process.grant == 0
 			g.after(g.latency(), g.poll)
 		})
 	default:
+		g.answered = sent
+		if g.believes() {
+			g.has()
+			return
+		}
 		again := r[2]
+		if g.process.grant > 0 {
+			again = min(again, g.process.grant*3/5)
+		}
 		if !g.exact {
 			again += again * (g.rng.Int64N(201) - 100) / 1000
 		}
@@ -133,10 +217,12 @@ func (g *goClient) rest() {
 }
 
 // held keeps the lock for the time of the task, and re-enters and releases at even intervals.
-func (g *goClient) held() {
+func (g *goClient) held() { g.begins(javaLease / 3) }
+
+func (g *goClient) begins(renewed ms) {
 	g.wants, g.listening = false, false
 	g.target = 1
-	g.watchdog()
+	g.renews(renewed)
 	g.work(0)
 }
 

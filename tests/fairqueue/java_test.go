@@ -10,7 +10,7 @@ type javaRun struct {
 	now   ms // the server's
 	clock ms // the client's
 
-	published []owner
+	published []message
 }
 
 const (
@@ -105,6 +105,6 @@ func (r *javaRun) force() {
 
 func (r *javaRun) tell() {
 	if o := r.head(); o != nobody {
-		r.published = append(r.published, o)
+		r.published = append(r.published, message{to: o})
 	}
 }

@@ -65,12 +65,14 @@ func (s *scripts) besideStates(n int) {
 		before, java := d.state(), pick(d, 300*second, second, 30*minute)
 		listening := d.IntN(2) > 0
 		hears := func(o owner) bool { return listening != (o == "J1") }
-		r := run{now: epoch, java: java, hears: hears}
+		subscribed := d.IntN(2) > 0
+		told := func(o owner) bool { return subscribed != (o == "G1") }
+		r := run{now: epoch, java: java, hears: hears, told: told}
 		c := d.call(java)
 		after := before.clone()
 		r.keys = &after
 		answer := c.model(&r)
-		s.compare(comparison{fmt.Sprintf("state %d", seed), c, epoch, hears, before, after, answer, r.published})
+		s.compare(comparison{fmt.Sprintf("state %d", seed), c, epoch, hears, told, before, after, answer, r.published})
 		if s.difference != "" {
 			return
 		}
@@ -103,6 +105,7 @@ func (d dice) state() keys {
 		}
 		if usual() {
 			k.alive[o] = epoch + pick(d, -second, 0, 1, 5*second, 10*second, 15*second)
+			k.grants[o] = pick[ms](d, 0, 10, second, 9500, 10230)
 		}
 	}
 	return k
@@ -122,6 +125,7 @@ func (d dice) call(java ms) call {
 	return acquireCall(demand{
 		owner: o, target: pick[int64](d, 1, 1, 1, 2, 3), notAfter: notAfter,
 		lease: pick(d, second, 30*second, 10*minute), wait: pick(d, 0, 300, 12*second, 15*second, 40*second),
+		grant: pick[ms](d, 0, 10, second, 9500, 10230), again: d.oneIn(2),
 	}, java)
 }
 
@@ -135,22 +139,30 @@ func TestComparisonSees(t *testing.T) {
 		"settle without the lease":    {"math.max(alive, time + left)", "alive"},
 		"no count of the missing":     {"at - math.max(before - missing(), 0)", "at - before"},
 		"no 30 s":                     {"math.max(wait, left, 30000)", "math.max(wait, left)"},
-		"no allowance for Java":       {"+ java_wait * math.max(java, 0)\n  end", "\n  end"},
-		"no lease in a first score":   {"time + left + wait +", "time + wait +"},
+		"no allowance for Java":       {"30000) + q.java_wait * java", "30000)"},
+		"no lease in a first score":   {"or wait + left)", "or wait)"},
 		"nobody buried":               {"'LIMIT', 0, 100", "'LIMIT', 0, 0"},
-		"swept while held":            {"if free then\n    head, alive", "if true then\n    head, alive"},
+		"swept while held":            {"if head and free then", "if head then"},
 		"never swept":                 {"if not head or (alive", "if true or not head or (alive"},
 		"4 s for Java's head":         {"time + 5000", "time + 4000"},
-		"Java's head not asked":       {"if due and not alive and redis", "if false and due and not alive and redis"},
+		"Java's head not asked":       {"if due and redis", "if false and redis"},
 		"no not-after":                {"if time > not_after then return {-2, time} end\n\nif count", "if count"},
 		"a copy that lowers":          {"if count < target then", "if true then"},
 		"a shorter lease taken":       {"if pttl < lease then", "if true then"},
 		"back in front of the other":  {"'AFTER'", "'BEFORE'"},
 		"ours without an expiry":      {"redis.call('PEXPIRE', q.ours, 86400000)", ""},
-		"sleeps of 50 ms":             {"math.max(100, math.floor(again))", "math.max(50, math.floor(again))"},
-		"no message to a head":        {"redis.call(publish, channel .. head, '0') -- the", "-- the"},
-		"a release without a message": {"redis.call(publish, channel .. head, '0')\nend", "\nend"},
-		"a message to the owner":      {"channel .. head, '0') end\nend", "channel .. owner, '0') end\nend"},
+		"sleeps of 50 ms":             {"math.max(100, math.floor(ms))", "math.max(50, math.floor(ms))"},
+		"no message to a head":        {"fair_tell(q, head, grant) -- the", "-- the"},
+		"a release without a message": {"redis.call(q.publish, q.channel .. head, '0')\n        break", "break"},
+		"a message to the owner":      {"head then fair_tell(q, head, grant)", "head then fair_tell(q, owner, grant)"},
+		"handed to the dead":          {"alive and alive <= time", "false"},
+		"the deaf not asked for":      {"heard > 0 or", "true or"},
+		"the deaf forgotten":          {"redis.call('ZADD', q.alive, string.format('%.0f', alive), head)", ""},
+		"the deaf asked again":        {"string.format('%.0f', alive)", "string.format('%.17g', alive + 1 / 1024)"},
+		"a grant of no time":          {"units * 10", "units"},
+		"kept in ours after a grant":  {"redis.pcall('LREM', q.ours, 1, head)", ""},
+		"another place":               {"if again and not known and not living", "if false"},
+		"nobody listens to Java":      {"listen and 1 or 0", "0"},
 		"left in ours":                {"redis.call('LREM', q.ours, 0, owner)\nend", "\nend"},
 		"left in due":                 {"redis.call('ZREM', q.due, owner)", ""},
 		"waiters by their scores":     {"for k = 2, #KEYS do", "for k = #KEYS, 2, -1 do"},

@@ -3,6 +3,7 @@ package fairqueue_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // The referee sees what a bystander could see: the state before and after each script, its reply, and which clients
@@ -16,6 +17,8 @@ import (
 //	shape    an owner is in queue iff it is in due, once; ours has the order of queue and the members of alive;
 //	         alive has no dead owner
 //	sleep    a Go waiter is told to sleep for at least 100 ms, and at most a third of its wait
+//	heard    nobody is handed the lock who does not hear of it
+//	believed who takes the lock for its own without a call has it
 //	ghost    a copy of an acquire has no effect after its owner has been given back for good
 //	end      a run ends, and leaves no live Go waiter behind
 //
@@ -43,6 +46,7 @@ func (v violation) String() string { return v.rule + ": " + v.text }
 // seen counts what happened, for the report.
 type seen struct {
 	grants      int
+	believed    int     // without a call
 	order       []owner // of the grants
 	calls       []acquired
 	backAgain   int // waiters that Java had dropped alive
@@ -65,6 +69,8 @@ type standing struct {
 	limit  ms   // for how long its score may block, after its last acquire
 	pure   ms   // when Redisson alone would take it for dead
 	lost   bool // it lost its place by its own fault
+	deaf   bool // it is overtaken, as it did not hear that it had the lock
+	forced bool // the lock was taken away from it
 }
 
 func newReferee(w *world) referee {
@@ -79,6 +85,9 @@ func (f *referee) report(rule, format string, args ...any) {
 
 // executed checks what a script has done.
 func (f *referee) executed(e execution) {
+	if c := f.clients[e.before.holder()]; c != nil && strings.HasPrefix(strings.TrimPrefix(e.script, "fairlock_"), "force") {
+		c.standing.forced = true
+	}
 	if e.ours && e.script == "fairlock_acquire" {
 		f.polled(e)
 	}
@@ -87,8 +96,8 @@ func (f *referee) executed(e execution) {
 			f.drop(e, f.clients[o])
 		}
 	}
-	if e.before.free() && f.keys.holder() == e.by.owner {
-		f.grant(e)
+	if h := f.keys.holder(); h != nobody && h != e.before.holder() {
+		f.grant(e, f.clients[h])
 	} else {
 		f.queued(e)
 	}
@@ -135,8 +144,11 @@ func (f *referee) left() ms { return max(0, f.keys.pttl(f.now)) }
 
 // gone reports whether a script has removed somebody from the queue who did not ask for it.
 func (f *referee) gone(e execution, o owner) bool {
+	if f.keys.holder() == o {
+		return false // handed over
+	}
 	if !slices.Contains(f.keys.queue, o) {
-		return o != e.by.owner || f.keys.holder() != o && e.script != "leave" && e.script != "fairlock_leave"
+		return o != e.by.owner || e.script != "leave" && e.script != "fairlock_leave"
 	}
 	if o != e.by.owner {
 		return false
@@ -161,8 +173,10 @@ func (f *referee) drop(e execution, c *client) {
 		if !e.ours {
 			silent = f.now-at.polled >= c.process.wait-5500
 		}
+		// Nobody has heard that it has the lock. It is overtaken until it comes back.
+		at.deaf = at.deaf || e.ours && e.before.grants[c.owner] > 0 && !f.told(c.owner)
 		at.lost = at.lost || silent
-		if !silent {
+		if !silent && !at.deaf {
 			f.report("dropped", "%s, %d ms after its call, by %s of %s", c.owner, f.now-at.polled, e.script, e.by.owner)
 		}
 		return // it keeps its right to the place, unless it has lost it
@@ -189,14 +203,16 @@ func (f *referee) inaccuracy() (most ms) {
 	return most
 }
 
-func (f *referee) grant(e execution) {
-	c := e.by
+func (f *referee) grant(e execution, c *client) {
+	if c != e.by && !f.told(c.owner) {
+		f.report("heard", "%s is handed the lock and does not hear", c.owner)
+	}
 	f.seen.grants++
 	f.seen.order = append(f.seen.order, c.owner)
 	mine := c.standing.place
 	for _, other := range f.clients {
 		place := other.standing.place
-		if other == c || place == 0 || mine > 0 && place > mine || other.standing.lost || !other.lives() || f.shaken {
+		if other == c || place == 0 || mine > 0 && place > mine || other.standing.lost || other.standing.deaf || !other.lives() || f.shaken {
 			continue
 		}
 		f.report("order", "%s is granted before %s", c.owner, other.owner)
@@ -225,12 +241,12 @@ func (f *referee) queued(e execution) {
 	case at < 0:
 	case e.stands(backAgain):
 		f.seen.backAgain++
-		c.standing.lost = false
+		c.standing.lost, c.standing.deaf = false, false
 		c.standing.pure = f.now + f.left()
 	case was < 0 || c.standing.place == 0 || e.stands(atTheEnd):
 		f.entered++
 		c.standing.place = f.entered
-		c.standing.lost = false
+		c.standing.lost, c.standing.deaf = false, false
 		c.standing.pure = f.fresh(e, f.keys.queue[:at])
 	}
 }
@@ -270,6 +286,22 @@ func (f *referee) settled(e execution) {
 		c.standing.pure = max(c.standing.pure, due)
 	case due < e.before.due[head]:
 		c.standing.pure = min(c.standing.pure, f.now+left+f.java)
+	}
+}
+
+// lost checks that a waiter has lost its place by its own fault, if it has had one.
+func (f *referee) lost(c *client) {
+	if at := c.standing; at.place > 0 && !at.lost && !f.shaken {
+		f.report("dropped", "the place of %s is gone", c.owner)
+	}
+}
+
+// believed checks that a client has the lock that takes it for its own without a call.
+func (f *referee) believed(c *client) {
+	f.keys.expire(f.now)
+	f.seen.believed++
+	if f.keys.holder() != c.owner && !c.standing.forced && !f.shaken {
+		f.report("believed", "%s takes the lock of %q for its own", c.owner, f.keys.holder())
 	}
 }
 

@@ -133,6 +133,11 @@ func (r regime) goProcess(d dice, span ms) process {
 	if r.waits {
 		p.wait = pick(d, 12*second, 15*second, 20*second, 40*second)
 	}
+	p.grant = pick(d, 0, second, 5*second, 9500, 9500)
+	p.early = p.grant > 0 && d.oneIn(2)
+	if r.messages > 0 && d.oneIn(3) {
+		p.broken, p.deaf = d.upTo(span+30*second), pick(d, 50, second, 6*second, 30*second)
+	}
 	if r.goCrashes || r.crashes && d.oneIn(3) {
 		p.crash = d.upTo(span + minute)
 	}

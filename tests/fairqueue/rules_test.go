@@ -27,6 +27,14 @@ type without struct {
 	predecessor bool // a waiter that was dropped alive comes back in front of everybody
 	farther     bool // … or behind its direct predecessor, if that is in the queue, else in front of everybody
 
+	// Who is handed the lock:
+
+	once     bool // a waiter whose place is gone gets another one under the same wire owner
+	unheard  bool // who has not heard of its grant keeps it
+	anybody  bool // a waiter takes what its session was told under an earlier owner for its own
+	sure     bool // … and believes it however late it comes
+	comeback bool // who has not heard of its grant loses its place
+
 	notAfter bool // a copy of an acquire is executed however late it comes
 }
 

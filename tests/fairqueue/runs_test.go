@@ -106,6 +106,8 @@ func simpler(s scenario) (all []scenario) {
 	for i, p := range s.processes {
 		number(p.skew, func(c *scenario) *ms { return &c.processes[i].skew })
 		number(p.crash, func(c *scenario) *ms { return &c.processes[i].crash })
+		number(p.deaf, func(c *scenario) *ms { return &c.processes[i].deaf })
+		number(p.grant, func(c *scenario) *ms { return &c.processes[i].grant })
 		number(p.stalled, func(c *scenario) *ms { return &c.processes[i].stalled })
 	}
 	for i, t := range s.tasks {
@@ -128,6 +130,7 @@ func (s *seen) add(other seen) {
 		*s = newReferee(nil).seen
 	}
 	s.grants += other.grants
+	s.believed += other.believed
 	s.backAgain += other.backAgain
 	s.javaDropped += other.javaDropped
 	s.byOurs += other.byOurs
@@ -138,6 +141,6 @@ func (s *seen) add(other seen) {
 }
 
 func (s seen) String() string {
-	return fmt.Sprintf("%d grants; back again %d; live Java waiters dropped by Java %d, by us %d; least margin %d; "+
-		"blocked by %v", s.grants, s.backAgain, s.javaDropped, s.byOurs, s.margin, s.worst)
+	return fmt.Sprintf("%d grants, %d believed; back again %d; live Java waiters dropped by Java %d, by us %d; least margin %d; "+
+		"blocked by %v", s.grants, s.believed, s.backAgain, s.javaDropped, s.byOurs, s.margin, s.worst)
 }

@@ -14,9 +14,18 @@ type run struct {
 	java    ms // java_wait
 	without without
 	hears   func(owner) bool // reports whether somebody is subscribed to an owner's channel
+	told    func(owner) bool // reports whether its session is subscribed to that of sessions
 
-	published []owner // the owners to whose channels it published, in order
-	looked    bool    // it looked for dead waiters
+	published []message
+	looked    bool // it looked for dead waiters
+	handed    bool // it handed the lock to somebody
+}
+
+// A message tells a waiter, on its own channel, or its session, that it is its turn, or that it has the lock.
+type message struct {
+	to      owner
+	session bool
+	granted bool
 }
 
 // A reply is that of any of our scripts but waiters; an integer reply has one number.
@@ -29,6 +38,8 @@ type demand struct {
 	lease    ms
 	notAfter ms
 	wait     ms // 0: try
+	grant    ms
+	again    bool
 }
 
 func (r *run) acquire(d demand) reply {
@@ -47,7 +58,7 @@ func (r *run) acquire(d demand) reply {
 		return reply{1, r.now}
 	}
 
-	if r.head() != nobody {
+	if (free || d.again) && r.head() != nobody {
 		r.bury()
 		if free || r.without.freeOnly {
 			r.sweep()
@@ -57,32 +68,42 @@ func (r *run) acquire(d demand) reply {
 	if free && (head == nobody || head == d.owner) {
 		r.grant(d.owner, r.now+d.lease)
 		if head != nobody {
-			r.forget(d.owner)
+			r.pop(d.owner)
 			r.settle(d.lease)
 		}
 		return reply{1, r.now}
 	}
 	if d.wait == 0 {
 		if free {
-			r.publish(head)
+			r.tell(head)
 		}
 		return reply{0, r.now, pttl}
 	}
 
 	left := max(pttl, 0)
-	place := r.stand(d, left)
-	r.oursUntil, r.aliveUntil = r.now+day, r.now+day
-
-	r.settle(left)
+	place, java := r.stand(d, left)
+	if place == gone {
+		return reply{-1, r.now}
+	}
+	if place != atTheEnd || len(r.ours) == 1 || r.now%64 == 0 {
+		r.oursUntil, r.aliveUntil = r.now+day, r.now+day
+	}
+	if free || d.again || place != atTheEnd {
+		r.settle(left)
+	}
 	head = r.head()
 	again := d.wait / 3
 	if free && head != d.owner {
-		r.publish(head)
+		r.tell(head)
 		again = min(again, r.end(head)-r.now)
 	} else if head == d.owner && (free || left > 0) {
 		again = min(again, left+1)
 	}
-	return reply{0, r.now, max(100, again), place}
+	listen := int64(0)
+	if java > 0 || !free && r.holder()[0] != 'G' {
+		listen = 1
+	}
+	return reply{0, r.now, max(100, again), place, listen}
 }
 
 // The places of a waiter in the replies of acquire.
@@ -90,45 +111,67 @@ const (
 	asBefore int64 = iota
 	atTheEnd
 	backAgain
+	gone
 )
 
-// stand gives a waiter its place in the queue, or leaves it there, and writes its score anew.
-func (r *run) stand(d demand, left ms) (place int64) {
+// stand gives a waiter its place in the queue, or leaves it there, and writes its score anew. At least so many of Java's
+// are in front of it.
+func (r *run) stand(d demand, left ms) (place, java int64) {
 	was, known := r.due[d.owner]
 	until, living := r.alive[d.owner]
-	at := -1
+	delete(r.due, d.owner)
+	r.lives(d.owner, r.now+d.wait, d.grant)
+	if d.again && !known && !living && !r.without.once {
+		r.forget(d.owner)
+		return gone, 0
+	}
+	at, before := -1, -1
 	if known {
 		at = slices.Index(r.queue, d.owner)
 	}
+	if at >= 0 || living {
+		before = slices.Index(r.ours, d.owner)
+	}
 	var score ms
-	before := slices.Index(r.ours, d.owner)
 	switch {
 	case at >= 0:
 		place = asBefore
-		score = r.now + r.allowance(d, at, left)
 		if before < 0 {
+			java = int64(at)
+			score = r.now + r.allowance(d, at, before, left)
 			r.ours = r.insert(d.owner, r.ours, r.queue, at)
+		} else {
+			if at > 0 {
+				java = int64(max(0, at-max(0, before-r.missing(d.owner))))
+			}
+			score = r.now + r.allowance(d, at, before, left)
 		}
 		if r.without.recount && at > 0 {
 			score = r.now + d.wait + was - until
 		}
-	case living && before >= 0:
+	case before >= 0:
 		r.queue = r.insert(d.owner, removed(r.queue, d.owner), r.ours, before)
-		place = backAgain
+		place, java = backAgain, 1
 		score = r.now + max(d.wait, left)
 	default:
 		place = atTheEnd
-		score = r.enqueued(d, left)
-		r.ours = append(removed(r.ours, d.owner), d.owner)
-		r.queue = append(removed(r.queue, d.owner), d.owner)
+		if known || living {
+			r.ours, r.queue = removed(r.ours, d.owner), removed(r.queue, d.owner)
+		}
+		r.ours, r.queue = append(r.ours, d.owner), append(r.queue, d.owner)
+		if len(r.ours) > 1 && r.missing(d.owner) > 0 {
+			r.bury()
+		}
+		at, before := len(r.queue)-1, len(r.ours)-1
+		java = int64(max(0, at-max(0, before-r.missing(d.owner))))
+		score = r.enqueued(d, at, before, left)
 	}
 	r.due[d.owner] = score
-	r.alive[d.owner] = r.now + d.wait
-	return place
+	return place, java
 }
 
 // allowance is how far ahead of now the score of a waiter is set that is already in the queue.
-func (r *run) allowance(d demand, at int, left ms) ms {
+func (r *run) allowance(d demand, at, before int, left ms) ms {
 	if r.without.left {
 		left = 0
 	}
@@ -139,23 +182,27 @@ func (r *run) allowance(d demand, at int, left ms) ms {
 	if r.without.nextLease || r.without.left {
 		base = max(d.wait, left)
 	}
-	return base + r.java*r.javaInFront(at, slices.Index(r.ours, d.owner))
+	return base + r.java*r.javaInFront(d.owner, at, before)
 }
 
-// enqueued is the score of a waiter that joins the queue.
-func (r *run) enqueued(d demand, left ms) ms {
+// enqueued is the score of a waiter that has joined the queue.
+func (r *run) enqueued(d demand, at, before int, left ms) ms {
 	if r.without.left {
 		left = 0
 	}
-	score := r.now + left + d.wait + r.java*r.javaInFront(len(r.queue), len(r.ours))
-	if (r.without.flat || r.without.allowance) && len(r.queue) > 0 {
-		score = max(score, r.due[r.queue[len(r.queue)-1]]+d.wait)
+	base := left + d.wait
+	if at == 0 {
+		base = max(left, d.wait)
+	}
+	score := r.now + base + r.java*r.javaInFront(d.owner, at, before)
+	if (r.without.flat || r.without.allowance) && at > 0 {
+		score = max(score, r.due[r.queue[at-1]]+d.wait)
 	}
 	return score
 }
 
 // javaInFront counts Java's waiters in front of a place in the queue. The place in ours is before, −1 if there is none.
-func (r *run) javaInFront(at, before int) int64 {
+func (r *run) javaInFront(o owner, at, before int) int64 {
 	switch {
 	case r.without.allowance:
 		return 0
@@ -166,14 +213,14 @@ func (r *run) javaInFront(at, before int) int64 {
 	case before < 0:
 		return int64(at)
 	}
-	return int64(max(0, at-max(0, before-r.missing())))
+	return int64(max(0, at-max(0, before-r.missing(o))))
 }
 
-// missing counts the waiters of ours at the front of ours that Java has dropped.
-func (r *run) missing() int {
+// missing counts the waiters at the front of ours, and of one of them, that were dropped from the queue.
+func (r *run) missing(before owner) int {
 	n := slices.IndexFunc(r.ours, func(o owner) bool {
 		_, scored := r.due[o]
-		return scored
+		return scored || o == before
 	})
 	if n < 0 {
 		return len(r.ours)
@@ -202,11 +249,7 @@ func (r *run) release(o owner, target int64) reply {
 		r.counts[o] = target
 		return reply{1}
 	}
-	if r.head() != nobody {
-		r.bury()
-		r.pass()
-	}
-	clear(r.counts)
+	r.pass()
 	return reply{2}
 }
 
@@ -217,9 +260,7 @@ func (r *run) force(notAfter ms) reply {
 	if r.now > notAfter {
 		return reply{-2, r.now}
 	}
-	r.bury()
 	r.pass()
-	clear(r.counts)
 	return reply{1, r.now}
 }
 
@@ -227,7 +268,6 @@ func (r *run) leave(o owner) reply {
 	buried := r.bury()
 	if _, held := r.counts[o]; held {
 		r.pass()
-		clear(r.counts)
 		return reply{2}
 	}
 	first := r.head() == o
@@ -240,7 +280,7 @@ func (r *run) leave(o owner) reply {
 		}
 		r.settle(max(0, r.pttl(r.now)))
 		if r.free() && r.head() != nobody {
-			r.publish(r.head())
+			r.tell(r.head())
 		}
 	}
 	if known || living {
@@ -276,8 +316,14 @@ func (r *run) end(o owner) ms {
 func (r *run) forget(o owner) {
 	r.queue = removed(r.queue, o)
 	delete(r.due, o)
-	delete(r.alive, o)
+	r.forgets(o)
 	r.ours = removed(r.ours, o)
+}
+
+func (r *run) pop(o owner) {
+	r.queue, r.ours = less(r.queue, o), less(r.ours, o)
+	delete(r.due, o)
+	r.forgets(o)
 }
 
 func (r *run) bury() (buried bool) {
@@ -297,7 +343,7 @@ func (r *run) sweep() {
 		if r.end(o) > r.now {
 			return
 		}
-		r.forget(o)
+		r.pop(o)
 	}
 }
 
@@ -318,27 +364,74 @@ func (r *run) settle(left ms) {
 }
 
 func (r *run) pass() {
-	for {
-		o := r.head()
-		if o == nobody {
-			return
+	defer func() {
+		if len(r.counts) > 0 && !r.handed {
+			clear(r.counts)
 		}
-		if r.end(o) > r.now {
-			break
+	}()
+	for o := r.head(); o != nobody; o = r.head() {
+		until, living := r.alive[o]
+		switch {
+		case living && until <= r.now && r.without.burial:
+			r.pop(o)
+		case living && until <= r.now:
+			r.bury()
+		case living && r.grants[o] > 0:
+			if r.hand(o) {
+				return
+			}
+		default:
+			r.bury()
+			due, scored := r.due[o]
+			if living || due > r.now {
+				r.settle(0)
+				r.publish(o)
+				return
+			}
+			if scored && !r.without.hearing && r.publish(o) {
+				r.due[o] = r.now + 5*second
+				return
+			}
+			r.pop(o)
 		}
-		_, scored := r.due[o]
-		if _, living := r.alive[o]; scored && !living && !r.without.hearing && r.publish(o) {
-			r.due[o] = r.now + 5*second
-			return
-		}
-		r.forget(o)
 	}
-	r.settle(0)
-	r.publish(r.head())
+}
+
+// hand gives the lock to the head, if that is heard.
+func (r *run) hand(o owner) (heard bool) {
+	until, grant := r.alive[o], r.grants[o]
+	r.queue = less(r.queue, o)
+	delete(r.due, o)
+	r.forgets(o)
+	clear(r.counts)
+	r.grant(o, r.now+grant)
+	r.published = append(r.published, message{to: o, session: true, granted: true})
+	if r.told(o) || r.without.unheard {
+		r.ours = less(r.ours, o)
+		r.handed = true
+		return true
+	}
+	clear(r.counts)
+	if r.without.comeback {
+		r.ours = less(r.ours, o)
+		return false
+	}
+	r.lives(o, until, 0)
+	r.aliveUntil = r.now + day
+	return false
+}
+
+// tell tells a waiter that it is its turn.
+func (r *run) tell(o owner) {
+	if _, living := r.alive[o]; living && r.grants[o] > 0 {
+		r.published = append(r.published, message{to: o, session: true})
+		return
+	}
+	r.publish(o)
 }
 
 func (r *run) publish(o owner) (heard bool) {
-	r.published = append(r.published, o)
+	r.published = append(r.published, message{to: o})
 	return r.hears(o)
 }
 

@@ -34,16 +34,18 @@ type keys struct {
 	ours       []owner
 	oursUntil  ms
 	alive      map[owner]ms
+	grants     map[owner]ms // for which those in alive may be handed the lock; 0: they do not hear
 	aliveUntil ms
 }
 
 func newKeys() keys {
-	return keys{counts: map[owner]int64{}, due: map[owner]ms{}, alive: map[owner]ms{}}
+	return keys{counts: map[owner]int64{}, due: map[owner]ms{}, alive: map[owner]ms{}, grants: map[owner]ms{}}
 }
 
 func (k *keys) clone() keys {
 	c := *k
 	c.counts, c.due, c.alive = maps.Clone(k.counts), maps.Clone(k.due), maps.Clone(k.alive)
+	c.grants = maps.Clone(k.grants)
 	c.queue, c.ours = slices.Clone(k.queue), slices.Clone(k.ours)
 	return c
 }
@@ -58,6 +60,7 @@ func (k *keys) expire(now ms) {
 	}
 	if now >= k.aliveUntil {
 		clear(k.alive)
+		clear(k.grants)
 	}
 }
 
@@ -85,6 +88,23 @@ func (k *keys) head() owner {
 	return k.queue[0]
 }
 
+// never is when a key expires that has no expiry.
+const never ms = 1 << 60
+
+// lives notes that a waiter of ours is alive.
+func (k *keys) lives(o owner, until, grant ms) {
+	if len(k.alive) == 0 {
+		k.aliveUntil = never
+	}
+	k.alive[o], k.grants[o] = until, grant
+}
+
+// forgets is the opposite of lives.
+func (k *keys) forgets(o owner) {
+	delete(k.alive, o)
+	delete(k.grants, o)
+}
+
 // grant creates the lock.
 func (k *keys) grant(o owner, until ms) {
 	k.counts[o] = 1
@@ -103,6 +123,14 @@ func (k *keys) dead(now ms) []owner {
 		return cmp.Or(cmp.Compare(k.alive[a], k.alive[b]), cmp.Compare(a, b))
 	})
 	return found[:min(len(found), 100)]
+}
+
+// less is LREM of the first occurrence.
+func less(list []owner, o owner) []owner {
+	if at := slices.Index(list, o); at >= 0 {
+		return slices.Delete(list, at, at+1)
+	}
+	return list
 }
 
 // removed is LREM of all occurrences.
@@ -149,5 +177,6 @@ func (k *keys) lose(s keyset) {
 	}
 	if s.alive {
 		clear(k.alive)
+		clear(k.grants)
 	}
 }

@@ -24,12 +24,18 @@ type scenario struct {
 
 type process struct {
 	java    bool
-	skew    ms // of a Java process' clock
-	wait    ms // how long a Go process' waiters live on without a re-poll
-	crash   ms // when it ends; 0: never
-	stall   ms // when it stops …
-	stalled ms // … and for how long
+	skew    ms   // of a Java process' clock
+	wait    ms   // how long a Go process' waiters live on without a re-poll
+	crash   ms   // when it ends; 0: never
+	stall   ms   // when it stops …
+	stalled ms   // … and for how long
+	grant   ms   // for how long its waiters are handed the lock; 0: their sessions do not listen
+	early   bool // they listen before the first call
+	broken  ms   // when its subscriptions break …
+	deaf    ms   // … and for how long
 }
+
+func (p process) isDeaf(at ms) bool { return at >= p.broken && at < p.broken+p.deaf }
 
 func (p process) stalls(at ms) bool { return at >= p.stall && at < p.stall+p.stalled }
 
@@ -141,24 +147,38 @@ func besides(s *scripts) func(*world) { return func(w *world) { w.beside = s } }
 // enter sets up a client that does a task.
 func (w *world) enter(t task) {
 	p := w.processes[t.process]
-	c := &client{world: w, task: t, process: p, rng: rand.New(rand.NewPCG(w.seed, uint64(t.id)))}
-	var start func()
+	c := &client{
+		world: w, task: t, process: p, rng: rand.New(rand.NewPCG(w.seed, uint64(t.id))), session: &session{}, number: 1,
+	}
 	if p.java {
 		j := &javaClient{c}
-		c.owner, start = fmt.Sprintf("J%d:1", t.id), j.begin
+		c.owner = fmt.Sprintf("J%d:1", t.id)
+		c.after(t.start, j.begin)
 	} else {
-		g := &goClient{client: c}
-		c.owner, start = fmt.Sprintf("G%d:1", t.id), g.begin
+		g := newGoClient(c)
+		c.session.subscribed = p.early
+		c.after(t.start, g.begin)
 	}
+	w.join(c)
+}
+
+// join makes a client known.
+func (w *world) join(c *client) {
+	p := c.process
 	w.clients[c.owner] = c
-	c.after(t.start, start)
 	if p.crash > 0 {
 		w.at(epoch+p.crash, func() {
 			c.crashed = true
-			c.listening = false
+			c.listening, c.session.subscribed = false, false
 			w.note("%s crashes", c.owner)
 			w.referee.look()
 		})
+	}
+	if p.crash > 0 && w.now >= epoch+p.crash {
+		c.crashed = true
+	}
+	if p.deaf > 0 {
+		w.at(epoch+p.broken+p.deaf, c.hearsAgain)
 	}
 	if p.stalled > 0 {
 		w.at(epoch+p.stall, w.referee.look)
@@ -205,7 +225,7 @@ type execution struct {
 }
 
 // queued reports whether a waiter of ours has called and is in the queue: only then has the reply a place.
-func (e execution) queued() bool { return len(e.reply) == 4 }
+func (e execution) queued() bool { return len(e.reply) == 5 }
 
 // stands reports whether the reply has that place.
 func (e execution) stands(place int64) bool { return e.queued() && e.reply[3] == place }
@@ -223,11 +243,11 @@ func (w *world) before() keys {
 // call executes one of our scripts on the server, at once.
 func (w *world) call(c *client, s call) reply {
 	before := w.before()
-	r := &run{keys: &w.keys, now: w.now, java: w.java, without: w.without, hears: w.hears}
+	r := &run{keys: &w.keys, now: w.now, java: w.java, without: w.without, hears: w.hears, told: w.told}
 	answer := s.model(r)
 	if w.beside != nil {
 		w.beside.compare(comparison{
-			where: fmt.Sprintf("seed %d", w.seed), call: s, now: w.now, hears: w.hears,
+			where: fmt.Sprintf("seed %d", w.seed), call: s, now: w.now, hears: w.hears, told: w.told,
 			before: before, after: w.keys, answer: answer, published: r.published,
 		})
 	}
@@ -246,14 +266,20 @@ func (w *world) javaCall(c *client, script string, takesOff ms, do func(*javaRun
 }
 
 // done is what follows when a script has been executed.
-func (w *world) done(e execution, published []owner) {
+func (w *world) done(e execution, published []message) {
 	if w.tracing {
 		w.note("%s %s %v → %s", e.by.owner, e.script, []int64(e.reply), w.state())
 	}
 	w.referee.executed(e)
 	w.expect()
-	for _, o := range published {
-		if c := w.clients[o]; w.hears(o) && c.rng.IntN(1000) >= w.lostMessages {
+	for _, m := range published {
+		c := w.clients[m.to]
+		switch {
+		case m.session && w.told(m.to):
+			if to := c.session.waits; to.rng.IntN(1000) >= w.lostMessages {
+				to.deliver(to.latency(), m)
+			}
+		case !m.session && w.hears(m.to) && c.rng.IntN(1000) >= w.lostMessages:
 			c.after(c.latency(), c.message)
 		}
 	}
@@ -281,7 +307,13 @@ func (w *world) renew(o owner) {
 
 func (w *world) hears(o owner) bool {
 	c := w.clients[o]
-	return c != nil && c.listening && !c.crashed
+	return c != nil && c.listening && !c.crashed && !c.process.isDeaf(w.now-epoch)
+}
+
+// told reports whether the session of an owner is subscribed.
+func (w *world) told(o owner) bool {
+	c := w.clients[o]
+	return c != nil && c.session.subscribed && !c.crashed && !c.process.isDeaf(w.now-epoch)
 }
 
 func (w *world) note(format string, args ...any) {
