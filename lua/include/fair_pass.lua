@@ -7,7 +7,7 @@ local function fair_pass(q, time, head, owner, lease)
   while head do
     local alive, grant = fair_life(q, head)
     if alive and alive <= time then
-      fair_bury(q, time)
+      fair_pop(q, head)
     elseif grant then
       local heard, refused = fair_grant(q, head, alive, grant)
       if heard then return nil end

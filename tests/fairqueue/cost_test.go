@@ -22,7 +22,7 @@ func TestCommandsInside(t *testing.T) {
 		for _, o := range waiting {
 			k.queue = append(k.queue, o)
 			k.due[o] = epoch + javaWait
-			if o[0] == 'G' {
+			if o[0] != 'J' {
 				k.ours = append(k.ours, o)
 				k.alive[o] = epoch + wait
 			}
@@ -54,19 +54,26 @@ func TestCommandsInside(t *testing.T) {
 	acquire := func(wait ms) call {
 		return acquireCall(demand{owner: "G", target: 1, lease: javaLease, notAfter: always, wait: wait}, javaWait)
 	}
+	// theirs is held by one of ours, and all who wait can be handed it.
+	theirs := func(waiting ...string) keys {
+		k := held(waiting...)
+		for _, o := range waiting {
+			k.grants[o] = 9500
+		}
+		return k
+	}
 	poll, try := acquire(wait), acquire(0)
 	leave, release := leaveCall("G", javaWait), releaseCall("H", 0, javaWait)
 	reenter := acquireCall(demand{owner: "H", target: 2, lease: javaLease, notAfter: always, wait: wait}, javaWait)
 
-	everybody := func(owner) bool { return true }
+	everybody := func(o owner) bool { return o[0] != 'N' }
 	for _, c := range []struct {
 		name  string
 		state keys
 		call  call
 		most  int // what was measured when the rules were drafted, plus what has been added since
 	}{
-		// The script looks at the head before it looks for the dead, for the sake of the fast path. It looks at ours,
-		// and removes a newcomer from the queue, because the server may have lost something.
+		// The script looks at the head before it looks for the dead, for the sake of the fast path.
 		{"acquire, free, nobody waits", free(), poll, 4},
 		{"acquire, free, as head", free("G", "G2", "J3"), poll, 15 + 1},
 		{"re-poll, held, as head", held("G", "G2", "J3"), poll, 12 + 2},
@@ -74,24 +81,27 @@ func TestCommandsInside(t *testing.T) {
 		{"re-poll, free, somebody else is head", free("J1", "G2", "G"), poll, 19 + 1},
 		{"re-entry", held("J1", "G2"), reenter, 4},
 
-		{"acquire, held, first", held(), poll, 18 + 2},
-		{"acquire, held, later", held("J1", "G2"), poll, 18 + 3},
+		{"acquire, held, first", held(), poll, 9},
+		{"acquire, held, later", held("J1", "G2"), poll, 11},
+		// What an acquisition costs while the lock passes on among ours: these two, which were 20 and 13.
+		{"acquire, held, behind ours", theirs("G1", "G2"), poll, 9},
+		{"release, it is handed on", theirs("G1", "G2"), release, 11},
 
-		// A try is an acquire until it turns out that it does not wait: it asks for the field of a hold, and looks
-		// for the dead even while the lock is held.
-		{"try, held", held("J1"), try, 3 + 1},
+		{"try, held", held("J1"), try, 2},
 		{"try, free, somebody waits", free("J1"), try, 6 + 1},
 
-		{"release, nobody waits", held(), release, 3},
+		{"release, nobody waits", held(), release, 2},
 		// Waking the next waiter is a write. Before it, a removal of nothing makes the script fail early on a server
 		// without memory.
-		{"release, somebody waits", held("G1", "J2"), release, 11 + 2},
-		{"release, Java's head is due", dueNow(held("J1", "G2"), "J1"), release, 11},
+		{"release, somebody waits", held("G1", "J2"), release, 11},
+		{"release, Java's head is due", dueNow(held("J1", "G2"), "J1"), release, 9},
+		{"release, nobody hears", theirs("N1"), release, 15},
 		{"force, somebody waits", held("G1", "J2"), forceCall(always, javaWait), 11 + 1},
 
 		// It may have been granted the lock in the meantime; and the reply tells what it has found.
 		{"leave, in the middle", held("J1", "G", "G3"), leave, 6 + 2},
 		{"leave, held, as head", held("G", "G3"), leave, 11 + 2},
+		{"leave, as the holder", theirs("G2", "G3"), leaveCall("H", javaWait), 16},
 		{"leave, free, as head", free("G", "G3"), leave, 15 + 2},
 		{"leave, nothing there", held(), leave, 6 + 3},
 
@@ -100,7 +110,7 @@ func TestCommandsInside(t *testing.T) {
 		{"back in front of one", dropped(held("G1", "G2", "G", "J4"), "G1", "G2", "G"), poll, 17 + 2*2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, commands, err := s.run(c.call, c.state, epoch, everybody, everybody)
+			got, commands, err := s.run(c.call, c.state, epoch+1, everybody, everybody)
 			require.NoError(t, err)
 			n := 0
 			for name, times := range commands {

@@ -21,6 +21,7 @@
 //   - blockade_test.go: for how long a dead head may keep a free lock from others;
 //   - regimes_test.go, runs_test.go: random scenarios; HOLDFAST_FAIR_RUNS=5000 plays more of them;
 //   - counterexamples_test.go: what each rule is good for;
+//   - grants_test.go: what each rule is good for by which a release hands the lock on;
 //   - losses_test.go: lost keys, and late copies of calls;
 //   - beside_test.go, beside.lua, lua_test.go: the real scripts beside the model;
 //   - cost_test.go: how many commands they take.

@@ -42,7 +42,7 @@ func (g *goClient) anew() {
 
 // mailed hears what the session is told.
 func (g *goClient) mailed(m message) {
-	if !g.wants || g.crashed || m.to != g.owner && !g.without.anybody {
+	if !g.wants || g.crashed || m.to != g.owner {
 		return
 	}
 	g.mail = g.mail || m.granted

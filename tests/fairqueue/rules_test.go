@@ -31,8 +31,7 @@ type without struct {
 
 	once     bool // a waiter whose place is gone gets another one under the same wire owner
 	unheard  bool // who has not heard of its grant keeps it
-	anybody  bool // a waiter takes what its session was told under an earlier owner for its own
-	sure     bool // … and believes it however late it comes
+	sure     bool // a waiter believes that it has the lock however late it is told
 	comeback bool // who has not heard of its grant loses its place
 
 	notAfter bool // a copy of an acquire is executed however late it comes

@@ -70,6 +70,9 @@ func (r *run) acquire(d demand) reply {
 		if head != nobody {
 			r.pop(d.owner)
 			r.settle(d.lease)
+		} else if _, living := r.alive[d.owner]; living && d.again {
+			r.forgets(d.owner)
+			r.ours = removed(r.ours, d.owner)
 		}
 		return reply{1, r.now}
 	}
@@ -267,6 +270,7 @@ func (r *run) force(notAfter ms) reply {
 func (r *run) leave(o owner) reply {
 	buried := r.bury()
 	if _, held := r.counts[o]; held {
+		r.forget(o)
 		r.pass()
 		return reply{2}
 	}
@@ -372,10 +376,8 @@ func (r *run) pass() {
 	for o := r.head(); o != nobody; o = r.head() {
 		until, living := r.alive[o]
 		switch {
-		case living && until <= r.now && r.without.burial:
-			r.pop(o)
 		case living && until <= r.now:
-			r.bury()
+			r.pop(o)
 		case living && r.grants[o] > 0:
 			if r.hand(o) {
 				return

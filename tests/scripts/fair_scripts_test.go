@@ -1,0 +1,269 @@
+package scripts
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// A fairStep is a call of one of a fair lock's scripts. tests/fairqueue compares them with a model; here are messages that
+// are refused or not heard, keys of other types, the locks x and {x}, and a server without memory.
+type fairStep struct {
+	seed     [][]string
+	full     bool   // the server has no memory left
+	hears    string // where somebody listens; default: everywhere
+	rights   string // to channels, of who calls; default: to all
+	call     caller
+	reply    any
+	fails    string
+	held     string   // who has the lock then
+	queue    []string // who waits then
+	ours     []string // of this toolkit, even if dropped from the queue
+	messages []redistest.Message
+}
+
+// mine is how a waiter of ours is stored, alive for a minute; behind the point of its score is what it asks for.
+func mine(waiter string, asks float64) [][]string {
+	score := float64(time.Now().Add(time.Minute).UnixMilli()) + asks
+	return [][]string{
+		{"RPUSH", fairKeys[1], waiter},
+		{"ZADD", fairKeys[2], strconv.FormatInt(time.Now().Add(2*time.Minute).UnixMilli(), 10), waiter},
+		{"RPUSH", fairKeys[3], waiter},
+		{"ZADD", fairKeys[4], strconv.FormatFloat(score, 'f', -1, 64), waiter},
+	}
+}
+
+// theirs is how one of Redisson's is stored.
+func theirs(waiter string) [][]string { return mine(waiter, 0)[:2] }
+
+const hears = 950. / 1024 // a waiter that may be handed the lock for 9.5 s
+
+// tells is a message to a waiter on its own channel, or to its session.
+func tells(channel, what string) []redistest.Message {
+	return []redistest.Message{{Channel: channel, Payload: what}}
+}
+
+func TestFairScriptsPassTheLockOn(t *testing.T) {
+	t.Parallel()
+	queue := []string{"b:1"}
+	hold := seed(me, "1")
+	granted := tells(fairTold+"b", "b:1 0")
+	for name, s := range map[string]fairStep{
+		"hands it on": {
+			seed: with(hold, mine("b:1", hears), mine("c:1", hears)), call: releaseFair{}, reply: int64(2),
+			held: "b:1", queue: []string{"c:1"}, ours: []string{"c:1"}, messages: granted,
+		},
+		"without memory": {
+			seed: with(hold, mine("b:1", hears)), full: true, call: releaseFair{}, reply: int64(2),
+			held: "b:1", messages: granted,
+		},
+		"to one who does not hear": {
+			seed: with(hold, mine("b:1", 0)), call: releaseFair{}, reply: int64(2),
+			queue: queue, ours: queue, messages: tells(fairOwn+"b:1", "0"),
+		},
+		"to one who waits for the lock of the other name": {
+			seed: with(hold, mine("b:1", hears+1./2048)), call: releaseFair{}, reply: int64(2),
+			queue: queue, ours: queue, messages: tells(fairOwn+"b:1", "0"),
+		},
+		"to Redisson": {
+			seed: with(hold, theirs(java), mine("c:1", hears)), call: releaseFair{}, reply: int64(2),
+			queue: []string{java, "c:1"}, ours: []string{"c:1"}, messages: tells(fairOwn+java, "0"),
+		},
+		"nobody hears": {
+			seed: with(hold, mine("b:1", hears)), hears: "nothing", call: releaseFair{}, reply: int64(2), ours: queue,
+		},
+		"the first does not hear": {
+			seed: with(hold, mine("b:1", hears), mine("c:1", hears)), hears: fairTold + "c", call: releaseFair{},
+			reply: int64(2), held: "c:1", ours: queue, messages: tells(fairTold+"c", "c:1 0"),
+		},
+		"whether anybody hears is not known": {
+			seed: with(hold, mine("b:1", hears)), hears: "nothing", call: releaseFair{unreached: true}, reply: int64(2),
+			held: "b:1",
+		},
+		"a message that is refused": {
+			seed: with(hold, mine("b:1", hears)), rights: "&redisson*", call: releaseFair{}, fails: "channel",
+			held: me, ours: queue,
+		},
+		"scores of another type": {
+			seed: with(hold, mine("b:1", hears), [][]string{{"SET", fairKeys[2], "precious"}}), call: releaseFair{},
+			fails: "WRONGTYPE", held: me, ours: queue,
+		},
+		"a list of ours of another type": {
+			seed: with(hold, mine("b:1", hears), [][]string{{"SET", fairKeys[3], "precious"}}), call: releaseFair{},
+			reply: int64(2), held: "b:1", messages: granted,
+		},
+		"a queue of another type": {
+			seed: with(hold, [][]string{{"SET", fairKeys[1], "precious"}}), call: releaseFair{}, fails: "WRONGTYPE", held: me,
+		},
+		"nothing to hand on": {
+			seed: mine("b:1", hears), call: releaseFair{}, reply: int64(0), queue: queue, ours: queue,
+		},
+		"by force": {
+			seed: with(hold, mine("b:1", hears)), call: forceFair{}, reply: head(1), held: "b:1", messages: granted,
+		},
+		"by force, a message that is refused": {
+			seed: with(hold, mine("b:1", hears)), rights: "&redisson*", call: forceFair{}, fails: "channel",
+			held: me, ours: queue,
+		},
+		"of a call that is given up": {
+			seed: with(hold, mine("b:1", hears)), call: leaveFair{}, reply: int64(2), held: "b:1", messages: granted,
+		},
+		"the next is told when the first leaves": {
+			seed: with(mine(me, hears), mine("b:1", hears)), call: leaveFair{}, reply: int64(1),
+			queue: queue, ours: queue, messages: tells(fairTold+"b", "b:1"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s.run(t)
+		})
+	}
+}
+
+func TestFairScriptsStand(t *testing.T) {
+	t.Parallel()
+	known, unknown := seed(ours, "1"), seed(java, "1")
+	waits := func(place, listen int64) []any { return head(0, 5000, place, listen) }
+	both := []string{"b:1", me}
+	for name, s := range map[string]fairStep{
+		"the first": {
+			seed: known, call: acquireFair{grant: "9500"}, reply: waits(1, 0), held: ours, queue: both[1:], ours: both[1:],
+		},
+		"without memory": {
+			seed: known, full: true, call: acquireFair{grant: "9500"}, reply: waits(1, 0),
+			held: ours, queue: both[1:], ours: both[1:],
+		},
+		"behind another": {
+			seed: with(known, mine("b:1", hears)), call: acquireFair{}, reply: waits(1, 0), held: ours, queue: both, ours: both,
+		},
+		"and listens to a holder that tells no sessions": {
+			seed: unknown, call: acquireFair{grant: "9500"}, reply: waits(1, 1), held: java, queue: both[1:], ours: both[1:],
+		},
+		"and listens behind one that tells no sessions": {
+			seed: with(known, theirs(java)), call: acquireFair{grant: "9500"}, reply: waits(1, 1),
+			held: ours, queue: []string{java, me}, ours: both[1:],
+		},
+		"and listens behind one that tells no sessions, instead of one that it has dropped": {
+			seed: with(known, theirs(java), mine("b:1", hears)[2:]), call: acquireFair{grant: "9500"}, reply: waits(1, 1),
+			held: ours, queue: []string{java, me}, ours: both,
+		},
+		"a copy of the first call": {
+			seed: with(known, mine("b:1", hears), mine(me, hears)), call: acquireFair{grant: "9500"}, reply: waits(0, 0),
+			held: ours, queue: both, ours: both,
+		},
+		"again": {
+			seed: with(known, mine("b:1", hears), mine(me, 0)), call: acquireFair{grant: "9500", again: true},
+			reply: waits(0, 0), held: ours, queue: both, ours: both,
+		},
+		"its place is gone": {
+			seed: with(known, mine("b:1", hears)), call: acquireFair{grant: "9500", again: true}, reply: head(-1),
+			held: ours, queue: both[:1], ours: both[:1],
+		},
+		"back in its place": {
+			seed: with(known, mine(me, 0)[2:], mine("b:1", hears)), call: acquireFair{grant: "9500", again: true},
+			reply: waits(2, 1), held: ours, queue: []string{me, "b:1"}, ours: []string{me, "b:1"},
+		},
+		"granted by a release": {
+			seed: with(seed(me, "1"), mine("b:1", hears)), call: acquireFair{grant: "9500", again: true}, reply: head(1),
+			held: me, queue: both[:1], ours: both[:1],
+		},
+		"granted by the call after it was dropped": {
+			seed: mine(me, 0)[2:], call: acquireFair{grant: "9500", again: true}, reply: head(1), held: me,
+		},
+		"behind one that it tells": {
+			seed: mine("b:1", hears), call: acquireFair{grant: "9500"}, reply: waits(1, 0),
+			queue: both, ours: both, messages: tells(fairTold+"b", "b:1"),
+		},
+		"a try tells the first": {
+			seed: mine("b:1", hears), call: acquireFair{try: true}, reply: head(0, -2),
+			queue: both[:1], ours: both[:1], messages: tells(fairTold+"b", "b:1"),
+		},
+		"a list of ours of another type": {
+			seed: with(known, [][]string{{"SET", fairKeys[3], "precious"}}), call: acquireFair{}, fails: "WRONGTYPE", held: ours,
+		},
+		"scores of another type": {
+			seed: with(known, [][]string{{"SET", fairKeys[2], "precious"}}), call: acquireFair{}, fails: "WRONGTYPE", held: ours,
+		},
+		"who is alive of another type": {
+			seed: with(known, [][]string{{"SET", fairKeys[4], "precious"}}), call: acquireFair{}, fails: "WRONGTYPE", held: ours,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s.run(t)
+		})
+	}
+}
+
+func (s fairStep) run(t *testing.T) {
+	srv := redistest.Start(t)
+	prepared := step{seed: s.seed, full: s.full}
+	prepared.prepare(t, srv)
+	messages := srv.Messages(t, cmp.Or(s.hears, "*"))
+	srv.ResetStats(t)
+	began := time.Now().UnixMilli()
+	reply, err := s.do(t, srv, "+@all", cmp.Or(s.rights, "&*"))
+	if s.fails != "" {
+		require.ErrorContains(t, err, s.fails)
+	} else {
+		require.NoError(t, err)
+		assert.Equal(t, s.reply, withNow(reply, began))
+	}
+	inside := srv.CommandStats(t)
+	space := srv.Keyspace(t)
+	assert.Equal(t, s.held, holder(t, space))
+	list := func(key string) []string {
+		found, _ := space[key].Content.([]string)
+		return found
+	}
+	assert.Equal(t, s.queue, list(fairKeys[1]), "the queue")
+	assert.Equal(t, s.ours, list(fairKeys[3]), "ours")
+	assert.Equal(t, s.messages, messages.Drain(t))
+
+	// Whatever a user has no right to, nobody is told that it has the lock who does not have it.
+	for command := range inside {
+		if strings.Contains(command, "|") || slices.Contains([]string{"eval", "acl", "auth"}, command) {
+			continue
+		}
+		srv.Do(t, "CONFIG", "SET", "maxmemory", "0")
+		srv.Do(t, "FLUSHALL")
+		prepared.prepare(t, srv)
+		_, _ = s.do(t, srv, "+@all", "&*", "-"+command)
+		has := holder(t, srv.Keyspace(t))
+		for _, m := range messages.Drain(t) {
+			if owner, granted := strings.CutSuffix(m.Payload, " 0"); granted {
+				assert.Equal(t, has, owner, "without %s", command)
+			}
+		}
+	}
+}
+
+// do makes the call as a user with these rights.
+func (s fairStep) do(t *testing.T, srv *redistest.Server, rights ...string) (any, error) {
+	srv.Grant(t, "weak", append([]string{"resetchannels", "~*"}, rights...)...)
+	conn, err := redistest.Dial(srv.Addr())
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = conn.Do("AUTH", "weak", redistest.Password)
+	require.NoError(t, err)
+	return conn.Do(eval(s.call)...)
+}
+
+// holder is who has the lock, which expires.
+func holder(t *testing.T, space map[string]redistest.Value) string {
+	lock, held := space[lockKey]
+	if !held {
+		return ""
+	}
+	assert.True(t, lock.Expires)
+	return slices.Collect(maps.Keys(lock.Content.(map[string]string)))[0]
+}
