@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/holders"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // A Mutex is a lock of one name: of package rlock or setlock, a fair one of package fairlock, or a half of
@@ -41,7 +42,7 @@ func (m *Mutex) Name() string { return m.core().Name }
 // was to re-enter a hold of its owner and that hold is lost. Anything else is the server's refusal, in its
 // own words.
 func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
-	h, err := m.core().Lock(ctx)
+	h, err := m.core().Lock(ctx, "lock", session.Forever)
 	return (*Hold)(h), err
 }
 
@@ -50,7 +51,7 @@ func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
 // minute, and then given up and undone: that is [ErrUnknown]. Its other errors are those of
 // [Mutex.Lock]. After an error nothing is held. It corresponds to tryLock().
 func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) {
-	h, err := m.core().TryLock(ctx)
+	h, err := m.core().Lock(ctx, "try lock", 0)
 	return (*Hold)(h), err
 }
 
@@ -61,7 +62,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) {
 // If the server did not answer in the end, that is the error instead, or [ErrUnknown] if an attempt was cut
 // off, which takes up to 0.1 s more.
 func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*Hold, error) {
-	h, err := m.core().TryLockFor(ctx, wait)
+	h, err := m.core().Lock(ctx, "try lock for", wait)
 	return (*Hold)(h), err
 }
 

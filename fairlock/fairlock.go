@@ -42,6 +42,7 @@ import (
 type Mutex struct {
 	holdfast.Mutex
 	keys        [5]string // as scripts take them
+	told        string    // where sessions are told, likewise
 	javaWait    string    // Options.JavaWait, likewise
 	wait        string    // Options.WaiterLease, likewise
 	waiterLease time.Duration
@@ -95,6 +96,7 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 		Err: o.mistake(),
 	}, wire.FairChannel)
 	key := m.lock().Key()
+	m.told = wire.FairTold(key)
 	m.keys = [...]string{key, wire.FairQueue(key), wire.FairDue(key), wire.FairOurs(key), wire.FairAlive(key)}
 	return m
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -28,23 +29,22 @@ func (p *protocol) call(s *script.Script) *script.Call { return script.NewCall(s
 // passing adds what the scripts need that pass the lock on.
 func (p *protocol) passing(c *script.Call) *script.Call {
 	l := p.lock()
-	return c.Arg(p.javaWait, l.Publish(), l.Channel, p.told(), l.Session().Counting())
+	return c.Arg(p.javaWait, l.Publish(), l.Channel, p.told, l.Session().Counting())
 }
 
-// told is where sessions are told that they have the lock.
-func (p *protocol) told() string { return wire.FairTold(p.lock().Key()) }
-
 func (p *protocol) Acquire(w core.Want) *script.Call {
-	wait := "0"
+	wait, again, grant := "0", "0", int64(0)
 	if w.Stand {
 		wait = p.wait
 	}
-	again := "0"
 	if w.Again {
 		again = "1"
 	}
+	if w.Hears {
+		grant = lease.Grant(p.lock().Length()).Milliseconds()
+	}
 	return p.call(acquireScript).Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter).
-		Arg(wait, p.javaWait, p.lock().Publish(), p.lock().Channel, p.told()).Arg("0", again)
+		Arg(wait, p.javaWait, p.lock().Publish(), p.lock().Channel, p.told).Int(grant).Arg(again)
 }
 
 func (p *protocol) Release(r core.Remaining) *script.Call {
@@ -72,12 +72,29 @@ func (p *protocol) Moved(place int64, stood bool) {
 	case place == placeNew && stood:
 		log.Warn("holdfast: taken for dead, queued up anew", "kind", l.Title(), "name", l.Name, "lease", p.waiterLease)
 	case place == placeRegained:
-		log.Warn("holdfast: dropped from the queue by another client, back in place", "kind", l.Title(), "name", l.Name)
+		log.Warn("holdfast: dropped from the queue, back in place", "kind", l.Title(), "name", l.Name)
 	}
 }
 
-// Wait has each waiter listen on a channel of its own, another one after a re-entry was tried in vain.
-func (p *protocol) Wait(place *wait.Place, owner string) { place.Listen(p.lock().Channel + owner) }
+// Standing is how a session is told that one of its calls has the lock.
+func (p *protocol) Standing() *wait.Standing {
+	return &wait.Standing{Channel: wire.FairTold(p.lock().Key()) + p.lock().Session().ID()}
+}
+
+// Wait has a waiter listen where its session is told that it has the lock. Redisson, and sessions that are not told
+// there, tell each waiter on a channel of its own.
+func (p *protocol) Wait(place *wait.Place, owner string, others bool) {
+	session, own := p.told+p.lock().Session().ID(), ""
+	anew := place.Expect(session, owner)
+	hears := p.lock().Session().Subscribed(session)
+	if anew && hears { // since it has asked
+		place.Wake()
+	}
+	if others || !hears {
+		own = p.lock().Channel + owner
+	}
+	place.Listen(own)
+}
 
 func (p *protocol) Renewal() *script.Script { return core.RenewScript }
 

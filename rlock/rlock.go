@@ -78,7 +78,7 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	}
 	var calls core.Protocol = p
 	if o.Backoff == nil {
-		calls, set.Poll = lined{p}, lined{p}.sleep
+		calls = lined{p}
 	}
 	core.InitLock(p.lock, (*session.Session)(s), calls, session.Label{Kind: "rlock", Name: name}, set, wire.LockChannel)
 	p.keys = keysOf(p.lock.Key())

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -100,7 +101,7 @@ func (p lined) waiter(owner string) string { return owner + p.asks() }
 
 // asks is what a waiter asks for.
 func (p lined) asks() string {
-	asks := " " + strconv.FormatInt(p.GrantLease().Milliseconds(), 10)
+	asks := " " + strconv.FormatInt(lease.Grant(p.lock.Length()).Milliseconds(), 10)
 	if p.fenced {
 		asks += " fenced"
 	}
@@ -112,18 +113,7 @@ func (p lined) Leave(owner string) *script.Call {
 	return p.Release(core.Remaining{Owner: owner}).Arg(p.waiter(owner))
 }
 
-func (p lined) WaiterLease() time.Duration { return waiterLease + p.GrantLease() }
-
-// GrantLease is short, because whoever is frozen when its turn comes, or cut off, delays the others for as long.
-func (p lined) GrantLease() time.Duration { return min(p.lock.Length(), 10*time.Second) }
-
-// sleep is how long a waiter sleeps at the most, so that what it is granted then can be trusted for a while.
-func (p lined) sleep(int) time.Duration {
-	if p.lock.FixedLease > 0 { // which is not trusted without a call
-		return waiterLease / 3
-	}
-	return p.GrantLease() * 3 / 5
-}
+func (p lined) WaiterLease() time.Duration { return waiterLease }
 
 func (p lined) Standing() *wait.Standing {
 	channel := wire.LineChannel(p.lock.Key())

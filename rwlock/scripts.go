@@ -62,7 +62,7 @@ func (p *reader) Release(r core.Remaining) *script.Call {
 }
 
 // Wait makes all waiting readers look after a message, because all of them may have the lock.
-func (p *reader) Wait(place *wait.Place, _ string) { place.Share().Listen(p.lock.Channel) }
+func (p *reader) Wait(place *wait.Place, _ string, _ bool) { place.Share().Listen(p.lock.Channel) }
 
 func (p *reader) Renewal() *script.Script { return renewReadScript }
 

@@ -22,7 +22,7 @@ type acquisition struct {
 	answer answer   // to the last attempt
 	stand  bool     // attempts are to be known to the server as a waiter's
 	moved  moved    // what has become of its place there, until that is told
-	hears  bool     // it is the first in the line on the server, and listens to the lock's channel as well
+	hears  bool     // it listens to those, too, who do not know the line on the server
 	also   also     // of a call for several permits
 	adopts bool     // the wire owner is another's, who has the lock
 	age    bool     // the server is to tell how long it has been up
@@ -233,8 +233,8 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 	}
 	answer := &a.answer
 	want := Want{
-		Owner: a.Wire, Target: max(a.Number, 1), Nested: a.Number > 0 || a.adopts, Stand: a.stands(), Others: a.also.wires,
-		Again: a.Copies > 0 || a.Stands, Age: a.age,
+		Owner: a.Wire, Target: max(a.Number, 1), Nested: a.Number > 0 || a.adopts, Stand: a.stands(), Hears: a.expects(),
+		Others: a.also.wires, Again: a.Copies > 0 || a.Stands, Age: a.age,
 	}
 	if err := answer.ask(ctx, l, want); err != nil {
 		switch script.ClassOf(err) {
@@ -265,6 +265,7 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 		return nil, answer.pttl, session.ErrBusy
 	}
 	if want.Stand { // its place in the line is: whatever it is told of that one is not to be taken for another
+		a.moved.stood = true
 		a.Misplaced(answer.sent)
 		a.giveUp()
 		return a.enter(ctx)
@@ -367,6 +368,7 @@ type answer struct {
 	outcome int64
 	pttl    time.Duration // busy; below zero: no expiry
 	place   int64         // busy, and standing in the queue
+	others  bool          // which may be told by others
 	length  time.Duration // granted by a release, for which lease; 0: by a call of its own
 	token   int64         // granted
 	none    time.Duration // granted, with Left: how long none is left
@@ -396,7 +398,7 @@ func (a *answer) ask(ctx context.Context, l *Lock, w Want) error {
 	case reply.Code == script.Granted:
 		a.token, a.up, a.run = reply.Rest[0], reply.Rest[1], reply.Rest[2]
 	case reply.Code == script.Busy && reply.Len > 0:
-		a.pttl, a.place = lease.Lasting(reply.Rest[0]), reply.Rest[1]
+		a.pttl, a.place, a.others = lease.Lasting(reply.Rest[0]), reply.Rest[1], reply.Rest[2] == 1
 	case reply.Code == script.Gone && (w.Nested || w.Stand && w.Again):
 	default:
 		return reply.Unexpected()

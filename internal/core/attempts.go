@@ -66,8 +66,8 @@ func (a *acquisition) takePlace() *wait.Place {
 	}
 	switch {
 	case l.apart != nil:
-		l.apart.Wait(a.Place, a.Wire)
-	case l.lined != nil && a.Place.Head():
+		l.apart.Wait(a.Place, a.Wire, a.hears)
+	case l.lined && a.Place.Head():
 		a.Place.Hear(a.hears, a.Stands)
 	}
 	return a.Place
@@ -80,7 +80,7 @@ func (a *acquisition) join() (p *wait.Place) {
 	switch {
 	case l.apart != nil:
 		p = lines.Apart(l.Line())
-	case l.lined != nil:
+	case l.lined:
 		p = lines.JoinStanding(l.Line(), l.standing)
 	default:
 		p = lines.Join(l.Line(), l.Backoff == nil, a.stand)
@@ -99,7 +99,7 @@ func (a *acquisition) leavePlace(h *Single) {
 	if a.Place == nil {
 		return
 	}
-	if h == nil && a.hold == nil && a.lock.lined != nil && a.Place.Followed() { // nor was one granted that unwind releases
+	if h == nil && a.hold == nil && a.lock.lined && a.Place.Followed() { // nor was one granted that unwind releases
 		a.bequeath()
 	}
 	leave, taken := (*wait.Place).Leave, time.Duration(0)

@@ -18,19 +18,28 @@ import (
 //
 // The place in the line is the session's. A call that gets the lock from another one of the session bequeaths it.
 
-// A Lined is what a package supplies besides whose locks have a line on the server.
-type Lined interface {
-	Queue
-	// Standing is how a session stands in the line.
-	Standing() *wait.Standing
-	// GrantLease is for how long a release grants the lock.
-	GrantLease() time.Duration
+// A Granter is a Queue in which a session stands as Standing says, when a release hands the lock to the next one.
+type Granter interface{ Standing() *wait.Standing }
+
+// expects reports whether a call apart from the others is told if it gets the lock, so that a release may grant it.
+func (a *acquisition) expects() bool {
+	l := a.lock
+	if !a.stand || l.apart == nil || l.standing == nil || !l.Session().Subscribed(l.standing.Channel) {
+		return false
+	}
+	if a.Place == nil { // before the first attempt
+		a.Stay(a.join())
+	}
+	if a.Place.Expect(l.standing.Channel, a.Wire) {
+		a.Place.Calm()
+	}
+	return l.Session().Subscribed(l.standing.Channel) // still
 }
 
 // stands reports whether an attempt is to stand in the line if the lock is taken: the session must hear that it gets it.
 func (a *acquisition) stands() bool {
 	l := a.lock
-	if !a.stand || l.lined == nil || a.Stands {
+	if !a.stand || !l.lined || a.Stands {
 		return a.stand
 	}
 	return a.Place != nil && a.Place.Head() && l.Session().Subscribed(l.standing.Channel)
@@ -39,7 +48,7 @@ func (a *acquisition) stands() bool {
 // standFirst takes a place before the first attempt, so that this can stand at once, if the session is still subscribed.
 func (a *acquisition) standFirst() (head bool) {
 	l := a.lock
-	if l.lined == nil || !l.Session().Subscribed(l.standing.Channel) {
+	if !l.lined || !l.Session().Subscribed(l.standing.Channel) {
 		return true
 	}
 	p := a.takePlace()
@@ -89,7 +98,7 @@ func (e *estate) GiveUp() {
 
 // bequeath leaves what the call has asked the server for to the next call of the session, or gives it up.
 func (a *acquisition) bequeath() {
-	if a.lock.lined == nil || !a.Stands || a.Number > 0 {
+	if !a.lock.lined || !a.Stands || a.Number > 0 {
 		a.giveUp()
 		return
 	}
@@ -99,7 +108,7 @@ func (a *acquisition) bequeath() {
 
 // succeed takes over what an earlier call has bequeathed.
 func (a *acquisition) succeed() {
-	if a.lock.lined == nil || a.Place == nil {
+	if !a.lock.lined || a.Place == nil {
 		return
 	}
 	e, _ := a.Place.Inherit().(*estate)
@@ -120,11 +129,11 @@ func (a *acquisition) succeed() {
 // what is not clear.
 func (a *acquisition) granted(ctx context.Context) *Single {
 	l, s := a.lock, a.lock.Session()
-	if l.lined == nil || a.Place == nil {
+	if l.standing == nil || a.Place == nil {
 		return nil
 	}
-	wire, token, _ := strings.Cut(a.Place.Mail(), " ")
-	if wire == "" || l.FixedLease > 0 || s.Closed() { // a fixed lease begins with a call
+	wire, token, told := strings.Cut(a.Place.Mail(), " ")
+	if !told || l.FixedLease > 0 || s.Closed() { // a fixed lease begins with a call
 		return nil
 	}
 	if a.alone {
@@ -141,7 +150,7 @@ func (a *acquisition) granted(ctx context.Context) *Single {
 			return nil
 		}
 	}
-	now, length := s.Now(), l.lined.GrantLease()
+	now, length := s.Now(), lease.Grant(l.Length())
 	if _, ok := a.Told(wire, lease.Trust(0, length), now); !ok {
 		return nil
 	}

@@ -59,8 +59,8 @@ type Queue interface {
 // An Apart is what a package supplies besides whose calls do not wait in their session's line.
 type Apart interface {
 	// Wait says to a call's place, before each of its sleeps, which messages wake it. The owner is the one for which
-	// the call has asked last.
-	Wait(p *wait.Place, owner string)
+	// the call has asked last; others may release the lock to it who do not know how the session is told.
+	Wait(p *wait.Place, owner string, others bool)
 }
 
 // A Want is what an acquisition asks for.
@@ -72,6 +72,7 @@ type Want struct {
 	Nested   bool     // the wire owner has the lock already; if the server does not think so, it is gone
 	Tokened  bool     // the grant has a fencing token already
 	Stand    bool     // be known as a waiter, if the lock is taken
+	Hears    bool     // a waiter that is told if a release hands it the lock
 	Others   []string // besides Owner, of a call that wants several holds or none
 	Again    bool     // an earlier call under this wire owner may have been executed
 	Age      bool     // tell how long the server has been up
@@ -119,10 +120,10 @@ type Lock struct {
 	Settings
 	keeper   *keeper
 	protocol Protocol
-	queue    Queue // nil: the server does not know who waits
-	lined    Lined // nil: a release does not know who is next
-	standing *wait.Standing
-	apart    Apart // nil: calls wait in the session's line
+	queue    Queue          // nil: the server does not know who waits
+	standing *wait.Standing // nil: a release does not know who is next
+	lined    bool           // of a session, one call stands for all
+	apart    Apart          // nil: calls wait in the session's line
 	part     owner.Half
 	slot     uint16
 	millis   string // lease as scripts take it
@@ -145,8 +146,8 @@ func InitLock(
 	l.queue, _ = p.(Queue)
 	l.apart, _ = p.(Apart)
 	session.InitObject(&l.Object, s, label, channel)
-	if l.lined, _ = p.(Lined); l.lined != nil {
-		l.standing = l.lined.Standing()
+	if p, ok := p.(Granter); ok {
+		l.standing, l.lined = p.Standing(), l.apart == nil
 	}
 	if set.Shared {
 		l.part = owner.Shared
@@ -206,10 +207,10 @@ func (l *Lock) owe(d owner.Debt) {
 
 // memory is how long after a call the server may have something of it, if nobody calls again.
 func (l *Lock) memory() time.Duration {
-	if l.queue != nil {
-		return max(l.Length(), l.queue.WaiterLease())
+	if l.queue == nil {
+		return l.Length()
 	}
-	return l.Length()
+	return max(l.Length(), l.queue.WaiterLease()+lease.Grant(l.Length()))
 }
 
 // draw makes a wire owner.
@@ -230,8 +231,11 @@ func (l *Lock) id(wire string) string {
 
 // atMost is d, or less if one has to look earlier after that attempt.
 func (l *Lock) atMost(d time.Duration, attempt int) time.Duration {
-	if l.Poll != nil {
+	switch {
+	case l.Poll != nil:
 		return min(d, l.Poll(attempt))
+	case l.standing != nil && l.FixedLease == 0: // so that what it is granted then can be trusted for a while
+		return min(d, lease.Grant(l.Length())*3/5)
 	}
 	return d
 }
@@ -308,24 +312,10 @@ func (l *Lock) inTime(
 	return reply.Code == script.Granted, nil
 }
 
-// TryLock makes one attempt.
-func (l *Lock) TryLock(ctx context.Context) (*Hold, error) {
+// Lock waits for the lock for at most limit, or until ctx ends.
+func (l *Lock) Lock(ctx context.Context, operation string, limit time.Duration) (*Hold, error) {
 	var a acquisition
-	h, err := a.call(ctx, l, "try lock", 0)
-	return h.public(), err
-}
-
-// Lock waits for the lock until ctx ends.
-func (l *Lock) Lock(ctx context.Context) (*Hold, error) {
-	var a acquisition
-	h, err := a.call(ctx, l, "lock", session.Forever)
-	return h.public(), err
-}
-
-// TryLockFor waits for the lock for at most d, or until ctx ends.
-func (l *Lock) TryLockFor(ctx context.Context, d time.Duration) (*Hold, error) {
-	var a acquisition
-	h, err := a.call(ctx, l, "try lock for", d)
+	h, err := a.call(ctx, l, operation, limit)
 	return h.public(), err
 }
 

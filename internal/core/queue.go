@@ -10,11 +10,13 @@ import (
 // standing records that an attempt found the lock taken, and where it stands in a queue now, if it does.
 func (a *acquisition) standing(stands bool) {
 	switch {
-	case a.lock.lined != nil:
+	case a.lock.lined:
 		a.waits(stands && a.answer.place >= 0)
 	case !stands:
 	default:
-		a.moved, a.Stands = moved{place: a.answer.place, stood: a.Stands}, true
+		a.moved = moved{place: a.answer.place, stood: a.Stands || a.moved.stood}
+		a.hears = a.answer.others
+		a.Waits(a.answer.sent)
 	}
 }
 

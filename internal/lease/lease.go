@@ -33,6 +33,12 @@ func Add(moment, d time.Duration) time.Duration {
 	return moment + d
 }
 
+// Grant is for how long a release grants a lock to a waiter that holds it with a lease: whoever is frozen when its turn
+// comes, or cut off, delays the others by less than 10 s. It is a multiple of 10 ms, as a fair lock's queue has it.
+func Grant(lease time.Duration) time.Duration {
+	return min(lease, 9500*time.Millisecond).Truncate(10 * time.Millisecond)
+}
+
 // NotAfter is how long after it was sent an acquisition may still be executed (G2): no caller waits
 // for long for a reply that does not come, however long the lease.
 func NotAfter(lease time.Duration) time.Duration { return min(lease/3, time.Minute) }

@@ -6,6 +6,9 @@ type apart struct {
 	channel string // whose messages wake it
 	stop    func() // ends that; nil while there is none
 	shares  bool
+
+	desk, wire string // where it expects messages, and which
+	mail       string // the last of them, until it is taken
 }
 
 // Alone is a place in no line, and so its head. Its sleeps end when closing is closed.
@@ -34,16 +37,19 @@ func (p *Place) Share() *Place {
 }
 
 // Listen has the messages of a channel wake the place, which is apart from the line, and no longer those of another
-// channel.
+// channel; of none if it is "".
 func (p *Place) Listen(channel string) {
 	a := p.apart
+	if a.channel == channel {
+		return
+	}
 	if a.stop != nil {
-		if a.channel == channel {
-			return
-		}
 		a.stop()
 	}
-	a.channel, a.stop = channel, p.lines.listen(channel, func(string) { p.Wake() })
+	a.channel, a.stop = channel, nil
+	if channel != "" {
+		a.stop = p.lines.listen(channel, func(string) { p.Wake() })
+	}
 }
 
 // leave ends what a place apart from the line has begun.
@@ -51,12 +57,16 @@ func (a *apart) leave(ls *Lines) {
 	if a.stop != nil {
 		a.stop()
 	}
-	if !a.shares {
+	if !a.shares && a.wire == "" {
 		return
 	}
 	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if ls.beside[a.name]--; ls.beside[a.name] == 0 {
-		delete(ls.beside, a.name)
+	stop := a.quit(ls)
+	if a.shares {
+		if ls.beside[a.name]--; ls.beside[a.name] == 0 {
+			delete(ls.beside, a.name)
+		}
 	}
+	ls.mu.Unlock()
+	stop()
 }

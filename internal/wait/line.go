@@ -22,6 +22,7 @@ type Lines struct {
 	mu     sync.Mutex   // guards the rest, and all that is in lines
 	lines  map[Name]*line
 	beside map[Name]int // how many wait apart from the line, for what they may share
+	desks  map[string]*desk
 }
 
 // A line has at least one place, in one of its queues, unless it is taken. Those who poll have a queue of their own:
@@ -58,7 +59,10 @@ type Place struct {
 // NewLines makes the queues of a session; listen has hear called with the messages of a
 // channel, and with "" when one may have been missed. All waits end when closing is closed.
 func NewLines(listen func(channel string, hear func(message string)) (stop func()), closing <-chan struct{}) *Lines {
-	return &Lines{listen: listen, closing: closing, lines: make(map[Name]*line), beside: make(map[Name]int)}
+	return &Lines{
+		listen: listen, closing: closing,
+		lines: make(map[Name]*line), beside: make(map[Name]int), desks: make(map[string]*desk),
+	}
 }
 
 // Empty reports whether nobody waits for the name: then a newcomer may try at once.

@@ -51,10 +51,7 @@ func (p *Place) Subscribe() {
 	}
 	p.listen = false
 	p.subscribe()
-	select {
-	case <-p.hint: // that the subscription stands
-	default:
-	}
+	p.Calm() // that the subscription stands is no news
 }
 
 // Hear says whether the place, which is the head, is to be woken by those, too, who do not know the line on the server;
@@ -153,12 +150,16 @@ func (ls *Lines) known(l *line, message string) bool {
 	return known
 }
 
-// Mail takes what the session was told last, if the place is the first; "" if that was nothing.
+// Mail takes what the session was told last, if that was for the place; "" if it was nothing. In the line, it is for the
+// first.
 func (p *Place) Mail() (message string) {
 	p.lines.mu.Lock()
 	defer p.lines.mu.Unlock()
-	if l := p.line; l.listens.first == p {
-		message, l.mail = l.mail, ""
+	switch {
+	case p.apart != nil:
+		message, p.apart.mail = p.apart.mail, ""
+	case p.line.listens.first == p:
+		message, p.line.mail = p.line.mail, ""
 	}
 	return message
 }

@@ -1,0 +1,92 @@
+package wait_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// Calls that wait each for itself share one subscription, and each gets what is for it.
+func TestCallsApartAreToldOnOneChannel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		first, second := q.Apart(x), q.Apart(x)
+		assert.True(t, first.Expect("x:me", "session:1"))
+		assert.False(t, first.Expect("x:me", "session:1"))
+		assert.True(t, second.Expect("x:me", "session:2"))
+		assert.Equal(t, 1, q.begun["x:me"])
+
+		q.tell("x:me", "session:2 0")
+		assert.Equal(t, time.Second, q.wait(first, time.Second))
+		assert.Empty(t, first.Mail())
+		assert.Zero(t, q.wait(second, time.Second))
+		assert.Equal(t, "session:2 0", second.Mail())
+		assert.Empty(t, second.Mail(), "once")
+		q.tell("x:me", "session:3 0") // of a call that has gone
+
+		q.tell("x:me", "")
+		assert.Zero(t, q.wait(first, time.Second), "something may have been missed")
+		assert.Zero(t, q.wait(second, time.Second), "by all")
+
+		second.Leave(0)
+		assert.Equal(t, 1, q.standing("x:me"))
+		first.Leave(0)
+		assert.Zero(t, q.standing("x:me"))
+		q.tell("x:me", "late")
+	})
+}
+
+// What is told of a former wire owner is not for the present one.
+func TestACallApartExpectsWhatIsForItsWireOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		p := q.Apart(x)
+		p.Expect("x:me", "session:1")
+		q.tell("x:me", "session:1 0")
+		assert.True(t, p.Expect("x:me", "session:2"))
+		assert.Empty(t, p.Mail())
+		p.Calm()
+		q.tell("x:me", "session:1 0")
+		assert.Equal(t, time.Second, q.wait(p, time.Second))
+		q.tell("x:me", "session:2 0")
+		assert.Zero(t, q.wait(p, time.Second))
+		assert.Equal(t, "session:2 0", p.Mail())
+		p.Leave(0)
+	})
+}
+
+// A subscription that stands already is no news to a call that looks first.
+func TestACallApartThatLooksFirstIsCalm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		q.confirm = true
+		p := q.Apart(x)
+		p.Expect("x:me", "session:1")
+		p.Calm()
+		assert.Equal(t, time.Second, q.wait(p, time.Second))
+		p.Leave(0)
+
+		p = q.Apart(x)
+		p.Expect("x:me", "session:2")
+		assert.Zero(t, q.wait(p, time.Second))
+		p.Leave(0)
+	})
+}
+
+// A place that has both listens to a channel of its own as long as it is told to.
+func TestACallApartMayListenToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		p := q.Apart(x)
+		p.Expect("x:me", "session:1")
+		p.Listen("x:session:1")
+		q.publish("x:session:1")
+		assert.Zero(t, q.wait(p, time.Second))
+		p.Listen("")
+		assert.Zero(t, q.standing("x:session:1"))
+		assert.Equal(t, 1, q.standing("x:me"))
+		p.Leave(0)
+	})
+}
