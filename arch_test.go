@@ -52,7 +52,8 @@ var mayImport = map[string][]string{
 		"internal/cluster", "internal/core", "internal/holders", "internal/presence", "internal/session", "internal/wait",
 	},
 	"rlock": {
-		".", "internal/core", "internal/holders", "internal/script", "internal/session", "internal/wait", "internal/wire",
+		".", "internal/core", "internal/holders", "internal/lease", "internal/script", "internal/session", "internal/wait",
+		"internal/wire",
 	},
 	"fairlock": {
 		".", "internal/core", "internal/holders", "internal/lease", "internal/script", "internal/session", "internal/wait",
