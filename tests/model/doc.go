@@ -68,6 +68,17 @@
 // Of the line they leave out renewals, calls that share an owner, and holds with a lease of their own, which believe no
 // message. A session that closes is one whose call gives up and whose subscription is lost.
 //
+// Or waiters stand each for themselves in Redisson's queue, in the worlds of the files named fair, and a release hands the
+// lock to the first that hears. These are worlds of a line with another server. What the search found:
+//
+//   - Who is granted the lock leaves all four keys of the queue, also if a call of its own is granted the lock when others
+//     have dropped it. If one key still has it, a late call takes its place for one that it has never lost.
+//   - A waiter whose turn comes while its session does not hear leaves the queue, but not this toolkit's own keys. So it
+//     comes back to its place, and under the same wire owner: no message was sent.
+//   - A waiter listens on Redisson's channel if others have the lock, or stand in front of it.
+//
+// They leave out what Redisson computes with its scores: a client of Redisson drops the first in the queue at any time.
+//
 // All of them leave out more than two nested holds, more than one server, and a process that stops between a look at
 // its trust and the act that relies on it.
 //
@@ -88,5 +99,6 @@
 //     prevents; what the rules do not promise;
 //   - handover_test.go, handover_locks_test.go: owners that hand the lock over to each other, and their searches;
 //   - line_rules_test.go, line_world_test.go, line_server_test.go, line_session_test.go, line_moves_test.go,
-//     line_check_test.go, line_locks_test.go: sessions that stand in a line, in the same order.
+//     line_check_test.go, line_locks_test.go: sessions that stand in a line, in the same order;
+//   - fair_rules_test.go, fair_server_test.go, fair_moves_test.go, fair_locks_test.go: what is different in a fair lock.
 package model

@@ -14,7 +14,7 @@ func (w *lineWorld) check(report func(violation)) {
 		if !s.believes(w.now) || w.excused&(1<<s.held.wire) != 0 {
 			continue
 		}
-		if believed++; believed > 1 || v.holder == others {
+		if believed++; believed > 1 || v.holder == others || w.bounds.twin && i == 1 {
 			report(twoOwners)
 		}
 		if v.holder != s.held.wire {
@@ -47,9 +47,12 @@ func (w *lineWorld) check(report func(violation)) {
 		report(ghost)
 	}
 	for _, o := range v.line.items() {
-		if v.alive[o] > 0 && !w.s[o.of()].dead {
+		if o != others && v.alive[o] > 0 && !w.s[o.of()].dead {
 			report(leftBehind)
 		}
+	}
+	if w.bounds.fair {
+		w.checkFair(report)
 	}
 }
 
@@ -67,5 +70,8 @@ func (w *lineWorld) busy() bool {
 // deadFirst reports whether the first in the line is dead, and is not known to be.
 func (w *lineWorld) deadFirst() bool {
 	v := &w.server
+	if v.line.n > 0 && v.line.all[0] == others {
+		return true // or looks at any time
+	}
 	return v.line.n > 0 && v.alive[v.line.all[0]] > 0 && w.s[v.line.all[0].of()].dead
 }

@@ -125,14 +125,15 @@ func (w *lineWorld) caller(r lineRules, i int, emit lineEmit) {
 	default:
 	}
 	n := w.clone()
-	if (!s.down || s.request.Wire != "") && n.asking(r, i) { // no call stands before the session is subscribed
+	// No call stands in a line before the session is subscribed.
+	if (!s.down || s.request.Wire != "" || w.bounds.fair) && n.asking(r, i) {
 		emit(lineEvent{who: who, what: "calls stand", wire: n.s[i].ask.wire}, n, fine)
 	}
 	w.then(emit, lineEvent{who: who, what: "gives up"}, func(n *lineWorld) {
 		n.giveUp(r, i, &n.s[i].request, true)
 		n.s[i].call = idle
 	})
-	if s.calls > 0 && s.request.Stands { // another one has waited here
+	if s.calls > 0 && s.request.Stands && !w.bounds.fair { // another one has waited here
 		w.then(emit, lineEvent{who: who, what: "gives up and leaves its place"}, func(n *lineWorld) {
 			n.succeeds(r, i)
 		})
@@ -140,7 +141,7 @@ func (w *lineWorld) caller(r lineRules, i int, emit lineEmit) {
 	if s.mail > 0 && s.holds == idle {
 		w.then(emit, lineEvent{who: who, what: "begins", wire: s.mail}, func(n *lineWorld) { n.handed(r, i) })
 	}
-	if s.holds == holding && w.bounds.inside && s.believes(w.now) {
+	if s.holds == holding && w.bounds.inside && !w.bounds.fair && s.believes(w.now) {
 		if c, g, h := s.held.claim(w.now); c.Passes(g, h, w.now, 1) {
 			w.then(emit, lineEvent{who: who, what: "hands over inside"}, func(n *lineWorld) { n.handOver(r, i) })
 		}
@@ -237,10 +238,13 @@ func (w *lineWorld) network(r lineRules, i int, emit lineEmit) {
 // anybody has the steps of others: of those who do not know the line, of an operator, and of a server without memory.
 func (w *lineWorld) anybody(r lineRules, emit lineEmit) {
 	v := &w.server
+	if w.bounds.fair {
+		w.redisson(r, emit)
+	}
 	switch {
 	case v.holder == 0 && w.bounds.java:
 		w.then(emit, lineEvent{who: "X", what: "takes the lock"}, func(n *lineWorld) { n.server.holder = others })
-	case v.holder == others:
+	case v.holder == others && !w.bounds.fair:
 		w.then(emit, lineEvent{who: "X", what: "releases the lock"}, func(n *lineWorld) {
 			n.server.holder = 0
 			n.tellOthers()
@@ -253,7 +257,7 @@ func (w *lineWorld) anybody(r lineRules, emit lineEmit) {
 			return n.pass(r, free)
 		})
 	}
-	if w.bounds.evicts > 0 && v.line.n > 0 {
+	if w.bounds.evicts > 0 && v.line.n > 0 && !w.bounds.fair {
 		w.then(emit, lineEvent{who: "server", what: "drops the line"}, func(n *lineWorld) {
 			n.bounds.evicts--
 			n.server.line = list[wire]{}

@@ -34,6 +34,8 @@ type lineRules struct {
 	bequeaths     bool // a call that is handed the lock inside the session leaves its place to the next call
 	bequeathsTime bool // … and since when it has stood there; without: the next one counts from its own beginning
 	givesUpEstate bool // … but gives it up if there is no next one
+
+	fairRules
 }
 
 // allLineRules is the design.
@@ -65,4 +67,6 @@ type lineBounds struct {
 	force  int8    // how often the lock is freed by force
 	evicts int8    // how often the server drops the line, or what it knows of who is alive there
 	kills  int8    // how many sessions die
+
+	fairBounds
 }

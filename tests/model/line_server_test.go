@@ -8,20 +8,28 @@ type lineServer struct {
 	ttl    int8 // ticks left; 0 if others have it, whose leases do not end
 	line   list[wire]
 	alive  [others]int8 // ticks left
+	fairQueue
 
 	remains bool // history: its last holder here has ended by the clock; the rest ends with its lease
 }
 
-func (v *lineServer) stands(o wire) bool { return slices.Contains(v.line.items(), o) }
+func (v *lineServer) stands(o wire) bool {
+	return slices.Contains(v.line.items(), o) || v.has(o)
+}
 
 // forget takes a wire owner out of the line.
 func (v *lineServer) forget(o wire) {
 	v.line.drop(func(other wire) bool { return other == o })
-	v.alive[o] = 0
+	if v.fairQueue.forget(o); o < others {
+		v.alive[o] = 0
+	}
 }
 
 // stand is rlock_stand. The second result says whether the waiter is to listen to others.
 func (w *lineWorld) stand(r lineRules, c lineCall) (a answer, listens bool) {
+	if w.bounds.fair {
+		return w.standFair(r, c)
+	}
 	v := &w.server
 	switch {
 	case c.open == 0:
@@ -49,6 +57,9 @@ func (w *lineWorld) stand(r lineRules, c lineCall) (a answer, listens bool) {
 // release is rlock_release, which leaves the line if it is given the waiter. Where others wait, the lock may be left to
 // anybody.
 func (w *lineWorld) release(r lineRules, o wire, leaves, toAnybody bool) (a answer, wrong violation) {
+	if w.bounds.fair {
+		return w.releaseFair(r, o, leaves)
+	}
 	v := &w.server
 	if leaves && v.stands(o) {
 		first := v.line.all[0] == o
@@ -64,6 +75,9 @@ func (w *lineWorld) release(r lineRules, o wire, leaves, toAnybody bool) (a answ
 
 // pass frees the lock, or hands it to the first that lives.
 func (w *lineWorld) pass(r lineRules, toAnybody bool) (wrong violation) {
+	if w.bounds.fair {
+		return w.passFair(r, true)
+	}
 	v := &w.server
 	v.holder, v.ttl, v.remains = 0, 0, false
 	for v.line.n > 0 {

@@ -33,6 +33,9 @@ func (w *lineWorld) asking(r lineRules, i int) bool {
 	}
 	s.call, s.look, s.answer, s.sent = acquiring, false, none, w.now
 	s.ask = lineCall{wire: wireCalled(s.request.Wire), again: again, open: openFor}
+	if w.bounds.fair {
+		s.ask.hears, s.hears = !s.down, s.hears && again // each wire owner has a channel of its own
+	}
 	s.copies = w.serverNow() + openFor*tick
 	if !r.stoodReplied {
 		s.request.Stands, s.request.Stood = true, s.sent

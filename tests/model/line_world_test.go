@@ -107,6 +107,7 @@ type lineCall struct {
 	wire  wire
 	again bool // an earlier one of the wire owner's may have been executed
 	open  int8 // ticks until its not-after has passed
+	hears bool // the session hears if it is granted the lock; in the fair worlds
 }
 
 // A lineDebt is one of package owner.
@@ -137,6 +138,9 @@ func startLine(b lineBounds) *lineWorld {
 	w := &lineWorld{bounds: b, now: 100 * tick, dropped: new(dropped[lineWorld])}
 	for i := range w.s {
 		w.s[i].calls = b.calls[i]
+	}
+	for i := range w.s {
+		w.s[i].down = b.silent
 	}
 	if b.theirs {
 		w.server.holder = others
@@ -214,7 +218,7 @@ func (w *lineWorld) tidy(r lineRules) {
 			w.giveUp(r, i, &s.estate, r.givesUpEstate)
 		}
 		if s.answer != none {
-			s.ask.open, s.ask.again = 0, false
+			s.ask.open, s.ask.again, s.ask.hears = 0, false, false
 		}
 		if r.ownMessage {
 			if !s.awaits(s.mail) {
@@ -264,6 +268,9 @@ func lineKey(k *keyer, w *lineWorld) []byte {
 	}
 	k.add(int(w.excused), int(w.excused>>8))
 	b := &w.bounds
+	if b.fair {
+		k.fair(v, b)
+	}
 	k.add(int(b.faults), int(b.force), int(b.evicts), int(b.kills))
 	moments := func(all ...time.Duration) {
 		for _, then := range all {
@@ -296,7 +303,7 @@ func lineKey(k *keyer, w *lineWorld) []byte {
 		request(&s.estate)
 		if s.call == acquiring {
 			k.add(int(s.ask.wire), int(s.ask.open), int(s.answer))
-			k.flags(s.ask.again, s.sent >= s.request.Copies)
+			k.flags(s.ask.again, s.sent >= s.request.Copies, s.ask.hears)
 			moments(s.copies)
 			since(s.sent)
 		}
@@ -309,7 +316,7 @@ func lineKey(k *keyer, w *lineWorld) []byte {
 	k.sorted(int(w.stray.n), func(i int) {
 		c := w.stray.all[i]
 		k.add(int(c.wire), int(c.open))
-		k.flags(c.again)
+		k.flags(c.again, c.hears)
 	})
 	k.sorted(int(w.debts.n), func(i int) {
 		d := w.debts.all[i]
