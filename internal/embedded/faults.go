@@ -56,7 +56,7 @@ func (s *Server) Advance(d time.Duration, meanwhile, after func()) {
 
 // wakeUp is the message that stands for the timers of those who wait: they do not jump, and so the message
 // is delivered even while others are not.
-const wakeUp = "holdfast: the clock was put forward"
+const wakeUp = "the clock was put forward"
 
 func (s *Server) jump(d time.Duration, meanwhile func()) {
 	s.turn.Lock()

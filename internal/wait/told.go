@@ -3,7 +3,7 @@ package wait
 import "strings"
 
 // A desk is where a session is told on one channel what is for several of its calls, which wait apart from the line. A
-// message begins with the wire owner that it is for.
+// message begins with the wire owner that it is for, or is for all.
 type desk struct {
 	stop  func() // ends the subscription
 	calls map[string]*Place
@@ -43,7 +43,7 @@ func (p *Place) Calm() {
 	}
 }
 
-// toldApart takes a message to the call that it is for, or to all: "" if one may have been missed.
+// toldApart takes a message to the call that it is for, or to all, as "" is: one may have been missed.
 func (ls *Lines) toldApart(channel, message string) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -51,7 +51,7 @@ func (ls *Lines) toldApart(channel, message string) {
 	if d == nil {
 		return
 	}
-	if message == "" {
+	if !strings.Contains(message, ":") {
 		for _, p := range d.calls {
 			p.Wake()
 		}

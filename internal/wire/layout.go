@@ -64,6 +64,7 @@ var Channels = []Channel{
 	{Kind: "rlock", Of: LockChannel},
 	{Kind: "rlock", Of: func(name string) string { return LineChannel(name) + "*" }, PerOwner: true},
 	{Kind: "fairlock", Of: func(name string) string { return FairChannel(name) + "*" }, PerOwner: true},
+	{Kind: "fairlock", Of: func(name string) string { return FairTold(name) + "*" }, PerOwner: true},
 	{Kind: "rwlock", Of: RWChannel},
 	{Kind: "setlock", Of: SetChannel},
 	{Kind: "semaphore", Of: SemaphoreChannel},

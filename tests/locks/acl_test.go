@@ -39,6 +39,7 @@ var (
 	aclChannels = []string{
 		"&redisson_lock__channel:{app:*}", "&redisson_lock__channel:{app:*}:*", "&redisson_rwlock:{app:*}", "&redisson_sc:{app:*}",
 		"&redisson_countdownlatch__channel__{app:*}", "&holdfast_setlock:{app:*}", "&holdfast_line:{app:*}:*",
+		"&holdfast_fair:{app:*}:*",
 	}
 )
 
@@ -151,7 +152,7 @@ func TestTheACLOfTheGuideForNamesWithATag(t *testing.T) {
 		return strings.HasPrefix(right, "~{app:*}") || strings.HasSuffix(right, "__channel:{app:*}:*")
 	})
 	for i, right := range rights {
-		if strings.Contains(right, "holdfast_line") {
+		if strings.Contains(right, "holdfast_line") || strings.Contains(right, "holdfast_fair:") {
 			right = strings.Replace(right, ":", "::", 1)
 		}
 		rights[i] = strings.Replace(strings.Replace(right, "}:*", "}", 1), ":{app:*}", ":app:*", 1)

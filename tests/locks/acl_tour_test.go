@@ -106,7 +106,7 @@ func (w *aclWalk) rlock() {
 func (w *aclWalk) fairlock() {
 	queue, due := w.wire("redisson_lock_queue", "fair"), w.wire("redisson_lock_timeout", "fair")
 	mine, theirs := fairlock.New(w.mine, w.name("fair"), nil), fairlock.New(w.theirs, w.name("fair"), nil)
-	w.lock(mine, theirs, w.listens(w.wire("redisson_lock__channel", "fair")+":*"))
+	w.lock(mine, theirs, w.listens(wire.FairTold(w.name("fair"))+"*"))
 
 	// Waiters that Java has dropped come back to their places.
 	hold := w.take(w.ctx, mine.Lock)
