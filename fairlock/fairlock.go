@@ -1,6 +1,7 @@
 // Package fairlock is the fair lock, Redisson's RFairLock: a reentrant lock that is granted in
 // the order of asking, across processes and languages. It shares a queue on the server with Java,
-// in which each waiter has a place and a channel of its own. A release wakes only the next one.
+// in which each waiter has a place. A release hands the lock to the next one, in the same step, if that
+// waits in this toolkit; a waiter of Redisson's is told that it is its turn, as ever.
 //
 //	hold, err := fairlock.New(session, "orders:42", nil).Lock(ctx)
 //	if err != nil {
@@ -9,12 +10,14 @@
 //	defer hold.Release()
 //
 // A live waiter never loses its place, however long the holder holds: it tells the server that it
-// is alive. A dead one costs the others at most [Options.WaiterLease]. Redisson's waiters give no
-// sign of life and cost what Redisson makes them cost, by default 5 minutes. A process that was
+// is alive. One that was killed costs the others nothing as a rule, and at most [Options.WaiterLease].
+// One that is frozen or cut off when its turn comes costs them up to 9.5 s, or the lease of its session
+// if that is shorter. One whose connection is interrupted at that moment keeps its place, and is
+// overtaken. Redisson's waiters give no sign of life and cost what Redisson makes them cost, by default 5 minutes. A process that was
 // stopped or cut off for longer than WaiterLease queues up again, at the end.
 //
-// A fair lock costs more than an rlock: each waiter makes a call every few seconds, and a lock that
-// passes on waits for the next one's process to wake. Where order does not matter, use an rlock. Do
+// A fair lock costs more than an rlock: each waiter makes a call every few seconds, and the lock never
+// passes on inside a process, without the server. Where order does not matter, use an rlock. Do
 // not use both on one name: an rlock does not know the queue.
 //
 // Do not use two names that differ only by braces, such as x and {x}, either: Redisson gives them
