@@ -9,12 +9,12 @@
 //	}
 //	defer hold.Release()
 //
-// A live waiter never loses its place, however long the holder holds: it tells the server that it
-// is alive. One that was killed costs the others nothing as a rule, and at most [Options.WaiterLease].
-// One that is frozen or cut off when its turn comes costs them up to 9.5 s, or the lease of its session
-// if that is shorter. One whose connection is interrupted at that moment keeps its place, and is
-// overtaken. Redisson's waiters give no sign of life and cost what Redisson makes them cost, by default 5 minutes. A process that was
-// stopped or cut off for longer than WaiterLease queues up again, at the end.
+// A live waiter never loses its place, however long the holder holds: it tells the server that it is
+// alive. One that was killed costs the others nothing as a rule, and at most [Options.WaiterLease]. One
+// that is frozen or cut off when its turn comes costs them up to 9.5 s, or the lease of its session if
+// that is shorter. One whose connection is interrupted at that moment is overtaken, and keeps its place.
+// A process that was stopped or cut off for longer than WaiterLease queues up again, at the end.
+// Redisson's waiters give no sign of life and cost what Redisson makes them cost, by default 5 minutes.
 //
 // A fair lock costs more than an rlock: each waiter makes a call every few seconds, and the lock never
 // passes on inside a process, without the server. Where order does not matter, use an rlock. Do

@@ -84,17 +84,22 @@ func (p *protocol) Standing() *wait.Standing {
 // Wait has a waiter listen where its session is told that it has the lock. Redisson, and sessions that are not told
 // there, tell each waiter on a channel of its own.
 func (p *protocol) Wait(place *wait.Place, owner string, others bool) {
-	session, own := p.told+p.lock().Session().ID(), ""
+	session, own := p.told+p.lock().Session().ID(), p.lock().Channel+owner
 	anew := place.Expect(session, owner)
 	hears := p.lock().Session().Subscribed(session)
 	if anew && hears { // since it has asked
 		place.Wake()
 	}
 	if others || !hears {
-		own = p.lock().Channel + owner
+		place.Listen(own)
+	} else {
+		place.ListenLater(own, settled)
 	}
-	place.Listen(own)
 }
+
+// settled is when a waiter listens to Redisson anyway: its forceUnlock may take the lock from a holder that is not of
+// Redisson. As long as a lock passes on quickly, nobody need.
+const settled = 250 * time.Millisecond
 
 func (p *protocol) Renewal() *script.Script { return core.RenewScript }
 

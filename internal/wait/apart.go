@@ -1,10 +1,13 @@
 package wait
 
+import "time"
+
 // apart is what a place has that is in no line.
 type apart struct {
 	name    Name
-	channel string // whose messages wake it
-	stop    func() // ends that; nil while there is none
+	channel string      // whose messages wake it
+	stop    func()      // ends that; nil while there is none
+	timer   *time.Timer // begins that; nil if it has begun at once
 	shares  bool
 
 	desk, wire string // where it expects messages, and which
@@ -40,23 +43,61 @@ func (p *Place) Share() *Place {
 // channel; of none if it is "".
 func (p *Place) Listen(channel string) {
 	a := p.apart
-	if a.channel == channel {
+	if a.channel == channel && a.timer == nil {
 		return
 	}
-	if a.stop != nil {
-		a.stop()
-	}
-	a.channel, a.stop = channel, nil
+	a.end(p.lines)
+	a.channel = channel
 	if channel != "" {
 		a.stop = p.lines.listen(channel, func(string) { p.Wake() })
 	}
 }
 
+// ListenLater is Listen of a place that hears what it waits for elsewhere, as a rule: it begins when a while has passed,
+// and that it has begun is no reason to look.
+func (p *Place) ListenLater(channel string, after time.Duration) {
+	ls, a := p.lines, p.apart
+	if a.channel == channel {
+		return
+	}
+	a.end(ls)
+	a.channel = channel
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	var timer *time.Timer
+	timer = time.AfterFunc(after, func() {
+		stop := ls.listen(channel, func(message string) {
+			if message != "" {
+				p.Wake()
+			}
+		})
+		ls.mu.Lock()
+		if a.timer == timer {
+			a.stop, stop = stop, func() {}
+		}
+		ls.mu.Unlock()
+		stop()
+	})
+	a.timer = timer
+}
+
+// end ends that messages of a channel wake the place.
+func (a *apart) end(ls *Lines) {
+	ls.mu.Lock()
+	stop := a.stop
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	a.stop, a.timer = nil, nil
+	ls.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+}
+
 // leave ends what a place apart from the line has begun.
 func (a *apart) leave(ls *Lines) {
-	if a.stop != nil {
-		a.stop()
-	}
+	a.end(ls)
 	if !a.shares && a.wire == "" {
 		return
 	}

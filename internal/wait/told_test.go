@@ -77,6 +77,34 @@ func TestACallApartThatLooksFirstIsCalm(t *testing.T) {
 	})
 }
 
+// A place that hears what it waits for elsewhere begins to listen later, and that is no reason to look.
+func TestACallApartMayListenLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		q.confirm = true
+		p := q.Apart(x)
+		p.ListenLater("x:session:1", time.Second)
+		p.ListenLater("x:session:1", time.Second)
+		assert.Equal(t, 2*time.Second, q.wait(p, 2*time.Second))
+		assert.Equal(t, 1, q.begun["x:session:1"])
+		q.publish("x:session:1")
+		assert.Zero(t, q.wait(p, time.Second))
+		p.ListenLater("x:session:2", time.Second)
+		assert.Zero(t, q.standing("x:session:1"))
+		p.Listen("x:session:2") // now
+		assert.Equal(t, 1, q.standing("x:session:2"))
+		assert.Zero(t, q.wait(p, time.Second), "there may have been something before")
+		p.Leave(0)
+		assert.Zero(t, q.standing("x:session:2"))
+
+		p = q.Apart(x)
+		p.ListenLater("x:session:3", time.Second)
+		p.Leave(0)
+		time.Sleep(2 * time.Second)
+		assert.Zero(t, q.begun["x:session:3"])
+	})
+}
+
 // A place that has both listens to a channel of its own as long as it is told to.
 func TestACallApartMayListenToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -198,6 +198,7 @@ func TestAWaiterSurvivesWhatTheServerForgets(t *testing.T) {
 				kit.SleepUntil(time.Now().Add(waiterLease))
 				holder := kit.Lock(t, t.Context(), l)
 				next := inLine(t, srv, t.Context(), l.Lock)[0]
+				kit.SleepUntil(time.Now().Add(waiterLease / 2)) // with its sign of life
 				require.NoError(t, holder.Release())
 				require.NoError(t, kit.Granted(t, time.Second, next, "the next one").Release())
 			}
