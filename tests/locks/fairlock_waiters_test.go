@@ -3,8 +3,8 @@ package locks
 import (
 	"context"
 	"slices"
-	"strings"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
