@@ -81,7 +81,7 @@ func TestAdvanceKeepsTheOrderOfWaiters(t *testing.T) {
 	var queue []<-chan result
 	for i := range 3 {
 		queue = append(queue, inBackground(t.Context(), fair(server.Open(nil)).Lock))
-		waiting(t, server, i+1)
+		waiting(t, server, 2*(i+1)) // each has a channel besides its session's
 	}
 	for _, next := range queue {
 		server.Advance(10 * time.Second) // they are taken for dead after 15 s

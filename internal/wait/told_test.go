@@ -86,6 +86,7 @@ func TestACallApartMayListenLater(t *testing.T) {
 		p.ListenLater("x:session:1", time.Second)
 		p.ListenLater("x:session:1", time.Second)
 		assert.Equal(t, 2*time.Second, q.wait(p, 2*time.Second))
+		synctest.Wait()
 		assert.Equal(t, 1, q.begun["x:session:1"])
 		q.publish("x:session:1")
 		assert.Zero(t, q.wait(p, time.Second))
@@ -101,6 +102,7 @@ func TestACallApartMayListenLater(t *testing.T) {
 		p.ListenLater("x:session:3", time.Second)
 		p.Leave(0)
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		assert.Zero(t, q.begun["x:session:3"])
 	})
 }
