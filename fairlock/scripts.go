@@ -97,9 +97,9 @@ func (p *protocol) Wait(place *wait.Place, owner string, others bool) { //nolint
 	}
 }
 
-// settled is when a waiter listens to Redisson anyway: its forceUnlock may take the lock from a holder that is not of
-// Redisson. As long as a lock passes on quickly, nobody need.
-const settled = 250 * time.Millisecond
+// settled is when a waiter listens to Redisson anyway, and looks: its forceUnlock may have taken the lock from a holder
+// that is not of Redisson. As long as a lock passes on quickly, nobody need.
+const settled = time.Second
 
 func (p *protocol) Renewal() *script.Script { return core.RenewScript }
 

@@ -53,8 +53,7 @@ func (p *Place) Listen(channel string) {
 	}
 }
 
-// ListenLater is Listen of a place that hears what it waits for elsewhere, as a rule: it begins when a while has passed,
-// and that it has begun is no reason to look.
+// ListenLater is Listen of a place that hears what it waits for elsewhere, as a rule: it begins when a while has passed.
 func (p *Place) ListenLater(channel string, after time.Duration) {
 	ls, a := p.lines, p.apart
 	if a.channel == channel {
@@ -66,11 +65,7 @@ func (p *Place) ListenLater(channel string, after time.Duration) {
 	defer ls.mu.Unlock()
 	var timer *time.Timer
 	timer = time.AfterFunc(after, func() {
-		stop := ls.listen(channel, func(message string) {
-			if message != "" {
-				p.Wake()
-			}
-		})
+		stop := ls.listen(channel, func(string) { p.Wake() })
 		ls.mu.Lock()
 		if a.timer == timer {
 			a.stop, stop = stop, func() {}
