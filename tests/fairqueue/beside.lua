@@ -37,6 +37,7 @@ local function answering(call)
       published[#published + 1] = key .. ' ' .. (...)
       return stage.heard[key] or 0
     end
+    if name == 'PUBSUB' then return {(...), stage.heard[(...)] or 0} end
     if name == 'PEXPIRE' then left[key] = tonumber((...)) end
     return call(name, key, ...)
   end

@@ -85,7 +85,7 @@ func TestCommandsInside(t *testing.T) {
 		{"acquire, held, later", held("J1", "G2"), poll, 11},
 		// What an acquisition costs while the lock passes on among ours: these two, which were 20 and 13.
 		{"acquire, held, behind ours", theirs("G1", "G2"), poll, 9},
-		{"release, it is handed on", theirs("G1", "G2"), release, 11},
+		{"release, it is handed on", theirs("G1", "G2"), release, 12},
 
 		{"try, held", held("J1"), try, 2},
 		{"try, free, somebody waits", free("J1"), try, 6 + 1},
@@ -95,13 +95,13 @@ func TestCommandsInside(t *testing.T) {
 		// without memory.
 		{"release, somebody waits", held("G1", "J2"), release, 11},
 		{"release, Java's head is due", dueNow(held("J1", "G2"), "J1"), release, 9},
-		{"release, nobody hears", theirs("N1"), release, 15},
+		{"release, nobody hears", theirs("N1"), release, 8},
 		{"force, somebody waits", held("G1", "J2"), forceCall(always, javaWait), 11 + 1},
 
 		// It may have been granted the lock in the meantime; and the reply tells what it has found.
 		{"leave, in the middle", held("J1", "G", "G3"), leave, 6 + 2},
 		{"leave, held, as head", held("G", "G3"), leave, 11 + 2},
-		{"leave, as the holder", theirs("G2", "G3"), leaveCall("H", javaWait), 16},
+		{"leave, as the holder", theirs("G2", "G3"), leaveCall("H", javaWait), 17},
 		{"leave, free, as head", free("G", "G3"), leave, 15 + 2},
 		{"leave, nothing there", held(), leave, 6 + 3},
 

@@ -285,7 +285,7 @@ func TestLineStandScript(t *testing.T) {
 func TestALineAndOthersShareALock(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	messages := srv.Messages(t, lineKey+":*") // those in the line
+	messages := hear(t, srv, lineKey+":*") // those in the line
 	for range 3 {
 		listen(t, srv, channel)
 	}

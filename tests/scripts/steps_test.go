@@ -3,6 +3,7 @@ package scripts
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -73,7 +74,7 @@ func runSteps(t *testing.T, steps map[string]step) {
 func (s step) run(t *testing.T) {
 	srv := redistest.Start(t)
 	s.prepare(t, srv)
-	messages := srv.Messages(t, cmp.Or(s.hears, "*"))
+	messages := hear(t, srv, s.hears)
 	for _, name := range s.listens {
 		listen(t, srv, name)
 	}
@@ -118,14 +119,33 @@ func (s step) run(t *testing.T) {
 	}
 }
 
-// listen subscribes to a channel until the test ends.
-func listen(t *testing.T, srv *redistest.Server, name string) {
+// listen subscribes to channels until the test ends.
+func listen(t *testing.T, srv *redistest.Server, names ...string) {
 	conn, err := redistest.Dial(srv.Addr())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	_, err = conn.Do("SUBSCRIBE", name)
-	require.NoError(t, err)
+	for _, name := range names {
+		_, err = conn.Do("SUBSCRIBE", name)
+		require.NoError(t, err)
+	}
 }
+
+// hear collects the messages of the channels that match a pattern; all, if it is "". The sessions of waiters listen to
+// those among them that are theirs, as the server does not count whom it tells because of a pattern.
+func hear(t *testing.T, srv *redistest.Server, pattern string) *redistest.Messages {
+	pattern = cmp.Or(pattern, "*")
+	for _, session := range strings.Split(sessions, "") {
+		for _, channel := range []string{lineKey + ":" + session, fairTold + session} {
+			if matched, err := path.Match(pattern, channel); matched {
+				require.NoError(t, err)
+				listen(t, srv, channel)
+			}
+		}
+	}
+	return srv.Messages(t, pattern)
+}
+
+const sessions = "abcde" // of waiters
 
 // assertAsked asserts that a call with a not-after asks for the time only if it replies the time, and then once.
 func (s step) assertAsked(t *testing.T, times int64) {
