@@ -74,8 +74,8 @@ if free and (not head or head == owner) then
   if head then -- before the grant: a key of another type refuses, and then nothing is held
     fair_pop(q, owner)
     fair_settle(q, time, lease)
-  elseif again and redis.call('ZREM', q.alive, owner) == 1 then -- dropped before
-    redis.call('LREM', q.ours, 0, owner)
+  elseif again then -- dropped before, or the server has lost the queue
+    fair_forget(q, owner)
   end
   redis.call('HSET', lock, owner, 1)
   return expire(lock, ARGV[3]) or {1, time}

@@ -25,10 +25,10 @@ local q = {
   java_wait = tonumber(ARGV[1]), publish = ARGV[2], channel = ARGV[3], told = ARGV[4], reach = ARGV[5],
 }
 
--- HKEYS rather than EXISTS: a key of another type is an error, and stays.
-local holder = redis.call('HKEYS', q.lock)[1]
+-- HGETALL rather than EXISTS: a key of another type is an error, and stays.
+local hold = redis.call('HGETALL', q.lock)
 local time = now()
-if not holder then return {0, time} end
+if not hold[1] then return {0, time} end
 if time > tonumber(ARGV[6]) then return {-2, time} end
 local head = redis.call('LINDEX', q.queue, 0)
-return fair_pass(q, time, head, holder, redis.call('PTTL', q.lock)) or {1, time}
+return fair_pass(q, time, head, hold[1], redis.call('PTTL', q.lock), hold[2]) or {1, time}

@@ -1,9 +1,9 @@
 -- fair_pass: pass a fair lock on to the first live one in its queue, which begins with head. One of ours that hears has
 -- the lock from then on. Anybody else is told that it is free. A Java waiter whose score is past may live all the same:
 -- if somebody listens on its channel, it gets 5 s more. If the server refuses to hand the lock on, it is its owner's
--- again, for a lease, and the error is returned.
+-- again, for a lease, with its hold count if that is given, and the error is returned.
 -- USES expire fair_life fair_grant fair_bury fair_pop fair_settle
-local function fair_pass(q, time, head, owner, lease)
+local function fair_pass(q, time, head, owner, lease, count)
   while head do
     local alive, grant = fair_life(q, head)
     if alive and alive <= time then
@@ -12,7 +12,7 @@ local function fair_pass(q, time, head, owner, lease)
       local heard, refused = fair_grant(q, head, alive, grant)
       if heard then return nil end
       if refused then
-        redis.call('HSET', q.lock, owner, 1)
+        redis.call('HSET', q.lock, owner, count or 1)
         return expire(q.lock, lease) or refused
       end
     else

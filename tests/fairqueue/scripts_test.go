@@ -70,9 +70,8 @@ func (r *run) acquire(d demand) reply {
 		if head != nobody {
 			r.pop(d.owner)
 			r.settle(d.lease)
-		} else if _, living := r.alive[d.owner]; living && d.again {
-			r.forgets(d.owner)
-			r.ours = removed(r.ours, d.owner)
+		} else if d.again {
+			r.forget(d.owner)
 		}
 		return reply{1, r.now}
 	}
@@ -399,28 +398,22 @@ func (r *run) pass() {
 	}
 }
 
-// hand gives the lock to the head, if that is heard.
-func (r *run) hand(o owner) (heard bool) {
-	until, grant := r.alive[o], r.grants[o]
+// hand gives the lock to the head, if that hears of it.
+func (r *run) hand(o owner) (hears bool) {
+	grant := r.grants[o]
 	r.queue = less(r.queue, o)
 	delete(r.due, o)
-	r.forgets(o)
-	clear(r.counts)
-	r.grant(o, r.now+grant)
-	r.published = append(r.published, message{to: o, session: true, granted: true})
-	if r.told(o) || r.without.unheard {
-		r.ours = less(r.ours, o)
+	if hears = r.told(o) || r.without.unheard; hears {
+		clear(r.counts)
+		r.grant(o, r.now+grant)
+		r.published = append(r.published, message{to: o, session: true, granted: true})
 		r.handed = true
-		return true
 	}
-	clear(r.counts)
-	if r.without.comeback {
+	if hears || r.without.comeback {
+		r.forgets(o)
 		r.ours = less(r.ours, o)
-		return false
 	}
-	r.lives(o, until, 0)
-	r.aliveUntil = r.now + day
-	return false
+	return hears
 }
 
 // tell tells a waiter that it is its turn.

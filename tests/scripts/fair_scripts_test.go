@@ -26,6 +26,7 @@ type fairStep struct {
 	reply    any
 	fails    string
 	held     string   // who has the lock then
+	twice    bool     // and holds it twice
 	queue    []string // who waits then
 	ours     []string // of this toolkit, even if dropped from the queue
 	messages []redistest.Message
@@ -114,6 +115,10 @@ func TestFairScriptsPassTheLockOn(t *testing.T) {
 			seed: with(hold, mine("b:1", hears)), rights: "&redisson*", call: forceFair{}, fails: "channel",
 			held: me, ours: queue,
 		},
+		"by force, a message that is refused, of what is held twice": {
+			seed: with(seed(me, "2"), mine("b:1", hears)), rights: "&redisson*", call: forceFair{}, fails: "channel",
+			held: me, twice: true, ours: queue,
+		},
 		"of a call that is given up": {
 			seed: with(hold, mine("b:1", hears)), call: leaveFair{}, reply: int64(2), held: "b:1", messages: granted,
 		},
@@ -179,6 +184,9 @@ func TestFairScriptsStand(t *testing.T) {
 		"granted by the call after it was dropped": {
 			seed: mine(me, 0)[2:], call: acquireFair{grant: "9500", again: true}, reply: head(1), held: me,
 		},
+		"granted by the call after the server has lost the queue": {
+			seed: mine(me, 0)[1:], call: acquireFair{grant: "9500", again: true}, reply: head(1), held: me,
+		},
 		"behind one that it tells": {
 			seed: mine("b:1", hears), call: acquireFair{grant: "9500"}, reply: waits(1, 0),
 			queue: both, ours: both, messages: tells(fairTold+"b", "b:1"),
@@ -208,7 +216,7 @@ func (s fairStep) run(t *testing.T) {
 	srv := redistest.Start(t)
 	prepared := step{seed: s.seed, full: s.full}
 	prepared.prepare(t, srv)
-	messages := srv.Messages(t, cmp.Or(s.hears, "*"))
+	messages := hear(t, srv, s.hears)
 	srv.ResetStats(t)
 	began := time.Now().UnixMilli()
 	reply, err := s.do(t, srv, "+@all", cmp.Or(s.rights, "&*"))
@@ -221,12 +229,18 @@ func (s fairStep) run(t *testing.T) {
 	inside := srv.CommandStats(t)
 	space := srv.Keyspace(t)
 	assert.Equal(t, s.held, holder(t, space))
+	if s.twice {
+		assert.Equal(t, map[string]string{s.held: "2"}, space[lockKey].Content)
+	}
 	list := func(key string) []string {
 		found, _ := space[key].Content.([]string)
 		return found
 	}
 	assert.Equal(t, s.queue, list(fairKeys[1]), "the queue")
 	assert.Equal(t, s.ours, list(fairKeys[3]), "ours")
+	if due, ok := space[fairKeys[2]].Content.(map[string]float64); ok {
+		assert.ElementsMatch(t, s.queue, slices.Collect(maps.Keys(due)), "who has a score")
+	}
 	assert.Equal(t, s.messages, messages.Drain(t))
 
 	// Whatever a user has no right to, nobody is told that it has the lock who does not have it.
