@@ -84,6 +84,9 @@ func (p *protocol) Standing() *wait.Standing {
 // Wait has a waiter listen where its session is told that it has the lock. Redisson, and sessions that are not told
 // there, tell each waiter on a channel of its own.
 func (p *protocol) Wait(place *wait.Place, owner string, others bool) { //nolint:revive // no control: it is so
+	if owner == "" { // a re-entry, to which nothing is handed
+		return
+	}
 	session, own := p.told+p.lock().Session().ID(), p.lock().Channel+owner
 	anew := place.Expect(session, owner)
 	hears := p.lock().Session().Subscribed(session)

@@ -265,7 +265,7 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 		return nil, answer.pttl, session.ErrBusy
 	}
 	if want.Stand { // its place in the line is: whatever it is told of that one is not to be taken for another
-		a.moved.stood = true
+		a.moved.stood = a.moved.stood || a.Stands
 		a.Misplaced(answer.sent)
 		a.giveUp()
 		return a.enter(ctx)

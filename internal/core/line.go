@@ -24,11 +24,8 @@ type Granter interface{ Standing() *wait.Standing }
 // expects reports whether a call apart from the others is told if it gets the lock, so that a release may grant it.
 func (a *acquisition) expects() bool {
 	l := a.lock
-	if !a.stand || l.apart == nil || l.standing == nil || !l.Session().Subscribed(l.standing.Channel) {
+	if a.Place == nil || l.apart == nil || l.standing == nil || !l.Session().Subscribed(l.standing.Channel) {
 		return false
-	}
-	if a.Place == nil { // before the first attempt
-		a.Stay(a.join())
 	}
 	if a.Place.Expect(l.standing.Channel, a.Wire) {
 		a.Place.Calm()
@@ -48,7 +45,7 @@ func (a *acquisition) stands() bool {
 // standFirst takes a place before the first attempt, so that this can stand at once, if the session is still subscribed.
 func (a *acquisition) standFirst() (head bool) {
 	l := a.lock
-	if !l.lined || !l.Session().Subscribed(l.standing.Channel) {
+	if l.standing == nil || !l.Session().Subscribed(l.standing.Channel) {
 		return true
 	}
 	p := a.takePlace()
