@@ -90,7 +90,8 @@ end
 -- It is written afresh from the two places each time; nothing is carried over.
 local left = math.max(pttl, 0)
 local place, java = 0, 0
-local score, own, length
+local score, length
+local extend = true -- how long ours and alive are kept, but not each time
 
 -- The waiters of ours that stand at the front of ours and that were dropped from the queue.
 local function missing()
@@ -148,9 +149,12 @@ else
     redis.call('LREM', q.queue, 0, owner)
     redis.call('LREM', q.ours, 0, owner)
   end
+  local own
   own, length = redis.call('RPUSH', q.ours, owner), redis.call('RPUSH', q.queue, owner)
   java = length - own
+  extend = own == 1 or time % 64 == 0
   if own > 1 and missing() > 0 then
+    extend = true
     fair_bury(q, time)
     length = redis.call('LLEN', q.queue)
     java = length - redis.call('LLEN', q.ours) + missing()
@@ -160,7 +164,7 @@ else
   place = 1
 end
 redis.call('ZADD', q.due, string.format('%.0f', score), owner)
-if place ~= 1 or own == 1 or time % 64 == 0 then -- not each time
+if extend then
   redis.call('PEXPIRE', q.ours, 86400000)
   redis.call('PEXPIRE', q.alive, 86400000)
 end

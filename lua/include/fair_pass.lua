@@ -1,20 +1,24 @@
 -- fair_pass: pass a fair lock on to the first live one in its queue, which begins with head. One of ours that hears has
 -- the lock from then on. Anybody else is told that it is free. A Java waiter whose score is past may live all the same:
 -- if somebody listens on its channel, it gets 5 s more. If the server refuses to hand the lock on, it is its owner's
--- again, for a lease, with its hold count if that is given, and the error is returned.
+-- again, for a lease, with its hold count if that is given, and the error is returned. If nobody is left but those who
+-- did not hear, they are soon forgotten.
 -- USES expire fair_life fair_grant fair_bury fair_pop fair_settle
 local function fair_pass(q, time, head, owner, lease, count)
-  while head do
+  local deaf, granted = false, false
+  while head and not granted do
     local alive, grant = fair_life(q, head)
     if alive and alive <= time then
       fair_pop(q, head)
     elseif grant then
-      local heard, refused = fair_grant(q, head, alive, grant)
-      if heard then return nil end
+      local refused
+      granted, refused = fair_grant(q, head, alive, grant)
       if refused then
         redis.call('HSET', q.lock, owner, count or 1)
         return expire(q.lock, lease) or refused
       end
+      if granted and not deaf then return nil end
+      deaf = true
     else
       fair_bury(q, time)
       -- A server without memory refuses ZADD, unless something was written before: this removes none.
@@ -33,5 +37,9 @@ local function fair_pass(q, time, head, owner, lease, count)
     end
     head = redis.call('LINDEX', q.queue, 0)
   end
-  redis.call('DEL', q.lock) -- after the message: a server that refuses it has freed nothing
+  if deaf and not head then
+    redis.call('PEXPIRE', q.ours, 15000)
+    redis.call('PEXPIRE', q.alive, 15000)
+  end
+  if not granted then redis.call('DEL', q.lock) end -- after the message: a server that refuses it has freed nothing
 end

@@ -95,7 +95,7 @@ func TestCommandsInside(t *testing.T) {
 		// without memory.
 		{"release, somebody waits", held("G1", "J2"), release, 11},
 		{"release, Java's head is due", dueNow(held("J1", "G2"), "J1"), release, 9},
-		{"release, nobody hears", theirs("N1"), release, 8},
+		{"release, nobody hears", theirs("N1"), release, 10},
 		{"force, somebody waits", held("G1", "J2"), forceCall(always, javaWait), 11 + 1},
 
 		// It may have been granted the lock in the meantime; and the reply tells what it has found.

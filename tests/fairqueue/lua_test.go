@@ -158,6 +158,8 @@ func TestComparisonSees(t *testing.T) {
 		"handed to the dead":          {"alive and alive <= time", "false"},
 		"the deaf not asked for":      {"counts[2] > 0", "true"},
 		"the deaf forgotten":          {"not hears(q, channel) then", "not hears(q, channel) then redis.call('ZREM', q.alive, head)"},
+		"the deaf kept":               {"if deaf and not head then", "if false then"},
+		"the deaf forgotten too soon": {"if deaf and not head then", "if deaf then"},
 		"a grant of no time":          {"units * 10", "units"},
 		"kept in ours after a grant":  {"redis.pcall('LREM', q.ours, 1, head)", ""},
 		"another place":               {"if again and not known and not living", "if false"},

@@ -87,9 +87,6 @@ func (r *run) acquire(d demand) reply {
 	if place == gone {
 		return reply{-1, r.now}
 	}
-	if place != atTheEnd || len(r.ours) == 1 || r.now%64 == 0 {
-		r.oursUntil, r.aliveUntil = r.now+day, r.now+day
-	}
 	if free || d.again || place != atTheEnd {
 		r.settle(left)
 	}
@@ -135,6 +132,7 @@ func (r *run) stand(d demand, left ms) (place, java int64) {
 		before = slices.Index(r.ours, d.owner)
 	}
 	var score ms
+	extend := true
 	switch {
 	case at >= 0:
 		place = asBefore
@@ -161,7 +159,9 @@ func (r *run) stand(d demand, left ms) (place, java int64) {
 			r.ours, r.queue = removed(r.ours, d.owner), removed(r.queue, d.owner)
 		}
 		r.ours, r.queue = append(r.ours, d.owner), append(r.queue, d.owner)
+		extend = len(r.ours) == 1 || r.now%64 == 0
 		if len(r.ours) > 1 && r.missing(d.owner) > 0 {
+			extend = true
 			r.bury()
 		}
 		at, before := len(r.queue)-1, len(r.ours)-1
@@ -169,6 +169,9 @@ func (r *run) stand(d demand, left ms) (place, java int64) {
 		score = r.enqueued(d, at, before, left)
 	}
 	r.due[d.owner] = score
+	if extend {
+		r.oursUntil, r.aliveUntil = r.now+day, r.now+day
+	}
 	return place, java
 }
 
@@ -367,9 +370,13 @@ func (r *run) settle(left ms) {
 }
 
 func (r *run) pass() {
+	deaf := false
 	defer func() {
 		if len(r.counts) > 0 && !r.handed {
 			clear(r.counts)
+		}
+		if deaf && r.head() == nobody {
+			r.oursUntil, r.aliveUntil = r.now+forgotten, r.now+forgotten
 		}
 	}()
 	for o := r.head(); o != nobody; o = r.head() {
@@ -381,6 +388,7 @@ func (r *run) pass() {
 			if r.hand(o) {
 				return
 			}
+			deaf = true
 		default:
 			r.bury()
 			due, scored := r.due[o]

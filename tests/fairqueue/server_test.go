@@ -11,9 +11,10 @@ import (
 type ms = int64
 
 const (
-	second ms = 1000
-	minute    = 60 * second
-	day       = 24 * 60 * minute
+	second    ms = 1000
+	minute       = 60 * second
+	day          = 24 * 60 * minute
+	forgotten    = 15 * second // so soon, if nobody calls again
 
 	epoch ms = 1_750_000_000_000 // when runs begin, so that times on the wire are as long as in real life
 )
