@@ -18,14 +18,14 @@
 --
 -- REPLY    0  the lock is not this owner's
 -- REPLY    1  lowered, still held
--- REPLY    n  from 2: freed or handed on, and n - 2 clients of this server heard that it is free
+-- REPLY    n  from 2: freed or handed on, and n - 2 others wait, as far as is known
 --
 -- USES     lower line_pass line_leave
 
 local lock, owner, target, waiter = KEYS[1], ARGV[1], ARGV[2], ARGV[7]
 local l = {
   lock = lock, line = KEYS[2], alive = KEYS[3], token = KEYS[4],
-  publish = ARGV[3], channel = ARGV[4], reach = ARGV[5],
+  publish = ARGV[3], channel = ARGV[4], reach = ARGV[5], owner = owner,
 }
 
 if target ~= '0' then

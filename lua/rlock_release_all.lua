@@ -13,7 +13,7 @@
 -- ARGV[i + 3]      channel  where those wait for the i-th lock who are not in its line; in a cluster, of its slot
 --
 -- REPLY    {r1, r2, ...}  ri of the i-th lock: 0 it is not this owner's; n from 2: freed or handed on, and n - 2
---                         clients of this server heard that it is free
+--                         others wait, as far as is known
 --
 -- USES     line_pass
 
@@ -23,7 +23,7 @@ local locks, reply, waiting = {}, {}, {}
 for i = 1, #KEYS / 4 do
   local l = {
     lock = KEYS[4 * i - 3], line = KEYS[4 * i - 2], alive = KEYS[4 * i - 1], token = KEYS[4 * i],
-    publish = ARGV[2], reach = ARGV[3], channel = ARGV[i + 3],
+    publish = ARGV[2], reach = ARGV[3], channel = ARGV[i + 3], owner = owner,
   }
   locks[i], reply[i] = l, 0
   waiting[i] = redis.call('HEXISTS', l.lock, owner) == 1 and redis.call('LLEN', l.line)

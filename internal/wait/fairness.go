@@ -5,8 +5,11 @@ import "time"
 // A line may hand a name on from place to place for one turn. Then, if other processes wait for
 // the name too, it stands back until each of them may have had a turn: a message reaches those
 // who listen in the order in which they subscribed, so the first to hear it would always be the
-// same (guarantee G4).
-const turn = 10 * time.Millisecond
+// same (guarantee G4). A turn is longer if nobody has heard of the end of the last one.
+const (
+	turn     = 10 * time.Millisecond
+	longTurn = 5 * turn
+)
 
 // courtesy is how much later than the others a line looks that stands back. If they do not take
 // the name, that is all it costs.
@@ -15,6 +18,7 @@ const courtesy = 3 * time.Millisecond
 // fairness is what a line knows of its turns.
 type fairness struct {
 	since   time.Time // the present turn began; zero between turns
+	alone   bool      // no other process has heard of the end of the last one
 	behind  int       // turns of others to let pass
 	counted time.Time // when the last of them was
 	later   bool      // a look is put off
@@ -27,7 +31,13 @@ func (f *fairness) begin() {
 	}
 }
 
-func (f *fairness) over() bool { return !f.since.IsZero() && time.Since(f.since) > turn }
+func (f *fairness) over() bool {
+	length := turn
+	if f.alone {
+		length = longTurn
+	}
+	return !f.since.IsZero() && time.Since(f.since) > length
+}
 
 // pass counts a message that may be the end of another's turn.
 func (f *fairness) pass() {
@@ -61,6 +71,14 @@ func (ls *Lines) Released(name Name, listeners int) {
 	if l == nil {
 		return
 	}
+	others := listeners
+	if l.stop != nil {
+		others--
+	}
+	over := l.over()
+	if over {
+		l.alone = others <= 0
+	}
 	if l.posted() { // the release has handed the name on, or told those whose turn it is
 		l.since = time.Time{}
 		if l.polls.first != nil {
@@ -68,11 +86,10 @@ func (ls *Lines) Released(name Name, listeners int) {
 		}
 		return
 	}
-	over := l.over()
 	if over {
 		l.since = time.Time{}
 	}
-	if others := listeners - 1; l.stop != nil && others > 0 && over {
+	if l.stop != nil && others > 0 && over {
 		l.behind = others
 		ls.lookLater(l) // the message may get lost
 		return

@@ -78,6 +78,21 @@ func TestATurnLastsFromPlaceToPlace(t *testing.T) {
 	})
 }
 
+func TestATurnIsLongerIfNobodyHasHeardOfTheEndOfTheLastOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		places := q.inLine(8)
+		waited := []time.Duration{q.handOn(places[0], places[1], turn+1, 1)}
+		q.wait(places[1], time.Second) // it had stood back before it knew that nobody else is there
+		for i := range 6 {
+			waited = append(waited, q.handOn(places[i+1], places[i+2], turn+1, 2))
+		}
+		// The fifth turn and a bit more end the long turn; that others have heard of it makes the next one short again.
+		assert.Equal(t, []time.Duration{0, 0, 0, 0, 0, courtesy, courtesy}, waited)
+		places[7].Leave(0)
+	})
+}
+
 func TestALineStandsBackForAsManyTurnsAsThereAreOthers(t *testing.T) {
 	const others = 3
 	synctest.Test(t, func(t *testing.T) {

@@ -115,10 +115,13 @@ func TestTheNameIsHandedOverToWhoeverIsHeadThen(t *testing.T) {
 
 // Whoever hands over on and on does so for a turn, whether or not others wait: the session does not know.
 func TestTheNameIsHandedOverForATurn(t *testing.T) {
-	for name, ends := range map[string]func(q *lines){
-		"until it is released":       func(q *lines) { q.Released(x, 1) },
-		"until it is, and others":    func(q *lines) { q.Released(x, 3) },
-		"until it is, and no answer": nil,
+	for name, c := range map[string]struct {
+		ends func(q *lines)
+		next time.Duration
+	}{
+		"until it is released":       {func(q *lines) { q.Released(x, 1) }, 5 * turn},
+		"until it is, and others":    {func(q *lines) { q.Released(x, 3) }, turn},
+		"until it is, and no answer": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -143,14 +146,16 @@ func TestTheNameIsHandedOverForATurn(t *testing.T) {
 				require.False(t, pass(3), "until the server has had it, however long that takes")
 				q.Releasing(x)
 				q.Ended(x)
-				if ends == nil {
+				if c.ends == nil {
 					require.False(t, pass(3))
 					return
 				}
-				ends(q)
+				c.ends(q)
 				require.True(t, pass(3), "a new turn")
-				time.Sleep(turn + 1)
-				require.False(t, pass(4))
+				time.Sleep(c.next)
+				require.True(t, pass(4))
+				time.Sleep(1)
+				require.False(t, pass(5))
 			})
 		})
 	}

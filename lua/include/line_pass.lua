@@ -1,7 +1,7 @@
 -- line_pass: free a lock for which some stand in line, or hand it to the first of them that lives: that has it from
 -- then on, and is told so on its session's channel. Where others wait, too, the lock is sometimes free: they are told,
 -- and the first in line looks a little later. So it is for a moment four times a second, or those who poll would never
--- see it free. Says how many heard that the lock is free.
+-- see it free. Says how many heard that; or 1 if the lock was handed on, 0 if nobody waits but the session that had it.
 -- USES expire line_lives line_tell line_others
 local function line_pass(l, waiting)
   local clock = redis.call('TIME')
@@ -25,7 +25,10 @@ local function line_pass(l, waiting)
       local refused = expire(l.lock, lease)
       token = token == 0 and '0' or redis.call('GET', l.token) -- with all its digits
       -- The message last: who is told has the lock.
-      if not refused and line_tell(l, waiter, owner .. ' ' .. token) then return 0 end
+      if not refused and line_tell(l, waiter, owner .. ' ' .. token) then
+        local session = string.match(owner, '^[^:]*:')
+        return waiting == 1 and string.sub(l.owner or '', 1, #session) == session and 0 or 1
+      end
       redis.call('DEL', l.lock)
     end
   end

@@ -24,20 +24,28 @@ func TestLineReleaseScript(t *testing.T) {
 			messages: []redistest.Message{saidFree},
 		},
 		"hands on": {
-			seed: with(mine, inLine(second, third)), call: release{}, reply: int64(2),
+			seed: with(mine, inLine(second, third)), call: release{}, reply: int64(3),
 			after: locked("b:1", "1", line(third)), ttl: about(5),
 			messages: []redistest.Message{told("b", "b:1 0")},
 		},
+		"hands on to its own session": {
+			seed: with(mine, inLine("a:2 5000")), call: release{}, reply: int64(2),
+			after: locked("a:2", "1"), ttl: about(5), messages: []redistest.Message{told("a", "a:2 0")},
+		},
+		"hands on to its own session while others wait": {
+			seed: with(mine, inLine("a:2 5000", third)), call: release{}, reply: int64(3),
+			after: locked("a:2", "1", line(third)), ttl: about(5), messages: []redistest.Message{told("a", "a:2 0")},
+		},
 		"hands on to the last in line": {
-			seed: with(mine, inLine(third)), call: release{}, reply: int64(2),
+			seed: with(mine, inLine(third)), call: release{}, reply: int64(3),
 			after: locked("c:1", "1"), ttl: about(10), messages: []redistest.Message{told("c", "c:1 0")},
 		},
 		"hands on what was held more than once": {
-			seed: with(seed(me, "3"), inLine(third)), call: release{}, reply: int64(2),
+			seed: with(seed(me, "3"), inLine(third)), call: release{}, reply: int64(3),
 			after: locked("c:1", "1"), messages: []redistest.Message{told("c", "c:1 0")},
 		},
 		"hands on without memory": {
-			seed: with(mine, inLine(second)), full: true, call: release{}, reply: int64(2),
+			seed: with(mine, inLine(second)), full: true, call: release{}, reply: int64(3),
 			after: locked("b:1", "1"), ttl: about(5), messages: []redistest.Message{told("b", "b:1 0")},
 		},
 		"a nested release hands nothing on": {
@@ -63,13 +71,13 @@ func TestLineReleaseScript(t *testing.T) {
 	tokened := func(before, after string) step {
 		return step{
 			seed: with(mine, inLine("b:1 5000 fenced"), [][]string{{"SET", tokenKey, before}}),
-			call: release{}, reply: int64(2), after: locked("b:1", "1", beside(tokenKey, token(after))),
+			call: release{}, reply: int64(3), after: locked("b:1", "1", beside(tokenKey, token(after))),
 			messages: []redistest.Message{told("b", "b:1 "+after)},
 		}
 	}
 	runSteps(t, map[string]step{
 		"issues the first token": {
-			seed: with(mine, inLine("b:1 5000 fenced")), call: release{}, reply: int64(2),
+			seed: with(mine, inLine("b:1 5000 fenced")), call: release{}, reply: int64(3),
 			after:    locked("b:1", "1", beside(tokenKey, token("1"))),
 			messages: []redistest.Message{told("b", "b:1 1")},
 		},
@@ -82,22 +90,22 @@ func TestLineReleaseScript(t *testing.T) {
 	runSteps(t, map[string]step{
 		"skips those who are dead": {
 			seed: with(mine, inLine(third), [][]string{{"LPUSH", lineKey, second}, {"ZADD", aliveKey, "1", second}}),
-			call: release{}, reply: int64(2), after: locked("c:1", "1"),
+			call: release{}, reply: int64(3), after: locked("c:1", "1"),
 			messages: []redistest.Message{told("c", "c:1 0")},
 		},
 		"skips those who do not hear": {
-			seed: with(mine, inLine(second, third)), hears: "*:c", call: release{}, reply: int64(2),
+			seed: with(mine, inLine(second, third)), hears: "*:c", call: release{}, reply: int64(3),
 			after: locked("c:1", "1"), messages: []redistest.Message{told("c", "c:1 0")},
 		},
 		"issues no token to those who are dead": {
 			seed: with(mine, inLine(third), [][]string{
 				{"LPUSH", lineKey, "b:1 5000 fenced"}, {"ZADD", aliveKey, "1", "b:1 5000 fenced"}, {"SET", tokenKey, "7"},
 			}),
-			call: release{}, reply: int64(2), after: locked("c:1", "1", beside(tokenKey, token("7"))),
+			call: release{}, reply: int64(3), after: locked("c:1", "1", beside(tokenKey, token("7"))),
 			messages: []redistest.Message{told("c", "c:1 0")},
 		},
 		"skips what is no waiter": {
-			seed: with(mine, inLine("", "b", "b:1", "b:1 soon", "b:1 -5", third)), call: release{}, reply: int64(2),
+			seed: with(mine, inLine("", "b", "b:1", "b:1 soon", "b:1 -5", third)), call: release{}, reply: int64(3),
 			after: locked("c:1", "1"), messages: []redistest.Message{told("c", "c:1 0")},
 		},
 		"frees it if all are dead": {
@@ -122,7 +130,7 @@ func TestLineReleaseScript(t *testing.T) {
 		},
 		"hands on although others wait": {
 			seed: with(mine, inLine(second)), listens: []string{channel},
-			call: release{}, reply: int64(2), after: locked("b:1", "1"),
+			call: release{}, reply: int64(3), after: locked("b:1", "1"),
 			messages: []redistest.Message{told("b", "b:1 0")},
 		},
 		"is free for others, and the first that lives": {
@@ -140,7 +148,7 @@ func TestLineReleaseScript(t *testing.T) {
 		},
 		"hands on if only those listen who stand in the line": {
 			seed: with(mine, inLine(second)), listens: []string{channel, mark}, dice: forOthers,
-			call: release{}, reply: int64(2), after: locked("b:1", "1"),
+			call: release{}, reply: int64(3), after: locked("b:1", "1"),
 			messages: []redistest.Message{told("b", "b:1 0")},
 		},
 		"is free for those whom the server does not count": {
@@ -149,7 +157,7 @@ func TestLineReleaseScript(t *testing.T) {
 		},
 		"hands on to one whom the server does not count": {
 			seed: with(mine, inLine(second)), hears: "nothing", call: release{unreached: true},
-			reply: int64(2), after: locked("b:1", "1"),
+			reply: int64(3), after: locked("b:1", "1"),
 		},
 		"skips the dead whom the server does not count": {
 			seed: with(mine, lineOf("1", second)), hears: "nothing", call: release{unreached: true},
@@ -180,7 +188,7 @@ func TestLineReleaseScript(t *testing.T) {
 			seed: seed(ours, "1"), call: release{leaves: true}, reply: int64(0), after: locked(ours, "1"),
 		},
 		"has been granted it, and passes it on": {
-			seed: with(mine, inLine(second)), call: release{leaves: true}, reply: int64(2),
+			seed: with(mine, inLine(second)), call: release{leaves: true}, reply: int64(3),
 			after: locked("b:1", "1"), messages: []redistest.Message{told("b", "b:1 0")},
 		},
 		"has been granted it, and frees it": {
@@ -205,7 +213,7 @@ func TestLineReleaseScript(t *testing.T) {
 		},
 		"a token of another type stays": {
 			seed: with(mine, inLine("b:1 5000 fenced", third), [][]string{{"RPUSH", tokenKey, "precious"}}),
-			call: release{}, reply: int64(2), messages: []redistest.Message{told("c", "c:1 0")},
+			call: release{}, reply: int64(3), messages: []redistest.Message{told("c", "c:1 0")},
 			after: locked("c:1", "1", beside(tokenKey, redistest.Value{Type: "list", Content: []string{"precious"}})),
 		},
 	})
@@ -281,13 +289,13 @@ func TestLineForceScripts(t *testing.T) {
 	all := with(seed(me, "1"), [][]string{{"HSET", "y", me, "1"}, {"PEXPIRE", "y", "10000"}})
 	runSteps(t, map[string]step{
 		"hands one on and frees the other": {
-			seed: with(all, inLine(second)), call: releaseAll{}, reply: []any{int64(2), int64(3), int64(0)},
+			seed: with(all, inLine(second)), call: releaseAll{}, reply: []any{int64(3), int64(3), int64(0)},
 			after:    locked("b:1", "1"),
 			messages: []redistest.Message{{Channel: "two", Payload: "0"}, told("b", "b:1 0")},
 		},
 		"hands one on without memory": {
 			seed: with(all, inLine(second)), full: true, call: releaseAll{},
-			reply: []any{int64(2), int64(3), int64(0)}, after: locked("b:1", "1"),
+			reply: []any{int64(3), int64(3), int64(0)}, after: locked("b:1", "1"),
 			messages: []redistest.Message{{Channel: "two", Payload: "0"}, told("b", "b:1 0")},
 		},
 		"frees one whose line is dead": {

@@ -296,7 +296,7 @@ func TestALineAndOthersShareALock(t *testing.T) {
 			srv.Do(t, command...)
 		}
 		switch reply := srv.Do(t, eval(release{})...); reply {
-		case int64(2):
+		case int64(3):
 			require.Equal(t, []redistest.Message{told("b", "b:1 0")}, messages.Drain(t))
 			require.Equal(t, locked("b:1", "1"), srv.Keyspace(t))
 		default:
