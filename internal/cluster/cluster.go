@@ -23,21 +23,48 @@ const patience = 100 * time.Millisecond
 func Ask(
 	ctx context.Context, client rueidis.Client, start func(func()), command ...string,
 ) (rueidis.RedisMessage, error) {
-	message, _, err := ask(ctx, client, start, command...)
+	message, _, err := ask(ctx, client, start, nil, command...)
 	return message, err
 }
 
 // Answering is the address of a node that answers, as Ask finds it.
 func Answering(ctx context.Context, client rueidis.Client, start func(func())) (addr string, err error) {
-	if _, addr, err = ask(ctx, client, start, "PING"); addr != "" {
+	if _, addr, err = ask(ctx, client, start, nil, "PING"); addr != "" {
 		return addr, nil
 	}
 	return "", err
 }
 
-// ask is Ask that tells who has answered; "" if nobody has.
+// Master is Answering of a node that does not say that it is a replica.
+func Master(ctx context.Context, client rueidis.Client, start func(func())) (addr string, err error) {
+	if _, addr, err = ask(ctx, client, start, isReplica, "CLUSTER", "SLOTS"); addr != "" {
+		return addr, nil
+	}
+	return "", err
+}
+
+// IsReplica reports whether the node of that address says that it is a replica.
+func IsReplica(ctx context.Context, node rueidis.Client, addr string) bool {
+	return isReplica(node.Do(ctx, node.B().ClusterSlots().Build()), addr)
+}
+
+func isReplica(slots rueidis.RedisResult, addr string) bool {
+	message, err := slots.ToMessage()
+	if err != nil {
+		return false
+	}
+	ranges, _ := readAll(message, addr)
+	return slices.ContainsFunc(ranges, func(r Range) bool {
+		return slices.ContainsFunc(r.Nodes[1:], func(n Node) bool { return n.Addr == addr })
+	})
+}
+
+var errUnfit = errors.New("the node is a replica")
+
+// ask is Ask that tells who has answered; "" if nobody has. Answers that are unfit do not count.
 func ask(
-	ctx context.Context, client rueidis.Client, start func(func()), command ...string,
+	ctx context.Context, client rueidis.Client, start func(func()),
+	unfit func(answer rueidis.RedisResult, by string) bool, command ...string,
 ) (message rueidis.RedisMessage, by string, err error) {
 	type answer struct {
 		by string
@@ -59,7 +86,11 @@ func ask(
 		select {
 		case a := <-answers:
 			err := a.NonRedisError()
-			if err == nil {
+			switch {
+			case err != nil:
+			case unfit != nil && unfit(a.RedisResult, a.by):
+				err = errUnfit
+			default:
 				message, err = a.ToMessage()
 				return message, a.by, err
 			}
@@ -89,16 +120,20 @@ type Node struct {
 
 // Slots returns who has which slots, as one node sees it. Slots without a master are in no range.
 func Slots(ctx context.Context, client rueidis.Client, start func(func())) (Map, error) {
-	answer, by, err := ask(ctx, client, start, "CLUSTER", "SLOTS")
+	answer, by, err := ask(ctx, client, start, nil, "CLUSTER", "SLOTS")
 	if err != nil {
 		return nil, err
 	}
+	return readAll(answer, by)
+}
+
+// readAll reads the reply of CLUSTER SLOTS.
+func readAll(answer rueidis.RedisMessage, by string) (ranges Map, err error) {
 	entries, err := answer.ToAny()
 	if err != nil {
 		return nil, err
 	}
 	list, _ := entries.([]any)
-	var ranges Map
 	for _, entry := range list {
 		if r, ok := read(entry, by); ok {
 			ranges = append(ranges, r)

@@ -21,7 +21,7 @@ const (
 const retireAfter = time.Minute // with nothing to do: the node may have gone
 
 var (
-	errNoNode   = errors.New("no such node in the cluster")
+	errNoNode   = errors.New("no such master in the cluster")
 	errHandedOn = errors.New("the node has a connection already")
 	errWorn     = errors.New("too much of the connection is unwanted")
 )

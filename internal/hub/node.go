@@ -13,8 +13,9 @@ import (
 const answerWithin = 2 * time.Second
 
 // node is the client to connect through. Any node of a cluster hears plain messages. Of
-// sharded ones, whichever is asked for a slot that is not known yet names the right node; so
-// it is one that answers.
+// sharded ones, whichever master is asked for a slot that is not known yet names the right node; so
+// it is one that answers. A replica would take the channels of its master's slots, but the master
+// does not count who hears them there.
 func (c *conn) node(ctx context.Context) (rueidis.Client, error) {
 	h := c.hub
 	nodes := h.client.Nodes()
@@ -26,16 +27,20 @@ func (c *conn) node(ctx context.Context) (rueidis.Client, error) {
 		}
 		return h.client, nil
 	}
-	if node, ok := nodes[c.addr]; ok {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	if node, ok := nodes[c.addr]; ok && (!h.sharded || !cluster.IsReplica(ctx, node, c.addr)) {
 		return node, nil
 	}
 	if c.addr != "" {
 		c.reroute()
 		return nil, errNoNode
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
-	addr, err := cluster.Answering(ctx, h.client, h.wg.Go)
+	find := cluster.Answering
+	if h.sharded {
+		find = cluster.Master
+	}
+	addr, err := find(ctx, h.client, h.wg.Go)
 	if err != nil {
 		return nil, err
 	}

@@ -198,6 +198,37 @@ func TestChannelsFollowAFailover(t *testing.T) {
 	}
 }
 
+// A master does not count who listens at a replica, and would take a session for dead that does.
+func TestNobodyListensAtAReplica(t *testing.T) {
+	t.Parallel()
+	r := &ring{Cluster: redistest.StartCluster(t, 1)}
+	r.NeedSharded(t)
+	master := r.Nodes[0]
+	former := r.addReplica(t, master)
+	r.addReplica(t, master)
+	var ears []*ear
+	for range 6 { // each goes to any node first
+		client, err := rueidis.NewClient(rueidis.ClientOption{
+			InitAddress: r.Addrs(), PipelineMultiplex: -1, AlwaysPipelining: true, DisableCache: true,
+			ClusterOption: rueidis.ClusterOption{ShardsRefreshInterval: time.Second},
+		})
+		require.NoError(t, err)
+		t.Cleanup(client.Close)
+		e := listen(newHub(t, client, true), "channel")
+		kit.Await(t, "the confirmation", func() bool { return e.woken.Load() > 0 })
+		ears = append(ears, e)
+	}
+	counted := func(node *redistest.Server) any { return node.Do(t, "PUBSUB", "SHARDNUMSUB", "channel").([]any)[1] }
+	require.EqualValues(t, len(ears), counted(master))
+
+	master, former = former, master
+	master.Do(t, "CLUSTER", "FAILOVER")
+	kit.Await(t, "all of them at the new master", func() bool { return counted(master) == int64(len(ears)) })
+	former.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+	master.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+	kit.Await(t, "all of them once more", func() bool { return counted(master) == int64(len(ears)) })
+}
+
 // addReplica adds a replica of a node to the cluster and waits until it is in step.
 func (r *ring) addReplica(t *testing.T, master *redistest.Server) *redistest.Server {
 	t.Helper()
