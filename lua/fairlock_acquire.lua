@@ -26,13 +26,13 @@
 -- REPLY    {0, now, ms, place, listen}  not yet; to be called again after ms, at least 100. place: 0 where
 --                               it was, 1 new at the end, 2 back where it was before it was dropped, by
 --                               Java or because nobody heard. listen: 1 if it has to listen on its own
---                               channel as well, as Java may tell it that it is its turn
+--                               channel as well, where Java and older versions tell it that it is its turn
 -- REPLY    {0, now, pttl}       taken or promised, and wait is 0; -1: it has no expiry
 -- REPLY    {-1, 0}              nothing there to re-enter
 -- REPLY    {-1, now}            the waiter's place is gone, and nothing is left of it
 -- REPLY    {-2, now}            too late: nothing was changed
 --
--- USES     check_lease now expire fair_pop fair_bury fair_forget fair_sweep fair_settle fair_tell
+-- USES     check_lease now expire fair_pop fair_bury fair_forget fair_sweep fair_settle fair_tell fair_knows
 
 local lock = KEYS[1]
 local q = {
@@ -181,6 +181,6 @@ if free and head ~= owner then
 elseif head == owner and (free or left > 0) then
   ms = math.min(ms, left + 1)
 end
--- Sessions of this toolkit have UUIDs of version 8, Redisson's of version 4.
-local listen = java > 0 or holder and string.sub(holder, 15, 15) ~= '8'
+local next = holder or head
+local listen = java > 0 or next and not fair_knows(next)
 return {0, time, math.max(100, math.floor(ms)), place, listen and 1 or 0}

@@ -3,7 +3,7 @@
 -- if somebody listens on its channel, it gets 5 s more. If the server refuses to hand the lock on, it is its owner's
 -- again, for a lease, with its hold count if that is given, and the error is returned. If nobody is left but those who
 -- did not hear, they are soon forgotten.
--- USES expire fair_life fair_grant fair_bury fair_pop fair_settle
+-- USES expire fair_life fair_grant fair_bury fair_pop fair_settle fair_knows fair_warn
 local function fair_pass(q, time, head, owner, lease, count)
   local deaf, granted = false, false
   while head and not granted do
@@ -27,6 +27,7 @@ local function fair_pass(q, time, head, owner, lease, count)
       if due and tonumber(due) > time then
         fair_settle(q, time, 0)
         redis.call(q.publish, q.channel .. head, '0')
+        if alive and not fair_knows(head) then fair_warn(q) end
         break
       end
       if due and redis.call(q.publish, q.channel .. head, '0') > 0 then

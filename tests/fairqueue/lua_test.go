@@ -84,10 +84,10 @@ func (d dice) state() keys {
 	k := newKeys()
 	k.oursUntil, k.aliveUntil = epoch+d.upTo(day), epoch+d.upTo(day)
 	if !d.oneIn(3) {
-		k.grant(pick(d, "G1", "G2", "J1", "J9"), epoch+pick(d, 1, 5*second, 30*second, 10*minute))
+		k.grant(pick(d, "G1", "G2", "J1", "J9", "E1"), epoch+pick(d, 1, 5*second, 30*second, 10*minute))
 		k.counts[k.holder()] = d.upTo(3)
 	}
-	everybody := []owner{"G1", "G2", "G3", "G4", "J1", "J2", "J3"}
+	everybody := []owner{"G1", "G2", "G3", "G4", "J1", "J2", "J3", "E1", "E2"} // E: ours of an older version
 	d.Shuffle(len(everybody), func(i, j int) { everybody[i], everybody[j] = everybody[j], everybody[i] })
 	usual := func() bool { return !d.oneIn(8) }
 	for _, o := range everybody[:d.IntN(len(everybody)+1)] {
@@ -106,6 +106,9 @@ func (d dice) state() keys {
 		if usual() {
 			k.alive[o] = epoch + pick(d, -second, 0, 1, 5*second, 10*second, 15*second)
 			k.grants[o] = pick[ms](d, 0, 10, second, 9500, 10230)
+			if o[0] == 'E' {
+				k.grants[o] = 0
+			}
 		}
 	}
 	return k
@@ -153,7 +156,7 @@ func TestComparisonSees(t *testing.T) {
 		"ours without an expiry":      {"redis.call('PEXPIRE', q.ours, 86400000)", ""},
 		"sleeps of 50 ms":             {"math.max(100, math.floor(ms))", "math.max(50, math.floor(ms))"},
 		"no message to a head":        {"fair_tell(q, head, grant) -- the", "-- the"},
-		"a release without a message": {"redis.call(q.publish, q.channel .. head, '0')\n        break", "break"},
+		"a release without a message": {"redis.call(q.publish, q.channel .. head, '0')\n        if alive", "if alive"},
 		"a message to the owner":      {"head then fair_tell(q, head, grant)", "head then fair_tell(q, owner, grant)"},
 		"handed to the dead":          {"alive and alive <= time", "false"},
 		"the deaf not asked for":      {"counts[2] > 0", "true"},
@@ -164,6 +167,8 @@ func TestComparisonSees(t *testing.T) {
 		"kept in ours after a grant":  {"redis.pcall('LREM', q.ours, 1, head)", ""},
 		"another place":               {"if again and not known and not living", "if false"},
 		"nobody listens to Java":      {"listen and 1 or 0", "0"},
+		"nobody listens to the head":  {"local next = holder or head", "local next = holder"},
+		"nobody warned":               {"then fair_warn(q) end", "then end"},
 		"left in ours":                {"redis.call('LREM', q.ours, 0, owner)\nend", "\nend"},
 		"left in due":                 {"redis.call('ZREM', q.due, owner)", ""},
 		"waiters by their scores":     {"for k = 2, #KEYS do", "for k = #KEYS, 2, -1 do"},

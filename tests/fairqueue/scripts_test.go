@@ -99,7 +99,11 @@ func (r *run) acquire(d demand) reply {
 		again = min(again, left+1)
 	}
 	listen := int64(0)
-	if java > 0 || !free && r.holder()[0] != 'G' {
+	next := r.holder()
+	if free {
+		next = head
+	}
+	if java > 0 || next != nobody && !knows(next) {
 		listen = 1
 	}
 	return reply{0, r.now, max(100, again), place, listen}
@@ -395,6 +399,9 @@ func (r *run) pass() {
 			if living || due > r.now {
 				r.settle(0)
 				r.publish(o)
+				if living && !knows(o) {
+					r.warn()
+				}
 				return
 			}
 			if scored && !r.without.hearing && r.publish(o) {
@@ -422,6 +429,19 @@ func (r *run) hand(o owner) (hears bool) {
 		r.ours = less(r.ours, o)
 	}
 	return hears
+}
+
+// knows reports whether an owner's session tells others where they are handed the lock.
+func knows(o owner) bool { return o[0] == 'G' }
+
+// warn has the first one look behind the head that hears of grants.
+func (r *run) warn() {
+	for _, o := range r.queue[1:] {
+		if _, living := r.alive[o]; living && r.grants[o] > 0 {
+			r.tell(o)
+			return
+		}
+	}
 }
 
 // tell tells a waiter that it is its turn.

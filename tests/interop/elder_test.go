@@ -3,6 +3,7 @@ package interop_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,24 +14,58 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// elder is what an older version of this toolkit is to a lock: it has a UUID of version 4, does not know the line, and
-// asks again when it hears of a release.
+// elder is what an older version of this toolkit is to a lock: it has a UUID of version 4, is never handed the lock,
+// and asks again when it hears of a release.
 type elder struct {
+	elderKind
 	client rueidis.Client
 	heard  chan struct{}
 	owner  string
 }
 
-func newElder(t *testing.T, addr string, number int) *elder {
+// An elderKind is how an older version takes a lock of a kind: by scripts with these keys, its owner and a channel.
+type elderKind struct {
+	name            string
+	younger         func(s *holdfast.Session) locker // the lock as it is now
+	takes, releases *rueidis.Lua
+	keys            []string
+	told            func(owner string) string // the channel on which it hears of releases
+}
+
+type locker interface {
+	Lock(ctx context.Context) (*holdfast.Hold, error)
+}
+
+var elderKinds = []elderKind{
+	{
+		"rlock", func(s *holdfast.Session) locker { return rlock.New(s, "x", nil) },
+		elderTakes, elderReleases,
+		[]string{"x"},
+		func(string) string { return lockChannel("x") },
+	},
+	{
+		"fairlock", func(s *holdfast.Session) locker { return fairlock.New(s, "x", nil) },
+		elderTakesInTurn, elderReleasesInTurn,
+		[]string{
+			"x", fairQueueOfX, "redisson_lock_timeout:{x}", "holdfast_fair_queue:{x}", "holdfast_fair_alive:{x}",
+		},
+		func(owner string) string { return lockChannel("x") + ":" + owner },
+	},
+}
+
+const fairQueueOfX = "redisson_lock_queue:{x}"
+
+func newElder(t *testing.T, kind elderKind, addr string, number int) *elder {
 	t.Helper()
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true})
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
-	e := &elder{client, make(chan struct{}, 1), fmt.Sprintf("01234567-89ab-4cde-8f01-23456789abcd:%d", number)}
+	e := &elder{kind, client, make(chan struct{}, 1), fmt.Sprintf("01234567-89ab-4cde-8f01-23456789abcd:%d", number)}
 	listening, stop := client.Dedicate()
 	t.Cleanup(stop)
 	listening.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {
@@ -39,7 +74,7 @@ func newElder(t *testing.T, addr string, number int) *elder {
 		default:
 		}
 	}})
-	require.NoError(t, listening.Do(t.Context(), client.B().Subscribe().Channel(lockChannel("x")).Build()).Error())
+	require.NoError(t, listening.Do(t.Context(), client.B().Subscribe().Channel(kind.told(e.owner)).Build()).Error())
 	return e
 }
 
@@ -50,14 +85,56 @@ redis.call('HSET', KEYS[1], ARGV[1], 1)
 return redis.call('PEXPIRE', KEYS[1], 30000)`)
 	elderReleases = rueidis.NewLuaScript(`
 if redis.call('HDEL', KEYS[1], ARGV[1]) == 0 then return 0 end
-redis.call('PUBLISH', KEYS[2], '0')
+redis.call('PUBLISH', ARGV[2], '0')
 return 1`)
 )
 
-// lock takes the lock, and asks again after each release.
+// A waiter for a fair lock shows that it is alive, and tells the next in the queue on that one's own channel.
+const elderForgets = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local function forget(waiter)
+  redis.call('LREM', KEYS[2], 0, waiter)
+  redis.call('ZREM', KEYS[3], waiter)
+  redis.call('LREM', KEYS[4], 0, waiter)
+  redis.call('ZREM', KEYS[5], waiter)
+end
+for _, dead in ipairs(redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', now)) do forget(dead) end
+local head = redis.call('LINDEX', KEYS[2], 0)
+`
+
+var (
+	elderTakesInTurn = rueidis.NewLuaScript(elderForgets + `
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  if not head or head == ARGV[1] then
+    forget(ARGV[1])
+    redis.call('HSET', KEYS[1], ARGV[1], 1)
+    return redis.call('PEXPIRE', KEYS[1], 30000)
+  end
+  redis.call('PUBLISH', ARGV[2] .. ':' .. head, '0')
+end
+if redis.call('ZADD', KEYS[5], now + 15000, ARGV[1]) == 1 then
+  redis.call('RPUSH', KEYS[2], ARGV[1])
+  redis.call('RPUSH', KEYS[4], ARGV[1])
+end
+redis.call('ZADD', KEYS[3], now + 45000, ARGV[1])
+redis.call('PEXPIRE', KEYS[4], 86400000)
+redis.call('PEXPIRE', KEYS[5], 86400000)
+return 0`)
+	elderReleasesInTurn = rueidis.NewLuaScript(elderForgets + `
+if redis.call('HDEL', KEYS[1], ARGV[1]) == 0 then return 0 end
+if head then redis.call('PUBLISH', ARGV[2] .. ':' .. head, '0') end
+return 1`)
+)
+
+func (e *elder) run(ctx context.Context, script *rueidis.Lua) (int64, error) {
+	return script.Exec(ctx, e.client, e.keys, []string{e.owner, lockChannel("x")}).AsInt64()
+}
+
+// lock takes the lock, and asks again after each release that it hears of.
 func (e *elder) lock(ctx context.Context) error {
 	for {
-		if taken, err := elderTakes.Exec(ctx, e.client, []string{"x"}, []string{e.owner}).AsInt64(); err != nil || taken == 1 {
+		if taken, err := e.run(ctx, e.takes); err != nil || taken == 1 {
 			return err
 		}
 		select {
@@ -68,71 +145,148 @@ func (e *elder) lock(ctx context.Context) error {
 }
 
 func (e *elder) unlock(ctx context.Context) error {
-	freed, err := elderReleases.Exec(ctx, e.client, []string{"x", lockChannel("x")}, []string{e.owner}).AsInt64()
+	freed, err := e.run(ctx, e.releases)
 	if err == nil && freed == 0 {
 		return holdfast.ErrLost
 	}
 	return err
 }
 
+// A contender takes the lock x, and gives it back.
+type contender func() (unlock func() error, err error)
+
+// contend opens clients of both versions, those of the older one first.
+func contend(t *testing.T, kind elderKind, server *redistest.Server, old, younger int) (all []contender) {
+	t.Helper()
+	for i := range old {
+		e := newElder(t, kind, server.Addr(), i)
+		all = append(all, func() (func() error, error) {
+			return func() error { return e.unlock(t.Context()) }, e.lock(t.Context())
+		})
+	}
+	for range younger {
+		s, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}}, nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		lock := kind.younger(s)
+		all = append(all, func() (func() error, error) {
+			hold, err := lock.Lock(t.Context())
+			if err != nil {
+				return nil, err
+			}
+			return hold.Release, nil
+		})
+	}
+	return all
+}
+
 // While a program is updated, processes of an older version use its locks beside those of the new one. Never do two
 // have a lock, and none is left out, however many there are of the other.
 func TestOldAndNewVersionsShareALock(t *testing.T) {
-	for _, c := range []struct{ old, younger int }{{1, 1}, {1, 5}, {5, 1}, {3, 3}} {
-		t.Run(fmt.Sprintf("%d old, %d new", c.old, c.younger), func(t *testing.T) {
-			server := redistest.Start(t)
-			var inside atomic.Int64
-			var taking sync.WaitGroup
-			had := make([]int, c.old+c.younger)
-			end := time.Now().Add(raceLength)
-			take := func(i int, lock func() (unlock func() error, err error)) {
-				for time.Now().Before(end) {
-					unlock, err := lock()
-					if !assert.NoError(t, err) {
-						return
-					}
-					assert.EqualValues(t, 1, inside.Add(1))
-					time.Sleep(100 * time.Microsecond)
-					inside.Add(-1)
-					had[i]++
-					if !assert.NoError(t, unlock()) {
-						return
-					}
-				}
-			}
-			for i := range had {
-				if i < c.old {
-					e := newElder(t, server.Addr(), i)
+	for _, kind := range elderKinds {
+		for _, c := range []struct{ old, younger int }{{1, 1}, {1, 5}, {5, 1}, {3, 3}} {
+			t.Run(fmt.Sprintf("%s, %d old, %d new", kind.name, c.old, c.younger), func(t *testing.T) {
+				var inside atomic.Int64
+				var taking sync.WaitGroup
+				contenders := contend(t, kind, redistest.Start(t), c.old, c.younger)
+				had := make([]int, len(contenders))
+				end := time.Now().Add(raceLength)
+				for i, lock := range contenders {
 					taking.Go(func() {
-						take(i, func() (func() error, error) {
-							return func() error { return e.unlock(t.Context()) }, e.lock(t.Context())
-						})
-					})
-					continue
-				}
-				s, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}}, nil)
-				require.NoError(t, err)
-				t.Cleanup(func() { require.NoError(t, s.Close()) })
-				lock := rlock.New(s, "x", nil)
-				taking.Go(func() {
-					take(i, func() (func() error, error) {
-						hold, err := lock.Lock(t.Context())
-						if err != nil {
-							return nil, err
+						for time.Now().Before(end) {
+							unlock, err := lock()
+							if !assert.NoError(t, err) {
+								return
+							}
+							assert.EqualValues(t, 1, inside.Add(1))
+							time.Sleep(100 * time.Microsecond)
+							inside.Add(-1)
+							had[i]++
+							if !assert.NoError(t, unlock()) {
+								return
+							}
 						}
-						return hold.Release, nil
 					})
-				})
+				}
+				taking.Wait()
+				all := 0
+				for _, n := range had {
+					all += n
+				}
+				t.Log("old, then new: ", had)
+				require.Greater(t, all, 100, "somebody sleeps while the lock is free")
+				for i, n := range had { // an elder that has just released asks again before anybody has heard of it
+					assert.Greater(t, n, all/len(had)/10, i)
+				}
+			})
+		}
+	}
+}
+
+// The queue of a fair lock is served in its order, whoever is of which version.
+func TestOldAndNewVersionsKeepTheOrderOfAQueue(t *testing.T) {
+	for _, entrants := range []string{"nononono", "onononon", "nnoonnoo", "oonnoonn", "ononnnnn", "nooooono", "oonnnono"} {
+		t.Run(entrants, func(t *testing.T) {
+			server := redistest.Start(t)
+			old := strings.Count(entrants, "o")
+			contenders := contend(t, elderKinds[1], server, old, len(entrants)-old)
+			var inOrder []contender
+			of := map[rune]int{'o': 0, 'n': old}
+			for _, version := range entrants {
+				inOrder = append(inOrder, contenders[of[version]])
+				of[version]++
 			}
-			taking.Wait()
-			all := 0
-			for _, n := range had {
-				all += n
-			}
-			t.Log("old, then new: ", had)
-			for i, n := range had { // an elder that has just released asks again before anybody has heard of it
-				assert.Greater(t, n, all/len(had)/10, i)
+			for range 2 { // sessions have been told of a grant before, or not
+				requireServed(t, server, inOrder)
 			}
 		})
 	}
+}
+
+// requireServed has the first one hold the lock while the others enter its queue, and wants all to have it in that
+// order.
+func requireServed(t *testing.T, server *redistest.Server, inOrder []contender) {
+	t.Helper()
+	var mu sync.Mutex
+	var order []int
+	var freed time.Time
+	var longest time.Duration
+	begin := make(chan struct{})
+	served := make(chan error, len(inOrder))
+	for i, lock := range inOrder {
+		go func() {
+			unlock, err := lock()
+			if i == 0 {
+				<-begin
+			}
+			if err == nil {
+				mu.Lock()
+				if i > 0 {
+					longest = max(longest, time.Since(freed))
+				}
+				order, freed = append(order, i), time.Now()
+				mu.Unlock()
+				err = unlock()
+			}
+			served <- err
+		}()
+		await(t, "one more", func() bool {
+			return server.Int(t, "HLEN", "x")+server.Int(t, "LLEN", fairQueueOfX) == int64(i+1)
+		})
+	}
+	close(begin)
+	for range inOrder {
+		select {
+		case err := <-served:
+			require.NoError(t, err)
+		case <-time.After(30 * time.Second):
+			t.Fatalf("%v waits while %v has the lock", server.Strs(t, "LRANGE", fairQueueOfX, "0", "-1"),
+				server.Strs(t, "HKEYS", "x"))
+		}
+	}
+	t.Log("the longest way from one to the next took", longest)
+	require.IsIncreasing(t, order)
+	require.Len(t, order, len(inOrder))
+	require.Less(t, longest, promptly)
+	require.Empty(t, state(t, server))
 }

@@ -79,6 +79,11 @@ func TestFairScriptsPassTheLockOn(t *testing.T) {
 			seed: with(hold, theirs(java), mine("c:1", hears)), call: releaseFair{}, reply: int64(2),
 			queue: []string{java, "c:1"}, ours: []string{"c:1"}, messages: tells(fairOwn+java, "0"),
 		},
+		"to an older version, with one behind who will be told as older versions do": {
+			seed: with(hold, mine(java, 0), mine("c:1", 0), mine("b:1", hears)), call: releaseFair{}, reply: int64(2),
+			queue: []string{java, "c:1", "b:1"}, ours: []string{java, "c:1", "b:1"},
+			messages: append(tells(fairOwn+java, "0"), tells(fairTold+"b", "b:1")...),
+		},
 		"nobody hears": {
 			seed: with(hold, mine("b:1", hears)), hears: "nothing", call: releaseFair{}, reply: int64(2), ours: queue,
 		},
@@ -188,8 +193,12 @@ func TestFairScriptsStand(t *testing.T) {
 			seed: mine(me, 0)[1:], call: acquireFair{grant: "9500", again: true}, reply: head(1), held: me,
 		},
 		"behind one that it tells": {
-			seed: mine("b:1", hears), call: acquireFair{grant: "9500"}, reply: waits(1, 0),
-			queue: both, ours: both, messages: tells(fairTold+"b", "b:1"),
+			seed: mine(ours, hears), call: acquireFair{grant: "9500"}, reply: waits(1, 0),
+			queue: []string{ours, me}, ours: []string{ours, me}, messages: tells(fairTold+ours[:36], ours),
+		},
+		"and listens to one of an older version that it tells": {
+			seed: mine(java, 0), call: acquireFair{grant: "9500"}, reply: waits(1, 1),
+			queue: []string{java, me}, ours: []string{java, me}, messages: tells(fairOwn+java, "0"),
 		},
 		"a try tells the first": {
 			seed: mine("b:1", hears), call: acquireFair{try: true}, reply: head(0, -2),
