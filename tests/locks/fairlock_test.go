@@ -28,6 +28,8 @@ import (
 const (
 	ordersQueue = "redisson_lock_queue:{" + kit.Orders + "}"
 	ordersDue   = "redisson_lock_timeout:{" + kit.Orders + "}"
+	ordersOurs  = "holdfast_fair_queue:{" + kit.Orders + "}"
+	ordersAlive = "holdfast_fair_alive:{" + kit.Orders + "}"
 )
 
 // waiterLease is short, so that dead waiters are soon removed.
@@ -296,9 +298,7 @@ func TestWaitersAreListedInOrderAndForceWakesTheFirst(t *testing.T) {
 // An acquisition that the server refuses is not granted, whichever key it refuses.
 func TestARefusedTurnIsNotHeld(t *testing.T) {
 	t.Parallel()
-	for _, key := range []string{
-		ordersDue, "holdfast_fair_queue:{" + kit.Orders + "}", "holdfast_fair_alive:{" + kit.Orders + "}",
-	} {
+	for _, key := range []string{ordersDue, ordersOurs, ordersAlive} {
 		t.Run(key, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)

@@ -160,8 +160,13 @@ func TestAWaiterSurvivesWhatTheServerForgets(t *testing.T) {
 	for name, forget := range map[string]func(t *testing.T, srv *redistest.Server){
 		"the queue":     func(t *testing.T, srv *redistest.Server) { srv.Do(t, "DEL", ordersQueue) },
 		"the deadlines": func(t *testing.T, srv *redistest.Server) { srv.Do(t, "DEL", ordersDue) },
-		"our list":      func(t *testing.T, srv *redistest.Server) { srv.Do(t, "DEL", "holdfast_fair_queue:{"+kit.Orders+"}") },
-		"our deadlines": func(t *testing.T, srv *redistest.Server) { srv.Do(t, "DEL", "holdfast_fair_alive:{"+kit.Orders+"}") },
+		"our list":      func(t *testing.T, srv *redistest.Server) { srv.Do(t, "DEL", ordersOurs) },
+		"our deadlines": func(t *testing.T, srv *redistest.Server) { srv.Do(t, "DEL", ordersAlive) },
+		"the queue and our deadlines": func(t *testing.T, srv *redistest.Server) {
+			srv.Do(t, "DEL", ordersQueue, ordersAlive)
+		},
+		"all deadlines": func(t *testing.T, srv *redistest.Server) { srv.Do(t, "DEL", ordersDue, ordersAlive) },
+		"what is ours":  func(t *testing.T, srv *redistest.Server) { srv.Do(t, "DEL", ordersOurs, ordersAlive) },
 		"everything":    func(t *testing.T, srv *redistest.Server) { srv.Do(t, "FLUSHALL") },
 		"scripts":       func(t *testing.T, srv *redistest.Server) { srv.Do(t, "SCRIPT", "FLUSH") },
 		"subscriptions": func(t *testing.T, srv *redistest.Server) { srv.Do(t, "CLIENT", "KILL", "TYPE", "pubsub") },
@@ -176,6 +181,11 @@ func TestAWaiterSurvivesWhatTheServerForgets(t *testing.T) {
 			l := newFair(s)
 			holder := kit.Lock(t, t.Context(), l)
 			waits := inLine(t, srv, t.Context(), l.Lock, newFair(kit.Open(t, srv.Addr(), nil)).Lock, l.Lock)
+			kit.Await(t, "waiters that a release may hand the lock to", func() bool {
+				return !slices.ContainsFunc(queued(t, srv, len(waits)), func(waiter string) bool {
+					return !strings.Contains(srv.Str(t, "ZSCORE", ordersAlive, waiter), ".")
+				})
+			})
 			forget(t, srv)
 			err := holder.Release()
 			served := make(chan error, len(waits))
@@ -193,14 +203,6 @@ func TestAWaiterSurvivesWhatTheServerForgets(t *testing.T) {
 			}
 			if name != "everything" {
 				require.NoError(t, err)
-			}
-			if name == "the queue" { // the next waiter removes what is left of those that were in it
-				kit.SleepUntil(time.Now().Add(waiterLease))
-				holder := kit.Lock(t, t.Context(), l)
-				next := inLine(t, srv, t.Context(), l.Lock)[0]
-				kit.SleepUntil(time.Now().Add(waiterLease / 2)) // with its sign of life
-				require.NoError(t, holder.Release())
-				require.NoError(t, kit.Granted(t, time.Second, next, "the next one").Release())
 			}
 			nobodyWaits(t, srv)
 		})
