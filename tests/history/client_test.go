@@ -17,7 +17,15 @@ import (
 
 // narrate makes the clients of this process use locks, and reports of each call when it began and how it ended.
 func narrate(args []string, lease time.Duration, once func(c *client)) {
-	s := kit.OpenWorker(args[0], lease)
+	s := kit.OpenObserved(args[0], lease, &holdfast.Observer{
+		Acquire: func(ctx context.Context, _ holdfast.Subject) func(holdfast.Acquired) {
+			return func(a holdfast.Acquired) {
+				if c, ok := ctx.Value(asker{}).(*client); ok {
+					c.granted = a.Granted
+				}
+			}
+		},
+	})
 	first, err := strconv.Atoi(args[1])
 	kit.Must(err)
 	deeds, err := strconv.Atoi(args[len(args)-1])
@@ -41,7 +49,11 @@ type client struct {
 	number  int
 	serial  atomic.Int64
 	tell    func(d deed) // called twice for each deed
+	granted bool         // by a release of another process, what its last call has taken
 }
+
+// asker is how a ctx knows the client whose call it is.
+type asker struct{}
 
 // tag names the grant that the client gets next.
 func (c *client) tag() string { return fmt.Sprintf("%d.%d", c.number, c.serial.Load()) }
@@ -51,6 +63,7 @@ func (c *client) do(d deed, does func() string) string {
 	d.Client, d.Serial, d.Call = c.number, int(c.serial.Add(1)), worker.Now()
 	c.tell(d)
 	d.Out = does()
+	d.Granted, c.granted = c.granted, false
 	d.Return = worker.Now()
 	c.tell(d)
 	return d.Out

@@ -31,17 +31,18 @@ const (
 
 // A deed is one operation of a history.
 type deed struct {
-	Client int    // the client that did it
-	Serial int    // the number of the deed among the client's
-	Lock   string // the name of the lock
-	Half   string // halfRead or halfWrite for a read-write lock
-	Kind   string
-	Tag    string // the grant in question, unique for each outermost take
-	Wire   string // of a release: what the server knows the grant by
-	Call   time.Duration
-	Return time.Duration // 0: the process was killed before it returned
-	Out    string        // the class of the error; for a look, what it saw
-	Until  time.Duration // for a release: the last deadline of the grant, or of this half of it
+	Client  int    // the client that did it
+	Serial  int    // the number of the deed among the client's
+	Lock    string // the name of the lock
+	Half    string // halfRead or halfWrite for a read-write lock
+	Kind    string
+	Tag     string // the grant in question, unique for each outermost take
+	Wire    string // of a release: what the server knows the grant by
+	Call    time.Duration
+	Return  time.Duration // 0: the process was killed before it returned
+	Out     string        // the class of the error; for a look, what it saw
+	Granted bool          // of a take: a release of another process has handed the lock on
+	Until   time.Duration // for a release: the last deadline of the grant, or of this half of it
 }
 
 // String tells what was done and how it ended, without numbers and names.

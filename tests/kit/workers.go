@@ -17,8 +17,13 @@ const WorkerLease = time.Second
 
 // OpenWorker opens the session of a worker.
 func OpenWorker(addr string, lease time.Duration) *holdfast.Session {
+	return OpenObserved(addr, lease, nil)
+}
+
+// OpenObserved opens the session of a worker that sees what becomes of its calls.
+func OpenObserved(addr string, lease time.Duration, o *holdfast.Observer) *holdfast.Session {
 	s, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{addr}},
-		&holdfast.Options{Lease: lease, Anonymous: true})
+		&holdfast.Options{Lease: lease, Anonymous: true, Observer: o})
 	Must(err)
 	return s
 }
