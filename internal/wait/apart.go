@@ -40,7 +40,7 @@ func (p *Place) Share() *Place {
 }
 
 // Listen has the messages of a channel wake the place, which is apart from the line, and no longer those of another
-// channel; of none if it is "".
+// channel.
 func (p *Place) Listen(channel string) {
 	a := p.apart
 	if a.channel == channel && a.timer == nil {
@@ -48,9 +48,7 @@ func (p *Place) Listen(channel string) {
 	}
 	a.end(p.lines)
 	a.channel = channel
-	if channel != "" {
-		a.stop = p.lines.listen(channel, func(string) { p.Wake() })
-	}
+	a.stop = p.lines.listen(channel, func(string) { p.Wake() })
 }
 
 // ListenLater is Listen of a place that hears what it waits for elsewhere, as a rule: it begins when a while has passed.
