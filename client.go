@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -115,12 +116,19 @@ func dialFunc(opt *rueidis.ClientOption) dialer {
 	}
 }
 
-// telling is dialFunc that tells the session when it begins, and when a connection ends.
+// telling is dialFunc that tells the session when it begins, and when a connection ends. It says nothing of a second
+// connection to an address, which is for messages: calls go on over the first.
 func telling(opt *rueidis.ClientOption, session *atomic.Pointer[session.Session]) dialer {
 	dial, delays := dialFunc(opt), opt.DisableTCPNoDelay
-	return func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
+	var stand sync.Map // the addresses to which a connection was made, and none has ended since
+	tell := func() {
 		if s := session.Load(); s != nil {
 			s.Changing()
+		}
+	}
+	return func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
+		if _, ok := stand.Load(addr); !ok {
+			tell()
 		}
 		conn, err := dial(ctx, addr, d, c)
 		if err != nil {
@@ -133,7 +141,11 @@ func telling(opt *rueidis.ClientOption, session *atomic.Pointer[session.Session]
 		if delays {
 			delay(conn) // the client could not: it looks at the type of the connection
 		}
-		return &tellingConn{conn, session}, nil
+		stand.Store(addr, nil)
+		return &tellingConn{conn, func() {
+			stand.Delete(addr)
+			tell()
+		}}, nil
 	}
 }
 
@@ -150,12 +162,10 @@ func delay(conn net.Conn) {
 // A tellingConn tells the session when it ends, before the client can look for another.
 type tellingConn struct {
 	net.Conn
-	session *atomic.Pointer[session.Session]
+	ends func()
 }
 
 func (c *tellingConn) Close() error {
-	if s := c.session.Load(); s != nil {
-		s.Changing()
-	}
+	c.ends()
 	return c.Conn.Close()
 }
