@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -72,6 +73,50 @@ func TestLsAndShowTheLineOfALock(t *testing.T) {
 			ok(t, srv, "unlock", "--yes", name)
 			await(t, "all had it", func() bool { return srv.Int(t, "EXISTS", name, c.key) == 0 })
 			assert.Error(t, holder.Release())
+		})
+	}
+}
+
+// What the waiters of a fair lock ask for stands behind the point of the scores that say until when they are alive.
+func TestLsAndShowTheQueueOfAFairLock(t *testing.T) {
+	t.Parallel()
+	for name, mapped := range map[string]string{"orders": "{orders}", "app{42}": "app{42}"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t, durable...)
+			holder := take(t, fairlock.New(open(t, srv, nil), name, nil))
+			for n := range 2 {
+				l := fairlock.New(open(t, srv, nil), name, nil)
+				go func() {
+					if h, err := l.Lock(t.Context()); err == nil {
+						<-t.Context().Done()
+						_ = h.Release()
+					}
+				}()
+				await(t, "a waiter that a release may hand the lock to", func() bool {
+					scores := srv.Strs(t, "ZRANGE", "holdfast_fair_alive:"+mapped, "0", "-1", "WITHSCORES")
+					return strings.Count(strings.Join(scores, " "), ".") == n+1
+				})
+			}
+			ids := srv.Strs(t, "LRANGE", "redisson_lock_queue:"+mapped, "0", "-1")
+			for _, o := range []told{shown(t, srv, name), listed(t, srv)[name]} {
+				assert.Equal(t, "fairlock", o.Kind)
+				require.Len(t, o.Waiters, 2)
+				for i, w := range o.Waiters {
+					assert.Equal(t, ids[i], w.ID)
+					assert.InDelta(t, 10_000, *w.AliveMS, 6_000)
+				}
+			}
+			assert.Regexp(t, ` 2\. .*, taken for alive for 1?\d(\.\d)?s\n`, ok(t, srv, "show", name))
+			expect(t, examine(t, srv, nil), "waiters", "ok", "no fair lock has waiters whose process is gone")
+
+			require.NoError(t, holder.Release())
+			o := shown(t, srv, name)
+			require.Len(t, o.Holders, 1)
+			assert.Equal(t, ids[0], o.Holders[0].ID)
+			assert.EqualValues(t, 1, *o.WaiterCount)
+			assert.Equal(t, ids[1], o.Waiters[0].ID)
+			assert.InDelta(t, 15_000, *o.LeaseMS, 15_000) // that of a grant, until it is renewed
 		})
 	}
 }
