@@ -207,7 +207,20 @@ func (r record) requireApart(t *testing.T) {
 			h.to = max(h.to, min(d.Call, d.Until))
 		}
 	}
-	for _, holds := range held {
+	for lock, holds := range held {
+		if i := sortByTime(holds); i > 0 {
+			r.tell(t, lock, holds[i-1].from, holds[i].to)
+		}
 		sortApart(t, holds)
+	}
+}
+
+// tell logs what was done about a lock in a time.
+func (r record) tell(t *testing.T, lock string, from, to time.Duration) {
+	t.Helper()
+	for _, d := range r.deeds {
+		if d.Lock == lock && d.Return >= from && d.Call <= to {
+			t.Logf("%+v", d)
+		}
 	}
 }
