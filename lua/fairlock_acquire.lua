@@ -153,7 +153,7 @@ else
   own, length = redis.call('RPUSH', q.ours, owner), redis.call('RPUSH', q.queue, owner)
   java = length - own
   extend = own == 1 or time % 64 == 0
-  if own > 1 and missing() > 0 then
+  if own ~= length and own > 1 and missing() > 0 then
     extend = true
     fair_bury(q, time)
     length = redis.call('LLEN', q.queue)

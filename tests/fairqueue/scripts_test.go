@@ -164,11 +164,15 @@ func (r *run) stand(d demand, left ms) (place, java int64) {
 		}
 		r.ours, r.queue = append(r.ours, d.owner), append(r.queue, d.owner)
 		extend = len(r.ours) == 1 || r.now%64 == 0
-		if len(r.ours) > 1 && r.missing(d.owner) > 0 {
+		same := len(r.ours) == len(r.queue) // as many of ours were dropped, maybe, as Java's are there
+		if !same && len(r.ours) > 1 && r.missing(d.owner) > 0 {
 			extend = true
 			r.bury()
 		}
 		at, before := len(r.queue)-1, len(r.ours)-1
+		if same {
+			before += r.missing(d.owner)
+		}
 		java = int64(max(0, at-max(0, before-r.missing(d.owner))))
 		score = r.enqueued(d, at, before, left)
 	}
