@@ -87,10 +87,10 @@ func (b *historybook) size() int {
 	return len(b.deeds)
 }
 
-// awaitDeeds waits until the book has more than n deeds, on a busy machine for longer than [kit.Await] would.
+// awaitDeeds waits until the book has more than n deeds, on a busy machine for as long as for the end of a history.
 func (b *historybook) awaitDeeds(t *testing.T, n int) {
 	t.Helper()
-	kit.AwaitFor(t, time.Minute, "deeds of a history", func() bool { return b.size() > n })
+	kit.AwaitFor(t, 4*time.Minute, "deeds of a history", func() bool { return b.size() > n })
 }
 
 // last returns each client's last deed that was about a grant.
