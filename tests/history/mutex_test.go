@@ -75,10 +75,9 @@ func (c *client) once(k kit.Kind, name string, patience func() time.Duration) {
 		}
 	}
 	rand.Shuffle(len(holds), func(i, j int) { holds[i], holds[j] = holds[j], holds[i] })
-	deadline := lastDeadline(holds)
-	for _, h := range holds {
-		c.do(deed{Lock: l.Name(), Kind: opRelease, Tag: tag, Wire: h.ID(), Until: deadline},
-			func() string { return outcome(h.Release()) })
+	for i, h := range holds { // a re-entry may be trusted for longer than what it has re-entered
+		d := deed{Lock: l.Name(), Kind: opRelease, Tag: tag, Wire: h.ID(), Until: lastDeadline(holds[i:])}
+		c.do(d, func() string { return outcome(h.Release()) })
 	}
 }
 
