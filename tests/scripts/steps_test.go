@@ -134,7 +134,7 @@ func listen(t *testing.T, srv *redistest.Server, names ...string) {
 // those among them that are theirs, as the server does not count whom it tells because of a pattern.
 func hear(t *testing.T, srv *redistest.Server, pattern string) *redistest.Messages {
 	pattern = cmp.Or(pattern, "*")
-	for _, session := range strings.Split(sessions, "") {
+	for session := range strings.SplitSeq(sessions, "") {
 		for _, channel := range []string{lineKey + ":" + session, fairTold + session} {
 			if matched, err := path.Match(pattern, channel); matched {
 				require.NoError(t, err)
