@@ -201,7 +201,7 @@ func TestFairDeadWaiterDelaysTheOtherSide(t *testing.T) {
 				first.unlock(t)
 				b.await(t, promptly)
 				second.unlock(t)
-				require.Empty(t, state(t, f.server()))
+				await(t, "nothing is left of the dead", func() bool { return len(state(t, f.server())) == 0 })
 			})
 		}
 	}
