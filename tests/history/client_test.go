@@ -21,7 +21,7 @@ func narrate(args []string, lease time.Duration, once func(c *client)) {
 		Acquire: func(ctx context.Context, _ holdfast.Subject) func(holdfast.Acquired) {
 			return func(a holdfast.Acquired) {
 				if c, ok := ctx.Value(asker{}).(*client); ok {
-					c.granted = a.Granted
+					c.granted.Store(a.Granted)
 				}
 			}
 		},
@@ -49,7 +49,7 @@ type client struct {
 	number  int
 	serial  atomic.Int64
 	tell    func(d deed) // called twice for each deed
-	granted bool         // by a release of another process, what its last call has taken
+	granted atomic.Bool  // by a release of another process, what its last call has taken
 }
 
 // asker is how a ctx knows the client whose call it is.
@@ -63,7 +63,7 @@ func (c *client) do(d deed, does func() string) string {
 	d.Client, d.Serial, d.Call = c.number, int(c.serial.Add(1)), worker.Now()
 	c.tell(d)
 	d.Out = does()
-	d.Granted, c.granted = c.granted, false
+	d.Granted = c.granted.Swap(false)
 	d.Return = worker.Now()
 	c.tell(d)
 	return d.Out
