@@ -162,9 +162,13 @@ func TestFairScriptsStand(t *testing.T) {
 			seed: with(known, theirs(java)), call: acquireFair{grant: "9500"}, reply: waits(1, 1),
 			held: ours, queue: []string{java, me}, ours: both[1:],
 		},
-		"and listens behind one that tells no sessions, instead of one that it has dropped": {
-			seed: with(known, theirs(java), mine("b:1", hears)[2:]), call: acquireFair{grant: "9500"}, reply: waits(1, 1),
+		"and does not listen yet behind one that tells no sessions, instead of one that it has dropped": {
+			seed: with(known, theirs(java), mine("b:1", hears)[2:]), call: acquireFair{grant: "9500"}, reply: waits(1, 0),
 			held: ours, queue: []string{java, me}, ours: both,
+		},
+		"and listens with its first sign of life": {
+			seed: with(known, theirs(java), mine("b:1", hears)[2:], mine(me, hears)),
+			call: acquireFair{grant: "9500", again: true}, reply: waits(0, 1), held: ours, queue: []string{java, me}, ours: both,
 		},
 		"a copy of the first call": {
 			seed: with(known, mine("b:1", hears), mine(me, hears)), call: acquireFair{grant: "9500"}, reply: waits(0, 0),
