@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -264,6 +265,31 @@ func TestAnObserverOfALossMayAsk(t *testing.T) {
 		require.ErrorIs(t, hold.Err(), holdfast.ErrLost)
 		require.Equal(t, []error{nil, nil}, told)
 	}
+}
+
+// Somebody else may notice a loss before Advance does. It has been told all the same when Advance returns.
+func TestALossThatSomebodyElseNoticesHasBeenTold(t *testing.T) {
+	t.Parallel()
+	server := holdfasttest.NewServer(t)
+	var told atomic.Bool
+	observer := &holdfast.Observer{Hold: func(context.Context, holdfast.Subject) func(holdfast.Ended) {
+		return func(holdfast.Ended) {
+			time.Sleep(50 * time.Millisecond)
+			told.Store(true)
+		}
+	}}
+	hold := mustLock(t, rlock.New(server.Open(&holdfast.Options{Observer: observer}), "x", nil).TryLock)
+	looks, noticed := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(noticed)
+		close(looks)
+		for hold.Err() == nil {
+		}
+	}()
+	<-looks
+	server.Advance(31 * time.Second)
+	require.True(t, told.Load())
+	within(t, noticed, "the end of the hold")
 }
 
 // An asker is a log handler that asks the server when it gets a line.

@@ -109,17 +109,18 @@ func (s *Server) Advance(d time.Duration) {
 			core.CatchUp((*session.Session)(opened))
 		}
 	})
-	s.awaitRenewals(sessions)
+	s.settle(sessions)
 }
 
-// awaitRenewals waits until nothing is overdue; for a few seconds, in case renewals are refused.
-func (s *Server) awaitRenewals(sessions []*holdfast.Session) {
+// settle waits until all losses have been told and nothing is overdue; for a few seconds, in case renewals are refused,
+// or whoever is told of a loss is waiting for this.
+func (s *Server) settle(sessions []*holdfast.Session) {
 	limit := time.NewTimer(2 * time.Second)
 	defer limit.Stop()
 	look := time.NewTicker(time.Millisecond / 2)
 	defer look.Stop()
 	for _, opened := range sessions {
-		for core.Overdue((*session.Session)(opened)) && s.redis.Answers() {
+		for o := (*session.Session)(opened); core.Telling(o) || core.Overdue(o) && s.redis.Answers(); {
 			select {
 			case <-look.C:
 			case <-limit.C:

@@ -24,6 +24,7 @@ type keeper struct {
 	debts   debts.Debts[*Lock]
 	millis  string // the session's lease, as scripts take it
 	grants  registry.Registry[*grant]
+	telling atomic.Int64 // losses of which users are being told
 	closed  closed
 }
 

@@ -179,9 +179,16 @@ func (h *Single) expire() {
 
 // lose ends the hold as lost: the server has dropped it, or trust has run out.
 func (h *Single) lose() {
+	telling := &h.lock.keeper.telling
+	telling.Add(1) // before it ends
 	if tell := h.endLost(); tell != nil {
-		go tell() // whoever has noticed it may be in the middle of anything
+		telling.Add(1)
+		go func() { // whoever has noticed it may be in the middle of anything
+			defer telling.Add(-1)
+			tell()
+		}()
 	}
+	telling.Add(-1)
 }
 
 // endLost is lose that leaves it to its caller to tell of it.
