@@ -79,6 +79,21 @@
 //
 // They leave out what Redisson computes with its scores: a client of Redisson drops the first in the queue at any time.
 //
+// Or sessions wait for permits of a semaphore in a line, in the worlds of the files named perm. A release tells those for
+// whom there is room, and each of them takes by a call of its own. What the search found:
+//
+//   - A take makes room for nobody: those behind have as much as before. Room comes where permits come back, or a place
+//     goes without a take. So a take tells nobody.
+//   - A call that finds no room tells those in front for whom there is some, or one of them that was never told, and is
+//     dead, stands in its way.
+//   - One that is dead and wants more than is free is never told. So it is asked whether it is there.
+//   - All who wait listen to Redisson's channel. If only the first did, the next one would not know that it is the first.
+//   - While a session begins to listen there, it counts as one who does not know the line, or it would hide one.
+//   - A call that was given up in flight may stand in the line after its place was left. So that is left once more.
+//   - A call whose permits have ids may have them already, and others stand in front of it now.
+//
+// They have no clock. They leave out lost releases, and who gets how many where X waits, too.
+//
 // All of them leave out more than two nested holds, more than one server, and a process that stops between a look at
 // its trust and the act that relies on it.
 //
@@ -100,5 +115,7 @@
 //   - handover_test.go, handover_locks_test.go: owners that hand the lock over to each other, and their searches;
 //   - line_rules_test.go, line_world_test.go, line_server_test.go, line_session_test.go, line_moves_test.go,
 //     line_check_test.go, line_locks_test.go: sessions that stand in a line, in the same order;
-//   - fair_rules_test.go, fair_server_test.go, fair_moves_test.go, fair_locks_test.go: what is different in a fair lock.
+//   - fair_rules_test.go, fair_server_test.go, fair_moves_test.go, fair_locks_test.go: what is different in a fair lock;
+//   - perm_rules_test.go, perm_world_test.go, perm_server_test.go, perm_session_test.go, perm_moves_test.go,
+//     perm_check_test.go, perm_locks_test.go: sessions that wait for permits.
 package model

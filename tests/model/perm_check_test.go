@@ -6,13 +6,14 @@ const (
 	tooMany   violation = "more or fewer permits than there are"
 	overtaken violation = "a call takes what one is to have that has asked earlier"
 	asleep    violation = "a call sleeps though there is room for it"
+	leaked    violation = "permits that nobody will give back"
 	forgotten violation = "X sleeps though there are permits for it"
 )
 
 // check looks at one world.
 func (w *permWorld) check(r permRules, report func(violation)) {
 	v := &w.server
-	sum := v.free + w.lost
+	sum := v.free + w.loose + w.lost
 	if w.x.holds {
 		sum += w.bounds.java
 	}
@@ -46,6 +47,14 @@ func (w *permWorld) check(r permRules, report func(violation)) {
 	}
 	if w.x.asleep && v.free >= w.bounds.java {
 		report(forgotten)
+	}
+	if w.loose > 0 && !w.bounds.ids {
+		report(leaked)
+	}
+	for o := waiter(1); o < waiters; o++ {
+		if s := &w.s[o.of()]; v.taken.has(o) && !s.holds.has(o) && !s.dead && !s.frozen && w.present(o.of()) != o {
+			report(leaked)
+		}
 	}
 	if idles {
 		for _, o := range v.line.items() {

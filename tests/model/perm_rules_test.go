@@ -42,20 +42,22 @@ func allPermRules() permRules {
 
 // permBounds keep the search finite, and choose its subject.
 type permBounds struct {
-	free    int8                           // permits from the beginning
-	wants   [permSessions][callsOfOne]int8 // how many permits each call wants; 0: there is none
-	java    int8                           // how many X wants; 0: there is no X
-	turns   int8                           // how often
-	ids     bool                           // permits have ids and leases, and a call can be repeated
-	faults  int8                           // requests, replies or subscriptions lost
-	strays  int8                           // requests without a reply that the network keeps at a time
-	evicts  int8                           // how often the server drops the line, or what it knows of who is alive
-	kills   int8                           // how many sessions die
-	freezes int8                           // how many stop for a while
-	closes  int8                           // how many close
-	sizes   int8                           // how often the semaphore is deleted, or gets a permit more
-	silent  bool                           // no session is subscribed at first
+	free    int8      // permits from the beginning
+	wants   permWants // how many permits each call wants; 0: there is none
+	java    int8      // how many X wants; 0: there is no X
+	turns   int8      // how often
+	ids     bool      // permits have ids and leases, and a call can be repeated
+	faults  int8      // requests, replies or subscriptions lost
+	strays  int8      // requests without a reply that the network keeps at a time
+	evicts  int8      // how often the server drops the line, or what it knows of who is alive
+	kills   int8      // how many sessions die
+	freezes int8      // how many stop for a while
+	closes  int8      // how many close
+	sizes   int8      // how often the semaphore is deleted, or gets a permit more
+	silent  bool      // no session is subscribed at first
 }
+
+type permWants [permSessions][callsOfOne]int8
 
 const (
 	permSessions = 3

@@ -70,7 +70,9 @@ func (w *permWorld) acquire(r permRules, c permCall) answer {
 		behind = r.plainBehind
 	}
 	if v.free >= n && (!behind || w.front(o)+n <= v.free || w.others() > 0) {
-		v.free -= n
+		if !v.taken.has(o) {
+			v.free -= n
+		}
 		w.forget(o)
 		if w.bounds.ids {
 			v.taken.set(o, true)
@@ -114,7 +116,7 @@ func (w *permWorld) reclaim(r permRules) {
 		if v.over.has(o) {
 			v.over.set(o, false)
 			v.taken.set(o, false)
-			w.lost -= w.n(o)
+			w.loose -= w.n(o)
 			w.release(r, w.n(o))
 		}
 	}
@@ -136,11 +138,12 @@ func (w *permWorld) tell(r permRules, until waiter) {
 			return
 		}
 		if v.alive[o] == fresh {
-			if !w.send(o) && r.skipUnheard {
+			heard := w.send(o)
+			if !heard && r.skipUnheard {
 				w.forget(o)
 				continue
 			}
-			if r.lowers {
+			if heard && r.lowers {
 				v.alive[o] = told
 			}
 		}
@@ -165,7 +168,7 @@ func (w *permWorld) leave(r permRules, o waiter) {
 	v := &w.server
 	if v.taken.has(o) {
 		v.taken.set(o, false)
-		w.lost -= w.n(o)
+		w.loose -= w.n(o)
 		w.release(r, w.n(o))
 	}
 	if !v.stands(o) || !r.leaves {

@@ -33,7 +33,7 @@ func (w *permWorld) takes(r permRules, c permCall) (a answer, wrong violation) {
 		return a, fine
 	}
 	if w.bounds.ids {
-		w.lost += w.n(o) // until somebody knows
+		w.loose += w.n(o)
 	}
 	sum := int8(0)
 	for _, other := range before.items() {
@@ -63,7 +63,7 @@ func (w *permWorld) settle(i int) {
 		s.holds.set(o, true)
 		s.doubts.set(o, s.copies)
 		if w.bounds.ids {
-			w.lost -= w.n(o)
+			w.loose -= w.n(o)
 		}
 		return
 	}
@@ -110,7 +110,7 @@ func (w *permWorld) pay(r permRules, at int) {
 	d := w.debts.all[at]
 	w.debts.drop(func(other permDebt) bool { return other == d })
 	if d.gives {
-		w.lost -= w.n(d.waiter)
+		w.loose -= w.n(d.waiter)
 		w.release(r, w.n(d.waiter))
 		return
 	}
@@ -126,11 +126,14 @@ func (w *permWorld) pay(r permRules, at int) {
 func (w *permWorld) late(r permRules, c permCall) (wrong violation) {
 	w.stray.drop(func(other permCall) bool { return other == c })
 	a, wrong := w.takes(r, c)
-	if a != granted || w.bounds.ids {
-		return wrong
-	}
-	if w.lost += w.n(c.waiter); c.back && r.givesBack && !w.s[c.waiter.of()].dead {
-		w.debts.add(permDebt{waiter: c.waiter, gives: true})
+	switch {
+	case a != granted || w.bounds.ids:
+	case !c.back || w.s[c.waiter.of()].dead:
+		w.lost += w.n(c.waiter)
+	default:
+		if w.loose += w.n(c.waiter); r.givesBack {
+			w.debts.add(permDebt{waiter: c.waiter, gives: true})
+		}
 	}
 	return wrong
 }
@@ -141,14 +144,25 @@ func (w *permWorld) dies(i int) {
 	if s.call == acquiring && s.answer == none {
 		w.leaveStray(i, false)
 	}
-	for k := range callsOfOne {
-		o := waiter(i*callsOfOne + k + 1)
+	gone := int8(0)
+	for o := waiter(1); o < waiters; o++ {
 		if s.holds.has(o) {
-			w.lost += w.n(o)
+			gone += w.n(o)
 		}
 	}
-	if s.call == acquiring && s.answer == granted && !w.bounds.ids {
-		w.lost += w.n(s.ask.waiter)
+	if w.bounds.ids { // they come back by their leases
+		w.loose += gone
+	} else {
+		if s.call == acquiring && s.answer == granted {
+			gone += w.n(s.ask.waiter)
+		}
+		w.lost += gone
+		for _, d := range w.debts.items() {
+			if d.gives && d.waiter.of() == i {
+				w.loose -= w.n(d.waiter)
+				w.lost += w.n(d.waiter)
+			}
+		}
 	}
 	*s = permSession{dead: true, drawn: s.drawn}
 	w.disturb()

@@ -18,7 +18,8 @@ type permWorld struct {
 	stray  list[permCall]
 	bounds permBounds
 	total  int8 // permits there should be
-	lost   int8 // taken, and nobody knows
+	loose  int8 // taken, and who has taken them is still to know
+	lost   int8 // … and will never
 
 	dropped *dropped[permWorld] // of the search
 }
@@ -171,7 +172,7 @@ func (w *permWorld) mayCome(o waiter) bool {
 func permKey(k *keyer, w *permWorld) []byte {
 	k.b = k.b[:0]
 	v, b := &w.server, &w.bounds
-	k.add(int(v.free), int(v.taken), int(v.over), int(v.line.n), int(w.total), int(w.lost))
+	k.add(int(v.free), int(v.taken), int(v.over), int(v.line.n), int(w.total), int(w.loose), int(w.lost))
 	for _, o := range v.line.items() {
 		k.add(int(o), int(v.alive[o]))
 	}
