@@ -89,7 +89,7 @@ func (w *permWorld) busy(r permRules) bool {
 		case s.dead || s.frozen:
 		case s.call == acquiring || s.call == wanting && (s.look || s.mail || s.news || s.down):
 			return true
-		case w.settles(r, i) && !(s.heard && s.marked):
+		case w.settles(r, i):
 			return true
 		}
 	}

@@ -29,8 +29,9 @@ func TestPermits(t *testing.T) {
 	for name, b := range map[string]permBounds{
 		"no faults": permPure, "faults": permFaulty, "not subscribed": permSilent, "ids": permIDs, "one dies": permMortal,
 		"one dies with ids": permIDsDie, "one stops": permFrozen, "one stops, one dies": permStopDie,
-		"evicted": permEvicted, "another size": permResized, "closed": permClosing, "X": permXMany, "X, and one dies": permXDie,
-		"X, and closed": permXClose, "X, and evicted": permXEvicted, "X, and another size": permXResized,
+		"evicted": permEvicted, "another size": permResized, "closed": permClosing, "X": permXMany,
+		"X, and one dies": permXDie, "X, and closed": permXClose,
+		"X, and evicted": permXEvicted, "X, and another size": permXResized,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

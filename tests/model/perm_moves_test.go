@@ -180,7 +180,7 @@ func (w *permWorld) network(r permRules, i int, emit permEmit) {
 		t := &n.s[i]
 		t.down, t.mail, t.news, t.heard, t.marked = true, false, false, false, false
 	})
-	if w.settles(r, i) && !(s.heard && s.marked) {
+	if w.settles(r, i) {
 		w.then(emit, permEvent{who: who, what: "listens to others"}, func(n *permWorld) {
 			t := &n.s[i]
 			if first := t.heard == t.marked; first {
@@ -192,11 +192,12 @@ func (w *permWorld) network(r permRules, i int, emit permEmit) {
 	}
 }
 
-// settles reports whether a session is to hear others: its call has waited for a while.
+// settles reports whether a session is still to listen to others: its call has waited for a while.
 func (w *permWorld) settles(r permRules, i int) bool {
 	s := &w.s[i]
 	first := w.server.line.n > 0 && w.server.line.all[0] == w.present(i)
-	return w.bounds.java > 0 && s.call == wanting && s.stands && (r.allHear || first)
+	listens := s.heard && s.marked
+	return w.bounds.java > 0 && !listens && s.call == wanting && s.stands && (r.allHear || first)
 }
 
 // ends has the steps of a session that ends or stops.

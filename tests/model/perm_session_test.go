@@ -182,8 +182,6 @@ func (w *permWorld) closes(i int) {
 }
 
 // leaveStray leaves a copy of the call in flight in the network, if there is room.
-//
-//nolint:revive // no control: it is so
 func (w *permWorld) leaveStray(i int, back bool) {
 	if w.stray.n < w.bounds.strays {
 		c := w.s[i].ask
