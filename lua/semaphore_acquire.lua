@@ -1,24 +1,52 @@
--- semaphore_acquire: take permits of a semaphore, if enough are free.
--- A call that comes after its not_after takes none.
+-- semaphore_acquire: take permits of a semaphore, if enough are free; or stand in its line. Whoever stands there is told
+-- when it is its turn, and calls again then, and before its time is over. A call that comes after its not_after changes
+-- nothing.
 --
 -- KEYS[1]  semaphore  string, the free permits, which may be below 0; nothing there: none
+-- KEYS[2]  line       list of waiters, the next one first; their sessions listen on <line>:<session>. It may be missing,
+--                     with the one that follows: for one that passes over whoever waits, or while a slot moves
+-- KEYS[3]  alive      sorted set {waiter in line -> server ms}: dead then, expires in a minute, as the line does
 --
 -- ARGV[1]  n          how many, a whole number, 0 < n < 2^53
 -- ARGV[2]  not_after  server ms; executed later, the call refuses itself
+-- ARGV[3]  waiter     "<session>:<number> <n>", which is used for one acquisition; "": it is to have no place. It is
+--                     there with those that follow if the line is meant to be
+-- ARGV[4]  wait       ms for which a waiter lives on without calling again
+-- ARGV[5]  publish    PUBLISH or SPUBLISH
+-- ARGV[6]  channel    where those wait who are not in the line; in a cluster, of the semaphore's slot
+-- ARGV[7]  reach      "0": the server does not count those who listen at others; else "1"
 --
--- REPLY    {1, now, left}  taken; left are free now; now in server ms
--- REPLY    {0, 0, free}    too few are free: that many
--- REPLY    {-2, now}       too late: nothing was changed
+-- REPLY    {1, now, left}          taken; left are free now; now in server ms
+-- REPLY    {0, 0, free}            too few are free: that many; it does not stand in the line
+-- REPLY    {0, now, free, listen}  too few are free for it; listen is 1 if it is to listen on the channel as well, 2 if
+--                                  it is to call again soon; 0 if it does not stand in the line, which is in its way
+-- REPLY    {-2, now}               too late: nothing was changed
 --
--- USES     now read_count
+-- USES     now read_count line_others permit_room permit_stand permit_tell
 
-local semaphore, n = KEYS[1], tonumber(ARGV[1])
+local semaphore, n, waiter = KEYS[1], tonumber(ARGV[1]), ARGV[3]
+local l = {line = KEYS[2], alive = KEYS[3], publish = ARGV[5], channel = ARGV[6], reach = ARGV[7]}
 
 local free, mistake = read_count(redis.call('GET', semaphore))
 if mistake then return mistake end
 free = free or 0
-if free < n then return {0, 0, free} end
+local stands = l.line and waiter ~= ''
+if free < n and not stands then return {0, 0, free} end
 local time = now()
 if time > tonumber(ARGV[2]) then return {-2, time} end
-redis.call('DECRBY', semaphore, ARGV[1])
-return {1, time, free - n}
+
+local waiting = l.line and redis.call('LLEN', l.line) > 0
+-- Who does not know the line takes whatever is free; so do those who know it, then: all have permits equally often.
+if free >= n and (not waiting or permit_room(l, free, waiter, time) >= n or line_others(l) > 0) then
+  if waiting and stands then
+    redis.call('ZREM', l.alive, waiter)
+    redis.call('LREM', l.line, 0, waiter)
+  end
+  redis.call('DECRBY', semaphore, ARGV[1])
+  if waiting then permit_tell(l, free - n, time) end
+  return {1, time, free - n}
+end
+
+local listen = stands and permit_stand(l, waiter, ARGV[4], time) or 0
+permit_tell(l, free, time) -- it may be the first to see that one in front is dead
+return {0, time, free, listen}

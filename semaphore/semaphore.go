@@ -46,6 +46,7 @@ import (
 
 var (
 	acquireScript = script.Load("semaphore_acquire")
+	leaveScript   = script.Load("semaphore_leave")
 	addScript     = script.Load("semaphore_add")
 	setScript     = script.Load("semaphore_set")
 	drainScript   = script.Load("semaphore_drain")
@@ -60,6 +61,7 @@ const maxPermits = 1<<53 - 1
 // make it once or at every use, as you like.
 type Semaphore struct {
 	object session.Object
+	line   line
 }
 
 // New returns the semaphore of that name. It sends nothing and cannot fail: a mistake in the name
@@ -68,6 +70,7 @@ func New(s *holdfast.Session, name string) *Semaphore {
 	p := &Semaphore{}
 	session.InitObject(&p.object, (*session.Session)(s), session.Label{Kind: "semaphore", Name: name},
 		wire.SemaphoreChannel)
+	p.line = lineOf(&p.object)
 	return p
 }
 
@@ -96,7 +99,7 @@ func (p *Semaphore) set(ctx context.Context, operation string, n int, ttl string
 	if n < 0 || n > maxPermits {
 		return false, p.object.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
 	}
-	made, err := p.ask(ctx, operation, p.call(setScript).Int(int64(n)).Arg(ttl, p.object.Publish(), p.object.Channel))
+	made, err := p.ask(ctx, operation, p.line.publishing(p.call(setScript).Int(int64(n)).Arg(ttl)))
 	return made == 1, err
 }
 
@@ -225,7 +228,7 @@ const (
 )
 
 func (p *Semaphore) add(n int, missing string) *script.Call {
-	return p.call(addScript).Int(int64(n)).Arg(missing, p.object.Publish(), p.object.Channel)
+	return p.line.publishing(p.call(addScript).Int(int64(n)).Arg(missing))
 }
 
 // ask runs a call whose reply is a number.

@@ -2,6 +2,7 @@ package semaphore
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -16,7 +17,10 @@ type taking struct {
 	session.Retries
 	semaphore *Semaphore
 	n         int
-	took      bool // and the caller does not know yet
+	waits     bool   // and so does not pass over others that wait
+	waiter    string // which may have a place in the line on the server; "": none has
+	hears     bool   // those, too, who do not know that line
+	took      bool   // and the caller does not know yet
 }
 
 // untilAnyBack is longer than anybody sleeps.
@@ -34,7 +38,7 @@ func (t *taking) run(ctx context.Context, operation string, limit time.Duration)
 	err := t.WaitFor(ctx, limit, func() error {
 		within, stop := o.UntilLate(ctx)
 		defer stop()
-		_, err := t.try(ctx, within)
+		_, _, err := t.try(ctx, within)
 		return err
 	}, func(attempt, sleep context.Context) error { return t.wait(ctx, attempt, sleep) })
 	if err != nil {
@@ -54,60 +58,70 @@ func (t *taking) unwind() {
 
 // wait attempts at once if nobody of the session waits, then as the first of its line.
 func (t *taking) wait(ctx, attempt, sleep context.Context) (err error) {
+	t.waits = true
 	lines, line := t.semaphore.object.Session().Lines(), t.semaphore.object.Line()
 	none := time.Duration(0)
-	defer func() { t.LeaveTo(none, (*wait.Place).LeaveSome) }()
-	return t.Until(sleep, lines.Empty(line), wait.Caller{
+	defer func() {
+		t.leave(err)
+		t.LeaveTo(none, (*wait.Place).LeaveSome)
+	}()
+	return t.Until(sleep, lines.Empty(line) && t.standFirst(), wait.Caller{
 		Attempt: func() (done bool, retry time.Duration, err error) {
-			none, err = t.try(ctx, attempt)
+			t.succeed()
+			var inTheWay time.Duration
+			none, inTheWay, err = t.try(ctx, attempt)
 			if err == nil || script.ClassOf(err) == script.Unknown {
 				return true, 0, err
 			}
-			retry, err = t.Again(attempt, -1, err, nil)
+			retry, err = t.Again(attempt, inTheWay, err, nil)
 			return false, retry, err
 		},
-		Place: func() *wait.Place {
-			if t.Place == nil {
-				t.Stay(lines.Join(line, true, false))
-			}
-			return t.Place
-		},
+		Place: t.takePlace,
 	})
 }
 
-// try makes one attempt of a call under ctx, tells the observer, and returns for how long there are no permits left.
-func (t *taking) try(ctx, attempt context.Context) (none time.Duration, err error) {
+// try makes one attempt of a call under ctx, tells the observer, and returns for how long there are no permits left, or
+// too few for it.
+func (t *taking) try(ctx, attempt context.Context) (none, inTheWay time.Duration, err error) {
 	t.Asked++
 	done := t.semaphore.object.Attempting(attempt)
-	none, err = t.tryTo(ctx, attempt)
+	left, err := t.tryTo(ctx, attempt)
 	t.took = err == nil
 	if done != nil {
 		done(err)
 	}
-	return none, err
+	switch {
+	case errors.Is(err, holdfast.ErrBusy):
+		inTheWay = t.found(left)
+	case err == nil && left == 0:
+		none = untilAnyBack
+	}
+	return none, inTheWay, err
 }
 
-// tryTo makes one attempt. It goes on until there is a reply, or none can come any more: if its context ends, or the
-// session, what it takes is given back.
-func (t *taking) tryTo(ctx, attempt context.Context) (none time.Duration, err error) {
+// tryTo makes one attempt, and returns how many permits are left, or how the call stands in the line. It goes on until
+// there is a reply, or none can come any more: if its context ends, or the session, what it takes is given back.
+func (t *taking) tryTo(ctx, attempt context.Context) (left int64, err error) {
 	type result struct {
-		none time.Duration
+		left int64
 		err  error
 	}
-	o := &t.semaphore.object
+	o, waiter := &t.semaphore.object, t.stands()
 	results, away := make(chan result), make(chan struct{})
 	defer close(away)
 	if !o.Go(func(lasting context.Context) {
-		none, err := t.send(lasting)
+		left, err := t.semaphore.send(lasting, t.n, t.waits, waiter)
 		if err == nil && o.Session().Closed() {
 			t.giveBack()
 			err = holdfast.ErrClosed
 		}
 		select {
-		case results <- result{none, err}:
+		case results <- result{left, err}:
 		case <-away:
 			if err == nil {
 				t.giveBack()
+			} else {
+				t.semaphore.leave(waiter, err)
 			}
 		}
 	}) {
@@ -115,8 +129,9 @@ func (t *taking) tryTo(ctx, attempt context.Context) (none time.Duration, err er
 	}
 	select {
 	case r := <-results:
-		return r.none, r.err
+		return r.left, r.err
 	case <-attempt.Done():
+		t.waiter = ""
 		why := context.Cause(attempt)
 		if ctx.Err() == nil { // the wait is over while no reply came: nobody knows whether there are any
 			why = holdfast.ErrNoReply
@@ -125,22 +140,22 @@ func (t *taking) tryTo(ctx, attempt context.Context) (none time.Duration, err er
 	}
 }
 
-// send sends the call.
-func (t *taking) send(ctx context.Context) (none time.Duration, err error) {
-	p := t.semaphore
+// send sends the call that takes n permits.
+func (p *Semaphore) send(ctx context.Context, n int, waits bool, waiter string) (left int64, err error) {
 	reply, err := p.object.Timed(ctx, func(w script.Window) *script.Call {
-		return p.call(acquireScript).Int(int64(t.n)).Int(w.NotAfter)
+		c := p.call(acquireScript).Int(int64(n)).Int(w.NotAfter)
+		if waits {
+			p.line.publishing(c.Arg(waiter).Int(waiterLease.Milliseconds()))
+		}
+		return c
 	})
 	switch {
 	case err != nil:
 		return 0, err
 	case reply.Code == script.Granted && reply.Len == 1:
-		if left := reply.Rest[0]; left == 0 {
-			none = untilAnyBack
-		}
-		return none, nil
+		return reply.Rest[0], nil
 	case reply.Code == script.Busy:
-		return 0, holdfast.ErrBusy
+		return reply.Rest[1], holdfast.ErrBusy
 	}
 	return 0, reply.Unexpected()
 }

@@ -113,6 +113,9 @@ func (o *Object) Return(g Gift) {
 	o.warnOfGift(err)
 }
 
+// Forgo gives up what the server forgets by itself, if it is not told.
+func (o *Object) Forgo(g Gift) { _ = o.give(g) }
+
 // Given reads the reply {listeners} of a call that gave something back to the waiters.
 func (o *Object) Given(c *script.Call) error {
 	n, err := c.ReadInts(nil)

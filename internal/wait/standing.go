@@ -75,21 +75,22 @@ func (p *Place) Hear(others, stands bool) {
 	p.hearOthers(stands)
 }
 
-// hearOthers has the messages on the name's channel wake the place as long as it is the head.
+// hearOthers has the messages on the name's channel wake the place as long as it is the head. The mark comes second: who
+// counts others may count too many for a moment, but must not overlook one.
 func (p *Place) hearOthers(stands bool) { //nolint:revive // as above
 	ls, l := p.lines, p.line
-	mark := func() {}
-	if stands {
-		mark = ls.listen(p.stands.Mark, func(string) {})
-	}
 	channel := ls.listen(l.name.Channel, func(message string) {
 		if !ls.known(l, message) {
 			ls.hear(l.name)
 		}
 	})
+	mark := func() {}
+	if stands {
+		mark = ls.listen(p.stands.Mark, func(string) {})
+	}
 	stop := func() {
-		channel()
 		mark()
+		channel()
 	}
 	ls.mu.Lock()
 	if l.stop == nil && l.listens.first == p {

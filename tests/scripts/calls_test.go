@@ -217,30 +217,58 @@ func (o openLatch) call() call {
 
 // These are for a semaphore.
 
+// takePermits is for one that passes over whoever waits, unless it waits itself.
 type takePermits struct {
-	n    string
-	late bool
+	n         string
+	late      bool
+	waits     bool // behind others
+	stands    bool // and has a place in the line
+	unreached bool // who listens at other servers is not counted
+	bare      bool // the slot moves
 }
+
+// asker is how me stands in the line of a semaphore, for 2 permits.
+const asker = me + " 2"
 
 func (p takePermits) call() call {
-	return call{"semaphore_acquire", []string{lockKey}, []string{p.n, notAfter(p.late)}}
+	c := call{"semaphore_acquire", lineKeys(lockKey)[:3], []string{p.n, notAfter(p.late)}}
+	if !p.waits && !p.stands {
+		return c.of(true)
+	}
+	waiter := ""
+	if p.stands {
+		waiter = asker
+	}
+	c.args = append(append(c.args, waiter, waiterLease), telling(p.unreached)...)
+	return c.of(p.bare)
 }
 
+// telling is how those are told who wait for permits.
+func telling(unreached bool) []string { return []string{publishes, scChannel, flag(!unreached)} }
+
 type addPermits struct {
-	n       string
-	ifThere bool
+	n         string
+	ifThere   bool
+	unreached bool // as above
+	bare      bool
 }
 
 func (p addPermits) call() call {
-	return call{"semaphore_add", []string{lockKey}, []string{p.n, flag(!p.ifThere), publishes, scChannel}}
+	args := append([]string{p.n, flag(!p.ifThere)}, telling(p.unreached)...)
+	return call{"semaphore_add", lineKeys(lockKey)[:3], args}.of(p.bare)
 }
 
 type setPermits struct{ n, ttl string } // default: 5, without an expiry
 
 func (p setPermits) call() call {
-	return call{
-		"semaphore_set", []string{lockKey}, []string{cmp.Or(p.n, "5"), cmp.Or(p.ttl, "0"), publishes, scChannel},
-	}
+	args := append([]string{cmp.Or(p.n, "5"), cmp.Or(p.ttl, "0")}, telling(false)...)
+	return call{"semaphore_set", lineKeys(lockKey)[:3], args}
+}
+
+type leavePermits struct{ bare bool }
+
+func (p leavePermits) call() call {
+	return call{"semaphore_leave", lineKeys(lockKey)[:3], append(telling(false), asker)}.of(p.bare)
 }
 
 // These are for a semaphore whose permits have leases.

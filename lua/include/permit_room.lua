@@ -1,0 +1,18 @@
+-- permit_room: how many of the free permits a waiter finds that leaves those in front of it in the line what they wait
+-- for. Whoever has no place there, is behind all of them. Those in front that are dead are taken out.
+-- USES line_lives
+local function permit_room(l, free, waiter, time)
+  local place = 0
+  while free > 0 do
+    local ahead = redis.call('LINDEX', l.line, place)
+    if not ahead or ahead == waiter then break end
+    if line_lives(l.alive, ahead, time) then
+      free = free - (tonumber(string.match(ahead, ' (%d+)$')) or 0)
+      place = place + 1
+    else
+      redis.call('ZREM', l.alive, ahead)
+      redis.call('LREM', l.line, 1, ahead)
+    end
+  end
+  return free
+end

@@ -1,0 +1,33 @@
+package semaphore
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/internal/wait"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// waiterLease is how long a waiter is taken to be alive that does not call again.
+const waiterLease = 15 * time.Second
+
+// A line is where the sessions stand that wait for permits of a semaphore. A release tells those for whom there is room.
+type line struct {
+	object   *session.Object
+	keys     [2]string // as scripts take them
+	standing wait.Standing
+}
+
+func lineOf(o *session.Object) line {
+	channel := wire.LineChannel(o.Key())
+	return line{
+		object: o, keys: [...]string{wire.Line(o.Key()), wire.LineAlive(o.Key())},
+		standing: wait.Standing{Channel: channel + o.Session().ID(), Mark: channel + wire.Redisson, Kind: "permits"},
+	}
+}
+
+// publishing appends the line to a call, and how to tell those who wait there or elsewhere.
+func (l *line) publishing(c *script.Call) *script.Call {
+	return c.Spare(l.keys[:]...).Arg(l.object.Publish(), l.object.Channel, l.object.Session().Counting())
+}

@@ -1,0 +1,142 @@
+package semaphore
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/internal/wait"
+)
+
+// Of a session one call at a time stands in the line on the server, the first of its line here. A release tells it that
+// it may look. It takes nothing for it: a counting permit has no owner, and would be lost with whoever got it.
+
+// How a call stands in the line on the server, as an attempt finds.
+const (
+	nowhere = 0
+	settled = 1 // and is to hear those, too, who do not know the line
+)
+
+// How long a call that stands sleeps at the most: when it has just begun to, since it has permits by then where they pass
+// on quickly; and later. Whoever was told is given up after 5 s, so a sleeper that has missed it must look before.
+const (
+	settling = 250 * time.Millisecond
+	breath   = 4 * time.Second
+)
+
+// subscribed reports whether the session would be told.
+func (t *taking) subscribed() bool {
+	p := t.semaphore
+	return p.object.Session().Subscribed(p.line.standing.Channel)
+}
+
+// standFirst takes a place before the first attempt, so that this can stand at once, if the session is still subscribed.
+func (t *taking) standFirst() (head bool) {
+	if !t.subscribed() {
+		return true
+	}
+	p := t.takePlace()
+	p.Subscribe()
+	return p.Head()
+}
+
+// takePlace is where the call waits.
+func (t *taking) takePlace() *wait.Place {
+	o := &t.semaphore.object
+	if t.Place == nil {
+		t.Stay(o.Session().Lines().JoinStanding(o.Line(), &t.semaphore.line.standing))
+	}
+	if t.Place.Head() {
+		t.Place.Hear(t.hears, t.waiter != "")
+	}
+	return t.Place
+}
+
+// stands is how an attempt stands in the line if there are too few permits; "" if it does not.
+func (t *taking) stands() (waiter string) {
+	if t.waiter == "" && t.Place != nil && t.Place.Head() && t.subscribed() {
+		t.waiter = core.NewWire(t.semaphore.object.Session()) + " " + strconv.Itoa(t.n)
+	}
+	return t.waiter
+}
+
+// found records how the call stands, and returns for how long there is nothing to look for.
+func (t *taking) found(standing int64) (inTheWay time.Duration) {
+	switch standing {
+	case nowhere:
+		t.hears = t.Attempts > 0
+	case settled:
+		t.hears = true
+	default:
+		t.hears = false
+		return settling
+	}
+	return breath
+}
+
+// An estate is a place in the line on the server that one call leaves to the next.
+type estate struct {
+	semaphore *Semaphore
+	waiter    string
+	n         int
+	hears     bool
+}
+
+// GiveUp gives the place back.
+func (e *estate) GiveUp() { e.semaphore.leave(e.waiter, nil) }
+
+// succeed takes over the place that an earlier call has left.
+func (t *taking) succeed() {
+	if t.Place == nil {
+		return
+	}
+	e, _ := t.Place.Inherit().(*estate)
+	switch {
+	case e == nil:
+	case t.waiter != "" || e.n != t.n:
+		e.GiveUp()
+	default:
+		t.waiter, t.hears = e.waiter, e.hears
+	}
+}
+
+// leave leaves the place on the server to the next call of the session, or gives it up, unless it went with the permits.
+func (t *taking) leave(err error) {
+	switch {
+	case err == nil || t.waiter == "":
+	case script.ClassOf(err) != script.Unknown && t.Place.Followed():
+		t.Place.Bequeath(&estate{t.semaphore, t.waiter, t.n, t.hears})
+	default:
+		t.semaphore.leave(t.waiter, err)
+	}
+}
+
+// leave takes a waiter out of the line in the background: if its last call has ended with an error that does not say
+// whether it has been executed, once more when it cannot be any longer.
+func (p *Semaphore) leave(waiter string, err error) {
+	if waiter == "" {
+		return
+	}
+	o := &p.object
+	s := o.Session()
+	forgo := func() {
+		o.Forgo(session.Gift{
+			Call: func() *script.Call {
+				c := script.NewCall(leaveScript).Key(o.Key())
+				return p.line.publishing(c).Arg(waiter)
+			},
+			Read:     func(c *script.Call) error { _, err := c.ReadInt(); return err },
+			Harmless: true,
+		})
+	}
+	s.Start(func() {
+		forgo()
+		if class := script.ClassOf(err); class == script.Unknown || class == script.Broken {
+			_ = session.Pause(s.Context(), lease.NotAfter(s.Lease()))
+			forgo()
+		}
+	})
+}
