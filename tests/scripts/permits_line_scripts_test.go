@@ -2,26 +2,27 @@ package scripts
 
 import (
 	"maps"
-	"strconv"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// These are the scripts that tell the sessions in the line of a semaphore of permits.
+// These are the scripts that tell the sessions in the line of a semaphore when it is their turn.
 
-// Others that stand in the line, for that many permits.
+// Waiters in the line besides me, for so many permits.
 const (
 	wantsOne   = "b:1 1"
 	wantsTwo   = "c:1 2"
 	wantsThree = "d:1 3"
 )
 
-// scMark is where those listen who stand in the line and listen on the semaphore's channel as well.
-var look1 = func(session string) redistest.Message { return told(session, "first") }
+// Scores of those who are dead, who have been told, and who are to be told.
+const (
+	isOver = "1"
+	isDue  = "99999999999999"
+)
 
-// counted is a semaphore with free permits, with other keys.
+// counted is how redistest shows a semaphore with free permits, and other keys.
 func counted(free string, others ...map[string]redistest.Value) map[string]redistest.Value {
 	space := map[string]redistest.Value{lockKey: {Type: "string", Content: free}}
 	for _, o := range others {
@@ -30,32 +31,286 @@ func counted(free string, others ...map[string]redistest.Value) map[string]redis
 	return space
 }
 
-// lives is how redistest shows who in the line is alive until then, in scores that no time changes.
-func lives(scores map[string]float64) map[string]redistest.Value {
+// alive is how redistest shows who in the line is alive, those apart whose scores depend on the time.
+func alive(scores map[string]float64) map[string]redistest.Value {
 	return beside(aliveKey, redistest.Value{Type: "zset", Content: scores, Expires: true})
 }
 
-// livesUntil is what the commands say that put those in the line who were told, in ms from now.
-func soonDead(ms int, waiters ...string) [][]string {
-	until := strconv.FormatInt(time.Now().UnixMilli()+int64(ms), 10)
-	return lineOf(until, waiters...)
+// inLineTold stores a waiter at the end of the line that was told 5 s before it is over.
+func inLineTold(waiter string) [][]string {
+	return [][]string{
+		{"RPUSH", lineKey, waiter}, {"PEXPIRE", lineKey, "40000"},
+		{
+			"EVAL", "redis.call('ZADD', KEYS[1], redis.call('TIME')[1] * 1000 + 4000, ARGV[1])", "1", aliveKey, waiter,
+		},
+		{"PEXPIRE", aliveKey, "40000"},
+	}
 }
 
 func TestPermitLineScripts(t *testing.T) {
 	t.Parallel()
-	free := func(n string) [][]string { return [][]string{{"SET", lockKey, n}} }
 	type scores = map[string]float64
+	free := func(n string) [][]string { return [][]string{{"SET", lockKey, n}} }
+	may := func(sessions ...string) (messages []redistest.Message) {
+		for _, s := range sessions {
+			messages = append(messages, told(s, "first"))
+		}
+		return messages
+	}
+	said := func(n string) redistest.Message { return redistest.Message{Channel: scChannel, Payload: n} }
+	heard := func(n int64) []any { return []any{n} }
+	const told5 = 5000 // ms that one lives on that was told
+
 	runSteps(t, map[string]step{
-		"a release tells the first": {
-			seed: with(free("0"), inLine(wantsOne, wantsTwo)), call: addPermits{n: "1"}, reply: []any{int64(0)},
-			after: counted("1", lists(wantsOne, wantsTwo), lives(scores{wantsTwo: until})),
-			due:   map[string]int{wantsOne: 5000}, messages: []redistest.Message{look1("b")},
+		"tells the first": {
+			seed: with(free("0"), inLine(wantsOne, wantsTwo)), call: addPermits{n: "1"}, reply: heard(0),
+			after: counted("1", lists(wantsOne, wantsTwo), alive(scores{wantsTwo: until})),
+			due:   map[string]int{wantsOne: told5}, messages: may("b"),
 		},
-		"a release tells all for whom there is room": {
-			seed: with(free("0"), inLine(wantsOne, wantsTwo, wantsThree)), call: addPermits{n: "5"},
-			reply: []any{int64(0)},
-			after: counted("5", lists(wantsOne, wantsTwo, wantsThree)),
-			messages: []redistest.Message{look1("b"), look1("c")},
+		"tells all for whom there is room": {
+			seed: with(free("0"), inLine(wantsTwo, wantsOne, wantsThree)), call: addPermits{n: "5"}, reply: heard(0),
+			after: counted("5", lists(wantsTwo, wantsOne, wantsThree), alive(scores{wantsThree: until})),
+			due:   map[string]int{wantsTwo: told5, wantsOne: told5}, messages: may("c", "b"),
+		},
+		"tells nobody behind one for whom there is no room": {
+			seed: with(free("0"), inLine(wantsThree, wantsOne)), call: addPermits{n: "2"}, reply: heard(0),
+			after: counted("2", line(wantsThree, wantsOne)),
+		},
+		"tells nobody while permits are missing": {
+			seed: with(free("-2"), inLine(wantsOne)), call: addPermits{n: "2"}, reply: heard(0),
+			after: counted("0", line(wantsOne)),
+		},
+		"tells nobody twice": {
+			seed: with(free("1"), inLineTold(wantsOne), inLine(wantsTwo)), call: addPermits{n: "2"}, reply: heard(0),
+			after: counted("3", lists(wantsOne, wantsTwo)), due: map[string]int{wantsOne: 3000, wantsTwo: told5},
+			messages: may("c"),
+		},
+		"skips the dead": {
+			seed: with(free("0"), lineOf(isOver, wantsThree), inLine(wantsOne)), call: addPermits{n: "1"}, reply: heard(0),
+			after: counted("1", lists(wantsOne)), due: map[string]int{wantsOne: told5}, messages: may("b"),
+		},
+		"skips those who do not hear": {
+			seed: with(free("0"), inLine(wantsTwo, wantsOne)), hears: "*:b", call: addPermits{n: "2"}, reply: heard(0),
+			after: counted("2", lists(wantsOne)), due: map[string]int{wantsOne: told5}, messages: may("b"),
+		},
+		"takes those for dead of whom it was evicted who is alive, and tells everybody": {
+			seed: with(free("0"), inLine(wantsTwo, wantsOne), [][]string{{"DEL", aliveKey}}),
+			call: addPermits{n: "2"}, reply: heard(0), after: counted("2"), messages: []redistest.Message{said("2")},
+		},
+		"skips what is no waiter": {
+			seed: with(free("0"), inLine("", "b", "b:1", "b:1 x", wantsOne)), call: addPermits{n: "1"}, reply: heard(0),
+			after: counted("1", lists(wantsOne)), due: map[string]int{wantsOne: told5}, messages: may("b"),
+		},
+		"tells those, too, who are not in the line": {
+			seed: with(free("0"), inLine(wantsOne)), listens: []string{scChannel}, call: addPermits{n: "1"},
+			reply: heard(2), after: counted("1", lists(wantsOne)), due: map[string]int{wantsOne: told5},
+			messages: append([]redistest.Message{said("1")}, may("b")...),
+		},
+		"tells only the line if nobody else listens on the channel": {
+			seed: with(free("0"), inLine(wantsOne)), listens: []string{scChannel, mark}, call: addPermits{n: "1"},
+			reply: heard(0), after: counted("1", lists(wantsOne)), due: map[string]int{wantsOne: told5},
+			messages: may("b"),
+		},
+		"tells the others of what is left over": {
+			seed: with(free("0"), inLine(wantsOne)), listens: []string{scChannel, mark}, call: addPermits{n: "2"},
+			reply: heard(0), after: counted("2", lists(wantsOne)), due: map[string]int{wantsOne: told5},
+			messages: append(may("b"), said("2")),
+		},
+		"tells those whom the server does not count": {
+			seed: with(free("0"), inLine(wantsOne)), hears: "nothing", call: addPermits{n: "1", unreached: true},
+			reply: heard(0), after: counted("1", lists(wantsOne)), due: map[string]int{wantsOne: told5},
+		},
+		"gives back without knowing the line": {
+			seed: with(free("0"), inLine(wantsOne)), call: addPermits{n: "1", bare: true}, reply: heard(1),
+			after: counted("1", line(wantsOne)), messages: []redistest.Message{said("1")},
+		},
+		"gives back without memory": {
+			seed: with(free("0"), inLine(wantsOne)), full: true, call: addPermits{n: "1"}, reply: heard(0),
+			after: counted("1", lists(wantsOne)), due: map[string]int{wantsOne: told5}, messages: may("b"),
+		},
+		"a line of another type stays, and nothing is given back": {
+			seed: with(free("0"), [][]string{{"SET", lineKey, "precious"}}), call: addPermits{n: "1"},
+			fails: "WRONGTYPE", after: counted("0", beside(lineKey, token("precious"))),
+		},
+		"asks the server for four things where nobody stands in line": {
+			seed: free("0"), call: addPermits{n: "1"}, reply: heard(1), after: counted("1"),
+			messages: []redistest.Message{said("1")},
+			inside:   map[string]int64{"getex": 1, "llen": 1, "publish": 1, "incrby": 1},
+		},
+	})
+	runSteps(t, map[string]step{
+		"tells the line": {
+			seed: inLine(wantsTwo, wantsThree, wantsOne), call: setPermits{}, reply: int64(1),
+			after: counted("5", lists(wantsTwo, wantsThree, wantsOne), alive(scores{wantsOne: until})),
+			due:   map[string]int{wantsTwo: told5, wantsThree: told5}, messages: may("c", "d"),
+		},
+		"tells nobody if there is one": {
+			seed: with(free("1"), inLine(wantsTwo)), call: setPermits{}, reply: int64(0),
+			after: counted("1", line(wantsTwo)),
+		},
+	})
+	stood := func(listen int64) func(free int64) []any {
+		return func(free int64) []any { return []any{int64(0), now{}, free, listen} }
+	}
+	listens, settles, nowhere := stood(1), stood(2), stood(0)
+	const fresh = 15000
+	runSteps(t, map[string]step{
+		"takes what is free": {
+			seed: free("5"), call: takePermits{n: "2", waits: true}, reply: head(1, 3), after: counted("3"),
+			inside: map[string]int64{"get": 1, "time": 1, "llen": 1, "decrby": 1},
+		},
+		"takes what those in the line leave": {
+			seed: with(free("5"), inLineTold(wantsOne), inLineTold(wantsTwo)), call: takePermits{n: "2", waits: true},
+			reply: head(1, 3), after: counted("3", lists(wantsOne, wantsTwo)),
+			due: map[string]int{wantsOne: 3000, wantsTwo: 3000},
+		},
+		"takes nothing that is for those in the line": {
+			seed: with(free("4"), inLineTold(wantsOne), inLineTold(wantsTwo)), call: takePermits{n: "2", waits: true},
+			reply: nowhere(4), after: counted("4", lists(wantsOne, wantsTwo)),
+			due: map[string]int{wantsOne: 3000, wantsTwo: 3000},
+		},
+		"takes nothing in front of one who wants more than are free": {
+			seed: with(free("2"), inLine(wantsThree)), call: takePermits{n: "1", waits: true},
+			reply: nowhere(2), after: counted("2", line(wantsThree)),
+		},
+		"takes what is free, whoever waits, unless it waits itself": {
+			seed: with(free("2"), inLine(wantsOne)), call: takePermits{n: "2"}, reply: head(1, 0),
+			after: counted("0", line(wantsOne)),
+		},
+		"takes what is free, whoever waits, as others do that are not in the line": {
+			seed: with(free("2"), inLine(wantsOne)), listens: []string{scChannel}, call: takePermits{n: "2", waits: true},
+			reply: head(1, 0), after: counted("0", line(wantsOne)),
+		},
+		"takes what the dead have waited for": {
+			seed: with(free("2"), lineOf(isOver, wantsOne, wantsThree)), call: takePermits{n: "2", waits: true},
+			reply: head(1, 0), after: counted("0"),
+		},
+		"tells those for whom the dead have made room": {
+			seed: with(free("3"), lineOf(isOver, wantsThree), inLine(wantsTwo)), call: takePermits{n: "1", waits: true},
+			reply: head(1, 2), after: counted("2", lists(wantsTwo)), due: map[string]int{wantsTwo: told5},
+			messages: may("c"),
+		},
+		"finds too few, and stands nowhere": {
+			seed: free("1"), call: takePermits{n: "2", waits: true}, reply: unasked(0, 1), after: counted("1"),
+			inside: map[string]int64{"get": 1},
+		},
+		"stands first, and listens": {
+			seed: free("1"), call: takePermits{n: "2", stands: true}, reply: listens(1),
+			after: counted("1", lists(asker)), due: map[string]int{asker: fresh},
+			ttls: map[string]int{lineKey: 60},
+		},
+		"stands behind others": {
+			seed: with(free("0"), inLine(wantsOne)), call: takePermits{n: "2", stands: true}, reply: settles(0),
+			after: counted("0", lists(wantsOne, asker), alive(scores{wantsOne: until})),
+			due:   map[string]int{asker: fresh}, ttls: map[string]int{lineKey: 60, aliveKey: 60},
+		},
+		"stands behind others, and listens as those do who are not in the line": {
+			seed: with(free("0"), inLine(wantsOne)), listens: []string{scChannel},
+			call: takePermits{n: "2", stands: true}, reply: listens(0),
+			after: counted("0", lists(wantsOne, asker), alive(scores{wantsOne: until})),
+			due:   map[string]int{asker: fresh},
+		},
+		"stands behind others that leave it too few": {
+			seed: with(free("2"), inLineTold(wantsOne)), call: takePermits{n: "2", stands: true}, reply: settles(2),
+			after: counted("2", lists(wantsOne, asker)), due: map[string]int{wantsOne: 3000, asker: fresh},
+		},
+		"stands where no semaphore is": {
+			call: takePermits{n: "2", stands: true}, reply: listens(0), after: lists(asker),
+			due: map[string]int{asker: fresh},
+		},
+		"stands still, and listens": {
+			seed: with(free("0"), inLine(wantsOne), lineOf(isOver, asker)), call: takePermits{n: "2", stands: true},
+			reply: listens(0), after: counted("0", lists(wantsOne, asker), alive(scores{wantsOne: until})),
+			due: map[string]int{asker: fresh}, ttls: map[string]int{lineKey: 60, aliveKey: 60},
+		},
+		"has its turn": {
+			seed: with(free("2"), inLineTold(asker), inLine(wantsOne)), call: takePermits{n: "2", stands: true},
+			reply: head(1, 0), after: counted("0", line(wantsOne)),
+		},
+		"has its turn although it came late": {
+			seed: with(free("2"), lineOf(isOver, asker), inLine(wantsOne)), call: takePermits{n: "2", stands: true},
+			reply: head(1, 0), after: counted("0", line(wantsOne)),
+		},
+		"has its turn in the middle of the line": {
+			seed: with(free("3"), inLineTold(wantsOne), inLineTold(asker), inLine(wantsTwo)),
+			call: takePermits{n: "2", stands: true}, reply: head(1, 1),
+			after: counted("1", lists(wantsOne, wantsTwo), alive(scores{wantsTwo: until})),
+			due:   map[string]int{wantsOne: 3000},
+		},
+		"has its turn, and tells the next of what came back besides": {
+			seed: with(free("3"), inLine(asker, wantsOne)), call: takePermits{n: "2", stands: true},
+			reply: head(1, 1), after: counted("1", lists(wantsOne)), due: map[string]int{wantsOne: told5},
+			messages: may("b"),
+		},
+		"sees that the one in front is dead, and tells the next": {
+			seed: with(free("1"), lineOf(isOver, wantsTwo), inLine(wantsOne, asker)),
+			call: takePermits{n: "2", stands: true}, reply: listens(1),
+			after: counted("1", lists(wantsOne, asker)), due: map[string]int{wantsOne: told5, asker: fresh},
+			messages: may("b"),
+		},
+		"tells one in front that has missed its turn": {
+			seed: with(free("1"), inLine(wantsOne)), call: takePermits{n: "2", stands: true}, reply: settles(1),
+			after: counted("1", lists(wantsOne, asker)), due: map[string]int{wantsOne: told5, asker: fresh},
+			messages: may("b"),
+		},
+		"was taken for dead, and stands at the end": {
+			seed: with(free("0"), inLine(wantsOne), [][]string{{"ZADD", aliveKey, isDue, "e:1 1"}}),
+			call: takePermits{n: "2", stands: true}, reply: settles(0),
+			after: counted("0", lists(wantsOne, asker), alive(scores{wantsOne: until, "e:1 1": until})),
+			due:   map[string]int{asker: fresh},
+		},
+		"cannot stand without knowing the line": {
+			seed: with(free("0"), inLine(wantsOne)), call: takePermits{n: "2", stands: true, bare: true},
+			reply: unasked(0, 0), after: counted("0", line(wantsOne)),
+		},
+		"takes what is free without knowing the line": {
+			seed: with(free("2"), inLine(wantsOne)), call: takePermits{n: "2", stands: true, bare: true},
+			reply: head(1, 0), after: counted("0", line(wantsOne)),
+		},
+		"too late, it does not stand": {
+			seed: with(free("0"), inLine(wantsOne)), call: takePermits{n: "2", stands: true, late: true}, reply: head(-2),
+			after: counted("0", line(wantsOne)), ttls: map[string]int{lineKey: 40},
+		},
+		"too late, it shows no life": {
+			seed: with(free("2"), inLineTold(asker)), call: takePermits{n: "2", stands: true, late: true}, reply: head(-2),
+			after: counted("2", lists(asker)), due: map[string]int{asker: 3000},
+		},
+		"stands without memory": {
+			seed: free("0"), full: true, call: takePermits{n: "2", stands: true}, reply: listens(0),
+			after: counted("0", lists(asker)), due: map[string]int{asker: fresh},
+		},
+		"a line of another type stays, and nothing is taken": {
+			seed: with(free("2"), [][]string{{"SET", lineKey, "precious"}}), call: takePermits{n: "2", waits: true},
+			fails: "WRONGTYPE", after: counted("2", beside(lineKey, token("precious"))),
+		},
+		"a list of the living of another type stays, and nobody stands": {
+			seed: with(free("0"), [][]string{{"SET", aliveKey, "precious"}}), call: takePermits{n: "2", stands: true},
+			fails: "WRONGTYPE", after: counted("0", beside(aliveKey, token("precious"))),
+		},
+	})
+	runSteps(t, map[string]step{
+		"leaves the front, and tells those for whom that makes room": {
+			seed: with(free("1"), inLine(asker, wantsOne, wantsTwo)), call: leavePermits{}, reply: int64(1),
+			after: counted("1", lists(wantsOne, wantsTwo), alive(scores{wantsTwo: until})),
+			due:   map[string]int{wantsOne: told5}, messages: may("b"),
+		},
+		"leaves the middle": {
+			seed: with(free("0"), inLine(wantsOne, asker, wantsTwo)), call: leavePermits{}, reply: int64(1),
+			after: counted("0", line(wantsOne, wantsTwo)),
+		},
+		"leaves as the only one": {
+			seed: with(free("1"), inLine(asker)), call: leavePermits{}, reply: int64(1), after: counted("1"),
+		},
+		"is not there": {
+			seed: with(free("1"), inLine(wantsOne)), call: leavePermits{}, reply: int64(0),
+			after: counted("1", line(wantsOne)),
+		},
+		"leaves where no semaphore is": {
+			seed: inLine(asker, wantsOne), call: leavePermits{}, reply: int64(1), after: line(wantsOne),
+		},
+		"does not know the line": {
+			seed: with(free("1"), inLine(asker)), call: leavePermits{bare: true}, reply: int64(0),
+			after: counted("1", line(asker)),
 		},
 	})
 }

@@ -30,11 +30,24 @@ func (s step) runWithout(t *testing.T, srv *redistest.Server, command string, me
 	defer conn.Close()
 	_, err = conn.Do("AUTH", "weak", redistest.Password)
 	require.NoError(t, err)
-	_, err = conn.Do(s.command()...)
+	reply, err := conn.Do(s.command()...)
 	after := srv.Keyspace(t)
 	told := "without " + command
 	if len(srv.Do(t, "ACL", "LOG").([]any)) == 0 { // a ms later the script does not need the command
 		assert.True(t, command == "pexpire" || strings.HasPrefix(script, "rwlock_"), "%s: it was not refused", told)
+		return
+	}
+	if counts := strings.HasPrefix(script, "semaphore_") && !strings.HasSuffix(script, "_expirable"); counts &&
+		(s.lined() || slices.Contains(s.call.call().args, asker)) {
+		// What places in the line that costs, their sessions notice; nobody may lose a permit, or get two.
+		want := before
+		if err == nil {
+			want = s.after
+		}
+		if took, _ := reply.([]any); command == "pubsub|numsub" && len(took) > 2 && took[0] == int64(1) {
+			want = counted(strconv.FormatInt(took[2].(int64), 10)) // as if others waited
+		}
+		require.Equal(t, want[lockKey], after[lockKey], told)
 		return
 	}
 	if s.lined() && script != "rlock_stand" {
