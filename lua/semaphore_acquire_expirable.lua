@@ -1,27 +1,39 @@
--- semaphore_acquire_expirable: take permits that come back when their leases are over, if so many
--- are free. A copy of the call finds its ids and takes no others; at most it extends their
--- leases. One that comes after its not_after changes nothing.
+-- semaphore_acquire_expirable: take permits that come back when their leases are over, if so many are free; or stand in
+-- the line. Whoever stands there is told when it is its turn, and calls again then, and before its time is over. A copy of
+-- the call finds its ids and takes no others; at most it extends their leases. One that comes after its not_after changes
+-- nothing.
 --
 -- KEYS[1]  semaphore  string, the free permits, which may be below 0; nothing there: none
 -- KEYS[2]  permits    zset {id -> server ms when the lease is over; 922337203685477: never}
+-- KEYS[3]  line       list of waiters, the next one first; their sessions listen on <line>:<session>. It may be missing,
+--                     with the one that follows, while a slot moves: nobody stands there then
+-- KEYS[4]  alive      sorted set {waiter in line -> server ms}: dead then, expires in a minute, as the line does
 --
 -- ARGV[1]  lease      ms, a whole number, 0 < lease < 2^53; 0: without end
 -- ARGV[2]  not_after  server ms; executed later, the call refuses itself
 -- ARGV[3]  publish    PUBLISH or SPUBLISH
--- ARGV[4]  channel    where waiters listen; in a cluster, of the semaphore's slot
--- ARGV[5]  id         of a permit, 16 bytes as all are
--- ARGV[i]  id         from 6 on: of further ones; all of them are taken, or none
+-- ARGV[4]  channel    where those wait who are not in the line; in a cluster, of the semaphore's slot
+-- ARGV[5]  reach      "0": the server does not count those who listen at others; else "1"
+-- ARGV[6]  waiter     "<session>:<first id in hexadecimal> <n>"; "": it is to have no place in the line
+-- ARGV[7]  wait       ms for which a waiter lives on without calling again; 0: it does not wait, and passes over those
+--                     who do
+-- ARGV[8]  id         of a permit, 16 bytes as all are
+-- ARGV[i]  id         from 9 on: of further ones; all of them are taken, or none
 --
--- REPLY    {1, now, ms}  taken; now in server ms; there are none left for ms, unless they are
---                        given back; -1: without end; 0: there are some
--- REPLY    {0, now, ms}  too few are free, likewise for ms
--- REPLY    {-2, now}     too late: nothing was changed
--- REPLY    {-3, now}     too few are free so far, but more leases are over: to be called again
+-- REPLY    {1, now, ms}          taken; now in server ms; there are none left for ms, unless they are given back; -1:
+--                                without end; 0: there are some
+-- REPLY    {0, now, ms}          too few are free, likewise for ms; it does not stand in the line
+-- REPLY    {0, now, ms, listen}  too few are free for it; it is to call again in ms. listen is 1 if it is to listen on
+--                                the channel as well, 2 if it is to call again soon; -1 without KEYS[3]
+-- REPLY    {-2, now}             too late: nothing was changed
+-- REPLY    {-3, now}             too few are free so far, but more leases are over: to be called again
 --
--- USES     now read_count permit_deadline permit_next permit_reclaim permit_remove
+-- USES     now read_count line_others permit_deadline permit_next permit_reclaim permit_remove permit_room permit_stand
+-- USES     permit_tell
 
-local semaphore, permits = KEYS[1], KEYS[2]
-local n = #ARGV - 4
+local semaphore, permits, waiter = KEYS[1], KEYS[2], ARGV[6]
+local l = {line = KEYS[3], alive = KEYS[4], publish = ARGV[3], channel = ARGV[4], reach = ARGV[5]}
+local n = #ARGV - 7
 
 local time = now()
 if time > tonumber(ARGV[2]) then return {-2, time} end
@@ -31,14 +43,26 @@ if mistake then return mistake end
 local free
 free, mistake = read_count(redis.call('GET', semaphore))
 if mistake then return mistake end
-if not free or free < n then
-  local more
-  free, more = permit_reclaim(semaphore, permits, free, time, ARGV[3], ARGV[4])
-  if not free or free < n then
-    local until_then = tonumber(redis.call('ZSCORE', permits, ARGV[5]))
+local waiting = l.line and ARGV[7] ~= '0' and redis.call('LLEN', l.line) > 0
+local function enough()
+  if not free or free < n then return false end
+  -- Who does not know the line takes whatever is free; so do those who know it, then: all have permits equally often.
+  return not waiting or permit_room(l, free, waiter, time) >= n or line_others(l) > 0
+end
+
+local more
+if not enough() then
+  free, more = permit_reclaim(l, semaphore, permits, free, time)
+  if not enough() then
+    local until_then = tonumber(redis.call('ZSCORE', permits, ARGV[8]))
     if not until_then or until_then <= time then
       if more then return {-3, time} end
-      return {0, time, permit_next(permits, time)}
+      local back = permit_next(permits, time)
+      if waiter ~= '' and not l.line then return {0, time, back, -1} end
+      local listen = waiter ~= '' and permit_stand(l, waiter, ARGV[7], time)
+      if l.line then permit_tell(l, free or 0, time) end
+      if not listen then return {0, time, back} end
+      return {0, time, back < 0 and 4000 or math.min(back, 4000), listen}
     end
   end
 end
@@ -53,9 +77,13 @@ if (free or 0) <= n then
   if lease > 0 and (back < 0 or lease < back) then back = lease end
 end
 
+if waiting and waiter ~= '' then
+  redis.call('ZREM', l.alive, waiter)
+  redis.call('LREM', l.line, 0, waiter)
+end
 -- Permits whose ids are there already are this call's: an earlier copy has taken them.
 local taken = 0
-for first = 5, #ARGV, 1000 do
+for first = 8, #ARGV, 1000 do
   local scored = {}
   for i = first, math.min(first + 999, #ARGV) do
     scored[#scored + 1] = deadline
@@ -68,9 +96,10 @@ end
 if taken > 0 then
   local refused = redis.pcall('DECRBY', semaphore, taken)
   if type(refused) == 'table' then -- a permit that is not counted would be one too many when it comes back
-    permit_remove(permits, ARGV, 5)
+    permit_remove(permits, ARGV, 8)
     return refused
   end
 end
 if ttl > 0 then redis.call('PEXPIRE', permits, ttl) end
+if waiting or more ~= nil and l.line then permit_tell(l, (free or 0) - taken, time) end
 return {1, time, (free or 0) > taken and 0 or back}

@@ -8,7 +8,7 @@
 -- ARGV[1]  publish    PUBLISH or SPUBLISH
 -- ARGV[2]  channel    where those wait who are not in the line; in a cluster, of the semaphore's slot
 -- ARGV[3]  reach      "0": the server does not count those who listen at others; else "1"
--- ARGV[4]  waiter     "<session>:<number> <n>"
+-- ARGV[4]  owner      "<session>:<number>", as its waiters begin
 --
 -- REPLY    0  it was not there
 -- REPLY    1  it is there no more

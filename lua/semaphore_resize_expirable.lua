@@ -3,28 +3,34 @@
 --
 -- KEYS[1]  semaphore  string, the free permits, which may be below 0; nothing there: none
 -- KEYS[2]  permits    zset {id -> server ms when the lease is over; 922337203685477: never}
+-- KEYS[3]  line       list of waiters, the next one first; their sessions listen on <line>:<session>. It may be missing,
+--                     with the one that follows, while a slot moves: nobody stands there then
+-- KEYS[4]  alive      sorted set {waiter in line -> server ms}: dead then
 --
 -- ARGV[1]  n          how many, a whole number, 0 <= n < 2^53
 -- ARGV[2]  publish    PUBLISH or SPUBLISH
--- ARGV[3]  channel    where waiters listen; in a cluster, of the semaphore's slot
--- ARGV[4]  not_after  server ms; executed later, the call refuses itself: others may have set
+-- ARGV[3]  channel    where those wait who are not in the line; in a cluster, of the semaphore's slot
+-- ARGV[4]  reach      "0": the server does not count those who listen at others; else "1"
+-- ARGV[5]  not_after  server ms; executed later, the call refuses itself: others may have set
 --                     another number by then
 --
 -- REPLY    {0, now}   it has that many already; now in server ms
 -- REPLY    {1, now}   changed
 -- REPLY    {-2, now}  too late: nothing was changed
 --
--- USES     now read_count
+-- USES     now read_count permit_publish permit_tell
 
 local semaphore, permits, n = KEYS[1], KEYS[2], tonumber(ARGV[1])
+local l = {line = KEYS[3], alive = KEYS[4], publish = ARGV[2], channel = ARGV[3], reach = ARGV[4]}
 
 local time = now()
-if time > tonumber(ARGV[4]) then return {-2, time} end
+if time > tonumber(ARGV[5]) then return {-2, time} end
 local free, mistake = read_count(redis.call('GET', semaphore))
 if mistake then return mistake end
 local more = n - (free or 0) - redis.call('ZCARD', permits)
 if free and more == 0 then return {0, time} end
 -- The message first: a server that refuses it has then changed nothing.
-redis.call(ARGV[2], ARGV[3], ARGV[1])
+local heard, waiting = permit_publish(l, ARGV[1])
 redis.call('INCRBY', semaphore, string.format('%.0f', more))
+if waiting then permit_tell(l, (free or 0) + more, time, heard == 0 and ARGV[1]) end
 return {1, time}

@@ -3,6 +3,7 @@ package semaphore
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -10,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -37,6 +39,7 @@ const maxAtOnce = 10_000
 // back than were taken.
 type Expirable struct {
 	lock core.Lock
+	line line
 	opts ExpirableOptions
 }
 
@@ -158,11 +161,6 @@ func (e *Expirable) call(s *script.Script) *script.Call {
 	return script.NewCall(s).Key(e.lock.Key(), wire.PermitsKey(e.lock.Key()))
 }
 
-// publishing appends how to tell those who wait.
-func (e *Expirable) publishing(c *script.Call) *script.Call {
-	return c.Arg(e.lock.Publish(), e.lock.Channel)
-}
-
 // permitOf is the permit of an id; what is no id is nobody's.
 func permitOf(id string) (permit string, err error) {
 	if permit, err = wire.Permit(id); err != nil {
@@ -187,10 +185,39 @@ func (p *permits) Acquire(w core.Want) *script.Call {
 	if e.opts.FixedLease == Forever {
 		w.Lease = leaseOf(Forever)
 	}
-	return e.publishing(e.call(acquireExpirableScript).Arg(w.Lease).Int(w.NotAfter)).Arg(w.Owner).Arg(w.Others...)
+	c := e.line.publishing(e.call(acquireExpirableScript).Arg(w.Lease).Int(w.NotAfter))
+	waiter, wait := "", "0"
+	if w.Waits {
+		wait = waiterMillis
+	}
+	if w.Stand {
+		waiter = e.stands(w.Owner) + " " + strconv.Itoa(1+len(w.Others))
+	}
+	return c.Arg(waiter, wait, w.Owner).Arg(w.Others...)
 }
 
-func (p *permits) Release(r core.Remaining) *script.Call { return (*Expirable)(p).release(r.Owner) }
+// stands is how a call stands in the line whose first permit that is, before the number of its permits.
+func (e *Expirable) stands(permit string) string {
+	return e.lock.Session().ID() + ":" + wire.PermitID(permit)
+}
+
+func (p *permits) Release(r core.Remaining) *script.Call { return (*Expirable)(p).release("", r.Owner) }
+
+// Leave takes a permit's call out of the line, and gives back what it may have been granted.
+func (p *permits) Leave(permit string) *script.Call {
+	e := (*Expirable)(p)
+	return e.release(e.stands(permit), permit)
+}
+
+func (p *permits) WaiterLease() time.Duration { return waiterLease }
+
+func (p *permits) Standing() *wait.Standing {
+	p.line = lineOf(&p.lock.Object, "leased "+p.opts.FixedLease.String()) // what is owed of a call lasts as long
+	return &p.line.standing
+}
+
+// Moved is told nothing: the order is that of the line.
+func (p *permits) Moved(int64, bool) {}
 
 func (p *permits) Renewal() *script.Script { return renewExpirableScript }
 

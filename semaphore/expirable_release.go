@@ -46,8 +46,9 @@ func (e *Expirable) Release(_ context.Context, ids ...string) error {
 	return e.giveBack(operation, permits)
 }
 
-func (e *Expirable) release(ids ...string) *script.Call {
-	return e.publishing(e.call(releaseExpirableScript)).Arg(ids...)
+// release is the call that gives permits back, and takes one who stands out of the line; "" is nobody.
+func (e *Expirable) release(stands string, permits ...string) *script.Call {
+	return e.line.publishing(e.call(releaseExpirableScript)).Arg(stands).Arg(permits...)
 }
 
 // The replies of a release.
@@ -67,7 +68,7 @@ func (e *Expirable) giveBack(operation string, permits []string) error {
 		}
 	}
 	err := e.lock.Give(operation, session.Gift{
-		Call: func() *script.Call { return e.release(permits...) }, Read: e.readRelease,
+		Call: func() *script.Call { return e.release("", permits...) }, Read: e.readRelease,
 		Harmless: true, Doubted: doubt, Refused: doubt,
 	})
 	switch {

@@ -17,7 +17,7 @@ func (e *Expirable) TrySetPermits(ctx context.Context, n int) (bool, error) {
 	if n < 0 || n > maxPermits {
 		return false, e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
 	}
-	made, err := e.ask(ctx, operation, e.publishing(script.NewCall(setScript).Key(e.lock.Key()).Int(int64(n)).Arg("0")))
+	made, err := e.ask(ctx, operation, e.line.publishing(script.NewCall(setScript).Key(e.lock.Key()).Int(int64(n)).Arg("0")))
 	return made == 1, err
 }
 
@@ -31,7 +31,7 @@ func (e *Expirable) SetPermits(ctx context.Context, n int) error {
 		return e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
 	}
 	changed, err := e.lock.InTime(ctx, operation, func(w script.Window) *script.Call {
-		return e.publishing(e.call(resizeExpirableScript).Int(int64(n))).Int(w.NotAfter)
+		return e.line.publishing(e.call(resizeExpirableScript).Int(int64(n))).Int(w.NotAfter)
 	})
 	if changed {
 		e.lock.Wake()
@@ -47,7 +47,7 @@ func (e *Expirable) AddPermits(ctx context.Context, n int) error {
 	if n < -maxPermits || n > maxPermits {
 		return e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from -(2^53 - 1) to 2^53 - 1", n))
 	}
-	c := e.publishing(script.NewCall(addExpirableScript).Key(e.lock.Key()).Int(int64(n)))
+	c := e.line.publishing(script.NewCall(addExpirableScript).Key(e.lock.Key()).Int(int64(n)))
 	return e.lock.Run(ctx, operation, c, func() error { return e.lock.Given(c) })
 }
 
@@ -75,7 +75,7 @@ func (e *Expirable) AcquiredPermits(ctx context.Context) (int, error) {
 // count counts the permits, in several calls if many leases are over.
 func (e *Expirable) count(ctx context.Context, operation string) (free, taken int, err error) {
 	for more := true; more && err == nil; {
-		c := e.publishing(e.call(countExpirableScript))
+		c := e.line.publishing(e.call(countExpirableScript))
 		err = e.lock.Run(ctx, operation, c, func() error {
 			n, err := c.ReadInts(nil)
 			switch more = len(n) == 1; {

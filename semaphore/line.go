@@ -3,6 +3,7 @@ package semaphore
 import (
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wait"
@@ -12,6 +13,9 @@ import (
 // waiterLease is how long a waiter is taken to be alive that does not call again.
 const waiterLease = 15 * time.Second
 
+// waiterMillis is that as scripts take it.
+var waiterMillis = lease.Millis(waiterLease)
+
 // A line is where the sessions stand that wait for permits of a semaphore. A release tells those for whom there is room.
 type line struct {
 	object   *session.Object
@@ -19,11 +23,12 @@ type line struct {
 	standing wait.Standing
 }
 
-func lineOf(o *session.Object) line {
+// lineOf is the line of calls of that kind, which may take each other's place.
+func lineOf(o *session.Object, kind string) line {
 	channel := wire.LineChannel(o.Key())
 	return line{
 		object: o, keys: [...]string{wire.Line(o.Key()), wire.LineAlive(o.Key())},
-		standing: wait.Standing{Channel: channel + o.Session().ID(), Mark: channel + wire.Redisson, Kind: "permits"},
+		standing: wait.Standing{Channel: channel + o.Session().ID(), Mark: channel + wire.Redisson, Kind: kind},
 	}
 }
 

@@ -70,7 +70,7 @@ func New(s *holdfast.Session, name string) *Semaphore {
 	p := &Semaphore{}
 	session.InitObject(&p.object, (*session.Session)(s), session.Label{Kind: "semaphore", Name: name},
 		wire.SemaphoreChannel)
-	p.line = lineOf(&p.object)
+	p.line = lineOf(&p.object, "counting")
 	return p
 }
 

@@ -2,6 +2,7 @@ package semaphore
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
@@ -125,8 +126,8 @@ func (p *Semaphore) leave(waiter string, err error) {
 	forgo := func() {
 		o.Forgo(session.Gift{
 			Call: func() *script.Call {
-				c := script.NewCall(leaveScript).Key(o.Key())
-				return p.line.publishing(c).Arg(waiter)
+				owner, _, _ := strings.Cut(waiter, " ")
+				return p.line.publishing(script.NewCall(leaveScript).Key(o.Key())).Arg(owner)
 			},
 			Read:     func(c *script.Call) error { _, err := c.ReadInt(); return err },
 			Harmless: true,

@@ -145,7 +145,7 @@ func (p *Semaphore) send(ctx context.Context, n int, waits bool, waiter string) 
 	reply, err := p.object.Timed(ctx, func(w script.Window) *script.Call {
 		c := p.call(acquireScript).Int(int64(n)).Int(w.NotAfter)
 		if waits {
-			p.line.publishing(c.Arg(waiter).Int(waiterLease.Milliseconds()))
+			p.line.publishing(c.Arg(waiter, waiterMillis))
 		}
 		return c
 	})

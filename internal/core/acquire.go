@@ -234,7 +234,7 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 	answer := &a.answer
 	want := Want{
 		Owner: a.Wire, Target: max(a.Number, 1), Nested: a.Number > 0 || a.adopts, Stand: a.stands(), Hears: a.expects(),
-		Others: a.also.wires, Again: a.Copies > 0 || a.Stands, Age: a.age,
+		Others: a.also.wires, Waits: a.stand, Again: a.Copies > 0 || a.Stands, Age: a.age,
 	}
 	if err := answer.ask(ctx, l, want); err != nil {
 		switch script.ClassOf(err) {

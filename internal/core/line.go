@@ -95,7 +95,7 @@ func (e *estate) GiveUp() {
 
 // bequeath leaves what the call has asked the server for to the next call of the session, or gives it up.
 func (a *acquisition) bequeath() {
-	if !a.lock.lined || !a.Stands || a.Number > 0 {
+	if !a.lock.lined || !a.Stands || a.Number > 0 || a.also.n > 0 {
 		a.giveUp()
 		return
 	}
@@ -111,7 +111,7 @@ func (a *acquisition) succeed() {
 	e, _ := a.Place.Inherit().(*estate)
 	switch {
 	case e == nil:
-	case a.Stands || a.Number > 0:
+	case a.Stands || a.Number > 0 || a.also.n > 0:
 		e.GiveUp()
 	default:
 		a.giveUp()

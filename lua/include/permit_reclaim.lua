@@ -1,14 +1,14 @@
--- permit_reclaim: give back permits whose leases are over, those that have been for the longest
--- first, and tell the waiters. No more at a time than the server can take without stalling: says
--- how many are free now, if free were before, nil where there is no semaphore; and whether more
--- leases are over.
-local function permit_reclaim(semaphore, permits, free, time, publish, channel)
+-- permit_reclaim: give back permits whose leases are over, those that have been for the longest first, and tell those who
+-- wait and are not in the line. No more at a time than the server can take without stalling: says how many are free now,
+-- if free were before, nil where there is no semaphore; and whether more leases are over.
+-- USES permit_publish
+local function permit_reclaim(l, semaphore, permits, free, time)
   local over = redis.call('ZCOUNT', permits, '-inf', time)
   local n = math.min(over, 2000)
   if n == 0 then return free, false end
   free = (free or 0) + n
   -- The message first: a server that refuses it has then changed nothing.
-  if free > 0 then redis.call(publish, channel, string.format('%.0f', free)) end
+  if free > 0 then permit_publish(l, string.format('%.0f', free)) end
   -- A server without memory refuses INCRBY, unless something was written before: this removes none,
   -- and shows that ZREMRANGEBYRANK is allowed, while nothing is changed yet.
   redis.call('ZREMRANGEBYRANK', permits, 1, 0)

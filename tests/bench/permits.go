@@ -36,7 +36,7 @@ func Permits(tb testing.TB, s *holdfast.Session, c rueidis.Client, name string) 
 			Arg("1", notAfter()).Build()).AsIntSlice()
 		must(tb, err)
 		_, err = c.Do(ctx, c.B().Evalsha().Sha1(add).Numkeys(1).Key(name).
-			Arg("1", "1", "PUBLISH", "redisson_sc:{"+name+"}").Build()).AsIntSlice()
+			Arg("1", "1", "PUBLISH", "redisson_sc:{"+name+"}", "1").Build()).AsIntSlice()
 		must(tb, err)
 	}
 	return func() {
@@ -54,10 +54,10 @@ func LeasedPermits(tb testing.TB, s *holdfast.Session, c rueidis.Client, name st
 		id := make([]byte, 16)
 		_, _ = rand.Read(id) // never fails
 		_, err := c.Do(ctx, c.B().Evalsha().Sha1(acquire).Numkeys(2).Key(name, taken).
-			Arg("30000", notAfter(), "PUBLISH", channel, string(id)).Build()).AsIntSlice()
+			Arg("30000", notAfter(), "PUBLISH", channel, "1", "", "0", string(id)).Build()).AsIntSlice()
 		must(tb, err)
 		_, err = c.Do(ctx, c.B().Evalsha().Sha1(release).Numkeys(2).Key(name, taken).
-			Arg("PUBLISH", channel, string(id)).Build()).AsInt64()
+			Arg("PUBLISH", channel, "1", "", string(id)).Build()).AsInt64()
 		must(tb, err)
 	}
 	return func() { cycle(tb, ctx, e) }, bare

@@ -268,32 +268,58 @@ func (p setPermits) call() call {
 type leavePermits struct{ bare bool }
 
 func (p leavePermits) call() call {
-	return call{"semaphore_leave", lineKeys(lockKey)[:3], append(telling(false), asker)}.of(p.bare)
+	return call{"semaphore_leave", lineKeys(lockKey)[:3], append(telling(false), me)}.of(p.bare)
 }
 
 // These are for a semaphore whose permits have leases.
 
-var permitKeys = []string{lockKey, permitsKey}
+var permitKeys = []string{lockKey, permitsKey, lineKey, aliveKey}
 
+// beside is the call for its first keys alone, if it is bare.
+func (c call) beside(bare bool, keys int) call {
+	if bare {
+		c.keys = c.keys[:keys]
+	}
+	return c
+}
+
+// acquirePermits is for one that passes over whoever waits, unless it waits itself.
 type acquirePermits struct {
-	lease string
-	late  bool
-	ids   []string
+	lease  string
+	late   bool
+	waits  bool // behind others
+	stands bool // and has a place in the line
+	bare   bool // the slot moves
+	ids    []string
 }
 
 func (p acquirePermits) call() call {
-	args := []string{p.lease, notAfter(p.late), publishes, scChannel}
-	return call{"semaphore_acquire_expirable", permitKeys, append(args, p.ids...)}
+	args := append([]string{p.lease, notAfter(p.late)}, telling(false)...)
+	waiter, wait := "", "0"
+	if p.waits || p.stands {
+		wait = waiterLease
+	}
+	if p.stands {
+		waiter = me + " " + strconv.Itoa(len(p.ids))
+	}
+	args = append(append(args, waiter, wait), p.ids...)
+	return call{"semaphore_acquire_expirable", permitKeys, args}.beside(p.bare, 2)
 }
 
 type releasePermits struct {
 	publish string
+	leaves  bool // the line, too
+	bare    bool // the slot moves
 	ids     []string
 }
 
 func (p releasePermits) call() call {
-	args := []string{cmp.Or(p.publish, publishes), scChannel}
-	return call{"semaphore_release_expirable", permitKeys, append(args, p.ids...)}
+	owner := ""
+	if p.leaves {
+		owner = me
+	}
+	args := append([]string{cmp.Or(p.publish, publishes), scChannel, flag(true), owner}, p.ids...)
+	return call{"semaphore_release_expirable", permitKeys, args}.beside(p.bare, 2)
 }
 
 type updatePermit struct {
@@ -318,13 +344,13 @@ func (leaseOfPermit) call() call {
 type countPermits struct{}
 
 func (countPermits) call() call {
-	return call{"semaphore_count_expirable", permitKeys, []string{publishes, scChannel}}
+	return call{"semaphore_count_expirable", permitKeys, telling(false)}
 }
 
 type growPermits struct{ n string }
 
 func (p growPermits) call() call {
-	return call{"semaphore_add_expirable", []string{lockKey}, []string{p.n, publishes, scChannel}}
+	return call{"semaphore_add_expirable", lineKeys(lockKey)[:3], append([]string{p.n}, telling(false)...)}
 }
 
 type resizePermits struct {
@@ -333,5 +359,5 @@ type resizePermits struct {
 }
 
 func (p resizePermits) call() call {
-	return call{"semaphore_resize_expirable", permitKeys, []string{p.n, publishes, scChannel, notAfter(p.late)}}
+	return call{"semaphore_resize_expirable", permitKeys, append(append([]string{p.n}, telling(false)...), notAfter(p.late))}
 }

@@ -36,12 +36,13 @@ func alive(scores map[string]float64) map[string]redistest.Value {
 	return beside(aliveKey, redistest.Value{Type: "zset", Content: scores, Expires: true})
 }
 
-// inLineTold stores a waiter at the end of the line that was told 5 s before it is over.
+// inLineTold stores a waiter at the end of the line that was told a second ago.
 func inLineTold(waiter string) [][]string {
 	return [][]string{
 		{"RPUSH", lineKey, waiter}, {"PEXPIRE", lineKey, "40000"},
 		{
-			"EVAL", "redis.call('ZADD', KEYS[1], redis.call('TIME')[1] * 1000 + 4000, ARGV[1])", "1", aliveKey, waiter,
+			"EVAL", "local t = redis.call('TIME') redis.call('ZADD', KEYS[1], t[1] * 1000 + t[2] / 1000 + 4000, ARGV[1])",
+			"1", aliveKey, waiter,
 		},
 		{"PEXPIRE", aliveKey, "40000"},
 	}
@@ -82,7 +83,7 @@ func TestPermitLineScripts(t *testing.T) {
 		},
 		"tells nobody twice": {
 			seed: with(free("1"), inLineTold(wantsOne), inLine(wantsTwo)), call: addPermits{n: "2"}, reply: heard(0),
-			after: counted("3", lists(wantsOne, wantsTwo)), due: map[string]int{wantsOne: 3000, wantsTwo: told5},
+			after: counted("3", lists(wantsOne, wantsTwo)), due: map[string]int{wantsOne: 3500, wantsTwo: told5},
 			messages: may("c"),
 		},
 		"skips the dead": {
@@ -162,12 +163,12 @@ func TestPermitLineScripts(t *testing.T) {
 		"takes what those in the line leave": {
 			seed: with(free("5"), inLineTold(wantsOne), inLineTold(wantsTwo)), call: takePermits{n: "2", waits: true},
 			reply: head(1, 3), after: counted("3", lists(wantsOne, wantsTwo)),
-			due: map[string]int{wantsOne: 3000, wantsTwo: 3000},
+			due: map[string]int{wantsOne: 3500, wantsTwo: 3500},
 		},
 		"takes nothing that is for those in the line": {
 			seed: with(free("4"), inLineTold(wantsOne), inLineTold(wantsTwo)), call: takePermits{n: "2", waits: true},
 			reply: nowhere(4), after: counted("4", lists(wantsOne, wantsTwo)),
-			due: map[string]int{wantsOne: 3000, wantsTwo: 3000},
+			due: map[string]int{wantsOne: 3500, wantsTwo: 3500},
 		},
 		"takes nothing in front of one who wants more than are free": {
 			seed: with(free("2"), inLine(wantsThree)), call: takePermits{n: "1", waits: true},
@@ -212,7 +213,7 @@ func TestPermitLineScripts(t *testing.T) {
 		},
 		"stands behind others that leave it too few": {
 			seed: with(free("2"), inLineTold(wantsOne)), call: takePermits{n: "2", stands: true}, reply: settles(2),
-			after: counted("2", lists(wantsOne, asker)), due: map[string]int{wantsOne: 3000, asker: fresh},
+			after: counted("2", lists(wantsOne, asker)), due: map[string]int{wantsOne: 3500, asker: fresh},
 		},
 		"stands where no semaphore is": {
 			call: takePermits{n: "2", stands: true}, reply: listens(0), after: lists(asker),
@@ -235,7 +236,7 @@ func TestPermitLineScripts(t *testing.T) {
 			seed: with(free("3"), inLineTold(wantsOne), inLineTold(asker), inLine(wantsTwo)),
 			call: takePermits{n: "2", stands: true}, reply: head(1, 1),
 			after: counted("1", lists(wantsOne, wantsTwo), alive(scores{wantsTwo: until})),
-			due:   map[string]int{wantsOne: 3000},
+			due:   map[string]int{wantsOne: 3500},
 		},
 		"has its turn, and tells the next of what came back besides": {
 			seed: with(free("3"), inLine(asker, wantsOne)), call: takePermits{n: "2", stands: true},
@@ -273,7 +274,7 @@ func TestPermitLineScripts(t *testing.T) {
 		},
 		"too late, it shows no life": {
 			seed: with(free("2"), inLineTold(asker)), call: takePermits{n: "2", stands: true, late: true}, reply: head(-2),
-			after: counted("2", lists(asker)), due: map[string]int{asker: 3000},
+			after: counted("2", lists(asker)), due: map[string]int{asker: 3500},
 		},
 		"stands without memory": {
 			seed: free("0"), full: true, call: takePermits{n: "2", stands: true}, reply: listens(0),

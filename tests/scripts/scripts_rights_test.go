@@ -37,8 +37,12 @@ func (s step) runWithout(t *testing.T, srv *redistest.Server, command string, me
 		assert.True(t, command == "pexpire" || strings.HasPrefix(script, "rwlock_"), "%s: it was not refused", told)
 		return
 	}
-	if counts := strings.HasPrefix(script, "semaphore_") && !strings.HasSuffix(script, "_expirable"); counts &&
-		(s.lined() || slices.Contains(s.call.call().args, asker)) {
+	leased := strings.HasSuffix(script, "_expirable")
+	if leased && (s.lined() || command == "lindex" || s.fails != "") {
+		require.Equal(t, permitsOf(t, before), permitsOf(t, after), told)
+		return
+	}
+	if strings.HasPrefix(script, "semaphore_") && (s.lined() || slices.Contains(s.call.call().args, asker)) {
 		// What places in the line that costs, their sessions notice; nobody may lose a permit, or get two.
 		want := before
 		if err == nil {
