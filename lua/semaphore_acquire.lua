@@ -16,11 +16,10 @@
 -- ARGV[6]  channel    where those wait who are not in the line; in a cluster, of the semaphore's slot
 -- ARGV[7]  reach      "0": the server does not count those who listen at others; else "1"
 --
--- REPLY    {1, now, left}          taken; left are free now; now in server ms
--- REPLY    {0, 0, free}            too few are free: that many; it does not stand in the line
--- REPLY    {0, now, free, listen}  too few are free for it; listen is 1 if it is to listen on the channel as well, 2 if
---                                  it is to call again soon; 0 if it does not stand in the line, which is in its way
--- REPLY    {-2, now}               too late: nothing was changed
+-- REPLY    {1, now, left}  taken; left are free now; now in server ms
+-- REPLY    {0, 0, free}    too few are free: that many; it does not stand in the line
+-- REPLY    {0, now, free}  too few are free for it, behind others; it stands in the line if it has a waiter
+-- REPLY    {-2, now}       too late: nothing was changed
 --
 -- USES     now read_count line_others permit_room permit_stand permit_tell
 
@@ -47,6 +46,6 @@ if free >= n and (not waiting or permit_room(l, free, waiter, time) >= n or line
   return {1, time, free - n}
 end
 
-local listen = stands and permit_stand(l, waiter, ARGV[4], time) or 0
+if stands then permit_stand(l, waiter, ARGV[4], time) end
 permit_tell(l, free, time) -- it may be the first to see that one in front is dead
-return {0, time, free, listen}
+return {0, time, free}

@@ -20,13 +20,13 @@
 -- ARGV[8]  id         of a permit, 16 bytes as all are
 -- ARGV[i]  id         from 9 on: of further ones; all of them are taken, or none
 --
--- REPLY    {1, now, ms}          taken; now in server ms; there are none left for ms, unless they are given back; -1:
---                                without end; 0: there are some
--- REPLY    {0, now, ms}          too few are free, likewise for ms; it does not stand in the line
--- REPLY    {0, now, ms, listen}  too few are free for it; it is to call again in ms. listen is 1 if it is to listen on
---                                the channel as well, 2 if it is to call again soon; -1 without KEYS[3]
--- REPLY    {-2, now}             too late: nothing was changed
--- REPLY    {-3, now}             too few are free so far, but more leases are over: to be called again
+-- REPLY    {1, now, ms}      taken; now in server ms; there are none left for ms, unless they are given back; -1:
+--                            without end; 0: there are some
+-- REPLY    {0, now, ms}      too few are free for it, likewise for ms, or it is to call again then; it stands in the line
+--                            if it has a waiter
+-- REPLY    {0, now, ms, -1}  likewise, but it does not stand in the line, because KEYS[3] is missing
+-- REPLY    {-2, now}         too late: nothing was changed
+-- REPLY    {-3, now}         too few are free so far, but more leases are over: to be called again
 --
 -- USES     now read_count line_others permit_deadline permit_next permit_reclaim permit_remove permit_room permit_stand
 -- USES     permit_tell
@@ -58,11 +58,13 @@ if not enough() then
     if not until_then or until_then <= time then
       if more then return {-3, time} end
       local back = permit_next(permits, time)
-      if waiter ~= '' and not l.line then return {0, time, back, -1} end
-      local listen = waiter ~= '' and permit_stand(l, waiter, ARGV[7], time)
-      if l.line then permit_tell(l, free or 0, time) end
-      if not listen then return {0, time, back} end
-      return {0, time, back < 0 and 4000 or math.min(back, 4000), listen}
+      if not l.line then return {0, time, back, waiter ~= '' and -1 or nil} end
+      if waiter ~= '' then
+        permit_stand(l, waiter, ARGV[7], time)
+        if back < 0 or back > 4000 then back = 4000 end
+      end
+      permit_tell(l, free or 0, time)
+      return {0, time, back}
     end
   end
 end

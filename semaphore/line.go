@@ -28,7 +28,7 @@ func lineOf(o *session.Object, kind string) line {
 	channel := wire.LineChannel(o.Key())
 	return line{
 		object: o, keys: [...]string{wire.Line(o.Key()), wire.LineAlive(o.Key())},
-		standing: wait.Standing{Channel: channel + o.Session().ID(), Mark: channel + wire.Redisson, Kind: kind},
+		standing: wait.Standing{Channel: channel + o.Session().ID(), Mark: channel + wire.Redisson, Kind: kind, Open: true},
 	}
 }
 

@@ -15,18 +15,9 @@ import (
 // Of a session one call at a time stands in the line on the server, the first of its line here. A release tells it that
 // it may look. It takes nothing for it: a counting permit has no owner, and would be lost with whoever got it.
 
-// How a call stands in the line on the server, as an attempt finds.
-const (
-	nowhere = 0
-	settled = 1 // and is to hear those, too, who do not know the line
-)
-
-// How long a call that stands sleeps at the most: when it has just begun to, since it has permits by then where they pass
-// on quickly; and later. Whoever was told is given up after 5 s, so a sleeper that has missed it must look before.
-const (
-	settling = 250 * time.Millisecond
-	breath   = 4 * time.Second
-)
+// breath is how long a call that stands sleeps, about: whoever was told is given up after 5 s, so one that has missed it
+// must look before.
+const breath = 4 * time.Second
 
 // subscribed reports whether the session would be told.
 func (t *taking) subscribed() bool {
@@ -50,9 +41,6 @@ func (t *taking) takePlace() *wait.Place {
 	if t.Place == nil {
 		t.Stay(o.Session().Lines().JoinStanding(o.Line(), &t.semaphore.line.standing))
 	}
-	if t.Place.Head() {
-		t.Place.Hear(t.hears, t.waiter != "")
-	}
 	return t.Place
 }
 
@@ -64,26 +52,11 @@ func (t *taking) stands() (waiter string) {
 	return t.waiter
 }
 
-// found records how the call stands, and returns for how long there is nothing to look for.
-func (t *taking) found(standing int64) (inTheWay time.Duration) {
-	switch standing {
-	case nowhere:
-		t.hears = t.Attempts > 0
-	case settled:
-		t.hears = true
-	default:
-		t.hears = false
-		return settling
-	}
-	return breath
-}
-
 // An estate is a place in the line on the server that one call leaves to the next.
 type estate struct {
 	semaphore *Semaphore
 	waiter    string
 	n         int
-	hears     bool
 }
 
 // GiveUp gives the place back.
@@ -100,7 +73,7 @@ func (t *taking) succeed() {
 	case t.waiter != "" || e.n != t.n:
 		e.GiveUp()
 	default:
-		t.waiter, t.hears = e.waiter, e.hears
+		t.waiter = e.waiter
 	}
 }
 
@@ -109,7 +82,7 @@ func (t *taking) leave(err error) {
 	switch {
 	case err == nil || t.waiter == "":
 	case script.ClassOf(err) != script.Unknown && t.Place.Followed():
-		t.Place.Bequeath(&estate{t.semaphore, t.waiter, t.n, t.hears})
+		t.Place.Bequeath(&estate{t.semaphore, t.waiter, t.n})
 	default:
 		t.semaphore.leave(t.waiter, err)
 	}

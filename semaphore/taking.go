@@ -2,7 +2,6 @@ package semaphore
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -19,7 +18,6 @@ type taking struct {
 	n         int
 	waits     bool   // and so does not pass over others that wait
 	waiter    string // which may have a place in the line on the server; "": none has
-	hears     bool   // those, too, who do not know that line
 	took      bool   // and the caller does not know yet
 }
 
@@ -38,7 +36,7 @@ func (t *taking) run(ctx context.Context, operation string, limit time.Duration)
 	err := t.WaitFor(ctx, limit, func() error {
 		within, stop := o.UntilLate(ctx)
 		defer stop()
-		_, _, err := t.try(ctx, within)
+		_, err := t.try(ctx, within)
 		return err
 	}, func(attempt, sleep context.Context) error { return t.wait(ctx, attempt, sleep) })
 	if err != nil {
@@ -68,21 +66,19 @@ func (t *taking) wait(ctx, attempt, sleep context.Context) (err error) {
 	return t.Until(sleep, lines.Empty(line) && t.standFirst(), wait.Caller{
 		Attempt: func() (done bool, retry time.Duration, err error) {
 			t.succeed()
-			var inTheWay time.Duration
-			none, inTheWay, err = t.try(ctx, attempt)
+			none, err = t.try(ctx, attempt)
 			if err == nil || script.ClassOf(err) == script.Unknown {
 				return true, 0, err
 			}
-			retry, err = t.Again(attempt, inTheWay, err, nil)
+			retry, err = t.Again(attempt, breath, err, nil)
 			return false, retry, err
 		},
 		Place: t.takePlace,
 	})
 }
 
-// try makes one attempt of a call under ctx, tells the observer, and returns for how long there are no permits left, or
-// too few for it.
-func (t *taking) try(ctx, attempt context.Context) (none, inTheWay time.Duration, err error) {
+// try makes one attempt of a call under ctx, tells the observer, and returns for how long there are no permits left.
+func (t *taking) try(ctx, attempt context.Context) (none time.Duration, err error) {
 	t.Asked++
 	done := t.semaphore.object.Attempting(attempt)
 	left, err := t.tryTo(ctx, attempt)
@@ -90,17 +86,14 @@ func (t *taking) try(ctx, attempt context.Context) (none, inTheWay time.Duration
 	if done != nil {
 		done(err)
 	}
-	switch {
-	case errors.Is(err, holdfast.ErrBusy):
-		inTheWay = t.found(left)
-	case err == nil && left == 0:
+	if err == nil && left == 0 {
 		none = untilAnyBack
 	}
-	return none, inTheWay, err
+	return none, err
 }
 
-// tryTo makes one attempt, and returns how many permits are left, or how the call stands in the line. It goes on until
-// there is a reply, or none can come any more: if its context ends, or the session, what it takes is given back.
+// tryTo makes one attempt, and returns how many permits are left. It goes on until there is a reply, or none can come
+// any more: if its context ends, or the session, what it takes is given back.
 func (t *taking) tryTo(ctx, attempt context.Context) (left int64, err error) {
 	type result struct {
 		left int64
@@ -155,7 +148,7 @@ func (p *Semaphore) send(ctx context.Context, n int, waits bool, waiter string) 
 	case reply.Code == script.Granted && reply.Len == 1:
 		return reply.Rest[0], nil
 	case reply.Code == script.Busy:
-		return reply.Rest[1], holdfast.ErrBusy
+		return 0, holdfast.ErrBusy
 	}
 	return 0, reply.Unexpected()
 }

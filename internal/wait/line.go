@@ -215,6 +215,7 @@ func (p *Place) subscribe() {
 	ls, l := p.lines, p.line
 	channel, hear, stop := l.name.Channel, func(string) { ls.hear(l.name) }, &l.stop
 	if p.stands != nil {
+		p.open()
 		channel, hear, stop = p.stands.Channel, func(message string) { ls.told(l.name, message) }, &l.own
 	}
 	ls.mu.Lock()
@@ -279,7 +280,7 @@ func (ls *Lines) tidy(l *line) (stop func()) {
 		ls.count.Add(-1)
 	}
 	channel, own := l.stop, l.own
-	l.stop, l.own = nil, nil
+	l.stop, l.own, l.up = nil, nil, false
 	return func() {
 		if channel != nil {
 			channel()

@@ -8,6 +8,7 @@ type Standing struct {
 	Channel string // where the session is told, rather than on the name's own channel
 	Mark    string // where those sessions listen besides that listen on the name's channel all the same
 	Kind    string // calls of the same kind may take each other's place in the line
+	Open    bool   // the name's own channel is listened to always, since others may be about at any time
 }
 
 // What a session is told besides that it has the name, which is any other message.
@@ -25,6 +26,7 @@ type Estate interface {
 // post is what a line has for calls that stand in a line on the server.
 type post struct {
 	own    func() // ends the subscription to the session's channel; nil while there is none
+	up     bool   // that has been confirmed
 	mail   string // what the session was told last, until the head takes it
 	estate Estate
 	kind   string // of the estate
@@ -60,6 +62,9 @@ func (p *Place) Subscribe() {
 //nolint:revive // no control: it is so from now on
 func (p *Place) Hear(others, stands bool) {
 	ls, l := p.lines, p.line
+	if p.stands.Open {
+		return
+	}
 	ls.mu.Lock()
 	stop := l.stop
 	if others == (stop != nil) {
@@ -73,6 +78,16 @@ func (p *Place) Hear(others, stands bool) {
 		return
 	}
 	p.hearOthers(stands)
+}
+
+// open has the place hear others from the beginning, if it is to.
+func (p *Place) open() {
+	p.lines.mu.Lock()
+	opens := p.stands.Open && p.line.stop == nil
+	p.lines.mu.Unlock()
+	if opens {
+		p.hearOthers(true)
+	}
 }
 
 // hearOthers has the messages on the name's channel wake the place as long as it is the head. The mark comes second: who
@@ -112,6 +127,7 @@ func (ls *Lines) told(name Name, message string) {
 	if l == nil {
 		return
 	}
+	l.up = l.up || message == ""
 	if message != "" && message != toldFirst {
 		l.mail = message
 	}
@@ -143,6 +159,9 @@ func (ls *Lines) free(name Name) {
 func (ls *Lines) known(l *line, message string) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	if message == "" && l.posted() && l.listens.first.stands.Open && !l.up {
+		return true // whoever has two subscriptions looks when both stand
+	}
 	if time.Since(l.freed) > courtesy {
 		return false
 	}

@@ -150,10 +150,7 @@ func TestPermitLineScripts(t *testing.T) {
 			after: counted("1", line(wantsTwo)),
 		},
 	})
-	stood := func(listen int64) func(free int64) []any {
-		return func(free int64) []any { return []any{int64(0), now{}, free, listen} }
-	}
-	listens, settles, nowhere := stood(1), stood(2), stood(0)
+	few := func(free int64) []any { return head(0, free) }
 	const fresh = 15000
 	runSteps(t, map[string]step{
 		"takes what is free": {
@@ -167,12 +164,12 @@ func TestPermitLineScripts(t *testing.T) {
 		},
 		"takes nothing that is for those in the line": {
 			seed: with(free("4"), inLineTold(wantsOne), inLineTold(wantsTwo)), call: takePermits{n: "2", waits: true},
-			reply: nowhere(4), after: counted("4", lists(wantsOne, wantsTwo)),
+			reply: few(4), after: counted("4", lists(wantsOne, wantsTwo)),
 			due: map[string]int{wantsOne: 3500, wantsTwo: 3500},
 		},
 		"takes nothing in front of one who wants more than are free": {
 			seed: with(free("2"), inLine(wantsThree)), call: takePermits{n: "1", waits: true},
-			reply: nowhere(2), after: counted("2", line(wantsThree)),
+			reply: few(2), after: counted("2", line(wantsThree)),
 		},
 		"takes what is free, whoever waits, unless it waits itself": {
 			seed: with(free("2"), inLine(wantsOne)), call: takePermits{n: "2"}, reply: head(1, 0),
@@ -195,33 +192,27 @@ func TestPermitLineScripts(t *testing.T) {
 			seed: free("1"), call: takePermits{n: "2", waits: true}, reply: unasked(0, 1), after: counted("1"),
 			inside: map[string]int64{"get": 1},
 		},
-		"stands first, and listens": {
-			seed: free("1"), call: takePermits{n: "2", stands: true}, reply: listens(1),
+		"stands first": {
+			seed: free("1"), call: takePermits{n: "2", stands: true}, reply: few(1),
 			after: counted("1", lists(asker)), due: map[string]int{asker: fresh},
 			ttls: map[string]int{lineKey: 60},
 		},
 		"stands behind others": {
-			seed: with(free("0"), inLine(wantsOne)), call: takePermits{n: "2", stands: true}, reply: settles(0),
+			seed: with(free("0"), inLine(wantsOne)), call: takePermits{n: "2", stands: true}, reply: few(0),
 			after: counted("0", lists(wantsOne, asker), alive(scores{wantsOne: until})),
 			due:   map[string]int{asker: fresh}, ttls: map[string]int{lineKey: 60, aliveKey: 60},
 		},
-		"stands behind others, and listens as those do who are not in the line": {
-			seed: with(free("0"), inLine(wantsOne)), listens: []string{scChannel},
-			call: takePermits{n: "2", stands: true}, reply: listens(0),
-			after: counted("0", lists(wantsOne, asker), alive(scores{wantsOne: until})),
-			due:   map[string]int{asker: fresh},
-		},
 		"stands behind others that leave it too few": {
-			seed: with(free("2"), inLineTold(wantsOne)), call: takePermits{n: "2", stands: true}, reply: settles(2),
+			seed: with(free("2"), inLineTold(wantsOne)), call: takePermits{n: "2", stands: true}, reply: few(2),
 			after: counted("2", lists(wantsOne, asker)), due: map[string]int{wantsOne: 3500, asker: fresh},
 		},
 		"stands where no semaphore is": {
-			call: takePermits{n: "2", stands: true}, reply: listens(0), after: lists(asker),
+			call: takePermits{n: "2", stands: true}, reply: few(0), after: lists(asker),
 			due: map[string]int{asker: fresh},
 		},
-		"stands still, and listens": {
+		"stands still": {
 			seed: with(free("0"), inLine(wantsOne), lineOf(isOver, asker)), call: takePermits{n: "2", stands: true},
-			reply: listens(0), after: counted("0", lists(wantsOne, asker), alive(scores{wantsOne: until})),
+			reply: few(0), after: counted("0", lists(wantsOne, asker), alive(scores{wantsOne: until})),
 			due: map[string]int{asker: fresh}, ttls: map[string]int{lineKey: 60, aliveKey: 60},
 		},
 		"has its turn": {
@@ -245,18 +236,18 @@ func TestPermitLineScripts(t *testing.T) {
 		},
 		"sees that the one in front is dead, and tells the next": {
 			seed: with(free("1"), lineOf(isOver, wantsTwo), inLine(wantsOne, asker)),
-			call: takePermits{n: "2", stands: true}, reply: listens(1),
+			call: takePermits{n: "2", stands: true}, reply: few(1),
 			after: counted("1", lists(wantsOne, asker)), due: map[string]int{wantsOne: told5, asker: fresh},
 			messages: may("b"),
 		},
 		"tells one in front that has missed its turn": {
-			seed: with(free("1"), inLine(wantsOne)), call: takePermits{n: "2", stands: true}, reply: settles(1),
+			seed: with(free("1"), inLine(wantsOne)), call: takePermits{n: "2", stands: true}, reply: few(1),
 			after: counted("1", lists(wantsOne, asker)), due: map[string]int{wantsOne: told5, asker: fresh},
 			messages: may("b"),
 		},
 		"was taken for dead, and stands at the end": {
 			seed: with(free("0"), inLine(wantsOne), [][]string{{"ZADD", aliveKey, isDue, "e:1 1"}}),
-			call: takePermits{n: "2", stands: true}, reply: settles(0),
+			call: takePermits{n: "2", stands: true}, reply: few(0),
 			after: counted("0", lists(wantsOne, asker), alive(scores{wantsOne: until, "e:1 1": until})),
 			due:   map[string]int{asker: fresh},
 		},
@@ -277,7 +268,7 @@ func TestPermitLineScripts(t *testing.T) {
 			after: counted("2", lists(asker)), due: map[string]int{asker: 3500},
 		},
 		"stands without memory": {
-			seed: free("0"), full: true, call: takePermits{n: "2", stands: true}, reply: listens(0),
+			seed: free("0"), full: true, call: takePermits{n: "2", stands: true}, reply: few(0),
 			after: counted("0", lists(asker)), due: map[string]int{asker: fresh},
 		},
 		"a line of another type stays, and nothing is taken": {
