@@ -48,6 +48,9 @@ func inLineTold(waiter string) [][]string {
 	}
 }
 
+// hears is where the session of a waiter listens, for PUBSUB, which does not count who listens to all channels.
+func hears(session string) string { return lineKey + ":" + session }
+
 func TestPermitLineScripts(t *testing.T) {
 	t.Parallel()
 	type scores = map[string]float64
@@ -69,12 +72,14 @@ func TestPermitLineScripts(t *testing.T) {
 			due:   map[string]int{wantsOne: told5}, messages: may("b"),
 		},
 		"tells all for whom there is room": {
-			seed: with(free("0"), inLine(wantsTwo, wantsOne, wantsThree)), call: addPermits{n: "5"}, reply: heard(0),
+			listens: []string{hears("d")},
+			seed:    with(free("0"), inLine(wantsTwo, wantsOne, wantsThree)), call: addPermits{n: "5"}, reply: heard(0),
 			after: counted("5", lists(wantsTwo, wantsOne, wantsThree), alive(scores{wantsThree: until})),
 			due:   map[string]int{wantsTwo: told5, wantsOne: told5}, messages: may("c", "b"),
 		},
 		"tells nobody behind one for whom there is no room": {
-			seed: with(free("0"), inLine(wantsThree, wantsOne)), call: addPermits{n: "2"}, reply: heard(0),
+			listens: []string{hears("d")},
+			seed:    with(free("0"), inLine(wantsThree, wantsOne)), call: addPermits{n: "2"}, reply: heard(0),
 			after: counted("2", line(wantsThree, wantsOne)),
 		},
 		"tells nobody while permits are missing": {
@@ -97,6 +102,15 @@ func TestPermitLineScripts(t *testing.T) {
 		"takes those for dead of whom it was evicted who is alive, and tells everybody": {
 			seed: with(free("0"), inLine(wantsTwo, wantsOne), [][]string{{"DEL", aliveKey}}),
 			call: addPermits{n: "2"}, reply: heard(0), after: counted("2"), messages: []redistest.Message{said("2")},
+		},
+		"skips one that would not hear, although there is no room for it": {
+			seed: with(free("0"), inLine(wantsThree, wantsOne)), hears: "*:b", call: addPermits{n: "1"}, reply: heard(0),
+			after: counted("1", lists(wantsOne)), due: map[string]int{wantsOne: told5}, messages: may("b"),
+		},
+		"leaves one alone that hears, although there is no room for it": {
+			seed:    with(free("0"), inLine(wantsThree, wantsOne)),
+			listens: []string{hears("d")}, call: addPermits{n: "1"}, reply: heard(0),
+			after: counted("1", line(wantsThree, wantsOne)),
 		},
 		"skips what is no waiter": {
 			seed: with(free("0"), inLine("", "b", "b:1", "b:1 x", wantsOne)), call: addPermits{n: "1"}, reply: heard(0),
@@ -168,7 +182,8 @@ func TestPermitLineScripts(t *testing.T) {
 			due: map[string]int{wantsOne: 3500, wantsTwo: 3500},
 		},
 		"takes nothing in front of one who wants more than are free": {
-			seed: with(free("2"), inLine(wantsThree)), call: takePermits{n: "1", waits: true},
+			listens: []string{hears("d")},
+			seed:    with(free("2"), inLine(wantsThree)), call: takePermits{n: "1", waits: true},
 			reply: few(2), after: counted("2", line(wantsThree)),
 		},
 		"takes what is free, whoever waits, unless it waits itself": {
@@ -193,7 +208,8 @@ func TestPermitLineScripts(t *testing.T) {
 			inside: map[string]int64{"get": 1},
 		},
 		"stands first": {
-			seed: free("1"), call: takePermits{n: "2", stands: true}, reply: few(1),
+			listens: []string{hears("a")},
+			seed:    free("1"), call: takePermits{n: "2", stands: true}, reply: few(1),
 			after: counted("1", lists(asker)), due: map[string]int{asker: fresh},
 			ttls: map[string]int{lineKey: 60},
 		},
@@ -203,7 +219,8 @@ func TestPermitLineScripts(t *testing.T) {
 			due:   map[string]int{asker: fresh}, ttls: map[string]int{lineKey: 60, aliveKey: 60},
 		},
 		"stands behind others that leave it too few": {
-			seed: with(free("2"), inLineTold(wantsOne)), call: takePermits{n: "2", stands: true}, reply: few(2),
+			listens: []string{hears("a")},
+			seed:    with(free("2"), inLineTold(wantsOne)), call: takePermits{n: "2", stands: true}, reply: few(2),
 			after: counted("2", lists(wantsOne, asker)), due: map[string]int{wantsOne: 3500, asker: fresh},
 		},
 		"stands where no semaphore is": {
