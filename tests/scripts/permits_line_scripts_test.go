@@ -48,8 +48,8 @@ func inLineTold(waiter string) [][]string {
 	}
 }
 
-// hears is where the session of a waiter listens, for PUBSUB, which does not count who listens to all channels.
-func hears(session string) string { return lineKey + ":" + session }
+// channelOf is where the session of a waiter listens, for PUBSUB, which does not count who listens to all channels.
+func channelOf(session string) string { return lineKey + ":" + session }
 
 func TestPermitLineScripts(t *testing.T) {
 	t.Parallel()
@@ -72,13 +72,13 @@ func TestPermitLineScripts(t *testing.T) {
 			due:   map[string]int{wantsOne: told5}, messages: may("b"),
 		},
 		"tells all for whom there is room": {
-			listens: []string{hears("d")},
+			listens: []string{channelOf("d")},
 			seed:    with(free("0"), inLine(wantsTwo, wantsOne, wantsThree)), call: addPermits{n: "5"}, reply: heard(0),
 			after: counted("5", lists(wantsTwo, wantsOne, wantsThree), alive(scores{wantsThree: until})),
 			due:   map[string]int{wantsTwo: told5, wantsOne: told5}, messages: may("c", "b"),
 		},
 		"tells nobody behind one for whom there is no room": {
-			listens: []string{hears("d")},
+			listens: []string{channelOf("d")},
 			seed:    with(free("0"), inLine(wantsThree, wantsOne)), call: addPermits{n: "2"}, reply: heard(0),
 			after: counted("2", line(wantsThree, wantsOne)),
 		},
@@ -109,7 +109,7 @@ func TestPermitLineScripts(t *testing.T) {
 		},
 		"leaves one alone that hears, although there is no room for it": {
 			seed:    with(free("0"), inLine(wantsThree, wantsOne)),
-			listens: []string{hears("d")}, call: addPermits{n: "1"}, reply: heard(0),
+			listens: []string{channelOf("d")}, call: addPermits{n: "1"}, reply: heard(0),
 			after: counted("1", line(wantsThree, wantsOne)),
 		},
 		"skips what is no waiter": {
@@ -182,7 +182,7 @@ func TestPermitLineScripts(t *testing.T) {
 			due: map[string]int{wantsOne: 3500, wantsTwo: 3500},
 		},
 		"takes nothing in front of one who wants more than are free": {
-			listens: []string{hears("d")},
+			listens: []string{channelOf("d")},
 			seed:    with(free("2"), inLine(wantsThree)), call: takePermits{n: "1", waits: true},
 			reply: few(2), after: counted("2", line(wantsThree)),
 		},
@@ -208,7 +208,7 @@ func TestPermitLineScripts(t *testing.T) {
 			inside: map[string]int64{"get": 1},
 		},
 		"stands first": {
-			listens: []string{hears("a")},
+			listens: []string{channelOf("a")},
 			seed:    free("1"), call: takePermits{n: "2", stands: true}, reply: few(1),
 			after: counted("1", lists(asker)), due: map[string]int{asker: fresh},
 			ttls: map[string]int{lineKey: 60},
@@ -219,7 +219,7 @@ func TestPermitLineScripts(t *testing.T) {
 			due:   map[string]int{asker: fresh}, ttls: map[string]int{lineKey: 60, aliveKey: 60},
 		},
 		"stands behind others that leave it too few": {
-			listens: []string{hears("a")},
+			listens: []string{channelOf("a")},
 			seed:    with(free("2"), inLineTold(wantsOne)), call: takePermits{n: "2", stands: true}, reply: few(2),
 			after: counted("2", lists(wantsOne, asker)), due: map[string]int{wantsOne: 3500, asker: fresh},
 		},
