@@ -4,6 +4,7 @@ import "testing"
 
 var ( // Sessions want permits.
 	permPure    = permBounds{free: 3, wants: permWants{{1, 2}, {2}, {1}}}
+	permTwice   = permBounds{free: 2, wants: permWants{{1, 1}, {2}, {1}}}
 	permFaulty  = permBounds{free: 1, wants: permWants{{1}, {1}, {1}}, faults: 1, strays: 1}
 	permSilent  = permBounds{free: 2, wants: permWants{{2}, {1, 1}}, faults: 1, strays: 1, silent: true}
 	permIDs     = permBounds{free: 2, wants: permWants{{2}, {1}, {1}}, ids: true, faults: 1, strays: 1}
@@ -18,6 +19,7 @@ var ( // Sessions want permits.
 
 var ( // There is X, too.
 	permXMany    = permBounds{free: 2, wants: permWants{{1}, {2}}, java: 2, turns: 2}
+	permXStop    = permBounds{free: 1, wants: permWants{{1}, {1}}, java: 1, turns: 1, freezes: 1}
 	permXDie     = permBounds{free: 1, wants: permWants{{1}, {1}}, java: 1, turns: 2, ids: true, kills: 1, strays: 1}
 	permXClose   = permBounds{free: 1, wants: permWants{{1}, {1}}, java: 1, turns: 2, closes: 1, strays: 1}
 	permXEvicted = permBounds{free: 1, wants: permWants{{1}, {1}}, java: 1, turns: 2, evicts: 1}
@@ -27,10 +29,10 @@ var ( // There is X, too.
 // TestPermits finds no violation where sessions wait for permits in a line.
 func TestPermits(t *testing.T) {
 	for name, b := range map[string]permBounds{
-		"no faults": permPure, "faults": permFaulty, "not subscribed": permSilent, "ids": permIDs, "one dies": permMortal,
-		"one dies with ids": permIDsDie, "one stops": permFrozen, "one stops, one dies": permStopDie,
+		"no faults": permPure, "two permits": permTwice, "faults": permFaulty, "not subscribed": permSilent,
+		"ids": permIDs, "one dies": permMortal, "one dies with ids": permIDsDie, "one stops": permFrozen, "one stops, one dies": permStopDie,
 		"evicted": permEvicted, "another size": permResized, "closed": permClosing, "X": permXMany,
-		"X, and one dies": permXDie, "X, and closed": permXClose,
+		"X, and one dies": permXDie, "X, and one stops": permXStop, "X, and closed": permXClose,
 		"X, and evicted": permXEvicted, "X, and another size": permXResized,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -71,7 +71,9 @@ func (w *permWorld) moves(r permRules, emit permEmit) {
 		default:
 			w.caller(r, i, emit)
 			w.network(r, i, emit)
-			w.ends(i, emit)
+			if w.concerned(i) {
+				w.ends(i, emit)
+			}
 		}
 		if s.call == acquiring && s.answer == none {
 			n := w.clone()
@@ -176,10 +178,12 @@ func (w *permWorld) network(r permRules, i int, emit permEmit) {
 		})
 		return
 	}
-	w.rarely(emit, faults, permEvent{who: who, what: "loses its subscriptions"}, func(n *permWorld) {
-		t := &n.s[i]
-		t.down, t.mail, t.news, t.heard, t.marked = true, false, false, false, false
-	})
+	if w.concerned(i) {
+		w.rarely(emit, faults, permEvent{who: who, what: "loses its subscriptions"}, func(n *permWorld) {
+			t := &n.s[i]
+			t.down, t.mail, t.news, t.heard, t.marked = true, false, false, false, false
+		})
+	}
 	if w.settles(r, i) {
 		w.then(emit, permEvent{who: who, what: "listens to others"}, func(n *permWorld) {
 			t := &n.s[i]
@@ -190,6 +194,13 @@ func (w *permWorld) network(r permRules, i int, emit permEmit) {
 			t.heard, t.marked, t.look = true, true, t.look || r.looksThen
 		})
 	}
+}
+
+// concerned reports whether it matters what becomes of a session.
+func (w *permWorld) concerned(i int) bool {
+	s := &w.s[i]
+	owes := func(d permDebt) bool { return d.waiter.of() == i }
+	return s.call != idle || s.holds > 0 || w.more(i) || slices.ContainsFunc(w.debts.items(), owes)
 }
 
 // settles reports whether a session is still to listen to others: its call has waited for a while.
