@@ -30,8 +30,8 @@ var ( // There is X, too.
 func TestPermits(t *testing.T) {
 	for name, b := range map[string]permBounds{
 		"no faults": permPure, "two permits": permTwice, "faults": permFaulty, "not subscribed": permSilent,
-		"ids": permIDs, "one dies": permMortal, "one dies with ids": permIDsDie, "one stops": permFrozen, "one stops, one dies": permStopDie,
-		"evicted": permEvicted, "another size": permResized, "closed": permClosing, "X": permXMany,
+		"ids": permIDs, "one dies": permMortal, "one dies with ids": permIDsDie, "one stops": permFrozen,
+		"one stops, one dies": permStopDie, "evicted": permEvicted, "another size": permResized, "closed": permClosing, "X": permXMany,
 		"X, and one dies": permXDie, "X, and one stops": permXStop, "X, and closed": permXClose,
 		"X, and evicted": permXEvicted, "X, and another size": permXResized,
 	} {
