@@ -208,7 +208,7 @@ func (w *permWorld) settles(r permRules, i int) bool {
 	s := &w.s[i]
 	first := w.server.line.n > 0 && w.server.line.all[0] == w.present(i)
 	listens := s.heard && s.marked
-	return w.bounds.java > 0 && !listens && s.call == wanting && s.stands && (r.allHear || first)
+	return (w.bounds.java > 0 || w.bounds.listens) && !listens && s.call == wanting && s.stands && (r.allHear || first)
 }
 
 // ends has the steps of a session that ends or stops.

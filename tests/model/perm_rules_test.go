@@ -46,6 +46,7 @@ type permBounds struct {
 	wants   permWants // how many permits each call wants; 0: there is none
 	java    int8      // how many X wants; 0: there is no X
 	turns   int8      // how often
+	listens bool      // sessions listen to Redisson's channel though there is no X
 	ids     bool      // permits have ids and leases, and a call can be repeated
 	faults  int8      // requests, replies or subscriptions lost
 	strays  int8      // requests without a reply that the network keeps at a time
