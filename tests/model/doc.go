@@ -83,7 +83,7 @@
 // whom there is room, and each of them takes by a call of its own. What the search found:
 //
 //   - A take makes room for nobody: those behind have as much as before. Room comes where permits come back, or a place
-//     goes without a take. So a take tells nobody.
+//     goes without a take. So a take need tell nobody.
 //   - A call that finds no room tells those in front for whom there is some, or one of them that was never told, and is
 //     dead, stands in its way.
 //   - One that is dead and wants more than is free is never told. So it is asked whether it is there.
