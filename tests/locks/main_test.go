@@ -11,5 +11,7 @@ func TestMain(m *testing.M) {
 		"queuer":  queuer,
 		"visitor": visitor,
 		"mortal":  mortal,
+
+		"waits for a permit": waitForPermit,
 	})
 }

@@ -1,0 +1,366 @@
+package locks
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+	"github.com/holdfast-go/holdfast/tests/worker"
+)
+
+// A permitLine is a semaphore, of either kind, for whose permits sessions wait in a line on the server.
+type permitLine struct {
+	*testing.T
+	srv    *redistest.Server
+	name   string
+	leased bool
+}
+
+// A taker takes n permits, and returns what gives them back.
+type taker func(ctx context.Context, n int) (give func() error, err error)
+
+// takerOf is a session's.
+func takerOf(s *holdfast.Session, name string, leased bool) taker {
+	p, e := semaphore.New(s, name), semaphore.NewExpirable(s, name, nil)
+	return func(ctx context.Context, n int) (func() error, error) {
+		if !leased {
+			return func() error { return p.Release(context.WithoutCancel(ctx), n) }, p.Acquire(ctx, n)
+		}
+		holds, err := e.AcquireN(ctx, n)
+		return func() error { return e.Release(context.Background(), kit.HoldIDs(holds...)...) }, err
+	}
+}
+
+// eachPermitLine runs a test with a line of each kind, of a semaphore with n permits, all of which the test has.
+func eachPermitLine(t *testing.T, n int, test func(q *permitLine, all []func() error)) {
+	t.Parallel()
+	for kind, leased := range map[string]bool{"counting": false, "leased": true} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			kit.LoadScripts(t, srv)
+			q := &permitLine{t, srv, "orders", leased}
+			s := q.comes()
+			_, err := semaphore.New(s, q.name).TrySetPermits(t.Context(), n)
+			require.NoError(t, err)
+			var all []func() error
+			for range n {
+				give, err := takerOf(s, q.name, leased)(t.Context(), 1)
+				require.NoError(t, err)
+				all = append(all, give)
+			}
+			test(q, all)
+		})
+	}
+}
+
+// comes is one more session.
+func (q *permitLine) comes() *holdfast.Session {
+	q.Helper()
+	return kit.Open(q, q.srv.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+}
+
+func (q *permitLine) length() int { return int(q.srv.Int(q, "LLEN", lineKey)) }
+
+// permitsTaken is how a call ended that wants permits.
+type permitsTaken struct {
+	give func() error
+	err  error
+}
+
+// waits has a session wait for n permits, and returns when it is the last one in the line.
+func (q *permitLine) waits(ctx context.Context, s *holdfast.Session, n int) <-chan permitsTaken {
+	q.Helper()
+	before := q.length()
+	got := q.asks(ctx, s, n)
+	kit.Await(q, "one more in the line", func() bool { return q.length() == before+1 })
+	return got
+}
+
+func (q *permitLine) asks(ctx context.Context, s *holdfast.Session, n int) <-chan permitsTaken {
+	got := make(chan permitsTaken, 1)
+	go func() {
+		give, err := takerOf(s, q.name, q.leased)(ctx, n)
+		got <- permitsTaken{give, err}
+	}()
+	return got
+}
+
+// granted requires that a call gets its permits within d.
+func (q *permitLine) granted(d time.Duration, got <-chan permitsTaken, what string) (give func() error) {
+	q.Helper()
+	taken := kit.Within(q, d, got, what)
+	require.NoError(q, taken.err, what)
+	return taken.give
+}
+
+// gone awaits that nobody stands in the line any more.
+func (q *permitLine) gone() {
+	q.Helper()
+	kit.Await(q, "an empty line", func() bool {
+		return q.length() == 0 && q.srv.Int(q, "ZCARD", aliveKey) == 0
+	})
+}
+
+// Permits are served in the order of asking, and cost three calls each: to stand, to take, to give back.
+func TestPermitsAreServedInTheOrderOfAsking(t *testing.T) {
+	const sessions = 8
+	eachPermitLine(t, 1, func(q *permitLine, all []func() error) {
+		var waiting []<-chan permitsTaken
+		for range sessions {
+			waiting = append(waiting, q.waits(q.Context(), q.comes(), 1))
+		}
+		kit.SleepUntil(time.Now().Add(300 * time.Millisecond)) // looks that came with the subscriptions are over
+		q.srv.ResetStats(q)
+		give := all[0]
+		for i, got := range waiting {
+			require.NoError(q, give())
+			give = q.granted(kit.LongestWait, got, strconv.Itoa(i))
+			for _, later := range waiting[i+1:] {
+				require.Empty(q, later)
+			}
+		}
+		require.NoError(q, give())
+		q.gone()
+		require.LessOrEqual(q, q.srv.CommandStats(q)["evalsha"], int64(2*sessions+1+2)) // two may be signs of life
+	})
+}
+
+// Whoever wants many is not passed by those behind who want few; and all have theirs as soon as there is room.
+func TestPermitsForManyAndFewAreServedInOrder(t *testing.T) {
+	eachPermitLine(t, 4, func(q *permitLine, all []func() error) {
+		three, one := q.waits(q.Context(), q.comes(), 3), q.waits(q.Context(), q.comes(), 1)
+		two := q.waits(q.Context(), q.comes(), 2)
+		require.NoError(q, all[0]())
+		require.NoError(q, all[1]())
+		fourth := q.waits(q.Context(), q.comes(), 1) // does not pass, either
+		kit.SleepUntil(time.Now().Add(200 * time.Millisecond))
+		require.Empty(q, one)
+		require.Empty(q, fourth)
+		require.NoError(q, all[2]())
+		give := q.granted(kit.LongestWait, three, "three")
+		require.NoError(q, all[3]())
+		give1 := q.granted(kit.LongestWait, one, "one")
+		require.Empty(q, two)
+		require.NoError(q, give())
+		give = q.granted(kit.LongestWait, two, "two")
+		give2 := q.granted(kit.LongestWait, fourth, "the fourth")
+		require.NoError(q, give())
+		require.NoError(q, give1())
+		require.NoError(q, give2())
+		q.gone()
+	})
+}
+
+// Whoever gives up makes room for those behind, at once.
+func TestAPlaceAmongThoseWhoWaitForPermitsIsGivenUp(t *testing.T) {
+	eachPermitLine(t, 2, func(q *permitLine, all []func() error) {
+		ctx, cancel := context.WithCancel(q.Context())
+		many, few := q.waits(ctx, q.comes(), 2), q.waits(q.Context(), q.comes(), 1)
+		require.NoError(q, all[0]())
+		kit.SleepUntil(time.Now().Add(100 * time.Millisecond))
+		require.Empty(q, few)
+		cancel()
+		require.ErrorIs(q, kit.Within(q, kit.LongestWait, many, "the one that gives up").err, context.Canceled)
+		require.NoError(q, q.granted(2*time.Second, few, "the one behind")())
+		require.NoError(q, all[1]())
+		q.gone()
+	})
+}
+
+// A call that gives up leaves the place of its session to the next call that wants as many.
+func TestAPlaceAmongThoseWhoWaitForPermitsIsBequeathed(t *testing.T) {
+	eachPermitLine(t, 1, func(q *permitLine, all []func() error) {
+		s := q.comes()
+		ctx, cancel := context.WithCancel(q.Context())
+		first := q.waits(ctx, s, 1)
+		heir := q.asks(q.Context(), s, 1)
+		kit.SleepUntil(time.Now().Add(100 * time.Millisecond)) // it waits behind it
+		other := q.waits(q.Context(), q.comes(), 1)
+		cancel()
+		require.Error(q, kit.Within(q, kit.LongestWait, first, "the one that gives up").err)
+		require.NoError(q, all[0]())
+		give := q.granted(kit.LongestWait, heir, "its heir")
+		require.Empty(q, other)
+		require.NoError(q, give())
+		require.NoError(q, q.granted(kit.LongestWait, other, "the other one")())
+		q.gone()
+	})
+}
+
+// waitForPermit is a process that waits for a permit, and says so when it has it.
+func waitForPermit(args []string) {
+	_, err := takerOf(kit.OpenWorker(args[0], 30*time.Second), "orders", args[1] == "true")(context.Background(), 1)
+	kit.Must(err)
+	worker.Say("has it")
+	<-worker.Stopped()
+}
+
+func (q *permitLine) process() *worker.Worker {
+	q.Helper()
+	before := q.length()
+	w := worker.Start(q, func(string) {}, "waits for a permit", q.srv.Addr(), strconv.FormatBool(q.leased))
+	kit.Await(q, "a process in the line", func() bool { return q.length() == before+1 })
+	return w
+}
+
+// Nobody waits for those who were killed while they waited.
+func TestAReleaseOfPermitsPassesOverTheDead(t *testing.T) {
+	eachPermitLine(t, 1, func(q *permitLine, all []func() error) {
+		first, second := q.process(), q.process()
+		next := q.waits(q.Context(), q.comes(), 1)
+		first.Kill()
+		second.Kill()
+		kit.Await(q, "the server to have noticed", func() bool {
+			return len(q.srv.Strs(q, "PUBSUB", "CHANNELS", lineKey+":*-*")) == 1
+		})
+		began := kit.Stopwatch()
+		require.NoError(q, all[0]())
+		give := q.granted(kit.LongestWait, next, "the one that lives")
+		require.Less(q, began(), 50*time.Millisecond)
+		require.NoError(q, give())
+		q.gone()
+	})
+}
+
+// Whoever is frozen when its turn comes delays the others once, for no longer than 10 s, and no permit is lost.
+func TestAWaiterForPermitsThatIsFrozenWhenItsTurnComes(t *testing.T) {
+	eachPermitLine(t, 1, func(q *permitLine, all []func() error) {
+		frozen := q.process()
+		next, after := q.waits(q.Context(), q.comes(), 1), q.waits(q.Context(), q.comes(), 1)
+		frozen.Pause()
+		began := kit.Stopwatch()
+		require.NoError(q, all[0]())
+		give := q.granted(20*time.Second, next, "the next one")
+		require.Less(q, began(), 10*time.Second)
+		require.Greater(q, began(), 4*time.Second, "it was its turn")
+		began = kit.Stopwatch()
+		require.NoError(q, give())
+		give = q.granted(kit.LongestWait, after, "the one after that")
+		require.Less(q, began(), time.Second, "once")
+		frozen.Resume()
+		kit.Await(q, "it stands anew", func() bool { return q.length() == 1 })
+		require.NoError(q, give())
+		kit.Await(q, "its permit", func() bool { return q.length() == 0 })
+	})
+}
+
+// What the server has lost of the line costs a sign of life.
+func TestALineOfPermitsThatIsEvicted(t *testing.T) {
+	for _, key := range []string{lineKey, aliveKey} {
+		t.Run(key, func(t *testing.T) {
+			eachPermitLine(t, 1, func(q *permitLine, all []func() error) {
+				one, two := q.waits(q.Context(), q.comes(), 1), q.waits(q.Context(), q.comes(), 1)
+				q.srv.Do(q, "DEL", key)
+				require.NoError(q, all[0]())
+				either := make(chan permitsTaken)
+				for _, c := range []<-chan permitsTaken{one, two} {
+					go func() { either <- <-c }()
+				}
+				give := q.granted(kit.LongestWait, either, "one of them")
+				require.NoError(q, give())
+				require.NoError(q, q.granted(kit.LongestWait, either, "the other one")())
+				kit.Await(q, "an empty line", func() bool { return q.length() == 0 })
+			})
+		})
+	}
+}
+
+// Who has no right to the line's keys waits as if nobody knew it, and is woken at once.
+func TestPermitsWithoutTheRightToALine(t *testing.T) {
+	t.Parallel()
+	for name, leased := range map[string]bool{"counting": false, "leased": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			srv.Grant(t, "weak", "+@all", "~orders", "~{orders}*", "~holdfast_session*", "&*")
+			open := func(weak bool) taker {
+				user := kit.ClientOption(srv.Addr())
+				if weak {
+					user.Username, user.Password = "weak", redistest.Password
+				}
+				return takerOf(kit.OpenWith(t, user, &holdfast.Options{Lease: 30 * time.Second}), "orders", leased)
+			}
+			for _, weak := range [][2]bool{{true, true}, {true, false}, {false, true}} { // who waits, who releases
+				srv.Do(t, "FLUSHALL")
+				srv.Do(t, "SET", "orders", "1")
+				give, err := open(weak[1])(t.Context(), 1)
+				require.NoError(t, err)
+				got := make(chan permitsTaken, 1)
+				go func() {
+					give, err := open(weak[0])(t.Context(), 1)
+					got <- permitsTaken{give, err}
+				}()
+				kit.Await(t, "a waiter", func() bool {
+					return len(srv.Strs(t, "PUBSUB", "CHANNELS", "redisson_sc:*")) == 1
+				})
+				kit.SleepUntil(time.Now().Add(300 * time.Millisecond))
+				require.Empty(t, got)
+				require.NoError(t, give())
+				taken := kit.Within(t, kit.LongestWait, got, "the waiter")
+				require.NoError(t, taken.err)
+				require.NoError(t, taken.give())
+			}
+		})
+	}
+}
+
+// In a cluster the line is where the semaphore is, and served in order where the server counts who listens.
+func TestALineOfPermitsInACluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 2)
+	for mode, pubsub := range map[string]holdfast.PubSubMode{
+		"sharded": holdfast.PubSubSharded, "plain": holdfast.PubSubPlain,
+	} {
+		for kind, leased := range map[string]bool{"counting": false, "leased": true} {
+			t.Run(mode+" "+kind, func(t *testing.T) {
+				if pubsub == holdfast.PubSubSharded {
+					cluster.NeedSharded(t)
+				}
+				name := "orders " + mode + kind
+				node := cluster.NodeOf(t, name)
+				open := func() taker {
+					s := kit.OpenCluster(t, cluster, &holdfast.Options{Lease: 30 * time.Second, PubSub: pubsub})
+					return takerOf(s, name, leased)
+				}
+				node.Do(t, "SET", name, "1")
+				give, err := open()(t.Context(), 1)
+				require.NoError(t, err)
+				var waiting []<-chan permitsTaken
+				all := make(chan permitsTaken, 4)
+				for i := range 4 {
+					got := make(chan permitsTaken, 1)
+					waiting = append(waiting, got)
+					go func() {
+						give, err := open()(t.Context(), 1)
+						if pubsub == holdfast.PubSubSharded {
+							got <- permitsTaken{give, err}
+						} else {
+							all <- permitsTaken{give, err}
+						}
+					}()
+					kit.Await(t, "one more in the line", func() bool {
+						return node.Int(t, "LLEN", "holdfast_line:{"+name+"}") == int64(i+1)
+					})
+				}
+				for _, got := range waiting {
+					require.NoError(t, give())
+					if pubsub == holdfast.PubSubPlain {
+						got = all
+					}
+					taken := kit.Within(t, kit.LongestWait, got, "the next one")
+					require.NoError(t, taken.err)
+					give = taken.give
+				}
+				require.NoError(t, give())
+			})
+		}
+	}
+}
