@@ -14,7 +14,7 @@
 -- ARGV[3]  publish    PUBLISH or SPUBLISH
 -- ARGV[4]  channel    where those wait who are not in the line; in a cluster, of the semaphore's slot
 -- ARGV[5]  reach      "0": the server does not count those who listen at others; else "1"
--- ARGV[6]  waiter     "<session>:<first id in hexadecimal> <n>"; "": it is to have no place in the line
+-- ARGV[6]  waiter     "<session>:<number> <n>", the number is of the first id; "": it is to have no place in the line
 -- ARGV[7]  wait       ms for which a waiter lives on without calling again; 0: it does not wait, and passes over those
 --                     who do
 -- ARGV[8]  id         of a permit, 16 bytes as all are

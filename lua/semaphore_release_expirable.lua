@@ -10,7 +10,7 @@
 -- ARGV[1]  publish    PUBLISH or SPUBLISH
 -- ARGV[2]  channel    where those wait who are not in the line; in a cluster, of the semaphore's slot
 -- ARGV[3]  reach      "0": the server does not count those who listen at others; else "1"
--- ARGV[4]  owner      "<session>:<id in hexadecimal>", which is to be in the line no more; "": it may not be there
+-- ARGV[4]  owner      "<session>:<number>", of the first id, to be in the line no more; "": it may not be there
 -- ARGV[i]  id         from 5 on, 16 bytes, each once: of a permit
 --
 -- REPLY    0  one of them is not taken, or its lease is over: what was still to be is left so

@@ -2,6 +2,7 @@ package semaphore
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"strconv"
 	"time"
@@ -196,9 +197,9 @@ func (p *permits) Acquire(w core.Want) *script.Call {
 	return c.Arg(waiter, wait, w.Owner).Arg(w.Others...)
 }
 
-// stands is how a call stands in the line whose first permit that is, before the number of its permits.
+// stands is how a call stands in the line whose first permit that is, before how many it wants.
 func (e *Expirable) stands(permit string) string {
-	return e.lock.Session().ID() + ":" + wire.PermitID(permit)
+	return wire.Owner(e.lock.Session().ID(), int64(binary.BigEndian.Uint64([]byte(permit)))) //nolint:gosec // any number
 }
 
 func (p *permits) Release(r core.Remaining) *script.Call { return (*Expirable)(p).release("", r.Owner) }

@@ -248,12 +248,12 @@ func (r *Reader) lookCloser(b *batch, f *find) {
 		return
 	}
 	c, last := r.client, strconv.FormatInt(r.limit-1, 10) // nobody minds what may not be read beside the name
+	waiters := func(key string, count *int64, alive ...string) {
+		b.add(nil, c.B().Llen().Key(key).Build(), number(count))
+		b.add(nil, c.B().Lrange().Key(key).Start(0).Stop(r.limit-1).Build(), o.queued(alive...))
+	}
 	switch o.Kind {
 	case KindLock, KindRLock, KindFair, KindFenced:
-		waiters := func(key string, count *int64, alive ...string) {
-			b.add(nil, c.B().Llen().Key(key).Build(), number(count))
-			b.add(nil, c.B().Lrange().Key(key).Start(0).Stop(r.limit-1).Build(), o.queued(alive...))
-		}
 		waiters(wire.Line(o.Name), &o.line, wire.LineAlive(o.Name))
 		waiters(wire.FairQueue(o.Name), &o.queue, wire.FairDue(o.Name), wire.FairAlive(o.Name)) // ours decides
 		b.add(nil, c.B().Get().Key(wire.TokenKey(o.Name)).Build(), func(answer rueidis.RedisResult) error {
@@ -268,6 +268,7 @@ func (r *Reader) lookCloser(b *batch, f *find) {
 		b.add(nil, c.B().Zcard().Key(wire.RWWriters(o.Name)).Build(), number(o.WaiterCount))
 		b.add(nil, c.B().Zrange().Key(wire.RWWriters(o.Name)).Min("0").Max(last).Withscores().Build(), o.waitToWrite)
 	case KindNumber:
+		waiters(wire.Line(o.Name), &o.line, wire.LineAlive(o.Name))
 		o.Taken = new(int64)
 		b.add(nil, c.B().Zcard().Key(wire.PermitsKey(o.Name)).Build(), number(o.Taken))
 		if r.leases {

@@ -108,17 +108,7 @@ func (r *Reader) settle(b *batch, o *Object, now int64) {
 		for _, h := range o.Holders {
 			h.LeaseMS = o.LeaseMS
 		}
-		for _, w := range o.Waiters {
-			for _, key := range w.alive {
-				b.add(nil, c.B().Zscore().Key(key).Member(w.text).Build(), func(answer rueidis.RedisResult) error {
-					score, err := answer.AsFloat64()
-					if ms := int64(score); err == nil {
-						w.AliveMS = &ms
-					}
-					return err
-				})
-			}
-		}
+		r.settleWaiters(b, o)
 	case KindRW:
 		alive := slices.DeleteFunc(o.Waiters, func(w *Party) bool { return *w.AliveMS <= now })
 		if *o.WaiterCount <= r.limit {
@@ -142,6 +132,9 @@ func (r *Reader) settle(b *batch, o *Object, now int64) {
 			}
 		}
 	case KindNumber:
+		o.WaiterCount = new(int64)
+		*o.WaiterCount = o.line
+		r.settleWaiters(b, o)
 		all := *o.Taken
 		if all == 0 {
 			o.Taken, o.Permits = nil, nil
@@ -158,6 +151,21 @@ func (r *Reader) settle(b *batch, o *Object, now int64) {
 			}
 			return err
 		})
+	}
+}
+
+// settleWaiters asks until when those in a line or a queue are alive.
+func (r *Reader) settleWaiters(b *batch, o *Object) {
+	for _, w := range o.Waiters {
+		for _, key := range w.alive {
+			b.add(nil, r.client.B().Zscore().Key(key).Member(w.text).Build(), func(answer rueidis.RedisResult) error {
+				score, err := answer.AsFloat64()
+				if ms := int64(score); err == nil {
+					w.AliveMS = &ms
+				}
+				return err
+			})
+		}
 	}
 }
 

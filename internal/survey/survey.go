@@ -58,7 +58,7 @@ type Object struct {
 	HolderCount *int64   `json:"holder_count,omitempty"` // of locks: how many there are
 	LeaseMS     *int64   `json:"lease_ms,omitempty"`     // of the key; -1: it has no end
 
-	Waiters     []*Party `json:"waiters,omitempty"` // of an rlock and a fair lock in order; some of them if there are many
+	Waiters     []*Party `json:"waiters,omitempty"` // of an rlock, a fair lock and a semaphore in order; some of them if there are many
 	WaiterCount *int64   `json:"waiter_count,omitempty"`
 
 	Value *int64 `json:"value,omitempty"` // permits that are free, or the count of a latch
@@ -69,7 +69,7 @@ type Object struct {
 
 	Listening map[string]int64 `json:"listening,omitempty"` // clients by channel
 
-	line, queue int64 // of locks: how many wait in the line of an rlock, and in the queue of a fair lock
+	line, queue int64 // how many wait in the line of an rlock or a semaphore, and in the queue of a fair lock
 }
 
 // A Party holds or waits.

@@ -23,7 +23,7 @@ type Role int
 const (
 	Main     Role = iota // the key has the name
 	Beside               // the key means nothing without the others
-	Sessions             // the sessions in the line of an rlock
+	Sessions             // the sessions in the line of an rlock, or of a semaphore whose key shows that it is one
 	Queue                // the waiters of a fair lock
 	Writers              // the writers that wait for a read-write lock
 	Token                // the last fencing token
@@ -50,6 +50,8 @@ var Keys = []Key{
 	{"rwlock", "string", Beside, func(name string) string { return Suffix(name, "*"+readHold+"*") }},
 	{"rwlock", "zset", Writers, RWWriters},
 	{"semaphore", "zset", Beside, PermitsKey},
+	{"semaphore", "list", Beside, Line},
+	{"semaphore", "zset", Beside, LineAlive},
 }
 
 // A Channel is one of the channels that are made of a name.
@@ -68,6 +70,7 @@ var Channels = []Channel{
 	{Kind: "rwlock", Of: RWChannel},
 	{Kind: "setlock", Of: SetChannel},
 	{Kind: "semaphore", Of: SemaphoreChannel},
+	{Kind: "semaphore", Of: func(name string) string { return LineChannel(name) + "*" }, PerOwner: true},
 	{Kind: "latch", Of: LatchChannel},
 }
 

@@ -39,10 +39,10 @@ func LockChannel(name string) string { return Prefix("redisson_lock__channel", n
 // TokenKey holds the last fencing token of a lock.
 func TokenKey(name string) string { return Prefix("redisson_lock_token", name) }
 
-// Line lists the waiters of a reentrant lock, this toolkit's alone. Redisson does not know it.
+// Line lists the waiters of a reentrant lock or a semaphore, this toolkit's alone. Redisson does not know it.
 func Line(name string) string { return own("holdfast_line", name) }
 
-// LineAlive has until when the waiters in a lock's line are alive.
+// LineAlive has until when the waiters in a line are alive.
 func LineAlive(name string) string { return own("holdfast_line_alive", name) }
 
 // own is [Prefix] by which the names x and {x} have different ones.
@@ -53,8 +53,8 @@ func own(word, name string) string {
 	return Prefix(word, name)
 }
 
-// LineChannel is where a session that stands in a lock's line is told that it has the lock, when the session is
-// appended.
+// LineChannel is where a session that stands in a line is told that it has the lock, or may look for permits, when the
+// session is appended.
 func LineChannel(name string) string { return Line(name) + ":" }
 
 // Redisson follows [LineChannel] instead of a session where those listen who stand in the line and listen on Redisson's

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -159,4 +160,42 @@ func TestShowALineBesideAQueue(t *testing.T) {
 	text := ok(t, srv, "show", "x")
 	assert.NotContains(t, text, "1. ")
 	assert.Contains(t, text, "  waiting   ? "+java2)
+}
+
+// So are the sessions in the line of a semaphore, of either kind.
+func TestShowTheLineOfASemaphore(t *testing.T) {
+	t.Parallel()
+	for kind, leased := range map[string]bool{"semaphore|latch": false, "expirable": true} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			acquire := func() error {
+				s := open(t, srv, nil)
+				if !leased {
+					return semaphore.New(s, "pool").Acquire(t.Context(), 1)
+				}
+				_, err := semaphore.NewExpirable(s, "pool", nil).Acquire(t.Context())
+				return err
+			}
+			srv.Do(t, "SET", "pool", "1")
+			require.NoError(t, acquire())
+			for i := range 2 {
+				go func() { _ = acquire() }()
+				await(t, "a waiter", func() bool { return srv.Int(t, "LLEN", "holdfast_line:{pool}") > int64(i) })
+			}
+			await(t, "all tell who they are", func() bool {
+				o := shown(t, srv, "pool")
+				return len(o.Waiters) == 2 && o.Waiters[0].Process != nil && o.Waiters[1].Process != nil
+			})
+			o := shown(t, srv, "pool")
+			assert.Equal(t, kind, o.Kind)
+			assert.EqualValues(t, 2, *o.WaiterCount)
+			for _, w := range o.Waiters {
+				assert.InDelta(t, 10_000, *w.AliveMS, 6_000)
+			}
+			text := ok(t, srv, "show", "pool")
+			assert.Contains(t, text, "  waiting   1. ")
+			assert.Contains(t, text, " 2. ")
+		})
+	}
 }

@@ -47,14 +47,19 @@ func (d *doctor) needed(name string, sharded bool) (all []right) { //nolint:revi
 	if sharded {
 		publish, subscribe, count = "SPUBLISH", "SSUBSCRIBE", "SHARDNUMSUB"
 	}
+	add := func(r right) { // kinds may share some
+		if !slices.ContainsFunc(all, func(other right) bool { return other.rule == r.rule }) {
+			all = append(all, r)
+		}
+	}
 	for _, k := range wire.Keys {
 		if k.Kind == "" || slices.Contains(d.q.kinds, k.Kind) {
-			all = append(all, right{"~" + k.Of(begins), []string{"PEXPIRE", k.Of(name), "1"}})
+			add(right{"~" + k.Of(begins), []string{"PEXPIRE", k.Of(name), "1"}})
 		}
 	}
 	for _, c := range wire.Channels {
 		if slices.Contains(d.q.kinds, c.Kind) {
-			all = append(all, right{"&" + c.Of(begins), []string{publish, c.Of(name), "0"}})
+			add(right{"&" + c.Of(begins), []string{publish, c.Of(name), "0"}})
 		}
 	}
 	command(publish, wire.LockChannel(name), "0")
