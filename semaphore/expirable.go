@@ -77,7 +77,7 @@ func NewExpirable(s *holdfast.Session, name string, opts *ExpirableOptions) *Exp
 func (e *Expirable) Name() string { return e.lock.Name }
 
 // Acquire takes a permit. It waits until one is free or ctx ends, and waits out an outage of the
-// server. The waiters of a session wait in order, whatever they want. It corresponds to acquire()
+// server. Those who wait are served in order, as [Semaphore.Acquire] says. It corresponds to acquire()
 // and acquire(leaseTime). An error that matches ctx.Err() and its cause says that ctx
 // ended first, [holdfast.ErrClosed] that the session did; anything else is the server's refusal, in
 // its own words. After an error nothing is held: what a lost reply may have left is given back in
