@@ -160,7 +160,8 @@ func (ls *Lines) known(l *line, message string) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if message == "" && l.posted() && l.listens.first.stands.Open && !l.up {
-		return true // whoever has two subscriptions looks when both stand
+		time.AfterFunc(refusedBy, func() { ls.lookUnlessUp(l) }) // as a rule, it looks when both subscriptions stand
+		return true
 	}
 	if time.Since(l.freed) > courtesy {
 		return false
@@ -168,6 +169,17 @@ func (ls *Lines) known(l *line, message string) bool {
 	known := message == "" || l.echo
 	l.echo = message == "" // it listens since before that release
 	return known
+}
+
+// refusedBy is when the server has refused the subscription to the session's channel, as a rule, if it does not stand.
+const refusedBy = 100 * time.Millisecond
+
+func (ls *Lines) lookUnlessUp(l *line) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l.listens.first != nil && !l.up {
+		l.listens.first.Wake()
+	}
 }
 
 // Mail takes what the session was told last, if that was for the place; "" if it was nothing. In the line, it is for the

@@ -190,3 +190,48 @@ func TestAReleaseDoesNotWakeWhoStandsOnTheServer(t *testing.T) {
 		polls.Leave(0)
 	})
 }
+
+// Where others may be about at any time, a place hears them from the beginning.
+func TestAnOpenPlaceHearsOthersFromTheBeginning(t *testing.T) {
+	open := &wait.Standing{Channel: "x:me", Mark: "x:marked", Kind: "open", Open: true}
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		q.confirm = true
+		p := q.JoinStanding(x, open)
+		p.Subscribe()
+		assert.Equal(t, time.Second, q.wait(p, time.Second), "that it hears is no news to a call that looks first")
+		p.Hear(false, true)
+		for _, channel := range []string{"x", "x:me", "x:marked"} {
+			assert.Equal(t, 1, q.standing(channel), channel)
+		}
+		q.tell("x", "1")
+		assert.Zero(t, q.wait(p, time.Second))
+		q.tell("x", "")
+		assert.Zero(t, q.wait(p, time.Second), "something may have been missed")
+
+		next := q.JoinStanding(x, open)
+		p.Leave(0)
+		assert.Zero(t, q.wait(next, time.Second))
+		q.tell("x", "1")
+		assert.Zero(t, q.wait(next, time.Second))
+		next.Leave(0)
+		for _, channel := range []string{"x", "x:me", "x:marked"} {
+			assert.Zero(t, q.standing(channel), channel)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		p := q.JoinStanding(x, open)
+		assert.Equal(t, time.Second, q.wait(p, time.Second), "nothing is confirmed")
+		q.tell("x", "")
+		assert.Equal(t, 50*time.Millisecond, q.wait(p, 50*time.Millisecond), "only one of them stands")
+		assert.Equal(t, 50*time.Millisecond, q.wait(p, time.Second), "the other one was refused")
+		q.tell("x", "")
+		q.tell("x:me", "")
+		assert.Zero(t, q.wait(p, time.Second), "both do")
+		assert.Equal(t, time.Second, q.wait(p, time.Second), "and that is enough")
+		q.tell("x", "")
+		assert.Zero(t, q.wait(p, time.Second), "something may have been missed")
+		p.Leave(0)
+	})
+}

@@ -58,7 +58,7 @@ func BenchmarkPassingOn(b *testing.B) {
 		busy("semaphore", 4, 32, 2*ms, "none"),
 		busy("semaphore", 48, 1, ms, "≤ 3.2 calls"),
 		busy("leased semaphore", 1, 128, 2*ms, "≤ 4 calls"),
-		busy("leased semaphore", 48, 1, ms, "none"),
+		busy("leased semaphore", 48, 1, ms, "≤ 3.2 calls"),
 		once("rlock", 50, "≤ 160 calls"),
 		once("fairlock", 50, "none"),
 		gone("rlock", "killed", (*worker.Worker).Kill, 5, "≤ 50 ms"),

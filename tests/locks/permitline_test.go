@@ -273,14 +273,14 @@ func TestALineOfPermitsThatIsEvicted(t *testing.T) {
 	}
 }
 
-// Who has no right to the line's keys waits as if nobody knew it, and is woken at once.
+// Who has no right to the line's keys and channels waits as if nobody knew it, and is woken at once.
 func TestPermitsWithoutTheRightToALine(t *testing.T) {
 	t.Parallel()
 	for name, leased := range map[string]bool{"counting": false, "leased": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
-			srv.Grant(t, "weak", "+@all", "~orders", "~{orders}*", "~holdfast_session*", "&*")
+			srv.Grant(t, "weak", "+@all", "~orders", "~{orders}*", "~holdfast_session*", "&redisson_sc*")
 			open := func(weak bool) taker {
 				user := kit.ClientOption(srv.Addr())
 				if weak {

@@ -323,3 +323,132 @@ func TestPermitLineScripts(t *testing.T) {
 		},
 	})
 }
+
+func TestExpirableLineScripts(t *testing.T) {
+	t.Parallel()
+	type scores = map[string]float64
+	has := func(free string, taken scores, others ...map[string]redistest.Value) map[string]redistest.Value {
+		space := permits(free, taken)
+		for _, o := range others {
+			maps.Copy(space, o)
+		}
+		return space
+	}
+	may := func(session string) []redistest.Message { return []redistest.Message{told(session, "first")} }
+	few := head(0, 4000)
+	const told5, fresh = 5000, 15000
+	const wantsIt = me + " 1"
+	a := []string{"a"}
+	runSteps(t, map[string]step{
+		"takes what those in the line leave": {
+			seed: with(permitsSeed("2", nil), inLineTold(wantsOne)), call: acquirePermits{lease: "0", waits: true, ids: a},
+			reply: head(1, 0), after: has("1", scores{"a": never}, lists(wantsOne)), due: map[string]int{wantsOne: 3500},
+		},
+		"takes nothing that is for those in the line": {
+			seed: with(permitsSeed("1", nil), inLineTold(wantsOne)), call: acquirePermits{lease: "0", waits: true, ids: a},
+			reply: head(0, -1), after: has("1", nil, lists(wantsOne)), due: map[string]int{wantsOne: 3500},
+		},
+		"takes what is free, whoever waits, unless it waits itself": {
+			seed: with(permitsSeed("1", nil), inLine(wantsOne)), call: acquirePermits{lease: "0", ids: a},
+			reply: head(1, -1), after: has("0", scores{"a": never}, line(wantsOne)),
+		},
+		"a copy that has taken them finds others in the line": {
+			seed: with(permitsSeed("1", scores{"a": never}), inLineTold(wantsOne)),
+			call: acquirePermits{lease: "0", stands: true, ids: a}, reply: head(1, 0),
+			after: has("1", scores{"a": never}, lists(wantsOne)), due: map[string]int{wantsOne: 3500},
+		},
+		"stands first": {
+			seed: permitsSeed("0", scores{"c": never}), call: acquirePermits{lease: "0", stands: true, ids: a},
+			reply: few, after: has("0", scores{"c": never}, lists(wantsIt)), due: map[string]int{wantsIt: fresh},
+			ttls: map[string]int{lineKey: 60},
+		},
+		"stands behind others": {
+			seed:  with(permitsSeed("0", scores{"c": never}), inLine(wantsOne)),
+			call:  acquirePermits{lease: "0", stands: true, ids: a},
+			reply: few, after: has("0", scores{"c": never}, lists(wantsOne, wantsIt), alive(scores{wantsOne: until})),
+			due: map[string]int{wantsIt: fresh}, ttls: map[string]int{lineKey: 60, aliveKey: 60},
+		},
+		"has its turn": {
+			seed: with(permitsSeed("1", nil), inLineTold(wantsIt), inLine(wantsOne)),
+			call: acquirePermits{lease: "0", stands: true, ids: a}, reply: head(1, -1),
+			after: has("0", scores{"a": never}, line(wantsOne)),
+		},
+		"has its turn when a lease is over, and tells the next of what came back besides": {
+			seed: with(permitsSeed("0", scores{"c": 1, "d": 1}), inLine(wantsIt, wantsOne)),
+			call: acquirePermits{lease: "0", stands: true, ids: a}, reply: head(1, 0),
+			after: has("1", scores{"a": never}, lists(wantsOne)), due: map[string]int{wantsOne: told5},
+			messages: may("b"),
+		},
+		"tells one in front that a lease is over": {
+			seed: with(permitsSeed("0", scores{"c": 1}), inLine(wantsOne)),
+			call: acquirePermits{lease: "0", stands: true, ids: a}, reply: few,
+			after: has("1", nil, lists(wantsOne, wantsIt)), due: map[string]int{wantsOne: told5, wantsIt: fresh},
+			messages: may("b"),
+		},
+		"passes over those who wait, and tells them that a lease is over": {
+			seed: with(permitsSeed("0", scores{"c": 1, "d": 1}), inLine(wantsOne)),
+			call: acquirePermits{lease: "0", ids: a}, reply: head(1, 0),
+			after: has("1", scores{"a": never}, lists(wantsOne)), due: map[string]int{wantsOne: told5},
+			messages: may("b"),
+		},
+		"cannot stand without knowing the line": {
+			seed: with(permitsSeed("0", scores{"c": never}), inLine(wantsOne)),
+			call: acquirePermits{lease: "0", stands: true, bare: true, ids: a}, reply: head(0, -1, -1),
+			after: has("0", scores{"c": never}, line(wantsOne)),
+		},
+		"too late, it does not stand": {
+			seed: with(permitsSeed("0", nil), inLine(wantsOne)),
+			call: acquirePermits{lease: "0", stands: true, late: true, ids: a}, reply: head(-2),
+			after: has("0", nil, line(wantsOne)),
+		},
+	})
+	runSteps(t, map[string]step{
+		"tells the first": {
+			seed: with(permitsSeed("0", scores{"a": never}), inLine(wantsOne, wantsTwo)), call: releasePermits{ids: a},
+			reply: int64(2), after: has("1", nil, lists(wantsOne, wantsTwo), alive(scores{wantsTwo: until})),
+			due: map[string]int{wantsOne: told5}, messages: may("b"),
+		},
+		"tells those, too, who are not in the line": {
+			seed:    with(permitsSeed("0", scores{"a": never}), inLine(wantsOne)),
+			listens: []string{scChannel}, call: releasePermits{ids: a},
+			reply: int64(2 + 2), after: has("1", nil, lists(wantsOne)), due: map[string]int{wantsOne: told5},
+			messages: append([]redistest.Message{{Channel: scChannel, Payload: "1"}}, may("b")...),
+		},
+		"gives back without knowing the line": {
+			seed: with(permitsSeed("0", scores{"a": never}), inLine(wantsOne)), call: releasePermits{bare: true, ids: a},
+			reply: int64(3), after: has("1", nil, line(wantsOne)),
+			messages: []redistest.Message{{Channel: scChannel, Payload: "1"}},
+		},
+		"leaves the line, and tells the next": {
+			seed: with(permitsSeed("1", nil), inLineTold(wantsIt), inLine(wantsOne)),
+			call: releasePermits{leaves: true, ids: a}, reply: int64(0),
+			after: has("1", nil, lists(wantsOne)), due: map[string]int{wantsOne: told5}, messages: may("b"),
+		},
+		"leaves the line, and gives back what it was granted": {
+			seed: with(permitsSeed("0", scores{"a": never}), inLine(wantsOne, me+" 7")),
+			call: releasePermits{leaves: true, ids: a}, reply: int64(2),
+			after: has("1", nil, lists(wantsOne)), due: map[string]int{wantsOne: told5}, messages: may("b"),
+		},
+	})
+	runSteps(t, map[string]step{
+		"tells the line of a lease that is over": {
+			seed: with(permitsSeed("0", scores{"c": 1}), inLine(wantsOne)), call: countPermits{},
+			reply: []any{int64(1), int64(0)}, after: has("1", nil, lists(wantsOne)),
+			due: map[string]int{wantsOne: told5}, messages: may("b"),
+		},
+	})
+	runSteps(t, map[string]step{
+		"tells the line that it is larger": {
+			seed: with(permitsSeed("0", nil), inLine(wantsOne)), call: growPermits{n: "1"},
+			reply: []any{int64(0)}, after: has("1", nil, lists(wantsOne)), due: map[string]int{wantsOne: told5},
+			messages: may("b"),
+		},
+	})
+	runSteps(t, map[string]step{
+		"tells the line that there are more": {
+			seed: with(permitsSeed("0", scores{"c": never}), inLine(wantsOne)), call: resizePermits{n: "2"},
+			reply: head(1), after: has("1", scores{"c": never}, lists(wantsOne)), due: map[string]int{wantsOne: told5},
+			messages: may("b"),
+		},
+	})
+}
