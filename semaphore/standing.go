@@ -77,10 +77,10 @@ func (t *taking) succeed() {
 	}
 }
 
-// leave leaves the place on the server to the next call of the session, or gives it up, unless it went with the permits.
+// leave leaves the place on the server, if there is one, to the next call of the session, or gives it up.
 func (t *taking) leave(err error) {
 	switch {
-	case err == nil || t.waiter == "":
+	case t.waiter == "":
 	case script.ClassOf(err) != script.Unknown && t.Place.Followed():
 		t.Place.Bequeath(&estate{t.semaphore, t.waiter, t.n})
 	default:

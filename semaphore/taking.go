@@ -21,9 +21,6 @@ type taking struct {
 	took      bool   // and the caller does not know yet
 }
 
-// untilAnyBack is longer than anybody sleeps.
-const untilAnyBack = time.Hour
-
 // run is the whole call, which waits for at most limit.
 func (t *taking) run(ctx context.Context, operation string, limit time.Duration) error {
 	o := &t.semaphore.object
@@ -36,8 +33,7 @@ func (t *taking) run(ctx context.Context, operation string, limit time.Duration)
 	err := t.WaitFor(ctx, limit, func() error {
 		within, stop := o.UntilLate(ctx)
 		defer stop()
-		_, err := t.try(ctx, within)
-		return err
+		return t.try(ctx, within)
 	}, func(attempt, sleep context.Context) error { return t.wait(ctx, attempt, sleep) })
 	if err != nil {
 		err = o.Fail(operation, session.Explain(ctx, err))
@@ -58,15 +54,14 @@ func (t *taking) unwind() {
 func (t *taking) wait(ctx, attempt, sleep context.Context) (err error) {
 	t.waits = true
 	lines, line := t.semaphore.object.Session().Lines(), t.semaphore.object.Line()
-	none := time.Duration(0)
 	defer func() {
 		t.leave(err)
-		t.LeaveTo(none, (*wait.Place).LeaveSome)
+		t.LeaveTo(0, (*wait.Place).Leave)
 	}()
 	return t.Until(sleep, lines.Empty(line) && t.standFirst(), wait.Caller{
 		Attempt: func() (done bool, retry time.Duration, err error) {
 			t.succeed()
-			none, err = t.try(ctx, attempt)
+			err = t.try(ctx, attempt)
 			if err == nil || script.ClassOf(err) == script.Unknown {
 				return true, 0, err
 			}
@@ -77,39 +72,34 @@ func (t *taking) wait(ctx, attempt, sleep context.Context) (err error) {
 	})
 }
 
-// try makes one attempt of a call under ctx, tells the observer, and returns for how long there are no permits left.
-func (t *taking) try(ctx, attempt context.Context) (none time.Duration, err error) {
+// try makes one attempt of a call under ctx, and tells the observer.
+func (t *taking) try(ctx, attempt context.Context) error {
 	t.Asked++
 	done := t.semaphore.object.Attempting(attempt)
-	left, err := t.tryTo(ctx, attempt)
-	t.took = err == nil
+	err := t.tryTo(ctx, attempt)
+	if t.took = err == nil; t.took {
+		t.waiter = "" // its place went with the permits
+	}
 	if done != nil {
 		done(err)
 	}
-	if err == nil && left == 0 {
-		none = untilAnyBack
-	}
-	return none, err
+	return err
 }
 
-// tryTo makes one attempt, and returns how many permits are left. It goes on until there is a reply, or none can come
-// any more: if its context ends, or the session, what it takes is given back.
-func (t *taking) tryTo(ctx, attempt context.Context) (left int64, err error) {
-	type result struct {
-		left int64
-		err  error
-	}
+// tryTo makes one attempt. It goes on until there is a reply, or none can come any more: if its context ends, or the
+// session, what it takes is given back.
+func (t *taking) tryTo(ctx, attempt context.Context) error {
 	o, waiter := &t.semaphore.object, t.stands()
-	results, away := make(chan result), make(chan struct{})
+	results, away := make(chan error), make(chan struct{})
 	defer close(away)
 	if !o.Go(func(lasting context.Context) {
-		left, err := t.semaphore.send(lasting, t.n, t.waits, waiter)
+		err := t.semaphore.send(lasting, t.n, t.waits, waiter)
 		if err == nil && o.Session().Closed() {
 			t.giveBack()
 			err = holdfast.ErrClosed
 		}
 		select {
-		case results <- result{left, err}:
+		case results <- err:
 		case <-away:
 			if err == nil {
 				t.giveBack()
@@ -118,23 +108,23 @@ func (t *taking) tryTo(ctx, attempt context.Context) (left int64, err error) {
 			}
 		}
 	}) {
-		return 0, holdfast.ErrClosed
+		return holdfast.ErrClosed
 	}
 	select {
-	case r := <-results:
-		return r.left, r.err
+	case err := <-results:
+		return err
 	case <-attempt.Done():
 		t.waiter = ""
 		why := context.Cause(attempt)
 		if ctx.Err() == nil { // the wait is over while no reply came: nobody knows whether there are any
 			why = holdfast.ErrNoReply
 		}
-		return 0, &script.Failure{Class: script.Refused, Err: why}
+		return &script.Failure{Class: script.Refused, Err: why}
 	}
 }
 
 // send sends the call that takes n permits.
-func (p *Semaphore) send(ctx context.Context, n int, waits bool, waiter string) (left int64, err error) {
+func (p *Semaphore) send(ctx context.Context, n int, waits bool, waiter string) error {
 	reply, err := p.object.Timed(ctx, func(w script.Window) *script.Call {
 		c := p.call(acquireScript).Int(int64(n)).Int(w.NotAfter)
 		if waits {
@@ -144,13 +134,13 @@ func (p *Semaphore) send(ctx context.Context, n int, waits bool, waiter string) 
 	})
 	switch {
 	case err != nil:
-		return 0, err
-	case reply.Code == script.Granted && reply.Len == 1:
-		return reply.Rest[0], nil
+		return err
+	case reply.Code == script.Granted:
+		return nil
 	case reply.Code == script.Busy:
-		return 0, holdfast.ErrBusy
+		return holdfast.ErrBusy
 	}
-	return 0, reply.Unexpected()
+	return reply.Unexpected()
 }
 
 // giveBack gives back what nobody waits for any more.
