@@ -20,10 +20,9 @@
 -- ARGV[8]  id         of a permit, 16 bytes as all are
 -- ARGV[i]  id         from 9 on: of further ones; all of them are taken, or none
 --
--- REPLY    {1, now, ms}      taken; now in server ms; there are none left for ms, unless they are given back; -1:
---                            without end; 0: there are some
--- REPLY    {0, now, ms}      too few are free for it, likewise for ms, or it is to call again then; it stands in the line
---                            if it has a waiter
+-- REPLY    {1, now}          taken; now in server ms
+-- REPLY    {0, now, ms}      too few are free for it, and none come back by themselves for ms, -1: ever; it stands in the
+--                            line if it has a waiter, and is to call again in ms
 -- REPLY    {0, now, ms, -1}  likewise, but it does not stand in the line, because KEYS[3] is missing
 -- REPLY    {-2, now}         too late: nothing was changed
 -- REPLY    {-3, now}         too few are free so far, but more leases are over: to be called again
@@ -72,13 +71,6 @@ end
 -- All that is only looked at comes before what is changed: a server that refuses it has then
 -- changed nothing.
 local ttl = redis.call('PTTL', semaphore)
-local back = -1 -- in so many ms the first one comes back
-if (free or 0) <= n then
-  back = permit_next(permits, time)
-  local lease = tonumber(ARGV[1])
-  if lease > 0 and (back < 0 or lease < back) then back = lease end
-end
-
 if waiting and waiter ~= '' then
   redis.call('ZREM', l.alive, waiter)
   redis.call('LREM', l.line, 0, waiter)
@@ -104,4 +96,4 @@ if taken > 0 then
 end
 if ttl > 0 then redis.call('PEXPIRE', permits, ttl) end
 if waiting or more ~= nil and l.line then permit_tell(l, (free or 0) - taken, time) end
-return {1, time, (free or 0) > taken and 0 or back}
+return {1, time}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
-	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wait"
@@ -66,8 +65,8 @@ func NewExpirable(s *holdfast.Session, name string, opts *ExpirableOptions) *Exp
 	}
 	label := session.Label{Kind: "semaphore", Half: "Expirable", Name: name}
 	set := core.Settings{
-		FixedLease: e.opts.FixedLease, Left: noneFor,
-		Wires: core.Wires{Draw: wire.NewPermit, ID: wire.PermitID, Ownerless: true},
+		FixedLease: e.opts.FixedLease,
+		Wires:      core.Wires{Draw: wire.NewPermit, ID: wire.PermitID, Ownerless: true},
 	}
 	core.InitLock(&e.lock, (*session.Session)(s), (*permits)(e), label, set, wire.SemaphoreChannel)
 	return e
@@ -168,14 +167,6 @@ func permitOf(id string) (permit string, err error) {
 		err = fmt.Errorf("%w: %w", err, holdfast.ErrNotHeld)
 	}
 	return permit, err
-}
-
-// noneFor is for how long there is no permit left, as a grant replies.
-func noneFor(ms int64) time.Duration {
-	if d := lease.Lasting(ms); d >= 0 {
-		return d
-	}
-	return Forever
 }
 
 // permits is how the semaphore's scripts are called for single permits.

@@ -56,7 +56,7 @@ func (t *taking) wait(ctx, attempt, sleep context.Context) (err error) {
 	lines, line := t.semaphore.object.Session().Lines(), t.semaphore.object.Line()
 	defer func() {
 		t.leave(err)
-		t.LeaveTo(0, (*wait.Place).Leave)
+		t.LeaveTo(0)
 	}()
 	return t.Until(sleep, lines.Empty(line) && t.standFirst(), wait.Caller{
 		Attempt: func() (done bool, retry time.Duration, err error) {

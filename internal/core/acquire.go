@@ -371,7 +371,6 @@ type answer struct {
 	others  bool          // which may be told by others
 	length  time.Duration // granted by a release, for which lease; 0: by a call of its own
 	token   int64         // granted
-	none    time.Duration // granted, with Left: how long none is left
 	up, run int64         // granted, with the age: seconds, below zero if it is not told, and which run of the server
 }
 
@@ -393,8 +392,6 @@ func (a *answer) ask(ctx context.Context, l *Lock, w Want) error {
 	switch {
 	case err != nil:
 		return err
-	case reply.Code == script.Granted && l.Left != nil:
-		a.none = l.Left(reply.Rest[0])
 	case reply.Code == script.Granted:
 		a.token, a.up, a.run = reply.Rest[0], reply.Rest[1], reply.Rest[2]
 	case reply.Code == script.Busy && reply.Len > 0:

@@ -102,7 +102,7 @@ func (a *acquisition) leavePlace(h *Single) {
 	if h == nil && a.hold == nil && a.lock.lined && a.Place.Followed() { // nor was one granted that unwind releases
 		a.bequeath()
 	}
-	leave, taken := (*wait.Place).Leave, time.Duration(0)
+	taken := time.Duration(0)
 	handed, _ := a.Place.Refuse().(*Single)
 	switch l := a.lock; {
 	case h == nil && handed != nil:
@@ -112,15 +112,13 @@ func (a *acquisition) leavePlace(h *Single) {
 	case handed != nil: // the server has granted h, so it did not have that any more
 		defer handed.grant.lose(a.answer.sent)
 		taken = l.Length()
-	case l.Left != nil:
-		leave, taken = (*wait.Place).LeaveSome, a.answer.none
 	default:
 		taken = l.atMost(l.Length(), 1)
 	}
 	if !a.alone {
 		a.claim.forgo(a.Place)
 	}
-	a.LeaveTo(taken, leave)
+	a.LeaveTo(taken)
 }
 
 // attempt tries once. Without a hold and without an error, it is to be tried again after a

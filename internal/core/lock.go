@@ -94,10 +94,6 @@ type Settings struct {
 	HandsOver    bool                            // a release may hand the lock over to a call of the same session
 	Wires        Wires                           // whose the holds are
 	Err          error                           // a mistake in the package's own options
-
-	// Left is of a lock of which there may be more than one hold: for how long there is none left, by what a grant
-	// replies. Of another, there is none while the hold lasts.
-	Left func(reply int64) time.Duration
 }
 
 // Wires are what the server knows holds by, their wire owners. The zero value makes fresh ones of the session.

@@ -182,13 +182,13 @@ func (r *Retries) Stay(p *wait.Place) {
 
 // LeaveTo leaves the place, if there is one, to the next in line, for whom there is nothing to look for while what
 // the call has taken lasts.
-func (r *Retries) LeaveTo(taken time.Duration, leave func(p *wait.Place, taken time.Duration)) {
+func (r *Retries) LeaveTo(taken time.Duration) {
 	place, waited := r.Place, r.waited
 	if place == nil {
 		return
 	}
 	r.Place, r.waited = nil, nil
-	leave(place, taken)
+	place.Leave(taken)
 	if waited != nil {
 		waited()
 	}

@@ -163,7 +163,7 @@ func (c *batchCall) leavePlace() {
 	if c.holds != nil {
 		taken = c.locks[c.at].Length()
 	}
-	c.LeaveTo(taken, (*wait.Place).Leave)
+	c.LeaveTo(taken)
 }
 
 // reenters reports whether the owner has one of the locks by now, through another call.

@@ -93,7 +93,7 @@ func (w *quorumWait) leavePlace() {
 	if w.hold != nil {
 		taken = lastAsk // a release of this process is heard of
 	}
-	w.LeaveTo(taken, (*wait.Place).Leave)
+	w.LeaveTo(taken)
 }
 
 // inARow is how often a wake-up is followed at once: it may come of what this call, or another one that waits, has

@@ -43,16 +43,14 @@ func TestThoseBesideALineLookFirst(t *testing.T) {
 	}
 }
 
-// For something that can be taken in parts: a wake-up that comes while one waiter takes a part is for the next one.
-func TestAWakeUpWhileOneTakesAPartIsForTheNext(t *testing.T) {
+// A wake-up that comes while one waiter takes what it waits for is for the next one only if nothing was taken.
+func TestAWakeUpWhileOneTakesIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		leave func(p *wait.Place)
 		waits time.Duration
 	}{
-		"of a part":  {func(p *wait.Place) { p.LeaveSome(time.Minute) }, 0},
-		"of it all":  {func(p *wait.Place) { p.Leave(time.Minute) }, shortest},
-		"of no part": {func(p *wait.Place) { p.LeaveSome(0) }, 0},
-		"of nothing": {func(p *wait.Place) { p.Leave(0) }, 0},
+		"all":     {func(p *wait.Place) { p.Leave(time.Minute) }, shortest},
+		"nothing": {func(p *wait.Place) { p.Leave(0) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -240,22 +240,8 @@ func (p *Place) Leave(taken time.Duration) {
 		p.apart.leave(p.lines)
 		return
 	}
-	p.lines.mu.Lock()
-	p.leaveAndUnlock(taken)
-}
-
-// LeaveSome is Leave of what the next one may have some of, too: a wake-up that came since this one
-// looked is the next one's.
-func (p *Place) LeaveSome(taken time.Duration) {
-	p.lines.mu.Lock()
-	if len(p.hint) > 0 {
-		taken = 0
-	}
-	p.leaveAndUnlock(taken)
-}
-
-func (p *Place) leaveAndUnlock(taken time.Duration) {
 	ls, l, q := p.lines, p.line, p.queue
+	ls.mu.Lock()
 	first := q.first == p
 	q.remove(p)
 	if first && q.first != nil {

@@ -65,8 +65,7 @@ func TestExpirableScripts(t *testing.T) {
 		return messages
 	}
 	heard := []any{int64(1)} // this test listens
-	got := head(1, 0)
-	last := func(ms int64) []any { return head(1, ms) }
+	got := head(1)
 	busy := func(ms int64) []any { return head(0, ms) }
 	wrong := redistest.Value{Type: "set", Content: []string{"y"}}
 	runSteps(t, map[string]step{
@@ -80,11 +79,11 @@ func TestExpirableScripts(t *testing.T) {
 		},
 		"the last ones, that never come back": {
 			seed: permitsSeed("2", taken{"c": never}), call: acquirePermits{lease: "0", ids: []string{"a", "b"}},
-			reply: last(-1), after: permits("0", taken{"a": never, "b": never, "c": never}),
+			reply: got, after: permits("0", taken{"a": never, "b": never, "c": never}),
 		},
 		"the last one, until that is over": {
 			seed: permitsSeed("1", taken{"c": never}), call: acquirePermits{lease: "500", ids: []string{"a"}},
-			reply: last(500), after: permits("0", taken{"c": never}), due: map[string]int{"a": 500},
+			reply: got, after: permits("0", taken{"c": never}), due: map[string]int{"a": 500},
 		},
 		"too many": {
 			seed: permitsSeed("1", taken{"c": never}), call: acquirePermits{lease: "500", ids: []string{"a", "b"}},
@@ -106,7 +105,7 @@ func TestExpirableScripts(t *testing.T) {
 		},
 		"one comes back": {
 			seed: permitsSeed("0", taken{"b": 1, "c": never}), call: acquirePermits{lease: "0", ids: []string{"a"}},
-			reply: last(-1), after: permits("0", taken{"a": never, "c": never}), messages: said("1"),
+			reply: got, after: permits("0", taken{"a": never, "c": never}), messages: said("1"),
 		},
 		"one comes back, too few": {
 			seed:  permitsSeed("0", taken{"b": 1, "c": never}),
@@ -134,12 +133,12 @@ func TestExpirableScripts(t *testing.T) {
 		"a copy that finds none free": {
 			seed:  permitsSeed("0", taken{"a": never, "b": never}),
 			call:  acquirePermits{lease: "0", ids: []string{"a", "b"}},
-			reply: last(-1), after: permits("0", taken{"a": never, "b": never}),
+			reply: got, after: permits("0", taken{"a": never, "b": never}),
 		},
 		"a copy of what is over": {
 			seed:  permitsSeed("0", taken{"a": 1, "b": 1}),
 			call:  acquirePermits{lease: "0", ids: []string{"a", "b"}},
-			reply: last(-1), after: permits("0", taken{"a": never, "b": never}), messages: said("2"),
+			reply: got, after: permits("0", taken{"a": never, "b": never}), messages: said("2"),
 		},
 		"a copy of what is over, while enough are free": {
 			seed:  permitsSeed("2", taken{"a": 1, "b": 1}),
@@ -149,7 +148,7 @@ func TestExpirableScripts(t *testing.T) {
 		"a copy of which others took some": {
 			seed:  permitsSeed("1", taken{"a": 1, "b": 1, "c": never}),
 			call:  acquirePermits{lease: "0", ids: []string{"a", "b", "d"}},
-			reply: last(-1), after: permits("0", taken{"a": never, "b": never, "c": never, "d": never}),
+			reply: got, after: permits("0", taken{"a": never, "b": never, "c": never, "d": never}),
 			messages: said("3"),
 		},
 		"an expiry is the permits', too": {
@@ -161,7 +160,7 @@ func TestExpirableScripts(t *testing.T) {
 		},
 		"as many as a call may": {
 			seed: permitsSeed("10000", nil), call: acquirePermits{lease: "0", ids: manyIDs(10000)},
-			reply: last(-1), after: permits("0", many(10000, never)),
+			reply: got, after: permits("0", many(10000, never)),
 		},
 		"no semaphore": {
 			seed: [][]string{{"SADD", "x", "y"}}, call: acquirePermits{lease: "0", ids: []string{"a"}},
