@@ -148,7 +148,7 @@ func TestATimedCallThatDidAPartIsSentAgain(t *testing.T) {
 		c.srv.Do(t, "ZADD", permitsKey, "1", strconv.Itoa(i))
 	}
 	reply, err := c.timed(t, "semaphore_acquire_expirable", func(call *script.Call, w script.Window) {
-		call.Key(permitsKey).Arg("30000").Int(w.NotAfter).Arg("PUBLISH", scChannel)
+		call.Key(permitsKey).Arg("30000").Int(w.NotAfter).Arg(telling(false)...).Arg("", "0")
 		for i := range 4001 {
 			call.Arg("new " + strconv.Itoa(i))
 		}
