@@ -274,8 +274,7 @@ func TestCloseSaysThatAPermitMayStayTaken(t *testing.T) {
 	first.Release()
 }
 
-// The session that got the last permit knows for how long there will be none, so its next waiter does not look
-// earlier.
+// Whoever stands in line does not look before it is told: a permit costs three calls, to stand, to take and to give back.
 func TestNobodyLooksForPermitsThatAreNotThere(t *testing.T) {
 	t.Parallel()
 	const waiters = 20
@@ -302,7 +301,7 @@ func TestNobodyLooksForPermitsThatAreNotThere(t *testing.T) {
 		h = kit.Within(t, time.Second, got, "a permit")
 	}
 	all.Wait()
-	require.LessOrEqual(t, srv.CommandStats(t)["evalsha"], int64(2*waiters+2))
+	require.LessOrEqual(t, srv.CommandStats(t)["evalsha"], int64(3*waiters+2))
 }
 
 // The number of permits that was set last stays.
