@@ -93,7 +93,7 @@ func (t *taking) tryTo(ctx, attempt context.Context) error {
 	results, away := make(chan error), make(chan struct{})
 	defer close(away)
 	if !o.Go(func(lasting context.Context) {
-		err := t.semaphore.send(lasting, t.n, t.waits, waiter)
+		err := t.send(lasting, waiter)
 		if err == nil && o.Session().Closed() {
 			t.giveBack()
 			err = holdfast.ErrClosed
@@ -123,8 +123,9 @@ func (t *taking) tryTo(ctx, attempt context.Context) error {
 	}
 }
 
-// send sends the call that takes n permits.
-func (p *Semaphore) send(ctx context.Context, n int, waits bool, waiter string) error {
+// send sends the call.
+func (t *taking) send(ctx context.Context, waiter string) error {
+	p, n, waits := t.semaphore, t.n, t.waits
 	reply, err := p.object.Timed(ctx, func(w script.Window) *script.Call {
 		c := p.call(acquireScript).Int(int64(n)).Int(w.NotAfter)
 		if waits {

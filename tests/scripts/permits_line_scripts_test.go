@@ -39,7 +39,8 @@ func alive(scores map[string]float64) map[string]redistest.Value {
 // inLineTold stores a waiter at the end of the line that was told a second ago.
 func inLineTold(waiter string) [][]string {
 	return [][]string{
-		{"RPUSH", lineKey, waiter}, {"PEXPIRE", lineKey, "40000"},
+		{"RPUSH", lineKey, waiter},
+		{"PEXPIRE", lineKey, "40000"},
 		{
 			"EVAL", "local t = redis.call('TIME') redis.call('ZADD', KEYS[1], t[1] * 1000 + t[2] / 1000 + 4000, ARGV[1])",
 			"1", aliveKey, waiter,
