@@ -364,3 +364,55 @@ func TestALineOfPermitsInACluster(t *testing.T) {
 		}
 	}
 }
+
+// It moves with its slot, and while that is half moved nobody waits for long.
+func TestALineOfPermitsWhoseSlotMoves(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 2)
+	for kind, leased := range map[string]bool{"counting": false, "leased": true} {
+		for _, move := range []string{"moves", "is half moved"} {
+			t.Run(kind+" "+move, func(t *testing.T) {
+				name := kind + " " + move
+				line := "holdfast_line:{" + name + "}"
+				from, to := cluster.NodeOf(t, name), cluster.Nodes[0]
+				if to == from {
+					to = cluster.Nodes[1]
+				}
+				open := func() taker {
+					return takerOf(kit.OpenCluster(t, cluster, &holdfast.Options{Lease: 30 * time.Second}), name, leased)
+				}
+				from.Do(t, "SET", name, "1")
+				give, err := open()(t.Context(), 1)
+				require.NoError(t, err)
+				all := make(chan permitsTaken, 3)
+				for i := range 3 {
+					go func() {
+						give, err := open()(t.Context(), 1)
+						all <- permitsTaken{give, err}
+					}()
+					kit.Await(t, "one more in the line", func() bool { return from.Int(t, "LLEN", line) == int64(i+1) })
+				}
+				var half *redistest.Move
+				if move == "moves" {
+					cluster.MoveSlot(t, name, to)
+				} else {
+					half = cluster.OpenSlot(t, name, to)
+					half.Take(t, line)
+				}
+				for i := range 3 {
+					require.NoError(t, give())
+					if i == 0 && half != nil && leased { // a semaphore without permits that are taken is on neither node now
+						half.Finish(t)
+					}
+					taken := kit.Within(t, 3*kit.LongestWait, all, "one of them")
+					require.NoError(t, taken.err)
+					give = taken.give
+					if i == 0 && half != nil && !leased {
+						half.Finish(t)
+					}
+				}
+				require.NoError(t, give())
+			})
+		}
+	}
+}
