@@ -4,7 +4,7 @@
 -- server refuses something, those who are not in the line are told the text, if there is one. Whatever is refused costs
 -- those who wait time, but no permits.
 local function permit_tell(l, free, time, text)
-  local function hears(session, room)
+  local function reaches(session, room)
     local channel = l.line .. ':' .. session
     local heard
     if room then
@@ -23,7 +23,7 @@ local function permit_tell(l, free, time, text)
       local left = tonumber(redis.call('ZSCORE', l.alive, waiter) or 0) - time
       local told = left <= 5000
       n = tonumber(n)
-      if n and left >= 0 and (told or hears(session, n <= free)) then
+      if n and left >= 0 and (told or reaches(session, n <= free)) then
         if not told and n <= free then redis.call('ZADD', l.alive, string.format('%.0f', time + 5000), waiter) end
         free = free - n
         place = place + 1
