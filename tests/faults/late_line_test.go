@@ -151,10 +151,7 @@ var lateLines = []late{
 		c.deliver()
 		require.Zero(c, c.count())
 		require.NoError(c, theirs.Err())
-		kit.Await(c, "a moment when a release hands the lock on", func() bool {
-			at := c.srv.Int(c, "EVAL", "local t = redis.call('TIME') return (t[1] * 1000 + math.floor(t[2] / 1000)) % 256", "0")
-			return at > 4 && at < 128
-		})
+		kit.AwaitHandOn(c, c.srv)
 		require.NoError(c, theirs.Release())
 		require.Equal(c, 1, c.count(), "a ghost is next")
 		kit.SleepUntil(sent.Add(lateNotAfter))

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
 // Lock takes the lock or fails the test.
@@ -41,4 +42,14 @@ func Granted(t testing.TB, d time.Duration, c <-chan Result, what string) *holdf
 	r := Within(t, d, c, what)
 	require.NoError(t, r.Err, what)
 	return r.Hold
+}
+
+// AwaitHandOn awaits a moment at which a release hands an rlock on to the first in its line: in the first 4 of each
+// 256 ms of the server's clock it frees the lock for those who are in no line.
+func AwaitHandOn(t testing.TB, srv *redistest.Server) {
+	t.Helper()
+	Await(t, "a moment when a release hands the lock on", func() bool {
+		at := srv.Int(t, "EVAL", "local t = redis.call('TIME') return (t[1] * 1000 + math.floor(t[2] / 1000)) % 256", "0")
+		return at > 4 && at < 128
+	})
 }

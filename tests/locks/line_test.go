@@ -3,7 +3,6 @@ package locks
 import (
 	"context"
 	"errors"
-	"strconv"
 	"testing"
 	"time"
 
@@ -74,23 +73,12 @@ func (q *line) holder() string {
 	return ""
 }
 
-// grants releases a hold at a moment at which the lock is handed on: now and then a release frees it for those who are
-// in no line.
+// grants releases a hold when the lock is handed on.
 func (q *line) grants(h *holdfast.Hold) {
 	q.Helper()
-	kit.Await(q, "a moment for a grant", func() bool {
-		now := q.srv.Strs(q, "TIME")
-		seconds, bad1 := strconv.Atoi(now[0])
-		micros, bad2 := strconv.Atoi(now[1])
-		require.NoError(q, errors.Join(bad1, bad2))
-		at := (1000*seconds + micros/1000) % plainEvery
-		return at > plainFor && at < plainEvery/2
-	})
+	kit.AwaitHandOn(q, q.srv)
 	require.NoError(q, h.Release())
 }
-
-// Of so many milliseconds of the server's clock, a release frees the lock in the first few.
-const plainEvery, plainFor = 256, 4
 
 // passesOn awaits that the server has granted the lock to another one than the hold.
 func (q *line) passesOn(h *holdfast.Hold) {

@@ -109,6 +109,7 @@ func TestObserverOfAGrant(t *testing.T) {
 		return len(waiters) == 1
 	})
 	asked := o.sum("attempt well")
+	kit.AwaitHandOn(t, srv)
 	require.NoError(t, hold.Release())
 	hold = kit.Granted(t, kit.LongestWait, next, "the waiter")
 	require.True(t, o.last.Granted)
