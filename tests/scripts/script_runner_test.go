@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -159,12 +160,23 @@ func TestALostConnectionLeavesTheOutcomeUnknown(t *testing.T) {
 
 func TestADialThatIsRefusedSentNothing(t *testing.T) {
 	t.Parallel()
-	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(redistest.FreePort(t)))
-	client, err := rueidis.NewClient(kit.ClientOption(addr))
+	client, err := rueidis.NewClient(kit.ClientOption(refusing(t)))
 	require.ErrorContains(t, err, "refused")
 	err = take(t.Context(), newRunner(t, client), script.Take, "x")
 	assertFailed(t, script.Refused, true, err)
 	assert.ErrorContains(t, err, "connection refused")
+}
+
+// refusing is an address that refuses connections, and that nobody else gets: it is bound, and not listened at.
+func refusing(t *testing.T) string {
+	t.Helper()
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, syscall.Close(socket)) })
+	require.NoError(t, syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	at, err := syscall.Getsockname(socket)
+	require.NoError(t, err)
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(at.(*syscall.SockaddrInet4).Port))
 }
 
 func TestAClosedClientIsNotTriedAgain(t *testing.T) {
