@@ -27,8 +27,8 @@
 -- REPLY    {-2, now}         too late: nothing was changed
 -- REPLY    {-3, now}         too few are free so far, but more leases are over: to be called again
 --
--- USES     now read_count line_others permit_deadline permit_next permit_reclaim permit_remove permit_room permit_stand
--- USES     permit_tell
+-- USES     now read_count line_drop line_others permit_deadline permit_next permit_reclaim permit_remove permit_room
+-- USES     permit_stand permit_tell
 
 local semaphore, permits, waiter = KEYS[1], KEYS[2], ARGV[6]
 local l = {line = KEYS[3], alive = KEYS[4], publish = ARGV[3], channel = ARGV[4], reach = ARGV[5]}
@@ -71,10 +71,7 @@ end
 -- All that is only looked at comes before what is changed: a server that refuses it has then
 -- changed nothing.
 local ttl = redis.call('PTTL', semaphore)
-if waiting and waiter ~= '' then
-  redis.call('ZREM', l.alive, waiter)
-  redis.call('LREM', l.line, 0, waiter)
-end
+if waiting and waiter ~= '' then line_drop(l, waiter) end
 -- Permits whose ids are there already are this call's: an earlier copy has taken them.
 local taken = 0
 for first = 8, #ARGV, 1000 do

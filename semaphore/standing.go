@@ -19,22 +19,6 @@ import (
 // must look before.
 const breath = 4 * time.Second
 
-// subscribed reports whether the session would be told.
-func (t *taking) subscribed() bool {
-	p := t.semaphore
-	return p.object.Session().Subscribed(p.line.standing.Channel)
-}
-
-// standFirst takes a place before the first attempt, so that this can stand at once, if the session is still subscribed.
-func (t *taking) standFirst() (head bool) {
-	if !t.subscribed() {
-		return true
-	}
-	p := t.takePlace()
-	p.Subscribe()
-	return p.Head()
-}
-
 // takePlace is where the call waits.
 func (t *taking) takePlace() *wait.Place {
 	o := &t.semaphore.object
@@ -46,8 +30,10 @@ func (t *taking) takePlace() *wait.Place {
 
 // stands is how an attempt stands in the line if there are too few permits; "" if it does not.
 func (t *taking) stands() (waiter string) {
-	if t.waiter == "" && t.Place != nil && t.Place.Head() && t.subscribed() {
-		t.waiter = core.NewWire(t.semaphore.object.Session()) + " " + strconv.Itoa(t.n)
+	p := t.semaphore
+	s := p.object.Session()
+	if t.waiter == "" && t.Place != nil && t.Place.Head() && s.Subscribed(p.line.standing.Channel) {
+		t.waiter = core.NewWire(s) + " " + strconv.Itoa(t.n)
 	}
 	return t.waiter
 }

@@ -58,7 +58,7 @@ func (t *taking) wait(ctx, attempt, sleep context.Context) (err error) {
 		t.leave(err)
 		t.LeaveTo(0)
 	}()
-	return t.Until(sleep, lines.Empty(line) && t.standFirst(), wait.Caller{
+	return t.Until(sleep, lines.Empty(line) && t.StandFirst(&t.semaphore.line.standing, t.takePlace), wait.Caller{
 		Attempt: func() (done bool, retry time.Duration, err error) {
 			t.succeed()
 			err = t.try(ctx, attempt)

@@ -41,7 +41,7 @@ func (a *acquisition) wait(ctx, sleep context.Context) (h *Single, err error) {
 	l := a.lock
 	a.stand = l.queue != nil
 	defer func() { a.leavePlace(h) }()
-	now := a.reenters() || (l.apart != nil || l.Session().Lines().Empty(l.Line())) && a.standFirst()
+	now := a.reenters() || (l.apart != nil || l.Session().Lines().Empty(l.Line())) && a.StandFirst(l.standing, a.takePlace)
 	err = a.Until(sleep, now, wait.Caller{
 		Attempt: func() (done bool, retry time.Duration, err error) {
 			h, retry, err = a.attempt(ctx)

@@ -42,17 +42,6 @@ func (a *acquisition) stands() bool {
 	return a.Place != nil && a.Place.Head() && l.Session().Subscribed(l.standing.Channel)
 }
 
-// standFirst takes a place before the first attempt, so that this can stand at once, if the session is still subscribed.
-func (a *acquisition) standFirst() (head bool) {
-	l := a.lock
-	if l.standing == nil || !l.Session().Subscribed(l.standing.Channel) {
-		return true
-	}
-	p := a.takePlace()
-	p.Subscribe()
-	return p.Head()
-}
-
 // waits records that an attempt found the lock taken, and whether it stands in the line. If it may not, though it has
 // subscribed by then, it is like those who do not know the line.
 //

@@ -180,6 +180,17 @@ func (r *Retries) Stay(p *wait.Place) {
 	r.waited = r.object.Waiting()
 }
 
+// StandFirst takes a place before the first attempt of a call that stands in a line on the server, so that this can stand
+// at once, if the session is still subscribed; nil: there is no line. It reports whether the call may look.
+func (r *Retries) StandFirst(s *wait.Standing, take func() *wait.Place) (head bool) {
+	if s == nil || !r.object.session.Subscribed(s.Channel) {
+		return true
+	}
+	p := take()
+	p.Subscribe()
+	return p.Head()
+}
+
 // LeaveTo leaves the place, if there is one, to the next in line, for whom there is nothing to look for while what
 // the call has taken lasts.
 func (r *Retries) LeaveTo(taken time.Duration) {

@@ -1,10 +1,9 @@
 -- line_leave: take a waiter out of a lock's line. If it was the first, the next one is told, who may have to listen
 -- in its place.
--- USES line_tell
+-- USES line_drop line_tell
 local function line_leave(l, waiter)
   local first = redis.call('LINDEX', l.line, 0) == waiter
-  redis.call('ZREM', l.alive, waiter)
-  redis.call('LREM', l.line, 0, waiter)
+  line_drop(l, waiter)
   local next = first and redis.call('LINDEX', l.line, 0)
   if next then line_tell(l, next, 'first') end
 end

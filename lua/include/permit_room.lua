@@ -1,6 +1,6 @@
 -- permit_room: how many of the free permits a waiter finds that leaves those in front of it in the line what they wait
 -- for. Whoever has no place there, is behind all of them. Those in front that are dead are taken out.
--- USES line_lives
+-- USES line_drop line_lives
 local function permit_room(l, free, waiter, time)
   local place = 0
   while free > 0 do
@@ -10,8 +10,7 @@ local function permit_room(l, free, waiter, time)
       free = free - (tonumber(string.match(ahead, ' (%d+)$')) or 0)
       place = place + 1
     else
-      redis.call('ZREM', l.alive, ahead)
-      redis.call('LREM', l.line, 1, ahead)
+      line_drop(l, ahead)
     end
   end
   return free

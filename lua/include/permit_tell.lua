@@ -3,6 +3,7 @@
 -- hear is taken out, and so is the first for whom there is no room if it would not. If permits are left over, or the
 -- server refuses something, those who are not in the line are told the text, if there is one. Whatever is refused costs
 -- those who wait time, but no permits.
+-- USES line_drop
 local function permit_tell(l, free, time, text)
   local function reaches(session, room)
     local channel = l.line .. ':' .. session
@@ -28,8 +29,7 @@ local function permit_tell(l, free, time, text)
         free = free - n
         place = place + 1
       else
-        redis.call('ZREM', l.alive, waiter)
-        redis.call('LREM', l.line, 1, waiter)
+        line_drop(l, waiter)
       end
     end
     return true

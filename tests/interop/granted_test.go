@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/tests/interop"
+	"github.com/holdfast-go/holdfast/tests/kit"
 )
 
 // grantLease is for how long a release grants a lock, of which Java sees the TTL.
@@ -22,21 +23,17 @@ func newGrant(t *testing.T, f *fleet, name string) *goOwner {
 	waiter := newGoUser(holdfast.NewOwner(t.Context()), f.another(t), plain, name)
 	holder.lock(t)
 	a := f.wait(t, waiter, name)
-	handOn(t, holder)
+	f.handOn(t, holder)
 	a.await(t, promptly)
 	return waiter
 }
 
-// handOn releases a lock when a release hands it on: the waiter has read its last answer, and those who poll are not
-// let in, which they are at the beginning of each 256 ms.
-func handOn(t *testing.T, holder owner) {
+// handOn releases a lock when a release hands it on, and the waiter has read its last answer.
+func (f *fleet) handOn(t *testing.T, holder owner) {
 	t.Helper()
-	for time.Sleep(50 * time.Millisecond); ; time.Sleep(time.Millisecond) {
-		if moment := time.Now().UnixMilli() % 256; moment > 8 && moment < 200 {
-			holder.unlock(t)
-			return
-		}
-	}
+	time.Sleep(50 * time.Millisecond)
+	kit.AwaitHandOn(t, f.server())
+	holder.unlock(t)
 }
 
 // line has n sessions stand in the line of a lock that is taken, one behind the other.
@@ -115,7 +112,7 @@ func TestAGrantToTheDeadEnds(t *testing.T) {
 			holder.lock(t)
 			dead := golang.loner(t, f, plain, "x")
 			a := f.wait(t, dead, "x")
-			handOn(t, holder)
+			f.handOn(t, holder)
 			a.await(t, promptly)
 			dead.Kill()
 			killed := time.Now()
