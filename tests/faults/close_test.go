@@ -211,7 +211,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 3 * time.Second})
 	busy := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "busy", nil))
 	waiter := kit.GoLock(t.Context(), rlock.New(s, "busy", nil).Lock)
-	kit.Waiting(t, kit.Kinds[0], srv)
+	kit.Await(t, "the waiter's place", func() bool { return len(srv.Strs(t, "KEYS", "holdfast_line:{busy}")) > 0 })
 	held := p.On(kit.ScriptOf(kit.Kinds[0], "acquire").With("free"), proxy.HoldReply, proxy.First)
 	granted := kit.GoLock(t.Context(), rlock.New(s, "free", nil).Lock)
 	held.WaitAnswered(t, 1) // the server has granted it, and the session does not know that yet

@@ -42,10 +42,15 @@ func Script(sha string) Match {
 	}
 }
 
-// With narrows a match to commands of which an argument contains the text, for example the name of a key.
+// With narrows a match to commands of which an argument contains the text, for example the name of a key. The text of
+// a script is no argument.
 func (m Match) With(text string) Match {
 	return func(command []string) bool {
-		return m(command) && slices.ContainsFunc(command[1:], func(arg string) bool {
+		arguments := command[1:]
+		if len(arguments) > 0 && Command("EVAL", "EVAL_RO")(command) {
+			arguments = arguments[1:]
+		}
+		return m(command) && slices.ContainsFunc(arguments, func(arg string) bool {
 			return strings.Contains(arg, text)
 		})
 	}

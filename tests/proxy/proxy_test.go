@@ -88,6 +88,17 @@ func TestDropReply(t *testing.T) {
 	require.Equal(t, 2, r.Matched())
 }
 
+func TestTheTextOfAScriptIsNoArgument(t *testing.T) {
+	_, p := newPair(t)
+	r := p.On(proxy.Command("EVAL").With("name"), proxy.Delay(0), proxy.EveryTime)
+	c := dial(t, p)
+	for matched, key := range []string{"other", "name"} {
+		_, err := c.Do("EVAL", "return 'name'", "1", key)
+		require.NoError(t, err)
+		require.Equal(t, matched, r.Matched())
+	}
+}
+
 func TestDropReplyEndsPipeline(t *testing.T) {
 	s, p := newPair(t)
 	c := dial(t, p)

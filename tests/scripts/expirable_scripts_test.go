@@ -37,8 +37,9 @@ func permitsSeed(free string, taken map[string]float64) [][]string {
 // inTenSeconds is the command that stores a permit whose lease ends in ten seconds.
 func inTenSeconds(id string) []string {
 	return []string{
-		"EVAL", "redis.call('ZADD', KEYS[1], redis.call('TIME')[1] * 1000 + 10000, ARGV[1])", "1",
-		permitsKey, id,
+		"EVAL", `local now = redis.call('TIME')
+			redis.call('ZADD', KEYS[1], now[1] * 1000 + math.floor(now[2] / 1000) + 10000, ARGV[1])`,
+		"1", permitsKey, id,
 	}
 }
 
