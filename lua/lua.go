@@ -24,32 +24,34 @@ import (
 //go:embed *.lua include/*.lua
 var files embed.FS
 
-// Source returns the text of a script as the server gets it: the fragments that it uses, each
-// once and behind those that it uses itself, then the script. It panics if there is no such
-// script or fragment, which is a mistake in this module.
+// Source returns the text of a script as the server gets it, with the fragments that it uses. It panics if there is no
+// such script or fragment, which is a mistake in this module.
 func Source(name string) string {
-	var files []string
-	collect(name+".lua", &files)
 	var text strings.Builder
-	for _, file := range files {
-		text.WriteString(read(file))
-	}
+	compose(&text, name+".lua", &[]string{})
 	return text.String()
 }
 
-// collect appends a file to those that come before it, behind what it uses.
-func collect(file string, before *[]string) {
-	if slices.Contains(*before, file) {
+// compose appends a file to a text, unless it is among those that are known there already.
+func compose(text *strings.Builder, file string, known *[]string) {
+	if slices.Contains(*known, file) {
 		return
 	}
+	*known = append(*known, file)
 	for line := range strings.Lines(read(file)) {
-		if uses, ok := strings.CutPrefix(line, "-- USES "); ok {
+		code := strings.TrimLeft(line, " ")
+		if uses, ok := strings.CutPrefix(code, "-- USES "); ok {
+			scope := known
+			if code != line { // in a block; what stands there is unknown behind it
+				block := slices.Clone(*known)
+				scope = &block
+			}
 			for fragment := range strings.FieldsSeq(uses) {
-				collect("include/"+fragment+".lua", before)
+				compose(text, "include/"+fragment+".lua", scope)
 			}
 		}
+		text.WriteString(line)
 	}
-	*before = append(*before, file)
 }
 
 // Names returns the names of all scripts, without the fragments, in alphabetical order.

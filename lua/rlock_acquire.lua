@@ -19,41 +19,48 @@
 -- REPLY    {0, 0, pttl}              another owner has it for pttl ms; -1: it has no expiry
 -- REPLY    {-1, 0}                   nothing there to re-enter
 -- REPLY    {-2, now}                 too late: nothing was changed
---
--- USES     check_lease now expire token_text uptime
 
+local call = redis.call
 local lock, token = KEYS[1], KEYS[2]
-local owner, target = ARGV[1], tonumber(ARGV[2])
-local not_after = tonumber(ARGV[4])
-local lease, mistake = check_lease(ARGV[3])
-if mistake then return mistake end
+local owner, target, lease = ARGV[1], ARGV[2], ARGV[3]
 
-local pttl = redis.call('PTTL', lock)
+if not string.find(lease, '^[1-9]%d*$') or #lease > 15 then
+  -- USES check_lease
+  local _, mistake = check_lease(lease)
+  if mistake then return mistake end
+end
+
+local pttl = call('PTTL', lock)
 local free = pttl == -2
-local count = not free and tonumber(redis.call('HGET', lock, owner))
+local count = not free and tonumber(call('HGET', lock, owner))
 if not count then
-  if target > 1 then return {-1, 0} end
+  if target ~= '1' then return {-1, 0} end
   if not free then return {0, 0, pttl} end
 end
 
-local time = now()
-if time > not_after then return {-2, time} end
+local clock = call('TIME')
+local time = clock[1] * 1000 + math.floor(clock[2] / 1000)
+if time > ARGV[4] + 0 then return {-2, time} end
 
-local function held(issued)
-  if not ARGV[5] then return {1, time, issued} end
-  return {1, time, issued, uptime(time)}
+-- A first acquisition that finds itself is a copy, its token is the last one issued; a re-entry
+-- that wants a token is the first hold of this owner to want one.
+local issued = 0
+if token then
+  issued = tonumber(count and target == '1' and call('GET', token) or call('INCR', token))
+  if issued >= 9007199254740992 then issued = call('GET', token) end -- with all its digits
 end
 
 if free then
-  local issued = token and token_text(token, redis.call('INCR', token)) or 0
-  redis.call('HSET', lock, owner, 1)
-  return expire(lock, ARGV[3]) or held(issued)
+  call('HSET', lock, owner, '1')
+  local done = redis.pcall('PEXPIRE', lock, lease)
+  if type(done) == 'table' then -- refused: no lock may ever stand without an expiry
+    call('DEL', lock)
+    return done
+  end
+else -- ours already
+  if pttl < tonumber(lease) then call('PEXPIRE', lock, lease) end
+  if count < tonumber(target) then call('HSET', lock, owner, target) end
 end
-
--- Ours already. A first acquisition that finds itself is a copy, its token is the last one
--- issued; a re-entry that wants a token is the first hold of this owner to want one.
-local issued = 0
-if token then issued = token_text(token, tonumber(target == 1 and redis.call('GET', token) or redis.call('INCR', token))) end
-if pttl < lease then redis.call('PEXPIRE', lock, ARGV[3]) end
-if count < target then redis.call('HSET', lock, owner, target) end
-return held(issued)
+if not ARGV[5] then return {1, time, issued} end
+-- USES uptime
+return {1, time, issued, uptime(time)}

@@ -19,30 +19,32 @@
 -- REPLY    0  the lock is not this owner's
 -- REPLY    1  lowered, still held
 -- REPLY    n  from 2: freed or handed on, and n - 2 others wait, as far as is known
---
--- USES     lower line_pass line_leave
 
-local lock, owner, target, waiter = KEYS[1], ARGV[1], ARGV[2], ARGV[7]
-local l = {
-  lock = lock, line = KEYS[2], alive = KEYS[3], token = KEYS[4],
-  publish = ARGV[3], channel = ARGV[4], reach = ARGV[5], owner = owner,
-}
+local call = redis.call
+local lock, line, owner, target = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 
 if target ~= '0' then
-  if redis.call('HEXISTS', lock, owner) == 0 then return 0 end
+  -- USES lower
+  if call('HEXISTS', lock, owner) == 0 then return 0 end
   lower(lock, owner, target)
   return 1
 end
 
-local waiting = l.line and redis.call('LLEN', l.line) or 0
+local waiting = line and call('LLEN', line) or 0
 if waiting == 0 then
-  if redis.call('HDEL', lock, owner) == 0 then return 0 end
-  local heard = redis.pcall(l.publish, l.channel, '0')
+  if call('HDEL', lock, owner) == 0 then return 0 end
+  local heard = redis.pcall(ARGV[3], ARGV[4], '0')
   if type(heard) == 'number' then return 2 + heard end
-  redis.call('HSET', lock, owner, 1) -- a server that refuses the message has changed nothing
-  redis.call('PEXPIRE', lock, ARGV[6])
+  call('HSET', lock, owner, '1') -- a server that refuses the message has changed nothing
+  call('PEXPIRE', lock, ARGV[6])
   return heard
 end
-if waiter then line_leave(l, waiter) end
-if redis.call('HEXISTS', lock, owner) == 0 then return 0 end
+
+-- USES line_pass line_leave
+local l = {
+  lock = lock, line = line, alive = KEYS[3], token = KEYS[4],
+  publish = ARGV[3], channel = ARGV[4], reach = ARGV[5], owner = owner,
+}
+if ARGV[7] then line_leave(l, ARGV[7]) end
+if call('HEXISTS', lock, owner) == 0 then return 0 end
 return 2 + line_pass(l, waiting)
