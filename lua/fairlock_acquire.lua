@@ -31,54 +31,71 @@
 -- REPLY    {-1, 0}              nothing there to re-enter
 -- REPLY    {-1, now}            the waiter's place is gone, and nothing is left of it
 -- REPLY    {-2, now}            too late: nothing was changed
---
--- USES     check_lease now expire fair_pop fair_bury fair_forget fair_sweep fair_settle fair_tell fair_knows
 
-local lock = KEYS[1]
-local q = {
-  lock = lock, queue = KEYS[2], due = KEYS[3], ours = KEYS[4], alive = KEYS[5],
-  java_wait = tonumber(ARGV[6]), publish = ARGV[7], channel = ARGV[8], told = ARGV[9],
-}
-local owner, target, not_after, wait = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local again = ARGV[11] == '1'
-local lease, mistake = check_lease(ARGV[3])
-if mistake then return mistake end
+local call = redis.call
+local lock, queue = KEYS[1], KEYS[2]
+local owner, target, lease, again = ARGV[1], ARGV[2], ARGV[3], ARGV[11] == '1'
 
-local pttl = redis.call('PTTL', lock)
+if not string.find(lease, '^[1-9]%d*$') or #lease > 15 then
+  -- USES check_lease
+  local _, mistake = check_lease(lease)
+  if mistake then return mistake end
+end
+
+local pttl = call('PTTL', lock)
 local free = pttl == -2
-local hold = free and {} or redis.call('HGETALL', lock)
-local holder, count = hold[1], hold[1] == owner and tonumber(hold[2])
-if not count and target > 1 then return {-1, 0} end
-local time = now()
-if time > not_after then return {-2, time} end
+local holder, count
+if not free then
+  local hold = call('HGETALL', lock)
+  holder, count = hold[1], hold[1] == owner and tonumber(hold[2])
+end
+if not count and target ~= '1' then return {-1, 0} end
+
+local clock = call('TIME')
+local time = clock[1] * 1000 + math.floor(clock[2] / 1000)
+if time > ARGV[4] + 0 then return {-2, time} end
 
 if count then -- ours already: a grant, a re-entry, or a copy
-  if count < target then redis.call('HSET', lock, owner, target) end
-  if pttl < lease then redis.call('PEXPIRE', lock, ARGV[3]) end
+  if count < tonumber(target) then call('HSET', lock, owner, target) end
+  if pttl < tonumber(lease) then call('PEXPIRE', lock, lease) end
   return {1, time}
 end
 
 -- Nobody becomes the head by standing behind others, so those in front are no concern of a newcomer's.
-local head, grant, alive, due
+local head = (free or again) and call('LINDEX', queue, '0')
+if free and not head and not again then
+  -- USES expire
+  call('HSET', lock, owner, '1')
+  return expire(lock, lease) or {1, time}
+end
+
+-- USES expire fair_pop fair_bury fair_forget fair_sweep fair_settle fair_tell fair_knows
+
+local q = {
+  lock = lock, queue = queue, due = KEYS[3], ours = KEYS[4], alive = KEYS[5],
+  java_wait = tonumber(ARGV[6]), publish = ARGV[7], channel = ARGV[8], told = ARGV[9],
+}
+local wait = tonumber(ARGV[5])
+
+local grant, alive, due
 if free or again then
-  head = redis.call('LINDEX', q.queue, 0)
   local buried = head and fair_bury(q, time)
   if head and free then
     head, grant, alive, due = fair_sweep(q, time)
   elseif buried then
-    head = redis.call('LINDEX', q.queue, 0)
+    head = redis.call('LINDEX', queue, 0)
   end
 end
 
 if free and (not head or head == owner) then
   if head then -- before the grant: a key of another type refuses, and then nothing is held
     fair_pop(q, owner)
-    fair_settle(q, time, lease)
+    fair_settle(q, time, lease + 0)
   elseif again then -- dropped before, or the server has lost the queue
     fair_forget(q, owner)
   end
   redis.call('HSET', lock, owner, 1)
-  return expire(lock, ARGV[3]) or {1, time}
+  return expire(lock, lease) or {1, time}
 end
 if wait == 0 then
   if free then fair_tell(q, head, grant) end

@@ -19,21 +19,23 @@
 -- REPLY    0  the lock is not this owner's
 -- REPLY    1  lowered, still held
 -- REPLY    2  freed, or handed on
---
--- USES     lower now fair_pass
 
-local q = {
-  lock = KEYS[1], queue = KEYS[2], due = KEYS[3], ours = KEYS[4], alive = KEYS[5],
-  java_wait = tonumber(ARGV[3]), publish = ARGV[4], channel = ARGV[5], told = ARGV[6], reach = ARGV[7],
-}
-local owner, target = ARGV[1], ARGV[2]
+local call = redis.call
+local lock, queue, owner, target = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 
 if target ~= '0' then
-  if redis.call('HEXISTS', q.lock, owner) == 0 then return 0 end
-  lower(q.lock, owner, target)
+  -- USES lower
+  if call('HEXISTS', lock, owner) == 0 then return 0 end
+  lower(lock, owner, target)
   return 1
 end
-local head = redis.call('LINDEX', q.queue, 0)
-if not head then return 2 * redis.call('HDEL', q.lock, owner) end
-if redis.call('HEXISTS', q.lock, owner) == 0 then return 0 end
-return fair_pass(q, now(), head, owner, ARGV[8]) or 2
+
+local head = call('LINDEX', queue, '0')
+if not head then return 2 * call('HDEL', lock, owner) end
+if call('HEXISTS', lock, owner) == 0 then return 0 end
+
+-- USES now fair_pass
+return fair_pass({
+  lock = lock, queue = queue, due = KEYS[3], ours = KEYS[4], alive = KEYS[5],
+  java_wait = tonumber(ARGV[3]), publish = ARGV[4], channel = ARGV[5], told = ARGV[6], reach = ARGV[7],
+}, now(), head, owner, ARGV[8]) or 2

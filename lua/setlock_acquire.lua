@@ -17,26 +17,31 @@
 -- REPLY    {0, 0, pttl}          another has it for pttl ms; -1: it has no expiry
 -- REPLY    {-1, 0}               not held by the token that is to be adopted
 -- REPLY    {-2, now}             too late: nothing was changed
---
--- USES     check_lease now uptime
 
-local lock, token, mode = KEYS[1], ARGV[1], ARGV[4]
-local lease, mistake = check_lease(ARGV[2])
-if mistake then return mistake end
+local call = redis.call
+local lock, token, lease, mode = KEYS[1], ARGV[1], ARGV[2], ARGV[4]
 
-local holder = redis.call('GET', lock)
+if not string.find(lease, '^[1-9]%d*$') or #lease > 15 then
+  -- USES check_lease
+  local _, mistake = check_lease(lease)
+  if mistake then return mistake end
+end
+
+local holder = call('GET', lock)
 local ours = holder == token and mode ~= 'first'
 if not ours then
   if mode == 'adopt' then return {-1, 0} end
-  if holder then return {0, 0, redis.call('PTTL', lock)} end
+  if holder then return {0, 0, call('PTTL', lock)} end
 end
 
-local time = now()
-if time > tonumber(ARGV[3]) then return {-2, time} end
+local clock = call('TIME')
+local time = clock[1] * 1000 + math.floor(clock[2] / 1000)
+if time > ARGV[3] + 0 then return {-2, time} end
 if not ours then
-  redis.call('SET', lock, token, 'PX', ARGV[2])
-elseif redis.call('PTTL', lock) < lease then
-  redis.call('PEXPIRE', lock, ARGV[2])
+  call('SET', lock, token, 'PX', lease)
+elseif call('PTTL', lock) < tonumber(lease) then
+  call('PEXPIRE', lock, lease)
 end
 if not ARGV[5] then return {1, time} end
+-- USES uptime
 return {1, time, 0, uptime(time)}

@@ -10,10 +10,10 @@
 -- REPLY    0  the lock does not have this token
 -- REPLY    n  from 2: freed, and n - 2 clients of this server listen on the channel
 
-local lock = KEYS[1]
+local call, lock = redis.call, KEYS[1]
 
-if redis.call('GET', lock) ~= ARGV[1] then return 0 end
+if call('GET', lock) ~= ARGV[1] then return 0 end
 -- The message first: a server that refuses it has then changed nothing.
-local listeners = redis.call(ARGV[2], ARGV[3], '0')
-redis.call('DEL', lock)
+local listeners = call(ARGV[2], ARGV[3], '0')
+call('DEL', lock)
 return 2 + listeners

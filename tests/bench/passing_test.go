@@ -46,7 +46,7 @@ func BenchmarkPassingOn(b *testing.B) {
 		busy("rlock", 4, 1, ms, few),
 		busy("rlock", 48, 1, ms, few),
 		busy("rlock", 200, 1, ms, few),
-		busy("fairlock", 1, 1, 0, "2 calls, 8 inside"),
+		busy("fairlock", 1, 1, 0, "2 calls, 7 inside"),
 		busy("fairlock", 4, 8, 0, fair),
 		busy("fairlock", 48, 2, ms, fair),
 		busy("fairlock", 200, 1, ms, fair),
