@@ -8,7 +8,7 @@ LINTER  := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # A race binary waits for a second at its end, for races of goroutines that still run. Ours leave none behind.
 export GORACE := atexit_sleep_ms=50
 
-.PHONY: help demo test quick test-servers bench lint fmt redis java python
+.PHONY: help demo test quick test-servers bench bench-peers lint fmt redis java python
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,11 @@ test-servers: ## The tests against real servers, and against Java and redis-py i
 
 bench: redis ## What it costs, beside the bare commands
 	cd tests && $(GO) test -run "^$$" -bench . -benchtime 1x ./bench
+
+# A module of its own, outside go.work: what the other libraries need decides no version here, and is downloaded by
+# nobody who does not measure them. PEERS are flags: make bench-peers PEERS="-rows Waiters -rounds 1"; PEERS=-help.
+bench-peers: redis java ## Beside other libraries, and Redisson if there is Java: tables and plots in bin/
+	cd tests/peers && GOWORK=off $(GO) test -run "^$$" -bench . -benchtime 1x -timeout 2h -args $(PEERS)
 
 lint: ## Formatting, vet, modernizers and linters, in all modules
 	.ci/lint $(LINTER)

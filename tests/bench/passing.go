@@ -2,12 +2,12 @@ package bench
 
 import (
 	"encoding/json"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/tests/board"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 	"github.com/holdfast-go/holdfast/tests/worker"
 )
@@ -50,7 +50,7 @@ type crew struct {
 	Shape
 	tb      testing.TB
 	srv     *redistest.Server
-	board   *board
+	board   *board.Board
 	workers []*worker.Worker
 }
 
@@ -58,7 +58,7 @@ type crew struct {
 func assemble(tb testing.TB, s Shape) *crew {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "board")
-	b, err := openBoard(path)
+	b, err := board.Open(path)
 	must(tb, err)
 	c := &crew{Shape: s, tb: tb, srv: redistest.Start(tb), board: b}
 	ready := make(chan string, s.Processes)
@@ -86,19 +86,19 @@ func assemble(tb testing.TB, s Shape) *crew {
 func (c *crew) hold() (release func()) {
 	give, err := takers[c.Kind](open(c.tb, 30*time.Second, c.srv.Addr()), passed)()
 	must(c.tb, err)
-	c.board.holders.Add(1)
+	c.board.Holders.Add(1)
 	return func() {
-		c.board.holders.Add(-1)
+		c.board.Holders.Add(-1)
 		must(c.tb, give())
 	}
 }
 
 // begin lets the first n processes begin. It returns a second after all their goroutines have asked for the lock.
 func (c *crew) begin(n int) {
-	c.board.open.Store(int64(n))
+	c.board.Open.Store(int64(n))
 	c.await("all ask", time.Minute, func() bool {
 		for i := range n * c.Processes / len(c.workers) * c.Goroutines {
-			if c.board.places[i].asked.Load() == 0 {
+			if c.board.Places[i].Asked.Load() == 0 {
 				return false
 			}
 		}
@@ -111,7 +111,7 @@ func (c *crew) begin(n int) {
 func (c *crew) taken() []int64 {
 	counts := make([]int64, c.Processes*c.Goroutines)
 	for i := range counts {
-		counts[i] = c.board.places[i].taken.Load()
+		counts[i] = c.board.Places[i].Taken.Load()
 	}
 	return counts
 }
@@ -135,13 +135,13 @@ func (c *crew) await(what string, limit time.Duration, cond func() bool) {
 // watch measures while f runs.
 func (c *crew) watch(f func()) Passing {
 	before := c.taken()
-	cpu, began := serverCPU(c.tb, c.srv), time.Now()
+	cpu, began := c.srv.CPU(c.tb), time.Now()
 	c.srv.ResetStats(c.tb)
 	f()
 	took := time.Since(began)
 	after := c.taken()
 	stats, script := c.srv.CommandStats(c.tb), workedFor(c.tb, c.srv)
-	p := Passing{Started: len(c.workers), Connections: c.srv.Connections(c.tb), CPU: serverCPU(c.tb, c.srv) - cpu}
+	p := Passing{Started: len(c.workers), Connections: c.srv.Connections(c.tb), CPU: c.srv.CPU(c.tb) - cpu}
 
 	perSession := make([]int64, c.Processes)
 	for i := range after {
@@ -164,38 +164,12 @@ func (c *crew) watch(f func()) Passing {
 		per = took.Seconds()
 	}
 	p.Calls, p.Inside, p.Script, p.CPU = p.Calls/per, p.Inside/per, script/per, p.CPU/per
-	p.Jain, p.Least = fairness(perSession)
-	p.Within, _ = fairness(after)
-	if n := c.board.crowds.Load(); n > 0 {
+	p.Jain, p.Least = board.Fairness(perSession)
+	p.Within, _ = board.Fairness(after)
+	if n := c.board.Crowds.Load(); n > 0 {
 		c.tb.Errorf("%d times there were too many holders", n)
 	}
 	return p
-}
-
-// fairness returns Jain's index and the least share, relative to a fair one.
-func fairness(counts []int64) (jain, least float64) {
-	var sum, squares float64
-	low := counts[0]
-	for _, n := range counts {
-		sum, squares, low = sum+float64(n), squares+float64(n)*float64(n), min(low, n)
-	}
-	all := float64(len(counts))
-	return sum * sum / squares / all, float64(low) / sum * all
-}
-
-// serverCPU returns how much processor time the server has used, in µs.
-func serverCPU(tb testing.TB, srv *redistest.Server) (micros float64) {
-	for line := range strings.Lines(srv.Str(tb, "INFO", "cpu")) {
-		for _, mode := range []string{"used_cpu_sys:", "used_cpu_user:"} {
-			if text, ok := strings.CutPrefix(line, mode); ok {
-				var seconds float64
-				_, err := fmt.Sscan(text, &seconds)
-				must(tb, err)
-				micros += seconds * 1e6
-			}
-		}
-	}
-	return micros
 }
 
 // MeasurePassing measures a shape for a while in which everybody is busy.
@@ -214,12 +188,12 @@ func MeasureBesideMutex(tb testing.TB, s Shape, window time.Duration) float64 {
 	const turn = 200 * time.Millisecond
 	for range window / turn {
 		for i, c := range crews {
-			c.board.open.Store(1)
+			c.board.Open.Store(1)
 			time.Sleep(turn / 4)
 			before := c.sum()
 			time.Sleep(turn)
 			taken[i] += c.sum() - before
-			c.board.open.Store(0)
+			c.board.Open.Store(0)
 			time.Sleep(turn / 4)
 		}
 	}
@@ -269,6 +243,6 @@ func MeasureSuccession(tb testing.TB, kind string, happens func(first *worker.Wo
 	happens(c.workers[0])
 	began := time.Now()
 	release()
-	c.await("the second waiter has the lock", time.Minute, func() bool { return c.board.places[1].taken.Load() > 0 })
+	c.await("the second waiter has the lock", time.Minute, func() bool { return c.board.Places[1].Taken.Load() > 0 })
 	return time.Since(began)
 }

@@ -90,7 +90,7 @@ func launch(release string) (*Java, error) {
 	if _, err := exec.LookPath("java"); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoJava, err)
 	}
-	classpath, err := build(release)
+	classpath, err := Classpath(release)
 	if err != nil {
 		return nil, err
 	}

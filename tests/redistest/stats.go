@@ -38,6 +38,23 @@ func (s *Server) ResetStats(t testing.TB) {
 	s.observer.forgetOwn()
 }
 
+// CPU is how much processor time the server has used, in µs.
+func (s *Server) CPU(t testing.TB) (micros float64) {
+	t.Helper()
+	for line := range strings.Lines(s.Str(t, "INFO", "cpu")) {
+		for _, mode := range []string{"used_cpu_sys:", "used_cpu_user:"} {
+			if text, ok := strings.CutPrefix(strings.TrimSpace(line), mode); ok {
+				seconds, err := strconv.ParseFloat(text, 64)
+				if err != nil {
+					t.Fatalf("INFO cpu: %q: %v", line, err)
+				}
+				micros += seconds * 1e6
+			}
+		}
+	}
+	return micros
+}
+
 // subtractOwn takes the package's own commands out of what the server counted. The server reports subcommands by
 // themselves, and does not yet count the INFO that it is answering.
 func (o *observer) subtractOwn(stats map[string]int64) {

@@ -59,7 +59,7 @@ func Say(format string, args ...any) {
 // A Worker is a process that plays a role.
 type Worker struct {
 	cmd    *exec.Cmd
-	stdin  io.Closer
+	stdin  io.WriteCloser
 	ended  chan struct{}
 	killed atomic.Bool
 
@@ -71,8 +71,15 @@ type Worker struct {
 // end of the test if it still runs, and the test fails if it has ended with an error other than being killed.
 func Start(t testing.TB, hear func(line string), role string, args ...string) *Worker {
 	t.Helper()
-	w := &Worker{cmd: exec.Command(os.Args[0]), ended: make(chan struct{})}
-	w.cmd.Env = append(os.Environ(), roleVariable+"="+strings.Join(append([]string{role}, args...), "\n"))
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), roleVariable+"="+strings.Join(append([]string{role}, args...), "\n"))
+	return StartCommand(t, hear, role, cmd)
+}
+
+// StartCommand starts any program as a worker, which messages about it call by that name.
+func StartCommand(t testing.TB, hear func(line string), name string, cmd *exec.Cmd) *Worker {
+	t.Helper()
+	w := &Worker{cmd: cmd, ended: make(chan struct{})}
 	w.cmd.SysProcAttr = child.Attributes()
 	w.cmd.Stderr = &w.stderr
 	stdout, err := w.cmd.StdoutPipe()
@@ -89,7 +96,7 @@ func Start(t testing.TB, hear func(line string), role string, args ...string) *W
 	t.Cleanup(func() {
 		w.Kill()
 		if w.err != nil && !w.killed.Load() {
-			t.Errorf("worker %q: %v\n%s", role, w.err, w.stderr.String())
+			t.Errorf("worker %q: %v\n%s", name, w.err, w.stderr.String())
 		}
 	})
 	return w
@@ -105,6 +112,9 @@ func (w *Worker) listen(stdout io.Reader, hear func(line string)) {
 
 // Ended is closed when the worker has ended and all that it said has been heard.
 func (w *Worker) Ended() <-chan struct{} { return w.ended }
+
+// Tell writes a line to the worker's standard input, for a role that reads it instead of waiting for Stopped.
+func (w *Worker) Tell(line string) { _, _ = io.WriteString(w.stdin, line+"\n") } // fails only if it has ended
 
 // End asks the worker to end, without waiting for it.
 func (w *Worker) End() { _ = w.stdin.Close() }

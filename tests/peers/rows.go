@@ -1,0 +1,222 @@
+package peers
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	usualLease = 30 * time.Second
+	baseline   = "bare EVALSHA (R1)"
+)
+
+// Settings narrow a measurement.
+type Settings struct {
+	Rows, Libraries *regexp.Regexp
+	Rounds          int
+	Window          time.Duration
+	Names, Holds    int           // of waiters, and kept
+	Lease           time.Duration // of what is kept
+}
+
+// A row is work, and what each library did of it in each round.
+type row struct {
+	title   string
+	measure func(f *fleet, c contender, window time.Duration) sample
+	once    bool // in one round
+	results map[string][]sample
+}
+
+// A table is rows of the same quantities.
+type table struct {
+	letter, title, about string
+	columns              []column
+	pivots               []string // the quantities that have a small table of their own
+	plots                []plot
+	rows                 []*row
+}
+
+// Measure returns the tables, filled.
+func Measure(tb testing.TB, set Settings) []*table {
+	f, began := newFleet(tb, set), time.Now()
+	tables := plan(set)
+	for round := range set.Rounds {
+		for _, t := range tables {
+			for _, r := range t.rows {
+				if r.once && round > 0 || !set.Rows.MatchString(t.title+", "+r.title) {
+					continue
+				}
+				f.runRow(t, r, set)
+				fmt.Printf("%6.0f s  round %d  %s, %s\n", time.Since(began).Seconds(), round+1, t.title, r.title)
+			}
+		}
+	}
+	return tables
+}
+
+func (f *fleet) runRow(t *table, r *row, set Settings) {
+	base := math.NaN()
+	for _, c := range contenders {
+		if !strings.Contains(c.in, t.letter) || !set.Libraries.MatchString(c.name) || c.open == nil && f.classpath == "" {
+			continue
+		}
+		s := r.measure(f, c, set.Window)
+		if c.name == baseline {
+			base = s["rate"]
+		}
+		s["ofR1"] = s["rate"] / base
+		r.results[c.name] = append(r.results[c.name], s)
+		if wrong := s["overlaps"] + s["failed"] + s["hanging"] + s["lost"]; wrong > 0 {
+			fmt.Printf("*** %s, %s: %.0f times two holders at once, %.0f calls failed, %.0f hung, %.0f holds lost\n",
+				c.name, r.title, s["overlaps"], s["failed"], s["hanging"], s["lost"])
+			if s["overlaps"] > 0 && slices.Contains([]string{"rlock", "fairlock", "setlock"}, c.name) {
+				f.tb.Errorf("%s: two holders at once", c.name)
+			}
+		}
+	}
+}
+
+func plan(set Settings) []*table {
+	alone := &table{
+		letter: "u", title: "Nobody else wants the lock",
+		about:   "One process; each goroutine, or thread of Java, locks and releases a name of its own.",
+		columns: []column{rate, ofR1, p50, p99, calls, server, client, allocs, bytes},
+		pivots:  []string{"rate", "ofR1", "server", "client"},
+		plots: []plot{
+			{"alone", "goroutines, or threads, of one process, with contexts that cannot end", 0, 4},
+			{"alone-bound", "goroutines, or threads, of one process, with contexts that can be cancelled", 4, 8},
+		},
+	}
+	for _, bound := range []bool{false, true} {
+		for _, threads := range []int{1, 16, 128, 512} {
+			alone.add(fmt.Sprintf("%d %s", threads, map[bool]string{false: "free", true: "bound"}[bound]),
+				shape{processes: 1, threads: threads, bound: bound, servers: 1})
+		}
+	}
+	hot := &table{
+		letter: "h", title: "Everybody wants one lock",
+		about:   "Each process has one goroutine, or thread; where there is one process, it has 16.",
+		columns: []column{rate, p50, p99, calls, server, client, jain},
+		pivots:  []string{"rate", "calls", "p99", "jain"},
+		plots: []plot{
+			{"hot", "processes that want the lock all the time (1: sixteen goroutines), no work", 0, 4},
+			{"hot-work", "processes that want the lock all the time (1: sixteen goroutines), 1 ms of work", 4, 8},
+		},
+	}
+	for _, work := range []time.Duration{0, time.Millisecond} {
+		for _, n := range []int{1, 4, 16, 48} {
+			threads := 1
+			if n == 1 {
+				threads = 16
+			}
+			hot.add(fmt.Sprintf("%d, %v", n, work),
+				shape{processes: n, threads: threads, hot: true, work: work, bound: true, servers: 1})
+		}
+	}
+	red := &table{
+		letter: "r", title: "RedLock on five servers",
+		about:   "One process; each goroutine locks and releases a name of its own.",
+		columns: []column{rate, p50, p99, calls, server, client, allocs, bytes},
+	}
+	for _, threads := range []int{1, 16} {
+		red.add(fmt.Sprint(threads), shape{processes: 1, threads: threads, bound: true, servers: 5})
+	}
+	waiters := &table{
+		letter: "w", title: "Waiters",
+		columns: []column{rss, heap, idle},
+		rows:    []*row{{title: fmt.Sprintf("%d waiters for a name each", set.Names), once: true, measure: waitersRow(set)}},
+	}
+	kept := &table{
+		letter: "k", title: "Locks that are kept",
+		columns: []column{rss, heap, renewals, server, client, lost},
+		rows:    []*row{{title: fmt.Sprintf("%d renewed holds", set.Holds), once: true, measure: keptRow(set)}},
+	}
+	tables := []*table{alone, hot, red, waiters, kept}
+	for _, t := range tables {
+		for _, r := range t.rows {
+			r.results = map[string][]sample{}
+		}
+	}
+	return tables
+}
+
+func (t *table) add(title string, s shape) {
+	t.rows = append(t.rows, &row{title: title, measure: func(f *fleet, c contender, window time.Duration) sample {
+		settle := 150 * time.Millisecond
+		if c.open == nil && !f.warm[c.name] {
+			settle, f.warm[c.name] = 50*window, true // for the compiler
+		}
+		return f.measure(c, s, settle, window)
+	}})
+}
+
+// waitersRow measures a process that waits for names which another one has.
+func waitersRow(set Settings) func(*fleet, contender, time.Duration) sample {
+	return func(f *fleet, c contender, window time.Duration) sample {
+		srv := f.serversOf(c, 1)
+		holder, waiter := f.fresh(c), f.fresh(c)
+		defer holder.w.Kill()
+		defer waiter.w.Kill()
+		open := fmt.Sprintf("open %s %s %d 1", c.id(), addresses(srv), (10 * time.Minute).Milliseconds())
+		all([]*process{holder, waiter}, asking(open))
+		f.board.Places[0].Crowds.Store(0)
+		holder.ask(fmt.Sprintf("hold %d waited", set.Names))
+		before := waiter.ask("rest")
+		waiter.ask(fmt.Sprintf("wait %d waited", set.Names))
+		time.Sleep(3 * window)
+		after := waiter.ask("rest")
+		srv[0].ResetStats(f.tb)
+		quiet := 10 * window // several signs of life of each, if there are such
+		time.Sleep(quiet)
+		n := float64(set.Names)
+		return sample{
+			"rss": (after["rss"] - before["rss"]) / n, "heap": (after["heap"] - before["heap"]) / n,
+			"idle": sentTo(f.tb, srv, c.sent) / n / quiet.Seconds(), "overlaps": float64(f.board.Places[0].Crowds.Load()),
+		}
+	}
+}
+
+// keptRow measures a process that keeps many locks for two leases.
+func keptRow(set Settings) func(*fleet, contender, time.Duration) sample {
+	return func(f *fleet, c contender, _ time.Duration) sample {
+		srv := f.serversOf(c, 1)
+		p := f.fresh(c)
+		defer p.w.Kill()
+		p.ask(fmt.Sprintf("open %s %s %d 1", c.id(), addresses(srv), set.Lease.Milliseconds()))
+		before := p.ask("rest")
+		p.ask(fmt.Sprintf("hold %d kept", set.Holds))
+		after, spent, worked := p.ask("rest"), p.ask("usage"), cpu(f.tb, srv)
+		srv[0].ResetStats(f.tb)
+		const leases = 2
+		time.Sleep(leases * set.Lease)
+		n, each := float64(set.Holds), float64(set.Holds)*leases
+		s := sample{
+			"rss": (after["rss"] - before["rss"]) / n, "heap": (after["heap"] - before["heap"]) / n,
+			"renewals": sentTo(f.tb, srv, c.sent) / each, "client": (p.ask("usage")["cpu"] - spent["cpu"]) / each,
+			"server": (cpu(f.tb, srv) - worked) / each,
+		}
+		keys := len(srv[0].Strs(f.tb, "KEYS", "*kept*"))
+		s["lost"] = math.Max(0, n-float64(keys))
+		return s
+	}
+}
+
+// median returns the middle of a quantity's values.
+func median(samples []sample, key string) float64 {
+	var values []float64
+	for _, s := range samples {
+		if v, ok := s[key]; ok && !math.IsNaN(v) {
+			values = append(values, v)
+		}
+	}
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}
