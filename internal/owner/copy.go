@@ -1,9 +1,6 @@
 package owner
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // A Copier copies claims, grants and holds, each once, for a search that goes on from one state in several ways.
 type Copier[G, H any] struct {
@@ -13,28 +10,31 @@ type Copier[G, H any] struct {
 	holds  copies[Hold[H]]
 }
 
-// copies are pairs of a value and its copy. Behind the last one are copies that may be overwritten.
-type copies[T any] [][2]*T
+// copies are n pairs of a value and its copy. Behind them are copies that may be overwritten.
+type copies[T any] struct {
+	n     int
+	pairs [][2]*T
+}
 
 // of returns where the copy of a value is, or goes to.
 func (c *copies[T]) of(from *T) (to *T, done bool) {
-	for _, pair := range *c {
-		if pair[0] == from {
+	for i := range c.pairs[:c.n] {
+		if pair := &c.pairs[i]; pair[0] == from {
 			return pair[1], true
 		}
 	}
-	n := len(*c)
-	*c = slices.Grow(*c, 1)[:n+1]
-	pair := &(*c)[n]
-	if pair[0] = from; pair[1] == nil {
-		pair[1] = new(T)
+	if c.n == len(c.pairs) {
+		c.pairs = append(c.pairs, [2]*T{nil, new(T)})
 	}
+	pair := &c.pairs[c.n]
+	c.n++
+	pair[0] = from
 	return pair[1], false
 }
 
 // Reset makes p begin anew. It overwrites its former copies, as memory of its own for every state takes long.
 func (p *Copier[G, H]) Reset() {
-	p.claims, p.notes, p.grants, p.holds = p.claims[:0], p.notes[:0], p.grants[:0], p.holds[:0]
+	p.claims.n, p.notes.n, p.grants.n, p.holds.n = 0, 0, 0, 0
 }
 
 // Claim is the copy of a claim.

@@ -94,11 +94,11 @@ func (w *lineWorld) checkFair(report func(violation)) {
 // fair adds what the server has of a queue.
 func (k *keyer) fair(v *lineServer, b *lineBounds) {
 	for _, set := range []wireSet{v.due, v.listed, v.hear} {
-		k.add(int(set), int(set>>8))
+		k.add(byte(set), byte(set>>8))
 	}
-	k.add(int(v.ours.n), int(b.pops), int(b.refuses), int(b.redisson))
+	k.add(byte(v.ours.n), byte(b.pops), byte(b.refuses), byte(b.redisson))
 	for _, o := range v.ours.items() {
-		k.add(int(o))
+		k.add(byte(o))
 	}
-	k.flags(v.over, v.gone)
+	k.add(flags(v.over, v.gone))
 }

@@ -137,6 +137,7 @@ func (w *world) tooLate(r rules, emit emit) {
 			n.now += tick
 			from := n.g[i]
 			if !n.passes(r, from.grant, from.hold) {
+				n.drop()
 				continue
 			}
 			n.now -= tick
@@ -176,6 +177,7 @@ func (w *world) handed(r rules, i int, emit emit) {
 	if n := w.clone(); n.inherit(r, i) {
 		emit(event{who: names[i], what: "takes what it was handed"}, n, fine)
 	} else {
+		n.drop()
 		w.cannotTake(r, i, emit)
 	}
 	n := w.clone()
@@ -262,8 +264,6 @@ func (w *world) loseGift(r rules, i int) {
 func (k *keyer) gift(t *gift) {
 	k.grant(t.grant)
 	if t.grant != nil {
-		k.moments(t.hold.Trust())
-		k.flags(t.doubted)
-		k.add(int(t.gone))
+		k.add(k.moment(t.hold.Trust()), flags(t.doubted), byte(t.gone))
 	}
 }

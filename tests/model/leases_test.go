@@ -37,6 +37,8 @@ func (w *world) keepOrEnd(r rules, i int, emit emit) {
 			g.doing, g.msg = extending, message{verb: renew, owner: wireOf(g.grant.Wire), lease: longTicks}
 			n.send(g)
 			emit(event{who: names[i], what: "extends:", msg: g.msg}, n, fine)
+		} else {
+			n.drop()
 		}
 	}
 	if w.turn(r, 0) {

@@ -37,7 +37,7 @@ func exploreLine(r lineRules, b lineBounds, until ...violation) search {
 		tidy:  func(w *lineWorld) { w.tidy(r) },
 		key:   func(w *lineWorld) []byte { return lineKey(&k, w) },
 		check: (*lineWorld).check,
-		drop:  func(from, w *lineWorld) { from.dropped.add(w) },
+		drop:  (*lineWorld).drop,
 	}.explore(until...)
 }
 
@@ -128,6 +128,8 @@ func (w *lineWorld) caller(r lineRules, i int, emit lineEmit) {
 	// No call stands in a line before the session is subscribed.
 	if (!s.down || s.request.Wire != "" || w.bounds.fair) && n.asking(r, i) {
 		emit(lineEvent{who: who, what: "calls stand", wire: n.s[i].ask.wire}, n, fine)
+	} else {
+		n.drop()
 	}
 	w.then(emit, lineEvent{who: who, what: "gives up"}, func(n *lineWorld) {
 		n.giveUp(r, i, &n.s[i].request, true)

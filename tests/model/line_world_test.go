@@ -100,7 +100,13 @@ func (w wire) String() string { return wireNames[w] }
 // of is whose wire owner it is.
 func (w wire) of() int { return int(w-1) / wiresEach }
 
-func wireCalled(name string) wire { return wire(max(0, slices.Index(wireNames[:], name))) }
+// wireCalled is the wire owner with a name, of a session's or none.
+func wireCalled(name string) wire {
+	if name == "" {
+		return 0
+	}
+	return wire(wiresEach*(name[0]-'a') + name[1] - '0')
+}
 
 // A lineCall is a call that takes the lock or stands in its line.
 type lineCall struct {
@@ -158,6 +164,9 @@ func (w *lineWorld) clone() *lineWorld {
 	*n = *w
 	return n
 }
+
+// drop gives up a copy that nobody wants any more.
+func (w *lineWorld) drop() { w.dropped.add(w) }
 
 // begin makes a session hold the lock.
 func (w *lineWorld) begin(s *lineSession, t tenure) { s.holds, s.held = holding, t }
@@ -256,73 +265,52 @@ func (w *lineWorld) mayHave(o wire) bool {
 
 // lineKey is equal for worlds that differ only in what can no longer matter. Moments count from now on.
 func lineKey(k *keyer, w *lineWorld) []byte {
-	k.b = k.b[:0]
+	k.now, k.b = w.now, k.b[:0]
 	v := &w.server
-	k.add(int(v.holder), int(v.ttl), int(v.line.n))
-	k.flags(w.ahead, v.remains)
+	b := &w.bounds
+	k.add(byte(v.holder), byte(v.ttl), byte(v.line.n), flags(w.ahead, v.remains), byte(w.excused), byte(w.excused>>8),
+		byte(b.faults), byte(b.force), byte(b.evicts), byte(b.kills))
 	for _, o := range v.line.items() {
-		k.add(int(o))
+		k.add(byte(o))
 	}
 	for _, left := range v.alive {
-		k.add(int(left))
+		k.add(byte(left))
 	}
-	k.add(int(w.excused), int(w.excused>>8))
-	b := &w.bounds
 	if b.fair {
 		k.fair(v, b)
 	}
-	k.add(int(b.faults), int(b.force), int(b.evicts), int(b.kills))
-	moments := func(all ...time.Duration) {
-		for _, then := range all {
-			switch then {
-			case 0:
-				k.add(0)
-			case forever:
-				k.add(255)
-			default:
-				k.add(1 + int(max(0, then-w.now)/tick))
-			}
-		}
+	since := func(then time.Duration) byte { // no trust lasts longer
+		return byte(min(w.now-then, handedTicks*tick) / tick)
 	}
-	since := func(then time.Duration) { k.add(int(min(w.now-then, handedTicks*tick) / tick)) } // no trust lasts longer
 	request := func(r *owner.Request) {
-		k.add(int(wireCalled(r.Wire)))
-		moments(r.Copies)
-		k.flags(r.Stands)
-		since(r.Stood)
+		k.add(byte(wireCalled(r.Wire)), k.moment(r.Copies), flags(r.Stands), since(r.Stood))
 	}
 	for i := range w.s {
 		s := &w.s[i]
-		k.add(int(s.calls), int(s.drawn), int(s.inbox.n), int(s.call), int(s.holds))
-		k.flags(s.down, s.dead, s.look, s.sure, s.hears, s.first, s.calm, s.after)
+		k.add(byte(s.calls), byte(s.drawn), byte(s.inbox.n), byte(s.call), byte(s.holds), byte(s.mail),
+			flags(s.down, s.dead, s.look, s.sure, s.hears, s.first, s.calm, s.after))
 		for _, n := range s.inbox.items() {
-			k.add(int(n))
+			k.add(byte(n))
 		}
-		k.add(int(s.mail))
 		request(&s.request)
 		request(&s.estate)
 		if s.call == acquiring {
-			k.add(int(s.ask.wire), int(s.ask.open), int(s.answer))
-			k.flags(s.ask.again, s.sent >= s.request.Copies, s.ask.hears)
-			moments(s.copies)
-			since(s.sent)
+			k.add(byte(s.ask.wire), byte(s.ask.open), byte(s.answer),
+				flags(s.ask.again, s.sent >= s.request.Copies, s.ask.hears), k.moment(s.copies), since(s.sent))
 		}
 		if s.holds != idle {
-			k.add(int(s.held.wire))
-			moments(s.held.trust, s.held.until, s.held.copies)
-			k.flags(s.holds == releasing && s.held.copies > s.gave)
+			k.add(byte(s.held.wire), k.moment(s.held.trust), k.moment(s.held.until), k.moment(s.held.copies),
+				flags(s.holds == releasing && s.held.copies > s.gave))
 		}
 	}
 	k.sorted(int(w.stray.n), func(i int) {
 		c := w.stray.all[i]
-		k.add(int(c.wire), int(c.open))
-		k.flags(c.again, c.hears)
+		k.add(byte(c.wire), byte(c.open), flags(c.again, c.hears))
 	})
 	k.sorted(int(w.debts.n), func(i int) {
 		d := w.debts.all[i]
-		k.add(int(wireCalled(d.Wire)))
-		moments(d.Terms())
-		k.flags(d.undo, d.leaves)
+		due, again, until := d.Terms()
+		k.add(byte(wireCalled(d.Wire)), k.moment(due), k.moment(again), k.moment(until), flags(d.undo, d.leaves))
 	})
 	return k.b
 }

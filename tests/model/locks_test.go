@@ -72,7 +72,7 @@ func TestTrimsCutNobodyOff(t *testing.T) {
 // TestEveryRuleIsNeeded drops the rules one by one and finds what each of them prevents.
 func TestEveryRuleIsNeeded(t *testing.T) {
 	nobodyElse, twofold := nested, nested
-	nobodyElse.alone, twofold.faults = true, 2
+	nobodyElse.alone, twofold.faults, twofold.force = true, 2, true
 	harm := []violation{beliefWithoutHold, twoOwners} // the hold is gone, and soon X has the lock
 	cut := []violation{cutOff}
 

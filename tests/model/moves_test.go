@@ -24,7 +24,10 @@ func (e event) String() string {
 // emit takes a step. The next world is the search's from then on, which may overwrite it at once.
 type emit func(e event, next *world, wrong violation)
 
-var names = [...]string{"g0", "g1", "third", "trimmer"}
+var (
+	names    = [...]string{"g0", "g1", "third", "trimmer"}
+	requests = [...]string{"g0's", "g1's", "third's", "trimmer's"}
+)
 
 // other is the goroutine of another owner, in a world that has one.
 const other = 2
@@ -57,20 +60,15 @@ func (w *world) call(r rules, i int, emit emit) {
 				n.g[i].claim = n.callOf(i)
 				emit(event{who: names[i], what: "stands in line"}, n.clone(), fine)
 			}
-			if n.attempt(r, i) {
-				emit(event{who: names[i], what: "sends", msg: n.g[i].msg}, n, n.crosses(i))
-			}
+			n.sends(r, i, emit)
 		}
 	case wanting:
 		if g.gift.grant != nil {
 			w.handed(r, i, emit)
 			return
 		}
+		w.clone().sends(r, i, emit)
 		n := w.clone()
-		if n.attempt(r, i) {
-			emit(event{who: names[i], what: "sends", msg: n.g[i].msg}, n, n.crosses(i))
-		}
-		n = w.clone()
 		n.giveUp(r, i)
 		n.g[i] = n.g[i].idle()
 		emit(event{who: names[i], what: "gives up"}, n, fine)
@@ -102,6 +100,15 @@ func (w *world) call(r rules, i int, emit emit) {
 	}
 }
 
+// sends has the step of an attempt to acquire, if there is anything to send.
+func (w *world) sends(r rules, i int, emit emit) {
+	if !w.attempt(r, i) {
+		w.drop()
+		return
+	}
+	emit(event{who: names[i], what: "sends", msg: w.g[i].msg}, w, w.crosses(i))
+}
+
 // travel has the steps of a request: it arrives and is executed, or stays in the network; its reply arrives, or is
 // lost.
 func (w *world) travel(r rules, i int, emit emit) {
@@ -131,9 +138,12 @@ func (w *world) travel(r rules, i int, emit emit) {
 		m.gone = notGone
 	}
 	n.settled(g.msg, m.answer)
-	emit(event{who: names[i] + "'s", msg: g.msg, then: "is executed:", answer: m.answer}, n, fine)
-	if n = w.clone(); n.keep(g.msg) {
+	emit(event{who: requests[i], msg: g.msg, then: "is executed:", answer: m.answer}, n, fine)
+	if w.room(g.msg) && w.bounds.faults > 0 {
+		n = w.clone()
+		n.stray = append(n.stray, g.msg)
 		n.silence(r, i, "leaves in the network", emit)
+		n.drop()
 	}
 	w.silence(r, i, "drops", emit)
 }
@@ -261,9 +271,11 @@ func (w *world) unheard(r rules, who string, m message, emit emit) {
 	n := w.clone()
 	n.execute(r, m)
 	emit(event{who: who, msg: m, then: "is executed and not answered"}, n, fine)
-	if w.keep(m) {
-		emit(event{who: who, msg: m, then: "stays in the network"}, w, fine)
+	if !w.keep(m) {
+		w.drop()
+		return
 	}
+	emit(event{who: who, msg: m, then: "stays in the network"}, w, fine)
 }
 
 // others has the steps of X, which takes a half and gives it back, and deletes holds without a key if it reads last;

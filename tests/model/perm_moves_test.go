@@ -32,7 +32,7 @@ func explorePerm(r permRules, b permBounds, until ...violation) search {
 		tidy:  (*permWorld).tidy,
 		key:   func(w *permWorld) []byte { return permKey(&k, w) },
 		check: func(w *permWorld, report func(violation)) { w.check(r, report) },
-		drop:  func(from, w *permWorld) { from.dropped.add(w) },
+		drop:  (*permWorld).drop,
 	}.explore(until...)
 }
 

@@ -114,6 +114,9 @@ func (w *permWorld) clone() *permWorld {
 	return n
 }
 
+// drop gives up a copy that nobody wants any more.
+func (w *permWorld) drop() { w.dropped.add(w) }
+
 // n is how many permits a waiter wants.
 func (w *permWorld) n(o waiter) int8 { return w.bounds.wants[o.of()][o.number()] }
 
@@ -172,27 +175,25 @@ func (w *permWorld) mayCome(o waiter) bool {
 func permKey(k *keyer, w *permWorld) []byte {
 	k.b = k.b[:0]
 	v, b := &w.server, &w.bounds
-	k.add(int(v.free), int(v.taken), int(v.over), int(v.line.n), int(w.total), int(w.loose), int(w.lost))
+	k.add(byte(v.free), byte(v.taken), byte(v.over), byte(v.line.n), byte(w.total), byte(w.loose), byte(w.lost),
+		flags(w.x.asleep, w.x.awake, w.x.holds),
+		byte(b.turns), byte(b.faults), byte(b.evicts), byte(b.kills), byte(b.freezes), byte(b.closes), byte(b.sizes))
 	for _, o := range v.line.items() {
-		k.add(int(o), int(v.alive[o]))
+		k.add(byte(o), byte(v.alive[o]))
 	}
-	k.flags(w.x.asleep, w.x.awake, w.x.holds)
-	k.add(int(b.turns), int(b.faults), int(b.evicts), int(b.kills), int(b.freezes), int(b.closes), int(b.sizes))
 	for i := range w.s {
 		s := &w.s[i]
-		k.add(int(s.drawn), int(s.call), int(s.answer), int(s.holds), int(s.doubts))
-		k.flags(s.down, s.dead, s.frozen, s.closed, s.sent, s.copies, s.stands, s.look)
-		k.flags(s.sure, s.mail, s.news, s.heard, s.marked, s.calm, s.ask.stand)
+		k.add(byte(s.drawn), byte(s.call), byte(s.answer), byte(s.holds), byte(s.doubts),
+			flags(s.down, s.dead, s.frozen, s.closed, s.sent, s.copies, s.stands, s.look),
+			flags(s.sure, s.mail, s.news, s.heard, s.marked, s.calm, s.ask.stand))
 	}
 	k.sorted(int(w.stray.n), func(i int) {
 		c := w.stray.all[i]
-		k.add(int(c.waiter))
-		k.flags(c.stand, c.back)
+		k.add(byte(c.waiter), flags(c.stand, c.back))
 	})
 	k.sorted(int(w.debts.n), func(i int) {
 		d := w.debts.all[i]
-		k.add(int(d.waiter))
-		k.flags(d.gives, d.again, d.last)
+		k.add(byte(d.waiter), flags(d.gives, d.again, d.last))
 	})
 	return k.b
 }

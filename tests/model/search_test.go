@@ -41,7 +41,7 @@ type model[W any, E fmt.Stringer] struct {
 	tidy  func(W)                                               // drops what can no longer matter
 	key   func(W) []byte                                        // equal for worlds that differ only in that
 	check func(w W, report func(violation))
-	drop  func(from, w W) // w, to which a step from there has led, is not wanted any more
+	drop  func(W) // nobody wants it any more
 }
 
 // dropped are worlds that nobody looks at any more. Copies overwrite them: a search makes several times as many worlds
@@ -70,7 +70,7 @@ func explore(r rules, b bounds, until ...violation) search {
 		tidy:  func(w *world) { w.tidy(r) },
 		key:   k.key,
 		check: (*world).check,
-		drop:  func(from, w *world) { from.dropped.add(w) },
+		drop:  (*world).drop,
 	}.explore(until...)
 }
 
@@ -80,8 +80,8 @@ func (m model[W, E]) explore(until ...violation) search {
 		parent int32
 		step   int32 // which of the parent's steps led here
 	}
-	nodes, worlds := []node{{parent: -1}}, []W{m.start()} // the worlds of visited nodes are dropped
-	known := seen{first: maphash.MakeSeed(), second: maphash.MakeSeed(), keys: map[uint64]uint64{}}
+	nodes, level, next := []node{{parent: -1}}, []W{m.start()}, []W(nil) // the worlds of other levels are dropped
+	known := newSeen()
 	found := search{traces: map[violation]trace{}}
 	retrace := func(at int, last int32) (t trace) {
 		path := []int32{last}
@@ -102,48 +102,75 @@ func (m model[W, E]) explore(until ...violation) search {
 		}
 		return t
 	}
-	known.add(m.key(worlds[0]))
-	for at := 0; at < len(nodes) && (len(until) == 0 || !found.has(until)); at++ {
-		from, steps := worlds[at], int32(-1)
-		m.moves(from, func(_ E, next W, wrong violation) {
-			steps++
-			report := func(v violation) {
-				if v != fine && found.traces[v] == nil {
-					found.traces[v] = retrace(at, steps)
-				}
-			}
-			report(wrong)
-			m.tidy(next)
-			if !known.add(m.key(next)) {
-				m.drop(from, next)
-				return
-			}
-			nodes, worlds = append(nodes, node{parent: int32(at), step: steps}), append(worlds, next)
-			m.check(next, report)
-		})
-		m.drop(from, from)
-		var none W
-		worlds[at] = none
+	known.add(m.key(level[0]))
+	at, step := 0, int32(0)
+	report := func(v violation) {
+		if v != fine && found.traces[v] == nil {
+			found.traces[v] = retrace(at, step)
+		}
+	}
+	take := func(_ E, to W, wrong violation) {
+		report(wrong)
+		if m.tidy(to); known.add(m.key(to)) {
+			nodes, next = append(nodes, node{parent: int32(at), step: step}), append(next, to)
+			m.check(to, report)
+		} else {
+			m.drop(to)
+		}
+		step++
+	}
+	for i := 0; at < len(nodes) && (len(until) == 0 || !found.has(until)); at, i = at+1, i+1 {
+		if i == len(level) {
+			level, next, i = next, level[:0], 0
+		}
+		step = 0
+		m.moves(level[i], take)
+		m.drop(level[i])
 	}
 	found.states = len(nodes)
 	return found
 }
 
-// seen has two hashes of each key: keys of their own take memory that is slow to look at, and to collect.
+// seen is a set of keys. It keeps two hashes of each: the keys themselves take memory that is slow to look at, and to
+// collect. A map of Go's took twice as long.
 type seen struct {
 	first, second maphash.Seed
-	keys          map[uint64]uint64
+	table         [][2]uint64 // each pair stands where its first hash says, or at the next free place
+	n             int         // at most half of the places
+}
+
+func newSeen() *seen {
+	return &seen{first: maphash.MakeSeed(), second: maphash.MakeSeed(), table: make([][2]uint64, 1<<12)}
 }
 
 // add reports whether a key is new.
 func (s *seen) add(key []byte) bool {
-	at, hash := maphash.Bytes(s.first, key), maphash.Bytes(s.second, key)
-	other, ok := s.keys[at]
-	if ok && other != hash {
-		panic("two keys have the same first hash: run it again")
+	one := [2]uint64{maphash.Bytes(s.first, key), maphash.Bytes(s.second, key)}
+	at := place(s.table, one)
+	if *at == one {
+		return false
 	}
-	s.keys[at] = hash
-	return !ok
+	*at = one
+	if s.n++; 2*s.n > len(s.table) {
+		larger := make([][2]uint64, 2*len(s.table))
+		for _, one := range s.table {
+			if one != ([2]uint64{}) {
+				*place(larger, one) = one
+			}
+		}
+		s.table = larger
+	}
+	return true
+}
+
+// place is where hashes stand in a table, or the free place where they would.
+func place(table [][2]uint64, one [2]uint64) *[2]uint64 {
+	mask := uint64(len(table) - 1)
+	for i := one[0] & mask; ; i = (i + 1) & mask {
+		if at := &table[i]; *at == one || *at == [2]uint64{} {
+			return at
+		}
+	}
 }
 
 func (s search) has(all []violation) bool {

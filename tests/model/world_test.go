@@ -140,7 +140,12 @@ func (w *world) begin(r rules, i int) {
 
 var wires = []string{"", "1", "2", "3", "4", "5", "6"}
 
-func wireOf(name string) int8 { return int8(slices.Index(wires, name)) }
+func wireOf(name string) int8 {
+	if name == "" {
+		return 0
+	}
+	return int8(name[0] - '0')
+}
 
 // length is the lease that a goroutine asks for, in ticks.
 func (w *world) length(i int) int8 {
@@ -212,6 +217,9 @@ func (w *world) clone() *world {
 	return n
 }
 
+// drop gives up a copy that nobody wants any more.
+func (w *world) drop() { w.dropped.add(w) }
+
 // idle ends whatever g was doing. What was handed over stays.
 func (g goroutine) idle() goroutine {
 	return goroutine{half: g.half, locks: g.locks, claim: g.claim, gift: g.gift}
@@ -258,11 +266,16 @@ func (w *world) turn(r rules, of int) bool { return !r.serialised || !w.flying(o
 // keep leaves a copy of m in the network. It reports whether there was room. Where leases differ, there is none for
 // what can only make them longer.
 func (w *world) keep(m message) bool {
-	if len(w.stray) >= int(w.bounds.strays) || w.bounds.kind == leases && m.verb != trim {
-		return false
+	room := w.room(m)
+	if room {
+		w.stray = append(w.stray, m)
 	}
-	w.stray = append(w.stray, m)
-	return true
+	return room
+}
+
+// room reports whether there is room for m in the network.
+func (w *world) room(m message) bool {
+	return len(w.stray) < int(w.bounds.strays) && (w.bounds.kind != leases || m.verb == trim)
 }
 
 // faulty returns a world like w with one fault less to come; nil if there are none left.
