@@ -165,10 +165,14 @@ func TestALeaseThatEndsBeforeALine(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 5, 30} {
 		q := newLine(t)
-		h := kit.Lock(t, t.Context(), q.comes(kit.Lease, &rlock.Options{FixedLease: 2 * time.Second}).l)
+		var locks []*rlock.Mutex
+		for range n { // to connect takes longer than to stand in the line
+			locks = append(locks, rlock.New(kit.Open(t, q.srv.Addr(), nil), "orders", nil))
+		}
+		h := kit.Lock(t, t.Context(), q.comes(kit.Lease, &rlock.Options{FixedLease: 4 * time.Second}).l)
 		var got []<-chan kit.Result
-		for range n {
-			got = append(got, q.waits(t.Context(), rlock.New(kit.Open(t, q.srv.Addr(), nil), "orders", nil).Lock))
+		for _, l := range locks {
+			got = append(got, q.waits(t.Context(), l.Lock))
 		}
 		end := h.Deadline()
 		require.NoError(t, h.Detach()) // as if its holder had been killed
