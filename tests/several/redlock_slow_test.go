@@ -37,7 +37,9 @@ func TestRepliesToARedLockAreLost(t *testing.T) {
 		func(t *testing.T, p place) {
 			f := kit.NewFleet(t, 5)
 			near := f.Near(&holdfast.Options{Lease: 30 * time.Second}) // no lease ends during the test
-			l := kit.RedLock(near, kit.Orders, kit.ReentrantMember, unhurried)
+			// A lost reply takes its connection along: there is time for another one, and for the call.
+			l := kit.RedLock(near, kit.Orders, kit.ReentrantMember,
+				&multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 3 * time.Second})
 			require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // now the sessions know the servers' clocks
 			f.Empty()
 			remove := f.OnEach(acquires, proxy.DropReply, p.times, p.servers...)
