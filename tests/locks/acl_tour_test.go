@@ -110,7 +110,7 @@ func (w *aclWalk) fairlock() {
 
 	// Waiters that Java has dropped come back to their places.
 	hold := w.take(w.ctx, mine.Lock)
-	lively := fairlock.New(w.theirs, w.name("fair"), &fairlock.Options{WaiterLease: time.Second})
+	lively := fairlock.New(w.theirs, w.name("fair"), &fairlock.Options{WaiterLease: 3 * time.Second})
 	stand := func(n int, waiting ...<-chan kit.Result) {
 		w.until("places", func(srv *redistest.Server) bool {
 			length, err := srv.Try("LLEN", queue)

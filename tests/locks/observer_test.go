@@ -287,7 +287,7 @@ func TestObserversThatWantLittle(t *testing.T) {
 					return // the same code tells of them as of others
 				}
 				o := &lookout{}
-				s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second, Observer: all(o)[what]})
+				s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 3 * time.Second, Observer: all(o)[what]})
 				hold := kit.Lock(t, t.Context(), k.Rival(kit.Open(t, srv.Addr(), nil), "orders", 0))
 				got := kit.GoLock(t.Context(), k.Make(s, "orders", 0).Lock)
 				kit.Waiting(t, k, srv)
