@@ -19,15 +19,15 @@ demo: ## Several processes share locks and permits while some are killed and one
 test: redis java python quick test-servers ## All tests; installs redis-server, and a JDK, Maven and redis-py if it can
 
 # make lint vets everything, so that go test need not. The demo takes longest and mostly waits: it comes first, with one
-# package more at a time than there are cores. The model waits for nothing, and its rules are pure, so there is nothing to
-# race: it runs beside the others, with what they leave of the processors.
+# package more at a time than there are cores. The model waits for nothing, and its rules are pure, so there is nothing
+# to race: it runs beside the others, with what they leave of the processors.
 quick: ## The tests that need no Redis, in less than a minute
 	@$(GO) run ./tests/progress -race -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) $(TESTFLAGS) \
 		./cmd/holdfast/... ./otel/example/... ./... ./otel/... ./tests/progress ./tests/docs \
 		-- -vet=off $(TESTFLAGS) ./tests/model
 
-# Most tests wait, for servers and leases, so twelve run at once. The packages that take longest come first, and what make
-# quick has run does not come again. The costs are allocations, to which the race detector adds.
+# Most tests wait, for servers and leases, so twelve run at once. The packages that take longest come first, and what
+# make quick has run does not come again. The costs are allocations, to which the race detector adds.
 LONGEST := $(addprefix ./tests/,locks interop faults command history fairqueue several)
 test-servers: ## The tests against real servers, and against Java and redis-py if they are there
 	@$(GO) run ./tests/progress -race -vet=off -p 3 -parallel 4 -timeout 20m $(TESTFLAGS) $(LONGEST) \

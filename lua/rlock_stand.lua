@@ -1,7 +1,7 @@
 -- rlock_stand: take a lock, or stand in its line. A release hands the lock to the first in the line.
 -- Whoever stands there calls it again before its time is over. A wire owner gets a place only once, so what is found in
--- its place has not been granted before. A copy of the call changes nothing but expiries, which it may extend, unless the
--- one before was never executed; one that comes after its not_after changes nothing at all.
+-- its place has not been granted before. A copy of the call changes nothing but expiries, which it may extend, unless
+-- the one before was never executed; one that comes after its not_after changes nothing at all.
 --
 -- KEYS[1]  lock       hash {wire owner -> hold count}, expires with its longest lease
 -- KEYS[2]  line       list of waiters, the next one first, expires in a minute; it may be missing, with those
@@ -18,8 +18,8 @@
 --
 -- REPLY    {1, now, token}         held; now in server ms; token of this owner, as a text from 2^53
 --                                  on, 0 without KEYS[4]
--- REPLY    {0, now, pttl, listen}  another owner has it for pttl ms; -1: it has no expiry. listen is above 0 for the first
---                                  in the line: 1 if that other one does not know the line, and tells the lock's
+-- REPLY    {0, now, pttl, listen}  another owner has it for pttl ms; -1: it has no expiry. listen is above 0 for the
+--                                  first in the line: 1 if that other one does not know the line, and tells the lock's
 --                                  channel, else 2; -1 without KEYS[2]. The lock is to be looked at again in pttl ms,
 --                                  too, if it is free for others for a moment
 -- REPLY    {-1, now}               another owner has it, and the waiter's place is gone

@@ -1,10 +1,10 @@
--- semaphore_acquire: take permits of a semaphore, if enough are free; or stand in its line. Whoever stands there is told
--- when it is its turn, and calls again then, and before its time is over. A call that comes after its not_after changes
--- nothing.
+-- semaphore_acquire: take permits of a semaphore, if enough are free; or stand in its line. Whoever stands there is
+-- told when it is its turn, and calls again then, and before its time is over. A call that comes after its not_after
+-- changes nothing.
 --
 -- KEYS[1]  semaphore  string, the free permits, which may be below 0; nothing there: none
--- KEYS[2]  line       list of waiters, the next one first; their sessions listen on <line>:<session>. It may be missing,
---                     with the one that follows: for one that passes over whoever waits, or while a slot moves
+-- KEYS[2]  line       list of waiters, the next one first; their sessions listen on <line>:<session>. It may be
+--                     missing, with the one that follows: for one that passes over whoever waits, or while a slot moves
 -- KEYS[3]  alive      sorted set {waiter in line -> server ms}: dead then, expires in a minute, as the line does
 --
 -- ARGV[1]  n          how many, a whole number, 0 < n < 2^53

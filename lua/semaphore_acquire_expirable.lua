@@ -1,12 +1,12 @@
 -- semaphore_acquire_expirable: take permits that come back when their leases are over, if so many are free; or stand in
--- the line. Whoever stands there is told when it is its turn, and calls again then, and before its time is over. A copy of
--- the call finds its ids and takes no others; at most it extends their leases. One that comes after its not_after changes
--- nothing.
+-- the line. Whoever stands there is told when it is its turn, and calls again then, and before its time is over. A copy
+-- of the call finds its ids and takes no others; at most it extends their leases. One that comes after its not_after
+-- changes nothing.
 --
 -- KEYS[1]  semaphore  string, the free permits, which may be below 0; nothing there: none
 -- KEYS[2]  permits    zset {id -> server ms when the lease is over; 922337203685477: never}
--- KEYS[3]  line       list of waiters, the next one first; their sessions listen on <line>:<session>. It may be missing,
---                     with the one that follows, while a slot moves: nobody stands there then
+-- KEYS[3]  line       list of waiters, the next one first; their sessions listen on <line>:<session>. It may be
+--                     missing, with the one that follows, while a slot moves: nobody stands there then
 -- KEYS[4]  alive      sorted set {waiter in line -> server ms}: dead then, expires in a minute, as the line does
 --
 -- ARGV[1]  lease      ms, a whole number, 0 < lease < 2^53; 0: without end
@@ -21,8 +21,8 @@
 -- ARGV[i]  id         from 9 on: of further ones; all of them are taken, or none
 --
 -- REPLY    {1, now}          taken; now in server ms
--- REPLY    {0, now, ms}      too few are free for it, and none come back by themselves for ms, -1: ever; it stands in the
---                            line if it has a waiter, and is to call again in ms
+-- REPLY    {0, now, ms}      too few are free for it, and none come back by themselves for ms, -1: ever; it stands in
+--                            the line if it has a waiter, and is to call again in ms
 -- REPLY    {0, now, ms, -1}  likewise, but it does not stand in the line, because KEYS[3] is missing
 -- REPLY    {-2, now}         too late: nothing was changed
 -- REPLY    {-3, now}         too few are free so far, but more leases are over: to be called again

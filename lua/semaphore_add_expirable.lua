@@ -2,8 +2,8 @@
 -- larger. Its expiry, if it has one, stays.
 --
 -- KEYS[1]  semaphore  string, the free permits, which may be below 0; nothing there: none
--- KEYS[2]  line       list of waiters, the next one first; their sessions listen on <line>:<session>. It may be missing,
---                     with the one that follows, while a slot moves: nobody stands there then
+-- KEYS[2]  line       list of waiters, the next one first; their sessions listen on <line>:<session>. It may be
+--                     missing, with the one that follows, while a slot moves: nobody stands there then
 -- KEYS[3]  alive      sorted set {waiter in line -> server ms}: dead then
 --
 -- ARGV[1]  n          how many, a whole number, -2^53 < n < 2^53

@@ -2,8 +2,8 @@
 --
 -- KEYS[1]  semaphore  string, the free permits, which may be below 0; nothing there: none
 -- KEYS[2]  permits    zset {id -> server ms when the lease is over; 922337203685477: never}
--- KEYS[3]  line       list of waiters, the next one first; their sessions listen on <line>:<session>. It may be missing,
---                     with the one that follows, while a slot moves: nobody stands there then
+-- KEYS[3]  line       list of waiters, the next one first; their sessions listen on <line>:<session>. It may be
+--                     missing, with the one that follows, while a slot moves: nobody stands there then
 -- KEYS[4]  alive      sorted set {waiter in line -> server ms}: dead then
 --
 -- ARGV[1]  publish    PUBLISH or SPUBLISH

@@ -1,8 +1,8 @@
 -- semaphore_leave: take a waiter out of the line of a semaphore, and tell those for whom there is room by that.
 --
 -- KEYS[1]  semaphore  string, the free permits, which may be below 0; nothing there: none
--- KEYS[2]  line       list of waiters, the next one first; their sessions listen on <line>:<session>. It may be missing,
---                     with the one that follows, while a slot moves: it stays there
+-- KEYS[2]  line       list of waiters, the next one first; their sessions listen on <line>:<session>. It may be
+--                     missing, with the one that follows, while a slot moves: it stays there
 -- KEYS[3]  alive      sorted set {waiter in line -> server ms}: dead then
 --
 -- ARGV[1]  publish    PUBLISH or SPUBLISH

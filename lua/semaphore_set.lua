@@ -1,8 +1,8 @@
 -- semaphore_set: make a semaphore with that many permits, if there is none.
 --
 -- KEYS[1]  semaphore  string, the free permits, which may be below 0; nothing there: none
--- KEYS[2]  line       list of waiters, the next one first; their sessions listen on <line>:<session>. It may be missing,
---                     with the one that follows, while a slot moves: nobody stands there then
+-- KEYS[2]  line       list of waiters, the next one first; their sessions listen on <line>:<session>. It may be
+--                     missing, with the one that follows, while a slot moves: nobody stands there then
 -- KEYS[3]  alive      sorted set {waiter in line -> server ms}: dead then
 --
 -- ARGV[1]  permits    a whole number, 0 <= permits < 2^53

@@ -16,7 +16,7 @@ const waiterLease = 15 * time.Second
 // waiterMillis is that as scripts take it.
 var waiterMillis = lease.Millis(waiterLease)
 
-// A line is where the sessions stand that wait for permits of a semaphore. A release tells those for whom there is room.
+// A line is where sessions stand that wait for permits of a semaphore. A release tells those for whom there is room.
 type line struct {
 	object   *session.Object
 	keys     [2]string // as scripts take them

@@ -119,9 +119,9 @@ func (p *Semaphore) AddPermits(ctx context.Context, n int) error {
 // server. Those who wait are served in the order of asking, whatever they want: one that wants few does not
 // pass one that wants many. A session has one place in the line of all sessions, for the first of its callers. Where
 // Redisson's processes wait for permits, too, only the callers of a session keep their order. It corresponds to
-// acquire(). An error that matches ctx.Err() and its cause says that ctx ended first. Nothing is taken then: what an attempt under way takes is given
-// back in the background. [holdfast.ErrUnknown] says that a reply was lost and n permits may be taken.
-// n of 0 succeeds at once, and nothing is sent.
+// acquire(). An error that matches ctx.Err() and its cause says that ctx ended first. Nothing is taken then: what an
+// attempt under way takes is given back in the background. [holdfast.ErrUnknown] says that a reply was lost and n
+// permits may be taken. n of 0 succeeds at once, and nothing is sent.
 //
 // A semaphore whose permits nobody has set has none, so Acquire waits until somebody sets them.
 func (p *Semaphore) Acquire(ctx context.Context, n int) error {

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// A lock may have a line of waiting sessions on the server. A release then hands the lock to the first of them: that has
-// it from then on, for the lease of a grant, and is told so. Whoever is told begins without a call: the grant was
+// A lock may have a line of waiting sessions on the server. A release then hands the lock to the first of them: that
+// has it from then on, for the lease of a grant, and is told so. Whoever is told begins without a call: the grant was
 // executed after the last call that has said "you wait", so it lasts at least from when that was sent.
 //
 // The place in the line is the session's. A call that gets the lock from another one of the session bequeaths it.
@@ -33,7 +33,7 @@ func (a *acquisition) expects() bool {
 	return l.Session().Subscribed(l.standing.Channel) // still
 }
 
-// stands reports whether an attempt is to stand in the line if the lock is taken: the session must hear that it gets it.
+// stands reports whether an attempt stands in the line if the lock is taken: the session must hear that it gets it.
 func (a *acquisition) stands() bool {
 	l := a.lock
 	if !a.stand || !l.lined || a.Stands {
@@ -65,8 +65,8 @@ const (
 	first             = 2
 )
 
-// settled is when the first in the line begins to listen to the lock's channel anyway: those who do not know the line may
-// take the lock away from its holder. As long as a lock passes on quickly, nobody need.
+// settled is when the first in the line begins to listen to the lock's channel anyway: those who do not know the line
+// may take the lock away from its holder. As long as a lock passes on quickly, nobody need.
 const settled = 250 * time.Millisecond
 
 // An estate is a place in the line on the server that one call leaves to the next.

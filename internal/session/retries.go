@@ -180,8 +180,8 @@ func (r *Retries) Stay(p *wait.Place) {
 	r.waited = r.object.Waiting()
 }
 
-// StandFirst takes a place before the first attempt of a call that stands in a line on the server, so that this can stand
-// at once, if the session is still subscribed; nil: there is no line. It reports whether the call may look.
+// StandFirst takes a place before the first attempt of a call that stands in a line on the server, so that this can
+// stand at once, if the session is still subscribed; nil: there is no line. It reports whether the call may look.
 func (r *Retries) StandFirst(s *wait.Standing, take func() *wait.Place) (head bool) {
 	if s == nil || !r.object.session.Subscribed(s.Channel) {
 		return true

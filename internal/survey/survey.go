@@ -58,7 +58,8 @@ type Object struct {
 	HolderCount *int64   `json:"holder_count,omitempty"` // of locks: how many there are
 	LeaseMS     *int64   `json:"lease_ms,omitempty"`     // of the key; -1: it has no end
 
-	Waiters     []*Party `json:"waiters,omitempty"` // of an rlock, a fair lock and a semaphore in order; some of them if there are many
+	// Of an rlock, a fair lock and a semaphore in order; some of them if there are many.
+	Waiters     []*Party `json:"waiters,omitempty"`
 	WaiterCount *int64   `json:"waiter_count,omitempty"`
 
 	Value *int64 `json:"value,omitempty"` // permits that are free, or the count of a latch

@@ -51,7 +51,7 @@ func (p *Place) Listen(channel string) {
 	a.stop = p.lines.listen(channel, func(string) { p.Wake() })
 }
 
-// ListenLater is Listen of a place that hears what it waits for elsewhere, as a rule: it begins when a while has passed.
+// ListenLater is Listen of a place that hears what it waits for elsewhere, as a rule: it begins after a while.
 func (p *Place) ListenLater(channel string, after time.Duration) {
 	ls, a := p.lines, p.apart
 	if a.channel == channel {

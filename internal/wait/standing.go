@@ -2,8 +2,8 @@ package wait
 
 import "time"
 
-// A Standing is how a session stands for a name in a line on the server, where a release hands the name on to the first.
-// Of a session one call stands there at a time, the head of those who listen.
+// A Standing is how a session stands for a name in a line on the server, where a release hands the name on to the
+// first. Of a session one call stands there at a time, the head of those who listen.
 type Standing struct {
 	Channel string // where the session is told, rather than on the name's own channel
 	Mark    string // where those sessions listen besides that listen on the name's channel all the same
@@ -90,8 +90,8 @@ func (p *Place) open() {
 	}
 }
 
-// hearOthers has the messages on the name's channel wake the place as long as it is the head. The mark comes second: who
-// counts others may count too many for a moment, but must not overlook one.
+// hearOthers has the messages on the name's channel wake the place as long as it is the head. The mark comes second:
+// who counts others may count too many for a moment, but must not overlook one.
 func (p *Place) hearOthers(stands bool) { //nolint:revive // as above
 	ls, l := p.lines, p.line
 	channel := ls.listen(l.name.Channel, func(message string) {
@@ -154,8 +154,8 @@ func (ls *Lines) free(name Name) {
 	}
 }
 
-// known reports whether a message on the name's channel is of the release of which the line was told just now that others
-// may take the name first: it reaches those who listen besides, and is not the end of anybody's turn.
+// known reports whether a message on the name's channel is of the release of which the line was told just now that
+// others may take the name first: it reaches those who listen besides, and is not the end of anybody's turn.
 func (ls *Lines) known(l *line, message string) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -182,8 +182,8 @@ func (ls *Lines) lookUnlessUp(l *line) {
 	}
 }
 
-// Mail takes what the session was told last, if that was for the place; "" if it was nothing. In the line, it is for the
-// first.
+// Mail takes what the session was told last, if that was for the place; "" if it was nothing. In the line, it is for
+// the first.
 func (p *Place) Mail() (message string) {
 	p.lines.mu.Lock()
 	defer p.lines.mu.Unlock()
@@ -203,8 +203,8 @@ func (p *Place) Followed() bool {
 	return p.line.listens.first == p && p.next != nil && p.next.stands != nil && p.next.stands.Kind == p.stands.Kind
 }
 
-// Bequeath leaves a place in the line on the server to the next call of the same kind. If there is none when the session
-// has the name no longer, it is given up.
+// Bequeath leaves a place in the line on the server to the next call of the same kind. If there is none when the
+// session has the name no longer, it is given up.
 func (p *Place) Bequeath(e Estate) {
 	p.lines.mu.Lock()
 	l := p.line

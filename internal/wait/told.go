@@ -9,8 +9,8 @@ type desk struct {
 	calls map[string]*Place
 }
 
-// Expect has the messages of a channel that begin with a wire owner wake the place, which is apart from the line, and no
-// longer those for another wire owner. It reports whether that is new.
+// Expect has the messages of a channel that begin with a wire owner wake the place, which is apart from the line, and
+// no longer those for another wire owner. It reports whether that is new.
 func (p *Place) Expect(channel, wire string) bool {
 	ls, a := p.lines, p.apart
 	ls.mu.Lock()

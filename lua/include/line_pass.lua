@@ -8,7 +8,8 @@ local function line_pass(l, waiting)
   local time = clock[1] * 1000 + math.floor(clock[2] / 1000)
   local others = line_others(l)
   -- The microseconds are the dice. When others release, the line gets the lock with 1 / (others + 1) only, as one of it
-  -- competes with them. With that times others / (waiting + 1), who releases being back soon, all have it equally often.
+  -- competes with them. With that times others / (waiting + 1), who releases being back soon, all have it equally
+  -- often.
   local free = time % 256 < 4 or clock[2] % 1000 * (others + 1) * (waiting + 1) < others * 1000
   redis.call('DEL', l.lock)
   while true do

@@ -1,6 +1,6 @@
--- permit_reclaim: give back permits whose leases are over, those that have been for the longest first, and tell those who
--- wait and are not in the line. No more at a time than the server can take without stalling: says how many are free now,
--- if free were before, nil where there is no semaphore; and whether more leases are over.
+-- permit_reclaim: give back permits whose leases are over, those that have been for the longest first, and tell those
+-- who wait and are not in the line. No more at a time than the server can take without stalling: says how many are free
+-- now, if free were before, nil where there is no semaphore; and whether more leases are over.
 -- USES permit_publish
 local function permit_reclaim(l, semaphore, permits, free, time)
   local over = redis.call('ZCOUNT', permits, '-inf', time)

@@ -117,8 +117,8 @@ const (
 	gone
 )
 
-// stand gives a waiter its place in the queue, or leaves it there, and writes its score anew. At least so many of Java's
-// are in front of it.
+// stand gives a waiter its place in the queue, or leaves it there, and writes its score anew. At least so many of
+// Java's are in front of it.
 func (r *run) stand(d demand, left ms) (place, java int64) {
 	was, known := r.due[d.owner]
 	until, living := r.alive[d.owner]

@@ -274,7 +274,7 @@ func TestCloseSaysThatAPermitMayStayTaken(t *testing.T) {
 	first.Release()
 }
 
-// Whoever stands in line does not look before it is told: a permit costs three calls, to stand, to take and to give back.
+// Whoever stands in line does not look before it is told: a permit costs three calls, to stand, take and give back.
 func TestNobodyLooksForPermitsThatAreNotThere(t *testing.T) {
 	t.Parallel()
 	const waiters = 20

@@ -290,8 +290,8 @@ func sortApart(t *testing.T, holds []interval) {
 	}
 }
 
-// sortByTime sorts what was held of a lock, and returns which interval is the first one that began before the one before
-// it had ended; 0 if there is none.
+// sortByTime sorts what was held of a lock, and returns which interval is the first one that began before the one
+// before it had ended; 0 if there is none.
 func sortByTime(holds []interval) int {
 	slices.SortFunc(holds, func(a, b interval) int { return cmp.Compare(a.from, b.from) })
 	for i := 1; i < len(holds); i++ {

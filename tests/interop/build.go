@@ -18,9 +18,9 @@ import (
 // ErrNoJava means that this machine has no JDK or no Maven.
 var ErrNoJava = errors.New("interop: no Java")
 
-// Classpath makes the Java program, and has a release of Redisson and all that it needs at hand, unless what was made last
-// is of the same sources; the release "" is the one that the program is written for. It returns the class path of both.
-// Only the first build of a machine needs Maven and a network.
+// Classpath makes the Java program, and has a release of Redisson and all that it needs at hand, unless what was made
+// last is of the same sources; the release "" is the one that the program is written for. It returns the class path of
+// both. Only the first build of a machine needs Maven and a network.
 func Classpath(release string) (classpath string, err error) {
 	_, self, _, _ := runtime.Caller(0)
 	project := filepath.Join(filepath.Dir(self), "java")

@@ -164,8 +164,8 @@ func TestFairWaiterKeepsItsPlace(t *testing.T) {
 }
 
 // A waiter that is killed when it is next costs the other side no more than the wait that it was given, if somebody in
-// Go waits too: its WaiterLease if it was Go's, else JavaWait. A release of Go's passes over a dead one of Go's at once, if
-// the server has noticed.
+// Go waits too: its WaiterLease if it was Go's, else JavaWait. A release of Go's passes over a dead one of Go's at
+// once, if the server has noticed.
 func TestFairDeadWaiterDelaysTheOtherSide(t *testing.T) {
 	t.Parallel()
 	for _, dead := range languages {

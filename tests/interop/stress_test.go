@@ -29,7 +29,8 @@ const (
 	stressLease = 6 * time.Second // a busy machine must not lose Java's locks: Java does not learn of it
 	stressBlow  = 3 * time.Second // from one kill to the next
 	stressRound = 1500 * time.Millisecond
-	stressLimit = 3 * time.Minute // of anything that must end by itself: Java gets a MultiLock late where many want its members
+	// stressLimit is of anything that must end by itself: Java gets a MultiLock late where many want its members.
+	stressLimit = 3 * time.Minute
 
 	// calmWait is Redisson's fairLockWaitTimeout, and hastyWait how long all wait for the fair lock that the killed
 	// use.

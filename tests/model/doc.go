@@ -55,10 +55,10 @@
 // first that lives, and a message tells it. What the search found:
 //
 //   - A wire owner stands in the line only once, by its first call. If a later call put it there again, because it had
-//     been handed the lock and lost it, the session would take the message of that time for one of the present place: it
-//     would count trust from that call, and somebody else has the lock.
-//   - A copy of a first call may stand in the line after the hold of its wire owner was released. So whatever gives a wire
-//     owner back once more takes it out of the line, too.
+//     been handed the lock and lost it, the session would take the message of that time for one of the present place:
+//     it would count trust from that call, and somebody else has the lock.
+//   - A copy of a first call may stand in the line after the hold of its wire owner was released. So whatever gives a
+//     wire owner back once more takes it out of the line, too.
 //   - A copy of a call may make the lease that a release has granted as long as the session's. So the session must not
 //     take the grant for over before.
 //   - A place that is left to another call of the session is left with the moment since which it is known.
@@ -68,26 +68,26 @@
 // Of the line they leave out renewals, calls that share an owner, and holds with a lease of their own, which believe no
 // message. A session that closes is one whose call gives up and whose subscription is lost.
 //
-// Or waiters stand each for themselves in Redisson's queue, in the worlds of the files named fair, and a release hands the
-// lock to the first that hears. These are worlds of a line with another server. What the search found:
+// Or waiters stand each for themselves in Redisson's queue, in the worlds of the files named fair, and a release hands
+// the lock to the first that hears. These are worlds of a line with another server. What the search found:
 //
-//   - Who is granted the lock leaves all four keys of the queue, also if a call of its own is granted the lock when others
-//     have dropped it. If one key still has it, a late call takes its place for one that it has never lost.
-//   - A waiter whose turn comes while its session does not hear leaves the queue, but not this toolkit's own keys. So it
-//     comes back to its place, and under the same wire owner: no message was sent.
+//   - Who is granted the lock leaves all four keys of the queue, also if a call of its own is granted the lock when
+//     others have dropped it. If one key still has it, a late call takes its place for one that it has never lost.
+//   - A waiter whose turn comes while its session does not hear leaves the queue, but not this toolkit's own keys. So
+//     it comes back to its place, and under the same wire owner: no message was sent.
 //   - A waiter listens on Redisson's channel if others have the lock, or stand in front of it.
 //
 // They leave out what Redisson computes with its scores: a client of Redisson drops the first in the queue at any time.
 //
-// Or sessions wait for permits of a semaphore in a line, in the worlds of the files named perm. A release tells those for
-// whom there is room, and each of them takes by a call of its own. What the search found:
+// Or sessions wait for permits of a semaphore in a line, in the worlds of the files named perm. A release tells those
+// for whom there is room, and each of them takes by a call of its own. What the search found:
 //
 //   - A take makes room for nobody: those behind have as much as before. Room comes where permits come back, or a place
 //     goes without a take. So a take need tell nobody.
 //   - A call that finds no room tells those in front for whom there is some, or one of them that was never told, and is
 //     dead, stands in its way.
 //   - One that is dead and wants more than is free is never told. So it is asked whether it is there.
-//   - All who wait listen to Redisson's channel. If only the first did, the next one would not know that it is the first.
+//   - All who wait listen to Redisson's channel. If only the first did, the next one would not know that it is first.
 //   - While a session begins to listen there, it counts as one who does not know the line, or it would hide one.
 //   - A call that was given up in flight may stand in the line after its place was left. So that is left once more.
 //   - A call whose permits have ids may have them already, and others stand in front of it now.
@@ -115,7 +115,7 @@
 //   - handover_test.go, handover_locks_test.go: owners that hand the lock over to each other, and their searches;
 //   - line_rules_test.go, line_world_test.go, line_server_test.go, line_session_test.go, line_moves_test.go,
 //     line_check_test.go, line_locks_test.go: sessions that stand in a line, in the same order;
-//   - fair_rules_test.go, fair_server_test.go, fair_moves_test.go, fair_locks_test.go: what is different in a fair lock;
+//   - fair_rules_test.go, fair_server_test.go, fair_moves_test.go, fair_locks_test.go: what differs in a fair lock;
 //   - perm_rules_test.go, perm_world_test.go, perm_server_test.go, perm_session_test.go, perm_moves_test.go,
 //     perm_check_test.go, perm_locks_test.go: sessions that wait for permits.
 package model

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A fairStep is a call of one of a fair lock's scripts. tests/fairqueue compares them with a model; here are messages that
-// are refused or not heard, keys of other types, the locks x and {x}, and a server without memory.
+// A fairStep is a call of one of a fair lock's scripts. tests/fairqueue compares them with a model; here are messages
+// that are refused or not heard, keys of other types, the locks x and {x}, and a server without memory.
 type fairStep struct {
 	seed     [][]string
 	full     bool   // the server has no memory left
