@@ -27,15 +27,16 @@ var mayImport = map[string][]string{
 	"internal/scope":    {},
 	"internal/registry": {},
 	"internal/wait":     {},
+	"internal/sharing":  {},
 	"internal/cluster":  {},
 	"internal/hub":      {"internal/cluster", "internal/wire"},
-	"internal/script":   {"internal/cluster", "internal/wire", "lua"},
+	"internal/script":   {"internal/cluster", "internal/sharing", "internal/wire", "lua"},
 	"internal/presence": {"internal/lease", "internal/script", "internal/wire"},
 	"internal/watch":    {"internal/script", "internal/wait"},
 	"internal/owner":    {"internal/lease"},
 	"internal/session": {
-		"internal/hub", "internal/lease", "internal/presence", "internal/script", "internal/wait", "internal/watch",
-		"internal/wire",
+		"internal/hub", "internal/lease", "internal/presence", "internal/script", "internal/sharing", "internal/wait",
+		"internal/watch", "internal/wire",
 	},
 	"internal/debts": {
 		"internal/lease", "internal/owner", "internal/script", "internal/session", "internal/wait",
@@ -49,7 +50,7 @@ var mayImport = map[string][]string{
 		"internal/core", "internal/lease", "internal/scope", "internal/script", "internal/session", "internal/wait",
 	},
 	".": {
-		"internal/cluster", "internal/core", "internal/holders", "internal/presence", "internal/session", "internal/wait",
+		"internal/sharing", "internal/cluster", "internal/core", "internal/holders", "internal/lease", "internal/presence", "internal/session", "internal/wait",
 	},
 	"rlock": {
 		".", "internal/core", "internal/holders", "internal/lease", "internal/script", "internal/session", "internal/wait",

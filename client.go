@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/internal/sharing"
 )
 
 // dialLimit is for how long one connection may take, and for how long Open attempts the first.
@@ -40,8 +41,11 @@ func connect(opt rueidis.ClientOption, patience time.Duration) (rueidis.Client, 
 	}
 }
 
-// setUp makes a client's options what the guarantees need. The session, once it is there, is told of connections.
-func setUp(opt *rueidis.ClientOption, lease time.Duration, session *atomic.Pointer[session.Session]) error {
+// setUp makes a client's options what the guarantees need. l learns of connections.
+//
+// A silent connection is noticed in two ways. A direct call to it ends after ConnWriteTimeout. Where there is none,
+// what has received nothing for one to two times KeepAlive is sent a PING, which is waited for as long.
+func setUp(opt *rueidis.ClientOption, lease time.Duration, l *links) error {
 	switch {
 	case opt.ConnLifetime != 0:
 		return errors.New("ClientOption.ConnLifetime is set, must be 0: with it a script can run twice")
@@ -56,14 +60,13 @@ func setUp(opt *rueidis.ClientOption, lease time.Duration, session *atomic.Point
 			"a session has a thousand calls in flight",
 			opt.RingScaleEachConn, ringScale)
 	}
-	opt.PipelineMultiplex = -1
-	opt.AlwaysPipelining = true
-	opt.DisableCache = true
+	opt.PipelineMultiplex = -1 // one connection, on which replies come in the order of the calls
+	opt.DisableCache = true    // nothing is read twice
 	for _, dialer := range []*net.Dialer{&opt.Dialer, &opt.Sentinel.Dialer} {
 		dialer.KeepAlive = atMost(cmp.Or(dialer.KeepAlive, rueidis.DefaultTCPKeepAlive), lease/12)
 		dialer.Timeout = atMost(dialer.Timeout, min(dialLimit, lease/6))
 	}
-	unset := 10 * max(rueidis.DefaultTCPKeepAlive, opt.Dialer.KeepAlive) // what the client would make of it
+	unset := 5 * max(rueidis.DefaultTCPKeepAlive, opt.Dialer.KeepAlive) // half of what the client would make of it
 	opt.ConnWriteTimeout = atMost(cmp.Or(opt.ConnWriteTimeout, unset), lease/6)
 	if opt.Sentinel.TopologyRefreshInterval == 0 && opt.Sentinel.MasterSet != "" {
 		opt.Sentinel.TopologyRefreshInterval = 5 * time.Second
@@ -74,7 +77,7 @@ func setUp(opt *rueidis.ClientOption, lease time.Duration, session *atomic.Point
 	if opt.ClusterOption.ShardsRefreshInterval == 0 {
 		opt.ClusterOption.ShardsRefreshInterval = 10 * time.Second
 	}
-	opt.DialCtxFn = telling(opt, session)
+	opt.DialCtxFn = l.dialer(opt)
 	return nil
 }
 
@@ -116,19 +119,27 @@ func dialFunc(opt *rueidis.ClientOption) dialer {
 	}
 }
 
-// telling is dialFunc that tells the session when it begins, and when a connection ends. It says nothing of a second
-// connection to an address, which is for messages: calls go on over the first.
-func telling(opt *rueidis.ClientOption, session *atomic.Pointer[session.Session]) dialer {
-	dial, delays := dialFunc(opt), opt.DisableTCPNoDelay
-	var stand sync.Map // the addresses to which a connection was made, and none has ended since
-	tell := func() {
-		if s := session.Load(); s != nil {
-			s.Changing()
-		}
+// links are the connections of a client.
+type links struct {
+	session atomic.Pointer[session.Session] // nil until it is there
+	directs sharing.Directs
+	stand   sync.Map // the addresses to which a connection was made, and none has ended since
+}
+
+// tell tells the session that a connection begins or ends.
+func (l *links) tell() {
+	if s := l.session.Load(); s != nil {
+		s.Changing()
 	}
+}
+
+// dialer is dialFunc that tells the session when it begins, and when a connection ends. It says nothing of a second
+// connection to an address, which is for messages: calls go on over the first.
+func (l *links) dialer(opt *rueidis.ClientOption) dialer {
+	dial, delays := dialFunc(opt), opt.DisableTCPNoDelay
 	return func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
-		if _, ok := stand.Load(addr); !ok {
-			tell()
+		if _, ok := l.stand.Load(addr); !ok {
+			l.tell()
 		}
 		conn, err := dial(ctx, addr, d, c)
 		if err != nil {
@@ -141,11 +152,8 @@ func telling(opt *rueidis.ClientOption, session *atomic.Pointer[session.Session]
 		if delays {
 			delay(conn) // the client could not: it looks at the type of the connection
 		}
-		stand.Store(addr, nil)
-		return &tellingConn{conn, func() {
-			stand.Delete(addr)
-			tell()
-		}}, nil
+		l.stand.Store(addr, nil)
+		return &link{conn, l, addr, l.directs.Begin()}, nil
 	}
 }
 
@@ -159,13 +167,25 @@ func delay(conn net.Conn) {
 	}
 }
 
-// A tellingConn tells the session when it ends, before the client can look for another.
-type tellingConn struct {
+// A link is a connection that tells the session when it ends, before the client can look for another.
+type link struct {
 	net.Conn
-	ends func()
+	of     *links
+	addr   string
+	direct *sharing.Direct
 }
 
-func (c *tellingConn) Close() error {
-	c.ends()
-	return c.Conn.Close()
+func (l *link) Close() error {
+	l.direct.End()
+	l.of.stand.Delete(l.addr)
+	l.of.tell()
+	return l.Conn.Close()
+}
+
+// SetDeadline is called for each direct call, and with no deadline when the connection turns pipelined.
+func (l *link) SetDeadline(t time.Time) error {
+	if t.IsZero() {
+		l.direct.End()
+	}
+	return l.Conn.SetDeadline(t)
 }

@@ -8,15 +8,16 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/cluster"
+	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/presence"
 	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/internal/sharing"
 )
 
 // A Session is a connection to Redis with everything that runs on it, and the identity under
@@ -85,11 +86,10 @@ const (
 // Open connects and returns a session that owns the client. It blocks until the first connection
 // stands or fails. It sets opt up as the guarantees need it, where opt does not say so already:
 //
-//   - one connection per server, PipelineMultiplex −1 with AlwaysPipelining, and no client
-//     cache, DisableCache;
+//   - one connection per server, PipelineMultiplex −1, and no client cache, DisableCache;
 //   - ConnWriteTimeout at most Lease/6 and Dialer.KeepAlive at most Lease/12, so that a
 //     connection gone silent is noticed while there is time to renew on a new one; if they are
-//     not set, and that is less, the client's own 10 s and 1 s;
+//     not set, and that is less, 5 s and 1 s;
 //   - Dialer.Timeout at most the lesser of 2 s and Lease/6, which Open itself, when nothing is held
 //     yet, exceeds by repeated attempts, up to 2 s or less if opt says so; all the same for
 //     Sentinel.Dialer;
@@ -105,20 +105,24 @@ func Open(opt rueidis.ClientOption, opts *Options) (*Session, error) {
 		return nil, fmt.Errorf("holdfast: open: %w", err)
 	}
 	patience := atMost(opt.Dialer.Timeout, dialLimit)
-	var session atomic.Pointer[session.Session]
-	if err := setUp(&opt, o.Lease, &session); err != nil {
+	var l links
+	if err := setUp(&opt, o.Lease, &l); err != nil {
 		return nil, fmt.Errorf("holdfast: open: %w", err)
 	}
 	client, err := connect(opt, patience)
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: open: %w", err)
 	}
-	s, err := newSession(client, o, true)
+	var directs *sharing.Directs
+	if opt.ConnWriteTimeout <= lease.Bound(o.Lease) { // else a direct release might last for longer than it may
+		directs = &l.directs
+	}
+	s, err := newSession(sharing.Client(client, directs), o, true)
 	if err != nil {
 		client.Close()
 		return nil, fmt.Errorf("holdfast: open: %w", err)
 	}
-	session.Store(s)
+	l.session.Store(s)
 	return (*Session)(s), nil
 }
 
@@ -135,7 +139,7 @@ func NewSession(client rueidis.Client, opts *Options) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: new session: %w", err)
 	}
-	s, err := newSession(client, o, false)
+	s, err := newSession(sharing.Client(client, nil), o, false)
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: new session: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/sharing"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -27,7 +28,9 @@ func (r *Runner) do(ctx context.Context, g *gate, command rueidis.Completed) (re
 	var result rueidis.RedisResult
 	if g.stands(changes) || ctx.Done() == nil {
 		result = r.client.Do(ctx, command)
-	} else if result, err = aside(ctx, r, func() rueidis.RedisResult { return r.client.Do(ctx, command) }); err != nil {
+	} else if result, err = aside(ctx, r, func() rueidis.RedisResult {
+		return r.client.Do(sharing.Unending(ctx, r.client), command)
+	}); err != nil {
 		return reply, err
 	}
 	if reply, err = result.ToMessage(); err == nil {
@@ -114,7 +117,7 @@ func (r *Runner) redial(ctx context.Context, key string) error {
 	}
 	r.wg.Add(1)
 	dialled := r.dials.DoChan(slot, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), redialTimeout)
+		ctx, cancel := context.WithTimeout(sharing.Own(), redialTimeout)
 		defer cancel()
 		return nil, r.client.Do(ctx, r.client.B().Exists().Key(key).Build()).NonRedisError()
 	})

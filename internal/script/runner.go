@@ -9,6 +9,8 @@ import (
 
 	"github.com/redis/rueidis"
 	"golang.org/x/sync/singleflight"
+
+	"github.com/holdfast-go/holdfast/internal/sharing"
 )
 
 // A Runner runs the scripts of a session on its client.
@@ -171,5 +173,7 @@ func (r *Runner) doAll(ctx context.Context, calls []*Call, some []int, round int
 	if stand || ctx.Done() == nil {
 		return r.client.DoMulti(ctx, commands...), nil
 	}
-	return aside(ctx, r, func() []rueidis.RedisResult { return r.client.DoMulti(ctx, commands...) })
+	return aside(ctx, r, func() []rueidis.RedisResult {
+		return r.client.DoMulti(sharing.Unending(ctx, r.client), commands...)
+	})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/sharing"
 )
 
 // bounds hands out contexts that end within the bound of a release. Calls of about the same
@@ -28,7 +30,8 @@ func (b *bounds) context(now time.Duration) context.Context {
 		return young.ctx
 	}
 	fresh := &bound{made: now}
-	fresh.ctx, fresh.cancel = context.WithTimeoutCause(context.Background(), b.limit, ErrNoReply)
+	ctx, cancel := context.WithTimeoutCause(sharing.Own(), b.limit, ErrNoReply)
+	fresh.ctx, fresh.cancel = sharing.Dateless(ctx), cancel // once, and not for each call
 	if !b.young.CompareAndSwap(young, fresh) {
 		fresh.cancel()
 		return b.context(now)
@@ -46,7 +49,7 @@ func (b *bounds) end() {
 // WhileItLasts returns a context for a call whose reply must not be missed: it ends some time after
 // the session does. The client ends the call when the connection is lost.
 func (s *Session) WhileItLasts() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, cancel := context.WithCancelCause(sharing.Own())
 	stop := context.AfterFunc(s.ctx, func() {
 		timer := time.AfterFunc(closeWithin/2, func() { cancel(ErrNoReply) })
 		context.AfterFunc(ctx, func() { timer.Stop() })
@@ -62,7 +65,11 @@ func (s *Session) Within(now, limit time.Duration) (context.Context, context.Can
 	if limit == s.bounds.limit {
 		return s.bounds.context(now), func() {}
 	}
-	return context.WithTimeoutCause(context.Background(), limit, ErrNoReply)
+	parent := context.Background()
+	if limit > s.bounds.limit {
+		parent = sharing.Own()
+	}
+	return context.WithTimeoutCause(parent, limit, ErrNoReply)
 }
 
 // Bound is how long a release may take that has the session's lease.

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/presence"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/sharing"
 	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/watch"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -77,7 +78,7 @@ type Session struct {
 
 // New starts a session. It sends nothing.
 func New(c Config) *Session {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(sharing.Own())
 	id := newID()
 	c.Logger = c.Logger.With("session", id)
 	s := &Session{

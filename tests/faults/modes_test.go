@@ -1,0 +1,228 @@
+package faults
+
+import (
+	"bytes"
+	"context"
+	"runtime/pprof"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// The functions of the client in which a goroutine is that writes a pipelined connection, and a direct call.
+const (
+	pipelining = "rueidis.(*pipe)._backgroundWrite"
+	calling    = "rueidis.(*pipe).syncDo"
+)
+
+// running reports whether a goroutine of this process is in the function.
+func running(t testing.TB, function string) bool {
+	t.Helper()
+	var stacks bytes.Buffer
+	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&stacks, 1))
+	return bytes.Contains(stacks.Bytes(), []byte(function))
+}
+
+// unending is a context of the test's that never ends.
+func unending(t *testing.T) context.Context { return context.WithoutCancel(t.Context()) }
+
+// A lone caller whose context cannot end costs no goroutine between it and the connection, whatever it does, and
+// whatever the session does of its own accord; nor after the connection was lost. (Nothing else runs meanwhile, and the
+// client has no reason for a PING.)
+func TestALoneCallerUsesTheConnectionDirectly(t *testing.T) {
+	p := proxy.Start(t, redistest.Start(t).Addr())
+	told := p.On(proxy.Command("SET").With("holdfast_session"), proxy.Pass, proxy.EveryTime)
+	opt := rueidis.ClientOption{InitAddress: []string{p.Addr()}, ConnWriteTimeout: 5 * time.Second}
+	opt.Dialer.KeepAlive = 5 * time.Minute
+	s := kit.OpenKnown(t, opt, &holdfast.Options{Lease: time.Hour})
+	use := func(ctx context.Context) {
+		h := kit.Lock(t, ctx, rlock.New(s, "orders", nil))
+		require.NoError(t, h.Extend(ctx, time.Minute))
+		_, err := rlock.New(s, "orders", nil).TryLock(ctx)
+		require.ErrorIs(t, err, holdfast.ErrBusy)
+		_, err = rlock.New(s, "orders", nil).Holders(ctx)
+		require.NoError(t, err)
+		require.NoError(t, h.Release())
+		permits, gate := semaphore.New(s, "pool"), latch.New(s, "gate")
+		_, err = permits.TrySetPermits(ctx, 1)
+		require.NoError(t, err)
+		require.NoError(t, permits.Acquire(ctx, 1))
+		require.NoError(t, permits.Release(ctx, 1))
+		_, err = gate.TrySetCount(ctx, 1)
+		require.NoError(t, err)
+		require.NoError(t, gate.CountDown(ctx))
+	}
+	use(unending(t))
+	h := kit.Lock(t, unending(t), rlock.New(s, "held", nil))
+	told.Wait(t, 1)
+	p.CutAll()
+	require.NoError(t, h.Release()) // first on a new connection, or on the lost one
+	use(unending(t))
+	require.False(t, running(t, pipelining))
+
+	use(t.Context())
+	require.True(t, running(t, pipelining))
+}
+
+// modes are contexts under which a lone caller's calls use a connection in one way and in the other.
+var modes = map[string]func(t *testing.T) context.Context{
+	"direct":    unending,
+	"pipelined": (*testing.T).Context,
+}
+
+// A call to a server that has gone silent is noticed in both modes, while there is time to renew on a new connection.
+func TestACallToASilentConnectionEndsInTime(t *testing.T) {
+	const lease = 3 * time.Second
+	for mode, ctx := range modes {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			p := proxy.Start(t, redistest.Start(t).Addr())
+			s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: lease})
+			l := rlock.New(s, "orders", nil)
+			h := kit.Lock(t, ctx(t), l)
+			before := p.Accepted()
+			p.StallAll()
+			silent := kit.Stopwatch()
+			locked, err := l.Locked(ctx(t))
+			require.NoError(t, err)
+			require.True(t, locked)
+			require.Less(t, silent(), lease/2) // a third, and what a busy machine needs
+			require.Greater(t, p.Accepted(), before)
+			for silent() < 2*lease {
+				require.NoError(t, h.Err())
+				<-time.After(10 * time.Millisecond)
+			}
+			require.NoError(t, h.Release())
+		})
+	}
+}
+
+// A release to a silent server, which has no context, ends after its bound in both modes.
+func TestAReleaseToASilentServerEnds(t *testing.T) {
+	const lease = 3 * time.Second
+	for mode, ctx := range modes {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			p := proxy.Start(t, redistest.Start(t).Addr())
+			s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: lease})
+			h := kit.Lock(t, ctx(t), rlock.New(s, "orders", nil))
+			p.StallNew(true)
+			p.StallAll()
+			took := kit.Stopwatch()
+			require.ErrorIs(t, h.Release(), holdfast.ErrUnknown)
+			require.Less(t, took(), lease/3+500*time.Millisecond)
+			p.ResumeAll()
+		})
+	}
+}
+
+// Behind a direct call to a silent server, a call ends with its own context, and nothing of the connection ends with it.
+func TestACallBehindADirectOneEndsWithItsContext(t *testing.T) {
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+	l, other := rlock.New(s, "orders", nil), rlock.New(s, "other", nil)
+	h := kit.Lock(t, unending(t), l)
+	before := p.Accepted()
+	srv.Pause()
+	defer srv.Resume()
+	direct := make(chan error, 1)
+	go func() {
+		_, err := l.Locked(unending(t))
+		direct <- err
+	}()
+	kit.Await(t, "the direct call", func() bool { return running(t, calling) })
+
+	const patience = 100 * time.Millisecond
+	took := kit.Stopwatch()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, err := other.TryLock(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Less(t, took(), 10*patience)
+	ctx, cancel = context.WithCancel(t.Context())
+	time.AfterFunc(patience, cancel)
+	_, err = other.Lock(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+
+	srv.Resume()
+	require.NoError(t, kit.Within(t, 5*time.Second, direct, "the direct call's reply"))
+	require.NoError(t, h.Release())
+	require.Equal(t, before, p.Accepted())
+}
+
+// A caller's deadline never breaks the connection that all callers share, not even if it is the first to use that.
+func TestADeadlineBreaksNobodyElsesCall(t *testing.T) {
+	type use func(ctx context.Context, l *rlock.Mutex, h *holdfast.Hold) error
+	for what, call := range map[string]use{
+		"Locked": func(ctx context.Context, l *rlock.Mutex, _ *holdfast.Hold) error {
+			_, err := l.Locked(ctx)
+			return err
+		},
+		"Holders": func(ctx context.Context, l *rlock.Mutex, _ *holdfast.Hold) error {
+			_, err := l.Holders(ctx)
+			return err
+		},
+		"TryLock": func(ctx context.Context, l *rlock.Mutex, _ *holdfast.Hold) error {
+			_, err := l.TryLock(ctx)
+			return err
+		},
+		"Extend": func(ctx context.Context, _ *rlock.Mutex, h *holdfast.Hold) error {
+			return h.Extend(ctx, time.Minute)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			p := proxy.Start(t, srv.Addr())
+			sent := p.On(proxy.Any, proxy.Pass, proxy.EveryTime)
+			s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+			l := rlock.New(s, "orders", nil)
+			h := kit.Lock(t, unending(t), l)
+			connections, commands := p.Accepted(), sent.Matched()
+			srv.Pause()
+			defer srv.Resume()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			late, patient := make(chan error, 1), make(chan error, 1)
+			go func() { late <- call(ctx, l, h) }()
+			sent.WaitMatched(t, commands+1)
+			go func() {
+				_, err := l.Locked(unending(t))
+				patient <- err
+			}()
+			require.ErrorIs(t, kit.Within(t, 5*time.Second, late, what), context.DeadlineExceeded)
+			srv.Resume()
+			require.NoError(t, kit.Within(t, 5*time.Second, patient, "the other call's reply"))
+			require.Equal(t, connections, p.Accepted())
+			require.NoError(t, h.Release())
+		})
+	}
+}
+
+// Close ends in time also while a direct call is under way to a silent server, and ends that call.
+func TestCloseEndsADirectCall(t *testing.T) {
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 10 * time.Minute})
+	l := rlock.New(s, "orders", nil)
+	srv.Pause()
+	defer srv.Resume()
+	direct := make(chan error, 1)
+	go func() {
+		_, err := l.Locked(unending(t))
+		direct <- err
+	}()
+	kit.Await(t, "the direct call", func() bool { return running(t, calling) })
+	_ = closing(t, s)
+	require.Error(t, kit.Within(t, 5*time.Second, direct, "the end of the direct call"))
+}
