@@ -9,6 +9,9 @@ import (
 // margin for a busy machine.
 const LongestWait = 6*time.Second + 500*time.Millisecond
 
+// Told bounds how long a waiter takes that is told, on a busy machine: one that is not looks after 4 s.
+const Told = 3 * time.Second
+
 // SleepUntil waits until a moment, for tests in which the passing of time itself matters.
 func SleepUntil(until time.Time) { <-time.After(time.Until(until)) }
 

@@ -163,7 +163,7 @@ func TestForceUnlockFreesAndWakes(t *testing.T) {
 			was, err = k.Make(by, t.Name(), 0).ForceUnlock(t.Context())
 			require.NoError(t, err)
 			assert.True(t, was)
-			r := kit.Within(t, 2*time.Second, got, "the waiter's lock")
+			r := kit.Within(t, kit.Told, got, "the waiter's lock")
 			require.NoError(t, r.Err)
 			assert.ErrorIs(t, hold.Release(), holdfast.ErrLost, "the server no longer has it")
 			require.NoError(t, r.Hold.Err())

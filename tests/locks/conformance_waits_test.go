@@ -27,7 +27,7 @@ func TestAWaiterIsWokenByTheRelease(t *testing.T) {
 				got := kit.GoLock(t.Context(), l[1].Lock)
 				kit.Waiting(t, k, srv)
 				require.NoError(t, hold.Release())
-				r := kit.Within(t, 2*time.Second, got, "the waiter's lock") // a lease is 3 s
+				r := kit.Within(t, kit.Told, got, "the waiter's lock")
 				require.NoError(t, r.Err)
 				require.NoError(t, r.Hold.Release())
 				kit.Await(t, "the subscription's end",
@@ -163,7 +163,7 @@ func TestTryLockForWaitsAndGivesUp(t *testing.T) {
 		})
 		kit.Waiting(t, k, srv)
 		require.NoError(t, hold.Release())
-		r := kit.Within(t, 2*time.Second, got, "the lock")
+		r := kit.Within(t, kit.Told, got, "the lock")
 		require.NoError(t, r.Err)
 		require.NoError(t, r.Hold.Release())
 	})

@@ -243,7 +243,7 @@ func TestACallThatEndsAtTheGrant(t *testing.T) {
 					q.trusted(r.Hold)
 					require.NoError(t, r.Hold.Release())
 				}
-				h = kit.Granted(t, time.Second, second, "the next one, at once")
+				h = kit.Granted(t, kit.Told, second, "the next one, at once")
 				require.NoError(t, h.Release())
 			}
 			t.Log(got, "of 100 got the lock")
@@ -274,7 +274,7 @@ func TestCloseAtTheGrant(t *testing.T) {
 			r.Err = r.Hold.Err()
 		}
 		require.True(t, errors.Is(r.Err, holdfast.ErrClosed), "%v", r.Err)
-		require.NoError(t, kit.Granted(t, time.Second, second, "the next one, at once").Release())
+		require.NoError(t, kit.Granted(t, kit.Told, second, "the next one, at once").Release())
 	}
 	t.Log(held, "of 40 had the lock")
 	q.empty()

@@ -145,13 +145,13 @@ func TestForceAtTheGrant(t *testing.T) {
 		if err := kit.Within(t, kit.LongestWait, released, "the release"); err != nil {
 			require.ErrorIs(t, err, holdfast.ErrLost)
 		}
-		h = kit.Granted(t, time.Second, first, "the next one, at once")
+		h = kit.Granted(t, kit.Told, first, "the next one, at once")
 		if q.holder() == h.ID() {
 			require.NoError(t, h.Release())
 		} else {
 			forced++
 		}
-		next := kit.Granted(t, time.Second, second, "the one after that, at once")
+		next := kit.Granted(t, kit.Told, second, "the one after that, at once")
 		_ = h.Release()
 		q.trusted(next)
 		require.NoError(t, next.Release())
