@@ -54,7 +54,7 @@ func (p *process) answer(to string) sample {
 		return s
 	case <-p.w.Ended():
 		p.tb.Fatalf("%s: the process has ended", to)
-	case <-time.After(2 * time.Minute):
+	case <-time.After(5 * time.Minute):
 		p.tb.Fatalf("%s: no answer", to)
 	}
 	return nil

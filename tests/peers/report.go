@@ -62,7 +62,7 @@ func grouped(number string) string {
 }
 
 // Markdown writes the tables.
-func Markdown(tables []*table) string {
+func Markdown(tables Tables) string {
 	var text strings.Builder
 	for _, t := range tables {
 		var full strings.Builder
@@ -136,7 +136,7 @@ func (t *table) pivot(key string) string {
 const begin, end = "<!-- What follows is written by make bench-peers. -->\n", "<!-- It ends here. -->\n"
 
 // Write puts the tables into a page, between its two marks, and the plots beside it.
-func Write(page, about string, tables []*table) error {
+func Write(page, about string, tables Tables) error {
 	old, err := os.ReadFile(page)
 	if err != nil && !os.IsNotExist(err) {
 		return err

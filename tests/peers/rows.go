@@ -28,9 +28,12 @@ type Settings struct {
 type row struct {
 	title   string
 	measure func(f *fleet, c contender, window time.Duration) sample
-	once    bool // in one round
+	once    bool // in the last round
 	results map[string][]sample
 }
+
+// Tables are all that is measured.
+type Tables []*table
 
 // A table is rows of the same quantities.
 type table struct {
@@ -41,14 +44,16 @@ type table struct {
 	rows                 []*row
 }
 
-// Measure returns the tables, filled.
-func Measure(tb testing.TB, set Settings) []*table {
+// Measure fills the tables, and has them saved after each round and at the end, also if that is early.
+func Measure(tb testing.TB, set Settings, save func(Tables)) {
 	f, began := newFleet(tb, set), time.Now()
 	tables := plan(set)
+	defer func() { save(tables) }()
 	for round := range set.Rounds {
+		save(tables)
 		for _, t := range tables {
 			for _, r := range t.rows {
-				if r.once && round > 0 || !set.Rows.MatchString(t.title+", "+r.title) {
+				if r.once && round < set.Rounds-1 || !set.Rows.MatchString(t.title+", "+r.title) {
 					continue
 				}
 				f.runRow(t, r, set)
@@ -56,7 +61,6 @@ func Measure(tb testing.TB, set Settings) []*table {
 			}
 		}
 	}
-	return tables
 }
 
 func (f *fleet) runRow(t *table, r *row, set Settings) {
@@ -81,7 +85,7 @@ func (f *fleet) runRow(t *table, r *row, set Settings) {
 	}
 }
 
-func plan(set Settings) []*table {
+func plan(set Settings) Tables {
 	alone := &table{
 		letter: "u", title: "Nobody else wants the lock",
 		about:   "One process; each goroutine, or thread of Java, locks and releases a name of its own.",
@@ -136,7 +140,7 @@ func plan(set Settings) []*table {
 		columns: []column{rss, heap, renewals, server, client, lost},
 		rows:    []*row{{title: fmt.Sprintf("%d renewed holds", set.Holds), once: true, measure: keptRow(set)}},
 	}
-	tables := []*table{alone, hot, red, waiters, kept}
+	tables := Tables{alone, hot, red, waiters, kept}
 	for _, t := range tables {
 		for _, r := range t.rows {
 			r.results = map[string][]sample{}
