@@ -153,7 +153,7 @@ public final class Peer {
                 } else {
                     lock.lock();
                 }
-                if (add(flag, HOLDERS, 1) > 1) {
+                if (add(flag, HOLDERS, 1) > 1 && open() != SHUT) {
                     add(flag, CROWDS, 1);
                 }
                 if (open() == MEASURING) {

@@ -176,18 +176,25 @@ func (f *fleet) measure(c contender, s shape, settle, window time.Duration) samp
 	}
 	time.Sleep(settle)
 
+	// A reading takes a while on a busy machine, so each goes with what had been acquired by then.
 	for _, srv := range servers {
 		srv.ResetStats(f.tb)
 	}
-	spent, worked, counts, began := total(all(crew, asking("usage"))), cpu(f.tb, servers), taken(places), time.Now()
+	atCalls := acquired(places)
+	spent, atSpent := total(all(crew, asking("usage"))), acquired(places)
+	worked, atWorked := cpu(f.tb, servers), acquired(places)
+	counts, began := taken(places), time.Now()
 	f.board.Open.Store(measuring)
 	time.Sleep(window)
 	f.board.Open.Store(warming)
 	n, seconds := taken(places), time.Since(began).Seconds()
 	m := total(all(crew, asking("usage")))
+	perSpent := acquired(places) - atSpent
 	worked = cpu(f.tb, servers) - worked
-	f.board.Open.Store(shut)
+	perWorked := acquired(places) - atWorked
 	calls := sentTo(f.tb, servers, c.sent)
+	perCalls := acquired(places) - atCalls
+	f.board.Open.Store(shut)
 	took := total(all(crew, asking("stop")))
 
 	acquisitions := int64(0)
@@ -195,12 +202,15 @@ func (f *fleet) measure(c contender, s shape, settle, window time.Duration) samp
 		n[i] -= counts[i]
 		acquisitions += n[i]
 	}
-	per := math.Max(1, float64(acquisitions))
 	result := sample{
-		"rate": float64(acquisitions) / seconds, "calls": calls / per, "server": worked / per,
-		"client": (m["cpu"] - spent["cpu"]) / per, "allocs": (m["allocs"] - spent["allocs"]) / per,
-		"bytes": (m["bytes"] - spent["bytes"]) / per, "p50": took.percentile(50), "p99": took.percentile(99),
+		"rate": float64(acquisitions) / seconds, "calls": calls / perCalls, "server": worked / perWorked,
+		"client": (m["cpu"] - spent["cpu"]) / perSpent, "allocs": (m["allocs"] - spent["allocs"]) / perSpent,
+		"bytes": (m["bytes"] - spent["bytes"]) / perSpent, "p50": took.percentile(50), "p99": took.percentile(99),
 		"failed": took["failed"], "hanging": took["hanging"],
+	}
+	if c.open == nil { // Java does not say
+		delete(result, "allocs")
+		delete(result, "bytes")
 	}
 	result["jain"], _ = board.Fairness(n)
 	for i := range f.board.Places {
@@ -223,6 +233,13 @@ func taken(places []board.Place) (counts []int64) {
 		counts = append(counts, places[i].Taken.Load())
 	}
 	return counts
+}
+
+func acquired(places []board.Place) (n float64) {
+	for _, count := range taken(places) {
+		n += float64(count)
+	}
+	return n
 }
 
 func asking(what string) func(int) string { return func(int) string { return what } }

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -115,13 +115,14 @@ func (t *table) pivot(key string) string {
 			continue
 		}
 		titles, rule := "", ""
-		for _, r := range t.rows {
+		measured := slices.DeleteFunc(slices.Clone(t.rows), func(r *row) bool { return len(r.results) == 0 })
+		for _, r := range measured {
 			titles, rule = titles+" "+r.title+" |", rule+"---|"
 		}
 		fmt.Fprintf(&text, "\n| %s |%s\n|---|%s\n", col.head, titles, rule)
 		for _, c := range contenders {
 			line, any := "| "+c.name+" |", false
-			for _, r := range t.rows {
+			for _, r := range measured {
 				line += " " + col.show(r.results[c.name]) + " |"
 				any = any || r.results[c.name] != nil
 			}
@@ -163,10 +164,10 @@ func Write(page, about string, tables Tables) error {
 	return nil
 }
 
-// A plot shows the rates of some rows.
+// A plot shows a quantity of some rows.
 type plot struct {
-	file, xLabel string
-	first, next  int // of the rows
+	file, key, xLabel, yLabel string
+	first, next               int // of the rows
 }
 
 func (t *table) plot(p plot) string {
@@ -179,7 +180,7 @@ func (t *table) plot(p plot) string {
 	for _, c := range contenders {
 		line, some := series{name: c.name}, false
 		for _, r := range t.rows[p.first:p.next] {
-			line.y = append(line.y, median(r.results[c.name], "rate"))
+			line.y = append(line.y, median(r.results[c.name], p.key))
 			some = some || r.results[c.name] != nil
 		}
 		if some {
@@ -189,7 +190,7 @@ func (t *table) plot(p plot) string {
 	if lines == nil {
 		return ""
 	}
-	return draw(x, p.xLabel, "acquisitions a second", lines)
+	return draw(x, p.xLabel, p.yLabel, lines)
 }
 
 // About says what was measured, on what, and when.
@@ -197,14 +198,10 @@ func About(set Settings, began time.Time, load string) string {
 	pom, _ := os.ReadFile("../interop/java/pom.xml")
 	redisson := regexp.MustCompile(`<redisson.version>(.*)</`).FindSubmatch(pom)[1]
 	versions := []string{"Redisson " + string(redisson)}
-	info, _ := debug.ReadBuildInfo()
-	for _, m := range info.Deps {
-		for _, peer := range []string{"redsync/v4", "redislock", "rueidis", "go-redis/v9"} {
-			if strings.HasSuffix(m.Path, "/"+peer) {
-				name, _, _ := strings.Cut(peer, "/")
-				versions = append(versions, name+" "+m.Version)
-			}
-		}
+	required, _ := os.ReadFile("go.mod") // a test's build information is silent about that
+	for _, m := range regexp.MustCompile(`\s\S+/(redsync|redislock|rueidis|go-redis)(?:/v\d)? v(\S+)\n`).
+		FindAllSubmatch(required, -1) {
+		versions = append(versions, string(m[1])+" "+string(m[2]))
 	}
 	return fmt.Sprintf("%s; %d cores, %s; %s; %s; %s. %d rounds of %v, medians. Load before it began: %s.\n",
 		began.UTC().Format("2 January 2006, 15:04 UTC"), runtime.NumCPU(), processor(), redisVersion(), runtime.Version(),

@@ -92,8 +92,8 @@ func plan(set Settings) Tables {
 		columns: []column{rate, ofR1, p50, p99, calls, server, client, allocs, bytes},
 		pivots:  []string{"rate", "ofR1", "server", "client"},
 		plots: []plot{
-			{"alone", "goroutines, or threads, of one process, with contexts that cannot end", 0, 4},
-			{"alone-bound", "goroutines, or threads, of one process, with contexts that can be cancelled", 4, 8},
+			{"alone", "rate", "goroutines of one process, contexts that cannot end", "acquisitions a second", 0, 4},
+			{"alone-bound", "rate", "goroutines of one process, contexts that can end", "acquisitions a second", 4, 8},
 		},
 	}
 	for _, bound := range []bool{false, true} {
@@ -108,8 +108,9 @@ func plan(set Settings) Tables {
 		columns: []column{rate, p50, p99, calls, server, client, jain},
 		pivots:  []string{"rate", "calls", "p99", "jain"},
 		plots: []plot{
-			{"hot", "processes that want the lock all the time (1: sixteen goroutines), no work", 0, 4},
-			{"hot-work", "processes that want the lock all the time (1: sixteen goroutines), 1 ms of work", 4, 8},
+			{"hot", "rate", "processes that want it all the time (1: sixteen goroutines)", "acquisitions a second", 0, 4},
+			{"hot-calls", "calls", "processes that want it all the time, 1 ms of work", "calls an acquisition", 4, 8},
+			{"hot-jain", "jain", "processes that want it all the time, 1 ms of work", "how evenly they get it", 4, 8},
 		},
 	}
 	for _, work := range []time.Duration{0, time.Millisecond} {
@@ -214,7 +215,7 @@ func keptRow(set Settings) func(*fleet, contender, time.Duration) sample {
 func median(samples []sample, key string) float64 {
 	var values []float64
 	for _, s := range samples {
-		if v, ok := s[key]; ok && !math.IsNaN(v) {
+		if v, ok := s[key]; ok && !math.IsNaN(v) && !math.IsInf(v, 0) {
 			values = append(values, v)
 		}
 	}

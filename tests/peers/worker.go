@@ -162,7 +162,8 @@ func (r *run) loop(lock lock, ctx context.Context, place, flag *board.Place) {
 			}
 			continue
 		}
-		if flag.Holders.Add(1) > 1 {
+		// When the board is shut contexts end, and rueidislock gives back with the context.
+		if flag.Holders.Add(1) > 1 && r.b.Open.Load() != shut {
 			flag.Crowds.Add(1)
 		}
 		if r.b.Open.Load() == measuring {
@@ -173,7 +174,7 @@ func (r *run) loop(lock lock, ctx context.Context, place, flag *board.Place) {
 		}
 		place.Taken.Add(1)
 		flag.Holders.Add(-1)
-		if h.release() != nil {
+		if h.release() != nil && ctx.Err() == nil {
 			r.failed.Add(1)
 		}
 	}
