@@ -35,3 +35,42 @@ func TestHowSoonASilentConnectionIsNoticed(t *testing.T) {
 		})
 	}
 }
+
+// A conn keeps what is written.
+type conn struct {
+	net.Conn
+	written []byte
+}
+
+func (c *conn) Write(b []byte) (int, error) {
+	c.written = append(c.written, b...)
+	return len(b), nil
+}
+
+func (c *conn) SetDeadline(time.Time) error { return nil }
+
+func TestAWriteWaitsForOthersWhereThatPays(t *testing.T) {
+	var all links
+	to := &conn{}
+	l := &link{Conn: to, of: &all, direct: all.directs.Begin()}
+	write := func(size int) {
+		n, err := l.Write(make([]byte, size))
+		require.NoError(t, err)
+		require.Equal(t, size, n)
+	}
+	write(1)
+	assert.Zero(t, l.lasted) // direct: nobody else writes
+	require.NoError(t, l.SetDeadline(time.Time{}))
+	write(1)
+	assert.Positive(t, l.lasted)
+
+	l.lasted = time.Minute
+	write(10_000) // many came of it
+	assert.True(t, l.rests.IsZero())
+	l.lasted = time.Minute
+	write(100)
+	assert.Greater(t, time.Until(l.rests), time.Hour)
+	write(100)
+	assert.Zero(t, l.lasted)
+	assert.Len(t, to.written, 10_202)
+}

@@ -39,6 +39,9 @@ func (d *Direct) End() {
 	}
 }
 
+// Ended reports whether End was called.
+func (d *Direct) Ended() bool { return d.over.Load() }
+
 // A client is rueidis' for calls that share its connections.
 type client struct {
 	rueidis.Client
