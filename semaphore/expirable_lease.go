@@ -107,8 +107,10 @@ func (e *Expirable) updateLease(ctx context.Context, operation, permit string, d
 // update sends the call that updates a hold, until it has been sent on a connection that stands.
 func (e *Expirable) update(ctx context.Context, u *core.Update, call func(w script.Window) *script.Call) error {
 	l, end := &e.lock, time.Now().Add(probing)
+	limit := lease.NotAfter(l.Length())
 	for delay := firstProbe; ; delay = min(2*delay, lastProbe) {
-		reply, err := l.Session().Runner().Timed(ctx, l.Key(), lease.NotAfter(l.Length()), func(w script.Window) *script.Call {
+		var reply script.Reply
+		err := l.Session().Runner().Timed(ctx, &reply, l.Key(), limit, func(w script.Window) *script.Call {
 			// The first call on a connection that may not stand is not to be executed: it may take longer than the new
 			// lease until it is sent, or until it is known that it cannot be.
 			if !w.Stands {

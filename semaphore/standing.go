@@ -19,8 +19,8 @@ import (
 // it must look before.
 const breath = 4 * time.Second
 
-// takePlace is where the call waits.
-func (t *taking) takePlace() *wait.Place {
+// TakePlace is where the call waits.
+func (t *taking) TakePlace() *wait.Place {
 	o := &t.semaphore.object
 	if t.Place == nil {
 		t.Stay(o.Session().Lines().JoinStanding(o.Line(), &t.semaphore.line.standing))

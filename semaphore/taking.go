@@ -14,6 +14,7 @@ import (
 // without a reply is unknown for good.
 type taking struct {
 	session.Retries
+	ctx       context.Context //nolint:containedctx // the caller's, of which that of an attempt may be derived
 	semaphore *Semaphore
 	n         int
 	waits     bool   // and so does not pass over others that wait
@@ -30,11 +31,8 @@ func (t *taking) run(ctx context.Context, operation string, limit time.Duration)
 	defer o.Session().Leave()
 	t.About(ctx, o)
 	defer t.unwind()
-	err := t.WaitFor(ctx, limit, func() error {
-		within, stop := o.UntilLate(ctx)
-		defer stop()
-		return t.try(ctx, within)
-	}, func(attempt, sleep context.Context) error { return t.wait(ctx, attempt, sleep) })
+	t.ctx = ctx
+	err := t.WaitFor(ctx, limit, t)
 	if err != nil {
 		err = o.Fail(operation, session.Explain(ctx, err))
 	}
@@ -50,33 +48,40 @@ func (t *taking) unwind() {
 	}
 }
 
-// wait attempts at once if nobody of the session waits, then as the first of its line.
-func (t *taking) wait(ctx, attempt, sleep context.Context) (err error) {
+// Once makes one attempt.
+func (t *taking) Once(ctx context.Context) error {
+	within, stop := t.semaphore.object.UntilLate(ctx)
+	defer stop()
+	return t.try(within)
+}
+
+// Wait attempts at once if nobody of the session waits, then as the first of its line.
+func (t *taking) Wait(ctx, sleep context.Context) (err error) {
 	t.waits = true
 	lines, line := t.semaphore.object.Session().Lines(), t.semaphore.object.Line()
 	defer func() {
 		t.leave(err)
 		t.LeaveTo(0)
 	}()
-	return t.Until(sleep, lines.Empty(line) && t.StandFirst(&t.semaphore.line.standing, t.takePlace), wait.Caller{
-		Attempt: func() (done bool, retry time.Duration, err error) {
-			t.succeed()
-			err = t.try(ctx, attempt)
-			if err == nil || script.ClassOf(err) == script.Unknown {
-				return true, 0, err
-			}
-			retry, err = t.Again(attempt, breath, err, nil)
-			return false, retry, err
-		},
-		Place: t.takePlace,
-	})
+	return wait.Until(ctx, sleep, lines.Empty(line) && t.StandFirst(&t.semaphore.line.standing, t), t)
 }
 
-// try makes one attempt of a call under ctx, and tells the observer.
-func (t *taking) try(ctx, attempt context.Context) error {
+// Attempt tries once, or takes over what another call has left.
+func (t *taking) Attempt(ctx, _ context.Context) (done bool, retry time.Duration, err error) {
+	t.succeed()
+	err = t.try(ctx)
+	if err == nil || script.ClassOf(err) == script.Unknown {
+		return true, 0, err
+	}
+	retry, err = t.Again(ctx, breath, err, nil)
+	return false, retry, err
+}
+
+// try makes one attempt, and tells the observer.
+func (t *taking) try(ctx context.Context) error {
 	t.Asked++
-	done := t.semaphore.object.Attempting(attempt)
-	err := t.tryTo(ctx, attempt)
+	done := t.semaphore.object.Attempting(ctx)
+	err := t.tryTo(ctx)
 	if t.took = err == nil; t.took {
 		t.waiter = "" // its place went with the permits
 	}
@@ -88,7 +93,7 @@ func (t *taking) try(ctx, attempt context.Context) error {
 
 // tryTo makes one attempt. It goes on until there is a reply, or none can come any more: if its context ends, or the
 // session, what it takes is given back.
-func (t *taking) tryTo(ctx, attempt context.Context) error {
+func (t *taking) tryTo(ctx context.Context) error {
 	o, waiter := &t.semaphore.object, t.stands()
 	results, away := make(chan error), make(chan struct{})
 	defer close(away)
@@ -113,10 +118,10 @@ func (t *taking) tryTo(ctx, attempt context.Context) error {
 	select {
 	case err := <-results:
 		return err
-	case <-attempt.Done():
+	case <-ctx.Done():
 		t.waiter = ""
-		why := context.Cause(attempt)
-		if ctx.Err() == nil { // the wait is over while no reply came: nobody knows whether there are any
+		why := context.Cause(ctx)
+		if t.ctx.Err() == nil { // the wait is over while no reply came: nobody knows whether there are any
 			why = holdfast.ErrNoReply
 		}
 		return &script.Failure{Class: script.Refused, Err: why}

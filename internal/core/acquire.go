@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/lease"
@@ -13,7 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
-// An acquisition is one call that wants the lock, with as many attempts as it takes.
+// An acquisition is one call that wants the lock, with as many attempts as it takes. Acquisitions are used again and
+// again: on the stack of a call that waits, one would double that.
 type acquisition struct {
 	lock   *Lock
 	claim  *claim   // nil of a call without an owner that has not asked the server yet
@@ -27,6 +29,7 @@ type acquisition struct {
 	adopts bool     // the wire owner is another's, who has the lock
 	age    bool     // the server is to tell how long it has been up
 	hold   *Single  // when it is granted
+	has    bool     // the wait is over, and has brought that
 	over   bool     // whoever has called has what there is
 
 	owner.Request
@@ -53,7 +56,17 @@ type outermost struct {
 	hold  Single
 }
 
-// init makes a an acquisition of l by ctx's owner. (A constructor would cost an allocation.)
+var acquisitions = sync.Pool{New: func() any { return new(acquisition) }}
+
+func newAcquisition() *acquisition { return acquisitions.Get().(*acquisition) }
+
+// free gives the acquisition back for the next call.
+func (a *acquisition) free() {
+	*a = acquisition{}
+	acquisitions.Put(a)
+}
+
+// init makes a an acquisition of l by ctx's owner.
 func (a *acquisition) init(ctx context.Context, l *Lock) {
 	a.lock = l
 	a.About(ctx, &l.Object)
@@ -135,22 +148,21 @@ func (a *acquisition) draw() {
 }
 
 // try makes one attempt, and tells the observer.
-func (a *acquisition) try(ctx context.Context) (h *Single, inTheWay time.Duration, err error) {
+func (a *acquisition) try(ctx context.Context) (inTheWay time.Duration, err error) {
 	a.Asked++
 	done := a.lock.Attempting(ctx)
-	h, inTheWay, err = a.tryTo(ctx)
-	a.hold = h
+	a.hold, inTheWay, err = a.tryTo(ctx)
 	a.Learn(err)
 	a.tellPlace()
-	if h != nil && a.lock.Session().Config().Observer != nil {
-		for _, h := range a.all(h) {
+	if a.hold != nil && a.lock.Session().Config().Observer != nil {
+		for _, h := range a.all(a.hold) {
 			h.Observe(ctx)
 		}
 	}
 	if done != nil {
 		done(err)
 	}
-	return h, inTheWay, err
+	return inTheWay, err
 }
 
 // tryTo makes one attempt: a re-entry if the owner holds the lock, else under the call's wire
@@ -218,7 +230,7 @@ func (a *acquisition) enterBeside(ctx context.Context, other *grant) (*Single, t
 		a.claim.Failed(&a.Request)
 		a.claim.mu.Unlock()
 	case h == nil: // the server has nothing of the other half
-		other.lose(a.answer.sent)
+		other.lose(a.answer.Sent)
 		err = fmt.Errorf("re-entry: %w", session.ErrLost)
 	}
 	return h, inTheWay, err
@@ -227,46 +239,50 @@ func (a *acquisition) enterBeside(ctx context.Context, other *grant) (*Single, t
 // enter attempts to become a holder under a wire owner of the call's own, or that of the other
 // half. Without a hold and without an error, the other half has gone.
 func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error) {
-	l, s := a.lock, a.lock.Session()
 	if a.Wire == "" {
 		a.draw()
 	}
-	answer := &a.answer
-	want := Want{
-		Owner: a.Wire, Target: max(a.Number, 1), Nested: a.Number > 0 || a.adopts, Stand: a.stands(), Hears: a.expects(),
+	stands, hears := a.stands(), a.expects()
+	return a.entered(ctx, stands, a.answer.ask(ctx, a.lock, &Want{
+		Owner: a.Wire, Target: max(a.Number, 1), Nested: a.Number > 0 || a.adopts, Stand: stands, Hears: hears,
 		Others: a.also.wires, Waits: a.stand, Again: a.Copies > 0 || a.Stands, Age: a.age,
-	}
-	if err := answer.ask(ctx, l, want); err != nil {
+	}))
+}
+
+// entered is what enter makes of the answer.
+func (a *acquisition) entered(ctx context.Context, stands bool, err error) (*Single, time.Duration, error) {
+	l, s, answer := a.lock, a.lock.Session(), &a.answer
+	if err != nil {
 		switch script.ClassOf(err) {
 		case script.Unknown, script.Broken:
-			a.Copies = lease.Add(answer.sent, l.notAfter())
+			a.Copies = lease.Add(answer.Sent, l.notAfter())
 			if !a.adopts { // which takes nothing that was free
 				err = l.final(err)
 			}
 		case script.Refused:
-			a.Stands = a.Stands || want.Stand && script.Interrupted(err)
+			a.Stands = a.Stands || stands && script.Interrupted(err)
 		}
 		return nil, 0, err
 	}
-	switch answer.outcome {
+	switch answer.Code {
 	case script.Granted:
-		if answer.at >= answer.trust(l) || s.Closed() {
+		if answer.At >= answer.trust(l) || s.Closed() {
 			a.claim.mu.Lock()
 			a.claim.Granted(&a.Request)
 			a.claim.mu.Unlock()
-			a.Copies = max(a.Copies, answer.sent)
+			a.Copies = max(a.Copies, answer.Sent)
 			a.giveUp()
 			return nil, 0, tooLate(s)
 		}
 		return a.begin(), 0, nil
 	case script.Busy:
-		a.Busy(answer.sent)
-		a.standing(want.Stand)
-		return nil, answer.pttl, session.ErrBusy
+		a.Busy(answer.Sent)
+		a.standing(stands)
+		return nil, answer.retry, session.ErrBusy
 	}
-	if want.Stand { // its place in the line is: whatever it is told of that one is not to be taken for another
+	if stands { // its place in the line is: whatever it is told of that one is not to be taken for another
 		a.moved.stood = a.moved.stood || a.Stands
-		a.Misplaced(answer.sent)
+		a.Misplaced(answer.Sent)
 		a.giveUp()
 		return a.enter(ctx)
 	}
@@ -299,8 +315,8 @@ func (a *acquisition) begin() *Single {
 func (o *outermost) begin(l *Lock, c *claim, wire string, granted *answer, copies time.Duration) *Single {
 	g, h := &o.grant, &o.hold
 	g.lock, g.claim = l, c
-	g.Begin(g, l.part, wire, granted.token, copies)
-	h.init(l, g, granted.at, granted.trust(l))
+	g.Begin(g, l.part, wire, granted.token(), copies)
+	h.init(l, g, granted.At, granted.trust(l))
 	g.add(h, granted.renewedAt(l))
 	return h
 }
@@ -324,11 +340,11 @@ func (a *acquisition) reenter(ctx context.Context, g *grant) (*Single, error) {
 		return nil, err
 	}
 	answer := &a.answer
-	err = answer.ask(ctx, l, Want{Owner: g.Wire, Target: target, Nested: true, Tokened: g.Token != 0, Age: a.age})
+	err = answer.ask(ctx, l, &Want{Owner: g.Wire, Target: target, Nested: true, Tokened: g.Token != 0, Age: a.age})
 	switch {
 	case err != nil:
 		if script.ClassOf(err) == script.Unknown {
-			copies := lease.Add(answer.sent, l.notAfter())
+			copies := lease.Add(answer.Sent, l.notAfter())
 			g.claim.mu.Lock()
 			g.ReentryInDoubt(lease.Add(s.Now(), l.Length()), copies)
 			g.claim.mu.Unlock()
@@ -336,21 +352,21 @@ func (a *acquisition) reenter(ctx context.Context, g *grant) (*Single, error) {
 			g.correct(copies)
 		}
 		return nil, err
-	case answer.outcome == script.Granted:
+	case answer.Code == script.Granted:
 		h := new(Single)
-		h.init(l, g, answer.at, answer.trust(l))
-		if answer.at >= answer.trust(l) || s.Closed() {
+		h.init(l, g, answer.At, answer.trust(l))
+		if answer.At >= answer.trust(l) || s.Closed() {
 			g.lasts(l.Length())
 			g.correct(0)
 			return nil, tooLate(s)
 		}
 		g.claim.mu.Lock()
-		g.claim.Reentered(&g.Grant, answer.token)
+		g.claim.Reentered(&g.Grant, answer.token())
 		g.claim.mu.Unlock()
-		g.add(h, answer.sent)
+		g.add(h, answer.Sent)
 		return h, nil
 	default: // the server has nothing of the outer hold
-		g.lose(answer.sent)
+		g.lose(answer.Sent)
 		return nil, fmt.Errorf("re-entry: %w", session.ErrLost)
 	}
 }
@@ -363,42 +379,38 @@ func (h *Single) init(l *Lock, g *grant, acquired, trust time.Duration) {
 
 // An answer is the reply to an acquisition.
 type answer struct {
-	sent    time.Duration // when the call was; also after an error
-	at      time.Duration // when the reply came
-	outcome int64
-	pttl    time.Duration // busy; below zero: no expiry
-	place   int64         // busy, and standing in the queue
-	others  bool          // which may be told by others
+	script.Reply
+	replied time.Duration // when the last reply came, be it to a call before
+	retry   time.Duration // busy: how long that lasts at least; below zero: no expiry
 	length  time.Duration // granted by a release, for which lease; 0: by a call of its own
-	token   int64         // granted
-	up, run int64         // granted, with the age: seconds, below zero if it is not told, and which run of the server
 }
+
+// What the reply has behind its head.
+func (a *answer) token() int64 { return a.Rest[0] }      // granted
+func (a *answer) place() int64 { return a.Rest[1] }      // busy, and standing in the queue
+func (a *answer) others() bool { return a.Rest[2] == 1 } // which may be told by others
 
 // trust is until when what was granted may be trusted.
 func (a *answer) trust(l *Lock) time.Duration {
-	return lease.Trust(a.sent, cmp.Or(a.length, l.Length()))
+	return lease.Trust(a.Sent, cmp.Or(a.length, l.Length()))
 }
 
 // ask sends an acquisition and reads the reply.
-func (a *answer) ask(ctx context.Context, l *Lock, w Want) error {
-	reply, err := l.Session().Runner().Timed(ctx, l.Key(), l.notAfter(), func(window script.Window) *script.Call {
+func (a *answer) ask(ctx context.Context, l *Lock, w *Want) error {
+	err := l.Session().Runner().Timed(ctx, &a.Reply, l.Key(), l.notAfter(), func(window script.Window) *script.Call {
 		w.Lease, w.NotAfter = l.millis, window.NotAfter
-		return l.protocol.Acquire(w)
+		return l.protocol.Acquire(*w)
 	})
-	a.sent, a.outcome, a.length = reply.Sent, reply.Code, 0
-	if reply.At > 0 {
-		a.at = reply.At
-	}
+	a.length, a.replied = 0, max(a.replied, a.At)
 	switch {
 	case err != nil:
 		return err
-	case reply.Code == script.Granted:
-		a.token, a.up, a.run = reply.Rest[0], reply.Rest[1], reply.Rest[2]
-	case reply.Code == script.Busy && reply.Len > 0:
-		a.pttl, a.place, a.others = lease.Lasting(reply.Rest[0]), reply.Rest[1], reply.Rest[2] == 1
-	case reply.Code == script.Gone && (w.Nested || w.Stand && w.Again):
+	case a.Code == script.Granted:
+	case a.Code == script.Busy && a.Len > 0:
+		a.retry = lease.Lasting(a.Rest[0])
+	case a.Code == script.Gone && (w.Nested || w.Stand && w.Again):
 	default:
-		return reply.Unexpected()
+		return a.Unexpected()
 	}
 	return nil
 }

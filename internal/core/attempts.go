@@ -15,51 +15,41 @@ func (a *acquisition) call(ctx context.Context, l *Lock, operation string, limit
 	defer l.Session().Leave()
 	a.init(ctx, l)
 	defer a.unwind()
-	err = a.WaitFor(ctx, limit, func() error {
-		h, err = a.once(ctx)
-		return err
-	}, func(attempt, sleep context.Context) error {
-		h, err = a.wait(attempt, sleep)
-		return err
-	})
+	err = a.WaitFor(ctx, limit, a)
+	h = a.hold
 	return h, a.finish(ctx, operation, err)
 }
 
-// once makes one attempt, repeated only while its reply is lost and it may still be executed. Nor is a
+// Once makes one attempt, repeated only while its reply is lost and it may still be executed. Nor is a
 // reply waited for any longer.
-func (a *acquisition) once(ctx context.Context) (h *Single, err error) {
-	err = a.lock.Session().Once(ctx, a.lock.Key(), a.lock.notAfter(), func(ctx context.Context) (err error) {
-		h, _, err = a.try(ctx)
+func (a *acquisition) Once(ctx context.Context) error {
+	return a.lock.Session().Once(ctx, a.lock.Key(), a.lock.notAfter(), func(ctx context.Context) error {
+		_, err := a.try(ctx)
 		return err
 	})
-	return h, err
 }
 
-// wait attempts until the lock is granted: at once if nobody of the session waits for it, then when it is its turn to
+// Wait attempts until the lock is granted: at once if nobody of the session waits for it, then when it is its turn to
 // look. Attempts end with ctx, sleep with sleep.
-func (a *acquisition) wait(ctx, sleep context.Context) (h *Single, err error) {
-	l := a.lock
-	a.stand = l.queue != nil
-	defer func() { a.leavePlace(h) }()
-	now := a.reenters() || (l.apart != nil || l.Session().Lines().Empty(l.Line())) && a.StandFirst(l.standing, a.takePlace)
-	err = a.Until(sleep, now, wait.Caller{
-		Attempt: func() (done bool, retry time.Duration, err error) {
-			h, retry, err = a.attempt(ctx)
-			return h != nil, retry, err
-		},
-		Place:     a.takePlace,
-		Overtakes: a.reenters,
-	})
-	if err != nil { // what was handed over meanwhile is the call's: others have been told that it was released
-		if h = a.inherit(ctx, (*wait.Place).Refuse); h != nil {
-			err = nil
-		}
+func (a *acquisition) Wait(ctx, sleep context.Context) error {
+	a.stand = a.lock.queue != nil
+	defer a.leavePlace()
+	err := wait.Until(ctx, sleep, a.looksAtOnce(), a)
+	if err == nil || a.inherit(ctx, (*wait.Place).Refuse) { // that is the call's: others were told that it was released
+		a.has, err = true, nil
 	}
-	return h, err
+	return err
 }
 
-// takePlace is where the call waits.
-func (a *acquisition) takePlace() *wait.Place {
+// looksAtOnce reports whether the first attempt need not wait for others of the session.
+func (a *acquisition) looksAtOnce() bool {
+	l := a.lock
+	return a.Overtakes() ||
+		(l.apart != nil || l.Session().Lines().Empty(l.Line())) && a.StandFirst(l.standing, a)
+}
+
+// TakePlace is where the call waits.
+func (a *acquisition) TakePlace() *wait.Place {
 	l := a.lock
 	if a.Place == nil {
 		a.Stay(a.join())
@@ -94,23 +84,23 @@ func (a *acquisition) join() (p *wait.Place) {
 	return p
 }
 
-// leavePlace leaves the place to the next in line, after the call was granted h or nothing.
-func (a *acquisition) leavePlace(h *Single) {
+// leavePlace leaves the place to the next in line, after the call was granted a hold or nothing.
+func (a *acquisition) leavePlace() {
 	if a.Place == nil {
 		return
 	}
-	if h == nil && a.hold == nil && a.lock.lined && a.Place.Followed() { // nor was one granted that unwind releases
+	if a.hold == nil && a.lock.lined && a.Place.Followed() { // nor was one granted that unwind releases
 		a.bequeath()
 	}
 	taken := time.Duration(0)
 	handed, _ := a.Place.Refuse().(*Single)
 	switch l := a.lock; {
-	case h == nil && handed != nil:
+	case !a.has && handed != nil:
 		taken = l.Length() // until it is released
 		defer handed.forgo()
-	case h == nil:
-	case handed != nil: // the server has granted h, so it did not have that any more
-		defer handed.grant.lose(a.answer.sent)
+	case !a.has:
+	case handed != nil: // the server has granted one, so it did not have that any more
+		defer handed.grant.lose(a.answer.Sent)
 		taken = l.Length()
 	default:
 		taken = l.atMost(l.Length(), 1)
@@ -121,23 +111,23 @@ func (a *acquisition) leavePlace(h *Single) {
 	a.LeaveTo(taken)
 }
 
-// attempt tries once. Without a hold and without an error, it is to be tried again after a
+// Attempt tries once. Without a hold and without an error, it is to be tried again after a
 // wake-up or after retry: the lock is taken, or something failed that may pass.
-func (a *acquisition) attempt(ctx context.Context) (h *Single, retry time.Duration, err error) {
-	if h = a.inherit(ctx, (*wait.Place).Take); h != nil {
-		return h, 0, nil
+func (a *acquisition) Attempt(ctx, _ context.Context) (done bool, retry time.Duration, err error) {
+	if a.inherit(ctx, (*wait.Place).Take) {
+		return true, 0, nil
 	}
 	a.succeed()
-	if h = a.granted(ctx); h != nil {
-		return h, 0, nil
+	if a.granted(ctx) {
+		return true, 0, nil
 	}
-	h, inTheWay, err := a.try(ctx)
+	inTheWay, err := a.try(ctx)
 	if err == nil {
-		return h, 0, nil
+		return true, 0, nil
 	}
 	retry, err = a.Again(ctx, inTheWay, err, a.lock.Backoff)
-	return nil, a.lock.atMost(retry, a.Attempts), err
+	return false, a.lock.atMost(retry, a.Attempts), err
 }
 
-// reenters reports whether the owner holds the lock by now, perhaps through another call.
-func (a *acquisition) reenters() bool { return !a.alone && a.claim.holds() }
+// Overtakes reports whether the owner holds the lock by now, perhaps through another call.
+func (a *acquisition) Overtakes() bool { return !a.alone && a.claim.holds() }

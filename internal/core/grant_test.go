@@ -35,7 +35,7 @@ func TestAHoldIsWatchedFromItsBeginningToItsEnd(t *testing.T) {
 		l := &Lock{Object: session.NewObject(s, session.Label{}, nil), keeper: k, protocol: bare{}}
 		c := &claim{lock: l}
 		var o outermost
-		h := o.begin(l, c, "wire", &answer{sent: s.Now(), at: s.Now()}, 0)
+		h := o.begin(l, c, "wire", &answer{Reply: script.Reply{Sent: s.Now(), At: s.Now()}}, 0)
 		k.dog.Run(ctx) // looks once
 		assert.Equal(t, []lease.Renewable{h.grant}, watched)
 

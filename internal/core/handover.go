@@ -72,26 +72,27 @@ func (h *Single) passTo(to *Lock, now time.Duration) (heir *Single, contexts *sc
 // any reports whether other calls of the owner meet at the name.
 func (c *crowd) any() bool { return c != nil && len(c.turns)+len(c.waits) > 0 }
 
-// inherit takes the hold that has been handed over to the call, if one has. It is the call's owner's from then on.
-func (a *acquisition) inherit(ctx context.Context, take func(p *wait.Place) (gift any)) *Single {
+// inherit takes the hold that has been handed over to the call, and reports whether one has. It is the call's owner's
+// from then on.
+func (a *acquisition) inherit(ctx context.Context, take func(p *wait.Place) (gift any)) bool {
 	if !a.lock.HandsOver || a.Place == nil || a.lock.Session().Closed() {
-		return nil
+		return false
 	}
 	h, _ := take(a.Place).(*Single)
 	switch {
 	case h == nil || h.Err() != nil: // it was lost, before anybody had it
-		return nil
+		return false
 	case h.lock.claimKey() != a.lock.claimKey() || !a.becomes(h.grant.claim):
 		a.Place.Accept(nil) // or what is given back came again and again, for the rest of the turn
 		h.forgo()
-		return nil
+		return false
 	}
 	a.hold, a.Handed = h, true
 	a.Learn(nil)
 	if a.lock.Session().Config().Observer != nil {
 		h.Observe(ctx)
 	}
-	return h
+	return true
 }
 
 // becomes makes a claim that has no owner that of the call, and gives up what earlier attempts may have left. It cannot

@@ -51,11 +51,11 @@ func (a *acquisition) waits(stands bool) {
 		a.hears = a.Attempts > 0
 		return
 	}
-	stood, place := a.Stands, a.answer.place
+	stood, place := a.Stands, a.answer.place()
 	a.hears = place == firstBehindOthers || place == first && stood
-	a.Waits(a.answer.sent)
-	if place == first && !stood && (a.answer.pttl < 0 || a.answer.pttl > settled) {
-		a.answer.pttl = settled
+	a.Waits(a.answer.Sent)
+	if place == first && !stood && (a.answer.retry < 0 || a.answer.retry > settled) {
+		a.answer.retry = settled
 	}
 }
 
@@ -111,51 +111,51 @@ func (a *acquisition) succeed() {
 	}
 }
 
-// granted is the hold that a release of another session has granted, if the session was told of one. A call finds out
-// what is not clear.
-func (a *acquisition) granted(ctx context.Context) *Single {
+// granted takes the hold that a release of another session has granted, and reports whether the session was told of one.
+// A call finds out what is not clear.
+func (a *acquisition) granted(ctx context.Context) bool {
 	l, s := a.lock, a.lock.Session()
 	if l.standing == nil || a.Place == nil {
-		return nil
+		return false
 	}
 	wire, token, told := strings.Cut(a.Place.Mail(), " ")
 	if !told || l.FixedLease > 0 || s.Closed() { // a fixed lease begins with a call
-		return nil
+		return false
 	}
 	if a.alone {
 		a.claims()
 	} else {
 		if a.claim.enter(ctx) != nil {
-			return nil
+			return false
 		}
 		defer a.claim.leave()
 		a.claim.mu.Lock()
 		way, _, again := a.claim.Next(&a.Request, l.part, !l.NonReentrant)
 		a.claim.mu.Unlock()
 		if way != owner.Enter || again {
-			return nil
+			return false
 		}
 	}
 	now, length := s.Now(), lease.Grant(l.Length())
 	if _, ok := a.Told(wire, lease.Trust(0, length), now); !ok {
-		return nil
+		return false
 	}
-	a.answer = answer{sent: a.Stood, at: now, outcome: script.Granted, length: length}
-	a.answer.token, _ = strconv.ParseInt(token, 10, 64)
+	a.answer = answer{Reply: script.Reply{Sent: a.Stood, At: now, Code: script.Granted}, length: length}
+	a.answer.Rest[0], _ = strconv.ParseInt(token, 10, 64)
 	h := a.begin()
 	a.hold, a.Granted = h, true
 	a.Learn(nil)
 	if s.Config().Observer != nil {
 		h.Observe(ctx)
 	}
-	return h
+	return true
 }
 
 // renewedAt is when a call would have been sent that grants the lease of the session, and is to be renewed when this
 // lease is.
 func (a *answer) renewedAt(l *Lock) time.Duration {
 	if a.length == 0 {
-		return a.sent
+		return a.Sent
 	}
-	return a.at + (a.trust(l)-a.at)/3 - l.Length()/3
+	return a.At + (a.trust(l)-a.At)/3 - l.Length()/3
 }

@@ -302,7 +302,8 @@ func (l *Lock) inTime(
 		return false, err
 	}
 	defer l.Session().Leave()
-	reply, err := l.Session().Runner().Timed(ctx, l.Key(), limit, call)
+	var reply script.Reply
+	err = l.Session().Runner().Timed(ctx, &reply, l.Key(), limit, call)
 	if err != nil {
 		return false, l.Fail(operation, session.Explain(ctx, err))
 	}
@@ -311,8 +312,9 @@ func (l *Lock) inTime(
 
 // Lock waits for the lock for at most limit, or until ctx ends.
 func (l *Lock) Lock(ctx context.Context, operation string, limit time.Duration) (*Hold, error) {
-	var a acquisition
+	a := newAcquisition()
 	h, err := a.call(ctx, l, operation, limit)
+	a.free()
 	return h.public(), err
 }
 
@@ -321,8 +323,10 @@ func (l *Lock) Lock(ctx context.Context, operation string, limit time.Duration) 
 func (l *Lock) Adopt(ctx context.Context, operation, wire string) (*Hold, error) {
 	theirs := *l
 	theirs.Wires.Reused = true
-	a := acquisition{Request: owner.Request{Wire: wire}, adopts: true}
+	a := newAcquisition()
+	a.Wire, a.adopts = wire, true
 	h, err := a.call(ctx, &theirs, operation, 0)
+	a.free()
 	return h.public(), err
 }
 
@@ -336,11 +340,14 @@ type Age struct {
 
 // TryWithAge makes one attempt, and has the server tell its age. The error is without what the lock is.
 func (l *Lock) TryWithAge(ctx context.Context) (*Single, Age, error) {
-	a := acquisition{age: true}
+	a := newAcquisition()
+	a.age = true
 	h, err := a.call(ctx, l, "try lock", 0)
 	if err != nil {
 		err = errors.Unwrap(err)
 	}
-	answer := &a.answer
-	return h, Age{Replied: answer.at > 0, At: l.Session().Time(answer.at), Up: answer.up, Run: answer.run}, err
+	answer := a.answer
+	a.free()
+	at, more := answer.replied, answer.Rest
+	return h, Age{Replied: at > 0, At: l.Session().Time(at), Up: more[1], Run: more[2]}, err
 }

@@ -10,9 +10,12 @@ import (
 
 // Acquire waits for n permits for at most limit, or until ctx ends: all of them, or none.
 func (l *Lock) Acquire(ctx context.Context, operation string, n int, limit time.Duration) ([]*Hold, error) {
-	a := acquisition{also: also{n: n - 1}}
+	a := newAcquisition()
+	a.also.n = n - 1
 	h, err := a.call(ctx, l, operation, limit)
-	return a.public(h), err
+	holds := a.public(h)
+	a.free()
+	return holds, err
 }
 
 // public are the permits that were granted as their users get them.

@@ -11,12 +11,12 @@ import (
 func (a *acquisition) standing(stands bool) {
 	switch {
 	case a.lock.lined:
-		a.waits(stands && a.answer.place >= 0)
+		a.waits(stands && a.answer.place() >= 0)
 	case !stands:
 	default:
-		a.moved = moved{place: a.answer.place, stood: a.Stands || a.moved.stood}
-		a.hears = a.answer.others
-		a.Waits(a.answer.sent)
+		a.moved = moved{place: a.answer.place(), stood: a.Stands || a.moved.stood}
+		a.hears = a.answer.others()
+		a.Waits(a.answer.Sent)
 	}
 }
 

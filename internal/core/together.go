@@ -86,7 +86,8 @@ func (cs *Claims) Begin(wire string, sent, at, copies time.Duration) ([]*Single,
 	}
 	var holds []*Single
 	for i, l := range cs.locks {
-		holds = append(holds, new(outermost).begin(l, cs.claims[i], wire, &answer{sent: sent, at: at}, copies))
+		granted := answer{Reply: script.Reply{Sent: sent, At: at}}
+		holds = append(holds, new(outermost).begin(l, cs.claims[i], wire, &granted, copies))
 	}
 	return holds, nil
 }

@@ -50,28 +50,29 @@ var errLate = &Failure{
 // network has kept does no harm (G2). call makes it when it has its place, and again when it is to be sent again, which
 // is at once: because the server refused it as late, which brings the server's clock, or has done a part of it.
 func (r *Runner) Timed(
-	ctx context.Context, key string, limit time.Duration, call func(w Window) *Call,
-) (reply Reply, err error) {
+	ctx context.Context, reply *Reply, key string, limit time.Duration, call func(w Window) *Call,
+) error {
+	*reply = Reply{}
 	for refused := 0; refused < lateTries; {
 		p, err := r.place(ctx, Take, key)
 		if err != nil {
-			return reply, err
+			return err
 		}
 		w := r.window(p, key, limit)
 		c := call(w)
-		reply = Reply{Sent: w.Sent, script: c.script}
+		*reply = Reply{Sent: w.Sent, script: c.script}
 		if err = r.runIn(ctx, p, c); err == nil {
-			err = r.readTimed(c, &reply, key, w)
+			err = r.readTimed(c, reply, key, w)
 		}
 		c.Free()
 		switch {
 		case err != nil || reply.Code != late && reply.Code != more:
-			return reply, err
+			return err
 		case reply.Code == late:
 			refused++
 		}
 	}
-	return reply, errLate
+	return errLate
 }
 
 func (r *Runner) window(p place, key string, limit time.Duration) Window {

@@ -248,8 +248,9 @@ func (o *Object) UntilLate(ctx context.Context) (context.Context, context.Cancel
 }
 
 // Timed runs a timed call of the object, see [script.Runner.Timed].
-func (o *Object) Timed(ctx context.Context, call func(w script.Window) *script.Call) (script.Reply, error) {
-	return o.session.Runner().Timed(ctx, o.key, lease.NotAfter(o.session.Lease()), call)
+func (o *Object) Timed(ctx context.Context, call func(w script.Window) *script.Call) (reply script.Reply, err error) {
+	err = o.session.Runner().Timed(ctx, &reply, o.key, lease.NotAfter(o.session.Lease()), call)
+	return reply, err
 }
 
 // Explain is a failure of a call under ctx as the user gets it; other errors stay as they are.

@@ -89,17 +89,25 @@ func WaitEnd(ctx context.Context, d time.Duration) time.Time {
 	return end
 }
 
+// A Patient is a call that makes one attempt, or waits.
+type Patient interface {
+	Once(ctx context.Context) error
+	Wait(attempt, sleep context.Context) error
+}
+
 // WaitFor makes one attempt, or waits for at most limit, which ends the sleep; attempts end a little later.
-func (r *Retries) WaitFor(
-	ctx context.Context, limit time.Duration, once func() error, wait func(attempt, sleep context.Context) error,
-) error {
+func (r *Retries) WaitFor(ctx context.Context, limit time.Duration, p Patient) error {
 	if limit <= 0 {
-		return once()
+		return p.Once(ctx)
 	}
 	end := WaitEnd(ctx, limit)
 	if end.IsZero() {
-		return wait(ctx, ctx)
+		return p.Wait(ctx, ctx)
 	}
+	return r.waitUntil(ctx, end, p)
+}
+
+func (r *Retries) waitUntil(ctx context.Context, end time.Time, p Patient) error {
 	sleep, stopSleep := context.WithDeadlineCause(ctx, end, errWaited)
 	defer stopSleep()
 	attempt, endAttempt := context.WithCancelCause(ctx)
@@ -110,7 +118,7 @@ func (r *Retries) WaitFor(
 		time.AfterFunc(Grace, func() { endAttempt(errWaited) })
 	})
 	defer noticed.Stop()
-	return r.outwaited(ctx, end, wait(attempt, sleep))
+	return r.outwaited(ctx, end, p.Wait(attempt, sleep))
 }
 
 // Again decides after which time an attempt that failed is worth another; or it is not.
@@ -165,14 +173,11 @@ func (r *Retries) Interrupted(sleep context.Context, why error) error {
 	return fmt.Errorf("%w; last attempt: %w", Stopped(sleep), r.trouble)
 }
 
-// Until makes attempts until one is done, from the first sleep on at the place that stay takes.
-func (r *Retries) Until(sleep context.Context, nobodyAhead bool, c wait.Caller) error {
-	c.Woken = r.object.Woken
-	if c.Interrupted == nil {
-		c.Interrupted = func(why error) error { return r.Interrupted(sleep, why) }
-	}
-	return wait.Until(sleep, nobodyAhead, c)
-}
+// Woken tells the observer why a sleep ended.
+func (r *Retries) Woken(by wait.Cause) { r.object.Woken(by) }
+
+// Overtakes reports that the call waits for its turn.
+func (r *Retries) Overtakes() bool { return false }
 
 // Stay makes the call wait at a place. Leave it.
 func (r *Retries) Stay(p *wait.Place) {
@@ -182,11 +187,11 @@ func (r *Retries) Stay(p *wait.Place) {
 
 // StandFirst takes a place before the first attempt of a call that stands in a line on the server, so that this can
 // stand at once, if the session is still subscribed; nil: there is no line. It reports whether the call may look.
-func (r *Retries) StandFirst(s *wait.Standing, take func() *wait.Place) (head bool) {
+func (r *Retries) StandFirst(s *wait.Standing, c wait.Caller) (head bool) {
 	if s == nil || !r.object.session.Subscribed(s.Channel) {
 		return true
 	}
-	p := take()
+	p := c.TakePlace()
 	p.Subscribe()
 	return p.Head()
 }

@@ -62,7 +62,7 @@ func (b *Batch) Lock(ctx context.Context, operation string, limit time.Duration)
 		claims: core.OwnerOf(ctx).Claims(b.locks),
 	}
 	defer c.unwind()
-	err = c.WaitFor(ctx, limit, func() error { return c.once(ctx) }, c.wait)
+	err = c.WaitFor(ctx, limit, &c)
 	c.over = true
 	if err == nil {
 		members := make([]member, len(c.holds))
@@ -111,28 +111,21 @@ func (c *batchCall) unwind() {
 	}
 }
 
-// once makes one attempt, as that of a single lock.
-func (c *batchCall) once(ctx context.Context) error {
+// Once makes one attempt, as that of a single lock.
+func (c *batchCall) Once(ctx context.Context) error {
 	return c.Session().Once(ctx, c.locks[0].Key(), lease.NotAfter(c.shortest), func(ctx context.Context) error {
 		_, err := c.try(ctx)
 		return err
 	})
 }
 
-// wait attempts until all are granted: at once if nobody of the session waits for one of them, then when
+// Wait attempts until all are granted: at once if nobody of the session waits for one of them, then when
 // it is first in the line of the one that is in the way.
-func (c *batchCall) wait(ctx, sleep context.Context) error {
+func (c *batchCall) Wait(ctx, sleep context.Context) error {
 	wanted := c.wanted()
 	c.taken = max(wanted, 0)
 	defer c.leavePlace()
-	return c.Until(sleep, wanted < 0, wait.Caller{
-		Attempt: func() (done bool, retry time.Duration, err error) {
-			retry, err = c.attempt(ctx)
-			return c.holds != nil, retry, err
-		},
-		Place:     c.takePlace,
-		Overtakes: c.reenters,
-	})
+	return wait.Until(ctx, sleep, wanted < 0, c)
 }
 
 // wanted is one of the locks that somebody of the session waits for, -1 if there is none.
@@ -140,8 +133,8 @@ func (c *batchCall) wanted() int {
 	return slices.IndexFunc(c.locks, func(l *core.Lock) bool { return !c.Session().Lines().Empty(l.Line()) })
 }
 
-// takePlace is where the call waits: in the line of the lock that is in the way.
-func (c *batchCall) takePlace() *wait.Place {
+// TakePlace is where the call waits: in the line of the lock that is in the way.
+func (c *batchCall) TakePlace() *wait.Place {
 	if c.Place == nil || c.at != c.taken {
 		c.leavePlace()
 		c.at = c.taken
@@ -166,25 +159,26 @@ func (c *batchCall) leavePlace() {
 	c.LeaveTo(taken)
 }
 
-// reenters reports whether the owner has one of the locks by now, through another call.
-func (c *batchCall) reenters() bool {
+// Overtakes reports whether the owner has one of the locks by now, through another call.
+func (c *batchCall) Overtakes() bool {
 	return c.claims.Held() > 0
 }
 
-// attempt tries once. Without holds and without an error, it is to be tried again after a wake-up or
+// Attempt tries once. Without holds and without an error, it is to be tried again after a wake-up or
 // after retry.
-func (c *batchCall) attempt(ctx context.Context) (retry time.Duration, err error) {
+func (c *batchCall) Attempt(ctx, _ context.Context) (done bool, retry time.Duration, err error) {
 	inTheWay, err := c.try(ctx)
 	if err == nil {
-		return 0, nil
+		return true, 0, nil
 	}
 	if errors.Is(err, session.ErrBusy) {
 		c.looks++
 	}
 	if c.looks >= looksTogether && c.Session().Now()-c.since >= lookTogether {
-		return 0, ErrApart
+		return false, 0, ErrApart
 	}
-	return c.Again(ctx, inTheWay, err, c.locks[c.taken].Backoff)
+	retry, err = c.Again(ctx, inTheWay, err, c.locks[c.taken].Backoff)
+	return false, retry, err
 }
 
 // try makes one attempt, and tells the observer.
@@ -242,7 +236,7 @@ func (c *batchCall) tryTo(ctx context.Context) (holds []*core.Single, inTheWay t
 func (c *batchCall) ask(ctx context.Context) (reply script.Reply, inTheWay time.Duration, err error) {
 	first := c.locks[0]
 	limit := lease.NotAfter(c.shortest)
-	reply, err = c.Session().Runner().Timed(ctx, first.Key(), limit, func(w script.Window) *script.Call {
+	err = c.Session().Runner().Timed(ctx, &reply, first.Key(), limit, func(w script.Window) *script.Call {
 		call := script.NewCall(first.Together.Acquire).Arg(c.wire).Int(w.NotAfter)
 		for _, l := range c.locks {
 			call.Key(l.Key()).Arg(lease.Millis(l.Length()))

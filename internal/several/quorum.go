@@ -74,9 +74,7 @@ func (q *Quorum) Lock(ctx context.Context, operation string, limit time.Duration
 			_ = w.hold.Inside().Release()
 		}
 	}()
-	err := w.WaitFor(ctx, limit,
-		func() error { return w.try(core.WithOwner(ctx)) },
-		func(attempt, sleep context.Context) error { return w.wait(core.WithOwner(attempt), sleep) })
+	err := w.WaitFor(ctx, limit, &w)
 	if err != nil {
 		err = q.Fail(operation, session.Explain(ctx, err))
 	}

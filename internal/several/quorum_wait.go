@@ -36,39 +36,32 @@ type quorumWait struct {
 	hold       *core.Hold    // when it is had, until whoever has called has it
 }
 
-// wait attempts at once if nobody of this process waits, then as the first of those who do.
-func (w *quorumWait) wait(ctx, sleep context.Context) error {
+// Once makes one attempt.
+func (w *quorumWait) Once(ctx context.Context) error { return w.try(core.WithOwner(ctx)) }
+
+// Wait attempts at once if nobody of this process waits, then as the first of those who do.
+func (w *quorumWait) Wait(ctx, sleep context.Context) error {
 	line, name := w.line()
 	defer w.leavePlace()
-	return w.Until(sleep, w.reenters() || line.Empty(name) && !of(w.Session()).ways.given(name), wait.Caller{
-		Attempt: func() (done bool, retry time.Duration, err error) {
-			if w.Place != nil {
-				// Whoever was told of a release would ask before all servers are free, and together with others.
-				_, name := w.line()
-				_ = session.Pause(sleep, max(rand.N(4*askLater(w.took)/5), of(w.Session()).ways.left(name),
-					w.tooOften()))
-			}
-			retry, err = w.attempt(ctx)
-			return w.hold != nil, retry, err
-		},
-		Place:     w.takePlace,
-		Overtakes: w.reenters,
-		Interrupted: func(why error) error {
-			if !errors.Is(why, wait.ErrClosed) {
-				return w.Interrupted(sleep, why)
-			}
-			if w.open() < w.need() {
-				return session.ErrClosed
-			}
-			w.leavePlace() // and wait in the line of a session that is open
-			return nil
-		},
-	})
+	return wait.Until(core.WithOwner(ctx), sleep, w.Overtakes() || line.Empty(name) && !of(w.Session()).ways.given(name), w)
 }
 
-// takePlace is where the call waits: in the line of a session that is open. Whoever is first there is told of
+// Interrupted is why the wait ended, unless the call waits in the line of a session that has: then it goes on in that of
+// another one, while enough are open.
+func (w *quorumWait) Interrupted(sleep context.Context, why error) error {
+	if !errors.Is(why, wait.ErrClosed) {
+		return w.Retries.Interrupted(sleep, why)
+	}
+	if w.open() < w.need() {
+		return session.ErrClosed
+	}
+	w.leavePlace()
+	return nil
+}
+
+// TakePlace is where the call waits: in the line of a session that is open. Whoever is first there is told of
 // releases by as many servers as may fail and one more, and asks now and then besides.
-func (w *quorumWait) takePlace() *wait.Place {
+func (w *quorumWait) TakePlace() *wait.Place {
 	if w.Place == nil {
 		line, name := w.line()
 		place := line.Join(name, true, false)
@@ -141,18 +134,24 @@ func (w *quorumWait) Wake() {
 	}
 }
 
-// attempt tries once. Without a hold and without an error, it is to be tried again after a
+// Attempt tries once. Without a hold and without an error, it is to be tried again after a
 // wake-up or after retry.
-func (w *quorumWait) attempt(ctx context.Context) (retry time.Duration, err error) {
+func (w *quorumWait) Attempt(ctx, sleep context.Context) (done bool, retry time.Duration, err error) {
+	if w.Place != nil {
+		// Whoever was told of a release would ask before all servers are free, and together with others.
+		_, name := w.line()
+		_ = session.Pause(sleep, max(rand.N(4*askLater(w.took)/5), of(w.Session()).ways.left(name), w.tooOften()))
+	}
 	began := time.Now()
 	w.attempting.Store(true)
 	err = w.try(ctx)
 	w.attempting.Store(false)
 	w.took = time.Since(began)
 	if err == nil {
-		return 0, nil
+		return true, 0, nil
 	}
-	return w.Again(ctx, -1, err, askAgain)
+	retry, err = w.Again(ctx, -1, err, askAgain)
+	return false, retry, err
 }
 
 // askLater is for how long others are asked for the lock who were told of a release, by the time that asking takes.
@@ -171,8 +170,8 @@ func (q *Quorum) line() (line *wait.Lines, name wait.Name) {
 	return of(q.Session()).joint, q.Locks[0].Line()
 }
 
-// reenters reports whether the owner holds enough of the locks by now, perhaps through another call.
-func (w *quorumWait) reenters() bool {
+// Overtakes reports whether the owner holds enough of the locks by now, perhaps through another call.
+func (w *quorumWait) Overtakes() bool {
 	return w.claims != nil && w.claims.Held() >= w.need()
 }
 

@@ -173,10 +173,19 @@ func (p *Place) Head() bool { return p.head }
 // passed since; or somebody woke this very place. Otherwise it returns why ctx ended, or
 // [ErrClosed].
 func (p *Place) Wait(ctx context.Context, d time.Duration) error {
+	d, sleeps, err := p.begin(ctx, d)
+	if sleeps {
+		err = p.Sleep(ctx, d)
+	}
+	return err
+}
+
+// begin waits until the place is the first, and returns for how long to sleep then; or until it is time to look.
+func (p *Place) begin(ctx context.Context, d time.Duration) (sleep time.Duration, sleeps bool, err error) {
 	if !p.head {
 		taken, err := p.reach(ctx)
 		if err != nil || taken == 0 || p.eager && !p.provided() {
-			return err
+			return 0, false, err
 		}
 		d = Interval(taken)
 	}
@@ -184,12 +193,11 @@ func (p *Place) Wait(ctx context.Context, d time.Duration) error {
 		p.listen = false
 		p.subscribe()
 	}
-	return p.Sleep(ctx, d)
+	return d, true, nil
 }
 
 // reach waits until the place is the first, and returns for how long there is nothing to look
-// for; or until somebody woke it. It is apart from Wait so that who sleeps as the head, which
-// are most in a session with many names, does so on a small stack.
+// for; or until somebody woke it.
 func (p *Place) reach(ctx context.Context) (taken time.Duration, err error) {
 	select {
 	case taken = <-p.first:

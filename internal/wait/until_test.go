@@ -31,29 +31,33 @@ type reply struct {
 }
 
 func (c *call) until(ctx context.Context, nobodyAhead bool) error {
-	return wait.Until(ctx, nobodyAhead, wait.Caller{
-		Attempt: func() (bool, time.Duration, error) {
-			c.at = append(c.at, time.Since(c.q.began))
-			time.Sleep(time.Second)
-			r := c.replies[0]
-			c.replies = c.replies[1:]
-			return r.done, r.retry, r.err
-		},
-		Place: func() *wait.Place {
-			if c.place == nil {
-				c.place = c.q.Join(x, true, false)
-			}
-			return c.place
-		},
-		Overtakes: c.overtakes,
-		Woken:     func(by wait.Cause) { c.causes = append(c.causes, by) },
-		Interrupted: func(why error) error {
-			if c.moves != nil {
-				return c.moves(why)
-			}
-			return why
-		},
-	})
+	return wait.Until(ctx, ctx, nobodyAhead, c)
+}
+
+func (c *call) Attempt(context.Context, context.Context) (done bool, retry time.Duration, err error) {
+	c.at = append(c.at, time.Since(c.q.began))
+	time.Sleep(time.Second)
+	r := c.replies[0]
+	c.replies = c.replies[1:]
+	return r.done, r.retry, r.err
+}
+
+func (c *call) TakePlace() *wait.Place {
+	if c.place == nil {
+		c.place = c.q.Join(x, true, false)
+	}
+	return c.place
+}
+
+func (c *call) Overtakes() bool { return c.overtakes != nil && c.overtakes() }
+
+func (c *call) Woken(by wait.Cause) { c.causes = append(c.causes, by) }
+
+func (c *call) Interrupted(_ context.Context, why error) error {
+	if c.moves != nil {
+		return c.moves(why)
+	}
+	return why
 }
 
 const s = time.Second

@@ -28,7 +28,7 @@ var ErrClosed = errors.New("wait: session closed")
 
 // A Waiter is one sleeping caller. Wake may be called by anybody, Sleep by its owner alone.
 type Waiter struct {
-	hint    chan struct{} // capacity 1: wake-ups coalesce, none is lost
+	hint    chan Cause // capacity 1: wake-ups coalesce, none is lost
 	closing <-chan struct{}
 	cause   Cause
 }
@@ -48,37 +48,38 @@ func (w *Waiter) Cause() Cause { return w.cause }
 
 // NewWaiter returns a waiter that nobody has woken yet. Its sleep ends when closing is closed.
 func NewWaiter(closing <-chan struct{}) Waiter {
-	return Waiter{hint: make(chan struct{}, 1), closing: closing}
+	return Waiter{hint: make(chan Cause, 1), closing: closing}
 }
 
 // Wake ends the present Sleep, or the next one. It does not block.
-func (w *Waiter) Wake() {
+func (w *Waiter) Wake() { w.wake(Hint) }
+
+func (w *Waiter) wake(cause Cause) {
 	select {
-	case w.hint <- struct{}{}:
+	case w.hint <- cause:
 	default:
 	}
 }
+
+// ring says that the time of a sleep is over. If something else has just ended that, it ends the next one.
+func (w *Waiter) ring() { w.wake(Timer) }
 
 // Sleep returns nil after a wake-up or after d. Otherwise it returns why ctx ended, or
 // [ErrClosed].
 func (w *Waiter) Sleep(ctx context.Context, d time.Duration) error {
 	if len(w.hint) > 0 && ctx.Err() == nil { // it takes no timer to see that
-		<-w.hint
-		w.cause = Hint
+		w.cause = <-w.hint
 		return nil
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+	timer := time.AfterFunc(d, w.ring) // a timer without a channel is half as large
+	var err error
 	select {
-	case <-w.hint:
-		w.cause = Hint
-		return nil
-	case <-timer.C:
-		w.cause = Timer
-		return nil
+	case w.cause = <-w.hint:
 	case <-w.closing:
-		return ErrClosed
+		err = ErrClosed
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		err = context.Cause(ctx)
 	}
+	timer.Stop()
+	return err
 }

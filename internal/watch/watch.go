@@ -119,44 +119,62 @@ func (ws *Watches) end(w *watch) {
 
 // run looks until nobody waits any more.
 func (ws *Watches) run(ctx context.Context, w *watch) {
-	var stop func() // nil: nothing listens yet
+	l := &looker{watch: w, watches: ws, delay: wait.FirstRetry}
 	defer func() {
-		if stop != nil {
-			stop()
+		if l.stop != nil {
+			l.stop()
 		}
 	}()
-	delay := wait.FirstRetry
-	_ = wait.Until(ctx, true, wait.Caller{
-		Attempt: func() (done bool, retry time.Duration, err error) {
-			event := ws.beforeLook(w)
-			over, err := w.subject.Look(ctx)
-			switch {
-			case ctx.Err() != nil:
-				return true, 0, nil // nobody is there to be told
-			case script.IsTemporary(err):
-				apart(func() { w.subject.Trouble(err) })
-				retry, delay = delay, min(2*delay, wait.LastRetry)
-				return false, retry, nil
-			case over || err != nil:
-				if !ws.tell(w, err) {
-					return true, 0, nil
-				}
-			case stop != nil:
-				ws.note(w, event)
-			default:
-				ws.note(w, -1)
-			}
-			delay = wait.FirstRetry
-			if stop == nil {
-				stop = w.subject.Listen(func() { ws.hear(w) })
-			}
-			return false, wait.Interval(-1), nil
-		},
-		Place:       func() *wait.Place { return w.place },
-		Woken:       func(by wait.Cause) { apart(func() { w.subject.Woken(by) }) },
-		Interrupted: func(why error) error { return why },
-	})
+	_ = wait.Until(ctx, ctx, true, l)
 }
+
+// A looker is the goroutine of a watch.
+type looker struct {
+	*watch
+	watches *Watches
+	stop    func() // ends that it listens; nil: nothing listens yet
+	delay   time.Duration
+}
+
+// Attempt looks once.
+func (l *looker) Attempt(ctx, _ context.Context) (done bool, retry time.Duration, err error) {
+	ws, w := l.watches, l.watch
+	event := ws.beforeLook(w)
+	over, err := w.subject.Look(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return true, 0, nil // nobody is there to be told
+	case script.IsTemporary(err):
+		apart(func() { w.subject.Trouble(err) })
+		retry, l.delay = l.delay, min(2*l.delay, wait.LastRetry)
+		return false, retry, nil
+	case over || err != nil:
+		if !ws.tell(w, err) {
+			return true, 0, nil
+		}
+	case l.stop != nil:
+		ws.note(w, event)
+	default:
+		ws.note(w, -1)
+	}
+	l.delay = wait.FirstRetry
+	if l.stop == nil {
+		l.stop = w.subject.Listen(func() { ws.hear(w) })
+	}
+	return false, wait.Interval(-1), nil
+}
+
+// TakePlace is where it waits.
+func (l *looker) TakePlace() *wait.Place { return l.place }
+
+// Overtakes reports that nobody is ahead.
+func (l *looker) Overtakes() bool { return false }
+
+// Woken tells why a sleep ended.
+func (l *looker) Woken(by wait.Cause) { apart(func() { l.subject.Woken(by) }) }
+
+// Interrupted ends the watch.
+func (l *looker) Interrupted(_ context.Context, why error) error { return why }
 
 // apart calls the user's code in a goroutine of its own: if that code ends it, the callers must not wait for ever.
 func apart(call func()) {

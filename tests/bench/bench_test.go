@@ -74,6 +74,7 @@ func BenchmarkWaiters(b *testing.B) {
 	w := bench.MeasureWaiters(b, 1000)
 	row("1,000 waiters on 1,000 names: connections", fmt.Sprint(w.Connections), "2")
 	row("  bytes per waiter, stack included", fmt.Sprint(w.Bytes), "8192")
+	row("  of those its stack, when it has slept for a while", fmt.Sprint(w.Stack), "5120")
 	row("  looks per waiter and second when idle", fmt.Sprintf("%.2f", w.Idle), "0.25 (5 s ± 20 %)")
 }
 

@@ -37,3 +37,11 @@ func TestCosts(t *testing.T) {
 		})
 	}
 }
+
+// Stacks come in powers of two: a waiter that sleeps in few and small frames needs 4 KiB, else 8.
+func TestAWaiterSleepsOnASmallStack(t *testing.T) {
+	if kit.Racing() {
+		t.Skip("the race detector makes frames larger")
+	}
+	assert.LessOrEqual(t, bench.MeasureWaiters(t, 300).Stack, int64(5<<10))
+}

@@ -19,6 +19,7 @@ import (
 type Waiters struct {
 	Connections int
 	Bytes       int64   // per waiter, its stack included
+	Stack       int64   // of those, when it has slept for a while and garbage was collected since
 	Idle        float64 // commands per waiter and second while nothing happens
 }
 
@@ -43,7 +44,7 @@ func MeasureWaiters(tb testing.TB, n int) Waiters {
 	stop()
 	subscribed(tb, srv, 0)
 
-	before := memory()
+	before, stacks := memory(), stack()
 	var wg sync.WaitGroup
 	for _, name := range names {
 		wg.Go(func() { wait(ctx, name) })
@@ -58,6 +59,7 @@ func MeasureWaiters(tb testing.TB, n int) Waiters {
 	time.Sleep(quiet)
 	commands := srv.CommandStats(tb)["evalsha"]
 	w.Idle = float64(commands) / float64(n) / quiet.Seconds()
+	w.Stack = (stack() - stacks) / int64(n)
 	cancel()
 	wg.Wait()
 	return w

@@ -37,15 +37,16 @@ func newTimedCaller(t *testing.T) *timedCaller {
 // timed makes a timed call, which may be executed for 10 s, and forgets earlier ones.
 func (c *timedCaller) timed(t *testing.T, name string,
 	args func(call *script.Call, w script.Window),
-) (script.Reply, error) {
+) (reply script.Reply, err error) {
 	s := script.Load(name)
 	c.sent = nil
-	return c.Timed(t.Context(), "x", 10*time.Second, func(w script.Window) *script.Call {
+	err = c.Timed(t.Context(), &reply, "x", 10*time.Second, func(w script.Window) *script.Call {
 		c.sent = append(c.sent, w)
 		call := script.NewCall(s).Key("x")
 		args(call, w)
 		return call
 	})
+	return reply, err
 }
 
 func (c *timedCaller) acquire(t *testing.T) (script.Reply, error) {
