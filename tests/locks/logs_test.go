@@ -182,6 +182,10 @@ func TestASessionIsQuiet(t *testing.T) {
 		require.NoError(t, next.Hold.Release())
 		require.NoError(t, a.Close())
 		require.NoError(t, b.Close())
-		require.Empty(t, log.String())
+		said := strings.Count(log.String(), "\n")
+		if k.Most != nil { // one who waits may have asked the last server first, and has it until it gives up
+			said -= len(log.Entries(t, "holdfast: another server has the lock"))
+		}
+		require.Zero(t, said, log.String())
 	})
 }
