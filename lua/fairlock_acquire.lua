@@ -83,7 +83,7 @@ if free or again then
   if head and free then
     head, grant, alive, due = fair_sweep(q, time)
   elseif buried then
-    head = redis.call('LINDEX', queue, 0)
+    head = redis.call('LINDEX', queue, '0')
   end
 end
 
@@ -94,7 +94,7 @@ if free and (not head or head == owner) then
   elseif again then -- dropped before, or the server has lost the queue
     fair_forget(q, owner)
   end
-  redis.call('HSET', lock, owner, 1)
+  redis.call('HSET', lock, owner, '1')
   return expire(lock, lease) or {1, time}
 end
 if wait == 0 then
@@ -157,14 +157,14 @@ if at then
   end
 elseif before then
   -- Dropped though it lives: back behind the nearest of ours that was in front of it.
-  redis.call('LREM', q.queue, 0, owner) -- there only if the server has lost its score
+  redis.call('LREM', q.queue, '0', owner) -- there only if the server has lost its score
   insert(q.queue, q.ours, before)
   score = time + math.max(wait, left)
   place, java = 2, 1 -- maybe
 else
   if known or living then -- there only if the server has lost the rest
-    redis.call('LREM', q.queue, 0, owner)
-    redis.call('LREM', q.ours, 0, owner)
+    redis.call('LREM', q.queue, '0', owner)
+    redis.call('LREM', q.ours, '0', owner)
   end
   local own
   own, length = redis.call('RPUSH', q.ours, owner), redis.call('RPUSH', q.queue, owner)
@@ -182,8 +182,8 @@ else
 end
 redis.call('ZADD', q.due, string.format('%.0f', score), owner)
 if extend then
-  redis.call('PEXPIRE', q.ours, 86400000)
-  redis.call('PEXPIRE', q.alive, 86400000)
+  redis.call('PEXPIRE', q.ours, '86400000')
+  redis.call('PEXPIRE', q.alive, '86400000')
 end
 
 if free or again or place ~= 1 then

@@ -30,5 +30,5 @@ local hold = redis.call('HGETALL', q.lock)
 local time = now()
 if not hold[1] then return {0, time} end
 if time > tonumber(ARGV[6]) then return {-2, time} end
-local head = redis.call('LINDEX', q.queue, 0)
+local head = redis.call('LINDEX', q.queue, '0')
 return fair_pass(q, time, head, hold[1], redis.call('PTTL', q.lock), hold[2]) or {1, time}

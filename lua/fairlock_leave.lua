@@ -32,10 +32,10 @@ local time = now()
 local buried = fair_bury(q, time)
 if redis.call('HEXISTS', q.lock, owner) == 1 then
   fair_forget(q, owner)
-  return fair_pass(q, time, redis.call('LINDEX', q.queue, 0), owner, ARGV[7]) or 2
+  return fair_pass(q, time, redis.call('LINDEX', q.queue, '0'), owner, ARGV[7]) or 2
 end
 
-local head = redis.call('LINDEX', q.queue, 0)
+local head = redis.call('LINDEX', q.queue, '0')
 local queued = redis.call('ZSCORE', q.due, owner) or redis.call('ZSCORE', q.alive, owner)
 fair_forget(q, owner)
 if head == owner or buried then -- maybe nobody else of ours is left to tell the next one

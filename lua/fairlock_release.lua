@@ -32,7 +32,6 @@ end
 
 local head = call('LINDEX', queue, '0')
 if not head then return 2 * call('HDEL', lock, owner) end
-if call('HEXISTS', lock, owner) == 0 then return 0 end
 
 -- USES now fair_pass
 return fair_pass({

@@ -10,11 +10,11 @@
 
 local time, alive = now(), {}
 for k = 2, #KEYS do
-  local flat = redis.call('ZRANGE', KEYS[k], 0, -1, 'WITHSCORES')
+  local flat = redis.call('ZRANGE', KEYS[k], '0', '-1', 'WITHSCORES')
   for i = 1, #flat, 2 do alive[flat[i]] = tonumber(flat[i + 1]) end
 end
 local reply = {}
-for _, waiter in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
+for _, waiter in ipairs(redis.call('LRANGE', KEYS[1], '0', '-1')) do
   reply[#reply + 1] = waiter
   reply[#reply + 1] = math.max(0, (alive[waiter] or time) - time)
 end

@@ -29,7 +29,7 @@ if time > tonumber(ARGV[2]) then return {-2, time} end
 
 local function take(i)
   if left[i] == -2 then
-    redis.call('HSET', KEYS[i], owner, 1)
+    redis.call('HSET', KEYS[i], owner, '1')
     return expire(KEYS[i], ARGV[i + 2])
   end
   if left[i] < leases[i] then redis.call('PEXPIRE', KEYS[i], ARGV[i + 2]) end

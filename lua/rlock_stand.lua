@@ -39,7 +39,7 @@ local time = now()
 if time > tonumber(ARGV[3]) then return {-2, time} end
 
 -- A newcomer overtakes nobody: while some stand in line, a lock is free for others, and for the first, who looks soon.
-local next = line and not holder and not again and redis.call('LINDEX', line, 0)
+local next = line and not holder and not again and redis.call('LINDEX', line, '0')
 local overtakes = next and line_lives(alive, next, time)
 
 -- A server without memory refuses to add anything, unless something was removed before, be it nothing.
@@ -47,14 +47,14 @@ if line then redis.call('ZREM', alive, '') end
 if holder == owner or not holder and not overtakes then
   if again and line then
     redis.call('ZREM', alive, waiter)
-    redis.call('LREM', line, 0, waiter)
+    redis.call('LREM', line, '0', waiter)
   end
   if holder then -- granted, or a copy
     if pttl < lease then redis.call('PEXPIRE', lock, ARGV[2]) end
     return {1, time, token and token_text(token, tonumber(redis.call('GET', token))) or 0}
   end
   local issued = token and token_text(token, redis.call('INCR', token)) or 0
-  redis.call('HSET', lock, owner, 1)
+  redis.call('HSET', lock, owner, '1')
   return expire(lock, ARGV[2]) or {1, time, issued}
 end
 
@@ -67,13 +67,13 @@ else
   ahead = redis.call('RPUSH', line, waiter) - 1
 end
 redis.call('ZADD', alive, string.format('%.0f', time + ARGV[4]), waiter)
-redis.call('PEXPIRE', alive, 60000)
-redis.call('PEXPIRE', line, 60000)
+redis.call('PEXPIRE', alive, '60000')
+redis.call('PEXPIRE', line, '60000')
 if not holder then return {0, time, 10, 0} end
 -- Sessions that know the line have UUIDs of version 8, Redisson's of version 4.
 if string.sub(holder, 15, 15) == '8' then return {0, time, pttl, ahead == 0 and 2 or 0} end
 while true do
-  local first = redis.call('LINDEX', line, 0)
+  local first = redis.call('LINDEX', line, '0')
   if first == waiter then return {0, time, pttl, 1} end
   if line_lives(alive, first, time) then return {0, time, pttl, 0} end
   redis.call('LPOP', line) -- nobody else would take out one that is dead

@@ -42,7 +42,7 @@ local time = now()
 if not ours and not free and mode ~= 'read' then return {0, time, pttl} end
 if time > not_after then return {-2, time} end
 if not ours and writers then
-  local last = redis.call('ZRANGE', writers, -1, -1, 'WITHSCORES')
+  local last = redis.call('ZRANGE', writers, '-1', '-1', 'WITHSCORES')
   if last[2] and tonumber(last[2]) > time then return {0, time, last[2] - time} end
 end
 

@@ -42,7 +42,7 @@ if time > not_after then return {-2, time} end
 
 if free then
   if writers then redis.call('ZREM', writers, owner) end -- first: if that is refused, nothing is held
-  redis.call('HSET', lock, 'mode', 'write', field, 1)
+  redis.call('HSET', lock, 'mode', 'write', field, '1')
   return expire(lock, ARGV[3]) or {1, time}
 end
 if not count then

@@ -2,7 +2,7 @@
 -- and say whether there were any.
 -- USES fair_forget
 local function fair_bury(q, time)
-  local dead = redis.call('ZRANGEBYSCORE', q.alive, '-inf', '(' .. time + 1, 'LIMIT', 0, 100)
+  local dead = redis.call('ZRANGEBYSCORE', q.alive, '-inf', '(' .. time + 1, 'LIMIT', '0', '100')
   for _, owner in ipairs(dead) do fair_forget(q, owner) end
   return #dead > 0
 end

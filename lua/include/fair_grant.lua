@@ -1,24 +1,27 @@
--- fair_grant: hand a fair lock to the head of its queue, for so many ms, and say whether it has it; or what has refused
--- to. A waiter whom nobody would tell is taken for dead, as Java would: out of the queue, but known to be alive until
--- then. If it lives, it comes back to its place with its next call.
--- USES expire hears
-local function fair_grant(q, head, alive, ms)
-  local channel = q.told .. string.match(head, '^[^:]*')
-  redis.call('LREM', q.queue, 1, head)
-  redis.call('ZREM', q.due, head)
-  if not hears(q, channel) then return false end
-  redis.call('ZREM', q.alive, head)
-  redis.call('DEL', q.lock)
-  redis.call('HSET', q.lock, head, 1)
-  local refused = expire(q.lock, ms)
-  -- The message last: who is told has the lock.
-  local heard = refused or redis.pcall(q.publish, channel, head .. ' 0')
-  if type(heard) == 'number' then
-    redis.pcall('LREM', q.ours, 1, head)
+-- fair_grant: hand a fair lock from its owner to the head of its queue, whose session hears on that channel, for so many
+-- ms. Says whether the lock was the owner's; if not, nothing was changed. If the server refuses something, the lock is
+-- its owner's again, for a lease, with its hold count if that is given, and the error is returned, too. The head has lost
+-- its place in the queue then, but is known to be alive.
+-- USES expire
+local function fair_grant(q, head, alive, ms, channel, owner, lease, count)
+  if redis.call('HDEL', q.lock, owner) == 0 then return false end
+  local done, refused = pcall(function()
+    redis.call('LREM', q.queue, '1', head)
+    redis.call('ZREM', q.due, head)
+    redis.call('ZREM', q.alive, head)
+    redis.call('HSET', q.lock, head, '1')
+    redis.call('PEXPIRE', q.lock, ms)
+    redis.call(q.publish, channel, head .. ' 0') -- the last: who is told has the lock
+  end)
+  if done then
+    redis.pcall('LREM', q.ours, '1', head)
     return true
   end
+  if type(refused) == 'string' then refused = redis.error_reply(refused) end -- Redis 6
   redis.call('DEL', q.lock)
+  redis.call('HSET', q.lock, owner, count or '1')
+  refused = expire(q.lock, lease) or refused
   redis.call('ZADD', q.alive, string.format('%.0f', alive), head)
-  redis.call('PEXPIRE', q.alive, 86400000)
-  return false, heard
+  redis.call('PEXPIRE', q.alive, '86400000')
+  return true, refused
 end

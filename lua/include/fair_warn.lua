@@ -2,7 +2,7 @@
 -- tells it, or one of those in between: they are of an older version.
 -- USES fair_life fair_tell
 local function fair_warn(q)
-  for _, owner in ipairs(redis.call('LRANGE', q.queue, 1, 100)) do
+  for _, owner in ipairs(redis.call('LRANGE', q.queue, '1', '100')) do
     local _, grant = fair_life(q, owner)
     if grant then return fair_tell(q, owner, grant) end
   end

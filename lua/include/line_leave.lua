@@ -2,8 +2,8 @@
 -- in its place.
 -- USES line_drop line_tell
 local function line_leave(l, waiter)
-  local first = redis.call('LINDEX', l.line, 0) == waiter
+  local first = redis.call('LINDEX', l.line, '0') == waiter
   line_drop(l, waiter)
-  local next = first and redis.call('LINDEX', l.line, 0)
+  local next = first and redis.call('LINDEX', l.line, '0')
   if next then line_tell(l, next, 'first') end
 end

@@ -13,7 +13,7 @@ local function line_pass(l, waiting)
   local free = time % 256 < 4 or clock[2] % 1000 * (others + 1) * (waiting + 1) < others * 1000
   redis.call('DEL', l.lock)
   while true do
-    local waiter = redis.call('LINDEX', l.line, 0)
+    local waiter = redis.call('LINDEX', l.line, '0')
     if not waiter then break end
     local lives = line_lives(l.alive, waiter, time)
     if free and lives and line_tell(l, waiter, 'free') then break end
@@ -22,7 +22,7 @@ local function line_pass(l, waiting)
     local owner, lease, fenced = string.match(waiter, '^(%S+) (%d+) ?(%S*)$')
     local token = owner and lives and not free and (fenced == '' and 0 or redis.pcall('INCR', l.token))
     if type(token) == 'number' then
-      redis.call('HSET', l.lock, owner, 1)
+      redis.call('HSET', l.lock, owner, '1')
       local refused = expire(l.lock, lease)
       token = token == 0 and '0' or redis.call('GET', l.token) -- with all its digits
       -- The message last: who is told has the lock.

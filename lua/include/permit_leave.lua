@@ -3,7 +3,7 @@
 -- USES line_drop permit_tell
 local function permit_leave(l, owner, free, time)
   local places = 0
-  for _, waiter in ipairs(redis.call('LRANGE', l.line, 0, -1)) do
+  for _, waiter in ipairs(redis.call('LRANGE', l.line, '0', '-1')) do
     if string.match(waiter, '^%S+') == owner then places = places + line_drop(l, waiter) end
   end
   if places > 0 then permit_tell(l, free or 0, time) end

@@ -11,8 +11,8 @@ local function permit_reclaim(l, semaphore, permits, free, time)
   if free > 0 then permit_publish(l, string.format('%.0f', free)) end
   -- A server without memory refuses INCRBY, unless something was written before: this removes none,
   -- and shows that ZREMRANGEBYRANK is allowed, while nothing is changed yet.
-  redis.call('ZREMRANGEBYRANK', permits, 1, 0)
+  redis.call('ZREMRANGEBYRANK', permits, '1', '0')
   redis.call('INCRBY', semaphore, n)
-  redis.call('ZREMRANGEBYRANK', permits, 0, n - 1)
+  redis.call('ZREMRANGEBYRANK', permits, '0', n - 1)
   return free, over > n
 end

@@ -5,6 +5,6 @@ local function permit_stand(l, waiter, wait, time)
   redis.call('ZREM', l.alive, '')
   redis.call('ZADD', l.alive, string.format('%.0f', time + wait), waiter)
   if not stands then redis.call('RPUSH', l.line, waiter) end
-  redis.call('PEXPIRE', l.alive, 60000)
-  redis.call('PEXPIRE', l.line, 60000)
+  redis.call('PEXPIRE', l.alive, '60000')
+  redis.call('PEXPIRE', l.line, '60000')
 end

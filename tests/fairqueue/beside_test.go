@@ -296,7 +296,7 @@ func (c call) clock(before keys, r reply, commands map[string]int) error {
 			times = 0
 		}
 	case releaseScript:
-		if r[0] == 2 {
+		if c.args[1] == "0" { // the count to leave
 			times = queue
 		}
 	case forceScript:

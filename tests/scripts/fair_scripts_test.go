@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -135,6 +136,24 @@ func TestFairScriptsPassTheLockOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s.run(t)
+		})
+	}
+}
+
+// Whatever is refused once the lock is not its owner's any more, the owner gets it back.
+func TestARefusedGrantLeavesAFairLockWithItsOwner(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"lrem", "zrem", "publish"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			messages := hear(t, srv, "")
+			step{seed: with(seed(me, "1"), mine("b:1", hears))}.prepare(t, srv)
+			_, err := fairStep{call: releaseFair{}}.do(t, srv, "+@all", "&*", "-"+command)
+			require.Error(t, err)
+			assert.Regexp(t, kit.Forbidden, err.Error())
+			assert.Equal(t, me, holder(t, srv.Keyspace(t)))
+			assert.Empty(t, messages.Drain(t))
 		})
 	}
 }
