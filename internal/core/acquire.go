@@ -249,7 +249,9 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 	}))
 }
 
-// entered is what enter makes of the answer.
+// entered is what enter makes of the answer to a call that stands in the line, or does not.
+//
+//nolint:revive // no control: it is so
 func (a *acquisition) entered(ctx context.Context, stands bool, err error) (*Single, time.Duration, error) {
 	l, s, answer := a.lock, a.lock.Session(), &a.answer
 	if err != nil {

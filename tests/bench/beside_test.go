@@ -12,8 +12,7 @@ import (
 
 // A lock beside bare commands on a client that nobody has set up: what a user compares first.
 func BenchmarkBeside(b *testing.B) {
-	ending, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	ending := b.Context()
 	for _, c := range []struct {
 		what string
 		ctx  context.Context
