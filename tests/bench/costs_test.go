@@ -43,5 +43,6 @@ func TestAWaiterSleepsOnASmallStack(t *testing.T) {
 	if kit.Racing() {
 		t.Skip("the race detector makes frames larger")
 	}
-	assert.LessOrEqual(t, bench.MeasureWaiters(t, 300).Stack, int64(5<<10))
+	const others = 2 << 10 // the session's own goroutines, and what the runtime keeps of stacks that were larger
+	assert.LessOrEqual(t, bench.MeasureWaiters(t, 1000).Stack, int64(4<<10+others))
 }
