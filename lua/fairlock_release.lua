@@ -34,7 +34,14 @@ local head = call('LINDEX', queue, '0')
 if not head then return 2 * call('HDEL', lock, owner) end
 
 -- USES now fair_pass
-return fair_pass({
-  lock = lock, queue = queue, due = KEYS[3], ours = KEYS[4], alive = KEYS[5],
-  java_wait = tonumber(ARGV[3]), publish = ARGV[4], channel = ARGV[5], told = ARGV[6], reach = ARGV[7],
-}, now(), head, owner, ARGV[8]) or 2
+local done, reply = pcall(function()
+  return fair_pass({
+    lock = lock, queue = queue, due = KEYS[3], ours = KEYS[4], alive = KEYS[5],
+    java_wait = tonumber(ARGV[3]), publish = ARGV[4], channel = ARGV[5], told = ARGV[6], reach = ARGV[7],
+  }, now(), head, owner, ARGV[8])
+end)
+if done then return reply or 2 end
+-- The server has refused something, perhaps before it was known whose the lock is.
+if call('HEXISTS', lock, owner) == 0 then return 0 end
+if type(reply) == 'string' then reply = redis.error_reply(reply) end -- Redis 6
+return reply
