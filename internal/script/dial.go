@@ -12,8 +12,8 @@ import (
 )
 
 // What the client does where there is no connection, and what is done about it: whoever comes first dials, in the
-// caller's goroutine and under the caller's deadline, and all others wait for that, whatever their contexts say. It
-// also stays with an address that has come to lead to a replica, and calls a connection closed that it closed itself.
+// caller's goroutine and with the caller's context, and all others wait for that, whatever their contexts say. It also
+// stays with an address that has come to lead to a replica, and calls a connection closed that it closed itself.
 
 // redialTimeout bounds one attempt to get a new connection.
 const redialTimeout = 2 * time.Second
@@ -28,8 +28,8 @@ func (r *Runner) do(ctx context.Context, g *gate, command rueidis.Completed) (re
 	var result rueidis.RedisResult
 	if g.stands(changes) || ctx.Done() == nil {
 		result = r.client.Do(ctx, command)
-	} else if result, err = aside(ctx, r, func() rueidis.RedisResult {
-		return r.client.Do(sharing.Unending(ctx, r.client), command)
+	} else if result, err = aside(ctx, r, func(ctx context.Context) rueidis.RedisResult {
+		return r.client.Do(ctx, command)
 	}); err != nil {
 		return reply, err
 	}
@@ -39,10 +39,10 @@ func (r *Runner) do(ctx context.Context, g *gate, command rueidis.Completed) (re
 	return reply, err
 }
 
-// aside returns what f does, or ctx's error as soon as it ends.
-func aside[T any](ctx context.Context, r *Runner, f func() T) (result T, err error) {
+// aside returns what f does, or ctx's error as soon as it ends. f's own ctx may last for longer.
+func aside[T any](ctx context.Context, r *Runner, f func(ctx context.Context) T) (result T, err error) {
 	returned := make(chan T, 1)
-	r.wg.Go(func() { returned <- f() })
+	r.wg.Go(func() { returned <- f(sharing.Unending(ctx, r.client)) })
 	select {
 	case result = <-returned:
 		return result, nil
@@ -88,7 +88,7 @@ func (r *Runner) Heard(ctx context.Context, key, text string) {
 	if r.Leaving != nil {
 		r.Leaving()
 	}
-	_, _ = aside(ctx, r, func() error {
+	_, _ = aside(ctx, r, func(context.Context) error {
 		// The server closes the connection behind its reply, and executes nothing that follows.
 		r.client.Do(context.Background(), r.client.B().Arbitrary("QUIT").Keys(key).Build())
 		return r.redial(ctx, key)

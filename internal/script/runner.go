@@ -9,8 +9,6 @@ import (
 
 	"github.com/redis/rueidis"
 	"golang.org/x/sync/singleflight"
-
-	"github.com/holdfast-go/holdfast/internal/sharing"
 )
 
 // A Runner runs the scripts of a session on its client.
@@ -173,7 +171,7 @@ func (r *Runner) doAll(ctx context.Context, calls []*Call, some []int, round int
 	if stand || ctx.Done() == nil {
 		return r.client.DoMulti(ctx, commands...), nil
 	}
-	return aside(ctx, r, func() []rueidis.RedisResult {
-		return r.client.DoMulti(sharing.Unending(ctx, r.client), commands...)
+	return aside(ctx, r, func(ctx context.Context) []rueidis.RedisResult {
+		return r.client.DoMulti(ctx, commands...)
 	})
 }
