@@ -4,6 +4,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"strconv"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -35,6 +35,8 @@ redis.call('del', KEYS[1])
 redis.call('publish', KEYS[2], ARGV[1])
 return 1`
 )
+
+var errTaken = errors.New("bare commands do not wait")
 
 // Beside is what a lock and its release cost beside those bare commands: ratios of theirs.
 type Beside struct {
@@ -57,7 +59,11 @@ func MeasureBeside(tb testing.TB, ctx context.Context, kind Kind, goroutines, ro
 	for i := range goroutines {
 		l := kind(s, "orders:"+strconv.Itoa(i))
 		ours[i] = func() { cycle(tb, ctx, l) }
-		bare[i] = bareCycle(tb, ctx, client, s, "bare:"+strconv.Itoa(i))
+		lock, unlock := Bare(client, "bare:"+strconv.Itoa(i), s.ID()+":1", 30*time.Second)
+		bare[i] = func() {
+			must(tb, lock(ctx))
+			must(tb, unlock(ctx))
+		}
 	}
 	bare[0]()
 	ours[0]()
@@ -79,18 +85,20 @@ func MeasureBeside(tb testing.TB, ctx context.Context, kind Kind, goroutines, ro
 	return b
 }
 
-// bareCycle is a lock and its release by hand.
-func bareCycle(tb testing.TB, ctx context.Context, c rueidis.Client, s *holdfast.Session, name string) func() {
-	lock, unlock := rueidis.NewLuaScript(bareLock), rueidis.NewLuaScript(bareUnlock)
-	owner, keys := []string{"30000", s.ID() + ":1"}, []string{name}
-	freeing, channel := []string{"0", "30000", s.ID() + ":1"}, []string{name, "redisson_lock__channel:{" + name + "}"}
-	return func() {
-		if err := lock.Exec(ctx, c, keys, owner).Error(); !rueidis.IsRedisNil(err) {
-			tb.Fatal(err)
+// Bare returns a lock of name and its release, which send those commands and nothing else. The lock does not wait.
+func Bare(c rueidis.Client, name, owner string, lease time.Duration) (lock, unlock func(ctx context.Context) error) {
+	ms := strconv.FormatInt(lease.Milliseconds(), 10)
+	take, taking := rueidis.NewLuaScript(bareLock), []string{ms, owner}
+	free, freeing := rueidis.NewLuaScript(bareUnlock), []string{"0", ms, owner}
+	keys, channel := []string{name}, []string{name, "redisson_lock__channel:{" + name + "}"}
+	lock = func(ctx context.Context) error {
+		if err := take.Exec(ctx, c, keys, taking).Error(); !rueidis.IsRedisNil(err) {
+			return errors.Join(errTaken, err)
 		}
-		_, err := unlock.Exec(ctx, c, channel, freeing).AsInt64()
-		must(tb, err)
+		return nil
 	}
+	unlock = func(ctx context.Context) error { return free.Exec(ctx, c, channel, freeing).Error() }
+	return lock, unlock
 }
 
 // A round is what each cycle has cost in it.
@@ -106,12 +114,12 @@ func measure(cycles []func()) round {
 	var n atomic.Int64
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	began := worked()
+	began := Worked()
 	rate := perSecond(len(cycles), lasts, func(i int) {
 		cycles[i]()
 		n.Add(1)
 	})
-	cpu := worked() - began
+	cpu := Worked() - began
 	runtime.ReadMemStats(&after)
 	count := float64(n.Load())
 	return round{
@@ -120,8 +128,8 @@ func measure(cycles []func()) round {
 	}
 }
 
-// worked is how long this process has used a CPU.
-func worked() time.Duration {
+// Worked is how long this process has used a CPU.
+func Worked() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // never fails
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())

@@ -12,7 +12,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -112,70 +111,33 @@ func ourRedLock(addrs []string, lease time.Duration) (locker, error) {
 	}, nil
 }
 
-// The least that a reentrant lock on Redisson's keys needs, and the least that the lock of one string needs.
-const (
-	bareAcquire = `if redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
-  return redis.call('PTTL', KEYS[1])
-end
-redis.call('HINCRBY', KEYS[1], ARGV[1], 1)
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
-return nil`
-	bareRelease = `if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return nil end
-if redis.call('HINCRBY', KEYS[1], ARGV[1], -1) > 0 then return 0 end
-redis.call('DEL', KEYS[1])
-redis.call('PUBLISH', ARGV[2], '0')
-return 1`
-	bareDelete = `return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1]) or 0`
-)
+func bareClient(addrs []string) (rueidis.Client, error) {
+	return rueidis.NewClient(rueidis.ClientOption{InitAddress: addrs})
+}
 
-var errTaken = errors.New("bare commands do not wait")
-
-// bareScripts uses the client as it is without settings.
 func bareScripts(addrs []string, lease time.Duration) (locker, error) {
-	c, shas, err := bareClient(addrs, bareAcquire, bareRelease)
-	ms := strconv.FormatInt(lease.Milliseconds(), 10)
+	c, err := bareClient(addrs)
 	return func(name string) lock {
-		owner, channel := rand.Text(), "redisson_lock__channel:{"+name+"}"
+		take, release := bench.Bare(c, name, rand.Text(), lease)
 		return func(ctx context.Context) (held, error) {
-			err := c.Do(ctx, c.B().Evalsha().Sha1(shas[0]).Numkeys(1).Key(name).Arg(owner, ms).Build()).Error()
-			if !rueidis.IsRedisNil(err) {
-				return held{}, errors.Join(errTaken, err)
-			}
-			return held{release: func() error {
-				return c.Do(ctx, c.B().Evalsha().Sha1(shas[1]).Numkeys(1).Key(name).Arg(owner, channel).Build()).Error()
-			}}, nil
+			return held{release: func() error { return release(ctx) }}, take(ctx)
 		}
 	}, err
 }
 
+// bareSet sends the least that the lock of one string needs.
 func bareSet(addrs []string, lease time.Duration) (locker, error) {
-	c, shas, err := bareClient(addrs, bareDelete)
+	c, err := bareClient(addrs)
+	free := rueidis.NewLuaScript(`return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1]) or 0`)
 	return func(name string) lock {
-		token := rand.Text()
+		token, keys := rand.Text(), []string{name}
 		return func(ctx context.Context) (held, error) {
 			set := c.B().Set().Key(name).Value(token).Nx().PxMilliseconds(lease.Milliseconds()).Build()
-			if err := c.Do(ctx, set).Error(); err != nil {
-				return held{}, errors.Join(errTaken, err)
-			}
 			return held{release: func() error {
-				return c.Do(ctx, c.B().Evalsha().Sha1(shas[0]).Numkeys(1).Key(name).Arg(token).Build()).Error()
-			}}, nil
+				return free.Exec(ctx, c, keys, []string{token}).Error()
+			}}, c.Do(ctx, set).Error()
 		}
 	}, err
-}
-
-func bareClient(addrs []string, scripts ...string) (c rueidis.Client, shas []string, err error) {
-	if c, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: addrs}); err != nil {
-		return nil, nil, err
-	}
-	for _, script := range scripts {
-		sha, err := c.Do(context.Background(), c.B().ScriptLoad().Script(script).Build()).ToString()
-		if err != nil {
-			return nil, nil, err
-		}
-		shas = append(shas, sha)
-	}
-	return c, shas, nil
 }
 
 func rueidisPool(addr string) (redsyncpool.Pool, error) {

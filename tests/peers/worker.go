@@ -14,8 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/holdfast-go/holdfast/tests/bench"
 	"github.com/holdfast-go/holdfast/tests/board"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/worker"
@@ -243,12 +242,9 @@ func waitMany(l locker, n int, name string, b *board.Board) {
 }
 
 func usage() string {
-	var spent unix.Rusage
-	kit.Must(unix.Getrusage(unix.RUSAGE_SELF, &spent))
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	micros := (spent.Utime.Nano() + spent.Stime.Nano()) / 1000
-	return fmt.Sprintf("cpu=%d allocs=%d bytes=%d", micros, m.Mallocs, m.TotalAlloc)
+	return fmt.Sprintf("cpu=%d allocs=%d bytes=%d", bench.Worked().Microseconds(), m.Mallocs, m.TotalAlloc)
 }
 
 func rest() string {
