@@ -44,14 +44,15 @@ func MeasureWaiters(tb testing.TB, n int) Waiters {
 	stop()
 	subscribed(tb, srv, 0)
 
-	before, stacks := memory(), stack()
+	before, stacks := memory()
 	var wg sync.WaitGroup
 	for _, name := range names {
 		wg.Go(func() { wait(ctx, name) })
 	}
 	subscribed(tb, srv, n)
 	var w Waiters
-	w.Bytes = (memory() - before) / int64(n)
+	all, _ := memory()
+	w.Bytes = (all - before) / int64(n)
 	w.Connections = srv.Connections(tb) - 1 // without the holder's
 
 	srv.ResetStats(tb)
@@ -59,7 +60,8 @@ func MeasureWaiters(tb testing.TB, n int) Waiters {
 	time.Sleep(quiet)
 	commands := srv.CommandStats(tb)["evalsha"]
 	w.Idle = float64(commands) / float64(n) / quiet.Seconds()
-	w.Stack = (stack() - stacks) / int64(n)
+	_, all = memory()
+	w.Stack = (all - stacks) / int64(n)
 	cancel()
 	wg.Wait()
 	return w
@@ -107,7 +109,7 @@ func measureHolds(tb testing.TB, s *holdfast.Session, servers []*redistest.Serve
 	}
 	holds := make([]*holdfast.Hold, n)
 	cycle(tb, context.Background(), locks[0])
-	before := memory()
+	before, _ := memory()
 	var wg sync.WaitGroup
 	for g := range 16 {
 		wg.Go(func() {
@@ -120,7 +122,8 @@ func measureHolds(tb testing.TB, s *holdfast.Session, servers []*redistest.Serve
 	}
 	wg.Wait()
 	var m Holds
-	m.Bytes = (memory() - before) / int64(n)
+	after, _ := memory()
+	m.Bytes = (after - before) / int64(n)
 
 	for _, srv := range servers {
 		srv.ResetStats(tb)

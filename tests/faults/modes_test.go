@@ -126,6 +126,17 @@ func TestAReleaseToASilentServerEnds(t *testing.T) {
 	}
 }
 
+// callDirectly begins a call that goes to a silent server by the direct path, and that ends when something is said.
+func callDirectly(t *testing.T, l *rlock.Mutex) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := l.Locked(unending(t))
+		done <- err
+	}()
+	kit.Await(t, "the direct call", func() bool { return running(t, calling) })
+	return done
+}
+
 // Behind a direct call to a silent server, a call ends with its own context, and nothing of the connection ends with it.
 func TestACallBehindADirectOneEndsWithItsContext(t *testing.T) {
 	srv := redistest.Start(t)
@@ -136,12 +147,7 @@ func TestACallBehindADirectOneEndsWithItsContext(t *testing.T) {
 	before := p.Accepted()
 	srv.Pause()
 	defer srv.Resume()
-	direct := make(chan error, 1)
-	go func() {
-		_, err := l.Locked(unending(t))
-		direct <- err
-	}()
-	kit.Await(t, "the direct call", func() bool { return running(t, calling) })
+	direct := callDirectly(t, l)
 
 	const patience = 100 * time.Millisecond
 	took := kit.Stopwatch()
@@ -217,12 +223,7 @@ func TestCloseEndsADirectCall(t *testing.T) {
 	l := rlock.New(s, "orders", nil)
 	srv.Pause()
 	defer srv.Resume()
-	direct := make(chan error, 1)
-	go func() {
-		_, err := l.Locked(unending(t))
-		direct <- err
-	}()
-	kit.Await(t, "the direct call", func() bool { return running(t, calling) })
+	direct := callDirectly(t, l)
 	_ = closing(t, s)
 	require.Error(t, kit.Within(t, 5*time.Second, direct, "the end of the direct call"))
 }
