@@ -50,7 +50,8 @@ var mayImport = map[string][]string{
 		"internal/core", "internal/lease", "internal/scope", "internal/script", "internal/session", "internal/wait",
 	},
 	".": {
-		"internal/sharing", "internal/cluster", "internal/core", "internal/holders", "internal/lease", "internal/presence", "internal/session", "internal/wait",
+		"internal/cluster", "internal/core", "internal/holders", "internal/lease", "internal/presence",
+		"internal/session", "internal/sharing", "internal/wait",
 	},
 	"rlock": {
 		".", "internal/core", "internal/holders", "internal/lease", "internal/script", "internal/session", "internal/wait",
