@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -71,6 +72,9 @@ func (c *client) do(d deed, does func() string) string {
 
 // outcome names the class of an error, as the model knows it.
 func outcome(err error) string {
+	if errors.Is(err, holdfast.ErrNoReply) {
+		return "unknown" // what comes of it later is given back
+	}
 	class := kit.ClassOf(err)
 	for _, known := range []string{"unknown", "lost", "not held"} {
 		if strings.Contains(class, known) {

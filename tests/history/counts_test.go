@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/kit"
@@ -29,6 +31,9 @@ const (
 	opDown    = "down"
 	opWait    = "wait"
 )
+
+// late is the outcome of an attempt without a reply in time. What it takes is given back.
+const late = "late"
 
 const (
 	poolPermits = 8               // of each semaphore of a history
@@ -50,7 +55,13 @@ func (c *client) pool() {
 	p := semaphore.New(c.session, name)
 	ctx := context.Background()
 	acquire := deed{Lock: name, Kind: fmt.Sprint(opAcquire, " ", n)}
-	out := c.do(acquire, func() string { return outcome(p.TryAcquire(ctx, n)) })
+	out := c.do(acquire, func() string {
+		err := p.TryAcquire(ctx, n)
+		if errors.Is(err, holdfast.ErrNoReply) && !errors.Is(err, holdfast.ErrUnknown) {
+			return late
+		}
+		return outcome(err)
+	})
 	c.look(deed{Lock: name, Kind: opFree}, nil, func() (any, error) { return p.AvailablePermits(ctx) })
 	if out == "done" {
 		c.do(deed{Lock: name, Kind: fmt.Sprint(opGive, " ", n)}, func() string { return outcome(p.Release(ctx, n)) })
@@ -138,6 +149,12 @@ func (r record) counts() (all []porcupine.Operation) {
 	for _, d := range r.deeds {
 		if d.Out == "nothing" || d.Kind == opFree && d.Out == "unknown" {
 			continue
+		}
+		if d.Out == late {
+			d.Out = "unknown"
+			back := d
+			back.Kind = strings.Replace(d.Kind, opAcquire, opGive, 1)
+			all = append(all, happened(back, int64(d.Call), int64(d.Return+countsLease)))
 		}
 		if d.Out == "unknown" {
 			d.Return += countsLease / 3 // what is in flight is executed by then, if at all
