@@ -84,7 +84,7 @@ func assemble(tb testing.TB, s Shape) *crew {
 
 // hold takes the lock in this process, and returns what releases it.
 func (c *crew) hold() (release func()) {
-	give, err := takers[c.Kind](open(c.tb, 30*time.Second, c.srv.Addr()), passed)()
+	give, err := takers[c.Kind](open(c.tb, 30*time.Second, c.srv.Addr()), c.srv.Addr(), passed)()
 	must(c.tb, err)
 	c.board.Holders.Add(1)
 	return func() {
@@ -224,7 +224,7 @@ func MeasureIdle(tb testing.TB, kind string, names int, window time.Duration) Pa
 	c := assemble(tb, Shape{Kind: kind, Processes: 1, Goroutines: names, OwnNames: true})
 	s := open(tb, time.Hour, c.srv.Addr()) // nothing is renewed meanwhile
 	for i := range names {
-		_, err := takers[kind](s, ownName(i))()
+		_, err := takers[kind](s, c.srv.Addr(), ownName(i))()
 		must(tb, err)
 	}
 	c.begin(1)

@@ -53,6 +53,8 @@ func BenchmarkPassingOn(b *testing.B) {
 		busy("write half", 4, 8, 0, "≤ 7 calls"),
 		busy("write half", 48, 1, ms, "none"),
 		busy("setlock", 4, 8, 0, "none"),
+		busy("bare list", 48, 1, ms, "what BLPOP and RPUSH cost here"),
+		busy("bare list", 48, 2, ms, "what BLPOP and RPUSH cost here"),
 		busy("semaphore", 1, 1, 0, "2 calls"),
 		busy("semaphore", 1, 128, 2*ms, "≤ 4 calls"),
 		busy("semaphore", 4, 32, 2*ms, "none"),

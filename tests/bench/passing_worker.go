@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/board"
@@ -25,13 +27,13 @@ const (
 // A taker takes a lock or one permit, and returns what gives it back.
 type taker func() (release func() error, err error)
 
-var takers = map[string]func(s *holdfast.Session, name string) taker{
+var takers = map[string]func(s *holdfast.Session, addr, name string) taker{
 	"rlock":            lockTaker(Reentrant),
 	"fairlock":         lockTaker(Fair),
 	"write half":       lockTaker(Write),
 	"setlock":          lockTaker(Set),
 	"leased semaphore": lockTaker(Leased(permits)),
-	"semaphore": func(s *holdfast.Session, name string) taker {
+	"semaphore": func(s *holdfast.Session, _, name string) taker {
 		p, ctx := semaphore.New(s, name), context.Background()
 		_, err := p.TrySetPermits(ctx, permits)
 		kit.Must(err)
@@ -39,7 +41,21 @@ var takers = map[string]func(s *holdfast.Session, name string) taker{
 			return func() error { return p.Release(ctx, 1) }, p.Acquire(ctx, 1)
 		}
 	},
-	"mutex": func(*holdfast.Session, string) taker {
+	// One element in a list, which the server hands to those who wait for it: the least that passes on at all. It
+	// stays with a process that dies.
+	"bare list": func(_ *holdfast.Session, addr, name string) taker {
+		c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}})
+		kit.Must(err)
+		ctx := context.Background()
+		give := func() error { return c.Do(ctx, c.B().Rpush().Key(name).Element("1").Build()).Error() }
+		if c.Do(ctx, c.B().Set().Key("made:"+name).Value("1").Nx().Build()).Error() == nil {
+			kit.Must(give())
+		}
+		return func() (func() error, error) {
+			return give, c.Do(ctx, c.B().Blpop().Key(name).Timeout(0).Build()).Error()
+		}
+	},
+	"mutex": func(*holdfast.Session, string, string) taker {
 		var mu sync.Mutex
 		return func() (func() error, error) {
 			mu.Lock()
@@ -48,8 +64,8 @@ var takers = map[string]func(s *holdfast.Session, name string) taker{
 	},
 }
 
-func lockTaker(kind Kind) func(s *holdfast.Session, name string) taker {
-	return func(s *holdfast.Session, name string) taker {
+func lockTaker(kind Kind) func(s *holdfast.Session, addr, name string) taker {
+	return func(s *holdfast.Session, _, name string) taker {
 		l := kind(s, name)
 		return func() (func() error, error) {
 			h, err := l.Lock(context.Background())
@@ -79,14 +95,14 @@ func takeTurns(args []string) {
 	takes := make([]taker, o.Sessions*o.Goroutines)
 	for i := range o.Sessions {
 		s := kit.OpenWorker(o.Addr, 30*time.Second)
-		give, err := takers[o.Kind](s, fmt.Sprint("warm:", o.First+i))() // it connects and loads the scripts
+		give, err := takers[o.Kind](s, o.Addr, fmt.Sprint("warm:", o.First+i))() // it connects and loads the scripts
 		kit.Must(err)
 		kit.Must(give())
-		shared := takers[o.Kind](s, passed)
+		shared := takers[o.Kind](s, o.Addr, passed)
 		for g := range o.Goroutines {
 			takes[i*o.Goroutines+g] = shared
 			if o.OwnNames {
-				takes[i*o.Goroutines+g] = takers[o.Kind](s, ownName(g))
+				takes[i*o.Goroutines+g] = takers[o.Kind](s, o.Addr, ownName(g))
 			}
 		}
 	}
