@@ -42,15 +42,7 @@ func afterDeed(s tenancy, d deed) []tenancy {
 	case "take done":
 		return only(s.free() || s == ghost, tenancy{d.Tag, 1})
 	case "take busy":
-		return only(!s.free(), s)
-	case "take deadline", "take promised", "take refused", "re-enter refused", "re-enter busy",
-		"re-enter promised": // not even sent in time
-		return []tenancy{s}
-	case "take unknown":
-		if s.free() {
-			return []tenancy{s, ghost}
-		}
-		return []tenancy{s}
+		return only(!s.free() || d.Strays, s)
 	case "re-enter done":
 		return only(mine, tenancy{d.Tag, s.count + 1})
 	case "re-enter unknown":
@@ -76,7 +68,7 @@ func afterDeed(s tenancy, d deed) []tenancy {
 		}
 		return []tenancy{s}
 	case "locked true":
-		return only(!s.free(), s)
+		return only(!s.free() || d.Strays, s)
 	case "locked false":
 		return only(s.free() || s == ghost, tenancy{})
 	}
@@ -96,7 +88,26 @@ func only(possible bool, s tenancy) []tenancy {
 // A grantHalf is the half of a grant that can be lost by itself.
 type grantHalf struct{ tag, half string }
 
-// grants returns the history of locks that have holders.
+// inert are the deeds that have changed nothing and say nothing of the lock: most were not even sent in time.
+var inert = []string{
+	"take deadline", "take promised", "take refused", "re-enter refused", "re-enter busy", "re-enter promised",
+}
+
+// strays returns when takes may have had which lock of which nobody knows the outcome.
+func (r record) strays() map[string][]interval {
+	all := map[string][]interval{}
+	for _, d := range r.deeds {
+		if d.Kind == opTake && d.Out == "unknown" {
+			// The server may execute it, or have given it a place in a line, until it is taken back.
+			all[d.Lock] = append(all[d.Lock], interval{from: d.Call, to: d.Return + historySettled})
+		}
+	}
+	return all
+}
+
+// grants returns the history of locks that have holders. Takes of unknown outcome are not in it: they leave no grant,
+// and there may be so many at a time that nobody could try all their orders. Others may have found the lock taken
+// because of them.
 func (r record) grants() (all []porcupine.Operation) {
 	add := func(d deed, from, to time.Duration) {
 		all = append(all, porcupine.Operation{ClientId: d.Client, Input: d, Call: int64(from), Return: int64(to)})
@@ -109,18 +120,18 @@ func (r record) grants() (all []porcupine.Operation) {
 		}
 	}
 	sure := map[grantHalf]deed{} // what was certainly held, and when
+	strays := r.strays()
 	for _, d := range r.deeds {
-		if d.Out == "nothing" || d.Out == "unknown" && (d.Kind == opLocked || d.Kind == opCount) {
+		if d.Out == "nothing" || d.Out == "unknown" && d.Kind != opReenter && d.Kind != opRelease ||
+			slices.Contains(inert, d.Kind+" "+d.Out) {
 			continue
 		}
+		d.Strays = slices.ContainsFunc(strays[d.Lock], func(s interval) bool { return d.Call <= s.to && s.from <= d.Return })
 		if d.Out == "done" || d.Kind == opCount {
 			sure[grantHalf{d.Tag, d.Half}] = d
 		}
 		end := d.Return
-		switch d.Kind + " " + d.Out {
-		case "take unknown": // the server may execute it, or have given it a place in a line, until it is taken back
-			end += historySettled
-		case "re-enter unknown":
+		if d.Kind == opReenter && d.Out == "unknown" {
 			end += kit.WorkerLease/3 + 10*time.Millisecond // the server may execute it until its not-after
 		}
 		add(d, d.Call, end)

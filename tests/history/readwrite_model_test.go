@@ -89,9 +89,7 @@ func afterShared(s sharing, d deed) (sharing, bool) {
 		has = mine.writes
 	}
 	switch d.Kind + " " + d.Out {
-	case "take deadline", "take promised", "take refused", "re-enter deadline", "re-enter refused", "re-enter busy",
-		"re-enter promised",
-		"re-enter not held", "re-enter lost": // as in afterDeed, for the hold under whose context it was tried
+	case "re-enter deadline", "re-enter not held", "re-enter lost": // as in afterDeed, for the hold under whose context it was tried
 		return s, true
 	case "release lost": // as in afterDeed
 		if has > 1 {
@@ -115,7 +113,7 @@ func afterShared(s sharing, d deed) (sharing, bool) {
 		}
 		return s.with(mine.plus(d.Half, -has)).left(d.Half), true
 	case "locked true", "locked false":
-		return s.seen(d.Half, d.Out == "true")
+		return s.seen(d)
 	}
 	switch d.Kind {
 	case opCount:
@@ -140,13 +138,13 @@ func (h share) plus(half string, n int) share {
 }
 
 // seen returns the state after somebody has seen whether a half is held.
-func (s sharing) seen(half string, held bool) (sharing, bool) {
+func (s sharing) seen(d deed) (sharing, bool) {
 	late, sure := &s.lateRead, s.read()
-	if half == halfWrite {
+	if d.Half == halfWrite {
 		late, sure = &s.lateWrite, s.written("")
 	}
-	if held {
-		return s, sure || *late
+	if d.Out == "true" {
+		return s, sure || *late || d.Strays
 	}
 	*late = false
 	return s, !sure
@@ -158,12 +156,7 @@ func (s sharing) afterWrite(d deed, mine share) (sharing, bool) {
 	case "take done":
 		return sharing{shares: []share{{tag: d.Tag, writes: 1}}}, s.free()
 	case "take busy":
-		return s, !s.free() || s.lateWrite || s.lateRead
-	case "take unknown":
-		if s.free() {
-			s = s.left(halfWrite)
-		}
-		return s, true
+		return s, !s.free() || s.lateWrite || s.lateRead || d.Strays
 	case "re-enter done":
 		return s.with(mine.plus(halfWrite, 1)), mine.writes > 0
 	case "re-enter already held":
@@ -181,12 +174,7 @@ func (s sharing) afterRead(d deed, mine share) (sharing, bool) {
 		s.lateWrite = false
 		return s.with(mine.plus(halfRead, 1)), !s.written("")
 	case "take busy":
-		return s, s.written("") || s.lateWrite
-	case "take unknown":
-		if !s.written("") {
-			s = s.left(halfRead)
-		}
-		return s, true
+		return s, s.written("") || s.lateWrite || d.Strays
 	case "re-enter done":
 		return s.with(mine.plus(halfRead, 1)), mine.writes+mine.reads > 0
 	case "re-enter unknown":

@@ -42,6 +42,7 @@ type deed struct {
 	Return  time.Duration // 0: the process was killed before it returned
 	Out     string        // the class of the error; for a look, what it saw
 	Granted bool          // of a take: a release of another process has handed the lock on
+	Strays  bool          // a call of which nobody knows the outcome may have had the lock meanwhile
 	Until   time.Duration // for a release: the last deadline of what is held yet of the grant, or of this half of it
 }
 
