@@ -3,22 +3,27 @@
 --
 -- KEYS[1]  lock  hash {"mode" -> "read" or "write", wire owner -> count of read holds,
 --                wire owner .. ":write" -> count of write holds}
+-- KEYS[2]  waiting  string, is there while some stand in the line of writers. It may be missing, with those that
+--                   follow, while a slot moves: none of the line is told then
+-- KEYS[3]  line     list of waiters, the next one first; their sessions listen on <line>:<session>
+-- KEYS[4]  alive    sorted set {waiter in line -> server ms}: dead then
 -- also     the keys of read holds, strings, expire with their holds' leases: see read_holds; in
 --          a cluster, of the lock's slot. One that is on another node stays for its lease
 --
 -- ARGV[1]  half       read or write
 -- ARGV[2]  publish    PUBLISH or SPUBLISH
 -- ARGV[3]  channel    where waiters listen; in a cluster, of the lock's slot
--- ARGV[4]  not_after  server ms; executed later, the call refuses itself: the lock may be
+-- ARGV[4]  reach      "0": the server does not count those who listen at others; else "1"
+-- ARGV[5]  not_after  server ms; executed later, the call refuses itself: the lock may be
 --                     another holder's by then
 --
 -- REPLY    {0, now}   nobody held this half; now in server ms
 -- REPLY    {1, now}   freed
 -- REPLY    {-2, now}  too late: nothing was changed
 --
--- USES     now read_drop
+-- USES     now read_drop line_drop permit_tell
 
-local lock, half, not_after = KEYS[1], ARGV[1], tonumber(ARGV[4])
+local lock, half, not_after = KEYS[1], ARGV[1], tonumber(ARGV[5])
 
 local held = redis.call('HGET', lock, 'mode') == half
 local time = now()
@@ -27,6 +32,7 @@ if time > not_after then return {-2, time} end
 
 redis.call(ARGV[2], ARGV[3], half == 'read' and '0' or '1')
 local fields = redis.call('HGETALL', lock)
-redis.call('DEL', lock)
+redis.call('DEL', unpack(KEYS, 1, math.min(#KEYS, 2)))
 for i = 1, #fields, 2 do read_drop(lock, fields[i], 1, tonumber(fields[i + 1]) or 0) end
+if KEYS[2] then permit_tell({line = KEYS[3], alive = KEYS[4], publish = ARGV[2], reach = ARGV[4]}, 1, time) end
 return {1, time}

@@ -6,7 +6,11 @@
 -- KEYS[1]  lock     hash {"mode" -> "read" or "write", wire owner -> count of read holds,
 --                   wire owner .. ":write" -> count of write holds}
 -- KEYS[2]  first    string, the owner's hold of number 1, expires with its lease: see read_holds.
---                   Behind it those of the next numbers, as far as they are known to be there
+--                   Behind it those of the next numbers, as far as they are known to be there, and then:
+-- KEYS[i]  waiting  string, is there while some stand in the line of writers. It may be missing, with those that
+--                   follow, while a slot moves: none of the line is told then
+-- KEYS[i]  line     list of waiters, the next one first; their sessions listen on <line>:<session>
+-- KEYS[i]  alive    sorted set {waiter in line -> server ms}: dead then
 -- also     the keys of the other holds; in a cluster, of the lock's slot. A reader of whom one may
 --          be on another node stays, and so does the lock's expiry
 --
@@ -17,6 +21,8 @@
 --                   least; which of the keys that stay is theirs nobody can tell
 -- ARGV[5]  publish  PUBLISH or SPUBLISH
 -- ARGV[6]  channel  where waiters listen; in a cluster, of the lock's slot
+-- ARGV[7]  reach    "0": the server does not count those who listen at others; else "1"
+-- ARGV[8]  known    how many of the owner's holds are in KEYS
 --
 -- REPLY    0  nothing there of this owner's read holds
 -- REPLY    1  lowered, or out, and the lock is still held
@@ -26,7 +32,7 @@
 
 local lock, first = KEYS[1], KEYS[2]
 local owner, target, ceiling, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local publish, channel = ARGV[5], ARGV[6]
+local publish, channel, known = ARGV[5], ARGV[6], tonumber(ARGV[8])
 
 local fields = redis.call('HMGET', lock, 'mode', owner)
 local mode, count = fields[1], tonumber(fields[2])
@@ -49,6 +55,11 @@ end
 
 -- The message first: a server that refuses it has then changed nothing that holds.
 local listeners = redis.call(publish, channel, '0')
-redis.call('DEL', unpack(KEYS))
-read_drop(lock, owner, #KEYS, count)
+local line = KEYS[known + 3]
+local gone = redis.call('DEL', unpack(KEYS, 1, known + (line and 2 or 1)))
+read_drop(lock, owner, known + 1, count)
+if gone > known + 1 then -- all, so some stand in the line; if a hold has run out before, they look by themselves
+  -- USES now line_drop permit_tell
+  permit_tell({line = line, alive = KEYS[known + 4], publish = publish, reach = ARGV[7]}, 1)
+end
 return 2 + listeners

@@ -74,10 +74,13 @@ type Options struct {
 	PreferWriter bool
 }
 
-// writerLease is how long a waiting writer counts as alive if nothing is heard of it.
-const writerLease = 5 * time.Second
+const (
+	waiterLease = 15 * time.Second // how long a waiting writer is taken to be alive that does not call again
+	writerLease = 5 * time.Second  // how long readers wait behind such a one
+)
 
-var writerMillis = lease.Millis(writerLease)
+// These are they as scripts take them.
+var waiterMillis, writerMillis = lease.Millis(waiterLease), lease.Millis(writerLease)
 
 // The halves, as scripts call them.
 const (
@@ -98,16 +101,14 @@ func New(s *holdfast.Session, name string, opts *Options) *RWMutex {
 	half := func(which string) session.Label { return session.Label{Kind: "rwlock", Half: which, Name: name} }
 	reading := core.Settings{FixedLease: o.FixedLease, Shared: true}
 	writing := core.Settings{FixedLease: o.FixedLease}
-	var writers core.Protocol = w
-	if o.PreferWriter {
-		writers = preferred{w}
-	}
 	core.InitLock(r.lock, (*session.Session)(s), r, half("Read"), reading, wire.RWChannel)
-	core.InitLock(w.lock, (*session.Session)(s), writers, half("Write"), writing, wire.RWChannel)
+	key := r.lock.Key()
+	r.line = [...]string{wire.RWWaiting(key), wire.RWLine(key), wire.RWAlive(key)}
 	if o.PreferWriter {
-		r.writers = wire.RWWriters(r.lock.Key())
-		w.writers = r.writers
+		r.writers = wire.RWWriters(key)
 	}
+	w.line, w.writers = r.line, r.writers
+	core.InitLock(w.lock, (*session.Session)(s), w, half("Write"), writing, wire.RWChannel)
 	return rw
 }
 

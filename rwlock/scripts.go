@@ -14,6 +14,7 @@ import (
 var (
 	acquireReadScript  = script.Load("rwlock_acquire_read")
 	acquireWriteScript = script.Load("rwlock_acquire_write")
+	standScript        = script.Load("rwlock_stand")
 	releaseReadScript  = script.Load("rwlock_release_read")
 	releaseWriteScript = script.Load("rwlock_release_write")
 	renewReadScript    = script.Load("rwlock_renew_read")
@@ -29,12 +30,14 @@ const mostNamed = 1000
 type half struct {
 	mutex   core.Mutex
 	lock    *core.Lock // its inside
+	line    [3]string  // as scripts take it: whether some wait to write, who, and who of them is alive
 	writers string     // the key of the writers that wait, if readers wait behind them; else ""
 }
 
 // force is the call that ends a half.
 func (h *half) force(which string, w script.Window) *script.Call {
-	return script.NewCall(forceScript).Key(h.lock.Key()).Arg(which, h.lock.Publish(), h.lock.Channel).Int(w.NotAfter)
+	return script.NewCall(forceScript).Key(h.lock.Key()).Spare(h.line[:]...).
+		Arg(which, h.lock.Publish(), h.lock.Channel, h.lock.Session().Counting()).Int(w.NotAfter)
 }
 
 // reader is how the core calls the scripts of the read half.
@@ -54,11 +57,13 @@ func (p *reader) Acquire(w core.Want) *script.Call {
 
 func (p *reader) Release(r core.Remaining) *script.Call {
 	c := script.NewCall(releaseReadScript).Key(p.lock.Key())
-	for number := range min(r.Count+1, mostNamed) { // those that are left, and the one that goes
+	known := min(r.Count+1, mostNamed) // those that are left, and the one that goes
+	for number := range known {
 		c.Key(wire.ReadHold(p.lock.Key(), r.Owner, number+1))
 	}
-	return c.Arg(r.Owner, strconv.Itoa(r.Count), strconv.Itoa(r.Ceiling), lease.Millis(max(r.Lease, lease.Min))).
-		Arg(p.lock.Publish(), p.lock.Channel)
+	return c.Spare(p.line[:]...).
+		Arg(r.Owner, strconv.Itoa(r.Count), strconv.Itoa(r.Ceiling), lease.Millis(max(r.Lease, lease.Min))).
+		Arg(p.lock.Publish(), p.lock.Channel, p.lock.Session().Counting(), strconv.Itoa(known))
 }
 
 // Wait makes all waiting readers look after a message, because all of them may have the lock.
@@ -78,25 +83,63 @@ func (p *reader) Holders(owner string) *script.Call {
 	return script.NewCall(holdersScript).Key(p.lock.Key()).Arg(read, owner)
 }
 
-// writer is how the core calls the scripts of the write half.
+// writer is how the core calls the scripts of the write half. Its calls stand in a line while they wait.
 type writer struct{ half }
 
 func (p *writer) Acquire(w core.Want) *script.Call {
-	c := script.NewCall(acquireWriteScript).Key(p.lock.Key())
+	if !w.Waits || w.Nested {
+		return script.NewCall(acquireWriteScript).Key(p.lock.Key()).
+			Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter)
+	}
+	c := script.NewCall(standScript).Key(p.lock.Key())
+	waiter, prefers := "", "0"
+	if w.Stand {
+		waiter = p.waiter(w.Owner)
+	}
+	if p.writers != "" {
+		c.Key(p.writers)
+		prefers = writerMillis
+	}
+	return c.Spare(p.line[:]...).Arg(w.Owner, w.Lease).Int(w.NotAfter).
+		Arg(waiter, waiterMillis, p.lock.Publish(), p.lock.Session().Counting(), prefers)
+}
+
+// waiter is how an owner stands in the line.
+func (p *writer) waiter(owner string) string { return owner + " 1" }
+
+func (p *writer) Release(r core.Remaining) *script.Call {
+	return p.release(script.NewCall(releaseWriteScript).Key(p.lock.Key()), r)
+}
+
+func (p *writer) release(c *script.Call, r core.Remaining) *script.Call {
+	return c.Spare(p.line[:]...).
+		Arg(r.Owner, strconv.Itoa(r.Count), p.lock.Publish(), p.lock.Channel, p.lock.Session().Counting())
+}
+
+// Leave takes an owner out of the line, and gives back what it may have been granted.
+func (p *writer) Leave(owner string) *script.Call {
+	c := script.NewCall(releaseWriteScript).Key(p.lock.Key())
 	if p.writers != "" {
 		c.Key(p.writers)
 	}
-	wait := "0"
-	if w.Stand {
-		wait = writerMillis
+	p.release(c, core.Remaining{Owner: owner}).Arg(p.waiter(owner))
+	if p.writers != "" {
+		c.Arg("1")
 	}
-	return c.Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter).Arg(wait)
+	return c
 }
 
-func (p *writer) Release(r core.Remaining) *script.Call {
-	return script.NewCall(releaseWriteScript).Key(p.lock.Key()).
-		Arg(r.Owner, strconv.Itoa(r.Count), p.lock.Publish(), p.lock.Channel)
+func (p *writer) WaiterLease() time.Duration { return waiterLease }
+
+func (p *writer) Standing() *wait.Standing {
+	return &wait.Standing{
+		Channel: wire.RWLineChannel(p.lock.Key()) + p.lock.Session().ID(),
+		Kind:    p.writers + p.lock.Millis(), // what is owed of a request lasts as long as its lease
+	}
 }
+
+// Moved is told nothing: the order is that of the line.
+func (p *writer) Moved(int64, bool) {}
 
 func (p *writer) Renewal() *script.Script { return core.RenewScript }
 
@@ -113,17 +156,3 @@ func (p *writer) Trim(t core.Trim) *script.Call {
 func (p *writer) Holders(owner string) *script.Call {
 	return script.NewCall(holdersScript).Key(p.lock.Key()).Arg(write, owner)
 }
-
-// preferred is a writer behind which readers wait, so the server knows of it while it waits.
-type preferred struct{ *writer }
-
-// Leave gives back an acquisition behind which readers may wait.
-func (p preferred) Leave(owner string) *script.Call {
-	return p.Release(core.Remaining{Owner: owner}).Key(p.writers)
-}
-
-// WaiterLease is how long a dead writer keeps readers waiting.
-func (p preferred) WaiterLease() time.Duration { return writerLease }
-
-// Moved is told nothing: writers do not queue.
-func (p preferred) Moved(int64, bool) {}

@@ -6,7 +6,7 @@ import "time"
 // first. Of a session one call stands there at a time, the head of those who listen.
 type Standing struct {
 	Channel string // where the session is told, rather than on the name's own channel
-	Mark    string // where those sessions listen besides that listen on the name's channel all the same
+	Mark    string // where those sessions listen besides that listen on the name's channel all the same; "": nowhere
 	Kind    string // calls of the same kind may take each other's place in the line
 	Open    bool   // the name's own channel is listened to always, since others may be about at any time
 }
@@ -100,7 +100,7 @@ func (p *Place) hearOthers(stands bool) { //nolint:revive // as above
 		}
 	})
 	mark := func() {}
-	if stands {
+	if stands && p.stands.Mark != "" {
 		mark = ls.listen(p.stands.Mark, func(string) {})
 	}
 	stop := func() {

@@ -21,12 +21,13 @@ type Role int
 
 // The roles. A key of a role after Beside shows by itself that something is there.
 const (
-	Main     Role = iota // the key has the name
-	Beside               // the key means nothing without the others
-	Sessions             // the sessions in the line of an rlock, or of a semaphore whose key shows that it is one
-	Queue                // the waiters of a fair lock
-	Writers              // the writers that wait for a read-write lock
-	Token                // the last fencing token
+	Main       Role = iota // the key has the name
+	Beside                 // the key means nothing without the others
+	Sessions               // the sessions in the line of an rlock, or of a semaphore whose key shows that it is one
+	Queue                  // the waiters of a fair lock
+	Writers                // the writers behind which readers of a read-write lock wait
+	WriterLine             // the sessions in the line of those who wait to write
+	Token                  // the last fencing token
 )
 
 // A Key is one of the keys that are made of a name.
@@ -49,6 +50,9 @@ var Keys = []Key{
 	{"fairlock", "zset", Beside, FairAlive},
 	{"rwlock", "string", Beside, func(name string) string { return Suffix(name, "*"+readHold+"*") }},
 	{"rwlock", "zset", Writers, RWWriters},
+	{"rwlock", "list", WriterLine, RWLine},
+	{"rwlock", "zset", Beside, RWAlive},
+	{"rwlock", "string", Beside, RWWaiting},
 	{"semaphore", "zset", Beside, PermitsKey},
 	{"semaphore", "list", Beside, Line},
 	{"semaphore", "zset", Beside, LineAlive},
@@ -68,6 +72,7 @@ var Channels = []Channel{
 	{Kind: "fairlock", Of: func(name string) string { return FairChannel(name) + "*" }, PerOwner: true},
 	{Kind: "fairlock", Of: func(name string) string { return FairTold(name) + "*" }, PerOwner: true},
 	{Kind: "rwlock", Of: RWChannel},
+	{Kind: "rwlock", Of: func(name string) string { return RWLineChannel(name) + "*" }, PerOwner: true},
 	{Kind: "setlock", Of: SetChannel},
 	{Kind: "semaphore", Of: SemaphoreChannel},
 	{Kind: "semaphore", Of: func(name string) string { return LineChannel(name) + "*" }, PerOwner: true},

@@ -86,6 +86,20 @@ func RWChannel(name string) string { return Prefix("redisson_rwlock", name) }
 // RWWriters has the writers that wait, and makes readers wait behind them. Redisson does not know it.
 func RWWriters(name string) string { return Prefix("holdfast_rwlock_writers", name) }
 
+// RWLine lists those who wait to write, RWAlive has until when they are alive, and RWWaiting is there while there are any.
+// They are none of [Line]: a lock of another kind that has the name would take its waiters for its own. Redisson knows
+// none of them.
+func RWLine(name string) string { return own("holdfast_rwlock_line", name) }
+
+// RWAlive belongs to [RWLine].
+func RWAlive(name string) string { return own("holdfast_rwlock_alive", name) }
+
+// RWWaiting belongs to [RWLine].
+func RWWaiting(name string) string { return own("holdfast_rwlock_waiting", name) }
+
+// RWLineChannel is where a session in that line is told that it may look, when the session is appended.
+func RWLineChannel(name string) string { return RWLine(name) + ":" }
+
 // ReadHold stands for one of the read holds that an owner has of a read-write lock, which are counted from 1.
 func ReadHold(name, owner string, number int) string {
 	if strings.Contains(name, "{") { // as Suffix does, in one string

@@ -3,7 +3,7 @@
 -- not hear is taken out, and so is the first for whom there is no room if it would not. If permits are left over, or
 -- the server refuses something, those who are not in the line are told the text, if there is one. Whatever is refused
 -- costs those who wait time, but no permits.
--- USES line_drop
+-- USES line_drop now
 local function permit_tell(l, free, time, text)
   local function reaches(session, room)
     local channel = l.line .. ':' .. session
@@ -17,6 +17,7 @@ local function permit_tell(l, free, time, text)
   end
   local function tell()
     local place = 0
+    time = time or now()
     while free > 0 do
       local waiter = redis.call('LINDEX', l.line, place)
       if not waiter then return false end
