@@ -32,7 +32,7 @@ if time > not_after then return {-2, time} end
 
 redis.call(ARGV[2], ARGV[3], half == 'read' and '0' or '1')
 local fields = redis.call('HGETALL', lock)
-redis.call('DEL', unpack(KEYS, 1, math.min(#KEYS, 2)))
+local some = redis.call('DEL', lock, KEYS[2] or lock) > 1
 for i = 1, #fields, 2 do read_drop(lock, fields[i], 1, tonumber(fields[i + 1]) or 0) end
-if KEYS[2] then permit_tell({line = KEYS[3], alive = KEYS[4], publish = ARGV[2], reach = ARGV[4]}, 1, time) end
+if some then permit_tell({line = KEYS[3], alive = KEYS[4], publish = ARGV[2], reach = ARGV[4]}, 1, time) end
 return {1, time}

@@ -36,8 +36,8 @@ local waiting, line = KEYS[i], KEYS[i + 1]
 local lease, mistake = check_lease(ARGV[2])
 if mistake then return mistake end
 
--- Nothing there: nobody has the lock, and nobody wants to write.
-local pttl = call('EXISTS', unpack(KEYS)) == 0 and -3 or call('PTTL', lock)
+-- Nothing there: nobody has the lock, and nobody wants to write. A user may have no right to ask for all at once.
+local pttl = redis.pcall('EXISTS', unpack(KEYS)) == 0 and -3 or call('PTTL', lock)
 local free, some = pttl < -1, pttl ~= -3
 local time = now()
 if time > tonumber(ARGV[3]) then return {-2, time} end

@@ -26,16 +26,23 @@
 //
 // # Waiting writers
 //
+// Writers that wait stand in a line on the server. Who frees the lock tells the first of them, which then looks; readers
+// and Redisson's writers look as well, and whoever comes first has it. A writer that finds readers stays the first, and
+// is told by the last of them. So writers follow each other in the order of asking, unless others overtake: readers,
+// Redisson's writers, and those who try once.
+//
 // As in Redisson, readers do not wait behind a waiting writer. As long as a new reader comes before
 // the last one has gone, the lock is never free and the writer waits, possibly for ever.
 // [Options.PreferWriter] makes new readers wait instead.
 package rwlock
 
 import (
+	"context"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/holders"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -110,6 +117,21 @@ func New(s *holdfast.Session, name string, opts *Options) *RWMutex {
 	w.line, w.writers = r.line, r.writers
 	core.InitLock(w.lock, (*session.Session)(s), w, half("Write"), writing, wire.RWChannel)
 	return rw
+}
+
+// Waiters returns which sessions wait to write, in the order in which they are told that the lock is free. A session
+// stands in this line once, however many of its calls wait; the ID is the owner under which it stands. Its Alive starts
+// anew every few seconds. Dead waiters are listed until somebody notices.
+//
+// Others are not listed: those who wait to read, Redisson's waiters, and a session of which the server has not confirmed
+// yet that it listens.
+func (rw *RWMutex) Waiters(ctx context.Context) ([]holdfast.Waiter, error) {
+	found, err := holders.Waiters(ctx, rw.write.lock, rw.write.line[1], rw.write.line[2])
+	all := make([]holdfast.Waiter, len(found))
+	for i, w := range found {
+		all[i] = holdfast.Waiter(w)
+	}
+	return all, err
 }
 
 // Read is the lock for reading, which many hold at a time. It corresponds to readLock().

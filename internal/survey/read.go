@@ -199,7 +199,7 @@ func (r *Reader) read(ctx context.Context, keys []string) (objects []*Object, de
 
 // kindOf is what a name is of which only that key is there.
 var kindOf = map[wire.Role]string{
-	wire.Sessions: KindRLock, wire.Queue: KindFair, wire.Writers: KindRW, wire.Token: KindFenced,
+	wire.Sessions: KindRLock, wire.Queue: KindFair, wire.Writers: KindRW, wire.WriterLine: KindRW, wire.Token: KindFenced,
 }
 
 // look asks for what tells what a key of that type is.
@@ -264,8 +264,7 @@ func (r *Reader) lookCloser(b *batch, f *find) {
 			return err
 		})
 	case KindRW:
-		o.WaiterCount = new(int64)
-		b.add(nil, c.B().Zcard().Key(wire.RWWriters(o.Name)).Build(), number(o.WaiterCount))
+		waiters(wire.RWLine(o.Name), &o.line, wire.RWAlive(o.Name))
 		b.add(nil, c.B().Zrange().Key(wire.RWWriters(o.Name)).Min("0").Max(last).Withscores().Build(), o.waitToWrite)
 	case KindNumber:
 		waiters(wire.Line(o.Name), &o.line, wire.LineAlive(o.Name))

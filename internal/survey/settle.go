@@ -110,11 +110,19 @@ func (r *Reader) settle(b *batch, o *Object, now int64) {
 		}
 		r.settleWaiters(b, o)
 	case KindRW:
-		alive := slices.DeleteFunc(o.Waiters, func(w *Party) bool { return *w.AliveMS <= now })
-		if *o.WaiterCount <= r.limit {
-			*o.WaiterCount = int64(len(alive))
+		line := map[string]bool{}
+		for _, w := range o.Waiters {
+			if w.text != "" {
+				w.Mode, line[w.ID] = wire.ModeWrite, true
+			}
 		}
-		o.Waiters = alive
+		// Who keeps readers waiting is in the line as well, unless it does not know that.
+		o.Waiters = slices.DeleteFunc(o.Waiters, func(w *Party) bool {
+			return w.text == "" && (line[w.ID] || *w.AliveMS <= now)
+		})
+		all := o.line + int64(len(o.Waiters)-len(line))
+		o.WaiterCount = &all
+		r.settleWaiters(b, o)
 		for _, h := range o.Holders {
 			switch {
 			case h.Mode == wire.ModeWrite:

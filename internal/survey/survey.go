@@ -70,7 +70,7 @@ type Object struct {
 
 	Listening map[string]int64 `json:"listening,omitempty"` // clients by channel
 
-	line, queue int64 // how many wait in the line of an rlock or a semaphore, and in the queue of a fair lock
+	line, queue int64 // how many wait in the line of a lock or a semaphore, and in the queue of a fair lock
 }
 
 // A Party holds or waits.

@@ -22,7 +22,7 @@ import (
 // has the same lists.
 var (
 	aclScripts = []string{ // what a session sends, and what its scripts call
-		"+eval", "+evalsha", "+time", "+get", "+getex", "+set", "+del", "+pttl", "+pexpire", "+incr", "+incrby", "+decr", "+decrby",
+		"+eval", "+evalsha", aclExists, "+time", "+get", "+getex", "+set", "+del", "+pttl", "+pexpire", "+incr", "+incrby", "+decr", "+decrby",
 		"+hget", "+hset", "+hdel", "+hlen", "+hexists", "+hmget", "+hkeys", "+hgetall", "+hscan",
 		"+lindex", "+llen", "+lrange", "+lpos", "+lrem", "+linsert", "+lpush", "+lpop", "+rpush",
 		"+zadd", "+zrem", "+zscore", "+zcard", "+zcount", "+zrange", "+zrangebyscore", "+zremrangebyscore", "+zremrangebyrank",
@@ -34,17 +34,21 @@ var (
 	aclKeys    = []string{
 		"~app:*", "~{app:*}:timeout", "~{app:*}:*:rwlock_timeout:*", "~redisson_lock_token:{app:*}", "~redisson_lock_queue:{app:*}",
 		"~redisson_lock_timeout:{app:*}", "~holdfast_fair_queue:{app:*}", "~holdfast_fair_alive:{app:*}", "~holdfast_rwlock_writers:{app:*}",
-		"~holdfast_line:{app:*}", "~holdfast_line_alive:{app:*}",
+		"~holdfast_line:{app:*}", "~holdfast_line_alive:{app:*}", "~holdfast_rwlock_line:{app:*}", "~holdfast_rwlock_alive:{app:*}",
+		"~holdfast_rwlock_waiting:{app:*}",
 	}
 	aclChannels = []string{
 		"&redisson_lock__channel:{app:*}", "&redisson_lock__channel:{app:*}:*", "&redisson_rwlock:{app:*}", "&redisson_sc:{app:*}",
 		"&redisson_countdownlatch__channel__{app:*}", "&holdfast_setlock:{app:*}", "&holdfast_line:{app:*}:*",
-		"&holdfast_fair:{app:*}:*",
+		"&holdfast_fair:{app:*}:*", "&holdfast_rwlock_line:{app:*}:*",
 	}
 )
 
 // aclCount is the right to ask whether others listen than those in line: a release that lacks it supposes so.
 const aclCount = "+pubsub|numsub"
+
+// aclExists is the right to ask for several keys at once: a script that lacks it asks for one after the other.
+const aclExists = "+exists"
 
 // aclSingle and aclSlots are the rights on a single server, and on the nodes of a cluster with sharded messages.
 func aclSingle() []string { return slices.Concat(aclScripts, aclPlain, aclKeys, aclChannels) }
@@ -111,7 +115,7 @@ func TestTheACLOfTheGuideIsEnough(t *testing.T) {
 // Whatever right is taken away, some call fails, and the error has the server's reason.
 func TestTheACLOfTheGuideHasNothingToSpare(t *testing.T) {
 	t.Parallel()
-	needed := without(aclSingle(), aclCount)
+	needed := without(without(aclSingle(), aclCount), aclExists)
 	kit.InParallel(t, 4, needed, func(right string) string { return right }, func(t *testing.T, right string) {
 		servers := kit.StartServers(t, 1)
 		err := aclTour(t, servers, aclGrant(t, servers, without(aclSingle(), right)), "")
@@ -133,12 +137,14 @@ func aclLog(t *testing.T, srv *redistest.Server) (refused []any) {
 	return refused
 }
 
-// A release that may not count who listens succeeds.
-func TestTheACLOfTheGuideWithoutCounting(t *testing.T) {
+// A release that may not count who listens succeeds, and a writer that may not ask for several keys at once gets its lock.
+func TestTheACLOfTheGuideWithoutWhatSavesTime(t *testing.T) {
 	t.Parallel()
-	servers := kit.StartServers(t, 1)
-	require.NoError(t, aclTour(t, servers, aclGrant(t, servers, without(aclSingle(), aclCount)), ""))
-	require.Contains(t, aclLog(t, servers[0]), any(strings.TrimPrefix(aclCount, "+")))
+	for _, right := range []string{aclCount, aclExists} {
+		servers := kit.StartServers(t, 1)
+		require.NoError(t, aclTour(t, servers, aclGrant(t, servers, without(aclSingle(), right)), ""))
+		require.Contains(t, aclLog(t, servers[0]), any(strings.TrimPrefix(right, "+")))
+	}
 }
 
 func without(rights []string, right string) []string {
@@ -152,7 +158,8 @@ func TestTheACLOfTheGuideForNamesWithATag(t *testing.T) {
 		return strings.HasPrefix(right, "~{app:*}") || strings.HasSuffix(right, "__channel:{app:*}:*")
 	})
 	for i, right := range rights {
-		if strings.Contains(right, "holdfast_line") || strings.Contains(right, "holdfast_fair:") {
+		if strings.Contains(right, "_line") || strings.Contains(right, "rwlock_alive") ||
+			strings.Contains(right, "rwlock_waiting") || strings.Contains(right, "holdfast_fair:") {
 			right = strings.Replace(right, ":", "::", 1)
 		}
 		rights[i] = strings.Replace(strings.Replace(right, "}:*", "}", 1), ":{app:*}", ":app:*", 1)

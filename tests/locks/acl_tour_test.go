@@ -86,7 +86,7 @@ func (w *aclWalk) lock(mine, theirs kit.Locker, waits func(next <-chan kit.Resul
 func (w *aclWalk) rlock() {
 	for _, opts := range []*rlock.Options{{Fenced: true}, {NonReentrant: true}} {
 		w.lock(rlock.New(w.mine, w.name("rlock"), opts), rlock.New(w.theirs, w.name("rlock"), opts),
-			w.stands(w.name("rlock")))
+			w.stands(wire.Line(w.name("rlock"))))
 	}
 	spin := &rlock.Options{Backoff: rlock.Exponential(time.Millisecond, 10*time.Millisecond)}
 	hold := w.take(w.ctx, rlock.New(w.mine, w.name("spin"), spin).Lock)
@@ -150,7 +150,8 @@ func (w *aclWalk) fairlock() {
 
 func (w *aclWalk) rwlock() {
 	mine, theirs := rwlock.New(w.mine, w.name("rw"), nil), rwlock.New(w.theirs, w.name("rw"), nil)
-	w.lock(mine.Write(), theirs.Write(), w.listens(w.wire("redisson_rwlock", "rw")))
+	stands := w.stands(wire.RWLine(w.name("rw")))
+	w.lock(mine.Write(), theirs.Write(), stands)
 
 	// There are two readers; one leaves, and a writer waits for the other.
 	reading, also := w.take(w.ctx, mine.Read().Lock), w.take(w.ctx, theirs.Read().Lock)
@@ -159,9 +160,16 @@ func (w *aclWalk) rwlock() {
 	w.is(kit.ErrorOf(mine.Write().TryLock(w.ctx)), holdfast.ErrBusy)
 	w.ok(reading.Release())
 	next := kit.GoLock(w.ctx, mine.Write().Lock)
-	w.listened(w.wire("redisson_rwlock", "rw"), next)
+	stands(next)
 	w.ok(also.Release())
 	writing := w.granted(next)
+
+	// A reader waits for a writer.
+	next = kit.GoLock(w.ctx, theirs.Read().Lock)
+	w.listened(w.wire("redisson_rwlock", "rw"), next)
+	w.ok(writing.Release())
+	w.ok(w.granted(next).Release())
+	writing = w.take(w.ctx, mine.Write().Lock)
 
 	// A downgrade; then all readers are removed.
 	reading = w.take(writing.Context(w.ctx), mine.Read().Lock)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -95,11 +94,11 @@ func (w *aclWalk) listens(pattern string) func(next <-chan kit.Result) {
 	return func(next <-chan kit.Result) { w.listened(pattern, next) }
 }
 
-// stands waits until a waiter stands in the line of an rlock, which is after it has begun to listen.
-func (w *aclWalk) stands(name string) func(next <-chan kit.Result) {
+// stands waits until a waiter stands in a line, which is after it has begun to listen.
+func (w *aclWalk) stands(line string) func(next <-chan kit.Result) {
 	return func(next <-chan kit.Result) {
 		w.until("it stands", func(srv *redistest.Server) bool {
-			length, err := srv.Try("LLEN", wire.Line(name)) // it is refused where the slot is not
+			length, err := srv.Try("LLEN", line) // it is refused where the slot is not
 			return err == nil && length != int64(0)
 		}, next)
 	}

@@ -121,56 +121,103 @@ type acquireWrite struct {
 	target int    // default: 1
 	lease  string // default: 30 s
 	late   bool
-	wait   int
-	ahead  bool // it goes ahead of readers
 }
 
 func (a acquireWrite) call() call {
 	return call{
-		"rwlock_acquire_write", writeKeys(a.ahead),
-		[]string{me, strconv.Itoa(max(a.target, 1)), cmp.Or(a.lease, halfAMin), notAfter(a.late), strconv.Itoa(a.wait)},
+		"rwlock_acquire_write", []string{lockKey},
+		[]string{me, strconv.Itoa(max(a.target, 1)), cmp.Or(a.lease, halfAMin), notAfter(a.late)},
 	}
 }
 
-func writeKeys(ahead bool) []string {
-	if ahead {
-		return []string{lockKey, rwWriters}
+// standWrite has a place in the line of writers, unless it only looks.
+type standWrite struct {
+	lease string // default: 30 s
+	late  bool
+	looks bool
+	ahead bool // it goes ahead of readers
+	bare  bool // the slot moves
+}
+
+func (a standWrite) call() call {
+	waiter, prefers := wantsToWrite, "0"
+	if a.looks {
+		waiter = ""
 	}
-	return []string{lockKey}
+	if a.ahead {
+		prefers = "5000"
+	}
+	return call{
+		"rwlock_stand", writeKeys(a.ahead, a.bare),
+		[]string{me, cmp.Or(a.lease, halfAMin), notAfter(a.late), waiter, waiterLease, publishes, flag(true), prefers},
+	}
+}
+
+// writeKeys are the lock and the line of writers.
+func writeKeys(ahead, bare bool) []string {
+	keys := []string{lockKey}
+	if ahead {
+		keys = append(keys, rwWriters)
+	}
+	if !bare {
+		keys = append(keys, rwWaiting, rwLine, rwAlive)
+	}
+	return keys
 }
 
 type releaseRead struct {
 	target, ceiling int
 	lease           string // default: 10 ms
 	also            int    // holds that are known besides the first
+	bare            bool   // the slot moves
 }
 
 func (r releaseRead) call() call {
 	c := call{script: "rwlock_release_read", keys: []string{lockKey}, args: []string{
 		me, strconv.Itoa(r.target), strconv.Itoa(r.ceiling), cmp.Or(r.lease, "10"), publishes, rwChannel,
+		flag(true), strconv.Itoa(1 + r.also),
 	}}
 	for i := range 1 + r.also {
 		c.keys = append(c.keys, readKey(me, i+1))
+	}
+	if !r.bare {
+		c.keys = append(c.keys, rwWaiting, rwLine, rwAlive)
 	}
 	return c
 }
 
 type releaseWrite struct {
-	target int
-	ahead  bool
+	target    int
+	leaves    bool // the line, too
+	ahead     bool // and those behind whom readers wait
+	bare      bool // the slot moves
+	unreached bool // who listens at other servers is not counted
 }
 
 func (r releaseWrite) call() call {
-	return call{"rwlock_release_write", writeKeys(r.ahead), []string{me, strconv.Itoa(r.target), publishes, rwChannel}}
+	c := call{
+		"rwlock_release_write", writeKeys(r.ahead, r.bare),
+		[]string{me, strconv.Itoa(r.target), publishes, rwChannel, flag(!r.unreached)},
+	}
+	if r.leaves || r.ahead {
+		c.args = append(c.args, wantsToWrite)
+	}
+	if r.ahead {
+		c.args = append(c.args, "1")
+	}
+	return c
 }
 
 type forceHalf struct {
 	half string
 	late bool
+	bare bool // the slot moves
 }
 
 func (f forceHalf) call() call {
-	return call{"rwlock_force", []string{lockKey}, []string{f.half, publishes, rwChannel, notAfter(f.late)}}
+	return call{
+		"rwlock_force", writeKeys(false, f.bare), []string{f.half, publishes, rwChannel, flag(true), notAfter(f.late)},
+	}
 }
 
 // These are for a setlock.

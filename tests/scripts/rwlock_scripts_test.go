@@ -193,10 +193,6 @@ func TestAcquireReadScript(t *testing.T) {
 func TestAcquireWriteScript(t *testing.T) {
 	t.Parallel()
 	runSteps(t, map[string]step{
-		"takes nothing if the waiters' key is of another type": {
-			seed: [][]string{{"SET", rwWriters, "precious"}}, call: acquireWrite{ahead: true},
-			fails: "WRONGTYPE", after: map[string]redistest.Value{rwWriters: {Type: "string", Content: "precious"}},
-		},
 		"takes a free lock": {
 			call: acquireWrite{}, reply: taken,
 			after: keyspace(lockOf("mode", "write", "a:1:write", "1")), ttl: about(30),
@@ -231,16 +227,6 @@ func TestAcquireWriteScript(t *testing.T) {
 		},
 		"too late": {
 			call: acquireWrite{late: true}, reply: head(-2), after: keyspace(nil),
-		},
-		"too late to wait": {
-			seed: rwSeed(10, "mode", "write", "b:1:write", "1"),
-			call: acquireWrite{late: true, wait: 5000, ahead: true}, reply: head(-2),
-			after: keyspace(lockOf("mode", "write", "b:1:write", "1")),
-		},
-		"a waiting writer no longer waits": {
-			seed: [][]string{{"ZADD", rwWriters, "9e15", "a:1"}},
-			call: acquireWrite{wait: 5000, ahead: true}, reply: taken,
-			after: keyspace(lockOf("mode", "write", "a:1:write", "1")),
 		},
 		"a lease of no time": {call: acquireWrite{lease: "0"}, fails: "lease must be", after: keyspace(nil)},
 	})

@@ -135,7 +135,7 @@ func listen(t *testing.T, srv *redistest.Server, names ...string) {
 func hear(t *testing.T, srv *redistest.Server, pattern string) *redistest.Messages {
 	pattern = cmp.Or(pattern, "*")
 	for session := range strings.SplitSeq(sessions, "") {
-		for _, channel := range []string{lineKey + ":" + session, fairTold + session} {
+		for _, channel := range []string{lineKey + ":" + session, rwLine + ":" + session, fairTold + session} {
 			if matched, err := path.Match(pattern, channel); matched {
 				require.NoError(t, err)
 				listen(t, srv, channel)
