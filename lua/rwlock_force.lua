@@ -21,7 +21,7 @@
 -- REPLY    {1, now}   freed
 -- REPLY    {-2, now}  too late: nothing was changed
 --
--- USES     now read_drop line_drop permit_tell
+-- USES     now read_drop permit_tell
 
 local lock, half, not_after = KEYS[1], ARGV[1], tonumber(ARGV[5])
 

@@ -10,8 +10,8 @@
 --                   undo an acquisition behind whose owner readers may wait. Behind it, or in its place:
 -- KEYS[i]  waiting  string, is there while some stand in the line. It may be missing, with those that follow, while a
 --                   slot moves: none of the line is told then
--- KEYS[i]  line     list of waiters, the next one first; their sessions listen on <line>:<session>
--- KEYS[i]  alive    sorted set {waiter in line -> server ms}: dead then
+-- KEYS[i + 1]  line     list of waiters, the next one first; their sessions listen on <line>:<session>
+-- KEYS[i + 2]  alive    sorted set {waiter in line -> server ms}: dead then
 -- also     the keys of the owner's read holds, strings, expire with their holds' leases: see
 --          read_holds; in a cluster, of the lock's slot. If one may be on another node the lock
 --          expires when it did
@@ -36,7 +36,7 @@ local l = {line = line, alive = KEYS[i + 2], publish = publish, reach = ARGV[5]}
 
 local left = 0
 if waiter then
-  -- USES line_drop now permit_tell
+  -- USES line_drop permit_tell
   if ARGV[7] then left = call('ZREM', KEYS[2], owner) end
   if line then
     local first = call('LINDEX', line, 0) == waiter
@@ -69,7 +69,7 @@ if lasts ~= 0 then
   call('HSET', lock, 'mode', 'read')
   if lasts then call('PEXPIRE', lock, lasts) end
 elseif call('DEL', lock, waiting or lock) > 1 then
-  -- USES now permit_tell
+  -- USES permit_tell
   permit_tell(l, 1)
 end
 return 2 + listeners

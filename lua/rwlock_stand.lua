@@ -8,8 +8,8 @@
 --                   is there only if readers are to wait behind writers. Behind it, or in its place:
 -- KEYS[i]  waiting  string, is there while some stand in the line, so that who frees the lock knows it. It may be
 --                   missing, with those that follow, while a slot moves: nobody stands there then
--- KEYS[i]  line     list of waiters, the next one first; their sessions listen on <line>:<session>
--- KEYS[i]  alive    sorted set {waiter in line -> server ms}: dead then; all three expire in a minute
+-- KEYS[i + 1]  line     list of waiters, the next one first; their sessions listen on <line>:<session>
+-- KEYS[i + 2]  alive    sorted set {waiter in line -> server ms}: dead then; all three expire in a minute
 --
 -- ARGV[1]  owner      "<session>:<number>", the wire owner
 -- ARGV[2]  lease      ms, a whole number, 0 < lease < 2^53
@@ -26,7 +26,7 @@
 --                              does not know the line, and tells the lock's channel, else 2; -1 without a line
 -- REPLY    {-2, now}           too late: nothing was changed
 --
--- USES     check_lease now expire line_lives line_drop
+-- USES     check_lease now expire line_drop
 
 local call = redis.call
 local lock, owner, waiter, prefers = KEYS[1], ARGV[1], ARGV[4], tonumber(ARGV[8])

@@ -120,6 +120,10 @@ func TestTheACLOfTheGuideHasNothingToSpare(t *testing.T) {
 		servers := kit.StartServers(t, 1)
 		err := aclTour(t, servers, aclGrant(t, servers, without(aclSingle(), right)), "")
 		require.Error(t, err)
+		if right == "~holdfast_rwlock_waiting:{app:*}" { // without it writers wait as if nobody knew the line
+			require.ErrorContains(t, err, "it stands: not in time")
+			return
+		}
 		if right == "+publish" {
 			require.Regexp(t, aclMute, err.Error())
 			require.Contains(t, aclLog(t, servers[0]), any("publish"))

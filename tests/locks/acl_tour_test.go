@@ -150,6 +150,7 @@ func (w *aclWalk) fairlock() {
 
 func (w *aclWalk) rwlock() {
 	mine, theirs := rwlock.New(w.mine, w.name("rw"), nil), rwlock.New(w.theirs, w.name("rw"), nil)
+	w.ok(kit.ErrorOf(mine.Waiters(w.ctx)))
 	stands := w.stands(wire.RWLine(w.name("rw")))
 	w.lock(mine.Write(), theirs.Write(), stands)
 
