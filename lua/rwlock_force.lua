@@ -21,7 +21,7 @@
 -- REPLY    {1, now}   freed
 -- REPLY    {-2, now}  too late: nothing was changed
 --
--- USES     now read_drop permit_tell
+-- USES     now read_drop line_next
 
 local lock, half, not_after = KEYS[1], ARGV[1], tonumber(ARGV[5])
 
@@ -34,5 +34,7 @@ redis.call(ARGV[2], ARGV[3], half == 'read' and '0' or '1')
 local fields = redis.call('HGETALL', lock)
 local some = redis.call('DEL', lock, KEYS[2] or lock) > 1
 for i = 1, #fields, 2 do read_drop(lock, fields[i], 1, tonumber(fields[i + 1]) or 0) end
-if some then permit_tell({line = KEYS[3], alive = KEYS[4], publish = ARGV[2], reach = ARGV[4]}, 1, time) end
+if some then
+  line_next({waiting = KEYS[2], line = KEYS[3], alive = KEYS[4], publish = ARGV[2], reach = ARGV[4]}, time)
+end
 return {1, time}

@@ -7,10 +7,10 @@
 --                   wire owner .. ":write" -> count of write holds}
 -- KEYS[2]  first    string, the owner's hold of number 1, expires with its lease: see read_holds.
 --                   Behind it those of the next numbers, as far as they are known to be there, and then:
--- KEYS[known + 2]  waiting  string, is there while some stand in the line of writers. It may be missing, with those that
+-- KEYS[i]  waiting  string, is there while some stand in the line of writers. It may be missing, with those that
 --                   follow, while a slot moves: none of the line is told then
--- KEYS[known + 3]  line     list of waiters, the next one first; their sessions listen on <line>:<session>
--- KEYS[known + 4]  alive    sorted set {waiter in line -> server ms}: dead then
+-- KEYS[i + 1]  line     list of waiters, the next one first; their sessions listen on <line>:<session>
+-- KEYS[i + 2]  alive    sorted set {waiter in line -> server ms}: dead then
 -- also     the keys of the other holds; in a cluster, of the lock's slot. A reader of whom one may
 --          be on another node stays, and so does the lock's expiry
 --
@@ -55,11 +55,12 @@ end
 
 -- The message first: a server that refuses it has then changed nothing that holds.
 local listeners = redis.call(publish, channel, '0')
-local line = KEYS[known + 3]
-local gone = redis.call('DEL', unpack(KEYS, 1, known + (line and 2 or 1)))
+local i = known + 2
+local waiting, line = KEYS[i], KEYS[i + 1]
+local gone = redis.call('DEL', unpack(KEYS, 1, waiting and i or i - 1))
 read_drop(lock, owner, known + 1, count)
 if gone > known + 1 then -- all, so some stand in the line; if a hold has run out before, they look by themselves
-  -- USES permit_tell
-  permit_tell({line = line, alive = KEYS[known + 4], publish = publish, reach = ARGV[7]}, 1)
+  -- USES line_next
+  line_next({waiting = waiting, line = line, alive = KEYS[i + 2], publish = publish, reach = ARGV[7]})
 end
 return 2 + listeners

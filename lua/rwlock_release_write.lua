@@ -32,7 +32,7 @@ local call = redis.call
 local lock, owner, target, publish, channel, waiter = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[6]
 local i = ARGV[7] and 3 or 2
 local waiting, line = KEYS[i], KEYS[i + 1]
-local l = {line = line, alive = KEYS[i + 2], publish = publish, reach = ARGV[5]}
+local l = {waiting = waiting, line = line, alive = KEYS[i + 2], publish = publish, reach = ARGV[5]}
 
 local left = 0
 if waiter then
@@ -69,7 +69,7 @@ if lasts ~= 0 then
   call('HSET', lock, 'mode', 'read')
   if lasts then call('PEXPIRE', lock, lasts) end
 elseif call('DEL', lock, waiting or lock) > 1 then
-  -- USES permit_tell
-  permit_tell(l, 1)
+  -- USES line_next
+  line_next(l)
 end
 return 2 + listeners

@@ -57,10 +57,7 @@ end
 if free and first then
   -- What is changed besides comes first: if that is refused, nothing is held.
   if pttl ~= -3 and writers then call('ZREM', writers, owner) end
-  if some and line then
-    line_drop(l, waiter)
-    call('SET', waiting, '1', 'PX', 60000)
-  end
+  if some and line then line_drop(l, waiter) end
   call('HSET', lock, 'mode', 'write', owner .. ':write', 1)
   return expire(lock, ARGV[2]) or {1, time}
 end

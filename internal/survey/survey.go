@@ -58,7 +58,7 @@ type Object struct {
 	HolderCount *int64   `json:"holder_count,omitempty"` // of locks: how many there are
 	LeaseMS     *int64   `json:"lease_ms,omitempty"`     // of the key; -1: it has no end
 
-	// Of an rlock, a fair lock and a semaphore in order; some of them if there are many.
+	// Of all but latches in order; some of them if there are many.
 	Waiters     []*Party `json:"waiters,omitempty"`
 	WaiterCount *int64   `json:"waiter_count,omitempty"`
 

@@ -208,7 +208,9 @@ func (w *permWorld) settles(r permRules, i int) bool {
 	s := &w.s[i]
 	first := w.server.line.n > 0 && w.server.line.all[0] == w.present(i)
 	listens := s.heard && s.marked
-	return (w.bounds.java > 0 || w.bounds.listens) && !listens && s.call == wanting && s.stands && (r.allHear || first)
+	all := r.allHear && !w.bounds.writers
+	others := w.bounds.java > 0 && !w.bounds.reader || w.bounds.listens
+	return others && !listens && s.call == wanting && s.stands && (all || first)
 }
 
 // ends has the steps of a session that ends or stops.
@@ -243,8 +245,17 @@ func (w *permWorld) anybody(r permRules, emit permEmit) {
 	case x.holds:
 		step("releases", func(n *permWorld) {
 			n.x.holds = false
+			if b.reader && r.readerTells {
+				n.release(r, b.java)
+				return
+			}
 			n.server.free += b.java
 			n.publish()
+			if line := n.server.line; b.writers && !b.reader && line.n > 0 {
+				if first := n.s[line.all[0].of()]; !first.heard || first.frozen {
+					n.disturb() // they look in time
+				}
+			}
 		})
 	case x.awake:
 		step("tries", tries)
@@ -298,6 +309,11 @@ func (w *permWorld) time(emit permEmit) {
 		w.rarely(emit, evicts, permEvent{who: "server", what: "drops the line"}, func(n *permWorld) {
 			n.server.line, n.server.alive = list[waiter]{}, [waiters]life{}
 		})
+		if v.some {
+			w.rarely(emit, evicts, permEvent{who: "server", what: "drops that some stand there"}, func(n *permWorld) {
+				n.server.some = false
+			})
+		}
 		w.rarely(emit, evicts, permEvent{who: "server", what: "drops who is alive"}, func(n *permWorld) {
 			n.server.alive = [waiters]life{}
 		})

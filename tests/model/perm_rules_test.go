@@ -20,6 +20,9 @@ type permRules struct {
 	othersHear  bool // what comes back is published if anybody listens who does not stand in the line
 	allHear     bool // … as the message of X is heard by all who stand there; without: by the first
 	looksThen   bool // who begins to hear X looks
+	marksStand  bool // who stands in the line of a lock sees to it that who frees that knows it
+	marksFree   bool // … and so does who frees it, if some stand there still
+	readerTells bool // a reader that goes tells the first writer
 
 	// Sessions.
 
@@ -36,6 +39,7 @@ func allPermRules() permRules {
 		behind: true, inOrder: true, plainBehind: true, tellsRoom: true, tellsFront: true, skipUnheard: true, probes: true,
 		lowers: true, dropsDead: true, leaves: true, leaveTells: true, standsAgain: true, findsIDs: true,
 		othersHear: true, allHear: true, looksThen: true,
+		marksStand: true, marksFree: true, readerTells: true,
 		channelFirst: true, looksAgain: true, leavesAgain: true, nextStands: true, givesBack: true,
 	}
 }
@@ -56,6 +60,8 @@ type permBounds struct {
 	closes  int8      // how many close
 	sizes   int8      // how often the semaphore is deleted, or gets a permit more
 	silent  bool      // no session is subscribed at first
+	writers bool      // the one permit is a read-write lock, X reads or writes, and only the first in the line hears X
+	reader  bool      // X knows the line
 }
 
 type permWants [permSessions][callsOfOne]int8

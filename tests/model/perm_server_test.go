@@ -9,6 +9,7 @@ type permServer struct {
 	alive [waiters]life
 	taken waiterSet // permits with ids
 	over  waiterSet // … whose leases are
+	some  bool      // of a lock: who frees it knows that some stand in the line
 }
 
 // A life is what the score of a waiter says.
@@ -69,7 +70,7 @@ func (w *permWorld) acquire(r permRules, c permCall) answer {
 	case !c.stand:
 		behind = r.plainBehind
 	}
-	if v.free >= n && (!behind || w.front(o)+n <= v.free || w.others() > 0) {
+	if v.free >= n && (!behind || w.front(o)+n <= v.free || !w.bounds.writers && w.others() > 0) {
 		if !v.taken.has(o) {
 			v.free -= n
 		}
@@ -82,6 +83,7 @@ func (w *permWorld) acquire(r permRules, c permCall) answer {
 	if c.stand && !v.stands(o) && (r.standsAgain || !w.s[o.of()].stands) {
 		v.line.add(o)
 	}
+	v.some = v.some || v.stands(o) && r.marksStand
 	if v.stands(o) {
 		v.alive[o] = fresh
 	}
@@ -92,6 +94,13 @@ func (w *permWorld) acquire(r permRules, c permCall) answer {
 func (w *permWorld) release(r permRules, n int8) {
 	v := &w.server
 	v.free += n
+	if w.bounds.writers { // X waits, or may, and cannot be told from readers
+		if w.publish(); v.some {
+			w.tell(r, 0)
+			v.some = v.line.n > 0 && r.marksFree
+		}
+		return
+	}
 	if v.line.n == 0 {
 		w.publish()
 		return
@@ -117,6 +126,10 @@ func (w *permWorld) reclaim(r permRules) {
 			v.over.set(o, false)
 			v.taken.set(o, false)
 			w.loose -= w.n(o)
+			if w.bounds.writers { // nobody frees a lock that expires
+				v.free += w.n(o)
+				continue
+			}
 			w.release(r, w.n(o))
 		}
 	}
@@ -174,7 +187,8 @@ func (w *permWorld) leave(r permRules, o waiter) {
 	if !v.stands(o) || !r.leaves {
 		return
 	}
-	if w.forget(o); r.leaveTells && v.free > 0 {
+	first := v.line.all[0] == o
+	if w.forget(o); r.leaveTells && (v.free > 0 || w.bounds.writers && first) {
 		w.tell(r, 0)
 	}
 }

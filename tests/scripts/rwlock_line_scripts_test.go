@@ -134,11 +134,7 @@ func TestStandToWriteScript(t *testing.T) {
 		},
 		"takes it as the first, and leaves the others in the line": {
 			seed: writersWait(soon, wantsToWrite, wantsOne), call: standWrite{}, reply: taken,
-			after: all(mine, writers(wantsOne), writersAlive(wantsOne), some), ttl: about(30), ttls: map[string]int{rwWaiting: 60},
-		},
-		"says that some stand in the line when it takes it, if nobody knows": {
-			seed: with(writersWait(soon, wantsToWrite, wantsOne), [][]string{{"DEL", rwWaiting}}),
-			call: standWrite{}, reply: taken, after: all(mine, writers(wantsOne), writersAlive(wantsOne), some),
+			after: all(mine, writers(wantsOne), writersAlive(wantsOne), some), ttl: about(30),
 		},
 		"takes it if those in front are dead": {
 			seed: writersWait(never, wantsOne), call: standWrite{}, reply: taken, after: all(mine, some),
@@ -188,7 +184,7 @@ func TestWritersAreTold(t *testing.T) {
 	iRead := join(rwSeed(10, "mode", "read", "a:1", "1"), reads("a:1", 10))
 	line := writersWait(soon, wantsOne, wantsTwo)
 	one := map[string]int{wantsOne: 5000}
-	both := all(writers(wantsOne, wantsTwo), writersAlive(wantsTwo))
+	both := all(writers(wantsOne, wantsTwo), writersAlive(wantsTwo), some)
 	said := func(payload string) []redistest.Message {
 		return []redistest.Message{{Channel: rwChannel, Payload: payload}, mayWrite("b")}
 	}
@@ -209,11 +205,16 @@ func TestWritersAreTold(t *testing.T) {
 				"EVAL", "local t = redis.call('TIME') redis.call('ZADD', KEYS[1], t[1] * 1000 + t[2] / 1000 + 4000, ARGV[1])",
 				"1", rwAlive, wantsOne,
 			}}),
-			call: releaseWrite{}, reply: freed, after: both, due: map[string]int{wantsOne: 3500}, messages: writeFreed,
+			call: releaseWrite{}, reply: freed, after: both, ttls: map[string]int{rwWaiting: 60},
+			due: map[string]int{wantsOne: 3500}, messages: writeFreed,
+		},
+		"nobody, as all are dead": {
+			seed: join(iWrite, writersWait("1", wantsOne)), call: releaseWrite{}, reply: freed, after: keyspace(nil),
+			messages: writeFreed,
 		},
 		"unless they do not hear": {
 			seed: join(iWrite, writersWait(soon, wantsTwo, wantsOne)), hears: "*:b", call: releaseWrite{}, reply: int64(2),
-			after: writers(wantsOne), due: one, messages: []redistest.Message{mayWrite("b")},
+			after: all(writers(wantsOne), some), due: one, messages: []redistest.Message{mayWrite("b")},
 		},
 		"though the server does not count them": {
 			seed: join(iWrite, line), hears: "nothing", call: releaseWrite{unreached: true}, reply: int64(2),
