@@ -65,7 +65,8 @@ var mayImport = map[string][]string{
 	"semaphore": {".", "internal/core", "internal/lease", "internal/script", "internal/session", "internal/wait", "internal/wire"},
 	"multilock": {".", "internal/core", "internal/several", "internal/session"},
 	"rwlock": {
-		".", "internal/core", "internal/lease", "internal/script", "internal/session", "internal/wait", "internal/wire",
+		".", "internal/core", "internal/holders", "internal/lease", "internal/script", "internal/session", "internal/wait",
+		"internal/wire",
 	},
 	"setlock": {
 		".", "internal/core", "internal/holders", "internal/script", "internal/session", "internal/wait", "internal/wire",

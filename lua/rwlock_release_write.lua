@@ -41,6 +41,7 @@ if waiter then
   if line then
     local first = call('LINDEX', line, 0) == waiter
     if line_drop(l, waiter) > 0 then left = 1 end
+    if call('LLEN', line) == 0 then call('DEL', waiting) end
     if first then permit_tell(l, 1) end -- the next one may have to listen in its place
   end
 end

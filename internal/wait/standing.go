@@ -131,7 +131,11 @@ func (ls *Lines) told(name Name, message string) {
 	if message != "" && message != toldFirst {
 		l.mail = message
 	}
-	if l.listens.first != nil {
+	switch {
+	case l.listens.first == nil:
+	case message == toldFirst && ls.beside[name] > 0: // who may share the name looks first
+		ls.lookLater(l)
+	default:
 		l.listens.first.Wake()
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -39,6 +40,13 @@ var linedKinds = []lined{
 		},
 		"redisson_lock_queue:{%s}", "holdfast_fair:{%s}:",
 		[]string{"stays", "moves"},
+	},
+	{
+		"write half", func(ctx context.Context, s *holdfast.Session, name string) (*holdfast.Hold, error) {
+			return rwlock.New(s, name, nil).Write().Lock(ctx)
+		},
+		"holdfast_rwlock_line:{%s}", "holdfast_rwlock_line:{%s}:",
+		[]string{"stays", "moves", "is half moved"},
 	},
 }
 
@@ -117,7 +125,8 @@ func TestALineInACluster(t *testing.T) {
 				kit.Await(t, "an empty cluster", func() bool {
 					space := cluster.Keyspace(t)
 					for key := range space { // what nobody could reach while it was elsewhere
-						if strings.HasPrefix(key, "holdfast_line") && strings.Contains(key, "half") {
+						if (strings.HasPrefix(key, "holdfast_line") || strings.HasPrefix(key, "holdfast_rwlock_")) &&
+							strings.Contains(key, "is half") {
 							delete(space, key)
 						}
 					}
