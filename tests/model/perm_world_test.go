@@ -176,7 +176,7 @@ func permKey(k *keyer, w *permWorld) []byte {
 	k.b = k.b[:0]
 	v, b := &w.server, &w.bounds
 	k.add(byte(v.free), byte(v.taken), byte(v.over), byte(v.line.n), byte(w.total), byte(w.loose), byte(w.lost),
-		flags(w.x.asleep, w.x.awake, w.x.holds),
+		flags(w.x.asleep, w.x.awake, w.x.holds, v.some),
 		byte(b.turns), byte(b.faults), byte(b.evicts), byte(b.kills), byte(b.freezes), byte(b.closes), byte(b.sizes))
 	for _, o := range v.line.items() {
 		k.add(byte(o), byte(v.alive[o]))
