@@ -36,13 +36,13 @@ local l = {waiting = waiting, line = line, alive = KEYS[i + 2], publish = publis
 
 local left = 0
 if waiter then
-  -- USES line_drop permit_tell
+  -- USES line_drop line_call
   if ARGV[7] then left = call('ZREM', KEYS[2], owner) end
   if line then
     local first = call('LINDEX', line, 0) == waiter
     if line_drop(l, waiter) > 0 then left = 1 end
     if call('LLEN', line) == 0 then call('DEL', waiting) end
-    if first then permit_tell(l, 1) end -- the next one may have to listen in its place
+    if first then line_call(l, 1) end -- the next one may have to listen in its place
   end
 end
 

@@ -49,9 +49,9 @@ end
 local first = true
 local l = {line = line, alive = KEYS[i + 2], publish = ARGV[6], reach = ARGV[7]}
 if some and line then
-  -- USES permit_room
+  -- USES line_room
   some = call('LLEN', line) > 0
-  first = not some or permit_room(l, 1, waiter, time) > 0
+  first = not some or line_room(l, 1, waiter, time) > 0
 end
 
 if free and first then
@@ -62,11 +62,11 @@ if free and first then
   return expire(lock, ARGV[2]) or {1, time}
 end
 
--- USES permit_stand permit_tell
+-- USES line_stand line_call
 local again = 4000
 if waiter ~= '' then
   if line then
-    permit_stand(l, waiter, ARGV[5], time)
+    line_stand(l, waiter, ARGV[5], time)
     call('SET', waiting, '1', 'PX', 60000)
   end
   if writers then
@@ -77,7 +77,7 @@ if waiter ~= '' then
   end
 end
 if free then
-  permit_tell(l, 1, time) -- it may be the first to see that one in front is dead
+  line_call(l, 1, time) -- it may be the first to see that one in front is dead
   return {0, time, again, 0}
 end
 if first and pttl >= 0 and pttl < again then again = pttl end

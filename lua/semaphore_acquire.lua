@@ -21,7 +21,7 @@
 -- REPLY    {0, now, free}  too few are free for it, behind others; it stands in the line if it has a waiter
 -- REPLY    {-2, now}       too late: nothing was changed
 --
--- USES     now read_count line_drop line_others permit_room permit_stand permit_tell
+-- USES     now read_count line_drop line_others line_room line_stand line_call
 
 local semaphore, n, waiter = KEYS[1], tonumber(ARGV[1]), ARGV[3]
 local l = {line = KEYS[2], alive = KEYS[3], publish = ARGV[5], channel = ARGV[6], reach = ARGV[7]}
@@ -36,13 +36,13 @@ if time > tonumber(ARGV[2]) then return {-2, time} end
 
 local waiting = l.line and redis.call('LLEN', l.line) > 0
 -- Who does not know the line takes whatever is free; so do those who know it, then: all have permits equally often.
-if free >= n and (not waiting or permit_room(l, free, waiter, time) >= n or line_others(l) > 0) then
+if free >= n and (not waiting or line_room(l, free, waiter, time) >= n or line_others(l) > 0) then
   if waiting and stands then line_drop(l, waiter) end
   redis.call('DECRBY', semaphore, ARGV[1])
-  if waiting then permit_tell(l, free - n, time) end
+  if waiting then line_call(l, free - n, time) end
   return {1, time, free - n}
 end
 
-if stands then permit_stand(l, waiter, ARGV[4], time) end
-permit_tell(l, free, time) -- it may be the first to see that one in front is dead
+if stands then line_stand(l, waiter, ARGV[4], time) end
+line_call(l, free, time) -- it may be the first to see that one in front is dead
 return {0, time, free}

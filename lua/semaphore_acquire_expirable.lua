@@ -27,8 +27,8 @@
 -- REPLY    {-2, now}         too late: nothing was changed
 -- REPLY    {-3, now}         too few are free so far, but more leases are over: to be called again
 --
--- USES     now read_count line_drop line_others permit_deadline permit_next permit_reclaim permit_remove permit_room
--- USES     permit_stand permit_tell
+-- USES     now read_count line_drop line_others permit_deadline permit_next permit_reclaim permit_remove line_room
+-- USES     line_stand line_call
 
 local semaphore, permits, waiter = KEYS[1], KEYS[2], ARGV[6]
 local l = {line = KEYS[3], alive = KEYS[4], publish = ARGV[3], channel = ARGV[4], reach = ARGV[5]}
@@ -46,7 +46,7 @@ local waiting = l.line and ARGV[7] ~= '0' and redis.call('LLEN', l.line) > 0
 local function enough()
   if not free or free < n then return false end
   -- Who does not know the line takes whatever is free; so do those who know it, then: all have permits equally often.
-  return not waiting or permit_room(l, free, waiter, time) >= n or line_others(l) > 0
+  return not waiting or line_room(l, free, waiter, time) >= n or line_others(l) > 0
 end
 
 local more
@@ -59,10 +59,10 @@ if not enough() then
       local back = permit_next(permits, time)
       if not l.line then return {0, time, back, waiter ~= '' and -1 or nil} end
       if waiter ~= '' then
-        permit_stand(l, waiter, ARGV[7], time)
+        line_stand(l, waiter, ARGV[7], time)
         if back < 0 or back > 4000 then back = 4000 end
       end
-      permit_tell(l, free or 0, time)
+      line_call(l, free or 0, time)
       return {0, time, back}
     end
   end
@@ -92,5 +92,5 @@ if taken > 0 then
   end
 end
 if ttl > 0 then redis.call('PEXPIRE', permits, ttl) end
-if waiting or more ~= nil and l.line then permit_tell(l, (free or 0) - taken, time) end
+if waiting or more ~= nil and l.line then line_call(l, (free or 0) - taken, time) end
 return {1, time}

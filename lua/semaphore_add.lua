@@ -15,7 +15,7 @@
 -- REPLY    {-1}          there is none, and none was made
 -- REPLY    {listeners}   added; that many clients of this server heard of it on the channel
 --
--- USES     now read_count permit_publish permit_tell
+-- USES     now read_count permit_publish line_call
 
 local semaphore, n = KEYS[1], tonumber(ARGV[1])
 local l = {line = KEYS[2], alive = KEYS[3], publish = ARGV[3], channel = ARGV[4], reach = ARGV[5]}
@@ -34,5 +34,5 @@ local text = string.format('%.0f', total)
 local listeners, waiting = permit_publish(l, text)
 local time = waiting and now()
 redis.call('INCRBY', semaphore, ARGV[1])
-if waiting then permit_tell(l, total, time, listeners == 0 and text) end
+if waiting then line_call(l, total, time, listeners == 0 and text) end
 return {listeners}

@@ -13,7 +13,7 @@
 --
 -- REPLY    {listeners}   added; that many clients of this server heard of it on the channel
 --
--- USES     now read_count permit_publish permit_tell
+-- USES     now read_count permit_publish line_call
 
 local semaphore, n = KEYS[1], tonumber(ARGV[1])
 local l = {line = KEYS[2], alive = KEYS[3], publish = ARGV[2], channel = ARGV[3], reach = ARGV[4]}
@@ -29,5 +29,5 @@ local listeners, waiting = 0, false
 if n > 0 then listeners, waiting = permit_publish(l, ARGV[1]) end
 local time = waiting and now()
 redis.call('INCRBY', semaphore, ARGV[1])
-if waiting then permit_tell(l, total, time, listeners == 0 and ARGV[1]) end
+if waiting then line_call(l, total, time, listeners == 0 and ARGV[1]) end
 return {listeners}

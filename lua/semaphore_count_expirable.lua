@@ -13,7 +13,7 @@
 -- REPLY    {free, taken}  as many are free, and as many taken
 -- REPLY    {-3}           more leases are over: to be called again
 --
--- USES     now read_count permit_reclaim permit_tell
+-- USES     now read_count permit_reclaim line_call
 
 local semaphore, permits = KEYS[1], KEYS[2]
 local l = {line = KEYS[3], alive = KEYS[4], publish = ARGV[1], channel = ARGV[2], reach = ARGV[3]}
@@ -22,6 +22,6 @@ local free, mistake = read_count(redis.call('GET', semaphore))
 if mistake then return mistake end
 local time, before, more = now(), free
 free, more = permit_reclaim(l, semaphore, permits, free, time)
-if l.line and free ~= before then permit_tell(l, free, time) end
+if l.line and free ~= before then line_call(l, free, time) end
 if more then return {-3} end
 return {free or 0, redis.call('ZCARD', permits)}

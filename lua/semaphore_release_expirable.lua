@@ -16,7 +16,7 @@
 -- REPLY    0  one of them is not taken, or its lease is over: what was still to be is left so
 -- REPLY    n  from 2: given back, and n - 2 clients of this server heard of it on the channel
 --
--- USES     now read_count line_others permit_leave permit_reclaim permit_remove permit_tell
+-- USES     now read_count line_others permit_leave permit_reclaim permit_remove line_call
 
 local semaphore, permits, owner = KEYS[1], KEYS[2], ARGV[4]
 local l = {line = KEYS[3], alive = KEYS[4], publish = ARGV[1], channel = ARGV[2], reach = ARGV[3]}
@@ -32,7 +32,7 @@ for i = 5, #ARGV do
     local free, mistake = read_count(redis.call('GET', semaphore))
     if mistake then return mistake end
     free = permit_reclaim(l, semaphore, permits, free, time)
-    if waiting then permit_tell(l, free or 0, time) end
+    if waiting then line_call(l, free or 0, time) end
     return 0
   end
 end
@@ -61,5 +61,5 @@ if not waiting or line_others(l) > 0 then
     return undone and refusal or heard
   end
 end
-if waiting then permit_tell(l, free, time, heard == 0 and string.format('%.0f', n)) end
+if waiting then line_call(l, free, time, heard == 0 and string.format('%.0f', n)) end
 return 2 + heard

@@ -18,7 +18,7 @@
 -- REPLY    {1, now}   changed
 -- REPLY    {-2, now}  too late: nothing was changed
 --
--- USES     now read_count permit_publish permit_tell
+-- USES     now read_count permit_publish line_call
 
 local semaphore, permits, n = KEYS[1], KEYS[2], tonumber(ARGV[1])
 local l = {line = KEYS[3], alive = KEYS[4], publish = ARGV[2], channel = ARGV[3], reach = ARGV[4]}
@@ -32,5 +32,5 @@ if free and more == 0 then return {0, time} end
 -- The message first: a server that refuses it has then changed nothing.
 local heard, waiting = permit_publish(l, ARGV[1])
 redis.call('INCRBY', semaphore, string.format('%.0f', more))
-if waiting then permit_tell(l, (free or 0) + more, time, heard == 0 and ARGV[1]) end
+if waiting then line_call(l, (free or 0) + more, time, heard == 0 and ARGV[1]) end
 return {1, time}

@@ -14,7 +14,7 @@
 -- REPLY    0  there is one: nothing was changed
 -- REPLY    1  made
 --
--- USES     now read_count permit_publish permit_tell
+-- USES     now read_count permit_publish line_call
 
 local semaphore, ttl = KEYS[1], ARGV[2]
 local l = {line = KEYS[2], alive = KEYS[3], publish = ARGV[3], channel = ARGV[4], reach = ARGV[5]}
@@ -29,5 +29,5 @@ if ttl == '0' then
 else
   redis.call('SET', semaphore, ARGV[1], 'PX', ttl)
 end
-if waiting then permit_tell(l, tonumber(ARGV[1]), time, heard == 0 and ARGV[1]) end
+if waiting then line_call(l, tonumber(ARGV[1]), time, heard == 0 and ARGV[1]) end
 return 1

@@ -125,7 +125,8 @@ type acquireWrite struct {
 
 func (a acquireWrite) call() call {
 	return call{
-		"rwlock_acquire_write", []string{lockKey},
+		"rwlock_acquire_write",
+		[]string{lockKey},
 		[]string{me, strconv.Itoa(max(a.target, 1)), cmp.Or(a.lease, halfAMin), notAfter(a.late)},
 	}
 }

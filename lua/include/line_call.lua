@@ -1,10 +1,10 @@
--- permit_tell: tell the first in the line for whom there is room that they may look. Each is told once, and has 5 s to
+-- line_call: tell the first in the line for whom there is room that they may look. Each is told once, and has 5 s to
 -- look: it is dead then, so one that stands still does not keep the permits from the others for longer. Whoever does
 -- not hear is taken out, and so is the first for whom there is no room if it would not. If permits are left over, or
 -- the server refuses something, those who are not in the line are told the text, if there is one. Whatever is refused
 -- costs those who wait time, but no permits.
 -- USES line_drop now
-local function permit_tell(l, free, time, text)
+local function line_call(l, free, time, text)
   local function reaches(session, room)
     local channel = l.line .. ':' .. session
     local heard

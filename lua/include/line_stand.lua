@@ -1,5 +1,5 @@
--- permit_stand: have a waiter in the line of a semaphore, at its end unless it is there.
-local function permit_stand(l, waiter, wait, time)
+-- line_stand: have a waiter in the line of a semaphore, at its end unless it is there.
+local function line_stand(l, waiter, wait, time)
   local stands = redis.call('LPOS', l.line, waiter)
   -- A server without memory refuses to add anything, unless something was removed before, be it nothing.
   redis.call('ZREM', l.alive, '')

@@ -1,7 +1,7 @@
--- permit_room: how many of the free permits a waiter finds that leaves those in front of it in the line what they wait
+-- line_room: how many of the free permits a waiter finds that leaves those in front of it in the line what they wait
 -- for. Whoever has no place there, is behind all of them. Those in front that are dead are taken out.
 -- USES line_drop line_lives
-local function permit_room(l, free, waiter, time)
+local function line_room(l, free, waiter, time)
   local place = 0
   while free > 0 do
     local ahead = redis.call('LINDEX', l.line, place)
