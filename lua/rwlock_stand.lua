@@ -57,7 +57,10 @@ end
 if free and first then
   -- What is changed besides comes first: if that is refused, nothing is held.
   if pttl ~= -3 and writers then call('ZREM', writers, owner) end
-  if some and line then line_drop(l, waiter) end
+  if line and pttl ~= -3 then
+    line_drop(l, waiter)
+    if call('LLEN', line) == 0 then call('DEL', waiting) end
+  end
   call('HSET', lock, 'mode', 'write', owner .. ':write', 1)
   return expire(lock, ARGV[2]) or {1, time}
 end

@@ -130,14 +130,14 @@ func TestStandToWriteScript(t *testing.T) {
 		},
 		"takes a free lock, and readers wait behind it no longer": {
 			seed: with(writersWait(soon, wantsToWrite), [][]string{{"ZADD", rwWriters, "9e15", me}}),
-			call: standWrite{ahead: true}, reply: taken, after: all(mine, some), ttl: about(30),
+			call: standWrite{ahead: true}, reply: taken, after: mine, ttl: about(30),
 		},
 		"takes it as the first, and leaves the others in the line": {
 			seed: writersWait(soon, wantsToWrite, wantsOne), call: standWrite{}, reply: taken,
 			after: all(mine, writers(wantsOne), writersAlive(wantsOne), some), ttl: about(30),
 		},
 		"takes it if those in front are dead": {
-			seed: writersWait(never, wantsOne), call: standWrite{}, reply: taken, after: all(mine, some),
+			seed: writersWait(never, wantsOne), call: standWrite{}, reply: taken, after: mine,
 		},
 		"a newcomer stands behind those in the line, and tells the first": {
 			seed: writersWait(soon, wantsOne), call: standWrite{}, reply: in(4000, 0),
