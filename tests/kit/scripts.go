@@ -26,7 +26,8 @@ func ScriptOf(k Kind, verb string) proxy.Match {
 			continue
 		}
 		calls, stand := ScriptNamed(name), words[0]+"_stand"
-		if name != words[0]+"_acquire" || !slices.Contains(lua.Names(), stand) {
+		stood := name == words[0]+"_acquire" || name == "rwlock_acquire_write"
+		if !stood || !slices.Contains(lua.Names(), stand) {
 			return calls
 		}
 		stands := ScriptNamed(stand)
