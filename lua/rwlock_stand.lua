@@ -1,12 +1,12 @@
--- rwlock_stand: take a read-write lock for writing, or stand in the line of those who want to. Whoever stands there is
--- told when it is its turn, and calls again then, and before its time is over. A copy of the call that took the lock
+-- rwlock_stand: take a read-write lock for writing, or stand in the line of writers. A waiter in the line is told when
+-- its turn comes, and calls again then, and before its time is over. A copy of the call that took the lock
 -- changes nothing but expiries, which it may extend; one that comes after its not_after changes nothing at all.
 --
 -- KEYS[1]  lock     hash {"mode" -> "read" or "write", wire owner -> count of read holds,
 --                   wire owner .. ":write" -> count of write holds}, expires with its longest lease
 -- KEYS[2]  writers  sorted set {waiting wire owner -> server ms until which it counts}, expires with the last one; it
 --                   is there only if readers are to wait behind writers. Behind it, or in its place:
--- KEYS[i]  waiting  string, is there while some stand in the line, so that who frees the lock knows it. It may be
+-- KEYS[i]  waiting  string, is there while some stand in the line, so that a release knows it. It may be
 --                   missing, with those that follow, while a slot moves: nobody stands there then
 -- KEYS[i + 1]  line     list of waiters, the next one first; their sessions listen on <line>:<session>
 -- KEYS[i + 2]  alive    sorted set {waiter in line -> server ms}: dead then; all three expire in a minute

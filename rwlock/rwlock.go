@@ -26,10 +26,10 @@
 //
 // # Waiting writers
 //
-// Writers that wait stand in a line on the server. Who frees the lock tells the first of them, which then looks; readers
-// and Redisson's writers look as well, and whoever comes first has it. A writer that finds readers stays the first, and
-// is told by the last of them. So writers follow each other in the order of asking, unless others overtake: readers,
-// Redisson's writers, and those who try once.
+// Writers that wait stand in a line on the server. A release tells the first of them, which then looks; readers and
+// Redisson's writers look as well, and whoever comes first has the lock. A writer that finds readers stays the first, and
+// the last of them tells it. So writers follow each other in the order of asking, unless others overtake them: readers,
+// Redisson's writers, and calls of TryLock.
 //
 // As in Redisson, readers do not wait behind a waiting writer. As long as a new reader comes before
 // the last one has gone, the lock is never free and the writer waits, possibly for ever.
@@ -83,10 +83,10 @@ type Options struct {
 
 const (
 	waiterLease = 15 * time.Second // how long a waiting writer is taken to be alive that does not call again
-	writerLease = 5 * time.Second  // how long readers wait behind such a one
+	writerLease = 5 * time.Second  // how long readers wait behind such a writer
 )
 
-// These are they as scripts take them.
+// Both as scripts take them.
 var waiterMillis, writerMillis = lease.Millis(waiterLease), lease.Millis(writerLease)
 
 // The halves, as scripts call them.
@@ -123,8 +123,8 @@ func New(s *holdfast.Session, name string, opts *Options) *RWMutex {
 // stands in this line once, however many of its calls wait; the ID is the owner under which it stands. Its Alive starts
 // anew every few seconds. Dead waiters are listed until somebody notices.
 //
-// Others are not listed: those who wait to read, Redisson's waiters, and a session of which the server has not confirmed
-// yet that it listens.
+// Three kinds of waiters are not listed: readers, Redisson's, and a session of which the server has not confirmed yet
+// that it listens.
 func (rw *RWMutex) Waiters(ctx context.Context) ([]holdfast.Waiter, error) {
 	found, err := holders.Waiters(ctx, rw.write.lock, rw.write.line[1], rw.write.line[2])
 	all := make([]holdfast.Waiter, len(found))
