@@ -13,5 +13,6 @@ func TestMain(m *testing.M) {
 		"mortal":  mortal,
 
 		"waits for a permit": waitForPermit,
+		"waits to write":     waitToWrite,
 	})
 }

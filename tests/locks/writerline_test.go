@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
+	"github.com/holdfast-go/holdfast/tests/worker"
 )
 
 // A writerLine is a read-write lock for which sessions wait to write, in a line on the server.
@@ -57,13 +58,6 @@ func (q *writerLine) granted(d time.Duration, got <-chan kit.Result, what string
 	taken := kit.Within(q, d, got, what)
 	require.NoError(q, taken.Err, what)
 	return taken.Hold
-}
-
-// stranger puts somebody into the line who never looks.
-func (q *writerLine) stranger(waiter string) {
-	q.srv.Do(q, "RPUSH", writersLine, waiter+":1 1")
-	q.srv.Do(q, "EVAL", "local t = redis.call('TIME') redis.call('ZADD', KEYS[1], t[1] * 1000 + 15000, ARGV[1])",
-		"1", writersAlive, waiter+":1 1")
 }
 
 // settled lets looks pass that come with subscriptions.
@@ -133,23 +127,9 @@ func TestAWriterThatGivesUpLeavesTheLine(t *testing.T) {
 // What is in the way of a writer, and how long it waits for it.
 func TestAWriterBehindWhatGoesWrong(t *testing.T) {
 	for name, c := range map[string]struct {
-		before, then func(q *writerLine) // the writer stands
-		within       time.Duration
+		then   func(q *writerLine) // the writer stands
+		within time.Duration
 	}{
-		"one in front is dead": {
-			before: func(q *writerLine) { q.stranger("dead") }, within: time.Second,
-		},
-		"one in front is frozen when its turn comes": {
-			before: func(q *writerLine) {
-				conn, err := redistest.Dial(q.srv.Addr())
-				require.NoError(q, err)
-				q.Cleanup(func() { _ = conn.Close() })
-				_, err = conn.Do("SUBSCRIBE", writersLine+":frozen")
-				require.NoError(q, err)
-				q.stranger("frozen")
-			},
-			within: 10 * time.Second,
-		},
 		"nobody knows that some stand in the line": {
 			then: func(q *writerLine) { q.srv.Do(q, "DEL", writersWaiting) }, within: 5 * time.Second,
 		},
@@ -166,18 +146,74 @@ func TestAWriterBehindWhatGoesWrong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := newWriterLine(t)
 			hold := kit.Lock(t, t.Context(), q.rw.Write())
-			if c.before != nil {
-				c.before(q)
-			}
 			got := q.waits(t.Context())
 			settled()
-			if c.then != nil {
-				c.then(q)
-			}
+			c.then(q)
 			require.NoError(t, hold.Release())
 			require.NoError(t, q.granted(c.within, got, name).Release())
 		})
 	}
+}
+
+// waitToWrite is a process that waits for the write half, and has it until it is to stop.
+func waitToWrite(args []string) {
+	s := kit.OpenWorker(args[0], 30*time.Second)
+	h, err := rwlock.New(s, kit.Orders, nil).Write().Lock(context.Background())
+	kit.Must(err)
+	<-worker.Stopped()
+	kit.Must(h.Release())
+	kit.Must(s.Close())
+}
+
+// process has a process wait to write, and returns when it is the last one in the line.
+func (q *writerLine) process() *worker.Worker {
+	q.Helper()
+	before := q.length()
+	w := worker.Start(q, func(string) {}, "waits to write", q.srv.Addr())
+	kit.Await(q, "a process in the line", func() bool { return q.length() == before+1 })
+	return w
+}
+
+// Nobody waits for those who were killed while they waited to write.
+func TestAReleaseToWritersPassesOverTheDead(t *testing.T) {
+	q := newWriterLine(t)
+	hold := kit.Lock(t, t.Context(), q.rw.Write())
+	first, second := q.process(), q.process()
+	next := q.waits(t.Context())
+	first.Kill()
+	second.Kill()
+	kit.Await(t, "the server to have noticed", func() bool {
+		return len(q.srv.Strs(t, "PUBSUB", "CHANNELS", writersLine+":*")) == 1
+	})
+	require.NoError(t, hold.Release())
+	require.NoError(t, q.granted(2*time.Second, next, "the one that lives, at once").Release())
+	require.Zero(t, q.length())
+}
+
+// Whoever is frozen when its turn comes to write delays the others once, and stands in the line anew when it wakes up.
+func TestAWriterThatIsFrozenWhenItsTurnComes(t *testing.T) {
+	q := newWriterLine(t)
+	hold := kit.Lock(t, t.Context(), q.rw.Write())
+	frozen := q.process()
+	next, after := q.waits(t.Context()), q.waits(t.Context())
+	settled()
+	frozen.Pause()
+	took := kit.Stopwatch()
+	require.NoError(t, hold.Release())
+	hold = q.granted(20*time.Second, next, "the next one")
+	require.Less(t, took(), 10*time.Second)
+	require.Greater(t, took(), 4*time.Second, "it was its turn")
+	took = kit.Stopwatch()
+	require.NoError(t, hold.Release())
+	hold = q.granted(kit.LongestWait, after, "the one after that")
+	require.Less(t, took(), 2*time.Second, "once")
+	frozen.Resume()
+	kit.Await(t, "it stands anew", func() bool { return q.length() == 1 })
+	require.NoError(t, hold.Release())
+	kit.Await(t, "its turn", func() bool { return q.length() == 0 })
+	frozen.End()
+	kit.Within(t, kit.LongestWait, frozen.Ended(), "the end of the process")
+	require.Zero(t, q.srv.Int(t, "EXISTS", kit.Orders))
 }
 
 // Whoever does not know the line tells the lock's channel, which the first one hears.
