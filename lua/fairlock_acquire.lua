@@ -22,7 +22,7 @@
 --                     waiter, whose session hears of it; 0: it does not hear
 -- ARGV[11] again      "1": an earlier call of this owner's may have been executed; it gets no other place
 --
--- REPLY    {1, now}             held; now in server ms
+-- REPLY    now                  held; now in server ms
 -- REPLY    {0, now, ms, place, listen}  not yet; to be called again after ms, at least 100. place: 0 where
 --                               it was, 1 new at the end, 2 back where it was before it was dropped, by
 --                               Java or because nobody heard. listen: 1 if it has to listen on its own
@@ -58,7 +58,7 @@ if time > ARGV[4] + 0 then return {-2, time} end
 if count then -- ours already: a grant, a re-entry, or a copy
   if count < tonumber(target) then call('HSET', lock, owner, target) end
   if pttl < tonumber(lease) then call('PEXPIRE', lock, lease) end
-  return {1, time}
+  return time
 end
 
 -- Nobody becomes the head by standing behind others, so those in front are no concern of a newcomer's.
@@ -66,7 +66,7 @@ local head = (free or again) and call('LINDEX', queue, '0')
 if free and not head and not again then
   -- USES expire
   call('HSET', lock, owner, '1')
-  return expire(lock, lease) or {1, time}
+  return expire(lock, lease) or time
 end
 
 -- USES expire fair_pop fair_bury fair_forget fair_sweep fair_settle fair_tell fair_knows
@@ -95,7 +95,7 @@ if free and (not head or head == owner) then
     fair_forget(q, owner)
   end
   redis.call('HSET', lock, owner, '1')
-  return expire(lock, lease) or {1, time}
+  return expire(lock, lease) or time
 end
 if wait == 0 then
   if free then fair_tell(q, head, grant) end

@@ -15,7 +15,7 @@
 --                     another holder's by then
 --
 -- REPLY    {0, now}   nobody held it; now in server ms
--- REPLY    {1, now}   freed, or handed on
+-- REPLY    now        freed, or handed on
 -- REPLY    {-2, now}  too late: nothing was changed
 --
 -- USES     now fair_pass
@@ -31,4 +31,4 @@ local time = now()
 if not hold[1] then return {0, time} end
 if time > tonumber(ARGV[6]) then return {-2, time} end
 local head = redis.call('LINDEX', q.queue, '0')
-return fair_pass(q, time, head, hold[1], redis.call('PTTL', q.lock), hold[2]) or {1, time}
+return fair_pass(q, time, head, hold[1], redis.call('PTTL', q.lock), hold[2]) or time

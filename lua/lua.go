@@ -8,8 +8,9 @@
 // else has it, or there was nothing to do; -1: what was to be raised or taken over is not there; -2: it came too
 // late, or too early, and changed nothing; -3: it did a part, and is to be called again. now is the server's clock in
 // ms, which the session learns; or 0: not asked, where a script refuses with 0 or -1 before it needs the time,
-// because asking is a command more. The other replies have no such head: a release is one number, because an array
-// costs an allocation, and a session that releases has learned the clock when it acquired. A renewal of many names is
+// because asking is a command more. {1, now} is written as now alone, a number, because an array costs an allocation
+// and time on the server. The other replies have no such head: a release is one number, too, and a session that
+// releases has learned the clock when it acquired. A renewal of many names is
 // {now, r1, …}, because each name has an answer of its own.
 package lua
 

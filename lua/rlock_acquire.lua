@@ -11,11 +11,11 @@
 -- ARGV[4]  not_after  server ms; executed later, the call refuses itself
 -- ARGV[5]  age        "age": tell how long the server has been up; only then it is there
 --
--- REPLY    {1, now, token}           held; now in server ms; token of this owner, as a text from 2^53
---                                    on, 0 without KEYS[2]
--- REPLY    {1, now, token, up, run}  the same with ARGV[5]; up in s, -1: the server does not tell,
---                                    0 also if it cannot be what it tells; run: its run id's
---                                    first 48 bits
+-- REPLY    now                       held, without KEYS[2] and ARGV[5]; now in server ms
+-- REPLY    {1, now, token}           held; token of this owner, as a text from 2^53 on
+-- REPLY    {1, now, token, up, run}  the same with ARGV[5]; token is 0 without KEYS[2]; up in s, -1: the
+--                                    server does not tell, 0 also if it cannot be what it tells; run: its
+--                                    run id's first 48 bits
 -- REPLY    {0, 0, pttl}              another owner has it for pttl ms; -1: it has no expiry
 -- REPLY    {-1, 0}                   nothing there to re-enter
 -- REPLY    {-2, now}                 too late: nothing was changed
@@ -39,7 +39,7 @@ if not count then
 end
 
 local clock = call('TIME')
-local time = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local time = clock[1] * 1000 + clock[2] / 1000 -- a reply has whole ms
 if time > ARGV[4] + 0 then return {-2, time} end
 
 -- A first acquisition that finds itself is a copy, its token is the last one issued; a re-entry
@@ -61,6 +61,6 @@ else -- ours already
   if pttl < tonumber(lease) then call('PEXPIRE', lock, lease) end
   if count < tonumber(target) then call('HSET', lock, owner, target) end
 end
-if not ARGV[5] then return {1, time, issued} end
+if not ARGV[5] then return token and {1, time, issued} or time end
 -- USES uptime
 return {1, time, issued, uptime(time)}

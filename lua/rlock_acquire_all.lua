@@ -8,7 +8,7 @@
 -- ARGV[2]      not_after  server ms; executed later, the call refuses itself
 -- ARGV[i + 2]  lease      of KEYS[i], ms, a whole number, 0 < lease < 2^53
 --
--- REPLY    {1, now}         all are held; now in server ms
+-- REPLY    now              all are held; now in server ms
 -- REPLY    {0, 0, pttl, i}  another owner has KEYS[i] for pttl ms, -1: without an expiry; nothing was changed
 -- REPLY    {-2, now}        too late: nothing was changed
 --
@@ -48,4 +48,4 @@ for i = 1, #KEYS do
     return refused
   end
 end
-return {1, time}
+return time

@@ -12,7 +12,7 @@
 --                     another holder's by then
 --
 -- REPLY    {0, now}   nobody held it; now in server ms
--- REPLY    {1, now}   freed, or handed on
+-- REPLY    now        freed, or handed on
 -- REPLY    {-2, now}  too late: nothing was changed
 --
 -- USES     now line_pass
@@ -34,4 +34,4 @@ if waiting == 0 then
 else
   line_pass(l, waiting)
 end
-return {1, time}
+return time

@@ -16,8 +16,8 @@
 -- ARGV[4]  wait       ms for which a waiter lives on without calling again
 -- ARGV[5]  again      "1": an earlier call of this waiter's may have been executed; it gets no other place
 --
--- REPLY    {1, now, token}         held; now in server ms; token of this owner, as a text from 2^53
---                                  on, 0 without KEYS[4]
+-- REPLY    now                     held, without KEYS[4]; now in server ms
+-- REPLY    {1, now, token}         held; token of this owner, as a text from 2^53 on
 -- REPLY    {0, now, pttl, listen}  another owner has it for pttl ms; -1: it has no expiry. listen is above 0 for the
 --                                  first in the line: 1 if that other one does not know the line, and tells the lock's
 --                                  channel, else 2; -1 without KEYS[2]. The lock is to be looked at again in pttl ms,
@@ -51,11 +51,11 @@ if holder == owner or not holder and not overtakes then
   end
   if holder then -- granted, or a copy
     if pttl < lease then redis.call('PEXPIRE', lock, ARGV[2]) end
-    return {1, time, token and token_text(token, tonumber(redis.call('GET', token))) or 0}
+    return token and {1, time, token_text(token, tonumber(redis.call('GET', token)))} or time
   end
-  local issued = token and token_text(token, redis.call('INCR', token)) or 0
+  local issued = token and token_text(token, redis.call('INCR', token))
   redis.call('HSET', lock, owner, '1')
-  return expire(lock, ARGV[2]) or {1, time, issued}
+  return expire(lock, ARGV[2]) or issued and {1, time, issued} or time
 end
 
 if not line then return {0, time, pttl, -1} end

@@ -16,7 +16,7 @@
 -- ARGV[4]  not_after  server ms; executed later, the call refuses itself
 -- ARGV[5]  nested     1: only if the owner has the lock already; 0: in any case
 --
--- REPLY    {1, now}      held; now in server ms
+-- REPLY    now           held; now in server ms
 -- REPLY    {0, now, ms}  taken for writing, or a writer waits, for ms still; -1: it has no expiry
 -- REPLY    {-1, 0}       nested, and nothing there of this owner
 -- REPLY    {-2, now}     too late: nothing was changed
@@ -50,8 +50,8 @@ end
 if not count or redis.call('PTTL', hold) < lease then redis.call('SET', hold, '1', 'PX', ARGV[3]) end
 if free then
   redis.call('HSET', lock, 'mode', 'read', owner, target)
-  return expire(lock, ARGV[3]) or {1, time}
+  return expire(lock, ARGV[3]) or time
 end
 if not count or count < target then redis.call('HSET', lock, owner, target) end
 if pttl < lease then redis.call('PEXPIRE', lock, ARGV[3]) end
-return {1, time}
+return time

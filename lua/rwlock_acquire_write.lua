@@ -11,7 +11,7 @@
 -- ARGV[3]  lease      ms, a whole number, 0 < lease < 2^53
 -- ARGV[4]  not_after  server ms; executed later, the call refuses itself
 --
--- REPLY    {1, now}      held; now in server ms
+-- REPLY    now           held; now in server ms
 -- REPLY    {0, 0, ms}    taken for ms still; -1: it has no expiry
 -- REPLY    {-1, 0}       target above 1, and nothing there of this owner
 -- REPLY    {-2, now}     too late: nothing was changed
@@ -36,8 +36,8 @@ if time > not_after then return {-2, time} end
 
 if free then
   redis.call('HSET', lock, 'mode', 'write', field, '1')
-  return expire(lock, ARGV[3]) or {1, time}
+  return expire(lock, ARGV[3]) or time
 end
 if pttl < lease then redis.call('PEXPIRE', lock, ARGV[3]) end
 if count < target then redis.call('HSET', lock, field, target) end
-return {1, time}
+return time

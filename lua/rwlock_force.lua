@@ -18,7 +18,7 @@
 --                     another holder's by then
 --
 -- REPLY    {0, now}   nobody held this half; now in server ms
--- REPLY    {1, now}   freed
+-- REPLY    now        freed
 -- REPLY    {-2, now}  too late: nothing was changed
 --
 -- USES     now read_drop line_next
@@ -37,4 +37,4 @@ for i = 1, #fields, 2 do read_drop(lock, fields[i], 1, tonumber(fields[i + 1]) o
 if some then
   line_next({waiting = KEYS[2], line = KEYS[3], alive = KEYS[4], publish = ARGV[2], reach = ARGV[4]}, time)
 end
-return {1, time}
+return time

@@ -20,7 +20,7 @@
 -- ARGV[7]  reach      "0": the server does not count those who listen at others; else "1"
 -- ARGV[8]  prefers    ms for which readers wait behind a waiter that does not call again, with KEYS[2]; else "0"
 --
--- REPLY    {1, now}            held; now in server ms
+-- REPLY    now                 held; now in server ms
 -- REPLY    {0, now, ms, place} taken, or others are in front; it stands in the line if it has a waiter, and is to call
 --                              again in ms. place is above 0 for the first in the line: 1 if somebody has the lock who
 --                              does not know the line, and tells the lock's channel, else 2; -1 without a line
@@ -43,7 +43,7 @@ local time = now()
 if time > tonumber(ARGV[3]) then return {-2, time} end
 if not free and call('HEXISTS', lock, owner .. ':write') == 1 then
   if pttl < lease then call('PEXPIRE', lock, ARGV[2]) end
-  return {1, time}
+  return time
 end
 
 local first = true
@@ -62,7 +62,7 @@ if free and first then
     if call('LLEN', line) == 0 then call('DEL', waiting) end
   end
   call('HSET', lock, 'mode', 'write', owner .. ':write', 1)
-  return expire(lock, ARGV[2]) or {1, time}
+  return expire(lock, ARGV[2]) or time
 end
 
 -- USES line_stand line_call

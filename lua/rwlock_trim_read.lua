@@ -13,7 +13,7 @@
 -- ARGV[4]  not_after   server ms; executed later, the call refuses itself
 --
 -- REPLY    {0, now}   nothing there of this owner's read holds; now in server ms
--- REPLY    {1, now}   none of them lasts longer than most
+-- REPLY    now        none of them lasts longer than most
 -- REPLY    {-2, now}  too early or too late: nothing was changed
 --
 -- USES     check_lease now here read_holds read_follow
@@ -32,4 +32,4 @@ for i = 1, count do
   if (here('PTTL', holds .. i) or 0) > most then here('PEXPIRE', holds .. i, ARGV[2]) end
 end
 if fields[1] == 'read' then read_follow(lock, nil) end
-return {1, time}
+return time

@@ -20,7 +20,7 @@
 -- ARGV[8]  id         of a permit, 16 bytes as all are
 -- ARGV[i]  id         from 9 on: of further ones; all of them are taken, or none
 --
--- REPLY    {1, now}          taken; now in server ms
+-- REPLY    now               taken; now in server ms
 -- REPLY    {0, now, ms}      too few are free for it, and none come back by themselves for ms, -1: ever; it stands in
 --                            the line if it has a waiter, and is to call again in ms
 -- REPLY    {0, now, ms, -1}  likewise, but it does not stand in the line, because KEYS[3] is missing
@@ -93,4 +93,4 @@ if taken > 0 then
 end
 if ttl > 0 then redis.call('PEXPIRE', permits, ttl) end
 if waiting or more ~= nil and l.line then line_call(l, (free or 0) - taken, time) end
-return {1, time}
+return time

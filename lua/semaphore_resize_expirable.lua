@@ -15,7 +15,7 @@
 --                     another number by then
 --
 -- REPLY    {0, now}   it has that many already; now in server ms
--- REPLY    {1, now}   changed
+-- REPLY    now        changed
 -- REPLY    {-2, now}  too late: nothing was changed
 --
 -- USES     now read_count permit_publish line_call
@@ -33,4 +33,4 @@ if free and more == 0 then return {0, time} end
 local heard, waiting = permit_publish(l, ARGV[1])
 redis.call('INCRBY', semaphore, string.format('%.0f', more))
 if waiting then line_call(l, (free or 0) + more, time, heard == 0 and ARGV[1]) end
-return {1, time}
+return time

@@ -7,7 +7,7 @@
 -- ARGV[3]  not_before  server ms; executed earlier, by a clock that was set back, the call refuses itself
 -- ARGV[4]  not_after   server ms; executed later, the call refuses itself
 --
--- REPLY    {1, now}   done; now in server ms
+-- REPLY    now        done; now in server ms
 -- REPLY    {0, now}   it is not taken, or its lease is over
 -- REPLY    {-2, now}  too early or too late: nothing was changed
 --
@@ -24,4 +24,4 @@ if not present or present <= time then return {0, time} end
 -- A server without memory refuses ZADD, unless something was written before: this removes none.
 redis.call('ZREM', permits, '')
 redis.call('ZADD', permits, 'XX', deadline, id)
-return {1, time}
+return time

@@ -11,7 +11,7 @@
 --                     executed; adopt: whoever has the token has the lock, and hands it over
 -- ARGV[5]  age        "age": tell how long the server has been up; only then it is there
 --
--- REPLY    {1, now}              held; now in server ms
+-- REPLY    now                   held; now in server ms
 -- REPLY    {1, now, 0, up, run}  the same with ARGV[5]; up in s, -1: the server does not tell, 0 also
 --                                if it cannot be what it tells; run: its run id's first 48 bits
 -- REPLY    {0, 0, pttl}          another has it for pttl ms; -1: it has no expiry
@@ -35,13 +35,13 @@ if not ours then
 end
 
 local clock = call('TIME')
-local time = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local time = clock[1] * 1000 + clock[2] / 1000 -- a reply has whole ms
 if time > ARGV[3] + 0 then return {-2, time} end
 if not ours then
   call('SET', lock, token, 'PX', lease)
 elseif call('PTTL', lock) < tonumber(lease) then
   call('PEXPIRE', lock, lease)
 end
-if not ARGV[5] then return {1, time} end
+if not ARGV[5] then return time end
 -- USES uptime
 return {1, time, 0, uptime(time)}

@@ -8,7 +8,7 @@
 --                     another holder's by then
 --
 -- REPLY    {0, now}   nobody held it; now in server ms
--- REPLY    {1, now}   freed
+-- REPLY    now        freed
 -- REPLY    {-2, now}  too late: nothing was changed
 --
 -- USES     now
@@ -22,4 +22,4 @@ if not holder then return {0, time} end
 if time > tonumber(ARGV[3]) then return {-2, time} end
 redis.call(ARGV[1], ARGV[2], '0')
 redis.call('DEL', lock)
-return {1, time}
+return time

@@ -9,7 +9,7 @@
 -- ARGV[4]  not_after   server ms; executed later, the call refuses itself
 --
 -- REPLY    {0, now}   the lock does not have this token; now in server ms
--- REPLY    {1, now}   it lasts no longer than most
+-- REPLY    now        it lasts no longer than most
 -- REPLY    {-2, now}  too early or too late: nothing was changed
 --
 -- USES     trim_lock

@@ -132,6 +132,19 @@ func TestAReplyOfAnotherShapeIsBroken(t *testing.T) {
 	assert.EqualError(t, err, "rlock_acquire: unexpected reply [4 2]")
 }
 
+func TestATimedReplyThatIsOneNumberIsTheTime(t *testing.T) {
+	c := NewCall(Load("rlock_acquire"))
+	c.reply = message(t, 1_750_000_000_000)
+	head, err := c.readHead(nil)
+	assert.NoError(t, err)
+	assert.Equal(t, []int64{Granted, 1_750_000_000_000}, head)
+	for _, none := range []int{0, -2} {
+		c.reply = message(t, none)
+		_, err = c.readHead(nil)
+		assertBroken(t, err)
+	}
+}
+
 func assertBroken(t *testing.T, err error) {
 	t.Helper()
 	assert.Equal(t, Broken, ClassOf(err), "%v", err)

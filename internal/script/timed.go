@@ -83,11 +83,23 @@ func (r *Runner) window(p place, key string, limit time.Duration) Window {
 	return w
 }
 
+// readHead reads a timed call's reply, of which just now stands for {Granted, now}.
+func (c *Call) readHead(dst []int64) ([]int64, error) {
+	if !c.reply.IsInt64() {
+		return c.ReadNumbers(dst)
+	}
+	now, err := c.ReadInt()
+	if now <= 0 {
+		err = c.Unexpected()
+	}
+	return append(dst, Granted, now), err
+}
+
 // readTimed reads the reply of a timed call, and learns the server's clock if the reply tells it.
 func (r *Runner) readTimed(c *Call, reply *Reply, key string, w Window) error {
 	reply.At = r.now()
 	var room [2 + len(reply.Rest)]int64
-	n, err := c.ReadNumbers(room[:0])
+	n, err := c.readHead(room[:0])
 	if err != nil {
 		return err
 	}

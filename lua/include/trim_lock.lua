@@ -8,5 +8,5 @@ local function trim_lock(key, most, not_before, not_after, has)
   if time < tonumber(not_before) or time > tonumber(not_after) then return {-2, time} end
   if not has() then return {0, time} end
   if redis.call('PTTL', key) > ms then redis.call('PEXPIRE', key, most) end
-  return {1, time}
+  return time
 end

@@ -34,8 +34,8 @@ func BenchmarkUncontended(b *testing.B) {
 	u := bench.MeasureUncontended(b, bench.Reentrant)
 	row("uncontended lock + release: commands, round trips", fmt.Sprintf("%.0f", u.Commands), "2")
 	row("  commands inside scripts", fmt.Sprintf("%.0f", u.Inner), "9")
-	row("  allocations", fmt.Sprintf("%.0f", u.Allocs), "7")
-	row("  allocations with Hold.Context", fmt.Sprintf("%.0f", u.AllocsWithin), "12")
+	row("  allocations, bytes", fmt.Sprintf("%.0f, %.0f", u.Allocs, u.Bytes), "4, 300")
+	row("  allocations with Hold.Context", fmt.Sprintf("%.0f", u.AllocsWithin), "9")
 	for _, other := range []struct {
 		what string
 		kind bench.Kind

@@ -77,6 +77,7 @@ func cycle(tb testing.TB, ctx context.Context, l holdfast.Locker) {
 type Uncontended struct {
 	Commands, Inner      float64
 	Allocs, AllocsWithin float64 // without and with Hold.Context
+	Bytes                float64 // of Allocs
 }
 
 // MeasureUncontended counts over many cycles.
@@ -99,6 +100,13 @@ func MeasureUncontended(tb testing.TB, kind Kind) Uncontended {
 			u.Inner += float64(calls) / cycles
 		}
 	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range cycles {
+		cycle(tb, ctx, l)
+	}
+	runtime.ReadMemStats(&after)
+	u.Bytes = float64(after.TotalAlloc-before.TotalAlloc) / cycles
 	u.Allocs = testing.AllocsPerRun(cycles, func() { cycle(tb, ctx, l) })
 	u.AllocsWithin = testing.AllocsPerRun(cycles, func() {
 		h, err := l.Lock(ctx)
@@ -124,7 +132,7 @@ func Locks(tb testing.TB, s *holdfast.Session, c rueidis.Client, name string) (o
 		number++
 		owner := s.ID() + ":" + strconv.Itoa(number)
 		_, err := c.Do(ctx, c.B().Evalsha().Sha1(acquire).Numkeys(1).Key(name).
-			Arg(owner, "1", "30000", notAfter()).Build()).AsIntSlice()
+			Arg(owner, "1", "30000", notAfter()).Build()).AsInt64()
 		must(tb, err)
 		_, err = c.Do(ctx, c.B().Evalsha().Sha1(release).Numkeys(1).Key(name).
 			Arg(owner, "0", "PUBLISH", "redisson_lock__channel:{"+name+"}").Build()).AsInt64()

@@ -54,7 +54,7 @@ func LeasedPermits(tb testing.TB, s *holdfast.Session, c rueidis.Client, name st
 		id := make([]byte, 16)
 		_, _ = rand.Read(id) // never fails
 		_, err := c.Do(ctx, c.B().Evalsha().Sha1(acquire).Numkeys(2).Key(name, taken).
-			Arg("30000", notAfter(), "PUBLISH", channel, "1", "", "0", string(id)).Build()).AsIntSlice()
+			Arg("30000", notAfter(), "PUBLISH", channel, "1", "", "0", string(id)).Build()).AsInt64()
 		must(tb, err)
 		_, err = c.Do(ctx, c.B().Evalsha().Sha1(release).Numkeys(2).Key(name, taken).
 			Arg("PUBLISH", channel, "1", "", string(id)).Build()).AsInt64()

@@ -66,7 +66,7 @@ func TestExpirableScripts(t *testing.T) {
 		return messages
 	}
 	heard := []any{int64(1)} // this test listens
-	got := head(1)
+	got := now{}
 	busy := func(ms int64) []any { return head(0, ms) }
 	wrong := redistest.Value{Type: "set", Content: []string{"y"}}
 	runSteps(t, map[string]step{
@@ -255,11 +255,11 @@ func TestExpirableScripts(t *testing.T) {
 	})
 	runSteps(t, map[string]step{
 		"shorter": {
-			seed: permitsSeed("0", taken{"a": never}), call: updatePermit{lease: "500"}, reply: head(1),
+			seed: permitsSeed("0", taken{"a": never}), call: updatePermit{lease: "500"}, reply: now{},
 			after: permits("0", nil), due: map[string]int{"a": 500},
 		},
 		"without end": {
-			seed: permitsSeed("0", taken{"a": nextYear}), call: updatePermit{lease: "0"}, reply: head(1),
+			seed: permitsSeed("0", taken{"a": nextYear}), call: updatePermit{lease: "0"}, reply: now{},
 			after: permits("0", taken{"a": never}),
 		},
 		"unknown": {
@@ -337,19 +337,19 @@ func TestExpirableScripts(t *testing.T) {
 	})
 	runSteps(t, map[string]step{
 		"larger": {
-			seed: permitsSeed("3", taken{"a": 1, "b": never}), call: resizePermits{n: "7"}, reply: head(1),
+			seed: permitsSeed("3", taken{"a": 1, "b": never}), call: resizePermits{n: "7"}, reply: now{},
 			after: permits("5", taken{"a": 1, "b": never}), messages: said("7"),
 		},
 		"smaller": {
-			seed: permitsSeed("1", taken{"b": never}), call: resizePermits{n: "0"}, reply: head(1),
+			seed: permitsSeed("1", taken{"b": never}), call: resizePermits{n: "0"}, reply: now{},
 			after: permits("-1", taken{"b": never}), messages: said("0"),
 		},
 		"as it is": {
 			seed: permitsSeed("1", taken{"b": never}), call: resizePermits{n: "2"}, reply: head(0),
 			after: permits("1", taken{"b": never}),
 		},
-		"none there": {call: resizePermits{n: "2"}, reply: head(1), after: permits("2", nil), messages: said("2")},
-		"to nothing": {call: resizePermits{n: "0"}, reply: head(1), after: permits("0", nil), messages: said("0")},
+		"none there": {call: resizePermits{n: "2"}, reply: now{}, after: permits("2", nil), messages: said("2")},
+		"to nothing": {call: resizePermits{n: "0"}, reply: now{}, after: permits("0", nil), messages: said("0")},
 		"too late": {
 			seed: permitsSeed("1", nil), call: resizePermits{n: "7", late: true}, reply: head(-2),
 			after: permits("1", nil),

@@ -115,7 +115,7 @@ func TestFairScriptsPassTheLockOn(t *testing.T) {
 			seed: mine("b:1", hears), call: releaseFair{}, reply: int64(0), queue: queue, ours: queue,
 		},
 		"by force": {
-			seed: with(hold, mine("b:1", hears)), call: forceFair{}, reply: head(1), held: "b:1", messages: granted,
+			seed: with(hold, mine("b:1", hears)), call: forceFair{}, reply: now{}, held: "b:1", messages: granted,
 		},
 		"by force, a message that is refused": {
 			seed: with(hold, mine("b:1", hears)), rights: "&redisson*", call: forceFair{}, fails: "channel",
@@ -206,14 +206,14 @@ func TestFairScriptsStand(t *testing.T) {
 			reply: waits(2, 1), held: ours, queue: []string{me, "b:1"}, ours: []string{me, "b:1"},
 		},
 		"granted by a release": {
-			seed: with(seed(me, "1"), mine("b:1", hears)), call: acquireFair{grant: "9500", again: true}, reply: head(1),
+			seed: with(seed(me, "1"), mine("b:1", hears)), call: acquireFair{grant: "9500", again: true}, reply: now{},
 			held: me, queue: both[:1], ours: both[:1],
 		},
 		"granted by the call after it was dropped": {
-			seed: mine(me, 0)[2:], call: acquireFair{grant: "9500", again: true}, reply: head(1), held: me,
+			seed: mine(me, 0)[2:], call: acquireFair{grant: "9500", again: true}, reply: now{}, held: me,
 		},
 		"granted by the call after the server has lost the queue": {
-			seed: mine(me, 0)[1:], call: acquireFair{grant: "9500", again: true}, reply: head(1), held: me,
+			seed: mine(me, 0)[1:], call: acquireFair{grant: "9500", again: true}, reply: now{}, held: me,
 		},
 		"behind one that it tells": {
 			seed: mine(ours, hears), call: acquireFair{grant: "9500"}, reply: waits(1, 0),

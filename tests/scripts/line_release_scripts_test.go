@@ -246,31 +246,31 @@ func TestLineForceScripts(t *testing.T) {
 	runSteps(t, map[string]step{
 		"hands on": {
 			twice: true,
-			seed:  with(theirs, inLine(second, third)), call: force{}, reply: head(1),
+			seed:  with(theirs, inLine(second, third)), call: force{}, reply: now{},
 			after: locked("b:1", "1", line(third)), ttl: about(5), messages: []redistest.Message{told("b", "b:1 0")},
 		},
 		"hands on what Redisson holds": {
 			twice: true,
-			seed:  with(seed(java, "3"), inLine(second)), call: force{}, reply: head(1),
+			seed:  with(seed(java, "3"), inLine(second)), call: force{}, reply: now{},
 			after: locked("b:1", "1"), messages: []redistest.Message{told("b", "b:1 0")},
 		},
 		"hands on without memory": {
 			twice: true,
-			seed:  with(theirs, inLine(second)), full: true, call: force{}, reply: head(1), after: locked("b:1", "1"),
+			seed:  with(theirs, inLine(second)), full: true, call: force{}, reply: now{}, after: locked("b:1", "1"),
 			messages: []redistest.Message{told("b", "b:1 0")},
 		},
 		"is free for others": {
 			twice: true,
 			seed:  with(theirs, inLine(second)), listens: []string{channel}, dice: forOthers, call: force{},
-			reply: head(1), after: line(second), messages: []redistest.Message{told("b", "free"), saidFree},
+			reply: now{}, after: line(second), messages: []redistest.Message{told("b", "free"), saidFree},
 		},
 		"frees it if all are dead": {
 			twice: true,
-			seed:  with(theirs, lineOf("1", second)), call: force{}, reply: head(1), after: free,
+			seed:  with(theirs, lineOf("1", second)), call: force{}, reply: now{}, after: free,
 			messages: []redistest.Message{saidFree},
 		},
 		"frees it without knowing the line": {
-			seed: with(theirs, inLine(second)), call: force{bare: true}, reply: head(1), after: line(second),
+			seed: with(theirs, inLine(second)), call: force{bare: true}, reply: now{}, after: line(second),
 			messages: []redistest.Message{saidFree},
 		},
 		"leaves the line of a free lock": {

@@ -102,7 +102,7 @@ func TestLineStandScript(t *testing.T) {
 	t.Parallel()
 	runSteps(t, map[string]step{
 		"takes a free lock": {
-			call: stand{}, reply: head(1, 0), after: locked(me, "1"), ttl: about(30),
+			call: stand{}, reply: now{}, after: locked(me, "1"), ttl: about(30),
 		},
 		"takes a free lock, with a token": {
 			seed: [][]string{{"SET", tokenKey, "7"}},
@@ -110,7 +110,7 @@ func TestLineStandScript(t *testing.T) {
 		},
 		"takes a free lock, and leaves the line": {
 			seed: inLine(second, waiter, third),
-			call: stand{again: true}, reply: head(1, 0), after: locked(me, "1", line(second, third)),
+			call: stand{again: true}, reply: now{}, after: locked(me, "1", line(second, third)),
 		},
 		"stands behind those in the line of a free lock, and is to look soon": {
 			seed: inLine(second), call: stand{},
@@ -120,7 +120,7 @@ func TestLineStandScript(t *testing.T) {
 			ttls:  map[string]int{lineKey: 60, aliveKey: 60},
 		},
 		"takes a free lock if those in the line are dead": {
-			seed: lineOf("1", second), call: stand{}, reply: head(1, 0),
+			seed: lineOf("1", second), call: stand{}, reply: now{},
 			after: locked(me, "1", lists(second), beside(aliveKey, redistest.Value{
 				Type: "zset", Content: map[string]float64{second: 1}, Expires: true,
 			})),
@@ -199,7 +199,7 @@ func TestLineStandScript(t *testing.T) {
 			after: locked(ours, "1", lists(second, waiter)), due: map[string]int{waiter: 15000},
 		},
 		"finds a grant": {
-			seed: with(seed(me, "1"), inLine(second)), call: stand{again: true}, reply: head(1, 0),
+			seed: with(seed(me, "1"), inLine(second)), call: stand{again: true}, reply: now{},
 			after: locked(me, "1", line(second)), ttl: about(30),
 		},
 		"finds a grant, and its token": {
@@ -213,18 +213,18 @@ func TestLineStandScript(t *testing.T) {
 			after: locked(me, "1", beside(tokenKey, token("9007199254740993"))),
 		},
 		"finds a grant, and leaves a place that a late copy took": {
-			seed: with(seed(me, "1"), inLine(second, waiter)), call: stand{again: true}, reply: head(1, 0),
+			seed: with(seed(me, "1"), inLine(second, waiter)), call: stand{again: true}, reply: now{},
 			after: locked(me, "1", line(second)),
 		},
 		"a copy of the first call finds itself": {
-			seed: seed(me, "1"), call: stand{}, reply: head(1, 0), after: locked(me, "1"), ttl: about(30),
+			seed: seed(me, "1"), call: stand{}, reply: now{}, after: locked(me, "1"), ttl: about(30),
 		},
 		"a copy lowers no count, and shortens no lease": {
-			seed: seed(me, "3"), call: stand{again: true, lease: "1000"}, reply: head(1, 0),
+			seed: seed(me, "3"), call: stand{again: true, lease: "1000"}, reply: now{},
 			after: locked(me, "3"), ttl: about(10),
 		},
 		"takes a free lock without knowing the line": {
-			seed: inLine(waiter), call: stand{bare: true, again: true}, reply: head(1, 0),
+			seed: inLine(waiter), call: stand{bare: true, again: true}, reply: now{},
 			after: locked(me, "1", line(waiter)),
 		},
 		"cannot stand without knowing the line": {
@@ -252,7 +252,7 @@ func TestLineStandScript(t *testing.T) {
 			call: stand{lease: "0"}, fails: "lease must be", after: map[string]redistest.Value{},
 		},
 		"takes a free lock without memory": {
-			seed: inLine(waiter), full: true, call: stand{again: true}, reply: head(1, 0), after: locked(me, "1"),
+			seed: inLine(waiter), full: true, call: stand{again: true}, reply: now{}, after: locked(me, "1"),
 		},
 		"stands without memory": {
 			seed: seed(ours, "1"), full: true, call: stand{},

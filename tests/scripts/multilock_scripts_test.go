@@ -26,15 +26,15 @@ func TestMultiLockScripts(t *testing.T) {
 
 	runSteps(t, map[string]step{
 		"takes all, each with its lease": {
-			call: acquireAll{}, reply: head(1),
+			call: acquireAll{}, reply: now{},
 			after: taken, ttls: map[string]int{lockKey: 30, "y": 20, "z": 10},
 		},
 		"a copy changes no count and shortens no lease": {
-			seed: seedAll, call: acquireAll{}, reply: head(1),
+			seed: seedAll, call: acquireAll{}, reply: now{},
 			after: taken, ttls: map[string]int{lockKey: 30, "y": 90, "z": 10},
 		},
 		"a copy finds what has been re-entered": {
-			seed: seed("a:1", "3"), call: acquireAll{leases: []string{"30000"}}, reply: head(1),
+			seed: seed("a:1", "3"), call: acquireAll{leases: []string{"30000"}}, reply: now{},
 			after: map[string]redistest.Value{lockKey: hash("a:1", "3")},
 		},
 		"takes none if another has one": {

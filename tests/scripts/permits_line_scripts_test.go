@@ -343,7 +343,7 @@ func TestExpirableLineScripts(t *testing.T) {
 	runSteps(t, map[string]step{
 		"takes what those in the line leave": {
 			seed: with(permitsSeed("2", nil), inLineTold(wantsOne)), call: acquirePermits{lease: "0", waits: true, ids: a},
-			reply: head(1), after: has("1", scores{"a": never}, lists(wantsOne)), due: map[string]int{wantsOne: 3500},
+			reply: now{}, after: has("1", scores{"a": never}, lists(wantsOne)), due: map[string]int{wantsOne: 3500},
 		},
 		"takes nothing that is for those in the line": {
 			seed: with(permitsSeed("1", nil), inLineTold(wantsOne)), call: acquirePermits{lease: "0", waits: true, ids: a},
@@ -351,11 +351,11 @@ func TestExpirableLineScripts(t *testing.T) {
 		},
 		"takes what is free, whoever waits, unless it waits itself": {
 			seed: with(permitsSeed("1", nil), inLine(wantsOne)), call: acquirePermits{lease: "0", ids: a},
-			reply: head(1), after: has("0", scores{"a": never}, line(wantsOne)),
+			reply: now{}, after: has("0", scores{"a": never}, line(wantsOne)),
 		},
 		"a copy that has taken them finds others in the line": {
 			seed: with(permitsSeed("1", scores{"a": never}), inLineTold(wantsOne)),
-			call: acquirePermits{lease: "0", stands: true, ids: a}, reply: head(1),
+			call: acquirePermits{lease: "0", stands: true, ids: a}, reply: now{},
 			after: has("1", scores{"a": never}, lists(wantsOne)), due: map[string]int{wantsOne: 3500},
 		},
 		"stands first": {
@@ -371,12 +371,12 @@ func TestExpirableLineScripts(t *testing.T) {
 		},
 		"has its turn": {
 			seed: with(permitsSeed("1", nil), inLineTold(wantsIt), inLine(wantsOne)),
-			call: acquirePermits{lease: "0", stands: true, ids: a}, reply: head(1),
+			call: acquirePermits{lease: "0", stands: true, ids: a}, reply: now{},
 			after: has("0", scores{"a": never}, line(wantsOne)),
 		},
 		"has its turn when a lease is over, and tells the next of what came back besides": {
 			seed: with(permitsSeed("0", scores{"c": 1, "d": 1}), inLine(wantsIt, wantsOne)),
-			call: acquirePermits{lease: "0", stands: true, ids: a}, reply: head(1),
+			call: acquirePermits{lease: "0", stands: true, ids: a}, reply: now{},
 			after: has("1", scores{"a": never}, lists(wantsOne)), due: map[string]int{wantsOne: told5},
 			messages: may("b"),
 		},
@@ -388,7 +388,7 @@ func TestExpirableLineScripts(t *testing.T) {
 		},
 		"passes over those who wait, and tells them that a lease is over": {
 			seed: with(permitsSeed("0", scores{"c": 1, "d": 1}), inLine(wantsOne)),
-			call: acquirePermits{lease: "0", ids: a}, reply: head(1),
+			call: acquirePermits{lease: "0", ids: a}, reply: now{},
 			after: has("1", scores{"a": never}, lists(wantsOne)), due: map[string]int{wantsOne: told5},
 			messages: may("b"),
 		},
@@ -448,7 +448,7 @@ func TestExpirableLineScripts(t *testing.T) {
 	runSteps(t, map[string]step{
 		"tells the line that there are more": {
 			seed: with(permitsSeed("0", scores{"c": never}), inLine(wantsOne)), call: resizePermits{n: "2"},
-			reply: head(1), after: has("1", scores{"c": never}, lists(wantsOne)), due: map[string]int{wantsOne: told5},
+			reply: now{}, after: has("1", scores{"c": never}, lists(wantsOne)), due: map[string]int{wantsOne: told5},
 			messages: may("b"),
 		},
 	})

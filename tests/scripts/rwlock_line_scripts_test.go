@@ -246,13 +246,13 @@ func TestWritersAreTold(t *testing.T) {
 			after: all(keyspace(lockOf("mode", "read", "b:1", "1"), b1), both, writersAlive(wantsOne, wantsTwo), some),
 		},
 		"by force, of readers": {
-			seed: join(iRead, line), call: forceHalf{half: "read"}, reply: head(1), after: both, due: one, messages: said("0"),
+			seed: join(iRead, line), call: forceHalf{half: "read"}, reply: now{}, after: both, due: one, messages: said("0"),
 		},
 		"by force, of a writer": {
-			seed: join(iWrite, line), call: forceHalf{half: "write"}, reply: head(1), after: both, due: one, messages: said("1"),
+			seed: join(iWrite, line), call: forceHalf{half: "write"}, reply: now{}, after: both, due: one, messages: said("1"),
 		},
 		"not by force while the slot moves": {
-			seed: join(iWrite, line), call: forceHalf{half: "write", bare: true}, reply: head(1), messages: writeFreed,
+			seed: join(iWrite, line), call: forceHalf{half: "write", bare: true}, reply: now{}, messages: writeFreed,
 			after: all(writers(wantsOne, wantsTwo), writersAlive(wantsOne, wantsTwo), some),
 		},
 		"by the first, who gives up": {

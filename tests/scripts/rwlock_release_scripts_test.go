@@ -211,13 +211,13 @@ func TestTrimReadScript(t *testing.T) {
 	runSteps(t, map[string]step{
 		"to what its longest hold needs, and the lock to the longest of all": {
 			seed: join(rwSeed(3600, "mode", "read", "a:1", "2", "b:1", "1"), reads("a:1", 3600, 10), reads("b:1", 60)),
-			call: trim{by: "rwlock_trim_read", most: "30000"}, reply: head(1),
+			call: trim{by: "rwlock_trim_read", most: "30000"}, reply: now{},
 			after: keyspace(lockOf("mode", "read", "a:1", "2", "b:1", "1"), a1, a2, b1), ttl: about(60),
 			ttls: map[string]int{a1: 30, a2: 10, b1: 60},
 		},
 		"while it writes as well, not the lock": {
 			seed: join(rwSeed(3600, "mode", "write", "a:1:write", "1", "a:1", "1"), reads("a:1", 3600)),
-			call: trim{by: "rwlock_trim_read", most: "30000"}, reply: head(1),
+			call: trim{by: "rwlock_trim_read", most: "30000"}, reply: now{},
 			after: keyspace(lockOf("mode", "write", "a:1:write", "1", "a:1", "1"), a1), ttl: about(3600),
 			ttls: map[string]int{a1: 30},
 		},
@@ -247,11 +247,11 @@ func TestForceHalfScript(t *testing.T) {
 	runSteps(t, map[string]step{
 		"frees from all readers": {
 			seed: join(rwSeed(10, "mode", "read", "a:1", "2", "b:1", "1"), reads("a:1", 10, 10), reads("b:1", 10)),
-			call: forceHalf{half: "read"}, reply: head(1), after: keyspace(nil), messages: readFreed,
+			call: forceHalf{half: "read"}, reply: now{}, after: keyspace(nil), messages: readFreed,
 		},
 		"frees from the writer, who reads": {
 			seed: join(rwSeed(10, "mode", "write", "a:1:write", "1", "a:1", "1"), reads("a:1", 10)),
-			call: forceHalf{half: "write"}, reply: head(1), after: keyspace(nil), messages: writeFreed,
+			call: forceHalf{half: "write"}, reply: now{}, after: keyspace(nil), messages: writeFreed,
 		},
 		"not the other half": {
 			seed: rwSeed(10, "mode", "write", "a:1:write", "1"),

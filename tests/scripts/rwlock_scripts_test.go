@@ -90,7 +90,7 @@ func manyHolds(n int) (keys []string) {
 var (
 	a1, a2, a3, b1 = readKey(me, 1), readKey(me, 2), readKey(me, 3), readKey("b:1", 1)
 
-	taken      = head(1)
+	taken      = now{}
 	freed      = int64(3) // the test listens, too
 	readFreed  = []redistest.Message{{Channel: rwChannel, Payload: "0"}}
 	writeFreed = []redistest.Message{{Channel: rwChannel, Payload: "1"}}

@@ -33,7 +33,7 @@ func seed(fields ...string) [][]string {
 	return [][]string{append([]string{"HSET", lockKey}, fields...), {"PEXPIRE", lockKey, "10000"}}
 }
 
-// now in a wanted reply stands for the server's time in ms.
+// now in a wanted reply stands for the server's time in ms; alone, it is the reply of a timed call that was granted.
 type now struct{}
 
 // head is the head of the reply of a timed call: its code, the time, and what follows.
@@ -65,7 +65,7 @@ func TestScripts(t *testing.T) {
 
 	runSteps(t, map[string]step{
 		"takes a free lock": {
-			call: acquire{}, reply: head(1, 0),
+			call: acquire{}, reply: now{},
 			after: map[string]redistest.Value{lockKey: hash("a:1", "1")}, ttl: about(30),
 		},
 		"issues a token": {
@@ -80,17 +80,17 @@ func TestScripts(t *testing.T) {
 		},
 		"a copy of the first lowers no count": {
 			seed: seed("a:1", "3"),
-			call: acquire{lease: "1000"}, reply: head(1, 0),
+			call: acquire{lease: "1000"}, reply: now{},
 			after: map[string]redistest.Value{lockKey: hash("a:1", "3")}, ttl: about(10),
 		},
 		"raises the count and the expiry": {
 			seed: seed("a:1", "1"),
-			call: acquire{target: 2}, reply: head(1, 0),
+			call: acquire{target: 2}, reply: now{},
 			after: map[string]redistest.Value{lockKey: hash("a:1", "2")}, ttl: about(30),
 		},
 		"never shortens the expiry": {
 			seed: seed("a:1", "1"),
-			call: acquire{target: 2, lease: "1"}, reply: head(1, 0),
+			call: acquire{target: 2, lease: "1"}, reply: now{},
 			after: map[string]redistest.Value{lockKey: hash("a:1", "2")}, ttl: about(10),
 		},
 		"a re-entry that is the first to want a token gets one": {
@@ -176,11 +176,11 @@ func TestScripts(t *testing.T) {
 	})
 	runSteps(t, map[string]step{
 		"to what the longest hold needs": {
-			seed: seed("a:1", "2"), call: trim{by: "lock_trim", most: "2000"}, reply: head(1),
+			seed: seed("a:1", "2"), call: trim{by: "lock_trim", most: "2000"}, reply: now{},
 			after: map[string]redistest.Value{lockKey: hash("a:1", "2")}, ttl: about(2),
 		},
 		"never extends": {
-			seed: seed("a:1", "2"), call: trim{by: "lock_trim", most: "60000"}, reply: head(1),
+			seed: seed("a:1", "2"), call: trim{by: "lock_trim", most: "60000"}, reply: now{},
 			after: map[string]redistest.Value{lockKey: hash("a:1", "2")}, ttl: about(10),
 		},
 		"not another's": {
@@ -206,7 +206,7 @@ func TestScripts(t *testing.T) {
 	runSteps(t, map[string]step{
 		"frees and publishes": {
 			seed: seed("b:1", "3"),
-			call: force{}, reply: head(1), after: free, messages: released,
+			call: force{}, reply: now{}, after: free, messages: released,
 		},
 		"finds nothing": {call: force{}, reply: head(0), after: free},
 		"too late, it frees nobody's": {

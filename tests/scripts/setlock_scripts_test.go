@@ -19,7 +19,7 @@ func TestSetlockScripts(t *testing.T) {
 	list := [][]string{{"RPUSH", "x", "y"}}
 	untouched := map[string]redistest.Value{"x": {Type: "list", Content: []string{"y"}}}
 	said := []redistest.Message{{Channel: setChannel, Payload: "0"}}
-	got := head(1)
+	got := now{}
 	runSteps(t, map[string]step{
 		"takes a free lock": {
 			call: acquireSet{}, reply: got, after: held("a"), ttl: about(30),
@@ -104,11 +104,11 @@ func TestSetlockScripts(t *testing.T) {
 	})
 	runSteps(t, map[string]step{
 		"to what it needs": {
-			seed: seeded("a"), call: trim{by: "setlock_trim", most: "2000"}, reply: head(1), after: held("a"),
+			seed: seeded("a"), call: trim{by: "setlock_trim", most: "2000"}, reply: now{}, after: held("a"),
 			ttl: about(2),
 		},
 		"never extends": {
-			seed: seeded("a"), call: trim{by: "setlock_trim", most: "60000"}, reply: head(1), after: held("a"),
+			seed: seeded("a"), call: trim{by: "setlock_trim", most: "60000"}, reply: now{}, after: held("a"),
 			ttl: about(10),
 		},
 		"not another's": {
@@ -142,7 +142,7 @@ func TestSetlockScripts(t *testing.T) {
 	})
 	runSteps(t, map[string]step{
 		"frees and publishes": {
-			seed: seeded("b"), call: forceSet{}, reply: head(1), after: none, messages: said,
+			seed: seeded("b"), call: forceSet{}, reply: now{}, after: none, messages: said,
 		},
 		"nobody": {call: forceSet{}, reply: head(0), after: none},
 		"too late": {
