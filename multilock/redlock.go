@@ -26,7 +26,7 @@ var _ holdfast.Locker = (*RedLock)(nil)
 // RedLockOptions tune a RedLock. The zero value of a field means its default.
 type RedLockOptions struct {
 	// ServerTimeout bounds the wait for each server in taking, extending and releasing, so that one that
-	// is gone costs little of the lease. The default is a hundredth of the lease, but at least 100 ms and at
+	// is gone costs little of the lease. The default is a hundredth of the shortest lease, but at least 100 ms and at
 	// most a second, and never more than a quarter of the lease. Releasing takes a third of the lease or 5 s at
 	// the most, whatever it is.
 	ServerTimeout time.Duration

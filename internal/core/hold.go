@@ -28,6 +28,8 @@ type Holding interface {
 	Token() int64
 	// Context returns ctx with the owner of the hold, ended when either ends.
 	Context(ctx context.Context) context.Context
+	// Watch calls ended, which must not block, when the hold ends.
+	Watch(ended context.CancelCauseFunc)
 	// Err is nil while the hold is held and trusted. It reads the clock: a timer that comes too
 	// late, or a process that was stopped, does not make it answer nil after the deadline.
 	Err() error

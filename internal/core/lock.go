@@ -343,11 +343,8 @@ func (l *Lock) TryWithAge(ctx context.Context) (*Single, Age, error) {
 	a := newAcquisition()
 	a.age = true
 	h, err := a.call(ctx, l, "try lock", 0)
-	if err != nil {
-		err = errors.Unwrap(err)
-	}
 	answer := a.answer
 	a.free()
 	at, more := answer.replied, answer.Rest
-	return h, Age{Replied: at > 0, At: l.Session().Time(at), Up: more[1], Run: more[2]}, err
+	return h, Age{Replied: at > 0, At: l.Session().Time(at), Up: more[1], Run: more[2]}, errors.Unwrap(err)
 }

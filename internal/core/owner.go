@@ -130,15 +130,10 @@ func (c *claim) holds() bool {
 
 // existing returns the claim of ctx's owner to a name if there is one, without a reference.
 func existing(ctx context.Context, key claimKey) *claim {
-	owner := OwnerOf(ctx)
-	if owner == nil {
+	o := OwnerOf(ctx)
+	if o == nil {
 		return nil
 	}
-	return owner.existing(key)
-}
-
-// existing returns the owner's claim to a name if there is one, without a reference.
-func (o *Owner) existing(key claimKey) *claim {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.find(key)

@@ -13,11 +13,6 @@ import (
 
 // Release ends the hold and gives it back, once.
 func (h *Single) Release() error {
-	return h.ReleaseWithin(lease.Bound(h.lock.Length()))
-}
-
-// ReleaseWithin is Release within a limit.
-func (h *Single) ReleaseWithin(limit time.Duration) error {
 	s := h.lock.Session()
 	if !s.Enter() {
 		return h.leaveToClose()
@@ -36,7 +31,7 @@ func (h *Single) ReleaseWithin(limit time.Duration) error {
 		}
 		return err
 	}
-	ctx, cancel := s.Within(now, limit)
+	ctx, cancel := s.Within(now, lease.Bound(h.lock.Length()))
 	ending, err := h.giveBack(ctx)
 	cancel()
 	s.Leave() // the observer may close the session, which waits for calls

@@ -247,17 +247,27 @@ func (h *Single) finish(why *ending) error {
 
 // Context returns ctx with the owner of the hold, ended when either ends. A permit has no owner.
 func (h *Single) Context(ctx context.Context) context.Context {
-	claim := h.grant.claim
 	var owner any
 	if !h.lock.Wires.Ownerless {
 		owner = h.share()
 	}
-	claim.mu.Lock()
+	h.arm()
+	return h.contexts.New(ctx, &h.grant.claim.mu, h, owner)
+}
+
+// Watch calls ended when the hold ends.
+func (h *Single) Watch(ended context.CancelCauseFunc) {
+	h.arm()
+	h.contexts.Watch(&h.grant.claim.mu, h, ended)
+}
+
+// arm makes the timer, unless there is one.
+func (h *Single) arm() {
+	h.grant.claim.mu.Lock()
+	defer h.grant.claim.mu.Unlock()
 	if h.timer == nil && h.ended.Load() == nil {
 		h.timer = time.AfterFunc(h.remaining(), h.tick)
 	}
-	claim.mu.Unlock()
-	return h.contexts.New(ctx, &claim.mu, h, owner)
 }
 
 // stop stops the timer of the contexts, and returns them, which are to end. The claim's mutex is held.
@@ -274,10 +284,9 @@ func (h *Single) remaining() time.Duration {
 
 // tick ends the contexts when trust has run out.
 func (h *Single) tick() {
-	if h.Err() != nil {
-		return
+	if h.Err() == nil {
+		h.rearm()
 	}
-	h.rearm()
 }
 
 // rearm sets the timer to when trust runs out now.

@@ -79,6 +79,20 @@ func (cs *Contexts) add(c *Context) (kept bool) {
 	return true
 }
 
+// watching is the end of the parents of those that only tell of the end of the hold: nobody's.
+var watching = make(chan struct{})
+
+// Watch calls ended when the hold ends, with the reason, or at once if it has. It must not block. The mutex is that of
+// the contexts.
+func (cs *Contexts) Watch(mu *sync.Mutex, hold Hold, ended context.CancelCauseFunc) {
+	mu.Lock()
+	kept := cs.add(&Context{Context: context.Background(), ends: watching, cancel: ended})
+	mu.Unlock()
+	if !kept {
+		ended(hold.Err())
+	}
+}
+
 // recent is how many contexts are looked at before a new one is kept.
 const recent = 8
 

@@ -136,3 +136,24 @@ func TestContextsThatHaveEndedDoNotCollect(t *testing.T) {
 	h.end()
 	assert.Equal(t, errEnded, context.Cause(long), "what lives is kept")
 }
+
+// A watcher is told once why the hold has ended, and keeps no context from being made, or dropped.
+func TestAWatcherIsToldOfTheEnd(t *testing.T) {
+	var h hold
+	var told []error
+	watch := func() { h.contexts.Watch(&h.mu, &h, func(why error) { told = append(told, why) }) }
+	watch()
+	ctx := h.context(context.Background(), nil)
+	for range 100 {
+		request, done := context.WithCancel(context.Background())
+		h.context(request, nil)
+		done()
+	}
+	require.NoError(t, ctx.Err())
+	require.Empty(t, told)
+	h.end()
+	require.Equal(t, []error{errEnded}, told)
+	require.Equal(t, errEnded, context.Cause(ctx))
+	watch()
+	require.Equal(t, []error{errEnded, errEnded}, told, "the second came too late")
+}

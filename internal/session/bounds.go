@@ -72,5 +72,12 @@ func (s *Session) Within(now, limit time.Duration) (context.Context, context.Can
 	return context.WithTimeoutCause(parent, limit, ErrNoReply)
 }
 
+// Beside returns a context for calls that go on, for at most limit, when their caller waits no longer. It has the
+// values of ctx. One that is late does not break the connection.
+func Beside(ctx context.Context, limit time.Duration, late error) (context.Context, context.CancelFunc) {
+	beside, cancel := context.WithTimeoutCause(sharing.Owned(ctx), limit, late)
+	return sharing.Dateless(beside), cancel
+}
+
 // Bound is how long a release may take that has the session's lease.
 func (s *Session) Bound() time.Duration { return s.bounds.limit }

@@ -39,10 +39,10 @@ func (g *allOf) Extend(ctx context.Context, d time.Duration) error {
 	if err := g.Err(); err != nil {
 		return err
 	}
-	return g.each(func(m *member) error { return m.hold.Extend(ctx, d) })
+	return g.each(nil, func(m *member) error { return m.hold.Extend(ctx, d) })
 }
 
-func (g *allOf) patience(int) *enough { return nil }
+func (g *allOf) patience() *enough { return nil }
 
 // lost is the end of the first member that has ended, and besides those of others.
 func (g *allOf) lost(ended []int) (first *ending, others []error) {
@@ -53,11 +53,9 @@ func (g *allOf) lost(ended []int) (first *ending, others []error) {
 	return &ending{err: members[ended[0]].hold.Err()}, others
 }
 
-func (g *allOf) release(m *member) error { return m.hold.Release() }
-
 func (g *allOf) releaseAll() error {
 	if g.batch == nil {
-		return g.each(g.release)
+		return g.each(nil, release)
 	}
 	var holds []*core.Single
 	for _, m := range *g.members.Load() {

@@ -3,16 +3,15 @@ package several
 import (
 	"cmp"
 	"errors"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // each does something to all members at once. It returns nil if that succeeded for as many as are
 // needed, else all errors.
-func (g *group) each(do func(m *member) error) error {
+func (g *group) each(patience *enough, do func(m *member) error) error {
 	members := *g.members.Load()
-	errs := atOnce(len(members), g.kind.patience(len(members)), func(i int) error {
+	errs := atOnce(len(members), patience, func(i int) error {
 		if members[i].hold == nil {
 			return errMissing
 		}
@@ -46,9 +45,13 @@ func isLoss(err error) bool {
 		errors.Is(err, errMissing)
 }
 
+// release gives a member back.
+func release(m *member) error { return m.hold.Release() }
+
 var (
-	errMissing = errors.New("a server did not grant it")
-	errUndone  = errors.New("not done yet")
+	errMissing  = errors.New("a server did not grant it")
+	errNoAnswer = errors.New("the server has not answered in time")
+	errUndone   = session.Unknown(errNoAnswer)
 )
 
 // atOnce does something for each of n at once and returns the errors when all is done, or enough of it. What is not
@@ -79,14 +82,19 @@ func atOnce(n int, e *enough, do func(i int) error) []error {
 			o.err = do(i)
 		}()
 	}
-	var over <-chan time.Time
+	over, ends := e.begin()
+	defer e.end()
 	var panicked any
 	for done := 0; done < n; done++ {
 		select {
 		case o := <-outcomes:
 			panicked, errs[o.i] = cmp.Or(panicked, o.panicked), o.err
-			over = e.after(o.i, o.err)
+			if e.after(o.i, o.err) {
+				done = n
+			}
 		case <-over:
+			done = n
+		case <-ends:
 			done = n
 		}
 	}

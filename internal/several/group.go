@@ -24,11 +24,11 @@ type group struct {
 	began time.Time
 
 	ended   atomic.Pointer[ending]
-	members atomic.Pointer[[]member] // a new slice for each change
+	members atomic.Pointer[[]member] // when it is taken, a new slice for each change
 	sure    atomic.Int64             // as many members as it needs were held then; time.Duration since it began
 
 	mu       sync.Mutex // guards the rest, and changes of members
-	taken    bool       // it has begun to be held; until then it cannot be lost
+	taken    bool       // it has begun to be held; until then it cannot be lost, and nobody else looks at the members
 	contexts scope.Contexts
 	back     chan struct{} // closed when all are given back, after it has ended by itself; nil else
 	observed func(held time.Duration, why error)
@@ -40,12 +40,10 @@ type group struct {
 type kind interface {
 	// Session is where the goroutines run that are no member's.
 	Session() *session.Session
-	// patience is how long n members are waited for, which are all asked for something; nil: for all.
-	patience(n int) *enough
+	// patience is how long members are waited for that are being given back; nil: for all.
+	patience() *enough
 	// lost is the end of the group, too many of whose members have ended, and what else went wrong.
 	lost(ended []int) (why *ending, besides []error)
-	// release gives a member back.
-	release(m *member) error
 	// releaseAll gives all members back.
 	releaseAll() error
 	// tend is called when a member may be missing.
@@ -70,11 +68,10 @@ var (
 
 // A member is one hold of a group.
 type member struct {
-	hold    core.Holding  // nil: not granted so far
-	since   time.Duration // it counts from then on, since the group began
-	run     int64         // of its server
-	asking  bool          // a call for it is under way
-	unwatch func() bool
+	hold   core.Holding  // nil: not granted so far
+	since  time.Duration // it counts from then on, since the group began
+	run    int64         // of its server
+	asking bool          // a call for it is under way
 }
 
 // single is the hold of a member of a quorum or of a batch.
@@ -102,37 +99,44 @@ func (g *group) Token() int64 { return 0 }
 
 // begin notices the end of any member from now on.
 func (g *group) begin(ctx context.Context) {
-	observed := g.kind.Session().Holding(ctx, &g.label)
 	g.mu.Lock()
 	g.taken = true
-	g.change(func(members []member) {
-		for i := range members {
-			g.watch(&members[i])
+	ended := context.CancelCauseFunc(g.memberEnded)
+	for _, m := range *g.members.Load() {
+		if m.hold != nil {
+			m.hold.Watch(ended)
 		}
-	})
+	}
+	g.mu.Unlock()
+	observed := g.kind.Session().Holding(ctx, &g.label)
+	g.mu.Lock()
 	g.observed = observed
-	ended := g.ended.Load()
+	why := g.ended.Load()
 	g.mu.Unlock()
 	g.kind.tend()
-	if ended != nil { // in between, when nobody could be told
-		g.tellEnd(&ending{err: ended.err}, time.Since(g.began))
+	if why != nil { // in between, when nobody could be told
+		g.tellEnd(&ending{err: why.err}, time.Since(g.began))
 	}
 }
 
-// watch notices the end of a member. mu is held.
-func (g *group) watch(m *member) {
-	if m.hold == nil {
+// memberEnded looks whether enough of the members are left, unless they are being given back.
+func (g *group) memberEnded(error) {
+	if g.ended.Load() != nil {
 		return
 	}
-	m.unwatch = context.AfterFunc(m.hold.Context(context.Background()), func() {
+	go func() { // whoever has ended it may be in the middle of anything
 		if g.Err() == nil {
 			g.kind.tend()
 		}
-	})
+	}()
 }
 
 // change changes the members. mu is held.
 func (g *group) change(do func(members []member)) {
+	if !g.taken {
+		do(*g.members.Load())
+		return
+	}
 	members := slices.Clone(*g.members.Load())
 	do(members)
 	g.members.Store(&members)
@@ -186,11 +190,6 @@ func (g *group) finish(why *ending, left int) bool {
 	if !first {
 		return false
 	}
-	for _, m := range *g.members.Load() {
-		if m.unwatch != nil {
-			m.unwatch()
-		}
-	}
 	contexts.EndAll(why.err)
 	return true
 }
@@ -218,22 +217,34 @@ func (g *group) Context(ctx context.Context) context.Context {
 	return g.contexts.New(ctx, &g.mu, g, g.owner)
 }
 
+// Watch calls ended when the group ends.
+func (g *group) Watch(ended context.CancelCauseFunc) { g.contexts.Watch(&g.mu, g, ended) }
+
 // Deadline is that of the members who are needed: until then as many are trusted. Of a group that has
 // ended it is the first of all.
 func (g *group) Deadline() time.Time {
 	_ = g.Err() // whoever has joined counts
-	var all, held []time.Time
-	for _, m := range *g.members.Load() {
+	return g.deadline()
+}
+
+func (g *group) deadline() time.Time {
+	members := *g.members.Load()
+	var first time.Time
+	held := make([]time.Time, 0, len(members))
+	for _, m := range members {
 		if m.hold == nil {
 			continue
 		}
-		all = append(all, m.hold.Deadline())
+		deadline := m.hold.Deadline()
+		if first.IsZero() || deadline.Before(first) {
+			first = deadline
+		}
 		if m.heldSince(time.Duration(g.sure.Load())) {
-			held = append(held, m.hold.Deadline())
+			held = append(held, deadline)
 		}
 	}
 	if len(held) < g.need {
-		return slices.MinFunc(all, time.Time.Compare)
+		return first
 	}
 	slices.SortFunc(held, time.Time.Compare)
 	return held[len(held)-g.need]

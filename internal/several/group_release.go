@@ -25,12 +25,20 @@ func (g *group) Release() error {
 	g.mu.Lock()
 	back := g.back
 	g.mu.Unlock()
+	why := []error{g.ended.Load().err}
 	if back != nil {
-		<-back // soon: every release is bounded
+		patience := g.kind.patience()
+		over, _ := patience.begin()
+		defer patience.end()
+		select {
+		case <-back: // soon: every release is bounded
+		case <-over:
+			why = append(why, errUndone)
+		}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return errors.Join(append([]error{g.ended.Load().err}, g.failures...)...)
+	return errors.Join(append(why, g.failures...)...)
 }
 
 // dissolve ends the group because too many members have ended, and gives the others back.
@@ -55,7 +63,7 @@ func (g *group) dissolve() {
 		giveBack := func() {
 			err := errUndone
 			defer func() { g.gaveBack(1, err) }() // also if an observer ends the goroutine
-			err = g.kind.release(&m)
+			err = release(&m)
 		}
 		if !m.hold.Session().Start(giveBack) {
 			giveBack()
@@ -83,7 +91,7 @@ func (g *group) Detach() error {
 		return g.Err()
 	}
 	defer func() { g.tellEnd(detachedEnd, time.Since(g.began)) }()
-	return g.each(func(m *member) error { return m.hold.Detach() })
+	return g.each(nil, func(m *member) error { return m.hold.Detach() })
 }
 
 // Lose makes all members end as lost.

@@ -3,10 +3,12 @@ package several
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
@@ -15,7 +17,7 @@ import (
 type Quorum struct {
 	session.Object // without a key
 	Locks          []*core.Lock
-	ServerTimeout  time.Duration // of each call to a server; 0: see timeout
+	ServerTimeout  time.Duration // for which a server is waited for; 0: see timeout
 	MinValidity    time.Duration // for how long it must be held at the least
 	TrustRestarted bool          // a server that has restarted has forgotten nothing
 }
@@ -50,12 +52,13 @@ func (q *Quorum) Leases() (shortest, longest time.Duration) {
 // need is how many locks are more than half.
 func (q *Quorum) need() int { return len(q.Locks)/2 + 1 }
 
-// timeout is that of a call about a lease of that length.
-func (q *Quorum) timeout(length time.Duration) time.Duration {
+// timeout is for how long a server is waited for.
+func (q *Quorum) timeout() time.Duration {
 	if q.ServerTimeout > 0 {
 		return q.ServerTimeout
 	}
-	return min(max(length/100, leastTimeout), mostTimeout, length/4)
+	shortest, _ := q.Leases()
+	return min(max(shortest/100, leastTimeout), mostTimeout, shortest/4)
 }
 
 // Lock waits for the lock for at most limit, or until ctx ends.
@@ -110,24 +113,27 @@ func (w *quorumWait) try(ctx context.Context) (err error) {
 // not waited for because the others suffice for one. After none, servers that take longer than the others may still
 // be asked, for no longer than their timeout.
 func (q *Quorum) tryTo(ctx context.Context) (h *core.Hold, err error) {
+	if ctx.Err() != nil {
+		return nil, &script.Failure{Class: script.Refused, Err: context.Cause(ctx)}
+	}
 	g := &quorumGroup{quorum: q}
 	g.init(ctx, g, q.Label, q.need(), make([]member, len(q.Locks)))
-	// The servers that are not waited for are asked beyond the end of ctx.
-	asking, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	e := q.attempt(ctx.Done())
+	asking, cancel := session.Beside(ctx, e.limit, errNoAnswer)
 	err = errUndone // as long as an observer may keep it from being had
 	defer func() {
 		if err != nil {
-			cancel(err)
+			cancel()
 			g.finish(releasedEnd, 0)
 			g.giveBack()
 		}
 	}()
-	e := newEnough(g.need, len(q.Locks), q.mute())
 	errs := atOnce(len(q.Locks), e, func(i int) error { return g.ask(asking, i, g.began) })
-	stop()
-	if err = g.verdict(e.explain(errs)); err != nil {
+	if err = g.verdict(errs); err != nil {
 		return nil, err
+	}
+	if !slices.Contains(errs, errUndone) {
+		cancel()
 	}
 	g.took = time.Since(g.began)
 	h = core.NewHold(g)
@@ -135,19 +141,19 @@ func (q *Quorum) tryTo(ctx context.Context) (h *core.Hold, err error) {
 	return h, nil
 }
 
-// within is the context of one call to a server.
-func (q *Quorum) within(ctx context.Context, length time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, q.timeout(length), errNoAnswer)
+// within is the context of one call to a server, if it is not that of an attempt.
+func (q *Quorum) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, q.timeout(), errNoAnswer)
 }
 
 // answered is the error of a call that was made within such a context, whose end must not be taken for
 // that of the caller's.
-func (q *Quorum) answered(ctx context.Context, err error) error {
+func answered(err error) error {
 	switch {
-	case err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded):
+	case !errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, session.ErrUnknown):
-		return session.Unknown(errNoAnswer)
+		return errUndone
 	}
 	return errNoAnswer
 }

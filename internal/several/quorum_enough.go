@@ -8,80 +8,73 @@ import (
 )
 
 // enough is when a quorum need not wait any longer for all servers that it has asked. When as many as are needed have
-// succeeded, or have said that somebody else has the lock, the others get as long again. Those who are mute are not
-// waited for if somebody else has the lock on one of the others: what they grant meanwhile would keep that one from it.
-// Nil waits for all.
+// succeeded, or have said that somebody else has the lock, the others get as long again, but no longer than the limit.
+// Those who are mute are not waited for if somebody else has the lock on one of the others: what they grant meanwhile
+// would keep that one from it. Nil waits for all.
 type enough struct {
 	need    int
-	began   time.Time
-	mute    []bool // which servers are; nil: none
-	missing int    // of those who are not
+	missing int             // of those who are not mute
+	mute    []bool          // which servers are; nil: none
+	limit   time.Duration   // for how long any is waited for
+	ends    <-chan struct{} // closed when the caller waits no longer; nil: never
 
+	began              time.Time
+	over               *time.Timer // when to wait no longer
 	succeeded, refused int
 	taken              bool
-	over               <-chan time.Time
 }
 
-// newEnough is that of n servers which are being asked.
-func newEnough(need, n int, mute []bool) *enough {
-	e := &enough{need: need, began: time.Now(), mute: mute, missing: n}
-	for _, mute := range mute {
-		if mute {
-			e.missing--
-		}
-	}
-	return e
-}
-
-// now is over.
-var now = func() <-chan time.Time {
-	over := make(chan time.Time)
-	close(over)
-	return over
-}()
-
-// after records the outcome of a server, and returns when to wait no longer, as far as that is known.
-func (e *enough) after(i int, err error) <-chan time.Time {
+// begin says what ends the wait besides the outcomes.
+func (e *enough) begin() (over <-chan time.Time, ends <-chan struct{}) {
 	if e == nil {
-		return nil
+		return nil, nil
+	}
+	e.began, e.over = time.Now(), time.NewTimer(e.limit)
+	return e.over.C, e.ends
+}
+
+// end is when the wait is over.
+func (e *enough) end() {
+	if e != nil {
+		e.over.Stop()
+	}
+}
+
+// after records the outcome of a server, and reports whether that is enough.
+func (e *enough) after(i int, err error) bool {
+	if e == nil {
+		return false
 	}
 	busy := errors.Is(err, session.ErrBusy)
+	before := max(e.succeeded, e.refused)
 	switch {
 	case err == nil:
 		e.succeeded++
 	case busy:
 		e.refused++
 	}
-	if !e.isMute(i) {
+	if e.mute == nil || !e.mute[i] {
 		e.missing--
 	}
 	e.taken = e.taken || busy || errors.Is(err, session.ErrAlreadyHeld)
-	switch {
-	case e.missing == 0 && e.taken:
-		e.over = now
-	case e.over == nil && max(e.succeeded, e.refused) == e.need:
-		e.over = time.After(time.Since(e.began))
+	if before < e.need && max(e.succeeded, e.refused) == e.need {
+		took := time.Since(e.began)
+		e.over.Reset(min(took, e.limit-took))
 	}
-	return e.over
+	return e.missing == 0 && e.taken
 }
 
-func (e *enough) isMute(i int) bool { return e.mute != nil && e.mute[i] }
-
-// explain says of the mute servers that they have not answered.
-func (e *enough) explain(errs []error) []error {
-	for i, err := range errs {
-		if e.isMute(i) && err == errUndone { //nolint:errorlint // nobody wraps it
-			errs[i] = session.Unknown(errNoAnswer)
+// attempt is how long the servers are waited for that are asked for the lock, at most until ends is closed.
+func (q *Quorum) attempt(ends <-chan struct{}) *enough {
+	e := &enough{need: q.need(), missing: len(q.Locks), limit: q.timeout(), ends: ends}
+	for i, l := range q.Locks {
+		if of(l.Session()).silence.lasts(l.Session()) >= e.limit { // it was waited for in vain
+			if e.mute == nil {
+				e.mute = make([]bool, len(q.Locks))
+			}
+			e.mute[i] = true
+			e.missing--
 		}
 	}
-	return errs
-}
-
-// mute are the servers that have not answered any call for as long as they would be waited for.
-func (q *Quorum) mute() []bool {
-	mute := make([]bool, len(q.Locks))
-	for i, l := range q.Locks {
-		mute[i] = of(l.Session()).silence.lasts(l.Session()) >= q.timeout(l.Length())
-	}
-	return mute
+	return e
 }

@@ -1,6 +1,7 @@
 package several
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -19,6 +20,7 @@ func TestWhenAQuorumNeedNotWaitForTheRest(t *testing.T) {
 	}
 	last, all := []bool{4: true}, []bool{true, true, true, true, true}
 	never, busy, away := 3600, session.ErrBusy, errors.New("away")
+	const limit, past = 12 * time.Second, 13
 	for name, c := range map[string]struct {
 		answers [5]answer
 		mute    []bool
@@ -28,7 +30,8 @@ func TestWhenAQuorumNeedNotWaitForTheRest(t *testing.T) {
 		"most have granted it":          {[5]answer{{1, nil}, {1, nil}, {2, nil}, {never, nil}, {never, nil}}, nil, 4},
 		"and the rest comes soon":       {[5]answer{{1, nil}, {1, nil}, {2, nil}, {3, nil}, {3, nil}}, nil, 3},
 		"most are busy":                 {[5]answer{{1, busy}, {1, busy}, {3, busy}, {never, nil}, {never, nil}}, nil, 6},
-		"neither":                       {[5]answer{{1, nil}, {1, busy}, {1, nil}, {1, busy}, {never, nil}}, nil, never},
+		"neither":                       {[5]answer{{1, nil}, {1, busy}, {1, nil}, {1, busy}, {past, nil}}, nil, 12},
+		"most, but late":                {[5]answer{{1, nil}, {1, nil}, {9, nil}, {past, nil}, {never, nil}}, nil, 12},
 		"a silent one, which decides":   {[5]answer{{1, nil}, {1, nil}, {1, away}, {1, away}, {9, nil}}, last, 9},
 		"a silent one, and one is busy": {[5]answer{{1, nil}, {1, busy}, {2, away}, {1, away}, {never, nil}}, last, 2},
 		"all are silent":                {[5]answer{{1, nil}, {1, nil}, {2, busy}, {never, nil}, {never, nil}}, all, 2},
@@ -36,26 +39,44 @@ func TestWhenAQuorumNeedNotWaitForTheRest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				e := newEnough(3, len(c.answers), c.mute)
+				e := &enough{need: 3, missing: len(c.answers), limit: limit, mute: c.mute}
+				for _, mute := range c.mute {
+					if mute {
+						e.missing--
+					}
+				}
 				errs := atOnce(len(c.answers), e, func(i int) error {
 					time.Sleep(time.Duration(c.answers[i].after) * time.Second)
 					return c.answers[i].err
 				})
 				assert.Equal(t, time.Duration(c.over)*time.Second, time.Since(began))
-				for i, err := range e.explain(errs) {
-					switch a := c.answers[i]; {
-					case a.after <= c.over:
-						assert.Equal(t, a.err, err)
-					case c.mute != nil && c.mute[i]:
-						assert.ErrorIs(t, err, session.ErrUnknown)
-					default:
-						assert.Equal(t, errUndone, err)
+				for i, err := range errs {
+					want := c.answers[i].err
+					if c.answers[i].after > c.over {
+						want = errUndone
 					}
+					assert.Equal(t, want, err)
 				}
 				time.Sleep(time.Duration(never) * time.Second) // until the others have gone
 			})
 		})
 	}
+}
+
+func TestNobodyIsWaitedForWhenTheCallerIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		e := &enough{need: 2, missing: 3, limit: time.Minute, ends: ctx.Done()}
+		errs := atOnce(3, e, func(i int) error {
+			time.Sleep(time.Duration(i) * time.Hour)
+			return nil
+		})
+		assert.Equal(t, []error{nil, errUndone, errUndone}, errs)
+		assert.Equal(t, time.Second, time.Since(began))
+		time.Sleep(3 * time.Hour)
+	})
 }
 
 func TestAPanicOfOneIsThatOfTheCaller(t *testing.T) {

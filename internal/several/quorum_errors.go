@@ -1,7 +1,6 @@
 package several
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,10 +12,9 @@ import (
 )
 
 var (
-	errAlike    = errors.New("two of the locks are on one server, which must be independent")
-	errShort    = errors.New("too little of the lease is left")
-	errYoung    = errors.New("the server has started within a lease, and may have forgotten who holds the lock")
-	errNoAnswer = errors.New("the server has not answered in time")
+	errAlike = errors.New("two of the locks are on one server, which must be independent")
+	errShort = errors.New("too little of the lease is left")
+	errYoung = errors.New("the server has started within a lease, and may have forgotten who holds the lock")
 )
 
 // tooFew is why an attempt that ended so on each server was not granted by enough of them.
@@ -61,7 +59,7 @@ func (q *Quorum) tooFew(errs []error) error {
 // passing reports whether an error of one server is one that waiting may mend.
 func (q *Quorum) passing(err error) bool {
 	return script.IsTemporary(err) || errors.Is(err, errYoung) || errors.Is(err, errNoAnswer) ||
-		errors.Is(err, session.ErrLost) || errors.Is(err, context.Canceled) // which ctx was, that all were asked under
+		errors.Is(err, session.ErrLost)
 }
 
 // lost is the end of a hold that has too few of its members left, with what became of each.

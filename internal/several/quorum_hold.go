@@ -27,6 +27,8 @@ func (g *quorumGroup) Session() *session.Session { return g.quorum.Session() }
 
 // verdict is nil if what was granted is enough, else why it is not.
 func (g *quorumGroup) verdict(errs []error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if g.sure.Store(int64(time.Since(g.began))); !g.certain() {
 		return g.quorum.tooFew(errs)
 	}
@@ -37,7 +39,7 @@ func (g *quorumGroup) verdict(errs []error) error {
 		}
 		runs[m.run] = true
 	}
-	if left := time.Until(g.Deadline()); left <= 0 || left < g.quorum.MinValidity {
+	if left := time.Until(g.deadline()); left <= 0 || left < g.quorum.MinValidity {
 		return &script.Failure{Class: script.Refused, Temporary: true, Err: fmt.Errorf("%w: %v", errShort, left)}
 	}
 	return nil
@@ -45,13 +47,9 @@ func (g *quorumGroup) verdict(errs []error) error {
 
 // giveBack gives back what was granted to an attempt that has failed.
 func (g *quorumGroup) giveBack() {
-	members := *g.members.Load()
-	atOnce(len(members), nil, func(i int) error {
-		if members[i].hold == nil {
-			return nil
-		}
-		return g.release(&members[i])
-	})
+	patience := g.patience()
+	patience.need = len(g.quorum.Locks)
+	_ = g.each(patience, release)
 }
 
 // Extend gives as many members as are needed a lease of at least d from now.
@@ -62,10 +60,15 @@ func (g *quorumGroup) Extend(ctx context.Context, d time.Duration) error {
 	if err := g.quorum.mayExtend(d); err != nil {
 		return err
 	}
-	err := g.each(func(m *member) error {
-		within, cancel := g.quorum.within(ctx, m.single().Of().Length())
+	patience := g.patience()
+	patience.limit = g.quorum.timeout()
+	err := g.each(patience, func(m *member) error {
+		within, cancel := g.quorum.within(ctx)
 		defer cancel()
-		err := g.quorum.answered(ctx, m.hold.Extend(within, d))
+		err := m.hold.Extend(within, d)
+		if ctx.Err() == nil {
+			err = answered(err)
+		}
 		if err == nil && m.since > time.Since(g.began) {
 			return g.label.Fail("extend", session.Unknown(errYoung))
 		}
@@ -86,17 +89,15 @@ func (q *Quorum) mayExtend(d time.Duration) error {
 	return nil
 }
 
-func (g *quorumGroup) patience(n int) *enough { return newEnough(g.need, n, nil) }
-
-// release gives a member back, within the time that its server has.
-func (g *quorumGroup) release(m *member) error {
-	length := m.single().Of().Length()
-	return m.single().ReleaseWithin(min(g.quorum.timeout(length), lease.Bound(length)))
+func (g *quorumGroup) patience() *enough {
+	shortest, _ := g.quorum.Leases()
+	limit := min(g.quorum.timeout(), lease.Bound(shortest))
+	return &enough{need: g.need, missing: len(g.quorum.Locks), limit: limit}
 }
 
 func (g *quorumGroup) releaseAll() error {
 	defer g.giveWay()
-	return g.each(g.release)
+	return g.each(g.patience(), release)
 }
 
 // giveWay makes the waiters of this process stand back for a moment if others were told of the release: this process

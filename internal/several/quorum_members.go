@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ask asks one server, and makes what it grants a member of the group. The lease counts from first.
+// ask asks one server within ctx, and makes what it grants a member of the group. The lease counts from first.
 func (g *quorumGroup) ask(ctx context.Context, i int, first time.Time) error {
 	g.setAsking(i, true)
 	defer func() {
@@ -13,16 +13,14 @@ func (g *quorumGroup) ask(ctx context.Context, i int, first time.Time) error {
 		g.tend()
 	}()
 	q, l := g.quorum, g.quorum.Locks[i]
-	within, cancel := q.within(ctx, l.Length())
-	defer cancel()
 	known := of(l.Session())
 	known.silence.begin(l.Session())
-	h, age, err := l.TryWithAge(within)
+	h, age, err := l.TryWithAge(ctx)
 	if age.Replied {
 		known.silence.end()
 	}
 	if err != nil {
-		return q.answered(ctx, err)
+		return answered(err)
 	}
 	h.Limit(first.Add(l.Length() - Drift(l.Length())))
 	m := member{hold: h, run: age.Run, asking: true}
@@ -39,7 +37,7 @@ func (g *quorumGroup) ask(ctx context.Context, i int, first time.Time) error {
 	young := m.since > time.Since(g.began)
 	switch {
 	case !g.admit(i, m):
-		return g.release(&m)
+		return release(&m)
 	case young:
 		g.ripenAt(m.since)
 		return errYoung
@@ -68,7 +66,9 @@ func (g *quorumGroup) ripenAt(since time.Duration) {
 func (g *quorumGroup) setAsking(i int, asking bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.change(func(members []member) { members[i].asking = asking })
+	if g.taken || g.ended.Load() == nil {
+		g.change(func(members []member) { members[i].asking = asking })
+	}
 }
 
 // admit makes m a member, unless the group has ended.
@@ -80,7 +80,7 @@ func (g *quorumGroup) admit(i int, m member) bool {
 		return false
 	}
 	if g.taken {
-		g.watch(&m)
+		m.hold.Watch(g.memberEnded)
 	}
 	g.change(func(members []member) { members[i] = m })
 	return true
@@ -136,7 +136,9 @@ func (g *quorumGroup) askAgain() {
 	for _, i := range vacant {
 		s := g.quorum.Locks[i].Session()
 		s.Start(func() {
-			if g.ask(g.owner.As(s.Context()), i, time.Now()) == nil {
+			within, cancel := g.quorum.within(g.owner.As(s.Context()))
+			defer cancel()
+			if g.ask(within, i, time.Now()) == nil {
 				s.Logger().Debug("holdfast: another server has the lock", "kind", g.label.Title(), "name", g.label.Name)
 			}
 		})

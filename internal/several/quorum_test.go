@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast/internal/core"
 )
 
 // A server that is busy or far away has time to answer even where leases are short; one that is down costs a part of
@@ -18,7 +20,11 @@ func TestAServersTimeoutFollowsTheLease(t *testing.T) {
 		30 * time.Second:       300 * time.Millisecond,
 		10 * time.Minute:       time.Second,
 	} {
-		assert.Equal(t, want, new(Quorum).timeout(length), length)
+		q := Quorum{}
+		for _, lease := range []time.Duration{time.Hour, length} {
+			q.Locks = append(q.Locks, &core.Lock{Settings: core.Settings{FixedLease: lease}})
+		}
+		assert.Equal(t, want, q.timeout(), length)
 	}
-	assert.Equal(t, time.Millisecond, (&Quorum{ServerTimeout: time.Millisecond}).timeout(time.Minute))
+	assert.Equal(t, time.Millisecond, (&Quorum{ServerTimeout: time.Millisecond}).timeout())
 }

@@ -104,6 +104,11 @@ var own = context.WithValue(context.Background(), ownKey{}, true)
 // a silent server does.
 func Own() context.Context { return own }
 
+// Owned is what those of other calls derive from that need not end sooner: it has the values of ctx, and no end.
+func Owned(ctx context.Context) context.Context {
+	return context.WithValue(context.WithoutCancel(ctx), ownKey{}, true)
+}
+
 // Unending is ctx for a call on c that its caller may leave behind. It has no end if it derives from Own.
 func Unending(ctx context.Context, c rueidis.Client) context.Context {
 	if s, ok := c.(*client); ok && s.directs != nil {

@@ -101,6 +101,7 @@ func BenchmarkSeveral(b *testing.B) {
 		fmt.Sprintf("%.0f, inside %.0f, allocations %.0f", u.Commands, u.Inner, u.Allocs), "2, none, none")
 	near, far := bench.MeasureMajority(b, 5, 0), bench.MeasureMajority(b, 5, time.Millisecond)
 	row("a lock on 5 servers: commands per server", fmt.Sprintf("%.2f", near.Commands), "2")
+	row("  allocations", fmt.Sprintf("%.0f", near.Allocs), "86")
 	row("  time, of 5 locks at once on one machine",
 		fmt.Sprintf("%.2f of %v", ratio(near.Lock+near.Release, near.Single), near.Single), "none")
 	row("  time of lock, of release, of the slowest server's, where they answer after 1 … 5 ms",

@@ -39,6 +39,15 @@ func TestCosts(t *testing.T) {
 	}
 }
 
+// A RedLock on five servers allocates no more than redsync's.
+func TestCostsOfARedLock(t *testing.T) {
+	m := bench.MeasureMajority(t, 5, 0)
+	assert.EqualValues(t, 2, math.Round(m.Commands))
+	if !kit.Racing() {
+		assert.LessOrEqual(t, m.Allocs, 86.0)
+	}
+}
+
 // Stacks come in powers of two: a waiter that sleeps in few and small frames needs 4 KiB, else 8.
 func TestAWaiterSleepsOnASmallStack(t *testing.T) {
 	if kit.Racing() {

@@ -29,6 +29,7 @@ func Several(n int) Kind {
 // A Majority is what a RedLock costs beside the same lock on its slowest server.
 type Majority struct {
 	Commands           float64       // per server and cycle
+	Allocs             float64       // per cycle
 	Lock, Release      time.Duration // medians
 	OneLock, OneReturn time.Duration // of the slowest server alone
 	Single             time.Duration // lock and release of the locks on all servers, each by itself, at once
@@ -50,7 +51,7 @@ func MeasureMajority(tb testing.TB, n int, delay time.Duration) Majority {
 		servers = append(servers, srv)
 		locks = append(locks, rlock.New(open(tb, 30*time.Second, addr), "orders:42", nil))
 	}
-	red := multilock.NewRedLock(locks, &multilock.RedLockOptions{TrustRestarted: true})
+	red := multilock.NewRedLock(locks, &multilock.RedLockOptions{TrustRestarted: true, ServerTimeout: 5 * time.Second})
 	for range 5 {
 		times(tb, red)
 		times(tb, locks[n-1])
@@ -79,6 +80,7 @@ func MeasureMajority(tb testing.TB, n int, delay time.Duration) Majority {
 	for _, srv := range servers {
 		m.Commands += float64(srv.CommandStats(tb)["evalsha"]) / cycles / float64(n)
 	}
+	m.Allocs = testing.AllocsPerRun(cycles, func() { cycle(tb, context.Background(), red) })
 	m.Lock, m.Release, m.OneLock, m.OneReturn = median(lock), median(release), median(one), median(back)
 	m.Single = median(single)
 	return m
