@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // release ends the holds, one of each lock, and gives them back; by one call if nothing is nested in any
@@ -13,12 +14,12 @@ import (
 func (b *Batch) release(holds []*core.Single) error {
 	r, err := core.EndTogether(holds)
 	if r == nil { // each says why it ended
-		return errors.Join(atOnce(len(holds), nil, func(i int) error { return holds[i].Release() })...)
+		return errors.Join(atOnce(len(holds), nil, b.on, func(i int) error { return holds[i].Release() })...)
 	}
 	defer r.Over()
 	errs, done := r.Together(b.giveBack)
 	if !done {
-		errs = atOnce(r.Len(), nil, r.One)
+		errs = atOnce(r.Len(), nil, b.on, r.One)
 	}
 	return errors.Join(append(errs, err)...)
 }
@@ -40,3 +41,6 @@ func (b *Batch) giveBack(ctx context.Context, wire string, locks []*core.Lock) (
 	}
 	return told, err
 }
+
+// on is the session of each lock.
+func (b *Batch) on(int) *session.Session { return b.Session() }

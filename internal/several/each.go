@@ -11,7 +11,13 @@ import (
 // needed, else all errors.
 func (g *group) each(patience *enough, do func(m *member) error) error {
 	members := *g.members.Load()
-	errs := atOnce(len(members), patience, func(i int) error {
+	on := func(i int) *session.Session {
+		if members[i].hold == nil {
+			return nil
+		}
+		return members[i].hold.Session()
+	}
+	errs := atOnce(len(members), patience, on, func(i int) error {
 		if members[i].hold == nil {
 			return errMissing
 		}
@@ -54,9 +60,9 @@ var (
 	errUndone   = session.Unknown(errNoAnswer)
 )
 
-// atOnce does something for each of n at once and returns the errors when all is done, or enough of it. What is not
-// done by then is left to itself. If one of them panics, so does atOnce.
-func atOnce(n int, e *enough, do func(i int) error) []error {
+// atOnce does something for each of n at once, on their sessions if they have one, and returns the errors when all is
+// done, or enough of it. What is not done by then is left to itself. If one of them panics, so does atOnce.
+func atOnce(n int, e *enough, on func(i int) *session.Session, do func(i int) error) []error {
 	type outcome struct {
 		i        int
 		err      error
@@ -67,7 +73,7 @@ func atOnce(n int, e *enough, do func(i int) error) []error {
 	errs := make([]error, n)
 	for i := range n {
 		errs[i] = errUndone
-		go func() {
+		call := func() {
 			o := outcome{i: i, err: errUndone}
 			defer func() { // also if an observer panics or ends the goroutine
 				o.panicked = recover()
@@ -80,7 +86,12 @@ func atOnce(n int, e *enough, do func(i int) error) []error {
 				}
 			}()
 			o.err = do(i)
-		}()
+		}
+		if s := on(i); s != nil {
+			of(s).hand.do(s, call)
+		} else {
+			go call()
+		}
 	}
 	over, ends := e.begin()
 	defer e.end()

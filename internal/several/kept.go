@@ -15,10 +15,13 @@ type kept struct {
 	servers servers
 	ways    ways
 	silence silence
+	hand    hand
 }
 
 func of(s *session.Session) *kept {
-	return session.Attached(s, func(s *session.Session) *kept { return &kept{joint: s.NewLines()} })
+	return session.Attached(s, func(s *session.Session) *kept {
+		return &kept{joint: s.NewLines(), hand: hand{calls: make(chan func())}}
+	})
 }
 
 // ways are given to other processes: until then nobody of this one asks for what it has just had.

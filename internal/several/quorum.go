@@ -128,7 +128,8 @@ func (q *Quorum) tryTo(ctx context.Context) (h *core.Hold, err error) {
 			g.giveBack()
 		}
 	}()
-	errs := atOnce(len(q.Locks), e, func(i int) error { return g.ask(asking, i, g.began) })
+	errs := atOnce(len(q.Locks), e, func(i int) *session.Session { return q.Locks[i].Session() },
+		func(i int) error { return g.ask(asking, i, g.began) })
 	if err = g.verdict(errs); err != nil {
 		return nil, err
 	}

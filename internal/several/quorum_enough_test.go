@@ -12,6 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
+// anywhere is no session.
+func anywhere(int) *session.Session { return nil }
+
 // Three of five servers are needed. Each answers after that many seconds, or not during the test.
 func TestWhenAQuorumNeedNotWaitForTheRest(t *testing.T) {
 	type answer struct {
@@ -45,7 +48,7 @@ func TestWhenAQuorumNeedNotWaitForTheRest(t *testing.T) {
 						e.missing--
 					}
 				}
-				errs := atOnce(len(c.answers), e, func(i int) error {
+				errs := atOnce(len(c.answers), e, anywhere, func(i int) error {
 					time.Sleep(time.Duration(c.answers[i].after) * time.Second)
 					return c.answers[i].err
 				})
@@ -69,7 +72,7 @@ func TestNobodyIsWaitedForWhenTheCallerIsGone(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		e := &enough{need: 2, missing: 3, limit: time.Minute, ends: ctx.Done()}
-		errs := atOnce(3, e, func(i int) error {
+		errs := atOnce(3, e, anywhere, func(i int) error {
 			time.Sleep(time.Duration(i) * time.Hour)
 			return nil
 		})
@@ -81,7 +84,7 @@ func TestNobodyIsWaitedForWhenTheCallerIsGone(t *testing.T) {
 
 func TestAPanicOfOneIsThatOfTheCaller(t *testing.T) {
 	assert.PanicsWithValue(t, "observer", func() {
-		atOnce(3, nil, func(i int) error {
+		atOnce(3, nil, anywhere, func(i int) error {
 			if i == 1 {
 				panic("observer")
 			}
