@@ -128,11 +128,10 @@ func (p *Semaphore) Acquire(ctx context.Context, n int) error {
 	return p.take(ctx, "acquire", n, session.Forever)
 }
 
-// TryAcquire takes n permits if n are free; otherwise it fails with [holdfast.ErrBusy]. It blocks
-// for a round trip, a third of the session's lease and a minute at the most: if there is no reply by
-// then it is [holdfast.ErrNoReply], and what the attempt takes is given back in the background. It
-// passes over whoever waits. It corresponds
-// to tryAcquire(). Otherwise it is as [Semaphore.Acquire].
+// TryAcquire takes n permits if n are free; otherwise it fails with [holdfast.ErrBusy]. It blocks for a round trip. If
+// there is no reply within a third of the session's lease, or a minute if that is less, it fails with
+// [holdfast.ErrNoReply], and what the attempt takes is given back in the background. It passes over whoever waits. It
+// corresponds to tryAcquire(). Otherwise it is as [Semaphore.Acquire].
 func (p *Semaphore) TryAcquire(ctx context.Context, n int) error {
 	return p.take(ctx, "try acquire", n, 0)
 }
