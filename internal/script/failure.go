@@ -186,7 +186,8 @@ func passing(answer *rueidis.RedisError) bool {
 		return true
 	}
 	// A script came upon a key that is still, or already, on another node of a cluster.
-	return ofReplica(text) || strings.Contains(text, "access a non local key")
+	return ofReplica(text) || strings.Contains(text, "access a non local key") ||
+		strings.Contains(text, "keys were accessed during rehashing of the slot")
 }
 
 // ofReplica reports whether a server says so that is no master, or not any more.
