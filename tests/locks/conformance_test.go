@@ -62,10 +62,8 @@ func TestManyGoroutinesOfManySessionsExclude(t *testing.T) {
 		}
 		wg.Wait()
 		assert.EqualValues(t, sessions*goroutines*rounds, total.Load())
-		if k.Most != nil { // its release need not wait for every server
-			kit.Await(t, "the last release", func() bool { return len(k.Free(srv.Keyspace(t))) == 0 })
-		}
-		assert.Empty(t, k.Free(srv.Keyspace(t)))
+		// A RedLock's release need not wait for every server, and a session gives back what it was granted too late.
+		kit.Await(t, "that all is given back", func() bool { return len(k.Free(srv.Keyspace(t))) == 0 })
 	})
 }
 
