@@ -1,8 +1,11 @@
 package cluster
 
 import (
+	"errors"
 	"slices"
 	"strings"
+
+	"github.com/redis/rueidis"
 )
 
 // A Map is who has which slots, by what one node says.
@@ -23,6 +26,21 @@ func (m Map) MasterOf(replica string) string {
 		}
 	}
 	return ""
+}
+
+// ErrFailed is what can be said of a master that the others take for failed: to servers from version 8 on, the client
+// has no connection then.
+var ErrFailed = errors.New("the cluster takes it for failed")
+
+// Without are the masters that are not among the nodes that a client knows.
+func (m Map) Without(known map[string]rueidis.Client) (masters []string) {
+	for _, r := range m {
+		addr := r.Nodes[0].Addr
+		if _, knows := known[addr]; !knows && addr != "" && !slices.Contains(masters, addr) {
+			masters = append(masters, addr)
+		}
+	}
+	return masters
 }
 
 // Of are the slots of a master.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 
 	"github.com/holdfast-go/holdfast/internal/cluster"
@@ -24,6 +25,7 @@ func TestMap(t *testing.T) {
 	assert.Equal(t, "a", m.MasterOf("c"))
 	assert.Empty(t, m.MasterOf("b"))
 	assert.Len(t, m.Of("a"), 2)
+	assert.Equal(t, []string{"a"}, m.Without(map[string]rueidis.Client{"b": nil, "c": nil}))
 	assert.Len(t, m, 3)
 }
 

@@ -24,8 +24,8 @@ import (
 // all names are kept in mind. If a node of a cluster cannot be asked, Walk asks the others and then
 // returns an error that names it.
 func (r *Reader) Walk(ctx context.Context, glob string, yield func([]*Object) error) (denied int, err error) {
-	nodes := r.client.Nodes()
-	if err := dropReplicas(ctx, r.client, nodes); err != nil {
+	nodes, failed, err := masters(ctx, r.client)
+	if err != nil {
 		return 0, err
 	}
 	var enough error // what yield has said
@@ -38,6 +38,9 @@ func (r *Reader) Walk(ctx context.Context, glob string, yield func([]*Object) er
 		return enough
 	}
 	var away []error
+	for _, addr := range failed {
+		away = append(away, fmt.Errorf("%s could not be asked: %w", addr, cluster.ErrFailed))
+	}
 	for _, addr := range slices.Sorted(maps.Keys(nodes)) {
 		for _, pattern := range r.patterns(glob) {
 			err := Keys(ctx, nodes[addr], pattern, "", func(keys []string) error {
@@ -107,18 +110,21 @@ func scanPage(
 	return node.Do(ctx, scan.ReadOnly()).AsScanEntry()
 }
 
-// dropReplicas leaves out the nodes of a cluster that are replicas, and masters of no slot.
-func dropReplicas(ctx context.Context, client rueidis.Client, known map[string]rueidis.Client) error {
+// masters are the nodes that the client knows, without those of a cluster that are replicas and masters of no slot; and
+// the masters that it does not know, as they have failed.
+func masters(ctx context.Context, client rueidis.Client) (known map[string]rueidis.Client, failed []string, err error) {
+	known = client.Nodes()
 	if client.Mode() != rueidis.ClientModeCluster {
-		return nil
+		return known, nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	slots, err := cluster.Slots(ctx, client, func(f func()) { go f() })
+	failed = slots.Without(known)
 	maps.DeleteFunc(known, func(addr string, _ rueidis.Client) bool {
 		return slots.MasterOf(addr) != "" && !slots.Has(addr, 0, wire.Slots)
 	})
-	return err
+	return known, failed, err
 }
 
 // A recent remembers the last names, between fifty and a hundred thousand of them, by their hashes.

@@ -49,7 +49,8 @@ func clusterRights(t testing.TB) []string {
 	t.Helper()
 	rights := slices.DeleteFunc(redistest.GuideRights(t),
 		func(r string) bool { return r == "+publish" || r == "+subscribe" || r == "+pubsub|numsub" })
-	return append(rights, "+spublish", "+ssubscribe", "+cluster|slots", "+pubsub|shardnumsub")
+	return append(rights, "+spublish", "+ssubscribe", "+cluster|slots", "+cluster|shards",
+		"+pubsub|shardnumsub")
 }
 
 func TestDoctorInACluster(t *testing.T) {

@@ -18,10 +18,10 @@ import (
 func (d *doctor) reach(ctx context.Context) (found []finding) {
 	learning, cancel := context.WithTimeout(ctx, 2*d.q.timeout)
 	defer cancel()
-	for addr, client := range d.client.Nodes() {
+	known := d.client.Nodes()
+	for addr, client := range known {
 		d.nodes = append(d.nodes, &node{addr: addr, client: client})
 	}
-	slices.SortFunc(d.nodes, func(a, b *node) int { return cmp.Compare(a.addr, b.addr) })
 	var wg sync.WaitGroup
 	for _, n := range d.nodes {
 		wg.Go(func() { n.learn(learning) })
@@ -31,7 +31,11 @@ func (d *doctor) reach(ctx context.Context) (found []finding) {
 		ctx, cancel := context.WithTimeout(ctx, 2*d.q.timeout)
 		defer cancel()
 		d.slots, d.slotsErr = cluster.Slots(ctx, d.client, func(f func()) { go f() })
+		for _, addr := range d.slots.Without(known) {
+			d.nodes = append(d.nodes, &node{addr: addr, err: cluster.ErrFailed})
+		}
 	}
+	slices.SortFunc(d.nodes, func(a, b *node) int { return cmp.Compare(a.addr, b.addr) })
 	for _, n := range d.nodes {
 		n.master = !d.cluster() || d.slots.Has(n.addr, 0, wire.Slots)
 		if n.err != nil {
