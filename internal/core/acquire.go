@@ -83,7 +83,6 @@ func (a *acquisition) claims() {
 	if a.own == nil {
 		a.own = &private{}
 		a.claim = &a.own.claim
-		a.claim.lock = a.lock
 	}
 }
 
@@ -96,7 +95,7 @@ func (a *acquisition) finish(ctx context.Context, operation string, err error) e
 	}
 	a.leave(ctx)
 	a.giveUp()
-	a.claim.unref()
+	a.claim.unref(a.lock)
 	a.over = true
 	err = a.lock.Fail(operation, a.Explain(ctx, err))
 	a.Tell(err)
@@ -110,7 +109,7 @@ func (a *acquisition) unwind() {
 	case a.over:
 	case a.hold == nil:
 		a.giveUp()
-		a.claim.unref()
+		a.claim.unref(a.lock)
 	case a.adopts:
 		_ = a.hold.Detach()
 	default:
@@ -307,7 +306,6 @@ func (a *acquisition) begin() *Single {
 	}
 	for _, wire := range a.also.wires {
 		p := &private{}
-		p.claim.lock = a.lock
 		a.also.holds = append(a.also.holds, p.begin(a.lock, &p.claim, wire, &a.answer, a.Copies))
 	}
 	return o.begin(a.lock, a.claim, a.Wire, &a.answer, a.Copies)

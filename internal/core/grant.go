@@ -6,16 +6,14 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/owner"
-	"github.com/holdfast-go/holdfast/internal/registry"
 	"github.com/holdfast-go/holdfast/internal/scope"
 )
 
-// A grant is an [owner.Grant] with its place in the session: in the watchdog's queue and in the registry.
+// A grant is an [owner.Grant] with its place in the session's watchdog.
 type grant struct {
 	lease.Entry // the watchdog's notes
-	registry.Links[*grant]
-	lock  *Lock
-	claim *claim
+	lock        *Lock
+	claim       *claim
 
 	owner.Grant[*grant, *Single] // guarded by claim.mu, but for Of and Wire
 }
@@ -47,10 +45,12 @@ func (g *grant) add(h *Single, sent time.Duration) {
 	first, watch := c.Add(&g.Grant, &h.Hold, lease.Add(h.Acquired(), h.lock.Length()), h.watched())
 	if watch {
 		k.dog.Add(g, sent)
+	} else if first {
+		k.dog.Rest(g)
 	}
 	var waits []Waker
 	if first {
-		k.grants.Add(g)
+		k.permits.Add(g)
 		if c.crowd != nil {
 			waits = slices.Clone(c.crowd.waits)
 		}
@@ -66,11 +66,11 @@ func (g *grant) drop(h *Single) (contexts *scope.Context) {
 	k, c := g.lock.keeper, g.claim
 	c.mu.Lock()
 	last, unwatch := c.Drop(&g.Grant, &h.Hold, h.watched(), h.ended.Load() == detachedEnd, k.session.Now())
-	if unwatch {
-		k.dog.Remove(g)
-	}
 	if last {
-		k.grants.Remove(g)
+		k.dog.Remove(g)
+		k.permits.Remove(g)
+	} else if unwatch {
+		k.dog.Rest(g)
 	}
 	contexts = h.stop()
 	owned, handed := c.owner != nil, last && g.Passed()
@@ -79,7 +79,7 @@ func (g *grant) drop(h *Single) (contexts *scope.Context) {
 		k.session.Lines().Ended(g.lock.Line())
 	}
 	if owned {
-		c.unref()
+		c.unref(g.lock)
 	}
 	return contexts
 }
@@ -148,7 +148,7 @@ func (g *grant) lose(sent time.Duration) {
 	g.Gone()
 	for h := range g.Live() {
 		if h.trusted() { // else it was lost before, of that
-			h.failure = nil
+			h.setFailure(nil)
 		}
 	}
 	g.claim.mu.Unlock()

@@ -29,15 +29,15 @@ func TestAHoldIsWatchedFromItsBeginningToItsEnd(t *testing.T) {
 		s := new(session.Session)
 		*s.Config() = session.Config{Lease: length}
 		k := &keeper{session: s}
-		var watched []lease.Renewable
+		var watched []*grant
 		k.dog = lease.NewWatchdog(func() time.Duration { return time.Hour }, length,
-			func(f func()) { f() }, func(batch []lease.Renewable) { watched = append(watched, batch...) })
+			func(f func()) { f() }, func(batch []*grant) { watched = append(watched, batch...) })
 		l := &Lock{Object: session.NewObject(s, session.Label{}, nil), keeper: k, protocol: bare{}}
-		c := &claim{lock: l}
+		c := new(claim)
 		var o outermost
 		h := o.begin(l, c, "wire", &answer{Reply: script.Reply{Sent: s.Now(), At: s.Now()}}, 0)
 		k.dog.Run(ctx) // looks once
-		assert.Equal(t, []lease.Renewable{h.grant}, watched)
+		assert.Equal(t, []*grant{h.grant}, watched)
 
 		k.dog.Renewed(h.grant, s.Now())
 		h.grant.drop(h)

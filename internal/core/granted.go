@@ -16,7 +16,7 @@ type Granted struct {
 // Granted is all that the session has of the lock.
 func (l *Lock) Granted() Granted {
 	gs := Granted{lock: l}
-	for _, g := range l.keeper.grants.All() {
+	for _, g := range l.keeper.dog.All() {
 		if g.lock.claimKey() == l.claimKey() {
 			gs.grants = append(gs.grants, g)
 		}
@@ -27,7 +27,7 @@ func (l *Lock) Granted() Granted {
 // GrantedTo is what the session has of the lock under some wire owners, of a lock whose holds have no other owners.
 func (l *Lock) GrantedTo(wires []string) Granted {
 	// Names that differ by braces alone share a channel, and the key of the permits that are taken.
-	ours := slices.DeleteFunc(l.keeper.grants.Find(wires), func(g *grant) bool { return g.lock.Channel != l.Channel })
+	ours := slices.DeleteFunc(l.keeper.permits.Find(wires), func(g *grant) bool { return g.lock.Channel != l.Channel })
 	return Granted{lock: l, wires: wires, grants: ours}
 }
 

@@ -62,7 +62,7 @@ func (h *Single) passTo(to *Lock, now time.Duration) (heir *Single, contexts *sc
 	c.Pass(&g.Grant, &heir.Hold)
 	contexts = h.stop()
 	if owner != nil {
-		owner.remove(c)
+		owner.claims.Remove(g.lock.claimKey())
 		c.owner, c.refs = nil, 0
 	}
 	c.mu.Unlock()
@@ -110,11 +110,11 @@ func (a *acquisition) becomes(c *claim) bool {
 			return false
 		}
 		mine.forgo(a.Place)
-		owner.remove(mine)
+		owner.claims.Remove(a.lock.claimKey())
 		c.mu.Lock()
 		c.owner, c.refs = owner, 1
 		c.mu.Unlock()
-		owner.put(c)
+		owner.claims.Put(a.lock.claimKey(), c)
 	}
 	a.bequeath()
 	a.claim = c

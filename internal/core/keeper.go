@@ -19,11 +19,11 @@ import (
 // still have.
 type keeper struct {
 	session *session.Session
-	numbers atomic.Int64 // of the wire owners so far
-	dog     *lease.Watchdog
+	numbers atomic.Int64            // of the wire owners so far
+	dog     *lease.Watchdog[*grant] // knows all that is held
 	debts   debts.Debts[*Lock]
 	millis  string // the session's lease, as scripts take it
-	grants  registry.Registry[*grant]
+	permits registry.Registry[*grant]
 	telling atomic.Int64 // losses of which users are being told
 	closed  closed
 }
@@ -47,7 +47,7 @@ func (k *keeper) newOwner() string { return wire.Owner(k.session.ID(), k.numbers
 func Paid(s *session.Session) time.Duration { return keeperOf(s).debts.Paid() }
 
 // Holds reports whether the session holds anything.
-func (k *keeper) Holds() bool { return k.grants.Any() }
+func (k *keeper) Holds() bool { return k.dog.Any() }
 
 // closed is what has ended because of Close.
 type closed struct {
@@ -100,7 +100,7 @@ func (k *keeper) TellAll() {
 // again and again until it is known or ctx ends.
 func (k *keeper) ReleaseAll(ctx context.Context) error {
 	var calls []debts.Giving
-	for _, g := range k.grants.All() {
+	for _, g := range k.dog.All() {
 		ended, last := g.endAll(closedEnd)
 		k.closed.add(ended)
 		if last {

@@ -15,7 +15,7 @@ import (
 // are due.
 func CatchUp(s *session.Session) {
 	k := keeperOf(s)
-	for _, g := range k.grants.All() {
+	for _, g := range k.dog.All() {
 		for _, h := range g.live() {
 			if h.trusted() {
 				h.rearm()
@@ -34,7 +34,7 @@ func Telling(s *session.Session) bool { return keeperOf(s).telling.Load() > 0 }
 func Overdue(s *session.Session) bool {
 	k := keeperOf(s)
 	fresh := lease.Trust(s.Now()-s.Lease()/3, s.Lease())
-	for _, g := range k.grants.All() {
+	for _, g := range k.dog.All() {
 		for _, h := range g.live() {
 			if h.watched() && h.Err() == nil && h.Trust() < fresh {
 				return true
@@ -54,7 +54,7 @@ func (h *Single) Lose(why error) (tell func(ctx context.Context), err error) {
 
 // Lose does so with all that the session holds of a name, and returns how many grants of it that were.
 func Lose(ctx context.Context, s *session.Session, name string, why error) int {
-	of := slices.DeleteFunc(keeperOf(s).grants.All(), func(g *grant) bool {
+	of := slices.DeleteFunc(keeperOf(s).dog.All(), func(g *grant) bool {
 		return g.lock.Name != name || len(g.live()) == 0
 	})
 	for _, g := range of {
@@ -71,7 +71,7 @@ func (g *grant) fail(why error) {
 	live := g.live()
 	g.claim.mu.Lock()
 	for _, h := range live {
-		h.failure = why
+		h.setFailure(why)
 	}
 	g.claim.mu.Unlock()
 	for _, h := range live {

@@ -12,7 +12,7 @@ func (h *Single) Observe(ctx context.Context) {
 		return
 	}
 	h.grant.claim.mu.Lock()
-	h.observed = ended
+	h.setRare().observed = ended
 	h.grant.claim.mu.Unlock()
 	if why := h.ended.Load(); why != nil && why != releasedEnd { // meanwhile
 		held := h.held()
@@ -36,8 +36,10 @@ func (h *Single) observeEnd(why *ending, held time.Duration) {
 		return
 	}
 	h.grant.claim.mu.Lock()
-	ended := h.observed
-	h.observed = nil
+	var ended func(held time.Duration, why error)
+	if h.rare != nil {
+		ended, h.rare.observed = h.rare.observed, nil
+	}
 	h.grant.claim.mu.Unlock()
 	switch {
 	case ended == nil:

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/holdfast-go/holdfast/internal/owner"
+	"github.com/holdfast-go/holdfast/internal/registry"
 	"github.com/holdfast-go/holdfast/internal/scope"
 	"github.com/holdfast-go/holdfast/internal/session"
 )
@@ -14,38 +15,8 @@ import (
 // each other. It is a local idea; on the wire each outermost acquisition has an owner of its
 // own (guarantee G3). A context carries it.
 type Owner struct {
-	mu    sync.Mutex          // guards the rest; taken before a claim's own
-	first *claim              // most owners have one claim,
-	more  map[claimKey]*claim // some have others
-}
-
-// find returns the claim to a name, or nil. mu is held.
-func (o *Owner) find(key claimKey) *claim {
-	if o.first != nil && o.first.lock.claimKey() == key {
-		return o.first
-	}
-	return o.more[key]
-}
-
-// put adds a claim. mu is held.
-func (o *Owner) put(c *claim) {
-	if o.first == nil {
-		o.first = c
-		return
-	}
-	if o.more == nil {
-		o.more = make(map[claimKey]*claim)
-	}
-	o.more[c.lock.claimKey()] = c
-}
-
-// remove takes a claim out. mu is held.
-func (o *Owner) remove(c *claim) {
-	if o.first == c {
-		o.first = nil
-		return
-	}
-	delete(o.more, c.lock.claimKey())
+	mu     sync.Mutex // guards the rest; taken before a claim's own
+	claims registry.Few[claimKey, *claim]
 }
 
 // NewOwner returns ctx with an owner that nobody else has.
@@ -79,8 +50,6 @@ type claimKey struct {
 // A claim is what one owner has of one name, by the rules of [owner.Claim], and whose turn it is: one operation is in
 // flight for it at a time (guarantee G3).
 type claim struct {
-	lock *Lock // the first one that made the claim; others of the same claimKey share it
-
 	mu    sync.Mutex
 	owner *Owner // nil until a context carries it
 	refs  int32  // holds and calls; counted once there is an owner
@@ -110,10 +79,10 @@ type Waker interface{ Wake() }
 func (o *Owner) claim(l *Lock) *claim {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	c := o.find(l.claimKey())
+	c := o.claims.Get(l.claimKey())
 	if c == nil {
-		c = &claim{lock: l, owner: o}
-		o.put(c)
+		c = &claim{owner: o}
+		o.claims.Put(l.claimKey(), c)
 	}
 	c.mu.Lock()
 	c.refs++
@@ -136,7 +105,7 @@ func existing(ctx context.Context, key claimKey) *claim {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.find(key)
+	return o.claims.Get(key)
 }
 
 // share gives the claim of a hold an owner, so that a context can carry it, and returns it. When the hold has ended,
@@ -150,7 +119,8 @@ func (h *Single) share() *Owner {
 	}
 	if c.owner == nil {
 		// Nobody else can have found the claim: the one reference is the hold's.
-		c.owner, c.refs = &Owner{first: c}, 1
+		c.owner, c.refs = &h.setRare().owner, 1
+		c.owner.claims.Put(h.lock.claimKey(), c)
 	}
 	return c.owner
 }
@@ -162,8 +132,8 @@ func (c *claim) ownedBy() *Owner {
 	return c.owner
 }
 
-// unref gives a reference back; with the last one the owner forgets the name.
-func (c *claim) unref() {
+// unref gives a reference to the claim to a lock back; with the last one the owner forgets the name.
+func (c *claim) unref(l *Lock) {
 	if c == nil {
 		return
 	}
@@ -176,7 +146,7 @@ func (c *claim) unref() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.refs--; c.refs == 0 {
-		owner.remove(c)
+		owner.claims.Remove(l.claimKey())
 	}
 }
 

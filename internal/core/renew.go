@@ -13,21 +13,20 @@ import (
 
 // renew renews a batch of grants and decides the outcome of every hold on its own (G9). What the server refuses as a
 // whole because of some of its keys is renewed in halves, both at once.
-func (k *keeper) renew(batch []lease.Renewable) {
+func (k *keeper) renew(batch []*grant) {
 	s := k.session
 	ctx, cancel := context.WithTimeoutCause(s.Context(), s.Lease()/6, session.ErrNoReply)
 	defer cancel()
-	call := script.NewCall(batch[0].(*grant).lock.protocol.Renewal()).Arg(k.millis)
+	call := script.NewCall(batch[0].lock.protocol.Renewal()).Arg(k.millis)
 	defer call.Free()
-	for _, r := range batch {
-		g := r.(*grant)
+	for _, g := range batch {
 		g.lock.protocol.Renew(call, g.Wire)
 	}
 	sent := s.Now()
 	err := s.Runner().Run(ctx, script.Keep, call)
 	var answers []rueidis.RedisMessage
 	if err == nil {
-		answers, err = s.Runner().ReadRenewal(call, batch[0].(*grant).lock.Key(), len(batch))
+		answers, err = s.Runner().ReadRenewal(call, batch[0].lock.Key(), len(batch))
 	}
 	if half := len(batch) / 2; half > 0 && script.BecauseOfKeys(err) {
 		s.Start(func() { k.renew(batch[:half]) })
@@ -36,8 +35,7 @@ func (k *keeper) renew(batch []lease.Renewable) {
 	}
 	var long []*grant
 	var told []func()
-	for i, r := range batch {
-		g := r.(*grant)
+	for i, g := range batch {
 		if err != nil {
 			told = k.failed(told, g, err)
 			continue

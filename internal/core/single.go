@@ -24,11 +24,44 @@ type Single struct {
 
 	owner.Hold[*Single] // what Trust returns may be read without the claim's mutex, the rest only with it
 
-	// guarded by the claim's mutex
+	rare *rare // nil until it is needed
+}
+
+// rare is what few holds have. The claim's mutex guards it.
+type rare struct {
+	owner    Owner // of the claim, if a context of this hold was the first to carry one
 	contexts scope.Contexts
 	timer    *time.Timer // ends the contexts when trust does; nil until there is one
 	failure  error       // of the last renewal, if it failed
 	observed func(held time.Duration, why error)
+}
+
+// setRare returns that for a change. The claim's mutex is held.
+func (h *Single) setRare() *rare {
+	if h.rare == nil {
+		h.rare = new(rare)
+		if h.ended.Load() != nil {
+			h.rare.contexts.Close()
+		}
+	}
+	return h.rare
+}
+
+// setFailure notes how the last renewal failed, nil if it did not. The claim's mutex is held.
+func (h *Single) setFailure(why error) {
+	if h.rare != nil || why != nil {
+		h.setRare().failure = why
+	}
+}
+
+// failure is how the last renewal failed, nil if it did not.
+func (h *Single) failure() error {
+	h.grant.claim.mu.Lock()
+	defer h.grant.claim.mu.Unlock()
+	if h.rare == nil {
+		return nil
+	}
+	return h.rare.failure
 }
 
 // An ending is why a hold ended.
@@ -138,7 +171,7 @@ func (h *Single) prolongTo(sent, until time.Duration) {
 // believe is [owner.Hold.Believe]. The claim's mutex is held.
 func (h *Single) believe(sent, until time.Duration) (trusted bool) {
 	if trusted = h.Believe(h.lock.Session().Now(), sent, until); trusted {
-		h.failure = nil
+		h.setFailure(nil)
 	}
 	return trusted
 }
@@ -146,7 +179,7 @@ func (h *Single) believe(sent, until time.Duration) (trusted bool) {
 // failed records a renewal that did not succeed, and appends to told what logs it.
 func (h *Single) failed(told []func(), why error) []func() {
 	h.grant.claim.mu.Lock()
-	h.failure = why
+	h.setFailure(why)
 	h.grant.claim.mu.Unlock()
 	if h.Err() != nil {
 		return told
@@ -195,10 +228,7 @@ func (h *Single) lose() {
 func (h *Single) endLost() (tell func()) {
 	s := h.lock.Session()
 	held := min(s.Now(), h.Trust()) - h.Acquired()
-	h.grant.claim.mu.Lock()
-	why := h.failure
-	h.grant.claim.mu.Unlock()
-	end := lostEnd(&h.lock.Label, s, held, why)
+	end := lostEnd(&h.lock.Label, s, held, h.failure())
 	if h.finish(end) != nil {
 		return nil
 	}
@@ -229,9 +259,7 @@ func (h *Single) held() time.Duration { return h.lock.Session().Now() - h.Acquir
 
 // Why is the error of the last renewal of a lost hold, or that there was nothing to renew.
 func (h *Single) Why() error {
-	h.grant.claim.mu.Lock()
-	defer h.grant.claim.mu.Unlock()
-	return cmp.Or(h.failure, errDropped)
+	return cmp.Or(h.failure(), errDropped)
 }
 
 var errDropped = errors.New("its lease was over, or the server has dropped it")
@@ -251,36 +279,35 @@ func (h *Single) Context(ctx context.Context) context.Context {
 	if !h.lock.Wires.Ownerless {
 		owner = h.share()
 	}
-	h.arm()
-	return h.contexts.New(ctx, &h.grant.claim.mu, h, owner)
+	return h.arm().New(ctx, &h.grant.claim.mu, h, owner)
 }
 
 // Watch calls ended when the hold ends.
-func (h *Single) Watch(ended context.CancelCauseFunc) {
-	h.arm()
-	h.contexts.Watch(&h.grant.claim.mu, h, ended)
-}
+func (h *Single) Watch(ended context.CancelCauseFunc) { h.arm().Watch(&h.grant.claim.mu, h, ended) }
 
-// arm makes the timer, unless there is one.
-func (h *Single) arm() {
+// arm makes the timer of the contexts, unless there is one, and returns them.
+func (h *Single) arm() *scope.Contexts {
 	h.grant.claim.mu.Lock()
 	defer h.grant.claim.mu.Unlock()
-	if h.timer == nil && h.ended.Load() == nil {
-		h.timer = time.AfterFunc(h.remaining(), h.tick)
+	r := h.setRare()
+	if r.timer == nil && h.ended.Load() == nil {
+		r.timer = time.AfterFunc(h.remaining(), h.tick)
 	}
+	return &r.contexts
 }
 
 // stop stops the timer of the contexts, and returns them, which are to end. The claim's mutex is held.
 func (h *Single) stop() *scope.Context {
-	if h.timer != nil {
-		h.timer.Stop()
+	if h.rare == nil {
+		return nil
 	}
-	return h.contexts.Close()
+	if h.rare.timer != nil {
+		h.rare.timer.Stop()
+	}
+	return h.rare.contexts.Close()
 }
 
-func (h *Single) remaining() time.Duration {
-	return h.Trust() - h.lock.Session().Now()
-}
+func (h *Single) remaining() time.Duration { return h.Trust() - h.lock.Session().Now() }
 
 // tick ends the contexts when trust has run out.
 func (h *Single) tick() {
@@ -293,8 +320,13 @@ func (h *Single) tick() {
 func (h *Single) rearm() {
 	h.grant.claim.mu.Lock()
 	defer h.grant.claim.mu.Unlock()
-	if h.timer != nil && h.ended.Load() == nil {
-		h.timer.Reset(h.remaining())
+	h.resetTimer()
+}
+
+// resetTimer is rearm. The claim's mutex is held.
+func (h *Single) resetTimer() {
+	if h.rare != nil && h.rare.timer != nil && h.ended.Load() == nil {
+		h.rare.timer.Reset(h.remaining())
 	}
 }
 
@@ -314,7 +346,7 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 		return h.lock.Fail("extend", session.ErrClosed)
 	}
 	defer s.Leave()
-	asked, err := g.claim.ask(ctx, g.Wire, d)
+	asked, err := g.ask(ctx, d)
 	if err != nil {
 		return h.lock.Fail("extend", session.Explain(ctx, err))
 	}

@@ -28,8 +28,8 @@ func (o *Owner) Claims(locks []*Lock) *Claims {
 
 // Drop gives the claims back.
 func (cs *Claims) Drop() {
-	for _, c := range cs.claims {
-		c.unref()
+	for i, c := range cs.claims {
+		c.unref(cs.locks[i])
 	}
 }
 

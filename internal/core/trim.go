@@ -38,17 +38,17 @@ var errTrimming = &script.Failure{
 
 // ask says that a lease of d is asked for without the claim's turn: no trim goes below it until the caller
 // calls asked. One that has been sent before is waited for, but not if its reply was lost.
-func (c *claim) ask(ctx context.Context, wire string, d time.Duration) (asked func(), err error) {
+func (g *grant) ask(ctx context.Context, d time.Duration) (asked func(), err error) {
 	for delay := session.FirstRetry; ; delay = min(2*delay, session.LastRetry) {
-		c.mu.Lock()
-		may, underWay := c.Ask(wire, d, c.lock.Session().Now())
-		c.mu.Unlock()
+		g.claim.mu.Lock()
+		may, underWay := g.claim.Ask(g.Wire, d, g.lock.Session().Now())
+		g.claim.mu.Unlock()
 		switch {
 		case may:
 			return func() {
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				c.Asked(d)
+				g.claim.mu.Lock()
+				defer g.claim.mu.Unlock()
+				g.claim.Asked(d)
 			}, nil
 		case !underWay || session.Pause(ctx, delay) != nil:
 			return nil, errTrimming

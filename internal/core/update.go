@@ -90,9 +90,7 @@ func (h *Single) distrust(until time.Duration) (before owner.Belief) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before = h.Distrust(until)
-	if h.timer != nil {
-		h.timer.Reset(h.remaining())
-	}
+	h.resetTimer()
 	return before
 }
 
@@ -103,7 +101,7 @@ func (h *Single) trustAgain(before owner.Belief, unsure, sent, until time.Durati
 	c.mu.Lock()
 	trusted := h.TrustAgain(before, h.lock.Session().Now(), unsure, sent, until)
 	if trusted {
-		h.failure = nil
+		h.setFailure(nil)
 	}
 	c.mu.Unlock()
 	if !trusted {

@@ -37,7 +37,7 @@ type call struct {
 
 // A keeper is a watchdog in a bubble, with a callback that renews.
 type keeper struct {
-	*lease.Watchdog
+	*lease.Watchdog[*item]
 	base time.Time
 	stop context.CancelFunc
 
@@ -69,10 +69,10 @@ func keep(t *testing.T, test func(k *keeper)) {
 func (k *keeper) now() time.Duration { return time.Since(k.base) }
 
 // serve is the watchdog's callback.
-func (k *keeper) serve(batch []lease.Renewable) {
+func (k *keeper) serve(batch []*item) {
 	c := call{at: k.now()}
 	for _, r := range batch {
-		c.names = append(c.names, r.(*item).name)
+		c.names = append(c.names, r.name)
 	}
 	slices.Sort(c.names) // items that are due at the same moment come in any order
 	k.mu.Lock()

@@ -1,8 +1,8 @@
 package lease
 
 import (
-	"container/heap"
 	"context"
+	"math"
 	"sync"
 	"time"
 )
@@ -13,31 +13,32 @@ type Group struct {
 	Slot   uint16
 }
 
-// Renewable is what a watchdog keeps alive.
+// Renewable is what a watchdog keeps alive, or only knows.
 type Renewable interface {
+	comparable
 	// Group is the same at every call.
 	Group() Group
 	// The watchdog keeps its notes in an [Entry]; embed one.
-	timed
 	entry() *Entry
+	put(place int32)
 }
 
 // Entry is embedded by a Renewable. Its zero value is ready.
 type Entry struct {
-	due   time.Duration // since the watchdog's base
-	place int32         // in its group's queue, from 1; 0 when not in it
+	place int32 // in its group's queue, from 1; 0 when not in it
 	state state
 }
 
 type state uint8
 
 const (
-	absent  state = iota
-	waiting       // in the queue
-	sent          // a renewal is under way
+	resting state = iota // if it has a place: known, and not renewed
+	waiting              // to be renewed
+	sent                 // a renewal is under way
 )
 
-func (e *Entry) entry() *Entry { return e }
+func (e *Entry) entry() *Entry   { return e }
+func (e *Entry) put(place int32) { e.place = place }
 
 var _ interface{ entry() *Entry } = (*Entry)(nil)
 
@@ -48,7 +49,9 @@ const BatchSize = 500
 // success, in batches. Many names cost hardly more than one, so when one of a group is due,
 // others go along as far as the call has room: those that are due first, unless they were
 // renewed only just now. From then on they are due together.
-type Watchdog struct {
+//
+// It knows what need not be renewed, too: so whoever wants to know all that there is asks it.
+type Watchdog[R Renewable] struct {
 	now    func() time.Duration // the present moment
 	period time.Duration        // between renewals
 	along  time.Duration        // what is due this much later goes along
@@ -57,79 +60,110 @@ type Watchdog struct {
 	// renew renews a batch of one group, of at most BatchSize; it reports each outcome by
 	// [Watchdog.Renewed], [Watchdog.Failed] or [Watchdog.Remove], and may block. It runs in a
 	// goroutine of its own.
-	renew func(batch []Renewable)
+	renew func(batch []R)
 	start func(func()) // starts a goroutine that somebody waits for
 
 	mu     sync.Mutex // guards the rest, and every Entry
-	groups map[Group]*group
-	last   *group // the one that was used last: most sessions have few
-	queue  queue[*group]
+	groups map[Group]*group[R]
+	last   *group[R] // the one that was used last: most sessions have few
+	queue  queue[*group[R]]
 	asleep time.Duration // Run sleeps until then
 	kick   chan struct{} // wakes Run when something is due earlier
 }
 
+// never is when that is due which is not to be renewed, or is being renewed.
+const never time.Duration = math.MaxInt64
+
 // A group has all entries that may share a call, by the moment they are due; the watchdog
 // has the groups by that of their first.
-type group struct {
+type group[R Renewable] struct {
 	key     Group
-	entries queue[Renewable]
+	entries queue[R]
 	place   int32
 }
 
+func (g *group[R]) put(place int32) { g.place = place }
+
 // NewWatchdog makes a watchdog for leases of the given length; now is the present moment, by a clock
 // that may jump ahead.
-func NewWatchdog(
-	now func() time.Duration, lease time.Duration, start func(func()), renew func(batch []Renewable),
-) *Watchdog {
-	return &Watchdog{
+func NewWatchdog[R Renewable](
+	now func() time.Duration, lease time.Duration, start func(func()), renew func(batch []R),
+) *Watchdog[R] {
+	return &Watchdog[R]{
 		now: now, period: lease / 3, along: 2 * lease / 9, again: lease / 20,
-		renew: renew, start: start, groups: make(map[Group]*group), kick: make(chan struct{}, 1),
+		renew: renew, start: start, groups: make(map[Group]*group[R]), kick: make(chan struct{}, 1),
 	}
 }
 
 // Add starts to renew r, whose lease was granted by a call sent at sent.
-func (w *Watchdog) Add(r Renewable, sent time.Duration) {
+func (w *Watchdog[R]) Add(r R, sent time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if r.entry().state == absent {
-		w.push(r, sent+w.period)
+	if r.entry().state == resting {
+		w.set(r, waiting, sent+w.period)
 	}
 }
 
-// Remove stops renewing r. A renewal under way is not called back.
-func (w *Watchdog) Remove(r Renewable) {
+// Rest stops renewing r, or begins to know it. A renewal under way is not called back.
+func (w *Watchdog[R]) Rest(r R) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.set(r, resting, never)
+}
+
+// Remove is Rest, and forgets r.
+func (w *Watchdog[R]) Remove(r R) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e := r.entry()
-	if e.state == waiting {
+	e.state = resting
+	if e.place > 0 {
 		g := w.group(r.Group())
-		heap.Remove(&g.entries, int(e.place-1))
+		g.entries.remove(e.place)
 		w.placeGroup(g)
 	}
-	e.state = absent
+}
+
+// All are those that the watchdog knows, in any order.
+func (w *Watchdog[R]) All() (all []R) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, g := range w.groups {
+		for _, e := range g.entries {
+			all = append(all, e.of)
+		}
+	}
+	return all
+}
+
+// Any reports whether the watchdog knows any.
+func (w *Watchdog[R]) Any() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.queue) > 0
 }
 
 // Renewed says that the renewal of r which was sent at sentAt succeeded.
-func (w *Watchdog) Renewed(r Renewable, sentAt time.Duration) { w.settle(r, sentAt+w.period) }
+func (w *Watchdog[R]) Renewed(r R, sentAt time.Duration) { w.settle(r, sentAt+w.period) }
 
 // Failed says that the renewal of r did not succeed and is to be tried again soon.
-func (w *Watchdog) Failed(r Renewable) { w.settle(r, w.now()+w.again) }
+func (w *Watchdog[R]) Failed(r R) { w.settle(r, w.now()+w.again) }
 
-func (w *Watchdog) settle(r Renewable, due time.Duration) {
+func (w *Watchdog[R]) settle(r R, due time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if r.entry().state == sent {
-		w.push(r, due)
+		w.set(r, waiting, due)
 	}
 }
 
-// push puts r into its group, and wakes Run if that would sleep for too long. It often sleeps
+// set gives r its place in its group, and wakes Run if that would sleep for too long. It often sleeps
 // for less than it might: until something was due that has been removed since.
-func (w *Watchdog) push(r Renewable, due time.Duration) {
+func (w *Watchdog[R]) set(r R, to state, due time.Duration) {
 	e := r.entry()
-	e.due, e.state = due, waiting
+	e.state = to
 	g := w.group(r.Group())
-	heap.Push(&g.entries, r)
+	g.entries.set(r, e.place, due)
 	w.placeGroup(g)
 	if due < w.asleep {
 		w.wake()
@@ -137,13 +171,13 @@ func (w *Watchdog) push(r Renewable, due time.Duration) {
 }
 
 // group returns the group of the key, made if need be.
-func (w *Watchdog) group(key Group) *group {
+func (w *Watchdog[R]) group(key Group) *group[R] {
 	if w.last != nil && w.last.key == key {
 		return w.last
 	}
 	g := w.groups[key]
 	if g == nil {
-		g = &group{key: key}
+		g = &group[R]{key: key}
 		w.groups[key] = g
 	}
 	w.last = g
@@ -152,18 +186,16 @@ func (w *Watchdog) group(key Group) *group {
 
 // placeGroup moves a group whose entries have changed to its place among the groups; one
 // without entries has none.
-func (w *Watchdog) placeGroup(g *group) {
+func (w *Watchdog[R]) placeGroup(g *group[R]) {
 	switch {
-	case len(g.entries) > 0 && g.place == 0:
-		heap.Push(&w.queue, g)
 	case len(g.entries) > 0:
-		heap.Fix(&w.queue, int(g.place-1))
+		w.queue.set(g, g.place, g.entries[0].due)
 	case g.place > 0:
-		heap.Remove(&w.queue, int(g.place-1))
+		w.queue.remove(g.place)
 	}
 }
 
-func (w *Watchdog) wake() {
+func (w *Watchdog[R]) wake() {
 	select {
 	case w.kick <- struct{}{}:
 	default:
@@ -171,7 +203,7 @@ func (w *Watchdog) wake() {
 }
 
 // Run renews until ctx ends.
-func (w *Watchdog) Run(ctx context.Context) {
+func (w *Watchdog[R]) Run(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -189,77 +221,41 @@ func (w *Watchdog) Run(ctx context.Context) {
 }
 
 // Look has Run look what is due: the clock has jumped.
-func (w *Watchdog) Look() { w.wake() }
+func (w *Watchdog[R]) Look() { w.wake() }
 
 // next is how long nothing is due.
-func (w *Watchdog) next() time.Duration {
+func (w *Watchdog[R]) next() time.Duration {
 	now := w.now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asleep = now + time.Hour
 	if len(w.queue) > 0 {
-		w.asleep = w.queue[0].when()
+		w.asleep = min(w.asleep, w.queue[0].due)
 	}
 	return w.asleep - now
 }
 
-// take removes what is due and returns it in batches, filled up as far as there is more.
-func (w *Watchdog) take() (batches [][]Renewable) {
+// take returns what is due in batches, filled up as far as there is more.
+func (w *Watchdog[R]) take() (batches [][]R) {
 	now := w.now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.queue) > 0 && w.queue[0].when() <= now {
-		g := w.queue[0]
+	for len(w.queue) > 0 && w.queue[0].due <= now {
+		g := w.queue[0].of
 		batches = append(batches, g.take(now+w.along))
 		w.placeGroup(g)
 	}
 	return batches
 }
 
-// take removes the entries that are due by then, those that are due first, as many as a call
+// take returns the entries that are due by then, those that are due first, as many as a call
 // has room for.
-func (g *group) take(by time.Duration) (batch []Renewable) {
-	for len(batch) < BatchSize && len(g.entries) > 0 && g.when() <= by {
-		r := heap.Pop(&g.entries).(Renewable)
+func (g *group[R]) take(by time.Duration) (batch []R) {
+	for len(batch) < BatchSize && g.entries[0].due <= by {
+		r := g.entries[0].of
 		r.entry().state = sent
+		g.entries.set(r, 1, never)
 		batch = append(batch, r)
 	}
 	return batch
-}
-
-func (g *group) when() time.Duration { return g.entries[0].when() }
-func (g *group) put(place int32)     { g.place = place }
-func (e *Entry) when() time.Duration { return e.due }
-func (e *Entry) put(place int32)     { e.place = place }
-
-// queue is a heap by the moment something is due; everything in it knows its place.
-type queue[T timed] []T
-
-type timed interface {
-	when() time.Duration
-	put(place int32) // from 1; 0 for none
-}
-
-func (q queue[T]) Len() int           { return len(q) }
-func (q queue[T]) Less(i, j int) bool { return q[i].when() < q[j].when() }
-
-func (q queue[T]) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].put(int32(i + 1))
-	q[j].put(int32(j + 1))
-}
-
-func (q *queue[T]) Push(x any) {
-	*q = append(*q, x.(T))
-	x.(T).put(int32(len(*q)))
-}
-
-func (q *queue[T]) Pop() any {
-	var none T
-	last := len(*q) - 1
-	x := (*q)[last]
-	(*q)[last] = none
-	*q = (*q)[:last]
-	x.put(0)
-	return x
 }

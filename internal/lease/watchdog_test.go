@@ -153,6 +153,42 @@ func TestWhatIsRemovedWhileItIsRenewedStaysRemoved(t *testing.T) {
 	}
 }
 
+func TestWhatRestsIsKnownAndNotRenewed(t *testing.T) {
+	keep(t, func(k *keeper) {
+		all := items(4, "a")
+		assert.False(t, k.Any())
+		k.Rest(all[0])
+		assert.True(t, k.Any())
+		for i, it := range all[1:] {
+			k.Add(it, time.Duration(i))
+		}
+		assert.ElementsMatch(t, all, k.All())
+		k.Rest(all[1])
+		k.until(period + 1)
+		assert.Equal(t, []call{{period + 1, []string{"a2", "a3"}}}, k.took())
+		assert.ElementsMatch(t, all, k.All())
+
+		k.Add(all[0], period)
+		k.renew = func(call) bool {
+			assert.ElementsMatch(t, all[:3], k.All(), "also what is being renewed")
+			k.Rest(all[2])
+			return true
+		}
+		k.Remove(all[3])
+		k.until(2*period + 1)
+		assert.Equal(t, []call{{2 * period, []string{"a0", "a2"}}}, k.took())
+		k.until(3*period + 1)
+		assert.Equal(t, []call{{3 * period, []string{"a0"}}}, k.took())
+		for i, it := range all[:3] {
+			assert.Len(t, k.All(), 3-i)
+			k.Remove(it)
+		}
+		assert.False(t, k.Any())
+		k.until(time.Hour)
+		assert.Empty(t, k.took())
+	})
+}
+
 func TestWhatIsAddedAgainWhileItIsRenewedIsRenewedAsNew(t *testing.T) {
 	for name, c := range map[string]struct {
 		done bool          // whether the old renewal succeeds, at 70 s

@@ -16,37 +16,63 @@ const (
 // A Claim is what one owner has of one name: at most one wire owner at a time, under which it holds the
 // name. G and H are what the caller has around each grant and each hold.
 type Claim[G, H any] struct {
-	parts [halves]*Grant[G, H] // what is held
-	notes *notes               // nil until a rule needs them
+	has   *Grant[G, H] // what is held
+	notes *notes[G, H] // nil until a rule needs them
 }
 
-// notes are what a claim knows of calls that are under way, or may be.
-type notes struct {
-	asked []time.Duration // leases that are asked for by calls that take no turns
+// notes are what a claim knows of calls that are under way, or may be, and the other half if it has both.
+type notes[G, H any] struct {
+	beside *Grant[G, H]
+	asked  []time.Duration // leases that are asked for by calls that take no turns
 	trimming
 	numbers
 }
 
 // note returns the claim's notes.
-func (c *Claim[G, H]) note() *notes {
+func (c *Claim[G, H]) note() *notes[G, H] {
 	if c.notes == nil {
-		c.notes = new(notes)
+		c.notes = new(notes[G, H])
 	}
 	return c.notes
 }
 
+// part is what is held of a half, nil if nothing is.
+func (c *Claim[G, H]) part(half Half) *Grant[G, H] {
+	switch {
+	case c.has == nil || c.has.half == half:
+		return c.has
+	case c.notes == nil:
+		return nil
+	}
+	return c.notes.beside
+}
+
+// setPart makes g, or nothing, what is held of a half.
+func (c *Claim[G, H]) setPart(half Half, g *Grant[G, H]) {
+	switch {
+	case c.has != nil && c.has.half != half:
+		if g != nil || c.notes != nil {
+			c.note().beside = g
+		}
+	case g == nil && c.notes != nil:
+		c.has, c.notes.beside = c.notes.beside, nil
+	default:
+		c.has = g
+	}
+}
+
 // Held returns what the owner holds of a half and of the other one, nil where nothing.
 func (c *Claim[G, H]) Held(half Half) (own, other *Grant[G, H]) {
-	return c.parts[half], c.parts[1-half]
+	return c.part(half), c.part(1 - half)
 }
 
 // Holds reports whether the owner has anything of the name.
-func (c *Claim[G, H]) Holds() bool { return c.parts != [halves]*Grant[G, H]{} }
+func (c *Claim[G, H]) Holds() bool { return c.has != nil }
 
 // Believed returns the wire owner under which the owner holds a half, and how often, as far as is known
 // here; "" and 0 if it does not.
 func (c *Claim[G, H]) Believed(half Half, now time.Duration) (owner string, count int) {
-	g := c.parts[half]
+	g := c.part(half)
 	if g == nil {
 		return "", 0
 	}
@@ -68,8 +94,9 @@ func (c *Claim[G, H]) Believed(half Half, now time.Duration) (owner string, coun
 func (c *Claim[G, H]) Add(g *Grant[G, H], h *Hold[H], until time.Duration, renewed bool) (first, watch bool) {
 	first = g.live == nil
 	h.next, g.live = g.live, h
-	g.until, g.swept = max(g.until, until), false
-	c.parts[g.half] = g
+	g.until = max(g.until, until)
+	g.marks &^= swept
+	c.setPart(g.half, g)
 	if renewed {
 		g.renewed++
 	}
@@ -88,7 +115,8 @@ func (c *Claim[G, H]) Drop(g *Grant[G, H], h *Hold[H], renewed, detached bool, n
 	*at, h.next = h.next, nil
 	if detached {
 		g.forgetOver(now)
-		h.next, g.detached = g.detached, h
+		rare := g.setRare()
+		h.next, rare.detached = rare.detached, h
 	}
 	if renewed {
 		g.renewed--
@@ -102,19 +130,19 @@ func (c *Claim[G, H]) Drop(g *Grant[G, H], h *Hold[H], renewed, detached bool, n
 // forget takes a grant without live holds out of the claim, and what was kept only because of it. Detached
 // holds count along while the other half keeps the wire owner alive.
 func (c *Claim[G, H]) forget(g *Grant[G, H]) {
-	own, other := &c.parts[g.half], &c.parts[1-g.half]
-	if *own == g && (g.detached == nil || *other == nil) {
-		*own = nil
+	own, other := c.Held(g.half)
+	if own == g && (g.besides().detached == nil || other == nil) {
+		c.setPart(g.half, nil)
 	}
-	if *other != nil && (*other).live == nil {
-		*other = nil
+	if other != nil && other.live == nil {
+		c.setPart(1-g.half, nil)
 	}
 }
 
 // keeps reports whether the owner has anything under a wire owner.
 func (c *Claim[G, H]) keeps(wire string) bool {
-	for _, part := range c.parts {
-		if part != nil && part.Wire == wire {
+	for half := range halves {
+		if part := c.part(half); part != nil && part.Wire == wire {
 			return true
 		}
 	}

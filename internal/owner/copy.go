@@ -5,7 +5,8 @@ import "time"
 // A Copier copies claims, grants and holds, each once, for a search that goes on from one state in several ways.
 type Copier[G, H any] struct {
 	claims copies[Claim[G, H]]
-	notes  copies[notes]
+	notes  copies[notes[G, H]]
+	rares  copies[rare[H]]
 	grants copies[Grant[G, H]]
 	holds  copies[Hold[H]]
 }
@@ -34,7 +35,7 @@ func (c *copies[T]) of(from *T) (to *T, done bool) {
 
 // Reset makes p begin anew. It overwrites its former copies, as memory of its own for every state takes long.
 func (p *Copier[G, H]) Reset() {
-	p.claims.n, p.notes.n, p.grants.n, p.holds.n = 0, 0, 0, 0
+	p.claims.n, p.notes.n, p.rares.n, p.grants.n, p.holds.n = 0, 0, 0, 0, 0
 }
 
 // Claim is the copy of a claim.
@@ -43,12 +44,13 @@ func (p *Copier[G, H]) Claim(c *Claim[G, H]) *Claim[G, H] {
 	if done {
 		return to
 	}
-	to.parts = [halves]*Grant[G, H]{p.Grant(c.parts[0]), p.Grant(c.parts[1])}
+	to.has = p.Grant(c.has)
 	if to.notes = nil; c.notes != nil {
 		to.notes, _ = p.notes.of(c.notes)
 		asked := to.notes.asked[:0]
 		*to.notes = *c.notes
 		to.notes.asked = append(asked, c.notes.asked...)
+		to.notes.beside = p.Grant(c.notes.beside)
 	}
 	return to
 }
@@ -61,7 +63,12 @@ func (p *Copier[G, H]) Grant(g *Grant[G, H]) *Grant[G, H] {
 	to, done := p.grants.of(g)
 	if !done {
 		*to = *g
-		to.live, to.detached = p.Hold(g.live), p.Hold(g.detached)
+		to.live = p.Hold(g.live)
+		if g.rare != nil {
+			to.rare, _ = p.rares.of(g.rare)
+			*to.rare = *g.rare
+			to.rare.detached = p.Hold(g.rare.detached)
+		}
 	}
 	return to
 }
@@ -111,13 +118,13 @@ type State struct {
 // State tells what the rules know of g.
 func (g *Grant[G, H]) State() State {
 	s := State{
-		Copies: g.copies, Until: g.until, Renewed: int(g.renewed), Half: g.half,
-		Lost: g.lost, Swept: g.swept, Returned: g.returned, Lengthened: g.lengthened,
+		Copies: g.besides().copies, Until: g.until, Renewed: int(g.renewed), Half: g.half,
+		Lost: g.marks.any(lost), Swept: g.marks.any(swept), Returned: g.Returned(), Lengthened: g.marks.any(lengthened),
 	}
 	for h := g.live; h != nil; h = h.next {
 		s.Live++
 	}
-	for h := g.detached; h != nil; h = h.next {
+	for h := g.besides().detached; h != nil; h = h.next {
 		s.Detached++
 	}
 	return s

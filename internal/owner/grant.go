@@ -18,23 +18,62 @@ type Grant[G, H any] struct {
 	Wire  string
 	Token int64 // fencing token
 
-	live, detached *Hold[H]      // lists; the detached ones live on the server without us
-	copies         time.Duration // of its acquisition, may be executed until then; 0: there are none
-	until          time.Duration // the server's lease ends at the latest then
-	renewed        int32         // how many live holds are
-	heard          int32         // how many clients the server told of its release, this one included
-	half           Half
-	lost           bool // one of the holds was, rather than released or detached
-	swept          bool // what a loss may leave behind is seen to
-	returned       bool // a release of the last hold was executed, or may have been
-	lengthened     bool // a call since the last trim began may have made the lease longer
-	correcting     bool // what the server refused to be told is tried again now and then
-	passed         bool // by one owner to another
+	live    *Hold[H]      // a list
+	rare    *rare[H]      // nil until a rule needs it
+	until   time.Duration // the server's lease ends at the latest then
+	renewed int32         // how many live holds are
+	heard   uint16        // how many clients the server told of its release, this one included, as far as that counts
+	half    Half
+	marks   marks
 }
+
+// rare is what few grants have.
+type rare[H any] struct {
+	detached   *Hold[H]      // a list of holds that live on the server without us
+	copies     time.Duration // of its acquisition, may be executed until then; 0: there are none
+	correcting bool          // what the server refused to be told is tried again now and then
+}
+
+// marks are what has become of a grant.
+type marks uint8
+
+const (
+	lost       marks = 1 << iota // one of the holds was, rather than released or detached
+	swept                        // what a loss may leave behind is seen to
+	returned                     // a release of the last hold was executed, or may have been
+	lengthened                   // a call since the last trim began may have made the lease longer
+	passed                       // by one owner to another
+)
+
+// any reports whether one of some marks is there.
+func (m marks) any(some marks) bool { return m&some != 0 }
 
 // Begin makes g what was granted to a wire owner. Copies of the call may be executed until copies.
 func (g *Grant[G, H]) Begin(of G, half Half, wire string, token int64, copies time.Duration) {
-	g.Of, g.half, g.Wire, g.Token, g.copies = of, half, wire, token, copies
+	g.Of, g.half, g.Wire, g.Token = of, half, wire, token
+	g.setCopies(copies)
+}
+
+// besides is what g has of what few grants have.
+func (g *Grant[G, H]) besides() rare[H] {
+	if g.rare == nil {
+		return rare[H]{}
+	}
+	return *g.rare
+}
+
+// setRare returns that for a change.
+func (g *Grant[G, H]) setRare() *rare[H] {
+	if g.rare == nil {
+		g.rare = new(rare[H])
+	}
+	return g.rare
+}
+
+func (g *Grant[G, H]) setCopies(until time.Duration) {
+	if until != g.besides().copies {
+		g.setRare().copies = until
+	}
 }
 
 // Passes reports whether h, which is about to be released, can be followed by a hold of another owner without a call:
@@ -42,19 +81,21 @@ func (g *Grant[G, H]) Begin(of G, half Half, wire string, token int64, copies ti
 // is trusted for long enough, and it has no fencing token, which each owner must have of its own.
 func (c *Claim[G, H]) Passes(g *Grant[G, H], h *Hold[H], now, long time.Duration) bool {
 	_, other := c.Held(g.half)
-	return g.live == h && h.next == nil && g.detached == nil && other == nil && c.notes == nil &&
-		g.renewed == 1 && !g.lost && !g.returned && !g.correcting && h.unsure == 0 && g.Token == 0 &&
+	rare := g.besides()
+	return g.live == h && h.next == nil && rare.detached == nil && other == nil && c.notes == nil &&
+		g.renewed == 1 && !g.marks.any(lost|returned) && !rare.correcting && h.unsure == 0 && g.Token == 0 &&
 		!g.Over(now) && now+long <= h.Trust()
 }
 
 // Pass has heir follow the live hold, which [Claim.Passes]. The server's lease and copies of calls under the wire owner
 // are its from then on.
 func (c *Claim[G, H]) Pass(g *Grant[G, H], heir *Hold[H]) {
-	g.live, g.passed = heir, true
+	g.live = heir
+	g.marks |= passed
 }
 
 // Passed reports whether the grant has been another owner's.
-func (g *Grant[G, H]) Passed() bool { return g.passed }
+func (g *Grant[G, H]) Passed() bool { return g.marks.any(passed) }
 
 // Live are the live holds. They may be ended only afterwards.
 func (g *Grant[G, H]) Live() iter.Seq[H] {
@@ -76,7 +117,7 @@ func (g *Grant[G, H]) remaining(now time.Duration) iter.Seq[*Hold[H]] {
 				return
 			}
 		}
-		for h := g.detached; h != nil; h = h.next {
+		for h := g.besides().detached; h != nil; h = h.next {
 			if now <= h.forgotten() && !yield(h) {
 				return
 			}
@@ -86,7 +127,10 @@ func (g *Grant[G, H]) remaining(now time.Duration) iter.Seq[*Hold[H]] {
 
 // forgetOver takes out the detached holds whose leases are over.
 func (g *Grant[G, H]) forgetOver(now time.Duration) {
-	for at := &g.detached; *at != nil; {
+	if g.rare == nil {
+		return
+	}
+	for at := &g.rare.detached; *at != nil; {
 		if now > (*at).forgotten() {
 			*at = (*at).next
 		} else {
@@ -114,9 +158,10 @@ func (g *Grant[G, H]) needs(now time.Duration) (d time.Duration) {
 
 // Lasts records that the server's lease may last until then, because of a call that has just returned.
 func (g *Grant[G, H]) Lasts(until time.Duration) {
-	g.lengthened = true
+	g.marks |= lengthened
 	if until > g.until {
-		g.until, g.swept = until, false
+		g.until = until
+		g.marks &^= swept
 	}
 }
 
@@ -124,13 +169,13 @@ func (g *Grant[G, H]) Lasts(until time.Duration) {
 func (g *Grant[G, H]) Over(now time.Duration) bool { return g.until <= now }
 
 // Lose records that one of the holds was lost.
-func (g *Grant[G, H]) Lose() { g.lost = true }
+func (g *Grant[G, H]) Lose() { g.marks |= lost }
 
 // Gone records that the server has nothing of the grant, so that there is nothing to give back.
 func (g *Grant[G, H]) Gone() { g.until = 0 }
 
 // Returned reports whether a release of the last hold was executed, or may have been.
-func (g *Grant[G, H]) Returned() bool { return g.returned }
+func (g *Grant[G, H]) Returned() bool { return g.marks.any(returned) }
 
 // Heard is how many clients were told of the release of the last hold, this one included.
 func (g *Grant[G, H]) Heard() int { return int(g.heard) }
@@ -138,7 +183,8 @@ func (g *Grant[G, H]) Heard() int { return int(g.heard) }
 // SetCorrecting notes whether somebody tries a refused correction again now and then, and reports whether
 // that is new.
 func (g *Grant[G, H]) SetCorrecting(correcting bool) (changed bool) {
-	changed = g.correcting != correcting
-	g.correcting = correcting
+	if changed = g.besides().correcting != correcting; changed {
+		g.setRare().correcting = correcting
+	}
 	return changed
 }

@@ -111,7 +111,7 @@ func TestDetachedHoldsDoNotCollect(t *testing.T) {
 		now += time.Minute
 	}
 	n := 0
-	for h := g.detached; h != nil; h = h.next {
+	for h := g.besides().detached; h != nil; h = h.next {
 		n++
 	}
 	assert.Equal(t, 1, n)
@@ -150,11 +150,11 @@ func TestARestIsThatOfTheWireOwner(t *testing.T) {
 	var c testClaim
 	c.take(Exclusive, "w", 0)
 	first := c.take(Shared, "w", 0)
-	first.copies = 10 * s
+	first.setCopies(10 * s)
 	c.Drop(first, first.live, true, false, 0)
 	second := c.take(Shared, "w", s)
 	assert.Equal(t, 1, c.Remaining(first, s).Count)
-	assert.Equal(t, 10*s, second.copies)
+	assert.Equal(t, 10*s, second.besides().copies)
 }
 
 func TestAReleaseThatFindsNothing(t *testing.T) {
@@ -208,7 +208,7 @@ func TestACopyIsWaitedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var c testClaim
 			g := c.take(Exclusive, "w", 0)
-			g.copies = tt.copies
+			g.setCopies(tt.copies)
 			c.end(g, s)
 			_, debt := c.Replied(g, Remaining{Owner: "w"}, tt.sent, tt.now, Freed+2, length)
 			assert.Equal(t, tt.due, debt.Due())

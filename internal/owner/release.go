@@ -1,6 +1,9 @@
 package owner
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Remaining is what a release leaves of a wire owner's holds.
 type Remaining struct {
@@ -28,8 +31,8 @@ type Duty struct {
 // may have what a lost one had. Nor is a hold left where an older release, which may yet be executed, would
 // take it.
 func (c *Claim[G, H]) Remaining(g *Grant[G, H], now time.Duration) Remaining {
-	if later := c.parts[g.half]; later != nil && later != g && later.Wire == g.Wire {
-		later.copies = max(later.copies, g.copies) // whose release is to see to them
+	if later := c.part(g.half); later != nil && later != g && later.Wire == g.Wire {
+		later.setCopies(max(later.besides().copies, g.besides().copies)) // whose release is to see to them
 		g = later
 	}
 	r := Remaining{Owner: g.Wire, Count: g.Count(now)}
@@ -75,7 +78,7 @@ func (c *Claim[G, H]) doubtOf(g *Grant[G, H]) (ceiling int) {
 func (c *Claim[G, H]) Replied(
 	g *Grant[G, H], remaining Remaining, sent, now time.Duration, reply int64, memory time.Duration,
 ) (means int64, again Debt) {
-	if reply == Absent && (g.returned || g.half == Shared && c.notes != nil && c.notes.emptied) {
+	if reply == Absent && (g.Returned() || g.half == Shared && c.notes != nil && c.notes.emptied) {
 		reply = Freed
 	}
 	if remaining.Count == 0 || reply == Absent {
@@ -88,7 +91,8 @@ func (c *Claim[G, H]) Replied(
 // SetReturned records that a release of the last hold was executed, or may have been, and how many clients
 // were told.
 func (c *Claim[G, H]) SetReturned(g *Grant[G, H], heard int64) {
-	g.returned, g.heard = true, int32(heard)
+	g.marks |= returned
+	g.heard = uint16(min(heard, math.MaxUint16))
 	if g.half == Shared {
 		c.setEmptied(true)
 	}
@@ -98,10 +102,11 @@ func (c *Claim[G, H]) SetReturned(g *Grant[G, H], heard int64) {
 // acquisition may have been executed since, or may be yet: it would find the lock free. The server remembers
 // what a copy does for memory.
 func (c *Claim[G, H]) Recheck(g *Grant[G, H], sent, now, memory time.Duration) Debt {
-	if g.copies == 0 || g.copies <= sent {
+	copies := g.besides().copies
+	if copies == 0 || copies <= sent {
 		return Debt{}
 	}
-	return expect(g.Wire, c.doubtOf(g), g.copies, now, memory)
+	return expect(g.Wire, c.doubtOf(g), copies, now, memory)
 }
 
 // Owe is what is to be done about a release that was refused, or whose outcome is not known: the last one is
@@ -117,30 +122,30 @@ func (c *Claim[G, H]) Owe(g *Grant[G, H], remaining Remaining, now time.Duration
 // Return is the debt of giving g back, which nobody holds any more, unless it has more than ceiling holds by
 // then. The server forgets it by itself at until.
 func (g *Grant[G, H]) Return(ceiling int, now, until time.Duration) Debt {
-	return Debt{Wire: g.Wire, Ceiling: ceiling, due: now, delay: firstDelay, again: g.copies, until: until}
+	return Debt{Wire: g.Wire, Ceiling: ceiling, due: now, delay: firstDelay, again: g.besides().copies, until: until}
 }
 
 // Sweep is what is to be done about what a lost grant may leave behind: the name would stay locked for the
 // longest of its leases though its last hold, with a shorter one, is gone. If others can find the claim, a
 // re-entry may be under way.
 func (c *Claim[G, H]) Sweep(g *Grant[G, H], now time.Duration, others bool) Duty {
-	if !g.lost || g.returned || g.swept || g.Count(now) > 0 {
+	if !g.marks.any(lost) || g.marks.any(returned|swept) || g.Count(now) > 0 {
 		return Duty{}
 	}
-	g.swept = true // once is enough
+	g.marks |= swept // once is enough
 	switch {
 	case g.until <= now+time.Second && (g.until == 0 || !c.kept(g)):
 		return Duty{}
 	case others:
 		return Duty{Correct: true}
 	}
-	g.returned = true // a release that is on its way finds nothing then, and has not lost it
+	g.marks |= returned // a release that is on its way finds nothing then, and has not lost it
 	return Duty{Debt: g.Return(0, now, g.until)}
 }
 
 // kept reports whether the server does not let go of g when its lease is over, because the other half is held
 // under the same wire owner.
 func (c *Claim[G, H]) kept(g *Grant[G, H]) bool {
-	other := c.parts[1-g.half]
+	other := c.part(1 - g.half)
 	return g.half != Shared && other != nil && other.Wire == g.Wire
 }

@@ -134,6 +134,6 @@ func (c *Claim[G, H]) Reentered(g *Grant[G, H], token int64) {
 func (g *Grant[G, H]) ReentryInDoubt(until, copies time.Duration) {
 	g.Lasts(until)
 	if g.half == Shared {
-		g.copies = max(g.copies, copies)
+		g.setCopies(max(g.besides().copies, copies))
 	}
 }

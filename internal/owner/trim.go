@@ -64,8 +64,8 @@ func (c *Claim[G, H]) Slack(g *Grant[G, H], now, renewal time.Duration) (of []G)
 	if most == 0 {
 		return nil
 	}
-	for _, part := range c.parts {
-		if part != nil && part.Wire == g.Wire {
+	for half := range halves {
+		if part := c.part(half); part != nil && part.Wire == g.Wire {
 			until, of = max(until, part.until), append(of, part.Of)
 		}
 	}
@@ -82,8 +82,8 @@ func (c *Claim[G, H]) Slackens(g *Grant[G, H], lasts, now, renewal time.Duration
 
 // needed is what the longest of all holds under a wire owner needs, 0 if there are none.
 func (c *Claim[G, H]) needed(wire string, now, renewal time.Duration) (d time.Duration) {
-	for _, part := range c.parts {
-		if part != nil && part.Wire == wire {
+	for half := range halves {
+		if part := c.part(half); part != nil && part.Wire == wire {
 			d = max(d, part.most(now, renewal))
 		}
 	}
@@ -100,7 +100,7 @@ func (g *Grant[G, H]) most(now, renewal time.Duration) (d time.Duration) {
 	if g.renewed > 0 {
 		d = renewal
 	}
-	for h := g.detached; h != nil; h = h.next {
+	for h := g.besides().detached; h != nil; h = h.next {
 		d = max(d, h.forgotten()-now)
 	}
 	return max(d, g.needs(now))
@@ -116,13 +116,14 @@ func (c *Claim[G, H]) BeginTrim(g *Grant[G, H], now, renewal time.Duration) (mos
 	if n.wire != g.Wire || n.until <= now {
 		n.trimming = trimming{wire: g.Wire}
 	}
-	n.sent, g.lengthened = most, false
+	n.sent = most
+	g.marks &^= lengthened
 	return most
 }
 
 // Trimmed records that the server has executed the trim: perhaps before a call that has made the lease longer.
 func (c *Claim[G, H]) Trimmed(g *Grant[G, H], now time.Duration) {
-	if !g.lengthened {
+	if !g.marks.any(lengthened) {
 		g.until = min(g.until, lease.Add(now, c.notes.sent))
 	}
 	c.NotTrimmed()

@@ -36,11 +36,22 @@ type Context struct {
 	next            *Context // of the same hold
 }
 
-// Contexts are those of a hold, a list through them. A mutex of the hold's guards them.
+// Contexts are those of a hold, a list through them. A mutex of the hold's guards them. They are not to be copied.
 type Contexts struct {
 	first *Context
 	n     int32
-	limit int32 // of n; then those that have ended are dropped; below zero: no more are kept
+	limit int32   // of n; then those that have ended are dropped; below zero: no more are kept
+	room  Context // for one: most holds have no more
+	used  bool    // it is
+}
+
+// newContext makes a context. The mutex is held.
+func (cs *Contexts) newContext() *Context {
+	if cs.used {
+		return new(Context)
+	}
+	cs.used = true
+	return &cs.room
 }
 
 // New returns ctx with an owner, unless that is nil, ended when either ctx or the hold ends. The mutex is that of the
@@ -49,12 +60,14 @@ func (cs *Contexts) New(ctx context.Context, mu *sync.Mutex, hold Hold, owner an
 	ends := ctx.Done()
 	mu.Lock()
 	beside := cs.beside(ends)
-	mu.Unlock()
 	if beside != nil {
+		mu.Unlock()
 		return beside.of(ctx)
 	}
+	c := cs.newContext()
+	mu.Unlock()
 	inner, cancel := context.WithCancelCause(ctx)
-	c := &Context{Context: inner, parent: ctx, ends: ends, cancel: cancel, hold: hold, owner: owner}
+	*c = Context{Context: inner, parent: ctx, ends: ends, cancel: cancel, hold: hold, owner: owner}
 	mu.Lock()
 	kept := cs.add(c)
 	mu.Unlock()
@@ -86,7 +99,9 @@ var watching = make(chan struct{})
 // the contexts.
 func (cs *Contexts) Watch(mu *sync.Mutex, hold Hold, ended context.CancelCauseFunc) {
 	mu.Lock()
-	kept := cs.add(&Context{Context: context.Background(), ends: watching, cancel: ended})
+	c := cs.newContext()
+	c.Context, c.ends, c.cancel = context.Background(), watching, ended
+	kept := cs.add(c)
 	mu.Unlock()
 	if !kept {
 		ended(hold.Err())

@@ -81,7 +81,7 @@ func BenchmarkWaiters(b *testing.B) {
 func BenchmarkHolds(b *testing.B) {
 	h := bench.MeasureHolds(b, 10000)
 	row("10,000 renewed holds: commands per hold and lease", fmt.Sprintf("%.4f", h.Commands), "0.01")
-	row("  bytes of heap per hold", fmt.Sprint(h.Bytes), "512")
+	row("  bytes of heap per hold", fmt.Sprint(h.Bytes), "358")
 	row("  lost", fmt.Sprint(h.Lost), "0")
 	c := bench.MeasureClusterHolds(b, 3000, 100)
 	row("3,000 renewed holds in 100 slots of a cluster: commands per slot and lease",

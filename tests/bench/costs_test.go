@@ -17,13 +17,13 @@ func TestCosts(t *testing.T) {
 		kind                          bench.Kind
 		inside, allocs, within, bytes float64
 	}{
-		"a reentrant lock":          {bench.Reentrant, 7, 3, 9, 400},
-		"a fair lock":               {bench.Fair, 7, 3, 9, 400},
-		"a write half":              {bench.Write, 7, 3, 9, 400},
-		"a read half":               {bench.Read, 9, 5, 11, 560},
-		"a lock of one string":      {bench.Set, 6, 3, 9, 400},
-		"a permit with a lease":     {bench.Leased(8), 12, 6, 11, 420},
-		"a read half behind others": {bench.PreferredRead, 10, 5, 11, 560},
+		"a reentrant lock":          {bench.Reentrant, 7, 3, 8, 300},
+		"a fair lock":               {bench.Fair, 7, 3, 8, 300},
+		"a write half":              {bench.Write, 7, 3, 8, 300},
+		"a read half":               {bench.Read, 9, 5, 10, 460},
+		"a lock of one string":      {bench.Set, 6, 3, 8, 300},
+		"a permit with a lease":     {bench.Leased(8), 12, 6, 11, 320},
+		"a read half behind others": {bench.PreferredRead, 10, 5, 10, 460},
 	} {
 		t.Run(what, func(t *testing.T) {
 			u := bench.MeasureUncontended(t, c.kind)

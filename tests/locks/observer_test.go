@@ -375,5 +375,5 @@ func TestAllocationsOfAnObserver(t *testing.T) {
 		return
 	}
 	assert.Equal(t, none, empty)
-	assert.LessOrEqual(t, none, 4.0)
+	assert.LessOrEqual(t, none, 3.0)
 }
