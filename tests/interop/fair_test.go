@@ -273,8 +273,13 @@ func requireGoldenStates(t *testing.T, k kind, holds, waits language) {
 	require.Empty(t, messages.Drain(t))
 
 	a := f.wait(t, w, "fl")
-	w.Pause() // so that what the holder leaves can be seen
 	u2 := f.queue(t, "fl")[0]
+	if waits.name == golang.name {
+		await(t, "that a release may hand it the lock", func() bool {
+			return strings.Contains(f.server().Str(t, "ZSCORE", fairAlive, u2), ".")
+		})
+	}
+	w.Pause() // so that what the holder leaves can be seen
 	waiting := map[string]redistest.Value{
 		"fl":      held("1"),
 		fairQueue: {Type: "list", Content: []string{"u2:1"}},

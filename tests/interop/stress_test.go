@@ -163,7 +163,8 @@ func stressRemains(t *testing.T, server *redistest.Server) []string {
 	return slices.DeleteFunc(server.Strs(t, "KEYS", "*"), func(key string) bool {
 		return slices.Contains([]string{"semaphore", "expirable", "redisson_lock_token:{fenced}"}, key) ||
 			strings.HasPrefix(key, "redisson_unlock_latch:") || // Redisson's notes of what it has released, which expire
-			strings.HasPrefix(key, "holdfast_line") || // where the dead stand for another minute
+			// where the dead stand for another minute
+			strings.HasPrefix(key, "holdfast_line") || strings.HasPrefix(key, "holdfast_rwlock_") ||
 			// where those of the dead are known for a day whom a release has passed over
 			strings.HasPrefix(key, "holdfast_fair_") && server.Int(t, "PTTL", key) > 0
 	})
