@@ -26,6 +26,7 @@ var mayImport = map[string][]string{
 	"internal/lease":    {},
 	"internal/scope":    {},
 	"internal/registry": {},
+	"internal/turn":     {},
 	"internal/wait":     {},
 	"internal/sharing":  {},
 	"internal/cluster":  {},
@@ -43,7 +44,7 @@ var mayImport = map[string][]string{
 	},
 	"internal/core": {
 		"internal/debts", "internal/lease", "internal/owner", "internal/presence", "internal/registry", "internal/scope",
-		"internal/script", "internal/session", "internal/wait", "internal/wire",
+		"internal/script", "internal/session", "internal/turn", "internal/wait", "internal/wire",
 	},
 	"internal/holders": {"internal/core", "internal/lease", "internal/presence", "internal/script"},
 	"internal/several": {

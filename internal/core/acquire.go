@@ -125,9 +125,9 @@ func (a *acquisition) giveUp() {
 		return
 	}
 	s, l := a.lock.Session(), a.lock
-	a.claim.mu.Lock()
+	a.claim.Lock()
 	undo := a.claim.GiveUp(&a.Request, s.Now(), l.memory())
-	a.claim.mu.Unlock()
+	a.claim.Unlock()
 	l.owe(undo)
 	for _, wire := range a.also.wires {
 		if undo.Wire != "" {
@@ -179,13 +179,13 @@ func (a *acquisition) tryTo(ctx context.Context) (h *Single, inTheWay time.Durat
 
 // tryShared makes one attempt for an owner that other calls may have, too.
 func (a *acquisition) tryShared(ctx context.Context) (h *Single, inTheWay time.Duration, err error) {
-	if err := a.claim.enter(ctx); err != nil {
+	if err := a.claim.Enter(ctx); err != nil {
 		return nil, 0, &script.Failure{Class: script.Refused, Err: err}
 	}
-	defer a.claim.leave()
-	a.claim.mu.Lock()
+	defer a.claim.Leave()
+	a.claim.Lock()
 	way, granted, giveUp := a.claim.Next(&a.Request, a.lock.part, !a.lock.NonReentrant)
-	a.claim.mu.Unlock()
+	a.claim.Unlock()
 	if giveUp {
 		a.giveUp()
 	}
@@ -206,8 +206,8 @@ func (a *acquisition) tryShared(ctx context.Context) (h *Single, inTheWay time.D
 // number is the count to ask for besides what a grant has, unless a trim may make the lease shorter.
 func (a *acquisition) number(g *grant) (number int, err error) {
 	c := a.claim
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	if number = c.Number(&g.Grant, a.lock.part, a.lock.Length(), a.lock.Session().Now()); number == 0 {
 		err = errTrimming
 	}
@@ -225,9 +225,9 @@ func (a *acquisition) enterBeside(ctx context.Context, other *grant) (*Single, t
 	h, inTheWay, err := a.enter(ctx)
 	switch {
 	case err != nil:
-		a.claim.mu.Lock()
+		a.claim.Lock()
 		a.claim.Failed(&a.Request)
-		a.claim.mu.Unlock()
+		a.claim.Unlock()
 	case h == nil: // the server has nothing of the other half
 		other.lose(a.answer.Sent)
 		err = fmt.Errorf("re-entry: %w", session.ErrLost)
@@ -268,9 +268,9 @@ func (a *acquisition) entered(ctx context.Context, stands bool, err error) (*Sin
 	switch answer.Code {
 	case script.Granted:
 		if answer.At >= answer.trust(l) || s.Closed() {
-			a.claim.mu.Lock()
+			a.claim.Lock()
 			a.claim.Granted(&a.Request)
-			a.claim.mu.Unlock()
+			a.claim.Unlock()
 			a.Copies = max(a.Copies, answer.Sent)
 			a.giveUp()
 			return nil, 0, tooLate(s)
@@ -295,9 +295,9 @@ func (a *acquisition) entered(ctx context.Context, stands bool, err error) (*Sin
 
 // begin makes holds of what was granted.
 func (a *acquisition) begin() *Single {
-	a.claim.mu.Lock()
+	a.claim.Lock()
 	a.claim.Granted(&a.Request)
-	a.claim.mu.Unlock()
+	a.claim.Unlock()
 	var o *outermost
 	if a.own != nil {
 		o = &a.own.outermost
@@ -345,9 +345,9 @@ func (a *acquisition) reenter(ctx context.Context, g *grant) (*Single, error) {
 	case err != nil:
 		if script.ClassOf(err) == script.Unknown {
 			copies := lease.Add(answer.Sent, l.notAfter())
-			g.claim.mu.Lock()
+			g.claim.Lock()
 			g.ReentryInDoubt(lease.Add(s.Now(), l.Length()), copies)
-			g.claim.mu.Unlock()
+			g.claim.Unlock()
 			g.correct(0)
 			g.correct(copies)
 		}
@@ -360,9 +360,9 @@ func (a *acquisition) reenter(ctx context.Context, g *grant) (*Single, error) {
 			g.correct(0)
 			return nil, tooLate(s)
 		}
-		g.claim.mu.Lock()
+		g.claim.Lock()
 		g.claim.Reentered(&g.Grant, answer.token())
-		g.claim.mu.Unlock()
+		g.claim.Unlock()
 		g.add(h, answer.Sent)
 		return h, nil
 	default: // the server has nothing of the outer hold

@@ -106,7 +106,7 @@ func (a *acquisition) leavePlace() {
 		taken = l.atMost(l.Length(), 1)
 	}
 	if !a.alone {
-		a.claim.forgo(a.Place)
+		a.claim.Forgo(a.Place)
 	}
 	a.LeaveTo(taken)
 }

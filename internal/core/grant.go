@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/scope"
+	"github.com/holdfast-go/holdfast/internal/turn"
 )
 
 // A grant is an [owner.Grant] with its place in the session's watchdog.
@@ -15,7 +16,7 @@ type grant struct {
 	lock        *Lock
 	claim       *claim
 
-	owner.Grant[*grant, *Single] // guarded by claim.mu, but for Of and Wire
+	owner.Grant[*grant, *Single] // guarded by the claim's mutex, but for Of and Wire
 }
 
 // Indexed is the wire owner of a permit, which anybody may ask for.
@@ -33,29 +34,27 @@ func (g *grant) Group() lease.Group {
 
 // listeners is how many clients were told of the release of its last hold, this one included.
 func (g *grant) listeners() int {
-	g.claim.mu.Lock()
-	defer g.claim.mu.Unlock()
+	g.claim.Lock()
+	defer g.claim.Unlock()
 	return g.Heard()
 }
 
 // add makes h, granted by a call sent at sent, a live hold of the grant.
 func (g *grant) add(h *Single, sent time.Duration) {
 	k, c := g.lock.keeper, g.claim
-	c.mu.Lock()
+	c.Lock()
 	first, watch := c.Add(&g.Grant, &h.Hold, lease.Add(h.Acquired(), h.lock.Length()), h.watched())
 	if watch {
 		k.dog.Add(g, sent)
 	} else if first {
 		k.dog.Rest(g)
 	}
-	var waits []Waker
+	var waits []turn.Waker
 	if first {
 		k.permits.Add(g)
-		if c.crowd != nil {
-			waits = slices.Clone(c.crowd.waits)
-		}
+		waits = c.Waits()
 	}
-	c.mu.Unlock()
+	c.Unlock()
 	for _, w := range waits {
 		w.Wake() // calls of the same owner: they may re-enter now
 	}
@@ -64,7 +63,7 @@ func (g *grant) add(h *Single, sent time.Duration) {
 // drop takes an ended hold out and returns its contexts, which are to end, too.
 func (g *grant) drop(h *Single) (contexts *scope.Context) {
 	k, c := g.lock.keeper, g.claim
-	c.mu.Lock()
+	c.Lock()
 	last, unwatch := c.Drop(&g.Grant, &h.Hold, h.watched(), h.ended.Load() == detachedEnd, k.session.Now())
 	if last {
 		k.dog.Remove(g)
@@ -74,7 +73,7 @@ func (g *grant) drop(h *Single) (contexts *scope.Context) {
 	}
 	contexts = h.stop()
 	owned, handed := c.owner != nil, last && g.Passed()
-	c.mu.Unlock()
+	c.Unlock()
 	if handed {
 		k.session.Lines().Ended(g.lock.Line())
 	}
@@ -86,23 +85,23 @@ func (g *grant) drop(h *Single) (contexts *scope.Context) {
 
 // left is the hold count that the server should have.
 func (g *grant) left() int {
-	g.claim.mu.Lock()
-	defer g.claim.mu.Unlock()
+	g.claim.Lock()
+	defer g.claim.Unlock()
 	return g.Count(g.lock.Session().Now())
 }
 
 // remaining is what a release is to leave: what is true now.
 func (g *grant) remaining() Remaining {
-	g.claim.mu.Lock()
-	defer g.claim.mu.Unlock()
+	g.claim.Lock()
+	defer g.claim.Unlock()
 	return g.claim.Remaining(&g.Grant, g.lock.Session().Now())
 }
 
 // sweep gives back what a lost grant may leave behind.
 func (g *grant) sweep() {
-	g.claim.mu.Lock()
+	g.claim.Lock()
 	duty := g.claim.Sweep(&g.Grant, g.lock.Session().Now(), g.claim.owner != nil)
-	g.claim.mu.Unlock()
+	g.claim.Unlock()
 	g.do(duty)
 }
 
@@ -126,8 +125,8 @@ func (g *grant) believed() bool {
 
 // live returns the live holds.
 func (g *grant) live() (live []*Single) {
-	g.claim.mu.Lock()
-	defer g.claim.mu.Unlock()
+	g.claim.Lock()
+	defer g.claim.Unlock()
 	return slices.Collect(g.Live())
 }
 
@@ -144,27 +143,27 @@ func (g *grant) endAll(why *ending) (ended []*Single, last bool) {
 
 // lose ends every hold: a call that was sent then has found nothing of this wire owner on the server.
 func (g *grant) lose(sent time.Duration) {
-	g.claim.mu.Lock()
+	g.claim.Lock()
 	g.Gone()
 	for h := range g.Live() {
 		if h.trusted() { // else it was lost before, of that
 			h.setFailure(nil)
 		}
 	}
-	g.claim.mu.Unlock()
+	g.claim.Unlock()
 	for _, h := range g.live() {
 		h.lose()
 	}
 	now := g.lock.Session().Now()
-	g.claim.mu.Lock()
+	g.claim.Lock()
 	again := g.claim.Recheck(&g.Grant, sent, now, g.lock.memory())
-	g.claim.mu.Unlock()
+	g.claim.Unlock()
 	g.lock.owe(again)
 }
 
 // lasts records that a call which has just returned extended the server's lease, or may have.
 func (g *grant) lasts(length time.Duration) {
-	g.claim.mu.Lock()
+	g.claim.Lock()
 	g.Lasts(lease.Add(g.lock.Session().Now(), length))
-	g.claim.mu.Unlock()
+	g.claim.Unlock()
 }

@@ -51,9 +51,9 @@ func (gs Granted) Forsake() {
 // back by another such call, or owe them.
 func (gs Granted) Doubt() {
 	for _, g := range gs.grants {
-		g.claim.mu.Lock()
+		g.claim.Lock()
 		g.claim.SetReturned(&g.Grant, 0)
-		g.claim.mu.Unlock()
+		g.claim.Unlock()
 	}
 	gs.Forsake()
 }

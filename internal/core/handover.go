@@ -51,10 +51,10 @@ func (h *Single) passTo(to *Lock, now time.Duration) (heir *Single, contexts *sc
 		owner.mu.Lock()
 		defer owner.mu.Unlock()
 	}
-	c.mu.Lock()
-	alone := c.owner == owner && c.refs <= 1 && !c.busy && !c.crowd.any()
+	c.Lock()
+	alone := c.owner == owner && c.Refs <= 1 && c.Free()
 	if !alone || !c.Passes(&g.Grant, &h.Hold, now, h.lock.Length()/12) || !h.ended.CompareAndSwap(nil, releasedEnd) {
-		c.mu.Unlock()
+		c.Unlock()
 		return nil, nil
 	}
 	heir = new(Single)
@@ -63,14 +63,11 @@ func (h *Single) passTo(to *Lock, now time.Duration) (heir *Single, contexts *sc
 	contexts = h.stop()
 	if owner != nil {
 		owner.claims.Remove(g.lock.claimKey())
-		c.owner, c.refs = nil, 0
+		c.owner, c.Refs = nil, 0
 	}
-	c.mu.Unlock()
+	c.Unlock()
 	return heir, contexts
 }
-
-// any reports whether other calls of the owner meet at the name.
-func (c *crowd) any() bool { return c != nil && len(c.turns)+len(c.waits) > 0 }
 
 // inherit takes the hold that has been handed over to the call, and reports whether one has. It is the call's owner's
 // from then on.
@@ -103,17 +100,17 @@ func (a *acquisition) becomes(c *claim) bool {
 		owner := mine.owner
 		owner.mu.Lock()
 		defer owner.mu.Unlock()
-		mine.mu.Lock()
-		alone := mine.refs == 1 && !mine.busy && !mine.Holds()
-		mine.mu.Unlock()
+		mine.Lock()
+		alone := mine.Refs == 1 && !mine.Busy() && !mine.Holds()
+		mine.Unlock()
 		if !alone {
 			return false
 		}
-		mine.forgo(a.Place)
+		mine.Forgo(a.Place)
 		owner.claims.Remove(a.lock.claimKey())
-		c.mu.Lock()
-		c.owner, c.refs = owner, 1
-		c.mu.Unlock()
+		c.Lock()
+		c.owner, c.Refs = owner, 1
+		c.Unlock()
 		owner.claims.Put(a.lock.claimKey(), c)
 	}
 	a.bequeath()

@@ -69,11 +69,11 @@ func Lose(ctx context.Context, s *session.Session, name string, why error) int {
 // fail ends all holds as lost because of why.
 func (g *grant) fail(why error) {
 	live := g.live()
-	g.claim.mu.Lock()
+	g.claim.Lock()
 	for _, h := range live {
 		h.setFailure(why)
 	}
-	g.claim.mu.Unlock()
+	g.claim.Unlock()
 	for _, h := range live {
 		if tell := h.endLost(); tell != nil {
 			tell()

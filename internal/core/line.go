@@ -125,13 +125,13 @@ func (a *acquisition) granted(ctx context.Context) bool {
 	if a.alone {
 		a.claims()
 	} else {
-		if a.claim.enter(ctx) != nil {
+		if a.claim.Enter(ctx) != nil {
 			return false
 		}
-		defer a.claim.leave()
-		a.claim.mu.Lock()
+		defer a.claim.Leave()
+		a.claim.Lock()
 		way, _, again := a.claim.Next(&a.Request, l.part, !l.NonReentrant)
-		a.claim.mu.Unlock()
+		a.claim.Unlock()
 		if way != owner.Enter || again {
 			return false
 		}

@@ -267,8 +267,8 @@ func (l *Lock) Believed(ctx context.Context) (owner string, count int) {
 	if c == nil {
 		return "", 0
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	if c.owner != OwnerOf(ctx) { // it has passed on meanwhile
 		return "", 0
 	}

@@ -11,9 +11,9 @@ func (h *Single) Observe(ctx context.Context) {
 	if ended == nil {
 		return
 	}
-	h.grant.claim.mu.Lock()
+	h.grant.claim.Lock()
 	h.setRare().observed = ended
-	h.grant.claim.mu.Unlock()
+	h.grant.claim.Unlock()
 	if why := h.ended.Load(); why != nil && why != releasedEnd { // meanwhile
 		held := h.held()
 		if why.loss != nil {
@@ -35,12 +35,12 @@ func (h *Single) observeEnd(why *ending, held time.Duration) {
 	if h.lock.Session().Config().Observer == nil {
 		return
 	}
-	h.grant.claim.mu.Lock()
+	h.grant.claim.Lock()
 	var ended func(held time.Duration, why error)
 	if h.rare != nil {
 		ended, h.rare.observed = h.rare.observed, nil
 	}
-	h.grant.claim.mu.Unlock()
+	h.grant.claim.Unlock()
 	switch {
 	case ended == nil:
 	case why == releasedEnd || why == detachedEnd:

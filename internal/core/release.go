@@ -91,10 +91,10 @@ var errNoTurn = &script.Failure{
 // result is absent only if no copy of a release was executed before: one that finds nothing
 // after that found the work of an earlier one.
 func (g *grant) lower(ctx context.Context) (reply int64, remaining Remaining, err error) {
-	if g.claim.enter(ctx) != nil {
+	if g.claim.Enter(ctx) != nil {
 		return 0, remaining, errNoTurn
 	}
-	defer g.claim.leave()
+	defer g.claim.Leave()
 	remaining = g.remaining()
 	for delay := session.FirstRetry; ; delay = min(2*delay, session.LastRetry) {
 		reply, err = g.lowerOnce(ctx, remaining)
@@ -130,15 +130,15 @@ func (g *grant) lowered(remaining Remaining, sent time.Duration, reply int64, er
 	c := g.claim
 	if err != nil {
 		if script.ClassOf(err) != script.Refused {
-			c.mu.Lock()
+			c.Lock()
 			c.InDoubt(&g.Grant, remaining)
-			c.mu.Unlock()
+			c.Unlock()
 		}
 		return 0, g.lock.final(err)
 	}
-	c.mu.Lock()
+	c.Lock()
 	reply, again := c.Replied(&g.Grant, remaining, sent, s.Now(), reply, g.lock.memory())
-	c.mu.Unlock()
+	c.Unlock()
 	g.lock.owe(again)
 	if reply != owner.Absent && (remaining.Count > 0 || g.lock.Shared) { // else all is gone, or the server has seen to it
 		g.slack()
@@ -151,9 +151,9 @@ func (g *grant) lowered(remaining Remaining, sent time.Duration, reply int64, er
 
 // owe has a release repeated in the background that was refused, or whose outcome is not known.
 func (g *grant) owe(remaining Remaining) {
-	g.claim.mu.Lock()
+	g.claim.Lock()
 	duty := g.claim.Owe(&g.Grant, remaining, g.lock.Session().Now())
-	g.claim.mu.Unlock()
+	g.claim.Unlock()
 	g.do(duty)
 }
 
@@ -170,9 +170,9 @@ func (g *grant) correct(then time.Duration) {
 		if session.Pause(s.Context(), then-s.Now()) != nil {
 			return
 		}
-		g.claim.mu.Lock()
+		g.claim.Lock()
 		returned := g.Returned()
-		g.claim.mu.Unlock()
+		g.claim.Unlock()
 		if !returned {
 			g.correctNow()
 		}
@@ -212,15 +212,15 @@ func (g *grant) correctNow() {
 
 // setCorrecting notes whether somebody tries a refused correction again now and then, and reports whether that is new.
 func (g *grant) setCorrecting(correcting bool) (changed bool) {
-	g.claim.mu.Lock()
-	defer g.claim.mu.Unlock()
+	g.claim.Lock()
+	defer g.claim.Unlock()
 	return g.SetCorrecting(correcting)
 }
 
 // forgotten reports whether the server's lease is over.
 func (g *grant) forgotten() bool {
-	g.claim.mu.Lock()
-	defer g.claim.mu.Unlock()
+	g.claim.Lock()
+	defer g.claim.Unlock()
 	return g.Over(g.lock.Session().Now())
 }
 
@@ -229,9 +229,9 @@ func (g *grant) leaveToClose() {
 	s := g.lock.Session()
 	if s.Context().Err() != nil && g.left() == 0 {
 		now := s.Now()
-		g.claim.mu.Lock()
+		g.claim.Lock()
 		debt := g.Return(0, now, lease.Add(now, g.lock.memory()))
-		g.claim.mu.Unlock()
+		g.claim.Unlock()
 		g.lock.owe(debt)
 	}
 }

@@ -56,8 +56,8 @@ func (h *Single) setFailure(why error) {
 
 // failure is how the last renewal failed, nil if it did not.
 func (h *Single) failure() error {
-	h.grant.claim.mu.Lock()
-	defer h.grant.claim.mu.Unlock()
+	h.grant.claim.Lock()
+	defer h.grant.claim.Unlock()
 	if h.rare == nil {
 		return nil
 	}
@@ -109,8 +109,8 @@ func (h *Single) ID() string {
 
 // Token is the fencing token, 0 if there is none.
 func (h *Single) Token() int64 {
-	h.grant.claim.mu.Lock()
-	defer h.grant.claim.mu.Unlock()
+	h.grant.claim.Lock()
+	defer h.grant.claim.Unlock()
 	return h.grant.Token
 }
 
@@ -146,8 +146,8 @@ func (h *Single) trusted() bool { return h.Trusted(h.lock.Session().Now()) }
 // Limit has the hold trusted until then at the most, unless it has been renewed.
 func (h *Single) Limit(until time.Time) {
 	c := h.grant.claim
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	h.Hold.Limit(h.lock.Session().Moment(until))
 }
 
@@ -160,9 +160,9 @@ func (h *Single) prolong(sent, length time.Duration) {
 // prolongTo is prolong with the moment until which the hold is trusted then.
 func (h *Single) prolongTo(sent, until time.Duration) {
 	c := h.grant.claim
-	c.mu.Lock()
+	c.Lock()
 	trusted := h.believe(sent, until)
-	c.mu.Unlock()
+	c.Unlock()
 	if !trusted {
 		h.expire()
 	}
@@ -178,9 +178,9 @@ func (h *Single) believe(sent, until time.Duration) (trusted bool) {
 
 // failed records a renewal that did not succeed, and appends to told what logs it.
 func (h *Single) failed(told []func(), why error) []func() {
-	h.grant.claim.mu.Lock()
+	h.grant.claim.Lock()
 	h.setFailure(why)
-	h.grant.claim.mu.Unlock()
+	h.grant.claim.Unlock()
 	if h.Err() != nil {
 		return told
 	}
@@ -202,9 +202,9 @@ func (h *Single) end(now time.Duration, why *ending) error {
 // expire ends the hold as lost unless a renewal came first.
 func (h *Single) expire() {
 	c := h.grant.claim
-	c.mu.Lock()
+	c.Lock()
 	trusted := h.trusted()
-	c.mu.Unlock()
+	c.Unlock()
 	if !trusted { // and never will be again: prolong looks at the clock under the same mutex
 		h.lose()
 	}
@@ -232,9 +232,9 @@ func (h *Single) endLost() (tell func()) {
 	if h.finish(end) != nil {
 		return nil
 	}
-	h.grant.claim.mu.Lock()
+	h.grant.claim.Lock()
 	h.grant.Lose()
-	h.grant.claim.mu.Unlock()
+	h.grant.claim.Unlock()
 	h.grant.sweep()
 	return func() { h.tellEnd(end, held) }
 }
@@ -279,16 +279,16 @@ func (h *Single) Context(ctx context.Context) context.Context {
 	if !h.lock.Wires.Ownerless {
 		owner = h.share()
 	}
-	return h.arm().New(ctx, &h.grant.claim.mu, h, owner)
+	return h.arm().New(ctx, &h.grant.claim.Mutex, h, owner)
 }
 
 // Watch calls ended when the hold ends.
-func (h *Single) Watch(ended context.CancelCauseFunc) { h.arm().Watch(&h.grant.claim.mu, h, ended) }
+func (h *Single) Watch(ended context.CancelCauseFunc) { h.arm().Watch(&h.grant.claim.Mutex, h, ended) }
 
 // arm makes the timer of the contexts, unless there is one, and returns them.
 func (h *Single) arm() *scope.Contexts {
-	h.grant.claim.mu.Lock()
-	defer h.grant.claim.mu.Unlock()
+	h.grant.claim.Lock()
+	defer h.grant.claim.Unlock()
 	r := h.setRare()
 	if r.timer == nil && h.ended.Load() == nil {
 		r.timer = time.AfterFunc(h.remaining(), h.tick)
@@ -318,8 +318,8 @@ func (h *Single) tick() {
 
 // rearm sets the timer to when trust runs out now.
 func (h *Single) rearm() {
-	h.grant.claim.mu.Lock()
-	defer h.grant.claim.mu.Unlock()
+	h.grant.claim.Lock()
+	defer h.grant.claim.Unlock()
 	h.resetTimer()
 }
 

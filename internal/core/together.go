@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/internal/turn"
 )
 
 // Claims are one owner's to several locks of one session. Drop them, unless they are granted.
@@ -44,13 +45,13 @@ func (cs *Claims) Held() (n int) {
 }
 
 // Await wakes w when one of the names is granted to another call of the owner. What it returns ends that.
-func (cs *Claims) Await(w Waker) (end func()) {
+func (cs *Claims) Await(w turn.Waker) (end func()) {
 	for _, c := range cs.claims {
 		c.await(w)
 	}
 	return func() {
 		for _, c := range cs.claims {
-			c.forgo(w)
+			c.Forgo(w)
 		}
 	}
 }
@@ -63,11 +64,11 @@ func (cs *Claims) Enter(ctx context.Context) (leave func(), err error) {
 func enterAll(ctx context.Context, claims []*claim) (leave func(), err error) {
 	leave = func() {
 		for _, c := range claims {
-			c.leave()
+			c.Leave()
 		}
 	}
 	for i, c := range claims {
-		if err := c.enter(ctx); err != nil {
+		if err := c.Enter(ctx); err != nil {
 			claims = claims[:i]
 			leave()
 			return nil, &script.Failure{Class: script.Refused, Err: err}

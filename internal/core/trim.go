@@ -40,14 +40,14 @@ var errTrimming = &script.Failure{
 // calls asked. One that has been sent before is waited for, but not if its reply was lost.
 func (g *grant) ask(ctx context.Context, d time.Duration) (asked func(), err error) {
 	for delay := session.FirstRetry; ; delay = min(2*delay, session.LastRetry) {
-		g.claim.mu.Lock()
+		g.claim.Lock()
 		may, underWay := g.claim.Ask(g.Wire, d, g.lock.Session().Now())
-		g.claim.mu.Unlock()
+		g.claim.Unlock()
 		switch {
 		case may:
 			return func() {
-				g.claim.mu.Lock()
-				defer g.claim.mu.Unlock()
+				g.claim.Lock()
+				defer g.claim.Unlock()
 				g.claim.Asked(d)
 			}, nil
 		case !underWay || session.Pause(ctx, delay) != nil:
@@ -59,9 +59,9 @@ func (g *grant) ask(ctx context.Context, d time.Duration) (asked func(), err err
 // slack trims, in the background, the leases under the grant's wire owner if they may be too long.
 func (g *grant) slack() {
 	s := g.lock.Session()
-	g.claim.mu.Lock()
+	g.claim.Lock()
 	parts := g.claim.Slack(&g.Grant, s.Now(), s.Lease())
-	g.claim.mu.Unlock()
+	g.claim.Unlock()
 	if len(parts) == 0 {
 		return
 	}
@@ -92,8 +92,8 @@ func (k *keeper) trimAll(grants []*grant) {
 
 // slackens reports whether a lease with that much left is too long.
 func (g *grant) slackens(lasts time.Duration) bool {
-	g.claim.mu.Lock()
-	defer g.claim.mu.Unlock()
+	g.claim.Lock()
+	defer g.claim.Unlock()
 	s := g.lock.Session()
 	return g.claim.Slackens(&g.Grant, lasts, s.Now(), s.Lease())
 }
@@ -107,13 +107,13 @@ func (g *grant) trim() error {
 	}
 	ctx, cancel := context.WithTimeoutCause(s.Context(), s.Bound(), session.ErrNoReply)
 	defer cancel()
-	if err := c.enter(ctx); err != nil {
+	if err := c.Enter(ctx); err != nil {
 		return errNoTurn
 	}
-	defer c.leave()
-	c.mu.Lock()
+	defer c.Leave()
+	c.Lock()
 	most := c.BeginTrim(&g.Grant, s.Now(), s.Lease())
-	c.mu.Unlock()
+	c.Unlock()
 	if most == 0 { // nothing is left
 		return nil
 	}
@@ -121,8 +121,8 @@ func (g *grant) trim() error {
 	_, err := l.inTime(ctx, "trim", window, func(w script.Window) *script.Call {
 		return trimmer.Trim(Trim{Owner: g.Wire, most: lease.Millis(most), window: w})
 	})
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	switch {
 	case err == nil:
 		c.Trimmed(&g.Grant, s.Now())

@@ -34,7 +34,7 @@ func (gs Granted) Update(d time.Duration) *Update {
 // Enter waits for the turn of the hold's owner, which is to be left.
 func (u *Update) Enter(ctx context.Context) (leave func(), err error) {
 	c := u.grant.claim
-	return c.leave, c.enter(ctx)
+	return c.Leave, c.Enter(ctx)
 }
 
 // Sending is called right before a call with that window is sent; the one before it, if any, has been refused.
@@ -87,8 +87,8 @@ func (u *Update) Sent(done bool, err error) (again bool, _ error) {
 // It returns what was believed before.
 func (h *Single) distrust(until time.Duration) (before owner.Belief) {
 	c := h.grant.claim
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	before = h.Distrust(until)
 	h.resetTimer()
 	return before
@@ -98,12 +98,12 @@ func (h *Single) distrust(until time.Duration) (before owner.Belief) {
 // yet be executed after it; of other calls only those count that are sent from the moment unsure on.
 func (h *Single) trustAgain(before owner.Belief, unsure, sent, until time.Duration) {
 	c := h.grant.claim
-	c.mu.Lock()
+	c.Lock()
 	trusted := h.TrustAgain(before, h.lock.Session().Now(), unsure, sent, until)
 	if trusted {
 		h.setFailure(nil)
 	}
-	c.mu.Unlock()
+	c.Unlock()
 	if !trusted {
 		h.expire()
 	}
