@@ -1,0 +1,87 @@
+package highwayhash_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast/internal/highwayhash"
+)
+
+// The sums of the texts "", 00, 00 01, … that the reference's own tests want, under the key 00 01 … 1f.
+func TestSumsOfTheReference(t *testing.T) {
+	key := [4]uint64{0x0706050403020100, 0x0f0e0d0c0b0a0908, 0x1716151413121110, 0x1f1e1d1c1b1a1918}
+	var text []byte
+	for n, want := range reference {
+		assert.Equal(t, want, highwayhash.Sum128(key, text), "%d bytes", n)
+		text = append(text, byte(n))
+	}
+}
+
+var reference = [][2]uint64{
+	{0x0fed268f9d8ffec7, 0x33565e767f093e6f},
+	{0xd6b0a8893681e7a8, 0xdc291df9eb9cdcb4},
+	{0x3d15ad265a16da04, 0x78085638dc32e868},
+	{0x0607621b295f0beb, 0xbfe69a0fd9cedd79},
+	{0x26399eb46dace49e, 0x2e922ad039319208},
+	{0x3250bdc386d12ed8, 0x193810906c63c23a},
+	{0x6f476ab3cb896547, 0x7cde576f37ed1019},
+	{0x2a401fca697171b4, 0xbe1f03ff9f02796c},
+	{0xa1e96d84280552e8, 0x695cf1c63bec0ac2},
+	{0x142a2102f31e63b2, 0x1a85b98c5b5000cc},
+	{0x51a1b70e26b6bc5b, 0x929e1f3b2da45559},
+	{0x88990362059a415b, 0xbed21f22c47b7d13},
+	{0xcd1f1f5f1caf9566, 0xa818ba8ce0f9c8d4},
+	{0xa225564112fe6157, 0xb2e94c78b8ddb848},
+	{0xbd492febd1cc0919, 0xcecd1dbc025641a2},
+	{0x142237a52bc4af54, 0xe0796c0b6e26bcd7},
+	{0x414460ffd5a401ad, 0x029ea3d5019f18c8},
+	{0xc52a4b96c51c9962, 0xecb878b1169b5ea0},
+	{0xd940ca8f11fbeace, 0xf93a46d616f8d531},
+	{0x8ac49d0ae5c0cbf5, 0x3ffdbf8df51d7c93},
+	{0xac6d279b852d00a8, 0x7dcd3a6ba5ebaa46},
+	{0xf11621bd93f08a56, 0x3173c398163dd9d5},
+	{0x0c4ce250f68cf89f, 0xb3123cda411898ed},
+	{0x15ab97ed3d9a51ce, 0x7ce274479169080e},
+	{0xcd001e198d4845b8, 0xd0d9d98bd8aa2d77},
+	{0x34f3d617a0493d79, 0x7dd304f6397f7e16},
+	{0x5cb56890a9f4c6b6, 0x130829166567304f},
+	{0x30da6f8b245bd1c0, 0x6f828b7e3fd9748c},
+	{0xe0580349204c12c0, 0x93f6da0cac5f441c},
+	{0xf648731ba5073045, 0x5fb897114fb65976},
+	{0x024f8354738a5206, 0x509a4918eb7e0991},
+	{0x06e7b465e8a57c29, 0x52415e3a07f5d446},
+	{0x1984df66c1434aaa, 0x16fc1958f9b3e4b9},
+	{0x111678afe0c6c36c, 0xf958b59de5a2849d},
+	{0x773fbc8440fb0490, 0xc96ed5d243658536},
+	{0x91e3dc710bb6c941, 0xea336a0bc1eeace9},
+	{0x25cfe3815d7ad9d4, 0xf2e94f8c828fc59e},
+	{0xb9fb38b83cc288f2, 0x7479c4c8f850ec04},
+	{0x1d85d5c525982b8c, 0x6e26b1c16f48dbf4},
+	{0x8a4e55bd6060bde7, 0x2134d599058b3fd0},
+	{0x2a958ff994778f36, 0xe8052d1ae61d6423},
+	{0x89233ae6be453233, 0x3acf9c87d7e8c0b9},
+	{0x4458f5e27ea9c8d5, 0x418fb49bca2a5140},
+	{0x090301837ed12a68, 0x1017f69633c861e6},
+	{0x330dd84704d49590, 0x339df1ad3a4ba6e4},
+	{0x569363a663f2c576, 0x363b3d95e3c95ef6},
+	{0xacc8d08586b90737, 0x2ba0e8087d4e28e9},
+	{0x39c27a27c86d9520, 0x8db620a45160932e},
+	{0x8e6a4aeb671a072d, 0x6ed3561a10e47ee6},
+	{0x0011d765b1bec74a, 0xd80e6e656ede842e},
+	{0x2515d62b936ac64c, 0xce088794d7088a7d},
+	{0x91621552c16e23af, 0x264f0094eb23ccef},
+	{0x1e21880d97263480, 0xd8654807d3a31086},
+	{0x39d76aaf097f432d, 0xa517e1e09d074739},
+	{0x0f17a4f337c65a14, 0x2f51215f69f976d4},
+	{0xa0fb5cda12895e44, 0x568c3dc4d1f13cd1},
+	{0x93c8fc00d89c46ce, 0xbad5da947e330e69},
+	{0x817c07501d1a5694, 0x584d6ee72cbfac2b},
+	{0x91d668af73f053bf, 0xf98e647683c1e0ed},
+	{0x5281e1ef6b3ccf8b, 0xbc4cc3df166083d8},
+	{0xaad61b6dbeaaeeb9, 0xff969d000c16787b},
+	{0x4325d84fc0475879, 0x14b919bd905f1c2d},
+	{0x79a176d1aa6ba6d1, 0xf1f720c5a53a2b86},
+	{0x74bd7018022f3ef0, 0x3aea94a8ad5f4bcb},
+	{0x98bb1f7198d4c4f2, 0xe0bc0571de918fc8},
+}
