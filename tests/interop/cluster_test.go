@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/entry"
 )
 
 // What is proven on one server is proven in a cluster of three masters too, with sharded pub/sub where they have that:
@@ -35,6 +37,10 @@ func TestCluster(t *testing.T) {
 		{"names", func(t *testing.T) {
 			users := cells(semaphores, expirables)
 			requireNames(t, s, slices.Concat(locks, cells(halves...), cells(severalKinds...), users))
+		}},
+		{"entries", func(t *testing.T) {
+			inMap := keyOf("default", "string", "anna", entry.Kryo5Codec)
+			requireSharedEntry(t, s.fleet(fleetOptions{}), "map", inMap, []kind{plain, fair, reading, semaphores, expirables})
 		}},
 	} {
 		s.fleet(fleetOptions{}).clear(t)

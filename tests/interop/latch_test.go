@@ -254,10 +254,10 @@ func TestLatchStuckAtZero(t *testing.T) {
 }
 
 // requireSharedLatch wants a latch to be one to both sides, stored under the mapped name.
-func requireSharedLatch(t *testing.T, f *fleet, first language, name string) {
+func requireSharedLatch(t *testing.T, f *fleet, c cell, name string) {
 	t.Helper()
 	mapped := f.mapped(name)[0]
-	a, b := first.gate(t, f, name), first.other().gate(t, f, name)
+	a, b := c.first.gate(t, f, name), c.second.gate(t, f, name)
 	require.True(t, a.trySet(t, 1))
 	require.Equal(t, map[string]redistest.Value{mapped: {Type: "string", Content: "1"}}, f.state(t, mapped))
 	w := f.waitAt(t, mapped, a)

@@ -72,7 +72,7 @@ func requireShared(t *testing.T, f *fleet, c cell, name string) {
 	case c.kind.name == semaphoreRow, c.kind.name == expirableRow:
 		requireSharedPermits(t, f, c, name)
 	case c.kind.name == latchRow:
-		requireSharedLatch(t, f, c.first, name)
+		requireSharedLatch(t, f, c, name)
 	default:
 		requireSharedLock(t, f, c, name)
 	}

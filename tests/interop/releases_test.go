@@ -80,6 +80,7 @@ func TestReleases(t *testing.T) {
 					requireShared(t, f, c, unique("x"))
 				})
 			}
+			t.Run("names of entries", func(t *testing.T) { requireNamesOfAllKeys(t, s) })
 		})
 	}
 }

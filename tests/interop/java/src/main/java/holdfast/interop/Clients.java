@@ -131,7 +131,9 @@ final class Clients {
 
     private Object object(String client, String kind, String name) {
         Client caller = clients.get(client);
-        return caller.objects.computeIfAbsent(List.of(kind, name), k -> KINDS.get(kind).get.apply(caller.servers, name));
+        return caller.objects.computeIfAbsent(List.of(kind, name), k -> Entries.has(name)
+                ? Entries.get(caller.servers.get(0), kind, name)
+                : KINDS.get(kind).get.apply(caller.servers, name));
     }
 
     /** Ends a client as a program does that leaves in good order; what it holds then ends with its lease. */
