@@ -76,6 +76,8 @@ var mayImport = map[string][]string{
 	"holdfasttest":      {".", "internal/core", "internal/embedded", "internal/session"},
 	"internal/embedded": {},
 
+	"goredis": {}, // its users open the session
+
 	"otel":         {"."},
 	"otel/example": {".", "fairlock", "internal/embedded", "otel", "rlock", "rwlock"},
 
