@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strconv"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // A Key is of a type that the codecs know. In Java it is a String, an Integer, a Long or a java.util.UUID. Strings are
@@ -39,16 +40,25 @@ func ByteArrayCodec[K ~[]byte](key K) []byte { return key }
 func JsonJacksonCodec[K ~string | ~int32 | ~int64](key K) []byte {
 	switch v := reflect.ValueOf(key); v.Kind() {
 	case reflect.String:
-		return jsonString(v.String())
+		return jsonString(v.String(), true)
 	case reflect.Int64:
 		return fmt.Appendf(nil, `["java.lang.Long",%d]`, v.Int())
 	default:
-		return strconv.AppendInt(nil, v.Int(), 10)
+		return StringCodec(key)
 	}
 }
 
-// jsonString writes a string as Jackson does, which escapes less than Go, but all characters beyond 16 bits.
-func jsonString(text string) []byte {
+// JsonJackson3Codec encodes a key as JSON without a type, and so does TypedJsonJackson3Codec. It is not the same as
+// [JsonJacksonCodec] for a Long, nor for characters beyond 16 bits.
+func JsonJackson3Codec[K ~string | ~int32 | ~int64](key K) []byte {
+	if v := reflect.ValueOf(key); v.Kind() == reflect.String {
+		return jsonString(v.String(), false)
+	}
+	return StringCodec(key)
+}
+
+// jsonString writes a string as Jackson does. It escapes less than Go; the older one escapes what is beyond 16 bits.
+func jsonString(text string, escapeBeyond bool) []byte {
 	bytes := []byte{'"'}
 	for _, r := range text {
 		switch short, ok := shortEscapes[r]; {
@@ -56,11 +66,11 @@ func jsonString(text string) []byte {
 			bytes = append(bytes, '\\', short)
 		case r < ' ':
 			bytes = fmt.Appendf(bytes, `\u%04X`, r)
-		case r > 0xffff:
+		case r > 0xffff && escapeBeyond:
 			high, low := utf16.EncodeRune(r)
 			bytes = fmt.Appendf(bytes, `\u%04X\u%04X`, high, low)
 		default:
-			bytes = append(bytes, string(r)...)
+			bytes = utf8.AppendRune(bytes, r)
 		}
 	}
 	return append(bytes, '"')

@@ -26,6 +26,7 @@ const (
 	Semaphore        Kind = "semaphore"
 	Expirable        Kind = "expirable" // a semaphore whose permits have leases
 	Latch            Kind = "latch"
+	Map              Kind = "map"
 )
 
 // Config is what a Redisson client is made with.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/entry"
+	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/interop"
 )
 
@@ -202,4 +203,28 @@ func (l language) ofEntry(e interop.Entry) language {
 	l.expirable = func(t *testing.T, f *fleet, _ string) expirable { return java.expirable(t, f, words) }
 	l.gate = func(t *testing.T, f *fleet, _ string) gate { return java.gate(t, f, words) }
 	return l
+}
+
+// While Java computes the entry of a map, it has its lock. Go, who has it first, keeps that waiting.
+func TestJavaComputesUnderTheLockOfTheEntry(t *testing.T) {
+	f := newFleet(t, fleetOptions{})
+	lock := rlock.New(f.session, entry.Lock("users", "anna", entry.Kryo5Codec), nil)
+	thread := f.client.Thread(t, "computer")
+	for _, call := range [][]any{
+		{"computeIfAbsent", "anna", "1"}, {"computeIfPresent", "anna", "2"}, {"compute", "anna", "3"}, {"merge", "anna", "x", "4"},
+	} {
+		t.Run(call[0].(string), func(t *testing.T) {
+			hold, err := lock.TryLock(t.Context())
+			require.NoError(t, err)
+			computing := thread.Object(interop.Map, "users").Start(call[0].(string), call[1:]...)
+			await(t, "Java waits for the lock", func() bool { return thread.Asleep(t) })
+			select {
+			case <-computing.Done():
+				t.Fatal("it computed what another has locked")
+			default:
+			}
+			require.NoError(t, hold.Release())
+			require.Equal(t, call[len(call)-1], computing.OK(t).Value)
+		})
+	}
 }

@@ -5,6 +5,8 @@ import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.function.BiFunction;
+import java.util.function.Function;
 
 /** Turns the words of a request into the arguments of a Redisson method. */
 final class Arguments {
@@ -14,7 +16,7 @@ final class Arguments {
     /**
      * The arguments for parameters of these types, or null if the words do not fit them. A time is written
      * {@code 1500ms}, and fits a Duration, or a long of a method that takes a TimeUnit, which is not written
-     * itself. A list is written {@code [one, two]}, and is no String.
+     * itself. A list is written {@code [one, two]}, and is no String. Of a function its only result is written.
      */
     static Object[] fit(Class<?>[] types, List<String> words) {
         boolean timed = Arrays.asList(types).contains(TimeUnit.class);
@@ -50,6 +52,12 @@ final class Arguments {
         if (type == List.class && list) {
             return List.of(word.substring(1, word.length() - 1).split(", "));
         }
-        return type == String.class && !list ? word : null;
+        if (type == Function.class) {
+            return (Function<Object, Object>) x -> word;
+        }
+        if (type == BiFunction.class) {
+            return (BiFunction<Object, Object, Object>) (x, y) -> word;
+        }
+        return (type == String.class || type == Object.class) && !list ? word : null;
     }
 }

@@ -15,6 +15,7 @@ import org.redisson.RedissonRedLock;
 import org.redisson.api.RCountDownLatch;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
+import org.redisson.api.RMap;
 import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
@@ -54,6 +55,7 @@ final class Clients {
             entry("multilock", Kind.several(RedissonMultiLock::new)),
             entry("redlock", Kind.several(Clients::redLock)),
             entry("semaphore", Kind.single(RSemaphore.class, RedissonClient::getSemaphore)),
+            entry("map", Kind.single(RMap.class, RedissonClient::getMap)),
             entry("latch", Kind.single(RCountDownLatch.class, RedissonClient::getCountDownLatch)),
             entry("expirable", Kind.single(RPermitExpirableSemaphore.class, RedissonClient::getPermitExpirableSemaphore)));
 
