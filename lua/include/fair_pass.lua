@@ -48,8 +48,8 @@ local function fair_pass(q, time, head, owner, lease, count)
     head = redis.call('LINDEX', q.queue, '0')
   end
   if deaf and not head then
-    redis.call('PEXPIRE', q.ours, '15000')
-    redis.call('PEXPIRE', q.alive, '15000')
+    -- USES fair_rest
+    fair_rest(q)
   end
   if not granted then redis.call('DEL', q.lock) end -- after the message: a server that refuses it has freed nothing
 end

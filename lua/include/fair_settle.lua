@@ -1,6 +1,6 @@
 -- fair_settle: lower the head's score if it is further off than a head's need be, and look at
 -- the head. What stood in front of it when the score was written is gone.
--- USES fair_look
+-- USES fair_look fair_rest
 local function fair_settle(q, time, left)
   local head, grant, alive, due = fair_look(q)
   if head and (alive or due) then
@@ -9,6 +9,8 @@ local function fair_settle(q, time, left)
       redis.call('ZADD', q.due, string.format('%.0f', limit), head)
       due = limit
     end
+  elseif not head then
+    fair_rest(q)
   end
   return head, grant, alive, due
 end

@@ -163,6 +163,7 @@ func TestComparisonSees(t *testing.T) {
 		"the deaf not asked for":      {"counts[2] > 0", "true"},
 		"the deaf forgotten":          {"deaf = true", "deaf = redis.call('ZREM', q.alive, head)"},
 		"the deaf kept":               {"if deaf and not head then", "if false then"},
+		"the deaf kept by a taker":    {"elseif not head then", "elseif false then"},
 		"the deaf forgotten too soon": {"if deaf and not head then", "if deaf then"},
 		"handed on by a copy":         {"redis.call('HDEL', q.lock, owner) == 0", "false"},
 		"told by a copy":              {"redis.call('HEXISTS', q.lock, owner) == 0 then return 0", "false then return 0"},

@@ -361,8 +361,15 @@ func (r *run) sweep() {
 	}
 }
 
+// rest has those soon forgotten who are left when nobody is in the queue.
+func (r *run) rest() { r.oursUntil, r.aliveUntil = r.now+forgotten, r.now+forgotten }
+
 func (r *run) settle(left ms) {
 	o := r.head()
+	if o == nobody {
+		r.rest()
+		return
+	}
 	due, scored := r.due[o]
 	until, living := r.alive[o]
 	if !scored && !living || r.without.settle {
@@ -384,7 +391,7 @@ func (r *run) pass() {
 			clear(r.counts)
 		}
 		if deaf && r.head() == nobody {
-			r.oursUntil, r.aliveUntil = r.now+forgotten, r.now+forgotten
+			r.rest()
 		}
 	}()
 	for o := r.head(); o != nobody; o = r.head() {

@@ -33,12 +33,13 @@ type fairStep struct {
 	messages []redistest.Message
 }
 
-// mine is how a waiter of ours is stored, alive for a minute; behind the point of its score is what it asks for.
+// mine is how a waiter of ours is stored, alive for an hour: tests wait for their turn, long after their tables were
+// made. Behind the point of its score is what it asks for.
 func mine(waiter string, asks float64) [][]string {
-	score := float64(time.Now().Add(time.Minute).UnixMilli()) + asks
+	score := float64(time.Now().Add(time.Hour).UnixMilli()) + asks
 	return [][]string{
 		{"RPUSH", fairKeys[1], waiter},
-		{"ZADD", fairKeys[2], strconv.FormatInt(time.Now().Add(2*time.Minute).UnixMilli(), 10), waiter},
+		{"ZADD", fairKeys[2], strconv.FormatInt(time.Now().Add(2*time.Hour).UnixMilli(), 10), waiter},
 		{"RPUSH", fairKeys[3], waiter},
 		{"ZADD", fairKeys[4], strconv.FormatFloat(score, 'f', -1, 64), waiter},
 	}

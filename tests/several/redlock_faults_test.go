@@ -66,7 +66,9 @@ func TestAWaiterOfARedLockWithAnOwnerAsksNowAndThen(t *testing.T) {
 	} {
 		before := f.Servers[0].CommandStats(t)["evalsha"]
 		_, err := kit.RedLock(waiter, kit.Orders, kit.ReentrantMember, kit.Patient).TryLockFor(ctx, 2*time.Second)
-		require.ErrorIs(t, err, holdfast.ErrBusy)
+		if !errors.Is(err, holdfast.ErrUnknown) { // as when both of the others had no time to answer
+			require.ErrorIs(t, err, holdfast.ErrBusy)
+		}
 		asked[who] = f.Servers[0].CommandStats(t)["evalsha"] - before
 	}
 	require.Less(t, asked["an owner"], 3*asked["nobody"], asked)
