@@ -54,8 +54,9 @@ func credentials(username, password string) (c rueidis.AuthCredentials) {
 	return c
 }
 
-// again is how often a standing connection logs in with the credentials that were sent last. Providers send new ones
-// minutes before the old ones end.
+// again is how often a connection logs in with the credentials that were sent last. Providers send new ones minutes
+// before the old ones end. The client does not log in again on a connection that listens: the session makes a new one
+// when the server ends it.
 const again = 30 * time.Second
 
 // A subscription knows what a provider has sent last. It does not end: nobody says when the last session has.

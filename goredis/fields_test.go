@@ -88,7 +88,7 @@ var counts = map[string]func(rueidis.ClientOption) bool{
 	"DisableIdentity":              namesNoLibrary,
 	"DisableIndentity":             namesNoLibrary,
 	"Protocol":                     func(c rueidis.ClientOption) bool { return c.AlwaysRESP2 },
-	"DialTimeout":                  func(c rueidis.ClientOption) bool { return c.Dialer.Timeout == 2*time.Second },
+	"DialTimeout":                  soonEverywhere,
 	"ReadTimeout":                  func(c rueidis.ClientOption) bool { return c.ConnWriteTimeout == 2*time.Second },
 	"WriteTimeout":                 func(c rueidis.ClientOption) bool { return c.ConnWriteTimeout == 2*time.Second },
 }
@@ -99,6 +99,11 @@ func tlsEverywhere(c rueidis.ClientOption) bool {
 
 func namedEverywhere(c rueidis.ClientOption) bool {
 	return c.ClientName == "x" && (c.Sentinel.MasterSet == "" || c.Sentinel.ClientName == "x")
+}
+
+func soonEverywhere(c rueidis.ClientOption) bool {
+	const soon = 2 * time.Second
+	return c.Dialer.Timeout == soon && (c.Sentinel.MasterSet == "" || c.Sentinel.Dialer.Timeout == soon)
 }
 
 func namesNoLibrary(c rueidis.ClientOption) bool {

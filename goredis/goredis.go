@@ -1,5 +1,5 @@
-// Package goredis makes of the options of a go-redis client what [holdfast.Open] needs to connect to the same servers,
-// as the same user. It is for programs that have go-redis:
+// Package goredis turns the options of a go-redis client into those with which holdfast.Open connects to the same
+// servers, as the same user. It is for programs that have go-redis:
 //
 //	client, err := goredis.ClientOption(options) // what redis.NewClient or redis.NewUniversalClient gets
 //	…
@@ -19,15 +19,15 @@
 //     to it then. In a cluster, set TLSConfig even so: its presence says that the ports for TLS are meant.
 //   - TLSConfig, also for sentinels.
 //   - Username and Password, and with sentinels SentinelUsername and SentinelPassword. As in go-redis, a name without
-//     a password is nobody's.
+//     a password is not sent.
 //   - CredentialsProvider, CredentialsProviderContext and StreamingCredentialsProvider are asked before each
 //     connection, the last of them that is set. The second gets DialTimeout to answer, by default 5 s. The third is
-//     subscribed to once, for as long as the program runs, and standing connections log in again every 30 s with what
-//     it has sent last.
+//     subscribed to once, for as long as the program runs. Of a session's connections to a server, the one for commands
+//     logs in again every 30 s with what was sent last; the one for messages does when the server has ended it.
 //   - DB, except in a cluster; ClientName; DisableIdentity and DisableIndentity.
 //   - Protocol 2 is RESP2. All others are RESP3.
 //   - DialTimeout, and the longer of ReadTimeout and WriteTimeout, which says when a silent connection is given up.
-//     0 and less leave it to [holdfast.Open], which also limits what is set by the lease.
+//     0 and less leave it to holdfast.Open, which also limits what is set by the lease.
 //
 // # Fields that are refused
 //
@@ -35,22 +35,22 @@
 //
 //   - OnConnect gets a connection of go-redis, and a session has none.
 //   - Limiter: a session renews and releases its locks whatever a limiter says.
-//   - NewClient and ClusterSlots: a client or a cluster of one's own making cannot be followed.
+//   - NewClient and ClusterSlots: a session cannot know what they change.
 //   - ReplicaOnly, and ReadOnly with MasterName: go-redis sends everything to replicas then, and locks are on masters.
 //   - CredentialsProvider, CredentialsProviderContext and StreamingCredentialsProvider together with sentinels: the
 //     client would send them the same credentials.
 //   - StreamingCredentialsProvider with Protocol 2, in which a connection that listens cannot log in again.
 //
-// MasterName and SentinelAddrs of [redis.FailoverOptions] and Addrs of [redis.ClusterOptions] must not be empty. What
-// the method Options of a client returns is fine, except that of a client for sentinels: pass what it was made of.
+// MasterName and SentinelAddrs of [redis.FailoverOptions] and Addrs of [redis.ClusterOptions] must not be empty. The
+// result of a client's method Options will do, except for sentinels: pass the options of which that client was made.
 //
 // # Fields that are ignored
 //
 //   - Pools and buffers, of which a session has its own: PoolFIFO, PoolSize, PoolTimeout, MaxConcurrentDials,
 //     MinIdleConns, MaxIdleConns, MaxActiveConns, ConnMaxIdleTime, ReadBufferSize, WriteBufferSize, PipelinePoolSize,
 //     PipelineReadBufferSize, PipelineWriteBufferSize, AutoPipelineOptions.
-//   - ConnMaxLifetime and ConnMaxLifetimeJitter: a connection stays for as long as it works, because a script in
-//     flight could run twice where it ends.
+//   - ConnMaxLifetime and ConnMaxLifetimeJitter: a session keeps a connection for as long as it works, because
+//     a script in flight could run twice if the client ended it.
 //   - Repetition, which a session does by rules of its own until the call's ctx ends: MaxRetries, MinRetryBackoff,
 //     MaxRetryBackoff, MaxRedirects, DialerRetries, DialerRetryTimeout, DialerRetryBackoff, ContextTimeoutEnabled.
 //   - Replicas to read from, where locks are not: ReadOnly in a cluster, RouteByLatency, RouteByLatencyTolerance,
@@ -73,7 +73,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// ClientOption returns what [holdfast.Open] connects with to the servers that a client of go-redis with these options
+// ClientOption returns what holdfast.Open connects with to the servers that a client of go-redis with these options
 // talks to. For [redis.NewFailoverClusterClient] it takes the FailoverOptions. There is nothing for a [redis.Ring]:
 // open a session on one of its servers, or one on each for a RedLock. An error names the field and the rule.
 func ClientOption[

@@ -91,13 +91,27 @@ func TestTimeouts(t *testing.T) {
 }
 
 // go-redis sends no name without a password, and is the default user then.
-func TestANameWithoutAPasswordIsNobodys(t *testing.T) {
+func TestANameWithoutAPasswordIsNotSent(t *testing.T) {
 	c, err := goredis.ClientOption(&redis.FailoverOptions{
 		MasterName: "m", SentinelAddrs: []string{"a:1"}, Username: "app", SentinelUsername: "app",
 	})
 	require.NoError(t, err)
 	assert.Empty(t, c.Username)
 	assert.Empty(t, c.Sentinel.Username)
+}
+
+// A client may shuffle its addresses. Those of the options stay as they are.
+func TestTheAddressesAreCopied(t *testing.T) {
+	cluster := &redis.ClusterOptions{Addrs: []string{"a:1"}}
+	sentinels := &redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"a:1"}}
+	c, err := goredis.ClientOption(cluster)
+	require.NoError(t, err)
+	c.InitAddress[0] = "b:1"
+	c, err = goredis.ClientOption(sentinels)
+	require.NoError(t, err)
+	c.InitAddress[0] = "b:1"
+	assert.Equal(t, []string{"a:1"}, cluster.Addrs)
+	assert.Equal(t, []string{"a:1"}, sentinels.SentinelAddrs)
 }
 
 func TestNothingIsSelectedBelowZero(t *testing.T) {
