@@ -4,6 +4,7 @@ go 1.26.0
 
 replace (
 	github.com/holdfast-go/holdfast => ../../
+	github.com/holdfast-go/holdfast/goredis => ../../goredis
 	github.com/holdfast-go/holdfast/tests => ../
 )
 
