@@ -25,6 +25,10 @@ const dialLimit = 2 * time.Second
 // through have room. A caller without a place in it would be stuck whatever its ctx says.
 const ringScale = 10
 
+// buffer is how many bytes a connection writes or reads at once, at the most. The client's default of half a mebibyte
+// would be most of the memory that a session needs.
+const buffer = 64 << 10
+
 // connect makes the client, and attempts it again while that takes too long and patience lasts.
 func connect(opt rueidis.ClientOption, patience time.Duration) (rueidis.Client, error) {
 	for began := time.Now(); ; {
@@ -63,6 +67,8 @@ func setUp(opt *rueidis.ClientOption, lease time.Duration, l *links) error {
 	}
 	opt.PipelineMultiplex = -1 // one connection, on which replies come in the order of the calls
 	opt.DisableCache = true    // nothing is read twice
+	opt.ReadBufferEachConn = cmp.Or(opt.ReadBufferEachConn, buffer)
+	opt.WriteBufferEachConn = cmp.Or(opt.WriteBufferEachConn, buffer)
 	for _, dialer := range []*net.Dialer{&opt.Dialer, &opt.Sentinel.Dialer} {
 		dialer.KeepAlive = atMost(cmp.Or(dialer.KeepAlive, rueidis.DefaultTCPKeepAlive), lease/12)
 		dialer.Timeout = atMost(dialer.Timeout, min(dialLimit, lease/6))

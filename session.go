@@ -87,6 +87,7 @@ const (
 // stands or fails. It sets opt up as the guarantees need it, where opt does not say so already:
 //
 //   - one connection per server, PipelineMultiplex −1, and no client cache, DisableCache;
+//   - ReadBufferEachConn and WriteBufferEachConn 64 KiB, unless set;
 //   - ConnWriteTimeout at most Lease/6 and Dialer.KeepAlive at most Lease/12, so that a
 //     connection gone silent is noticed while there is time to renew on a new one; if they are
 //     not set, and that is less, 5 s and 1 s;
