@@ -96,8 +96,8 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	p := (*protocol)(m)
 	core.InitLock(m.lock(), (*session.Session)(s), p, session.Label{Kind: "fairlock", Name: name}, core.Settings{
 		FixedLease: o.FixedLease, NonReentrant: o.NonReentrant,
-		Err: o.mistake(),
 	}, wire.FairChannel)
+	m.lock().Refuse(o.mistake())
 	key := m.lock().Key()
 	m.told = wire.FairTold(key)
 	m.keys = [...]string{key, wire.FairQueue(key), wire.FairDue(key), wire.FairOurs(key), wire.FairAlive(key)}

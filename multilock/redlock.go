@@ -82,7 +82,7 @@ func (r *RedLock) add(locks []holdfast.Locker) (name string, mistake error) {
 			names = append(names, l.Name())
 		}
 		for j, other := range r.quorum.Locks {
-			if lock.SameSession(other) {
+			if lock.Session() == other.Session() {
 				mistake = fmt.Errorf("locks %d and %d are of one session, must be on independent servers", j+1, i+1)
 			}
 		}

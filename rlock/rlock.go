@@ -70,7 +70,6 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 		o = *opts
 	}
 	p := &protocol{fenced: o.Fenced}
-	p.lock = p.mutex.lock()
 	set := core.Settings{FixedLease: o.FixedLease, NonReentrant: o.NonReentrant, Backoff: o.Backoff, TellsAge: true}
 	if !o.Fenced {
 		set.Together = &together
@@ -80,8 +79,9 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	if o.Backoff == nil {
 		calls = lined{p}
 	}
-	core.InitLock(p.lock, (*session.Session)(s), calls, session.Label{Kind: "rlock", Name: name}, set, wire.LockChannel)
-	p.keys = keysOf(p.lock.Key())
+	label := session.Label{Kind: "rlock", Name: name}
+	core.InitLock(p.lock(), (*session.Session)(s), calls, label, set, wire.LockChannel)
+	p.keys = keysOf(p.lock().Key())
 	return &p.mutex
 }
 
@@ -95,7 +95,7 @@ func (m *Mutex) lock() *core.Lock { return (*core.Mutex)(&m.Mutex).Inside() }
 // waiters, and a session of which the server has not confirmed yet that it listens.
 func (m *Mutex) Waiters(ctx context.Context) ([]holdfast.Waiter, error) {
 	keys := keysOf(m.lock().Key())
-	found, err := holders.Waiters(ctx, m.lock(), keys[1], keys[2])
+	found, err := holders.Waiters(ctx, m.lock(), keys[0], keys[1])
 	all := make([]holdfast.Waiter, len(found))
 	for i, w := range found {
 		all[i] = holdfast.Waiter(w)

@@ -21,28 +21,29 @@ var (
 		Acquire: script.Load("rlock_acquire_all"), Release: script.Load("rlock_release_all"),
 		Keys: func(key string) []string {
 			keys := keysOf(key)
-			return keys[:]
+			return []string{key, keys[0], keys[1], keys[2]}
 		},
 	}
 )
 
-// keysOf are the lock, its line, who is alive there, and the fencing token.
-func keysOf(key string) [4]string {
-	return [...]string{key, wire.Line(key), wire.LineAlive(key), wire.TokenKey(key)}
+// keysOf are those of a lock besides its own: its line, who is alive there, and the fencing token.
+func keysOf(key string) [3]string {
+	return [...]string{wire.Line(key), wire.LineAlive(key), wire.TokenKey(key)}
 }
 
 // protocol is how the core calls the lock's scripts.
 type protocol struct {
 	mutex  Mutex
-	lock   *core.Lock // its inside
-	keys   [4]string  // as scripts take them
+	keys   [3]string // besides the lock's own, as scripts take them
 	fenced bool
 }
 
+func (p *protocol) lock() *core.Lock { return p.mutex.lock() }
+
 func (p *protocol) Acquire(w core.Want) *script.Call {
-	c := script.NewCall(acquireScript).Key(p.lock.Key())
+	c := script.NewCall(acquireScript).Key(p.lock().Key())
 	if p.fenced && !w.Tokened {
-		c.Key(p.keys[3])
+		c.Key(p.keys[2])
 	}
 	c.Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter)
 	if w.Age {
@@ -52,25 +53,25 @@ func (p *protocol) Acquire(w core.Want) *script.Call {
 }
 
 func (p *protocol) Release(r core.Remaining) *script.Call {
-	return script.NewCall(releaseScript).Key(p.keys[0]).Spare(p.keys[1:]...).Arg(r.Owner, strconv.Itoa(r.Count)).
-		Arg(p.lock.Publish(), p.lock.Channel, p.lock.Session().Counting(), p.lock.Millis())
+	return script.NewCall(releaseScript).Key(p.lock().Key()).Spare(p.keys[:]...).Arg(r.Owner, strconv.Itoa(r.Count)).
+		Arg(p.lock().Publish(), p.lock().Channel, p.lock().Session().Counting(), p.lock().Millis())
 }
 
 func (p *protocol) Renewal() *script.Script { return core.RenewScript }
 
-func (p *protocol) Renew(c *script.Call, owner string) { c.Key(p.lock.Key()).Arg(owner) }
+func (p *protocol) Renew(c *script.Call, owner string) { c.Key(p.lock().Key()).Arg(owner) }
 
 func (p *protocol) Trim(t core.Trim) *script.Call {
-	return t.Call(core.TrimScript, p.lock.Key(), t.Owner)
+	return t.Call(core.TrimScript, p.lock().Key(), t.Owner)
 }
 
 func (p *protocol) Holders(string) *script.Call {
-	return script.NewCall(core.HoldersScript).Key(p.lock.Key())
+	return script.NewCall(core.HoldersScript).Key(p.lock().Key())
 }
 
 func (p *protocol) Force(w script.Window) *script.Call {
-	return script.NewCall(forceScript).Key(p.keys[0]).Spare(p.keys[1:]...).
-		Arg(p.lock.Publish(), p.lock.Channel, p.lock.Session().Counting()).Int(w.NotAfter)
+	return script.NewCall(forceScript).Key(p.lock().Key()).Spare(p.keys[:]...).
+		Arg(p.lock().Publish(), p.lock().Channel, p.lock().Session().Counting()).Int(w.NotAfter)
 }
 
 // lined is a lock whose calls stand in its line while they wait.
@@ -83,11 +84,11 @@ func (p lined) Acquire(w core.Want) *script.Call {
 	if !w.Stand {
 		return p.protocol.Acquire(w)
 	}
-	c := script.NewCall(standScript).Key(p.keys[0])
+	c := script.NewCall(standScript).Key(p.lock().Key())
 	if p.fenced {
-		c.Key(p.keys[1:]...)
+		c.Key(p.keys[:]...)
 	} else {
-		c.Spare(p.keys[1:3]...)
+		c.Spare(p.keys[:2]...)
 	}
 	again := "0"
 	if w.Again {
@@ -101,7 +102,7 @@ func (p lined) waiter(owner string) string { return owner + p.asks() }
 
 // asks is what a waiter asks for.
 func (p lined) asks() string {
-	asks := " " + strconv.FormatInt(lease.Grant(p.lock.Length()).Milliseconds(), 10)
+	asks := " " + strconv.FormatInt(lease.Grant(p.lock().Length()).Milliseconds(), 10)
 	if p.fenced {
 		asks += " fenced"
 	}
@@ -116,10 +117,10 @@ func (p lined) Leave(owner string) *script.Call {
 func (p lined) WaiterLease() time.Duration { return waiterLease }
 
 func (p lined) Standing() *wait.Standing {
-	channel := wire.LineChannel(p.lock.Key())
+	channel := wire.LineChannel(p.lock().Key())
 	return &wait.Standing{
-		Channel: channel + p.lock.Session().ID(), Mark: channel + wire.Redisson,
-		Kind: p.lock.Millis() + p.asks(), // what is owed of a request lasts as long as its lease
+		Channel: channel + p.lock().Session().ID(), Mark: channel + wire.Redisson,
+		Kind: p.lock().Millis() + p.asks(), // what is owed of a request lasts as long as its lease
 	}
 }
 

@@ -82,11 +82,11 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	if token := opts.Token; token != "" {
 		set.Wires = core.Wires{Draw: func() string { return token }, Reused: true}
 	}
-	if len(opts.Token) > maxToken {
-		set.Err = fmt.Errorf("Options.Token is %d bytes long, the limit is %d", len(opts.Token), maxToken)
-	}
 	label := session.Label{Kind: "setlock", Name: name}
 	core.InitLock(m.lock(), (*session.Session)(s), (*protocol)(m), label, set, wire.SetChannel)
+	if len(opts.Token) > maxToken {
+		m.lock().Refuse(fmt.Errorf("Options.Token is %d bytes long, the limit is %d", len(opts.Token), maxToken))
+	}
 	return m
 }
 

@@ -18,71 +18,59 @@ import (
 // again: on the stack of a call that waits, one would double that.
 type acquisition struct {
 	lock   *Lock
-	claim  *claim   // nil of a call without an owner that has not asked the server yet
-	alone  bool     // the call has no owner
-	own    *private // of such a call
-	answer answer   // to the last attempt
-	stand  bool     // attempts are to be known to the server as a waiter's
-	moved  moved    // what has become of its place there, until that is told
-	hears  bool     // it listens to those, too, who do not know the line on the server
-	also   also     // of a call for several permits
-	adopts bool     // the wire owner is another's, who has the lock
-	age    bool     // the server is to tell how long it has been up
-	hold   *Single  // when it is granted
-	has    bool     // the wait is over, and has brought that
-	over   bool     // whoever has called has what there is
+	claim  *claim  // nil of a call without an owner to which nothing is granted
+	hold   *Single // when it is granted
+	also   *also   // of a call for several permits
+	answer answer  // to the last attempt
+	moved  moved   // what has become of its place on the server, until that is told
+	alone  bool    // the call has no owner
+	stand  bool    // attempts are to be known to the server as a waiter's
+	hears  bool    // it listens to those, too, who do not know the line on the server
+	adopts bool    // the wire owner is another's, who has the lock
+	age    bool    // the server is to tell how long it has been up
+	has    bool    // the wait is over, and has brought a hold
+	over   bool    // whoever has called has what there is
 
 	owner.Request
 	session.Retries
 }
 
-// also are the permits that a call wants besides the first.
+// also are the permits that a call wants besides the first. The zero value is shared by all calls for one.
 type also struct {
 	n     int
-	wires []string  // as wire is of the first
+	wires []string  // as wire is of the first, n of them or none
 	holds []*Single // when they are granted
 }
 
-// private is what an acquisition without an owner is made of. All of it comes and goes
-// together, so it is one allocation.
+// private is what an acquisition without an owner becomes when it is granted, in one allocation.
 type private struct {
 	claim claim
 	outermost
 }
 
-// outermost is what an outermost acquisition becomes when it is granted.
+// outermost is what an outermost acquisition becomes then.
 type outermost struct {
 	grant grant
 	hold  Single
 }
 
-var acquisitions = sync.Pool{New: func() any { return new(acquisition) }}
+var onePermit = &also{}
+var acquisitions = sync.Pool{New: func() any { return &acquisition{also: onePermit} }}
 
 func newAcquisition() *acquisition { return acquisitions.Get().(*acquisition) }
 
 // free gives the acquisition back for the next call.
 func (a *acquisition) free() {
-	*a = acquisition{}
+	*a = acquisition{also: onePermit}
 	acquisitions.Put(a)
 }
 
-// init makes a an acquisition of l by ctx's owner.
-func (a *acquisition) init(ctx context.Context, l *Lock) {
-	a.lock = l
-	a.About(ctx, &l.Object)
-	if owner := OwnerOf(ctx); owner != nil && !l.Wires.Ownerless {
-		a.claim = owner.claim(l)
-		return
-	}
-	a.alone = true
-}
-
-// claims makes a call without an owner a claim. No other call can find that until a context carries its owner. It is
-// made as late as this because a call to which the lock is handed over has no need of it.
-func (a *acquisition) claims() {
-	if a.own == nil {
-		a.own = &private{}
-		a.claim = &a.own.claim
+// init makes a an acquisition of its lock by ctx's owner.
+func (a *acquisition) init(ctx context.Context) {
+	a.About(ctx, &a.lock.Object)
+	owner := OwnerOf(ctx)
+	if a.alone = owner == nil || a.lock.Wires.Ownerless; !a.alone {
+		a.claim = owner.claim(a.lock)
 	}
 }
 
@@ -105,6 +93,8 @@ func (a *acquisition) finish(ctx context.Context, operation string, err error) e
 // unwind gives everything back if the call does not return, because code of the user's that it has called, such
 // as an observer, panics or ends the goroutine.
 func (a *acquisition) unwind() {
+	defer a.lock.Session().Leave()
+	a.leavePlace()
 	switch {
 	case a.over:
 	case a.hold == nil:
@@ -121,13 +111,16 @@ func (a *acquisition) unwind() {
 
 // giveUp gives the wire owner back if the server may have it, or may get it yet.
 func (a *acquisition) giveUp() {
-	if a.adopts || a.claim == nil { // it is not the call's own, or nothing was asked for
+	if a.adopts || a.Wire == "" { // it is not the call's own, or nothing was asked for
 		return
 	}
-	s, l := a.lock.Session(), a.lock
-	a.claim.Lock()
-	undo := a.claim.GiveUp(&a.Request, s.Now(), l.memory())
-	a.claim.Unlock()
+	l, c := a.lock, a.claim
+	if c == nil {
+		c = new(claim)
+	}
+	c.Lock()
+	undo := c.GiveUp(&a.Request, l.Session().Now(), l.memory())
+	c.Unlock()
 	l.owe(undo)
 	for _, wire := range a.also.wires {
 		if undo.Wire != "" {
@@ -135,7 +128,9 @@ func (a *acquisition) giveUp() {
 			l.owe(undo)
 		}
 	}
-	a.also.wires = nil
+	if a.also.n > 0 {
+		a.also.wires = nil
+	}
 }
 
 // draw gives the acquisition the wire owners that it needs.
@@ -151,6 +146,15 @@ func (a *acquisition) try(ctx context.Context) (inTheWay time.Duration, err erro
 	a.Asked++
 	done := a.lock.Attempting(ctx)
 	a.hold, inTheWay, err = a.tryTo(ctx)
+	a.tried(ctx, err)
+	if done != nil {
+		done(err)
+	}
+	return inTheWay, err
+}
+
+// tried records how an attempt ended.
+func (a *acquisition) tried(ctx context.Context, err error) {
 	a.Learn(err)
 	a.tellPlace()
 	if a.hold != nil && a.lock.Session().Config().Observer != nil {
@@ -158,10 +162,6 @@ func (a *acquisition) try(ctx context.Context) (inTheWay time.Duration, err erro
 			h.Observe(ctx)
 		}
 	}
-	if done != nil {
-		done(err)
-	}
-	return inTheWay, err
 }
 
 // tryTo makes one attempt: a re-entry if the owner holds the lock, else under the call's wire
@@ -171,7 +171,6 @@ func (a *acquisition) tryTo(ctx context.Context) (h *Single, inTheWay time.Durat
 	case a.lock.Session().Closed():
 		return nil, 0, session.ErrClosed
 	case a.alone:
-		a.claims()
 		return a.enter(ctx)
 	}
 	return a.tryShared(ctx)
@@ -241,11 +240,15 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 	if a.Wire == "" {
 		a.draw()
 	}
-	stands, hears := a.stands(), a.expects()
-	return a.entered(ctx, stands, a.answer.ask(ctx, a.lock, &Want{
-		Owner: a.Wire, Target: max(a.Number, 1), Nested: a.Number > 0 || a.adopts, Stand: stands, Hears: hears,
-		Others: a.also.wires, Waits: a.stand, Again: a.Copies > 0 || a.Stands, Age: a.age,
-	}))
+	l, stands, hears := a.lock, a.stands(), a.expects()
+	nested, again := a.Number > 0 || a.adopts, a.Copies > 0 || a.Stands
+	err := l.Session().Runner().Timed(ctx, &a.answer.Reply, l.Key(), l.notAfter(), func(w script.Window) *script.Call {
+		return l.protocol.Acquire(Want{
+			Owner: a.Wire, Target: max(a.Number, 1), Lease: l.millis, NotAfter: w.NotAfter, Nested: nested,
+			Stand: stands, Hears: hears, Others: a.also.wires, Waits: a.stand, Again: again, Age: a.age,
+		})
+	})
+	return a.entered(ctx, stands, a.answer.read(err, nested || stands && again))
 }
 
 // entered is what enter makes of the answer to a call that stands in the line, or does not.
@@ -268,9 +271,7 @@ func (a *acquisition) entered(ctx context.Context, stands bool, err error) (*Sin
 	switch answer.Code {
 	case script.Granted:
 		if answer.At >= answer.trust(l) || s.Closed() {
-			a.claim.Lock()
-			a.claim.Granted(&a.Request)
-			a.claim.Unlock()
+			a.claim.granted(&a.Request)
 			a.Copies = max(a.Copies, answer.Sent)
 			a.giveUp()
 			return nil, 0, tooLate(s)
@@ -295,20 +296,19 @@ func (a *acquisition) entered(ctx context.Context, stands bool, err error) (*Sin
 
 // begin makes holds of what was granted.
 func (a *acquisition) begin() *Single {
-	a.claim.Lock()
-	a.claim.Granted(&a.Request)
-	a.claim.Unlock()
-	var o *outermost
-	if a.own != nil {
-		o = &a.own.outermost
-	} else {
-		o = new(outermost)
-	}
+	a.claim.granted(&a.Request)
 	for _, wire := range a.also.wires {
-		p := &private{}
-		a.also.holds = append(a.also.holds, p.begin(a.lock, &p.claim, wire, &a.answer, a.Copies))
+		a.also.holds = append(a.also.holds, new(private).begin(a, wire))
 	}
-	return o.begin(a.lock, a.claim, a.Wire, &a.answer, a.Copies)
+	if a.claim == nil {
+		return new(private).begin(a, a.Wire)
+	}
+	return new(outermost).begin(a.lock, a.claim, a.Wire, &a.answer, a.Copies)
+}
+
+// begin makes p what was granted to a wire owner. No other call can find its claim until a context carries its owner.
+func (p *private) begin(a *acquisition, wire string) *Single {
+	return p.outermost.begin(a.lock, &p.claim, wire, &a.answer, a.Copies)
 }
 
 // begin makes o what was granted to a wire owner. Copies of the call may be executed until then.
@@ -340,8 +340,13 @@ func (a *acquisition) reenter(ctx context.Context, g *grant) (*Single, error) {
 		return nil, err
 	}
 	answer := &a.answer
-	err = answer.ask(ctx, l, &Want{Owner: g.Wire, Target: target, Nested: true, Tokened: g.Token != 0, Age: a.age})
-	switch {
+	err = s.Runner().Timed(ctx, &answer.Reply, l.Key(), l.notAfter(), func(w script.Window) *script.Call {
+		return l.protocol.Acquire(Want{
+			Owner: g.Wire, Target: target, Lease: l.millis, NotAfter: w.NotAfter,
+			Nested: true, Tokened: g.Token != 0, Age: a.age,
+		})
+	})
+	switch err = answer.read(err, true); {
 	case err != nil:
 		if script.ClassOf(err) == script.Unknown {
 			copies := lease.Add(answer.Sent, l.notAfter())
@@ -395,12 +400,8 @@ func (a *answer) trust(l *Lock) time.Duration {
 	return lease.Trust(a.Sent, cmp.Or(a.length, l.Length()))
 }
 
-// ask sends an acquisition and reads the reply.
-func (a *answer) ask(ctx context.Context, l *Lock, w *Want) error {
-	err := l.Session().Runner().Timed(ctx, &a.Reply, l.Key(), l.notAfter(), func(window script.Window) *script.Call {
-		w.Lease, w.NotAfter = l.millis, window.NotAfter
-		return l.protocol.Acquire(*w)
-	})
+// read checks the answer, which may be that what was to be raised has gone.
+func (a *answer) read(err error, mayBeGone bool) error {
 	a.length, a.replied = 0, max(a.replied, a.At)
 	switch {
 	case err != nil:
@@ -408,7 +409,7 @@ func (a *answer) ask(ctx context.Context, l *Lock, w *Want) error {
 	case a.Code == script.Granted:
 	case a.Code == script.Busy && a.Len > 0:
 		a.retry = lease.Lasting(a.Rest[0])
-	case a.Code == script.Gone && (w.Nested || w.Stand && w.Again):
+	case a.Code == script.Gone && mayBeGone:
 	default:
 		return a.Unexpected()
 	}

@@ -12,12 +12,11 @@ func (a *acquisition) call(ctx context.Context, l *Lock, operation string, limit
 	if err := l.Begin(ctx, operation); err != nil {
 		return nil, err
 	}
-	defer l.Session().Leave()
-	a.init(ctx, l)
+	a.lock = l
 	defer a.unwind()
-	err = a.WaitFor(ctx, limit, a)
-	h = a.hold
-	return h, a.finish(ctx, operation, err)
+	a.init(ctx)
+	err = a.finish(ctx, operation, a.WaitFor(ctx, limit, a))
+	return a.hold, err
 }
 
 // Once makes one attempt, repeated only while its reply is lost and it may still be executed. Nor is a
@@ -33,11 +32,14 @@ func (a *acquisition) Once(ctx context.Context) error {
 // look. Attempts end with ctx, sleep with sleep.
 func (a *acquisition) Wait(ctx, sleep context.Context) error {
 	a.stand = a.lock.queue != nil
-	defer a.leavePlace()
-	err := wait.Until(ctx, sleep, a.looksAtOnce(), a)
+	return a.ended(ctx, wait.Until(ctx, sleep, a.looksAtOnce(), a))
+}
+
+func (a *acquisition) ended(ctx context.Context, err error) error {
 	if err == nil || a.inherit(ctx, (*wait.Place).Refuse) { // that is the call's: others were told that it was released
 		a.has, err = true, nil
 	}
+	a.leavePlace()
 	return err
 }
 

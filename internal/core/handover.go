@@ -86,9 +86,7 @@ func (a *acquisition) inherit(ctx context.Context, take func(p *wait.Place) (gif
 	}
 	a.hold, a.Handed = h, true
 	a.Learn(nil)
-	if a.lock.Session().Config().Observer != nil {
-		h.Observe(ctx)
-	}
+	h.Observe(ctx)
 	return true
 }
 

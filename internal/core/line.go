@@ -104,9 +104,6 @@ func (a *acquisition) succeed() {
 		e.GiveUp()
 	default:
 		a.giveUp()
-		if a.alone {
-			a.claims() // which gives it up again, if need be
-		}
 		a.Request, a.hears = e.Request, e.hears
 	}
 }
@@ -122,9 +119,7 @@ func (a *acquisition) granted(ctx context.Context) bool {
 	if !told || l.FixedLease > 0 || s.Closed() { // a fixed lease begins with a call
 		return false
 	}
-	if a.alone {
-		a.claims()
-	} else {
+	if !a.alone {
 		if a.claim.Enter(ctx) != nil {
 			return false
 		}
@@ -145,9 +140,7 @@ func (a *acquisition) granted(ctx context.Context) bool {
 	h := a.begin()
 	a.hold, a.Granted = h, true
 	a.Learn(nil)
-	if s.Config().Observer != nil {
-		h.Observe(ctx)
-	}
+	h.Observe(ctx)
 	return true
 }
 

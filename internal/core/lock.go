@@ -85,15 +85,14 @@ type Remaining = owner.Remaining
 // Settings are what a lock package makes a [Lock] of.
 type Settings struct {
 	FixedLease   time.Duration
-	NonReentrant bool
 	Backoff      func(attempt int) time.Duration // poll instead of subscribing
 	Poll         func(attempt int) time.Duration // bounds the wait for a message: others may not publish
-	Shared       bool                            // by many owners; such a half is the other's owner's to take, too
-	TellsAge     bool                            // the server can be asked for its age with an acquisition
 	Together     *Together                       // nil: several such locks cannot be taken by one call
-	HandsOver    bool                            // a release may hand the lock over to a call of the same session
 	Wires        Wires                           // whose the holds are
-	Err          error                           // a mistake in the package's own options
+	NonReentrant bool
+	Shared       bool // by many owners; such a half is the other's owner's to take, too
+	TellsAge     bool // the server can be asked for its age with an acquisition
+	HandsOver    bool // a release may hand the lock over to a call of the same session
 }
 
 // Wires are what the server knows holds by, their wire owners. The zero value makes fresh ones of the session.
@@ -119,8 +118,8 @@ type Lock struct {
 	protocol Protocol
 	queue    Queue          // nil: the server does not know who waits
 	standing *wait.Standing // nil: a release does not know who is next
-	lined    bool           // of a session, one call stands for all
 	apart    Apart          // nil: calls wait in the session's line
+	lined    bool           // of a session, one call stands for all
 	part     owner.Half
 	slot     uint16
 	millis   string // lease as scripts take it
@@ -157,7 +156,6 @@ func InitLock(
 		l.Refuse(fmt.Errorf("Options.FixedLease is %v, must be 0 or at least %v", l.FixedLease, lease.Min))
 	}
 	l.HandsOver = l.HandsOver && l.FixedLease == 0 // what is handed over is renewed
-	l.Refuse(l.Err)
 }
 
 // Protocol is how the lock's scripts are called.
@@ -242,9 +240,6 @@ func (l *Lock) atMost(d time.Duration, attempt int) time.Duration {
 func (l *Lock) Same(other *Lock) bool {
 	return l.Session() == other.Session() && l.Key() == other.Key() && (l.Kind != other.Kind || l.part == other.part)
 }
-
-// SameSession reports whether both locks are of one session.
-func (l *Lock) SameSession(other *Lock) bool { return l.Session() == other.Session() }
 
 func (l *Lock) claimKey() claimKey { return claimKey{session: l.Session(), kind: l.Kind, key: l.Key()} }
 

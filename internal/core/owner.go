@@ -70,6 +70,15 @@ func (o *Owner) claim(l *Lock) *claim {
 	return c
 }
 
+// granted records that the server has granted a request of the owner's, if there is one.
+func (c *claim) granted(r *owner.Request) {
+	if c != nil {
+		c.Lock()
+		c.Granted(r)
+		c.Unlock()
+	}
+}
+
 // holds reports whether the owner has anything of the name.
 func (c *claim) holds() bool {
 	c.Lock()

@@ -11,7 +11,9 @@ import (
 // Acquire waits for n permits for at most limit, or until ctx ends: all of them, or none.
 func (l *Lock) Acquire(ctx context.Context, operation string, n int, limit time.Duration) ([]*Hold, error) {
 	a := newAcquisition()
-	a.also.n = n - 1
+	if n > 1 {
+		a.also = &also{n: n - 1}
+	}
 	h, err := a.call(ctx, l, operation, limit)
 	holds := a.public(h)
 	a.free()

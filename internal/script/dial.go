@@ -23,20 +23,35 @@ const leaveAgain = time.Second
 
 // do sends a command and waits for the reply. If there may be no connection, it does so in a goroutine of its own: who
 // comes first makes the connection, and the others wait for that, all in the client, which heeds no ctx meanwhile.
-func (r *Runner) do(ctx context.Context, g *gate, command rueidis.Completed) (reply rueidis.RedisMessage, err error) {
+//
+// A waiter's stack is the smaller the less there is on it while its call is under way: so sharing's frame is not, nor
+// is a copy of the result.
+func (r *Runner) do(ctx context.Context, g *gate, c *Call) error {
 	changes := r.changes.Load()
-	var result rueidis.RedisResult
-	if g.stands(changes) || ctx.Done() == nil {
-		result = r.client.Do(ctx, command)
-	} else if result, err = aside(ctx, r, func(ctx context.Context) rueidis.RedisResult {
+	if !g.stands(changes) && ctx.Done() != nil {
+		return r.doAside(ctx, g, c, changes)
+	}
+	client, ctx := sharing.Bearable(ctx, r.client)
+	c.result = client.Do(ctx, c.command(client.B()))
+	return c.answered(g, changes)
+}
+
+func (r *Runner) doAside(ctx context.Context, g *gate, c *Call, changes int64) (err error) {
+	command := c.command(r.client.B()) // before c is somebody else's
+	if c.result, err = aside(ctx, r, func(ctx context.Context) rueidis.RedisResult {
 		return r.client.Do(ctx, command)
 	}); err != nil {
-		return reply, err
+		return err
 	}
-	if reply, err = result.ToMessage(); err == nil {
+	return c.answered(g, changes)
+}
+
+// answered reads the answer to a call that began after that many changes, be it an error.
+func (c *Call) answered(g *gate, changes int64) (err error) {
+	if c.reply, err = c.result.ToMessage(); err == nil {
 		g.answers(changes)
 	}
-	return reply, err
+	return err
 }
 
 // aside returns what f does, or ctx's error as soon as it ends. f's own ctx may last for longer.

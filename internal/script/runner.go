@@ -53,12 +53,15 @@ func (r *Runner) Run(ctx context.Context, lane Lane, c *Call) error {
 	if err != nil {
 		return err
 	}
-	return r.runIn(ctx, p, c)
+	return r.done(ctx, p, c, r.do(ctx, p.gate, c))
 }
 
-// runIn is Run of a call that has its place, which it gives back.
-func (r *Runner) runIn(ctx context.Context, p place, c *Call) error {
-	err := r.run(ctx, p.gate, c)
+// done gives back the place of a call that has been sent, and makes the best of an error. (It does not send the call,
+// because the stack of a waiter has little room for frames that are there meanwhile.)
+func (r *Runner) done(ctx context.Context, p place, c *Call, err error) error {
+	if err != nil {
+		err = r.again(ctx, p.gate, c, err)
+	}
 	if err == nil {
 		p.gate.places[p.lane].Release(1)
 		return nil
@@ -84,10 +87,20 @@ func (r *Runner) Silent(key string) bool { return r.nodes.gate(key).silent.Load(
 
 // run runs c once. A script that the server does not know yet is sent in full.
 func (r *Runner) run(ctx context.Context, g *gate, c *Call) (err error) {
-	if c.reply, err = r.do(ctx, g, c.evalsha(r.client.B())); forgotten(err) {
-		c.reply, err = r.do(ctx, g, c.eval(r.client.B()))
+	if err = r.do(ctx, g, c); err != nil {
+		err = r.again(ctx, g, c, err)
+	}
+	return err
+}
+
+// again sends a call again that has failed for want of the script, in full, or because of keys that it can do without.
+func (r *Runner) again(ctx context.Context, g *gate, c *Call, err error) error {
+	if forgotten(err) {
+		c.inFull = true
+		err = r.do(ctx, g, c)
 	}
 	if err != nil && c.leaveOut(err) {
+		c.inFull = false
 		return r.run(ctx, g, c)
 	}
 	return err

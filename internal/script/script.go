@@ -45,8 +45,10 @@ type Call struct {
 	script *Script
 	keys   []string
 	args   []string
-	spare  int // how many of the last keys the call can do without
-	reply  rueidis.RedisMessage
+	spare  int  // how many of the last keys the call can do without
+	inFull bool // the server does not know the script
+	result rueidis.RedisResult
+	reply  rueidis.RedisMessage // of the result
 }
 
 var calls = sync.Pool{New: func() any { return new(Call) }}
@@ -62,12 +64,20 @@ func NewCall(s *Script) *Call {
 func (c *Call) Free() {
 	clear(c.keys)
 	clear(c.args)
-	c.keys, c.args, c.spare, c.reply = c.keys[:0], c.args[:0], 0, rueidis.RedisMessage{}
+	*c = Call{keys: c.keys[:0], args: c.args[:0]}
 	calls.Put(c)
 }
 
 // Looks reports whether a copy of the call may be sent whatever became of the first.
 func (c *Call) Looks() bool { return c.script.looks }
+
+// command is the one that is to be sent.
+func (c *Call) command(b rueidis.Builder) rueidis.Completed {
+	if c.inFull {
+		return c.eval(b)
+	}
+	return c.evalsha(b)
+}
 
 // evalsha is the command that runs the call. It is not marked as retryable: whether a second
 // copy may be sent is decided by the caller, who knows under which wire owner and until when.

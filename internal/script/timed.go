@@ -60,8 +60,9 @@ func (r *Runner) Timed(
 		}
 		w := r.window(p, key, limit)
 		c := call(w)
-		*reply = Reply{Sent: w.Sent, script: c.script}
-		if err = r.runIn(ctx, p, c); err == nil {
+		*reply = Reply{}
+		reply.Sent, reply.script = w.Sent, c.script
+		if err = r.done(ctx, p, c, r.do(ctx, p.gate, c)); err == nil {
 			err = r.readTimed(c, reply, key, w)
 		}
 		c.Free()

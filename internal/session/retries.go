@@ -97,6 +97,13 @@ type Patient interface {
 
 // WaitFor makes one attempt, or waits for at most limit, which ends the sleep; attempts end a little later.
 func (r *Retries) WaitFor(ctx context.Context, limit time.Duration, p Patient) error {
+	if limit == Forever { // with little on the stack, as most calls wait like this
+		return p.Wait(ctx, ctx)
+	}
+	return r.waitFor(ctx, limit, p)
+}
+
+func (r *Retries) waitFor(ctx context.Context, limit time.Duration, p Patient) error {
 	if limit <= 0 {
 		return p.Once(ctx)
 	}
@@ -104,10 +111,6 @@ func (r *Retries) WaitFor(ctx context.Context, limit time.Duration, p Patient) e
 	if end.IsZero() {
 		return p.Wait(ctx, ctx)
 	}
-	return r.waitUntil(ctx, end, p)
-}
-
-func (r *Retries) waitUntil(ctx context.Context, end time.Time, p Patient) error {
 	sleep, stopSleep := context.WithDeadlineCause(ctx, end, errWaited)
 	defer stopSleep()
 	attempt, endAttempt := context.WithCancelCause(ctx)

@@ -74,6 +74,14 @@ func (c *client) Nodes() map[string]rueidis.Client {
 	return nodes
 }
 
+// Bearable is c itself, and ctx as it bears it: with less on the stack than a call of [Client]'s.
+func Bearable(ctx context.Context, c rueidis.Client) (rueidis.Client, context.Context) {
+	if s, ok := c.(*client); ok {
+		return s.Client, s.bearable(ctx)
+	}
+	return c, ctx
+}
+
 func (c *client) bearable(ctx context.Context) context.Context {
 	if ctx.Done() == nil {
 		return ctx
