@@ -71,17 +71,17 @@ func measureTime(b *testing.B, what string, pair bench.Pair, goroutines int, lim
 }
 
 func BenchmarkWaiters(b *testing.B) {
-	w := bench.MeasureWaiters(b, 1000)
-	row("1,000 waiters on 1,000 names: connections", fmt.Sprint(w.Connections), "2")
-	row("  bytes per waiter, stack included", fmt.Sprint(w.Bytes), "8192")
-	row("  of those its stack, when it has slept for a while", fmt.Sprint(w.Stack), "5120")
+	w := bench.MeasureWaiters(b, bench.Reentrant, 2000, 3)
+	row("2,000 waiters on 2,000 names: connections", fmt.Sprint(w.Connections), "2")
+	row("  bytes of heap per waiter", fmt.Sprint(w.Heap), fmt.Sprint(heapOfAWaiter))
+	row("  bytes of stack per waiter", fmt.Sprint(w.Stack), fmt.Sprint(stackOfAWaiter))
 	row("  looks per waiter and second when idle", fmt.Sprintf("%.2f", w.Idle), "0.25 (5 s ± 20 %)")
 }
 
 func BenchmarkHolds(b *testing.B) {
 	h := bench.MeasureHolds(b, 10000)
 	row("10,000 renewed holds: commands per hold and lease", fmt.Sprintf("%.4f", h.Commands), "0.01")
-	row("  bytes of heap per hold", fmt.Sprint(h.Bytes), "358")
+	row("  bytes of heap per hold", fmt.Sprint(h.Bytes), fmt.Sprint(heapOfAHold))
 	row("  lost", fmt.Sprint(h.Lost), "0")
 	c := bench.MeasureClusterHolds(b, 3000, 100)
 	row("3,000 renewed holds in 100 slots of a cluster: commands per slot and lease",

@@ -48,11 +48,38 @@ func TestCostsOfARedLock(t *testing.T) {
 	}
 }
 
-// Stacks come in powers of two: a waiter that sleeps in few and small frames needs 4 KiB, else 8.
-func TestAWaiterSleepsOnASmallStack(t *testing.T) {
+// What a waiter for a name of its own and a hold may take. Stacks come in powers of two: an attempt and a sleep need so
+// few and so small frames that 4 KiB are enough, with 256 bytes of a caller's. The rest is for goroutines: timers that
+// end together have one each, for a moment, and the runtime keeps half a KiB of it.
+const (
+	heapOfAWaiter  = 3600
+	stackOfAWaiter = 5 << 10
+	heapOfAHold    = 320
+)
+
+func TestMemoryOfAWaiter(t *testing.T) {
 	if kit.Racing() {
 		t.Skip("the race detector makes frames larger")
 	}
-	const others = 2 << 10 // the session's own goroutines, and what the runtime keeps of stacks that were larger
-	assert.LessOrEqual(t, bench.MeasureWaiters(t, 1000).Stack, int64(4<<10+others))
+	for what, of := range map[string]struct {
+		kind     bench.Kind
+		channels int
+	}{
+		"a reentrant lock":     {bench.Reentrant, 3},
+		"a fair lock":          {bench.Fair, 2},
+		"a lock of one string": {bench.Set, 1},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := bench.MeasureWaiters(t, of.kind, 2000, of.channels)
+			assert.LessOrEqual(t, w.Heap, int64(heapOfAWaiter))
+			assert.LessOrEqual(t, w.Stack, int64(stackOfAWaiter))
+		})
+	}
+}
+
+func TestMemoryOfAHold(t *testing.T) {
+	if kit.Racing() {
+		t.Skip("the race detector allocates, too")
+	}
+	assert.LessOrEqual(t, bench.MeasureHold(t, 5000), int64(heapOfAHold))
 }

@@ -18,41 +18,39 @@ import (
 // Waiters is what it costs when many callers wait for one name each.
 type Waiters struct {
 	Connections int
-	Bytes       int64   // per waiter, its stack included
-	Stack       int64   // of those, when it has slept for a while and garbage was collected since
+	Heap, Stack int64   // bytes per waiter: of its lock and its goroutine, too; without garbage
 	Idle        float64 // commands per waiter and second while nothing happens
 }
 
-// MeasureWaiters measures n goroutines that wait for n names that another session holds.
-func MeasureWaiters(tb testing.TB, n int) Waiters {
+// MeasureWaiters measures n goroutines that wait for n names that another session holds. Each has so many channels when
+// it has waited for a while.
+func MeasureWaiters(tb testing.TB, kind Kind, n, channels int) Waiters {
 	srv := redistest.Start(tb)
 	holder, waiter := open(tb, 30*time.Second, srv.Addr()), open(tb, 30*time.Second, srv.Addr())
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	names := make([]string, n)
+	names := make([]string, n+1)
 	for i := range names {
 		names[i] = "orders:" + strconv.Itoa(i)
-		h, err := rlock.New(holder, names[i], nil).Lock(ctx)
+		h, err := kind(holder, names[i]).Lock(ctx)
 		must(tb, err)
 		_ = h
 	}
-	// One wait comes first, so that the connections exist before memory is read.
-	wait := func(ctx context.Context, name string) { _, _ = rlock.New(waiter, name, nil).Lock(ctx) }
-	first, stop := context.WithCancel(ctx)
-	go wait(first, names[0])
-	subscribed(tb, srv, 1)
-	stop()
-	subscribed(tb, srv, 0)
-
-	before, stacks := memory()
 	var wg sync.WaitGroup
-	for _, name := range names {
-		wg.Go(func() { wait(ctx, name) })
+	wait := func(name string) {
+		wg.Go(func() { below(func() { _, _ = kind(waiter, name).Lock(ctx) }) })
 	}
-	subscribed(tb, srv, n)
+	wait(names[n]) // so that the connections exist before memory is read
+	subscribed(tb, srv, channels)
+
+	heap, stacks := memory()
+	for _, name := range names[:n] {
+		wait(name)
+	}
+	subscribed(tb, srv, (n+1)*channels)
 	var w Waiters
-	all, _ := memory()
-	w.Bytes = (all - before) / int64(n)
+	heapThen, stacksThen := memory()
+	w.Heap, w.Stack = (heapThen-heap)/int64(n), (stacksThen-stacks)/int64(n)
 	w.Connections = srv.Connections(tb) - 1 // without the holder's
 
 	srv.ResetStats(tb)
@@ -60,18 +58,25 @@ func MeasureWaiters(tb testing.TB, n int) Waiters {
 	time.Sleep(quiet)
 	commands := srv.CommandStats(tb)["evalsha"]
 	w.Idle = float64(commands) / float64(n) / quiet.Seconds()
-	_, all = memory()
-	w.Stack = (all - stacks) / int64(n)
 	cancel()
 	wg.Wait()
 	return w
+}
+
+// below calls f below what a program may have on the stack when it calls Lock.
+//
+//go:noinline
+func below(f func()) {
+	var frame [256]byte
+	f()
+	runtime.KeepAlive(&frame)
 }
 
 // subscribed waits until n channels have a subscriber.
 func subscribed(tb testing.TB, srv *redistest.Server, n int) {
 	tb.Helper()
 	end := time.Now().Add(30 * time.Second)
-	for ; len(srv.Strs(tb, "PUBSUB", "CHANNELS")) != n; time.Sleep(5 * time.Millisecond) {
+	for ; len(srv.Strs(tb, "PUBSUB", "CHANNELS")) != n; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			tb.Fatalf("not %d channels within 30s", n)
 		}
@@ -93,6 +98,37 @@ func MeasureHolds(tb testing.TB, n int) Holds {
 	return measureHolds(tb, open(tb, lease, srv.Addr()), []*redistest.Server{srv}, lease, n, n)
 }
 
+// MeasureHold measures how many bytes of heap a renewed hold takes, of n, without its lock and the name.
+func MeasureHold(tb testing.TB, n int) int64 {
+	srv := redistest.Start(tb)
+	s := open(tb, time.Hour, srv.Addr())
+	locks, holds := make([]*rlock.Mutex, n), make([]*holdfast.Hold, n)
+	for i := range locks {
+		locks[i] = rlock.New(s, "orders:"+strconv.Itoa(i), nil)
+	}
+	return take(tb, locks, holds)
+}
+
+// take takes all locks, and returns how many bytes of heap each hold takes.
+func take(tb testing.TB, locks []*rlock.Mutex, holds []*holdfast.Hold) int64 {
+	cycle(tb, context.Background(), locks[0])
+	before, _ := memory()
+	var wg sync.WaitGroup
+	for g := range 16 {
+		wg.Go(func() {
+			for i := g; i < len(locks); i += 16 {
+				h, err := locks[i].Lock(context.Background())
+				must(tb, err)
+				holds[i] = h
+			}
+		})
+	}
+	wg.Wait()
+	after, _ := memory()
+	runtime.KeepAlive(holds)
+	return (after - before) / int64(len(locks))
+}
+
 // MeasureClusterHolds holds n locks in that many slots of a cluster for three leases.
 func MeasureClusterHolds(tb testing.TB, n, slots int) Holds {
 	cluster := redistest.StartCluster(tb, 3)
@@ -108,22 +144,7 @@ func measureHolds(tb testing.TB, s *holdfast.Session, servers []*redistest.Serve
 		locks[i] = rlock.New(s, fmt.Sprintf("{%d}:%d", i%slots, i), nil)
 	}
 	holds := make([]*holdfast.Hold, n)
-	cycle(tb, context.Background(), locks[0])
-	before, _ := memory()
-	var wg sync.WaitGroup
-	for g := range 16 {
-		wg.Go(func() {
-			for i := g; i < n; i += 16 {
-				h, err := locks[i].Lock(context.Background())
-				must(tb, err)
-				holds[i] = h
-			}
-		})
-	}
-	wg.Wait()
-	var m Holds
-	after, _ := memory()
-	m.Bytes = (after - before) / int64(n)
+	m := Holds{Bytes: take(tb, locks, holds)}
 
 	for _, srv := range servers {
 		srv.ResetStats(tb)
