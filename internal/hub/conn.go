@@ -132,7 +132,7 @@ func (c *conn) wanted() bool {
 		switch {
 		case ch.conn != c: // routed elsewhere meanwhile
 			delete(c.todo, ch)
-		case len(ch.listeners) == 0:
+		case ch.first == nil:
 			c.drop(ch)
 		}
 	}

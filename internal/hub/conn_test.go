@@ -190,7 +190,8 @@ func TestToCloseCostsTheSameHoweverManyListen(t *testing.T) {
 	closed := time.Since(listening)
 	t.Logf("%d listened within %v, and closed within %v", n, listening.Sub(began), closed)
 	assert.Less(t, closed, 10*listening.Sub(began))
-	assert.Equal(t, listeners[n-1:], h.channels["x"].listeners)
+	assert.Same(t, listeners[n-1], h.channels["x"].first)
+	assert.Nil(t, listeners[n-1].next)
 }
 
 func TestAnEndThatTheServerMadeIsABeginningElsewhere(t *testing.T) {
@@ -321,7 +322,7 @@ func TestRefusedChannelsAreAskedForRarelyAndWarnedOfOnce(t *testing.T) {
 		}
 		assert.Equal(t, 2, strings.Count(log.String(), "subscription refused"), "it still is")
 		h.changed(c, 0, push("subscribe", "0"))
-		assert.Zero(t, h.channels["0"].delay, "a later refusal is the first again")
+		assert.Zero(t, h.channels["0"].refusals, "a later refusal is the first again")
 		time.Sleep(lastAgain)
 	})
 }

@@ -38,11 +38,12 @@ type Hub struct {
 
 // A channel is what somebody listens to, or has listened to on the present connection.
 type channel struct {
-	name      string
-	listeners []*Listener
-	conn      *conn // which is to have the subscription
-	state     state
-	delay     time.Duration // after the last refusal
+	name     string
+	hub      *Hub
+	conn     *conn     // which is to have the subscription
+	first    *Listener // of a list of all
+	state    state
+	refusals uint8 // since the subscription last stood, as far as they matter
 }
 
 // heard reports whether messages come, by the connection's present life or still by the last one.
@@ -58,10 +59,9 @@ const (
 
 // A Listener is one interest in a channel. Close it.
 type Listener struct {
-	hub     *Hub
-	channel *channel
-	hear    func(message string)
-	place   int // among the channel's listeners; -1 when it has closed
+	channel    *channel
+	hear       func(message string) // nil when it has closed
+	prev, next *Listener
 }
 
 // New makes a hub that subscribes through client, by SSUBSCRIBE at the node of each
@@ -90,11 +90,14 @@ func (h *Hub) Listen(name string, hear func(message string)) *Listener {
 	h.mu.Lock()
 	c := h.channels[name]
 	if c == nil {
-		c = &channel{name: name}
+		c = &channel{name: name, hub: h}
 		h.channels[name] = c
 	}
-	l := &Listener{hub: h, channel: c, hear: hear, place: len(c.listeners)}
-	c.listeners = append(c.listeners, l)
+	l := &Listener{channel: c, hear: hear, next: c.first}
+	if l.next != nil {
+		l.next.prev = l
+	}
+	c.first = l
 	if c.conn == nil {
 		c.conn = h.route(name)
 		c.conn.ask(c)
@@ -109,17 +112,19 @@ func (h *Hub) Listen(name string, hear func(message string)) *Listener {
 
 // Close ends the interest. The subscription ends some time after the last one has gone.
 func (l *Listener) Close() {
-	h, c := l.hub, l.channel
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if l.place < 0 {
+	c := l.channel
+	c.hub.mu.Lock()
+	defer c.hub.mu.Unlock()
+	if l.hear == nil {
 		return
 	}
-	last := len(c.listeners) - 1
-	c.listeners[l.place], c.listeners[last].place = c.listeners[last], l.place
-	c.listeners[last], l.place = nil, -1
-	c.listeners = c.listeners[:last]
-	if len(c.listeners) == 0 && c.conn != nil {
+	l.hear = nil
+	if l.next != nil {
+		l.next.prev = l.prev
+	}
+	if l.prev != nil {
+		l.prev.next = l.next
+	} else if c.first = l.next; c.first == nil && c.conn != nil {
 		c.conn.ask(c)
 	}
 }
@@ -194,7 +199,7 @@ func (h *Hub) heard(name, message string) {
 		h.mu.Unlock()
 		return
 	}
-	h.wakeAndUnlock(c.listeners, message)
+	h.wakeAndUnlock(c, message)
 }
 
 // changed handles the server's confirmation of a subscription or of its end. life tells the connections of from
@@ -215,7 +220,7 @@ func (h *Hub) changed(from *conn, life int, s rueidis.PubSubSubscription) {
 		delete(h.owners, wire.Slot(c.name))
 		h.reroute(c)
 	} else {
-		c.state, c.delay = up, 0
+		c.state, c.refusals = up, 0
 		if h.sharded {
 			h.owners[wire.Slot(c.name)] = from.addr
 		}
@@ -224,15 +229,18 @@ func (h *Hub) changed(from *conn, life int, s rueidis.PubSubSubscription) {
 			return
 		}
 	}
-	h.wakeAndUnlock(c.listeners, "")
+	h.wakeAndUnlock(c, "")
 }
 
-// wakeAndUnlock calls the listeners without h.mu, which they may want.
-func (h *Hub) wakeAndUnlock(listeners []*Listener, message string) {
-	var few [4]*Listener
-	all := append(few[:0], listeners...)
+// wakeAndUnlock calls those who listen to a channel, without h.mu, which they may want.
+func (h *Hub) wakeAndUnlock(c *channel, message string) {
+	var few [4]func(message string)
+	all := few[:0]
+	for l := c.first; l != nil; l = l.next {
+		all = append(all, l.hear)
+	}
 	h.mu.Unlock()
-	for _, l := range all {
-		l.hear(message)
+	for _, hear := range all {
+		hear(message)
 	}
 }

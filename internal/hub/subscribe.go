@@ -20,7 +20,7 @@ func (c *conn) next() (begin []*channel, unwanted bool) {
 	defer h.mu.Unlock()
 	for ch := range c.todo {
 		delete(c.todo, ch)
-		switch wanted := len(ch.listeners) > 0; {
+		switch wanted := ch.first != nil; {
 		case ch.conn != c: // routed elsewhere meanwhile
 		case wanted && ch.state == idle:
 			ch.state = asked
@@ -94,6 +94,8 @@ const (
 	firstAgain = time.Second
 	lastAgain  = 30 * time.Second
 	warnAgain  = time.Minute // whatever the number of channels
+
+	manyRefusals = 5 // after which the delay is the last
 )
 
 // refused asks again, after a delay that grows, for a channel that the server refused. Until it is subscribed, the
@@ -112,8 +114,8 @@ func (c *conn) takeRefusal(ch *channel) slog.Level {
 	if ch.conn == c {
 		ch.state = idle
 		c.uncover(ch)
-		ch.delay = min(max(2*ch.delay, firstAgain), lastAgain)
-		time.AfterFunc(ch.delay, func() { h.again(c, ch) })
+		time.AfterFunc(min(firstAgain<<ch.refusals, lastAgain), func() { h.again(c, ch) })
+		ch.refusals = min(ch.refusals+1, manyRefusals)
 	}
 	if time.Since(h.warned) < warnAgain {
 		return slog.LevelDebug

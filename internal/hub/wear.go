@@ -43,7 +43,7 @@ func (c *conn) replace() (heard string) {
 	for _, ch := range h.channels {
 		switch {
 		case ch.conn != c:
-		case len(ch.listeners) == 0:
+		case ch.first == nil:
 			c.drop(ch)
 		default:
 			if ch.state == up {
@@ -110,7 +110,7 @@ func (c *conn) wear(age time.Duration) wear {
 	for _, ch := range h.channels {
 		switch {
 		case ch.conn != c:
-		case len(ch.listeners) > 0:
+		case ch.first != nil:
 			wanted++
 		default:
 			unwanted++
