@@ -22,9 +22,7 @@ func Alone(closing <-chan struct{}) *Place {
 // Apart takes a place outside of the line of the name, for a call that need not wait for the others of its session.
 // Leave it.
 func (ls *Lines) Apart(name Name) *Place {
-	p := Alone(ls.closing)
-	p.lines, p.apart.name = ls, name
-	return p
+	return &Place{Waiter: newWaiter(ls.closing, ls.alarm), lines: ls, apart: &apart{name: name}, head: true}
 }
 
 // Share says, once or more often, that the call, whose place is apart from the line, may share the name with others of
@@ -89,13 +87,14 @@ func (a *apart) end(ls *Lines) {
 }
 
 // leave ends what a place apart from the line has begun.
-func (a *apart) leave(ls *Lines) {
+func (p *Place) leaveApart() {
+	ls, a := p.lines, p.apart
 	a.end(ls)
 	if !a.shares && a.wire == "" {
 		return
 	}
 	ls.mu.Lock()
-	stop := a.quit(ls)
+	stop := p.quit()
 	if a.shares {
 		if ls.beside[a.name]--; ls.beside[a.name] == 0 {
 			delete(ls.beside, a.name)

@@ -17,32 +17,32 @@ const courtesy = 3 * time.Millisecond
 
 // fairness is what a line knows of its turns.
 type fairness struct {
-	since   time.Time // the present turn began; zero between turns
-	alone   bool      // no other process has heard of the end of the last one
-	behind  int       // turns of others to let pass
-	counted time.Time // when the last of them was
-	later   bool      // a look is put off
+	since   time.Duration // the present turn began; zero between turns
+	counted time.Duration // when the last turn of others was that has passed
+	behind  int32         // turns of others to let pass
+	alone   bool          // no other process has heard of the end of the last one
+	later   bool          // a look is put off
 }
 
 // begin begins a turn, unless one is on.
-func (f *fairness) begin() {
-	if f.since.IsZero() {
-		f.since, f.behind = time.Now(), 0
+func (f *fairness) begin(now time.Duration) {
+	if f.since == 0 {
+		f.since, f.behind = now, 0
 	}
 }
 
-func (f *fairness) over() bool {
+func (f *fairness) over(now time.Duration) bool {
 	length := turn
 	if f.alone {
 		length = longTurn
 	}
-	return !f.since.IsZero() && time.Since(f.since) > length
+	return f.since > 0 && now-f.since > length
 }
 
 // pass counts a message that may be the end of another's turn.
-func (f *fairness) pass() {
-	if time.Since(f.counted) >= turn {
-		f.behind, f.counted = f.behind-1, time.Now()
+func (f *fairness) pass(now time.Duration) {
+	if f.counted == 0 || now-f.counted >= turn {
+		f.behind, f.counted = f.behind-1, now
 	}
 }
 
@@ -54,7 +54,7 @@ func (ls *Lines) Releasing(name Name) {
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if l := ls.lines[name]; l != nil && l.over() && !l.posted() {
+	if l := ls.lines[name]; l != nil && l.over(ls.now()) && !l.posted() {
 		l.behind = max(l.behind, 1)
 	}
 }
@@ -75,23 +75,23 @@ func (ls *Lines) Released(name Name, listeners int) {
 	if l.stop != nil {
 		others--
 	}
-	over := l.over()
+	over := l.over(ls.now())
 	if over {
 		l.alone = others <= 0
 	}
 	if l.posted() { // the release has handed the name on, or told those whose turn it is
-		l.since = time.Time{}
+		l.since = 0
 		if l.polls.first != nil {
 			l.polls.first.Wake()
 		}
 		return
 	}
 	if over {
-		l.since = time.Time{}
+		l.since = 0
 	}
 	if l.stop != nil && others > 0 && over {
-		l.behind = others
-		ls.lookLater(l) // the message may get lost
+		l.behind = int32(others) //nolint:gosec // clients of a server
+		ls.lookLater(l)          // the message may get lost
 		return
 	}
 	l.behind = 0
@@ -107,7 +107,7 @@ func (ls *Lines) hear(name Name) {
 	case l.behind <= 0:
 		ls.tell(l)
 	default:
-		l.pass()
+		l.pass(ls.now())
 		ls.lookLater(l)
 	}
 }

@@ -61,7 +61,7 @@ func (ls *Lines) HandOver(name Name, gift any, taken time.Duration) bool {
 		return false
 	}
 	head.gift = gift
-	head.line.begin()
+	head.line.begin(ls.now())
 	head.line.taken = taken
 	head.Wake()
 	return true
@@ -70,7 +70,7 @@ func (ls *Lines) HandOver(name Name, gift any, taken time.Duration) bool {
 // heir is the place that the name can be handed over to. ls.mu is held.
 func (ls *Lines) heir(name Name) *Place {
 	l := ls.lines[name]
-	if l == nil || l.over() {
+	if l == nil || l.over(ls.now()) {
 		return nil
 	}
 	if head := l.listens.first; head != nil && head.accepts != nil && head.gift == nil {

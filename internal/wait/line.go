@@ -17,12 +17,15 @@ type Name struct{ Channel, Key string }
 type Lines struct {
 	listen  func(channel string, hear func(message string)) (stop func())
 	closing <-chan struct{}
+	alarm   *alarm
 
 	count  atomic.Int32 // of lines, so that Empty need not lock while there are none
 	mu     sync.Mutex   // guards the rest, and all that is in lines
 	lines  map[Name]*line
 	beside map[Name]int // how many wait apart from the line, for what they may share
 	desks  map[string]*desk
+
+	expected map[string]*Place // those apart from their lines, by the wire owners that they expect messages for
 }
 
 // A line has at least one place, in one of its queues, unless it is taken. Those who poll have a queue of their own:
@@ -60,10 +63,14 @@ type Place struct {
 // channel, and with "" when one may have been missed. All waits end when closing is closed.
 func NewLines(listen func(channel string, hear func(message string)) (stop func()), closing <-chan struct{}) *Lines {
 	return &Lines{
-		listen: listen, closing: closing,
+		listen: listen, closing: closing, alarm: newAlarm(),
 		lines: make(map[Name]*line), beside: make(map[Name]int), desks: make(map[string]*desk),
+		expected: make(map[string]*Place),
 	}
 }
+
+// now is the time in few bytes, above zero.
+func (ls *Lines) now() time.Duration { return ls.alarm.now() + 1 }
 
 // Empty reports whether nobody waits for the name: then a newcomer may try at once.
 func (ls *Lines) Empty(name Name) bool {
@@ -101,7 +108,7 @@ func (ls *Lines) join(name Name, listen, eager bool) *Place { //nolint:revive //
 		q = &l.listens
 	}
 	taken := listen && l.taken > 0
-	p := &Place{Waiter: NewWaiter(ls.closing), lines: ls, line: l, queue: q, listen: listen, eager: eager}
+	p := &Place{Waiter: newWaiter(ls.closing, ls.alarm), lines: ls, line: l, queue: q, listen: listen, eager: eager}
 	if p.head = q.first == nil && !taken; !p.head {
 		p.first = make(chan time.Duration, 1)
 	}
@@ -245,7 +252,7 @@ func (p *Place) subscribe() {
 // up a wake-up that was meant for whoever is first.
 func (p *Place) Leave(taken time.Duration) {
 	if p.apart != nil {
-		p.apart.leave(p.lines)
+		p.leaveApart()
 		return
 	}
 	ls, l, q := p.lines, p.line, p.queue
@@ -255,7 +262,7 @@ func (p *Place) Leave(taken time.Duration) {
 	if first && q.first != nil {
 		q.first.first <- max(taken, 0)
 		if taken > 0 {
-			l.begin()
+			l.begin(ls.now())
 		}
 	}
 	orphan, stop := l.orphan(), ls.tidy(l)

@@ -26,13 +26,13 @@ type Estate interface {
 // post is what a line has for calls that stand in a line on the server.
 type post struct {
 	own    func() // ends the subscription to the session's channel; nil while there is none
-	up     bool   // that has been confirmed
 	mail   string // what the session was told last, until the head takes it
 	estate Estate
 	kind   string // of the estate
 
-	freed time.Time // when the line was last told that others may take the name first
-	echo  bool      // and the message of that release is still to come on the name's channel
+	freed time.Duration // when the line was last told that others may take the name first
+	up    bool          // the subscription to the session's channel has been confirmed
+	echo  bool          // and the message of that release is still to come on the name's channel
 }
 
 // JoinStanding is Join of a call that stands in a line on the server as soon as it is a head here.
@@ -149,7 +149,7 @@ func (ls *Lines) free(name Name) {
 		return
 	}
 	head := l.listens.first
-	l.freed, l.echo = time.Now(), l.stop != nil
+	l.freed, l.echo = ls.now(), l.stop != nil
 	listens := l.echo
 	ls.lookLater(l)
 	ls.mu.Unlock()
@@ -167,7 +167,7 @@ func (ls *Lines) known(l *line, message string) bool {
 		time.AfterFunc(refusedBy, func() { ls.lookUnlessUp(l) }) // as a rule, it looks when both subscriptions stand
 		return true
 	}
-	if time.Since(l.freed) > courtesy {
+	if l.freed == 0 || ls.now()-l.freed > courtesy {
 		return false
 	}
 	known := message == "" || l.echo

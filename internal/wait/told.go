@@ -6,7 +6,7 @@ import "strings"
 // message begins with the wire owner that it is for, or is for all.
 type desk struct {
 	stop  func() // ends the subscription
-	calls map[string]*Place
+	calls queue
 }
 
 // Expect has the messages of a channel that begin with a wire owner wake the place, which is apart from the line, and
@@ -17,13 +17,15 @@ func (p *Place) Expect(channel, wire string) bool {
 	d := ls.desks[channel]
 	first := d == nil
 	if first {
-		d = &desk{calls: make(map[string]*Place)}
+		d = &desk{}
 		ls.desks[channel] = d
 	}
-	anew := d.calls[wire] != p
+	anew := ls.expected[wire] != p
 	if anew {
-		delete(d.calls, a.wire)
-		d.calls[wire], a.desk, a.wire, a.mail = p, channel, wire, ""
+		if delete(ls.expected, a.wire); a.wire == "" {
+			d.calls.add(p)
+		}
+		ls.expected[wire], a.desk, a.wire, a.mail = p, channel, wire, ""
 	}
 	ls.mu.Unlock()
 	if first { // nobody else does this, and the desk stays as long as the place is there
@@ -52,26 +54,27 @@ func (ls *Lines) toldApart(channel, message string) {
 		return
 	}
 	if !strings.Contains(message, ":") {
-		for _, p := range d.calls {
+		for p := d.calls.first; p != nil; p = p.next {
 			p.Wake()
 		}
 		return
 	}
 	wire, _, _ := strings.Cut(message, " ")
-	if p := d.calls[wire]; p != nil {
+	if p := ls.expected[wire]; p != nil && p.apart.desk == channel {
 		p.apart.mail = message
 		p.Wake()
 	}
 }
 
 // quit is for a place that expects nothing any more. It returns what is to be called without ls.mu, which is held.
-func (a *apart) quit(ls *Lines) (stop func()) {
+func (p *Place) quit() (stop func()) {
+	ls, a := p.lines, p.apart
 	d := ls.desks[a.desk]
 	if d == nil {
 		return func() {}
 	}
-	delete(d.calls, a.wire)
-	if len(d.calls) > 0 {
+	delete(ls.expected, a.wire)
+	if d.calls.remove(p); d.calls.first != nil {
 		return func() {}
 	}
 	delete(ls.desks, a.desk)

@@ -30,6 +30,9 @@ var ErrClosed = errors.New("wait: session closed")
 type Waiter struct {
 	hint    chan Cause // capacity 1: wake-ups coalesce, none is lost
 	closing <-chan struct{}
+	alarm   *alarm
+	until   time.Duration // the sleep ends; of the alarm
+	at      int           // among those who sleep; of the alarm
 	cause   Cause
 }
 
@@ -48,7 +51,11 @@ func (w *Waiter) Cause() Cause { return w.cause }
 
 // NewWaiter returns a waiter that nobody has woken yet. Its sleep ends when closing is closed.
 func NewWaiter(closing <-chan struct{}) Waiter {
-	return Waiter{hint: make(chan Cause, 1), closing: closing}
+	return newWaiter(closing, newAlarm())
+}
+
+func newWaiter(closing <-chan struct{}, a *alarm) Waiter {
+	return Waiter{hint: make(chan Cause, 1), closing: closing, alarm: a}
 }
 
 // Wake ends the present Sleep, or the next one. It does not block.
@@ -61,9 +68,6 @@ func (w *Waiter) wake(cause Cause) {
 	}
 }
 
-// ring says that the time of a sleep is over. If something else has just ended that, it ends the next one.
-func (w *Waiter) ring() { w.wake(Timer) }
-
 // Sleep returns nil after a wake-up or after d. Otherwise it returns why ctx ended, or
 // [ErrClosed].
 func (w *Waiter) Sleep(ctx context.Context, d time.Duration) error {
@@ -71,7 +75,7 @@ func (w *Waiter) Sleep(ctx context.Context, d time.Duration) error {
 		w.cause = <-w.hint
 		return nil
 	}
-	timer := time.AfterFunc(d, w.ring) // a timer without a channel is half as large
+	w.alarm.set(w, d)
 	var err error
 	select {
 	case w.cause = <-w.hint:
@@ -80,6 +84,6 @@ func (w *Waiter) Sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	timer.Stop()
+	w.alarm.stop(w)
 	return err
 }
