@@ -54,8 +54,10 @@ type outermost struct {
 	hold  Single
 }
 
-var onePermit = &also{}
-var acquisitions = sync.Pool{New: func() any { return &acquisition{also: onePermit} }}
+var (
+	onePermit    = &also{}
+	acquisitions = sync.Pool{New: func() any { return &acquisition{also: onePermit} }}
+)
 
 func newAcquisition() *acquisition { return acquisitions.Get().(*acquisition) }
 
