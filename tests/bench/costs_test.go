@@ -48,15 +48,16 @@ func TestCostsOfARedLock(t *testing.T) {
 	}
 }
 
-// What a waiter for a name of its own and a hold may take. Stacks come in powers of two: an attempt and a sleep need so
-// few and so small frames that 4 KiB are enough, with 256 bytes of a caller's. The rest is for goroutines: timers that
-// end together have one each, for a moment, and the runtime keeps half a KiB of it.
+// What a waiter of an rlock and a hold may take, with room for attempts that are under way when it is read. Stacks come
+// in powers of two: an attempt and a sleep need so few and so small frames that 4 KiB are enough, with 256 bytes of a
+// caller's.
 const (
-	heapOfAWaiter  = 3600
-	stackOfAWaiter = 5 << 10
+	heapOfAWaiter  = 2700
+	stackOfAWaiter = 4<<10 + 512
 	heapOfAHold    = 320
 )
 
+// Each waits for a name of its own. The figures are 2,390, 2,830 and 1,800 bytes of heap on a machine that is not busy.
 func TestMemoryOfAWaiter(t *testing.T) {
 	if kit.Racing() {
 		t.Skip("the race detector makes frames larger")
@@ -64,14 +65,15 @@ func TestMemoryOfAWaiter(t *testing.T) {
 	for what, of := range map[string]struct {
 		kind     bench.Kind
 		channels int
+		heap     int64
 	}{
-		"a reentrant lock":     {bench.Reentrant, 3},
-		"a fair lock":          {bench.Fair, 2},
-		"a lock of one string": {bench.Set, 1},
+		"a reentrant lock":     {bench.Reentrant, 3, heapOfAWaiter},
+		"a fair lock":          {bench.Fair, 2, 3200},
+		"a lock of one string": {bench.Set, 1, 2400},
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := bench.MeasureWaiters(t, of.kind, 2000, of.channels)
-			assert.LessOrEqual(t, w.Heap, int64(heapOfAWaiter))
+			assert.LessOrEqual(t, w.Heap, of.heap)
 			assert.LessOrEqual(t, w.Stack, int64(stackOfAWaiter))
 		})
 	}
