@@ -95,6 +95,9 @@ func (l *ledger) acquired(d deed) {
 	switch {
 	case out == "done" || out == "busy":
 		l.add(d, d.Call, d.Return)
+		if back := d.Call + length - lapseSlack; out == "done" && back < d.Return { // of an earlier copy
+			l.stray(d, d.Return, back, d.Return)
+		}
 		for id := range strings.FieldsSeq(granted) {
 			l.permits[id] = &tracked{
 				lock: d.Lock, client: d.Client, lease: lease, granted: d.Call, taken: d.Return, believed: d.Return,
@@ -102,17 +105,22 @@ func (l *ledger) acquired(d deed) {
 			}
 		}
 	case unsure: // the server may execute it until its not-after, and what it takes comes back
-		d.Out = "unknown"
 		executed := d.Return + length/3 + lapseSlack
-		l.add(d, d.Call, executed)
-		var n int
-		if _, err := fmt.Sscanf(d.Kind, opAcquire+" %d", &n); err != nil {
-			panic(err)
-		}
-		for ; n > 0; n-- {
-			back := deed{Lock: d.Lock, Kind: fmt.Sprint(opLapse, " ", n), Tag: "stray " + d.Tag}
-			l.add(back, d.Call, executed+length+leaseSlack)
-		}
+		l.stray(d, executed, d.Call, executed+length+leaseSlack)
+	}
+}
+
+// stray records that an acquisition may have been executed until then, and that what it took came back between two
+// moments.
+func (l *ledger) stray(d deed, executed, from, to time.Duration) {
+	d.Out = "unknown"
+	l.add(d, d.Call, executed)
+	var n int
+	if _, err := fmt.Sscanf(d.Kind, opAcquire+" %d", &n); err != nil {
+		panic(err)
+	}
+	for ; n > 0; n-- {
+		l.add(deed{Lock: d.Lock, Kind: fmt.Sprint(opLapse, " ", n), Tag: "stray " + d.Tag}, from, to)
 	}
 }
 
@@ -149,8 +157,11 @@ func (l *ledger) cut(d deed) {
 // held records what a holder did with its hold.
 func (l *ledger) held(d deed) {
 	p := l.permits[d.Tag]
-	if d.Out == "done" || d.Kind == opRelease && d.Out == "unknown" { // it was trusted when it was asked
+	switch {
+	case d.Out == "done": // it was trusted when it was asked
 		p.believed = max(p.believed, d.Call)
+	case d.Kind == opRelease && d.Out == "unknown": // likewise, unless its process was killed before it looked
+		p.believed = max(p.believed, min(d.Call, d.Until))
 	}
 	p.trusted = max(p.trusted, d.Until)
 	if d.Kind != opRelease && d.Out == "done" && d.Return < p.cut {
@@ -288,11 +299,24 @@ func (l *ledger) crowded(permits int) (wrong []string, beliefs int) {
 				continue
 			}
 			if held[e.id] = true; len(held) > permits {
-				wrong = append(wrong, fmt.Sprint(lock, " at ", e.at, ": ", slices.Sorted(maps.Keys(held))))
+				wrong = append(wrong, fmt.Sprint(lock, " at ", e.at, ": ", slices.Sorted(maps.Keys(held)), l.about(held)))
 			}
 		}
 	}
 	return wrong, beliefs
+}
+
+// about tells everything that was done to some permits.
+func (l *ledger) about(ids map[string]bool) (told string) {
+	for _, d := range l.deeds {
+		for id := range ids {
+			if strings.Contains(d.Tag+" "+d.Out, id) {
+				told += fmt.Sprintf("\n%v to %v by %d, until %v: %s", d.Call, d.Return, d.Client, d.Until, d.describe())
+				break
+			}
+		}
+	}
+	return told
 }
 
 // twice returns the permits that came back more than once.

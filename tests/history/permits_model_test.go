@@ -265,6 +265,15 @@ func TestTheModelOfLeasesRefuses(t *testing.T) {
 		{"left, and gone at once", lines{took, "0 500-501 detach a: done", "2 510-511 free: 1"}, false},
 		{"left, and there for good", lines{took, "0 500-501 detach a: done", "2 1900-1901 free: 0"}, false},
 
+		{"taken twice, as the first reply came too late", lines{
+			"0 0-300 acquire 1 100ms: done a", "2 90-91 free: 1", "2 110-111 free: 2", "2 301-302 free: 1",
+		}, true},
+		{"taken twice in too short a time", lines{
+			"0 0-90 acquire 1 100ms: done a", "2 20-21 free: 1", "2 30-31 free: 2",
+		}, false},
+		{"taken twice, but back too early", lines{
+			"0 0-300 acquire 1 100ms: done a", "2 20-21 free: 1", "2 30-31 free: 2",
+		}, false},
 		{"taken perhaps", lines{"0 0-300 acquire 2 0s: unknown", "2 301-302 acquire 2 0s: busy"}, true},
 		{"not taken perhaps", lines{"0 0-300 acquire 2 0s: unknown", "2 301-302 acquire 2 0s: done c d"}, true},
 		{"taken by nobody for good", lines{"0 0-300 acquire 2 0s: unknown", "2 3000-3001 acquire 1 0s: busy"}, false},
