@@ -159,8 +159,9 @@ func (a *acquisition) try(ctx context.Context) (inTheWay time.Duration, err erro
 func (a *acquisition) tried(ctx context.Context, err error) {
 	a.Learn(err)
 	a.tellPlace()
-	if a.hold != nil && a.lock.Session().Config().Observer != nil {
-		for _, h := range a.all(a.hold) {
+	if a.hold != nil {
+		a.hold.Observe(ctx)
+		for _, h := range a.also.holds {
 			h.Observe(ctx)
 		}
 	}

@@ -131,5 +131,13 @@ func (a *acquisition) Attempt(ctx, _ context.Context) (done bool, retry time.Dur
 	return false, a.lock.atMost(retry, a.Attempts), err
 }
 
+// Woken tells the observer why a sleep ended. A call that has waited for long for what its session holds says so.
+func (a *acquisition) Woken(by wait.Cause) {
+	a.Retries.Woken(by)
+	if a.Place.Noticed() {
+		a.lock.LogStall()
+	}
+}
+
 // Overtakes reports whether the owner holds the lock by now, perhaps through another call.
 func (a *acquisition) Overtakes() bool { return !a.alone && a.claim.holds() }

@@ -24,6 +24,16 @@ func (l *Lock) Granted() Granted {
 	return gs
 }
 
+// LogStall logs, for a call of the session that has waited for the lock for long, that the session holds it.
+func (l *Lock) LogStall() {
+	for _, g := range l.Granted().grants {
+		if live := g.live(); len(live) > 0 {
+			l.Session().LogStall(&l.Label, live[0].held(), live[0].place())
+			return
+		}
+	}
+}
+
 // GrantedTo is what the session has of the lock under some wire owners, of a lock whose holds have no other owners.
 func (l *Lock) GrantedTo(wires []string) Granted {
 	// Names that differ by braces alone share a channel, and the key of the permits that are taken.

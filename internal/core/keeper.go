@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/registry"
 	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -48,6 +49,15 @@ func Paid(s *session.Session) time.Duration { return keeperOf(s).debts.Paid() }
 
 // Holds reports whether the session holds anything.
 func (k *keeper) Holds() bool { return k.dog.Any() }
+
+// HeldSince calls yield for each name that has been held since then, or for longer.
+func (k *keeper) HeldSince(then time.Duration, yield func(name wait.Name)) {
+	for _, g := range k.dog.All() {
+		if live := g.live(); len(live) > 0 && live[0].Acquired() <= then {
+			yield(g.lock.Line())
+		}
+	}
+}
 
 // closed is what has ended because of Close.
 type closed struct {

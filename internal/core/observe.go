@@ -3,16 +3,22 @@ package core
 import (
 	"context"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // Observe says that the hold has begun.
 func (h *Single) Observe(ctx context.Context) {
-	ended := h.lock.Session().Holding(ctx, &h.lock.Label)
-	if ended == nil {
+	s := h.lock.Session()
+	ended := s.Holding(ctx, &h.lock.Label)
+	if ended == nil && !s.Config().Places {
 		return
 	}
 	h.grant.claim.Lock()
 	h.setRare().observed = ended
+	if s.Config().Places {
+		h.rare.taken = session.Here()
+	}
 	h.grant.claim.Unlock()
 	if why := h.ended.Load(); why != nil && why != releasedEnd { // meanwhile
 		held := h.held()

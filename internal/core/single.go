@@ -34,6 +34,7 @@ type rare struct {
 	timer    *time.Timer // ends the contexts when trust does; nil until there is one
 	failure  error       // of the last renewal, if it failed
 	observed func(held time.Duration, why error)
+	taken    session.Place // where in the program; nil unless that is to be known
 }
 
 // setRare returns that for a change. The claim's mutex is held.
@@ -62,6 +63,16 @@ func (h *Single) failure() error {
 		return nil
 	}
 	return h.rare.failure
+}
+
+// place is where in the program the hold was taken, if that was noted.
+func (h *Single) place() session.Place {
+	h.grant.claim.Lock()
+	defer h.grant.claim.Unlock()
+	if h.rare == nil {
+		return nil
+	}
+	return h.rare.taken
 }
 
 // An ending is why a hold ended.

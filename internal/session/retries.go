@@ -186,6 +186,7 @@ func (r *Retries) Overtakes() bool { return false }
 func (r *Retries) Stay(p *wait.Place) {
 	r.Place = p
 	r.waited = r.object.Waiting()
+	r.object.session.lookAfter()
 }
 
 // StandFirst takes a place before the first attempt of a call that stands in a line on the server, so that this can

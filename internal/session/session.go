@@ -35,6 +35,7 @@ type Config struct {
 	Logger     *slog.Logger
 	Observer   *Observer
 	Process    *presence.Process // what the session tells of itself; nil: nothing
+	Places     bool              // holds know where in the program they were taken
 	// Lost makes the error of a lost hold, whose type the root package defines.
 	Lost func(name string, held time.Duration, why error) error
 }
@@ -46,6 +47,8 @@ type Keeper interface {
 	// ReleaseAll ends all that is held and gives back what the server may still have, again and again until it is
 	// known or ctx ends.
 	ReleaseAll(ctx context.Context) error
+	// HeldSince calls yield for what has been held since then, or for longer.
+	HeldSince(then time.Duration, yield func(name wait.Name))
 	// TellAll tells the user's code what ReleaseAll has ended.
 	TellAll()
 }
@@ -62,6 +65,7 @@ type Session struct {
 	watches  *watch.Watches
 	bounds   bounds
 	presence *presence.Teller
+	watchman watchman
 
 	ctx     context.Context //nolint:containedctx // the life of the session's goroutines
 	cancel  context.CancelFunc

@@ -159,6 +159,14 @@ func (c *batchCall) leavePlace() {
 	c.LeaveTo(taken)
 }
 
+// Woken tells the observer why a sleep ended, as that of a single lock.
+func (c *batchCall) Woken(by wait.Cause) {
+	c.Retries.Woken(by)
+	if c.Place.Noticed() {
+		c.locks[c.at].LogStall()
+	}
+}
+
 // Overtakes reports whether the owner has one of the locks by now, through another call.
 func (c *batchCall) Overtakes() bool {
 	return c.claims.Held() > 0

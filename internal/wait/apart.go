@@ -22,7 +22,9 @@ func Alone(closing <-chan struct{}) *Place {
 // Apart takes a place outside of the line of the name, for a call that need not wait for the others of its session.
 // Leave it.
 func (ls *Lines) Apart(name Name) *Place {
-	return &Place{Waiter: newWaiter(ls.closing, ls.alarm), lines: ls, apart: &apart{name: name}, head: true}
+	p := &Place{Waiter: newWaiter(ls.closing, ls.alarm), lines: ls, apart: &apart{name: name}, head: true}
+	p.born = ls.round.Load()
+	return p
 }
 
 // Share says, once or more often, that the call, whose place is apart from the line, may share the name with others of

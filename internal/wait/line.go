@@ -19,8 +19,9 @@ type Lines struct {
 	closing <-chan struct{}
 	alarm   *alarm
 
-	count  atomic.Int32 // of lines, so that Empty need not lock while there are none
-	mu     sync.Mutex   // guards the rest, and all that is in lines
+	count  atomic.Int32  // of lines, so that Empty need not lock while there are none
+	round  atomic.Uint32 // see notice
+	mu     sync.Mutex    // guards the rest, and all that is in lines
 	lines  map[Name]*line
 	beside map[Name]int // how many wait apart from the line, for what they may share
 	desks  map[string]*desk
@@ -57,6 +58,7 @@ type Place struct {
 	first      chan time.Duration // capacity 1: told once, on becoming the head, what to wait for
 	stands     *Standing          // nil: in no line on the server
 	heir                          // guarded by lines.mu
+	notice
 }
 
 // NewLines makes the queues of a session; listen has hear called with the messages of a
@@ -109,6 +111,7 @@ func (ls *Lines) join(name Name, listen, eager bool) *Place { //nolint:revive //
 	}
 	taken := listen && l.taken > 0
 	p := &Place{Waiter: newWaiter(ls.closing, ls.alarm), lines: ls, line: l, queue: q, listen: listen, eager: eager}
+	p.born = ls.round.Load()
 	if p.head = q.first == nil && !taken; !p.head {
 		p.first = make(chan time.Duration, 1)
 	}

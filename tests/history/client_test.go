@@ -83,7 +83,9 @@ func outcome(err error) string {
 	}
 	// These match none of our errors. A connection that ends reports this of a call that cannot have changed
 	// anything.
-	for _, refusal := range []string{": dial tcp ", ": read tcp ", ": write tcp ", ": the call reached the server too late"} {
+	for _, refusal := range []string{
+		": dial tcp ", ": read tcp ", ": write tcp ", ": i/o timeout", ": the call reached the server too late",
+	} {
 		if strings.Contains(class, refusal) {
 			return "refused"
 		}

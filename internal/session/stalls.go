@@ -1,0 +1,103 @@
+package session
+
+import (
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// A session looks after those of its calls that wait for what it holds itself. As a rule a program waits like that for
+// a moment, while one of its goroutines has the lock. But a nested call that was not given the hold's context waits for
+// its own caller, for ever.
+
+// stalled is how long a call has waited, at least, for what has been held for as long, when it says so.
+const stalled = time.Second
+
+// A watchman looks after those who wait, as long as anybody does.
+type watchman struct{ awake atomic.Bool }
+
+// lookAfter has the session's watchman at work.
+func (s *Session) lookAfter() {
+	if !s.watchman.awake.Load() && s.watchman.awake.CompareAndSwap(false, true) {
+		s.Start(s.watch)
+	}
+}
+
+// watch goes its rounds until nobody waits.
+func (s *Session) watch() {
+	for Pause(s.ctx, stalled/2) == nil {
+		if s.lines.Round() {
+			if k := s.kept(); k != nil {
+				k.HeldSince(s.Now()-stalled, s.lines.Notice)
+			}
+			continue
+		}
+		s.watchman.awake.Store(false)
+		if !s.lines.Round() || !s.watchman.awake.CompareAndSwap(false, true) { // else it came just now
+			return
+		}
+	}
+}
+
+// A Place is where in the program something was called.
+type Place []uintptr
+
+// deepest is how many of the callers a place has.
+const deepest = 32
+
+// Here is the place of the caller.
+func Here() Place {
+	pcs := make(Place, deepest)
+	return pcs[:runtime.Callers(2, pcs)]
+}
+
+// shown is how many callers outside of this module a text has.
+const shown = 5
+
+// String is the place as a person reads it, without the library itself: the caller, and who has called that.
+func (p Place) String() string {
+	if len(p) == 0 {
+		return ""
+	}
+	var callers []string
+	frames := runtime.CallersFrames(p)
+	for more := true; more && len(callers) < shown; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		if f.Function == "" || len(callers) == 0 && ours(f.Function) || strings.HasPrefix(f.Function, "runtime.") {
+			continue
+		}
+		file := f.File[strings.LastIndexByte(f.File, '/')+1:]
+		callers = append(callers, f.Function+" ("+file+":"+strconv.Itoa(f.Line)+")")
+	}
+	return strings.Join(callers, ", called by ")
+}
+
+// ours reports whether a function is one of the library.
+func ours(function string) bool {
+	_, inside, ok := strings.Cut(function, "holdfast-go/holdfast")
+	if !ok {
+		return false
+	}
+	dir, _, _ := strings.Cut(strings.TrimPrefix(inside, "/"), ".")
+	dir, _, _ = strings.Cut(dir, "/")
+	switch dir {
+	case "", "internal", "fairlock", "latch", "multilock", "rlock", "rwlock", "semaphore", "setlock":
+		return true
+	}
+	return false
+}
+
+// LogStall logs that a call for what the label names has waited for a second, for what its own session has held for so
+// long, and took at that place.
+func (s *Session) LogStall(label *Label, held time.Duration, taken Place) {
+	where := taken.String()
+	if taken == nil {
+		where = "unknown: set Options.Places to have it noted"
+	}
+	s.Logger().Warn("holdfast: waits for what this session holds", "kind", label.Title(), "name", label.Name,
+		"held", held.Round(time.Millisecond), "waits_at", Here().String(), "taken_at", where,
+		"hint", "a nested call must be given the Context of the hold, or it waits for itself")
+}

@@ -1,0 +1,51 @@
+package wait
+
+import "sync/atomic"
+
+// A notice is how a place is asked to say that its call has waited for long.
+type notice struct {
+	born  uint32        // the round in which it was taken
+	state atomic.Uint32 // one of those below
+}
+
+const (
+	unasked uint32 = iota
+	asked
+	answered
+)
+
+// Round begins another round of looking after those who wait, and reports whether anybody does.
+func (ls *Lines) Round() (anybody bool) {
+	ls.round.Add(1)
+	if ls.count.Load() > 0 {
+		return true
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return len(ls.desks)+len(ls.beside) > 0
+}
+
+// Notice asks those who have waited for the name for two rounds or more, once each, see [Place.Noticed].
+func (ls *Lines) Notice(name Name) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l := ls.lines[name]; l != nil {
+		ls.notice(&l.listens, name)
+		ls.notice(&l.polls, name)
+	}
+	for _, d := range ls.desks {
+		ls.notice(&d.calls, name)
+	}
+}
+
+func (ls *Lines) notice(q *queue, name Name) {
+	for p := q.first; p != nil; p = p.next {
+		long := ls.round.Load()-p.born > 2 && (p.apart == nil || p.apart.name == name)
+		if long && p.state.CompareAndSwap(unasked, asked) {
+			p.Wake()
+		}
+	}
+}
+
+// Noticed reports, once, whether the place was asked: its call has waited for long, for what its session has.
+func (p *Place) Noticed() bool { return p.state.CompareAndSwap(asked, answered) }

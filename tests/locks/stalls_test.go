@@ -1,0 +1,108 @@
+package locks
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/setlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+const waitsForItself = "holdfast: waits for what this session holds"
+
+// outer takes a lock and calls inner with the ctx from before: the trap of everybody who ports nested calls.
+func outer(ctx context.Context, l holdfast.Locker) error {
+	h, err := l.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = h.Release() }()
+	return inner(ctx, l)
+}
+
+func inner(ctx context.Context, l holdfast.Locker) error {
+	h, err := l.Lock(ctx)
+	if err == nil {
+		err = h.Release()
+	}
+	return err
+}
+
+func TestACallThatWaitsForItsOwnCallerSaysSo(t *testing.T) {
+	t.Parallel()
+	for name, lock := range map[string]func(s *holdfast.Session) holdfast.Locker{
+		"rlock":        func(s *holdfast.Session) holdfast.Locker { return rlock.New(s, "orders", nil) },
+		"fairlock":     func(s *holdfast.Session) holdfast.Locker { return fairlock.New(s, "orders", nil) },
+		"rwlock.Write": func(s *holdfast.Session) holdfast.Locker { return rwlock.New(s, "orders", nil).Write() },
+		"setlock":      func(s *holdfast.Session) holdfast.Locker { return setlock.New(s, "orders", nil) },
+		"rlock of a multilock": func(s *holdfast.Session) holdfast.Locker {
+			return multilock.New(rlock.New(s, "orders", nil), rlock.New(s, "stock", nil))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, places := range []bool{false, true} {
+				srv, log := redistest.Start(t), &kit.Journal{}
+				s := kit.Open(t, srv.Addr(), &holdfast.Options{Places: places, Logger: log.JsonLogger()})
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- outer(ctx, lock(s)) }()
+				kit.Await(t, "a line", func() bool { return len(log.Entries(t, waitsForItself)) > 0 })
+				e := log.Entries(t, waitsForItself)[0]
+				assert.Equal(t, "WARN", e["level"])
+				assert.Contains(t, name, e["kind"])
+				assert.Contains(t, []string{"orders", "stock"}, e["name"])
+				assert.Regexp(t, `^\S*/locks\.inner \(stalls_test\.go:\d+\), called by \S*/locks\.outer \(stalls_test`, e["waits_at"])
+				if places {
+					assert.Regexp(t, `^\S*/locks\.outer \(stalls_test\.go:\d+\)`, e["taken_at"])
+				} else {
+					assert.Contains(t, e["taken_at"], "Options.Places")
+				}
+				between(t, time.Second, time.Minute)(e["held"])
+				kit.SleepUntil(time.Now().Add(1500 * time.Millisecond))
+				require.Len(t, log.Entries(t, waitsForItself), 1, "it says so once")
+				cancel()
+				require.ErrorIs(t, kit.Within(t, 5*time.Second, done, "its end"), context.Canceled)
+			}
+		})
+	}
+}
+
+// A lock that passes on is no reason, however long a call waits; nor is one that another session has.
+func TestACallThatWaitsForOthersDoesNotSaySo(t *testing.T) {
+	t.Parallel()
+	srv, log := redistest.Start(t), &kit.Journal{}
+	opts := &holdfast.Options{Logger: log.JsonLogger()}
+	s, other := kit.Open(t, srv.Addr(), opts), kit.Open(t, srv.Addr(), opts)
+	h := kit.Lock(t, t.Context(), rlock.New(other, "orders", nil))
+	_, err := rlock.New(s, "orders", nil).TryLockFor(t.Context(), 2500*time.Millisecond)
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	require.NoError(t, h.Release())
+
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	for range 32 { // so that each waits for more than a second
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if h, err := rlock.New(s, "stock", nil).Lock(ctx); err == nil {
+					kit.SleepUntil(time.Now().Add(40 * time.Millisecond))
+					_ = h.Release()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Empty(t, log.Entries(t, waitsForItself))
+}
