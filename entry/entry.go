@@ -36,8 +36,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// Lock is the name of getLock(key), for rlock.New. Object is the name of the map, the set or the multimap. Lock
-// panics if it is empty or if codec is nil, and so do the other functions here.
+// Lock is the name of getLock(key), for rlock.New. Object is the name of the map, the set or the multimap. If that is
+// empty, so is the name, which every call of the lock refuses. Lock panics if codec is nil. So do the other functions.
 func Lock[K any](object string, key K, codec func(key K) []byte) string {
 	return name(object, key, codec, "lock")
 }
@@ -73,7 +73,7 @@ var hashKey = [4]uint64{0x9e3779b97f4a7c15, 0xf39cc0605cedc834, 0x1082276bf3a272
 
 func name[K any](object string, key K, codec func(key K) []byte, word string) string {
 	if object == "" {
-		panic("entry: object is empty, must be the name of the map, set or multimap")
+		return ""
 	}
 	if codec == nil {
 		panic("entry: codec is nil, must be a function that encodes the key as the object's codec in Java does")
