@@ -20,18 +20,25 @@ func TestPagesShowCodeThatRuns(t *testing.T) {
 		"README.md":          {"tests/programs/readme/main.go", 1},
 		"docs/testing.md":    {"holdfasttest/testing_code_that_locks_test.go", 0},
 		"docs/guarantees.md": {"rlock/example_test.go", 1}, // a resource that refuses old tokens
+		"docs/recipes.md":    {"tests/programs/p*/*.go", 0},
 	} {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
-		code, err := os.ReadFile(c.code)
+		files, err := filepath.Glob(c.code)
 		require.NoError(t, err)
+		var code strings.Builder
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			require.NoError(t, err)
+			code.Write(source)
+		}
 		blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(text), -1)
 		require.NotEmpty(t, blocks, page)
 		if c.blocks > 0 {
 			blocks = blocks[:c.blocks]
 		}
 		for _, block := range blocks {
-			assert.Contains(t, string(code), block[1], page)
+			assert.Contains(t, code.String(), block[1], page)
 		}
 	}
 }

@@ -26,8 +26,10 @@ import (
 	p06 "github.com/holdfast-go/holdfast/tests/programs/p06_shared"
 	p07 "github.com/holdfast-go/holdfast/tests/programs/p07_longjob"
 	p09 "github.com/holdfast-go/holdfast/tests/programs/p09_barrier"
+	p12 "github.com/holdfast-go/holdfast/tests/programs/p12_cron"
 	p15 "github.com/holdfast-go/holdfast/tests/programs/p15_operate"
 	p16 "github.com/holdfast-go/holdfast/tests/programs/p16_pool"
+	p18 "github.com/holdfast-go/holdfast/tests/programs/p18_tenants"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 	"github.com/holdfast-go/holdfast/tests/webtest"
 )
@@ -203,6 +205,44 @@ func TestBarrier(t *testing.T) {
 	assert.EqualValues(t, workers, done.Load())
 	require.NoError(t, all.Wait())
 	assert.Empty(t, srv.Keyspace(t))
+}
+
+func TestCron(t *testing.T) {
+	_, s := open(t)
+	runs := 0
+	count := func(context.Context) error { runs++; return nil }
+	for _, job := range []func(ctx context.Context) error{
+		func(ctx context.Context) error { return p12.Nightly(ctx, s, count) },
+		func(ctx context.Context) error {
+			return p12.Nightly(ctx, s, func(ctx context.Context) error { // another node meanwhile
+				return errors.Join(count(ctx), p12.Nightly(t.Context(), s, count))
+			})
+		},
+		func(ctx context.Context) error { return p12.Hourly(ctx, s, count) },
+		func(ctx context.Context) error { return p12.Hourly(ctx, s, count) },
+	} {
+		require.NoError(t, job(t.Context()))
+	}
+	assert.Equal(t, 3, runs, "once alone, once among two nodes, once in ten minutes")
+}
+
+func TestTenants(t *testing.T) {
+	_, s := open(t)
+	var all errgroup.Group
+	inside := map[string]*atomic.Int64{"a": {}, "b": {}}
+	for tenant, n := range inside {
+		for range 10 {
+			all.Go(func() error {
+				return p18.Export(t.Context(), s, tenant, func(context.Context) error {
+					assert.LessOrEqual(t, n.Add(1), int64(2))
+					defer n.Add(-1)
+					<-time.After(5 * time.Millisecond) // the work
+					return nil
+				})
+			})
+		}
+	}
+	require.NoError(t, all.Wait())
 }
 
 func TestPool(t *testing.T) {
