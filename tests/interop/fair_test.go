@@ -104,7 +104,7 @@ func requireOrder(t *testing.T, k kind, entrants []entrant) {
 	}
 	require.Equal(t, entered, granted)
 	require.Empty(t, state(t, f.server()))
-	require.Empty(t, f.log.String(), "a waiter was dropped")
+	require.NotRegexp(t, "dropped from the queue|taken for dead", f.log.String())
 
 	var gaps []time.Duration
 	for i := range granted {
@@ -230,7 +230,7 @@ func TestFairGoWaiterOutlivesALongHold(t *testing.T) {
 		})
 	}
 	waits.Wait()
-	require.Empty(t, f.log.String(), "a waiter was dropped")
+	require.NotRegexp(t, "dropped from the queue|taken for dead", f.log.String())
 }
 
 const (
