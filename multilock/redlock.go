@@ -47,8 +47,8 @@ type RedLockOptions struct {
 // Odd numbers are best: a fourth server allows for no more failures than three do.
 //
 // The members are locks of package rlock, and then the RedLock re-enters, like Redisson's; or of package
-// setlock without a Token, and then it is the lock of redsync and node-redlock. As a rule they have the
-// same name. All clients should use the same lease.
+// setlock without a Token, and then it is the lock of redsync. As a rule they have the same name. All
+// clients should use the same lease.
 //
 // NewRedLock sends nothing and cannot fail: a mistake comes back from the first call. It corresponds to
 // Redisson's getRedLock(), which neither counts the time that asking takes nor knows of restarts.

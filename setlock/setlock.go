@@ -1,7 +1,7 @@
 // Package setlock is the lock of the Redis documentation: a string that is set if it is not there, with
-// an expiry; its value names the holder. redis-py's Lock, redsync, node-redlock, redislock and
-// StackExchange.Redis' LockTake share it, so programs that use those and programs that use this package
-// hold the very same locks.
+// an expiry; its value names the holder. redis-py's Lock, redsync and redislock share it, so programs
+// that use those and programs that use this package hold the very same locks. So do node-redlock and
+// StackExchange.Redis' LockTake by their key and token, but they are not in the tests of this package.
 //
 //	hold, err := setlock.New(session, "cron:nightly", nil).TryLock(ctx)
 //	if errors.Is(err, holdfast.ErrBusy) {
