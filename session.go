@@ -35,6 +35,11 @@ type Options struct {
 	// 30 s, the minimum 1 s.
 	Lease time.Duration
 
+	// MaxHold is how long a hold is renewed, at the most: a safeguard against code that never returns. Then its lease
+	// ends, at most a Lease later, and the hold is lost: its contexts end with a [LostError] that says so. It does not
+	// end holds with a fixed lease, nor those that Extend extends. The default is 0, no limit; else it is at least Lease.
+	MaxHold time.Duration
+
 	// MapName maps the names of locks to those on the server: Redisson's NameMapper. Both
 	// sides must use the same function. The default is none.
 	MapName func(string) string
@@ -179,6 +184,9 @@ func (o *Options) checked() (Options, error) {
 	if c.Lease < minLease {
 		return c, fmt.Errorf("Options.Lease is %v, must be at least %v", c.Lease, minLease)
 	}
+	if c.MaxHold != 0 && c.MaxHold < c.Lease {
+		return c, fmt.Errorf("Options.MaxHold is %v, must be 0 or at least Lease, %v", c.MaxHold, c.Lease)
+	}
 	if c.PubSub < PubSubAuto || c.PubSub > PubSubPlain {
 		return c, fmt.Errorf("Options.PubSub is %d, must be PubSubAuto, PubSubSharded or PubSubPlain", c.PubSub)
 	}
@@ -197,7 +205,7 @@ func newSession(client rueidis.Client, o Options, owned bool) (*session.Session,
 		return nil, err
 	}
 	return session.New(session.Config{
-		Client: client, OwnsClient: owned, Lease: o.Lease, MapName: o.MapName, Sharded: sharded,
+		Client: client, OwnsClient: owned, Lease: o.Lease, MaxHold: o.MaxHold, MapName: o.MapName, Sharded: sharded,
 		Logger: o.Logger, Observer: o.Observer.inside(), Process: o.process(), Places: o.Places,
 		Lost: newLostError,
 	}), nil

@@ -28,7 +28,8 @@ func (l *Lock) Granted() Granted {
 func (l *Lock) LogStall() {
 	for _, g := range l.Granted().grants {
 		if live := g.live(); len(live) > 0 {
-			l.Session().LogStall(&l.Label, live[0].held(), live[0].place())
+			outermost := live[len(live)-1]
+			l.Session().LogStall(&l.Label, outermost.held(), outermost.place())
 			return
 		}
 	}

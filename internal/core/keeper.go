@@ -53,7 +53,7 @@ func (k *keeper) Holds() bool { return k.dog.Any() }
 // HeldSince calls yield for each name that has been held since then, or for longer.
 func (k *keeper) HeldSince(then time.Duration, yield func(name wait.Name)) {
 	for _, g := range k.dog.All() {
-		if live := g.live(); len(live) > 0 && live[0].Acquired() <= then {
+		if live := g.live(); len(live) > 0 && live[len(live)-1].Acquired() <= then {
 			yield(g.lock.Line())
 		}
 	}

@@ -2,6 +2,8 @@ package core
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -15,6 +17,9 @@ import (
 // whole because of some of its keys is renewed in halves, both at once.
 func (k *keeper) renew(batch []*grant) {
 	s := k.session
+	if batch = k.withinMax(batch); len(batch) == 0 {
+		return
+	}
 	ctx, cancel := context.WithTimeoutCause(s.Context(), s.Lease()/6, session.ErrNoReply)
 	defer cancel()
 	call := script.NewCall(batch[0].lock.protocol.Renewal()).Arg(k.millis)
@@ -60,6 +65,29 @@ func (k *keeper) renew(batch []*grant) {
 		go tellAll(told) // nothing waits for what is done there, not even Close
 	}
 	k.trimAll(long)
+}
+
+// withinMax are the grants of a batch that have not been held for as long as one may be. The others are renewed no more,
+// and end with their leases.
+func (k *keeper) withinMax(batch []*grant) []*grant {
+	now, most := k.session.Now(), k.session.Config().MaxHold
+	if most == 0 {
+		return batch
+	}
+	return slices.DeleteFunc(batch, func(g *grant) bool {
+		g.claim.Lock()
+		defer g.claim.Unlock()
+		live := slices.DeleteFunc(slices.Collect(g.Live()), func(h *Single) bool { return !h.watched() })
+		if len(live) == 0 || now-live[len(live)-1].Acquired() < most { // the last one is the outermost
+			return false
+		}
+		for _, h := range live {
+			h.setFailure(fmt.Errorf("held for longer than Options.MaxHold, %v", most))
+			time.AfterFunc(h.remaining(), h.expire)
+		}
+		k.dog.Rest(g)
+		return true
+	})
 }
 
 // tellAll tells the user's code everything.

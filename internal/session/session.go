@@ -30,6 +30,7 @@ type Config struct {
 	Client     rueidis.Client
 	OwnsClient bool // Close closes it
 	Lease      time.Duration
+	MaxHold    time.Duration // how long a hold is renewed; 0: as long as it is held
 	MapName    func(string) string
 	Sharded    bool // publish by SPUBLISH, subscribe by SSUBSCRIBE
 	Logger     *slog.Logger

@@ -1,0 +1,48 @@
+package locks
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// A hold that is held for longer than it may be is renewed no more: it is lost when its lease is over, and says why.
+func TestAHoldIsNotRenewedForLongerThanItMayBe(t *testing.T) {
+	t.Parallel()
+	const most = 5 * time.Second
+	srv, log := redistest.Start(t), &kit.Journal{}
+	opts := &holdfast.Options{Lease: most, MaxHold: most, Logger: log.JsonLogger()}
+	s, other := kit.Open(t, srv.Addr(), opts), kit.Open(t, srv.Addr(), nil)
+
+	lost := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))
+	inner := kit.Lock(t, lost.Context(t.Context()), rlock.New(s, "orders", nil))
+	permits := semaphore.NewExpirable(s, "exports", nil)
+	require.NoError(t, permits.SetPermits(t.Context(), 1))
+	permit, err := permits.Acquire(t.Context())
+	require.NoError(t, err)
+	extended := kit.Lock(t, t.Context(), rlock.New(s, "stock", &rlock.Options{FixedLease: time.Minute}))
+
+	next := kit.Lock(t, t.Context(), rlock.New(other, "orders", nil))
+	for _, h := range []*holdfast.Hold{lost, inner, permit} {
+		ctx := h.Context(t.Context())
+		kit.Await(t, "the end of a hold", func() bool { return ctx.Err() != nil })
+		var why *holdfast.LostError
+		require.ErrorAs(t, context.Cause(ctx), &why)
+		assert.ErrorContains(t, why, "held for longer than Options.MaxHold, 5s")
+		assert.GreaterOrEqual(t, why.Held, most)
+		assert.ErrorIs(t, h.Release(), holdfast.ErrLost)
+	}
+	require.NoError(t, next.Release())
+	require.NoError(t, extended.Release(), "a fixed lease is its own limit")
+	entries := log.Entries(t, "holdfast: lost")
+	require.Len(t, entries, 3)
+}
