@@ -30,7 +30,7 @@ func main() {
 	goTest := []string{"go", "test", "-json"}
 	runs := []*exec.Cmd{command(goTest, first)}
 	if second != nil {
-		runs = append(runs, command(append([]string{"nice", "-n", "19"}, goTest...), second))
+		runs = append(runs, command(append([]string{"nice", "-n", "5"}, goTest...), second))
 	}
 	var outs []io.Reader
 	for _, cmd := range runs {
