@@ -319,7 +319,7 @@ func TestRunKilledByItsGuard(t *testing.T) {
 func TestRunStoppedWithoutItsGuard(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	j := beginFamily(t, srv, "--lease", "1s", "--grace", "1h")
+	j := beginFamily(t, srv, "--lease", "3s", "--grace", "1h")
 	j.readies(3)
 	require.NoError(t, syscall.Kill(j.guard(), syscall.SIGKILL))
 	j.signal(syscall.SIGSTOP)
