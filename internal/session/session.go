@@ -66,7 +66,7 @@ type Session struct {
 	watches  *watch.Watches
 	bounds   bounds
 	presence *presence.Teller
-	watchman watchman
+	watching atomic.Bool // a goroutine looks after those who wait
 
 	ctx     context.Context //nolint:containedctx // the life of the session's goroutines
 	cancel  context.CancelFunc

@@ -4,7 +4,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 )
 
@@ -15,12 +14,9 @@ import (
 // stalled is how long a call has waited, at least, for what has been held for as long, when it says so.
 const stalled = time.Second
 
-// A watchman looks after those who wait, as long as anybody does.
-type watchman struct{ awake atomic.Bool }
-
-// lookAfter has the session's watchman at work.
+// lookAfter has the session look after those who wait, as long as anybody does.
 func (s *Session) lookAfter() {
-	if !s.watchman.awake.Load() && s.watchman.awake.CompareAndSwap(false, true) {
+	if !s.watching.Load() && s.watching.CompareAndSwap(false, true) {
 		s.Start(s.watch)
 	}
 }
@@ -34,8 +30,8 @@ func (s *Session) watch() {
 			}
 			continue
 		}
-		s.watchman.awake.Store(false)
-		if !s.lines.Round() || !s.watchman.awake.CompareAndSwap(false, true) { // else it came just now
+		s.watching.Store(false)
+		if !s.lines.Round() || !s.watching.CompareAndSwap(false, true) { // else it came just now
 			return
 		}
 	}

@@ -88,7 +88,7 @@ func (a *apart) end(ls *Lines) {
 	}
 }
 
-// leave ends what a place apart from the line has begun.
+// leaveApart ends what a place apart from the line has begun.
 func (p *Place) leaveApart() {
 	ls, a := p.lines, p.apart
 	a.end(ls)
