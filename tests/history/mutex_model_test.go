@@ -135,7 +135,7 @@ func (r record) grants() (all []porcupine.Operation) {
 			end += kit.WorkerLease/3 + 10*time.Millisecond // the server may execute it until its not-after
 		}
 		add(d, d.Call, end)
-		if d.Kind == opRelease && d.Out == "lost" {
+		if d.Kind == opRelease && (d.Out == "lost" || d.Out == "unknown" && d.Until < d.Return) { // trust was over
 			orphan(d, d.Until, d.Until+historySettled)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
@@ -245,5 +246,24 @@ func TestTheModelRefusesAReaderBesideAWriter(t *testing.T) {
 			history = append(history, happened(d, int64(2*i), int64(2*i+1)))
 		}
 		require.Equal(t, c.legal, porcupine.CheckOperations(readWriteLock, history), c.name)
+	}
+}
+
+// A process that stands still for longer than its lease may release what it has lost without learning that.
+func TestAReleaseOfUnknownOutcomeMayComeAfterTheEndOfTrust(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		until int
+		legal bool
+	}{{30, true}, {50, false}} {
+		deeds := []deed{
+			{Client: 1, Half: halfRead, Kind: opTake, Tag: "a", Out: "done", Call: 1, Return: 2},
+			{Client: 1, Half: halfRead, Kind: opReenter, Tag: "a", Out: "done", Call: 3, Return: 4},
+			{Client: 1, Half: halfRead, Kind: opRelease, Tag: "a", Out: "unknown", Call: 10, Return: 40, Until: 50},
+			{Client: 2, Half: halfWrite, Kind: opTake, Tag: "b", Out: "done", Call: 34, Return: 36},
+			{Client: 1, Half: halfRead, Kind: opRelease, Tag: "a", Out: "unknown", Call: 44, Return: 48},
+		}
+		deeds[4].Until = time.Duration(c.until)
+		require.Equal(t, c.legal, porcupine.CheckOperations(readWriteLock, record{deeds: deeds}.grants()), c.until)
 	}
 }
