@@ -35,6 +35,7 @@ var mayImport = map[string][]string{
 	"internal/presence": {"internal/lease", "internal/script", "internal/wire"},
 	"internal/watch":    {"internal/script", "internal/wait"},
 	"internal/owner":    {"internal/lease"},
+	"internal/kind":     {"internal/owner", "internal/script", "internal/wait"},
 	"internal/session": {
 		"internal/hub", "internal/lease", "internal/presence", "internal/script", "internal/sharing", "internal/wait",
 		"internal/watch", "internal/wire",
@@ -43,10 +44,10 @@ var mayImport = map[string][]string{
 		"internal/lease", "internal/owner", "internal/script", "internal/session", "internal/wait",
 	},
 	"internal/core": {
-		"internal/debts", "internal/lease", "internal/owner", "internal/presence", "internal/registry", "internal/scope",
-		"internal/script", "internal/session", "internal/turn", "internal/wait", "internal/wire",
+		"internal/debts", "internal/kind", "internal/lease", "internal/owner", "internal/presence", "internal/registry",
+		"internal/scope", "internal/script", "internal/session", "internal/turn", "internal/wait", "internal/wire",
 	},
-	"internal/holders": {"internal/core", "internal/lease", "internal/presence", "internal/script"},
+	"internal/holders": {"internal/core", "internal/kind", "internal/lease", "internal/presence", "internal/script"},
 	"internal/several": {
 		"internal/core", "internal/lease", "internal/scope", "internal/script", "internal/session", "internal/wait",
 	},
@@ -55,22 +56,26 @@ var mayImport = map[string][]string{
 		"internal/session", "internal/sharing", "internal/wait",
 	},
 	"rlock": {
-		".", "internal/core", "internal/holders", "internal/lease", "internal/script", "internal/session", "internal/wait",
-		"internal/wire",
+		".", "internal/core", "internal/holders", "internal/kind", "internal/lease", "internal/script", "internal/session",
+		"internal/wait", "internal/wire",
 	},
 	"fairlock": {
-		".", "internal/core", "internal/holders", "internal/lease", "internal/script", "internal/session", "internal/wait",
+		".", "internal/core", "internal/holders", "internal/kind", "internal/lease", "internal/script", "internal/session",
+		"internal/wait", "internal/wire",
+	},
+	"latch": {".", "internal/script", "internal/session", "internal/wire"},
+	"semaphore": {
+		".", "internal/core", "internal/kind", "internal/lease", "internal/script", "internal/session", "internal/wait",
 		"internal/wire",
 	},
-	"latch":     {".", "internal/script", "internal/session", "internal/wire"},
-	"semaphore": {".", "internal/core", "internal/lease", "internal/script", "internal/session", "internal/wait", "internal/wire"},
 	"multilock": {".", "internal/core", "internal/several", "internal/session"},
 	"rwlock": {
-		".", "internal/core", "internal/holders", "internal/lease", "internal/script", "internal/session", "internal/wait",
-		"internal/wire",
+		".", "internal/core", "internal/holders", "internal/kind", "internal/lease", "internal/script", "internal/session",
+		"internal/wait", "internal/wire",
 	},
 	"setlock": {
-		".", "internal/core", "internal/holders", "internal/script", "internal/session", "internal/wait", "internal/wire",
+		".", "internal/core", "internal/holders", "internal/kind", "internal/script", "internal/session", "internal/wait",
+		"internal/wire",
 	},
 
 	"holdfasttest":      {".", "internal/core", "internal/embedded", "internal/session"},

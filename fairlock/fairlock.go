@@ -33,6 +33,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/holders"
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -94,7 +95,7 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	o.JavaWait = orDefault(o.JavaWait, defaultJavaWait)
 	m := &Mutex{waiterLease: o.WaiterLease, wait: lease.Millis(o.WaiterLease), javaWait: lease.Millis(o.JavaWait)}
 	p := (*protocol)(m)
-	core.InitLock(m.lock(), (*session.Session)(s), p, session.Label{Kind: "fairlock", Name: name}, core.Settings{
+	core.InitLock(m.lock(), (*session.Session)(s), p, session.Label{Kind: "fairlock", Name: name}, kind.Settings{
 		FixedLease: o.FixedLease, NonReentrant: o.NonReentrant,
 	}, wire.FairChannel)
 	m.lock().Refuse(o.mistake())

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wait"
@@ -32,7 +33,7 @@ func (p *protocol) passing(c *script.Call) *script.Call {
 	return c.Arg(p.javaWait, l.Publish(), l.Channel, p.told, l.Session().Counting())
 }
 
-func (p *protocol) Acquire(w core.Want) *script.Call {
+func (p *protocol) Acquire(w kind.Want) *script.Call {
 	wait, again, grant := "0", "0", int64(0)
 	if w.Stand {
 		wait = p.wait
@@ -47,7 +48,7 @@ func (p *protocol) Acquire(w core.Want) *script.Call {
 		Arg(wait, p.javaWait, p.lock().Publish(), p.lock().Channel, p.told).Int(grant).Arg(again)
 }
 
-func (p *protocol) Release(r core.Remaining) *script.Call {
+func (p *protocol) Release(r kind.Remaining) *script.Call {
 	return p.passing(p.call(releaseScript).Arg(r.Owner, strconv.Itoa(r.Count))).Arg(p.lock().Millis())
 }
 
@@ -104,7 +105,7 @@ func (p *protocol) Wait(place *wait.Place, owner string, others bool) { //nolint
 // that is not of Redisson. As long as a lock passes on quickly, nobody need.
 const settled = time.Second
 
-func (p *protocol) Renewal() *script.Script { return core.RenewScript }
+func (p *protocol) Renewal() *script.Script { return kind.RenewScript }
 
 func (p *protocol) Renew(c *script.Call, owner string) { c.Key(p.lock().Key()).Arg(owner) }
 
@@ -113,7 +114,7 @@ func (p *protocol) Trim(t core.Trim) *script.Call {
 }
 
 func (p *protocol) Holders(string) *script.Call {
-	return script.NewCall(core.HoldersScript).Key(p.lock().Key())
+	return script.NewCall(kind.HoldersScript).Key(p.lock().Key())
 }
 
 func (p *protocol) Force(w script.Window) *script.Call {

@@ -25,6 +25,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/holders"
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -70,12 +71,12 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 		o = *opts
 	}
 	p := &protocol{fenced: o.Fenced}
-	set := core.Settings{FixedLease: o.FixedLease, NonReentrant: o.NonReentrant, Backoff: o.Backoff, TellsAge: true}
+	set := kind.Settings{FixedLease: o.FixedLease, NonReentrant: o.NonReentrant, Backoff: o.Backoff, TellsAge: true}
 	if !o.Fenced {
 		set.Together = &together
 		set.HandsOver = true
 	}
-	var calls core.Protocol = p
+	var calls kind.Protocol = p
 	if o.Backoff == nil {
 		calls = lined{p}
 	}

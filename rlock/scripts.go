@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wait"
@@ -17,7 +18,7 @@ var (
 	releaseScript = script.Load("rlock_release")
 	forceScript   = script.Load("rlock_force")
 
-	together = core.Together{
+	together = kind.Together{
 		Acquire: script.Load("rlock_acquire_all"), Release: script.Load("rlock_release_all"),
 		Keys: func(key string) []string {
 			keys := keysOf(key)
@@ -40,7 +41,7 @@ type protocol struct {
 
 func (p *protocol) lock() *core.Lock { return p.mutex.lock() }
 
-func (p *protocol) Acquire(w core.Want) *script.Call {
+func (p *protocol) Acquire(w kind.Want) *script.Call {
 	c := script.NewCall(acquireScript).Key(p.lock().Key())
 	if p.fenced && !w.Tokened {
 		c.Key(p.keys[2])
@@ -52,12 +53,12 @@ func (p *protocol) Acquire(w core.Want) *script.Call {
 	return c
 }
 
-func (p *protocol) Release(r core.Remaining) *script.Call {
+func (p *protocol) Release(r kind.Remaining) *script.Call {
 	return script.NewCall(releaseScript).Key(p.lock().Key()).Spare(p.keys[:]...).Arg(r.Owner, strconv.Itoa(r.Count)).
 		Arg(p.lock().Publish(), p.lock().Channel, p.lock().Session().Counting(), p.lock().Millis())
 }
 
-func (p *protocol) Renewal() *script.Script { return core.RenewScript }
+func (p *protocol) Renewal() *script.Script { return kind.RenewScript }
 
 func (p *protocol) Renew(c *script.Call, owner string) { c.Key(p.lock().Key()).Arg(owner) }
 
@@ -66,7 +67,7 @@ func (p *protocol) Trim(t core.Trim) *script.Call {
 }
 
 func (p *protocol) Holders(string) *script.Call {
-	return script.NewCall(core.HoldersScript).Key(p.lock().Key())
+	return script.NewCall(kind.HoldersScript).Key(p.lock().Key())
 }
 
 func (p *protocol) Force(w script.Window) *script.Call {
@@ -80,7 +81,7 @@ type lined struct{ *protocol }
 // waiterLease is how long a waiter is taken to be alive that does not call again.
 const waiterLease = 15 * time.Second
 
-func (p lined) Acquire(w core.Want) *script.Call {
+func (p lined) Acquire(w kind.Want) *script.Call {
 	if !w.Stand {
 		return p.protocol.Acquire(w)
 	}
@@ -111,7 +112,7 @@ func (p lined) asks() string {
 
 // Leave takes an owner out of the line, and gives back what it may have been granted.
 func (p lined) Leave(owner string) *script.Call {
-	return p.Release(core.Remaining{Owner: owner}).Arg(p.waiter(owner))
+	return p.Release(kind.Remaining{Owner: owner}).Arg(p.waiter(owner))
 }
 
 func (p lined) WaiterLease() time.Duration { return waiterLease }

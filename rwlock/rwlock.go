@@ -43,6 +43,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/holders"
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -106,8 +107,8 @@ func New(s *holdfast.Session, name string, opts *Options) *RWMutex {
 	r, w := &rw.read, &rw.write
 	r.lock, w.lock = r.mutex.Inside(), w.mutex.Inside()
 	half := func(which string) session.Label { return session.Label{Kind: "rwlock", Half: which, Name: name} }
-	reading := core.Settings{FixedLease: o.FixedLease, Shared: true}
-	writing := core.Settings{FixedLease: o.FixedLease}
+	reading := kind.Settings{FixedLease: o.FixedLease, Shared: true}
+	writing := kind.Settings{FixedLease: o.FixedLease}
 	core.InitLock(r.lock, (*session.Session)(s), r, half("Read"), reading, wire.RWChannel)
 	key := r.lock.Key()
 	r.line = [...]string{wire.RWWaiting(key), wire.RWLine(key), wire.RWAlive(key)}

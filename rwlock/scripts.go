@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wait"
@@ -43,7 +44,7 @@ func (h *half) force(which string, w script.Window) *script.Call {
 // reader is how the core calls the scripts of the read half.
 type reader struct{ half }
 
-func (p *reader) Acquire(w core.Want) *script.Call {
+func (p *reader) Acquire(w kind.Want) *script.Call {
 	c := script.NewCall(acquireReadScript).Key(p.lock.Key(), wire.ReadHold(p.lock.Key(), w.Owner, w.Target))
 	if p.writers != "" {
 		c.Key(p.writers)
@@ -55,7 +56,7 @@ func (p *reader) Acquire(w core.Want) *script.Call {
 	return c.Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter).Arg(nested)
 }
 
-func (p *reader) Release(r core.Remaining) *script.Call {
+func (p *reader) Release(r kind.Remaining) *script.Call {
 	c := script.NewCall(releaseReadScript).Key(p.lock.Key())
 	known := min(r.Count+1, mostNamed) // those that are left, and the one that goes
 	for number := range known {
@@ -86,7 +87,7 @@ func (p *reader) Holders(owner string) *script.Call {
 // writer is how the core calls the scripts of the write half. Its calls stand in a line while they wait.
 type writer struct{ half }
 
-func (p *writer) Acquire(w core.Want) *script.Call {
+func (p *writer) Acquire(w kind.Want) *script.Call {
 	if !w.Waits || w.Nested {
 		return script.NewCall(acquireWriteScript).Key(p.lock.Key()).
 			Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter)
@@ -107,11 +108,11 @@ func (p *writer) Acquire(w core.Want) *script.Call {
 // waiter is how an owner stands in the line.
 func (p *writer) waiter(owner string) string { return owner + " 1" }
 
-func (p *writer) Release(r core.Remaining) *script.Call {
+func (p *writer) Release(r kind.Remaining) *script.Call {
 	return p.release(script.NewCall(releaseWriteScript).Key(p.lock.Key()), r)
 }
 
-func (p *writer) release(c *script.Call, r core.Remaining) *script.Call {
+func (p *writer) release(c *script.Call, r kind.Remaining) *script.Call {
 	return c.Spare(p.line[:]...).
 		Arg(r.Owner, strconv.Itoa(r.Count), p.lock.Publish(), p.lock.Channel, p.lock.Session().Counting())
 }
@@ -122,7 +123,7 @@ func (p *writer) Leave(owner string) *script.Call {
 	if p.writers != "" {
 		c.Key(p.writers)
 	}
-	p.release(c, core.Remaining{Owner: owner}).Arg(p.waiter(owner))
+	p.release(c, kind.Remaining{Owner: owner}).Arg(p.waiter(owner))
 	if p.writers != "" {
 		c.Arg("1")
 	}
@@ -141,7 +142,7 @@ func (p *writer) Standing() *wait.Standing {
 // Moved is told nothing: the order is that of the line.
 func (p *writer) Moved(int64, bool) {}
 
-func (p *writer) Renewal() *script.Script { return core.RenewScript }
+func (p *writer) Renewal() *script.Script { return kind.RenewScript }
 
 func (p *writer) Renew(c *script.Call, owner string) {
 	c.Key(p.lock.Key()).Arg(wire.WriteOwner(owner))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wait"
@@ -64,9 +65,9 @@ func NewExpirable(s *holdfast.Session, name string, opts *ExpirableOptions) *Exp
 		e.opts = *opts
 	}
 	label := session.Label{Kind: "semaphore", Half: "Expirable", Name: name}
-	set := core.Settings{
+	set := kind.Settings{
 		FixedLease: e.opts.FixedLease,
-		Wires:      core.Wires{Draw: wire.NewPermit, ID: wire.PermitID, Ownerless: true},
+		Wires:      kind.Wires{Draw: wire.NewPermit, ID: wire.PermitID, Ownerless: true},
 	}
 	core.InitLock(&e.lock, (*session.Session)(s), (*permits)(e), label, set, wire.SemaphoreChannel)
 	return e
@@ -172,7 +173,7 @@ func permitOf(id string) (permit string, err error) {
 // permits is how the semaphore's scripts are called for single permits.
 type permits Expirable
 
-func (p *permits) Acquire(w core.Want) *script.Call {
+func (p *permits) Acquire(w kind.Want) *script.Call {
 	e := (*Expirable)(p)
 	if e.opts.FixedLease == Forever {
 		w.Lease = leaseOf(Forever)
@@ -193,7 +194,7 @@ func (e *Expirable) stands(permit string) string {
 	return wire.Owner(e.lock.Session().ID(), int64(binary.BigEndian.Uint64([]byte(permit)))) //nolint:gosec // any number
 }
 
-func (p *permits) Release(r core.Remaining) *script.Call { return (*Expirable)(p).release("", r.Owner) }
+func (p *permits) Release(r kind.Remaining) *script.Call { return (*Expirable)(p).release("", r.Owner) }
 
 // Leave takes a permit's call out of the line, and gives back what it may have been granted.
 func (p *permits) Leave(permit string) *script.Call {

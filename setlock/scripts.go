@@ -2,6 +2,7 @@ package setlock
 
 import (
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -19,7 +20,7 @@ type protocol Mutex
 
 func (p *protocol) lock() *core.Lock { return (*Mutex)(p).lock() }
 
-func (p *protocol) Acquire(w core.Want) *script.Call {
+func (p *protocol) Acquire(w kind.Want) *script.Call {
 	mode := "first"
 	switch {
 	case w.Nested:
@@ -34,7 +35,7 @@ func (p *protocol) Acquire(w core.Want) *script.Call {
 	return c
 }
 
-func (p *protocol) Release(r core.Remaining) *script.Call {
+func (p *protocol) Release(r kind.Remaining) *script.Call {
 	return script.NewCall(releaseScript).Key(p.lock().Key()).Arg(r.Owner, p.lock().Publish(), p.lock().Channel)
 }
 

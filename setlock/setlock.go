@@ -27,6 +27,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/holders"
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -76,11 +77,11 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	if opts == nil {
 		opts = &Options{}
 	}
-	set := core.Settings{
+	set := kind.Settings{
 		FixedLease: opts.FixedLease, NonReentrant: true, Poll: wait.Exponential(firstLook, lastLook), TellsAge: true,
 	}
 	if token := opts.Token; token != "" {
-		set.Wires = core.Wires{Draw: func() string { return token }, Reused: true}
+		set.Wires = kind.Wires{Draw: func() string { return token }, Reused: true}
 	}
 	label := session.Label{Kind: "setlock", Name: name}
 	core.InitLock(m.lock(), (*session.Session)(s), (*protocol)(m), label, set, wire.SetChannel)

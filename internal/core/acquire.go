@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -246,7 +247,7 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 	l, stands, hears := a.lock, a.stands(), a.expects()
 	nested, again := a.Number > 0 || a.adopts, a.Copies > 0 || a.Stands
 	err := l.Session().Runner().Timed(ctx, &a.answer.Reply, l.Key(), l.notAfter(), func(w script.Window) *script.Call {
-		return l.protocol.Acquire(Want{
+		return l.protocol.Acquire(kind.Want{
 			Owner: a.Wire, Target: max(a.Number, 1), Lease: l.millis, NotAfter: w.NotAfter, Nested: nested,
 			Stand: stands, Hears: hears, Others: a.also.wires, Waits: a.stand, Again: again, Age: a.age,
 		})
@@ -344,7 +345,7 @@ func (a *acquisition) reenter(ctx context.Context, g *grant) (*Single, error) {
 	}
 	answer := &a.answer
 	err = s.Runner().Timed(ctx, &answer.Reply, l.Key(), l.notAfter(), func(w script.Window) *script.Call {
-		return l.protocol.Acquire(Want{
+		return l.protocol.Acquire(kind.Want{
 			Owner: g.Wire, Target: target, Lease: l.millis, NotAfter: w.NotAfter,
 			Nested: true, Tokened: g.Token != 0, Age: a.age,
 		})

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/scope"
@@ -91,7 +92,7 @@ func (g *grant) left() int {
 }
 
 // remaining is what a release is to leave: what is true now.
-func (g *grant) remaining() Remaining {
+func (g *grant) remaining() kind.Remaining {
 	g.claim.Lock()
 	defer g.claim.Unlock()
 	return g.claim.Remaining(&g.Grant, g.lock.Session().Now())

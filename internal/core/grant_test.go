@@ -8,15 +8,16 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // bare is the protocol of a lock that sends nothing.
-type bare struct{ Protocol }
+type bare struct{ kind.Protocol }
 
-func (bare) Renewal() *script.Script { return RenewScript }
+func (bare) Renewal() *script.Script { return kind.RenewScript }
 
 // A process may be stopped as soon as a call has returned. The hold must be with the watchdog by then, and not with a
 // goroutine that will pass it on.

@@ -3,6 +3,7 @@ package core
 import (
 	"slices"
 
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/owner"
 )
 
@@ -72,7 +73,7 @@ func (gs Granted) Doubt() {
 // Owe gives back in the background what was asked for, each wire owner on its own, also those that others have.
 func (gs Granted) Owe() {
 	for _, g := range gs.grants {
-		g.owe(Remaining{})
+		g.owe(kind.Remaining{})
 	}
 	for _, wire := range gs.wires {
 		if !slices.ContainsFunc(gs.grants, func(g *grant) bool { return g.Wire == wire }) {

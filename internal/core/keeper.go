@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/debts"
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/registry"
 	"github.com/holdfast-go/holdfast/internal/session"
@@ -118,7 +119,7 @@ func (k *keeper) ReleaseAll(ctx context.Context) error {
 		}
 	}
 	for _, g := range k.closed.take() {
-		calls = append(calls, debts.Giving{Call: g.lock.protocol.Release(Remaining{Owner: g.Wire}), Means: g.lock.final})
+		calls = append(calls, debts.Giving{Call: g.lock.protocol.Release(kind.Remaining{Owner: g.Wire}), Means: g.lock.final})
 	}
 	owed, endless := k.debts.Take()
 	for _, d := range owed {

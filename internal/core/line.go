@@ -9,7 +9,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
-	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
 // A lock may have a line of waiting sessions on the server. A release then hands the lock to the first of them: that
@@ -17,9 +16,6 @@ import (
 // executed after the last call that has said "you wait", so it lasts at least from when that was sent.
 //
 // The place in the line is the session's. A call that gets the lock from another one of the session bequeaths it.
-
-// A Granter is a Queue in which a session stands as Standing says, when a release hands the lock to the next one.
-type Granter interface{ Standing() *wait.Standing }
 
 // expects reports whether a call apart from the others is told if it gets the lock, so that a release may grant it.
 func (a *acquisition) expects() bool {

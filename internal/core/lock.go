@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -13,112 +14,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// A Protocol is what a lock package supplies: how its scripts are called. The replies of all
-// kinds are those of rlock_acquire, rlock_release and lock_renew.
-type Protocol interface {
-	// Acquire is the call that raises the hold count of a wire owner.
-	Acquire(w Want) *script.Call
-	// Release is the call that lowers the hold count of a wire owner.
-	Release(r Remaining) *script.Call
-	// Renewal is the script that extends leases. Its first argument is the lease in ms.
-	Renewal() *script.Script
-	// Renew appends the keys and arguments of one wire owner to a call of it.
-	Renew(c *script.Call, owner string)
-}
-
-// The scripts of locks that are one hash: who holds one, and what extends leases.
-var (
-	HoldersScript = script.LoadLook("lock_holders")
-	RenewScript   = script.Load("lock_renew")
-)
-
-// An Inspector is what a package supplies besides whose holders can be asked for.
-type Inspector interface {
-	// Holders is the call that tells who holds the lock, or whether one wire owner does, with the reply of
-	// lock_holders.
-	Holders(owner string) *script.Call
-	// Force is the call that frees the lock whoever holds it, with the replies of rlock_force.
-	Force(w script.Window) *script.Call
-}
-
 // LockOf returns the inside of a lock that the root package exports, nil of anything else. The root supplies it.
 var LockOf func(lock any) *Lock
-
-// A Queue is what a package supplies besides whose waiters the server knows of. A waiter calls
-// Acquire again and again, when it is told to and when the reply says, so that the server knows
-// that it is alive.
-type Queue interface {
-	// Leave is the call that undoes an acquisition, whatever became of it.
-	Leave(owner string) *script.Call
-	// WaiterLease is how long the server knows a waiter that does not call again.
-	WaiterLease() time.Duration
-	// Moved is told what a reply has said of a waiter's place, if that is not 0, and whether it stood there before.
-	Moved(place int64, stood bool)
-}
-
-// An Apart is what a package supplies besides whose calls do not wait in their session's line.
-type Apart interface {
-	// Wait says to a call's place, before each of its sleeps, which messages wake it. The owner is the one for which
-	// the call has asked last; others may release the lock to it who do not know how the session is told.
-	Wait(p *wait.Place, owner string, others bool)
-}
-
-// A Want is what an acquisition asks for.
-type Want struct {
-	Owner    string
-	Target   int      // hold count
-	Lease    string   // ms
-	NotAfter int64    // server ms; 0 has the server refuse and tell its time
-	Nested   bool     // the wire owner has the lock already; if the server does not think so, it is gone
-	Tokened  bool     // the grant has a fencing token already
-	Stand    bool     // be known as a waiter, if the lock is taken
-	Waits    bool     // the call waits if need be, so it does not pass over those who do
-	Hears    bool     // a waiter that is told if a release hands it the lock
-	Others   []string // besides Owner, of a call that wants several holds or none
-	Again    bool     // an earlier call under this wire owner may have been executed
-	Age      bool     // tell how long the server has been up
-}
-
-// Remaining is what a release leaves of a wire owner's holds.
-type Remaining = owner.Remaining
-
-// Settings are what a lock package makes a [Lock] of.
-type Settings struct {
-	FixedLease   time.Duration
-	Backoff      func(attempt int) time.Duration // poll instead of subscribing
-	Poll         func(attempt int) time.Duration // bounds the wait for a message: others may not publish
-	Together     *Together                       // nil: several such locks cannot be taken by one call
-	Wires        Wires                           // whose the holds are
-	NonReentrant bool
-	Shared       bool // by many owners; such a half is the other's owner's to take, too
-	TellsAge     bool // the server can be asked for its age with an acquisition
-	HandsOver    bool // a release may hand the lock over to a call of the same session
-}
-
-// Wires are what the server knows holds by, their wire owners. The zero value makes fresh ones of the session.
-type Wires struct {
-	Draw      func() string            // makes one for an acquisition
-	ID        func(wire string) string // is how users know it; nil: as it is
-	Ownerless bool                     // holds have no owners besides: each is known by its wire owner alone, to anybody
-	Reused    bool                     // others may have the same: so nothing is repeated, or given back later on
-}
-
-// Together are the scripts that take several locks of a kind and give them back, with the arguments and
-// replies of rlock_acquire_all and rlock_release_all.
-type Together struct {
-	Acquire, Release *script.Script
-	Keys             func(key string) []string // of one lock, as Release takes them
-}
 
 // A Lock is one name of one kind with settings: immutable, and nothing to close.
 type Lock struct {
 	session.Object
-	Settings
+	kind.Settings
 	keeper   *keeper
-	protocol Protocol
-	queue    Queue          // nil: the server does not know who waits
+	protocol kind.Protocol
+	queue    kind.Queue     // nil: the server does not know who waits
 	standing *wait.Standing // nil: a release does not know who is next
-	apart    Apart          // nil: calls wait in the session's line
+	apart    kind.Apart     // nil: calls wait in the session's line
 	lined    bool           // of a session, one call stands for all
 	part     owner.Half
 	slot     uint16
@@ -135,14 +42,14 @@ func (m *Mutex) Inside() *Lock { return &m.lock }
 // the name and the settings come back from its calls. channel makes the channel's name of the
 // mapped one.
 func InitLock(
-	l *Lock, s *session.Session, p Protocol, label session.Label, set Settings, channel func(key string) string,
+	l *Lock, s *session.Session, p kind.Protocol, label session.Label, set kind.Settings, channel func(key string) string,
 ) {
 	*l = Lock{Settings: set, keeper: keeperOf(s), protocol: p}
 	l.millis = l.keeper.millis
-	l.queue, _ = p.(Queue)
-	l.apart, _ = p.(Apart)
+	l.queue, _ = p.(kind.Queue)
+	l.apart, _ = p.(kind.Apart)
 	session.InitObject(&l.Object, s, label, channel)
-	if p, ok := p.(Granter); ok {
+	if p, ok := p.(kind.Granter); ok {
 		l.standing, l.lined = p.Standing(), l.apart == nil
 	}
 	if set.Shared {
@@ -159,7 +66,7 @@ func InitLock(
 }
 
 // Protocol is how the lock's scripts are called.
-func (l *Lock) Protocol() Protocol { return l.protocol }
+func (l *Lock) Protocol() kind.Protocol { return l.protocol }
 
 // Length is the lease of the holds taken through the lock.
 func (l *Lock) Length() time.Duration {
@@ -190,7 +97,7 @@ func (l *Lock) Undo(owner string, ceiling int) *script.Call {
 	if l.queue != nil {
 		return l.queue.Leave(owner)
 	}
-	return l.protocol.Release(Remaining{Owner: owner, Ceiling: ceiling})
+	return l.protocol.Release(kind.Remaining{Owner: owner, Ceiling: ceiling})
 }
 
 // owe has a debt paid, unless another acquisition may have the wire owner by then.
@@ -274,7 +181,7 @@ func (l *Lock) Believed(ctx context.Context) (owner string, count int) {
 // are lost, and waiters may look.
 func (l *Lock) ForceUnlock(ctx context.Context) (was bool, err error) {
 	ours := l.Granted() // not what is granted while the reply is on its way
-	was, err = l.InTime(ctx, "force unlock", l.protocol.(Inspector).Force)
+	was, err = l.InTime(ctx, "force unlock", l.protocol.(kind.Inspector).Force)
 	if was {
 		ours.Lose()
 		l.Wake()

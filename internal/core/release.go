@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -59,7 +60,7 @@ func (h *Single) giveBack(ctx context.Context) (*ending, error) {
 }
 
 // gaveBack is the outcome of a release whose calls under ctx ended so, with the end of the hold.
-func (h *Single) gaveBack(ctx context.Context, reply int64, remaining Remaining, err error) (*ending, error) {
+func (h *Single) gaveBack(ctx context.Context, reply int64, remaining kind.Remaining, err error) (*ending, error) {
 	g := h.grant
 	switch {
 	case err == errNoTurn: //nolint:errorlint // nobody wraps it
@@ -90,7 +91,7 @@ var errNoTurn = &script.Failure{
 // lower tells the server how many holds are left, again and again until it is known. Its
 // result is absent only if no copy of a release was executed before: one that finds nothing
 // after that found the work of an earlier one.
-func (g *grant) lower(ctx context.Context) (reply int64, remaining Remaining, err error) {
+func (g *grant) lower(ctx context.Context) (reply int64, remaining kind.Remaining, err error) {
 	if g.claim.Enter(ctx) != nil {
 		return 0, remaining, errNoTurn
 	}
@@ -104,7 +105,7 @@ func (g *grant) lower(ctx context.Context) (reply int64, remaining Remaining, er
 	}
 }
 
-func (g *grant) lowerOnce(ctx context.Context, remaining Remaining) (reply int64, err error) {
+func (g *grant) lowerOnce(ctx context.Context, remaining kind.Remaining) (reply int64, err error) {
 	s := g.lock.Session()
 	call, sent := g.lock.protocol.Release(remaining), g.lowering(remaining)
 	err = s.Runner().Run(ctx, script.Return, call)
@@ -116,7 +117,7 @@ func (g *grant) lowerOnce(ctx context.Context, remaining Remaining) (reply int64
 }
 
 // lowering says that a release is about to be sent, and returns when.
-func (g *grant) lowering(remaining Remaining) (sent time.Duration) {
+func (g *grant) lowering(remaining kind.Remaining) (sent time.Duration) {
 	s := g.lock.Session()
 	if remaining.Count == 0 && !g.lock.Shared {
 		s.Lines().Releasing(g.lock.Line())
@@ -125,7 +126,7 @@ func (g *grant) lowering(remaining Remaining) (sent time.Duration) {
 }
 
 // lowered records what became of a release, and returns what that means.
-func (g *grant) lowered(remaining Remaining, sent time.Duration, reply int64, err error) (int64, error) {
+func (g *grant) lowered(remaining kind.Remaining, sent time.Duration, reply int64, err error) (int64, error) {
 	s := g.lock.Session()
 	c := g.claim
 	if err != nil {
@@ -150,7 +151,7 @@ func (g *grant) lowered(remaining Remaining, sent time.Duration, reply int64, er
 }
 
 // owe has a release repeated in the background that was refused, or whose outcome is not known.
-func (g *grant) owe(remaining Remaining) {
+func (g *grant) owe(remaining kind.Remaining) {
 	g.claim.Lock()
 	duty := g.claim.Owe(&g.Grant, remaining, g.lock.Session().Now())
 	g.claim.Unlock()

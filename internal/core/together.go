@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -173,7 +174,7 @@ func (r *Return) Together(send sendReturn) (errs []error, done bool) {
 }
 
 // inTurn sends the call in the turns of all claims, until its outcome is known. It returns nothing if it sent nothing.
-func (r *Return) inTurn(send sendReturn) (remaining []Remaining, replies []int64, err error) {
+func (r *Return) inTurn(send sendReturn) (remaining []kind.Remaining, replies []int64, err error) {
 	var claims []*claim
 	for _, h := range r.holds {
 		claims = append(claims, h.grant.claim)
@@ -199,7 +200,7 @@ func (r *Return) inTurn(send sendReturn) (remaining []Remaining, replies []int64
 }
 
 // lower sends the call.
-func (r *Return) lower(remaining []Remaining, send sendReturn) ([]int64, error) {
+func (r *Return) lower(remaining []kind.Remaining, send sendReturn) ([]int64, error) {
 	sent, locks := r.session.Now(), make([]*Lock, len(r.holds))
 	for i, h := range r.holds {
 		locks[i] = h.lock

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/presence"
 )
@@ -24,7 +25,7 @@ func Inspect(
 	ctx context.Context, l *core.Lock, owner, operation string,
 ) (holders []Holder, left time.Duration, err error) {
 	endless := false
-	call := l.Protocol().(core.Inspector).Holders(owner)
+	call := l.Protocol().(kind.Inspector).Holders(owner)
 	err = l.Run(ctx, operation, call, func() error {
 		values, err := call.ReadArray()
 		if err != nil {

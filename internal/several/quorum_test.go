@@ -22,7 +22,9 @@ func TestAServersTimeoutFollowsTheLease(t *testing.T) {
 	} {
 		q := Quorum{}
 		for _, lease := range []time.Duration{time.Hour, length} {
-			q.Locks = append(q.Locks, &core.Lock{Settings: core.Settings{FixedLease: lease}})
+			l := new(core.Lock)
+			l.FixedLease = lease
+			q.Locks = append(q.Locks, l)
 		}
 		assert.Equal(t, want, q.timeout(), length)
 	}

@@ -1,0 +1,108 @@
+// Package kind is what a lock package supplies, so that package core can make locks of its kind: settings, and how its
+// scripts are called.
+package kind
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/owner"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wait"
+)
+
+// A Protocol is what a lock package supplies: how its scripts are called. The replies of all
+// kinds are those of rlock_acquire, rlock_release and lock_renew.
+type Protocol interface {
+	// Acquire is the call that raises the hold count of a wire owner.
+	Acquire(w Want) *script.Call
+	// Release is the call that lowers the hold count of a wire owner.
+	Release(r Remaining) *script.Call
+	// Renewal is the script that extends leases. Its first argument is the lease in ms.
+	Renewal() *script.Script
+	// Renew appends the keys and arguments of one wire owner to a call of it.
+	Renew(c *script.Call, owner string)
+}
+
+// The scripts of locks that are one hash: who holds one, and what extends leases.
+var (
+	HoldersScript = script.LoadLook("lock_holders")
+	RenewScript   = script.Load("lock_renew")
+)
+
+// An Inspector is what a package supplies besides whose holders can be asked for.
+type Inspector interface {
+	// Holders is the call that tells who holds the lock, or whether one wire owner does, with the reply of
+	// lock_holders.
+	Holders(owner string) *script.Call
+	// Force is the call that frees the lock whoever holds it, with the replies of rlock_force.
+	Force(w script.Window) *script.Call
+}
+
+// A Queue is what a package supplies besides whose waiters the server knows of. A waiter calls
+// Acquire again and again, when it is told to and when the reply says, so that the server knows
+// that it is alive.
+type Queue interface {
+	// Leave is the call that undoes an acquisition, whatever became of it.
+	Leave(owner string) *script.Call
+	// WaiterLease is how long the server knows a waiter that does not call again.
+	WaiterLease() time.Duration
+	// Moved is told what a reply has said of a waiter's place, if that is not 0, and whether it stood there before.
+	Moved(place int64, stood bool)
+}
+
+// An Apart is what a package supplies besides whose calls do not wait in their session's line.
+type Apart interface {
+	// Wait says to a call's place, before each of its sleeps, which messages wake it. The owner is the one for which
+	// the call has asked last; others may release the lock to it who do not know how the session is told.
+	Wait(p *wait.Place, owner string, others bool)
+}
+
+// A Want is what an acquisition asks for.
+type Want struct {
+	Owner    string
+	Target   int      // hold count
+	Lease    string   // ms
+	NotAfter int64    // server ms; 0 has the server refuse and tell its time
+	Nested   bool     // the wire owner has the lock already; if the server does not think so, it is gone
+	Tokened  bool     // the grant has a fencing token already
+	Stand    bool     // be known as a waiter, if the lock is taken
+	Waits    bool     // the call waits if need be, so it does not pass over those who do
+	Hears    bool     // a waiter that is told if a release hands it the lock
+	Others   []string // besides Owner, of a call that wants several holds or none
+	Again    bool     // an earlier call under this wire owner may have been executed
+	Age      bool     // tell how long the server has been up
+}
+
+// Remaining is what a release leaves of a wire owner's holds.
+type Remaining = owner.Remaining
+
+// Settings are what a lock package makes a [Lock] of.
+type Settings struct {
+	FixedLease   time.Duration
+	Backoff      func(attempt int) time.Duration // poll instead of subscribing
+	Poll         func(attempt int) time.Duration // bounds the wait for a message: others may not publish
+	Together     *Together                       // nil: several such locks cannot be taken by one call
+	Wires        Wires                           // whose the holds are
+	NonReentrant bool
+	Shared       bool // by many owners; such a half is the other's owner's to take, too
+	TellsAge     bool // the server can be asked for its age with an acquisition
+	HandsOver    bool // a release may hand the lock over to a call of the same session
+}
+
+// Wires are what the server knows holds by, their wire owners. The zero value makes fresh ones of the session.
+type Wires struct {
+	Draw      func() string            // makes one for an acquisition
+	ID        func(wire string) string // is how users know it; nil: as it is
+	Ownerless bool                     // holds have no owners besides: each is known by its wire owner alone, to anybody
+	Reused    bool                     // others may have the same: so nothing is repeated, or given back later on
+}
+
+// Together are the scripts that take several locks of a kind and give them back, with the arguments and
+// replies of rlock_acquire_all and rlock_release_all.
+type Together struct {
+	Acquire, Release *script.Script
+	Keys             func(key string) []string // of one lock, as Release takes them
+}
+
+// A Granter is a Queue in which a session stands as Standing says, when a release hands the lock to the next one.
+type Granter interface{ Standing() *wait.Standing }
