@@ -26,12 +26,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/holders"
 	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// A Mutex is a reentrant lock of one name, with the methods of all locks and one of its own.
+// A Mutex is a reentrant lock of one name, with the methods of all locks and two of its own.
 type Mutex struct{ holdfast.Mutex }
 
 // Options tune a Mutex. The zero value of a field means its default.
@@ -102,4 +103,26 @@ func (m *Mutex) Waiters(ctx context.Context) ([]holdfast.Waiter, error) {
 		all[i] = holdfast.Waiter(w)
 	}
 	return all, err
+}
+
+// LastToken returns the last fencing token that was issued for the lock, whoever got it, and whether anybody holds the
+// lock by now; 0 if there was none, or the server has forgotten it. It needs no hold and no [Options.Fenced], asks the
+// master, and blocks for a round trip. It corresponds to getToken().
+//
+// It is for who guards a resource, or looks at it from outside. It says nothing about the caller: to show that it
+// holds the lock, a holder needs [holdfast.Hold.Token], since by now somebody else may have the last one.
+func (m *Mutex) LastToken(ctx context.Context) (token int64, err error) {
+	c := script.NewCall(tokenScript).Key(wire.TokenKey(m.lock().Key()))
+	err = m.lock().Run(ctx, "last token", c, func() error {
+		n, err := c.ReadNumbers(nil)
+		switch {
+		case err != nil:
+			return err
+		case len(n) != 1:
+			return c.Unexpected()
+		}
+		token = n[0]
+		return nil
+	})
+	return token, err
 }

@@ -17,6 +17,7 @@ var (
 	standScript   = script.Load("rlock_stand")
 	releaseScript = script.Load("rlock_release")
 	forceScript   = script.Load("rlock_force")
+	tokenScript   = script.LoadLook("rlock_token")
 
 	together = kind.Together{
 		Acquire: script.Load("rlock_acquire_all"), Release: script.Load("rlock_release_all"),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/interop"
 )
 
@@ -164,7 +165,7 @@ func (f *fleet) contend(t *testing.T, rounds int, owners ...owner) (tokens []int
 	return tokens
 }
 
-// A fencing token is one more than the last, whichever side was granted that, and Java reads the last one whosever it
+// A fencing token is one more than the last, whichever side was granted that, and both read the last one whosever it
 // is.
 func TestTokensGrowAcrossLanguages(t *testing.T) {
 	t.Parallel()
@@ -179,15 +180,22 @@ func requireTokensGrow(t *testing.T, s *site) {
 			f.proves(t, readings, c.kind.name, c.first)
 			name := f.fresh(t, c.kind)
 			a, b := c.first.owner(t, f, c.kind, name), c.second.owner(t, f, c.kind, name)
-			reader := newJavaUserOf(t, f, interop.Fenced, name)
+			reader, onlooker := newJavaUserOf(t, f, interop.Fenced, name), rlock.New(f.session, name, nil)
 			var last int64
+			requireLast := func() {
+				t.Helper()
+				require.Equal(t, last, reader.object.Do(t, "getToken").Int())
+				require.Equal(t, last, must(onlooker.LastToken(t.Context()))(t))
+			}
 			requireNext := func(o owner) {
 				t.Helper()
 				require.Equal(t, last+1, o.token())
 				last = o.token()
-				require.Equal(t, last, reader.object.Do(t, "getToken").Int())
+				requireLast()
 				o.unlock(t)
+				requireLast()
 			}
+			requireLast()
 			for range 10 {
 				for _, o := range []owner{a, b} {
 					o.lock(t)

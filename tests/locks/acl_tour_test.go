@@ -88,6 +88,7 @@ func (w *aclWalk) rlock() {
 		w.lock(rlock.New(w.mine, w.name("rlock"), opts), rlock.New(w.theirs, w.name("rlock"), opts),
 			w.stands(wire.Line(w.name("rlock"))))
 	}
+	w.ok(kit.ErrorOf(rlock.New(w.mine, w.name("rlock"), nil).LastToken(w.ctx)))
 	spin := &rlock.Options{Backoff: rlock.Exponential(time.Millisecond, 10*time.Millisecond)}
 	hold := w.take(w.ctx, rlock.New(w.mine, w.name("spin"), spin).Lock)
 	next := kit.GoLock(w.ctx, rlock.New(w.theirs, w.name("spin"), spin).Lock)

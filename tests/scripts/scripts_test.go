@@ -221,6 +221,17 @@ func TestScripts(t *testing.T) {
 		},
 	})
 	runSteps(t, map[string]step{
+		"no token": {call: look("rlock_token", tokenKey), reply: []any{int64(0)}, after: free},
+		"the last one": {
+			seed: [][]string{{"SET", tokenKey, "7"}}, call: look("rlock_token", tokenKey), reply: []any{"7"},
+			after: map[string]redistest.Value{tokenKey: token("7")},
+		},
+		"a key of another type": {
+			seed: [][]string{{"RPUSH", tokenKey, "precious"}}, call: look("rlock_token", tokenKey), fails: "WRONGTYPE",
+			after: map[string]redistest.Value{tokenKey: {Type: "list", Content: []string{"precious"}}},
+		},
+	})
+	runSteps(t, map[string]step{
 		"nobody": {call: look("lock_holders", lockKey), reply: []any{}, after: free},
 		"no expiry": {
 			seed: [][]string{{"HSET", lockKey, "b:1", "2"}}, call: look("lock_holders", lockKey),
