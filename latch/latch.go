@@ -32,6 +32,7 @@ var (
 	countDownScript = script.Load("latch_count_down")
 	deleteScript    = script.Load("latch_delete")
 	countScript     = script.LoadLook("latch_count")
+	lifeScript      = script.LoadLook("count_life")
 )
 
 // maxCount is the largest whole number that Lua's numbers hold exactly.
@@ -110,6 +111,18 @@ func (l *Latch) Count(ctx context.Context) (n int, err error) {
 		return err
 	})
 	return n, err
+}
+
+// Exists reports whether the server has the latch: one that is closed, or one that Redisson's trySetCount(0) has made,
+// which is open. It asks the master. It corresponds to isExists().
+func (l *Latch) Exists(ctx context.Context) (exists bool, err error) {
+	c := l.call(lifeScript)
+	err = l.object.Run(ctx, "exists", c, func() error {
+		left, err := c.ReadInt()
+		exists = left != -2
+		return err
+	})
+	return exists && err == nil, err
 }
 
 // Delete opens the latch whatever its count, and lets the waiters in Go through. An await() of

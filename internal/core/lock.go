@@ -194,22 +194,7 @@ func (l *Lock) ForceUnlock(ctx context.Context) (was bool, err error) {
 func (l *Lock) InTime(
 	ctx context.Context, operation string, call func(w script.Window) *script.Call,
 ) (done bool, err error) {
-	return l.inTime(ctx, operation, l.notAfter(), call)
-}
-
-func (l *Lock) inTime(
-	ctx context.Context, operation string, limit time.Duration, call func(w script.Window) *script.Call,
-) (done bool, err error) {
-	if err := l.Begin(ctx, operation); err != nil {
-		return false, err
-	}
-	defer l.Session().Leave()
-	var reply script.Reply
-	err = l.Session().Runner().Timed(ctx, &reply, l.Key(), limit, call)
-	if err != nil {
-		return false, l.Fail(operation, session.Explain(ctx, err))
-	}
-	return reply.Code == script.Granted, nil
+	return l.Object.InTime(ctx, operation, l.notAfter(), call)
 }
 
 // Lock waits for the lock for at most limit, or until ctx ends.

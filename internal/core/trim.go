@@ -118,7 +118,7 @@ func (g *grant) trim() error {
 		return nil
 	}
 	window := lease.NotAfter(s.Lease()) / 2
-	_, err := l.inTime(ctx, "trim", window, func(w script.Window) *script.Call {
+	_, err := l.Object.InTime(ctx, "trim", window, func(w script.Window) *script.Call {
 		return trimmer.Trim(Trim{Owner: g.Wire, most: lease.Millis(most), window: w})
 	})
 	c.Lock()

@@ -253,6 +253,23 @@ func (o *Object) Timed(ctx context.Context, call func(w script.Window) *script.C
 	return reply, err
 }
 
+// InTime runs a timed call that changes something about the object, within limit from when it is sent, and reports
+// whether it had to.
+func (o *Object) InTime(
+	ctx context.Context, operation string, limit time.Duration, call func(w script.Window) *script.Call,
+) (done bool, err error) {
+	if err := o.Begin(ctx, operation); err != nil {
+		return false, err
+	}
+	defer o.session.Leave()
+	var reply script.Reply
+	err = o.session.Runner().Timed(ctx, &reply, o.key, limit, call)
+	if err != nil {
+		return false, o.Fail(operation, Explain(ctx, err))
+	}
+	return reply.Code == script.Granted, nil
+}
+
 // Explain is a failure of a call under ctx as the user gets it; other errors stay as they are.
 func Explain(ctx context.Context, err error) error {
 	f, ok := err.(*script.Failure) //nolint:errorlint // what wraps one has been explained

@@ -22,7 +22,7 @@ import (
 // has the same lists.
 var (
 	aclScripts = []string{ // what a session sends, and what its scripts call
-		"+eval", "+evalsha", aclExists, "+time", "+get", "+getex", "+set", "+del", "+pttl", "+pexpire", "+incr", "+incrby", "+decr", "+decrby",
+		"+eval", "+evalsha", aclExists, "+time", "+get", "+getex", "+set", "+del", "+pttl", "+pexpire", "+persist", "+incr", "+incrby", "+decr", "+decrby",
 		"+hget", "+hset", "+hdel", "+hlen", "+hexists", "+hmget", "+hkeys", "+hgetall", "+hscan",
 		"+lindex", "+llen", "+lrange", "+lpos", "+lrem", "+linsert", "+lpush", "+lpop", "+rpush",
 		"+zadd", "+zrem", "+zscore", "+zcard", "+zcount", "+zrange", "+zrangebyscore", "+zremrangebyscore", "+zremrangebyrank",

@@ -245,6 +245,10 @@ func (w *aclWalk) semaphore() {
 	w.ok(kit.ErrorOf(mine.DrainPermits(w.ctx)))
 	w.ok(kit.ErrorOf(mine.Delete(w.ctx)))
 	w.ok(kit.ErrorOf(mine.TrySetPermitsFor(w.ctx, 1, time.Minute)))
+	w.ok(kit.ErrorOf(mine.Expire(w.ctx, time.Hour)))
+	w.ok(kit.ErrorOf(mine.ClearExpire(w.ctx)))
+	w.ok(kit.ErrorOf(mine.RemainingTTL(w.ctx)))
+	w.ok(kit.ErrorOf(mine.Exists(w.ctx)))
 	w.ok(kit.ErrorOf(mine.Delete(w.ctx)))
 }
 
@@ -272,6 +276,8 @@ func (w *aclWalk) permits() {
 	w.ok(kit.ErrorOf(mine.Permits(w.ctx)))
 	w.ok(kit.ErrorOf(mine.AvailablePermits(w.ctx)))
 	w.ok(kit.ErrorOf(mine.AcquiredPermits(w.ctx)))
+	w.ok(kit.ErrorOf(mine.ExpireAt(w.ctx, time.Now().Add(time.Hour))))
+	w.ok(kit.ErrorOf(mine.ClearExpire(w.ctx)))
 	w.ok(kit.ErrorOf(mine.Delete(w.ctx)))
 }
 
@@ -283,6 +289,7 @@ func (w *aclWalk) latch() {
 	w.listened("redisson_countdownlatch__channel__{"+w.name("latch")+"}", next)
 	w.ok(mine.CountDown(w.ctx))
 	w.ok(kit.ErrorOf(mine.Count(w.ctx)))
+	w.ok(kit.ErrorOf(mine.Exists(w.ctx)))
 	w.ok(mine.CountDown(w.ctx))
 	w.granted(next)
 	w.ok(kit.ErrorOf(mine.TrySetCount(w.ctx, 1)))

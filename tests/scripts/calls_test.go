@@ -409,3 +409,18 @@ type resizePermits struct {
 func (p resizePermits) call() call {
 	return call{"semaphore_resize_expirable", permitKeys, append(append([]string{p.n}, telling(false)...), notAfter(p.late))}
 }
+
+// expirePermits is for either kind of semaphore.
+type expirePermits struct {
+	when, ms string
+	leased   bool
+	late     bool
+}
+
+func (p expirePermits) call() call {
+	keys := permitKeys[:1]
+	if p.leased {
+		keys = permitKeys[:2]
+	}
+	return call{"semaphore_expire", keys, []string{p.when, p.ms, notAfter(p.late)}}
+}
