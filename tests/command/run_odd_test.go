@@ -90,10 +90,15 @@ func TestRunStopsBeforeItSaysSo(t *testing.T) {
 func TestRunLosesTheLockBeforeTheCommand(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	j, listen := beginMute(t, srv, "--lease", "1s", "--verbose", "x", "--", "echo", "ran")
-	await(t, "it has the lock", func() bool { return !free(t, srv, "x") })
+	j, listen := beginMute(t, srv, "--lease", "3s", "--verbose", "x", "--", "echo", "ran")
+	left := int64(3000)
+	await(t, "a renewal: it knows that it has the lock", func() bool {
+		last := left
+		left = srv.Int(t, "PTTL", "x")
+		return left > last
+	})
 	j.signal(syscall.SIGSTOP)
-	<-time.After(1100 * time.Millisecond) // time passes, and nothing else happens
+	<-time.After(3100 * time.Millisecond) // time passes, and nothing else happens
 	j.signal(syscall.SIGCONT)
 	listen()
 	require.Empty(t, j.gone())
