@@ -32,7 +32,8 @@ var mayImport = map[string][]string{
 	"internal/cluster":  {},
 	"internal/hub":      {"internal/cluster", "internal/wire"},
 	"internal/script":   {"internal/cluster", "internal/sharing", "internal/wire", "lua"},
-	"internal/presence": {"internal/lease", "internal/script", "internal/wire"},
+	"internal/deadlock": {},
+	"internal/presence": {"internal/deadlock", "internal/lease", "internal/script", "internal/wire"},
 	"internal/watch":    {"internal/script", "internal/wait"},
 	"internal/owner":    {"internal/lease"},
 	"internal/kind":     {"internal/owner", "internal/script", "internal/wait"},
@@ -87,7 +88,7 @@ var mayImport = map[string][]string{
 	"otel/example": {".", "fairlock", "internal/embedded", "otel", "rlock", "rwlock"},
 
 	// Only the command imports it.
-	"internal/survey": {"internal/cluster", "internal/presence", "internal/wire"},
+	"internal/survey": {"internal/cluster", "internal/deadlock", "internal/presence", "internal/wire"},
 
 	// They give names, and know no session.
 	"internal/highwayhash": {},

@@ -56,6 +56,9 @@ var (
 	ErrLost = session.ErrLost
 	// ErrAlreadyHeld: would this owner wait for itself?
 	ErrAlreadyHeld = session.ErrAlreadyHeld
+	// ErrDeadlock: did this call wait, through the locks of others, for what its own owner holds? See
+	// [Options.BreakDeadlocks].
+	ErrDeadlock = session.ErrDeadlock
 	// ErrClosed: is the session over?
 	ErrClosed = session.ErrClosed
 	// ErrUnknown: was a reply lost, so that the effect is not known?

@@ -62,6 +62,14 @@ type Options struct {
 	// session holds then show that place, too; it costs about a microsecond for each hold. The default is not to.
 	Places bool
 
+	// BreakDeadlocks makes a call fail with [ErrDeadlock] if it waits for an owner that waits, perhaps through others, for
+	// what the call's own owner holds, and it is the youngest such call. That takes up to 2 s. It finds owners that
+	// contexts carry ([Hold.Context]) and that do one thing at a time, of locks and their halves, in all processes whose
+	// sessions are not anonymous and reach the same server; who did not set it is found, and does not fail. It costs
+	// nothing unless a call waits for half a second while its owner holds something; then four commands a second, and
+	// eight with this option. The default is not to: the command holdfast deadlocks names such calls.
+	BreakDeadlocks bool
+
 	// Logger gets what a person must know: holds lost, renewals failing, subscriptions interrupted,
 	// names refused, calls that wait for their own session. docs/observability.md lists its lines. The
 	// default is silence.
@@ -207,7 +215,7 @@ func newSession(client rueidis.Client, o Options, owned bool) (*session.Session,
 	return session.New(session.Config{
 		Client: client, OwnsClient: owned, Lease: o.Lease, MaxHold: o.MaxHold, MapName: o.MapName, Sharded: sharded,
 		Logger: o.Logger, Observer: o.Observer.inside(), Process: o.process(), Places: o.Places,
-		Lost: newLostError,
+		Breaks: o.BreakDeadlocks, Lost: newLostError,
 	}), nil
 }
 

@@ -117,6 +117,8 @@ func (p *protocol) Holders(string) *script.Call {
 	return script.NewCall(kind.HoldersScript).Key(p.lock().Key())
 }
 
+func (p *protocol) InTheWay() *script.Call { return p.Holders("") }
+
 func (p *protocol) Force(w script.Window) *script.Call {
 	return p.passing(p.call(forceScript)).Int(w.NotAfter)
 }

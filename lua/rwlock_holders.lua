@@ -1,4 +1,4 @@
--- rwlock_holders: who holds one half of a read-write lock, how often, and for how long still.
+-- rwlock_holders: who holds one half of a read-write lock, or both, how often, and for how long still.
 -- Readers whose holds have all run out are not among them.
 --
 -- KEYS[1]  lock  hash {"mode" -> "read" or "write", wire owner -> count of read holds,
@@ -6,7 +6,7 @@
 -- also     the keys of read holds, strings, expire with their holds' leases: see read_holds; in
 --          a cluster, of the lock's slot. One that may be on another node may last as the lock does
 --
--- ARGV[1]  half   read or write
+-- ARGV[1]  half   read or write; empty: both
 -- ARGV[2]  owner  a wire owner, to tell of that one alone; empty: of all
 --
 -- REPLY    {owner, count, ms, ...}  owners as texts, without ":write"; ms: -1 no expiry
@@ -28,9 +28,9 @@ for i = 1, #fields, 2 do
   local writer = string.match(owner, '^(.*):write$')
   if not writer and string.find(owner, ':write:', 1, true) then writer = owner end -- of Redisson's transactions
   local lasts = 0
-  if count and writer and half == 'write' then
+  if count and writer and half ~= 'read' then
     owner, lasts = writer, redis.call('PTTL', lock)
-  elseif count and not writer and half == 'read' then
+  elseif count and not writer and half ~= 'write' then
     lasts = read_lease(lock, owner, count) or redis.call('PTTL', lock)
   end
   if lasts ~= 0 then

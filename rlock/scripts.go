@@ -71,6 +71,8 @@ func (p *protocol) Holders(string) *script.Call {
 	return script.NewCall(kind.HoldersScript).Key(p.lock().Key())
 }
 
+func (p *protocol) InTheWay() *script.Call { return p.Holders("") }
+
 func (p *protocol) Force(w script.Window) *script.Call {
 	return script.NewCall(forceScript).Key(p.lock().Key()).Spare(p.keys[:]...).
 		Arg(p.lock().Publish(), p.lock().Channel, p.lock().Session().Counting()).Int(w.NotAfter)

@@ -84,6 +84,10 @@ func (p *reader) Holders(owner string) *script.Call {
 	return script.NewCall(holdersScript).Key(p.lock.Key()).Arg(read, owner)
 }
 
+func (p *reader) InTheWay() *script.Call {
+	return script.NewCall(holdersScript).Key(p.lock.Key()).Arg(write, "")
+}
+
 // writer is how the core calls the scripts of the write half. Its calls stand in a line while they wait.
 type writer struct{ half }
 
@@ -156,4 +160,9 @@ func (p *writer) Trim(t core.Trim) *script.Call {
 
 func (p *writer) Holders(owner string) *script.Call {
 	return script.NewCall(holdersScript).Key(p.lock.Key()).Arg(write, owner)
+}
+
+// InTheWay asks for all: writers wait for readers, too.
+func (p *writer) InTheWay() *script.Call {
+	return script.NewCall(holdersScript).Key(p.lock.Key()).Arg("", "")
 }

@@ -49,6 +49,8 @@ func (p *protocol) Holders(string) *script.Call {
 	return script.NewCall(holdersScript).Key(p.lock().Key())
 }
 
+func (p *protocol) InTheWay() *script.Call { return p.Holders("") }
+
 func (p *protocol) Force(w script.Window) *script.Call {
 	l := p.lock()
 	return script.NewCall(forceScript).Key(l.Key()).Arg(l.Publish(), l.Channel).Int(w.NotAfter)

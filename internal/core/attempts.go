@@ -55,6 +55,9 @@ func (a *acquisition) TakePlace() *wait.Place {
 	l := a.lock
 	if a.Place == nil {
 		a.Stay(a.join())
+		if !a.alone {
+			a.claim.ownedBy().Nest(&a.Retries, l)
+		}
 	}
 	switch {
 	case l.apart != nil:
@@ -123,6 +126,9 @@ func (a *acquisition) Attempt(ctx, _ context.Context) (done bool, retry time.Dur
 	if a.granted(ctx) {
 		return true, 0, nil
 	}
+	if err := a.Doomed(); err != nil {
+		return false, 0, err
+	}
 	inTheWay, err := a.try(ctx)
 	if err == nil {
 		return true, 0, nil
@@ -139,5 +145,5 @@ func (a *acquisition) Woken(by wait.Cause) {
 	}
 }
 
-// Overtakes reports whether the owner holds the lock by now, perhaps through another call.
-func (a *acquisition) Overtakes() bool { return !a.alone && a.claim.holds() }
+// Overtakes reports whether the owner holds the lock by now, perhaps through another call; or the call is to fail.
+func (a *acquisition) Overtakes() bool { return !a.alone && a.claim.holds() || a.Doomed() != nil }

@@ -189,6 +189,25 @@ func (l *Lock) ForceUnlock(ctx context.Context) (was bool, err error) {
 	return was, err
 }
 
+// Inspect has a row of what an Inspector's call tells read for each holder.
+func (l *Lock) Inspect(
+	ctx context.Context, operation string, call *script.Call, row func(owner string, countAndLease []int64),
+) error {
+	return l.Run(ctx, operation, call, func() error {
+		values, err := call.ReadArray()
+		if err != nil {
+			return err
+		}
+		return call.ReadRows(values, 2, row)
+	})
+}
+
+// inTheWay asks for the wire owners that a call waits for.
+func (l *Lock) inTheWay(ctx context.Context, in kind.Inspector) (owners []string, err error) {
+	err = l.Inspect(ctx, "holders", in.InTheWay(), func(owner string, _ []int64) { owners = append(owners, owner) })
+	return owners, err
+}
+
 // InTime runs a timed call that changes something about the lock, and reports whether it had to. It may be executed
 // for as long as an acquisition.
 func (l *Lock) InTime(

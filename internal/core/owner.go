@@ -4,7 +4,9 @@ import (
 	"context"
 	"sync"
 
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/owner"
+	"github.com/holdfast-go/holdfast/internal/presence"
 	"github.com/holdfast-go/holdfast/internal/registry"
 	"github.com/holdfast-go/holdfast/internal/scope"
 	"github.com/holdfast-go/holdfast/internal/session"
@@ -68,6 +70,31 @@ func (o *Owner) claim(l *Lock) *claim {
 	c.Refs++
 	c.Unlock()
 	return c
+}
+
+// wires are the wire owners under which the owner has anything, and nobody else ever will.
+func (o *Owner) wires() (all []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for c := range o.claims.All() {
+		c.Lock()
+		own, other := c.Held(owner.Exclusive)
+		c.Unlock()
+		for _, g := range []*owner.Grant[*grant, *Single]{own, other} {
+			if g != nil && !g.Of.lock.Wires.Reused {
+				all = append(all, g.Wire)
+			}
+		}
+	}
+	return all
+}
+
+// Nest has others told of a call of the owner's that waits for l, if it waits for long while the owner has anything.
+func (o *Owner) Nest(r *session.Retries, l *Lock) {
+	if in, ok := l.protocol.(kind.Inspector); ok && !l.Wires.Reused && len(o.wires()) > 0 {
+		blockers := func(ctx context.Context) ([]string, error) { return l.inTheWay(ctx, in) }
+		r.Nest(&presence.Nested{Kind: l.Title(), Name: l.Key(), For: blockers, Holds: o.wires})
+	}
 }
 
 // granted records that the server has granted a request of the owner's, if there is one.

@@ -26,18 +26,12 @@ func Inspect(
 ) (holders []Holder, left time.Duration, err error) {
 	endless := false
 	call := l.Protocol().(kind.Inspector).Holders(owner)
-	err = l.Run(ctx, operation, call, func() error {
-		values, err := call.ReadArray()
-		if err != nil {
-			return err
+	err = l.Inspect(ctx, operation, call, func(id string, n []int64) {
+		lasts := lease.Lasting(n[1])
+		if left = max(left, lasts); lasts < 0 {
+			lasts, endless = -1, true
 		}
-		return call.ReadRows(values, 2, func(id string, n []int64) {
-			lasts := lease.Lasting(n[1])
-			if left = max(left, lasts); lasts < 0 {
-				lasts, endless = -1, true
-			}
-			holders = append(holders, Holder{ID: id, Count: int(n[0]), Lease: lasts})
-		})
+		holders = append(holders, Holder{ID: id, Count: int(n[0]), Lease: lasts})
 	})
 	if endless {
 		left = -1

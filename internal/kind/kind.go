@@ -34,6 +34,8 @@ type Inspector interface {
 	// Holders is the call that tells who holds the lock, or whether one wire owner does, with the reply of
 	// lock_holders.
 	Holders(owner string) *script.Call
+	// InTheWay is that call for all who are in the way of an acquisition.
+	InTheWay() *script.Call
 	// Force is the call that frees the lock whoever holds it, with the replies of rlock_force.
 	Force(w script.Window) *script.Call
 }

@@ -1,5 +1,5 @@
 // Package presence lets the server know which process a session is, while the session holds or waits for
-// something, and asks for the processes of others.
+// something, and which of its calls wait for long while their owners hold something; and asks for what others tell.
 package presence
 
 import (
@@ -36,6 +36,7 @@ type Session struct {
 	Now    func() time.Duration
 	Start  func(f func()) bool // runs f in a goroutine, unless the session has ended
 	Busy   func() bool         // reports whether the session holds or waits for anything
+	Breaks bool                // the youngest wait of a cycle is to fail
 }
 
 // A Teller keeps a key on the server that says which process a session is. The key runs out some time after
@@ -49,17 +50,22 @@ type Teller struct {
 	awake atomic.Bool   // the goroutine runs
 	due   time.Duration // the next telling; the goroutine's alone
 	told  atomic.Bool   // the server may have the key
+	waits waits
 }
 
 // notice is how long something is held or waited for before the server is told.
 const notice = 250 * time.Millisecond
 
+// Round is the time between two tellings of a session some of whose calls wait for long, at least.
+const Round = notice
+
 // NewTeller returns the teller of a session whose goroutines end with ctx. Without a process it tells nothing.
 func NewTeller(ctx context.Context, s Session, p *Process) *Teller {
-	t := &Teller{ctx: ctx, session: s, key: wire.SessionKey(s.ID)}
+	t := &Teller{ctx: ctx, session: s, key: wire.SessionKey(s.ID), waits: newWaits()}
 	if p != nil {
 		text, _ := json.Marshal(p) // never fails: texts, a number and a time
 		t.text = string(text)
+		t.waits.told.Process = *p
 	}
 	return t
 }
@@ -73,9 +79,11 @@ func (t *Teller) Stir() {
 
 // run tells the server now and then, until the session neither holds nor waits for anything.
 func (t *Teller) run() {
-	for t.pause(max(notice, t.due-t.session.Now())) {
+	for t.pause() {
 		if t.session.Busy() {
-			t.tell()
+			if t.tellWaits(); t.session.Now() >= t.due {
+				t.tell()
+			}
 			continue
 		}
 		t.awake.Store(false)
@@ -85,15 +93,25 @@ func (t *Teller) run() {
 	}
 }
 
-// pause sleeps for d, and reports whether the session lasts.
-func (t *Teller) pause(d time.Duration) bool {
+// pause sleeps until something may have to be told, and reports whether the session lasts.
+func (t *Teller) pause() bool {
+	d := max(notice, t.due-t.session.Now())
+	if t.waits.any() {
+		d = notice
+	}
+	end := t.session.Now() + d
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-t.ctx.Done():
-		return false
+	for {
+		select {
+		case <-timer.C:
+			return true
+		case <-t.waits.stirred:
+			end = min(end, t.session.Now()+notice)
+			timer.Reset(end - t.session.Now())
+		case <-t.ctx.Done():
+			return false
+		}
 	}
 }
 
@@ -103,9 +121,10 @@ func (t *Teller) tell() {
 	ctx, cancel := context.WithTimeout(t.ctx, s.Lease/6)
 	defer cancel()
 	t.told.Store(true)
-	err := s.Client.Do(ctx, s.Client.B().Set().Key(t.key).Value(t.text).Px(4*s.Lease/3).Build()).Error()
+	err := s.Client.Do(ctx, s.Client.B().Set().Key(t.key).Value(t.said()).Px(4*s.Lease/3).Build()).Error()
 	t.due = s.Now() + s.Lease/3
-	if _, refused := rueidis.IsRedisErr(err); refused && !script.Passes(err) {
+	_, refused := rueidis.IsRedisErr(err)
+	if t.waits.mute = refused && !script.Passes(err); t.waits.mute {
 		t.due = lease.Add(s.Now(), time.Hour) // not a command each time for nothing
 		s.Logger.Info("holdfast: the server is not told which process this session is", "error", err)
 	}
@@ -155,9 +174,19 @@ func SessionOf(owner string) string {
 // Find asks which processes the sessions are, in one round trip to each server, and returns those that tell.
 // After an error what is known is returned, too.
 func Find(ctx context.Context, client rueidis.Client, sessions []string) (map[string]Process, error) {
+	told, err := Ask(ctx, client, sessions)
+	known := make(map[string]Process, len(told))
+	for session, t := range told {
+		known[session] = t.Process
+	}
+	return known, err
+}
+
+// Ask is Find of all that the sessions tell.
+func Ask(ctx context.Context, client rueidis.Client, sessions []string) (map[string]Told, error) {
 	sessions = slices.Compact(slices.Sorted(slices.Values(sessions)))
 	sessions = slices.DeleteFunc(sessions, func(s string) bool { return s == "" })
-	known := make(map[string]Process)
+	known := make(map[string]Told)
 	if len(sessions) == 0 {
 		return known, nil
 	}
@@ -167,13 +196,13 @@ func Find(ctx context.Context, client rueidis.Client, sessions []string) (map[st
 	}
 	var failed error
 	for i, result := range client.DoMulti(ctx, commands...) {
-		var p Process
+		var t Told
 		switch text, err := result.AsBytes(); {
 		case rueidis.IsRedisNil(err):
 		case err != nil:
 			failed = err
-		case json.Unmarshal(text, &p) == nil:
-			known[sessions[i]] = p
+		case json.Unmarshal(text, &t) == nil:
+			known[sessions[i]] = t
 		}
 	}
 	return known, failed

@@ -1,5 +1,7 @@
 package registry
 
+import "iter"
+
 // Few is a map that most often has one key, which costs it no allocation. The zero value is empty.
 type Few[K, V comparable] struct {
 	key   K
@@ -14,6 +16,21 @@ func (f *Few[K, V]) Get(key K) V {
 		return f.value
 	}
 	return f.more[key]
+}
+
+// All are the values, in no order.
+func (f *Few[K, V]) All() iter.Seq[V] {
+	return func(yield func(V) bool) {
+		var none V
+		if f.value != none && !yield(f.value) {
+			return
+		}
+		for _, v := range f.more {
+			if !yield(v) {
+				return
+			}
+		}
+	}
 }
 
 // Put adds a key that has no value.

@@ -14,6 +14,7 @@ var (
 	ErrNotHeld     = errors.New("holdfast: not held")
 	ErrLost        = errors.New("holdfast: lost")
 	ErrAlreadyHeld = errors.New("holdfast: already held by this owner")
+	ErrDeadlock    = errors.New("holdfast: deadlock")
 	ErrClosed      = errors.New("holdfast: session closed")
 	ErrUnknown     = errors.New("holdfast: outcome unknown")
 	ErrNoReply     = errors.New("no reply in time")

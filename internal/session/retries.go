@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/presence"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
@@ -21,16 +22,17 @@ var errWaited = errors.New("waited long enough")
 // Retries are what a call that waits knows of its attempts.
 type Retries struct {
 	object   *Object
-	Attempts int            // those that were worth another
-	trouble  error          // of the last attempt, other than that somebody else has it
-	delay    time.Duration  // after it
-	doubt    error          // of the last attempt whose outcome is not known, if it may still matter
-	Asked    int            // attempts, those that succeeded or were the last included
-	Handed   bool           // another call of the session handed over what this one wants
-	Granted  bool           // a release of another session did
-	done     func(Acquired) // what the observer wants to know of the call; nil: nothing
-	Place    *wait.Place    // where the call waits; nil until it does
-	waited   func()         // tells the observer that it waits no longer
+	Attempts int              // those that were worth another
+	trouble  error            // of the last attempt, other than that somebody else has it
+	delay    time.Duration    // after it
+	doubt    error            // of the last attempt whose outcome is not known, if it may still matter
+	Asked    int              // attempts, those that succeeded or were the last included
+	Handed   bool             // another call of the session handed over what this one wants
+	Granted  bool             // a release of another session did
+	done     func(Acquired)   // what the observer wants to know of the call; nil: nothing
+	Place    *wait.Place      // where the call waits; nil until it does
+	waited   func()           // tells the observer that it waits no longer
+	nested   *presence.Nested // nil: its owner has nothing besides
 }
 
 // RetriesOf are those of a call about o of which the observer is not told.
@@ -189,6 +191,21 @@ func (r *Retries) Stay(p *wait.Place) {
 	r.object.session.lookAfter()
 }
 
+// Nest has the session tell others of the call if it waits for long, since its owner holds something: the place is one
+// of those that Stay takes.
+func (r *Retries) Nest(n *presence.Nested) {
+	n.Wake, r.nested = r.Place.Wake, n
+	r.object.session.presence.Wait(n)
+}
+
+// Doomed is why the call is to fail: it waits for itself, and is the youngest that does.
+func (r *Retries) Doomed() error {
+	if c := r.nested.Cycle(); c != nil {
+		return fmt.Errorf("%w: %s", ErrDeadlock, c)
+	}
+	return nil
+}
+
 // StandFirst takes a place before the first attempt of a call that stands in a line on the server, so that this can
 // stand at once, if the session is still subscribed; nil: there is no line. It reports whether the call may look.
 func (r *Retries) StandFirst(s *wait.Standing, c wait.Caller) (head bool) {
@@ -208,6 +225,8 @@ func (r *Retries) LeaveTo(taken time.Duration) {
 		return
 	}
 	r.Place, r.waited = nil, nil
+	r.nested.End()
+	r.nested = nil
 	place.Leave(taken)
 	if waited != nil {
 		waited()

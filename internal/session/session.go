@@ -37,6 +37,7 @@ type Config struct {
 	Observer   *Observer
 	Process    *presence.Process // what the session tells of itself; nil: nothing
 	Places     bool              // holds know where in the program they were taken
+	Breaks     bool              // the youngest wait of a cycle of owners fails
 	// Lost makes the error of a lost hold, whose type the root package defines.
 	Lost func(name string, held time.Duration, why error) error
 }
@@ -98,6 +99,7 @@ func New(c Config) *Session {
 	s.watches = watch.New(ctx, s.closing, s.Start)
 	s.presence = presence.NewTeller(ctx, presence.Session{
 		ID: id, Client: c.Client, Lease: c.Lease, Logger: c.Logger, Now: s.Now, Start: s.Start, Busy: s.busy,
+		Breaks: c.Breaks,
 	}, c.Process)
 	s.lines = s.NewLines()
 	return s

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
 // A session looks after those of its calls that wait for what it holds itself. As a rule a program waits like that for
@@ -26,15 +28,27 @@ func (s *Session) watch() {
 	for Pause(s.ctx, stalled/2) == nil {
 		if s.lines.Round() {
 			if k := s.kept(); k != nil {
-				k.HeldSince(s.Now()-stalled, s.lines.Notice)
+				s.notice(k)
 			}
 			continue
 		}
+		s.presence.Itself(nil)
 		s.watching.Store(false)
 		if !s.lines.Round() || !s.watching.CompareAndSwap(false, true) { // else it came just now
 			return
 		}
 	}
+}
+
+// notice asks those to say so who wait for long for what has been held for long, and has others told for what.
+func (s *Session) notice(k Keeper) {
+	var names []string
+	k.HeldSince(s.Now()-stalled, func(name wait.Name) {
+		if s.lines.Notice(name) {
+			names = append(names, name.Key)
+		}
+	})
+	s.presence.Itself(names)
 }
 
 // A Place is where in the program something was called.

@@ -59,8 +59,9 @@ func (b *Batch) Lock(ctx context.Context, operation string, limit time.Duration)
 	defer leave()
 	c := batchCall{
 		Batch: b, Retries: session.RetriesOf(&b.Object), since: b.Session().Now(),
-		claims: core.OwnerOf(ctx).Claims(b.locks),
+		owner: core.OwnerOf(ctx),
 	}
+	c.claims = c.owner.Claims(b.locks)
 	defer c.unwind()
 	err = c.WaitFor(ctx, limit, &c)
 	c.over = true
@@ -82,6 +83,7 @@ func (b *Batch) Lock(ctx context.Context, operation string, limit time.Duration)
 type batchCall struct {
 	*Batch
 	session.Retries
+	owner  *core.Owner
 	claims *core.Claims
 	wire   string        // the wire owner of all; drawn at the first attempt
 	until  time.Duration // copies whose outcome is not known may be executed until then; 0: none are
@@ -142,6 +144,7 @@ func (c *batchCall) TakePlace() *wait.Place {
 		place := c.Session().Lines().Join(l.Line(), l.Backoff == nil, false)
 		c.forgo = c.claims.Await(place)
 		c.Stay(place)
+		c.owner.Nest(&c.Retries, l)
 	}
 	return c.Place
 }
@@ -167,14 +170,17 @@ func (c *batchCall) Woken(by wait.Cause) {
 	}
 }
 
-// Overtakes reports whether the owner has one of the locks by now, through another call.
+// Overtakes reports whether the owner has one of the locks by now, through another call; or the call is to fail.
 func (c *batchCall) Overtakes() bool {
-	return c.claims.Held() > 0
+	return c.claims.Held() > 0 || c.Doomed() != nil
 }
 
 // Attempt tries once. Without holds and without an error, it is to be tried again after a wake-up or
 // after retry.
 func (c *batchCall) Attempt(ctx, _ context.Context) (done bool, retry time.Duration, err error) {
+	if err := c.Doomed(); err != nil {
+		return false, 0, err
+	}
 	inTheWay, err := c.try(ctx)
 	if err == nil {
 		return true, 0, nil

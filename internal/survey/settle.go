@@ -228,11 +228,26 @@ func (r *Reader) introduce(ctx context.Context, objects []*Object) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, courtesy)
 	defer cancel()
-	known, _ := presence.Find(ctx, r.client, sessions)
+	known, _ := presence.Ask(ctx, r.client, sessions)
 	r.Anonymous = ctx.Err() != nil // a server is silent, and would be so for each page of names
 	for _, p := range all {
-		if process, ok := known[p.Session]; ok {
-			p.Process = &process
+		if told, ok := known[p.Session]; ok {
+			p.Process = &told.Process
+		}
+	}
+	for _, o := range objects {
+		for _, h := range o.Holders {
+			h.waits(o.Name, known[h.Session])
+		}
+	}
+}
+
+// waits adds for what a holder of a name waits, by what its session tells.
+func (p *Party) waits(name string, told presence.Told) {
+	p.WaitsForItself = slices.Contains(told.Itself, name)
+	for _, w := range told.Waits {
+		if slices.Contains(w.Holds, p.ID) {
+			p.WaitsFor = append(p.WaitsFor, w.Name)
 		}
 	}
 }

@@ -83,6 +83,11 @@ type Party struct {
 	AliveMS *int64            `json:"alive_ms,omitempty"` // of a waiter: when it counts as dead
 	Process *presence.Process `json:"process,omitempty"`
 
+	// Of a holder: its session has calls that have waited for the name for long as well, perhaps of other goroutines.
+	WaitsForItself bool `json:"waits_for_itself,omitempty"`
+	// Of a holder: the names for which its owner has waited for long.
+	WaitsFor []string `json:"waits_for,omitempty"`
+
 	text  string   // of a waiter in a line or a queue: what stands there
 	alive []string // and the keys that have until when it is alive; the last one decides
 }

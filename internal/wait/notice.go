@@ -25,26 +25,29 @@ func (ls *Lines) Round() (anybody bool) {
 	return len(ls.desks)+len(ls.beside) > 0
 }
 
-// Notice asks those who have waited for the name for two rounds or more, once each, see [Place.Noticed].
-func (ls *Lines) Notice(name Name) {
+// Notice asks those who have waited for the name for two rounds or more, once each, see [Place.Noticed]. It reports
+// whether there are any.
+func (ls *Lines) Notice(name Name) (anybody bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if l := ls.lines[name]; l != nil {
-		ls.notice(&l.listens, name)
-		ls.notice(&l.polls, name)
+		anybody = ls.notice(&l.listens, name)
+		anybody = ls.notice(&l.polls, name) || anybody
 	}
 	for _, d := range ls.desks {
-		ls.notice(&d.calls, name)
+		anybody = ls.notice(&d.calls, name) || anybody
 	}
+	return anybody
 }
 
-func (ls *Lines) notice(q *queue, name Name) {
+func (ls *Lines) notice(q *queue, name Name) (anybody bool) {
 	for p := q.first; p != nil; p = p.next {
 		long := ls.round.Load()-p.born > 2 && (p.apart == nil || p.apart.name == name)
-		if long && p.state.CompareAndSwap(unasked, asked) {
+		if anybody = anybody || long; long && p.state.CompareAndSwap(unasked, asked) {
 			p.Wake()
 		}
 	}
+	return anybody
 }
 
 // Noticed reports, once, whether the place was asked: its call has waited for long, for what its session has.

@@ -113,6 +113,11 @@ const readHold = ":rwlock_timeout:"
 // SessionKey is where a session of ours tells which process it is.
 func SessionKey(session string) string { return Prefix("holdfast_session", session) }
 
+// SessionOfKey is the session of such a key.
+func SessionOfKey(key string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(key, before(SessionKey)+"{"), "}")
+}
+
 // SetChannel is where this toolkit publishes that it has released a lock that is one string. Other
 // libraries that have such locks publish nothing.
 func SetChannel(name string) string { return Prefix("holdfast_setlock", name) }

@@ -1,4 +1,4 @@
-// Package inspect has the commands that show what is locked and free it: ls, show, wait and unlock.
+// Package inspect has the commands that show what is locked and free it: ls, show, wait, deadlocks and unlock.
 // They take and show names as they are on the server, after any mapping.
 package inspect
 
@@ -14,9 +14,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// Commands are the commands ls, show, wait and unlock.
+// Commands are the commands ls, show, wait, deadlocks and unlock.
 func Commands(redis *cli.Redis) []*cobra.Command {
-	return []*cobra.Command{lsCommand(redis), showCommand(redis), waitCommand(redis), unlockCommand(redis)}
+	return []*cobra.Command{
+		lsCommand(redis), showCommand(redis), waitCommand(redis), deadlocksCommand(redis), unlockCommand(redis),
+	}
 }
 
 // impatient makes a connection that is lost end the command.

@@ -128,6 +128,12 @@ func atLength(p *survey.Party) string {
 	if p.LeaseMS != nil {
 		text += ", lease " + leaseText(p.LeaseMS)
 	}
+	if len(p.WaitsFor) > 0 {
+		text += ", waits for " + cli.Safe(strings.Join(p.WaitsFor, ", "))
+	}
+	if p.WaitsForItself {
+		text += ", waits for itself: another goroutine, or a nested call without the hold's context"
+	}
 	if p.AliveMS != nil {
 		text += ", taken for alive for " + leaseText(p.AliveMS)
 	}

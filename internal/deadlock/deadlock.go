@@ -1,0 +1,179 @@
+// Package deadlock finds owners that wait for each other, in what their sessions tell of their long waits. It asks
+// nobody, and has no clock.
+//
+// What sessions have told at different times makes cycles that never were. So one counts when all that are in it have
+// gone on telling of it: see [Finder.Look].
+package deadlock
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Wait is a call that has waited for long while its owner holds something.
+type Wait struct {
+	ID    uint64   `json:"id"`              // never used again by its session
+	Kind  string   `json:"kind"`            // of what it waits for, as errors call it
+	Name  string   `json:"name"`            // the key on the server
+	Since int64    `json:"since"`           // ms since 1970, by the clock of its process
+	For   []string `json:"for,omitempty"`   // the wire owners that have it
+	Holds []string `json:"holds,omitempty"` // those of the owner that waits
+}
+
+// A Telling is what a session has told last.
+type Telling struct {
+	Session string
+	Count   uint64 // how often it has told by then
+	Waits   []Wait
+}
+
+// A Link is a wait in a cycle: the next one's owner has what it waits for.
+type Link struct {
+	Session string
+	Wait
+	At string // the wire owner of the next one
+}
+
+// A Cycle is waits each of which lasts until another one is over, and the last one until the first one is.
+type Cycle []Link
+
+// Youngest is the link that began to wait last. All who know the cycle find the same one.
+func (c Cycle) Youngest() Link {
+	return slices.MaxFunc(c, func(a, b Link) int {
+		return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.Session, b.Session), cmp.Compare(a.ID, b.ID))
+	})
+}
+
+// String tells what it is, without the processes.
+func (c Cycle) String() string {
+	var b strings.Builder
+	for i, l := range c {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "%s waits for %s %q, which %s has", l.owner(), l.Kind, l.Name, l.At)
+	}
+	return b.String()
+}
+
+// owner is one of the wire owners of who waits.
+func (l Link) owner() string {
+	if len(l.Holds) == 0 {
+		return l.Session
+	}
+	return l.Holds[0]
+}
+
+// Since is when the last of its waits began: from then on it was a cycle. It is in ms since 1970.
+func (c Cycle) Since() int64 { return c.Youngest().Wait.Since }
+
+// key says which cycle it is. It begins anywhere.
+func (c Cycle) key() string {
+	links := make([]string, len(c))
+	for i, l := range c {
+		links[i] = fmt.Sprint(l.Session, " ", l.ID, " ", l.At)
+	}
+	slices.Sort(links)
+	return strings.Join(links, "\n")
+}
+
+// enough is how many tellings of each session in a cycle are needed after those that it was first seen in. The next one
+// may be older than what others had told at that look: its call may have given up before one of theirs began to wait.
+// The one after that says what was true when all had been read.
+const enough = 2
+
+// A Finder finds cycles in several looks. The zero value is ready.
+type Finder struct {
+	seen map[string]map[string]uint64 // by cycle: what each session had told when it was first seen
+}
+
+// Look takes what all sessions have told last, which was read in less time than there is between two tellings of a
+// session, and returns the cycles that are there for certain, as long as each owner does one thing at a time.
+//
+// Each link was seen at several looks: the wait is the same, and the wire owner it is for, which is never used again,
+// is one of the next link's in all of them. So there was a moment, after the first look, at which all of them waited.
+func (f *Finder) Look(told []Telling) (certain []Cycle) {
+	counts := map[string]uint64{}
+	for _, t := range told {
+		counts[t.Session] = t.Count
+	}
+	seen := map[string]map[string]uint64{}
+	for _, c := range cycles(told) {
+		key := c.key()
+		first := f.seen[key]
+		if first == nil {
+			first = map[string]uint64{}
+			for _, l := range c {
+				first[l.Session] = counts[l.Session]
+			}
+		}
+		if seen[key] != nil {
+			continue
+		}
+		seen[key] = first
+		if !slices.ContainsFunc(c, func(l Link) bool { return counts[l.Session] < first[l.Session]+enough }) {
+			certain = append(certain, c)
+		}
+	}
+	f.seen = seen
+	return certain
+}
+
+// Suspects reports whether there were cycles at the last look, be they certain or not.
+func (f *Finder) Suspects() bool { return len(f.seen) > 0 }
+
+// cycles returns a shortest cycle through each wait that is in one.
+func cycles(told []Telling) (all []Cycle) {
+	var waits []Link
+	having := map[string][]int{} // the waits of whoever has a wire owner
+	for _, t := range told {
+		for _, w := range t.Waits {
+			for _, owner := range w.Holds {
+				having[owner] = append(having[owner], len(waits))
+			}
+			waits = append(waits, Link{Session: t.Session, Wait: w})
+		}
+	}
+	for start := range waits {
+		if c := through(waits, having, start); c != nil {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// through returns a shortest cycle through a wait, nil if there is none.
+func through(waits []Link, having map[string][]int, start int) Cycle {
+	type step struct {
+		from int
+		at   string
+	}
+	came := map[int]step{} // how each wait was reached first
+	for queue := []int{start}; len(queue) > 0; queue = queue[1:] {
+		at := queue[0]
+		for _, owner := range waits[at].For {
+			for _, next := range having[owner] {
+				if _, ok := came[next]; ok {
+					continue
+				}
+				came[next] = step{at, owner}
+				if next != start {
+					queue = append(queue, next)
+					continue
+				}
+				var c Cycle
+				for at, first := start, true; first || at != start; first = false {
+					s := came[at]
+					link := waits[s.from]
+					link.At = s.at
+					c, at = append(c, link), s.from
+				}
+				slices.Reverse(c)
+				return c
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+package presence
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/deadlock"
+)
+
+// Told is all that a session tells.
+type Told struct {
+	Process
+	Count  uint64          `json:"told,omitempty"` // how often it has told of waits
+	Waits  []deadlock.Wait `json:"waits,omitempty"`
+	Itself []string        `json:"itself,omitempty"` // the keys that it has had for long, and waits for
+}
+
+// Telling is what the session has told of its waits.
+func (t *Told) Telling(session string) deadlock.Telling {
+	return deadlock.Telling{Session: session, Count: t.Count, Waits: t.Waits}
+}
+
+const (
+	long     = 500 * time.Millisecond // what waits for less is not told of
+	mostTold = 16                     // of the waits of a session, the longest ones
+	mostSeen = 128                    // sessions, by one that looks for a cycle of its own
+)
+
+// A Nested is a call that waits while its owner holds something.
+type Nested struct {
+	Kind, Name string                                      // of what it waits for: as errors call it, and its key
+	For        func(ctx context.Context) ([]string, error) // asks for the wire owners that have that
+	Holds      func() []string                             // those of the owner
+	Wake       func()                                      // makes the call look whether it is to fail
+
+	of    *waits // the teller's
+	id    uint64
+	began time.Duration
+	since time.Time
+	cycle atomic.Pointer[deadlock.Cycle]
+}
+
+// Cycle is the cycle because of which the call is to fail; nil: it is not.
+func (n *Nested) Cycle() deadlock.Cycle {
+	if n == nil || n.cycle.Load() == nil {
+		return nil
+	}
+	return *n.cycle.Load()
+}
+
+// End says that the call waits no longer.
+func (n *Nested) End() {
+	if n != nil {
+		n.of.mu.Lock()
+		defer n.of.mu.Unlock()
+		delete(n.of.nested, n.id)
+	}
+}
+
+// waits are what a teller knows of the calls that wait.
+type waits struct {
+	stirred chan struct{} // the first of them has begun
+
+	mu     sync.Mutex // guards the next three
+	last   uint64
+	nested map[uint64]*Nested
+	itself []string
+
+	told   Told // the goroutine's alone, as the rest is
+	mute   bool // the server refuses to be told
+	finder deadlock.Finder
+}
+
+func newWaits() waits {
+	return waits{stirred: make(chan struct{}, 1), nested: map[uint64]*Nested{}}
+}
+
+// Wait has the session tell of a call, as soon as it has waited for long, until its End.
+func (t *Teller) Wait(n *Nested) {
+	w := &t.waits
+	n.of, n.began, n.since = w, t.session.Now(), time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last++
+	n.id = w.last
+	w.nested[n.id] = n
+	if len(w.nested) == 1 {
+		w.stir()
+	}
+}
+
+// Itself has the session tell for which keys it waits though it has had them for long.
+func (t *Teller) Itself(keys []string) {
+	w := &t.waits
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if slices.Sort(keys); !slices.Equal(keys, w.itself) {
+		w.itself = keys
+		w.stir()
+	}
+}
+
+func (w *waits) stir() {
+	select {
+	case w.stirred <- struct{}{}:
+	default:
+	}
+}
+
+// any reports whether there may be something to tell before the process is to be told again.
+func (w *waits) any() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.mute && len(w.nested) > 0
+}
+
+// long are the longest waits of those that have lasted for long.
+func (w *waits) long(now time.Duration) []*Nested {
+	var all []*Nested
+	for _, n := range w.nested {
+		if now-n.began >= long {
+			all = append(all, n)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Nested) int { return cmp.Compare(a.id, b.id) })
+	return all[:min(len(all), mostTold)]
+}
+
+// tellWaits tells of the calls that have waited for long, again and again while there are any, and that there are none
+// any more.
+func (t *Teller) tellWaits() {
+	w := &t.waits
+	w.mu.Lock()
+	nested, itself := w.long(t.session.Now()), w.itself
+	w.mu.Unlock()
+	if w.mute || len(nested) == 0 && len(w.told.Waits) == 0 && slices.Equal(itself, w.told.Itself) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.ctx, t.session.Lease/6)
+	defer cancel()
+	w.told.Count++
+	w.told.Waits, w.told.Itself = nil, itself
+	for _, n := range nested {
+		for_, err := n.For(ctx)
+		if err != nil {
+			continue // the next time
+		}
+		w.told.Waits = append(w.told.Waits, deadlock.Wait{
+			ID: n.id, Kind: n.Kind, Name: n.Name, Since: n.since.UnixMilli(), For: for_, Holds: n.Holds(),
+		})
+	}
+	t.tell()
+	if t.session.Breaks && len(w.told.Waits) > 0 {
+		t.breakCycles(ctx)
+	}
+}
+
+// said is what the session tells, with its waits if there are any.
+func (t *Teller) said() string {
+	if len(t.waits.told.Waits)+len(t.waits.told.Itself) == 0 {
+		return t.text
+	}
+	text, _ := json.Marshal(&t.waits.told) // never fails, as above
+	return string(text)
+}
+
+// breakCycles makes those of the session's calls fail that are the youngest of a cycle.
+func (t *Teller) breakCycles(ctx context.Context) {
+	began := t.session.Now()
+	told, ok := t.reachable(ctx)
+	if !ok || t.session.Now()-began >= notice {
+		return // what was read at so different times says nothing
+	}
+	for _, c := range t.waits.finder.Look(told) {
+		youngest := c.Youngest()
+		if youngest.Session != t.session.ID {
+			continue
+		}
+		t.waits.mu.Lock()
+		n := t.waits.nested[youngest.ID]
+		t.waits.mu.Unlock()
+		if n != nil && n.cycle.CompareAndSwap(nil, &c) {
+			n.Wake()
+		}
+	}
+}
+
+// reachable asks what all the sessions tell for which those of the session wait, and those for which these do.
+func (t *Teller) reachable(ctx context.Context) (all []deadlock.Telling, ok bool) {
+	asked := map[string]bool{}
+	for next := []string{t.session.ID}; len(next) > 0; {
+		if len(asked)+len(next) > mostSeen {
+			return nil, false
+		}
+		told, err := Ask(ctx, t.session.Client, next)
+		if err != nil {
+			return nil, false
+		}
+		for _, session := range next {
+			asked[session] = true
+		}
+		next = nil
+		for session, said := range told {
+			all = append(all, said.Telling(session))
+			for _, wait := range said.Waits {
+				for _, owner := range wait.For {
+					if of := SessionOf(owner); of != "" && !asked[of] && !slices.Contains(next, of) {
+						next = append(next, of)
+					}
+				}
+			}
+		}
+	}
+	return all, true
+}

@@ -1,0 +1,119 @@
+package survey
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/cluster"
+	"github.com/holdfast-go/holdfast/internal/deadlock"
+	"github.com/holdfast-go/holdfast/internal/presence"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// A Deadlock is calls each of which waits for the owner of the next one, and the last one for that of the first. Its
+// JSON is part of the interface of the command holdfast.
+type Deadlock struct {
+	Since   *time.Time `json:"since,omitempty"`   // the last call has waited, by the clock of its process
+	Perhaps bool       `json:"perhaps,omitempty"` // a session waits for what it holds itself, maybe elsewhere in it
+	Waits   []*Blocked `json:"waits"`
+}
+
+// A Blocked call waits.
+type Blocked struct {
+	Session string            `json:"session"`
+	Process *presence.Process `json:"process,omitempty"`
+	Kind    string            `json:"kind,omitempty"`
+	Name    string            `json:"name"`
+	Owner   string            `json:"owner,omitempty"` // the id that has it
+}
+
+// Deadlocks looks for owners that wait for each other, in what sessions tell of calls that have waited for half a
+// second and more; and for sessions that wait for what they hold themselves. It takes up to two seconds if there are
+// some.
+func Deadlocks(ctx context.Context, client rueidis.Client) (all []*Deadlock, err error) {
+	ids, err := sessions(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	var f deadlock.Finder
+	var told map[string]presence.Told
+	var certain []deadlock.Cycle
+	for began := time.Now(); told == nil || f.Suspects() && time.Since(began) < 2*time.Second; {
+		if told != nil && !pause(ctx, presence.Round) {
+			return nil, ctx.Err()
+		}
+		at := time.Now()
+		if told, err = presence.Ask(ctx, client, ids); err != nil {
+			return nil, err
+		}
+		if time.Since(at) < presence.Round { // else what was read at so different times says nothing
+			certain = f.Look(tellings(told))
+		}
+	}
+	process := func(session string) *presence.Process {
+		p := told[session].Process
+		return &p
+	}
+	for _, c := range certain {
+		since := time.UnixMilli(c.Since())
+		d := &Deadlock{Since: &since}
+		for _, l := range c {
+			d.Waits = append(d.Waits, &Blocked{l.Session, process(l.Session), l.Kind, l.Name, l.At})
+		}
+		all = append(all, d)
+	}
+	for _, session := range slices.Sorted(maps.Keys(told)) {
+		for _, name := range told[session].Itself {
+			all = append(all, &Deadlock{Perhaps: true, Waits: []*Blocked{
+				{Session: session, Process: process(session), Name: name},
+			}})
+		}
+	}
+	return all, nil
+}
+
+func tellings(told map[string]presence.Told) (all []deadlock.Telling) {
+	for _, session := range slices.Sorted(maps.Keys(told)) {
+		t := told[session]
+		all = append(all, t.Telling(session))
+	}
+	return all
+}
+
+// pause reports whether ctx lasts for d.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// sessions are all that tell.
+func sessions(ctx context.Context, client rueidis.Client) (ids []string, err error) {
+	nodes, failed, err := masters(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	if len(failed) > 0 {
+		return nil, fmt.Errorf("%s could not be asked: %w", failed[0], cluster.ErrFailed)
+	}
+	for _, node := range nodes {
+		err := Keys(ctx, node, wire.SessionKey("*"), "string", func(keys []string) error {
+			for _, key := range keys {
+				ids = append(ids, wire.SessionOfKey(key))
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
+}

@@ -1,0 +1,136 @@
+package locks
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// breaking opens a session whose youngest call in a cycle fails.
+func breaking(t *testing.T, srv *redistest.Server) *holdfast.Session {
+	t.Helper()
+	return kit.OpenKnown(t, at(srv.Addr()), &holdfast.Options{Lease: 20 * time.Second, BreakDeadlocks: true})
+}
+
+// A cyclist has one lock and waits for the next one's.
+type cyclist struct {
+	hold *holdfast.Hold
+	next <-chan kit.Result
+}
+
+// Of owners that wait for each other in a circle the youngest fails, within 2 s; and the others go on.
+func TestTheYoungestCallOfACycleFails(t *testing.T) {
+	t.Parallel()
+	type locks func(s *holdfast.Session, name string) holdfast.Locker
+	rlocks := func(s *holdfast.Session, name string) holdfast.Locker { return rlock.New(s, name, nil) }
+	reads := func(s *holdfast.Session, name string) holdfast.Locker { return rwlock.New(s, name, nil).Read() }
+	writes := func(s *holdfast.Session, name string) holdfast.Locker { return rwlock.New(s, name, nil).Write() }
+	for name, c := range map[string]struct {
+		owners   int
+		together bool // in one session
+		has      locks
+		wants    locks // has, if it is nil
+	}{
+		"two":               {owners: 2, has: rlocks},
+		"five":              {owners: 5, has: rlocks},
+		"two of a session":  {owners: 2, together: true, has: rlocks},
+		"five of a session": {owners: 5, together: true, has: rlocks},
+		"three with fair locks": {owners: 3, has: func(s *holdfast.Session, name string) holdfast.Locker {
+			return fairlock.New(s, name, nil)
+		}},
+		"two that write":                   {owners: 2, has: writes},
+		"two that write, and would read":   {owners: 2, has: writes, wants: reads},
+		"three that read, and would write": {owners: 3, has: reads, wants: writes},
+		"two that want several": {owners: 2, has: rlocks, wants: func(s *holdfast.Session, name string) holdfast.Locker {
+			return multilock.New(rlock.New(s, "free", nil), rlock.New(s, name, nil))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			if c.wants == nil {
+				c.wants = c.has
+			}
+			shared := breaking(t, srv)
+			all := make([]cyclist, c.owners)
+			sessions := make([]*holdfast.Session, c.owners)
+			for i := range all {
+				if sessions[i] = shared; !c.together {
+					sessions[i] = breaking(t, srv)
+				}
+				all[i].hold = kit.Lock(t, t.Context(), c.has(sessions[i], fmt.Sprint("lock ", i)))
+			}
+			for i := range all {
+				want := c.wants(sessions[i], fmt.Sprint("lock ", (i+1)%c.owners))
+				all[i].next = kit.GoLock(all[i].hold.Context(t.Context()), want.Lock)
+				kit.SleepUntil(time.Now().Add(5 * time.Millisecond)) // so that it is known who is the youngest
+			}
+			closed, last := time.Now(), all[c.owners-1]
+			r := kit.Within(t, time.Minute, last.next, "the end of the youngest wait")
+			t.Log("after", time.Since(closed), r.Err)
+			require.ErrorIs(t, r.Err, holdfast.ErrDeadlock)
+			for i := range all {
+				assert.ErrorContains(t, r.Err, all[i].hold.ID())
+				assert.ErrorContains(t, r.Err, fmt.Sprintf("%q", fmt.Sprint("lock ", i)))
+			}
+			for i := c.owners - 1; i >= 0; i-- { // each gives back what it has, and so lets the one before it go on
+				require.NoError(t, all[i].hold.Release())
+				if i > 0 {
+					got := kit.Within(t, time.Minute, all[i-1].next, "the lock")
+					require.NoError(t, got.Err)
+					require.NoError(t, got.Hold.Release())
+				}
+			}
+		})
+	}
+}
+
+// Without the option, and without sessions that tell, a cycle lasts; and a chain of waits is none.
+func TestOnlyCyclesAreBroken(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	known := &holdfast.Options{Lease: 20 * time.Second}
+	silent, told, breaks := kit.Open(t, srv.Addr(), nil), kit.OpenKnown(t, at(srv.Addr()), known), breaking(t, srv)
+	pairs := []struct{ a, b *holdfast.Session }{{told, told}, {silent, breaks}}
+	var waits []<-chan kit.Result
+	var holds []*holdfast.Hold
+	ctx, cancel := context.WithCancel(t.Context())
+	for i, p := range pairs {
+		a, b := fmt.Sprint("a", i), fmt.Sprint("b", i)
+		first, second := kit.Lock(t, ctx, rlock.New(p.a, a, nil)), kit.Lock(t, ctx, rlock.New(p.b, b, nil))
+		holds = append(holds, first, second)
+		waits = append(waits, kit.GoLock(first.Context(ctx), rlock.New(p.a, b, nil).Lock),
+			kit.GoLock(second.Context(ctx), rlock.New(p.b, a, nil).Lock))
+	}
+	// A chain: each waits for the next one's, and the last one for nothing.
+	for i := range 3 {
+		h := kit.Lock(t, ctx, rlock.New(breaks, fmt.Sprint("chain ", i), nil))
+		holds = append(holds, h)
+		if i > 0 {
+			waits = append(waits, kit.GoLock(h.Context(ctx), rlock.New(breaks, fmt.Sprint("chain ", i-1), nil).Lock))
+		}
+	}
+	kit.SleepUntil(time.Now().Add(3 * time.Second)) // a cycle would have been found within 2
+	for _, w := range waits {
+		require.Empty(t, w)
+	}
+	cancel()
+	for _, w := range waits {
+		require.ErrorIs(t, kit.Within(t, 5*time.Second, w, "its end").Err, context.Canceled)
+	}
+	for _, h := range holds {
+		require.NoError(t, h.Release())
+	}
+}
