@@ -48,7 +48,10 @@ var mayImport = map[string][]string{
 		"internal/debts", "internal/kind", "internal/lease", "internal/owner", "internal/presence", "internal/registry",
 		"internal/scope", "internal/script", "internal/session", "internal/turn", "internal/wait", "internal/wire",
 	},
-	"internal/holders": {"internal/core", "internal/kind", "internal/lease", "internal/presence", "internal/script"},
+	"internal/holders": {
+		"internal/core", "internal/kind", "internal/lease", "internal/presence", "internal/script", "internal/session",
+		"internal/wait",
+	},
 	"internal/several": {
 		"internal/core", "internal/lease", "internal/scope", "internal/script", "internal/session", "internal/wait",
 	},

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
@@ -100,6 +101,63 @@ func (m *Mutex) Holders(ctx context.Context) ([]Holder, error) {
 		}
 	}
 	return all, nil
+}
+
+// A State is what a lock is in, as [Mutex.Watch] tells it.
+type State int
+
+const (
+	// Free says that nobody holds the lock.
+	Free State = iota
+	// Held says that somebody does.
+	Held
+	// Expired says that nobody holds the lock, because the lease of the last holder ran out: it died or was cut off, or
+	// it did not release in the time that it had. A release that is not heard of, in the last seconds of a lease, looks
+	// the same.
+	Expired
+)
+
+// String returns "free", "held" or "expired".
+func (s State) String() string {
+	switch s {
+	case Free:
+		return "free"
+	case Held:
+		return "held"
+	}
+	return "expired"
+}
+
+// Watch tells whether somebody holds the lock: its state, and then each change, until ctx ends or the loop does.
+//
+//	for state, err := range lock.Watch(ctx) {
+//		if err != nil {
+//			return err
+//		}
+//		log.Print(state)
+//	}
+//
+// After each change the last state told is the true one. A release is told at once if it is published, and a lease that
+// runs out when it is over. Nothing is published when a lock is taken; nor when a fair lock is released, by Redisson's
+// spin lock, or by other libraries that share a setlock: that is told within 6 s. What changes and changes back between
+// two looks, or while the loop's body runs, is not told at all; so a lock that passes from one holder to the next stays
+// Held. The same state never comes twice in a row.
+//
+// Watch waits out an outage of the server, and tells then what has become of the lock. An error is the last that it
+// tells, and the state beside it means nothing: the error matches ctx.Err() and its cause if ctx ended, [ErrClosed] if
+// the session did, and is the server's refusal otherwise.
+//
+// It costs a subscription, one look for each message on it, one when the lease in the way would be over, and one every
+// 4 to 6 s. It holds up nobody who wants the lock, except that a release of a read-write lock or a setlock takes the
+// watching session for one that waits. It corresponds to addListener() of listeners that hear of expired and deleted
+// objects, and needs no keyspace events.
+func (m *Mutex) Watch(ctx context.Context) iter.Seq2[State, error] {
+	return func(yield func(State, error) bool) {
+		err := holders.Watch(ctx, m.core(), func(s holders.State) bool { return yield(State(s), nil) })
+		if err != nil {
+			yield(Free, err)
+		}
+	}
 }
 
 // ForceUnlock frees the lock whoever holds it, and wakes those who wait. It reports whether the lock was held.

@@ -3,6 +3,7 @@ package holdfasttest_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"testing"
 	"time"
 
@@ -302,4 +303,34 @@ func TestAssertFreeSaysWhoHoldsIt(t *testing.T) {
 	require.Len(t, fake.failures, 1)
 	assert.Contains(t, fake.failures[0], `cannot tell whether rlock "orders:42" is free`)
 	assert.Contains(t, fake.failures[0], holdfast.ErrClosed.Error())
+}
+
+// A lease that ends because time passes is told to who watches, at once.
+func TestWatchersAreToldWhenTimePasses(t *testing.T) {
+	t.Parallel()
+	for name, make := range kinds {
+		server := holdfasttest.NewServer(t)
+		watched, ok := make(server.Open(nil), 0).(interface {
+			Watch(ctx context.Context) iter.Seq2[holdfast.State, error]
+		})
+		if !ok { // several, or a semaphore
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hold, err := make(server.Open(nil), time.Minute).Lock(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, hold.Detach())
+			began := time.Now()
+			for state, err := range watched.Watch(t.Context()) {
+				require.NoError(t, err)
+				if state != holdfast.Held {
+					require.Equal(t, holdfast.Expired, state)
+					break
+				}
+				go server.Advance(time.Minute + time.Second)
+			}
+			require.Less(t, time.Since(began), 4*time.Second)
+		})
+	}
 }

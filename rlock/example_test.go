@@ -235,3 +235,30 @@ func ExampleNew_owners() {
 	fmt.Println(sum)
 	// Output: 45
 }
+
+// A dashboard follows a lock without taking it.
+func ExampleMutex_watch() {
+	session := open()
+	defer session.Close()
+	nightly := rlock.New(session, "nightly", nil)
+
+	hold, err := nightly.Lock(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for state, err := range nightly.Watch(context.Background()) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(state)
+		if state != holdfast.Held {
+			return
+		}
+		_ = hold.Release()
+	}
+	// Output:
+	// held
+	// free
+}

@@ -40,6 +40,9 @@ type protocol struct {
 	fenced bool
 }
 
+// Mark is where those listen besides who listen on the lock's channel and want no turn.
+func (p *protocol) Mark() string { return wire.LineChannel(p.lock().Key()) + wire.Redisson }
+
 func (p *protocol) lock() *core.Lock { return p.mutex.lock() }
 
 func (p *protocol) Acquire(w kind.Want) *script.Call {
@@ -121,9 +124,8 @@ func (p lined) Leave(owner string) *script.Call {
 func (p lined) WaiterLease() time.Duration { return waiterLease }
 
 func (p lined) Standing() *wait.Standing {
-	channel := wire.LineChannel(p.lock().Key())
 	return &wait.Standing{
-		Channel: channel + p.lock().Session().ID(), Mark: channel + wire.Redisson,
+		Channel: wire.LineChannel(p.lock().Key()) + p.lock().Session().ID(), Mark: p.Mark(),
 		Kind: p.lock().Millis() + p.asks(), // what is owed of a request lasts as long as its lease
 	}
 }

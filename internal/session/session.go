@@ -202,15 +202,15 @@ func (s *Session) Presence() *presence.Teller { return s.presence }
 func (s *Session) Lines() *wait.Lines { return s.lines }
 
 // NewLines makes queues of callers of the session besides those of single names.
-func (s *Session) NewLines() *wait.Lines { return wait.NewLines(s.hear, s.closing) }
+func (s *Session) NewLines() *wait.Lines { return wait.NewLines(s.Hear, s.closing) }
 
 // Listen calls wake for each message of a channel, and whenever one may have been missed.
 func (s *Session) Listen(channel string, wake func()) (stop func()) {
-	return s.hear(channel, func(string) { wake() })
+	return s.Hear(channel, func(string) { wake() })
 }
 
-// hear is Listen of who wants the messages: "" is that one may have been missed.
-func (s *Session) hear(channel string, hear func(message string)) (stop func()) {
+// Hear is Listen of who wants the messages: "" is that one may have been missed.
+func (s *Session) Hear(channel string, hear func(message string)) (stop func()) {
 	return s.hub.Listen(channel, hear).Close
 }
 

@@ -2,6 +2,7 @@ package kit
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +26,11 @@ type Locker interface {
 	RemainingLease(ctx context.Context) (time.Duration, error)
 	Holders(ctx context.Context) ([]holdfast.Holder, error)
 	ForceUnlock(ctx context.Context) (bool, error)
+}
+
+// A Watchable is a lock that can be watched, as those of several cannot.
+type Watchable interface {
+	Watch(ctx context.Context) iter.Seq2[holdfast.State, error]
 }
 
 // A Kind is one row of the conformance suite: how to make a lock of it, and what sets it apart.

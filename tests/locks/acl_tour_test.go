@@ -73,6 +73,10 @@ func (w *aclWalk) lock(mine, theirs kit.Locker, waits func(next <-chan kit.Resul
 	w.ok(kit.ErrorOf(mine.HoldCount(ctx)))
 	w.ok(kit.ErrorOf(mine.RemainingLease(ctx)))
 	w.ok(kit.ErrorOf(mine.Holders(ctx)))
+	for _, err := range theirs.(kit.Watchable).Watch(w.ctx) {
+		w.ok(err)
+		break
+	}
 	w.ok(hold.Extend(ctx, time.Minute))
 	w.is(kit.ErrorOf(theirs.TryLock(w.ctx)), holdfast.ErrBusy)
 	next := kit.GoLock(w.ctx, theirs.Lock)
