@@ -40,6 +40,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
@@ -110,6 +111,7 @@ type Holder struct {
 	ID    string        // "<session>:<number>"; of Java "<client>:<thread>"
 	Count int           // the number of nested holds
 	Lease time.Duration // how long it lasts at least without another renewal; below zero if it has no end
+	Note  string        // of [WithNote]; "" if there is none, or the hold has not lasted for a quarter of a second
 
 	Host    string    // where its process runs
 	PID     int       // which it is there
@@ -137,6 +139,20 @@ type Waiter struct {
 // passes on. So NewOwner is for work that must not share the locks of the ctx it was given, for
 // example at a go statement. A lock taken with NewOwner under a hold waits for that hold.
 func NewOwner(ctx context.Context) context.Context { return core.NewOwner(ctx) }
+
+// WithNote returns ctx with a note for people: who wants a lock, why, or for which request. Holds that are taken with it
+// tell it in [Mutex.Holders] and the commands ls and show of holdfast, as those tell the process of a session that is not
+// [Options.Anonymous]; of a session with many such holds, the 64 oldest. What is held for less than a quarter of a second
+// costs nothing more; each change of what is told is a command, four a second at the most. A note has at most 256 bytes;
+// a longer one is cut. With "" there is none. Redisson has no such thing.
+func WithNote(ctx context.Context, note string) context.Context {
+	if len(note) > maxNote {
+		note = strings.ToValidUTF8(note[:maxNote], "")
+	}
+	return session.WithNote(ctx, note)
+}
+
+const maxNote = 256
 
 // Do takes, works, and releases. take is a method such as l.Lock or l.TryLock; its error
 // comes back as it is, and work has not run then. work gets the hold's context.

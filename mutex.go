@@ -96,7 +96,7 @@ func (m *Mutex) Holders(ctx context.Context) ([]Holder, error) {
 	all := make([]Holder, len(found))
 	for i, h := range found {
 		all[i] = Holder{
-			ID: h.ID, Count: h.Count, Lease: h.Lease,
+			ID: h.ID, Count: h.Count, Lease: h.Lease, Note: h.Note,
 			Host: h.Host, PID: h.PID, Program: h.Program, Label: h.Label, Started: h.Started,
 		}
 	}

@@ -10,7 +10,7 @@ import (
 // Observe says that the hold has begun.
 func (h *Single) Observe(ctx context.Context) {
 	s := h.lock.Session()
-	ended := s.Holding(ctx, &h.lock.Label)
+	ended := s.Holding(ctx, &h.lock.Label, h.grant.Wire)
 	if ended == nil && !s.Config().Places {
 		return
 	}
@@ -38,9 +38,6 @@ func (h *Single) tellEnd(why *ending, held time.Duration) {
 
 // observeEnd tells the observer that the hold has ended, unless it has been told.
 func (h *Single) observeEnd(why *ending, held time.Duration) {
-	if h.lock.Session().Config().Observer == nil {
-		return
-	}
 	h.grant.claim.Lock()
 	var ended func(held time.Duration, why error)
 	if h.rare != nil {

@@ -67,7 +67,7 @@ func (l Link) owner() string {
 }
 
 // Since is when the last of its waits began: from then on it was a cycle. It is in ms since 1970.
-func (c Cycle) Since() int64 { return c.Youngest().Wait.Since }
+func (c Cycle) Since() int64 { return c.Youngest().Since }
 
 // key says which cycle it is. It begins anywhere.
 func (c Cycle) key() string {

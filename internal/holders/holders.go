@@ -16,6 +16,7 @@ type Holder struct {
 	ID    string
 	Count int
 	Lease time.Duration
+	Note  string
 	presence.Process
 }
 
@@ -61,8 +62,8 @@ func All(ctx context.Context, l *core.Lock) ([]Holder, error) {
 	for i, h := range holders {
 		owners[i] = h.ID
 	}
-	for i, p := range l.Session().Presence().Processes(ctx, owners) {
-		holders[i].Process = p
+	for i, t := range l.Session().Presence().Told(ctx, owners) {
+		holders[i].Process, holders[i].Note = t.Process, t.Notes[owners[i]]
 	}
 	return holders, nil
 }

@@ -43,7 +43,7 @@ func Waiters(ctx context.Context, l *core.Lock, keys ...string) ([]Waiter, error
 	if err != nil {
 		return nil, err
 	}
-	for i, p := range l.Session().Presence().Processes(ctx, owners) {
+	for i, p := range l.Session().Presence().Told(ctx, owners) {
 		w := &all[i]
 		w.Host, w.PID, w.Program, w.Label, w.Started = p.Host, p.PID, p.Program, p.Label, p.Started
 	}

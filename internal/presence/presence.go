@@ -1,5 +1,6 @@
 // Package presence lets the server know which process a session is, while the session holds or waits for
-// something, and which of its calls wait for long while their owners hold something; and asks for what others tell.
+// something, what notes its holds have, and which of its calls wait for long while their owners hold something; and asks
+// for what others tell.
 package presence
 
 import (
@@ -50,7 +51,12 @@ type Teller struct {
 	awake atomic.Bool   // the goroutine runs
 	due   time.Duration // the next telling; the goroutine's alone
 	told  atomic.Bool   // the server may have the key
+	said  Told          // in the key, of what may be told besides the process; the goroutine's alone
+	mute  bool          // the server refuses to be told; the same
+	stirs chan struct{} // there may be something to tell earlier than it was
+
 	waits waits
+	notes notes
 }
 
 // notice is how long something is held or waited for before the server is told.
@@ -61,11 +67,11 @@ const Round = notice
 
 // NewTeller returns the teller of a session whose goroutines end with ctx. Without a process it tells nothing.
 func NewTeller(ctx context.Context, s Session, p *Process) *Teller {
-	t := &Teller{ctx: ctx, session: s, key: wire.SessionKey(s.ID), waits: newWaits()}
+	t := &Teller{ctx: ctx, session: s, key: wire.SessionKey(s.ID), stirs: make(chan struct{}, 1), waits: newWaits()}
 	if p != nil {
 		text, _ := json.Marshal(p) // never fails: texts, a number and a time
 		t.text = string(text)
-		t.waits.told.Process = *p
+		t.said.Process = *p
 	}
 	return t
 }
@@ -81,9 +87,7 @@ func (t *Teller) Stir() {
 func (t *Teller) run() {
 	for t.pause() {
 		if t.session.Busy() {
-			if t.tellWaits(); t.session.Now() >= t.due {
-				t.tell()
-			}
+			t.tellMore()
 			continue
 		}
 		t.awake.Store(false)
@@ -96,7 +100,7 @@ func (t *Teller) run() {
 // pause sleeps until something may have to be told, and reports whether the session lasts.
 func (t *Teller) pause() bool {
 	d := max(notice, t.due-t.session.Now())
-	if t.waits.any() {
+	if !t.mute && (t.waits.any() || t.notes.any()) {
 		d = notice
 	}
 	end := t.session.Now() + d
@@ -106,7 +110,7 @@ func (t *Teller) pause() bool {
 		select {
 		case <-timer.C:
 			return true
-		case <-t.waits.stirred:
+		case <-t.stirs:
 			end = min(end, t.session.Now()+notice)
 			timer.Reset(end - t.session.Now())
 		case <-t.ctx.Done():
@@ -121,10 +125,10 @@ func (t *Teller) tell() {
 	ctx, cancel := context.WithTimeout(t.ctx, s.Lease/6)
 	defer cancel()
 	t.told.Store(true)
-	err := s.Client.Do(ctx, s.Client.B().Set().Key(t.key).Value(t.said()).Px(4*s.Lease/3).Build()).Error()
+	err := s.Client.Do(ctx, s.Client.B().Set().Key(t.key).Value(t.value()).Px(4*s.Lease/3).Build()).Error()
 	t.due = s.Now() + s.Lease/3
 	_, refused := rueidis.IsRedisErr(err)
-	if t.waits.mute = refused && !script.Passes(err); t.waits.mute {
+	if t.mute = refused && !script.Passes(err); t.mute {
 		t.due = lease.Add(s.Now(), time.Hour) // not a command each time for nothing
 		s.Logger.Info("holdfast: the server is not told which process this session is", "error", err)
 	}
@@ -140,11 +144,11 @@ func (t *Teller) End(ctx context.Context) {
 	}
 }
 
-// Processes asks which processes wire owners are of; an unknown one is empty. It is a help for people: an error
+// Told asks what the sessions of wire owners tell; nothing of an unknown one. It is a help for people: an error
 // is as good as an answer that nobody is known. A session that tells nothing does not ask either: it may not
 // have the right.
-func (t *Teller) Processes(ctx context.Context, owners []string) []Process {
-	all := make([]Process, len(owners))
+func (t *Teller) Told(ctx context.Context, owners []string) []Told {
+	all := make([]Told, len(owners))
 	if t.text == "" {
 		return all
 	}
@@ -152,7 +156,7 @@ func (t *Teller) Processes(ctx context.Context, owners []string) []Process {
 	for i, owner := range owners {
 		sessions[i] = SessionOf(owner)
 	}
-	known, _ := Find(ctx, t.session.Client, sessions)
+	known, _ := Ask(ctx, t.session.Client, sessions)
 	for i, session := range sessions {
 		all[i] = known[session]
 	}
@@ -171,18 +175,8 @@ func SessionOf(owner string) string {
 	return session
 }
 
-// Find asks which processes the sessions are, in one round trip to each server, and returns those that tell.
+// Ask asks what sessions tell, in one round trip to each server, and returns those that tell.
 // After an error what is known is returned, too.
-func Find(ctx context.Context, client rueidis.Client, sessions []string) (map[string]Process, error) {
-	told, err := Ask(ctx, client, sessions)
-	known := make(map[string]Process, len(told))
-	for session, t := range told {
-		known[session] = t.Process
-	}
-	return known, err
-}
-
-// Ask is Find of all that the sessions tell.
 func Ask(ctx context.Context, client rueidis.Client, sessions []string) (map[string]Told, error) {
 	sessions = slices.Compact(slices.Sorted(slices.Values(sessions)))
 	sessions = slices.DeleteFunc(sessions, func(s string) bool { return s == "" })

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,8 @@ type Told struct {
 	Count  uint64          `json:"told,omitempty"` // how often it has told of waits
 	Waits  []deadlock.Wait `json:"waits,omitempty"`
 	Itself []string        `json:"itself,omitempty"` // the keys that it has had for long, and waits for
+
+	Notes map[string]string `json:"notes,omitempty"` // of its holds, by their wire owners
 }
 
 // Telling is what the session has told of its waits.
@@ -64,21 +67,14 @@ func (n *Nested) End() {
 
 // waits are what a teller knows of the calls that wait.
 type waits struct {
-	stirred chan struct{} // the first of them has begun
-
-	mu     sync.Mutex // guards the next three
+	mu     sync.Mutex // guards the rest but the finder, which is the goroutine's alone
 	last   uint64
 	nested map[uint64]*Nested
 	itself []string
-
-	told   Told // the goroutine's alone, as the rest is
-	mute   bool // the server refuses to be told
 	finder deadlock.Finder
 }
 
-func newWaits() waits {
-	return waits{stirred: make(chan struct{}, 1), nested: map[uint64]*Nested{}}
-}
+func newWaits() waits { return waits{nested: map[uint64]*Nested{}} }
 
 // Wait has the session tell of a call, as soon as it has waited for long, until its End.
 func (t *Teller) Wait(n *Nested) {
@@ -90,7 +86,7 @@ func (t *Teller) Wait(n *Nested) {
 	n.id = w.last
 	w.nested[n.id] = n
 	if len(w.nested) == 1 {
-		w.stir()
+		t.stir()
 	}
 }
 
@@ -101,13 +97,14 @@ func (t *Teller) Itself(keys []string) {
 	defer w.mu.Unlock()
 	if slices.Sort(keys); !slices.Equal(keys, w.itself) {
 		w.itself = keys
-		w.stir()
+		t.stir()
 	}
 }
 
-func (w *waits) stir() {
+// stir has the goroutine look within a moment whether there is something to tell.
+func (t *Teller) stir() {
 	select {
-	case w.stirred <- struct{}{}:
+	case t.stirs <- struct{}{}:
 	default:
 	}
 }
@@ -116,7 +113,7 @@ func (w *waits) stir() {
 func (w *waits) any() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.mute && len(w.nested) > 0
+	return len(w.nested) > 0
 }
 
 // long are the longest waits of those that have lasted for long.
@@ -131,41 +128,45 @@ func (w *waits) long(now time.Duration) []*Nested {
 	return all[:min(len(all), mostTold)]
 }
 
-// tellWaits tells of the calls that have waited for long, again and again while there are any, and that there are none
-// any more.
-func (t *Teller) tellWaits() {
+// tellMore tells what is not told yet, of calls that have waited for long again and again; and when it is due, that the
+// session lasts.
+func (t *Teller) tellMore() {
 	w := &t.waits
 	w.mu.Lock()
 	nested, itself := w.long(t.session.Now()), w.itself
 	w.mu.Unlock()
-	if w.mute || len(nested) == 0 && len(w.told.Waits) == 0 && slices.Equal(itself, w.told.Itself) {
+	notes := t.notes.told(t.session.Now())
+	same := len(nested)+len(t.said.Waits) == 0 && slices.Equal(itself, t.said.Itself) && maps.Equal(notes, t.said.Notes)
+	if (t.mute || same) && t.session.Now() < t.due {
 		return
 	}
 	ctx, cancel := context.WithTimeout(t.ctx, t.session.Lease/6)
 	defer cancel()
-	w.told.Count++
-	w.told.Waits, w.told.Itself = nil, itself
+	t.said.Waits, t.said.Itself, t.said.Notes = nil, itself, notes
 	for _, n := range nested {
 		for_, err := n.For(ctx)
 		if err != nil {
 			continue // the next time
 		}
-		w.told.Waits = append(w.told.Waits, deadlock.Wait{
+		t.said.Waits = append(t.said.Waits, deadlock.Wait{
 			ID: n.id, Kind: n.Kind, Name: n.Name, Since: n.since.UnixMilli(), For: for_, Holds: n.Holds(),
 		})
 	}
+	if len(t.said.Waits) > 0 {
+		t.said.Count++
+	}
 	t.tell()
-	if t.session.Breaks && len(w.told.Waits) > 0 {
+	if t.session.Breaks && len(t.said.Waits) > 0 {
 		t.breakCycles(ctx)
 	}
 }
 
-// said is what the session tells, with its waits if there are any.
-func (t *Teller) said() string {
-	if len(t.waits.told.Waits)+len(t.waits.told.Itself) == 0 {
+// value is what the session tells.
+func (t *Teller) value() string {
+	if len(t.said.Waits)+len(t.said.Itself)+len(t.said.Notes) == 0 {
 		return t.text
 	}
-	text, _ := json.Marshal(&t.waits.told) // never fails, as above
+	text, _ := json.Marshal(&t.said) // never fails, as above
 	return string(text)
 }
 

@@ -77,14 +77,32 @@ func (o *Object) Woken(by wait.Cause) {
 	}
 }
 
-// Holding says that what the label names is held, under the ctx of the call that took it. What it returns is to be
-// told how that ended, with nil if it was released or detached; nil: nobody wants to know.
-func (s *Session) Holding(ctx context.Context, label *Label) (ended func(held time.Duration, why error)) {
-	observer := s.config.Observer
-	if observer == nil || observer.Hold == nil {
-		return nil
+// Holding says that what the label names is held, under the ctx of the call that took it; wire is the wire owner, "" of
+// several. What it returns is to be told how that ended, with nil if it was released or detached; nil: nobody wants to
+// know.
+func (s *Session) Holding(ctx context.Context, label *Label, wire string) (ended func(held time.Duration, why error)) {
+	var observed func(held time.Duration, why error)
+	if observer := s.config.Observer; observer != nil && observer.Hold != nil {
+		observed = observer.Hold(ctx, label.Title(), label.Name)
 	}
-	return observer.Hold(ctx, label.Title(), label.Name)
+	note, _ := ctx.Value(noteKey{}).(string)
+	if note == "" || wire == "" {
+		return observed
+	}
+	forget := s.presence.Note(wire, note)
+	return func(held time.Duration, why error) {
+		forget()
+		if observed != nil {
+			observed(held, why)
+		}
+	}
+}
+
+type noteKey struct{}
+
+// WithNote returns ctx with a note on what is taken with it.
+func WithNote(ctx context.Context, note string) context.Context {
+	return context.WithValue(ctx, noteKey{}, note)
 }
 
 // LogLoss logs the end of what the label names, if it is a loss: nil is none.

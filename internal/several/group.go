@@ -108,7 +108,7 @@ func (g *group) begin(ctx context.Context) {
 		}
 	}
 	g.mu.Unlock()
-	observed := g.kind.Session().Holding(ctx, &g.label)
+	observed := g.kind.Session().Holding(ctx, &g.label, "")
 	g.mu.Lock()
 	g.observed = observed
 	why := g.ended.Load()

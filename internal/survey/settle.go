@@ -237,13 +237,14 @@ func (r *Reader) introduce(ctx context.Context, objects []*Object) {
 	}
 	for _, o := range objects {
 		for _, h := range o.Holders {
-			h.waits(o.Name, known[h.Session])
+			h.tells(o.Name, known[h.Session])
 		}
 	}
 }
 
-// waits adds for what a holder of a name waits, by what its session tells.
-func (p *Party) waits(name string, told presence.Told) {
+// tells adds what a holder's session tells of the hold of a name.
+func (p *Party) tells(name string, told presence.Told) {
+	p.Note = told.Notes[p.ID]
 	p.WaitsForItself = slices.Contains(told.Itself, name)
 	for _, w := range told.Waits {
 		if slices.Contains(w.Holds, p.ID) {

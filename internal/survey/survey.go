@@ -82,6 +82,7 @@ type Party struct {
 	LeaseMS *int64            `json:"lease_ms,omitempty"` // of a holder; -1: without end
 	AliveMS *int64            `json:"alive_ms,omitempty"` // of a waiter: when it counts as dead
 	Process *presence.Process `json:"process,omitempty"`
+	Note    string            `json:"note,omitempty"` // of a holder, for people
 
 	// Of a holder: its session has calls that have waited for the name for long as well, perhaps of other goroutines.
 	WaitsForItself bool `json:"waits_for_itself,omitempty"`

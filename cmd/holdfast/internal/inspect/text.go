@@ -32,6 +32,10 @@ func stateText(o *survey.Object) string {
 		return survey.Free
 	}
 	text := Brief(o.Holders[0])
+	if note := []rune(o.Holders[0].Note); len(note) > 0 {
+		const most = 40
+		text += ": " + cli.Safe(string(note[:min(len(note), most)]))
+	}
 	if more := *o.HolderCount - 1; more > 0 {
 		text += fmt.Sprintf(" +%d", more)
 	}
@@ -127,6 +131,9 @@ func atLength(p *survey.Party) string {
 	}
 	if p.LeaseMS != nil {
 		text += ", lease " + leaseText(p.LeaseMS)
+	}
+	if p.Note != "" {
+		text += ", note: " + cli.Safe(p.Note)
 	}
 	if len(p.WaitsFor) > 0 {
 		text += ", waits for " + cli.Safe(strings.Join(p.WaitsFor, ", "))

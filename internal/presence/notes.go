@@ -1,0 +1,79 @@
+package presence
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// mostNotes is how many notes a session tells, the oldest ones.
+const mostNotes = 64
+
+// notes are the texts that holds were given.
+type notes struct {
+	mu      sync.Mutex // guards the rest
+	last    uint64
+	held    map[uint64]note
+	changed bool // since what is to be told was asked for
+}
+
+type note struct {
+	wire, text string
+	since      time.Duration
+}
+
+// Note has the session tell a text of a wire owner's hold, unless that ends within a moment.
+func (t *Teller) Note(wire, text string) (end func()) {
+	if t.text == "" {
+		return func() {}
+	}
+	n := &t.notes
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.held == nil {
+		n.held = map[uint64]note{}
+	}
+	n.last++
+	id := n.last
+	n.held[id] = note{wire, text, t.session.Now()}
+	n.change(t)
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.held, id)
+		n.change(t)
+	}
+}
+
+// change has the goroutine look what is to be told.
+func (n *notes) change(t *Teller) {
+	if !n.changed {
+		n.changed = true
+		t.stir()
+	}
+}
+
+func (n *notes) any() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.changed
+}
+
+// told is what is to be told now, by wire owners.
+func (n *notes) told(now time.Duration) map[string]string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.changed = false
+	ids := slices.SortedFunc(maps.Keys(n.held), func(a, b uint64) int { return cmp.Compare(a, b) })
+	told := map[string]string{}
+	for _, id := range ids {
+		if h := n.held[id]; now-h.since < notice {
+			n.changed = true // it may be by then
+		} else if len(told) < mostNotes {
+			told[h.wire] = h.text
+		}
+	}
+	return told
+}
