@@ -47,7 +47,7 @@ func TestTheGuideShowsThisCode(t *testing.T) {
 
 // These are the types of the guide's variables.
 var variables = map[string][]string{
-	"l":  {"holdfast.Mutex", "fairlock.Mutex", "setlock.Mutex", "multilock.MultiLock", "multilock.RedLock"},
+	"l":  {"holdfast.Mutex", "rlock.Mutex", "fairlock.Mutex", "setlock.Mutex", "multilock.MultiLock", "multilock.RedLock"},
 	"rw": {"rwlock.RWMutex"}, "sem": {"semaphore.Semaphore"}, "permits": {"semaphore.Expirable"}, "gate": {"latch.Latch"},
 	"hold": {"holdfast.Hold"}, "session": {"holdfast.Session"},
 }
