@@ -20,10 +20,14 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// noteOf is the note of the lock's only holder.
-func noteOf(t *testing.T, l interface {
+// A noted is a lock whose holders are told.
+type noted interface {
+	holdfast.Locker
 	Holders(ctx context.Context) ([]holdfast.Holder, error)
-}) string {
+}
+
+// noteOf is the note of the lock's only holder.
+func noteOf(t *testing.T, l noted) string {
 	t.Helper()
 	all, err := l.Holders(t.Context())
 	require.NoError(t, err)
@@ -36,16 +40,12 @@ func TestHoldersTellTheNotesOfHolds(t *testing.T) {
 	srv := redistest.Start(t)
 	s := kit.OpenKnown(t, at(srv.Addr()), nil)
 	other := kit.OpenKnown(t, at(srv.Addr()), nil)
-	type lock interface {
-		holdfast.Locker
-		Holders(ctx context.Context) ([]holdfast.Holder, error)
-	}
-	locks := map[string]func(s *holdfast.Session) lock{
-		"rlock":        func(s *holdfast.Session) lock { return rlock.New(s, "orders", nil) },
-		"fairlock":     func(s *holdfast.Session) lock { return fairlock.New(s, "queue", nil) },
-		"rwlock.Read":  func(s *holdfast.Session) lock { return rwlock.New(s, "read", nil).Read() },
-		"rwlock.Write": func(s *holdfast.Session) lock { return rwlock.New(s, "write", nil).Write() },
-		"setlock":      func(s *holdfast.Session) lock { return setlock.New(s, "set", nil) },
+	locks := map[string]func(s *holdfast.Session) noted{
+		"rlock":        func(s *holdfast.Session) noted { return rlock.New(s, "orders", nil) },
+		"fairlock":     func(s *holdfast.Session) noted { return fairlock.New(s, "queue", nil) },
+		"rwlock.Read":  func(s *holdfast.Session) noted { return rwlock.New(s, "read", nil).Read() },
+		"rwlock.Write": func(s *holdfast.Session) noted { return rwlock.New(s, "write", nil).Write() },
+		"setlock":      func(s *holdfast.Session) noted { return setlock.New(s, "set", nil) },
 	}
 	for name, lock := range locks {
 		t.Run(name, func(t *testing.T) {

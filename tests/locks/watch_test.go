@@ -204,7 +204,7 @@ func TestAWatchEnds(t *testing.T) {
 	_, more := <-watch
 	require.False(t, more, "an error is the last")
 
-	for range l.Watch(t.Context()) {
+	for range l.Watch(t.Context()) { //nolint:errcheck // what it yields is not looked at
 		break
 	}
 	kit.Await(t, "the subscription's end", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 0 })

@@ -24,7 +24,10 @@ func deadlocksCommand(redis *cli.Redis) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return reportDeadlocks(found, json)
+				if !json {
+					return report(found, deadlockText, "no calls wait for each other\n")
+				}
+				return report(found, deadlockJSON, "")
 			})
 		},
 	}
@@ -32,20 +35,16 @@ func deadlocksCommand(redis *cli.Redis) *cobra.Command {
 	return cmd
 }
 
-// reportDeadlocks prints them, and ends with the answer no if there are any for certain.
-func reportDeadlocks(found []*survey.Deadlock, json bool) error {
+// report prints deadlocks, or that there are none, and ends with the answer no if there are any for certain.
+func report(found []*survey.Deadlock, text func(*survey.Deadlock) string, none string) error {
 	var b strings.Builder
 	certain := false
 	for _, d := range found {
 		certain = certain || !d.Perhaps
-		if !json {
-			b.WriteString(deadlockText(d))
-		} else if err := cli.WriteJSON(&b, d); err != nil {
-			return err
-		}
+		b.WriteString(text(d))
 	}
-	if len(found) == 0 && !json {
-		b.WriteString("no calls wait for each other\n")
+	if len(found) == 0 {
+		b.WriteString(none)
 	}
 	if _, err := os.Stdout.WriteString(b.String()); err != nil {
 		return cli.Exit(cli.ExitNo, err)
@@ -54,6 +53,12 @@ func reportDeadlocks(found []*survey.Deadlock, json bool) error {
 		return cli.Silent(cli.ExitNo)
 	}
 	return nil
+}
+
+func deadlockJSON(d *survey.Deadlock) string {
+	var b strings.Builder
+	_ = cli.WriteJSON(&b, d) // never fails
+	return b.String()
 }
 
 // deadlockText tells a person.
