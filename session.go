@@ -201,6 +201,9 @@ func (o *Options) checked() (Options, error) {
 	if len(c.Label) > maxLabel || !utf8.ValidString(c.Label) {
 		return c, fmt.Errorf("Options.Label has %d bytes, must be UTF-8 of at most %d", len(c.Label), maxLabel)
 	}
+	if c.BreakDeadlocks && c.Anonymous {
+		return c, errors.New("Options.BreakDeadlocks needs a session that tells what it waits for: it must not be Anonymous")
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -16,6 +16,7 @@ const (
 	busy      outcome = "busy"
 	cancelled outcome = "cancelled"
 	unknown   outcome = "unknown"
+	deadlock  outcome = "deadlock"
 	failure   outcome = "error"
 
 	released outcome = "released" // of a hold
@@ -38,6 +39,8 @@ func outcomeOf(err error, well outcome) outcome {
 		return lost
 	case errors.Is(err, holdfast.ErrClosed):
 		return closed
+	case errors.Is(err, holdfast.ErrDeadlock):
+		return deadlock
 	case errors.Is(err, holdfast.ErrUnknown):
 		return unknown
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -49,7 +52,7 @@ func outcomeOf(err error, well outcome) outcome {
 // bad reports whether the outcome is an error to whoever reads traces.
 func (o outcome) bad() bool {
 	switch o {
-	case lost, closed, unknown, failure:
+	case lost, closed, unknown, deadlock, failure:
 		return true
 	}
 	return false

@@ -25,6 +25,7 @@ func TestOutcomes(t *testing.T) {
 		{wrap(&holdfast.LostError{}), lost, "lost"},
 		{wrap(&holdfast.LostError{Err: &net.OpError{Err: errors.New("reset")}}), lost, "lost"},
 		{wrap(holdfast.ErrClosed), closed, "closed"},
+		{wrap(holdfast.ErrDeadlock), deadlock, "deadlock"},
 		{wrap(holdfast.ErrUnknown), unknown, "unknown"},
 		{wrap(fmt.Errorf("%w: %w", holdfast.ErrUnknown, net.UnknownNetworkError("x"))), unknown, "net.UnknownNetworkError"},
 		{wrap(fmt.Errorf("%w: %w", holdfast.ErrUnknown, context.Canceled)), unknown, "context.Canceled"},

@@ -144,12 +144,12 @@ func (t *Teller) tellMore() {
 	defer cancel()
 	t.said.Waits, t.said.Itself, t.said.Notes = nil, itself, notes
 	for _, n := range nested {
-		for_, err := n.For(ctx)
+		holders, err := n.For(ctx)
 		if err != nil {
 			continue // the next time
 		}
 		t.said.Waits = append(t.said.Waits, deadlock.Wait{
-			ID: n.id, Kind: n.Kind, Name: n.Name, Since: n.since.UnixMilli(), For: for_, Holds: n.Holds(),
+			ID: n.id, Kind: n.Kind, Name: n.Name, Since: n.since.UnixMilli(), For: holders, Holds: n.Holds(),
 		})
 	}
 	if len(t.said.Waits) > 0 {

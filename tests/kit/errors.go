@@ -20,6 +20,7 @@ var classes = []struct {
 	{"not held", holdfast.ErrNotHeld},
 	{"lost", holdfast.ErrLost},
 	{"already held", holdfast.ErrAlreadyHeld},
+	{"deadlock", holdfast.ErrDeadlock},
 	{"closed", holdfast.ErrClosed},
 	{"unknown", holdfast.ErrUnknown},
 	{"deadline", context.DeadlineExceeded},
