@@ -121,8 +121,8 @@ func (f *Finder) Look(told []Telling) (certain []Cycle) {
 	return certain
 }
 
-// Suspects reports whether there were cycles at the last look, be they certain or not.
-func (f *Finder) Suspects() bool { return len(f.seen) > 0 }
+// Suspects is how many cycles there were at the last look, be they certain or not.
+func (f *Finder) Suspects() int { return len(f.seen) }
 
 // cycles returns a shortest cycle through each wait that is in one.
 func cycles(told []Telling) (all []Cycle) {

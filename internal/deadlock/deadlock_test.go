@@ -30,7 +30,7 @@ func TestACycleIsCertainWhenAllHaveToldOfItAgain(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		var f Finder
 		require.Empty(t, f.Look(ring(n, 7)))
-		require.True(t, f.Suspects())
+		require.Equal(t, 1, f.Suspects())
 		late := ring(n, 9)
 		late[0].Count = 8 // before it gave up, and before the last one began to wait
 		require.Empty(t, f.Look(late))
@@ -84,7 +84,7 @@ func TestReadersAndBystanders(t *testing.T) {
 	var none Finder
 	line := ring(4, 1)[:3]
 	none.Look(line)
-	require.False(t, none.Suspects())
+	require.Zero(t, none.Suspects())
 }
 
 // A world is owners that take locks one after the other, in any order, and sessions that tell of it.

@@ -33,8 +33,8 @@ type Blocked struct {
 }
 
 // Deadlocks looks for owners that wait for each other, in what sessions tell of calls that have waited for half a
-// second and more; and for sessions that wait for what they hold themselves. It takes up to two seconds if there are
-// some.
+// second and more; and for sessions that wait for what they hold themselves. It takes some three quarters of a second,
+// two at the most, if there are some.
 func Deadlocks(ctx context.Context, client rueidis.Client) (all []*Deadlock, err error) {
 	ids, err := sessions(ctx, client)
 	if err != nil {
@@ -43,7 +43,7 @@ func Deadlocks(ctx context.Context, client rueidis.Client) (all []*Deadlock, err
 	var f deadlock.Finder
 	var told map[string]presence.Told
 	var certain []deadlock.Cycle
-	for began := time.Now(); told == nil || f.Suspects() && time.Since(began) < 2*time.Second; {
+	for began := time.Now(); told == nil || f.Suspects() > len(certain) && time.Since(began) < 2*time.Second; {
 		if told != nil && !pause(ctx, presence.Round) {
 			return nil, ctx.Err()
 		}
