@@ -33,7 +33,12 @@ func (s tenancy) released(last tenancy) tenancy {
 
 // reentrantMutex is the specification of the lock. Where an outcome is unknown, the model tries all that may have
 // happened.
-var reentrantMutex = modelOf(tenancy{}, afterDeed, nil)
+var reentrantMutex = modelOf(tenancy{}, func(s tenancy, d deed) []tenancy {
+	if d.Java {
+		return afterJavas(s, d)
+	}
+	return afterDeed(s, d)
+}, nil)
 
 // afterDeed returns the states in which a lock may be after a deed; none if the deed was impossible.
 func afterDeed(s tenancy, d deed) []tenancy {
@@ -97,7 +102,7 @@ var inert = []string{
 func (r record) strays() map[string][]interval {
 	all := map[string][]interval{}
 	for _, d := range r.deeds {
-		if d.Kind == opTake && d.Out == "unknown" {
+		if d.Out == "unknown" && (d.Kind == opTake || d.Java && d.Kind == opReenter) {
 			// The server may execute it, or have given it a place in a line, until it is taken back.
 			all[d.Lock] = append(all[d.Lock], interval{from: d.Call, to: d.Return + historySettled})
 		}
@@ -123,7 +128,7 @@ func (r record) grants() (all []porcupine.Operation) {
 	strays := r.strays()
 	for _, d := range r.deeds {
 		if d.Out == "nothing" || d.Out == "unknown" && d.Kind != opReenter && d.Kind != opRelease ||
-			slices.Contains(inert, d.Kind+" "+d.Out) {
+			slices.Contains(inert, d.Kind+" "+d.Out) && !(d.Java && d.Out == "busy") {
 			continue
 		}
 		d.Strays = slices.ContainsFunc(strays[d.Lock], func(s interval) bool { return d.Call <= s.to && s.from <= d.Return })
@@ -135,7 +140,10 @@ func (r record) grants() (all []porcupine.Operation) {
 			end += kit.WorkerLease/3 + 10*time.Millisecond // the server may execute it until its not-after
 		}
 		add(d, d.Call, end)
-		if d.Kind == opRelease && (d.Out == "lost" || d.Out == "unknown" && d.Until < d.Return) { // trust was over
+		for _, o := range d.mayEnd() {
+			add(o, d.Until, d.Return)
+		}
+		if d.Kind == opRelease && !d.Java && (d.Out == "lost" || d.Out == "unknown" && d.Until < d.Return) { // trust was over
 			orphan(d, d.Until, d.Until+historySettled)
 		}
 	}

@@ -23,13 +23,10 @@ import (
 func historian(args []string) {
 	kind, many := strings.CutSuffix(args[2], manyProcesses)
 	kind, few := strings.CutSuffix(kind, fewLocks)
-	k, longest := kit.KindOf(kind), 100*time.Millisecond // for most to be served, since they are in turn
-	if many {
-		longest *= 6
-	}
+	k, longest := kit.KindOf(kind), longestWait(many)
 	narrate(args, kit.WorkerLease, func(c *client) {
 		if few {
-			c.once(k, fmt.Sprint("lock ", rand.N(2)), func() time.Duration { return rand.N(longest) })
+			c.once(k, fmt.Sprint("lock ", rand.N(locksOfFew)), func() time.Duration { return rand.N(longest) })
 			return
 		}
 		c.once(k, anyLock(), patience)
@@ -40,7 +37,17 @@ const (
 	writers       = "rwlock write" // whose turn comes by a message, without a grant
 	fewLocks      = ", few locks"
 	manyProcesses = ", many processes"
+
+	locksOfFew = 2
 )
+
+// longestWait is long enough for most to be served, since they are in turn.
+func longestWait(many bool) time.Duration {
+	if many {
+		return 600 * time.Millisecond
+	}
+	return 100 * time.Millisecond
+}
 
 // once takes a lock, does some things under it if it was granted, and releases it.
 func (c *client) once(k kit.Kind, name string, patience func() time.Duration) {
@@ -84,40 +91,47 @@ func (c *client) once(k kit.Kind, name string, patience func() time.Duration) {
 }
 
 // Four processes, or twelve, take, re-enter, look at and release locks, while replies get lost, one of them is stopped
-// for longer than its lease and one is killed. A reentrant mutex must explain all that they saw.
+// for longer than its lease and one is killed. Where some of them are Java's, one of these is stopped and one is killed
+// as well. A reentrant mutex must explain all that they saw.
 func TestAHistoryOfFourProcessesIsThatOfAMutex(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
 		"rlock", "rlock" + fewLocks, "rlock" + fewLocks + manyProcesses, "fairlock", "fairlock" + fewLocks,
 		writers + fewLocks,
+		"rlock" + fewLocks + withJava, "rlock" + fewLocks + manyProcesses + withJava,
+		"fairlock" + fewLocks + withJava, "fairlock" + fewLocks + manyProcesses + withJava,
 	} {
-		kind, many := strings.CutSuffix(name, manyProcesses)
+		arg, java := strings.CutSuffix(name, withJava)
+		kind, many := strings.CutSuffix(arg, manyProcesses)
 		kind, few := strings.CutSuffix(kind, fewLocks)
 		k := kit.KindOf(kind)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
 			about := subject{
-				role: "historian", arg: name, blows: lockBlows, holding: holdsLock,
+				role: "historian", arg: arg, blows: lockBlows, holding: holdsLock,
 				lost: losing(kit.ScriptOf(k, "release")),
 			}
 			if few { // a call that waits outlasts this; of a thousand calls without an outcome nobody finds the order
 				about.lost = losingFor(100*time.Millisecond, kit.ScriptOf(k, "release"))
 			}
 			if many {
-				about.processes = 3 * historians
-				about.blows = []blow{
-					{process: 0, after: deedsEach / 9, killed: true}, {process: 1, after: deedsEach / 6},
-				}
+				about.processes, about.blows = 3*historians, blowsOfMany
+			}
+			if java {
+				about = about.withJava(kind, locksOfFew, longestWait(many))
 			}
 			r := write(t, srv, about)
 			r.require(t, "take unknown", "release unknown", "release lost")
+			if java {
+				r.requireMixed(t)
+			}
 			r.requireApart(t)
 			checkHistory(t, reentrantMutex, r.grants())
 			if handed, granted := r.handedOver(), r.granted(); few && kind != writers {
 				t.Log(handed, "handed over,", granted, "granted by releases of other processes")
 				require.Greater(t, granted, 100)
-				require.True(t, many || k.Queues || handed > 100)
+				require.True(t, many || java || k.Queues || handed > 100)
 			}
 			s := kit.Open(t, srv.Addr(), nil)
 			if k.Queues {
@@ -151,7 +165,7 @@ func (r record) granted() (n int) {
 func (r record) handedOver() (n int) {
 	tags := map[string]map[string]bool{}
 	for _, d := range r.deeds {
-		if d.Kind != opRelease {
+		if d.Kind != opRelease || d.Java {
 			continue
 		}
 		if tags[d.Wire] == nil {

@@ -73,6 +73,9 @@ func (s sharing) free() bool { return len(s.shares) == 0 }
 // readWriteLock is the specification of the read-write lock: many readers or one writer, which may read as well and
 // then give up writing.
 var readWriteLock = modelOf(sharing{}, func(s sharing, d deed) []sharing {
+	if d.Java {
+		return afterJavasShare(s, d)
+	}
 	if next, ok := afterShared(s, d); ok {
 		return []sharing{next}
 	}
@@ -84,10 +87,7 @@ var readWriteLock = modelOf(sharing{}, func(s sharing, d deed) []sharing {
 // afterShared returns the state of a lock after a deed, and whether the deed was possible.
 func afterShared(s sharing, d deed) (sharing, bool) {
 	mine := s.of(d.Tag)
-	has := mine.reads
-	if d.Half == halfWrite {
-		has = mine.writes
-	}
+	has := mine.has(d.Half)
 	switch d.Kind + " " + d.Out {
 	case "re-enter deadline", "re-enter not held", "re-enter lost": // as in afterDeed, for the hold under whose context it was tried
 		return s, true
@@ -125,6 +125,13 @@ func afterShared(s sharing, d deed) (sharing, bool) {
 		return s.afterRead(d, mine)
 	}
 	return s, false
+}
+
+func (h share) has(half string) int {
+	if half == halfWrite {
+		return h.writes
+	}
+	return h.reads
 }
 
 // plus returns h with n more holds of a half.

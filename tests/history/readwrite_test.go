@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -146,23 +147,39 @@ func (s *stay) release(half string) {
 	s.client.do(d, func() string { return outcome(h.Release()) })
 }
 
-// Four processes read, write, do both, downgrade and look, while replies get lost, one of them is stopped for longer
-// than its lease and one is killed. A read-write lock must explain all that they saw.
+// Four processes, or twelve, read, write, do both, downgrade and look, while replies get lost, one of them is stopped
+// for longer than its lease and one is killed. Where some of them are Java's, one of these is stopped and one is killed
+// as well. A read-write lock must explain all that they saw.
 func TestAHistoryOfFourProcessesIsThatOfAReadWriteLock(t *testing.T) {
 	t.Parallel()
-	for name, prefer := range map[string]bool{"rwlock": false, "rwlock preferred": true} {
+	for _, name := range []string{
+		"rwlock", "rwlock preferred", "rwlock" + withJava, "rwlock" + manyProcesses + withJava,
+	} {
+		kind, java := strings.CutSuffix(name, withJava)
+		kind, many := strings.CutSuffix(kind, manyProcesses)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			reads, writes := kit.ScriptOf(kit.KindOf("rwlock read"), "release"),
 				kit.ScriptOf(kit.KindOf("rwlock write"), "release")
 			srv := redistest.Start(t)
-			r := write(t, srv, subject{
-				role: "rwHistorian", arg: strconv.FormatBool(prefer), blows: lockBlows, holding: holdsLock,
+			about := subject{
+				role: "rwHistorian", arg: strconv.FormatBool(kind == "rwlock preferred"),
+				blows: lockBlows, holding: holdsLock,
 				lost: losing(func(command []string) bool { return reads(command) || writes(command) }),
-			})
+			}
+			if many {
+				about.processes, about.blows = 3*historians, blowsOfMany
+			}
+			if java {
+				about = about.withJava(kind, historyLocks, 5*time.Millisecond)
+			}
+			r := write(t, srv, about)
 			r.require(t, "read take unknown", "write take unknown", "read re-enter unknown",
 				"write re-enter already held",
 				"release unknown", "release lost")
+			if java {
+				r.requireMixed(t)
+			}
 			checkHistory(t, readWriteLock, r.grants())
 			kit.Await(t, "the end of all leases", func() bool { return len(srv.Strs(t, "KEYS", "*")) == 0 })
 		})

@@ -32,6 +32,7 @@ const (
 // A deed is one operation of a history.
 type deed struct {
 	Client  int    // the client that did it
+	Java    bool   // which is a thread of a process in Java, with Redisson
 	Serial  int    // the number of the deed among the client's
 	Lock    string // the name of the lock
 	Half    string // halfRead or halfWrite for a read-write lock
@@ -43,7 +44,9 @@ type deed struct {
 	Out     string        // the class of the error; for a look, what it saw
 	Granted bool          // of a take: a release of another process has handed the lock on
 	Strays  bool          // a call of which nobody knows the outcome may have had the lock meanwhile
-	Until   time.Duration // for a release: the last deadline of what is held yet of the grant, or of this half of it
+	// For a release: the last deadline of what is held yet of the grant, or of this half of it. For all that Java does
+	// with a grant: what the take has got cannot have ended by then.
+	Until time.Duration
 }
 
 // String tells what was done and how it ended, without numbers and names.
@@ -91,7 +94,7 @@ func (b *historybook) size() int {
 // awaitDeeds waits until the book has more than n deeds, on a busy machine for as long as for the end of a history.
 func (b *historybook) awaitDeeds(t *testing.T, n int) {
 	t.Helper()
-	kit.AwaitFor(t, 4*time.Minute, "deeds of a history", func() bool { return b.size() > n })
+	kit.AwaitFor(t, busyEnd, "deeds of a history", func() bool { return b.size() > n })
 }
 
 // last returns each client's last deed that was about a grant.

@@ -26,18 +26,23 @@ const (
 	historyLocks   = 8
 	historyWait    = time.Second         // of waiters in a queue
 	historySettled = 3 * kit.WorkerLease // this long after a call with an unknown outcome nothing happens any more
+	busyEnd        = 4 * time.Minute     // of a history, on a busy machine
 )
 
 // A subject is what a history is about, and what happens during it.
 type subject struct {
 	role, arg string // of the processes; further arguments are the server's address and what narrate needs
 	processes int    // 0: historians
+	java      javaPart
 	blows     []blow
 	// reports whether a client has something, by the last deed of its grant
 	holding func(last deed) bool
-	lost    func(process int, command []string) bool // reports whether the reply to a script is lost
-	resets  bool                                     // connections are cut before a script is executed
+	// reports whether the reply to a script of a process in Go is lost
+	lost   func(process int, command []string) bool
+	resets bool // connections are cut before a script is executed
 }
+
+func (s subject) size() int { return cmp.Or(s.processes, historians) }
 
 // A blow hits a process after a number of deeds: the process is killed, or it is stopped for longer than its lease
 // while it has something.
@@ -62,7 +67,14 @@ type run struct {
 func write(t *testing.T, srv *redistest.Server, about subject) record {
 	t.Helper()
 	r := &run{T: t, subject: about, srv: srv}
-	for range cmp.Or(about.processes, historians) {
+	if javas := about.java.processes; javas > 0 {
+		srv.Str(t, "SET", "begin", strconv.Itoa(javas))
+		for range javas {
+			r.start()
+		}
+		r.books[0].awaitDeeds(t, 0)
+	}
+	for len(r.workers) < about.size() {
 		r.start()
 	}
 	var stopped []*worker.Worker
@@ -89,7 +101,7 @@ func write(t *testing.T, srv *redistest.Server, about subject) record {
 		w.Resume()
 	}
 	for _, w := range r.workers {
-		kit.Within(t, 4*time.Minute, w.Ended(), "the end of a history") // it is work for the processor
+		kit.Within(t, busyEnd, w.Ended(), "the end of a history") // it is work for the processor
 	}
 	for _, b := range r.books {
 		require.Empty(t, b.wrong)
@@ -97,32 +109,46 @@ func write(t *testing.T, srv *redistest.Server, about subject) record {
 	return newRecord(r.books, r.killed)
 }
 
-// start starts one more process, behind a proxy of its own.
+// start starts one more process: one of Java, or one behind a proxy of its own.
 func (r *run) start() {
 	i := len(r.workers)
+	b := &historybook{deeds: map[string]deed{}}
+	r.books, r.killed = append(r.books, b), append(r.killed, 0)
+	first, deeds := strconv.Itoa(i*clientsEach), deedsEach*historians/r.size()
+	if i < r.java.processes {
+		r.workers = append(r.workers, r.java.start(r, b, r.srv.Addr(), first, deeds))
+		return
+	}
 	p := proxy.Start(r, r.srv.Addr())
-	p.On(func(command []string) bool { return kit.AnyScript(command) && r.lost(i, command) }, proxy.DropReply,
-		proxy.EveryTime)
+	p.On(func(command []string) bool { return kit.AnyScript(command) && r.lost(i-r.java.processes, command) },
+		proxy.DropReply, proxy.EveryTime)
 	if r.resets {
 		p.On(func(command []string) bool { return rand.N(400) == 0 && kit.AnyScript(command) }, proxy.ResetBefore,
 			proxy.EveryTime)
 	}
-	b := &historybook{deeds: map[string]deed{}}
-	r.books, r.killed = append(r.books, b), append(r.killed, 0)
-	r.workers = append(r.workers, worker.Start(r, b.hear, r.role, p.Addr(), strconv.Itoa(i*clientsEach), r.arg,
-		r.srv.Addr(), strconv.Itoa(deedsEach*historians/cmp.Or(r.processes, historians))))
+	r.workers = append(r.workers,
+		worker.Start(r, b.hear, r.role, p.Addr(), first, r.arg, r.srv.Addr(), strconv.Itoa(deeds)))
 }
 
 // stopHolding stops a process at a moment at which one of its clients has something.
 func (r *run) stopHolding(process int) {
 	w, b := r.workers[process], r.books[process]
-	kit.Await(r, "a process that holds something", func() bool {
-		w.Pause()
-		kit.SleepUntil(time.Now().Add(20 * time.Millisecond)) // time for its reports to arrive
+	holds := func() bool {
 		for _, last := range b.last() {
 			if r.holding(last) {
 				return true
 			}
+		}
+		return false
+	}
+	kit.AwaitFor(r, busyEnd, "a process that holds something", func() bool {
+		if !holds() {
+			return false
+		}
+		w.Pause()
+		kit.SleepUntil(time.Now().Add(20 * time.Millisecond)) // time for its reports to arrive
+		if holds() {
+			return true
 		}
 		w.Resume()
 		return false
@@ -141,6 +167,9 @@ func allReleasesOf(process int, each time.Duration) bool {
 
 // lockBlows kill one process, and stop another one while it holds a lock.
 var lockBlows = []blow{{process: 0, after: deedsEach / 3, killed: true}, {process: 1, after: deedsEach / 2}}
+
+// blowsOfMany are lockBlows for three times as many, of which each does a third.
+var blowsOfMany = []blow{{process: 0, after: deedsEach / 9, killed: true}, {process: 1, after: deedsEach / 6}}
 
 // holdsLock reports whether a client holds a lock.
 func holdsLock(last deed) bool {

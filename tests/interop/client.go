@@ -95,6 +95,12 @@ func (j *Java) Redisson(tb testing.TB) string {
 	return j.start("library", "redisson").OK(tb).Value
 }
 
+// Clock is what System.nanoTime says.
+func (j *Java) Clock(tb testing.TB) time.Duration {
+	tb.Helper()
+	return time.Duration(j.start("library", "clock").OK(tb).Int())
+}
+
 // ID is the client's uuid, the first part of its owners; with several servers, of those on the first.
 func (c *Client) ID() string { return c.id }
 

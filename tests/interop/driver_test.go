@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/tests/interop"
 	"github.com/holdfast-go/holdfast/tests/redistest"
+	"github.com/holdfast-go/holdfast/tests/worker"
 )
 
 // These tests use no Go lock: they check that the driver drives, by what Redis has to say.
@@ -127,4 +128,12 @@ func TestDriverPausesAndKills(t *testing.T) {
 	require.ErrorIs(t, waiting.Wait(t).Err, interop.ErrDied)
 	require.ErrorIs(t, lock.Try(t, "isLocked").Err, interop.ErrDied)
 	require.EqualValues(t, 1, server.Int(t, "EXISTS", "x"), "a killed JVM has released its lock")
+}
+
+// What Java and Go have done can be put in order.
+func TestJavaHasTheClockOfTheMachine(t *testing.T) {
+	java := sharedJava(t)
+	before := worker.Now()
+	require.Greater(t, java.Clock(t), before)
+	require.Less(t, java.Clock(t), worker.Now())
 }

@@ -82,11 +82,15 @@ func Require(tb testing.TB, err error) {
 	}
 }
 
-// Launch starts a JVM, which the caller must close. Should the caller die first, the JVM sees the end of its stdin
-// and ends too.
-func Launch() (*Java, error) { return launch("") }
+// Command is a program of the java folder, for a test that runs it by itself; without Java the test is skipped.
+func Command(tb testing.TB, class string, args ...string) *exec.Cmd {
+	tb.Helper()
+	cmd, err := command("", class, args...)
+	Require(tb, err)
+	return cmd
+}
 
-func launch(release string) (*Java, error) {
+func command(release, class string, args ...string) (*exec.Cmd, error) {
 	if _, err := exec.LookPath("java"); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoJava, err)
 	}
@@ -94,14 +98,23 @@ func launch(release string) (*Java, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Java{
-		// A short life on a small machine: no second compiler, no collector threads; stdout for answers only.
-		cmd: exec.Command("java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:+DisplayVMOutputToStderr",
-			"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", classpath, "holdfast.interop.Driver"),
-		log:   new(bytes.Buffer),
-		died:  make(chan struct{}),
-		calls: make(map[int]*Call),
+	// A short life on a small machine: no second compiler, no collector threads; stdout for answers only.
+	return exec.Command("java", append([]string{
+		"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:+DisplayVMOutputToStderr",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", classpath, "holdfast.interop." + class,
+	}, args...)...), nil
+}
+
+// Launch starts a JVM, which the caller must close. Should the caller die first, the JVM sees the end of its stdin
+// and ends too.
+func Launch() (*Java, error) { return launch("") }
+
+func launch(release string) (*Java, error) {
+	cmd, err := command(release, "Driver")
+	if err != nil {
+		return nil, err
 	}
+	j := &Java{cmd: cmd, log: new(bytes.Buffer), died: make(chan struct{}), calls: make(map[int]*Call)}
 	j.cmd.Stderr = j.log
 	if j.stdin, err = j.cmd.StdinPipe(); err != nil {
 		return nil, err

@@ -92,7 +92,9 @@ var Kinds = []Kind{
 	{
 		Name: "fairlock", Reentrant: true, Queues: true,
 		Make: func(s *holdfast.Session, name string, fixed time.Duration) Locker {
-			return fairlock.New(s, name, &fairlock.Options{FixedLease: fixed, WaiterLease: time.Second})
+			return fairlock.New(s, name, &fairlock.Options{
+				FixedLease: fixed, WaiterLease: time.Second, JavaWait: time.Second, // of the histories
+			})
 		},
 	},
 	{

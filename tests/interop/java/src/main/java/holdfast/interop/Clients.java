@@ -85,7 +85,7 @@ final class Clients {
         return connected.get(0).getId();
     }
 
-    private static Config config(String[] nodes, boolean cluster, Map<String, String> settings) {
+    static Config config(String[] nodes, boolean cluster, Map<String, String> settings) {
         // The tests need few threads and connections, and should not wait for many to start.
         Config config = new Config().setThreads(4).setNettyThreads(4);
         if (cluster) {

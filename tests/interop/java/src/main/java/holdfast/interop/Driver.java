@@ -33,6 +33,7 @@ import org.redisson.client.RedisException;
  *           interrupt actor
  *           asleep actor                         → whether it sleeps until a message wakes it
  *           redisson                             → the name of the library's file
+ *           clock                                → System.nanoTime()
  *           shutdown client
  *           exit
  * </pre>
@@ -116,6 +117,8 @@ public final class Driver {
                 return actor(args.get(0)).asleep();
             case "redisson":
                 return Path.of(Redisson.class.getProtectionDomain().getCodeSource().getLocation().toURI()).getFileName();
+            case "clock":
+                return System.nanoTime();
             case "shutdown":
                 clients.shutdown(args.get(0));
                 return null;
