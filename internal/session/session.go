@@ -72,6 +72,7 @@ type Session struct {
 	ctx     context.Context //nolint:containedctx // the life of the session's goroutines
 	cancel  context.CancelFunc
 	closing chan struct{}
+	alarm   *wait.Alarm
 
 	calls    *admission // of calls that may leave something on the server
 	routines *admission // of the session's goroutines
@@ -90,13 +91,13 @@ func New(c Config) *Session {
 	s := &Session{
 		config: c, id: id, cluster: c.Client.Mode() == rueidis.ClientModeCluster, clock: clock{base: time.Now()},
 		hub: hub.New(c.Client, c.Sharded, c.Logger),
-		ctx: ctx, cancel: cancel, closing: make(chan struct{}),
+		ctx: ctx, cancel: cancel, closing: make(chan struct{}), alarm: wait.NewAlarm(),
 		calls: newAdmission(), routines: newAdmission(),
 	}
 	s.runner = script.NewRunner(c.Client, s.Now, c.Lease)
 	s.runner.Leaving = s.hub.Anew
 	s.bounds.limit = lease.Bound(c.Lease)
-	s.watches = watch.New(ctx, s.closing, s.Start)
+	s.watches = watch.New(ctx, s.alarm, s.Start)
 	s.presence = presence.NewTeller(ctx, presence.Session{
 		ID: id, Client: c.Client, Lease: c.Lease, Logger: c.Logger, Now: s.Now, Start: s.Start, Busy: s.busy,
 		Breaks: c.Breaks,
@@ -202,7 +203,7 @@ func (s *Session) Presence() *presence.Teller { return s.presence }
 func (s *Session) Lines() *wait.Lines { return s.lines }
 
 // NewLines makes queues of callers of the session besides those of single names.
-func (s *Session) NewLines() *wait.Lines { return wait.NewLines(s.Hear, s.closing) }
+func (s *Session) NewLines() *wait.Lines { return wait.NewLines(s.Hear, s.alarm) }
 
 // Listen calls wake for each message of a channel, and whenever one may have been missed.
 func (s *Session) Listen(channel string, wake func()) (stop func()) {
@@ -267,8 +268,9 @@ func (s *Session) close() error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), closeWithin, ErrNoReply)
 	defer cancel()
 	calls := s.calls.close()
-	close(s.closing) // ends waits
-	s.cancel()       // ends renewals and repeats
+	close(s.closing)
+	s.alarm.Close() // ends waits
+	s.cancel()      // ends renewals and repeats
 
 	err := s.releaseAll(ctx)
 	var late error

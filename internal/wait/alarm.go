@@ -6,10 +6,12 @@ import (
 	"time"
 )
 
-// An alarm wakes those who sleep when their time is over. All of a session have one timer, since one for each takes 128
-// bytes, and half a KiB for a goroutine when it rings: those of callers that began together ring together.
-type alarm struct {
-	base time.Time // of now
+// An Alarm wakes those who sleep when their time is over, and all of them when it is closed. All of a session have one,
+// and so one timer, since one for each takes 128 bytes, and half a KiB for a goroutine when it rings: those of callers
+// that began together ring together.
+type Alarm struct {
+	base   time.Time // of now
+	closed chan struct{}
 
 	mu    sync.Mutex // guards the rest, and of a waiter until and at
 	due   sleepers
@@ -17,31 +19,56 @@ type alarm struct {
 	rings time.Duration // when it does; 0: it does not
 }
 
-func newAlarm() *alarm { return &alarm{base: time.Now()} }
+// NewAlarm is for the waits of a session. Close it.
+func NewAlarm() *Alarm { return &Alarm{base: time.Now(), closed: make(chan struct{})} }
 
-func (a *alarm) now() time.Duration { return time.Since(a.base) }
+// Close ends all waits, and those to come, with [ErrClosed].
+func (a *Alarm) Close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	close(a.closed)
+	for _, w := range a.due {
+		w.Wake()
+	}
+}
+
+func (a *Alarm) over() bool {
+	select {
+	case <-a.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+func (a *Alarm) now() time.Duration { return time.Since(a.base) }
 
 // set has a waiter woken in d, until stop.
-func (a *alarm) set(w *Waiter, d time.Duration) {
+func (a *Alarm) set(w *Waiter, d time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.now()
 	w.until = now + d
 	heap.Push(&a.due, w)
 	a.reset(now)
+	if a.over() {
+		w.Wake()
+	}
 }
 
-// stop ends set. The timer goes on, as others sleep for as long: it does no harm if it rings for nobody.
-func (a *alarm) stop(w *Waiter) {
+// stop ends set, and reports whether the alarm has been closed. The timer goes on, as others sleep for as long: it does
+// no harm if it rings for nobody.
+func (a *Alarm) stop(w *Waiter) (closed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if w.at < len(a.due) && a.due[w.at] == w {
 		heap.Remove(&a.due, w.at)
 	}
+	return a.over()
 }
 
 // reset makes the timer ring no later than the first is due. mu is held.
-func (a *alarm) reset(now time.Duration) {
+func (a *Alarm) reset(now time.Duration) {
 	first := a.due[0].until
 	switch {
 	case a.rings > 0 && a.rings <= first:
@@ -55,7 +82,7 @@ func (a *alarm) reset(now time.Duration) {
 }
 
 // ring wakes those whose time is over. If something else has just ended such a sleep, it ends the next one.
-func (a *alarm) ring() {
+func (a *Alarm) ring() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.rings = 0

@@ -14,15 +14,15 @@ type apart struct {
 	mail       string // the last of them, until it is taken
 }
 
-// Alone is a place in no line, and so its head. Its sleeps end when closing is closed.
-func Alone(closing <-chan struct{}) *Place {
-	return &Place{Waiter: NewWaiter(closing), apart: &apart{}, head: true}
+// Alone is a place in no line, and so its head.
+func Alone(a *Alarm) *Place {
+	return &Place{Waiter: NewWaiter(a), apart: &apart{}, head: true}
 }
 
 // Apart takes a place outside of the line of the name, for a call that need not wait for the others of its session.
 // Leave it.
 func (ls *Lines) Apart(name Name) *Place {
-	p := &Place{Waiter: newWaiter(ls.closing, ls.alarm), lines: ls, apart: &apart{name: name}, head: true}
+	p := &Place{Waiter: NewWaiter(ls.alarm), lines: ls, apart: &apart{name: name}, head: true}
 	p.born = ls.round.Load()
 	return p
 }

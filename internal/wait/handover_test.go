@@ -349,7 +349,7 @@ func TestNothingIsHandedOverApartFromTheLine(t *testing.T) {
 		assert.Nil(t, p.Take())
 		assert.Nil(t, p.Refuse())
 		p.Leave(0)
-		alone := wait.Alone(q.closing)
+		alone := wait.Alone(q.alarm)
 		assert.Nil(t, alone.Take())
 		assert.Nil(t, alone.Refuse())
 	})

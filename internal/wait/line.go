@@ -15,9 +15,8 @@ type Name struct{ Channel, Key string }
 // only the first contends for it with the other processes (guarantee G4); the rest cost the
 // server nothing and follow in the order in which they came.
 type Lines struct {
-	listen  func(channel string, hear func(message string)) (stop func())
-	closing <-chan struct{}
-	alarm   *alarm
+	listen func(channel string, hear func(message string)) (stop func())
+	alarm  *Alarm
 
 	count  atomic.Int32  // of lines, so that Empty need not lock while there are none
 	round  atomic.Uint32 // see notice
@@ -62,10 +61,10 @@ type Place struct {
 }
 
 // NewLines makes the queues of a session; listen has hear called with the messages of a
-// channel, and with "" when one may have been missed. All waits end when closing is closed.
-func NewLines(listen func(channel string, hear func(message string)) (stop func()), closing <-chan struct{}) *Lines {
+// channel, and with "" when one may have been missed. All waits end when the alarm is closed.
+func NewLines(listen func(channel string, hear func(message string)) (stop func()), a *Alarm) *Lines {
 	return &Lines{
-		listen: listen, closing: closing, alarm: newAlarm(),
+		listen: listen, alarm: a,
 		lines: make(map[Name]*line), beside: make(map[Name]int), desks: make(map[string]*desk),
 		expected: make(map[string]*Place),
 	}
@@ -110,7 +109,7 @@ func (ls *Lines) join(name Name, listen, eager bool) *Place { //nolint:revive //
 		q = &l.listens
 	}
 	taken := listen && l.taken > 0
-	p := &Place{Waiter: newWaiter(ls.closing, ls.alarm), lines: ls, line: l, queue: q, listen: listen, eager: eager}
+	p := &Place{Waiter: NewWaiter(ls.alarm), lines: ls, line: l, queue: q, listen: listen, eager: eager}
 	p.born = ls.round.Load()
 	if p.head = q.first == nil && !taken; !p.head {
 		p.first = make(chan time.Duration, 1)
@@ -221,7 +220,7 @@ func (p *Place) reach(ctx context.Context) (taken time.Duration, err error) {
 		default:
 		}
 		return 0, nil
-	case <-p.closing:
+	case <-p.alarm.closed:
 		return 0, ErrClosed
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)

@@ -18,9 +18,9 @@ var x, y = wait.Name{Channel: "x", Key: "x"}, wait.Name{Channel: "y", Key: "y"}
 // lines has queues in a bubble, and watches their subscriptions.
 type lines struct {
 	*wait.Lines
-	t       *testing.T
-	began   time.Time
-	closing chan struct{}
+	t     *testing.T
+	began time.Time
+	alarm *wait.Alarm
 
 	mu      sync.Mutex
 	wakes   map[string][]func(message string) // by channel, for its present subscriptions
@@ -32,14 +32,14 @@ type lines struct {
 func newLines(t *testing.T) *lines {
 	t.Helper()
 	q := &lines{
-		t: t, began: time.Now(), closing: make(chan struct{}),
+		t: t, began: time.Now(), alarm: wait.NewAlarm(),
 		wakes: map[string][]func(string){}, begun: map[string]int{},
 	}
-	q.Lines = wait.NewLines(q.listen, q.closing)
+	q.Lines = wait.NewLines(q.listen, q.alarm)
 	return q
 }
 
-func (q *lines) close() { close(q.closing) }
+func (q *lines) close() { q.alarm.Close() }
 
 func (q *lines) listen(channel string, wake func(message string)) (stop func()) {
 	q.mu.Lock()

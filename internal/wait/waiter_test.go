@@ -82,12 +82,12 @@ func TestASleepEndsWithWhatComesFirst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				closing := make(chan struct{})
+				alarm := wait.NewAlarm()
 				ctx, end := context.WithCancelCause(t.Context())
 				defer end(nil)
-				w := wait.NewWaiter(closing)
+				w := wait.NewWaiter(alarm)
 				if c.during != nil {
-					go c.during(&w, end, func() { close(closing) })
+					go c.during(&w, end, alarm.Close)
 				}
 				began := time.Now()
 				assert.Equal(t, c.err, w.Sleep(ctx, c.d))
@@ -99,7 +99,7 @@ func TestASleepEndsWithWhatComesFirst(t *testing.T) {
 
 func TestWakeUpsCoalesceAndNoneIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := wait.NewWaiter(nil)
+		w := wait.NewWaiter(wait.NewAlarm())
 		slept := func() time.Duration {
 			began := time.Now()
 			require.NoError(t, w.Sleep(t.Context(), time.Minute))

@@ -23,6 +23,7 @@ type gate struct {
 	began   time.Time
 	watches *Watches
 	closing chan struct{}
+	alarm   *wait.Alarm
 	cancel  context.CancelFunc
 	running atomic.Int32 // goroutines
 
@@ -44,8 +45,9 @@ type gate struct {
 func newGate(t *testing.T) *gate {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background()) // so that no cleanup ends what has leaked
-	g := &gate{t: t, began: time.Now(), closing: make(chan struct{}), cancel: cancel, wakes: make(map[int]func())}
-	g.watches = New(ctx, g.closing, func(f func()) bool {
+	g := &gate{t: t, began: time.Now(), cancel: cancel, wakes: make(map[int]func())}
+	g.closing, g.alarm = make(chan struct{}), wait.NewAlarm()
+	g.watches = New(ctx, g.alarm, func(f func()) bool {
 		if closed(g.closing) {
 			return false
 		}
@@ -62,6 +64,11 @@ func newGate(t *testing.T) *gate {
 		g.mu.Unlock()
 	})
 	return g
+}
+
+func (g *gate) close() {
+	close(g.closing)
+	g.alarm.Close()
 }
 
 func (g *gate) subject() Subject {

@@ -23,18 +23,18 @@ type Subject struct {
 
 // Watches are what callers of a session wait for.
 type Watches struct {
-	ctx     context.Context //nolint:containedctx // the life of the session's goroutines
-	closing <-chan struct{}
-	start   func(f func()) bool
+	ctx   context.Context //nolint:containedctx // the life of the session's goroutines
+	alarm *wait.Alarm
+	start func(f func()) bool
 
 	mu  sync.Mutex // guards the rest, and all watches
 	all map[any]*watch
 }
 
 // New returns the watches of a session. Their goroutines are started by start, end with ctx and do not sleep once
-// closing is closed.
-func New(ctx context.Context, closing <-chan struct{}, start func(f func()) bool) *Watches {
-	return &Watches{ctx: ctx, closing: closing, start: start, all: make(map[any]*watch)}
+// the alarm is closed.
+func New(ctx context.Context, a *wait.Alarm, start func(f func()) bool) *Watches {
+	return &Watches{ctx: ctx, alarm: a, start: start, all: make(map[any]*watch)}
 }
 
 // A watch is what some callers wait for.
@@ -97,7 +97,7 @@ func (ws *Watches) Join(s Subject) *Caller {
 	w := ws.all[s.Key]
 	if w == nil {
 		var ctx context.Context
-		w = &watch{subject: s, place: wait.Alone(ws.closing), joining: newCohort(), known: -1}
+		w = &watch{subject: s, place: wait.Alone(ws.alarm), joining: newCohort(), known: -1}
 		ctx, w.cancel = context.WithCancel(ws.ctx)
 		ws.all[s.Key] = w
 		ws.start(func() { ws.run(ctx, w) })

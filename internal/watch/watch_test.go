@@ -322,7 +322,7 @@ func TestALookThatNobodyWaitsForIsGivenUp(t *testing.T) {
 
 func TestAWatchEndsWithItsSession(t *testing.T) {
 	for name, end := range map[string]func(g *gate){
-		"which closes":        func(g *gate) { close(g.closing) },
+		"which closes":        (*gate).close,
 		"whose ctx has ended": func(g *gate) { g.cancel() },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -345,7 +345,7 @@ func TestAWatchEndsWithItsSession(t *testing.T) {
 func TestAClosedSessionLooksAtNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t)
-		close(g.closing)
+		g.close()
 		c := g.join()
 		g.pass(time.Minute)
 		assert.Empty(t, g.looks)
