@@ -46,7 +46,7 @@ import (
 type Mutex struct {
 	holdfast.Mutex
 	keys        [5]string // as scripts take them
-	told        string    // where sessions are told, likewise
+	told        string    // where this session is told
 	javaWait    string    // Options.JavaWait, likewise
 	wait        string    // Options.WaiterLease, likewise
 	waiterLease time.Duration
@@ -100,7 +100,6 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	}, wire.FairChannel)
 	m.lock().Refuse(o.mistake())
 	key := m.lock().Key()
-	m.told = wire.FairTold(key)
 	m.keys = [...]string{key, wire.FairQueue(key), wire.FairDue(key), wire.FairOurs(key), wire.FairAlive(key)}
 	return m
 }

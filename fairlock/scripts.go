@@ -30,8 +30,11 @@ func (p *protocol) call(s *script.Script) *script.Call { return script.NewCall(s
 // passing adds what the scripts need that pass the lock on.
 func (p *protocol) passing(c *script.Call) *script.Call {
 	l := p.lock()
-	return c.Arg(p.javaWait, l.Publish(), l.Channel, p.told, l.Session().Counting())
+	return c.Arg(p.javaWait, l.Publish(), l.Channel, p.sessions(), l.Session().Counting())
 }
+
+// sessions is where they are told, when a session is appended.
+func (p *protocol) sessions() string { return p.told[:len(p.told)-len(p.lock().Session().ID())] }
 
 func (p *protocol) Acquire(w kind.Want) *script.Call {
 	wait, again, grant := "0", "0", int64(0)
@@ -45,7 +48,7 @@ func (p *protocol) Acquire(w kind.Want) *script.Call {
 		grant = lease.Grant(p.lock().Length()).Milliseconds()
 	}
 	return p.call(acquireScript).Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter).
-		Arg(wait, p.javaWait, p.lock().Publish(), p.lock().Channel, p.told).Int(grant).Arg(again)
+		Arg(wait, p.javaWait, p.lock().Publish(), p.lock().Channel, p.sessions()).Int(grant).Arg(again)
 }
 
 func (p *protocol) Release(r kind.Remaining) *script.Call {
@@ -79,7 +82,8 @@ func (p *protocol) Moved(place int64, stood bool) {
 
 // Standing is how a session is told that one of its calls has the lock.
 func (p *protocol) Standing() *wait.Standing {
-	return &wait.Standing{Channel: wire.FairTold(p.lock().Key()) + p.lock().Session().ID()}
+	p.told = wire.FairTold(p.lock().Key()) + p.lock().Session().ID()
+	return &wait.Standing{Channel: p.told}
 }
 
 // Wait has a waiter listen where its session is told that it has the lock. Redisson, and sessions that are not told
@@ -88,9 +92,8 @@ func (p *protocol) Wait(place *wait.Place, owner string, others bool) { //nolint
 	if owner == "" { // a re-entry, to which nothing is handed
 		return
 	}
-	session, own := p.told+p.lock().Session().ID(), p.lock().Channel+owner
-	anew := place.Expect(session, owner)
-	hears := p.lock().Session().Subscribed(session)
+	own, anew := p.lock().Channel+owner, place.Expect(p.told, owner)
+	hears := p.lock().Session().Subscribed(p.told)
 	if anew && hears { // since it has asked
 		place.Wake()
 	}

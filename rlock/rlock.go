@@ -19,6 +19,7 @@
 package rlock
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -83,7 +84,8 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	}
 	label := session.Label{Kind: "rlock", Name: name}
 	core.InitLock(p.lock(), (*session.Session)(s), calls, label, set, wire.LockChannel)
-	p.keys = keysOf(p.lock().Key())
+	keys := keysOf(p.lock().Key())
+	p.keys = [...]string{cmp.Or(p.keys[0], keys[0]), keys[1], keys[2]}
 	return &p.mutex
 }
 

@@ -124,10 +124,13 @@ func (p lined) Leave(owner string) *script.Call {
 func (p lined) WaiterLease() time.Duration { return waiterLease }
 
 func (p lined) Standing() *wait.Standing {
-	return &wait.Standing{
-		Channel: wire.LineChannel(p.lock().Key()) + p.lock().Session().ID(), Mark: p.Mark(),
+	channel := wire.LineChannel(p.lock().Key())
+	s := &wait.Standing{
+		Channel: channel + p.lock().Session().ID(), Mark: p.Mark(),
 		Kind: p.lock().Millis() + p.asks(), // what is owed of a request lasts as long as its lease
 	}
+	p.keys[0] = s.Channel[:len(channel)-1] // the line's key, in the same bytes
+	return s
 }
 
 // Moved is told nothing: the order is that of the line.

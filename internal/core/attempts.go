@@ -31,7 +31,7 @@ func (a *acquisition) Once(ctx context.Context) error {
 // Wait attempts until the lock is granted: at once if nobody of the session waits for it, then when it is its turn to
 // look. Attempts end with ctx, sleep with sleep.
 func (a *acquisition) Wait(ctx, sleep context.Context) error {
-	a.stand = a.lock.queue != nil
+	a.stand = a.lock.queue() != nil
 	return a.ended(ctx, wait.Until(ctx, sleep, a.looksAtOnce(), a))
 }
 
@@ -47,7 +47,7 @@ func (a *acquisition) ended(ctx context.Context, err error) error {
 func (a *acquisition) looksAtOnce() bool {
 	l := a.lock
 	return a.Overtakes() ||
-		(l.apart != nil || l.Session().Lines().Empty(l.Line())) && a.StandFirst(l.standing, a)
+		(l.apart() != nil || l.Session().Lines().Empty(l.Line())) && a.StandFirst(l.standing, a)
 }
 
 // TakePlace is where the call waits.
@@ -59,9 +59,9 @@ func (a *acquisition) TakePlace() *wait.Place {
 			a.claim.ownedBy().Nest(&a.Retries, l)
 		}
 	}
-	switch {
-	case l.apart != nil:
-		l.apart.Wait(a.Place, a.Wire, a.hears)
+	switch apart := l.apart(); {
+	case apart != nil:
+		apart.Wait(a.Place, a.Wire, a.hears)
 	case l.lined && a.Place.Head():
 		a.Place.Hear(a.hears, a.Stands)
 	}
@@ -73,7 +73,7 @@ func (a *acquisition) join() (p *wait.Place) {
 	l := a.lock
 	lines := l.Session().Lines()
 	switch {
-	case l.apart != nil:
+	case l.apart() != nil:
 		p = lines.Apart(l.Line())
 	case l.lined:
 		p = lines.JoinStanding(l.Line(), l.standing)

@@ -20,7 +20,7 @@ import (
 // expects reports whether a call apart from the others is told if it gets the lock, so that a release may grant it.
 func (a *acquisition) expects() bool {
 	l := a.lock
-	if a.Place == nil || l.apart == nil || l.standing == nil || !l.Session().Subscribed(l.standing.Channel) {
+	if a.Place == nil || l.apart() == nil || l.standing == nil || !l.Session().Subscribed(l.standing.Channel) {
 		return false
 	}
 	if a.Place.Expect(l.standing.Channel, a.Wire) {

@@ -23,9 +23,7 @@ type Lock struct {
 	kind.Settings
 	keeper   *keeper
 	protocol kind.Protocol
-	queue    kind.Queue     // nil: the server does not know who waits
 	standing *wait.Standing // nil: a release does not know who is next
-	apart    kind.Apart     // nil: calls wait in the session's line
 	lined    bool           // of a session, one call stands for all
 	part     owner.Half
 	slot     uint16
@@ -46,11 +44,9 @@ func InitLock(
 ) {
 	*l = Lock{Settings: set, keeper: keeperOf(s), protocol: p}
 	l.millis = l.keeper.millis
-	l.queue, _ = p.(kind.Queue)
-	l.apart, _ = p.(kind.Apart)
 	session.InitObject(&l.Object, s, label, channel)
 	if p, ok := p.(kind.Granter); ok {
-		l.standing, l.lined = p.Standing(), l.apart == nil
+		l.standing, l.lined = p.Standing(), l.apart() == nil
 	}
 	if set.Shared {
 		l.part = owner.Shared
@@ -67,6 +63,10 @@ func InitLock(
 
 // Protocol is how the lock's scripts are called.
 func (l *Lock) Protocol() kind.Protocol { return l.protocol }
+
+// What the protocol is besides; nil if it is not. Two more fields here would be 32 bytes for each lock.
+func (l *Lock) queue() kind.Queue { q, _ := l.protocol.(kind.Queue); return q }
+func (l *Lock) apart() kind.Apart { a, _ := l.protocol.(kind.Apart); return a }
 
 // Length is the lease of the holds taken through the lock.
 func (l *Lock) Length() time.Duration {
@@ -94,8 +94,8 @@ func Leases(locks []*Lock) (shortest, longest time.Duration) {
 // Undo is the call that gives back whatever became of an acquisition, unless the wire owner has
 // more holds than ceiling by then.
 func (l *Lock) Undo(owner string, ceiling int) *script.Call {
-	if l.queue != nil {
-		return l.queue.Leave(owner)
+	if q := l.queue(); q != nil {
+		return q.Leave(owner)
 	}
 	return l.protocol.Release(kind.Remaining{Owner: owner, Ceiling: ceiling})
 }
@@ -109,10 +109,10 @@ func (l *Lock) owe(d owner.Debt) {
 
 // memory is how long after a call the server may have something of it, if nobody calls again.
 func (l *Lock) memory() time.Duration {
-	if l.queue == nil {
-		return l.Length()
+	if q := l.queue(); q != nil {
+		return max(l.Length(), q.WaiterLease()+lease.Grant(l.Length()))
 	}
-	return max(l.Length(), l.queue.WaiterLease()+lease.Grant(l.Length()))
+	return l.Length()
 }
 
 // draw makes a wire owner.

@@ -30,7 +30,7 @@ type moved struct {
 func (a *acquisition) tellPlace() {
 	if m := a.moved; m.place != 0 {
 		a.moved = moved{}
-		a.lock.queue.Moved(m.place, m.stood)
+		a.lock.queue().Moved(m.place, m.stood)
 	}
 }
 

@@ -18,8 +18,9 @@ func (c *conn) next() (begin []*channel, unwanted bool) {
 	h := c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for ch := range c.todo {
-		delete(c.todo, ch)
+	todo := c.todo
+	c.todo = make(map[*channel]struct{}) // a map keeps room for as many as it ever had
+	for ch := range todo {
 		switch wanted := ch.first != nil; {
 		case ch.conn != c: // routed elsewhere meanwhile
 		case wanted && ch.state == idle:

@@ -28,6 +28,7 @@ func (c *conn) uncover(ch *channel) bool {
 		return false
 	}
 	if delete(c.last, ch); len(c.last) == 0 {
+		c.last = make(map[*channel]struct{}) // without the room
 		c.wake()
 	}
 	return true

@@ -61,8 +61,8 @@ func (a *Alarm) set(w *Waiter, d time.Duration) {
 func (a *Alarm) stop(w *Waiter) (closed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if w.at < len(a.due) && a.due[w.at] == w {
-		heap.Remove(&a.due, w.at)
+	if at := int(w.at); at < len(a.due) && a.due[at] == w {
+		heap.Remove(&a.due, at)
 	}
 	return a.over()
 }
@@ -103,12 +103,12 @@ func (s sleepers) Less(i, j int) bool { return s[i].until < s[j].until }
 
 func (s sleepers) Swap(i, j int) {
 	s[i], s[j] = s[j], s[i]
-	s[i].at, s[j].at = i, j
+	s[i].at, s[j].at = int32(i), int32(j) //nolint:gosec // there are fewer
 }
 
 // Push is for package heap.
 func (s *sleepers) Push(w any) {
-	w.(*Waiter).at = len(*s)
+	w.(*Waiter).at = int32(len(*s)) //nolint:gosec // as above
 	*s = append(*s, w.(*Waiter))
 }
 

@@ -48,9 +48,9 @@ type Place struct {
 	Waiter
 	lines      *Lines
 	line       *line
-	queue      *queue // of the line
-	apart      *apart // instead of both, if the place is in no line
+	apart      *apart // instead, if the place is in no line
 	prev, next *Place
+	polls      bool               // is in that queue of the line
 	listen     bool               // to be subscribed when it is the head
 	eager      bool               // looks as soon as it is the head, and first
 	head       bool               // known to the place's owner alone, as listen is
@@ -98,19 +98,23 @@ func (ls *Lines) Join(name Name, listen, eager bool) *Place {
 
 // join is Join. ls.mu is held.
 func (ls *Lines) join(name Name, listen, eager bool) *Place { //nolint:revive // no control: the flag is the queue
-	l := ls.lines[name]
+	l, p := ls.lines[name], (*Place)(nil)
 	if l == nil {
-		l = &line{name: name}
+		made := new(struct {
+			line  line
+			place Place
+		}) // most lines have no other
+		l, p = &made.line, &made.place
+		l.name = name
 		ls.lines[name] = l
 		ls.count.Add(1)
-	}
-	q := &l.polls
-	if listen {
-		q = &l.listens
+	} else {
+		p = new(Place)
 	}
 	taken := listen && l.taken > 0
-	p := &Place{Waiter: NewWaiter(ls.alarm), lines: ls, line: l, queue: q, listen: listen, eager: eager}
+	*p = Place{Waiter: NewWaiter(ls.alarm), lines: ls, line: l, polls: !listen, listen: listen, eager: eager}
 	p.born = ls.round.Load()
+	q := p.queue()
 	if p.head = q.first == nil && !taken; !p.head {
 		p.first = make(chan time.Duration, 1)
 	}
@@ -119,6 +123,14 @@ func (ls *Lines) join(name Name, listen, eager bool) *Place { //nolint:revive //
 	}
 	q.add(p)
 	return p
+}
+
+// queue is the one of its line that the place is in.
+func (p *Place) queue() *queue {
+	if p.polls {
+		return &p.line.polls
+	}
+	return &p.line.listens
 }
 
 func (q *queue) add(p *Place) {
@@ -257,7 +269,7 @@ func (p *Place) Leave(taken time.Duration) {
 		p.leaveApart()
 		return
 	}
-	ls, l, q := p.lines, p.line, p.queue
+	ls, l, q := p.lines, p.line, p.queue()
 	ls.mu.Lock()
 	first := q.first == p
 	q.remove(p)

@@ -23,12 +23,16 @@ type Estate interface {
 	GiveUp()
 }
 
+type estate struct {
+	Estate
+	kind string // of the call
+}
+
 // post is what a line has for calls that stand in a line on the server.
 type post struct {
 	own    func() // ends the subscription to the session's channel; nil while there is none
 	mail   string // what the session was told last, until the head takes it
-	estate Estate
-	kind   string // of the estate
+	estate *estate
 
 	freed time.Duration // when the line was last told that others may take the name first
 	up    bool          // the subscription to the session's channel has been confirmed
@@ -213,7 +217,7 @@ func (p *Place) Bequeath(e Estate) {
 	p.lines.mu.Lock()
 	l := p.line
 	orphan := l.estate
-	l.estate, l.kind = e, p.stands.Kind
+	l.estate = &estate{e, p.stands.Kind}
 	p.lines.mu.Unlock()
 	giveUp(orphan)
 }
@@ -222,8 +226,8 @@ func (p *Place) Bequeath(e Estate) {
 func (p *Place) Inherit() (e Estate) {
 	p.lines.mu.Lock()
 	defer p.lines.mu.Unlock()
-	if l := p.line; l.listens.first == p {
-		e, l.estate = l.estate, nil
+	if l := p.line; l.listens.first == p && l.estate != nil {
+		e, l.estate = l.estate.Estate, nil
 	}
 	return e
 }
@@ -239,16 +243,17 @@ func (p *Place) provided() bool {
 }
 
 // orphan takes an estate that nobody will take. The mutex of the lines is held.
-func (l *line) orphan() (e Estate) {
+func (l *line) orphan() (e *estate) {
 	head := l.listens.first
-	if l.estate == nil || head == nil && l.taken > 0 || head != nil && head.stands != nil && head.stands.Kind == l.kind {
+	if l.estate == nil || head == nil && l.taken > 0 ||
+		head != nil && head.stands != nil && head.stands.Kind == l.estate.kind {
 		return nil
 	}
 	e, l.estate = l.estate, nil
 	return e
 }
 
-func giveUp(e Estate) {
+func giveUp(e *estate) {
 	if e != nil {
 		e.GiveUp()
 	}

@@ -31,7 +31,7 @@ type Waiter struct {
 	hint  chan Cause // capacity 1: wake-ups coalesce, none is lost
 	alarm *Alarm
 	until time.Duration // the sleep ends; of the alarm
-	at    int           // among those who sleep; of the alarm
+	at    int32         // among those who sleep; of the alarm
 	cause Cause
 }
 
