@@ -134,7 +134,7 @@ func (a *acquisition) Attempt(ctx, _ context.Context) (done bool, retry time.Dur
 		return true, 0, nil
 	}
 	retry, err = a.Again(ctx, inTheWay, err, a.lock.Backoff)
-	return false, a.lock.atMost(retry, a.Attempts), err
+	return false, a.lock.atMost(retry, int(a.Attempts)), err
 }
 
 // Woken tells the observer why a sleep ended. A call that has waited for long for what its session holds says so.

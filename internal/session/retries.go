@@ -22,17 +22,30 @@ var errWaited = errors.New("waited long enough")
 // Retries are what a call that waits knows of its attempts.
 type Retries struct {
 	object   *Object
-	Attempts int              // those that were worth another
-	trouble  error            // of the last attempt, other than that somebody else has it
-	delay    time.Duration    // after it
-	doubt    error            // of the last attempt whose outcome is not known, if it may still matter
-	Asked    int              // attempts, those that succeeded or were the last included
+	failed   *failures        // nil while every attempt has found that somebody else has it
+	Attempts int32            // those that were worth another
+	Asked    int32            // attempts, those that succeeded or were the last included
 	Handed   bool             // another call of the session handed over what this one wants
 	Granted  bool             // a release of another session did
 	done     func(Acquired)   // what the observer wants to know of the call; nil: nothing
 	Place    *wait.Place      // where the call waits; nil until it does
 	waited   func()           // tells the observer that it waits no longer
 	nested   *presence.Nested // nil: its owner has nothing besides
+}
+
+// failures are what a call knows of attempts that have brought nothing, not even that somebody else has it.
+type failures struct {
+	trouble error         // of the last attempt
+	delay   time.Duration // after it
+	doubt   error         // of the last attempt whose outcome is not known, if it may still matter
+}
+
+// failures are what they were so far.
+func (r *Retries) failures() *failures {
+	if r.failed == nil {
+		return new(failures)
+	}
+	return r.failed
 }
 
 // RetriesOf are those of a call about o of which the observer is not told.
@@ -46,7 +59,7 @@ func (r *Retries) About(ctx context.Context, o *Object) {
 // Tell tells the observer how the call ended.
 func (r *Retries) Tell(err error) {
 	if r.done != nil {
-		r.done(Acquired{Attempts: r.Asked, HandedOver: r.Handed, Granted: r.Granted, Err: err})
+		r.done(Acquired{Attempts: int(r.Asked), HandedOver: r.Handed, Granted: r.Granted, Err: err})
 	}
 }
 
@@ -54,9 +67,10 @@ func (r *Retries) Tell(err error) {
 func (r *Retries) Learn(err error) {
 	switch {
 	case script.ClassOf(err) == script.Unknown:
-		r.doubt = err
+		r.failed = r.failures()
+		r.failed.doubt = err
 	case errors.Is(err, ErrBusy):
-		r.doubt = nil // somebody else has it
+		r.failed = nil
 	}
 }
 
@@ -65,13 +79,13 @@ func (r *Retries) Learn(err error) {
 func (r *Retries) Explain(ctx context.Context, err error) error {
 	_, failed := err.(*script.Failure) //nolint:errorlint // as in explain
 	err = Explain(ctx, err)
-	switch {
+	switch f := r.failures(); {
 	case !failed:
 		return err
-	case r.doubt != nil && !errors.Is(err, ErrUnknown):
-		return fmt.Errorf("%w; an earlier attempt: %w", err, Unknown(r.doubt))
-	case r.trouble != nil && script.ClassOf(r.trouble) != script.Unknown && ctx.Err() != nil:
-		return fmt.Errorf("%w; an earlier attempt: %w", err, r.trouble)
+	case f.doubt != nil && !errors.Is(err, ErrUnknown):
+		return fmt.Errorf("%w; an earlier attempt: %w", err, Unknown(f.doubt))
+	case f.trouble != nil && script.ClassOf(f.trouble) != script.Unknown && ctx.Err() != nil:
+		return fmt.Errorf("%w; an earlier attempt: %w", err, f.trouble)
 	}
 	return err
 }
@@ -133,16 +147,17 @@ func (r *Retries) Again(
 	r.Attempts++
 	switch {
 	case errors.Is(why, ErrBusy):
-		r.trouble, r.delay = nil, 0
+		r.failed = nil
 		if backoff != nil {
-			return max(backoff(r.Attempts), time.Millisecond), nil
+			return max(backoff(int(r.Attempts)), time.Millisecond), nil
 		}
 		return wait.Interval(inTheWay), nil
 	case script.IsTemporary(why) && ctx.Err() == nil:
-		r.trouble = why
-		r.delay = min(max(2*r.delay, FirstRetry), LastRetry)
+		f := r.failures()
+		f.trouble, f.delay = why, min(max(2*f.delay, FirstRetry), LastRetry)
+		r.failed = f
 		r.object.logTrouble(why)
-		return wait.Interval(r.delay), nil
+		return wait.Interval(f.delay), nil
 	}
 	return 0, why
 }
@@ -160,22 +175,23 @@ func (r *Retries) outwaited(ctx context.Context, end time.Time, err error) error
 	case f.Class == script.Unknown: // cut off under way, and nothing is known of the server
 		return &script.Failure{Class: script.Unknown, Temporary: true, Err: errWaited}
 	}
-	return cmp.Or(r.trouble, ErrBusy) // not even sent
+	return cmp.Or(r.failures().trouble, ErrBusy) // not even sent
 }
 
 // Interrupted is why a wait ended, with what the last attempt failed of.
 func (r *Retries) Interrupted(sleep context.Context, why error) error {
-	switch {
+	switch trouble := r.failures().trouble; {
 	case errors.Is(why, wait.ErrClosed):
 		return ErrClosed
 	case errors.Is(why, errWaited):
-		return cmp.Or(r.trouble, ErrBusy)
-	case r.trouble == nil:
+		return cmp.Or(trouble, ErrBusy)
+	case trouble == nil:
 		return Stopped(sleep)
-	case script.ClassOf(r.trouble) == script.Unknown:
-		return fmt.Errorf("%w; last attempt: %w", Stopped(sleep), Unknown(r.trouble))
+	case script.ClassOf(trouble) == script.Unknown:
+		return fmt.Errorf("%w; last attempt: %w", Stopped(sleep), Unknown(trouble))
+	default:
+		return fmt.Errorf("%w; last attempt: %w", Stopped(sleep), trouble)
 	}
-	return fmt.Errorf("%w; last attempt: %w", Stopped(sleep), r.trouble)
 }
 
 // Woken tells the observer why a sleep ended.

@@ -17,7 +17,7 @@ func TestAnEndOfTimeDoesNotHideTheTrouble(t *testing.T) {
 	cancel()
 	trouble := &script.Failure{Temporary: true, Err: errors.New("READONLY")}
 	for class, want := range map[script.Class]error{script.Refused: context.Canceled, script.Unknown: ErrUnknown} {
-		r := Retries{trouble: trouble}
+		r := Retries{failed: &failures{trouble: trouble}}
 		last := &script.Failure{Class: class, Err: context.Canceled}
 		r.Learn(last)
 		err := r.Explain(ctx, last)
