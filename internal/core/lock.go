@@ -44,6 +44,9 @@ func InitLock(
 ) {
 	*l = Lock{Settings: set, keeper: keeperOf(s), protocol: p}
 	l.millis = l.keeper.millis
+	if set.FixedLease > 0 {
+		l.millis = lease.Millis(set.FixedLease)
+	}
 	session.InitObject(&l.Object, s, label, channel)
 	if p, ok := p.(kind.Granter); ok {
 		l.standing, l.lined = p.Standing(), l.apart() == nil
@@ -52,9 +55,6 @@ func InitLock(
 		l.part = owner.Shared
 	}
 	l.slot = s.Slot(l.Key())
-	if set.FixedLease > 0 {
-		l.millis = lease.Millis(set.FixedLease)
-	}
 	if l.FixedLease < 0 || l.FixedLease > 0 && l.FixedLease < lease.Min {
 		l.Refuse(fmt.Errorf("Options.FixedLease is %v, must be 0 or at least %v", l.FixedLease, lease.Min))
 	}
