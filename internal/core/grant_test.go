@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
 // bare is the protocol of a lock that sends nothing.
@@ -48,5 +49,26 @@ func TestAHoldIsWatchedFromItsBeginningToItsEnd(t *testing.T) {
 		if t.Failed() {
 			return
 		}
+	}
+}
+
+// lined is a protocol that says for which lease a lock stands in a line.
+type lined struct {
+	bare
+	lock *Lock
+}
+
+func (p lined) Standing() *wait.Standing { return &wait.Standing{Kind: p.lock.Millis()} }
+
+// A call must not get the place of one with another lease: what is owed of that one lasts for another time.
+func TestALockStandsInALineWithItsOwnLease(t *testing.T) {
+	s := new(session.Session)
+	*s.Config() = session.Config{Lease: 30 * time.Second}
+	session.Attached(s, func(*session.Session) *keeper { return &keeper{session: s, millis: "30000"} })
+	for fixed, want := range map[time.Duration]string{0: "30000", time.Minute: "60000"} {
+		l := new(Lock)
+		set := kind.Settings{FixedLease: fixed}
+		InitLock(l, s, lined{lock: l}, session.Label{Kind: "rlock", Name: "x"}, set, func(key string) string { return key })
+		assert.Equal(t, want, l.standing.Kind)
 	}
 }

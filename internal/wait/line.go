@@ -97,7 +97,7 @@ func (ls *Lines) Join(name Name, listen, eager bool) *Place {
 }
 
 // join is Join. ls.mu is held.
-func (ls *Lines) join(name Name, listen, eager bool) *Place { //nolint:revive // no control: the flag is the queue
+func (ls *Lines) join(name Name, listen, eager bool) *Place {
 	l, p := ls.lines[name], (*Place)(nil)
 	if l == nil {
 		made := new(struct {

@@ -128,7 +128,7 @@ func (r record) grants() (all []porcupine.Operation) {
 	strays := r.strays()
 	for _, d := range r.deeds {
 		if d.Out == "nothing" || d.Out == "unknown" && d.Kind != opReenter && d.Kind != opRelease ||
-			slices.Contains(inert, d.Kind+" "+d.Out) && !(d.Java && d.Out == "busy") {
+			slices.Contains(inert, d.Kind+" "+d.Out) && (!d.Java || d.Out != "busy") {
 			continue
 		}
 		d.Strays = slices.ContainsFunc(strays[d.Lock], func(s interval) bool { return d.Call <= s.to && s.from <= d.Return })
