@@ -3,6 +3,7 @@ package script
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -17,6 +18,9 @@ import (
 
 // redialTimeout bounds one attempt to get a new connection.
 const redialTimeout = 2 * time.Second
+
+// errNoConnection is why a call was not sent, in other words than those of a context that is not the caller's.
+var errNoConnection = fmt.Errorf("no connection to the server within %v", redialTimeout)
 
 // leaveAgain is how long a connection is kept at the least that leads to a replica.
 const leaveAgain = time.Second
@@ -139,7 +143,10 @@ func (r *Runner) redial(ctx context.Context, key string) error {
 	select {
 	case result := <-dialled:
 		r.wg.Done()
-		return disown(result.Err)
+		if foreign(result.Err) {
+			return errNoConnection
+		}
+		return result.Err
 	case <-ctx.Done():
 		go func() {
 			<-dialled

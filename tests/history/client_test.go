@@ -85,6 +85,7 @@ func outcome(err error) string {
 	// anything.
 	for _, refusal := range []string{
 		": dial tcp ", ": read tcp ", ": write tcp ", ": i/o timeout", ": the call reached the server too late",
+		": no connection to the server within",
 	} {
 		if strings.Contains(class, refusal) {
 			return "refused"
