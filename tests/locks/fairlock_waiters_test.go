@@ -142,11 +142,11 @@ func TestTheOneBehindIsWokenWhenTheFirstLeavesAFreeLock(t *testing.T) {
 	srv := redistest.Start(t)
 	o, s := observed(t, srv, kit.Lease)
 	l := fairlock.New(s, kit.Orders, &fairlock.Options{WaiterLease: time.Minute}) // they look rarely
-	holder := kit.Lock(t, t.Context(), l)
+	holder := kit.Lock(t, t.Context(), newFair(kit.Open(t, srv.Addr(), nil)))     // of their own session they would be told
 	ctx, cancel := context.WithCancel(t.Context())
 	first := inLine(t, srv, ctx, l.Lock)[0]
 	second := inLine(t, srv, t.Context(), l.Lock)[0]
-	// At first, when its session is told, and when it hears Redisson, too.
+	// The next is due in 4 s or later.
 	kit.Await(t, "three looks of each", func() bool { return o.sum("attempt busy") >= 2*3 })
 	srv.Do(t, "DEL", kit.Orders) // free, and nobody was told
 	cancel()
