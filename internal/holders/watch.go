@@ -55,6 +55,7 @@ type watcher struct {
 // Attempt looks once.
 func (w *watcher) Attempt(ctx, _ context.Context) (done bool, retry time.Duration, err error) {
 	w.released = w.hears.Swap(false) || w.released
+	asked := w.lock.Session().Now()
 	holders, left, err := Inspect(ctx, w.lock, "", watching)
 	looked := w.lock.Session().Now()
 	switch {
@@ -70,7 +71,7 @@ func (w *watcher) Attempt(ctx, _ context.Context) (done bool, retry time.Duratio
 	if !w.listens {
 		w.listens, w.silence = true, w.listen()
 	}
-	state := w.found(len(holders) > 0, left, looked)
+	state := w.found(len(holders) > 0, left, asked, looked)
 	if state != w.told {
 		w.told = state
 		if !w.tell(state) {
@@ -83,17 +84,17 @@ func (w *watcher) Attempt(ctx, _ context.Context) (done bool, retry time.Duratio
 	return false, max(wait.Interval(left)-(w.lock.Session().Now()-looked), 0), nil
 }
 
-// found is the state that a look has found. A lock that is free has expired if the time is over for which it was held
-// when the last look found it so, and no release was heard of since.
-func (w *watcher) found(held bool, left, now time.Duration) State {
+// found is the state that a look has found between two moments. A lock that is free has expired if the time is over for
+// which it was held when the last look found it so, and no release was heard of since.
+func (w *watcher) found(held bool, left, asked, looked time.Duration) State {
 	switch released := w.released || w.hears.Load(); {
 	case held:
 		if left < 0 {
 			left = session.Forever
 		}
-		w.until, w.released = lease.Add(now, left), false
+		w.until, w.released = lease.Add(asked, left), false
 		return IsHeld
-	case !released && (w.told == HasExpired || w.told == IsHeld && now >= w.until):
+	case !released && (w.told == HasExpired || w.told == IsHeld && looked >= w.until):
 		return HasExpired
 	}
 	return IsFree

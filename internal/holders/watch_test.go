@@ -10,6 +10,7 @@ import (
 // A look is what it found, when, and whether a release was heard of since the one before it.
 type look struct {
 	at       time.Duration
+	until    time.Duration // it took; at, if it is less
 	held     bool
 	left     time.Duration
 	released bool
@@ -25,11 +26,14 @@ func TestWhatLooksFindOfALock(t *testing.T) {
 		looks []look
 		want  State
 	}{
-		"free at first":                    {[]look{free(0)}, IsFree},
-		"held":                             {[]look{free(0), taken(5*s, 30*s)}, IsHeld},
-		"released":                         {[]look{taken(0, 30*s), released(s)}, IsFree},
-		"released, and nobody said so":     {[]look{taken(0, 30*s), free(s)}, IsFree},
-		"its lease is over":                {[]look{taken(0, 30*s), free(30 * s)}, HasExpired},
+		"free at first":                {[]look{free(0)}, IsFree},
+		"held":                         {[]look{free(0), taken(5*s, 30*s)}, IsHeld},
+		"released":                     {[]look{taken(0, 30*s), released(s)}, IsFree},
+		"released, and nobody said so": {[]look{taken(0, 30*s), free(s)}, IsFree},
+		"its lease is over":            {[]look{taken(0, 30*s), free(30 * s)}, HasExpired},
+		"its lease is over, after a look of 10 s": {[]look{
+			{at: 0, until: 10 * s, held: true, left: 30 * s}, free(30 * s),
+		}, HasExpired},
 		"it was renewed, and given back":   {[]look{taken(0, 2*s), taken(s, 30*s), free(5 * s)}, IsFree},
 		"released in the end of its lease": {[]look{taken(0, 2*s), released(2 * s)}, IsFree},
 		"it had no end":                    {[]look{taken(0, -1), free(time.Hour)}, IsFree},
@@ -42,7 +46,7 @@ func TestWhatLooksFindOfALock(t *testing.T) {
 			w := &watcher{told: untold}
 			for _, l := range c.looks {
 				w.released = w.released || l.released
-				w.told = w.found(l.held, l.left, l.at)
+				w.told = w.found(l.held, l.left, l.at, max(l.at, l.until))
 			}
 			assert.Equal(t, c.want, w.told)
 		})
