@@ -79,21 +79,22 @@ func (c Cycle) key() string {
 	return strings.Join(links, "\n")
 }
 
-// enough is how many tellings of each session in a cycle are needed after those that it was first seen in. The next one
-// may be older than what others had told at that look: its call may have given up before one of theirs began to wait.
-// The one after that says what was true when all had been read.
+// enough is how many tellings of each session in a cycle are needed after those of the second look that sees it. Who has
+// what a call waits for is asked before each telling: for the next one that may have been done while the first look went
+// on, for the one after that it was done later.
 const enough = 2
 
 // A Finder finds cycles in several looks. The zero value is ready.
 type Finder struct {
-	seen map[string]map[string]uint64 // by cycle: what each session had told when it was first seen
+	seen map[string]map[string]uint64 // by cycle: what each session had told at the second look; empty after the first
 }
 
-// Look takes what all sessions have told last, which was read in less time than there is between two tellings of a
-// session, and returns the cycles that are there for certain, as long as each owner does one thing at a time.
+// Look takes what all sessions have told last, and returns the cycles that are there for certain, as long as each owner
+// does one thing at a time.
 //
 // Each link was seen at several looks: the wait is the same, and the wire owner it is for, which is never used again,
-// is one of the next link's in all of them. So there was a moment, after the first look, at which all of them waited.
+// is one of the next link's in all of them. The first look was over when the second one began, and each session has told
+// of that later. So when the first look was over, all of them waited for each other.
 func (f *Finder) Look(told []Telling) (certain []Cycle) {
 	counts := map[string]uint64{}
 	for _, t := range told {
@@ -102,18 +103,20 @@ func (f *Finder) Look(told []Telling) (certain []Cycle) {
 	seen := map[string]map[string]uint64{}
 	for _, c := range cycles(told) {
 		key := c.key()
-		first := f.seen[key]
-		if first == nil {
-			first = map[string]uint64{}
-			for _, l := range c {
-				first[l.Session] = counts[l.Session]
-			}
-		}
 		if seen[key] != nil {
 			continue
 		}
-		seen[key] = first
-		if !slices.ContainsFunc(c, func(l Link) bool { return counts[l.Session] < first[l.Session]+enough }) {
+		second, before := f.seen[key]
+		if seen[key] = second; !before {
+			seen[key] = map[string]uint64{}
+			continue
+		}
+		if len(second) == 0 {
+			for _, l := range c {
+				second[l.Session] = counts[l.Session]
+			}
+		}
+		if !slices.ContainsFunc(c, func(l Link) bool { return counts[l.Session] < second[l.Session]+enough }) {
 			certain = append(certain, c)
 		}
 	}
