@@ -2,10 +2,7 @@
 
 package cli
 
-import (
-	"errors"
-	"os"
-)
+import "os"
 
 // IsTerminal reports whether a person reads what is written to the file, or types what is read from it.
 func IsTerminal(f *os.File) bool {
@@ -15,12 +12,3 @@ func IsTerminal(f *os.File) bool {
 
 // TerminalSize is how many characters are taken to fit on a terminal, in a line and in a column.
 func TerminalSize(*os.File) (width, height int) { return 80, 24 }
-
-// Keys fails here.
-func Keys(*os.File) (restore func(), err error) { return nil, errors.ErrUnsupported }
-
-// Suspensions returns a channel that never gets anything.
-func Suspensions() (<-chan os.Signal, func()) { return nil, func() {} }
-
-// Suspend does nothing here.
-func Suspend() {}

@@ -1,16 +1,12 @@
 package inspect
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -19,111 +15,34 @@ import (
 	"github.com/holdfast-go/holdfast/internal/survey"
 )
 
-// Control sequences that all terminals know.
+// Control sequences that all terminals know. None of them changes how the terminal works, so nothing is to be set back
+// when this process ends or is stopped.
 const (
-	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l" // another screen, no cursor, lines are cut
-	leaveScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l"
-	home        = "\x1b[H"
-	eraseRight  = "\x1b[K"
-	eraseBelow  = "\x1b[J"
-	boldOn      = "\x1b[1m"
-	colorsOff   = "\x1b[m"
+	eraseAll   = "\x1b[2J"
+	home       = "\x1b[H"
+	eraseRight = "\x1b[K"
+	eraseBelow = "\x1b[J"
+	boldOn     = "\x1b[1m"
+	colorsOff  = "\x1b[m"
 )
 
-// errQuit says that the person has seen enough.
-var errQuit = errors.New("quit")
-
-// watching lists again and again until it is told to end. The terminal is left as it was found, also while
-// this process is stopped.
+// watching lists again and again until a signal ends it.
 func (l *listing) watching(ctx context.Context, client rueidis.Client) error {
 	ctx, release := cli.UntilSignal(ctx)
 	defer release()
-	ctx, quit := context.WithCancelCause(ctx)
-	looks := make(chan look)
-	var looking sync.WaitGroup
-	looking.Go(func() { l.looking(ctx, client, looks) })
-	defer looking.Wait()
-	defer quit(nil)
-	suspended, ignore := cli.Suspensions()
-	defer ignore()
-
-	leave, err := enter(ctx, quit)
-	defer func() { leave() }()
-	for last := ""; err == nil; {
-		select {
-		case seen := <-looks:
-			if cli.Denied(seen.err) { // which no waiting mends
-				return failure(ctx, l.redis, seen.err)
-			}
-			last = l.picture(seen)
-			_, err = os.Stdout.WriteString(last)
-		case <-suspended:
-			leave()
-			cli.Suspend()
-			if leave, err = enter(ctx, quit); err == nil {
-				_, err = os.Stdout.WriteString(last)
-			}
-		case <-ctx.Done():
-			if errors.Is(context.Cause(ctx), errQuit) {
-				return nil
-			}
-			return failure(ctx, l.redis, ctx.Err())
-		}
-	}
-	return cli.Exit(cli.ExitNo, err)
-}
-
-// enter makes the terminal show a picture, and q the end of the watch. Call leave, also after an error: then the
-// terminal is as it was.
-func enter(ctx context.Context, quit context.CancelCauseFunc) (leave func(), err error) {
-	ctx, deafen := context.WithCancel(ctx)
-	var keys sync.WaitGroup
-	restore, blind := cli.Keys(os.Stdin)
-	if blind == nil {
-		keys.Go(func() { quitOnKey(ctx, quit) })
-	}
-	_, err = os.Stdout.WriteString(enterScreen)
-	return func() {
-		deafen()
-		keys.Wait() // before the modes change: a read knows only those that it began with
-		_, _ = os.Stdout.WriteString(leaveScreen)
-		if blind == nil {
-			restore()
-		}
-	}, err
-}
-
-// quitOnKey reads keys until there is a q, or ctx ends, which it notices within a tenth of a second.
-func quitOnKey(ctx context.Context, quit context.CancelCauseFunc) {
-	var key [16]byte
-	for ctx.Err() == nil {
-		n, err := os.Stdin.Read(key[:])
-		if err != nil && !errors.Is(err, io.EOF) {
-			return // nobody types any more
-		}
-		if bytes.ContainsAny(key[:n], "qQ") {
-			quit(errQuit)
-		}
-	}
-}
-
-// A look is what there was to see.
-type look struct {
-	first  []*survey.Object // that fit on the screen
-	all    int
-	denied int // keys that may not be read
-	took   time.Duration
-	err    error // why it is not all
-}
-
-// looking looks again and again until ctx ends.
-func (l *listing) looking(ctx context.Context, client rueidis.Client, to chan<- look) {
 	ticks := time.NewTicker(l.watch)
 	defer ticks.Stop()
-	for ctx.Err() == nil {
-		select {
-		case to <- l.look(ctx, client):
-		case <-ctx.Done():
+	for begin := eraseAll; ; begin = "" {
+		seen := l.look(ctx, client)
+		switch {
+		case ctx.Err() != nil:
+			_, _ = os.Stdout.WriteString("\n") // for the shell's next line
+			return failure(ctx, l.redis, ctx.Err())
+		case cli.Denied(seen.err): // which no waiting mends
+			return failure(ctx, l.redis, seen.err)
+		}
+		if _, err := os.Stdout.WriteString(begin + l.picture(seen)); err != nil {
+			return cli.Exit(cli.ExitNo, err)
 		}
 		select {
 		case <-ticks.C:
@@ -132,10 +51,21 @@ func (l *listing) looking(ctx context.Context, client rueidis.Client, to chan<- 
 	}
 }
 
+// A look is what there was to see.
+type look struct {
+	first  []*survey.Object // that fit on the screen
+	width  int              // of that
+	all    int
+	denied int // keys that may not be read
+	took   time.Duration
+	err    error // why it is not all
+}
+
 // look goes through all names once and remembers the first that fit.
 func (l *listing) look(ctx context.Context, client rueidis.Client) (seen look) {
-	_, height := cli.TerminalSize(os.Stdout)
+	width, height := cli.TerminalSize(os.Stdout)
 	fit := max(height-3, 1)
+	seen.width = width
 	began := time.Now()
 	seen.denied, seen.err = survey.Overview(client, l.all).Walk(ctx, l.glob, func(objects []*survey.Object) error {
 		objects = l.wanted(objects)
@@ -173,10 +103,14 @@ func (l *listing) picture(seen look) string {
 		}
 		away += strings.ReplaceAll(seen.err.Error(), "\n", "; ")
 	}
-	heading, lines, _ := strings.Cut(strings.TrimSuffix(t.aligned(), "\n"), "\n")
-	if cli.Colors(os.Stdout) {
-		heading = boldOn + heading + colorsOff
+	lines := append([]string{title, away}, strings.Split(strings.TrimSuffix(t.aligned(), "\n"), "\n")...)
+	for i, line := range lines {
+		if text := []rune(line); len(text) > seen.width {
+			lines[i] = string(text[:seen.width])
+		}
 	}
-	picture := home + title + "\n" + away + "\n" + heading + "\n" + lines
-	return strings.ReplaceAll(picture, "\n", eraseRight+"\r\n") + eraseRight + eraseBelow
+	if cli.Colors(os.Stdout) {
+		lines[2] = boldOn + lines[2] + colorsOff
+	}
+	return home + strings.Join(lines, eraseRight+"\n") + eraseRight + eraseBelow
 }
