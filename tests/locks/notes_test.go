@@ -37,9 +37,6 @@ func noteOf(t *testing.T, l noted) string {
 
 func TestHoldersTellTheNotesOfHolds(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
-	s := kit.OpenKnown(t, at(srv.Addr()), nil)
-	other := kit.OpenKnown(t, at(srv.Addr()), nil)
 	locks := map[string]func(s *holdfast.Session) noted{
 		"rlock":        func(s *holdfast.Session) noted { return rlock.New(s, "orders", nil) },
 		"fairlock":     func(s *holdfast.Session) noted { return fairlock.New(s, "queue", nil) },
@@ -50,6 +47,8 @@ func TestHoldersTellTheNotesOfHolds(t *testing.T) {
 	for name, lock := range locks {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			srv := redistest.Start(t)
+			s, other := kit.OpenKnown(t, at(srv.Addr()), nil), kit.OpenKnown(t, at(srv.Addr()), nil)
 			mine, theirs := lock(s), lock(other)
 			ctx := holdfast.WithNote(t.Context(), "request «42» of "+name)
 			h := kit.Lock(t, ctx, mine)
