@@ -40,6 +40,14 @@ type Options struct {
 	// end holds with a fixed lease, nor those that Extend extends. The default is 0, no limit; else it is at least Lease.
 	MaxHold time.Duration
 
+	// LongHold has what is held for longer logged, once, as a warning of the Logger: with its name, its note
+	// ([WithNote]), and where it was taken ([Options.Places]). That comes late by an eighth of LongHold at most, and ends
+	// nothing; for that see MaxHold. It is of all kinds of holds, those with a fixed lease and permits included; of
+	// nested ones it is the outermost, of a multilock each member. The session
+	// looks through what it holds eight times in each LongHold; taking and releasing cost nothing more. The default is
+	// 0, no such line; else it is at least 10 ms.
+	LongHold time.Duration
+
 	// MapName maps the names of locks to those on the server: Redisson's NameMapper. Both
 	// sides must use the same function. The default is none.
 	MapName func(string) string
@@ -59,7 +67,8 @@ type Options struct {
 	Anonymous bool
 
 	// Places has each hold remember where in the program it was taken. Logs of calls that wait for what their own
-	// session holds then show that place, too; it costs about a microsecond for each hold. The default is not to.
+	// session holds, and of a LongHold, then show that place; it costs about a microsecond for each hold. The default is
+	// not to.
 	Places bool
 
 	// BreakDeadlocks makes a call fail with [ErrDeadlock] if it waits for an owner that waits, perhaps through others, for
@@ -195,6 +204,9 @@ func (o *Options) checked() (Options, error) {
 	if c.MaxHold != 0 && c.MaxHold < c.Lease {
 		return c, fmt.Errorf("Options.MaxHold is %v, must be 0 or at least Lease, %v", c.MaxHold, c.Lease)
 	}
+	if c.LongHold != 0 && c.LongHold < lease.Min {
+		return c, fmt.Errorf("Options.LongHold is %v, must be 0 or at least %v", c.LongHold, lease.Min)
+	}
 	if c.PubSub < PubSubAuto || c.PubSub > PubSubPlain {
 		return c, fmt.Errorf("Options.PubSub is %d, must be PubSubAuto, PubSubSharded or PubSubPlain", c.PubSub)
 	}
@@ -216,9 +228,9 @@ func newSession(client rueidis.Client, o Options, owned bool) (*session.Session,
 		return nil, err
 	}
 	return session.New(session.Config{
-		Client: client, OwnsClient: owned, Lease: o.Lease, MaxHold: o.MaxHold, MapName: o.MapName, Sharded: sharded,
-		Logger: o.Logger, Observer: o.Observer.inside(), Process: o.process(), Places: o.Places,
-		Breaks: o.BreakDeadlocks, Lost: newLostError,
+		Client: client, OwnsClient: owned, Lease: o.Lease, MaxHold: o.MaxHold, LongHold: o.LongHold,
+		MapName: o.MapName, Sharded: sharded, Logger: o.Logger, Observer: o.Observer.inside(), Process: o.process(),
+		Places: o.Places, Breaks: o.BreakDeadlocks, Lost: newLostError,
 	}), nil
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/registry"
 	"github.com/holdfast-go/holdfast/internal/session"
-	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -51,11 +50,15 @@ func Paid(s *session.Session) time.Duration { return keeperOf(s).debts.Paid() }
 // Holds reports whether the session holds anything.
 func (k *keeper) Holds() bool { return k.dog.Any() }
 
-// HeldSince calls yield for each name that has been held since then, or for longer.
-func (k *keeper) HeldSince(then time.Duration, yield func(name wait.Name)) {
+// HeldSince calls yield for the outermost hold of each grant if it began after that, and not after then.
+func (k *keeper) HeldSince(after, then time.Duration, yield func(h session.Held)) {
 	for _, g := range k.dog.All() {
-		if live := g.live(); len(live) > 0 && live[len(live)-1].Acquired() <= then {
-			yield(g.lock.Line())
+		live := g.live()
+		if len(live) == 0 {
+			continue
+		}
+		if h := live[len(live)-1]; after < h.Acquired() && h.Acquired() <= then {
+			yield(session.Held{Label: h.Label(), Line: g.lock.Line(), Wire: g.Wire, For: h.held(), Taken: h.place()})
 		}
 	}
 }

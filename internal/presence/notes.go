@@ -24,11 +24,9 @@ type note struct {
 	since      time.Duration
 }
 
-// Note has the session tell a text of a wire owner's hold, unless that ends within a moment.
+// Note has the session tell a text of a wire owner's hold, unless that ends within a moment. An anonymous session only
+// keeps it.
 func (t *Teller) Note(wire, text string) (end func()) {
-	if t.text == "" {
-		return func() {}
-	}
 	n := &t.notes
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -47,9 +45,23 @@ func (t *Teller) Note(wire, text string) (end func()) {
 	}
 }
 
+// NoteOf is the newest text of a wire owner's holds, "" if there is none.
+func (t *Teller) NoteOf(wire string) (text string) {
+	n := &t.notes
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var newest uint64
+	for id, h := range n.held {
+		if h.wire == wire && id > newest {
+			newest, text = id, h.text
+		}
+	}
+	return text
+}
+
 // change has the goroutine look what is to be told.
 func (n *notes) change(t *Teller) {
-	if !n.changed {
+	if !n.changed && t.text != "" {
 		n.changed = true
 		t.stir()
 	}

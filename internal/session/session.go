@@ -31,6 +31,7 @@ type Config struct {
 	OwnsClient bool // Close closes it
 	Lease      time.Duration
 	MaxHold    time.Duration // how long a hold is renewed; 0: as long as it is held
+	LongHold   time.Duration // what is held for longer is logged; 0: nothing is
 	MapName    func(string) string
 	Sharded    bool // publish by SPUBLISH, subscribe by SSUBSCRIBE
 	Logger     *slog.Logger
@@ -49,8 +50,8 @@ type Keeper interface {
 	// ReleaseAll ends all that is held and gives back what the server may still have, again and again until it is
 	// known or ctx ends.
 	ReleaseAll(ctx context.Context) error
-	// HeldSince calls yield for what has been held since then, or for longer.
-	HeldSince(then time.Duration, yield func(name wait.Name))
+	// HeldSince calls yield for each name whose outermost hold began after that, and not after then.
+	HeldSince(after, then time.Duration, yield func(h Held))
 	// TellAll tells the user's code what ReleaseAll has ended.
 	TellAll()
 }
@@ -103,6 +104,9 @@ func New(c Config) *Session {
 		Breaks: c.Breaks,
 	}, c.Process)
 	s.lines = s.NewLines()
+	if c.LongHold > 0 {
+		s.Start(s.lookForLong)
+	}
 	return s
 }
 

@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
 // A session looks after those of its calls that wait for what it holds itself. As a rule a program waits like that for
@@ -43,9 +41,9 @@ func (s *Session) watch() {
 // notice asks those to say so who wait for long for what has been held for long, and has others told for what.
 func (s *Session) notice(k Keeper) {
 	var names []string
-	k.HeldSince(s.Now()-stalled, func(name wait.Name) {
-		if s.lines.Notice(name) {
-			names = append(names, name.Key)
+	k.HeldSince(never, s.Now()-stalled, func(h Held) {
+		if s.lines.Notice(h.Line) {
+			names = append(names, h.Line.Key)
 		}
 	})
 	s.presence.Itself(names)
@@ -85,6 +83,14 @@ func (p Place) String() string {
 	return strings.Join(callers, ", called by ")
 }
 
+// orHow is the place, or how to have it noted.
+func (p Place) orHow() string {
+	if p == nil {
+		return "unknown: set Options.Places to have it noted"
+	}
+	return p.String()
+}
+
 // ours reports whether a function is one of the library.
 func ours(function string) bool {
 	_, inside, ok := strings.Cut(function, "holdfast-go/holdfast")
@@ -103,11 +109,7 @@ func ours(function string) bool {
 // LogStall logs that a call for what the label names has waited for a second, for what its own session has held for so
 // long, and took at that place.
 func (s *Session) LogStall(label *Label, held time.Duration, taken Place) {
-	where := taken.String()
-	if taken == nil {
-		where = "unknown: set Options.Places to have it noted"
-	}
 	s.Logger().Warn("holdfast: waits for what this session holds", "kind", label.Title(), "name", label.Name,
-		"held", held.Round(time.Millisecond), "waits_at", Here().String(), "taken_at", where,
+		"held", held.Round(time.Millisecond), "waits_at", Here().String(), "taken_at", taken.orHow(),
 		"hint", "a nested call must be given the Context of the hold, or it waits for itself")
 }

@@ -33,6 +33,8 @@ func TestOptionsAreChecked(t *testing.T) {
 		"Options.MaxHold is 10s, must be":     {opts: holdfast.Options{MaxHold: 10 * time.Second}},
 		"Options.MaxHold is -1s":              {opts: holdfast.Options{MaxHold: -time.Second}},
 		"Options.BreakDeadlocks needs":        {opts: holdfast.Options{BreakDeadlocks: true, Anonymous: true}},
+		"Options.LongHold is 9.999999ms":      {opts: holdfast.Options{LongHold: 10*time.Millisecond - 1}},
+		"Options.LongHold is -1s":             {opts: holdfast.Options{LongHold: -time.Second}},
 		"Options.PubSub":                      {opts: holdfast.Options{PubSub: 7}},
 		"Options.PubSub is PubSubSharded":     {opts: holdfast.Options{PubSub: holdfast.PubSubSharded}},
 		"ClientOption.ConnLifetime":           {opt: func(o *rueidis.ClientOption) { o.ConnLifetime = time.Hour }},
