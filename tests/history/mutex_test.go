@@ -212,6 +212,27 @@ func TestTheModelRefusesTwoHolders(t *testing.T) {
 	}
 }
 
+func TestALeftoverHasEndedWhenAnotherHasTheLockToHimself(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		half string
+		from int64 // when the other one asked
+		end  int64 // of the leftover
+	}{{halfWrite, 6, 8}, {"", 6, 8}, {halfWrite, 4, 21}, {halfRead, 6, 50}} {
+		of := func(tag, half, kind, out string, from, to int64) porcupine.Operation {
+			return happened(deed{Half: half, Kind: kind, Tag: tag, Out: out}, from, to)
+		}
+		got := endedByOthers([]porcupine.Operation{
+			of("a", halfRead, opTake, "done", 0, 2),
+			of("a", halfRead, opRelease, "lost", 4, 5),
+			of("a", halfRead, opOrphan, "", 3, 50),
+			of("b", c.half, opTake, "done", c.from, 8),
+			of("c", c.half, opTake, "done", 20, 21),
+		})
+		require.Equal(t, c.end, got[2].Return, c)
+	}
+}
+
 // requireApart checks directly that nobody was sure of a lock while another one was: from when the taking call returned
 // until the last release was called, or trust was over.
 func (r record) requireApart(t *testing.T) {

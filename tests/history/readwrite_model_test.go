@@ -168,8 +168,6 @@ func (s sharing) afterWrite(d deed, mine share) (sharing, bool) {
 		return s.with(mine.plus(halfWrite, 1)), mine.writes > 0
 	case "re-enter already held":
 		return s, mine.reads > 0
-	case "re-enter unknown":
-		return s, true // it yielded no hold, and what it may have left is taken back without being seen
 	}
 	return s, false
 }

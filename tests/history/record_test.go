@@ -216,8 +216,8 @@ func perLock(history []porcupine.Operation) (parts [][]porcupine.Operation) {
 func checkHistory(t *testing.T, model porcupine.Model, history []porcupine.Operation) {
 	t.Helper()
 	began := time.Now()
-	result, info := porcupine.CheckOperationsVerbose(model, history, time.Minute)
-	if result != porcupine.Ok {
+	if porcupine.CheckOperationsTimeout(model, history, time.Minute) != porcupine.Ok {
+		result, info := porcupine.CheckOperationsVerbose(model, history, time.Minute) // slower by far
 		path := t.ArtifactDir() + "/history.html"
 		require.NoError(t, porcupine.VisualizePath(model, info, path))
 		t.Fatalf("the history is %v: see %s, with -artifacts%s", result, path, explain(model, history))
