@@ -120,8 +120,8 @@ func TestALostReplyIsUnknown(t *testing.T) {
 func TestALostReplyOfARelease(t *testing.T) {
 	t.Parallel()
 	server := holdfasttest.NewServer(t)
-	// Release waits for a third of this lease.
-	l := rlock.New(server.Open(nil), "x", &rlock.Options{FixedLease: 300 * time.Millisecond})
+	// Release waits for a third of this lease, and the lock must be had within it on a busy machine, too.
+	l := rlock.New(server.Open(nil), "x", &rlock.Options{FixedLease: 3 * time.Second})
 	hold := mustLock(t, l.TryLock)
 	server.DropReplies()
 	require.ErrorIs(t, hold.Release(), holdfast.ErrUnknown)
