@@ -3,17 +3,18 @@
 -- was lowered since; one that comes after its not_after changes nothing at all.
 --
 -- KEYS[1]  lock       hash {wire owner -> hold count}, expires with its longest lease
--- KEYS[2]  token      string, the last fencing token issued, never expires; only with fencing
+-- KEYS[2]  token      string, the last fencing token issued, expires only with ARGV[6]; only with fencing
 --
 -- ARGV[1]  owner      "<session>:<number>", the wire owner
 -- ARGV[2]  target     hold count to raise to; 1 creates the lock, above 1 never does
 -- ARGV[3]  lease      ms, a whole number, 0 < lease < 2^53
 -- ARGV[4]  not_after  server ms; executed later, the call refuses itself
--- ARGV[5]  age        "age": tell how long the server has been up; only then it is there
+-- ARGV[5]  age        "age": tell how long the server has been up; else "", or it is missing, with what follows
+-- ARGV[6]  ttl        of the token's key, ms, a whole number; it may be missing: that never expires
 --
--- REPLY    now                       held, without KEYS[2] and ARGV[5]; now in server ms
+-- REPLY    now                       held, without KEYS[2] and age; now in server ms
 -- REPLY    {1, now, token}           held; token of this owner, as a text from 2^53 on
--- REPLY    {1, now, token, up, run}  the same with ARGV[5]; token is 0 without KEYS[2]; up in s, -1: the
+-- REPLY    {1, now, token, up, run}  the same with age; token is 0 without KEYS[2]; up in s, -1: the
 --                                    server does not tell, 0 also if it cannot be what it tells; run: its
 --                                    run id's first 48 bits
 -- REPLY    {0, 0, pttl}              another owner has it for pttl ms; -1: it has no expiry
@@ -46,7 +47,8 @@ if time > ARGV[4] + 0 then return {-2, time} end
 -- that wants a token is the first hold of this owner to want one.
 local issued = 0
 if token then
-  issued = tonumber(count and target == '1' and call('GET', token) or call('INCR', token))
+  -- USES token_next
+  issued = tonumber(count and target == '1' and call('GET', token) or token_next(token, ARGV[6]))
   if issued >= 9007199254740992 then issued = call('GET', token) end -- with all its digits
 end
 
@@ -61,6 +63,6 @@ else -- ours already
   if pttl < tonumber(lease) then call('PEXPIRE', lock, lease) end
   if count < tonumber(target) then call('HSET', lock, owner, target) end
 end
-if not ARGV[5] then return token and {1, time, issued} or time end
+if ARGV[5] ~= 'age' then return token and {1, time, issued} or time end
 -- USES uptime
 return {1, time, issued, uptime(time)}

@@ -7,10 +7,10 @@
 -- KEYS[2]  line       list of waiters, the next one first, expires in a minute; it may be missing, with those
 --                     that follow, while a slot moves: nobody stands then
 -- KEYS[3]  alive      sorted set {waiter in line -> server ms}: dead then, expires in a minute
--- KEYS[4]  token      string, the last fencing token issued, never expires; only with fencing
+-- KEYS[4]  token      string, the last fencing token issued, expires only with a ttl; only with fencing
 --
 -- ARGV[1]  waiter     "<owner> <lease>", the wire owner and the ms for which it is granted the lock by a release;
---                     " fenced" behind that: with a token
+--                     " fenced" behind that: with a token; " fenced:<ttl>": whose key has that time to live, in ms
 -- ARGV[2]  lease      ms, a whole number, 0 < lease < 2^53, for which this call takes the lock
 -- ARGV[3]  not_after  server ms; executed later, the call refuses itself
 -- ARGV[4]  wait       ms for which a waiter lives on without calling again
@@ -25,11 +25,11 @@
 -- REPLY    {-1, now}               another owner has it, and the waiter's place is gone
 -- REPLY    {-2, now}               too late: nothing was changed
 --
--- USES     check_lease now expire token_text line_lives
+-- USES     check_lease now expire token_next token_text line_lives
 
 local lock, line, alive, token = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local waiter, again = ARGV[1], ARGV[5] == '1'
-local owner = string.match(waiter, '^%S+')
+local owner, ttl = string.match(waiter, '^%S+'), string.match(waiter, ' fenced:(%d+)$')
 local lease, mistake = check_lease(ARGV[2])
 if mistake then return mistake end
 
@@ -51,9 +51,9 @@ if holder == owner or not holder and not overtakes then
   end
   if holder then -- granted, or a copy
     if pttl < lease then redis.call('PEXPIRE', lock, ARGV[2]) end
-    return token and {1, time, token_text(token, tonumber(redis.call('GET', token)))} or time
+    return token and {1, time, token_text(token, tonumber(redis.call('GET', token) or token_next(token, ttl)))} or time
   end
-  local issued = token and token_text(token, redis.call('INCR', token))
+  local issued = token and token_text(token, token_next(token, ttl))
   redis.call('HSET', lock, owner, '1')
   return expire(lock, ARGV[2]) or issued and {1, time, issued} or time
 end

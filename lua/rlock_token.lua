@@ -1,6 +1,6 @@
 -- rlock_token: the last fencing token of a lock.
 --
--- KEYS[1]  token  string, the last fencing token issued, never expires; nothing there: none was
+-- KEYS[1]  token  string, the last fencing token issued; nothing there: none was, or it has expired
 --
 -- REPLY    {token}  as a text; 0: none
 

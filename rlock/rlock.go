@@ -21,12 +21,14 @@ package rlock
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/holders"
 	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wait"
@@ -45,6 +47,19 @@ type Options struct {
 
 	// Fenced issues a fencing token with each outermost hold, as RFencedLock does.
 	Fenced bool
+
+	// TokenTTL has the server forget the last token when none has been issued for so long; it needs Fenced. Tokens then
+	// are the server's clock in microseconds since 1970, or one more than the last if that is not lower, so none is
+	// lower than one before it: not when the key has expired, whatever the clock does meanwhile; nor when the key was
+	// lost in another way, by a failover or by hand, unless the clock lags behind. They exceed 32 bits, and stay below
+	// 2^53 until the year 2255.
+	//
+	// All who take the lock with tokens should set it. Who does not, such as Redisson, begins at 1 if there is no key: the
+	// resource refuses that until one is issued here again. So only keys that are made here expire; one without a time
+	// to live, which others may have made, keeps none. Those that are left from before may be deleted by hand once
+	// all set it. It is at least a minute; take a longer time than any during which only others use the lock. The
+	// default, 0, keeps the key for ever, as Redisson does.
+	TokenTTL time.Duration
 
 	// NonReentrant gives an owner that holds the lock and asks for it again
 	// [holdfast.ErrAlreadyHeld] at once, instead of a nested hold.
@@ -73,6 +88,9 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 		o = *opts
 	}
 	p := &protocol{fenced: o.Fenced}
+	if o.TokenTTL > 0 {
+		p.tokenTTL = lease.Millis(o.TokenTTL)
+	}
 	set := kind.Settings{FixedLease: o.FixedLease, NonReentrant: o.NonReentrant, Backoff: o.Backoff, TellsAge: true}
 	if !o.Fenced {
 		set.Together = &together
@@ -84,9 +102,24 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	}
 	label := session.Label{Kind: "rlock", Name: name}
 	core.InitLock(p.lock(), (*session.Session)(s), calls, label, set, wire.LockChannel)
+	p.lock().Refuse(o.mistake())
 	keys := keysOf(p.lock().Key())
 	p.keys = [...]string{cmp.Or(p.keys[0], keys[0]), keys[1], keys[2]}
 	return &p.mutex
+}
+
+// minTokenTTL is longer than a copy of a call may be under way, which finds the token of the call.
+const minTokenTTL = time.Minute
+
+// mistake is what is wrong with the options, nil if nothing is.
+func (o *Options) mistake() error {
+	switch {
+	case o.TokenTTL != 0 && !o.Fenced:
+		return fmt.Errorf("Options.TokenTTL is %v, which needs Options.Fenced", o.TokenTTL)
+	case o.TokenTTL != 0 && o.TokenTTL < minTokenTTL:
+		return fmt.Errorf("Options.TokenTTL is %v, must be 0 or at least %v", o.TokenTTL, minTokenTTL)
+	}
+	return nil
 }
 
 func (m *Mutex) lock() *core.Lock { return (*core.Mutex)(&m.Mutex).Inside() }

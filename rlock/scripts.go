@@ -35,9 +35,10 @@ func keysOf(key string) [3]string {
 
 // protocol is how the core calls the lock's scripts.
 type protocol struct {
-	mutex  Mutex
-	keys   [3]string // besides the lock's own, as scripts take them
-	fenced bool
+	mutex    Mutex
+	keys     [3]string // besides the lock's own, as scripts take them
+	fenced   bool
+	tokenTTL string // ms, as scripts take it; "": none
 }
 
 // Mark is where those listen besides who listen on the lock's channel and want no turn.
@@ -51,8 +52,14 @@ func (p *protocol) Acquire(w kind.Want) *script.Call {
 		c.Key(p.keys[2])
 	}
 	c.Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter)
-	if w.Age {
+	switch {
+	case w.Age:
 		c.Arg("age")
+	case p.tokenTTL != "":
+		c.Arg("")
+	}
+	if p.tokenTTL != "" {
+		c.Arg(p.tokenTTL)
 	}
 	return c
 }
@@ -112,6 +119,9 @@ func (p lined) asks() string {
 	asks := " " + strconv.FormatInt(lease.Grant(p.lock().Length()).Milliseconds(), 10)
 	if p.fenced {
 		asks += " fenced"
+	}
+	if p.tokenTTL != "" {
+		asks += ":" + p.tokenTTL
 	}
 	return asks
 }

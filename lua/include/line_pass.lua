@@ -2,7 +2,7 @@
 -- then on, and is told so on its session's channel. Where others wait, too, the lock is sometimes free: they are told,
 -- and the first in line looks a little later. So it is for a moment four times a second, or those who poll would never
 -- see it free. Says how many heard that; or 1 if the lock was handed on, 0 if nobody waits but the session that had it.
--- USES expire line_lives line_tell line_others
+-- USES expire line_lives line_tell line_others token_next
 local function line_pass(l, waiting)
   local clock = redis.call('TIME')
   local time = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -20,8 +20,11 @@ local function line_pass(l, waiting)
     redis.call('LPOP', l.line)
     redis.call('ZREM', l.alive, waiter)
     local owner, lease, fenced = string.match(waiter, '^(%S+) (%d+) ?(%S*)$')
-    local token = owner and lives and not free and (fenced == '' and 0 or redis.pcall('INCR', l.token))
-    if type(token) == 'number' then
+    local grants, token = owner and lives and not free, 0
+    if grants and fenced ~= '' then
+      grants, token = pcall(function() return token_next(l.token, string.match(fenced, ':(%d+)$')) end)
+    end
+    if grants then
       redis.call('HSET', l.lock, owner, '1')
       local refused = expire(l.lock, lease)
       token = token == 0 and '0' or redis.call('GET', l.token) -- with all its digits

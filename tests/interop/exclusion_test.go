@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/interop"
+	"github.com/holdfast-go/holdfast/tests/kit"
 )
 
 // What one side holds, the other cannot take.
@@ -208,6 +209,44 @@ func requireTokensGrow(t *testing.T, s *site) {
 			require.Equal(t, strconv.FormatInt(last, 10), f.at(t, token).Str(t, "GET", token))
 		})
 	}
+}
+
+// Redisson counts on what has a time to live, and leaves that alone. If it makes the key, that never expires: Redisson
+// begins at 1 without it, and Go puts it right.
+func TestTokensThatExpireBesideRedisson(t *testing.T) {
+	t.Parallel()
+	f := alone(t).fleetFor(fenced, fleetOptions{})
+	f.proves(t, readings, fenced.name, java)
+	name := f.fresh(t, fenced)
+	key := prefixed("redisson_lock_token", name)
+	l := rlock.New(f.session, name, &rlock.Options{Fenced: true, TokenTTL: time.Hour})
+	theirs := java.owner(t, f, fenced, name)
+	lockHere := func(greater int64) (token int64) {
+		t.Helper()
+		hold := kit.Lock(t, t.Context(), l)
+		require.Greater(t, hold.Token(), greater)
+		require.NoError(t, hold.Release())
+		return hold.Token()
+	}
+	lockThere := func() (token int64) {
+		theirs.lock(t)
+		theirs.unlock(t)
+		return theirs.token()
+	}
+	expires := func() bool { return f.at(t, key).Do(t, "PTTL", key).(int64) > 0 }
+
+	mine := lockHere(time.Now().Add(-time.Hour).UnixMicro())
+	require.Equal(t, mine+1, lockThere())
+	require.True(t, expires())
+	mine = lockHere(mine + 1)
+	require.True(t, expires())
+
+	f.at(t, key).Do(t, "DEL", key) // it has expired
+	require.Equal(t, int64(1), lockThere())
+	mine = lockHere(mine)
+	require.False(t, expires())
+	require.Equal(t, mine+1, lockThere())
+	require.Equal(t, mine+1, must(l.LastToken(t.Context()))(t))
 }
 
 // A lock that cannot be taken again refuses its own owner in both languages, and stays held once.

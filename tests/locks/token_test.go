@@ -2,9 +2,12 @@ package locks
 
 import (
 	"context"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -101,4 +104,153 @@ func TestTheLastTokenCannotBeHad(t *testing.T) {
 	require.NoError(t, s.Close())
 	_, err = rlock.New(s, "orders", nil).LastToken(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrClosed)
+}
+
+// serverMicros is the server's clock.
+func serverMicros(t *testing.T, srv *redistest.Server) int64 {
+	t.Helper()
+	now := srv.Strs(t, "TIME")
+	seconds, err := strconv.ParseInt(now[0], 10, 64)
+	require.NoError(t, err)
+	micros, err := strconv.ParseInt(now[1], 10, 64)
+	require.NoError(t, err)
+	return seconds*1_000_000 + micros
+}
+
+func TestTokensThatExpireNeverGoBack(t *testing.T) {
+	t.Parallel()
+	const key, ttl = "redisson_lock_token:{orders}", 2 * time.Minute
+	for name, start := range map[string]func(t *testing.T) *redistest.Server{
+		"redis":    func(t *testing.T) *redistest.Server { t.Helper(); return redistest.Start(t) },
+		"embedded": kit.StartEmbedded,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := start(t)
+			l := rlock.New(kit.Open(t, srv.Addr(), nil), "orders", &rlock.Options{Fenced: true, TokenTTL: ttl})
+			last := serverMicros(t, srv)
+			// requireNext takes the lock twice, nested, and releases it.
+			requireNext := func(least int64, lives time.Duration) {
+				t.Helper()
+				hold := kit.Lock(t, t.Context(), l)
+				require.Greater(t, hold.Token(), least)
+				last = hold.Token()
+				left := time.Duration(srv.Do(t, "PTTL", key).(int64)) * time.Millisecond
+				if lives < 0 {
+					require.Equal(t, -time.Millisecond, left)
+				} else {
+					require.InDelta(t, lives, left, float64(30*time.Second))
+					require.LessOrEqual(t, left, lives)
+				}
+				nested := kit.Lock(t, hold.Context(t.Context()), l)
+				require.Equal(t, last, nested.Token())
+				require.NoError(t, nested.Release())
+				require.NoError(t, hold.Release())
+				token, err := l.LastToken(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, last, token)
+			}
+			for range 3 {
+				requireNext(last, ttl)
+				srv.Do(t, "INCR", key) // as Redisson does
+				require.Positive(t, srv.Do(t, "PTTL", key))
+				requireNext(last+1, ttl)
+				srv.Do(t, "PEXPIRE", key, "1000") // it is refreshed by use
+				requireNext(last, ttl)
+				srv.Do(t, "DEL", key) // it has expired, or was evicted
+			}
+			require.Less(t, last, serverMicros(t, srv))
+
+			// If the clock was set back by a day, the key lives until it is past the token again.
+			future := strconv.FormatInt(serverMicros(t, srv)+(24*time.Hour).Microseconds(), 10)
+			srv.Do(t, "SET", key, future, "PX", "1000")
+			requireNext(last, 24*time.Hour+ttl)
+			require.Equal(t, future, strconv.FormatInt(last-1, 10))
+
+			// What others have made, who would begin at 1 again, stays for ever.
+			srv.Do(t, "SET", key, "5")
+			requireNext(serverMicros(t, srv)-1, -1)
+			srv.Do(t, "INCR", key)
+			requireNext(last+1, -1)
+		})
+	}
+}
+
+// A token's key that has really expired, and one that a release issues for a session in the line.
+func TestATokenThatExpiresIsIssuedByARelease(t *testing.T) {
+	t.Parallel()
+	const key = "redisson_lock_token:{orders}"
+	srv := redistest.Start(t)
+	opts := &rlock.Options{Fenced: true, TokenTTL: time.Minute}
+	l := rlock.New(kit.Open(t, srv.Addr(), nil), "orders", opts)
+	hold := kit.Lock(t, t.Context(), l)
+	next := kit.GoLock(t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "orders", opts).Lock)
+	kit.Await(t, "the waiter in line", func() bool { return srv.Do(t, "LLEN", "holdfast_line:{orders}") == int64(1) })
+	srv.Do(t, "PEXPIRE", key, "1")
+	kit.Await(t, "the end of the key", func() bool { return srv.Do(t, "EXISTS", key) == int64(0) })
+	require.NoError(t, hold.Release())
+	granted := kit.Granted(t, 5*time.Second, next, "the next one")
+	require.Greater(t, granted.Token(), hold.Token())
+	require.LessOrEqual(t, granted.Token(), serverMicros(t, srv))
+	require.Positive(t, srv.Do(t, "PTTL", key))
+	require.NoError(t, granted.Release())
+}
+
+// Whatever becomes of the key, each holder's token is greater than those of the holders before.
+func TestTokensGrowThoughTheirKeyIsLost(t *testing.T) {
+	t.Parallel()
+	const sessions, rounds = 4, 50
+	srv := redistest.Start(t)
+	var tokens []int64 // guarded by the lock
+	var work, loss sync.WaitGroup
+	done := make(chan struct{})
+	loss.Go(func() {
+		conn, err := redistest.Dial(srv.Addr())
+		if !assert.NoError(t, err) {
+			return
+		}
+		defer conn.Close()
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				_, err := conn.Do("DEL", "redisson_lock_token:{orders}")
+				assert.NoError(t, err)
+			}
+		}
+	})
+	for range sessions {
+		l := rlock.New(kit.Open(t, srv.Addr(), nil), "orders", &rlock.Options{Fenced: true, TokenTTL: time.Minute})
+		work.Go(func() {
+			for range rounds {
+				assert.NoError(t, holdfast.Do(t.Context(), func(ctx context.Context) (*holdfast.Hold, error) {
+					hold, err := l.Lock(ctx)
+					if err == nil {
+						tokens = append(tokens, hold.Token())
+					}
+					return hold, err
+				}, func(context.Context) error { return nil }))
+			}
+		})
+	}
+	work.Wait()
+	close(done)
+	loss.Wait()
+	require.Len(t, tokens, sessions*rounds)
+	require.IsIncreasing(t, tokens)
+}
+
+func TestOptionsOfTokensAreChecked(t *testing.T) {
+	t.Parallel()
+	s := kit.Open(t, redistest.Start(t).Addr(), nil)
+	for want, opts := range map[string]*rlock.Options{
+		"Options.TokenTTL is 1h0m0s, which needs Options.Fenced": {TokenTTL: time.Hour},
+		"Options.TokenTTL is 59s, must be 0 or at least 1m0s":    {Fenced: true, TokenTTL: 59 * time.Second},
+		"Options.TokenTTL is -1m0s, must be 0 or at least 1m0s":  {Fenced: true, TokenTTL: -time.Minute},
+		"Options.FixedLease is 1ms, must be 0 or at least 10ms":  {FixedLease: time.Millisecond, TokenTTL: time.Hour},
+	} {
+		_, err := rlock.New(s, "orders", opts).Lock(t.Context())
+		require.ErrorContains(t, err, want)
+	}
 }

@@ -16,6 +16,7 @@ type acquire struct {
 	lease       string // default: 30 s
 	late        bool
 	fenced, age bool
+	ttl         string // of the token
 }
 
 func (a acquire) call() call {
@@ -26,8 +27,14 @@ func (a acquire) call() call {
 	if a.fenced {
 		c.keys = append(c.keys, tokenKey)
 	}
-	if a.age {
+	switch {
+	case a.age:
 		c.args = append(c.args, "age")
+	case a.ttl != "":
+		c.args = append(c.args, "")
+	}
+	if a.ttl != "" {
+		c.args = append(c.args, a.ttl)
 	}
 	return c
 }
@@ -51,6 +58,7 @@ type stand struct {
 	late  bool
 	again bool
 	token bool
+	ttl   bool // of the token: a minute
 	bare  bool // the slot moves
 }
 
@@ -66,6 +74,9 @@ func (s stand) call() call {
 	}}
 	if s.token {
 		c.keys = append(c.keys, tokenKey)
+	}
+	if s.ttl {
+		c.args[0] += " fenced:60000"
 	}
 	return c.of(s.bare)
 }

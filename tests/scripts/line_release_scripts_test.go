@@ -81,6 +81,11 @@ func TestLineReleaseScript(t *testing.T) {
 			after:    locked("b:1", "1", beside(tokenKey, token("1"))),
 			messages: []redistest.Message{told("b", "b:1 1")},
 		},
+		"issues a token that expires": {
+			seed: with(mine, inLine("b:1 5000 fenced:60000"), [][]string{{"SET", tokenKey, "8000000000000000", "PX", "1000"}}),
+			call: release{}, reply: int64(3), after: locked("b:1", "1", beside(tokenKey, brief("8000000000000001"))),
+			messages: []redistest.Message{told("b", "b:1 8000000000000001")},
+		},
 		"issues a token":                       tokened("7", "8"),
 		"a token of 16 digits":                 tokened("1000000000000000", "1000000000000001"),
 		"the last token that Lua can count":    tokened("9007199254740990", "9007199254740991"),
@@ -210,6 +215,12 @@ func TestLineReleaseScript(t *testing.T) {
 		"a line of another type stays, and nothing is freed": {
 			seed: with(mine, [][]string{{"SET", lineKey, "precious"}}), call: release{}, fails: "WRONGTYPE",
 			after: locked(me, "1", beside(lineKey, precious)),
+		},
+		"a token of another type stays, which was to expire": {
+			seed: with(mine, inLine("b:1 5000 fenced:60000", third), [][]string{{"RPUSH", tokenKey, "precious"}}),
+			call: release{}, reply: int64(3),
+			after:    locked("c:1", "1", beside(tokenKey, redistest.Value{Type: "list", Content: []string{"precious"}})),
+			messages: []redistest.Message{told("c", "c:1 0")},
 		},
 		"a token of another type stays": {
 			seed: with(mine, inLine("b:1 5000 fenced", third), [][]string{{"RPUSH", tokenKey, "precious"}}),

@@ -28,6 +28,11 @@ func hash(fields ...string) redistest.Value {
 
 func token(n string) redistest.Value { return redistest.Value{Type: "string", Content: n} }
 
+// brief is a token that expires.
+func brief(n string) redistest.Value {
+	return redistest.Value{Type: "string", Content: n, Expires: true}
+}
+
 // seed stores one lock for 10 s.
 func seed(fields ...string) [][]string {
 	return [][]string{append([]string{"HSET", lockKey}, fields...), {"PEXPIRE", lockKey, "10000"}}
@@ -128,6 +133,36 @@ func TestScripts(t *testing.T) {
 			seed: [][]string{{"SET", lockKey, "precious"}},
 			call: acquire{fenced: true}, fails: "WRONGTYPE",
 			after: map[string]redistest.Value{lockKey: token("precious")},
+		},
+		"issues a token that expires, beyond the clock": {
+			seed: [][]string{{"SET", tokenKey, "8000000000000000", "PX", "1000"}}, twice: true,
+			call: acquire{fenced: true, ttl: "60000"}, reply: head(1, 8000000000000001),
+			after: map[string]redistest.Value{lockKey: hash("a:1", "1"), tokenKey: brief("8000000000000001")},
+		},
+		"issues a token that expires, with all its digits": {
+			seed: [][]string{{"SET", tokenKey, "9007199254740993", "PX", "1000"}}, twice: true,
+			call: acquire{fenced: true, ttl: "60000"}, reply: append(head(1), "9007199254740994"),
+			after: map[string]redistest.Value{lockKey: hash("a:1", "1"), tokenKey: brief("9007199254740994")},
+		},
+		"a token that others count without an expiry keeps none": {
+			seed: [][]string{{"SET", tokenKey, "8000000000000000"}}, twice: true,
+			call: acquire{fenced: true, ttl: "60000"}, reply: head(1, 8000000000000001),
+			after: map[string]redistest.Value{lockKey: hash("a:1", "1"), tokenKey: token("8000000000000001")},
+		},
+		"a copy finds its token that expires": {
+			seed: append(seed("a:1", "1"), []string{"SET", tokenKey, "7", "PX", "60000"}),
+			call: acquire{fenced: true, ttl: "60000"}, reply: head(1, 7),
+			after: map[string]redistest.Value{lockKey: hash("a:1", "1"), tokenKey: brief("7")},
+		},
+		"tells its age besides a token that expires": {
+			seed: [][]string{{"RPUSH", tokenKey, "precious"}},
+			call: acquire{fenced: true, age: true, ttl: "60000"}, fails: "WRONGTYPE", twice: true,
+			after: map[string]redistest.Value{tokenKey: {Type: "list", Content: []string{"precious"}}},
+		},
+		"a text that is no token stays, and nothing is taken": {
+			seed: [][]string{{"SET", tokenKey, "precious"}},
+			call: acquire{fenced: true, ttl: "60000"}, fails: "not an integer", twice: true,
+			after: map[string]redistest.Value{tokenKey: token("precious")},
 		},
 		"a token of another type stays, and nothing is taken": {
 			seed: [][]string{{"RPUSH", tokenKey, "precious"}},
