@@ -60,6 +60,8 @@ var (
 	// ErrDeadlock: did this call wait, through the locks of others, for what its own owner holds? See
 	// [Options.BreakDeadlocks].
 	ErrDeadlock = session.ErrDeadlock
+	// ErrWrongKind: is the name that of another kind: of a semaphore, say, and this is a latch?
+	ErrWrongKind = session.ErrWrongKind
 	// ErrClosed: is the session over?
 	ErrClosed = session.ErrClosed
 	// ErrUnknown: was a reply lost, so that the effect is not known?

@@ -41,7 +41,8 @@ func (m *Mutex) Name() string { return m.core().Name }
 // error matches ctx.Err() and its cause if ctx ended first, [ErrClosed] if the session did,
 // [ErrAlreadyHeld] if the lock does not re-enter and this owner has it, and [ErrDeadlock] if owners wait for
 // each other and [Options.BreakDeadlocks] is set. It matches [ErrLost] if this call was to re-enter a hold
-// of its owner and that hold is lost. Anything else is the server's refusal, in its own words.
+// of its owner and that hold is lost, and [ErrWrongKind] if the name is that of another kind. Anything else is
+// the server's refusal, in its own words.
 func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
 	h, err := m.core().Lock(ctx, "lock", session.Forever)
 	return (*Hold)(h), err

@@ -18,7 +18,8 @@
 //
 // A fair lock costs more than an rlock: each waiter makes a call every few seconds, and the lock never
 // passes on inside a process, without the server. Where order does not matter, use an rlock. Do
-// not use both on one name: an rlock does not know the queue.
+// not use both on one name: an rlock does not know the queue. Under the name of a read-write lock, or of what is no
+// lock, calls fail with [holdfast.ErrWrongKind].
 //
 // Do not use two names that differ only by braces, such as x and {x}, either: Redisson gives them
 // one queue. The first in it waits for its own lock, and everybody else waits behind it, even if

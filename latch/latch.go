@@ -15,6 +15,9 @@
 //
 // If a process dies before it has counted down, nobody does it in its place. Give [Latch.Wait] a ctx
 // that ends.
+//
+// A latch is a number on the server, as a semaphore is. Under the name of a semaphore CountDown takes a permit, and
+// nobody is told. Under the name of a lock that is held all calls fail with [holdfast.ErrWrongKind].
 package latch
 
 import (

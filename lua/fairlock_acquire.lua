@@ -47,6 +47,11 @@ local free = pttl == -2
 local holder, count
 if not free then
   local hold = call('HGETALL', lock)
+  if hold[3] then
+    -- USES check_mode
+    local mistake = check_mode(hold)
+    if mistake then return mistake end
+  end
   holder, count = hold[1], hold[1] == owner and tonumber(hold[2])
 end
 if not count and target ~= '1' then return {-1, 0} end

@@ -18,7 +18,7 @@
 -- REPLY    now        freed, or handed on
 -- REPLY    {-2, now}  too late: nothing was changed
 --
--- USES     now fair_pass
+-- USES     check_mode now fair_pass
 
 local q = {
   lock = KEYS[1], queue = KEYS[2], due = KEYS[3], ours = KEYS[4], alive = KEYS[5],
@@ -27,6 +27,8 @@ local q = {
 
 -- HGETALL rather than EXISTS: a key of another type is an error, and stays.
 local hold = redis.call('HGETALL', q.lock)
+local mistake = check_mode(hold)
+if mistake then return mistake end
 local time = now()
 if not hold[1] then return {0, time} end
 if time > tonumber(ARGV[6]) then return {-2, time} end

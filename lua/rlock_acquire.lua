@@ -33,10 +33,14 @@ end
 
 local pttl = call('PTTL', lock)
 local free = pttl == -2
-local count = not free and tonumber(call('HGET', lock, owner))
+local fields = not free and call('HMGET', lock, owner, 'mode')
+local count = fields and tonumber(fields[1])
 if not count then
   if target ~= '1' then return {-1, 0} end
-  if not free then return {0, 0, pttl} end
+  if not free then
+    -- USES wrong_lock
+    return fields[2] and wrong_lock() or {0, 0, pttl}
+  end
 end
 
 local clock = call('TIME')

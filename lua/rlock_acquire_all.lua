@@ -12,7 +12,7 @@
 -- REPLY    {0, 0, pttl, i}  another owner has KEYS[i] for pttl ms, -1: without an expiry; nothing was changed
 -- REPLY    {-2, now}        too late: nothing was changed
 --
--- USES     check_lease now expire
+-- USES     check_lease now expire wrong_lock
 
 local owner = ARGV[1]
 
@@ -21,7 +21,11 @@ for i = 1, #KEYS do
   local lease, mistake = check_lease(ARGV[i + 2])
   if mistake then return mistake end
   leases[i], left[i] = lease, redis.call('PTTL', KEYS[i])
-  if left[i] ~= -2 and redis.call('HEXISTS', KEYS[i], owner) == 0 then return {0, 0, left[i], i} end
+  if left[i] ~= -2 then
+    local fields = redis.call('HMGET', KEYS[i], owner, 'mode')
+    if fields[2] then return wrong_lock() end
+    if not fields[1] then return {0, 0, left[i], i} end
+  end
 end
 
 local time = now()

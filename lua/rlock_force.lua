@@ -15,15 +15,17 @@
 -- REPLY    now        freed, or handed on
 -- REPLY    {-2, now}  too late: nothing was changed
 --
--- USES     now line_pass
+-- USES     check_mode now line_pass
 
 local l = {
   lock = KEYS[1], line = KEYS[2], alive = KEYS[3], token = KEYS[4],
   publish = ARGV[1], channel = ARGV[2], reach = ARGV[3],
 }
 
--- HLEN rather than EXISTS: a key of another type is an error, and stays.
-local held = redis.call('HLEN', l.lock) > 0
+-- HKEYS rather than EXISTS: a key of another type is an error, and stays.
+local fields = redis.call('HKEYS', l.lock)
+local held, mistake = fields[1], check_mode(fields)
+if mistake then return mistake end
 local time = now()
 if not held then return {0, time} end
 if time > tonumber(ARGV[4]) then return {-2, time} end

@@ -25,7 +25,7 @@
 -- REPLY    {-1, now}               another owner has it, and the waiter's place is gone
 -- REPLY    {-2, now}               too late: nothing was changed
 --
--- USES     check_lease now expire token_next token_text line_lives
+-- USES     check_lease check_mode now expire token_next token_text line_lives
 
 local lock, line, alive, token = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local waiter, again = ARGV[1], ARGV[5] == '1'
@@ -34,7 +34,12 @@ local lease, mistake = check_lease(ARGV[2])
 if mistake then return mistake end
 
 local pttl = redis.call('PTTL', lock)
-local holder = pttl ~= -2 and redis.call('HKEYS', lock)[1]
+local fields = pttl ~= -2 and redis.call('HKEYS', lock) or {}
+local holder = fields[1]
+if fields[2] then
+  mistake = check_mode(fields)
+  if mistake then return mistake end
+end
 local time = now()
 if time > tonumber(ARGV[3]) then return {-2, time} end
 

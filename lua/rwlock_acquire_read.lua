@@ -21,7 +21,7 @@
 -- REPLY    {-1, 0}       nested, and nothing there of this owner
 -- REPLY    {-2, now}     too late: nothing was changed
 --
--- USES     check_lease now expire
+-- USES     check_lease now expire wrong_lock
 
 local lock, hold, writers = KEYS[1], KEYS[2], KEYS[3]
 local owner, target, not_after, nested = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4]), ARGV[5] == '1'
@@ -37,6 +37,7 @@ if not free then
 end
 local ours = count or writing
 if nested and not ours then return {-1, 0} end
+if not ours and not free and not mode then return wrong_lock() end
 
 local time = now()
 if not ours and not free and mode ~= 'read' then return {0, time, pttl} end

@@ -16,7 +16,7 @@
 -- REPLY    {-1, 0}       target above 1, and nothing there of this owner
 -- REPLY    {-2, now}     too late: nothing was changed
 --
--- USES     check_lease now expire
+-- USES     check_lease now expire wrong_lock
 
 local lock, owner, target, not_after = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4])
 local lease, mistake = check_lease(ARGV[3])
@@ -25,10 +25,11 @@ if mistake then return mistake end
 local field = owner .. ':write'
 local pttl = redis.call('PTTL', lock)
 local free = pttl == -2
-local count = not free and tonumber(redis.call('HGET', lock, field))
+local fields = not free and redis.call('HMGET', lock, field, 'mode')
+local count = fields and tonumber(fields[1])
 if not count then
   if target > 1 then return {-1, 0} end
-  if not free then return {0, 0, pttl} end
+  if not free then return fields[2] and {0, 0, pttl} or wrong_lock() end
 end
 
 local time = now()

@@ -21,11 +21,13 @@
 -- REPLY    now        freed
 -- REPLY    {-2, now}  too late: nothing was changed
 --
--- USES     now read_drop line_next
+-- USES     now read_drop line_next wrong_lock
 
 local lock, half, not_after = KEYS[1], ARGV[1], tonumber(ARGV[5])
 
-local held = redis.call('HGET', lock, 'mode') == half
+local mode = redis.call('HGET', lock, 'mode')
+if not mode and redis.call('HLEN', lock) > 0 then return wrong_lock() end
+local held = mode == half
 local time = now()
 if not held then return {0, time} end
 if time > not_after then return {-2, time} end

@@ -11,7 +11,7 @@
 --
 -- REPLY    {owner, count, ms, ...}  owners as texts, without ":write"; ms: -1 no expiry
 --
--- USES     read_lease
+-- USES     read_lease wrong_lock
 
 local lock, half, only = KEYS[1], ARGV[1], ARGV[2]
 
@@ -22,9 +22,10 @@ else
   if half == 'write' then only = only .. ':write' end
   fields = {only, redis.call('HGET', lock, only)}
 end
-local reply = {}
+local reply, plain = {}, only == '' and fields[1]
 for i = 1, #fields, 2 do
   local owner, count = fields[i], tonumber(fields[i + 1])
+  if owner == 'mode' then plain = false end
   local writer = string.match(owner, '^(.*):write$')
   if not writer and string.find(owner, ':write:', 1, true) then writer = owner end -- of Redisson's transactions
   local lasts = 0
@@ -39,4 +40,4 @@ for i = 1, #fields, 2 do
     reply[#reply + 1] = lasts
   end
 end
-return reply
+return plain and wrong_lock() or reply

@@ -26,7 +26,7 @@
 --                              does not know the line, and tells the lock's channel, else 2; -1 without a line
 -- REPLY    {-2, now}           too late: nothing was changed
 --
--- USES     check_lease now expire line_drop
+-- USES     check_lease now expire line_drop wrong_lock
 
 local call = redis.call
 local lock, owner, waiter, prefers = KEYS[1], ARGV[1], ARGV[4], tonumber(ARGV[8])
@@ -41,9 +41,13 @@ local pttl = redis.pcall('EXISTS', unpack(KEYS)) == 0 and -3 or call('PTTL', loc
 local free, some = pttl < -1, pttl ~= -3
 local time = now()
 if time > tonumber(ARGV[3]) then return {-2, time} end
-if not free and call('HEXISTS', lock, owner .. ':write') == 1 then
-  if pttl < lease then call('PEXPIRE', lock, ARGV[2]) end
-  return time
+if not free then
+  local fields = call('HMGET', lock, owner .. ':write', 'mode')
+  if not fields[2] then return wrong_lock() end
+  if fields[1] then
+    if pttl < lease then call('PEXPIRE', lock, ARGV[2]) end
+    return time
+  end
 end
 
 local first = true

@@ -31,7 +31,11 @@ local holder = call('GET', lock)
 local ours = holder == token and mode ~= 'first'
 if not ours then
   if mode == 'adopt' then return {-1, 0} end
-  if holder then return {0, 0, call('PTTL', lock)} end
+  if holder then
+    -- USES check_token
+    local pttl = call('PTTL', lock)
+    return check_token(holder, pttl) or {0, 0, pttl}
+  end
 end
 
 local clock = call('TIME')

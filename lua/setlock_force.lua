@@ -11,12 +11,14 @@
 -- REPLY    now        freed
 -- REPLY    {-2, now}  too late: nothing was changed
 --
--- USES     now
+-- USES     check_token now
 
 local lock = KEYS[1]
 
 -- GET rather than EXISTS: a key of another type is an error, and stays.
 local holder = redis.call('GET', lock)
+local mistake = holder and check_token(holder, redis.call('PTTL', lock))
+if mistake then return mistake end
 local time = now()
 if not holder then return {0, time} end
 if time > tonumber(ARGV[3]) then return {-2, time} end

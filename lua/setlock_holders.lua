@@ -4,7 +4,10 @@
 --
 -- REPLY    {token, 1, ms}  ms: -1 no expiry
 -- REPLY    {}              nobody
+--
+-- USES     check_token
 
 local token = redis.call('GET', KEYS[1])
 if not token then return {} end
-return {token, 1, redis.call('PTTL', KEYS[1])}
+local pttl = redis.call('PTTL', KEYS[1])
+return check_token(token, pttl) or {token, 1, pttl}

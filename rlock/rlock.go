@@ -16,6 +16,9 @@
 // The lock does not stop a holder that keeps working after its lease has run out. For that, use
 // [Options.Fenced] and hand [holdfast.Hold.Token] to the resource; docs/guarantees.md shows both
 // sides.
+//
+// Use one kind for one name. Under the name of a read-write lock, or of what is no lock, calls fail with
+// [holdfast.ErrWrongKind]; under that of a fair lock, a call may overtake its queue.
 package rlock
 
 import (

@@ -34,6 +34,9 @@
 // As in Redisson, readers do not wait behind a waiting writer. As long as a new reader comes before
 // the last one has gone, the lock is never free and the writer waits, possibly for ever.
 // [Options.PreferWriter] makes new readers wait instead.
+//
+// Under the name of another kind of lock that is held, calls fail with [holdfast.ErrWrongKind]. Redisson's read-write
+// lock takes such a name, and then two hold it: use one kind for one name.
 package rwlock
 
 import (

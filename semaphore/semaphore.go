@@ -30,6 +30,9 @@
 // program from giving back more than it took. The count on the server cannot tell a repeated call from
 // another one, so a call whose reply is lost is not repeated. It returns [holdfast.ErrUnknown], and the
 // permits may be taken, or given back, or not.
+//
+// Both kinds are a number on the server, as a latch is: under one name they take each other's permits, and nobody is
+// told. Under the name of a lock that is held all calls fail with [holdfast.ErrWrongKind].
 package semaphore
 
 import (

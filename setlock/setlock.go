@@ -16,6 +16,9 @@
 // Unlike theirs, the lock is renewed while its holder lives, unless told otherwise, and the holder is
 // told if it is lost. One owner cannot take it twice. Where nothing else shares the lock, an rlock is
 // the better choice: it re-enters, and its waiters are woken instead of polling.
+//
+// Under the name of another kind of lock that is held, or of a semaphore or a latch that does not expire, calls fail
+// with [holdfast.ErrWrongKind].
 package setlock
 
 import (

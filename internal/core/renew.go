@@ -106,16 +106,11 @@ func (g *grant) renewal(told []func(), err error) []func() {
 	return append(told, func() { observer.Renewal(g.lock.Title(), g.lock.Name, err) })
 }
 
-// A serverError is what the server said of one name of many.
-type serverError string
-
-func (e serverError) Error() string { return script.Words(string(e)) }
-
 // saidOf is what the server answered of the grant instead of a number.
 func saidOf(ctx context.Context, g *grant, answer rueidis.RedisMessage) error {
 	text, _ := answer.ToString()
 	g.lock.Session().Runner().Heard(ctx, g.lock.Key(), text)
-	return serverError(text)
+	return script.Said(text)
 }
 
 // renewed records a renewal sent at sent, for each hold of the grant that is renewed.

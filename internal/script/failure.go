@@ -115,6 +115,18 @@ type mismatch struct{ *rueidis.RedisError }
 func (m mismatch) Error() string { return Words(m.RedisError.Error()) }
 func (m mismatch) Unwrap() error { return m.RedisError }
 
+// Said is what the server said of one name of many, in the words for the user.
+type Said string
+
+func (s Said) Error() string { return Words(string(s)) }
+
+// Mismatched reports whether err is the refusal of a key that holds something else than it should.
+func Mismatched(err error) bool {
+	said, _ := errors.AsType[Said](err)
+	_, refused := errors.AsType[mismatch](err)
+	return refused || Words(string(said)) != string(said)
+}
+
 // tardy is how much later than its deadline a context may end in a process that gets little of its machine.
 const tardy = time.Second
 

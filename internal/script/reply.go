@@ -68,6 +68,12 @@ func (c *Call) ReadInt() (int64, error) {
 	return n, nil
 }
 
+// Text is a reply that is a text; "" if it is none.
+func (c *Call) Text() string {
+	text, _ := c.reply.ToString()
+	return text
+}
+
 // Unexpected is the failure of a reply of the right type that the header does not list.
 func (c *Call) Unexpected() error {
 	reply, _ := c.reply.ToAny()

@@ -15,6 +15,7 @@ var (
 	ErrLost        = errors.New("holdfast: lost")
 	ErrAlreadyHeld = errors.New("holdfast: already held by this owner")
 	ErrDeadlock    = errors.New("holdfast: deadlock")
+	ErrWrongKind   = errors.New("holdfast: wrong kind")
 	ErrClosed      = errors.New("holdfast: session closed")
 	ErrUnknown     = errors.New("holdfast: outcome unknown")
 	ErrNoReply     = errors.New("no reply in time")

@@ -76,7 +76,19 @@ func (b *Batch) Lock(ctx context.Context, operation string, limit time.Duration)
 	if errors.Is(err, ErrApart) {
 		return nil, ErrApart
 	}
-	return nil, b.Fail(operation, c.Explain(ctx, err))
+	return nil, b.Fail(operation, b.whose(c.Explain(ctx, err)))
+}
+
+// whose is a refusal of the call with the lock whose name is that of another kind, if there is one.
+func (b *Batch) whose(err error) error {
+	if script.Mismatched(err) {
+		for _, l := range b.locks {
+			if of := l.Fail("lock", err); errors.Is(of, session.ErrWrongKind) {
+				return of
+			}
+		}
+	}
+	return err
 }
 
 // A batchCall is one call that wants all locks of a batch.

@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// mismatched checks that a call reports at once what is wrong with the key, and nothing of a script.
+// mismatched checks that a call reports at once that the name is of another kind, and nothing of a script.
 func mismatched(t *testing.T, what string, call func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -24,7 +25,9 @@ func mismatched(t *testing.T, what string, call func(ctx context.Context) error)
 	if !assert.Error(t, err, what) {
 		return
 	}
-	assert.Contains(t, err.Error(), ": the key holds something else: WRONGTYPE Operation against a key holding ", what)
+	assert.ErrorIs(t, err, holdfast.ErrWrongKind, what)
+	assert.Contains(t, err.Error(), ": holdfast: wrong kind: the name is that of ", what)
+	assert.NotContains(t, err.Error(), "WRONGTYPE", what)
 	assert.NotContains(t, err.Error(), "script", what)
 	assert.NotErrorIs(t, err, context.DeadlineExceeded, what)
 }

@@ -220,7 +220,7 @@ func TestAWatchEnds(t *testing.T) {
 
 	srv.Do(t, "SET", "text", "precious")
 	for _, err := range rlock.New(s, "text", nil).Watch(t.Context()) {
-		require.ErrorContains(t, err, "WRONGTYPE")
+		require.ErrorIs(t, err, holdfast.ErrWrongKind)
 	}
 
 	watch = watching(t.Context(), l)

@@ -143,11 +143,6 @@ func TestAcquireReadScript(t *testing.T) {
 			call: acquireRead{}, reply: busyNow,
 			after: keyspace(lockOf("mode", "write", "b:1:write", "1")),
 		},
-		"not where another kind of lock is": {
-			seed: rwSeed(10, "b:1", "1"),
-			call: acquireRead{}, reply: busyNow,
-			after: keyspace(lockOf("b:1", "1")),
-		},
 		"nested, and nothing there": {
 			call: acquireRead{nested: true}, reply: unasked(-1), after: keyspace(nil),
 		},

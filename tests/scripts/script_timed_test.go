@@ -101,7 +101,11 @@ func TestABusyReplyTeachesTheServersClockIfItTellsIt(t *testing.T) {
 	for name, kind := range map[string]struct {
 		take  func(c *timedCaller, t *testing.T) (script.Reply, error)
 		tells bool
-	}{"a lock": {(*timedCaller).acquire, false}, "a read half": {(*timedCaller).read, true}} {
+		taken []string
+	}{
+		"a lock":      {(*timedCaller).acquire, false, []string{"b:1", "1"}},
+		"a read half": {(*timedCaller).read, true, []string{"mode", "write", "b:1:write", "1"}},
+	} {
 		c := newTimedCaller(t)
 		take := func(code int64, sent int, what string) {
 			t.Helper()
@@ -110,7 +114,7 @@ func TestABusyReplyTeachesTheServersClockIfItTellsIt(t *testing.T) {
 			assert.Equal(t, code, reply.Code, "%s: %s", name, what)
 			assert.Len(t, c.sent, sent, "%s: %s", name, what)
 		}
-		another := func() { c.srv.Do(t, "HSET", "x", "mode", "write", "b:1:write", "1") }
+		another := func() { c.srv.Do(t, append([]string{"HSET", "x"}, kind.taken...)...) }
 
 		another()
 		take(script.Busy, 1, "nothing is known of the clock")

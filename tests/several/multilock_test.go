@@ -235,6 +235,6 @@ func TestAMultiLockLeavesNoMemberBehind(t *testing.T) {
 
 	srv.Do(t, "SET", "c", "no lock")
 	_, err = m.Lock(t.Context())
-	require.ErrorContains(t, err, "WRONGTYPE")
+	require.ErrorIs(t, err, holdfast.ErrWrongKind)
 	require.Len(t, srv.Keyspace(t), 1)
 }

@@ -242,6 +242,6 @@ func TestLocksAlikeAreReleasedButForTheOneThatCannotBe(t *testing.T) {
 	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Hour})
 	h := kit.Lock(t, t.Context(), multilock.New(reentrantLocks(s, "a", "b", "c")...))
 	srv.Do(t, "SET", "b", "no lock")
-	require.ErrorContains(t, h.Release(), "WRONGTYPE")
+	require.ErrorIs(t, h.Release(), holdfast.ErrWrongKind)
 	require.Equal(t, map[string]redistest.Value{"b": {Type: "string", Content: "no lock"}}, srv.Keyspace(t))
 }
