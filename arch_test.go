@@ -41,11 +41,15 @@ var mayImport = map[string][]string{
 		"internal/hub", "internal/lease", "internal/presence", "internal/script", "internal/sharing", "internal/wait",
 		"internal/watch", "internal/wire",
 	},
+	"internal/acks": {
+		"internal/cluster", "internal/kind", "internal/lease", "internal/script", "internal/session", "internal/sharing",
+		"internal/wire",
+	},
 	"internal/debts": {
 		"internal/lease", "internal/owner", "internal/script", "internal/session", "internal/wait",
 	},
 	"internal/core": {
-		"internal/debts", "internal/kind", "internal/lease", "internal/owner", "internal/presence", "internal/registry",
+		"internal/acks", "internal/debts", "internal/kind", "internal/lease", "internal/owner", "internal/presence", "internal/registry",
 		"internal/scope", "internal/script", "internal/session", "internal/turn", "internal/wait", "internal/wire",
 	},
 	"internal/holders": {
@@ -53,10 +57,10 @@ var mayImport = map[string][]string{
 		"internal/wait",
 	},
 	"internal/several": {
-		"internal/core", "internal/lease", "internal/scope", "internal/script", "internal/session", "internal/wait",
+		"internal/acks", "internal/core", "internal/lease", "internal/scope", "internal/script", "internal/session", "internal/wait",
 	},
 	".": {
-		"internal/cluster", "internal/core", "internal/holders", "internal/lease", "internal/presence",
+		"internal/acks", "internal/cluster", "internal/core", "internal/holders", "internal/lease", "internal/presence",
 		"internal/session", "internal/sharing", "internal/wait",
 	},
 	"rlock": {

@@ -40,6 +40,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -69,7 +70,36 @@ var (
 	// ErrNoReply: was there no reply in time? It comes with [ErrUnknown] where the effect is not known.
 	// Without it, nothing is held: what the attempt takes is given back in the background.
 	ErrNoReply = session.ErrNoReply
+	// ErrNotAcknowledged: did too few replicas have my acquisition in time? See [Options.Acks] and
+	// [NotAcknowledgedError].
+	ErrNotAcknowledged = session.ErrNotAcknowledged
 )
+
+// A NotAcknowledgedError says how many replicas have an acquisition that [Options.Acks] wanted more to have. It matches
+// [ErrNotAcknowledged], and Err if there is one. Nothing is held: the acquisition is given back in the background, and
+// others may have to wait for that, if the server cannot be reached for at most a lease.
+type NotAcknowledgedError struct {
+	Wanted int   // replicas; of AcksMost and AcksAll as far as their number was known
+	Got    int   // replicas that had it in time; 0 if that is not known
+	Err    error // what else has gone wrong: the server's refusal, or that it has lost the lock; nil if nothing has
+}
+
+// Error says how many replicas have it, and what else has gone wrong.
+func (e *NotAcknowledgedError) Error() string {
+	text := fmt.Sprintf("%v: %d of %d replicas have it", ErrNotAcknowledged, e.Got, e.Wanted)
+	if e.Err != nil {
+		return text + ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Unwrap makes the error match [ErrNotAcknowledged] and Err.
+func (e *NotAcknowledgedError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{ErrNotAcknowledged}
+	}
+	return []error{ErrNotAcknowledged, e.Err}
+}
 
 // A LostError says how a hold was lost. It matches [ErrLost], and Err if there is one.
 type LostError struct {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/acks"
 	"github.com/holdfast-go/holdfast/internal/cluster"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/presence"
@@ -79,6 +80,25 @@ type Options struct {
 	// eight with this option. The default is not to: the command holdfast deadlocks names such calls.
 	BreakDeadlocks bool
 
+	// Acks is how many replicas must have an acquisition before the call returns with its hold: a number, [AcksMost] or
+	// [AcksAll]. If fewer have it within AcksTimeout, it is given back in the background, and the call fails with a
+	// [NotAcknowledgedError]. So a replica that takes over knows the lock, if it is one of those. It is for locks, permits
+	// and each member of a multilock or a RedLock; what is nested, or handed over inside the session, has been acknowledged
+	// before. Renewals, releases, plain semaphores and latches are not: docs/guarantees.md says what follows. Calls that
+	// come together wait together, on a connection of their own, and hold up nobody. It needs the rights to WAIT and, of
+	// most and all, to INFO. The default is 0: nobody waits. It corresponds to checkLockSyncedSlaves, which is content with
+	// one replica.
+	Acks Acks
+
+	// AcksOnDisk has the server and those replicas write the acquisition to their disks first, by WAITAOF: it needs Redis
+	// 7.2 or Valkey 7.2, and appendonly on all of them. With Acks 0 the server alone must.
+	AcksOnDisk bool
+
+	// AcksTimeout is for how long replicas are waited for: Redisson's slavesSyncTimeout. A call that comes while others
+	// wait may take twice as long. It is at least 1 ms and at most a third of Lease. The default is 1 s, or 3 s with
+	// AcksOnDisk, or that third if it is less.
+	AcksTimeout time.Duration
+
 	// Logger gets what a person must know: holds lost, renewals failing, subscriptions interrupted,
 	// names refused, calls that wait for their own session. docs/observability.md lists its lines. The
 	// default is silence.
@@ -88,6 +108,18 @@ type Options struct {
 	// OpenTelemetry. The default is none, which costs nothing.
 	Observer *Observer
 }
+
+// Acks is a number of replicas, see [Options.Acks].
+type Acks int
+
+const (
+	// AcksMost is more than half of the replicas that the master has had at once within the last minute, as far as the
+	// session has seen, and at least one.
+	AcksMost Acks = session.MostReplicas
+	// AcksAll is as many as the master has had at once within the last minute, as far as the session has seen, and at
+	// least one. If you know how many there are, a number is safer.
+	AcksAll Acks = session.AllReplicas
+)
 
 // A PubSubMode says how releases are published in a cluster. It must be the same in all
 // processes that share locks: a plain subscriber does not hear sharded messages, nor the
@@ -108,6 +140,8 @@ const (
 	defaultLease = 30 * time.Second
 	minLease     = time.Second
 	maxLabel     = 256
+
+	defaultAcksTimeout = time.Second
 )
 
 // Open connects and returns a session that owns the client. It blocks until the first connection
@@ -216,6 +250,19 @@ func (o *Options) checked() (Options, error) {
 	if c.BreakDeadlocks && c.Anonymous {
 		return c, errors.New("Options.BreakDeadlocks needs a session that tells what it waits for: it must not be Anonymous")
 	}
+	if c.Acks < AcksAll {
+		return c, fmt.Errorf("Options.Acks is %d, must be a number of replicas, AcksMost or AcksAll", c.Acks)
+	}
+	if c.AcksTimeout == 0 {
+		c.AcksTimeout = min(defaultAcksTimeout, c.Lease/3)
+		if c.AcksOnDisk {
+			c.AcksTimeout = min(3*defaultAcksTimeout, c.Lease/3)
+		}
+	}
+	if c.AcksTimeout < time.Millisecond || c.AcksTimeout > c.Lease/3 {
+		return c, fmt.Errorf("Options.AcksTimeout is %v, must be at least 1ms and at most a third of Lease, %v",
+			c.AcksTimeout, c.Lease/3)
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -227,11 +274,27 @@ func newSession(client rueidis.Client, o Options, owned bool) (*session.Session,
 	if err != nil {
 		return nil, err
 	}
+	if err := acks.Check(client, o.acks()); err != nil {
+		return nil, err
+	}
 	return session.New(session.Config{
 		Client: client, OwnsClient: owned, Lease: o.Lease, MaxHold: o.MaxHold, LongHold: o.LongHold,
 		MapName: o.MapName, Sharded: sharded, Logger: o.Logger, Observer: o.Observer.inside(), Process: o.process(),
-		Places: o.Places, Breaks: o.BreakDeadlocks, Lost: newLostError,
+		Places: o.Places, Breaks: o.BreakDeadlocks, Lost: newLostError, Acks: o.acks(),
 	}), nil
+}
+
+// acks are the replicas that are asked; nil: none are.
+func (o *Options) acks() *session.Acks {
+	if o.Acks == 0 && !o.AcksOnDisk {
+		return nil
+	}
+	return &session.Acks{
+		Replicas: int(o.Acks), Disk: o.AcksOnDisk, Timeout: o.AcksTimeout,
+		Short: func(wanted, got int, why error) error {
+			return &NotAcknowledgedError{Wanted: wanted, Got: got, Err: why}
+		},
+	}
 }
 
 // process is what the session tells of itself.

@@ -11,6 +11,16 @@ import (
 // A Map is who has which slots, by what one node says.
 type Map []Range
 
+// Owner is the master of a slot, "" if there is none.
+func (m Map) Owner(slot uint16) string {
+	for _, r := range m {
+		if r.First <= int64(slot) && int64(slot) <= r.Last {
+			return r.Nodes[0].Addr
+		}
+	}
+	return ""
+}
+
 // Has reports whether the server is the master of any of the slots.
 func (m Map) Has(addr string, first, last int64) bool {
 	return slices.ContainsFunc(m, func(r Range) bool {

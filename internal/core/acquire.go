@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/acks"
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/owner"
@@ -80,16 +81,32 @@ func (a *acquisition) init(ctx context.Context) {
 // finish ends the call: after an error nothing of it stays. The error is made presentable.
 func (a *acquisition) finish(ctx context.Context, operation string, err error) error {
 	if err == nil {
-		a.Tell(nil)
-		a.over = true
-		return nil // the hold keeps the reference to the claim
+		err = a.acknowledged(ctx) // a hold keeps the reference to the claim
+	} else {
+		a.leave(ctx)
+		a.giveUp()
+		a.claim.unref(a.lock)
 	}
-	a.leave(ctx)
-	a.giveUp()
-	a.claim.unref(a.lock)
-	a.over = true
-	err = a.lock.Fail(operation, a.Explain(ctx, err))
+	if err != nil {
+		err = a.lock.Fail(operation, a.Explain(ctx, err))
+	}
+	a.over = err != nil
 	a.Tell(err)
+	a.over = true
+	return err
+}
+
+// acknowledged waits for replicas. If too few have what was granted, it is given back in the background.
+func (a *acquisition) acknowledged(ctx context.Context) (err error) {
+	if s := a.lock.Session(); s.Config().Acks != nil && !a.adopts { // else others have acquired it
+		all := a.all(a.hold)
+		if err = acks.Await(ctx, s, all); err != nil {
+			a.hold = nil
+			for _, h := range all {
+				h.forgo()
+			}
+		}
+	}
 	return err
 }
 

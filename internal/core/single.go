@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/acks"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/scope"
@@ -103,6 +104,12 @@ func (h *Single) Session() *session.Session { return h.lock.Session() }
 
 // Of is the lock of the hold.
 func (h *Single) Of() *Lock { return h.lock }
+
+// Granted is what replicas are to have of it.
+func (h *Single) Granted() acks.Grant {
+	l, g := h.lock, h.grant
+	return acks.Grant{Key: l.Key(), Slot: l.slot, Protocol: l.protocol, Wire: g.Wire, Acked: &g.Acked, Trust: h.Trust()}
+}
 
 // Told is how many clients of others were told of the release of the last hold of the name.
 func (h *Single) Told() int {

@@ -18,6 +18,8 @@ type Grant[G, H any] struct {
 	Wire  string
 	Token int64 // fencing token
 
+	Acked uint32 // 1 if replicas have it; to be read and changed atomically
+
 	live    *Hold[H]      // a list
 	rare    *rare[H]      // nil until a rule needs it
 	until   time.Duration // the server's lease ends at the latest then

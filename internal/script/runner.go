@@ -174,7 +174,7 @@ func (r *Runner) doAll(ctx context.Context, calls []*Call, some []int, round int
 		g := r.nodes.gate(c.keys[0])
 		k := known{c.script, g}
 		if round == allInFull || round == firstInFull && !sent[k] {
-			commands[n] = c.eval(r.client.B())
+			commands[n] = c.InFull(r.client.B())
 		} else {
 			commands[n] = c.evalsha(r.client.B())
 		}

@@ -68,13 +68,16 @@ func (c *Call) Free() {
 	calls.Put(c)
 }
 
+// Name is that of the script.
+func (c *Call) Name() string { return c.script.name }
+
 // Looks reports whether a copy of the call may be sent whatever became of the first.
 func (c *Call) Looks() bool { return c.script.looks }
 
 // command is the one that is to be sent.
 func (c *Call) command(b rueidis.Builder) rueidis.Completed {
 	if c.inFull {
-		return c.eval(b)
+		return c.InFull(b)
 	}
 	return c.evalsha(b)
 }
@@ -85,8 +88,8 @@ func (c *Call) evalsha(b rueidis.Builder) rueidis.Completed {
 	return b.Evalsha().Sha1(c.script.sha).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
 }
 
-// eval is the same with the script's text, for a server that does not know it.
-func (c *Call) eval(b rueidis.Builder) rueidis.Completed {
+// InFull is the same with the script's text, for a server that may not know it.
+func (c *Call) InFull(b rueidis.Builder) rueidis.Completed {
 	return b.Eval().Script(c.script.source).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
 }
 

@@ -35,7 +35,7 @@ func TestACallIsSentAsItWasMade(t *testing.T) {
 	c := NewCall(s).Key("a", "b").Key("c").Arg("x", "").Int(-5).Int(1 << 53).Arg("y")
 	defer c.Free()
 	rest := []string{"3", "a", "b", "c", "x", "", "-5", "9007199254740992", "y"}
-	known, unknown := c.evalsha(builder(t)), c.eval(builder(t))
+	known, unknown := c.evalsha(builder(t)), c.InFull(builder(t))
 	assert.Equal(t, append([]string{"EVALSHA", s.sha}, rest...), known.Commands())
 	assert.Equal(t, append([]string{"EVAL", lua.Source("rlock_release")}, rest...), unknown.Commands())
 	assert.False(t, known.IsRetryable(), "whether a copy may be sent is not for the client to decide")

@@ -19,6 +19,8 @@ var (
 	ErrClosed      = errors.New("holdfast: session closed")
 	ErrUnknown     = errors.New("holdfast: outcome unknown")
 	ErrNoReply     = errors.New("no reply in time")
+
+	ErrNotAcknowledged = errors.New("holdfast: not acknowledged")
 )
 
 // MayPass reports whether a call was refused for what may be different some day, or could not even be sent in time.

@@ -39,9 +39,25 @@ type Config struct {
 	Process    *presence.Process // what the session tells of itself; nil: nothing
 	Places     bool              // holds know where in the program they were taken
 	Breaks     bool              // the youngest wait of a cycle of owners fails
+	Acks       *Acks             // nil: no replica is asked
 	// Lost makes the error of a lost hold, whose type the root package defines.
 	Lost func(name string, held time.Duration, why error) error
 }
+
+// Acks say how many replicas must have what the session is granted.
+type Acks struct {
+	Replicas int           // or one of the two below
+	Disk     bool          // they and the server must have it on their disks
+	Timeout  time.Duration // for which they are waited for
+	// Short makes the error of a grant that too few have, whose type the root package defines.
+	Short func(wanted, got int, why error) error
+}
+
+// Replicas as the server has them.
+const (
+	MostReplicas = -1
+	AllReplicas  = -2
+)
 
 // A Keeper keeps what a session holds, for Close to end.
 type Keeper interface {

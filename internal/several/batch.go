@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/acks"
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -66,6 +67,13 @@ func (b *Batch) Lock(ctx context.Context, operation string, limit time.Duration)
 	err = c.WaitFor(ctx, limit, &c)
 	c.over = true
 	if err == nil {
+		if err = acks.Await(ctx, b.Session(), c.holds); err != nil {
+			back := func() { _ = b.release(c.holds) }
+			if !b.Session().Start(back) {
+				back()
+			}
+			return nil, b.Fail(operation, err)
+		}
 		members := make([]member, len(c.holds))
 		for i, h := range c.holds {
 			members[i].hold = h

@@ -45,6 +45,9 @@ func Line(name string) string { return own("holdfast_line", name) }
 // LineAlive has until when the waiters in a line are alive.
 func LineAlive(name string) string { return own("holdfast_line_alive", name) }
 
+// Acked is written for a ms, so that replicas can be asked whether they have that, and all before it.
+func Acked(name string) string { return own("holdfast_acked", name) }
+
 // own is [Prefix] by which the names x and {x} have different ones.
 func own(word, name string) string {
 	if strings.Contains(name, "{") {

@@ -1,6 +1,7 @@
 package locks
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -259,13 +261,36 @@ func TestTheACLOfTheGuideForARedLock(t *testing.T) {
 	}
 }
 
+// Whoever asks replicas needs some rights more.
+func TestTheACLOfTheGuideForAcks(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	redistest.StartReplica(t, master)
+	rights := append(aclSingle(), "+wait", "+info", "~holdfast_acked:{app:*}")
+	try := func(rights []string) error {
+		opt := aclGrant(t, []*redistest.Server{master}, rights)
+		s, err := holdfast.Open(opt, acksOptions(holdfast.AcksAll, acksPatience))
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		return holdfast.Do(t.Context(), rlock.New(s, "app:orders", nil).Lock, func(context.Context) error { return nil })
+	}
+	require.NoError(t, try(rights))
+	require.ErrorContains(t, try(without(rights, "+wait")), "Options.Acks needs WAIT: NOPERM")
+	require.ErrorContains(t, try(without(rights, "+info")), "Options.Acks needs INFO: NOPERM")
+	err := try(without(rights, "~holdfast_acked:{app:*}"))
+	_, _, why := notAcknowledged(t, err)
+	require.ErrorContains(t, why, "NOPERM")
+}
+
 // The guide has the same rights as these tests.
 func TestTheACLOfTheGuideIsThisOne(t *testing.T) {
 	require.ElementsMatch(t, aclSingle(), redistest.GuideRights(t))
 	guide, err := os.ReadFile("../../docs/redisson.md")
 	require.NoError(t, err)
 	for _, right := range slices.Concat(aclSharded, aclCluster,
-		[]string{"+cluster|shards", "+info", "+role", "~holdfast_session:*"}) {
+		[]string{"+cluster|shards", "+info", "+role", "+wait", "~holdfast_acked:{app:*}", "~holdfast_session:*"}) {
 		require.Contains(t, string(guide), "`"+right+"`")
 	}
 }

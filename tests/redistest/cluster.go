@@ -12,9 +12,11 @@ import (
 // clusterSlots is the number of hash slots in every Redis cluster.
 const clusterSlots = 16384
 
-// Cluster is a Redis cluster of masters without replicas, which share the slots evenly.
+// Cluster is a Redis cluster of masters, which share the slots evenly. They have no replicas but those of AddReplica.
 type Cluster struct {
-	Nodes []*Server
+	Nodes    []*Server // the masters
+	args     []string
+	replicas int
 }
 
 // StartCluster starts a cluster and returns once every node says that it is up and knows the owner of every slot.
@@ -23,13 +25,13 @@ type Cluster struct {
 // This takes about three seconds: a node waits two before it trusts itself.
 func StartCluster(t testing.TB, masters int, args ...string) *Cluster {
 	t.Helper()
-	c := &Cluster{}
+	c := &Cluster{args: append([]string{
+		"--cluster-enabled", "yes",
+		"--cluster-node-timeout", "2000",
+		"--cluster-announce-ip", "127.0.0.1",
+	}, args...)}
 	for range masters {
-		c.Nodes = append(c.Nodes, Start(t, append([]string{
-			"--cluster-enabled", "yes",
-			"--cluster-node-timeout", "2000",
-			"--cluster-announce-ip", "127.0.0.1",
-		}, args...)...))
+		c.Nodes = append(c.Nodes, Start(t, c.args...))
 	}
 	for i, n := range c.Nodes {
 		// Epochs that differ from the start spare the nodes an argument about them.
@@ -45,6 +47,26 @@ func StartCluster(t testing.TB, masters int, args ...string) *Cluster {
 	}
 	c.AwaitOK(t)
 	return c
+}
+
+// AddReplica gives a master one more replica, and returns once it is in step and all know of it.
+func (c *Cluster) AddReplica(t testing.TB, of *Server) *Server {
+	t.Helper()
+	of.Do(t, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
+	replica := Start(t, c.args...)
+	replica.Do(t, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(of.port))
+	c.replicas++
+	c.AwaitOK(t)
+	id := of.Str(t, "CLUSTER", "MYID")
+	await(t, "replica", func() string {
+		if _, err := replica.Try("CLUSTER", "REPLICATE", id); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	replica.AwaitInStep(t)
+	c.AwaitOK(t)
+	return replica
 }
 
 // Sharded reports whether the servers have sharded pub/sub, which came with Redis 7.
@@ -77,7 +99,7 @@ func (c *Cluster) AwaitOK(t testing.TB) {
 	await(t, "cluster", func() string {
 		var first string
 		for _, n := range c.Nodes {
-			view, err := n.clusterView(len(c.Nodes))
+			view, err := n.clusterView(len(c.Nodes) + c.replicas)
 			if err != nil {
 				return fmt.Sprintf("node %s: %v", n.Addr(), err)
 			}

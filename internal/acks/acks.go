@@ -1,0 +1,197 @@
+// Package acks waits until replicas have what a session was granted.
+//
+// WAIT keeps its connection from everybody else, so the client takes one of its own for it, from its pool. It counts
+// the replicas that have the last write of that connection. So a round asks there, in one pipeline, whether the server
+// has the grants; then it writes something, and waits. Replicas that have what was written last have all that the server
+// had before. It does not matter that another server may have taken over since the grant: what it has, it has.
+//
+// A round is for everything that was granted before it began. What is granted meanwhile gathers for the next one, so a
+// thousand grants a second need few rounds.
+package acks
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/cluster"
+	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// A Grant is what a server has granted to a wire owner.
+type Grant struct {
+	Key      string // of the lock
+	Slot     uint16 // of the key; 0 unless the server is a cluster
+	Protocol kind.Protocol
+	Wire     string
+	Acked    *uint32       // 1 if replicas have it, because it was acknowledged before
+	Trust    time.Duration // it may be trusted until then
+}
+
+// A Hold is one of a grant.
+type Hold interface {
+	Granted() Grant
+	Err() error
+}
+
+// Await returns nil when as many replicas as the session wants have what the holds, of one slot, were granted. It waits
+// for no longer than two rounds take, or the holds are trusted. If the session wants none, there is nothing to wait for.
+func Await[H Hold](ctx context.Context, s *session.Session, holds []H) error {
+	if s.Config().Acks == nil {
+		return nil
+	}
+	var grants []Grant
+	for _, h := range holds {
+		if g := h.Granted(); atomic.LoadUint32(g.Acked) == 0 {
+			grants = append(grants, g)
+		}
+	}
+	if len(grants) > 0 {
+		if err := await(ctx, s, grants); err != nil {
+			return err
+		}
+	}
+	for _, h := range holds {
+		if err := h.Err(); err != nil { // meanwhile
+			return err
+		}
+	}
+	return nil
+}
+
+func await(ctx context.Context, s *session.Session, grants []Grant) error {
+	rs := session.Attached(s, newRounds)
+	w := &waiter{grants: grants, done: make(chan error, 1)}
+	defer w.left.Store(true)
+	rs.join(w)
+	timer := time.NewTimer(min(grants[0].Trust-s.Now(), 2*rs.acks.Timeout+grace))
+	defer timer.Stop()
+	select {
+	case err := <-w.done:
+		if err == nil {
+			for _, g := range grants {
+				atomic.StoreUint32(g.Acked, 1)
+			}
+		}
+		return err
+	case <-ctx.Done():
+		return session.Stopped(ctx)
+	case <-s.Context().Done():
+		return session.ErrClosed
+	case <-timer.C:
+		return rs.acks.Short(new(replicas).wanted(rs.acks.Replicas), 0, rs.troubleOf(w))
+	}
+}
+
+// grace is how much longer than WAIT itself its reply may take.
+const grace = 500 * time.Millisecond
+
+var errLate = errors.New("no answer in time")
+
+// A waiter is one call that waits for replicas.
+type waiter struct {
+	grants  []Grant
+	done    chan error // has room for the outcome
+	left    atomic.Bool
+	trouble error // why the last round has told nothing; guarded by that of the rounds
+}
+
+// rounds are those of a session.
+type rounds struct {
+	session *session.Session
+	acks    *session.Acks
+	client  rueidis.Client
+	cluster bool
+
+	mu      sync.Mutex // guards the rest, and what is in it
+	slots   cluster.Map
+	servers map[string]*server // by address; "" is the only one, or in a cluster those that are not known
+}
+
+// A server is one at which there are rounds.
+type server struct {
+	addr     string
+	gathered []*waiter
+	running  bool     // a goroutine looks after it
+	replicas replicas // that goroutine's alone
+}
+
+func newRounds(s *session.Session) *rounds {
+	c := s.Config()
+	return &rounds{
+		session: s, acks: c.Acks, client: c.Client, cluster: c.Client.Mode() == rueidis.ClientModeCluster,
+		servers: make(map[string]*server),
+	}
+}
+
+// join has a waiter take part in the next round of its server.
+func (rs *rounds) join(w *waiter) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	addr := rs.slots.Owner(wire.Slot(w.grants[0].Key))
+	at := rs.servers[addr]
+	if at == nil {
+		at = &server{addr: addr}
+		rs.servers[addr] = at
+	}
+	at.gathered = append(at.gathered, w)
+	if !at.running {
+		at.running = rs.session.Start(func() { rs.run(at) })
+	}
+}
+
+// next are those for whom there is a round now. If there are none, the server is left alone.
+func (rs *rounds) next(at *server) (all []*waiter) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	all = slices.DeleteFunc(at.gathered, func(w *waiter) bool { return w.left.Load() })
+	at.gathered, at.running = nil, len(all) > 0
+	return all
+}
+
+// run has one round after the other while anybody waits for one.
+func (rs *rounds) run(at *server) {
+	delay := session.FirstRetry
+	for all := rs.next(at); len(all) > 0; all = rs.next(at) {
+		trouble := rs.round(at, all)
+		if trouble == nil {
+			delay = session.FirstRetry
+			continue
+		}
+		_ = session.Pause(rs.session.Context(), delay) // those who wait leave when it ends
+		delay = min(2*delay, session.LastRetry)
+	}
+}
+
+// again has waiters take part in another round, because this one could not tell of them, if that was so; then their
+// slots may be elsewhere.
+func (rs *rounds) again(all []*waiter, why error) error {
+	rs.mu.Lock()
+	if why != nil {
+		rs.slots = nil
+		for _, w := range all {
+			w.trouble = why
+		}
+	}
+	rs.mu.Unlock()
+	for _, w := range all {
+		rs.join(w)
+	}
+	return why
+}
+
+func (rs *rounds) troubleOf(w *waiter) error {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if w.trouble == nil {
+		return errLate
+	}
+	return w.trouble
+}

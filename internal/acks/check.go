@@ -1,0 +1,47 @@
+package acks
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/cluster"
+	"github.com/holdfast-go/holdfast/internal/session"
+)
+
+// patience is for how long a server is waited for.
+const patience = 5 * time.Second
+
+// Check returns why a server refuses what waiting for replicas needs. A server that does not answer may do later on.
+func Check(client rueidis.Client, acks *session.Acks) error {
+	if acks == nil {
+		return nil
+	}
+	what, needs := "Acks", [][]string{{"WAIT", "0", "1"}}
+	if acks.Disk {
+		what, needs = "AcksOnDisk", [][]string{{"WAITAOF", "1", "0", "1"}}
+	}
+	if acks.Replicas < 0 {
+		needs = append(needs, []string{"INFO", "replication"})
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for _, command := range needs {
+		answer, ok := rueidis.IsRedisErr(ask(ctx, client, command))
+		if ok && !strings.Contains(answer.Error(), "replica") {
+			return fmt.Errorf("Options.%s needs %s: %w", what, command[0], answer)
+		}
+	}
+	return nil
+}
+
+func ask(ctx context.Context, client rueidis.Client, command []string) error {
+	if client.Mode() == rueidis.ClientModeCluster {
+		_, err := cluster.Ask(ctx, client, func(f func()) { go f() }, command...)
+		return err
+	}
+	return client.Do(ctx, client.B().Arbitrary(command...).Build()).Error()
+}

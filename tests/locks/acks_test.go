@@ -1,0 +1,396 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// acksPatience is for how long replicas are waited for that must have it: as long as it takes a busy machine.
+const acksPatience = 20 * time.Second
+
+// acksOptions are those of a session that asks so many replicas, patiently or not.
+func acksOptions(n holdfast.Acks, timeout time.Duration) *holdfast.Options {
+	return &holdfast.Options{Lease: time.Minute, Acks: n, AcksTimeout: timeout}
+}
+
+// notAcknowledged are the numbers of such an error.
+func notAcknowledged(t *testing.T, err error) (got, wanted int, why error) {
+	t.Helper()
+	require.ErrorIs(t, err, holdfast.ErrNotAcknowledged)
+	e, ok := errors.AsType[*holdfast.NotAcknowledgedError](err)
+	require.True(t, ok, "%v", err)
+	return e.Got, e.Wanted, e.Err
+}
+
+// awaitNothing waits until nothing of any lock is left on a server but what has no end.
+func awaitNothing(t *testing.T, srv *redistest.Server) {
+	t.Helper()
+	kit.Await(t, "what was granted to be given back", func() bool {
+		for key, value := range srv.Keyspace(t) {
+			if value.Expires && !strings.HasPrefix(key, "holdfast_line") {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// awaitBlocked waits until so many clients wait for replicas.
+func awaitBlocked(t *testing.T, srv *redistest.Server, n int) {
+	t.Helper()
+	kit.Await(t, "WAIT", func() bool {
+		return strings.Contains(srv.Str(t, "INFO", "clients"), fmt.Sprintf("blocked_clients:%d", n))
+	})
+}
+
+// An acquisition of any kind counts when the replica has it, and else it is given back.
+func TestAnAcquisitionCountsWhenReplicasHaveIt(t *testing.T) {
+	t.Parallel()
+	for _, k := range kit.OnOneServer() {
+		t.Run(k.Name, func(t *testing.T) {
+			t.Parallel()
+			master := redistest.Start(t)
+			replica := redistest.StartReplica(t, master)
+			patient := kit.Open(t, master.Addr(), acksOptions(holdfast.AcksAll, acksPatience))
+			hold := kit.Lock(t, t.Context(), k.Make(patient, k.Name, 0))
+			require.NotEmpty(t, replica.Keyspace(t))
+			require.NoError(t, hold.Release())
+			hold = kit.Lock(t, t.Context(), k.Make(patient, k.Name, time.Minute)) // with a fixed lease
+			require.NoError(t, hold.Release())
+
+			hasty := kit.Open(t, master.Addr(), acksOptions(1, 50*time.Millisecond))
+			replica.Pause()
+			for _, l := range []kit.Locker{k.Make(hasty, k.Name, 0), k.Make(hasty, k.Name, time.Minute)} {
+				for _, take := range []func(context.Context) (*holdfast.Hold, error){l.Lock, l.TryLock} {
+					_, err := take(t.Context())
+					got, wanted, why := notAcknowledged(t, err)
+					require.Equal(t, []any{0, 1, nil}, []any{got, wanted, why})
+					awaitNothing(t, master)
+				}
+			}
+			replica.Resume()
+			hold = kit.Lock(t, t.Context(), k.Make(patient, k.Name, 0))
+			require.NoError(t, hold.Release())
+		})
+	}
+}
+
+// So many, most and all are counted of those that the server has.
+func TestHowManyReplicasMustHaveIt(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	replicas := []*redistest.Server{redistest.StartReplica(t, master), redistest.StartReplica(t, master)}
+	for _, c := range []struct {
+		acks    holdfast.Acks
+		wanted  int
+		stopped int // so many that it fails
+	}{
+		{1, 1, 2}, {2, 2, 1}, {holdfast.AcksMost, 2, 1}, {holdfast.AcksAll, 2, 1}, {3, 3, 0},
+	} {
+		name := fmt.Sprintf("acks %d", c.acks)
+		if c.wanted <= len(replicas) {
+			patient := kit.Open(t, master.Addr(), acksOptions(c.acks, acksPatience))
+			hold := kit.Lock(t, t.Context(), rlock.New(patient, name, nil))
+			for _, r := range replicas[:c.stopped-1] { // one more would do
+				r.Pause()
+			}
+			other := kit.Lock(t, t.Context(), rlock.New(patient, name+" again", nil))
+			require.NoError(t, hold.Release())
+			require.NoError(t, other.Release())
+		}
+		hasty := kit.Open(t, master.Addr(), acksOptions(c.acks, 50*time.Millisecond))
+		for _, r := range replicas[:c.stopped] {
+			r.Pause()
+		}
+		_, err := rlock.New(hasty, name, nil).Lock(t.Context())
+		got, wanted, why := notAcknowledged(t, err)
+		require.Equal(t, []any{len(replicas) - c.stopped, c.wanted, nil}, []any{got, wanted, why}, name)
+		for _, r := range replicas {
+			r.Resume()
+		}
+	}
+}
+
+// A server without replicas fails whoever asks for any.
+func TestAServerWithoutReplicasAcknowledgesNothing(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	for _, n := range []holdfast.Acks{1, holdfast.AcksMost, holdfast.AcksAll} {
+		s := kit.Open(t, srv.Addr(), acksOptions(n, 10*time.Millisecond))
+		_, err := rlock.New(s, "orders", nil).Lock(t.Context())
+		got, wanted, why := notAcknowledged(t, err)
+		require.Equal(t, []any{0, 1, nil}, []any{got, wanted, why})
+		require.ErrorContains(t, err, `rlock "orders": lock: holdfast: not acknowledged: 0 of 1 replicas have it`)
+		awaitNothing(t, srv)
+	}
+}
+
+// While replicas are waited for, other calls of the session go on; and a call whose ctx ends gives back.
+func TestNobodyIsHeldUpWhileReplicasAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	replica := redistest.StartReplica(t, master)
+	s := kit.Open(t, master.Addr(), acksOptions(1, acksPatience))
+	replica.Pause()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	waits := kit.GoLock(ctx, rlock.New(s, "orders", nil).Lock)
+	awaitBlocked(t, master, 1)
+	held, err := rlock.New(s, "orders", nil).Locked(t.Context())
+	require.NoError(t, err)
+	require.True(t, held)
+	_, err = rlock.New(s, "orders", nil).TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	require.Empty(t, waits)
+
+	cancel()
+	r := kit.Within(t, 5*time.Second, waits, "the call whose ctx ended")
+	require.ErrorIs(t, r.Err, context.Canceled)
+	require.NotErrorIs(t, r.Err, holdfast.ErrNotAcknowledged)
+	awaitNothing(t, master)
+
+	waits = kit.GoLock(t.Context(), rlock.New(s, "orders", nil).Lock)
+	kit.Await(t, "the next grant", func() bool { return len(master.Keyspace(t)) > 0 })
+	require.NoError(t, s.Close())
+	r = kit.Within(t, 5*time.Second, waits, "the call whose session was closed")
+	require.ErrorIs(t, r.Err, holdfast.ErrClosed)
+	awaitNothing(t, master)
+}
+
+// Acquisitions that come together wait together.
+func TestOneRoundIsForAllThatWereGrantedBefore(t *testing.T) {
+	t.Parallel()
+	const n = 200
+	master := redistest.Start(t)
+	replica := redistest.StartReplica(t, master)
+	s := kit.Open(t, master.Addr(), acksOptions(holdfast.AcksAll, acksPatience))
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "before", nil))
+	require.NoError(t, hold.Release())
+	replica.Pause()
+	master.ResetStats(t)
+	first := kit.GoLock(t.Context(), rlock.New(s, "first", nil).Lock)
+	awaitBlocked(t, master, 1)
+	var waiting []<-chan kit.Result
+	for i := range n {
+		waiting = append(waiting, kit.GoLock(t.Context(), rlock.New(s, fmt.Sprint("orders:", i), nil).Lock))
+	}
+	kit.Await(t, "all grants", func() bool { return len(master.Strs(t, "KEYS", "orders:*")) == n })
+	replica.Resume()
+	for _, waits := range append(waiting, first) {
+		r := kit.Within(t, acksPatience, waits, "a lock")
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
+	}
+	stats := master.CommandStats(t)
+	require.GreaterOrEqual(t, stats["wait"], int64(2))
+	require.LessOrEqual(t, stats["wait"], int64(10), "a few that were granted when a round began wait for the next")
+	require.Equal(t, stats["wait"], stats["set"], "each round writes once")
+	require.LessOrEqual(t, stats["info"], stats["wait"]+2) // awaitBlocked's are not all left out
+}
+
+// What is nested, or handed over inside the session, has been acknowledged before.
+func TestWhatWasAcknowledgedIsNotAskedForAgain(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	replica := redistest.StartReplica(t, master)
+	s := kit.Open(t, master.Addr(), acksOptions(1, acksPatience))
+	l := rlock.New(s, "orders", nil)
+	hold := kit.Lock(t, t.Context(), l)
+	replica.Pause()
+	master.ResetStats(t)
+	nested := kit.Lock(t, hold.Context(t.Context()), l)
+	require.NoError(t, nested.Release())
+	next := kit.GoLock(t.Context(), l.Lock)
+	kit.Await(t, "a waiter", func() bool { return len(master.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+	require.NoError(t, hold.Release())
+	r := kit.Within(t, 10*time.Second, next, "the lock that was handed over")
+	require.NoError(t, r.Err)
+	require.Zero(t, master.CommandStats(t)["wait"])
+	require.NoError(t, r.Hold.Release())
+}
+
+// A lock that a release of another session has granted is acknowledged like any other.
+func TestAGrantOfAReleaseIsAcknowledged(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	replica := redistest.StartReplica(t, master)
+	mine := rlock.New(kit.Open(t, master.Addr(), nil), "orders", nil)
+	theirs := rlock.New(kit.Open(t, master.Addr(), acksOptions(1, 50*time.Millisecond)), "orders", nil)
+	hold := kit.Lock(t, t.Context(), mine)
+	next := kit.GoLock(t.Context(), theirs.Lock)
+	kit.Await(t, "a waiter in line", func() bool { return len(master.Strs(t, "KEYS", "holdfast_line:*")) > 0 })
+	replica.Pause()
+	require.NoError(t, hold.Release())
+	r := kit.Within(t, 10*time.Second, next, "the outcome")
+	notAcknowledged(t, r.Err)
+	hold = kit.Lock(t, t.Context(), mine)
+	require.NoError(t, hold.Release())
+}
+
+// A session that asks no replica sends nothing more.
+func TestWhoAsksNoReplicaPaysNothing(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	redistest.StartReplica(t, master)
+	s := kit.Open(t, master.Addr(), nil)
+	master.ResetStats(t)
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))
+	require.NoError(t, hold.Release())
+	stats := master.CommandStats(t)
+	require.Zero(t, stats["wait"]+stats["set"]+stats["info"], "%v", stats)
+	require.EqualValues(t, 2, stats["eval"], "the scripts, in full")
+}
+
+// A reply of WAIT that is lost tells nothing, so there is another round.
+func TestALostReplyOfWaitCostsAnotherRound(t *testing.T) {
+	t.Parallel()
+	for name, action := range map[string]proxy.Action{
+		"lost with its connection": proxy.DropReply, "lost silently": proxy.DropReplySilently, "cut": proxy.ResetBefore,
+		"loading": proxy.Answer("-LOADING Redis is loading the dataset in memory"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			master := redistest.Start(t)
+			redistest.StartReplica(t, master)
+			p := proxy.Start(t, master.Addr())
+			s := kit.Open(t, p.Addr(), acksOptions(1, time.Second))
+			for _, command := range []string{"WAIT", "SET", "EVAL"} {
+				lost := p.On(proxy.Command(command), action, proxy.First)
+				hold := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))
+				require.NoError(t, hold.Release())
+				require.Equal(t, 1, lost.Count(), command)
+				lost.Remove()
+			}
+		})
+	}
+}
+
+// A server that has taken over without the lock does not acknowledge it, however many replicas it has.
+func TestAServerThatHasNotTheLockAcknowledgesNothing(t *testing.T) {
+	t.Parallel()
+	master, other := redistest.Start(t), redistest.Start(t)
+	redistest.StartReplica(t, master)
+	redistest.StartReplica(t, other)
+	p := proxy.Start(t, master.Addr())
+	s := kit.Open(t, p.Addr(), acksOptions(1, acksPatience))
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "before", nil))
+	require.NoError(t, hold.Release())
+	lost := p.On(proxy.Command("WAIT"), proxy.ResetBefore, proxy.First)
+	p.SetServer(other.Addr())
+	_, err := rlock.New(s, "orders", nil).Lock(t.Context())
+	<-lost.Fired()
+	_, _, why := notAcknowledged(t, err)
+	require.ErrorContains(t, why, "does not have it")
+}
+
+func TestWrongAcksAreRefused(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	opt := rueidis.ClientOption{InitAddress: []string{srv.Addr()}}
+	for words, opts := range map[string]*holdfast.Options{
+		"Options.Acks is -3, must be a number of replicas, AcksMost or AcksAll": {Acks: -3},
+		"Options.AcksTimeout is 1µs, must be at least 1ms":                      {Acks: 1, AcksTimeout: time.Microsecond},
+		"Options.AcksTimeout is 11s, must be at least 1ms and at most a third":  {Acks: 1, AcksTimeout: 11 * time.Second},
+	} {
+		_, err := holdfast.Open(opt, opts)
+		require.ErrorContains(t, err, words)
+	}
+}
+
+// In a cluster each master has rounds of its own, and slots move.
+func TestReplicasOfACluster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3)
+	for _, n := range c.Nodes[:2] {
+		c.AddReplica(t, n)
+	}
+	s := kit.OpenCluster(t, c, acksOptions(holdfast.AcksAll, acksPatience))
+	names := make(map[*redistest.Server]string)
+	for i := 0; len(names) < len(c.Nodes); i++ {
+		name := fmt.Sprint("orders:", i)
+		names[c.NodeOf(t, name)] = name
+	}
+	take := func(name string) {
+		t.Helper()
+		hold := kit.Lock(t, t.Context(), rlock.New(s, name, nil))
+		require.NoError(t, hold.Release())
+	}
+	for i, n := range c.Nodes {
+		if i < 2 {
+			take(names[n])
+			continue
+		}
+		hasty := kit.OpenCluster(t, c, acksOptions(1, 50*time.Millisecond))
+		_, err := rlock.New(hasty, names[n], nil).Lock(t.Context())
+		got, wanted, why := notAcknowledged(t, err)
+		require.Equal(t, []any{0, 1, nil}, []any{got, wanted, why})
+		awaitNothing(t, n)
+	}
+	c.MoveSlot(t, names[c.Nodes[2]], c.Nodes[0])
+	take(names[c.Nodes[2]])
+	c.MoveSlot(t, names[c.Nodes[2]], c.Nodes[1])
+	take(names[c.Nodes[2]])
+	for _, k := range kit.OnOneServer() {
+		if !k.Several {
+			hold := kit.Lock(t, t.Context(), k.Make(s, "{"+names[c.Nodes[0]]+"}"+k.Name, 0))
+			require.NoError(t, hold.Release())
+		}
+	}
+}
+
+// Behind Sentinel, the replica that takes over knows each lock that was acknowledged.
+func TestASentinelFailoverKeepsWhatWasAcknowledged(t *testing.T) {
+	t.Parallel()
+	set := redistest.StartSentinels(t)
+	s := kit.OpenWith(t, rueidis.ClientOption{
+		InitAddress: set.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName},
+	}, acksOptions(1, acksPatience))
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "held", nil))
+	set.Failover(t)
+	require.NoError(t, hold.Err())
+	require.NoError(t, hold.Release(), "the new master has it")
+	waits := kit.GoLock(t.Context(), rlock.New(s, "held", nil).Lock) // there is no replica any more
+	awaitBlocked(t, set.Master(), 1)
+	redistest.StartReplica(t, set.Master())
+	r := kit.Within(t, acksPatience, waits, "the lock, when there is a replica again")
+	require.NoError(t, r.Err)
+	require.NoError(t, r.Hold.Release())
+}
+
+// On disk: a server that cannot wait for that is refused when the session opens.
+func TestAcksOnDisk(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	opts := &holdfast.Options{Lease: time.Minute, AcksOnDisk: true, AcksTimeout: acksPatience}
+	opt := rueidis.ClientOption{InitAddress: []string{srv.Addr()}}
+	if _, err := srv.Try("WAITAOF", "0", "0", "0"); err != nil {
+		_, err := holdfast.Open(opt, opts)
+		require.ErrorContains(t, err, "Options.AcksOnDisk needs WAITAOF: ")
+		return
+	}
+	s := kit.OpenWith(t, opt, opts)
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))
+	srv.Restart()
+	require.Equal(t, int64(1), srv.Int(t, "EXISTS", "orders"))
+	require.NoError(t, hold.Release())
+
+	srv.Do(t, "CONFIG", "SET", "appendonly", "no")
+	_, err := holdfast.Open(opt, opts)
+	require.ErrorContains(t, err, "Options.AcksOnDisk needs WAITAOF: ")
+	_, err = rlock.New(s, "orders", nil).Lock(t.Context())
+	_, _, why := notAcknowledged(t, err)
+	require.ErrorContains(t, why, "appendonly")
+}
