@@ -20,9 +20,9 @@ func Check(client rueidis.Client, acks *session.Acks) error {
 	if acks == nil {
 		return nil
 	}
-	what, needs := "Acks", [][]string{{"WAIT", "0", "1"}}
+	what, needs := "Options.Acks", [][]string{{"WAIT", "0", "1"}}
 	if acks.Disk {
-		what, needs = "AcksOnDisk", [][]string{{"WAITAOF", "1", "0", "1"}}
+		what, needs = "Options.AcksOnDisk", [][]string{{"WAITAOF", "1", "0", "1"}}
 	}
 	if acks.Replicas < 0 {
 		needs = append(needs, []string{"INFO", "replication"})
@@ -32,7 +32,7 @@ func Check(client rueidis.Client, acks *session.Acks) error {
 	for _, command := range needs {
 		answer, ok := rueidis.IsRedisErr(ask(ctx, client, command))
 		if ok && !strings.Contains(answer.Error(), "replica") {
-			return fmt.Errorf("Options.%s needs %s: %w", what, command[0], answer)
+			return fmt.Errorf("%s needs %s: %w", what, command[0], answer)
 		}
 	}
 	return nil

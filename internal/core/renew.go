@@ -110,7 +110,7 @@ func (g *grant) renewal(told []func(), err error) []func() {
 func saidOf(ctx context.Context, g *grant, answer rueidis.RedisMessage) error {
 	text, _ := answer.ToString()
 	g.lock.Session().Runner().Heard(ctx, g.lock.Key(), text)
-	return script.Said(text)
+	return script.NameError(text)
 }
 
 // renewed records a renewal sent at sent, for each hold of the grant that is renewed.

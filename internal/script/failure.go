@@ -115,14 +115,14 @@ type mismatch struct{ *rueidis.RedisError }
 func (m mismatch) Error() string { return Words(m.RedisError.Error()) }
 func (m mismatch) Unwrap() error { return m.RedisError }
 
-// Said is what the server said of one name of many, in the words for the user.
-type Said string
+// A NameError is what the server said of one name of many, in the words for the user.
+type NameError string
 
-func (s Said) Error() string { return Words(string(s)) }
+func (s NameError) Error() string { return Words(string(s)) }
 
 // Mismatched reports whether err is the refusal of a key that holds something else than it should.
 func Mismatched(err error) bool {
-	said, _ := errors.AsType[Said](err)
+	said, _ := errors.AsType[NameError](err)
 	_, refused := errors.AsType[mismatch](err)
 	return refused || Words(string(said)) != string(said)
 }
