@@ -235,7 +235,8 @@ func TestAGrantOfAReleaseIsAcknowledged(t *testing.T) {
 	replica.Pause()
 	require.NoError(t, hold.Release())
 	r := kit.Within(t, 10*time.Second, next, "the outcome")
-	notAcknowledged(t, r.Err)
+	got, wanted, _ := notAcknowledged(t, r.Err)
+	require.Equal(t, []int{0, 1}, []int{got, wanted})
 	hold = kit.Lock(t, t.Context(), mine)
 	require.NoError(t, hold.Release())
 }

@@ -49,6 +49,7 @@ func fenced(s *holdfast.Session, name string) holdfast.Locker {
 func reading(s *holdfast.Session, name string) holdfast.Locker {
 	return rwlock.New(s, name, nil).Read()
 }
+
 func writing(s *holdfast.Session, name string) holdfast.Locker {
 	return rwlock.New(s, name, nil).Write()
 }
