@@ -31,13 +31,14 @@ type Grant struct {
 	Slot     uint16 // of the key; 0 unless the server is a cluster
 	Protocol kind.Protocol
 	Wire     string
-	Acked    *uint32       // 1 if replicas have it, because it was acknowledged before
 	Trust    time.Duration // it may be trusted until then
 }
 
 // A Hold is one of a grant.
 type Hold interface {
 	Granted() Grant
+	// Acked reports whether replicas are known to have the grant, and records that they do if they have it.
+	Acked(have bool) bool
 	Err() error
 }
 
@@ -49,8 +50,8 @@ func Await[H Hold](ctx context.Context, s *session.Session, holds []H) error {
 	}
 	var grants []Grant
 	for _, h := range holds {
-		if g := h.Granted(); atomic.LoadUint32(g.Acked) == 0 {
-			grants = append(grants, g)
+		if !h.Acked(false) {
+			grants = append(grants, h.Granted())
 		}
 	}
 	if len(grants) > 0 {
@@ -59,6 +60,7 @@ func Await[H Hold](ctx context.Context, s *session.Session, holds []H) error {
 		}
 	}
 	for _, h := range holds {
+		h.Acked(true)
 		if err := h.Err(); err != nil { // meanwhile
 			return err
 		}
@@ -75,11 +77,6 @@ func await(ctx context.Context, s *session.Session, grants []Grant) error {
 	defer timer.Stop()
 	select {
 	case err := <-w.done:
-		if err == nil {
-			for _, g := range grants {
-				atomic.StoreUint32(g.Acked, 1)
-			}
-		}
 		return err
 	case <-ctx.Done():
 		return session.Stopped(ctx)

@@ -108,7 +108,14 @@ func (h *Single) Of() *Lock { return h.lock }
 // Granted is what replicas are to have of it.
 func (h *Single) Granted() acks.Grant {
 	l, g := h.lock, h.grant
-	return acks.Grant{Key: l.Key(), Slot: l.slot, Protocol: l.protocol, Wire: g.Wire, Acked: &g.Acked, Trust: h.Trust()}
+	return acks.Grant{Key: l.Key(), Slot: l.slot, Protocol: l.protocol, Wire: g.Wire, Trust: h.Trust()}
+}
+
+// Acked reports whether replicas have the grant, as [owner.Grant.Acked] does.
+func (h *Single) Acked(have bool) bool {
+	h.grant.claim.Lock()
+	defer h.grant.claim.Unlock()
+	return h.grant.Acked(have)
 }
 
 // Told is how many clients of others were told of the release of the last hold of the name.

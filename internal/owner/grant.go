@@ -18,8 +18,6 @@ type Grant[G, H any] struct {
 	Wire  string
 	Token int64 // fencing token
 
-	Acked uint32 // 1 if replicas have it; to be read and changed atomically
-
 	live    *Hold[H]      // a list
 	rare    *rare[H]      // nil until a rule needs it
 	until   time.Duration // the server's lease ends at the latest then
@@ -45,6 +43,7 @@ const (
 	returned                     // a release of the last hold was executed, or may have been
 	lengthened                   // a call since the last trim began may have made the lease longer
 	passed                       // by one owner to another
+	acked                        // replicas have it
 )
 
 // any reports whether one of some marks is there.
@@ -98,6 +97,16 @@ func (c *Claim[G, H]) Pass(g *Grant[G, H], heir *Hold[H]) {
 
 // Passed reports whether the grant has been another owner's.
 func (g *Grant[G, H]) Passed() bool { return g.marks.any(passed) }
+
+// Acked reports whether replicas are known to have the grant, and records that they do if they have it.
+//
+//nolint:revive // no control: it is so
+func (g *Grant[G, H]) Acked(have bool) bool {
+	if have {
+		g.marks |= acked
+	}
+	return g.marks.any(acked)
+}
 
 // Live are the live holds. They may be ended only afterwards.
 func (g *Grant[G, H]) Live() iter.Seq[H] {
