@@ -149,6 +149,8 @@ func (s *settings) failure(err error) error {
 	}
 	code := cli.ExitUnavailable
 	switch {
+	case errors.Is(err, holdfast.ErrWrongKind):
+		code = cli.ExitUsage
 	case errors.Is(err, holdfast.ErrUnknown):
 		code = cli.ExitTempFail
 	case errors.Is(err, holdfast.ErrLost):
