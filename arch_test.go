@@ -49,7 +49,8 @@ var mayImport = map[string][]string{
 		"internal/lease", "internal/owner", "internal/script", "internal/session", "internal/wait",
 	},
 	"internal/core": {
-		"internal/acks", "internal/debts", "internal/kind", "internal/lease", "internal/owner", "internal/presence", "internal/registry",
+		"internal/acks", "internal/debts", "internal/kind", "internal/lease", "internal/owner", "internal/presence",
+		"internal/registry",
 		"internal/scope", "internal/script", "internal/session", "internal/turn", "internal/wait", "internal/wire",
 	},
 	"internal/holders": {
@@ -57,7 +58,8 @@ var mayImport = map[string][]string{
 		"internal/wait",
 	},
 	"internal/several": {
-		"internal/acks", "internal/core", "internal/lease", "internal/scope", "internal/script", "internal/session", "internal/wait",
+		"internal/acks", "internal/core", "internal/lease", "internal/scope", "internal/script", "internal/session",
+		"internal/wait",
 	},
 	".": {
 		"internal/acks", "internal/cluster", "internal/core", "internal/holders", "internal/lease", "internal/presence",

@@ -17,10 +17,12 @@ func TestHowSoonASilentConnectionIsNoticed(t *testing.T) {
 		keepAlive, write     time.Duration
 		wantAlive, wantWrite time.Duration
 	}{
-		"a short lease":                    {3 * time.Second, unset, unset, 250 * time.Millisecond, 500 * time.Millisecond},
-		"the default":                      {30 * time.Second, unset, unset, time.Second, 5 * time.Second},
-		"a long lease":                     {10 * time.Minute, unset, unset, time.Second, 5 * time.Second},
-		"a long lease, and what is set":    {10 * time.Minute, 20 * time.Second, 30 * time.Second, 20 * time.Second, 30 * time.Second},
+		"a short lease": {3 * time.Second, unset, unset, 250 * time.Millisecond, 500 * time.Millisecond},
+		"the default":   {30 * time.Second, unset, unset, time.Second, 5 * time.Second},
+		"a long lease":  {10 * time.Minute, unset, unset, time.Second, 5 * time.Second},
+		"a long lease, and what is set": {
+			10 * time.Minute, 20 * time.Second, 30 * time.Second, 20 * time.Second, 30 * time.Second,
+		},
 		"a long lease, and too long":       {10 * time.Minute, time.Hour, time.Hour, 50 * time.Second, 100 * time.Second},
 		"one follows from the other":       {10 * time.Minute, 3 * time.Second, unset, 3 * time.Second, 15 * time.Second},
 		"what would never notice anything": {10 * time.Minute, -1, -1, 50 * time.Second, 100 * time.Second},

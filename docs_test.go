@@ -1,11 +1,14 @@
 package holdfast_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -72,4 +75,28 @@ func TestArchitecturePageNamesWhatIsThere(t *testing.T) {
 	for _, word := range words {
 		assert.Regexp(t, `(?mi)^type `+word[1]+`s?[ \[]`, read(filepath.Join("internal", word[2])))
 	}
+}
+
+// No line is longer than 120 columns, but for tables and program output in Markdown.
+func TestLinesFitTheScreen(t *testing.T) {
+	texts := []string{".go", ".lua", ".md", ".yml"}
+	err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !slices.Contains(texts, filepath.Ext(file)) {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		fenced := false
+		for i, line := range strings.Split(string(text), "\n") {
+			if filepath.Ext(file) == ".md" {
+				start := strings.TrimSpace(line)
+				fenced = fenced != strings.HasPrefix(start, "```")
+				if fenced || strings.HasPrefix(start, "|") {
+					continue
+				}
+			}
+			assert.LessOrEqual(t, utf8.RuneCountInString(line), 120, "%s:%d: %s", file, i+1, line)
+		}
+		return err
+	})
+	require.NoError(t, err)
 }

@@ -172,11 +172,11 @@ type Waiter struct {
 // example at a go statement. A lock taken with NewOwner under a hold waits for that hold.
 func NewOwner(ctx context.Context) context.Context { return core.NewOwner(ctx) }
 
-// WithNote returns ctx with a note for people: who wants a lock, why, or for which request. Holds that are taken with it
-// tell it in [Mutex.Holders] and the commands ls and show of holdfast, as those tell the process of a session that is not
-// [Options.Anonymous]; of a session with many such holds, the 64 oldest. What is held for less than a quarter of a second
-// costs nothing more; each change of what is told is a command, four a second at the most. A note has at most 256 bytes;
-// a longer one is cut. With "" there is none. Redisson has no such thing.
+// WithNote returns ctx with a note for people: who wants a lock, why, or for which request. [Mutex.Holders] and the
+// commands ls and show of holdfast show the notes of holds that were taken with the returned ctx, unless the session is
+// [Options.Anonymous]. A session publishes the notes of its 64 oldest such holds. A hold of less than a quarter of a
+// second costs nothing more; each change of what is published is one command, at most four a second. A note has at most
+// 256 bytes; a longer one is cut. An empty note is none. Redisson has nothing like it.
 func WithNote(ctx context.Context, note string) context.Context {
 	if len(note) > maxNote {
 		note = strings.ToValidUTF8(note[:maxNote], "")

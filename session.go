@@ -36,17 +36,18 @@ type Options struct {
 	// 30 s, the minimum 1 s.
 	Lease time.Duration
 
-	// MaxHold is how long a hold is renewed, at the most: a safeguard against code that never returns. Then its lease
-	// ends, at most a Lease later, and the hold is lost: its contexts end with a [LostError] that says so. It does not
-	// end holds with a fixed lease, nor those that Extend extends. The default is 0, no limit; else it is at least Lease.
+	// MaxHold is the longest time for which a hold is renewed: a safeguard against code that never returns. After that its
+	// lease runs out, at most a Lease later, and the hold is lost: its contexts end with a [LostError] that says so. It
+	// does not end holds with a fixed lease, nor holds that Extend extends. The default is 0, no limit; any other value
+	// must be at least Lease.
 	MaxHold time.Duration
 
-	// LongHold has what is held for longer logged, once, as a warning of the Logger: with its name, its note
-	// ([WithNote]), and where it was taken ([Options.Places]). That comes late by an eighth of LongHold at most, and ends
-	// nothing; for that see MaxHold. It is of all kinds of holds, those with a fixed lease and permits included; of
-	// nested ones it is the outermost, of a multilock each member. The session
-	// looks through what it holds eight times in each LongHold; taking and releasing cost nothing more. The default is
-	// 0, no such line; else it is at least 10 ms.
+	// LongHold logs, once, each hold that lasts longer, as a warning of the Logger with the hold's name, its note
+	// ([WithNote]), and where it was taken ([Options.Places]). The line may be late by up to an eighth of LongHold. It
+	// does not end the hold; MaxHold does. It covers every kind of hold, including permits and holds with a fixed lease;
+	// of nested holds it logs the outermost, of a multilock each member. The session looks through what it holds eight
+	// times in each LongHold; taking and releasing cost nothing more. The default is 0, which logs nothing; any other
+	// value must be at least 10 ms.
 	LongHold time.Duration
 
 	// MapName maps the names of locks to those on the server: Redisson's NameMapper. Both
@@ -67,36 +68,36 @@ type Options struct {
 	// for what is held for less than a quarter of a second.
 	Anonymous bool
 
-	// Places has each hold remember where in the program it was taken. Logs of calls that wait for what their own
-	// session holds, and of a LongHold, then show that place; it costs about a microsecond for each hold. The default is
-	// not to.
+	// Places records where each hold was taken. Logs of calls that wait for something that their own session holds, and of
+	// holds longer than LongHold, then show that place. It costs about a microsecond for each hold. The default is false.
 	Places bool
 
 	// BreakDeadlocks makes a call fail with [ErrDeadlock] if it waits for an owner that waits, perhaps through others, for
 	// what the call's own owner holds, and it is the youngest such call. That takes up to 2 s. It finds owners that
-	// contexts carry ([Hold.Context]) and that do one thing at a time, of locks and their halves, in all processes whose
-	// sessions are not anonymous and reach the same server; who did not set it is found, and does not fail. It costs
-	// nothing unless a call waits for half a second while its owner holds something; then four commands a second, and
-	// eight with this option. The default is not to: the command holdfast deadlocks names such calls.
+	// contexts carry ([Hold.Context]) and that do one thing at a time. It looks at locks and the halves of read-write
+	// locks, in all processes whose sessions are not anonymous and use the same server. A session without this option is
+	// still found, but its calls do not fail. It costs nothing unless a call waits for half a second while its owner holds
+	// something: then it costs eight commands a second, and four without this option. The default is false; the command
+	// holdfast deadlocks names such calls either way.
 	BreakDeadlocks bool
 
 	// Acks is how many replicas must have an acquisition before the call returns with its hold: a number, [AcksMost] or
 	// [AcksAll]. If fewer have it within AcksTimeout, it is given back in the background, and the call fails with a
-	// [NotAcknowledgedError]. So a replica that takes over knows the lock, if it is one of those. It is for locks, permits
-	// and each member of a multilock or a RedLock; what is nested, or handed over inside the session, has been acknowledged
-	// before. Renewals, releases, plain semaphores and latches are not: docs/guarantees.md says what follows. Calls that
-	// come together wait together, on a connection of their own, and hold up nobody. It needs the rights to WAIT and, of
-	// most and all, to INFO. The default is 0: nobody waits. It corresponds to checkLockSyncedSlaves, which is content with
-	// one replica.
+	// [NotAcknowledgedError]. If one of those replicas takes over, it knows the lock. The option applies to locks, to
+	// permits, and to each member of a multilock or a RedLock. A nested hold, or one that was handed over inside the
+	// session, has been acknowledged before. Renewals, releases, plain semaphores and latches are not acknowledged;
+	// docs/guarantees.md says what follows from that. Calls that come together wait together, on a connection of their
+	// own, and delay nobody else. The user needs the right to WAIT and, for AcksMost and AcksAll, to INFO. The default is
+	// 0: no call waits. It corresponds to Redisson's checkLockSyncedSlaves, which is satisfied with one replica.
 	Acks Acks
 
-	// AcksOnDisk has the server and those replicas write the acquisition to their disks first, by WAITAOF: it needs Redis
-	// 7.2 or Valkey 7.2, and appendonly on all of them. With Acks 0 the server alone must.
+	// AcksOnDisk waits until the server and those replicas have also written the acquisition to disk, with WAITAOF. It
+	// needs Redis 7.2 or Valkey 7.2, and appendonly on all of them. If Acks is 0, only the server must have written it.
 	AcksOnDisk bool
 
-	// AcksTimeout is for how long replicas are waited for: Redisson's slavesSyncTimeout. A call that comes while others
-	// wait may take twice as long. It is at least 1 ms and at most a third of Lease. The default is 1 s, or 3 s with
-	// AcksOnDisk, or that third if it is less.
+	// AcksTimeout is how long to wait for the replicas: Redisson's slavesSyncTimeout. A call that comes while others wait
+	// may take twice as long. It must be at least 1 ms and at most a third of Lease. The default is 1 s, or 3 s with
+	// AcksOnDisk, but never more than a third of Lease.
 	AcksTimeout time.Duration
 
 	// Logger gets what a person must know: holds lost, renewals failing, subscriptions interrupted,

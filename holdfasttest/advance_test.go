@@ -201,7 +201,8 @@ func TestOneServerOfThreeLosesNothing(t *testing.T) {
 // A server that is down cannot renew; time passes all the same.
 func TestAnOutageEndsLeases(t *testing.T) {
 	for name, fail := range map[string]func(*holdfasttest.Server){
-		"paused": (*holdfasttest.Server).Pause, "stopped": (*holdfasttest.Server).Stop, "without replies": (*holdfasttest.Server).DropReplies,
+		"paused": (*holdfasttest.Server).Pause, "stopped": (*holdfasttest.Server).Stop,
+		"without replies": (*holdfasttest.Server).DropReplies,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

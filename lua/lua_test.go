@@ -135,7 +135,8 @@ func TestCommandsAreOldEnough(t *testing.T) {
 		"DECR", "DECRBY", "DEL", "EXISTS", "GET", "GETEX", "HDEL", "HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET",
 		"HSCAN",
 		"HSET", "INCR", "INCRBY", "INFO", "LINDEX", "LINSERT", "LLEN", "LPOP", "LPOS", "LPUSH", "LRANGE", "LREM",
-		"PERSIST", "PEXPIRE", "PTTL", "PUBSUB", "RPUSH", "SET", "TIME", "ZADD", "ZCARD", "ZCOUNT", "ZRANGE", "ZRANGEBYSCORE", "ZREM",
+		"PERSIST", "PEXPIRE", "PTTL", "PUBSUB", "RPUSH", "SET", "TIME", "ZADD", "ZCARD", "ZCOUNT", "ZRANGE", "ZRANGEBYSCORE",
+		"ZREM",
 		"ZREMRANGEBYRANK", "ZREMRANGEBYSCORE", "ZSCORE",
 	}
 	for _, name := range lua.Names() {

@@ -33,7 +33,8 @@ local function renew(lock, first, owner)
   -- The key that goes last, whose hold may have run out: a release that was sent before does not
   -- know of this renewal, and leaves that key alone.
   if redis.call('PTTL', first) < lease then
-    redis.call('HDEL', lock, '') -- removes none: a server without memory refuses SET, unless something was written before
+    -- Removes nothing: a server that is out of memory refuses SET unless the script has written something before.
+    redis.call('HDEL', lock, '')
     redis.call('SET', first, '1', 'PX', ARGV[1])
   end
   if redis.call('PTTL', lock) < lease then redis.call('PEXPIRE', lock, ARGV[1]) end

@@ -211,7 +211,9 @@ func (m *MultiLock) observe(ctx context.Context) func(h **holdfast.Hold, err *er
 
 // round waits for the first member alone, and then takes the others. If
 // one of them cannot be had soon it is missing, with ErrBusy, and none is held.
-func (m *MultiLock) round(ctx context.Context, operation string, first int, end time.Time) (_ *holdfast.Hold, missing int, err error) {
+func (m *MultiLock) round(
+	ctx context.Context, operation string, first int, end time.Time,
+) (_ *holdfast.Hold, missing int, err error) {
 	got := make(gathered, len(m.members))
 	defer func() { got.letGo(ctx, end) }()
 	if got[first], err = lockUntil(ctx, m.members[first], end); err != nil {

@@ -9,7 +9,9 @@ import (
 
 // boundaries of all histograms, in seconds: from a free lock on a near server to one that is waited for, or held,
 // for minutes.
-var boundaries = []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
+var boundaries = []float64{
+	0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600,
+}
 
 // instruments are what is measured. Units are UCUM's.
 type instruments struct {

@@ -19,17 +19,16 @@
 //	err = writing.Release()
 //	ctx = reading.Context(ctx) // not of writing.Context(ctx)
 //
-// A read hold cannot
-// be upgraded: two readers that each waited for the other to stop reading would wait for ever. So
-// asking for the write half under a read hold fails with [holdfast.ErrAlreadyHeld] at once. Holds of
-// both halves are Redisson's, too: Go and Java exclude each other.
+// A read hold cannot be upgraded: two readers that each waited for the other to stop reading would wait for ever. So
+// asking for the write half under a read hold fails with [holdfast.ErrAlreadyHeld] at once. Both halves are compatible
+// with Redisson: Go and Java exclude each other.
 //
 // # Waiting writers
 //
-// Writers that wait stand in a line on the server. A release tells the first of them, which then looks; readers and
-// Redisson's writers look as well, and whoever comes first has the lock. A writer that finds readers stays the first, and
-// the last of them tells it. So writers follow each other in the order of asking, unless others overtake them: readers,
-// Redisson's writers, and calls of TryLock.
+// Waiting writers stand in a line on the server. A release wakes the first of them, which then tries to take the lock;
+// readers and Redisson's writers try as well, and the first to arrive gets the lock. A writer that finds readers keeps
+// its place, and the last of these readers wakes it. So writers get the lock in the order of their calls, unless
+// readers, Redisson's writers or calls of TryLock overtake them.
 //
 // As in Redisson, readers do not wait behind a waiting writer. As long as a new reader comes before
 // the last one has gone, the lock is never free and the writer waits, possibly for ever.

@@ -128,7 +128,9 @@ func (e *Expirable) TryAcquireNFor(ctx context.Context, n int, wait time.Duratio
 }
 
 // take takes n permits and waits for them for at most limit.
-func (e *Expirable) take(ctx context.Context, operation string, n int, limit time.Duration) (holds []*holdfast.Hold, err error) {
+func (e *Expirable) take(
+	ctx context.Context, operation string, n int, limit time.Duration,
+) (holds []*holdfast.Hold, err error) {
 	switch {
 	case n == 0:
 		return nil, e.lock.Mistake(operation)

@@ -17,7 +17,8 @@ func (e *Expirable) TrySetPermits(ctx context.Context, n int) (bool, error) {
 	if n < 0 || n > maxPermits {
 		return false, e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
 	}
-	made, err := e.ask(ctx, operation, e.line.publishing(script.NewCall(setScript).Key(e.lock.Key()).Int(int64(n)).Arg("0")))
+	made, err := e.ask(ctx, operation,
+		e.line.publishing(script.NewCall(setScript).Key(e.lock.Key()).Int(int64(n)).Arg("0")))
 	return made == 1, err
 }
 

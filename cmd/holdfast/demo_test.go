@@ -123,7 +123,8 @@ func TestDemo(t *testing.T) {
 			`SIGSTOP to worker 2, .* about to write (\d+)\n.*worker [34] has taken over, .*` +
 			`SIGCONT to worker 2, .*worker 2 knows of its loss, .*did not write (\d+): holdfast: lost "` + lostNothing,
 		`a waiter of worker \d gives up\n.*all 11 were served in the order of the queue.*` +
-			`SIGKILL to worker ([234]), .*a newcomer does not overtake: .*all 8 were served in the order of the queue` + lostNothing,
+			`SIGKILL to worker ([234]), .*a newcomer does not overtake: .*all 8 were served in the order of the queue` +
+			lostNothing,
 		`6 processes do jobs that need one of 3 permits\n.*SIGKILL to worker 1, .*` +
 			`its permit has come back by itself, after .*` +
 			`\n  \d\d+ jobs done, at most 3 at once; 3 of 3 permits are free again\nEverything held\.\n`,

@@ -1,12 +1,13 @@
-// Package acks waits until replicas have what a session was granted.
+// Package acks waits until replicas have the grants of a session.
 //
-// WAIT keeps its connection from everybody else, so the client takes one of its own for it, from its pool. It counts
-// the replicas that have the last write of that connection. So a round asks there, in one pipeline, whether the server
-// has the grants; then it writes something, and waits. Replicas that have what was written last have all that the server
-// had before. It does not matter that another server may have taken over since the grant: what it has, it has.
+// WAIT blocks its connection for everybody else, so the client takes a dedicated one from its pool. WAIT counts the
+// replicas that have the last write of that connection. So a round first asks, in one pipeline, whether the server has
+// the grants; then it writes something, and waits. A replica that has this write has everything the server had before
+// it. It does not matter whether another server has taken over since the grant: the round asks the server that is there
+// now.
 //
-// A round is for everything that was granted before it began. What is granted meanwhile gathers for the next one, so a
-// thousand grants a second need few rounds.
+// A round covers everything that was granted before it began. Grants that come meanwhile gather for the next round, so
+// a thousand grants a second need few rounds.
 package acks
 
 import (
@@ -34,7 +35,7 @@ type Grant struct {
 	Trust    time.Duration // it may be trusted until then
 }
 
-// A Hold is one of a grant.
+// A Hold is a hold that has a grant.
 type Hold interface {
 	Granted() Grant
 	// Acked reports whether replicas are known to have the grant, and records that they do if they have it.
@@ -42,8 +43,9 @@ type Hold interface {
 	Err() error
 }
 
-// Await returns nil when as many replicas as the session wants have what the holds, of one slot, were granted. It waits
-// for no longer than two rounds take, or the holds are trusted. If the session wants none, there is nothing to wait for.
+// Await returns nil when as many replicas as the session wants have the grants of the holds, which are all of one slot.
+// It waits at most as long as two rounds take, and no longer than the holds are trusted. If the session wants no
+// replicas, it returns at once.
 func Await[H Hold](ctx context.Context, s *session.Session, holds []H) error {
 	if s.Config().Acks == nil {
 		return nil

@@ -16,13 +16,17 @@ func TestRangesAreRead(t *testing.T) {
 		want  Range
 		ok    bool
 	}{
-		"a master":                     {[]any{first, last, master}, of(Node{"10.0.0.1:6379", "m"}), true},
-		"a host that was not told":     {[]any{first, last, master, replica}, of(Node{"10.0.0.1:6379", "m"}, Node{"[::1]:6380", "r"}), true},
+		"a master": {[]any{first, last, master}, of(Node{"10.0.0.1:6379", "m"}), true},
+		"a host that was not told": {
+			[]any{first, last, master, replica}, of(Node{"10.0.0.1:6379", "m"}, Node{"[::1]:6380", "r"}), true,
+		},
 		"a host that is not known yet": {[]any{first, last, nowhere}, of(Node{"", "n"}), true},
 		"without a node":               {[]any{first, last}, Range{}, false},
 		"with a nameless node":         {[]any{first, last, master[:2]}, of(), false},
-		"not a number":                 {[]any{first, "all", master}, Range{First: 5461, Nodes: []Node{{"10.0.0.1:6379", "m"}}}, false},
-		"no range":                     {"OK", Range{}, false},
+		"not a number": {
+			[]any{first, "all", master}, Range{First: 5461, Nodes: []Node{{"10.0.0.1:6379", "m"}}}, false,
+		},
+		"no range": {"OK", Range{}, false},
 	} {
 		got, ok := read(c.entry, "[::1]:7000")
 		assert.Equal(t, c.want, got, name)

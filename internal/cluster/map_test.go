@@ -32,7 +32,8 @@ func TestMap(t *testing.T) {
 // A replica takes over only when most masters have lost its master, not when it alone has.
 func TestWhichReplicaTakesOver(t *testing.T) {
 	const view = "m 10.0.0.1:6379@16379 master,%s - 1 1 1 disconnected 0-5460\n" +
-		"r 10.0.0.2:6379@16379 myself,slave%s m 0 0 1 connected\no 10.0.0.3:6379@16379 master,fail - 0 0 2 connected 5461-16383\n"
+		"r 10.0.0.2:6379@16379 myself,slave%s m 0 0 1 connected\n" +
+		"o 10.0.0.3:6379@16379 master,fail - 0 0 2 connected 5461-16383\n"
 	assert.True(t, cluster.TakesOver(fmt.Sprintf(view, "fail", ""), "m"))
 	assert.False(t, cluster.TakesOver(fmt.Sprintf(view, "fail?", ""), "m"))
 	assert.False(t, cluster.TakesOver(fmt.Sprintf(view, "noflags", ""), "m"))

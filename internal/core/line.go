@@ -104,8 +104,8 @@ func (a *acquisition) succeed() {
 	}
 }
 
-// granted takes the hold that a release of another session has granted, and reports whether the session was told of one.
-// A call finds out what is not clear.
+// granted takes the hold that a release by another session has granted, and reports whether the session was told of
+// one. If something is unclear, a call to the server finds out.
 func (a *acquisition) granted(ctx context.Context) bool {
 	l, s := a.lock, a.lock.Session()
 	if l.standing == nil || a.Place == nil {

@@ -67,8 +67,8 @@ func (k *keeper) renew(batch []*grant) {
 	k.trimAll(long)
 }
 
-// withinMax are the grants of a batch that have not been held for as long as one may be. The others are renewed no more,
-// and end with their leases.
+// withinMax returns the grants of a batch that have been held for less than MaxHold. The others are not renewed any
+// more, and end with their leases.
 func (k *keeper) withinMax(batch []*grant) []*grant {
 	now, most := k.session.Now(), k.session.Config().MaxHold
 	if most == 0 {

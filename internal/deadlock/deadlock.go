@@ -58,7 +58,7 @@ func (c Cycle) String() string {
 	return b.String()
 }
 
-// owner is one of the wire owners of who waits.
+// owner is one of the wire owners of the waiter.
 func (l Link) owner() string {
 	if len(l.Holds) == 0 {
 		return l.Session
@@ -79,9 +79,9 @@ func (c Cycle) key() string {
 	return strings.Join(links, "\n")
 }
 
-// enough is how many tellings of each session in a cycle are needed after those of the second look that sees it. Who has
-// what a call waits for is asked before each telling: for the next one that may have been done while the first look went
-// on, for the one after that it was done later.
+// enough is how many reports of each session in a cycle are needed after those of the second look that sees the cycle.
+// Before each report, a session asks who has what its call waits for. It may have asked for the next report while the
+// first look went on; for the one after that it asked later.
 const enough = 2
 
 // A Finder finds cycles in several looks. The zero value is ready.
@@ -92,9 +92,9 @@ type Finder struct {
 // Look takes what all sessions have told last, and returns the cycles that are there for certain, as long as each owner
 // does one thing at a time.
 //
-// Each link was seen at several looks: the wait is the same, and the wire owner it is for, which is never used again,
-// is one of the next link's in all of them. The first look was over when the second one began, and each session has told
-// of that later. So when the first look was over, all of them waited for each other.
+// Each link was seen at several looks. In all of them the wait is the same one, and the wire owner it waits for, which
+// is never used again, belongs to the next link. The first look was over when the second one began, and each session
+// has reported the wait after that. So when the first look was over, all of them waited for each other.
 func (f *Finder) Look(told []Telling) (certain []Cycle) {
 	counts := map[string]uint64{}
 	for _, t := range told {

@@ -1,6 +1,6 @@
-// Package presence lets the server know which process a session is, while the session holds or waits for
-// something, what notes its holds have, and which of its calls wait for long while their owners hold something; and asks
-// for what others tell.
+// Package presence publishes on the server, while a session holds or waits for something, which process it is, which
+// notes its holds have, and which of its calls have waited for long while their owners hold something. It also reads
+// what other sessions publish.
 package presence
 
 import (

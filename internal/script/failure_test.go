@@ -17,35 +17,39 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
+// Servers before Redis 7 report the failure of a command inside a script in this form.
+const old = "ERR Error running script (call to f_1028a5db): @user_script:"
+
 func TestTheServersRefusalsAreSortedByWhetherTheyPass(t *testing.T) {
 	for text, passes := range map[string]bool{
-		"MOVED 3999 127.0.0.1:6381":                       true,
-		"ASK 3999 127.0.0.1:6381":                         true,
-		"TRYAGAIN Multiple keys request during rehashing": true,
-		"CLUSTERDOWN Hash slot not served":                true,
-		"LOADING Redis is loading the dataset in memory":  true,
-		"MASTERDOWN Link with MASTER is down":             true,
-		"READONLY You can't write against a read only":    true,
-		"BUSY Redis is busy running a script":             true,
-		"NOREPLICAS Not enough good replicas to write.":   true,
-		"ERR Script attempted to access a non local key in a cluster node script: 7f0a, on @user_script:9.":                true,
-		"ERR Unable to execute command 'del' in script because undeclared keys were accessed during rehashing of the slot": true,
-		"BUSYGROUP Consumer Group name already exists":                                                                     false,
-		"BUSYKEY Target key name already exists.":                                                                          false,
-		"OOM command not allowed when used memory":                                                                         false,
-		"NOPERM this user has no permissions":                                                                              false,
-		"NOAUTH Authentication required.":                                                                                  false,
-		"NOSCRIPT No matching script.":                                                                                     false,
-		"MISCONF Redis is configured to save RDB snapshots":                                                                false,
-		"ERR lease is 0, must be a whole number of ms":                                                                     false,
+		"MOVED 3999 127.0.0.1:6381":                         true,
+		"ASK 3999 127.0.0.1:6381":                           true,
+		"TRYAGAIN Multiple keys request during rehashing":   true,
+		"CLUSTERDOWN Hash slot not served":                  true,
+		"LOADING Redis is loading the dataset in memory":    true,
+		"MASTERDOWN Link with MASTER is down":               true,
+		"READONLY You can't write against a read only":      true,
+		"BUSY Redis is busy running a script":               true,
+		"NOREPLICAS Not enough good replicas to write.":     true,
+		"BUSYGROUP Consumer Group name already exists":      false,
+		"BUSYKEY Target key name already exists.":           false,
+		"OOM command not allowed when used memory":          false,
+		"NOPERM this user has no permissions":               false,
+		"NOAUTH Authentication required.":                   false,
+		"NOSCRIPT No matching script.":                      false,
+		"MISCONF Redis is configured to save RDB snapshots": false,
+		"ERR lease is 0, must be a whole number of ms":      false,
 		"READONLY": true,
 		"":         false,
-		// Servers before Redis 7 report the failure of a command inside a script in this form.
-		"ERR Error running script (call to f_1028a5db): @user_script:9: @user_script: 9: Lua script attempted to access a non local key in a cluster node":  true,
-		"ERR Error running script (call to f_1028a5db): @user_script:4: @user_script: 4: -READONLY You can't write against a read only replica.":            true,
-		"ERR Error running script (call to f_1028a5db): @user_script:4: @user_script: 4: -OOM command not allowed when used memory > 'maxmemory'.":          false,
-		"ERR Error running script (call to f_1028a5db): @user_script:4: user_script:4: attempt to compare nil with number":                                  false,
-		"ERR Error running script (call to f_1028a5db): @user_script:4: @user_script: 4: -NOREPLICAS Not enough good replicas to write. script: f_1028a5db": true,
+
+		"ERR Script attempted to access a non local key in a cluster node script: 7f0a, on @user_script:9.": true,
+		"ERR Unable to execute command 'del' in script because undeclared keys were accessed " +
+			"during rehashing of the slot": true,
+		old + "9: @user_script: 9: Lua script attempted to access a non local key in a cluster node":  true,
+		old + "4: @user_script: 4: -READONLY You can't write against a read only replica.":            true,
+		old + "4: @user_script: 4: -OOM command not allowed when used memory > 'maxmemory'.":          false,
+		old + "4: user_script:4: attempt to compare nil with number":                                  false,
+		old + "4: @user_script: 4: -NOREPLICAS Not enough good replicas to write. script: f_1028a5db": true,
 	} {
 		f := sortFailure(t.Context(), answer(t, text))
 		assert.Equal(t, Refused, f.Class, text)
@@ -75,8 +79,9 @@ func TestARefusalBecauseOfKeysIsKnown(t *testing.T) {
 
 func TestAServerThatIsNoMasterSaysSo(t *testing.T) {
 	for text, replica := range map[string]bool{
-		"READONLY You can't write against a read only replica.":                            true,
-		"@user_script: 9: -READONLY You can't write against a read only replica.":          true, // of one name of many, before Redis 7
+		"READONLY You can't write against a read only replica.": true,
+		// Of one name of many, before Redis 7:
+		"@user_script: 9: -READONLY You can't write against a read only replica.":          true,
 		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.": true,
 		"@user_script: 9: -OOM command not allowed when used memory > 'maxmemory'.":        false,
 		"WRONGTYPE Operation against a key":                                                false,
@@ -108,17 +113,17 @@ func TestARefusalBecauseOfTheKeyIsTold(t *testing.T) {
 // A refusal because of the server or of rights may pass one day; one because of the call never does.
 func TestRefusalsThatMayPass(t *testing.T) {
 	for text, may := range map[string]bool{
-		"LOADING Redis is loading the dataset in memory":                                                            true,
-		"OOM command not allowed when used memory":                                                                  true,
-		"MISCONF Redis is configured to save RDB snapshots":                                                         true,
-		"NOPERM this user has no permissions":                                                                       true,
-		"ERR The user executing the script can't run this command or subcommand script: 84dd, on @user_script:24.":  true,
-		"ERR ACL failure in script: User x has no permissions to run the 'incrby' command script: 84dd":             true,
-		"NOAUTH Authentication required.":                                                                           true,
-		"WRONGPASS invalid username-password pair or user is disabled.":                                             true,
-		"ERR Error running script (call to f_1028a5db): @user_script:4: @user_script: 4: -OOM command not allowed.": true,
-		"ERR the free permits would not stay below 2^53":                                                            false,
-		"NOSCRIPT No matching script.":                                                                              false,
+		"LOADING Redis is loading the dataset in memory":                                                           true,
+		"OOM command not allowed when used memory":                                                                 true,
+		"MISCONF Redis is configured to save RDB snapshots":                                                        true,
+		"NOPERM this user has no permissions":                                                                      true,
+		"ERR The user executing the script can't run this command or subcommand script: 84dd, on @user_script:24.": true,
+		"ERR ACL failure in script: User x has no permissions to run the 'incrby' command script: 84dd":            true,
+		"NOAUTH Authentication required.":                                                                          true,
+		"WRONGPASS invalid username-password pair or user is disabled.":                                            true,
+		old + "4: @user_script: 4: -OOM command not allowed.":                                                      true,
+		"ERR the free permits would not stay below 2^53":                                                           false,
+		"NOSCRIPT No matching script.":                                                                             false,
 	} {
 		assert.Equal(t, may, MayPass(sortFailure(t.Context(), answer(t, text))), text)
 	}

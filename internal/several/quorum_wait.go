@@ -43,11 +43,12 @@ func (w *quorumWait) Once(ctx context.Context) error { return w.try(core.WithOwn
 func (w *quorumWait) Wait(ctx, sleep context.Context) error {
 	line, name := w.line()
 	defer w.leavePlace()
-	return wait.Until(core.WithOwner(ctx), sleep, w.Overtakes() || line.Empty(name) && !of(w.Session()).ways.given(name), w)
+	now := w.Overtakes() || line.Empty(name) && !of(w.Session()).ways.given(name)
+	return wait.Until(core.WithOwner(ctx), sleep, now, w)
 }
 
-// Interrupted is why the wait ended, unless the call waits in the line of a session that has: then it goes on in that of
-// another one, while enough are open.
+// Interrupted returns why the wait ended. But if it ended because the session in whose line the call waits was closed,
+// the call goes on in the line of another session, as long as enough of them are open.
 func (w *quorumWait) Interrupted(sleep context.Context, why error) error {
 	if !errors.Is(why, wait.ErrClosed) {
 		return w.Retries.Interrupted(sleep, why)

@@ -18,14 +18,18 @@ func TestWhoIsToldThatANameIsFreeLooksLater(t *testing.T) {
 		happens  func(q *lines)
 		waits    time.Duration
 	}{
-		"nobody takes it":                     {happens: func(*lines) {}, waits: courtesy},
-		"nobody takes it, it has listened":    {before: true, happens: func(q *lines) { q.publish("x") }, waits: courtesy},
-		"nobody takes it, it still does":      {confirms: true, happens: func(q *lines) { q.publish("x") }, waits: courtesy},
-		"the subscription stands later":       {happens: func(q *lines) { q.tell("x", "") }, waits: courtesy},
-		"taken and released":                  {happens: func(q *lines) { q.publish("x") }, waits: time.Millisecond},
-		"taken and released, it has listened": {before: true, happens: func(q *lines) { q.publish("x"); q.publish("x") }, waits: time.Millisecond},
-		"taken and released, it still does":   {confirms: true, happens: func(q *lines) { q.publish("x"); q.publish("x") }, waits: time.Millisecond},
-		"handed to it after all":              {happens: func(q *lines) { q.tell("own", "wire 0") }, waits: time.Millisecond},
+		"nobody takes it":                  {happens: func(*lines) {}, waits: courtesy},
+		"nobody takes it, it has listened": {before: true, happens: func(q *lines) { q.publish("x") }, waits: courtesy},
+		"nobody takes it, it still does":   {confirms: true, happens: func(q *lines) { q.publish("x") }, waits: courtesy},
+		"the subscription stands later":    {happens: func(q *lines) { q.tell("x", "") }, waits: courtesy},
+		"taken and released":               {happens: func(q *lines) { q.publish("x") }, waits: time.Millisecond},
+		"taken and released, it has listened": {
+			before: true, happens: func(q *lines) { q.publish("x"); q.publish("x") }, waits: time.Millisecond,
+		},
+		"taken and released, it still does": {
+			confirms: true, happens: func(q *lines) { q.publish("x"); q.publish("x") }, waits: time.Millisecond,
+		},
+		"handed to it after all": {happens: func(q *lines) { q.tell("own", "wire 0") }, waits: time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

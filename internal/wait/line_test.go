@@ -70,9 +70,11 @@ func TestWhatTheNextInLineWaitsFor(t *testing.T) {
 	}{
 		"nothing, if the name was not taken":   {0, false, 0, 0},
 		"nothing, if it was taken in the past": {-time.Second, false, 0, 0},
-		"the end of the lease":                 {taken, false, taken + time.Millisecond, taken + taken/64 + 2*time.Millisecond},
-		"five seconds of a long lease":         {time.Hour, false, shortest, longest},
-		"a release":                            {taken, true, time.Second, time.Second},
+		"the end of the lease": {
+			taken, false, taken + time.Millisecond, taken + taken/64 + 2*time.Millisecond,
+		},
+		"five seconds of a long lease": {time.Hour, false, shortest, longest},
+		"a release":                    {taken, true, time.Second, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

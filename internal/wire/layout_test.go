@@ -37,7 +37,10 @@ func TestKeysLeadBackToTheirNames(t *testing.T) {
 // Two names never share a line, whatever their braces. Its key and its channels are in the name's slot.
 func TestEachNameHasALineOfItsOwn(t *testing.T) {
 	lines := map[string]string{}
-	for _, name := range []string{"x", "{x}", "{{x}}", ":{x}", ":x", "{:x}", "a{x}", "a}", "{a}}", "{a}b}", "a}b", ":{a}b}"} {
+	for _, name := range []string{
+		"x", "{x}", "{{x}}", ":{x}", ":x", "{:x}", "a{x}", "a}", "{a}}", "{a}b}", "a}b",
+		":{a}b}",
+	} {
 		line := wire.Line(name)
 		assert.Empty(t, lines[line], "%s has the line of %s", name, line)
 		lines[line] = name

@@ -89,9 +89,9 @@ func RWChannel(name string) string { return Prefix("redisson_rwlock", name) }
 // RWWriters has the writers that wait, and makes readers wait behind them. Redisson does not know it.
 func RWWriters(name string) string { return Prefix("holdfast_rwlock_writers", name) }
 
-// RWLine lists those who wait to write, RWAlive has until when they are alive, and RWWaiting is there while there are any.
-// They are none of [Line]: a lock of another kind that has the name would take its waiters for its own. Redisson knows
-// none of them.
+// RWLine lists the waiting writers, RWAlive has the time until which each is alive, and RWWaiting exists while there
+// are any. They differ from [Line], because a lock of another kind with the same name would take its waiters for its
+// own. Redisson knows none of them.
 func RWLine(name string) string { return own("holdfast_rwlock_line", name) }
 
 // RWAlive belongs to [RWLine].

@@ -1,7 +1,7 @@
--- fair_grant: hand a fair lock from its owner to the head of its queue, whose session hears on that channel, for so many
--- ms. Says whether the lock was the owner's; if not, nothing was changed. If the server refuses something, the lock is
--- its owner's again, for a lease, with its hold count if that is given, and the error is returned, too. The head has lost
--- its place in the queue then, but is known to be alive.
+-- fair_grant: hand a fair lock from its owner to the head of its queue, whose session hears on channel, for ms
+-- milliseconds. Returns whether the lock was the owner's; if it was not, nothing has changed. If the server refuses a
+-- command, the lock goes back to its owner for a lease, with its hold count if count is given, and the error is also
+-- returned. The head has then lost its place in the queue, but is known to be alive.
 -- USES expire
 local function fair_grant(q, head, alive, ms, channel, owner, lease, count)
   if redis.call('HDEL', q.lock, owner) == 0 then return false end

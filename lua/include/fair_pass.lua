@@ -1,9 +1,9 @@
--- fair_pass: pass a fair lock on to the first live one in its queue, which begins with head. One of ours that hears has
--- the lock from then on. One that does not is taken for dead, as Java would: out of the queue, but known to be alive. If
--- it lives, it comes back to its place with its next call. Anybody else is told that the lock is free. A Java waiter
--- whose score is past may live all the same: if somebody listens on its channel, it gets 5 s more. If nobody is left but
--- those who did not hear, they are soon forgotten. Returns nothing; or 0 if the lock is not its owner's, and nothing was
--- changed; or with what error the server refuses to hand it on.
+-- fair_pass: pass a fair lock on to the first live waiter in its queue, which begins with head. A waiter of ours that
+-- hears has the lock from then on. One that does not is taken for dead, as Java would do: it leaves the queue, but is
+-- known to be alive. If it lives, it comes back to its place with its next call. Anybody else is told that the lock is
+-- free. A Java waiter whose score is past may still live: if somebody listens on its channel, it gets 5 s more. If only
+-- waiters that did not hear are left, they are soon forgotten. Returns nothing; or 0 if the lock is not its owner's and
+-- nothing has changed; or the error with which the server refuses to hand the lock on.
 -- USES fair_life hears fair_grant
 local function fair_pass(q, time, head, owner, lease, count)
   local deaf, granted = false, false

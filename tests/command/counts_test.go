@@ -84,9 +84,12 @@ func TestLatchAndSemaphoreCalledWrongly(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	for _, line := range []string{
-		"latch set gate", "latch set gate 0", "latch set gate -- -1", "latch set gate many", "latch set gate 9007199254740992",
-		"latch down", "latch down gate -n 0", "latch count", "latch count gate gate", "latch frobnicate", "latch count gate --timeout 0s",
-		"semaphore set pool", "semaphore set pool -- -1", "semaphore add pool", "semaphore add pool -3", "semaphore add pool x",
+		"latch set gate", "latch set gate 0", "latch set gate -- -1", "latch set gate many",
+		"latch set gate 9007199254740992",
+		"latch down", "latch down gate -n 0", "latch count", "latch count gate gate", "latch frobnicate",
+		"latch count gate --timeout 0s",
+		"semaphore set pool", "semaphore set pool -- -1", "semaphore add pool", "semaphore add pool -3",
+		"semaphore add pool x",
 		"semaphore release", "semaphore release pool", "semaphore release pool nonsense", "semaphore release pool -n 0",
 		"semaphore release pool -n 1 00112233445566778899aabbccddeeff", "semaphore frobnicate",
 	} {
@@ -99,7 +102,8 @@ func TestLatchAndSemaphoreCalledWrongly(t *testing.T) {
 func TestLatchAndSemaphoreHelpThemselves(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{
-		"latch", "latch set", "latch down", "latch count", "semaphore", "semaphore set", "semaphore add", "semaphore count", "semaphore release", "doctor",
+		"latch", "latch set", "latch down", "latch count", "semaphore", "semaphore set", "semaphore add", "semaphore count",
+		"semaphore release", "doctor",
 	} {
 		help := ok(t, nil, append(strings.Fields(line), "--help")...)
 		for _, part := range []string{"Examples:", "  holdfast " + line, "--json", "--redis", "Exit codes:"} {

@@ -43,7 +43,8 @@ func TestDeadlocksNamesThoseWhoWaitForEachOther(t *testing.T) {
 	}
 	wait(0)
 	wait(1)
-	kit.Await(t, "a wait that is told of", func() bool { return strings.Contains(ok(t, srv, "show", "lock b"), "waits for lock c") })
+	kit.Await(t, "a wait that is told of",
+		func() bool { return strings.Contains(ok(t, srv, "show", "lock b"), "waits for lock c") })
 	require.Equal(t, "no calls wait for each other\n", ok(t, srv, "deadlocks"), "a chain is no cycle")
 
 	wait(2)
@@ -56,7 +57,8 @@ func TestDeadlocksNamesThoseWhoWaitForEachOther(t *testing.T) {
 	require.Regexp(t, `^deadlock since \d{4}-\S+ \S+:\n`, r.stdout)
 	for i, label := range labels {
 		next := (i + 1) % 3
-		assert.Regexp(t, `\(`+label+`\) waits for rlock `+names[next]+`, which \S+ \(`+labels[next]+`\) has, as `+holds[next].ID(), r.stdout)
+		assert.Regexp(t,
+			`\(`+label+`\) waits for rlock `+names[next]+`, which \S+ \(`+labels[next]+`\) has, as `+holds[next].ID(), r.stdout)
 	}
 	var d struct {
 		Since time.Time
@@ -91,6 +93,7 @@ func TestShowAndDeadlocksTellOfASessionThatWaitsForItself(t *testing.T) {
 	assert.Regexp(t, `^perhaps: \S+ \(nested\) waits for orders, which it holds itself`, ok(t, srv, "deadlocks"))
 	cancel()
 	require.ErrorIs(t, kit.Within(t, 10*time.Second, waits, "its end").Err, context.Canceled)
-	kit.Await(t, "no such line", func() bool { return !strings.Contains(ok(t, srv, "show", "orders"), "waits for itself") })
+	kit.Await(t, "no such line",
+		func() bool { return !strings.Contains(ok(t, srv, "show", "orders"), "waits for itself") })
 	require.NoError(t, h.Release())
 }

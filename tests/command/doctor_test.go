@@ -74,8 +74,10 @@ func TestDoctorIsContent(t *testing.T) {
 	srv := redistest.Start(t, durable...)
 	found := examine(t, srv, nil)
 	for check, status := range map[string]string{
-		"reach": "ok", "version": "ok", "topology": "ok", "eviction": "ok", "persistence": "ok", "replicas": "note", "clock": "ok",
-		"latency": "ok", "scripts": "ok", "acl": "ok", "sessions": "ok", "pubsub": "ok", "connections": "ok", "ttl": "ok", "waiters": "ok",
+		"reach": "ok", "version": "ok", "topology": "ok", "eviction": "ok", "persistence": "ok", "replicas": "note",
+		"clock":   "ok",
+		"latency": "ok", "scripts": "ok", "acl": "ok", "sessions": "ok", "pubsub": "ok", "connections": "ok", "ttl": "ok",
+		"waiters": "ok",
 	} {
 		expect(t, found, check, status, "")
 		delete(found, check)
@@ -98,23 +100,45 @@ func TestDoctorComplainsOfSettings(t *testing.T) {
 		args                []string
 		check, status, text string
 	}{
-		"evicts what has a time to live": {[]string{"--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru"}, "eviction", "fail", "CONFIG SET maxmemory-policy noeviction"},
-		"evicts anything":                {[]string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"}, "eviction", "fail", "Permits with leases never come back"},
-		"would evict":                    {[]string{"--maxmemory-policy", "allkeys-lru"}, "eviction", "ok", "with one, allkeys-lru would evict locks, or the permits"},
-		"has a limit":                    {[]string{"--maxmemory", "100mb"}, "eviction", "ok", "of 100.0 MiB"},
-		"is nearly full":                 {[]string{"--maxmemory", "1mb"}, "eviction", "warn", "refuses writes"},
-		"writes nothing":                 {nil, "persistence", "warn", "CONFIG SET appendonly yes"},
-		"writes snapshots":               {[]string{"--save", "3600 1"}, "persistence", "note", "since the last snapshot"},
-		"writes each second":             {[]string{"--appendonly", "yes"}, "persistence", "note", "about the last second"},
-		"writes at times":                {[]string{"--appendonly", "yes", "--appendfsync", "no"}, "persistence", "note", "some 30 s"},
-		"lacks replicas":                 {[]string{"--min-replicas-to-write", "1"}, "replicas", "fail", "CONFIG SET min-replicas-to-write 0"},
-		"closes idle connections":        {[]string{"--timeout", "1"}, "connections", "warn", "CONFIG SET timeout 0"},
-		"closes them late":               {[]string{"--timeout", "300"}, "connections", "ok", ""},
-		"cuts listeners off":             {[]string{"--client-output-buffer-limit", "pubsub 64kb 32kb 10"}, "connections", "warn", "pubsub 32mb 8mb 60"},
-		"forgets the dead":               {[]string{"--tcp-keepalive", "0"}, "connections", "note", "CONFIG SET tcp-keepalive 300"},
-		"has few connections":            {[]string{"--maxclients", "3"}, "connections", "warn", "CONFIG SET maxclients 6"},
-		"is impatient":                   {[]string{"--lua-time-limit", "50"}, "scripts", "note", "busy-reply-threshold 5000"},
-		"has no scripts":                 {[]string{"--rename-command", "EVAL", "gone"}, "scripts", "fail", "rename-command"},
+		"evicts what has a time to live": {
+			[]string{"--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru"},
+			"eviction", "fail",
+			"CONFIG SET maxmemory-policy noeviction",
+		},
+		"evicts anything": {
+			[]string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"},
+			"eviction", "fail",
+			"Permits with leases never come back",
+		},
+		"would evict": {
+			[]string{"--maxmemory-policy", "allkeys-lru"},
+			"eviction", "ok",
+			"with one, allkeys-lru would evict locks, or the permits",
+		},
+		"has a limit":        {[]string{"--maxmemory", "100mb"}, "eviction", "ok", "of 100.0 MiB"},
+		"is nearly full":     {[]string{"--maxmemory", "1mb"}, "eviction", "warn", "refuses writes"},
+		"writes nothing":     {nil, "persistence", "warn", "CONFIG SET appendonly yes"},
+		"writes snapshots":   {[]string{"--save", "3600 1"}, "persistence", "note", "since the last snapshot"},
+		"writes each second": {[]string{"--appendonly", "yes"}, "persistence", "note", "about the last second"},
+		"writes at times": {
+			[]string{"--appendonly", "yes", "--appendfsync", "no"}, "persistence", "note", "some 30 s",
+		},
+		"lacks replicas": {
+			[]string{"--min-replicas-to-write", "1"}, "replicas", "fail", "CONFIG SET min-replicas-to-write 0",
+		},
+		"closes idle connections": {[]string{"--timeout", "1"}, "connections", "warn", "CONFIG SET timeout 0"},
+		"closes them late":        {[]string{"--timeout", "300"}, "connections", "ok", ""},
+		"cuts listeners off": {
+			[]string{"--client-output-buffer-limit", "pubsub 64kb 32kb 10"}, "connections", "warn", "pubsub 32mb 8mb 60",
+		},
+		"forgets the dead": {
+			[]string{"--tcp-keepalive", "0"}, "connections", "note", "CONFIG SET tcp-keepalive 300",
+		},
+		"has few connections": {[]string{"--maxclients", "3"}, "connections", "warn", "CONFIG SET maxclients 6"},
+		"is impatient": {
+			[]string{"--lua-time-limit", "50"}, "scripts", "note", "busy-reply-threshold 5000",
+		},
+		"has no scripts": {[]string{"--rename-command", "EVAL", "gone"}, "scripts", "fail", "rename-command"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -270,7 +294,8 @@ func TestDoctorFindsWaitersThatAreGone(t *testing.T) {
 	srv.Do(t, "ZADD", "redisson_lock_timeout:"+name, "1000", late, "99999999999999", java)
 	subscribed(t, srv, "SUBSCRIBE", "redisson_lock__channel:"+name+":"+java)
 	require.True(t, strings.HasSuffix(examine(t, srv, nil)["waiters"][0].Fix,
-		`: redis-cli LREM 'redisson_lock_queue:`+name+`' 0 '`+late+`' && redis-cli ZREM 'redisson_lock_timeout:`+name+`' '`+late+`'`+
+		`: redis-cli LREM 'redisson_lock_queue:`+name+`' 0 '`+late+`' &&`+
+			` redis-cli ZREM 'redisson_lock_timeout:`+name+`' '`+late+`'`+
 			` && redis-cli PUBLISH 'redisson_lock__channel:`+name+`:`+java+`' 0`))
 }
 

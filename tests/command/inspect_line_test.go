@@ -54,7 +54,10 @@ func TestLsAndShowTheLineOfALock(t *testing.T) {
 				o := shown(t, srv, name)
 				return len(o.Waiters) == 3 && o.Waiters[0].Process != nil && o.Waiters[2].Process != nil
 			})
-			for _, o := range []told{shown(t, srv, name), listed(t, srv)[name], listed(t, srv, name[:3]+"*", "--kind", c.kind)[name]} {
+			for _, o := range []told{
+				shown(t, srv, name), listed(t, srv)[name],
+				listed(t, srv, name[:3]+"*", "--kind", c.kind)[name],
+			} {
 				assert.Equal(t, c.kind, o.Kind)
 				assert.Equal(t, "held", o.State)
 				require.Len(t, o.Waiters, 3)

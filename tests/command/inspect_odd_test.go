@@ -37,7 +37,8 @@ func TestLsChooses(t *testing.T) {
 	assert.Empty(t, ok(t, srv, "ls", "nobody*"))
 
 	for name, args := range map[string][]string{
-		"kind": {"--kind", "mutex"}, "two": {"a", "b"}, "pipe": {"--watch"}, "often": {"--watch=1ms"}, "json": {"--watch", "--json"},
+		"kind": {"--kind", "mutex"}, "two": {"a", "b"}, "pipe": {"--watch"}, "often": {"--watch=1ms"},
+		"json": {"--watch", "--json"},
 	} {
 		r := run(t, srv, nil, append([]string{"ls"}, args...)...)
 		assert.Equal(t, 64, r.code, name)
@@ -50,7 +51,8 @@ func TestLsAndShowHostileNames(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	hostile := []string{
-		"\x1b[2J\x1b]0;owned\x07", "line\nbreak\ttab", "bell\x07", "del\x7f", "csi\u009b31m", "bidi\u202eevil", "\xff\xfe not utf-8", "ключ 鍵", `"quoted"`, " space ",
+		"\x1b[2J\x1b]0;owned\x07", "line\nbreak\ttab", "bell\x07", "del\x7f", "csi\u009b31m", "bidi\u202eevil",
+		"\xff\xfe not utf-8", "ключ 鍵", `"quoted"`, " space ",
 	}
 	for _, name := range hostile {
 		srv.Do(t, "HSET", name, java1, "1")

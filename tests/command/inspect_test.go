@@ -157,7 +157,8 @@ func TestLsAndShowEveryKind(t *testing.T) {
 	s := everything(t, srv)
 	foreign(t, srv)
 	kinds := map[string]string{
-		"plain": "rlock|fairlock", "fenced": "fenced", "read": "rwlock", "written": "rwlock", "string": "setlock", "fair": "fairlock",
+		"plain": "rlock|fairlock", "fenced": "fenced", "read": "rwlock", "written": "rwlock", "string": "setlock",
+		"fair":      "fairlock",
 		"semaphore": "semaphore|latch", "latch": "semaphore|latch", "permits": "expirable",
 	}
 	await(t, "the session tells who it is",

@@ -113,7 +113,8 @@ func TestWaitEnds(t *testing.T) {
 	assert.Regexp(t, `^\{"name":"x","free":false,"waited_ms":\d+\}\n$`, r.stdout)
 	assert.Equal(t, 0, run(t, srv, nil, "wait", "nobody").code)
 	for name, args := range map[string][]string{
-		"kind": {"x", "--kind", "latch"}, "no kind": {"x", "--kind", "y"}, "code": {"x", "-E", "256"}, "time": {"x", "-w", "soon"}, "no name": {}, "empty": {""},
+		"kind": {"x", "--kind", "latch"}, "no kind": {"x", "--kind", "y"}, "code": {"x", "-E", "256"},
+		"time": {"x", "-w", "soon"}, "no name": {}, "empty": {""},
 	} {
 		r := run(t, srv, nil, append([]string{"wait"}, args...)...)
 		assert.Equal(t, 64, r.code, "%s: %s", name, r.stderr)

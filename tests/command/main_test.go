@@ -142,7 +142,8 @@ func TestUsage(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
 		"no such command": {"frobnicate"}, "no such flag": {"demo", "--frobnicate"}, "no such scene": {"demo", "opera"},
-		"no such topic": {"help", "frobnicate"}, "none below": {"help", "latch", "frobnicate"}, "no such shell": {"completion", "frobnicate"},
+		"no such topic": {"help", "frobnicate"}, "none below": {"help", "latch", "frobnicate"},
+		"no such shell": {"completion", "frobnicate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

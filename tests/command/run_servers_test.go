@@ -65,7 +65,14 @@ func TestTLSToAServerWithoutIt(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	for _, args := range [][]string{
-		{"run", "x", "--", "true"}, {"ls"}, {"show", "x"}, {"wait", "x"}, {"unlock", "--yes", "x"}, {"latch", "count", "x"}, {"semaphore", "count", "x"}, {"bench"},
+		{"run", "x", "--", "true"},
+		{"ls"},
+		{"show", "x"},
+		{"wait", "x"},
+		{"unlock", "--yes", "x"},
+		{"latch", "count", "x"},
+		{"semaphore", "count", "x"},
+		{"bench"},
 	} {
 		t.Run(args[0], func(t *testing.T) {
 			t.Parallel()

@@ -101,11 +101,13 @@ func TestRunFlagsAndNames(t *testing.T) {
 		code   int
 		stdout string
 	}{
-		"flags behind the name":         {[]string{"taken", "-n", "-E", "9", "--", "echo", "ran"}, 9, ""},
-		"on both sides":                 {[]string{"-n", "taken", "-E", "9", "--", "echo", "ran"}, 9, ""},
-		"-c behind the name":            {[]string{"free", "-n", "-c", "echo ran"}, 0, "ran\n"},
-		"-c before the name":            {[]string{"-c", "echo ran", "free again"}, 0, "ran\n"},
-		"a server behind the name":      {[]string{"free once more", "--redis", "redis://" + srv.Addr(), "--", "echo", "ran"}, 0, "ran\n"},
+		"flags behind the name": {[]string{"taken", "-n", "-E", "9", "--", "echo", "ran"}, 9, ""},
+		"on both sides":         {[]string{"-n", "taken", "-E", "9", "--", "echo", "ran"}, 9, ""},
+		"-c behind the name":    {[]string{"free", "-n", "-c", "echo ran"}, 0, "ran\n"},
+		"-c before the name":    {[]string{"-c", "echo ran", "free again"}, 0, "ran\n"},
+		"a server behind the name": {
+			[]string{"free once more", "--redis", "redis://" + srv.Addr(), "--", "echo", "ran"}, 0, "ran\n",
+		},
 		"a name with a dash":            {[]string{"--", "-n", "--", "echo", "ran"}, 0, "ran\n"},
 		"a name with a dash, and flags": {[]string{"-E", "9", "--", "--name", "-n", "--", "echo", "ran"}, 0, "ran\n"},
 		"a name with a dash, and -c":    {[]string{"-c", "echo $HOLDFAST_NAME", "--", "-x"}, 0, "-x\n"},

@@ -22,42 +22,133 @@ var traps = []struct {
 }{
 	// Wake-ups.
 	{"a change that is not published, in the same step: the waiters sleep on, some for ever", []string{
-		"interop/TestReleaseWakesTheOtherSide", "interop/TestSemaphoreGiftsWakeTheOtherSide", "interop/TestLatchOpensForTheOtherSide", "TestScripts",
+		"interop/TestReleaseWakesTheOtherSide", "interop/TestSemaphoreGiftsWakeTheOtherSide",
+		"interop/TestLatchOpensForTheOtherSide", "TestScripts",
 	}},
-	{"published sharded to those who subscribe plainly, or the reverse", []string{"interop/TestClusterReleaseWakesTheOtherSide", "TestCluster"}},
+	{
+		"published sharded to those who subscribe plainly, or the reverse",
+		[]string{"interop/TestClusterReleaseWakesTheOtherSide", "TestCluster"},
+	},
 	{"a message that is no plain decimal number: it is dropped with an error in a log", []string{
 		"interop/TestGoldenStatesOfLock", "interop/TestExpirableGoldenStates", "TestScripts", "TestSemaphoreScripts",
 	}},
-	{"a channel whose name has its braces or colons elsewhere", []string{"interop/TestNames", "interop/TestLatchNames", "internal/TestNamesAreRedissons"}},
-	{"a write release that publishes 0: one reader of each process wakes, the others sleep on", []string{"interop/TestRWReleaseWakesTheOtherSide", "interop/TestRWGoldenStatesOfWrites"}},
-	{"a fair release published to all, or on the channel of a plain lock: nobody listens there", []string{"interop/TestFairReleaseWakesTheOtherSide", "interop/TestFairGoldenStates"}},
-	{"a latch that is set without publishing: a waiter from an earlier round spins", []string{"interop/TestLatchSetAgainBehindJavasBack", "interop/TestLatchIsSetAgain", "TestLatchScripts"}},
-	{"a latch left at zero, or announced as open too early: waiters spin, and it can never be set again", []string{"interop/TestLatchStuckAtZero", "interop/TestLatchGoldenStates"}},
+	{
+		"a channel whose name has its braces or colons elsewhere",
+		[]string{"interop/TestNames", "interop/TestLatchNames", "internal/TestNamesAreRedissons"},
+	},
+	{
+		"a write release that publishes 0: one reader of each process wakes, the others sleep on",
+		[]string{"interop/TestRWReleaseWakesTheOtherSide", "interop/TestRWGoldenStatesOfWrites"},
+	},
+	{
+		"a fair release published to all, or on the channel of a plain lock: nobody listens there",
+		[]string{"interop/TestFairReleaseWakesTheOtherSide", "interop/TestFairGoldenStates"},
+	},
+	{
+		"a latch that is set without publishing: a waiter from an earlier round spins",
+		[]string{"interop/TestLatchSetAgainBehindJavasBack", "interop/TestLatchIsSetAgain", "TestLatchScripts"},
+	},
+	{
+		"a latch left at zero, or announced as open too early: waiters spin, and it can never be set again",
+		[]string{"interop/TestLatchStuckAtZero", "interop/TestLatchGoldenStates"},
+	},
 	// What is on the server.
-	{"a lock without an expiry: a fenced lock of Redisson's takes it for its own", []string{"TestScripts", "TestAcquireReadScript", "TestAcquireWriteScript", "TestScriptsRefuseBadLeases", "interop/TestGoldenStatesOfLock"}},
-	{"a count, a token or a number of permits that is no whole number", []string{"interop/TestGoldenStatesOfFencedLock", "interop/TestSemaphoreGoldenStates", "TestSemaphoreScripts"}},
-	{"a read hold without its key, or under another number: the next read release deletes the lock", []string{"interop/TestRWGoldenStatesOfReads", "interop/TestRWReadReleaseLeavesTheOtherSide"}},
-	{"a renewal of a read lock that leaves the keys of its holds out", []string{"interop/TestRWWatchdogKeepsReadHolds", "TestRenewReadScript"}},
+	{
+		"a lock without an expiry: a fenced lock of Redisson's takes it for its own",
+		[]string{
+			"TestScripts", "TestAcquireReadScript", "TestAcquireWriteScript", "TestScriptsRefuseBadLeases",
+			"interop/TestGoldenStatesOfLock",
+		},
+	},
+	{
+		"a count, a token or a number of permits that is no whole number",
+		[]string{"interop/TestGoldenStatesOfFencedLock", "interop/TestSemaphoreGoldenStates", "TestSemaphoreScripts"},
+	},
+	{
+		"a read hold without its key, or under another number: the next read release deletes the lock",
+		[]string{"interop/TestRWGoldenStatesOfReads", "interop/TestRWReadReleaseLeavesTheOtherSide"},
+	},
+	{
+		"a renewal of a read lock that leaves the keys of its holds out",
+		[]string{"interop/TestRWWatchdogKeepsReadHolds", "TestRenewReadScript"},
+	},
 	{"a writer whose field does not say that it writes", []string{"interop/TestRWGoldenStatesOfWrites"}},
-	{"a waiter of a fair lock in the list without a score, or the reverse, or twice", []string{"interop/TestFairGoldenStates", "interop/TestFairWaiterKeepsItsPlace", "TestAWaiterSurvivesWhatTheServerForgets"}},
-	{"a score of a fair lock that is not in whole ms since the epoch", []string{"interop/TestFairScoresOfMixedQueue", "interop/TestFairGoldenStates"}},
-	{"scores of a fair lock that drift: live waiters are dropped, or dead ones kept", []string{"interop/TestFairScoresOfMixedQueue", "interop/TestFairGoWaiterOutlivesALongHold", "interop/TestFairDeadWaiterDelaysTheOtherSide"}},
-	{"the id of a permit as hexadecimal text: only the end of its lease gives it back", []string{"interop/TestExpirableIDsCrossOver", "interop/TestExpirableGoldenStates"}},
-	{"the end of a permit's lease as a fraction, too large, or never in other digits", []string{"interop/TestExpirableJavaReadsTheLeasesOfGo", "interop/TestExpirableForeverOutlivesTheProcess", "TestExpirableScripts"}},
-	{"permits and the number of free ones that are not changed in one step", []string{"interop/TestExpirableCrowd", "TestAHistoryOfFourProcessesIsThatOfPermitsWithLeases"}},
-	{"names in a cluster whose keys are in several slots", []string{"internal/TestCheckSlot", "internal/TestCheckSlotOfALatch", "interop/TestLatchInCluster"}},
-	{"several kinds of lock under one name: README says one kind for one name; what is no lock of the kind stays as it is", []string{"TestAKeyOfAnotherTypeStaysUntouched"}},
-	{"the lock deleted and its other keys left", []string{"interop/TestRWForceUnlockEndsAllReaders", "TestForceHalfScript", "TestADeletedSemaphoreTakesItsPermitsAlong", "TestWaitersAreListedInOrderAndForceWakesTheFirst"}},
-	{"an expiry of 0 ms, which deletes the lock that was just taken", []string{"TestScriptsRefuseBadLeases", "TestExtremeLeases"}},
-	{"a fencing token that is deleted, or expires: it begins anew", []string{"interop/TestTokensGrowAcrossLanguages", "interop/TestGoldenStatesOfFencedLock"}},
+	{
+		"a waiter of a fair lock in the list without a score, or the reverse, or twice",
+		[]string{
+			"interop/TestFairGoldenStates", "interop/TestFairWaiterKeepsItsPlace",
+			"TestAWaiterSurvivesWhatTheServerForgets",
+		},
+	},
+	{
+		"a score of a fair lock that is not in whole ms since the epoch",
+		[]string{"interop/TestFairScoresOfMixedQueue", "interop/TestFairGoldenStates"},
+	},
+	{
+		"scores of a fair lock that drift: live waiters are dropped, or dead ones kept",
+		[]string{
+			"interop/TestFairScoresOfMixedQueue", "interop/TestFairGoWaiterOutlivesALongHold",
+			"interop/TestFairDeadWaiterDelaysTheOtherSide",
+		},
+	},
+	{
+		"the id of a permit as hexadecimal text: only the end of its lease gives it back",
+		[]string{"interop/TestExpirableIDsCrossOver", "interop/TestExpirableGoldenStates"},
+	},
+	{
+		"the end of a permit's lease as a fraction, too large, or never in other digits",
+		[]string{
+			"interop/TestExpirableJavaReadsTheLeasesOfGo", "interop/TestExpirableForeverOutlivesTheProcess",
+			"TestExpirableScripts",
+		},
+	},
+	{
+		"permits and the number of free ones that are not changed in one step",
+		[]string{"interop/TestExpirableCrowd", "TestAHistoryOfFourProcessesIsThatOfPermitsWithLeases"},
+	},
+	{
+		"names in a cluster whose keys are in several slots",
+		[]string{"internal/TestCheckSlot", "internal/TestCheckSlotOfALatch", "interop/TestLatchInCluster"},
+	},
+	{
+		"several kinds of lock under one name: README says one kind for one name; what is no lock of the kind stays as it is",
+		[]string{"TestAKeyOfAnotherTypeStaysUntouched"},
+	},
+	{
+		"the lock deleted and its other keys left",
+		[]string{
+			"interop/TestRWForceUnlockEndsAllReaders", "TestForceHalfScript",
+			"TestADeletedSemaphoreTakesItsPermitsAlong", "TestWaitersAreListedInOrderAndForceWakesTheFirst",
+		},
+	},
+	{
+		"an expiry of 0 ms, which deletes the lock that was just taken",
+		[]string{"TestScriptsRefuseBadLeases", "TestExtremeLeases"},
+	},
+	{
+		"a fencing token that is deleted, or expires: it begins anew",
+		[]string{"interop/TestTokensGrowAcrossLanguages", "interop/TestGoldenStatesOfFencedLock"},
+	},
 	{"Redisson's notes of unlocks under way deleted", []string{"TestRedissonsNotesOfUnlocksAreLeftAlone"}},
 	// What callers are told.
-	{"a fair release of what has gone, reported as done", []string{"interop/TestFairForceUnlockWakesWaiters", "TestErrOfAHold"}},
-	{"a release of a half that has gone, which Redisson publishes all the same", []string{"interop/TestRWForceUnlockWakesWaiters", "TestReleaseReadScript", "TestReleaseWriteScript"}},
+	{
+		"a fair release of what has gone, reported as done",
+		[]string{"interop/TestFairForceUnlockWakesWaiters", "TestErrOfAHold"},
+	},
+	{
+		"a release of a half that has gone, which Redisson publishes all the same",
+		[]string{"interop/TestRWForceUnlockWakesWaiters", "TestReleaseReadScript", "TestReleaseWriteScript"},
+	},
 	{"locks inspected on a replica", []string{"TestOptionsAreChecked", "TestSentinelFailover"}},
-	{"goroutines taken for one thread, so that they enter each other's locks", []string{"TestOwners", "TestOneHolderAtATime"}},
+	{
+		"goroutines taken for one thread, so that they enter each other's locks",
+		[]string{"TestOwners", "TestOneHolderAtATime"},
+	},
 	{"nil or messages read as in another protocol", []string{"TestEveryKindSpeaksTheOldProtocol", "TestOneHolderAtATime"}},
-	{"a right that a script needs and the guide does not list", []string{"TestScripts", "TestExpirableScripts", "TestTheACLOfTheGuideHasNothingToSpare"}},
+	{
+		"a right that a script needs and the guide does not list",
+		[]string{"TestScripts", "TestExpirableScripts", "TestTheACLOfTheGuideHasNothingToSpare"},
+	},
 }
 
 // testsIn returns the tests of a folder, and with below also those of the folders in it.

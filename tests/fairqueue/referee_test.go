@@ -85,7 +85,8 @@ func (f *referee) report(rule, format string, args ...any) {
 
 // executed checks what a script has done.
 func (f *referee) executed(e execution) {
-	if c := f.clients[e.before.holder()]; c != nil && strings.HasPrefix(strings.TrimPrefix(e.script, "fairlock_"), "force") {
+	if c := f.clients[e.before.holder()]; c != nil &&
+		strings.HasPrefix(strings.TrimPrefix(e.script, "fairlock_"), "force") {
 		c.standing.forced = true
 	}
 	if e.ours && e.script == "fairlock_acquire" {
@@ -212,7 +213,8 @@ func (f *referee) grant(e execution, c *client) {
 	mine := c.standing.place
 	for _, other := range f.clients {
 		place := other.standing.place
-		if other == c || place == 0 || mine > 0 && place > mine || other.standing.lost || other.standing.deaf || !other.lives() || f.shaken {
+		if other == c || place == 0 || mine > 0 && place > mine || other.standing.lost || other.standing.deaf ||
+			!other.lives() || f.shaken {
 			continue
 		}
 		f.report("order", "%s is granted before %s", c.owner, other.owner)

@@ -141,6 +141,6 @@ func (s *seen) add(other seen) {
 }
 
 func (s seen) String() string {
-	return fmt.Sprintf("%d grants, %d believed; back again %d; live Java waiters dropped by Java %d, by us %d; least margin %d; "+
-		"blocked by %v", s.grants, s.believed, s.backAgain, s.javaDropped, s.byOurs, s.margin, s.worst)
+	return fmt.Sprintf("%d grants, %d believed; back again %d; live Java waiters dropped by Java %d, by us %d; "+
+		"least margin %d; blocked by %v", s.grants, s.believed, s.backAgain, s.javaDropped, s.byOurs, s.margin, s.worst)
 }

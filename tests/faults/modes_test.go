@@ -137,7 +137,7 @@ func callDirectly(t *testing.T, l *rlock.Mutex) <-chan error {
 	return done
 }
 
-// Behind a direct call to a silent server, a call ends with its own context, and nothing of the connection ends with it.
+// Behind a direct call to a silent server, a call ends with its own context, and the connection stays as it is.
 func TestACallBehindADirectOneEndsWithItsContext(t *testing.T) {
 	srv := redistest.Start(t)
 	p := proxy.Start(t, srv.Addr())

@@ -126,7 +126,8 @@ func (r record) requireMixed(t *testing.T) {
 			lost++
 		}
 	}
-	t.Log(passed[true], "passed on to Java,", passed[false], "back;", lost, "deeds in Java without a lease that is certain")
+	t.Log(passed[true], "passed on to Java,", passed[false], "back;", lost,
+		"deeds in Java without a lease that is certain")
 	require.Greater(t, passed[true], 50)
 	require.Greater(t, passed[false], 50)
 	require.NotZero(t, lost)
@@ -141,7 +142,8 @@ func TestTheModelsRefuseWhatJavaMayNotSee(t *testing.T) {
 		d.Half = half
 		return d
 	}
-	took, ended, tookIt, gaveIt := java(opTake, "done"), java(opOrphan, ""), golang(opTake, "done"), golang(opRelease, "done")
+	took, ended, tookIt, gaveIt := java(opTake, "done"), java(opOrphan, ""), golang(opTake, "done"),
+		golang(opRelease, "done")
 	const r, w = halfRead, halfWrite
 	for _, c := range []struct {
 		name    string
@@ -153,15 +155,38 @@ func TestTheModelsRefuseWhatJavaMayNotSee(t *testing.T) {
 		{"Java beside Go", reentrantMutex, []deed{tookIt, took}, false},
 		{"Java beside Go, on re-entry", reentrantMutex, []deed{took, ended, tookIt, java(opReenter, "done")}, false},
 		{"Go after Java's lease", reentrantMutex, []deed{took, ended, tookIt, gaveIt, java(opRelease, "lost")}, true},
-		{"Java's lease renewed", reentrantMutex, []deed{took, ended, golang(opTake, "busy"), java(opCount, "1"), java(opRelease, "done")}, true},
+		{
+			"Java's lease renewed", reentrantMutex,
+			[]deed{took, ended, golang(opTake, "busy"), java(opCount, "1"), java(opRelease, "done")},
+			true,
+		},
 		{"Go after Java's lease was renewed", reentrantMutex, []deed{took, ended, java(opCount, "1"), tookIt}, false},
 		{"Java's hold lost within its lease", reentrantMutex, []deed{took, java(opRelease, "lost")}, false},
 		{"Java's count lost within its lease", reentrantMutex, []deed{took, java(opCount, "0")}, false},
 		{"Java's re-entry refused within its lease", reentrantMutex, []deed{took, java(opReenter, "busy")}, false},
-		{"Java's lock taken anew", reentrantMutex, []deed{took, ended, tookIt, gaveIt, java(opReenter, "done"), java(opCount, "1"), golang(opTake, "busy"), java(opRelease, "done"), java(opRelease, "lost")}, true},
-		{"Go beside what Java has taken anew", reentrantMutex, []deed{took, ended, tookIt, gaveIt, java(opReenter, "done"), tookIt}, false},
-		{"Java's fair lock, released when it is free", reentrantMutex, []deed{took, ended, tookIt, gaveIt, java(opRelease, "done")}, true},
-		{"Java's fair lock, released when Go has it", reentrantMutex, []deed{took, ended, tookIt, java(opRelease, "done")}, false},
+		{
+			"Java's lock taken anew", reentrantMutex,
+			[]deed{
+				took, ended, tookIt, gaveIt, java(opReenter, "done"), java(opCount, "1"), golang(opTake, "busy"),
+				java(opRelease, "done"), java(opRelease, "lost"),
+			},
+			true,
+		},
+		{
+			"Go beside what Java has taken anew", reentrantMutex,
+			[]deed{took, ended, tookIt, gaveIt, java(opReenter, "done"), tookIt},
+			false,
+		},
+		{
+			"Java's fair lock, released when it is free", reentrantMutex,
+			[]deed{took, ended, tookIt, gaveIt, java(opRelease, "done")},
+			true,
+		},
+		{
+			"Java's fair lock, released when Go has it", reentrantMutex,
+			[]deed{took, ended, tookIt, java(opRelease, "done")},
+			false,
+		},
 
 		{"a Go writer beside a Java reader", readWriteLock, []deed{of(r, took), of(w, tookIt)}, false},
 		{"a Go reader beside a Java reader", readWriteLock, []deed{of(r, took), of(r, tookIt)}, true},
@@ -169,9 +194,20 @@ func TestTheModelsRefuseWhatJavaMayNotSee(t *testing.T) {
 		{"a Java reader who comes to write", readWriteLock, []deed{of(r, took), of(w, java(opReenter, "done"))}, false},
 		{"a Java reader who is refused to write", readWriteLock, []deed{of(r, took), of(w, java(opReenter, "busy"))}, true},
 		{"a Java writer who is refused to read", readWriteLock, []deed{of(w, took), of(r, java(opReenter, "busy"))}, false},
-		{"a Go writer after a Java reader's lease", readWriteLock, []deed{of(r, took), of(r, ended), of(w, tookIt), of(r, java(opReenter, "busy")), of(w, gaveIt), of(r, java(opRelease, "lost"))}, true},
+		{
+			"a Go writer after a Java reader's lease", readWriteLock,
+			[]deed{
+				of(r, took), of(r, ended), of(w, tookIt), of(r, java(opReenter, "busy")), of(w, gaveIt),
+				of(r, java(opRelease, "lost")),
+			},
+			true,
+		},
 		{"a Java hold lost within its lease", readWriteLock, []deed{of(w, took), of(w, java(opRelease, "lost"))}, false},
-		{"a Java hold taken anew beside a Go writer", readWriteLock, []deed{of(w, took), of(w, ended), of(w, tookIt), of(w, java(opReenter, "done"))}, false},
+		{
+			"a Java hold taken anew beside a Go writer", readWriteLock,
+			[]deed{of(w, took), of(w, ended), of(w, tookIt), of(w, java(opReenter, "done"))},
+			false,
+		},
 	} {
 		var history []porcupine.Operation
 		for i, d := range c.history {

@@ -89,7 +89,8 @@ func afterShared(s sharing, d deed) (sharing, bool) {
 	mine := s.of(d.Tag)
 	has := mine.has(d.Half)
 	switch d.Kind + " " + d.Out {
-	case "re-enter deadline", "re-enter not held", "re-enter lost": // as in afterDeed, for the hold under whose context it was tried
+	case "re-enter deadline", "re-enter not held", "re-enter lost":
+		// as in afterDeed, for the hold under whose context it was tried
 		return s, true
 	case "release lost": // as in afterDeed
 		if has > 1 {

@@ -226,37 +226,109 @@ func TestTheModelRefusesAReaderBesideAWriter(t *testing.T) {
 		{"a reader in a writer's way", deeds{took(1, r), by(2, w, opTake, "busy")}, true},
 		{"only readers in a reader's way", deeds{took(1, r), by(2, r, opTake, "busy")}, false},
 		{"a writer in a reader's way", deeds{took(1, w), by(2, r, opTake, "busy")}, true},
-		{"a downgraded writer in a reader's way", deeds{took(1, w), nested(1, r), gave(1, w), by(2, r, opTake, "busy")}, false},
+		{
+			"a downgraded writer in a reader's way",
+			deeds{took(1, w), nested(1, r), gave(1, w), by(2, r, opTake, "busy")},
+			false,
+		},
 		{"re-entry into nothing", deeds{took(1, w), gave(1, w), nested(1, r)}, false},
 		{"a release of what is not held", deeds{took(1, r), gave(1, w)}, false},
 
 		{"a writer after a release without a reply", deeds{took(1, w), by(1, w, opRelease, "unknown"), took(2, w)}, true},
-		{"a reader kept out after a release without a reply", deeds{took(1, w), by(1, w, opRelease, "unknown"), by(2, r, opTake, "busy")}, true},
-		{"a reader kept out after that, though another came in", deeds{took(1, w), by(1, w, opRelease, "unknown"), took(2, r), by(3, r, opTake, "busy")}, false},
-		{"a writer beside the reads of a release without a reply", deeds{took(1, w), nested(1, r), by(1, w, opRelease, "unknown"), took(2, w)}, false},
-		{"a read that nobody knows of", deeds{took(1, w), by(1, r, opReenter, "unknown"), gave(1, w), by(2, w, opTake, "busy"), took(3, w)}, true},
-		{"a write that nobody knows of beside a reader", deeds{took(1, r), by(2, w, opTake, "unknown"), by(3, r, opTake, "busy")}, false},
+		{
+			"a reader kept out after a release without a reply",
+			deeds{took(1, w), by(1, w, opRelease, "unknown"), by(2, r, opTake, "busy")},
+			true,
+		},
+		{
+			"a reader kept out after that, though another came in",
+			deeds{took(1, w), by(1, w, opRelease, "unknown"), took(2, r), by(3, r, opTake, "busy")},
+			false,
+		},
+		{
+			"a writer beside the reads of a release without a reply",
+			deeds{took(1, w), nested(1, r), by(1, w, opRelease, "unknown"), took(2, w)},
+			false,
+		},
+		{
+			"a read that nobody knows of",
+			deeds{took(1, w), by(1, r, opReenter, "unknown"), gave(1, w), by(2, w, opTake, "busy"), took(3, w)},
+			true,
+		},
+		{
+			"a write that nobody knows of beside a reader",
+			deeds{took(1, r), by(2, w, opTake, "unknown"), by(3, r, opTake, "busy")},
+			false,
+		},
 
-		{"a writer before the deadline of a loss", deeds{took(1, r), took(2, w), by(1, r, opRelease, "lost"), by(1, r, opOrphan, "")}, false},
-		{"a writer after the deadline of a loss", deeds{took(1, r), by(1, r, opRelease, "lost"), by(1, r, opOrphan, ""), took(2, w)}, true},
-		{"a writer after the loss of one of two reads, and the release of the other", deeds{took(1, r), nested(1, r), lost(1, r), gave(1, r), took(2, w)}, true},
-		{"a writer after the release of one of two reads, before the deadline of the other, which is lost", deeds{took(1, r), nested(1, r), gave(1, r), lost(1, r), took(2, w)}, false},
-		{"a writer after the loss of both reads, before their deadline", deeds{took(1, r), nested(1, r), lost(1, r), lost(1, r), took(2, w)}, false},
-		{"a writer after the loss of both reads", deeds{took(1, r), nested(1, r), lost(1, r), lost(1, r), by(1, r, opOrphan, ""), took(2, w)}, true},
+		{
+			"a writer before the deadline of a loss",
+			deeds{took(1, r), took(2, w), by(1, r, opRelease, "lost"), by(1, r, opOrphan, "")},
+			false,
+		},
+		{
+			"a writer after the deadline of a loss",
+			deeds{took(1, r), by(1, r, opRelease, "lost"), by(1, r, opOrphan, ""), took(2, w)},
+			true,
+		},
+		{
+			"a writer after the loss of one of two reads, and the release of the other",
+			deeds{took(1, r), nested(1, r), lost(1, r), gave(1, r), took(2, w)},
+			true,
+		},
+		{
+			"a writer after the release of one of two reads, before the deadline of the other, which is lost",
+			deeds{took(1, r), nested(1, r), gave(1, r), lost(1, r), took(2, w)},
+			false,
+		},
+		{
+			"a writer after the loss of both reads, before their deadline",
+			deeds{took(1, r), nested(1, r), lost(1, r), lost(1, r), took(2, w)},
+			false,
+		},
+		{
+			"a writer after the loss of both reads",
+			deeds{took(1, r), nested(1, r), lost(1, r), lost(1, r), by(1, r, opOrphan, ""), took(2, w)},
+			true,
+		},
 		{"a writer beside the read that is not lost", deeds{took(1, r), nested(1, r), lost(1, r), took(2, w)}, false},
 		{"the count of the read that is not lost", deeds{took(1, r), nested(1, r), lost(1, r), by(1, r, opCount, "1")}, true},
-		{"nobody in a writer's way after that", deeds{took(1, r), nested(1, r), lost(1, r), gave(1, r), by(2, w, opTake, "busy")}, false},
-		{"a reader after the loss of one of two writes, and the release of the other", deeds{took(1, w), nested(1, w), lost(1, w), gave(1, w), took(2, r)}, true},
-		{"a writer after the loss of a write, beside a read", deeds{took(1, w), nested(1, r), by(1, w, opOrphan, ""), took(2, w)}, false},
-		{"a reader after the loss of a write", deeds{took(1, w), nested(1, r), by(1, w, opOrphan, ""), took(2, r), gave(1, r)}, true},
+		{
+			"nobody in a writer's way after that",
+			deeds{took(1, r), nested(1, r), lost(1, r), gave(1, r), by(2, w, opTake, "busy")},
+			false,
+		},
+		{
+			"a reader after the loss of one of two writes, and the release of the other",
+			deeds{took(1, w), nested(1, w), lost(1, w), gave(1, w), took(2, r)},
+			true,
+		},
+		{
+			"a writer after the loss of a write, beside a read",
+			deeds{took(1, w), nested(1, r), by(1, w, opOrphan, ""), took(2, w)},
+			false,
+		},
+		{
+			"a reader after the loss of a write",
+			deeds{took(1, w), nested(1, r), by(1, w, opOrphan, ""), took(2, r), gave(1, r)},
+			true,
+		},
 
 		{"a write half that is said to be free", deeds{took(1, w), saw(w, "false")}, false},
 		{"a write half that is said to be held", deeds{took(1, r), saw(w, "true")}, false},
 		{"a read half that is said to be free", deeds{took(1, w), nested(1, r), saw(r, "false")}, false},
 		{"a read half that is said to be held", deeds{took(1, w), saw(r, "true")}, false},
-		{"halves that are what they are said to be", deeds{took(1, w), saw(r, "false"), saw(w, "true"), nested(1, r), gave(1, w), saw(r, "true"), saw(w, "false")}, true},
+		{
+			"halves that are what they are said to be",
+			deeds{took(1, w), saw(r, "false"), saw(w, "true"), nested(1, r), gave(1, w), saw(r, "true"), saw(w, "false")},
+			true,
+		},
 		{"a count too many", deeds{took(1, w), nested(1, r), by(1, r, opCount, "2")}, false},
-		{"counts of both", deeds{took(1, w), nested(1, r), nested(1, r), by(1, r, opCount, "2"), by(1, w, opCount, "1")}, true},
+		{
+			"counts of both",
+			deeds{took(1, w), nested(1, r), nested(1, r), by(1, r, opCount, "2"), by(1, w, opCount, "1")},
+			true,
+		},
 	} {
 		var history []porcupine.Operation
 		for i, d := range c.history {

@@ -279,15 +279,19 @@ func TestTheHistoryOfRedLocksRefusesTwoHolders(t *testing.T) {
 		spells []spell
 		legal  bool
 	}{
-		"one after the other":             {[]spell{{kit.Orders, 1, 0, 5}, {kit.Orders, 2, 6, 9}, {kit.Orders, 1, 10, 11}}, true},
+		"one after the other": {
+			[]spell{{kit.Orders, 1, 0, 5}, {kit.Orders, 2, 6, 9}, {kit.Orders, 1, 10, 11}}, true,
+		},
 		"the next one in no time":         {[]spell{{kit.Orders, 1, 0, 5}, {kit.Orders, 2, 5, 9}}, true},
 		"in another order":                {[]spell{{kit.Orders, 2, 6, 9}, {kit.Orders, 1, 0, 5}}, true},
 		"two of two locks":                {[]spell{{kit.Orders, 1, 0, 5}, {"returns", 2, 3, 9}}, true},
 		"a second one before the release": {[]spell{{kit.Orders, 1, 0, 5}, {kit.Orders, 2, 4, 9}}, false},
 		"a moment within":                 {[]spell{{kit.Orders, 1, 0, 5}, {kit.Orders, 2, 4, 4}}, false},
-		"a third one within the first":    {[]spell{{kit.Orders, 1, 0, 9}, {"returns", 2, 2, 3}, {kit.Orders, 3, 8, 9}}, false},
-		"two in another order":            {[]spell{{kit.Orders, 2, 4, 9}, {kit.Orders, 1, 0, 5}}, false},
-		"a caller beside itself":          {[]spell{{kit.Orders, 1, 0, 5}, {kit.Orders, 1, 4, 9}}, false},
+		"a third one within the first": {
+			[]spell{{kit.Orders, 1, 0, 9}, {"returns", 2, 2, 3}, {kit.Orders, 3, 8, 9}}, false,
+		},
+		"two in another order":   {[]spell{{kit.Orders, 2, 4, 9}, {kit.Orders, 1, 0, 5}}, false},
+		"a caller beside itself": {[]spell{{kit.Orders, 1, 0, 5}, {kit.Orders, 1, 4, 9}}, false},
 	} {
 		require.Equal(t, c.legal, disputed(c.spells) == nil, name)
 	}

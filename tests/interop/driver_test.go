@@ -23,7 +23,8 @@ func TestDriverLocksAsTheThread(t *testing.T) {
 	client := connect(t, sharedJava(t), server)
 	thread := client.Thread(t, "worker")
 	for _, kind := range []interop.Kind{
-		interop.RLock, interop.Fenced, interop.NonReentrant, interop.Spin, interop.Fair, interop.NonReentrantFair, interop.ReadLock,
+		interop.RLock, interop.Fenced, interop.NonReentrant, interop.Spin, interop.Fair, interop.NonReentrantFair,
+		interop.ReadLock,
 	} {
 		lock := thread.Object(kind, "a lock, "+string(kind))
 		lock.Do(t, "lock")

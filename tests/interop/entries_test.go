@@ -211,7 +211,10 @@ func TestJavaComputesUnderTheLockOfTheEntry(t *testing.T) {
 	lock := rlock.New(f.session, entry.Lock("users", "anna", entry.Kryo5Codec), nil)
 	thread := f.client.Thread(t, "computer")
 	for _, call := range [][]any{
-		{"computeIfAbsent", "anna", "1"}, {"computeIfPresent", "anna", "2"}, {"compute", "anna", "3"}, {"merge", "anna", "x", "4"},
+		{"computeIfAbsent", "anna", "1"},
+		{"computeIfPresent", "anna", "2"},
+		{"compute", "anna", "3"},
+		{"merge", "anna", "x", "4"},
 	} {
 		t.Run(call[0].(string), func(t *testing.T) {
 			hold, err := lock.TryLock(t.Context())

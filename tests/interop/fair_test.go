@@ -370,7 +370,8 @@ func TestFairScoresOfMixedQueue(t *testing.T) {
 				require.WithinDuration(t, end.Add(javaWaits*javaWait), due, 5*time.Second, "waiter %d", i)
 			}
 			require.Equal(t, []string{queue[1], queue[3]}, f.server().Strs(t, "LRANGE", fairOurs, "0", "-1"))
-			require.ElementsMatch(t, queue, slices.Collect(maps.Keys(f.server().Keyspace(t)[fairDue].Content.(map[string]float64))))
+			require.ElementsMatch(t, queue,
+				slices.Collect(maps.Keys(f.server().Keyspace(t)[fairDue].Content.(map[string]float64))))
 
 			holder.unlock(t)
 			for i, a := range attempts {

@@ -182,7 +182,8 @@ var (
 	plain        = rlockKind("rlock", interop.RLock, rlock.Options{})
 	fenced       = rlockKind("fenced", interop.Fenced, rlock.Options{Fenced: true})
 	nonReentrant = rlockKind("nonreentrant", interop.NonReentrant, rlock.Options{NonReentrant: true})
-	spin         = rlockKind("spin", interop.Spin, rlock.Options{Backoff: rlock.Exponential(time.Millisecond, 128*time.Millisecond)})
+	spin         = rlockKind("spin", interop.Spin,
+		rlock.Options{Backoff: rlock.Exponential(time.Millisecond, 128*time.Millisecond)})
 
 	kinds = []kind{plain, fenced, nonReentrant, spin}
 	// woken are the kinds whose waiters sleep until a message wakes them.
@@ -201,8 +202,10 @@ var (
 	halves = []kind{reading, writing}
 
 	// Of these the readers wait behind the writers that wait, which only Go knows of.
-	waitingBehind = halfKind("read, preferring", interop.ReadLock, (*rwlock.RWMutex).Read, rwlock.Options{PreferWriter: true})
-	preferred     = halfKind("write, preferred", interop.WriteLock, (*rwlock.RWMutex).Write, rwlock.Options{PreferWriter: true})
+	waitingBehind = halfKind("read, preferring", interop.ReadLock, (*rwlock.RWMutex).Read,
+		rwlock.Options{PreferWriter: true})
+	preferred = halfKind("write, preferred", interop.WriteLock, (*rwlock.RWMutex).Write,
+		rwlock.Options{PreferWriter: true})
 )
 
 // briefWait is for how long a dead waiter of [mortal] may be in the way.

@@ -36,7 +36,9 @@ func latchSteps(t *testing.T, f *fleet, name string, first, second language) ste
 			{"delete an open one", func() bool { return !b.remove(t) }, gone, ""},
 			{"set", func() bool { return a.trySet(t, 2) }, "2", "1"},
 			{"set again", func() bool { return !b.trySet(t, 3) }, "2", ""},
-			{"await", func() bool { return !a.awaitFor(t, 20*time.Millisecond) && !b.awaitFor(t, 20*time.Millisecond) }, "2", ""},
+			{
+				"await", func() bool { return !a.awaitFor(t, 20*time.Millisecond) && !b.awaitFor(t, 20*time.Millisecond) }, "2", "",
+			},
 			{"count down", func() bool { b.countDown(t); return true }, "1", ""},
 			{"count down to zero", func() bool { a.countDown(t); return true }, gone, "0"},
 			{"await an open one", func() bool { return a.awaitFor(t, promptly) && b.awaitFor(t, promptly) }, gone, ""},

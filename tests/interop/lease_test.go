@@ -37,7 +37,8 @@ func requireWatchdog(t *testing.T, s *site, cells []cell) {
 // A process that is killed while it holds a lock keeps the other side out until its lease has ended, and no longer.
 func TestKilledHolderFreesTheOtherSide(t *testing.T) {
 	t.Parallel()
-	requireFreedByLease(t, alone(t), slices.Concat(cells(kinds...), cells(fairKinds...), clashes(), cells(severalKinds...)))
+	requireFreedByLease(t, alone(t),
+		slices.Concat(cells(kinds...), cells(fairKinds...), clashes(), cells(severalKinds...)))
 }
 
 // requireFreedByLease kills who holds locks, one process of each language for all locks of a fleet, and wants the
@@ -85,7 +86,8 @@ func requireFreed(t *testing.T, f *fleet, grabs []grab) {
 		f.proves(t, crash, c.kind.name, c.first)
 		rest := f.rest(t, c.kind, locks[c.name])
 		attempts[c.name].await(t, rest+promptly)
-		require.GreaterOrEqual(t, attempts[c.name].granted.Sub(asked), rest-5*time.Millisecond, "granted before the lease had ended")
+		require.GreaterOrEqual(t, attempts[c.name].granted.Sub(asked), rest-5*time.Millisecond,
+			"granted before the lease had ended")
 		waiters[c.name].unlock(t)
 	})
 }

@@ -154,7 +154,8 @@ func openWritten(homes, lease string) (sessions []*holdfast.Session, err error) 
 		return nil, err
 	}
 	for addresses := range strings.SplitSeq(homes, ",") {
-		session, err := holdfast.Open(rueidis.ClientOption{InitAddress: strings.Split(addresses, " ")}, &holdfast.Options{Lease: renewed})
+		session, err := holdfast.Open(rueidis.ClientOption{InitAddress: strings.Split(addresses, " ")},
+			&holdfast.Options{Lease: renewed})
 		if err != nil {
 			return nil, err
 		}

@@ -26,7 +26,10 @@ func sharedJava(tb testing.TB) *interop.Java {
 }
 
 func TestMain(m *testing.M) {
-	worker.Run(map[string]func([]string){"loner": beLoner, "victim": beVictim, "hoarder": beHoarder, "stressed": beStressed})
+	worker.Run(map[string]func([]string){
+		"loner": beLoner, "victim": beVictim, "hoarder": beHoarder,
+		"stressed": beStressed,
+	})
 	code := m.Run()
 	if !report() && code == 0 {
 		code = 1

@@ -36,7 +36,8 @@ var (
 func requireNames(t *testing.T, s *site, cells []cell) {
 	t.Helper()
 	all := []string{
-		"orders", "orders:42", "{shop}:orders", "замок", "orders{42}:x", "two words", "a%2Fb?c=d", "鍵🔒", "one{brace", "line\nbreak",
+		"orders", "orders:42", "{shop}:orders", "замок", "orders{42}:x", "two words", "a%2Fb?c=d", "鍵🔒", "one{brace",
+		"line\nbreak",
 	}
 	for _, c := range cells {
 		for prefix, property := range map[string]string{"": naming, "prod:": mapping, "{prod}:": mapping} {
@@ -85,7 +86,8 @@ func (f *fleet) canName(k kind, mapped string) bool {
 	if f.cluster == nil || !strings.Contains(mapped, "{") {
 		return true
 	}
-	return strings.Contains(mapped, "}") && k.name != latchRow && (k.name != red.name || !strings.Contains(f.options.prefix, "{"))
+	return strings.Contains(mapped, "}") && k.name != latchRow &&
+		(k.name != red.name || !strings.Contains(f.options.prefix, "{"))
 }
 
 // requireSharedLock wants a lock to be one to both sides, stored under the mapped name.

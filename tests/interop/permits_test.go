@@ -71,7 +71,10 @@ var semaphoreGifts = []gift{
 	{"release", 2, 2, func(t *testing.T, p permits, ids []string) { p.release(t, ids...) }},
 	{"release to one", 2, 1, func(t *testing.T, p permits, ids []string) { p.release(t, ids...) }},
 	{"release of what is gone", -1, 0, func(t *testing.T, p permits, _ []string) { p.release(t, plainPermits(2)...) }},
-	{"releaseIfExists", 0, 0, func(t *testing.T, p permits, _ []string) { require.True(t, p.(pool).releaseIfExists(t, 2)) }},
+	{
+		"releaseIfExists", 0, 0,
+		func(t *testing.T, p permits, _ []string) { require.True(t, p.(pool).releaseIfExists(t, 2)) },
+	},
 	{"addPermits", 0, 0, func(t *testing.T, p permits, _ []string) { p.add(t, 2) }},
 	{"trySetPermits", -1, 0, func(t *testing.T, p permits, _ []string) { require.True(t, p.trySet(t, 2)) }},
 	{"trySetPermits with a TTL", -1, 0, func(t *testing.T, p permits, _ []string) {
@@ -83,7 +86,10 @@ var expirableGifts = []gift{
 	{"release", 2, 2, func(t *testing.T, p permits, ids []string) { p.give(t, ids...) }},
 	{"release of several by id", 2, 2, func(t *testing.T, p permits, ids []string) { p.release(t, ids...) }},
 	{"release of one by id", 2, 1, func(t *testing.T, p permits, ids []string) { p.release(t, ids...) }},
-	{"tryRelease", 2, 1, func(t *testing.T, p permits, ids []string) { require.True(t, p.(expirable).tryRelease(t, ids...)) }},
+	{
+		"tryRelease", 2, 1,
+		func(t *testing.T, p permits, ids []string) { require.True(t, p.(expirable).tryRelease(t, ids...)) },
+	},
 	{"addPermits", 0, 0, func(t *testing.T, p permits, _ []string) { p.add(t, 2) }},
 	{"addPermits to one", 1, 0, func(t *testing.T, p permits, _ []string) { p.add(t, 1) }},
 	{"addPermits to what is gone", -1, 0, func(t *testing.T, p permits, _ []string) { p.add(t, 2) }},
@@ -224,7 +230,9 @@ func TestPermitsForAll(t *testing.T) {
 	t.Parallel()
 	gifts := map[string]gift{
 		semaphoreRow: {"addPermits", -1, 0, func(t *testing.T, p permits, _ []string) { p.add(t, crowdWaiters) }},
-		expirableRow: {"release", crowdWaiters, crowdWaiters, func(t *testing.T, p permits, ids []string) { p.release(t, ids...) }},
+		expirableRow: {
+			"release", crowdWaiters, crowdWaiters, func(t *testing.T, p permits, ids []string) { p.release(t, ids...) },
+		},
 	}
 	for _, c := range cells(sorts...) {
 		t.Run(c.name, func(t *testing.T) {

@@ -77,13 +77,17 @@ func newProof() *interop.Matrix {
 		}
 	}
 	except(expirableRow, watchdog, "Redisson renews no permit", java)
-	except(expirableRow, forced, "a permit has no owner: whoever knows its id gives it back (TestExpirableIDsCrossOver)", both...)
+	except(expirableRow, forced, "a permit has no owner: whoever knows its id gives it back (TestExpirableIDsCrossOver)",
+		both...)
 	for _, first := range languages {
-		const remark = "but for a hash tag: Redisson's channel of it is in another slot, so both sides refuse it (TestLatchInCluster)"
+		const remark = "but for a hash tag: Redisson's channel of it is in another slot, " +
+			"so both sides refuse it (TestLatchInCluster)"
 		m.Remark(rowOf(latchRow, first, inCluster), naming, remark)
 		m.Remark(rowOf(latchRow, first, inCluster), mapping, remark)
-		m.Remark(rowOf(red.name, first, inCluster), exclusion, "the members are on the masters of one cluster, which stand for three servers")
-		m.Remark(rowOf(red.name, first, inCluster), mapping, "but for a mapper's hash tag, which moves all members to one server")
+		m.Remark(rowOf(red.name, first, inCluster), exclusion,
+			"the members are on the masters of one cluster, which stand for three servers")
+		m.Remark(rowOf(red.name, first, inCluster), mapping,
+			"but for a mapper's hash tag, which moves all members to one server")
 	}
 	return m
 }

@@ -259,7 +259,8 @@ func TestRWKilledReaderFallsOut(t *testing.T) {
 				a := f.wait(t, w, "x")
 				victim.Kill()
 				require.Positive(t, f.server().Int(t, "PTTL", readHold("x", id, 1)))
-				await(t, "the dead reader's hold is gone", func() bool { return f.server().Int(t, "EXISTS", readHold("x", id, 1)) == 0 })
+				await(t, "the dead reader's hold is gone",
+					func() bool { return f.server().Int(t, "EXISTS", readHold("x", id, 1)) == 0 })
 
 				holders = must(reading.golang(f.sessions, "x", 0).Holders(t.Context()))(t)
 				require.Len(t, holders, 1)
@@ -279,7 +280,8 @@ func TestRWKilledReaderFallsOut(t *testing.T) {
 func requireSharedRWLock(t *testing.T, f *fleet, c cell, name string) {
 	t.Helper()
 	mapped := f.mapped(name)[0]
-	r, other, w := c.first.owner(t, f, reading, name), c.second.owner(t, f, reading, name), c.second.owner(t, f, writing, name)
+	r, other, w := c.first.owner(t, f, reading, name), c.second.owner(t, f, reading, name),
+		c.second.owner(t, f, writing, name)
 	r.lock(t)
 	other.lock(t)
 	require.Equal(t, map[string]redistest.Value{

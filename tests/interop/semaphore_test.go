@@ -59,7 +59,9 @@ func TestSemaphoreExpiry(t *testing.T) {
 	t.Parallel()
 	const ttl = 30 * time.Second
 	setters := map[string]func(t *testing.T, f *fleet){
-		"trySetPermits of go":   func(t *testing.T, f *fleet) { require.True(t, golang.pool(t, f, "s").trySetFor(t, 5, ttl)) },
+		"trySetPermits of go": func(t *testing.T, f *fleet) {
+			require.True(t, golang.pool(t, f, "s").trySetFor(t, 5, ttl))
+		},
 		"trySetPermits of java": func(t *testing.T, f *fleet) { require.True(t, java.pool(t, f, "s").trySetFor(t, 5, ttl)) },
 		"expire of java": func(t *testing.T, f *fleet) {
 			p := newJavaPool(t, f, "s").(*javaPool)

@@ -186,7 +186,8 @@ func (h *javaHands) take(k stressKind, names []string, n int, wait time.Duration
 // isHurried reports whether Redisson threw because the time to wait was over when it could begin to listen.
 func isHurried(err error) bool {
 	var exception *interop.JavaError
-	return errors.As(err, &exception) && exception.Class == "RedisTimeoutException" && strings.Contains(exception.Message, "subscription lock")
+	return errors.As(err, &exception) && exception.Class == "RedisTimeoutException" &&
+		strings.Contains(exception.Message, "subscription lock")
 }
 
 // javaRenewed is Java's word for a lease that is renewed.

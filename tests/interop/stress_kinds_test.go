@@ -94,8 +94,9 @@ var stressKinds = func() map[string]stressKind {
 			wait:   fixed(hastyWait), hold: fixed(60 * time.Millisecond),
 		},
 		{
-			name: "calm fair", java: interop.Fair, golang: stressFair(fairlock.Options{WaiterLease: calmWait / 2, JavaWait: calmWait}),
-			wait: fixed(time.Duration(0)), hold: fixed(250 * time.Millisecond),
+			name: "calm fair", java: interop.Fair,
+			golang: stressFair(fairlock.Options{WaiterLease: calmWait / 2, JavaWait: calmWait}),
+			wait:   fixed(time.Duration(0)), hold: fixed(250 * time.Millisecond),
 		},
 		{
 			name: "read", java: interop.ReadLock, names: fixed([]string{"rw"}), again: true,

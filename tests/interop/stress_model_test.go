@@ -24,7 +24,8 @@ type stay struct {
 }
 
 func (s stay) String() string {
-	return fmt.Sprintf("%s of %s had %d of %v from %v to %v, token %d, asked at %v", s.Kind, s.Who, s.N, s.Names, s.From, s.To, s.Token, s.Asked)
+	return fmt.Sprintf("%s of %s had %d of %v from %v to %v, token %d, asked at %v", s.Kind, s.Who, s.N, s.Names, s.From,
+		s.To, s.Token, s.Asked)
 }
 
 // A meeting is how one worker was at a latch.
@@ -186,7 +187,10 @@ func TestTheStressCheckRefuses(t *testing.T) {
 		{"the same token", false, []stay{token(1, at("fenced", 1, 2, "x")), token(1, at("fenced", 5, 6, "x"))}},
 		{"a lower token", false, []stay{token(2, at("fenced", 1, 2, "x")), token(1, at("fenced", 5, 6, "x"))}},
 		{"in the order of the queue", true, []stay{asked(1, at("fair", 30, 40, "x")), asked(20, at("fair", 50, 60, "x"))}},
-		{"who asked at about the same time", true, []stay{asked(11, at("fair", 50, 60, "x")), asked(20, at("fair", 30, 40, "x"))}},
+		{
+			"who asked at about the same time", true,
+			[]stay{asked(11, at("fair", 50, 60, "x")), asked(20, at("fair", 30, 40, "x"))},
+		},
 		{"who asked much later", false, []stay{asked(1, at("fair", 50, 60, "x")), asked(20, at("fair", 30, 40, "x"))}},
 	} {
 		wrong := slices.Concat(overfull(c.stays), unordered(c.stays))
@@ -225,6 +229,13 @@ func TestTheStressCheckRefusesALatchThatDoesNotHold(t *testing.T) {
 
 // Of what the killed had only the time before counts.
 func TestTheStressCheckBelievesTheDeadUntilTheyDie(t *testing.T) {
-	stays := []stay{{Who: "left before", From: 1, To: 2}, {Who: "left after", From: 2, To: 9}, {Who: "stayed", From: 3}, {Who: "came after", From: 5, To: 6}}
-	require.Equal(t, []stay{{Who: "left before", From: 1, To: 2}, {Who: "left after", From: 2, To: 5}, {Who: "stayed", From: 3, To: 5}}, upTo(5, stays))
+	stays := []stay{
+		{Who: "left before", From: 1, To: 2},
+		{Who: "left after", From: 2, To: 9},
+		{Who: "stayed", From: 3},
+		{Who: "came after", From: 5, To: 6},
+	}
+	require.Equal(t,
+		[]stay{{Who: "left before", From: 1, To: 2}, {Who: "left after", From: 2, To: 5}, {Who: "stayed", From: 3, To: 5}},
+		upTo(5, stays))
 }

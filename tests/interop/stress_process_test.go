@@ -104,7 +104,8 @@ func beStressed(args []string) {
 		}
 		sessions := make([]*holdfast.Session, 1+len(plan.Others))
 		for i, address := range append([]string{plan.Address}, plan.Others...) {
-			session, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{address}}, &holdfast.Options{Lease: stressLease})
+			session, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{address}},
+				&holdfast.Options{Lease: stressLease})
 			if err != nil {
 				return err
 			}
@@ -115,7 +116,8 @@ func beStressed(args []string) {
 			<-worker.Stopped()
 			cancel()
 		}()
-		workTogether(plan, ctx.Done(), sayNote, func(int) hands { return &goHands{ctx: ctx, session: sessions[0], independent: sessions[1:]} })
+		workTogether(plan, ctx.Done(), sayNote,
+			func(int) hands { return &goHands{ctx: ctx, session: sessions[0], independent: sessions[1:]} })
 		var errs []error
 		for _, s := range sessions {
 			errs = append(errs, s.Close())

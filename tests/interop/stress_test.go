@@ -53,7 +53,8 @@ func TestMixedStress(t *testing.T) {
 	t.Logf("the mixed stress goes on for %v; HOLDFAST_STRESS=10m has it go on for longer", length)
 	survivor, victim := sharedJava(t), interop.Start(t)
 	server, others := redistest.Start(t), []*redistest.Server{redistest.Start(t), redistest.Start(t), redistest.Start(t)}
-	session, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}}, &holdfast.Options{Lease: stressLease})
+	session, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}},
+		&holdfast.Options{Lease: stressLease})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, session.Close()) })
 	redistest.Limit(t, func() { _ = session.Close() })
@@ -123,13 +124,17 @@ func TestMixedStress(t *testing.T) {
 	var failures []string
 	for _, p := range all {
 		require.NotZero(t, p.grants(), p.plan.Process)
-		stays, meetings, failures = append(stays, p.stays()...), append(meetings, p.meetings...), append(failures, p.failures...)
+		stays, meetings, failures = append(stays, p.stays()...), append(meetings, p.meetings...),
+			append(failures, p.failures...)
 	}
 	late, compared := overtaken(stays, "calm fair", surelyEarlier)
-	t.Logf("%d processes, %d of them killed, which stopped after %v, within %v; %d of %d at %d latches; %d pairs in a queue\n%s",
+	t.Logf("%d processes, %d of them killed, which stopped after %v, within %v; "+
+		"%d of %d at %d latches; %d pairs in a queue\n%s",
 		len(all), kills, told.Sub(began).Round(time.Millisecond), stopped.Sub(told).Round(time.Millisecond),
 		len(meetings), 2*goers*plan.Rounds, plan.Rounds, compared, stressTable(t, stays))
-	for _, wrong := range [][]string{failures, overfull(stays), unordered(stays), late, unmet(meetings, plan.Rounds, 2*goers)} {
+	for _, wrong := range [][]string{
+		failures, overfull(stays), unordered(stays), late, unmet(meetings, plan.Rounds, 2*goers),
+	} {
 		assert.Empty(t, wrong[:min(len(wrong), 3)], "the first of %d", len(wrong))
 	}
 	if t.Failed() {

@@ -118,7 +118,10 @@ var Kinds = []Kind{
 		},
 	},
 	{Name: "multilock", Reentrant: true, Several: true, scripts: "rlock", Make: newSeveralLocks(fair)},
-	{Name: "multilock together", Reentrant: true, Several: true, Together: true, scripts: "rlock all", Make: newSeveralLocks(alike)},
+	{
+		Name: "multilock together", Reentrant: true, Several: true, Together: true, scripts: "rlock all",
+		Make: newSeveralLocks(alike),
+	},
 	{Name: "redlock", Reentrant: true, Several: true, Most: newRedLocks},
 }
 

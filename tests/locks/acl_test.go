@@ -24,23 +24,29 @@ import (
 // has the same lists.
 var (
 	aclScripts = []string{ // what a session sends, and what its scripts call
-		"+eval", "+evalsha", aclExists, "+time", "+get", "+getex", "+set", "+del", "+pttl", "+pexpire", "+persist", "+incr", "+incrby", "+decr", "+decrby",
+		"+eval", "+evalsha", aclExists, "+time", "+get", "+getex", "+set", "+del", "+pttl", "+pexpire", "+persist", "+incr",
+		"+incrby", "+decr", "+decrby",
 		"+hget", "+hset", "+hdel", "+hlen", "+hexists", "+hmget", "+hkeys", "+hgetall", "+hscan",
 		"+lindex", "+llen", "+lrange", "+lpos", "+lrem", "+linsert", "+lpush", "+lpop", "+rpush",
-		"+zadd", "+zrem", "+zscore", "+zcard", "+zcount", "+zrange", "+zrangebyscore", "+zremrangebyscore", "+zremrangebyrank",
+		"+zadd", "+zrem", "+zscore", "+zcard", "+zcount", "+zrange", "+zrangebyscore", "+zremrangebyscore",
+		"+zremrangebyrank",
 	}
 	aclPlain   = []string{"+publish", "+subscribe", aclCount}
 	aclSharded = []string{"+spublish", "+ssubscribe"}
 	// the second one shows whether messages are sharded
 	aclCluster = []string{"+cluster|slots", "+pubsub|shardnumsub"}
 	aclKeys    = []string{
-		"~app:*", "~{app:*}:timeout", "~{app:*}:*:rwlock_timeout:*", "~redisson_lock_token:{app:*}", "~redisson_lock_queue:{app:*}",
-		"~redisson_lock_timeout:{app:*}", "~holdfast_fair_queue:{app:*}", "~holdfast_fair_alive:{app:*}", "~holdfast_rwlock_writers:{app:*}",
-		"~holdfast_line:{app:*}", "~holdfast_line_alive:{app:*}", "~holdfast_rwlock_line:{app:*}", "~holdfast_rwlock_alive:{app:*}",
+		"~app:*", "~{app:*}:timeout", "~{app:*}:*:rwlock_timeout:*", "~redisson_lock_token:{app:*}",
+		"~redisson_lock_queue:{app:*}",
+		"~redisson_lock_timeout:{app:*}", "~holdfast_fair_queue:{app:*}", "~holdfast_fair_alive:{app:*}",
+		"~holdfast_rwlock_writers:{app:*}",
+		"~holdfast_line:{app:*}", "~holdfast_line_alive:{app:*}", "~holdfast_rwlock_line:{app:*}",
+		"~holdfast_rwlock_alive:{app:*}",
 		"~holdfast_rwlock_waiting:{app:*}",
 	}
 	aclChannels = []string{
-		"&redisson_lock__channel:{app:*}", "&redisson_lock__channel:{app:*}:*", "&redisson_rwlock:{app:*}", "&redisson_sc:{app:*}",
+		"&redisson_lock__channel:{app:*}", "&redisson_lock__channel:{app:*}:*", "&redisson_rwlock:{app:*}",
+		"&redisson_sc:{app:*}",
 		"&redisson_countdownlatch__channel__{app:*}", "&holdfast_setlock:{app:*}", "&holdfast_line:{app:*}:*",
 		"&holdfast_fair:{app:*}:*", "&holdfast_rwlock_line:{app:*}:*",
 	}
@@ -143,7 +149,8 @@ func aclLog(t *testing.T, srv *redistest.Server) (refused []any) {
 	return refused
 }
 
-// A release that may not count who listens succeeds, and a writer that may not ask for several keys at once gets its lock.
+// A release that may not count the listeners succeeds, and a writer that may not ask for several keys at once gets its
+// lock.
 func TestTheACLOfTheGuideWithoutWhatSavesTime(t *testing.T) {
 	t.Parallel()
 	for _, right := range []string{aclCount, aclExists} {

@@ -29,27 +29,77 @@ func TestAnExpirableNamesMistakesAndSendsNothing(t *testing.T) {
 	fixed := func(d time.Duration) *semaphore.Expirable {
 		return semaphore.NewExpirable(s, "exports", &semaphore.ExpirableOptions{FixedLease: d})
 	}
-	for says, err := range map[string]error{
-		`semaphore.Expirable "exports": acquire n: permits are -1, must be from 0 to 10000`:                        kit.ErrorOf(e.AcquireN(ctx, -1)),
-		`semaphore.Expirable "exports": try acquire n: permits are 10001, must be from 0 to 10000`:                 kit.ErrorOf(e.TryAcquireN(ctx, 10001)),
-		`semaphore.Expirable "exports": try acquire n for: permits are -1, must be from 0 to 10000`:                kit.ErrorOf(e.TryAcquireNFor(ctx, -1, time.Second)),
-		`semaphore.Expirable "exports": try set permits: permits are -1, must be from 0 to 2^53 - 1`:               kit.ErrorOf(e.TrySetPermits(ctx, -1)),
-		`semaphore.Expirable "exports": set permits: permits are 9007199254740992, must be from 0 to 2^53 - 1`:     e.SetPermits(ctx, tooMany),
-		`semaphore.Expirable "exports": add permits: permits are -9007199254740992, must be from -(2^53 - 1) to`:   e.AddPermits(ctx, -tooMany),
-		`semaphore.Expirable "exports": release: permit id is "abc", must be 32 hexadecimal characters`:            e.Release(ctx, id, "abc"),
-		`semaphore.Expirable "exports": release: permit id is "` + id + `00", must be 32 hexadecimal characters`:   e.Release(ctx, id+"00"),
-		`semaphore.Expirable "exports": release: permit id "` + strings.ToUpper(id) + `" is given twice`:           e.Release(ctx, id, strings.ToUpper(id)),
-		`semaphore.Expirable "exports": release: ids are 10001, must be 10000 at the most`:                         e.Release(ctx, make([]string, 10001)...),
-		`semaphore.Expirable "exports": update lease: permit id is "", must be 32 hexadecimal characters`:          e.UpdateLease(ctx, "", time.Hour),
-		`semaphore.Expirable "exports": update lease: lease is 9ms, must be at least 10ms`:                         e.UpdateLease(ctx, id, 9*time.Millisecond),
-		`semaphore.Expirable "exports": remaining lease: permit id is "\x00", must be 32 hexadecimal characters`:   kit.ErrorOf(e.RemainingLease(ctx, "\x00")),
-		`semaphore.Expirable "exports": acquire: Options.FixedLease is 9ms, must be 0 or at least 10ms`:            kit.ErrorOf(fixed(9 * time.Millisecond).Acquire(ctx)),
-		`semaphore.Expirable "exports": available permits: Options.FixedLease is -1ns, must be 0 or at least 10ms`: kit.ErrorOf(fixed(-1).AvailablePermits(ctx)),
-		`semaphore.Expirable "": acquire n: name is empty`:                                                         kit.ErrorOf(semaphore.NewExpirable(s, "", nil).AcquireN(ctx, 0)),
-		`semaphore.Expirable "": release: name is empty`:                                                           semaphore.NewExpirable(s, "", nil).Release(ctx),
+	for _, c := range []struct {
+		says string
+		err  error
+	}{
+		{
+			`semaphore.Expirable "exports": acquire n: permits are -1, must be from 0 to 10000`,
+			kit.ErrorOf(e.AcquireN(ctx, -1)),
+		},
+		{
+			`semaphore.Expirable "exports": try acquire n: permits are 10001, must be from 0 to 10000`,
+			kit.ErrorOf(e.TryAcquireN(ctx, 10001)),
+		},
+		{
+			`semaphore.Expirable "exports": try acquire n for: permits are -1, must be from 0 to 10000`,
+			kit.ErrorOf(e.TryAcquireNFor(ctx, -1, time.Second)),
+		},
+		{
+			`semaphore.Expirable "exports": try set permits: permits are -1, must be from 0 to 2^53 - 1`,
+			kit.ErrorOf(e.TrySetPermits(ctx, -1)),
+		},
+		{
+			`semaphore.Expirable "exports": set permits: permits are 9007199254740992, must be from 0 to 2^53 - 1`,
+			e.SetPermits(ctx, tooMany),
+		},
+		{
+			`semaphore.Expirable "exports": add permits: permits are -9007199254740992, must be from -(2^53 - 1) to`,
+			e.AddPermits(ctx, -tooMany),
+		},
+		{
+			`semaphore.Expirable "exports": release: permit id is "abc", must be 32 hexadecimal characters`,
+			e.Release(ctx, id, "abc"),
+		},
+		{
+			`semaphore.Expirable "exports": release: permit id is "` + id + `00", must be 32 hexadecimal characters`,
+			e.Release(ctx, id+"00"),
+		},
+		{
+			`semaphore.Expirable "exports": release: permit id "` + strings.ToUpper(id) + `" is given twice`,
+			e.Release(ctx, id, strings.ToUpper(id)),
+		},
+		{
+			`semaphore.Expirable "exports": release: ids are 10001, must be 10000 at the most`,
+			e.Release(ctx, make([]string, 10001)...),
+		},
+		{
+			`semaphore.Expirable "exports": update lease: permit id is "", must be 32 hexadecimal characters`,
+			e.UpdateLease(ctx, "", time.Hour),
+		},
+		{
+			`semaphore.Expirable "exports": update lease: lease is 9ms, must be at least 10ms`,
+			e.UpdateLease(ctx, id, 9*time.Millisecond),
+		},
+		{
+			`semaphore.Expirable "exports": remaining lease: permit id is "\x00", must be 32 hexadecimal characters`,
+			kit.ErrorOf(e.RemainingLease(ctx, "\x00")),
+		},
+		{
+			`semaphore.Expirable "exports": acquire: Options.FixedLease is 9ms, must be 0 or at least 10ms`,
+			kit.ErrorOf(fixed(9 * time.Millisecond).Acquire(ctx)),
+		},
+		{
+			`semaphore.Expirable "exports": available permits: Options.FixedLease is -1ns, must be 0 or at least 10ms`,
+			kit.ErrorOf(fixed(-1).AvailablePermits(ctx)),
+		},
+		{
+			`semaphore.Expirable "": acquire n: name is empty`, kit.ErrorOf(semaphore.NewExpirable(s, "", nil).AcquireN(ctx, 0)),
+		},
+		{`semaphore.Expirable "": release: name is empty`, semaphore.NewExpirable(s, "", nil).Release(ctx)},
 	} {
-		assert.ErrorContains(t, err, says)
-		assert.Equal(t, strings.Contains(says, ": permit id is "), errors.Is(err, holdfast.ErrNotHeld), says)
+		assert.ErrorContains(t, c.err, c.says)
+		assert.Equal(t, strings.Contains(c.says, ": permit id is "), errors.Is(c.err, holdfast.ErrNotHeld), c.says)
 	}
 	for _, take := range []func() ([]*holdfast.Hold, error){
 		func() ([]*holdfast.Hold, error) { return e.AcquireN(ctx, 0) },

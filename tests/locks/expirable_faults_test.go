@@ -45,7 +45,8 @@ func TestSeveralPermitsUnderFaults(t *testing.T) {
 		ran    bool
 	}{
 		"reply lost": {proxy.DropReply, proxy.First, true}, "never executed": {proxy.ResetBefore, proxy.First, false},
-		"every reply lost": {proxy.DropReply, proxy.EveryTime, true}, "never executed at all": {proxy.ResetBefore, proxy.EveryTime, false},
+		"every reply lost":      {proxy.DropReply, proxy.EveryTime, true},
+		"never executed at all": {proxy.ResetBefore, proxy.EveryTime, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

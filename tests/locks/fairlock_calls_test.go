@@ -54,7 +54,8 @@ func TestAnObserverOfAWaitForAFairLockKeepsNoCallOfItsOwner(t *testing.T) {
 	s := kit.Open(t, srv.Addr(), &holdfast.Options{Observer: b.observer()})
 	kit.Lock(t, t.Context(), newFair(kit.Open(t, srv.Addr(), nil)))
 	kit.GoLock(t.Context(), newFair(s).Lock) // the session hears from then on
-	kit.Await(t, "a waiter that hears", func() bool { return b.waits.Load() == 1 && len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 1 })
+	kit.Await(t, "a waiter that hears",
+		func() bool { return b.waits.Load() == 1 && len(srv.Strs(t, "PUBSUB", "CHANNELS")) > 1 })
 	kit.SleepUntil(time.Now().Add(100 * time.Millisecond))
 	ctx := holdfast.NewOwner(t.Context())
 	b.armed.Store(true)

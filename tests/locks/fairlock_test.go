@@ -342,11 +342,23 @@ func TestAFairLockRefusesOptionsThatMakeNoSense(t *testing.T) {
 		opts fairlock.Options
 		want string
 	}{
-		{fairlock.Options{WaiterLease: time.Second - 1}, `fairlock "orders": lock: Options.WaiterLease is 999.999999ms, must be 0 or from 1s to 1h`},
-		{fairlock.Options{WaiterLease: -1}, `fairlock "orders": lock: Options.WaiterLease is -1ns, must be 0 or from 1s to 1h`},
-		{fairlock.Options{WaiterLease: time.Hour + 1}, `fairlock "orders": lock: Options.WaiterLease is 1h0m0.000000001s, must be 0 or from 1s to 1h`},
+		{
+			fairlock.Options{WaiterLease: time.Second - 1},
+			`fairlock "orders": lock: Options.WaiterLease is 999.999999ms, must be 0 or from 1s to 1h`,
+		},
+		{
+			fairlock.Options{WaiterLease: -1},
+			`fairlock "orders": lock: Options.WaiterLease is -1ns, must be 0 or from 1s to 1h`,
+		},
+		{
+			fairlock.Options{WaiterLease: time.Hour + 1},
+			`fairlock "orders": lock: Options.WaiterLease is 1h0m0.000000001s, must be 0 or from 1s to 1h`,
+		},
 		{fairlock.Options{JavaWait: -1}, `fairlock "orders": lock: Options.JavaWait is -1ns, must be from 0 to 24h`},
-		{fairlock.Options{JavaWait: 25 * time.Hour}, `fairlock "orders": lock: Options.JavaWait is 25h0m0s, must be from 0 to 24h`},
+		{
+			fairlock.Options{JavaWait: 25 * time.Hour},
+			`fairlock "orders": lock: Options.JavaWait is 25h0m0s, must be from 0 to 24h`,
+		},
 		{fairlock.Options{FixedLease: -1}, `fairlock "orders": lock: Options.FixedLease is -1ns, must be 0 or at least 10ms`},
 	} {
 		_, err := fairlock.New(s, kit.Orders, &c.opts).Lock(t.Context())

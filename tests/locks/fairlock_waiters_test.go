@@ -142,7 +142,7 @@ func TestTheOneBehindIsWokenWhenTheFirstLeavesAFreeLock(t *testing.T) {
 	srv := redistest.Start(t)
 	o, s := observed(t, srv, kit.Lease)
 	l := fairlock.New(s, kit.Orders, &fairlock.Options{WaiterLease: time.Minute}) // they look rarely
-	holder := kit.Lock(t, t.Context(), newFair(kit.Open(t, srv.Addr(), nil)))     // of their own session they would be told
+	holder := kit.Lock(t, t.Context(), newFair(kit.Open(t, srv.Addr(), nil)))     // their own session would tell them
 	ctx, cancel := context.WithCancel(t.Context())
 	first := inLine(t, srv, ctx, l.Lock)[0]
 	second := inLine(t, srv, t.Context(), l.Lock)[0]

@@ -235,10 +235,14 @@ func TestWhichLocksAreHandedOver(t *testing.T) {
 		from, to *rlock.Options
 		want     bool
 	}{
-		"plain":                  {plain, plain, true},
-		"not re-entrant":         {&rlock.Options{NonReentrant: true}, &rlock.Options{NonReentrant: true}, true},
-		"from one that polls":    {&rlock.Options{Backoff: rlock.Exponential(time.Millisecond, 2*time.Millisecond)}, plain, true},
-		"to one that polls":      {plain, &rlock.Options{Backoff: rlock.Exponential(time.Millisecond, 2*time.Millisecond)}, false},
+		"plain":          {plain, plain, true},
+		"not re-entrant": {&rlock.Options{NonReentrant: true}, &rlock.Options{NonReentrant: true}, true},
+		"from one that polls": {
+			&rlock.Options{Backoff: rlock.Exponential(time.Millisecond, 2*time.Millisecond)}, plain, true,
+		},
+		"to one that polls": {
+			plain, &rlock.Options{Backoff: rlock.Exponential(time.Millisecond, 2*time.Millisecond)}, false,
+		},
 		"from one with a token":  {&rlock.Options{Fenced: true}, plain, false},
 		"to one with a token":    {plain, &rlock.Options{Fenced: true}, false},
 		"from one with a lease":  {&rlock.Options{FixedLease: time.Minute}, plain, false},

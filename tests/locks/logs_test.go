@@ -40,7 +40,8 @@ func TestLogOfALoss(t *testing.T) {
 	hold := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))
 	srv.Do(t, "DEL", "orders")
 	log.RequireEntry(t, s, "holdfast: lost", map[string]any{
-		"kind": "rlock", "name": "orders", "held": between(t, 1, time.Second), "error": "its lease was over, or the server has dropped it",
+		"kind": "rlock", "name": "orders", "held": between(t, 1, time.Second),
+		"error": "its lease was over, or the server has dropped it",
 	})
 	require.ErrorIs(t, hold.Err(), holdfast.ErrLost)
 	require.Len(t, log.Entries(t, "holdfast: lost"), 1)
@@ -57,7 +58,8 @@ func TestLogOfALossThatTheReleaseFinds(t *testing.T) {
 	kit.SleepUntil(time.Now().Add(held))
 	require.ErrorIs(t, hold.Release(), holdfast.ErrLost)
 	log.RequireEntry(t, s, "holdfast: lost", map[string]any{
-		"kind": "rlock", "name": "orders", "held": between(t, held, time.Minute), "error": "its lease was over, or the server has dropped it",
+		"kind": "rlock", "name": "orders", "held": between(t, held, time.Minute),
+		"error": "its lease was over, or the server has dropped it",
 	})
 	require.Len(t, log.Entries(t, "holdfast: lost"), 1)
 }
@@ -95,7 +97,8 @@ func TestALossKeepsTheReasonThatALateRenewalFinds(t *testing.T) {
 			(*session.Session)(s).Skip(7 * time.Second)
 			core.CatchUp((*session.Session)(s))
 			log.RequireEntry(t, s, "holdfast: renewal failed", map[string]any{
-				"kind": "rlock", "name": "orders", "trusted": between(t, time.Second, 20*time.Second), "error": saying(t, "WRONGTYPE"),
+				"kind": "rlock", "name": "orders", "trusted": between(t, time.Second, 20*time.Second),
+				"error": saying(t, "WRONGTYPE"),
 			})
 			after(srv)
 			(*session.Session)(s).Skip(20 * time.Second) // the next try comes after the end of trust
@@ -148,7 +151,8 @@ func TestLogOfANameThatIsRefused(t *testing.T) {
 		_, err := k.Make(s, "", 0).TryLock(t.Context())
 		require.Error(t, err)
 		log.RequireEntry(t, s, "holdfast: name refused", map[string]any{
-			"kind": saying(t, "^(rlock|fairlock|rwlock.Read|rwlock.Write|semaphore.Expirable|setlock)$"), "name": "", "error": "name is empty",
+			"kind": saying(t, "^(rlock|fairlock|rwlock.Read|rwlock.Write|semaphore.Expirable|setlock)$"), "name": "",
+			"error": "name is empty",
 		})
 	})
 }

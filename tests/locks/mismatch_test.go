@@ -69,9 +69,11 @@ func TestATextIsNoCount(t *testing.T) {
 				"AvailablePermits": func(ctx context.Context) error { return kit.ErrorOf(p.AvailablePermits(ctx)) },
 				"Delete":           func(ctx context.Context) error { return kit.ErrorOf(p.Delete(ctx)) },
 
-				"Expirable.Acquire":          func(ctx context.Context) error { return kit.ErrorOf(e.Acquire(ctx)) },
-				"Expirable.TryAcquire":       func(ctx context.Context) error { return kit.ErrorOf(e.TryAcquire(ctx)) },
-				"Expirable.TryAcquireNFor":   func(ctx context.Context) error { return kit.ErrorOf(e.TryAcquireNFor(ctx, 2, time.Hour)) },
+				"Expirable.Acquire":    func(ctx context.Context) error { return kit.ErrorOf(e.Acquire(ctx)) },
+				"Expirable.TryAcquire": func(ctx context.Context) error { return kit.ErrorOf(e.TryAcquire(ctx)) },
+				"Expirable.TryAcquireNFor": func(ctx context.Context) error {
+					return kit.ErrorOf(e.TryAcquireNFor(ctx, 2, time.Hour))
+				},
 				"Expirable.Release":          func(ctx context.Context) error { return e.Release(ctx, id) },
 				"Expirable.AddPermits":       func(ctx context.Context) error { return e.AddPermits(ctx, 1) },
 				"Expirable.SetPermits":       func(ctx context.Context) error { return e.SetPermits(ctx, 1) },

@@ -33,10 +33,14 @@ func TestOpenGivesUp(t *testing.T) {
 		lease       time.Duration
 		least, most time.Duration
 	}{
-		"a short lease":    {net.Dialer{}, time.Second, 2 * time.Second, 3 * time.Second},
-		"a long lease":     {net.Dialer{}, time.Minute, 2 * time.Second, 3 * time.Second},
-		"an own limit":     {net.Dialer{Timeout: 500 * time.Millisecond}, time.Minute, 500 * time.Millisecond, 1500 * time.Millisecond},
-		"both":             {net.Dialer{Timeout: 500 * time.Millisecond}, time.Second, 500 * time.Millisecond, 1500 * time.Millisecond},
+		"a short lease": {net.Dialer{}, time.Second, 2 * time.Second, 3 * time.Second},
+		"a long lease":  {net.Dialer{}, time.Minute, 2 * time.Second, 3 * time.Second},
+		"an own limit": {
+			net.Dialer{Timeout: 500 * time.Millisecond}, time.Minute, 500 * time.Millisecond, 1500 * time.Millisecond,
+		},
+		"both": {
+			net.Dialer{Timeout: 500 * time.Millisecond}, time.Second, 500 * time.Millisecond, 1500 * time.Millisecond,
+		},
 		"a limit too long": {net.Dialer{Timeout: time.Minute}, time.Minute, 2 * time.Second, 3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {

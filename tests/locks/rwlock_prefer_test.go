@@ -97,8 +97,12 @@ func TestReadersWaitBehindAWriterNoLongerThanItWaits(t *testing.T) {
 		leave  func(t *testing.T, srv *redistest.Server, writer *holdfast.Session, cancel func())
 		within time.Duration
 	}{
-		"it was cancelled":       {func(_ *testing.T, _ *redistest.Server, _ *holdfast.Session, cancel func()) { cancel() }, time.Second},
-		"its session was closed": {func(t *testing.T, _ *redistest.Server, s *holdfast.Session, _ func()) { require.NoError(t, s.Close()) }, time.Second},
+		"it was cancelled": {func(_ *testing.T, _ *redistest.Server, _ *holdfast.Session, cancel func()) {
+			cancel()
+		}, time.Second},
+		"its session was closed": {func(t *testing.T, _ *redistest.Server, s *holdfast.Session, _ func()) {
+			require.NoError(t, s.Close())
+		}, time.Second},
 		"it died": {func(t *testing.T, srv *redistest.Server, s *holdfast.Session, cancel func()) {
 			// A dead writer is never heard of again, like this mark of a stranger.
 			seconds := srv.Strs(t, "TIME")[0]

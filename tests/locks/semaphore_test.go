@@ -92,16 +92,25 @@ func TestASemaphoreNamesMistakesAndSendsNothing(t *testing.T) {
 	srv.ResetStats(t)
 	ctx := t.Context()
 	const tooMany = 1 << 53
-	for says, err := range map[string]error{
-		`semaphore "pool": acquire: permits are -1, must be from 0 to 2^53 - 1`:                    p.Acquire(ctx, -1),
-		`semaphore "pool": try acquire: permits are -1, must be from 0 to 2^53 - 1`:                p.TryAcquire(ctx, -1),
-		`semaphore "pool": try acquire for: permits are 9007199254740992, must be from 0 to`:       p.TryAcquireFor(ctx, tooMany, time.Second),
-		`semaphore "pool": release: permits are 0, must be from 1 to 2^53 - 1`:                     p.Release(ctx, 0),
-		`semaphore "pool": add permits: permits are 9007199254740992, must be from -(2^53 - 1) to`: p.AddPermits(ctx, tooMany),
-		`semaphore "": acquire: name is empty`:                                                     semaphore.New(s, "").Acquire(ctx, 1),
-		`semaphore "": try acquire: name is empty`:                                                 semaphore.New(s, "").TryAcquire(ctx, 0),
+	for _, c := range []struct {
+		says string
+		err  error
+	}{
+		{`semaphore "pool": acquire: permits are -1, must be from 0 to 2^53 - 1`, p.Acquire(ctx, -1)},
+		{`semaphore "pool": try acquire: permits are -1, must be from 0 to 2^53 - 1`, p.TryAcquire(ctx, -1)},
+		{
+			`semaphore "pool": try acquire for: permits are 9007199254740992, must be from 0 to`,
+			p.TryAcquireFor(ctx, tooMany, time.Second),
+		},
+		{`semaphore "pool": release: permits are 0, must be from 1 to 2^53 - 1`, p.Release(ctx, 0)},
+		{
+			`semaphore "pool": add permits: permits are 9007199254740992, must be from -(2^53 - 1) to`,
+			p.AddPermits(ctx, tooMany),
+		},
+		{`semaphore "": acquire: name is empty`, semaphore.New(s, "").Acquire(ctx, 1)},
+		{`semaphore "": try acquire: name is empty`, semaphore.New(s, "").TryAcquire(ctx, 0)},
 	} {
-		assert.ErrorContains(t, err, says)
+		assert.ErrorContains(t, c.err, c.says)
 	}
 	_, err := p.ReleaseIfExists(ctx, -1)
 	assert.ErrorContains(t, err, "permits are -1, must be from 1")

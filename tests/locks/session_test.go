@@ -24,6 +24,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Start(t).Addr()
 	good := rueidis.ClientOption{InitAddress: []string{addr}}
+	always := func(rueidis.Completed) bool { return true }
 	for says, bad := range map[string]struct {
 		opt  func(*rueidis.ClientOption)
 		opts holdfast.Options
@@ -40,7 +41,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"ClientOption.ConnLifetime":           {opt: func(o *rueidis.ClientOption) { o.ConnLifetime = time.Hour }},
 		"ClientOption.ReplicaOnly":            {opt: func(o *rueidis.ClientOption) { o.ReplicaOnly = true }},
 		"Options.Label":                       {opts: holdfast.Options{Label: strings.Repeat("x", 257)}},
-		"ClientOption.SendToReplicas":         {opt: func(o *rueidis.ClientOption) { o.SendToReplicas = func(rueidis.Completed) bool { return true } }},
+		"ClientOption.SendToReplicas":         {opt: func(o *rueidis.ClientOption) { o.SendToReplicas = always }},
 		"ClientOption.RingScaleEachConn is 9": {opt: func(o *rueidis.ClientOption) { o.RingScaleEachConn = 9 }},
 		"ClientOption.RingScaleEachConn is 4": {opt: func(o *rueidis.ClientOption) { o.RingScaleEachConn = 4 }},
 		"ClientOption.DisableAutoPipelining":  {opt: func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true }},

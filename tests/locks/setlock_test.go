@@ -224,7 +224,9 @@ func TestATokenIsGivenBackOnce(t *testing.T) {
 		take     func(ctx context.Context, s *holdfast.Session) (*holdfast.Hold, error)
 		giveBack func(s *holdfast.Session, h *holdfast.Hold) error
 	}{
-		"release":                     {func(ctx context.Context, s *holdfast.Session) (*holdfast.Hold, error) { return mine(s).Lock(ctx) }, release},
+		"release": {func(ctx context.Context, s *holdfast.Session) (*holdfast.Hold, error) {
+			return mine(s).Lock(ctx)
+		}, release},
 		"release of what was adopted": {adopt, release},
 		"close":                       {adopt, func(s *holdfast.Session, _ *holdfast.Hold) error { return s.Close() }},
 	} {

@@ -63,7 +63,8 @@ func TestACallThatWaitsForItsOwnCallerSaysSo(t *testing.T) {
 				assert.Equal(t, "WARN", e["level"])
 				assert.Contains(t, name, e["kind"])
 				assert.Contains(t, []string{"orders", "stock"}, e["name"])
-				assert.Regexp(t, `^\S*/locks\.inner \(stalls_test\.go:\d+\), called by \S*/locks\.outer \(stalls_test`, e["waits_at"])
+				assert.Regexp(t, `^\S*/locks\.inner \(stalls_test\.go:\d+\), called by \S*/locks\.outer \(stalls_test`,
+					e["waits_at"])
 				if places {
 					assert.Regexp(t, `^\S*/locks\.outer \(stalls_test\.go:\d+\)`, e["taken_at"])
 				} else {

@@ -24,7 +24,8 @@ type writerLine struct {
 	rw  *rwlock.RWMutex
 }
 
-var writersWaiting, writersLine, writersAlive = wire.RWWaiting(kit.Orders), wire.RWLine(kit.Orders), wire.RWAlive(kit.Orders)
+var writersWaiting, writersLine, writersAlive = wire.RWWaiting(kit.Orders), wire.RWLine(kit.Orders),
+	wire.RWAlive(kit.Orders)
 
 func newWriterLine(t *testing.T) *writerLine {
 	t.Parallel()

@@ -2,8 +2,8 @@ package model_test
 
 import "testing"
 
-// Writers stand in the line of a read-write lock, which is a semaphore of one permit that has a lease: a release tells the
-// first of them, and publishes besides, since it cannot know who listens.
+// Writers stand in the line of a read-write lock, which is a semaphore of one permit that has a lease: a release tells
+// the first of them, and publishes besides, since it cannot know who listens.
 
 // toWrite are the bounds of writers' worlds, of which b says the rest.
 func toWrite(b permBounds) permBounds {

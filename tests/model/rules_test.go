@@ -88,7 +88,8 @@ func allRules() rules {
 		wholeLease: true, lengthInDoubt: true,
 		trustFromSend: true, margin: true, returnLateGrant: true, firstMissIsLoss: true, nextMissIsDone: true,
 		passLast: true, passUndetached: true, passUnlost: true, passUnreturned: true, passTrusted: true, passThere: true,
-		passAlone: true, passIdle: true, passCopies: true, heirUndoes: true, heirAlone: true, heirIdle: true, heirRefuses: true,
+		passAlone: true, passIdle: true, passCopies: true, heirUndoes: true, heirAlone: true, heirIdle: true,
+		heirRefuses: true,
 	}
 }
 

@@ -407,7 +407,10 @@ type resizePermits struct {
 }
 
 func (p resizePermits) call() call {
-	return call{"semaphore_resize_expirable", permitKeys, append(append([]string{p.n}, telling(false)...), notAfter(p.late))}
+	return call{
+		"semaphore_resize_expirable", permitKeys,
+		append(append([]string{p.n}, telling(false)...), notAfter(p.late)),
+	}
 }
 
 // expirePermits is for either kind of semaphore.

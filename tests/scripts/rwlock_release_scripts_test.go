@@ -195,7 +195,8 @@ func TestRenewReadScript(t *testing.T) {
 				int64(1), int64(0),
 			},
 			after: map[string]redistest.Value{
-				"x": hash("mode", "read", "a:1", "1"), a1: {Type: "string", Content: "1", Expires: true}, "y": {Type: "string", Content: "no lock"},
+				"x": hash("mode", "read", "a:1", "1"), a1: {Type: "string", Content: "1", Expires: true},
+				"y": {Type: "string", Content: "no lock"},
 			},
 			ttl: about(30),
 		},

@@ -114,7 +114,8 @@ func openOurs(addr string) (program, error) { return openOursFor(addr, 3*time.Se
 
 // openOursFor opens a session whose locks are renewed with that lease, if none is asked for.
 func openOursFor(addr string, lease time.Duration) (*ourProgram, error) {
-	session, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{addr}}, &holdfast.Options{Lease: lease, Anonymous: true})
+	session, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{addr}},
+		&holdfast.Options{Lease: lease, Anonymous: true})
 	return &ourProgram{session}, err
 }
 

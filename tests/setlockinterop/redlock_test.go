@@ -50,7 +50,8 @@ func (f *onThree) ours() *multilock.RedLock {
 }
 
 func (f *onThree) theirs(tries int) *redsync.Mutex {
-	return redsync.New(f.pools...).NewMutex("x", redsync.WithExpiry(long), redsync.WithTries(tries), redsync.WithTimeoutFactor(1))
+	return redsync.New(f.pools...).NewMutex("x", redsync.WithExpiry(long), redsync.WithTries(tries),
+		redsync.WithTimeoutFactor(1))
 }
 
 func (f *onThree) requireEmpty(t *testing.T) {

@@ -62,8 +62,11 @@ func TestAMultiLockWaitsForNoReleaseBeyondItsTime(t *testing.T) {
 		take func(ctx context.Context) (*holdfast.Hold, error)
 		err  error
 	}{
-		"ctx":  {m.Lock, context.DeadlineExceeded},
-		"wait": {func(context.Context) (*holdfast.Hold, error) { return m.TryLockFor(t.Context(), 500*time.Millisecond) }, holdfast.ErrBusy},
+		"ctx": {m.Lock, context.DeadlineExceeded},
+		"wait": {
+			func(context.Context) (*holdfast.Hold, error) { return m.TryLockFor(t.Context(), 500*time.Millisecond) },
+			holdfast.ErrBusy,
+		},
 	} {
 		second := q.On(kit.ScriptOf(kit.KindOf("rlock"), "acquire"), proxy.Pass, proxy.First)
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)

@@ -77,23 +77,35 @@ func TestAMultiLockNamesMistakesAndSendsNothing(t *testing.T) {
 	srv := redistest.Start(t)
 	s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
 	srv.ResetStats(t)
-	for says, m := range map[string]*multilock.MultiLock{
-		`multilock "": lock: no locks are given`:             multilock.New(),
-		`multilock "": lock: a lock is nil`:                  multilock.New(rlock.New(s, "a", nil), nil),
-		`multilock "a, a": lock: lock "a" is given twice`:    multilock.New(rlock.New(s, "a", nil), rlock.New(s, "a", &rlock.Options{Fenced: true})),
-		`multilock "b, b": lock: lock "b" is given twice`:    multilock.New(rlock.New(s, "b", nil), fairlock.New(s, "b", nil)),
-		`multilock "c, c": lock: lock "c" is given twice`:    multilock.New(rwlock.New(s, "c", nil).Read(), multilock.New(rwlock.New(s, "c", nil).Read())),
-		`multilock ", x": lock: lock "": name is empty`:      pair(s, "", "x"),
-		`multilock "e, f": lock: lock "f": Options.FixedLea`: multilock.New(rlock.New(s, "e", nil), rlock.New(s, "f", &rlock.Options{FixedLease: 1})),
-		`lock "": 0 locks are given, must be at least 3`:     multilock.New(multilock.NewRedLock(nil, nil)),
-		`lock: a lock is nil`:                                multilock.New((*rlock.Mutex)(nil)),
-		`lock "g": Options.Token is set, must not be`:        multilock.New(setlock.New(s, "g", &setlock.Options{Token: "host"})),
+	for _, c := range []struct {
+		says string
+		m    *multilock.MultiLock
+	}{
+		{`multilock "": lock: no locks are given`, multilock.New()},
+		{`multilock "": lock: a lock is nil`, multilock.New(rlock.New(s, "a", nil), nil)},
+		{
+			`multilock "a, a": lock: lock "a" is given twice`,
+			multilock.New(rlock.New(s, "a", nil), rlock.New(s, "a", &rlock.Options{Fenced: true})),
+		},
+		{`multilock "b, b": lock: lock "b" is given twice`, multilock.New(rlock.New(s, "b", nil), fairlock.New(s, "b", nil))},
+		{
+			`multilock "c, c": lock: lock "c" is given twice`,
+			multilock.New(rwlock.New(s, "c", nil).Read(), multilock.New(rwlock.New(s, "c", nil).Read())),
+		},
+		{`multilock ", x": lock: lock "": name is empty`, pair(s, "", "x")},
+		{
+			`multilock "e, f": lock: lock "f": Options.FixedLea`,
+			multilock.New(rlock.New(s, "e", nil), rlock.New(s, "f", &rlock.Options{FixedLease: 1})),
+		},
+		{`lock "": 0 locks are given, must be at least 3`, multilock.New(multilock.NewRedLock(nil, nil))},
+		{`lock: a lock is nil`, multilock.New((*rlock.Mutex)(nil))},
+		{`lock "g": Options.Token is set, must not be`, multilock.New(setlock.New(s, "g", &setlock.Options{Token: "host"}))},
 	} {
-		_, err := m.Lock(t.Context())
-		assert.ErrorContains(t, err, says)
-		_, err = m.TryLock(t.Context())
+		_, err := c.m.Lock(t.Context())
+		assert.ErrorContains(t, err, c.says)
+		_, err = c.m.TryLock(t.Context())
 		assert.Error(t, err)
-		_, err = m.TryLockFor(t.Context(), time.Second)
+		_, err = c.m.TryLockFor(t.Context(), time.Second)
 		assert.Error(t, err)
 	}
 	assert.Zero(t, srv.CommandStats(t)["evalsha"])

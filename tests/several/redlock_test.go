@@ -89,29 +89,54 @@ func TestARedLockNamesMistakesAndSendsNothing(t *testing.T) {
 	three := func(name string, opts *multilock.RedLockOptions) *multilock.RedLock {
 		return kit.RedLock(s, name, kit.ReentrantMember, opts)
 	}
-	for says, l := range map[string]*multilock.RedLock{
-		`redlock "a": lock: 2 locks are given, must be at least 3`: kit.RedLock(s[:2], "a", kit.ReentrantMember, nil),
-		`redlock "": lock: 0 locks are given`:                      multilock.NewRedLock(nil, nil),
-		`redlock "": lock: lock 1 is nil`:                          multilock.NewRedLock(make([]holdfast.Locker, 3), nil),
-		`lock 2 is fairlock "a", must be an rlock or a set`:        multilock.NewRedLock([]holdfast.Locker{kit.ReentrantMember(s[0], "a"), fairlock.New(s[1], "a", nil), kit.PlainMember(s[2], "a")}, nil),
-		`lock 1 is a *multilock.RedLock`:                           multilock.NewRedLock([]holdfast.Locker{three("a", nil)}, nil),
-		`locks 1 and 3 are of one session`:                         kit.RedLock([]*holdfast.Session{s[0], s[1], s[0]}, "a", kit.PlainMember, nil),
-		`redlock "": lock: name is empty`:                          three("", nil),
-		`RedLockOptions.ServerTimeout is -1s`:                      three("a", &multilock.RedLockOptions{ServerTimeout: -time.Second}),
-		`RedLockOptions.ServerTimeout is 3s, must be 0 or less `:   three("a", &multilock.RedLockOptions{ServerTimeout: 3 * time.Second}),
-		`lock 2 is nil`: multilock.NewRedLock([]holdfast.Locker{kit.PlainMember(s[0], "a"), (*rlock.Mutex)(nil), kit.PlainMember(s[2], "a")}, nil),
-		`lock: Options.Token is set, must not be`: kit.RedLock(s, "a", func(s *holdfast.Session, name string) holdfast.Locker {
-			return setlock.New(s, name, &setlock.Options{Token: "host"})
-		}, nil),
-		`RedLockOptions.MinValidity is 2.93s, must be 0 or less`:   three("a", &multilock.RedLockOptions{MinValidity: 2930 * time.Millisecond}),
-		`RedLockOptions.MinValidity is 3s, must be 0 or less than`: three("a", &multilock.RedLockOptions{MinValidity: 3 * time.Second}),
-		`RedLockOptions.MinValidity is -1s`:                        three("a", &multilock.RedLockOptions{MinValidity: -time.Second}),
+	for _, c := range []struct {
+		says string
+		l    *multilock.RedLock
+	}{
+		{`redlock "a": lock: 2 locks are given, must be at least 3`, kit.RedLock(s[:2], "a", kit.ReentrantMember, nil)},
+		{`redlock "": lock: 0 locks are given`, multilock.NewRedLock(nil, nil)},
+		{`redlock "": lock: lock 1 is nil`, multilock.NewRedLock(make([]holdfast.Locker, 3), nil)},
+		{
+			`lock 2 is fairlock "a", must be an rlock or a set`,
+			multilock.NewRedLock([]holdfast.Locker{
+				kit.ReentrantMember(s[0], "a"), fairlock.New(s[1], "a", nil),
+				kit.PlainMember(s[2], "a"),
+			}, nil),
+		},
+		{`lock 1 is a *multilock.RedLock`, multilock.NewRedLock([]holdfast.Locker{three("a", nil)}, nil)},
+		{`locks 1 and 3 are of one session`, kit.RedLock([]*holdfast.Session{s[0], s[1], s[0]}, "a", kit.PlainMember, nil)},
+		{`redlock "": lock: name is empty`, three("", nil)},
+		{`RedLockOptions.ServerTimeout is -1s`, three("a", &multilock.RedLockOptions{ServerTimeout: -time.Second})},
+		{
+			`RedLockOptions.ServerTimeout is 3s, must be 0 or less `,
+			three("a", &multilock.RedLockOptions{ServerTimeout: 3 * time.Second}),
+		},
+		{
+			`lock 2 is nil`,
+			multilock.NewRedLock([]holdfast.Locker{kit.PlainMember(s[0], "a"), (*rlock.Mutex)(nil), kit.PlainMember(s[2], "a")},
+				nil),
+		},
+		{
+			`lock: Options.Token is set, must not be`,
+			kit.RedLock(s, "a", func(s *holdfast.Session, name string) holdfast.Locker {
+				return setlock.New(s, name, &setlock.Options{Token: "host"})
+			}, nil),
+		},
+		{
+			`RedLockOptions.MinValidity is 2.93s, must be 0 or less`,
+			three("a", &multilock.RedLockOptions{MinValidity: 2930 * time.Millisecond}),
+		},
+		{
+			`RedLockOptions.MinValidity is 3s, must be 0 or less than`,
+			three("a", &multilock.RedLockOptions{MinValidity: 3 * time.Second}),
+		},
+		{`RedLockOptions.MinValidity is -1s`, three("a", &multilock.RedLockOptions{MinValidity: -time.Second})},
 	} {
-		_, err := l.Lock(t.Context())
-		assert.ErrorContains(t, err, says)
-		_, err = l.TryLock(t.Context())
+		_, err := c.l.Lock(t.Context())
+		assert.ErrorContains(t, err, c.says)
+		_, err = c.l.TryLock(t.Context())
 		assert.Error(t, err)
-		_, err = l.TryLockFor(t.Context(), time.Second)
+		_, err = c.l.TryLockFor(t.Context(), time.Second)
 		assert.Error(t, err)
 	}
 	ended, cancel := context.WithCancelCause(t.Context())

@@ -23,12 +23,12 @@ type right struct {
 
 // calls are what all sessions send, and what scripts call, each with arguments that do no harm to the key: it is
 // there for the first ones, and then a text, which is of the wrong type for most.
-const calls = `PEXPIRE key 1|DEL key|SET key x PX 1000|TIME|GET key|PERSIST key|GETEX key PX 1000|PTTL key|INCR key|INCRBY key 1|DECR key|
-DECRBY key 1|HGET key f|HSET key f v|HDEL key f|HLEN key|EXISTS key|HEXISTS key f|HMGET key f|HKEYS key|HGETALL key|
-HSCAN key 0|LINDEX key 0|LLEN key|LRANGE key 0 0|LPOS key e|LREM key 0 e|LINSERT key BEFORE e e|LPUSH key e|
-RPUSH key e|LPOP key|
-ZADD key 0 m|ZREM key m|ZSCORE key m|ZCARD key|ZCOUNT key 0 0|ZRANGE key 0 0|ZRANGEBYSCORE key 0 0|
-ZREMRANGEBYSCORE key 0 0|ZREMRANGEBYRANK key 0 0|EVAL return 0|EVALSHA 0000000000000000000000000000000000000000 0`
+const calls = `PEXPIRE key 1|DEL key|SET key x PX 1000|TIME|GET key|PERSIST key|GETEX key PX 1000|PTTL key|INCR key|
+INCRBY key 1|DECR key|DECRBY key 1|HGET key f|HSET key f v|HDEL key f|HLEN key|EXISTS key|HEXISTS key f|HMGET key f|
+HKEYS key|HGETALL key|HSCAN key 0|LINDEX key 0|LLEN key|LRANGE key 0 0|LPOS key e|LREM key 0 e|LINSERT key BEFORE e e|
+LPUSH key e|RPUSH key e|LPOP key|ZADD key 0 m|ZREM key m|ZSCORE key m|ZCARD key|ZCOUNT key 0 0|ZRANGE key 0 0|
+ZRANGEBYSCORE key 0 0|ZREMRANGEBYSCORE key 0 0|ZREMRANGEBYRANK key 0 0|EVAL return 0|
+EVALSHA 0000000000000000000000000000000000000000 0`
 
 // removing is how many of the calls remove what the others leave.
 const removing = 3

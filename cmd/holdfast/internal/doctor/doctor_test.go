@@ -29,8 +29,16 @@ func TestVersions(t *testing.T) {
 		{map[string]string{"redis_version": "6.2.0"}, statusOK, "Redis 6.2.0"},
 		{map[string]string{"redis_version": "7.0.15"}, statusOK, "Redis 7.0.15"},
 		{map[string]string{"redis_version": "10.1"}, statusOK, "Redis 10.1"},
-		{map[string]string{"redis_version": "7.2.4", "server_name": "valkey", "valkey_version": "8.1.0"}, statusOK, "Valkey 8.1.0"},
-		{map[string]string{"redis_version": "7.2.4", "server_name": "valkey", "valkey_version": "7.1.9"}, statusFail, "Valkey 7.1.9 is too old"},
+		{
+			map[string]string{"redis_version": "7.2.4", "server_name": "valkey", "valkey_version": "8.1.0"},
+			statusOK,
+			"Valkey 8.1.0",
+		},
+		{
+			map[string]string{"redis_version": "7.2.4", "server_name": "valkey", "valkey_version": "7.1.9"},
+			statusFail,
+			"Valkey 7.1.9 is too old",
+		},
 	} {
 		f := version(t.Context(), nil, &node{info: tt.info})
 		assert.Equal(t, tt.status, f.Status, f.Found)
@@ -47,7 +55,8 @@ func TestWhatServersDoNotTell(t *testing.T) {
 		config: map[string]string{},
 	}
 	for name, check := range map[string]func(context.Context, *doctor, *node) finding{
-		"version": version, "eviction": eviction, "persistence": persistence, "replicas": replicas, "connections": connections,
+		"version": version, "eviction": eviction, "persistence": persistence, "replicas": replicas,
+		"connections": connections,
 	} {
 		f := check(t.Context(), &doctor{q: &question{lease: 30 * time.Second}}, n)
 		assert.Equal(t, statusNote, f.Status, name)

@@ -102,7 +102,9 @@ var remedies = [][2]string{
 	{"sentinel", theSet},
 	{"lookup ", "No such host: check the name in the URL."},
 	{"signed by unknown authority", "The signer of its certificate is unknown here: name it with --cacert."},
-	{"is (not )?valid for|cannot validate|IP SANs", "Its certificate is for another name: connect by that, or give --sni."},
+	{
+		"is (not )?valid for|cannot validate|IP SANs", "Its certificate is for another name: connect by that, or give --sni.",
+	},
 	{"first record does not look like a TLS handshake", "It does not speak TLS: use redis:// instead of rediss://."},
 	{"certificate required|bad certificate|handshake failure", "It wants a certificate: give --cert and --key."},
 	{"refused", "Nobody listens there: check host and port, and that the server runs."},
