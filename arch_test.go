@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 	},
 	"internal/acks": {
 		"internal/cluster", "internal/kind", "internal/lease", "internal/script", "internal/session", "internal/sharing",
-		"internal/wire",
+		"internal/wait", "internal/wire",
 	},
 	"internal/debts": {
 		"internal/lease", "internal/owner", "internal/script", "internal/session", "internal/wait",

@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/cluster"
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -157,15 +158,14 @@ func (rs *rounds) next(at *server) (all []*waiter) {
 
 // run has one round after the other while anybody waits for one.
 func (rs *rounds) run(at *server) {
-	delay := session.FirstRetry
+	delay := time.Duration(0)
 	for all := rs.next(at); len(all) > 0; all = rs.next(at) {
-		trouble := rs.round(at, all)
-		if trouble == nil {
-			delay = session.FirstRetry
+		if rs.round(at, all) == nil {
+			delay = 0
 			continue
 		}
+		delay = wait.Retry(delay)
 		_ = session.Pause(rs.session.Context(), delay) // those who wait leave when it ends
-		delay = min(2*delay, session.LastRetry)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
 // Release ends the hold and gives it back, once.
@@ -97,12 +98,14 @@ func (g *grant) lower(ctx context.Context) (reply int64, remaining kind.Remainin
 	}
 	defer g.claim.Leave()
 	remaining = g.remaining()
-	for delay := session.FirstRetry; ; delay = min(2*delay, session.LastRetry) {
+	var tries session.Tries
+	for tries.Next(ctx) {
 		reply, err = g.lowerOnce(ctx, remaining)
-		if err == nil || !script.IsTemporary(err) || session.Pause(ctx, delay) != nil {
-			return reply, remaining, err
+		if err == nil || !script.IsTemporary(err) {
+			break
 		}
 	}
+	return reply, remaining, err
 }
 
 func (g *grant) lowerOnce(ctx context.Context, remaining kind.Remaining) (reply int64, err error) {
@@ -189,7 +192,7 @@ func (g *grant) correctNow() {
 			g.setCorrecting(false)
 		}
 	}()
-	for delay, longest := session.FirstRetry, session.LastRetry; ; delay = min(2*delay, longest) {
+	for delay, retry := time.Duration(0), wait.Retry; ; {
 		ctx, cancel := context.WithTimeoutCause(s.Context(), s.Bound(), session.ErrNoReply)
 		reply, _, err := g.lower(ctx)
 		cancel()
@@ -200,12 +203,12 @@ func (g *grant) correctNow() {
 		case err == nil || script.ClassOf(err) == script.Broken:
 			return
 		case !script.IsTemporary(err) && script.ClassOf(err) != script.Unknown:
-			mine, longest = mine || g.setCorrecting(true), session.RareRetry
+			mine, retry = mine || g.setCorrecting(true), wait.RetryRarely
 			if !mine || g.forgotten() {
 				return
 			}
 		}
-		if session.Pause(s.Context(), delay) != nil {
+		if delay = retry(delay); session.Pause(s.Context(), delay) != nil {
 			return
 		}
 	}

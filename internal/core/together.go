@@ -191,12 +191,14 @@ func (r *Return) inTurn(send sendReturn) (remaining []kind.Remaining, replies []
 		}
 		remaining = append(remaining, left)
 	}
-	for delay := session.FirstRetry; ; delay = min(2*delay, session.LastRetry) {
+	var tries session.Tries
+	for tries.Next(r.ctx) {
 		replies, err = r.lower(remaining, send)
-		if err == nil || !script.IsTemporary(err) || session.Pause(r.ctx, delay) != nil {
-			return remaining, replies, err
+		if err == nil || !script.IsTemporary(err) {
+			break
 		}
 	}
+	return remaining, replies, err
 }
 
 // lower sends the call.

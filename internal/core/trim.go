@@ -39,21 +39,23 @@ var errTrimming = &script.Failure{
 // ask says that a lease of d is asked for without the claim's turn: no trim goes below it until the caller
 // calls asked. One that has been sent before is waited for, but not if its reply was lost.
 func (g *grant) ask(ctx context.Context, d time.Duration) (asked func(), err error) {
-	for delay := session.FirstRetry; ; delay = min(2*delay, session.LastRetry) {
+	var tries session.Tries
+	for tries.Next(ctx) {
 		g.claim.Lock()
 		may, underWay := g.claim.Ask(g.Wire, d, g.lock.Session().Now())
 		g.claim.Unlock()
-		switch {
-		case may:
+		if may {
 			return func() {
 				g.claim.Lock()
 				defer g.claim.Unlock()
 				g.claim.Asked(d)
 			}, nil
-		case !underWay || session.Pause(ctx, delay) != nil:
-			return nil, errTrimming
+		}
+		if !underWay {
+			break
 		}
 	}
+	return nil, errTrimming
 }
 
 // slack trims, in the background, the leases under the grant's wire owner if they may be too long.
@@ -67,10 +69,9 @@ func (g *grant) slack() {
 	}
 	s.Start(func() {
 		for _, part := range parts {
-			for delay := session.FirstRetry; ; delay = min(2*delay, session.LastRetry) {
-				err := part.trim()
-				if err == nil || !errors.Is(err, session.ErrUnknown) && !script.IsTemporary(err) ||
-					session.Pause(s.Context(), delay) != nil {
+			var tries session.Tries
+			for tries.Next(s.Context()) {
+				if err := part.trim(); !errors.Is(err, session.ErrUnknown) && !script.IsTemporary(err) {
 					break
 				}
 			}

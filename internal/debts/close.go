@@ -17,17 +17,19 @@ type Giving struct {
 // GiveBack runs the calls of a session that is being closed, again and again until their outcomes are known or ctx
 // ends.
 func GiveBack(ctx context.Context, s *session.Session, calls []Giving) error {
-	all, failed, why := len(calls), 0, error(nil)
-	for delay := session.FirstRetry; len(calls) > 0; delay = min(2*delay, session.LastRetry) {
-		again, n, err := giveBackOnce(ctx, s, calls)
-		if failed += n; n > 0 {
-			why = err
+	all, failed, why, last := len(calls), 0, error(nil), error(nil)
+	var tries session.Tries
+	for tries.Next(ctx) {
+		n := 0
+		if calls, n, last = giveBackOnce(ctx, s, calls); n > 0 {
+			failed, why = failed+n, last
 		}
-		if len(again) > 0 && session.Pause(ctx, delay) != nil {
-			failed, why = failed+len(again), err
+		if len(calls) == 0 {
 			break
 		}
-		calls = again
+	}
+	if len(calls) > 0 { // ctx has ended
+		failed, why = failed+len(calls), last
 	}
 	if failed == 0 {
 		return nil

@@ -28,8 +28,7 @@ const untold State = -1
 // ends, or it fails. tell is called by the caller's goroutine.
 func Watch(ctx context.Context, l *core.Lock, tell func(State) bool) error {
 	w := &watcher{
-		lock: l, place: l.Session().Lines().Apart(l.Line()), tell: tell, told: untold, delay: wait.FirstRetry,
-		silence: func() {},
+		lock: l, place: l.Session().Lines().Apart(l.Line()), tell: tell, told: untold, silence: func() {},
 	}
 	defer func() { w.silence() }()
 	return wait.Until(ctx, ctx, true, w)
@@ -44,8 +43,8 @@ type watcher struct {
 	tell    func(State) bool
 	told    State
 	listens bool
-	silence func() // ends that it listens
-	delay   time.Duration
+	silence func()        // ends that it listens
+	delay   time.Duration // after the last look, if that failed
 
 	until    time.Duration // how long the lock stays taken, as the last look knew that found it so
 	released bool          // a release was heard of since then
@@ -62,12 +61,12 @@ func (w *watcher) Attempt(ctx, _ context.Context) (done bool, retry time.Duratio
 	case err != nil && ctx.Err() != nil:
 		return true, 0, w.Interrupted(ctx, ctx.Err())
 	case session.Passes(err):
-		retry, w.delay = w.delay, min(2*w.delay, wait.LastRetry)
-		return false, retry, nil
+		w.delay = wait.Retry(w.delay)
+		return false, w.delay, nil
 	case err != nil:
 		return true, 0, err
 	}
-	w.delay = wait.FirstRetry
+	w.delay = 0
 	if !w.listens {
 		w.listens, w.silence = true, w.listen()
 	}

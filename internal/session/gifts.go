@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
 // A Gift is a call that gives something back.
@@ -47,7 +48,7 @@ func (o *Object) owe(g Gift, why error) bool {
 	}
 	s := o.session
 	started := s.Start(func() {
-		for delay, last := FirstRetry, false; !last; delay = min(2*delay, RareRetry) {
+		for delay, last := wait.RetryRarely(0), false; !last; delay = wait.RetryRarely(delay) {
 			last = Pause(s.ctx, delay) != nil
 			ctx, cancel := s.Within(s.Now(), s.Bound())
 			err := o.giveOnce(ctx, g.Call(), g.Read)
@@ -77,9 +78,10 @@ func (o *Object) warnOfGift(err error) {
 func (o *Object) give(g Gift) error {
 	ctx, cancel := o.session.Within(o.session.Now(), o.session.Bound())
 	defer cancel()
-	var doubt error // what a copy says is not what the first one has done
-	for delay := FirstRetry; ; delay = min(2*delay, LastRetry) {
-		err := o.giveOnce(ctx, g.Call(), g.Read)
+	var err, doubt error // what a copy says is not what the first one has done
+	var tries Tries
+	for tries.Next(ctx) {
+		err = o.giveOnce(ctx, g.Call(), g.Read)
 		unknown := script.ClassOf(err) == script.Unknown || script.ClassOf(err) == script.Broken
 		if unknown && doubt == nil && g.Doubted != nil {
 			g.Doubted()
@@ -87,13 +89,14 @@ func (o *Object) give(g Gift) error {
 		if unknown {
 			doubt = err
 		}
-		switch {
-		case err == nil:
+		if err == nil {
 			return nil
-		case !script.IsTemporary(err) || unknown && !g.Harmless || Pause(ctx, delay) != nil:
-			return cmp.Or(doubt, err)
+		}
+		if !script.IsTemporary(err) || unknown && !g.Harmless {
+			break
 		}
 	}
+	return cmp.Or(doubt, err)
 }
 
 func (o *Object) giveOnce(ctx context.Context, c *script.Call, read func(c *script.Call) error) error {

@@ -10,13 +10,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// The delays between tries of what failed.
-const (
-	FirstRetry = wait.FirstRetry
-	LastRetry  = wait.LastRetry
-	RareRetry  = time.Minute // of what is refused, but perhaps not for ever
-)
-
 // Pause sleeps for d, or returns why ctx ended first.
 func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
@@ -29,12 +22,24 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// Tries are those of something that may fail for a while. (It is no iterator, because that would allocate.)
+type Tries struct{ delay time.Duration }
+
+// Next reports whether there is another try: at once the first time, and then after a delay, unless ctx ends.
+func (t *Tries) Next(ctx context.Context) bool {
+	if t.delay > 0 && Pause(ctx, t.delay) != nil {
+		return false
+	}
+	t.delay = wait.Retry(t.delay)
+	return true
+}
+
 // Once attempts something about a key within limit, again only while the reply is lost.
 func (s *Session) Once(
 	ctx context.Context, key string, limit time.Duration, attempt func(ctx context.Context) error,
 ) error {
 	end, within := time.Now().Add(limit), ctx
-	for delay := FirstRetry; ; delay = min(2*delay, LastRetry) {
+	for delay := wait.Retry(0); ; delay = wait.Retry(delay) {
 		// A connection that falls silent now ends by itself within a third of the session's lease; and a
 		// context would be more than all else that an attempt allocates.
 		if within == ctx && (limit < lease.NotAfter(s.Lease()) || s.Runner().Silent(key)) {

@@ -154,7 +154,7 @@ func (r *Retries) Again(
 		return wait.Interval(inTheWay), nil
 	case script.IsTemporary(why) && ctx.Err() == nil:
 		f := r.failures()
-		f.trouble, f.delay = why, min(max(2*f.delay, FirstRetry), LastRetry)
+		f.trouble, f.delay = why, wait.Retry(f.delay)
 		r.failed = f
 		r.object.logTrouble(why)
 		return wait.Interval(f.delay), nil

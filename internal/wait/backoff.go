@@ -5,11 +5,13 @@ import (
 	"time"
 )
 
-// The delays between tries of what failed.
-const (
-	FirstRetry = 5 * time.Millisecond
-	LastRetry  = 500 * time.Millisecond
-)
+// Retry is the delay between a failure and the next try, by the one after the failure before; 0: there was none.
+func Retry(last time.Duration) time.Duration { return retry(last, 500*time.Millisecond) }
+
+// RetryRarely is that of what is refused, but perhaps not for ever.
+func RetryRarely(last time.Duration) time.Duration { return retry(last, time.Minute) }
+
+func retry(last, most time.Duration) time.Duration { return min(max(2*last, 5*time.Millisecond), most) }
 
 // Exponential is a back-off: it starts at least, doubles with each attempt up to most, and takes a
 // random time between half and all of that, so that those who wait for the same name spread.

@@ -119,7 +119,7 @@ func (ws *Watches) end(w *watch) {
 
 // run looks until nobody waits any more.
 func (ws *Watches) run(ctx context.Context, w *watch) {
-	l := &looker{watch: w, watches: ws, delay: wait.FirstRetry}
+	l := &looker{watch: w, watches: ws}
 	defer func() {
 		if l.stop != nil {
 			l.stop()
@@ -132,8 +132,8 @@ func (ws *Watches) run(ctx context.Context, w *watch) {
 type looker struct {
 	*watch
 	watches *Watches
-	stop    func() // ends that it listens; nil: nothing listens yet
-	delay   time.Duration
+	stop    func()        // ends that it listens; nil: nothing listens yet
+	delay   time.Duration // after the last look, if that failed
 }
 
 // Attempt looks once.
@@ -146,8 +146,8 @@ func (l *looker) Attempt(ctx, _ context.Context) (done bool, retry time.Duration
 		return true, 0, nil // nobody is there to be told
 	case script.IsTemporary(err):
 		apart(func() { w.subject.Trouble(err) })
-		retry, l.delay = l.delay, min(2*l.delay, wait.LastRetry)
-		return false, retry, nil
+		l.delay = wait.Retry(l.delay)
+		return false, l.delay, nil
 	case over || err != nil:
 		if !ws.tell(w, err) {
 			return true, 0, nil
@@ -157,7 +157,7 @@ func (l *looker) Attempt(ctx, _ context.Context) (done bool, retry time.Duration
 	default:
 		ws.note(w, -1)
 	}
-	l.delay = wait.FirstRetry
+	l.delay = 0
 	if l.stop == nil {
 		l.stop = w.subject.Listen(func() { ws.hear(w) })
 	}
