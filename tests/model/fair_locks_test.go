@@ -26,6 +26,9 @@ var ( // A has the lock, and calls of B wait for it.
 	})
 	fairEvicted = fair(lineBounds{calls: oneWaits, draws: drawsTwo, wakes: true, evicts: 2, force: 1})
 	fairRefused = fair(lineBounds{calls: oneWaits, draws: drawsTwo, fairBounds: fairBounds{refuses: 1}})
+	fairFailing = fair(lineBounds{calls: oneWaits, draws: drawsTwo, wakes: true, fails: 1})
+	fairFailedX = fair(lineBounds{calls: oneWaits, draws: drawsOne, fails: 1, fairBounds: fairBounds{redisson: 1}})
+	fairFailure = fair(lineBounds{calls: oneWaits, draws: drawsTwo, fails: 1, faults: 1, strays: 1})
 	fairTwin    = fair(lineBounds{calls: oneWaits, draws: drawsOne, faults: 1, fairBounds: fairBounds{twin: true}})
 	oneWaits    = [2]int8{0, 1}
 	drawsOne    = [2]int8{1, 1}
@@ -47,6 +50,7 @@ func TestFair(t *testing.T) {
 		"messages cross, and get lost": fairCrossing, "waiters live longer": fairLiving, "not heard": fairUnheard,
 		"freed by force": fairFreed, "freed by force, and taken": fairForced, "dropped by Redisson": fairDropped,
 		"woken": fairHearing, "evicted": fairEvicted, "refused": fairRefused, "two names": fairTwin,
+		"failed over": fairFailing, "failed over to Redisson": fairFailedX, "failed over, late": fairFailure,
 		"one dies": fairMortal, "one dies before the other": fairOrphaned, "two wait": fairInside,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,6 +87,8 @@ func TestEveryFairRuleIsNeeded(t *testing.T) {
 		},
 		"another's place":                {func(r *lineRules) { r.ownPlace = false }, fairInside, left},
 		"the dead stay":                  {func(r *lineRules) { r.buries = false }, fairOrphaned, unheards},
+		"failed over, and waits on":      {func(r *lineRules) { r.newPlace = false }, fairFailing, unheards},
+		"a message of the former server": {func(r *lineRules) { r.mailFirst = false }, fairFailing, believed},
 		"a release takes another's":      {func(r *lineRules) { r.ownRelease = false }, fairCrossing, believed},
 		"left, but in the queue":         {func(r *lineRules) { r.leavesLine = false }, fairCrossing, left},
 		"left, but has it":               {func(r *lineRules) { r.leavesLock = false }, fairCrossing, ghosts},

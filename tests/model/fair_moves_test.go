@@ -92,11 +92,11 @@ func (w *lineWorld) checkFair(report func(violation)) {
 }
 
 // fair adds what the server has of a queue.
-func (k *keyer) fair(v *lineServer, b *lineBounds) {
+func (k *keyer) fair(v *lineServer) {
 	for _, set := range []wireSet{v.due, v.listed, v.hear} {
 		k.add(byte(set), byte(set>>8))
 	}
-	k.add(byte(v.ours.n), byte(b.pops), byte(b.refuses), byte(b.redisson))
+	k.add(byte(v.ours.n))
 	for _, o := range v.ours.items() {
 		k.add(byte(o))
 	}

@@ -81,7 +81,8 @@ func TestEveryConditionIsNeeded(t *testing.T) {
 }
 
 // TestConditionsOfCaution: some conditions are no matter of safety. A release that is under way for the claim, or that
-// was lost, leaves the heir's hold alone, and so does what follows from the loss of an earlier one.
+// was lost, leaves the heir's hold alone, and so does what follows from the loss of an earlier one. They are kept by
+// choice; the package comment says why.
 func TestConditionsOfCaution(t *testing.T) {
 	for name, b := range map[string]bounds{"something gets lost": passing, "nested": crowded} {
 		t.Run(name, func(t *testing.T) {

@@ -40,7 +40,7 @@ func (w *lineWorld) check(report func(violation)) {
 	if v.holder == 0 && waits && !w.deadFirst() {
 		report(unheard)
 	}
-	if !idles {
+	if !idles || w.failed {
 		return
 	}
 	if o := v.holder; o > 0 && o != others && !v.remains && !w.s[o.of()].dead {

@@ -12,6 +12,12 @@ var ( // A has the lock, and calls of B wait for it.
 	hearing   = lineBounds{calls: [2]int8{0, 1}, draws: [2]int8{1, 2}, java: true, wakes: true, faults: 1}
 )
 
+var ( // The server fails over.
+	failing     = lineBounds{calls: [2]int8{0, 1}, draws: [2]int8{1, 2}, wakes: true, fails: 1}
+	failingJava = lineBounds{calls: [2]int8{0, 1}, draws: [2]int8{1, 2}, java: true, fails: 1}
+	failingLate = lineBounds{calls: [2]int8{0, 1}, draws: [2]int8{1, 2}, fails: 1, faults: 1, strays: 1}
+)
+
 var ( // Calls of both wait, and in the last two X has the lock.
 	together = lineBounds{calls: [2]int8{1, 1}, draws: [2]int8{2, 1}, java: true}
 	mortal   = lineBounds{calls: [2]int8{1, 1}, draws: [2]int8{2, 1}, kills: 1}
@@ -31,6 +37,7 @@ func TestLine(t *testing.T) {
 		"freed by force": freeing, "nobody knows who hears": unknown, "evicted": evicting, "woken": hearing,
 		"both sessions": together, "one dies": mortal, "others have it": theirs, "one dies before the other": orphaned,
 		"handed over inside": inside, "handed over inside, freed by force": insideForced,
+		"failed over": failing, "failed over, others about": failingJava, "failed over, late": failingLate,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -79,7 +86,10 @@ func TestEveryLineRuleIsNeeded(t *testing.T) {
 		// B sleeps, and is in no line.
 		"evicted, and waits on":         {func(r *lineRules) { r.newPlace = false }, evicting, []violation{unheard}},
 		"first call lost, and waits on": {func(r *lineRules) { r.newPlace = false }, hearing, []violation{unheard}},
-		"gives up without undo":         {func(r *lineRules) { r.undoesPlaces = false }, crossing, left},
+		"failed over, and waits on":     {func(r *lineRules) { r.newPlace = false }, failing, []violation{unheard}},
+		// The server that B was told by has lost the grant, and the next one says that B waits.
+		"a message of the former server": {func(r *lineRules) { r.mailFirst = false }, failing, believed[:1]},
+		"gives up without undo":          {func(r *lineRules) { r.undoesPlaces = false }, crossing, left},
 		// A late copy stands in the line after the undo, and is handed the lock.
 		"undone only once": {func(r *lineRules) { r.undoesAgain = false }, crossing, left},
 		// The call before the message had no reply, and takes the lock when the hold has been released.

@@ -33,12 +33,25 @@ func exploreLine(r lineRules, b lineBounds, until ...violation) search {
 	var k keyer
 	return model[*lineWorld, lineEvent]{
 		start: func() *lineWorld { return startLine(b) },
-		moves: func(w *lineWorld, emit func(lineEvent, *lineWorld, violation)) { w.moves(r, emit) },
+		moves: func(w *lineWorld, emit func(lineEvent, *lineWorld, violation)) { w.moves(r, w.replicating(emit)) },
 		tidy:  func(w *lineWorld) { w.tidy(r) },
 		key:   func(w *lineWorld) []byte { return lineKey(&k, w) },
 		check: (*lineWorld).check,
 		drop:  (*lineWorld).drop,
 	}.explore(until...)
+}
+
+// replicating emits steps from w, of which a server that may take over has all but the last that wrote something.
+func (w *lineWorld) replicating(emit lineEmit) lineEmit {
+	if w.bounds.fails == 0 {
+		return emit
+	}
+	return func(e lineEvent, n *lineWorld, wrong violation) {
+		if n.bounds.fails > 0 && n.ahead == w.ahead && n.server != w.server {
+			n.replica = w.server
+		}
+		emit(e, n, wrong)
+	}
 }
 
 // then emits a step.
@@ -126,7 +139,8 @@ func (w *lineWorld) caller(r lineRules, i int, emit lineEmit) {
 	}
 	n := w.clone()
 	// No call stands in a line before the session is subscribed.
-	if (!s.down || s.request.Wire != "" || w.bounds.fair) && n.asking(r, i) {
+	subscribed := !s.down || s.request.Wire != "" || w.bounds.fair
+	if read := s.mail == 0 || w.bounds.inside || !r.mailFirst; subscribed && read && n.asking(r, i) {
 		emit(lineEvent{who: who, what: "calls stand", wire: n.s[i].ask.wire}, n, fine)
 	} else {
 		n.drop()
@@ -258,6 +272,9 @@ func (w *lineWorld) anybody(r lineRules, emit lineEmit) {
 			n.excused |= 1 << v.holder
 			return n.pass(r, free)
 		})
+	}
+	if w.bounds.fails > 0 && w.replica != (lineServer{}) {
+		w.then(emit, lineEvent{who: "server", what: "fails over"}, func(n *lineWorld) { n.failOver(r) })
 	}
 	if w.bounds.evicts > 0 && v.line.n > 0 && !w.bounds.fair {
 		w.then(emit, lineEvent{who: "server", what: "drops the line"}, func(n *lineWorld) {

@@ -22,6 +22,7 @@ type lineRules struct {
 	confirms     bool // if that trust is over, a call finds out; without: it is counted from the message
 	handedMargin bool // trust ends before the lease that the release has granted
 	looksAgain   bool // a message that comes while a call is in flight is followed by another call
+	mailFirst    bool // a message is read before the next call is sent; without: it may be taken for a later one
 
 	// Requests.
 
@@ -44,7 +45,8 @@ func allLineRules() lineRules {
 		standsOnce: true, ownRelease: true, skipUnheard: true, leavesLine: true, leavesLock: true,
 		tellsFree: true, tellsFirst: true, dropsDead: true, listens: true,
 		ownMessage: true, fromStood: true, stoodReplied: true, confirms: true, handedMargin: true, looksAgain: true,
-		newPlace: true, undoesPlaces: true, undoesAgain: true, keepsCopies: true, rechecksLine: true,
+		mailFirst: true,
+		newPlace:  true, undoesPlaces: true, undoesAgain: true, keepsCopies: true, rechecksLine: true,
 		leaseOfCalls: true, bequeaths: true, bequeathsTime: true, givesUpEstate: true,
 	}
 }
@@ -67,6 +69,7 @@ type lineBounds struct {
 	force  int8    // how often the lock is freed by force
 	evicts int8    // how often the server drops the line, or what it knows of who is alive there
 	kills  int8    // how many sessions die
+	fails  int8    // how often the server fails over to one that lacks the last write
 
 	fairBounds
 }

@@ -17,6 +17,13 @@ func (v *lineServer) stands(o wire) bool {
 	return slices.Contains(v.line.items(), o) || v.has(o)
 }
 
+// tidy drops what can no longer matter of a wire owner.
+func (v *lineServer) tidy(o wire) {
+	if !v.stands(o) {
+		v.alive[o] = 0
+	}
+}
+
 // forget takes a wire owner out of the line.
 func (v *lineServer) forget(o wire) {
 	v.line.drop(func(other wire) bool { return other == o })
@@ -128,23 +135,48 @@ func (s *lineSession) hear(n note) {
 	s.inbox.add(n)
 }
 
-// tickServer lets a tick pass by the server's clock.
-func (w *lineWorld) tickServer() {
-	w.ahead = true
-	v := &w.server
+// tick lets a tick pass, and reports whether something is over by then.
+func (v *lineServer) tick() (over bool) {
 	if v.ttl > 0 {
 		if v.ttl--; v.ttl == 0 {
-			v.holder, v.remains = 0, false
-			w.disturb()
+			v.holder, v.remains, over = 0, false, true
 		}
 	}
 	for i := range v.alive {
 		if v.alive[i] > 0 {
-			if v.alive[i]--; v.alive[i] == 0 {
-				w.disturb()
-			}
+			v.alive[i]--
+			over = over || v.alive[i] == 0
 		}
 	}
+	return over
+}
+
+// failOver makes another server the one that everybody talks to. It lacks the last write, and whoever was granted the
+// lock by that. Calls under way have no reply, and messages that were not read are lost.
+func (w *lineWorld) failOver(r lineRules) {
+	if v := &w.server; v.holder > 0 {
+		w.excused |= 1 << v.holder
+	}
+	w.bounds.fails--
+	w.failed = true
+	w.server, w.replica = w.replica, lineServer{}
+	w.stray = list[lineCall]{}
+	for i := range w.s {
+		s := &w.s[i]
+		if s.inbox, s.down = (list[note]{}), !s.dead; s.call == acquiring {
+			w.unanswered(r, i)
+		}
+	}
+	w.disturb()
+}
+
+// tickServer lets a tick pass by the server's clock.
+func (w *lineWorld) tickServer() {
+	w.ahead = true
+	if w.server.tick() {
+		w.disturb()
+	}
+	w.replica.tick()
 	for i := range w.s {
 		if c := &w.s[i].ask; c.open > 0 {
 			c.open--

@@ -15,13 +15,15 @@ import (
 // A lineWorld is one state of everything.
 type lineWorld struct {
 	server  lineServer
+	replica lineServer // what the server was before the last write; only if it may fail over
 	s       [2]lineSession
 	debts   list[lineDebt]
 	stray   list[lineCall] // sent, given up on, not executed yet
 	now     time.Duration
 	ahead   bool // the server's clock has ticked, the session's not yet
 	bounds  lineBounds
-	excused uint16 // history: wire owners that lost the lock by force, until they are told that they wait
+	excused uint16 // history: wire owners that lost the lock by force or a failover, until they are told that they wait
+	failed  bool   // history: so what was given back may be there once more, until its lease is over
 
 	dropped *dropped[lineWorld] // of the search
 }
@@ -243,9 +245,8 @@ func (w *lineWorld) tidy(r lineRules) {
 		return d.Over(w.now) || w.s[d.of].dead || !w.mayHave(wireCalled(d.Wire))
 	})
 	for o := wire(1); o < others; o++ {
-		if !w.server.stands(o) {
-			w.server.alive[o] = 0
-		}
+		w.server.tidy(o)
+		w.replica.tidy(o)
 	}
 }
 
@@ -257,27 +258,35 @@ func (s *lineSession) awaits(o wire) bool {
 
 // mayHave reports whether the server has anything of a wire owner, or may get it yet. If not, no debt of it matters.
 func (w *lineWorld) mayHave(o wire) bool {
-	if w.server.holder == o || w.server.stands(o) || w.s[o.of()].ask.wire == o {
+	if w.server.holder == o || w.server.stands(o) || w.s[o.of()].ask.wire == o ||
+		w.bounds.fails > 0 && (w.replica.holder == o || w.replica.stands(o)) {
 		return true
 	}
 	return slices.ContainsFunc(w.stray.items(), func(c lineCall) bool { return c.wire == o })
 }
 
-// lineKey is equal for worlds that differ only in what can no longer matter. Moments count from now on.
-func lineKey(k *keyer, w *lineWorld) []byte {
-	k.now, k.b = w.now, k.b[:0]
-	v := &w.server
-	b := &w.bounds
-	k.add(byte(v.holder), byte(v.ttl), byte(v.line.n), flags(w.ahead, v.remains), byte(w.excused), byte(w.excused>>8),
-		byte(b.faults), byte(b.force), byte(b.evicts), byte(b.kills))
+// server adds what a server has.
+func (k *keyer) server(v *lineServer, fair bool) {
+	k.add(byte(v.holder), byte(v.ttl), byte(v.line.n), flags(v.remains))
 	for _, o := range v.line.items() {
 		k.add(byte(o))
 	}
 	for _, left := range v.alive {
 		k.add(byte(left))
 	}
-	if b.fair {
-		k.fair(v, b)
+	if fair {
+		k.fair(v)
+	}
+}
+
+// lineKey is equal for worlds that differ only in what can no longer matter. Moments count from now on.
+func lineKey(k *keyer, w *lineWorld) []byte {
+	k.now, k.b = w.now, k.b[:0]
+	b := &w.bounds
+	k.add(flags(w.ahead, w.failed), byte(w.excused), byte(w.excused>>8), byte(b.faults), byte(b.force),
+		byte(b.evicts), byte(b.kills), byte(b.fails), byte(b.pops), byte(b.refuses), byte(b.redisson))
+	if k.server(&w.server, b.fair); b.fails > 0 {
+		k.server(&w.replica, b.fair)
 	}
 	since := func(then time.Duration) byte { // no trust lasts longer
 		return byte(min(w.now-then, handedTicks*tick) / tick)

@@ -45,18 +45,19 @@ func (w *permWorld) check(r permRules, report func(violation)) {
 			report(asleep)
 		}
 	}
-	if w.x.asleep && v.free >= w.bounds.java {
+	if w.x.asleep && v.free >= w.bounds.java && !w.failed { // no failover wakes X
 		report(forgotten)
 	}
 	if w.loose > 0 && !w.bounds.ids {
 		report(leaked)
 	}
 	for o := waiter(1); o < waiters; o++ {
-		if s := &w.s[o.of()]; v.taken.has(o) && !s.holds.has(o) && !s.dead && !s.frozen && w.present(o.of()) != o {
+		s := &w.s[o.of()]
+		if v.taken.has(o) && !s.holds.has(o) && !w.failed && !s.dead && !s.frozen && w.present(o.of()) != o {
 			report(leaked)
 		}
 	}
-	if idles {
+	if idles && !w.failed {
 		for _, o := range v.line.items() {
 			if s := &w.s[o.of()]; v.alive[o] > past && !s.dead && !s.frozen {
 				report(leftBehind)

@@ -14,6 +14,9 @@ var ( // Sessions want permits.
 	permStopDie = permBounds{free: 1, wants: permWants{{1}, {1}, {1}}, freezes: 1, kills: 1}
 	permEvicted = permBounds{free: 2, wants: permWants{{2}, {1}, {1}}, evicts: 1}
 	permResized = permBounds{free: 1, wants: permWants{{2}, {1}, {1}}, sizes: 2}
+	permFailing = permBounds{free: 2, wants: permWants{{2}, {1}, {1}}, fails: 1}
+	permFailIDs = permBounds{free: 1, wants: permWants{{1}, {1, 1}}, ids: true, fails: 1}
+	permXFails  = permBounds{free: 1, wants: permWants{{1}, {1}}, java: 1, turns: 1, fails: 1}
 	permClosing = permBounds{free: 2, wants: permWants{{2}, {1}, {1}}, closes: 2, strays: 1}
 )
 
@@ -34,6 +37,7 @@ func TestPermits(t *testing.T) {
 		"one stops, one dies": permStopDie, "evicted": permEvicted, "another size": permResized, "closed": permClosing,
 		"X": permXMany, "X, and one dies": permXDie, "X, and one stops": permXStop, "X, and closed": permXClose,
 		"X, and evicted": permXEvicted, "X, and another size": permXResized,
+		"failed over": permFailing, "failed over with ids": permFailIDs, "X, and failed over": permXFails,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,6 +67,7 @@ func TestEveryPermitRuleIsNeeded(t *testing.T) {
 		// One of two permits is free, and the dead one wants both.
 		"dead, and wants more than is free": {func(r *permRules) { r.probes = false }, permMortal, asleep},
 		"evicted, and waits on":             {func(r *permRules) { r.standsAgain = false }, permEvicted, asleep},
+		"failed over, and waits on":         {func(r *permRules) { r.standsAgain = false }, permFailing, asleep},
 		"taken for dead, and waits on":      {func(r *permRules) { r.standsAgain = false }, permFrozen, asleep},
 		// The reply was lost, and what is free again is for those in the line.
 		"has its permits already": {func(r *permRules) { r.findsIDs = false }, permIDs, leftBehind},

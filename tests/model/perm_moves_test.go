@@ -28,12 +28,25 @@ func explorePerm(r permRules, b permBounds, until ...violation) search {
 	var k keyer
 	return model[*permWorld, permEvent]{
 		start: func() *permWorld { return startPerm(b) },
-		moves: func(w *permWorld, emit func(permEvent, *permWorld, violation)) { w.moves(r, emit) },
+		moves: func(w *permWorld, emit func(permEvent, *permWorld, violation)) { w.moves(r, w.replicating(emit)) },
 		tidy:  (*permWorld).tidy,
 		key:   func(w *permWorld) []byte { return permKey(&k, w) },
 		check: func(w *permWorld, report func(violation)) { w.check(r, report) },
 		drop:  (*permWorld).drop,
 	}.explore(until...)
+}
+
+// replicating emits steps from w, of which a server that may take over has all but the last that wrote something.
+func (w *permWorld) replicating(emit permEmit) permEmit {
+	if w.bounds.fails == 0 {
+		return emit
+	}
+	return func(e permEvent, n *permWorld, wrong violation) {
+		if n.bounds.fails > 0 && n.server != w.server {
+			n.replica = w.server
+		}
+		emit(e, n, wrong)
+	}
 }
 
 // then emits a step.
@@ -298,12 +311,17 @@ func (w *permWorld) time(emit permEmit) {
 		}
 	}
 	for o := waiter(1); o < waiters; o++ {
-		if v.taken.has(o) && !v.over.has(o) && w.s[o.of()].dead {
+		s := &w.s[o.of()]
+		lost := w.failed && !s.holds.has(o) && w.present(o.of()) != o
+		if v.taken.has(o) && !v.over.has(o) && (s.dead || lost) {
 			w.then(emit, permEvent{who: "lease", what: "is over of", waiter: o}, func(n *permWorld) {
 				n.server.over.set(o, true)
 				n.disturb()
 			})
 		}
+	}
+	if w.bounds.fails > 0 && w.replica != *v {
+		w.then(emit, permEvent{who: "server", what: "fails over"}, (*permWorld).failOver)
 	}
 	if v.line.n > 0 {
 		w.rarely(emit, evicts, permEvent{who: "server", what: "drops the line"}, func(n *permWorld) {

@@ -58,6 +58,7 @@ type permBounds struct {
 	kills   int8      // how many sessions die
 	freezes int8      // how many stop for a while
 	closes  int8      // how many close
+	fails   int8      // how often the server fails over to one that lacks the last write
 	sizes   int8      // how often the semaphore is deleted, or gets a permit more
 	silent  bool      // no session is subscribed at first
 	writers bool      // the one permit is a read-write lock, X reads or writes, and only the first in the line hears X

@@ -50,6 +50,41 @@ func (w *permWorld) front(o waiter) (sum int8) {
 	return sum
 }
 
+// failOver makes another server the one that everybody talks to. It lacks the last write: permits that were taken by that
+// are free once more, and those that were given back are taken, for the lease that they may have. Calls under way have
+// no reply, and messages that were not read are lost.
+func (w *permWorld) failOver() {
+	w.bounds.fails--
+	w.failed = true
+	w.stray = list[permCall]{}
+	for i := range w.s {
+		s := &w.s[i]
+		s.down, s.mail, s.news, s.heard, s.marked = !s.dead, false, false, false, false
+		if s.call == acquiring && !s.frozen {
+			if s.answer == granted && !w.bounds.ids {
+				w.lost += w.n(s.ask.waiter)
+			}
+			w.unanswered(i)
+		}
+	}
+	v := &w.server
+	was, had := v.free, v.taken
+	*v, w.replica = w.replica, permServer{}
+	w.total += v.free - was
+	for o := waiter(1); o < waiters; o++ {
+		switch holds := w.s[o.of()].holds.has(o); {
+		case holds, v.taken.has(o) == had.has(o):
+		case had.has(o):
+			w.loose -= w.n(o)
+			w.total -= w.n(o)
+		default:
+			w.loose += w.n(o)
+			w.total += w.n(o)
+		}
+	}
+	w.disturb()
+}
+
 // acquire takes permits, or stands. A call of Acquire that cannot stand yet only looks.
 func (w *permWorld) acquire(r permRules, c permCall) answer {
 	v, o := &w.server, c.waiter

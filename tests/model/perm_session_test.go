@@ -97,10 +97,15 @@ func (w *permWorld) givesUp(i int) {
 func (w *permWorld) releases(r permRules, o waiter) {
 	s := &w.s[o.of()]
 	s.holds.set(o, false)
+	has := !w.bounds.ids || w.server.taken.has(o)
 	w.server.taken.set(o, false)
 	if s.doubts.has(o) {
 		s.doubts.set(o, false)
 		w.debts.add(permDebt{waiter: o, last: true})
+	}
+	if !has { // a failover has lost it
+		w.total -= w.n(o)
+		return
 	}
 	w.release(r, w.n(o))
 }

@@ -11,15 +11,17 @@ import (
 
 // A permWorld is one state of everything.
 type permWorld struct {
-	server permServer
-	s      [permSessions]permSession
-	x      permOther
-	debts  list[permDebt]
-	stray  list[permCall]
-	bounds permBounds
-	total  int8 // permits there should be
-	loose  int8 // taken, and who has taken them is still to know
-	lost   int8 // … and will never
+	server  permServer
+	replica permServer // what the server was before the last write; only if it may fail over
+	s       [permSessions]permSession
+	x       permOther
+	debts   list[permDebt]
+	stray   list[permCall]
+	bounds  permBounds
+	total   int8 // permits there should be
+	loose   int8 // taken, and who has taken them is still to know
+	lost    int8 // … and will never
+	failed  bool // history: so what was given back may be taken once more, until its lease is over
 
 	dropped *dropped[permWorld] // of the search
 }
@@ -100,7 +102,7 @@ type permDebt struct {
 
 func startPerm(b permBounds) *permWorld {
 	w := &permWorld{bounds: b, total: b.free, dropped: new(dropped[permWorld])}
-	w.server.free = b.free
+	w.server.free, w.replica.free = b.free, b.free
 	for i := range w.s {
 		w.s[i].down = b.silent
 	}
@@ -161,7 +163,8 @@ func (w *permWorld) more(i int) bool {
 
 // mayHave reports whether the server has anything of a waiter, or may get it yet. If not, no debt of it matters.
 func (w *permWorld) mayHave(o waiter) bool {
-	return w.server.stands(o) || w.server.taken.has(o) || w.mayCome(o)
+	return w.server.stands(o) || w.server.taken.has(o) || w.mayCome(o) ||
+		w.bounds.fails > 0 && (w.replica.stands(o) || w.replica.taken.has(o))
 }
 
 // mayCome reports whether a call of a waiter's is on its way.
@@ -171,16 +174,24 @@ func (w *permWorld) mayCome(o waiter) bool {
 		slices.ContainsFunc(w.stray.items(), func(c permCall) bool { return c.waiter == o })
 }
 
-// permKey is equal for worlds that differ only in what can no longer matter.
-func permKey(k *keyer, w *permWorld) []byte {
-	k.b = k.b[:0]
-	v, b := &w.server, &w.bounds
-	k.add(byte(v.free), byte(v.taken), byte(v.over), byte(v.line.n), byte(w.total), byte(w.loose), byte(w.lost),
-		flags(w.x.asleep, w.x.awake, w.x.holds, v.some),
-		byte(b.turns), byte(b.faults), byte(b.evicts), byte(b.kills), byte(b.freezes), byte(b.closes), byte(b.sizes))
+// permits adds what a server has.
+func (k *keyer) permits(v *permServer) {
+	k.add(byte(v.free), byte(v.taken), byte(v.over), byte(v.line.n), flags(v.some))
 	for _, o := range v.line.items() {
 		k.add(byte(o), byte(v.alive[o]))
 	}
+}
+
+// permKey is equal for worlds that differ only in what can no longer matter.
+func permKey(k *keyer, w *permWorld) []byte {
+	k.b = k.b[:0]
+	b := &w.bounds
+	if k.permits(&w.server); b.fails > 0 {
+		k.permits(&w.replica)
+	}
+	k.add(byte(w.total), byte(w.loose), byte(w.lost), flags(w.x.asleep, w.x.awake, w.x.holds, w.failed),
+		byte(b.turns), byte(b.faults), byte(b.evicts), byte(b.kills), byte(b.freezes), byte(b.closes), byte(b.sizes),
+		byte(b.fails))
 	for i := range w.s {
 		s := &w.s[i]
 		k.add(byte(s.drawn), byte(s.call), byte(s.answer), byte(s.holds), byte(s.doubts),

@@ -23,6 +23,8 @@ var (
 	writersDie     = toWrite(permBounds{kills: 1, strays: 1})
 	writersStop    = toWrite(permBounds{freezes: 1, kills: 1})
 	writersEvicted = toWrite(permBounds{evicts: 1})
+	writersFail    = toWrite(permBounds{fails: 1})
+	writersXFail   = toWrite(permBounds{wants: twoWriters, java: 1, turns: 1, fails: 1})
 	writersClose   = toWrite(permBounds{closes: 1, strays: 1})
 
 	writersX        = toWrite(permBounds{java: 1, turns: 2})
@@ -42,6 +44,7 @@ func TestWriters(t *testing.T) {
 	for name, b := range map[string]permBounds{
 		"no faults": writersPure, "faults": writersFaulty, "not subscribed": writersSilent, "one dies": writersDie,
 		"one stops, one dies": writersStop, "evicted": writersEvicted, "closed": writersClose,
+		"failed over": writersFail, "X, and failed over": writersXFail,
 		"X": writersX, "X, and one dies": writersXDie, "X, and one stops": writersXStop, "X, and evicted": writersXEvicted,
 		"X, and closed": writersXClose, "X, and faults": writersXFaulty,
 		"a reader": writersRead, "a reader, and one dies": writersReadDie, "a reader, and evicted": writersReadEvicted,
@@ -68,6 +71,7 @@ func TestEveryRuleOfWritersIsNeeded(t *testing.T) {
 		"told, and not heard":            {func(r *permRules) { r.skipUnheard = false }, writersDie, asleep},
 		"told, and stopped":              {func(r *permRules) { r.lowers = false }, writersStop, asleep},
 		"evicted, and waits on":          {func(r *permRules) { r.standsAgain = false }, writersEvicted, asleep},
+		"failed over, and waits on":      {func(r *permRules) { r.standsAgain = false }, writersFail, asleep},
 		"left without a word":            {func(r *permRules) { r.leaveTells = false }, writersClose, asleep},
 		"left only once":                 {func(r *permRules) { r.leavesAgain = false }, writersClose, leftBehind},
 		"told while a call is in flight": {func(r *permRules) { r.looksAgain = false }, writersX, asleep},
