@@ -38,8 +38,8 @@ var mayImport = map[string][]string{
 	"internal/owner":    {"internal/lease"},
 	"internal/kind":     {"internal/owner", "internal/script", "internal/wait"},
 	"internal/session": {
-		"internal/hub", "internal/lease", "internal/presence", "internal/script", "internal/sharing", "internal/wait",
-		"internal/watch", "internal/wire",
+		"internal/hub", "internal/lease", "internal/presence", "internal/scope", "internal/script", "internal/sharing",
+		"internal/wait", "internal/watch", "internal/wire",
 	},
 	"internal/acks": {
 		"internal/cluster", "internal/kind", "internal/lease", "internal/script", "internal/session", "internal/sharing",

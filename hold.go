@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
@@ -13,7 +14,7 @@ import (
 // call that took it bounds only the wait.
 type Hold core.Hold
 
-func (h *Hold) core() core.Holding { return (*core.Hold)(h).Inside() }
+func (h *Hold) core() session.Holding { return (*core.Hold)(h).Inside() }
 
 // Name is the lock's name as the caller gave it.
 func (h *Hold) Name() string { return (*core.Hold)(h).Name() }
@@ -40,7 +41,7 @@ func (h *Hold) Token() int64 { return h.core().Token() }
 // Err, and a call of Done, answer from the clock: Err is never nil after the hold's deadline. A
 // timer closes channels that were fetched earlier and contexts derived from this one, and it can
 // be late in a busy process. Before an irreversible step ask Err.
-func (h *Hold) Context(ctx context.Context) context.Context { return h.core().Context(ctx) }
+func (h *Hold) Context(ctx context.Context) context.Context { return (*core.Hold)(h).Context(ctx) }
 
 // Err is nil while the hold is held and trusted. Afterwards it is [ErrNotHeld] if the hold was
 // released or detached, a *[LostError] if it was lost, and [ErrClosed] if its session was closed.
@@ -59,12 +60,18 @@ func (h *Hold) Deadline() time.Time { return h.core().Deadline() }
 // hold is over, [ErrUnknown] that the server may have extended it all the same. d must be at least
 // 10 ms. Of a RedLock it must be at most the lease, unless RedLockOptions.TrustRestarted is set.
 // It corresponds to updateLeaseTime() of permits; Redisson's locks extend by re-entering.
-func (h *Hold) Extend(ctx context.Context, d time.Duration) error { return h.core().Extend(ctx, d) }
+func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
+	defer runtime.KeepAlive(h) // as long as a call of it is under way, it is in use
+	return h.core().Extend(ctx, d)
+}
 
 // Detach stops managing the hold. The hold ends here, as if released, but lives on the server
 // until its lease ends or somebody gives it back by its ID. Nothing is sent. If the hold has ended
 // already, Detach returns what [Hold.Err] says.
-func (h *Hold) Detach() error { return h.core().Detach() }
+func (h *Hold) Detach() error {
+	defer runtime.KeepAlive(h)
+	return h.core().Detach()
+}
 
 // Release ends the hold, its contexts first, and gives it back. With the last of nested holds the
 // lock is free, and waiters are told. Release takes no ctx, because giving back must not depend on
@@ -77,7 +84,10 @@ func (h *Hold) Detach() error { return h.core().Detach() }
 // outcome is known or the lease has ended, except for a setlock with a token of the caller's. Any
 // other error is the server's refusal, in its own words. The session then asks again now and then,
 // for as long as the server may have the lock, with the same exception.
-func (h *Hold) Release() error { return h.core().Release() }
+func (h *Hold) Release() error {
+	defer runtime.KeepAlive(h)
+	return h.core().Release()
+}
 
 func newLostError(name string, held time.Duration, why error) error {
 	return &LostError{Name: name, Held: held, Err: why}

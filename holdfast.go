@@ -210,7 +210,7 @@ func Do(ctx context.Context, take func(context.Context) (*Hold, error), work fun
 			if errors.Is(released, ErrLost) {
 				lost = released
 			} else {
-				(*core.Hold)(hold).Warn("release failed", released)
+				session.Warn(hold.core(), "release failed", released)
 			}
 		}
 		if lost != nil && !errors.Is(err, lost) {

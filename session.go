@@ -72,6 +72,15 @@ type Options struct {
 	// holds longer than LongHold, then show that place. It costs about a microsecond for each hold. The default is false.
 	Places bool
 
+	// Reclaim gives back each hold that the program can no longer release, because nothing refers to the Hold or to one of
+	// its contexts ([Hold.Context]), and logs a warning of the Logger with its name, its note ([WithNote]) and where it was
+	// taken ([Options.Places]). Without it such a hold is renewed for as long as the session lives. The garbage collector
+	// finds it; an idle program collects every two minutes. A context that is derived from that of a hold keeps the hold
+	// in use until it has ended, and a multilock keeps its members. The default is not to: a program may mean to hold
+	// something until it ends, or until somebody gives it back by its ID, and so drop the Hold. Also, each hold costs three
+	// allocations and 48 bytes more.
+	Reclaim bool
+
 	// BreakDeadlocks makes a call fail with [ErrDeadlock] if it waits for an owner that waits, perhaps through others, for
 	// what the call's own owner holds, and it is the youngest such call. That takes up to 2 s. It finds owners that
 	// contexts carry ([Hold.Context]) and that do one thing at a time. It looks at locks and the halves of read-write
@@ -281,7 +290,7 @@ func newSession(client rueidis.Client, o Options, owned bool) (*session.Session,
 	return session.New(session.Config{
 		Client: client, OwnsClient: owned, Lease: o.Lease, MaxHold: o.MaxHold, LongHold: o.LongHold,
 		MapName: o.MapName, Sharded: sharded, Logger: o.Logger, Observer: o.Observer.inside(), Process: o.process(),
-		Places: o.Places, Breaks: o.BreakDeadlocks, Lost: newLostError, Acks: o.acks(),
+		Places: o.Places, Reclaim: o.Reclaim, Breaks: o.BreakDeadlocks, Lost: newLostError, Acks: o.acks(),
 	}), nil
 }
 

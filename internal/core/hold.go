@@ -2,60 +2,51 @@ package core
 
 import (
 	"context"
-	"time"
+	"runtime"
 
+	"github.com/holdfast-go/holdfast/internal/scope"
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // A Hold is one acquisition as its user gets it. The root package exports it.
-type Hold struct{ inside Holding }
+type Hold struct{ inside session.Holding }
 
-// NewHold is the hold of what is held.
-func NewHold(h Holding) *Hold { return &Hold{h} }
+// NewHold is the hold of what is held. Nothing in the inside refers to it, except as [Hold.Keep] says: if the user does not
+// either, nobody can release it any more.
+func NewHold(h session.Holding) *Hold {
+	hold := &Hold{h}
+	if hold.reclaimed() {
+		runtime.AddCleanup(hold, session.Reclaim, h)
+	}
+	return hold
+}
 
 // Inside is what is held.
-func (h *Hold) Inside() Holding { return h.inside }
+func (h *Hold) Inside() session.Holding { return h.inside }
 
-// A Holding is the inside of a hold: a [Single] is of one lock; others are of several.
-type Holding interface {
-	// Label is what the hold is of.
-	Label() *session.Label
-	// Session is where the hold's goroutines run.
-	Session() *session.Session
-	// ID is what the server knows the hold by; "" of several.
-	ID() string
-	// Token is the fencing token, 0 if there is none.
-	Token() int64
-	// Context returns ctx with the owner of the hold, ended when either ends.
-	Context(ctx context.Context) context.Context
-	// Watch calls ended, which must not block, when the hold ends.
-	Watch(ended context.CancelCauseFunc)
-	// Err is nil while the hold is held and trusted. It reads the clock: a timer that comes too
-	// late, or a process that was stopped, does not make it answer nil after the deadline.
-	Err() error
-	// Deadline is the moment until which the hold is trusted without another renewal.
-	Deadline() time.Time
-	// Extend gives the hold a lease of at least d from now. It never shortens it.
-	Extend(ctx context.Context, d time.Duration) error
-	// Detach ends the hold here and leaves it on the server, until its lease ends there or
-	// somebody gives it back by its id.
-	Detach() error
-	// Release ends the hold and gives it back, once.
-	Release() error
-	// Lose makes the hold end as lost, and those nested with it, as if their renewals had failed because of why
-	// for too long. Of a hold that has ended already it returns what Err says. What it returns in any case tells
-	// the server that they are over, until ctx ends; else what that has of them ends at the latest with its lease.
-	Lose(why error) (tell func(ctx context.Context), err error)
+// reclaimed reports whether the hold is given back when it has become unreachable.
+func (h *Hold) reclaimed() bool { return h.inside.Session().Config().Reclaim }
+
+// Keep keeps the hold reachable until it ends.
+func (h *Hold) Keep() {
+	if h.reclaimed() {
+		h.inside.Watch(func(error) { runtime.KeepAlive(h) })
+	}
+}
+
+// Err is that of the inside.
+func (h *Hold) Err() error { return h.inside.Err() }
+
+// Context is that of the inside, and keeps the hold reachable.
+func (h *Hold) Context(ctx context.Context) context.Context {
+	if !h.reclaimed() {
+		return h.inside.Context(ctx)
+	}
+	return scope.Of(ctx, h, h.inside.Context)
 }
 
 // Name is the lock's name as the caller gave it.
 func (h *Hold) Name() string { return h.inside.Label().Name }
-
-// Warn logs what went wrong with the hold but is not returned to anybody.
-func (h *Hold) Warn(what string, err error) {
-	label := h.inside.Label()
-	h.inside.Session().Logger().Warn("holdfast: "+what, "kind", label.Title(), "name", label.Name, "error", err)
-}
 
 // Guard does something that calls code of the user's. If that panics or ends the goroutine, nobody gets the
 // hold, if there is one, and it is given back.

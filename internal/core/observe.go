@@ -17,7 +17,7 @@ func (h *Single) Observe(ctx context.Context) {
 	h.grant.claim.Lock()
 	h.setRare().observed = ended
 	if s.Config().Places {
-		h.rare.taken = session.Here()
+		h.rare.taken = session.PlaceOf(ctx)
 	}
 	h.grant.claim.Unlock()
 	if why := h.ended.Load(); why != nil && why != releasedEnd { // meanwhile
@@ -51,4 +51,9 @@ func (h *Single) observeEnd(why *ending, held time.Duration) {
 	default:
 		ended(held, why.err)
 	}
+}
+
+// LogUnreachable logs that nobody can release what the label names: the hold, or several of which it is one.
+func (h *Single) LogUnreachable(label *session.Label) {
+	h.lock.Session().LogUnreachable(session.Held{Label: label, Wire: h.grant.Wire, For: h.held(), Taken: h.place()})
 }

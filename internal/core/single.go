@@ -18,7 +18,7 @@ import (
 
 // A Single is a hold of one lock.
 type Single struct {
-	hold  Hold // what the user has; its inside is the Single
+	hold  Hold // what the user has, unless that is apart; its inside is the Single
 	lock  *Lock
 	grant *grant
 	ended atomic.Pointer[ending]
@@ -90,8 +90,11 @@ var (
 
 // public is the hold as its user gets it; nil if there is none.
 func (h *Single) public() *Hold {
-	if h == nil {
+	switch {
+	case h == nil:
 		return nil
+	case h.hold.reclaimed():
+		return NewHold(h)
 	}
 	return &h.hold
 }
@@ -299,7 +302,7 @@ func (h *Single) finish(why *ending) error {
 }
 
 // Context returns ctx with the owner of the hold, ended when either ends. A permit has no owner.
-func (h *Single) Context(ctx context.Context) context.Context {
+func (h *Single) Context(ctx context.Context) *scope.Context {
 	var owner any
 	if !h.lock.Wires.Ownerless {
 		owner = h.share()

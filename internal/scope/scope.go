@@ -154,6 +154,18 @@ func (c *Context) of(parent context.Context) *Context {
 	return &Context{Context: c.Context, parent: parent, cancel: c.cancel, hold: c.hold, owner: c.owner}
 }
 
+// Of returns what makes makes of ctx for a hold, which refers to the hold then: what is kept with the others does not.
+// Parents are kept as well, so a context of the same hold is not made a parent.
+func Of(ctx context.Context, hold Hold, makes func(ctx context.Context) *Context) *Context {
+	if c, ok := ctx.(*Context); ok && c.hold == hold {
+		return c
+	}
+	c := makes(ctx)
+	c = c.of(c.parent)
+	c.hold = hold
+	return c
+}
+
 // Err looks at the hold first, and so at the clock.
 func (c *Context) Err() error {
 	c.look()

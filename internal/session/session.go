@@ -38,6 +38,7 @@ type Config struct {
 	Observer   *Observer
 	Process    *presence.Process // what the session tells of itself; nil: nothing
 	Places     bool              // holds know where in the program they were taken
+	Reclaim    bool              // holds that have become unreachable are given back
 	Breaks     bool              // the youngest wait of a cycle of owners fails
 	Acks       *Acks             // nil: no replica is asked
 	// Lost makes the error of a lost hold, whose type the root package defines.

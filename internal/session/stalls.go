@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"runtime"
 	"strconv"
 	"strings"
@@ -59,6 +60,21 @@ const deepest = 32
 func Here() Place {
 	pcs := make(Place, deepest)
 	return pcs[:runtime.Callers(2, pcs)]
+}
+
+type placeKey struct{}
+
+// WithPlace returns ctx with the place of the caller, for calls of other goroutines.
+func WithPlace(ctx context.Context) context.Context {
+	return context.WithValue(ctx, placeKey{}, Here())
+}
+
+// PlaceOf is the place that ctx carries, or else that of the caller.
+func PlaceOf(ctx context.Context) Place {
+	if p, ok := ctx.Value(placeKey{}).(Place); ok {
+		return p
+	}
+	return Here()
 }
 
 // shown is how many callers outside of this module a text has.

@@ -18,6 +18,7 @@ type allOf struct {
 func Join(ctx context.Context, label session.Label, holds []*core.Hold) *core.Hold {
 	members := make([]member, len(holds))
 	for i, h := range holds {
+		h.Keep() // it is given back with the others
 		members[i].hold = h.Inside()
 	}
 	return join(ctx, label, members, nil)

@@ -68,10 +68,10 @@ var (
 
 // A member is one hold of a group.
 type member struct {
-	hold   core.Holding  // nil: not granted so far
-	since  time.Duration // it counts from then on, since the group began
-	run    int64         // of its server
-	asking bool          // a call for it is under way
+	hold   session.Holding // nil: not granted so far
+	since  time.Duration   // it counts from then on, since the group began
+	run    int64           // of its server
+	asking bool            // a call for it is under way
 }
 
 // single is the hold of a member of a quorum or of a batch.
@@ -213,8 +213,18 @@ func (g *group) tellEnd(why *ending, held time.Duration) {
 }
 
 // Context returns ctx with the owner of all members, ended when either ends.
-func (g *group) Context(ctx context.Context) context.Context {
+func (g *group) Context(ctx context.Context) *scope.Context {
 	return g.contexts.New(ctx, &g.mu, g, g.owner)
+}
+
+// LogUnreachable is that of a member that is held.
+func (g *group) LogUnreachable(label *session.Label) {
+	for _, m := range *g.members.Load() {
+		if !m.missing() {
+			m.hold.LogUnreachable(label)
+			return
+		}
+	}
 }
 
 // Watch calls ended when the group ends.

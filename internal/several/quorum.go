@@ -66,6 +66,9 @@ func (q *Quorum) Lock(ctx context.Context, operation string, limit time.Duration
 	if err := q.ready(ctx, operation); err != nil {
 		return nil, err
 	}
+	if q.Session().Config().Places { // servers are asked by goroutines of their own
+		ctx = session.WithPlace(ctx)
+	}
 	w := quorumWait{Quorum: q}
 	if owner := core.OwnerOf(ctx); owner != nil {
 		w.claims = owner.Claims(q.Locks)

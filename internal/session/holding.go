@@ -1,0 +1,61 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/scope"
+)
+
+// A Holding is the inside of a hold, of one lock or of several.
+type Holding interface {
+	// Label is what the hold is of.
+	Label() *Label
+	// Session is where the hold's goroutines run.
+	Session() *Session
+	// ID is what the server knows the hold by; "" of several.
+	ID() string
+	// Token is the fencing token, 0 if there is none.
+	Token() int64
+	// Context returns ctx with the owner of the hold, ended when either ends.
+	Context(ctx context.Context) *scope.Context
+	// Watch calls ended, which must not block, when the hold ends.
+	Watch(ended context.CancelCauseFunc)
+	// Err is nil while the hold is held and trusted. It reads the clock: a timer that comes too
+	// late, or a process that was stopped, does not make it answer nil after the deadline.
+	Err() error
+	// Deadline is the moment until which the hold is trusted without another renewal.
+	Deadline() time.Time
+	// Extend gives the hold a lease of at least d from now. It never shortens it.
+	Extend(ctx context.Context, d time.Duration) error
+	// Detach ends the hold here and leaves it on the server, until its lease ends there or
+	// somebody gives it back by its id.
+	Detach() error
+	// Release ends the hold and gives it back, once.
+	Release() error
+	// LogUnreachable logs that nobody can release what the label names.
+	LogUnreachable(label *Label)
+	// Lose makes the hold end as lost, and those nested with it, as if their renewals had failed because of why
+	// for too long. Of a hold that has ended already it returns what Err says. What it returns in any case tells
+	// the server that they are over, until ctx ends; else what that has of them ends at the latest with its lease.
+	Lose(why error) (tell func(ctx context.Context), err error)
+}
+
+// Reclaim gives back what nobody can release any more.
+func Reclaim(h Holding) {
+	if h.Err() != nil {
+		return
+	}
+	h.Session().Start(func() { // other cleanups wait for this one
+		h.LogUnreachable(h.Label())
+		if err := h.Release(); err != nil {
+			Warn(h, "release failed", err)
+		}
+	})
+}
+
+// Warn logs what went wrong with a hold but is not returned to anybody.
+func Warn(h Holding, what string, err error) {
+	label := h.Label()
+	h.Session().Logger().Warn("holdfast: "+what, "kind", label.Title(), "name", label.Name, "error", err)
+}
