@@ -13,9 +13,9 @@ import (
 // gathered are the holds that a call has so far, each at the place of its member.
 type gathered []*holdfast.Hold
 
-// letGo gives all of them back, at once. It waits for that until ctx ends, or the moment end comes if there is
-// one, and a little longer; it goes on all the same.
-func (g gathered) letGo(ctx context.Context, end time.Time) {
+// letGo gives all of them back, at once. It waits for that until ctx ends, and a little longer; it goes on all the
+// same.
+func (g gathered) letGo(ctx context.Context) {
 	var all sync.WaitGroup
 	if !slices.ContainsFunc(g, func(h *holdfast.Hold) bool { return h != nil }) {
 		return
@@ -30,16 +30,10 @@ func (g gathered) letGo(ctx context.Context, end time.Time) {
 		all.Wait()
 		close(back)
 	}()
-	over := ctx.Done()
-	if !end.IsZero() {
-		within, cancel := context.WithDeadline(ctx, end)
-		defer cancel()
-		over = within.Done()
-	}
 	select {
 	case <-back:
 		return
-	case <-over:
+	case <-ctx.Done():
 	}
 	select {
 	case <-back:

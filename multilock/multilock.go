@@ -142,43 +142,53 @@ func (m *MultiLock) take(ctx context.Context, operation string, limit time.Durat
 		return nil, m.fail(operation, m.mistake)
 	}
 	defer m.observe(ctx)(&h, &err)
-	ctx = core.WithOwner(ctx)
-	end := session.WaitEnd(ctx, limit)
+	t := taking{MultiLock: m, ctx: core.WithOwner(ctx), operation: operation}
+	began := time.Now()
 	if m.batch != nil {
-		if h, err := m.batch.Lock(ctx, operation, limit); !errors.Is(err, several.ErrApart) {
+		if h, err := m.batch.Lock(t.ctx, operation, limit); !errors.Is(err, several.ErrApart) {
 			return (*holdfast.Hold)(h), err
 		}
 	}
-	if limit <= 0 {
-		return m.once(ctx, operation)
+	if limit > 0 && limit != session.Forever {
+		limit -= time.Since(began)
 	}
-	return m.rounds(ctx, operation, end)
+	err = new(session.Retries).WaitFor(t.ctx, limit, &t)
+	return t.hold, err
 }
 
-// once makes one attempt for each member.
-func (m *MultiLock) once(ctx context.Context, operation string) (*holdfast.Hold, error) {
-	got := make(gathered, len(m.members))
-	defer func() { got.letGo(ctx, time.Time{}) }()
-	for i, l := range m.members {
-		h, err := l.TryLock(ctx)
+// A taking is one call that takes the members one by one. It cuts none of their attempts off: they do so themselves.
+type taking struct {
+	*MultiLock
+	ctx       context.Context //nolint:containedctx // of the members' calls
+	operation string
+	hold      *holdfast.Hold // when it has all
+}
+
+// Once makes one attempt for each member.
+func (t *taking) Once(context.Context) error {
+	got := make(gathered, len(t.members))
+	defer func() { got.letGo(t.ctx) }()
+	for i, l := range t.members {
+		h, err := l.TryLock(t.ctx)
 		if err != nil {
-			return nil, m.fail(operation, err)
+			return t.fail(t.operation, err)
 		}
 		got[i] = h
 	}
-	return m.join(ctx, operation, got)
+	return t.join(got)
 }
 
-// rounds gathers the members until it has all, ctx ends, or the moment end comes, if there is one.
-func (m *MultiLock) rounds(ctx context.Context, operation string, end time.Time) (*holdfast.Hold, error) {
+// Wait gathers the members until it has all or sleep ends. It is no waiting loop of its own: in each round it waits as
+// a call for one member, in that one's line.
+func (t *taking) Wait(_, sleep context.Context) error {
 	for first := 0; ; {
-		h, missing, err := m.round(ctx, operation, first, end)
-		if err == nil || !passes(err) || ctx.Err() != nil || !end.IsZero() && !time.Now().Before(end) {
-			return h, err
+		missing, err := t.round(sleep, first)
+		if err == nil || !passes(err) || sleep.Err() != nil {
+			return err
 		}
 		first = missing
 		// Or two that have locks of one name could take turns in finding the other's taken.
-		_ = session.Pause(ctx, rand.N(rest))
+		_ = session.Pause(sleep, rand.N(rest))
 	}
 }
 
@@ -211,30 +221,31 @@ func (m *MultiLock) observe(ctx context.Context) func(h **holdfast.Hold, err *er
 
 // round waits for the first member alone, and then takes the others. If
 // one of them cannot be had soon it is missing, with ErrBusy, and none is held.
-func (m *MultiLock) round(
-	ctx context.Context, operation string, first int, end time.Time,
-) (_ *holdfast.Hold, missing int, err error) {
-	got := make(gathered, len(m.members))
-	defer func() { got.letGo(ctx, end) }()
-	if got[first], err = lockUntil(ctx, m.members[first], end); err != nil {
-		return nil, first, m.fail(operation, err)
+func (t *taking) round(sleep context.Context, first int) (missing int, err error) {
+	got := make(gathered, len(t.members))
+	defer func() { got.letGo(sleep) }()
+	end, limited := sleep.Deadline()
+	if got[first], err = lockUntil(t.ctx, t.members[first], end); err != nil {
+		return first, t.fail(t.operation, err)
 	}
-	soon := sooner(end, time.Now().Add(patience))
-	for i, l := range m.members {
+	soon := time.Now().Add(patience)
+	if limited && end.Before(soon) {
+		soon = end
+	}
+	for i, l := range t.members {
 		switch {
 		case i == first:
 			continue
-		case i < first || m.holdsNamesake(got, i):
-			got[i], err = l.TryLock(ctx)
+		case i < first || t.holdsNamesake(got, i):
+			got[i], err = l.TryLock(t.ctx)
 		default: // all that are held come before it, for everybody
-			got[i], err = lockUntil(ctx, l, soon)
+			got[i], err = lockUntil(t.ctx, l, soon)
 		}
 		if err != nil {
-			return nil, i, m.fail(operation, err)
+			return i, t.fail(t.operation, err)
 		}
 	}
-	h, err := m.join(ctx, operation, got)
-	return h, first, err
+	return first, t.join(got)
 }
 
 // holdsNamesake reports whether another member of the name of member i is held.
@@ -248,16 +259,17 @@ func (m *MultiLock) holdsNamesake(got gathered, i int) bool {
 }
 
 // join makes one hold of those of all members, unless one has ended by now.
-func (m *MultiLock) join(ctx context.Context, operation string, got gathered) (*holdfast.Hold, error) {
+func (t *taking) join(got gathered) error {
 	var holds []*core.Hold
 	for _, h := range got {
 		if err := h.Err(); err != nil {
-			return nil, m.fail(operation, fmt.Errorf("%w: %w", errEnded, err))
+			return t.fail(t.operation, fmt.Errorf("%w: %w", errEnded, err))
 		}
 		holds = append(holds, (*core.Hold)(h))
 	}
 	clear(got)
-	return (*holdfast.Hold)(several.Join(ctx, m.label(), holds)), nil
+	t.hold = (*holdfast.Hold)(several.Join(t.ctx, t.label(), holds))
+	return nil
 }
 
 func (m *MultiLock) fail(operation string, err error) error {
@@ -265,9 +277,9 @@ func (m *MultiLock) fail(operation string, err error) error {
 	return label.Fail(operation, err)
 }
 
-// lockUntil waits for a lock until ctx ends or, with ErrBusy, until the moment end, if there is one.
+// lockUntil waits for a lock until ctx ends or, with ErrBusy, until the moment end, if there is one that comes first.
 func lockUntil(ctx context.Context, l holdfast.Locker, end time.Time) (*holdfast.Hold, error) {
-	if end.IsZero() {
+	if earlier, ok := ctx.Deadline(); end.IsZero() || ok && !earlier.After(end) {
 		return l.Lock(ctx)
 	}
 	d := time.Until(end)
@@ -286,12 +298,4 @@ func lockUntil(ctx context.Context, l holdfast.Locker, end time.Time) (*holdfast
 		return nil, holdfast.ErrBusy
 	}
 	return h, err
-}
-
-// sooner is the earlier of two moments, of which the first may not be one.
-func sooner(a, b time.Time) time.Time {
-	if a.IsZero() || b.Before(a) {
-		return b
-	}
-	return a
 }

@@ -93,8 +93,8 @@ func (r *Retries) Explain(ctx context.Context, err error) error {
 // Forever is the limit of a call that waits until its ctx ends. One whose limit is zero or less makes one attempt.
 const Forever = time.Duration(math.MaxInt64)
 
-// WaitEnd is the moment when a call is over that waits for at most d from now; none if ctx ends first, or then.
-func WaitEnd(ctx context.Context, d time.Duration) time.Time {
+// waitEnd is the moment when a call is over that waits for at most d from now; none if ctx ends first, or then.
+func waitEnd(ctx context.Context, d time.Duration) time.Time {
 	if d == Forever {
 		return time.Time{}
 	}
@@ -123,7 +123,7 @@ func (r *Retries) waitFor(ctx context.Context, limit time.Duration, p Patient) e
 	if limit <= 0 {
 		return p.Once(ctx)
 	}
-	end := WaitEnd(ctx, limit)
+	end := waitEnd(ctx, limit)
 	if end.IsZero() {
 		return p.Wait(ctx, ctx)
 	}
