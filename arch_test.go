@@ -73,6 +73,7 @@ var mayImport = map[string][]string{
 		".", "internal/core", "internal/holders", "internal/kind", "internal/lease", "internal/script", "internal/session",
 		"internal/wait", "internal/wire",
 	},
+	"once":  {".", "rlock"},
 	"latch": {".", "internal/script", "internal/session", "internal/wire"},
 	"semaphore": {
 		".", "internal/core", "internal/kind", "internal/lease", "internal/script", "internal/session", "internal/wait",

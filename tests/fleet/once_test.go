@@ -1,0 +1,265 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/once"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+	"github.com/holdfast-go/holdfast/tests/worker"
+)
+
+const report = "cron:report"
+
+var (
+	errWork  = errors.New("no paper")
+	skips    *once.Options
+	takeOver = &once.Options{TakeOver: true}
+)
+
+func fine(context.Context) error { return nil }
+func bad(context.Context) error  { return errWork }
+
+// requireRun makes one attempt, and requires that it runs or does not.
+func requireRun(t *testing.T, s *holdfast.Session, interval time.Duration, runs bool) {
+	t.Helper()
+	began := false
+	ran, err := once.New(s, report, interval, nil).Run(t.Context(), func(context.Context) error {
+		began = true
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, []bool{runs, runs}, []bool{ran, began})
+}
+
+// lasts is for how long the server keeps others from running the job; 0: it does not.
+func lasts(t *testing.T, srv *redistest.Server) time.Duration {
+	return time.Duration(max(srv.Int(t, "PTTL", report), 0)) * time.Millisecond
+}
+
+// A run keeps the job from being run again for the interval from when it began, whatever the lease of its session is.
+func TestAJobIsRunOncePerInterval(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		opts     *once.Options
+		work     func(context.Context) error
+		interval time.Duration
+		again    bool // it may run again at once
+	}{
+		"short":                {skips, fine, 5 * time.Second, false},
+		"long":                 {skips, fine, time.Hour, false},
+		"failed":               {skips, bad, time.Hour, false},
+		"taken over":           {takeOver, fine, time.Hour, false},
+		"short and taken over": {takeOver, fine, 5 * time.Second, false},
+		"failed is taken over": {takeOver, bad, time.Hour, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			mine, theirs := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+			ran, err := once.New(mine, report, tt.interval, tt.opts).Run(t.Context(), tt.work)
+			require.True(t, ran)
+			require.ErrorIs(t, err, tt.work(t.Context()))
+			if tt.again {
+				require.Zero(t, lasts(t, srv))
+				requireRun(t, theirs, tt.interval, true)
+				return
+			}
+			require.NoError(t, mine.Close(), "a session that is closed leaves the interval alone")
+			require.LessOrEqual(t, lasts(t, srv), tt.interval)
+			if left := lasts(t, srv); left > 0 { // else this process stood still
+				require.Greater(t, left, tt.interval-4*time.Second)
+			}
+			if tt.interval == time.Hour {
+				requireRun(t, theirs, tt.interval, false)
+				return
+			}
+			kit.Await(t, "the end of the interval", func() bool { return lasts(t, srv) == 0 })
+			requireRun(t, theirs, tt.interval, true)
+		})
+	}
+}
+
+// A run that takes longer than the interval is alone, and the job is due when it ends.
+func TestALongRunIsAlone(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string]*once.Options{"skips": skips, "taken over": takeOver} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			mine, theirs := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+			const interval = 300 * time.Millisecond
+			ran, err := once.New(mine, report, interval, opts).Run(t.Context(), func(ctx context.Context) error {
+				kit.SleepUntil(time.Now().Add(2 * interval))
+				requireRun(t, theirs, interval, false)
+				return ctx.Err()
+			})
+			require.NoError(t, err)
+			require.True(t, ran)
+			requireRun(t, theirs, interval, true)
+		})
+	}
+}
+
+// A job that is lost while it runs is told so: the ctx of its work ends, and so does the call.
+func TestARunLearnsOfItsLoss(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 2 * time.Second})
+	ran, err := once.New(s, report, time.Hour, nil).Run(t.Context(), func(ctx context.Context) error {
+		srv.Do(t, "DEL", report)
+		<-ctx.Done()
+		return errWork
+	})
+	require.True(t, ran)
+	require.ErrorIs(t, err, errWork)
+	require.ErrorIs(t, err, holdfast.ErrLost)
+}
+
+// A run that panics has run: it is skipped, or taken over.
+func TestARunThatPanics(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	explode := func(context.Context) error { panic("no toner") }
+	require.PanicsWithValue(t, "no toner", func() {
+		_, _ = once.New(s, report, time.Hour, takeOver).Run(t.Context(), explode)
+	})
+	require.Zero(t, lasts(t, srv))
+	require.PanicsWithValue(t, "no toner", func() {
+		_, _ = once.New(s, report, time.Hour, nil).Run(t.Context(), explode)
+	})
+	requireRun(t, s, time.Hour, false)
+}
+
+// Wrong intervals are refused before anything is sent, and so are attempts of an owner that runs the job.
+func TestMistakesOfJobs(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	ran, err := once.New(s, report, time.Millisecond, nil).Run(t.Context(), fine)
+	require.False(t, ran)
+	require.EqualError(t, err, `once "cron:report": the interval is 1ms, must be at least 10ms`)
+	require.ErrorContains(t, once.Every(t.Context(), s, "", time.Hour, fine), "name")
+	require.Empty(t, srv.Keyspace(t))
+	_, err = once.New(s, report, time.Hour, nil).Run(t.Context(), func(ctx context.Context) error {
+		_, err := once.New(s, report, time.Hour, nil).Run(ctx, fine)
+		return err
+	})
+	require.ErrorIs(t, err, holdfast.ErrAlreadyHeld)
+}
+
+// A job whose success the server does not learn of is kept by the session, which renews it.
+func TestASuccessThatIsNotLearnedOfIsKept(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	s, other := kit.Open(t, p.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	const interval = 12 * time.Second
+	ran, err := once.New(s, report, interval, takeOver).Run(t.Context(), func(context.Context) error {
+		p.On(kit.ScriptNamed("rlock_acquire"), proxy.Answer("-NOPERM no"), proxy.EveryTime)
+		return nil
+	})
+	require.NoError(t, err)
+	require.True(t, ran)
+	requireRun(t, other, interval, false)
+	kit.Await(t, "the end of the interval", func() bool { return lasts(t, srv) == 0 })
+}
+
+// Of several sessions one runs the job at a time, and at most once per interval.
+func TestEveryRunsAJobOncePerInterval(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	const sessions, runs, interval = 4, 6, 400 * time.Millisecond
+	ctx, stop := context.WithCancel(t.Context())
+	var (
+		mu    sync.Mutex
+		began []time.Time
+		loops sync.WaitGroup
+	)
+	for range sessions {
+		s := kit.Open(t, srv.Addr(), nil)
+		loops.Go(func() {
+			err := once.Every(ctx, s, report, interval, func(context.Context) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if began = append(began, time.Now()); len(began) == runs {
+					stop()
+				}
+				return nil
+			})
+			require.ErrorIs(t, err, context.Canceled) //nolint:testifylint // it ends only this goroutine
+		})
+	}
+	loops.Wait()
+	require.GreaterOrEqual(t, len(began), runs)
+	for i := 1; i < len(began); i++ {
+		// The lock began before its run did, which may have been held up.
+		require.Greater(t, began[i].Sub(began[0]), time.Duration(i)*interval-time.Second/2)
+	}
+}
+
+// runJob runs the job until it is killed.
+func runJob(args []string) {
+	s := kit.OpenWorker(args[0], kit.WorkerLease)
+	opts := &once.Options{TakeOver: args[1] == "take over"}
+	_, err := once.New(s, report, time.Hour, opts).Run(context.Background(), func(context.Context) error {
+		worker.Say("runs")
+		<-worker.Stopped()
+		return nil
+	})
+	kit.Must(err)
+	kit.Must(s.Close())
+}
+
+// A job whose process dies is skipped for the interval, or taken over when its lease is over.
+func TestAJobThatDies(t *testing.T) {
+	t.Parallel()
+	for name, over := range map[string]bool{"skip": false, "take over": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			s := kit.Open(t, srv.Addr(), nil)
+			runs := make(chan struct{}, 1)
+			w := worker.Start(t, func(string) { runs <- struct{}{} }, "runs a job", srv.Addr(), name)
+			kit.Within(t, kit.LongestWait, runs, "the run of another process")
+			requireRun(t, s, time.Hour, false)
+			w.Kill()
+			if !over {
+				requireRun(t, s, time.Hour, false)
+				require.Greater(t, lasts(t, srv), time.Hour-time.Minute)
+				return
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			err := once.Every(ctx, s, report, time.Hour, func(context.Context) error {
+				stop()
+				return nil
+			})
+			require.ErrorIs(t, err, context.Canceled)
+		})
+	}
+}
+
+// A job is an rlock: whoever holds that keeps the job from running, and sees who runs it.
+func TestAJobIsALock(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	hold := kit.Lock(t, t.Context(), rlock.New(s, report, nil))
+	requireRun(t, s, time.Hour, false)
+	require.NoError(t, hold.Release())
+	requireRun(t, s, time.Hour, true)
+	all, err := rlock.New(s, report, nil).Holders(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Contains(t, all[0].ID, s.ID())
+}
