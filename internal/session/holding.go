@@ -49,13 +49,13 @@ func Reclaim(h Holding) {
 	h.Session().Start(func() { // other cleanups wait for this one
 		h.LogUnreachable(h.Label())
 		if err := h.Release(); err != nil {
-			Warn(h, "release failed", err)
+			Warn("release failed", h, err)
 		}
 	})
 }
 
 // Warn logs what went wrong with a hold but is not returned to anybody.
-func Warn(h Holding, what string, err error) {
+func Warn(what string, h Holding, err error) {
 	label := h.Label()
 	h.Session().Logger().Warn("holdfast: "+what, "kind", label.Title(), "name", label.Name, "error", err)
 }

@@ -62,15 +62,16 @@ func logged(t *testing.T) map[string]logLine {
 			if level == "" || len(args) == 0 {
 				return true
 			}
-			line := logLine{level, attributesOf(t, args[1:])}
+			line := func() logLine { return logLine{level, attributesOf(t, args[1:])} }
 			switch message := args[0].(type) {
 			case *ast.BinaryExpr:
 				require.Equal(t, "holdfast: ", literal(message.X))
 				require.Nil(t, helper, "there are two such functions")
-				helper = &line
+				of := line()
+				helper = &of
 			case *ast.BasicLit:
 				if text := literal(message); strings.HasPrefix(text, "holdfast: ") {
-					lines[text] = line
+					lines[text] = line()
 				} else {
 					told = append(told, text)
 				}
