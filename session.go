@@ -73,12 +73,12 @@ type Options struct {
 	Places bool
 
 	// Reclaim gives back each hold that the program can no longer release, because nothing refers to the Hold or to one of
-	// its contexts ([Hold.Context]), and logs a warning of the Logger with its name, its note ([WithNote]) and where it was
-	// taken ([Options.Places]). Without it such a hold is renewed for as long as the session lives. The garbage collector
-	// finds it; an idle program collects every two minutes. A context that is derived from that of a hold keeps the hold
-	// in use until it has ended, and a multilock keeps its members. The default is not to: a program may mean to hold
-	// something until it ends, or until somebody gives it back by its ID, and so drop the Hold. Also, each hold costs three
-	// allocations and 48 bytes more.
+	// its contexts ([Hold.Context]), and logs a warning of the Logger with its name, its note ([WithNote]) and where it
+	// was taken ([Options.Places]). Without it such a hold is renewed for as long as the session lives. The garbage
+	// collector finds it; an idle program collects every two minutes. A context that is derived from that of a hold keeps
+	// the hold in use until it has ended, and a multilock keeps its members. The default is not to: a program may mean to
+	// hold something until it ends, or until somebody gives it back by its ID, and so drop the Hold. Also, each hold costs
+	// three allocations and 48 bytes more.
 	Reclaim bool
 
 	// BreakDeadlocks makes a call fail with [ErrDeadlock] if it waits for an owner that waits, perhaps through others, for

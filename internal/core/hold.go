@@ -11,8 +11,8 @@ import (
 // A Hold is one acquisition as its user gets it. The root package exports it.
 type Hold struct{ inside session.Holding }
 
-// NewHold is the hold of what is held. Nothing in the inside refers to it, except as [Hold.Keep] says: if the user does not
-// either, nobody can release it any more.
+// NewHold is the hold of what is held. Nothing in the inside refers to it, except as [Hold.Keep] says: if the user does
+// not either, nobody can release it any more.
 func NewHold(h session.Holding) *Hold {
 	hold := &Hold{h}
 	if hold.reclaimed() {

@@ -32,12 +32,14 @@ func (s *Session) lookForLong() {
 }
 
 func (s *Session) logLong(h Held) {
-	s.Logger().Warn("holdfast: held for long", "kind", h.Label.Title(), "name", h.Label.Name,
+	s.Logger().Warn("holdfast: held for long", "kind", h.Label.Title(),
+		"name", h.Label.Name,
 		"held", h.For.Round(time.Millisecond), "note", s.presence.NoteOf(h.Wire), "taken_at", h.Taken.orHow())
 }
 
 // LogUnreachable logs that nobody can release what is held, and that it is given back.
 func (s *Session) LogUnreachable(h Held) {
-	s.Logger().Warn("holdfast: unreachable without a release, and given back", "kind", h.Label.Title(), "name", h.Label.Name,
+	s.Logger().Warn("holdfast: unreachable without a release, and given back", "kind", h.Label.Title(),
+		"name", h.Label.Name,
 		"held", h.For.Round(time.Millisecond), "note", s.presence.NoteOf(h.Wire), "taken_at", h.Taken.orHow())
 }
