@@ -18,6 +18,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.locks.LockSupport;
 import org.redisson.Redisson;
+import org.redisson.RedissonRedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
@@ -40,6 +41,7 @@ public final class Peer {
 
     private final Map<String, List<RedissonClient>> opened = new HashMap<>();
     private boolean fair;
+    private boolean red; // each lock is one of all clients, which have a server each
     private List<RedissonClient> clients;
 
     private volatile boolean stopped;
@@ -95,26 +97,42 @@ public final class Peer {
         }
     }
 
-    private void open(String library, String address, long lease, int n) {
+    private void open(String library, String addresses, long lease, int processes) {
         fair = library.equals("Redisson_RFairLock");
-        clients = opened.computeIfAbsent(library + " " + address + " " + lease + (n == 1), key -> new ArrayList<>());
+        red = library.equals("Redisson_RedLock");
+        String kind = library + " " + addresses + " " + lease + (processes == 1);
+        clients = opened.computeIfAbsent(kind, key -> new ArrayList<>());
+        String[] servers = addresses.split(",");
+        int n = red ? servers.length : processes;
         while (clients.size() < n) {
             Config config = new Config().setLockWatchdogTimeout(lease);
-            config.useSingleServer().setAddress("redis://" + address);
-            if (n > 1) { // each stands for a process with one thread, and they share this one
+            config.useSingleServer().setAddress("redis://" + servers[red ? clients.size() : 0]);
+            if (processes > 1) { // each stands for a process with one thread, and they share this one
                 config.setThreads(2).setNettyThreads(2);
                 config.useSingleServer().setConnectionMinimumIdleSize(1).setSubscriptionConnectionMinimumIdleSize(1);
             }
             RedissonClient client = Redisson.create(config);
             clients.add(client);
-            RLock warm = lock(clients.size() - 1, "warm:" + client.getId());
-            warm.lock();
-            warm.unlock();
+            if (!red) {
+                warm(clients.size() - 1);
+            }
         }
         clients = clients.subList(0, n);
+        if (red) {
+            warm(0);
+        }
+    }
+
+    private void warm(int i) {
+        RLock warm = lock(i, "warm:" + clients.get(i).getId());
+        warm.lock();
+        warm.unlock();
     }
 
     private RLock lock(int i, String name) {
+        if (red) {
+            return new RedissonRedLock(clients.stream().map(client -> client.getLock(name)).toArray(RLock[]::new));
+        }
         RedissonClient client = clients.get(i % clients.size());
         return fair ? client.getFairLock(name) : client.getLock(name);
     }

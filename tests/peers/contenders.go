@@ -70,6 +70,7 @@ var contenders = []contender{
 	{"rueidislock", "uhwk", nil, openRueidislock},
 	{"Redisson RLock", "uhwk", nil, nil},
 	{"Redisson RFairLock", "uh", nil, nil},
+	{"Redisson RedLock", "r", nil, nil},
 }
 
 func ours(kind bench.Kind) opener {

@@ -36,6 +36,7 @@ var (
 	jain     = column{"Jain", "jain", 2, 1}
 	rss      = column{"RSS KiB each", "rss", 2, 1.0 / 1024}
 	heap     = column{"heap KiB each", "heap", 2, 1.0 / 1024}
+	first    = column{"RSS KiB of the first", "first", 0, 1.0 / 1024}
 	idle     = column{"calls/s each", "idle", 3, 1}
 	renewals = column{"calls each and lease", "renewals", 4, 1}
 	lost     = column{"lost", "lost", 0, 1}
@@ -46,7 +47,11 @@ func (c column) show(samples []sample) string {
 	if math.IsNaN(v) {
 		return "–"
 	}
-	return grouped(strconv.FormatFloat(v, 'f', c.digits, 64))
+	text := grouped(strconv.FormatFloat(v, 'f', c.digits, 64))
+	if noise := median(samples, "noise"); c.key == ofR1.key && !math.IsNaN(noise) {
+		text += fmt.Sprintf(" ± %.2f", noise)
+	}
+	return text
 }
 
 // grouped writes 12345 as 12,345.

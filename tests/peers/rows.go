@@ -56,33 +56,72 @@ func Measure(tb testing.TB, set Settings, save func(Tables)) {
 				if r.once && round < set.Rounds-1 || !set.Rows.MatchString(t.title+", "+r.title) {
 					continue
 				}
-				f.runRow(t, r, set)
+				f.runRow(t, r, set, round)
 				fmt.Printf("%6.0f s  round %d  %s, %s\n", time.Since(began).Seconds(), round+1, t.title, r.title)
 			}
 		}
 	}
 }
 
-func (f *fleet) runRow(t *table, r *row, set Settings) {
-	base := math.NaN()
+// runRow has each library do the row's work, in another order in each round. R1 does it before the first, after every
+// second one, and after the last, so all are measured next to it: *of R1* is of the mean of the two that are around.
+func (f *fleet) runRow(t *table, r *row, set Settings, round int) {
+	var others []contender
+	var bare *contender
 	for _, c := range contenders {
-		if !strings.Contains(c.in, t.letter) || !set.Libraries.MatchString(c.name) || c.open == nil && f.classpath == "" {
-			continue
-		}
-		s := r.measure(f, c, set.Window)
-		if c.name == baseline {
-			base = s["rate"]
-		}
-		s["ofR1"] = s["rate"] / base
-		r.results[c.name] = append(r.results[c.name], s)
-		if wrong := s["overlaps"] + s["failed"] + s["hanging"] + s["lost"]; wrong > 0 {
-			fmt.Printf("*** %s, %s: %.0f times two holders at once, %.0f calls failed, %.0f hung, %.0f holds lost\n",
-				c.name, r.title, s["overlaps"], s["failed"], s["hanging"], s["lost"])
-			if s["overlaps"] > 0 && slices.Contains([]string{"rlock", "fairlock", "setlock"}, c.name) {
-				f.tb.Errorf("%s: two holders at once", c.name)
-			}
+		switch {
+		case !strings.Contains(c.in, t.letter) || !set.Libraries.MatchString(c.name) || c.open == nil && f.classpath == "":
+		case c.name == baseline:
+			bare = &c
+		default:
+			others = append(others, c)
 		}
 	}
+	if bare == nil {
+		for _, c := range turned(others, round) {
+			f.runOne(r, c, set.Window)
+		}
+		return
+	}
+	before := f.runOne(r, *bare, set.Window)
+	for few := range slices.Chunk(turned(others, round), besideR1) {
+		var samples []sample
+		for _, c := range few {
+			samples = append(samples, f.runOne(r, c, set.Window))
+		}
+		after := f.runOne(r, *bare, set.Window)
+		for _, s := range samples {
+			s["ofR1"] = 2 * s["rate"] / (before["rate"] + after["rate"])
+		}
+		after["ofR1"] = after["rate"] / before["rate"]
+		after["noise"] = math.Abs(after["ofR1"] - 1)
+		before = after
+	}
+}
+
+// besideR1 is how many libraries are measured between two measurements of R1.
+const besideR1 = 2
+
+// turned is the list, begun at another place in each round.
+func turned(list []contender, round int) []contender {
+	first := 0
+	if len(list) > 0 {
+		first = round * (besideR1 + 1) % len(list)
+	}
+	return slices.Concat(list[first:], list[:first])
+}
+
+func (f *fleet) runOne(r *row, c contender, window time.Duration) sample {
+	s := r.measure(f, c, window)
+	r.results[c.name] = append(r.results[c.name], s)
+	if wrong := s["overlaps"] + s["failed"] + s["hanging"] + s["lost"]; wrong > 0 {
+		fmt.Printf("*** %s, %s: %.0f times two holders at once, %.0f calls failed, %.0f hung, %.0f holds lost\n",
+			c.name, r.title, s["overlaps"], s["failed"], s["hanging"], s["lost"])
+		if s["overlaps"] > 0 && slices.Contains([]string{"rlock", "fairlock", "setlock"}, c.name) {
+			f.tb.Errorf("%s: two holders at once", c.name)
+		}
+	}
+	return s
 }
 
 func plan(set Settings) Tables {
@@ -133,7 +172,9 @@ func plan(set Settings) Tables {
 	}
 	waiters := &table{
 		letter: "w", title: "Waiters",
-		columns: []column{rss, heap, idle},
+		about: "A process waits for names that another one has, first for one, then for many more. *Each* is what a waiter " +
+			"takes besides the first one; that needs the connections, too.",
+		columns: []column{rss, heap, first, idle},
 		rows:    []*row{{title: fmt.Sprintf("%d waiters for a name each", set.Names), once: true, measure: waitersRow(set)}},
 	}
 	kept := &table{
@@ -160,7 +201,8 @@ func (t *table) add(title string, s shape) {
 	}})
 }
 
-// waitersRow measures a process that waits for names which another one has.
+// waitersRow measures a process that waits for names which another one has: what each waiter takes once there is one,
+// and what that one takes for all.
 func waitersRow(set Settings) func(*fleet, contender, time.Duration) sample {
 	return func(f *fleet, c contender, window time.Duration) sample {
 		srv := f.serversOf(c, 1)
@@ -170,18 +212,22 @@ func waitersRow(set Settings) func(*fleet, contender, time.Duration) sample {
 		open := fmt.Sprintf("open %s %s %d 1", c.id(), addresses(srv), (10 * time.Minute).Milliseconds())
 		all([]*process{holder, waiter}, asking(open))
 		f.board.Places[0].Crowds.Store(0)
+		holder.ask("hold 1 first")
 		holder.ask(fmt.Sprintf("hold %d waited", set.Names))
-		before := waiter.ask("rest")
+		none := waiter.ask("rest")
+		waiter.ask("wait 1 first")
+		time.Sleep(3 * window)
+		one := waiter.ask("rest")
 		waiter.ask(fmt.Sprintf("wait %d waited", set.Names))
 		time.Sleep(3 * window)
-		after := waiter.ask("rest")
+		all := waiter.ask("rest")
 		srv[0].ResetStats(f.tb)
 		quiet := 10 * window // several signs of life of each, if there are such
 		time.Sleep(quiet)
 		n := float64(set.Names)
 		return sample{
-			"rss": (after["rss"] - before["rss"]) / n, "heap": (after["heap"] - before["heap"]) / n,
-			"idle": sentTo(f.tb, srv, c.sent) / n / quiet.Seconds(), "overlaps": float64(f.board.Places[0].Crowds.Load()),
+			"rss": (all["rss"] - one["rss"]) / n, "heap": (all["heap"] - one["heap"]) / n, "first": one["rss"] - none["rss"],
+			"idle": sentTo(f.tb, srv, c.sent) / (n + 1) / quiet.Seconds(), "overlaps": float64(f.board.Places[0].Crowds.Load()),
 		}
 	}
 }
