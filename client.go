@@ -18,18 +18,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sharing"
 )
 
-// dialLimit is for how long one connection may take, and for how long Open attempts the first.
+// dialLimit is how long one connection may take to be made, and how long Open tries to make the first one.
 const dialLimit = 2 * time.Second
 
-// ringScale is that of the client's ring of calls in flight, 2^ringScale, in which those that a session lets
-// through have room. A caller without a place in it would be stuck whatever its ctx says.
+// 2^ringScale is the size of the client's ring of calls in flight, which has room for all calls that a session lets
+// through. A caller without a place in the ring would be stuck, whatever its ctx says.
 const ringScale = 10
 
 // buffer is how many bytes a connection writes or reads at once, at the most. The client's default of half a mebibyte
 // would be most of the memory that a session needs.
 const buffer = 64 << 10
 
-// connect makes the client, and attempts it again while that takes too long and patience lasts.
+// connect makes the client. If an attempt times out it tries again, as long as patience lasts.
 func connect(opt rueidis.ClientOption, patience time.Duration) (rueidis.Client, error) {
 	for began := time.Now(); ; {
 		client, err := rueidis.NewClient(opt)
@@ -46,10 +46,11 @@ func connect(opt rueidis.ClientOption, patience time.Duration) (rueidis.Client, 
 	}
 }
 
-// setUp makes a client's options what the guarantees need. l learns of connections.
+// setUp changes a client's options to what the guarantees need. l learns of connections.
 //
-// A silent connection is noticed in two ways. A direct call to it ends after ConnWriteTimeout. Where there is none,
-// what has received nothing for one to two times KeepAlive is sent a PING, which is waited for as long.
+// A silent connection is noticed in two ways. A direct call to it ends after ConnWriteTimeout. Without one, a
+// connection that has received nothing for one to two times KeepAlive is sent a PING, and ends if there is no answer
+// for as long again.
 func setUp(opt *rueidis.ClientOption, lease time.Duration, l *links) error {
 	switch {
 	case opt.ConnLifetime != 0:
@@ -88,8 +89,8 @@ func setUp(opt *rueidis.ClientOption, lease time.Duration, l *links) error {
 	return nil
 }
 
-// greetable reports whether there is time to greet a server, before ctx ends. On a connection on which it has none the
-// client says farewell instead, and waits a second for the answer.
+// greetable reports whether there is time to greet a server before ctx ends. If there is none, the client would send
+// QUIT instead and wait a second for the answer.
 func greetable(ctx context.Context) bool {
 	const least = 5 * time.Millisecond
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < least {
@@ -108,7 +109,7 @@ func atMost(d, limit time.Duration) time.Duration {
 
 type dialer = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
 
-// dialFunc is how the client would connect.
+// dialFunc returns the function with which the client would connect.
 func dialFunc(opt *rueidis.ClientOption) dialer {
 	if opt.DialCtxFn != nil {
 		return opt.DialCtxFn
@@ -133,15 +134,15 @@ type links struct {
 	stand   sync.Map // the addresses to which a connection was made, and none has ended since
 }
 
-// tell tells the session that a connection begins or ends.
+// tell informs the session that a connection begins or ends.
 func (l *links) tell() {
 	if s := l.session.Load(); s != nil {
 		s.Changing()
 	}
 }
 
-// dialer is dialFunc that tells the session when it begins, and when a connection ends. It says nothing of a second
-// connection to an address, which is for messages: calls go on over the first.
+// dialer returns a dialFunc that informs the session when it begins to dial, and when a connection ends. It says
+// nothing of a second connection to an address: that one is for messages, and calls go on over the first.
 func (l *links) dialer(opt *rueidis.ClientOption) dialer {
 	dial, delays := dialFunc(opt), opt.DisableTCPNoDelay
 	return func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
@@ -164,13 +165,13 @@ func (l *links) dialer(opt *rueidis.ClientOption) dialer {
 	}
 }
 
-// delay has the system gather small writes.
+// delay makes the system gather small writes.
 func delay(conn net.Conn) {
 	if c, ok := conn.(*tls.Conn); ok {
 		conn = c.NetConn()
 	}
 	if c, ok := conn.(*net.TCPConn); ok {
-		_ = c.SetNoDelay(false) // slower is all that it may be without
+		_ = c.SetNoDelay(false) // if it fails, connections are merely slower
 	}
 }
 
@@ -180,8 +181,8 @@ type link struct {
 	of     *links
 	addr   string
 	direct *sharing.Direct
-	lasted time.Duration // of the last gathering; the writing goroutine's alone
-	rests  time.Time     // until then there is none; likewise
+	lasted time.Duration // how long the last gathering took; the writing goroutine's alone
+	rests  time.Time     // until then it does not gather; the writing goroutine's alone
 }
 
 func (l *link) Close() error {
@@ -199,8 +200,8 @@ func (l *link) SetDeadline(t time.Time) error {
 	return l.Conn.SetDeadline(t)
 }
 
-// Write lets others run first where the connection is pipelined: the calls that they make meanwhile go in one write,
-// the next, and the server answers them in one.
+// Write lets other goroutines run first if the connection is pipelined: the calls that they make meanwhile go out
+// together in the next write, and the server answers them in one.
 func (l *link) Write(b []byte) (int, error) {
 	if l.direct.Ended() {
 		l.gather(len(b))
@@ -208,9 +209,9 @@ func (l *link) Write(b []byte) (int, error) {
 	return l.Conn.Write(b)
 }
 
-// gather costs next to nothing where no other goroutine can run, and saves a write for each that makes a call. One that
-// computes can make it last for ms, though. If only a few calls come of that, which have size bytes together, there is
-// no gathering for so long that it takes 1 % of the time.
+// gather costs next to nothing if no other goroutine can run, and saves a write for each goroutine that makes a call.
+// But a goroutine that computes can make it last for milliseconds. If it then brings only a few calls, size bytes in
+// all, gather pauses long enough to take at most 1 % of the time.
 func (l *link) gather(size int) {
 	const (
 		long = time.Millisecond

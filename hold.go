@@ -19,24 +19,23 @@ func (h *Hold) core() session.Holding { return (*core.Hold)(h).Inside() }
 // Name is the lock's name as the caller gave it.
 func (h *Hold) Name() string { return (*core.Hold)(h).Name() }
 
-// ID is what the server knows the hold by: "<session>:<number>", the same for nested holds, and for
-// those to which a release of this session has handed the lock over since the server granted it. Of a
-// permit it is the permit's id and of a setlock the token, both valid in any process. It is "" of a
-// multilock or a RedLock.
+// ID identifies the hold on the server: "<session>:<number>". Nested holds share it, and so do the holds to which
+// releases in this session have handed the lock over since the server granted it. For a permit it is the permit's id,
+// and for a setlock the token; both are valid in any process. It is "" for a multilock or a RedLock.
 func (h *Hold) ID() string { return h.core().ID() }
 
-// Token is the fencing token, 0 when the lock issues none. It is higher than that of every
-// earlier holder, unless the server has forgotten it, and the same for nested holds.
+// Token is the fencing token, or 0 if the lock issues none. It is higher than that of every earlier holder, unless the
+// server has forgotten it. Nested holds share it.
 func (h *Hold) Token() int64 { return h.core().Token() }
 
-// Context returns ctx with the owner of the hold, so that locks taken with it re-enter. It ends
-// when the hold does or ctx does. [context.Cause] then says why: it is [Hold.Err] if the hold
-// ended first, else ctx's own cause. Its deadline is that of ctx; the hold's is not added, because
-// it moves with each renewal. A permit has no owner, so there the owner stays that of ctx.
+// Context returns ctx with the owner of the hold, so that locks taken with it re-enter. It ends when the hold or ctx
+// ends. [context.Cause] then says why: it is [Hold.Err] if the hold ended first, otherwise ctx's own cause. Its
+// deadline is that of ctx; the hold's is not added, because it moves with each renewal. A permit has no owner, so its
+// context keeps the owner of ctx.
 //
-// A context has one owner. Two locks that were taken with one ctx without an owner have two: in
-// b.Context(a.Context(ctx)) the owner is that of b, and taking a's lock again with it waits for a.
-// Take the second lock with the context of the first, or both with that of [NewOwner].
+// A context has one owner. Two locks that were taken with one ctx without an owner have two owners: the owner of
+// b.Context(a.Context(ctx)) is that of b, and taking a's lock again with it waits for a. Take the second lock with the
+// context of the first, or both with a context from [NewOwner].
 //
 // Err, and a call of Done, answer from the clock: Err is never nil after the hold's deadline. A
 // timer closes channels that were fetched earlier and contexts derived from this one, and it can
@@ -55,11 +54,11 @@ func (h *Hold) Err() error { return h.core().Err() }
 // the server dropped the hold.
 func (h *Hold) Deadline() time.Time { return h.core().Deadline() }
 
-// Extend gives the hold a lease of at least d from now, and never shortens it. It blocks until
-// the server replies or ctx ends. After an error the old deadline stands: [ErrLost] says that the
-// hold is over, [ErrUnknown] that the server may have extended it all the same. d must be at least
-// 10 ms. Of a RedLock it must be at most the lease, unless RedLockOptions.TrustRestarted is set.
-// It corresponds to updateLeaseTime() of permits; Redisson's locks extend by re-entering.
+// Extend gives the hold a lease of at least d from now, and never shortens it. It blocks until the server replies or
+// ctx ends. After an error the old deadline stands: [ErrLost] says that the hold is over, [ErrUnknown] that the server
+// may still have extended it. d must be at least 10 ms. For a RedLock it must be at most the lease, unless
+// RedLockOptions.TrustRestarted is set. It corresponds to updateLeaseTime() of permits; Redisson's locks extend by
+// re-entering.
 func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	defer runtime.KeepAlive(h) // as long as a call of it is under way, it is in use
 	return h.core().Extend(ctx, d)
@@ -73,17 +72,15 @@ func (h *Hold) Detach() error {
 	return h.core().Detach()
 }
 
-// Release ends the hold, its contexts first, and gives it back. With the last of nested holds the
-// lock is free, and waiters are told. Release takes no ctx, because giving back must not depend on
-// one that has just ended. It returns within a third of the lease, at most 5 s. It corresponds to
-// Redisson's unlock().
+// Release ends the hold, its contexts first, and gives it back. Releasing the last of nested holds frees the lock and
+// wakes the waiters. Release takes no ctx, because giving back must not depend on one that has just ended. It returns
+// within a third of the lease, at most 5 s. It corresponds to Redisson's unlock().
 //
-// If the hold has ended already, Release returns what [Hold.Err] says. [ErrLost] says that the
-// server had nothing of this hold any more: it was lost unnoticed, for instance by force.
-// [ErrUnknown] says that no reply came in time. The session then repeats the release until its
-// outcome is known or the lease has ended, except for a setlock with a token of the caller's. Any
-// other error is the server's refusal, in its own words. The session then asks again now and then,
-// for as long as the server may have the lock, with the same exception.
+// If the hold has ended already, Release returns what [Hold.Err] says. [ErrLost] says that the server had nothing of
+// this hold any more: it was lost unnoticed, for instance by force. [ErrUnknown] says that no reply came in time. The
+// session then repeats the release until its outcome is known or the lease has ended, except for a setlock with a token
+// of the caller's. Any other error is the server's refusal, in its own words. The session then asks again from time to
+// time, for as long as the server may have the lock, with the same exception.
 func (h *Hold) Release() error {
 	defer runtime.KeepAlive(h)
 	return h.core().Release()

@@ -61,7 +61,7 @@ var (
 	// ErrDeadlock: did this call wait, through the locks of others, for what its own owner holds? See
 	// [Options.BreakDeadlocks].
 	ErrDeadlock = session.ErrDeadlock
-	// ErrWrongKind: is the name that of another kind: of a semaphore, say, and this is a latch?
+	// ErrWrongKind: does the name belong to another kind, for example to a semaphore, while this is a latch?
 	ErrWrongKind = session.ErrWrongKind
 	// ErrClosed: is the session over?
 	ErrClosed = session.ErrClosed
@@ -75,13 +75,13 @@ var (
 	ErrNotAcknowledged = session.ErrNotAcknowledged
 )
 
-// A NotAcknowledgedError says how many replicas have an acquisition that [Options.Acks] wanted more to have. It matches
-// [ErrNotAcknowledged], and Err if there is one. Nothing is held: the acquisition is given back in the background, and
-// others may have to wait for that, if the server cannot be reached for at most a lease.
+// A NotAcknowledgedError says how many replicas have an acquisition for which [Options.Acks] wanted more. It matches
+// [ErrNotAcknowledged], and Err if there is one. Nothing is held: the acquisition is given back in the background. If
+// the server cannot be reached, others may have to wait for that, for at most a lease.
 type NotAcknowledgedError struct {
-	Wanted int   // replicas; of AcksMost and AcksAll as far as their number was known
+	Wanted int   // replicas; for AcksMost and AcksAll as far as their number was known
 	Got    int   // replicas that had it in time; 0 if that is not known
-	Err    error // what else has gone wrong: the server's refusal, or that it has lost the lock; nil if nothing has
+	Err    error // another failure, if there was one: the server's refusal, or that it has lost the lock
 }
 
 // Error says how many replicas have it, and what else has gone wrong.
@@ -140,27 +140,27 @@ type Locker interface {
 // A Holder is someone who holds a lock. The fields from Host on are empty if its session does not publish
 // them: Redisson's, an anonymous one ([Options.Anonymous]), one that has just started, or one that is gone.
 type Holder struct {
-	ID    string        // "<session>:<number>"; of Java "<client>:<thread>"
+	ID    string        // "<session>:<number>"; for Java "<client>:<thread>"
 	Count int           // the number of nested holds
-	Lease time.Duration // how long it lasts at least without another renewal; below zero if it has no end
-	Note  string        // of [WithNote]; "" if there is none, or the hold has not lasted for a quarter of a second
+	Lease time.Duration // how long it lasts at least without another renewal; negative if it has no end
+	Note  string        // from [WithNote]; "" if there is none or the hold is younger than a quarter of a second
 
 	Host    string    // where its process runs
-	PID     int       // which it is there
-	Program string    // that it runs: the file's name
+	PID     int       // its process id
+	Program string    // the file name of the program it runs
 	Label   string    // [Options.Label]
 	Started time.Time // when the session was opened
 }
 
-// A Waiter stands in the queue of a fair lock, or in the line of an rlock. The fields from Host on are as those of a
+// A Waiter stands in the queue of a fair lock, or in the line of an rlock. The fields from Host on are those of a
 // [Holder].
 type Waiter struct {
-	ID    string        // "<session>:<number>"; of Java "<client>:<thread>"
-	Alive time.Duration // how long it counts as alive if nothing is heard of it again
+	ID    string        // "<session>:<number>"; for Java "<client>:<thread>"
+	Alive time.Duration // how long it counts as alive if it gives no further sign of life
 
 	Host    string    // where its process runs
-	PID     int       // which it is there
-	Program string    // that it runs: the file's name
+	PID     int       // its process id
+	Program string    // the file name of the program it runs
 	Label   string    // [Options.Label]
 	Started time.Time // when the session was opened
 }

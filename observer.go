@@ -13,18 +13,18 @@ import (
 // many goroutines at the same time and must not block. A function that one of them returns is called
 // once, and may be nil.
 //
-// No mutex is held while one of them runs, and none changes what becomes of a lock. If a function panics that
-// the caller's goroutine runs, what its call was granted is given back, and the panic goes on to the caller.
-// Losses, renewals and wake-ups of a latch have goroutines of their own, where a panic ends the process as any
-// other does. All may use the session. Those told of a hold's end and of a renewal may close it; the others are
-// part of a call for which Close would wait as long as it may.
+// No mutex is held while one of them runs, and none changes what becomes of a lock. If a function panics on the
+// caller's goroutine, whatever its call was granted is given back, and the panic goes on to the caller. Losses,
+// renewals and wake-ups of a latch have goroutines of their own, where a panic ends the process as any other does. All
+// functions may use the session. Those that are called for a hold's end or a renewal may close it; the others run
+// inside a call, for which Close would wait as long as it may.
 //
-// A lock of several ("multilock", "redlock") appears besides its members, with their names joined by
-// commas.
+// A lock that consists of several ("multilock", "redlock") appears in addition to its members, under their names joined
+// by commas.
 type Observer struct {
-	// Acquire is called when a call begins that takes something or waits for it: Lock, TryLock and
-	// TryLockFor, their like of a semaphore, and Wait of a latch. It gets the caller's ctx, so that a
-	// measurement can be linked to the caller's own. The function it returns is called with the outcome.
+	// Acquire is called when a call begins that takes something or waits for it: Lock, TryLock and TryLockFor, their
+	// counterparts of a semaphore, and Wait of a latch. It gets the caller's ctx, so that a measurement can be linked to
+	// the caller's own. The function it returns is called with the outcome.
 	Acquire func(ctx context.Context, of Subject) (done func(Acquired))
 
 	// Attempt is called when an attempt to take something is over, answered or not.
@@ -34,56 +34,56 @@ type Observer struct {
 	// returns is called when the wait is over.
 	Wait func(of Subject) (done func())
 
-	// WakeUp is called when a waiting call looks again. Timers are no sign of trouble: a waiter behind a long
-	// hold looks every 5 s. Waits that end without any message are.
+	// WakeUp is called when a waiting call looks again. Timers are no sign of trouble: a waiter behind a long hold looks
+	// every 5 s. Waits that end without any message are a sign of trouble.
 	WakeUp func(of Subject, by WakeUp)
 
 	// Hold is called when a hold begins, nested ones included, with the ctx of the call that took it. The
 	// function it returns is called when the hold has ended.
 	Hold func(ctx context.Context, of Subject) (ended func(Ended))
 
-	// Renewal is called when a hold was renewed, with nil, or could not be, with the reason. A failed
-	// renewal is tried again until the hold is lost.
+	// Renewal is called with nil when a hold was renewed, and with the reason when it could not be. A failed renewal is
+	// tried again until the hold is lost.
 	Renewal func(of Subject, err error)
 }
 
-// A Subject is what something happened to.
+// A Subject is the synchronizer that an event is about.
 type Subject struct {
 	Kind string // the package's name, with the half of a read-write lock: "rlock", "rwlock.Read"
-	Name string // the caller's. There may be very many: think before making it a label of a metric
+	Name string // as the caller gave it. There may be very many: think before making it a label of a metric
 }
 
-// Acquired is the outcome of a call that was to take something.
+// Acquired is the outcome of a call that takes something.
 type Acquired struct {
 	Took     time.Duration // including the wait
-	Attempts int           // at the server; 0 where others ask: a multilock's members, one waiter of a latch for all
-	// HandedOver says that another call of the session handed the lock over when it released, without the server.
+	Attempts int           // at the server; 0 where others ask: a multilock's members, or one waiter of a latch for all
+	// HandedOver says that another call of the session handed the lock over when it released, without asking the server.
 	HandedOver bool
 	// Granted says that another session handed the lock over when it released, by the server: the call waited in the
 	// lock's line, and made no attempt after that.
 	Granted bool
-	Err     error // as the caller got it; nil: it has what it wanted
+	Err     error // as the caller got it; nil if the call succeeded
 }
 
-// An Attempt is one question to the server whether something can be had.
+// An Attempt is one request to the server to take something.
 type Attempt struct {
 	Took time.Duration
-	Err  error // nil: it was granted; [ErrBusy]: somebody else has it
+	Err  error // nil if it was granted; [ErrBusy] if somebody else has it
 }
 
 // Ended is the end of a hold.
 type Ended struct {
 	Held time.Duration
-	Err  error // nil: it was released or detached; a *[LostError]; [ErrClosed]
+	Err  error // nil if it was released or detached; otherwise a *[LostError] or [ErrClosed]
 }
 
 // A WakeUp is the reason why a waiting call looks again.
 type WakeUp int
 
 const (
-	// ByMessage says that a release was heard of, from elsewhere or from this session, or a subscription began.
+	// ByMessage says that a message of a release came, from this session or another one, or that a subscription began.
 	ByMessage WakeUp = iota
-	// ByTimer says that the lease in the way is over, or nothing was heard for about 5 s.
+	// ByTimer says that the holder's lease has ended, or that no message came for about 5 s.
 	ByTimer
 	// ByTurn says that the call has become the first waiter of this session.
 	ByTurn

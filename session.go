@@ -75,10 +75,10 @@ type Options struct {
 	// Reclaim gives back each hold that the program can no longer release, because nothing refers to the Hold or to one of
 	// its contexts ([Hold.Context]), and logs a warning of the Logger with its name, its note ([WithNote]) and where it
 	// was taken ([Options.Places]). Without it such a hold is renewed for as long as the session lives. The garbage
-	// collector finds it; an idle program collects every two minutes. A context that is derived from that of a hold keeps
-	// the hold in use until it has ended, and a multilock keeps its members. The default is not to: a program may mean to
-	// hold something until it ends, or until somebody gives it back by its ID, and so drop the Hold. Also, each hold costs
-	// three allocations and 48 bytes more.
+	// collector finds it; an idle program collects every two minutes. A context derived from that of a hold keeps the hold
+	// in use until that context has ended, and a multilock keeps its members. The default is false, because a program may
+	// drop the Hold on purpose, to hold something until the program ends or until somebody gives it back by its ID. Also,
+	// each hold costs three allocations and 48 bytes more.
 	Reclaim bool
 
 	// BreakDeadlocks makes a call fail with [ErrDeadlock] if it waits for an owner that waits, perhaps through others, for
@@ -114,8 +114,8 @@ type Options struct {
 	// default is silence.
 	Logger *slog.Logger
 
-	// Observer sees what the session does, for metrics and traces. Package otel has one for
-	// OpenTelemetry. The default is none, which costs nothing.
+	// Observer sees what the session does, for metrics and traces. Package otel has one for OpenTelemetry. The default,
+	// nil, costs nothing.
 	Observer *Observer
 }
 
@@ -123,10 +123,10 @@ type Options struct {
 type Acks int
 
 const (
-	// AcksMost is more than half of the replicas that the master has had at once within the last minute, as far as the
-	// session has seen, and at least one.
+	// AcksMost is more than half of the replicas that the session has seen at the master at the same time within the last
+	// minute, and at least one.
 	AcksMost Acks = session.MostReplicas
-	// AcksAll is as many as the master has had at once within the last minute, as far as the session has seen, and at
+	// AcksAll is as many replicas as the session has seen at the master at the same time within the last minute, and at
 	// least one. If you know how many there are, a number is safer.
 	AcksAll Acks = session.AllReplicas
 )
@@ -154,23 +154,20 @@ const (
 	defaultAcksTimeout = time.Second
 )
 
-// Open connects and returns a session that owns the client. It blocks until the first connection
-// stands or fails. It sets opt up as the guarantees need it, where opt does not say so already:
+// Open connects and returns a session that owns the client. It blocks until the first connection is up or fails. It
+// changes opt where the guarantees need that:
 //
 //   - one connection per server, PipelineMultiplex −1, and no client cache, DisableCache;
 //   - ReadBufferEachConn and WriteBufferEachConn 64 KiB, unless set;
-//   - ConnWriteTimeout at most Lease/6 and Dialer.KeepAlive at most Lease/12, so that a
-//     connection gone silent is noticed while there is time to renew on a new one; if they are
-//     not set, and that is less, 5 s and 1 s;
-//   - Dialer.Timeout at most the lesser of 2 s and Lease/6, which Open itself, when nothing is held
-//     yet, exceeds by repeated attempts, up to 2 s or less if opt says so; all the same for
-//     Sentinel.Dialer;
+//   - ConnWriteTimeout at most Lease/6 and Dialer.KeepAlive at most Lease/12, so that a connection that goes silent is
+//     noticed while there is still time to renew on a new one; if they are not set, at most 5 s and 1 s;
+//   - Dialer.Timeout at most the lesser of 2 s and Lease/6. Open itself, when nothing is held yet, repeats its attempts
+//     for up to 2 s, or less if opt says so. All this applies to Sentinel.Dialer as well;
 //   - Sentinel.TopologyRefreshInterval 5 s, ClusterOption.MaxMovedRedirections 8 and
 //     ClusterOption.ShardsRefreshInterval 10 s, unless set.
 //
-// Refused are ConnLifetime, with which a script can run twice, ReplicaOnly, SendToReplicas and
-// DisableAutoPipelining, and a RingScaleEachConn of less than 10, which has no room for the
-// thousand calls that a session may have in flight. Open blocks until the first connection stands or fails.
+// Open refuses ConnLifetime, with which a script can run twice; ReplicaOnly, SendToReplicas and DisableAutoPipelining;
+// and a RingScaleEachConn of less than 10, which has no room for the thousand calls that a session may have in flight.
 func Open(opt rueidis.ClientOption, opts *Options) (*Session, error) {
 	o, err := opts.checked()
 	if err != nil {
@@ -198,11 +195,10 @@ func Open(opt rueidis.ClientOption, opts *Options) (*Session, error) {
 	return (*Session)(s), nil
 }
 
-// NewSession returns a session on a client that stays the caller's; close the client after the
-// session. NewSession cannot see how the client was set up, so everything that [Open] lists is up
-// to the caller. Without it a silent connection may be noticed only after the lease has ended; the
-// hold is then lost, and knows it. Nor can it see when the client makes a new connection: the
-// first calls that need one may wait for it beyond the end of their ctx.
+// NewSession returns a session on a client that stays the caller's; close the client after the session. NewSession
+// cannot see how the client was set up, so everything that [Open] lists is up to the caller. Without these settings a
+// silent connection may be noticed only after the lease has ended; the hold is then lost, and knows it. Nor can it see
+// when the client makes a new connection: the first calls that need one may wait for it beyond the end of their ctx.
 func NewSession(client rueidis.Client, opts *Options) (*Session, error) {
 	if client == nil {
 		return nil, errors.New("holdfast: new session: client is nil")
@@ -222,10 +218,9 @@ func NewSession(client rueidis.Client, opts *Options) (*Session, error) {
 // start with it.
 func (s *Session) ID() string { return s.core().ID() }
 
-// Close refuses new work with [ErrClosed], ends all waits, ends and releases all holds except
-// detached ones, in one batch per server, and waits for the session's goroutines. It returns
-// within 5 s. An error says what may not have been released; that runs out with its lease. Closing
-// again does nothing and returns the same.
+// Close refuses new work with [ErrClosed], ends all waits, ends and releases all holds except detached ones, in one
+// batch per server, and waits for the session's goroutines. It returns within 5 s. An error says what may not have been
+// released; that ends with its lease. Closing again does nothing and returns the same.
 func (s *Session) Close() error {
 	if err := s.core().Close(); err != nil {
 		return fmt.Errorf("holdfast: %w", err)

@@ -35,8 +35,9 @@ func LongCodec[K ~int64](key K) []byte { return StringCodec(int64(key)) }
 // ByteArrayCodec encodes bytes as they are. It is also for keys that you have encoded yourself.
 func ByteArrayCodec[K ~[]byte](key K) []byte { return key }
 
-// JsonJacksonCodec encodes a key as JSON, a Long together with its type. Of UUIDs that depends on the release of
-// Redisson. TypedJsonJacksonCodec writes no types: it has the same strings, and the numbers of [StringCodec].
+// JsonJacksonCodec encodes a key as JSON, a Long together with its type. How it encodes UUIDs depends on the release of
+// Redisson, so they are not supported. TypedJsonJacksonCodec writes no types: it has the same strings, and the numbers
+// of [StringCodec].
 func JsonJacksonCodec[K ~string | ~int32 | ~int64](key K) []byte {
 	switch v := reflect.ValueOf(key); v.Kind() {
 	case reflect.String:

@@ -7,21 +7,21 @@
 // # Codecs
 //
 // A hash of the encoded key is part of the name. So the codec must be the one that the map has in Java: that of
-// getMap(name, codec), or else of Config.setCodec, or else Redisson's default, [Kryo5Codec]. Of a CompositeCodec,
-// take the codec of keys for maps and multimaps, and that of values for sets.
+// getMap(name, codec), or else of Config.setCodec, or else Redisson's default, [Kryo5Codec]. With a CompositeCodec, use
+// its codec of keys for maps and multimaps, and its codec of values for sets.
 //
 // The type counts, too: to most codecs a Long of Java is not an Integer of the same value. Here an int64 is a Long
 // and an int32 is an Integer; an int does not compile.
 //
-// A codec is any function that returns the bytes of Java's codec. For other keys and codecs write your own, or
-// encode the key first and use [ByteArrayCodec]. No error tells you of a wrong codec: the lock is one that Java
-// does not know. Compare the name with what getName() returns in Java.
+// A codec is any function that returns the bytes of Java's codec. For other keys and codecs write your own, or encode
+// the key first and use [ByteArrayCodec]. No error reports a wrong codec: the lock is then one that Java does not know.
+// Compare the name with the result of getName() in Java.
 //
 // # Objects
 //
-// RMap, RMapCache, RLocalCachedMap, RSet, RSetCache and all kinds of RMultimap make these names in the same way.
-// RList and other objects have no such locks. If Java has a NameMapper, and so the session has Options.MapName,
-// object must be the mapped name of the map: Redisson maps the name of the lock once more, as the session does.
+// RMap, RMapCache, RLocalCachedMap, RSet, RSetCache and all kinds of RMultimap make these names in the same way. RList
+// and other objects have no such locks. If Java has a NameMapper, and therefore the session has Options.MapName, object
+// must be the mapped name of the map: Redisson maps the name of the lock once more, and so does the session.
 //
 // In a cluster, all locks of a map are in the map's slot, so package multilock takes several of them with one
 // command. Redisson itself takes RMap.getLock(key) while it runs compute, computeIfAbsent, computeIfPresent or
@@ -36,8 +36,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// Lock is the name of getLock(key), for rlock.New. Object is the name of the map, the set or the multimap. If that is
-// empty, so is the name, which every call of the lock refuses. Lock panics if codec is nil. So do the other functions.
+// Lock is the name of getLock(key), for rlock.New. Object is the name of the map, the set or the multimap. If it is
+// empty, so is the result, and every call of the lock refuses that name. Lock panics if codec is nil. So do the other
+// functions.
 func Lock[K any](object string, key K, codec func(key K) []byte) string {
 	return name(object, key, codec, "lock")
 }

@@ -1,7 +1,7 @@
-// Package fairlock is the fair lock, Redisson's RFairLock: a reentrant lock that is granted in
-// the order of asking, across processes and languages. It shares a queue on the server with Java,
-// in which each waiter has a place. A release hands the lock to the next one, in the same step, if that
-// waits in this toolkit; a waiter of Redisson's is told that it is its turn, as ever.
+// Package fairlock is the fair lock, Redisson's RFairLock: a reentrant lock that is granted in the order of the calls,
+// across processes and languages. It shares a queue on the server with Java, in which each waiter has a place. In the
+// same step, a release hands the lock to the next waiter if that is one of this toolkit; a waiter of Redisson is told
+// that it is its turn, as Redisson's own release does.
 //
 //	hold, err := fairlock.New(session, "orders:42", nil).Lock(ctx)
 //	if err != nil {
@@ -9,17 +9,17 @@
 //	}
 //	defer hold.Release()
 //
-// A live waiter never loses its place, however long the holder holds: it tells the server that it is
-// alive. One that was killed costs the others nothing as a rule, and at most [Options.WaiterLease]. One
-// that is frozen or cut off when its turn comes costs them up to 9.5 s, or the lease of its session if
-// that is shorter. One whose connection is interrupted at that moment is overtaken, and keeps its place.
-// A process that was stopped or cut off for longer than WaiterLease queues up again, at the end.
-// Redisson's waiters give no sign of life and cost what Redisson makes them cost, by default 5 minutes.
+// A live waiter never loses its place, however long the holder holds the lock: it keeps telling the server that it is
+// alive. One that was killed costs the others nothing as a rule, and at most [Options.WaiterLease]. One that is frozen
+// or cut off when its turn comes costs them up to 9.5 s, or the lease of its session if that is shorter. One whose
+// connection is interrupted at that moment is overtaken, and keeps its place. A process that was stopped or cut off for
+// longer than WaiterLease queues up again, at the end. Redisson's waiters give no sign of life and cost what Redisson
+// makes them cost, by default 5 minutes.
 //
-// A fair lock costs more than an rlock: each waiter makes a call every few seconds, and the lock never
-// passes on inside a process, without the server. Where order does not matter, use an rlock. Do
-// not use both on one name: an rlock does not know the queue. Under the name of a read-write lock, or of what is no
-// lock, calls fail with [holdfast.ErrWrongKind].
+// A fair lock costs more than an rlock: each waiter makes a call every few seconds, and the lock never passes on inside
+// a process, without the server. Where order does not matter, use an rlock. Do not use both on one name: an rlock does
+// not know the queue. If the name belongs to a read-write lock or to something that is no lock, calls fail with
+// [holdfast.ErrWrongKind].
 //
 // Do not use two names that differ only by braces, such as x and {x}, either: Redisson gives them
 // one queue. The first in it waits for its own lock, and everybody else waits behind it, even if
@@ -40,10 +40,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// A Mutex is a fair lock of one name, with the methods of all locks and one of its own. Lock and TryLockFor
-// wait in the queue, and leave it if they fail; an owner that holds the lock does not queue. TryLock takes no
-// place and overtakes nobody: it is [holdfast.ErrBusy] also while somebody waits. ForceUnlock wakes the next
-// in the queue.
+// A Mutex is a fair lock of one name, with the methods of all locks and one of its own. Lock and TryLockFor wait in the
+// queue, and leave it if they fail; an owner that holds the lock does not queue. TryLock takes no place and overtakes
+// nobody: it returns [holdfast.ErrBusy] also while somebody waits. ForceUnlock wakes the next waiter in the queue.
 type Mutex struct {
 	holdfast.Mutex
 	keys        [5]string // as scripts take them
@@ -60,18 +59,16 @@ type Options struct {
 	// released. It is the leaseTime of Redisson's lock methods.
 	FixedLease time.Duration
 
-	// WaiterLease is how long a dead waiter may keep the others waiting. A live one tells the
-	// server that it is alive every third of it, and at least every 5 s or so. From 1 s to 1 h;
-	// the default is 15 s. Clocks of Java hosts may be ahead of the server's by up to two thirds
-	// of it. A silent connection is noticed after up to a third of the session's lease, so a
-	// WaiterLease of less than half of that lease loses places then.
+	// WaiterLease is how long a dead waiter may keep the others waiting. A live one tells the server that it is alive
+	// every third of it, and at least about every 5 s. It must be from 1 s to 1 h; the default is 15 s. Clocks of Java
+	// hosts may be ahead of the server's by up to two thirds of it. A silent connection is noticed after up to a third of
+	// the session's lease, so a WaiterLease of less than half of that lease loses places then.
 	WaiterLease time.Duration
 
-	// JavaWait is the longest time that any Java process waits for this lock: Redisson's
-	// fairLockWaitTimeout, or the longest waitTime of its tryLock if that is longer. Up to 24 h;
-	// the default is Redisson's, 5 minutes. If it is too short, Java may drop live waiters of
-	// this toolkit; they come back to their places within a third of WaiterLease. It has no
-	// effect where no Java process uses the lock.
+	// JavaWait is the longest time that any Java process waits for this lock: Redisson's fairLockWaitTimeout, or the
+	// longest waitTime of its tryLock if that is longer. It must be at most 24 h; the default is Redisson's, 5 minutes. If
+	// it is too short, Java may drop live waiters of this toolkit; they come back to their places within a third of
+	// WaiterLease. It has no effect where no Java process uses the lock.
 	JavaWait time.Duration
 
 	// NonReentrant gives an owner that holds the lock and asks for it again
@@ -124,8 +121,8 @@ func (o *Options) mistake() error {
 
 func (m *Mutex) lock() *core.Lock { return (*core.Mutex)(&m.Mutex).Inside() }
 
-// Waiters returns who waits for the lock, the next one first. The Alive of a Redisson waiter is what
-// Redisson goes by. Dead waiters are listed until somebody notices.
+// Waiters returns the waiters of the lock, the next one first. The Alive of a Redisson waiter is the time that Redisson
+// goes by. Dead waiters are listed until somebody notices.
 func (m *Mutex) Waiters(ctx context.Context) ([]holdfast.Waiter, error) {
 	found, err := holders.Waiters(ctx, m.lock(), m.keys[1], m.keys[2], m.keys[4])
 	all := make([]holdfast.Waiter, len(found))

@@ -39,7 +39,7 @@ func common(o *redis.Options) (rueidis.ClientOption, error) {
 	return c, nil
 }
 
-// silence is for how long a connection may be silent; 0: that was not said. The client has one limit for both
+// silence is how long a connection may be silent, or 0 if the options do not say. The client has one limit for both
 // directions.
 func silence(read, write time.Duration) time.Duration {
 	if write == 0 {
@@ -51,7 +51,7 @@ func silence(read, write time.Duration) time.Duration {
 	return max(read, write)
 }
 
-// dial is nil where the client's own way is the same.
+// dial returns nil if the client's own way of dialing does the same.
 func dial(o *redis.Options) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 	network := o.Network
 	if network == "" && strings.HasPrefix(o.Addr, "/") {

@@ -15,15 +15,16 @@
 //   - Addr, Addrs, SentinelAddrs, MasterName and IsClusterMode say where the servers are, with the defaults and by the
 //     rules of go-redis. A single server stays one: if it is a node of a cluster, pass [redis.ClusterOptions].
 //   - Network, "unix" for instance.
-//   - Dialer: it makes all connections, also those to sentinels, and must respect its ctx. As in go-redis, TLS is up
-//     to it then. In a cluster, set TLSConfig even so: its presence says that the ports for TLS are meant.
+//   - Dialer makes all connections, also those to sentinels, and must respect its ctx. As in go-redis, it is then also
+//     responsible for TLS. In a cluster, set TLSConfig all the same: its presence selects the ports for TLS.
 //   - TLSConfig, also for sentinels.
 //   - Username and Password, and with sentinels SentinelUsername and SentinelPassword. As in go-redis, a name without
 //     a password is not sent.
 //   - CredentialsProvider, CredentialsProviderContext and StreamingCredentialsProvider are asked before each
 //     connection, the last of them that is set. The second gets DialTimeout to answer, by default 5 s. The third is
-//     subscribed to once, for as long as the program runs. Of a session's connections to a server, the one for commands
-//     logs in again every 30 s with what was sent last; the one for messages does when the server has ended it.
+//     subscribed to once, for as long as the program runs. A session has two connections to a server: the one for
+//     commands logs in again every 30 s with the credentials that were sent last, the one for messages only after the
+//     server has ended it.
 //   - DB, except in a cluster; ClientName; DisableIdentity and DisableIndentity.
 //   - Protocol 2 is RESP2. All others are RESP3.
 //   - DialTimeout, and the longer of ReadTimeout and WriteTimeout, which says when a silent connection is given up.
@@ -42,25 +43,25 @@
 //   - StreamingCredentialsProvider with Protocol 2, in which a connection that listens cannot log in again.
 //
 // MasterName and SentinelAddrs of [redis.FailoverOptions] and Addrs of [redis.ClusterOptions] must not be empty. The
-// result of a client's method Options will do, except for sentinels: pass the options of which that client was made.
+// result of a client's Options method will do, except with sentinels: pass the options from which that client was made.
 //
 // # Fields that are ignored
 //
-//   - Pools and buffers, of which a session has its own: PoolFIFO, PoolSize, PoolTimeout, MaxConcurrentDials,
-//     MinIdleConns, MaxIdleConns, MaxActiveConns, ConnMaxIdleTime, ReadBufferSize, WriteBufferSize, PipelinePoolSize,
+//   - Pools and buffers; a session has its own: PoolFIFO, PoolSize, PoolTimeout, MaxConcurrentDials, MinIdleConns,
+//     MaxIdleConns, MaxActiveConns, ConnMaxIdleTime, ReadBufferSize, WriteBufferSize, PipelinePoolSize,
 //     PipelineReadBufferSize, PipelineWriteBufferSize, AutoPipelineOptions.
 //   - ConnMaxLifetime and ConnMaxLifetimeJitter: a session keeps a connection for as long as it works, because
 //     a script in flight could run twice if the client ended it.
-//   - Repetition, which a session does by rules of its own until the call's ctx ends: MaxRetries, MinRetryBackoff,
+//   - Retries; a session retries by rules of its own until the call's ctx ends: MaxRetries, MinRetryBackoff,
 //     MaxRetryBackoff, MaxRedirects, DialerRetries, DialerRetryTimeout, DialerRetryBackoff, ContextTimeoutEnabled.
-//   - Replicas to read from, where locks are not: ReadOnly in a cluster, RouteByLatency, RouteByLatencyTolerance,
+//   - Replicas to read from; locks are not on replicas: ReadOnly in a cluster, RouteByLatency, RouteByLatencyTolerance,
 //     RouteRandomly, UseDisconnectedReplicas.
 //   - How go-redis follows changes of servers; a session follows them, too: NodeAddress, FailingTimeoutSeconds,
 //     ClusterStateReloadInterval, DisableRoutingPolicies, ShardPicker, MaintNotificationsConfig,
 //     PushNotificationProcessor.
 //   - Caches; a session has none: ClientSideCache, ClientSideCacheConfig, ClientSideCacheStrategy,
 //     ClientSideCacheRefreshOnInvalidate, ClientSideCacheCoalesceMisses, ClientSideCacheInvalidationBatchWindow.
-//   - IdentitySuffix, which is about the name of go-redis; UnstableResp3, which does nothing.
+//   - IdentitySuffix, which belongs to the name of go-redis; UnstableResp3, which does nothing.
 package goredis
 
 import (
@@ -73,9 +74,10 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// ClientOption returns what holdfast.Open connects with to the servers that a client of go-redis with these options
-// talks to. For [redis.NewFailoverClusterClient] it takes the FailoverOptions. There is nothing for a [redis.Ring]:
-// open a session on one of its servers, or one on each for a RedLock. An error names the field and the rule.
+// ClientOption returns the options with which holdfast.Open connects to the servers that a go-redis client with the
+// given options uses. For [redis.NewFailoverClusterClient] pass the FailoverOptions. It does not support a
+// [redis.Ring]: open a session on one of its servers, or one on each for a RedLock. An error names the field and the
+// rule.
 func ClientOption[
 	O *redis.Options | *redis.UniversalOptions | *redis.ClusterOptions | *redis.FailoverOptions,
 ](options O) (rueidis.ClientOption, error) {

@@ -9,15 +9,14 @@
 //	// … each worker calls done.CountDown(ctx) …
 //	err := done.Wait(ctx)
 //
-// A latch that nobody has set is open, and so is one that has reached zero; then it can be set again.
-// Waiters look at the count. If a latch is set again at once, a waiter may not have noticed that it was
-// open, and waits on: use a new name for each round.
+// A latch that nobody has set is open, and so is one that has reached zero; an open latch can be set again. Waiters
+// look at the count. If a latch is set again at once, a waiter may not have noticed that it was open, and waits on: use
+// a new name for each round.
 //
-// If a process dies before it has counted down, nobody does it in its place. Give [Latch.Wait] a ctx
-// that ends.
+// If a process dies before it has counted down, nobody counts down in its place. Give [Latch.Wait] a ctx that ends.
 //
-// A latch is a number on the server, as a semaphore is. Under the name of a semaphore CountDown takes a permit, and
-// nobody is told. Under the name of a lock that is held all calls fail with [holdfast.ErrWrongKind].
+// A latch is a number on the server, as a semaphore is. If the name belongs to a semaphore, CountDown takes a permit,
+// and no call reports it. If it belongs to a lock that is held, all calls fail with [holdfast.ErrWrongKind].
 package latch
 
 import (
@@ -72,12 +71,12 @@ func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
 	return l.flag(ctx, operation, c)
 }
 
-// CountDown lowers the count by one; at zero the latch opens, and whoever waits is let through. On
-// an open latch it does nothing. It is sent even if ctx has ended, since others wait for it, and
-// returns within a third of the session's lease and within 5 s. [holdfast.ErrUnknown] says that the
-// reply was lost: it has counted, or will, or it has not, and it is not repeated. Or it says that the
-// server refused, as when it cannot write to its disk: it has not counted, and is asked again in the
-// background as long as the session lives. It corresponds to countDown().
+// CountDown lowers the count by one; at zero the latch opens and lets all waiters through. On an open latch it does
+// nothing. It is sent even if ctx has ended, since others wait for it, and returns within a third of the session's
+// lease and within 5 s. [holdfast.ErrUnknown] has two meanings. Either the reply was lost: the count may be lowered,
+// now or later, or not, and the call is not repeated. Or the server refused, for example because it cannot write to its
+// disk: it has not counted, and the session asks again in the background as long as it lives. It corresponds to
+// countDown().
 func (l *Latch) CountDown(context.Context) error {
 	return l.object.Give("count down", session.Gift{
 		Call: func() *script.Call {
@@ -90,10 +89,9 @@ func (l *Latch) CountDown(context.Context) error {
 	})
 }
 
-// Wait returns when the latch is open, at once if it is already; or when ctx ends, with an error that
-// matches ctx.Err() and its cause. It waits out an outage of the server. All waiters of a session
-// together cost one subscription and one look at each event. If a message is lost, they look within
-// 6 s. It corresponds to await().
+// Wait returns when the latch is open, at once if it already is, or when ctx ends, with an error that matches ctx.Err()
+// and its cause. It waits out an outage of the server. Together, all waiters of a session cost one subscription and one
+// look for each message. If a message is lost, they look within 6 s. It corresponds to await().
 func (l *Latch) Wait(ctx context.Context) error {
 	return l.object.Await(ctx, "wait", session.Look{
 		Call: func() *script.Call { return l.call(countScript) },
@@ -128,10 +126,9 @@ func (l *Latch) Exists(ctx context.Context) (exists bool, err error) {
 	return exists && err == nil, err
 }
 
-// Delete opens the latch whatever its count, and lets the waiters in Go through. An await() of
-// Redisson's sleeps on, as it does when Redisson deletes. Delete reports whether there was a latch.
-// [holdfast.ErrUnknown] says that the reply was lost, and it may be deleted. It corresponds to
-// delete().
+// Delete opens the latch whatever its count, and lets the waiters in Go through. Redisson's await() sleeps on, as it
+// does when Redisson deletes a latch. Delete reports whether there was a latch. [holdfast.ErrUnknown] says that the
+// reply was lost, and it may be deleted. It corresponds to delete().
 func (l *Latch) Delete(ctx context.Context) (bool, error) {
 	return l.flag(ctx, "delete", l.call(deleteScript).Arg(l.object.Publish(), l.object.Channel))
 }

@@ -25,11 +25,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/several"
 )
 
-// patience bounds the wait for a lock while others are held, because somebody who does not need this one
-// may want those.
+// patience bounds the wait for a lock while others are held, because somebody else may want those and not this one.
 const patience = time.Second
 
-// rest bounds the random pause before the next round, after one that got some locks and not others.
+// rest bounds the random pause before the next round, after a round that got only some of the locks.
 const rest = 50 * time.Millisecond
 
 // A MultiLock is several locks as one. It is immutable and safe for concurrent use.
@@ -42,18 +41,16 @@ type MultiLock struct {
 
 var _ holdfast.Locker = (*MultiLock)(nil)
 
-// New makes one lock of several, of any kinds, sessions and servers. It sends nothing and cannot fail: a
-// mistake comes back from the first call. No lock may be given twice, and no setlock with a Token.
+// New makes one lock of several, which may have different kinds, sessions and servers. It sends nothing and cannot
+// fail: a mistake comes back from the first call. No lock may be given twice, and no setlock may have a Token.
 //
-// Members are taken in the order of their mapped names. If several have the same name, on different
-// servers, none of them is waited for while another is held, because callers may list them in different
-// orders. Two sessions of one server do not make two locks of one name: a multilock of both waits for
-// itself.
+// Members are taken in the order of their mapped names. If several have the same name, on different servers, a call
+// does not wait for one of them while it holds another, because callers may list them in different orders. Two sessions
+// of one server do not make two locks of one name: a multilock of both waits for itself.
 //
-// Up to 500 locks of package rlock without tokens, of one session and in a cluster of one slot, are taken
-// by one command and given back by another, so nobody sees only some of them taken. They are taken one by
-// one if the owner has some already, or if others have kept them from being free together for more than a
-// second.
+// Up to 500 locks of package rlock without tokens, of one session and in a cluster of one slot, are taken by one
+// command and given back by another, so nobody sees only some of them taken. They are taken one by one if the owner
+// already holds some, or if they have not all been free at the same time for more than a second.
 //
 // It corresponds to Redisson's getMultiLock().
 func New(locks ...holdfast.Locker) *MultiLock {
@@ -90,7 +87,7 @@ func New(locks ...holdfast.Locker) *MultiLock {
 	return m
 }
 
-// together is the batch that all members are, or nil.
+// together returns the batch that all members make up, or nil if they make none.
 func (m *MultiLock) together() *several.Batch {
 	var locks []*core.Lock
 	for _, l := range m.members {
@@ -108,30 +105,29 @@ func (m *MultiLock) label() session.Label { return session.Label{Kind: "multiloc
 // Name lists the names of the members, in the order in which they are taken.
 func (m *MultiLock) Name() string { return m.name }
 
-// Lock takes all members. It waits until it has them or ctx ends, and waits out an outage of a server. When
-// it takes them one by one, it waits for at most a second in all while it has some. Then it lets them go,
-// waits for the missing one alone, and tries the others. An error that matches ctx.Err() and its cause says
-// that ctx ended first; anything else is what one of the members returned. After an error none is held.
-// What a silent server still has is given back in the background; Lock waits for it for at most 0.1 s after
-// ctx has ended.
+// Lock takes all members. It waits until it has them or ctx ends, and waits out an outage of a server. When it takes
+// them one by one, it waits for at most a second in all while it holds some. Then it releases them, waits for the
+// missing one alone, and tries the others. An error that matches ctx.Err() and its cause says that ctx ended first;
+// anything else is what one of the members returned. After an error none is held. A lock on a silent server is given
+// back in the background; Lock waits for that for at most 0.1 s after ctx has ended.
 //
-// The hold has no ID and no Token. It ends when that of any member does, and all others are given back
-// then. Its Deadline is the earliest of the members'. Release and Extend do the same with all of them at
-// once, and return all errors. It corresponds to lock().
+// The hold has no ID and no Token. It ends when the hold of any member ends, and then all others are given back. Its
+// Deadline is the earliest of its members'. Release and Extend act on all of them at once, and return all errors. It
+// corresponds to lock().
 func (m *MultiLock) Lock(ctx context.Context) (*holdfast.Hold, error) {
 	return m.take(ctx, "lock", session.Forever)
 }
 
-// TryLock makes one attempt for each member, one after the other, and waits for nobody. [holdfast.ErrBusy]
-// says that somebody has one of them, [holdfast.ErrLost] that the lease of one was over before the last was
-// taken. After an error none is held. It corresponds to tryLock().
+// TryLock makes one attempt for each member, one after the other, and waits for nobody. [holdfast.ErrBusy] says that
+// somebody has one of them, [holdfast.ErrLost] that the lease of one ended before the last was taken. After an error
+// none is held. It corresponds to tryLock().
 func (m *MultiLock) TryLock(ctx context.Context) (*holdfast.Hold, error) {
 	return m.take(ctx, "try lock", 0)
 }
 
-// TryLockFor waits as Lock does, but at most for the time given, and then fails with
-// [holdfast.ErrBusy]. Of ctx and wait the first to end decides, ctx if they end together. It
-// corresponds to tryLock(waitTime). A wait of zero or less is one attempt.
+// TryLockFor waits as Lock does, but at most for the time given, and then fails with [holdfast.ErrBusy]. Whichever of
+// ctx and wait ends first decides; ctx wins a tie. It corresponds to tryLock(waitTime). A wait of zero or less is one
+// attempt.
 func (m *MultiLock) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error) {
 	return m.take(ctx, "try lock for", wait)
 }
@@ -187,20 +183,21 @@ func (t *taking) Wait(_, sleep context.Context) error {
 			return err
 		}
 		first = missing
-		// Or two that have locks of one name could take turns in finding the other's taken.
+		// Without it, two calls with locks of one name could take turns in finding each other's lock taken.
 		_ = session.Pause(sleep, rand.N(rest))
 	}
 }
 
-// errEnded is why holds are of no use any more.
+// errEnded says that a hold ended too early to be of use.
 var errEnded = errors.New("it ended before all others were taken")
 
-// passes reports whether a round that failed so is worth another.
+// passes reports whether a round that failed with err is worth repeating.
 func passes(err error) bool {
 	return errors.Is(err, holdfast.ErrBusy) || errors.Is(err, errEnded) || session.Passes(err)
 }
 
-// observe tells the observer of a member's session that a call begins, and what it returns how that ended.
+// observe tells the observer of a member's session that a call begins, and returns a function that tells it how the
+// call ended.
 func (m *MultiLock) observe(ctx context.Context) func(h **holdfast.Hold, err *error) {
 	for _, l := range m.members {
 		lock := core.LockOf(l)
@@ -219,8 +216,8 @@ func (m *MultiLock) observe(ctx context.Context) func(h **holdfast.Hold, err *er
 	return func(**holdfast.Hold, *error) {}
 }
 
-// round waits for the first member alone, and then takes the others. If
-// one of them cannot be had soon it is missing, with ErrBusy, and none is held.
+// round waits for the first member alone, and then takes the others. If it does not get one of them soon, it returns
+// that one as missing, with ErrBusy, and holds none.
 func (t *taking) round(sleep context.Context, first int) (missing int, err error) {
 	got := make(gathered, len(t.members))
 	defer func() { got.letGo(sleep) }()
@@ -248,7 +245,7 @@ func (t *taking) round(sleep context.Context, first int) (missing int, err error
 	return first, t.join(got)
 }
 
-// holdsNamesake reports whether another member of the name of member i is held.
+// holdsNamesake reports whether another member with the name of member i is held.
 func (m *MultiLock) holdsNamesake(got gathered, i int) bool {
 	for j, h := range got {
 		if h != nil && key(m.members[j]) == key(m.members[i]) {
@@ -258,7 +255,7 @@ func (m *MultiLock) holdsNamesake(got gathered, i int) bool {
 	return false
 }
 
-// join makes one hold of those of all members, unless one has ended by now.
+// join makes one hold of the holds of all members, unless one has ended by now.
 func (t *taking) join(got gathered) error {
 	var holds []*core.Hold
 	for _, h := range got {

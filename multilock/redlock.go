@@ -15,8 +15,8 @@ import (
 // leastServers is how many make a majority that survives the end of one.
 const leastServers = 3
 
-// A RedLock is a lock on several independent servers. Whoever has it on most of them holds it. It is
-// immutable and safe for concurrent use.
+// A RedLock is a lock on several independent servers. The owner that has it on most of them holds it. It is immutable
+// and safe for concurrent use.
 type RedLock struct {
 	quorum several.Quorum
 }
@@ -25,14 +25,14 @@ var _ holdfast.Locker = (*RedLock)(nil)
 
 // RedLockOptions tune a RedLock. The zero value of a field means its default.
 type RedLockOptions struct {
-	// ServerTimeout bounds the wait for each server in taking, extending and releasing, so that one that
-	// is gone costs little of the lease. The default is a hundredth of the shortest lease, but at least 100 ms and at
-	// most a second, and never more than a quarter of the lease. Releasing takes a third of the lease or 5 s at
-	// the most, whatever it is.
+	// ServerTimeout bounds the wait for each server in taking, extending and releasing, so that a server that is gone
+	// costs little of the lease. The default is a hundredth of the shortest lease, but at least 100 ms and at most a
+	// second, and never more than a quarter of the lease. Whatever it is, releasing takes at most a third of the lease or
+	// 5 s, whichever is less.
 	ServerTimeout time.Duration
 
-	// MinValidity is how long a hold must be trusted, without a renewal, when it is granted. One with less
-	// left is given back. The default, 0, accepts any time.
+	// MinValidity is how long a hold must be trusted, without a renewal, when it is granted. A hold with less time left is
+	// given back. The default, 0, accepts any time.
 	MinValidity time.Duration
 
 	// TrustRestarted counts a server as soon as it has started. By default a server does not count until
@@ -41,17 +41,17 @@ type RedLockOptions struct {
 	TrustRestarted bool
 }
 
-// NewRedLock makes one lock of several, each on a server of its own. The servers must be independent: no
-// replicas of each other, no nodes of one cluster. Whoever has more than half of the locks holds the
-// RedLock, which is the algorithm called Redlock in the documentation of Redis. At least three are needed.
-// Odd numbers are best: a fourth server allows for no more failures than three do.
+// NewRedLock makes one lock of several, each on a server of its own. The servers must be independent: no replicas of
+// each other, no nodes of one cluster. The owner of more than half of the locks holds the RedLock. This is the
+// algorithm that the documentation of Redis calls Redlock. At least three are needed. Odd numbers are best: a fourth
+// server allows for no more failures than three do.
 //
-// The members are locks of package rlock, and then the RedLock re-enters, like Redisson's; or of package
-// setlock without a Token, and then it is the lock of redsync. As a rule they have the same name. All
-// clients should use the same lease.
+// If the members are locks of package rlock, the RedLock re-enters, like Redisson's. If they are locks of package
+// setlock without a Token, it is the lock of redsync. As a rule they all have the same name. All clients should use the
+// same lease.
 //
-// NewRedLock sends nothing and cannot fail: a mistake comes back from the first call. It corresponds to
-// Redisson's getRedLock(), which neither counts the time that asking takes nor knows of restarts.
+// NewRedLock sends nothing and cannot fail: a mistake comes back from the first call. It corresponds to Redisson's
+// getRedLock(), which neither counts the time that the requests take nor knows of restarts.
 func NewRedLock(locks []holdfast.Locker, opts *RedLockOptions) *RedLock {
 	if opts == nil {
 		opts = &RedLockOptions{}
@@ -67,7 +67,7 @@ func NewRedLock(locks []holdfast.Locker, opts *RedLockOptions) *RedLock {
 	return r
 }
 
-// add makes the locks members, or says why it cannot; and what they are called together.
+// add makes the locks members, or says why it cannot, and returns their joint name.
 func (r *RedLock) add(locks []holdfast.Locker) (name string, mistake error) {
 	var names []string
 	for i, l := range locks {
@@ -91,7 +91,7 @@ func (r *RedLock) add(locks []holdfast.Locker) (name string, mistake error) {
 	return strings.Join(names, ", "), mistake
 }
 
-// called is what an error calls a lock.
+// called returns the name of a lock in error texts.
 func called(lock *core.Lock, l holdfast.Locker) string {
 	if lock == nil {
 		return fmt.Sprintf("a %T", l)
@@ -99,7 +99,7 @@ func called(lock *core.Lock, l holdfast.Locker) string {
 	return lock.String()
 }
 
-// check says what is wrong with the number of locks or with the options.
+// check returns what is wrong with the number of locks or with the options.
 func (r *RedLock) check() error {
 	q := &r.quorum
 	if len(q.Locks) < leastServers {
@@ -113,53 +113,50 @@ func (r *RedLock) check() error {
 	shortest, _ := q.Leases()
 	switch limit := several.Validity(shortest); {
 	case q.ServerTimeout < 0 || q.ServerTimeout >= limit:
-		return fmt.Errorf("RedLockOptions.ServerTimeout is %v, must be 0 or less than %v, for which the lease is trusted",
+		return fmt.Errorf("RedLockOptions.ServerTimeout is %v, must be 0 or less than %v, for which a lease is trusted",
 			q.ServerTimeout, limit)
 	case q.MinValidity < 0 || q.MinValidity >= limit:
-		return fmt.Errorf("RedLockOptions.MinValidity is %v, must be 0 or less than %v, for which the lease is trusted",
+		return fmt.Errorf("RedLockOptions.MinValidity is %v, must be 0 or less than %v, for which a lease is trusted",
 			q.MinValidity, limit)
 	}
 	return nil
 }
 
-// Name is that of the members; if they have several, all of them.
+// Name is the name of the members. If they have different names, it lists them.
 func (r *RedLock) Name() string { return r.quorum.Name }
 
-// Lock takes the lock. It waits until most servers have granted it or ctx ends. All are asked at once. If
-// too few grant it, their grants are given back, and all are asked again when one of them announces a
-// release, or after a random time, at first 10 ms and at most a quarter of a second. Of the waiters of a
-// process one asks at a time.
+// Lock takes the lock. It waits until most servers have granted it or ctx ends. All are asked at once. If too few grant
+// it, their grants are given back, and all are asked again when one of them announces a release, or after a random time
+// of at first 10 ms and at most a quarter of a second. Only one waiter of a process asks at a time.
 //
-// An error that matches ctx.Err() and its cause says that ctx ended first, [holdfast.ErrAlreadyHeld] that
-// the members do not re-enter and this owner has them. Anything else is the refusal of too many servers
-// for a majority. After an error nothing is held: servers that have not answered are told to
-// give it back as soon as they do.
+// An error that matches ctx.Err() and its cause says that ctx ended first, [holdfast.ErrAlreadyHeld] that the members
+// do not re-enter and this owner has them. Any other error says that so many servers refused that no majority was left.
+// After an error nothing is held: servers that have not answered are told to give the lock back as soon as they do.
 //
-// The hold has no ID and no Token: servers that do not know of each other cannot issue tokens that
-// increase. Until its Deadline, which allows for clock drift, most of the servers are sure to grant the
-// lock to nobody else. The hold ends when the majority is no longer certain, not when one server is gone.
-// A server that has come back is asked to join at the next renewal. Release returns nil if most servers
-// have given the lock back; the others are told in the background. It corresponds to lock().
+// The hold has no ID and no Token: servers that do not know of each other cannot issue tokens that increase. Until its
+// Deadline, which allows for clock drift, most servers are certain to grant the lock to nobody else. The hold ends when
+// the majority is no longer certain, not when one server is gone. A server that has come back is asked to join at the
+// next renewal. Release returns nil if most servers have given the lock back; the others are told in the background. It
+// corresponds to lock().
 func (r *RedLock) Lock(ctx context.Context) (*holdfast.Hold, error) {
 	h, err := r.quorum.Lock(ctx, "lock", session.Forever)
 	return (*holdfast.Hold)(h), err
 }
 
-// TryLock asks all servers once. It blocks for about a round trip if most of them grant it, or say that somebody
-// has it; else, if any does not answer, for [RedLockOptions.ServerTimeout], and once more to give back what was
-// granted. It does not wait for a server that was silent before if somebody has the lock on one of the others.
-// [holdfast.ErrBusy] says that somebody has the lock on some of them, or is asking at the same moment.
-// Otherwise the error has what each server said; it matches [holdfast.ErrUnknown] if the outcome of a call is not
-// known: what it takes is given back. It corresponds to tryLock().
+// TryLock asks all servers once. It blocks for about a round trip if most of them grant it, or say that somebody has
+// it. Otherwise, if any server does not answer, it blocks for [RedLockOptions.ServerTimeout], and for as long again to
+// give back what was granted. It does not wait for a server that was silent before if somebody has the lock on one of
+// the others. [holdfast.ErrBusy] says that somebody has the lock on some of them, or is asking at the same moment. Any
+// other error lists what each server said. It matches [holdfast.ErrUnknown] if the outcome of a call is not known;
+// whatever that call takes is given back. It corresponds to tryLock().
 func (r *RedLock) TryLock(ctx context.Context) (*holdfast.Hold, error) {
 	h, err := r.quorum.Lock(ctx, "try lock", 0)
 	return (*holdfast.Hold)(h), err
 }
 
-// TryLockFor waits as Lock does, but at most for the time given, and then fails with
-// [holdfast.ErrBusy]; with what is wrong instead if too few servers answer. Of ctx and wait the first to
-// end decides, ctx if they end together. It corresponds to tryLock(waitTime). A wait of zero or less is
-// one attempt.
+// TryLockFor waits as Lock does, but at most for the time given, and then fails with [holdfast.ErrBusy], or with the
+// reason if too few servers answer. Whichever of ctx and wait ends first decides; ctx wins a tie. It corresponds to
+// tryLock(waitTime). A wait of zero or less is one attempt.
 func (r *RedLock) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error) {
 	h, err := r.quorum.Lock(ctx, "try lock for", wait)
 	return (*holdfast.Hold)(h), err

@@ -40,15 +40,15 @@ func (in *instruments) init(meter metric.Meter) error {
 		note(err)
 		return c
 	}
-	in.holds = active("holdfast.hold.active", "{hold}", "Holds that there are now.")
+	in.holds = active("holdfast.hold.active", "{hold}", "Present holds.")
 	in.holdDuration = duration("holdfast.hold.duration", "How long holds lasted.")
 	in.losses = count("holdfast.hold.losses", "{hold}", "Holds that ended before they were released.")
-	in.waits = active("holdfast.wait.active", "{call}", "Calls that wait now because somebody else has what they want.")
-	in.waitDuration = duration("holdfast.wait.duration", "How long calls waited that had to wait.")
-	in.acquireDuration = duration("holdfast.acquire.duration", "How long calls took that take something, or wait for it.")
-	in.attempts = count("holdfast.attempts", "{attempt}", "Questions to the server whether something can be had.")
-	in.handOvers = count("holdfast.handovers", "{handover}", "Releases that handed a lock over to a call that waited.")
-	in.wakeUps = count("holdfast.wakeups", "{wakeup}", "Looks of calls that wait.")
+	in.waits = active("holdfast.wait.active", "{call}", "Calls that are waiting because somebody else has what they want.")
+	in.waitDuration = duration("holdfast.wait.duration", "How long calls waited, if they had to.")
+	in.acquireDuration = duration("holdfast.acquire.duration", "How long calls took that take something or wait for it.")
+	in.attempts = count("holdfast.attempts", "{attempt}", "Requests to the server to take something.")
+	in.handOvers = count("holdfast.handovers", "{handover}", "Releases that handed a lock over to a waiting call.")
+	in.wakeUps = count("holdfast.wakeups", "{wakeup}", "Looks of waiting calls.")
 	in.renewals = count("holdfast.renewals", "{renewal}", "Renewals of leases.")
 	if failed != nil {
 		return fmt.Errorf("holdfastotel: %w", failed)

@@ -1,6 +1,6 @@
-// Package rlock is the reentrant lock, Redisson's RLock: one holder at a time, who may take
-// it again. With [Options] it is also Redisson's fenced lock (RFencedLock), non-reentrant lock and
-// spin lock. All of them share keys, fields, channels and messages with Java.
+// Package rlock is the reentrant lock, Redisson's RLock: it has one holder at a time, who may take it again. With
+// [Options] it is also Redisson's fenced lock (RFencedLock), non-reentrant lock and spin lock. All of them share keys,
+// fields, channels and messages with Java.
 //
 // A holder may take the lock again if the call has the same owner, that is, the context that
 // [holdfast.Hold.Context] returns. With the context from before the lock, the call waits for its
@@ -17,8 +17,8 @@
 // [Options.Fenced] and hand [holdfast.Hold.Token] to the resource; docs/guarantees.md shows both
 // sides.
 //
-// Use one kind for one name. Under the name of a read-write lock, or of what is no lock, calls fail with
-// [holdfast.ErrWrongKind]; under that of a fair lock, a call may overtake its queue.
+// Use one kind for one name. If the name belongs to a read-write lock or to something that is no lock, calls fail with
+// [holdfast.ErrWrongKind]; if it belongs to a fair lock, a call may overtake its queue.
 package rlock
 
 import (
@@ -51,34 +51,33 @@ type Options struct {
 	// Fenced issues a fencing token with each outermost hold, as RFencedLock does.
 	Fenced bool
 
-	// TokenTTL has the server forget the last token when none has been issued for so long; it needs Fenced. Tokens then
-	// are the server's clock in microseconds since 1970, or one more than the last if that is not lower, so none is
-	// lower than one before it: not when the key has expired, whatever the clock does meanwhile; nor when the key was
-	// lost in another way, by a failover or by hand, unless the clock lags behind. They exceed 32 bits, and stay below
-	// 2^53 until the year 2255.
+	// TokenTTL makes the last token expire when no token has been issued for that long. It needs Fenced. Tokens are then
+	// the server's clock in microseconds since 1970, or one more than the last token if the clock is not higher. So no
+	// token is lower than an earlier one after the key has expired, whatever the clock does meanwhile. If the key was lost
+	// in another way, by a failover or by hand, that holds unless the clock lags behind. Tokens exceed 32 bits, and stay
+	// below 2^53 until the year 2255.
 	//
-	// All who take the lock with tokens should set it. Who does not, such as Redisson, begins at 1 if there is no key: the
-	// resource refuses that until one is issued here again. So only keys that are made here expire; one without a time
-	// to live, which others may have made, keeps none. Those that are left from before may be deleted by hand once
-	// all set it. It is at least a minute; take a longer time than any during which only others use the lock. The
-	// default, 0, keeps the key for ever, as Redisson does.
+	// All clients that take the lock with tokens should set it. A client that does not, such as Redisson, starts at 1 if
+	// the key is missing. The resource then refuses its tokens until one is issued here again. So only keys that are made
+	// here expire; a key without a time to live, which others may have made, gets none. Keys that are left from before may
+	// be deleted by hand once all clients set it. TokenTTL must be at least a minute; choose more than the longest time
+	// during which only others use the lock. The default, 0, keeps the key for ever, as Redisson does.
 	TokenTTL time.Duration
 
 	// NonReentrant gives an owner that holds the lock and asks for it again
 	// [holdfast.ErrAlreadyHeld] at once, instead of a nested hold.
 	NonReentrant bool
 
-	// Backoff makes a waiting Lock poll instead of subscribing to the lock's channel, as
-	// Redisson's spin lock does. It sleeps Backoff(n), at least 1 ms, after the n-th attempt,
-	// counted from 1. See [Exponential]. Of a session's polling callers one polls at a time, in
-	// the order in which they came, and a release in the session ends its pause. Callers that
-	// subscribe do not wait behind them. The default, nil, subscribes.
+	// Backoff makes a waiting Lock poll instead of subscribing to the lock's channel, as Redisson's spin lock does. It
+	// sleeps Backoff(n), at least 1 ms, after the n-th attempt, counted from 1. See [Exponential]. Only one of a session's
+	// polling callers polls at a time, in the order in which they came, and a release in the session ends its pause.
+	// Callers that subscribe do not wait behind them. The default, nil, subscribes.
 	Backoff func(attempt int) time.Duration
 }
 
-// Exponential is a back-off for [Options.Backoff]. It starts at least, doubles with each attempt up
-// to most, and takes a random time between half and all of that, so that the waiters of a lock
-// spread. Redisson's is much like Exponential(time.Millisecond, 128*time.Millisecond).
+// Exponential is a back-off for [Options.Backoff]. It starts at least, doubles with each attempt up to most, and
+// returns a random time between half and all of that, so that the waiters of a lock spread out. Redisson's is much like
+// Exponential(time.Millisecond, 128*time.Millisecond).
 func Exponential(least, most time.Duration) func(attempt int) time.Duration {
 	return wait.Exponential(least, most)
 }
@@ -111,10 +110,10 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	return &p.mutex
 }
 
-// minTokenTTL is longer than a copy of a call may be under way, which finds the token of the call.
+// minTokenTTL is longer than a repeated call can be under way, which must still find the token of the first.
 const minTokenTTL = time.Minute
 
-// mistake is what is wrong with the options, nil if nothing is.
+// mistake returns what is wrong with the options, or nil.
 func (o *Options) mistake() error {
 	switch {
 	case o.TokenTTL != 0 && !o.Fenced:
@@ -127,12 +126,12 @@ func (o *Options) mistake() error {
 
 func (m *Mutex) lock() *core.Lock { return (*core.Mutex)(&m.Mutex).Inside() }
 
-// Waiters returns which sessions wait for the lock, in the order in which releases hand it to them. A session stands
-// in this line once, however many of its calls wait; the ID is the owner under which it stands. Its Alive starts anew
+// Waiters returns the sessions that wait for the lock, in the order in which releases hand it to them. A session stands
+// in this line once, however many of its calls wait; the ID is the owner under which it stands. Its Alive is extended
 // every few seconds. Dead waiters are listed until somebody notices.
 //
-// Others are not listed: callers that poll ([Options.Backoff]) or take several locks with one command, Redisson's
-// waiters, and a session of which the server has not confirmed yet that it listens.
+// Other waiters are not listed: callers that poll ([Options.Backoff]) or take several locks with one command,
+// Redisson's waiters, and a session whose subscription the server has not confirmed yet.
 func (m *Mutex) Waiters(ctx context.Context) ([]holdfast.Waiter, error) {
 	keys := keysOf(m.lock().Key())
 	found, err := holders.Waiters(ctx, m.lock(), keys[0], keys[1])
@@ -143,12 +142,12 @@ func (m *Mutex) Waiters(ctx context.Context) ([]holdfast.Waiter, error) {
 	return all, err
 }
 
-// LastToken returns the last fencing token that was issued for the lock, whoever got it, and whether anybody holds the
-// lock by now; 0 if there was none, or the server has forgotten it. It needs no hold and no [Options.Fenced], asks the
-// master, and blocks for a round trip. It corresponds to getToken().
+// LastToken returns the last fencing token that was issued for the lock, whoever got it and whether or not anybody
+// holds the lock now. It is 0 if there was none or the server has forgotten it. It needs no hold and no
+// [Options.Fenced], asks the master, and blocks for a round trip. It corresponds to getToken().
 //
-// It is for who guards a resource, or looks at it from outside. It says nothing about the caller: to show that it
-// holds the lock, a holder needs [holdfast.Hold.Token], since by now somebody else may have the last one.
+// Use it to guard a resource or to inspect it from outside. It says nothing about the caller: to show that it holds the
+// lock, a holder needs [holdfast.Hold.Token], since somebody else may have the last token by now.
 func (m *Mutex) LastToken(ctx context.Context) (token int64, err error) {
 	c := script.NewCall(tokenScript).Key(wire.TokenKey(m.lock().Key()))
 	err = m.lock().Run(ctx, "last token", c, func() error {

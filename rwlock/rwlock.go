@@ -1,5 +1,5 @@
-// Package rwlock is the read-write lock, Redisson's RReadWriteLock: many may read at a time, or
-// one may write. Its halves are two locks, each with all that a lock of the toolkit has:
+// Package rwlock is the read-write lock, Redisson's RReadWriteLock: many may read at a time, or one may write. Its
+// halves are two locks, each with all methods of a lock of the toolkit:
 //
 //	catalog := rwlock.New(session, "catalog", nil)
 //	hold, err := catalog.Read().Lock(ctx)
@@ -8,11 +8,10 @@
 //	}
 //	defer hold.Release()
 //
-// Both halves re-enter, and one owner may have both: a writer may read as well. To go on reading
-// when the writing is done, take the read half under the write half and release the write half (a
-// downgrade). Nobody else writes in between, and other readers come in at once. The context for
-// the reading is to be made of the ctx that came before the writing: one that is made of the write
-// hold's ends with that hold:
+// Both halves re-enter, and one owner may hold both: a writer may read as well. To go on reading when the writing is
+// done, take the read half under the write half and release the write half (a downgrade). Nobody else writes in
+// between, and other readers come in at once. Make the context for the reading from the ctx that came before the
+// writing: a context made from the write hold's ends with that hold:
 //
 //	writing, err := catalog.Write().Lock(ctx)
 //	reading, err := catalog.Read().Lock(writing.Context(ctx))
@@ -34,8 +33,8 @@
 // the last one has gone, the lock is never free and the writer waits, possibly for ever.
 // [Options.PreferWriter] makes new readers wait instead.
 //
-// Under the name of another kind of lock that is held, calls fail with [holdfast.ErrWrongKind]. Redisson's read-write
-// lock takes such a name, and then two hold it: use one kind for one name.
+// If the name belongs to another kind of lock that is held, calls fail with [holdfast.ErrWrongKind]. Redisson's
+// read-write lock takes such a name, and then two hold it: use one kind for one name.
 package rwlock
 
 import (
@@ -51,21 +50,20 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// An RWMutex is a read-write lock of one name: two locks, [RWMutex.Read] and [RWMutex.Write]. It
-// is immutable and safe for concurrent use; make it once or at every use, as you like. Two values
-// of the same session and name are the same lock, whatever their options. Options concern the
-// holds and the waits of the value.
+// An RWMutex is a read-write lock of one name: two locks, [RWMutex.Read] and [RWMutex.Write]. It is immutable and safe
+// for concurrent use; make it once or at every use, as you like. Two values of the same session and name are the same
+// lock, whatever their options. Options apply to the holds and the waits of one value.
 type RWMutex struct {
 	read  reader
 	write writer
 }
 
-// A Half is the lock for reading or the lock for writing. It has the methods of all locks, which ask about
-// and free this half alone. TryLock fails with [holdfast.ErrBusy] if somebody writes. A writer's does, too, if
-// somebody reads, and a reader's with [Options.PreferWriter] if a writer waits. A reader that asks to write
-// gets [holdfast.ErrAlreadyHeld]. Holders and ForceUnlock take the server time in proportion to the number of
-// readers. ForceUnlock of the read half ends all readers at once; with the write half the read holds of the
-// writer go. Where only the other half is held, Redisson's remainTimeToLive() is that of the other half.
+// A Half is the lock for reading or the lock for writing. It has the methods of all locks, which ask about and free
+// this half alone. TryLock fails with [holdfast.ErrBusy] if somebody writes. For the write half it also fails if
+// somebody reads; for the read half, with [Options.PreferWriter], if a writer waits. A reader that asks to write gets
+// [holdfast.ErrAlreadyHeld]. Holders and ForceUnlock take the server time in proportion to the number of readers.
+// ForceUnlock of the read half ends all read holds at once; ForceUnlock of the write half also ends the read holds of
+// the writer. If only the other half is held, Redisson's remainTimeToLive() returns that of the other half.
 type Half = holdfast.Mutex
 
 // Options tune an RWMutex. The zero value of a field means its default.
@@ -122,12 +120,12 @@ func New(s *holdfast.Session, name string, opts *Options) *RWMutex {
 	return rw
 }
 
-// Waiters returns which sessions wait to write, in the order in which they are told that the lock is free. A session
-// stands in this line once, however many of its calls wait; the ID is the owner under which it stands. Its Alive starts
-// anew every few seconds. Dead waiters are listed until somebody notices.
+// Waiters returns the sessions that wait to write, in the order in which they are told that the lock is free. A session
+// stands in this line once, however many of its calls wait; the ID is the owner under which it stands. Its Alive is
+// extended every few seconds. Dead waiters are listed until somebody notices.
 //
-// Three kinds of waiters are not listed: readers, Redisson's, and a session of which the server has not confirmed yet
-// that it listens.
+// Three kinds of waiters are not listed: readers, Redisson's writers, and a session whose subscription the server has
+// not confirmed yet.
 func (rw *RWMutex) Waiters(ctx context.Context) ([]holdfast.Waiter, error) {
 	found, err := holders.Waiters(ctx, rw.write.lock, rw.write.line[1], rw.write.line[2])
 	all := make([]holdfast.Waiter, len(found))
@@ -137,9 +135,8 @@ func (rw *RWMutex) Waiters(ctx context.Context) ([]holdfast.Waiter, error) {
 	return all, err
 }
 
-// Read is the lock for reading, which many hold at a time. It corresponds to readLock().
+// Read is the lock for reading, which many may hold at a time. It corresponds to readLock().
 func (rw *RWMutex) Read() *Half { return (*Half)(&rw.read.mutex) }
 
-// Write is the lock for writing, which one holds while nobody else reads. It corresponds to
-// writeLock().
+// Write is the lock for writing, which one may hold while nobody else reads. It corresponds to writeLock().
 func (rw *RWMutex) Write() *Half { return (*Half)(&rw.write.mutex) }

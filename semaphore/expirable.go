@@ -27,7 +27,7 @@ var (
 	resizeExpirableScript  = script.Load("semaphore_resize_expirable")
 )
 
-// maxAtOnce is how many permits one call may take or give back, because the server does nothing else
+// maxAtOnce is how many permits one call may take or give back. It is bounded because the server does nothing else
 // meanwhile.
 const maxAtOnce = 10_000
 
@@ -36,8 +36,7 @@ const maxAtOnce = 10_000
 // holder lives, and comes back by itself when the holder dies. The holder is told if it is lost. An
 // Expirable is immutable and safe for concurrent use; make it once or at every use, as you like.
 //
-// Whoever knows the id of a permit may give it back, in any process, once. So no more permits come
-// back than were taken.
+// Any process that knows the id of a permit may give it back, once. So no more permits come back than were taken.
 type Expirable struct {
 	lock core.Lock
 	line line
@@ -46,15 +45,15 @@ type Expirable struct {
 
 // ExpirableOptions tune an Expirable. The zero value of a field means its default.
 type ExpirableOptions struct {
-	// FixedLease makes permits come back by themselves after this time, at least 10 ms; they are never
-	// renewed. With [Forever] they never come back. The default, 0, renews them with the lease of the
-	// session until they are released, which Redisson cannot do. It is the leaseTime of Redisson's
-	// acquire methods, whose default is [Forever].
+	// FixedLease makes permits come back by themselves after this time, at least 10 ms; they are never renewed. With
+	// [Forever] they never come back by themselves. The default, 0, renews them with the lease of the session until they
+	// are released, which Redisson cannot do. It is the leaseTime of Redisson's acquire methods, whose default is
+	// [Forever].
 	FixedLease time.Duration
 }
 
-// NewExpirable returns the semaphore of that name, whose permits have leases. It sends nothing and
-// cannot fail: a mistake in the name or the options comes back from the first call.
+// NewExpirable returns the semaphore of that name. Its permits have leases. It sends nothing and cannot fail: a mistake
+// in the name or the options comes back from the first call.
 //
 // Leases end by the server's clock, and a holder trusts its own for a little less. Redisson takes back
 // permits by the clock of its own machine. If that is ahead of the server's by more than 1 % of the
@@ -76,12 +75,11 @@ func NewExpirable(s *holdfast.Session, name string, opts *ExpirableOptions) *Exp
 // Name is the semaphore's name as it was given to [NewExpirable].
 func (e *Expirable) Name() string { return e.lock.Name }
 
-// Acquire takes a permit. It waits until one is free or ctx ends, and waits out an outage of the
-// server. Those who wait are served in order, as [Semaphore.Acquire] says. It corresponds to acquire()
-// and acquire(leaseTime). An error that matches ctx.Err() and its cause says that ctx
-// ended first, [holdfast.ErrClosed] that the session did; anything else is the server's refusal, in
-// its own words. After an error nothing is held: what a lost reply may have left is given back in
-// the background.
+// Acquire takes a permit. It waits until one is free or ctx ends, and waits out an outage of the server. Waiters are
+// served in order, as [Semaphore.Acquire] describes. It corresponds to acquire() and acquire(leaseTime). An error that
+// matches ctx.Err() and its cause says that ctx ended first, [holdfast.ErrClosed] that the session did; anything else
+// is the server's refusal, in its own words. After an error nothing is held: a permit that a lost reply may have left
+// is given back in the background.
 //
 // A hold of a permit has no owner: its Context has the owner that ctx has, and calls under it take
 // further permits. A semaphore whose permits nobody has set has none, so Acquire waits until
@@ -90,39 +88,37 @@ func (e *Expirable) Acquire(ctx context.Context) (*holdfast.Hold, error) {
 	return one(e.lock.Acquire(ctx, "acquire", 1, session.Forever))
 }
 
-// TryAcquire takes a permit if one is free; else it fails with [holdfast.ErrBusy]. It corresponds to
-// tryAcquire(). It blocks for a round trip, and passes over whoever waits. If the reply is lost the
-// attempt is repeated for up to a third of the lease, a minute at the most, then given up and
-// undone: that is [holdfast.ErrUnknown]. After an error nothing is held.
+// TryAcquire takes a permit if one is free; else it fails with [holdfast.ErrBusy]. It corresponds to tryAcquire(). It
+// blocks for a round trip, and overtakes waiters. If the reply is lost, the attempt is repeated for up to a third of
+// the lease, at most a minute; then it is given up and undone, and TryAcquire returns [holdfast.ErrUnknown]. After an
+// error nothing is held.
 func (e *Expirable) TryAcquire(ctx context.Context) (*holdfast.Hold, error) {
 	return one(e.lock.Acquire(ctx, "try acquire", 1, 0))
 }
 
-// TryAcquireFor waits as [Expirable.Acquire] does, but at most for the time given, and then fails
-// with [holdfast.ErrBusy]. Of ctx and wait the first to end decides, ctx if they end together. It
-// corresponds to tryAcquire(waitTime, leaseTime). A wait of zero or less is one attempt.
+// TryAcquireFor waits as [Expirable.Acquire] does, but at most for the time given, and then fails with
+// [holdfast.ErrBusy]. Whichever of ctx and wait ends first decides; ctx wins a tie. It corresponds to
+// tryAcquire(waitTime, leaseTime). A wait of zero or less is one attempt.
 func (e *Expirable) TryAcquireFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error) {
 	return one(e.lock.Acquire(ctx, "try acquire for", 1, wait))
 }
 
-// AcquireN takes n permits, n from 0 to 10,000: all of them, or none, each a hold of its own. It is
-// otherwise as [Expirable.Acquire], and corresponds to acquire(permits) and acquire(permits,
-// leaseTime). A later caller of the session that wants few does not pass one that wants many. n of 0
-// succeeds at once, and nothing is sent.
+// AcquireN takes n permits, n from 0 to 10,000: all of them, or none, each a hold of its own. Otherwise it is like
+// [Expirable.Acquire], and corresponds to acquire(permits) and acquire(permits, leaseTime). A later caller of the
+// session that wants few does not pass one that wants many. If n is 0, the call succeeds at once and sends nothing.
 func (e *Expirable) AcquireN(ctx context.Context, n int) ([]*holdfast.Hold, error) {
 	return e.take(ctx, "acquire n", n, session.Forever)
 }
 
-// TryAcquireN takes n permits as [Expirable.AcquireN] does if n are free; otherwise it fails with
-// [holdfast.ErrBusy]. It is otherwise as [Expirable.TryAcquire], and corresponds to
-// tryAcquire(permits).
+// TryAcquireN takes n permits as [Expirable.AcquireN] does if n are free; otherwise it fails with [holdfast.ErrBusy].
+// Otherwise it is like [Expirable.TryAcquire], and corresponds to tryAcquire(permits).
 func (e *Expirable) TryAcquireN(ctx context.Context, n int) ([]*holdfast.Hold, error) {
 	return e.take(ctx, "try acquire n", n, 0)
 }
 
-// TryAcquireNFor waits as [Expirable.AcquireN] does, but at most for the time given, and then fails
-// with [holdfast.ErrBusy]. It is otherwise as [Expirable.TryAcquireFor], and corresponds to
-// tryAcquire(permits, waitTime, leaseTime).
+// TryAcquireNFor waits as [Expirable.AcquireN] does, but at most for the time given, and then fails with
+// [holdfast.ErrBusy]. Otherwise it is like [Expirable.TryAcquireFor], and corresponds to tryAcquire(permits, waitTime,
+// leaseTime).
 func (e *Expirable) TryAcquireNFor(ctx context.Context, n int, wait time.Duration) ([]*holdfast.Hold, error) {
 	return e.take(ctx, "try acquire n for", n, wait)
 }
@@ -164,7 +160,7 @@ func (e *Expirable) call(s *script.Script) *script.Call {
 	return script.NewCall(s).Key(e.lock.Key(), wire.PermitsKey(e.lock.Key()))
 }
 
-// permitOf is the permit of an id; what is no id is nobody's.
+// permitOf returns the permit with that id. Nobody holds a permit whose id is invalid.
 func permitOf(id string) (permit string, err error) {
 	if permit, err = wire.Permit(id); err != nil {
 		err = fmt.Errorf("%w: %w", err, holdfast.ErrNotHeld)
@@ -172,7 +168,7 @@ func permitOf(id string) (permit string, err error) {
 	return permit, err
 }
 
-// permits is how the semaphore's scripts are called for single permits.
+// permits calls the semaphore's scripts for single permits.
 type permits Expirable
 
 func (p *permits) Acquire(w kind.Want) *script.Call {
@@ -191,14 +187,15 @@ func (p *permits) Acquire(w kind.Want) *script.Call {
 	return c.Arg(waiter, wait, w.Owner).Arg(w.Others...)
 }
 
-// stands is how a call stands in the line whose first permit that is, before how many it wants.
+// stands returns the entry in the line for a call whose first permit that is, without the number of permits that it
+// wants.
 func (e *Expirable) stands(permit string) string {
 	return wire.Owner(e.lock.Session().ID(), int64(binary.BigEndian.Uint64([]byte(permit)))) //nolint:gosec // any number
 }
 
 func (p *permits) Release(r kind.Remaining) *script.Call { return (*Expirable)(p).release("", r.Owner) }
 
-// Leave takes a permit's call out of the line, and gives back what it may have been granted.
+// Leave takes a permit's call out of the line, and gives back whatever it may have been granted.
 func (p *permits) Leave(permit string) *script.Call {
 	e := (*Expirable)(p)
 	return e.release(e.stands(permit), permit)
@@ -207,11 +204,11 @@ func (p *permits) Leave(permit string) *script.Call {
 func (p *permits) WaiterLease() time.Duration { return waiterLease }
 
 func (p *permits) Standing() *wait.Standing {
-	p.line = lineOf(&p.lock.Object, "leased "+p.opts.FixedLease.String()) // what is owed of a call lasts as long
+	p.line = lineOf(&p.lock.Object, "leased "+p.opts.FixedLease.String()) // a call's debt lasts as long
 	return &p.line.standing
 }
 
-// Moved is told nothing: the order is that of the line.
+// Moved does nothing: the order is that of the line.
 func (p *permits) Moved(int64, bool) {}
 
 func (p *permits) Renewal() *script.Script { return renewExpirableScript }

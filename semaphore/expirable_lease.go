@@ -17,16 +17,18 @@ import (
 // Forever is the lease of a permit that never expires: it is taken until somebody gives it back.
 const Forever time.Duration = math.MaxInt64
 
-// UpdateLease gives a permit a lease of d from now, longer or shorter, of at least 10 ms or
-// [Forever]. It is [holdfast.ErrNotHeld] if it is not taken any more, or the id is none. It corresponds to
-// updateLeaseTime(). A hold of this session trusts the new lease; one that is renewed goes on being
-// renewed, with the session's lease, if the new one lasts until then. Who holds it elsewhere does
-// not know of it: with a longer lease it stops to trust the permit when its own is over, and the
-// permit stays taken; with a shorter one it trusts the permit for too long. While the call is under
-// way a hold of this session trusts the shorter lease: if no reply comes within it, the hold is lost.
-// After [holdfast.ErrUnknown] it may have been done, or may be yet, for a third of the permit's lease,
-// a minute at the most; so long a hold of this session trusts no longer lease. After any other error
-// but [holdfast.ErrLost] nothing was changed.
+// UpdateLease gives a permit a lease of d from now, longer or shorter, of at least 10 ms or [Forever]. It returns
+// [holdfast.ErrNotHeld] if the permit is no longer taken or the id is invalid. It corresponds to updateLeaseTime().
+//
+// A hold of this session trusts the new lease. If the hold is renewed, its renewals go on with the session's lease,
+// provided that the new lease lasts until the next one. A holder in another session is not told. If the new lease is
+// longer, it stops trusting the permit when its old lease ends, and the permit stays taken; if shorter, it trusts the
+// permit for too long.
+//
+// While the call is under way, a hold of this session trusts the shorter of the two leases: if no reply comes within
+// that time, the hold is lost. After [holdfast.ErrUnknown] the lease may have been changed, or may still be, for a
+// third of the permit's lease, at most a minute. Until then, a hold of this session does not trust a longer lease.
+// After any other error except [holdfast.ErrLost] nothing has changed.
 func (e *Expirable) UpdateLease(ctx context.Context, id string, d time.Duration) error {
 	const operation = "update lease"
 	permit, err := permitOf(id)
@@ -39,9 +41,9 @@ func (e *Expirable) UpdateLease(ctx context.Context, id string, d time.Duration)
 	return e.updateLease(ctx, operation, permit, d)
 }
 
-// RemainingLease returns how long a permit stays taken if nobody renews or releases it, [Forever] if
-// it has no end, or none within the 292 years of a Duration. It is [holdfast.ErrNotHeld] if it is
-// not taken any more, or the id is none. It asks the master. It corresponds to getLeaseTime().
+// RemainingLease returns how long a permit stays taken if nobody renews or releases it. It is [Forever] if the lease
+// has no end, or none within the 292 years of a Duration. It returns [holdfast.ErrNotHeld] if the permit is no longer
+// taken or the id is invalid. It asks the master. It corresponds to getLeaseTime().
 func (e *Expirable) RemainingLease(ctx context.Context, id string) (time.Duration, error) {
 	const operation = "remaining lease"
 	permit, err := permitOf(id)
@@ -60,7 +62,7 @@ func (e *Expirable) RemainingLease(ctx context.Context, id string) (time.Duratio
 	return time.Duration(left) * time.Millisecond, nil
 }
 
-// leaseOf is a lease as scripts take it.
+// leaseOf returns a lease in the form that scripts take.
 func leaseOf(d time.Duration) string {
 	if d == Forever {
 		return "0"
@@ -68,14 +70,14 @@ func leaseOf(d time.Duration) string {
 	return lease.Millis(d)
 }
 
-// Probing is for how long an update attempts to find a connection that stands, after these delays.
+// probing is how long an update looks for a connection that is up, with these delays between its attempts.
 const (
 	probing    = 5 * time.Second
 	firstProbe = 5 * time.Millisecond
 	lastProbe  = 500 * time.Millisecond
 )
 
-// updateLease gives a permit a lease of d from now, whoever has it. A hold of this session trusts it accordingly.
+// updateLease gives a permit a lease of d from now, whoever holds it. A hold of this session trusts it accordingly.
 func (e *Expirable) updateLease(ctx context.Context, operation, permit string, d time.Duration) error {
 	l := &e.lock
 	call := func(w script.Window) *script.Call {
@@ -104,15 +106,15 @@ func (e *Expirable) updateLease(ctx context.Context, operation, permit string, d
 	return nil
 }
 
-// update sends the call that updates a hold, until it has been sent on a connection that stands.
+// update sends the call that updates a hold, until it has been sent on a connection that is up.
 func (e *Expirable) update(ctx context.Context, u *core.Update, call func(w script.Window) *script.Call) error {
 	l, end := &e.lock, time.Now().Add(probing)
 	limit := lease.NotAfter(l.Length())
 	for delay := firstProbe; ; delay = min(2*delay, lastProbe) {
 		var reply script.Reply
 		err := l.Session().Runner().Timed(ctx, &reply, l.Key(), limit, func(w script.Window) *script.Call {
-			// The first call on a connection that may not stand is not to be executed: it may take longer than the new
-			// lease until it is sent, or until it is known that it cannot be.
+			// The server must not execute the first call on a connection that may be down: sending it, or finding out that it
+			// cannot be sent, may take longer than the new lease.
 			if !w.Stands {
 				w.NotBefore, w.NotAfter = 0, 0
 			}

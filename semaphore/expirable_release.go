@@ -10,19 +10,17 @@ import (
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
-// Release gives permits back by their ids, as [holdfast.Hold.ID] has them and Java's acquire returns
-// them: all of them, or none. It is [holdfast.ErrNotHeld] if one of them is not taken, because it
-// was given back before, or its lease is over, or it is no permit's id at all. Whoever holds one of
-// them has lost it: in this
-// session it is told at once, elsewhere by the next renewal, or when it releases if there is none; a
-// hold is best given back by its own Release. It corresponds to release(permitId) and
-// release(permitsIds); tryRelease is the same.
+// Release gives permits back by their ids, which [holdfast.Hold.ID] and Java's acquire return: all of them, or none. It
+// returns [holdfast.ErrNotHeld] if one of them is not taken: it was given back before, its lease has ended, or no
+// permit has that id. A hold of one of these permits is lost. A holder in this session is told at once; one elsewhere
+// learns of it by its next renewal, or at its release if it is not renewed. A hold is best given back by its own
+// Release. It corresponds to release(permitId) and release(permitsIds); tryRelease is the same.
 //
-// It is sent even if ctx has ended, or the permits would stay taken, and returns within a third of
-// the session's lease and within 5 s. As a permit can come back only once, it is repeated if the
-// reply is lost; if the permits are found to have come back by then, whoever gave them back, it is
-// [holdfast.ErrUnknown], and so it is if the server refuses, as when it cannot write to its disk.
-// Holds of this session are then lost in any case, and all go back one by one in the background.
+// It is sent even if ctx has ended, because the permits would stay taken otherwise, and returns within a third of the
+// session's lease and within 5 s. A permit can come back only once, so the call is repeated if the reply is lost. It
+// returns [holdfast.ErrUnknown] if the permits turn out to be back by then, since somebody else may have given them
+// back, and if the server refuses, for example because it cannot write to its disk. Holds of this session are then lost
+// in any case, and all permits go back one by one in the background.
 func (e *Expirable) Release(_ context.Context, ids ...string) error {
 	const operation = "release"
 	if len(ids) > maxAtOnce {
@@ -46,7 +44,7 @@ func (e *Expirable) Release(_ context.Context, ids ...string) error {
 	return e.giveBack(operation, permits)
 }
 
-// release is the call that gives permits back, and takes one who stands out of the line; "" is nobody.
+// release is the call that gives permits back, and takes the entry stands out of the line, if it is not empty.
 func (e *Expirable) release(stands string, permits ...string) *script.Call {
 	return e.line.publishing(e.call(releaseExpirableScript)).Arg(stands).Arg(permits...)
 }
@@ -57,11 +55,11 @@ const (
 	freed  = 2 // or more: n - 2 clients listen
 )
 
-// giveBack gives permits back, whoever holds them, and whether or not the caller's ctx has ended. As a copy of the call
-// finds nothing, it is repeated while its outcome is not known. The session's holds of the permits are lost.
+// giveBack gives permits back, whoever holds them, and whether or not the caller's ctx has ended. A copy of the call
+// does no harm, so it is repeated while its outcome is not known. The session's holds of the permits are lost.
 func (e *Expirable) giveBack(operation string, permits []string) error {
 	ours, doubtful := e.lock.GrantedTo(permits), false
-	doubt := func() { // nobody may believe in them any more; the call gives them back, or the session does afterwards
+	doubt := func() { // nobody may trust them any more; the call gives them back, or the session does afterwards
 		if !doubtful {
 			doubtful = true
 			ours.Doubt()

@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// TrySetPermits makes the semaphore, with n permits, n from 0 to 2^53 - 1. It reports whether it
-// has: false says that there is one already, whatever its permits. It blocks for a round trip, as
-// all do that take or wait for no permit. It corresponds to trySetPermits().
+// TrySetPermits creates the semaphore with n permits, n from 0 to 2^53 - 1. It reports whether it did: false says that
+// there is one already, whatever its permits. Like all methods that neither take a permit nor wait for one, it blocks
+// for a round trip. It corresponds to trySetPermits().
 func (e *Expirable) TrySetPermits(ctx context.Context, n int) (bool, error) {
 	const operation = "try set permits"
 	if n < 0 || n > maxPermits {
@@ -22,10 +22,10 @@ func (e *Expirable) TrySetPermits(ctx context.Context, n int) (bool, error) {
 	return made == 1, err
 }
 
-// SetPermits makes the semaphore have n permits in all, free and taken ones, n from 0 to 2^53 - 1,
-// and makes it if there is none. Permits that are taken stay taken, so fewer than none may be free
-// for a while. It corresponds to setPermits(). After [holdfast.ErrUnknown] it may have been done, or
-// may be yet, for a third of the lease, a minute at the most.
+// SetPermits sets the number of permits, free and taken, to n, n from 0 to 2^53 - 1, and creates the semaphore if there
+// is none. Permits that are taken stay taken, so the number of free ones may be negative for a while. It corresponds to
+// setPermits(). After [holdfast.ErrUnknown] it may have been done, or may still be, for a third of the lease, at most a
+// minute.
 func (e *Expirable) SetPermits(ctx context.Context, n int) error {
 	const operation = "set permits"
 	if n < 0 || n > maxPermits {
@@ -40,9 +40,9 @@ func (e *Expirable) SetPermits(ctx context.Context, n int) error {
 	return err
 }
 
-// AddPermits makes the semaphore larger by n, or smaller if n is below 0, and makes it if there is
-// none. Permits that are taken stay taken, so fewer than none may be free for a while. An expiry
-// stays. It corresponds to addPermits(). After [holdfast.ErrUnknown] it may have been done.
+// AddPermits makes the semaphore larger by n, or smaller if n is below 0, and creates it if there is none. Permits that
+// are taken stay taken, so the number of free ones may be negative for a while. An expiry stays as it is. It
+// corresponds to addPermits(). After [holdfast.ErrUnknown] it may have been done.
 func (e *Expirable) AddPermits(ctx context.Context, n int) error {
 	const operation = "add permits"
 	if n < -maxPermits || n > maxPermits {
@@ -52,16 +52,15 @@ func (e *Expirable) AddPermits(ctx context.Context, n int) error {
 	return e.lock.Run(ctx, operation, c, func() error { return e.lock.Given(c) })
 }
 
-// Permits returns how many permits the semaphore has, free and taken ones; 0 if there is none. It
-// asks the master, as all these do, and first has the permits come back whose leases are over. It
-// corresponds to getPermits().
+// Permits returns how many permits the semaphore has, free and taken; 0 if there is none. Like the methods below, it
+// asks the master, and first reclaims permits whose leases have ended. It corresponds to getPermits().
 func (e *Expirable) Permits(ctx context.Context) (int, error) {
 	free, taken, err := e.count(ctx, "permits")
 	return free + taken, err
 }
 
-// AvailablePermits returns how many permits are free: 0 if there is no semaphore, below 0 if it was
-// made smaller than what is taken. It corresponds to availablePermits().
+// AvailablePermits returns how many permits are free: 0 if there is no semaphore, and a negative number if it was made
+// smaller than the number of permits taken. It corresponds to availablePermits().
 func (e *Expirable) AvailablePermits(ctx context.Context) (int, error) {
 	free, _, err := e.count(ctx, "available permits")
 	return free, err
@@ -94,10 +93,9 @@ func (e *Expirable) count(ctx context.Context, operation string) (free, taken in
 	return free, taken, err
 }
 
-// Delete removes the semaphore with all permits that are taken, and reports whether there was one.
-// Holds of this session are lost at once, also if the outcome is unknown; others by their next
-// renewal, or when they are released if there is none. Whoever waits goes on waiting, until a
-// semaphore is made. It corresponds to delete().
+// Delete removes the semaphore with all permits that are taken, and reports whether there was one. Holds of this
+// session are lost at once, even if the outcome is unknown; others learn of it by their next renewal, or at their
+// release if they are not renewed. Waiters keep waiting until a semaphore is created. It corresponds to delete().
 func (e *Expirable) Delete(ctx context.Context) (bool, error) {
 	ours := e.lock.Granted() // not what is granted while the reply is on its way
 	was, err := e.ask(ctx, "delete", e.call(deleteScript))

@@ -20,13 +20,14 @@ var (
 // Exists reports whether there is a semaphore, whatever its permits. It asks the master. It corresponds to isExists().
 func (p *Semaphore) Exists(ctx context.Context) (bool, error) { return p.life().exists(ctx) }
 
-// Expire makes the semaphore disappear in ttl from now, with every permit that was taken of it, whatever expiry it had
-// before. It reports whether there is a semaphore: if not, nothing is done. ttl must be above 0; fractions of a
-// millisecond round up. It blocks for a round trip. After [holdfast.ErrUnknown] it may have been done, or may be yet,
-// for a third of the session's lease, a minute at the most. It corresponds to expire().
+// Expire makes the semaphore disappear in ttl from now, with every permit that was taken from it, whatever expiry it
+// had before. It reports whether there is a semaphore; if there is none, it does nothing. ttl must be above 0;
+// fractions of a millisecond round up. It blocks for a round trip. After [holdfast.ErrUnknown] it may have been done,
+// or may still be, for a third of the session's lease, at most a minute. It corresponds to expire().
 //
-// Nobody is told when the semaphore disappears: Acquire waits until somebody sets permits again. A [Semaphore.Release]
-// after that makes a semaphore of what it gives back, which stays; [Semaphore.ReleaseIfExists] does not.
+// Nothing is published when the semaphore disappears: Acquire waits until somebody sets permits again. A later
+// [Semaphore.Release] creates a semaphore that has the permits given back and does not expire;
+// [Semaphore.ReleaseIfExists] does not.
 func (p *Semaphore) Expire(ctx context.Context, ttl time.Duration) (bool, error) {
 	return p.life().expire(ctx, ttl)
 }
@@ -37,12 +38,12 @@ func (p *Semaphore) ExpireAt(ctx context.Context, at time.Time) (bool, error) {
 	return p.life().expireAt(ctx, at)
 }
 
-// ClearExpire makes the semaphore stay. It reports whether there is one that would have disappeared. Blocking and
+// ClearExpire removes the expiry of the semaphore. It reports whether there was a semaphore with one. Blocking and
 // errors are those of [Semaphore.Expire]. It corresponds to clearExpire().
 func (p *Semaphore) ClearExpire(ctx context.Context) (bool, error) { return p.life().clear(ctx) }
 
-// RemainingTTL returns in how long the semaphore disappears: 0 if there is none, below zero if it stays. It asks the
-// master. It corresponds to remainTimeToLive().
+// RemainingTTL returns the time until the semaphore disappears: 0 if there is none, negative if it has no expiry. It
+// asks the master. It corresponds to remainTimeToLive().
 func (p *Semaphore) RemainingTTL(ctx context.Context) (time.Duration, error) {
 	return p.life().remaining(ctx)
 }
@@ -52,14 +53,14 @@ func (p *Semaphore) life() life { return life{object: &p.object} }
 // Exists reports whether there is a semaphore, whatever its permits. It asks the master. It corresponds to isExists().
 func (e *Expirable) Exists(ctx context.Context) (bool, error) { return e.life().exists(ctx) }
 
-// Expire makes the semaphore disappear in ttl from now, with all permits, free and taken ones, whatever expiry it had
-// before. It reports whether there is a semaphore: if not, nothing is done. ttl must be above 0; fractions of a
-// millisecond round up. It blocks for a round trip. After [holdfast.ErrUnknown] it may have been done, or may be yet,
-// for a third of the session's lease, a minute at the most. It corresponds to expire().
+// Expire makes the semaphore disappear in ttl from now, with all permits, free and taken, whatever expiry it had
+// before. It reports whether there is a semaphore; if there is none, it does nothing. ttl must be above 0; fractions of
+// a millisecond round up. It blocks for a round trip. After [holdfast.ErrUnknown] it may have been done, or may still
+// be, for a third of the session's lease, at most a minute. It corresponds to expire().
 //
-// Nobody is told when the semaphore disappears. Permits that are taken are lost then, however long their leases; their
-// holders learn of it by their next renewal, or when they release if there is none, and Acquire waits. So whoever makes
-// the semaphore anew before that may give out permits that others still trust.
+// Nothing is published when the semaphore disappears. Permits that are taken are lost then, however long their leases.
+// Their holders learn of it by their next renewal, or at their release if they are not renewed, and Acquire waits. So
+// if the semaphore is created anew before that, it may give out permits that others still trust.
 func (e *Expirable) Expire(ctx context.Context, ttl time.Duration) (bool, error) {
 	return e.life().expire(ctx, ttl)
 }
@@ -70,13 +71,13 @@ func (e *Expirable) ExpireAt(ctx context.Context, at time.Time) (bool, error) {
 	return e.life().expireAt(ctx, at)
 }
 
-// ClearExpire makes the semaphore stay, and the permits that are taken as long as their leases. It reports whether
-// there is a semaphore that would have disappeared, or whose permits would. Blocking and errors are those of
+// ClearExpire removes the expiry of the semaphore, and taken permits stay as long as their leases. It reports whether
+// there was a semaphore that would have disappeared, or whose permits would have. Blocking and errors are those of
 // [Expirable.Expire]. It corresponds to clearExpire().
 func (e *Expirable) ClearExpire(ctx context.Context) (bool, error) { return e.life().clear(ctx) }
 
-// RemainingTTL returns in how long the semaphore disappears: 0 if there is none, below zero if it stays. It asks the
-// master. It corresponds to remainTimeToLive(). [Expirable.RemainingLease] is that of a permit.
+// RemainingTTL returns the time until the semaphore disappears: 0 if there is none, negative if it has no expiry. It
+// asks the master. It corresponds to remainTimeToLive(). [Expirable.RemainingLease] is the time left of one permit.
 func (e *Expirable) RemainingTTL(ctx context.Context) (time.Duration, error) {
 	return e.life().remaining(ctx)
 }
@@ -85,7 +86,7 @@ func (e *Expirable) life() life {
 	return life{object: &e.lock.Object, permits: []string{wire.PermitsKey(e.lock.Key())}}
 }
 
-// A life is how long a semaphore of either kind is there.
+// A life manages how long a semaphore of either kind exists.
 type life struct {
 	object  *session.Object
 	permits []string // the key of those that are taken, if they have leases

@@ -26,13 +26,12 @@
 //	}
 //	defer pool.Release(ctx, 1) // sent even if ctx has ended
 //
-// Nobody owns such a permit. If a process dies, its permits do not come back, and nothing keeps a
-// program from giving back more than it took. The count on the server cannot tell a repeated call from
-// another one, so a call whose reply is lost is not repeated. It returns [holdfast.ErrUnknown], and the
-// permits may be taken, or given back, or not.
+// Nobody owns such a permit. If a process dies, its permits do not come back, and nothing keeps a program from giving
+// back more than it took. The count on the server cannot tell a repeated call from another one, so a call whose reply
+// is lost is not repeated. It returns [holdfast.ErrUnknown], and the permits may or may not be taken, or given back.
 //
-// Both kinds are a number on the server, as a latch is: under one name they take each other's permits, and nobody is
-// told. Under the name of a lock that is held all calls fail with [holdfast.ErrWrongKind].
+// Both kinds are a number on the server, as a latch is: under one name they take each other's permits, and no call
+// reports it. If the name belongs to a lock that is held, all calls fail with [holdfast.ErrWrongKind].
 package semaphore
 
 import (
@@ -87,9 +86,9 @@ func (p *Semaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
 	return p.set(ctx, "try set permits", n, "0")
 }
 
-// TrySetPermitsFor is [Semaphore.TrySetPermits] of a semaphore that disappears after ttl, with every
-// permit that was taken of it. ttl must be above 0; fractions of a millisecond round up. It corresponds
-// to trySetPermits(permits, ttl).
+// TrySetPermitsFor is [Semaphore.TrySetPermits] for a semaphore that disappears after ttl, with every permit that was
+// taken from it. ttl must be above 0; fractions of a millisecond round up. It corresponds to trySetPermits(permits,
+// ttl).
 func (p *Semaphore) TrySetPermitsFor(ctx context.Context, n int, ttl time.Duration) (bool, error) {
 	const operation = "try set permits for"
 	if ttl <= 0 {
@@ -106,9 +105,9 @@ func (p *Semaphore) set(ctx context.Context, operation string, n int, ttl string
 	return made == 1, err
 }
 
-// AddPermits makes the semaphore larger by n, or smaller if n is below 0, and creates it if there is
-// none. Permits that are taken stay taken, so the number of free ones may be negative for a while. An
-// expiry stays. It corresponds to addPermits().
+// AddPermits makes the semaphore larger by n, or smaller if n is below 0, and creates it if there is none. Permits that
+// are taken stay taken, so the number of free ones may be negative for a while. An expiry stays as it is. It
+// corresponds to addPermits().
 func (p *Semaphore) AddPermits(ctx context.Context, n int) error {
 	const operation = "add permits"
 	if n < -maxPermits || n > maxPermits {
@@ -118,13 +117,13 @@ func (p *Semaphore) AddPermits(ctx context.Context, n int) error {
 	return p.object.Run(ctx, operation, c, func() error { return p.object.Given(c) })
 }
 
-// Acquire takes n permits. It waits until n are free or ctx ends, and waits out an outage of the
-// server. Those who wait are served in the order of asking, whatever they want: one that wants few does not
-// pass one that wants many. A session has one place in the line of all sessions, for the first of its callers. Where
-// Redisson's processes wait for permits, too, only the callers of a session keep their order. It corresponds to
-// acquire(). An error that matches ctx.Err() and its cause says that ctx ended first. Nothing is taken then: what an
-// attempt under way takes is given back in the background. [holdfast.ErrUnknown] says that a reply was lost and n
-// permits may be taken. n of 0 succeeds at once, and nothing is sent.
+// Acquire takes n permits. It waits until n are free or ctx ends, and waits out an outage of the server. Waiters are
+// served in the order of their calls, however many permits they want: a caller that wants few does not pass one that
+// wants many. A session has one place in the line of all sessions, for the first of its callers. If Redisson's
+// processes wait for permits as well, only the callers of one session keep their order. It corresponds to acquire(). An
+// error that matches ctx.Err() and its cause says that ctx ended first. Nothing is taken then: permits that an attempt
+// under way takes are given back in the background. [holdfast.ErrUnknown] says that a reply was lost and n permits may
+// be taken. If n is 0, the call succeeds at once and sends nothing.
 //
 // A semaphore whose permits nobody has set has none, so Acquire waits until somebody sets them.
 func (p *Semaphore) Acquire(ctx context.Context, n int) error {
@@ -133,16 +132,16 @@ func (p *Semaphore) Acquire(ctx context.Context, n int) error {
 
 // TryAcquire takes n permits if n are free; otherwise it fails with [holdfast.ErrBusy]. It blocks for a round trip. If
 // there is no reply within a third of the session's lease, or a minute if that is less, it fails with
-// [holdfast.ErrNoReply], and what the attempt takes is given back in the background. It passes over whoever waits. It
-// corresponds to tryAcquire(). Otherwise it is as [Semaphore.Acquire].
+// [holdfast.ErrNoReply], and whatever the attempt takes is given back in the background. It overtakes waiters. It
+// corresponds to tryAcquire(). Otherwise it is like [Semaphore.Acquire].
 func (p *Semaphore) TryAcquire(ctx context.Context, n int) error {
 	return p.take(ctx, "try acquire", n, 0)
 }
 
-// TryAcquireFor waits as [Semaphore.Acquire] does, but at most for the time given, and then fails
-// with [holdfast.ErrBusy]; if an attempt is then without a reply it is [holdfast.ErrNoReply], after up to 0.1 s
-// more, and what the attempt takes is given back. Of ctx and wait the first to end decides, ctx if they end
-// together. It corresponds to tryAcquire(permits, waitTime). A wait of zero or less is one attempt.
+// TryAcquireFor waits as [Semaphore.Acquire] does, but at most for the time given, and then fails with
+// [holdfast.ErrBusy]. If an attempt has no reply by then, the call fails with [holdfast.ErrNoReply] after up to 0.1 s
+// more, and whatever the attempt takes is given back. Whichever of ctx and wait ends first decides; ctx wins a tie. It
+// corresponds to tryAcquire(permits, waitTime). A wait of zero or less is one attempt.
 func (p *Semaphore) TryAcquireFor(ctx context.Context, n int, wait time.Duration) error {
 	return p.take(ctx, "try acquire for", n, wait)
 }
@@ -159,12 +158,12 @@ func (p *Semaphore) take(ctx context.Context, operation string, n int, limit tim
 	return t.run(ctx, operation, limit)
 }
 
-// Release gives n permits back, n of at least 1, and makes the semaphore if there is none. It is
-// sent even if ctx has ended, or the permits would be missing, and returns within a third of the
-// session's lease and within 5 s. It corresponds to release(). [holdfast.ErrUnknown] says that the
-// reply was lost: they are back, or will be, or they are not, and it is not repeated. Or it says that the server
-// refused, as when it cannot write to its disk: it has changed nothing, and is asked again in the background as long as
-// the session lives. In neither case give them back once more. Any other error says that they are not back.
+// Release gives n permits back, n of at least 1, and creates the semaphore if there is none. It is sent even if ctx has
+// ended, because the permits would be missing otherwise. It returns within a third of the session's lease and within 5
+// s. It corresponds to release(). [holdfast.ErrUnknown] has two meanings. Either the reply was lost: the permits may be
+// back, or come back later, or not, and the call is not repeated. Or the server refused, for example because it cannot
+// write to its disk: it has changed nothing, and the session asks again in the background as long as it lives. In
+// neither case give the permits back once more. Any other error says that they are not back.
 func (p *Semaphore) Release(_ context.Context, n int) error {
 	const operation = "release"
 	if err := p.atLeastOne(operation, n); err != nil {
@@ -174,8 +173,8 @@ func (p *Semaphore) Release(_ context.Context, n int) error {
 		session.Gift{Call: func() *script.Call { return p.add(n, create) }, Read: p.object.Given})
 }
 
-// ReleaseIfExists is [Semaphore.Release] of a semaphore that is there; it reports whether it is. It
-// corresponds to releaseIfExists().
+// ReleaseIfExists is [Semaphore.Release] for a semaphore that exists; it reports whether it does. It corresponds to
+// releaseIfExists().
 func (p *Semaphore) ReleaseIfExists(_ context.Context, n int) (exists bool, err error) {
 	const operation = "release if exists"
 	if err := p.atLeastOne(operation, n); err != nil {
@@ -202,21 +201,21 @@ func (p *Semaphore) atLeastOne(operation string, n int) error {
 	return nil
 }
 
-// DrainPermits takes all free permits and returns how many there were. A negative number says that
-// as many were missing, which are not any more. It corresponds to drainPermits(). After
-// [holdfast.ErrUnknown] they may be taken, and nobody knows how many there were.
+// DrainPermits takes all free permits and returns how many there were. A negative result is the size of the deficit,
+// which the call has cleared. It corresponds to drainPermits(). After [holdfast.ErrUnknown] they may be taken, and
+// their number is not known.
 func (p *Semaphore) DrainPermits(ctx context.Context) (int, error) {
 	return p.ask(ctx, "drain permits", p.call(drainScript))
 }
 
-// AvailablePermits returns how many permits are free: 0 if there is no semaphore, below 0 if it was
-// made smaller than what is taken. It asks the master. It corresponds to availablePermits().
+// AvailablePermits returns how many permits are free: 0 if there is no semaphore, and a negative number if it was made
+// smaller than the number of permits taken. It asks the master. It corresponds to availablePermits().
 func (p *Semaphore) AvailablePermits(ctx context.Context) (int, error) {
 	return p.ask(ctx, "available permits", p.call(freeScript))
 }
 
-// Delete removes the semaphore and reports whether there was one. Waiters go on waiting until there is
-// one again. It corresponds to delete().
+// Delete removes the semaphore and reports whether there was one. Waiters keep waiting until there is one again. It
+// corresponds to delete().
 func (p *Semaphore) Delete(ctx context.Context) (bool, error) {
 	was, err := p.ask(ctx, "delete", p.call(deleteScript))
 	return was == 1, err
@@ -224,7 +223,7 @@ func (p *Semaphore) Delete(ctx context.Context) (bool, error) {
 
 func (p *Semaphore) call(s *script.Script) *script.Call { return script.NewCall(s).Key(p.object.Key()) }
 
-// What adding does where there is no semaphore.
+// What adding does if there is no semaphore.
 const (
 	create = "1"
 	keep   = "0"

@@ -13,12 +13,12 @@
 //	defer hold.Release()
 //	ctx = hold.Context(ctx)
 //
-// Unlike theirs, the lock is renewed while its holder lives, unless told otherwise, and the holder is
-// told if it is lost. One owner cannot take it twice. Where nothing else shares the lock, an rlock is
-// the better choice: it re-enters, and its waiters are woken instead of polling.
+// Unlike theirs, the lock is renewed while its holder lives, unless it has a fixed lease, and the holder is told if it
+// is lost. One owner cannot take it twice. If no other library shares the lock, an rlock is the better choice: it
+// re-enters, and its waiters are woken instead of polling.
 //
-// Under the name of another kind of lock that is held, or of a semaphore or a latch that does not expire, calls fail
-// with [holdfast.ErrWrongKind].
+// If the name belongs to another kind of lock that is held, or to a semaphore or a latch that does not expire, calls
+// fail with [holdfast.ErrWrongKind].
 package setlock
 
 import (
@@ -45,10 +45,10 @@ const (
 	lastLook  = 250 * time.Millisecond
 )
 
-// A Mutex is a lock of one name, with the methods of all locks and two of its own. A waiter is woken when a
-// program that uses this package releases the lock. Others tell nobody, so it also looks by itself: after 10 ms
-// at first, then after at most a quarter of a second, and when the lease in its way is over. With
-// [Options.Token] a failed call may leave the lock taken.
+// A Mutex is a lock of one name, with the methods of all locks and two of its own. A waiter is woken when a program
+// that uses this package releases the lock. Other libraries publish nothing, so it also looks by itself: after 10 ms at
+// first, later after at most a quarter of a second, and when the holder's lease ends. With [Options.Token] a failed
+// call may leave the lock taken.
 type Mutex struct {
 	holdfast.Mutex
 }
@@ -62,14 +62,13 @@ type Options struct {
 	// Token is the value that names the holder, up to 64 KiB. The default, "", is a new one for each
 	// acquisition.
 	//
-	// A token that is used again has its price: the server cannot tell one acquisition from another.
-	// A delayed call of an earlier one may free the lock of a later one, whose holder learns of it only
-	// by its next renewal, if it has any. For the same reason a call to take or release the lock is not
-	// repeated if it has no reply: it ends with [holdfast.ErrUnknown] at once. Nor is anything given
-	// back behind the caller's back, so the lock may stay taken until its lease ends. [Mutex.Query]
-	// tells by whom, and [Mutex.Adopt] takes it over. Whoever shares the token may do with the lock what
-	// its holder may: release it, or make its lease shorter than this hold believes. A redsync mutex
-	// with the same value releases the lock whenever it fails to take it.
+	// Using a token again has its price: the server cannot tell one acquisition from another. A delayed call of an earlier
+	// one may free the lock of a later one, whose holder learns of it only by its next renewal, if it is renewed. For the
+	// same reason a call to take or release the lock is not repeated if it has no reply: it returns [holdfast.ErrUnknown]
+	// at once. Nor is anything given back in the background, so the lock may stay taken until its lease ends.
+	// [Mutex.Query] says which token holds it, and [Mutex.Adopt] takes it over. Everybody who shares the token may do with
+	// the lock what its holder may: release it, or make its lease shorter than this hold believes. A redsync mutex with
+	// the same value releases the lock whenever it fails to take it.
 	Token string
 }
 
@@ -96,13 +95,12 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 
 func (m *Mutex) lock() *core.Lock { return (*core.Mutex)(&m.Mutex).Inside() }
 
-// Adopt takes over a lock that the given token holds. Another process has acquired it and has let go of
-// it without a release, as [holdfast.Hold.Detach] does. From then on the lock is held as if it had been
-// taken here: its lease is extended to this one's, and it is renewed unless [Options.FixedLease] is set.
-// Nobody else who believes in the token is told. Others may have the token, so its release is sent once,
-// as [Options.Token] says. Adopt blocks for a round trip. [holdfast.ErrNotHeld] says that the token does
-// not hold the lock any more. After any other error the token still holds the lock if it did before, and
-// the lease may be the longer one.
+// Adopt takes over a lock that the given token holds: another process has acquired it and has let go of it without a
+// release, as [holdfast.Hold.Detach] does. From then on the lock is held as if it had been taken here: its lease is
+// extended to this one's, and it is renewed unless [Options.FixedLease] is set. Nobody else who believes in the token
+// is told. Others may have the token, so its release is sent once, as [Options.Token] says. Adopt blocks for a round
+// trip. [holdfast.ErrNotHeld] says that the token does not hold the lock any more. After any other error the token
+// still holds the lock if it did before, and the lease may be the longer one.
 func (m *Mutex) Adopt(ctx context.Context, token string) (*holdfast.Hold, error) {
 	const operation = "adopt"
 	if token == "" {
@@ -112,8 +110,8 @@ func (m *Mutex) Adopt(ctx context.Context, token string) (*holdfast.Hold, error)
 	return (*holdfast.Hold)(h), err
 }
 
-// Query returns the token that holds the lock, "" if nobody does. It asks the master.
-// It is LockQuery in StackExchange.Redis.
+// Query returns the token that holds the lock, or "" if none does. It asks the master. It is LockQuery in
+// StackExchange.Redis.
 func (m *Mutex) Query(ctx context.Context) (token string, err error) {
 	found, _, err := holders.Inspect(ctx, m.lock(), "", "query")
 	if len(found) == 0 {

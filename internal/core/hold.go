@@ -11,7 +11,7 @@ import (
 // A Hold is one acquisition as its user gets it. The root package exports it.
 type Hold struct{ inside session.Holding }
 
-// NewHold is the hold of what is held. Nothing in the inside refers to it, except as [Hold.Keep] says: if the user does
+// NewHold returns the user's hold of h. Apart from [Hold.Keep], nothing in the library refers to it: once the user does
 // not either, nobody can release it any more.
 func NewHold(h session.Holding) *Hold {
 	hold := &Hold{h}

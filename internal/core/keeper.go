@@ -130,7 +130,7 @@ func (k *keeper) ReleaseAll(ctx context.Context) error {
 	}
 	var left error
 	if endless > 0 {
-		left = fmt.Errorf("close: %d permits without an end may be taken once more, by calls that are under way", endless)
+		left = fmt.Errorf("close: %d permits without an end may still be taken by calls that are under way", endless)
 	}
 	return errors.Join(left, debts.GiveBack(ctx, k.session, calls))
 }

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	errAlike = errors.New("two of the locks are on one server, which must be independent")
+	errAlike = errors.New("two of the locks share a server; their servers must be independent")
 	errShort = errors.New("too little of the lease is left")
 	errYoung = errors.New("the server has started within a lease, and may have forgotten who holds the lock")
 )

@@ -82,7 +82,8 @@ func TestDoctorAsksForTheRightsOfSomeKinds(t *testing.T) {
 	expect(t, examine(t, srv, env), "ttl", "note", "not known")
 	expect(t, examine(t, srv, nil, "--acl-user", "app"), "sessions", "note", "Options.Anonymous")
 	expect(t, examine(t, srv, nil, "--acl-user", "nobody"), "acl", "fail", "there is no user nobody")
-	expect(t, examine(t, srv, env, "--acl-user", "default"), "acl", "note", "only who may ACL DRYRUN can ask")
+	expect(t, examine(t, srv, env, "--acl-user", "default"), "acl", "note",
+		"only a user with the right to ACL DRYRUN can ask")
 	grant(t, srv, "free", []string{"+@all", "~*", "&*"})
 	expect(t, examine(t, srv, nil, "--acl-user", "free"), "sessions", "ok", "")
 }

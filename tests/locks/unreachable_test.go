@@ -44,8 +44,8 @@ func forgotten(t *testing.T, log *kit.Journal, name string) (found []map[string]
 	return found
 }
 
-// collect lets the garbage collector find holds until one is logged that was forgotten only now: twice, as the first
-// may have been found by a collection that began before.
+// collect lets the garbage collector find holds until it logs one that was forgotten only now. It does so twice,
+// because a collection that began before may have found the first.
 func collect(t *testing.T, s *holdfast.Session, log *kit.Journal) {
 	t.Helper()
 	for _, name := range []string{"canary", "another canary"} {

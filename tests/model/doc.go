@@ -54,10 +54,10 @@
 // So five of the conditions prevent no violation, alone or together, nor do they in a larger world in which holds are
 // nested and calls get lost (3,000,000 states, more than the tests have time for). The library keeps them by choice:
 //
-//   - passUnlost, passUnreturned: a grant of which something was lost, or a release was sent, has a correction or a
-//     debt ahead of it. It goes back to the server, which knows what is left, so that no chain of heirs grows upon it.
-//   - passThere: the library records a loss, and ends the holds after that, one by one; the model does both in one
-//     step. A hold that passed on in between would be released without an error, though it was known to be lost.
+//   - passUnlost, passUnreturned: a grant that has lost a hold, or whose release was sent, has a correction or a debt
+//     ahead of it. It goes back to the server, which knows what is left, so that no chain of heirs grows upon it.
+//   - passThere: the library records a loss, and then ends the holds one by one; the model does both in one step. A
+//     hold that passed on in between would be released without an error, though it was known to be lost.
 //   - passIdle, heirIdle: the reply to a call that is under way is for the owner that has made it. If its claim became
 //     another owner's, errors, events and logs would tell the wrong one.
 //
@@ -74,13 +74,13 @@
 //   - A place that is left to another call of the session is left with the moment since which it is known.
 //   - If the first in the line is dead while X has the lock, nobody hears of X's release. So the next one that calls
 //     drops it.
-//   - Where a server takes over that lacks the last write, a wire owner may stand in the line that was granted the
-//     lock, and a message of the former server is still unread. It is read before the next call is sent: that finds the
-//     wire owner waiting, and the message would be taken for one of a later grant.
+//   - If a server takes over that lacks the last write, a wire owner that was granted the lock may still stand in the
+//     line, while a message of the former server is unread. It is read before the next call is sent. That call would
+//     find the wire owner waiting, and the session would take the message for one of a later grant.
 //
-// A failover promises nothing to whoever was granted the lock by that write. If the write gave something back, a hold
-// or a place, that is there once more until its lease is over. Calls under way have no reply, and messages that nobody
-// has read are lost, as the connections to the former server end.
+// A failover promises nothing to a call that was granted the lock by that write. If the write gave back a hold or a
+// place, it is there once more until its lease ends. Calls under way have no reply, and unread messages are lost,
+// because the connections to the former server end.
 //
 // Of the line they leave out renewals, calls that share an owner, and holds with a lease of their own, which believe no
 // message. A session that closes is one whose call gives up and whose subscription is lost.
@@ -108,8 +108,7 @@
 //   - While a session begins to listen there, it counts as one who does not know the line, or it would hide one.
 //   - A call that was given up in flight may stand in the line after its place was left. So that is left once more.
 //   - A call whose permits have ids may have them already, and others stand in front of it now.
-//   - A failover may lose a place, and gives permits back or takes them. Those who wait look when they are subscribed
-//     again.
+//   - A failover may lose a place, and gives permits back or takes them. Waiters look when they are subscribed again.
 //
 // They have no clock. They leave out lost releases, and who gets how many where X waits, too.
 //

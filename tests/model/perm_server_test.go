@@ -50,9 +50,9 @@ func (w *permWorld) front(o waiter) (sum int8) {
 	return sum
 }
 
-// failOver makes another server the one that everybody talks to. It lacks the last write: permits that were taken by
-// that are free once more, and those that were given back are taken, for the lease that they may have. Calls under way
-// have no reply, and messages that were not read are lost.
+// failOver makes another server the one that everybody talks to. It lacks the last write: permits that this write took
+// are free once more, and permits that it gave back are taken, for their lease if they have one. Calls under way have
+// no reply, and unread messages are lost.
 func (w *permWorld) failOver() {
 	w.bounds.fails--
 	w.failed = true

@@ -151,7 +151,7 @@ func TestARedLockNamesMistakesAndSendsNothing(t *testing.T) {
 			kit.PlainMember(s[0], name),
 			kit.ReentrantMember(s[1], name+"1"), kit.PlainMember(s[2], name+"2"),
 		}, kit.Patient).Lock(t.Context())
-		require.ErrorContains(t, err, "on one server", name)
+		require.ErrorContains(t, err, "share a server", name)
 		_, err = l.TryLock(t.Context())
 		require.Error(t, err)
 	}

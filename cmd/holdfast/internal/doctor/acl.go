@@ -214,7 +214,7 @@ func subscribe(ctx context.Context, n *node, command, channel string) error {
 func unknownUser(who string, err error) finding {
 	switch {
 	case cli.Denied(err):
-		return note("the rights of %s are not known: only who may ACL DRYRUN can ask", who).
+		return note("the rights of %s are not known: only a user with the right to ACL DRYRUN can ask", who).
 			fix("Run the doctor as an administrator, or as %s itself, without --acl-user.", who)
 	case cli.Answered(err) && strings.Contains(plain(err), "not found"):
 		return fail("there is no user %s", who).means("Nobody can connect as it.").

@@ -113,7 +113,8 @@ func (n *node) withheld() string {
 
 const samples = 20
 
-// measure asks the time so often that a slow reply does no harm. TIME and not PING: sessions need the right.
+// measure asks for the time several times, so that one slow reply does no harm. It uses TIME and not PING because
+// sessions need that right anyway.
 func (n *node) measure(ctx context.Context) error {
 	trips := make([]time.Duration, 0, samples)
 	for range samples {
@@ -121,7 +122,7 @@ func (n *node) measure(ctx context.Context) error {
 		answer, err := n.client.Do(ctx, n.client.B().Time().Build()).AsIntSlice()
 		trip := time.Since(sent)
 		if err == nil && len(answer) != 2 {
-			err = errors.New("TIME is answered by no time")
+			err = errors.New("the reply to TIME is not a time")
 		}
 		if err != nil {
 			return err

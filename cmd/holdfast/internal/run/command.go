@@ -113,7 +113,7 @@ func (s *settings) check(cmd *cobra.Command, args []string) error {
 	byShell := cmd.Flags().Changed("command")
 	switch {
 	case byShell && len(s.argv) > 0:
-		return cli.Usagef("run: there is -c and a command; want one of them")
+		return cli.Usagef("run: give either -c or a command, not both")
 	case !byShell && len(s.argv) == 0:
 		return cli.Usagef("run: want a command: holdfast run %s -- COMMAND", s.name)
 	}
