@@ -277,3 +277,25 @@ func TestRunEndsWhatIsLeft(t *testing.T) {
 	default:
 	}
 }
+
+// A run that is to keep others out does so when its command has ended, or when it has died itself.
+func TestRunKeepsOthersOutForAtLeastSoLong(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	for name, mode := range map[string]string{"plain": "--fair=false", "fair": "--fair", "write": "-x"} {
+		r := run(t, srv, nil, "run", "--at-least", "1h", "--lease", "1s", mode, name, "--", "echo", "ran")
+		require.Equal(t, "ran\n", r.stdout, r.stderr)
+		r = run(t, srv, nil, "run", "-n", mode, name, "--", "echo", "ran")
+		require.Equal(t, 1, r.code, r.stderr)
+		require.Empty(t, r.stdout)
+		require.Greater(t, srv.Int(t, "PTTL", name), int64(3_000_000))
+	}
+	r := run(t, srv, nil, "run", "--at-least", "20ms", "--lease", "1s", "short", "--", "sleep", "0.1")
+	require.Zero(t, r.code, r.stderr)
+	await(t, "the end of the lease", func() bool { return srv.Int(t, "EXISTS", "short") == 0 })
+	r = run(t, srv, nil, "run", "--at-least", "1ms", "short", "--", "true")
+	require.Equal(t, 64, r.code)
+	require.Contains(t, r.stderr, "--at-least is 1ms, must be at least 10ms")
+	r = run(t, srv, nil, "run", "--at-least", "1h", "--permits", "2", "pool", "--", "true")
+	require.Equal(t, 64, r.code)
+}

@@ -35,8 +35,7 @@ type settings struct {
 	conflict                        int
 	shell                           string
 	noFork                          bool
-	lease                           time.Duration
-	grace                           time.Duration
+	lease, grace, atLeast           time.Duration
 	onLoss                          string
 	verbose, json                   bool
 	guard                           bool
@@ -94,6 +93,7 @@ func Command(redis *cli.Redis) *cobra.Command {
 	flags.BoolVar(&s.fenced, "fenced", false, "give the command a fencing token")
 	flags.IntVar(&s.permits, "permits", 0, "take one of `N` permits instead of a lock")
 	cli.SecondsVar(flags, &s.lease, "lease", 30*time.Second, "how long the lock outlives a holdfast that is gone")
+	cli.SecondsVar(flags, &s.atLeast, "at-least", 0, "keep others out for this long from now, also after the command")
 	cli.SecondsVar(flags, &s.grace, "grace", 5*time.Second, "from SIGTERM to SIGKILL")
 	flags.StringVar(&s.onLoss, "on-loss", onLossStop, "what to do with the command if the lock is lost: stop, or keep")
 	flags.BoolVar(&s.verbose, "verbose", false, "say what happens, how long it takes, and who holds the lock")
@@ -165,6 +165,10 @@ func (s *settings) checkFlags(cmd *cobra.Command) error {
 		return cli.Usagef("run: --permits is %d, must be at least 1", s.permits)
 	case strings.Count(fmt.Sprint(s.shared, s.exclusive, s.fair, s.fenced, s.permits > 0), "true") > 1:
 		return cli.Usagef("run: -s, -x, --fair, --fenced and --permits are different locks; want one of them")
+	case s.atLeast > 0 && (s.permits > 0 || s.noFork):
+		return cli.Usagef("run: --at-least is for a lock, and not for -F, which has --lease")
+	case changed("at-least") && s.atLeast < 10*time.Millisecond:
+		return cli.Usagef("run: --at-least is %v, must be at least 10ms", s.atLeast)
 	case s.nonblock && changed("wait") && s.limit > 0:
 		return cli.Usagef("run: -n and -w exclude each other")
 	case s.conflict < 0 || s.conflict > 255:

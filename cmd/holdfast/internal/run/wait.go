@@ -137,7 +137,9 @@ func (s *settings) take(session *holdfast.Session, signals *signals, say *report
 		} else {
 			hold, err = what.Lock(ctx)
 		}
-		took = time.Since(began)
+		if took = time.Since(began); err == nil && s.atLeast > 0 {
+			err = s.leave(ctx, session, hold)
+		}
 		silence()
 		return s.conflicted(ctx, session, err, say)
 	})
@@ -151,6 +153,15 @@ func (s *settings) take(session *holdfast.Session, signals *signals, say *report
 	say.tell("acquired", text, detail{"seconds", took.Seconds()}, detail{"owner", hold.ID()},
 		detail{"deadline", hold.Deadline().UTC().Format(deadlineFormat)})
 	return hold, nil
+}
+
+// leave leaves a hold of its own behind that keeps others out, also when the command has ended.
+func (s *settings) leave(ctx context.Context, session *holdfast.Session, hold *holdfast.Hold) error {
+	left, err := newThing(session, s.kind(), s.name, s.atLeast, s.fenced).Lock(hold.Context(ctx))
+	if err != nil {
+		return err
+	}
+	return left.Detach()
 }
 
 // conflicted makes ErrBusy the silent end of the run, as flock does, and returns any other err as it is.
