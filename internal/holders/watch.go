@@ -28,7 +28,8 @@ const untold State = -1
 // ends, or it fails. tell is called by the caller's goroutine.
 func Watch(ctx context.Context, l *core.Lock, tell func(State) bool) error {
 	w := &watcher{
-		lock: l, place: l.Session().Lines().Apart(l.Line()), tell: tell, told: untold, silence: func() {},
+		Lone: wait.Lone{Place: l.Session().Lines().Apart(l.Line())},
+		lock: l, tell: tell, told: untold, silence: func() {},
 	}
 	defer func() { w.silence() }()
 	return wait.Until(ctx, ctx, true, w)
@@ -38,8 +39,8 @@ const watching = "watch"
 
 // A watcher is one caller that watches.
 type watcher struct {
+	wait.Lone
 	lock    *core.Lock
-	place   *wait.Place // in no line
 	tell    func(State) bool
 	told    State
 	listens bool
@@ -106,7 +107,7 @@ func (w *watcher) listen() (stop func()) {
 		if message == "0" || message == "1" {
 			w.hears.Store(true)
 		}
-		w.place.Wake()
+		w.Place.Wake()
 	})
 	l, ok := w.lock.Protocol().(interface{ Mark() string })
 	if !ok {
@@ -119,15 +120,6 @@ func (w *watcher) listen() (stop func()) {
 		silence()
 	}
 }
-
-// TakePlace is where it waits.
-func (w *watcher) TakePlace() *wait.Place { return w.place }
-
-// Overtakes reports that nobody is ahead.
-func (w *watcher) Overtakes() bool { return false }
-
-// Woken is told why a sleep ended.
-func (w *watcher) Woken(wait.Cause) {}
 
 // Interrupted makes the error of why a sleep was cut short.
 func (w *watcher) Interrupted(ctx context.Context, why error) error {

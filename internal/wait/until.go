@@ -27,6 +27,21 @@ type Caller interface {
 	Interrupted(sleep context.Context, why error) error
 }
 
+// A Lone is what a [Caller] that is in no line embeds: it supplies but the attempt.
+type Lone struct{ Place *Place }
+
+// TakePlace is where the call waits.
+func (l Lone) TakePlace() *Place { return l.Place }
+
+// Overtakes reports that nobody is ahead.
+func (Lone) Overtakes() bool { return false }
+
+// Woken is told why a sleep ended.
+func (Lone) Woken(Cause) {}
+
+// Interrupted makes the error of why a sleep was cut short.
+func (Lone) Interrupted(_ context.Context, why error) error { return why }
+
 // Until makes attempts until one is done or fails for good: the first one at once if nobody is ahead, and from then
 // on after each sleep at the head of a line, which ends with a wake-up, with the time to retry, or with the context of
 // sleeps. Attempts have one of their own. It is the one loop of everything that waits.

@@ -39,8 +39,8 @@ func New(ctx context.Context, a *wait.Alarm, start func(f func()) bool) *Watches
 
 // A watch is what some callers wait for.
 type watch struct {
+	wait.Lone
 	subject Subject
-	place   *wait.Place
 	cancel  context.CancelFunc
 
 	callers int
@@ -97,12 +97,12 @@ func (ws *Watches) Join(s Subject) *Caller {
 	w := ws.all[s.Key]
 	if w == nil {
 		var ctx context.Context
-		w = &watch{subject: s, place: wait.Alone(ws.alarm), joining: newCohort(), known: -1}
+		w = &watch{Lone: wait.Lone{Place: wait.Alone(ws.alarm)}, subject: s, joining: newCohort(), known: -1}
 		ctx, w.cancel = context.WithCancel(ws.ctx)
 		ws.all[s.Key] = w
 		ws.start(func() { ws.run(ctx, w) })
 	} else if w.known != w.heard {
-		w.place.Wake()
+		w.Place.Wake()
 	}
 	w.callers++
 	w.joining.size++
@@ -164,17 +164,8 @@ func (l *looker) Attempt(ctx, _ context.Context) (done bool, retry time.Duration
 	return false, wait.Interval(-1), nil
 }
 
-// TakePlace is where it waits.
-func (l *looker) TakePlace() *wait.Place { return l.place }
-
-// Overtakes reports that nobody is ahead.
-func (l *looker) Overtakes() bool { return false }
-
 // Woken tells why a sleep ended.
 func (l *looker) Woken(by wait.Cause) { apart(func() { l.subject.Woken(by) }) }
-
-// Interrupted ends the watch.
-func (l *looker) Interrupted(_ context.Context, why error) error { return why }
 
 // apart calls the user's code in a goroutine of its own: if that code ends it, the callers must not wait for ever.
 func apart(call func()) {
@@ -211,7 +202,7 @@ func (ws *Watches) tell(w *watch, err error) (others bool) {
 		ws.end(w)
 		return false
 	}
-	w.place.Wake()
+	w.Place.Wake()
 	return true
 }
 
@@ -233,5 +224,5 @@ func (ws *Watches) hear(w *watch) {
 	ws.mu.Lock()
 	w.heard++
 	ws.mu.Unlock()
-	w.place.Wake()
+	w.Place.Wake()
 }

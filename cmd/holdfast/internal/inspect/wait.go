@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"sync"
 	"time"
@@ -14,16 +13,23 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// A waiting is what wait is asked for.
+// A waiting is what wait is asked for, and how far it has come.
 type waiting struct {
+	wait.Lone
 	redis   *cli.Redis
 	name    string
 	kind    string
 	timeout cli.Seconds
 	code    int
 	json    bool
+
+	look            func(context.Context) (free bool, again time.Duration, err error)
+	listen, silence func()
+	looks           int
+	free            bool
 }
 
 func waitCommand(redis *cli.Redis) *cobra.Command {
@@ -72,6 +78,8 @@ const (
 	lastLook  = 500 * time.Millisecond
 )
 
+var pause = wait.Exponential(firstLook, lastLook)
+
 // wait reports whether it was free before the time was over, which began then.
 func (w *waiting) wait(ctx context.Context, client rueidis.Client, began time.Time) (bool, error) {
 	limited, cancel := ctx, func() {}
@@ -88,33 +96,31 @@ func (w *waiting) wait(ctx context.Context, client rueidis.Client, began time.Ti
 	if err != nil {
 		return false, err
 	}
-	look := w.looking(client, r, o)
-	free, again, err := look(limited)
-	if free || err != nil && limited.Err() == nil || w.timeout == 0 {
-		return free, err
+	alarm := wait.NewAlarm()
+	defer alarm.Close()
+	w.Place, w.look, w.silence = wait.Alone(alarm), w.looking(client, r, o), func() {}
+	w.listen = func() { w.silence = listen(limited, client, o.Channels(), w.Place.Wake) }
+	err = wait.Until(limited, limited, true, w)
+	w.silence()
+	if limited.Err() != nil && !w.free {
+		return false, ctx.Err() // nil if the time was over
 	}
-	wake, silence := listen(limited, client, o.Channels())
-	defer silence()
-	for pause := firstLook; ; pause = min(2*pause, lastLook) {
-		timer := time.NewTimer(min(pause+rand.N(pause/4), again))
-		select {
-		case <-wake:
-		case <-timer.C:
-		case <-limited.Done():
-		}
-		timer.Stop()
-		if limited.Err() == nil {
-			free, again, err = look(limited)
-		}
-		switch {
-		case limited.Err() != nil && !free:
-			return false, ctx.Err() // nil if the time was over
-		case errors.Is(err, context.DeadlineExceeded): // the server is away
-			again = lastLook
-		case free || err != nil:
-			return free, err
-		}
+	return w.free, err
+}
+
+// Attempt looks once.
+func (w *waiting) Attempt(ctx, _ context.Context) (done bool, retry time.Duration, err error) {
+	w.free, retry, err = w.look(ctx)
+	if errors.Is(err, context.DeadlineExceeded) && w.timeout != 0 { // the server is away
+		retry, err = lastLook, nil
 	}
+	if w.free || err != nil || w.timeout == 0 {
+		return true, 0, err
+	}
+	if w.looks++; w.looks == 1 {
+		w.listen()
+	}
+	return false, min(pause(w.looks), retry), nil
 }
 
 // first finds out what the name is, and that it is of the kind that is asked for.
@@ -157,25 +163,18 @@ func (w *waiting) looking(
 	}
 }
 
-// listen returns a channel that gets something with each message on the channels, as far as the server lets us
-// listen, and a function that ends that.
-func listen(ctx context.Context, client rueidis.Client, channels []string) (<-chan struct{}, func()) {
-	wake := make(chan struct{}, 1)
+// listen calls wake for each message on the channels, as far as the server lets us listen, and returns what ends that.
+func listen(ctx context.Context, client rueidis.Client, channels []string, wake func()) (silence func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var listeners sync.WaitGroup
-	hear := func(rueidis.PubSubMessage) {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
-	}
+	hear := func(rueidis.PubSubMessage) { wake() }
 	for _, name := range channels {
 		listeners.Go(func() { _ = client.Receive(ctx, client.B().Subscribe().Channel(name).Build(), hear) })
 		if client.Mode() == rueidis.ClientModeCluster {
 			listeners.Go(func() { _ = client.Receive(ctx, client.B().Ssubscribe().Channel(name).Build(), hear) })
 		}
 	}
-	return wake, func() {
+	return func() {
 		cancel()
 		listeners.Wait()
 	}
