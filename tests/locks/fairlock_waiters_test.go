@@ -44,26 +44,6 @@ func TestALiveWaiterKeepsItsPlaceHoweverLongTheHolderHolds(t *testing.T) {
 	nobodyWaits(t, srv)
 }
 
-// If a process is killed whose waiter is first in the queue, those behind it wait no longer than the waiter's lease.
-func TestADeadWaiterCostsNoMoreThanItsLease(t *testing.T) {
-	t.Parallel()
-	srv := redistest.Start(t)
-	l := newFair(kit.Open(t, srv.Addr(), nil))
-	holder := kit.Lock(t, t.Context(), l)
-	w := worker.Start(t, func(string) {}, "queuer", srv.Addr(), "3")
-	queued(t, srv, 3)
-	waits := inLine(t, srv, t.Context(), l.Lock)
-	w.Kill()
-	since := kit.Stopwatch()
-	require.NoError(t, holder.Release())
-	r := kit.Within(t, 5*time.Second, waits[0], "the one behind the dead")
-	require.NoError(t, r.Err)
-	require.Less(t, since(), waiterLease+waiterLease/2,
-		"the waiter's lease, and the time until the next look")
-	require.NoError(t, r.Hold.Release())
-	nobodyWaits(t, srv)
-}
-
 // A waiter that is stopped for longer than its lease is dead to the others; when it continues it queues again, at the
 // end.
 func TestAStoppedWaiterQueuesUpAnew(t *testing.T) {

@@ -68,33 +68,6 @@ func (q *line) process(lease time.Duration) *process {
 	return p
 }
 
-// Nobody waits for those who were killed while they waited: the release passes them over.
-func TestAReleasePassesOverTheDead(t *testing.T) {
-	t.Parallel()
-	for _, dead := range []int{1, 4} {
-		q := newLine(t)
-		h := kit.Lock(t, t.Context(), q.comes(kit.Lease, nil).l)
-		var processes []*process
-		for range dead {
-			processes = append(processes, q.process(kit.Lease))
-		}
-		next := q.waits(t.Context(), q.comes(kit.Lease, nil).l.Lock)
-		for _, p := range processes {
-			p.Kill()
-		}
-		kit.Await(t, "the server to have noticed", func() bool {
-			return q.sessions() == 1
-		})
-		began := time.Now()
-		q.grants(h)
-		h = q.granted(time.Second, next, "the one that lives, at once")
-		t.Log(dead, "dead:", time.Since(began))
-		require.Zero(t, q.length())
-		require.NoError(t, h.Release())
-		q.empty()
-	}
-}
-
 // Whoever is killed with the lock that a release has granted has it for the lease of the grant.
 func TestAWaiterThatIsKilledAtTheGrant(t *testing.T) {
 	t.Parallel()

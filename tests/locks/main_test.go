@@ -12,7 +12,6 @@ func TestMain(m *testing.M) {
 		"visitor": visitor,
 		"mortal":  mortal,
 
-		"waits for a permit": waitForPermit,
-		"waits to write":     waitToWrite,
+		"waits in line": waitInLine,
 	})
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
-	"github.com/holdfast-go/holdfast/tests/worker"
 )
 
 // A permitLine is a semaphore, of either kind, for whose permits sessions wait in a line on the server.
@@ -192,63 +191,6 @@ func TestAPlaceAmongThoseWhoWaitForPermitsIsBequeathed(t *testing.T) {
 		require.NoError(q, give())
 		require.NoError(q, q.granted(kit.LongestWait, other, "the other one")())
 		q.gone()
-	})
-}
-
-// waitForPermit is a process that waits for a permit, and says so when it has it.
-func waitForPermit(args []string) {
-	_, err := takerOf(kit.OpenWorker(args[0], 30*time.Second), "orders", args[1] == "true")(context.Background(), 1)
-	kit.Must(err)
-	worker.Say("has it")
-	<-worker.Stopped()
-}
-
-func (q *permitLine) process() *worker.Worker {
-	q.Helper()
-	before := q.length()
-	w := worker.Start(q, func(string) {}, "waits for a permit", q.srv.Addr(), strconv.FormatBool(q.leased))
-	kit.Await(q, "a process in the line", func() bool { return q.length() == before+1 })
-	return w
-}
-
-// Nobody waits for those who were killed while they waited.
-func TestAReleaseOfPermitsPassesOverTheDead(t *testing.T) {
-	eachPermitLine(t, 1, func(q *permitLine, all []func() error) {
-		first, second := q.process(), q.process()
-		next := q.waits(q.Context(), q.comes(), 1)
-		first.Kill()
-		second.Kill()
-		kit.Await(q, "the server to have noticed", func() bool {
-			return len(q.srv.Strs(q, "PUBSUB", "CHANNELS", lineKey+":*-*")) == 1
-		})
-		began := kit.Stopwatch()
-		require.NoError(q, all[0]())
-		give := q.granted(kit.LongestWait, next, "the one that lives")
-		require.Less(q, began(), 50*time.Millisecond)
-		require.NoError(q, give())
-		q.gone()
-	})
-}
-
-// Whoever is frozen when its turn comes delays the others once, for no longer than 10 s, and no permit is lost.
-func TestAWaiterForPermitsThatIsFrozenWhenItsTurnComes(t *testing.T) {
-	eachPermitLine(t, 1, func(q *permitLine, all []func() error) {
-		frozen := q.process()
-		next, after := q.waits(q.Context(), q.comes(), 1), q.waits(q.Context(), q.comes(), 1)
-		frozen.Pause()
-		began, released := kit.Stopwatch(), time.Now()
-		require.NoError(q, all[0]())
-		give := q.granted(20*time.Second, next, "the next one")
-		require.Less(q, began(), 10*time.Second)
-		require.Greater(q, time.Since(released), 4*time.Second, "it was its turn")
-		began = kit.Stopwatch()
-		require.NoError(q, give())
-		give = q.granted(kit.LongestWait, after, "the one after that")
-		require.Less(q, began(), time.Second, "once")
-		frozen.Resume()
-		kit.Await(q, "it stands anew", func() bool { return q.length() == 1 })
-		require.NoError(q, give())
-		kit.Await(q, "its permit", func() bool { return q.length() == 0 })
 	})
 }
 

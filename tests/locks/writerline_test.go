@@ -13,7 +13,6 @@ import (
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
-	"github.com/holdfast-go/holdfast/tests/worker"
 )
 
 // A writerLine is a read-write lock for which sessions wait to write, in a line on the server.
@@ -154,67 +153,6 @@ func TestAWriterBehindWhatGoesWrong(t *testing.T) {
 			require.NoError(t, q.granted(c.within, got, name).Release())
 		})
 	}
-}
-
-// waitToWrite is a process that waits for the write half, and has it until it is to stop.
-func waitToWrite(args []string) {
-	s := kit.OpenWorker(args[0], 30*time.Second)
-	h, err := rwlock.New(s, kit.Orders, nil).Write().Lock(context.Background())
-	kit.Must(err)
-	<-worker.Stopped()
-	kit.Must(h.Release())
-	kit.Must(s.Close())
-}
-
-// process has a process wait to write, and returns when it is the last one in the line.
-func (q *writerLine) process() *worker.Worker {
-	q.Helper()
-	before := q.length()
-	w := worker.Start(q, func(string) {}, "waits to write", q.srv.Addr())
-	kit.Await(q, "a process in the line", func() bool { return q.length() == before+1 })
-	return w
-}
-
-// Nobody waits for those who were killed while they waited to write.
-func TestAReleaseToWritersPassesOverTheDead(t *testing.T) {
-	q := newWriterLine(t)
-	hold := kit.Lock(t, t.Context(), q.rw.Write())
-	first, second := q.process(), q.process()
-	next := q.waits(t.Context())
-	first.Kill()
-	second.Kill()
-	kit.Await(t, "the server to have noticed", func() bool {
-		return len(q.srv.Strs(t, "PUBSUB", "CHANNELS", writersLine+":*")) == 1
-	})
-	require.NoError(t, hold.Release())
-	require.NoError(t, q.granted(2*time.Second, next, "the one that lives, at once").Release())
-	require.Zero(t, q.length())
-}
-
-// Whoever is frozen when its turn comes to write delays the others once, and stands in the line anew when it wakes up.
-func TestAWriterThatIsFrozenWhenItsTurnComes(t *testing.T) {
-	q := newWriterLine(t)
-	hold := kit.Lock(t, t.Context(), q.rw.Write())
-	frozen := q.process()
-	next, after := q.waits(t.Context()), q.waits(t.Context())
-	settled()
-	frozen.Pause()
-	took, released := kit.Stopwatch(), time.Now()
-	require.NoError(t, hold.Release())
-	hold = q.granted(20*time.Second, next, "the next one")
-	require.Less(t, took(), 10*time.Second)
-	require.Greater(t, time.Since(released), 4*time.Second, "it was its turn")
-	took = kit.Stopwatch()
-	require.NoError(t, hold.Release())
-	hold = q.granted(kit.LongestWait, after, "the one after that")
-	require.Less(t, took(), 2*time.Second, "once")
-	frozen.Resume()
-	kit.Await(t, "it stands anew", func() bool { return q.length() == 1 })
-	require.NoError(t, hold.Release())
-	kit.Await(t, "its turn", func() bool { return q.length() == 0 })
-	frozen.End()
-	kit.Within(t, kit.LongestWait, frozen.Ended(), "the end of the process")
-	require.Zero(t, q.srv.Int(t, "EXISTS", kit.Orders))
 }
 
 // Whoever does not know the line tells the lock's channel, which the first one hears.
