@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/tests/bench"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/worker"
 )
 
@@ -107,6 +108,15 @@ func BenchmarkSeveral(b *testing.B) {
 	row("  time of lock, of release, of the slowest server's, where they answer after 1 … 5 ms",
 		fmt.Sprintf("%.2f of %v, %.2f of %v", ratio(far.Lock, far.OneLock), far.OneLock,
 			ratio(far.Release, far.OneReturn), far.OneReturn), "1.5")
+}
+
+func BenchmarkRings(b *testing.B) {
+	for _, apart := range kit.Rings {
+		for owners := 2; owners <= 5; owners++ {
+			row(fmt.Sprintf("s until %d owners %s that wait for each other are found", owners, apart),
+				fmt.Sprintf("%.2f", bench.MeasureRing(b, owners, apart).Seconds()), "2")
+		}
+	}
 }
 
 func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/tests/worker"
 )
 
-// Roles are those of the processes that pass a lock on to each other.
-var Roles = map[string]func(args []string){"taker": takeTurns}
+// Roles are those of the processes that pass a lock on to each other, or wait for each other.
+var Roles = map[string]func(args []string){"taker": takeTurns, "ring": kit.RingOwner}
 
 const (
 	passed  = "orders:42" // the lock or semaphore that passes on

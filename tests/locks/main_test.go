@@ -11,6 +11,7 @@ func TestMain(m *testing.M) {
 		"queuer":  queuer,
 		"visitor": visitor,
 		"mortal":  mortal,
+		"ring":    kit.RingOwner,
 
 		"waits in line": waitInLine,
 	})
