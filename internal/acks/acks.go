@@ -103,14 +103,14 @@ type waiter struct {
 	trouble error // why the last round has told nothing; guarded by that of the rounds
 }
 
-// rounds are those of a session.
+// rounds are the rounds of a session.
 type rounds struct {
 	session *session.Session
 	acks    *session.Acks
 	client  rueidis.Client
 	cluster bool
 
-	mu      sync.Mutex // guards the rest, and what is in it
+	mu      sync.Mutex // guards the other fields and their contents
 	slots   cluster.Map
 	servers map[string]*server // by address; "" is the only one, or in a cluster those that are not known
 }
@@ -131,7 +131,7 @@ func newRounds(s *session.Session) *rounds {
 	}
 }
 
-// join has a waiter take part in the next round of its server.
+// join adds a waiter to the next round of its server.
 func (rs *rounds) join(w *waiter) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -169,8 +169,8 @@ func (rs *rounds) run(at *server) {
 	}
 }
 
-// again has waiters take part in another round, because this one could not tell of them, if that was so; then their
-// slots may be elsewhere.
+// again adds waiters to another round, because this one had no answer for them, if that was so; then their slots may be
+// elsewhere.
 func (rs *rounds) again(all []*waiter, why error) error {
 	rs.mu.Lock()
 	if why != nil {

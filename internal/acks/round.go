@@ -28,7 +28,7 @@ type final struct{ text string }
 
 func (f *final) Error() string { return f.text }
 
-// passes reports whether another round may mend what has gone wrong.
+// passes reports whether another round may succeed after err.
 func passes(why error) bool {
 	if _, answered := rueidis.IsRedisErr(why); answered {
 		return script.Passes(why)
@@ -37,8 +37,8 @@ func passes(why error) bool {
 	return why != nil && !is
 }
 
-// round tells waiters whether enough replicas have their grants. Those of whom it cannot tell take part in another one,
-// and it returns why.
+// round tells waiters whether enough replicas have their grants. If it has no answer for some of them, they take part
+// in another round, and it returns why.
 func (rs *rounds) round(at *server, all []*waiter) (trouble error) {
 	ctx, cancel := context.WithTimeout(context.Background(), rs.acks.Timeout+grace)
 	defer cancel()
@@ -176,7 +176,7 @@ type look struct {
 	of   []*waiter // whose they are, one by one
 }
 
-// looksOf makes the looks. A renewal for a ms extends nothing, and tells who has what.
+// looksOf makes the looks. A renewal for 1 ms extends nothing, and returns who has which lock.
 func looksOf(all []*waiter) (looks []*look) {
 	open := make(map[lease.Group]*look)
 	for _, w := range all {

@@ -28,8 +28,8 @@ type acquisition struct {
 	alone  bool    // the call has no owner
 	stand  bool    // attempts are to be known to the server as a waiter's
 	hears  bool    // it listens to those, too, who do not know the line on the server
-	adopts bool    // the wire owner is another's, who has the lock
-	age    bool    // the server is to tell how long it has been up
+	adopts bool    // the wire owner belongs to another owner, which has the lock
+	age    bool    // ask the server how long it has been up
 	has    bool    // the wait is over, and has brought a hold
 	over   bool    // whoever has called has what there is
 
@@ -96,7 +96,7 @@ func (a *acquisition) finish(ctx context.Context, operation string, err error) e
 	return err
 }
 
-// acknowledged waits for replicas. If too few have what was granted, it is given back in the background.
+// acknowledged waits for replicas. If too few have the grant, it is given back in the background.
 func (a *acquisition) acknowledged(ctx context.Context) (err error) {
 	if s := a.lock.Session(); s.Config().Acks != nil && !a.adopts { // else others have acquired it
 		all := a.all(a.hold)
@@ -185,8 +185,8 @@ func (a *acquisition) tried(ctx context.Context, err error) {
 	}
 }
 
-// tryTo makes one attempt: a re-entry if the owner holds the lock, else under the call's wire
-// owner. Of a lock that is taken it returns ErrBusy, and for how long at least.
+// tryTo makes one attempt: a re-entry if the owner holds the lock, else under the call's wire owner. If the lock is
+// taken it returns ErrBusy, and for how long at least it stays taken.
 func (a *acquisition) tryTo(ctx context.Context) (h *Single, inTheWay time.Duration, err error) {
 	switch {
 	case a.lock.Session().Closed():
@@ -315,7 +315,7 @@ func (a *acquisition) entered(ctx context.Context, stands bool, err error) (*Sin
 	return nil, 0, nil
 }
 
-// begin makes holds of what was granted.
+// begin makes holds of the grant.
 func (a *acquisition) begin() *Single {
 	a.claim.granted(&a.Request)
 	for _, wire := range a.also.wires {
@@ -327,12 +327,12 @@ func (a *acquisition) begin() *Single {
 	return new(outermost).begin(a.lock, a.claim, a.Wire, &a.answer, a.Copies)
 }
 
-// begin makes p what was granted to a wire owner. No other call can find its claim until a context carries its owner.
+// begin makes p the grant of a wire owner. No other call can find its claim until a context carries its owner.
 func (p *private) begin(a *acquisition, wire string) *Single {
 	return p.outermost.begin(a.lock, &p.claim, wire, &a.answer, a.Copies)
 }
 
-// begin makes o what was granted to a wire owner. Copies of the call may be executed until then.
+// begin makes o the grant of a wire owner. Copies of the call may be executed until then.
 func (o *outermost) begin(l *Lock, c *claim, wire string, granted *answer, copies time.Duration) *Single {
 	g, h := &o.grant, &o.hold
 	g.lock, g.claim = l, c
@@ -411,17 +411,17 @@ type answer struct {
 	length  time.Duration // granted by a release, for which lease; 0: by a call of its own
 }
 
-// What the reply has behind its head.
+// The fields of the reply behind its head.
 func (a *answer) token() int64 { return a.Rest[0] }      // granted
 func (a *answer) place() int64 { return a.Rest[1] }      // busy, and standing in the queue
 func (a *answer) others() bool { return a.Rest[2] == 1 } // which may be told by others
 
-// trust is until when what was granted may be trusted.
+// trust returns until when the grant may be trusted.
 func (a *answer) trust(l *Lock) time.Duration {
 	return lease.Trust(a.Sent, cmp.Or(a.length, l.Length()))
 }
 
-// read checks the answer, which may be that what was to be raised has gone.
+// read checks the answer, which may be that the hold to be raised is gone.
 func (a *answer) read(err error, mayBeGone bool) error {
 	a.length, a.replied = 0, max(a.replied, a.At)
 	switch {

@@ -91,7 +91,7 @@ func (g *grant) left() int {
 	return g.Count(g.lock.Session().Now())
 }
 
-// remaining is what a release is to leave: what is true now.
+// remaining returns the holds that a release leaves, as they are now.
 func (g *grant) remaining() kind.Remaining {
 	g.claim.Lock()
 	defer g.claim.Unlock()
@@ -106,7 +106,7 @@ func (g *grant) sweep() {
 	g.do(duty)
 }
 
-// do tells the server in the background what is left to be told.
+// do carries out a duty in the background.
 func (g *grant) do(duty owner.Duty) {
 	if duty.Correct {
 		g.correct(0)

@@ -36,7 +36,8 @@ func (l *Lock) LogStall() {
 	}
 }
 
-// GrantedTo is what the session has of the lock under some wire owners, of a lock whose holds have no other owners.
+// GrantedTo returns what the session has of the lock under some wire owners, for a lock whose holds have no other
+// owners.
 func (l *Lock) GrantedTo(wires []string) Granted {
 	// Names that differ by braces alone share a channel, and the key of the permits that are taken.
 	ours := slices.DeleteFunc(l.keeper.permits.Find(wires), func(g *grant) bool { return g.lock.Channel != l.Channel })
@@ -50,7 +51,7 @@ func (gs Granted) Lose() {
 	}
 }
 
-// Forsake ends the holds as lost although the server may have them still, and gives back in the background what it has.
+// Forsake ends the holds as lost although the server may still have them, and gives them back in the background.
 func (gs Granted) Forsake() {
 	for _, g := range gs.grants {
 		for _, h := range g.live() {
@@ -70,7 +71,7 @@ func (gs Granted) Doubt() {
 	gs.Forsake()
 }
 
-// Owe gives back in the background what was asked for, each wire owner on its own, also those that others have.
+// Owe gives all of them back in the background, each wire owner on its own, including those that others have.
 func (gs Granted) Owe() {
 	for _, g := range gs.grants {
 		g.owe(kind.Remaining{})

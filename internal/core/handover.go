@@ -11,10 +11,10 @@ import (
 // A lock that another call of the session waits for passes on inside the process, like a mutex: the wire owner stays,
 // with the lease that the server has granted to it, and only the local owner changes. So everything that is under way
 // for the wire owner, such as a renewal, an operator's force or a copy of its acquisition, stays with the claim, and
-// concerns whoever has that by then. Only the last one releases.
+// applies to the owner that has the claim by then. Only the last one releases.
 //
-// The session does so for one turn, see [wait.Lines.HandOver]; then the lock goes to the server, and to whoever waits
-// there.
+// The session does so for one turn, see [wait.Lines.HandOver]; then the lock goes back to the server, and to the
+// waiters there.
 
 // handOver ends the hold as released, and hands the lock over to the first call of the session that waits for it. It
 // reports whether it has: there must be such a call, and nothing else that the owner has or does with the name. If that
@@ -90,8 +90,8 @@ func (a *acquisition) inherit(ctx context.Context, take func(p *wait.Place) (gif
 	return true
 }
 
-// becomes makes a claim that has no owner that of the call, and gives up what earlier attempts may have left. It cannot
-// be done if other calls of the same owner want the name, too.
+// becomes makes the call's owner that of a claim without an owner, and gives up whatever earlier attempts may have
+// left. It cannot be done if other calls of the same owner want the name, too.
 func (a *acquisition) becomes(c *claim) bool {
 	mine := a.claim
 	if !a.alone {

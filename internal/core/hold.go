@@ -21,7 +21,7 @@ func NewHold(h session.Holding) *Hold {
 	return hold
 }
 
-// Inside is what is held.
+// Inside returns the inside of the hold.
 func (h *Hold) Inside() session.Holding { return h.inside }
 
 // reclaimed reports whether the hold is given back when it has become unreachable.
@@ -34,10 +34,10 @@ func (h *Hold) Keep() {
 	}
 }
 
-// Err is that of the inside.
+// Err returns the Err of the inside.
 func (h *Hold) Err() error { return h.inside.Err() }
 
-// Context is that of the inside, and keeps the hold reachable.
+// Context returns the Context of the inside, and keeps the hold reachable.
 func (h *Hold) Context(ctx context.Context) context.Context {
 	if !h.reclaimed() {
 		return h.inside.Context(ctx)

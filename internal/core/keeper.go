@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// A keeper keeps what a session holds: it renews it, knows it until it has ended, and gives back what the server may
-// still have.
+// A keeper keeps the grants of a session: it renews them, knows each until it has ended, and gives back whatever the
+// server may still have.
 type keeper struct {
 	session *session.Session
 	numbers atomic.Int64            // of the wire owners so far
@@ -29,7 +29,7 @@ type keeper struct {
 	closed  closed
 }
 
-// keeperOf is the session's keeper.
+// keeperOf returns the session's keeper.
 func keeperOf(s *session.Session) *keeper { return session.Attached(s, newKeeper) }
 
 func newKeeper(s *session.Session) *keeper {
@@ -41,10 +41,11 @@ func newKeeper(s *session.Session) *keeper {
 	return k
 }
 
-// newOwner is a wire owner that nobody has ever had.
+// newOwner returns a wire owner that nobody has ever had.
 func (k *keeper) newOwner() string { return wire.Owner(k.session.ID(), k.numbers.Add(1)) }
 
-// Paid is when the session's server last answered a call that gave a lock back in the background; 0 if it never has.
+// Paid returns when the session's server last answered a call that gave a lock back in the background, or 0 if it never
+// has.
 func Paid(s *session.Session) time.Duration { return keeperOf(s).debts.Paid() }
 
 // Holds reports whether the session holds anything.
@@ -63,7 +64,7 @@ func (k *keeper) HeldSince(after, then time.Duration, yield func(h session.Held)
 	}
 }
 
-// closed is what has ended because of Close.
+// closed has the holds that have ended because of Close.
 type closed struct {
 	mu    sync.Mutex   // guards the rest
 	holds []closedHold // of which nobody has been told
@@ -98,7 +99,7 @@ func (c *closed) take() (left []*grant) {
 	return left
 }
 
-// TellAll tells the user's code of the holds that Close has ended.
+// TellAll reports to the user's code the holds that Close has ended.
 func (k *keeper) TellAll() {
 	c := &k.closed
 	c.mu.Lock()
@@ -110,8 +111,8 @@ func (k *keeper) TellAll() {
 	}
 }
 
-// ReleaseAll ends every hold and gives back what the server may still have of this session,
-// again and again until it is known or ctx ends.
+// ReleaseAll ends every hold and gives back whatever the server may still have of this session, repeatedly until the
+// outcome is known or ctx ends.
 func (k *keeper) ReleaseAll(ctx context.Context) error {
 	var calls []debts.Giving
 	for _, g := range k.dog.All() {

@@ -10,9 +10,8 @@ import (
 
 // What package holdfasttest does to sessions and holds.
 
-// CatchUp has the session notice what Skip has skipped: leases that ended meanwhile have ended when it
-// returns, and their holds are lost; what is left of the others is shorter, and they are renewed if they
-// are due.
+// CatchUp has the session notice what Skip has skipped: leases that ended meanwhile have ended when it returns, and
+// their holds are lost; the others have less left, and are renewed if they are due.
 func CatchUp(s *session.Session) {
 	k := keeperOf(s)
 	for _, g := range k.dog.All() {

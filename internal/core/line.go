@@ -12,12 +12,12 @@ import (
 )
 
 // A lock may have a line of waiting sessions on the server. A release then hands the lock to the first of them: that
-// has it from then on, for the lease of a grant, and is told so. Whoever is told begins without a call: the grant was
-// executed after the last call that has said "you wait", so it lasts at least from when that was sent.
+// has it from then on, for the lease of a grant, and is told so. A waiter that is told begins without a call: the grant
+// was executed after the last call that has said "you wait", so it lasts at least from when that was sent.
 //
 // The place in the line is the session's. A call that gets the lock from another one of the session bequeaths it.
 
-// expects reports whether a call apart from the others is told if it gets the lock, so that a release may grant it.
+// expects reports whether a call apart from the others hears when it gets the lock, so that a release may grant it.
 func (a *acquisition) expects() bool {
 	l := a.lock
 	if a.Place == nil || l.apart() == nil || l.standing == nil || !l.Session().Subscribed(l.standing.Channel) {
@@ -78,7 +78,7 @@ func (e *estate) GiveUp() {
 	e.lock.owe(c.GiveUp(&e.Request, e.lock.Session().Now(), e.lock.memory()))
 }
 
-// bequeath leaves what the call has asked the server for to the next call of the session, or gives it up.
+// bequeath leaves the call's request at the server to the next call of the session, or gives it up.
 func (a *acquisition) bequeath() {
 	if !a.lock.lined || !a.Stands || a.Number > 0 || a.also.n > 0 {
 		a.giveUp()

@@ -64,7 +64,7 @@ func InitLock(
 // Protocol is how the lock's scripts are called.
 func (l *Lock) Protocol() kind.Protocol { return l.protocol }
 
-// What the protocol is besides; nil if it is not. Two more fields here would be 32 bytes for each lock.
+// The further interfaces of the protocol; nil if it is not. Two more fields here would be 32 bytes for each lock.
 func (l *Lock) queue() kind.Queue { q, _ := l.protocol.(kind.Queue); return q }
 func (l *Lock) apart() kind.Apart { a, _ := l.protocol.(kind.Apart); return a }
 
@@ -79,7 +79,7 @@ func (l *Lock) Length() time.Duration {
 // Millis is that lease as scripts take it.
 func (l *Lock) Millis() string { return l.millis }
 
-// Slot is that of the lock's key; 0 unless the server is a cluster.
+// Slot returns the slot of the lock's key; 0 unless the server is a cluster.
 func (l *Lock) Slot() uint16 { return l.slot }
 
 // Leases are the shortest and the longest of some locks'.
@@ -153,8 +153,8 @@ func (l *Lock) claimKey() claimKey { return claimKey{session: l.Session(), kind:
 // notAfter is how long a call of the lock may take to be executed.
 func (l *Lock) notAfter() time.Duration { return lease.NotAfter(l.Length()) }
 
-// final is a failure of a call that takes the lock or gives it back, as far as it may be sent again: the
-// copy of one that may have been executed would do it to whoever has the same token by then.
+// final is a failure of a call that takes the lock or gives it back, as far as it may be sent again: a copy of an
+// executed call would do the same to the next holder with the same token.
 func (l *Lock) final(err error) error {
 	if class := script.ClassOf(err); l.Wires.Reused && (class == script.Unknown || class == script.Broken) {
 		return &script.Failure{Class: script.Unknown, Err: err}
@@ -189,7 +189,7 @@ func (l *Lock) ForceUnlock(ctx context.Context) (was bool, err error) {
 	return was, err
 }
 
-// Inspect has a row of what an Inspector's call tells read for each holder.
+// Inspect reads a row of an Inspector's reply for each holder.
 func (l *Lock) Inspect(
 	ctx context.Context, operation string, call *script.Call, row func(owner string, countAndLease []int64),
 ) error {
@@ -236,7 +236,7 @@ func (l *Lock) Adopt(ctx context.Context, operation, wire string) (*Hold, error)
 	return h.public(), err
 }
 
-// An Age is what a server tells of itself with a grant.
+// An Age is what a server reports about itself with a grant.
 type Age struct {
 	Replied bool      // the server has answered, whatever it was
 	At      time.Time // then
@@ -244,7 +244,7 @@ type Age struct {
 	Run     int64     // which run of the server it is
 }
 
-// TryWithAge makes one attempt, and has the server tell its age. The error is without what the lock is.
+// TryWithAge makes one attempt, and asks the server for its age. The error does not say which lock it is.
 func (l *Lock) TryWithAge(ctx context.Context) (*Single, Age, error) {
 	a := newAcquisition()
 	a.age = true

@@ -29,14 +29,14 @@ func (h *Single) Observe(ctx context.Context) {
 	}
 }
 
-// tellEnd says that the hold has ended, after so long. It runs code of the user's, so nothing is left to be
-// done by whoever calls it, and it is called without a mutex or the claim's turn.
+// tellEnd reports that the hold has ended, and how long it lasted. It runs code of the user's, so it must be the last
+// thing that its caller does, without a mutex or the claim's turn.
 func (h *Single) tellEnd(why *ending, held time.Duration) {
 	defer h.observeEnd(why, held)
 	h.lock.Session().LogLoss(&h.lock.Label, why.loss, held)
 }
 
-// observeEnd tells the observer that the hold has ended, unless it has been told.
+// observeEnd tells the observer that the hold has ended, unless it already knows.
 func (h *Single) observeEnd(why *ending, held time.Duration) {
 	h.grant.claim.Lock()
 	var ended func(held time.Duration, why error)

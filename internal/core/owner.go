@@ -49,8 +49,8 @@ type claimKey struct {
 	kind, key string
 }
 
-// A claim is what one owner has of one name, by the rules of [owner.Claim], and whose turn it is: one operation is in
-// flight for it at a time (guarantee G3).
+// A claim has all that one owner holds of one name, by the rules of [owner.Claim], and whose turn it is: one operation
+// is in flight for it at a time (guarantee G3).
 type claim struct {
 	turn.Turn        // its references are holds and calls, counted once there is an owner
 	owner     *Owner // nil until a context carries it
@@ -89,7 +89,7 @@ func (o *Owner) wires() (all []string) {
 	return all
 }
 
-// Nest has others told of a call of the owner's that waits for l, if it waits for long while the owner has anything.
+// Nest publishes that a call of the owner waits for l, if it waits for long while the owner holds anything.
 func (o *Owner) Nest(r *session.Retries, l *Lock) {
 	if in, ok := l.protocol.(kind.Inspector); ok && !l.Wires.Reused && len(o.wires()) > 0 {
 		blockers := func(ctx context.Context) ([]string, error) { return l.inTheWay(ctx, in) }

@@ -33,7 +33,7 @@ func (a *acquisition) public(h *Single) []*Hold {
 	return holds
 }
 
-// all are the permits that were granted, of which h is the first.
+// all returns the permits that were granted, with h as the first.
 func (a *acquisition) all(h *Single) []*Single {
 	return append([]*Single{h}, a.also.holds...)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
-// standing records that an attempt found the lock taken, and where it stands in a queue now, if it does.
+// standing records that an attempt found the lock taken, and its place in the queue, if it has one.
 func (a *acquisition) standing(stands bool) {
 	switch {
 	case a.lock.lined:
@@ -20,7 +20,7 @@ func (a *acquisition) standing(stands bool) {
 	}
 }
 
-// moved is what a reply has told of a waiter's place.
+// moved takes what a reply says of a waiter's place.
 type moved struct {
 	place int64
 	stood bool // already before
@@ -34,8 +34,8 @@ func (a *acquisition) tellPlace() {
 	}
 }
 
-// leave makes the server forget the waiter before the call returns, if its ctx has not ended and
-// that is quick: whoever asks again at once must not find a place of its own in the way.
+// leave makes the server forget the waiter before the call returns, if its ctx has not ended and that is quick: a
+// caller that asks again at once must not find its own place in the way.
 func (a *acquisition) leave(ctx context.Context) {
 	s := a.lock.Session()
 	if !a.Stands || ctx.Err() != nil || s.Closed() {

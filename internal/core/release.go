@@ -83,15 +83,14 @@ func (h *Single) gaveBack(ctx context.Context, reply int64, remaining kind.Remai
 	return releasedEnd, err
 }
 
-// errNoTurn is why a release was not sent: another operation of the same owner is under way, such
-// as a re-entry, of which nobody knows what is left when it is over.
+// errNoTurn is why a release was not sent: another operation of the same owner is under way, such as a re-entry, so
+// nobody knows which holds are left when it is over.
 var errNoTurn = &script.Failure{
 	Class: script.Unknown, Temporary: true, Err: errors.New("another call of this owner takes too long"),
 }
 
-// lower tells the server how many holds are left, again and again until it is known. Its
-// result is absent only if no copy of a release was executed before: one that finds nothing
-// after that found the work of an earlier one.
+// lower tells the server how many holds are left, repeatedly until it has answered. Its result is absent only if no
+// copy of a release was executed before: one that finds nothing after that found the work of an earlier one.
 func (g *grant) lower(ctx context.Context) (reply int64, remaining kind.Remaining, err error) {
 	if g.claim.Enter(ctx) != nil {
 		return 0, remaining, errNoTurn
@@ -183,8 +182,8 @@ func (g *grant) correct(then time.Duration) {
 	})
 }
 
-// correctNow is correct whose time has come. What the server refuses for good, but perhaps not for ever, is tried
-// again ever more rarely, for as long as it may have the lock; one that does so is enough.
+// correctNow is correct whose time has come. A release that the server refuses, but perhaps not for ever, is tried
+// again ever more rarely, for as long as the server may have the lock; one that does so is enough.
 func (g *grant) correctNow() {
 	s, mine := g.lock.Session(), false
 	defer func() {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
-// renew renews a batch of grants and decides the outcome of every hold on its own (G9). What the server refuses as a
-// whole because of some of its keys is renewed in halves, both at once.
+// renew renews a batch of grants and decides the outcome of every hold on its own (G9). A batch that the server refuses
+// as a whole because of some of its keys is renewed in halves, both at once.
 func (k *keeper) renew(batch []*grant) {
 	s := k.session
 	if batch = k.withinMax(batch); len(batch) == 0 {
@@ -90,14 +90,14 @@ func (k *keeper) withinMax(batch []*grant) []*grant {
 	})
 }
 
-// tellAll tells the user's code everything.
+// tellAll reports everything to the user's code.
 func tellAll(told []func()) {
 	for _, tell := range told {
 		tell()
 	}
 }
 
-// renewal appends to told what tells the observer how a renewal of the grant ended.
+// renewal appends to told a function that tells the observer how a renewal of the grant ended.
 func (g *grant) renewal(told []func(), err error) []func() {
 	observer := g.lock.Session().Config().Observer
 	if observer == nil || observer.Renewal == nil {
@@ -106,7 +106,7 @@ func (g *grant) renewal(told []func(), err error) []func() {
 	return append(told, func() { observer.Renewal(g.lock.Title(), g.lock.Name, err) })
 }
 
-// saidOf is what the server answered of the grant instead of a number.
+// saidOf returns what the server answered for the grant instead of a number.
 func saidOf(ctx context.Context, g *grant, answer rueidis.RedisMessage) error {
 	text, _ := answer.ToString()
 	g.lock.Session().Runner().Heard(ctx, g.lock.Key(), text)

@@ -18,7 +18,7 @@ import (
 
 // A Single is a hold of one lock.
 type Single struct {
-	hold  Hold // what the user has, unless that is apart; its inside is the Single
+	hold  Hold // the user's hold, unless that is allocated apart; its inside is the Single
 	lock  *Lock
 	grant *grant
 	ended atomic.Pointer[ending]
@@ -99,13 +99,13 @@ func (h *Single) public() *Hold {
 	return &h.hold
 }
 
-// Label is that of the lock.
+// Label returns the label of the lock.
 func (h *Single) Label() *session.Label { return &h.lock.Label }
 
-// Session is that of the lock.
+// Session returns the session of the lock.
 func (h *Single) Session() *session.Session { return h.lock.Session() }
 
-// Of is the lock of the hold.
+// Of returns the lock of the hold.
 func (h *Single) Of() *Lock { return h.lock }
 
 // Granted is what replicas are to have of it.
@@ -130,7 +130,7 @@ func (h *Single) Told() int {
 	return others
 }
 
-// ID is what the server knows the hold by, as users know that.
+// ID returns the name of the hold on the server, in the form that users see.
 func (h *Single) ID() string {
 	return h.lock.id(h.grant.Wire)
 }
@@ -171,7 +171,7 @@ func (h *Single) watched() bool { return h.lock.FixedLease == 0 }
 
 func (h *Single) trusted() bool { return h.Trusted(h.lock.Session().Now()) }
 
-// Limit has the hold trusted until then at the most, unless it has been renewed.
+// Limit makes the hold trusted at most until then, unless it has been renewed.
 func (h *Single) Limit(until time.Time) {
 	c := h.grant.claim
 	c.Lock()
@@ -244,7 +244,7 @@ func (h *Single) lose() {
 	telling.Add(1) // before it ends
 	if tell := h.endLost(); tell != nil {
 		telling.Add(1)
-		go func() { // whoever has noticed it may be in the middle of anything
+		go func() { // its caller may be in the middle of anything
 			defer telling.Add(-1)
 			tell()
 		}()
@@ -252,7 +252,7 @@ func (h *Single) lose() {
 	telling.Add(-1)
 }
 
-// endLost is lose that leaves it to its caller to tell of it.
+// endLost is lose that leaves the reporting to its caller.
 func (h *Single) endLost() (tell func()) {
 	s := h.lock.Session()
 	held := min(s.Now(), h.Trust()) - h.Acquired()
@@ -267,19 +267,19 @@ func (h *Single) endLost() (tell func()) {
 	return func() { h.tellEnd(end, held) }
 }
 
-// Lost is the error of a hold of what the label names that was lost because of why, if that is known, after it was held
-// for so long; and why as logs have it.
+// Lost returns the error of a hold with that label that was lost after it was held for that long. why is the reason, if
+// it is known; and why as logs have it.
 func Lost(s *session.Session, label *session.Label, held time.Duration, why error) (err, loss error) {
 	return s.Config().Lost(label.Name, held, why), cmp.Or(why, errDropped)
 }
 
-// lostEnd is the end of a hold of what the label names that was lost because of why, if that is known.
+// lostEnd returns the end of a hold with that label that was lost. why is the reason, if it is known.
 func lostEnd(label *session.Label, s *session.Session, held time.Duration, why error) *ending {
 	err, loss := Lost(s, label, held, why)
 	return &ending{err: err, loss: loss}
 }
 
-// dropped is the end of a hold of which its release has found nothing on the server.
+// dropped returns the end of a hold whose release has found nothing on the server.
 func (h *Single) dropped() *ending { return lostEnd(&h.lock.Label, h.lock.Session(), h.held(), nil) }
 
 // held is how long the hold has been held so far.
@@ -292,7 +292,7 @@ func (h *Single) Why() error {
 
 var errDropped = errors.New("its lease was over, or the server has dropped it")
 
-// finish makes why the end of the hold, unless it has another. Whoever ends it tells of it afterwards.
+// finish makes why the end of the hold, unless it has another. Its caller reports it afterwards.
 func (h *Single) finish(why *ending) error {
 	if !h.ended.CompareAndSwap(nil, why) {
 		return h.ended.Load().err

@@ -45,7 +45,7 @@ func (cs *Claims) Held() (n int) {
 	return n
 }
 
-// Await wakes w when one of the names is granted to another call of the owner. What it returns ends that.
+// Await wakes w when one of the names is granted to another call of the owner. The function that it returns ends that.
 func (cs *Claims) Await(w turn.Waker) (end func()) {
 	for _, c := range cs.claims {
 		c.await(w)
@@ -78,8 +78,8 @@ func enterAll(ctx context.Context, claims []*claim) (leave func(), err error) {
 	return leave, nil
 }
 
-// Begin makes holds of what a call has granted under a wire owner, by when it was sent and its reply came. Copies of it
-// may be executed until a moment. The turns are those of the call. A grant that came too late is an error.
+// Begin makes holds of the grants of a call under a wire owner, by when it was sent and its reply came. Copies of it
+// may be executed until a moment. The call has the turns. A grant that came too late is an error.
 func (cs *Claims) Begin(wire string, sent, at, copies time.Duration) ([]*Single, error) {
 	s := cs.locks[0].Session()
 	shortest, _ := Leases(cs.locks)

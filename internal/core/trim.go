@@ -10,13 +10,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
-// A Trimmer is what a package supplies besides whose leases may be trimmed.
+// A Trimmer is the additional interface of a protocol whose leases may be trimmed.
 type Trimmer interface {
 	// Trim is the call that trims a lease, with the replies of lock_trim.
 	Trim(g Trim) *script.Call
 }
 
-// A Trim is for how long a wire owner is to have the lock at the most, and when the server may see to it.
+// A Trim says for how long at most a wire owner may have the lock, and when the server may enforce that.
 type Trim struct {
 	Owner  string
 	most   string // ms

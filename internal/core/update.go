@@ -16,7 +16,7 @@ import (
 type Update struct {
 	*Single
 	d      time.Duration
-	serves bool          // the call may be executed: else the server refuses it as late, and tells its time
+	serves bool          // the call may be executed; otherwise the server refuses it as late, and says its time
 	sent   time.Duration // if it serves
 	before owner.Belief  // likewise
 }
@@ -83,8 +83,7 @@ func (u *Update) Sent(done bool, err error) (again bool, _ error) {
 	return false, err
 }
 
-// distrust has the hold trusted until then at the most, and no longer by whatever else is under way.
-// It returns what was believed before.
+// distrust makes the hold trusted at most until then, whatever else is under way. It returns the trust from before.
 func (h *Single) distrust(until time.Duration) (before owner.Belief) {
 	c := h.grant.claim
 	c.Lock()
@@ -94,8 +93,8 @@ func (h *Single) distrust(until time.Duration) (before owner.Belief) {
 	return before
 }
 
-// trustAgain ends that: what was sent at sent has the hold trusted until then, unless an earlier update may
-// yet be executed after it; of other calls only those count that are sent from the moment unsure on.
+// trustAgain ends that: a call sent at sent makes the hold trusted until then, unless an earlier update may still be
+// executed after it; of other calls only those count that are sent from the moment unsure on.
 func (h *Single) trustAgain(before owner.Belief, unsure, sent, until time.Duration) {
 	c := h.grant.claim
 	c.Lock()

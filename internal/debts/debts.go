@@ -1,4 +1,5 @@
-// Package debts gives back, in the background, what the server may still have though nobody in the session holds it.
+// Package debts gives back, in the background, wire owners that the server may still have though nobody in the session
+// holds them.
 package debts
 
 import (
@@ -13,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// A Lock is what the debts are of.
+// A Lock is a lock that has debts.
 type Lock interface {
 	Key() string
 	Line() wait.Name
@@ -32,11 +33,11 @@ type Debts[L Lock] struct {
 	session *session.Session
 	paid    atomic.Int64 // when a server last answered a call that gave something back
 
-	mu       sync.Mutex // guards the rest, and what is in it
+	mu       sync.Mutex // guards the other fields and their contents
 	accounts map[any]*account[L]
 }
 
-// An account is what is owed to one server, by [script.Runner.Server].
+// An account has the debts to one server, by [script.Runner.Server].
 type account[L Lock] struct {
 	server any
 	owed   []*Debt[L]
@@ -116,8 +117,8 @@ func (d *Debts[L]) pay(a *account[L]) {
 	}
 }
 
-// next returns what is due, or how long nothing is; done when nothing is owed or the session
-// closes, which sees to the rest itself.
+// next returns the debts that are due, or for how long none is; done when nothing is owed or the session closes, which
+// sees to the rest itself.
 func (d *Debts[L]) next(a *account[L]) (due []*Debt[L], next time.Duration, done bool) {
 	now := d.session.Now()
 	d.mu.Lock()
@@ -147,7 +148,7 @@ func (d *Debts[L]) next(a *account[L]) (due []*Debt[L], next time.Duration, done
 	return due, max(next, 0), false
 }
 
-// giveBack releases what is due and notes what became of it.
+// giveBack releases the debts that are due and notes the outcomes.
 func (d *Debts[L]) giveBack(due []*Debt[L]) {
 	s := d.session
 	calls := make([]*script.Call, len(due))

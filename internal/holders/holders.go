@@ -46,7 +46,7 @@ func Locked(ctx context.Context, l *core.Lock) (bool, error) {
 	return len(holders) > 0, err
 }
 
-// RemainingLease asks for how long the lock stays taken, as Inspect tells it.
+// RemainingLease asks how long the lock stays taken, by Inspect.
 func RemainingLease(ctx context.Context, l *core.Lock) (time.Duration, error) {
 	_, left, err := Inspect(ctx, l, "", "remaining lease")
 	return left, err

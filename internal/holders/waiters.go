@@ -24,7 +24,8 @@ type Waiter struct {
 	Started time.Time
 }
 
-// Waiters asks who stands in the queue of a lock, and which processes they are. The keys are those of lock_waiters.
+// Waiters asks which waiters stand in the queue of a lock, and which processes they are. keys are the KEYS of
+// lock_waiters.
 func Waiters(ctx context.Context, l *core.Lock, keys ...string) ([]Waiter, error) {
 	var all []Waiter
 	var owners []string

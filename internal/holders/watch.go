@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// A State is what a lock is in.
+// A State is the state of a lock.
 type State int
 
 // The states.
@@ -24,8 +24,8 @@ const (
 
 const untold State = -1
 
-// Watch tells the state of a lock, and then each time that a look finds another one, until tell returns false, ctx
-// ends, or it fails. tell is called by the caller's goroutine.
+// Watch reports the state of a lock, and then each state that a look finds changed, until tell returns false, ctx ends,
+// or a look fails. It calls tell on the caller's goroutine.
 func Watch(ctx context.Context, l *core.Lock, tell func(State) bool) error {
 	w := &watcher{
 		Lone: wait.Lone{Place: l.Session().Lines().Apart(l.Line())},
@@ -100,7 +100,7 @@ func (w *watcher) found(held bool, left, asked, looked time.Duration) State {
 	return IsFree
 }
 
-// listen has the messages of the lock's channel wake the watcher.
+// listen makes the messages of the lock's channel wake the watcher.
 func (w *watcher) listen() (stop func()) {
 	s := w.lock.Session()
 	silence := s.Hear(w.lock.Channel, func(message string) {

@@ -1,5 +1,5 @@
-// Package kind is what a lock package supplies, so that package core can make locks of its kind: settings, and how its
-// scripts are called.
+// Package kind defines what a lock package supplies so that package core can make locks of its kind: settings, and how
+// its scripts are called.
 package kind
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// A Protocol is what a lock package supplies: how its scripts are called. The replies of all
-// kinds are those of rlock_acquire, rlock_release and lock_renew.
+// A Protocol is the interface that a lock package supplies: how its scripts are called. All kinds reply like
+// rlock_acquire, rlock_release and lock_renew.
 type Protocol interface {
 	// Acquire is the call that raises the hold count of a wire owner.
 	Acquire(w Want) *script.Call
@@ -29,10 +29,9 @@ var (
 	RenewScript   = script.Load("lock_renew")
 )
 
-// An Inspector is what a package supplies besides whose holders can be asked for.
+// An Inspector is the additional interface of a package whose holders can be listed.
 type Inspector interface {
-	// Holders is the call that tells who holds the lock, or whether one wire owner does, with the reply of
-	// lock_holders.
+	// Holders is the call that asks who holds the lock, or whether one wire owner does, with the reply of lock_holders.
 	Holders(owner string) *script.Call
 	// InTheWay is that call for all who are in the way of an acquisition.
 	InTheWay() *script.Call
@@ -40,22 +39,21 @@ type Inspector interface {
 	Force(w script.Window) *script.Call
 }
 
-// A Queue is what a package supplies besides whose waiters the server knows of. A waiter calls
-// Acquire again and again, when it is told to and when the reply says, so that the server knows
-// that it is alive.
+// A Queue is the additional interface of a package whose waiters the server knows. A waiter calls Acquire repeatedly,
+// when it is told to and when the reply says so, and thereby shows the server that it is alive.
 type Queue interface {
 	// Leave is the call that undoes an acquisition, whatever became of it.
 	Leave(owner string) *script.Call
 	// WaiterLease is how long the server knows a waiter that does not call again.
 	WaiterLease() time.Duration
-	// Moved is told what a reply has said of a waiter's place, if that is not 0, and whether it stood there before.
+	// Moved gets what a reply says of a waiter's place, if that is not 0, and whether it stood there before.
 	Moved(place int64, stood bool)
 }
 
-// An Apart is what a package supplies besides whose calls do not wait in their session's line.
+// An Apart is the additional interface of a package whose calls do not wait in their session's line.
 type Apart interface {
-	// Wait says to a call's place, before each of its sleeps, which messages wake it. The owner is the one for which
-	// the call has asked last; others may release the lock to it who do not know how the session is told.
+	// Wait says to a call's place, before each of its sleeps, which messages wake it. The owner is the one for which the
+	// call has asked last; other libraries may release the lock to it, which do not know how the session is told.
 	Wait(p *wait.Place, owner string, others bool)
 }
 
@@ -64,21 +62,21 @@ type Want struct {
 	Owner    string
 	Target   int      // hold count
 	Lease    string   // ms
-	NotAfter int64    // server ms; 0 has the server refuse and tell its time
+	NotAfter int64    // server ms; 0 makes the server refuse and say its time
 	Nested   bool     // the wire owner has the lock already; if the server does not think so, it is gone
 	Tokened  bool     // the grant has a fencing token already
 	Stand    bool     // be known as a waiter, if the lock is taken
 	Waits    bool     // the call waits if need be, so it does not pass over those who do
-	Hears    bool     // a waiter that is told if a release hands it the lock
+	Hears    bool     // a waiter that hears when a release hands it the lock
 	Others   []string // besides Owner, of a call that wants several holds or none
 	Again    bool     // an earlier call under this wire owner may have been executed
-	Age      bool     // tell how long the server has been up
+	Age      bool     // ask how long the server has been up
 }
 
-// Remaining is what a release leaves of a wire owner's holds.
+// Remaining says which holds of a wire owner a release leaves.
 type Remaining = owner.Remaining
 
-// Settings are what a lock package makes a [Lock] of.
+// Settings are the settings with which a lock package makes a [Lock].
 type Settings struct {
 	FixedLease   time.Duration
 	Backoff      func(attempt int) time.Duration // poll instead of subscribing
@@ -91,7 +89,7 @@ type Settings struct {
 	HandsOver    bool // a release may hand the lock over to a call of the same session
 }
 
-// Wires are what the server knows holds by, their wire owners. The zero value makes fresh ones of the session.
+// Wires make wire owners, by which the server knows holds. The zero value makes fresh ones of the session.
 type Wires struct {
 	Draw      func() string            // makes one for an acquisition
 	ID        func(wire string) string // is how users know it; nil: as it is

@@ -20,7 +20,7 @@ type Claim[G, H any] struct {
 	notes *notes[G, H] // nil until a rule needs them
 }
 
-// notes are what a claim knows of calls that are under way, or may be, and the other half if it has both.
+// notes are a claim's records of calls that are, or may be, under way, and the other half if it has both.
 type notes[G, H any] struct {
 	beside *Grant[G, H]
 	asked  []time.Duration // leases that are asked for by calls that take no turns
@@ -36,7 +36,7 @@ func (c *Claim[G, H]) note() *notes[G, H] {
 	return c.notes
 }
 
-// part is what is held of a half, nil if nothing is.
+// part returns the grant of a half, or nil.
 func (c *Claim[G, H]) part(half Half) *Grant[G, H] {
 	switch {
 	case c.has == nil || c.has.half == half:
@@ -47,7 +47,7 @@ func (c *Claim[G, H]) part(half Half) *Grant[G, H] {
 	return c.notes.beside
 }
 
-// setPart makes g, or nothing, what is held of a half.
+// setPart makes g, which may be nil, the grant of a half.
 func (c *Claim[G, H]) setPart(half Half, g *Grant[G, H]) {
 	switch {
 	case c.has != nil && c.has.half != half:
@@ -61,7 +61,7 @@ func (c *Claim[G, H]) setPart(half Half, g *Grant[G, H]) {
 	}
 }
 
-// Held returns what the owner holds of a half and of the other one, nil where nothing.
+// Held returns the owner's grants of a half and of the other half; either may be nil.
 func (c *Claim[G, H]) Held(half Half) (own, other *Grant[G, H]) {
 	return c.part(half), c.part(1 - half)
 }
@@ -127,8 +127,8 @@ func (c *Claim[G, H]) Drop(g *Grant[G, H], h *Hold[H], renewed, detached bool, n
 	return last, renewed && g.renewed == 0
 }
 
-// forget takes a grant without live holds out of the claim, and what was kept only because of it. Detached
-// holds count along while the other half keeps the wire owner alive.
+// forget takes a grant without live holds out of the claim, together with everything that was kept only because of it.
+// Detached holds count along while the other half keeps the wire owner alive.
 func (c *Claim[G, H]) forget(g *Grant[G, H]) {
 	own, other := c.Held(g.half)
 	if own == g && (g.besides().detached == nil || other == nil) {

@@ -96,7 +96,7 @@ type Known struct {
 	Asked      int // how many leases are asked for
 }
 
-// Known tells what the claim's rules know.
+// Known returns what the claim's rules know.
 func (c *Claim[G, H]) Known() Known {
 	n := c.notes
 	if n == nil {
@@ -115,7 +115,7 @@ type State struct {
 	Half                  Half
 }
 
-// State tells what the rules know of g.
+// State returns what the rules know of g.
 func (g *Grant[G, H]) State() State {
 	s := State{
 		Copies: g.besides().copies, Until: g.until, Renewed: int(g.renewed), Half: g.half,

@@ -11,7 +11,7 @@ import (
 // known to be done. Since a wire owner is never used again, giving back once too often harms nobody.
 type Debt struct {
 	Wire    string // "": nothing is owed
-	Ceiling int    // hold count above which it is no longer what is owed; 0: none
+	Ceiling int    // hold count above which the wire owner is no longer owed; 0: none
 
 	due   time.Duration // next try
 	delay time.Duration // to the one after, if it fails
@@ -43,7 +43,7 @@ func expect(wire string, ceiling int, notAfter, now, memory time.Duration) Debt 
 	return Debt{Wire: wire, Ceiling: ceiling, due: due, delay: firstDelay, until: lease.Add(due, memory)}
 }
 
-// Endless is the debt of what the server never forgets.
+// Endless is a debt that the server never forgets.
 func Endless(wire string, now time.Duration) Debt {
 	return Debt{Wire: wire, due: now, delay: firstDelay, until: forever}
 }

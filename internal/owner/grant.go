@@ -11,8 +11,8 @@ import (
 // forever is a moment that does not come.
 const forever time.Duration = math.MaxInt64
 
-// A Grant is one outermost acquisition with what is nested in it: the time for which one wire owner has a
-// name, or one half of it. The watchdog renews grants, not holds.
+// A Grant is one outermost acquisition with all that is nested in it: the time for which one wire owner has a name, or
+// one half of it. The watchdog renews grants, not holds.
 type Grant[G, H any] struct {
 	Of    G // what the caller has around it
 	Wire  string
@@ -31,15 +31,15 @@ type Grant[G, H any] struct {
 type rare[H any] struct {
 	detached   *Hold[H]      // a list of holds that live on the server without us
 	copies     time.Duration // of its acquisition, may be executed until then; 0: there are none
-	correcting bool          // what the server refused to be told is tried again now and then
+	correcting bool          // a duty that the server refused is tried again from time to time
 }
 
-// marks are what has become of a grant.
+// marks record what has happened to a grant.
 type marks uint8
 
 const (
 	lost       marks = 1 << iota // one of the holds was, rather than released or detached
-	swept                        // what a loss may leave behind is seen to
+	swept                        // the remains of a loss are being given back
 	returned                     // a release of the last hold was executed, or may have been
 	lengthened                   // a call since the last trim began may have made the lease longer
 	passed                       // by one owner to another
@@ -49,7 +49,7 @@ const (
 // any reports whether one of some marks is there.
 func (m marks) any(some marks) bool { return m&some != 0 }
 
-// Begin makes g what was granted to a wire owner. Copies of the call may be executed until copies.
+// Begin makes g the grant of a wire owner. Copies of the call may be executed until copies.
 func (g *Grant[G, H]) Begin(of G, half Half, wire string, token int64, copies time.Duration) {
 	g.Of, g.half, g.Wire, g.Token = of, half, wire, token
 	g.setCopies(copies)
@@ -78,8 +78,8 @@ func (g *Grant[G, H]) setCopies(until time.Duration) {
 }
 
 // Passes reports whether h, which is about to be released, can be followed by a hold of another owner without a call:
-// it is the only one that the server knows of under the wire owner, no release of which was sent or may have been, it
-// is trusted for long enough, and it has no fencing token, which each owner must have of its own.
+// it is the only one that the server knows under the wire owner, no release of the wire owner was or may have been
+// sent, it is trusted for long enough, and it has no fencing token, since each owner must get a token of its own.
 func (c *Claim[G, H]) Passes(g *Grant[G, H], h *Hold[H], now, long time.Duration) bool {
 	_, other := c.Held(g.half)
 	rare := g.besides()

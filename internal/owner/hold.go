@@ -17,7 +17,7 @@ type Hold[H any] struct {
 	unsure   time.Duration // calls sent before then say nothing: the lease may have been made another since
 }
 
-// Begin makes h what was granted by a reply that came at acquired, and is trusted until then.
+// Begin makes h a hold that was granted by a reply that came at acquired, and is trusted until then.
 func (h *Hold[H]) Begin(of H, acquired, until time.Duration) {
 	h.Of, h.acquired = of, acquired
 	h.trust.Store(int64(until))
@@ -32,7 +32,7 @@ func (h *Hold[H]) Trust() time.Duration { return time.Duration(h.trust.Load()) }
 // Trusted reports whether the hold is trusted now.
 func (h *Hold[H]) Trusted(now time.Duration) bool { return now < h.Trust() }
 
-// Limit makes the hold trusted until then at the most, unless it has been renewed.
+// Limit makes the hold trusted at most until then, unless it has been renewed.
 func (h *Hold[H]) Limit(until time.Duration) { h.trust.Store(int64(min(h.Trust(), until))) }
 
 // Believe makes the hold trusted until then because of a call sent at sent, unless that says nothing. It
@@ -50,8 +50,7 @@ func (h *Hold[H]) Believe(now, sent, until time.Duration) (trusted bool) {
 // A Belief is until when a hold is trusted, and from when on a call must have been sent to change that.
 type Belief struct{ Until, Unsure time.Duration }
 
-// Distrust makes the hold trusted until then at the most, and no longer by whatever else is under way. It
-// returns what was believed before.
+// Distrust makes the hold trusted at most until then, whatever else is under way. It returns the trust from before.
 func (h *Hold[H]) Distrust(until time.Duration) (before Belief) {
 	before = Belief{Until: h.Trust(), Unsure: h.unsure}
 	h.Limit(until)
@@ -59,9 +58,9 @@ func (h *Hold[H]) Distrust(until time.Duration) (before Belief) {
 	return before
 }
 
-// TrustAgain ends that: what was sent at sent makes the hold trusted until then, unless an earlier update may
-// yet be executed after it; of other calls only those count that are sent from the moment unsure on. It
-// reports what Believe does.
+// TrustAgain ends that: a call sent at sent makes the hold trusted until then, unless an earlier update may still be
+// executed after it; of other calls only those count that are sent from the moment unsure on. It reports what Believe
+// does.
 func (h *Hold[H]) TrustAgain(before Belief, now, unsure, sent, until time.Duration) (trusted bool) {
 	h.unsure = before.Unsure
 	trusted = h.Believe(now, sent, until)
@@ -69,8 +68,8 @@ func (h *Hold[H]) TrustAgain(before Belief, now, unsure, sent, until time.Durati
 	return trusted
 }
 
-// forgotten is when the server has no lease any more of a hold that nobody prolongs: that lasts longer than
-// trust by the margin, which is a hundredth of the lease and 50 ms at the most.
+// forgotten is when the server has no lease any more of a hold that nobody prolongs: that lasts longer than trust by
+// the margin, which is a hundredth of the lease, at most 50 ms.
 func (h *Hold[H]) forgotten() time.Duration {
 	return lease.Add(h.Trust(), (h.Trust()-h.acquired)/50+100*time.Millisecond)
 }

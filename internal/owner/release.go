@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Remaining is what a release leaves of a wire owner's holds.
+// Remaining says which holds of a wire owner a release leaves.
 type Remaining struct {
 	Owner string
 	Count int
 	// Of a shared lock besides, whose holds are numbered on the server:
 	Ceiling int           // a higher count is newer than this release; 0: none is
-	Lease   time.Duration // what the holds that are left need at least; 0 if none are
+	Lease   time.Duration // the least lease that the remaining holds need; 0 if there are none
 }
 
 // The replies of a release.
@@ -21,15 +21,15 @@ const (
 	Freed   = 2 // or more: the reply less 2 clients listen
 )
 
-// A Duty is what is left to be told to the server in the background.
+// A Duty is what the session must still tell the server in the background.
 type Duty struct {
 	Correct bool // under the claim's turn, how many holds are left by then
 	Debt    Debt // if it has a wire owner
 }
 
-// Remaining is what a release of g is to leave: what is true now. Where the wire owner has lived on, a later grant
-// may have what a lost one had. Nor is a hold left where an older release, which may yet be executed, would
-// take it.
+// Remaining returns the holds that a release of g leaves, as they are now. If the wire owner has lived on, a later
+// grant may have taken over from a lost one. Nor is a hold left where an older release, which may yet be executed,
+// would take it.
 func (c *Claim[G, H]) Remaining(g *Grant[G, H], now time.Duration) Remaining {
 	if later := c.part(g.half); later != nil && later != g && later.Wire == g.Wire {
 		later.setCopies(max(later.besides().copies, g.besides().copies)) // whose release is to see to them
@@ -55,7 +55,7 @@ func (c *Claim[G, H]) ceiling(g *Grant[G, H]) int {
 	return c.note().highest()
 }
 
-// InDoubt records that a release may have been executed, or may yet be, of which nobody knows.
+// InDoubt records that a release may have been executed, or may still be, and nobody knows.
 func (c *Claim[G, H]) InDoubt(g *Grant[G, H], remaining Remaining) {
 	c.doubtOf(g)
 	if remaining.Count == 0 {
@@ -72,9 +72,9 @@ func (c *Claim[G, H]) doubtOf(g *Grant[G, H]) (ceiling int) {
 	return ceiling
 }
 
-// Replied takes the reply of a release that was sent then, and returns what it means. That is Absent only if
-// the hold was gone before: not if the release was forestalled, by an earlier copy of it, or, where grants
-// follow each other under one wire owner, by what gave another one back. The debt is to be owed after that.
+// Replied takes the reply of a release that was sent then, and returns its meaning. That is Absent only if the hold was
+// gone before: not if the release was forestalled, by an earlier copy of it, or, where grants follow each other under
+// one wire owner, by what gave another one back. The debt is to be owed after that.
 func (c *Claim[G, H]) Replied(
 	g *Grant[G, H], remaining Remaining, sent, now time.Duration, reply int64, memory time.Duration,
 ) (means int64, again Debt) {
@@ -98,9 +98,9 @@ func (c *Claim[G, H]) SetReturned(g *Grant[G, H], heard int64) {
 	}
 }
 
-// Recheck is the debt of giving the wire owner back once more whose release was sent then, if a copy of its
-// acquisition may have been executed since, or may be yet: it would find the lock free. The server remembers
-// what a copy does for memory.
+// Recheck returns the debt of giving a wire owner back once more. Its release was sent then, and a copy of its
+// acquisition may have been executed since, or may still be: it would find the lock free. The server remembers what a
+// copy does for memory.
 func (c *Claim[G, H]) Recheck(g *Grant[G, H], sent, now, memory time.Duration) Debt {
 	copies := g.besides().copies
 	if copies == 0 || copies <= sent {
@@ -109,9 +109,9 @@ func (c *Claim[G, H]) Recheck(g *Grant[G, H], sent, now, memory time.Duration) D
 	return expect(g.Wire, c.doubtOf(g), copies, now, memory)
 }
 
-// Owe is what is to be done about a release that was refused, or whose outcome is not known: the last one is
-// a debt, which takes away no more than the release would have; a nested one is repeated under the claim's
-// turn, with what is true by then.
+// Owe returns what must be done about a release that was refused, or whose outcome is not known: the last one is a
+// debt, which takes away no more than the release would have; a nested one is repeated under the claim's turn, with
+// what is true by then.
 func (c *Claim[G, H]) Owe(g *Grant[G, H], remaining Remaining, now time.Duration) Duty {
 	if remaining.Count > 0 {
 		return Duty{Correct: true}
@@ -119,15 +119,14 @@ func (c *Claim[G, H]) Owe(g *Grant[G, H], remaining Remaining, now time.Duration
 	return Duty{Debt: g.Return(remaining.Ceiling, now, g.until)}
 }
 
-// Return is the debt of giving g back, which nobody holds any more, unless it has more than ceiling holds by
-// then. The server forgets it by itself at until.
+// Return returns the debt of giving back g, which nobody holds any more, unless it has more than ceiling holds by then.
+// The server forgets it by itself at until.
 func (g *Grant[G, H]) Return(ceiling int, now, until time.Duration) Debt {
 	return Debt{Wire: g.Wire, Ceiling: ceiling, due: now, delay: firstDelay, again: g.besides().copies, until: until}
 }
 
-// Sweep is what is to be done about what a lost grant may leave behind: the name would stay locked for the
-// longest of its leases though its last hold, with a shorter one, is gone. If others can find the claim, a
-// re-entry may be under way.
+// Sweep returns what must be done about the remains of a lost grant: the name would stay locked for the longest of its
+// leases though its last hold, with a shorter one, is gone. If others can find the claim, a re-entry may be under way.
 func (c *Claim[G, H]) Sweep(g *Grant[G, H], now time.Duration, others bool) Duty {
 	if !g.marks.any(lost) || g.marks.any(returned|swept) || g.Count(now) > 0 {
 		return Duty{}

@@ -22,9 +22,9 @@ type Way uint8
 // The ways.
 const (
 	Enter   Way = iota // under the request's own wire owner, which is to be drawn if there is none
-	Reenter            // one more hold of what the owner has
+	Reenter            // one more hold of the owner's grant
 	Beside             // under the wire owner of the other half, which the owner has
-	Blocked            // the owner has what would be waited for; if that has ended unnoticed, as Enter
+	Blocked            // the owner itself has what the call would wait for; if that has ended unnoticed, as Enter
 )
 
 // Next is the way in which the next attempt is made to take a half. In the last three the grant is what the
@@ -60,8 +60,8 @@ func (c *Claim[G, H]) Number(g *Grant[G, H], half Half, length, now time.Duratio
 	return c.note().next(count)
 }
 
-// GiveUp gives up what earlier attempts may have left or may leave yet. It returns what is to be owed for
-// that, and whether anything is.
+// GiveUp gives up what earlier attempts may have left or may leave yet. It returns the debt for that, and whether there
+// is one.
 func (c *Claim[G, H]) GiveUp(r *Request, now, memory time.Duration) (undo Debt) {
 	if r.Copies > 0 || r.Stands {
 		undo = Undo(r.Wire, r.Number, now, r.Copies, memory)

@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 )
 
-// A lease on the server may be longer than anybody needs it: a hold with a longer one than the others was
-// released, or the server's clock was set back, by which Redis counts what is left. The name would stay
-// locked for all that when its holder dies. So the lease is trimmed to what the longest hold needs.
+// A lease on the server may be longer than anybody needs it: a hold with a longer lease than the others was released,
+// or the server's clock, by which Redis counts, was set back. The name would stay locked for all that when its holder
+// dies. So the lease is trimmed to the need of the longest hold.
 //
 // That shortens nobody's lease. Renewals always ask for the session's lease, and while anything is renewed no
 // trim goes below that, counted from when the server executes it. Whatever else asks for a lease takes turns
@@ -80,7 +80,7 @@ func (c *Claim[G, H]) Slackens(g *Grant[G, H], lasts, now, renewal time.Duration
 	return lasts > renewal+tooLong && lasts > lease.Add(c.needed(g.Wire, now, renewal), tooLong)
 }
 
-// needed is what the longest of all holds under a wire owner needs, 0 if there are none.
+// needed returns the lease that the longest of all holds under a wire owner needs, or 0 if there are none.
 func (c *Claim[G, H]) needed(wire string, now, renewal time.Duration) (d time.Duration) {
 	for half := range halves {
 		if part := c.part(half); part != nil && part.Wire == wire {
@@ -106,7 +106,7 @@ func (g *Grant[G, H]) most(now, renewal time.Duration) (d time.Duration) {
 	return max(d, g.needs(now))
 }
 
-// BeginTrim begins a trim of g's lease, and returns what it is to leave: what the longest hold under its wire
+// BeginTrim begins a trim of g's lease, and returns the lease to leave: as much as the longest hold under its wire
 // owner needs. 0: there is nothing to trim.
 func (c *Claim[G, H]) BeginTrim(g *Grant[G, H], now, renewal time.Duration) (most time.Duration) {
 	if most = c.needed(g.Wire, now, renewal); most == 0 {

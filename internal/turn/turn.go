@@ -1,4 +1,4 @@
-// Package turn has the calls of one owner take turns at one name.
+// Package turn lets the calls of one owner take turns at one name.
 package turn
 
 import (
@@ -7,19 +7,19 @@ import (
 	"sync"
 )
 
-// A Turn is that of one operation at a time; the others follow in the order in which they came. Calls that wait for the
-// same are told when it is there. The zero value is nobody's turn.
+// A Turn belongs to one operation at a time; the others follow in the order in which they came. Calls that wait for the
+// same thing are told when it is there. The zero value is nobody's turn.
 type Turn struct {
 	sync.Mutex // guards the rest, and whatever the turn is about
 	crowd      *crowd
-	Refs       int32 // how many use what the turn is about; they count themselves
+	Refs       int32 // how many use the object of the turn; they count themselves
 	busy       bool  // an operation is in flight
 }
 
-// A crowd is what a turn needs when several calls meet.
+// A crowd is the part of a turn that is needed only when several calls meet.
 type crowd struct {
 	turns []chan struct{} // operations that wait for their turn
-	waits []Waker         // calls that wait for what the turn is about
+	waits []Waker         // calls that wait for the object of the turn
 }
 
 // A Waker is a waiting call that can be told to look again. Wake must not block.
@@ -89,7 +89,7 @@ func (t *Turn) Await(w Waker) {
 func (t *Turn) Forgo(w Waker) {
 	t.Lock()
 	defer t.Unlock()
-	if t.crowd != nil { // else what the turn is about was handed over
+	if t.crowd != nil { // otherwise the object of the turn was handed over
 		t.crowd.waits = slices.DeleteFunc(t.crowd.waits, func(other Waker) bool { return other == w })
 	}
 }
