@@ -35,11 +35,11 @@ type conn struct {
 	addr string                // of a cluster's node; "" for wherever the client connects: see server
 	todo map[*channel]struct{} // whose subscription may have to begin, or is not wanted any more
 	life int                   // connections that were lost or replaced
-	last map[*channel]struct{} // what the one that is being replaced still hears, and the next one not yet
+	last map[*channel]struct{} // channels that the connection being replaced still hears, and the next one not yet
 	// outdated says that the present connection is to be given up.
 	outdated bool
 
-	server string // where it leads, as far as the client tells; the goroutine's alone
+	server string // where it leads, as far as the client says; the goroutine's alone
 
 	kick chan struct{} // todo is not empty, or last is
 }

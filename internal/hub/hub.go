@@ -1,10 +1,9 @@
 // Package hub turns subscriptions into wake-ups. A session has one hub; it keeps one
 // connection per server, whatever the number of channels, and no goroutine per channel.
 //
-// A wake-up is a hint (guarantee G5): it says that something may have changed on the
-// channel. Listeners are woken by a message, which they are given, by the confirmation of a
-// subscription, so that whoever listens first and looks then misses nothing, by each
-// re-subscription after a lost connection, and when the server ends a subscription.
+// A wake-up is a hint (guarantee G5): it says that something may have changed on the channel. Four events wake
+// listeners: a message, which they get; the confirmation of a subscription, so that a caller that first listens and
+// then looks misses nothing; each re-subscription after a lost connection; and the end of a subscription by the server.
 package hub
 
 import (
@@ -28,7 +27,7 @@ type Hub struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 
-	mu       sync.Mutex // guards all below, and what the connections say it guards
+	mu       sync.Mutex // guards all fields below, and those that the connections say it guards
 	channels map[string]*channel
 	conns    map[string]*conn  // by node address; "" is any node
 	owners   map[uint16]string // sharded: the node of a slot, as far as learned
@@ -74,8 +73,8 @@ func New(client rueidis.Client, sharded bool, log *slog.Logger) *Hub {
 	}
 }
 
-// Subscribed reports whether the server counts this session among the subscribers of the channel, which it does for a
-// while after nobody listens any more.
+// Subscribed reports whether the server counts this session among the subscribers of the channel. It still does for a
+// while after the last listener has left.
 func (h *Hub) Subscribed(name string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -191,7 +190,7 @@ func (h *Hub) reroute(c *channel) {
 	c.conn.ask(c)
 }
 
-// heard gives a message to whoever listens to the channel.
+// heard gives a message to the listeners of the channel.
 func (h *Hub) heard(name, message string) {
 	h.mu.Lock()
 	c := h.channels[name]
@@ -202,8 +201,8 @@ func (h *Hub) heard(name, message string) {
 	h.wakeAndUnlock(c, message)
 }
 
-// changed handles the server's confirmation of a subscription or of its end. life tells the connections of from
-// apart: a late confirmation of one that was lost says nothing.
+// changed handles the server's confirmation of a subscription or of its end. life distinguishes the connections of
+// from: a late confirmation of one that was lost says nothing.
 func (h *Hub) changed(from *conn, life int, s rueidis.PubSubSubscription) {
 	h.mu.Lock()
 	c := h.channels[s.Channel]

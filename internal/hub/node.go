@@ -12,10 +12,9 @@ import (
 // answerWithin bounds the search for a node that answers.
 const answerWithin = 2 * time.Second
 
-// node is the client to connect through. Any node of a cluster hears plain messages. Of
-// sharded ones, whichever master is asked for a slot that is not known yet names the right node; so
-// it is one that answers. A replica would take the channels of its master's slots, but the master
-// does not count who hears them there.
+// node is the client to connect through. Any node of a cluster hears plain messages. For sharded channels, any master
+// that is asked for a slot that is not known yet names the right node; so it is one that answers. A replica would take
+// the channels of its master's slots, but the master does not count who hears them there.
 func (c *conn) node(ctx context.Context) (rueidis.Client, error) {
 	h := c.hub
 	nodes := h.client.Nodes()

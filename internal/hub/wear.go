@@ -7,11 +7,11 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A channel that nobody listens to any more stays subscribed, for whoever listens next, until
-// the connection is worn and another one takes its place. UNSUBSCRIBE is never sent: while a
-// slow script runs, the server's answer to it makes the client panic.
+// A channel without listeners stays subscribed, for the next listener, until the connection is worn and another one
+// takes its place. UNSUBSCRIBE is never sent: while a slow script runs, the server's answer to it makes the client
+// panic.
 const (
-	linger    = time.Second      // of a connection of which nothing is wanted, and between looks
+	linger    = time.Second      // of a connection with no wanted channels, and between looks
 	wornBy    = 10_000           // unwanted channels, if no more are wanted, all of which have to move
 	wornAfter = 30 * time.Second // if any channel is unwanted
 )

@@ -8,11 +8,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// Clocks knows, for each server, a lower bound of its clock: a reply that carries the
-// server's time was made before it arrived, so the server's clock is at least that far on.
-// What is computed from it, the not-after of an acquisition (G2), can come out too early and
-// cost a refusal, which brings a fresh sample with it; it never costs safety, because nothing
-// is trusted on its strength.
+// Clocks knows, for each server, a lower bound of its clock: a reply that carries the server's time was made before it
+// arrived, so the server's clock is at least that far on. The not-after of an acquisition (G2), which is computed from
+// it, can come out too early and cost a refusal, which brings a fresh sample with it; it never costs safety, because
+// nothing is trusted on its strength.
 //
 // In a cluster the samples are kept by slot: which server a slot is on is the client's
 // business and may change.
@@ -27,7 +26,7 @@ type Clocks struct {
 
 // A sample is immutable.
 type sample struct {
-	offset int64         // server ms − our ms, at the most
+	offset int64         // server ms − our ms, at most
 	at     time.Duration // when it was learned
 }
 
@@ -47,7 +46,7 @@ func (c *Clocks) Learn(key string, server int64, received time.Duration) {
 	}
 }
 
-// Relearn is Learn that forgets what was known before: because of that a call was refused.
+// Relearn is Learn, but forgets earlier samples: because of that a call was refused.
 func (c *Clocks) Relearn(key string, server int64, received time.Duration) {
 	c.keep(key, newSample(server, received))
 }
@@ -68,8 +67,8 @@ func (c *Clocks) keep(key string, s sample) {
 	c.slots[wire.Slot(key)] = &s
 }
 
-// At returns the server ms that the server of key will have reached, at the least, at the
-// time t; 0 if nothing is known of it.
+// At returns the server ms that the server of key will have reached at least at the time t; 0 if nothing is known of
+// it.
 func (c *Clocks) At(key string, t time.Duration) int64 {
 	if s := c.sample(key); s != nil {
 		return s.offset + t.Milliseconds()

@@ -12,21 +12,22 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// What the client does where there is no connection, and what is done about it: whoever comes first dials, in the
-// caller's goroutine and with the caller's context, and all others wait for that, whatever their contexts say. It also
-// stays with an address that has come to lead to a replica, and calls a connection closed that it closed itself.
+// What the client does without a connection, and how this package deals with it: the first caller dials, in its own
+// goroutine and with its own context, and all others wait for that, whatever their contexts say. It also stays with an
+// address that has come to lead to a replica, and calls a connection closed that it closed itself.
 
 // redialTimeout bounds one attempt to get a new connection.
 const redialTimeout = 2 * time.Second
 
-// errNoConnection is why a call was not sent, in other words than those of a context that is not the caller's.
+// errNoConnection says why a call was not sent, without the words of a context that is not the caller's.
 var errNoConnection = fmt.Errorf("no connection to the server within %v", redialTimeout)
 
-// leaveAgain is how long a connection is kept at the least that leads to a replica.
+// leaveAgain is how long at least a connection that leads to a replica is kept.
 const leaveAgain = time.Second
 
-// do sends a command and waits for the reply. If there may be no connection, it does so in a goroutine of its own: who
-// comes first makes the connection, and the others wait for that, all in the client, which heeds no ctx meanwhile.
+// do sends a command and waits for the reply. If there may be no connection, it does so in a goroutine of its own: the
+// first caller makes the connection, and the others wait for that, all inside the client, which ignores every ctx
+// meanwhile.
 //
 // A waiter's stack is the smaller the less there is on it while its call is under way: so sharing's frame is not, nor
 // is a copy of the result.
@@ -70,9 +71,8 @@ func aside[T any](ctx context.Context, r *Runner, f func(ctx context.Context) T)
 	}
 }
 
-// rescue makes a Failure of the error of a call, or runs it a second time if there was no
-// connection to send it on because of somebody else: whoever comes first dials, under its own
-// deadline, and the others get its error.
+// rescue makes a Failure of the error of a call, or runs it a second time if there was no connection to send it on
+// because of somebody else: the first caller dials, under its own deadline, and the others get its error.
 func (r *Runner) rescue(ctx context.Context, g *gate, c *Call, err error) error {
 	failure := sortFailure(ctx, err)
 	if errors.Is(failure.Err, rueidis.ErrClosing) {
@@ -93,9 +93,9 @@ func (r *Runner) rescue(ctx context.Context, g *gate, c *Call, err error) error 
 	return nil
 }
 
-// Heard records what the server of key refused a call with. If it is a replica, the client connects
-// anew before Heard returns, or ctx ends: the address behind which it was a master may lead to
-// another server by now, and to this one only those who are connected already.
+// Heard records the error with which the server of key refused a call. If it is a replica, the client connects anew
+// before Heard returns, or ctx ends: the address behind which it was a master may lead to another server by now, and to
+// this one only those who are connected already.
 func (r *Runner) Heard(ctx context.Context, key, text string) {
 	if !ofReplica(text) {
 		return

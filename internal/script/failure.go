@@ -12,7 +12,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A Class says what is known of a call that did not succeed.
+// A Class says what is known about a call that did not succeed.
 type Class uint8
 
 const (
@@ -38,7 +38,7 @@ type Failure struct { //nolint:errname // never leaves the module under its name
 func (f *Failure) Error() string { return f.Err.Error() }
 func (f *Failure) Unwrap() error { return f.Err }
 
-// ClassOf returns the class of err, 0 if it is none of this package's.
+// ClassOf returns the class of err, or 0 if err is not an error of this package.
 func ClassOf(err error) Class {
 	if f, ok := errors.AsType[*Failure](err); ok {
 		return f.Class
@@ -52,8 +52,8 @@ func IsTemporary(err error) bool {
 	return ok && f.Temporary
 }
 
-// MayPass reports whether err is a refusal that is about the server, or the rights on it, and not about what was
-// asked for: the same call may be done one day.
+// MayPass reports whether err is a refusal that concerns the server, or the rights on it, and not the request: the same
+// call may be done one day.
 func MayPass(err error) bool {
 	f, ok := errors.AsType[*Failure](err)
 	if !ok || f.Class != Refused || f.Temporary {
@@ -73,7 +73,7 @@ func brokenf(s *Script, format string, args ...any) error {
 	return &Failure{Class: Broken, Err: fmt.Errorf("%s: "+format, append([]any{s.name}, args...)...)}
 }
 
-// sortFailure makes a Failure of what the client returned for a call under ctx.
+// sortFailure makes a Failure of the error that the client returned for a call under ctx.
 func sortFailure(ctx context.Context, err error) *Failure {
 	if refusal, ok := rueidis.IsRedisErr(err); ok {
 		if text := refusal.Error(); Words(text) != text {
@@ -97,8 +97,8 @@ func sortFailure(ctx context.Context, err error) *Failure {
 	return f
 }
 
-// Words are what a refusal says to the user: the server's words, but of a key that holds something else than it should
-// those about the script are left out.
+// Words returns the text of a refusal for the user: the server's words, but of a key that holds something else than it
+// should those about the script are left out.
 func Words(text string) string {
 	const code = "WRONGTYPE "
 	_, words, found := strings.Cut(text, code)
@@ -115,7 +115,7 @@ type mismatch struct{ *rueidis.RedisError }
 func (m mismatch) Error() string { return Words(m.RedisError.Error()) }
 func (m mismatch) Unwrap() error { return m.RedisError }
 
-// A NameError is what the server said of one name of many, in the words for the user.
+// A NameError is the server's error about one name of many, in the words for the user.
 type NameError string
 
 func (s NameError) Error() string { return Words(string(s)) }
@@ -130,8 +130,8 @@ func Mismatched(err error) bool {
 // tardy is how much later than its deadline a context may end in a process that gets little of its machine.
 const tardy = time.Second
 
-// ended returns why ctx has ended, nil if it has not. The client goes by the deadline where
-// it cannot wait for the context, so it may be ahead of it: then ctx says why in a moment.
+// ended returns why ctx has ended, nil if it has not. If the client cannot wait for the context it goes by its
+// deadline, so it may be ahead of the context: then ctx says why in a moment.
 func ended(ctx context.Context) error {
 	if deadline, ok := ctx.Deadline(); ok && ctx.Err() == nil && !time.Now().Before(deadline) {
 		select {
@@ -167,7 +167,7 @@ func disown(err error) error {
 	return err
 }
 
-// Interrupted reports whether err is that of a script which had begun, and may have changed something.
+// Interrupted reports whether err comes from a script that had begun, and may have changed something.
 func Interrupted(err error) bool {
 	answer, ok := errors.AsType[*rueidis.RedisError](err)
 	return ok && strings.Contains(answer.Error(), "@user_script")
@@ -208,7 +208,7 @@ func ofReplica(text string) bool {
 	return code == "READONLY" || code == "MASTERDOWN"
 }
 
-// codeOf is the first word of what a server says when it refuses something.
+// codeOf returns the first word of a server's refusal.
 func codeOf(text string) string {
 	// Before Redis 7 a script's errors begin with where they happened.
 	if strings.HasPrefix(text, "Error running script") || strings.HasPrefix(text, "@user_script") {

@@ -15,10 +15,10 @@ type Lane uint8
 const (
 	// Take is for attempts to take something, and looks.
 	Take Lane = iota
-	// Return is for releases. They have places of their own, so that no number of attempts can keep
-	// a holder from giving back what it has.
+	// Return is for releases. They have places of their own, so that no number of attempts can keep a holder from giving
+	// back its locks.
 	Return
-	// Keep is for renewals. No number of attempts or releases can keep a holder from keeping what it has.
+	// Keep is for renewals. No number of attempts or releases can keep a holder from renewing its locks.
 	Keep
 
 	lanes = 3
@@ -75,8 +75,8 @@ type place struct {
 	lane Lane
 }
 
-// place waits for one in front of the connection to the server of key, or until ctx ends. What a
-// call says about the time is to be determined when it has its place: it may have had to wait for long.
+// place waits for one in front of the connection to the server of key, or until ctx ends. A call's times must be
+// determined when it has its place: it may have had to wait for long.
 func (r *Runner) place(ctx context.Context, lane Lane, key string) (place, error) {
 	if ctx.Err() == nil {
 		p := place{r.nodes.gate(key), lane}
@@ -115,7 +115,7 @@ func (r *Runner) drain(g *gate) {
 	}
 }
 
-// takeLeft takes what has been left since the last time; nothing ends the draining.
+// takeLeft takes the places that have been left since the last time; nothing ends the draining.
 func (g *gate) takeLeft() (left [lanes]int64, key string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

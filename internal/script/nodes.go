@@ -12,10 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// nodes finds the gate in front of a call's server. In a cluster each node has one, so that
-// calls to a node that is silent take no places from calls to the others (guarantee G9). The
-// client does not tell which node a slot is on, so the cluster is asked now and then. What is
-// not known yet, or not any more, costs no more than that nodes share a gate.
+// nodes finds the gate in front of a call's server. In a cluster each node has one, so that calls to a node that is
+// silent take no places from calls to the others (guarantee G9). The client does not say which node a slot is on, so
+// the cluster is asked from time to time. While a node is not known, the only cost is that nodes share a gate.
 type nodes struct {
 	client  rueidis.Client
 	cluster bool

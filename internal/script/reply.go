@@ -8,7 +8,7 @@ func (c *Call) ReadInts(dst []int64) ([]int64, error) {
 	return c.readNumbers(dst, (*rueidis.RedisMessage).ToInt64)
 }
 
-// ReadNumbers is ReadInts for scripts that tell as texts what Lua has no whole numbers for.
+// ReadNumbers is ReadInts for scripts that return numbers as texts because Lua's numbers cannot hold them.
 func (c *Call) ReadNumbers(dst []int64) ([]int64, error) {
 	return c.readNumbers(dst, (*rueidis.RedisMessage).AsInt64)
 }

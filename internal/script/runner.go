@@ -22,7 +22,7 @@ type Runner struct {
 	dials   singleflight.Group
 	wg      sync.WaitGroup // of all goroutines
 
-	// Leaving is told that the client is made to connect anew; nil: nobody is. It is set before the first call.
+	// Leaving is called when the client is made to connect anew; nil: nobody is. It is set before the first call.
 	Leaving func()
 }
 
@@ -34,8 +34,8 @@ func NewRunner(client rueidis.Client, now func() time.Duration, lease time.Durat
 	return r
 }
 
-// Changing tells the runner that a connection has ended, or is about to be made. What was known of the server's clock
-// may not be true of the next server. Both are told, because the call for which a connection is made has been made
+// Changing tells the runner that a connection has ended, or is about to be made. What is known about the server's clock
+// may not hold for the next server. Both events are reported, because the call for which a connection is made was made
 // before.
 func (r *Runner) Changing() {
 	r.clocks.Forget()
@@ -114,8 +114,7 @@ func forgotten(err error) bool {
 	return ok && answer.IsNoScript()
 }
 
-// RunAll runs calls in one batch per server and tells of each, in order, whether it has its
-// reply or a *[Failure].
+// RunAll runs calls in one batch per server and returns for each, in order, nil or a *[Failure].
 func (r *Runner) RunAll(ctx context.Context, calls []*Call, done func(i int, err error)) {
 	errs := make([]error, len(calls))
 	left := make([]int, len(calls)) // which are to be run

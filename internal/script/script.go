@@ -22,7 +22,7 @@ type Script struct {
 	looks  bool // it changes nothing
 }
 
-// Load prepares a script; it panics if there is none of that name.
+// Load prepares a script; it panics if there is no script of that name.
 func Load(name string) *Script {
 	source := lua.Source(name)
 	sum := sha1.Sum([]byte(source)) //nolint:gosec // as above
@@ -68,7 +68,7 @@ func (c *Call) Free() {
 	calls.Put(c)
 }
 
-// Name is that of the script.
+// Name returns the name of the script.
 func (c *Call) Name() string { return c.script.name }
 
 // Looks reports whether a copy of the call may be sent whatever became of the first.
@@ -106,7 +106,7 @@ func (c *Call) Spare(keys ...string) *Call {
 	return c.Key(keys...)
 }
 
-// leaveOut leaves out what the call can do without, if that may help.
+// leaveOut leaves out the keys that the call can do without, if that may help.
 func (c *Call) leaveOut(err error) bool {
 	if c.spare == 0 || !BecauseOfKeys(err) {
 		return false

@@ -13,7 +13,7 @@ import (
 const (
 	Granted = 1  // or done
 	Busy    = 0  // or not done
-	Gone    = -1 // what it was to raise or take over is not there
+	Gone    = -1 // the hold that it was to raise or take over is not there
 
 	late = -2 // or too early; nothing was changed
 	more = -3 // done in part, and to be called again
@@ -24,15 +24,15 @@ type Window struct {
 	Sent      time.Duration // now, on the session's clock
 	Stands    bool          // the connection is known to stand, so the call is sent without delay
 	NotBefore int64         // server ms: executed earlier, the server's clock was set back
-	NotAfter  int64         // server ms; 0 if its clock is not known: the server refuses that and tells its time
+	NotAfter  int64         // server ms; 0 if its clock is not known: the server refuses that and says its time
 }
 
-// A Reply is what a timed call replies behind its head, {code, now}.
+// A Reply is the reply of a timed call behind its head, {code, now}.
 type Reply struct {
 	Sent time.Duration // when the call was sent, on the session's clock; also after an error
 	At   time.Duration // when the reply came; 0: there was none
 	Code int64
-	Rest [3]int64 // 0 where there is no more
+	Rest [3]int64 // 0 if there is nothing more
 	Len  int      // of Rest
 
 	script *Script
@@ -84,7 +84,7 @@ func (r *Runner) window(p place, key string, limit time.Duration) Window {
 	return w
 }
 
-// readHead reads a timed call's reply, of which just now stands for {Granted, now}.
+// readHead reads a timed call's reply. A bare now stands for {Granted, now}.
 func (c *Call) readHead(dst []int64) ([]int64, error) {
 	if !c.reply.IsInt64() {
 		return c.ReadNumbers(dst)
@@ -96,7 +96,7 @@ func (c *Call) readHead(dst []int64) ([]int64, error) {
 	return append(dst, Granted, now), err
 }
 
-// readTimed reads the reply of a timed call, and learns the server's clock if the reply tells it.
+// readTimed reads the reply of a timed call, and learns the server's clock if the reply has it.
 func (r *Runner) readTimed(c *Call, reply *Reply, key string, w Window) error {
 	reply.At = r.now()
 	var room [2 + len(reply.Rest)]int64
@@ -110,7 +110,7 @@ func (r *Runner) readTimed(c *Call, reply *Reply, key string, w Window) error {
 	reply.Code, reply.Len = n[0], copy(reply.Rest[:], n[2:])
 	switch now := n[1]; {
 	case now == 0: // the script has not asked
-	// It was early: the clock was set back, and what was known is wrong.
+	// It was early: the clock was set back, and the samples are wrong.
 	case reply.Code == late && now <= w.NotAfter:
 		r.clocks.Relearn(key, now, reply.At)
 	default:

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// An admission counts what is under way, until it is closed and admits no more. It does what a
-// mutex, a flag and a WaitGroup would do in one atomic number: every call passes it twice.
+// An admission counts the calls under way, until it is closed and admits no more. It replaces a mutex, a flag and a
+// WaitGroup by one atomic number: every call passes it twice.
 type admission struct {
 	n    atomic.Int64 // under way; plus shut once it is closed
 	idle chan struct{}
@@ -38,8 +38,8 @@ func (a *admission) leave() {
 	}
 }
 
-// close admits no more, and returns what is closed when nothing is under way any longer. It is
-// called once.
+// close admits no more calls, and returns a channel that is closed when none is under way any longer. It is called
+// once.
 func (a *admission) close() <-chan struct{} {
 	if a.n.Add(shut) == shut {
 		close(a.idle)

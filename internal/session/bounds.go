@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sharing"
 )
 
-// bounds hands out contexts that end within the bound of a release. Calls of about the same
-// time share one, because a context of its own would be most of what a release allocates.
+// bounds hands out contexts that end within the bound of a release. Calls of about the same time share one, because a
+// context of their own would be most of the memory that a release allocates.
 type bounds struct {
 	limit time.Duration
 	young atomic.Pointer[bound]

@@ -20,7 +20,7 @@ func (c *clock) time(moment time.Duration) time.Time {
 	return c.base.Add(moment - time.Duration(c.skipped.Load()))
 }
 
-// moment is that of t.
+// moment returns the moment of t.
 func (c *clock) moment(t time.Time) time.Duration {
 	return t.Sub(c.base) + time.Duration(c.skipped.Load())
 }
@@ -31,9 +31,9 @@ func (s *Session) Now() time.Duration { return s.clock.now() }
 // Time is when the moment is, or was.
 func (s *Session) Time(moment time.Duration) time.Time { return s.clock.time(moment) }
 
-// Moment is that of t.
+// Moment returns the moment of t.
 func (s *Session) Moment(t time.Time) time.Duration { return s.clock.moment(t) }
 
-// Skip makes the session believe that so much time has passed at once. It is for tests on a server whose clock is put
-// forward as far.
+// Skip makes the session believe that d has passed at once. It is for tests on a server whose clock is put forward as
+// far.
 func (s *Session) Skip(d time.Duration) { s.clock.skipped.Add(int64(d)) }

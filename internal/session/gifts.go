@@ -13,7 +13,7 @@ type Gift struct {
 	Call     func() *script.Call
 	Read     func(c *script.Call) error // reads the reply
 	Harmless bool                       // a copy does nothing if the call has been executed
-	Doubted  func()                     // is told when it is not known whether it has been; nil: nobody is
+	Doubted  func()                     // is called when the outcome is not known; may be nil
 	Refused  func()                     // owes the gift when the server has refused for too long; nil: the session does
 }
 
@@ -68,7 +68,7 @@ func (o *Object) owe(g Gift, why error) bool {
 	return started
 }
 
-// warnOfGift says that what was to be given back may never be.
+// warnOfGift logs that a gift may never be given back.
 func (o *Object) warnOfGift(err error) {
 	o.session.Logger().Warn("holdfast: what was to be given back may be lost",
 		"kind", o.Title(), "name", o.Name, "error", err)
@@ -78,7 +78,7 @@ func (o *Object) warnOfGift(err error) {
 func (o *Object) give(g Gift) error {
 	ctx, cancel := o.session.Within(o.session.Now(), o.session.Bound())
 	defer cancel()
-	var err, doubt error // what a copy says is not what the first one has done
+	var err, doubt error // the reply to a copy does not say what the first call has done
 	var tries Tries
 	for tries.Next(ctx) {
 		err = o.giveOnce(ctx, g.Call(), g.Read)
@@ -107,7 +107,7 @@ func (o *Object) giveOnce(ctx context.Context, c *script.Call, read func(c *scri
 	return read(c)
 }
 
-// Return gives back what nobody waits for any more, however long the server refuses it.
+// Return gives back something that nobody waits for any more, however long the server refuses it.
 func (o *Object) Return(g Gift) {
 	err := o.give(g)
 	if err == nil || MayPass(err) && o.owe(g, err) {
@@ -116,7 +116,7 @@ func (o *Object) Return(g Gift) {
 	o.warnOfGift(err)
 }
 
-// Forgo gives up what the server forgets by itself, if it is not told.
+// Forgo gives something up that the server forgets by itself if it is not told.
 func (o *Object) Forgo(g Gift) { _ = o.give(g) }
 
 // Given reads the reply {listeners} of a call that gave something back to the waiters.

@@ -9,11 +9,11 @@ import (
 
 // A Holding is the inside of a hold, of one lock or of several.
 type Holding interface {
-	// Label is what the hold is of.
+	// Label says what is held.
 	Label() *Label
 	// Session is where the hold's goroutines run.
 	Session() *Session
-	// ID is what the server knows the hold by; "" of several.
+	// ID is the name of the hold on the server; "" of several.
 	ID() string
 	// Token is the fencing token, 0 if there is none.
 	Token() int64
@@ -33,15 +33,15 @@ type Holding interface {
 	Detach() error
 	// Release ends the hold and gives it back, once.
 	Release() error
-	// LogUnreachable logs that nobody can release what the label names.
+	// LogUnreachable logs that nobody can release the hold any more.
 	LogUnreachable(label *Label)
-	// Lose makes the hold end as lost, and those nested with it, as if their renewals had failed because of why
-	// for too long. Of a hold that has ended already it returns what Err says. What it returns in any case tells
+	// Lose makes the hold end as lost, and those nested with it, as if their renewals had failed because of why for too
+	// long. For a hold that has ended already it returns the error of Err. The function that it returns in any case tells
 	// the server that they are over, until ctx ends; else what that has of them ends at the latest with its lease.
 	Lose(why error) (tell func(ctx context.Context), err error)
 }
 
-// Reclaim gives back what nobody can release any more.
+// Reclaim gives back a hold that nobody can release any more.
 func Reclaim(h Holding) {
 	if h.Err() != nil {
 		return

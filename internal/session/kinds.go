@@ -13,7 +13,7 @@ import (
 
 var kindScript = script.LoadLook("name_kind")
 
-// A shape is what the keys of a name look like.
+// A shape describes the keys of a name.
 type shape struct {
 	kinds []string // that look like it
 	words string

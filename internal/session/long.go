@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// A Held is what a session holds.
+// A Held is something that a session holds.
 type Held struct {
 	Label *Label
 	Line  wait.Name
@@ -18,8 +18,8 @@ type Held struct {
 // never is before everything that has ever been held.
 const never = time.Duration(-1)
 
-// lookForLong logs, once, what has been held for longer than the user wants to be silent about. A hold has no timer for
-// that, nor a mark: each look is for those that have crossed the limit since the last one.
+// lookForLong logs, once, each hold that has lasted longer than Options.LongHold. A hold has no timer for that, nor a
+// mark: each look is for those that have crossed the limit since the last one.
 func (s *Session) lookForLong() {
 	limit := s.config.LongHold
 	for looked := never; Pause(s.ctx, limit/8) == nil; {
@@ -37,7 +37,7 @@ func (s *Session) logLong(h Held) {
 		"held", h.For.Round(time.Millisecond), "note", s.presence.NoteOf(h.Wire), "taken_at", h.Taken.orHow())
 }
 
-// LogUnreachable logs that nobody can release what is held, and that it is given back.
+// LogUnreachable logs that nobody can release the hold, and that it is given back.
 func (s *Session) LogUnreachable(h Held) {
 	s.Logger().Warn("holdfast: unreachable without a release, and given back", "kind", h.Label.Title(),
 		"name", h.Label.Name,

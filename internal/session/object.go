@@ -133,12 +133,12 @@ func (o *Object) Begin(ctx context.Context, operation string) error {
 	return nil
 }
 
-// lookTries is how often a look is sent: connections that died while nobody used them fail whoever
-// comes first, and there may be several.
+// lookTries is how often a look is sent: connections that died while nobody used them fail their first callers, and
+// there may be several such connections.
 const lookTries = 3
 
-// Run runs a call of the object and has its reply read. It is sent once, but a look again if the
-// connection was lost with it.
+// Run runs a call of the object and reads its reply. It is sent once, but a look again if the connection was lost with
+// it.
 func (o *Object) Run(ctx context.Context, operation string, c *script.Call, read func() error) error {
 	defer c.Free()
 	if err := o.Begin(ctx, operation); err != nil {
@@ -221,7 +221,7 @@ func (o *Object) logTrouble(why error) {
 	o.session.Logger().Debug("holdfast: waiting for the server", "kind", o.Title(), "name", o.Name, "error", why)
 }
 
-// LogRefusal logs why the server does not take back what it may still have.
+// LogRefusal logs why the server refuses to take something back.
 func (o *Object) LogRefusal(why error) {
 	o.session.Logger().Warn("holdfast: refused to be given back", "kind", o.Title(), "name", o.Name, "error", why)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// An Observer is told what a session does; each function may be nil, and so may what those return that
-// return one. The root package has a type for users, and says when they are called.
+// An Observer learns what a session does; each function may be nil, and so may what those return that return one. The
+// root package has a type for users, and says when they are called.
 type Observer struct {
 	Acquire func(ctx context.Context, kind, name string) (done func(Acquired))
 	Attempt func(kind, name string, took time.Duration, err error)
@@ -27,8 +27,8 @@ type Acquired struct {
 	Err        error
 }
 
-// Acquiring says that a call begins which takes something or waits. What it returns is to be told how that ended, and
-// adds how long it took; nil: nobody wants to know.
+// Acquiring says that a call begins which takes something or waits. The function that it returns must be called with
+// the outcome, and adds how long it took; nil: nobody wants to know.
 func (o *Object) Acquiring(ctx context.Context) (done func(Acquired)) {
 	observer := o.session.Config().Observer
 	if observer == nil || observer.Acquire == nil {
@@ -56,7 +56,7 @@ func (o *Object) Attempting(ctx context.Context) (done func(err error)) {
 	return func(err error) { observer.Attempt(o.Title(), o.Name, time.Since(began), Explain(ctx, err)) }
 }
 
-// Waiting says that a call begins to wait, until what it returns is called.
+// Waiting says that a call begins to wait; it waits until the returned function is called.
 func (o *Object) Waiting() (done func()) {
 	observer := o.session.Config().Observer
 	if observer == nil || observer.Wait == nil {
@@ -77,9 +77,9 @@ func (o *Object) Woken(by wait.Cause) {
 	}
 }
 
-// Holding says that what the label names is held, under the ctx of the call that took it; wire is the wire owner, "" of
-// several. What it returns is to be told how that ended, with nil if it was released or detached; nil: nobody wants to
-// know.
+// Holding says that something with that label is held, under the ctx of the call that took it; wire is the wire owner,
+// "" of several. The function that it returns must be called with the outcome, nil if it was released or detached; nil:
+// nobody wants to know.
 func (s *Session) Holding(ctx context.Context, label *Label, wire string) (ended func(held time.Duration, why error)) {
 	var observed func(held time.Duration, why error)
 	if observer := s.config.Observer; observer != nil && observer.Hold != nil {
@@ -100,12 +100,12 @@ func (s *Session) Holding(ctx context.Context, label *Label, wire string) (ended
 
 type noteKey struct{}
 
-// WithNote returns ctx with a note on what is taken with it.
+// WithNote returns ctx with a note for everything that is taken with it.
 func WithNote(ctx context.Context, note string) context.Context {
 	return context.WithValue(ctx, noteKey{}, note)
 }
 
-// LogLoss logs the end of what the label names, if it is a loss: nil is none.
+// LogLoss logs the end of a hold with that label, if it is a loss: nil is none.
 func (s *Session) LogLoss(label *Label, loss error, held time.Duration) {
 	if loss != nil {
 		s.Logger().Warn("holdfast: lost", "kind", label.Title(), "name", label.Name,
@@ -113,7 +113,7 @@ func (s *Session) LogLoss(label *Label, loss error, held time.Duration) {
 	}
 }
 
-// Acquiring is that of an object without a key.
+// Acquiring is Object.Acquiring without an object that has a key.
 func (s *Session) Acquiring(ctx context.Context, label Label) (done func(Acquired)) {
 	if ctx.Err() != nil || s.Closed() {
 		return nil

@@ -22,7 +22,7 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Tries are those of something that may fail for a while. (It is no iterator, because that would allocate.)
+// Tries are the tries of something that may fail for a while. (It is no iterator, because that would allocate.)
 type Tries struct{ delay time.Duration }
 
 // Next reports whether there is another try: at once the first time, and then after a delay, unless ctx ends.

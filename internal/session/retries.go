@@ -19,7 +19,7 @@ const Grace = 100 * time.Millisecond
 
 var errWaited = errors.New("waited long enough")
 
-// Retries are what a call that waits knows of its attempts.
+// Retries are a waiting call's knowledge of its attempts.
 type Retries struct {
 	object   *Object
 	failed   *failures        // nil while every attempt has found that somebody else has it
@@ -27,20 +27,20 @@ type Retries struct {
 	Asked    int32            // attempts, those that succeeded or were the last included
 	Handed   bool             // another call of the session handed over what this one wants
 	Granted  bool             // a release of another session did
-	done     func(Acquired)   // what the observer wants to know of the call; nil: nothing
+	done     func(Acquired)   // the observer's functions for the call; may be nil
 	Place    *wait.Place      // where the call waits; nil until it does
-	waited   func()           // tells the observer that it waits no longer
+	waited   func()           // tells the observer that the call waits no longer
 	nested   *presence.Nested // nil: its owner has nothing besides
 }
 
-// failures are what a call knows of attempts that have brought nothing, not even that somebody else has it.
+// failures are a call's knowledge of attempts without any answer, not even that somebody else has the lock.
 type failures struct {
 	trouble error         // of the last attempt
 	delay   time.Duration // after it
 	doubt   error         // of the last attempt whose outcome is not known, if it may still matter
 }
 
-// failures are what they were so far.
+// failures are the failures so far.
 func (r *Retries) failures() *failures {
 	if r.failed == nil {
 		return new(failures)
@@ -48,10 +48,10 @@ func (r *Retries) failures() *failures {
 	return r.failed
 }
 
-// RetriesOf are those of a call about o of which the observer is not told.
+// RetriesOf returns the retries of a call about o that the observer does not see.
 func RetriesOf(o *Object) Retries { return Retries{object: o} }
 
-// About says what the call is about, to the observer, too.
+// About says what the call is about, also to the observer.
 func (r *Retries) About(ctx context.Context, o *Object) {
 	r.object, r.done = o, o.Acquiring(ctx)
 }
@@ -178,7 +178,7 @@ func (r *Retries) outwaited(ctx context.Context, end time.Time, err error) error
 	return cmp.Or(r.failures().trouble, ErrBusy) // not even sent
 }
 
-// Interrupted is why a wait ended, with what the last attempt failed of.
+// Interrupted returns why a wait ended, with the failure of the last attempt.
 func (r *Retries) Interrupted(sleep context.Context, why error) error {
 	switch trouble := r.failures().trouble; {
 	case errors.Is(why, wait.ErrClosed):
@@ -207,8 +207,8 @@ func (r *Retries) Stay(p *wait.Place) {
 	r.object.session.lookAfter()
 }
 
-// Nest has the session tell others of the call if it waits for long, since its owner holds something: the place is one
-// of those that Stay takes.
+// Nest makes the session publish the call if it waits for long, since its owner holds something: the place is one of
+// those that Stay takes.
 func (r *Retries) Nest(n *presence.Nested) {
 	n.Wake, r.nested = r.Place.Wake, n
 	r.object.session.presence.Wait(n)
@@ -233,8 +233,8 @@ func (r *Retries) StandFirst(s *wait.Standing, c wait.Caller) (head bool) {
 	return p.Head()
 }
 
-// LeaveTo leaves the place, if there is one, to the next in line, for whom there is nothing to look for while what
-// the call has taken lasts.
+// LeaveTo leaves the place, if there is one, to the next in line, which has no reason to look as long as the call's
+// grant lasts.
 func (r *Retries) LeaveTo(taken time.Duration) {
 	place, waited := r.Place, r.waited
 	if place == nil {

@@ -1,6 +1,6 @@
 // Package session is what every synchronizer of a session shares: an identity, calls to the server, subscriptions,
 // waiting, giving back, and the end of it all. An [Object] is one name on the server; packages build synchronizers of
-// it. What has an owner and a lease is in package core.
+// it. Everything that has an owner and a lease is in package core.
 package session
 
 import (
@@ -25,18 +25,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// Config is what a session is made of. The root package has checked it.
+// Config has the settings of a session. The root package has checked it.
 type Config struct {
 	Client     rueidis.Client
 	OwnsClient bool // Close closes it
 	Lease      time.Duration
 	MaxHold    time.Duration // how long a hold is renewed; 0: as long as it is held
-	LongHold   time.Duration // what is held for longer is logged; 0: nothing is
+	LongHold   time.Duration // longer holds are logged; 0: none are
 	MapName    func(string) string
 	Sharded    bool // publish by SPUBLISH, subscribe by SSUBSCRIBE
 	Logger     *slog.Logger
 	Observer   *Observer
-	Process    *presence.Process // what the session tells of itself; nil: nothing
+	Process    *presence.Process // what the session publishes about itself; nil: nothing
 	Places     bool              // holds know where in the program they were taken
 	Reclaim    bool              // holds that have become unreachable are given back
 	Breaks     bool              // the youngest wait of a cycle of owners fails
@@ -45,7 +45,7 @@ type Config struct {
 	Lost func(name string, held time.Duration, why error) error
 }
 
-// Acks say how many replicas must have what the session is granted.
+// Acks say how many replicas must have the session's grants.
 type Acks struct {
 	Replicas int           // or one of the two below
 	Disk     bool          // they and the server must have it on their disks
@@ -60,16 +60,16 @@ const (
 	AllReplicas  = -2
 )
 
-// A Keeper keeps what a session holds, for Close to end.
+// A Keeper keeps the holds of a session, which Close ends.
 type Keeper interface {
 	// Holds reports whether there is anything.
 	Holds() bool
-	// ReleaseAll ends all that is held and gives back what the server may still have, again and again until it is
-	// known or ctx ends.
+	// ReleaseAll ends all holds and gives back whatever the server may still have, repeatedly until the outcome is known
+	// or ctx ends.
 	ReleaseAll(ctx context.Context) error
 	// HeldSince calls yield for each name whose outermost hold began after that, and not after then.
 	HeldSince(after, then time.Duration, yield func(h Held))
-	// TellAll tells the user's code what ReleaseAll has ended.
+	// TellAll reports to the user's code what ReleaseAll has ended.
 	TellAll()
 }
 
@@ -136,7 +136,7 @@ func (s *Session) kept() Keeper {
 	return k
 }
 
-// Attached is what a package keeps for a session, one of each type. The first to ask makes it.
+// Attached returns the value that a package keeps for a session, one of each type. The first to ask makes it.
 func Attached[T any](s *Session, make func(s *Session) *T) *T {
 	had, ok := s.attached.Load((*T)(nil))
 	if !ok {
@@ -205,7 +205,7 @@ func (s *Session) Closed() bool {
 // Context is the life of the session's goroutines.
 func (s *Session) Context() context.Context { return s.ctx }
 
-// Config is what the session is made of.
+// Config returns the settings of the session.
 func (s *Session) Config() *Config { return &s.config }
 
 // Lease is the length of the leases that are renewed.
@@ -223,7 +223,7 @@ func (s *Session) Presence() *presence.Teller { return s.presence }
 // Lines are the queues of the session's callers in front of single names.
 func (s *Session) Lines() *wait.Lines { return s.lines }
 
-// NewLines makes queues of callers of the session besides those of single names.
+// NewLines makes additional queues of the session's callers, besides those for single names.
 func (s *Session) NewLines() *wait.Lines { return wait.NewLines(s.Hear, s.alarm) }
 
 // Listen calls wake for each message of a channel, and whenever one may have been missed.
@@ -231,7 +231,7 @@ func (s *Session) Listen(channel string, wake func()) (stop func()) {
 	return s.Hear(channel, func(string) { wake() })
 }
 
-// Hear is Listen of who wants the messages: "" is that one may have been missed.
+// Hear is Listen for a caller that wants the messages: "" is that one may have been missed.
 func (s *Session) Hear(channel string, hear func(message string)) (stop func()) {
 	return s.hub.Listen(channel, hear).Close
 }
@@ -263,8 +263,8 @@ func (s *Session) Counting() string {
 	return "1"
 }
 
-// Listeners is how many clients may have got a message of which the server counted got. In a cluster a plain message
-// goes on to other nodes, whose listeners nobody counts.
+// Listeners returns how many clients may have received a message when the server counted got receivers. In a cluster a
+// plain message goes on to other nodes, whose listeners nobody counts.
 func (s *Session) Listeners(got int64) int {
 	if s.Counting() == "0" {
 		return max(int(got), 2)
@@ -275,10 +275,9 @@ func (s *Session) Listeners(got int64) int {
 // closeWithin bounds what Close waits for. The client may take a second more to close.
 const closeWithin = 3500 * time.Millisecond
 
-// Close refuses new work, ends waits, ends and releases all holds but the detached ones, in
-// one batch per server, and waits for the session's goroutines. It returns within 5 s; an
-// error says what may be left to run out with its lease, or without an end. Further calls return the
-// same.
+// Close refuses new work, ends waits, ends and releases all holds but the detached ones, in one batch per server, and
+// waits for the session's goroutines. It returns within 5 s; an error says what may stay until its lease ends, or
+// without end. Further calls return the same.
 func (s *Session) Close() error {
 	s.closer.Do(func() { s.outcome = s.close() })
 	s.tellAll() // not before: the observer may close the session, too
@@ -299,7 +298,7 @@ func (s *Session) close() error {
 	go func() {
 		defer close(done)
 		<-calls
-		late = s.releaseAll(ctx) // what was granted to them meanwhile
+		late = s.releaseAll(ctx) // grants that they got meanwhile
 		routines := s.routines.close()
 		s.hub.Close()
 		<-routines
@@ -321,7 +320,7 @@ func (s *Session) close() error {
 		if s.config.OwnsClient {
 			s.config.Client.Close() // whoever still waits for a reply gets an error instead
 		}
-		if err == nil { // else it is what took so long
+		if err == nil { // otherwise it is what took so long
 			err = fmt.Errorf("close: calls are still under way after %v", closeWithin)
 		}
 	}

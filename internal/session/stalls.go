@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// A session looks after those of its calls that wait for what it holds itself. As a rule a program waits like that for
-// a moment, while one of its goroutines has the lock. But a nested call that was not given the hold's context waits for
-// its own caller, for ever.
+// A session looks after calls of its own that wait for something that it holds itself. As a rule a program waits like
+// that for a moment, while one of its goroutines has the lock. But a nested call that was not given the hold's context
+// waits for its own caller, for ever.
 
-// stalled is how long a call has waited, at least, for what has been held for as long, when it says so.
+// stalled is how long at least a call has waited, for something that has been held as long, before it says so.
 const stalled = time.Second
 
-// lookAfter has the session look after those who wait, as long as anybody does.
+// lookAfter makes the session look after its waiters, as long as there are any.
 func (s *Session) lookAfter() {
 	if !s.watching.Load() && s.watching.CompareAndSwap(false, true) {
 		s.Start(s.watch)
@@ -33,13 +33,14 @@ func (s *Session) watch() {
 		}
 		s.presence.Itself(nil)
 		s.watching.Store(false)
-		if !s.lines.Round() || !s.watching.CompareAndSwap(false, true) { // else it came just now
+		if !s.lines.Round() || !s.watching.CompareAndSwap(false, true) { // otherwise it came just now
 			return
 		}
 	}
 }
 
-// notice asks those to say so who wait for long for what has been held for long, and has others told for what.
+// notice asks calls that have waited for long for something that has been held for long to say so, and publishes what
+// they wait for.
 func (s *Session) notice(k Keeper) {
 	var names []string
 	k.HeldSince(never, s.Now()-stalled, func(h Held) {
@@ -69,7 +70,7 @@ func WithPlace(ctx context.Context) context.Context {
 	return context.WithValue(ctx, placeKey{}, Here())
 }
 
-// PlaceOf is the place that ctx carries, or else that of the caller.
+// PlaceOf returns the place that ctx carries, or else the place of the caller.
 func PlaceOf(ctx context.Context) Place {
 	if p, ok := ctx.Value(placeKey{}).(Place); ok {
 		return p
@@ -80,7 +81,7 @@ func PlaceOf(ctx context.Context) Place {
 // shown is how many callers outside of this module a text has.
 const shown = 5
 
-// String is the place as a person reads it, without the library itself: the caller, and who has called that.
+// String is the place as a person reads it, without the library itself: the caller, and the caller's caller.
 func (p Place) String() string {
 	if len(p) == 0 {
 		return ""
@@ -122,8 +123,8 @@ func ours(function string) bool {
 	return false
 }
 
-// LogStall logs that a call for what the label names has waited for a second, for what its own session has held for so
-// long, and took at that place.
+// LogStall logs that a call with that label has waited for a second for something that its own session has held for
+// that long, and where it was taken.
 func (s *Session) LogStall(label *Label, held time.Duration, taken Place) {
 	s.Logger().Warn("holdfast: waits for what this session holds", "kind", label.Title(), "name", label.Name,
 		"held", held.Round(time.Millisecond), "waits_at", Here().String(), "taken_at", taken.orHow(),

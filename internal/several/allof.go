@@ -8,13 +8,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
-// allOf is a group of any locks, all of which it needs.
+// allOf is a group of any locks that needs all of them.
 type allOf struct {
 	group
-	batch *Batch // that one call has taken, and may give back; else nil
+	batch *Batch // that one call has taken, and may give back; may be nil
 }
 
-// Join makes one hold of several that were taken under ctx's owner, all of which it needs.
+// Join makes one hold of several that were taken under ctx's owner. It needs all of them.
 func Join(ctx context.Context, label session.Label, holds []*core.Hold) *core.Hold {
 	members := make([]member, len(holds))
 	for i, h := range holds {
@@ -32,7 +32,7 @@ func join(ctx context.Context, label session.Label, members []member, b *Batch) 
 	return h
 }
 
-// Session is that of the first member.
+// Session returns the session of the first member.
 func (g *allOf) Session() *session.Session { return (*g.members.Load())[0].hold.Session() }
 
 // Extend gives all members a lease of at least d from now.
@@ -45,7 +45,7 @@ func (g *allOf) Extend(ctx context.Context, d time.Duration) error {
 
 func (g *allOf) patience() *enough { return nil }
 
-// lost is the end of the first member that has ended, and besides those of others.
+// lost returns the end of the first member that has ended, and those of others besides.
 func (g *allOf) lost(ended []int) (first *ending, others []error) {
 	members := *g.members.Load()
 	for _, i := range ended[1:] {

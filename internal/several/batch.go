@@ -87,7 +87,7 @@ func (b *Batch) Lock(ctx context.Context, operation string, limit time.Duration)
 	return nil, b.Fail(operation, b.whose(c.Explain(ctx, err)))
 }
 
-// whose is a refusal of the call with the lock whose name is that of another kind, if there is one.
+// whose returns a refusal of the call with the lock whose name belongs to another kind, if there is one.
 func (b *Batch) whose(err error) error {
 	if script.Mismatched(err) {
 		for _, l := range b.locks {
@@ -113,7 +113,7 @@ type batchCall struct {
 	looks  int // attempts that found one in the way
 	since  time.Duration
 	holds  []*core.Single // when they are granted
-	over   bool           // whoever has called has what there is
+	over   bool           // the caller has whatever there is
 }
 
 // forsake ends a call that has nothing.
@@ -122,7 +122,7 @@ func (c *batchCall) forsake() {
 	c.claims.Drop()
 }
 
-// unwind is that of an acquisition.
+// unwind is unwind of an acquisition.
 func (c *batchCall) unwind() {
 	switch {
 	case c.over:
@@ -133,7 +133,7 @@ func (c *batchCall) unwind() {
 	}
 }
 
-// Once makes one attempt, as that of a single lock.
+// Once makes one attempt, like Once of a single lock.
 func (c *batchCall) Once(ctx context.Context) error {
 	return c.Session().Once(ctx, c.locks[0].Key(), lease.NotAfter(c.shortest), func(ctx context.Context) error {
 		_, err := c.try(ctx)
@@ -182,7 +182,7 @@ func (c *batchCall) leavePlace() {
 	c.LeaveTo(taken)
 }
 
-// Woken tells the observer why a sleep ended, as that of a single lock.
+// Woken tells the observer why a sleep ended, like Woken of a single lock.
 func (c *batchCall) Woken(by wait.Cause) {
 	c.Retries.Woken(by)
 	if c.Place.Noticed() {

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
-// each does something to all members at once. It returns nil if that succeeded for as many as are
-// needed, else all errors.
+// each does something to all members at once. It returns nil if that succeeded for as many as are needed, otherwise all
+// errors.
 func (g *group) each(patience *enough, do func(m *member) error) error {
 	members := *g.members.Load()
 	on := func(i int) *session.Session {
@@ -61,7 +61,7 @@ var (
 )
 
 // atOnce does something for each of n at once, on their sessions if they have one, and returns the errors when all is
-// done, or enough of it. What is not done by then is left to itself. If one of them panics, so does atOnce.
+// done, or enough of it. Calls that are not done by then are left to themselves. If one of them panics, so does atOnce.
 func atOnce(n int, e *enough, on func(i int) *session.Session, do func(i int) error) []error {
 	type outcome struct {
 		i        int
@@ -110,7 +110,7 @@ func atOnce(n int, e *enough, on func(i int) *session.Session, do func(i int) er
 		}
 	}
 	if panicked != nil {
-		panic(panicked) // where whoever has called can recover
+		panic(panicked) // where the caller can recover
 	}
 	return errs
 }

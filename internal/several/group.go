@@ -1,5 +1,5 @@
-// Package several makes holds of several locks: of any locks, all of which it needs, or of locks on independent
-// servers, of which it needs most.
+// Package several makes holds of several locks: of any locks, if it needs all of them, or of locks on independent
+// servers, if it needs most of them.
 package several
 
 import (
@@ -36,7 +36,7 @@ type group struct {
 	failures []error // of those that have ended by themselves, or could not be given back
 }
 
-// A kind is what a group of any locks ([allOf]) and one of a quorum ([quorumGroup]) do in different ways.
+// A kind is the behaviour in which a group of any locks ([allOf]) and the group of a quorum ([quorumGroup]) differ.
 type kind interface {
 	// Session is where the goroutines run that are no member's.
 	Session() *session.Session
@@ -57,7 +57,7 @@ type kind interface {
 // An ending is why a group ended.
 type ending struct {
 	err  error
-	loss error // why the group was lost; nil: it was not, or its members tell of it
+	loss error // why the group was lost; nil: it was not, or its members report it
 }
 
 var (
@@ -88,7 +88,7 @@ func (g *group) init(ctx context.Context, k kind, label session.Label, need int,
 	g.members.Store(&members)
 }
 
-// Label is what the locks are called together.
+// Label is the joint name of the locks.
 func (g *group) Label() *session.Label { return &g.label }
 
 // ID is empty: each server knows its member alone.
@@ -124,7 +124,7 @@ func (g *group) memberEnded(error) {
 	if g.ended.Load() != nil {
 		return
 	}
-	go func() { // whoever has ended it may be in the middle of anything
+	go func() { // its caller may be in the middle of anything
 		if g.Err() == nil {
 			g.kind.tend()
 		}
@@ -154,8 +154,8 @@ func (g *group) Err() error {
 	return g.ended.Load().err
 }
 
-// certain reports whether as many members as are needed have been held since that was so the last time.
-// What was had later does not make up for what has been lost: others may have had the lock in between.
+// certain reports whether as many members as are needed have been held since that was so the last time. A later
+// acquisition does not make up for a loss: others may have had the lock in between.
 func (g *group) certain() bool {
 	now, sure := time.Since(g.began), time.Duration(g.sure.Load())
 	held, members := 0, *g.members.Load()
@@ -173,7 +173,7 @@ func (g *group) certain() bool {
 	return true
 }
 
-// finish makes why the end of the group, and reports whether it had none; the caller tells of it afterwards. Then it
+// finish makes why the end of the group, and reports whether it had none; the caller reports it afterwards. Then it
 // gives back as many members as are left.
 func (g *group) finish(why *ending, left int) bool {
 	g.mu.Lock()
@@ -194,7 +194,7 @@ func (g *group) finish(why *ending, left int) bool {
 	return true
 }
 
-// tellEnd says that the group has ended, after so long.
+// tellEnd reports that the group has ended, and how long it lasted.
 func (g *group) tellEnd(why *ending, held time.Duration) {
 	defer func() {
 		g.mu.Lock()
@@ -217,7 +217,7 @@ func (g *group) Context(ctx context.Context) *scope.Context {
 	return g.contexts.New(ctx, &g.mu, g, g.owner)
 }
 
-// LogUnreachable is that of a member that is held.
+// LogUnreachable is LogUnreachable of a member that is held.
 func (g *group) LogUnreachable(label *session.Label) {
 	for _, m := range *g.members.Load() {
 		if !m.missing() {
@@ -230,10 +230,10 @@ func (g *group) LogUnreachable(label *session.Label) {
 // Watch calls ended when the group ends.
 func (g *group) Watch(ended context.CancelCauseFunc) { g.contexts.Watch(&g.mu, g, ended) }
 
-// Deadline is that of the members who are needed: until then as many are trusted. Of a group that has
+// Deadline returns the deadline of the members that are needed: until then as many are trusted. For a group that has
 // ended it is the first of all.
 func (g *group) Deadline() time.Time {
-	_ = g.Err() // whoever has joined counts
+	_ = g.Err() // members that have joined count
 	return g.deadline()
 }
 

@@ -6,14 +6,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
-// A hand is a goroutine that a session keeps for its calls that are made at the same time as those of other sessions. A
-// new one would have to grow its stack for each call, which takes a sixth of the time that a lock takes here.
+// A hand is a goroutine that a session keeps for calls that are made at the same time as those of other sessions. A new
+// one would have to grow its stack for each call, which takes a sixth of the time that a lock takes here.
 type hand struct {
 	there atomic.Bool
 	calls chan func()
 }
 
-// do runs a call in the session's hand if that is free, else in a goroutine of its own.
+// do runs a call in the session's hand if that is free, otherwise in a goroutine of its own.
 func (h *hand) do(s *session.Session, call func()) {
 	select {
 	case h.calls <- call:

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// kept is what a session keeps for its locks that are one of several.
+// kept is the state that a session keeps for locks that are one of several.
 type kept struct {
 	joint   *wait.Lines // of those who wait for several
 	servers servers
@@ -24,7 +24,8 @@ func of(s *session.Session) *kept {
 	})
 }
 
-// ways are given to other processes: until then nobody of this one asks for what it has just had.
+// ways are given to other processes: until then no call of this process asks for a lock that the process has just
+// released.
 type ways struct {
 	mu    sync.Mutex // guards the rest
 	until map[wait.Name]time.Time

@@ -12,13 +12,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
-// A Quorum is what the Redlock algorithm takes: locks on independent servers, of which it needs more
-// than half. It is immutable.
+// A Quorum is the set of locks that the Redlock algorithm takes: locks on independent servers. It needs more than half
+// of them. It is immutable.
 type Quorum struct {
 	session.Object // without a key
 	Locks          []*core.Lock
 	ServerTimeout  time.Duration // for which a server is waited for; 0: see timeout
-	MinValidity    time.Duration // for how long it must be held at the least
+	MinValidity    time.Duration // for how long at least it must be held
 	TrustRestarted bool          // a server that has restarted has forgotten nothing
 }
 
@@ -36,10 +36,10 @@ func InitQuorum(q *Quorum, label session.Label, mistake error) {
 	q.Object = session.NewObject(s, label, mistake)
 }
 
-// Drift is what the algorithm takes off a lease for clocks that run at different speeds.
+// Drift is the time that the algorithm subtracts from a lease because clocks run at different speeds.
 func Drift(length time.Duration) time.Duration { return length/100 + 2*time.Millisecond }
 
-// Validity is for how long a lease may be trusted at the most.
+// Validity returns how long at most a lease may be trusted.
 func Validity(length time.Duration) time.Duration {
 	return length - max(Drift(length), lease.Margin(length))
 }
@@ -145,13 +145,13 @@ func (q *Quorum) tryTo(ctx context.Context) (h *core.Hold, err error) {
 	return h, nil
 }
 
-// within is the context of one call to a server, if it is not that of an attempt.
+// within is the context of one call to a server outside of an attempt.
 func (q *Quorum) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, q.timeout(), errNoAnswer)
 }
 
-// answered is the error of a call that was made within such a context, whose end must not be taken for
-// that of the caller's.
+// answered returns the error of a call that was made within such a context. The end of that context must not be taken
+// for the end of the caller's.
 func answered(err error) error {
 	switch {
 	case !errors.Is(err, context.DeadlineExceeded):

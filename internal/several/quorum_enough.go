@@ -9,8 +9,8 @@ import (
 
 // enough is when a quorum need not wait any longer for all servers that it has asked. When as many as are needed have
 // succeeded, or have said that somebody else has the lock, the others get as long again, but no longer than the limit.
-// Those who are mute are not waited for if somebody else has the lock on one of the others: what they grant meanwhile
-// would keep that one from it. Nil waits for all.
+// Those who are mute are not waited for if somebody else has the lock on one of the others: their grants would keep
+// that one from it meanwhile. Nil waits for all.
 type enough struct {
 	need    int
 	missing int             // of those who are not mute

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
-// A quorumGroup is a group of locks on independent servers, of which it needs most.
+// A quorumGroup is a group of locks on independent servers that needs most of them.
 type quorumGroup struct {
 	group
 	quorum *Quorum
@@ -22,10 +22,10 @@ type quorumGroup struct {
 	ripening []*time.Timer // of members that are young
 }
 
-// Session is that of the first lock.
+// Session returns the session of the first lock.
 func (g *quorumGroup) Session() *session.Session { return g.quorum.Session() }
 
-// verdict is nil if what was granted is enough, else why it is not.
+// verdict returns nil if the grants are enough, otherwise why they are not.
 func (g *quorumGroup) verdict(errs []error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -45,7 +45,7 @@ func (g *quorumGroup) verdict(errs []error) error {
 	return nil
 }
 
-// giveBack gives back what was granted to an attempt that has failed.
+// giveBack gives back the grants of an attempt that has failed.
 func (g *quorumGroup) giveBack() {
 	patience := g.patience()
 	patience.need = len(g.quorum.Locks)

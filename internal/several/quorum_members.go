@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ask asks one server within ctx, and makes what it grants a member of the group. The lease counts from first.
+// ask asks one server within ctx, and makes its grant a member of the group. The lease counts from first.
 func (g *quorumGroup) ask(ctx context.Context, i int, first time.Time) error {
 	g.setAsking(i, true)
 	defer func() {
@@ -126,7 +126,7 @@ func (g *quorumGroup) askAgain() {
 	vacant := g.vacant()
 	g.change(func(members []member) {
 		for _, i := range vacant {
-			members[i].asking = true // before anybody else looks who is missing
+			members[i].asking = true // before anybody else looks which members are missing
 		}
 	})
 	g.mu.Unlock()

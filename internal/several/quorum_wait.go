@@ -27,13 +27,13 @@ type quorumWait struct {
 	// claims are the owner's; nil: the call's own, under which nobody else can have the lock
 	claims     *core.Claims
 	wakes      atomic.Pointer[wait.Place] // the place in the line of those who wait
-	attempting atomic.Bool                // what the owner gets now is this call's
-	stops      []func()                   // end what the place has begun
+	attempting atomic.Bool                // a grant to the owner now belongs to this call
+	stops      []func()                   // end everything that the place has begun
 	listening  bool
 	row        int // attempts since rowBegan
 	rowBegan   time.Time
 	took       time.Duration // the last attempt
-	hold       *core.Hold    // when it is had, until whoever has called has it
+	hold       *core.Hold    // once granted, until the caller has it
 }
 
 // Once makes one attempt.
@@ -60,8 +60,8 @@ func (w *quorumWait) Interrupted(sleep context.Context, why error) error {
 	return nil
 }
 
-// TakePlace is where the call waits: in the line of a session that is open. Whoever is first there is told of
-// releases by as many servers as may fail and one more, and asks now and then besides.
+// TakePlace is where the call waits: in the line of a session that is open. The first call there hears of releases from
+// as many servers as may fail and one more, and also asks from time to time.
 func (w *quorumWait) TakePlace() *wait.Place {
 	if w.Place == nil {
 		line, name := w.line()
@@ -139,7 +139,7 @@ func (w *quorumWait) Wake() {
 // wake-up or after retry.
 func (w *quorumWait) Attempt(ctx, sleep context.Context) (done bool, retry time.Duration, err error) {
 	if w.Place != nil {
-		// Whoever was told of a release would ask before all servers are free, and together with others.
+		// A call that hears of a release would otherwise ask before all servers are free, and together with others.
 		_, name := w.line()
 		_ = session.Pause(sleep, max(rand.N(4*askLater(w.took)/5), of(w.Session()).ways.left(name), w.tooOften()))
 	}
@@ -160,8 +160,8 @@ func askLater(took time.Duration) time.Duration {
 	return min(5*took+2*time.Millisecond, lastAsk)
 }
 
-// line is where those of this process wait, and for which name: those of the first session that is not
-// closed.
+// line returns the line in which the calls of this process wait, and for which name: that of the first session that is
+// not closed.
 func (q *Quorum) line() (line *wait.Lines, name wait.Name) {
 	for _, l := range q.Locks {
 		if !l.Session().Closed() {
@@ -176,7 +176,7 @@ func (w *quorumWait) Overtakes() bool {
 	return w.claims != nil && w.claims.Held() >= w.need()
 }
 
-// await has the call woken when its owner has got one of the locks by another one. What it returns ends
+// await has the call woken when its owner has got one of the locks by another one. The function that it returns ends
 // that.
 func (w *quorumWait) await() (end func()) {
 	if w.claims == nil {

@@ -7,24 +7,23 @@ import (
 	"github.com/holdfast-go/holdfast/internal/core"
 )
 
-// servers is what a session knows of the servers that have granted it locks, where it matters whether
-// they remember what they have granted to others.
+// servers has a session's knowledge of the servers that have granted it locks, if it matters whether they remember
+// grants to others.
 type servers struct {
 	mu     sync.Mutex // guards the rest
 	seen   map[uint16]server
-	silent bool // one does not tell how long it has been up
+	silent bool // one does not say how long it has been up
 }
 
 // A server is one, or what stands behind a slot.
 type server struct {
 	run   int64
-	since time.Time // it remembers what it has granted from then on
+	since time.Time // it remembers its grants from then on
 }
 
-// ripe is when the server that has granted a lock remembers everything that was granted within a lease:
-// when it has been up for as long, and for as long in the place of another one that the session knew. The
-// first grant of each run of the server decides that: its clock may be set later on. The first that does not
-// tell is silent.
+// ripe is when the server that has granted a lock remembers everything that was granted within a lease: when it has
+// been up for as long, and for as long in the place of another one that the session knew. The first grant of each run
+// of the server decides that: its clock may be set later on. The first server that does not tell is silent.
 func (s *servers) ripe(slot uint16, grant core.Age, length time.Duration) (ripe time.Time, silent bool) {
 	up := max(time.Duration(grant.Up-1), 0) * time.Second // two seconds may be less than one
 	s.mu.Lock()

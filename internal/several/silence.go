@@ -23,7 +23,7 @@ func (s *silence) begin(of *session.Session) {
 // end says that it has answered.
 func (s *silence) end() { s.since.Store(0) }
 
-// lasts is for how long the session's server has been silent. What was owed to it may have been paid meanwhile.
+// lasts is for how long the session's server has been silent. Debts to it may have been paid meanwhile.
 func (s *silence) lasts(of *session.Session) time.Duration {
 	since := time.Duration(s.since.Load())
 	if since == 0 || core.Paid(of) >= since {

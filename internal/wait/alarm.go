@@ -7,7 +7,7 @@ import (
 )
 
 // An Alarm wakes those who sleep when their time is over, and all of them when it is closed. All of a session have one,
-// and so one timer, since one for each takes 128 bytes, and half a KiB for a goroutine when it rings: those of callers
+// and so one timer, since one for each takes 128 bytes, and half a KiB for a goroutine when it rings: alarms of callers
 // that began together ring together.
 type Alarm struct {
 	base   time.Time // of now

@@ -2,7 +2,7 @@ package wait
 
 import "time"
 
-// apart is what a place has that is in no line.
+// apart is the additional state of a place that is in no line.
 type apart struct {
 	name    Name
 	channel string      // whose messages wake it
@@ -10,7 +10,7 @@ type apart struct {
 	timer   *time.Timer // begins that; nil if it has begun at once
 	shares  bool
 
-	desk, wire string // where it expects messages, and which
+	desk, wire string // the channel on which it expects messages, and for which wire owner
 	mail       string // the last of them, until it is taken
 }
 
@@ -39,7 +39,7 @@ func (p *Place) Share() *Place {
 	return p
 }
 
-// Listen has the messages of a channel wake the place, which is apart from the line, and no longer those of another
+// Listen makes the messages of a channel wake the place, which is apart from the line, instead of those of another
 // channel.
 func (p *Place) Listen(channel string) {
 	a := p.apart
@@ -51,7 +51,7 @@ func (p *Place) Listen(channel string) {
 	a.stop = p.lines.listen(channel, func(string) { p.Wake() })
 }
 
-// ListenLater is Listen of a place that hears what it waits for elsewhere, as a rule: it begins after a while.
+// ListenLater is Listen for a place that usually hears elsewhere: it begins after a while.
 func (p *Place) ListenLater(channel string, after time.Duration) {
 	ls, a := p.lines, p.apart
 	if a.channel == channel {
@@ -88,7 +88,7 @@ func (a *apart) end(ls *Lines) {
 	}
 }
 
-// leaveApart ends what a place apart from the line has begun.
+// leaveApart ends everything that a place apart from the line has begun.
 func (p *Place) leaveApart() {
 	ls, a := p.lines, p.apart
 	a.end(ls)

@@ -8,7 +8,7 @@ import (
 // Retry is the delay between a failure and the next try, by the one after the failure before; 0: there was none.
 func Retry(last time.Duration) time.Duration { return retry(last, 500*time.Millisecond) }
 
-// RetryRarely is that of what is refused, but perhaps not for ever.
+// RetryRarely is the back-off for calls that are refused, but perhaps not for ever.
 func RetryRarely(last time.Duration) time.Duration { return retry(last, time.Minute) }
 
 func retry(last, most time.Duration) time.Duration { return min(max(2*last, 5*time.Millisecond), most) }

@@ -15,7 +15,7 @@ const (
 // the name, that is all it costs.
 const courtesy = 3 * time.Millisecond
 
-// fairness is what a line knows of its turns.
+// fairness is a line's record of its turns.
 type fairness struct {
 	since   time.Duration // the present turn began; zero between turns
 	counted time.Duration // when the last turn of others was that has passed

@@ -2,20 +2,20 @@ package wait
 
 import "time"
 
-// An heir is what a place has to do with hand-overs inside its session.
+// An heir is the part of a place that deals with hand-overs inside its session.
 type heir struct {
 	accepts any // what its caller says to whoever hands over to it; nil: nothing can be
 	gift    any // what has been handed over, until it is taken
 }
 
-// Accept says that what the place waits for may be handed over to it, with what whoever does so is to know.
+// Accept says that the lock may be handed over to the place, and what the releaser must know for that.
 func (p *Place) Accept(what any) {
 	p.lines.mu.Lock()
 	defer p.lines.mu.Unlock()
 	p.accepts = what
 }
 
-// Take takes what has been handed over to the place; nil if nothing has.
+// Take takes the lock that has been handed over to the place; nil if nothing has.
 func (p *Place) Take() (gift any) {
 	if p.apart != nil {
 		return nil
@@ -37,7 +37,7 @@ func (p *Place) Refuse() (gift any) {
 	return gift
 }
 
-// Accepts is what the head of those who listen for the name accepts; nil if nothing can be handed over: nobody waits,
+// Accepts returns what the head of the listeners for the name accepts; nil if nothing can be handed over: nobody waits,
 // the head does not accept it, or the session's turn is over.
 func (ls *Lines) Accepts(name Name) (what any) {
 	if ls.count.Load() == 0 {
@@ -51,7 +51,7 @@ func (ls *Lines) Accepts(name Name) (what any) {
 	return nil
 }
 
-// HandOver gives the head of those who listen for the name what it accepts, if it still does. From then on the session
+// HandOver hands the lock to the head of the listeners for the name, if it still accepts that. From then on the session
 // has the name for at most that long, until [Lines.Ended].
 func (ls *Lines) HandOver(name Name, gift any, taken time.Duration) bool {
 	ls.mu.Lock()

@@ -7,13 +7,12 @@ import (
 	"time"
 )
 
-// A Name is what callers wait for: a key of the server, and the channel that tells of its changes.
-// The channel alone is not enough: Redisson's braces make one channel of the keys x and {x}.
+// A Name is what callers wait for: a key of the server, and the channel on which its changes are published. The channel
+// alone is not enough: Redisson's braces make one channel of the keys x and {x}.
 type Name struct{ Channel, Key string }
 
-// Lines are a session's local queues in front of contended names. Of those that wait for a name
-// only the first contends for it with the other processes (guarantee G4); the rest cost the
-// server nothing and follow in the order in which they came.
+// Lines are a session's local queues in front of contended names. Only the first of a name's waiters contends for it
+// with the other processes (guarantee G4); the rest cost the server nothing and follow in the order in which they came.
 type Lines struct {
 	listen func(channel string, hear func(message string)) (stop func())
 	alarm  *Alarm
@@ -22,14 +21,14 @@ type Lines struct {
 	round  atomic.Uint32 // see notice
 	mu     sync.Mutex    // guards the rest, and all that is in lines
 	lines  map[Name]*line
-	beside map[Name]int // how many wait apart from the line, for what they may share
+	beside map[Name]int // how many wait apart from the line, for a name that they may share
 	desks  map[string]*desk
 
 	expected map[string]*Place // those apart from their lines, by the wire owners that they expect messages for
 }
 
 // A line has at least one place, in one of its queues, unless it is taken. Those who poll have a queue of their own:
-// nobody who listens is to wait for their pauses.
+// listeners must not wait for their pauses.
 type line struct {
 	name           Name
 	listens, polls queue
@@ -83,10 +82,9 @@ func (ls *Lines) Empty(name Name) bool {
 	return ls.lines[name] == nil
 }
 
-// Join takes the last place in the line of the name. With listen, the line subscribes to its
-// channel as soon as this place is a head, unless it has already; without, the place polls, and
-// waits behind others that do. An eager place looks as soon as it is a head, even at what has
-// just been taken; and does not let others go first.
+// Join takes the last place in the line of the name. With listen, the line subscribes to its channel as soon as this
+// place is a head, unless it has already; without, the place polls, and waits behind others that do. An eager place
+// looks as soon as it is a head, even if the name has just been taken; and does not let others go first.
 func (ls *Lines) Join(name Name, listen, eager bool) *Place {
 	ls.mu.Lock()
 	p := ls.join(name, listen, eager)
@@ -176,7 +174,7 @@ func (ls *Lines) next(l *line) {
 	}
 }
 
-// tell makes the head of those who listen look, after those beside the line. ls.mu is held.
+// tell makes the head of the listeners look, after the places beside the line. ls.mu is held.
 func (ls *Lines) tell(l *line) {
 	switch head := l.listens.first; {
 	case head == nil:
@@ -227,7 +225,7 @@ func (p *Place) reach(ctx context.Context) (taken time.Duration, err error) {
 	case <-p.hint:
 		p.cause = Hint
 		select {
-		case <-p.first: // the hint may have been for whoever is first, which this is by now
+		case <-p.first: // the hint may have been for the first, which is this one by now
 			p.head = true
 		default:
 		}
@@ -239,7 +237,7 @@ func (p *Place) reach(ctx context.Context) (taken time.Duration, err error) {
 	}
 }
 
-// subscribe has messages wake whoever is the head of those who listen, and the confirmation the present one.
+// subscribe makes messages wake the head of the listeners at that time, and the confirmation the present head.
 func (p *Place) subscribe() {
 	ls, l := p.lines, p.line
 	channel, hear, stop := l.name.Channel, func(string) { ls.hear(l.name) }, &l.stop
@@ -285,7 +283,8 @@ func (p *Place) Leave(taken time.Duration) {
 	giveUp(orphan)
 }
 
-// tidy ends what a line has no more use for, up to what it returns, which is to be called without ls.mu.
+// tidy ends everything that a line no longer needs. The function that it returns does the rest, and must be called
+// without ls.mu.
 func (ls *Lines) tidy(l *line) (stop func()) {
 	if l.listens.first != nil || l.taken > 0 {
 		return func() {}

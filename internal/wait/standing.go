@@ -3,15 +3,15 @@ package wait
 import "time"
 
 // A Standing is how a session stands for a name in a line on the server, where a release hands the name on to the
-// first. Of a session one call stands there at a time, the head of those who listen.
+// first. One call of a session stands there at a time, the head of the listeners.
 type Standing struct {
-	Channel string // where the session is told, rather than on the name's own channel
+	Channel string // where the session gets its messages, instead of on the name's own channel
 	Mark    string // where those sessions listen besides that listen on the name's channel all the same; "": nowhere
 	Kind    string // calls of the same kind may take each other's place in the line
 	Open    bool   // the name's own channel is listened to always, since others may be about at any time
 }
 
-// What a session is told besides that it has the name, which is any other message.
+// Messages to a session. Any other message says that it has the name.
 const (
 	toldFree  = "free"  // the name is free, and others may take it first
 	toldFirst = "first" // the one in front has left the line
@@ -28,10 +28,10 @@ type estate struct {
 	kind string // of the call
 }
 
-// post is what a line has for calls that stand in a line on the server.
+// post is the part of a line for calls that stand in a line on the server.
 type post struct {
 	own    func() // ends the subscription to the session's channel; nil while there is none
-	mail   string // what the session was told last, until the head takes it
+	mail   string // the last message to the session, until the head takes it
 	estate *estate
 
 	freed time.Duration // when the line was last told that others may take the name first
@@ -94,7 +94,7 @@ func (p *Place) open() {
 	}
 }
 
-// hearOthers has the messages on the name's channel wake the place as long as it is the head. The mark comes second:
+// hearOthers makes the messages on the name's channel wake the place as long as it is the head. The mark comes second:
 // who counts others may count too many for a moment, but must not overlook one.
 func (p *Place) hearOthers(stands bool) { //nolint:revive // as above
 	ls, l := p.lines, p.line
@@ -137,7 +137,7 @@ func (ls *Lines) told(name Name, message string) {
 	}
 	switch {
 	case l.listens.first == nil:
-	case message == toldFirst && ls.beside[name] > 0: // who may share the name looks first
+	case message == toldFirst && ls.beside[name] > 0: // places that may share the name look first
 		ls.lookLater(l)
 	default:
 		l.listens.first.Wake()
@@ -162,8 +162,9 @@ func (ls *Lines) free(name Name) {
 	}
 }
 
-// known reports whether a message on the name's channel is of the release of which the line was told just now that
-// others may take the name first: it reaches those who listen besides, and is not the end of anybody's turn.
+// known reports whether a message on the name's channel belongs to a release that the line already knows. It was told
+// just now that others may take the name first: it reaches those who listen besides, and is not the end of anybody's
+// turn.
 func (ls *Lines) known(l *line, message string) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -190,7 +191,7 @@ func (ls *Lines) lookUnlessUp(l *line) {
 	}
 }
 
-// Mail takes what the session was told last, if that was for the place; "" if it was nothing. In the line, it is for
+// Mail takes the last message to the session, if that was for the place; "" if it was nothing. In the line, it is for
 // the first.
 func (p *Place) Mail() (message string) {
 	p.lines.mu.Lock()
@@ -222,7 +223,7 @@ func (p *Place) Bequeath(e Estate) {
 	giveUp(orphan)
 }
 
-// Inherit takes what was bequeathed, if the place is the first; nil if nothing was.
+// Inherit takes the bequeathed place, if this place is the first; nil if nothing was.
 func (p *Place) Inherit() (e Estate) {
 	p.lines.mu.Lock()
 	defer p.lines.mu.Unlock()

@@ -2,15 +2,15 @@ package wait
 
 import "strings"
 
-// A desk is where a session is told on one channel what is for several of its calls, which wait apart from the line. A
-// message begins with the wire owner that it is for, or is for all.
+// A desk takes messages on one channel for several calls of a session, which wait apart from the line. A message begins
+// with the wire owner that it is for, or is for all.
 type desk struct {
 	stop  func() // ends the subscription
 	calls queue
 }
 
-// Expect has the messages of a channel that begin with a wire owner wake the place, which is apart from the line, and
-// no longer those for another wire owner. It reports whether that is new.
+// Expect makes the messages of a channel that begin with a wire owner wake the place, which is apart from the line,
+// instead of those for another wire owner. It reports whether that is new.
 func (p *Place) Expect(channel, wire string) bool {
 	ls, a := p.lines, p.apart
 	ls.mu.Lock()
@@ -37,7 +37,7 @@ func (p *Place) Expect(channel, wire string) bool {
 	return anew
 }
 
-// Calm forgets what has woken the place before its call looks for the first time.
+// Calm forgets wake-ups from before the place's call looks for the first time.
 func (p *Place) Calm() {
 	select {
 	case <-p.hint:
@@ -66,7 +66,7 @@ func (ls *Lines) toldApart(channel, message string) {
 	}
 }
 
-// quit is for a place that expects nothing any more. It returns what is to be called without ls.mu, which is held.
+// quit is for a place that expects nothing any more. It returns a function to be called without ls.mu, which is held.
 func (p *Place) quit() (stop func()) {
 	ls, a := p.lines, p.apart
 	d := ls.desks[a.desk]

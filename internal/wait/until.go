@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A Caller is one call that waits: what it attempts, and where it waits between two attempts. (These are methods rather
-// than functions in a struct because they stay on the stack for as long as it waits.)
+// A Caller is one call that waits: its attempt, and where it waits between two attempts. (These are methods rather than
+// functions in a struct because they stay on the stack for as long as it waits.)
 type Caller interface {
 	// Attempt tries once. Unless it is done, or fails for good, the next attempt comes after a wake-up, or when
 	// retry has passed. It ends with ctx, and its pauses with sleep.
@@ -19,7 +19,7 @@ type Caller interface {
 	// owner.
 	Overtakes() bool
 
-	// Woken is told why each sleep ended.
+	// Woken learns why each sleep ended.
 	Woken(by Cause)
 
 	// Interrupted makes the error of the call of why its sleep was cut short. If there is none the call goes on, at
@@ -27,7 +27,7 @@ type Caller interface {
 	Interrupted(sleep context.Context, why error) error
 }
 
-// A Lone is what a [Caller] that is in no line embeds: it supplies but the attempt.
+// A Lone is embedded in a [Caller] that is in no line: it supplies but the attempt.
 type Lone struct{ Place *Place }
 
 // TakePlace is where the call waits.
@@ -36,7 +36,7 @@ func (l Lone) TakePlace() *Place { return l.Place }
 // Overtakes reports that nobody is ahead.
 func (Lone) Overtakes() bool { return false }
 
-// Woken is told why a sleep ended.
+// Woken learns why a sleep ended.
 func (Lone) Woken(Cause) {}
 
 // Interrupted makes the error of why a sleep was cut short.

@@ -1,5 +1,5 @@
-// Package wait is how callers wait: a sleeper that is woken by hints and by a timer, and the
-// local queue in front of a contended name, of which only the first looks at the server.
+// Package wait is how callers wait: a sleeper that is woken by hints and by a timer, and the local queue in front of a
+// contended name, in which only the first looks at the server.
 package wait
 
 import (
@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// longest is how long a waiter sleeps at the most, give or take a fifth: messages get lost.
+// longest is how long at most a waiter sleeps, give or take a fifth: messages get lost.
 const longest = 5 * time.Second
 
-// Interval is how long to sleep when what is in the way lasts for at least another d; below
-// zero it is not known how long. A little is added so that the server's expiry comes first,
-// and chance spreads those who wait for the same moment (guarantee G5).
+// Interval returns how long to sleep when the present lease lasts for at least another d; below zero it is not known
+// how long. A little is added so that the server's expiry comes first, and chance spreads those who wait for the same
+// moment (guarantee G5).
 func Interval(d time.Duration) time.Duration {
 	limit := longest - longest/5 + rand.N(2*longest/5)
 	if d < 0 || d >= limit {
@@ -45,7 +45,7 @@ const (
 	Turn               // of a [Place]: it has become the first
 )
 
-// Cause is that of the last sleep that returned nil. It is the owner's to ask.
+// Cause returns the cause of the last sleep that returned nil. It is the owner's to ask.
 func (w *Waiter) Cause() Cause { return w.cause }
 
 // NewWaiter returns a waiter that nobody has woken yet.
