@@ -56,9 +56,10 @@ func (h *Hold) Deadline() time.Time { return h.core().Deadline() }
 
 // Extend gives the hold a lease of at least d from now, and never shortens it. It blocks until the server replies or
 // ctx ends. After an error the old deadline stands: [ErrLost] says that the hold is over, [ErrUnknown] that the server
-// may still have extended it. d must be at least 10 ms. For a RedLock it must be at most the lease, unless
-// RedLockOptions.TrustRestarted is set. It corresponds to updateLeaseTime() of permits; Redisson's locks extend by
-// re-entering.
+// may still have extended it. With [Options.Acks] replicas must have the new lease as well, which blocks as an
+// acquisition does, or Extend fails with [ErrNotAcknowledged]. d must be at least 10 ms. For a RedLock it must be at
+// most the lease, unless RedLockOptions.TrustRestarted is set. It corresponds to updateLeaseTime() of permits;
+// Redisson's locks extend by re-entering.
 func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	defer runtime.KeepAlive(h) // as long as a call of it is under way, it is in use
 	return h.core().Extend(ctx, d)

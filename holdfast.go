@@ -77,7 +77,8 @@ var (
 
 // A NotAcknowledgedError says how many replicas have an acquisition for which [Options.Acks] wanted more. It matches
 // [ErrNotAcknowledged], and Err if there is one. Nothing is held: the acquisition is given back in the background. If
-// the server cannot be reached, others may have to wait for that, for at most a lease.
+// the server cannot be reached, others may have to wait for that, for at most a lease. After [Hold.Extend], what
+// was held is held as before.
 type NotAcknowledgedError struct {
 	Wanted int   // replicas; for AcksMost and AcksAll as far as their number was known
 	Got    int   // replicas that had it in time; 0 if that is not known

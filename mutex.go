@@ -49,8 +49,9 @@ func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
 
 // TryLock makes one attempt and does not wait: [ErrBusy] says that somebody else has the lock. It blocks for a round
 // trip. If the reply is lost, the attempt is repeated for up to a third of the lease, at most a minute; then it is
-// given up and undone, and TryLock returns [ErrUnknown]. Its other errors are those of [Mutex.Lock]. After an error
-// nothing is held. It corresponds to tryLock().
+// given up and undone, and TryLock returns [ErrUnknown]. With [Options.Acks] it also blocks until replicas have
+// the lock, for AcksTimeout or a little more than twice that. Its other errors are those of [Mutex.Lock]. After an
+// error nothing is held. It corresponds to tryLock().
 func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) {
 	h, err := m.core().Lock(ctx, "try lock", 0)
 	return (*Hold)(h), err
@@ -61,7 +62,8 @@ func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) {
 // tryLock(waitTime, leaseTime).
 //
 // If the server did not answer by then, TryLockFor returns that error instead of ErrBusy, or [ErrUnknown] if an attempt
-// was cut off, which takes up to 0.1 s more.
+// was cut off, which takes up to 0.1 s more. A wait for replicas ([Options.Acks]) ends then as well, with
+// [ErrNotAcknowledged].
 func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*Hold, error) {
 	h, err := m.core().Lock(ctx, "try lock for", wait)
 	return (*Hold)(h), err

@@ -94,7 +94,8 @@ type Options struct {
 	// [AcksAll]. If fewer have it within AcksTimeout, it is given back in the background, and the call fails with a
 	// [NotAcknowledgedError]. If one of those replicas takes over, it knows the lock. The option applies to locks, to
 	// permits, and to each member of a multilock or a RedLock. A nested hold, or one that was handed over inside the
-	// session, has been acknowledged before. Renewals, releases, plain semaphores and latches are not acknowledged;
+	// session, has been acknowledged before. [Hold.Extend], and a nested hold with a longer fixed lease, are acknowledged
+	// again. Renewals, releases, plain semaphores and latches are not acknowledged;
 	// docs/guarantees.md says what follows from that. Calls that come together wait together, on a connection of their
 	// own, and delay nobody else. The user needs the right to WAIT and, for AcksMost and AcksAll, to INFO. The default is
 	// 0: no call waits. It corresponds to Redisson's checkLockSyncedSlaves, which is satisfied with one replica.
@@ -105,7 +106,8 @@ type Options struct {
 	AcksOnDisk bool
 
 	// AcksTimeout is how long to wait for the replicas: Redisson's slavesSyncTimeout. A call that comes while others wait
-	// may take twice as long. It must be at least 1 ms and at most a third of Lease. The default is 1 s, or 3 s with
+	// may take twice as long, and half a second more if the server does not answer. The time of a TryLockFor ends the wait
+	// as well, at most 0.1 s later. It must be at least 1 ms and at most a third of Lease. The default is 1 s, or 3 s with
 	// AcksOnDisk, but never more than a third of Lease.
 	AcksTimeout time.Duration
 

@@ -2,7 +2,7 @@
 --
 -- KEYS[i]  lock   hash {wire owner -> hold count}
 --
--- ARGV[1]      lease  ms, a whole number, 0 < lease < 2^53
+-- ARGV[1]      lease  ms, a whole number, 0 < lease < 2^53; 1: only to look who has what
 -- ARGV[i + 1]  owner  wire owner of KEYS[i]
 --
 -- REPLY    {now, r1, r2, ...}  now in server ms; ri of KEYS[i]: 1 extended, n above that: it

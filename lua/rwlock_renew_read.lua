@@ -8,7 +8,7 @@
 -- also             the keys of the owners' other read holds; in a cluster, of the lock's slot. One
 --                  that is on another node is not extended
 --
--- ARGV[1]      lease  ms, a whole number, 0 < lease < 2^53
+-- ARGV[1]      lease  ms, a whole number, 0 < lease < 2^53; 1: only to look who has what
 -- ARGV[i + 1]  owner  wire owner of the i-th lock
 --
 -- REPLY    {now, r1, r2, ...}  now in server ms; ri of the i-th lock: 1 extended, n
@@ -30,6 +30,7 @@ local function renew(lock, first, owner)
     longest = math.max(longest, pttl)
   end
   if longest == 0 then return 0 end
+  if lease == 1 then return longest end
   -- The key that goes last, whose hold may have run out: a release that was sent before does not
   -- know of this renewal, and leaves that key alone.
   if redis.call('PTTL', first) < lease then

@@ -2,11 +2,12 @@
 --
 -- KEYS[i]  permits  zset {id -> server ms when the lease is over; 922337203685477: never}
 --
--- ARGV[1]      lease  ms, a whole number, 0 < lease < 2^53
+-- ARGV[1]      lease  ms, a whole number, 0 < lease < 2^53; 1: only to look who has what
 -- ARGV[i + 1]  id     16 bytes: of a permit of KEYS[i]
 --
--- REPLY    {now, r1, r2, ...}  now in server ms; ri of KEYS[i]: 1 extended,
---                              0 not taken or its lease is over, or the server's error as a text
+-- REPLY    {now, r1, r2, ...}  now in server ms; ri of KEYS[i]: 1 extended, n above
+--                              that: it lasts longer already, for n ms; 0 not taken or its lease is
+--                              over, or the server's error as a text
 --
 -- USES     check_lease now
 
@@ -21,7 +22,8 @@ local function renew(permits, id)
   if type(score) == 'table' then return score.err end
   local present = tonumber(score)
   if not present or present <= time then return 0 end
-  if present >= time + lease then return 1 end
+  if present > time + lease then return present - time end
+  if present == time + lease then return 1 end
   -- A server without memory refuses ZADD, unless something was written before: this removes none.
   local allowed = redis.pcall('ZREM', permits, '')
   if type(allowed) == 'table' then return allowed.err end

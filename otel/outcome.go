@@ -17,6 +17,8 @@ const (
 	cancelled outcome = "cancelled"
 	unknown   outcome = "unknown"
 	deadlock  outcome = "deadlock"
+	wrongKind outcome = "wrong_kind"
+	unacked   outcome = "not_acknowledged"
 	failure   outcome = "error"
 
 	released outcome = "released" // of a hold
@@ -41,6 +43,10 @@ func outcomeOf(err error, well outcome) outcome {
 		return closed
 	case errors.Is(err, holdfast.ErrDeadlock):
 		return deadlock
+	case errors.Is(err, holdfast.ErrWrongKind):
+		return wrongKind
+	case errors.Is(err, holdfast.ErrNotAcknowledged):
+		return unacked
 	case errors.Is(err, holdfast.ErrUnknown):
 		return unknown
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -52,7 +58,7 @@ func outcomeOf(err error, well outcome) outcome {
 // bad reports whether the outcome is an error to whoever reads traces.
 func (o outcome) bad() bool {
 	switch o {
-	case lost, closed, unknown, deadlock, failure:
+	case lost, closed, unknown, deadlock, wrongKind, unacked, failure:
 		return true
 	}
 	return false

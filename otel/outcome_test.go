@@ -26,6 +26,8 @@ func TestOutcomes(t *testing.T) {
 		{wrap(&holdfast.LostError{Err: &net.OpError{Err: errors.New("reset")}}), lost, "lost"},
 		{wrap(holdfast.ErrClosed), closed, "closed"},
 		{wrap(holdfast.ErrDeadlock), deadlock, "deadlock"},
+		{wrap(holdfast.ErrWrongKind), wrongKind, "wrong_kind"},
+		{wrap(&holdfast.NotAcknowledgedError{Wanted: 1}), unacked, "not_acknowledged"},
 		{wrap(holdfast.ErrUnknown), unknown, "unknown"},
 		{wrap(fmt.Errorf("%w: %w", holdfast.ErrUnknown, net.UnknownNetworkError("x"))), unknown, "net.UnknownNetworkError"},
 		{wrap(fmt.Errorf("%w: %w", holdfast.ErrUnknown, context.Canceled)), unknown, "context.Canceled"},

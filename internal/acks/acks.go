@@ -11,8 +11,10 @@
 package acks
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,48 +24,68 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/cluster"
 	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// A Grant is what a server has granted to a wire owner.
+// A Grant is what a server has granted to a wire owner, for one of its holds.
 type Grant struct {
 	Key      string // of the lock
 	Slot     uint16 // of the key; 0 unless the server is a cluster
 	Protocol kind.Protocol
 	Wire     string
-	Trust    time.Duration // it may be trusted until then
+	Trust    time.Duration // it is trusted until then
+	Watched  bool          // it is renewed: a server that does not have it is noticed, however long its lease
+
+	Mutex sync.Locker    // guards Acked
+	Acked *time.Duration // until when a lease lasts that replicas have; 0: they have none
+
+	ends int64 // its lease must not end before, in server ms; 0: it is as it was granted
 }
 
-// A Hold is a hold that has a grant.
+// A Hold is one of a grant.
 type Hold interface {
 	Granted() Grant
-	// Acked reports whether replicas are known to have the grant, and records that they do if they have it.
-	Acked(have bool) bool
 	Err() error
 }
 
-// Await returns nil when as many replicas as the session wants have the grants of the holds, which are all of one slot.
-// It waits at most as long as two rounds take, and no longer than the holds are trusted. If the session wants no
-// replicas, it returns at once.
-func Await[H Hold](ctx context.Context, s *session.Session, holds []H) error {
-	if s.Config().Acks == nil {
-		return nil
+// An Executed call has granted a lease, or made it longer.
+type Executed struct {
+	At     int64 // server ms; 0: that is not known, and the lease is as it was granted
+	Length time.Duration
+}
+
+// ends is when the lease ends at the earliest, in server ms.
+func (e Executed) ends() int64 {
+	if e.At == 0 {
+		return 0
 	}
+	return e.At + (e.Length - lease.Margin(e.Length)).Milliseconds() - 1
+}
+
+// Await returns nil when as many replicas as the session wants have what the holds, of one slot, were granted, the
+// first by that call. It waits until limit at the most, and for no longer than two rounds take, or the holds are
+// trusted.
+func Await[H Hold](ctx context.Context, s *session.Session, limit time.Duration, holds []H, by Executed) error {
 	var grants []Grant
-	for _, h := range holds {
-		if !h.Acked(false) {
-			grants = append(grants, h.Granted())
+	for i, h := range holds {
+		g := h.Granted()
+		if g.Watched && g.acked() > 0 || g.acked() >= g.Trust {
+			continue
 		}
+		if i == 0 && !g.Watched {
+			g.ends = by.ends()
+		}
+		grants = append(grants, g)
 	}
 	if len(grants) > 0 {
-		if err := await(ctx, s, grants); err != nil {
+		if err := await(ctx, s, limit, grants); err != nil {
 			return err
 		}
 	}
 	for _, h := range holds {
-		h.Acked(true)
 		if err := h.Err(); err != nil { // meanwhile
 			return err
 		}
@@ -71,15 +93,46 @@ func Await[H Hold](ctx context.Context, s *session.Session, holds []H) error {
 	return nil
 }
 
-func await(ctx context.Context, s *session.Session, grants []Grant) error {
+// Extended is Await of a hold whose lease a call has made longer, so that it may be trusted until then.
+func Extended[H Hold](ctx context.Context, s *session.Session, h H, until time.Duration, by Executed) error {
+	g := h.Granted()
+	if g.acked() >= until {
+		return nil
+	}
+	g.ends = by.ends()
+	err := await(ctx, s, session.Forever, []Grant{g})
+	if err == nil {
+		g.acknowledged(until)
+	}
+	return err
+}
+
+func (g *Grant) acked() time.Duration {
+	g.Mutex.Lock()
+	defer g.Mutex.Unlock()
+	return *g.Acked
+}
+
+func (g *Grant) acknowledged(until time.Duration) {
+	g.Mutex.Lock()
+	defer g.Mutex.Unlock()
+	*g.Acked = max(*g.Acked, until)
+}
+
+func await(ctx context.Context, s *session.Session, limit time.Duration, grants []Grant) error {
 	rs := session.Attached(s, newRounds)
 	w := &waiter{grants: grants, done: make(chan error, 1)}
-	defer w.left.Store(true)
+	defer w.over.Store(true)
 	rs.join(w)
-	timer := time.NewTimer(min(grants[0].Trust-s.Now(), 2*rs.acks.Timeout+grace))
+	timer := time.NewTimer(min(min(limit, grants[0].Trust)-s.Now(), 2*rs.acks.Timeout+grace))
 	defer timer.Stop()
 	select {
 	case err := <-w.done:
+		for _, g := range grants {
+			if err == nil {
+				g.acknowledged(g.Trust)
+			}
+		}
 		return err
 	case <-ctx.Done():
 		return session.Stopped(ctx)
@@ -97,10 +150,15 @@ var errLate = errors.New("no answer in time")
 
 // A waiter is one call that waits for replicas.
 type waiter struct {
-	grants  []Grant
-	done    chan error // has room for the outcome
-	left    atomic.Bool
-	trouble error // why the last round has told nothing; guarded by that of the rounds
+	grants []Grant
+	done   chan error  // has room for the outcome
+	over   atomic.Bool // nobody waits for it any more
+
+	// What the rounds so far have told, guarded by their mutex.
+	trouble error  // why the last one has told nothing
+	asks    string // the server that is to be asked next, because the slot's owner has said so
+	alone   bool   // its grants are to be asked for one by one
+	missed  bool   // a server did not have one of them
 }
 
 // rounds are the rounds of a session.
@@ -112,15 +170,21 @@ type rounds struct {
 
 	mu      sync.Mutex // guards the other fields and their contents
 	slots   cluster.Map
-	servers map[string]*server // by address; "" is the only one, or in a cluster those that are not known
+	servers map[string]*server // by address; outside of a cluster there is one, without
 }
+
+// nowhere is the address in a cluster of those whose server is not known yet.
+const nowhere = ""
 
 // A server is one at which there are rounds.
 type server struct {
 	addr     string
 	gathered []*waiter
-	running  bool     // a goroutine looks after it
-	replicas replicas // that goroutine's alone
+	running  bool // a goroutine looks after it
+
+	// That goroutine's alone.
+	replicas replicas
+	moves    bool // in the slots of the last round nothing new could be written, since they are on their way elsewhere
 }
 
 func newRounds(s *session.Session) *rounds {
@@ -135,7 +199,10 @@ func newRounds(s *session.Session) *rounds {
 func (rs *rounds) join(w *waiter) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	addr := rs.slots.Owner(wire.Slot(w.grants[0].Key))
+	addr := w.asks
+	if rs.cluster && addr == "" {
+		addr = rs.slots.Owner(wire.Slot(w.grants[0].Key))
+	}
 	at := rs.servers[addr]
 	if at == nil {
 		at = &server{addr: addr}
@@ -151,7 +218,7 @@ func (rs *rounds) join(w *waiter) {
 func (rs *rounds) next(at *server) (all []*waiter) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	all = slices.DeleteFunc(at.gathered, func(w *waiter) bool { return w.left.Load() })
+	all = slices.DeleteFunc(at.gathered, func(w *waiter) bool { return w.over.Load() })
 	at.gathered, at.running = nil, len(all) > 0
 	return all
 }
@@ -160,7 +227,13 @@ func (rs *rounds) next(at *server) (all []*waiter) {
 func (rs *rounds) run(at *server) {
 	delay := time.Duration(0)
 	for all := rs.next(at); len(all) > 0; all = rs.next(at) {
-		if rs.round(at, all) == nil {
+		var trouble error
+		if rs.cluster && at.addr == nowhere {
+			trouble = rs.locate(all)
+		} else {
+			trouble = rs.round(at, all)
+		}
+		if trouble == nil {
 			delay = 0
 			continue
 		}
@@ -169,21 +242,26 @@ func (rs *rounds) run(at *server) {
 	}
 }
 
-// again adds waiters to another round, because this one had no answer for them, if that was so; then their slots may be
-// elsewhere.
-func (rs *rounds) again(all []*waiter, why error) error {
+// locate asks the cluster who has which slots, and lets waiters take part in rounds there.
+func (rs *rounds) locate(all []*waiter) error {
+	ctx, cancel := context.WithTimeout(rs.session.Context(), rs.acks.Timeout+grace)
+	defer cancel()
+	slots, err := cluster.Slots(ctx, rs.client, func(f func()) { rs.session.Start(f) })
+	if err != nil {
+		err = disown(err)
+	} else if slots.Owner(wire.Slot(all[0].grants[0].Key)) == "" {
+		err = errNode
+	}
 	rs.mu.Lock()
-	if why != nil {
-		rs.slots = nil
-		for _, w := range all {
-			w.trouble = why
-		}
+	rs.slots = slots
+	for _, w := range all {
+		w.trouble = cmp.Or(err, w.trouble)
 	}
 	rs.mu.Unlock()
 	for _, w := range all {
 		rs.join(w)
 	}
-	return why
+	return err
 }
 
 func (rs *rounds) troubleOf(w *waiter) error {
@@ -193,4 +271,17 @@ func (rs *rounds) troubleOf(w *waiter) error {
 		return errLate
 	}
 	return w.trouble
+}
+
+// elsewhere is a key like that of [wire.Acked], in another slot of the server's; "" if there is none.
+func (rs *rounds) elsewhere(at *server, name string) string {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for i := range math.MaxUint16 {
+		key := wire.AckedBeside(name, i)
+		if slot := wire.Slot(key); slot != wire.Slot(name) && rs.slots.Owner(slot) == at.addr {
+			return key
+		}
+	}
+	return ""
 }

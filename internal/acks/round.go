@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast/internal/cluster"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/sharing"
@@ -17,10 +16,11 @@ import (
 )
 
 var (
-	errNode = errors.New("no such master in the cluster")
-	errMore = errors.New("there are more replicas than were asked")
-	errGone = &final{"the server that is the master by now does not have it"}
-	errDisk = &final{"the server itself does not have it on its disk in time"}
+	errNode  = errors.New("no such master in the cluster")
+	errMore  = errors.New("there are more replicas than were asked")
+	errMoves = errors.New("its slot is on the way to another server")
+	errGone  = &final{"the server does not have it any more"}
+	errDisk  = &final{"the server itself does not have it on its disk in time"}
 )
 
 // A final error is none that another round might mend.
@@ -37,68 +37,12 @@ func passes(why error) bool {
 	return why != nil && !is
 }
 
-// round tells waiters whether enough replicas have their grants. If it has no answer for some of them, they take part
-// in another round, and it returns why.
-func (rs *rounds) round(at *server, all []*waiter) (trouble error) {
-	ctx, cancel := context.WithTimeout(context.Background(), rs.acks.Timeout+grace)
-	defer cancel()
-	defer context.AfterFunc(rs.session.Context(), cancel)()
-	node, err := rs.node(ctx, at, all)
-	if node == nil {
-		return rs.again(all, err)
+// redirected is the server to which another one sends a call about a slot that moves, "" if it does not.
+func redirected(why error) (addr string) {
+	if answer, ok := rueidis.IsRedisErr(why); ok {
+		addr, _ = answer.IsAsk()
 	}
-	asked, key := at.replicas.wanted(rs.acks.Replicas), all[0].grants[0].Key
-	looks, missing := looksOf(all), make(map[*waiter]error)
-	results := node.DoMulti(sharing.Dateless(ctx), rs.commands(node.B(), looks, key, asked)...)
-	for i, l := range looks {
-		l.read(results[i], missing)
-	}
-	got, err := rs.read(at, results[len(looks):])
-	wanted := at.replicas.wanted(rs.acks.Replicas)
-	var left []*waiter
-	for _, w := range all {
-		why := cmp.Or(missing[w], err)
-		if why == nil && got >= asked && got < wanted {
-			why = errMore
-		}
-		switch {
-		case passes(why):
-			left, trouble = append(left, w), why
-		case why != nil || got < wanted:
-			w.done <- rs.acks.Short(wanted, got, why)
-		default:
-			w.done <- nil
-		}
-	}
-	if trouble == nil {
-		return nil
-	}
-	rs.leave(ctx, node, key, trouble)
-	return rs.again(left, trouble)
-}
-
-// node is the client of a server; nil without an error if it was learned only now which one that is.
-func (rs *rounds) node(ctx context.Context, at *server, all []*waiter) (rueidis.Client, error) {
-	switch {
-	case !rs.cluster:
-		return rs.client, nil
-	case at.addr != "":
-		if node := rs.client.Nodes()[at.addr]; node != nil {
-			return node, nil
-		}
-		return nil, errNode
-	}
-	slots, err := cluster.Slots(ctx, rs.client, func(f func()) { rs.session.Start(f) })
-	if err == nil && slots.Owner(wire.Slot(all[0].grants[0].Key)) == "" {
-		err = errNode
-	}
-	if err != nil {
-		return nil, disown(err)
-	}
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	rs.slots = slots
-	return nil, nil //nolint:nilnil // as it says
+	return addr
 }
 
 // disown is an error of the client's that is not taken for the end of the caller's context.
@@ -109,45 +53,160 @@ func disown(err error) error {
 	return err
 }
 
-// commands ask whether the server has what the looks are about, write something that is gone at once, and wait.
-func (rs *rounds) commands(b rueidis.Builder, looks []*look, key string, replicas int) (all rueidis.Commands) {
-	for _, l := range looks {
+// A round asks a server once.
+type round struct {
+	*rounds
+	at      *server
+	looks   []*look
+	writes  []*look           // in whose slots it writes; nil: in another one
+	missing map[*waiter]error // whose grants the server does not have, or why that is not known
+}
+
+// round tells waiters whether enough replicas have their grants. Those of whom it cannot tell take part in another
+// one. If these are all of them, because of trouble, it returns that.
+func (rs *rounds) round(at *server, all []*waiter) (trouble error) {
+	ctx, cancel := context.WithTimeout(context.Background(), rs.acks.Timeout+grace)
+	defer cancel()
+	defer context.AfterFunc(rs.session.Context(), cancel)()
+	node := rs.client
+	if rs.cluster {
+		node = node.Nodes()[at.addr]
+	}
+	r := round{rounds: rs, at: at, looks: looksOf(all), missing: make(map[*waiter]error)}
+	got, asked, err := 0, at.replicas.wanted(rs.acks.Replicas), errNode
+	if node != nil {
+		got, err = r.read(node.DoMulti(sharing.Dateless(ctx), r.commands(node.B(), asked)...))
+	}
+	wanted := at.replicas.wanted(rs.acks.Replicas)
+	var again []*waiter
+	var wrong error
+	for _, w := range all {
+		why := cmp.Or(r.missing[w], err)
+		if why == nil && got >= asked && got < wanted {
+			why = errMore
+		}
+		switch {
+		case rs.another(w, why):
+			again, wrong = append(again, w), cmp.Or(wrong, why)
+		case why != nil || got < wanted:
+			w.done <- rs.acks.Short(wanted, got, why)
+		default:
+			w.done <- nil
+		}
+	}
+	if wrong != nil && node != nil {
+		rs.reconnect(ctx, node, all[0].grants[0].Key, wrong)
+	}
+	for _, w := range again {
+		trouble = cmp.Or(trouble, w.trouble)
+		rs.join(w)
+	}
+	if len(again) < len(all) {
+		return nil
+	}
+	return trouble
+}
+
+// another reports whether a waiter is to take part in another round, because this one went wrong like that, and notes
+// what is to be different then.
+func (rs *rounds) another(w *waiter, why error) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	asked, next := w.asks, redirected(why)
+	w.asks, w.trouble = "", nil
+	switch {
+	case next != "" && asked == "": // the slot moves, and this is there already
+		w.asks = next
+	case !w.alone && script.BecauseOfKeys(why): // perhaps not of its own
+		w.alone = true
+	case why == errGone && !w.missed: //nolint:errorlint // nobody wraps it
+		w.missed = true // by the old master perhaps
+	case passes(why): // then its slot may be elsewhere
+		w.trouble, rs.slots = why, nil
+	default:
+		return false
+	}
+	return true
+}
+
+// commands ask whether the server has what the looks are about, then write something in each of their slots that is
+// gone at once, and wait.
+func (r *round) commands(b rueidis.Builder, replicas int) (all rueidis.Commands) {
+	for _, l := range r.looks {
+		all = l.ahead(b, all)
 		all = append(all, l.call.InFull(b))
 	}
-	all = append(all, b.Set().Key(wire.Acked(key)).Value("").PxMilliseconds(1).Build())
-	if rs.acks.Replicas < 0 {
+	r.writes = r.looks
+	for _, l := range r.looks {
+		all = l.ahead(b, all)
+		all = append(all, write(b, wire.Acked(l.key)))
+	}
+	if r.at.moves {
+		if key := r.elsewhere(r.at, r.looks[0].key); key != "" {
+			r.writes = append(r.writes, nil)
+			all = append(all, write(b, key))
+		}
+	}
+	if r.acks.Replicas < 0 {
 		all = append(all, b.Info().Section("replication").Build())
 	}
-	timeout := rs.acks.Timeout.Milliseconds()
-	if rs.acks.Disk {
+	timeout := r.acks.Timeout.Milliseconds()
+	if r.acks.Disk {
 		return append(all, b.Waitaof().Numlocal(1).Numreplicas(int64(replicas)).Timeout(timeout).Build())
 	}
 	return append(all, b.Wait().Numreplicas(int64(replicas)).Timeout(timeout).Build())
 }
 
-// read reads the replies to what commands has put behind the looks: so many replicas have it all.
-func (rs *rounds) read(at *server, results []rueidis.RedisResult) (got int, err error) {
-	for _, r := range results {
-		if err := r.Error(); err != nil {
+func write(b rueidis.Builder, key string) rueidis.Completed {
+	return b.Set().Key(key).Value("").PxMilliseconds(1).Build()
+}
+
+// read reads the replies to the commands: so many replicas have all that the looks have found. It does not matter
+// which of the writes were done, as they stand behind all looks.
+func (r *round) read(results []rueidis.RedisResult) (got int, err error) {
+	next := func(l *look) (result rueidis.RedisResult) {
+		if l != nil && l.asks {
+			results = results[1:]
+		}
+		result, results = results[0], results[1:]
+		return result
+	}
+	for _, l := range r.looks {
+		l.read(next(l), r.missing)
+	}
+	var refused error
+	written := false
+	for _, l := range r.writes {
+		why := next(l).Error()
+		written, refused = written || why == nil, cmp.Or(refused, why)
+	}
+	r.at.moves = !written && redirected(refused) != ""
+	switch {
+	case r.at.moves:
+		return 0, errMoves
+	case !written:
+		return 0, disown(refused)
+	}
+	if r.acks.Replicas < 0 {
+		info, err := next(nil).ToString()
+		if err != nil {
 			return 0, disown(err)
 		}
+		r.at.replicas.see(info, r.session.Now())
 	}
-	if rs.acks.Replicas < 0 {
-		info, err := results[1].ToString()
-		if err != nil {
-			return 0, err
-		}
-		at.replicas.see(info, rs.session.Now())
+	return r.acknowledged(next(nil))
+}
+
+// acknowledged reads the reply of WAIT.
+func (r *round) acknowledged(result rueidis.RedisResult) (got int, err error) {
+	if !r.acks.Disk {
+		n, err := result.AsInt64()
+		return int(n), disown(err)
 	}
-	last := results[len(results)-1]
-	if !rs.acks.Disk {
-		n, err := last.AsInt64()
-		return int(n), err
-	}
-	n, err := last.AsIntSlice()
+	n, err := result.AsIntSlice()
 	switch {
 	case err != nil:
-		return 0, err
+		return 0, disown(err)
 	case len(n) != 2:
 		return 0, &final{fmt.Sprintf("unexpected reply to WAITAOF: %v", n)}
 	case n[0] < 1:
@@ -156,16 +215,15 @@ func (rs *rounds) read(at *server, results []rueidis.RedisResult) (got int, err 
 	return int(n[1]), nil
 }
 
-// leave has the client connect anew if the server says that it is a replica. Its address may lead to another server by
-// now, and only those who are connected already to this one.
-func (rs *rounds) leave(ctx context.Context, node rueidis.Client, key string, why error) {
+// reconnect makes the client connect anew if the server is none that has the key, or not a master: its address may
+// lead to another one by now, and to this one only those who are connected already.
+func (rs *rounds) reconnect(ctx context.Context, node rueidis.Client, key string, why error) {
 	answer, ok := rueidis.IsRedisErr(why)
-	if !ok || rs.cluster {
-		return
+	if ok && !rs.cluster {
+		rs.session.Runner().Heard(ctx, key, answer.Error())
 	}
-	rs.session.Runner().Heard(ctx, key, answer.Error())
-	if strings.HasPrefix(answer.Error(), "READONLY") { // the server closes the connection behind its reply
-		b := node.B()
+	if why == errGone || ok && strings.HasPrefix(answer.Error(), "READONLY") { //nolint:errorlint // nobody wraps it
+		b := node.B() // the server closes the connection behind its reply
 		node.DoMulti(sharing.Dateless(ctx), b.Quit().Build(), b.Wait().Numreplicas(0).Timeout(1).Build())
 	}
 }
@@ -173,22 +231,45 @@ func (rs *rounds) leave(ctx context.Context, node rueidis.Client, key string, wh
 // A look asks by one call which of some grants the server has.
 type look struct {
 	call *script.Call
-	of   []*waiter // whose they are, one by one
+	key  string // one of theirs
+	asks bool   // the server has not got their slot yet
+	of   []owed // one by one
+}
+
+// An owed is a grant that replicas are to have.
+type owed struct {
+	waiter *waiter
+	ends   int64 // as its grant has it
+}
+
+// ahead is what a command about the look's slot needs in front of it.
+func (l *look) ahead(b rueidis.Builder, all rueidis.Commands) rueidis.Commands {
+	if l.asks {
+		return append(all, b.Asking().Build())
+	}
+	return all
 }
 
 // looksOf makes the looks. A renewal for 1 ms extends nothing, and returns who has which lock.
 func looksOf(all []*waiter) (looks []*look) {
-	open := make(map[lease.Group]*look)
+	type group struct {
+		lease.Group
+		asks bool
+	}
+	open := make(map[group]*look)
 	for _, w := range all {
 		for _, g := range w.grants {
-			group := lease.Group{Script: g.Protocol.Renewal(), Slot: g.Slot}
+			group := group{lease.Group{Script: g.Protocol.Renewal(), Slot: g.Slot}, w.asks != ""}
 			l := open[group]
-			if l == nil || len(l.of) == lease.BatchSize {
-				l = &look{call: script.NewCall(g.Protocol.Renewal()).Int(1)}
-				open[group], looks = l, append(looks, l)
+			if l == nil || len(l.of) == lease.BatchSize || w.alone {
+				l = &look{call: script.NewCall(g.Protocol.Renewal()).Arg(lease.Look), key: g.Key, asks: group.asks}
+				looks = append(looks, l)
+				if !w.alone {
+					open[group] = l
+				}
 			}
 			g.Protocol.Renew(l.call, g.Wire)
-			l.of = append(l.of, w)
+			l.of = append(l.of, owed{w, g.ends})
 		}
 	}
 	return looks
@@ -198,20 +279,23 @@ func looksOf(all []*waiter) (looks []*look) {
 func (l *look) read(result rueidis.RedisResult, missing map[*waiter]error) {
 	defer l.call.Free()
 	answers, err := result.ToArray() // now, and a number for each
-	if err == nil && len(answers) != 1+len(l.of) {
+	var now int64
+	if err == nil && len(answers) == 1+len(l.of) {
+		now, err = answers[0].AsInt64()
+	} else if err == nil {
 		err = &final{fmt.Sprintf("%s: %d replies for %d", l.call.Name(), len(answers), len(l.of))}
 	}
-	for i, w := range l.of {
+	for i, g := range l.of {
 		if err != nil {
-			missing[w] = disown(err)
+			missing[g.waiter] = disown(err)
 			continue
 		}
 		switch n, bad := answers[1+i].AsInt64(); {
 		case bad != nil:
 			text, _ := answers[1+i].ToString()
-			missing[w] = &final{script.Words(text)}
-		case n == 0:
-			missing[w] = errGone
+			missing[g.waiter] = &final{script.Words(text)}
+		case n == 0 || g.ends > 0 && now+n < g.ends:
+			missing[g.waiter] = errGone
 		}
 	}
 }

@@ -79,9 +79,14 @@ func (a *acquisition) init(ctx context.Context) {
 }
 
 // finish ends the call: after an error nothing of it stays. The error is made presentable.
-func (a *acquisition) finish(ctx context.Context, operation string, err error) error {
+func (a *acquisition) finish(ctx context.Context, operation string, over time.Duration, err error) error {
 	if err == nil {
-		err = a.acknowledged(ctx) // a hold keeps the reference to the claim
+		if err = a.acknowledged(ctx, over); err == nil { // a hold keeps the reference to the claim
+			a.hold.Observe(ctx)
+			for _, h := range a.also.holds {
+				h.Observe(ctx)
+			}
+		}
 	} else {
 		a.leave(ctx)
 		a.giveUp()
@@ -96,15 +101,18 @@ func (a *acquisition) finish(ctx context.Context, operation string, err error) e
 	return err
 }
 
-// acknowledged waits for replicas. If too few have the grant, it is given back in the background.
-func (a *acquisition) acknowledged(ctx context.Context) (err error) {
-	if s := a.lock.Session(); s.Config().Acks != nil && !a.adopts { // else others have acquired it
-		all := a.all(a.hold)
-		if err = acks.Await(ctx, s, all); err != nil {
-			a.hold = nil
-			for _, h := range all {
-				h.forgo()
-			}
+// acknowledged waits for replicas, if the session asks them. If too few have what was granted, it is given back in the
+// background.
+func (a *acquisition) acknowledged(ctx context.Context, over time.Duration) (err error) {
+	s := a.lock.Session()
+	if s.Config().Acks == nil || a.adopts { // else others have acquired it
+		return nil
+	}
+	all := a.all(a.hold)
+	if err = acks.Await(ctx, s, over, all, acks.Executed{At: a.answer.Now, Length: a.lock.Length()}); err != nil {
+		a.hold = nil
+		for _, h := range all {
+			h.forgo()
 		}
 	}
 	return err
@@ -166,7 +174,7 @@ func (a *acquisition) try(ctx context.Context) (inTheWay time.Duration, err erro
 	a.Asked++
 	done := a.lock.Attempting(ctx)
 	a.hold, inTheWay, err = a.tryTo(ctx)
-	a.tried(ctx, err)
+	a.tried(err)
 	if done != nil {
 		done(err)
 	}
@@ -174,15 +182,9 @@ func (a *acquisition) try(ctx context.Context) (inTheWay time.Duration, err erro
 }
 
 // tried records how an attempt ended.
-func (a *acquisition) tried(ctx context.Context, err error) {
+func (a *acquisition) tried(err error) {
 	a.Learn(err)
 	a.tellPlace()
-	if a.hold != nil {
-		a.hold.Observe(ctx)
-		for _, h := range a.also.holds {
-			h.Observe(ctx)
-		}
-	}
 }
 
 // tryTo makes one attempt: a re-entry if the owner holds the lock, else under the call's wire owner. If the lock is

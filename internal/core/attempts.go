@@ -15,7 +15,8 @@ func (a *acquisition) call(ctx context.Context, l *Lock, operation string, limit
 	a.lock = l
 	defer a.unwind()
 	a.init(ctx)
-	err = a.finish(ctx, operation, a.WaitFor(ctx, limit, a))
+	over := l.Session().Over(limit)
+	err = a.finish(ctx, operation, over, a.WaitFor(ctx, limit, a))
 	return a.hold, err
 }
 
@@ -36,7 +37,7 @@ func (a *acquisition) Wait(ctx, sleep context.Context) error {
 }
 
 func (a *acquisition) ended(ctx context.Context, err error) error {
-	if err == nil || a.inherit(ctx, (*wait.Place).Refuse) { // that is the call's: others were told that it was released
+	if err == nil || a.inherit((*wait.Place).Refuse) { // that is the call's: others were told that it was released
 		a.has, err = true, nil
 	}
 	a.leavePlace()
@@ -119,7 +120,7 @@ func (a *acquisition) leavePlace() {
 // Attempt tries once. Without a hold and without an error, it is to be tried again after a
 // wake-up or after retry: the lock is taken, or something failed that may pass.
 func (a *acquisition) Attempt(ctx, _ context.Context) (done bool, retry time.Duration, err error) {
-	if a.inherit(ctx, (*wait.Place).Take) {
+	if a.inherit((*wait.Place).Take) {
 		return true, 0, nil
 	}
 	a.succeed()

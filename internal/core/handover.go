@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/scope"
@@ -71,7 +70,7 @@ func (h *Single) passTo(to *Lock, now time.Duration) (heir *Single, contexts *sc
 
 // inherit takes the hold that has been handed over to the call, and reports whether one has. It is the call's owner's
 // from then on.
-func (a *acquisition) inherit(ctx context.Context, take func(p *wait.Place) (gift any)) bool {
+func (a *acquisition) inherit(take func(p *wait.Place) (gift any)) bool {
 	if !a.lock.HandsOver || a.Place == nil || a.lock.Session().Closed() {
 		return false
 	}
@@ -86,7 +85,6 @@ func (a *acquisition) inherit(ctx context.Context, take func(p *wait.Place) (gif
 	}
 	a.hold, a.Handed = h, true
 	a.Learn(nil)
-	h.Observe(ctx)
 	return true
 }
 

@@ -136,7 +136,6 @@ func (a *acquisition) granted(ctx context.Context) bool {
 	h := a.begin()
 	a.hold, a.Granted = h, true
 	a.Learn(nil)
-	h.Observe(ctx)
 	return true
 }
 

@@ -14,7 +14,7 @@ func (a *acquisition) standing(stands bool) {
 		a.waits(stands && a.answer.place() >= 0)
 	case !stands:
 	default:
-		a.moved = moved{place: a.answer.place(), stood: a.Stands || a.moved.stood}
+		a.moved = moved{place: int32(a.answer.place()), stood: a.Stands || a.moved.stood}
 		a.hears = a.answer.others()
 		a.Waits(a.answer.Sent)
 	}
@@ -22,15 +22,15 @@ func (a *acquisition) standing(stands bool) {
 
 // moved takes what a reply says of a waiter's place.
 type moved struct {
-	place int64
-	stood bool // already before
+	place int32 // one of the few that the script lists
+	stood bool  // already before
 }
 
 // tellPlace tells the queue what has become of the place in it.
 func (a *acquisition) tellPlace() {
 	if m := a.moved; m.place != 0 {
 		a.moved = moved{}
-		a.lock.queue().Moved(m.place, m.stood)
+		a.lock.queue().Moved(int64(m.place), m.stood)
 	}
 }
 

@@ -31,7 +31,7 @@ func (k *keeper) renew(batch []*grant) {
 	err := s.Runner().Run(ctx, script.Keep, call)
 	var answers []rueidis.RedisMessage
 	if err == nil {
-		answers, err = s.Runner().ReadRenewal(call, batch[0].lock.Key(), len(batch))
+		_, answers, err = s.Runner().ReadRenewal(call, batch[0].lock.Key(), len(batch))
 	}
 	if half := len(batch) / 2; half > 0 && script.BecauseOfKeys(err) {
 		s.Start(func() { k.renew(batch[:half]) })

@@ -111,14 +111,12 @@ func (h *Single) Of() *Lock { return h.lock }
 // Granted is what replicas are to have of it.
 func (h *Single) Granted() acks.Grant {
 	l, g := h.lock, h.grant
-	return acks.Grant{Key: l.Key(), Slot: l.slot, Protocol: l.protocol, Wire: g.Wire, Trust: h.Trust()}
-}
-
-// Acked reports whether replicas have the grant, as [owner.Grant.Acked] does.
-func (h *Single) Acked(have bool) bool {
-	h.grant.claim.Lock()
-	defer h.grant.claim.Unlock()
-	return h.grant.Acked(have)
+	g.claim.Lock()
+	defer g.claim.Unlock()
+	return acks.Grant{
+		Key: l.Key(), Slot: l.slot, Protocol: l.protocol, Wire: g.Wire, Trust: h.Trust(), Watched: h.watched(),
+		Mutex: g.claim, Acked: g.Acked(),
+	}
 }
 
 // Told is how many clients of others were told of the release of the last hold of the name.
@@ -390,7 +388,7 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 		}
 		return h.lock.Fail("extend", session.Explain(ctx, err))
 	}
-	answers, err := s.Runner().ReadRenewal(call, g.lock.Key(), 1)
+	now, answers, err := s.Runner().ReadRenewal(call, g.lock.Key(), 1)
 	if err != nil {
 		return h.lock.Fail("extend", err)
 	}
@@ -402,8 +400,17 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 		g.lose(sent)
 	case n >= 1:
 		g.lasts(d)
-		h.prolong(sent, d)
+		until := lease.Trust(sent, d)
+		if s.Config().Acks != nil {
+			err = acks.Extended(ctx, s, h, until, acks.Executed{At: now, Length: d})
+		}
+		if err == nil {
+			h.prolongTo(sent, until)
+		}
 		g.sweep()
+		if err != nil {
+			return h.lock.Fail("extend", err)
+		}
 	default:
 		return h.lock.Fail("extend", call.Unexpected())
 	}

@@ -11,6 +11,10 @@ import (
 // Min is the shortest lease of a hold that is not renewed.
 const Min = 10 * time.Millisecond
 
+// Look is the lease, as scripts take it, of a renewal that extends nothing: it reports who has what. No lease is as
+// short.
+const Look = "1"
+
 // Margin is how much earlier than the server a holder stops trusting its lease: 1 % for
 // clocks that run at different speeds, and up to 50 ms for the timers that tell the others.
 func Margin(lease time.Duration) time.Duration {

@@ -31,6 +31,7 @@ type Grant[G, H any] struct {
 type rare[H any] struct {
 	detached   *Hold[H]      // a list of holds that live on the server without us
 	copies     time.Duration // of its acquisition, may be executed until then; 0: there are none
+	acked      time.Duration // until when a lease lasts that replicas have; 0: they have none
 	correcting bool          // a duty that the server refused is tried again from time to time
 }
 
@@ -43,7 +44,6 @@ const (
 	returned                     // a release of the last hold was executed, or may have been
 	lengthened                   // a call since the last trim began may have made the lease longer
 	passed                       // by one owner to another
-	acked                        // replicas have it
 )
 
 // any reports whether one of some marks is there.
@@ -71,6 +71,9 @@ func (g *Grant[G, H]) setRare() *rare[H] {
 	return g.rare
 }
 
+// Acked is until when a lease lasts that replicas have, to be read and changed; 0: they have none.
+func (g *Grant[G, H]) Acked() *time.Duration { return &g.setRare().acked }
+
 func (g *Grant[G, H]) setCopies(until time.Duration) {
 	if until != g.besides().copies {
 		g.setRare().copies = until
@@ -97,16 +100,6 @@ func (c *Claim[G, H]) Pass(g *Grant[G, H], heir *Hold[H]) {
 
 // Passed reports whether the grant has been another owner's.
 func (g *Grant[G, H]) Passed() bool { return g.marks.any(passed) }
-
-// Acked reports whether replicas are known to have the grant, and records that they do if they have it.
-//
-//nolint:revive // no control: it is so
-func (g *Grant[G, H]) Acked(have bool) bool {
-	if have {
-		g.marks |= acked
-	}
-	return g.marks.any(acked)
-}
 
 // Live are the live holds. They may be ended only afterwards.
 func (g *Grant[G, H]) Live() iter.Seq[H] {

@@ -32,6 +32,7 @@ type Reply struct {
 	Sent time.Duration // when the call was sent, on the session's clock; also after an error
 	At   time.Duration // when the reply came; 0: there was none
 	Code int64
+	Now  int64    // server ms when it was executed; 0: it does not tell
 	Rest [3]int64 // 0 if there is nothing more
 	Len  int      // of Rest
 
@@ -107,7 +108,7 @@ func (r *Runner) readTimed(c *Call, reply *Reply, key string, w Window) error {
 	if len(n) < 2 || len(n) > len(room) {
 		return c.Unexpected()
 	}
-	reply.Code, reply.Len = n[0], copy(reply.Rest[:], n[2:])
+	reply.Code, reply.Now, reply.Len = n[0], n[1], copy(reply.Rest[:], n[2:])
 	switch now := n[1]; {
 	case now == 0: // the script has not asked
 	// It was early: the clock was set back, and the samples are wrong.
@@ -127,18 +128,17 @@ func (r *Reply) Unexpected() error {
 
 // ReadRenewal reads the reply of a renewal, {now, r1, r2, …}, of several names, one of which has key, and learns
 // the server's clock.
-func (r *Runner) ReadRenewal(c *Call, key string, names int) ([]rueidis.RedisMessage, error) {
+func (r *Runner) ReadRenewal(c *Call, key string, names int) (now int64, replies []rueidis.RedisMessage, err error) {
 	values, err := c.ReadArray()
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	if len(values) != names+1 {
-		return nil, c.Unexpected()
+		return 0, nil, c.Unexpected()
 	}
-	now, err := values[0].AsInt64()
-	if err != nil {
-		return nil, c.Unexpected()
+	if now, err = values[0].AsInt64(); err != nil {
+		return 0, nil, c.Unexpected()
 	}
 	r.clocks.Learn(key, now, r.now())
-	return values[1:], nil
+	return now, values[1:], nil
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/presence"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wait"
@@ -103,6 +104,14 @@ func waitEnd(ctx context.Context, d time.Duration) time.Time {
 		return time.Time{}
 	}
 	return end
+}
+
+// Over is when a call is over at the latest that begins now and waits for at most limit, unless its ctx ends before.
+func (s *Session) Over(limit time.Duration) time.Duration {
+	if limit <= 0 || limit == Forever {
+		return Forever
+	}
+	return lease.Add(s.Now(), limit+Grace)
 }
 
 // A Patient is a call that makes one attempt, or waits.

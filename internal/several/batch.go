@@ -64,27 +64,41 @@ func (b *Batch) Lock(ctx context.Context, operation string, limit time.Duration)
 	}
 	c.claims = c.owner.Claims(b.locks)
 	defer c.unwind()
+	over := b.Session().Over(limit)
 	err = c.WaitFor(ctx, limit, &c)
-	c.over = true
 	if err == nil {
-		if err = acks.Await(ctx, b.Session(), c.holds); err != nil {
+		if err = c.acknowledged(ctx, over); err != nil {
+			c.over = true
 			back := func() { _ = b.release(c.holds) }
 			if !b.Session().Start(back) {
 				back()
 			}
 			return nil, b.Fail(operation, err)
 		}
+		for _, h := range c.holds {
+			h.Observe(ctx)
+		}
+		c.over = true
 		members := make([]member, len(c.holds))
 		for i, h := range c.holds {
 			members[i].hold = h
 		}
 		return join(ctx, b.Label, members, b), nil // the holds keep the references to the claims
 	}
+	c.over = true
 	c.forsake()
 	if errors.Is(err, ErrApart) {
 		return nil, ErrApart
 	}
 	return nil, b.Fail(operation, b.whose(c.Explain(ctx, err)))
+}
+
+// acknowledged waits for replicas, if the session asks them.
+func (c *batchCall) acknowledged(ctx context.Context, over time.Duration) error {
+	if c.Session().Config().Acks == nil {
+		return nil
+	}
+	return acks.Await(ctx, c.Session(), over, c.holds, acks.Executed{})
 }
 
 // whose returns a refusal of the call with the lock whose name belongs to another kind, if there is one.
@@ -220,9 +234,6 @@ func (c *batchCall) try(ctx context.Context) (inTheWay time.Duration, err error)
 	done := c.Attempting(ctx)
 	c.holds, inTheWay, err = c.tryTo(ctx)
 	c.Learn(err)
-	for _, h := range c.holds {
-		h.Observe(ctx)
-	}
 	if done != nil && !errors.Is(err, ErrApart) { // that was none
 		done(err)
 	}

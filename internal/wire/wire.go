@@ -48,6 +48,15 @@ func LineAlive(name string) string { return own("holdfast_line_alive", name) }
 // Acked is written for a ms, so that replicas can be asked whether they have that, and all before it.
 func Acked(name string) string { return own("holdfast_acked", name) }
 
+// AckedBeside is such a key in another slot, as far as there are braces to change or none.
+func AckedBeside(name string, i int) string {
+	beside := strconv.Itoa(i)
+	if strings.Contains(name, "}") {
+		return Acked(strings.Replace(name, "}", beside+"}", 1))
+	}
+	return Acked(name + beside)
+}
+
 // own is [Prefix] by which the names x and {x} have different ones.
 func own(word, name string) string {
 	if strings.Contains(name, "{") {

@@ -1,5 +1,6 @@
 -- renew_locks: extend the lease of each key whose owner has it, and none that lasts longer already; the reply of
--- lock_renew. has says whether the owner of a key does, or returns the error with which the server refused
+-- lock_renew. A lease of 1 is a look, which leaves a key without an end alone. has says whether the owner of a key
+-- does, or returns the error with which the server refused
 -- to tell.
 -- USES check_lease now
 local function renew_locks(lease, has)
@@ -12,7 +13,7 @@ local function renew_locks(lease, has)
     if type(held) == 'table' then return held.err end
     if not held then return 0 end
     local pttl = redis.pcall('PTTL', KEYS[i])
-    if type(pttl) == 'number' and pttl > ms then return pttl end
+    if type(pttl) == 'number' and (pttl > ms or ms == 1 and pttl < 0) then return math.max(pttl, 1) end
     local done = redis.pcall('PEXPIRE', KEYS[i], lease)
     return type(done) == 'table' and done.err or 1
   end

@@ -229,7 +229,7 @@ func TestExpirableScripts(t *testing.T) {
 				by: "semaphore_renew_expirable", keys: []string{permitsKey, permitsKey, permitsKey},
 				owners: []string{"a", "b", "c"}, lease: "60000",
 			},
-			reply: []any{now{}, int64(1), int64(1), int64(1)},
+			reply: []any{now{}, int64(1), lastsUntil(nextYear), lastsUntil(never)},
 			after: permits("0", taken{"b": nextYear, "c": never}), due: map[string]int{"a": 60000},
 		},
 		"what is over or unknown, and no permits": {

@@ -192,7 +192,10 @@ func takeDue(t *testing.T, space map[string]redistest.Value, member string, scor
 // lastsFor in a wanted reply to a renewal is a lease that was longer already, in ms; up to a second may have passed.
 type lastsFor int64
 
-// withLasts replaces the remaining time in a reply by the wanted lastsFor, if it fits.
+// lastsUntil is the same of a lease that ends then, in server ms.
+type lastsUntil int64
+
+// withLasts replaces the remaining time in a reply by the wanted lastsFor or lastsUntil, if it fits.
 func (s step) withLasts(reply any) any {
 	want, _ := s.reply.([]any)
 	got, _ := reply.([]any)
@@ -200,6 +203,9 @@ func (s step) withLasts(reply any) any {
 		ms, ok := want[i].(lastsFor)
 		if n, is := got[i].(int64); ok && is && n <= int64(ms) && n > int64(ms)-1000 {
 			got[i] = ms
+		}
+		if end, ok := want[i].(lastsUntil); ok && got[i] == int64(end)-got[0].(int64) {
+			got[i] = end
 		}
 	}
 	return reply

@@ -1,0 +1,221 @@
+package locks
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// While a slot moves, locks of other slots are acknowledged as ever, and those of the slot by whichever node has them.
+func TestASlotThatMovesKeepsNobodyFromBeingAcknowledged(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 2)
+	for _, n := range c.Nodes {
+		c.AddReplica(t, n)
+	}
+	s := kit.OpenCluster(t, c, acksOptions(1, acksPatience))
+	from := c.Nodes[0]
+	var names []string // of slots of the first node
+	for i := 0; len(names) < 4; i++ {
+		if name := fmt.Sprint("orders:", i); c.NodeOf(t, name) == from {
+			names = append(names, name)
+		}
+	}
+	moving, others := names[0], names[1:]
+	l := rlock.New(s, moving, &rlock.Options{FixedLease: time.Minute})
+	before := kit.Lock(t, t.Context(), l)
+	move := c.OpenSlot(t, moving, c.Nodes[1])
+
+	began := time.Now()
+	require.NoError(t, before.Extend(t.Context(), 2*time.Minute), "it is still where nothing new can be written")
+	fresh := kit.GoLock(t.Context(), rlock.New(s, "{"+moving+"}:fresh", nil).Lock)
+	waiting := []<-chan kit.Result{fresh}
+	for _, name := range others {
+		waiting = append(waiting, kit.GoLock(t.Context(), rlock.New(s, name, nil).Lock))
+	}
+	for _, waits := range waiting {
+		r := kit.Within(t, acksPatience, waits, "a lock")
+		require.NoError(t, r.Err)
+		require.NoError(t, r.Hold.Release())
+	}
+	require.Less(t, time.Since(began), acksPatience, "no look has waited for the move to be over")
+	move.Take(t, moving)
+	require.NoError(t, before.Extend(t.Context(), 3*time.Minute), "it is there already")
+	require.NoError(t, before.Release())
+	move.Finish(t)
+	require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+}
+
+// The time of a TryLockFor is for replicas, too.
+func TestTryLockForWaitsNoLongerForReplicas(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	replica := redistest.StartReplica(t, master)
+	s := kit.Open(t, master.Addr(), acksOptions(1, acksPatience))
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "before", nil)) // the connections stand
+	require.NoError(t, hold.Release())
+	replica.Pause()
+	both := kit.KindOf("multilock together").Make(s, "orders", 0)
+	for _, l := range []interface {
+		TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.Hold, error)
+	}{rlock.New(s, "orders", nil), both} {
+		began := time.Now()
+		_, err := l.TryLockFor(t.Context(), 10*time.Millisecond)
+		require.Less(t, time.Since(began), acksPatience/2)
+		got, wanted, why := notAcknowledged(t, err)
+		require.Equal(t, []int{0, 1}, []int{got, wanted})
+		require.ErrorContains(t, why, "no answer in time")
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		awaitNothing(t, master)
+	}
+}
+
+// A lease that a later call makes longer counts when replicas have that.
+func TestALongerLeaseCountsWhenReplicasHaveIt(t *testing.T) {
+	t.Parallel()
+	for _, k := range kit.OnOneServer() {
+		t.Run(k.Name, func(t *testing.T) {
+			t.Parallel()
+			master := redistest.Start(t)
+			replica := redistest.StartReplica(t, master)
+			s := kit.Open(t, master.Addr(), acksOptions(1, acksPatience))
+			l := k.Make(s, "orders", time.Minute)
+			hold := kit.Lock(t, t.Context(), l)
+			require.NoError(t, hold.Extend(t.Context(), 2*time.Minute))
+			before := hold.Deadline()
+			replica.Pause()
+			short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			require.ErrorIs(t, hold.Extend(short, 10*time.Minute), context.DeadlineExceeded)
+			require.Equal(t, before, hold.Deadline(), "no replica has the longer lease")
+			require.NoError(t, hold.Err())
+			replica.Resume()
+			require.NoError(t, hold.Extend(t.Context(), 10*time.Minute))
+			require.Greater(t, hold.Deadline(), before)
+			require.NoError(t, hold.Release())
+		})
+	}
+}
+
+// So does that of a nested hold with a lease of its own.
+func TestALongerLeaseOfANestedHoldCountsWhenReplicasHaveIt(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	replica := redistest.StartReplica(t, master)
+	s := kit.Open(t, master.Addr(), acksOptions(1, acksPatience))
+	outer := kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))
+	ctx := outer.Context(t.Context())
+	long := rlock.New(s, "orders", &rlock.Options{FixedLease: time.Hour})
+	nested := kit.Lock(t, ctx, long)
+	require.NoError(t, nested.Release())
+	replica.Pause()
+	short := kit.Lock(t, ctx, rlock.New(s, "orders", &rlock.Options{FixedLease: time.Second}))
+	require.NoError(t, short.Release(), "replicas have a longer lease")
+	_, err := long.TryLockFor(ctx, 50*time.Millisecond)
+	require.ErrorIs(t, err, holdfast.ErrNotAcknowledged)
+	require.NoError(t, outer.Err())
+}
+
+// A server that has the lock, and not the longer lease, does not acknowledge this.
+func TestAServerThatHasNotTheLongerLeaseAcknowledgesNothing(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	other := redistest.StartReplica(t, master)
+	redistest.StartReplica(t, master)
+	p := proxy.Start(t, master.Addr())
+	s := kit.Open(t, p.Addr(), acksOptions(1, acksPatience))
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "orders", &rlock.Options{FixedLease: time.Minute}))
+	before := hold.Deadline()
+	other.Do(t, "REPLICAOF", "NO", "ONE")
+	redistest.StartReplica(t, other)
+	lost := p.On(proxy.Command("WAIT"), proxy.ResetBefore, proxy.First)
+	p.SetServer(other.Addr())
+	err := hold.Extend(t.Context(), time.Hour)
+	<-lost.Fired()
+	_, _, why := notAcknowledged(t, err)
+	require.ErrorContains(t, why, "does not have it any more")
+	require.Equal(t, before, hold.Deadline())
+	require.NoError(t, hold.Err())
+}
+
+// The old master may live on while its address leads to another one: the connection on which it is asked is given up.
+func TestAConnectionToTheOldMasterIsGivenUp(t *testing.T) {
+	t.Parallel()
+	master, other := redistest.Start(t), redistest.Start(t)
+	redistest.StartReplica(t, master)
+	redistest.StartReplica(t, other)
+	p := proxy.Start(t, master.Addr())
+	s := kit.Open(t, p.Addr(), acksOptions(1, acksPatience))
+	asks := p.On(proxy.Command("WAIT"), proxy.Pass, proxy.EveryTime)
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "before", nil))
+	require.NoError(t, hold.Release())
+	p.SetServer(other.Addr())
+	for _, conn := range p.Conns() {
+		if conn != asks.Conns()[0] {
+			conn.Cut()
+		}
+	}
+	hold = kit.Lock(t, t.Context(), rlock.New(s, "orders", nil))
+	require.Equal(t, int64(1), other.Int(t, "EXISTS", "orders"))
+	require.NoError(t, hold.Release())
+}
+
+// What is not acknowledged was never held, to observers either.
+func TestAnObserverSeesNoHoldThatIsNotAcknowledged(t *testing.T) {
+	t.Parallel()
+	for _, k := range kit.OnOneServer() {
+		t.Run(k.Name, func(t *testing.T) {
+			t.Parallel()
+			master := redistest.Start(t)
+			o := &lookout{}
+			opts := acksOptions(1, 10*time.Millisecond)
+			opts.Observer = o.observer()
+			s := kit.Open(t, master.Addr(), opts)
+			_, err := k.Make(s, "orders", 0).Lock(t.Context())
+			require.ErrorIs(t, err, holdfast.ErrNotAcknowledged)
+			awaitNothing(t, master)
+			require.NoError(t, s.Close())
+			require.Zero(t, o.sum("hold"))
+			require.Positive(t, o.sum("attempt well"))
+			require.Equal(t, 1, o.counts(k.Title())["acquired badly"])
+		})
+	}
+}
+
+// A look at who has what leaves a key alone whose end an operator has taken away.
+func TestALookGivesNoLeaseToAKeyWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	redistest.StartReplica(t, master)
+	p := proxy.Start(t, master.Addr())
+	s := kit.Open(t, p.Addr(), acksOptions(1, acksPatience))
+	locks := map[string]holdfast.Locker{
+		"rlock": rlock.New(s, "rlock", nil), "rwlock": rwlock.New(s, "rwlock", nil).Read(),
+		"setlock": kit.KindOf("setlock").Make(s, "setlock", 0),
+	}
+	for name, l := range locks {
+		t.Run(name, func(t *testing.T) {
+			kept := p.On(proxy.Command("WAIT"), proxy.Stall, proxy.First)
+			waits := kit.GoLock(t.Context(), l.Lock)
+			<-kept.Fired()
+			master.Do(t, "PERSIST", name)
+			kept.Release()
+			kept.Remove()
+			p.CutAll() // the next round looks again
+			r := kit.Within(t, acksPatience, waits, "the lock")
+			require.NoError(t, r.Err)
+			require.Equal(t, int64(-1), master.Int(t, "PTTL", name))
+			require.NoError(t, r.Hold.Release())
+		})
+	}
+}
