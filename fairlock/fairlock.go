@@ -46,10 +46,17 @@ import (
 type Mutex struct {
 	holdfast.Mutex
 	keys        [5]string // as scripts take them
+	tokens      *tokens   // nil: none are issued
 	told        string    // where this session is told
 	javaWait    string    // Options.JavaWait, likewise
 	wait        string    // Options.WaiterLease, likewise
 	waiterLease time.Duration
+}
+
+// tokens are the fencing tokens of a Mutex.
+type tokens struct {
+	key string // of the last one
+	ttl string // of the key, in ms; "": none
 }
 
 // Options tune a Mutex. The zero value of a field means its default.
@@ -58,6 +65,15 @@ type Options struct {
 	// renewed. The default, 0, renews them with the lease of the session until they are
 	// released. It is the leaseTime of Redisson's lock methods.
 	FixedLease time.Duration
+
+	// Fenced issues a fencing token with each outermost hold, as Redisson's RFencedLock does. Redisson has no fair
+	// one, and its waiters get the lock without a token. A hold that a release has handed over begins with a call,
+	// which fetches the token.
+	Fenced bool
+
+	// TokenTTL has the server forget the last token when none has been issued for that long; it needs Fenced. Tokens
+	// then follow the server's clock: see rlock.Options.TokenTTL. It is at least a minute.
+	TokenTTL time.Duration
 
 	// WaiterLease is how long a dead waiter may keep the others waiting. A live one tells the server that it is alive
 	// every third of it, and at least about every 5 s. It must be from 1 s to 1 h; the default is 15 s. Clocks of Java
@@ -94,11 +110,17 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	m := &Mutex{waiterLease: o.WaiterLease, wait: lease.Millis(o.WaiterLease), javaWait: lease.Millis(o.JavaWait)}
 	p := (*protocol)(m)
 	core.InitLock(m.lock(), (*session.Session)(s), p, session.Label{Kind: "fairlock", Name: name}, kind.Settings{
-		FixedLease: o.FixedLease, NonReentrant: o.NonReentrant,
+		FixedLease: o.FixedLease, NonReentrant: o.NonReentrant, Confirms: o.Fenced,
 	}, wire.FairChannel)
 	m.lock().Refuse(o.mistake())
 	key := m.lock().Key()
 	m.keys = [...]string{key, wire.FairQueue(key), wire.FairDue(key), wire.FairOurs(key), wire.FairAlive(key)}
+	if o.Fenced {
+		m.tokens = &tokens{key: wire.TokenKey(key)}
+		if o.TokenTTL > 0 {
+			m.tokens.ttl = lease.Millis(o.TokenTTL)
+		}
+	}
 	return m
 }
 
@@ -109,7 +131,16 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
+// minTokenTTL is longer than a copy of a call may be under way.
+const minTokenTTL = time.Minute
+
 func (o *Options) mistake() error {
+	if o.TokenTTL != 0 && !o.Fenced {
+		return fmt.Errorf("Options.TokenTTL is %v, which needs Options.Fenced", o.TokenTTL)
+	}
+	if o.TokenTTL != 0 && o.TokenTTL < minTokenTTL {
+		return fmt.Errorf("Options.TokenTTL is %v, must be 0 or at least %v", o.TokenTTL, minTokenTTL)
+	}
 	if o.WaiterLease < time.Second || o.WaiterLease > time.Hour {
 		return fmt.Errorf("Options.WaiterLease is %v, must be 0 or from 1s to 1h", o.WaiterLease)
 	}

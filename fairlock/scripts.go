@@ -47,8 +47,16 @@ func (p *protocol) Acquire(w kind.Want) *script.Call {
 	if w.Hears {
 		grant = lease.Grant(p.lock().Length()).Milliseconds()
 	}
-	return p.call(acquireScript).Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter).
+	c := p.call(acquireScript)
+	if p.tokens != nil && !w.Tokened {
+		c.Key(p.tokens.key)
+	}
+	c.Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter).
 		Arg(wait, p.javaWait, p.lock().Publish(), p.lock().Channel, p.sessions()).Int(grant).Arg(again)
+	if p.tokens != nil && p.tokens.ttl != "" {
+		c.Arg(p.tokens.ttl)
+	}
+	return c
 }
 
 func (p *protocol) Release(r kind.Remaining) *script.Call {

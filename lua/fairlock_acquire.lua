@@ -8,6 +8,7 @@
 -- KEYS[3]  due    sorted set {waiting owner -> server ms}: Redisson takes it for dead then
 -- KEYS[4]  ours   list of this toolkit's waiting owners in the order they came, expires in a day
 -- KEYS[5]  alive  sorted set {owner in ours -> server ms}: dead then, expires in a day; see fair_life
+-- KEYS[6]  token  string, the last fencing token issued, expires only with ARGV[12]; only with fencing
 --
 -- ARGV[1]  owner      "<session>:<number>", the wire owner
 -- ARGV[2]  target     hold count to raise to; 1 creates the lock, above 1 never does
@@ -21,8 +22,10 @@
 -- ARGV[10] grant      ms, a multiple of 10 up to 10230, for which a release may hand the lock to this
 --                     waiter, whose session hears of it; 0: it does not hear
 -- ARGV[11] again      "1": an earlier call of this owner's may have been executed; it gets no other place
+-- ARGV[12] ttl        of the token's key, ms, a whole number; it may be missing: that never expires
 --
--- REPLY    now                  held; now in server ms
+-- REPLY    now                  held, without KEYS[6]; now in server ms
+-- REPLY    {1, now, token}      held; a new token of this owner, a copy's too, as a text from 2^53 on
 -- REPLY    {0, now, ms, place, listen}  not yet; to be called again after ms, at least 100. place: 0 where
 --                               it was, 1 new at the end, 2 back where it was before it was dropped, by
 --                               Java or because nobody heard. listen: 1 if it has to listen on its own
@@ -60,18 +63,28 @@ local clock = call('TIME')
 local time = clock[1] * 1000 + math.floor(clock[2] / 1000)
 if time > ARGV[4] + 0 then return {-2, time} end
 
+-- The reply to whoever holds the lock, before it does: a token may be refused. A release that hands the lock on issues
+-- none, so a grant and a copy look alike, and both get one: it is higher than all before, and nobody else's.
+local function held()
+  if not KEYS[6] then return time end
+  -- USES token_next token_text
+  return {1, time, token_text(KEYS[6], tonumber(token_next(KEYS[6], ARGV[12])))}
+end
+
 if count then -- ours already: a grant, a re-entry, or a copy
+  local reply = held()
   if count < tonumber(target) then call('HSET', lock, owner, target) end
   if pttl < tonumber(lease) then call('PEXPIRE', lock, lease) end
-  return time
+  return reply
 end
 
 -- Nobody becomes the head by standing behind others, so those in front are no concern of a newcomer's.
 local head = (free or again) and call('LINDEX', queue, '0')
 if free and not head and not again then
   -- USES expire
+  local reply = held()
   call('HSET', lock, owner, '1')
-  return expire(lock, lease) or time
+  return expire(lock, lease) or reply
 end
 
 -- USES expire fair_pop fair_bury fair_forget fair_sweep fair_settle fair_tell fair_knows
@@ -93,6 +106,7 @@ if free or again then
 end
 
 if free and (not head or head == owner) then
+  local reply = held()
   if head then -- before the grant: a key of another type refuses, and then nothing is held
     fair_pop(q, owner)
     fair_settle(q, time, lease + 0)
@@ -100,7 +114,7 @@ if free and (not head or head == owner) then
     fair_forget(q, owner)
   end
   redis.call('HSET', lock, owner, '1')
-  return expire(lock, lease) or time
+  return expire(lock, lease) or reply
 end
 if wait == 0 then
   if free then fair_tell(q, head, grant) end

@@ -112,7 +112,7 @@ func (a *acquisition) granted(ctx context.Context) bool {
 		return false
 	}
 	wire, token, told := strings.Cut(a.Place.Mail(), " ")
-	if !told || l.FixedLease > 0 || s.Closed() { // a fixed lease begins with a call
+	if !told || l.FixedLease > 0 || l.Confirms || s.Closed() { // a fixed lease begins with a call, too
 		return false
 	}
 	if !a.alone {

@@ -86,6 +86,7 @@ type Settings struct {
 	NonReentrant bool
 	Shared       bool // by many owners; such a half is the other's owner's to take, too
 	TellsAge     bool // the server can be asked for its age with an acquisition
+	Confirms     bool // what a release by another session has granted begins with a call
 	HandsOver    bool // a release may hand the lock over to a call of the same session
 }
 

@@ -113,7 +113,7 @@ func TestRunNoForkOfWhatCannotRun(t *testing.T) {
 	broken := program(t, "#!/no/such/interpreter\n")
 	for name, flags := range map[string][]string{
 		"lock": nil, "fair": {"--fair"}, "read": {"-s"},
-		"fenced": {"--fenced"}, "permit": {"--permits", "1"},
+		"fenced": {"--fenced"}, "fair and fenced": {"--fair", "--fenced"}, "permit": {"--permits", "1"},
 	} {
 		for range 2 { // the second gets the lock at once
 			r := run(t, srv, nil, append(append([]string{"run", "-n", "-F", "--lease", "1h"}, flags...), name,

@@ -28,6 +28,7 @@ func TestRunNested(t *testing.T) {
 		"plain under read": {[]string{"-s"}, nil, 64},
 		"permit":           {[]string{"--permits", "1"}, []string{"--permits", "1"}, 0},
 		"fenced":           {[]string{"--fenced"}, []string{"--fenced"}, 0},
+		"fair and fenced":  {[]string{"--fair", "--fenced"}, []string{"--fair", "--fenced"}, 0},
 		"no token":         {nil, []string{"--fenced"}, 64},
 	} {
 		t.Run(name, func(t *testing.T) {

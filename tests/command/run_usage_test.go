@@ -23,7 +23,6 @@ func TestRunUsage(t *testing.T) {
 		"empty name":          {"", "--", "ls"},
 		"-s -x":               {"-s", "-x", "x", "--", "ls"},
 		"-s --fair":           {"-s", "--fair", "x", "--", "ls"},
-		"--fair --fenced":     {"--fenced", "--fair", "x", "--", "ls"},
 		"-n -w":               {"-n", "-w", "1", "x", "--", "ls"},
 		"-w negative":         {"-w", "-1", "x", "--", "ls"},
 		"-w text":             {"-w", "soon", "x", "--", "ls"},

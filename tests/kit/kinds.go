@@ -106,6 +106,12 @@ var Kinds = []Kind{
 			})
 		},
 	},
+	{
+		Name: "fairlock fenced", Reentrant: true, Queues: true, Fenced: true,
+		Make: func(s *holdfast.Session, name string, fixed time.Duration) Locker {
+			return fairlock.New(s, name, &fairlock.Options{FixedLease: fixed, WaiterLease: time.Second, Fenced: true})
+		},
+	},
 	{Name: "rwlock write", Reentrant: true, Twin: true, Make: writeHalf(false)},
 	{Name: "rwlock write preferred", Reentrant: true, Make: writeHalf(true)},
 	{Name: "rwlock read", Reentrant: true, Make: readHalf(false), Other: writeHalf(false)},

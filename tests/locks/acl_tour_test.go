@@ -110,7 +110,8 @@ func (w *aclWalk) rlock() {
 
 func (w *aclWalk) fairlock() {
 	queue, due := w.wire("redisson_lock_queue", "fair"), w.wire("redisson_lock_timeout", "fair")
-	mine, theirs := fairlock.New(w.mine, w.name("fair"), nil), fairlock.New(w.theirs, w.name("fair"), nil)
+	mine := fairlock.New(w.mine, w.name("fair"), &fairlock.Options{Fenced: true})
+	theirs := fairlock.New(w.theirs, w.name("fair"), nil)
 	w.lock(mine, theirs, w.listens(wire.FairTold(w.name("fair"))+"*"))
 
 	// Waiters that Java has dropped come back to their places.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
@@ -252,5 +253,42 @@ func TestOptionsOfTokensAreChecked(t *testing.T) {
 	} {
 		_, err := rlock.New(s, "orders", opts).Lock(t.Context())
 		require.ErrorContains(t, err, want)
+		_, err = fairlock.New(s, "orders", &fairlock.Options{
+			FixedLease: opts.FixedLease, Fenced: opts.Fenced, TokenTTL: opts.TokenTTL,
+		}).Lock(t.Context())
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// A fair lock that a release hands over is the next one's before that has a token: its first call fetches one. Neither
+// a copy of that call nor a release takes a token back.
+func TestAFairLockIsHandedOverWithAToken(t *testing.T) {
+	t.Parallel()
+	const key = "redisson_lock_token:{orders}"
+	for name, opts := range map[string]*fairlock.Options{
+		"kept": {Fenced: true}, "by the clock": {Fenced: true, TokenTTL: time.Minute},
+		"of a fixed lease": {Fenced: true, FixedLease: 20 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			p := proxy.Start(t, srv.Addr())
+			hold := kit.Lock(t, t.Context(), fairlock.New(kit.Open(t, srv.Addr(), nil), "orders", opts))
+			next := kit.GoLock(t.Context(), fairlock.New(kit.Open(t, p.Addr(), nil), "orders", opts).Lock)
+			kit.Await(t, "the waiter in the queue", func() bool {
+				return srv.Do(t, "LLEN", "redisson_lock_queue:{orders}") == int64(1)
+			})
+			if opts.TokenTTL > 0 {
+				srv.Do(t, "DEL", key) // it has expired, or was evicted
+			}
+			lost := p.On(proxy.Command("EVALSHA").With(key), proxy.DropReply, proxy.First)
+			require.NoError(t, hold.Release())
+			granted := kit.Granted(t, 5*time.Second, next, "the next one")
+			require.Equal(t, 1, lost.Count(), "the call that fetches the token")
+			require.Greater(t, granted.Token(), hold.Token())
+			require.Equal(t, strconv.FormatInt(granted.Token(), 10), srv.Str(t, "GET", key))
+			require.Equal(t, opts.TokenTTL > 0, srv.Do(t, "PTTL", key).(int64) > 0)
+			require.NoError(t, granted.Release())
+		})
 	}
 }

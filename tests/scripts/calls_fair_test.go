@@ -1,6 +1,10 @@
 package scripts
 
-import "github.com/holdfast-go/holdfast/internal/wire"
+import (
+	"slices"
+
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
 
 // These are for a fair lock.
 
@@ -18,6 +22,8 @@ type acquireFair struct {
 	grant string // default: 0
 	again bool
 	try   bool
+	token bool
+	ttl   string // of the token
 }
 
 func (a acquireFair) call() call {
@@ -28,9 +34,16 @@ func (a acquireFair) call() call {
 	if grant == "" {
 		grant = "0"
 	}
-	return call{"fairlock_acquire", fairKeys, []string{
+	c := call{"fairlock_acquire", fairKeys, []string{
 		me, "1", halfAMin, soon, wait, javaWait, publishes, fairOwn, fairTold, grant, flag(a.again),
 	}}
+	if a.token {
+		c.keys = append(slices.Clone(fairKeys), tokenKey)
+	}
+	if a.ttl != "" {
+		c.args = append(c.args, a.ttl)
+	}
+	return c
 }
 
 type releaseFair struct{ unreached bool }

@@ -216,6 +216,24 @@ func TestFairScriptsStand(t *testing.T) {
 		"granted by the call after the server has lost the queue": {
 			seed: mine(me, 0)[1:], call: acquireFair{grant: "9500", again: true}, reply: now{}, held: me,
 		},
+		"takes it with a token": {call: acquireFair{token: true}, reply: head(1, 1), held: me},
+		"in its turn, with a token": {
+			seed: with(mine(me, hears), [][]string{{"SET", tokenKey, "7"}}),
+			call: acquireFair{token: true, again: true}, reply: head(1, 8), held: me,
+		},
+		"granted by a release, with a token beyond the clock that keeps all its digits": {
+			seed: with(seed(me, "1"), mine("b:1", hears), [][]string{{"SET", tokenKey, "9007199254740993", "PX", "1000"}}),
+			call: acquireFair{token: true, ttl: "60000", again: true}, reply: []any{int64(1), now{}, "9007199254740994"},
+			held: me, queue: both[:1], ours: both[:1],
+		},
+		"no token while another has it": {
+			seed: known, call: acquireFair{token: true, grant: "9500"}, reply: waits(1, 0),
+			held: ours, queue: both[1:], ours: both[1:],
+		},
+		"a token of another type": {
+			seed: with(mine(me, hears), [][]string{{"RPUSH", tokenKey, "precious"}}),
+			call: acquireFair{token: true, again: true}, fails: "WRONGTYPE", queue: both[1:], ours: both[1:],
+		},
 		"behind one that it tells": {
 			seed: mine(ours, hears), call: acquireFair{grant: "9500"}, reply: waits(1, 0),
 			queue: []string{ours, me}, ours: []string{ours, me}, messages: tells(fairTold+ours[:36], ours),

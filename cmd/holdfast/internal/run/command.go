@@ -163,8 +163,8 @@ func (s *settings) checkFlags(cmd *cobra.Command) error {
 		return cli.Usagef("run: %w", wire.CheckName(s.name))
 	case changed("permits") && s.permits < 1:
 		return cli.Usagef("run: --permits is %d, must be at least 1", s.permits)
-	case strings.Count(fmt.Sprint(s.shared, s.exclusive, s.fair, s.fenced, s.permits > 0), "true") > 1:
-		return cli.Usagef("run: -s, -x, --fair, --fenced and --permits are different locks; want one of them")
+	case strings.Count(fmt.Sprint(s.shared, s.exclusive, s.fair, s.fenced && !s.fair, s.permits > 0), "true") > 1:
+		return cli.Usagef("run: -s, -x, --fair, --fenced and --permits exclude each other, except --fair and --fenced")
 	case s.atLeast > 0 && (s.permits > 0 || s.noFork):
 		return cli.Usagef("run: --at-least is for a lock, and not for -F, which has --lease")
 	case changed("at-least") && s.atLeast < 10*time.Millisecond:

@@ -64,7 +64,7 @@ func newThing(session *holdfast.Session, k kind, name string, fixed time.Duratio
 	case permit:
 		return permits{semaphore.NewExpirable(session, name, &semaphore.ExpirableOptions{FixedLease: fixed})}
 	case fair:
-		return fairlock.New(session, name, &fairlock.Options{FixedLease: fixed})
+		return fairlock.New(session, name, &fairlock.Options{FixedLease: fixed, Fenced: fenced})
 	case reads:
 		return rwlock.New(session, name, &rwlock.Options{FixedLease: fixed}).Read()
 	case writes:
