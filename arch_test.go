@@ -76,8 +76,8 @@ var mayImport = map[string][]string{
 	"once":  {".", "rlock"},
 	"latch": {".", "internal/script", "internal/session", "internal/wire"},
 	"semaphore": {
-		".", "internal/core", "internal/kind", "internal/lease", "internal/script", "internal/session", "internal/wait",
-		"internal/wire",
+		".", "internal/core", "internal/kind", "internal/lease", "internal/owner", "internal/script", "internal/session",
+		"internal/wait", "internal/wire",
 	},
 	"multilock": {".", "internal/core", "internal/several", "internal/session"},
 	"rwlock": {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
 )
@@ -49,12 +50,6 @@ func (e *Expirable) release(stands string, permits ...string) *script.Call {
 	return e.line.publishing(e.call(releaseExpirableScript)).Arg(stands).Arg(permits...)
 }
 
-// The replies of a release.
-const (
-	absent = 0 // one of the permits is not taken
-	freed  = 2 // or more: n - 2 clients listen
-)
-
 // giveBack gives permits back, whoever holds them, and whether or not the caller's ctx has ended. A copy of the call
 // does no harm, so it is repeated while its outcome is not known. The session's holds of the permits are lost.
 func (e *Expirable) giveBack(operation string, permits []string) error {
@@ -80,13 +75,14 @@ func (e *Expirable) giveBack(operation string, permits []string) error {
 
 // readRelease reads the reply of a call that gives permits back.
 func (e *Expirable) readRelease(c *script.Call) error {
-	switch n, err := c.ReadInt(); {
-	case err != nil:
+	n, err := c.ReadInt()
+	if err != nil {
 		return err
-	case n == absent:
-		return holdfast.ErrNotHeld
-	default:
-		e.lock.Released(n - freed)
-		return nil
 	}
+	done := owner.ReadReleased(n)
+	if done.Outcome == owner.Absent { // one of the permits is not taken
+		return holdfast.ErrNotHeld
+	}
+	e.lock.Released(done.Heard)
+	return nil
 }

@@ -56,18 +56,20 @@ func (h *Single) leaveToClose() error {
 
 // giveBack tells the server that the hold has ended. Only then it is known how.
 func (h *Single) giveBack(ctx context.Context) (*ending, error) {
-	reply, remaining, err := h.grant.lower(ctx)
-	return h.gaveBack(ctx, reply, remaining, err)
+	means, remaining, err := h.grant.lower(ctx)
+	return h.gaveBack(ctx, means, remaining, err)
 }
 
 // gaveBack is the outcome of a release whose calls under ctx ended so, with the end of the hold.
-func (h *Single) gaveBack(ctx context.Context, reply int64, remaining kind.Remaining, err error) (*ending, error) {
+func (h *Single) gaveBack(
+	ctx context.Context, means owner.Outcome, remaining kind.Remaining, err error,
+) (*ending, error) {
 	g := h.grant
 	switch {
 	case err == errNoTurn: //nolint:errorlint // nobody wraps it
 		g.correct(0)
 		err = session.Unknown(errNoTurn.Err)
-	case err == nil && reply == owner.Absent:
+	case err == nil && means == owner.Absent:
 		g.lose(g.lock.Session().Now()) // lowered has seen to copies
 		ending := h.dropped()
 		return ending, ending.err
@@ -91,7 +93,7 @@ var errNoTurn = &script.Failure{
 
 // lower tells the server how many holds are left, repeatedly until it has answered. Its result is absent only if no
 // copy of a release was executed before: one that finds nothing after that found the work of an earlier one.
-func (g *grant) lower(ctx context.Context) (reply int64, remaining kind.Remaining, err error) {
+func (g *grant) lower(ctx context.Context) (means owner.Outcome, remaining kind.Remaining, err error) {
 	if g.claim.Enter(ctx) != nil {
 		return 0, remaining, errNoTurn
 	}
@@ -99,23 +101,23 @@ func (g *grant) lower(ctx context.Context) (reply int64, remaining kind.Remainin
 	remaining = g.remaining()
 	var tries session.Tries
 	for tries.Next(ctx) {
-		reply, err = g.lowerOnce(ctx, remaining)
+		means, err = g.lowerOnce(ctx, remaining)
 		if err == nil || !script.IsTemporary(err) {
 			break
 		}
 	}
-	return reply, remaining, err
+	return means, remaining, err
 }
 
-func (g *grant) lowerOnce(ctx context.Context, remaining kind.Remaining) (reply int64, err error) {
-	s := g.lock.Session()
+func (g *grant) lowerOnce(ctx context.Context, remaining kind.Remaining) (means owner.Outcome, err error) {
+	s, reply := g.lock.Session(), int64(0)
 	call, sent := g.lock.protocol.Release(remaining), g.lowering(remaining)
 	err = s.Runner().Run(ctx, script.Return, call)
 	if err == nil {
 		reply, err = call.ReadInt()
 	}
 	call.Free()
-	return g.lowered(remaining, sent, reply, err)
+	return g.lowered(remaining, sent, owner.ReadReleased(reply), err)
 }
 
 // lowering says that a release is about to be sent, and returns when.
@@ -128,7 +130,9 @@ func (g *grant) lowering(remaining kind.Remaining) (sent time.Duration) {
 }
 
 // lowered records what became of a release, and returns what that means.
-func (g *grant) lowered(remaining kind.Remaining, sent time.Duration, reply int64, err error) (int64, error) {
+func (g *grant) lowered(
+	remaining kind.Remaining, sent time.Duration, done owner.Released, err error,
+) (means owner.Outcome, _ error) {
 	s := g.lock.Session()
 	c := g.claim
 	if err != nil {
@@ -140,16 +144,16 @@ func (g *grant) lowered(remaining kind.Remaining, sent time.Duration, reply int6
 		return 0, g.lock.final(err)
 	}
 	c.Lock()
-	reply, again := c.Replied(&g.Grant, remaining, sent, s.Now(), reply, g.lock.memory())
+	means, again := c.Replied(&g.Grant, remaining, sent, s.Now(), done, g.lock.memory())
 	c.Unlock()
 	g.lock.owe(again)
-	if reply != owner.Absent && (remaining.Count > 0 || g.lock.Shared) { // else all is gone, or the server has seen to it
+	if means != owner.Absent && (remaining.Count > 0 || g.lock.Shared) { // else all is gone, or the server has seen to it
 		g.slack()
 	}
-	if reply != owner.Lowered {
-		s.Lines().Released(g.lock.Line(), s.Listeners(reply-owner.Freed))
+	if means != owner.Lowered {
+		s.Lines().Released(g.lock.Line(), s.Listeners(done.Heard))
 	}
-	return reply, nil
+	return means, nil
 }
 
 // owe has a release repeated in the background that was refused, or whose outcome is not known.
@@ -193,9 +197,9 @@ func (g *grant) correctNow() {
 	}()
 	for delay, retry := time.Duration(0), wait.Retry; ; {
 		ctx, cancel := context.WithTimeoutCause(s.Context(), s.Bound(), session.ErrNoReply)
-		reply, _, err := g.lower(ctx)
+		means, _, err := g.lower(ctx)
 		cancel()
-		if err == nil && reply == owner.Absent { // the holds that are left are lost: what is owed now would take a new one
+		if err == nil && means == owner.Absent { // the holds that are left are lost: what is owed now would take a new one
 			g.lose(g.lock.Session().Now())
 		}
 		switch {

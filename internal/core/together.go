@@ -162,19 +162,19 @@ func (r *Return) Together(send sendReturn) (errs []error, done bool) {
 	if len(r.holds) == 0 {
 		return nil, true
 	}
-	remaining, replies, err := r.inTurn(send)
+	remaining, means, err := r.inTurn(send)
 	if remaining == nil || script.ClassOf(err) == script.Refused && !script.IsTemporary(err) && r.ctx.Err() == nil {
 		return nil, false // nothing was freed
 	}
 	errs = make([]error, len(r.holds))
 	for i, h := range r.holds {
-		r.endings[i], errs[i] = h.gaveBack(r.ctx, replies[i], remaining[i], err)
+		r.endings[i], errs[i] = h.gaveBack(r.ctx, means[i], remaining[i], err)
 	}
 	return errs, true
 }
 
 // inTurn sends the call in the turns of all claims, until its outcome is known. It returns nothing if it sent nothing.
-func (r *Return) inTurn(send sendReturn) (remaining []kind.Remaining, replies []int64, err error) {
+func (r *Return) inTurn(send sendReturn) (remaining []kind.Remaining, means []owner.Outcome, err error) {
 	var claims []*claim
 	for _, h := range r.holds {
 		claims = append(claims, h.grant.claim)
@@ -193,16 +193,16 @@ func (r *Return) inTurn(send sendReturn) (remaining []kind.Remaining, replies []
 	}
 	var tries session.Tries
 	for tries.Next(r.ctx) {
-		replies, err = r.lower(remaining, send)
+		means, err = r.lower(remaining, send)
 		if err == nil || !script.IsTemporary(err) {
 			break
 		}
 	}
-	return remaining, replies, err
+	return remaining, means, err
 }
 
 // lower sends the call.
-func (r *Return) lower(remaining []kind.Remaining, send sendReturn) ([]int64, error) {
+func (r *Return) lower(remaining []kind.Remaining, send sendReturn) (means []owner.Outcome, err error) {
 	sent, locks := r.session.Now(), make([]*Lock, len(r.holds))
 	for i, h := range r.holds {
 		locks[i] = h.lock
@@ -212,8 +212,9 @@ func (r *Return) lower(remaining []kind.Remaining, send sendReturn) ([]int64, er
 	if err != nil {
 		replies = make([]int64, len(r.holds))
 	}
+	means = make([]owner.Outcome, len(r.holds))
 	for i, h := range r.holds {
-		replies[i], _ = h.grant.lowered(remaining[i], sent, replies[i], err)
+		means[i], _ = h.grant.lowered(remaining[i], sent, owner.ReadReleased(replies[i]), err)
 	}
-	return replies, err
+	return means, err
 }

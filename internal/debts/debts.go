@@ -166,7 +166,7 @@ func (d *Debts[L]) giveBack(due []*Debt[L]) {
 			return
 		}
 		d.paid.Store(int64(s.Now()))
-		if n, bad := calls[i].ReadInt(); bad == nil && n >= owner.Freed {
+		if n, bad := calls[i].ReadInt(); bad == nil && owner.ReadReleased(n).Outcome == owner.Freed {
 			s.Lines().Wake(due[i].Lock.Line())
 		}
 	})

@@ -160,7 +160,7 @@ func TestARestIsThatOfTheWireOwner(t *testing.T) {
 func TestAReleaseThatFindsNothing(t *testing.T) {
 	for name, tt := range map[string]struct {
 		before func(c *testClaim, g *grant)
-		reply  int64
+		means  Outcome
 	}{
 		"is a loss": {func(*testClaim, *grant) {}, Absent},
 		"is none after a copy of it": {func(c *testClaim, g *grant) {
@@ -186,8 +186,8 @@ func TestAReleaseThatFindsNothing(t *testing.T) {
 			g := c.take(Shared, "w", 0)
 			tt.before(&c, g)
 			c.end(g, s)
-			reply, again := c.Replied(g, Remaining{Owner: "w"}, s, s, Absent, length)
-			assert.Equal(t, tt.reply, reply)
+			means, again := c.Replied(g, Remaining{Owner: "w"}, s, s, ReadReleased(0), length)
+			assert.Equal(t, tt.means, means)
 			assert.Empty(t, again)
 			assert.True(t, g.Returned())
 		})
@@ -210,7 +210,7 @@ func TestACopyIsWaitedFor(t *testing.T) {
 			g := c.take(Exclusive, "w", 0)
 			g.setCopies(tt.copies)
 			c.end(g, s)
-			_, debt := c.Replied(g, Remaining{Owner: "w"}, tt.sent, tt.now, Freed+2, length)
+			_, debt := c.Replied(g, Remaining{Owner: "w"}, tt.sent, tt.now, ReadReleased(4), length)
 			assert.Equal(t, tt.due, debt.Due())
 			assert.Equal(t, tt.due > 0, debt.Wire == "w")
 			assert.Equal(t, 2, g.Heard())

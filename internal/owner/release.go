@@ -14,12 +14,27 @@ type Remaining struct {
 	Lease   time.Duration // the least lease that the remaining holds need; 0 if there are none
 }
 
-// The replies of a release.
+// A Released is what a release has done.
+type Released struct {
+	Outcome
+	Heard int64 // how many clients were told, if it freed the name
+}
+
+// An Outcome is that of a release.
+type Outcome uint8
+
+// The outcomes.
 const (
-	Absent  = 0 // the server has nothing of this wire owner
-	Lowered = 1
-	Freed   = 2 // or more: the reply less 2 clients listen
+	Absent Outcome = iota // the server has nothing of this wire owner
+	Lowered
+	Freed
 )
+
+// ReadReleased is what the reply of a script says: 0, 1, or 2 and how many clients were told.
+func ReadReleased(reply int64) Released {
+	outcome := Outcome(min(max(reply, 0), int64(Freed)))
+	return Released{outcome, max(reply-int64(Freed), 0)}
+}
 
 // A Duty is what the session must still tell the server in the background.
 type Duty struct {
@@ -72,20 +87,21 @@ func (c *Claim[G, H]) doubtOf(g *Grant[G, H]) (ceiling int) {
 	return ceiling
 }
 
-// Replied takes the reply of a release that was sent then, and returns its meaning. That is Absent only if the hold was
-// gone before: not if the release was forestalled, by an earlier copy of it, or, where grants follow each other under
-// one wire owner, by what gave another one back. The debt is to be owed after that.
+// Replied records what a release that was sent then has done, and returns what it means. That is Absent only if the
+// hold was gone before: not if the release was forestalled, by an earlier copy of it, or, where grants follow each
+// other under one wire owner, by what gave another one back. The debt is to be owed after that.
 func (c *Claim[G, H]) Replied(
-	g *Grant[G, H], remaining Remaining, sent, now time.Duration, reply int64, memory time.Duration,
-) (means int64, again Debt) {
-	if reply == Absent && (g.Returned() || g.half == Shared && c.notes != nil && c.notes.emptied) {
-		reply = Freed
+	g *Grant[G, H], remaining Remaining, sent, now time.Duration, done Released, memory time.Duration,
+) (means Outcome, again Debt) {
+	means = done.Outcome
+	if means == Absent && (g.Returned() || g.half == Shared && c.notes != nil && c.notes.emptied) {
+		means = Freed
 	}
-	if remaining.Count == 0 || reply == Absent {
-		c.SetReturned(g, max(reply-Freed, 0))
+	if remaining.Count == 0 || means == Absent {
+		c.SetReturned(g, done.Heard)
 		again = c.Recheck(g, sent, now, memory)
 	}
-	return reply, again
+	return means, again
 }
 
 // SetReturned records that a release of the last hold was executed, or may have been, and how many clients

@@ -191,11 +191,11 @@ func (w *lineWorld) settleRelease(r lineRules, i int, a answer) {
 	s := &w.s[i]
 	c, g, h := s.held.claim(w.now)
 	c.Drop(g, h, true, false, w.now)
-	reply := int64(owner.Freed)
+	done := owner.Released{Outcome: owner.Freed}
 	if a == nothing {
-		reply = owner.Absent
+		done.Outcome = owner.Absent
 	}
-	_, again := c.Replied(g, owner.Remaining{Owner: g.Wire}, s.gave, w.now, reply, lineMemory)
+	_, again := c.Replied(g, owner.Remaining{Owner: g.Wire}, s.gave, w.now, done, lineMemory)
 	w.owe(r, i, again)
 	s.holds = idle
 }

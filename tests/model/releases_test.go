@@ -74,23 +74,23 @@ func (w *world) settleRelease(r rules, i int) violation {
 }
 
 // released handles the reply to a release, and returns what it means.
-func (w *world) released(r rules, g *grant, rest owner.Remaining, sent time.Duration, a answer) int64 {
-	reply := int64(owner.Lowered)
+func (w *world) released(r rules, g *grant, rest owner.Remaining, sent time.Duration, a answer) owner.Outcome {
+	done := owner.Released{Outcome: owner.Lowered}
 	switch {
 	case a == nothing:
-		reply = owner.Absent
+		done.Outcome = owner.Absent
 	case rest.Count == 0:
-		reply = owner.Freed
+		done.Outcome = owner.Freed
 	}
 	if !r.sweepFromSend {
 		sent = w.now
 	}
 	half, forestalled := g.State().Half, g.Returned()
-	means, again := w.claim(g).Replied(g, rest, sent, w.now, reply, w.memory())
+	means, again := w.claim(g).Replied(g, rest, sent, w.now, done, w.memory())
 	if half == owner.Shared && w.claim(g).Known().Top > 0 {
 		forestalled = forestalled || r.oneRelease && w.emptied || r.undoReturns && w.undone
 	}
-	if reply == owner.Absent && !forestalled {
+	if done.Outcome == owner.Absent && !forestalled {
 		means = owner.Absent
 	}
 	if means == owner.Absent { // one release has reported the loss
