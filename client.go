@@ -25,8 +25,8 @@ const dialLimit = 2 * time.Second
 // through. A caller without a place in the ring would be stuck, whatever its ctx says.
 const ringScale = 10
 
-// buffer is how many bytes a connection writes or reads at once, at the most. The client's default of half a mebibyte
-// would be most of the memory that a session needs.
+// buffer is how many bytes at most a connection writes or reads at once. The client's default of half a mebibyte would
+// be most of the memory that a session needs.
 const buffer = 64 << 10
 
 // connect makes the client. If an attempt times out it tries again, as long as patience lasts.
@@ -46,7 +46,7 @@ func connect(opt rueidis.ClientOption, patience time.Duration) (rueidis.Client, 
 	}
 }
 
-// setUp changes a client's options to what the guarantees need. l learns of connections.
+// setUp sets a client's options as the guarantees need them. l learns of connections.
 //
 // A silent connection is noticed in two ways. A direct call to it ends after ConnWriteTimeout. Without one, a
 // connection that has received nothing for one to two times KeepAlive is sent a PING, and ends if there is no answer

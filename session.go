@@ -304,7 +304,7 @@ func (o *Options) acks() *session.Acks {
 	}
 }
 
-// process is what the session tells of itself.
+// process is what the session publishes about itself.
 func (o *Options) process() *presence.Process {
 	if o.Anonymous {
 		return nil

@@ -27,7 +27,7 @@ func (p *protocol) lock() *core.Lock { return (*Mutex)(p).lock() }
 // call begins a call with the keys that all scripts of the queue take.
 func (p *protocol) call(s *script.Script) *script.Call { return script.NewCall(s).Key(p.keys[:]...) }
 
-// passing adds what the scripts need that pass the lock on.
+// passing adds the arguments that scripts need to pass the lock on.
 func (p *protocol) passing(c *script.Call) *script.Call {
 	l := p.lock()
 	return c.Arg(p.javaWait, l.Publish(), l.Channel, p.sessions(), l.Session().Counting())
@@ -70,7 +70,7 @@ func (p *protocol) Leave(owner string) *script.Call {
 // WaiterLease is how long a dead waiter stays in the queue.
 func (p *protocol) WaiterLease() time.Duration { return p.waiterLease }
 
-// What a waiter's place in the queue may have become.
+// What may have happened to a waiter's place in the queue.
 const (
 	placeNew      = 1 // at the end
 	placeRegained = 2 // others had dropped the waiter
@@ -88,13 +88,13 @@ func (p *protocol) Moved(place int64, stood bool) {
 	}
 }
 
-// Standing is how a session is told that one of its calls has the lock.
+// Standing says how a session hears that one of its calls has the lock.
 func (p *protocol) Standing() *wait.Standing {
 	p.told = wire.FairTold(p.lock().Key()) + p.lock().Session().ID()
 	return &wait.Standing{Channel: p.told}
 }
 
-// Wait has a waiter listen where its session is told that it has the lock. Redisson, and sessions that are not told
+// Wait makes a waiter listen where its session hears that it has the lock. Redisson, and sessions that are not told
 // there, tell each waiter on a channel of its own.
 func (p *protocol) Wait(place *wait.Place, owner string, others bool) { //nolint:revive // no control: it is so
 	if owner == "" { // a re-entry, to which nothing is handed

@@ -67,14 +67,14 @@ func Lose(t testing.TB, hold *holdfast.Hold) {
 	tell(ctx)
 }
 
-// A Lock is what may be locked: a lock of any kind, or one half of a read-write lock.
+// A Lock is something that can be locked: a lock of any kind, or one half of a read-write lock.
 type Lock interface {
 	Name() string
 	Locked(ctx context.Context) (bool, error)
 }
 
-// AssertFree fails the test for each of the locks that anybody holds, and says who. Of a multilock pass the
-// locks that it consists of; for semaphores and latches see [AssertPermits] and [AssertCount].
+// AssertFree fails the test for each of the locks that anybody holds, and says who. For a multilock, pass the locks
+// that it consists of; for semaphores and latches see [AssertPermits] and [AssertCount].
 func AssertFree(t testing.TB, locks ...Lock) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), asking)
@@ -98,7 +98,7 @@ func title(l Lock) string {
 	return fmt.Sprintf("%T %q", l, l.Name())
 }
 
-// holders tells who has a lock, if that is known.
+// holders returns who has a lock, if that is known.
 func holders(ctx context.Context, l Lock) string {
 	asked, ok := l.(interface {
 		Holders(ctx context.Context) ([]holdfast.Holder, error)

@@ -146,7 +146,7 @@ func (s *Server) Lose(name string) {
 	}
 }
 
-// Forget removes all keys, like a server that restarts and has kept nothing. Nobody is told.
+// Forget removes all keys, like a server that restarts and has kept nothing. Nothing is published.
 func (s *Server) Forget() { s.redis.Forget() }
 
 // Stop takes the server down: it cuts connections and refuses new ones until [Server.Restart]. Its keys stay, as if on

@@ -1,4 +1,4 @@
--- rlock_force: free a lock whoever holds it, and tell those who wait, or hand it to the first in its line.
+-- rlock_force: free a lock whoever holds it, and tell the waiters, or hand it to the first in its line.
 --
 -- KEYS[1]  lock       hash {wire owner -> hold count}
 -- KEYS[2]  line       list of waiters, the next one first; it may be missing, with those that follow

@@ -1,7 +1,7 @@
--- rlock_stand: take a lock, or stand in its line. A release hands the lock to the first in the line.
--- Whoever stands there calls it again before its time is over. A wire owner gets a place only once, so what is found in
--- its place has not been granted before. A copy of the call changes nothing but expiries, which it may extend, unless
--- the one before was never executed; one that comes after its not_after changes nothing at all.
+-- rlock_stand: take a lock, or stand in its line. A release hands the lock to the first in the line. A waiter that
+-- stands there calls it again before its time is over. A wire owner gets a place only once, so an entry that is found
+-- there has not been granted before. A copy of the call changes nothing but expiries, which it may extend, unless the
+-- one before was never executed; one that comes after its not_after changes nothing at all.
 --
 -- KEYS[1]  lock       hash {wire owner -> hold count}, expires with its longest lease
 -- KEYS[2]  line       list of waiters, the next one first, expires in a minute; it may be missing, with those

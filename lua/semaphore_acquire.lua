@@ -1,5 +1,5 @@
--- semaphore_acquire: take permits of a semaphore, if enough are free; or stand in its line. Whoever stands there is
--- told when it is its turn, and calls again then, and before its time is over. A call that comes after its not_after
+-- semaphore_acquire: take permits of a semaphore, if enough are free; or stand in its line. A waiter that stands there
+-- is told when its turn comes; it calls again then, and before its time is over. A call that comes after its not_after
 -- changes nothing.
 --
 -- KEYS[1]  semaphore  string, the free permits, which may be below 0; nothing there: none

@@ -1,7 +1,7 @@
--- semaphore_acquire_expirable: take permits that come back when their leases are over, if so many are free; or stand in
--- the line. Whoever stands there is told when it is its turn, and calls again then, and before its time is over. A copy
--- of the call finds its ids and takes no others; at most it extends their leases. One that comes after its not_after
--- changes nothing.
+-- semaphore_acquire_expirable: take permits that come back when their leases are over, if enough are free; or stand in
+-- the line. A waiter that stands there is told when its turn comes; it calls again then, and before its time is over. A
+-- copy of the call finds its ids and takes no others; at most it extends their leases. One that comes after its
+-- not_after changes nothing.
 --
 -- KEYS[1]  semaphore  string, the free permits, which may be below 0; nothing there: none
 -- KEYS[2]  permits    zset {id -> server ms when the lease is over; 922337203685477: never}

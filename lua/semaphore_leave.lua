@@ -1,4 +1,4 @@
--- semaphore_leave: take a waiter out of the line of a semaphore, and tell those for whom there is room by that.
+-- semaphore_leave: take a waiter out of the line of a semaphore, and tell the waiters that now have room.
 --
 -- KEYS[1]  semaphore  string, the free permits, which may be below 0; nothing there: none
 -- KEYS[2]  line       list of waiters, the next one first; their sessions listen on <line>:<session>. It may be

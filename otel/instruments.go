@@ -13,7 +13,7 @@ var boundaries = []float64{
 	0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600,
 }
 
-// instruments are what is measured. Units are UCUM's.
+// instruments are the metrics. Units are UCUM's.
 type instruments struct {
 	holds, waits                                metric.Int64UpDownCounter
 	holdDuration, waitDuration, acquireDuration metric.Float64Histogram

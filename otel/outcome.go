@@ -55,7 +55,7 @@ func outcomeOf(err error, well outcome) outcome {
 	return failure
 }
 
-// bad reports whether the outcome is an error to whoever reads traces.
+// bad reports whether the outcome is an error for the reader of traces.
 func (o outcome) bad() bool {
 	switch o {
 	case lost, closed, unknown, deadlock, wrongKind, unacked, failure:
@@ -64,8 +64,8 @@ func (o outcome) bad() bool {
 	return false
 }
 
-// errorType is a value of the attribute error.type, of which there are few: the type of the innermost error, if it
-// has one that says anything.
+// errorType returns a value of the attribute error.type. There are only few such values: the type of the innermost
+// error, if it has one that says anything.
 func errorType(err error, o outcome) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// telemetry is what the functions of an observer share.
+// telemetry is the state that the functions of an observer share.
 type telemetry struct {
 	instruments
 	tracer trace.Tracer

@@ -28,7 +28,7 @@ var (
 	}
 )
 
-// keysOf are those of a lock besides its own: its line, who is alive there, and the fencing token.
+// keysOf returns the further keys of a lock: its line, the waiters alive there, and the fencing token.
 func keysOf(key string) [3]string {
 	return [...]string{wire.Line(key), wire.LineAlive(key), wire.TokenKey(key)}
 }
@@ -114,7 +114,7 @@ func (p lined) Acquire(w kind.Want) *script.Call {
 // waiter is how an owner stands in the line.
 func (p lined) waiter(owner string) string { return owner + p.asks() }
 
-// asks is what a waiter asks for.
+// asks is a waiter's request.
 func (p lined) asks() string {
 	asks := " " + strconv.FormatInt(lease.Grant(p.lock().Length()).Milliseconds(), 10)
 	if p.fenced {
@@ -126,7 +126,7 @@ func (p lined) asks() string {
 	return asks
 }
 
-// Leave takes an owner out of the line, and gives back what it may have been granted.
+// Leave takes an owner out of the line, and gives back whatever it may have been granted.
 func (p lined) Leave(owner string) *script.Call {
 	return p.Release(kind.Remaining{Owner: owner}).Arg(p.waiter(owner))
 }
@@ -143,5 +143,5 @@ func (p lined) Standing() *wait.Standing {
 	return s
 }
 
-// Moved is told nothing: the order is that of the line.
+// Moved does nothing: the order is that of the line.
 func (p lined) Moved(int64, bool) {}

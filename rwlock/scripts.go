@@ -32,7 +32,7 @@ type half struct {
 	mutex   core.Mutex
 	lock    *core.Lock // its inside
 	line    [3]string  // as scripts take it: whether some wait to write, who, and who of them is alive
-	writers string     // the key of the writers that wait, if readers wait behind them; else ""
+	writers string     // the key of the waiting writers, if readers wait behind them; otherwise ""
 }
 
 // force is the call that ends a half.
@@ -121,7 +121,7 @@ func (p *writer) release(c *script.Call, r kind.Remaining) *script.Call {
 		Arg(r.Owner, strconv.Itoa(r.Count), p.lock.Publish(), p.lock.Channel, p.lock.Session().Counting())
 }
 
-// Leave takes an owner out of the line, and gives back what it may have been granted.
+// Leave takes an owner out of the line, and gives back whatever it may have been granted.
 func (p *writer) Leave(owner string) *script.Call {
 	c := script.NewCall(releaseWriteScript).Key(p.lock.Key())
 	if p.writers != "" {
@@ -143,7 +143,7 @@ func (p *writer) Standing() *wait.Standing {
 	}
 }
 
-// Moved is told nothing: the order is that of the line.
+// Moved does nothing: the order is that of the line.
 func (p *writer) Moved(int64, bool) {}
 
 func (p *writer) Renewal() *script.Script { return kind.RenewScript }

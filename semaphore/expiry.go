@@ -131,7 +131,7 @@ func (l life) remaining(ctx context.Context) (time.Duration, error) {
 	return lease.Lasting(left), nil
 }
 
-// gone is the time left of what is not there.
+// gone is the time left of something that does not exist.
 const gone = -2
 
 func (l life) left(ctx context.Context, operation string) (ms int64, err error) {

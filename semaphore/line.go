@@ -16,7 +16,8 @@ const waiterLease = 15 * time.Second
 // waiterMillis is that as scripts take it.
 var waiterMillis = lease.Millis(waiterLease)
 
-// A line is where sessions stand that wait for permits of a semaphore. A release tells those for whom there is room.
+// A line is where sessions stand that wait for permits of a semaphore. A release tells the waiters for which there is
+// room.
 type line struct {
 	object   *session.Object
 	keys     [2]string // as scripts take them
@@ -32,7 +33,7 @@ func lineOf(o *session.Object, kind string) line {
 	}
 }
 
-// publishing appends the line to a call, and how to tell those who wait there or elsewhere.
+// publishing appends the line to a call, and how to tell the waiters there and elsewhere.
 func (l *line) publishing(c *script.Call) *script.Call {
 	return c.Spare(l.keys[:]...).Arg(l.object.Publish(), l.object.Channel, l.object.Session().Counting())
 }

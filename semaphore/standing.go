@@ -12,11 +12,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// Of a session one call at a time stands in the line on the server, the first of its line here. A release tells it that
-// it may look. It takes nothing for it: a counting permit has no owner, and would be lost with whoever got it.
+// One call of a session at a time stands in the line on the server, the first of the session's own line. A release
+// tells it that it may look. It takes nothing for it: a counting permit has no owner, and would be lost with whoever
+// got it.
 
-// breath is how long a call that stands sleeps, about: whoever was told is given up after 5 s, so one that has missed
-// it must look before.
+// breath is how long a call that stands sleeps, about: a waiter that was told is given up after 5 s, so one that has
+// missed the message must look before.
 const breath = 4 * time.Second
 
 // TakePlace is where the call waits.

@@ -91,8 +91,8 @@ func (t *taking) try(ctx context.Context) error {
 	return err
 }
 
-// tryTo makes one attempt. It goes on until there is a reply, or none can come any more: if its context ends, or the
-// session, what it takes is given back.
+// tryTo makes one attempt. It goes on until there is a reply, or none can come any more: if its context or the session
+// ends, the permits that it takes are given back.
 func (t *taking) tryTo(ctx context.Context) error {
 	o, waiter := &t.semaphore.object, t.stands()
 	results, away := make(chan error), make(chan struct{})
@@ -149,7 +149,7 @@ func (t *taking) send(ctx context.Context, waiter string) error {
 	return reply.Unexpected()
 }
 
-// giveBack gives back what nobody waits for any more.
+// giveBack gives back permits that nobody waits for any more.
 func (t *taking) giveBack() {
 	p := t.semaphore
 	p.object.Return(session.Gift{Call: func() *script.Call { return p.add(t.n, create) }, Read: p.object.Given})

@@ -1,5 +1,5 @@
-// Package cluster asks a Redis Cluster for what any of its nodes can tell. The client sends commands
-// without a key to a node of its choice, which may be one that is down.
+// Package cluster asks a Redis Cluster questions that any of its nodes can answer. The client sends commands without a
+// key to a node of its choice, which may be one that is down.
 package cluster
 
 import (
@@ -17,9 +17,9 @@ import (
 // patience is for how long a node is waited for before the next one is asked as well.
 const patience = 100 * time.Millisecond
 
-// Ask sends a command to one node after another until one answers, be it with a refusal. A silent node keeps
-// nobody waiting: the next one is asked meanwhile. The goroutines for that are started by start; they end soon
-// after the answer, or when the client closes. If none answers until ctx ends, the error has what they said.
+// Ask sends a command to one node after another until one answers, be it with a refusal. A silent node keeps nobody
+// waiting: the next one is asked meanwhile. The goroutines for that are started by start; they end soon after the
+// answer, or when the client closes. If none answers until ctx ends, the error has their errors.
 func Ask(
 	ctx context.Context, client rueidis.Client, start func(func()), command ...string,
 ) (rueidis.RedisMessage, error) {
@@ -61,7 +61,7 @@ func isReplica(slots rueidis.RedisResult, addr string) bool {
 
 var errUnfit = errors.New("the node is a replica")
 
-// ask is Ask that tells who has answered; "" if nobody has. Answers that are unfit do not count.
+// ask is Ask, and also returns which node has answered; "" if nobody has. Answers that are unfit do not count.
 func ask(
 	ctx context.Context, client rueidis.Client, start func(func()),
 	unfit func(answer rueidis.RedisResult, by string) bool, command ...string,
@@ -165,7 +165,7 @@ func read(entry any, by string) (r Range, ok bool) {
 	return r, first && last
 }
 
-// address is where a node is: without a host at that of the node that was asked.
+// address is where a node is: without a host at the host of the node that was asked.
 func address(host string, port int64, by string) string {
 	switch host {
 	case "?":

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A Map is who has which slots, by what one node says.
+// A Map says who has which slots, as one node sees it.
 type Map []Range
 
 // Owner is the master of a slot, "" if there is none.
@@ -38,8 +38,8 @@ func (m Map) MasterOf(replica string) string {
 	return ""
 }
 
-// ErrFailed is what can be said of a master that the others take for failed: to servers from version 8 on, the client
-// has no connection then.
+// ErrFailed is the error for a master that the others take for failed: to servers from version 8 on, the client has no
+// connection then.
 var ErrFailed = errors.New("the cluster takes it for failed")
 
 // Without are the masters that are not among the nodes that a client knows.
@@ -53,7 +53,7 @@ func (m Map) Without(known map[string]rueidis.Client) (masters []string) {
 	return masters
 }
 
-// Of are the slots of a master.
+// Of returns the slots of a master.
 func (m Map) Of(master string) Map {
 	return slices.DeleteFunc(slices.Clone(m), func(r Range) bool { return r.Nodes[0].Addr != master })
 }

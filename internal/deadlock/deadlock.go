@@ -1,8 +1,8 @@
-// Package deadlock finds owners that wait for each other, in what their sessions tell of their long waits. It asks
-// nobody, and has no clock.
+// Package deadlock finds owners that wait for each other, in their sessions' reports of long waits. It sends nothing,
+// and has no clock.
 //
-// What sessions have told at different times makes cycles that never were. So one counts when all that are in it have
-// gone on telling of it: see [Finder.Look].
+// Reports from different times may show cycles that never existed. So a cycle counts when all sessions in it have kept
+// reporting it: see [Finder.Look].
 package deadlock
 
 import (
@@ -15,38 +15,38 @@ import (
 // A Wait is a call that has waited for long while its owner holds something.
 type Wait struct {
 	ID    uint64   `json:"id"`              // never used again by its session
-	Kind  string   `json:"kind"`            // of what it waits for, as errors call it
+	Kind  string   `json:"kind"`            // of the lock it waits for, as errors call it
 	Name  string   `json:"name"`            // the key on the server
 	Since int64    `json:"since"`           // ms since 1970, by the clock of its process
 	For   []string `json:"for,omitempty"`   // the wire owners that have it
-	Holds []string `json:"holds,omitempty"` // those of the owner that waits
+	Holds []string `json:"holds,omitempty"` // the wire owners of the waiting owner
 }
 
-// A Telling is what a session has told last.
+// A Telling is the last report of a session.
 type Telling struct {
 	Session string
 	Count   uint64 // how often it has told by then
 	Waits   []Wait
 }
 
-// A Link is a wait in a cycle: the next one's owner has what it waits for.
+// A Link is a wait in a cycle: the owner of the next link has what it waits for.
 type Link struct {
 	Session string
 	Wait
 	At string // the wire owner of the next one
 }
 
-// A Cycle is waits each of which lasts until another one is over, and the last one until the first one is.
+// A Cycle is a list of waits. Each lasts until the next one is over, and the last one until the first one is.
 type Cycle []Link
 
-// Youngest is the link that began to wait last. All who know the cycle find the same one.
+// Youngest returns the link that began to wait last. Everybody who knows the cycle finds the same one.
 func (c Cycle) Youngest() Link {
 	return slices.MaxFunc(c, func(a, b Link) int {
 		return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.Session, b.Session), cmp.Compare(a.ID, b.ID))
 	})
 }
 
-// String tells what it is, without the processes.
+// String describes the cycle, without the processes.
 func (c Cycle) String() string {
 	var b strings.Builder
 	for i, l := range c {

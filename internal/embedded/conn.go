@@ -19,9 +19,9 @@ type conn struct {
 	done          chan struct{} // closed when the connection has ended
 	once          sync.Once     // of end
 
-	// What the client listens to, "p" and "s" in front of patterns and of sharded channels, and whether it
-	// does without RESP3: messages look like replies then, but all else is refused. Only answer changes
-	// these, and only while something is owed.
+	// The channels that the client listens to, with "p" and "s" in front of patterns and of sharded channels, and whether
+	// it does without RESP3: messages look like replies then, but all else is refused. Only answer changes these, and only
+	// while something is owed.
 	channels map[string]bool
 	plain    bool
 }
@@ -106,7 +106,7 @@ func (c *conn) handOn(command frame) bool {
 	return err == nil
 }
 
-// answer gives the client what the server says.
+// answer passes the server's answer to the client.
 func (c *conn) answer() {
 	defer c.end()
 	answers := newReader(c.redis)

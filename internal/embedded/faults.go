@@ -43,9 +43,9 @@ func (s *Server) Answers() bool {
 // Forget removes all keys.
 func (s *Server) Forget() { s.redis.FlushAll() }
 
-// Advance puts the server's clock forward. No command is handed on while meanwhile is called, which may put
-// other clocks forward as far, and no more: what it calls could not ask the server. Then after is called, and
-// all subscribers are told to look.
+// Advance puts the server's clock forward. No command is handed on while meanwhile is called, which may put other
+// clocks forward as far, and no more: what it calls could not ask the server. Then it calls after, and tells all
+// subscribers to look.
 func (s *Server) Advance(d time.Duration, meanwhile, after func()) {
 	s.jump(d, meanwhile)
 	after()

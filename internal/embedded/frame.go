@@ -38,7 +38,7 @@ func (f frame) isWakeUp() bool   { return f.words[len(f.words)-1] == wakeUp }
 // isNoScript reports whether the server has executed nothing yet, as it does not have the script.
 func (f frame) isNoScript() bool { return bytes.HasPrefix(f.raw, []byte("-NOSCRIPT")) }
 
-// subscription splits "punsubscribe" into what it is about, "p", and whether that ends.
+// subscription splits "punsubscribe" into its object, "p", and whether it ends that.
 func (f frame) subscription() (of string, ends bool) {
 	return strings.CutSuffix(strings.TrimSuffix(f.word(0), "subscribe"), "un")
 }
@@ -99,7 +99,7 @@ func (r *reader) bulk(size string) error {
 	return nil
 }
 
-// values reads so many times n values; a negative size is a null.
+// values reads n values as often as the header says; a negative size is a null.
 func (r *reader) values(size string, n int) error {
 	count, err := strconv.Atoi(size)
 	for range count * n {

@@ -40,7 +40,7 @@ type Server struct {
 func Start() (*Server, error) {
 	s := &Server{redis: miniredis.NewMiniRedis(), conns: make(map[*conn]struct{})}
 	s.redis.SetTime(time.Now())
-	s.redis.ClockTTL(true) // what has a lease runs out by the clock that TIME reads
+	s.redis.ClockTTL(true) // leases run out by the clock that TIME reads
 	var err error
 	for range 100 {
 		if s.listener, err = net.Listen("tcp", anyAddr()); err == nil {
@@ -70,8 +70,8 @@ func (s *Server) Addr() string { return s.addr }
 // URL is the same as a URL.
 func (s *Server) URL() string { return "redis://" + s.addr }
 
-// Stop has the server be gone: connections are cut, and refused; a pause is over. What it knows stays,
-// as if on a disk, and what has a lease runs out.
+// Stop takes the server down: connections are cut, and new ones refused; a pause ends. Its data stay, as if on a disk,
+// and leases run out.
 func (s *Server) Stop() {
 	s.cut()
 	s.unpause()
@@ -97,7 +97,7 @@ func (s *Server) Runs() bool {
 	return s.listener != nil
 }
 
-// Restart has the server come back at its address, with what it knows. One that runs is stopped first.
+// Restart brings the server back at its address, with its data. A running server is stopped first.
 func (s *Server) Restart() error {
 	s.Stop()
 	s.mu.Lock()
@@ -171,8 +171,8 @@ type contexts struct {
 	listen bool
 }
 
-// separate has a connection with RESP3 listen and take all commands, as on a real server. miniredis refuses
-// them to a context that listens.
+// separate lets a connection with RESP3 listen and also take all commands, as on a real server. miniredis refuses them
+// to a context that listens.
 func (s *Server) separate(c *server.Peer, listen bool) { //nolint:revive // what the command is for
 	known, found := s.contexts.Load(c)
 	if !found {

@@ -1,4 +1,4 @@
-// Package exampleserver has the examples of the packages run anywhere: on an embedded server.
+// Package exampleserver lets the examples of the packages run anywhere: on an embedded server.
 package exampleserver
 
 import (
@@ -30,7 +30,7 @@ func Main(m *testing.M, independent int) {
 	code = m.Run()
 }
 
-// Open is what a program does once, with the address of its own server.
+// Open does what a program does once with the address of its own server.
 func Open() *holdfast.Session { return open(servers[0]) }
 
 // OpenAll is the same for all servers.

@@ -37,8 +37,9 @@ func Add(moment, d time.Duration) time.Duration {
 	return moment + d
 }
 
-// Grant is for how long a release grants a lock to a waiter that holds it with a lease: whoever is frozen when its turn
-// comes, or cut off, delays the others by less than 10 s. It is a multiple of 10 ms, as a fair lock's queue has it.
+// Grant is for how long a release grants a lock to a waiter that holds it with a lease: a waiter that is frozen or cut
+// off when its turn comes delays the others by less than 10 s. It is a multiple of 10 ms, as a fair lock's queue has
+// it.
 func Grant(lease time.Duration) time.Duration {
 	return min(lease, 9500*time.Millisecond).Truncate(10 * time.Millisecond)
 }
@@ -47,11 +48,11 @@ func Grant(lease time.Duration) time.Duration {
 // for long for a reply that does not come, however long the lease.
 func NotAfter(lease time.Duration) time.Duration { return min(lease/3, time.Minute) }
 
-// Bound is how long a release may take before its caller is told that the outcome is unknown.
+// Bound is how long a release may take before its caller learns that the outcome is unknown.
 func Bound(lease time.Duration) time.Duration { return min(lease/3, 5*time.Second) }
 
-// Lasting is what is left of a lease, as scripts tell it in ms. The longest one stands for all that would
-// be longer: it is, too, when [Millis] has rounded it up.
+// Lasting returns the rest of a lease, which scripts give in ms. The longest one stands for all that would be longer:
+// it is, too, when [Millis] has rounded it up.
 func Lasting(ms int64) time.Duration {
 	if ms > math.MaxInt64/int64(time.Millisecond) {
 		return math.MaxInt64

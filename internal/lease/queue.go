@@ -24,7 +24,7 @@ func (q *queue[T]) set(x T, place int32, due time.Duration) {
 	q.move(int(place)-1, item[T]{due, x})
 }
 
-// remove takes out what is at that place.
+// remove takes out the element at that place.
 func (q *queue[T]) remove(place int32) {
 	last := len(*q) - 1
 	moved := (*q)[last]
@@ -36,7 +36,7 @@ func (q *queue[T]) remove(place int32) {
 	}
 }
 
-// move puts x where i is free, or where it belongs from there on.
+// move puts x at the free place i, or further on, where it belongs.
 func (q queue[T]) move(i int, x item[T]) {
 	for i > 0 && x.due < q[(i-1)/2].due {
 		q.put(i, q[(i-1)/2])

@@ -13,7 +13,7 @@ type Group struct {
 	Slot   uint16
 }
 
-// Renewable is what a watchdog keeps alive, or only knows.
+// Renewable is something that a watchdog keeps alive, or only knows.
 type Renewable interface {
 	comparable
 	// Group is the same at every call.
@@ -45,16 +45,15 @@ var _ interface{ entry() *Entry } = (*Entry)(nil)
 // BatchSize is the limit of names per call (guarantee G9).
 const BatchSize = 500
 
-// Watchdog renews what was added to it, at the latest a third of the lease after the last
-// success, in batches. Many names cost hardly more than one, so when one of a group is due,
-// others go along as far as the call has room: those that are due first, unless they were
-// renewed only just now. From then on they are due together.
+// Watchdog renews the members added to it, at the latest a third of the lease after the last success, in batches. Many
+// names cost hardly more than one, so when one of a group is due, others go along as far as the call has room: those
+// that are due first, unless they were renewed only just now. From then on they are due together.
 //
-// It knows what need not be renewed, too: so whoever wants to know all that there is asks it.
+// It knows what need not be renewed, too: so code that needs all of them asks it.
 type Watchdog[R Renewable] struct {
 	now    func() time.Duration // the present moment
 	period time.Duration        // between renewals
-	along  time.Duration        // what is due this much later goes along
+	along  time.Duration        // members that are due this much later go along
 	again  time.Duration        // to the next try of a renewal that failed
 
 	// renew renews a batch of one group, of at most BatchSize; it reports each outcome by
@@ -74,8 +73,8 @@ type Watchdog[R Renewable] struct {
 // never is when that is due which is not to be renewed, or is being renewed.
 const never time.Duration = math.MaxInt64
 
-// A group has all entries that may share a call, by the moment they are due; the watchdog
-// has the groups by that of their first.
+// A group has all entries that may share a call, by the moment they are due; the watchdog orders the groups by the
+// moment of their first.
 type group[R Renewable] struct {
 	key     Group
 	entries queue[R]
@@ -220,7 +219,7 @@ func (w *Watchdog[R]) Run(ctx context.Context) {
 	}
 }
 
-// Look has Run look what is due: the clock has jumped.
+// Look makes Run look which members are due: the clock has jumped.
 func (w *Watchdog[R]) Look() { w.wake() }
 
 // next is how long nothing is due.
@@ -235,7 +234,7 @@ func (w *Watchdog[R]) next() time.Duration {
 	return w.asleep - now
 }
 
-// take returns what is due in batches, filled up as far as there is more.
+// take returns the due members in batches, filled up with others that are nearly due.
 func (w *Watchdog[R]) take() (batches [][]R) {
 	now := w.now()
 	w.mu.Lock()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// mostNotes is how many notes a session tells, the oldest ones.
+// mostNotes is how many notes a session publishes, the oldest ones.
 const mostNotes = 64
 
 // notes are the texts that holds were given.
@@ -24,8 +24,8 @@ type note struct {
 	since      time.Duration
 }
 
-// Note has the session tell a text of a wire owner's hold, unless that ends within a moment. An anonymous session only
-// keeps it.
+// Note makes the session publish the text of a wire owner's hold, unless the hold ends within a moment. An anonymous
+// session only keeps it.
 func (t *Teller) Note(wire, text string) (end func()) {
 	n := &t.notes
 	n.mu.Lock()
@@ -59,7 +59,7 @@ func (t *Teller) NoteOf(wire string) (text string) {
 	return text
 }
 
-// change has the goroutine look what is to be told.
+// change makes the goroutine look whether there is something to publish.
 func (n *notes) change(t *Teller) {
 	if !n.changed && t.text != "" {
 		n.changed = true
@@ -73,7 +73,7 @@ func (n *notes) any() bool {
 	return n.changed
 }
 
-// told is what is to be told now, by wire owners.
+// told returns the notes to publish now, by wire owners.
 func (n *notes) told(now time.Duration) map[string]string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

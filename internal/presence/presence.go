@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// A Process is what a session tells of itself.
+// A Process is what a session publishes about itself.
 type Process struct {
 	Host    string    `json:"host"`
 	PID     int       `json:"pid"`
@@ -28,7 +28,7 @@ type Process struct {
 	Started time.Time `json:"started"`
 }
 
-// A Session is what a [Teller] knows of its session.
+// A Session is what a [Teller] knows about its session.
 type Session struct {
 	ID     string
 	Client rueidis.Client
@@ -40,8 +40,8 @@ type Session struct {
 	Breaks bool                // the youngest wait of a cycle is to fail
 }
 
-// A Teller keeps a key on the server that says which process a session is. The key runs out some time after
-// the session does. What is held for a moment costs nothing.
+// A Teller keeps a key on the server that says which process a session is. The key expires some time after the session
+// has ended. A hold of a moment costs nothing.
 type Teller struct {
 	ctx     context.Context //nolint:containedctx // the session's
 	session Session
@@ -52,20 +52,20 @@ type Teller struct {
 	due   time.Duration // the next telling; the goroutine's alone
 	told  atomic.Bool   // the server may have the key
 	said  Told          // in the key, of what may be told besides the process; the goroutine's alone
-	mute  bool          // the server refuses to be told; the same
-	stirs chan struct{} // there may be something to tell earlier than it was
+	mute  bool          // the server refuses the key; the goroutine's alone
+	stirs chan struct{} // there may be something to publish before the next telling is due
 
 	waits waits
 	notes notes
 }
 
-// notice is how long something is held or waited for before the server is told.
+// notice is how long a session holds something, or waits, before it tells the server.
 const notice = 250 * time.Millisecond
 
 // Round is the time between two tellings of a session some of whose calls wait for long, at least.
 const Round = notice
 
-// NewTeller returns the teller of a session whose goroutines end with ctx. Without a process it tells nothing.
+// NewTeller returns the teller of a session whose goroutines end with ctx. Without a process it publishes nothing.
 func NewTeller(ctx context.Context, s Session, p *Process) *Teller {
 	t := &Teller{ctx: ctx, session: s, key: wire.SessionKey(s.ID), stirs: make(chan struct{}, 1), waits: newWaits()}
 	if p != nil {
@@ -83,7 +83,7 @@ func (t *Teller) Stir() {
 	}
 }
 
-// run tells the server now and then, until the session neither holds nor waits for anything.
+// run writes the key from time to time, until the session neither holds nor waits for anything.
 func (t *Teller) run() {
 	for t.pause() {
 		if t.session.Busy() {
@@ -91,7 +91,7 @@ func (t *Teller) run() {
 			continue
 		}
 		t.awake.Store(false)
-		if !t.session.Busy() || !t.awake.CompareAndSwap(false, true) { // else it came just now
+		if !t.session.Busy() || !t.awake.CompareAndSwap(false, true) { // otherwise it came just now
 			return
 		}
 	}
@@ -140,13 +140,13 @@ func (t *Teller) End(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, notice)
 		defer cancel()
 		client := t.session.Client
-		_ = client.Do(ctx, client.B().Del().Key(t.key).Build()).Error() // else it runs out
+		_ = client.Do(ctx, client.B().Del().Key(t.key).Build()).Error() // otherwise it expires
 	}
 }
 
-// Told asks what the sessions of wire owners tell; nothing of an unknown one. It is a help for people: an error
-// is as good as an answer that nobody is known. A session that tells nothing does not ask either: it may not
-// have the right.
+// Told asks what the sessions of wire owners publish; the result is empty for an unknown one. It is a help for people,
+// so after an error all are unknown. A session that publishes nothing does not ask either, since it may not have the
+// right.
 func (t *Teller) Told(ctx context.Context, owners []string) []Told {
 	all := make([]Told, len(owners))
 	if t.text == "" {
@@ -163,10 +163,10 @@ func (t *Teller) Told(ctx context.Context, owners []string) []Told {
 	return all
 }
 
-// idLength is that of a session's id.
+// idLength is the length of a session's id.
 const idLength = 36
 
-// SessionOf is the session's id in a wire owner of this toolkit's or of Redisson's; "" if it is none.
+// SessionOf returns the session's id in a wire owner of this toolkit or of Redisson, or "" if there is none.
 func SessionOf(owner string) string {
 	session, _, _ := strings.Cut(owner, ":")
 	if len(session) != idLength || strings.Count(session, "-") != 4 {
@@ -175,8 +175,8 @@ func SessionOf(owner string) string {
 	return session
 }
 
-// Ask asks what sessions tell, in one round trip to each server, and returns those that tell.
-// After an error what is known is returned, too.
+// Ask asks what sessions publish, in one round trip to each server, and returns those that publish something. After an
+// error it also returns the answers that it has.
 func Ask(ctx context.Context, client rueidis.Client, sessions []string) (map[string]Told, error) {
 	sessions = slices.Compact(slices.Sorted(slices.Values(sessions)))
 	sessions = slices.DeleteFunc(sessions, func(s string) bool { return s == "" })

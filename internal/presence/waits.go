@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/deadlock"
 )
 
-// Told is all that a session tells.
+// Told is everything that a session publishes.
 type Told struct {
 	Process
 	Count  uint64          `json:"told,omitempty"` // how often it has told of waits
@@ -23,23 +23,23 @@ type Told struct {
 	Notes map[string]string `json:"notes,omitempty"` // of its holds, by their wire owners
 }
 
-// Telling is what the session has told of its waits.
+// Telling returns the session's report of its waits.
 func (t *Told) Telling(session string) deadlock.Telling {
 	return deadlock.Telling{Session: session, Count: t.Count, Waits: t.Waits}
 }
 
 const (
-	long     = 500 * time.Millisecond // what waits for less is not told of
+	long     = 500 * time.Millisecond // shorter waits are not published
 	mostTold = 16                     // of the waits of a session, the longest ones
 	mostSeen = 128                    // sessions, by one that looks for a cycle of its own
 )
 
 // A Nested is a call that waits while its owner holds something.
 type Nested struct {
-	Kind, Name string                                      // of what it waits for: as errors call it, and its key
+	Kind, Name string                                      // of the lock it waits for: as errors call it, and its key
 	For        func(ctx context.Context) ([]string, error) // asks for the wire owners that have that
-	Holds      func() []string                             // those of the owner
-	Wake       func()                                      // makes the call look whether it is to fail
+	Holds      func() []string                             // the wire owners of the owner's holds
+	Wake       func()                                      // makes the call look whether it must fail
 
 	of    *waits // the teller's
 	id    uint64
@@ -48,7 +48,7 @@ type Nested struct {
 	cycle atomic.Pointer[deadlock.Cycle]
 }
 
-// Cycle is the cycle because of which the call is to fail; nil: it is not.
+// Cycle returns the cycle because of which the call must fail, or nil.
 func (n *Nested) Cycle() deadlock.Cycle {
 	if n == nil || n.cycle.Load() == nil {
 		return nil
@@ -65,7 +65,7 @@ func (n *Nested) End() {
 	}
 }
 
-// waits are what a teller knows of the calls that wait.
+// waits are the waiting calls that a teller knows.
 type waits struct {
 	mu     sync.Mutex // guards the rest but the finder, which is the goroutine's alone
 	last   uint64
@@ -76,7 +76,7 @@ type waits struct {
 
 func newWaits() waits { return waits{nested: map[uint64]*Nested{}} }
 
-// Wait has the session tell of a call, as soon as it has waited for long, until its End.
+// Wait makes the session publish a call once it has waited for long, until its End.
 func (t *Teller) Wait(n *Nested) {
 	w := &t.waits
 	n.of, n.began, n.since = w, t.session.Now(), time.Now()
@@ -90,7 +90,7 @@ func (t *Teller) Wait(n *Nested) {
 	}
 }
 
-// Itself has the session tell for which keys it waits though it has had them for long.
+// Itself makes the session publish the keys that it waits for though it has held them for long.
 func (t *Teller) Itself(keys []string) {
 	w := &t.waits
 	w.mu.Lock()
@@ -101,7 +101,7 @@ func (t *Teller) Itself(keys []string) {
 	}
 }
 
-// stir has the goroutine look within a moment whether there is something to tell.
+// stir makes the goroutine look soon whether there is something to publish.
 func (t *Teller) stir() {
 	select {
 	case t.stirs <- struct{}{}:
@@ -109,14 +109,14 @@ func (t *Teller) stir() {
 	}
 }
 
-// any reports whether there may be something to tell before the process is to be told again.
+// any reports whether there may be something to publish before the next telling is due.
 func (w *waits) any() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.nested) > 0
 }
 
-// long are the longest waits of those that have lasted for long.
+// long returns the longest of the waits that have lasted for long.
 func (w *waits) long(now time.Duration) []*Nested {
 	var all []*Nested
 	for _, n := range w.nested {
@@ -128,8 +128,8 @@ func (w *waits) long(now time.Duration) []*Nested {
 	return all[:min(len(all), mostTold)]
 }
 
-// tellMore tells what is not told yet, of calls that have waited for long again and again; and when it is due, that the
-// session lasts.
+// tellMore publishes what is new, and repeatedly the calls that have waited for long; and, when that is due, that the
+// session is alive.
 func (t *Teller) tellMore() {
 	w := &t.waits
 	w.mu.Lock()
@@ -161,7 +161,7 @@ func (t *Teller) tellMore() {
 	}
 }
 
-// value is what the session tells.
+// value returns the text that the session publishes.
 func (t *Teller) value() string {
 	if len(t.said.Waits)+len(t.said.Itself)+len(t.said.Notes) == 0 {
 		return t.text
@@ -170,7 +170,7 @@ func (t *Teller) value() string {
 	return string(text)
 }
 
-// breakCycles makes those of the session's calls fail that are the youngest of a cycle.
+// breakCycles makes those calls of the session fail that are the youngest in a cycle.
 func (t *Teller) breakCycles(ctx context.Context) {
 	told, ok := t.reachable(ctx)
 	if !ok {
@@ -190,7 +190,7 @@ func (t *Teller) breakCycles(ctx context.Context) {
 	}
 }
 
-// reachable asks what all the sessions tell for which those of the session wait, and those for which these do.
+// reachable asks for the reports of all sessions for which this session waits, directly or through others.
 func (t *Teller) reachable(ctx context.Context) (all []deadlock.Telling, ok bool) {
 	asked := map[string]bool{}
 	for next := []string{t.session.ID}; len(next) > 0; {

@@ -1,10 +1,10 @@
-// Package registry has what a session or an owner finds again by a key: permits, whom anybody may ask for by their ids,
+// Package registry lets a session or an owner find things by a key: permits, which anybody may ask for by their ids,
 // and claims.
 package registry
 
 import "sync"
 
-// A Member is what may be in a registry.
+// A Member is something that a registry can hold.
 type Member interface {
 	// Indexed is the text by which the member can be found, "" if it cannot.
 	Indexed() string

@@ -17,15 +17,14 @@ func WithOwner(ctx context.Context, owner any) context.Context {
 // Owner is the one that ctx carries; nil if it carries none.
 func Owner(ctx context.Context) any { return ctx.Value(ownerKey{}) }
 
-// A Hold is what contexts end with. Err is nil while it is held; it reads the clock.
+// A Hold is something that contexts end with. Err is nil while it is held; it reads the clock.
 type Hold interface{ Err() error }
 
-// A Context ends with a hold. It answers from the clock: the standard context only knows what a timer told it,
-// and timers are late in a busy process. What is derived from it attaches to the cancelable context inside, and
-// costs no goroutine.
+// A Context ends with a hold. It answers from the clock: the standard context only knows what a timer told it, and
+// timers are late in a busy process. Derived contexts attach to the cancelable context inside, and cost no goroutine.
 //
-// Contexts of one hold whose parents end together share that context inside, and only the first of them
-// is kept. So a long hold of which many are made, of a parent that does not end, collects none.
+// Contexts of one hold whose parents end together share that context inside, and only the first of them is kept. So a
+// long hold does not collect contexts even if many are made of a parent that does not end.
 type Context struct {
 	context.Context                 //nolint:containedctx // cancelable, derived from the first parent
 	parent          context.Context //nolint:containedctx // the caller's, whose values these are
@@ -36,7 +35,7 @@ type Context struct {
 	next            *Context // of the same hold
 }
 
-// Contexts are those of a hold, a list through them. A mutex of the hold's guards them. They are not to be copied.
+// Contexts are the contexts of a hold, linked as a list. A mutex of the hold's guards them. They are not to be copied.
 type Contexts struct {
 	first *Context
 	n     int32
@@ -149,13 +148,13 @@ func (c *Context) EndAll(why error) {
 	}
 }
 
-// of is a context of another parent, which ends with that of c.
+// of returns a context with another parent, which ends with the parent of c.
 func (c *Context) of(parent context.Context) *Context {
 	return &Context{Context: c.Context, parent: parent, cancel: c.cancel, hold: c.hold, owner: c.owner}
 }
 
-// Of returns what makes makes of ctx for a hold, which refers to the hold then: what is kept with the others does not.
-// Parents are kept as well, so a context of the same hold is not made a parent.
+// Of returns the context that makes makes of ctx for a hold. It refers to the hold; the part that is kept with the
+// others does not. Parents are kept as well, so a context of the same hold is not made a parent.
 func Of(ctx context.Context, hold Hold, makes func(ctx context.Context) *Context) *Context {
 	if c, ok := ctx.(*Context); ok && c.hold == hold {
 		return c
@@ -178,7 +177,7 @@ func (c *Context) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// look ends the inner context, with the hold's reason as the cause, before anybody is told.
+// look ends the inner context, with the hold's reason as the cause, before anybody learns of it.
 func (c *Context) look() {
 	if err := c.hold.Err(); err != nil {
 		c.cancel(err)

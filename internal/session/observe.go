@@ -113,7 +113,7 @@ func (s *Session) LogLoss(label *Label, loss error, held time.Duration) {
 	}
 }
 
-// Acquiring is Object.Acquiring without an object that has a key.
+// Acquiring is [Object.Acquiring] for a lock without a key of its own.
 func (s *Session) Acquiring(ctx context.Context, label Label) (done func(Acquired)) {
 	if ctx.Err() != nil || s.Closed() {
 		return nil

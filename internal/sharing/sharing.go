@@ -108,11 +108,11 @@ type ownKey struct{}
 
 var own = context.WithValue(context.Background(), ownKey{}, true)
 
-// Own is what the contexts of calls of the session's own accord derive from. They end no sooner than a direct call to
-// a silent server does.
+// Own is the parent of the contexts of calls that the session makes on its own. They end no sooner than a direct call
+// to a silent server does.
 func Own() context.Context { return own }
 
-// Owned is what those of other calls derive from that need not end sooner: it has the values of ctx, and no end.
+// Owned is the parent of the contexts of other calls that need not end sooner: it has the values of ctx, and no end.
 func Owned(ctx context.Context) context.Context {
 	return context.WithValue(context.WithoutCancel(ctx), ownKey{}, true)
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// A Deadlock is calls each of which waits for the owner of the next one, and the last one for that of the first. Its
-// JSON is part of the interface of the command holdfast.
+// A Deadlock is a list of calls. Each waits for the owner of the next one, and the last one for the owner of the first.
+// Its JSON is part of the interface of the command holdfast.
 type Deadlock struct {
 	Since   *time.Time `json:"since,omitempty"`   // the last call has waited, by the clock of its process
-	Perhaps bool       `json:"perhaps,omitempty"` // a session waits for what it holds itself, maybe elsewhere in it
+	Perhaps bool       `json:"perhaps,omitempty"` // a session waits for something it holds itself, maybe elsewhere in it
 	Waits   []*Blocked `json:"waits"`
 }
 
@@ -32,9 +32,9 @@ type Blocked struct {
 	Owner   string            `json:"owner,omitempty"` // the id that has it
 }
 
-// Deadlocks looks for owners that wait for each other, in what sessions tell of calls that have waited for half a
-// second and more; and for sessions that wait for what they hold themselves. It takes some three quarters of a second,
-// two at the most, if there are some.
+// Deadlocks looks for owners that wait for each other, in the sessions' reports of calls that have waited for half a
+// second and more; and for sessions that wait for something they hold themselves. If there are any, it takes about
+// three quarters of a second, at most two seconds.
 func Deadlocks(ctx context.Context, client rueidis.Client) (all []*Deadlock, err error) {
 	ids, err := sessions(ctx, client)
 	if err != nil {
@@ -92,7 +92,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// sessions are all that tell.
+// sessions returns all sessions that publish reports.
 func sessions(ctx context.Context, client rueidis.Client) (ids []string, err error) {
 	nodes, failed, err := masters(ctx, client)
 	if err != nil {

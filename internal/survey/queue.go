@@ -30,7 +30,7 @@ func IsLock(flat []string) (held bool) {
 	return held
 }
 
-// A Queue is that of a fair lock, on the node that has its keys.
+// A Queue is the queue of a fair lock, on the node that has its keys.
 type Queue struct {
 	Client rueidis.Client   // of the whole deployment
 	Node   rueidis.Client   //
@@ -39,9 +39,9 @@ type Queue struct {
 	Name   string
 }
 
-// Gone are the owners in the queue that are not heard of any more: ours by the time until which they are
-// alive, Redisson's by theirs or because nobody listens to the message that would tell them. next is the
-// first who is not gone. Beside an error gone are those of whom it is known nevertheless.
+// Gone are the owners in the queue that are not heard of any more: ours by the time until which they are alive,
+// Redisson's by theirs or because nobody listens to the message that would tell them. next is the first waiter that is
+// not gone. With an error, gone has the waiters that are known to be gone nevertheless.
 func (q *Queue) Gone(ctx context.Context) (gone []string, next string, err error) {
 	list := q.Node.B().Lrange().Key(wire.FairQueue(q.Name)).Start(0).Stop(mostWaiters - 1).Build()
 	queue, err := q.Node.Do(ctx, list).AsStrSlice()
@@ -55,7 +55,7 @@ func (q *Queue) Gone(ctx context.Context) (gone []string, next string, err error
 	for _, waiter := range queue {
 		until, ours := alive[waiter]
 		if !ours {
-			until = due[waiter] // none: whoever comes next takes it out
+			until = due[waiter] // none: the next call takes it out
 		}
 		switch {
 		case until <= now:
@@ -83,8 +83,8 @@ func (q *Queue) scores(ctx context.Context, key string) (map[string]float64, err
 	return found, err
 }
 
-// silent are those of the waiters who do not listen to the message that would tell them. It asks twice, with some
-// time between, because a waiter that subscribes again is away for a moment.
+// silent returns the waiters that do not listen to the message that would tell them. It asks twice, with some time
+// between, because a waiter that subscribes again is away for a moment.
 func (q *Queue) silent(ctx context.Context, waiters []string) (silent []string, err error) {
 	const between = 300 * time.Millisecond
 	listens := func(waiter string) bool {

@@ -108,7 +108,7 @@ func word(to *string) func(rueidis.RedisResult) error {
 	}
 }
 
-// run sends what has been added and forgets it.
+// run sends the added commands and forgets them.
 func (b *batch) run(ctx context.Context, client rueidis.Client) error {
 	if len(b.commands) == 0 {
 		return nil
@@ -136,9 +136,9 @@ func (b *batch) run(ctx context.Context, client rueidis.Client) error {
 	return nil
 }
 
-// read returns what is known of those keys that belong to a lock, a semaphore or a latch. A key
-// beside a name counts only if the name has no key of its own, so that no name is told twice. It
-// also returns how many keys the user may not read.
+// read returns what is known about the keys that belong to a lock, a semaphore or a latch. A key beside a name counts
+// only if the name has no key of its own, so that no name is listed twice. It also returns how many keys the user may
+// not read.
 func (r *Reader) read(ctx context.Context, keys []string) (objects []*Object, denied int, err error) {
 	var finds []*find
 	var b batch
@@ -197,12 +197,12 @@ func (r *Reader) read(ctx context.Context, keys []string) (objects []*Object, de
 	}), denied, nil
 }
 
-// kindOf is what a name is of which only that key is there.
+// kindOf returns the kind of a name that has only that key.
 var kindOf = map[wire.Role]string{
 	wire.Sessions: KindRLock, wire.Queue: KindFair, wire.Writers: KindRW, wire.WriterLine: KindRW, wire.Token: KindFenced,
 }
 
-// look asks for what tells what a key of that type is.
+// look asks the questions that show what a key of that type is.
 func (r *Reader) look(b *batch, f *find) {
 	c := r.client
 	switch {
@@ -276,7 +276,7 @@ func (r *Reader) lookCloser(b *batch, f *find) {
 	}
 }
 
-// lock is what a hash is: nil if it is none of the locks.
+// lock returns the meaning of a hash: nil if it is not a lock.
 func (f *find) lock() *Object {
 	o := NewObject(f.key, KindLock)
 	o.State, o.LeaseMS = Held, &f.lease
@@ -315,7 +315,7 @@ func (f *find) lock() *Object {
 	return o
 }
 
-// text is what a string is: nil if it is nothing of ours.
+// text returns the meaning of a string: nil if it is nothing of ours.
 func (r *Reader) text(f *find) *Object {
 	if f.lease == gone || len(f.text) > maxText {
 		return nil

@@ -63,8 +63,8 @@ func (r *Reader) Walk(ctx context.Context, glob string, yield func([]*Object) er
 	return denied, errors.Join(away...)
 }
 
-// patterns are the globs over keys whose names a glob matches. All but the first find what is free, and waited for or
-// fenced.
+// patterns are the globs over keys whose names a glob matches. All but the first find names that are free, and waited
+// for or fenced.
 func (r *Reader) patterns(glob string) []string {
 	all := []string{glob}
 	for _, k := range wire.Keys {
@@ -110,8 +110,8 @@ func scanPage(
 	return node.Do(ctx, scan.ReadOnly()).AsScanEntry()
 }
 
-// masters are the nodes that the client knows, without those of a cluster that are replicas and masters of no slot; and
-// the masters that it does not know, as they have failed.
+// masters returns the nodes that the client knows, except replicas and masters without slots in a cluster; and the
+// masters that it does not know, as they have failed.
 func masters(ctx context.Context, client rueidis.Client) (known map[string]rueidis.Client, failed []string, err error) {
 	known = client.Nodes()
 	if client.Mode() != rueidis.ClientModeCluster {

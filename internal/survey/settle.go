@@ -51,8 +51,8 @@ func (o *Object) permits(answer rueidis.RedisResult) error {
 	return err
 }
 
-// finish settles what the answers leave open: kinds, times by the server's clock, leases of single
-// holds, and which processes the sessions are.
+// finish settles the questions that the answers leave open: kinds, times by the server's clock, leases of single holds,
+// and which processes the sessions are.
 func (r *Reader) finish(ctx context.Context, objects []*Object) (err error) {
 	var now int64
 	if slices.ContainsFunc(objects,
@@ -185,7 +185,7 @@ func longer(x, y int64) int64 {
 	return max(x, y)
 }
 
-// serverNow is the server's clock in ms, in a cluster that of any node that answers.
+// serverNow returns the server's clock in ms; in a cluster, the clock of any node that answers.
 func serverNow(ctx context.Context, client rueidis.Client) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -242,7 +242,7 @@ func (r *Reader) introduce(ctx context.Context, objects []*Object) {
 	}
 }
 
-// tells adds what a holder's session tells of the hold of a name.
+// tells adds what a holder's session publishes about the hold of a name.
 func (p *Party) tells(name string, told presence.Told) {
 	p.Note = told.Notes[p.ID]
 	p.WaitsForItself = slices.Contains(told.Itself, name)

@@ -1,7 +1,7 @@
-// Package survey reads from the keys of a server which locks, semaphores and latches there are, who
-// holds them and who waits, by what package wire says of their keys. It reads with plain commands, no
-// more of any key than a few hundred entries, so it is safe on any server. Between two commands the
-// world may change; a key that has gone in between is left out.
+// Package survey reads from the keys of a server which locks, semaphores and latches there are, who holds them and who
+// waits, with package wire's knowledge of the keys. It reads with plain commands, no more of any key than a few hundred
+// entries, so it is safe on any server. Between two commands the world may change; a key that has gone in between is
+// left out.
 package survey
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// Kinds of objects, as far as the server tells them apart.
+// Kinds of objects, as far as the server distinguishes them.
 const (
 	KindLock    = "rlock|fairlock"  // also Redisson's spin and non-reentrant locks; nobody waits in a line or a queue
 	KindRLock   = "rlock"           // sessions stand in its line
@@ -38,7 +38,7 @@ const (
 // NoEnd stands for the ms of a lease without end.
 const NoEnd = -1
 
-// Kinds are what may be asked for.
+// Kinds are the kinds that callers may ask for.
 var Kinds = []string{"rlock", "fairlock", "fenced", "rwlock", "setlock", "semaphore", "latch", "expirable"}
 
 // packages are the packages of those kinds that are not named after theirs.
@@ -47,7 +47,7 @@ var packages = map[string]string{KindFenced: "rlock", KindPermits: "semaphore"}
 // Is reports whether an object can be of a kind.
 func Is(kind, asked string) bool { return strings.Contains("|"+kind+"|", "|"+asked+"|") }
 
-// An Object is what is known of one name. Its JSON is part of the interface of the command holdfast.
+// An Object is what is known about one name. Its JSON is part of the interface of the command holdfast.
 type Object struct {
 	Name       string `json:"name"`                  // U+FFFD stands for what is not UTF-8
 	NameBase64 string `json:"name_base64,omitempty"` // the very bytes, if Name lacks some
@@ -102,7 +102,7 @@ type Permit struct {
 // Ordered reports whether the waiters are served in the order in which they are listed.
 func (o *Object) Ordered() bool { return o.line > 0 && o.queue == 0 || o.line == 0 && o.queue > 0 }
 
-// NewObject is an object of which only that is known.
+// NewObject returns an object about which nothing else is known.
 func NewObject(name, kind string) *Object {
 	o := &Object{Name: name, Kind: kind}
 	if !utf8.ValidString(name) {
@@ -129,7 +129,7 @@ func (o *Object) Channels() (names []string) {
 	return names
 }
 
-// CountListeners counts the clients that listen on the object's channels, if the server tells.
+// CountListeners counts the clients that listen on the object's channels, if the server says.
 func (o *Object) CountListeners(ctx context.Context, client rueidis.Client) {
 	ctx, cancel := context.WithTimeout(ctx, courtesy)
 	defer cancel()

@@ -17,8 +17,8 @@ type Subject struct {
 	Key     any
 	Look    func(ctx context.Context) (over bool, err error)
 	Listen  func(wake func()) (stop func()) // subscribes to what ends a wait
-	Woken   func(by wait.Cause)             // is told why a sleep ended
-	Trouble func(err error)                 // is told why a look failed that is worth another
+	Woken   func(by wait.Cause)             // is called with the reason when a sleep ended
+	Trouble func(err error)                 // is called with the error of a look that is worth repeating
 }
 
 // Watches are what callers of a session wait for.
@@ -44,8 +44,8 @@ type watch struct {
 	cancel  context.CancelFunc
 
 	callers int
-	joining *cohort   // who has come since the last look was sent
-	waiting []*cohort // who had come before
+	joining *cohort   // waiters that have come since the last look was sent
+	waiting []*cohort // waiters that had come before
 	heard   int       // events
 	known   int       // of which a look has told: what it saw is true but for a message that is under way; -1: none has
 }
@@ -79,7 +79,7 @@ func (c *Caller) Done() <-chan struct{} { return c.cohort.done }
 // Err is why the wait has failed, once it is done.
 func (c *Caller) Err() error { return c.cohort.err }
 
-// Leave ends the wait of one caller; with the last one nobody looks any more.
+// Leave ends the wait of one caller; when the last one has left, nobody looks any more.
 func (c *Caller) Leave() {
 	c.watches.mu.Lock()
 	defer c.watches.mu.Unlock()
@@ -164,7 +164,7 @@ func (l *looker) Attempt(ctx, _ context.Context) (done bool, retry time.Duration
 	return false, wait.Interval(-1), nil
 }
 
-// Woken tells why a sleep ended.
+// Woken reports why a sleep ended.
 func (l *looker) Woken(by wait.Cause) { apart(func() { l.subject.Woken(by) }) }
 
 // apart calls the user's code in a goroutine of its own: if that code ends it, the callers must not wait for ever.
@@ -177,7 +177,7 @@ func apart(call func()) {
 	<-done
 }
 
-// beforeLook makes the look that is about to be sent tell those who have come so far.
+// beforeLook assigns the waiters that have come so far to the look that is about to be sent.
 func (ws *Watches) beforeLook(w *watch) (event int) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -188,7 +188,7 @@ func (ws *Watches) beforeLook(w *watch) (event int) {
 	return w.heard
 }
 
-// tell lets those go who had come before the look, and reports whether others have come since.
+// tell lets the waiters go that had come before the look, and reports whether others have come since.
 func (ws *Watches) tell(w *watch, err error) (others bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

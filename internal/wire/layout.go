@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// What the keys of a name hold. The key that has the name itself is
+// The contents of a name's keys. The key that has the name itself is
 //
 //	of a lock               a hash {owner -> hold count}
 //	of a read-write lock    the same with the field "mode"; a writer's owner ends with ":write"
@@ -16,7 +16,7 @@ import (
 //
 // and the keys beside it are listed in [Keys].
 
-// A Role is what a key is to the name that it is made of.
+// A Role is the part that a key plays for the name that it is made of.
 type Role int
 
 // The roles. A key of a role after Beside shows by itself that something is there.
@@ -111,7 +111,7 @@ func ParseOwner(text string) (session string, writes, ok bool) {
 	return parts[1], parts[2] != "", true
 }
 
-// A Hold is what one field of a lock's hash says.
+// A Hold is the content of one field of a lock's hash.
 type Hold struct {
 	Owner, Session string // without ":write"
 	Writes         bool
@@ -147,7 +147,7 @@ func (k Key) Globs(glob string) []string {
 	return []string{k.prefix() + "{" + glob + "}", strings.TrimSuffix(k.Of("{"), "{") + glob}
 }
 
-// prefix is what the key begins with, whatever the name; "" if it begins with the name.
+// prefix is the beginning of the key, whatever the name; "" if it begins with the name.
 func (k Key) prefix() string { return before(k.Of) }
 
 // before is what stands in front of a name and its braces.
@@ -159,8 +159,8 @@ func before(of func(string) string) string {
 	return text
 }
 
-// KeyOf says which of the keys a key is, and of which names it may be that. There are two such names where
-// one has the other in braces: they share their keys.
+// KeyOf returns the role of a key, and the names to which it may belong. There are two such names where one has the
+// other in braces: they share their keys.
 func KeyOf(key string) (k Key, names []string) {
 	for _, k := range Keys {
 		if rest, ok := strings.CutPrefix(key, k.prefix()); ok && rest != key {
@@ -182,7 +182,7 @@ func KeyOf(key string) (k Key, names []string) {
 	return Keys[0], []string{key}
 }
 
-// namesOf are the names of which [Prefix], or own, may have made what is behind the word.
+// namesOf returns the names from which [Prefix], or own, may have made the part behind the word.
 func namesOf(rest string) []string {
 	inner := strings.TrimSuffix(strings.TrimPrefix(rest, "{"), "}")
 	return slices.Compact([]string{inner, rest, strings.TrimPrefix(rest, ":")})

@@ -65,19 +65,18 @@ func own(word, name string) string {
 	return Prefix(word, name)
 }
 
-// LineChannel is where a session that stands in a line is told that it has the lock, or may look for permits, when the
-// session is appended.
+// LineChannel, with a session's id appended, is where a session that stands in a line hears that it has the lock, or
+// may look for permits.
 func LineChannel(name string) string { return Line(name) + ":" }
 
 // Redisson follows [LineChannel] instead of a session where those listen who stand in the line and listen on Redisson's
 // channel as well.
 const Redisson = "redisson"
 
-// FairChannel is where the waiter of an owner is told that a fair lock is its to take, when the
-// owner is appended.
+// FairChannel, with an owner appended, is where that owner's waiter hears that it may take a fair lock.
 func FairChannel(name string) string { return LockChannel(name) + ":" }
 
-// FairTold is where a session is told that one of its waiters has a fair lock, when the session is appended.
+// FairTold, with a session's id appended, is where that session hears that one of its waiters has a fair lock.
 func FairTold(name string) string { return own("holdfast_fair", name) + ":" }
 
 // FairQueue lists the waiters of a fair lock, the next one first.
@@ -109,7 +108,7 @@ func RWAlive(name string) string { return own("holdfast_rwlock_alive", name) }
 // RWWaiting belongs to [RWLine].
 func RWWaiting(name string) string { return own("holdfast_rwlock_waiting", name) }
 
-// RWLineChannel is where a session in that line is told that it may look, when the session is appended.
+// RWLineChannel, with a session's id appended, is where a session in that line hears that it may look.
 func RWLineChannel(name string) string { return RWLine(name) + ":" }
 
 // ReadHold stands for one of the read holds that an owner has of a read-write lock, which are counted from 1.
@@ -122,7 +121,7 @@ func ReadHold(name, owner string, number int) string {
 
 const readHold = ":rwlock_timeout:"
 
-// SessionKey is where a session of ours tells which process it is.
+// SessionKey is where a session of ours publishes which process it is.
 func SessionKey(session string) string { return Prefix("holdfast_session", session) }
 
 // SessionOfKey is the session of such a key.
@@ -166,7 +165,7 @@ func Permit(id string) (permit string, err error) {
 // SemaphoreChannel is where the free permits of both kinds of semaphores are published.
 func SemaphoreChannel(name string) string { return Prefix("redisson_sc", name) }
 
-// WriteOwner is the text of a wire owner where it writes.
+// WriteOwner returns the text of a wire owner that writes.
 func WriteOwner(owner string) string { return owner + ":write" }
 
 // SessionVersion is the version of the UUIDs by which this toolkit's sessions are known. Redisson's client ids are of
@@ -181,7 +180,7 @@ func Owner(session string, number int64) string {
 	return string(strconv.AppendInt(buf, number, 10))
 }
 
-// CheckName says what is wrong with a name, or nil.
+// CheckName returns what is wrong with a name, or nil.
 func CheckName(name string) error {
 	switch {
 	case name == "":

@@ -1,5 +1,5 @@
--- fair_warn: have the first waiter look that hears of grants. It then listens on its own channel, too, where the head
--- tells it, or one of those in between: they are of an older version.
+-- fair_warn: make the first waiter look that hears of grants. It then also listens on its own channel, where the head,
+-- or a waiter in between, tells it: they are of an older version.
 -- USES fair_life fair_tell
 local function fair_warn(q)
   for _, owner in ipairs(redis.call('LRANGE', q.queue, '1', '100')) do

@@ -1,6 +1,6 @@
--- hears: whether anybody listens to a channel at this server. Where it does not know those who listen at others (reach
--- is 0), or says nothing, somebody is taken to. It is asked before a message that makes somebody believe: PUBLISH does
--- not count those who listen at a replica, who get the message all the same.
+-- hears: whether anybody listens to a channel at this server. If it does not know the listeners at other servers (reach
+-- is 0), or does not answer, the reply is yes. It is asked before a message that makes its receiver trust something:
+-- PUBLISH does not count listeners at a replica, which get the message all the same.
 local function hears(l, channel)
   if l.reach == '0' then return true end
   local counts = redis.pcall('PUBSUB', l.publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)

@@ -1,8 +1,8 @@
--- line_call: tell the first in the line for whom there is room that they may look. Each is told once, and has 5 s to
--- look: it is dead then, so one that stands still does not keep the permits from the others for longer. Whoever does
--- not hear is taken out, and so is the first for whom there is no room if it would not. If permits are left over, or
--- the server refuses something, those who are not in the line are told the text, if there is one. Whatever is refused
--- costs those who wait time, but no permits.
+-- line_call: tell the first waiters in the line for which there is room that they may look. Each is told once, and has
+-- 5 s to look: then it counts as dead, so one that stands still does not keep the permits from the others for longer. A
+-- waiter that does not hear is taken out, and so is the first one without room if it would not hear. If permits are
+-- left over, or the server refuses something, the text is published to the waiters outside of the line, if there is a
+-- text. A refusal costs the waiters time, but no permits.
 -- USES line_drop now
 local function line_call(l, free, time, text)
   local function reaches(session, room)

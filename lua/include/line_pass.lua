@@ -1,7 +1,8 @@
--- line_pass: free a lock for which some stand in line, or hand it to the first of them that lives: that has it from
--- then on, and is told so on its session's channel. Where others wait, too, the lock is sometimes free: they are told,
--- and the first in line looks a little later. So it is for a moment four times a second, or those who poll would never
--- see it free. Says how many heard that; or 1 if the lock was handed on, 0 if nobody waits but the session that had it.
+-- line_pass: free a lock that has waiters in line, or hand it to the first of them that lives: that one has it from
+-- then on, and hears so on its session's channel. If others also wait, the lock is sometimes free: they are told, and
+-- the first in line looks a little later. It is also free for a moment four times a second, or callers that poll would
+-- never see it free. Says how many heard that; or 1 if the lock was handed on, 0 if nobody waits but the session that
+-- had it.
 -- USES expire line_lives line_tell line_others token_next
 local function line_pass(l, waiting)
   local clock = redis.call('TIME')

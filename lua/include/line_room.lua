@@ -1,5 +1,5 @@
--- line_room: how many of the free permits a waiter finds that leaves those in front of it in the line what they wait
--- for. Whoever has no place there, is behind all of them. Those in front that are dead are taken out.
+-- line_room: how many of the free permits are left for a waiter when those in front of it in the line get what they
+-- wait for. A waiter without a place there is behind all of them. Dead waiters in front are taken out.
 -- USES line_drop line_lives
 local function line_room(l, free, waiter, time)
   local place = 0

@@ -1,5 +1,5 @@
--- permit_leave: take an owner out of the line of a semaphore, however many permits it has waited for, and tell those
--- for whom there is room by that. Says how many places it had.
+-- permit_leave: take an owner out of the line of a semaphore, however many permits it has waited for, and tell the
+-- waiters that now have room. Says how many places it had.
 -- USES line_drop line_call
 local function permit_leave(l, owner, free, time)
   local places = 0

@@ -1,5 +1,4 @@
--- permit_next: for how many ms none of the permits that are taken comes back by itself; -1 if
--- none ever does.
+-- permit_next: for how many ms no taken permit comes back by itself; -1 if none ever does.
 local function permit_next(permits, time)
   local score = tonumber(redis.call('ZRANGE', permits, '0', '0', 'WITHSCORES')[2])
   if not score or score == 922337203685477 then return -1 end

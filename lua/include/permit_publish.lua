@@ -1,6 +1,6 @@
--- permit_publish: tell those who wait for permits without standing in the line, which is where Redisson's processes
--- wait, what Redisson tells them. They sleep until they are told, so they are told always; but nobody is there to hear
--- it, as a rule, while some stand in the line. Says how many heard, and whether any stand in the line.
+-- permit_publish: tell the waiters outside of the line, where Redisson's processes wait, what Redisson tells them. They
+-- sleep until they hear something, so the message is always published; but usually nobody is there to hear it while
+-- some stand in the line. Says how many heard, and whether any stand in the line.
 -- USES line_others
 local function permit_publish(l, text)
   local waiting = l.line and redis.call('LLEN', l.line) > 0

@@ -1,6 +1,6 @@
--- permit_reclaim: give back permits whose leases are over, those that have been for the longest first, and tell those
--- who wait and are not in the line. No more at a time than the server can take without stalling: says how many are free
--- now, if free were before, nil where there is no semaphore; and whether more leases are over.
+-- permit_reclaim: give back permits whose leases are over, the longest-expired first, and tell the waiters outside of
+-- the line. It gives back no more at a time than the server can do without stalling. Says how many are free now, if
+-- free were before, or nil if there is no semaphore; and whether more leases are over.
 -- USES permit_publish
 local function permit_reclaim(l, semaphore, permits, free, time)
   local over = redis.call('ZCOUNT', permits, '-inf', time)

@@ -1,7 +1,7 @@
--- read_follow: have a lock that is read expire with the longest of its read holds, of all owners
--- but one, and say whether any lives. Owners whose holds have all run out, and who still count,
--- are taken out on the way. Where more than 32 read it leaves the expiry, and looks no further
--- than to one whose hold lives. It does the same at one whose holds may be on another node.
+-- read_follow: make a lock that is read expire with the longest of its read holds, of all owners but one, and say
+-- whether any lives. Owners whose holds have all run out, and that still count, are taken out on the way. With more
+-- than 32 readers it leaves the expiry, and stops at the first whose hold lives. It does the same at one whose holds
+-- may be on another node.
 -- USES read_lease
 local function read_follow(lock, except)
   local pttl = redis.call('PTTL', lock)
