@@ -53,6 +53,7 @@ var mayImport = map[string][]string{
 		"internal/registry",
 		"internal/scope", "internal/script", "internal/session", "internal/turn", "internal/wait", "internal/wire",
 	},
+	"internal/guard": {"internal/core", "internal/kind", "internal/script", "internal/session", "internal/wire"},
 	"internal/holders": {
 		"internal/core", "internal/kind", "internal/lease", "internal/presence", "internal/script", "internal/session",
 		"internal/wait",
@@ -62,8 +63,8 @@ var mayImport = map[string][]string{
 		"internal/wait",
 	},
 	".": {
-		"internal/acks", "internal/cluster", "internal/core", "internal/holders", "internal/lease", "internal/presence",
-		"internal/session", "internal/sharing", "internal/wait",
+		"internal/acks", "internal/cluster", "internal/core", "internal/guard", "internal/holders", "internal/lease",
+		"internal/presence", "internal/session", "internal/sharing", "internal/wait",
 	},
 	"rlock": {
 		".", "internal/core", "internal/holders", "internal/kind", "internal/lease", "internal/script", "internal/session",

@@ -5,7 +5,10 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/guard"
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
@@ -63,6 +66,41 @@ func (h *Hold) Deadline() time.Time { return h.core().Deadline() }
 func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	defer runtime.KeepAlive(h) // as long as a call of it is under way, it is in use
 	return h.core().Extend(ctx, d)
+}
+
+// Guard runs commands on the server, one after the other, if the server has the hold, in the same step: nobody else can
+// have the lock in between, however long this process has been stopped before they are sent. It blocks until the server
+// replies or ctx ends. The commands are built with B() of any client of the same kind; they are not recycled. Replies
+// are those that a script gets: maps are arrays, doubles are texts. Guard without commands asks whether the server has
+// the hold.
+//
+// If the hold has ended already, nothing is sent, and the error is what [Hold.Err] says. If the server does not have
+// the hold, nothing is executed and the hold is lost: the error matches [ErrLost]. After a command that fails no other
+// is run: the error has the server's words and the number of the command, and the replies are those of the commands
+// before, which are not undone. [ErrUnknown] says that no reply came: the commands may have been executed, or may be as
+// long as the server has the hold, also after later ones. So release the hold; when Release has returned nil, nothing
+// of them will be executed any more, and under another hold you can read what was. After any other error nothing was
+// executed.
+//
+// In a cluster every key must be in the slot of the lock, which a common hash tag ensures, and a mistake is an error
+// before anything is sent. A hold of the read half of a read-write lock guards nothing, nor does a hold of several
+// locks. With a token of the caller's own, a setlock guards for whoever holds it with that token. A command has at most
+// 4,000 words. Redisson has nothing like it.
+func (h *Hold) Guard(ctx context.Context, commands ...rueidis.Completed) ([]rueidis.RedisMessage, error) {
+	defer runtime.KeepAlive(h)
+	return guard.Commands(ctx, h.core(), commands)
+}
+
+// GuardScript runs a Lua script on the server if the server has the hold, in the same step. It is otherwise as
+// [Hold.Guard], and the script is one as EVAL runs it, with KEYS and ARGV of its own; one that begins with "#!" cannot
+// be guarded. What it replies is the reply, nil is a reply without an error. What the script raises, or replies as an
+// error, is the error, in the server's words; what it did before is not undone. The server caches scripts by their
+// text: put what changes into args.
+func (h *Hold) GuardScript(
+	ctx context.Context, script string, keys []string, args ...string,
+) (rueidis.RedisMessage, error) {
+	defer runtime.KeepAlive(h)
+	return guard.Script(ctx, h.core(), script, keys, args)
 }
 
 // Detach stops managing the hold. The hold ends here, as if released, but lives on the server

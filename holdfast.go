@@ -32,8 +32,10 @@
 //
 // A lease cannot stop a process that pauses between its last look and a write: somebody else
 // may have the lock by then. Before an irreversible step ask [Hold.Err]. Where that gap must be
-// closed, too, hand the fencing token ([Hold.Token]) to the resource and let it refuse older
-// ones. A server can forget what it granted: it was restarted without its data, or a replica
+// closed, too, write with [Hold.Guard] what is on the same server. Hand the fencing token
+// ([Hold.Token]) to any other resource and let it refuse older ones.
+//
+// A server can forget what it granted: it was restarted without its data, or a replica
 // took over that had not heard of it. Then it can grant a name twice.
 package holdfast
 

@@ -120,6 +120,10 @@ func (p *protocol) Renewal() *script.Script { return kind.RenewScript }
 
 func (p *protocol) Renew(c *script.Call, owner string) { c.Key(p.lock().Key()).Arg(owner) }
 
+func (p *protocol) Proof(owner string) kind.Proof {
+	return kind.Proof{Key: p.lock().Key(), As: kind.Field, Owner: owner}
+}
+
 func (p *protocol) Trim(t core.Trim) *script.Call {
 	return t.Call(core.TrimScript, p.lock().Key(), t.Owner)
 }

@@ -3,11 +3,16 @@ package rlock_test
 import (
 	"testing"
 
+	"github.com/redis/rueidis"
+
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/exampleserver"
 )
 
 func TestMain(m *testing.M) { exampleserver.Main(m, 1) }
+
+// connect is what it does for its own data.
+func connect() rueidis.Client { return exampleserver.Connect() }
 
 // open is what a program does once, with the address of its own server.
 func open() *holdfast.Session { return exampleserver.Open() }

@@ -152,6 +152,10 @@ func (p *writer) Renew(c *script.Call, owner string) {
 	c.Key(p.lock.Key()).Arg(wire.WriteOwner(owner))
 }
 
+func (p *writer) Proof(owner string) kind.Proof {
+	return kind.Proof{Key: p.lock.Key(), As: kind.Field, Owner: wire.WriteOwner(owner)}
+}
+
 func (p *writer) Force(w script.Window) *script.Call { return p.force(write, w) }
 
 func (p *writer) Trim(t core.Trim) *script.Call {

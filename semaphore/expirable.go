@@ -216,3 +216,7 @@ func (p *permits) Renewal() *script.Script { return renewExpirableScript }
 func (p *permits) Renew(c *script.Call, owner string) {
 	c.Key(wire.PermitsKey(p.lock.Key())).Arg(owner)
 }
+
+func (p *permits) Proof(permit string) kind.Proof {
+	return kind.Proof{Key: wire.PermitsKey(p.lock.Key()), As: kind.Permit, Owner: permit}
+}

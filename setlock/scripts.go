@@ -43,6 +43,10 @@ func (p *protocol) Renewal() *script.Script { return renewScript }
 
 func (p *protocol) Renew(c *script.Call, owner string) { c.Key(p.lock().Key()).Arg(owner) }
 
+func (p *protocol) Proof(owner string) kind.Proof {
+	return kind.Proof{Key: p.lock().Key(), As: kind.String, Owner: owner}
+}
+
 func (p *protocol) Trim(t core.Trim) *script.Call { return t.Call(trimScript, p.lock().Key(), t.Owner) }
 
 func (p *protocol) Holders(string) *script.Call {

@@ -33,6 +33,17 @@ func Main(m *testing.M, independent int) {
 // Open does what a program does once with the address of its own server.
 func Open() *holdfast.Session { return open(servers[0]) }
 
+// Connect is what a program does for its own data on the same server.
+func Connect() rueidis.Client {
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{servers[0].Addr()}, DisableCache: true, // which the embedded server does not know
+	})
+	if err != nil {
+		panic(err)
+	}
+	return client
+}
+
 // OpenAll is the same for all servers.
 func OpenAll() (sessions []*holdfast.Session) {
 	for _, server := range servers {

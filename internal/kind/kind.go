@@ -39,6 +39,22 @@ type Inspector interface {
 	Force(w script.Window) *script.Call
 }
 
+// A Guarder is the additional interface of a package whose holds can guard writes.
+type Guarder interface {
+	// Proof says how the server sees that a wire owner has the lock.
+	Proof(owner string) Proof
+}
+
+// A Proof says which key has a wire owner, and how, as guard_commands takes it.
+type Proof struct{ Key, As, Owner string }
+
+// How keys have wire owners.
+const (
+	Field  = "field"
+	String = "string"
+	Permit = "permit"
+)
+
 // A Queue is the additional interface of a package whose waiters the server knows. A waiter calls Acquire repeatedly,
 // when it is told to and when the reply says so, and thereby shows the server that it is alive.
 type Queue interface {

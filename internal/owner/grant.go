@@ -33,6 +33,7 @@ type rare[H any] struct {
 	copies     time.Duration // of its acquisition, may be executed until then; 0: there are none
 	acked      time.Duration // until when a lease lasts that replicas have; 0: they have none
 	correcting bool          // a duty that the server refused is tried again from time to time
+	guarding   int           // how many calls may still be executed that the wire owner guards
 }
 
 // marks record what has happened to a grant.
@@ -83,12 +84,13 @@ func (g *Grant[G, H]) setCopies(until time.Duration) {
 // Passes reports whether h, which is about to be released, can be followed by a hold of another owner without a call:
 // it is the only one that the server knows under the wire owner, no release of the wire owner was or may have been
 // sent, it is trusted for long enough, and it has no fencing token, since each owner must get a token of its own.
+// Nor may a guarded call be under way, which would be executed for the other owner.
 func (c *Claim[G, H]) Passes(g *Grant[G, H], h *Hold[H], now, long time.Duration) bool {
 	_, other := c.Held(g.half)
 	rare := g.besides()
 	return g.live == h && h.next == nil && rare.detached == nil && other == nil && c.notes == nil &&
-		g.renewed == 1 && !g.marks.any(lost|returned) && !rare.correcting && h.unsure == 0 && g.Token == 0 &&
-		!g.Over(now) && now+long <= h.Trust()
+		g.renewed == 1 && !g.marks.any(lost|returned) && !rare.correcting && rare.guarding == 0 &&
+		h.unsure == 0 && g.Token == 0 && !g.Over(now) && now+long <= h.Trust()
 }
 
 // Pass has heir follow the live hold, which [Claim.Passes]. The server's lease and copies of calls under the wire owner
@@ -192,3 +194,6 @@ func (g *Grant[G, H]) SetCorrecting(correcting bool) (changed bool) {
 	}
 	return changed
 }
+
+// Guarding counts calls in and out that the server executes only if it has the wire owner.
+func (g *Grant[G, H]) Guarding(calls int) { g.setRare().guarding += calls }

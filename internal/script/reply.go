@@ -68,6 +68,12 @@ func (c *Call) ReadInt() (int64, error) {
 	return n, nil
 }
 
+// Denies reports whether the reply is 0, where others are arrays.
+func (c *Call) Denies() bool {
+	n, err := c.reply.ToInt64()
+	return err == nil && n == 0
+}
+
 // Text is a reply that is a text; "" if it is none.
 func (c *Call) Text() string {
 	text, _ := c.reply.ToString()

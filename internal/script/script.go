@@ -23,8 +23,11 @@ type Script struct {
 }
 
 // Load prepares a script; it panics if there is no script of that name.
-func Load(name string) *Script {
-	source := lua.Source(name)
+func Load(name string) *Script { return Behind(name, "") }
+
+// Behind is Load with a user's text in front of the script.
+func Behind(name, text string) *Script {
+	source := text + lua.Source(name)
 	sum := sha1.Sum([]byte(source)) //nolint:gosec // as above
 	return &Script{name: name, source: source, sha: hex.EncodeToString(sum[:])}
 }

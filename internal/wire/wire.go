@@ -205,6 +205,15 @@ func CheckSlot(name, channel string) error {
 	return nil
 }
 
+// CheckBeside says why a script in a cluster cannot have a key besides that of a lock, or nil.
+func CheckBeside(key, lock string) error {
+	if Slot(key) == Slot(lock) {
+		return nil
+	}
+	return fmt.Errorf("key %.256q is not in the slot of %.256q: in a cluster it must have the same hash tag, %q",
+		key, lock, "{"+hashTag(lock)+"}")
+}
+
 // hashTag is the part of a key that decides its slot.
 func hashTag(key string) string {
 	_, rest, ok := strings.Cut(key, "{")

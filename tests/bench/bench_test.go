@@ -71,6 +71,18 @@ func measureTime(b *testing.B, what string, pair bench.Pair, goroutines int, lim
 		fmt.Sprintf("%.3f (%.3f..%.3f), bare of bare %.3f", r.Ours, r.Low, r.High, r.Noise), limit)
 }
 
+func BenchmarkGuard(b *testing.B) {
+	g := bench.MeasureGuarded(b)
+	row("a guarded SET: commands, round trips", fmt.Sprint(g.Commands), "1")
+	row("  commands inside the script", fmt.Sprint(g.Inner), "2")
+	row("  allocations", fmt.Sprint(g.Allocs), "8")
+	for _, goroutines := range []int{1, 128} {
+		r := bench.MeasureRatio(b, bench.Guards, goroutines, 40)
+		row(fmt.Sprintf("  time, of a bare SET, %d goroutines", goroutines),
+			fmt.Sprintf("%.3f (%.3f..%.3f), bare of bare %.3f", r.Ours, r.Low, r.High, r.Noise), "none")
+	}
+}
+
 func BenchmarkWaiters(b *testing.B) {
 	w := bench.MeasureWaiters(b, bench.Reentrant, 2000, 3)
 	row("2,000 waiters on 2,000 names: connections", fmt.Sprint(w.Connections), "2")

@@ -39,6 +39,15 @@ func TestCosts(t *testing.T) {
 	}
 }
 
+func TestCostsOfAGuardedWrite(t *testing.T) {
+	g := bench.MeasureGuarded(t)
+	assert.EqualValues(t, 1, g.Commands)
+	assert.EqualValues(t, 2, g.Inner)
+	if !kit.Racing() {
+		assert.LessOrEqual(t, g.Allocs, 8.0)
+	}
+}
+
 // A RedLock on five servers allocates no more than redsync's.
 func TestCostsOfARedLock(t *testing.T) {
 	m := bench.MeasureMajority(t, 5, 0)
