@@ -44,31 +44,61 @@ func (o *Object) Fail(operation string, err error) error {
 
 // otherKind is a refusal that says of what kind the name is, if it is not of the object's.
 func (o *Object) otherKind(refusal error) error {
-	if !o.session.Enter() {
+	there, _ := o.kindThere(script.NewCall(kindScript).Key(o.key).Spare(wire.PermitsKey(o.key), wire.FairDue(o.key)))
+	if there == "" {
 		return refusal
+	}
+	return &kindError{there: there, refusal: refusal}
+}
+
+// overtaken is why a call is to fail that has waited for an rlock for a while: others stand in a fair lock's queue for
+// the name, and nobody would wake this call, or it would overtake them. A session that may not look does so once.
+func (o *Object) overtaken() error {
+	if o.Kind != "rlock" || o.session.blind.Load() {
+		return nil
+	}
+	there, err := o.kindThere(script.NewCall(kindScript).Key(o.key, wire.PermitsKey(o.key), wire.FairDue(o.key)))
+	if script.BecauseOfKeys(err) && !script.Passes(err) {
+		o.session.blind.Store(true)
+	}
+	if there == "" {
+		return nil
+	}
+	return &kindError{there: there}
+}
+
+// kindThere asks of what kind the name is; "" if it may be of the object's.
+func (o *Object) kindThere(c *script.Call) (words string, err error) {
+	defer c.Free()
+	if !o.session.Enter() {
+		return "", ErrClosed
 	}
 	defer o.session.Leave()
 	ctx, cancel := context.WithTimeout(context.Background(), lookAtMost)
 	defer cancel()
-	c := script.NewCall(kindScript).Key(o.key).Spare(wire.PermitsKey(o.key), wire.FairDue(o.key))
-	defer c.Free()
-	if o.session.Runner().Run(ctx, script.Take, c) != nil {
-		return refusal
+	if err := o.session.Runner().Run(ctx, script.Take, c); err != nil {
+		return "", err
 	}
-	there, known := shapes[c.Text()]
-	if !known || slices.Contains(there.kinds, o.Kind) {
-		return refusal
+	there := shapes[c.Text()]
+	if slices.Contains(there.kinds, o.Kind) {
+		return "", nil
 	}
-	return &kindError{there: there.words, refusal: refusal}
+	return there.words, nil
 }
 
 // A kindError says of what kind a name is.
 type kindError struct {
 	there   string
-	refusal error // the server's, in its own words
+	refusal error // the server's, in its own words; nil: there was none
 }
 
 func (e *kindError) Error() string {
 	return fmt.Sprintf("%v: the name is that of %s", ErrWrongKind, e.there)
 }
-func (e *kindError) Unwrap() []error { return []error{ErrWrongKind, e.refusal} }
+
+func (e *kindError) Unwrap() []error {
+	if e.refusal == nil {
+		return []error{ErrWrongKind}
+	}
+	return []error{ErrWrongKind, e.refusal}
+}

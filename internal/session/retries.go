@@ -28,6 +28,7 @@ type Retries struct {
 	Asked    int32            // attempts, those that succeeded or were the last included
 	Handed   bool             // another call of the session handed over what this one wants
 	Granted  bool             // a release of another session did
+	looked   bool             // whether the name is that of another kind
 	done     func(Acquired)   // the observer's functions for the call; may be nil
 	Place    *wait.Place      // where the call waits; nil until it does
 	waited   func()           // tells the observer that the call waits no longer
@@ -157,6 +158,12 @@ func (r *Retries) Again(
 	switch {
 	case errors.Is(why, ErrBusy):
 		r.failed = nil
+		if r.Place.Long() && !r.looked { // a call that waits for a moment need not ask
+			r.looked = true
+			if other := r.object.overtaken(); other != nil {
+				return 0, other
+			}
+		}
 		if backoff != nil {
 			return max(backoff(int(r.Attempts)), time.Millisecond), nil
 		}

@@ -86,6 +86,7 @@ type Session struct {
 	bounds   bounds
 	presence *presence.Teller
 	watching atomic.Bool // a goroutine looks after those who wait
+	blind    atomic.Bool // the session has no right to the keys of another kind
 
 	ctx     context.Context //nolint:containedctx // the life of the session's goroutines
 	cancel  context.CancelFunc

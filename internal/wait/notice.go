@@ -42,13 +42,16 @@ func (ls *Lines) Notice(name Name) (anybody bool) {
 
 func (ls *Lines) notice(q *queue, name Name) (anybody bool) {
 	for p := q.first; p != nil; p = p.next {
-		long := ls.round.Load()-p.born > 2 && (p.apart == nil || p.apart.name == name)
+		long := p.Long() && (p.apart == nil || p.apart.name == name)
 		if anybody = anybody || long; long && p.state.CompareAndSwap(unasked, asked) {
 			p.Wake()
 		}
 	}
 	return anybody
 }
+
+// Long reports whether the place, if there is one, was taken two rounds ago or more.
+func (p *Place) Long() bool { return p != nil && p.lines.round.Load()-p.born > 2 }
 
 // Noticed reports, once, whether the place was asked: its call has waited for long, for what its session has.
 func (p *Place) Noticed() bool { return p.state.CompareAndSwap(asked, answered) }

@@ -236,3 +236,59 @@ func TestOneOfSeveralIsOfAnotherKind(t *testing.T) {
 	require.ErrorContains(t, err, `rlock "x": `)
 	require.Len(t, srv.Keyspace(t), 1)
 }
+
+// An rlock's call that waits while others stand in a fair lock's queue for the name is told, within the time of a look:
+// nobody would wake it, and it would overtake them. They go on.
+func TestWhoWouldOvertakeAFairQueueIsTold(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	fair := fairlock.New(kit.Open(t, srv.Addr(), nil), "x", nil)
+	held := kit.Lock(t, t.Context(), fair)
+	waiting := kit.GoLock(t.Context(), fairlock.New(kit.Open(t, srv.Addr(), nil), "x", nil).Lock)
+	kit.Await(t, "a waiter", func() bool { return srv.Int(t, "LLEN", "redisson_lock_queue:{x}") == 1 })
+	before := srv.Keyspace(t)
+	for name, opts := range map[string]*rlock.Options{
+		"rlock": nil, "fenced": {Fenced: true}, "polling": {Backoff: rlock.Exponential(100*time.Millisecond, time.Second)},
+	} {
+		plain := kit.GoLock(t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "x", opts).Lock)
+		assertWrongKind(t, kit.Within(t, time.Minute, plain, "an error").Err, "a fairlock", name)
+	}
+	kit.Await(t, "nothing left of them", func() bool {
+		now := srv.Keyspace(t)
+		const key = "redisson_lock_queue:{x}"
+		return len(now) == len(before) && assert.ObjectsAreEqual(before[key], now[key])
+	})
+	require.NoError(t, held.Release())
+	require.NoError(t, kit.Granted(t, time.Minute, waiting, "the waiter").Release())
+}
+
+// A fair lock that nobody waits for looks like an rlock, and its waiters that have died are nobody.
+func TestAnRlockWaitsWhereNoFairQueueLives(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	held := kit.Lock(t, t.Context(), fairlock.New(kit.Open(t, srv.Addr(), nil), "x", nil))
+	srv.Do(t, "ZADD", "redisson_lock_timeout:{x}", "1", javas)
+	srv.Do(t, "RPUSH", "redisson_lock_queue:{x}", javas)
+	s := kit.Open(t, srv.Addr(), nil)
+	_, err := rlock.New(s, "x", nil).TryLockFor(t.Context(), kit.LongestWait+time.Second)
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	require.NotErrorIs(t, err, holdfast.ErrWrongKind)
+	require.NoError(t, held.Release())
+}
+
+// Without the right to a fair lock's keys a session asks once.
+func TestWhoMayNotLookForAFairQueueAsksOnce(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	srv.Grant(t, "somebody", "+@all", "~x", "~y", "~holdfast_line*", "~redisson_lock_token:*", "&*")
+	s := kit.OpenWith(t, kit.ClientOption(srv.Addr(), kit.Login(redistest.Password)...), nil)
+	for _, name := range []string{"x", "y"} {
+		held := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), name, nil))
+		_, err := rlock.New(s, name, nil).TryLockFor(t.Context(), kit.LongestWait+time.Second)
+		require.ErrorIs(t, err, holdfast.ErrBusy)
+		require.NoError(t, held.Release())
+	}
+	log, _ := srv.Do(t, "ACL", "LOG").([]any)
+	require.Len(t, log, 1)
+	require.Contains(t, log[0], "key")
+}
