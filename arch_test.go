@@ -58,13 +58,16 @@ var mayImport = map[string][]string{
 		"internal/core", "internal/kind", "internal/lease", "internal/presence", "internal/script", "internal/session",
 		"internal/wait",
 	},
+	"internal/ask": {
+		"internal/core", "internal/script", "internal/session", "internal/wait", "internal/watch", "internal/wire",
+	},
 	"internal/several": {
 		"internal/acks", "internal/core", "internal/lease", "internal/scope", "internal/script", "internal/session",
 		"internal/wait",
 	},
 	".": {
-		"internal/acks", "internal/cluster", "internal/core", "internal/guard", "internal/holders", "internal/lease",
-		"internal/presence", "internal/session", "internal/sharing", "internal/wait",
+		"internal/acks", "internal/ask", "internal/cluster", "internal/core", "internal/guard", "internal/holders",
+		"internal/lease", "internal/presence", "internal/session", "internal/sharing", "internal/wait",
 	},
 	"rlock": {
 		".", "internal/core", "internal/holders", "internal/kind", "internal/lease", "internal/script", "internal/session",

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/ask"
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/guard"
 	"github.com/holdfast-go/holdfast/internal/session"
@@ -102,6 +103,15 @@ func (h *Hold) GuardScript(
 	defer runtime.KeepAlive(h)
 	return guard.Script(ctx, h.core(), script, keys, args)
 }
+
+// Asked returns a channel that is closed when somebody has called [Mutex.Ask] for the lock while this hold has it; of a
+// multilock, for any of its locks. It never is after the hold has ended. Every call returns the same channel. What the
+// hold does then is up to its holder: it may save its work and release, or go on.
+//
+// The first call subscribes to a channel of the lock's own. From then on the session looks once after each message,
+// and every 4 to 6 s, in case one was lost. It asks for nothing if Asked is not called. A hold of a permit is never
+// asked for.
+func (h *Hold) Asked() <-chan struct{} { return ask.Asked(h.core()) }
 
 // Detach stops managing the hold. The hold ends here, as if released, but lives on the server
 // until its lease ends or somebody gives it back by its ID. Nothing is sent. If the hold has ended

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/ask"
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/holders"
 	"github.com/holdfast-go/holdfast/internal/session"
@@ -161,6 +162,22 @@ func (m *Mutex) Watch(ctx context.Context) iter.Seq2[State, error] {
 		}
 	}
 }
+
+// Ask tells those who hold the lock that somebody wants it, by closing the channel of [Hold.Asked], and returns how
+// many they are: 0 if the lock is free. It does not wait for them, and they need not do anything about it; Redisson's
+// do not hear of it. To get the lock, call Lock afterwards:
+//
+//	hold, err := upload.TryLock(ctx)
+//	if errors.Is(err, holdfast.ErrBusy) {
+//		if _, err := upload.Ask(ctx); err != nil {
+//			return err
+//		}
+//		hold, err = upload.Lock(ctx)
+//	}
+//
+// A holder hears of it at once if it listens, or within 6 s if the message is lost, and also if it begins to listen
+// within a minute. After [ErrUnknown] it may have been told. Ask blocks for a round trip. Redisson has no such thing.
+func (m *Mutex) Ask(ctx context.Context) (holders int, err error) { return ask.Ask(ctx, m.core()) }
 
 // ForceUnlock frees the lock whoever holds it, and wakes the waiters. It reports whether the lock was held. The holder
 // learns of it at its next renewal or release, and at once if it belongs to this session. [ErrUnknown] says that the

@@ -36,6 +36,7 @@ type rare struct {
 	failure  error       // of the last renewal, if it failed
 	observed func(held time.Duration, why error)
 	taken    session.Place // where in the program; nil unless that is to be known
+	asked    chan struct{} // closed when others ask for the lock; nil unless that is to be known
 }
 
 // setRare returns that for a change. The claim's mutex is held.
@@ -425,6 +426,17 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 
 // errUnsure is why a lease that the server has extended is not trusted.
 var errUnsure = errors.New("an update of the lease is under way, and may undo it")
+
+// Asked is the channel by which others ask for the lock. Whoever calls it first closes it when they do.
+func (h *Single) Asked() (asked chan struct{}, first bool) {
+	h.grant.claim.Lock()
+	defer h.grant.claim.Unlock()
+	r := h.setRare()
+	if first = r.asked == nil; first {
+		r.asked = make(chan struct{})
+	}
+	return r.asked, first
+}
 
 // Detach ends the hold here and leaves it on the server, until its lease ends there or
 // somebody gives it back by its id.

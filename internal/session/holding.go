@@ -33,6 +33,8 @@ type Holding interface {
 	Detach() error
 	// Release ends the hold and gives it back, once.
 	Release() error
+	// Asked is the channel by which others ask for what is held. Whoever calls it first closes it when they do.
+	Asked() (asked chan struct{}, first bool)
 	// LogUnreachable logs that nobody can release the hold any more.
 	LogUnreachable(label *Label)
 	// Lose makes the hold end as lost, and those nested with it, as if their renewals had failed because of why for too

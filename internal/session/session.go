@@ -224,6 +224,9 @@ func (s *Session) Presence() *presence.Teller { return s.presence }
 // Lines are the queues of the session's callers in front of single names.
 func (s *Session) Lines() *wait.Lines { return s.lines }
 
+// Watches are what callers of the session wait for together.
+func (s *Session) Watches() *watch.Watches { return s.watches }
+
 // NewLines makes additional queues of the session's callers, besides those for single names.
 func (s *Session) NewLines() *wait.Lines { return wait.NewLines(s.Hear, s.alarm) }
 

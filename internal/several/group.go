@@ -32,8 +32,9 @@ type group struct {
 	contexts scope.Contexts
 	back     chan struct{} // closed when all are given back, after it has ended by itself; nil else
 	observed func(held time.Duration, why error)
-	left     int     // how many are not given back yet
-	failures []error // of those that have ended by themselves, or could not be given back
+	asked    chan struct{} // closed when others ask for any of the locks; nil unless that is to be known
+	left     int           // how many are not given back yet
+	failures []error       // of those that have ended by themselves, or could not be given back
 }
 
 // A kind is the behaviour in which a group of any locks ([allOf]) and the group of a quorum ([quorumGroup]) differ.
@@ -96,6 +97,26 @@ func (g *group) ID() string { return "" }
 
 // Token is 0: servers that do not know of each other have no tokens that increase.
 func (g *group) Token() int64 { return 0 }
+
+// Asked is the channel by which others ask for any of the locks. Whoever calls it first closes it when they do.
+func (g *group) Asked() (asked chan struct{}, first bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if first = g.asked == nil; first {
+		g.asked = make(chan struct{})
+	}
+	return g.asked, first
+}
+
+// Members are the holds that it has by now.
+func (g *group) Members() (all []session.Holding) {
+	for _, m := range *g.members.Load() {
+		if m.hold != nil {
+			all = append(all, m.hold)
+		}
+	}
+	return all
+}
 
 // begin notices the end of any member from now on.
 func (g *group) begin(ctx context.Context) {

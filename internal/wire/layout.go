@@ -56,6 +56,7 @@ var Keys = []Key{
 	{"semaphore", "zset", Beside, PermitsKey},
 	{"semaphore", "list", Beside, Line},
 	{"semaphore", "zset", Beside, LineAlive},
+	{"ask", "hash", Beside, Asked}, // of no kind: only if locks are asked for
 }
 
 // A Channel is one of the channels that are made of a name.

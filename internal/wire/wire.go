@@ -57,6 +57,9 @@ func AckedBeside(name string, i int) string {
 	return Acked(name + beside)
 }
 
+// Asked has whom others have asked for a lock, and is the channel on which they hear of it.
+func Asked(name string) string { return own("holdfast_asked", name) }
+
 // own is [Prefix] by which the names x and {x} have different ones.
 func own(word, name string) string {
 	if strings.Contains(name, "{") {

@@ -1,0 +1,104 @@
+// Package ask lets whoever wants a lock tell its holders so.
+//
+// Asking leaves a note on the server and publishes a message. A holder that wants to know listens, and looks for the
+// note when a message comes, when one may have been missed, and every few seconds. The note names the holder, so it
+// says nothing to the next one.
+package ask
+
+import (
+	"context"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/internal/wait"
+	"github.com/holdfast-go/holdfast/internal/watch"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+var (
+	askScript   = script.LoadLook("lock_ask") // asking twice changes nothing more
+	askedScript = script.LoadLook("lock_asked")
+)
+
+// Ask asks all holders of the lock for it, and returns how many there are.
+func Ask(ctx context.Context, l *core.Lock) (holders int, err error) {
+	note := wire.Asked(l.Key())
+	c := script.NewCall(askScript).Key(l.Key(), note).Arg(l.Publish(), note)
+	err = l.Run(ctx, "ask", c, func() error {
+		n, err := c.ReadInt()
+		holders = int(n)
+		return err
+	})
+	return holders, err
+}
+
+// Several are holds of several locks.
+type Several interface{ Members() []session.Holding }
+
+// Asked returns the channel that is closed when somebody asks for what h holds: for any of its locks.
+func Asked(h session.Holding) <-chan struct{} {
+	asked, first := h.Asked()
+	if !first {
+		return asked
+	}
+	ended := make(chan struct{})
+	h.Watch(func(error) { close(ended) })
+	var once sync.Once
+	tell := func() { once.Do(func() { close(asked) }) }
+	start := h.Session().Start
+	switch h := h.(type) {
+	case Several:
+		for _, m := range h.Members() {
+			of := Asked(m)
+			start(func() { either(of, ended, tell) })
+		}
+	case *core.Single:
+		if !h.Of().Wires.Ownerless {
+			start(func() { await(h, ended, tell) })
+		}
+	}
+	return asked
+}
+
+// either tells if asked is closed before the hold has ended.
+func either(asked, ended <-chan struct{}, tell func()) {
+	select {
+	case <-asked:
+		tell()
+	case <-ended:
+	}
+}
+
+// A subject is what holders of a session wait for together: the name and the wire owner are the same.
+type subject struct{ note, wire string }
+
+// await tells when somebody has asked for the lock of h, unless the hold ends before.
+func await(h *core.Single, ended <-chan struct{}, tell func()) {
+	s, l, holder := h.Session(), h.Of(), h.Granted().Wire
+	note := wire.Asked(l.Key())
+	c := s.Watches().Join(watch.Subject{
+		Key: subject{note, holder},
+		Look: func(ctx context.Context) (bool, error) {
+			c := script.NewCall(askedScript).Key(note).Arg(holder)
+			defer c.Free()
+			if err := s.Runner().Run(ctx, script.Take, c); err != nil {
+				return false, err
+			}
+			n, err := c.ReadInt()
+			return n == 1, err
+		},
+		Listen:  func(wake func()) (stop func()) { return s.Listen(note, wake) },
+		Woken:   func(wait.Cause) {},
+		Trouble: func(error) {},
+	})
+	defer c.Leave()
+	either(c.Done(), ended, func() {
+		if err := c.Err(); err != nil && s.Context().Err() == nil {
+			session.Warn("is not told who asks", h, err)
+			return
+		}
+		tell()
+	})
+}

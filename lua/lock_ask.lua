@@ -1,0 +1,35 @@
+-- lock_ask: tell those who hold a lock that somebody wants it. They are noted as well, for those who miss the message.
+--
+-- KEYS[1]  lock     hash {wire owner -> hold count} with "mode" of a read-write lock, whose writer's owner ends with
+--                   ":write"; or string, the holder's token
+-- KEYS[2]  asked    hash {wire owner or token -> "1"}: who was asked, expires a minute after the last time
+--
+-- ARGV[1]  publish  PUBLISH or SPUBLISH
+-- ARGV[2]  channel  where holders listen; of the lock's slot
+--
+-- REPLY    n        so many hold it, and were asked
+--
+-- USES     check_token
+
+local call, note = redis.call, KEYS[2]
+
+local found, holders = redis.pcall('HKEYS', KEYS[1]), {}
+if found.err then
+  if not string.find(found.err, '^WRONGTYPE') then return found end
+  found = {call('GET', KEYS[1])}
+  local mistake = check_token(found[1], call('PTTL', KEYS[1]))
+  if mistake then return mistake end
+end
+for _, holder in ipairs(found) do
+  if holder ~= 'mode' then holders[#holders + 1] = string.match(holder, '^(.*):write$') or holder end
+end
+if #holders == 0 then return 0 end
+
+call(ARGV[1], ARGV[2], '') -- first: a server that refuses it has changed nothing
+for _, holder in ipairs(holders) do call('HSET', note, holder, '1') end
+local done = redis.pcall('PEXPIRE', note, '60000')
+if type(done) == 'table' then
+  call('DEL', note)
+  return done
+end
+return #holders

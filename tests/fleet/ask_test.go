@@ -1,0 +1,176 @@
+package fleet
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/setlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// An asker is a lock that others can be asked for.
+type asker interface {
+	holdfast.Locker
+	Ask(ctx context.Context) (int, error)
+}
+
+// locks make the lock of a name, of each kind.
+var locks = map[string]func(s *holdfast.Session, name string) asker{
+	"rlock":    func(s *holdfast.Session, name string) asker { return rlock.New(s, name, nil) },
+	"fairlock": func(s *holdfast.Session, name string) asker { return fairlock.New(s, name, nil) },
+	"setlock":  func(s *holdfast.Session, name string) asker { return setlock.New(s, name, nil) },
+	"reader":   func(s *holdfast.Session, name string) asker { return rwlock.New(s, name, nil).Read() },
+	"writer":   func(s *holdfast.Session, name string) asker { return rwlock.New(s, name, nil).Write() },
+}
+
+func requireAsked(t *testing.T, l asker, holders int) {
+	t.Helper()
+	n, err := l.Ask(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, holders, n)
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// Whoever holds a lock hears that somebody wants it, and the next holder does not.
+func TestAHolderHearsThatSomebodyAsks(t *testing.T) {
+	t.Parallel()
+	for kind, lock := range locks {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			mine := lock(kit.Open(t, srv.Addr(), nil), kit.Orders)
+			theirs := lock(kit.Open(t, srv.Addr(), nil), kit.Orders)
+			requireAsked(t, theirs, 0)
+			hold := kit.Lock(t, t.Context(), mine)
+			asked := hold.Asked()
+			require.Equal(t, asked, hold.Asked())
+			kit.Await(t, "a subscription", func() bool {
+				return srv.Int(t, "PUBLISH", "holdfast_asked:{orders}", "") > 0
+			})
+			require.False(t, closed(asked))
+			requireAsked(t, theirs, 1)
+			kit.Within(t, kit.LongestWait, asked, "to be asked")
+			require.NoError(t, hold.Release())
+			next := kit.Lock(t, t.Context(), theirs)
+			other := next.Asked()
+			kit.Await(t, "the look of the next holder", func() bool { return srv.CommandStats(t)["hexists"] > 2 })
+			require.False(t, closed(other), "the note was for the one before")
+			require.NoError(t, next.Release())
+		})
+	}
+}
+
+// A holder that begins to listen later, or misses the message, finds the note.
+func TestAHolderThatMissesTheMessageFindsTheNote(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	mine, theirs := kit.Open(t, p.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	l := rlock.New(theirs, kit.Orders, nil)
+	hold := kit.Lock(t, t.Context(), rlock.New(mine, kit.Orders, nil))
+	requireAsked(t, l, 1)
+	kit.Within(t, kit.LongestWait, hold.Asked(), "the note")
+	require.NoError(t, hold.Release())
+
+	hold = kit.Lock(t, t.Context(), rlock.New(mine, kit.Orders, nil))
+	asked := hold.Asked()
+	kit.Await(t, "a subscription", func() bool { return srv.Int(t, "PUBLISH", "holdfast_asked:{orders}", "") > 0 })
+	p.LoseMessages(true)
+	requireAsked(t, l, 1)
+	kit.Within(t, kit.LongestWait, asked, "the note, without a message")
+	require.Positive(t, p.LostMessages())
+	require.NoError(t, hold.Release())
+	require.False(t, closed(kit.Lock(t, t.Context(), l).Asked()))
+}
+
+// All readers are asked, and a hold of several locks is asked for any of them.
+func TestAllHoldersAreAsked(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s, other := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	readers := rwlock.New(s, kit.Orders, nil).Read()
+	first, second := kit.Lock(t, t.Context(), readers), kit.Lock(t, t.Context(), readers)
+	requireAsked(t, rwlock.New(other, kit.Orders, nil).Write(), 2)
+	kit.Within(t, kit.LongestWait, first.Asked(), "to be asked")
+	kit.Within(t, kit.LongestWait, second.Asked(), "to be asked, too")
+
+	members := []holdfast.Locker{rlock.New(s, "a", nil), fairlock.New(s, "b", nil)}
+	both := kit.Lock(t, t.Context(), multilock.New(members...))
+	asked := both.Asked()
+	requireAsked(t, fairlock.New(other, "b", nil), 1)
+	kit.Within(t, kit.LongestWait, asked, "to be asked for one of two")
+	require.NoError(t, both.Release())
+
+	permits := semaphore.NewExpirable(s, "pool", nil)
+	_, err := permits.TrySetPermits(t.Context(), 1)
+	require.NoError(t, err)
+	permit, err := permits.Acquire(t.Context())
+	require.NoError(t, err)
+	require.False(t, closed(permit.Asked()))
+	require.NoError(t, permit.Release())
+}
+
+// An ask that the server refuses is an error; a holder that may not look is told so in the log, and keeps the lock.
+func TestAsksThatAreRefused(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	log := &kit.Journal{}
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Logger: log.JsonLogger()})
+	l := rlock.New(s, kit.Orders, nil)
+	hold := kit.Lock(t, t.Context(), l)
+	srv.Do(t, "SET", "holdfast_asked:{orders}", "something else")
+	asked := hold.Asked()
+	kit.Await(t, "a warning", func() bool { return len(log.Entries(t, "holdfast: is not told who asks")) == 1 })
+	require.False(t, closed(asked))
+	_, err := l.Ask(t.Context())
+	require.ErrorContains(t, err, "WRONGTYPE")
+	require.NoError(t, hold.Release())
+	srv.Do(t, "SET", "number", "1")
+	_, err = rlock.New(s, "number", nil).Ask(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrWrongKind)
+}
+
+// Nothing is asked for a hold of which nobody wants to know, and nothing is left behind.
+func TestNobodyPaysForAsks(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	l := rlock.New(s, kit.Orders, nil)
+	for range 3 {
+		hold := kit.Lock(t, t.Context(), l)
+		_ = hold.Asked()
+		require.NoError(t, hold.Release())
+	}
+	require.NoError(t, s.Close())
+	require.Empty(t, srv.Keyspace(t))
+}
+
+// The note is gone a minute after the last one has asked.
+func TestANoteExpires(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	l := rlock.New(kit.Open(t, srv.Addr(), nil), kit.Orders, nil)
+	hold := kit.Lock(t, t.Context(), l)
+	requireAsked(t, l, 1)
+	require.Greater(t, time.Duration(srv.Int(t, "PTTL", "holdfast_asked:{orders}"))*time.Millisecond, 30*time.Second)
+	require.NoError(t, hold.Release())
+}
