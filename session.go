@@ -255,7 +255,7 @@ func (o *Options) checked() (Options, error) {
 		return c, fmt.Errorf("Options.Label has %d bytes, must be UTF-8 of at most %d", len(c.Label), maxLabel)
 	}
 	if c.BreakDeadlocks && c.Anonymous {
-		return c, errors.New("Options.BreakDeadlocks needs a session that tells what it waits for: it must not be Anonymous")
+		return c, errors.New("Options.BreakDeadlocks needs a session that publishes its waits: it must not be Anonymous")
 	}
 	if c.Acks < AcksAll {
 		return c, fmt.Errorf("Options.Acks is %d, must be a number of replicas, AcksMost or AcksAll", c.Acks)

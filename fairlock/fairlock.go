@@ -48,8 +48,8 @@ type Mutex struct {
 	keys        [5]string // as scripts take them
 	tokens      *tokens   // nil: none are issued
 	told        string    // where this session is told
-	javaWait    string    // Options.JavaWait, likewise
-	wait        string    // Options.WaiterLease, likewise
+	javaWait    string    // Options.JavaWait, in the form that scripts take
+	wait        string    // Options.WaiterLease, in the form that scripts take
 	waiterLease time.Duration
 }
 

@@ -25,7 +25,7 @@ import (
 func (e *Expirable) Release(_ context.Context, ids ...string) error {
 	const operation = "release"
 	if len(ids) > maxAtOnce {
-		return e.lock.Fail(operation, fmt.Errorf("ids are %d, must be %d at the most", len(ids), maxAtOnce))
+		return e.lock.Fail(operation, fmt.Errorf("ids are %d, must be at most %d", len(ids), maxAtOnce))
 	}
 	permits := make([]string, len(ids))
 	seen := make(map[string]bool, len(ids))

@@ -65,9 +65,9 @@ func (e Executed) ends() int64 {
 	return e.At + (e.Length - lease.Margin(e.Length)).Milliseconds() - 1
 }
 
-// Await returns nil when as many replicas as the session wants have what the holds, of one slot, were granted, the
-// first by that call. It waits until limit at the most, and for no longer than two rounds take, or the holds are
-// trusted.
+// Await returns nil when as many replicas as the session wants have the grants of the holds, which are all of one slot;
+// by is the call that granted the first. It waits at most until limit, for no longer than two rounds take, and for no
+// longer than the holds are trusted.
 func Await[H Hold](ctx context.Context, s *session.Session, limit time.Duration, holds []H, by Executed) error {
 	var grants []Grant
 	for i, h := range holds {

@@ -141,6 +141,6 @@ func (k *keeper) failed(told []func(), g *grant, why error) []func() {
 		}
 	}
 	k.dog.Failed(g)
-	g.sweep() // likewise
+	g.sweep() // nothing waits for this either
 	return g.renewal(told, session.Explain(context.Background(), why))
 }

@@ -18,7 +18,7 @@ type Update struct {
 	d      time.Duration
 	serves bool          // the call may be executed; otherwise the server refuses it as late, and says its time
 	sent   time.Duration // if it serves
-	before owner.Belief  // likewise
+	before owner.Belief  // the trust before the call, if it serves
 }
 
 // Update is one of a hold that the session has; nil if it has none.

@@ -84,7 +84,7 @@ func (a Answer) Strings() []string {
 	return strings.Split(strings.Trim(a.Value, "[]"), ", ")
 }
 
-// Turns are how often the thread of [Object.StartTurns] had the lock, and how long it waited for it at the most.
+// Turns are how often the thread of [Object.StartTurns] had the lock, and its longest wait for it.
 func (a Answer) Turns() (had int, longest time.Duration) {
 	values := a.Strings()
 	had, _ = strconv.Atoi(values[0])

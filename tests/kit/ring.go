@@ -113,7 +113,7 @@ func (r *Ring) Leave() {
 }
 
 // Rounds returns a function that counts rounds from now on, when it is called often: in each of them every session has
-// told at least once for what it waits. A session tells four times a second at the most.
+// told at least once for what it waits. A session reports at most four times a second.
 func (r *Ring) Rounds(t testing.TB) (count func() int) {
 	before, rounds := r.told(t), 0
 	return func() int {

@@ -70,7 +70,7 @@ func TestAnExpirableNamesMistakesAndSendsNothing(t *testing.T) {
 			e.Release(ctx, id, strings.ToUpper(id)),
 		},
 		{
-			`semaphore.Expirable "exports": release: ids are 10001, must be 10000 at the most`,
+			`semaphore.Expirable "exports": release: ids are 10001, must be at most 10000`,
 			e.Release(ctx, make([]string, 10001)...),
 		},
 		{

@@ -282,7 +282,7 @@ func sessionRights(ctx context.Context, d *doctor) finding {
 			return granted
 		case !cli.Denied(err): // the key's server is down, say
 			return note("whether sessions may publish which process they are could not be found out: %s", plain(err)).
-				fix("Mend what the other checks complain of, and run the doctor again.")
+				fix("Fix what the other checks report, and run the doctor again.")
 		}
 	} else if refused, err := dryRun(ctx, n, who, []right{{args: []string{"SET", key, "x"}}}); err != nil {
 		return finding{} // the check of rights says why

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	examples   = 5  // keys are named at the most
+	examples   = 5  // at most this many keys are named
 	mostFields = 20 // of a hash are looked at
 )
 
@@ -138,7 +138,7 @@ func withoutTTL(ctx context.Context, d *doctor, n *node) finding {
 		return nil
 	})
 	bad := fail("%s without a time to live: %s", cli.Plural(s.bad, "lock"), strings.Join(s.some, ", ")).
-		means("Neither Redisson nor this toolkit leaves a lock so. If its holder dies nobody ever gets it.").
+		means("Neither Redisson nor this toolkit leaves a lock like this. If its holder dies, nobody can take it any more.").
 		fix("redis-cli PEXPIRE NAME %d: a live holder that renews it keeps it, and otherwise it runs out. A holder "+
 			"with a lease of its own does not renew it: give that one the time it needs. holdfast show NAME says who. "+
 			"Then find out who sent PERSIST, or restored keys without TTL.", max(time.Minute, d.q.lease).Milliseconds())

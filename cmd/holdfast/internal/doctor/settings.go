@@ -81,12 +81,12 @@ func persistence(_ context.Context, _ *doctor, n *node) finding {
 	case n.infoErr != nil || n.info["aof_enabled"] == "":
 		return unknown("what it writes to disk", "+info", n.infoErr)
 	case n.info["aof_enabled"] == "1" && n.info["aof_last_write_status"] == "err":
-		return fail("the append-only file could not be written").means(refuses).fix("Mostly the disk is full: see the log.")
+		return fail("the append-only file could not be written").means(refuses).fix("Usually the disk is full: see the log.")
 	case n.info["aof_enabled"] == "1":
 		return n.appendOnly()
 	case n.info["rdb_last_bgsave_status"] == "err" && n.config["stop-writes-on-bgsave-error"] != "no":
 		return fail("the last snapshot could not be written to disk").means(refuses).
-			fix("See the server's log: mostly the disk is full, or vm.overcommit_memory is not 1.")
+			fix("See the server's log: usually the disk is full, or vm.overcommit_memory is not 1.")
 	case known && save == "":
 		return warn("nothing is written to disk").
 			means("A restart forgets all locks, semaphores, latches and fencing tokens. %s", atRestart).

@@ -41,7 +41,7 @@ func unlockCommand(redis *cli.Redis) *cobra.Command {
 
 func (u *unlocking) run(ctx context.Context, name string) error {
 	if !u.yes && !cli.IsTerminal(os.Stdin) {
-		return cli.Usagef("unlock wants --yes where it cannot ask")
+		return cli.Usagef("unlock needs --yes if it cannot ask")
 	}
 	return onServer(ctx, u.redis, impatient, func(client rueidis.Client) error { return u.unlock(ctx, client, name) })
 }
