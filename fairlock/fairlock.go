@@ -114,6 +114,7 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	}, wire.FairChannel)
 	m.lock().Refuse(o.mistake())
 	key := m.lock().Key()
+	m.told = wire.FairTold(key) + m.lock().Session().ID()
 	m.keys = [...]string{key, wire.FairQueue(key), wire.FairDue(key), wire.FairOurs(key), wire.FairAlive(key)}
 	if o.Fenced {
 		m.tokens = &tokens{key: wire.TokenKey(key)}

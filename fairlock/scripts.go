@@ -9,7 +9,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wait"
-	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 var (
@@ -88,11 +87,17 @@ func (p *protocol) Moved(place int64, stood bool) {
 	}
 }
 
-// Standing says how a session hears that one of its calls has the lock.
-func (p *protocol) Standing() *wait.Standing {
-	p.told = wire.FairTold(p.lock().Key()) + p.lock().Session().ID()
-	return &wait.Standing{Channel: p.told}
-}
+// Channel is where a session is told that one of its calls has the lock.
+func (p *protocol) Channel() string { return p.told }
+
+// Mark is nowhere: calls do not wait in their session's line, and nor do Kind and Open matter to them.
+func (p *protocol) Mark() string { return "" }
+
+// Kind belongs to [protocol.Mark].
+func (p *protocol) Kind() string { return "" }
+
+// Open belongs to [protocol.Mark].
+func (p *protocol) Open() bool { return false }
 
 // Wait makes a waiter listen where its session hears that it has the lock. Redisson, and sessions that are not told
 // there, tell each waiter on a channel of its own.

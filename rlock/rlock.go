@@ -22,7 +22,6 @@
 package rlock
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -31,7 +30,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/holders"
 	"github.com/holdfast-go/holdfast/internal/kind"
-	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/internal/wait"
@@ -89,10 +87,7 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	if opts != nil {
 		o = *opts
 	}
-	p := &protocol{fenced: o.Fenced}
-	if o.TokenTTL > 0 {
-		p.tokenTTL = lease.Millis(o.TokenTTL)
-	}
+	p := &protocol{fenced: o.Fenced, tokenTTL: o.TokenTTL}
 	set := kind.Settings{FixedLease: o.FixedLease, NonReentrant: o.NonReentrant, Backoff: o.Backoff, TellsAge: true}
 	if !o.Fenced {
 		set.Together = &together
@@ -105,8 +100,7 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 	label := session.Label{Kind: "rlock", Name: name}
 	core.InitLock(p.lock(), (*session.Session)(s), calls, label, set, wire.LockChannel)
 	p.lock().Refuse(o.mistake())
-	keys := keysOf(p.lock().Key())
-	p.keys = [...]string{cmp.Or(p.keys[0], keys[0]), keys[1], keys[2]}
+	p.init(p.lock().Key(), p.lock().Session().ID())
 	return &p.mutex
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
-	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -35,11 +34,29 @@ func keysOf(key string) [3]string {
 
 // protocol is how the core calls the lock's scripts.
 type protocol struct {
-	mutex    Mutex
-	keys     [3]string // besides the lock's own, as scripts take them
+	mutex Mutex
+	names
+	tokenTTL time.Duration // 0: none
 	fenced   bool
-	tokenTTL string // ms, as scripts take it; "": none
 }
+
+// names are those that a lock has on the server besides its key and its channel, see [wire.LineNames].
+type names struct {
+	text           string
+	channel, alive uint32
+}
+
+func (n *names) init(key, session string) {
+	text, channel, alive := wire.LineNames(key, session)
+	n.text, n.channel, n.alive = text, uint32(channel), uint32(alive) //nolint:gosec // keys have at most 64 KiB
+}
+
+// keys are those of the lock besides its own, as scripts take them.
+func (n *names) keys() [3]string {
+	return [...]string{n.text[:int(n.channel)-wire.SessionSuffix], n.text[n.channel:n.alive], n.token()}
+}
+
+func (n *names) token() string { return n.text[n.alive:] }
 
 // Mark is where those listen besides who listen on the lock's channel and want no turn.
 func (p *protocol) Mark() string { return wire.LineChannel(p.lock().Key()) + wire.Redisson }
@@ -49,23 +66,24 @@ func (p *protocol) lock() *core.Lock { return p.mutex.lock() }
 func (p *protocol) Acquire(w kind.Want) *script.Call {
 	c := script.NewCall(acquireScript).Key(p.lock().Key())
 	if p.fenced && !w.Tokened {
-		c.Key(p.keys[2])
+		c.Key(p.token())
 	}
 	c.Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter)
 	switch {
 	case w.Age:
 		c.Arg("age")
-	case p.tokenTTL != "":
+	case p.tokenTTL > 0:
 		c.Arg("")
 	}
-	if p.tokenTTL != "" {
-		c.Arg(p.tokenTTL)
+	if p.tokenTTL > 0 {
+		c.Arg(lease.Millis(p.tokenTTL))
 	}
 	return c
 }
 
 func (p *protocol) Release(r kind.Remaining) *script.Call {
-	return script.NewCall(releaseScript).Key(p.lock().Key()).Spare(p.keys[:]...).Arg(r.Owner, strconv.Itoa(r.Count)).
+	keys := p.keys()
+	return script.NewCall(releaseScript).Key(p.lock().Key()).Spare(keys[:]...).Arg(r.Owner, strconv.Itoa(r.Count)).
 		Arg(p.lock().Publish(), p.lock().Channel, p.lock().Session().Counting(), p.lock().Millis())
 }
 
@@ -88,7 +106,8 @@ func (p *protocol) Holders(string) *script.Call {
 func (p *protocol) InTheWay() *script.Call { return p.Holders("") }
 
 func (p *protocol) Force(w script.Window) *script.Call {
-	return script.NewCall(forceScript).Key(p.lock().Key()).Spare(p.keys[:]...).
+	keys := p.keys()
+	return script.NewCall(forceScript).Key(p.lock().Key()).Spare(keys[:]...).
 		Arg(p.lock().Publish(), p.lock().Channel, p.lock().Session().Counting()).Int(w.NotAfter)
 }
 
@@ -102,11 +121,11 @@ func (p lined) Acquire(w kind.Want) *script.Call {
 	if !w.Stand {
 		return p.protocol.Acquire(w)
 	}
-	c := script.NewCall(standScript).Key(p.lock().Key())
+	c, keys := script.NewCall(standScript).Key(p.lock().Key()), p.keys()
 	if p.fenced {
-		c.Key(p.keys[:]...)
+		c.Key(keys[:]...)
 	} else {
-		c.Spare(p.keys[:2]...)
+		c.Spare(keys[:2]...)
 	}
 	again := "0"
 	if w.Again {
@@ -124,8 +143,8 @@ func (p lined) asks() string {
 	if p.fenced {
 		asks += " fenced"
 	}
-	if p.tokenTTL != "" {
-		asks += ":" + p.tokenTTL
+	if p.tokenTTL > 0 {
+		asks += ":" + lease.Millis(p.tokenTTL)
 	}
 	return asks
 }
@@ -137,15 +156,14 @@ func (p lined) Leave(owner string) *script.Call {
 
 func (p lined) WaiterLease() time.Duration { return waiterLease }
 
-func (p lined) Standing() *wait.Standing {
-	channel := wire.LineChannel(p.lock().Key())
-	s := &wait.Standing{
-		Channel: channel + p.lock().Session().ID(), Mark: p.Mark(),
-		Kind: p.lock().Millis() + p.asks(), // what is owed of a request lasts as long as its lease
-	}
-	p.keys[0] = s.Channel[:len(channel)-1] // the line's key, in the same bytes
-	return s
-}
+// Channel is where the session is told that it has the lock.
+func (p lined) Channel() string { return p.text[:p.channel] }
+
+// Kind is the lease of a request, since what is owed of one lasts as long, and what it asks for.
+func (p lined) Kind() string { return p.lock().Millis() + p.asks() }
+
+// Open is false: releases of this toolkit go to the first in the line.
+func (p lined) Open() bool { return false }
 
 // Moved does nothing: the order is that of the line.
 func (p lined) Moved(int64, bool) {}

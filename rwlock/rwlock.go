@@ -115,7 +115,7 @@ func New(s *holdfast.Session, name string, opts *Options) *RWMutex {
 	if o.PreferWriter {
 		r.writers = wire.RWWriters(key)
 	}
-	w.line, w.writers = r.line, r.writers
+	w.line, w.writers, w.told = r.line, r.writers, wire.RWLineChannel(key)+(*session.Session)(s).ID()
 	core.InitLock(w.lock, (*session.Session)(s), w, half("Write"), writing, wire.RWChannel)
 	return rw
 }

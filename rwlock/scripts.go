@@ -89,7 +89,10 @@ func (p *reader) InTheWay() *script.Call {
 }
 
 // writer is how the core calls the scripts of the write half. Its calls stand in a line while they wait.
-type writer struct{ half }
+type writer struct {
+	half
+	told string // the channel on which the session is told
+}
 
 func (p *writer) Acquire(w kind.Want) *script.Call {
 	if !w.Waits || w.Nested {
@@ -136,12 +139,17 @@ func (p *writer) Leave(owner string) *script.Call {
 
 func (p *writer) WaiterLease() time.Duration { return waiterLease }
 
-func (p *writer) Standing() *wait.Standing {
-	return &wait.Standing{
-		Channel: wire.RWLineChannel(p.lock.Key()) + p.lock.Session().ID(),
-		Kind:    p.writers + p.lock.Millis(), // what is owed of a request lasts as long as its lease
-	}
-}
+// Channel is where the session is told that it may look.
+func (p *writer) Channel() string { return p.told }
+
+// Mark is nowhere: Redisson's waiters are told otherwise.
+func (p *writer) Mark() string { return "" }
+
+// Kind is the same for requests of which what is owed lasts as long.
+func (p *writer) Kind() string { return p.writers + p.lock.Millis() }
+
+// Open is false: readers and Redisson's writers are no reason to listen always.
+func (p *writer) Open() bool { return false }
 
 // Moved does nothing: the order is that of the line.
 func (p *writer) Moved(int64, bool) {}

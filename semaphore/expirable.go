@@ -12,7 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
-	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -69,6 +68,7 @@ func NewExpirable(s *holdfast.Session, name string, opts *ExpirableOptions) *Exp
 		Wires:      kind.Wires{Draw: wire.NewPermit, ID: wire.PermitID, Ownerless: true},
 	}
 	core.InitLock(&e.lock, (*session.Session)(s), (*permits)(e), label, set, wire.SemaphoreChannel)
+	e.line = lineOf(&e.lock.Object, "leased "+e.opts.FixedLease.String()) // what is owed of a call lasts as long
 	return e
 }
 
@@ -203,10 +203,17 @@ func (p *permits) Leave(permit string) *script.Call {
 
 func (p *permits) WaiterLease() time.Duration { return waiterLease }
 
-func (p *permits) Standing() *wait.Standing {
-	p.line = lineOf(&p.lock.Object, "leased "+p.opts.FixedLease.String()) // a call's debt lasts as long
-	return &p.line.standing
-}
+// Channel is that of the line, as are the next three.
+func (p *permits) Channel() string { return p.line.Channel() }
+
+// Mark is that of the line.
+func (p *permits) Mark() string { return p.line.Mark() }
+
+// Kind is that of the line.
+func (p *permits) Kind() string { return p.line.Kind() }
+
+// Open is that of the line.
+func (p *permits) Open() bool { return p.line.Open() }
 
 // Moved does nothing: the order is that of the line.
 func (p *permits) Moved(int64, bool) {}

@@ -6,7 +6,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
-	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -19,19 +18,31 @@ var waiterMillis = lease.Millis(waiterLease)
 // A line is where sessions stand that wait for permits of a semaphore. A release tells the waiters for which there is
 // room.
 type line struct {
-	object   *session.Object
-	keys     [2]string // as scripts take them
-	standing wait.Standing
+	object     *session.Object
+	keys       [2]string // as scripts take them
+	told, mark string    // the channels of its session, and of those who listen elsewhere, too
+	kind       string    // of its calls, which may take each other's place
 }
 
-// lineOf is the line of calls of that kind, which may take each other's place.
 func lineOf(o *session.Object, kind string) line {
 	channel := wire.LineChannel(o.Key())
 	return line{
 		object: o, keys: [...]string{wire.Line(o.Key()), wire.LineAlive(o.Key())},
-		standing: wait.Standing{Channel: channel + o.Session().ID(), Mark: channel + wire.Redisson, Kind: kind, Open: true},
+		told: channel + o.Session().ID(), mark: channel + wire.Redisson, kind: kind,
 	}
 }
+
+// Channel is where the session is told that it may look.
+func (l *line) Channel() string { return l.told }
+
+// Mark is where a session listens besides that listens on the semaphore's channel, too.
+func (l *line) Mark() string { return l.mark }
+
+// Kind is that of the calls.
+func (l *line) Kind() string { return l.kind }
+
+// Open is true: others may take permits at any time.
+func (l *line) Open() bool { return true }
 
 // publishing appends the line to a call, and how to tell the waiters there and elsewhere.
 func (l *line) publishing(c *script.Call) *script.Call {

@@ -24,7 +24,7 @@ const breath = 4 * time.Second
 func (t *taking) TakePlace() *wait.Place {
 	o := &t.semaphore.object
 	if t.Place == nil {
-		t.Stay(o.Session().Lines().JoinStanding(o.Line(), &t.semaphore.line.standing))
+		t.Stay(o.Session().Lines().JoinStanding(o.Line(), &t.semaphore.line))
 	}
 	return t.Place
 }
@@ -33,7 +33,7 @@ func (t *taking) TakePlace() *wait.Place {
 func (t *taking) stands() (waiter string) {
 	p := t.semaphore
 	s := p.object.Session()
-	if t.waiter == "" && t.Place != nil && t.Place.Head() && s.Subscribed(p.line.standing.Channel) {
+	if t.waiter == "" && t.Place != nil && t.Place.Head() && s.Subscribed(p.line.told) {
 		t.waiter = core.NewWire(s) + " " + strconv.Itoa(t.n)
 	}
 	return t.waiter

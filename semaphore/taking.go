@@ -63,7 +63,7 @@ func (t *taking) Wait(ctx, sleep context.Context) (err error) {
 		t.leave(err)
 		t.LeaveTo(0)
 	}()
-	return wait.Until(ctx, sleep, lines.Empty(line) && t.StandFirst(&t.semaphore.line.standing, t), t)
+	return wait.Until(ctx, sleep, lines.Empty(line) && t.StandFirst(&t.semaphore.line, t), t)
 }
 
 // Attempt tries once, or takes over what another call has left.

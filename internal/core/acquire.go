@@ -23,8 +23,7 @@ type acquisition struct {
 	claim  *claim  // nil of a call without an owner to which nothing is granted
 	hold   *Single // when it is granted
 	also   *also   // of a call for several permits
-	answer answer  // to the last attempt
-	moved  moved   // what has become of its place on the server, until that is told
+	answer *answer // to the last attempt; nil while the call sleeps
 	alone  bool    // the call has no owner
 	stand  bool    // attempts are to be known to the server as a waiter's
 	hears  bool    // it listens to those, too, who do not know the line on the server
@@ -59,14 +58,32 @@ type outermost struct {
 var (
 	onePermit    = &also{}
 	acquisitions = sync.Pool{New: func() any { return &acquisition{also: onePermit} }}
+	answers      = sync.Pool{New: func() any { return new(answer) }}
 )
 
 func newAcquisition() *acquisition { return acquisitions.Get().(*acquisition) }
 
 // free gives the acquisition back for the next call.
 func (a *acquisition) free() {
+	a.freeAnswer()
 	*a = acquisition{also: onePermit}
 	acquisitions.Put(a)
+}
+
+// begins gives the acquisition room for an answer.
+func (a *acquisition) begins() {
+	if a.answer == nil {
+		a.answer = answers.Get().(*answer)
+	}
+}
+
+// freeAnswer gives it back for the next attempt of any call: thousands of calls may sleep.
+func (a *acquisition) freeAnswer() {
+	if a.answer != nil {
+		*a.answer = answer{}
+		answers.Put(a.answer)
+		a.answer = nil
+	}
 }
 
 // init makes a an acquisition of its lock by ctx's owner.
@@ -172,6 +189,7 @@ func (a *acquisition) draw() {
 // try makes one attempt, and tells the observer.
 func (a *acquisition) try(ctx context.Context) (inTheWay time.Duration, err error) {
 	a.Asked++
+	a.begins()
 	done := a.lock.Attempting(ctx)
 	a.hold, inTheWay, err = a.tryTo(ctx)
 	a.tried(err)
@@ -278,7 +296,7 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 //
 //nolint:revive // no control: it is so
 func (a *acquisition) entered(ctx context.Context, stands bool, err error) (*Single, time.Duration, error) {
-	l, s, answer := a.lock, a.lock.Session(), &a.answer
+	l, s, answer := a.lock, a.lock.Session(), a.answer
 	if err != nil {
 		switch script.ClassOf(err) {
 		case script.Unknown, script.Broken:
@@ -306,7 +324,7 @@ func (a *acquisition) entered(ctx context.Context, stands bool, err error) (*Sin
 		return nil, answer.retry, session.ErrBusy
 	}
 	if stands { // its place in the line is: whatever it is told of that one is not to be taken for another
-		a.moved.stood = a.moved.stood || a.Stands
+		answer.moved.stood = answer.moved.stood || a.Stands
 		a.Misplaced(answer.Sent)
 		a.giveUp()
 		return a.enter(ctx)
@@ -326,12 +344,12 @@ func (a *acquisition) begin() *Single {
 	if a.claim == nil {
 		return new(private).begin(a, a.Wire)
 	}
-	return new(outermost).begin(a.lock, a.claim, a.Wire, &a.answer, a.Copies)
+	return new(outermost).begin(a.lock, a.claim, a.Wire, a.answer, a.Copies)
 }
 
 // begin makes p the grant of a wire owner. No other call can find its claim until a context carries its owner.
 func (p *private) begin(a *acquisition, wire string) *Single {
-	return p.outermost.begin(a.lock, &p.claim, wire, &a.answer, a.Copies)
+	return p.outermost.begin(a.lock, &p.claim, wire, a.answer, a.Copies)
 }
 
 // begin makes o the grant of a wire owner. Copies of the call may be executed until then.
@@ -362,7 +380,7 @@ func (a *acquisition) reenter(ctx context.Context, g *grant) (*Single, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := &a.answer
+	answer := a.answer
 	err = s.Runner().Timed(ctx, &answer.Reply, l.Key(), l.notAfter(), func(w script.Window) *script.Call {
 		return l.protocol.Acquire(kind.Want{
 			Owner: g.Wire, Target: target, Lease: l.millis, NotAfter: w.NotAfter,
@@ -411,6 +429,7 @@ type answer struct {
 	replied time.Duration // when the last reply came, be it to a call before
 	retry   time.Duration // busy: how long that lasts at least; below zero: no expiry
 	length  time.Duration // granted by a release, for which lease; 0: by a call of its own
+	moved   moved         // what has become of the call's place on the server, until that is told
 }
 
 // The fields of the reply behind its head.

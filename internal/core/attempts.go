@@ -48,7 +48,7 @@ func (a *acquisition) ended(ctx context.Context, err error) error {
 func (a *acquisition) looksAtOnce() bool {
 	l := a.lock
 	return a.Overtakes() ||
-		(l.apart() != nil || l.Session().Lines().Empty(l.Line())) && a.StandFirst(l.standing, a)
+		(l.apart() != nil || l.Session().Lines().Empty(l.Line())) && a.StandFirst(l.standing(), a)
 }
 
 // TakePlace is where the call waits.
@@ -77,7 +77,7 @@ func (a *acquisition) join() (p *wait.Place) {
 	case l.apart() != nil:
 		p = lines.Apart(l.Line())
 	case l.lined:
-		p = lines.JoinStanding(l.Line(), l.standing)
+		p = lines.JoinStanding(l.Line(), l.standing())
 	default:
 		p = lines.Join(l.Line(), l.Backoff == nil, a.stand)
 	}
@@ -135,6 +135,7 @@ func (a *acquisition) Attempt(ctx, _ context.Context) (done bool, retry time.Dur
 		return true, 0, nil
 	}
 	retry, err = a.Again(ctx, inTheWay, err, a.lock.Backoff)
+	a.freeAnswer()
 	return false, a.lock.atMost(retry, int(a.Attempts)), err
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
-	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
 // bare is the protocol of a lock that sends nothing.
@@ -58,7 +57,10 @@ type lined struct {
 	lock *Lock
 }
 
-func (p lined) Standing() *wait.Standing { return &wait.Standing{Kind: p.lock.Millis()} }
+func (p lined) Channel() string { return "" }
+func (p lined) Mark() string    { return "" }
+func (p lined) Kind() string    { return p.lock.Millis() }
+func (p lined) Open() bool      { return false }
 
 // A call must not get the place of one with another lease: what is owed of that one lasts for another time.
 func TestALockStandsInALineWithItsOwnLease(t *testing.T) {
@@ -69,6 +71,6 @@ func TestALockStandsInALineWithItsOwnLease(t *testing.T) {
 		l := new(Lock)
 		set := kind.Settings{FixedLease: fixed}
 		InitLock(l, s, lined{lock: l}, session.Label{Kind: "rlock", Name: "x"}, set, func(key string) string { return key })
-		assert.Equal(t, want, l.standing.Kind)
+		assert.Equal(t, want, l.standing().Kind())
 	}
 }

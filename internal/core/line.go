@@ -20,13 +20,17 @@ import (
 // expects reports whether a call apart from the others hears when it gets the lock, so that a release may grant it.
 func (a *acquisition) expects() bool {
 	l := a.lock
-	if a.Place == nil || l.apart() == nil || l.standing == nil || !l.Session().Subscribed(l.standing.Channel) {
+	if a.Place == nil || l.apart() == nil {
 		return false
 	}
-	if a.Place.Expect(l.standing.Channel, a.Wire) {
+	s := l.standing()
+	if s == nil || !l.Session().Subscribed(s.Channel()) {
+		return false
+	}
+	if a.Place.Expect(s.Channel(), a.Wire) {
 		a.Place.Calm()
 	}
-	return l.Session().Subscribed(l.standing.Channel) // still
+	return l.Session().Subscribed(s.Channel()) // still
 }
 
 // stands reports whether an attempt stands in the line if the lock is taken: the session must hear that it gets it.
@@ -35,7 +39,7 @@ func (a *acquisition) stands() bool {
 	if !a.stand || !l.lined || a.Stands {
 		return a.stand
 	}
-	return a.Place != nil && a.Place.Head() && l.Session().Subscribed(l.standing.Channel)
+	return a.Place != nil && a.Place.Head() && l.Session().Subscribed(l.standing().Channel())
 }
 
 // waits records that an attempt found the lock taken, and whether it stands in the line. If it may not, though it has
@@ -108,7 +112,7 @@ func (a *acquisition) succeed() {
 // one. If something is unclear, a call to the server finds out.
 func (a *acquisition) granted(ctx context.Context) bool {
 	l, s := a.lock, a.lock.Session()
-	if l.standing == nil || a.Place == nil {
+	if a.Place == nil || l.standing() == nil {
 		return false
 	}
 	wire, token, told := strings.Cut(a.Place.Mail(), " ")
@@ -131,7 +135,8 @@ func (a *acquisition) granted(ctx context.Context) bool {
 	if _, ok := a.Told(wire, lease.Trust(0, length), now); !ok {
 		return false
 	}
-	a.answer = answer{Reply: script.Reply{Sent: a.Stood, At: now, Code: script.Granted}, length: length}
+	a.begins()
+	*a.answer = answer{Reply: script.Reply{Sent: a.Stood, At: now, Code: script.Granted}, length: length}
 	a.answer.Rest[0], _ = strconv.ParseInt(token, 10, 64)
 	h := a.begin()
 	a.hold, a.Granted = h, true

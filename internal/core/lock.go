@@ -23,8 +23,7 @@ type Lock struct {
 	kind.Settings
 	keeper   *keeper
 	protocol kind.Protocol
-	standing *wait.Standing // nil: a release does not know who is next
-	lined    bool           // of a session, one call stands for all
+	lined    bool // of a session, one call stands for all
 	part     owner.Half
 	slot     uint16
 	millis   string // lease as scripts take it
@@ -48,9 +47,7 @@ func InitLock(
 		l.millis = lease.Millis(set.FixedLease)
 	}
 	session.InitObject(&l.Object, s, label, channel)
-	if p, ok := p.(kind.Granter); ok {
-		l.standing, l.lined = p.Standing(), l.apart() == nil
-	}
+	l.lined = l.standing() != nil && l.apart() == nil
 	if set.Shared {
 		l.part = owner.Shared
 	}
@@ -64,9 +61,12 @@ func InitLock(
 // Protocol is how the lock's scripts are called.
 func (l *Lock) Protocol() kind.Protocol { return l.protocol }
 
-// The further interfaces of the protocol; nil if it is not. Two more fields here would be 32 bytes for each lock.
+// The further interfaces of the protocol; nil if it is not. Fields for them would be 16 bytes each in every lock.
 func (l *Lock) queue() kind.Queue { q, _ := l.protocol.(kind.Queue); return q }
 func (l *Lock) apart() kind.Apart { a, _ := l.protocol.(kind.Apart); return a }
+
+// standing is nil if a release does not know who is next.
+func (l *Lock) standing() wait.Standing { s, _ := l.protocol.(wait.Standing); return s }
 
 // Length is the lease of the holds taken through the lock.
 func (l *Lock) Length() time.Duration {
@@ -136,7 +136,7 @@ func (l *Lock) atMost(d time.Duration, attempt int) time.Duration {
 	switch {
 	case l.Poll != nil:
 		return min(d, l.Poll(attempt))
-	case l.standing != nil && l.FixedLease == 0: // so that what it is granted then can be trusted for a while
+	case l.FixedLease == 0 && l.standing() != nil: // so that what it is granted then can be trusted for a while
 		return min(d, lease.Grant(l.Length())*3/5)
 	}
 	return d
@@ -244,12 +244,15 @@ type Age struct {
 	Run     int64     // which run of the server it is
 }
 
-// TryWithAge makes one attempt, and asks the server for its age. The error does not say which lock it is.
-func (l *Lock) TryWithAge(ctx context.Context) (*Single, Age, error) {
+// Try makes one attempt, which may ask the server for its age. The error does not say which lock it is.
+func (l *Lock) Try(ctx context.Context, age bool) (*Single, Age, error) {
 	a := newAcquisition()
-	a.age = true
+	a.age = age
 	h, err := a.call(ctx, l, "try lock", 0)
-	answer := a.answer
+	var answer answer // none if nothing was sent
+	if a.answer != nil {
+		answer = *a.answer
+	}
 	a.free()
 	at, more := answer.replied, answer.Rest
 	return h, Age{Replied: at > 0, At: l.Session().Time(at), Up: more[1], Run: more[2]}, errors.Unwrap(err)

@@ -14,7 +14,7 @@ func (a *acquisition) standing(stands bool) {
 		a.waits(stands && a.answer.place() >= 0)
 	case !stands:
 	default:
-		a.moved = moved{place: int32(a.answer.place()), stood: a.Stands || a.moved.stood}
+		a.answer.moved = moved{place: int32(a.answer.place()), stood: a.Stands || a.answer.moved.stood}
 		a.hears = a.answer.others()
 		a.Waits(a.answer.Sent)
 	}
@@ -28,8 +28,8 @@ type moved struct {
 
 // tellPlace tells the queue what has become of the place in it.
 func (a *acquisition) tellPlace() {
-	if m := a.moved; m.place != 0 {
-		a.moved = moved{}
+	if m := a.answer.moved; m.place != 0 {
+		a.answer.moved = moved{}
 		a.lock.queue().Moved(int64(m.place), m.stood)
 	}
 }

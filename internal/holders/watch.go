@@ -110,7 +110,7 @@ func (w *watcher) listen() (stop func()) {
 		w.Place.Wake()
 	})
 	l, ok := w.lock.Protocol().(interface{ Mark() string })
-	if !ok {
+	if !ok || l.Mark() == "" {
 		return silence
 	}
 	// A release is not to take the watcher for one that waits. The mark comes second, see [wait.Standing].

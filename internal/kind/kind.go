@@ -56,7 +56,8 @@ const (
 )
 
 // A Queue is the additional interface of a package whose waiters the server knows. A waiter calls Acquire repeatedly,
-// when it is told to and when the reply says so, and thereby shows the server that it is alive.
+// when it is told to and when the reply says so, and thereby shows the server that it is alive. If the queue is also a
+// [wait.Standing], a session stands in it as that says, and a release hands the lock to the next one.
 type Queue interface {
 	// Leave is the call that undoes an acquisition, whatever became of it.
 	Leave(owner string) *script.Call
@@ -120,6 +121,3 @@ type Together struct {
 	Acquire, Release *script.Script
 	Keys             func(key string) []string // of one lock, as Release takes them
 }
-
-// A Granter is a Queue in which a session stands as Standing says, when a release hands the lock to the next one.
-type Granter interface{ Standing() *wait.Standing }

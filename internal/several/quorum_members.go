@@ -15,7 +15,7 @@ func (g *quorumGroup) ask(ctx context.Context, i int, first time.Time) error {
 	q, l := g.quorum, g.quorum.Locks[i]
 	known := of(l.Session())
 	known.silence.begin(l.Session())
-	h, age, err := l.TryWithAge(ctx)
+	h, age, err := l.Try(ctx, true)
 	if age.Replied {
 		known.silence.end()
 	}

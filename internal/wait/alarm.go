@@ -56,16 +56,22 @@ func (a *Alarm) set(w *Waiter, d time.Duration) {
 	}
 }
 
-// stop ends set, and reports whether the alarm has been closed. The timer goes on, as others sleep for as long: it does
-// no harm if it rings for nobody.
-func (a *Alarm) stop(w *Waiter) (closed bool) {
+// stop ends set, and returns what has woken the waiter, and whether the alarm has been closed. The timer goes on, as
+// others sleep for as long: it does no harm if it rings for nobody.
+func (a *Alarm) stop(w *Waiter) (cause Cause, closed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if at := int(w.at); at < len(a.due) && a.due[at] == w {
 		heap.Remove(&a.due, at)
 	}
-	return a.over()
+	if w.until == rung {
+		cause = Timer
+	}
+	return cause, a.over()
 }
+
+// rung is when the sleep of a waiter ends that the alarm has woken.
+const rung time.Duration = -1
 
 // reset makes the timer ring no later than the first is due. mu is held.
 func (a *Alarm) reset(now time.Duration) {
@@ -91,7 +97,9 @@ func (a *Alarm) ring() {
 			a.reset(now)
 			return
 		}
-		heap.Pop(&a.due).(*Waiter).wake(Timer)
+		if w := heap.Pop(&a.due).(*Waiter); w.wake() {
+			w.until = rung
+		}
 	}
 }
 

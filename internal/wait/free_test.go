@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-
-	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
 // Who is told that the name is free lets others take it first: it looks later, or as soon as these have had it.
@@ -34,7 +32,7 @@ func TestWhoIsToldThatANameIsFreeLooksLater(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := newLines(t)
-				p := q.JoinStanding(x, &wait.Standing{Channel: "own", Mark: "mark", Kind: "kind"})
+				p := q.JoinStanding(x, stands{channel: "own", mark: "mark", kind: "kind"})
 				if c.before {
 					p.Hear(true, true)
 				}
@@ -63,7 +61,7 @@ func TestWhoIsToldThatANameIsFreeLooksLater(t *testing.T) {
 func TestALineThatWasToldOfAFreeNameHearsOthersLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
-		p := q.JoinStanding(x, &wait.Standing{Channel: "own", Mark: "mark", Kind: "kind"})
+		p := q.JoinStanding(x, stands{channel: "own", mark: "mark", kind: "kind"})
 		waiting := q.goWait(p, time.Hour)
 		q.tell("own", "free")
 		assert.NoError(t, waiting.err())

@@ -54,7 +54,7 @@ type Place struct {
 	eager      bool               // looks as soon as it is the head, and first
 	head       bool               // known to the place's owner alone, as listen is
 	first      chan time.Duration // capacity 1: told once, on becoming the head, what to wait for
-	stands     *Standing          // nil: in no line on the server
+	stands     Standing           // nil: in no line on the server
 	heir                          // guarded by lines.mu
 	notice
 }
@@ -243,7 +243,7 @@ func (p *Place) subscribe() {
 	channel, hear, stop := l.name.Channel, func(string) { ls.hear(l.name) }, &l.stop
 	if p.stands != nil {
 		p.open()
-		channel, hear, stop = p.stands.Channel, func(message string) { ls.told(l.name, message) }, &l.own
+		channel, hear, stop = p.stands.Channel(), func(message string) { ls.told(l.name, message) }, &l.own
 	}
 	ls.mu.Lock()
 	already := *stop != nil

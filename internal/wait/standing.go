@@ -4,11 +4,15 @@ import "time"
 
 // A Standing is how a session stands for a name in a line on the server, where a release hands the name on to the
 // first. One call of a session stands there at a time, the head of the listeners.
-type Standing struct {
-	Channel string // where the session gets its messages, instead of on the name's own channel
-	Mark    string // where those sessions listen besides that listen on the name's channel all the same; "": nowhere
-	Kind    string // calls of the same kind may take each other's place in the line
-	Open    bool   // the name's own channel is listened to always, since others may be about at any time
+type Standing interface {
+	// Channel is where the session gets its messages, instead of on the name's own channel.
+	Channel() string
+	// Mark is where those sessions listen besides that listen on the name's channel all the same; "" is nowhere.
+	Mark() string
+	// Kind is the same for calls that may take each other's place in the line.
+	Kind() string
+	// Open reports whether the name's own channel is listened to always, since others may be about at any time.
+	Open() bool
 }
 
 // Messages to a session. Any other message says that it has the name.
@@ -35,12 +39,10 @@ type post struct {
 	estate *estate
 
 	freed time.Duration // when the line was last told that others may take the name first
-	up    bool          // the subscription to the session's channel has been confirmed
-	echo  bool          // and the message of that release is still to come on the name's channel
 }
 
 // JoinStanding is Join of a call that stands in a line on the server as soon as it is a head here.
-func (ls *Lines) JoinStanding(name Name, s *Standing) *Place {
+func (ls *Lines) JoinStanding(name Name, s Standing) *Place {
 	ls.mu.Lock()
 	p := ls.join(name, true, true)
 	p.stands = s
@@ -66,7 +68,7 @@ func (p *Place) Subscribe() {
 //nolint:revive // no control: it is so from now on
 func (p *Place) Hear(others, stands bool) {
 	ls, l := p.lines, p.line
-	if p.stands.Open {
+	if p.stands.Open() {
 		return
 	}
 	ls.mu.Lock()
@@ -87,7 +89,7 @@ func (p *Place) Hear(others, stands bool) {
 // open has the place hear others from the beginning, if it is to.
 func (p *Place) open() {
 	p.lines.mu.Lock()
-	opens := p.stands.Open && p.line.stop == nil
+	opens := p.stands.Open() && p.line.stop == nil
 	p.lines.mu.Unlock()
 	if opens {
 		p.hearOthers(true)
@@ -104,8 +106,8 @@ func (p *Place) hearOthers(stands bool) { //nolint:revive // as above
 		}
 	})
 	mark := func() {}
-	if stands && p.stands.Mark != "" {
-		mark = ls.listen(p.stands.Mark, func(string) {})
+	if m := p.stands.Mark(); stands && m != "" {
+		mark = ls.listen(m, func(string) {})
 	}
 	stop := func() {
 		mark()
@@ -168,7 +170,7 @@ func (ls *Lines) free(name Name) {
 func (ls *Lines) known(l *line, message string) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if message == "" && l.posted() && l.listens.first.stands.Open && !l.up {
+	if message == "" && l.posted() && l.listens.first.stands.Open() && !l.up {
 		time.AfterFunc(refusedBy, func() { ls.lookUnlessUp(l) }) // as a rule, it looks when both subscriptions stand
 		return true
 	}
@@ -209,7 +211,7 @@ func (p *Place) Mail() (message string) {
 func (p *Place) Followed() bool {
 	p.lines.mu.Lock()
 	defer p.lines.mu.Unlock()
-	return p.line.listens.first == p && p.next != nil && p.next.stands != nil && p.next.stands.Kind == p.stands.Kind
+	return p.line.listens.first == p && p.next != nil && p.next.stands != nil && p.next.stands.Kind() == p.stands.Kind()
 }
 
 // Bequeath leaves a place in the line on the server to the next call of the same kind. If there is none when the
@@ -218,7 +220,7 @@ func (p *Place) Bequeath(e Estate) {
 	p.lines.mu.Lock()
 	l := p.line
 	orphan := l.estate
-	l.estate = &estate{e, p.stands.Kind}
+	l.estate = &estate{e, p.stands.Kind()}
 	p.lines.mu.Unlock()
 	giveUp(orphan)
 }
@@ -247,7 +249,7 @@ func (p *Place) provided() bool {
 func (l *line) orphan() (e *estate) {
 	head := l.listens.first
 	if l.estate == nil || head == nil && l.taken > 0 ||
-		head != nil && head.stands != nil && head.stands.Kind == l.estate.kind {
+		head != nil && head.stands != nil && head.stands.Kind() == l.estate.kind {
 		return nil
 	}
 	e, l.estate = l.estate, nil

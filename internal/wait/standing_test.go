@@ -11,10 +11,21 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// standing is how the calls of the tests stand in a line on the server; others are of another kind.
+// stands is how a call stands in a line on the server.
+type stands struct {
+	channel, mark, kind string
+	open                bool
+}
+
+func (s stands) Channel() string { return s.channel }
+func (s stands) Mark() string    { return s.mark }
+func (s stands) Kind() string    { return s.kind }
+func (s stands) Open() bool      { return s.open }
+
+// standing is how the calls of the tests stand; others are of another kind.
 var (
-	standing = &wait.Standing{Channel: "x:me", Mark: "x:marked", Kind: "10000"}
-	others   = &wait.Standing{Channel: "x:me", Mark: "x:marked", Kind: "10000 fenced"}
+	standing = stands{channel: "x:me", mark: "x:marked", kind: "10000"}
+	others   = stands{channel: "x:me", mark: "x:marked", kind: "10000 fenced"}
 )
 
 // An estate counts how often it was given up.
@@ -136,7 +147,7 @@ func TestALaterEstateReplacesAnEarlierOne(t *testing.T) {
 
 // While the session has what was handed over, an estate waits for whoever comes.
 func TestAnEstateWaitsWhileTheSessionHasTheName(t *testing.T) {
-	for what, s := range map[string]*wait.Standing{"the same kind": standing, "another": others, "nobody comes": nil} {
+	for what, s := range map[string]wait.Standing{"the same kind": standing, "another": others, "nobody comes": nil} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := newLines(t)
@@ -193,7 +204,7 @@ func TestAReleaseDoesNotWakeWhoStandsOnTheServer(t *testing.T) {
 
 // Where others may be about at any time, a place hears them from the beginning.
 func TestAnOpenPlaceHearsOthersFromTheBeginning(t *testing.T) {
-	open := &wait.Standing{Channel: "x:me", Mark: "x:marked", Kind: "open", Open: true}
+	open := stands{channel: "x:me", mark: "x:marked", kind: "open", open: true}
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
 		q.confirm = true

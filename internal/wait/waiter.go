@@ -28,9 +28,9 @@ var ErrClosed = errors.New("wait: session closed")
 
 // A Waiter is one sleeping caller. Wake may be called by anybody, Sleep by its owner alone.
 type Waiter struct {
-	hint  chan Cause // capacity 1: wake-ups coalesce, none is lost
+	hint  chan struct{} // capacity 1: wake-ups coalesce, none is lost. (A cause in it would be 16 bytes more for each)
 	alarm *Alarm
-	until time.Duration // the sleep ends; of the alarm
+	until time.Duration // the sleep ends, or rung; of the alarm
 	at    int32         // among those who sleep; of the alarm
 	cause Cause
 }
@@ -49,15 +49,18 @@ const (
 func (w *Waiter) Cause() Cause { return w.cause }
 
 // NewWaiter returns a waiter that nobody has woken yet.
-func NewWaiter(a *Alarm) Waiter { return Waiter{hint: make(chan Cause, 1), alarm: a} }
+func NewWaiter(a *Alarm) Waiter { return Waiter{hint: make(chan struct{}, 1), alarm: a} }
 
 // Wake ends the present Sleep, or the next one. It does not block.
-func (w *Waiter) Wake() { w.wake(Hint) }
+func (w *Waiter) Wake() { w.wake() }
 
-func (w *Waiter) wake(cause Cause) {
+// wake reports whether there was no other wake-up to come.
+func (w *Waiter) wake() (first bool) {
 	select {
-	case w.hint <- cause:
+	case w.hint <- struct{}{}:
+		return true
 	default:
+		return false
 	}
 }
 
@@ -65,18 +68,24 @@ func (w *Waiter) wake(cause Cause) {
 // [ErrClosed]. (The alarm ends it when the session is closed: another channel here would be 112 bytes for each.)
 func (w *Waiter) Sleep(ctx context.Context, d time.Duration) error {
 	if len(w.hint) > 0 && ctx.Err() == nil { // it takes no timer to see that
-		w.cause = <-w.hint
+		<-w.hint
+		w.cause = Hint
 		return nil
 	}
 	w.alarm.set(w, d)
 	var err error
 	select {
-	case w.cause = <-w.hint:
+	case <-w.hint:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	if w.alarm.stop(w) && err == nil {
+	cause, closed := w.alarm.stop(w)
+	switch {
+	case err != nil:
+	case closed:
 		err = ErrClosed
+	default:
+		w.cause = cause
 	}
 	return err
 }

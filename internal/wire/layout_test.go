@@ -55,6 +55,17 @@ func TestEachNameHasALineOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestTheNamesOfALineInOneText(t *testing.T) {
+	session := owner[:36]
+	for _, name := range []string{"job", "{42}", "a}", "", "ключ"} {
+		text, channel, alive := wire.LineNames(name, session)
+		assert.Equal(t, wire.LineChannel(name)+session, text[:channel])
+		assert.Equal(t, wire.Line(name), text[:channel-wire.SessionSuffix])
+		assert.Equal(t, wire.LineAlive(name), text[channel:alive])
+		assert.Equal(t, wire.TokenKey(name), text[alive:])
+	}
+}
+
 // What a glob over keys matches are the keys of the names that the glob it is made of matches.
 func TestGlobsOfKeys(t *testing.T) {
 	for _, k := range wire.Keys {

@@ -72,6 +72,24 @@ func own(word, name string) string {
 // may look for permits.
 func LineChannel(name string) string { return Line(name) + ":" }
 
+// LineNames are [LineChannel] with the session, [LineAlive] and [TokenKey], in one text, since a lock has them all as
+// long as it is there. The first one ends at channel, the second one at alive. Without [SessionSuffix] bytes at its end
+// the first one is [Line].
+func LineNames(name, session string) (text string, channel, alive int) {
+	const line, living, token = "holdfast_line", "holdfast_line_alive", "redisson_lock_token"
+	opens, ownOpens, closes := ":{", ":{", "}"
+	if strings.Contains(name, "{") {
+		opens, ownOpens, closes = ":", "::", ""
+	}
+	text = line + ownOpens + name + closes + ":" + session + living + ownOpens + name + closes +
+		token + opens + name + closes
+	alive = len(text) - len(token) - len(opens) - len(name) - len(closes)
+	return text, alive - len(living) - len(ownOpens) - len(name) - len(closes), alive
+}
+
+// SessionSuffix is the length of a colon and a session.
+const SessionSuffix = len(":00000000-0000-8000-8000-000000000000")
+
 // Redisson follows [LineChannel] instead of a session where those listen who stand in the line and listen on Redisson's
 // channel as well.
 const Redisson = "redisson"
