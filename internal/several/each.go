@@ -88,7 +88,7 @@ func atOnce(n int, e *enough, on func(i int) *session.Session, do func(i int) er
 			o.err = do(i)
 		}
 		if s := on(i); s != nil {
-			of(s).hand.do(s, call)
+			of(s).hands.do(s, call)
 		} else {
 			go call()
 		}

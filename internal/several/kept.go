@@ -15,12 +15,12 @@ type kept struct {
 	servers servers
 	ways    ways
 	silence silence
-	hand    hand
+	hands   hands
 }
 
 func of(s *session.Session) *kept {
 	return session.Attached(s, func(s *session.Session) *kept {
-		return &kept{joint: s.NewLines(), hand: hand{calls: make(chan func())}}
+		return &kept{joint: s.NewLines(), hands: hands{calls: make(chan func())}}
 	})
 }
 

@@ -15,7 +15,9 @@ func (g *quorumGroup) ask(ctx context.Context, i int, first time.Time) error {
 	q, l := g.quorum, g.quorum.Locks[i]
 	known := of(l.Session())
 	known.silence.begin(l.Session())
-	h, age, err := l.Try(ctx, true)
+	run := known.servers.run(l.Slot())
+	asks := run == 0 || !q.TrustRestarted
+	h, age, err := l.Try(ctx, asks)
 	if age.Replied {
 		known.silence.end()
 	}
@@ -23,11 +25,14 @@ func (g *quorumGroup) ask(ctx context.Context, i int, first time.Time) error {
 		return answered(err)
 	}
 	h.Limit(first.Add(l.Length() - Drift(l.Length())))
-	m := member{hold: h, run: age.Run, asking: true}
-	if !q.TrustRestarted {
+	m := member{hold: h, run: run, asking: true}
+	if asks && (age.Up >= 0 || !q.TrustRestarted) {
+		m.run = age.Run
 		_, longest := q.Leases()
 		ripe, silent := known.servers.ripe(l.Slot(), age, longest)
-		m.since = ripe.Sub(g.began)
+		if !q.TrustRestarted {
+			m.since = ripe.Sub(g.began)
+		}
 		if silent {
 			defer l.Session().Logger().Warn(
 				"holdfast: the server does not tell how long it has been up: if it restarts, what it has forgotten goes unnoticed",

@@ -21,6 +21,13 @@ type server struct {
 	since time.Time // it remembers its grants from then on
 }
 
+// run is that of the server that was last known to have a slot; 0 if none is.
+func (s *servers) run(slot uint16) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen[slot].run
+}
+
 // ripe is when the server that has granted a lock remembers everything that was granted within a lease: when it has
 // been up for as long, and for as long in the place of another one that the session knew. The first grant of each run
 // of the server decides that: its clock may be set later on. The first server that does not tell is silent.

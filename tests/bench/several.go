@@ -30,6 +30,7 @@ func Several(n int) Kind {
 type Majority struct {
 	Commands           float64       // per server and cycle
 	Allocs             float64       // per cycle
+	Ages               float64       // how often a server was asked for its age, per cycle
 	Lock, Release      time.Duration // medians
 	OneLock, OneReturn time.Duration // of the slowest server alone
 	Single             time.Duration // lock and release of the locks on all servers, each by itself, at once
@@ -78,7 +79,9 @@ func MeasureMajority(tb testing.TB, n int, delay time.Duration) Majority {
 		lock, release = append(lock, a), append(release, b)
 	}
 	for _, srv := range servers {
-		m.Commands += float64(srv.CommandStats(tb)["evalsha"]) / cycles / float64(n)
+		stats := srv.CommandStats(tb)
+		m.Commands += float64(stats["evalsha"]) / cycles / float64(n)
+		m.Ages += float64(stats["info"]) / cycles / float64(n)
 	}
 	m.Allocs = testing.AllocsPerRun(cycles, func() { cycle(tb, context.Background(), red) })
 	m.Lock, m.Release, m.OneLock, m.OneReturn = median(lock), median(release), median(one), median(back)
