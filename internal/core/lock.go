@@ -248,11 +248,9 @@ type Age struct {
 func (l *Lock) Try(ctx context.Context, age bool) (*Single, Age, error) {
 	a := newAcquisition()
 	a.age = age
+	a.begins() // also if nothing is sent
 	h, err := a.call(ctx, l, "try lock", 0)
-	var answer answer // none if nothing was sent
-	if a.answer != nil {
-		answer = *a.answer
-	}
+	answer := *a.answer
 	a.free()
 	at, more := answer.replied, answer.Rest
 	return h, Age{Replied: at > 0, At: l.Session().Time(at), Up: more[1], Run: more[2]}, errors.Unwrap(err)
