@@ -33,10 +33,10 @@ func (a *acquisition) Once(ctx context.Context) error {
 // look. Attempts end with ctx, sleep with sleep.
 func (a *acquisition) Wait(ctx, sleep context.Context) error {
 	a.stand = a.lock.queue() != nil
-	return a.ended(ctx, wait.Until(ctx, sleep, a.looksAtOnce(), a))
+	return a.ended(wait.Until(ctx, sleep, a.looksAtOnce(), a))
 }
 
-func (a *acquisition) ended(ctx context.Context, err error) error {
+func (a *acquisition) ended(err error) error {
 	if err == nil || a.inherit((*wait.Place).Refuse) { // that is the call's: others were told that it was released
 		a.has, err = true, nil
 	}

@@ -68,7 +68,7 @@ func own(word, name string) string {
 	return Prefix(word, name)
 }
 
-// LineChannel, with a session's id appended, is where a session that stands in a line hears that it has the lock, or
+// LineChannel is, with a session's id appended, where a session that stands in a line hears that it has the lock, or
 // may look for permits.
 func LineChannel(name string) string { return Line(name) + ":" }
 
@@ -94,10 +94,10 @@ const SessionSuffix = len(":00000000-0000-8000-8000-000000000000")
 // channel as well.
 const Redisson = "redisson"
 
-// FairChannel, with an owner appended, is where that owner's waiter hears that it may take a fair lock.
+// FairChannel is, with an owner appended, where that owner's waiter hears that it may take a fair lock.
 func FairChannel(name string) string { return LockChannel(name) + ":" }
 
-// FairTold, with a session's id appended, is where that session hears that one of its waiters has a fair lock.
+// FairTold is, with a session's id appended, where that session hears that one of its waiters has a fair lock.
 func FairTold(name string) string { return own("holdfast_fair", name) + ":" }
 
 // FairQueue lists the waiters of a fair lock, the next one first.
@@ -129,7 +129,7 @@ func RWAlive(name string) string { return own("holdfast_rwlock_alive", name) }
 // RWWaiting belongs to [RWLine].
 func RWWaiting(name string) string { return own("holdfast_rwlock_waiting", name) }
 
-// RWLineChannel, with a session's id appended, is where a session in that line hears that it may look.
+// RWLineChannel is, with a session's id appended, where a session in that line hears that it may look.
 func RWLineChannel(name string) string { return RWLine(name) + ":" }
 
 // ReadHold stands for one of the read holds that an owner has of a read-write lock, which are counted from 1.
