@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -52,6 +53,62 @@ func TestTimePassesAndFixedLeasesRunOut(t *testing.T) {
 		server.Advance(10 * time.Second)
 		lost(t, hold, ctx)
 		require.NoError(t, within(t, got, "the lock").err)
+	})
+}
+
+// A hold that a release has granted is renewed and lost like any other. Until it is renewed, its lease is 9.5 s.
+func TestTimePassesForAGrantedHold(t *testing.T) {
+	t.Parallel()
+	server := holdfasttest.NewServer(t)
+	lock := func(s *holdfast.Session) *rlock.Mutex { return rlock.New(s, "x", nil) }
+	var granted atomic.Bool
+	waiter := server.Open(&holdfast.Options{Observer: &holdfast.Observer{
+		Acquire: func(context.Context, holdfast.Subject) func(holdfast.Acquired) {
+			return func(a holdfast.Acquired) { granted.Store(a.Granted) }
+		},
+	}})
+	first := lock(server.Open(nil))
+	for _, passes := range [][]time.Duration{
+		{9 * time.Second, 20 * time.Second, 20 * time.Second}, {10 * time.Second}, {9 * time.Second, 31 * time.Second},
+	} {
+		hold := mustLock(t, first.Lock)
+		next := inBackground(t.Context(), lock(waiter).Lock)
+		eventually(t, "a waiter in line", func() bool {
+			waiters, err := first.Waiters(t.Context())
+			require.NoError(t, err)
+			return len(waiters) == 1
+		})
+		awaitHandOn(t, server)
+		require.NoError(t, hold.Release())
+		r := within(t, next, "the lock")
+		require.NoError(t, r.err)
+		require.True(t, granted.Load())
+		ctx := r.hold.Context(t.Context())
+		for i, d := range passes {
+			server.Advance(d)
+			if i == 0 && d > 9500*time.Millisecond || d > 30*time.Second {
+				lost(t, r.hold, ctx)
+				break
+			}
+			require.NoError(t, r.hold.Err())
+			assert.Greater(t, time.Until(r.hold.Deadline()), 25*time.Second, "it was renewed")
+		}
+		_ = r.hold.Release()
+	}
+}
+
+// awaitHandOn awaits a moment at which a release hands an rlock on: in the first 4 of each 256 ms of the server's clock it
+// frees the lock.
+func awaitHandOn(t *testing.T, server *holdfasttest.Server) {
+	t.Helper()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+	require.NoError(t, err)
+	defer client.Close()
+	eventually(t, "a moment when a release hands the lock on", func() bool {
+		at, err := client.Do(t.Context(), client.B().Time().Build()).AsIntSlice()
+		require.NoError(t, err)
+		ms := (at[0]*1000 + at[1]/1000) % 256
+		return ms > 4 && ms < 128
 	})
 }
 

@@ -85,7 +85,8 @@ func (s *Server) close() {
 //
 //   - Leases that end meanwhile are over on the server, and holds that had them are lost, when Advance returns.
 //   - Holds that are due for renewal and still have some lease left are renewed when Advance returns, unless
-//     the server does not answer.
+//     the server does not answer. A hold that was granted by another session's release has 9.5 s until its first
+//     renewal, which is due after a third of that; see [holdfast.Acquired].Granted.
 //   - Waiters look again at once, unless they poll. A waiter in a fair lock's queue that was asleep for longer
 //     than its WaiterLease has lost its place and gets another one.
 //

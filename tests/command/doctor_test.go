@@ -299,6 +299,25 @@ func TestDoctorFindsWaitersThatAreGone(t *testing.T) {
 			` && redis-cli PUBLISH 'redisson_lock__channel:`+name+`:`+java+`' 0`))
 }
 
+// The lines of locks that are not fair mend themselves: a release passes over those who are gone. So there is nothing to
+// say of them.
+func TestDoctorLeavesLinesAlone(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t, durable...)
+	const gone = "01234567-89ab-8cde-8f01-23456789abcd:1"
+	for _, line := range []string{"holdfast_line:{orders}", "holdfast_rwlock_line:{orders}"} {
+		srv.Do(t, "RPUSH", line, gone+" 9500")
+		srv.Do(t, "PEXPIRE", line, "60000")
+	}
+	for _, alive := range []string{"holdfast_line_alive:{orders}", "holdfast_rwlock_alive:{orders}"} {
+		srv.Do(t, "ZADD", alive, "1000", gone)
+		srv.Do(t, "PEXPIRE", alive, "60000")
+	}
+	found := examine(t, srv, nil)
+	expect(t, found, "waiters", "ok", "")
+	expect(t, found, "ttl", "ok", "")
+}
+
 func TestDoctorCalledWrongly(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{

@@ -16,6 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -31,30 +33,63 @@ type elder struct {
 // An elderKind is how an older version takes a lock of a kind: by scripts with these keys, its owner and a channel.
 type elderKind struct {
 	name            string
-	younger         func(s *holdfast.Session) locker // the lock as it is now
+	younger         func(s *holdfast.Session) contender // as it is now
 	takes, releases *rueidis.Lua
 	keys            []string
-	told            func(owner string) string // the channel on which it hears of releases
+	channel         string                    // on which a release is published, or which that begins with
+	told            func(owner string) string // the channel on which it hears of releases; nil: that one
+	permits         bool                      // of which there is one
 }
 
-type locker interface {
-	Lock(ctx context.Context) (*holdfast.Hold, error)
+// locking is a contender by a lock.
+func locking(lock func(ctx context.Context) (*holdfast.Hold, error)) contender {
+	return func(ctx context.Context) (func() error, error) {
+		hold, err := lock(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return hold.Release, nil
+	}
 }
 
 var elderKinds = []elderKind{
 	{
-		"rlock", func(s *holdfast.Session) locker { return rlock.New(s, "x", nil) },
-		elderTakes, elderReleases,
-		[]string{"x"},
-		func(string) string { return lockChannel("x") },
+		name:    "rlock",
+		younger: func(s *holdfast.Session) contender { return locking(rlock.New(s, "x", nil).Lock) },
+		takes:   elderTakes, releases: elderReleases,
+		keys: []string{"x"}, channel: lockChannel("x"),
 	},
 	{
-		"fairlock", func(s *holdfast.Session) locker { return fairlock.New(s, "x", nil) },
-		elderTakesInTurn, elderReleasesInTurn,
-		[]string{
+		name:    "fairlock",
+		younger: func(s *holdfast.Session) contender { return locking(fairlock.New(s, "x", nil).Lock) },
+		takes:   elderTakesInTurn, releases: elderReleasesInTurn,
+		keys: []string{
 			"x", fairQueueOfX, "redisson_lock_timeout:{x}", "holdfast_fair_queue:{x}", "holdfast_fair_alive:{x}",
 		},
-		func(owner string) string { return lockChannel("x") + ":" + owner },
+		channel: lockChannel("x"), told: func(owner string) string { return lockChannel("x") + ":" + owner },
+	},
+	{
+		name:    "write half",
+		younger: func(s *holdfast.Session) contender { return locking(rwlock.New(s, "x", nil).Write().Lock) },
+		takes:   elderWrites, releases: elderHasWritten,
+		keys: []string{"x"}, channel: prefixed("redisson_rwlock", "x"),
+	},
+	{
+		name: "counting permit",
+		younger: func(s *holdfast.Session) contender {
+			permits := semaphore.New(s, "x")
+			return func(ctx context.Context) (func() error, error) {
+				return func() error { return permits.Release(ctx, 1) }, permits.Acquire(ctx, 1)
+			}
+		},
+		takes: elderAcquires, releases: elderGivesBack,
+		keys: []string{"x"}, channel: prefixed("redisson_sc", "x"), permits: true,
+	},
+	{
+		name:    "permit with a lease",
+		younger: func(s *holdfast.Session) contender { return locking(semaphore.NewExpirable(s, "x", nil).Acquire) },
+		takes:   elderAcquiresWithLease, releases: elderGivesBackWithLease,
+		keys: []string{"x", "{x}:timeout"}, channel: prefixed("redisson_sc", "x"), permits: true,
 	},
 }
 
@@ -66,6 +101,10 @@ func newElder(t *testing.T, kind elderKind, addr string, number int) *elder {
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	e := &elder{kind, client, make(chan struct{}, 1), fmt.Sprintf("01234567-89ab-4cde-8f01-23456789abcd:%d", number)}
+	channel := kind.channel
+	if kind.told != nil {
+		channel = kind.told(e.owner)
+	}
 	listening, stop := client.Dedicate()
 	t.Cleanup(stop)
 	listening.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {
@@ -74,7 +113,7 @@ func newElder(t *testing.T, kind elderKind, addr string, number int) *elder {
 		default:
 		}
 	}})
-	require.NoError(t, listening.Do(t.Context(), client.B().Subscribe().Channel(kind.told(e.owner)).Build()).Error())
+	require.NoError(t, listening.Do(t.Context(), client.B().Subscribe().Channel(channel).Build()).Error())
 	return e
 }
 
@@ -86,6 +125,42 @@ return redis.call('PEXPIRE', KEYS[1], 30000)`)
 	elderReleases = rueidis.NewLuaScript(`
 if redis.call('HDEL', KEYS[1], ARGV[1]) == 0 then return 0 end
 redis.call('PUBLISH', ARGV[2], '0')
+return 1`)
+)
+
+var (
+	elderWrites = rueidis.NewLuaScript(`
+if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+redis.call('HSET', KEYS[1], 'mode', 'write', ARGV[1] .. ':write', 1)
+return redis.call('PEXPIRE', KEYS[1], 30000)`)
+	elderHasWritten = rueidis.NewLuaScript(`
+if redis.call('HEXISTS', KEYS[1], ARGV[1] .. ':write') == 0 then return 0 end
+redis.call('DEL', KEYS[1])
+redis.call('PUBLISH', ARGV[2], '1')
+return 1`)
+	elderAcquires = rueidis.NewLuaScript(`
+if tonumber(redis.call('GET', KEYS[1]) or 0) < 1 then return 0 end
+redis.call('DECR', KEYS[1])
+return 1`)
+	elderGivesBack = rueidis.NewLuaScript(`
+redis.call('PUBLISH', ARGV[2], redis.call('INCR', KEYS[1]))
+return 1`)
+)
+
+// The id of an elder's permit has 16 bytes.
+const elderPermit = `
+local id = string.sub('elder-permit-0000' .. string.match(ARGV[1], '%d+$'), -16)
+`
+
+var (
+	elderAcquiresWithLease = rueidis.NewLuaScript(elderPermit + `
+if tonumber(redis.call('GET', KEYS[1]) or 0) < 1 then return 0 end
+redis.call('DECR', KEYS[1])
+redis.call('ZADD', KEYS[2], redis.call('TIME')[1] * 1000 + 30000, id)
+return 1`)
+	elderGivesBackWithLease = rueidis.NewLuaScript(elderPermit + `
+if redis.call('ZREM', KEYS[2], id) == 0 then return 0 end
+redis.call('PUBLISH', ARGV[2], redis.call('INCR', KEYS[1]))
 return 1`)
 )
 
@@ -128,7 +203,7 @@ return 1`)
 )
 
 func (e *elder) run(ctx context.Context, script *rueidis.Lua) (int64, error) {
-	return script.Exec(ctx, e.client, e.keys, []string{e.owner, lockChannel("x")}).AsInt64()
+	return script.Exec(ctx, e.client, e.keys, []string{e.owner, e.channel}).AsInt64()
 }
 
 // lock takes the lock, and asks again after each release that it hears of.
@@ -152,30 +227,26 @@ func (e *elder) unlock(ctx context.Context) error {
 	return err
 }
 
-// A contender takes the lock x, and gives it back.
-type contender func() (unlock func() error, err error)
+// A contender takes the lock x, or its permit, and gives it back.
+type contender func(ctx context.Context) (unlock func() error, err error)
 
 // contend opens clients of both versions, those of the older one first.
 func contend(t *testing.T, kind elderKind, server *redistest.Server, old, younger int) (all []contender) {
 	t.Helper()
+	if kind.permits {
+		server.Do(t, "SET", "x", "1")
+	}
 	for i := range old {
 		e := newElder(t, kind, server.Addr(), i)
-		all = append(all, func() (func() error, error) {
-			return func() error { return e.unlock(t.Context()) }, e.lock(t.Context())
+		all = append(all, func(ctx context.Context) (func() error, error) {
+			return func() error { return e.unlock(ctx) }, e.lock(ctx)
 		})
 	}
 	for range younger {
 		s, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}}, nil)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, s.Close()) })
-		lock := kind.younger(s)
-		all = append(all, func() (func() error, error) {
-			hold, err := lock.Lock(t.Context())
-			if err != nil {
-				return nil, err
-			}
-			return hold.Release, nil
-		})
+		all = append(all, kind.younger(s))
 	}
 	return all
 }
@@ -194,7 +265,7 @@ func TestOldAndNewVersionsShareALock(t *testing.T) {
 				for i, lock := range contenders {
 					taking.Go(func() {
 						for time.Now().Before(end) {
-							unlock, err := lock()
+							unlock, err := lock(t.Context())
 							if !assert.NoError(t, err) {
 								return
 							}
@@ -255,7 +326,7 @@ func requireServed(t *testing.T, server *redistest.Server, inOrder []contender) 
 	served := make(chan error, len(inOrder))
 	for i, lock := range inOrder {
 		go func() {
-			unlock, err := lock()
+			unlock, err := lock(t.Context())
 			if i == 0 {
 				<-begin
 			}

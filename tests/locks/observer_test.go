@@ -83,9 +83,34 @@ func TestObserverOfAWaitThatAReleaseEnds(t *testing.T) {
 	})
 }
 
-// A release of another session hands an rlock over to the first in its line, which asks no more. Other locks, and those
-// that a call of the session has released, are not granted so.
+// A release of another session hands an rlock or a fair lock over to the first in its line, which asks no more. The first
+// that waits to write, or for a permit, is told, and takes by one more call.
 func TestObserverOfAGrant(t *testing.T) {
+	t.Parallel()
+	for _, k := range linedKinds {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			q := newQueue(t, k)
+			o, s := observed(t, q.srv, 30*time.Second)
+			next := q.waits(t, s, kit.Orders, func() *redistest.Server { return q.srv }, 1)
+			settled()
+			asked := o.sum("attempt well")
+			kit.AwaitHandOn(t, q.srv)
+			q.passesOn(kit.LongestWait, next, "the waiter")
+			o.mu.Lock()
+			last := o.last
+			o.mu.Unlock()
+			require.Equal(t, k.granted, last.Granted)
+			require.False(t, last.HandedOver)
+			require.Equal(t, !k.granted, o.sum("attempt well") > asked)
+			require.NoError(t, q.give())
+			o.requireBalance(t)
+		})
+	}
+}
+
+// What a call of the session has released is handed over inside it, and not granted.
+func TestObserverOfAHandOver(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	o, s := observed(t, srv, 30*time.Second)
@@ -98,23 +123,6 @@ func TestObserverOfAGrant(t *testing.T) {
 	hold = kit.Granted(t, kit.LongestWait, next, "the next of the session")
 	require.True(t, o.last.HandedOver)
 	require.False(t, o.last.Granted)
-	require.NoError(t, hold.Release())
-
-	other := rlock.New(kit.Open(t, srv.Addr(), nil), "orders", nil)
-	hold = kit.Lock(t, t.Context(), other)
-	next = kit.GoLock(t.Context(), l.Lock)
-	kit.Await(t, "a waiter in line", func() bool {
-		waiters, err := other.Waiters(t.Context())
-		require.NoError(t, err)
-		return len(waiters) == 1
-	})
-	asked := o.sum("attempt well")
-	kit.AwaitHandOn(t, srv)
-	require.NoError(t, hold.Release())
-	hold = kit.Granted(t, kit.LongestWait, next, "the waiter")
-	require.True(t, o.last.Granted)
-	require.False(t, o.last.HandedOver)
-	require.Equal(t, asked, o.sum("attempt well"), "no attempt has been granted")
 	require.NoError(t, hold.Release())
 	o.requireBalance(t)
 }

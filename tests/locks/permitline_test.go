@@ -196,11 +196,14 @@ func TestAPlaceAmongThoseWhoWaitForPermitsIsBequeathed(t *testing.T) {
 
 // What the server has lost of the line costs a sign of life.
 func TestALineOfPermitsThatIsEvicted(t *testing.T) {
-	for _, key := range []string{lineKey, aliveKey} {
-		t.Run(key, func(t *testing.T) {
+	for name, keys := range map[string][]string{
+		"the line": {lineKey}, "who is alive": {aliveKey}, "both": {lineKey, aliveKey}, "the permits": {"orders"},
+		"all": {"orders", lineKey, aliveKey},
+	} {
+		t.Run(name, func(t *testing.T) {
 			eachPermitLine(t, 1, func(q *permitLine, all []func() error) {
 				one, two := q.waits(q.Context(), q.comes(), 1), q.waits(q.Context(), q.comes(), 1)
-				q.srv.Do(q, "DEL", key)
+				q.srv.Do(q, append([]string{"DEL"}, keys...)...)
 				require.NoError(q, all[0]())
 				either := make(chan permitsTaken)
 				for _, c := range []<-chan permitsTaken{one, two} {
