@@ -104,7 +104,7 @@ var traps = []struct {
 	},
 	{
 		"permits and the number of free ones that are not changed in one step",
-		[]string{"interop/TestExpirableCrowd", "TestAHistoryOfFourProcessesIsThatOfPermitsWithLeases"},
+		[]string{"interop/TestExpirableCrowd", "TestAHistoryOfTwelveProcessesIsThatOfPermitsWithLeases"},
 	},
 	{
 		"names in a cluster whose keys are in several slots",

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -42,21 +43,36 @@ const (
 
 // counter runs the client that uses semaphores or latches.
 func counter(args []string) {
-	if args[2] == "semaphore" {
-		narrate(args, countsLease, (*client).pool)
-	} else {
+	switch args[2] {
+	case "semaphore":
+		narrate(args, countsLease, func(c *client) { c.pool(anyLock(), 0) })
+	case waitingPools:
+		narrate(args, countsLease, func(c *client) { c.pool(fmt.Sprint("lock ", rand.N(poolsOfFew)), longestWait(false)) })
+	default:
 		narrate(args, countsLease, (*client).latch)
 	}
 }
 
-// pool takes permits and gives them back, once.
-func (c *client) pool() {
-	name, n := anyLock(), 1+rand.N(poolPermits/2)
+const (
+	waitingPools = "semaphore, few locks" // whose clients wait in line
+	poolsOfFew   = 6
+)
+
+// pool takes permits and gives them back, once. It waits for no longer than that, or makes one attempt.
+func (c *client) pool(name string, longest time.Duration) {
+	n := 1 + rand.N(poolPermits/2)
 	p := semaphore.New(c.session, name)
 	ctx := context.Background()
 	acquire := deed{Lock: name, Kind: fmt.Sprint(opAcquire, " ", n)}
 	out := c.do(acquire, func() string {
-		err := p.TryAcquire(ctx, n)
+		take := p.TryAcquire
+		if longest > 0 {
+			take = func(ctx context.Context, n int) error { return p.TryAcquireFor(ctx, n, rand.N(longest)) }
+		}
+		err := take(ctx, n)
+		if errors.Is(err, holdfast.ErrBusy) && longest > 0 {
+			return "promised" // to somebody who waits, or taken
+		}
 		if errors.Is(err, holdfast.ErrNoReply) && !errors.Is(err, holdfast.ErrUnknown) {
 			return late
 		}
@@ -114,6 +130,8 @@ func afterCount(s int, d deed) []int {
 		return when(s >= n, s-n)
 	case "acquire busy":
 		return when(s < n, s)
+	case "acquire promised":
+		return []int{s}
 	case "acquire unknown":
 		if s >= n {
 			return []int{s, s - n}
@@ -164,7 +182,7 @@ func (r record) counts() (all []porcupine.Operation) {
 	return all
 }
 
-// Four processes count while replies get lost and one of them is killed. One number for each name must explain all
+// Four processes, or twelve, count while replies get lost and one of them is killed, and in some histories Java counts, too. One number for each name must explain all
 // that they saw, and what is left in the end.
 func TestAHistoryOfFourProcessesIsThatOfANumber(t *testing.T) {
 	t.Parallel()
@@ -174,7 +192,12 @@ func TestAHistoryOfFourProcessesIsThatOfANumber(t *testing.T) {
 	}{
 		"semaphore": {poolPermits, []string{"acquire unknown", "acquire busy", "give unknown"}},
 		"latch":     {0, []string{"set unknown", "down unknown", "wait done", "wait deadline"}},
+
+		waitingPools + manyProcesses:            {poolPermits, nil},
+		waitingPools + manyProcesses + withJava: {poolPermits, nil},
 	} {
+		arg, java := strings.CutSuffix(what, withJava)
+		arg, many := strings.CutSuffix(arg, manyProcesses)
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
@@ -185,25 +208,50 @@ func TestAHistoryOfFourProcessesIsThatOfANumber(t *testing.T) {
 					require.NoError(t, err)
 				}
 			}
-			r := write(t, srv, subject{
-				role: "counter", arg: what, blows: []blow{{process: 0, after: deedsEach / 3, killed: true}},
+			of := subject{
+				role: "counter", arg: arg, blows: []blow{{process: 0, after: deedsEach / 3, killed: true}},
 				resets: true,
 				lost:   func(int, []string) bool { return rand.N(400) == 0 },
-			})
+			}
+			if many {
+				of.processes, of.blows = 3*historians, []blow{{process: 0, after: deedsEach / 9, killed: true}}
+			}
+			if java {
+				of = of.withJava("semaphore", poolsOfFew, longestWait(false))
+				of.blows = slices.DeleteFunc(of.blows, func(b blow) bool { return !b.killed }) // permits have no leases
+			}
+			r := write(t, srv, of)
 			r.require(t, about.rare...)
+			if java {
+				r.requireBothAcquire(t)
+			}
 			kit.SleepUntil(time.Now().Add(countsLease / 3)) // what is in flight is executed in this time
 			history := r.counts()
 			for i := range historyLocks {
 				name, now := fmt.Sprint("lock ", i), int64(worker.Now())
 				left := cmp.Or(srv.Str(t, "GET", name), "0")
 				history = append(history, happened(deed{
-					Client: historians * clientsEach, Lock: name, Kind: opFree,
+					Client: 4 * historians * clientsEach, Lock: name, Kind: opFree,
 					Out: left,
 				}, now, now+1))
 			}
 			checkHistory(t, counted(about.initially), history)
 		})
 	}
+}
+
+// requireBothAcquire checks that permits went to both languages.
+func (r record) requireBothAcquire(t *testing.T) {
+	t.Helper()
+	took := map[bool]int{}
+	for _, d := range r.deeds {
+		if strings.HasPrefix(d.Kind, opAcquire) && d.Out == "done" {
+			took[d.Java]++
+		}
+	}
+	t.Log(took[true], "acquired in Java,", took[false], "in Go")
+	require.Greater(t, took[true], 50)
+	require.Greater(t, took[false], 50)
 }
 
 // A checker that never finds anything would prove nothing.

@@ -97,9 +97,10 @@ func TestAHistoryOfFourProcessesIsThatOfAMutex(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
 		"rlock", "rlock" + fewLocks, "rlock" + fewLocks + manyProcesses, "fairlock", "fairlock" + fewLocks,
-		writers + fewLocks,
+		"fairlock" + fewLocks + manyProcesses, writers + fewLocks + manyProcesses,
 		"rlock" + fewLocks + withJava, "rlock" + fewLocks + manyProcesses + withJava,
 		"fairlock" + fewLocks + withJava, "fairlock" + fewLocks + manyProcesses + withJava,
+		writers + fewLocks + manyProcesses + withJava,
 	} {
 		arg, java := strings.CutSuffix(name, withJava)
 		kind, many := strings.CutSuffix(arg, manyProcesses)

@@ -5,16 +5,19 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 	"github.com/holdfast-go/holdfast/tests/worker"
@@ -22,7 +25,8 @@ import (
 
 // A nap is what a sleeper found when it woke up.
 type nap struct {
-	Holding bool          // it has the lock now; the other fields are of naps that are over
+	Holding bool          // it has the lock now; all other fields but Granted are of naps that are over
+	Granted bool          // by a release of another process
 	Slept   time.Duration // between two looks
 	Held    int           // how many looks, of a thousand at the hold and a thousand at its context, said held
 	Err     string        // of the hold
@@ -34,13 +38,14 @@ const looks = 1000
 
 // sleeper holds a lock again and again, and looks at it whenever it notices that it did not run for a lease.
 func sleeper(args []string) {
-	s := kit.OpenWorker(args[0], kit.WorkerLease)
-	l := rlock.New(s, args[1], nil)
+	var last holdfast.Acquired
+	s := kit.OpenObserved(args[0], kit.WorkerLease, noting(&last))
+	l := kit.KindOf(args[2]).Make(s, args[1], 0)
 	for {
 		h, err := l.Lock(context.Background())
 		kit.Must(err)
 		ctx := h.Context(context.Background())
-		kit.Say(nap{Holding: true})
+		kit.Say(nap{Holding: true, Granted: last.Granted})
 		slept := awaitNap()
 		held := 0
 		for range looks {
@@ -58,6 +63,15 @@ func sleeper(args []string) {
 	}
 }
 
+// noting notes how the last call has ended, of those that have one after the other.
+func noting(last *holdfast.Acquired) *holdfast.Observer {
+	return &holdfast.Observer{
+		Acquire: func(context.Context, holdfast.Subject) func(holdfast.Acquired) {
+			return func(a holdfast.Acquired) { *last = a }
+		},
+	}
+}
+
 // awaitNap returns after this process did not run for a lease, as soon as it runs again.
 func awaitNap() time.Duration {
 	for before := worker.Now(); ; {
@@ -70,11 +84,17 @@ func awaitNap() time.Duration {
 	}
 }
 
-// A process that was stopped for longer than its lease knows that it has lost the lock from its first look on.
+// excluding are the kinds of locks of which one process has each at a time, and whether a release grants them.
+var excluding = map[string]bool{"rlock fenced": true, "fairlock": true, writers: false, "semaphore expirable": false}
+
+// A process that was stopped for longer than its lease knows that it has lost the lock from its first look on, whether a
+// call had taken it or a release had granted it.
 func TestAStoppedProcessNeverSaysHeld(t *testing.T) {
 	t.Parallel()
 	const processes, rounds = 10, 5
 	srv := redistest.Start(t)
+	kinds := slices.Sorted(maps.Keys(excluding))
+	var granted atomic.Int64
 	kit.InParallel(t, processes, kit.UpTo(processes), func(i int) string { return fmt.Sprintf("process %d", i) },
 		func(t *testing.T, i int) {
 			naps := make(chan nap, 2*rounds)
@@ -84,9 +104,14 @@ func TestAStoppedProcessNeverSaysHeld(t *testing.T) {
 					t.Errorf("%q: %v", line, err)
 				}
 				naps <- n
-			}, "sleeper", srv.Addr(), fmt.Sprintf("lock %d", i))
+			}, "sleeper", srv.Addr(), fmt.Sprintf("lock %d", i), kinds[i%len(kinds)])
+			defer passBack(t, kit.KindOf(kinds[i%len(kinds)]).Make(kit.Open(t, srv.Addr(), nil), fmt.Sprintf("lock %d", i), 0))()
 			for range rounds {
-				require.True(t, kit.Within(t, 10*time.Second, naps, "a hold").Holding)
+				has := kit.Within(t, 10*time.Second, naps, "a hold")
+				require.True(t, has.Holding)
+				if has.Granted {
+					granted.Add(1)
+				}
 				kit.SleepUntil(time.Now().Add(rand.N(kit.WorkerLease / 3))) // in any phase of the renewals
 				w.Pause()
 				kit.SleepUntil(time.Now().Add(kit.WorkerLease * 5 / 4))
@@ -97,21 +122,48 @@ func TestAStoppedProcessNeverSaysHeld(t *testing.T) {
 				require.Equal(t, []string{"lost", "lost", "lost"}, []string{n.Err, n.Cause, n.Release})
 			}
 		})
+	t.Log(granted.Load(), "of", processes*rounds, "granted by a release")
+	require.Greater(t, granted.Load(), int64(rounds))
+}
+
+// passBack has a lock whenever it can for a moment in which others begin to wait for it, until it is told to end.
+func passBack(t *testing.T, l kit.Locker) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			h, err := l.Lock(ctx)
+			if err != nil {
+				assert.ErrorIs(t, err, context.Canceled)
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+			assert.NoError(t, h.Release())
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
 }
 
 // A belief is what a contender reports of itself.
 type belief struct {
 	What string // "waits", "holds", "still holds", "released", "lost"
 	// for "waits" and "holds" a moment after it; for the others a moment before the question was asked
-	At    time.Duration
-	Token int64
-	Err   string // of a release
+	At      time.Duration
+	Token   int64
+	Granted bool   // by a release of another process
+	Err     string // of a release
 }
 
 // contender takes one lock again and again, and reports when it believes that it holds the lock.
 func contender(args []string) {
-	s := kit.OpenWorker(args[0], kit.WorkerLease)
-	l := rlock.New(s, args[1], &rlock.Options{Fenced: true})
+	var last holdfast.Acquired
+	s := kit.OpenObserved(args[0], kit.WorkerLease, noting(&last))
+	l := kit.KindOf(args[2]).Make(s, args[1], 0)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		<-worker.Stopped()
@@ -125,7 +177,7 @@ func contender(args []string) {
 			return
 		}
 		kit.Must(err)
-		kit.Say(belief{What: "holds", At: worker.Now(), Token: h.Token()})
+		kit.Say(belief{What: "holds", At: worker.Now(), Token: h.Token(), Granted: last.Granted})
 		for end := worker.Now() + holding(); ; time.Sleep(time.Millisecond) {
 			at := worker.Now()
 			if h.Err() != nil {
@@ -166,6 +218,7 @@ type witness struct {
 	mu        sync.Mutex
 	began     belief // the hold that it has been granted, and not yet looked at
 	holds     []interval
+	granted   int    // how many of them were, by a release of another process
 	state     string // its last report
 	surprises []string
 }
@@ -181,6 +234,9 @@ func (w *witness) hear(line string) {
 	switch b.What {
 	case "holds":
 		w.began = b
+		if b.Granted {
+			w.granted++
+		}
 	case "still holds":
 		if w.began.What != "" {
 			w.holds = append(w.holds, interval{who: w.who, from: w.began.At, token: w.began.Token})
@@ -211,12 +267,24 @@ func (w *witness) count() int {
 // However holders and waiters are killed and stopped, no two ever believe that they hold the lock at the same time.
 func TestBeliefsOfProcessesNeverOverlap(t *testing.T) {
 	t.Parallel()
+	for kind, grants := range excluding {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			granted := beliefsNeverOverlap(t, kit.KindOf(kind))
+			require.Equal(t, grants, granted > 0)
+		})
+	}
+}
+
+// beliefsNeverOverlap returns how many holds a release has granted.
+func beliefsNeverOverlap(t *testing.T, k kit.Kind) (granted int) {
+	t.Helper()
 	const contenders, blows = 5, 18
 	srv := redistest.Start(t)
 	var all []*witness
 	start := func() *witness {
 		w := &witness{who: len(all)}
-		w.w = worker.Start(t, w.hear, "contender", srv.Addr(), "orders")
+		w.w = worker.Start(t, w.hear, "contender", srv.Addr(), "orders", k.Name)
 		all = append(all, w)
 		return w
 	}
@@ -247,8 +315,14 @@ func TestBeliefsOfProcessesNeverOverlap(t *testing.T) {
 		w.w.End()
 		kit.Within(t, 20*time.Second, w.w.Ended(), "the end of a contender")
 	}
-	t.Log(did, "holds:", noOverlap(t, all))
-	require.Empty(t, srv.Strs(t, "KEYS", "orders"))
+	for _, w := range all {
+		granted += w.granted
+	}
+	t.Log(did, "holds:", noOverlap(t, all, k.Fenced), "granted:", granted)
+	if !k.Permits {
+		require.Empty(t, srv.Strs(t, "KEYS", "orders"))
+	}
+	return granted
 }
 
 // awaitOne waits until one of the contenders is in one of the states, and returns which.
@@ -266,9 +340,9 @@ func awaitOne(t *testing.T, of []*witness, states []string) (found int) {
 	return found
 }
 
-// noOverlap checks that no two intervals overlap and that tokens increase with time. It returns the number of
+// noOverlap checks that no two intervals overlap and that tokens, if there are any, increase with time. It returns the number of
 // intervals.
-func noOverlap(t *testing.T, all []*witness) int {
+func noOverlap(t *testing.T, all []*witness, fenced bool) int {
 	t.Helper()
 	var holds []interval
 	for _, w := range all {
@@ -277,7 +351,7 @@ func noOverlap(t *testing.T, all []*witness) int {
 	}
 	sortApart(t, holds)
 	for i, h := range holds[1:] {
-		require.Less(t, holds[i].token, h.token)
+		require.True(t, !fenced || holds[i].token < h.token)
 	}
 	return len(holds)
 }

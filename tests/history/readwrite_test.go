@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -19,11 +20,18 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
+const preferred = "rwlock preferred"
+
 // rwHistorian runs the client that uses read-write locks.
 func rwHistorian(args []string) {
-	prefer, err := strconv.ParseBool(args[2])
-	kit.Must(err)
-	narrate(args, kit.WorkerLease, func(c *client) { c.share(prefer) })
+	kind, few := strings.CutSuffix(args[2], fewLocks)
+	narrate(args, kit.WorkerLease, func(c *client) {
+		if few {
+			c.share(fmt.Sprint("lock ", rand.N(locksOfFew)), false, func() time.Duration { return rand.N(longestWait(true)) })
+			return
+		}
+		c.share(anyLock(), kind == preferred, patience)
+	})
 }
 
 // A stay is one grant of a read-write lock to a client, with the holds of it.
@@ -31,6 +39,7 @@ type stay struct {
 	client *client
 	lock   *rwlock.RWMutex
 	prefer bool
+	waits  func() time.Duration
 	tag    string
 
 	mu    sync.Mutex
@@ -38,10 +47,10 @@ type stay struct {
 }
 
 // share takes one half of a lock, does some things under it if it was granted, and releases everything.
-func (c *client) share(prefer bool) {
+func (c *client) share(name string, prefer bool, waits func() time.Duration) {
 	s := &stay{
-		client: c, lock: rwlock.New(c.session, anyLock(), &rwlock.Options{PreferWriter: prefer}),
-		prefer: prefer, tag: c.tag(), holds: map[string][]*holdfast.Hold{},
+		client: c, lock: rwlock.New(c.session, name, &rwlock.Options{PreferWriter: prefer}),
+		prefer: prefer, waits: waits, tag: c.tag(), holds: map[string][]*holdfast.Hold{},
 	}
 	s.take(context.Background(), opTake, anyHalf())
 	for range rand.N(10) {
@@ -116,7 +125,7 @@ func (s *stay) take(ctx context.Context, kind, half string) {
 	ctx, cancel := hurried(ctx)
 	defer cancel()
 	s.client.do(s.deed(kind, half), func() string {
-		wait := patience()
+		wait := s.waits()
 		h, err := s.half(half).TryLockFor(ctx, wait)
 		if err == nil {
 			s.mu.Lock()
@@ -153,25 +162,29 @@ func (s *stay) release(half string) {
 func TestAHistoryOfFourProcessesIsThatOfAReadWriteLock(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
-		"rwlock", "rwlock preferred", "rwlock" + withJava, "rwlock" + manyProcesses + withJava,
+		"rwlock", preferred, "rwlock" + fewLocks + withJava, "rwlock" + fewLocks + manyProcesses + withJava,
 	} {
-		kind, java := strings.CutSuffix(name, withJava)
-		kind, many := strings.CutSuffix(kind, manyProcesses)
+		arg, java := strings.CutSuffix(name, withJava)
+		arg, many := strings.CutSuffix(arg, manyProcesses)
+		kind, few := strings.CutSuffix(arg, fewLocks)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			reads, writes := kit.ScriptOf(kit.KindOf("rwlock read"), "release"),
 				kit.ScriptOf(kit.KindOf("rwlock write"), "release")
 			srv := redistest.Start(t)
 			about := subject{
-				role: "rwHistorian", arg: strconv.FormatBool(kind == "rwlock preferred"),
+				role: "rwHistorian", arg: arg,
 				blows: lockBlows, holding: holdsLock,
 				lost: losing(func(command []string) bool { return reads(command) || writes(command) }),
+			}
+			if few {
+				about.lost = losingFor(100*time.Millisecond, func(command []string) bool { return reads(command) || writes(command) })
 			}
 			if many {
 				about.processes, about.blows = 3*historians, blowsOfMany
 			}
 			if java {
-				about = about.withJava(kind, historyLocks, 5*time.Millisecond)
+				about = about.withJava(kind, locksOfFew, longestWait(many))
 			}
 			r := write(t, srv, about)
 			r.require(t, "read take unknown", "write take unknown", "read re-enter unknown",

@@ -20,12 +20,19 @@ func OpenWorker(addr string, lease time.Duration) *holdfast.Session {
 	return OpenObserved(addr, lease, nil)
 }
 
-// OpenObserved opens the session of a worker that sees what becomes of its calls.
+// OpenObserved opens the session of a worker that sees what becomes of its calls. With a short lease it may dial for a
+// sixth of that, which is too little on a machine that starts many workers: then it dials again.
 func OpenObserved(addr string, lease time.Duration, o *holdfast.Observer) *holdfast.Session {
-	s, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{addr}},
-		&holdfast.Options{Lease: lease, Anonymous: true, Observer: o})
-	Must(err)
-	return s
+	for end := time.Now().Add(30 * time.Second); ; {
+		s, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{addr}},
+			&holdfast.Options{Lease: lease, Anonymous: true, Observer: o})
+		if err == nil {
+			return s
+		}
+		if time.Now().After(end) {
+			Must(err)
+		}
+	}
 }
 
 // Must ends a worker that cannot go on.

@@ -5,6 +5,7 @@ import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ThreadLocalRandom;
@@ -16,6 +17,7 @@ import org.redisson.Redisson;
 import org.redisson.api.RCountDownLatch;
 import org.redisson.api.RLock;
 import org.redisson.api.RReadWriteLock;
+import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.RedisTimeoutException;
 
@@ -34,6 +36,9 @@ final class Historian extends Thread {
 
     /** The longest, in milliseconds, from one grant to the next: the others lose replies, and are slower. */
     private static final int PAUSE = 50;
+
+    /** The most that are acquired at a time. */
+    private static final int PERMITS = 4;
 
     private static final FileOutputStream OUT = new FileOutputStream(FileDescriptor.out);
 
@@ -88,7 +93,11 @@ final class Historian extends Thread {
     public void run() {
         while (serial < plan.deeds) {
             LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(random(PAUSE)));
-            once();
+            if (plan.kind.equals("semaphore")) {
+                permits();
+            } else {
+                once();
+            }
         }
     }
 
@@ -117,12 +126,48 @@ final class Historian extends Thread {
         }
     }
 
+    /** Takes permits and gives them back. */
+    private void permits() {
+        lock = "lock " + random(plan.locks);
+        halves = List.of();
+        RSemaphore semaphore = plan.redisson.getSemaphore(lock);
+        int n = 1 + random(PERMITS);
+        int wait = random(3) == 0 ? 0 : random(plan.patience + 1);
+        boolean[] took = new boolean[1];
+        tell("acquire " + n, 0, false, () -> {
+            took[0] = tryAcquire(semaphore, n, wait);
+            return took[0] ? "done" : "promised"; // to somebody who waits, or taken
+        });
+        tell("free", 0, false, () -> String.valueOf(semaphore.availablePermits()));
+        if (took[0]) {
+            tell("give " + n, 0, false, () -> {
+                semaphore.release(n);
+                return "done";
+            });
+        }
+    }
+
+    private static boolean tryAcquire(RSemaphore semaphore, int n, int wait) {
+        try {
+            return wait > 0 ? semaphore.tryAcquire(n, Duration.ofMillis(wait)) : semaphore.tryAcquire(n);
+        } catch (RedisTimeoutException e) {
+            if (e.getMessage().contains("subscription lock")) { // as above
+                return false;
+            }
+            throw e;
+        } catch (InterruptedException e) { // nobody does that
+            throw new IllegalStateException(e);
+        }
+    }
+
     private List<RLock> halves(String name) {
         switch (plan.kind) {
             case "rlock":
                 return List.of(plan.redisson.getLock(name));
             case "fairlock":
                 return List.of(plan.redisson.getFairLock(name));
+            case "rwlock write":
+                return List.of(plan.redisson.getReadWriteLock(name).writeLock());
             default:
                 RReadWriteLock both = plan.redisson.getReadWriteLock(name);
                 return List.of(both.readLock(), both.writeLock());
@@ -173,7 +218,7 @@ final class Historian extends Thread {
 
     /** Does a deed, and tells of it before and after. */
     private void tell(String kind, int half, boolean tagged, Supplier<String> deed) {
-        String which = halves.size() == 1 ? "" : List.of("read", "write").get(half);
+        String which = halves.size() != 2 ? "" : List.of("read", "write").get(half);
         String text = String.format("{\"Java\":true,\"Client\":%d,\"Serial\":%d,\"Lock\":\"%s\",\"Half\":\"%s\","
                         + "\"Kind\":\"%s\",\"Tag\":\"%s\",\"Until\":%d,\"Call\":%d,", client, ++serial, lock, which,
                 kind, tagged ? tag : "", kind.equals("take") || !tagged ? 0 : until, System.nanoTime());
