@@ -28,7 +28,7 @@ func sharedJava(tb testing.TB) *interop.Java {
 func TestMain(m *testing.M) {
 	worker.Run(map[string]func([]string){
 		"loner": beLoner, "victim": beVictim, "hoarder": beHoarder,
-		"stressed": beStressed,
+		"stressed": beStressed, "racer": beRacer,
 	})
 	code := m.Run()
 	if !report() && code == 0 {
