@@ -97,8 +97,8 @@ func TestTimePassesForAGrantedHold(t *testing.T) {
 	}
 }
 
-// awaitHandOn awaits a moment at which a release hands an rlock on: in the first 4 of each 256 ms of the server's clock it
-// frees the lock.
+// awaitHandOn awaits a moment at which a release hands an rlock on: in the first 4 of each 256 ms of the server's clock
+// it frees the lock.
 func awaitHandOn(t *testing.T, server *holdfasttest.Server) {
 	t.Helper()
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})

@@ -299,8 +299,8 @@ func TestDoctorFindsWaitersThatAreGone(t *testing.T) {
 			` && redis-cli PUBLISH 'redisson_lock__channel:`+name+`:`+java+`' 0`))
 }
 
-// The lines of locks that are not fair mend themselves: a release passes over those who are gone. So there is nothing to
-// say of them.
+// The lines of locks that are not fair mend themselves: a release passes over those who are gone. So there is nothing
+// to say of them.
 func TestDoctorLeavesLinesAlone(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, durable...)

@@ -182,8 +182,8 @@ func (r record) counts() (all []porcupine.Operation) {
 	return all
 }
 
-// Four processes, or twelve, count while replies get lost and one of them is killed, and in some histories Java counts, too. One number for each name must explain all
-// that they saw, and what is left in the end.
+// Four processes, or twelve, count while replies get lost and one of them is killed; in some histories Java counts,
+// too. One number for each name must explain all that they saw, and what is left in the end.
 func TestAHistoryOfFourProcessesIsThatOfANumber(t *testing.T) {
 	t.Parallel()
 	for what, about := range map[string]struct {

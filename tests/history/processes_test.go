@@ -87,8 +87,8 @@ func awaitNap() time.Duration {
 // excluding are the kinds of locks of which one process has each at a time, and whether a release grants them.
 var excluding = map[string]bool{"rlock fenced": true, "fairlock": true, writers: false, "semaphore expirable": false}
 
-// A process that was stopped for longer than its lease knows that it has lost the lock from its first look on, whether a
-// call had taken it or a release had granted it.
+// A process that was stopped for longer than its lease knows that it has lost the lock from its first look on, whether
+// a call had taken it or a release had granted it.
 func TestAStoppedProcessNeverSaysHeld(t *testing.T) {
 	t.Parallel()
 	const processes, rounds = 10, 5
@@ -340,8 +340,8 @@ func awaitOne(t *testing.T, of []*witness, states []string) (found int) {
 	return found
 }
 
-// noOverlap checks that no two intervals overlap and that tokens, if there are any, increase with time. It returns the number of
-// intervals.
+// noOverlap checks that no two intervals overlap and that tokens, if there are any, increase with time. It returns the
+// number of intervals.
 func noOverlap(t *testing.T, all []*witness, fenced bool) int {
 	t.Helper()
 	var holds []interval

@@ -178,7 +178,9 @@ func TestAHistoryOfFourProcessesIsThatOfAReadWriteLock(t *testing.T) {
 				lost: losing(func(command []string) bool { return reads(command) || writes(command) }),
 			}
 			if few {
-				about.lost = losingFor(100*time.Millisecond, func(command []string) bool { return reads(command) || writes(command) })
+				about.lost = losingFor(100*time.Millisecond, func(command []string) bool {
+					return reads(command) || writes(command)
+				})
 			}
 			if many {
 				about.processes, about.blows = 3*historians, blowsOfMany

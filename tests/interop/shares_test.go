@@ -55,7 +55,8 @@ func TestProcessesAndJavaShareALock(t *testing.T) {
 	}
 }
 
-// run returns how often those of each language had the lock, and by how much the machine has woken this process too late.
+// run returns how often those of each language had the lock, and by how much the machine has woken this process too
+// late.
 func (r processRace) run(t *testing.T) (ofGo, ofJava int, late time.Duration) {
 	t.Helper()
 	server := redistest.Start(t)

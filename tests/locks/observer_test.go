@@ -83,8 +83,8 @@ func TestObserverOfAWaitThatAReleaseEnds(t *testing.T) {
 	})
 }
 
-// A release of another session hands an rlock or a fair lock over to the first in its line, which asks no more. The first
-// that waits to write, or for a permit, is told, and takes by one more call.
+// A release of another session hands an rlock or a fair lock over to the first in its line, which asks no more. The
+// first that waits to write, or for a permit, is told, and takes by one more call.
 func TestObserverOfAGrant(t *testing.T) {
 	t.Parallel()
 	for _, k := range linedKinds {
