@@ -82,11 +82,16 @@ func assemble(tb testing.TB, s Shape) *crew {
 	return c
 }
 
-// hold takes the lock in this process, and returns what releases it.
+// hold takes the lock, or all permits, in this process, and returns what releases it, or one of them.
 func (c *crew) hold() (release func()) {
-	give, err := takers[c.Kind](open(c.tb, 30*time.Second, c.srv.Addr()), c.srv.Addr(), passed)()
-	must(c.tb, err)
-	c.board.Holders.Add(1)
+	take := takers[c.Kind](open(c.tb, 30*time.Second, c.srv.Addr()), c.srv.Addr(), passed)
+	var give func() error
+	for range c.mayHold() {
+		var err error
+		give, err = take()
+		must(c.tb, err)
+		c.board.Holders.Add(1)
+	}
 	return func() {
 		c.board.Holders.Add(-1)
 		must(c.tb, give())

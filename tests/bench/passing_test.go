@@ -65,8 +65,14 @@ func BenchmarkPassingOn(b *testing.B) {
 		once("fairlock", 50, "none"),
 		gone("rlock", "killed", (*worker.Worker).Kill, 5, "≤ 50 ms"),
 		gone("fairlock", "killed", (*worker.Worker).Kill, 1, "≤ 50 ms"),
+		gone("write half", "killed", (*worker.Worker).Kill, 1, "≤ 50 ms"),
+		gone("semaphore", "killed", (*worker.Worker).Kill, 1, "≤ 50 ms"),
+		gone("leased semaphore", "killed", (*worker.Worker).Kill, 1, "≤ 50 ms"),
 		gone("rlock", "frozen", (*worker.Worker).Pause, 1, "≤ 10 s"),
 		gone("fairlock", "frozen", (*worker.Worker).Pause, 1, "≤ 10 s"),
+		gone("write half", "frozen", (*worker.Worker).Pause, 1, "≤ 10 s"),
+		gone("semaphore", "frozen", (*worker.Worker).Pause, 1, "≤ 10 s"),
+		gone("leased semaphore", "frozen", (*worker.Worker).Pause, 1, "≤ 10 s"),
 		idle("rlock", 1000, "no more calls, 2 connections"),
 	} {
 		b.Run(row.what, func(b *testing.B) { // each takes more than a second, and so is not repeated
