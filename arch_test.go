@@ -48,9 +48,12 @@ var mayImport = map[string][]string{
 	"internal/debts": {
 		"internal/lease", "internal/owner", "internal/script", "internal/session", "internal/wait",
 	},
+	"internal/checks": {
+		"internal/kind", "internal/lease", "internal/script", "internal/session", "internal/wait",
+	},
 	"internal/core": {
-		"internal/acks", "internal/debts", "internal/kind", "internal/lease", "internal/owner", "internal/presence",
-		"internal/registry",
+		"internal/acks", "internal/checks", "internal/debts", "internal/kind", "internal/lease", "internal/owner",
+		"internal/presence", "internal/registry",
 		"internal/scope", "internal/script", "internal/session", "internal/turn", "internal/wait", "internal/wire",
 	},
 	"internal/guard": {"internal/core", "internal/kind", "internal/script", "internal/session", "internal/wire"},

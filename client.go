@@ -134,10 +134,17 @@ type links struct {
 	stand   sync.Map // the addresses to which a connection was made, and none has ended since
 }
 
-// tell informs the session that a connection begins or ends.
-func (l *links) tell() {
-	if s := l.session.Load(); s != nil {
-		s.Changing()
+// tell informs the session that a connection begins or ends, perhaps the one for calls to the server.
+//
+//nolint:revive // no control: it is so
+func (l *links) tell(calls bool) {
+	s := l.session.Load()
+	if s == nil {
+		return
+	}
+	s.Changing()
+	if calls {
+		s.Changed()
 	}
 }
 
@@ -146,8 +153,9 @@ func (l *links) tell() {
 func (l *links) dialer(opt *rueidis.ClientOption) dialer {
 	dial, delays := dialFunc(opt), opt.DisableTCPNoDelay
 	return func(ctx context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
-		if _, ok := l.stand.Load(addr); !ok {
-			l.tell()
+		_, second := l.stand.Load(addr)
+		if !second {
+			l.tell(true)
 		}
 		conn, err := dial(ctx, addr, d, c)
 		if err != nil {
@@ -161,7 +169,7 @@ func (l *links) dialer(opt *rueidis.ClientOption) dialer {
 			delay(conn) // the client could not: it looks at the type of the connection
 		}
 		l.stand.Store(addr, nil)
-		return &link{Conn: conn, of: l, addr: addr, direct: l.directs.Begin()}, nil
+		return &link{Conn: conn, of: l, addr: addr, second: second, direct: l.directs.Begin()}, nil
 	}
 }
 
@@ -180,6 +188,7 @@ type link struct {
 	net.Conn
 	of     *links
 	addr   string
+	second bool // calls go on over another one
 	direct *sharing.Direct
 	lasted time.Duration // how long the last gathering took; the writing goroutine's alone
 	rests  time.Time     // until then it does not gather; the writing goroutine's alone
@@ -188,7 +197,7 @@ type link struct {
 func (l *link) Close() error {
 	l.direct.End()
 	l.of.stand.Delete(l.addr)
-	l.of.tell()
+	l.of.tell(!l.second)
 	return l.Conn.Close()
 }
 

@@ -28,8 +28,9 @@ func (r *replicas) wanted(n int) int {
 	return n
 }
 
-// see learns what INFO replication says. Another history is that of another master, or of one that was away.
-func (r *replicas) see(info string, now time.Duration) {
+// see learns what INFO replication says, and reports whether another master says it than before. Another history is
+// that of another master, or of one that was away.
+func (r *replicas) see(info string, now time.Duration) (changed bool) {
 	run, online := "", 0
 	for line := range strings.Lines(info) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
@@ -40,7 +41,9 @@ func (r *replicas) see(info string, now time.Duration) {
 			online++
 		}
 	}
+	changed = r.run != "" && r.run != run
 	if run != r.run || online >= r.most || now > r.till {
 		*r = replicas{run: run, most: online, till: now + lately}
 	}
+	return changed
 }

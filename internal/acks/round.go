@@ -192,7 +192,9 @@ func (r *round) read(results []rueidis.RedisResult) (got int, err error) {
 		if err != nil {
 			return 0, disown(err)
 		}
-		r.at.replicas.see(info, r.session.Now())
+		if r.at.replicas.see(info, r.session.Now()) {
+			r.session.Changed()
+		}
 	}
 	return r.acknowledged(next(nil))
 }

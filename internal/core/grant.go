@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/checks"
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/owner"
@@ -31,6 +32,11 @@ func (g *grant) Indexed() string {
 // Group says with which grants this one may be renewed in one call.
 func (g *grant) Group() lease.Group {
 	return lease.Group{Script: g.lock.protocol.Renewal(), Slot: g.lock.slot}
+}
+
+// subject is what the server is asked about the grant.
+func (g *grant) subject() checks.Subject {
+	return checks.Subject{Group: g.Group(), Protocol: g.lock.protocol, Key: g.lock.Key(), Wire: g.Wire}
 }
 
 // listeners is how many clients were told of the release of its last hold, this one included.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/checks"
 	"github.com/holdfast-go/holdfast/internal/debts"
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/lease"
@@ -25,6 +26,7 @@ type keeper struct {
 	debts   debts.Debts[*Lock]
 	millis  string // the session's lease, as scripts take it
 	permits registry.Registry[*grant]
+	checks  *checks.Checks[*grant]
 	telling atomic.Int64 // losses of which users are being told
 	closed  closed
 }
@@ -35,6 +37,8 @@ func keeperOf(s *session.Session) *keeper { return session.Attached(s, newKeeper
 func newKeeper(s *session.Session) *keeper {
 	k := &keeper{session: s, millis: lease.Millis(s.Lease())}
 	k.debts.Init(s)
+	k.checks = checks.New(s, func() []*grant { return k.dog.All() }, (*grant).subject, (*grant).lose,
+		func() { k.dog.Hasten(soon) })
 	k.dog = lease.NewWatchdog(s.Now, s.Lease(), func(f func()) { s.Start(f) }, k.renew)
 	s.Keep(k)
 	s.Start(func() { k.dog.Run(s.Context()) })
@@ -47,6 +51,12 @@ func (k *keeper) newOwner() string { return wire.Owner(k.session.ID(), k.numbers
 // Paid returns when the session's server last answered a call that gave a lock back in the background, or 0 if it never
 // has.
 func Paid(s *session.Session) time.Duration { return keeperOf(s).debts.Paid() }
+
+// soon is over which time renewals are spread that are due at once.
+const soon = 50 * time.Millisecond
+
+// Changed checks what the session holds, as another server may have taken over.
+func (k *keeper) Changed() { k.checks.Changed() }
 
 // Holds reports whether the session holds anything.
 func (k *keeper) Holds() bool { return k.dog.Any() }

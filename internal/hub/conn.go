@@ -97,6 +97,9 @@ func (c *conn) run(ctx context.Context) {
 		}
 		c.hub.log.Log(ctx, level, "holdfast: subscriptions interrupted", slog.String("server", c.server),
 			slog.Any("error", err))
+		if lost := c.hub.Lost; lost != nil && level == slog.LevelWarn {
+			lost()
+		}
 		level = slog.LevelDebug // one warning is enough for one outage
 		select {
 		case <-time.After(delay/2 + rand.N(delay)):

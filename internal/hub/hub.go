@@ -27,6 +27,9 @@ type Hub struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 
+	// Lost is called when a connection has broken; nil: nobody is told. It is set before the first call.
+	Lost func()
+
 	mu       sync.Mutex // guards all fields below, and those that the connections say it guards
 	channels map[string]*channel
 	conns    map[string]*conn  // by node address; "" is any node

@@ -3,6 +3,8 @@ package lease
 import (
 	"context"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 )
@@ -140,6 +142,21 @@ func (w *Watchdog[R]) Any() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.queue) > 0
+}
+
+// Hasten makes everything that is to be renewed due within that time, each group at one moment.
+func (w *Watchdog[R]) Hasten(within time.Duration) {
+	now := w.now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, g := range w.groups {
+		due := now + rand.N(within)
+		for _, e := range slices.Clone(g.entries) {
+			if e.of.entry().state == waiting {
+				w.set(e.of, waiting, min(e.due, due))
+			}
+		}
+	}
 }
 
 // Renewed says that the renewal of r which was sent at sentAt succeeded.

@@ -69,6 +69,8 @@ type Keeper interface {
 	ReleaseAll(ctx context.Context) error
 	// HeldSince calls yield for each name whose outermost hold began after that, and not after then.
 	HeldSince(after, then time.Duration, yield func(h Held))
+	// Changed checks what is held, as another server may have taken over.
+	Changed()
 	// TellAll reports to the user's code what ReleaseAll has ended.
 	TellAll()
 }
@@ -114,7 +116,11 @@ func New(c Config) *Session {
 		calls: newAdmission(), routines: newAdmission(),
 	}
 	s.runner = script.NewRunner(c.Client, s.Now, c.Lease)
-	s.runner.Leaving = s.hub.Anew
+	s.hub.Lost = s.Changed
+	s.runner.Leaving = func() {
+		s.hub.Anew()
+		s.Changed()
+	}
 	s.bounds.limit = lease.Bound(c.Lease)
 	s.watches = watch.New(ctx, s.alarm, s.Start)
 	s.presence = presence.NewTeller(ctx, presence.Session{
@@ -159,6 +165,14 @@ func (s *Session) ID() string { return s.id }
 
 // Changing tells the session that one of the client's connections has ended, or that it opens one.
 func (s *Session) Changing() { s.Runner().Changing() }
+
+// Changed tells the session that another server may have taken over: a connection has ended or begins, or a server has
+// said so.
+func (s *Session) Changed() {
+	if k := s.kept(); k != nil {
+		k.Changed()
+	}
+}
 
 // Start runs f in a goroutine that Close waits for, unless Close has waited already.
 func (s *Session) Start(f func()) bool {

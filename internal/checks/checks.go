@@ -1,0 +1,150 @@
+// Package checks asks servers whether they still have what a session holds, when another one may have taken over.
+//
+// A connection that ends or begins, a server that turns out to be a replica, subscriptions that are interrupted, and
+// another replication id are signs of that. One goroutine then asks for everything, 500 names of a server or slot in
+// one call, until all of it is answered. While nothing changes, nothing is sent.
+package checks
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/lease"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/internal/wait"
+)
+
+// A Subject is what a server is asked about: what it has granted to a wire owner.
+type Subject struct {
+	Group    lease.Group
+	Protocol kind.Protocol
+	Key      string
+	Wire     string
+}
+
+// Checks are those of a session that holds grants of type G.
+type Checks[G any] struct {
+	session *session.Session
+	all     func() []G
+	about   func(g G) Subject
+	lose    func(g G, sent time.Duration)
+	then    func()
+
+	changes atomic.Int64 // signs so far
+	running atomic.Bool
+}
+
+// New returns checks of all that a session holds. They call lose for what a server does not have, with the moment when
+// it was asked, and then when all servers have answered.
+func New[G any](
+	s *session.Session, all func() []G, about func(g G) Subject, lose func(g G, sent time.Duration), then func(),
+) *Checks[G] {
+	return &Checks[G]{session: s, all: all, about: about, lose: lose, then: then}
+}
+
+// Changed says that another server may have taken over. It does not block.
+func (c *Checks[G]) Changed() {
+	c.changes.Add(1)
+	if c.running.CompareAndSwap(false, true) && !c.session.Start(c.run) {
+		c.running.Store(false)
+	}
+}
+
+// run checks everything, once more if there was a sign meanwhile.
+func (c *Checks[G]) run() {
+	for {
+		seen := c.changes.Load()
+		c.check()
+		c.running.Store(false)
+		again := c.changes.Load() != seen && c.session.Context().Err() == nil
+		if !again || !c.running.CompareAndSwap(false, true) {
+			return
+		}
+	}
+}
+
+// patience is for how long one attempt waits for answers.
+const patience = 2 * time.Second
+
+// check asks until everything is answered.
+func (c *Checks[G]) check() {
+	left, size := c.all(), lease.BatchSize
+	if len(left) == 0 {
+		return
+	}
+	for delay := time.Duration(0); ; {
+		var apart bool
+		if left, apart = c.ask(left, size); len(left) == 0 {
+			c.then()
+			return
+		}
+		if apart { // some of the names keep a server from answering for the others
+			size = 1
+		}
+		delay = wait.Retry(delay)
+		if session.Pause(c.session.Context(), wait.Interval(delay)) != nil {
+			return
+		}
+	}
+}
+
+// A look is a call about some grants.
+type look[G any] struct {
+	*script.Call
+	key string
+	of  []G
+}
+
+// ask asks once, and returns what was not answered, and whether that was so because of some of the names.
+func (c *Checks[G]) ask(all []G, size int) (left []G, apart bool) {
+	looks := c.looks(all, size)
+	calls := make([]*script.Call, len(looks))
+	for i, l := range looks {
+		calls[i] = l.Call
+	}
+	ctx, cancel := context.WithTimeoutCause(c.session.Context(), patience, session.ErrNoReply)
+	defer cancel()
+	runner, sent := c.session.Runner(), c.session.Now()
+	runner.RunAll(ctx, calls, func(i int, err error) {
+		l := looks[i]
+		defer l.Free()
+		var answers []rueidis.RedisMessage
+		if err == nil {
+			_, answers, err = runner.ReadRenewal(l.Call, l.key, len(l.of))
+		}
+		switch {
+		case err == nil:
+		case len(l.of) > 1 && script.BecauseOfKeys(err):
+			left, apart = append(left, l.of...), true
+		case script.IsTemporary(err) || script.ClassOf(err) == script.Unknown:
+			left = append(left, l.of...)
+		}
+		for j, answer := range answers {
+			if n, bad := answer.AsInt64(); bad == nil && n == 0 {
+				c.lose(l.of[j], sent)
+			}
+		}
+	})
+	return left, apart
+}
+
+// looks makes the calls, each for up to so many grants.
+func (c *Checks[G]) looks(all []G, size int) (looks []*look[G]) {
+	open := make(map[lease.Group]*look[G])
+	for _, g := range all {
+		s := c.about(g)
+		l := open[s.Group]
+		if l == nil || len(l.of) == size {
+			l = &look[G]{Call: script.NewCall(s.Protocol.Renewal()).Arg(lease.Look), key: s.Key}
+			open[s.Group], looks = l, append(looks, l)
+		}
+		s.Protocol.Renew(l.Call, s.Wire)
+		l.of = append(l.of, g)
+	}
+	return looks
+}

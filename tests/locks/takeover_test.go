@@ -1,0 +1,146 @@
+package locks
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// soonAfter is how soon holders learn that another server has taken over without their locks: long before a renewal
+// would tell them, and late enough for a machine that is busy. It takes some 50 ms.
+const soonAfter = 10 * time.Second
+
+// takeoverHolds are holds of a session with leases of a minute, of each kind, watched and with a fixed lease.
+func takeoverHolds(t *testing.T, s *holdfast.Session, prefix string) map[string]*holdfast.Hold {
+	t.Helper()
+	holds := make(map[string]*holdfast.Hold)
+	for _, k := range kit.OnOneServer() {
+		if k.Several {
+			continue
+		}
+		for name, fixed := range map[string]time.Duration{k.Name + " watched": 0, k.Name + " fixed": time.Minute} {
+			holds[name] = kit.Lock(t, t.Context(), k.Make(s, prefix+name, fixed))
+		}
+	}
+	return holds
+}
+
+// requireLostSoon waits until all holds are lost.
+func requireLostSoon(t *testing.T, holds map[string]*holdfast.Hold) {
+	t.Helper()
+	began := time.Now()
+	for name, hold := range holds {
+		kit.AwaitFor(t, soonAfter, "the loss of "+name, func() bool { return hold.Err() != nil })
+		require.ErrorIs(t, hold.Err(), holdfast.ErrLost, name)
+	}
+	t.Log("told within", time.Since(began))
+}
+
+// forgetAll makes a replica forget everything, as if it had never heard of it.
+func forgetAll(t *testing.T, replica *redistest.Server) {
+	t.Helper()
+	replica.Do(t, "CONFIG", "SET", "replica-read-only", "no")
+	replica.Do(t, "FLUSHALL")
+}
+
+func TestHoldersLearnOfASentinelFailoverThatForgetsThem(t *testing.T) {
+	t.Parallel()
+	set := redistest.StartSentinels(t)
+	opt := rueidis.ClientOption{
+		InitAddress: set.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName},
+	}
+	s := kit.OpenWith(t, opt, &holdfast.Options{Lease: time.Minute})
+	client, err := rueidis.NewClient(opt) // of a caller that Holdfast has not set up
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	theirs, err := holdfast.NewSession(client, &holdfast.Options{Lease: time.Minute})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = theirs.Close() })
+	heard := kit.Lock(t, t.Context(), rlock.New(s, "heard", nil)) // so that it listens
+	waits := kit.GoLock(t.Context(), rlock.New(theirs, "heard", nil).Lock)
+	kit.Await(t, "a waiter", func() bool { return len(set.Master().Strs(t, "PUBSUB", "CHANNELS", "*heard*")) > 0 })
+
+	holds := takeoverHolds(t, s, "")
+	for name, hold := range takeoverHolds(t, theirs, "theirs ") {
+		holds["theirs "+name] = hold
+	}
+	holds["heard"] = heard
+	forgetAll(t, set.Replica())
+	set.Failover(t)
+	requireLostSoon(t, holds)
+	r := kit.Within(t, kit.LongestWait, waits, "the lock")
+	require.NoError(t, r.Err)
+	require.NoError(t, r.Hold.Err())
+	require.NoError(t, r.Hold.Release())
+}
+
+func TestHoldersLearnOfAClusterFailoverThatForgetsThem(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3)
+	master := c.Nodes[0]
+	replica := c.AddReplica(t, master)
+	s := kit.OpenCluster(t, c, &holdfast.Options{Lease: time.Minute})
+	tag := ""
+	for tag = "x"; c.NodeOf(t, "{"+tag+"}") != master; tag += "x" {
+	}
+	holds := takeoverHolds(t, s, "{"+tag+"}")
+	other := ""
+	for other = "y"; c.NodeOf(t, other) == master; other += "y" {
+	}
+	stays := kit.Lock(t, t.Context(), rlock.New(s, other, &rlock.Options{FixedLease: time.Minute}))
+	forgetAll(t, replica)
+	master.Stop()
+	kit.AwaitFor(t, time.Minute, "the replica to take over", func() bool {
+		return strings.Contains(replica.Str(t, "INFO", "replication"), "role:master")
+	})
+	requireLostSoon(t, holds)
+	require.NoError(t, stays.Err())
+	require.NoError(t, stays.Release())
+}
+
+// Behind one address, too, and what the next server has is kept.
+func TestHoldersLearnThatTheirAddressLeadsElsewhere(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	other := redistest.StartReplica(t, master)
+	p := proxy.Start(t, master.Addr())
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Minute})
+	kept := takeoverHolds(t, s, "kept ")
+	kit.Await(t, "the replica to have them", func() bool {
+		return len(other.Keyspace(t)) == len(master.Keyspace(t))
+	})
+	other.Do(t, "REPLICAOF", "NO", "ONE")
+	lost := takeoverHolds(t, s, "lost ")
+	p.SetServer(other.Addr())
+	p.CutAll()
+	requireLostSoon(t, lost)
+	for name, hold := range kept {
+		require.NoError(t, hold.Err(), name)
+		require.NoError(t, hold.Release(), name)
+	}
+}
+
+// While nothing changes, nothing is sent.
+func TestNobodyIsAskedWhileNothingChanges(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Hour, Anonymous: true})
+	for _, name := range []string{"a", "b", "c"} {
+		kit.Lock(t, t.Context(), rlock.New(s, name, &rlock.Options{FixedLease: time.Hour}))
+	}
+	looks := p.On(proxy.Command("EVALSHA", "EVAL"), proxy.Pass, proxy.EveryTime)
+	require.Never(t, func() bool { return looks.Matched() > 0 }, 500*time.Millisecond, 100*time.Millisecond)
+	p.CutAll()
+	kit.Await(t, "a look", func() bool { return looks.Answered() > 0 })
+	require.LessOrEqual(t, looks.Matched(), 3, "three names in one call: once by its name, once in full, once more")
+}
