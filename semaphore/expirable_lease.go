@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
@@ -70,12 +69,8 @@ func leaseOf(d time.Duration) string {
 	return lease.Millis(d)
 }
 
-// probing is how long an update looks for a connection that is up, with these delays between its attempts.
-const (
-	probing    = 5 * time.Second
-	firstProbe = 5 * time.Millisecond
-	lastProbe  = 500 * time.Millisecond
-)
+// probing is how long an update looks for a connection that is up.
+const probing = 5 * time.Second
 
 // updateLease gives a permit a lease of d from now, whoever holds it. A hold of this session trusts it accordingly.
 func (e *Expirable) updateLease(ctx context.Context, operation, permit string, d time.Duration) error {
@@ -83,8 +78,8 @@ func (e *Expirable) updateLease(ctx context.Context, operation, permit string, d
 	call := func(w script.Window) *script.Call {
 		return script.NewCall(updateExpirableScript).Key(wire.PermitsKey(l.Key())).Arg(leaseOf(d), permit).Within(w)
 	}
-	u := l.GrantedTo([]string{permit}).Update(d)
-	if u == nil {
+	h := l.GrantedTo([]string{permit}).Live()
+	if h == nil {
 		done, err := l.InTime(ctx, operation, call)
 		if err == nil && !done {
 			return l.Fail(operation, holdfast.ErrNotHeld)
@@ -95,35 +90,37 @@ func (e *Expirable) updateLease(ctx context.Context, operation, permit string, d
 		return err
 	}
 	defer l.Session().Leave()
-	leave, err := u.Enter(ctx)
+	leave, err := h.Enter(ctx)
 	if err != nil {
 		return l.Fail(operation, session.Stopped(ctx))
 	}
 	defer leave()
-	if err := e.update(ctx, u, call); err != nil {
+	if err := e.update(ctx, &update{Single: h, d: d}, call); err != nil {
 		return l.Fail(operation, session.Explain(ctx, err))
 	}
 	return nil
 }
 
 // update sends the call that updates a hold, until it has been sent on a connection that is up.
-func (e *Expirable) update(ctx context.Context, u *core.Update, call func(w script.Window) *script.Call) error {
+func (e *Expirable) update(ctx context.Context, u *update, call func(w script.Window) *script.Call) (err error) {
 	l, end := &e.lock, time.Now().Add(probing)
 	limit := lease.NotAfter(l.Length())
-	for delay := firstProbe; ; delay = min(2*delay, lastProbe) {
+	var tries session.Tries
+	for tries.Next(ctx) {
 		var reply script.Reply
-		err := l.Session().Runner().Timed(ctx, &reply, l.Key(), limit, func(w script.Window) *script.Call {
+		err = l.Session().Runner().Timed(ctx, &reply, l.Key(), limit, func(w script.Window) *script.Call {
 			// The server must not execute the first call on a connection that may be down: sending it, or finding out that it
 			// cannot be sent, may take longer than the new lease.
 			if !w.Stands {
 				w.NotBefore, w.NotAfter = 0, 0
 			}
-			u.Sending(w)
+			u.sending(w)
 			return call(w)
 		})
-		again, err := u.Sent(reply.Code == script.Granted, err)
-		if !again || !time.Now().Before(end) || u.Err() != nil || session.Pause(ctx, delay) != nil {
-			return err
+		again := false
+		if again, err = u.ended(reply.Code == script.Granted, err); !again || !time.Now().Before(end) || u.Err() != nil {
+			break
 		}
 	}
+	return err
 }
