@@ -18,7 +18,7 @@ type update struct {
 	d      time.Duration
 	serves bool          // the call may be executed; otherwise the server refuses it as late, and says its time
 	sent   time.Duration // if it serves
-	before owner.Belief  // likewise
+	before owner.Belief  // the trust before the call, if it serves
 }
 
 // sending is called right before a call with that window is sent; the one before it, if any, has been refused.

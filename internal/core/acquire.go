@@ -19,25 +19,25 @@ import (
 // An acquisition is one call that wants the lock, with as many attempts as it takes. Acquisitions are used again and
 // again: on the stack of a call that waits, one would double that.
 type acquisition struct {
-	lock   *Lock
-	claim  *claim  // nil of a call without an owner to which nothing is granted
-	hold   *Single // when it is granted
-	also   *also   // of a call for several permits
-	answer *answer // to the last attempt; nil while the call sleeps
-	alone  bool    // the call has no owner
-	stand  bool    // attempts are to be known to the server as a waiter's
-	hears  bool    // it listens to those, too, who do not know the line on the server
-	adopts bool    // the wire owner belongs to another owner, which has the lock
-	age    bool    // ask the server how long it has been up
-	has    bool    // the wait is over, and has brought a hold
-	over   bool    // whoever has called has what there is
+	lock    *Lock
+	claim   *claim       // nil of a call without an owner to which nothing is granted
+	hold    *Single      // when it is granted
+	more    *morePermits // of a call for several permits
+	answer  *answer      // to the last attempt; nil while the call sleeps
+	alone   bool         // the call has no owner
+	waiting bool         // attempts are to be known to the server as a waiter's
+	hears   bool         // it listens to those, too, who do not know the line on the server
+	adopts  bool         // the wire owner belongs to another owner, which has the lock
+	age     bool         // ask the server how long it has been up
+	has     bool         // the wait is over, and has brought a hold
+	over    bool         // whoever has called has what there is
 
 	owner.Request
 	session.Retries
 }
 
-// also are the permits that a call wants besides the first. The zero value is shared by all calls for one.
-type also struct {
+// morePermits are the permits that a call wants besides the first. The zero value is shared by all calls for one.
+type morePermits struct {
 	n     int
 	wires []string  // as wire is of the first, n of them or none
 	holds []*Single // when they are granted
@@ -56,8 +56,8 @@ type outermost struct {
 }
 
 var (
-	onePermit    = &also{}
-	acquisitions = sync.Pool{New: func() any { return &acquisition{also: onePermit} }}
+	onePermit    = &morePermits{}
+	acquisitions = sync.Pool{New: func() any { return &acquisition{more: onePermit} }}
 	answers      = sync.Pool{New: func() any { return new(answer) }}
 )
 
@@ -66,7 +66,7 @@ func newAcquisition() *acquisition { return acquisitions.Get().(*acquisition) }
 // free gives the acquisition back for the next call.
 func (a *acquisition) free() {
 	a.freeAnswer()
-	*a = acquisition{also: onePermit}
+	*a = acquisition{more: onePermit}
 	acquisitions.Put(a)
 }
 
@@ -100,7 +100,7 @@ func (a *acquisition) finish(ctx context.Context, operation string, over time.Du
 	if err == nil {
 		if err = a.acknowledged(ctx, over); err == nil { // a hold keeps the reference to the claim
 			a.hold.Observe(ctx)
-			for _, h := range a.also.holds {
+			for _, h := range a.more.holds {
 				h.Observe(ctx)
 			}
 		}
@@ -167,22 +167,22 @@ func (a *acquisition) giveUp() {
 	undo := c.GiveUp(&a.Request, l.Session().Now(), l.memory())
 	c.Unlock()
 	l.owe(undo)
-	for _, wire := range a.also.wires {
+	for _, wire := range a.more.wires {
 		if undo.Wire != "" {
 			undo.Wire = wire
 			l.owe(undo)
 		}
 	}
-	if a.also.n > 0 {
-		a.also.wires = nil
+	if a.more.n > 0 {
+		a.more.wires = nil
 	}
 }
 
 // draw gives the acquisition the wire owners that it needs.
 func (a *acquisition) draw() {
 	a.Wire = a.lock.draw()
-	for range a.also.n {
-		a.also.wires = append(a.also.wires, a.lock.draw())
+	for range a.more.n {
+		a.more.wires = append(a.more.wires, a.lock.draw())
 	}
 }
 
@@ -281,12 +281,12 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 	if a.Wire == "" {
 		a.draw()
 	}
-	l, stands, hears := a.lock, a.stands(), a.expects()
+	l, stands, hears := a.lock, a.wouldStand(), a.expects()
 	nested, again := a.Number > 0 || a.adopts, a.Copies > 0 || a.Stands
 	err := l.Session().Runner().Timed(ctx, &a.answer.Reply, l.Key(), l.notAfter(), func(w script.Window) *script.Call {
 		return l.protocol.Acquire(kind.Want{
 			Owner: a.Wire, Target: max(a.Number, 1), Lease: l.millis, NotAfter: w.NotAfter, Nested: nested,
-			Stand: stands, Hears: hears, Others: a.also.wires, Waits: a.stand, Again: again, Age: a.age,
+			Stand: stands, Hears: hears, Others: a.more.wires, Waits: a.waiting, Again: again, Age: a.age,
 		})
 	})
 	return a.entered(ctx, stands, a.answer.read(err, nested || stands && again))
@@ -320,7 +320,7 @@ func (a *acquisition) entered(ctx context.Context, stands bool, err error) (*Sin
 		return a.begin(), 0, nil
 	case script.Busy:
 		a.Busy(answer.Sent)
-		a.standing(stands)
+		a.placed(stands)
 		return nil, answer.retry, session.ErrBusy
 	}
 	if stands { // its place in the line is: whatever it is told of that one is not to be taken for another
@@ -338,8 +338,8 @@ func (a *acquisition) entered(ctx context.Context, stands bool, err error) (*Sin
 // begin makes holds of the grant.
 func (a *acquisition) begin() *Single {
 	a.claim.granted(&a.Request)
-	for _, wire := range a.also.wires {
-		a.also.holds = append(a.also.holds, new(private).begin(a, wire))
+	for _, wire := range a.more.wires {
+		a.more.holds = append(a.more.holds, new(private).begin(a, wire))
 	}
 	if a.claim == nil {
 		return new(private).begin(a, a.Wire)

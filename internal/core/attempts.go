@@ -32,7 +32,7 @@ func (a *acquisition) Once(ctx context.Context) error {
 // Wait attempts until the lock is granted: at once if nobody of the session waits for it, then when it is its turn to
 // look. Attempts end with ctx, sleep with sleep.
 func (a *acquisition) Wait(ctx, sleep context.Context) error {
-	a.stand = a.lock.queue() != nil
+	a.waiting = a.lock.queue() != nil
 	return a.ended(wait.Until(ctx, sleep, a.looksAtOnce(), a))
 }
 
@@ -79,7 +79,7 @@ func (a *acquisition) join() (p *wait.Place) {
 	case l.lined:
 		p = lines.JoinStanding(l.Line(), l.standing())
 	default:
-		p = lines.Join(l.Line(), l.Backoff == nil, a.stand)
+		p = lines.Join(l.Line(), l.Backoff == nil, a.waiting)
 	}
 	if l.HandsOver {
 		p.Accept(l)

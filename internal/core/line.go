@@ -33,11 +33,11 @@ func (a *acquisition) expects() bool {
 	return l.Session().Subscribed(s.Channel()) // still
 }
 
-// stands reports whether an attempt stands in the line if the lock is taken: the session must hear that it gets it.
-func (a *acquisition) stands() bool {
+// wouldStand reports whether an attempt stands in the line if the lock is taken: the session must hear that it gets it.
+func (a *acquisition) wouldStand() bool {
 	l := a.lock
-	if !a.stand || !l.lined || a.Stands {
-		return a.stand
+	if !a.waiting || !l.lined || a.Stands {
+		return a.waiting
 	}
 	return a.Place != nil && a.Place.Head() && l.Session().Subscribed(l.standing().Channel())
 }
@@ -84,7 +84,7 @@ func (e *estate) GiveUp() {
 
 // bequeath leaves the call's request at the server to the next call of the session, or gives it up.
 func (a *acquisition) bequeath() {
-	if !a.lock.lined || !a.Stands || a.Number > 0 || a.also.n > 0 {
+	if !a.lock.lined || !a.Stands || a.Number > 0 || a.more.n > 0 {
 		a.giveUp()
 		return
 	}
@@ -100,7 +100,7 @@ func (a *acquisition) succeed() {
 	e, _ := a.Place.Inherit().(*estate)
 	switch {
 	case e == nil:
-	case a.Stands || a.Number > 0 || a.also.n > 0:
+	case a.Stands || a.Number > 0 || a.more.n > 0:
 		e.GiveUp()
 	default:
 		a.giveUp()

@@ -12,7 +12,7 @@ import (
 func (l *Lock) Acquire(ctx context.Context, operation string, n int, limit time.Duration) ([]*Hold, error) {
 	a := newAcquisition()
 	if n > 1 {
-		a.also = &also{n: n - 1}
+		a.more = &morePermits{n: n - 1}
 	}
 	h, err := a.call(ctx, l, operation, limit)
 	holds := a.public(h)
@@ -25,9 +25,9 @@ func (a *acquisition) public(h *Single) []*Hold {
 	if h == nil {
 		return nil
 	}
-	holds := make([]*Hold, 1, 1+len(a.also.holds))
+	holds := make([]*Hold, 1, 1+len(a.more.holds))
 	holds[0] = h.public()
-	for _, other := range a.also.holds {
+	for _, other := range a.more.holds {
 		holds = append(holds, other.public())
 	}
 	return holds
@@ -35,5 +35,5 @@ func (a *acquisition) public(h *Single) []*Hold {
 
 // all returns the permits that were granted, with h as the first.
 func (a *acquisition) all(h *Single) []*Single {
-	return append([]*Single{h}, a.also.holds...)
+	return append([]*Single{h}, a.more.holds...)
 }

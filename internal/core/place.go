@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
-// standing records that an attempt found the lock taken, and its place in the queue, if it has one.
-func (a *acquisition) standing(stands bool) {
+// placed records that an attempt found the lock taken, and its place in the queue, if it has one.
+func (a *acquisition) placed(stands bool) {
 	switch {
 	case a.lock.lined:
 		a.waits(stands && a.answer.place() >= 0)
