@@ -3,12 +3,14 @@ package locks
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
@@ -195,27 +197,22 @@ func TestAnObserverSeesNoHoldThatIsNotAcknowledged(t *testing.T) {
 // A look at who has what leaves a key alone whose end an operator has taken away.
 func TestALookGivesNoLeaseToAKeyWithoutAnEnd(t *testing.T) {
 	t.Parallel()
-	master := redistest.Start(t)
-	redistest.StartReplica(t, master)
-	p := proxy.Start(t, master.Addr())
-	s := kit.Open(t, p.Addr(), acksOptions(1, acksPatience))
-	locks := map[string]holdfast.Locker{
-		"rlock": rlock.New(s, "rlock", nil), "rwlock": rwlock.New(s, "rwlock", nil).Read(),
-		"setlock": kit.KindOf("setlock").Make(s, "setlock", 0),
-	}
-	for name, l := range locks {
-		t.Run(name, func(t *testing.T) {
-			kept := p.On(proxy.Command("WAIT"), proxy.Stall, proxy.First)
-			waits := kit.GoLock(t.Context(), l.Lock)
-			<-kept.Fired()
-			master.Do(t, "PERSIST", name)
-			kept.Release()
-			kept.Remove()
-			p.CutAll() // the next round looks again
-			r := kit.Within(t, acksPatience, waits, "the lock")
-			require.NoError(t, r.Err)
-			require.Equal(t, int64(-1), master.Int(t, "PTTL", name))
-			require.NoError(t, r.Hold.Release())
-		})
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	for name, l := range map[string]holdfast.Locker{
+		"lock_renew": rlock.New(s, "rlock", nil), "rwlock_renew_read": rwlock.New(s, "rwlock", nil).Read(),
+		"setlock_renew": kit.KindOf("setlock").Make(s, "setlock", 0),
+	} {
+		hold := kit.Lock(t, t.Context(), l)
+		keys := []string{l.Name()}
+		if name == "rwlock_renew_read" {
+			keys = append(keys, "{rwlock}:"+hold.ID()+":rwlock_timeout:1")
+		}
+		srv.Do(t, "PERSIST", l.Name())
+		look := append([]string{"EVAL", lua.Source(name), strconv.Itoa(len(keys))}, keys...)
+		reply, _ := srv.Do(t, append(look, "1", hold.ID())...).([]any)
+		require.Positive(t, reply[1], name)
+		require.Equal(t, int64(-1), srv.Int(t, "PTTL", l.Name()), name)
+		require.NoError(t, hold.Release())
 	}
 }
