@@ -80,7 +80,10 @@ var mayImport = map[string][]string{
 		".", "internal/core", "internal/holders", "internal/kind", "internal/lease", "internal/script", "internal/session",
 		"internal/wait", "internal/wire",
 	},
-	"once":  {".", "rlock"},
+	"once": {".", "rlock"},
+	"leader": {
+		".", "fairlock", "internal/presence", "internal/script", "internal/session", "internal/wait", "internal/wire",
+	},
 	"latch": {".", "internal/script", "internal/session", "internal/wire"},
 	"semaphore": {
 		".", "internal/core", "internal/kind", "internal/lease", "internal/owner", "internal/script", "internal/session",

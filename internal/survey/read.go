@@ -256,6 +256,17 @@ func (r *Reader) lookCloser(b *batch, f *find) {
 	case KindLock, KindRLock, KindFair, KindFenced:
 		waiters(wire.Line(o.Name), &o.line, wire.LineAlive(o.Name))
 		waiters(wire.FairQueue(o.Name), &o.queue, wire.FairDue(o.Name), wire.FairAlive(o.Name)) // ours decides
+		leader := c.B().Hmget().Key(wire.LeaderKey(o.Name)).Field("owner", "term", "since").Build()
+		b.add(nil, leader, func(answer rueidis.RedisResult) error {
+			fields, err := answer.AsStrSlice()
+			if err == nil {
+				l := &Leader{owner: fields[0]}
+				l.Term, _ = wire.Number(fields[1])
+				l.SinceMS, _ = wire.Number(fields[2])
+				o.Leader = l
+			}
+			return err
+		})
 		b.add(nil, c.B().Get().Key(wire.TokenKey(o.Name)).Build(), func(answer rueidis.RedisResult) error {
 			text, err := answer.ToString()
 			if n, ok := wire.Number(text); ok && err == nil {

@@ -105,6 +105,11 @@ func (r *Reader) settle(b *batch, o *Object, now int64) {
 		case o.line > 0:
 			o.Kind = KindRLock
 		}
+		if slices.ContainsFunc(o.Holders, func(h *Party) bool { return o.Leader != nil && h.ID == o.Leader.owner }) {
+			o.Kind = KindFair
+		} else {
+			o.Leader = nil
+		}
 		for _, h := range o.Holders {
 			h.LeaseMS = o.LeaseMS
 		}

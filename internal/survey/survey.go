@@ -68,6 +68,8 @@ type Object struct {
 	Permits []*Permit `json:"permits,omitempty"` // that are taken, some of them if there are many
 	Token   *int64    `json:"token,omitempty"`   // the last fencing token
 
+	Leader *Leader `json:"leader,omitempty"` // of an election, which is a fair lock
+
 	Listening map[string]int64 `json:"listening,omitempty"` // clients by channel
 
 	line, queue int64 // how many wait in the line of a lock or a semaphore, and in the queue of a fair lock
@@ -91,6 +93,14 @@ type Party struct {
 
 	text  string   // of a waiter in a line or a queue: what stands there
 	alive []string // and the keys that have until when it is alive; the last one decides
+}
+
+// A Leader is who holds the lock of an election.
+type Leader struct {
+	Term    int64 `json:"term"`
+	SinceMS int64 `json:"since_ms"` // by the server's clock
+
+	owner string
 }
 
 // A Permit is taken.

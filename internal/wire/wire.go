@@ -100,6 +100,9 @@ func FairChannel(name string) string { return LockChannel(name) + ":" }
 // FairTold is, with a session's id appended, where that session hears that one of its waiters has a fair lock.
 func FairTold(name string) string { return own("holdfast_fair", name) + ":" }
 
+// LeaderKey has who leads an election, which is a fair lock. Changes are published on a channel of the same name.
+func LeaderKey(name string) string { return own("holdfast_leader", name) }
+
 // FairQueue lists the waiters of a fair lock, the next one first.
 func FairQueue(name string) string { return Prefix("redisson_lock_queue", name) }
 

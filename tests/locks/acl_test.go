@@ -39,7 +39,7 @@ var (
 		"~app:*", "~{app:*}:timeout", "~{app:*}:*:rwlock_timeout:*", "~redisson_lock_token:{app:*}",
 		"~redisson_lock_queue:{app:*}",
 		"~redisson_lock_timeout:{app:*}", "~holdfast_fair_queue:{app:*}", "~holdfast_fair_alive:{app:*}",
-		"~holdfast_rwlock_writers:{app:*}",
+		"~holdfast_leader:{app:*}", "~holdfast_rwlock_writers:{app:*}",
 		"~holdfast_line:{app:*}", "~holdfast_line_alive:{app:*}", "~holdfast_rwlock_line:{app:*}",
 		"~holdfast_rwlock_alive:{app:*}",
 		"~holdfast_rwlock_waiting:{app:*}",
@@ -49,6 +49,7 @@ var (
 		"&redisson_sc:{app:*}",
 		"&redisson_countdownlatch__channel__{app:*}", "&holdfast_setlock:{app:*}", "&holdfast_line:{app:*}:*",
 		"&holdfast_fair:{app:*}:*", "&holdfast_rwlock_line:{app:*}:*",
+		"&holdfast_leader:{app:*}",
 	}
 )
 
@@ -172,7 +173,8 @@ func TestTheACLOfTheGuideForNamesWithATag(t *testing.T) {
 	})
 	for i, right := range rights {
 		if strings.Contains(right, "_line") || strings.Contains(right, "rwlock_alive") ||
-			strings.Contains(right, "rwlock_waiting") || strings.Contains(right, "holdfast_fair:") {
+			strings.Contains(right, "rwlock_waiting") || strings.Contains(right, "holdfast_fair:") ||
+			strings.Contains(right, "holdfast_leader") {
 			right = strings.Replace(right, ":", "::", 1)
 		}
 		rights[i] = strings.Replace(strings.Replace(right, "}:*", "}", 1), ":{app:*}", ":app:*", 1)

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/leader"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
@@ -42,6 +43,7 @@ func aclTour(t *testing.T, servers []*redistest.Server, opt rueidis.ClientOption
 	}{
 		{"rlock", w.rlock},
 		{"fairlock", w.fairlock},
+		{"leader", w.leader},
 		{"rwlock", w.rwlock},
 		{"preferred writers", w.preferred},
 		{"setlock", w.setlock},
@@ -106,6 +108,19 @@ func (w *aclWalk) rlock() {
 		_, _ = srv.Try("RPUSH", wire.Line(name), "dead:1 1000") // it is refused where the slot is not
 	}
 	w.ok(hold.Release())
+}
+
+func (w *aclWalk) leader() {
+	w.ok(leader.Run(w.ctx, w.mine, w.name("leader"), func(context.Context) error {
+		for l, err := range leader.Watch(w.ctx, w.theirs, w.name("leader")) {
+			w.ok(err)
+			if l.Term != 0 { // it was recorded
+				break
+			}
+		}
+		w.ok(kit.ErrorOf(leader.Candidates(w.ctx, w.theirs, w.name("leader"))))
+		return nil
+	}))
 }
 
 func (w *aclWalk) fairlock() {

@@ -89,6 +89,9 @@ func description(o *survey.Object) string {
 	list("held by", holders, o.HolderCount)
 	list("taken", permits, o.Taken)
 	list("waiting", waiters, o.WaiterCount)
+	if l := o.Leader; l != nil {
+		line("leader", "of term %d, since %s", l.Term, time.UnixMilli(l.SinceMS).Local().Format(time.DateTime))
+	}
 	if o.Token != nil {
 		line("token", "%d, the last one given", *o.Token)
 	}

@@ -1,0 +1,199 @@
+// Package leader elects one of several processes, which leads until it resigns, dies or is cut off; then the next one
+// does.
+//
+//	err := leader.Run(ctx, session, "billing", func(ctx context.Context) error {
+//		return bill(ctx, leader.Term(ctx)) // ends when ctx does
+//	})
+//
+// An election is a fair lock of that name, whose holder leads: candidates stand in its queue in the order in which they
+// came, [Candidates] lists them, and "holdfast show" does. Each term has a number, a fencing token, which is higher
+// than that of every earlier term. The leader's ctx ends before the next term can begin, as far as a lease can promise:
+// a process that is paused between its last look at ctx and a write may still write. Hand the term to what it writes
+// to, and let that refuse lower ones.
+//
+// A leader that resigns hands over within a round trip. One that dies is followed when the lease of its session is over
+// ([holdfast.Options].Lease); so is one that is cut off, which knows that it does not lead any more by then. Candidates
+// that die cost nothing, unless the next one dies together with the leader: it is waited for, for at most half of its
+// lease. A server that forgets what it granted, after a failover or a restart without its data, can have two leaders
+// for a moment. Terms follow the server's clock, in microseconds, so even then the later one has the higher term,
+// unless the clock went back as well.
+//
+// Use a name of its own for each election. A fairlock of that name is the same lock, with holders that do not lead.
+package leader
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+const (
+	recordTTL = 24 * time.Hour  // of the record of a leader, and of the last term
+	repeat    = time.Minute     // a leader is recorded that often: the server may have lost it
+	retry     = 5 * time.Second // after it could not be
+)
+
+var tellScript = script.Load("leader_tell")
+
+// An election is one candidate of a name.
+type election struct {
+	session.Object
+	lock *fairlock.Mutex
+}
+
+func newElection(s *holdfast.Session, name string) *election {
+	e := new(election)
+	inside := (*session.Session)(s)
+	session.InitObject(&e.Object, inside, session.Label{Kind: "leader", Name: name}, wire.LeaderKey)
+	e.lock = fairlock.New(s, name, &fairlock.Options{
+		Fenced: true, TokenTTL: recordTTL, NonReentrant: true,
+		// A candidate that dies together with the leader is waited for that long, and shorter than the lease is.
+		WaiterLease: min(max(inside.Lease()/2, time.Second), 15*time.Second),
+	})
+	return e
+}
+
+// A term is the time for which a candidate leads.
+type term struct {
+	election *election
+	hold     *holdfast.Hold
+}
+
+type termKey struct{}
+
+func termOf(ctx context.Context) *term {
+	t, _ := ctx.Value(termKey{}).(*term)
+	return t
+}
+
+// Run stands for election, calls lead when this candidate leads, and returns what lead returns. Until then it waits,
+// behind all who came before it, and waits out an outage of the server.
+//
+// The ctx of lead ends when the term does: when it is lost, when [Resign] is called, or when Run's own ctx ends. Return
+// then. If lead returns while the term lasts, or after Run's ctx has ended, Run resigns and returns lead's error, nil
+// included. If the term has ended before, Run ignores that error and stands again, at the end of the queue; lead is
+// called again for the next term. It never runs twice at the same time.
+//
+// Run fails if ctx ends while it waits, with an error that matches ctx.Err() and its cause; with [holdfast.ErrClosed]
+// if the session is closed; with [holdfast.ErrAlreadyHeld] inside of lead, for the same name; or with the server's
+// refusal. If lead's term turns out to be lost when lead has returned, the loss is joined to its error, as
+// [holdfast.Do] does. If lead panics, Run resigns and the panic goes on.
+func Run(ctx context.Context, s *holdfast.Session, name string, lead func(ctx context.Context) error) error {
+	e := newElection(s, name)
+	for {
+		var t *term
+		var over bool
+		err := holdfast.Do(ctx, func(ctx context.Context) (*holdfast.Hold, error) {
+			hold, err := e.lock.Lock(ctx)
+			t = &term{e, hold}
+			return hold, err
+		}, func(held context.Context) error {
+			defer func() { over = t.hold.Err() != nil }()
+			return t.serve(held, lead)
+		})
+		if t.hold == nil || !over {
+			if t.hold != nil {
+				t.ended()
+			}
+			return err
+		}
+	}
+}
+
+// serve calls lead, and meanwhile records who leads.
+func (t *term) serve(ctx context.Context, lead func(ctx context.Context) error) error {
+	// The hold's own context is the innermost: it answers from the clock.
+	ctx = t.hold.Context(context.WithValue(ctx, termKey{}, t))
+	told, stop := context.WithCancel(ctx)
+	var telling sync.WaitGroup
+	telling.Go(func() { t.announce(told) })
+	defer telling.Wait()
+	defer stop()
+	return lead(ctx)
+}
+
+// announce has the server record the leader, until ctx ends. Nobody depends on it to lead.
+func (t *term) announce(ctx context.Context) {
+	for since := int64(0); ; {
+		pause := retry
+		now, err := t.tell(ctx, since)
+		switch {
+		case err == nil && now > 0:
+			since, pause = now, repeat
+		case err != nil && ctx.Err() == nil:
+			t.election.Session().Logger().Warn("holdfast: the leader is not recorded", "kind", "leader",
+				"name", t.election.Name, "error", err)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// ended tells the watchers that the term is over, in the background.
+func (t *term) ended() {
+	t.election.Go(func(ctx context.Context) { _, _ = t.tell(ctx, 0) }) // who watches looks again anyway
+}
+
+// tell records the leader if it leads, since then, and forgets it if it does not.
+func (t *term) tell(ctx context.Context, since int64) (now int64, err error) {
+	e, process := t.election, []byte(nil)
+	if p := e.Session().Config().Process; p != nil {
+		process, _ = json.Marshal(p) // never fails
+	}
+	c := script.NewCall(tellScript).Key(e.Key(), wire.LeaderKey(e.Key())).
+		Arg(t.hold.ID(), strconv.FormatInt(t.hold.Token(), 10)).Int(since).Arg(string(process)).
+		Int(recordTTL.Milliseconds()).Arg(e.Publish(), e.Channel)
+	err = e.Run(ctx, "tell", c, func() (err error) {
+		now, err = c.ReadInt()
+		return err
+	})
+	return now, err
+}
+
+// Term returns the number of the term that ctx belongs to, which [Run] has given to lead; 0 if it belongs to none. It
+// is a fencing token: higher than that of every earlier term. It stays when the term has ended.
+func Term(ctx context.Context) int64 {
+	if t := termOf(ctx); t != nil {
+		return t.hold.Token()
+	}
+	return 0
+}
+
+// errNoTerm is why [Resign] fails outside of a term.
+var errNoTerm = errors.New("leader: resign: ctx is not of a term: want the ctx that Run has given to lead")
+
+// Resign ends the term that ctx belongs to, ctx first, and hands over to the next candidate. Run stands again, at the
+// end of the queue, once lead has returned; to stand no more, return from lead instead. It blocks for at most a third
+// of the lease, and 5 s. If the term has ended already, it returns [holdfast.ErrNotHeld] or the loss; its other errors
+// are those of [holdfast.Hold.Release].
+func Resign(ctx context.Context) error {
+	t := termOf(ctx)
+	if t == nil {
+		return errNoTerm
+	}
+	err := t.hold.Release()
+	if err == nil {
+		t.ended()
+	}
+	return err
+}
+
+// Candidates returns who waits to lead, the next one first. The leader is not among them. Dead candidates are listed
+// until somebody notices.
+func Candidates(ctx context.Context, s *holdfast.Session, name string) ([]holdfast.Waiter, error) {
+	return newElection(s, name).lock.Waiters(ctx)
+}

@@ -1,0 +1,543 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/leader"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+	"github.com/holdfast-go/holdfast/tests/worker"
+)
+
+const election = "billing"
+
+var errDone = errors.New("done")
+
+// A candidate runs in the test's own process.
+type candidate struct {
+	session *holdfast.Session
+	led     chan context.Context // of each term
+	ended   chan error           // what Run has returned
+	leave   chan error           // what lead is to return
+	stop    context.CancelFunc
+}
+
+// stand stands for election until the test ends. Its lead returns when its ctx ends, or with what leave says.
+func stand(t *testing.T, s *holdfast.Session) *candidate {
+	t.Helper()
+	c := &candidate{session: s, led: make(chan context.Context, 100), ended: make(chan error, 1), leave: make(chan error)}
+	ctx, stop := context.WithCancel(context.Background())
+	c.stop = stop
+	t.Cleanup(stop)
+	go func() {
+		c.ended <- leader.Run(ctx, s, election, func(ctx context.Context) error {
+			c.led <- ctx
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("lead: %w", ctx.Err())
+			case err := <-c.leave:
+				return err
+			}
+		})
+	}()
+	return c
+}
+
+func (c *candidate) leads(t *testing.T) context.Context {
+	t.Helper()
+	return kit.Within(t, 15*time.Second, c.led, "a term")
+}
+
+// queued waits until so many wait behind the leader.
+func queued(t *testing.T, s *holdfast.Session, n int) (all []holdfast.Waiter) {
+	t.Helper()
+	kit.Await(t, fmt.Sprint(n, " candidates"), func() (ok bool) {
+		var err error
+		all, err = leader.Candidates(t.Context(), s, election)
+		require.NoError(t, err)
+		return len(all) == n
+	})
+	return all
+}
+
+// current waits until a term is told.
+func current(t *testing.T, s *holdfast.Session, term int64) (l leader.Leader) {
+	t.Helper()
+	kit.Await(t, fmt.Sprint("term ", term), func() bool {
+		var err error
+		l, err = leader.Current(t.Context(), s, election)
+		require.NoError(t, err)
+		return l.Term == term
+	})
+	return l
+}
+
+func TestALeaderIsFollowedInOrder(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(t *testing.T) *redistest.Server{
+		"redis":    func(t *testing.T) *redistest.Server { t.Helper(); return redistest.Start(t) },
+		"embedded": kit.StartEmbedded,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := start(t)
+			onlooker := kit.Open(t, srv.Addr(), &holdfast.Options{Anonymous: true})
+			require.Zero(t, current(t, onlooker, 0))
+			require.Empty(t, queued(t, onlooker, 0))
+			began := time.Now().Add(-time.Second)
+			var all []*candidate
+			for i := range 3 {
+				label := "candidate " + strconv.Itoa(i)
+				client := rueidis.ClientOption{InitAddress: []string{srv.Addr()}}
+				all = append(all, stand(t, kit.OpenKnown(t, client, &holdfast.Options{Label: label, Anonymous: i == 2})))
+				if i == 0 {
+					all[0].led <- all[0].leads(t)
+				}
+				queued(t, onlooker, i)
+			}
+			var last int64
+			for i, c := range all {
+				ctx := c.leads(t)
+				term := leader.Term(ctx)
+				require.Greater(t, term, last)
+				last = term
+				l := current(t, onlooker, term)
+				require.Contains(t, l.ID, c.session.ID()+":")
+				require.WithinRange(t, l.Since, began, time.Now().Add(time.Second))
+				if i < 2 {
+					require.Equal(t, "candidate "+strconv.Itoa(i), l.Label)
+					require.Equal(t, os.Getpid(), l.PID)
+					require.NotEmpty(t, l.Host)
+				} else {
+					require.Equal(t, leader.Leader{ID: l.ID, Term: term, Since: l.Since}, l)
+				}
+				waiting := queued(t, onlooker, 2-i)
+				for n, w := range waiting {
+					require.Contains(t, w.ID, all[i+1+n].session.ID()+":", "the next one first")
+				}
+				c.leave <- errDone
+				require.Equal(t, errDone, kit.Within(t, 5*time.Second, c.ended, "the end"))
+				require.ErrorIs(t, ctx.Err(), context.Canceled)
+				require.Equal(t, term, leader.Term(ctx), "it stays")
+			}
+			require.Zero(t, current(t, onlooker, 0))
+			kit.Await(t, "the end of the record", func() bool {
+				_, there := srv.Keyspace(t)["holdfast_leader:{"+election+"}"]
+				return !there
+			})
+			for key, v := range srv.Keyspace(t) {
+				require.True(t, v.Expires, key)
+			}
+		})
+	}
+}
+
+func TestALeaderResigns(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	a, b := stand(t, kit.Open(t, srv.Addr(), nil)), kit.Open(t, srv.Addr(), nil)
+	first := a.leads(t)
+	best := time.Hour
+	for range 3 {
+		next := stand(t, b)
+		queued(t, b, 1)
+		at := time.Now()
+		require.NoError(t, leader.Resign(first))
+		require.Error(t, first.Err())
+		second := next.leads(t)
+		best = min(best, time.Since(at))
+		require.Greater(t, leader.Term(second), leader.Term(first))
+		require.ErrorIs(t, leader.Resign(first), holdfast.ErrNotHeld)
+		queued(t, b, 1) // it stands again
+		next.leave <- nil
+		require.NoError(t, kit.Within(t, 5*time.Second, next.ended, "the end"))
+		third := a.leads(t)
+		require.Greater(t, leader.Term(third), leader.Term(second))
+		first = third //nolint:fatcontext // it is not nested: each is of a term of its own
+	}
+	require.Less(t, best, 50*time.Millisecond, "the best of three")
+	require.NoError(t, leader.Resign(first)) // there is nobody else
+	again := a.leads(t)
+	require.Greater(t, leader.Term(again), leader.Term(first))
+	a.stop()
+	require.EqualError(t, kit.Within(t, 5*time.Second, a.ended, "the end"), "lead: context canceled")
+}
+
+func TestALostTermIsFollowedByAnother(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	a := stand(t, kit.Open(t, srv.Addr(), nil))
+	ctx := a.leads(t)
+	srv.Do(t, "DEL", election) // by hand
+	require.ErrorIs(t, leader.Resign(ctx), holdfast.ErrLost)
+	require.ErrorIs(t, ctx.Err(), context.Canceled)
+	again := a.leads(t)
+	require.Greater(t, leader.Term(again), leader.Term(ctx))
+
+	// Nobody has noticed when lead returns.
+	srv.Do(t, "DEL", election)
+	a.leave <- errDone
+	err := kit.Within(t, 5*time.Second, a.ended, "the end")
+	require.ErrorIs(t, err, errDone)
+	require.ErrorIs(t, err, holdfast.ErrLost)
+}
+
+func TestMistakesOfElections(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	never := func(context.Context) error { t.Error("it leads"); return nil }
+	require.ErrorContains(t, leader.Run(t.Context(), s, "", never), "name is empty")
+	_, err := leader.Current(t.Context(), s, "")
+	require.EqualError(t, err, `leader "": current: name is empty`)
+	for _, err := range leader.Watch(t.Context(), s, "") {
+		require.EqualError(t, err, `leader "": watch: name is empty`)
+	}
+	require.EqualError(t, leader.Resign(t.Context()), "leader: resign: ctx is not of a term: "+
+		"want the ctx that Run has given to lead")
+	require.Zero(t, leader.Term(t.Context()))
+	srv.Do(t, "SET", "text", "precious")
+	require.ErrorIs(t, leader.Run(t.Context(), s, "text", never), holdfast.ErrWrongKind)
+	srv.Do(t, "DEL", "text")
+
+	c := stand(t, s)
+	ctx := c.leads(t)
+	require.ErrorIs(t, leader.Run(ctx, s, election, never), holdfast.ErrAlreadyHeld)
+	gone, cancel := context.WithCancelCause(t.Context())
+	cancel(errDone)
+	require.ErrorIs(t, leader.Run(gone, s, election, never), errDone)
+	c.leave <- nil
+	require.NoError(t, kit.Within(t, 5*time.Second, c.ended, "the end"))
+
+	require.PanicsWithValue(t, "mine", func() {
+		_ = leader.Run(t.Context(), s, election, func(context.Context) error { panic("mine") })
+	})
+	next := stand(t, s)
+	next.leads(t)
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, kit.Within(t, 5*time.Second, next.ended, "the end"), holdfast.ErrClosed)
+	for _, err := range leader.Watch(t.Context(), s, election) {
+		require.ErrorIs(t, err, holdfast.ErrClosed)
+	}
+}
+
+// told is what a watcher is told.
+type told struct {
+	leader leader.Leader
+	err    error
+	at     time.Time
+}
+
+func watch(ctx context.Context, s *holdfast.Session) <-chan told {
+	all := make(chan told, 100)
+	go func() {
+		defer close(all)
+		for l, err := range leader.Watch(ctx, s, election) {
+			all <- told{l, err, time.Now()}
+		}
+	}()
+	return all
+}
+
+func TestWatchersAreToldOfEachLeader(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	all := watch(ctx, s)
+	require.Zero(t, kit.Within(t, 5*time.Second, all, "nobody").leader)
+	kit.Await(t, "a subscription", func() bool { return len(srv.Strs(t, "PUBSUB", "CHANNELS")) == 1 })
+	tell := func() (l leader.Leader) {
+		t.Helper()
+		w := kit.Within(t, 15*time.Second, all, "a change")
+		require.NoError(t, w.err)
+		return w.leader
+	}
+	a := stand(t, kit.Open(t, srv.Addr(), nil))
+	first := a.leads(t)
+	require.Equal(t, leader.Term(first), tell().Term)
+	b := stand(t, kit.Open(t, srv.Addr(), nil))
+	queued(t, s, 1)
+	at := time.Now()
+	a.leave <- nil
+	second := leader.Term(b.leads(t))
+	l := tell()
+	if l.Term == 0 { // in between
+		l = tell()
+	}
+	require.Equal(t, second, l.Term)
+	require.Less(t, time.Since(at), 2*time.Second, "sooner than it looks by itself")
+
+	// A server that has forgotten the later term does not bring an earlier one back.
+	key := "holdfast_leader:{" + election + "}"
+	srv.Do(t, "HSET", key, "term", "7", "owner", "old")
+	srv.Do(t, "HSET", election, "old", "1")
+	srv.Do(t, "PUBLISH", key, "1")
+	require.Zero(t, tell())
+	srv.Do(t, "HDEL", election, "old")
+
+	b.leave <- nil
+	require.NoError(t, kit.Within(t, 5*time.Second, b.ended, "the end"))
+	third := stand(t, s).leads(t)
+	require.Equal(t, leader.Term(third), tell().Term)
+	cancel()
+	last := kit.Within(t, 5*time.Second, all, "the end")
+	require.ErrorIs(t, last.err, context.Canceled)
+}
+
+// A term is what one says who leads.
+type term struct {
+	Who   int
+	Term  int64
+	Begun bool
+	Ended bool
+	At    time.Duration // of the shared clock: after it had begun, or before a look that found that it lasts
+}
+
+// leads is a worker that stands for election, and says for how long it leads.
+func leads(args []string) {
+	lease, err := time.ParseDuration(args[1])
+	kit.Must(err)
+	who, err := strconv.Atoi(args[3])
+	kit.Must(err)
+	s := kit.OpenWorker(args[0], lease)
+	kit.Must(leader.Run(context.Background(), s, args[2], func(ctx context.Context) error {
+		n := leader.Term(ctx)
+		kit.Say(term{Who: who, Term: n, Begun: true, At: worker.Now()})
+		for {
+			at := worker.Now()
+			if ctx.Err() != nil {
+				kit.Say(term{Who: who, Term: n, Ended: true, At: at})
+				return ctx.Err()
+			}
+			kit.Say(term{Who: who, Term: n, At: at})
+			time.Sleep(5 * time.Millisecond)
+		}
+	}))
+}
+
+const electionLease = time.Second
+
+// A history is what is said in one election.
+type history struct {
+	mu    sync.Mutex
+	terms []term
+	begun chan term
+}
+
+func (h *history) hear(t *testing.T) func(line string) {
+	return func(line string) {
+		var said term
+		if err := json.Unmarshal([]byte(line), &said); err != nil {
+			t.Errorf("%q: %v", line, err)
+			return
+		}
+		h.mu.Lock()
+		h.terms = append(h.terms, said)
+		h.mu.Unlock()
+		if said.Begun {
+			h.begun <- said
+		}
+	}
+}
+
+// check checks that beliefs do not overlap and that terms go up.
+func (h *history) check(t *testing.T) (terms int) {
+	t.Helper()
+	type belief struct{ from, to time.Duration }
+	all := map[int64]*belief{}
+	for _, s := range h.terms {
+		b := all[s.Term]
+		switch {
+		case s.Begun:
+			require.Nil(t, b, "two have the term %d", s.Term)
+			all[s.Term] = &belief{s.At, s.At}
+		case !s.Ended:
+			b.to = max(b.to, s.At)
+		}
+	}
+	numbers := make([]int64, 0, len(all))
+	for n := range all {
+		numbers = append(numbers, n)
+	}
+	slices.Sort(numbers)
+	for i, n := range numbers[1:] {
+		before := all[numbers[i]]
+		require.LessOrEqual(t, before.to, all[n].from, "term %d had not ended when %d began", numbers[i], n)
+	}
+	return len(all)
+}
+
+// What befalls a leader, and for how long the next one may have to wait.
+var fates = []struct {
+	name   string
+	within time.Duration
+	strike func(w *worker.Worker, p *proxy.Proxy) (undo func())
+}{
+	{"killed", electionLease + time.Second, func(w *worker.Worker, _ *proxy.Proxy) func() { w.Kill(); return nil }},
+	{"stopped", electionLease + time.Second, func(w *worker.Worker, _ *proxy.Proxy) func() { w.Pause(); return w.Resume }},
+	{"cut off", electionLease + time.Second, func(_ *worker.Worker, p *proxy.Proxy) func() {
+		p.StallNew(true)
+		p.StallAll()
+		return p.ResumeAll
+	}},
+}
+
+// Leaders are killed, stopped and cut off, by default 30 of them, and as many as HOLDFAST_LEADERS says. Terms never
+// overlap and never go back. Now and then a candidate is killed as well, which delays nobody.
+func TestTermsNeverOverlap(t *testing.T) {
+	t.Parallel()
+	victims := 30
+	if n := os.Getenv("HOLDFAST_LEADERS"); n != "" {
+		var err error
+		victims, err = strconv.Atoi(n)
+		require.NoError(t, err)
+	}
+	const elections = 10
+	srv := redistest.Start(t)
+	var terms, late atomic.Int64
+	kit.InParallel(t, elections, kit.UpTo(elections), func(i int) string { return fmt.Sprintf("election %d", i) },
+		func(t *testing.T, i int) {
+			h := &history{begun: make(chan term, 100)}
+			type member struct {
+				*worker.Worker
+				proxy *proxy.Proxy
+			}
+			members := map[int]member{}
+			next := 0
+			join := func() {
+				p := proxy.Start(t, srv.Addr())
+				members[next] = member{worker.Start(t, h.hear(t), "leads", p.Addr(), electionLease.String(),
+					fmt.Sprintf("election %d", i), strconv.Itoa(next)), p}
+				next++
+			}
+			for range 3 {
+				join()
+			}
+			leads := kit.Within(t, 20*time.Second, h.begun, "a leader")
+			for n := range victims / elections {
+				fate := fates[(n+i)%len(fates)]
+				if rand.N(4) == 0 { // a candidate dies
+					for who, m := range members {
+						if who != leads.Who {
+							m.Kill()
+							delete(members, who)
+							join()
+							break
+						}
+					}
+				}
+				victim := members[leads.Who]
+				kit.SleepUntil(time.Now().Add(rand.N(electionLease / 2))) // in any phase of its renewals
+				at := time.Now()
+				undo := fate.strike(victim.Worker, victim.proxy)
+				leads = kit.Within(t, 30*time.Second, h.begun, "the next leader, after one was "+fate.name)
+				if took := time.Since(at); took > fate.within {
+					late.Add(1)
+					t.Logf("%s: the next one leads after %v", fate.name, took)
+				}
+				if undo == nil {
+					for who, m := range members {
+						if m.Worker == victim.Worker {
+							delete(members, who)
+						}
+					}
+					join()
+				} else {
+					undo()
+				}
+			}
+			for _, m := range members {
+				m.Kill()
+			}
+			terms.Add(int64(h.check(t)))
+		})
+	t.Logf("%d leaders, of which %d were followed later than within the lease and 1 s", terms.Load(), late.Load())
+	assert.GreaterOrEqual(t, terms.Load(), int64(victims))
+}
+
+// A leader's process that was killed is followed within the lease and a second: the best of three.
+func TestAKilledLeaderIsFollowedInTime(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	best := time.Hour
+	for range 3 {
+		h := &history{begun: make(chan term, 10)}
+		name := fmt.Sprint("election ", rand.Int64())
+		var all []*worker.Worker
+		for i := range 3 {
+			all = append(all, worker.Start(t, h.hear(t), "leads", srv.Addr(), electionLease.String(), name, strconv.Itoa(i)))
+		}
+		first := kit.Within(t, 10*time.Second, h.begun, "a leader")
+		kit.Await(t, "candidates", func() bool {
+			return srv.Do(t, "LLEN", "redisson_lock_queue:{"+name+"}") == int64(2)
+		})
+		at := time.Now()
+		all[first.Who].Kill()
+		kit.Within(t, 15*time.Second, h.begun, "the next leader")
+		best = min(best, time.Since(at))
+		for _, w := range all {
+			w.Kill()
+		}
+	}
+	require.Less(t, best, electionLease+time.Second)
+}
+
+// The leader of a name and an rlock's holder exclude each other, but that does not lead.
+func TestAHolderIsNoLeader(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	hold := kit.Lock(t, t.Context(), rlock.New(s, election, nil))
+	c := stand(t, s)
+	queued(t, s, 1)
+	require.Zero(t, current(t, s, 0))
+	require.NoError(t, hold.Release())
+	c.leads(t)
+}
+
+// A term costs a call to lead and one to be recorded, and as many to end.
+func TestCostsOfATerm(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	first := stand(t, s) // which learns the server's clock
+	first.leads(t)
+	recorded := func() {
+		t.Helper()
+		kit.Await(t, "a record", func() bool { return srv.Do(t, "EXISTS", "holdfast_leader:{"+election+"}") == int64(1) })
+	}
+	forgotten := func() {
+		t.Helper()
+		kit.Await(t, "no record", func() bool { return srv.Do(t, "EXISTS", "holdfast_leader:{"+election+"}") == int64(0) })
+	}
+	recorded()
+	first.leave <- nil
+	forgotten()
+
+	srv.ResetStats(t)
+	second := stand(t, s)
+	second.leads(t)
+	recorded()
+	second.leave <- nil
+	forgotten()
+	require.Equal(t, int64(4), srv.CommandStats(t)["evalsha"]+srv.CommandStats(t)["eval"])
+}
