@@ -156,6 +156,7 @@ func (s *Server) Stop() { s.redis.Stop() }
 
 // Restart starts a stopped server at the same address and with its keys. It stops a running one first. For a restart
 // that loses everything call Forget before. When Restart returns, the sessions of [Server.Open] have connected again.
+// Holders of what it has lost are told soon after that.
 func (s *Server) Restart() {
 	s.t.Helper()
 	if err := s.redis.Restart(); err != nil {
