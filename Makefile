@@ -23,7 +23,7 @@ test: redis java python quick test-servers ## All tests; installs redis-server, 
 # to race: it runs beside the others, with what they leave of the processors.
 quick: ## The tests that need no Redis, in less than a minute
 	@$(GO) run ./tests/progress -race -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) $(TESTFLAGS) \
-		./cmd/holdfast/... ./otel/example/... ./... ./otel/... ./goredis/... ./tests/progress ./tests/docs \
+		./cmd/holdfast/... ./otel/example/... ./... ./otel/... ./goredis/... ./gocron/... ./tests/progress ./tests/docs \
 		-- -vet=off $(TESTFLAGS) ./tests/model
 
 # Most tests wait, for servers and leases, so twelve run at once. The packages that take longest come first, and what

@@ -102,6 +102,7 @@ var mayImport = map[string][]string{
 	"holdfasttest":      {".", "internal/core", "internal/embedded", "internal/session"},
 	"internal/embedded": {},
 
+	"gocron":  {".", "leader", "rlock"},
 	"goredis": {}, // its users open the session
 
 	"otel":         {"."},

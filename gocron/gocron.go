@@ -1,0 +1,119 @@
+// Package holdfastgocron lets schedulers of gocron on several machines share their jobs.
+//
+// With an [Elector] all jobs run where the leader is; with a [Locker] each run of a job is on whichever machine comes
+// first:
+//
+//	elector := holdfastgocron.NewElector(session, "billing")
+//	defer elector.Close()
+//	scheduler, err := gocron.NewScheduler(gocron.WithDistributedElector(elector))
+package holdfastgocron
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/leader"
+	"github.com/holdfast-go/holdfast/rlock"
+)
+
+// ErrNotLeader is why a job does not run here: another process leads, or nobody does for the moment.
+var ErrNotLeader = errors.New("holdfastgocron: this process does not lead")
+
+// An Elector is a candidate of an election, for gocron.WithDistributedElector. It is safe for concurrent use.
+type Elector struct {
+	term  atomic.Pointer[context.Context]
+	stop  context.CancelFunc
+	stood sync.WaitGroup
+	err   atomic.Pointer[error] // why it does not stand any more
+}
+
+var (
+	_ gocron.Elector = (*Elector)(nil)
+	_ gocron.Locker  = (*Locker)(nil)
+)
+
+// NewElector stands for election in package leader under that name, from now until Close or the end of the session.
+func NewElector(s *holdfast.Session, name string) *Elector {
+	ctx, stop := context.WithCancel(context.Background())
+	e := &Elector{stop: stop}
+	e.stood.Go(func() {
+		err := leader.Run(ctx, s, name, func(ctx context.Context) error {
+			e.term.Store(&ctx)
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		e.err.Store(&err)
+	})
+	return e
+}
+
+// IsLeader returns nil while this process leads, and otherwise [ErrNotLeader], with the reason if it does not stand any
+// more. It reads the clock, sends nothing and does not block. A job that has begun is not stopped when the term ends:
+// let it work with the context of [Elector.Term].
+func (e *Elector) IsLeader(context.Context) error {
+	if _, leads := e.Term(); leads {
+		return nil
+	}
+	if err := e.err.Load(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotLeader, *err)
+	}
+	return ErrNotLeader
+}
+
+// Term returns the context of the present term, which ends with it and has its number, leader.Term; false if this
+// process does not lead.
+func (e *Elector) Term() (context.Context, bool) {
+	term := e.term.Load()
+	if term == nil || (*term).Err() != nil {
+		return nil, false
+	}
+	return *term, true
+}
+
+// Close resigns, and stands no more. It blocks for at most a third of the lease, and 5 s.
+func (e *Elector) Close() {
+	e.stop()
+	e.stood.Wait()
+}
+
+// A Locker takes an rlock for each run of a job, named like the job, for gocron.WithDistributedLocker.
+type Locker struct {
+	session *holdfast.Session
+	atLeast time.Duration
+}
+
+// NewLocker returns a Locker whose locks keep other machines out for at least that time, also when the job has ended:
+// make it longer than clocks differ, and shorter than the time between two runs. It must be 0 or at least 10 ms.
+func NewLocker(s *holdfast.Session, atLeast time.Duration) *Locker { return &Locker{s, atLeast} }
+
+// Lock makes one attempt. [holdfast.ErrBusy] says that the job runs elsewhere, or has just run.
+func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
+	hold, err := rlock.New(l.session, key, nil).TryLock(ctx)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says which lock it is
+	}
+	if l.atLeast != 0 { // a hold of its own, which nobody releases
+		short, err := rlock.New(l.session, key, &rlock.Options{FixedLease: l.atLeast}).Lock(hold.Context(ctx))
+		if err == nil {
+			err = short.Detach()
+		}
+		if err != nil {
+			return nil, errors.Join(err, hold.Release())
+		}
+	}
+	return lock{hold}, nil
+}
+
+type lock struct{ hold *holdfast.Hold }
+
+// Unlock releases the lock when the job has ended.
+func (l lock) Unlock(context.Context) error {
+	return l.hold.Release() //nolint:wrapcheck // it says which lock it is
+}

@@ -1,0 +1,110 @@
+package holdfastgocron_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	holdfastgocron "github.com/holdfast-go/holdfast/gocron"
+	"github.com/holdfast-go/holdfast/holdfasttest"
+	"github.com/holdfast-go/holdfast/leader"
+)
+
+// schedule starts a scheduler whose job runs again and again, and returns where it tells so.
+func schedule(t *testing.T, opt gocron.SchedulerOption) <-chan struct{} {
+	t.Helper()
+	runs := make(chan struct{}, 1000)
+	scheduler, err := gocron.NewScheduler(opt)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, scheduler.Shutdown()) })
+	_, err = scheduler.NewJob(gocron.DurationJob(10*time.Millisecond), gocron.NewTask(func() { runs <- struct{}{} }),
+		gocron.WithName("report"))
+	require.NoError(t, err)
+	scheduler.Start()
+	return runs
+}
+
+func awaitRun(t *testing.T, runs <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-runs:
+	case <-time.After(10 * time.Second):
+		require.Fail(t, "the job does not run")
+	}
+}
+
+func awaitLeader(t *testing.T, e *holdfastgocron.Elector) {
+	t.Helper()
+	require.Eventually(t, func() bool { return e.IsLeader(t.Context()) == nil }, 10*time.Second, time.Millisecond)
+}
+
+func TestJobsRunWhereTheLeaderIs(t *testing.T) {
+	server := holdfasttest.NewServer(t)
+	first := holdfastgocron.NewElector(server.Open(nil), "billing")
+	awaitLeader(t, first)
+	second := holdfastgocron.NewElector(server.Open(nil), "billing")
+	defer second.Close()
+	here, there := schedule(t, gocron.WithDistributedElector(first)), schedule(t, gocron.WithDistributedElector(second))
+	for range 3 {
+		awaitRun(t, here)
+	}
+	require.Empty(t, there)
+	require.ErrorIs(t, second.IsLeader(t.Context()), holdfastgocron.ErrNotLeader)
+	_, leads := second.Term()
+	require.False(t, leads)
+
+	term, leads := first.Term()
+	require.True(t, leads)
+	first.Close()
+	require.Error(t, term.Err())
+	require.ErrorIs(t, first.IsLeader(t.Context()), holdfastgocron.ErrNotLeader)
+	awaitRun(t, there)
+	next, leads := second.Term()
+	require.True(t, leads)
+	require.Greater(t, leader.Term(next), leader.Term(term))
+}
+
+func TestAnElectorSaysWhyItDoesNotStand(t *testing.T) {
+	session := holdfasttest.Open(t)
+	e := holdfastgocron.NewElector(session, "billing")
+	defer e.Close()
+	awaitLeader(t, e)
+	require.NoError(t, session.Close())
+	require.Eventually(t, func() bool {
+		return e.IsLeader(context.Background()) != nil
+	}, 10*time.Second, time.Millisecond)
+	e.Close()
+	require.ErrorIs(t, e.IsLeader(context.Background()), holdfast.ErrClosed)
+}
+
+func TestARunOfAJobIsOnOneMachine(t *testing.T) {
+	server := holdfasttest.NewServer(t)
+	here := holdfastgocron.NewLocker(server.Open(nil), time.Minute)
+	there := holdfastgocron.NewLocker(server.Open(nil), time.Minute)
+	lock, err := here.Lock(t.Context(), "report")
+	require.NoError(t, err)
+	_, err = there.Lock(t.Context(), "report")
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	require.NoError(t, lock.Unlock(t.Context()))
+	_, err = there.Lock(t.Context(), "report") // its clock is late
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	server.Advance(time.Minute)
+	lock, err = there.Lock(t.Context(), "report")
+	require.NoError(t, err)
+	require.NoError(t, lock.Unlock(t.Context()))
+
+	_, err = holdfastgocron.NewLocker(server.Open(nil), time.Millisecond).Lock(t.Context(), "other")
+	require.ErrorContains(t, err, "FixedLease is 1ms")
+	lock, err = holdfastgocron.NewLocker(server.Open(nil), 0).Lock(t.Context(), "other") // it was given back
+	require.NoError(t, err)
+	require.NoError(t, lock.Unlock(t.Context()))
+
+	server.Advance(time.Minute)
+	runs := schedule(t, gocron.WithDistributedLocker(holdfastgocron.NewLocker(server.Open(nil), 0)))
+	awaitRun(t, runs)
+	awaitRun(t, runs)
+}
