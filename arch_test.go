@@ -61,6 +61,7 @@ var mayImport = map[string][]string{
 		"internal/core", "internal/kind", "internal/lease", "internal/presence", "internal/script", "internal/session",
 		"internal/wait",
 	},
+	"internal/adopt": {"internal/core", "internal/script", "internal/session"},
 	"internal/ask": {
 		"internal/core", "internal/script", "internal/session", "internal/wait", "internal/watch", "internal/wire",
 	},
@@ -95,7 +96,8 @@ var mayImport = map[string][]string{
 		"internal/wait", "internal/wire",
 	},
 	"setlock": {
-		".", "internal/core", "internal/holders", "internal/kind", "internal/script", "internal/session", "internal/wait",
+		".", "internal/adopt", "internal/core", "internal/holders", "internal/kind", "internal/script",
+		"internal/session", "internal/wait",
 		"internal/wire",
 	},
 

@@ -8,14 +8,13 @@
 -- ARGV[2]  lease      ms, a whole number, 0 < lease < 2^53
 -- ARGV[3]  not_after  server ms; executed later, the call refuses itself
 -- ARGV[4]  mode       first: of the calls with this token; again: an earlier one may have been
---                     executed; adopt: whoever has the token has the lock, and hands it over
+--                     executed
 -- ARGV[5]  age        "age": tell how long the server has been up; only then it is there
 --
 -- REPLY    now                   held; now in server ms
 -- REPLY    {1, now, 0, up, run}  the same with ARGV[5]; up in s, -1: the server does not tell, 0 also
 --                                if it cannot be what it tells; run: its run id's first 48 bits
 -- REPLY    {0, 0, pttl}          another has it for pttl ms; -1: it has no expiry
--- REPLY    {-1, 0}               not held by the token that is to be adopted
 -- REPLY    {-2, now}             too late: nothing was changed
 
 local call = redis.call
@@ -29,13 +28,10 @@ end
 
 local holder = call('GET', lock)
 local ours = holder == token and mode ~= 'first'
-if not ours then
-  if mode == 'adopt' then return {-1, 0} end
-  if holder then
-    -- USES check_token
-    local pttl = call('PTTL', lock)
-    return check_token(holder, pttl) or {0, 0, pttl}
-  end
+if holder and not ours then
+  -- USES check_token
+  local pttl = call('PTTL', lock)
+  return check_token(holder, pttl) or {0, 0, pttl}
 end
 
 local clock = call('TIME')

@@ -22,10 +22,7 @@ func (p *protocol) lock() *core.Lock { return (*Mutex)(p).lock() }
 
 func (p *protocol) Acquire(w kind.Want) *script.Call {
 	mode := "first"
-	switch {
-	case w.Nested:
-		mode = "adopt"
-	case w.Again:
+	if w.Again {
 		mode = "again"
 	}
 	c := script.NewCall(acquireScript).Key(p.lock().Key()).Arg(w.Owner, w.Lease).Int(w.NotAfter).Arg(mode)

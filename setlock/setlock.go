@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/adopt"
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/holders"
 	"github.com/holdfast-go/holdfast/internal/kind"
@@ -106,7 +107,9 @@ func (m *Mutex) Adopt(ctx context.Context, token string) (*holdfast.Hold, error)
 	if token == "" {
 		return nil, m.lock().Fail(operation, errors.New("token is empty"))
 	}
-	h, err := m.lock().Adopt(ctx, operation, token)
+	theirs := *m.lock() // others may have the token
+	theirs.Wires.Reused = true
+	h, err := adopt.Hold(ctx, &theirs, operation, token)
 	return (*holdfast.Hold)(h), err
 }
 

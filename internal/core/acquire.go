@@ -27,7 +27,6 @@ type acquisition struct {
 	alone   bool         // the call has no owner
 	waiting bool         // attempts are to be known to the server as a waiter's
 	hears   bool         // it listens to those, too, who do not know the line on the server
-	adopts  bool         // the wire owner belongs to another owner, which has the lock
 	age     bool         // ask the server how long it has been up
 	has     bool         // the wait is over, and has brought a hold
 	over    bool         // whoever has called has what there is
@@ -122,7 +121,7 @@ func (a *acquisition) finish(ctx context.Context, operation string, over time.Du
 // background.
 func (a *acquisition) acknowledged(ctx context.Context, over time.Duration) (err error) {
 	s := a.lock.Session()
-	if s.Config().Acks == nil || a.adopts { // else others have acquired it
+	if s.Config().Acks == nil {
 		return nil
 	}
 	all := a.all(a.hold)
@@ -145,8 +144,6 @@ func (a *acquisition) unwind() {
 	case a.hold == nil:
 		a.giveUp()
 		a.claim.unref(a.lock)
-	case a.adopts:
-		_ = a.hold.Detach()
 	default:
 		for _, h := range a.all(a.hold) {
 			defer func() { _ = h.Release() }() // the others as well if the observer panics again
@@ -156,7 +153,7 @@ func (a *acquisition) unwind() {
 
 // giveUp gives the wire owner back if the server may have it, or may get it yet.
 func (a *acquisition) giveUp() {
-	if a.adopts || a.Wire == "" { // it is not the call's own, or nothing was asked for
+	if a.Wire == "" { // nothing was asked for
 		return
 	}
 	l, c := a.lock, a.claim
@@ -282,8 +279,8 @@ func (a *acquisition) enter(ctx context.Context) (*Single, time.Duration, error)
 		a.draw()
 	}
 	l, stands, hears := a.lock, a.wouldStand(), a.expects()
-	nested, again := a.Number > 0 || a.adopts, a.Copies > 0 || a.Stands
-	err := l.Session().Runner().Timed(ctx, &a.answer.Reply, l.Key(), l.notAfter(), func(w script.Window) *script.Call {
+	nested, again := a.Number > 0, a.Copies > 0 || a.Stands
+	err := l.Session().Runner().Timed(ctx, &a.answer.Reply, l.Key(), l.NotAfter(), func(w script.Window) *script.Call {
 		return l.protocol.Acquire(kind.Want{
 			Owner: a.Wire, Target: max(a.Number, 1), Lease: l.millis, NotAfter: w.NotAfter, Nested: nested,
 			Stand: stands, Hears: hears, Others: a.more.wires, Waits: a.waiting, Again: again, Age: a.age,
@@ -300,10 +297,8 @@ func (a *acquisition) entered(ctx context.Context, stands bool, err error) (*Sin
 	if err != nil {
 		switch script.ClassOf(err) {
 		case script.Unknown, script.Broken:
-			a.Copies = lease.Add(answer.Sent, l.notAfter())
-			if !a.adopts { // which takes nothing that was free
-				err = l.final(err)
-			}
+			a.Copies = lease.Add(answer.Sent, l.NotAfter())
+			err = l.final(err)
 		case script.Refused:
 			a.Stands = a.Stands || stands && script.Interrupted(err)
 		}
@@ -328,9 +323,6 @@ func (a *acquisition) entered(ctx context.Context, stands bool, err error) (*Sin
 		a.Misplaced(answer.Sent)
 		a.giveUp()
 		return a.enter(ctx)
-	}
-	if a.adopts { // it is gone
-		return nil, 0, session.ErrNotHeld
 	}
 	return nil, 0, nil
 }
@@ -381,7 +373,7 @@ func (a *acquisition) reenter(ctx context.Context, g *grant) (*Single, error) {
 		return nil, err
 	}
 	answer := a.answer
-	err = s.Runner().Timed(ctx, &answer.Reply, l.Key(), l.notAfter(), func(w script.Window) *script.Call {
+	err = s.Runner().Timed(ctx, &answer.Reply, l.Key(), l.NotAfter(), func(w script.Window) *script.Call {
 		return l.protocol.Acquire(kind.Want{
 			Owner: g.Wire, Target: target, Lease: l.millis, NotAfter: w.NotAfter,
 			Nested: true, Tokened: g.Token != 0, Age: a.age,
@@ -390,7 +382,7 @@ func (a *acquisition) reenter(ctx context.Context, g *grant) (*Single, error) {
 	switch err = answer.read(err, true); {
 	case err != nil:
 		if script.ClassOf(err) == script.Unknown {
-			copies := lease.Add(answer.Sent, l.notAfter())
+			copies := lease.Add(answer.Sent, l.NotAfter())
 			g.claim.Lock()
 			g.ReentryInDoubt(lease.Add(s.Now(), l.Length()), copies)
 			g.claim.Unlock()

@@ -23,7 +23,7 @@ func (a *acquisition) call(ctx context.Context, l *Lock, operation string, limit
 // Once makes one attempt, repeated only while its reply is lost and it may still be executed. Nor is a
 // reply waited for any longer.
 func (a *acquisition) Once(ctx context.Context) error {
-	return a.lock.Session().Once(ctx, a.lock.Key(), a.lock.notAfter(), func(ctx context.Context) error {
+	return a.lock.Session().Once(ctx, a.lock.Key(), a.lock.NotAfter(), func(ctx context.Context) error {
 		_, err := a.try(ctx)
 		return err
 	})

@@ -150,8 +150,8 @@ func (l *Lock) Same(other *Lock) bool {
 
 func (l *Lock) claimKey() claimKey { return claimKey{session: l.Session(), kind: l.Kind, key: l.Key()} }
 
-// notAfter is how long a call of the lock may take to be executed.
-func (l *Lock) notAfter() time.Duration { return lease.NotAfter(l.Length()) }
+// NotAfter is how long a call of the lock may take to be executed.
+func (l *Lock) NotAfter() time.Duration { return lease.NotAfter(l.Length()) }
 
 // final is a failure of a call that takes the lock or gives it back, as far as it may be sent again: a copy of an
 // executed call would do the same to the next holder with the same token.
@@ -213,7 +213,7 @@ func (l *Lock) inTheWay(ctx context.Context, in kind.Inspector) (owners []string
 func (l *Lock) InTime(
 	ctx context.Context, operation string, call func(w script.Window) *script.Call,
 ) (done bool, err error) {
-	return l.Object.InTime(ctx, operation, l.notAfter(), call)
+	return l.Object.InTime(ctx, operation, l.NotAfter(), call)
 }
 
 // Lock waits for the lock for at most limit, or until ctx ends.
@@ -221,19 +221,7 @@ func (l *Lock) Lock(ctx context.Context, operation string, limit time.Duration) 
 	a := newAcquisition()
 	h, err := a.call(ctx, l, operation, limit)
 	a.free()
-	return h.public(), err
-}
-
-// Adopt takes a lock over under the wire owner that has it, which somebody else has acquired. It is
-// [ErrNotHeld] if that has it no longer. From then on it is held as if that were the caller's token.
-func (l *Lock) Adopt(ctx context.Context, operation, wire string) (*Hold, error) {
-	theirs := *l
-	theirs.Wires.Reused = true
-	a := newAcquisition()
-	a.Wire, a.adopts = wire, true
-	h, err := a.call(ctx, &theirs, operation, 0)
-	a.free()
-	return h.public(), err
+	return h.Public(), err
 }
 
 // An Age is what a server reports about itself with a grant.

@@ -26,9 +26,9 @@ func (a *acquisition) public(h *Single) []*Hold {
 		return nil
 	}
 	holds := make([]*Hold, 1, 1+len(a.more.holds))
-	holds[0] = h.public()
+	holds[0] = h.Public()
 	for _, other := range a.more.holds {
-		holds = append(holds, other.public())
+		holds = append(holds, other.Public())
 	}
 	return holds
 }

@@ -89,8 +89,8 @@ var (
 	closedEnd   = &ending{err: session.ErrClosed}
 )
 
-// public is the hold as its user gets it; nil if there is none.
-func (h *Single) public() *Hold {
+// Public is the hold as its user gets it; nil if there is none.
+func (h *Single) Public() *Hold {
 	switch {
 	case h == nil:
 		return nil

@@ -63,7 +63,7 @@ func TestAnAdoptionThatFailsFreesNothing(t *testing.T) {
 		"never executed": proxy.ResetBefore,
 	} {
 		srv.Do(t, "SET", "x", "theirs", "PX", "60000")
-		rule := proxied.On(kit.ScriptOf(kit.KindOf("setlock"), "acquire"), action, proxy.EveryTime)
+		rule := proxied.On(kit.ScriptNamed("setlock_renew"), action, proxy.EveryTime)
 		_, err := l.Adopt(t.Context(), "theirs")
 		require.ErrorIs(t, err, holdfast.ErrUnknown, name)
 		rule.Remove()
@@ -254,7 +254,7 @@ func TestAnAdoptionThatWasRepeatedIsGivenBackOnce(t *testing.T) {
 	l := setlock.New(kit.Open(t, p.Addr(), nil), "x", &setlock.Options{FixedLease: time.Second})
 	require.NoError(t, kit.Lock(t, t.Context(), l).Release()) // now the server's clock is known
 	srv.Do(t, "SET", "x", "theirs", "PX", "60000")
-	rule := p.On(kit.ScriptNamed("setlock_acquire"), proxy.DropReply, proxy.First)
+	rule := p.On(kit.ScriptNamed("setlock_renew"), proxy.DropReply, proxy.First)
 	h, err := l.Adopt(t.Context(), "theirs")
 	require.NoError(t, err)
 	rule.Wait(t, 1)

@@ -44,16 +44,6 @@ func TestSetlockScripts(t *testing.T) {
 		"a copy takes a free lock": {
 			call: acquireSet{mode: "again"}, reply: got, after: held("a"), ttl: about(30),
 		},
-		"adopts": {
-			seed: seeded("a"), call: acquireSet{mode: "adopt"}, reply: got, after: held("a"), ttl: about(30),
-		},
-		"adopts what has no end, and gives it one": {
-			seed: endless, call: acquireSet{mode: "adopt"}, reply: got, after: held("a"), ttl: about(30),
-		},
-		"does not adopt another's": {
-			seed: seeded("b"), call: acquireSet{mode: "adopt"}, reply: unasked(-1), after: held("b"), ttl: about(10),
-		},
-		"adopting creates nothing":   {call: acquireSet{mode: "adopt"}, reply: unasked(-1), after: none},
 		"too late, it takes nothing": {call: acquireSet{late: true}, reply: head(-2), after: none},
 		"too late, it extends nothing": {
 			seed: seeded("a"), call: acquireSet{late: true, mode: "again"}, reply: head(-2), after: held("a"),

@@ -84,7 +84,8 @@ func Command(redis *cli.Redis) *cobra.Command {
 	cli.SecondsVar(flags, &q.scan, "scan", 5*time.Second, "how long to go through the keys; 0: not at all")
 	flags.StringVar(&q.prefix, "prefix", "", "what the names of locks begin with, for the check of rights")
 	flags.StringVar(&q.aclUser, "acl-user", "", "`user` whose rights to check, with ACL DRYRUN (default: your own)")
-	flags.StringSliceVar(&q.kinds, "kinds", kinds, "kinds of locks to check the rights for")
+	flags.StringSliceVar(&q.kinds, "kinds", kinds, "kinds of locks to check the rights for (default all)")
+	flags.Lookup("kinds").DefValue = "[]" // all of them are too many for a line
 	cli.Choose(cmd, "kinds", kinds)
 	return cmd
 }

@@ -1,0 +1,103 @@
+// Package adopt takes over what another session has acquired, and has let go of without a release.
+package adopt
+
+import (
+	"context"
+
+	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
+)
+
+// Hold returns a hold of the lock under the wire owner that has it. It extends the lease to that of the lock, and takes
+// nothing that is free: then it fails with [session.ErrNotHeld]. After another error the wire owner still has whatever
+// it had.
+func Hold(ctx context.Context, l *core.Lock, operation, wire string) (hold *core.Hold, err error) {
+	if err := l.Begin(ctx, operation); err != nil {
+		return nil, err
+	}
+	defer l.Session().Leave()
+	done := l.Acquiring(ctx)
+	h, err := adopt(ctx, l, wire)
+	if err != nil {
+		err = l.Fail(operation, session.Explain(ctx, err))
+	}
+	returned := false
+	defer func() { // if the user's observer panics, or ends the goroutine
+		if !returned && h != nil {
+			_ = h.Detach()
+		}
+	}()
+	if h != nil {
+		h.Observe(ctx)
+		hold = h.Public()
+	}
+	if done != nil {
+		done(session.Acquired{Attempts: 1, Err: err})
+	}
+	returned = true
+	return hold, err
+}
+
+func adopt(ctx context.Context, l *core.Lock, wire string) (*core.Single, error) {
+	owner := core.OwnerOf(ctx)
+	if owner == nil || l.Wires.Ownerless {
+		owner = core.OwnerOf(core.NewOwner(ctx))
+	}
+	claims := owner.Claims([]*core.Lock{l})
+	h, err := extend(ctx, l, claims, wire)
+	if err != nil {
+		claims.Drop()
+	}
+	return h, err
+}
+
+// extend extends the lease of the wire owner, as a renewal does.
+func extend(ctx context.Context, l *core.Lock, claims *core.Claims, wire string) (*core.Single, error) {
+	leave, err := claims.Enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if claims.Held() > 0 {
+		return nil, session.ErrAlreadyHeld
+	}
+	s := l.Session()
+	var holds []*core.Single
+	err = s.Once(ctx, l.Key(), l.NotAfter(), func(ctx context.Context) error {
+		sent := s.Now()
+		held, err := renew(ctx, l, wire)
+		if err == nil && !held {
+			err = session.ErrNotHeld
+		}
+		if err == nil {
+			holds, err = claims.Begin(wire, sent, s.Now(), 0)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return holds[0], nil
+}
+
+// renew extends the lease, and reports whether the wire owner has one.
+func renew(ctx context.Context, l *core.Lock, wire string) (held bool, err error) {
+	p, r := l.Protocol(), l.Session().Runner()
+	c := script.NewCall(p.Renewal()).Arg(l.Millis())
+	defer c.Free()
+	p.Renew(c, wire)
+	if err := r.Run(ctx, script.Take, c); err != nil {
+		return false, err
+	}
+	_, answers, err := r.ReadRenewal(c, l.Key(), 1)
+	if err != nil {
+		return false, err
+	}
+	n, err := answers[0].AsInt64()
+	if err != nil {
+		text, _ := answers[0].ToString()
+		return false, script.NameError(text)
+	}
+	return n > 0, nil
+}
