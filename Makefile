@@ -8,7 +8,7 @@ LINTER  := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # A race binary waits for a second at its end, for races of goroutines that still run. Ours leave none behind.
 export GORACE := atexit_sleep_ms=50
 
-.PHONY: help demo test quick test-servers bench bench-peers lint fmt redis java python
+.PHONY: help demo test quick test-servers bench bench-peers lint fmt redis java python databases
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,7 +16,7 @@ help: ## List the targets
 demo: ## Several processes share locks and permits while some are killed and one is stopped; needs only Go
 	@$(GO) run ./cmd/holdfast demo
 
-test: redis java python quick test-servers ## All tests; installs redis-server, and a JDK, Maven and redis-py if it can
+test: redis java python databases quick test-servers ## All tests; installs redis-server, and a JDK, Maven, redis-py, PostgreSQL and MariaDB if it can
 
 # make lint vets everything, so that go test need not. The demo takes longest and mostly waits: it comes first, with one
 # package more at a time than there are cores. The model waits for nothing, and its rules are pure, so there is nothing
@@ -56,3 +56,6 @@ java: # a JDK and Maven for the interoperation tests, if they can be had
 
 python: # redis-py for the interoperation tests, if it can be had
 	@.ci/install python
+
+databases: # PostgreSQL and MariaDB for the tests of package fence, if they can be had
+	@.ci/install databases

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,6 +32,7 @@ import (
 	p15 "github.com/holdfast-go/holdfast/tests/programs/p15_operate"
 	p16 "github.com/holdfast-go/holdfast/tests/programs/p16_pool"
 	p18 "github.com/holdfast-go/holdfast/tests/programs/p18_tenants"
+	p20 "github.com/holdfast-go/holdfast/tests/programs/p20_etag"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 	"github.com/holdfast-go/holdfast/tests/webtest"
 )
@@ -271,4 +274,35 @@ func TestPool(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, size+2, taken)
 	assert.ErrorIs(t, p.Run(t.Context(), nil), holdfast.ErrBusy, "there was no permit within a second")
+}
+
+func TestETag(t *testing.T) {
+	_, s := open(t)
+	var mu sync.Mutex
+	text, version, between := "", 1, ""
+	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		etag := fmt.Sprintf("%q", fmt.Sprint(version))
+		switch {
+		case r.Method == http.MethodGet:
+			w.Header().Set("ETag", etag)
+			_, _ = io.WriteString(w, text)
+			if between != "" { // somebody else has the lock, and writes
+				text, version, between = text+between, version+1, ""
+			}
+		case r.Header.Get("If-Match") != etag:
+			w.WriteHeader(http.StatusPreconditionFailed)
+		default:
+			text, version = string(body), version+1
+		}
+	}))
+	defer store.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	require.NoError(t, p20.Append(t.Context(), s, store.URL, "one"))
+	between = "two\n"
+	require.ErrorContains(t, p20.Append(t.Context(), s, store.URL, "late"), "somebody has changed it")
+	require.NoError(t, p20.Append(t.Context(), s, store.URL, "three"))
+	require.Equal(t, "one\ntwo\nthree\n", text)
 }
