@@ -256,17 +256,7 @@ func (r *Reader) lookCloser(b *batch, f *find) {
 	case KindLock, KindRLock, KindFair, KindFenced:
 		waiters(wire.Line(o.Name), &o.line, wire.LineAlive(o.Name))
 		waiters(wire.FairQueue(o.Name), &o.queue, wire.FairDue(o.Name), wire.FairAlive(o.Name)) // ours decides
-		leader := c.B().Hmget().Key(wire.LeaderKey(o.Name)).Field("owner", "term", "since").Build()
-		b.add(nil, leader, func(answer rueidis.RedisResult) error {
-			fields, err := answer.AsStrSlice()
-			if err == nil {
-				l := &Leader{owner: fields[0]}
-				l.Term, _ = wire.Number(fields[1])
-				l.SinceMS, _ = wire.Number(fields[2])
-				o.Leader = l
-			}
-			return err
-		})
+		b.add(nil, c.B().Hscan().Key(wire.LeaderKey(o.Name)).Cursor(0).Build(), o.leads)
 		b.add(nil, c.B().Get().Key(wire.TokenKey(o.Name)).Build(), func(answer rueidis.RedisResult) error {
 			text, err := answer.ToString()
 			if n, ok := wire.Number(text); ok && err == nil {
@@ -285,6 +275,24 @@ func (r *Reader) lookCloser(b *batch, f *find) {
 			b.add(nil, c.B().Zrange().Key(wire.PermitsKey(o.Name)).Min("0").Max(last).Withscores().Build(), o.permits)
 		}
 	}
+}
+
+// leads is told what an election has recorded of its leader, nothing if the lock is of none.
+func (o *Object) leads(answer rueidis.RedisResult) error {
+	entry, err := answer.AsScanEntry()
+	l := &Leader{}
+	for pair := range slices.Chunk(entry.Elements, 2) {
+		switch pair[0] {
+		case "owner":
+			l.owner = pair[1]
+		case "term":
+			l.Term, _ = wire.Number(pair[1])
+		case "since":
+			l.SinceMS, _ = wire.Number(pair[1])
+		}
+	}
+	o.Leader = l
+	return err
 }
 
 // lock returns the meaning of a hash: nil if it is not a lock.

@@ -64,7 +64,7 @@ func TestRunWithoutRedisOrProgram(t *testing.T) {
 
 	srv.Do(t, "SET", "text", "no lock")
 	r = run(t, srv, nil, "run", "-n", "text", "--", "true")
-	require.Equal(t, 69, r.code)
+	require.Equal(t, 64, r.code)
 	require.Contains(t, r.stderr, "holdfast: wrong kind: the name is that of ")
 }
 

@@ -270,7 +270,7 @@ func TestCloseSaysThatAPermitMayStayTaken(t *testing.T) {
 	c := newCrossing(t, 1, semaphore.Forever, 2*time.Second)
 	first := c.on("acquire", proxy.Stall)
 	require.NoError(t, c.take().Release())
-	require.ErrorContains(t, c.session.Close(), "may be taken once more")
+	require.ErrorContains(t, c.session.Close(), "may still be taken")
 	first.Release()
 }
 
