@@ -98,7 +98,6 @@ func TestCheckedTransactionsFollowEachOther(t *testing.T) {
 	})
 }
 
-//nolint:revive // no control: a row of the table
 func follows(t *testing.T, db *sqltest.Database, level sql.IsolationLevel, name string, second int64, commits bool) {
 	t.Helper()
 	first := begin(t, db, level)

@@ -110,7 +110,7 @@ const nobody = 65534
 
 // folder is one for a server, with a short name, as sockets have a limit.
 func folder(t testing.TB) string {
-	dir, err := os.MkdirTemp("", "sql")
+	dir, err := os.MkdirTemp("", "sql") //nolint:usetesting // its name would be too long
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	if os.Getuid() == 0 {
