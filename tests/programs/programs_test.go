@@ -33,6 +33,7 @@ import (
 	p16 "github.com/holdfast-go/holdfast/tests/programs/p16_pool"
 	p18 "github.com/holdfast-go/holdfast/tests/programs/p18_tenants"
 	p20 "github.com/holdfast-go/holdfast/tests/programs/p20_etag"
+	p21 "github.com/holdfast-go/holdfast/tests/programs/p21_giveway"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 	"github.com/holdfast-go/holdfast/tests/webtest"
 )
@@ -305,4 +306,27 @@ func TestETag(t *testing.T) {
 	require.ErrorContains(t, p20.Append(t.Context(), s, store.URL, "late"), "somebody has changed it")
 	require.NoError(t, p20.Append(t.Context(), s, store.URL, "three"))
 	require.Equal(t, "one\ntwo\nthree\n", text)
+}
+
+// Whoever has the upload gives way when another one wants it, and that one continues.
+func TestGiveWay(t *testing.T) {
+	_, s := open(t)
+	l := rlock.New(s, "upload:42", nil)
+	began, gaveWay := make(chan struct{}), make(chan error, 1)
+	var begun sync.Once
+	go func() {
+		gaveWay <- p21.Upload(t.Context(), l, func(context.Context) (bool, error) {
+			begun.Do(func() { close(began) })
+			<-time.After(time.Millisecond) // a part
+			return true, nil
+		})
+	}()
+	<-began
+	stored := 0
+	require.NoError(t, p21.Upload(t.Context(), l, func(context.Context) (bool, error) {
+		stored++
+		return stored < 3, nil
+	}))
+	require.ErrorIs(t, <-gaveWay, p21.ErrGaveWay)
+	require.Equal(t, 3, stored)
 }
