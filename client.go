@@ -131,7 +131,7 @@ func dialFunc(opt *rueidis.ClientOption) dialer {
 type links struct {
 	session atomic.Pointer[session.Session] // nil until it is there
 	directs sharing.Directs
-	stand   sync.Map // the addresses to which a connection was made, and none has ended since
+	stand   sync.Map // the addresses to which a connection for calls was made, which has not ended since
 }
 
 // tell informs the session that a connection begins or ends, perhaps the one for calls to the server.
@@ -196,7 +196,9 @@ type link struct {
 
 func (l *link) Close() error {
 	l.direct.End()
-	l.of.stand.Delete(l.addr)
+	if !l.second {
+		l.of.stand.Delete(l.addr)
+	}
 	l.of.tell(!l.second)
 	return l.Conn.Close()
 }

@@ -83,7 +83,7 @@ func TestAJobIsRunOncePerInterval(t *testing.T) {
 				requireRun(t, theirs, tt.interval, false)
 				return
 			}
-			kit.Await(t, "the end of the interval", func() bool { return lasts(t, srv) == 0 })
+			kit.Await(t, "the end of the interval", func() bool { return srv.Int(t, "EXISTS", report) == 0 })
 			requireRun(t, theirs, tt.interval, true)
 		})
 	}
@@ -172,7 +172,7 @@ func TestASuccessThatIsNotLearnedOfIsKept(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, ran)
 	requireRun(t, other, interval, false)
-	kit.Await(t, "the end of the interval", func() bool { return lasts(t, srv) == 0 })
+	kit.Await(t, "the end of the interval", func() bool { return srv.Int(t, "EXISTS", report) == 0 })
 }
 
 // Of several sessions one runs the job at a time, and at most once per interval.

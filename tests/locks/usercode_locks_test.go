@@ -253,21 +253,8 @@ func TestACallThatEndsWithAGrantLeavesItToNobody(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	rival := rlock.New(kit.Open(t, srv.Addr(), nil), "x", nil)
-	var attempts atomic.Int32
-	var asked func() // waits until another call has asked
 	saboteur := &saboteur{function: "Hold", do: runtime.Goexit}
-	observer := saboteur.observer()
-	observer.Attempt = func(holdfast.Subject, holdfast.Attempt) { attempts.Add(1) }
-	observer.Wait = func(holdfast.Subject) func() {
-		saboteur.waits.Add(1)
-		return func() { // the place has been left, the hold not yet been released
-			if saboteur.struck.Load() && asked != nil {
-				asked()
-				asked = nil
-			}
-		}
-	}
-	l := rlock.New(kit.Open(t, srv.Addr(), &holdfast.Options{Observer: observer}), "x", nil)
+	l := rlock.New(kit.Open(t, srv.Addr(), &holdfast.Options{Observer: saboteur.observer()}), "x", nil)
 	held := kit.Lock(t, t.Context(), rival)
 	take := func() error { return lockAndRelease(t.Context(), l) }
 	errs := make(chan error, 1)
@@ -275,10 +262,6 @@ func TestACallThatEndsWithAGrantLeavesItToNobody(t *testing.T) {
 	kit.Await(t, "it stands in the line", func() bool { return srv.Int(t, "LLEN", "holdfast_line:{x}") == 1 })
 	second := goSabotaged(func() { errs <- take() })
 	kit.Await(t, "both wait", func() bool { return saboteur.waits.Load() == 2 })
-	asked = func() {
-		before := attempts.Load()
-		kit.Await(t, "the next one asks", func() bool { return attempts.Load() > before })
-	}
 	saboteur.armed.Store(true)
 	require.NoError(t, held.Release())
 	require.False(t, kit.Within(t, kit.LongestWait, first, "the end of the first"))
