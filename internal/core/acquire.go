@@ -124,6 +124,7 @@ func (a *acquisition) acknowledged(ctx context.Context, over time.Duration) (err
 	if s.Config().Acks == nil {
 		return nil
 	}
+	a.begins() // there is no answer to a call if another one has handed the hold over
 	all := a.all(a.hold)
 	if err = acks.Await(ctx, s, over, all, acks.Executed{At: a.answer.Now, Length: a.lock.Length()}); err != nil {
 		a.hold = nil

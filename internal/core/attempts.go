@@ -106,6 +106,7 @@ func (a *acquisition) leavePlace() {
 		defer handed.forgo()
 	case !a.has:
 	case handed != nil: // the server has granted one, so it did not have that any more
+		a.begins()
 		defer handed.grant.lose(a.answer.Sent)
 		taken = l.Length()
 	default:

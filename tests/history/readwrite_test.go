@@ -162,7 +162,7 @@ func (s *stay) release(half string) {
 func TestAHistoryOfFourProcessesIsThatOfAReadWriteLock(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
-		"rwlock", preferred, "rwlock" + fewLocks + withJava, "rwlock" + fewLocks + manyProcesses + withJava,
+		"rwlock", preferred, "rwlock" + withJava, "rwlock" + manyProcesses + withJava,
 	} {
 		arg, java := strings.CutSuffix(name, withJava)
 		arg, many := strings.CutSuffix(arg, manyProcesses)
