@@ -148,6 +148,14 @@ func (l *links) tell(calls bool) {
 	}
 }
 
+// underWay returns how many calls of the session are.
+func (l *links) underWay() int64 {
+	if s := l.session.Load(); s != nil {
+		return s.Runner().UnderWay()
+	}
+	return 0
+}
+
 // dialer returns a dialFunc that informs the session when it begins to dial, and when a connection ends. It says
 // nothing of a second connection to an address: that one is for messages, and calls go on over the first.
 func (l *links) dialer(opt *rueidis.ClientOption) dialer {
@@ -169,7 +177,7 @@ func (l *links) dialer(opt *rueidis.ClientOption) dialer {
 			delay(conn) // the client could not: it looks at the type of the connection
 		}
 		l.stand.Store(addr, nil)
-		return &link{Conn: conn, of: l, addr: addr, second: second, direct: l.directs.Begin()}, nil
+		return &link{Conn: conn, of: l, addr: addr, second: second, underWay: l.underWay, direct: l.directs.Begin()}, nil
 	}
 }
 
@@ -190,8 +198,10 @@ type link struct {
 	addr   string
 	second bool // calls go on over another one
 	direct *sharing.Direct
-	lasted time.Duration // how long the last gathering took; the writing goroutine's alone
-	rests  time.Time     // until then it does not gather; the writing goroutine's alone
+
+	underWay func() int64  // how many calls of the session are
+	lasted   time.Duration // how long the last gathering took; the writing goroutine's alone
+	rests    time.Time     // until then it does not gather; the writing goroutine's alone
 }
 
 func (l *link) Close() error {
@@ -211,10 +221,12 @@ func (l *link) SetDeadline(t time.Time) error {
 	return l.Conn.SetDeadline(t)
 }
 
-// Write lets other goroutines run first if the connection is pipelined: the calls that they make meanwhile go out
-// together in the next write, and the server answers them in one.
+// Write lets other goroutines run first if the connection is pipelined, and many calls are under way: those that they
+// make meanwhile go out together in the next write, and the server answers them in one. With few calls, the server
+// would stand still until all have come, and then the goroutines until all are answered.
 func (l *link) Write(b []byte) (int, error) {
-	if l.direct.Ended() {
+	const many = 40
+	if l.underWay() >= many && l.direct.Ended() {
 		l.gather(len(b))
 	}
 	return l.Conn.Write(b)

@@ -54,7 +54,8 @@ func (c *conn) SetDeadline(time.Time) error { return nil }
 func TestAWriteWaitsForOthersWhereThatPays(t *testing.T) {
 	var all links
 	to := &conn{}
-	l := &link{Conn: to, of: &all, direct: all.directs.Begin()}
+	underWay := int64(100)
+	l := &link{Conn: to, of: &all, underWay: func() int64 { return underWay }, direct: all.directs.Begin()}
 	write := func(size int) {
 		n, err := l.Write(make([]byte, size))
 		require.NoError(t, err)
@@ -63,6 +64,10 @@ func TestAWriteWaitsForOthersWhereThatPays(t *testing.T) {
 	write(1)
 	assert.Zero(t, l.lasted) // direct: nobody else writes
 	require.NoError(t, l.SetDeadline(time.Time{}))
+	underWay = 16
+	write(1)
+	assert.Zero(t, l.lasted) // the server would wait
+	underWay = 100
 	write(1)
 	assert.Positive(t, l.lasted)
 
@@ -74,5 +79,5 @@ func TestAWriteWaitsForOthersWhereThatPays(t *testing.T) {
 	assert.Greater(t, time.Until(l.rests), time.Hour)
 	write(100)
 	assert.Zero(t, l.lasted)
-	assert.Len(t, to.written, 10_202)
+	assert.Len(t, to.written, 10_203)
 }

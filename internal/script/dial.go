@@ -37,7 +37,9 @@ func (r *Runner) do(ctx context.Context, g *gate, c *Call) error {
 		return r.doAside(ctx, g, c, changes)
 	}
 	client, ctx := sharing.Bearable(ctx, r.client)
+	r.calls.Add(1)
 	c.result = client.Do(ctx, c.command(client.B()))
+	r.calls.Add(-1)
 	return c.answered(g, changes)
 }
 

@@ -18,6 +18,7 @@ type Runner struct {
 	clocks  *Clocks
 	now     func() time.Duration // the session's clock
 	changes atomic.Int64         // how often a connection has ended or was made
+	calls   atomic.Int64         // how many are under way
 	left    atomic.Int64         // when the client was last made to connect anew, as a time.Duration since nodes.base
 	dials   singleflight.Group
 	wg      sync.WaitGroup // of all goroutines
@@ -41,6 +42,9 @@ func (r *Runner) Changing() {
 	r.clocks.Forget()
 	r.changes.Add(1)
 }
+
+// UnderWay returns how many calls are under way.
+func (r *Runner) UnderWay() int64 { return r.calls.Load() }
 
 // Wait returns when no goroutine of the runner is left.
 func (r *Runner) Wait() { r.wg.Wait() }
