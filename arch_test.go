@@ -66,8 +66,8 @@ var mayImport = map[string][]string{
 		"internal/core", "internal/script", "internal/session", "internal/wait", "internal/watch", "internal/wire",
 	},
 	"internal/several": {
-		"internal/acks", "internal/core", "internal/lease", "internal/scope", "internal/script", "internal/session",
-		"internal/wait",
+		"internal/acks", "internal/core", "internal/kind", "internal/lease", "internal/scope", "internal/script",
+		"internal/session", "internal/wait",
 	},
 	".": {
 		"internal/acks", "internal/ask", "internal/cluster", "internal/core", "internal/guard", "internal/holders",

@@ -63,17 +63,24 @@ func (p *protocol) Mark() string { return wire.LineChannel(p.lock().Key()) + wir
 
 func (p *protocol) lock() *core.Lock { return p.mutex.lock() }
 
-func (p *protocol) Acquire(w kind.Want) *script.Call {
+func (p *protocol) Acquire(w kind.Want) *script.Call { return p.acquire(w, "") }
+
+// aged is a protocol whose acquisitions ask for the server's age.
+type aged protocol
+
+func (p *protocol) Aged() kind.Acquirer { return (*aged)(p) }
+
+func (a *aged) Acquire(w kind.Want) *script.Call { return (*protocol)(a).acquire(w, "age") }
+
+// acquire is the call, with what it asks for besides.
+func (p *protocol) acquire(w kind.Want, age string) *script.Call {
 	c := script.NewCall(acquireScript).Key(p.lock().Key())
 	if p.fenced && !w.Tokened {
 		c.Key(p.token())
 	}
 	c.Arg(w.Owner, strconv.Itoa(w.Target), w.Lease).Int(w.NotAfter)
-	switch {
-	case w.Age:
-		c.Arg("age")
-	case p.tokenTTL > 0:
-		c.Arg("")
+	if age != "" || p.tokenTTL > 0 {
+		c.Arg(age)
 	}
 	if p.tokenTTL > 0 {
 		c.Arg(lease.Millis(p.tokenTTL))

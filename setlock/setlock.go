@@ -81,7 +81,7 @@ func New(s *holdfast.Session, name string, opts *Options) *Mutex {
 		opts = &Options{}
 	}
 	set := kind.Settings{
-		FixedLease: opts.FixedLease, NonReentrant: true, Poll: wait.Exponential(firstLook, lastLook), TellsAge: true,
+		FixedLease: opts.FixedLease, NonReentrant: true, Poll: wait.Exponential(firstLook, lastLook),
 	}
 	if token := opts.Token; token != "" {
 		set.Wires = kind.Wires{Draw: func() string { return token }, Reused: true}

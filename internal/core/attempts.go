@@ -12,7 +12,9 @@ func (a *acquisition) call(ctx context.Context, l *Lock, operation string, limit
 	if err := l.Begin(ctx, operation); err != nil {
 		return nil, err
 	}
-	a.lock = l
+	if a.lock = l; a.by == nil {
+		a.by = l.protocol
+	}
 	defer a.unwind()
 	a.init(ctx)
 	over := l.Session().Over(limit)

@@ -224,22 +224,17 @@ func (l *Lock) Lock(ctx context.Context, operation string, limit time.Duration) 
 	return h.Public(), err
 }
 
-// An Age is what a server reports about itself with a grant.
-type Age struct {
-	Replied bool      // the server has answered, whatever it was
-	At      time.Time // then
-	Up      int64     // seconds; below zero: it does not tell
-	Run     int64     // which run of the server it is
-}
-
-// Try makes one attempt, which may ask the server for its age. The error does not say which lock it is.
-func (l *Lock) Try(ctx context.Context, age bool) (*Single, Age, error) {
+// TryBy makes one attempt with a call of by's making; nil: as usual. It returns what the reply has behind its head, and
+// when the server has answered, whatever it was; zero: it has not. The error does not say which lock it is.
+func (l *Lock) TryBy(ctx context.Context, by kind.Acquirer) (h *Single, replied time.Time, more [3]int64, err error) {
 	a := newAcquisition()
-	a.age = age
+	a.by = by
 	a.begins() // also if nothing is sent
-	h, err := a.call(ctx, l, "try lock", 0)
-	answer := *a.answer
+	h, err = a.call(ctx, l, "try lock", 0)
+	if at := a.answer.replied; at > 0 {
+		replied = l.Session().Time(at)
+	}
+	more = a.answer.Rest
 	a.free()
-	at, more := answer.replied, answer.Rest
-	return h, Age{Replied: at > 0, At: l.Session().Time(at), Up: more[1], Run: more[2]}, errors.Unwrap(err)
+	return h, replied, more, errors.Unwrap(err)
 }

@@ -13,14 +13,24 @@ import (
 // A Protocol is the interface that a lock package supplies: how its scripts are called. All kinds reply like
 // rlock_acquire, rlock_release and lock_renew.
 type Protocol interface {
-	// Acquire is the call that raises the hold count of a wire owner.
-	Acquire(w Want) *script.Call
+	Acquirer
 	// Release is the call that lowers the hold count of a wire owner.
 	Release(r Remaining) *script.Call
 	// Renewal is the script that extends leases. Its first argument is the lease in ms.
 	Renewal() *script.Script
 	// Renew appends the keys and arguments of one wire owner to a call of it.
 	Renew(c *script.Call, owner string)
+}
+
+// An Acquirer makes the calls that raise the hold count of a wire owner.
+type Acquirer interface {
+	Acquire(w Want) *script.Call
+}
+
+// An Aging is the additional interface of a package whose acquisitions can ask how long the server has been up.
+type Aging interface {
+	// Aged makes acquisitions that do. Their replies have the seconds and which run of the server it is behind the token.
+	Aged() Acquirer
 }
 
 // The scripts of locks that are one hash: who holds one, and what extends leases.
@@ -87,7 +97,6 @@ type Want struct {
 	Hears    bool     // a waiter that hears when a release hands it the lock
 	Others   []string // besides Owner, of a call that wants several holds or none
 	Again    bool     // an earlier call under this wire owner may have been executed
-	Age      bool     // ask how long the server has been up
 }
 
 // Remaining says which holds of a wire owner a release leaves.
@@ -102,7 +111,6 @@ type Settings struct {
 	Wires        Wires                           // whose the holds are
 	NonReentrant bool
 	Shared       bool // by many owners; such a half is the other's owner's to take, too
-	TellsAge     bool // the server can be asked for its age with an acquisition
 	Confirms     bool // what a release by another session has granted begins with a call
 	HandsOver    bool // a release may hand the lock over to a call of the same session
 }

@@ -17,11 +17,11 @@ import (
 // A group is several holds as one, which lives while as many of them do as it needs. When it ends by
 // itself those that are left are given back.
 type group struct {
-	kind  kind
-	label session.Label
-	need  int
-	owner *core.Owner // of all
-	began time.Time
+	behaviour behaviour
+	label     session.Label
+	need      int
+	owner     *core.Owner // of all
+	began     time.Time
 
 	ended   atomic.Pointer[ending]
 	members atomic.Pointer[[]member] // when it is taken, a new slice for each change
@@ -37,8 +37,8 @@ type group struct {
 	failures []error       // of those that have ended by themselves, or could not be given back
 }
 
-// A kind is the behaviour in which a group of any locks ([allOf]) and the group of a quorum ([quorumGroup]) differ.
-type kind interface {
+// A behaviour is that in which a group of any locks ([allOf]) and the group of a quorum ([quorumGroup]) differ.
+type behaviour interface {
 	// Session is where the goroutines run that are no member's.
 	Session() *session.Session
 	// patience is how long members are waited for that are being given back; nil: for all.
@@ -83,9 +83,9 @@ func (m *member) missing() bool { return m.hold == nil || m.hold.Err() != nil }
 // heldSince reports whether the member has counted from that moment to this one.
 func (m *member) heldSince(moment time.Duration) bool { return m.since <= moment && !m.missing() }
 
-// init makes g a group of that kind, which ctx's owner has.
-func (g *group) init(ctx context.Context, k kind, label session.Label, need int, members []member) {
-	g.kind, g.label, g.need, g.owner, g.began = k, label, need, core.OwnerOf(ctx), time.Now()
+// init makes g a group of that behaviour, which ctx's owner has.
+func (g *group) init(ctx context.Context, b behaviour, label session.Label, need int, members []member) {
+	g.behaviour, g.label, g.need, g.owner, g.began = b, label, need, core.OwnerOf(ctx), time.Now()
 	g.members.Store(&members)
 }
 
@@ -129,12 +129,12 @@ func (g *group) begin(ctx context.Context) {
 		}
 	}
 	g.mu.Unlock()
-	observed := g.kind.Session().Holding(ctx, &g.label, "")
+	observed := g.behaviour.Session().Holding(ctx, &g.label, "")
 	g.mu.Lock()
 	g.observed = observed
 	why := g.ended.Load()
 	g.mu.Unlock()
-	g.kind.tend()
+	g.behaviour.tend()
 	if why != nil { // in between, when nobody could be told
 		g.tellEnd(&ending{err: why.err}, time.Since(g.began))
 	}
@@ -147,7 +147,7 @@ func (g *group) memberEnded(error) {
 	}
 	go func() { // its caller may be in the middle of anything
 		if g.Err() == nil {
-			g.kind.tend()
+			g.behaviour.tend()
 		}
 	}()
 }
@@ -202,7 +202,7 @@ func (g *group) finish(why *ending, left int) bool {
 	var contexts *scope.Context
 	if first {
 		contexts = g.contexts.Close()
-		g.kind.stop()
+		g.behaviour.stop()
 		if g.left = left; left > 0 {
 			g.back = make(chan struct{})
 		}
@@ -230,7 +230,7 @@ func (g *group) tellEnd(why *ending, held time.Duration) {
 			observed(held, why.err)
 		}
 	}()
-	g.kind.Session().LogLoss(&g.label, why.loss, held)
+	g.behaviour.Session().LogLoss(&g.label, why.loss, held)
 }
 
 // Context returns ctx with the owner of all members, ended when either ends.

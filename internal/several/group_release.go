@@ -15,8 +15,8 @@ func (g *group) Release() error {
 	if g.Err() == nil && g.finish(releasedEnd, 0) {
 		ended := releasedEnd
 		defer func() { g.tellEnd(ended, time.Since(g.began)) }()
-		defer g.kind.freed()
-		err := g.kind.releaseAll()
+		defer g.behaviour.freed()
+		err := g.behaviour.releaseAll()
 		if errors.Is(err, session.ErrLost) {
 			ended = &ending{err: err}
 		}
@@ -27,7 +27,7 @@ func (g *group) Release() error {
 	g.mu.Unlock()
 	why := []error{g.ended.Load().err}
 	if back != nil {
-		patience := g.kind.patience()
+		patience := g.behaviour.patience()
 		over, _ := patience.begin()
 		defer patience.end()
 		select {
@@ -49,7 +49,7 @@ func (g *group) dissolve() {
 			ended = append(ended, i)
 		}
 	}
-	why, besides := g.kind.lost(ended)
+	why, besides := g.behaviour.lost(ended)
 	if !g.finish(why, len(*g.members.Load())) {
 		return
 	}
@@ -78,7 +78,7 @@ func (g *group) gaveBack(n int, failures ...error) {
 	g.failures = append(g.failures, failures...)
 	if g.left -= n; n > 0 && g.left == 0 {
 		close(g.back)
-		g.kind.freed()
+		g.behaviour.freed()
 	}
 }
 

@@ -3,6 +3,8 @@ package several
 import (
 	"context"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/kind"
 )
 
 // ask asks one server within ctx, and makes its grant a member of the group. The lease counts from first.
@@ -17,17 +19,22 @@ func (g *quorumGroup) ask(ctx context.Context, i int, first time.Time) error {
 	known.silence.begin(l.Session())
 	run := known.servers.run(l.Slot())
 	asks := run == 0 || !q.TrustRestarted
-	h, age, err := l.Try(ctx, asks)
-	if age.Replied {
+	var by kind.Acquirer
+	if asks {
+		by = l.Protocol().(kind.Aging).Aged()
+	}
+	h, replied, more, err := l.TryBy(ctx, by)
+	if !replied.IsZero() {
 		known.silence.end()
 	}
+	age := age{replied, more[1], more[2]}
 	if err != nil {
 		return answered(err)
 	}
 	h.Limit(first.Add(l.Length() - Drift(l.Length())))
 	m := member{hold: h, run: run, asking: true}
-	if asks && (age.Up >= 0 || !q.TrustRestarted) {
-		m.run = age.Run
+	if asks && (age.up >= 0 || !q.TrustRestarted) {
+		m.run = age.run
 		_, longest := q.Leases()
 		ripe, silent := known.servers.ripe(l.Slot(), age, longest)
 		if !q.TrustRestarted {

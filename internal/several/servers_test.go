@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-
-	"github.com/holdfast-go/holdfast/internal/core"
 )
 
 // A server whose clock is set can neither make itself older nor stay young for longer than a lease.
@@ -39,7 +37,7 @@ func TestAServerRemembersALeaseWhateverBecomesOfItsClock(t *testing.T) {
 				var s servers
 				for _, g := range grants {
 					time.Sleep(g.after)
-					ripe, _ := s.ripe(0, core.Age{At: time.Now(), Up: g.up, Run: g.run}, length)
+					ripe, _ := s.ripe(0, age{time.Now(), g.up, g.run}, length)
 					assert.Equal(t, g.ripe, max(time.Until(ripe), 0))
 				}
 			})
