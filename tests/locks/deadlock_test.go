@@ -21,7 +21,12 @@ import (
 // breaking opens a session whose youngest call in a cycle fails.
 func breaking(t *testing.T, srv *redistest.Server) *holdfast.Session {
 	t.Helper()
-	return kit.OpenKnown(t, at(srv.Addr()), &holdfast.Options{Lease: 20 * time.Second, BreakDeadlocks: true})
+	return breakingWith(t, srv, nil)
+}
+
+func breakingWith(t *testing.T, srv *redistest.Server, o *holdfast.Observer) *holdfast.Session {
+	t.Helper()
+	return kit.OpenKnown(t, at(srv.Addr()), &holdfast.Options{Lease: 20 * time.Second, BreakDeadlocks: true, Observer: o})
 }
 
 // A cyclist has one lock and waits for the next one's.
@@ -60,13 +65,22 @@ func TestTheYoungestCallOfACycleFails(t *testing.T) {
 			}
 			all := make([]cyclist, c.owners)
 			sessions := make([]*holdfast.Session, c.owners)
+			waits := make(chan struct{}, 1)
+			begun := &holdfast.Observer{Wait: func(holdfast.Subject) func() {
+				select {
+				case waits <- struct{}{}:
+				default:
+				}
+				return nil
+			}}
 			for i := range all {
-				sessions[i] = breaking(t, srv)
+				sessions[i] = breakingWith(t, srv, begun)
 				all[i].hold = kit.Lock(t, t.Context(), c.has(sessions[i], fmt.Sprint("lock ", i)))
 			}
 			for i := range all {
 				want := c.wants(sessions[i], fmt.Sprint("lock ", (i+1)%c.owners))
 				all[i].next = kit.GoLock(all[i].hold.Context(t.Context()), want.Lock)
+				kit.Within(t, time.Minute, waits, "the wait")
 				kit.SleepUntil(time.Now().Add(5 * time.Millisecond)) // so that it is known who is the youngest
 			}
 			r := kit.Within(t, time.Minute, all[c.owners-1].next, "the end of the youngest wait")
