@@ -70,7 +70,8 @@ var mayImport = map[string][]string{
 		"internal/session", "internal/wait",
 	},
 	".": {
-		"internal/acks", "internal/ask", "internal/cluster", "internal/core", "internal/guard", "internal/holders",
+		"internal/acks", "internal/adopt", "internal/ask", "internal/cluster", "internal/core", "internal/guard",
+		"internal/holders",
 		"internal/lease", "internal/presence", "internal/session", "internal/sharing", "internal/wait",
 	},
 	"rlock": {

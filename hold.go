@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/adopt"
 	"github.com/holdfast-go/holdfast/internal/ask"
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/guard"
@@ -112,6 +113,29 @@ func (h *Hold) GuardScript(
 // and every 4 to 6 s, in case one was lost. It asks for nothing if Asked is not called. A hold of a permit is never
 // asked for.
 func (h *Hold) Asked() <-chan struct{} { return ask.Asked(h.core()) }
+
+// HandTo gives the hold to another session in one step: nobody else can have the lock in between, and those who wait
+// for it stay in their places. From then on the returned hold has it, with the fencing token, the settings of the lock,
+// and the owner of ctx if that has one. This hold ends as if released: Err matches [ErrNotHeld]. If holds of the same
+// owner are nested with it, they end, too, and the returned one stands for all of them: the lock keeps their count, and
+// is free when that one is released. Two owners of one session can hand a hold over as well.
+//
+// HandTo blocks until the server has answered the other session, for at most a third of the lease, or until ctx ends.
+// After an error the hold is where it was: if this session, or the other one, is closed ([ErrClosed]); if the hold has
+// ended; if the other session has another server; or if no reply came ([ErrNoReply]). HandTo is also refused, with an
+// error that says why, for a hold of several locks, a setlock and a read half; for the write half while its owner
+// reads, too; if a hold that is nested with it was detached; and while the outcome of another call, such as
+// [Hold.Guard], is not known. If the owner of ctx has the lock already, the error is [ErrAlreadyHeld].
+//
+// [Hold.ID] stays what it was. So [Mutex.Holders] looks for host, process and label under the session that took the
+// lock, and finds nothing of them or of the note once that is closed or holds nothing. Deadlocks that lead through the
+// hold are not noticed ([Options.BreakDeadlocks]). To hand a permit over to another process, detach it and pass its ID.
+// Redisson has no such thing.
+func (h *Hold) HandTo(ctx context.Context, s *Session) (*Hold, error) {
+	defer runtime.KeepAlive(h)
+	given, err := adopt.To(ctx, h.core(), (*session.Session)(s))
+	return (*Hold)(given), err
+}
 
 // Detach stops managing the hold. The hold ends here, as if released, but lives on the server
 // until its lease ends or somebody gives it back by its ID. Nothing is sent. If the hold has ended

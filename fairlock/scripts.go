@@ -4,6 +4,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/session"
+
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/lease"
@@ -129,8 +132,26 @@ func (p *protocol) Proof(owner string) kind.Proof {
 	return kind.Proof{Key: p.lock().Key(), As: kind.Field, Owner: owner}
 }
 
-func (p *protocol) Trim(t core.Trim) *script.Call {
-	return t.Call(core.TrimScript, p.lock().Key(), t.Owner)
+// On is the same lock of another session.
+func (p *protocol) On(s *session.Session) *core.Lock {
+	l := p.lock()
+	o := Options{
+		FixedLease: l.FixedLease, NonReentrant: l.NonReentrant, WaiterLease: p.waiterLease, JavaWait: duration(p.javaWait),
+	}
+	if p.tokens != nil {
+		o.Fenced, o.TokenTTL = true, duration(p.tokens.ttl)
+	}
+	return New((*holdfast.Session)(s), l.Name, &o).lock()
+}
+
+// duration is what scripts take as a number of ms; 0 for "".
+func duration(millis string) time.Duration {
+	d, _ := time.ParseDuration(millis + "ms")
+	return d
+}
+
+func (p *protocol) Trim(t kind.Trim) *script.Call {
+	return t.Call(kind.TrimScript, p.lock().Key(), t.Owner)
 }
 
 func (p *protocol) Holders(string) *script.Call {

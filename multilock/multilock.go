@@ -207,7 +207,7 @@ func (m *MultiLock) observe(ctx context.Context) func(h **holdfast.Hold, err *er
 		if done := lock.Session().Acquiring(ctx, m.label()); done != nil {
 			return func(h **holdfast.Hold, err *error) {
 				if *h != nil || *err != nil { // else an observer has ended the call
-					(*core.Hold)(*h).Guard(func() { done(session.Acquired{Err: *err}) })
+					several.Guard((*core.Hold)(*h), func() { done(session.Acquired{Err: *err}) })
 				}
 			}
 		}

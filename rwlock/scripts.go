@@ -4,6 +4,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/session"
+
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/lease"
@@ -78,7 +81,7 @@ func (p *reader) Renew(c *script.Call, owner string) {
 
 func (p *reader) Force(w script.Window) *script.Call { return p.force(read, w) }
 
-func (p *reader) Trim(t core.Trim) *script.Call { return t.Call(trimReadScript, p.lock.Key(), t.Owner) }
+func (p *reader) Trim(t kind.Trim) *script.Call { return t.Call(trimReadScript, p.lock.Key(), t.Owner) }
 
 func (p *reader) Holders(owner string) *script.Call {
 	return script.NewCall(holdersScript).Key(p.lock.Key()).Arg(read, owner)
@@ -92,6 +95,14 @@ func (p *reader) InTheWay() *script.Call {
 type writer struct {
 	half
 	told string // the channel on which the session is told
+}
+
+// On is the same half of another session.
+func (p *writer) On(s *session.Session) *core.Lock {
+	l := p.lock
+	return New((*holdfast.Session)(s), l.Name, &Options{
+		FixedLease: l.FixedLease, PreferWriter: p.writers != "",
+	}).write.lock
 }
 
 func (p *writer) Acquire(w kind.Want) *script.Call {
@@ -166,8 +177,8 @@ func (p *writer) Proof(owner string) kind.Proof {
 
 func (p *writer) Force(w script.Window) *script.Call { return p.force(write, w) }
 
-func (p *writer) Trim(t core.Trim) *script.Call {
-	return t.Call(core.TrimScript, p.lock.Key(), wire.WriteOwner(t.Owner))
+func (p *writer) Trim(t kind.Trim) *script.Call {
+	return t.Call(kind.TrimScript, p.lock.Key(), wire.WriteOwner(t.Owner))
 }
 
 func (p *writer) Holders(owner string) *script.Call {

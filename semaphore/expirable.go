@@ -224,6 +224,11 @@ func (p *permits) Renew(c *script.Call, owner string) {
 	c.Key(wire.PermitsKey(p.lock.Key())).Arg(owner)
 }
 
+// On is the same semaphore of another session.
+func (p *permits) On(s *session.Session) *core.Lock {
+	return &NewExpirable((*holdfast.Session)(s), p.lock.Name, &p.opts).lock
+}
+
 func (p *permits) Proof(permit string) kind.Proof {
 	return kind.Proof{Key: wire.PermitsKey(p.lock.Key()), As: kind.Permit, Owner: permit}
 }

@@ -47,7 +47,7 @@ func (p *protocol) Proof(owner string) kind.Proof {
 	return kind.Proof{Key: p.lock().Key(), As: kind.String, Owner: owner}
 }
 
-func (p *protocol) Trim(t core.Trim) *script.Call { return t.Call(trimScript, p.lock().Key(), t.Owner) }
+func (p *protocol) Trim(t kind.Trim) *script.Call { return t.Call(trimScript, p.lock().Key(), t.Owner) }
 
 func (p *protocol) Holders(string) *script.Call {
 	return script.NewCall(holdersScript).Key(p.lock().Key())

@@ -1,4 +1,4 @@
-// Package adopt takes over what another session has acquired, and has let go of without a release.
+// Package adopt takes over what another session has acquired: what it has let go of without a release, or hands over.
 package adopt
 
 import (
@@ -40,16 +40,21 @@ func Hold(ctx context.Context, l *core.Lock, operation, wire string) (hold *core
 }
 
 func adopt(ctx context.Context, l *core.Lock, wire string) (*core.Single, error) {
-	owner := core.OwnerOf(ctx)
-	if owner == nil || l.Wires.Ownerless {
-		owner = core.OwnerOf(core.NewOwner(ctx))
-	}
-	claims := owner.Claims([]*core.Lock{l})
+	claims := claimsOf(ctx, l)
 	h, err := extend(ctx, l, claims, wire)
 	if err != nil {
 		claims.Drop()
 	}
 	return h, err
+}
+
+// claimsOf are those of ctx's owner to the lock, or of a fresh owner.
+func claimsOf(ctx context.Context, l *core.Lock) *core.Claims {
+	owner := core.OwnerOf(ctx)
+	if owner == nil || l.Wires.Ownerless {
+		owner = core.OwnerOf(core.NewOwner(ctx))
+	}
+	return owner.Claims([]*core.Lock{l})
 }
 
 // extend extends the lease of the wire owner, as a renewal does.
@@ -66,7 +71,7 @@ func extend(ctx context.Context, l *core.Lock, claims *core.Claims, wire string)
 	var holds []*core.Single
 	err = s.Once(ctx, l.Key(), l.NotAfter(), func(ctx context.Context) error {
 		sent := s.Now()
-		held, err := renew(ctx, l, wire)
+		held, err := renew(ctx, l, l.Millis(), wire)
 		if err == nil && !held {
 			err = session.ErrNotHeld
 		}
@@ -81,10 +86,10 @@ func extend(ctx context.Context, l *core.Lock, claims *core.Claims, wire string)
 	return holds[0], nil
 }
 
-// renew extends the lease, and reports whether the wire owner has one.
-func renew(ctx context.Context, l *core.Lock, wire string) (held bool, err error) {
+// renew makes the lease last for at least that long from now, and reports whether the wire owner has one.
+func renew(ctx context.Context, l *core.Lock, millis, wire string) (held bool, err error) {
 	p, r := l.Protocol(), l.Session().Runner()
-	c := script.NewCall(p.Renewal()).Arg(l.Millis())
+	c := script.NewCall(p.Renewal()).Arg(millis)
 	defer c.Free()
 	p.Renew(c, wire)
 	if err := r.Run(ctx, script.Take, c); err != nil {

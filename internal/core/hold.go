@@ -47,16 +47,3 @@ func (h *Hold) Context(ctx context.Context) context.Context {
 
 // Name is the lock's name as the caller gave it.
 func (h *Hold) Name() string { return h.inside.Label().Name }
-
-// Guard does something that calls code of the user's. If that panics or ends the goroutine, nobody gets the
-// hold, if there is one, and it is given back.
-func (h *Hold) Guard(do func()) {
-	done := false
-	defer func() {
-		if !done && h != nil {
-			_ = h.inside.Release()
-		}
-	}()
-	do()
-	done = true
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,7 +27,7 @@ type keeper struct {
 	permits registry.Registry[*grant]
 	checks  *checks.Checks[*grant]
 	telling atomic.Int64 // losses of which users are being told
-	closed  closed
+	closed  debts.Closed[*Single, *grant]
 }
 
 // keeperOf returns the session's keeper.
@@ -74,50 +73,10 @@ func (k *keeper) HeldSince(after, then time.Duration, yield func(h session.Held)
 	}
 }
 
-// closed has the holds that have ended because of Close.
-type closed struct {
-	mu    sync.Mutex   // guards the rest
-	holds []closedHold // of which nobody has been told
-	left  []*grant     // which are to be given back
-}
-
-type closedHold struct {
-	hold *Single
-	held time.Duration
-}
-
-func (c *closed) add(holds []*Single) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, h := range holds {
-		c.holds = append(c.holds, closedHold{h, h.held()})
-	}
-}
-
-// leave leaves a grant to Close to give back.
-func (c *closed) leave(g *grant) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.left = append(c.left, g)
-}
-
-// take takes what has been left.
-func (c *closed) take() (left []*grant) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	left, c.left = c.left, nil
-	return left
-}
-
 // TellAll reports to the user's code the holds that Close has ended.
 func (k *keeper) TellAll() {
-	c := &k.closed
-	c.mu.Lock()
-	holds := c.holds
-	c.holds = nil
-	c.mu.Unlock()
-	for _, h := range holds {
-		defer h.hold.tellEnd(closedEnd, h.held) // the others', whatever one of them does
+	for _, h := range k.closed.Ended() {
+		defer h.Hold.tellEnd(closedEnd, h.Held) // the others', whatever one of them does
 	}
 }
 
@@ -127,12 +86,14 @@ func (k *keeper) ReleaseAll(ctx context.Context) error {
 	var calls []debts.Giving
 	for _, g := range k.dog.All() {
 		ended, last := g.endAll(closedEnd)
-		k.closed.add(ended)
+		for _, h := range ended {
+			k.closed.End(h, h.held())
+		}
 		if last {
-			k.closed.leave(g)
+			k.closed.Leave(g)
 		}
 	}
-	for _, g := range k.closed.take() {
+	for _, g := range k.closed.Left() {
 		calls = append(calls, debts.Giving{Call: g.lock.protocol.Release(kind.Remaining{Owner: g.Wire}), Means: g.lock.final})
 	}
 	owed, endless := k.debts.Take()

@@ -189,19 +189,6 @@ func (l *Lock) ForceUnlock(ctx context.Context) (was bool, err error) {
 	return was, err
 }
 
-// Inspect reads a row of an Inspector's reply for each holder.
-func (l *Lock) Inspect(
-	ctx context.Context, operation string, call *script.Call, row func(owner string, countAndLease []int64),
-) error {
-	return l.Run(ctx, operation, call, func() error {
-		values, err := call.ReadArray()
-		if err != nil {
-			return err
-		}
-		return call.ReadRows(values, 2, row)
-	})
-}
-
 // inTheWay asks for the wire owners that a call waits for.
 func (l *Lock) inTheWay(ctx context.Context, in kind.Inspector) (owners []string, err error) {
 	err = l.Inspect(ctx, "holders", in.InTheWay(), func(owner string, _ []int64) { owners = append(owners, owner) })

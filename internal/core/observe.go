@@ -46,7 +46,7 @@ func (h *Single) observeEnd(why *ending, held time.Duration) {
 	h.grant.claim.Unlock()
 	switch {
 	case ended == nil:
-	case why == releasedEnd || why == detachedEnd:
+	case why == releasedEnd || why == detachedEnd || why == movedEnd:
 		ended(held, nil)
 	default:
 		ended(held, why.err)

@@ -48,7 +48,7 @@ func (h *Single) leaveToClose() error {
 		return err
 	}
 	if g.left() == 0 {
-		g.lock.keeper.closed.leave(g)
+		g.lock.keeper.closed.Leave(g)
 	}
 	h.tellEnd(closedEnd, h.held())
 	return session.ErrClosed

@@ -5,31 +5,11 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/lease"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/session"
 )
-
-// A Trimmer is the additional interface of a protocol whose leases may be trimmed.
-type Trimmer interface {
-	// Trim is the call that trims a lease, with the replies of lock_trim.
-	Trim(g Trim) *script.Call
-}
-
-// A Trim says for how long at most a wire owner may have the lock, and when the server may enforce that.
-type Trim struct {
-	Owner  string
-	most   string // ms
-	window script.Window
-}
-
-// Call is the call of a script with the arguments of lock_trim.
-func (g Trim) Call(s *script.Script, key, owner string) *script.Call {
-	return script.NewCall(s).Key(key).Arg(owner, g.most).Within(g.window)
-}
-
-// TrimScript trims the leases of locks that are one hash.
-var TrimScript = script.Load("lock_trim")
 
 // errTrimming is why no longer lease is asked for.
 var errTrimming = &script.Failure{
@@ -102,7 +82,7 @@ func (g *grant) slackens(lasts time.Duration) bool {
 // trim trims the grant's lease to what the longest hold under its wire owner needs.
 func (g *grant) trim() error {
 	l, s, c := g.lock, g.lock.Session(), g.claim
-	trimmer, ok := l.protocol.(Trimmer)
+	trimmer, ok := l.protocol.(kind.Trimmer)
 	if !ok || l.Wires.Reused { // by which others may hold it
 		return nil
 	}
@@ -120,7 +100,7 @@ func (g *grant) trim() error {
 	}
 	window := lease.NotAfter(s.Lease()) / 2
 	_, err := l.Object.InTime(ctx, "trim", window, func(w script.Window) *script.Call {
-		return trimmer.Trim(Trim{Owner: g.Wire, most: lease.Millis(most), window: w})
+		return trimmer.Trim(kind.Trim{Owner: g.Wire, Most: lease.Millis(most), Window: w})
 	})
 	c.Lock()
 	defer c.Unlock()

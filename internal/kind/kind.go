@@ -33,10 +33,11 @@ type Aging interface {
 	Aged() Acquirer
 }
 
-// The scripts of locks that are one hash: who holds one, and what extends leases.
+// The scripts of locks that are one hash: who holds one, and what extends leases and trims them.
 var (
 	HoldersScript = script.LoadLook("lock_holders")
 	RenewScript   = script.Load("lock_renew")
+	TrimScript    = script.Load("lock_trim")
 )
 
 // An Inspector is the additional interface of a package whose holders can be listed.
@@ -47,6 +48,24 @@ type Inspector interface {
 	InTheWay() *script.Call
 	// Force is the call that frees the lock whoever holds it, with the replies of rlock_force.
 	Force(w script.Window) *script.Call
+}
+
+// A Trimmer is the additional interface of a package whose leases may be trimmed.
+type Trimmer interface {
+	// Trim is the call that trims a lease, with the replies of lock_trim.
+	Trim(t Trim) *script.Call
+}
+
+// A Trim says for how long at most a wire owner may have the lock, and when the server may enforce that.
+type Trim struct {
+	Owner  string
+	Most   string // ms
+	Window script.Window
+}
+
+// Call is the call of a script with the arguments of lock_trim.
+func (t Trim) Call(s *script.Script, key, owner string) *script.Call {
+	return script.NewCall(s).Key(key).Arg(owner, t.Most).Within(t.Window)
 }
 
 // A Guarder is the additional interface of a package whose holds can guard writes.

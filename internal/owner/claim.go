@@ -76,9 +76,10 @@ func (c *Claim[G, H]) Believed(half Half, now time.Duration) (owner string, coun
 	if g == nil {
 		return "", 0
 	}
+	rare := g.besides()
 	for h := g.live; h != nil; h = h.next {
 		if h.Trusted(now) {
-			count++
+			count += rare.counts(h)
 		}
 	}
 	if count == 0 {

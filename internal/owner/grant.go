@@ -34,6 +34,7 @@ type rare[H any] struct {
 	acked      time.Duration // until when a lease lasts that replicas have; 0: they have none
 	correcting bool          // a duty that the server refused is tried again from time to time
 	guarding   int           // how many calls may still be executed that the wire owner guards
+	move[H]
 }
 
 // marks record what has happened to a grant.
@@ -89,6 +90,7 @@ func (c *Claim[G, H]) Passes(g *Grant[G, H], h *Hold[H], now, long time.Duration
 	_, other := c.Held(g.half)
 	rare := g.besides()
 	return g.live == h && h.next == nil && rare.detached == nil && other == nil && c.notes == nil &&
+		rare.more == 0 && rare.away == 0 &&
 		g.renewed == 1 && !g.marks.any(lost|returned) && !rare.correcting && rare.guarding == 0 &&
 		h.unsure == 0 && g.Token == 0 && !g.Over(now) && now+long <= h.Trust()
 }
@@ -147,8 +149,12 @@ func (g *Grant[G, H]) forgetOver(now time.Duration) {
 
 // Count is the hold count that the server should have.
 func (g *Grant[G, H]) Count(now time.Duration) (n int) {
-	for range g.remaining(now) {
-		n++
+	rare := g.besides()
+	if rare.away > 0 {
+		return rare.away
+	}
+	for h := range g.remaining(now) {
+		n += rare.counts(h)
 	}
 	return n
 }

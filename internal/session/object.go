@@ -159,6 +159,19 @@ func (o *Object) Run(ctx context.Context, operation string, c *script.Call, read
 	return nil
 }
 
+// Inspect reads a row of a reply for each holder.
+func (o *Object) Inspect(
+	ctx context.Context, operation string, call *script.Call, row func(owner string, countAndLease []int64),
+) error {
+	return o.Run(ctx, operation, call, func() error {
+		values, err := call.ReadArray()
+		if err != nil {
+			return err
+		}
+		return call.ReadRows(values, 2, row)
+	})
+}
+
 // A Look is how one sees whether a wait is over.
 type Look struct {
 	Call func() *script.Call

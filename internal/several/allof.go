@@ -28,8 +28,21 @@ func join(ctx context.Context, label session.Label, members []member, b *Batch) 
 	g := &allOf{batch: b}
 	g.init(ctx, g, label, len(members), members)
 	h := core.NewHold(g)
-	h.Guard(func() { g.begin(ctx) })
+	Guard(h, func() { g.begin(ctx) })
 	return h
+}
+
+// Guard does something that calls code of the user's. If that panics or ends the goroutine, nobody gets the hold, if
+// there is one, and it is given back.
+func Guard(h *core.Hold, do func()) {
+	done := false
+	defer func() {
+		if !done && h != nil {
+			_ = h.Inside().Release()
+		}
+	}()
+	do()
+	done = true
 }
 
 // Session returns the session of the first member.

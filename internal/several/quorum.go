@@ -141,7 +141,7 @@ func (q *Quorum) tryTo(ctx context.Context) (h *core.Hold, err error) {
 	}
 	g.took = time.Since(g.began)
 	h = core.NewHold(g)
-	h.Guard(func() { g.begin(ctx) })
+	Guard(h, func() { g.begin(ctx) })
 	return h, nil
 }
 

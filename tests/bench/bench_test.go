@@ -83,6 +83,12 @@ func BenchmarkGuard(b *testing.B) {
 	}
 }
 
+func BenchmarkHandTo(b *testing.B) {
+	h := bench.MeasureHandTo(b)
+	row("a hold handed to another session: commands, round trips", fmt.Sprint(h.Commands), "1")
+	row("  allocations", fmt.Sprint(h.Allocs), fmt.Sprint(allocsOfAHandTo))
+}
+
 func BenchmarkWaiters(b *testing.B) {
 	w := bench.MeasureWaiters(b, bench.Reentrant, 2000, 3)
 	row("2,000 waiters on 2,000 names: connections", fmt.Sprint(w.Connections), "2")

@@ -48,6 +48,16 @@ func TestCostsOfAGuardedWrite(t *testing.T) {
 	}
 }
 
+const allocsOfAHandTo = 20
+
+func TestCostsOfAHoldHandedToAnotherSession(t *testing.T) {
+	h := bench.MeasureHandTo(t)
+	assert.EqualValues(t, 1, h.Commands)
+	if !kit.Racing() {
+		assert.LessOrEqual(t, h.Allocs, float64(allocsOfAHandTo))
+	}
+}
+
 // A RedLock on five servers allocates no more than redsync's.
 func TestCostsOfARedLock(t *testing.T) {
 	m := bench.MeasureMajority(t, 5, 0)

@@ -34,6 +34,7 @@ import (
 	p18 "github.com/holdfast-go/holdfast/tests/programs/p18_tenants"
 	p20 "github.com/holdfast-go/holdfast/tests/programs/p20_etag"
 	p21 "github.com/holdfast-go/holdfast/tests/programs/p21_giveway"
+	p22 "github.com/holdfast-go/holdfast/tests/programs/p22_rotate"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 	"github.com/holdfast-go/holdfast/tests/webtest"
 )
@@ -329,4 +330,25 @@ func TestGiveWay(t *testing.T) {
 	}))
 	require.ErrorIs(t, <-gaveWay, p21.ErrGaveWay)
 	require.Equal(t, 3, stored)
+}
+
+// A new session takes over what jobs hold, and the old one is closed.
+func TestRotate(t *testing.T) {
+	srv, old := open(t)
+	next, err := holdfast.Open(rueidis.ClientOption{InitAddress: []string{srv.Addr()}}, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, next.Close()) })
+	jobs := map[string]*holdfast.Hold{}
+	for _, name := range []string{"import", "export"} {
+		jobs[name], err = rlock.New(old, name, &rlock.Options{Fenced: true}).Lock(t.Context())
+		require.NoError(t, err)
+	}
+	require.NoError(t, p22.Rotate(t.Context(), old, next, jobs))
+	for name, hold := range jobs {
+		require.NoError(t, hold.Err())
+		require.EqualValues(t, 1, hold.Token())
+		_, err := rlock.New(next, name, nil).TryLock(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrBusy)
+		require.NoError(t, hold.Release())
+	}
 }

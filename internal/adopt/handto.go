@@ -1,0 +1,139 @@
+package adopt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/core"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
+)
+
+// A Mover is the additional interface of a protocol whose holds can go to another session.
+type Mover interface {
+	// On is the same lock, with the same settings, of a session.
+	On(s *session.Session) *core.Lock
+}
+
+var (
+	errSeveral   = errors.New("it is a hold of several locks; hand over those of single locks")
+	errKind      = errors.New("a hold of this kind stays in its session")
+	errRenamed   = errors.New("Options.MapName of the other session gives the lock another name")
+	errElsewhere = errors.New("the other session's server does not have it: that is another one, or the hold is lost")
+)
+
+// To makes a hold, with those nested with it, one of the session to. Nothing changes on the server but the lease.
+//
+// A renewal by that session comes first: it proves that the server there has the wire owner. Only then, without a call,
+// the hold ends here and begins there. So there is no outcome that nobody knows.
+func To(ctx context.Context, of session.Holding, to *session.Session) (*core.Hold, error) {
+	h, ok := of.(*core.Single)
+	if !ok {
+		return nil, of.Label().Fail(handOver, errSeveral)
+	}
+	if err := h.Err(); err != nil {
+		return nil, h.Label().Fail(handOver, err)
+	}
+	if !h.Session().Enter() {
+		return nil, h.Label().Fail(handOver, session.ErrClosed)
+	}
+	heir, ended, err := handTo(ctx, h, to)
+	h.Session().Leave() // an observer may close the session, which waits for calls
+	if err != nil {
+		return nil, err
+	}
+	returned := false
+	defer func() { // if the user's observer panics, or ends the goroutine
+		if !returned {
+			_ = heir.Release()
+		}
+	}()
+	ended()
+	heir.Observe(ctx)
+	returned = true
+	return heir.Public(), nil
+}
+
+const handOver = "hand over"
+
+// handTo is To without what is told to users.
+func handTo(ctx context.Context, h *core.Single, to *session.Session) (heir *core.Single, ended func(), err error) {
+	mover, ok := h.Of().Protocol().(Mover)
+	if !ok {
+		return nil, nil, h.Label().Fail(handOver, errKind)
+	}
+	l := mover.On(to)
+	if err := l.Begin(ctx, handOver); err != nil {
+		return nil, nil, err
+	}
+	defer to.Leave()
+	if l.Key() != h.Of().Key() {
+		return nil, nil, l.Fail(handOver, errRenamed)
+	}
+	claims := claimsOf(ctx, l)
+	heir, ended, err = move(ctx, h, claims, to)
+	if err != nil {
+		claims.Drop()
+		return nil, nil, l.Fail(handOver, explain(ctx, err))
+	}
+	return heir, ended, nil
+}
+
+// explain is why a hold stays: a renewal whose outcome is not known has not moved it.
+func explain(ctx context.Context, err error) error {
+	if class := script.ClassOf(err); ctx.Err() == nil && (class == script.Unknown || class == script.Broken) {
+		return fmt.Errorf("%w from the other session's server: %w", session.ErrNoReply, errors.Unwrap(err))
+	}
+	if ctx.Err() != nil {
+		return session.Stopped(ctx)
+	}
+	return session.Explain(ctx, err)
+}
+
+// move moves the hold in the turns of both owners.
+func move(
+	ctx context.Context, h *core.Single, claims *core.Claims, to *session.Session,
+) (heir *core.Single, ended func(), err error) {
+	leave, err := claims.Enter(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer leave()
+	if claims.Held() > 0 { // or the turn that comes next would be the same
+		return nil, nil, session.ErrAlreadyHeld
+	}
+	leaveHere, err := h.Enter(ctx)
+	if err != nil {
+		return nil, nil, &script.Failure{Class: script.Refused, Err: err}
+	}
+	defer leaveHere()
+	of, err := h.Moves()
+	if err != nil {
+		return nil, nil, err
+	}
+	l, lease := of.Protocol().(Mover).On(to), look
+	if l.FixedLease == 0 {
+		lease = l.Millis()
+	}
+	var sent time.Duration
+	err = to.Once(ctx, l.Key(), l.NotAfter(), func(ctx context.Context) error {
+		sent = to.Now()
+		held, err := renew(ctx, l, lease, h.Granted().Wire)
+		if err == nil && !held {
+			err = errElsewhere
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case to.Closed():
+		return nil, nil, session.ErrClosed
+	}
+	return h.Move(l, claims, sent)
+}
+
+// look is a lease with which a renewal extends nothing.
+const look = "1"

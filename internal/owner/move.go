@@ -1,0 +1,69 @@
+package owner
+
+import (
+	"errors"
+	"time"
+)
+
+// Why a grant has to stay where it is.
+var (
+	errOtherHalf = errors.New("its owner has the other half as well, so release that first")
+	errDetached  = errors.New("a hold nested with it was detached, and lasts as long as its lease")
+	errDoubt     = errors.New("the outcome of another call of its owner is not known, and concerns it as well")
+)
+
+// A move is what a grant has to do with another session.
+type move[H any] struct {
+	away int      // how many holds have moved there, under the wire owner: they count here for ever
+	all  *Hold[H] // stands for all that have come from there,
+	more int      // for that many besides itself
+}
+
+// Stays returns why g, whose wire owner has a turn, cannot move to another session; nil if it can. Nobody there would
+// know of a call that may still be executed, except for a copy of the acquisition.
+func (c *Claim[G, H]) Stays(g *Grant[G, H], now time.Duration) error {
+	g.forgetOver(now)
+	_, other := c.Held(g.half)
+	rare := g.besides()
+	switch {
+	case other != nil:
+		return errOtherHalf
+	case rare.detached != nil:
+		return errDetached
+	case g.marks.any(returned) || rare.correcting || rare.guarding > 0 || c.notes != nil && c.notes.floor > 0:
+		return errDoubt
+	}
+	trims, _ := c.trims(g.Wire, forever, now)
+	for h := g.live; h != nil; h = h.next {
+		trims = trims || h.unsure > now
+	}
+	if trims {
+		return errDoubt
+	}
+	return nil
+}
+
+// Move makes g, which does not stay, another session's: its holds, which are then to end, count for h there, the only
+// hold of a grant that has begun with the wire owner and the token. Moments there are what then says. Nothing is to be
+// given back for g itself any more.
+func (g *Grant[G, H]) Move(to *Grant[G, H], h *Hold[H], now time.Duration, then func(time.Duration) time.Duration) {
+	n, rare, there := g.Count(now), g.setRare(), to.setRare()
+	there.move = move[H]{all: h, more: n - 1}
+	if rare.copies > 0 {
+		there.copies = then(rare.copies)
+	}
+	if rare.acked > 0 {
+		there.acked = then(rare.acked)
+	}
+	to.until = then(g.until)
+	g.until, rare.copies = 0, 0
+	rare.move = move[H]{away: n}
+}
+
+// counts is for how many h counts.
+func (m *move[H]) counts(h *Hold[H]) int {
+	if h == m.all {
+		return 1 + m.more
+	}
+	return 1
+}

@@ -1,0 +1,374 @@
+package fleet
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/setlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// handed are the kinds whose holds can be handed over.
+func handed() (kinds []kit.Kind) {
+	for _, k := range kit.Kinds {
+		switch {
+		case k.Several || k.Most != nil || k.OneString || k.Name == "rwlock read" || k.Name == "rwlock read preferred":
+		default:
+			kinds = append(kinds, k)
+		}
+	}
+	return kinds
+}
+
+func handTo(t *testing.T, ctx context.Context, h *holdfast.Hold, s *holdfast.Session) *holdfast.Hold {
+	t.Helper()
+	next, err := h.HandTo(ctx, s)
+	require.NoError(t, err)
+	require.ErrorIs(t, h.Err(), holdfast.ErrNotHeld)
+	return next
+}
+
+// A rival that looks all the time never gets the lock, however often it is handed over.
+func TestARivalNeverSeesALockThatIsHandedOver(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	for _, k := range handed() {
+		t.Run(k.Name, func(t *testing.T) {
+			t.Parallel()
+			name := k.Own(kit.Orders)[0]
+			sessions := []*holdfast.Session{kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)}
+			rival := k.Make(kit.Open(t, srv.Addr(), nil), name, 0)
+			hold := kit.Lock(t, t.Context(), k.Make(sessions[0], name, 0))
+			id, token := hold.ID(), hold.Token()
+
+			ctx, stop := context.WithCancel(t.Context())
+			looked := make(chan int)
+			go func() {
+				looks := 0
+				for ; ctx.Err() == nil; looks++ {
+					h, err := rival.TryLock(t.Context())
+					if !assert.ErrorIs(t, err, holdfast.ErrBusy) {
+						if h != nil {
+							_ = h.Release()
+						}
+						break
+					}
+				}
+				looked <- looks
+			}()
+			for i := range 300 {
+				hold = handTo(t, t.Context(), hold, sessions[(i+1)%2])
+				require.NoError(t, hold.Err())
+			}
+			stop()
+			require.Positive(t, <-looked)
+			require.Equal(t, id, hold.ID())
+			require.Equal(t, token, hold.Token())
+			require.NoError(t, hold.Release())
+			require.NoError(t, kit.Lock(t, t.Context(), rival).Release())
+		})
+	}
+}
+
+// The new hold is renewed by its session, and its owner is that of ctx.
+func TestAHoldThatIsHandedOverLivesInItsNewSession(t *testing.T) {
+	t.Parallel()
+	for _, k := range handed() {
+		t.Run(k.Name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			short := &holdfast.Options{Lease: time.Second}
+			a, b := kit.Open(t, srv.Addr(), short), kit.Open(t, srv.Addr(), short)
+			hold := kit.Lock(t, t.Context(), k.Make(a, kit.Orders, 0))
+			work := hold.Context(t.Context())
+			ctx := holdfast.NewOwner(t.Context())
+			next := handTo(t, ctx, hold, b)
+			require.ErrorIs(t, context.Cause(work), holdfast.ErrNotHeld)
+			require.ErrorIs(t, hold.Release(), holdfast.ErrNotHeld)
+			require.NoError(t, a.Close())
+			renewed := next.Deadline()
+			kit.Await(t, "a renewal", func() bool { return next.Deadline().After(renewed) })
+			if l := k.Make(b, kit.Orders, 0); !k.Permits {
+				held, err := l.Held(ctx)
+				require.NoError(t, err)
+				require.True(t, held)
+				held, err = l.Held(next.Context(t.Context()))
+				require.NoError(t, err)
+				require.True(t, held)
+			}
+			require.NoError(t, next.Release())
+			locked, err := k.Make(b, kit.Orders, 0).Locked(t.Context())
+			require.NoError(t, err)
+			require.False(t, locked)
+		})
+	}
+}
+
+// All holds of the owner go along, and the count with them.
+func TestNestedHoldsAreHandedOverTogether(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	for _, k := range handed() {
+		if !k.Reentrant {
+			continue
+		}
+		t.Run(k.Name, func(t *testing.T) {
+			t.Parallel()
+			name := k.Own(kit.Orders)[0]
+			a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+			mine, theirs := k.Make(a, name, 0), k.Make(b, name, 0)
+			count := func(ctx context.Context, want int) {
+				t.Helper()
+				n, err := theirs.HoldCount(ctx)
+				require.NoError(t, err)
+				require.Equal(t, want, n)
+				holders, err := theirs.Holders(t.Context())
+				require.NoError(t, err)
+				require.Len(t, holders, 1)
+				require.Equal(t, want, holders[0].Count)
+			}
+			outer := kit.Lock(t, t.Context(), mine)
+			inner := kit.Lock(t, outer.Context(t.Context()), k.Make(a, name, time.Minute))
+			next := handTo(t, t.Context(), inner, b)
+			require.ErrorIs(t, outer.Err(), holdfast.ErrNotHeld)
+			require.ErrorIs(t, outer.Release(), holdfast.ErrNotHeld)
+			ctx := next.Context(t.Context())
+			count(ctx, 2)
+			again := kit.Lock(t, ctx, theirs)
+			count(ctx, 3)
+			require.NoError(t, again.Release())
+			count(ctx, 2)
+			again = kit.Lock(t, ctx, theirs)
+			require.NoError(t, next.Release())
+			count(again.Context(t.Context()), 1)
+			back := handTo(t, t.Context(), again, a)
+			require.NoError(t, back.Release())
+			require.NoError(t, kit.Lock(t, t.Context(), theirs).Release())
+
+			outer = kit.Lock(t, t.Context(), mine)
+			kit.Lock(t, outer.Context(t.Context()), mine)
+			require.NoError(t, handTo(t, t.Context(), outer, b).Release(), "of both")
+			require.NoError(t, kit.Lock(t, t.Context(), theirs).Release())
+		})
+	}
+}
+
+// Whoever waits, in whichever session, gets the lock from the new holder.
+func TestWaitersStayWhenALockIsHandedOver(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	for _, k := range handed() {
+		t.Run(k.Name, func(t *testing.T) {
+			t.Parallel()
+			name := k.Own(kit.Orders)[0]
+			var sessions []*holdfast.Session
+			for range 3 {
+				sessions = append(sessions, kit.Open(t, srv.Addr(), nil))
+			}
+			hold := kit.Lock(t, t.Context(), k.Make(sessions[0], name, 0))
+			var waiting []<-chan kit.Result
+			for _, s := range sessions {
+				waiting = append(waiting, kit.GoLock(t.Context(), k.Make(s, name, 0).Lock))
+			}
+			for i := range 20 {
+				hold = handTo(t, t.Context(), hold, sessions[(i+1)%len(sessions)])
+			}
+			for range waiting {
+				require.NoError(t, hold.Release())
+				var got kit.Result
+				select {
+				case got = <-waiting[0]:
+				case got = <-waiting[1]:
+				case got = <-waiting[2]:
+				case <-time.After(kit.LongestWait):
+					t.Fatal("nobody gets it")
+				}
+				require.NoError(t, got.Err)
+				hold = handTo(t, t.Context(), got.Hold, sessions[0])
+			}
+			require.NoError(t, hold.Release())
+		})
+	}
+}
+
+// If no reply comes the hold stays, and it can be handed over later.
+func TestAHoldStaysIfTheOtherSessionHasNoReply(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	for _, lost := range []proxy.Action{proxy.DropReply, proxy.ResetBefore} {
+		p := proxy.Start(t, srv.Addr())
+		a := kit.Open(t, srv.Addr(), nil)
+		b := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Second})
+		hold := kit.Lock(t, t.Context(), rlock.New(a, kit.Orders, nil))
+		rule := p.On(kit.ScriptNamed("lock_renew"), lost, proxy.EveryTime)
+		next, err := hold.HandTo(t.Context(), b)
+		require.Nil(t, next)
+		require.ErrorIs(t, err, holdfast.ErrNoReply)
+		require.NotErrorIs(t, err, holdfast.ErrUnknown)
+		require.Positive(t, rule.Count())
+		require.NoError(t, hold.Err())
+		rule.Remove()
+		first := p.On(kit.ScriptNamed("lock_renew"), lost, proxy.First)
+		next = handTo(t, t.Context(), hold, b)
+		require.Equal(t, 1, first.Count(), "it is sent again")
+		require.NoError(t, next.Release())
+		require.False(t, srv.Int(t, "EXISTS", kit.Orders) > 0)
+	}
+}
+
+// The connections of both may be killed at any time, and sessions closed: exactly one of them has the hold, or it is
+// lost to both.
+func TestOneOfTwoHasAHoldWhateverHappens(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	rounds := 60
+	if testing.Short() {
+		rounds = 10
+	}
+	for i := range rounds {
+		a, b := kit.Open(t, p.Addr(), nil), kit.Open(t, p.Addr(), nil)
+		hold := kit.Lock(t, t.Context(), rlock.New(a, kit.Orders, nil))
+		nested := kit.Lock(t, hold.Context(t.Context()), rlock.New(a, kit.Orders, nil))
+		started := make(chan struct{})
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			<-started
+			switch i % 5 {
+			case 0:
+				p.CutAll()
+			case 1:
+				_ = a.Close()
+			case 2:
+				_ = b.Close()
+			case 3:
+				_ = nested.Release()
+			case 4:
+				_ = hold.Release()
+			}
+		}()
+		close(started)
+		next, err := nested.HandTo(t.Context(), b)
+		<-done
+		if err == nil {
+			require.Error(t, hold.Err())
+			require.Error(t, nested.Err())
+			if next.Err() == nil {
+				require.EqualValues(t, 1, srv.Int(t, "EXISTS", kit.Orders))
+				require.NoError(t, next.Release())
+			}
+		} else {
+			require.Nil(t, next)
+		}
+		require.NoError(t, a.Close())
+		require.NoError(t, b.Close())
+		require.Zero(t, srv.Int(t, "EXISTS", kit.Orders), "round %d: %v", i, err)
+	}
+}
+
+// Where a hold cannot be handed over, the error says why, and the hold stays.
+func TestHoldsThatCannotBeHandedOverStay(t *testing.T) {
+	t.Parallel()
+	srv, elsewhere := redistest.Start(t), redistest.Start(t)
+	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	l := rlock.New(a, kit.Orders, nil)
+	refused := func(hold *holdfast.Hold, s *holdfast.Session, says string) {
+		t.Helper()
+		next, err := hold.HandTo(t.Context(), s)
+		require.ErrorContains(t, err, says)
+		require.Nil(t, next)
+		require.NoError(t, hold.Err())
+	}
+	hold := kit.Lock(t, t.Context(), l)
+	refused(hold, kit.Open(t, elsewhere.Addr(), nil), `rlock "orders": hand over: the other session's server`)
+	mapped := &holdfast.Options{MapName: func(name string) string { return "tenant:" + name }}
+	refused(hold, kit.Open(t, srv.Addr(), mapped), "MapName")
+	closed := kit.Open(t, srv.Addr(), nil)
+	require.NoError(t, closed.Close())
+	refused(hold, closed, "session closed")
+	both := kit.Lock(t, t.Context(), multilock.New(fairlock.New(a, "x", nil), fairlock.New(a, "y", nil)))
+	refused(both, b, "several locks")
+	refused(kit.Lock(t, t.Context(), setlock.New(a, "set", nil)), b, "stays in its session")
+	rw := rwlock.New(a, "rw", nil)
+	writes := kit.Lock(t, t.Context(), rw.Write())
+	reads := kit.Lock(t, writes.Context(t.Context()), rw.Read())
+	refused(reads, b, "stays in its session")
+	refused(writes, b, "the other half")
+	require.NoError(t, reads.Release())
+	handTo(t, t.Context(), writes, b)
+	inner := kit.Lock(t, hold.Context(t.Context()), l)
+	require.NoError(t, inner.Detach())
+	refused(hold, b, "was detached")
+
+	_, err := hold.HandTo(hold.Context(t.Context()), a)
+	require.ErrorIs(t, err, holdfast.ErrAlreadyHeld, "it is handed to its own owner")
+	require.NoError(t, hold.Release())
+	_, err = hold.HandTo(t.Context(), b)
+	require.ErrorIs(t, err, holdfast.ErrNotHeld)
+	gone, stop := context.WithCancel(t.Context())
+	stop()
+	hold = kit.Lock(t, t.Context(), fairlock.New(a, "z", nil))
+	_, err = hold.HandTo(gone, b)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, hold.Release())
+}
+
+// A fixed lease is not made longer, neither here nor on the server.
+func TestAFixedLeaseIsHandedOverAsItIs(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	hold := kit.Lock(t, t.Context(), rlock.New(a, kit.Orders, &rlock.Options{FixedLease: time.Second}))
+	until := hold.Deadline()
+	next := handTo(t, t.Context(), hold, b)
+	require.WithinDuration(t, until, next.Deadline(), time.Millisecond)
+	kit.Await(t, "its end", func() bool { return next.Err() != nil })
+	require.ErrorIs(t, next.Err(), holdfast.ErrLost)
+	kit.Lock(t, t.Context(), rlock.New(a, kit.Orders, nil))
+
+	permits := semaphore.NewExpirable(a, "permits", &semaphore.ExpirableOptions{FixedLease: semaphore.Forever})
+	require.NoError(t, kit.ErrorOf(permits.TrySetPermits(t.Context(), 1)))
+	permit, err := permits.Acquire(t.Context())
+	require.NoError(t, err)
+	given := handTo(t, t.Context(), permit, b)
+	require.Equal(t, permit.ID(), given.ID())
+	require.NoError(t, permits.Release(t.Context(), given.ID()), "by its id, anywhere")
+	require.ErrorIs(t, given.Release(), holdfast.ErrLost)
+}
+
+// The observers of both sessions see a hold end and one begin; neither is a loss.
+func TestObserversSeeAHandOver(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	events := make(chan string, 8)
+	observer := func(who string) *holdfast.Options {
+		return &holdfast.Options{Observer: &holdfast.Observer{
+			Hold: func(context.Context, holdfast.Subject) func(holdfast.Ended) {
+				events <- who + " begins"
+				return func(ended holdfast.Ended) {
+					assert.NoError(t, ended.Err)
+					events <- who + " ends"
+				}
+			},
+		}}
+	}
+	a, b := kit.Open(t, srv.Addr(), observer("a")), kit.Open(t, srv.Addr(), observer("b"))
+	hold := kit.Lock(t, t.Context(), rlock.New(a, kit.Orders, nil))
+	require.NoError(t, handTo(t, t.Context(), hold, b).Release())
+	for _, want := range []string{"a begins", "a ends", "b begins", "b ends"} {
+		require.Equal(t, want, kit.Within(t, kit.LongestWait, events, want))
+	}
+}
