@@ -118,7 +118,8 @@ func (h *Hold) Asked() <-chan struct{} { return ask.Asked(h.core()) }
 // for it stay in their places. From then on the returned hold has it, with the fencing token, the settings of the lock,
 // and the owner of ctx if that has one. This hold ends as if released: Err matches [ErrNotHeld]. If holds of the same
 // owner are nested with it, they end, too, and the returned one stands for all of them: the lock keeps their count, and
-// is free when that one is released. Two owners of one session can hand a hold over as well.
+// is free when that one is released. Two owners of one session can hand a hold over as well. [Options.MaxHold] counts
+// from then on, and replicas ([Options.Acks]) are not asked again.
 //
 // HandTo blocks until the server has answered the other session, for at most a third of the lease, or until ctx ends.
 // After an error the hold is where it was: if this session, or the other one, is closed ([ErrClosed]); if the hold has

@@ -2,11 +2,13 @@ package fleet
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
@@ -345,6 +347,8 @@ func TestAFixedLeaseIsHandedOverAsItIs(t *testing.T) {
 	require.NoError(t, err)
 	given := handTo(t, t.Context(), permit, b)
 	require.Equal(t, permit.ID(), given.ID())
+	require.NoError(t, given.Err())
+	require.WithinDuration(t, permit.Deadline(), given.Deadline(), time.Millisecond)
 	require.NoError(t, permits.Release(t.Context(), given.ID()), "by its id, anywhere")
 	require.ErrorIs(t, given.Release(), holdfast.ErrLost)
 }
@@ -370,5 +374,69 @@ func TestObserversSeeAHandOver(t *testing.T) {
 	require.NoError(t, handTo(t, t.Context(), hold, b).Release())
 	for _, want := range []string{"a begins", "a ends", "b begins", "b ends"} {
 		require.Equal(t, want, kit.Within(t, kit.LongestWait, events, want))
+	}
+}
+
+// Calls of the owner that come at the same time take part, or come too late: in the end nothing is left.
+func TestAHandOverBesideOtherCallsOfTheOwner(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	sessions := []*holdfast.Session{kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)}
+	for _, k := range handed() {
+		if !k.Reentrant {
+			continue
+		}
+		t.Run(k.Name, func(t *testing.T) {
+			t.Parallel()
+			name := k.Own(kit.Orders)[0]
+			var inside atomic.Int64
+			for range 30 {
+				hold := kit.Lock(t, t.Context(), k.Make(sessions[0], name, 0))
+				require.EqualValues(t, 1, inside.Add(1))
+				ctx := hold.Context(t.Context())
+				var nested errgroup.Group
+				for range 3 {
+					nested.Go(func() error {
+						for {
+							inner, err := k.Make(sessions[0], name, 0).TryLock(ctx)
+							if err != nil {
+								return nil // it has been handed over
+							}
+							_ = inner.Release()
+						}
+					})
+				}
+				other := kit.GoLock(t.Context(), k.Make(sessions[1], name, 0).Lock)
+				next := handTo(t, holdfast.NewOwner(t.Context()), hold, sessions[1])
+				require.NoError(t, nested.Wait())
+				require.NoError(t, next.Err())
+				require.EqualValues(t, 0, inside.Add(-1))
+				require.NoError(t, next.Release())
+				require.NoError(t, kit.Granted(t, kit.LongestWait, other, "the next one").Release())
+			}
+			locked, err := k.Make(sessions[0], name, 0).Locked(t.Context())
+			require.NoError(t, err)
+			require.False(t, locked)
+		})
+	}
+}
+
+// In a cluster, too.
+func TestAHandOverInACluster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3)
+	sessions := []*holdfast.Session{kit.OpenCluster(t, c, nil), kit.OpenCluster(t, c, nil)}
+	for _, k := range handed() {
+		t.Run(k.Name, func(t *testing.T) {
+			t.Parallel()
+			name := k.Own(kit.Orders)[0]
+			hold := kit.Lock(t, t.Context(), k.Make(sessions[0], name, 0))
+			other := kit.GoLock(t.Context(), k.Make(sessions[0], name, 0).Lock)
+			for i := range 10 {
+				hold = handTo(t, t.Context(), hold, sessions[(i+1)%2])
+			}
+			require.NoError(t, hold.Release())
+			require.NoError(t, kit.Granted(t, kit.LongestWait, other, "the waiter").Release())
+		})
 	}
 }
