@@ -2,14 +2,10 @@ package cli
 
 import (
 	"embed"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
-
-// width is that of help texts, which fit the narrowest terminal in use.
-const width = 80
 
 // Topics makes the commands "help" and "completion" refuse topics that do not exist.
 func Topics(root *cobra.Command) {
@@ -37,29 +33,16 @@ func Help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 //go:embed help/*.txt
 var texts embed.FS
 
-// Layout gives the command, and those below it, their help texts, as wide as a terminal.
+// Layout gives the command, and those below it, their help texts, which fit the narrowest terminal in use.
 func Layout(cmd *cobra.Command) {
 	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), "Flags.FlagUsages ", "Flags.FlagUsagesWrapped 80 "))
 	file := strings.ReplaceAll(strings.TrimPrefix(cmd.CommandPath(), "holdfast "), " ", "-")
 	if text, err := texts.ReadFile("help/" + file + ".txt"); err == nil {
 		cmd.Long, cmd.Example, _ = strings.Cut(strings.TrimRight(string(text), "\n"), "\n\nExamples:\n")
 	}
-	cmd.Long = wrap(cmd.Long)
 	for _, below := range cmd.Commands() {
 		Layout(below)
 	}
-}
-
-// wrap breaks the paragraphs anew in which a line is too wide.
-func wrap(text string) string {
-	paragraphs := strings.Split(text, "\n\n")
-	for i, paragraph := range paragraphs {
-		wide := func(line string) bool { return len(line) > width }
-		if slices.ContainsFunc(strings.Split(paragraph, "\n"), wide) {
-			paragraphs[i] = Wrapped(paragraph, width)
-		}
-	}
-	return strings.Join(paragraphs, "\n\n")
 }
 
 // Wrapped breaks a text anew into lines of at most so many bytes, but for words that are longer.

@@ -1,20 +1,25 @@
 package cli
 
 import (
+	"io/fs"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-func TestWrap(t *testing.T) {
-	long := strings.Repeat("word ", 20)
-	for text, want := range map[string]string{
-		"":                          "",
-		"one\ntwo":                  "one\ntwo",
-		"one\n\n  two   spaces\nto": "one\n\n  two   spaces\nto",
-		strings.TrimSpace(long):     strings.Repeat("word ", 15) + "word\nword word word word",
-	} {
-		require.Equal(t, want, wrap(text))
+// Explanations fit the narrowest terminal in use; examples may be wider.
+func TestHelpFitsATerminal(t *testing.T) {
+	t.Parallel()
+	files, err := fs.Glob(texts, "help/*.txt")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		text, err := texts.ReadFile(file)
+		require.NoError(t, err)
+		long, _, _ := strings.Cut(string(text), "\n\nExamples:\n")
+		for line := range strings.Lines(long) {
+			require.LessOrEqual(t, len(strings.TrimSuffix(line, "\n")), 80, "%s: %s", file, line)
+		}
 	}
 }

@@ -42,13 +42,11 @@ func Roughly(d time.Duration) string {
 // never taken for each other.
 func Safe(text string) string {
 	plain := text != "" && text[0] != '"' && text[0] != ' ' && text[len(text)-1] != ' ' && utf8.ValidString(text)
-	if plain && !strings.ContainsFunc(text, unprintable) {
+	if plain && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return text
 	}
 	return strconv.Quote(text)
 }
-
-func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
 // WriteJSON writes a value as one line of JSON, in which everything is escaped that a terminal might obey.
 func WriteJSON(w io.Writer, value any) error {

@@ -54,8 +54,8 @@ type call struct {
 	ids  []string // the arguments behind the name, if they are ids
 }
 
-// add adds a command. N, if the command has it, is at least least. check, which may be nil, looks at the flags.
-func (g *group) add(use, short string, least int, check, run func(*call) error) *cobra.Command {
+// add adds a command. N, if the command has it, is at least least.
+func (g *group) add(use, short string, least int, run func(*call) error) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(strings.Count(use, " "))}
 	if strings.HasSuffix(use, "[ID...]") {
 		cmd.Args = cobra.MinimumNArgs(1)
@@ -72,11 +72,6 @@ func (g *group) add(use, short string, least int, check, run func(*call) error) 
 		}
 		if g.timeout <= 0 {
 			return cli.Usagef("--timeout is %v, must be above 0", g.timeout)
-		}
-		if check != nil {
-			if err := check(c); err != nil {
-				return err
-			}
 		}
 		return c.do(cmd.Context(), run)
 	}

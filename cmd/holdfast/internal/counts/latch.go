@@ -13,16 +13,17 @@ import (
 
 func latchCommand(redis *cli.Redis) *cobra.Command {
 	g := newGroup(redis, "latch", "Set, count down and look at countdown latches", wire.LatchChannel)
-	g.add("set NAME N", "Close a latch until N have counted down", 1, nil, setLatch)
+	g.add("set NAME N", "Close a latch until N have counted down", 1, setLatch)
 	times := 1
-	down := g.add("down NAME", "Count a latch down", 0, func(c *call) error {
-		if c.n = times; times < 1 {
+	down := g.add("down NAME", "Count a latch down", 0, func(c *call) error { return downLatch(c, times) })
+	down.PreRunE = func(*cobra.Command, []string) error {
+		if times < 1 {
 			return cli.Usagef("--times is %d, must be at least 1", times)
 		}
 		return nil
-	}, downLatch)
+	}
 	down.Flags().IntVarP(&times, "times", "n", 1, "how many `times`")
-	g.add("count NAME", "Print how many have yet to count down", 0, nil, func(c *call) error {
+	g.add("count NAME", "Print how many have yet to count down", 0, func(c *call) error {
 		left, err := c.left()
 		if err != nil {
 			return err
@@ -63,10 +64,10 @@ func setLatch(c *call) error {
 	return c.refuse(latchState{c.name, left, &set}, "latch %q is set already: %d have yet to count down", c.name, left)
 }
 
-func downLatch(c *call) error {
+func downLatch(c *call, times int) error {
 	counted := 0
 	left, err := c.left()
-	for err == nil && counted < c.n && left > 0 {
+	for err == nil && counted < times && left > 0 {
 		if err = c.ctx.Err(); err == nil {
 			err = c.latch().CountDown(c.ctx)
 		}
@@ -79,7 +80,7 @@ func downLatch(c *call) error {
 		err = c.sayLatch(left)
 	}
 	if err != nil && counted > 0 {
-		return cli.Exit(cli.ExitTempFail, fmt.Errorf("after %d of %d times: %w", counted, c.n, err))
+		return cli.Exit(cli.ExitTempFail, fmt.Errorf("after %d of %d times: %w", counted, times, err))
 	}
 	return err
 }

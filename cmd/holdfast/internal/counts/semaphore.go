@@ -15,14 +15,14 @@ import (
 func semaphoreCommand(redis *cli.Redis) *cobra.Command {
 	g := newGroup(redis, "semaphore", "Make semaphores, change their size, give permits back", wire.SemaphoreChannel)
 	var expirable bool
-	set := g.add("set NAME N", "Make a semaphore with N permits", 0, nil, func(c *call) error {
+	set := g.add("set NAME N", "Make a semaphore with N permits", 0, func(c *call) error {
 		if expirable {
 			return c.setSemaphore(c.expirable().TrySetPermits)
 		}
 		return c.setSemaphore(c.counting().TrySetPermits)
 	})
 	set.Flags().BoolVar(&expirable, "expirable", false, "make one whose permits have ids and leases")
-	add := g.add("add NAME N", "Make a semaphore larger by N, or smaller", -most, nil, func(c *call) error {
+	add := g.add("add NAME N", "Make a semaphore larger by N, or smaller", -most, func(c *call) error {
 		withIDs, err := c.withIDs()
 		if err != nil {
 			return err
@@ -37,32 +37,31 @@ func semaphoreCommand(redis *cli.Redis) *cobra.Command {
 		return afterwards(c.saySemaphore())
 	})
 	add.Flags().BoolVar(&expirable, "expirable", false, "its permits have ids and leases")
-	g.add("count NAME", "Print how many permits are free", 0, nil, (*call).saySemaphore)
+	g.add("count NAME", "Print how many permits are free", 0, (*call).saySemaphore)
 	var n int
-	var release *cobra.Command
-	release = g.add("release NAME [ID...]", "Give permits back, by their ids", 0, func(c *call) error {
-		c.n = n
-		counted := release.Flags().Changed("permits")
+	release := g.add("release NAME [ID...]", "Give permits back, by their ids", 0, func(c *call) error {
+		if err := c.release(n); err != nil {
+			return err
+		}
+		return afterwards(c.saySemaphore())
+	})
+	release.PreRunE = func(cmd *cobra.Command, args []string) error {
+		ids, counted := args[1:], cmd.Flags().Changed("permits")
 		switch {
-		case counted && len(c.ids) > 0:
+		case counted && len(ids) > 0:
 			return cli.Usagef("name the ids of permits, or give -n, not both")
-		case !counted && len(c.ids) == 0:
+		case !counted && len(ids) == 0:
 			return cli.Usagef("name the ids of permits, or how many with -n")
 		case counted && n < 1:
 			return cli.Usagef("--permits is %d, must be at least 1", n)
 		}
-		for _, id := range c.ids {
+		for _, id := range ids {
 			if _, err := wire.Permit(id); err != nil {
 				return cli.Exit(cli.ExitUsage, err)
 			}
 		}
 		return nil
-	}, func(c *call) error {
-		if err := c.release(); err != nil {
-			return err
-		}
-		return afterwards(c.saySemaphore())
-	})
+	}
 	release.Flags().IntVarP(&n, "permits", "n", 0, "how `many` permits, of a counting semaphore")
 	return g.Command
 }
@@ -108,7 +107,7 @@ func (c *call) setSemaphore(set func(context.Context, int) (bool, error)) error 
 }
 
 // release gives the permits with the ids back, or n without any.
-func (c *call) release() error {
+func (c *call) release(n int) error {
 	if len(c.ids) > 0 {
 		return c.expirable().Release(c.ctx, c.ids...)
 	}
@@ -119,7 +118,7 @@ func (c *call) release() error {
 	if withIDs {
 		return cli.Nof("the permits of semaphore %q have ids: name them instead of -n", c.name)
 	}
-	there, err := c.counting().ReleaseIfExists(c.ctx, c.n)
+	there, err := c.counting().ReleaseIfExists(c.ctx, n)
 	if err == nil && !there {
 		return cli.Nof("there is no semaphore %q", c.name)
 	}

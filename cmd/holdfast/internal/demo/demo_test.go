@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -48,9 +47,9 @@ func TestQueueInOrder(t *testing.T) {
 		"xabc": "",
 		"acb":  "out of order: number 3 of the queue was served as number 2",
 	} {
-		f := &fairStory{stage: &stage{screen: &screen{out: new(strings.Builder)}}}
+		f := &fairStory{stage: &stage{screen: &screen{out: new(strings.Builder)}}, grants: map[string]int{}}
 		for i, id := range strings.Split(served, "") {
-			f.grants = append([]grant{{id, i}}, f.grants...) // they arrive in any order
+			f.grants[id] = i
 		}
 		if err := f.inOrder([]string{"a", "b", "c"}); want == "" {
 			require.NoError(t, err, served)
@@ -60,29 +59,31 @@ func TestQueueInOrder(t *testing.T) {
 	}
 }
 
-func TestJournal(t *testing.T) {
-	for lines, want := range map[string][2]int{ // most at once, done
-		"+1 -1 +2 -2":             {1, 2},
-		"+1 +2 +3 -1 +4 -2 -3 -4": {3, 4},
-		"+1 +2 +3 +4":             {4, 0},
-		"+1 +2 +3 x1 +4 -4":       {3, 1},
-	} {
-		j := journal(filepath.Join(t.TempDir(), "journal"))
-		for line := range strings.FieldsSeq(lines) {
-			require.NoError(t, j.write(line[0], int(line[1]-'0')))
-		}
-		most, done, err := j.audit()
+func TestWorkersAtWork(t *testing.T) {
+	folder := t.TempDir()
+	for worker, want := range []int{1, 2, 3} {
+		at, err := enter(folder, worker)
 		require.NoError(t, err)
-		require.Equal(t, want, [2]int{most, done}, lines)
+		require.Equal(t, want, at)
 	}
+	require.NoError(t, leave(folder, 1))
+	at, err := enter(folder, 7)
+	require.NoError(t, err)
+	require.Equal(t, 3, at)
+
+	p := &poolStory{}
+	for _, e := range []event{{What: holds, Value: 3}, {What: did}, {What: holds, Value: 2}, {What: did}} {
+		p.take(e)
+	}
+	require.Equal(t, [2]int{3, 2}, [2]int{p.most, p.done})
 }
 
 // A worker that cannot reach the server says why, and the demo ends with its words.
 func TestWorkerWithoutServer(t *testing.T) {
 	var orders strings.Builder
-	require.NoError(t, json.NewEncoder(&orders).Encode(order{Do: setUp, Setup: &setup{
+	require.NoError(t, json.NewEncoder(&orders).Encode(setup{
 		Scene: "lock", Redis: "redis://127.0.0.1:1", Lease: time.Second,
-	}}))
+	}))
 	err := work(t.Context(), strings.NewReader(orders.String()), io.Discard)
 	require.ErrorContains(t, err, "open: dial tcp 127.0.0.1:1: ")
 }
@@ -111,7 +112,7 @@ func TestWorkersEnd(t *testing.T) {
 func TestScreen(t *testing.T) {
 	var out strings.Builder
 	s := &screen{out: &out, live: true}
-	s.show("half")
+	s.write(startOver + "half")
 	s.say(s.red("done"))
 	require.Equal(t, startOver+"half"+startOver+"done\n", out.String())
 

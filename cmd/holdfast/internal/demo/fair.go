@@ -20,7 +20,7 @@ var fairScene = scene{
 	name:  "fair",
 	short: "a fair lock serves a queue in order; one waiter gives up, one dies",
 	story: func(s *stage) story {
-		return &fairStory{stage: s, lock: newFair(s.session, s.name), workers: map[string]int{}}
+		return &fairStory{stage: s, lock: newFair(s.session, s.name), workers: map[string]int{}, grants: map[string]int{}}
 	},
 	work: func(w *worker, s *holdfast.Session) func(context.Context) error {
 		return counting{w, impatient{newFair(s, w.Name), w}}.increment
@@ -63,13 +63,7 @@ type fairStory struct {
 	*stage
 	lock    *fairlock.Mutex // the coordinator's own
 	workers map[string]int  // by the ids of their sessions
-	grants  []grant         // in the order in which the coordinator heard of them
-}
-
-// A grant is one waiter being served. The number it read says how many came before it.
-type grant struct {
-	id   string
-	read int
+	grants  map[string]int  // what the waiters that were served have read: how many came before, by id
 }
 
 func (f *fairStory) tell(ctx context.Context) error {
@@ -91,7 +85,7 @@ func (f *fairStory) someoneGivesUp(ctx context.Context) error {
 		return err
 	}
 	worker := f.workerOf(queue[len(queue)/2])
-	f.process(worker).order(order{Do: giveUp})
+	f.process(worker).order(giveUp)
 	f.note(f.yellow("a waiter of worker %d gives up"), worker)
 	after, err := f.queueWhen(ctx, "the waiter to move to the end", func(now []string) bool {
 		return len(now) == len(queue) && !slices.Equal(now, queue)
@@ -104,7 +98,7 @@ func (f *fairStory) someoneGivesUp(ctx context.Context) error {
 		return fmt.Errorf("the queue was %s, and is %s", f.draw(queue), f.draw(after))
 	}
 	f.note("it has left the queue, and asks again; the others keep their places: %s", f.draw(after))
-	f.process(fairHolder).order(order{Do: proceed})
+	f.process(fairHolder).order(proceed)
 	if err := f.until(ctx, "the queue to be served", func() bool { return f.served(after) }); err != nil {
 		return err
 	}
@@ -126,7 +120,7 @@ func (f *fairStory) someoneDies(ctx context.Context) error {
 	died := time.Now()
 	f.note("%s to worker %d, which is number %d in the queue", f.red("SIGKILL"), dead, first+1)
 	living := slices.DeleteFunc(slices.Clone(queue), func(id string) bool { return f.workerOf(id) == dead })
-	f.process(fairHolder).order(order{Do: proceed})
+	f.process(fairHolder).order(proceed)
 	if err := f.until(ctx, "the dead waiter's turn", func() bool { return f.served(queue[:first]) }); err != nil {
 		return err
 	}
@@ -162,22 +156,17 @@ func (f *fairStory) standstill(ctx context.Context, moment time.Duration) (queue
 
 func (f *fairStory) served(queue []string) bool {
 	return !slices.ContainsFunc(queue, func(id string) bool {
-		return !slices.ContainsFunc(f.grants, func(g grant) bool { return g.id == id })
+		_, served := f.grants[id]
+		return !served
 	})
 }
 
-// inOrder checks that the waiters were served in the order of the queue.
+// inOrder checks that the waiters, which have all been served, were in the order of the queue.
 func (f *fairStory) inOrder(queue []string) error {
-	var order []grant
-	for _, g := range f.grants {
-		if slices.Contains(queue, g.id) {
-			order = append(order, g)
-		}
-	}
-	slices.SortFunc(order, func(a, b grant) int { return a.read - b.read })
-	for i, g := range order {
-		if g.id != queue[i] {
-			return fmt.Errorf("out of order: number %d of the queue was served as number %d", slices.Index(queue, g.id)+1, i+1)
+	order := slices.SortedFunc(slices.Values(queue), func(a, b string) int { return f.grants[a] - f.grants[b] })
+	for i, id := range order {
+		if id != queue[i] {
+			return fmt.Errorf("out of order: number %d of the queue was served as number %d", slices.Index(queue, id)+1, i+1)
 		}
 	}
 	f.note(f.green("all %d were served in the order of the queue"), len(queue))
@@ -207,7 +196,7 @@ func (f *fairStory) take(e event) {
 	case ready:
 		f.workers[e.Text] = e.worker
 	case holds:
-		f.grants = append(f.grants, grant{e.Text, e.Value})
+		f.grants[e.Text] = e.Value
 	}
 }
 

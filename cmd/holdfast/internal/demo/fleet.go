@@ -84,7 +84,7 @@ func (f *fleet) launchOne(ctx context.Context, self string, number int, with set
 	f.processes = append(f.processes, p)
 	f.wg.Go(func() { f.listen(p, stdout) })
 	with.Number = number
-	p.order(order{Do: setUp, Setup: &with})
+	_ = p.orders.Encode(with) // see order
 	return nil
 }
 
@@ -144,6 +144,6 @@ func (p *process) kill() error {
 func (p *process) finish() {
 	if p.fate == working {
 		p.fate = finishing
-		p.order(order{Do: finish})
+		p.order(finish)
 	}
 }

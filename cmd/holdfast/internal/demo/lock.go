@@ -89,7 +89,7 @@ func (l *lockStory) stopHolder(ctx context.Context) error {
 		return err
 	}
 	counted := len(l.ledger)
-	l.process(2).order(order{Do: proceed})
+	l.process(2).order(proceed)
 	if err := l.process(2).wake(); err != nil {
 		return err
 	}

@@ -1,12 +1,13 @@
 package demo
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -20,11 +21,11 @@ var poolScene = scene{
 	name:  "pool",
 	short: "six processes share three permits; one dies with a permit",
 	story: func(s *stage) story {
-		return &poolStory{s, semaphore.NewExpirable(s.session, s.name, nil)}
+		return &poolStory{stage: s, permits: semaphore.NewExpirable(s.session, s.name, nil)}
 	},
 	work: func(w *worker, s *holdfast.Session) func(context.Context) error {
-		permits, jobs := semaphore.NewExpirable(s, w.Name, nil), journal(w.File)
-		return func(ctx context.Context) error { return w.job(ctx, permits, jobs) }
+		permits := semaphore.NewExpirable(s, w.Name, nil)
+		return func(ctx context.Context) error { return w.job(ctx, permits) }
 	},
 }
 
@@ -37,28 +38,49 @@ const (
 
 // job does one job with a permit, which is renewed while the process lives. With Redisson nothing renews it:
 // there the lease must be longer than any job, and a dead worker keeps its permit for as long.
-func (w *worker) job(ctx context.Context, permits *semaphore.Expirable, jobs journal) error {
+func (w *worker) job(ctx context.Context, permits *semaphore.Expirable) error {
 	hold, err := permits.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer hold.Release()
-	if err := jobs.write(began, w.Number); err != nil {
+	at, err := enter(w.File, w.Number)
+	if err != nil {
+		return err
+	}
+	if err := w.tell(event{What: holds, Value: at}); err != nil {
 		return err
 	}
 	if err := w.compute(hold.Context(ctx), hold, 0, rand.N(w.Pace)); err != nil {
 		return err
 	}
-	return errors.Join(hold.Err(), jobs.write(ended, w.Number))
+	return errors.Join(hold.Err(), leave(w.File, w.Number), w.tell(event{What: did}))
+}
+
+// A worker at work is a file in a folder. enter returns how many are at work, this one included.
+func enter(folder string, worker int) (int, error) {
+	if err := os.WriteFile(filepath.Join(folder, strconv.Itoa(worker)), nil, 0o600); err != nil {
+		return 0, err
+	}
+	all, err := os.ReadDir(folder)
+	return len(all), err
+}
+
+func leave(folder string, worker int) error {
+	return os.Remove(filepath.Join(folder, strconv.Itoa(worker)))
 }
 
 // A poolStory is one telling of the scene.
 type poolStory struct {
 	*stage
-	permits *semaphore.Expirable // the coordinator's own
+	permits    *semaphore.Expirable // the coordinator's own
+	most, done int                  // jobs: at once, and in all
 }
 
 func (p *poolStory) tell(ctx context.Context) error {
+	if err := os.Mkdir(p.file, 0o700); err != nil {
+		return err
+	}
 	if _, err := p.permits.TrySetPermits(ctx, poolPermits); err != nil {
 		return err
 	}
@@ -81,7 +103,7 @@ func (p *poolStory) killWorker(ctx context.Context) error {
 		return err
 	}
 	killed := time.Now()
-	if err := errors.Join(p.process(1).kill(), journal(p.file).write(died, 1)); err != nil {
+	if err := errors.Join(p.process(1).kill(), leave(p.file, 1)); err != nil {
 		return err
 	}
 	p.note("%s to worker 1, which has a permit, in the middle of a job", p.red("SIGKILL"))
@@ -103,66 +125,31 @@ func (p *poolStory) killWorker(ctx context.Context) error {
 	return nil
 }
 
-// check compares the journal and the permits with what was promised.
+// check compares the jobs and the permits with what was promised.
 func (p *poolStory) check(ctx context.Context) error {
-	most, done, err := journal(p.file).audit()
-	free, err2 := p.permits.AvailablePermits(ctx)
-	if err := errors.Join(err, err2); err != nil {
+	free, err := p.permits.AvailablePermits(ctx)
+	if err != nil {
 		return err
 	}
 	p.say(fmt.Sprintf("  %d jobs done, at most %d at once; %d of %d permits are free again",
-		done, most, free, poolPermits))
+		p.done, p.most, free, poolPermits))
 	switch {
-	case most > poolPermits:
-		return fmt.Errorf("%d worked at once, with %d permits", most, poolPermits)
+	case p.most > poolPermits:
+		return fmt.Errorf("%d worked at once, with %d permits", p.most, poolPermits)
 	case free != poolPermits:
 		return fmt.Errorf("%d of %d permits are free in the end", free, poolPermits)
 	}
 	return nil
 }
 
-func (p *poolStory) take(event) {} // the journal has more
-
-func (p *poolStory) progress() string {
-	_, done, _ := journal(p.file).audit()
-	return fmt.Sprintf("%d jobs done", done)
-}
-
-// A journal is a file to which all processes append a line for each thing they do. A line is written in one
-// step, so the lines stand in the order in which things happened.
-type journal string
-
-// The lines of a journal end with the number of the worker.
-const (
-	began = '+' // a job, with a permit
-	ended = '-' // the job; the permit is still held
-	died  = 'x'
-)
-
-func (j journal) write(what byte, worker int) error {
-	file, err := os.OpenFile(string(j), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
+// take handles an event of a worker.
+func (p *poolStory) take(e event) {
+	switch e.What {
+	case holds:
+		p.most = max(p.most, e.Value)
+	case did:
+		p.done++
 	}
-	_, err = fmt.Fprintf(file, "%c%d\n", what, worker)
-	return errors.Join(err, file.Close())
 }
 
-// audit returns how many living workers worked at once, at most, and how many jobs were done.
-func (j journal) audit() (most, done int, err error) {
-	text, err := os.ReadFile(string(j))
-	working := map[string]bool{}
-	for line := range bytes.Lines(text) {
-		worker := string(line[1:])
-		if line[0] == began {
-			working[worker] = true
-			most = max(most, len(working))
-			continue
-		}
-		delete(working, worker)
-		if line[0] == ended {
-			done++
-		}
-	}
-	return most, done, err
-}
+func (p *poolStory) progress() string { return fmt.Sprintf("%d jobs done", p.done) }

@@ -2,25 +2,19 @@ package demo
 
 import "time"
 
-// An order is what the coordinator tells a worker process: one line of JSON on its stdin. The
-// first one is a setup. The end of stdin is an order too: stop at once.
-type order struct {
-	Do    verb   `json:"do"`
-	Setup *setup `json:"setup,omitempty"`
-}
-
-type verb string
+// An order is what the coordinator tells a worker process: a string of JSON on its stdin, after a setup. The end of
+// stdin is an order too: stop at once.
+type order string
 
 const (
-	setUp   verb = "set up"  // carries a setup
-	start   verb = "start"   // begin to work
-	linger  verb = "linger"  // the next goroutine that gets the lock keeps it …
-	proceed verb = "proceed" // … until now
-	giveUp  verb = "give up" // one waiting goroutine stops waiting
-	finish  verb = "finish"  // complete what was begun, and end
+	start   order = "start"   // begin to work
+	linger  order = "linger"  // the next goroutine that gets the lock keeps it …
+	proceed order = "proceed" // … until now
+	giveUp  order = "give up" // one waiting goroutine stops waiting
+	finish  order = "finish"  // complete what was begun, and end
 )
 
-// A setup is what a worker process needs to know. It does not travel on the command line, which
+// A setup is what a worker process needs to know first. It does not travel on the command line, which
 // everybody on the machine can read, because a URL may carry a password.
 type setup struct {
 	Scene      string        `json:"scene"`
@@ -47,9 +41,10 @@ type what string
 
 const (
 	ready   what = "ready"   // connected; Text is the session's id
-	holds   what = "holds"   // got the lock as hold Text, and has read Value
+	holds   what = "holds"   // got the lock as hold Text, and has read Value; or a permit, and Value are at work
 	lingers what = "lingers" // as ordered; the hold is Text, and Value has been read
 	wrote   what = "wrote"   // Value; the lock is still held
 	lost    what = "lost"    // found out that the lock was lost, and did not write; Text is the error
+	did     what = "did"     // a job; the permit is still held
 	exited  what = "exited"  // the process has ended; Text is its error, if any
 )

@@ -28,9 +28,6 @@ func (s *screen) say(line string) {
 	s.write(line + "\n")
 }
 
-// show replaces the line of progress. It is for a terminal.
-func (s *screen) show(progress string) { s.write(startOver + progress) }
-
 // clear removes the line of progress.
 func (s *screen) clear() {
 	if s.live {

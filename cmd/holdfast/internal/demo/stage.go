@@ -65,7 +65,7 @@ func (s *stage) launch(ctx context.Context, processes int, with setup) (err erro
 	s.begun = time.Now()
 	s.next = s.begun.Add(beatPeriod)
 	for _, p := range s.fleet.processes {
-		p.order(order{Do: start})
+		p.order(start)
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (s *stage) process(worker int) *process { return s.fleet.processes[worker-1
 // detain waits until a worker has the lock and stays in the middle of its work, and returns that event.
 func (s *stage) detain(ctx context.Context, worker int) (event, error) {
 	s.lingering = event{}
-	s.process(worker).order(order{Do: linger})
+	s.process(worker).order(linger)
 	err := s.until(ctx, "a worker to hold the lock", func() bool { return s.lingering.worker == worker })
 	return s.lingering, err
 }
@@ -179,7 +179,7 @@ func (s *stage) tick() {
 	switch now := time.Now(); {
 	case s.next.IsZero(): // nothing has begun
 	case s.live:
-		s.show(s.timed(s.story.progress()))
+		s.write(startOver + s.timed(s.story.progress()))
 	case now.After(s.next):
 		s.next = now.Add(beatPeriod)
 		s.note("%s", s.story.progress())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -19,7 +18,7 @@ import (
 // A worker is the inside of a worker process.
 type worker struct {
 	setup
-	ordered map[verb]chan struct{} // holds one order; closed by the orders to start and to finish
+	ordered map[order]chan struct{} // holds one order; closed by the orders to start and to finish
 
 	mu     sync.Mutex // guards events
 	events *json.Encoder
@@ -30,26 +29,18 @@ func work(ctx context.Context, orders io.Reader, events io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	decoder := json.NewDecoder(orders)
-	var first order
-	if err := decoder.Decode(&first); err != nil || first.Do != setUp || first.Setup == nil {
+	w := &worker{ordered: make(map[order]chan struct{}), events: json.NewEncoder(events)}
+	i := -1
+	if decoder.Decode(&w.setup) == nil {
+		i = slices.IndexFunc(scenes(), func(s scene) bool { return s.name == w.Scene })
+	}
+	if i < 0 {
 		return errors.New("demo worker: this command is for the demo alone; use \"holdfast demo\"")
 	}
-	w := &worker{
-		setup:   *first.Setup,
-		ordered: make(map[verb]chan struct{}),
-		events:  json.NewEncoder(events),
-	}
-	for _, do := range []verb{start, linger, proceed, giveUp, finish} {
+	for _, do := range []order{start, linger, proceed, giveUp, finish} {
 		w.ordered[do] = make(chan struct{}, 1)
 	}
-	i := slices.IndexFunc(scenes(), func(s scene) bool { return s.name == w.Scene })
-	if i < 0 {
-		return fmt.Errorf("demo worker: no scene %q", w.Scene)
-	}
-	go func() { // until the end of stdin, or of the process
-		defer cancel()
-		w.obey(decoder)
-	}()
+	go w.obey(decoder, cancel)
 	session, err := cli.At(w.Redis).Open(&holdfast.Options{Lease: w.Lease})
 	if err != nil {
 		return err
@@ -66,16 +57,18 @@ func work(ctx context.Context, orders io.Reader, events io.Writer) error {
 	return w.employ(ctx, scenes()[i].work(w, session))
 }
 
-func (w *worker) obey(orders *json.Decoder) {
+// obey follows orders until the end of stdin, or of the process.
+func (w *worker) obey(orders *json.Decoder, cancel context.CancelFunc) {
+	defer cancel()
 	for {
 		var o order
 		if orders.Decode(&o) != nil {
 			return
 		}
-		if o.Do == start || o.Do == finish {
-			close(w.ordered[o.Do])
+		if o == start || o == finish {
+			close(w.ordered[o])
 		} else {
-			w.ordered[o.Do] <- struct{}{}
+			w.ordered[o] <- struct{}{}
 		}
 	}
 }

@@ -24,41 +24,28 @@ func deadlocksCommand(redis *cli.Redis) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if !json {
-					return report(found, deadlockText, "no calls wait for each other\n")
+				var b strings.Builder
+				certain := false
+				for _, d := range found {
+					certain = certain || !d.Perhaps
+					if json {
+						_ = cli.WriteJSON(&b, d) // never fails
+					} else {
+						b.WriteString(deadlockText(d))
+					}
 				}
-				return report(found, deadlockJSON, "")
+				if len(found) == 0 && !json {
+					b.WriteString("no calls wait for each other\n")
+				}
+				if _, err := os.Stdout.WriteString(b.String()); err != nil || !certain {
+					return cli.Exit(cli.ExitNo, err)
+				}
+				return cli.Silent(cli.ExitNo) // what is certain is the answer no
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&json, "json", false, "print JSON, an object a line")
 	return cmd
-}
-
-// report prints deadlocks, or that there are none, and ends with the answer no if there are any for certain.
-func report(found []*survey.Deadlock, text func(*survey.Deadlock) string, none string) error {
-	var b strings.Builder
-	certain := false
-	for _, d := range found {
-		certain = certain || !d.Perhaps
-		b.WriteString(text(d))
-	}
-	if len(found) == 0 {
-		b.WriteString(none)
-	}
-	if _, err := os.Stdout.WriteString(b.String()); err != nil {
-		return cli.Exit(cli.ExitNo, err)
-	}
-	if certain {
-		return cli.Silent(cli.ExitNo)
-	}
-	return nil
-}
-
-func deadlockJSON(d *survey.Deadlock) string {
-	var b strings.Builder
-	_ = cli.WriteJSON(&b, d) // never fails
-	return b.String()
 }
 
 // deadlockText tells a person.

@@ -26,7 +26,9 @@ type waiting struct {
 	code    int
 	json    bool
 
-	look            func(context.Context) (free bool, again time.Duration, err error)
+	client          rueidis.Client
+	reader          *survey.Reader
+	first           *survey.Object // what it was at the first look
 	listen, silence func()
 	looks           int
 	free            bool
@@ -87,9 +89,9 @@ func (w *waiting) wait(ctx context.Context, client rueidis.Client, began time.Ti
 		limited, cancel = context.WithDeadline(ctx, began.Add(time.Duration(w.timeout)))
 	}
 	defer cancel()
-	r := survey.Closely(client, w.name)
-	r.Anonymous = true
-	o, err := w.first(limited, r)
+	w.client, w.reader = client, survey.Closely(client, w.name)
+	w.reader.Anonymous = true
+	err := w.identify(limited)
 	if limited.Err() != nil && ctx.Err() == nil {
 		return false, fmt.Errorf("no answer within %v", time.Duration(w.timeout))
 	}
@@ -98,8 +100,8 @@ func (w *waiting) wait(ctx context.Context, client rueidis.Client, began time.Ti
 	}
 	alarm := wait.NewAlarm()
 	defer alarm.Close()
-	w.Place, w.look, w.silence = wait.Alone(alarm), w.looking(client, r, o), func() {}
-	w.listen = func() { w.silence = listen(limited, client, o.Channels(), w.Place.Wake) }
+	w.Place, w.silence = wait.Alone(alarm), func() {}
+	w.listen = func() { w.silence = listen(limited, client, w.first.Channels(), w.Place.Wake) }
 	err = wait.Until(limited, limited, true, w)
 	w.silence()
 	if limited.Err() != nil && !w.free {
@@ -123,44 +125,37 @@ func (w *waiting) Attempt(ctx, _ context.Context) (done bool, retry time.Duratio
 	return false, min(pause(w.looks), retry), nil
 }
 
-// first finds out what the name is, and that it is of the kind that is asked for.
-func (w *waiting) first(ctx context.Context, r *survey.Reader) (*survey.Object, error) {
-	o, err := r.One(ctx)
+// identify finds out what the name is, and that it is of the kind that is asked for.
+func (w *waiting) identify(ctx context.Context) (err error) {
+	w.first, err = w.reader.One(ctx)
 	counts := w.kind == "semaphore" || w.kind == survey.KindPermits || w.kind == "latch"
-	switch {
+	switch o := w.first; {
 	case err != nil:
-		return nil, err
 	case o == nil && counts:
-		return survey.NewObject(w.name, survey.KindNumber), nil
+		w.first = survey.NewObject(w.name, survey.KindNumber)
 	case o == nil: // it may come to be any lock
-		return survey.NewObject(w.name, survey.KindLock+"|"+survey.KindRW+"|"+survey.KindSet), nil
+		w.first = survey.NewObject(w.name, survey.KindLock+"|"+survey.KindRW+"|"+survey.KindSet)
 	case w.kind != "" && !survey.Is(o.Kind, w.kind) && (o.Value == nil || !counts):
-		return nil, cli.Usagef("%s is no %s, but %s", cli.Safe(w.name), w.kind, o.Kind)
+		return cli.Usagef("%s is no %s, but %s", cli.Safe(w.name), w.kind, o.Kind)
 	}
-	return o, nil
+	return err
 }
 
-// looking returns what looks whether it is free, and says when it is so at the latest, as things are.
-func (w *waiting) looking(
-	client rueidis.Client, r *survey.Reader, o *survey.Object,
-) func(context.Context) (bool, time.Duration, error) {
-	permits := w.kind == "semaphore" || w.kind == survey.KindPermits || w.kind == "" && o.Kind == survey.KindPermits
-	if o.Kind == survey.KindNumber || o.Kind == survey.KindPermits {
-		return func(ctx context.Context) (bool, time.Duration, error) {
-			o, err := r.One(ctx)
-			if err != nil || o == nil || o.Value == nil {
-				return err == nil && o == nil && !permits, lastLook, err
-			}
-			return *o.Value > 0 == permits, lastLook, nil
+// look reports whether it is free, or else when it is so at the latest, as things are.
+func (w *waiting) look(ctx context.Context) (free bool, again time.Duration, err error) {
+	if w.first.Kind == survey.KindNumber || w.first.Kind == survey.KindPermits {
+		permits := w.kind == "semaphore" || w.kind == survey.KindPermits || w.kind == "" && w.first.Kind == survey.KindPermits
+		o, err := w.reader.One(ctx)
+		if err != nil || o == nil || o.Value == nil {
+			return err == nil && o == nil && !permits, lastLook, err
 		}
+		return *o.Value > 0 == permits, lastLook, nil
 	}
-	return func(ctx context.Context) (bool, time.Duration, error) {
-		left, err := client.Do(ctx, client.B().Pttl().Key(w.name).Build()).AsInt64()
-		if left < 0 {
-			return err == nil && left == -2, lastLook, err // -2: it is not there
-		}
-		return false, time.Duration(left+1) * time.Millisecond, err
+	left, err := w.client.Do(ctx, w.client.B().Pttl().Key(w.name).Build()).AsInt64()
+	if left < 0 {
+		return err == nil && left == -2, lastLook, err // -2: it is not there
 	}
+	return false, time.Duration(left+1) * time.Millisecond, err
 }
 
 // listen calls wake for each message on the channels, as far as the server lets us listen, and returns what ends that.
