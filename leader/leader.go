@@ -86,7 +86,8 @@ func termOf(ctx context.Context) *term {
 // Run fails if ctx ends while it waits, with an error that matches ctx.Err() and its cause; with [holdfast.ErrClosed]
 // if the session is closed; with [holdfast.ErrAlreadyHeld] inside of lead, for the same name; or with the server's
 // refusal. If lead's term turns out to be lost when lead has returned, the loss is joined to its error, as
-// [holdfast.Do] does. If lead panics, Run resigns and the panic goes on.
+// [holdfast.Do] does. If lead panics, Run resigns and the panic goes on. To return, Run takes as long as
+// [holdfast.Hold.Release] does, and at most a second more to tell the watchers.
 func Run(ctx context.Context, s *holdfast.Session, name string, lead func(ctx context.Context) error) error {
 	e := newElection(s, name)
 	for {
@@ -101,8 +102,10 @@ func Run(ctx context.Context, s *holdfast.Session, name string, lead func(ctx co
 			return t.serve(held, lead)
 		})
 		if t.hold == nil || !over {
-			if t.hold != nil {
-				t.ended()
+			if t.hold != nil { // not in the background: the session may be closed next
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+				t.ended(ctx)
+				cancel()
 			}
 			return err
 		}
@@ -143,10 +146,8 @@ func (t *term) announce(ctx context.Context) {
 	}
 }
 
-// ended tells the watchers that the term is over, in the background.
-func (t *term) ended() {
-	t.election.Go(func(ctx context.Context) { _, _ = t.tell(ctx, 0) }) // who watches looks again anyway
-}
+// ended tells the watchers that the term is over. If it cannot, they look again anyway.
+func (t *term) ended(ctx context.Context) { _, _ = t.tell(ctx, 0) }
 
 // tell records the leader if it leads, since then, and forgets it if it does not.
 func (t *term) tell(ctx context.Context, since int64) (now int64, err error) {
@@ -187,7 +188,7 @@ func Resign(ctx context.Context) error {
 	}
 	err := t.hold.Release()
 	if err == nil {
-		t.ended()
+		t.election.Go(t.ended)
 	}
 	return err
 }

@@ -36,8 +36,9 @@ func run() int {
 	redis.Flags(root.PersistentFlags())
 	root.AddCommand(counts.Commands(redis)...)
 	root.AddCommand(inspect.Commands(redis)...)
+	root.AddCommand(runcommand.Commands(redis)...)
 	root.AddCommand(
-		demo.Command(), bench.Command(redis), runcommand.Command(redis), doctor.Command(redis),
+		demo.Command(), bench.Command(redis), doctor.Command(redis),
 		&cobra.Command{Use: "exit-codes", Short: "What the exit status says"},
 		&cobra.Command{
 			Use: "version", Short: "Print the version", Args: cobra.NoArgs,

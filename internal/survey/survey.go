@@ -141,14 +141,19 @@ func (o *Object) Channels() (names []string) {
 
 // CountListeners counts the clients that listen on the object's channels, if the server says.
 func (o *Object) CountListeners(ctx context.Context, client rueidis.Client) {
+	o.Listening = Listeners(ctx, client, o.Channels()...)
+}
+
+// Listeners counts the clients that listen on channels; nil if the server does not say.
+func Listeners(ctx context.Context, client rueidis.Client, channels ...string) map[string]int64 {
 	ctx, cancel := context.WithTimeout(ctx, courtesy)
 	defer cancel()
 	counts := map[string]int64{}
-	for _, channel := range o.Channels() {
+	for _, channel := range channels {
 		for _, node := range client.Nodes() { // each knows its own
 			n, err := node.Do(ctx, node.B().PubsubNumsub().Channel(channel).Build()).AsIntMap()
 			if err != nil {
-				return
+				return nil
 			}
 			counts[channel] += n[channel]
 		}
@@ -157,5 +162,5 @@ func (o *Object) CountListeners(ctx context.Context, client rueidis.Client) {
 			counts[channel] += n[channel]
 		}
 	}
-	o.Listening = counts
+	return counts
 }

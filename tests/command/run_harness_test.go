@@ -54,8 +54,14 @@ func begin(t testing.TB, srv *redistest.Server, args ...string) *job {
 
 func beginWith(t testing.TB, srv *redistest.Server, env []string, args ...string) *job {
 	t.Helper()
+	return beginVerb(t, srv, env, "run", args...)
+}
+
+// beginVerb starts another command that runs one.
+func beginVerb(t testing.TB, srv *redistest.Server, env []string, verb string, args ...string) *job {
+	t.Helper()
 	j := &job{t: t, ended: make(chan struct{})}
-	j.cmd = command(t, srv, env, append([]string{"run"}, args...)...)
+	j.cmd = command(t, srv, env, append([]string{verb}, args...)...)
 	in, stdin, err := os.Pipe()
 	require.NoError(t, err)
 	stdout, out, err := os.Pipe()

@@ -1,5 +1,5 @@
-// Package inspect has the commands that show what is locked and free it: ls, show, wait, deadlocks and unlock.
-// They take and show names as they are on the server, after any mapping.
+// Package inspect has the commands that show what is locked and free it: ls, show, wait, deadlocks, ask and
+// unlock. They take and show names as they are on the server, after any mapping.
 package inspect
 
 import (
@@ -14,10 +14,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// Commands are the commands ls, show, wait, deadlocks and unlock.
+// Commands are the commands ls, show, wait, deadlocks, ask and unlock.
 func Commands(redis *cli.Redis) []*cobra.Command {
 	return []*cobra.Command{
-		lsCommand(redis), showCommand(redis), waitCommand(redis), deadlocksCommand(redis), unlockCommand(redis),
+		lsCommand(redis), showCommand(redis), waitCommand(redis), deadlocksCommand(redis), askCommand(redis),
+		unlockCommand(redis),
 	}
 }
 
@@ -39,7 +40,7 @@ func onServer(
 // rights are what a user of Redis needs for these commands to show everything.
 const rights = "these commands need +scan +type +exists +pttl +get +getrange +hlen +hscan +hstrlen +llen +lrange " +
 	"+zcard +zcount +zrange +zscore +time on the keys of the names and those beside them, +cluster|slots in a cluster, " +
-	"and unlock what the library needs"
+	"and ask and unlock what the library needs"
 
 // failure is an error of Redis with its exit code, or the exit by the signal that ended ctx.
 func failure(ctx context.Context, redis *cli.Redis, err error) error {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
 
 // The variables in the environment of a command.
@@ -95,7 +94,7 @@ func (s *settings) under(ctx context.Context, session *holdfast.Session) (*outer
 	case short == nil:
 		return nil, nil //nolint:nilnil // there is none
 	case short.Kind.covers(s.kind()):
-		return nil, cli.Usagef("run: this is inside a holdfast run of %q without --fenced, which has no token", s.name)
+		return nil, s.usagef("this is inside a holdfast run of %q without --fenced, which has no token", s.name)
 	}
-	return nil, cli.Usagef("run: this is inside a holdfast run -s of %q, and would wait for it forever", s.name)
+	return nil, s.usagef("this is inside a holdfast run -s of %q, and would wait for it forever", s.name)
 }

@@ -62,10 +62,9 @@ func (s *settings) spawn(o outer, terminal *terminal, guard *guard) (*child, err
 	return c, nil
 }
 
-// reap waits for the child, for its guard, and for the orphans that become children of holdfast on Linux.
+// reap waits for the child, for its guard, and meanwhile for the orphans that become children of holdfast on Linux.
 func (c *child) reap(guard *guard) {
-	beside := guard.process.Pid
-	for {
+	for lives, beside := true, guard.process.Pid; lives || beside != 0; {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WUNTRACED|syscall.WCONTINUED, nil)
 		switch {
@@ -74,6 +73,7 @@ func (c *child) reap(guard *guard) {
 			return
 		case pid == c.pid:
 			c.changed <- status
+			lives = !status.Exited() && !status.Signaled()
 		case pid == beside && (status.Exited() || status.Signaled()):
 			close(guard.gone)
 			beside = 0 // another process may get the number
@@ -152,9 +152,6 @@ func startGuard(mark string) (*guard, error) {
 }
 
 func (g *guard) tell(word string, what any) { fmt.Fprintln(g.pipe, word, what) }
-
-// watch tells the guard the command's process group.
-func (g *guard) watch(c *child) { g.tell("group", c.pid) }
 
 // allow tells the guard until when the command may run if it hears nothing else; zero means forever. It tells a time,
 // not how much is left, because a process that is stopped meanwhile tells it late, or hears it late.

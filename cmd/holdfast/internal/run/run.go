@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/signal"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -25,7 +26,12 @@ func (s *settings) run(redis *cli.Redis, say *reporter) error {
 		return err
 	}
 	signals := listen()
-	defer func() { _ = signals.giveBack(session.Close) }()
+	defer func() {
+		_ = signals.giveBack(func() error {
+			s.standing.Wait() // and so for the end of a term to be told
+			return session.Close()
+		})
+	}()
 
 	var around *outer
 	if err := signals.during(func(ctx context.Context) (err error) {
@@ -41,15 +47,24 @@ func (s *settings) run(redis *cli.Redis, say *reporter) error {
 		return s.become(around.environ(outers()), signals, say)
 	}
 
-	hold, err := s.take(session, signals, say)
-	if err != nil {
-		return err
+	for {
+		hold, err := s.take(session, signals, say)
+		switch {
+		case err != nil:
+			return err
+		case s.noFork:
+			return s.hand(hold, signals, say)
+		}
+		if err = s.protect(hold, signals, say); err != errTermOver { //nolint:errorlint // what protect returns
+			return err
+		}
+		signals.wait()
+		say.say("standing", fmt.Sprintf("standing for election in %q again", s.name))
 	}
-	if s.noFork {
-		return s.hand(hold, signals, say)
-	}
-	return s.protect(hold, signals, say)
 }
+
+// errTermOver ends a term that was lost while nobody had told the command to end.
+var errTermOver = &cli.ExitError{Code: cli.ExitLost}
 
 // hand becomes the command, and leaves it the lock for the rest of the lease: holdfast is gone, so nobody renews or
 // releases it. If it cannot become the command, it releases the lock.
@@ -77,7 +92,9 @@ func (s *settings) become(env []string, signals *signals, say *reporter, checks 
 			return s.failure(err)
 		}
 	}
-	if err := signals.leave(); err != nil {
+	// From here on a signal ends holdfast as it would end the command. One that has come the exec would forget.
+	signal.Stop(signals.passed) // after this the channel has all that came
+	if err := signals.pending(); err != nil {
 		return err
 	}
 	err := syscall.Exec(s.path, s.argv, env)
@@ -85,7 +102,7 @@ func (s *settings) become(env []string, signals *signals, say *reporter, checks 
 		s.byShell()
 		err = syscall.Exec(s.path, s.argv, env)
 	}
-	return cli.Exit(cli.ExitUnavailable, fmt.Errorf("run: %s: %w", s.path, err))
+	return cli.Exit(cli.ExitUnavailable, fmt.Errorf("%s: %s: %w", s.verb, s.path, err))
 }
 
 // byShell makes sh run the program: the system cannot, but it may be a script that does not begin with #!. Shells and
@@ -116,11 +133,13 @@ func (s *settings) protect(hold *holdfast.Hold, signals *signals, say *reporter)
 		w.loss = errors.New("this process was stopped for too long, and its guard has killed the command")
 		say.say("lost", w.loss.Error(), detail{"error", w.loss.Error()})
 	}
+	again := s.verb == leads && w.loss != nil && !w.told && !w.interrupted
 	slow := time.AfterFunc(time.Second, func() {
 		say.say("releasing", "releasing the lock takes long: Redis does not answer")
 	})
 	err = signals.giveBack(hold.Release)
 	slow.Stop()
+	again = again && !signals.hurried
 	if w.loss != nil || errors.Is(err, holdfast.ErrUnknown) {
 		signals.hurried = true // nothing is left to release, or it was tried long enough
 	}
@@ -134,6 +153,9 @@ func (s *settings) protect(hold *holdfast.Hold, signals *signals, say *reporter)
 	}
 	if w.loss != nil {
 		say.tell("ended", fmt.Sprintf("the command ended with %d", status), detail{"status", status})
+		if again {
+			return errTermOver
+		}
 		return cli.Silent(cli.ExitLost)
 	}
 	if w.interrupted {
@@ -158,5 +180,5 @@ func (s *settings) failure(err error) error {
 	case errors.Is(err, holdfast.ErrClosed), errors.Is(err, holdfast.ErrAlreadyHeld), errors.Is(err, holdfast.ErrNotHeld):
 		code = cli.ExitSoftware
 	}
-	return cli.Exit(code, fmt.Errorf("run: %w", err))
+	return cli.Exit(code, fmt.Errorf("%s: %w", s.verb, err))
 }

@@ -9,16 +9,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"golang.org/x/term"
 )
 
 // A terminal is the one that holdfast was started from. The process group in its foreground may read from it, and
 // gets the signals that are typed, such as Ctrl-C.
 type terminal struct {
-	file    *os.File
-	own     int // holdfast's process group
-	restore func()
+	file  *os.File
+	own   int         // holdfast's process group
+	modes *term.State // at the start; nil if it does not say
 }
 
 // openTerminal returns the controlling terminal, nil if there is none.
@@ -27,11 +26,15 @@ func openTerminal() *terminal {
 	if err != nil {
 		return nil
 	}
-	restore, err := cli.Modes(file)
-	if err != nil {
-		restore = func() {}
+	modes, _ := term.GetState(int(file.Fd()))
+	return &terminal{file, syscall.Getpgrp(), modes}
+}
+
+// restore sets the modes that it had at the start.
+func (t *terminal) restore() {
+	if t.modes != nil {
+		_ = term.Restore(int(t.file.Fd()), t.modes)
 	}
-	return &terminal{file, syscall.Getpgrp(), restore}
 }
 
 // foreground is the group in the foreground of the terminal f, 0 if f is not the controlling one.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -13,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/leader"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/semaphore"
@@ -27,6 +29,7 @@ const (
 	reads  kind = wire.ModeRead
 	writes kind = wire.ModeWrite
 	permit kind = "permit"
+	tenure kind = "term" // of a leader
 )
 
 // covers reports whether a hold of kind k makes one of the other kind, of the same name, unnecessary.
@@ -39,6 +42,8 @@ func (k kind) covers(other kind) bool {
 
 func (s *settings) kind() kind {
 	switch {
+	case s.verb == leads:
+		return tenure
 	case s.permits > 0:
 		return permit
 	case s.shared:
@@ -63,7 +68,7 @@ func newThing(session *holdfast.Session, k kind, name string, fixed time.Duratio
 	switch k {
 	case permit:
 		return permits{semaphore.NewExpirable(session, name, &semaphore.ExpirableOptions{FixedLease: fixed})}
-	case fair:
+	case fair, tenure:
 		return fairlock.New(session, name, &fairlock.Options{FixedLease: fixed, Fenced: fenced})
 	case reads:
 		return rwlock.New(session, name, &rwlock.Options{FixedLease: fixed}).Read()
@@ -84,6 +89,36 @@ func (p permits) TryLockFor(ctx context.Context, wait time.Duration) (*holdfast.
 }
 
 func (p permits) Holders(context.Context) ([]holdfast.Holder, error) { return nil, nil }
+
+// An election makes the lock of package leader's elections a thing that is taken by standing for one.
+type election struct {
+	thing
+	session *holdfast.Session
+	name    string
+	over    *sync.WaitGroup // done when the process does not stand any more
+}
+
+// Lock returns a hold that is nested in the leader's. With its end the process resigns.
+func (e election) Lock(ctx context.Context) (hold *holdfast.Hold, err error) {
+	standing, resign := context.WithCancel(context.WithoutCancel(ctx))
+	elected := context.AfterFunc(ctx, resign) // no longer than until then
+	result := make(chan error, 2)
+	e.over.Go(func() {
+		result <- leader.Run(standing, e.session, e.name, func(ctx context.Context) (err error) {
+			if hold, err = e.thing.Lock(ctx); err != nil {
+				return err
+			}
+			elected()
+			result <- nil
+			<-hold.Context(ctx).Done()
+			resign() // after a loss, too: another call stands again
+			return nil
+		})
+		resign()
+	})
+	err = <-result
+	return hold, err
+}
 
 // holders are the holders of what is wanted; of a read-write lock, those of both halves.
 func (s *settings) holders(ctx context.Context, session *holdfast.Session) (all []*survey.Party, err error) {

@@ -49,6 +49,12 @@ func (s *signals) follow() {
 	signal.Notify(s.continued, syscall.SIGCONT)
 }
 
+// wait undoes that, because there is no command any more.
+func (s *signals) wait() {
+	signal.Reset(syscall.SIGTSTP, syscall.SIGWINCH, syscall.SIGCONT, syscall.SIGTTOU)
+	s.hurried = false
+}
+
 // errInterrupted ends a run that SIGINT ended, or whose command it ended.
 var errInterrupted = &cli.ExitError{Code: cli.ExitSignal + int(syscall.SIGINT)}
 
@@ -87,13 +93,6 @@ func (s *signals) endedBy(sig os.Signal) error {
 	return cli.Silent(cli.ExitSignal + int(sig.(syscall.Signal)))
 }
 
-// leave catches no more signals, because holdfast is about to become the command. If one has come, which the exec
-// would forget, that is the error. A later one ends holdfast as it would end the command.
-func (s *signals) leave() error {
-	signal.Stop(s.passed) // after this the channel has all that came
-	return s.pending()
-}
-
 // errHurried says that nobody waited for the end of a release.
 var errHurried = errors.New("the reply was not waited for")
 
@@ -107,8 +106,8 @@ func (s *signals) giveBack(do func() error) error {
 		case err := <-done:
 			return err
 		case <-s.passed:
+			s.hurried = true
 		}
-		s.hurried = true
 	}
 	select {
 	case err := <-done:
@@ -130,6 +129,9 @@ func (s *settings) take(session *holdfast.Session, signals *signals, say *report
 			return err
 		}
 		what := newThing(session, s.kind(), s.name, fixed, s.fenced)
+		if s.verb == leads {
+			what = election{what, session, s.name, &s.standing}
+		}
 		silence := s.announce(ctx, session, say)
 		began := time.Now()
 		if s.nonblock || s.limit > 0 {

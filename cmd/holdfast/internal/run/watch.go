@@ -27,6 +27,7 @@ type watcher struct {
 	ended       bool      // the child has; others of its group may live
 	interrupted bool      // SIGINT ended the child
 	passed      bool      // we sent the child a SIGINT
+	told        bool      // or another signal that asks it to end
 	lent        bool      // the child's group has the terminal
 	loss        error     // why the command is not protected any more, nil if it is
 	stopping    bool      // we sent SIGTERM
@@ -55,7 +56,7 @@ func (s *settings) start(o outer, hold *holdfast.Hold, signals *signals, say *re
 	}
 	// Not before the start of the child, which would inherit it.
 	signal.Ignore(syscall.SIGTTOU)
-	w.guard.watch(w.child)
+	w.guard.tell("group", w.child.pid)
 	w.signals.follow()
 	return w, nil
 }
@@ -73,6 +74,7 @@ func (w *watcher) watch() int {
 			w.changed(status)
 		case sig := <-w.signals.passed:
 			w.passed = w.passed || sig == syscall.SIGINT
+			w.told = w.told || sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGHUP || sig == syscall.SIGQUIT
 			w.child.signal(sig.(syscall.Signal))
 		case <-w.signals.continued:
 			w.goOn()
@@ -228,7 +230,11 @@ func (w *watcher) suspended(sig syscall.Signal) {
 		// restore what the system does at that signal.
 		signal.Ignore(syscall.SIGTSTP)
 		_ = syscall.Kill(0, syscall.SIGTSTP)
-		cli.StopUntil(w.signals.continued)
+		_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
+		select {
+		case <-w.signals.continued:
+		case <-time.After(500 * time.Millisecond): // the first process of a container cannot be stopped
+		}
 		w.signals.follow()
 	}
 	w.goOn()

@@ -1,0 +1,55 @@
+package command
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/setlock"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+func TestAskTellsTheHolder(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, srv, nil)
+	for name, hold := range map[string]<-chan struct{}{
+		"plain":   take(t, rlock.New(s, "plain", nil)).Asked(),
+		"written": take(t, rwlock.New(s, "written", nil).Write()).Asked(),
+		"string":  take(t, setlock.New(s, "string", nil)).Asked(),
+	} {
+		await(t, "somebody listens", func() bool {
+			return len(srv.Strs(t, "PUBSUB", "CHANNELS", "holdfast_asked:{"+name+"}")) == 1
+		})
+		assert.Equal(t, name+": asked 1 holder; clients that listen for that: 1\n", ok(t, srv, "ask", name))
+		select {
+		case <-hold:
+		case <-time.After(20 * time.Second):
+			require.Fail(t, "the holder is not told", name)
+		}
+	}
+}
+
+func TestAskSaysThatNobodyHears(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	for name, said := range map[string]string{
+		"free": "holdfast: free: nobody holds it\n",
+		"java": "holdfast: java: asked 1 holder, but nobody listens for that\n",
+		"rw":   "holdfast: rw: asked 2 holders, but nobody listens for that\n",
+	} {
+		srv.Do(t, "HSET", "java", java1, "1")
+		srv.Do(t, "HSET", "rw", "mode", "read", java1, "1", java2, "1")
+		r := run(t, srv, nil, "ask", name)
+		assert.Equal(t, result{stderr: said, code: 1}, r)
+	}
+	srv.Do(t, "SET", "latch", "3")
+	r := run(t, srv, nil, "ask", "latch")
+	assert.Equal(t, 64, r.code, r.stderr)
+	assert.Empty(t, r.stdout)
+	assert.Equal(t, 64, run(t, srv, nil, "ask", "").code)
+}

@@ -1,0 +1,151 @@
+package command
+
+import (
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/leader"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+const election = "scheduler"
+
+// leads is a command that says which term it has, and ends 3 when it is asked to end.
+const leads = `trap 'echo "over $HOLDFAST_TOKEN"; exit 3' TERM
+echo "leads $HOLDFAST_TOKEN"; while :; do sleep 0.02; done`
+
+// stand starts "holdfast lead".
+func stand(t testing.TB, srv *redistest.Server, args ...string) *job {
+	t.Helper()
+	return beginVerb(t, srv, nil, "lead", append([]string{"--verbose", "--lease", "2"}, args...)...)
+}
+
+// term reads the line in which the command says that its term has begun, or is over.
+func (j *job) term(word string) int64 {
+	j.t.Helper()
+	text, found := strings.CutPrefix(j.line(), word+" ")
+	require.True(j.t, found)
+	n, err := strconv.ParseInt(text, 10, 64)
+	require.NoError(j.t, err)
+	return n
+}
+
+// candidates waits until so many wait behind the leader.
+func candidates(t testing.TB, s *holdfast.Session, n int) {
+	t.Helper()
+	await(t, strconv.Itoa(n)+" candidates", func() bool {
+		all, err := leader.Candidates(t.Context(), s, election)
+		require.NoError(t, err)
+		return len(all) == n
+	})
+}
+
+func TestLeadersFollowEachOther(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, srv, &holdfast.Options{Anonymous: true})
+	first := stand(t, srv, election, "-c", leads)
+	term := first.term("leads")
+	await(t, "a record", func() bool {
+		l, err := leader.Current(t.Context(), s, election)
+		require.NoError(t, err)
+		return l.Term == term && strings.HasPrefix(l.Label, "holdfast lead: ")
+	})
+	second := stand(t, srv, election, "-c", leads)
+	candidates(t, s, 1)
+	third := stand(t, srv, election, "--", "sh", "-c", "exit 4")
+	candidates(t, s, 2)
+
+	first.signal(syscall.SIGTERM)
+	require.Equal(t, term, first.term("over"))
+	require.Equal(t, 3, first.code())
+	next := second.term("leads")
+	require.Greater(t, next, term)
+	require.NoError(t, second.cmd.Process.Kill()) // and its lease ends
+	require.Equal(t, 4, third.code(), &third.stderr)
+	l, err := leader.Current(t.Context(), s, election)
+	require.NoError(t, err)
+	require.Zero(t, l)
+	await(t, "the end of the record", func() bool { return free(t, srv, "holdfast_leader:{"+election+"}") })
+
+	// One that waits gives up at a signal.
+	held := stand(t, srv, election, "-c", leads)
+	held.term("leads")
+	waits := stand(t, srv, election, "-c", leads)
+	candidates(t, s, 1)
+	waits.signal(syscall.SIGINT)
+	require.Equal(t, 130, waits.code())
+	candidates(t, s, 0)
+}
+
+// A leader that loses its term stands again, behind those who wait.
+func TestALostTermIsFollowed(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, srv, &holdfast.Options{Anonymous: true})
+	first := stand(t, srv, election, "-c", leads)
+	second := (*job)(nil)
+	last := first.term("leads")
+	for n := range 3 {
+		if n == 1 {
+			second = stand(t, srv, election, "-c", leads)
+			candidates(t, s, 1)
+		}
+		ok(t, srv, "unlock", "--yes", election)
+		require.Equal(t, last, first.term("over"))
+		if n == 1 {
+			last = second.term("leads")
+			candidates(t, s, 1)
+			second.signal(syscall.SIGTERM)
+			require.Equal(t, last, second.term("over"))
+			require.Equal(t, 3, second.code())
+		}
+		next := first.term("leads")
+		require.Greater(t, next, last)
+		last = next
+	}
+	require.Equal(t, 3, strings.Count(first.stderr.String(), "standing for election"))
+	first.signal(syscall.SIGTERM)
+	first.term("over")
+	require.Equal(t, 3, first.code())
+	require.Empty(t, first.gone())
+}
+
+// A leader that is cut off ends its command before the next term begins, and waits the outage out.
+func TestALeaderOutlivesAnOutage(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	first := stand(t, srv, "--grace", "0.1", election, "-c", leads)
+	term := first.term("leads")
+	srv.Pause()
+	require.Equal(t, term, first.term("over"))
+	first.said("standing for election")
+	srv.Resume()
+	require.Greater(t, first.term("leads"), term)
+	first.signal(syscall.SIGTERM)
+	first.term("over")
+	require.Equal(t, 3, first.code())
+}
+
+func TestMistakesOfLead(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	for want, args := range map[string][]string{
+		"holdfast: lead: want the NAME of a lock\n":                    {"lead"},
+		"holdfast: lead: want a command: holdfast lead x -- COMMAND\n": {"lead", "x"},
+		"holdfast: lead: --lease is 10ms, must be at least 1s for a lock that is renewed\n": {
+			"lead", "--lease", "0.01", "x", "--", "true",
+		},
+	} {
+		r := run(t, srv, nil, args...)
+		require.Equal(t, result{stderr: want, code: 64}, r)
+	}
+	require.Equal(t, 64, run(t, srv, nil, "lead", "-n", "x", "--", "true").code)
+	// Inside of a term a nested one of the same name is that term.
+	require.Equal(t, "nested\n", ok(t, srv, "lead", "x", "--", binary, "lead", "x", "--", "echo", "nested"))
+}
