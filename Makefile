@@ -8,7 +8,7 @@ LINTER  := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # A race binary waits for a second at its end, for races of goroutines that still run. Ours leave none behind.
 export GORACE := atexit_sleep_ms=50
 
-.PHONY: help demo test quick test-servers bench bench-peers lint fmt redis java python databases
+.PHONY: help demo test quick test-servers failovers bench bench-peers lint fmt redis java python databases
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,10 @@ test-servers: ## The tests against real servers, and against Java and redis-py i
 	@$(GO) run ./tests/progress -race -vet=off -p 2 -parallel 4 -timeout 30m $(TESTFLAGS) $(LONGEST) \
 		$$($(GO) list ./tests/... | grep -v -e model -e /progress -e tests/docs -e tests/bench $(LONGEST:./%=-e %$$))
 	@$(GO) run ./tests/progress -vet=off $(TESTFLAGS) ./tests/bench
+
+failovers: export HOLDFAST_FAILOVERS ?= 300
+failovers: redis ## 300 masters killed under load (HOLDFAST_FAILOVERS): nobody else may get what all replicas have
+	cd tests && $(GO) test -race -vet=off -v -count=1 -timeout 2h -parallel 4 ./failovers
 
 bench: redis ## What it costs, beside the bare commands
 	cd tests && $(GO) test -run "^$$" -bench . -benchtime 1x ./bench

@@ -9,7 +9,8 @@ import (
 // two exceptions that make up this type: pushes belong to no request, and a subscription command is answered by one
 // push for each of its channels instead of a reply. In RESP2, pushes are plain arrays.
 //
-// It does not understand commands that break the rule of one reply for one command: CLIENT REPLY OFF and SKIP, PSYNC.
+// It does not understand CLIENT REPLY OFF and SKIP, which break the rule of one reply for one command. After PSYNC
+// there are no replies.
 type answers struct {
 	pending    *queue // forwarded and not yet answered
 	resp3      bool

@@ -21,7 +21,8 @@ const (
 type Conn struct {
 	proxy          *Proxy
 	client, server *net.TCPConn
-	accepted       *queue // from the client, not yet forwarded
+	accepted       *queue       // from the client, not yet forwarded
+	replies        *frameReader // from the server
 	answers        *answers
 	toServer       *gate
 	toClient       *gate
@@ -34,7 +35,8 @@ type Conn struct {
 func newConn(p *Proxy, client, server *net.TCPConn) *Conn {
 	return &Conn{
 		proxy: p, client: client, server: server,
-		accepted: newQueue(), answers: newAnswers(), toServer: newGate(), toClient: newGate(),
+		accepted: newQueue(), replies: newFrameReader(server), answers: newAnswers(),
+		toServer: newGate(), toClient: newGate(),
 		gone: make(chan struct{}), done: make(chan struct{}),
 	}
 }
@@ -132,7 +134,10 @@ func (c *Conn) forward() {
 				r.rule.noteFired()
 			}
 		}
-		if len(r.items) > 0 {
+		if Command("PSYNC")(r.items) { // a replica has read all replies before
+			c.replies.streams.Store(true)
+		}
+		if len(r.items) > 0 && !c.replies.streams.Load() {
 			c.answers.pending.push(r)
 		}
 		if _, err := c.server.Write(raw); err != nil {
@@ -146,9 +151,8 @@ func (c *Conn) forward() {
 
 // deliver sends to the client what the server says, and ends the connection after the last of it.
 func (c *Conn) deliver() {
-	frames := newFrameReader(c.server)
 	for {
-		f, err := frames.reply()
+		f, err := c.replies.reply()
 		if err != nil {
 			c.pass(c.toClient.ticket(), c.gone)
 			c.end(errors.Is(err, syscall.ECONNRESET))

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // frame is one request, reply or push, exactly as it was read.
@@ -19,8 +20,9 @@ type frame struct {
 // frameReader splits a stream into frames. It understands RESP2 and RESP3 without streamed types, which Redis does
 // not send.
 type frameReader struct {
-	r   *bufio.Reader
-	raw []byte // of the frame being read
+	r       *bufio.Reader
+	raw     []byte      // of the frame being read
+	streams atomic.Bool // what comes from now on are no values, but what a master sends to its replica
 }
 
 func newFrameReader(r io.Reader) *frameReader {
@@ -44,9 +46,17 @@ func (f *frameReader) request() (frame, error) {
 	return frame{raw: f.raw, items: strings.Fields(line)}, nil
 }
 
-// reply reads one value, together with the attributes in front of it.
+// reply reads one value, together with the attributes in front of it; of a stream, what has come of it.
 func (f *frameReader) reply() (frame, error) {
 	f.raw = nil
+	if _, err := f.r.Peek(1); err != nil {
+		return frame{}, err
+	}
+	if f.streams.Load() {
+		f.raw = make([]byte, f.r.Buffered())
+		_, err := io.ReadFull(f.r, f.raw)
+		return frame{raw: f.raw}, err
+	}
 	v, err := f.value()
 	return frame{raw: f.raw, kind: v.kind, items: v.items}, err
 }

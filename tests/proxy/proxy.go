@@ -2,7 +2,8 @@
 //
 // Rules pick commands by name and arguments and lose their replies, reset their connection, hold them back, delay
 // them or answer for the server. Apart from rules, one connection or all can be stalled or cut, and new ones refused.
-// Each reply is matched to its command, also among pipelined commands and pushes, in RESP2 and RESP3.
+// Each reply is matched to its command, also among pipelined commands and pushes, in RESP2 and RESP3. A replica may be
+// connected through a proxy, too: what its master sends after PSYNC passes as it is, and can be stalled or cut.
 //
 // What a client has sent is delivered even if the client has gone meanwhile, as a network does that has already
 // accepted the bytes. A proxy takes one server's address; a client of a cluster or of sentinels needs one for each,

@@ -363,3 +363,33 @@ func TestLosesMessages(t *testing.T) {
 	srv.Do(t, "PUBLISH", "news", "heard")
 	require.Contains(t, receiveOne(t, c), "heard")
 }
+
+// What a master sends to its replica is no list of replies, and passes all the same.
+func TestAReplicaBehindAProxy(t *testing.T) {
+	t.Parallel()
+	master, p := newPair(t)
+	host, port, err := net.SplitHostPort(p.Addr())
+	require.NoError(t, err)
+	follows := p.On(proxy.Command("PSYNC"), proxy.Pass, proxy.EveryTime)
+	master.Do(t, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
+	master.Do(t, "SET", "before", "1")
+	replica := redistest.Start(t, "--replicaof", host, port)
+	replica.AwaitInStep(t)
+	require.Equal(t, "1", replica.Str(t, "GET", "before"))
+	require.Equal(t, int64(1), master.Int(t, "WAIT", "1", "10000"))
+
+	stream := follows.Conns()[len(follows.Conns())-1]
+	stream.Stall(proxy.ToClient)
+	master.Do(t, "SET", "held back", "1")
+	require.Equal(t, int64(0), master.Int(t, "WAIT", "1", "50"))
+	require.Equal(t, int64(0), replica.Int(t, "EXISTS", "held back"))
+	stream.Resume()
+	require.Equal(t, int64(1), master.Int(t, "WAIT", "1", "10000"))
+	require.Equal(t, int64(1), replica.Int(t, "EXISTS", "held back"))
+
+	stream.Stall(proxy.ToClient)
+	master.Do(t, "SET", "lost", "1")
+	master.Stop()
+	stream.Cut()
+	require.Equal(t, int64(0), replica.Int(t, "EXISTS", "lost"))
+}

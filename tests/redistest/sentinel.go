@@ -40,24 +40,29 @@ func StartSentinels(t testing.TB, args ...string) *SentinelSet {
 		return ""
 	})
 	for range sentinels {
-		set.Sentinels = append(set.Sentinels, startSentinel(t, set.MasterName, set.master))
+		set.Sentinels = append(set.Sentinels, StartSentinel(t, set.MasterName, set.master.Addr()))
 	}
-	await(t, "sentinels", func() string { return set.disagreement(set.master) })
+	await(t, "sentinels", func() string { return set.Disagreement(set.master.Addr()) })
 	return set
 }
 
-// startSentinel starts one sentinel. It needs a file, in which it keeps what it learns. It redials only once a
-// second, so if it waited for less than 2 s, it would take a master for dead that it has only just been told of.
-func startSentinel(t testing.TB, name string, master *Server) *Server {
+// StartSentinel starts one sentinel of a master at an address, of which two must agree. It needs a file, in which it
+// keeps what it learns. It redials only once a second, so if it waited for less than 2 s, it would take a master for
+// dead that it has only just been told of.
+func StartSentinel(t testing.TB, name, master string) *Server {
 	t.Helper()
+	host, masterPort, err := net.SplitHostPort(master)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return start(t, func(port int, dir string) []string {
 		config := fmt.Sprintf(`port %d
 bind 127.0.0.1
 dir %q
-sentinel monitor %[3]s 127.0.0.1 %[4]d 2
+sentinel monitor %[3]s %[4]s %[5]s 2
 sentinel down-after-milliseconds %[3]s 2000
 sentinel failover-timeout %[3]s 3000
-`, port, dir, name, master.port)
+`, port, dir, name, host, masterPort)
 		path := filepath.Join(dir, "sentinel.conf")
 		if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 			t.Fatal(err)
@@ -66,8 +71,9 @@ sentinel failover-timeout %[3]s 3000
 	})
 }
 
-// disagreement tells what keeps the sentinels from failing over from the given master; it is empty if nothing does.
-func (set *SentinelSet) disagreement(master *Server) string {
+// Disagreement tells what keeps the sentinels from failing over from the master at an address; it is empty if nothing
+// does.
+func (set *SentinelSet) Disagreement(master string) string {
 	for _, s := range set.Sentinels {
 		info, err := sentinelFields(s.Try("SENTINEL", "MASTER", set.MasterName))
 		if err != nil {
@@ -75,9 +81,9 @@ func (set *SentinelSet) disagreement(master *Server) string {
 		}
 		addr := net.JoinHostPort(info["ip"], info["port"])
 		others := strconv.Itoa(sentinels - 1)
-		if addr != master.Addr() || info["flags"] != "master" || info["num-other-sentinels"] != others {
+		if addr != master || info["flags"] != "master" || info["num-other-sentinels"] != others {
 			return fmt.Sprintf("%s: master %s (%s), %s other sentinels; expected master %s",
-				s.Addr(), addr, info["flags"], info["num-other-sentinels"], master.Addr())
+				s.Addr(), addr, info["flags"], info["num-other-sentinels"], master)
 		}
 		reply, err := s.Try("SENTINEL", "REPLICAS", set.MasterName)
 		if err != nil {
