@@ -32,7 +32,7 @@ func TestDoctorOnATerminal(t *testing.T) {
 	require.Contains(t, text, "\x1b[32mok   \x1b[mversion: ")
 	require.Contains(t, text, "\x1b[33mwarn \x1b[mpersistence: nothing is written to disk\r\n     A restart forgets")
 	require.Contains(t, text, "\r\n     Fix: CONFIG SET appendonly yes")
-	require.Contains(t, text, "13 ok, 1 to note, 1 to mend soon, 0 to mend now")
+	require.Contains(t, text, "14 ok, 1 to note, 1 to mend soon, 0 to mend now")
 	text = screenOf(t, srv, []string{"NO_COLOR=1"}, "doctor")
 	require.NotContains(t, text, "\x1b")
 	require.Contains(t, text, "warn persistence: nothing is written to disk\r\n     A restart")

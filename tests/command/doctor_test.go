@@ -77,7 +77,7 @@ func TestDoctorIsContent(t *testing.T) {
 		"reach": "ok", "version": "ok", "topology": "ok", "eviction": "ok", "persistence": "ok", "replicas": "note",
 		"clock":   "ok",
 		"latency": "ok", "scripts": "ok", "acl": "ok", "sessions": "ok", "pubsub": "ok", "connections": "ok", "ttl": "ok",
-		"waiters": "ok",
+		"tokens": "ok", "waiters": "ok",
 	} {
 		expect(t, found, check, status, "")
 		delete(found, check)
@@ -87,7 +87,7 @@ func TestDoctorIsContent(t *testing.T) {
 
 	// In a pipe each finding is a line, without control characters.
 	lines := strings.Split(strings.TrimSpace(ok(t, srv, "doctor")), "\n")
-	require.Len(t, lines, 15)
+	require.Len(t, lines, 16)
 	for _, line := range lines {
 		require.Regexp(t, `^(ok   |note )[a-z]+: [^\x00-\x1f]+$`, line)
 	}
@@ -217,6 +217,19 @@ func TestDoctorOfAServerThatTellsLittle(t *testing.T) {
 			require.NotContains(t, []string{"warn", "fail"}, findings[0].Status, "%s: %s: %+v", name, check, findings)
 		}
 	}
+}
+
+// Tokens without a time to live are as they should be, until they are many.
+func TestDoctorCountsTokens(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t, durable...)
+	srv.Do(t, "SET", "redisson_lock_token:{ends}", "1", "EX", "1000")
+	srv.Do(t, "SET", "redisson_lock_token:{stays}", "1")
+	expect(t, examine(t, srv, nil), "tokens", "ok", "1 token key of fenced locks without a time to live")
+	srv.Do(t, "EVAL", "for i = 1, 9999 do redis.call('set', 'redisson_lock_token:{'..i..'}', i) end", "0")
+	expect(t, examine(t, srv, nil), "tokens", "note", "10000 token keys of fenced locks without a time to live, ")
+	expect(t, examine(t, srv, nil), "tokens", "note", "Set TokenTTL of rlock.Options")
+	require.NotContains(t, examine(t, srv, nil, "--scan", "0"), "tokens")
 }
 
 func TestDoctorFindsLocksWithoutATTL(t *testing.T) {

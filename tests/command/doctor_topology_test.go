@@ -20,6 +20,8 @@ func TestDoctorBehindSentinel(t *testing.T) {
 	found := examine(t, nil, nil, "--redis", url)
 	expect(t, found, "topology", "ok", `the master of "`+set.MasterName+`" is `+set.Master().Addr())
 	expect(t, found, "replicas", "warn", "CONFIG SET min-replicas-to-write 1")
+	expect(t, found, "replicas", "warn", "it has 1 replica ("+set.Replica().Addr()+" online, ")
+	expect(t, found, "replicas", "warn", "With AcksAll, a lock that all replicas have is kept")
 	set.Master().Do(t, "CONFIG", "SET", "min-replicas-to-write", "1")
 	expect(t, examine(t, nil, nil, "--redis", url), "replicas", "note", "refuses writes without 1 of them within 10 s")
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	_ "embed"
 	"fmt"
 	"regexp"
 	"slices"
@@ -23,12 +24,9 @@ type right struct {
 
 // calls are what all sessions send, and what scripts call, each with arguments that do no harm to the key: it is
 // there for the first ones, and then a text, which is of the wrong type for most.
-const calls = `PEXPIRE key 1|DEL key|SET key x PX 1000|TIME|GET key|PERSIST key|GETEX key PX 1000|PTTL key|INCR key|
-INCRBY key 1|DECR key|DECRBY key 1|HGET key f|HSET key f v|HDEL key f|HLEN key|EXISTS key|HEXISTS key f|HMGET key f|
-HKEYS key|HGETALL key|HSCAN key 0|LINDEX key 0|LLEN key|LRANGE key 0 0|LPOS key e|LREM key 0 e|LINSERT key BEFORE e e|
-LPUSH key e|RPUSH key e|LPOP key|ZADD key 0 m|ZREM key m|ZSCORE key m|ZCARD key|ZCOUNT key 0 0|ZRANGE key 0 0|
-ZRANGEBYSCORE key 0 0|ZREMRANGEBYSCORE key 0 0|ZREMRANGEBYRANK key 0 0|EVAL return 0|
-EVALSHA 0000000000000000000000000000000000000000 0`
+//
+//go:embed calls.txt
+var calls string
 
 // removing is how many of the calls remove what the others leave.
 const removing = 3
@@ -36,7 +34,7 @@ const removing = 3
 // needed are all rights that a program with locks of these kinds needs on a server.
 func (d *doctor) needed(name string, sharded bool) (all []right) { //nolint:revive // what the server has
 	command := func(args ...string) { all = append(all, right{"+" + strings.ToLower(args[0]), args}) }
-	for call := range strings.SplitSeq(calls, "|") {
+	for call := range strings.Lines(calls) {
 		args := strings.Fields(call)
 		if i := slices.Index(args, "key"); i >= 0 {
 			args[i] = name
@@ -106,26 +104,26 @@ func rights(ctx context.Context, d *doctor, n *node) finding {
 		return finding{} // no lock with that prefix is on this server
 	}
 	who := d.who(n)
-	all := d.needed(name, d.cluster() && !unheard(n.do(ctx, "PUBSUB", "SHARDNUMSUB", "0").Error()))
+	err := n.do(ctx, "PUBSUB", "SHARDNUMSUB", "0").Error()
+	all := d.needed(name, d.cluster() && (!cli.Answered(err) || cli.Denied(err))) // else it is not known
 	refused, err := dryRun(ctx, n, who, all)
 	switch {
 	case err == nil:
-		return d.lacking(who, refused)
 	case who != d.self(n):
 		return unknownUser(who, err)
 	case n.replica():
 		return note("the rights of %s were not tried: this is a replica", who).fix("Ask the master.")
-	}
-	if refused, err = try(ctx, n, all); err != nil {
-		return unknown("which rights "+who+" has", "+eval", err)
+	default:
+		if refused, err = try(ctx, n, all); err != nil {
+			return unknown("which rights "+who+" has", "+eval", err)
+		}
 	}
 	return d.lacking(who, refused)
 }
 
 // probe is a name that nobody uses, in a slot that the server serves; "" if there is none with the prefix.
 func (d *doctor) probe(n *node) string {
-	const tries = 100_000
-	for range tries {
+	for range 100_000 {
 		name := d.q.prefix + "holdfast_doctor:" + rand.Text()
 		slot := int64(wire.Slot(name))
 		if !d.cluster() || d.slots.Has(n.addr, slot, slot) {
@@ -140,9 +138,6 @@ func (d *doctor) who(n *node) string { return cmp.Or(d.q.aclUser, d.self(n)) }
 
 // self is the user that the doctor connects as.
 func (d *doctor) self(n *node) string { return cmp.Or(n.user, d.opt.Username, "default") }
-
-// unheard reports whether the server does not know a command.
-func unheard(err error) bool { return cli.Answered(err) && !cli.Denied(err) }
 
 // dryRun asks the server what it would refuse. The error is that it does not say.
 func dryRun(ctx context.Context, n *node, user string, all []right) (refusals []refusal, err error) {

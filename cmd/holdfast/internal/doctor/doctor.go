@@ -44,6 +44,7 @@ var checks = []check{
 	{name: "pubsub", once: pubsub},
 	{name: "connections", each: connections},
 	{name: "ttl", each: withoutTTL, keys: true},
+	{name: "tokens", each: tokens, keys: true},
 	{name: "waiters", each: goneWaiters, keys: true},
 }
 

@@ -113,29 +113,35 @@ func (s *sweep) walk(ctx context.Context, typ, glob string, look func(context.Co
 	return err
 }
 
+// endless gives the keys without a time to live to look.
+func (s *sweep) endless(ctx context.Context, keys []string, look func(string) error) error {
+	var asked rueidis.Commands
+	for _, key := range keys {
+		asked = append(asked, s.node.client.B().Pttl().Key(key).Build())
+	}
+	for i, answer := range s.node.client.DoMulti(ctx, asked...) {
+		ttl, err := answer.AsInt64()
+		if err == nil && ttl == -1 {
+			err = look(keys[i])
+		}
+		if err := s.passed(err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // withoutTTL looks for locks that nothing ends.
 func withoutTTL(ctx context.Context, d *doctor, n *node) finding {
 	s := sweep{doctor: d, node: n}
 	err := s.walk(ctx, "hash", "", func(ctx context.Context, names []string) error {
-		b := n.client.B()
-		var asked rueidis.Commands
-		for _, name := range names {
-			asked = append(asked, b.Pttl().Key(name).Build())
-		}
-		for i, answer := range n.client.DoMulti(ctx, asked...) {
-			ttl, err := answer.AsInt64()
-			if err == nil && ttl == -1 {
-				var entry rueidis.ScanEntry
-				entry, err = n.client.Do(ctx, b.Hscan().Key(names[i]).Cursor(0).Count(mostFields).Build()).AsScanEntry()
-				if survey.IsLock(entry.Elements) {
-					s.add(names[i])
-				}
+		return s.endless(ctx, names, func(name string) error {
+			entry, err := n.client.Do(ctx, n.client.B().Hscan().Key(name).Cursor(0).Count(mostFields).Build()).AsScanEntry()
+			if survey.IsLock(entry.Elements) {
+				s.add(name)
 			}
-			if err := s.passed(err); err != nil {
-				return err
-			}
-		}
-		return nil
+			return err
+		})
 	})
 	bad := fail("%s without a time to live: %s", cli.Plural(s.bad, "lock"), strings.Join(s.some, ", ")).
 		means("Neither Redisson nor this toolkit leaves a lock like this. If its holder dies, nobody can take it any more.").
@@ -143,6 +149,23 @@ func withoutTTL(ctx context.Context, d *doctor, n *node) finding {
 			"with a lease of its own does not renew it: give that one the time it needs. holdfast show NAME says who. "+
 			"Then find out who sent PERSIST, or restored keys without TTL.", max(time.Minute, d.q.lease).Milliseconds())
 	return s.told(err, "whether there are locks without a time to live", bad, okay("no lock without a time to live"))
+}
+
+// tokens counts the last tokens of fenced locks that stay for ever.
+func tokens(ctx context.Context, d *doctor, n *node) finding {
+	s := sweep{doctor: d, node: n}
+	glob, _, _ := strings.Cut(wire.TokenKey("{"), "{")
+	err := s.walk(ctx, "string", glob+"*", func(ctx context.Context, keys []string) error {
+		return s.endless(ctx, keys, func(name string) error { s.add(name); return nil })
+	})
+	have := cli.Plural(s.bad, "token key") + " of fenced locks without a time to live"
+	f := okay("%s", have)
+	if s.bad >= 10_000 {
+		f = note("%s, %s", have, strings.Join(s.some, ", ")).
+			means("A name that is locked once keeps its token for ever. They take memory, and nothing else.").
+			fix("Set TokenTTL of rlock.Options or fairlock.Options wherever these names are locked; see docs/guarantees.md.")
+	}
+	return s.told(err, "how many tokens stay for ever", f, f)
 }
 
 // goneWaiters looks for places in the queues of fair locks whose waiters have gone.
@@ -177,8 +200,7 @@ func goneWaiters(ctx context.Context, d *doctor, n *node) finding {
 		}
 		return nil
 	})
-	locks := cli.Plural(s.bad, "fair lock")
-	bad := warn("%s with waiters whose process is gone: %s", locks, strings.Join(s.some, ", ")).
+	bad := warn("%s with waiters whose process is gone: %s", cli.Plural(s.bad, "fair lock"), strings.Join(s.some, ", ")).
 		means("They keep their places until the next one asks for the lock; a dead Java waiter that is first can keep "+
 			"a free lock from the others for up to 5 minutes.").
 		fix("Nothing, if nobody else waits. Otherwise take out one, and run the doctor again: %s", first)

@@ -28,6 +28,7 @@ type node struct {
 	infoErr   error
 	config    map[string]string
 	configErr error
+	withheld  string // why a setting is not known
 
 	ahead   time.Duration // of the server's clock before ours
 	give    time.Duration // and by how much that may be wrong
@@ -66,10 +67,11 @@ func (n *node) learn(ctx context.Context) {
 		told, _ := text.ToString()
 		n.info[field] = cmp.Or(n.info[field], told)
 	}
+	n.withheld = "does not tell"
 	for _, answer := range answers[2:] {
 		setting, err := answer.AsStrMap()
 		if err != nil {
-			n.configErr = err
+			n.configErr, n.withheld = err, "is refused"
 			break
 		}
 		maps.Copy(n.config, setting)
@@ -101,14 +103,6 @@ func (n *node) number(field string) int64 {
 func (n *node) setting(name string) (value int64, known bool) {
 	value, err := strconv.ParseInt(n.config[name], 10, 64)
 	return value, err == nil
-}
-
-// withheld says why a setting is not known.
-func (n *node) withheld() string {
-	if n.configErr == nil {
-		return "does not tell"
-	}
-	return "is refused"
 }
 
 const samples = 20

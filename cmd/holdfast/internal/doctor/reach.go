@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"fmt"
 	"regexp"
 	"slices"
@@ -91,39 +92,25 @@ func (d *doctor) unreachable(where string, err error) finding {
 	return f.means("No lock can be taken, and holders lose theirs when their leases end.").fix("%s", d.remedy(err))
 }
 
-// remedies are what may help against an error of a connection, by what it says.
-var remedies = [][2]string{
-	{"WRONGPASS|invalid password", "Check user and password: HOLDFAST_REDIS_USER and HOLDFAST_REDIS_PASSWORD, " +
-		"or those in HOLDFAST_REDIS; ACL LIST shows the users."},
-	{"NOAUTH", "It wants a password: set HOLDFAST_REDIS_PASSWORD, and HOLDFAST_REDIS_USER if the user is not default."},
-	{"NOPERM", "A right is missing: +cluster|slots in a cluster, +role behind Sentinel, +select with a database."},
-	{"LOADING", "It has just started and reads its data: wait."},
-	{"max number of clients", "It has no room for more connections: raise maxclients, or see CLIENT LIST."},
-	{"sentinel", theSet},
-	{"lookup ", "No such host: check the name in the URL."},
-	{"signed by unknown authority", "The signer of its certificate is unknown here: name it with --cacert."},
-	{
-		"is (not )?valid for|cannot validate|IP SANs", "Its certificate is for another name: connect by that, or give --sni.",
-	},
-	{"first record does not look like a TLS handshake", "It does not speak TLS: use redis:// instead of rediss://."},
-	{"certificate required|bad certificate|handshake failure", "It wants a certificate: give --cert and --key."},
-	{"refused", "Nobody listens there: check host and port, and that the server runs."},
-}
-
-const theSet = "Check the name behind ?master_set=, which SENTINEL MASTERS shows, and the addresses of the Sentinels."
+// remedies are what may help against an error of a connection: a regular expression for what it says, and a sentence.
+//
+//go:embed remedies.txt
+var remedies string
 
 // remedy is what may help against an error of a connection.
 func (d *doctor) remedy(err error) string {
 	text := plain(err)
-	for _, r := range remedies {
-		if said, err := regexp.MatchString(r[0], text); said && err == nil {
-			return r[1]
+	if d.opt.Sentinel.MasterSet != "" && strings.Contains(text, "nil message") {
+		text = "sentinel"
+	}
+	for line := range strings.Lines(remedies) {
+		says, helps, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		if said, err := regexp.MatchString(says, text); said && err == nil {
+			return helps
 		}
 	}
 	tls := "whether it wants TLS (rediss://)."
 	switch secure := d.opt.TLSConfig != nil; {
-	case d.opt.Sentinel.MasterSet != "" && strings.Contains(text, "nil message"):
-		return theSet
 	case cli.TimedOut(err) && secure:
 		tls = "whether it does not speak TLS (redis://)."
 		fallthrough

@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,10 +17,7 @@ const asAdministrator = "Run the doctor as an administrator, or grant +config|ge
 func version(_ context.Context, _ *doctor, n *node) finding {
 	name, have, least := "Redis", n.info["redis_version"], "6.2"
 	if valkey := n.info["valkey_version"]; valkey != "" || n.info["server_name"] == "valkey" {
-		name, least = "Valkey", "7.2"
-		if valkey != "" {
-			have = valkey
-		}
+		name, have, least = "Valkey", cmp.Or(valkey, have), "7.2"
 	}
 	switch {
 	case have == "":
@@ -96,7 +95,7 @@ func persistence(_ context.Context, _ *doctor, n *node) finding {
 			means("A restart forgets a lock that was taken since the last snapshot. %s", atRestart).
 			fix("If that is too much: CONFIG SET appendonly yes, and in redis.conf. %s", better)
 	}
-	return note("there is no append-only file; whether snapshots are written is not known: CONFIG GET %s", n.withheld()).
+	return note("there is no append-only file; whether snapshots are written is not known: CONFIG GET %s", n.withheld).
 		means("A restart forgets the latest locks, or all. %s", atRestart).fix("%s %s", asAdministrator, better)
 }
 
@@ -110,7 +109,7 @@ func (n *node) appendOnly() finding {
 	case "no":
 		lost = "what the system has not written to disk, some 30 s"
 	default:
-		return note("there is an append-only file; how often it is written is not known: CONFIG GET %s", n.withheld()).
+		return note("there is an append-only file; how often it is written is not known: CONFIG GET %s", n.withheld).
 			means("A restart may forget the locks taken in the last second, or more.").fix(asAdministrator)
 	}
 	return note("the append-only file is written with appendfsync %s", sync).
@@ -128,10 +127,18 @@ func replicas(_ context.Context, _ *doctor, n *node) finding {
 		return finding{} // the topology says so
 	}
 	const (
-		forgets = "A lock is granted before replicas hear of it. A failover in between forgets it: somebody else gets it."
-		bear    = "This is borne by fencing tokens that the resource compares, or by RedLock on independent servers."
+		forgets = "Unless Options.Acks asks replicas, a lock is granted before they hear of it, and a failover in between " +
+			"forgets it: somebody else gets it."
+		bear = "With AcksAll, a lock that all replicas have is kept; RedLock on independent servers bears the loss of " +
+			"one, and fencing tokens that the resource compares bear any."
 	)
 	count, lagging := cli.Plural(n.number("connected_slaves"), "replica"), n.number("min_slaves_good_slaves")
+	var lags []string // as "10.0.0.2:6379 online, 1 s ago": when it was last heard from
+	for i := range n.number("connected_slaves") {
+		about := fields(strings.NewReplacer("=", ":", ",", "\n").Replace(n.info[fmt.Sprint("slave", i)]))
+		lags = append(lags, fmt.Sprintf("%s:%s %s, %s s ago", about["ip"], about["port"], about["state"], about["lag"]))
+	}
+	count += " (" + strings.Join(lags, "; ") + ")"
 	wanted, known := n.setting("min-replicas-to-write")
 	lag, _ := n.setting("min-replicas-max-lag")
 	switch {
@@ -141,13 +148,15 @@ func replicas(_ context.Context, _ *doctor, n *node) finding {
 			fix("Bring replicas back; until then CONFIG SET min-replicas-to-write %d lets it work.", lagging)
 	case slaves == "0":
 		return note("it has no replica").
-			means("When it fails, nobody takes over: locks wait until it is back. Nothing is forgotten by a failover.").
+			means("When it fails, nobody takes over: locks wait until it is back. Nothing is forgotten by a failover. " +
+				"A session with Options.Acks takes no lock here.").
 			fix("If waiting is too long, add a replica and Sentinel; or use RedLock on independent servers.")
 	case known && wanted > 0:
 		return note("it has %s, and refuses writes without %d of them within %d s", count, wanted, lag).
-			means("%s min-replicas-to-write bounds how long a master that is cut off goes on granting.", forgets).fix(bear)
+			means("%s min-replicas-to-write makes no lock wait for a replica: it bounds how long a master that is cut off "+
+				"goes on granting and renewing.", forgets).fix(bear)
 	case !known:
-		return note("it has %s; whether it waits for any is not known: CONFIG GET %s", count, n.withheld()).
+		return note("it has %s; whether it waits for any is not known: CONFIG GET %s", count, n.withheld).
 			means(forgets).fix("%s %s", asAdministrator, bear)
 	}
 	return warn("it has %s, and grants locks without any", count).
@@ -172,8 +181,7 @@ func scripts(ctx context.Context, _ *doctor, n *node) finding {
 	default:
 		return unknown("whether scripts run", "+eval", err)
 	}
-	const least = 1000
-	if limit, known := n.setting("lua-time-limit"); known && limit > 0 && limit < least {
+	if limit, known := n.setting("lua-time-limit"); known && limit > 0 && limit < 1000 {
 		return note("scripts run; others get BUSY after %d ms of one", limit).
 			means("The scripts of locks are far shorter. But beside a long one, renewals are refused instead of delayed.").
 			fix("CONFIG SET busy-reply-threshold 5000, which is lua-time-limit before Redis 7, and in redis.conf.")
@@ -219,12 +227,7 @@ func tight(limit int64) bool { return limit > 0 && limit < 1<<20 }
 
 // pubsubBuffer reads the limits of "normal 0 0 0 slave … pubsub 33554432 8388608 60".
 func pubsubBuffer(text string) (hard, soft int64) {
-	words := strings.Fields(text)
-	for i, word := range words {
-		if word == "pubsub" && i+2 < len(words) {
-			hard, _ = strconv.ParseInt(words[i+1], 10, 64)
-			soft, _ = strconv.ParseInt(words[i+2], 10, 64)
-		}
-	}
+	_, limits, _ := strings.Cut(text, "pubsub ")
+	_, _ = fmt.Sscan(limits, &hard, &soft)
 	return hard, soft
 }

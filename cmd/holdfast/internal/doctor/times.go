@@ -27,25 +27,24 @@ func clock(_ context.Context, _ *doctor, n *node) finding {
 	if n.ahead < 0 {
 		side = "behind"
 	}
-	const unharmed = "Who excludes whom does not depend on it: leases are counted by the server."
 	switch {
 	case off <= n.give+time.Millisecond:
 		return okay("the server's clock and this machine's agree within %s", cli.Roughly(max(off, n.give)))
 	case off < apart:
 		return okay("the server's clock is %s %s this machine's", cli.Roughly(off), side)
-	case off < farApart:
-		return note("the server's clock is %s %s this machine's", cli.Roughly(off), side).
-			means("%s But Java compares permits and fair queues with its own clock.", unharmed).fix(ntp)
 	}
-	return warn("the server's clock is %s %s this machine's", cli.Roughly(off), side).
-		means("%s But Java, by this machine's clock, frees permits and drops fair waiters too soon or too late.", unharmed).
-		fix(ntp)
+	f := note("the server's clock is %s %s this machine's", cli.Roughly(off), side).
+		means("Who excludes whom does not depend on it: leases are counted by the server. But Java compares permits and " +
+			"fair queues with its own clock, and ends them too soon or too late.").fix(ntp)
+	if off >= farApart {
+		f.Status = statusWarn
+	}
+	return f
 }
 
 // clocks compares the servers of a cluster with each other, replicas included.
 func clocks(_ context.Context, d *doctor) finding {
-	silent := func(n *node) bool { return n.err != nil || n.timeErr != nil }
-	compared := slices.DeleteFunc(slices.Clone(d.nodes), silent)
+	compared := slices.DeleteFunc(slices.Clone(d.nodes), func(n *node) bool { return n.err != nil || n.timeErr != nil })
 	if len(compared) < 2 {
 		return finding{} // there is nothing to compare
 	}
