@@ -301,7 +301,7 @@ func (a *acquisition) entered(ctx context.Context, stands bool, err error) (*Sin
 			a.Copies = lease.Add(answer.Sent, l.NotAfter())
 			err = l.final(err)
 		case script.Refused:
-			a.Stands = a.Stands || stands && script.Interrupted(err)
+			a.Stands = a.Stands || stands && script.Interrupted(err) && !script.Mismatched(err)
 		}
 		return nil, 0, err
 	}

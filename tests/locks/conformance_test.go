@@ -326,6 +326,7 @@ func TestAKeyOfAnotherTypeStaysUntouched(t *testing.T) {
 		assert.ErrorIs(t, err, holdfast.ErrWrongKind)
 		assert.Equal(t, redistest.Value{Type: kind, Content: precious}, srv.Keyspace(t)[t.Name()])
 		assert.Empty(t, srv.Strs(t, "PUBSUB", "CHANNELS"))
+		require.NoError(t, s.Close(), "a call that was refused has nothing to give back")
 	})
 }
 
