@@ -438,3 +438,53 @@ func TestAHandOverInACluster(t *testing.T) {
 		})
 	}
 }
+
+// A hold that is lost, whether that is known or not, cannot be handed over, nor one of which a call may still be
+// executed.
+func TestALostHoldIsNotHandedOver(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	kit.LoadScripts(t, srv)
+	p := proxy.Start(t, srv.Addr())
+	a := kit.Open(t, p.Addr(), &holdfast.Options{Lease: time.Second})
+	b := kit.Open(t, srv.Addr(), nil)
+	l := rlock.New(a, kit.Orders, nil)
+	hold := kit.Lock(t, t.Context(), l)
+	p.StallNew(true)
+	p.StallAll()
+	kit.Await(t, "the end of the lease", func() bool { return hold.Err() != nil })
+	_, err := hold.HandTo(t.Context(), b)
+	require.ErrorIs(t, err, holdfast.ErrLost)
+	p.StallNew(false)
+	p.ResumeAll()
+
+	hold = kit.Lock(t, t.Context(), l)
+	_, err = rlock.New(b, kit.Orders, nil).ForceUnlock(t.Context())
+	require.NoError(t, err)
+	_, err = hold.HandTo(t.Context(), b)
+	require.Error(t, err, "%v", hold.Err())
+	kit.Await(t, "the next renewal", func() bool { return hold.Err() != nil })
+	require.ErrorIs(t, hold.Err(), holdfast.ErrLost)
+
+	hold = kit.Lock(t, t.Context(), l)
+	lost := p.On(kit.ScriptNamed("guard_commands"), proxy.DropReply, proxy.First)
+	require.ErrorIs(t, kit.ErrorOf(hold.Guard(t.Context())), holdfast.ErrUnknown)
+	lost.Wait(t, 1)
+	_, err = hold.HandTo(t.Context(), b)
+	require.ErrorContains(t, err, "is not known")
+	require.NoError(t, hold.Err())
+	require.NoError(t, hold.Release())
+}
+
+// Whoever was asked for the lock passes the question on with it.
+func TestAHoldThatIsAskedForIsAskedForInItsNewSession(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	a, b := kit.Open(t, srv.Addr(), nil), kit.Open(t, srv.Addr(), nil)
+	l := fairlock.New(a, kit.Orders, nil)
+	hold := kit.Lock(t, t.Context(), l)
+	requireAsked(t, l, 1)
+	next := handTo(t, t.Context(), hold, b)
+	kit.Within(t, kit.LongestWait, next.Asked(), "the question")
+	require.NoError(t, next.Release())
+}
