@@ -89,6 +89,13 @@ func BenchmarkHandTo(b *testing.B) {
 	row("  allocations", fmt.Sprint(h.Allocs), fmt.Sprint(allocsOfAHandTo))
 }
 
+func BenchmarkElections(b *testing.B) {
+	e := bench.MeasureElections(b, 100)
+	row("the next leader after a resignation: median (worst of 100)", fmt.Sprintf("%v (%v)",
+		e.Next.Round(10*time.Microsecond), e.Worst.Round(10*time.Microsecond)), "50ms, of a quiet machine")
+	row("  commands per lease of a term that lasts", fmt.Sprintf("%.1f", e.Renewals), fmt.Sprint(renewalsOfATerm))
+}
+
 func BenchmarkWaiters(b *testing.B) {
 	w := bench.MeasureWaiters(b, bench.Reentrant, 2000, 3)
 	row("2,000 waiters on 2,000 names: connections", fmt.Sprint(w.Connections), "2")

@@ -58,6 +58,13 @@ func TestCostsOfAHoldHandedToAnotherSession(t *testing.T) {
 	}
 }
 
+const renewalsOfATerm = 3.5 // three, and what falls on the edges of five leases
+
+func TestCostsOfATermThatLasts(t *testing.T) {
+	e := bench.MeasureElections(t, 5)
+	assert.LessOrEqual(t, e.Renewals, renewalsOfATerm)
+}
+
 // A RedLock on five servers allocates no more than redsync's.
 func TestCostsOfARedLock(t *testing.T) {
 	m := bench.MeasureMajority(t, 5, 0)
