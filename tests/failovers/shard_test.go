@@ -108,9 +108,7 @@ func startSentinel(t *testing.T) *shard {
 
 	set := &redistest.SentinelSet{MasterName: "holdfast"}
 	for range 3 {
-		sentinel := redistest.StartSentinel(t, set.MasterName, s.members[0].proxy.Addr())
-		sentinel.Do(t, "SENTINEL", "SET", set.MasterName, "down-after-milliseconds", "1000", "failover-timeout", "2000")
-		set.Sentinels = append(set.Sentinels, sentinel)
+		set.Sentinels = append(set.Sentinels, redistest.StartSentinel(t, set.MasterName, s.members[0].proxy.Addr()))
 	}
 	s.plan = plan{Addrs: set.SentinelAddrs(), MasterSet: set.MasterName}
 	s.agree = func(master *member, whole bool) string {
@@ -133,7 +131,7 @@ func startSentinel(t *testing.T) *shard {
 
 // startCluster starts three masters, one of which has a replica and all locks.
 func startCluster(t *testing.T) *shard {
-	c := redistest.StartCluster(t, 3, "--cluster-node-timeout", "1000")
+	c := redistest.StartCluster(t, 3, "--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0")
 	s := &shard{members: [2]*member{newMember(t), newMember(t)}}
 	others := c.Nodes[1:]
 	for i := 0; s.plan.Prefix == ""; i++ {
