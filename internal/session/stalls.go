@@ -117,7 +117,7 @@ func ours(function string) bool {
 	dir, _, _ := strings.Cut(strings.TrimPrefix(inside, "/"), ".")
 	dir, _, _ = strings.Cut(dir, "/")
 	switch dir {
-	case "", "internal", "fairlock", "latch", "multilock", "rlock", "rwlock", "semaphore", "setlock":
+	case "", "internal", "fairlock", "latch", "leader", "multilock", "once", "rlock", "rwlock", "semaphore", "setlock":
 		return true
 	}
 	return false
