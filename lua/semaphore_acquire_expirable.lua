@@ -23,8 +23,9 @@
 -- REPLY    now               taken; now in server ms
 -- REPLY    {0, now, ms}      too few are free for it, and none come back by themselves for ms, -1: ever; it stands in
 --                            the line if it has a waiter, and is to call again in ms
--- REPLY {0, now, ms, -1} the same, but it does not stand in the line, because KEYS[3] is missing REPLY {-2, now} too
--- late: nothing was changed REPLY {-3, now} too few are free so far, but more leases are over: to be called again
+-- REPLY    {0, now, ms, -1}  the same, but it does not stand in the line, because KEYS[3] is missing
+-- REPLY    {-2, now}         too late: nothing was changed
+-- REPLY    {-3, now}         too few are free so far, but more leases are over: to be called again
 --
 -- USES     now read_count line_drop line_others permit_deadline permit_next permit_reclaim permit_remove line_room
 -- USES     line_stand line_call

@@ -110,13 +110,20 @@ func (d deed) isInert(writers map[string]bool) bool {
 	}
 }
 
-// strays returns when takes may have had which lock of which nobody knows the outcome.
+// givenBack is how long it takes at most until the place of a call that has given up is given back.
+const givenBack = kit.WorkerLease / 2
+
+// strays returns when takes may have had which lock of which nobody knows the outcome, or which gave up.
 func (r record) strays() map[string][]interval {
 	all := map[string][]interval{}
 	for _, d := range r.deeds {
-		if d.Out == "unknown" && (d.Kind == opTake || d.Java && d.Kind == opReenter) {
+		switch {
+		case d.Out == "unknown" && (d.Kind == opTake || d.Java && d.Kind == opReenter):
 			// The server may execute it, or have given it a place in a line, until it is taken back.
 			all[d.Lock] = append(all[d.Lock], interval{from: d.Call, to: d.Return + historySettled})
+		case d.Kind == opTake && (d.Out == "promised" || d.Out == "deadline"):
+			// It gives its place back in the background, and a release may have granted it the lock by then.
+			all[d.Lock] = append(all[d.Lock], interval{from: d.Return, to: d.Return + givenBack})
 		}
 	}
 	return all
