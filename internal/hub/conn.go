@@ -24,6 +24,14 @@ var (
 	errNoNode   = errors.New("no such master in the cluster")
 	errHandedOn = errors.New("the node has a connection already")
 	errWorn     = errors.New("too much of the connection is unwanted")
+	errReplica  = errors.New("the node has become a replica, whose listeners nobody counts")
+)
+
+// A master that was down takes itself for one until it hears that another has taken over. So whether it still is one
+// is asked after the first of these delays, and twice as long after each answer until the last.
+const (
+	firstRoleCheck = 500 * time.Millisecond
+	lastRoleCheck  = time.Minute
 )
 
 // A conn keeps one connection subscribed to the channels that are routed to it. Its
@@ -223,7 +231,11 @@ func (c *conn) serve(ctx context.Context) error {
 		}
 	}()
 	began := time.Now()
-	var look <-chan time.Time // nil while nothing is unwanted
+	var look, check <-chan time.Time // nil while nothing is unwanted, or it makes no difference
+	age := firstRoleCheck
+	if c.hub.sharded {
+		check = time.After(age)
+	}
 	for {
 		begin, unwanted := c.next()
 		if err := c.subscribeAll(ctx, now, begin); err != nil {
@@ -262,6 +274,14 @@ func (c *conn) serve(ctx context.Context) error {
 				last, now, began = now, next, time.Now()
 			case wear != fresh:
 				look = time.After(linger)
+			}
+		case <-check:
+			check = nil
+			if c.isReplica(ctx) {
+				return errReplica
+			}
+			if age *= 2; age < lastRoleCheck {
+				check = time.After(age)
 			}
 		case err := <-now.broken:
 			return err

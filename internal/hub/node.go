@@ -53,6 +53,14 @@ func (c *conn) node(ctx context.Context) (rueidis.Client, error) {
 	return nil, errNoNode
 }
 
+// isReplica reports whether the node of the connection says that it is one.
+func (c *conn) isReplica(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	node, ok := c.hub.client.Nodes()[c.addr]
+	return ok && cluster.IsReplica(ctx, node, c.addr)
+}
+
 // become makes c, which has no address and so no subscriptions, the connection of a node. If
 // the node has one, that one gets the channels, and become reports false.
 func (c *conn) become(addr string) bool {

@@ -229,6 +229,33 @@ func TestNobodyListensAtAReplica(t *testing.T) {
 	kit.Await(t, "all of them once more", func() bool { return counted(master) == int64(len(ears)) })
 }
 
+// A master that comes back takes itself for one until it hears that its replica has taken over. Who listens there by
+// then would not be counted any more.
+func TestNobodyStaysAtAMasterThatHasBecomeAReplica(t *testing.T) {
+	t.Parallel()
+	r := &ring{Cluster: redistest.StartCluster(t, 1)}
+	r.NeedSharded(t)
+	master, former := r.Nodes[0], r.addReplica(t, r.Nodes[0])
+	counted := func(node *redistest.Server) any { return node.Do(t, "PUBSUB", "SHARDNUMSUB", "channel").([]any)[1] }
+	master, former = former, master
+	former.Stop()
+	master.Do(t, "CLUSTER", "FAILOVER", "TAKEOVER")
+	master.Pause() // so it cannot tell
+	former.Restart()
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{former.Addr()}, PipelineMultiplex: -1, AlwaysPipelining: true, DisableCache: true,
+		ClusterOption: rueidis.ClusterOption{ShardsRefreshInterval: time.Second},
+	})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	listen(newHub(t, client, true), "channel")
+	kit.Await(t, "it at the former master", func() bool { return counted(former) == int64(1) })
+	master.Resume()
+	kit.Await(t, "the replica to be one", func() bool { return former.Do(t, "ROLE").([]any)[0] == "slave" })
+	kit.Await(t, "it at the new master", func() bool { return counted(master) == int64(1) })
+	kit.Await(t, "it nowhere else", func() bool { return counted(former) == int64(0) })
+}
+
 // addReplica adds a replica of a node to the cluster and waits until it is in step.
 func (r *ring) addReplica(t *testing.T, master *redistest.Server) *redistest.Server {
 	t.Helper()
