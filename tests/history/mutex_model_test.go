@@ -122,8 +122,8 @@ func (r record) strays() map[string][]interval {
 			// The server may execute it, or have given it a place in a line, until it is taken back.
 			all[d.Lock] = append(all[d.Lock], interval{from: d.Call, to: d.Return + historySettled})
 		case d.Kind == opTake && (d.Out == "promised" || d.Out == "deadline"):
-			// It gives its place back in the background, and a release may have granted it the lock by then.
-			all[d.Lock] = append(all[d.Lock], interval{from: d.Return, to: d.Return + givenBack})
+			// It gives its place back in the background, and a release may have granted it the lock just before.
+			all[d.Lock] = append(all[d.Lock], interval{from: d.Return - givenBack, to: d.Return + givenBack})
 		}
 	}
 	return all
