@@ -232,9 +232,9 @@ func (c *conn) serve(ctx context.Context) error {
 	}()
 	began := time.Now()
 	var look, check <-chan time.Time // nil while nothing is unwanted, or it makes no difference
-	age := firstRoleCheck
+	delay := firstRoleCheck
 	if c.hub.sharded {
-		check = time.After(age)
+		check = time.After(delay)
 	}
 	for {
 		begin, unwanted := c.next()
@@ -280,8 +280,8 @@ func (c *conn) serve(ctx context.Context) error {
 			if c.isReplica(ctx) {
 				return errReplica
 			}
-			if age *= 2; age < lastRoleCheck {
-				check = time.After(age)
+			if delay *= 2; delay < lastRoleCheck {
+				check = time.After(delay)
 			}
 		case err := <-now.broken:
 			return err

@@ -208,17 +208,11 @@ func TestNobodyListensAtAReplica(t *testing.T) {
 	r.addReplica(t, master)
 	var ears []*ear
 	for range 6 { // each goes to any node first
-		client, err := rueidis.NewClient(rueidis.ClientOption{
-			InitAddress: r.Addrs(), PipelineMultiplex: -1, AlwaysPipelining: true, DisableCache: true,
-			ClusterOption: rueidis.ClusterOption{ShardsRefreshInterval: time.Second},
-		})
-		require.NoError(t, err)
-		t.Cleanup(client.Close)
-		e := listen(newHub(t, client, true), "channel")
+		e := listen(newHub(t, refreshed(t, r.Addrs()...), true), "channel")
 		kit.Await(t, "the confirmation", func() bool { return e.woken.Load() > 0 })
 		ears = append(ears, e)
 	}
-	counted := func(node *redistest.Server) any { return node.Do(t, "PUBSUB", "SHARDNUMSUB", "channel").([]any)[1] }
+	counted := func(node *redistest.Server) any { return counted(t, node, "channel") }
 	require.EqualValues(t, len(ears), counted(master))
 
 	master, former = former, master
@@ -236,24 +230,36 @@ func TestNobodyStaysAtAMasterThatHasBecomeAReplica(t *testing.T) {
 	r := &ring{Cluster: redistest.StartCluster(t, 1)}
 	r.NeedSharded(t)
 	master, former := r.Nodes[0], r.addReplica(t, r.Nodes[0])
-	counted := func(node *redistest.Server) any { return node.Do(t, "PUBSUB", "SHARDNUMSUB", "channel").([]any)[1] }
+	counted := func(node *redistest.Server) any { return counted(t, node, "channel") }
 	master, former = former, master
 	former.Stop()
 	master.Do(t, "CLUSTER", "FAILOVER", "TAKEOVER")
 	master.Pause() // so it cannot tell
 	former.Restart()
-	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{former.Addr()}, PipelineMultiplex: -1, AlwaysPipelining: true, DisableCache: true,
-		ClusterOption: rueidis.ClusterOption{ShardsRefreshInterval: time.Second},
-	})
-	require.NoError(t, err)
-	t.Cleanup(client.Close)
-	listen(newHub(t, client, true), "channel")
+	listen(newHub(t, refreshed(t, former.Addr()), true), "channel")
 	kit.Await(t, "it at the former master", func() bool { return counted(former) == int64(1) })
 	master.Resume()
 	kit.Await(t, "the replica to be one", func() bool { return former.Do(t, "ROLE").([]any)[0] == "slave" })
 	kit.Await(t, "it at the new master", func() bool { return counted(master) == int64(1) })
 	kit.Await(t, "it nowhere else", func() bool { return counted(former) == int64(0) })
+}
+
+// refreshed is a client of a cluster that asks every second which node has which slots.
+func refreshed(t *testing.T, addrs ...string) rueidis.Client {
+	t.Helper()
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: addrs, PipelineMultiplex: -1, AlwaysPipelining: true, DisableCache: true,
+		ClusterOption: rueidis.ClusterOption{ShardsRefreshInterval: time.Second},
+	})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	return client
+}
+
+// counted is how many listen to a sharded channel at a node, as it says.
+func counted(t *testing.T, node *redistest.Server, channel string) any {
+	t.Helper()
+	return node.Do(t, "PUBSUB", "SHARDNUMSUB", channel).([]any)[1]
 }
 
 // addReplica adds a replica of a node to the cluster and waits until it is in step.
