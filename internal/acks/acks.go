@@ -42,7 +42,8 @@ type Grant struct {
 	Mutex sync.Locker    // guards Acked
 	Acked *time.Duration // until when a lease lasts that replicas have; 0: they have none
 
-	ends int64 // its lease must not end before, in server ms; 0: it is as it was granted
+	ends  int64  // its lease must not end before, in server ms; 0: it is as it was granted
+	lease string // for which it is to be renewed first; "": it is not to be
 }
 
 // A Hold is one of a grant.
@@ -67,7 +68,8 @@ func (e Executed) ends() int64 {
 
 // Await returns nil when as many replicas as the session wants have the grants of the holds, which are all of one slot;
 // by is the call that granted the first. It waits at most until limit, for no longer than two rounds take, and for no
-// longer than the holds are trusted.
+// longer than the holds are trusted. A hold that is renewed, and was granted for a part of its lease, has all of it
+// afterwards, and so have the replicas.
 func Await[H Hold](ctx context.Context, s *session.Session, limit time.Duration, holds []H, by Executed) error {
 	var grants []Grant
 	for i, h := range holds {
@@ -75,7 +77,10 @@ func Await[H Hold](ctx context.Context, s *session.Session, limit time.Duration,
 		if g.Watched && g.acked() > 0 || g.acked() >= g.Trust {
 			continue
 		}
-		if i == 0 && !g.Watched {
+		switch {
+		case g.Watched && g.Trust-s.Now() < s.Lease()/2: // by a release
+			g.lease = lease.Millis(s.Lease())
+		case i == 0 && !g.Watched:
 			g.ends = by.ends()
 		}
 		grants = append(grants, g)

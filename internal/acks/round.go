@@ -252,19 +252,21 @@ func (l *look) ahead(b rueidis.Builder, all rueidis.Commands) rueidis.Commands {
 	return all
 }
 
-// looksOf makes the looks. A renewal for 1 ms extends nothing, and returns who has which lock.
+// looksOf makes the looks. They are renewals, which return who has which lock; one for 1 ms extends nothing.
 func looksOf(all []*waiter) (looks []*look) {
 	type group struct {
 		lease.Group
-		asks bool
+		lease string
+		asks  bool
 	}
 	open := make(map[group]*look)
 	for _, w := range all {
 		for _, g := range w.grants {
-			group := group{lease.Group{Script: g.Protocol.Renewal(), Slot: g.Slot}, w.asks != ""}
+			length := cmp.Or(g.lease, lease.Look)
+			group := group{lease.Group{Script: g.Protocol.Renewal(), Slot: g.Slot}, length, w.asks != ""}
 			l := open[group]
 			if l == nil || len(l.of) == lease.BatchSize || w.alone {
-				l = &look{call: script.NewCall(g.Protocol.Renewal()).Arg(lease.Look), key: g.Key, asks: group.asks}
+				l = &look{call: script.NewCall(g.Protocol.Renewal()).Arg(length), key: g.Key, asks: group.asks}
 				looks = append(looks, l)
 				if !w.alone {
 					open[group] = l

@@ -241,6 +241,36 @@ func TestAGrantOfAReleaseIsAcknowledged(t *testing.T) {
 	require.NoError(t, hold.Release())
 }
 
+// What replicas acknowledge of such a lock is the lease of the session, not the short one of a release: a failover that
+// takes longer than that must not end it.
+func TestAGrantOfAReleaseIsAcknowledgedForAWholeLease(t *testing.T) {
+	t.Parallel()
+	for _, k := range linedKinds {
+		if !k.granted {
+			continue
+		}
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			q := newQueue(t, k)
+			replica := redistest.StartReplica(t, q.srv)
+			granted := make(chan bool, 1)
+			opts := acksOptions(1, acksPatience)
+			opts.Lease = time.Hour
+			opts.Observer = &holdfast.Observer{Acquire: func(context.Context, holdfast.Subject) func(holdfast.Acquired) {
+				return func(a holdfast.Acquired) { granted <- a.Granted }
+			}}
+			s := kit.Open(t, q.srv.Addr(), opts)
+			next := q.waits(t, s, kit.Orders, func() *redistest.Server { return q.srv }, 1)
+			settled()
+			kit.AwaitHandOn(t, q.srv)
+			q.passesOn(acksPatience, next, "the waiter")
+			require.True(t, <-granted)
+			require.Greater(t, replica.Int(t, "PTTL", kit.Orders), (30 * time.Minute).Milliseconds())
+			require.NoError(t, q.give())
+		})
+	}
+}
+
 // A session that asks no replica sends nothing more.
 func TestWhoAsksNoReplicaPaysNothing(t *testing.T) {
 	t.Parallel()
