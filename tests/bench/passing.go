@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/tests/board"
+	"github.com/holdfast-go/holdfast/tests/interop"
+	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 	"github.com/holdfast-go/holdfast/tests/worker"
 )
@@ -19,6 +21,7 @@ type Shape struct {
 	Work                  time.Duration
 	Turns                 int  // of each goroutine; 0: any number
 	OwnNames              bool // the goroutines of a process want a lock each
+	MayFail               bool // goroutines whose call fails take no more
 }
 
 func (s Shape) mayHold() int64 {
@@ -56,6 +59,11 @@ type crew struct {
 
 // assemble starts a server and the processes. These stand behind a barrier when it returns.
 func assemble(tb testing.TB, s Shape) *crew {
+	return assembleBehind(tb, s, func(_ int, server string) string { return server })
+}
+
+// assembleBehind is assemble with processes that reach the server at the addresses that front returns.
+func assembleBehind(tb testing.TB, s Shape, front func(process int, server string) string) *crew {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "board")
 	b, err := board.Open(path)
@@ -65,7 +73,7 @@ func assemble(tb testing.TB, s Shape) *crew {
 	n := min(s.Processes, MaxProcesses)
 	for i := range n {
 		first, next := i*s.Processes/n, (i+1)*s.Processes/n
-		o := order{Shape: s, Addr: c.srv.Addr(), Board: path, Process: i, First: first, Sessions: next - first}
+		o := order{Shape: s, Addr: front(i, c.srv.Addr()), Board: path, Process: i, First: first, Sessions: next - first}
 		text, err := json.Marshal(o)
 		must(tb, err)
 		c.workers = append(c.workers, worker.Start(tb, func(line string) { ready <- line }, "taker", string(text)))
@@ -238,16 +246,46 @@ func MeasureIdle(tb testing.TB, kind string, names int, window time.Duration) Pa
 	return p
 }
 
+// What may happen to a waiter that is a process and has a proxy between itself and the server.
+var (
+	Killed = func(w *worker.Worker, _ *proxy.Proxy) { w.Kill() }
+	Frozen = func(w *worker.Worker, _ *proxy.Proxy) { w.Pause() }
+	CutOff = func(_ *worker.Worker, p *proxy.Proxy) { p.StallNew(true); p.StallAll() }
+)
+
 // MeasureSuccession returns how long after a release the second waiter has the lock if something happened to the first
 // one just before. Both are processes.
-func MeasureSuccession(tb testing.TB, kind string, happens func(first *worker.Worker)) time.Duration {
-	c := assemble(tb, Shape{Kind: kind, Processes: 2, Goroutines: 1, Turns: 1})
+func MeasureSuccession(tb testing.TB, kind string, happens func(*worker.Worker, *proxy.Proxy)) time.Duration {
+	var way *proxy.Proxy
+	shape := Shape{Kind: kind, Processes: 2, Goroutines: 1, Turns: 1, MayFail: true}
+	c := assembleBehind(tb, shape, func(process int, server string) string {
+		if process > 0 {
+			return server
+		}
+		way = proxy.Start(tb, server)
+		return way.Addr()
+	})
 	release := c.hold()
 	c.begin(1)
 	c.begin(2)
-	happens(c.workers[0])
+	happens(c.workers[0], way)
 	began := time.Now()
 	release()
 	c.await("the second waiter has the lock", time.Minute, func() bool { return c.board.Places[1].Taken.Load() > 0 })
 	return time.Since(began)
+}
+
+// MeasureBesideJava is MeasurePassing of an rlock that a thread of Redisson also takes all the time. It returns the
+// thread's share too, relative to a fair one. The calls are those of all.
+func MeasureBesideJava(tb testing.TB, java *interop.Java, s Shape, window time.Duration) (p Passing, share float64) {
+	const warmUp = time.Second // Java compiles
+	c := assemble(tb, s)
+	client := java.Connect(tb, interop.Config{Addresses: []string{c.srv.Addr()}})
+	racer := client.Thread(tb, "racer").Object(interop.RLock, passed)
+	c.begin(len(c.workers))
+	turns := racer.StartTurns(-time.Millisecond, warmUp, window, s.Work)
+	time.Sleep(warmUp)
+	p = c.watch(func() { time.Sleep(window) })
+	n, _ := turns.OK(tb).Turns()
+	return p, float64(n) * float64(s.Processes+1) / float64(p.Acquisitions+int64(n))
 }

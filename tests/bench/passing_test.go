@@ -1,6 +1,7 @@
 package bench_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/tests/bench"
+	"github.com/holdfast-go/holdfast/tests/interop"
+	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/worker"
 )
 
@@ -36,7 +39,7 @@ func BenchmarkPassingOn(b *testing.B) {
 	const few = "≤ 2.3 calls, the same at 4, 48 and 200"
 	const fair = "≤ 2.2 calls, ≤ 20 inside, ≤ 70 µs, Jain 1.00"
 	var lines []string
-	for _, row := range []passing{
+	rows := []passing{
 		busy("rlock", 1, 1, 0, "2 calls, 7 inside"),
 		busy("rlock", 1, 128, 0, "≤ 0.1 calls"),
 		busy("rlock", 1, 128, ms, "≤ 0.3 calls, ≥ 0.97 of a mutex"),
@@ -63,18 +66,16 @@ func BenchmarkPassingOn(b *testing.B) {
 		busy("leased semaphore", 48, 1, ms, "≤ 3.2 calls"),
 		once("rlock", 50, "≤ 160 calls"),
 		once("fairlock", 50, "none"),
-		gone("rlock", "killed", (*worker.Worker).Kill, 5, "≤ 50 ms"),
-		gone("fairlock", "killed", (*worker.Worker).Kill, 1, "≤ 50 ms"),
-		gone("write half", "killed", (*worker.Worker).Kill, 1, "≤ 50 ms"),
-		gone("semaphore", "killed", (*worker.Worker).Kill, 1, "≤ 50 ms"),
-		gone("leased semaphore", "killed", (*worker.Worker).Kill, 1, "≤ 50 ms"),
-		gone("rlock", "frozen", (*worker.Worker).Pause, 1, "≤ 10 s"),
-		gone("fairlock", "frozen", (*worker.Worker).Pause, 1, "≤ 10 s"),
-		gone("write half", "frozen", (*worker.Worker).Pause, 1, "≤ 10 s"),
-		gone("semaphore", "frozen", (*worker.Worker).Pause, 1, "≤ 10 s"),
-		gone("leased semaphore", "frozen", (*worker.Worker).Pause, 1, "≤ 10 s"),
 		idle("rlock", 1000, "no more calls, 2 connections"),
-	} {
+	}
+	for _, kind := range []string{"rlock", "fairlock", "write half", "semaphore", "leased semaphore"} {
+		rows = append(rows, gone(kind, "killed", bench.Killed, 3, "≤ 50 ms"), gone(kind, "frozen", bench.Frozen, 1, "≤ 10 s"),
+			gone(kind, "cut off", bench.CutOff, 1, "≤ 10 s"))
+	}
+	for _, processes := range []int{2, 10, 50} {
+		rows = append(rows, besideJava(processes, ms, "Java has at least half of a fair share"))
+	}
+	for _, row := range rows {
 		b.Run(row.what, func(b *testing.B) { // each takes more than a second, and so is not repeated
 			p, note := row.measure(b)
 			var line strings.Builder
@@ -150,7 +151,7 @@ func once(kind string, processes int, limit string) passing {
 }
 
 // gone is a row of two waiters of which the first one cannot take the lock when its turn comes.
-func gone(kind, what string, happens func(first *worker.Worker), rounds int, limit string) passing {
+func gone(kind, what string, happens func(*worker.Worker, *proxy.Proxy), rounds int, limit string) passing {
 	measure := func(tb testing.TB) (bench.Passing, string) {
 		var longest time.Duration
 		for range rounds {
@@ -159,6 +160,24 @@ func gone(kind, what string, happens func(first *worker.Worker), rounds int, lim
 		return bench.Passing{}, fmt.Sprintf("the second has it %v later", longest.Round(time.Millisecond/10))
 	}
 	return passing{kind + " first waiter " + what, limit, measure}
+}
+
+// besideJava is a row of processes that take an rlock beside a thread of Redisson, if there is Java.
+func besideJava(processes int, work time.Duration, limit string) passing {
+	measure := func(tb testing.TB) (bench.Passing, string) {
+		java, err := interop.Launch()
+		if errors.Is(err, interop.ErrNoJava) {
+			return bench.Passing{}, err.Error()
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
+		defer java.Close()
+		s := bench.Shape{Kind: "rlock", Processes: processes, Goroutines: 1, Work: work}
+		p, share := bench.MeasureBesideJava(tb, java, s, *window)
+		return p, fmt.Sprintf("Java has %.2f of a fair share", share)
+	}
+	return passing{fmt.Sprintf("rlock %d×1 %v beside Java", processes, work), limit, measure}
 }
 
 // idle is a row of one process that waits for locks which nobody releases.

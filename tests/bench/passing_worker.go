@@ -123,6 +123,9 @@ func takeFrom(b *board.Board, take taker, p *board.Place, o order) {
 		}
 		p.Asked.Add(1)
 		release, err := take()
+		if err != nil && o.MayFail {
+			return
+		}
 		kit.Must(err)
 		if !o.OwnNames && b.Holders.Add(1) > o.mayHold() {
 			b.Crowds.Add(1)
