@@ -84,6 +84,7 @@ type Session struct {
 	runner   *script.Runner
 	hub      *hub.Hub
 	lines    *wait.Lines
+	joint    *wait.Lines
 	watches  *watch.Watches
 	bounds   bounds
 	presence *presence.Teller
@@ -127,7 +128,7 @@ func New(c Config) *Session {
 		ID: id, Client: c.Client, Lease: c.Lease, Logger: c.Logger, Now: s.Now, Start: s.Start, Busy: s.busy,
 		Breaks: c.Breaks,
 	}, c.Process)
-	s.lines = s.NewLines()
+	s.lines, s.joint = wait.NewLines(s.Hear, s.alarm), wait.NewLines(s.Hear, s.alarm)
 	if c.LongHold > 0 {
 		s.Start(s.lookForLong)
 	}
@@ -241,8 +242,8 @@ func (s *Session) Lines() *wait.Lines { return s.lines }
 // Watches are what callers of the session wait for together.
 func (s *Session) Watches() *watch.Watches { return s.watches }
 
-// NewLines makes additional queues of the session's callers, besides those for single names.
-func (s *Session) NewLines() *wait.Lines { return wait.NewLines(s.Hear, s.alarm) }
+// Joint are the queues of those who wait for several names, each in that of one of them.
+func (s *Session) Joint() *wait.Lines { return s.joint }
 
 // Listen calls wake for each message of a channel, and whenever one may have been missed.
 func (s *Session) Listen(channel string, wake func()) (stop func()) {

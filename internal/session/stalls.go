@@ -25,7 +25,7 @@ func (s *Session) lookAfter() {
 // watch goes its rounds until nobody waits.
 func (s *Session) watch() {
 	for Pause(s.ctx, stalled/2) == nil {
-		if s.lines.Round() {
+		if s.round() {
 			if k := s.kept(); k != nil {
 				s.notice(k)
 			}
@@ -33,10 +33,16 @@ func (s *Session) watch() {
 		}
 		s.presence.Itself(nil)
 		s.watching.Store(false)
-		if !s.lines.Round() || !s.watching.CompareAndSwap(false, true) { // otherwise it came just now
+		if !s.round() || !s.watching.CompareAndSwap(false, true) { // otherwise it came just now
 			return
 		}
 	}
+}
+
+// round begins another round, and reports whether anybody waits.
+func (s *Session) round() bool {
+	single, joint := s.lines.Round(), s.joint.Round()
+	return single || joint
 }
 
 // notice asks calls that have waited for long for something that has been held for long to say so, and publishes what
@@ -44,7 +50,7 @@ func (s *Session) watch() {
 func (s *Session) notice(k Keeper) {
 	var names []string
 	k.HeldSince(never, s.Now()-stalled, func(h Held) {
-		if s.lines.Notice(h.Line) {
+		if single, joint := s.lines.Notice(h.Line), s.joint.Notice(h.Line); single || joint {
 			names = append(names, h.Line.Key)
 		}
 	})

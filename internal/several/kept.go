@@ -11,7 +11,6 @@ import (
 
 // kept is the state that a session keeps for locks that are one of several.
 type kept struct {
-	joint   *wait.Lines // of those who wait for several
 	servers servers
 	ways    ways
 	silence silence
@@ -19,8 +18,8 @@ type kept struct {
 }
 
 func of(s *session.Session) *kept {
-	return session.Attached(s, func(s *session.Session) *kept {
-		return &kept{joint: s.NewLines(), hands: hands{calls: make(chan func())}}
+	return session.Attached(s, func(*session.Session) *kept {
+		return &kept{hands: hands{calls: make(chan func())}}
 	})
 }
 

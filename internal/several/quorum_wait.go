@@ -111,7 +111,7 @@ func (w *quorumWait) listen() {
 	line, _ := w.line()
 	more := len(w.Locks) - w.need()
 	for _, l := range w.Locks {
-		if s := l.Session(); of(s).joint != line && !s.Closed() && more > 0 {
+		if s := l.Session(); s.Joint() != line && !s.Closed() && more > 0 {
 			w.stops = append(w.stops, s.Listen(l.Channel, w.Place.Wake))
 			more--
 		}
@@ -160,15 +160,28 @@ func askLater(took time.Duration) time.Duration {
 	return min(5*took+2*time.Millisecond, lastAsk)
 }
 
-// line returns the line in which the calls of this process wait, and for which name: that of the first session that is
-// not closed.
+// line returns the line in which the calls of this process wait, and for which name.
 func (q *Quorum) line() (line *wait.Lines, name wait.Name) {
+	l := q.first()
+	return l.Session().Joint(), l.Line()
+}
+
+// first is the first lock whose session is not closed.
+func (q *Quorum) first() *core.Lock {
 	for _, l := range q.Locks {
 		if !l.Session().Closed() {
-			return of(l.Session()).joint, l.Line()
+			return l
 		}
 	}
-	return of(q.Session()).joint, q.Locks[0].Line()
+	return q.Locks[0]
+}
+
+// Woken tells the observer why a sleep ended. A call that has waited for long for what its sessions hold says so.
+func (w *quorumWait) Woken(by wait.Cause) {
+	w.Retries.Woken(by)
+	if w.Place.Noticed() {
+		w.first().LogStall()
+	}
 }
 
 // Overtakes reports whether the owner holds enough of the locks by now, perhaps through another call.

@@ -34,7 +34,9 @@ func (p *Place) Share() *Place {
 	defer p.lines.mu.Unlock()
 	if !p.apart.shares {
 		p.apart.shares = true
-		p.lines.beside[p.apart.name]++
+		beside := p.lines.beside[p.apart.name]
+		beside.add(p)
+		p.lines.beside[p.apart.name] = beside
 	}
 	return p
 }
@@ -98,7 +100,9 @@ func (p *Place) leaveApart() {
 	ls.mu.Lock()
 	stop := p.quit()
 	if a.shares {
-		if ls.beside[a.name]--; ls.beside[a.name] == 0 {
+		beside := ls.beside[a.name]
+		beside.remove(p)
+		if ls.beside[a.name] = beside; beside.first == nil {
 			delete(ls.beside, a.name)
 		}
 	}

@@ -21,7 +21,7 @@ type Lines struct {
 	round  atomic.Uint32 // see notice
 	mu     sync.Mutex    // guards the rest, and all that is in lines
 	lines  map[Name]*line
-	beside map[Name]int // how many wait apart from the line, for a name that they may share
+	beside map[Name]queue // those who wait apart from the line, for a name that they may share
 	desks  map[string]*desk
 
 	expected map[string]*Place // those apart from their lines, by the wire owners that they expect messages for
@@ -64,7 +64,7 @@ type Place struct {
 func NewLines(listen func(channel string, hear func(message string)) (stop func()), a *Alarm) *Lines {
 	return &Lines{
 		listen: listen, alarm: a,
-		lines: make(map[Name]*line), beside: make(map[Name]int), desks: make(map[string]*desk),
+		lines: make(map[Name]*line), beside: make(map[Name]queue), desks: make(map[string]*desk),
 		expected: make(map[string]*Place),
 	}
 }
@@ -178,7 +178,7 @@ func (ls *Lines) next(l *line) {
 func (ls *Lines) tell(l *line) {
 	switch head := l.listens.first; {
 	case head == nil:
-	case head.eager || ls.beside[l.name] == 0:
+	case head.eager || ls.beside[l.name].first == nil:
 		head.Wake()
 	default:
 		ls.lookLater(l)

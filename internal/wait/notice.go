@@ -34,6 +34,8 @@ func (ls *Lines) Notice(name Name) (anybody bool) {
 		anybody = ls.notice(&l.listens, name)
 		anybody = ls.notice(&l.polls, name) || anybody
 	}
+	beside := ls.beside[name]
+	anybody = ls.notice(&beside, name) || anybody
 	for _, d := range ls.desks {
 		anybody = ls.notice(&d.calls, name) || anybody
 	}

@@ -16,7 +16,7 @@ func TestThoseWhoWaitForLongAreAsked(t *testing.T) {
 		q := newLines(t)
 		assert.False(t, q.Round(), "nobody waits")
 		head, behind := q.Join(x, false, false), q.Join(x, false, false)
-		apart, other := q.Apart(x), q.Join(y, false, false)
+		apart, shares, other := q.Apart(x), q.Apart(x).Share(), q.Join(y, false, false)
 		apart.Expect("x:me", "session:1")
 		for range 2 {
 			assert.True(t, q.Round())
@@ -29,7 +29,7 @@ func TestThoseWhoWaitForLongAreAsked(t *testing.T) {
 			q.Notice(x)
 		}
 
-		for name, p := range map[string]*wait.Place{"head": head, "behind": behind, "apart": apart} {
+		for name, p := range map[string]*wait.Place{"head": head, "behind": behind, "apart": apart, "shares": shares} {
 			assert.Zero(t, q.wait(p, time.Second), "%s is woken", name)
 			assert.True(t, p.Noticed(), name)
 			assert.False(t, p.Noticed(), "%s: once", name)
@@ -39,7 +39,7 @@ func TestThoseWhoWaitForLongAreAsked(t *testing.T) {
 		q.Notice(x)
 		assert.Equal(t, time.Second, q.wait(head, time.Second), "once")
 
-		for _, p := range []*wait.Place{late, behind, head, apart, other} {
+		for _, p := range []*wait.Place{late, behind, head, apart, shares, other} {
 			p.Leave(0)
 		}
 		assert.False(t, q.Round())

@@ -139,7 +139,7 @@ func (ls *Lines) told(name Name, message string) {
 	}
 	switch {
 	case l.listens.first == nil:
-	case message == toldFirst && ls.beside[name] > 0: // places that may share the name look first
+	case message == toldFirst && ls.beside[name].first != nil: // places that may share the name look first
 		ls.lookLater(l)
 	default:
 		l.listens.first.Wake()

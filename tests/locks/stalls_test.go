@@ -13,7 +13,6 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
-	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/setlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
@@ -22,13 +21,13 @@ import (
 const waitsForItself = "holdfast: waits for what this session holds"
 
 // outer takes a lock and calls inner with the ctx from before: the trap of everybody who ports nested calls.
-func outer(ctx context.Context, l holdfast.Locker) error {
+func outer(ctx context.Context, l, again holdfast.Locker) error {
 	h, err := l.Lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = h.Release() }()
-	return inner(ctx, l)
+	return inner(ctx, again)
 }
 
 func inner(ctx context.Context, l holdfast.Locker) error {
@@ -41,13 +40,24 @@ func inner(ctx context.Context, l holdfast.Locker) error {
 
 func TestACallThatWaitsForItsOwnCallerSaysSo(t *testing.T) {
 	t.Parallel()
-	for name, lock := range map[string]func(s *holdfast.Session) holdfast.Locker{
-		"rlock":        func(s *holdfast.Session) holdfast.Locker { return rlock.New(s, "orders", nil) },
-		"fairlock":     func(s *holdfast.Session) holdfast.Locker { return fairlock.New(s, "orders", nil) },
-		"rwlock.Write": func(s *holdfast.Session) holdfast.Locker { return rwlock.New(s, "orders", nil).Write() },
-		"setlock":      func(s *holdfast.Session) holdfast.Locker { return setlock.New(s, "orders", nil) },
-		"rlock of a multilock": func(s *holdfast.Session) holdfast.Locker {
-			return multilock.New(rlock.New(s, "orders", nil), rlock.New(s, "stock", nil))
+	one := func(l holdfast.Locker) (outer, inner holdfast.Locker) { return l, l }
+	for name, locks := range map[string]func(s *holdfast.Session) (outer, inner holdfast.Locker){
+		"rlock": func(s *holdfast.Session) (outer, inner holdfast.Locker) { return one(rlock.New(s, "orders", nil)) },
+		"fairlock": func(s *holdfast.Session) (outer, inner holdfast.Locker) {
+			return one(fairlock.New(s, "orders", nil))
+		},
+		"rwlock.Write": func(s *holdfast.Session) (outer, inner holdfast.Locker) { return one(writing(s, "orders")) },
+		"rwlock.Write of a reader": func(s *holdfast.Session) (outer, inner holdfast.Locker) {
+			return reading(s, "orders"), writing(s, "orders")
+		},
+		"rwlock.Read of a writer": func(s *holdfast.Session) (outer, inner holdfast.Locker) {
+			return writing(s, "orders"), reading(s, "orders")
+		},
+		"setlock": func(s *holdfast.Session) (outer, inner holdfast.Locker) {
+			return one(setlock.New(s, "orders", nil))
+		},
+		"rlock of a multilock": func(s *holdfast.Session) (outer, inner holdfast.Locker) {
+			return one(multilock.New(rlock.New(s, "orders", nil), rlock.New(s, "stock", nil)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,29 +65,48 @@ func TestACallThatWaitsForItsOwnCallerSaysSo(t *testing.T) {
 			for _, places := range []bool{false, true} {
 				srv, log := redistest.Start(t), &kit.Journal{}
 				s := kit.Open(t, srv.Addr(), &holdfast.Options{Places: places, Logger: log.JsonLogger()})
-				ctx, cancel := context.WithCancel(t.Context())
-				done := make(chan error, 1)
-				go func() { done <- outer(ctx, lock(s)) }()
-				kit.Await(t, "a line", func() bool { return len(log.Entries(t, waitsForItself)) > 0 })
-				e := log.Entries(t, waitsForItself)[0]
-				assert.Equal(t, "WARN", e["level"])
-				assert.Contains(t, name, e["kind"])
-				assert.Contains(t, []string{"orders", "stock"}, e["name"])
-				assert.Regexp(t, `^\S*/locks\.inner \(stalls_test\.go:\d+\), called by \S*/locks\.outer \(stalls_test`,
-					e["waits_at"])
-				if places {
-					assert.Regexp(t, `^\S*/locks\.outer \(stalls_test\.go:\d+\)`, e["taken_at"])
-				} else {
-					assert.Contains(t, e["taken_at"], "Options.Places")
-				}
-				between(t, time.Second, time.Minute)(e["held"])
-				kit.SleepUntil(time.Now().Add(1500 * time.Millisecond))
-				require.Len(t, log.Entries(t, waitsForItself), 1, "it says so once")
-				cancel()
-				require.ErrorIs(t, kit.Within(t, 5*time.Second, done, "its end"), context.Canceled)
+				first, again := locks(s)
+				requireWaitsForItself(t, log, name, places, first, again)
 			}
 		})
 	}
+}
+
+func TestACallThatWaitsForItsOwnRedLockSaysSo(t *testing.T) {
+	t.Parallel()
+	log := &kit.Journal{}
+	var locks []holdfast.Locker
+	for range 3 {
+		s := kit.Open(t, redistest.Start(t).Addr(), &holdfast.Options{Places: true, Logger: log.JsonLogger()})
+		locks = append(locks, rlock.New(s, "orders", nil))
+	}
+	l := multilock.NewRedLock(locks, &multilock.RedLockOptions{TrustRestarted: true})
+	requireWaitsForItself(t, log, "rlock of a redlock", true, l, l)
+}
+
+// requireWaitsForItself requires a nested call that does not have the context of the hold to say so, once.
+func requireWaitsForItself(t *testing.T, log *kit.Journal, name string, places bool, first, again holdfast.Locker) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- outer(ctx, first, again) }()
+	kit.Await(t, "a line", func() bool { return len(log.Entries(t, waitsForItself)) > 0 })
+	e := log.Entries(t, waitsForItself)[0]
+	assert.Equal(t, "WARN", e["level"])
+	assert.Contains(t, name, e["kind"])
+	assert.Contains(t, []string{"orders", "stock"}, e["name"])
+	assert.Regexp(t, `^\S*/locks\.inner \(stalls_test\.go:\d+\), called by \S*/locks\.outer \(stalls_test`, e["waits_at"])
+	if places {
+		assert.Regexp(t, `^\S*/locks\.outer \(stalls_test\.go:\d+\)`, e["taken_at"])
+	} else {
+		assert.Contains(t, e["taken_at"], "Options.Places")
+	}
+	between(t, time.Second, time.Minute)(e["held"])
+	kit.SleepUntil(time.Now().Add(1500 * time.Millisecond))
+	require.Len(t, log.Entries(t, waitsForItself), 1, "it says so once")
+	cancel()
+	require.ErrorIs(t, kit.Within(t, 5*time.Second, done, "its end"), context.Canceled)
 }
 
 // A lock that passes on is no reason, however long a call waits; nor is one that another session has.
