@@ -86,6 +86,9 @@ var mayImport = map[string][]string{
 	"leader": {
 		".", "fairlock", "internal/presence", "internal/script", "internal/session", "internal/wait", "internal/wire",
 	},
+	"barrier": {
+		".", "internal/script", "internal/session", "internal/wait", "internal/wire", "semaphore",
+	},
 	"latch": {".", "internal/script", "internal/session", "internal/wire"},
 	"semaphore": {
 		".", "internal/core", "internal/kind", "internal/lease", "internal/owner", "internal/script", "internal/session",

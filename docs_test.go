@@ -24,6 +24,7 @@ func TestPagesShowCodeThatRuns(t *testing.T) {
 		"docs/testing.md":    {"holdfasttest/testing_code_that_locks_test.go", 0},
 		"docs/guarantees.md": {"rlock/example_test.go", 1}, // a resource that refuses old tokens
 		"docs/recipes.md":    {"tests/programs/p*/*.go", 0},
+		"docs/barrier.md":    {"tests/programs/p*/*.go", 0},
 		"docs/guard.md":      {"rlock/guard_example_test.go tests/programs/p*/*.go", 0},
 	} {
 		text, err := os.ReadFile(page)

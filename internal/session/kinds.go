@@ -25,8 +25,8 @@ var shapes = map[string]shape{
 	"fairlock":  {[]string{"fairlock"}, "a fairlock"},
 	"rwlock":    {[]string{"rwlock"}, "an rwlock"},
 	"text":      {[]string{"setlock"}, "a setlock, or a text of another program"},
-	"count":     {[]string{"semaphore", "latch"}, "a semaphore or a latch"},
-	"permits":   {[]string{"semaphore"}, "a semaphore of permits with leases"},
+	"count":     {[]string{"semaphore", "latch", "barrier"}, "a semaphore or a latch"},
+	"permits":   {[]string{"semaphore", "barrier"}, "a semaphore of permits with leases"},
 	"something": {nil, "something else"},
 }
 

@@ -273,8 +273,26 @@ func (r *Reader) lookCloser(b *batch, f *find) {
 		b.add(nil, c.B().Zcard().Key(wire.PermitsKey(o.Name)).Build(), number(o.Taken))
 		if r.leases {
 			b.add(nil, c.B().Zrange().Key(wire.PermitsKey(o.Name)).Min("0").Max(last).Withscores().Build(), o.permits)
+			b.add(nil, c.B().Hscan().Key(wire.BarrierKey(o.Name)).Cursor(0).Count(2*r.limit).Build(), o.waitTogether)
 		}
 	}
+}
+
+// waitTogether is told how far a barrier is, nothing if the permits are not of one.
+func (o *Object) waitTogether(answer rueidis.RedisResult) error {
+	entry, err := answer.AsScanEntry()
+	for pair := range slices.Chunk(entry.Elements, 2) {
+		if o.Barrier == nil {
+			o.Barrier = &Barrier{}
+		}
+		switch pair[0] {
+		case "gen":
+			o.Barrier.Generation, _ = wire.Number(pair[1])
+		case "arrived":
+			o.Barrier.Arrived, _ = wire.Number(pair[1])
+		}
+	}
+	return err
 }
 
 // leads is told what an election has recorded of its leader, nothing if the lock is of none.

@@ -150,7 +150,7 @@ func (r *Reader) settle(b *batch, o *Object, now int64) {
 		r.settleWaiters(b, o)
 		all := *o.Taken
 		if all == 0 {
-			o.Taken, o.Permits = nil, nil
+			o.Taken, o.Permits, o.Barrier = nil, nil, nil
 			return
 		}
 		o.Kind = KindPermits

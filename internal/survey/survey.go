@@ -70,6 +70,8 @@ type Object struct {
 
 	Leader *Leader `json:"leader,omitempty"` // of an election, which is a fair lock
 
+	Barrier *Barrier `json:"barrier,omitempty"` // whose parties the permits are
+
 	Listening map[string]int64 `json:"listening,omitempty"` // clients by channel
 
 	line, queue int64 // how many wait in the line of a lock or a semaphore, and in the queue of a fair lock
@@ -101,6 +103,12 @@ type Leader struct {
 	SinceMS int64 `json:"since_ms"` // by the server's clock
 
 	owner string
+}
+
+// A Barrier is how far the parties are.
+type Barrier struct {
+	Generation int64 `json:"generation"` // that they wait for
+	Arrived    int64 `json:"arrived"`
 }
 
 // A Permit is taken.

@@ -57,6 +57,7 @@ var Keys = []Key{
 	{"semaphore", "zset", Beside, PermitsKey},
 	{"semaphore", "list", Beside, Line},
 	{"semaphore", "zset", Beside, LineAlive},
+	{"barrier", "hash", Beside, BarrierKey},
 	{"ask", "hash", Beside, Asked}, // of no kind: only if locks are asked for
 }
 
@@ -79,6 +80,7 @@ var Channels = []Channel{
 	{Kind: "setlock", Of: SetChannel},
 	{Kind: "semaphore", Of: SemaphoreChannel},
 	{Kind: "semaphore", Of: func(name string) string { return LineChannel(name) + "*" }, PerOwner: true},
+	{Kind: "barrier", Of: BarrierKey},
 	{Kind: "latch", Of: LatchChannel},
 }
 

@@ -103,6 +103,10 @@ func FairTold(name string) string { return own("holdfast_fair", name) + ":" }
 // LeaderKey has who leads an election, which is a fair lock. Changes are published on a channel of the same name.
 func LeaderKey(name string) string { return own("holdfast_leader", name) }
 
+// BarrierKey has how far a barrier is, whose parties are the permits of a semaphore. Changes are published on a channel
+// of the same name.
+func BarrierKey(name string) string { return own("holdfast_barrier", name) }
+
 // FairQueue lists the waiters of a fair lock, the next one first.
 func FairQueue(name string) string { return Prefix("redisson_lock_queue", name) }
 

@@ -96,6 +96,15 @@ func BenchmarkElections(b *testing.B) {
 	row("  commands per lease of a term that lasts", fmt.Sprintf("%.1f", e.Renewals), fmt.Sprint(renewalsOfATerm))
 }
 
+func BenchmarkGenerations(b *testing.B) {
+	for _, parties := range []int{8, 48} {
+		g := bench.MeasureGenerations(b, parties, 100)
+		row(fmt.Sprintf("a barrier of %d parties: until all have gone on, median (worst of 100)", parties),
+			fmt.Sprintf("%v (%v)", g.Median.Round(10*time.Microsecond), g.Worst.Round(10*time.Microsecond)), "none")
+		row("  commands for each generation", fmt.Sprintf("%.1f", g.Calls), fmt.Sprint(2*parties-1))
+	}
+}
+
 func BenchmarkWaiters(b *testing.B) {
 	w := bench.MeasureWaiters(b, bench.Reentrant, 2000, 3)
 	row("2,000 waiters on 2,000 names: connections", fmt.Sprint(w.Connections), "2")

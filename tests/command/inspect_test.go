@@ -2,7 +2,9 @@ package command
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/barrier"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -49,6 +52,7 @@ type told struct {
 		ID      string
 		LeaseMS int64 `json:"lease_ms"`
 	}
+	Barrier   *struct{ Generation, Arrived int64 }
 	Token     *int64
 	Listening map[string]int64
 	Unlocked  *bool
@@ -278,4 +282,35 @@ func TestLsAndShowWhatJavaHolds(t *testing.T) {
 	assert.Contains(t, ok(t, srv, "show", "x"), "Java or unknown")
 	assert.Contains(t, ok(t, srv, "show", "noend"), "no end")
 	assert.Equal(t, "free", shown(t, srv, "app{4}").State)
+}
+
+// The places of a barrier are permits; show tells how far it is, too.
+func TestShowABarrier(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := open(t, srv, nil)
+	var parties []*barrier.Party
+	for range 2 {
+		p, err := barrier.New(s, "stages", 2, nil).Join(t.Context())
+		require.NoError(t, err)
+		parties = append(parties, p)
+	}
+	passed := make(chan error, 1)
+	go func() {
+		_, err := parties[0].Await(t.Context())
+		passed <- err
+	}()
+	await(t, "an arrival", func() bool {
+		b := shown(t, srv, "stages").Barrier
+		return b != nil && b.Generation == 1 && b.Arrived == 1
+	})
+	require.Equal(t, []string{"stages"}, slices.Collect(maps.Keys(listed(t, srv))))
+	require.Contains(t, ok(t, srv, "show", "stages"), "in generation 1, at which 1 have arrived")
+	_, err := parties[1].Await(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, redistest.Receive(t, passed, "the end of the generation"))
+	require.NoError(t, parties[0].Release())
+	require.EqualValues(t, 2, shown(t, srv, "stages").Barrier.Generation)
+	require.NoError(t, parties[1].Release())
+	require.Nil(t, shown(t, srv, "stages").Barrier)
 }

@@ -42,14 +42,14 @@ var (
 		"~holdfast_leader:{app:*}", "~holdfast_rwlock_writers:{app:*}",
 		"~holdfast_line:{app:*}", "~holdfast_line_alive:{app:*}", "~holdfast_rwlock_line:{app:*}",
 		"~holdfast_rwlock_alive:{app:*}",
-		"~holdfast_rwlock_waiting:{app:*}",
+		"~holdfast_rwlock_waiting:{app:*}", "~holdfast_barrier:{app:*}",
 	}
 	aclChannels = []string{
 		"&redisson_lock__channel:{app:*}", "&redisson_lock__channel:{app:*}:*", "&redisson_rwlock:{app:*}",
 		"&redisson_sc:{app:*}",
 		"&redisson_countdownlatch__channel__{app:*}", "&holdfast_setlock:{app:*}", "&holdfast_line:{app:*}:*",
 		"&holdfast_fair:{app:*}:*", "&holdfast_rwlock_line:{app:*}:*",
-		"&holdfast_leader:{app:*}",
+		"&holdfast_leader:{app:*}", "&holdfast_barrier:{app:*}",
 	}
 )
 
@@ -174,7 +174,7 @@ func TestTheACLOfTheGuideForNamesWithATag(t *testing.T) {
 	for i, right := range rights {
 		if strings.Contains(right, "_line") || strings.Contains(right, "rwlock_alive") ||
 			strings.Contains(right, "rwlock_waiting") || strings.Contains(right, "holdfast_fair:") ||
-			strings.Contains(right, "holdfast_leader") {
+			strings.Contains(right, "holdfast_leader") || strings.Contains(right, "holdfast_barrier") {
 			right = strings.Replace(right, ":", "::", 1)
 		}
 		rights[i] = strings.Replace(strings.Replace(right, "}:*", "}", 1), ":{app:*}", ":app:*", 1)

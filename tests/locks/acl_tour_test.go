@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/barrier"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/latch"
@@ -50,6 +51,7 @@ func aclTour(t *testing.T, servers []*redistest.Server, opt rueidis.ClientOption
 		{"multilock", w.multilock},
 		{"semaphore", w.semaphore},
 		{"permits", w.permits},
+		{"barrier", w.barrier},
 		{"latch", w.latch},
 		{"waits that end", w.outwaited},
 		{"close", w.close},
@@ -298,6 +300,25 @@ func (w *aclWalk) permits() {
 	w.ok(kit.ErrorOf(mine.AcquiredPermits(w.ctx)))
 	w.ok(kit.ErrorOf(mine.ExpireAt(w.ctx, time.Now().Add(time.Hour))))
 	w.ok(kit.ErrorOf(mine.ClearExpire(w.ctx)))
+	w.ok(kit.ErrorOf(mine.Delete(w.ctx)))
+}
+
+func (w *aclWalk) barrier() {
+	mine, theirs := barrier.New(w.mine, w.name("barrier"), 2, nil), barrier.New(w.theirs, w.name("barrier"), 2, nil)
+	first, err := mine.Join(w.ctx)
+	w.ok(err)
+	second, err := theirs.Join(w.ctx)
+	w.ok(err)
+	next := make(chan kit.Result, 1)
+	go func() { next <- kit.Result{Err: kit.ErrorOf(second.Await(w.ctx))} }()
+	w.listened(wire.BarrierKey(w.name("barrier")), next)
+	w.ok(kit.ErrorOf(first.Await(w.ctx)))
+	w.granted(next)
+	w.ok(first.Release())
+	third, err := mine.Join(w.ctx) // in place of the first one, which is forgotten
+	w.ok(err)
+	w.ok(second.Release())
+	w.ok(third.Release())
 	w.ok(kit.ErrorOf(mine.Delete(w.ctx)))
 }
 

@@ -35,6 +35,7 @@ import (
 	p20 "github.com/holdfast-go/holdfast/tests/programs/p20_etag"
 	p21 "github.com/holdfast-go/holdfast/tests/programs/p21_giveway"
 	p22 "github.com/holdfast-go/holdfast/tests/programs/p22_rotate"
+	p23 "github.com/holdfast-go/holdfast/tests/programs/p23_rounds"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 	"github.com/holdfast-go/holdfast/tests/webtest"
 )
@@ -351,4 +352,77 @@ func TestRotate(t *testing.T) {
 		require.ErrorIs(t, err, holdfast.ErrBusy)
 		require.NoError(t, hold.Release())
 	}
+}
+
+// Workers do the tasks of a round together; one leaves in the middle, and the others do its tasks.
+func TestRounds(t *testing.T) {
+	const workers, rounds, tasks = 3, 4, 5
+	_, s := open(t)
+	var mu sync.Mutex
+	done := make([]int, rounds)
+	errGone := errors.New("gone")
+	var all errgroup.Group
+	for worker := range workers {
+		all.Go(func() error {
+			err := p23.Rounds(t.Context(), s, "pages", workers, rounds, func(_ context.Context, round int) (bool, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if round > 0 {
+					assert.Equal(t, tasks, done[round-1], "a round begins before the last one is done")
+				}
+				if worker == 0 && round == 2 {
+					return false, errGone
+				}
+				if done[round] == tasks {
+					return false, nil
+				}
+				done[round]++
+				return true, nil
+			})
+			if worker == 0 {
+				assert.ErrorIs(t, err, errGone)
+				return nil
+			}
+			return err
+		})
+	}
+	require.NoError(t, all.Wait())
+	require.Equal(t, []int{tasks, tasks, tasks, tasks}, done)
+}
+
+// A worker leaves in the middle of a step, and another one comes: all begin again at the checkpoint.
+func TestTrain(t *testing.T) {
+	const workers, steps = 3, 6
+	_, s := open(t)
+	var mu sync.Mutex
+	var all errgroup.Group
+	saved, done := 0, map[int]int{} // the checkpoint, and how often workers have done a step since then
+	errGone := errors.New("gone")
+	train := func(leavesAt int) error {
+		return p23.Train(t.Context(), s, "model", workers, func(context.Context) (int, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return saved, nil
+		}, func(_ context.Context, step int) (last bool, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if step == leavesAt {
+				return false, errGone
+			}
+			if done[step]++; step > 0 && step%2 == 0 {
+				saved = step // all have done the steps before
+			}
+			return step == steps-1, nil
+		})
+	}
+	for range workers - 1 {
+		all.Go(func() error { return train(-1) })
+	}
+	require.ErrorIs(t, train(3), errGone)
+	all.Go(func() error { return train(-1) })
+	require.NoError(t, all.Wait())
+	for step := range steps {
+		assert.GreaterOrEqual(t, done[step], workers, step)
+	}
+	assert.Greater(t, done[2], workers, "it was done again")
 }

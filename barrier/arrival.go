@@ -1,0 +1,159 @@
+package barrier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/session"
+	"github.com/holdfast-go/holdfast/internal/wait"
+	"github.com/holdfast-go/holdfast/internal/wire"
+)
+
+// An arrival is one call of a party, to join or to wait for a generation. Each of its looks arrives once more, in case
+// the server has forgotten it.
+type arrival struct {
+	session.Retries
+	party   *Party
+	at      int64       // the generation; 0: it joins
+	place   *wait.Place // where it waits
+	silence func()      // ends that it listens; nil: it does not
+	looks   atomic.Bool // what it hears is worth a look
+}
+
+// call runs an arrival, as long as the hold lasts.
+func (p *Party) call(ctx context.Context, operation string, a *arrival) (generation int64, err error) {
+	o := &p.barrier.object
+	if err := o.Begin(ctx, operation); err != nil {
+		return 0, err
+	}
+	defer o.Session().Leave()
+	a.Retries = session.RetriesOf(o)
+	if a.at > 0 {
+		a.About(ctx, o)
+	}
+	a.place = o.Session().Lines().Apart(o.Line())
+	defer a.leave()
+	if o.Session().Subscribed(o.Channel) { // no message is missed then, so it need not look once more
+		a.listen()
+	}
+	a.looks.Store(true)
+	held := p.Context(ctx)
+	err = wait.Until(held, held, true, a)
+	if err != nil {
+		if lost := p.Err(); lost != nil && ctx.Err() == nil {
+			err = lost
+		}
+		a.at, err = 0, o.Fail(operation, a.Explain(ctx, err))
+	}
+	a.Tell(err)
+	return a.at, err
+}
+
+// listen makes messages wake the call, unless they say that its generation has begun.
+func (a *arrival) listen() {
+	o, at := &a.party.barrier.object, a.at
+	a.silence = o.Session().Hear(o.Channel, func(message string) {
+		if begun, _ := strconv.ParseInt(message, 10, 64); a.looks.Load() && (begun == 0 || begun > at) {
+			a.place.Wake()
+		}
+	})
+}
+
+func (a *arrival) leave() {
+	if a.silence != nil {
+		a.silence()
+	}
+	a.LeaveTo(0)
+}
+
+// TakePlace is where the call waits, which from then on hears of changes.
+func (a *arrival) TakePlace() *wait.Place {
+	if a.Place == nil {
+		a.Stay(a.place)
+		if a.silence == nil {
+			a.listen()
+		}
+	}
+	return a.place
+}
+
+// Attempt arrives, and looks whether the generation is over.
+func (a *arrival) Attempt(ctx, _ context.Context) (done bool, retry time.Duration, err error) {
+	b := a.party.barrier
+	a.Asked++
+	attempted := b.object.Attempting(ctx)
+	left, err := a.arrive(ctx)
+	if attempted != nil {
+		attempted(err)
+	}
+	switch {
+	case err == nil || errors.Is(err, ErrBroken):
+		return true, 0, err
+	case errors.Is(err, holdfast.ErrLost): // which the session may not know yet
+		_ = b.places.Release(ctx, a.party.ID())
+		return true, 0, err
+	case ctx.Err() != nil:
+		return true, 0, a.Interrupted(ctx, ctx.Err())
+	}
+	retry, err = a.Again(ctx, left, err, nil)
+	return false, retry, err
+}
+
+// errAnew is why an arrival is to arrive again.
+var errAnew = errors.New("again")
+
+// arrive arrives once. It is [holdfast.ErrBusy] if the generation is not over, and cannot be within left without a
+// message.
+func (a *arrival) arrive(ctx context.Context) (left time.Duration, err error) {
+	p, b := a.party, a.party.barrier
+	permit, err := wire.Permit(p.ID())
+	if err != nil {
+		return 0, err
+	}
+	p.mu.Lock()
+	known := p.known
+	p.mu.Unlock()
+	c := b.arrive(permit, a.at, known)
+	defer c.Free()
+	if err := b.object.Session().Runner().Run(ctx, script.Take, c); err != nil {
+		return 0, err
+	}
+	now, left, err := b.read(c)
+	if err != nil {
+		return 0, err
+	}
+	if err = p.learn(a, now); errors.Is(err, errAnew) {
+		return a.arrive(ctx)
+	}
+	return left, err
+}
+
+// learn records what the server says, and returns what that means for an arrival.
+func (p *Party) learn(a *arrival, now state) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now.gen >= p.known.gen {
+		p.known = now
+	}
+	switch {
+	case a.at == 0: // it has joined
+		p.next = now.gen
+		return nil
+	case a.at == now.gen:
+		return holdfast.ErrBusy
+	case a.at == now.tripped:
+		p.next = max(p.next, a.at+1)
+		return nil
+	case a.at < now.tripped: // it joined while the server had forgotten how far the barrier was
+		a.at, p.next = now.gen, now.gen
+		return errAnew
+	}
+	p.next = max(p.next, now.gen)
+	return fmt.Errorf("generation %d: %w", a.at, ErrBroken)
+}

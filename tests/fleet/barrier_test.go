@@ -1,0 +1,724 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/barrier"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+	"github.com/holdfast-go/holdfast/tests/worker"
+)
+
+const (
+	stages      = "stages"
+	stagesState = "holdfast_barrier:{" + stages + "}"
+)
+
+var breaks = &barrier.Options{Breaks: true}
+
+// join joins the barrier, and leaves at the end of the test.
+func join(t *testing.T, s *holdfast.Session, parties int, opts *barrier.Options) *barrier.Party {
+	t.Helper()
+	p, err := barrier.New(s, stages, parties, opts).Join(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = p.Release() })
+	return p
+}
+
+// joinAll joins with a session for each party.
+func joinAll(t *testing.T, addr string, parties int, opts *barrier.Options) (all []*barrier.Party) {
+	t.Helper()
+	for range parties {
+		all = append(all, join(t, kit.Open(t, addr, nil), parties, opts))
+	}
+	return all
+}
+
+// passed is what Await has returned.
+type passed struct {
+	gen int64
+	err error
+}
+
+func goAwait(ctx context.Context, p *barrier.Party) <-chan passed {
+	c := make(chan passed, 1)
+	go func() {
+		gen, err := p.Await(ctx)
+		c <- passed{gen, err}
+	}()
+	return c
+}
+
+// arrives begins to wait, and returns when the server knows that so many have arrived.
+func arrives(t *testing.T, srv *redistest.Server, p *barrier.Party, arrived int) <-chan passed {
+	t.Helper()
+	c := goAwait(t.Context(), p)
+	kit.Await(t, fmt.Sprint(arrived, " have arrived"), func() bool {
+		return srv.Do(t, "HGET", stagesState, "arrived") == strconv.Itoa(arrived)
+	})
+	return c
+}
+
+func requirePassed(t *testing.T, within time.Duration, gen int64, waiting ...<-chan passed) {
+	t.Helper()
+	for _, c := range waiting {
+		got := kit.Within(t, within, c, fmt.Sprint("the end of generation ", gen))
+		require.NoError(t, got.err)
+		require.Equal(t, gen, got.gen)
+	}
+}
+
+func requireBroken(t *testing.T, within time.Duration, waiting ...<-chan passed) {
+	t.Helper()
+	for _, c := range waiting {
+		require.ErrorIs(t, kit.Within(t, within, c, "a broken generation").err, barrier.ErrBroken)
+	}
+}
+
+// A passage is one party's way through a generation, by the shared clock.
+type passage struct {
+	Who, Life int // which process, and how often it has joined
+	Gen       int64
+	From, To  time.Duration // before it arrived, after it went on
+	Broken    bool          // it did not
+	Lost      bool          // nor this: its hold was
+}
+
+// A referee checks what parties say.
+type referee struct {
+	mu  sync.Mutex
+	all []passage
+	new chan passage
+}
+
+func newReferee() *referee { return &referee{new: make(chan passage, 100_000)} }
+
+func (r *referee) add(said passage) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, said)
+	r.new <- said
+}
+
+func (r *referee) hear(t *testing.T) func(line string) {
+	return func(line string) {
+		var said passage
+		if err := json.Unmarshal([]byte(line), &said); err != nil {
+			t.Errorf("%q: %v", line, err)
+			return
+		}
+		r.add(said)
+	}
+}
+
+// await waits for a passage.
+func (r *referee) await(t *testing.T, what string, is func(passage) bool) passage {
+	t.Helper()
+	for end := time.Now().Add(patience); ; {
+		if said := kit.Within(t, time.Until(end), r.new, what); is(said) {
+			return said
+		}
+	}
+}
+
+// check checks that nobody went on before all who went through that generation had arrived, and that nobody went
+// through one twice, or left one out that was not broken.
+func (r *referee) check(t *testing.T) (generations int) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	type life struct{ who, life int }
+	first, last := map[int64]passage{}, map[int64]passage{} // who went on first, and who arrived last
+	latest := map[life]passage{}
+	for _, p := range r.all {
+		if p.Lost {
+			continue
+		}
+		before, knows := latest[life{p.Who, p.Life}]
+		latest[life{p.Who, p.Life}] = p
+		switch {
+		case p.Broken:
+			continue
+		case knows && before.Broken:
+			require.Greater(t, p.Gen, before.Gen, "%+v after %+v", p, before)
+		case knows:
+			require.Equal(t, before.Gen+1, p.Gen, "%+v after %+v", p, before)
+		}
+		if f, ok := first[p.Gen]; !ok || p.To < f.To {
+			first[p.Gen] = p
+		}
+		if l, ok := last[p.Gen]; !ok || p.From > l.From {
+			last[p.Gen] = p
+		}
+	}
+	for gen := range first {
+		require.LessOrEqual(t, last[gen].From, first[gen].To, "%+v went on before %+v arrived", first[gen], last[gen])
+	}
+	return len(first)
+}
+
+// takePart goes through generations until ctx ends, and joins again when it has lost its place.
+func takePart(ctx context.Context, b *barrier.Barrier, who int, say func(passage)) error {
+	for life := 0; ; life++ {
+		p, err := b.Join(ctx)
+		for last := int64(0); err == nil; {
+			said := passage{Who: who, Life: life, From: worker.Now()}
+			said.Gen, err = p.Await(ctx)
+			said.To, said.Broken, said.Lost = worker.Now(), errors.Is(err, barrier.ErrBroken), errors.Is(err, holdfast.ErrLost)
+			switch {
+			case said.Broken:
+				said.Gen, err = last, nil // it says no more than that it was later
+			case err == nil:
+				last = said.Gen
+			}
+			if err == nil || said.Lost {
+				say(said)
+			}
+		}
+		if p != nil {
+			_ = p.Release()
+		}
+		if !errors.Is(err, holdfast.ErrLost) {
+			return err
+		}
+	}
+}
+
+// awaits is a worker that takes part.
+func awaits(args []string) {
+	s := kit.OpenWorker(args[0], kit.WorkerLease)
+	who, err := strconv.Atoi(args[2])
+	kit.Must(err)
+	parties, err := strconv.Atoi(args[3])
+	kit.Must(err)
+	b := barrier.New(s, args[1], parties, &barrier.Options{Breaks: args[4] == "breaks"})
+	kit.Must(takePart(context.Background(), b, who, func(said passage) {
+		kit.Say(said)
+		time.Sleep(rand.N(10 * time.Millisecond)) // the work
+	}))
+}
+
+func TestGenerationsFollowEachOther(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(t *testing.T) *redistest.Server{
+		"redis":    func(t *testing.T) *redistest.Server { t.Helper(); return redistest.Start(t) },
+		"embedded": kit.StartEmbedded,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := start(t)
+			const parties, generations = 4, 50
+			r := newReferee()
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			var all sync.WaitGroup
+			shared := kit.Open(t, srv.Addr(), nil) // of two of them
+			for who := range parties {
+				s := shared
+				if who > 1 {
+					s = kit.Open(t, srv.Addr(), nil)
+				}
+				all.Go(func() {
+					err := takePart(ctx, barrier.New(s, stages, parties, nil), who, func(said passage) {
+						r.add(said)
+						if said.Gen == generations {
+							<-ctx.Done()
+						}
+					})
+					assert.ErrorIs(t, err, context.Canceled)
+				})
+			}
+			for range parties {
+				r.await(t, "the last generation", func(p passage) bool { return p.Gen == generations })
+			}
+			stop()
+			all.Wait()
+			require.Equal(t, generations, r.check(t))
+			keys := srv.Keyspace(t)
+			require.Equal(t, map[string]redistest.Value{stages: {Type: "string", Content: "4"}}, keys)
+		})
+	}
+}
+
+func TestAPartyThatLeaves(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string]*barrier.Options{"counts out": nil, "breaks": breaks} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			all := joinAll(t, srv.Addr(), 3, opts)
+			a, b := arrives(t, srv, all[0], 1), arrives(t, srv, all[1], 2)
+			require.NoError(t, all[2].Release())
+			_, err := all[2].Await(t.Context())
+			require.ErrorIs(t, err, holdfast.ErrNotHeld)
+			if opts == nil {
+				requirePassed(t, kit.Told, 1, a, b)
+				late := join(t, kit.Open(t, srv.Addr(), nil), 3, nil)
+				a, b, c := arrives(t, srv, all[0], 1), arrives(t, srv, all[1], 2), goAwait(t.Context(), late)
+				requirePassed(t, kit.Told, 2, a, b, c)
+				return
+			}
+			requireBroken(t, kit.Told, a, b)
+			a, b = arrives(t, srv, all[0], 1), arrives(t, srv, all[1], 2)
+			late := join(t, kit.Open(t, srv.Addr(), nil), 3, opts)
+			requirePassed(t, kit.Told, 2, a, b, goAwait(t.Context(), late))
+			require.NoError(t, all[0].Release())
+			another := join(t, kit.Open(t, srv.Addr(), nil), 3, opts) // before anybody looks
+			requireBroken(t, kit.Told, goAwait(t.Context(), all[1]), goAwait(t.Context(), late))
+			requirePassed(t, kit.Told, 4, goAwait(t.Context(), all[1]), goAwait(t.Context(), late),
+				goAwait(t.Context(), another))
+		})
+	}
+}
+
+// Whoever is there when a session is closed, or everything is deleted, is told so.
+func TestBarriersThatEnd(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	all := []*barrier.Party{join(t, s, 3, nil), join(t, kit.Open(t, srv.Addr(), nil), 3, nil)}
+	third := kit.Open(t, srv.Addr(), nil)
+	join(t, third, 3, nil)
+	a, b := arrives(t, srv, all[0], 1), arrives(t, srv, all[1], 2)
+	require.NoError(t, third.Close())
+	requirePassed(t, kit.LongestWait, 1, a, b)
+
+	a, b = arrives(t, srv, all[0], 1), goAwait(t.Context(), join(t, s, 3, nil))
+	gone, err := barrier.New(kit.Open(t, srv.Addr(), nil), stages, 3, nil).Delete(t.Context())
+	require.NoError(t, err)
+	require.True(t, gone)
+	for _, c := range []<-chan passed{a, b} {
+		require.ErrorIs(t, kit.Within(t, kit.Told, c, "a loss").err, holdfast.ErrLost)
+	}
+	require.ErrorIs(t, all[0].Err(), holdfast.ErrLost)
+	require.Empty(t, srv.Keyspace(t))
+
+	p := join(t, s, 2, nil) // of another number
+	a = arrives(t, srv, p, 1)
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, kit.Within(t, kit.Told, a, "the end of the session").err, holdfast.ErrClosed)
+	_, err = p.Await(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrClosed)
+}
+
+// A party whose ctx ends has arrived, and its next call waits for the same generation.
+func TestAWaitIsTakenUpAgain(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	all := joinAll(t, srv.Addr(), 2, nil)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	first := goAwait(ctx, all[0])
+	kit.Await(t, "a wait", func() bool {
+		return srv.Int(t, "PUBSUB", "NUMPAT") == 0 && srv.Do(t, "HGET", stagesState,
+			"arrived") == "1"
+	})
+	cancel(errDone)
+	got := kit.Within(t, kit.Told, first, "the end of ctx")
+	require.ErrorIs(t, got.err, errDone)
+	require.ErrorIs(t, got.err, context.Canceled)
+	require.NotErrorIs(t, got.err, holdfast.ErrUnknown)
+	requirePassed(t, kit.Told, 1, goAwait(t.Context(), all[1]))
+	a, b := goAwait(t.Context(), all[0]), goAwait(t.Context(), all[0])
+	requirePassed(t, kit.Told, 1, a)
+	got = kit.Within(t, kit.LongestWait, one(b, goAwait(t.Context(), all[1])), "the same generation, or the next one")
+	require.NoError(t, got.err)
+}
+
+// one returns what comes first.
+func one(a, b <-chan passed) <-chan passed {
+	c := make(chan passed, 2)
+	for _, from := range []<-chan passed{a, b} {
+		go func() { c <- <-from }()
+	}
+	return c
+}
+
+// Places are taken in order; whoever comes too many waits.
+func TestJoinWaitsForAPlace(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	all := joinAll(t, srv.Addr(), 2, nil)
+	s := kit.Open(t, srv.Addr(), nil)
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := barrier.New(s, stages, 2, nil).Join(short)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	joined := make(chan *barrier.Party, 1)
+	go func() {
+		p, _ := barrier.New(s, stages, 2, nil).Join(t.Context())
+		joined <- p
+	}()
+	kit.Await(t, "a place in the line", func() bool { return srv.Int(t, "LLEN", "holdfast_line:{"+stages+"}") == 1 })
+	require.NoError(t, all[0].Release())
+	late := kit.Within(t, kit.Told, joined, "a place")
+	requirePassed(t, kit.Told, 1, goAwait(t.Context(), all[1]), goAwait(t.Context(), late))
+	require.NoError(t, late.Release())
+	require.NoError(t, all[1].Release())
+	require.Equal(t, map[string]redistest.Value{stages: {Type: "string", Content: "2"}}, srv.Keyspace(t))
+
+	again := joinAll(t, srv.Addr(), 2, nil)
+	requirePassed(t, kit.Told, 1, goAwait(t.Context(), again[0]), goAwait(t.Context(), again[1]))
+}
+
+// Whoever waits for a place gets one although the server has forgotten the barrier.
+func TestJoinOutlivesABarrier(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	join(t, kit.Open(t, srv.Addr(), nil), 1, nil)
+	s := kit.Open(t, srv.Addr(), nil)
+	joined := make(chan error, 1)
+	go func() { joined <- kit.ErrorOf(barrier.New(s, stages, 1, nil).Join(t.Context())) }()
+	kit.Await(t, "a place in the line", func() bool { return srv.Int(t, "LLEN", "holdfast_line:{"+stages+"}") == 1 })
+	srv.Do(t, "FLUSHALL")
+	require.NoError(t, kit.Within(t, patience, joined, "a place"))
+}
+
+// An outage is waited out, from the first call on.
+func TestJoinWaitsOutAnOutage(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	s := kit.Open(t, p.Addr(), nil)
+	require.NoError(t, kit.ErrorOf(barrier.New(s, stages, 1, nil).Delete(t.Context()))) // it is connected
+	p.RefuseNew(true)
+	p.CutAll()
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, kit.ErrorOf(barrier.New(s, stages, 1, nil).Join(short)), context.DeadlineExceeded)
+	joined := make(chan error, 1)
+	go func() { joined <- kit.ErrorOf(barrier.New(s, stages, 1, nil).Join(t.Context())) }()
+	kit.SleepUntil(time.Now().Add(100 * time.Millisecond))
+	p.RefuseNew(false)
+	require.NoError(t, kit.Within(t, kit.LongestWait, joined, "a place"))
+}
+
+func TestMistakesOfBarriers(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	for parties, text := range map[int]string{
+		0:      `barrier "stages": join: parties are 0, must be from 1 to 10000`,
+		10_001: `barrier "stages": join: parties are 10001, must be from 1 to 10000`,
+	} {
+		_, err := barrier.New(s, stages, parties, nil).Join(t.Context())
+		require.EqualError(t, err, text)
+	}
+	_, err := barrier.New(s, "", 2, nil).Join(t.Context())
+	require.EqualError(t, err, `barrier "": join: name is empty`)
+	_, err = barrier.New(s, "", 2, nil).Delete(t.Context())
+	require.EqualError(t, err, `barrier "": delete: name is empty`)
+	require.Empty(t, srv.Keyspace(t))
+
+	p := join(t, s, 3, nil)
+	_, err = barrier.New(s, stages, 4, nil).Join(t.Context())
+	require.EqualError(t, err, `barrier "stages": join: parties are 4, but the barrier has 3 places`)
+	require.EqualValues(t, 1, srv.Int(t, "ZCARD", "{"+stages+"}:timeout"), "it has given its place back")
+	srv.Do(t, "SET", stages, "5") // by hand, while it waits
+	_, err = p.Await(t.Context())
+	require.EqualError(t, err, `barrier "stages": await: parties are 3, but the barrier has 6 places`)
+
+	require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, "lock", nil)).Err())
+	_, err = barrier.New(s, "lock", 2, nil).Join(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrWrongKind)
+	srv.Do(t, "SET", "holdfast_barrier:{other}", "something else")
+	_, err = barrier.New(s, "other", 2, nil).Join(t.Context())
+	require.ErrorContains(t, err, "WRONGTYPE")
+	require.Zero(t, srv.Int(t, "ZCARD", "{other}:timeout"))
+}
+
+// A permit that is no party is waited for like one, and a party's permit can be given back by its id.
+func TestPartiesArePermits(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), nil)
+	all := joinAll(t, srv.Addr(), 2, nil)
+	permits := semaphore.NewExpirable(s, stages, nil)
+	n, err := permits.AcquiredPermits(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	a := arrives(t, srv, all[0], 1)
+	require.NoError(t, permits.Release(t.Context(), all[1].ID()))
+	requirePassed(t, kit.LongestWait, 1, a)
+	_, err = all[1].Await(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrLost)
+	require.ErrorIs(t, all[1].Err(), holdfast.ErrLost, "it knows from now on")
+	require.ErrorIs(t, all[1].Release(), holdfast.ErrLost)
+}
+
+// A process that dies, stops or is cut off counts out, or breaks the generation, within its lease and a second: the
+// best of three.
+func TestAPartyThatIsGone(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"counts out", "breaks"} {
+		for _, fate := range fates {
+			t.Run(mode+", "+fate.name, func(t *testing.T) {
+				t.Parallel()
+				srv := redistest.Start(t)
+				best := time.Hour
+				for try := range 3 {
+					r := newReferee()
+					name := fmt.Sprint("stages ", try)
+					const parties = 3
+					var all []*worker.Worker
+					var p *proxy.Proxy
+					for who := range parties {
+						p = proxy.Start(t, srv.Addr()) // the last one's
+						all = append(all, worker.Start(t, r.hear(t), "awaits", p.Addr(), name, strconv.Itoa(who),
+							strconv.Itoa(parties), mode))
+					}
+					r.await(t, "a generation", func(said passage) bool { return said.Gen > 3 })
+					at := worker.Now()
+					undo := fate.strike(all[parties-1], p)
+					// It may have arrived at one more generation.
+					goesOn := r.await(t, "the others", func(said passage) bool {
+						return said.Who != parties-1 && said.To > at && (said.Broken || said.To-said.From > kit.WorkerLease/3)
+					})
+					require.Equal(t, mode == "breaks", goesOn.Broken)
+					best = min(best, goesOn.To-at)
+					if undo != nil { // it learns that it has lost its place, and joins again
+						undo()
+						r.await(t, "its loss", func(said passage) bool { return said.Who == parties-1 && said.Lost })
+						r.await(t, "its return", func(said passage) bool {
+							return said.Who == parties-1 && said.Gen > 0 && said.Life > 0
+						})
+					}
+					for _, w := range all {
+						w.Kill()
+					}
+					r.check(t)
+				}
+				require.Less(t, best, kit.WorkerLease+time.Second)
+			})
+		}
+	}
+}
+
+// Parties of several barriers are killed, stopped and cut off at any time, while replies are lost. Nobody goes on too
+// early, nobody waits for ever.
+func TestNobodyGoesOnTooEarly(t *testing.T) {
+	t.Parallel()
+	const barriers, victims, parties = 4, 6, 4
+	srv := redistest.Start(t)
+	kit.InParallel(t, barriers, kit.UpTo(barriers), func(i int) string { return fmt.Sprintf("barrier %d", i) },
+		func(t *testing.T, i int) {
+			r := newReferee()
+			type member struct {
+				*worker.Worker
+				proxy *proxy.Proxy
+			}
+			members, next := map[int]member{}, 0
+			mode := []string{"counts out", "breaks"}[i%2]
+			enter := func() {
+				p := proxy.Start(t, srv.Addr())
+				members[next] = member{worker.Start(t, r.hear(t), "awaits", p.Addr(), fmt.Sprintf("barrier %d", i),
+					strconv.Itoa(next), strconv.Itoa(parties), mode), p}
+				next++
+			}
+			for range parties {
+				enter()
+			}
+			for n := range victims {
+				r.await(t, "a generation", func(said passage) bool { return said.Gen > 0 && !said.Broken && !said.Lost })
+				kit.SleepUntil(time.Now().Add(rand.N(kit.WorkerLease / 2))) // in any phase of its renewals
+				fate := fates[(n+i)%len(fates)]
+				for who, victim := range members {
+					victim.proxy.On(kit.ScriptNamed("barrier_arrive"), proxy.DropReply, proxy.First)
+					undo := fate.strike(victim.Worker, victim.proxy)
+					at := worker.Now()
+					if undo == nil {
+						delete(members, who)
+						enter()
+					}
+					r.await(t, "the others, after one was "+fate.name, func(said passage) bool {
+						return said.Who != who && !said.Broken && !said.Lost && said.From > at || undo != nil && mode == "breaks"
+					})
+					if undo != nil {
+						undo()
+					}
+					break
+				}
+			}
+			for _, m := range members {
+				m.Kill()
+			}
+			t.Logf("%d generations", r.check(t))
+		})
+}
+
+// Replies to arrivals are lost all the time.
+func TestLostRepliesLetNobodyThrough(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxy.Start(t, srv.Addr())
+	const parties, generations = 3, 30
+	r := newReferee()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var all sync.WaitGroup
+	for who := range parties {
+		s := kit.Open(t, p.Addr(), nil)
+		all.Go(func() {
+			assert.ErrorIs(t, takePart(ctx, barrier.New(s, stages, parties, nil), who, r.add), context.Canceled)
+		})
+	}
+	lost := 0
+	for last := int64(0); last < generations; {
+		rule := p.On(kit.ScriptNamed("barrier_arrive"), proxy.DropReply, proxy.Second)
+		last = max(last, r.await(t, "a generation", func(said passage) bool { return said.Gen > last }).Gen)
+		rule.Remove()
+		lost += rule.Count()
+	}
+	stop()
+	all.Wait()
+	require.GreaterOrEqual(t, r.check(t), generations)
+	require.Positive(t, lost)
+}
+
+// A replica takes over that has everything, or nothing of the last moments or at all. Nobody waits for ever, and nobody
+// goes through a generation twice, or too early.
+func TestGenerationsUnderSentinelFailover(t *testing.T) {
+	t.Parallel()
+	for _, forgets := range []string{"nothing", "how far it is", "everything"} {
+		t.Run("forgets "+forgets, func(t *testing.T) {
+			t.Parallel()
+			set := redistest.StartSentinels(t)
+			open := func() *holdfast.Session {
+				return kit.OpenWith(t, rueidis.ClientOption{
+					InitAddress: set.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName},
+				}, &holdfast.Options{Lease: 20 * time.Second}) // the sentinels need 2 s to take a master for dead
+			}
+			const parties = 3
+			r := newReferee()
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			var all sync.WaitGroup
+			held := make(chan struct{}) // until the failover one of them does not arrive
+			for who := range parties {
+				s := open()
+				all.Go(func() {
+					err := takePart(ctx, barrier.New(s, stages, parties, nil), who, func(said passage) {
+						r.add(said)
+						if who == 0 && said.Gen >= 10 {
+							select {
+							case <-held:
+							case <-ctx.Done():
+							}
+						}
+					})
+					assert.ErrorIs(t, err, context.Canceled)
+				})
+			}
+			for range parties {
+				r.await(t, "generation 10", func(said passage) bool { return said.Gen == 10 })
+			}
+			kit.Await(t, "the others", func() bool { return set.Master().Do(t, "HGET", stagesState, "arrived") == "2" })
+			kit.Await(t, "a replica in step", func() bool { return set.Master().Do(t, "WAIT", "1", "1000") == int64(1) })
+			if forgets != "nothing" {
+				set.Replica().Do(t, "CONFIG", "SET", "replica-read-only", "no")
+				if forgets == "everything" {
+					set.Replica().Do(t, "FLUSHALL")
+				} else {
+					set.Replica().Do(t, "DEL", stagesState)
+				}
+			}
+			set.Failover(t)
+			close(held)
+			if forgets != "everything" {
+				for range parties {
+					r.await(t, "the generation that was waited for", func(said passage) bool { return said.Gen == 11 })
+				}
+			}
+			for range parties {
+				r.await(t, "more generations", func(said passage) bool { return said.Gen == 20 || said.Life > 0 })
+			}
+			stop()
+			all.Wait()
+			if forgets != "everything" { // else they are counted anew
+				require.Greater(t, r.check(t), 11)
+			}
+		})
+	}
+}
+
+// The server forgets the last moments again and again, as replicas do that take over: nobody goes on too early, and
+// nobody waits for longer than it takes to look.
+func TestAServerThatForgetsTheLastMoments(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	const parties = 3
+	r := newReferee()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var all sync.WaitGroup
+	for who := range parties {
+		s := kit.Open(t, srv.Addr(), nil)
+		all.Go(func() {
+			err := takePart(ctx, barrier.New(s, stages, parties, nil), who, func(said passage) {
+				r.add(said)
+				time.Sleep(rand.N(2 * time.Millisecond))
+			})
+			assert.ErrorIs(t, err, context.Canceled)
+		})
+	}
+	after := func(gen int64) int64 {
+		return r.await(t, "a generation", func(said passage) bool { return said.Gen > gen }).Gen
+	}
+	for last, n := after(5), 0; n < 5; n++ {
+		var state []any
+		if n > 0 {
+			state = srv.Do(t, "HGETALL", stagesState).([]any)
+		}
+		kit.SleepUntil(time.Now().Add(rand.N(8 * time.Millisecond)))
+		command := []string{
+			"EVAL", "redis.call('DEL', KEYS[1]) if #ARGV > 0 then redis.call('HSET', KEYS[1], unpack(ARGV)) end",
+			"1", stagesState,
+		}
+		for _, word := range state {
+			command = append(command, word.(string))
+		}
+		srv.Do(t, command...)
+		last = after(last + 2)
+	}
+	stop()
+	all.Wait()
+	require.Greater(t, r.check(t), 8)
+}
+
+// A generation costs a call of each party to arrive, and one of each but the last to go on.
+func TestCostsOfAGeneration(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	const parties = 3
+	all := joinAll(t, srv.Addr(), parties, nil)
+	fewest := int64(1000)
+	for gen := range int64(5) {
+		srv.ResetStats(t)
+		messages := srv.Messages(t, stagesState)
+		var waiting []<-chan passed
+		for i, p := range all[1:] {
+			waiting = append(waiting, arrives(t, srv, p, i+1))
+		}
+		waiting = append(waiting, goAwait(t.Context(), all[0]))
+		requirePassed(t, kit.LongestWait, gen+1, waiting...)
+		require.Len(t, messages.Drain(t), 1)
+		stats := srv.CommandStats(t)
+		fewest = min(fewest, stats["evalsha"]+stats["eval"])
+	}
+	require.EqualValues(t, 2*parties-1, fewest)
+}
