@@ -177,9 +177,10 @@ func NewOwner(ctx context.Context) context.Context { return core.NewOwner(ctx) }
 
 // WithNote returns ctx with a note for people: who wants a lock, why, or for which request. [Mutex.Holders] and the
 // commands ls and show of holdfast show the notes of holds that were taken with the returned ctx, unless the session is
-// [Options.Anonymous]. A session publishes the notes of its 64 oldest such holds. A hold of less than a quarter of a
-// second costs nothing more; each change of what is published is one command, at most four a second. A note has at most
-// 256 bytes; a longer one is cut. An empty note is none. Redisson has nothing like it.
+// [Options.Anonymous]; of permits, show alone does, with the process that has them. A session publishes the notes of
+// its 64 oldest such holds. A hold of less than a quarter of a second costs nothing more; each change of what is
+// published is one command, at most four a second. A note has at most 256 bytes; a longer one is cut. An empty note is
+// none. Redisson has nothing like it.
 func WithNote(ctx context.Context, note string) context.Context {
 	if len(note) > maxNote {
 		note = strings.ToValidUTF8(note[:maxNote], "")

@@ -10,7 +10,7 @@ import (
 // Observe says that the hold has begun.
 func (h *Single) Observe(ctx context.Context) {
 	s := h.lock.Session()
-	ended := s.Holding(ctx, &h.lock.Label, h.grant.Wire)
+	ended := s.Holding(ctx, &h.lock.Label, h)
 	if ended == nil && !s.Config().Places {
 		return
 	}
@@ -55,5 +55,5 @@ func (h *Single) observeEnd(why *ending, held time.Duration) {
 
 // LogUnreachable logs that nobody can release what the label names: the hold, or several of which it is one.
 func (h *Single) LogUnreachable(label *session.Label) {
-	h.lock.Session().LogUnreachable(session.Held{Label: label, Wire: h.grant.Wire, For: h.held(), Taken: h.place()})
+	h.lock.Session().LogUnreachable(session.Held{Label: label, Of: h, For: h.held(), Taken: h.place()})
 }

@@ -20,13 +20,13 @@ type notes struct {
 }
 
 type note struct {
-	wire, text string
+	hold, text string
 	since      time.Duration
 }
 
-// Note makes the session publish the text of a wire owner's hold, unless the hold ends within a moment. An anonymous
+// Note makes the session publish the text of the hold with that id, unless the hold ends within a moment. An anonymous
 // session only keeps it.
-func (t *Teller) Note(wire, text string) (end func()) {
+func (t *Teller) Note(hold, text string) (end func()) {
 	n := &t.notes
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -35,7 +35,7 @@ func (t *Teller) Note(wire, text string) (end func()) {
 	}
 	n.last++
 	id := n.last
-	n.held[id] = note{wire, text, t.session.Now()}
+	n.held[id] = note{hold, text, t.session.Now()}
 	n.change(t)
 	return func() {
 		n.mu.Lock()
@@ -45,14 +45,14 @@ func (t *Teller) Note(wire, text string) (end func()) {
 	}
 }
 
-// NoteOf is the newest text of a wire owner's holds, "" if there is none.
-func (t *Teller) NoteOf(wire string) (text string) {
+// NoteOf is the newest text of the holds with that id, "" if there is none.
+func (t *Teller) NoteOf(hold string) (text string) {
 	n := &t.notes
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var newest uint64
 	for id, h := range n.held {
-		if h.wire == wire && id > newest {
+		if h.hold == hold && id > newest {
 			newest, text = id, h.text
 		}
 	}
@@ -73,7 +73,7 @@ func (n *notes) any() bool {
 	return n.changed
 }
 
-// told returns the notes to publish now, by wire owners.
+// told returns the notes to publish now, by the ids of holds.
 func (n *notes) told(now time.Duration) map[string]string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -84,7 +84,7 @@ func (n *notes) told(now time.Duration) map[string]string {
 		if h := n.held[id]; now-h.since < notice {
 			n.changed = true // it may be by then
 		} else if len(told) < mostNotes {
-			told[h.wire] = h.text
+			told[h.hold] = h.text
 		}
 	}
 	return told

@@ -20,7 +20,7 @@ type Told struct {
 	Waits  []deadlock.Wait `json:"waits,omitempty"`
 	Itself []string        `json:"itself,omitempty"` // the keys that it has had for long, and waits for
 
-	Notes map[string]string `json:"notes,omitempty"` // of its holds, by their wire owners
+	Notes map[string]string `json:"notes,omitempty"` // of its holds, by their ids
 }
 
 // Telling returns the session's report of its waits.

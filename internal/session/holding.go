@@ -7,14 +7,19 @@ import (
 	"github.com/holdfast-go/holdfast/internal/scope"
 )
 
+// An Identified is a hold with an id, or of several.
+type Identified interface {
+	// ID is the name of the hold on the server, as users have it; "" of several.
+	ID() string
+}
+
 // A Holding is the inside of a hold, of one lock or of several.
 type Holding interface {
+	Identified
 	// Label says what is held.
 	Label() *Label
 	// Session is where the hold's goroutines run.
 	Session() *Session
-	// ID is the name of the hold on the server; "" of several.
-	ID() string
 	// Token is the fencing token, 0 if there is none.
 	Token() int64
 	// Context returns ctx with the owner of the hold, ended when either ends.

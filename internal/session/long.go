@@ -10,7 +10,7 @@ import (
 type Held struct {
 	Label *Label
 	Line  wait.Name
-	Wire  string        // the wire owner
+	Of    Identified
 	For   time.Duration // how long so far
 	Taken Place         // nil unless that was noted
 }
@@ -34,12 +34,12 @@ func (s *Session) lookForLong() {
 func (s *Session) logLong(h Held) {
 	s.Logger().Warn("holdfast: held for long", "kind", h.Label.Title(),
 		"name", h.Label.Name,
-		"held", h.For.Round(time.Millisecond), "note", s.presence.NoteOf(h.Wire), "taken_at", h.Taken.orHow())
+		"held", h.For.Round(time.Millisecond), "note", s.presence.NoteOf(h.Of.ID()), "taken_at", h.Taken.orHow())
 }
 
 // LogUnreachable logs that nobody can release the hold, and that it is given back.
 func (s *Session) LogUnreachable(h Held) {
 	s.Logger().Warn("holdfast: unreachable without a release, and given back", "kind", h.Label.Title(),
 		"name", h.Label.Name,
-		"held", h.For.Round(time.Millisecond), "note", s.presence.NoteOf(h.Wire), "taken_at", h.Taken.orHow())
+		"held", h.For.Round(time.Millisecond), "note", s.presence.NoteOf(h.Of.ID()), "taken_at", h.Taken.orHow())
 }

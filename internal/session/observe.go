@@ -77,19 +77,18 @@ func (o *Object) Woken(by wait.Cause) {
 	}
 }
 
-// Holding says that something with that label is held, under the ctx of the call that took it; wire is the wire owner,
-// "" of several. The function that it returns must be called with the outcome, nil if it was released or detached; nil:
-// nobody wants to know.
-func (s *Session) Holding(ctx context.Context, label *Label, wire string) (ended func(held time.Duration, why error)) {
+// Holding says that h, which has that label, is held, under the ctx of the call that took it. The function that it
+// returns must be called with the outcome, nil if it was released or detached; nil: nobody wants to know.
+func (s *Session) Holding(ctx context.Context, label *Label, h Identified) (ended func(held time.Duration, why error)) {
 	var observed func(held time.Duration, why error)
 	if observer := s.config.Observer; observer != nil && observer.Hold != nil {
 		observed = observer.Hold(ctx, label.Title(), label.Name)
 	}
 	note, _ := ctx.Value(noteKey{}).(string)
-	if note == "" || wire == "" {
+	if note == "" || h.ID() == "" {
 		return observed
 	}
-	forget := s.presence.Note(wire, note)
+	forget := s.presence.Note(h.ID(), note)
 	return func(held time.Duration, why error) {
 		forget()
 		if observed != nil {

@@ -129,7 +129,7 @@ func (g *group) begin(ctx context.Context) {
 		}
 	}
 	g.mu.Unlock()
-	observed := g.behaviour.Session().Holding(ctx, &g.label, "")
+	observed := g.behaviour.Session().Holding(ctx, &g.label, g)
 	g.mu.Lock()
 	g.observed = observed
 	why := g.ended.Load()

@@ -84,6 +84,11 @@ func (r *Reader) finish(ctx context.Context, objects []*Object) (err error) {
 		}
 	}
 	r.introduce(ctx, objects)
+	for _, o := range objects {
+		if r.leases && len(o.Permits) > 0 {
+			r.introducePermits(ctx, o.Permits)
+		}
+	}
 	return nil
 }
 
@@ -243,6 +248,25 @@ func (r *Reader) introduce(ctx context.Context, objects []*Object) {
 	for _, o := range objects {
 		for _, h := range o.Holders {
 			h.tells(o.Name, known[h.Session])
+		}
+	}
+}
+
+// introducePermits adds which processes have permits, and their notes. A permit's id does not tell its session, so all
+// sessions are looked at, for as long as that does not take long.
+func (r *Reader) introducePermits(ctx context.Context, permits []*Permit) {
+	if r.Anonymous {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, courtesy)
+	defer cancel()
+	ids, _ := sessions(ctx, r.client)
+	known, _ := presence.Ask(ctx, r.client, ids)
+	for _, told := range known {
+		for _, p := range permits {
+			if note := told.Notes[p.ID]; note != "" {
+				p.Process, p.Note = &told.Process, note
+			}
 		}
 	}
 }

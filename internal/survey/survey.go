@@ -113,8 +113,10 @@ type Barrier struct {
 
 // A Permit is taken.
 type Permit struct {
-	ID      string `json:"id"`
-	LeaseMS int64  `json:"lease_ms"` // -1: without end
+	ID      string            `json:"id"`
+	LeaseMS int64             `json:"lease_ms"`          // -1: without end
+	Process *presence.Process `json:"process,omitempty"` // only together with a note
+	Note    string            `json:"note,omitempty"`
 }
 
 // Ordered reports whether the waiters are served in the order in which they are listed.

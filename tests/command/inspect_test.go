@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/setlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -79,6 +81,35 @@ func parsed(t testing.TB, text string) (o told) {
 func shown(t testing.TB, srv *redistest.Server, name string) told {
 	t.Helper()
 	return parsed(t, ok(t, srv, "show", "--json", name))
+}
+
+// The holder of a permit is known if it has told a note.
+func TestShowTellsWhoHasAPermitWithANote(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	permits := semaphore.NewExpirable(knownAs(t, srv, "night shift"), "exports", nil)
+	require.NoError(t, permits.SetPermits(t.Context(), 2))
+	for _, note := range []string{"request 42", ""} {
+		h, err := permits.Acquire(holdfast.WithNote(t.Context(), note))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = h.Release() })
+		text := regexp.MustCompile(`permit ` + h.ID() + `, lease [^,\n]*, of \S+\[\d+\] \(night shift\), note: request 42\n`)
+		if note == "" {
+			assert.NotRegexp(t, text, ok(t, srv, "show", "exports"))
+			continue
+		}
+		kit.Await(t, "the note", func() bool { return text.MatchString(ok(t, srv, "show", "exports")) })
+		var o struct {
+			Permits []struct {
+				ID, Note string
+				Process  struct{ Label string }
+			}
+		}
+		require.NoError(t, json.Unmarshal([]byte(ok(t, srv, "show", "--json", "exports")), &o))
+		require.Len(t, o.Permits, 1)
+		assert.Equal(t, []string{h.ID(), "request 42", "night shift"},
+			[]string{o.Permits[0].ID, o.Permits[0].Note, o.Permits[0].Process.Label})
+	}
 }
 
 // take takes a lock for the length of the test.

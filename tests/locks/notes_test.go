@@ -2,6 +2,7 @@ package locks
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/setlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
@@ -64,6 +66,24 @@ func TestHoldersTellTheNotesOfHolds(t *testing.T) {
 			require.NoError(t, h.Release())
 		})
 	}
+}
+
+// The note of a permit is told under its id.
+func TestASessionTellsTheNotesOfPermits(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.OpenKnown(t, at(srv.Addr()), nil)
+	permits := semaphore.NewExpirable(s, "exports", nil)
+	require.NoError(t, permits.SetPermits(t.Context(), 1))
+	h, err := permits.Acquire(holdfast.WithNote(t.Context(), "request 42"))
+	require.NoError(t, err)
+	var told struct{ Notes map[string]string }
+	kit.Await(t, "the note", func() bool {
+		_ = json.Unmarshal([]byte(srv.Str(t, "GET", sessionKey(s))), &told)
+		return len(told.Notes) > 0
+	})
+	require.Equal(t, map[string]string{h.ID(): "request 42"}, told.Notes)
+	require.NoError(t, h.Release())
 }
 
 // A note goes when its hold does, however that ends; and of a lock of several each has it.

@@ -77,7 +77,11 @@ func description(o *survey.Object) string {
 		holders = append(holders, atLength(h))
 	}
 	for _, p := range o.Permits {
-		permits = append(permits, fmt.Sprintf("permit %s, lease %s", p.ID, leaseText(&p.LeaseMS)))
+		text := fmt.Sprintf("permit %s, lease %s", p.ID, leaseText(&p.LeaseMS))
+		if p.Process != nil {
+			text += ", of " + who(&survey.Party{Process: p.Process}) + ", note: " + cli.Safe(p.Note)
+		}
+		permits = append(permits, text)
 	}
 	for i, w := range o.Waiters {
 		text := atLength(w)
