@@ -19,7 +19,7 @@
 //   - client_test.go, goclient_test.go, javaclient_test.go: who calls the scripts, and when;
 //   - referee_test.go: what must never be seen, with all exceptions;
 //   - blockade_test.go: for how long a dead head may keep a free lock from others;
-//   - regimes_test.go, runs_test.go: random scenarios; HOLDFAST_FAIR_RUNS=5000 plays more of them;
+//   - regimes_test.go, runs_test.go: random scenarios, more of them if HOLDFAST_STRESS is set;
 //   - counterexamples_test.go: what each rule is good for;
 //   - grants_test.go: what each rule is good for by which a release hands the lock on;
 //   - losses_test.go: lost keys, and late copies of calls;

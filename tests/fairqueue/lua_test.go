@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -19,14 +20,15 @@ import (
 func TestScriptsDoWhatTheModelDoes(t *testing.T) {
 	t.Parallel()
 	s := loadScripts(t, redistest.Start(t), asTheyAre)
-	s.besideRuns(runs(t, 40))
-	s.besideStates(runs(t, 40) * 200)
+	seeds := kit.Stressed(16, 40)
+	s.besideRuns(seeds)
+	s.besideStates(seeds * 200)
 	require.Empty(t, s.difference)
 	for _, state := range slices.Sorted(maps.Keys(s.states)) {
 		t.Logf("%6d %s", s.states[state], state)
 	}
 	t.Logf("%6d calls compared", s.compared)
-	assert.GreaterOrEqual(t, s.compared, 20_000)
+	assert.GreaterOrEqual(t, s.compared, seeds*500)
 	for _, state := range []string{
 		"acquire, granted, nobody waits", "acquire, granted, with a queue", "acquire, re-entry",
 		"acquire, nothing to re-enter",

@@ -2,35 +2,19 @@ package fairqueue_test
 
 import (
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"github.com/holdfast-go/holdfast/tests/kit"
 )
-
-// runsVariable is an environment variable that asks for more runs of each regime than the default.
-const runsVariable = "HOLDFAST_FAIR_RUNS"
-
-func runs(t *testing.T, otherwise int) int {
-	t.Helper()
-	text := os.Getenv(runsVariable)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(text)
-	require.NoError(t, err, runsVariable)
-	return n
-}
 
 func TestRandomRuns(t *testing.T) {
 	for name, r := range regimes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var all seen
-			n := runs(t, 250)
+			n := kit.Stressed(80, 250)
 			for seed := range uint64(n) {
 				w := play(r.scenario(seed), without{})
 				if len(w.referee.violations) > 0 {

@@ -237,7 +237,8 @@ func (c *tenant) heard(ctx context.Context) string {
 // back twice, leases that end when they should explain all that was seen, and in the end every permit is back.
 func TestAHistoryOfTwelveProcessesIsThatOfPermitsWithLeases(t *testing.T) {
 	t.Parallel()
-	const processes, each = 3 * historians, deedsEach / 3
+	const processes = 3 * historians
+	each := deedsEach / 3
 	srv := redistest.Start(t)
 	s := kit.Open(t, srv.Addr(), nil)
 	pools := make([]*semaphore.Expirable, leasedPools)

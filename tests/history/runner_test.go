@@ -21,13 +21,14 @@ import (
 const (
 	historians     = 4 // processes
 	clientsEach    = 2
-	deedsEach      = 3600 // of a process that is not disturbed
-	leastDeeds     = 10_000
 	historyLocks   = 8
 	historyWait    = time.Second         // of waiters in a queue
 	historySettled = 3 * kit.WorkerLease // this long after a call with an unknown outcome nothing happens any more
 	busyEnd        = 4 * time.Minute     // of a history, on a busy machine
 )
+
+// deedsEach is how much a process does that is not disturbed.
+var deedsEach = kit.Stressed(1200, 3600)
 
 // A subject is what a history is about, and what happens during it.
 type subject struct {
@@ -123,7 +124,7 @@ func (r *run) start() {
 	p.On(func(command []string) bool { return kit.AnyScript(command) && r.lost(i-r.java.processes, command) },
 		proxy.DropReply, proxy.EveryTime)
 	if r.resets {
-		p.On(func(command []string) bool { return rand.N(400) == 0 && kit.AnyScript(command) }, proxy.ResetBefore,
+		p.On(func(command []string) bool { return rand.N(deedsEach/9) == 0 && kit.AnyScript(command) }, proxy.ResetBefore,
 			proxy.EveryTime)
 	}
 	r.workers = append(r.workers,

@@ -56,3 +56,11 @@ func Racing() bool {
 	build, _ := debug.ReadBuildInfo()
 	return slices.Contains(build.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
+
+// Stressed returns the longer of two lengths of a random test if HOLDFAST_STRESS is set, as it is in CI.
+func Stressed(usually, longer int) int {
+	if os.Getenv("HOLDFAST_STRESS") != "" {
+		return longer
+	}
+	return usually
+}

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"crypto/sha1"
 	"encoding/hex"
-	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/lua"
@@ -22,12 +22,12 @@ func ScriptOf(k Kind, verb string) proxy.Match {
 		names = append([]string{names[0] + "_" + words[1]}, names...)
 	}
 	for _, name := range names {
-		if !slices.Contains(lua.Names(), name) {
+		if sources()[name] == "" {
 			continue
 		}
 		calls, stand := ScriptNamed(name), words[0]+"_stand"
 		stood := name == words[0]+"_acquire" || name == "rwlock_acquire_write"
-		if !stood || !slices.Contains(lua.Names(), stand) {
+		if !stood || sources()[stand] == "" {
 			return calls
 		}
 		stands := ScriptNamed(stand)
@@ -39,14 +39,23 @@ func ScriptOf(k Kind, verb string) proxy.Match {
 // LoadScripts makes a server know all scripts, so that each call is a single command.
 func LoadScripts(t testing.TB, srv *redistest.Server) {
 	t.Helper()
-	for _, name := range lua.Names() {
-		srv.Do(t, "SCRIPT", "LOAD", lua.Source(name))
+	for _, source := range sources() {
+		srv.Do(t, "SCRIPT", "LOAD", source)
 	}
 }
 
+// sources has the scripts by their names: composing them takes longer than what most tests do with them.
+var sources = sync.OnceValue(func() map[string]string {
+	all := map[string]string{}
+	for _, name := range lua.Names() {
+		all[name] = lua.Source(name)
+	}
+	return all
+})
+
 // ScriptNamed matches the calls of a script.
 func ScriptNamed(name string) proxy.Match {
-	sum := sha1.Sum([]byte(lua.Source(name)))
+	sum := sha1.Sum([]byte(sources()[name]))
 	return proxy.Script(hex.EncodeToString(sum[:]))
 }
 
