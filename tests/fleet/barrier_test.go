@@ -272,13 +272,18 @@ func TestAPartyThatLeaves(t *testing.T) {
 				late := join(t, kit.Open(t, srv.Addr(), nil), 3, nil)
 				a, b, c := arrives(t, srv, all[0], 1), arrives(t, srv, all[1], 2), goAwait(t.Context(), late)
 				requirePassed(t, kit.Told, 2, a, b, c)
+				arrives(t, srv, all[0], 1)
+				b = arrives(t, srv, all[1], 2)
+				require.NoError(t, all[0].Release()) // which had arrived: the last one is waited for
+				require.Equal(t, "3", srv.Do(t, "HGET", stagesState, "gen"))
+				requirePassed(t, kit.Told, 3, goAwait(t.Context(), late), b)
 				return
 			}
 			requireBroken(t, kit.Told, a, b)
 			a, b = arrives(t, srv, all[0], 1), arrives(t, srv, all[1], 2)
 			late := join(t, kit.Open(t, srv.Addr(), nil), 3, opts)
 			requirePassed(t, kit.Told, 2, a, b, goAwait(t.Context(), late))
-			require.NoError(t, all[0].Release())
+			require.NoError(t, all[0].Hold.Release())                 // nobody is told
 			another := join(t, kit.Open(t, srv.Addr(), nil), 3, opts) // before anybody looks
 			requireBroken(t, kit.Told, goAwait(t.Context(), all[1]), goAwait(t.Context(), late))
 			requirePassed(t, kit.Told, 4, goAwait(t.Context(), all[1]), goAwait(t.Context(), late),
@@ -372,8 +377,14 @@ func TestJoinWaitsForAPlace(t *testing.T) {
 	require.NoError(t, all[1].Release())
 	require.Equal(t, map[string]redistest.Value{stages: {Type: "string", Content: "2"}}, srv.Keyspace(t))
 
-	again := joinAll(t, srv.Addr(), 2, nil)
-	requirePassed(t, kit.Told, 1, goAwait(t.Context(), again[0]), goAwait(t.Context(), again[1]))
+	for range 2 { // they begin anew, also where nobody has told the server that all have left
+		again := joinAll(t, srv.Addr(), 2, nil)
+		a := arrives(t, srv, again[0], 1)
+		requirePassed(t, kit.Told, 1, goAwait(t.Context(), again[1]), a)
+		require.NoError(t, again[0].Hold.Release())
+		require.NoError(t, again[1].Hold.Release())
+		require.EqualValues(t, 1, srv.Int(t, "EXISTS", stagesState))
+	}
 }
 
 // Whoever waits for a place gets one although the server has forgotten the barrier.

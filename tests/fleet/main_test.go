@@ -9,6 +9,6 @@ import (
 
 func TestMain(m *testing.M) {
 	kit.Main(m, map[string]func([]string){
-		"runs a job": runJob, "leads": leads, "awaits": awaits,
+		"runs a job": runJob, "leads": leads, "awaits": awaits, "hands over": handsOver,
 	})
 }

@@ -1,0 +1,159 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+	"github.com/holdfast-go/holdfast/tests/worker"
+)
+
+// handsOver is a worker that hands a lock to and fro between two sessions, and says for how long it believes in each
+// token. The second session is behind an address of its own.
+func handsOver(args []string) {
+	who, err := strconv.Atoi(args[2])
+	kit.Must(err)
+	sessions := []*holdfast.Session{
+		kit.OpenWorker(args[0], kit.WorkerLease), kit.OpenWorker(args[1], kit.WorkerLease),
+	}
+	ctx := context.Background()
+	for i := 0; ; {
+		hold, err := rlock.New(sessions[i], kit.Orders, &rlock.Options{Fenced: true}).Lock(ctx)
+		kit.Must(err)
+		token := hold.Token()
+		kit.Say(term{Who: who, Term: token, Begun: true, At: worker.Now()})
+		for {
+			at := worker.Now()
+			if hold.Err() != nil {
+				kit.Say(term{Who: who, Term: token, Ended: true, At: at})
+				break
+			}
+			kit.Say(term{Who: who, Term: token, At: at})
+			if next, err := hold.HandTo(ctx, sessions[1-i]); err == nil {
+				hold, i = next, 1-i
+			}
+		}
+	}
+}
+
+// While a hold is being handed over, before or after the server has heard of it, the process is stopped, or the session
+// that is to have it is cut off, for as long as the lease. If the process is stopped, another one has the lock then, and
+// neither session believes in it. If only the new session is cut off, the hold stays where it was.
+func TestAHandOverThatStandsStill(t *testing.T) {
+	t.Parallel()
+	for name, on := range map[string]proxy.Action{"unheard": proxy.Stall, "unanswered": proxy.HoldReply} {
+		for _, fate := range []string{"stopped", "cut off"} {
+			t.Run(name+", "+fate, func(t *testing.T) {
+				t.Parallel()
+				srv := redistest.Start(t)
+				h := &history{begun: make(chan term, 100)}
+				var all []*worker.Worker
+				var proxies []*proxy.Proxy
+				for who := range 2 {
+					p := proxy.Start(t, srv.Addr())
+					proxies = append(proxies, p)
+					all = append(all, worker.Start(t, h.hear(t), "hands over", srv.Addr(), p.Addr(), strconv.Itoa(who)))
+				}
+				has := kit.Within(t, kit.LongestWait, h.begun, "a holder").Who
+				for range 4 {
+					// In the middle of a hand-over; or of a renewal, if that is first.
+					rule := proxies[has].On(kit.ScriptNamed("lock_renew"), on, proxy.First)
+					rule.Wait(t, 1)
+					victim := has
+					if fate == "stopped" {
+						all[victim].Pause()
+						has = kit.Within(t, patience, h.begun, "the other one").Who
+						require.NotEqual(t, victim, has)
+						all[victim].Resume()
+						rule.Release()
+					} else {
+						proxies[victim].StallNew(true)
+						proxies[victim].StallAll()
+						kit.SleepUntil(time.Now().Add(kit.WorkerLease))
+						proxies[victim].StallNew(false)
+						proxies[victim].ResumeAll()
+						rule.Release()
+					}
+					rule.Remove()
+				}
+				for _, w := range all {
+					w.Kill()
+				}
+				t.Logf("%d tokens", h.check(t))
+			})
+		}
+	}
+}
+
+// A replica takes over while a hold is handed to and fro. If that has everything, the hold stays, and nobody else sees
+// the lock free; if it has nothing, the hold is lost to both, and somebody else gets it.
+func TestHandOversUnderSentinelFailover(t *testing.T) {
+	t.Parallel()
+	for _, forgets := range []bool{false, true} {
+		t.Run(fmt.Sprintf("forgets %v", forgets), func(t *testing.T) {
+			t.Parallel()
+			set := redistest.StartSentinels(t)
+			open := func() *holdfast.Session {
+				return kit.OpenWith(t, rueidis.ClientOption{
+					InitAddress: set.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName},
+				}, &holdfast.Options{Lease: 20 * time.Second}) // the sentinels need 2 s to take a master for dead
+			}
+			sessions, rival := []*holdfast.Session{open(), open()}, rlock.New(open(), kit.Orders, nil)
+			hold := kit.Lock(t, t.Context(), rlock.New(sessions[0], kit.Orders, &rlock.Options{Fenced: true}))
+			id, token := hold.ID(), hold.Token()
+			over := make(chan struct{})
+			handed := make(chan int) // how many hand-overs succeeded after the failover
+			go func() {
+				n := 0
+				for i := 0; hold.Err() == nil && n < 20; {
+					after := closed(over)
+					if next, err := hold.HandTo(context.Background(), sessions[1-i]); err == nil {
+						hold, i = next, 1-i
+						if after {
+							n++
+						}
+					}
+				}
+				handed <- n
+			}()
+			waiting := kit.GoLock(t.Context(), rival.Lock)
+			kit.Await(t, "a rival in the line", func() bool {
+				return set.Master().Int(t, "LLEN", "holdfast_line:{"+kit.Orders+"}") == 1
+			})
+			kit.Await(t, "a replica in step", func() bool { return set.Master().Do(t, "WAIT", "1", "1000") == int64(1) })
+			if forgets {
+				set.Replica().Do(t, "CONFIG", "SET", "replica-read-only", "no")
+				set.Replica().Do(t, "FLUSHALL")
+			}
+			set.Failover(t)
+			close(over)
+			if forgets {
+				kit.Within(t, patience, handed, "its loss")
+				require.ErrorIs(t, hold.Err(), holdfast.ErrLost)
+				require.NoError(t, kit.Granted(t, patience, waiting, "the rival").Release())
+				return
+			}
+			require.Equal(t, 20, kit.Within(t, patience, handed, "more hand-overs"))
+			require.NoError(t, hold.Err())
+			require.Equal(t, id, hold.ID())
+			require.Equal(t, token, hold.Token())
+			select {
+			case got := <-waiting:
+				require.Fail(t, "the rival has it", "%v", got.Err)
+			default:
+			}
+			require.NoError(t, hold.Release())
+			require.NoError(t, kit.Granted(t, patience, waiting, "the rival").Release())
+		})
+	}
+}
