@@ -47,8 +47,8 @@ func handsOver(args []string) {
 }
 
 // While a hold is being handed over, before or after the server has heard of it, the process is stopped, or the session
-// that is to have it is cut off, for as long as the lease. If the process is stopped, another one has the lock then, and
-// neither session believes in it. If only the new session is cut off, the hold stays where it was.
+// that is to have it is cut off, for as long as the lease. If the process is stopped, another one has the lock then,
+// and neither session believes in it. If only the new session is cut off, the hold stays where it was.
 func TestAHandOverThatStandsStill(t *testing.T) {
 	t.Parallel()
 	for name, on := range map[string]proxy.Action{"unheard": proxy.Stall, "unanswered": proxy.HoldReply} {
