@@ -38,8 +38,9 @@ type Options struct {
 
 	// MaxHold is the longest time for which a hold is renewed: a safeguard against code that never returns. After that its
 	// lease runs out, at most a Lease later, and the hold is lost: its contexts end with a [LostError] that says so. It
-	// does not end holds with a fixed lease, nor holds that Extend extends. The default is 0, no limit; any other value
-	// must be at least Lease.
+	// does not end holds with a fixed lease, nor holds that Extend extends. For a RedLock the time counts for each server
+	// from its grant, and no server is asked again once the RedLock has been held for as long. The default is 0, no limit;
+	// any other value must be at least Lease.
 	MaxHold time.Duration
 
 	// LongHold logs, once, each hold that lasts longer, as a warning of the Logger with the hold's name, its note

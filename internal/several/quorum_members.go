@@ -121,10 +121,12 @@ func (g *quorumGroup) stop() {
 	g.ripening = nil
 }
 
-// vacant are the members that are to be asked for.
+// vacant are the members that are to be asked for: of sessions that still renew what has been held for as long.
 func (g *quorumGroup) vacant() (vacant []int) {
 	for i, m := range *g.members.Load() {
-		if m.missing() && !m.asking && g.quorum.Locks[i].FixedLease == 0 {
+		l := g.quorum.Locks[i]
+		most := l.Session().Config().MaxHold
+		if m.missing() && !m.asking && l.FixedLease == 0 && (most == 0 || time.Since(g.began) < most) {
 			vacant = append(vacant, i)
 		}
 	}

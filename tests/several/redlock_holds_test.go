@@ -188,3 +188,23 @@ func TestARedLockIsAMemberOfAMultiLock(t *testing.T) {
 	repair()
 	f.Empty()
 }
+
+// A RedLock is held for no longer than its session allows, though its members have come at different times and each of
+// them could be had again.
+func TestARedLockIsNotHeldForLongerThanItMayBe(t *testing.T) {
+	t.Parallel()
+	const length, most = 3 * time.Second, 9 * time.Second
+	servers := kit.StartServers(t, 3)
+	sessions := kit.OpenAll(t, servers, &holdfast.Options{Lease: length, MaxHold: most})
+	h := kit.Lock(t, t.Context(), kit.RedLock(sessions, kit.Orders, kit.ReentrantMember, kit.Patient))
+	began := time.Now()
+	for i, srv := range servers[:2] {
+		kit.SleepUntil(began.Add(time.Duration(i+1) * length))
+		srv.Do(t, "DEL", kit.Orders)
+		kit.Await(t, "the member again", func() bool { return srv.Int(t, "EXISTS", kit.Orders) == 1 })
+	}
+	require.NoError(t, h.Err())
+	kit.AwaitFor(t, time.Minute, "its end", func() bool { return h.Err() != nil })
+	require.ErrorContains(t, h.Err(), "held for longer than Options.MaxHold, 9s")
+	require.ErrorIs(t, h.Release(), holdfast.ErrLost)
+}
