@@ -44,7 +44,7 @@ func main() {
 		}
 		outs = append(outs, out)
 	}
-	r := report{out: os.Stdout, began: time.Now(), running: map[test]time.Time{}, said: map[test][]string{}}
+	r := newReport(os.Stdout)
 	r.follow(lines(outs...))
 	var err error
 	for _, cmd := range runs {
@@ -103,9 +103,16 @@ type report struct {
 	out                     io.Writer
 	began                   time.Time
 	running                 map[test]time.Time // tests that have begun, and when they last did
+	parents                 map[test]bool      // tests that have begun subtests, and wait for them
 	said                    map[test][]string  // what they have written
 	skips                   []string           // what skipped tests have written
 	passed, failed, skipped int                // tests, without their subtests
+}
+
+func newReport(out io.Writer) *report {
+	return &report{
+		out: out, began: time.Now(), running: map[test]time.Time{}, parents: map[test]bool{}, said: map[test][]string{},
+	}
 }
 
 // follow reports until there are no more lines.
@@ -138,6 +145,9 @@ func (r *report) take(e event) (news bool) {
 	switch e.Action {
 	case "run", "cont":
 		r.running[t] = time.Now()
+		if at := strings.LastIndex(t.name, "/"); at >= 0 {
+			r.parents[test{t.pkg, t.name[:at]}] = true
+		}
 	case "pause":
 		delete(r.running, t)
 	case "output", "build-output":
@@ -191,7 +201,7 @@ func (r *report) oldest() string {
 	all := slices.SortedFunc(maps.Keys(r.running), func(a, b test) int {
 		return cmp.Or(r.running[a].Compare(r.running[b]), strings.Compare(a.name, b.name))
 	})
-	all = slices.DeleteFunc(all, func(t test) bool { return strings.Contains(t.name, "/") })
+	all = slices.DeleteFunc(all, func(t test) bool { return t.name == "" || r.parents[t] })
 	var names []string
 	for _, t := range all {
 		if len(names) < 3 {

@@ -30,7 +30,7 @@ const run = `{"Action":"start","Package":"p"}
 
 func TestFailuresAndSkipsAreShownWithWhatTheySaid(t *testing.T) {
 	var out strings.Builder
-	r := report{out: &out, began: time.Now(), running: map[test]time.Time{}, said: map[test][]string{}}
+	r := newReport(&out)
 	r.follow(lines(strings.NewReader(run)))
 	require.Equal(t, `    0s  p TestBad/one
     a_test.go:1: wrong
@@ -47,14 +47,17 @@ func TestFailuresAndSkipsAreShownWithWhatTheySaid(t *testing.T) {
 func TestARunWithoutNewsSaysWhatIsRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
-		r := report{out: &out, began: time.Now(), running: map[test]time.Time{}, said: map[test][]string{}}
+		r := newReport(&out)
 		all := make(chan []byte)
 		go func() {
-			all <- []byte(`{"Action":"run","Package":"p","Test":"TestLong"}`)
+			for _, name := range []string{"TestLong", "TestParent", "TestParent/long", "TestParent/waits"} {
+				all <- []byte(`{"Action":"run","Package":"p","Test":"` + name + `"}`)
+			}
+			all <- []byte(`{"Action":"pause","Package":"p","Test":"TestParent/waits"}`)
 			time.Sleep(beat + time.Second)
 			close(all)
 		}()
 		r.follow(all)
-		require.Equal(t, "   15s  running: TestLong (15s); 0 passed so far\n", out.String())
+		require.Equal(t, "   15s  running: TestLong (15s), TestParent/long (15s); 0 passed so far\n", out.String())
 	})
 }
