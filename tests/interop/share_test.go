@@ -13,7 +13,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/interop"
-	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -23,10 +22,11 @@ type race struct {
 	work         time.Duration // for which each has the lock
 }
 
-const raceWarmUp = 500 * time.Millisecond // Java compiles
-
-// raceLength is long against the longest waits, which are those of a busy machine.
-var raceLength = time.Duration(kit.Stressed(1, 2)) * time.Second
+// Both are long against the longest waits, which are those of a busy machine.
+const (
+	raceWarmUp = 500 * time.Millisecond // Java compiles
+	raceLength = 2 * time.Second
+)
 
 // starved is less of a fair share than anybody should get. Where the machine has time for all, those of the language
 // that has fewer get more than half of theirs; where it has not, Java needs longer to wake than the line waits for it.

@@ -282,19 +282,15 @@ func TestAWaiterOfARedLockIsNotWokenByItself(t *testing.T) {
 func TestARedLockGivesNobodyWay(t *testing.T) {
 	t.Parallel()
 	f := kit.NewFleet(t, 3)
-	l := kit.RedLock(f.Far(nil), kit.Orders, kit.ReentrantMember, kit.Patient)
-	cycle := func() time.Duration { // the median: whoever gives way does so each time
-		var all []time.Duration
-		for range 100 {
-			began := time.Now()
-			require.NoError(t, kit.Lock(t, t.Context(), l).Release())
-			all = append(all, time.Since(began))
-		}
-		slices.Sort(all)
-		return all[len(all)/2]
+	sessions := f.Far(nil)
+	l := kit.RedLock(sessions, kit.Orders, kit.ReentrantMember, kit.Patient)
+	alone := kit.RedLock(sessions, "nobody waits", kit.ReentrantMember, kit.Patient)
+	cycle := func(l *multilock.RedLock) time.Duration {
+		began := time.Now()
+		require.NoError(t, kit.Lock(t, t.Context(), l).Release())
+		return time.Since(began)
 	}
-	cycle()
-	alone := cycle()
+	cycle(alone)
 	h := kit.Lock(t, t.Context(), l)
 	got := kit.GoLock(t.Context(), l.Lock)
 	kit.Await(t, "a subscription", func() bool { return len(f.Servers[0].Strs(t, "PUBSUB", "CHANNELS")) > 0 })
@@ -302,5 +298,11 @@ func TestARedLockGivesNobodyWay(t *testing.T) {
 	r := kit.Within(t, 5*time.Second, got, "the one who waited")
 	require.NoError(t, r.Err)
 	require.NoError(t, r.Hold.Release())
-	require.Less(t, cycle(), 4*alone)
+	var beside, without []time.Duration // in turns: the machine is busy at times
+	for range 100 {
+		beside, without = append(beside, cycle(l)), append(without, cycle(alone))
+	}
+	slices.Sort(beside)
+	slices.Sort(without)
+	require.Less(t, beside[50], 4*without[50]) // the medians: whoever gives way does so each time
 }
