@@ -250,7 +250,7 @@ func MeasureIdle(tb testing.TB, kind string, names int, window time.Duration) Pa
 var (
 	Killed = func(w *worker.Worker, _ *proxy.Proxy) { w.Kill() }
 	Frozen = func(w *worker.Worker, _ *proxy.Proxy) { w.Pause() }
-	CutOff = func(_ *worker.Worker, p *proxy.Proxy) { p.StallNew(true); p.StallAll() }
+	CutOff = func(_ *worker.Worker, p *proxy.Proxy) { p.Silence() }
 )
 
 // MeasureSuccession returns how long after a release the second waiter has the lock if something happened to the first

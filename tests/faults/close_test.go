@@ -152,8 +152,7 @@ func TestCloseIsBounded(t *testing.T) {
 	}{
 		{"when the server is stopped", true, func(srv *redistest.Server, _ *proxy.Proxy) { srv.Pause() }},
 		{"when the network is silent", true, func(_ *redistest.Server, p *proxy.Proxy) {
-			p.StallNew(true)
-			p.StallAll()
+			p.Silence()
 		}},
 		{"when the server is stopped and the connection gone", true, func(srv *redistest.Server, p *proxy.Proxy) {
 			srv.Pause()

@@ -46,8 +46,7 @@ func TestAHolderBehindAStalledNetworkLearnsItsLossFirst(t *testing.T) {
 
 		<-time.After(lease / 3 * time.Duration(i) / tries)
 		require.NoError(t, h.Err())
-		p.StallNew(true)
-		p.StallAll()
+		p.Silence()
 
 		next := kit.Lock(t, t.Context(), rlock.New(others, name, nil))
 		err, cause := h.Err(), ctx.Err()

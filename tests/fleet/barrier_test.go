@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -75,10 +74,16 @@ func goAwait(ctx context.Context, p *barrier.Party) <-chan passed {
 func arrives(t *testing.T, srv *redistest.Server, p *barrier.Party, arrived int) <-chan passed {
 	t.Helper()
 	c := goAwait(t.Context(), p)
+	awaitArrived(t, srv, arrived)
+	return c
+}
+
+// awaitArrived waits until the server knows that so many have arrived.
+func awaitArrived(t *testing.T, srv *redistest.Server, arrived int) {
+	t.Helper()
 	kit.Await(t, fmt.Sprint(arrived, " have arrived"), func() bool {
 		return srv.Do(t, "HGET", stagesState, "arrived") == strconv.Itoa(arrived)
 	})
-	return c
 }
 
 func requirePassed(t *testing.T, within time.Duration, gen int64, waiting ...<-chan passed) {
@@ -263,10 +268,7 @@ func awaits(args []string) {
 
 func TestGenerationsFollowEachOther(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(t *testing.T) *redistest.Server{
-		"redis":    func(t *testing.T) *redistest.Server { t.Helper(); return redistest.Start(t) },
-		"embedded": kit.StartEmbedded,
-	} {
+	for name, start := range kit.EitherServer {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := start(t)
@@ -376,10 +378,7 @@ func TestAWaitIsTakenUpAgain(t *testing.T) {
 	all := joinAll(t, srv.Addr(), 2, nil)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	first := goAwait(ctx, all[0])
-	kit.Await(t, "a wait", func() bool {
-		return srv.Int(t, "PUBSUB", "NUMPAT") == 0 && srv.Do(t, "HGET", stagesState,
-			"arrived") == "1"
-	})
+	awaitArrived(t, srv, 1)
 	cancel(errDone)
 	got := kit.Within(t, kit.Told, first, "the end of ctx")
 	require.ErrorIs(t, got.err, errDone)
@@ -665,9 +664,8 @@ func TestGenerationsUnderSentinelFailover(t *testing.T) {
 			t.Parallel()
 			set := redistest.StartSentinels(t)
 			open := func() *holdfast.Session {
-				return kit.OpenWith(t, rueidis.ClientOption{
-					InitAddress: set.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName},
-				}, &holdfast.Options{Lease: 20 * time.Second}) // the sentinels need 2 s to take a master for dead
+				// The sentinels need 2 s to take a master for dead.
+				return kit.OpenWith(t, kit.BySentinel(set), &holdfast.Options{Lease: 20 * time.Second})
 			}
 			const parties = 3
 			r := newReferee()
@@ -693,15 +691,13 @@ func TestGenerationsUnderSentinelFailover(t *testing.T) {
 			for range parties {
 				r.await(t, "generation 10", func(said passage) bool { return said.Gen == 10 })
 			}
-			kit.Await(t, "the others", func() bool { return set.Master().Do(t, "HGET", stagesState, "arrived") == "2" })
+			awaitArrived(t, set.Master(), 2)
 			kit.Await(t, "a replica in step", func() bool { return set.Master().Do(t, "WAIT", "1", "1000") == int64(1) })
-			if forgets != "nothing" {
-				set.Replica().Do(t, "CONFIG", "SET", "replica-read-only", "no")
-				if forgets == "everything" {
-					set.Replica().Do(t, "FLUSHALL")
-				} else {
-					set.Replica().Do(t, "DEL", stagesState)
-				}
+			switch forgets {
+			case "how far it is":
+				set.Replica().Forget(t, stagesState)
+			case "everything":
+				set.Replica().Forget(t)
 			}
 			set.Failover(t)
 			close(held)

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -77,10 +76,8 @@ func TestAHandOverThatStandsStill(t *testing.T) {
 						all[victim].Resume()
 						rule.Release()
 					} else {
-						proxies[victim].StallNew(true)
-						proxies[victim].StallAll()
+						proxies[victim].Silence()
 						kit.SleepUntil(time.Now().Add(kit.WorkerLease))
-						proxies[victim].StallNew(false)
 						proxies[victim].ResumeAll()
 						rule.Release()
 					}
@@ -104,9 +101,8 @@ func TestHandOversUnderSentinelFailover(t *testing.T) {
 			t.Parallel()
 			set := redistest.StartSentinels(t)
 			open := func() *holdfast.Session {
-				return kit.OpenWith(t, rueidis.ClientOption{
-					InitAddress: set.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName},
-				}, &holdfast.Options{Lease: 20 * time.Second}) // the sentinels need 2 s to take a master for dead
+				// The sentinels need 2 s to take a master for dead.
+				return kit.OpenWith(t, kit.BySentinel(set), &holdfast.Options{Lease: 20 * time.Second})
 			}
 			sessions, rival := []*holdfast.Session{open(), open()}, rlock.New(open(), kit.Orders, nil)
 			hold := kit.Lock(t, t.Context(), rlock.New(sessions[0], kit.Orders, &rlock.Options{Fenced: true}))
@@ -132,8 +128,7 @@ func TestHandOversUnderSentinelFailover(t *testing.T) {
 			})
 			kit.Await(t, "a replica in step", func() bool { return set.Master().Do(t, "WAIT", "1", "1000") == int64(1) })
 			if forgets {
-				set.Replica().Do(t, "CONFIG", "SET", "replica-read-only", "no")
-				set.Replica().Do(t, "FLUSHALL")
+				set.Replica().Forget(t)
 			}
 			set.Failover(t)
 			close(over)

@@ -450,12 +450,10 @@ func TestALostHoldIsNotHandedOver(t *testing.T) {
 	b := kit.Open(t, srv.Addr(), nil)
 	l := rlock.New(a, kit.Orders, nil)
 	hold := kit.Lock(t, t.Context(), l)
-	p.StallNew(true)
-	p.StallAll()
+	p.Silence()
 	kit.Await(t, "the end of the lease", func() bool { return hold.Err() != nil })
 	_, err := hold.HandTo(t.Context(), b)
 	require.ErrorIs(t, err, holdfast.ErrLost)
-	p.StallNew(false)
 	p.ResumeAll()
 
 	hold = kit.Lock(t, t.Context(), l)

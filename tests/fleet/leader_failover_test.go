@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -31,9 +30,7 @@ func TestTermsUnderSentinelFailover(t *testing.T) {
 			t.Parallel()
 			set := redistest.StartSentinels(t)
 			join := func() *holdfast.Session {
-				return kit.OpenWith(t, rueidis.ClientOption{
-					InitAddress: set.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName},
-				}, &holdfast.Options{Lease: c.lease})
+				return kit.OpenWith(t, kit.BySentinel(set), &holdfast.Options{Lease: c.lease})
 			}
 			h := &history{begun: make(chan term, 100)}
 			ctx, stop := context.WithCancel(t.Context())
@@ -60,8 +57,7 @@ func TestTermsUnderSentinelFailover(t *testing.T) {
 			queued(t, onlooker, all-1)
 			kit.Await(t, "a replica in step", func() bool { return set.Master().Do(t, "WAIT", "1", "1000") == int64(1) })
 			if c.forgets {
-				set.Replica().Do(t, "CONFIG", "SET", "replica-read-only", "no")
-				set.Replica().Do(t, "FLUSHALL")
+				set.Replica().Forget(t)
 			}
 			set.Failover(t)
 

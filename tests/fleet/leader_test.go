@@ -92,10 +92,7 @@ func current(t *testing.T, s *holdfast.Session, term int64) (l leader.Leader) {
 
 func TestALeaderIsFollowedInOrder(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(t *testing.T) *redistest.Server{
-		"redis":    func(t *testing.T) *redistest.Server { t.Helper(); return redistest.Start(t) },
-		"embedded": kit.StartEmbedded,
-	} {
+	for name, start := range kit.EitherServer {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := start(t)
@@ -401,8 +398,7 @@ var fates = []struct {
 	{"killed", electionLease + time.Second, func(w *worker.Worker, _ *proxy.Proxy) func() { w.Kill(); return nil }},
 	{"stopped", electionLease + time.Second, func(w *worker.Worker, _ *proxy.Proxy) func() { w.Pause(); return w.Resume }},
 	{"cut off", electionLease + time.Second, func(_ *worker.Worker, p *proxy.Proxy) func() {
-		p.StallNew(true)
-		p.StallAll()
+		p.Silence()
 		return p.ResumeAll
 	}},
 }

@@ -61,6 +61,12 @@ func StartEmbedded(t *testing.T) *redistest.Server {
 	})
 }
 
+// EitherServer starts a server, which is a real one or an embedded one.
+var EitherServer = map[string]func(t *testing.T) *redistest.Server{
+	"redis":    func(t *testing.T) *redistest.Server { t.Helper(); return redistest.Start(t) },
+	"embedded": StartEmbedded,
+}
+
 // newEmbeddedRedLocks is newRedLocks with companions on embedded servers.
 func newEmbeddedRedLocks(t *testing.T) func(s *holdfast.Session, name string, fixed time.Duration) Locker {
 	servers := []*holdfasttest.Server{holdfasttest.NewServer(t), holdfasttest.NewServer(t)}

@@ -125,8 +125,7 @@ var (
 		return func() { f.Proxies[i].RefuseNew(false) }
 	}}
 	Silent = Outage{"silent", func(f *Fleet, i int) func() {
-		f.Proxies[i].StallNew(true)
-		f.Proxies[i].StallAll()
+		f.Proxies[i].Silence()
 		return f.Proxies[i].ResumeAll
 	}}
 )

@@ -97,3 +97,10 @@ func OpenCluster(t testing.TB, c *redistest.Cluster, opts *holdfast.Options) *ho
 	t.Helper()
 	return OpenWith(t, rueidis.ClientOption{InitAddress: c.Addrs()}, opts)
 }
+
+// BySentinel are the options of a client that finds its master by Sentinel.
+func BySentinel(set *redistest.SentinelSet) rueidis.ClientOption {
+	return rueidis.ClientOption{
+		InitAddress: set.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName},
+	}
+}

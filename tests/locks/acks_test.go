@@ -386,9 +386,7 @@ func TestReplicasOfACluster(t *testing.T) {
 func TestASentinelFailoverKeepsWhatWasAcknowledged(t *testing.T) {
 	t.Parallel()
 	set := redistest.StartSentinels(t)
-	s := kit.OpenWith(t, rueidis.ClientOption{
-		InitAddress: set.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName},
-	}, acksOptions(1, acksPatience))
+	s := kit.OpenWith(t, kit.BySentinel(set), acksOptions(1, acksPatience))
 	hold := kit.Lock(t, t.Context(), rlock.New(s, "held", nil))
 	set.Failover(t)
 	require.NoError(t, hold.Err())

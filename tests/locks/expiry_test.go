@@ -52,10 +52,7 @@ func no(t *testing.T) func(bool, error) {
 
 func TestSemaphoresExpire(t *testing.T) {
 	t.Parallel()
-	for server, start := range map[string]func(t *testing.T) *redistest.Server{
-		"redis":    func(t *testing.T) *redistest.Server { t.Helper(); return redistest.Start(t) },
-		"embedded": kit.StartEmbedded,
-	} {
+	for server, start := range kit.EitherServer {
 		for kind, make := range perishables {
 			t.Run(server+"/"+kind, func(t *testing.T) {
 				t.Parallel()

@@ -105,9 +105,7 @@ func TestNestedAndDetachedHoldsGuard(t *testing.T) {
 
 func TestWhatGuardedCommandsReply(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(t *testing.T) *redistest.Server{
-		"real": func(t *testing.T) *redistest.Server { return redistest.Start(t) }, "embedded": kit.StartEmbedded,
-	} {
+	for name, start := range kit.EitherServer {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := start(t)
@@ -160,9 +158,7 @@ func TestWhatGuardedCommandsReply(t *testing.T) {
 
 func TestWhatGuardedScriptsReply(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(t *testing.T) *redistest.Server{
-		"real": func(t *testing.T) *redistest.Server { return redistest.Start(t) }, "embedded": kit.StartEmbedded,
-	} {
+	for name, start := range kit.EitherServer {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := start(t)

@@ -235,8 +235,7 @@ func (q *queue) cutOff() silence {
 	got := q.one(p.Addr())
 	return silence{
 		func() {
-			p.StallNew(true)
-			p.StallAll()
+			p.Silence()
 		},
 		p.ResumeAll,
 		func() {

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -90,9 +89,7 @@ func TestALineAtAFailover(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
 			set := redistest.StartSentinels(t)
-			opt := rueidis.ClientOption{
-				InitAddress: set.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName},
-			}
+			opt := kit.BySentinel(set)
 			open := func() *holdfast.Session {
 				return kit.OpenWith(t, opt, &holdfast.Options{Lease: 12 * time.Second})
 			}

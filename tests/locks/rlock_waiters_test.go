@@ -27,10 +27,7 @@ type standing struct {
 // eachStanding runs a test on Redis and on the embedded server, with a plain and a fenced lock.
 func eachStanding(t *testing.T, test func(s *standing, opts *rlock.Options)) {
 	t.Parallel()
-	for server, start := range map[string]func(t *testing.T) *redistest.Server{
-		"redis":    func(t *testing.T) *redistest.Server { t.Helper(); return redistest.Start(t) },
-		"embedded": kit.StartEmbedded,
-	} {
+	for server, start := range kit.EitherServer {
 		for kind, opts := range map[string]*rlock.Options{"plain": nil, "fenced": {Fenced: true}} {
 			t.Run(server+"/"+kind, func(t *testing.T) {
 				t.Parallel()

@@ -45,19 +45,10 @@ func requireLostSoon(t *testing.T, holds map[string]*holdfast.Hold) {
 	t.Log("told within", time.Since(began))
 }
 
-// forgetAll makes a replica forget everything, as if it had never heard of it.
-func forgetAll(t *testing.T, replica *redistest.Server) {
-	t.Helper()
-	replica.Do(t, "CONFIG", "SET", "replica-read-only", "no")
-	replica.Do(t, "FLUSHALL")
-}
-
 func TestHoldersLearnOfASentinelFailoverThatForgetsThem(t *testing.T) {
 	t.Parallel()
 	set := redistest.StartSentinels(t)
-	opt := rueidis.ClientOption{
-		InitAddress: set.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName},
-	}
+	opt := kit.BySentinel(set)
 	s := kit.OpenWith(t, opt, &holdfast.Options{Lease: time.Minute})
 	client, err := rueidis.NewClient(opt) // of a caller that Holdfast has not set up
 	require.NoError(t, err)
@@ -74,7 +65,7 @@ func TestHoldersLearnOfASentinelFailoverThatForgetsThem(t *testing.T) {
 		holds["theirs "+name] = hold
 	}
 	holds["heard"] = heard
-	forgetAll(t, set.Replica())
+	set.Replica().Forget(t)
 	set.Failover(t)
 	requireLostSoon(t, holds)
 	r := kit.Within(t, kit.LongestWait, waits, "the lock")
@@ -97,7 +88,7 @@ func TestHoldersLearnOfAClusterFailoverThatForgetsThem(t *testing.T) {
 	for other = "y"; c.NodeOf(t, other) == master; other += "y" {
 	}
 	stays := kit.Lock(t, t.Context(), rlock.New(s, other, &rlock.Options{FixedLease: time.Minute}))
-	forgetAll(t, replica)
+	replica.Forget(t)
 	master.Stop()
 	kit.AwaitFor(t, time.Minute, "the replica to take over", func() bool {
 		return strings.Contains(replica.Str(t, "INFO", "replication"), "role:master")

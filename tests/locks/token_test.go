@@ -21,10 +21,7 @@ import (
 // Anybody may ask for the last token that was issued: during the hold, after it, and with any options.
 func TestTheLastToken(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(t *testing.T) *redistest.Server{
-		"redis":    func(t *testing.T) *redistest.Server { t.Helper(); return redistest.Start(t) },
-		"embedded": kit.StartEmbedded,
-	} {
+	for name, start := range kit.EitherServer {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := start(t)
@@ -121,10 +118,7 @@ func serverMicros(t *testing.T, srv *redistest.Server) int64 {
 func TestTokensThatExpireNeverGoBack(t *testing.T) {
 	t.Parallel()
 	const key, ttl = "redisson_lock_token:{orders}", 2 * time.Minute
-	for name, start := range map[string]func(t *testing.T) *redistest.Server{
-		"redis":    func(t *testing.T) *redistest.Server { t.Helper(); return redistest.Start(t) },
-		"embedded": kit.StartEmbedded,
-	} {
+	for name, start := range kit.EitherServer {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := start(t)

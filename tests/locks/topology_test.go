@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -47,10 +46,7 @@ func exclusion(t *testing.T, k kit.Kind, sessions []*holdfast.Session, names []s
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	set := redistest.StartSentinels(t)
-	opt := rueidis.ClientOption{
-		InitAddress: set.SentinelAddrs(),
-		Sentinel:    rueidis.SentinelOption{MasterSet: set.MasterName},
-	}
+	opt := kit.BySentinel(set)
 	opts := &holdfast.Options{Lease: 10 * time.Second}
 	a, b := kit.OpenWith(t, opt, opts), kit.OpenWith(t, opt, opts)
 	for _, k := range kit.OnOneServer() {
@@ -81,10 +77,7 @@ func TestSentinelFailover(t *testing.T) {
 func TestACallUnderWayWhenSentinelMovesASilentMasterGoesOn(t *testing.T) {
 	t.Parallel()
 	set := redistest.StartSentinels(t)
-	opt := rueidis.ClientOption{
-		InitAddress: set.SentinelAddrs(),
-		Sentinel:    rueidis.SentinelOption{MasterSet: set.MasterName},
-	}
+	opt := kit.BySentinel(set)
 	// Its client would give up a silent connection much later.
 	s := kit.OpenWith(t, opt, &holdfast.Options{Lease: 90 * time.Second})
 	held := kit.Lock(t, t.Context(), rlock.New(s, "held", nil))

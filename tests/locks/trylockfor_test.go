@@ -187,8 +187,7 @@ func TestOneAttemptAtASilentServerEnds(t *testing.T) {
 				s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: c.lease})
 				l := k.Make(s, "x", c.fixed)
 				require.NoError(t, kit.Lock(t, t.Context(), l).Release())
-				p.StallNew(true)
-				p.StallAll()
+				p.Silence()
 				for range 3 {
 					took := kit.Stopwatch()
 					_, err := l.TryLock(t.Context())
@@ -197,7 +196,6 @@ func TestOneAttemptAtASilentServerEnds(t *testing.T) {
 					assert.NotErrorIs(t, err, holdfast.ErrBusy)
 					assert.Less(t, took(), c.most)
 				}
-				p.StallNew(false)
 				p.ResumeAll()
 			})
 		}
@@ -253,15 +251,13 @@ func TestPermitsOfASilentServer(t *testing.T) {
 			_, err := permits.TrySetPermits(t.Context(), 5)
 			require.NoError(t, err)
 			require.NoError(t, permits.Acquire(t.Context(), 1))
-			p.StallNew(true)
-			p.StallAll()
+			p.Silence()
 			began := time.Now()
 			err = call(t.Context(), permits)
 			require.Error(t, err)
 			require.NotErrorIs(t, err, holdfast.ErrBusy)
 			require.NotErrorIs(t, err, context.DeadlineExceeded)
 			require.Less(t, time.Since(began), 3*time.Second) // a third of the lease is one second
-			p.StallNew(false)
 			p.ResumeAll()
 		})
 	}

@@ -88,6 +88,12 @@ func (p *Proxy) StallNew(stall bool) {
 	p.stallNew = stall
 }
 
+// Silence stalls the connections that are open now and those to come, until ResumeAll.
+func (p *Proxy) Silence() {
+	p.StallNew(true)
+	p.StallAll()
+}
+
 // LoseMessages decides whether published messages get lost from now on. Subscriptions are confirmed as ever.
 func (p *Proxy) LoseMessages(lose bool) {
 	p.mu.Lock()

@@ -114,6 +114,17 @@ func (s *Server) Do(t testing.TB, args ...string) any {
 	return reply
 }
 
+// Forget makes a replica forget keys, all of them if none is named, as if it had never heard of them.
+func (s *Server) Forget(t testing.TB, keys ...string) {
+	t.Helper()
+	s.Do(t, "CONFIG", "SET", "replica-read-only", "no")
+	if len(keys) == 0 {
+		s.Do(t, "FLUSHALL")
+		return
+	}
+	s.Do(t, append([]string{"DEL"}, keys...)...)
+}
+
 // Try is Do for callers that expect an error reply, or are not in the test's own goroutine.
 func (s *Server) Try(args ...string) (any, error) { return s.observer.do(args...) }
 
