@@ -127,9 +127,9 @@ func (p *plan) load(ctx context.Context, b *board.Board, kind int, round int64, 
 			if pause(held, 20); keeps && hold.Extend(held, lease) == nil { // acknowledged as well
 				trust()
 				keptOf(b, p.Group).Add(1)
+				// Renewals are not acknowledged: what replicas have ends with the lease that they were asked about.
 				for b.Open.Load()%phases > going && held.Err() == nil {
 					pause(held, 5)
-					trust()
 				}
 			}
 			mine.Store(0)

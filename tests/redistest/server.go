@@ -176,19 +176,19 @@ func (s *Server) awaitAnswer(p *process) error {
 		}
 		select {
 		case <-p.exited:
-			return fmt.Errorf("redis-server %v: %w:\n%s", s.args, errExited, s.logTail())
+			return fmt.Errorf("redis-server %v: %w:\n%s", s.args, errExited, s.LogTail())
 		case <-time.After(pollInterval):
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("redis-server %v: no answer after %v:\n%s", s.args, startTimeout, s.logTail())
+			return fmt.Errorf("redis-server %v: no answer after %v:\n%s", s.args, startTimeout, s.LogTail())
 		}
 	}
 }
 
 func (s *Server) logPath() string { return filepath.Join(s.dir, "redis.log") }
 
-// logTail returns the end of the server's log, for failure messages.
-func (s *Server) logTail() string {
+// LogTail returns the end of the server's log, for failure messages.
+func (s *Server) LogTail() string {
 	log, err := os.ReadFile(s.logPath())
 	if err != nil {
 		return err.Error()
