@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
-// A cell runs one operation under one fault. It has a server of its own and two sessions: the victim's commands go
+// A cell runs one operation under one fault. It has a server to itself and two sessions: the victim's commands go
 // through a proxy that makes them fail.
 type cell struct {
 	*testing.T
@@ -38,12 +38,19 @@ type cell struct {
 	tokens []int64          // of the outermost holds, in the order in which they were granted
 }
 
+// newCell makes a cell with a server of its own.
 func newCell(t *testing.T, k kit.Kind, f fault, lease, fixed time.Duration) *cell {
+	return newCellOn(t, kit.StartKnowing, k, f, lease, fixed)
+}
+
+// newCellOn makes a cell on a server that knows all scripts and that nobody else uses.
+func newCellOn(t *testing.T, server func(t testing.TB) *redistest.Server, k kit.Kind, f fault,
+	lease, fixed time.Duration,
+) *cell {
 	kit.Building <- struct{}{}
 	defer func() { <-kit.Building }()
-	srv := redistest.Start(t)
+	srv := server(t)
 	p := proxy.Start(t, srv.Addr())
-	kit.LoadScripts(t, srv)
 	c := &cell{T: t, kind: k, fault: f, lease: lease, srv: srv, proxy: p, monitor: kit.StartMonitor(t, srv)}
 	c.victim = kit.Open(t, p.Addr(), &holdfast.Options{Lease: lease})
 	c.mine = k.Make(c.victim, kit.Orders, fixed)

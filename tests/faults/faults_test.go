@@ -113,16 +113,18 @@ func TestEveryOperationUnderEveryFault(t *testing.T) {
 			}
 		}
 	}
-	kit.InParallel(t, 16, places, func(p place) string {
+	const atOnce = 16
+	servers := kit.NewStock(t, atOnce)
+	kit.InParallel(t, atOnce, places, func(p place) string {
 		return fmt.Sprintf("%s/%s/%s/%s", p.op.name, p.kind.Name, faults[p.fault].name, times[p.times].name)
 	}, func(t *testing.T, p place) {
 		f := faults[p.fault]
-		p.op.run(t, p.kind, f.fault, f.action, times[p.times].times)
+		p.op.run(t, servers, p.kind, f.fault, f.action, times[p.times].times)
 	})
 }
 
-func (o *operation) run(t *testing.T, k kit.Kind, f fault, a proxy.Action, n proxy.Times) {
-	c := newCell(t, k, f, cellLease, o.fixed)
+func (o *operation) run(t *testing.T, servers *kit.Stock, k kit.Kind, f fault, a proxy.Action, n proxy.Times) {
+	c := newCellOn(t, servers.Borrow, k, f, cellLease, o.fixed)
 	if o.prepare != nil {
 		o.prepare(c)
 	}
