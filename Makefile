@@ -8,7 +8,7 @@ LINTER  := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # A race binary waits for a second at its end, for races of goroutines that still run. Ours leave none behind.
 export GORACE := atexit_sleep_ms=50
 
-.PHONY: help demo test quick test-servers failovers bench bench-peers lint fmt redis java python databases
+.PHONY: help demo test quick test-servers failovers campaign campaign-proof campaign-page bench bench-peers lint fmt redis java python databases
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,23 @@ test-servers: ## The tests against real servers, and against Java and redis-py i
 failovers: export HOLDFAST_FAILOVERS ?= 300
 failovers: redis ## 300 masters killed under load (HOLDFAST_FAILOVERS): nobody else may get what all replicas have
 	cd tests && $(GO) test -race -vet=off -v -count=1 -timeout 2h -parallel 4 ./failovers
+
+# The same seed plays the same again: make campaign SEED=7 KINDS='rlock,rlock fenced' MINUTES=5. What fails keeps what
+# everybody told, in bin/.
+MINUTES ?= 60
+SEED    ?= $(shell date +%s)
+RECORD  := $(CURDIR)/bin/campaign.jsonl
+campaign: redis java ## An hour of everything at random, in Go and Java, under everything that can fail (MINUTES, SEED, KINDS)
+	@mkdir -p bin
+	cd tests && $(GO) test -race -vet=off -v -count=1 -timeout 0 -run '^TestCampaign$$' -artifacts -outputdir $(CURDIR)/bin \
+		./campaign -args -minutes $(MINUTES) -seed $(SEED) -kinds '$(KINDS)' -record $(RECORD)
+
+campaign-proof: redis ## The campaign with bugs, one after the other: each must be caught (BUGS, by their numbers)
+	cd tests && $(GO) test -race -vet=off -v -count=1 -timeout 0 -run '^TestEachSeededBugIsCaught$$' ./campaign \
+		-args -proof $(or $(BUGS),all)
+
+campaign-page: ## The tables of docs/evidence.md, from the record that campaigns have left in bin/
+	cd tests && $(GO) test -count=1 -run '^TestPage$$' ./campaign -args -record $(RECORD) -page $(CURDIR)/docs/evidence.md
 
 bench: redis ## What it costs, beside the bare commands
 	cd tests && $(GO) test -run "^$$" -bench . -benchtime 1x ./bench

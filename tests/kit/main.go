@@ -25,7 +25,7 @@ func Main(m *testing.M, roles map[string]func(args []string)) {
 	go running.run()
 	code := m.Run()
 	if code == 0 {
-		if left := goroutinesLeft(5 * time.Second); left != "" {
+		if left := GoroutinesLeft(5 * time.Second); left != "" {
 			fmt.Fprintf(os.Stderr, "goroutines left behind:\n%s\n", left)
 			code = 1
 		}
@@ -33,14 +33,14 @@ func Main(m *testing.M, roles map[string]func(args []string)) {
 	os.Exit(code)
 }
 
-// goroutinesLeft waits for all goroutines but this one to end, and describes those that do not. What the client does
+// GoroutinesLeft waits for all goroutines but this one to end, and describes those that do not. What the client does
 // in the background after its Close soon ends by itself.
-func goroutinesLeft(within time.Duration) string {
+func GoroutinesLeft(within time.Duration) string {
 	for end := time.Now().Add(within); ; time.Sleep(10 * time.Millisecond) {
 		var left []string
 		buf := make([]byte, 1<<20)
 		for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-			if !strings.Contains(stack, "kit.goroutinesLeft") && !strings.Contains(stack, "kit.(*metronome)") &&
+			if !strings.Contains(stack, "kit.GoroutinesLeft") && !strings.Contains(stack, "kit.(*metronome)") &&
 				!strings.Contains(stack, "os/signal.") {
 				left = append(left, stack)
 			}

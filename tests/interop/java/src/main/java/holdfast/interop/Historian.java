@@ -19,6 +19,7 @@ import org.redisson.api.RLock;
 import org.redisson.api.RReadWriteLock;
 import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
+import org.redisson.client.RedisException;
 import org.redisson.client.RedisTimeoutException;
 
 /**
@@ -43,7 +44,8 @@ final class Historian extends Thread {
     private static final FileOutputStream OUT = new FileOutputStream(FileDescriptor.out);
 
     /** What all threads know. */
-    private record Plan(RedissonClient redisson, String kind, int deeds, int locks, int patience, int lease) { }
+    private record Plan(RedissonClient redisson, String kind, int deeds, int locks, int patience, int lease,
+            boolean tolerant) { }
 
     private final Plan plan;
     private final int client;
@@ -63,19 +65,21 @@ final class Historian extends Thread {
 
     /**
      * Counts down the latch "begin" when it is ready, and begins when that opens. Arguments: address, kind, the number
-     * of the first client, clients, deeds of each, locks, the longest wait and the lease in milliseconds.
+     * of the first client, clients, deeds of each, locks, the longest wait and the lease in milliseconds. One more argument
+     * makes it tolerant: a call that fails has an unknown outcome, and does not end the process.
      */
     public static void main(String[] args) throws InterruptedException {
         setDefaultUncaughtExceptionHandler((thread, e) -> {
             e.printStackTrace();
             Runtime.getRuntime().halt(1);
         });
-        int[] numbers = Stream.of(args).skip(2).mapToInt(Integer::parseInt).toArray();
+        int[] numbers = Stream.of(args).skip(2).limit(6).mapToInt(Integer::parseInt).toArray();
         int first = numbers[0];
         Historian[] all = new Historian[numbers[1]];
         RedissonClient redisson = Redisson.create(Clients.config(new String[] {"redis://" + args[0]}, false,
                 Map.of("timeout", TIMEOUT, "watchdog", args[7], "fairwait", args[7])));
-        Plan plan = new Plan(redisson, args[1], numbers[2], numbers[3], numbers[4], numbers[5]);
+        Plan plan = new Plan(redisson, args[1], numbers[2], numbers[3], numbers[4], numbers[5],
+                args.length > 8);
         RCountDownLatch begin = redisson.getCountDownLatch("begin");
         begin.countDown();
         begin.await(); // for the other JVMs, since each takes its time
@@ -223,8 +227,19 @@ final class Historian extends Thread {
                         + "\"Kind\":\"%s\",\"Tag\":\"%s\",\"Until\":%d,\"Call\":%d,", client, ++serial, lock, which,
                 kind, tagged ? tag : "", kind.equals("take") || !tagged ? 0 : until, System.nanoTime());
         say(text + "\"Return\":0}");
-        String out = deed.get();
+        String out = outcome(deed);
         say(text + "\"Out\":\"" + out + "\",\"Return\":" + System.nanoTime() + "}");
+    }
+
+    private String outcome(Supplier<String> deed) {
+        try {
+            return deed.get();
+        } catch (RedisException e) {
+            if (plan.tolerant) {
+                return "unknown";
+            }
+            throw e;
+        }
     }
 
     /** Says one line, written at once: a process that is killed has said it or not. */

@@ -1,0 +1,162 @@
+package campaign
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A tenure is a time for which a client certainly believed that it had something: from when the call returned until it
+// last asked.
+type tenure struct {
+	client   int
+	object   object
+	shares   bool
+	count    int
+	token    int64
+	from, to time.Duration
+	java     bool // nobody asked: for as long as its lease was certain
+}
+
+// A wait is a call that waited, until it returned; to is 0 if it never did.
+type wait struct {
+	client   int
+	object   object
+	from, to time.Duration
+	got      bool
+}
+
+// An account is what happened in a round, made of what everybody told.
+type account struct {
+	round   round
+	events  []event
+	tenures []tenure // in the order of their beginnings
+	waits   []wait
+	lapses  []lapse
+	killed  map[int]time.Duration // when a client's process was killed
+	calmed  time.Duration         // from here on nothing befell anybody
+	ended   time.Duration         // clients were asked to end
+	behind  []string              // keys that were left behind and have no time to live
+}
+
+// A lapse is a time in which the servers may have forgotten something that they had granted, by a stroke or by force.
+type lapse struct {
+	name     string // of an object; "": any
+	what     string
+	from, to time.Duration
+}
+
+// since makes all moments those since the beginning of the round.
+func (a *account) since(dawn time.Duration) {
+	for i := range a.events {
+		a.events[i].At -= dawn
+	}
+	for i := range a.tenures {
+		a.tenures[i].from -= dawn
+		a.tenures[i].to -= dawn
+	}
+	for i := range a.lapses {
+		a.lapses[i].from -= dawn
+		a.lapses[i].to -= dawn
+	}
+	for client := range a.killed {
+		a.killed[client] -= dawn
+	}
+	a.calmed -= dawn
+	a.ended -= dawn
+}
+
+// key is which grant an event is about.
+type key struct{ client, grant int }
+
+// read makes tenures and waits of events.
+func (a *account) read() {
+	slices.SortStableFunc(a.events, func(x, y event) int { return cmp.Compare(x.At, y.At) })
+	open := map[key]*tenure{}
+	asked := map[key]*wait{}
+	var tenures []*tenure
+	var all []*wait
+	for _, e := range a.events {
+		k := key{e.Client, e.Grant}
+		switch e.What {
+		case asks:
+			asked[k] = &wait{client: e.Client, object: e.Object, from: e.At}
+			all = append(all, asked[k])
+		case has:
+			open[k] = &tenure{
+				client: e.Client, object: e.Object, shares: e.Shares, count: max(1, e.Count), token: e.Token, from: e.At, to: e.At,
+			}
+			tenures = append(tenures, open[k])
+		case still:
+			open[k].to = e.At
+		case released:
+			if e.Object.thing().lasting { // it was had until the release began
+				open[k].to = e.At
+			}
+		}
+		if w := asked[k]; w != nil && (e.What == has || e.What == refused) {
+			w.to, w.got = e.At, e.What == has
+			delete(asked, k)
+		}
+	}
+	for _, t := range tenures {
+		if t.object.thing().lasting && t.to == t.from { // its process has ended; nobody gives it back
+			t.to = a.ended
+		}
+		for _, part := range t.object.whole() {
+			one := *t
+			one.object = part
+			a.tenures = append(a.tenures, one)
+		}
+	}
+	for _, w := range all {
+		if at := a.killed[w.client]; w.to == 0 {
+			w.to = cmp.Or(at, a.ended)
+		}
+		a.waits = append(a.waits, *w)
+	}
+	slices.SortStableFunc(a.tenures, func(x, y tenure) int { return cmp.Compare(x.from, y.from) })
+}
+
+// whole are the objects that somebody has who has this one.
+func (o object) whole() []object {
+	if o.Kind == "several" && !strings.HasSuffix(o.Name, " a") && !strings.HasSuffix(o.Name, " b") {
+		return o.parts()
+	}
+	return []object{o}
+}
+
+// by splits tenures by what they are of.
+func (a *account) by() map[object][]tenure {
+	all := map[object][]tenure{}
+	for _, t := range a.tenures {
+		all[t.object] = append(all[t.object], t)
+	}
+	return all
+}
+
+// forgotten returns the last lapse by which the second may have got what the first still had, nil if there was none.
+func (a *account) forgotten(first, second tenure) *lapse {
+	var last *lapse
+	for i, l := range a.lapses {
+		if l.of(second.object) && first.from <= l.to && second.from >= l.from && (last == nil || last.to < l.to) {
+			last = &a.lapses[i]
+		}
+	}
+	return last
+}
+
+// of reports whether the object may have been forgotten: one that is on several servers is not, if one of them forgets.
+func (l lapse) of(o object) bool { return l.name == o.Name || l.name == "" && o.Kind != "redlock" }
+
+// firstLapse is when the servers first forgot something; what has no lease is not judged any more after that.
+func (a *account) firstLapse() time.Duration {
+	first := a.ended
+	for _, l := range a.lapses {
+		if l.name == "" {
+			first = min(first, l.from)
+		}
+	}
+	return first
+}

@@ -1,0 +1,449 @@
+// Package campaign lets processes of Holdfast and of Redisson do at random whatever the toolkit offers, while a nemesis
+// strikes processes, connections and servers. A referee judges what they tell by invariants, each of which stands for a
+// guarantee. A seed decides who plays what and what befalls whom when: it is logged, and plays the same again.
+//
+//	cd tests && go test -race -v -timeout 0 ./campaign -args -minutes 60 -seed 7 -kinds rlock,rwlock
+package campaign
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/semaphore"
+	"github.com/holdfast-go/holdfast/tests/interop"
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+	"github.com/holdfast-go/holdfast/tests/worker"
+	"github.com/redis/rueidis"
+)
+
+func TestMain(m *testing.M) { kit.Main(m, map[string]func([]string){"player": player}) }
+
+var (
+	minutes = flag.Float64("minutes", 0, "how long the campaign goes on; 0: a round, or one for each kind of deployment if HOLDFAST_STRESS is set")
+	seed    = flag.Uint64("seed", 1, "what decides everything")
+	only    = flag.String("kinds", "", "what is played, separated by commas; the default is everything")
+	single  = flag.Int("round", -1, "play this round only")
+	atOnce  = flag.Int("at-once", 2, "rounds that are played at the same time")
+)
+
+// TestCampaign plays rounds until the time is up.
+func TestCampaign(t *testing.T) {
+	t.Parallel()
+	kinds := allKinds()
+	if *only != "" {
+		kinds = strings.Split(*only, ",")
+		for _, kind := range kinds {
+			require.Contains(t, things, kind, "-kinds: one of %v", allKinds())
+		}
+	}
+	_, err := interop.Classpath("")
+	java := err == nil
+	t.Logf("seed %d, with Java: %v", *seed, java)
+	rounds := make(chan int)
+	var wg sync.WaitGroup
+	for range *atOnce {
+		wg.Go(func() {
+			for number := range rounds {
+				t.Run(fmt.Sprintf("round %d", number), func(t *testing.T) {
+					newRun(t, plan(*seed, number, kinds, java)).judge()
+				})
+			}
+		})
+	}
+	end := time.Now().Add(time.Duration(*minutes * float64(time.Minute)))
+	if *single >= 0 {
+		rounds <- *single
+	}
+	least := kit.Stressed(1, len(siteNames))
+	for number := 0; *single < 0 && (number < least || time.Now().Before(end)); number++ {
+		rounds <- number
+	}
+	close(rounds)
+	wg.Wait()
+}
+
+// mostSaid is how many findings of one invariant are said; the record has all.
+const mostSaid = 3
+
+// campaigner is the client that is the campaign itself; no stroke hits it.
+const campaigner = -1
+
+// javas are the clients in Java; they have numbers of their own.
+const javas = 100_000
+
+// A run is a round that is played.
+type run struct {
+	*stage
+	account account
+	slots   []*slot
+	next    int // client
+	java    *worker.Worker
+	dawn    time.Duration
+
+	mu     sync.Mutex
+	events []event
+	deeds  map[string]deed // of Java
+	wrong  []string
+}
+
+// A slot is the place of a process; another one comes after one that was killed.
+type slot struct {
+	*worker.Worker
+	first   int            // of its clients
+	stopped *worker.Worker // the process, while it is
+	proxy   *proxy.Proxy   // before the server, if it is a single one
+}
+
+func newRun(t *testing.T, r round) *run {
+	t.Helper()
+	t.Log(r)
+	one := &run{stage: newStage(t, r), deeds: map[string]deed{}}
+	one.account = account{round: r, killed: map[int]time.Duration{}}
+	return one
+}
+
+func (r *run) tell(e event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+}
+
+func (r *run) hear(line string) {
+	var e event
+	if err := json.Unmarshal([]byte(line), &e); err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.wrong = append(r.wrong, line)
+		return
+	}
+	r.tell(e)
+}
+
+// judge plays the round, and fails the test for each finding.
+func (r *run) judge() {
+	r.Helper()
+	r.play()
+	r.account.lapses = append(r.account.lapses, r.lapses...)
+	r.account.events = r.events
+	r.forcedLapses()
+	r.account.addJava(r.deeds)
+	r.account.since(r.dawn)
+	findings := judge(&r.account)
+	r.report(findings)
+	require.Empty(r, r.wrong)
+	said := map[int]int{}
+	for _, f := range findings {
+		inv := invariants[f.Invariant-1]
+		if said[f.Invariant]++; said[f.Invariant] <= mostSaid {
+			r.Errorf("invariant %d (%s: %s): %s", f.Invariant, inv.guarantee, inv.what, f.Text)
+		}
+	}
+	if r.Failed() {
+		path := filepath.Join(r.ArtifactDir(), "events.jsonl")
+		r.save(path)
+		r.Logf("what everybody told: %s, with -artifacts", path)
+	}
+}
+
+func (r *run) save(path string) {
+	f, err := os.Create(path)
+	require.NoError(r, err)
+	defer f.Close()
+	enc := json.NewEncoder(f)
+	for _, e := range r.account.events {
+		require.NoError(r, enc.Encode(e))
+	}
+}
+
+// forcedLapses are the times in which somebody freed something by force.
+func (r *run) forcedLapses() {
+	began := map[int]time.Duration{}
+	for _, e := range r.events {
+		switch e.What {
+		case forces:
+			began[e.Client] = e.At
+			// until it is known when it ended
+			r.account.lapses = append(r.account.lapses, lapse{e.Object.Name, "forced", e.At, e.At + r.round.Lease})
+		case forced:
+			for i, l := range r.account.lapses {
+				if l.name == e.Object.Name && l.from == began[e.Client] {
+					r.account.lapses[i].to = e.At
+				}
+			}
+		}
+	}
+}
+
+// play is the round, from the first process to the last.
+func (r *run) play() {
+	r.Helper()
+	r.dawn = worker.Now()
+	s := r.session()
+	for _, o := range r.round.Objects {
+		switch o.Kind {
+		case "permits":
+			_, err := semaphore.NewExpirable(s, o.Name, nil).TrySetPermits(r.Context(), o.thing().permits)
+			require.NoError(r, err)
+		case "semaphore":
+			_, err := semaphore.New(s, o.Name).TrySetPermits(r.Context(), o.thing().permits)
+			require.NoError(r, err)
+		}
+	}
+	if r.round.Java != "" {
+		r.startJava()
+	}
+	for range players {
+		sl := &slot{}
+		if r.round.Site == "single" {
+			sl.proxy = proxy.Start(r, r.nodes[0].Addr())
+		}
+		r.slots = append(r.slots, sl)
+		r.fill(sl)
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, o := range r.round.Objects {
+		if o.Kind == "latch" {
+			wg.Go(func() { r.keepLatches(ctx, s, o) })
+		}
+	}
+	r.strikeAll()
+	r.account.calmed = worker.Now()
+	kit.SleepUntil(time.Now().Add(calm))
+	r.account.ended = worker.Now()
+	cancel()
+	for _, sl := range r.slots {
+		sl.End()
+	}
+	for _, sl := range r.slots {
+		kit.Within(r, time.Minute, sl.Ended(), "the end of a process")
+	}
+	wg.Wait()
+	if r.java != nil {
+		r.java.Kill()
+	}
+	r.account.behind = r.lastingKeys()
+}
+
+// session is one that no stroke of processes and connections hits.
+func (r *run) session() *holdfast.Session {
+	addrs, set := r.reach(nil)
+	s, err := holdfast.Open(
+		rueidis.ClientOption{InitAddress: addrs, Sentinel: rueidis.SentinelOption{MasterSet: set}},
+		&holdfast.Options{Lease: r.round.Lease, Anonymous: true},
+	)
+	require.NoError(r, err)
+	r.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// reach tells how a process finds the servers.
+func (r *run) reach(p *proxy.Proxy) (addrs []string, masterSet string) {
+	switch {
+	case r.sentinel != nil:
+		return r.sentinel.SentinelAddrs(), r.sentinel.MasterName
+	case r.cluster != nil:
+		return r.cluster.Addrs(), ""
+	case p != nil:
+		return []string{p.Addr()}, ""
+	}
+	return []string{r.nodes[0].Addr()}, ""
+}
+
+// fill starts a process in a slot.
+func (r *run) fill(sl *slot) {
+	r.Helper()
+	sl.first, r.next = r.next, r.next+clientsEach
+	p := part{Round: r.round, First: sl.first, Dawn: r.dawn}
+	p.Addrs, p.MasterSet = r.reach(sl.proxy)
+	for _, srv := range r.red {
+		p.Red = append(p.Red, srv.Addr())
+	}
+	text, err := json.Marshal(p)
+	require.NoError(r, err)
+	sl.Worker = worker.Start(r, r.hear, "player", string(text))
+}
+
+// An act is the beginning or the end of a stroke.
+type act struct {
+	at time.Duration
+	do func()
+}
+
+// strikeAll does what the round's plan says, in its order, and undoes it. What takes longer delays what follows.
+func (r *run) strikeAll() {
+	r.Helper()
+	var acts []act
+	for _, st := range r.round.Strokes {
+		undo := func() {}
+		acts = append(acts, act{st.At, func() {
+			began := time.Now()
+			if u := r.strikeOne(st); u != nil {
+				undo = u
+			}
+			r.tell(event{At: worker.Now(), Client: campaigner, What: strikes, Text: st.What, Count: st.Victim})
+			if took := time.Since(began); took > 3*time.Second {
+				r.Logf("to %s took %v", st.What, took.Round(time.Millisecond))
+			}
+		}})
+		if st.Lasts > 0 {
+			acts = append(acts, act{st.At + st.Lasts, func() {
+				undo()
+				r.tell(event{At: worker.Now(), Client: campaigner, What: undoes, Text: st.What, Count: st.Victim})
+			}})
+		}
+	}
+	slices.SortStableFunc(acts, func(a, b act) int { return int(a.at - b.at) })
+	began := time.Now()
+	for _, a := range acts {
+		kit.SleepUntil(began.Add(a.at))
+		a.do()
+	}
+	kit.SleepUntil(began.Add(storm))
+}
+
+// strikeOne does one stroke, and returns how it is undone.
+func (r *run) strikeOne(st stroke) (undo func()) {
+	r.Helper()
+	sl := r.slots[st.Victim%players]
+	switch {
+	case st.What == "kill":
+		sl.Kill()
+		for i := range clientsEach {
+			r.account.killed[sl.first+i] = worker.Now()
+		}
+		r.fill(sl)
+	case st.What == "stop", st.What == "stop for long":
+		w := sl.Worker
+		if sl.stopped == w { // by an earlier stroke, which ends it
+			return nil
+		}
+		sl.stopped = w
+		w.Pause()
+		return func() {
+			w.Resume()
+			if sl.stopped == w {
+				sl.stopped = nil
+			}
+		}
+	case slices.Contains(ofLinks, st.What):
+		return strikeLink(sl.proxy, st)
+	default:
+		return r.strike(st)
+	}
+	return nil
+}
+
+// keepLatches makes a latch for each period, and counts it down when that is over.
+func (r *run) keepLatches(ctx context.Context, s *holdfast.Session, o object) {
+	for period := int64(1); ; period++ {
+		name := latchName(o, period)
+		l := latch.New(s, name)
+		e := event{Client: campaigner, Object: object{o.Kind, name}, Count: 1}
+		_, err := l.TrySetCount(ctx, latchCount)
+		if err == nil {
+			sleep(ctx, r.dawn+time.Duration(period+1)*latchPeriod-worker.Now())
+		}
+		for ctx.Err() == nil {
+			if n, err := l.Count(ctx); err == nil && n == 0 {
+				e.What, e.At = isDown, worker.Now()
+				r.tell(e)
+				break
+			}
+			e.What, e.At = counts, worker.Now()
+			r.tell(e)
+			if l.CountDown(ctx) != nil {
+				sleep(ctx, 10*time.Millisecond)
+			}
+		}
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// lastingKeys are the keys that have no time to live and should have one.
+func (r *run) lastingKeys() (keys []string) {
+	space := map[string]redistest.Value{}
+	for _, n := range append(slices.Clone(r.nodes), r.red...) {
+		if role(n) == "master" {
+			maps.Copy(space, n.Keyspace(r))
+		}
+	}
+	for key, v := range space {
+		if !v.Expires && !mayLast(key, r.round.Objects) {
+			keys = append(keys, fmt.Sprintf("%s: %v", key, v))
+		}
+	}
+	return keys
+}
+
+// mayLast reports whether a key may have no time to live: counts are data, tokens go on, and so do Redisson's own keys of
+// fair locks and permits until the next look.
+func mayLast(key string, objects []object) bool {
+	for _, prefix := range []string{
+		"redisson_lock_token:", "redisson_lock_queue:", "redisson_lock_timeout:", "begin",
+	} {
+		if strings.HasPrefix(key, prefix) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(objects, func(o object) bool {
+		return (o.thing().lasting || o.thing().permits > 0) && strings.Contains(key, o.Name)
+	})
+}
+
+// startJava starts a process with Redisson, and waits until it plays.
+func (r *run) startJava() {
+	r.Helper()
+	r.nodes[0].Do(r, "SET", "begin", "1")
+	n := 0
+	for _, o := range r.round.Objects {
+		if o.Kind == r.round.Java {
+			n++
+		}
+	}
+	started := make(chan struct{})
+	var once sync.Once
+	millis := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+	r.java = worker.StartCommand(r, func(line string) {
+		var d deed
+		if err := json.Unmarshal([]byte(line), &d); err != nil {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.wrong = append(r.wrong, line)
+			return
+		}
+		r.mu.Lock()
+		r.deeds[fmt.Sprint(d.Client, " ", d.Serial)] = d
+		r.mu.Unlock()
+		once.Do(func() { close(started) })
+	}, "historian in Java", interop.Command(r, "Historian", r.nodes[0].Addr(), r.round.Java, strconv.Itoa(javas),
+		strconv.Itoa(clientsEach), "1000000", strconv.Itoa(n), millis(300*time.Millisecond), millis(r.round.Lease), "tolerant"))
+	kit.Within(r, time.Minute, started, "a process with Redisson")
+}

@@ -1,0 +1,141 @@
+package campaign
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// The size of a round.
+const (
+	players     = 4 // processes with Holdfast
+	clientsEach = 3
+	mostKinds   = 6
+	storm       = 15 * time.Second // while the nemesis strikes
+	calm        = 14 * time.Second // after that
+	settled     = 11 * time.Second // for this part of it whatever the storm has left may be in the way: a grant to the dead
+)
+
+// A round is all that a campaign's seed decides of one deployment: what is played on it, and what befalls it when.
+type round struct {
+	Number  int
+	Seed    uint64
+	Site    string
+	Lease   time.Duration
+	Objects []object
+	Java    string // what a process with Redisson plays beside the others; "": there is none
+	Strokes []stroke
+}
+
+func (r round) String() string {
+	text := fmt.Sprintf("%s, lease %v, seed %d, with %v", r.Site, r.Lease, r.Seed, r.Objects)
+	if r.Java != "" {
+		text += ", Java plays " + r.Java
+	}
+	for _, st := range r.Strokes {
+		text += fmt.Sprintf("; %.1f s: %s %d", st.At.Seconds(), st.What, st.Victim)
+		if st.Lasts > 0 {
+			text += fmt.Sprintf(" for %.1f s", st.Lasts.Seconds())
+		}
+	}
+	return text
+}
+
+// A stroke is one thing that the nemesis does, and for how long.
+type stroke struct {
+	At, Lasts time.Duration // from the beginning of the round
+	What      string
+	Victim    int // a process
+}
+
+// Where a round may take place, and what may befall its servers there.
+var sites = map[string][]string{
+	"single": {
+		"pause the server", "flush the scripts", "drop the clients", "forget", "restart", "restart empty", "fill the memory",
+		"evict", "take rights",
+	},
+	"sentinel": {"kill the master", "pause the server", "flush the scripts", "drop the clients"},
+	"cluster":  {"kill a master", "move slots", "pause the server", "flush the scripts", "drop the clients", "switch over"},
+}
+
+// What may befall a process; connections are only reached where a proxy stands before the server.
+var (
+	ofProcesses = []string{"kill", "stop", "stop for long"}
+	ofLinks     = []string{
+		"cut", "silence", "delay", "lose replies", "lose commands", "lose messages", "refuse connections",
+		"late commands",
+	}
+)
+
+// What may befall one of the servers of a RedLock.
+var ofTheThree = []string{"pause one of three", "restart one of three empty"}
+
+const three = 3
+
+// siteNames are in the order of the rounds.
+var siteNames = []string{"single", "sentinel", "single", "cluster"}
+
+// plan decides a round. The same seed, number and kinds make the same round.
+func plan(seed uint64, number int, kinds []string, java bool) round {
+	random := rand.New(rand.NewPCG(seed, uint64(number))) //nolint:gosec // it has to be repeatable
+	r := round{Number: number, Seed: seed, Site: siteNames[number%len(siteNames)]}
+	r.Lease = []time.Duration{time.Second, 2 * time.Second}[random.IntN(2)]
+	kinds = slices.Clone(kinds)
+	random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+	kinds = kinds[:min(len(kinds), mostKinds)]
+	if i := slices.IndexFunc(kinds, func(k string) bool { return things[k].java }); java && r.Site == "single" && i >= 0 {
+		r.Java = kinds[i]
+		kinds[0], kinds[i] = kinds[i], kinds[0] // so its objects have the first names, as Java knows them
+	}
+	for _, kind := range kinds {
+		for range 1 + random.IntN(2) {
+			r.Objects = append(r.Objects, object{Kind: kind, Name: fmt.Sprint("lock ", len(r.Objects))})
+		}
+	}
+	strokes := slices.Concat(ofProcesses, ofProcesses)
+	if r.Site == "single" {
+		strokes = slices.Concat(strokes, ofLinks, ofLinks)
+	}
+	for at := time.Second; at < storm-time.Second; at += time.Duration(100+random.IntN(900)) * time.Millisecond {
+		what := strokes[random.IntN(len(strokes))]
+		r.Strokes = append(r.Strokes, stroke{
+			At: at, What: what, Victim: random.IntN(players), Lasts: lasts(random, what, r.Lease),
+		})
+	}
+	// One or two of the servers': more would leave nothing to be hit.
+	for range 1 + random.IntN(2) {
+		what := sites[r.Site][random.IntN(len(sites[r.Site]))]
+		r.Strokes = append(r.Strokes, stroke{
+			At: 2*time.Second + time.Duration(random.Int64N(int64(storm/2))), What: what, Lasts: lasts(random, what, r.Lease),
+		})
+	}
+	if slices.Contains(kinds, "redlock") {
+		for _, what := range ofTheThree {
+			r.Strokes = append(r.Strokes, stroke{
+				At: 2*time.Second + time.Duration(random.Int64N(int64(storm/2))), What: what, Victim: random.IntN(three),
+				Lasts: lasts(random, what, r.Lease),
+			})
+		}
+	}
+	slices.SortStableFunc(r.Strokes, func(a, b stroke) int { return cmp.Compare(a.At, b.At) })
+	return r
+}
+
+// lasts is how long a stroke lasts; most of them need not, or last as long as they take.
+func lasts(random *rand.Rand, what string, lease time.Duration) time.Duration {
+	part := func(of time.Duration) time.Duration { return time.Duration(random.Int64N(int64(of))) }
+	switch what {
+	case "stop", "delay", "lose replies", "lose commands", "lose messages", "late commands", "fill the memory", "evict",
+		"take rights":
+		return part(lease)
+	case "stop for long":
+		return lease*5/4 + part(lease)
+	case "silence", "refuse connections":
+		return part(2 * lease)
+	case "pause the server", "pause one of three":
+		return part(lease * 3 / 2)
+	}
+	return 0
+}

@@ -1,0 +1,183 @@
+package campaign
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+	"github.com/holdfast-go/holdfast/tests/worker"
+)
+
+// A stage is the servers of a round.
+type stage struct {
+	*testing.T
+	round    round
+	nodes    []*redistest.Server // that have data
+	sentinel *redistest.SentinelSet
+	cluster  *redistest.Cluster
+	replica  *redistest.Server // of the first node, in a cluster
+	red      []*redistest.Server
+	lapses   []lapse
+}
+
+func newStage(t *testing.T, r round) *stage {
+	t.Helper()
+	s := &stage{T: t, round: r}
+	switch r.Site {
+	case "single":
+		s.nodes = []*redistest.Server{redistest.Start(t, "--appendonly", "yes")}
+	case "sentinel":
+		s.sentinel = redistest.StartSentinels(t)
+		s.nodes = []*redistest.Server{s.sentinel.Master(), s.sentinel.Replica()}
+	case "cluster":
+		s.cluster = redistest.StartCluster(t, 3)
+		s.nodes = slices.Clone(s.cluster.Nodes)
+		s.replica = s.cluster.AddReplica(t, s.nodes[0])
+	}
+	if slices.ContainsFunc(r.Objects, func(o object) bool { return o.Kind == "redlock" }) {
+		s.red = kit.StartServers(t, three)
+	}
+	return s
+}
+
+// forgets registers what the servers may have lost while a stroke was on.
+func (s *stage) forgets(what string, from time.Duration) {
+	s.lapses = append(s.lapses, lapse{what: what, from: from, to: worker.Now()})
+}
+
+// each sends a command to all nodes; one that is down does not matter.
+func (s *stage) each(args ...string) {
+	for _, n := range s.nodes {
+		_, _ = n.Try(args...)
+	}
+}
+
+// strike does to the servers what a stroke says, and returns how it is undone.
+func (s *stage) strike(st stroke) (undo func()) {
+	s.Helper()
+	began := worker.Now()
+	first := s.nodes[0]
+	config := func(key, value string) { s.each("CONFIG", "SET", key, value) }
+	switch st.What {
+	case "pause the server":
+		node := s.nodes[st.Victim%len(s.nodes)]
+		node.Pause()
+		return node.Resume
+	case "flush the scripts":
+		s.each("SCRIPT", "FLUSH")
+	case "drop the clients":
+		s.each("CLIENT", "KILL", "TYPE", "normal")
+		s.each("CLIENT", "KILL", "TYPE", "pubsub")
+	case "forget":
+		first.Do(s, "FLUSHALL")
+		s.forgets(st.What, began)
+	case "restart":
+		first.Restart()
+	case "restart empty":
+		first.Do(s, "FLUSHALL")
+		first.Restart()
+		s.forgets(st.What, began)
+	case "fill the memory":
+		config("maxmemory", "1")
+		return func() { config("maxmemory", "0") }
+	case "evict":
+		config("maxmemory-policy", "allkeys-random")
+		config("maxmemory", "1")
+		return func() {
+			config("maxmemory", "0")
+			s.forgets(st.What, began)
+		}
+	case "take rights":
+		s.each("ACL", "SETUSER", "default", "-publish")
+		return func() { s.each("ACL", "SETUSER", "default", "+@all") }
+	case "kill the master":
+		if s.sentinel.Disagreement(s.sentinel.Master().Addr()) != "" {
+			return nil // the last one has not come back
+		}
+		s.sentinel.Failover(s)
+		s.forgets(st.What, began)
+		s.sentinel.Replica().Restart()
+	case "kill a master":
+		if role(first) != "master" {
+			return nil
+		}
+		first.Stop()
+		kit.AwaitFor(s, time.Minute, "a new master", func() bool { return role(s.replica) == "master" })
+		first.Restart()
+		s.cluster.AwaitOK(s)
+		s.forgets(st.What, began)
+	case "switch over":
+		to := s.replica
+		if role(to) == "master" {
+			to = first
+		}
+		kit.Await(s, "a switch", func() bool { // it is refused while the replica is not in step
+			_, _ = to.Try("CLUSTER", "FAILOVER")
+			return role(to) == "master"
+		})
+		s.cluster.AwaitOK(s)
+	case "move slots":
+		s.cluster.AwaitOK(s)
+		for _, o := range s.round.Objects {
+			at := s.cluster.NodeOf(s, o.Name)
+			others := slices.DeleteFunc(slices.Clone(s.nodes), func(n *redistest.Server) bool {
+				return n.Addr() == at.Addr() || role(n) != "master"
+			})
+			s.cluster.MoveSlot(s, o.Name, others[rand.IntN(len(others))])
+		}
+	case "pause one of three":
+		s.red[st.Victim].Pause()
+		return s.red[st.Victim].Resume
+	case "restart one of three empty":
+		s.red[st.Victim].Restart()
+	default:
+		require.Fail(s, "unknown stroke", st.What)
+	}
+	return nil
+}
+
+func role(srv *redistest.Server) string {
+	reply, err := srv.Try("ROLE")
+	if fields, ok := reply.([]any); err == nil && ok && len(fields) > 0 {
+		role, _ := fields[0].(string)
+		return role
+	}
+	return ""
+}
+
+// strikeLink does to the connections of a process what a stroke says.
+func strikeLink(p *proxy.Proxy, st stroke) (undo func()) {
+	some := func(n int) proxy.Match {
+		return func(command []string) bool { return kit.AnyScript(command) && rand.IntN(n) == 0 }
+	}
+	rule := func(m proxy.Match, a proxy.Action) func() { return p.On(m, a, proxy.EveryTime).Remove }
+	switch st.What {
+	case "cut":
+		p.CutAll()
+	case "silence":
+		p.Silence()
+		return p.ResumeAll
+	case "delay":
+		return rule(proxy.Any, proxy.Delay(st.Lasts/10))
+	case "lose replies":
+		return rule(some(4), proxy.DropReply)
+	case "lose commands":
+		return rule(some(4), proxy.ResetBefore)
+	case "late commands":
+		return rule(some(8), proxy.Stall)
+	case "lose messages":
+		p.LoseMessages(true)
+		return func() { p.LoseMessages(false) }
+	case "refuse connections":
+		p.RefuseNew(true)
+		p.CutAll()
+		return func() { p.RefuseNew(false) }
+	}
+	return nil
+}
