@@ -44,6 +44,7 @@ type account struct {
 type lapse struct {
 	name     string // of an object; "": any
 	what     string
+	acked    bool // what replicas have acknowledged is not forgotten
 	from, to time.Duration
 }
 
@@ -147,8 +148,11 @@ func (a *account) forgotten(first, second tenure) *lapse {
 	return last
 }
 
-// of reports whether the object may have been forgotten: one that is on several servers is not, if one of them forgets.
-func (l lapse) of(o object) bool { return l.name == o.Name || l.name == "" && o.Kind != "redlock" }
+// of reports whether the object may have been forgotten: not one that is on several servers, if one of them forgets, nor
+// one that the new master knows.
+func (l lapse) of(o object) bool {
+	return l.name == o.Name || l.name == "" && o.Kind != "redlock" && (!l.acked || o.thing().lasting)
+}
 
 // firstLapse is when the servers first forgot something; what has no lease is not judged any more after that.
 func (a *account) firstLapse() time.Duration {

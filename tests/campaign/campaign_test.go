@@ -180,7 +180,9 @@ func (r *run) forcedLapses() {
 		case forces:
 			began[e.Client] = e.At
 			// until it is known when it ended
-			r.account.lapses = append(r.account.lapses, lapse{e.Object.Name, "forced", e.At, e.At + r.round.Lease})
+			r.account.lapses = append(r.account.lapses, lapse{
+				name: e.Object.Name, what: "forced", from: e.At, to: e.At + r.round.Lease,
+			})
 		case forced:
 			for i, l := range r.account.lapses {
 				if l.name == e.Object.Name && l.from == began[e.Client] {

@@ -13,10 +13,16 @@ const (
 	players     = 4 // processes with Holdfast
 	clientsEach = 3
 	mostKinds   = 6
-	storm       = 15 * time.Second // while the nemesis strikes
-	calm        = 14 * time.Second // after that
-	settled     = 11 * time.Second // for this part of it whatever the storm has left may be in the way: a grant to the dead
+	storm       = 15 * time.Second        // while the nemesis strikes
+	settled     = 11 * time.Second        // then whatever it has left may be in the way for so long: a lease of the dead
+	calm        = settled + 3*time.Second // all of the time after the storm; those who have waited since then are judged
 )
+
+// longLease is longer than a failover takes; those who have one lose it in a failover that forgets it.
+const longLease = 10 * time.Second
+
+// unit is what strokes are measured by.
+func (r round) unit() time.Duration { return min(r.Lease, 2*time.Second) }
 
 // A round is all that a campaign's seed decides of one deployment: what is played on it, and what befalls it when.
 type round struct {
@@ -24,6 +30,7 @@ type round struct {
 	Seed    uint64
 	Site    string
 	Lease   time.Duration
+	Acks    bool // all replicas must have what is acquired
 	Objects []object
 	Java    string // what a process with Redisson plays beside the others; "": there is none
 	Strokes []stroke
@@ -31,6 +38,9 @@ type round struct {
 
 func (r round) String() string {
 	text := fmt.Sprintf("%s, lease %v, seed %d, with %v", r.Site, r.Lease, r.Seed, r.Objects)
+	if r.Acks {
+		text += ", which all replicas must have"
+	}
 	if r.Java != "" {
 		text += ", Java plays " + r.Java
 	}
@@ -82,6 +92,10 @@ func plan(seed uint64, number int, kinds []string, java bool) round {
 	random := rand.New(rand.NewPCG(seed, uint64(number))) //nolint:gosec // it has to be repeatable
 	r := round{Number: number, Seed: seed, Site: siteNames[number%len(siteNames)]}
 	r.Lease = []time.Duration{time.Second, 2 * time.Second}[random.IntN(2)]
+	if r.Site != "single" && random.IntN(3) > 0 { // leases that outlast a failover
+		r.Lease = longLease
+		r.Acks = r.Site == "sentinel" && random.IntN(2) == 0
+	}
 	kinds = slices.Clone(kinds)
 	random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	kinds = kinds[:min(len(kinds), mostKinds)]
@@ -101,21 +115,21 @@ func plan(seed uint64, number int, kinds []string, java bool) round {
 	for at := time.Second; at < storm-time.Second; at += time.Duration(100+random.IntN(900)) * time.Millisecond {
 		what := strokes[random.IntN(len(strokes))]
 		r.Strokes = append(r.Strokes, stroke{
-			At: at, What: what, Victim: random.IntN(players), Lasts: lasts(random, what, r.Lease),
+			At: at, What: what, Victim: random.IntN(players), Lasts: lasts(random, what, r.unit()),
 		})
 	}
-	// One or two of the servers': more would leave nothing to be hit.
-	for range 1 + random.IntN(2) {
+	// Few of the servers': more would leave nothing to be hit.
+	for range 2 + random.IntN(2) {
 		what := sites[r.Site][random.IntN(len(sites[r.Site]))]
 		r.Strokes = append(r.Strokes, stroke{
-			At: 2*time.Second + time.Duration(random.Int64N(int64(storm/2))), What: what, Lasts: lasts(random, what, r.Lease),
+			At: 2*time.Second + time.Duration(random.Int64N(int64(storm/2))), What: what, Lasts: lasts(random, what, r.unit()),
 		})
 	}
 	if slices.Contains(kinds, "redlock") {
 		for _, what := range ofTheThree {
 			r.Strokes = append(r.Strokes, stroke{
 				At: 2*time.Second + time.Duration(random.Int64N(int64(storm/2))), What: what, Victim: random.IntN(three),
-				Lasts: lasts(random, what, r.Lease),
+				Lasts: lasts(random, what, r.unit()),
 			})
 		}
 	}
@@ -124,18 +138,18 @@ func plan(seed uint64, number int, kinds []string, java bool) round {
 }
 
 // lasts is how long a stroke lasts; most of them need not, or last as long as they take.
-func lasts(random *rand.Rand, what string, lease time.Duration) time.Duration {
+func lasts(random *rand.Rand, what string, unit time.Duration) time.Duration {
 	part := func(of time.Duration) time.Duration { return time.Duration(random.Int64N(int64(of))) }
 	switch what {
 	case "stop", "delay", "lose replies", "lose commands", "lose messages", "late commands", "fill the memory", "evict",
 		"take rights":
-		return part(lease)
+		return part(unit)
 	case "stop for long":
-		return lease*5/4 + part(lease)
+		return unit*5/4 + part(unit)
 	case "silence", "refuse connections":
-		return part(2 * lease)
+		return part(2 * unit)
 	case "pause the server", "pause one of three":
-		return part(lease * 3 / 2)
+		return part(unit * 3 / 2)
 	}
 	return 0
 }

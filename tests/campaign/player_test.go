@@ -42,17 +42,21 @@ func player(args []string) {
 	var p part
 	kit.Must(json.Unmarshal([]byte(args[0]), &p))
 	var sessions []*holdfast.Session
-	open := func(option rueidis.ClientOption) *holdfast.Session {
-		s, err := holdfast.Open(option, &holdfast.Options{Lease: p.Round.Lease, Label: "campaign"})
+	open := func(option rueidis.ClientOption, acks holdfast.Acks) *holdfast.Session {
+		s, err := holdfast.Open(option, &holdfast.Options{Lease: p.Round.Lease, Label: "campaign", Acks: acks})
 		kit.Must(err)
 		sessions = append(sessions, s)
 		return s
 	}
 	server := rueidis.ClientOption{InitAddress: p.Addrs, Sentinel: rueidis.SentinelOption{MasterSet: p.MasterSet}}
-	own, other := open(server), open(server)
+	var acks holdfast.Acks
+	if p.Round.Acks {
+		acks = holdfast.AcksAll
+	}
+	own, other := open(server, acks), open(server, acks)
 	var red []*holdfast.Session
 	for _, addr := range p.Red {
-		red = append(red, open(rueidis.ClientOption{InitAddress: []string{addr}}))
+		red = append(red, open(rueidis.ClientOption{InitAddress: []string{addr}}, 0))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -120,8 +124,8 @@ func pause(ctx context.Context, d time.Duration) {
 
 // work holds for a while: in most cases shortly, sometimes longer than a lease.
 func (c *client) work(ctx context.Context) {
-	if c.chance(25) {
-		pause(ctx, c.upTo(c.Round.Lease*3/2))
+	if c.chance(15) {
+		pause(ctx, c.upTo(2*c.Round.unit()))
 		return
 	}
 	pause(ctx, c.upTo(15*time.Millisecond))
@@ -439,7 +443,7 @@ func (c *client) latch(o object) {
 		c.pause(latchPeriod / 4)
 		return
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, latchPeriod)
+	ctx, cancel := context.WithTimeout(c.ctx, 3*latest)
 	defer cancel()
 	if n, err := l.Count(ctx); err != nil || n == 0 {
 		c.complain(o, err)

@@ -102,6 +102,7 @@ func (s *stage) strike(st stroke) (undo func()) {
 		}
 		s.sentinel.Failover(s)
 		s.forgets(st.What, began)
+		s.lapses[len(s.lapses)-1].acked = s.round.Acks
 		s.sentinel.Replica().Restart()
 	case "kill a master":
 		if role(first) != "master" {
@@ -123,6 +124,9 @@ func (s *stage) strike(st stroke) (undo func()) {
 		})
 		s.cluster.AwaitOK(s)
 	case "move slots":
+		if role(first) != "master" {
+			return nil // whom a tool would have to tell has changed
+		}
 		s.cluster.AwaitOK(s)
 		for _, o := range s.round.Objects {
 			at := s.cluster.NodeOf(s, o.Name)
