@@ -148,8 +148,8 @@ func (a *account) forgotten(first, second tenure) *lapse {
 	return last
 }
 
-// of reports whether the object may have been forgotten: not one that is on several servers, if one of them forgets, nor
-// one that the new master knows.
+// of reports whether the object may have been forgotten: not one that is on several servers, if one of them forgets,
+// nor one that the new master knows.
 func (l lapse) of(o object) bool {
 	return l.name == o.Name || l.name == "" && o.Kind != "redlock" && (!l.acked || o.thing().lasting)
 }

@@ -36,11 +36,12 @@ import (
 func TestMain(m *testing.M) { kit.Main(m, map[string]func([]string){"player": player}) }
 
 var (
-	minutes = flag.Float64("minutes", 0, "how long the campaign goes on; 0: a round, or one for each kind of deployment if HOLDFAST_STRESS is set")
-	seed    = flag.Uint64("seed", 1, "what decides everything")
-	only    = flag.String("kinds", "", "what is played, separated by commas; the default is everything")
-	single  = flag.Int("round", -1, "play this round only")
-	atOnce  = flag.Int("at-once", 2, "rounds that are played at the same time")
+	minutes = flag.Float64("minutes", 0,
+		"how long the campaign goes on; 0: a round, or one for each kind of deployment if HOLDFAST_STRESS is set")
+	seed   = flag.Uint64("seed", 1, "what decides everything")
+	only   = flag.String("kinds", "", "what is played, separated by commas; the default is everything")
+	single = flag.Int("round", -1, "play this round only")
+	atOnce = flag.Int("at-once", 2, "rounds that are played at the same time")
 )
 
 // TestCampaign plays rounds until the time is up.
@@ -405,8 +406,8 @@ func (r *run) lastingKeys() (keys []string) {
 	return keys
 }
 
-// mayLast reports whether a key may have no time to live: counts are data, tokens go on, and so do Redisson's own keys of
-// fair locks and permits until the next look.
+// mayLast reports whether a key may have no time to live: counts are data, tokens go on, and so do Redisson's own keys
+// of fair locks and permits until the next look.
 func mayLast(key string, objects []object) bool {
 	for _, prefix := range []string{
 		"redisson_lock_token:", "redisson_lock_queue:", "redisson_lock_timeout:", "begin",
@@ -446,6 +447,7 @@ func (r *run) startJava() {
 		r.mu.Unlock()
 		once.Do(func() { close(started) })
 	}, "historian in Java", interop.Command(r, "Historian", r.nodes[0].Addr(), r.round.Java, strconv.Itoa(javas),
-		strconv.Itoa(clientsEach), "1000000", strconv.Itoa(n), millis(300*time.Millisecond), millis(r.round.Lease), "tolerant"))
+		strconv.Itoa(clientsEach), "1000000", strconv.Itoa(n), millis(300*time.Millisecond), millis(r.round.Lease),
+		"tolerant"))
 	kit.Within(r, time.Minute, started, "a process with Redisson")
 }

@@ -1,6 +1,7 @@
 package campaign
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -134,7 +135,10 @@ func TestTheRefereeFindsWhatIsWrong(t *testing.T) {
 			name: "not in the order of asking", finds: []int{9},
 			events: [][]event{got(1, o("fairlock"), 17*s, 24*s, 25*s), got(2, o("fairlock"), 20*s, 21*s, 22*s)},
 		},
-		{name: "a wait for what others have", events: [][]event{had(1, o("rlock"), 30*s, 40*s), waited(2, o("rlock"), 30*s, 40*s)}},
+		{
+			name:   "a wait for what others have",
+			events: [][]event{had(1, o("rlock"), 30*s, 40*s), waited(2, o("rlock"), 30*s, 40*s)},
+		},
 		{name: "a wait for what is free", finds: []int{10}, events: [][]event{waited(2, o("rlock"), 30*s, 39*s)}},
 		{
 			name: "a wait between two who had it", finds: []int{10},
@@ -143,7 +147,7 @@ func TestTheRefereeFindsWhatIsWrong(t *testing.T) {
 		{name: "a key for ever", finds: []int{11}, behind: []string{"key"}},
 		{name: "a goroutine", finds: []int{12}, events: [][]event{one(event{What: left, Text: "goroutine 1"})}},
 		{name: "memory", finds: []int{12}, events: [][]event{one(event{What: left, Count: mostMiB + 1})}},
-		{name: "an error that nobody explains", finds: []int{13}, events: [][]event{one(event{What: strange, Text: "other"})}},
+		{name: "an error", finds: []int{13}, events: [][]event{one(event{What: strange, Text: "other"})}},
 	} {
 		a := &account{
 			round: round{Lease: s}, lapses: c.lapses, behind: c.behind, killed: map[int]time.Duration{}, calmed: 15 * s,
@@ -174,10 +178,9 @@ func TestASeedDecidesTheCampaign(t *testing.T) {
 			strokes[st.What] = true
 		}
 	}
-	for _, all := range [][]string{sites["single"], sites["sentinel"], sites["cluster"], ofProcesses, ofLinks, ofTheThree} {
-		for _, what := range all {
-			require.Contains(t, strokes, what)
-		}
+	all := slices.Concat(sites["single"], sites["sentinel"], sites["cluster"], ofProcesses, ofLinks, ofTheThree)
+	for _, what := range all {
+		require.Contains(t, strokes, what)
 	}
 	for kind, thing := range things {
 		require.Equal(t, thing.java, javas[kind], kind)

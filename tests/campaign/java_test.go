@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// A deed is what a thread in Java tells of a call, twice: when it begins and when it has returned. Historian.java says it.
+// A deed is what a thread in Java tells of a call, twice: when it begins and when it has returned. Historian.java says
+// it.
 type deed struct {
 	Client, Serial   int
 	Lock, Half, Kind string

@@ -67,7 +67,9 @@ var sites = map[string][]string{
 		"evict", "take rights",
 	},
 	"sentinel": {"kill the master", "pause the server", "flush the scripts", "drop the clients"},
-	"cluster":  {"kill a master", "move slots", "pause the server", "flush the scripts", "drop the clients", "switch over"},
+	"cluster": {
+		"kill a master", "move slots", "pause the server", "flush the scripts", "drop the clients", "switch over",
+	},
 }
 
 // What may befall a process; connections are only reached where a proxy stands before the server.

@@ -53,23 +53,32 @@ var bugs = []bug{
 		kinds: "rwlock", catches: 2,
 	},
 	{
-		what:  "permits are taken and not counted",
-		edits: []edit{{"lua/semaphore_acquire_expirable.lua", "redis.pcall('DECRBY', semaphore, taken)", "redis.pcall('DECRBY', semaphore, 0)"}},
+		what: "permits are taken and not counted",
+		edits: []edit{{
+			"lua/semaphore_acquire_expirable.lua", "redis.pcall('DECRBY', semaphore, taken)", "redis.pcall('DECRBY', semaphore, 0)",
+		}},
 		kinds: "permits", catches: 3,
 	},
 	{
-		what:  "counts are taken and not counted",
-		edits: []edit{{"lua/semaphore_acquire.lua", "redis.call('DECRBY', semaphore, ARGV[1])", "redis.call('GET', semaphore)"}},
+		what: "counts are taken and not counted",
+		edits: []edit{{
+			"lua/semaphore_acquire.lua", "redis.call('DECRBY', semaphore, ARGV[1])", "redis.call('GET', semaphore)",
+		}},
 		kinds: "semaphore", catches: 4,
 	},
 	{
-		what:  "a renewal finds every lock, whether it is there or not",
-		edits: []edit{{"lua/lock_renew.lua", "return type(held) == 'table' and held or held == 1", "return type(held) == 'table' and held or true"}},
+		what: "a renewal finds every lock, whether it is there or not",
+		edits: []edit{{
+			"lua/lock_renew.lua", "return type(held) == 'table' and held or held == 1",
+			"return type(held) == 'table' and held or true",
+		}},
 		kinds: "rlock", catches: 5,
 	},
 	{
-		what:  "tokens are issued twice",
-		edits: []edit{{"lua/include/token_next.lua", "return redis.call('INCR', key)", "return redis.call('INCRBY', key, 0)"}},
+		what: "tokens are issued twice",
+		edits: []edit{{
+			"lua/include/token_next.lua", "return redis.call('INCR', key)", "return redis.call('INCRBY', key, 0)",
+		}},
 		kinds: "rlock fenced,leader", catches: 6,
 	},
 	{

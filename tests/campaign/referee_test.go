@@ -128,8 +128,8 @@ func counted(a *account) []string {
 	return a.most(func(o object) bool { return o.Kind == "semaphore" }, func(t tenure) bool { return t.from < first })
 }
 
-// learns is how long after a failover a holder may take to learn what the new master has: half a second, on a busy machine
-// more, and for as long as the process may be stopped.
+// learns is how long after a failover a holder may take to learn what the new master has: half a second, on a busy
+// machine more, and for as long as the process may be stopped.
 const learns = 8 * time.Second
 
 func told(a *account) (texts []string) {
@@ -225,7 +225,7 @@ func order(a *account) (texts []string) {
 		for _, first := range all {
 			for _, second := range all {
 				if second.got && first.from+certainlyBefore < second.from && first.to > second.to+certainlyBefore {
-					texts = append(texts, fmt.Sprintf("client %d asked for %q at %v, and client %d, who asked at %v, got it first, at %v",
+					texts = append(texts, fmt.Sprintf("client %d asked for %q at %v; client %d, who asked at %v, got it first, at %v",
 						first.client, first.object.Name, first.from, second.client, second.from, second.to))
 				}
 			}

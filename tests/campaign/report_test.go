@@ -63,7 +63,7 @@ func (r *run) report(findings []finding) {
 		}
 	}
 	s.Second, s.ToldWithin = r.account.secondHolders()
-	r.Logf("had %v; %d calls got nothing, %d holds were lost; %d second holders after a server forgot, the first was told within %v",
+	r.Logf("had %v; %d calls got nothing, %d holds were lost; a server forgot, and made %d second holders, told within %v",
 		s.Operations, s.Refused, s.Lost, s.Second, s.ToldWithin)
 	if *record == "" {
 		return
@@ -179,8 +179,8 @@ func tables(all []summary) string {
 		}
 	}
 	var b strings.Builder
-	b.WriteString("| servers | version | rounds | hours | calls that got nothing | holds lost | second holders after a server " +
-		"forgot | the first was told within | findings |\n|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| servers | version | rounds | hours | calls that got nothing | holds lost | " +
+		"second holders after a server forgot | the first was told within | findings |\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, place := range slices.Sorted(maps.Keys(places)) {
 		p := places[place]
 		fmt.Fprintf(&b, "| %s | %d | %.1f | %d | %d | %d | %v | %d |\n", place, p.rounds, p.seconds/3600, p.refused, p.lost,
