@@ -55,7 +55,8 @@ var bugs = []bug{
 	{
 		what: "permits are taken and not counted",
 		edits: []edit{{
-			"lua/semaphore_acquire_expirable.lua", "redis.pcall('DECRBY', semaphore, taken)", "redis.pcall('DECRBY', semaphore, 0)",
+			"lua/semaphore_acquire_expirable.lua", "redis.pcall('DECRBY', semaphore, taken)",
+			"redis.pcall('DECRBY', semaphore, 0)",
 		}},
 		kinds: "permits", catches: 3,
 	},

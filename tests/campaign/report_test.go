@@ -180,7 +180,8 @@ func tables(all []summary) string {
 	}
 	var b strings.Builder
 	b.WriteString("| servers | version | rounds | hours | calls that got nothing | holds lost | " +
-		"second holders after a server forgot | the first was told within | findings |\n|---|---|---|---|---|---|---|---|---|\n")
+		"second holders after a server forgot | the first was told within | findings |\n" +
+		"|---|---|---|---|---|---|---|---|---|\n")
 	for _, place := range slices.Sorted(maps.Keys(places)) {
 		p := places[place]
 		fmt.Fprintf(&b, "| %s | %d | %.1f | %d | %d | %d | %v | %d |\n", place, p.rounds, p.seconds/3600, p.refused, p.lost,
