@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -37,18 +38,23 @@ type round struct {
 }
 
 func (r round) String() string {
-	text := fmt.Sprintf("%s, lease %v, seed %d, with %v", r.Site, r.Lease, r.Seed, r.Objects)
+	parts := []string{fmt.Sprintf("%s, lease %v, seed %d, with %v", r.Site, r.Lease, r.Seed, r.Objects)}
 	if r.Acks {
-		text += ", which all replicas must have"
+		parts = append(parts, "all replicas must have what is acquired")
 	}
 	if r.Java != "" {
-		text += ", Java plays " + r.Java
+		parts = append(parts, "Java plays "+r.Java)
 	}
 	for _, st := range r.Strokes {
-		text += fmt.Sprintf("; %.1f s: %s %d", st.At.Seconds(), st.What, st.Victim)
-		if st.Lasts > 0 {
-			text += fmt.Sprintf(" for %.1f s", st.Lasts.Seconds())
-		}
+		parts = append(parts, st.String())
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (st stroke) String() string {
+	text := fmt.Sprintf("%.1f s: %s %d", st.At.Seconds(), st.What, st.Victim)
+	if st.Lasts > 0 {
+		text += fmt.Sprintf(" for %.1f s", st.Lasts.Seconds())
 	}
 	return text
 }
