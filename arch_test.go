@@ -114,8 +114,9 @@ var mayImport = map[string][]string{
 	"otel":         {"."},
 	"otel/example": {".", "fairlock", "internal/embedded", "otel", "rlock", "rwlock"},
 
-	// Only the command imports it.
+	// Only the command imports them.
 	"internal/survey": {"internal/cluster", "internal/deadlock", "internal/presence", "internal/wire"},
+	"internal/rights": {"internal/wire"},
 
 	"fence": {}, // it knows numbers
 

@@ -80,6 +80,26 @@ func Literal(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
+// Names are some names that begin so and are wanted, a few more than most at the most.
+func Names(
+	ctx context.Context, client rueidis.Client, begin string, wanted func(string) bool, most int,
+) (names []string) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	_, _ = Overview(client, false).Walk(ctx, Literal(begin)+"*", func(objects []*Object) error {
+		for _, o := range objects {
+			if wanted(o.Name) {
+				names = append(names, o.Name)
+			}
+		}
+		if len(names) >= most {
+			cancel()
+		}
+		return nil
+	})
+	return names
+}
+
 // Keys goes through the keys of a node that a glob matches, all there are if it is "", and yields them in portions.
 // If typ is not "" it yields only keys of that type.
 func Keys(ctx context.Context, node rueidis.Client, glob, typ string, yield func([]string) error) error {

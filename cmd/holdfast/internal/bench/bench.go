@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -61,13 +60,9 @@ type row struct {
 }
 
 func (b *bench) print(r row) error {
-	if b.asJSON {
-		return cli.WriteJSON(os.Stdout, r)
-	}
 	micros := func(us float64) string { return cli.Roughly(time.Duration(us * float64(time.Microsecond))) }
-	_, err := fmt.Printf("%-10s  %4d goroutines  %9.0f /s  p50 %8s  p99 %8s  worst %8s\n",
-		r.What, r.Goroutines, r.PerSecond, micros(r.P50), micros(r.P99), micros(r.Worst))
-	return err
+	return cli.Print(b.asJSON, r, fmt.Sprintf("%-10s  %4d goroutines  %9.0f /s  p50 %8s  p99 %8s  worst %8s\n",
+		r.What, r.Goroutines, r.PerSecond, micros(r.P50), micros(r.P99), micros(r.Worst)))
 }
 
 // run connects, measures, and gives what ended it an exit code.
@@ -118,7 +113,7 @@ func (b *bench) measure(ctx context.Context, client rueidis.Client, session *hol
 			return err
 		}
 		if err := b.print(measured); err != nil {
-			return cli.Exit(cli.ExitNo, err)
+			return err
 		}
 	}
 	return nil

@@ -13,11 +13,6 @@ import (
 	"unicode/utf8"
 )
 
-// Colors reports whether what is written to the file may be colored.
-func Colors(f *os.File) bool {
-	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && IsTerminal(f)
-}
-
 // Plural is how many there are of what.
 func Plural(n int64, what string) string {
 	if n == 1 {
@@ -46,6 +41,15 @@ func Safe(text string) string {
 		return text
 	}
 	return strconv.Quote(text)
+}
+
+// Print prints an answer: the object if JSON is asked for, else the text.
+func Print(asJSON bool, object any, text string) error { //nolint:revive // what the user asks for
+	if asJSON {
+		return Exit(ExitNo, WriteJSON(os.Stdout, object))
+	}
+	_, err := os.Stdout.WriteString(text)
+	return Exit(ExitNo, err)
 }
 
 // WriteJSON writes a value as one line of JSON, in which everything is escaped that a terminal might obey.

@@ -3,7 +3,7 @@
 //
 // The coordinator starts the processes, which are this program again as the hidden command
 // "demo worker". It gives them orders and hears what they do over pipes, one JSON object per line
-// (protocol.go). Each scene is a file: its story, which the coordinator tells, and its work, which
+// (worker.go). Each scene is a file: its story, which the coordinator tells, and its work, which
 // the processes do. In lock.go and fair.go they count (counting.go), in pool.go they do jobs.
 package demo
 
@@ -12,6 +12,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
@@ -50,20 +55,20 @@ func run(ctx context.Context, out *os.File, redis string, chosen []scene) (err e
 		redis, where = server.URL(), "an embedded server"
 		_ = errors.Join(os.Unsetenv(cli.EnvUser), os.Unsetenv(cli.EnvPassword)) // they are for a server of the user's
 	}
-	screen := newScreen(out)
-	defer screen.clear()
+	screen := cli.NewScreen(out)
+	defer screen.Clear()
 	for _, sc := range chosen {
 		if err := play(ctx, sc, screen, redis, where, folder); err != nil {
 			return fmt.Errorf("demo: %s: %w", sc.name, err)
 		}
 	}
-	return screen.err
+	return screen.Err
 }
 
 // play plays one scene; none of its processes is left afterwards.
-func play(ctx context.Context, sc scene, screen *screen, redis, where, folder string) error {
-	screen.say("")
-	screen.say(screen.bold("holdfast demo "+sc.name) + " on " + where + ": " + sc.short)
+func play(ctx context.Context, sc scene, screen *cli.Screen, redis, where, folder string) error {
+	screen.Say("")
+	screen.Say(screen.Color(cli.Bold, "holdfast demo "+sc.name) + " on " + where + ": " + sc.short)
 	session, err := cli.At(redis).Open(&holdfast.Options{Anonymous: true})
 	if err != nil {
 		return err
@@ -75,6 +80,55 @@ func play(ctx context.Context, sc scene, screen *screen, redis, where, folder st
 	if err := s.story.tell(ctx); err != nil {
 		return err
 	}
-	screen.say(screen.green("Everything held."))
+	screen.Say(screen.Color(cli.Green, "Everything held."))
 	return nil
+}
+
+// Command is the command "demo".
+func Command() *cobra.Command {
+	var redis string
+	var names []cobra.Completion
+	for _, s := range scenes() {
+		names = append(names, cobra.CompletionWithDesc(s.name, s.short))
+	}
+	cmd := &cobra.Command{
+		Use:       "demo [SCENE]",
+		Short:     "Show locks at work while their holders are killed and stopped",
+		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
+		ValidArgs: names,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if redis != "" {
+				if _, err := cli.At(redis).Options(); err != nil {
+					return err
+				}
+			}
+			chosen := slices.DeleteFunc(scenes(), func(s scene) bool { return len(args) == 1 && s.name != args[0] })
+			ctx, release := cli.UntilSignal(cmd.Context())
+			defer release()
+			// If the reader has gone, as in "demo | head", a write fails instead of ending the demo at once.
+			signal.Ignore(syscall.SIGPIPE)
+			err := run(ctx, os.Stdout, redis, chosen)
+			if stopped := cli.Stopped(ctx); stopped != nil && err != nil {
+				return cli.Exit(stopped.Code, fmt.Errorf("demo: %w", stopped))
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&redis, "redis", "", "`URL` of a server to use instead of the embedded one")
+	cmd.AddCommand(workerCommand())
+	return cmd
+}
+
+// workerCommand is the command that the demo's worker processes run.
+func workerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "worker",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// Ctrl-C reaches every process of the terminal, but the coordinator ends the workers.
+			signal.Ignore(os.Interrupt)
+			return work(cmd.Context(), os.Stdin, os.Stdout)
+		},
+	}
 }

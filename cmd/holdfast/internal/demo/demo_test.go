@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 )
 
 func TestLedgerFindsLostUpdates(t *testing.T) {
@@ -47,7 +48,7 @@ func TestQueueInOrder(t *testing.T) {
 		"xabc": "",
 		"acb":  "out of order: number 3 of the queue was served as number 2",
 	} {
-		f := &fairStory{stage: &stage{screen: &screen{out: new(strings.Builder)}}, grants: map[string]int{}}
+		f := &fairStory{stage: &stage{Screen: &cli.Screen{Out: new(strings.Builder)}}, grants: map[string]int{}}
 		for i, id := range strings.Split(served, "") {
 			f.grants[id] = i
 		}
@@ -86,41 +87,6 @@ func TestWorkerWithoutServer(t *testing.T) {
 	}))
 	err := work(t.Context(), strings.NewReader(orders.String()), io.Discard)
 	require.ErrorContains(t, err, "open: dial tcp 127.0.0.1:1: ")
-}
-
-func TestWorkersEnd(t *testing.T) {
-	p := &process{number: 1, cmd: exec.Command(os.Args[0], "-test.no-such-flag")}
-	p.cmd.Stderr = &p.stderr
-	stdout, err := p.cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, p.cmd.Start())
-	f := &fleet{processes: []*process{p}, events: make(chan event, 1)}
-	f.listen(p, stdout)
-	failed := <-f.events
-	require.Equal(t, exited, failed.What)
-	require.Contains(t, failed.Text, "-test.no-such-flag")
-
-	require.EqualError(t, f.ended(failed), "worker 1: "+failed.Text)
-	require.EqualError(t, f.ended(event{worker: 1}), "worker 1 ended too early")
-	p.fate = finishing
-	require.EqualError(t, f.ended(failed), "worker 1: "+failed.Text)
-	require.NoError(t, f.ended(event{worker: 1}))
-	p.fate = killed
-	require.NoError(t, f.ended(failed))
-}
-
-func TestScreen(t *testing.T) {
-	var out strings.Builder
-	s := &screen{out: &out, live: true}
-	s.write(startOver + "half")
-	s.say(s.red("done"))
-	require.Equal(t, startOver+"half"+startOver+"done\n", out.String())
-
-	out.Reset()
-	s = &screen{out: &out}
-	s.say("done")
-	s.clear()
-	require.Equal(t, "done\n", out.String())
 }
 
 func TestHelpNamesTheScenes(t *testing.T) {

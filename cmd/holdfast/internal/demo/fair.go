@@ -85,8 +85,8 @@ func (f *fairStory) someoneGivesUp(ctx context.Context) error {
 		return err
 	}
 	worker := f.workerOf(queue[len(queue)/2])
-	f.process(worker).order(giveUp)
-	f.note(f.yellow("a waiter of worker %d gives up"), worker)
+	f.process(worker).Order(giveUp)
+	f.note(f.Color(cli.Yellow, "a waiter of worker %d gives up"), worker)
 	after, err := f.queueWhen(ctx, "the waiter to move to the end", func(now []string) bool {
 		return len(now) == len(queue) && !slices.Equal(now, queue)
 	})
@@ -98,7 +98,7 @@ func (f *fairStory) someoneGivesUp(ctx context.Context) error {
 		return fmt.Errorf("the queue was %s, and is %s", f.draw(queue), f.draw(after))
 	}
 	f.note("it has left the queue, and asks again; the others keep their places: %s", f.draw(after))
-	f.process(fairHolder).order(proceed)
+	f.process(fairHolder).Order(proceed)
 	if err := f.until(ctx, "the queue to be served", func() bool { return f.served(after) }); err != nil {
 		return err
 	}
@@ -114,13 +114,13 @@ func (f *fairStory) someoneDies(ctx context.Context) error {
 	}
 	first := slices.IndexFunc(queue, func(id string) bool { return f.workerOf(id) != fairHolder })
 	dead := f.workerOf(queue[first])
-	if err := f.process(dead).kill(); err != nil {
+	if err := f.process(dead).Kill(); err != nil {
 		return err
 	}
 	died := time.Now()
-	f.note("%s to worker %d, which is number %d in the queue", f.red("SIGKILL"), dead, first+1)
+	f.note("%s to worker %d, which is number %d in the queue", f.Color(cli.Red, "SIGKILL"), dead, first+1)
 	living := slices.DeleteFunc(slices.Clone(queue), func(id string) bool { return f.workerOf(id) == dead })
-	f.process(fairHolder).order(proceed)
+	f.process(fairHolder).Order(proceed)
 	if err := f.until(ctx, "the dead waiter's turn", func() bool { return f.served(queue[:first]) }); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (f *fairStory) someoneDies(ctx context.Context) error {
 	} else if !errors.Is(err, holdfast.ErrBusy) {
 		return err
 	}
-	f.note("%s: its attempt is refused as busy", f.green("a newcomer does not overtake"))
+	f.note("%s: its attempt is refused as busy", f.Color(cli.Green, "a newcomer does not overtake"))
 	if err := f.until(ctx, "the living to be served", func() bool { return f.served(living) }); err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (f *fairStory) inOrder(queue []string) error {
 			return fmt.Errorf("out of order: number %d of the queue was served as number %d", slices.Index(queue, id)+1, i+1)
 		}
 	}
-	f.note(f.green("all %d were served in the order of the queue"), len(queue))
+	f.note(f.Color(cli.Green, "all %d were served in the order of the queue"), len(queue))
 	return nil
 }
 

@@ -66,10 +66,10 @@ func (l *lockStory) killHolder(ctx context.Context) error {
 	if err := l.strike(ctx, killAt, 1); err != nil {
 		return err
 	}
-	if err := l.process(1).kill(); err != nil {
+	if err := l.process(1).Kill(); err != nil {
 		return err
 	}
-	l.note("%s to worker 1, which holds the lock", l.red("SIGKILL"))
+	l.note("%s to worker 1, which holds the lock", l.Color(cli.Red, "SIGKILL"))
 	return l.takeover(ctx)
 }
 
@@ -78,10 +78,10 @@ func (l *lockStory) stopHolder(ctx context.Context) error {
 	if err := l.strike(ctx, stopAt, 2); err != nil {
 		return err
 	}
-	if err := l.process(2).suspend(); err != nil {
+	if err := l.process(2).Suspend(); err != nil {
 		return err
 	}
-	l.note("%s to worker 2, which holds the lock and is about to write %d", l.red("SIGSTOP"), l.victim.read+1)
+	l.note("%s to worker 2, which holds the lock and is about to write %d", l.Color(cli.Red, "SIGSTOP"), l.victim.read+1)
 	if err := l.takeover(ctx); err != nil {
 		return err
 	}
@@ -89,17 +89,18 @@ func (l *lockStory) stopHolder(ctx context.Context) error {
 		return err
 	}
 	counted := len(l.ledger)
-	l.process(2).order(proceed)
-	if err := l.process(2).wake(); err != nil {
+	l.process(2).Order(proceed)
+	if err := l.process(2).Wake(); err != nil {
 		return err
 	}
-	l.note("%s to worker 2, %s later; the counter is %d by now", l.red("SIGCONT"), cli.Roughly(stopFor), counted)
+	resumed := l.Color(cli.Red, "SIGCONT")
+	l.note("%s to worker 2, %s later; the counter is %d by now", resumed, cli.Roughly(stopFor), counted)
 	learned := func() bool { return l.victim.learned != "" }
 	if err := l.until(ctx, "the resumed worker to learn of its loss", learned); err != nil {
 		return err
 	}
-	l.note("%s, before it writes:", l.green("worker 2 knows of its loss"))
-	l.say("         " + l.victim.learned)
+	l.note("%s, before it writes:", l.Color(cli.Green, "worker 2 knows of its loss"))
+	l.Say("         " + l.victim.learned)
 	return nil
 }
 
@@ -118,7 +119,8 @@ func (l *lockStory) takeover(ctx context.Context) error {
 	if err := l.until(ctx, "another worker to take over", func() bool { return l.victim.heir != 0 }); err != nil {
 		return err
 	}
-	l.note("%s, after %s", l.green(fmt.Sprintf("worker %d has taken over", l.victim.heir)), cli.Roughly(l.victim.after))
+	over := fmt.Sprintf("worker %d has taken over", l.victim.heir)
+	l.note("%s, after %s", l.Color(cli.Green, over), cli.Roughly(l.victim.after))
 	return nil
 }
 

@@ -103,10 +103,10 @@ func (p *poolStory) killWorker(ctx context.Context) error {
 		return err
 	}
 	killed := time.Now()
-	if err := errors.Join(p.process(1).kill(), leave(p.file, 1)); err != nil {
+	if err := errors.Join(p.process(1).Kill(), leave(p.file, 1)); err != nil {
 		return err
 	}
-	p.note("%s to worker 1, which has a permit, in the middle of a job", p.red("SIGKILL"))
+	p.note("%s to worker 1, which has a permit, in the middle of a job", p.Color(cli.Red, "SIGKILL"))
 	gone := func() bool {
 		_, err = p.permits.RemainingLease(ctx, detained.Text)
 		return err != nil
@@ -121,7 +121,8 @@ func (p *poolStory) killWorker(ctx context.Context) error {
 	case back < poolLease/2, back > poolLease+allowance: // it was renewed a third of the lease before at the latest
 		return fmt.Errorf("a dead worker's permit came back after %s, and its lease was %s", cli.Roughly(back), poolLease)
 	}
-	p.note("%s, after %s; its lease was %s", p.green("its permit has come back by itself"), cli.Roughly(back), poolLease)
+	returned := p.Color(cli.Green, "its permit has come back by itself")
+	p.note("%s, after %s; its lease was %s", returned, cli.Roughly(back), poolLease)
 	return nil
 }
 
@@ -131,7 +132,7 @@ func (p *poolStory) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.say(fmt.Sprintf("  %d jobs done, at most %d at once; %d of %d permits are free again",
+	p.Say(fmt.Sprintf("  %d jobs done, at most %d at once; %d of %d permits are free again",
 		p.done, p.most, free, poolPermits))
 	switch {
 	case p.most > poolPermits:

@@ -3,19 +3,20 @@ package demo
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/fleet"
 )
 
 // A stage is where a story is told: its processes, its audience, its time. A story runs in one
 // goroutine. Events are handled while it waits for something, in [stage.until] and [stage.at], so
 // nothing here needs a mutex.
 type stage struct {
-	*screen
+	*cli.Screen
 	story   story
 	ledger  ledger
 	scene   string
@@ -23,7 +24,7 @@ type stage struct {
 	session *holdfast.Session // the coordinator's own
 	name    string            // of the lock
 	file    string
-	fleet   *fleet
+	fleet   *fleet.Fleet[event]
 
 	begun     time.Time
 	next      time.Time // when the next line of progress is due; zero before the beginning
@@ -46,9 +47,9 @@ const (
 	allowance   = time.Second            // by which a busy machine may be later than promised
 )
 
-func newStage(scene string, screen *screen, redis, folder string, session *holdfast.Session) *stage {
+func newStage(scene string, screen *cli.Screen, redis, folder string, session *holdfast.Session) *stage {
 	return &stage{
-		screen: screen, scene: scene, redis: redis, session: session, ledger: ledger{},
+		Screen: screen, scene: scene, redis: redis, session: session, ledger: ledger{},
 		name: "holdfast-demo:" + rand.Text()[:8], file: filepath.Join(folder, scene), begun: time.Now(),
 	}
 }
@@ -56,7 +57,11 @@ func newStage(scene string, screen *screen, redis, folder string, session *holdf
 // launch starts the processes, waits until all are connected, and lets them begin together.
 func (s *stage) launch(ctx context.Context, processes int, with setup) (err error) {
 	with.Scene, with.Redis, with.Name, with.File = s.scene, s.redis, s.name, s.file
-	if s.fleet, err = launch(ctx, processes, with); err != nil {
+	s.fleet, err = fleet.Launch[event](ctx, processes, []string{"demo", "worker"}, func(number int) any {
+		with.Number = number
+		return with
+	})
+	if err != nil {
 		return err
 	}
 	if err := s.until(ctx, "all workers to connect", func() bool { return s.connected == processes }); err != nil {
@@ -64,8 +69,8 @@ func (s *stage) launch(ctx context.Context, processes int, with setup) (err erro
 	}
 	s.begun = time.Now()
 	s.next = s.begun.Add(beatPeriod)
-	for _, p := range s.fleet.processes {
-		p.order(start)
+	for _, p := range s.fleet.Processes {
+		p.Order(start)
 	}
 	return nil
 }
@@ -82,10 +87,8 @@ func (s *stage) acts(ctx context.Context, acts ...func(context.Context) error) e
 
 // finish makes all processes complete their work and end.
 func (s *stage) finish(ctx context.Context) error {
-	for _, p := range s.fleet.processes {
-		p.finish()
-	}
-	return s.until(ctx, "all workers to end", func() bool { return s.ended == len(s.fleet.processes) })
+	s.fleet.Finish()
+	return s.until(ctx, "all workers to end", func() bool { return s.ended == len(s.fleet.Processes) })
 }
 
 // audit compares the ledger with the counter.
@@ -95,23 +98,23 @@ func (s *stage) audit(context.Context) error {
 		return err
 	}
 	writes := len(s.ledger)
-	s.say(fmt.Sprintf("  lost updates: %d; the counter is %d after %d writes", writes-count, count, writes))
+	s.Say(fmt.Sprintf("  lost updates: %d; the counter is %d after %d writes", writes-count, count, writes))
 	return s.ledger.audit(count)
 }
 
 func (s *stage) close() {
-	s.clear()
+	s.Clear()
 	if s.fleet != nil {
-		s.fleet.close()
+		s.fleet.Close()
 	}
 }
 
-func (s *stage) process(worker int) *process { return s.fleet.processes[worker-1] }
+func (s *stage) process(worker int) *fleet.Process { return s.fleet.Processes[worker-1] }
 
 // detain waits until a worker has the lock and stays in the middle of its work, and returns that event.
 func (s *stage) detain(ctx context.Context, worker int) (event, error) {
 	s.lingering = event{}
-	s.process(worker).order(linger)
+	s.process(worker).Order(linger)
 	err := s.until(ctx, "a worker to hold the lock", func() bool { return s.lingering.worker == worker })
 	return s.lingering, err
 }
@@ -148,38 +151,41 @@ func (s *stage) pass(ctx context.Context, d time.Duration, stop func() bool) (bo
 			return stop(), nil
 		case <-frames.C:
 			s.tick()
-		case e := <-s.fleet.events:
-			if err := s.hear(e); err != nil {
+		case h := <-s.fleet.Heard:
+			if err := s.hear(h); err != nil {
 				return false, err
 			}
 		}
-		if s.err != nil {
-			return false, s.err
+		if s.Err != nil {
+			return false, s.Err
 		}
 	}
 	return true, nil
 }
 
-func (s *stage) hear(e event) (err error) {
+func (s *stage) hear(h fleet.Heard[event]) error {
+	if h.Ended {
+		s.ended++
+		return s.fleet.Ended(h)
+	}
+	e := h.Said
+	e.worker, e.at = h.Worker, h.At
 	switch e.What {
 	case ready:
 		s.connected++
 	case lingers:
 		s.lingering = e
-	case exited:
-		s.ended++
-		err = s.fleet.ended(e)
 	}
 	s.story.take(e)
-	return errors.Join(err, s.ledger.take(e))
+	return s.ledger.take(e)
 }
 
 // tick shows the story's progress, if that is due.
 func (s *stage) tick() {
 	switch now := time.Now(); {
 	case s.next.IsZero(): // nothing has begun
-	case s.live:
-		s.write(startOver + s.timed(s.story.progress()))
+	case s.Live:
+		s.Progress(s.timed(s.story.progress()))
 	case now.After(s.next):
 		s.next = now.Add(beatPeriod)
 		s.note("%s", s.story.progress())
@@ -187,8 +193,8 @@ func (s *stage) tick() {
 }
 
 // note writes a line with the time of the story.
-func (s *stage) note(format string, args ...any) { s.say(s.timed(fmt.Sprintf(format, args...))) }
+func (s *stage) note(format string, args ...any) { s.Say(s.timed(fmt.Sprintf(format, args...))) }
 
 func (s *stage) timed(text string) string {
-	return s.dim(fmt.Sprintf("%5.1f s  ", time.Since(s.begun).Seconds())) + text
+	return s.Color(cli.Dim, fmt.Sprintf("%5.1f s  ", time.Since(s.begun).Seconds())) + text
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/internal/cluster"
+	"github.com/holdfast-go/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -18,24 +19,24 @@ func topology(ctx context.Context, d *doctor) finding {
 	switch {
 	case d.cluster():
 		return clusterTopology(ctx, d)
-	case n.info["redis_mode"] == "sentinel":
+	case n.Info["redis_mode"] == "sentinel":
 		return fail("%s is a Sentinel, not a server that keeps locks", n.addr).
 			means("It knows no keys: no lock can be taken.").
 			fix("Name the servers that it watches: redis://%s?master_set=NAME. SENTINEL MASTERS shows them.", n.addr)
-	case n.replica():
+	case n.Replica():
 		from := ""
-		if host := n.info["master_host"]; host != "" {
-			from = " of " + net.JoinHostPort(host, n.info["master_port"])
+		if host := n.Info["master_host"]; host != "" {
+			from = " of " + net.JoinHostPort(host, n.Info["master_port"])
 		}
 		return fail("%s is a replica%s", n.addr, from).
 			means("It takes no writes: no lock can be taken. If it did, masters would not know of them.").
 			fix("Connect to the master, or through Sentinel: redis://SENTINEL:26379?master_set=NAME.")
-	case n.info["role"] == "":
-		return unknown("what part this server plays", "+info", n.infoErr)
+	case n.Info["role"] == "":
+		return unknown("what part this server plays", "+info", n.InfoErr)
 	case d.sentinel():
 		return okay("Sentinel; the master of %q is %s", d.opt.Sentinel.MasterSet, n.addr)
 	}
-	list, err := n.do(ctx, "CLIENT", "LIST", "TYPE", "NORMAL").ToString()
+	list, err := n.Do(ctx, "CLIENT", "LIST", "TYPE", "NORMAL").ToString()
 	if err == nil && strings.Contains(list, " name=sentinel-") {
 		return warn("a single server, the master, which Sentinels watch; but this is a direct connection").
 			means("After a failover, programs that connect like this stay with the old master, and others use the " +
@@ -60,8 +61,8 @@ func clusterTopology(ctx context.Context, d *doctor) finding {
 		return f
 	}
 	for _, n := range d.masters() {
-		info, err := n.do(ctx, "CLUSTER", "INFO").ToString()
-		if state := fields(info)["cluster_state"]; err == nil && state != "ok" {
+		info, err := n.Do(ctx, "CLUSTER", "INFO").ToString()
+		if state := survey.Fields(info)["cluster_state"]; err == nil && state != "ok" {
 			return fail("%s; %s says that the cluster's state is %q", have, n.addr, state).
 				means("It refuses all commands with keys: no lock can be taken.").
 				fix("See which masters are down: redis-cli --cluster check HOST:PORT.")
@@ -110,7 +111,7 @@ func (d *doctor) successor(ctx context.Context, master *node, id string) *node {
 		if n.err != nil || d.slots.MasterOf(n.addr) != master.addr {
 			continue
 		}
-		if view, err := n.do(ctx, "CLUSTER", "NODES").ToString(); err == nil && cluster.TakesOver(view, id) {
+		if view, err := n.Do(ctx, "CLUSTER", "NODES").ToString(); err == nil && cluster.TakesOver(view, id) {
 			return n
 		}
 	}
@@ -123,7 +124,7 @@ func pubsub(ctx context.Context, d *doctor) finding {
 		return okay("plain messages, as everywhere but in clusters")
 	}
 	n := d.masters()[0]
-	err := n.do(ctx, "PUBSUB", "SHARDNUMSUB", "0").Error()
+	err := n.Do(ctx, "PUBSUB", "SHARDNUMSUB", "0").Error()
 	switch {
 	case cli.Denied(err):
 		return fail("the user may not ask whether there are sharded messages").
@@ -159,7 +160,7 @@ func (d *doctor) heard(ctx context.Context, list string) (count int) {
 	slices.Sort(begins)
 	for _, n := range d.masters() {
 		for _, begin := range slices.Compact(begins) {
-			found, _ := n.do(ctx, "PUBSUB", list, begin+"*").AsStrSlice()
+			found, _ := n.Do(ctx, "PUBSUB", list, begin+"*").AsStrSlice()
 			count += len(found)
 		}
 	}

@@ -39,7 +39,7 @@ var checks = []check{
 	{name: "clocks", once: clocks},
 	{name: "latency", each: latency},
 	{name: "scripts", each: scripts},
-	{name: "acl", each: rights},
+	{name: "acl", each: aclRights},
 	{name: "sessions", once: sessionRights},
 	{name: "pubsub", once: pubsub},
 	{name: "connections", each: connections},
@@ -114,7 +114,7 @@ func run(ctx context.Context, redis *cli.Redis, q *question, out *printer) error
 	d.opt = opt
 	if d.client, err = redis.NewClient(opt); err != nil {
 		out.say(d.unreachable(d.place, err).of("reach", ""))
-		return cmp.Or(out.err, cli.Silent(cli.ExitUnavailable))
+		return cmp.Or(out.Err, cli.Silent(cli.ExitUnavailable))
 	}
 	defer d.client.Close()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
@@ -123,7 +123,7 @@ func run(ctx context.Context, redis *cli.Redis, q *question, out *printer) error
 	out.single = len(d.nodes) == 1
 	out.say(found...)
 	if len(d.masters()) == 0 {
-		return cmp.Or(out.err, cli.Silent(cli.ExitUnavailable))
+		return cmp.Or(out.Err, cli.Silent(cli.ExitUnavailable))
 	}
 	for _, c := range checks {
 		if c.keys && q.scan == 0 {
@@ -135,10 +135,10 @@ func run(ctx context.Context, redis *cli.Redis, q *question, out *printer) error
 		}
 	}
 	out.sum()
-	if out.err == nil && out.count[statusWarn]+out.count[statusFail] > 0 {
+	if out.Err == nil && out.count[statusWarn]+out.count[statusFail] > 0 {
 		return cli.Silent(cli.ExitNo)
 	}
-	return out.err
+	return out.Err
 }
 
 // ask asks one question, of all masters at once if it is about each.

@@ -10,11 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/internal/survey"
 )
 
 // None of the servers at hand would report these.
@@ -40,20 +39,20 @@ func TestVersions(t *testing.T) {
 			"Valkey 7.1.9 is too old",
 		},
 	} {
-		f := version(t.Context(), nil, &node{info: tt.info})
+		f := version(t.Context(), nil, &node{Server: survey.Server{Info: tt.info}})
 		assert.Equal(t, tt.status, f.Status, f.Found)
 		assert.Equal(t, tt.found, f.Found)
 	}
-	f := version(t.Context(), nil, &node{infoErr: errors.New("lost")})
+	f := version(t.Context(), nil, &node{Server: survey.Server{InfoErr: errors.New("lost")}})
 	assert.Equal(t, statusFail, f.Status)
 }
 
 // A server that does not report something is not down.
 func TestWhatServersDoNotTell(t *testing.T) {
-	n := &node{
-		info:   map[string]string{"maxmemory_policy": "allkeys-lru", "role": "master"},
-		config: map[string]string{},
-	}
+	n := &node{Server: survey.Server{
+		Info:   map[string]string{"maxmemory_policy": "allkeys-lru", "role": "master"},
+		Config: map[string]string{},
+	}}
 	for name, check := range map[string]func(context.Context, *doctor, *node) finding{
 		"version": version, "eviction": eviction, "persistence": persistence, "replicas": replicas,
 		"connections": connections,
@@ -70,11 +69,12 @@ func TestDisksThatAreFull(t *testing.T) {
 		{"aof_enabled": "1", "aof_last_write_status": "err"},
 		{"aof_enabled": "0", "rdb_last_bgsave_status": "err"},
 	} {
-		f := persistence(t.Context(), nil, &node{info: info, config: map[string]string{"save": "3600 1"}})
+		server := survey.Server{Info: info, Config: map[string]string{"save": "3600 1"}}
+		f := persistence(t.Context(), nil, &node{Server: server})
 		assert.Equal(t, statusFail, f.Status)
 		assert.Contains(t, f.Meaning, "refuses all writes")
 	}
-	f := persistence(t.Context(), nil, &node{info: map[string]string{"aof_enabled": "1"}})
+	f := persistence(t.Context(), nil, &node{Server: survey.Server{Info: map[string]string{"aof_enabled": "1"}}})
 	assert.Equal(t, statusNote, f.Status)
 	assert.Contains(t, f.Found, "not known")
 }
@@ -82,14 +82,14 @@ func TestDisksThatAreFull(t *testing.T) {
 func TestClocksOfACluster(t *testing.T) {
 	d := &doctor{nodes: []*node{
 		{addr: "a"},
-		{addr: "b", ahead: 2 * time.Second},
-		{addr: "c", ahead: time.Second},
+		{addr: "b", Server: survey.Server{Ahead: 2 * time.Second}},
+		{addr: "c", Server: survey.Server{Ahead: time.Second}},
 		{addr: "d", err: errors.New("down")},
 	}}
 	f := clocks(t.Context(), d)
 	assert.Equal(t, statusWarn, f.Status)
 	assert.Equal(t, "the clock of b is 2s ahead of that of a", f.Found)
-	d.nodes[0].give, d.nodes[1].give = time.Second, time.Second
+	d.nodes[0].Give, d.nodes[1].Give = time.Second, time.Second
 	assert.Equal(t, statusOK, clocks(t.Context(), d).Status, "as far as can be told")
 	assert.Empty(t, clocks(t.Context(), &doctor{nodes: d.nodes[:1]}).Status)
 }
@@ -97,7 +97,7 @@ func TestClocksOfACluster(t *testing.T) {
 func TestPeopleSeeParagraphs(t *testing.T) {
 	var out strings.Builder
 	p := newPrinter(&out, false)
-	p.live, p.single = true, true
+	p.Live, p.single = true, true
 	p.say(fail("%s", strings.Repeat("word ", 30)).means("It means.").fix("Do it.").of("ttl", "x"))
 	p.sum()
 	lines := strings.Split(out.String(), "\n")
@@ -110,7 +110,7 @@ func TestPeopleSeeParagraphs(t *testing.T) {
 	require.NotContains(t, out.String(), "\x1b")
 
 	out.Reset()
-	p.colored = true
+	p.Colored = true
 	p.say(okay("fine"))
 	require.Contains(t, out.String(), "\x1b[32mok   \x1b[m")
 }
@@ -134,26 +134,6 @@ func TestBuffers(t *testing.T) {
 	assert.Zero(t, hard+soft)
 }
 
-// Servers of different versions have different words for a command and for a key that is refused.
-func TestRefusals(t *testing.T) {
-	for text, command := range map[string]bool{
-		"NOPERM this user has no permissions to run the 'get' command or its subcommand":                         true,
-		"NOPERM User app has no permissions to run the 'get' command":                                            true,
-		"This user has no permissions to run the 'get' command":                                                  true,
-		"The user executing the script can't run this command or subcommand":                                     true,
-		"ACL failure in script: User app has no permissions to run the 'get' command":                            true,
-		"The user executing the script can't access at least one of the keys mentioned in the command arguments": false,
-		"NOPERM this user has no permissions to access one of the keys used as arguments":                        false,
-		"NOPERM No permissions to access a key":                                                                  false,
-		"ACL failure in script: No permissions to access a key":                                                  false,
-		"This user has no permissions to access the 'to' channel":                                                false,
-		"The user executing the script can't publish to the channel mentioned in the command":                    false,
-	} {
-		assert.Equal(t, command, noCommand.MatchString(text), text)
-	}
-	assert.False(t, cli.Denied(rueidis.ErrClosing))
-}
-
 // Users choose names; a fix that is copied to a shell must do nothing but name it.
 func TestQuotedNamesAreTakenAsTheyAre(t *testing.T) {
 	for _, name := range []string{
@@ -171,7 +151,7 @@ func TestQuotedNamesAreTakenAsTheyAre(t *testing.T) {
 func TestCommandsAreNotBroken(t *testing.T) {
 	var out strings.Builder
 	p := newPrinter(&out, false)
-	p.live, p.single = true, true
+	p.Live, p.single = true, true
 	command := "redis-cli LREM 'two  words' 0 '" + strings.Repeat("x", 90) + "' && redis-cli ZREM 'two  words' y"
 	p.say(warn("some").fix("Take them out: %s", command).of("waiters", ""))
 	require.Contains(t, out.String(), command)

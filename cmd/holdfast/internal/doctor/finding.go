@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -111,28 +110,22 @@ func plain(err error) string {
 
 // A printer says findings: to people on a terminal in paragraphs, in a pipe a line each.
 type printer struct {
-	out           io.Writer
-	asJSON        bool
-	live, colored bool // a terminal
-	single        bool // there is one server, which need not be named
-	count         map[status]int
-	err           error // the first write that failed
+	*cli.Screen
+	asJSON bool
+	single bool // there is one server, which need not be named
+	count  map[status]int
 }
 
 func newPrinter(out io.Writer, asJSON bool) *printer {
-	p := &printer{out: out, asJSON: asJSON, count: make(map[status]int)}
-	if file, ok := out.(*os.File); ok {
-		p.live, p.colored = cli.IsTerminal(file), cli.Colors(file)
-	}
-	return p
+	return &printer{Screen: cli.NewScreen(out), asJSON: asJSON, count: make(map[status]int)}
 }
 
 // say prints what a check found on its servers. For people, what is the same on all of several is said once.
 func (p *printer) say(findings ...finding) {
 	for _, f := range findings {
 		p.count[f.Status]++
-		if p.asJSON && p.err == nil {
-			p.err = cli.WriteJSON(p.out, f)
+		if p.asJSON && p.Err == nil {
+			p.Err = cli.WriteJSON(p.Out, f)
 		}
 	}
 	if p.asJSON {
@@ -142,7 +135,7 @@ func (p *printer) say(findings ...finding) {
 		if f.Node != "" && !p.single {
 			f.Check += " (" + f.Node + ")"
 		}
-		if p.live {
+		if p.Live {
 			p.paragraph(f)
 		} else {
 			p.line(f)
@@ -174,27 +167,25 @@ func (p *printer) line(f finding) {
 	if f.Fix != "" {
 		text += ". Fix: " + strings.TrimSuffix(f.Fix, ".")
 	}
-	p.write(strings.ReplaceAll(text, "\n", " ") + "\n")
+	p.Write(strings.ReplaceAll(text, "\n", " ") + "\n")
 }
 
 // colors of the terminal.
-var colors = map[status]string{statusOK: "32", statusNote: "36", statusWarn: "33", statusFail: "31"}
+var colors = map[status]string{
+	statusOK: cli.Green, statusNote: cli.Cyan, statusWarn: cli.Yellow, statusFail: cli.Red,
+}
 
 // paragraph says it for people.
 func (p *printer) paragraph(f finding) {
-	mark := fmt.Sprintf("%-5s", f.Status)
-	if p.colored {
-		mark = "\x1b[" + colors[f.Status] + "m" + mark + "\x1b[m"
-	}
-	p.write(mark + indented(f.Check+": "+f.Found))
+	p.Write(p.Color(colors[f.Status], fmt.Sprintf("%-5s", f.Status)) + indented(f.Check+": "+f.Found))
 	if f.Meaning != "" {
-		p.write("     " + indented(f.Meaning))
+		p.Write("     " + indented(f.Meaning))
 	}
 	switch {
 	case strings.Contains(f.Fix, "ACL SETUSER ") || strings.Contains(f.Fix, "redis-cli LREM "):
-		p.write("     Fix: " + f.Fix + "\n") // in one line, because people copy it
+		p.Write("     Fix: " + f.Fix + "\n") // in one line, because people copy it
 	case f.Fix != "":
-		p.write("     " + indented("Fix: "+f.Fix))
+		p.Write("     " + indented("Fix: "+f.Fix))
 	}
 }
 
@@ -205,14 +196,8 @@ func indented(text string) string {
 
 // sum says how many there were of each, to people.
 func (p *printer) sum() {
-	if p.live && !p.asJSON {
-		p.write(fmt.Sprintf("\n%d ok, %d to note, %d to mend soon, %d to mend now\n",
+	if p.Live && !p.asJSON {
+		p.Write(fmt.Sprintf("\n%d ok, %d to note, %d to mend soon, %d to mend now\n",
 			p.count[statusOK], p.count[statusNote], p.count[statusWarn], p.count[statusFail]))
-	}
-}
-
-func (p *printer) write(text string) {
-	if p.err == nil {
-		_, p.err = io.WriteString(p.out, text)
 	}
 }

@@ -103,7 +103,7 @@ func (s *sweep) told(err error, question string, bad, fine finding) finding {
 func (s *sweep) walk(ctx context.Context, typ, glob string, look func(context.Context, []string) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.q.scan)
 	defer cancel()
-	err := survey.Keys(ctx, s.node.client, glob, typ, func(keys []string) error {
+	err := survey.Keys(ctx, s.Client, glob, typ, func(keys []string) error {
 		s.seen += int64(len(keys))
 		return look(ctx, keys)
 	})
@@ -117,9 +117,9 @@ func (s *sweep) walk(ctx context.Context, typ, glob string, look func(context.Co
 func (s *sweep) endless(ctx context.Context, keys []string, look func(string) error) error {
 	var asked rueidis.Commands
 	for _, key := range keys {
-		asked = append(asked, s.node.client.B().Pttl().Key(key).Build())
+		asked = append(asked, s.Client.B().Pttl().Key(key).Build())
 	}
-	for i, answer := range s.node.client.DoMulti(ctx, asked...) {
+	for i, answer := range s.Client.DoMulti(ctx, asked...) {
 		ttl, err := answer.AsInt64()
 		if err == nil && ttl == -1 {
 			err = look(keys[i])
@@ -136,7 +136,7 @@ func withoutTTL(ctx context.Context, d *doctor, n *node) finding {
 	s := sweep{doctor: d, node: n}
 	err := s.walk(ctx, "hash", "", func(ctx context.Context, names []string) error {
 		return s.endless(ctx, names, func(name string) error {
-			entry, err := n.client.Do(ctx, n.client.B().Hscan().Key(name).Cursor(0).Count(mostFields).Build()).AsScanEntry()
+			entry, err := n.Client.Do(ctx, n.Client.B().Hscan().Key(name).Cursor(0).Count(mostFields).Build()).AsScanEntry()
 			if survey.IsLock(entry.Elements) {
 				s.add(name)
 			}
@@ -170,10 +170,10 @@ func tokens(ctx context.Context, d *doctor, n *node) finding {
 
 // goneWaiters looks for places in the queues of fair locks whose waiters have gone.
 func goneWaiters(ctx context.Context, d *doctor, n *node) finding {
-	s, q := sweep{doctor: d, node: n}, survey.Queue{Client: d.client, Node: n.client}
+	s, q := sweep{doctor: d, node: n}, survey.Queue{Client: d.client, Node: n.Client}
 	for _, server := range d.nodes {
 		if server.err == nil {
-			q.Heard = append(q.Heard, server.client)
+			q.Heard = append(q.Heard, server.Client)
 		}
 	}
 	first := "" // how to take one out
@@ -181,7 +181,7 @@ func goneWaiters(ctx context.Context, d *doctor, n *node) finding {
 	err := s.walk(ctx, "list", pattern+"*", func(ctx context.Context, queues []string) error {
 		for _, queue := range queues {
 			_, names := wire.KeyOf(queue)
-			q.Name, q.Now = names[0], time.Now().Add(n.ahead)
+			q.Name, q.Now = names[0], time.Now().Add(n.Ahead)
 			gone, next, err := q.Gone(ctx)
 			if err := s.passed(err); err != nil {
 				return err

@@ -3,133 +3,25 @@ package doctor
 import (
 	"cmp"
 	"context"
-	"errors"
+	_ "embed"
 	"fmt"
-	"maps"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
-
-	"github.com/redis/rueidis"
+	"sync"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/internal/cluster"
+	"github.com/holdfast-go/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// A node is one server, and what it tells of itself.
+// A node is one server.
 type node struct {
+	survey.Server
 	addr   string
-	client rueidis.Client
 	master bool
 	err    error // it cannot be talked to
-
-	user      string // "": it may not ask
-	info      map[string]string
-	infoErr   error
-	config    map[string]string
-	configErr error
-	withheld  string // why a setting is not known
-
-	ahead   time.Duration // of the server's clock before ours
-	give    time.Duration // and by how much that may be wrong
-	trip    time.Duration // the median round trip
-	timeErr error
-}
-
-// settings are what is asked for of CONFIG GET, one by one: servers before Redis 7 take no more at once.
-var settings = []string{
-	"appendfsync", "save", "stop-writes-on-bgsave-error", "min-replicas-to-write", "min-replicas-max-lag", "timeout",
-	"tcp-keepalive", "client-output-buffer-limit", "maxclients", "lua-time-limit",
-}
-
-// learn asks the server for all that more than one check needs.
-func (n *node) learn(ctx context.Context) {
-	b := n.client.B()
-	// Whoever may connect may ask HELLO, so what it answers tells whether the server can be talked to.
-	hello, err := n.client.Do(ctx, b.Arbitrary("HELLO").Build()).AsMap()
-	if err != nil && !cli.Answered(err) {
-		n.err = err
-		return
-	}
-	asked := rueidis.Commands{b.AclWhoami().Build(), b.Info().Build()}
-	for _, name := range settings {
-		asked = append(asked, b.ConfigGet().Parameter(name).Build())
-	}
-	answers := n.client.DoMulti(ctx, asked...)
-	if user, err := answers[0].ToString(); err == nil {
-		n.user = user
-	}
-	var text string
-	text, n.infoErr = answers[1].ToString()
-	n.info, n.config = fields(text), make(map[string]string)
-	for field, key := range map[string]string{"redis_version": "version", "role": "role", "redis_mode": "mode"} {
-		text := hello[key] // HELLO tells that, too
-		told, _ := text.ToString()
-		n.info[field] = cmp.Or(n.info[field], told)
-	}
-	n.withheld = "does not tell"
-	for _, answer := range answers[2:] {
-		setting, err := answer.AsStrMap()
-		if err != nil {
-			n.configErr, n.withheld = err, "is refused"
-			break
-		}
-		maps.Copy(n.config, setting)
-	}
-	n.timeErr = n.measure(ctx)
-}
-
-// fields splits what INFO answers.
-func fields(text string) map[string]string {
-	found := make(map[string]string)
-	for line := range strings.Lines(strings.TrimPrefix(text, "txt:")) { // with which RESP3 begins texts
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			found[name] = value
-		}
-	}
-	return found
-}
-
-// replica reports whether the server is a replica.
-func (n *node) replica() bool { return n.info["role"] == "slave" || n.info["role"] == "replica" }
-
-// number is a field of INFO, 0 if it is none.
-func (n *node) number(field string) int64 {
-	value, _ := strconv.ParseInt(n.info[field], 10, 64)
-	return value
-}
-
-// setting is a number of the configuration, and whether it is known.
-func (n *node) setting(name string) (value int64, known bool) {
-	value, err := strconv.ParseInt(n.config[name], 10, 64)
-	return value, err == nil
-}
-
-const samples = 20
-
-// measure asks for the time several times, so that one slow reply does no harm. It uses TIME and not PING because
-// sessions need that right anyway.
-func (n *node) measure(ctx context.Context) error {
-	trips := make([]time.Duration, 0, samples)
-	for range samples {
-		sent := time.Now()
-		answer, err := n.client.Do(ctx, n.client.B().Time().Build()).AsIntSlice()
-		trip := time.Since(sent)
-		if err == nil && len(answer) != 2 {
-			err = errors.New("the reply to TIME is not a time")
-		}
-		if err != nil {
-			return err
-		}
-		if len(trips) == 0 || trip/2 < n.give {
-			n.give = trip / 2
-			n.ahead = time.Unix(answer[0], answer[1]*1000).Sub(sent.Add(trip / 2))
-		}
-		trips = append(trips, trip)
-	}
-	slices.Sort(trips)
-	n.trip = trips[len(trips)/2]
-	return nil
 }
 
 // size is a number of bytes for people.
@@ -144,7 +36,109 @@ func size(bytes int64) string {
 	return fmt.Sprintf("%d bytes", bytes)
 }
 
-// do runs any command.
-func (n *node) do(ctx context.Context, args ...string) rueidis.RedisResult {
-	return n.client.Do(ctx, n.client.B().Arbitrary(args...).Build())
+// reach finds the servers and learns what the other checks ask them for.
+func (d *doctor) reach(ctx context.Context) (found []finding) {
+	learning, cancel := context.WithTimeout(ctx, 2*d.q.timeout)
+	defer cancel()
+	known := d.client.Nodes()
+	for addr, client := range known {
+		d.nodes = append(d.nodes, &node{addr: addr, Server: survey.Server{Client: client}})
+	}
+	var wg sync.WaitGroup
+	for _, n := range d.nodes {
+		wg.Go(func() { n.err = n.Learn(learning) })
+	}
+	wg.Wait()
+	if d.cluster() {
+		ctx, cancel := context.WithTimeout(ctx, 2*d.q.timeout)
+		defer cancel()
+		d.slots, d.slotsErr = cluster.Slots(ctx, d.client, func(f func()) { go f() })
+		for _, addr := range d.slots.Without(known) {
+			d.nodes = append(d.nodes, &node{addr: addr, err: cluster.ErrFailed})
+		}
+	}
+	slices.SortFunc(d.nodes, func(a, b *node) int { return cmp.Compare(a.addr, b.addr) })
+	for _, n := range d.nodes {
+		n.master = !d.cluster() || d.slots.Has(n.addr, 0, wire.Slots)
+		if n.err != nil {
+			found = append(found, d.absent(n).of("reach", n.addr))
+		}
+	}
+	silent := len(found)
+	if d.slotsErr != nil {
+		found = append(found, d.unreachable(d.place, d.slotsErr).of("reach", ""))
+	}
+	if masters := d.masters(); len(masters) > 0 {
+		secure := "without TLS"
+		if d.opt.TLSConfig != nil {
+			secure = "with TLS"
+		}
+		who := "the user " + masters[0].User
+		if masters[0].User == "" {
+			who = "a user that may not ask its name"
+		}
+		answers := d.place + " answers"
+		if silent > 0 {
+			answers = fmt.Sprintf("%d of %d servers of %s answer", len(d.nodes)-silent, len(d.nodes), d.place)
+		}
+		found = append(found, okay("%s, %s, to %s", answers, secure, who).of("reach", ""))
+	}
+	return found
+}
+
+// absent says of which server there is no answer, and what that means for locks.
+func (d *doctor) absent(n *node) finding {
+	if !d.cluster() || d.slotsErr != nil {
+		return d.unreachable(n.addr, n.err)
+	}
+	if n.master {
+		return d.unreachable(n.addr, n.err).means("Locks whose names fall into its slots cannot be taken, " +
+			"and holders lose theirs when their leases end; see topology.")
+	}
+	where := n.addr + ", which has no slots"
+	if master := d.slots.MasterOf(n.addr); master != "" {
+		where = n.addr + ", a replica of " + master
+	}
+	f := d.unreachable(where, n.err).means("Locks go on. But one server fewer can take over when a master fails.")
+	f.Status = statusWarn
+	return f
+}
+
+// unreachable says why a server cannot be talked to.
+func (d *doctor) unreachable(where string, err error) finding {
+	f := fail("no answer from %s: %s", where, plain(err))
+	if cli.Answered(err) {
+		f = fail("%s refuses: %s", where, plain(err))
+	}
+	return f.means("No lock can be taken, and holders lose theirs when their leases end.").fix("%s", d.remedy(err))
+}
+
+// remedies are what may help against an error of a connection: a regular expression for what it says, and a sentence.
+//
+//go:embed remedies.txt
+var remedies string
+
+// remedy is what may help against an error of a connection.
+func (d *doctor) remedy(err error) string {
+	text := plain(err)
+	if d.opt.Sentinel.MasterSet != "" && strings.Contains(text, "nil message") {
+		text = "sentinel"
+	}
+	for line := range strings.Lines(remedies) {
+		says, helps, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		if said, err := regexp.MatchString(says, text); said && err == nil {
+			return helps
+		}
+	}
+	tls := "whether it wants TLS (rediss://)."
+	switch secure := d.opt.TLSConfig != nil; {
+	case cli.TimedOut(err) && secure:
+		tls = "whether it does not speak TLS (redis://)."
+		fallthrough
+	case cli.TimedOut(err):
+		return "It is silent: check host and port, firewalls, whether the server hangs, and " + tls
+	case secure:
+		tls = "whether it wants a certificate of this client (--cert and --key)."
+	}
+	return "Check the URL, that the server runs, and " + tls
 }

@@ -7,21 +7,23 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/internal/survey"
 )
 
 const asAdministrator = "Run the doctor as an administrator, or grant +config|get."
 
 // version checks that the server knows the commands that the scripts use.
 func version(_ context.Context, _ *doctor, n *node) finding {
-	name, have, least := "Redis", n.info["redis_version"], "6.2"
-	if valkey := n.info["valkey_version"]; valkey != "" || n.info["server_name"] == "valkey" {
+	name, have, least := "Redis", n.Info["redis_version"], "6.2"
+	if valkey := n.Info["valkey_version"]; valkey != "" || n.Info["server_name"] == "valkey" {
 		name, have, least = "Valkey", cmp.Or(valkey, have), "7.2"
 	}
 	switch {
 	case have == "":
-		return unknown("the version", "+info", n.infoErr)
+		return unknown("the version", "+info", n.InfoErr)
 	case !atLeast(have, least):
 		return fail("%s %s is too old", name, have).means("It lacks commands that the scripts use: locks fail.").
 			fix("Upgrade to %s %s or later.", name, least)
@@ -43,11 +45,11 @@ func atLeast(have, least string) bool {
 
 // eviction checks that the server never throws a lock away to make room.
 func eviction(_ context.Context, _ *doctor, n *node) finding {
-	policy := n.info["maxmemory_policy"]
-	limit, used := n.number("maxmemory"), n.number("used_memory")
+	policy := n.Info["maxmemory_policy"]
+	limit, used := n.Number("maxmemory"), n.Number("used_memory")
 	switch {
-	case n.infoErr != nil || policy == "" || n.info["maxmemory"] == "":
-		return unknown("the eviction policy", "+info", n.infoErr)
+	case n.InfoErr != nil || policy == "" || n.Info["maxmemory"] == "":
+		return unknown("the eviction policy", "+info", n.InfoErr)
 	case limit == 0 && policy != "noeviction":
 		return okay("memory has no limit, so nothing is evicted; with one, %s would evict locks, or the permits", policy)
 	case limit == 0:
@@ -75,15 +77,15 @@ func persistence(_ context.Context, _ *doctor, n *node) finding {
 		better    = "With appendfsync always nothing is lost; RedLock on independent servers bears the loss of one."
 		refuses   = "The server refuses all writes: no lock can be taken."
 	)
-	save, known := n.config["save"]
+	save, known := n.Config["save"]
 	switch {
-	case n.infoErr != nil || n.info["aof_enabled"] == "":
-		return unknown("what it writes to disk", "+info", n.infoErr)
-	case n.info["aof_enabled"] == "1" && n.info["aof_last_write_status"] == "err":
+	case n.InfoErr != nil || n.Info["aof_enabled"] == "":
+		return unknown("what it writes to disk", "+info", n.InfoErr)
+	case n.Info["aof_enabled"] == "1" && n.Info["aof_last_write_status"] == "err":
 		return fail("the append-only file could not be written").means(refuses).fix("Usually the disk is full: see the log.")
-	case n.info["aof_enabled"] == "1":
+	case n.Info["aof_enabled"] == "1":
 		return n.appendOnly()
-	case n.info["rdb_last_bgsave_status"] == "err" && n.config["stop-writes-on-bgsave-error"] != "no":
+	case n.Info["rdb_last_bgsave_status"] == "err" && n.Config["stop-writes-on-bgsave-error"] != "no":
 		return fail("the last snapshot could not be written to disk").means(refuses).
 			fix("See the server's log: usually the disk is full, or vm.overcommit_memory is not 1.")
 	case known && save == "":
@@ -95,13 +97,13 @@ func persistence(_ context.Context, _ *doctor, n *node) finding {
 			means("A restart forgets a lock that was taken since the last snapshot. %s", atRestart).
 			fix("If that is too much: CONFIG SET appendonly yes, and in redis.conf. %s", better)
 	}
-	return note("there is no append-only file; whether snapshots are written is not known: CONFIG GET %s", n.withheld).
+	return note("there is no append-only file; whether snapshots are written is not known: CONFIG GET %s", n.Withheld).
 		means("A restart forgets the latest locks, or all. %s", atRestart).fix("%s %s", asAdministrator, better)
 }
 
 // appendOnly is persistence of a server that has an append-only file.
 func (n *node) appendOnly() finding {
-	lost, sync := "about the last second", n.config["appendfsync"]
+	lost, sync := "about the last second", n.Config["appendfsync"]
 	switch sync {
 	case "always":
 		return okay("the append-only file is written with appendfsync always: a restart forgets no lock")
@@ -109,7 +111,7 @@ func (n *node) appendOnly() finding {
 	case "no":
 		lost = "what the system has not written to disk, some 30 s"
 	default:
-		return note("there is an append-only file; how often it is written is not known: CONFIG GET %s", n.withheld).
+		return note("there is an append-only file; how often it is written is not known: CONFIG GET %s", n.Withheld).
 			means("A restart may forget the locks taken in the last second, or more.").fix(asAdministrator)
 	}
 	return note("the append-only file is written with appendfsync %s", sync).
@@ -119,9 +121,9 @@ func (n *node) appendOnly() finding {
 
 // replicas says what a failover can forget.
 func replicas(_ context.Context, _ *doctor, n *node) finding {
-	role, slaves := n.info["role"], n.info["connected_slaves"]
-	if n.infoErr != nil || role == "" || role == "master" && slaves == "" {
-		return unknown("whether there are replicas", "+info", n.infoErr)
+	role, slaves := n.Info["role"], n.Info["connected_slaves"]
+	if n.InfoErr != nil || role == "" || role == "master" && slaves == "" {
+		return unknown("whether there are replicas", "+info", n.InfoErr)
 	}
 	if role != "master" {
 		return finding{} // the topology says so
@@ -132,15 +134,15 @@ func replicas(_ context.Context, _ *doctor, n *node) finding {
 		bear = "With AcksAll, a lock that all replicas have is kept; RedLock on independent servers bears the loss of " +
 			"one, and fencing tokens that the resource compares bear any."
 	)
-	count, lagging := cli.Plural(n.number("connected_slaves"), "replica"), n.number("min_slaves_good_slaves")
+	count, lagging := cli.Plural(n.Number("connected_slaves"), "replica"), n.Number("min_slaves_good_slaves")
 	var lags []string // as "10.0.0.2:6379 online, 1 s ago": when it was last heard from
-	for i := range n.number("connected_slaves") {
-		about := fields(strings.NewReplacer("=", ":", ",", "\n").Replace(n.info[fmt.Sprint("slave", i)]))
+	for i := range n.Number("connected_slaves") {
+		about := survey.Fields(strings.NewReplacer("=", ":", ",", "\n").Replace(n.Info[fmt.Sprint("slave", i)]))
 		lags = append(lags, fmt.Sprintf("%s:%s %s, %s s ago", about["ip"], about["port"], about["state"], about["lag"]))
 	}
 	count += " (" + strings.Join(lags, "; ") + ")"
-	wanted, known := n.setting("min-replicas-to-write")
-	lag, _ := n.setting("min-replicas-max-lag")
+	wanted, known := n.Setting("min-replicas-to-write")
+	lag, _ := n.Setting("min-replicas-max-lag")
 	switch {
 	case known && wanted > lagging:
 		return fail("min-replicas-to-write is %d, and %d replicas are in step", wanted, lagging).
@@ -156,7 +158,7 @@ func replicas(_ context.Context, _ *doctor, n *node) finding {
 			means("%s min-replicas-to-write makes no lock wait for a replica: it bounds how long a master that is cut off "+
 				"goes on granting and renewing.", forgets).fix(bear)
 	case !known:
-		return note("it has %s; whether it waits for any is not known: CONFIG GET %s", count, n.withheld).
+		return note("it has %s; whether it waits for any is not known: CONFIG GET %s", count, n.Withheld).
 			means(forgets).fix("%s %s", asAdministrator, bear)
 	}
 	return warn("it has %s, and grants locks without any", count).
@@ -166,7 +168,7 @@ func replicas(_ context.Context, _ *doctor, n *node) finding {
 
 // scripts checks that scripts run at all. Which commands they may call is a question of rights.
 func scripts(ctx context.Context, _ *doctor, n *node) finding {
-	err := n.do(ctx, "EVAL", "return 1", "0").Error()
+	err := n.Do(ctx, "EVAL", "return 1", "0").Error()
 	switch {
 	case err == nil:
 	case cli.Denied(err):
@@ -181,7 +183,7 @@ func scripts(ctx context.Context, _ *doctor, n *node) finding {
 	default:
 		return unknown("whether scripts run", "+eval", err)
 	}
-	if limit, known := n.setting("lua-time-limit"); known && limit > 0 && limit < 1000 {
+	if limit, known := n.Setting("lua-time-limit"); known && limit > 0 && limit < 1000 {
 		return note("scripts run; others get BUSY after %d ms of one", limit).
 			means("The scripts of locks are far shorter. But beside a long one, renewals are refused instead of delayed.").
 			fix("CONFIG SET busy-reply-threshold 5000, which is lua-time-limit before Redis 7, and in redis.conf.")
@@ -192,12 +194,12 @@ func scripts(ctx context.Context, _ *doctor, n *node) finding {
 // connections looks at settings by which the server closes connections.
 func connections(_ context.Context, d *doctor, n *node) finding {
 	ping := d.q.lease / 12 // goes over a session's connection this often when nothing is held
-	idle, told := n.setting("timeout")
-	limit, bounded := n.setting("maxclients")
-	have := n.number("connected_clients")
-	switch hard, soft := pubsubBuffer(n.config["client-output-buffer-limit"]); {
-	case n.configErr != nil || !told && !bounded:
-		return unknown("when it closes connections", "+config|get", n.configErr)
+	idle, told := n.Setting("timeout")
+	limit, bounded := n.Setting("maxclients")
+	have := n.Number("connected_clients")
+	switch hard, soft := pubsubBuffer(n.Config["client-output-buffer-limit"]); {
+	case n.ConfigErr != nil || !told && !bounded:
+		return unknown("when it closes connections", "+config|get", n.ConfigErr)
 	case limit > 0 && have > limit/10*9:
 		return warn("%d of %d connections are in use", have, limit).
 			means("When all are, a program that reconnects is refused, and loses its locks.").
@@ -211,7 +213,7 @@ func connections(_ context.Context, d *doctor, n *node) finding {
 			means("A session with a lease of %s may send nothing for %s, so its connection may be closed, and a call fail.",
 				d.q.lease, ping).
 			fix("CONFIG SET timeout 0, and in redis.conf; tcp-keepalive finds dead connections.")
-	case n.config["tcp-keepalive"] == "0":
+	case n.Config["tcp-keepalive"] == "0":
 		return note("tcp-keepalive is 0").
 			means("Connections of machines that have gone stay, and count as listeners.").
 			fix("CONFIG SET tcp-keepalive 300, and in redis.conf.")
@@ -230,4 +232,74 @@ func pubsubBuffer(text string) (hard, soft int64) {
 	_, limits, _ := strings.Cut(text, "pubsub ")
 	_, _ = fmt.Sscan(limits, &hard, &soft)
 	return hard, soft
+}
+
+// Differences between clocks from which on they are worth a word, and may do harm.
+const (
+	apart    = 250 * time.Millisecond
+	farApart = 5 * time.Second
+)
+
+const ntp = "Keep the servers and all hosts on NTP (chrony, systemd-timesyncd)."
+
+// clock compares the server's clock with the one of this machine.
+func clock(_ context.Context, _ *doctor, n *node) finding {
+	if n.TimeErr != nil {
+		return unknown("the server's clock", "+time", n.TimeErr)
+	}
+	off := n.Ahead.Abs()
+	side := "ahead of"
+	if n.Ahead < 0 {
+		side = "behind"
+	}
+	switch {
+	case off <= n.Give+time.Millisecond:
+		return okay("the server's clock and this machine's agree within %s", cli.Roughly(max(off, n.Give)))
+	case off < apart:
+		return okay("the server's clock is %s %s this machine's", cli.Roughly(off), side)
+	}
+	f := note("the server's clock is %s %s this machine's", cli.Roughly(off), side).
+		means("Who excludes whom does not depend on it: leases are counted by the server. But Java compares permits and " +
+			"fair queues with its own clock, and ends them too soon or too late.").fix(ntp)
+	if off >= farApart {
+		f.Status = statusWarn
+	}
+	return f
+}
+
+// clocks compares the servers of a cluster with each other, replicas included.
+func clocks(_ context.Context, d *doctor) finding {
+	compared := slices.DeleteFunc(slices.Clone(d.nodes), func(n *node) bool { return n.err != nil || n.TimeErr != nil })
+	if len(compared) < 2 {
+		return finding{} // there is nothing to compare
+	}
+	slices.SortFunc(compared, func(a, b *node) int { return cmp.Compare(a.Ahead, b.Ahead) })
+	first, last := compared[0], compared[len(compared)-1]
+	between, give := last.Ahead-first.Ahead, first.Give+last.Give
+	if between <= max(apart, give) {
+		return okay("the clocks of %d servers agree within %s", len(compared), cli.Roughly(max(between, give)))
+	}
+	return warn("the clock of %s is %s ahead of that of %s", last.addr, cli.Roughly(between), first.addr).
+		means("After a failover, or when a slot moves, permits and places in fair queues end that much too soon or late.").
+		fix(ntp)
+}
+
+// latency compares a round trip with what a renewal may take.
+func latency(_ context.Context, d *doctor, n *node) finding {
+	const fraction, worrying = 6, 30
+	if n.TimeErr != nil {
+		return unknown("the latency", "+time", n.TimeErr)
+	}
+	limit, trip := d.q.lease/fraction, cli.Roughly(n.Trip)
+	switch {
+	case n.Trip >= limit:
+		return fail("a round trip takes %s; with a lease of %s a session gives up after %s", trip, d.q.lease, limit).
+			means("Renewals fail, and holders lose their locks.").
+			fix("Move the program nearer to the server, see what slows it (LATENCY DOCTOR), or raise Options.Lease.")
+	case n.Trip >= d.q.lease/worrying:
+		return warn("a round trip takes %s; with a lease of %s a session gives up after %s", trip, d.q.lease, limit).
+			means("A little slower still, and renewals fail.").
+			fix("See what slows the server (SLOWLOG GET, LATENCY DOCTOR), or raise Options.Lease.")
+	}
+	return okay("a round trip takes %s, the median of %d; up to %s is fine", trip, survey.Samples, d.q.lease/worrying)
 }

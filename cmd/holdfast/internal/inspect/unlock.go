@@ -1,12 +1,11 @@
 package inspect
 
 import (
-	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/redis/rueidis"
 	"github.com/spf13/cobra"
@@ -15,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/survey"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/setlock"
@@ -109,9 +109,7 @@ func owners(o *survey.Object) (ids []string) {
 // confirm shows who holds the lock and asks, and looks whether that is still so.
 func (u *unlocking) confirm(ctx context.Context, client rueidis.Client, shown *survey.Object) error {
 	name := cli.Safe(shown.Name)
-	fmt.Fprint(os.Stderr, description(shown), "Free it, though its holder may be at work? [y/N] ")
-	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+	if !cli.Confirm(description(shown) + "Free it, though its holder may be at work?") {
 		return cli.Nof("%s: left alone", name)
 	}
 	now, err := survey.Closely(client, shown.Name).One(ctx)
@@ -146,4 +144,40 @@ func (u *unlocking) force(ctx context.Context, client rueidis.Client, o *survey.
 		return rw.Write().ForceUnlock(ctx)
 	}
 	return rlock.New(s, o.Name, nil).ForceUnlock(ctx)
+}
+
+func askCommand(redis *cli.Redis) *cobra.Command {
+	return onName(redis, "ask NAME", "Ask the holder of a lock for it", func(ctx context.Context, name string) error {
+		return onServer(ctx, redis, impatient, func(client rueidis.Client) error { return ask(ctx, client, name) })
+	})
+}
+
+// ask asks the holders, and says how many clients listen for that. The answer is no if nobody hears of it.
+func ask(ctx context.Context, client rueidis.Client, name string) error {
+	s, err := holdfast.NewSession(client, &holdfast.Options{Anonymous: true})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	holders, err := rlock.New(s, name, nil).Ask(ctx) // locks of all kinds are asked in the same way
+	switch {
+	case errors.Is(err, holdfast.ErrWrongKind):
+		return cli.Exit(cli.ExitUsage, err)
+	case err != nil:
+		return err
+	}
+	note := wire.Asked(name)
+	listening, known := survey.Listeners(ctx, client, note)[note]
+	asked := fmt.Sprintf("%s: asked %s", cli.Safe(name), cli.Plural(int64(holders), "holder"))
+	switch {
+	case holders == 0:
+		return cli.Nof("%s: nobody holds it", cli.Safe(name))
+	case known && listening == 0:
+		return cli.Nof("%s, but nobody listens for that", asked)
+	case known:
+		_, err = fmt.Printf("%s; clients that listen for that: %d\n", asked, listening)
+	default:
+		_, err = fmt.Printf("%s; the server does not say whether anybody listens\n", asked)
+	}
+	return cli.Exit(cli.ExitNo, err)
 }

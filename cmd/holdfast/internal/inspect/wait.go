@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -26,7 +25,6 @@ type waiting struct {
 	code    int
 	json    bool
 
-	client          rueidis.Client
 	reader          *survey.Reader
 	first           *survey.Object // what it was at the first look
 	listen, silence func()
@@ -89,19 +87,22 @@ func (w *waiting) wait(ctx context.Context, client rueidis.Client, began time.Ti
 		limited, cancel = context.WithDeadline(ctx, began.Add(time.Duration(w.timeout)))
 	}
 	defer cancel()
-	w.client, w.reader = client, survey.Closely(client, w.name)
+	w.reader = survey.Closely(client, w.name)
 	w.reader.Anonymous = true
-	err := w.identify(limited)
-	if limited.Err() != nil && ctx.Err() == nil {
+	first, can, err := w.reader.Expected(limited, w.kind)
+	switch {
+	case limited.Err() != nil && ctx.Err() == nil:
 		return false, fmt.Errorf("no answer within %v", time.Duration(w.timeout))
-	}
-	if err != nil {
+	case err != nil:
 		return false, err
+	case !can:
+		return false, cli.Usagef("%s is no %s, but %s", cli.Safe(w.name), w.kind, first.Kind)
 	}
 	alarm := wait.NewAlarm()
 	defer alarm.Close()
 	w.Place, w.silence = wait.Alone(alarm), func() {}
-	w.listen = func() { w.silence = listen(limited, client, w.first.Channels(), w.Place.Wake) }
+	w.first = first
+	w.listen = func() { w.silence = first.Listen(limited, client, w.Place.Wake) }
 	err = wait.Until(limited, limited, true, w)
 	w.silence()
 	if limited.Err() != nil && !w.free {
@@ -112,7 +113,7 @@ func (w *waiting) wait(ctx context.Context, client rueidis.Client, began time.Ti
 
 // Attempt looks once.
 func (w *waiting) Attempt(ctx, _ context.Context) (done bool, retry time.Duration, err error) {
-	w.free, retry, err = w.look(ctx)
+	w.free, retry, err = w.reader.Free(ctx, w.first, w.kind, lastLook)
 	if errors.Is(err, context.DeadlineExceeded) && w.timeout != 0 { // the server is away
 		retry, err = lastLook, nil
 	}
@@ -123,54 +124,4 @@ func (w *waiting) Attempt(ctx, _ context.Context) (done bool, retry time.Duratio
 		w.listen()
 	}
 	return false, min(pause(w.looks), retry), nil
-}
-
-// identify finds out what the name is, and that it is of the kind that is asked for.
-func (w *waiting) identify(ctx context.Context) (err error) {
-	w.first, err = w.reader.One(ctx)
-	counts := w.kind == "semaphore" || w.kind == survey.KindPermits || w.kind == "latch"
-	switch o := w.first; {
-	case err != nil:
-	case o == nil && counts:
-		w.first = survey.NewObject(w.name, survey.KindNumber)
-	case o == nil: // it may come to be any lock
-		w.first = survey.NewObject(w.name, survey.KindLock+"|"+survey.KindRW+"|"+survey.KindSet)
-	case w.kind != "" && !survey.Is(o.Kind, w.kind) && (o.Value == nil || !counts):
-		return cli.Usagef("%s is no %s, but %s", cli.Safe(w.name), w.kind, o.Kind)
-	}
-	return err
-}
-
-// look reports whether it is free, or else when it is so at the latest, as things are.
-func (w *waiting) look(ctx context.Context) (free bool, again time.Duration, err error) {
-	if w.first.Kind == survey.KindNumber || w.first.Kind == survey.KindPermits {
-		permits := w.kind == "semaphore" || w.kind == survey.KindPermits || w.kind == "" && w.first.Kind == survey.KindPermits
-		o, err := w.reader.One(ctx)
-		if err != nil || o == nil || o.Value == nil {
-			return err == nil && o == nil && !permits, lastLook, err
-		}
-		return *o.Value > 0 == permits, lastLook, nil
-	}
-	left, err := w.client.Do(ctx, w.client.B().Pttl().Key(w.name).Build()).AsInt64()
-	if left < 0 {
-		return err == nil && left == -2, lastLook, err // -2: it is not there
-	}
-	return false, time.Duration(left+1) * time.Millisecond, err
-}
-
-// listen calls wake for each message on the channels, as far as the server lets us listen, and returns what ends that.
-func listen(ctx context.Context, client rueidis.Client, channels []string, wake func()) (silence func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var listeners sync.WaitGroup
-	hear := func(rueidis.PubSubMessage) { wake() }
-	for _, name := range channels {
-		listeners.Go(func() { _ = client.Receive(ctx, client.B().Subscribe().Channel(name).Build(), hear) })
-		if client.Mode() == rueidis.ClientModeCluster {
-			listeners.Go(func() { _ = client.Receive(ctx, client.B().Ssubscribe().Channel(name).Build(), hear) })
-		}
-	}
-	return func() {
-		cancel()
-		listeners.Wait()
-	}
 }

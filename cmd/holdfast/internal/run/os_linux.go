@@ -12,9 +12,6 @@ import (
 // PR_SET_CHILD_SUBREAPER of prctl(2), which package syscall lacks.
 const prSetChildSubreaper = 36
 
-// dieWithParent makes the kernel kill the process when the thread that started it ends.
-func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
-
 // adoptOrphans makes the processes that the command leaves behind children of this one, which can then wait for them.
 func adoptOrphans() { _, _, _ = syscall.Syscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0) }
 

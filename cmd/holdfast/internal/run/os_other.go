@@ -2,16 +2,12 @@
 
 package run
 
-import (
-	"os"
-	"syscall"
-)
+import "os"
 
 // Only Linux has these. Elsewhere the guard and the process group must do.
 
-func dieWithParent(*syscall.SysProcAttr) {}
-func adoptOrphans()                      {}
-func rename(string)                      {}
-func itself() (string, error)            { return os.Executable() }
-func ended(int) bool                     { return false }
-func marked(string) []int                { return nil }
+func adoptOrphans()           {}
+func rename(string)           {}
+func itself() (string, error) { return os.Executable() }
+func ended(int) bool          { return false }
+func marked(string) []int     { return nil }

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/fleet"
 )
 
 // A child is the command. It leads a process group of its own, so that one signal reaches all its processes.
@@ -36,7 +36,7 @@ func (s *settings) spawn(o outer, terminal *terminal, guard *guard) (*child, err
 	if terminal != nil {
 		attr.Sys.Foreground, attr.Sys.Ctty = true, int(terminal.file.Fd())
 	}
-	dieWithParent(attr.Sys)
+	fleet.DieWithParent(attr.Sys)
 	adoptOrphans()
 	c := &child{mark: o.mark(), changed: make(chan syscall.WaitStatus, 16)}
 	started := make(chan error)
@@ -162,17 +162,10 @@ func (g *guard) allow(until time.Time) {
 	g.until = until
 	end := int64(0)
 	if !until.IsZero() {
-		end = int64(uptime()) // first: it may take long to get to the next one
+		end = int64(fleet.Uptime()) // first: it may take long to get to the next one
 		end += int64(time.Until(until))
 	}
 	g.tell("until", end)
-}
-
-// uptime is a clock that all processes of a machine share, and that nobody sets.
-func uptime() time.Duration {
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // cannot fail
-	return time.Duration(now.Nano())
 }
 
 // dismiss ends the guard, and lets the command live.
@@ -220,7 +213,7 @@ func keepGuard(in io.Reader, out io.Writer) {
 			case "until":
 				timer.Stop()
 				if end, _ := strconv.ParseInt(what, 10, 64); end != 0 {
-					timer.Reset(time.Duration(end) - uptime())
+					timer.Reset(time.Duration(end) - fleet.Uptime())
 				}
 			}
 		case <-timer.C:
