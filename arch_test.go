@@ -117,6 +117,9 @@ var mayImport = map[string][]string{
 	// Only the command imports them.
 	"internal/survey": {"internal/cluster", "internal/deadlock", "internal/presence", "internal/wire"},
 	"internal/rights": {"internal/wire"},
+	"internal/drill": {
+		".", "fairlock", "internal/cluster", "internal/wire", "rlock", "rwlock", "semaphore",
+	},
 
 	"fence": {}, // it knows numbers
 

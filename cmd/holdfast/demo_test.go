@@ -292,6 +292,7 @@ func TestHelp(t *testing.T) {
 		"semaphore release --help": "holdfast semaphore release",
 		"semaphore set --help":     "holdfast semaphore set",
 		"show --help":              "holdfast show",
+		"trial --help":             "holdfast trial",
 		"unlock --help":            "holdfast unlock",
 		"wait --help":              "holdfast wait",
 	} {

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/inspect"
 	runcommand "github.com/holdfast-go/holdfast/cmd/holdfast/internal/run"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/trial"
 )
 
 func main() { os.Exit(run()) }
@@ -38,7 +39,7 @@ func run() int {
 	root.AddCommand(inspect.Commands(redis)...)
 	root.AddCommand(runcommand.Commands(redis)...)
 	root.AddCommand(
-		demo.Command(), bench.Command(redis), doctor.Command(redis),
+		demo.Command(), bench.Command(redis), doctor.Command(redis), trial.Command(redis),
 		&cobra.Command{Use: "exit-codes", Short: "What the exit status says"},
 		&cobra.Command{
 			Use: "version", Short: "Print the version", Args: cobra.NoArgs,

@@ -1,0 +1,211 @@
+package command
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/drill"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// A trial is a run of the command that is under way.
+type trial struct {
+	*exec.Cmd
+	stdout bytes.Buffer
+	notes  *bufio.Reader
+	told   strings.Builder
+}
+
+// startTrial starts a trial with a report as JSON, and returns when it asks for the failover.
+func startTrial(t *testing.T, url string, args ...string) *trial {
+	t.Helper()
+	args = append([]string{"trial", "--yes", "--json", "--for", "50s"}, args...)
+	tr := &trial{Cmd: command(t, nil, []string{"HOLDFAST_REDIS=" + url}, args...)}
+	tr.Stdout = &tr.stdout
+	stderr, err := tr.StderrPipe()
+	require.NoError(t, err)
+	tr.notes = bufio.NewReader(stderr)
+	require.NoError(t, tr.Start())
+	tr.until(t, "Now fail over")
+	return tr
+}
+
+// until reads what the trial says until a line has the text.
+func (tr *trial) until(t *testing.T, text string) {
+	t.Helper()
+	for {
+		line, err := tr.notes.ReadString('\n')
+		tr.told.WriteString(line)
+		require.NoError(t, err, "no line with %q: %s", text, &tr.told)
+		if strings.Contains(line, text) {
+			return
+		}
+	}
+}
+
+// end ends the trial as Ctrl-C does, and returns its report. Its exit status is right.
+func (tr *trial) end(t *testing.T) (r drill.Report) {
+	t.Helper()
+	require.NoError(t, syscall.Kill(-tr.Process.Pid, syscall.SIGINT))
+	rest, err := io.ReadAll(tr.notes)
+	require.NoError(t, err)
+	_ = tr.Wait() // the status follows
+	t.Logf("%s%s%s", &tr.told, rest, &tr.stdout)
+	require.NoError(t, json.Unmarshal(tr.stdout.Bytes(), &r))
+	require.Positive(t, r.Taken)
+	if r.Untold+len(r.Returns) > 0 {
+		require.Equal(t, 1, tr.ProcessState.ExitCode())
+	} else {
+		require.Equal(t, 0, tr.ProcessState.ExitCode())
+	}
+	return r
+}
+
+// unavailable are the locks that nobody could take for some time.
+func unavailable(r *drill.Report) (locks []string) {
+	for _, o := range r.Outages {
+		locks = append(locks, o.Locks...)
+	}
+	return locks
+}
+
+func TestTrialFindsNothing(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	text := ok(t, srv, "trial", "--yes", "--for", "2s", "--lease", "2", "--processes", "3")
+	require.Contains(t, text, "holdfast trial on redis://"+srv.Addr()+": 3 processes")
+	require.Contains(t, text, "keys that begin with holdfast_trial:")
+	require.Contains(t, text, "Now fail over")
+	require.Regexp(t, `\nLocks were taken \d+ times, with a lease of 2s and --acks 0\.\n`, text)
+	for _, nothing := range []string{"Errors", "Lost holds", "Second holders", "Fencing tokens"} {
+		require.Regexp(t, `\n`+nothing+`.*: 0\n`, text)
+	}
+	require.Contains(t, text, "\nNo lock was given to a second holder, and no token went back.\n")
+	require.Empty(t, srv.Keyspace(t))
+}
+
+// In a cluster there are locks on each master.
+func TestTrialOfACluster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3)
+	tr := startTrial(t, "redis://"+c.Addrs()[0]+"?addr="+c.Addrs()[1], "--lease", "10")
+	away := c.NodeOf(t, "x")
+	away.Pause()
+	paused := time.Now()
+	tr.until(t, " of 15 locks")
+	await(t, "an outage of two seconds", func() bool { return time.Since(paused) > 2*time.Second })
+	away.Resume()
+	tr.until(t, "all locks can be taken again")
+	r := tr.end(t)
+	require.Contains(t, strings.Join(unavailable(&r), "\n")+"\n", "@"+away.Addr()+"\n")
+	require.Empty(t, c.Keyspace(t))
+}
+
+// Behind Sentinel a master is killed: for as long as the others need to agree on that, nobody can take a lock.
+func TestTrialOfAFailover(t *testing.T) {
+	t.Parallel()
+	set := redistest.StartSentinels(t)
+	url := fmt.Sprintf("redis://%s?master_set=%s&addr=%s", set.SentinelAddrs()[0], set.MasterName, set.SentinelAddrs()[1])
+	tr := startTrial(t, url, "--lease", "10", "--processes", "2")
+	before := time.Now()
+	set.Failover(t)
+	tr.until(t, " of 5 locks")
+	tr.until(t, "all locks can be taken again")
+	took := time.Since(before)
+	r := tr.end(t)
+	require.NotEmpty(t, r.Outages)
+	require.Subset(t, unavailable(&r), []string{"lock", "fair", "write", "fenced", "permits"})
+	require.GreaterOrEqual(t, r.LongestMS, time.Second.Milliseconds())
+	require.LessOrEqual(t, r.LongestMS, (took + time.Second).Milliseconds()) // the last hold before it may have been long
+	require.WithinRange(t, r.Outages[0].From, before.Add(-time.Second), before.Add(took))
+	require.Empty(t, set.Master().Keyspace(t))
+}
+
+// A server forgets a lock while its holder is stopped: the others get it, and when the holder goes on it is told.
+func TestTrialOfAServerThatForgets(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	tr := startTrial(t, "redis://"+srv.Addr(), "--lease", "6")
+	session := open(t, srv, nil)
+	var name string
+	await(t, "the long lock", func() bool {
+		for key := range srv.Keyspace(t) {
+			if strings.HasPrefix(key, "holdfast_trial:") && strings.HasSuffix(key, ":lock-long") {
+				name = key
+			}
+		}
+		return name != ""
+	})
+	holder := func() (h holdfast.Holder) {
+		all, err := rlock.New(session, name, nil).Holders(t.Context())
+		require.NoError(t, err)
+		if len(all) > 0 {
+			h = all[0]
+		}
+		return h
+	}
+	var first holdfast.Holder
+	await(t, "a holder that is stopped", func() bool {
+		if first = holder(); first.PID == 0 {
+			return false
+		}
+		require.NoError(t, syscall.Kill(first.PID, syscall.SIGSTOP))
+		if holder().ID == first.ID {
+			return true
+		}
+		require.NoError(t, syscall.Kill(first.PID, syscall.SIGCONT)) // it has released the lock meanwhile
+		return false
+	})
+	srv.Do(t, "FLUSHALL")
+	await(t, "a second holder", func() bool { h := holder(); return h.ID != "" && h.ID != first.ID })
+	require.NoError(t, syscall.Kill(first.PID, syscall.SIGCONT))
+	tr.until(t, "was told that it has lost lock-long")
+	r := tr.end(t)
+	var seconds, returns, lost bool
+	for _, s := range r.Seconds {
+		require.NotEqual(t, s.First, s.Process)
+		seconds = seconds || s.Lock == "lock-long" && s.ToldMS != nil
+	}
+	for _, back := range r.Returns {
+		returns = returns || back.Lock == "fenced" && back.Token <= back.Before
+	}
+	for _, l := range r.Lost {
+		lost = lost || l.Lock == "lock-long"
+	}
+	require.True(t, seconds, "the second holder, and that the first was told")
+	require.True(t, returns, "tokens begin anew")
+	require.True(t, lost)
+	require.Empty(t, srv.Keyspace(t))
+}
+
+func TestTrialRefuses(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"nobody to ask": {}, "no time": {"--yes", "--for", "0.5"}, "one process": {"--yes", "--processes", "1"},
+		"too many": {"--yes", "--processes", "65"}, "a lease that is too short": {"--yes", "--lease", "0.5"},
+		"no number of replicas": {"--yes", "--acks", "some"}, "fewer than none": {"--yes", "--acks", "-1"},
+		"an argument": {"--yes", "x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := run(t, nil, nil, append([]string{"trial"}, args...)...)
+			require.Equal(t, 64, r.code)
+			require.Contains(t, r.stderr, "holdfast: ")
+			require.Empty(t, r.stdout)
+		})
+	}
+	require.Contains(t, run(t, nil, []string{"HOLDFAST_REDIS=redis://prod:6379"}, "trial").stderr, "redis://prod:6379")
+	require.Equal(t, 69, run(t, nil, nil, "trial", "--yes", "--redis", "redis://127.0.0.1:1").code)
+}
