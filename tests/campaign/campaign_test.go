@@ -230,7 +230,7 @@ func (r *run) play() {
 	}
 	r.strikeAll()
 	r.account.calmed = worker.Now()
-	kit.SleepUntil(time.Now().Add(calm))
+	kit.SleepUntil(time.Now().Add(r.round.calm()))
 	r.account.ended = worker.Now()
 	cancel()
 	for _, sl := range r.slots {

@@ -14,13 +14,17 @@ const (
 	players     = 4 // processes with Holdfast
 	clientsEach = 3
 	mostKinds   = 6
-	storm       = 15 * time.Second        // while the nemesis strikes
-	settled     = 11 * time.Second        // then whatever it has left may be in the way for so long: a lease of the dead
-	calm        = settled + 3*time.Second // all of the time after the storm; those who have waited since then are judged
+	storm       = 15 * time.Second // while the nemesis strikes
 )
 
 // longLease is longer than a failover takes; those who have one lose it in a failover that forgets it.
 const longLease = 10 * time.Second
+
+// settled is how long after the storm whatever it has left may be in the way: a lease of the dead.
+func (r round) settled() time.Duration { return r.Lease + 2*time.Second }
+
+// calm is the time after the storm: longer than anybody may wait for what is free.
+func (r round) calm() time.Duration { return r.settled() + latest + 3*time.Second }
 
 // unit is what strokes are measured by.
 func (r round) unit() time.Duration { return min(r.Lease, 2*time.Second) }

@@ -236,7 +236,7 @@ func order(a *account) (texts []string) {
 
 // idle looks at those who wait when nothing is in the way any more of what they wait for.
 func idle(a *account) (texts []string) {
-	from := a.calmed + settled
+	from := a.calmed + a.round.settled()
 	by := a.by()
 	for _, w := range a.waits {
 		if w.object.Kind == "semaphore" || w.to-from < latest {
