@@ -19,6 +19,9 @@ type deed struct {
 	Until            time.Duration // what the take got cannot have ended by then
 }
 
+// slack is how much earlier than its lease what Java has may end: the server's clock shows whole milliseconds.
+const slack = 3 * time.Millisecond
+
 // addJava makes tenures of what threads in Java had. They cannot be asked what they believe: what is certain is that
 // nobody else had it before they began to release it, as long as the lease of their call lasted.
 func (a *account) addJava(deeds map[string]deed) {
@@ -55,11 +58,15 @@ func (a *account) addJava(deeds map[string]deed) {
 		case kind == "acquire" && d.Out == "done":
 			n := 0
 			_, _ = fmt.Sscan(number, &n)
-			open[k] = &holding{from: d.Return, until: a.ended, count: n}
+			until := a.ended
+			if a.round.Java == "permits" {
+				until = d.Call + a.round.Lease - slack
+			}
+			open[k] = &holding{from: d.Return, until: until, count: n}
 		case kind == "give":
 			end(d, d.Call)
 		case kind == "take" && d.Out == "done":
-			open[k] = &holding{from: d.Return, until: d.Call + a.round.Lease - 3*time.Millisecond, count: 1}
+			open[k] = &holding{from: d.Return, until: d.Call + a.round.Lease - slack, count: 1}
 		case kind == "re-enter" && d.Out == "done" && open[k] == nil && d.Until > 0:
 			open[k] = &holding{from: d.Return, until: d.Until, count: 1}
 		case kind == "release":

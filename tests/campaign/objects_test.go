@@ -31,7 +31,7 @@ var things = map[string]thing{
 	"setlock":         {kit: "setlock"},
 	"several":         {kit: "rlock"},
 	"redlock":         {kit: "rlock"},
-	"permits":         {permits: 3},
+	"permits":         {permits: 3, java: true},
 	"semaphore":       {permits: 20, lasting: true, java: true},
 	"latch":           {lasting: true},
 	"leader":          {fenced: true, queued: true},

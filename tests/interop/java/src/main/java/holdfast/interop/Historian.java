@@ -16,6 +16,7 @@ import java.util.stream.Stream;
 import org.redisson.Redisson;
 import org.redisson.api.RCountDownLatch;
 import org.redisson.api.RLock;
+import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RReadWriteLock;
 import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
@@ -99,6 +100,8 @@ final class Historian extends Thread {
             LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(random(PAUSE)));
             if (plan.kind.equals("semaphore")) {
                 permits();
+            } else if (plan.kind.equals("permits")) {
+                leased();
             } else {
                 once();
             }
@@ -149,6 +152,28 @@ final class Historian extends Thread {
                 return "done";
             });
         }
+    }
+
+    /** Takes a permit that has a lease, keeps it for a moment, and gives it back. */
+    private void leased() {
+        lock = "lock " + random(plan.locks);
+        halves = List.of();
+        RPermitExpirableSemaphore semaphore = plan.redisson.getPermitExpirableSemaphore(lock);
+        int wait = random(3) == 0 ? 0 : random(plan.patience + 1);
+        String[] id = new String[1];
+        tell("acquire 1", 0, false, () -> {
+            try {
+                id[0] = semaphore.tryAcquire(wait, plan.lease, TimeUnit.MILLISECONDS);
+            } catch (InterruptedException e) { // nobody does that
+                throw new IllegalStateException(e);
+            }
+            return id[0] == null ? "promised" : "done";
+        });
+        if (id[0] == null) {
+            return;
+        }
+        LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(random(PAUSE)));
+        tell("give 1", 0, false, () -> semaphore.tryRelease(id[0]) ? "done" : "lost");
     }
 
     private static boolean tryAcquire(RSemaphore semaphore, int n, int wait) {
