@@ -1,0 +1,40 @@
+package upstream
+
+import (
+	"cmp"
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/tests/child"
+	"github.com/holdfast-go/holdfast/tests/interop"
+	"github.com/holdfast-go/holdfast/tests/redistest"
+)
+
+// Expected: the watchdog renews all read holds of a process, as in 4.7.0.
+// What happens in 3.44.0 to 3.52.0: two loops of its script share a variable, so it renews those of one lock only. When
+// another reader goes, a writer gets the lock of a reader.
+func TestRedissonForgetsReadHolds(t *testing.T) {
+	t.Parallel()
+	for release, forgets := range map[string]bool{"3.52.0": true, "": false} { // "" is that of the tests
+		t.Run("Redisson "+cmp.Or(release, "4.7.0"), func(t *testing.T) {
+			t.Parallel()
+			classpath, err := interop.Classpath(release)
+			if errors.Is(err, interop.ErrNoJava) {
+				t.Skip(err)
+			}
+			require.NoError(t, err)
+			cmd := exec.Command("java", "-cp", classpath, "ReadHolds.java", redistest.Start(t).Addr())
+			cmd.SysProcAttr = child.Attributes()
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, string(out))
+			require.Contains(t, string(out), "done")
+			assert.Equal(t, forgets, strings.Contains(string(out), "a writer beside a reader"), string(out))
+			t.Log(string(out))
+		})
+	}
+}
