@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -144,6 +146,34 @@ func TestPage(t *testing.T) {
 	_, after, ok := strings.Cut(rest, pageEnd)
 	require.True(t, ok, "the page has no line %q", pageEnd)
 	require.NoError(t, os.WriteFile(*page, []byte(before+pageBegin+"\n"+tables(all)+"\n"+pageEnd+after), 0o644))
+}
+
+// The page has each invariant and each bug, in the order of the bugs, and a place for the tables.
+func TestThePageHasWhatIsJudgedAndSeeded(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(root(), "docs", "evidence.md"))
+	require.NoError(t, err)
+	_, rest, ok := strings.Cut(string(text), "## The invariants\n")
+	require.True(t, ok)
+	said, rest, ok := strings.Cut(rest, "\n## ")
+	require.True(t, ok)
+	var rows []string
+	for line := range strings.Lines(said) {
+		if strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| |") {
+			rows = append(rows, line)
+		}
+	}
+	require.Len(t, rows, len(bugs))
+	for i, b := range bugs {
+		inv := invariants[b.catches-1]
+		require.Regexp(t, "^"+regexp.QuoteMeta(fmt.Sprintf("| %d | %s | %s | %d: %s | ", b.catches, inv.guarantee, inv.what,
+			i+1, b.what))+"[^| ][^|]* \\|\n$", rows[i])
+	}
+	for i := range invariants {
+		require.True(t, slices.ContainsFunc(bugs, func(b bug) bool { return b.catches == i+1 }), "invariant %d has no bug", i+1)
+	}
+	require.Less(t, strings.Index(rest, pageBegin), strings.Index(rest, pageEnd))
+	require.Contains(t, rest, pageBegin)
 }
 
 // tables are what the page says of the rounds.

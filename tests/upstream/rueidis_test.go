@@ -232,9 +232,9 @@ func TestAFarewellTakesASecond(t *testing.T) {
 }
 
 // Expected: whoever stops listening while the server is busy with a script gets an error, or stops listening later.
-// What happens: the server answers BUSY to UNSUBSCRIBE, and again to the PING that the client sends behind it. The client
-// takes the first one for the answer to both, and has no call for the second: it panics in a goroutine of its own, where
-// nobody can recover, so the process ends.
+// What happens: the server answers BUSY to UNSUBSCRIBE, and again to the PING that the client sends behind it. The
+// client takes the first one for the answer to both, and has no call for the second: it panics in a goroutine of its
+// own, where nobody can recover, so the process ends.
 func TestAProcessDiesThatUnsubscribesFromABusyServer(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, "--busy-reply-threshold", "100")
