@@ -1,7 +1,6 @@
 -- renew_locks: extend the lease of each key whose owner has it, and none that lasts longer already; the reply of
--- lock_renew. A lease of 1 is a look, which leaves a key without an end alone. has says whether the owner of a key
--- does, or returns the error with which the server refused
--- to tell.
+-- lock_renew. A lease of 1 is a look, which leaves a key without an end alone. The function has says whether the owner
+-- of a key has it, or returns the error with which the server refused to tell.
 -- USES check_lease now
 local function renew_locks(lease, has)
   local ms, mistake = check_lease(lease)
