@@ -116,14 +116,20 @@ func assertUses(t *testing.T, file, text string) {
 	}
 	code := regexp.MustCompile(`(--|local function )[^\n]*`).
 		ReplaceAllStringFunc(text, func(other string) string { return strings.Repeat(" ", len(other)) })
+	first := map[string]int{} // call of each function
+	for _, call := range regexp.MustCompile(`\w+\(`).FindAllStringIndex(code, -1) {
+		if name := code[call[0] : call[1]-1]; first[name] == 0 {
+			first[name] = call[0]
+		}
+	}
 	fragments, err := fs.Glob(os.DirFS("."), "include/*.lua")
 	require.NoError(t, err)
 	for _, fragment := range fragments {
 		name := strings.TrimSuffix(strings.TrimPrefix(fragment, "include/"), ".lua")
 		at, uses := where[name]
-		called := regexp.MustCompile(`\b` + name + `\(`).FindStringIndex(code)
-		if assert.Equal(t, called != nil, uses, "%s and the fragment %s: called, and in a USES line", file, name) && uses {
-			assert.Less(t, at, called[0], "%s: the fragment %s comes before its call", file, name)
+		called, calls := first[name]
+		if assert.Equal(t, calls, uses, "%s and the fragment %s: called, and in a USES line", file, name) && uses {
+			assert.Less(t, at, called, "%s: the fragment %s comes before its call", file, name)
 		}
 	}
 }

@@ -116,8 +116,9 @@ type member struct {
 	asked   bool
 }
 
-// act makes one owner do something: ask for a lock, get it, give up, or give one back.
-func (w *world) act(m *member, locks int, orderly bool) {
+// act makes one owner do something: ask for a lock, get it, give up, or give one back. It reports whether the owner
+// asks.
+func (w *world) act(m *member, locks int, orderly bool) (asks bool) {
 	switch {
 	case m.wants >= 0 && w.locks[m.wants] == nil:
 		w.wires++
@@ -135,11 +136,13 @@ func (w *world) act(m *member, locks int, orderly bool) {
 	default:
 		lock := w.random.IntN(locks)
 		if h := w.locks[lock]; h != nil && h.by == m || orderly && len(m.has) > 0 && lock <= slices.Max(m.has) {
-			return
+			return false
 		}
 		w.calls++
 		m.wants, m.wait, m.asked = lock, w.calls, false
+		return true
 	}
+	return false
 }
 
 // tell makes a session do one of its two steps: it asks who has what it waits for, or it tells.
@@ -215,7 +218,7 @@ func TestNoCycleIsNamedThatNeverWas(t *testing.T) {
 			switch random.IntN(3) {
 			case 0, 1:
 				m := w.owners[random.IntN(len(w.owners))]
-				if w.act(m, locks, orderly); m.wants >= 0 && len(m.has) > 0 { // else there is no new one
+				if w.act(m, locks, orderly) && len(m.has) > 0 { // nothing else makes a cycle: who gets a lock waits for none
 					note()
 				}
 			default:
