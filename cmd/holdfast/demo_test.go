@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"io"
 	"os"
 	"os/exec"
@@ -32,6 +33,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		os.Exit(run())
 	}
+	flag.Parse()
+	_ = flag.Set("test.parallel", "6") // the demos mostly wait
 	os.Exit(m.Run())
 }
 

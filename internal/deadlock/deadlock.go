@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -73,7 +74,7 @@ func (c Cycle) Since() int64 { return c.Youngest().Since }
 func (c Cycle) key() string {
 	links := make([]string, len(c))
 	for i, l := range c {
-		links[i] = fmt.Sprint(l.Session, " ", l.ID, " ", l.At)
+		links[i] = l.Session + " " + strconv.FormatUint(l.ID, 10) + " " + l.At
 	}
 	slices.Sort(links)
 	return strings.Join(links, "\n")
