@@ -165,6 +165,19 @@ func TestRunEndsWithoutItsServer(t *testing.T) {
 	}
 }
 
+// Others cannot be kept out as --take-over should, because the server is away: that is said.
+func TestRunCannotKeepOthersOut(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	j := begin(t, srv, "--at-least", "1h", "--take-over", "x", "--", "sh", "-c", "echo ready; read go; exit 0")
+	j.readies(1)
+	srv.Pause()
+	require.NoError(t, j.stdin.Close())
+	j.said("others are not kept out: ")
+	require.Equal(t, 0, j.code())
+	require.Contains(t, j.stderr.String(), "it is free in 30s at the latest")
+}
+
 // A short outage of the server does not affect the command.
 func TestRunOutlastsARestart(t *testing.T) {
 	t.Parallel()

@@ -299,3 +299,32 @@ func TestRunKeepsOthersOutForAtLeastSoLong(t *testing.T) {
 	r = run(t, srv, nil, "run", "--at-least", "1h", "--permits", "2", "pool", "--", "true")
 	require.Equal(t, 64, r.code)
 }
+
+// With --take-over a command that fails, or is killed, keeps nobody out; one that succeeds does.
+func TestRunMayBeTakenOver(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	attempt := func(line string) result {
+		return run(t, srv, nil, "run", "-n", "--take-over", "--at-least", "1h", "--lease", "2s", "job", "-c", line)
+	}
+	require.Equal(t, 3, attempt("exit 3").code)
+	require.Equal(t, 143, attempt("kill $$").code)
+	killed := command(t, srv, nil, "run", "--take-over", "--at-least", "1h", "--lease", "2s", "job", "--", "sleep", "60")
+	require.NoError(t, killed.Start())
+	await(t, "the command", func() bool { return srv.Int(t, "EXISTS", "job") == 1 })
+	require.Less(t, srv.Int(t, "PTTL", "job"), int64(2001), "nothing but the lease keeps others out meanwhile")
+	require.NoError(t, killed.Process.Kill())
+	_ = killed.Wait()
+	await(t, "the end of the lease", func() bool { return srv.Int(t, "EXISTS", "job") == 0 })
+
+	began := time.Now()
+	require.Zero(t, attempt("sleep 0.1").code)
+	require.Equal(t, 1, attempt("exit 0").code)
+	left := srv.Int(t, "PTTL", "job")
+	require.InDelta(t, time.Hour.Milliseconds()-time.Since(began).Milliseconds(), left, 20_000, "from the start")
+
+	r := run(t, srv, nil, "run", "--at-least", "50ms", "--take-over", "short", "--", "sleep", "0.1")
+	require.Zero(t, r.code, r.stderr)
+	require.Zero(t, srv.Int(t, "EXISTS", "short"), "the time is over already")
+	require.Equal(t, 64, run(t, srv, nil, "run", "--take-over", "short", "--", "true").code)
+}

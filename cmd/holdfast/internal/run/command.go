@@ -30,6 +30,9 @@ const (
 // leads is the command whose lock is that of an election.
 const leads = "lead"
 
+// shortest is the shortest lease that is fixed.
+const shortest = 10 * time.Millisecond
+
 // settings are the flags and arguments of a run.
 type settings struct {
 	verb                            string // "run", or leads
@@ -41,6 +44,7 @@ type settings struct {
 	shell                           string
 	noFork                          bool
 	lease, grace, atLeast           time.Duration
+	takeOver                        bool
 	onLoss                          string
 	verbose, json                   bool
 	guard                           bool
@@ -49,6 +53,7 @@ type settings struct {
 	path string // of the program
 	argv []string
 
+	began    time.Time      // with the lock
 	standing sync.WaitGroup // elections that are not over
 }
 
@@ -116,6 +121,7 @@ func runCommand(redis *cli.Redis) *cobra.Command {
 	flags.BoolVar(&s.fenced, "fenced", false, "give the command a fencing token")
 	flags.IntVar(&s.permits, "permits", 0, "take one of `N` permits instead of a lock")
 	cli.SecondsVar(flags, &s.atLeast, "at-least", 0, "keep others out for this long from now, also after the command")
+	flags.BoolVar(&s.takeOver, "take-over", false, "let others in at once if the command fails; with --at-least")
 	flags.StringVar(&s.onLoss, "on-loss", onLossStop, "what to do with the command if the lock is lost: stop, or keep")
 	flags.BoolVar(&s.guard, "guard", false, "")
 	_ = flags.MarkHidden("guard")
@@ -191,16 +197,18 @@ func (s *settings) checkFlags(cmd *cobra.Command) error {
 		return s.usagef("-s, -x, --fair, --fenced and --permits exclude each other, except --fair and --fenced")
 	case s.atLeast > 0 && (s.permits > 0 || s.noFork):
 		return s.usagef("--at-least is for a lock, and not for -F, which has --lease")
-	case changed("at-least") && s.atLeast < 10*time.Millisecond:
-		return s.usagef("--at-least is %v, must be at least 10ms", s.atLeast)
+	case changed("at-least") && s.atLeast < shortest:
+		return s.usagef("--at-least is %v, must be at least %v", s.atLeast, shortest)
+	case s.takeOver && s.atLeast == 0:
+		return s.usagef("--take-over is for --at-least, which says how long to keep others out")
 	case s.nonblock && changed("wait") && s.limit > 0:
 		return s.usagef("-n and -w exclude each other")
 	case s.conflict < 0 || s.conflict > 255:
 		return s.usagef("-E is %d, must be from 0 to 255", s.conflict)
 	case s.noFork && !changed("lease"):
 		return s.usagef("-F needs --lease: nobody renews the lock while the command runs")
-	case s.noFork && s.lease < 10*time.Millisecond:
-		return s.usagef("--lease is %v, must be at least 10ms", s.lease)
+	case s.noFork && s.lease < shortest:
+		return s.usagef("--lease is %v, must be at least %v", s.lease, shortest)
 	case !s.noFork && s.lease < time.Second:
 		return s.usagef("--lease is %v, must be at least 1s for a lock that is renewed", s.lease)
 	}

@@ -55,13 +55,16 @@ func (s *settings) run(redis *cli.Redis, say *reporter) error {
 		case s.noFork:
 			return s.hand(hold, signals, say)
 		}
-		if err = s.protect(hold, signals, say); err != errTermOver { //nolint:errorlint // what protect returns
+		if err = s.protect(session, hold, signals, say); err != errTermOver { //nolint:errorlint // what protect returns
 			return err
 		}
 		signals.wait()
 		say.say("standing", fmt.Sprintf("standing for election in %q again", s.name))
 	}
 }
+
+// patience is how long a run waits for the server to learn that it has succeeded.
+const patience = 2 * time.Second
 
 // errTermOver ends a term that was lost while nobody had told the command to end.
 var errTermOver = &cli.ExitError{Code: cli.ExitLost}
@@ -117,7 +120,9 @@ func (s *settings) executing(say *reporter) {
 }
 
 // protect runs the command under the hold.
-func (s *settings) protect(hold *holdfast.Hold, signals *signals, say *reporter) error {
+func (s *settings) protect(
+	session *holdfast.Session, hold *holdfast.Hold, signals *signals, say *reporter,
+) error {
 	o := newOuter(s.kind(), hold)
 	s.executing(say)
 	say.flush() // before the command says anything
@@ -137,7 +142,16 @@ func (s *settings) protect(hold *holdfast.Hold, signals *signals, say *reporter)
 	slow := time.AfterFunc(time.Second, func() {
 		say.say("releasing", "releasing the lock takes long: Redis does not answer")
 	})
-	err = signals.giveBack(hold.Release)
+	err = signals.giveBack(func() error {
+		if s.takeOver && status == cli.ExitOK && w.loss == nil {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			if err := s.leave(ctx, session, hold); err != nil {
+				say.say("unkept", fmt.Sprintf("others are not kept out: %v", err), detail{"error", err.Error()})
+			}
+		}
+		return hold.Release()
+	})
 	slow.Stop()
 	again = again && !signals.hurried
 	if w.loss != nil || errors.Is(err, holdfast.ErrUnknown) {

@@ -139,7 +139,8 @@ func (s *settings) take(session *holdfast.Session, signals *signals, say *report
 		} else {
 			hold, err = what.Lock(ctx)
 		}
-		if took = time.Since(began); err == nil && s.atLeast > 0 {
+		s.began = time.Now()
+		if took = s.began.Sub(began); err == nil && s.atLeast > 0 && !s.takeOver {
 			err = s.leave(ctx, session, hold)
 		}
 		silence()
@@ -157,9 +158,14 @@ func (s *settings) take(session *holdfast.Session, signals *signals, say *report
 	return hold, nil
 }
 
-// leave leaves a hold of its own behind that keeps others out, also when the command has ended.
+// leave leaves a hold of its own behind that keeps others out for --at-least since the start, also when the command has
+// ended.
 func (s *settings) leave(ctx context.Context, session *holdfast.Session, hold *holdfast.Hold) error {
-	left, err := newThing(session, s.kind(), s.name, s.atLeast, s.fenced).Lock(hold.Context(ctx))
+	rest := time.Until(s.began.Add(s.atLeast))
+	if rest < shortest {
+		return nil
+	}
+	left, err := newThing(session, s.kind(), s.name, rest, s.fenced).Lock(hold.Context(ctx))
 	if err != nil {
 		return err
 	}
