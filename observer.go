@@ -45,6 +45,10 @@ type Observer struct {
 	// Renewal is called with nil when a hold was renewed, and with the reason when it could not be. A failed renewal is
 	// tried again until the hold is lost.
 	Renewal func(of Subject, err error)
+
+	// Term is called when a candidate of package leader begins to lead, with the number of the term and the ctx of
+	// leader.Run. The function it returns is called when the term has ended. It is a hold of kind "fairlock" as well.
+	Term func(ctx context.Context, of Subject, number int64) (ended func(Ended))
 }
 
 // A Subject is the synchronizer that an event is about.
@@ -71,10 +75,10 @@ type Attempt struct {
 	Err  error // nil if it was granted; [ErrBusy] if somebody else has it
 }
 
-// Ended is the end of a hold.
+// Ended is the end of a hold, or of a term.
 type Ended struct {
 	Held time.Duration
-	Err  error // nil if it was released or detached; otherwise a *[LostError] or [ErrClosed]
+	Err  error // nil if it was released, detached or resigned; otherwise a *[LostError] or [ErrClosed]
 }
 
 // A WakeUp is the reason why a waiting call looks again.
@@ -128,15 +132,24 @@ func (o *Observer) inside() *session.Observer {
 	}
 	if o.Hold != nil {
 		c.Hold = func(ctx context.Context, kind, name string) func(time.Duration, error) {
-			ended := o.Hold(ctx, Subject{kind, name})
-			if ended == nil {
-				return nil
-			}
-			return func(held time.Duration, err error) { ended(Ended{held, err}) }
+			return endInside(o.Hold(ctx, Subject{kind, name}))
 		}
 	}
 	if o.Renewal != nil {
 		c.Renewal = func(kind, name string, err error) { o.Renewal(Subject{kind, name}, err) }
 	}
+	if o.Term != nil {
+		c.Term = func(ctx context.Context, kind, name string, number int64) func(time.Duration, error) {
+			return endInside(o.Term(ctx, Subject{kind, name}, number))
+		}
+	}
 	return &c
+}
+
+// endInside is a function for an end as the core has it.
+func endInside(ended func(Ended)) func(held time.Duration, err error) {
+	if ended == nil {
+		return nil
+	}
+	return func(held time.Duration, err error) { ended(Ended{held, err}) }
 }

@@ -66,6 +66,7 @@ func newElection(s *holdfast.Session, name string) *election {
 type term struct {
 	election *election
 	hold     *holdfast.Hold
+	over     func() // tells an observer of the end; nil: nobody wants to know
 }
 
 type termKey struct{}
@@ -95,12 +96,15 @@ func Run(ctx context.Context, s *holdfast.Session, name string, lead func(ctx co
 		var over bool
 		err := holdfast.Do(ctx, func(ctx context.Context) (*holdfast.Hold, error) {
 			hold, err := e.lock.Lock(ctx)
-			t = &term{e, hold}
+			t = &term{election: e, hold: hold}
 			return hold, err
 		}, func(held context.Context) error {
 			defer func() { over = t.hold.Err() != nil }()
 			return t.serve(held, lead)
 		})
+		if t.over != nil {
+			t.over() // also if the context of the hold has not done it yet
+		}
 		if t.hold == nil || !over {
 			if t.hold != nil { // not in the background: the session may be closed next
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -116,12 +120,30 @@ func Run(ctx context.Context, s *holdfast.Session, name string, lead func(ctx co
 func (t *term) serve(ctx context.Context, lead func(ctx context.Context) error) error {
 	// The hold's own context is the innermost: it answers from the clock.
 	ctx = t.hold.Context(context.WithValue(ctx, termKey{}, t))
+	t.observe(ctx)
 	told, stop := context.WithCancel(ctx)
 	var telling sync.WaitGroup
 	telling.Go(func() { t.announce(told) })
 	defer telling.Wait()
 	defer stop()
 	return lead(ctx)
+}
+
+// observe tells an observer that the term has begun, and at its end that it is over.
+func (t *term) observe(ctx context.Context) {
+	ended := t.election.Leading(ctx, t.hold.Token())
+	if ended == nil {
+		return
+	}
+	began := time.Now()
+	t.over = sync.OnceFunc(func() {
+		err := t.hold.Err()
+		if errors.Is(err, holdfast.ErrNotHeld) {
+			err = nil // it was resigned
+		}
+		ended(time.Since(began), err)
+	})
+	context.AfterFunc(t.hold.Context(context.Background()), t.over)
 }
 
 // announce has the server record the leader, until ctx ends. Nobody depends on it to lead.

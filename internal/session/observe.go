@@ -16,6 +16,7 @@ type Observer struct {
 	WakeUp  func(kind, name string, by wait.Cause)
 	Hold    func(ctx context.Context, kind, name string) (ended func(held time.Duration, err error))
 	Renewal func(kind, name string, err error)
+	Term    func(ctx context.Context, kind, name string, number int64) (ended func(held time.Duration, err error))
 }
 
 // Acquired is the outcome of a call that takes something or waits.
@@ -95,6 +96,16 @@ func (s *Session) Holding(ctx context.Context, label *Label, h Identified) (ende
 			observed(held, why)
 		}
 	}
+}
+
+// Leading says that a term of that number begins. The function that it returns must be called with its end, nil if it
+// was resigned; nil: nobody wants to know.
+func (o *Object) Leading(ctx context.Context, number int64) (ended func(held time.Duration, why error)) {
+	observer := o.session.Config().Observer
+	if observer == nil || observer.Term == nil {
+		return nil
+	}
+	return observer.Term(ctx, o.Title(), o.Name, number)
 }
 
 type noteKey struct{}

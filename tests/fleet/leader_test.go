@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/leader"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
@@ -542,4 +543,47 @@ func TestCostsOfATerm(t *testing.T) {
 	second.leave <- nil
 	forgotten()
 	require.Equal(t, int64(4), srv.CommandStats(t)["evalsha"]+srv.CommandStats(t)["eval"])
+}
+
+// An observer hears of each term, when it begins and when it is over, and nothing of the terms of others.
+func TestTermsAreObserved(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	type begun struct {
+		of     holdfast.Subject
+		number int64
+	}
+	began, ended := make(chan begun, 10), make(chan holdfast.Ended, 10)
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 2 * time.Second, Observer: &holdfast.Observer{
+		Term: func(_ context.Context, of holdfast.Subject, number int64) func(holdfast.Ended) {
+			began <- begun{of, number}
+			return func(e holdfast.Ended) { ended <- e }
+		},
+	}})
+	c := stand(t, s)
+	term := func() context.Context {
+		ctx := c.leads(t)
+		require.Equal(t, begun{holdfast.Subject{Kind: "leader", Name: election}, leader.Term(ctx)}, <-began)
+		require.Empty(t, ended)
+		return ctx
+	}
+	over := func() holdfast.Ended {
+		e := kit.Within(t, 15*time.Second, ended, "the end of the term")
+		require.Positive(t, e.Held)
+		return e
+	}
+	require.NoError(t, leader.Resign(term()))
+	require.NoError(t, over().Err)
+
+	term()
+	_, err := fairlock.New(kit.Open(t, srv.Addr(), nil), election, nil).ForceUnlock(t.Context())
+	require.NoError(t, err)
+	require.ErrorIs(t, over().Err, holdfast.ErrLost)
+
+	term()
+	c.leave <- errDone
+	require.ErrorIs(t, kit.Within(t, 15*time.Second, c.ended, "the end of Run"), errDone)
+	require.Empty(t, began)
+	require.Len(t, ended, 1, "it is told before Run returns")
+	require.NoError(t, (<-ended).Err)
 }
