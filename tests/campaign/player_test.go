@@ -43,10 +43,18 @@ func player(args []string) {
 	kit.Must(json.Unmarshal([]byte(args[0]), &p))
 	var sessions []*holdfast.Session
 	open := func(option rueidis.ClientOption, acks holdfast.Acks) *holdfast.Session {
-		s, err := holdfast.Open(option, &holdfast.Options{Lease: p.Round.Lease, Label: "campaign", Acks: acks})
-		kit.Must(err)
-		sessions = append(sessions, s)
-		return s
+		for {
+			s, err := holdfast.Open(option, &holdfast.Options{Lease: p.Round.Lease, Label: "campaign", Acks: acks})
+			if err == nil {
+				sessions = append(sessions, s)
+				return s
+			}
+			select { // a stroke may be in the way
+			case <-worker.Stopped():
+				kit.Must(err)
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
 	}
 	server := rueidis.ClientOption{InitAddress: p.Addrs, Sentinel: rueidis.SentinelOption{MasterSet: p.MasterSet}}
 	var acks holdfast.Acks

@@ -239,8 +239,8 @@ func idle(a *account) (texts []string) {
 	from := a.calmed + a.round.settled()
 	by := a.by()
 	for _, w := range a.waits {
-		if w.object.Kind == "semaphore" || w.to-from < latest {
-			continue // it may have run dry
+		if w.object.Kind == "semaphore" || w.object.Kind == "permits" && a.firstLapse() < w.to || w.to-from < latest {
+			continue // it may have run dry: killed processes keep permits, and a server forgets how many there are
 		}
 		free := max(from, w.from)
 		for _, t := range append(slices.Clone(by[w.object.whole()[0]]), tenure{from: w.to, to: w.to}) {

@@ -23,6 +23,7 @@ type stage struct {
 	cluster  *redistest.Cluster
 	replica  *redistest.Server // of the first node, in a cluster
 	red      []*redistest.Server
+	paused   int // nodes
 	lapses   []lapse
 }
 
@@ -61,6 +62,9 @@ func (s *stage) each(args ...string) {
 // strike does to the servers what a stroke says, and returns how it is undone.
 func (s *stage) strike(st stroke) (undo func()) {
 	s.Helper()
+	if s.paused > 0 && !slices.Contains(ofTheThree, st.What) {
+		return nil // it would be waited for
+	}
 	began := worker.Now()
 	first := s.nodes[0]
 	config := func(key, value string) { s.each("CONFIG", "SET", key, value) }
@@ -68,7 +72,11 @@ func (s *stage) strike(st stroke) (undo func()) {
 	case "pause the server":
 		node := s.nodes[st.Victim%len(s.nodes)]
 		node.Pause()
-		return node.Resume
+		s.paused++
+		return func() {
+			node.Resume()
+			s.paused--
+		}
 	case "flush the scripts":
 		s.each("SCRIPT", "FLUSH")
 	case "drop the clients":
