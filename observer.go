@@ -46,8 +46,8 @@ type Observer struct {
 	// tried again until the hold is lost.
 	Renewal func(of Subject, err error)
 
-	// Term is called when a candidate of package leader begins to lead, with the number of the term and the ctx of
-	// leader.Run. The function it returns is called when the term has ended. It is a hold of kind "fairlock" as well.
+	// Term is called when a candidate of package leader begins to lead, with the number of the term and the ctx that lead
+	// gets. The function it returns is called when the term has ended. A term is a hold of kind "fairlock" as well.
 	Term func(ctx context.Context, of Subject, number int64) (ended func(Ended))
 }
 
