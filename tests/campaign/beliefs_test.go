@@ -34,6 +34,7 @@ type account struct {
 	tenures []tenure // in the order of their beginnings
 	waits   []wait
 	lapses  []lapse
+	perhaps []tenure              // times in which a thread in Java may have had something, by what it did
 	killed  map[int]time.Duration // when a client's process was killed
 	calmed  time.Duration         // from here on nothing befell anybody
 	ended   time.Duration         // clients were asked to end
@@ -56,6 +57,10 @@ func (a *account) since(dawn time.Duration) {
 	for i := range a.tenures {
 		a.tenures[i].from -= dawn
 		a.tenures[i].to -= dawn
+	}
+	for i := range a.perhaps {
+		a.perhaps[i].from -= dawn
+		a.perhaps[i].to -= dawn
 	}
 	for i := range a.lapses {
 		a.lapses[i].from -= dawn

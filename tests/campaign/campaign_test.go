@@ -268,7 +268,7 @@ func (r *run) reach(p *proxy.Proxy) (addrs []string, masterSet string) {
 	case p != nil:
 		return []string{p.Addr()}, ""
 	}
-	return []string{r.nodes[0].Addr()}, ""
+	return []string{r.front.Addr()}, ""
 }
 
 // fill starts a process in a slot.
@@ -348,9 +348,15 @@ func (r *run) strikeOne(st stroke) (undo func()) {
 			}
 		}
 	case slices.Contains(ofLinks, st.What):
-		return strikeLink(sl.proxy, st)
+		return r.strikeLink(sl.proxy, st)
 	default:
-		return r.strike(st)
+		var proxies []*proxy.Proxy
+		for _, sl := range r.slots {
+			if sl.proxy != nil {
+				proxies = append(proxies, sl.proxy)
+			}
+		}
+		return r.strike(st, proxies)
 	}
 	return nil
 }
@@ -446,7 +452,7 @@ func (r *run) startJava() {
 		r.deeds[fmt.Sprint(d.Client, " ", d.Serial)] = d
 		r.mu.Unlock()
 		once.Do(func() { close(started) })
-	}, "historian in Java", interop.Command(r, "Historian", r.nodes[0].Addr(), r.round.Java, strconv.Itoa(javas),
+	}, "historian in Java", interop.Command(r, "Historian", r.front.Addr(), r.round.Java, strconv.Itoa(javas),
 		strconv.Itoa(clientsEach), "1000000", strconv.Itoa(n), millis(300*time.Millisecond), millis(r.round.Lease),
 		"tolerant"))
 	kit.Within(r, time.Minute, started, "a process with Redisson")

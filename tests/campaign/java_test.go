@@ -51,6 +51,11 @@ func (a *account) addJava(deeds map[string]deed) {
 	for _, d := range all {
 		k := fmt.Sprint(d.Client, d.Half)
 		kind, number, _ := strings.Cut(d.Kind, " ")
+		may := tenure{object: object{a.round.Java, d.Lock}, from: d.Call, to: a.ended}
+		if d.Return > 0 { // a watchdog may have renewed what it had until then
+			may.to = d.Return + a.round.Lease
+		}
+		a.perhaps = append(a.perhaps, may)
 		if d.Return == 0 { // its process was killed
 			continue
 		}

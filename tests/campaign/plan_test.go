@@ -74,7 +74,7 @@ type stroke struct {
 var sites = map[string][]string{
 	"single": {
 		"pause the server", "flush the scripts", "drop the clients", "forget", "restart", "restart empty", "fill the memory",
-		"evict", "take rights",
+		"evict", "take rights", "fail over behind the address",
 	},
 	"sentinel": {"kill the master", "pause the server", "flush the scripts", "drop the clients"},
 	"cluster": {
@@ -87,7 +87,7 @@ var (
 	ofProcesses = []string{"kill", "stop", "stop for long"}
 	ofLinks     = []string{
 		"cut", "silence", "delay", "lose replies", "lose commands", "lose messages", "refuse connections",
-		"late commands",
+		"late commands", "repeat commands",
 	}
 )
 
@@ -153,8 +153,8 @@ func plan(seed uint64, number int, kinds []string, java bool) round {
 func lasts(random *rand.Rand, what string, unit time.Duration) time.Duration {
 	part := func(of time.Duration) time.Duration { return time.Duration(random.Int64N(int64(of))) }
 	switch what {
-	case "stop", "delay", "lose replies", "lose commands", "lose messages", "late commands", "fill the memory", "evict",
-		"take rights":
+	case "stop", "delay", "lose replies", "lose commands", "lose messages", "late commands", "repeat commands",
+		"fill the memory", "evict", "take rights":
 		return part(unit)
 	case "stop for long":
 		return unit*5/4 + part(unit)

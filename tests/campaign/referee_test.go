@@ -1,6 +1,7 @@
 package campaign
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -242,10 +243,15 @@ func idle(a *account) (texts []string) {
 		if w.object.Kind == "semaphore" || w.object.Kind == "permits" && a.firstLapse() < w.to || w.to-from < latest {
 			continue // it may have run dry: killed processes keep permits, and a server forgets how many there are
 		}
+		had := slices.Concat(by[w.object.whole()[0]], a.perhaps, []tenure{{object: w.object, from: w.to, to: w.to}})
+		slices.SortFunc(had, func(x, y tenure) int { return cmp.Compare(x.from, y.from) })
 		free := max(from, w.from)
-		for _, t := range append(slices.Clone(by[w.object.whole()[0]]), tenure{from: w.to, to: w.to}) {
+		for _, t := range had {
 			if t.from > w.to {
 				break
+			}
+			if t.object.Name != w.object.Name && t.object != w.object.whole()[0] {
+				continue
 			}
 			if t.from-free > latest {
 				texts = append(texts, fmt.Sprintf("client %d waited for %v from %v to %v, which was free from %v to %v",

@@ -3,11 +3,14 @@ package campaign
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
@@ -22,6 +25,8 @@ type stage struct {
 	sentinel *redistest.SentinelSet
 	cluster  *redistest.Cluster
 	replica  *redistest.Server // of the first node, in a cluster
+	front    *proxy.Proxy      // before a single server, for whom no stroke hits; so its address stays
+	standby  *redistest.Server // the replica of a single server
 	red      []*redistest.Server
 	paused   int // nodes
 	lapses   []lapse
@@ -33,6 +38,10 @@ func newStage(t *testing.T, r round) *stage {
 	switch r.Site {
 	case "single":
 		s.nodes = []*redistest.Server{redistest.Start(t, "--appendonly", "yes")}
+		s.front = proxy.Start(t, s.nodes[0].Addr())
+		if slices.ContainsFunc(r.Strokes, func(st stroke) bool { return st.What == failOver }) {
+			s.standby = redistest.StartReplica(t, s.nodes[0], "--appendonly", "yes")
+		}
 	case "sentinel":
 		s.sentinel = redistest.StartSentinels(t)
 		s.nodes = []*redistest.Server{s.sentinel.Master(), s.sentinel.Replica()}
@@ -59,8 +68,8 @@ func (s *stage) each(args ...string) {
 	}
 }
 
-// strike does to the servers what a stroke says, and returns how it is undone.
-func (s *stage) strike(st stroke) (undo func()) {
+// strike does to the servers what a stroke says, and returns how it is undone. The proxies are those of the processes.
+func (s *stage) strike(st stroke, proxies []*proxy.Proxy) (undo func()) {
 	s.Helper()
 	if s.paused > 0 && !slices.Contains(ofTheThree, st.What) {
 		return nil // it would be waited for
@@ -90,6 +99,17 @@ func (s *stage) strike(st stroke) (undo func()) {
 	case "restart empty":
 		first.Do(s, "FLUSHALL")
 		first.Restart()
+		s.forgets(st.What, began)
+	case failOver:
+		if s.standby == nil {
+			return nil // it has taken over
+		}
+		s.standby.Do(s, "REPLICAOF", "NO", "ONE")
+		s.nodes[0], s.standby = s.standby, nil
+		for _, p := range append(proxies, s.front) {
+			p.SetServer(s.nodes[0].Addr())
+			p.CutAll()
+		}
 		s.forgets(st.What, began)
 	case "fill the memory":
 		config("maxmemory", "1")
@@ -164,7 +184,7 @@ func role(srv *redistest.Server) string {
 }
 
 // strikeLink does to the connections of a process what a stroke says.
-func strikeLink(p *proxy.Proxy, st stroke) (undo func()) {
+func (s *stage) strikeLink(p *proxy.Proxy, st stroke) (undo func()) {
 	some := func(n int) proxy.Match {
 		return func(command []string) bool { return kit.AnyScript(command) && rand.IntN(n) == 0 }
 	}
@@ -183,6 +203,13 @@ func strikeLink(p *proxy.Proxy, st stroke) (undo func()) {
 		return rule(some(4), proxy.ResetBefore)
 	case "late commands":
 		return rule(some(8), proxy.Stall)
+	case "repeat commands":
+		return rule(func(command []string) bool {
+			if rand.IntN(4) == 0 && slices.ContainsFunc(repeatable(), func(m proxy.Match) bool { return m(command) }) {
+				go repeat(s.nodes[0].Addr(), slices.Clone(command))
+			}
+			return false
+		}, proxy.Pass)
 	case "lose messages":
 		p.LoseMessages(true)
 		return func() { p.LoseMessages(false) }
@@ -193,3 +220,37 @@ func strikeLink(p *proxy.Proxy, st stroke) (undo func()) {
 	}
 	return nil
 }
+
+// failOver is the stroke after which another server has the address.
+const failOver = "fail over behind the address"
+
+// repeat sends a command once more, a while later.
+func repeat(addr string, command []string) {
+	kit.SleepUntil(time.Now().Add(rand.N(time.Second)))
+	conn, err := redistest.Dial(addr)
+	if err != nil {
+		return // the server is down
+	}
+	defer conn.Close()
+	_, _ = conn.Do(command...)
+}
+
+// repeatable matches the scripts of which a copy, however late, does nothing: those of what has an identity. A force
+// has none, nor have counts.
+var repeatable = sync.OnceValue(func() (all []proxy.Match) {
+	for _, name := range lua.Names() {
+		kind, verb, _ := strings.Cut(name, "_")
+		switch kind {
+		case "rlock", "fairlock", "rwlock", "setlock", "lock":
+			if verb == "force" {
+				continue
+			}
+		default:
+			if !slices.Contains([]string{"acquire_expirable", "release_expirable", "renew_expirable"}, verb) {
+				continue
+			}
+		}
+		all = append(all, kit.ScriptNamed(name))
+	}
+	return all
+})

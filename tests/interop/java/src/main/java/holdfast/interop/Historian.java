@@ -67,7 +67,8 @@ final class Historian extends Thread {
     /**
      * Counts down the latch "begin" when it is ready, and begins when that opens. Arguments: address, kind, the number
      * of the first client, clients, deeds of each, locks, the longest wait and the lease in milliseconds. One more argument
-     * makes it tolerant: a call that fails has an unknown outcome, and does not end the process.
+     * makes it tolerant: a call that fails, or takes longer than the lease, has an unknown outcome, and does not end the
+     * process.
      */
     public static void main(String[] args) throws InterruptedException {
         setDefaultUncaughtExceptionHandler((thread, e) -> {
@@ -78,7 +79,7 @@ final class Historian extends Thread {
         int first = numbers[0];
         Historian[] all = new Historian[numbers[1]];
         RedissonClient redisson = Redisson.create(Clients.config(new String[] {"redis://" + args[0]}, false,
-                Map.of("timeout", TIMEOUT, "watchdog", args[7], "fairwait", args[7])));
+                Map.of("timeout", args.length > 8 ? args[7] : TIMEOUT, "watchdog", args[7], "fairwait", args[7])));
         Plan plan = new Plan(redisson, args[1], numbers[2], numbers[3], numbers[4], numbers[5],
                 args.length > 8);
         RCountDownLatch begin = redisson.getCountDownLatch("begin");
