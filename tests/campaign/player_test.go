@@ -200,7 +200,7 @@ func (c *client) lock(o object) kit.Locker {
 		return setlock.New(c.session, o.Name, &setlock.Options{FixedLease: fixed})
 	case "fairlock", "fairlock fenced":
 		return fairlock.New(c.session, o.Name, &fairlock.Options{
-			FixedLease: fixed, Fenced: o.thing().fenced, JavaWait: time.Second,
+			FixedLease: fixed, Fenced: o.thing().fenced, JavaWait: time.Second, WaiterLease: c.Round.Lease,
 		})
 	}
 	return rlock.New(c.session, o.Name, &rlock.Options{FixedLease: fixed, Fenced: o.thing().fenced})
