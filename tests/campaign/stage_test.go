@@ -37,10 +37,12 @@ func newStage(t *testing.T, r round) *stage {
 	s := &stage{T: t, round: r}
 	switch r.Site {
 	case "single":
-		s.nodes = []*redistest.Server{redistest.Start(t, "--appendonly", "yes")}
+		// What a server has answered is in its file, though perhaps not on the disk: that survives a kill.
+		persists := []string{"--appendonly", "yes", "--appendfsync", "no"}
+		s.nodes = []*redistest.Server{redistest.Start(t, persists...)}
 		s.front = proxy.Start(t, s.nodes[0].Addr())
 		if slices.ContainsFunc(r.Strokes, func(st stroke) bool { return st.What == failOver }) {
-			s.standby = redistest.StartReplica(t, s.nodes[0], "--appendonly", "yes")
+			s.standby = redistest.StartReplica(t, s.nodes[0], persists...)
 		}
 	case "sentinel":
 		s.sentinel = redistest.StartSentinels(t)
@@ -119,6 +121,7 @@ func (s *stage) strike(st stroke, proxies []*proxy.Proxy) (undo func()) {
 		config("maxmemory", "1")
 		return func() {
 			config("maxmemory", "0")
+			config("maxmemory-policy", "noeviction")
 			s.forgets(st.What, began)
 		}
 	case "take rights":

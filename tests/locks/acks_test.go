@@ -79,6 +79,10 @@ func TestAnAcquisitionCountsWhenReplicasHaveIt(t *testing.T) {
 					got, wanted, why := notAcknowledged(t, err)
 					require.Equal(t, []any{0, 1, nil}, []any{got, wanted, why})
 					awaitNothing(t, master)
+					kit.Await(t, "a permit, whose key has no end, to be given back", func() bool {
+						locked, err := l.Locked(t.Context())
+						return err == nil && !locked
+					})
 				}
 			}
 			replica.Resume()
