@@ -243,6 +243,7 @@ func (r *run) play() {
 	if r.java != nil {
 		r.java.Kill()
 	}
+	r.unasked()
 	r.account.behind = r.lastingKeys()
 }
 

@@ -26,6 +26,9 @@ func (r round) settled() time.Duration { return r.Lease + 2*time.Second }
 // calm is the time after the storm: longer than anybody may wait for what is free.
 func (r round) calm() time.Duration { return r.settled() + latest + 3*time.Second }
 
+// shortOfDeath is so short a silence that nobody takes a master for dead.
+const shortOfDeath = 1200 * time.Millisecond
+
 // unit is what strokes are measured by.
 func (r round) unit() time.Duration { return min(r.Lease, 2*time.Second) }
 
@@ -136,6 +139,9 @@ func plan(seed uint64, number int, kinds []string, java bool) round {
 		r.Strokes = append(r.Strokes, stroke{
 			At: 2*time.Second + time.Duration(random.Int64N(int64(storm/2))), What: what, Lasts: lasts(random, what, r.unit()),
 		})
+		if last := &r.Strokes[len(r.Strokes)-1]; what == "pause the server" && r.Site != "single" {
+			last.Lasts = min(last.Lasts, shortOfDeath)
+		}
 	}
 	if slices.Contains(kinds, "redlock") {
 		for _, what := range ofTheThree {

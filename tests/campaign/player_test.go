@@ -235,6 +235,10 @@ func (c *client) hold(o object, count int, shares bool,
 	}
 	b := c.believe(asked, h)
 	c.use(b, o, l)
+	if o.Kind == "permits" && c.chance(10) {
+		c.detach(b)
+		return
+	}
 	b.release()
 }
 
@@ -364,8 +368,12 @@ func (c *client) use(b *belief, o object, l kit.Locker) {
 	for range c.random.IntN(4) {
 		switch c.random.IntN(8) {
 		case 0:
-			if l != nil && o.Kind != "setlock" { // nested
-				if h, err := l.TryLock(ctx); err == nil {
+			if l != nil && o.Kind != "setlock" { // nested, with a longer or a shorter lease
+				nested := l
+				if o.Kind != "rwlock" {
+					nested = c.lock(o)
+				}
+				if h, err := nested.TryLock(ctx); err == nil {
 					c.work(ctx)
 					c.complain(o, h.Release())
 				} else {
@@ -405,6 +413,16 @@ func (c *client) handOver(b *belief) {
 	}
 	b.stop, b.done = make(chan struct{}), make(chan struct{})
 	go b.watch()
+}
+
+// detach leaves a permit to its lease, and gives it back by its id a while later.
+func (c *client) detach(b *belief) {
+	b.rest()
+	err := b.hold.Detach()
+	b.tell(event{What: released, Object: b.Object, Grant: b.Grant, Text: kit.ClassOf(err)})
+	c.complain(b.Object, err)
+	c.work(c.ctx)
+	c.complain(b.Object, c.permits(c.other, b.Object).Release(c.ctx, b.hold.ID()))
 }
 
 // force frees a lock by force, whoever has it.

@@ -3,6 +3,7 @@ package campaign
 import (
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -28,7 +29,8 @@ type stage struct {
 	front    *proxy.Proxy      // before a single server, for whom no stroke hits; so its address stays
 	standby  *redistest.Server // the replica of a single server
 	red      []*redistest.Server
-	paused   int // nodes
+	paused   int    // nodes
+	epoch    string // of the last failover that a stroke has made: each has its own
 	lapses   []lapse
 }
 
@@ -47,15 +49,40 @@ func newStage(t *testing.T, r round) *stage {
 	case "sentinel":
 		s.sentinel = redistest.StartSentinels(t)
 		s.nodes = []*redistest.Server{s.sentinel.Master(), s.sentinel.Replica()}
+		s.epoch = s.failovers()
 	case "cluster":
 		s.cluster = redistest.StartCluster(t, 3)
 		s.nodes = slices.Clone(s.cluster.Nodes)
 		s.replica = s.cluster.AddReplica(t, s.nodes[0])
+		s.epoch = s.failovers()
 	}
 	if slices.ContainsFunc(r.Objects, func(o object) bool { return o.Kind == "redlock" }) {
 		s.red = kit.StartServers(t, three)
 	}
 	return s
+}
+
+// failovers tells one state after failovers from another: by the epoch of Sentinel's master, or by who is the master of
+// the slots that have a replica.
+func (s *stage) failovers() string {
+	switch {
+	case s.sentinel != nil:
+		reply, err := s.sentinel.Sentinels[0].Try("SENTINEL", "MASTER", s.sentinel.MasterName)
+		fields, _ := reply.([]any)
+		i := slices.Index(fields, any("config-epoch"))
+		require.True(s, err == nil && i >= 0, "%v, %v", reply, err)
+		return fields[i+1].(string)
+	case s.cluster != nil:
+		return strconv.FormatBool(role(s.replica) == "master")
+	}
+	return ""
+}
+
+// unasked excuses what a server forgot in a round in which a busy machine has made a failover that no stroke has made.
+func (s *stage) unasked() {
+	if s.failovers() != s.epoch {
+		s.forgets("an unasked failover", 0)
+	}
 }
 
 // forgets registers what the servers may have lost while a stroke was on.
@@ -131,20 +158,25 @@ func (s *stage) strike(st stroke, proxies []*proxy.Proxy) (undo func()) {
 		if s.sentinel.Disagreement(s.sentinel.Master().Addr()) != "" {
 			return nil // the last one has not come back
 		}
+		s.unasked()
 		s.sentinel.Failover(s)
 		s.forgets(st.What, began)
 		s.lapses[len(s.lapses)-1].acked = s.round.Acks
+		s.epoch = s.failovers()
 		s.sentinel.Replica().Restart()
 	case "kill a master":
 		if role(first) != "master" {
 			return nil
 		}
+		s.unasked()
 		first.Stop()
 		kit.AwaitFor(s, time.Minute, "a new master", func() bool { return role(s.replica) == "master" })
 		first.Restart()
 		s.cluster.AwaitOK(s)
 		s.forgets(st.What, began)
+		s.epoch = s.failovers()
 	case "switch over":
+		s.unasked()
 		to := s.replica
 		if role(to) == "master" {
 			to = first
@@ -154,6 +186,7 @@ func (s *stage) strike(st stroke, proxies []*proxy.Proxy) (undo func()) {
 			return role(to) == "master"
 		})
 		s.cluster.AwaitOK(s)
+		s.epoch = s.failovers()
 	case "move slots":
 		if role(first) != "master" {
 			return nil // whom a tool would have to tell has changed
