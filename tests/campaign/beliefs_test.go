@@ -15,6 +15,7 @@ type tenure struct {
 	shares   bool
 	count    int
 	token    int64
+	asked    time.Duration // when its call began
 	from, to time.Duration
 	java     bool // nobody asked: for as long as its lease was certain
 }
@@ -38,6 +39,7 @@ type account struct {
 	killed  map[int]time.Duration // when a client's process was killed
 	calmed  time.Duration         // from here on nothing befell anybody
 	ended   time.Duration         // clients were asked to end
+	living  []int                 // the first clients of the processes that ended by themselves
 	behind  []string              // keys that were left behind and have no time to live
 }
 
@@ -53,8 +55,10 @@ type lapse struct {
 func (a *account) since(dawn time.Duration) {
 	for i := range a.events {
 		a.events[i].At -= dawn
+		a.events[i].Asked -= dawn
 	}
 	for i := range a.tenures {
+		a.tenures[i].asked -= dawn
 		a.tenures[i].from -= dawn
 		a.tenures[i].to -= dawn
 	}
@@ -91,7 +95,8 @@ func (a *account) read() {
 			all = append(all, asked[k])
 		case has:
 			open[k] = &tenure{
-				client: e.Client, object: e.Object, shares: e.Shares, count: max(1, e.Count), token: e.Token, from: e.At, to: e.At,
+				client: e.Client, object: e.Object, shares: e.Shares, count: max(1, e.Count), token: e.Token,
+				asked: e.Asked, from: e.At, to: e.At,
 			}
 			tenures = append(tenures, open[k])
 		case still:
@@ -142,15 +147,21 @@ func (a *account) by() map[object][]tenure {
 	return all
 }
 
-// forgotten returns the last lapse by which the second may have got what the first still had, nil if there was none.
-func (a *account) forgotten(first, second tenure) *lapse {
+// forgotten returns the last lapse by which one of two may have got what the other still had, nil if there was none.
+func (a *account) forgotten(one, other tenure) *lapse {
 	var last *lapse
 	for i, l := range a.lapses {
-		if l.of(second.object) && first.from <= l.to && second.from >= l.from && (last == nil || last.to < l.to) {
+		if l.of(one.object) && (a.between(one, l, other) || a.between(other, l, one)) && (last == nil || last.to < l.to) {
 			last = &a.lapses[i]
 		}
 	}
 	return last
+}
+
+// between reports whether a lapse may have come between the grants of two. The first was not older than a lease when
+// its client heard of it.
+func (a *account) between(first tenure, l lapse, second tenure) bool {
+	return max(first.asked, first.from-a.round.Lease) <= l.to && second.from >= l.from
 }
 
 // of reports whether the object may have been forgotten: not one that is on several servers, if one of them forgets,

@@ -6,11 +6,11 @@
 package campaign
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,12 +23,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/tests/interop"
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
-	"github.com/holdfast-go/holdfast/tests/redistest"
 	"github.com/holdfast-go/holdfast/tests/worker"
 	"github.com/redis/rueidis"
 )
@@ -93,6 +93,7 @@ const javas = 100_000
 type run struct {
 	*stage
 	account account
+	session *holdfast.Session
 	slots   []*slot
 	next    int // client
 	java    *worker.Worker
@@ -117,6 +118,7 @@ func newRun(t *testing.T, r round) *run {
 	t.Log(r)
 	one := &run{stage: newStage(t, r), deeds: map[string]deed{}}
 	one.account = account{round: r, killed: map[int]time.Duration{}}
+	t.Cleanup(one.save)
 	return one
 }
 
@@ -148,7 +150,6 @@ func (r *run) judge() {
 	r.account.since(r.dawn)
 	findings := judge(&r.account)
 	r.report(findings)
-	require.Empty(r, r.wrong)
 	said := map[int]int{}
 	for _, f := range findings {
 		inv := invariants[f.Invariant-1]
@@ -156,21 +157,31 @@ func (r *run) judge() {
 			r.Errorf("invariant %d (%s: %s): %s", f.Invariant, inv.guarantee, inv.what, f.Text)
 		}
 	}
-	if r.Failed() {
-		path := filepath.Join(r.ArtifactDir(), "events.jsonl")
-		r.save(path)
-		r.Logf("what everybody told: %s, with -artifacts", path)
-	}
+	require.Empty(r, r.wrong)
 }
 
-func (r *run) save(path string) {
-	f, err := os.Create(path)
-	require.NoError(r, err)
-	defer f.Close()
-	enc := json.NewEncoder(f)
-	for _, e := range r.account.events {
-		require.NoError(r, enc.Encode(e))
+// save keeps what everybody told of a round that has failed.
+func (r *run) save() {
+	if !r.Failed() {
+		return
 	}
+	path := filepath.Join(r.ArtifactDir(), "events.jsonl")
+	f, err := os.Create(path)
+	if err != nil {
+		r.Error(err)
+		return
+	}
+	defer f.Close()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	enc := json.NewEncoder(f)
+	for _, e := range r.events {
+		_ = enc.Encode(e)
+	}
+	for _, d := range r.deeds {
+		_ = enc.Encode(d)
+	}
+	r.Logf("what everybody told: %s, with -artifacts", path)
 }
 
 // forcedLapses are the times in which somebody freed something by force.
@@ -198,17 +209,8 @@ func (r *run) forcedLapses() {
 func (r *run) play() {
 	r.Helper()
 	r.dawn = worker.Now()
-	s := r.session()
-	for _, o := range r.round.Objects {
-		switch o.Kind {
-		case "permits":
-			_, err := semaphore.NewExpirable(s, o.Name, nil).TrySetPermits(r.Context(), o.thing().permits)
-			require.NoError(r, err)
-		case "semaphore":
-			_, err := semaphore.New(s, o.Name).TrySetPermits(r.Context(), o.thing().permits)
-			require.NoError(r, err)
-		}
-	}
+	r.session = r.open()
+	require.NoError(r, r.setPermits())
 	if r.round.Java != "" {
 		r.startJava()
 	}
@@ -225,7 +227,7 @@ func (r *run) play() {
 	var wg sync.WaitGroup
 	for _, o := range r.round.Objects {
 		if o.Kind == "latch" {
-			wg.Go(func() { r.keepLatches(ctx, s, o) })
+			wg.Go(func() { r.keepLatches(ctx, o) })
 		}
 	}
 	r.strikeAll()
@@ -239,6 +241,9 @@ func (r *run) play() {
 	for _, sl := range r.slots {
 		kit.Within(r, time.Minute, sl.Ended(), "the end of a process")
 	}
+	for _, sl := range r.slots {
+		r.account.living = append(r.account.living, sl.first)
+	}
 	wg.Wait()
 	if r.java != nil {
 		r.java.Kill()
@@ -247,8 +252,25 @@ func (r *run) play() {
 	r.account.behind = r.lastingKeys()
 }
 
-// session is one that no stroke of processes and connections hits.
-func (r *run) session() *holdfast.Session {
+// setPermits sets the permits of semaphores that have none.
+func (r *run) setPermits() (failed error) {
+	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+	defer cancel()
+	for _, o := range r.round.Objects {
+		var err error
+		switch o.Kind {
+		case "permits":
+			_, err = semaphore.NewExpirable(r.session, o.Name, nil).TrySetPermits(ctx, o.thing().permits)
+		case "semaphore":
+			_, err = semaphore.New(r.session, o.Name).TrySetPermits(ctx, o.thing().permits)
+		}
+		failed = cmp.Or(failed, err)
+	}
+	return failed
+}
+
+// open opens a session that no stroke of processes and connections hits.
+func (r *run) open() *holdfast.Session {
 	addrs, set := r.reach(nil)
 	s, err := holdfast.Open(
 		rueidis.ClientOption{InitAddress: addrs, Sentinel: rueidis.SentinelOption{MasterSet: set}},
@@ -300,10 +322,15 @@ func (r *run) strikeAll() {
 		undo := func() {}
 		acts = append(acts, act{st.At, func() {
 			began := time.Now()
-			if u := r.strikeOne(st); u != nil {
+			u, struck := r.strikeOne(st)
+			if !struck {
+				return
+			}
+			if u != nil {
 				undo = u
 			}
 			r.tell(event{At: worker.Now(), Client: campaigner, What: strikes, Text: st.What, Count: st.Victim})
+			_ = r.setPermits() // a server may have forgotten how many there are
 			if took := time.Since(began); took > 3*time.Second {
 				r.Logf("to %s took %v", st.What, took.Round(time.Millisecond))
 			}
@@ -324,8 +351,8 @@ func (r *run) strikeAll() {
 	kit.SleepUntil(began.Add(storm))
 }
 
-// strikeOne does one stroke, and returns how it is undone.
-func (r *run) strikeOne(st stroke) (undo func()) {
+// strikeOne does one stroke, if it can, and returns how it is undone.
+func (r *run) strikeOne(st stroke) (undo func(), struck bool) {
 	r.Helper()
 	sl := r.slots[st.Victim%players]
 	switch {
@@ -338,7 +365,7 @@ func (r *run) strikeOne(st stroke) (undo func()) {
 	case st.What == "stop", st.What == "stop for long":
 		w := sl.Worker
 		if sl.stopped == w { // by an earlier stroke, which ends it
-			return nil
+			return nil, false
 		}
 		sl.stopped = w
 		w.Pause()
@@ -347,9 +374,9 @@ func (r *run) strikeOne(st stroke) (undo func()) {
 			if sl.stopped == w {
 				sl.stopped = nil
 			}
-		}
+		}, true
 	case slices.Contains(ofLinks, st.What):
-		return r.strikeLink(sl.proxy, st)
+		return r.strikeLink(sl.proxy, st), true
 	default:
 		var proxies []*proxy.Proxy
 		for _, sl := range r.slots {
@@ -359,19 +386,21 @@ func (r *run) strikeOne(st stroke) (undo func()) {
 		}
 		return r.strike(st, proxies)
 	}
-	return nil
+	return nil, true
 }
 
 // keepLatches makes a latch for each period, and counts it down when that is over.
-func (r *run) keepLatches(ctx context.Context, s *holdfast.Session, o object) {
-	for period := int64(1); ; period++ {
+func (r *run) keepLatches(ctx context.Context, o object) {
+	for ctx.Err() == nil {
+		period := int64((worker.Now()-r.dawn)/latchPeriod) + 1
 		name := latchName(o, period)
-		l := latch.New(s, name)
+		l := latch.New(r.session, name)
 		e := event{Client: campaigner, Object: object{o.Kind, name}, Count: 1}
-		_, err := l.TrySetCount(ctx, latchCount)
-		if err == nil {
-			sleep(ctx, r.dawn+time.Duration(period+1)*latchPeriod-worker.Now())
+		if set, err := l.TrySetCount(ctx, latchCount); err != nil || !set {
+			pause(ctx, 10*time.Millisecond)
+			continue
 		}
+		pause(ctx, r.dawn+time.Duration(period+1)*latchPeriod-worker.Now())
 		for ctx.Err() == nil {
 			if n, err := l.Count(ctx); err == nil && n == 0 {
 				e.What, e.At = isDown, worker.Now()
@@ -381,33 +410,26 @@ func (r *run) keepLatches(ctx context.Context, s *holdfast.Session, o object) {
 			e.What, e.At = counts, worker.Now()
 			r.tell(e)
 			if l.CountDown(ctx) != nil {
-				sleep(ctx, 10*time.Millisecond)
+				pause(ctx, 10*time.Millisecond)
 			}
 		}
-		if ctx.Err() != nil {
-			return
-		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }
 
 // lastingKeys are the keys that have no time to live and should have one.
 func (r *run) lastingKeys() (keys []string) {
-	space := map[string]redistest.Value{}
-	for _, n := range append(slices.Clone(r.nodes), r.red...) {
-		if role(n) == "master" {
-			maps.Copy(space, n.Keyspace(r))
-		}
+	nodes := slices.Concat(r.nodes, r.red)
+	if r.replica != nil {
+		nodes = append(nodes, r.replica)
 	}
-	for key, v := range space {
-		if !v.Expires && !mayLast(key, r.round.Objects) {
-			keys = append(keys, fmt.Sprintf("%s: %v", key, v))
+	for _, n := range nodes {
+		if role(n) != "master" {
+			continue
+		}
+		for key, v := range n.Keyspace(r) {
+			if !v.Expires && !mayLast(key, r.round.Objects) {
+				keys = append(keys, fmt.Sprintf("%s: %v", key, v))
+			}
 		}
 	}
 	return keys
@@ -416,15 +438,12 @@ func (r *run) lastingKeys() (keys []string) {
 // mayLast reports whether a key may have no time to live: counts are data, tokens go on, and so do Redisson's own keys
 // of fair locks and permits until the next look.
 func mayLast(key string, objects []object) bool {
-	for _, prefix := range []string{
-		"redisson_lock_token:", "redisson_lock_queue:", "redisson_lock_timeout:", "begin",
-	} {
-		if strings.HasPrefix(key, prefix) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(objects, func(o object) bool {
-		return (o.thing().lasting || o.thing().permits > 0) && strings.Contains(key, o.Name)
+	return key == "begin" || slices.ContainsFunc(objects, func(o object) bool {
+		of := func(prefix string) bool { return key == prefix+":{"+o.Name+"}" }
+		return o.thing().fenced && of("redisson_lock_token") ||
+			o.thing().queued && (of("redisson_lock_queue") || of("redisson_lock_timeout")) ||
+			o.thing().permits > 0 && (key == o.Name || key == wire.PermitsKey(o.Name)) ||
+			o.Kind == "latch" && strings.HasPrefix(key, o.Name+" of period ")
 	})
 }
 

@@ -76,7 +76,7 @@ func TestTheRefereeFindsWhatIsWrong(t *testing.T) {
 		},
 		{
 			name: "two at once, both after a lapse", finds: []int{1}, lapses: []lapse{fall},
-			events: [][]event{had(1, o("rlock"), 4*s, 6*s), had(2, o("rlock"), 5*s, 7*s)},
+			events: [][]event{had(1, o("rlock"), 5*s, 7*s), had(2, o("rlock"), 6*s, 8*s)},
 		},
 		{
 			name: "a RedLock that was lost with one server", finds: []int{1}, lapses: []lapse{fall},
@@ -147,6 +147,8 @@ func TestTheRefereeFindsWhatIsWrong(t *testing.T) {
 		{name: "a key for ever", finds: []int{11}, behind: []string{"key"}},
 		{name: "a goroutine", finds: []int{12}, events: [][]event{one(event{What: left, Text: "goroutine 1"})}},
 		{name: "memory", finds: []int{12}, events: [][]event{one(event{What: left, Count: mostMiB + 1})}},
+		{name: "an error that a stroke explains", events: [][]event{one(event{At: 16 * s, What: excused, Text: "other"})}},
+		{name: "one in the calm", finds: []int{13}, events: [][]event{one(event{At: 30 * s, What: excused, Text: "other"})}},
 		{name: "an error", finds: []int{13}, events: [][]event{one(event{What: strange, Text: "other"})}},
 	} {
 		a := &account{

@@ -17,6 +17,7 @@ const (
 	waits    = "waits"    // a call begins that waits at a latch
 	opened   = "opened"   // that has returned
 	strange  = "strange"  // something that nobody can explain
+	excused  = "excused"  // an error that a stroke may explain
 	strikes  = "strikes"  // the nemesis has done something
 	undoes   = "undoes"   // that is over
 	left     = "left"     // a process ends: how many MiB it has left on the heap, and which goroutines
@@ -25,6 +26,7 @@ const (
 // An event is what a client tells, in the moment At of the clock that all processes share.
 type event struct {
 	At     time.Duration
+	Asked  time.Duration `json:",omitempty"` // when the call began that has had it
 	Client int
 	What   string
 	Object object

@@ -29,6 +29,7 @@ func (a *account) addJava(deeds map[string]deed) {
 		return cmp.Or(cmp.Compare(x.Client, y.Client), cmp.Compare(x.Serial, y.Serial))
 	})
 	type holding struct {
+		asked time.Duration
 		from  time.Duration
 		until time.Duration
 		count int
@@ -43,8 +44,8 @@ func (a *account) addJava(deeds map[string]deed) {
 		delete(open, k)
 		if to := min(at, h.until); to > h.from {
 			a.tenures = append(a.tenures, tenure{
-				client: d.Client, object: object{a.round.Java, d.Lock}, shares: d.Half == "read", count: h.count, from: h.from,
-				to: to, java: true,
+				client: d.Client, object: object{a.round.Java, d.Lock}, shares: d.Half == "read", count: h.count,
+				asked: h.asked, from: h.from, to: to, java: true,
 			})
 		}
 	}
@@ -67,13 +68,13 @@ func (a *account) addJava(deeds map[string]deed) {
 			if a.round.Java == "permits" {
 				until = d.Call + a.round.Lease - slack
 			}
-			open[k] = &holding{from: d.Return, until: until, count: n}
+			open[k] = &holding{asked: d.Call, from: d.Return, until: until, count: n}
 		case kind == "give":
 			end(d, d.Call)
 		case kind == "take" && d.Out == "done":
-			open[k] = &holding{from: d.Return, until: d.Call + a.round.Lease - slack, count: 1}
+			open[k] = &holding{asked: d.Call, from: d.Return, until: d.Call + a.round.Lease - slack, count: 1}
 		case kind == "re-enter" && d.Out == "done" && open[k] == nil && d.Until > 0:
-			open[k] = &holding{from: d.Return, until: d.Until, count: 1}
+			open[k] = &holding{asked: d.Call, from: d.Return, until: d.Until, count: 1}
 		case kind == "release":
 			// The first release of several ends what is certain: a later one may find the last count.
 			end(d, d.Call)

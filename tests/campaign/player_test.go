@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -216,7 +217,7 @@ func (c *client) hold(o object, count int, shares bool,
 	ctx, cancel := context.WithTimeout(c.ctx, c.patience())
 	defer cancel()
 	grant := int(c.grants.Add(1))
-	asked := event{What: asks, Object: o, Grant: grant, Shares: shares, Count: count}
+	asked := event{What: asks, Asked: worker.Now(), Object: o, Grant: grant, Shares: shares, Count: count}
 	var h *holdfast.Hold
 	var err error
 	switch c.random.IntN(5) {
@@ -233,7 +234,13 @@ func (c *client) hold(o object, count int, shares bool,
 		c.refused(asked, err)
 		return
 	}
-	b := c.believe(asked, h)
+	at := worker.Now()
+	if err := h.Err(); err != nil { // the process may have been stopped since the call had it
+		c.refused(asked, err)
+		c.complain(o, h.Release())
+		return
+	}
+	b := c.believe(asked, h, at)
 	c.use(b, o, l)
 	if o.Kind == "permits" && c.chance(10) {
 		c.detach(b)
@@ -262,7 +269,14 @@ func (c *client) refused(asked event, err error) {
 
 // complain tells of an error that nobody can explain.
 func (c *client) complain(o object, err error) {
-	if text := kit.ClassOf(err); strings.HasPrefix(text, "other: ") && !explained(err) {
+	switch text := kit.ClassOf(err); {
+	case slices.Contains([]string{"already held", "deadlock", "closed"}, text): // nobody has made such a mistake
+		c.tell(event{What: strange, Object: o, Text: text})
+	case !strings.HasPrefix(text, "other: ") || errors.Is(err, holdfast.ErrNoReply) ||
+		errors.Is(err, holdfast.ErrNotAcknowledged):
+	case explained(err):
+		c.tell(event{What: excused, Object: o, Text: text})
+	default:
 		c.tell(event{What: strange, Object: o, Text: text})
 	}
 }
@@ -270,9 +284,6 @@ func (c *client) complain(o object, err error) {
 // explained reports whether an error is one that a stroke of the nemesis explains: a connection that ended, or a server
 // that refused.
 func explained(err error) bool {
-	if errors.Is(err, holdfast.ErrNoReply) || errors.Is(err, holdfast.ErrNotAcknowledged) {
-		return true
-	}
 	for _, words := range []string{
 		"connection", "dial tcp", "read tcp", "write tcp", "i/o timeout", "EOF", "too late", "OOM", "LOADING", "MASTERDOWN",
 		"READONLY", "CLUSTERDOWN", "NOPERM", "can't run this command", "TRYAGAIN", "NOREPLICAS", "no master", "slot",
@@ -295,9 +306,9 @@ type belief struct {
 	done chan struct{}
 }
 
-// believe begins to tell for how long a hold says that it is held.
-func (c *client) believe(asked event, h *holdfast.Hold) *belief {
-	asked.What, asked.At, asked.Token = has, worker.Now(), h.Token()
+// believe begins to tell for how long a hold says that it is held, as it said after that moment.
+func (c *client) believe(asked event, h *holdfast.Hold, at time.Duration) *belief {
+	asked.What, asked.At, asked.Token = has, at, h.Token()
 	b := &belief{client: c, event: asked, hold: h, stop: make(chan struct{}), done: make(chan struct{})}
 	c.tell(b.event)
 	go b.watch()
@@ -364,8 +375,8 @@ func (b *belief) release() {
 
 // use does some things under a hold.
 func (c *client) use(b *belief, o object, l kit.Locker) {
-	ctx := b.hold.Context(c.ctx)
 	for range c.random.IntN(4) {
+		ctx := b.hold.Context(c.ctx) // it may have been handed over
 		switch c.random.IntN(8) {
 		case 0:
 			if l != nil && o.Kind != "setlock" { // nested, with a longer or a shorter lease
@@ -438,7 +449,9 @@ func (c *client) count(o object) {
 	p := semaphore.New(c.session, o.Name)
 	ctx, cancel := context.WithTimeout(c.ctx, c.patience())
 	defer cancel()
-	e := event{What: asks, Object: o, Grant: int(c.grants.Add(1)), Count: 1 + c.random.IntN(4)}
+	e := event{
+		What: asks, Asked: worker.Now(), Object: o, Grant: int(c.grants.Add(1)), Count: 1 + c.random.IntN(4),
+	}
 	var err error
 	if c.chance(3) {
 		err = p.TryAcquire(ctx, e.Count)
@@ -496,11 +509,16 @@ func latchName(o object, period int64) string { return fmt.Sprint(o.Name, " of p
 func (c *client) lead(o object) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.patience())
 	defer cancel()
-	e := event{What: asks, Object: o, Grant: int(c.grants.Add(1)), Count: 1}
+	e := event{What: asks, Asked: worker.Now(), Object: o, Grant: int(c.grants.Add(1)), Count: 1}
 	c.tell(e)
+	led := false
 	err := leader.Run(ctx, c.session, o.Name, func(ctx context.Context) error {
 		e := e
 		e.What, e.At, e.Token = has, worker.Now(), leader.Term(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		led = true
 		c.tell(e)
 		for end := worker.Now() + c.upTo(200*time.Millisecond); ; pause(ctx, 4*time.Millisecond) {
 			at := worker.Now()
@@ -518,7 +536,9 @@ func (c *client) lead(o object) {
 			c.tell(e)
 		}
 	})
-	e.What, e.At, e.Text = refused, 0, kit.ClassOf(err)
-	c.tell(e)
+	if !led {
+		e.What, e.At, e.Text = refused, 0, kit.ClassOf(err)
+		c.tell(e)
+	}
 	c.complain(o, err)
 }

@@ -134,6 +134,17 @@ func counted(a *account) []string {
 const learns = 8 * time.Second
 
 func told(a *account) (texts []string) {
+	a.seconds(func(first, second tenure, l *lapse) {
+		if first.to > l.to+min(a.round.Lease, learns) {
+			texts = append(texts, fmt.Sprintf("%v; it was forgotten (%s) by %v; %v", first, l.what, l.to, second))
+		}
+	})
+	return texts
+}
+
+// seconds calls a function with those who got what somebody else still believed to have, because a server had forgotten
+// it in a lapse.
+func (a *account) seconds(pair func(first, second tenure, l *lapse)) {
 	for o, all := range a.by() {
 		if o.thing().lasting || o.thing().permits > 0 {
 			continue
@@ -142,13 +153,11 @@ func told(a *account) (texts []string) {
 			if o.Kind == "rwlock" && !excludes(first, second) || first.java {
 				return
 			}
-			l := a.forgotten(first, second)
-			if l != nil && first.to > l.to+min(a.round.Lease, learns) {
-				texts = append(texts, fmt.Sprintf("%v; it was forgotten (%s) by %v; %v", first, l.what, l.to, second))
+			if l := a.forgotten(first, second); l != nil {
+				pair(first, second, l)
 			}
 		})
 	}
-	return texts
 }
 
 func tokens(a *account) (texts []string) {
@@ -157,7 +166,9 @@ func tokens(a *account) (texts []string) {
 			continue
 		}
 		for i, t := range all[min(1, len(all)):] {
-			if before := all[i]; before.token >= t.token && a.forgotten(before, t) == nil {
+			if before := all[i]; before.token >= t.token && (o.Kind == "leader" || a.forgotten(before, t) == nil) {
+				// a leader's go up although a server forgets, as its clock does
+
 				texts = append(texts, fmt.Sprintf("%v with token %d; %v with token %d", before, before.token, t, t.token))
 			}
 		}
@@ -266,16 +277,21 @@ func idle(a *account) (texts []string) {
 func keys(a *account) []string { return a.behind }
 
 func leftovers(a *account) (texts []string) {
+	silent := slices.Clone(a.living)
 	for _, e := range a.events {
 		if e.What != left {
 			continue
 		}
+		silent = slices.DeleteFunc(silent, func(first int) bool { return first == e.Client })
 		if e.Text != "" {
 			texts = append(texts, fmt.Sprintf("the process of client %d has goroutines left:\n%s", e.Client, e.Text))
 		}
 		if e.Count > mostMiB {
 			texts = append(texts, fmt.Sprintf("the process of client %d has %d MiB left", e.Client, e.Count))
 		}
+	}
+	for _, first := range silent {
+		texts = append(texts, fmt.Sprintf("the process of client %d has not told what it has left", first))
 	}
 	return texts
 }
@@ -286,7 +302,8 @@ const mostMiB = 32
 func errorsExplained(a *account) (texts []string) {
 	seen := map[string]bool{}
 	for _, e := range a.events {
-		if e.What == strange && !seen[e.Text] {
+		late := e.What == excused && e.At > a.calmed+a.round.settled() && !e.Object.thing().forced
+		if (e.What == strange || late) && !seen[e.Text] {
 			seen[e.Text] = true
 			texts = append(texts, fmt.Sprintf("client %d, %v at %v: %s", e.Client, e.Object, e.At, e.Text))
 		}

@@ -46,17 +46,17 @@ func (r *run) report(findings []finding) {
 		Seconds: r.account.ended.Seconds(), Operations: map[string]int{}, Strokes: map[string]int{}, Findings: findings,
 	}
 	for _, t := range r.account.tenures {
-		who := "Go"
 		if t.java {
-			who = "Java"
+			s.Operations[t.object.Kind+", Java"]++
 		}
-		s.Operations[t.object.Kind+", "+who]++
 	}
 	for _, e := range r.account.events {
 		switch {
 		case e.What == refused:
 			s.Refused++
-		case e.What == over:
+		case e.What == has:
+			s.Operations[e.Object.Kind+", Go"]++
+		case e.What == over && strings.Contains(e.Text, "lost"):
 			s.Lost++
 		case e.What == opened && e.Text == "done":
 			s.Operations[e.Object.Kind+", Go"]++
@@ -101,20 +101,10 @@ func (r *run) version() string {
 // secondHolders counts those who got what somebody else still believed to have, because a server had forgotten it, and
 // the longest time until that one was told.
 func (a *account) secondHolders() (n int, toldWithin time.Duration) {
-	for o, all := range a.by() {
-		if o.thing().lasting || o.thing().permits > 0 {
-			continue
-		}
-		overlaps(all, func(first, second tenure) {
-			if o.Kind == "rwlock" && !excludes(first, second) || first.java {
-				return
-			}
-			if a.forgotten(first, second) != nil {
-				n++
-				toldWithin = max(toldWithin, first.to-second.from)
-			}
-		})
-	}
+	a.seconds(func(first, second tenure, _ *lapse) {
+		n++
+		toldWithin = max(toldWithin, first.to-second.from)
+	})
 	return n, toldWithin
 }
 

@@ -29,8 +29,9 @@ type stage struct {
 	front    *proxy.Proxy      // before a single server, for whom no stroke hits; so its address stays
 	standby  *redistest.Server // the replica of a single server
 	red      []*redistest.Server
-	paused   int    // nodes
-	epoch    string // of the last failover that a stroke has made: each has its own
+	paused   int           // nodes
+	epoch    string        // of the last failover: each has its own
+	looked   time.Duration // when that was looked at
 	lapses   []lapse
 }
 
@@ -78,11 +79,22 @@ func (s *stage) failovers() string {
 	return ""
 }
 
-// unasked excuses what a server forgot in a round in which a busy machine has made a failover that no stroke has made.
+// unasked excuses what a server has forgotten since the last look, if a busy machine has made a failover that no stroke
+// has made.
 func (s *stage) unasked() {
-	if s.failovers() != s.epoch {
-		s.forgets("an unasked failover", 0)
+	if now := s.failovers(); now != s.epoch {
+		s.Log("a failover that no stroke has made")
+		s.forgets("an unasked failover", s.looked)
+		s.lapses[len(s.lapses)-1].acked = s.round.Acks
+		s.epoch = now
 	}
+	s.looked = worker.Now()
+}
+
+// restart restarts the first server, which may have been a replica once.
+func (s *stage) restart() {
+	s.nodes[0].Restart()
+	s.nodes[0].Do(s, "REPLICAOF", "NO", "ONE")
 }
 
 // forgets registers what the servers may have lost while a stroke was on.
@@ -97,11 +109,12 @@ func (s *stage) each(args ...string) {
 	}
 }
 
-// strike does to the servers what a stroke says, and returns how it is undone. The proxies are those of the processes.
-func (s *stage) strike(st stroke, proxies []*proxy.Proxy) (undo func()) {
+// strike does to the servers what a stroke says, if it can, and returns how it is undone. The proxies are those of the
+// processes.
+func (s *stage) strike(st stroke, proxies []*proxy.Proxy) (undo func(), struck bool) {
 	s.Helper()
 	if s.paused > 0 && !slices.Contains(ofTheThree, st.What) {
-		return nil // it would be waited for
+		return nil, false // it would be waited for
 	}
 	began := worker.Now()
 	first := s.nodes[0]
@@ -114,7 +127,7 @@ func (s *stage) strike(st stroke, proxies []*proxy.Proxy) (undo func()) {
 		return func() {
 			node.Resume()
 			s.paused--
-		}
+		}, true
 	case "flush the scripts":
 		s.each("SCRIPT", "FLUSH")
 	case "drop the clients":
@@ -124,14 +137,14 @@ func (s *stage) strike(st stroke, proxies []*proxy.Proxy) (undo func()) {
 		first.Do(s, "FLUSHALL")
 		s.forgets(st.What, began)
 	case "restart":
-		first.Restart()
+		s.restart()
 	case "restart empty":
 		first.Do(s, "FLUSHALL")
-		first.Restart()
+		s.restart()
 		s.forgets(st.What, began)
 	case failOver:
 		if s.standby == nil {
-			return nil // it has taken over
+			return nil, false // it has taken over
 		}
 		s.standby.Do(s, "REPLICAOF", "NO", "ONE")
 		s.nodes[0], s.standby = s.standby, nil
@@ -139,10 +152,11 @@ func (s *stage) strike(st stroke, proxies []*proxy.Proxy) (undo func()) {
 			p.SetServer(s.nodes[0].Addr())
 			p.CutAll()
 		}
+		first.Stop() // nobody can have dialled it meanwhile
 		s.forgets(st.What, began)
 	case "fill the memory":
 		config("maxmemory", "1")
-		return func() { config("maxmemory", "0") }
+		return func() { config("maxmemory", "0") }, true
 	case "evict":
 		config("maxmemory-policy", "allkeys-random")
 		config("maxmemory", "1")
@@ -150,23 +164,24 @@ func (s *stage) strike(st stroke, proxies []*proxy.Proxy) (undo func()) {
 			config("maxmemory", "0")
 			config("maxmemory-policy", "noeviction")
 			s.forgets(st.What, began)
-		}
+		}, true
 	case "take rights":
 		s.each("ACL", "SETUSER", "default", "-publish")
-		return func() { s.each("ACL", "SETUSER", "default", "+@all") }
+		return func() { s.each("ACL", "SETUSER", "default", "+@all") }, true
 	case "kill the master":
 		if s.sentinel.Disagreement(s.sentinel.Master().Addr()) != "" {
-			return nil // the last one has not come back
+			return nil, false // the last one has not come back
 		}
 		s.unasked()
 		s.sentinel.Failover(s)
 		s.forgets(st.What, began)
-		s.lapses[len(s.lapses)-1].acked = s.round.Acks
+		// What renewals have prolonged may have ended, if the failover took longer than two thirds of a lease.
+		s.lapses[len(s.lapses)-1].acked = s.round.Acks && worker.Now()-began < s.round.Lease*2/3
 		s.epoch = s.failovers()
 		s.sentinel.Replica().Restart()
 	case "kill a master":
 		if role(first) != "master" {
-			return nil
+			return nil, false
 		}
 		s.unasked()
 		first.Stop()
@@ -189,7 +204,7 @@ func (s *stage) strike(st stroke, proxies []*proxy.Proxy) (undo func()) {
 		s.epoch = s.failovers()
 	case "move slots":
 		if role(first) != "master" {
-			return nil // whom a tool would have to tell has changed
+			return nil, false // whom a tool would have to tell has changed
 		}
 		s.cluster.AwaitOK(s)
 		for _, o := range s.round.Objects {
@@ -201,13 +216,13 @@ func (s *stage) strike(st stroke, proxies []*proxy.Proxy) (undo func()) {
 		}
 	case "pause one of three":
 		s.red[st.Victim].Pause()
-		return s.red[st.Victim].Resume
+		return s.red[st.Victim].Resume, true
 	case "restart one of three empty":
 		s.red[st.Victim].Restart()
 	default:
 		require.Fail(s, "unknown stroke", st.What)
 	}
-	return nil
+	return nil, true
 }
 
 func role(srv *redistest.Server) string {
@@ -240,9 +255,10 @@ func (s *stage) strikeLink(p *proxy.Proxy, st stroke) (undo func()) {
 	case "late commands":
 		return rule(some(8), proxy.Stall)
 	case "repeat commands":
+		addr := s.nodes[0].Addr()
 		return rule(func(command []string) bool {
 			if rand.IntN(4) == 0 && slices.ContainsFunc(repeatable(), func(m proxy.Match) bool { return m(command) }) {
-				go repeat(s.nodes[0].Addr(), slices.Clone(command))
+				go repeat(addr, slices.Clone(command))
 			}
 			return false
 		}, proxy.Pass)

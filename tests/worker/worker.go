@@ -56,6 +56,9 @@ func Say(format string, args ...any) {
 	}
 }
 
+// longestLine is how much at most a worker says in a line.
+const longestLine = 4 << 20
+
 // A Worker is a process that plays a role.
 type Worker struct {
 	cmd    *exec.Cmd
@@ -104,8 +107,16 @@ func StartCommand(t testing.TB, hear func(line string), name string, cmd *exec.C
 
 func (w *Worker) listen(stdout io.Reader, hear func(line string)) {
 	defer close(w.ended)
-	for scanner := bufio.NewScanner(stdout); scanner.Scan(); {
+	scanner := bufio.NewScanner(stdout)
+	scanner.Buffer(nil, longestLine)
+	for scanner.Scan() {
 		hear(scanner.Text())
+	}
+	if err := scanner.Err(); err != nil { // what it says is not heard any more
+		_ = w.cmd.Process.Kill()
+		_ = w.cmd.Wait()
+		w.err = err
+		return
 	}
 	w.err = w.cmd.Wait()
 }
