@@ -127,7 +127,7 @@ func (t *trial) run(ctx context.Context, flags *pflag.FlagSet) error {
 	}
 	prefix := "holdfast_trial:" + rand.Text()[:8] + ":"
 	t.screen.Say(fmt.Sprintf("holdfast trial on %s: %d processes take locks for %v, with a lease of %v.\n"+
-		"It writes keys that begin with %s, and removes them at the end.",
+		"It writes keys of names that begin with %s, and removes them at the end.",
 		t.redis.Place(), t.processes, t.length, t.Lease, prefix))
 	if !t.yes && !cli.Confirm("Is that a server for tests?") {
 		return cli.Nof("nothing was written")
@@ -140,7 +140,7 @@ func (t *trial) run(ctx context.Context, flags *pflag.FlagSet) error {
 	removing, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	if left := drill.Remove(removing, client, t.Locks); left != nil {
-		t.screen.Say(fmt.Sprintf("Keys that begin with %s are left: %v", prefix, left))
+		t.screen.Say(fmt.Sprintf("Keys of names that begin with %s are left: %v", prefix, left))
 	}
 	if err != nil {
 		return err
@@ -324,8 +324,8 @@ func (t *trial) text(r *drill.Report) string {
 		if s.ToldMS != nil && !s.InTime {
 			told += ", TOO LATE"
 		}
-		return fmt.Sprintf("%s %s: process %d got it, and process %d had it for %s more, and was %s",
-			clock(s.Got), s.Lock, s.Process, s.First, span(s.TogetherMS), told)
+		return fmt.Sprintf("%s %s: process %d got it, too; both had it for %s, and process %d was %s",
+			clock(s.Got), s.Lock, s.Process, span(s.TogetherMS), s.First, told)
 	})
 	list(&b, "Fencing tokens that went back", r.Returns, func(k drill.Return) string {
 		return fmt.Sprintf("%s %s: %d after %d", clock(k.Got), k.Lock, k.Token, k.Before)
@@ -333,7 +333,8 @@ func (t *trial) text(r *drill.Report) string {
 	verdict := "No lock was given to a second holder, and no token went back."
 	switch {
 	case r.Untold > 0:
-		verdict = fmt.Sprintf("NOT GOOD: %d of the first holders were not told within the lease of a second one.", r.Untold)
+		verdict = fmt.Sprintf("NOT GOOD: of %s the first holder was not told within the lease.",
+			cli.Plural(int64(r.Untold), "second holder"))
 	case len(r.Returns) > 0:
 		verdict = "NOT GOOD: tokens went back. A resource that compares them refuses the new holders."
 	case len(r.Seconds) > 0:
