@@ -82,7 +82,8 @@ func (s *settings) hand(hold *holdfast.Hold, signals *signals, say *reporter) er
 
 // unreleased reports that the lock could not be released.
 func (s *settings) unreleased(err error, say *reporter) {
-	say.say("unreleased", fmt.Sprintf("%v; it is free in %v at the latest", err, s.lease), detail{"error", err.Error()})
+	free := max(s.lease, s.atLeast)
+	say.say("unreleased", fmt.Sprintf("%v; it is free in %v at the latest", err, free), detail{"error", err.Error()})
 }
 
 // become replaces this process by the command, unless a signal has come or one of the last checks fails. It returns
