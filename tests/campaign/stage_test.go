@@ -208,11 +208,14 @@ func (s *stage) strike(st stroke, proxies []*proxy.Proxy) (undo func(), struck b
 		}
 		s.cluster.AwaitOK(s)
 		for _, o := range s.round.Objects {
-			at := s.cluster.NodeOf(s, o.Name)
-			others := slices.DeleteFunc(slices.Clone(s.nodes), func(n *redistest.Server) bool {
-				return n.Addr() == at.Addr() || role(n) != "master"
-			})
-			s.cluster.MoveSlot(s, o.Name, others[rand.IntN(len(others))])
+			// Not from or to the one that has a replica: if that takes over before it has heard of a move, it takes the slot
+			// back, and nodes disagree for good.
+			switch s.cluster.NodeOf(s, o.Name).Addr() {
+			case s.nodes[1].Addr():
+				s.cluster.MoveSlot(s, o.Name, s.nodes[2])
+			case s.nodes[2].Addr():
+				s.cluster.MoveSlot(s, o.Name, s.nodes[1])
+			}
 		}
 	case "pause one of three":
 		s.red[st.Victim].Pause()
