@@ -1,7 +1,7 @@
 // Package campaign lets processes of Holdfast and of Redisson do at random whatever the toolkit offers, while a nemesis
 // strikes processes, connections and servers. A referee judges what they tell by invariants, each of which stands for a
-// guarantee. A seed, which is logged, decides who plays what and what befalls whom when. The timing is the machine's, and
-// which of many commands a stroke loses is chance.
+// guarantee. A seed, which is logged, decides who plays what and what befalls whom when. The timing is the machine's,
+// and which of many commands a stroke loses is chance.
 //
 //	cd tests && go test -race -v -timeout 0 ./campaign -args -minutes 60 -seed 7 -kinds rlock,rwlock
 package campaign

@@ -2,6 +2,7 @@ package campaign
 
 import (
 	"math/rand/v2"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -174,11 +175,16 @@ func (s *stage) strike(st stroke, proxies []*proxy.Proxy) (undo func(), struck b
 		}
 		s.unasked()
 		s.sentinel.Failover(s)
-		s.forgets(st.What, began)
 		// What renewals have prolonged may have ended, if the failover took longer than two thirds of a lease.
-		s.lapses[len(s.lapses)-1].acked = s.round.Acks && worker.Now()-began < s.round.Lease*2/3
-		s.epoch = s.failovers()
+		acked := s.round.Acks && worker.Now()-began < s.round.Lease*2/3
+		// The dead one comes back as a master that knows nothing, and grants until it is told that it is none any more.
+		host, port, err := net.SplitHostPort(s.sentinel.Master().Addr())
+		require.NoError(s, err)
 		s.sentinel.Replica().Restart()
+		s.sentinel.Replica().Do(s, "REPLICAOF", host, port)
+		s.forgets(st.What, began)
+		s.lapses[len(s.lapses)-1].acked = acked
+		s.epoch = s.failovers()
 	case "kill a master":
 		if role(first) != "master" {
 			return nil, false
