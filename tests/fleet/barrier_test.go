@@ -692,7 +692,7 @@ func TestGenerationsUnderSentinelFailover(t *testing.T) {
 				r.await(t, "generation 10", func(said passage) bool { return said.Gen == 10 })
 			}
 			awaitArrived(t, set.Master(), 2)
-			kit.Await(t, "a replica in step", func() bool { return set.Master().Do(t, "WAIT", "1", "1000") == int64(1) })
+			set.Master().AwaitReplica(t)
 			switch forgets {
 			case "how far it is":
 				set.Replica().Forget(t, stagesState)

@@ -126,7 +126,7 @@ func TestHandOversUnderSentinelFailover(t *testing.T) {
 			kit.Await(t, "a rival in the line", func() bool {
 				return set.Master().Int(t, "LLEN", "holdfast_line:{"+kit.Orders+"}") == 1
 			})
-			kit.Await(t, "a replica in step", func() bool { return set.Master().Do(t, "WAIT", "1", "1000") == int64(1) })
+			set.Master().AwaitReplica(t)
 			if forgets {
 				set.Replica().Forget(t)
 			}

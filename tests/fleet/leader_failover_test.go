@@ -55,7 +55,7 @@ func TestTermsUnderSentinelFailover(t *testing.T) {
 			told := watch(ctx, onlooker)
 			first := kit.Within(t, 20*time.Second, h.begun, "a leader")
 			queued(t, onlooker, all-1)
-			kit.Await(t, "a replica in step", func() bool { return set.Master().Do(t, "WAIT", "1", "1000") == int64(1) })
+			set.Master().AwaitReplica(t)
 			if c.forgets {
 				set.Replica().Forget(t)
 			}

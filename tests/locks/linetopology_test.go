@@ -102,7 +102,7 @@ func TestALineAtAFailover(t *testing.T) {
 			for i := range 5 {
 				got = append(got, k.waits(t, open(), "orders", set.Master, i+1))
 			}
-			require.EqualValues(t, 1, set.Master().Int(t, "WAIT", "1", "1000"), "the replica has it")
+			set.Master().AwaitReplica(t)
 			set.Failover(t)
 			kit.Await(t, "somebody who listens at the new master", func() bool {
 				return len(set.Master().Strs(t, "PUBSUB", "CHANNELS", fmt.Sprintf(k.told, "orders")+"*")) > 0

@@ -65,6 +65,7 @@ func TestHoldersLearnOfASentinelFailoverThatForgetsThem(t *testing.T) {
 		holds["theirs "+name] = hold
 	}
 	holds["heard"] = heard
+	set.Master().AwaitReplica(t) // else it may hear of a lock after that
 	set.Replica().Forget(t)
 	set.Failover(t)
 	requireLostSoon(t, holds)
@@ -88,6 +89,7 @@ func TestHoldersLearnOfAClusterFailoverThatForgetsThem(t *testing.T) {
 	for other = "y"; c.NodeOf(t, other) == master; other += "y" {
 	}
 	stays := kit.Lock(t, t.Context(), rlock.New(s, other, &rlock.Options{FixedLease: time.Minute}))
+	master.AwaitReplica(t) // else it may hear of a lock after that
 	replica.Forget(t)
 	master.Stop()
 	kit.AwaitFor(t, time.Minute, "the replica to take over", func() bool {

@@ -30,11 +30,11 @@ func TestNobodyHearsFromAReplicaThatItHasALock(t *testing.T) {
 			waits := kit.GoLock(t.Context(), open(kit.Open(t, first.Addr(), nil)).Lock)
 			kit.Waiting(t, kit.KindOf(kind), first)
 			kit.SleepUntil(time.Now().Add(500 * time.Millisecond)) // its look when it had subscribed
-			kit.Await(t, "the replica", func() bool { return first.Int(t, "WAIT", "1", "100") == 1 })
+			first.AwaitReplica(t)
 
 			second.Do(t, "REPLICAOF", "NO", "ONE")
 			first.Do(t, "REPLICAOF", "127.0.0.1", second.Strs(t, "CONFIG", "GET", "port")[1])
-			kit.Await(t, "the former master, which follows", func() bool { return second.Int(t, "WAIT", "1", "100") == 1 })
+			second.AwaitReplica(t) // the former master, which follows
 			other := open(kit.Open(t, second.Addr(), nil))
 			was, err := other.ForceUnlock(t.Context())
 			require.NoError(t, err)

@@ -54,7 +54,7 @@ func TestSentinelFailover(t *testing.T) {
 	}
 
 	hold := kit.Lock(t, t.Context(), rlock.New(a, "held", nil))
-	set.Master().Do(t, "WAIT", "1", "1000") // the replica has it
+	set.Master().AwaitReplica(t)
 	got := kit.GoLock(t.Context(), rlock.New(b, "held", nil).Lock)
 	kit.Await(t, "the waiter", func() bool { return len(set.Master().Strs(t, "PUBSUB", "CHANNELS", "holdfast*")) > 0 })
 
@@ -81,7 +81,7 @@ func TestACallUnderWayWhenSentinelMovesASilentMasterGoesOn(t *testing.T) {
 	// Its client would give up a silent connection much later.
 	s := kit.OpenWith(t, opt, &holdfast.Options{Lease: 90 * time.Second})
 	held := kit.Lock(t, t.Context(), rlock.New(s, "held", nil))
-	require.EqualValues(t, 1, set.Master().Int(t, "WAIT", "1", "1000"), "the replica has it")
+	set.Master().AwaitReplica(t)
 	former := set.Master()
 	former.Pause()
 	defer former.Resume()
@@ -111,7 +111,7 @@ func TestASessionFollowsItsAddressFromAReplicaToTheMaster(t *testing.T) {
 		kit.Lock(t, t.Context(), rlock.New(taker, "wanted", nil))
 	got := kit.GoLock(t.Context(), rlock.New(waiter, "wanted", nil).Lock)
 	kit.Await(t, "the waiter", func() bool { return len(first.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
-	kit.Await(t, "the replica", func() bool { return first.Int(t, "WAIT", "1", "100") == 1 })
+	first.AwaitReplica(t)
 
 	second.Do(t, "REPLICAOF", "NO", "ONE")
 	p.SetServer(second.Addr())

@@ -26,3 +26,18 @@ func (s *Server) AwaitInStep(t testing.TB) {
 		return ""
 	})
 }
+
+// AwaitReplica waits until a replica has all that the server has executed by now. WAIT is about what its connection has
+// written, and what the server had executed when that last sent a command.
+func (s *Server) AwaitReplica(t testing.TB) {
+	t.Helper()
+	await(t, "a replica that has everything", func() string {
+		if _, err := s.observer.do("PING"); err != nil {
+			return err.Error()
+		}
+		if n, err := s.observer.do("WAIT", "1", "1000"); err != nil || n != int64(1) {
+			return fmt.Sprintf("%v, %v", n, err)
+		}
+		return ""
+	})
+}
