@@ -175,7 +175,8 @@ func TestRunCannotKeepOthersOut(t *testing.T) {
 	require.NoError(t, j.stdin.Close())
 	j.said("others are not kept out: ")
 	require.Equal(t, 0, j.code())
-	require.Contains(t, j.stderr.String(), "it is free in 30s at the latest")
+	// Nobody knows whether the server will still execute the call that was to keep others out.
+	require.Contains(t, j.stderr.String(), "it is free in 1h0m0s at the latest")
 }
 
 // A short outage of the server does not affect the command.
