@@ -95,7 +95,15 @@ func (s *stage) unasked() {
 // restart restarts the first server, which may have been a replica once.
 func (s *stage) restart() {
 	s.nodes[0].Restart()
-	s.nodes[0].Do(s, "REPLICAOF", "NO", "ONE")
+	s.insist(s.nodes[0], "REPLICAOF", "NO", "ONE")
+}
+
+// insist sends a command until the server obeys: it may be loading its data.
+func (s *stage) insist(n *redistest.Server, args ...string) {
+	kit.Await(s, args[0], func() bool {
+		_, err := n.Try(args...)
+		return err == nil
+	})
 }
 
 // forgets registers what the servers may have lost while a stroke was on.
@@ -181,7 +189,7 @@ func (s *stage) strike(st stroke, proxies []*proxy.Proxy) (undo func(), struck b
 		host, port, err := net.SplitHostPort(s.sentinel.Master().Addr())
 		require.NoError(s, err)
 		s.sentinel.Replica().Restart()
-		s.sentinel.Replica().Do(s, "REPLICAOF", host, port)
+		s.insist(s.sentinel.Replica(), "REPLICAOF", host, port)
 		s.forgets(st.What, began)
 		s.lapses[len(s.lapses)-1].acked = acked
 		s.epoch = s.failovers()
