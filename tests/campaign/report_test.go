@@ -200,12 +200,12 @@ func tables(all []summary) string {
 		}
 	}
 	var b strings.Builder
-	b.WriteString("| servers | version | rounds | hours | calls that got nothing | holds lost | " +
+	b.WriteString("| servers | version | rounds | minutes | calls that got nothing | holds lost | " +
 		"second holders after a server forgot | the first was told within | findings |\n" +
 		"|---|---|---|---|---|---|---|---|---|\n")
 	for _, place := range slices.Sorted(maps.Keys(places)) {
 		p := places[place]
-		fmt.Fprintf(&b, "| %s | %d | %.1f | %d | %d | %d | %v | %d |\n", place, p.rounds, p.seconds/3600, p.refused, p.lost,
+		fmt.Fprintf(&b, "| %s | %d | %.0f | %d | %d | %d | %v | %d |\n", place, p.rounds, p.seconds/60, p.refused, p.lost,
 			p.second, p.told.Round(time.Millisecond), p.findings)
 	}
 	b.WriteString("\n| kind | had by Go | by Java |\n|---|---|---|\n")

@@ -223,12 +223,10 @@ func (s *stage) strike(st stroke, proxies []*proxy.Proxy) (undo func(), struck b
 		s.cluster.AwaitOK(s)
 		for _, o := range s.round.Objects {
 			// Not from or to the one that has a replica: if that takes over before it has heard of a move, it takes the slot
-			// back, and nodes disagree for good.
-			switch s.cluster.NodeOf(s, o.Name).Addr() {
-			case s.nodes[1].Addr():
+			// back. And one way only: of two nodes that give slots to each other, one has the higher epoch, and its old claims
+			// win. Either way nodes disagree for good.
+			if s.cluster.NodeOf(s, o.Name).Addr() == s.nodes[1].Addr() {
 				s.cluster.MoveSlot(s, o.Name, s.nodes[2])
-			case s.nodes[2].Addr():
-				s.cluster.MoveSlot(s, o.Name, s.nodes[1])
 			}
 		}
 	case "pause one of three":
