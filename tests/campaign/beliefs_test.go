@@ -32,7 +32,8 @@ type wait struct {
 type account struct {
 	round   round
 	events  []event
-	tenures []tenure // in the order of their beginnings
+	tenures []tenure            // in the order of their beginnings
+	had     map[object][]tenure // the same, by what they are of
 	waits   []wait
 	lapses  []lapse
 	perhaps []tenure              // times in which a thread in Java may have had something, by what it did
@@ -128,6 +129,10 @@ func (a *account) read() {
 		a.waits = append(a.waits, *w)
 	}
 	slices.SortStableFunc(a.tenures, func(x, y tenure) int { return cmp.Compare(x.from, y.from) })
+	a.had = map[object][]tenure{}
+	for _, t := range a.tenures {
+		a.had[t.object] = append(a.had[t.object], t)
+	}
 }
 
 // whole are the objects that somebody has who has this one.
@@ -136,15 +141,6 @@ func (o object) whole() []object {
 		return o.parts()
 	}
 	return []object{o}
-}
-
-// by splits tenures by what they are of.
-func (a *account) by() map[object][]tenure {
-	all := map[object][]tenure{}
-	for _, t := range a.tenures {
-		all[t.object] = append(all[t.object], t)
-	}
-	return all
 }
 
 // forgotten returns the last lapse by which one of two may have got what the other still had, nil if there was none.

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -31,7 +33,6 @@ import (
 	"github.com/holdfast-go/holdfast/tests/kit"
 	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/worker"
-	"github.com/redis/rueidis"
 )
 
 func TestMain(m *testing.M) { kit.Main(m, map[string]func([]string){"player": player}) }
@@ -57,6 +58,9 @@ func TestCampaign(t *testing.T) {
 	}
 	_, err := interop.Classpath("")
 	java := err == nil
+	if !errors.Is(err, interop.ErrNoJava) {
+		require.NoError(t, err)
+	}
 	t.Logf("seed %d, with Java: %v", *seed, java)
 	rounds := make(chan int)
 	var wg sync.WaitGroup
@@ -131,13 +135,20 @@ func (r *run) tell(e event) {
 
 func (r *run) hear(line string) {
 	var e event
-	if err := json.Unmarshal([]byte(line), &e); err != nil {
+	if r.reads(line, &e) {
+		r.tell(e)
+	}
+}
+
+// reads reads what a process says, and notes what it cannot read.
+func (r *run) reads(line string, into any) bool {
+	err := json.Unmarshal([]byte(line), into)
+	if err != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.wrong = append(r.wrong, line)
-		return
 	}
-	r.tell(e)
+	return err == nil
 }
 
 // judge plays the round, and fails the test for each finding.
@@ -320,15 +331,12 @@ func (r *run) strikeAll() {
 	r.Helper()
 	var acts []act
 	for _, st := range r.round.Strokes {
-		undo := func() {}
+		var undo func() // nil: there is nothing to undo
 		acts = append(acts, act{st.At, func() {
 			began := time.Now()
-			u, struck := r.strikeOne(st)
-			if !struck {
+			var struck bool
+			if undo, struck = r.strikeOne(st); !struck {
 				return
-			}
-			if u != nil {
-				undo = u
 			}
 			r.tell(event{At: worker.Now(), Client: campaigner, What: strikes, Text: st.What, Count: st.Victim})
 			_ = r.setPermits() // a server may have forgotten how many there are
@@ -338,6 +346,9 @@ func (r *run) strikeAll() {
 		}})
 		if st.Lasts > 0 {
 			acts = append(acts, act{st.At + st.Lasts, func() {
+				if undo == nil {
+					return
+				}
 				undo()
 				r.tell(event{At: worker.Now(), Client: campaigner, What: undoes, Text: st.What, Count: st.Victim})
 			}})
@@ -463,10 +474,7 @@ func (r *run) startJava() {
 	millis := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 	r.java = worker.StartCommand(r, func(line string) {
 		var d deed
-		if err := json.Unmarshal([]byte(line), &d); err != nil {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.wrong = append(r.wrong, line)
+		if !r.reads(line, &d) {
 			return
 		}
 		r.mu.Lock()

@@ -11,26 +11,25 @@ type object struct{ Kind, Name string }
 
 // A thing is a kind of object, as the campaign plays and judges it.
 type thing struct {
-	kit     string // the row of the conformance suite, for what is a lock
-	fenced  bool   // its holds have tokens
-	queued  bool   // it is granted in the order of asking
-	java    bool   // Redisson plays it, too
-	permits int    // so many may have a part of it at a time; 0: one, or many who share
-	lasting bool   // what is taken has no lease: whoever forgets it keeps it
-	forced  bool   // somebody frees it by force now and then
+	fenced  bool // its holds have tokens
+	queued  bool // it is granted in the order of asking
+	java    bool // Redisson plays it, too
+	permits int  // so many may have a part of it at a time; 0: one, or many who share
+	lasting bool // what is taken has no lease: whoever forgets it keeps it
+	forced  bool // somebody frees it by force now and then
 }
 
 // What the campaign plays.
 var things = map[string]thing{
-	"rlock":           {kit: "rlock", java: true},
-	"rlock fenced":    {kit: "rlock fenced", fenced: true},
-	"rlock forced":    {kit: "rlock", forced: true},
-	"fairlock":        {kit: "fairlock", queued: true, java: true},
-	"fairlock fenced": {kit: "fairlock fenced", queued: true, fenced: true},
-	"rwlock":          {kit: "rwlock write", java: true},
-	"setlock":         {kit: "setlock"},
-	"several":         {kit: "rlock"},
-	"redlock":         {kit: "rlock"},
+	"rlock":           {java: true},
+	"rlock fenced":    {fenced: true},
+	"rlock forced":    {forced: true},
+	"fairlock":        {queued: true, java: true},
+	"fairlock fenced": {queued: true, fenced: true},
+	"rwlock":          {java: true},
+	"setlock":         {},
+	"several":         {},
+	"redlock":         {},
 	"permits":         {permits: 3, java: true},
 	"semaphore":       {permits: 20, lasting: true, java: true},
 	"latch":           {lasting: true},

@@ -151,31 +151,31 @@ func (c *client) play(o object) {
 		c.lead(o)
 	case "permits":
 		e := c.permits(c.session, o)
-		c.hold(o, 1, false, e.TryAcquire, e.TryAcquireFor, e.Acquire, nil)
+		c.hold(o, false, e.TryAcquire, e.TryAcquireFor, e.Acquire, nil)
 	case "rwlock":
 		reads := !c.chance(3)
 		l := half(rwlock.New(c.session, o.Name, nil), reads)
-		c.hold(o, 1, reads, l.TryLock, l.TryLockFor, l.Lock, l)
+		c.hold(o, reads, l.TryLock, l.TryLockFor, l.Lock, l)
 	case "several":
 		if c.chance(2) {
 			o = o.parts()[c.random.IntN(2)]
 			l := c.lock(o)
-			c.hold(o, 1, false, l.TryLock, l.TryLockFor, l.Lock, l)
+			c.hold(o, false, l.TryLock, l.TryLockFor, l.Lock, l)
 			return
 		}
 		parts := o.parts()
 		m := multilock.New(c.lock(parts[0]), c.lock(parts[1]))
-		c.hold(o, 1, false, m.TryLock, m.TryLockFor, m.Lock, nil)
+		c.hold(o, false, m.TryLock, m.TryLockFor, m.Lock, nil)
 	case "redlock":
 		var members []holdfast.Locker
 		for _, s := range c.red {
 			members = append(members, rlock.New(s, o.Name, nil))
 		}
 		m := multilock.NewRedLock(members, &multilock.RedLockOptions{ServerTimeout: c.Round.Lease / 5})
-		c.hold(o, 1, false, m.TryLock, m.TryLockFor, m.Lock, nil)
+		c.hold(o, false, m.TryLock, m.TryLockFor, m.Lock, nil)
 	default:
 		l := c.lock(o)
-		c.hold(o, 1, false, l.TryLock, l.TryLockFor, l.Lock, l)
+		c.hold(o, false, l.TryLock, l.TryLockFor, l.Lock, l)
 	}
 }
 
@@ -208,7 +208,7 @@ func (c *client) lock(o object) kit.Locker {
 }
 
 // hold asks for a lock or a permit in one of the ways that there are. It does this and that while it has it.
-func (c *client) hold(o object, count int, shares bool,
+func (c *client) hold(o object, shares bool,
 	try func(context.Context) (*holdfast.Hold, error),
 	tryFor func(context.Context, time.Duration) (*holdfast.Hold, error),
 	wait func(context.Context) (*holdfast.Hold, error),
@@ -217,7 +217,7 @@ func (c *client) hold(o object, count int, shares bool,
 	ctx, cancel := context.WithTimeout(c.ctx, c.patience())
 	defer cancel()
 	grant := int(c.grants.Add(1))
-	asked := event{What: asks, Asked: worker.Now(), Object: o, Grant: grant, Shares: shares, Count: count}
+	asked := event{What: asks, Asked: worker.Now(), Object: o, Grant: grant, Shares: shares, Count: 1}
 	var h *holdfast.Hold
 	var err error
 	switch c.random.IntN(5) {

@@ -73,7 +73,7 @@ func (o object) alone() bool {
 
 // apart checks that two tenures that exclude each other overlap only where a server forgot the first.
 func (a *account) apart(only func(object) bool, exclude func(first, second tenure) bool) (texts []string) {
-	for o, all := range a.by() {
+	for o, all := range a.had {
 		if !only(o) {
 			continue
 		}
@@ -99,7 +99,7 @@ func excludes(first, second tenure) bool { return !first.shares || !second.share
 
 // most checks that at no time more permits are had than there are.
 func (a *account) most(only func(object) bool, judged func(t tenure) bool) (texts []string) {
-	for o, all := range a.by() {
+	for o, all := range a.had {
 		if !only(o) {
 			continue
 		}
@@ -145,7 +145,7 @@ func told(a *account) (texts []string) {
 // seconds calls a function with those who got what somebody else still believed to have, because a server had forgotten
 // it in a lapse.
 func (a *account) seconds(pair func(first, second tenure, l *lapse)) {
-	for o, all := range a.by() {
+	for o, all := range a.had {
 		if o.thing().lasting || o.thing().permits > 0 {
 			continue
 		}
@@ -161,14 +161,14 @@ func (a *account) seconds(pair func(first, second tenure, l *lapse)) {
 }
 
 func tokens(a *account) (texts []string) {
-	for o, all := range a.by() {
+	for o, all := range a.had {
 		if !o.thing().fenced {
 			continue
 		}
 		for i, t := range all[min(1, len(all)):] {
-			if before := all[i]; before.token >= t.token && (o.Kind == "leader" || a.forgotten(before, t) == nil) {
-				// a leader's go up although a server forgets, as its clock does
-
+			before := all[i]
+			excused := o.Kind != "leader" && a.forgotten(before, t) != nil // a leader's go up as the server's clock does
+			if before.token >= t.token && !excused {
 				texts = append(texts, fmt.Sprintf("%v with token %d; %v with token %d", before, before.token, t, t.token))
 			}
 		}
@@ -177,17 +177,13 @@ func tokens(a *account) (texts []string) {
 }
 
 func early(a *account) (texts []string) {
-	down := map[object][]event{}
+	first, down := a.firstLapse(), map[object]int{}
 	for _, e := range a.events {
 		switch {
 		case e.What == counts:
-			down[e.Object] = append(down[e.Object], e)
-		case e.What == opened && e.Text == "done" && e.At < a.firstLapse():
-			n := 0
-			for _, c := range down[e.Object] {
-				n += c.Count
-			}
-			if n < latchCount {
+			down[e.Object] += e.Count
+		case e.What == opened && e.Text == "done" && e.At < first:
+			if n := down[e.Object]; n < latchCount {
 				texts = append(texts, fmt.Sprintf("%q opened for client %d at %v, after %d", e.Object.Name, e.Client, e.At, n))
 			}
 		}
@@ -249,12 +245,12 @@ func order(a *account) (texts []string) {
 // idle looks at those who wait when nothing is in the way any more of what they wait for.
 func idle(a *account) (texts []string) {
 	from := a.calmed + a.round.settled()
-	by := a.by()
+	first := a.firstLapse()
 	for _, w := range a.waits {
-		if w.object.Kind == "semaphore" || w.object.Kind == "permits" && a.firstLapse() < w.to || w.to-from < latest {
+		if w.object.Kind == "semaphore" || w.object.Kind == "permits" && first < w.to || w.to-from < latest {
 			continue // it may have run dry: killed processes keep permits, and a server forgets how many there are
 		}
-		had := slices.Concat(by[w.object.whole()[0]], a.perhaps, []tenure{{object: w.object, from: w.to, to: w.to}})
+		had := slices.Concat(a.had[w.object.whole()[0]], a.perhaps, []tenure{{object: w.object, from: w.to, to: w.to}})
 		slices.SortFunc(had, func(x, y tenure) int { return cmp.Compare(x.from, y.from) })
 		free := max(from, w.from)
 		for _, t := range had {

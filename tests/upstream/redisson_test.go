@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"cmp"
-	"errors"
 	"os/exec"
 	"strings"
 	"testing"
@@ -24,10 +23,7 @@ func TestRedissonForgetsReadHolds(t *testing.T) {
 		t.Run("Redisson "+cmp.Or(release, "4.7.0"), func(t *testing.T) {
 			t.Parallel()
 			classpath, err := interop.Classpath(release)
-			if errors.Is(err, interop.ErrNoJava) {
-				t.Skip(err)
-			}
-			require.NoError(t, err)
+			interop.Require(t, err)
 			cmd := exec.Command("java", "-cp", classpath, "ReadHolds.java", redistest.Start(t).Addr())
 			cmd.SysProcAttr = child.Attributes()
 			out, err := cmd.CombinedOutput()
