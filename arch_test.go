@@ -115,7 +115,9 @@ var mayImport = map[string][]string{
 	"otel/example": {".", "fairlock", "internal/embedded", "otel", "rlock", "rwlock"},
 
 	// Only the command imports them.
-	"internal/survey": {"internal/cluster", "internal/deadlock", "internal/presence", "internal/wire"},
+	"internal/survey": {
+		"internal/cluster", "internal/deadlock", "internal/presence", "internal/rights", "internal/wire",
+	},
 	"internal/rights": {"internal/wire"},
 	"internal/drill": {
 		".", "fairlock", "internal/cluster", "internal/wire", "rlock", "rwlock", "semaphore",

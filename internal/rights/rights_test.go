@@ -25,7 +25,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		assert.Equal(t, command, ofCommand(text), text)
 	}
-	assert.False(t, denied(rueidis.ErrClosing))
+	assert.False(t, Denied(rueidis.ErrClosing))
 }
 
 // A prefix stands in rules as it is, or as a glob that matches it.

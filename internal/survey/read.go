@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/rights"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
@@ -127,7 +128,7 @@ func (b *batch) run(ctx context.Context, client rueidis.Client) error {
 		case err == nil || rueidis.IsRedisNil(err):
 		case deniedKey(err):
 			f.drop, f.denied = true, err
-		case says(err, "WRONGTYPE"):
+		case rights.Says(err, "WRONGTYPE"):
 			f.drop = true
 		default:
 			return err
@@ -378,13 +379,7 @@ func (r *Reader) text(f *find) *Object {
 	return o
 }
 
-// says reports whether err is an answer of the server that begins with the word.
-func says(err error, word string) bool {
-	answer, ok := rueidis.IsRedisErr(err)
-	return ok && strings.HasPrefix(answer.Error(), word)
-}
-
 // deniedKey reports whether the user may send the command, but not for that key.
 func deniedKey(err error) bool {
-	return says(err, "NOPERM") && !strings.Contains(err.Error(), "permissions to run")
+	return rights.Says(err, "NOPERM") && !strings.Contains(err.Error(), "permissions to run")
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/internal/rights"
 )
 
 // A Server is what a server tells of itself.
@@ -41,7 +43,7 @@ func (s *Server) Learn(ctx context.Context) error {
 	b := s.Client.B()
 	// Whoever may connect may ask HELLO, so what it answers tells whether the server can be talked to.
 	hello, err := s.Client.Do(ctx, b.Arbitrary("HELLO").Build()).AsMap()
-	if err != nil && !says(err, "") {
+	if err != nil && !rights.Says(err, "") {
 		return err
 	}
 	asked := rueidis.Commands{b.AclWhoami().Build(), b.Info().Build()}

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/rights"
 )
 
 // Where a command finds Redis if no flag says so. Secrets come from the environment alone: a command
@@ -183,27 +184,12 @@ func connect[T any](patience time.Duration, do func() (T, error)) (T, error) {
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		made, err := do()
 		left := time.Until(end)
-		if err == nil || left <= 0 || Answered(err) && !Says(err, "LOADING") {
+		if err == nil || left <= 0 || rights.Answered(err) && !rights.Says(err, "LOADING") {
 			return made, err
 		}
 		time.Sleep(min(pause, left))
 	}
 }
-
-// Answered reports whether err is an answer of the server.
-func Answered(err error) bool {
-	_, ok := rueidis.IsRedisErr(err)
-	return ok
-}
-
-// Says reports whether err is an answer of the server that begins with the word.
-func Says(err error, word string) bool {
-	answer, ok := rueidis.IsRedisErr(err)
-	return ok && strings.HasPrefix(answer.Error(), word)
-}
-
-// Denied reports whether the server says that a right is missing.
-func Denied(err error) bool { return Says(err, "NOPERM") }
 
 // Unreached is the exit because no connection could be made, with a likely reason where there is one.
 func (r *Redis) Unreached(err error) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/internal/rights"
 	"github.com/holdfast-go/holdfast/internal/survey"
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
@@ -37,15 +38,15 @@ func onServer(
 	return failure(ctx, redis, do(client))
 }
 
-// rights are what a user of Redis needs for these commands to show everything.
-const rights = "these commands need +scan +type +exists +pttl +get +getrange +hlen +hscan +hstrlen +llen +lrange " +
+// needed is what a user of Redis must have for these commands to show everything.
+const needed = "these commands need +scan +type +exists +pttl +get +getrange +hlen +hscan +hstrlen +llen +lrange " +
 	"+zcard +zcount +zrange +zscore +time on the keys of the names and those beside them, +cluster|slots in a cluster, " +
 	"and ask and unlock what the library needs"
 
 // failure is an error of Redis with its exit code, or the exit by the signal that ended ctx.
 func failure(ctx context.Context, redis *cli.Redis, err error) error {
-	if cli.Denied(err) {
-		err = fmt.Errorf("%w; %s", err, rights)
+	if rights.Denied(err) {
+		err = fmt.Errorf("%w; %s", err, needed)
 	}
 	return redis.Failure(ctx, err)
 }

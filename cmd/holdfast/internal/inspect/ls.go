@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/cli"
+	"github.com/holdfast-go/holdfast/internal/rights"
 	"github.com/holdfast-go/holdfast/internal/survey"
 )
 
@@ -130,7 +131,7 @@ func (l *listing) watching(ctx context.Context, client rueidis.Client) error {
 		case ctx.Err() != nil:
 			_, _ = os.Stdout.WriteString("\n") // for the shell's next line
 			return failure(ctx, l.redis, ctx.Err())
-		case cli.Denied(seen.err): // which no waiting mends
+		case rights.Denied(seen.err): // which no waiting mends
 			return failure(ctx, l.redis, seen.err)
 		}
 		if _, err := os.Stdout.WriteString(begin + l.picture(seen)); err != nil {
