@@ -41,6 +41,10 @@ type gate struct {
 	silent atomic.Bool  // the last call had no answer
 	stood  atomic.Int64 // the runner's changes when the last call that was answered began
 
+	// leaving is closed when the client has a new connection, or none, in place of the one that it leaves; nil: it
+	// leaves none.
+	leaving atomic.Pointer[chan struct{}]
+
 	mu       sync.Mutex   // guards the rest
 	left     [lanes]int64 // places of callers that have gone, of calls that may still be in flight
 	key      string       // of one of them
@@ -66,6 +70,30 @@ func (g *gate) answers(changes int64) {
 	}
 	if g.stood.Load() != changes {
 		g.stood.Store(changes)
+	}
+}
+
+// leave makes calls wait in front of the connection until settle is called.
+func (g *gate) leave() (settle func()) {
+	left := make(chan struct{})
+	g.leaving.Store(&left)
+	return func() {
+		g.leaving.Store(nil)
+		close(left)
+	}
+}
+
+// settled waits until the client leaves no connection, or ctx ends.
+func (g *gate) settled(ctx context.Context) error {
+	left := g.leaving.Load()
+	if left == nil {
+		return nil
+	}
+	select {
+	case <-*left:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

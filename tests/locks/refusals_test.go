@@ -135,6 +135,23 @@ func TestAServerThatRefuses(t *testing.T) {
 			assert.Empty(t, srv.Keyspace(t))
 		})
 	}
+	t.Run("a call that begins while the session leaves a replica is not lost", func(t *testing.T) {
+		t.Parallel()
+		srv := redistest.Start(t)
+		p := proxy.Start(t, srv.Addr())
+		s := kit.Open(t, p.Addr(), nil)
+		require.NoError(t, kit.Lock(t, t.Context(), rlock.New(s, "x", nil)).Release())
+		p.On(proxy.Command("EVALSHA", "EVAL"), proxy.Answer("-READONLY You can't write against a read only replica."),
+			proxy.EveryTime)
+		leaving := p.On(proxy.Command("QUIT"), proxy.Stall, proxy.First)
+		first := kit.GoLock(t.Context(), rlock.New(s, "x", nil).TryLock)
+		<-leaving.Fired()
+		second := kit.GoLock(t.Context(), rlock.New(s, "y", nil).TryLock)
+		assert.Never(t, func() bool { return len(second) > 0 }, 100*time.Millisecond, 10*time.Millisecond)
+		leaving.Release()
+		refused(t, kit.Within(t, 5*time.Second, first, "the refusal").Err, "READONLY")
+		refused(t, kit.Within(t, 5*time.Second, second, "the answer by the next connection").Err, "READONLY")
+	})
 	t.Run("a refused release returns the refusal", func(t *testing.T) {
 		t.Parallel()
 		srv := redistest.Start(t)
