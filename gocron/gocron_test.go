@@ -108,3 +108,85 @@ func TestARunOfAJobIsOnOneMachine(t *testing.T) {
 	awaitRun(t, runs)
 	awaitRun(t, runs)
 }
+
+// asked tells of each decision of an Elector or a Locker.
+type asked chan error
+
+type askedElector struct {
+	*holdfastgocron.Elector
+	asked
+}
+
+func (a askedElector) IsLeader(ctx context.Context) error {
+	err := a.Elector.IsLeader(ctx)
+	a.asked <- err
+	return err
+}
+
+type askedLocker struct {
+	*holdfastgocron.Locker
+	asked
+}
+
+func (a askedLocker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
+	lock, err := a.Locker.Lock(ctx, key)
+	a.asked <- err
+	return lock, err
+}
+
+// What gocron's own tests ask of an elector and of a locker: of three schedulers that begin at once, one runs the job.
+// There they share one, as processes cannot; here each has its own session.
+func TestOneOfThreeSchedulersRunsTheJob(t *testing.T) {
+	for name, test := range map[string]struct {
+		option  func(t *testing.T, s *holdfast.Session, first bool, a asked) gocron.SchedulerOption
+		refusal error
+	}{
+		"elector": {func(t *testing.T, s *holdfast.Session, first bool, a asked) gocron.SchedulerOption {
+			t.Helper()
+			e := holdfastgocron.NewElector(s, "billing")
+			t.Cleanup(e.Close)
+			if first {
+				awaitLeader(t, e)
+			}
+			return gocron.WithDistributedElector(askedElector{e, a})
+		}, holdfastgocron.ErrNotLeader},
+		"locker": {func(_ *testing.T, s *holdfast.Session, _ bool, a asked) gocron.SchedulerOption {
+			return gocron.WithDistributedLocker(askedLocker{holdfastgocron.NewLocker(s, time.Minute), a})
+		}, holdfast.ErrBusy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := holdfasttest.NewServer(t)
+			decisions, runs := make(asked, 3), make(chan struct{}, 3)
+			schedulers := make([]gocron.Scheduler, 3)
+			for i := range schedulers {
+				var err error
+				schedulers[i], err = gocron.NewScheduler(test.option(t, server.Open(nil), i == 0, decisions))
+				require.NoError(t, err)
+				_, err = schedulers[i].NewJob(gocron.DurationJob(time.Hour),
+					gocron.NewTask(func() { runs <- struct{}{} }), gocron.WithName("report"),
+					gocron.WithStartAt(gocron.WithStartImmediately()))
+				require.NoError(t, err)
+			}
+			for _, scheduler := range schedulers {
+				scheduler.Start()
+			}
+			refused := 0
+			for range schedulers {
+				select {
+				case err := <-decisions:
+					if err != nil {
+						require.ErrorIs(t, err, test.refusal)
+						refused++
+					}
+				case <-time.After(10 * time.Second):
+					require.Fail(t, "a scheduler does not ask")
+				}
+			}
+			for _, scheduler := range schedulers {
+				require.NoError(t, scheduler.Shutdown()) // it waits for the job
+			}
+			require.Equal(t, 2, refused)
+			require.Len(t, runs, 1)
+		})
+	}
+}
