@@ -23,6 +23,8 @@
 //	                                            holdfast.handover.by: session (its own), server (another session's)
 //	holdfast.wakeups           counter          looks of calls that wait; holdfast.wakeup.cause: message, timer, turn
 //	holdfast.renewals          counter          holdfast.outcome: renewed, failed
+//	holdfast.term.active       up-down counter  candidates of package leader that lead now
+//	holdfast.term.duration     histogram        of their terms; holdfast.outcome: released (resigned), lost, closed
 //
 // The outcome of a call or an attempt is acquired, busy, cancelled (its ctx ended), lost (the hold that it was to
 // be nested in), unknown (the reply was lost, or ctx ended before it came), closed (the session was), or error. With
@@ -112,5 +114,6 @@ func NewObserver(opts *Options) (*holdfast.Observer, error) {
 	}
 	return &holdfast.Observer{
 		Acquire: t.acquire, Attempt: t.attempt, Wait: t.wait, WakeUp: t.wakeUp, Hold: t.hold, Renewal: t.renewal,
+		Term: t.term,
 	}, nil
 }

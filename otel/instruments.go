@@ -15,8 +15,9 @@ var boundaries = []float64{
 
 // instruments are the metrics. Units are UCUM's.
 type instruments struct {
-	holds, waits                                metric.Int64UpDownCounter
+	holds, waits, terms                         metric.Int64UpDownCounter
 	holdDuration, waitDuration, acquireDuration metric.Float64Histogram
+	termDuration                                metric.Float64Histogram
 	losses, attempts, handOvers                 metric.Int64Counter
 	wakeUps, renewals                           metric.Int64Counter
 }
@@ -50,6 +51,8 @@ func (in *instruments) init(meter metric.Meter) error {
 	in.handOvers = count("holdfast.handovers", "{handover}", "Releases that handed a lock over to a waiting call.")
 	in.wakeUps = count("holdfast.wakeups", "{wakeup}", "Looks of waiting calls.")
 	in.renewals = count("holdfast.renewals", "{renewal}", "Renewals of leases.")
+	in.terms = active("holdfast.term.active", "{term}", "Candidates that lead now.")
+	in.termDuration = duration("holdfast.term.duration", "How long terms of leaders lasted.")
 	if failed != nil {
 		return fmt.Errorf("holdfastotel: %w", failed)
 	}

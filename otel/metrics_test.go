@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/holdfasttest"
 	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/leader"
 	"github.com/holdfast-go/holdfast/multilock"
 	holdfastotel "github.com/holdfast-go/holdfast/otel"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -198,6 +199,17 @@ func TestRenewals(t *testing.T) {
 	k.isCounted("holdfast.hold.losses", 1, "holdfast.kind=rlock")
 }
 
+func TestTerms(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, nil)
+	require.NoError(t, leader.Run(t.Context(), k.session, "billing", func(context.Context) error {
+		k.isCounted("holdfast.term.active", 1, "holdfast.kind=leader")
+		return nil
+	}))
+	k.isCounted("holdfast.term.active", 0, "holdfast.kind=leader")
+	k.isMeasured("holdfast.term.duration", 1, "holdfast.kind=leader,holdfast.outcome=released")
+}
+
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, nil)
@@ -267,11 +279,12 @@ func TestUnitsAndBoundaries(t *testing.T) {
 	require.NoError(t, r.err)
 	k.isCounted("holdfast.handovers", 1, "holdfast.handover.by=session,holdfast.kind=rlock")
 	require.NoError(t, r.hold.Release())
+	require.NoError(t, leader.Run(t.Context(), k.session, "leading", func(context.Context) error { return nil }))
 	units := map[string]string{
 		"holdfast.hold.active": "{hold}", "holdfast.hold.duration": "s", "holdfast.hold.losses": "{hold}",
 		"holdfast.wait.active": "{call}", "holdfast.wait.duration": "s", "holdfast.acquire.duration": "s",
 		"holdfast.attempts": "{attempt}", "holdfast.wakeups": "{wakeup}", "holdfast.renewals": "{renewal}",
-		"holdfast.handovers": "{handover}",
+		"holdfast.handovers": "{handover}", "holdfast.term.active": "{term}", "holdfast.term.duration": "s",
 	}
 	seen := map[string]string{}
 	for _, m := range k.collect() {

@@ -75,6 +75,15 @@ func (t *telemetry) hold(ctx context.Context, of holdfast.Subject) func(holdfast
 	}
 }
 
+func (t *telemetry) term(_ context.Context, of holdfast.Subject, _ int64) func(holdfast.Ended) {
+	s := t.of(of)
+	t.terms.Add(context.Background(), 1, s.plain.add...)
+	return func(e holdfast.Ended) {
+		t.terms.Add(context.Background(), -1, s.plain.add...)
+		t.termDuration.Record(context.Background(), e.Held.Seconds(), s.ended(outcomeOf(e.Err, released)).record...)
+	}
+}
+
 func (t *telemetry) renewal(of holdfast.Subject, err error) {
 	s := t.of(of)
 	l := s.renewed
