@@ -49,6 +49,7 @@ type lapse struct {
 	name     string // of an object; "": any
 	what     string
 	acked    bool // what replicas have acknowledged is not forgotten
+	leased   bool // only what has a lease is forgotten
 	from, to time.Duration
 }
 
@@ -161,8 +162,11 @@ func (a *account) between(first tenure, l lapse, second tenure) bool {
 }
 
 // of reports whether the object may have been forgotten: not one that is on several servers, if one of them forgets,
-// nor one that the new master knows.
+// nor one that the new master knows, nor one without a lease if only leases have ended.
 func (l lapse) of(o object) bool {
+	if l.leased && o.thing().lasting {
+		return false
+	}
 	return l.name == o.Name || l.name == "" && o.Kind != "redlock" && (!l.acked || o.thing().lasting)
 }
 
@@ -170,7 +174,7 @@ func (l lapse) of(o object) bool {
 func (a *account) firstLapse() time.Duration {
 	first := a.ended
 	for _, l := range a.lapses {
-		if l.name == "" {
+		if l.name == "" && !l.leased {
 			first = min(first, l.from)
 		}
 	}

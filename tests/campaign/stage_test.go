@@ -33,6 +33,7 @@ type stage struct {
 	paused   int           // nodes
 	epoch    string        // of the last failover: each has its own
 	looked   time.Duration // when that was looked at
+	later    time.Duration // than the machine's is the clock of a single server
 	lapses   []lapse
 }
 
@@ -43,7 +44,7 @@ func newStage(t *testing.T, r round) *stage {
 	case "single":
 		// What a server has answered is in its file, though perhaps not on the disk: that survives a kill.
 		persists := []string{"--appendonly", "yes", "--appendfsync", "no"}
-		s.nodes = []*redistest.Server{redistest.Start(t, persists...)}
+		s.nodes = []*redistest.Server{redistest.StartWithClock(t, persists...)}
 		s.front = proxy.Start(t, s.nodes[0].Addr())
 		if slices.ContainsFunc(r.Strokes, func(st stroke) bool { return st.What == failOver }) {
 			s.standby = redistest.StartReplica(t, s.nodes[0], persists...)
@@ -163,6 +164,16 @@ func (s *stage) strike(st stroke, proxies []*proxy.Proxy) (undo func(), struck b
 		}
 		first.Stop() // nobody can have dialled it meanwhile
 		s.forgets(st.What, began)
+	case "set the clock back":
+		s.later -= st.Lasts
+		return nil, first.SetClock(s.later)
+	case "set the clock forward": // leases end early
+		s.later += st.Lasts
+		if !first.SetClock(s.later) {
+			return nil, false
+		}
+		s.forgets(st.What, began)
+		s.lapses[len(s.lapses)-1].leased = true
 	case "fill the memory":
 		config("maxmemory", "1")
 		return func() { config("maxmemory", "0") }, true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -183,4 +184,31 @@ func TestSentinelFailover(t *testing.T) {
 	}, 20*time.Second, 10*time.Millisecond)
 	require.Equal(t, "2", promoted.Str(t, "GET", "k"))
 	require.Same(t, old, set.Replica())
+}
+
+func TestAClockThatIsSet(t *testing.T) {
+	t.Parallel()
+	srv := redistest.StartWithClock(t)
+	now := func() time.Time {
+		reply := srv.Do(t, "TIME").([]any)
+		seconds, err := strconv.ParseInt(reply[0].(string), 10, 64)
+		require.NoError(t, err)
+		return time.Unix(seconds, 0)
+	}
+	require.WithinDuration(t, time.Now(), now(), 5*time.Second)
+	srv.Do(t, "SET", "x", "1", "PX", "60000")
+	if !srv.SetClock(-time.Hour) {
+		require.NotEqual(t, "linux", runtime.GOOS)
+		return
+	}
+	require.WithinDuration(t, time.Now().Add(-time.Hour), now(), 5*time.Second)
+	require.Greater(t, srv.TTLs(t)["x"], 59*time.Minute)
+	srv.Restart()
+	require.WithinDuration(t, time.Now().Add(-time.Hour), now(), 5*time.Second)
+	srv.Do(t, "SET", "x", "1", "PX", "60000")
+	replica := redistest.StartReplica(t, srv)
+	require.Greater(t, replica.TTLs(t)["x"], time.Second)
+	srv.SetClock(90*time.Second - time.Hour)
+	require.Eventually(t, func() bool { return replica.Int(t, "PTTL", "x") < 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(srv.Keyspace(t)) == 0 }, 10*time.Second, 10*time.Millisecond)
 }

@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// StartReplica starts a replica of a server and returns once it is in step. The arguments are added to its command
+// StartReplica starts a replica of a server, with the same clock, and returns once it is in step. The arguments are added to its command
 // line. Give the server "--repl-diskless-sync-delay", "0", or the replica waits for others.
 func StartReplica(t testing.TB, of *Server, args ...string) *Server {
 	t.Helper()
 	of.Do(t, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
-	replica := Start(t, append([]string{"--replicaof", "127.0.0.1", strconv.Itoa(of.port)}, args...)...)
+	replica := start(t, of.clock, standalone(append([]string{"--replicaof", "127.0.0.1", strconv.Itoa(of.port)}, args...)))
 	replica.AwaitInStep(t)
 	return replica
 }

@@ -55,7 +55,7 @@ func StartSentinel(t testing.TB, name, master string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return start(t, func(port int, dir string) []string {
+	return start(t, nil, func(port int, dir string) []string {
 		config := fmt.Sprintf(`port %d
 bind 127.0.0.1
 dir %q

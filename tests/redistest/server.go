@@ -29,10 +29,11 @@ import (
 
 // Server is one redis-server process.
 type Server struct {
-	t    testing.TB
-	dir  string
-	port int
-	args []string
+	t     testing.TB
+	dir   string
+	port  int
+	args  []string
+	clock *clock // nil: the machine's
 
 	mu      sync.Mutex // guards process, and whether it is paused
 	process *process
@@ -53,7 +54,12 @@ type process struct {
 // The server is killed when the test ends.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	return start(t, func(port int, dir string) []string {
+	return start(t, nil, standalone(args))
+}
+
+// standalone makes the arguments of a server with an empty data set of its own.
+func standalone(args []string) func(port int, dir string) []string {
+	return func(port int, dir string) []string {
 		return append([]string{
 			"--port", strconv.Itoa(port),
 			"--bind", "127.0.0.1",
@@ -61,19 +67,19 @@ func Start(t testing.TB, args ...string) *Server {
 			"--save", "",
 			"--appendonly", "no",
 		}, args...)
-	})
+	}
 }
 
 // start picks a port and starts a server with the arguments that the callback makes of port and folder. A port is
 // free only until somebody else takes it, so a server that ends at once is tried again on another port.
-func start(t testing.TB, args func(port int, dir string) []string) *Server {
+func start(t testing.TB, c *clock, args func(port int, dir string) []string) *Server {
 	t.Helper()
 	const attempts = 3
 	var err error
 	for range attempts {
 		dir := t.TempDir() // removed after the cleanup below has killed the server
 		port := FreePort(t)
-		s := &Server{t: t, dir: dir, port: port, args: args(port, dir)}
+		s := &Server{t: t, dir: dir, port: port, args: args(port, dir), clock: c}
 		s.observer.addr = s.Addr()
 		if err = s.launch(); err == nil {
 			t.Cleanup(s.Stop)
@@ -150,6 +156,9 @@ func (s *Server) launch() error {
 	cmd := exec.Command(path, s.args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = child.Attributes()
+	if s.clock != nil {
+		cmd.Env = s.clock.environ()
+	}
 	if err := cmd.Start(); err != nil {
 		return err
 	}
