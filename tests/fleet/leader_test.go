@@ -408,8 +408,8 @@ var fates = []struct {
 // overlap and never go back. Now and then a candidate is killed as well, which delays nobody.
 func TestTermsNeverOverlap(t *testing.T) {
 	t.Parallel()
-	victims := 30
-	if n := os.Getenv("HOLDFAST_LEADERS"); n != "" {
+	victims, n := 30, os.Getenv("HOLDFAST_LEADERS")
+	if n != "" {
 		var err error
 		victims, err = strconv.Atoi(n)
 		require.NoError(t, err)
@@ -438,7 +438,8 @@ func TestTermsNeverOverlap(t *testing.T) {
 			leads := kit.Within(t, 20*time.Second, h.begun, "a leader")
 			for n := range victims / elections {
 				fate := fates[(n+i)%len(fates)]
-				if rand.N(4) == 0 { // a candidate dies
+				dies := rand.N(4) == 0 // a candidate, which may be the next in the queue
+				if dies {
 					for who, m := range members {
 						if who != leads.Who {
 							m.Kill()
@@ -454,8 +455,10 @@ func TestTermsNeverOverlap(t *testing.T) {
 				undo := fate.strike(victim.Worker, victim.proxy)
 				leads = kit.Within(t, 30*time.Second, h.begun, "the next leader, after one was "+fate.name)
 				if took := time.Since(at); took > fate.within {
-					late.Add(1)
-					t.Logf("%s: the next one leads after %v", fate.name, took)
+					if !dies {
+						late.Add(1)
+					}
+					t.Logf("%s: the next one leads after %v; a candidate had died as well: %v", fate.name, took, dies)
 				}
 				if undo == nil {
 					for who, m := range members {
@@ -473,7 +476,11 @@ func TestTermsNeverOverlap(t *testing.T) {
 			}
 			terms.Add(int64(h.check(t)))
 		})
-	t.Logf("%d leaders, of which %d were followed later than within the lease and 1 s", terms.Load(), late.Load())
+	t.Logf("%d leaders; %d were followed later than within the lease and 1 s, though no candidate had died",
+		terms.Load(), late.Load())
+	if n != "" { // somebody wants to know, on a machine that has time
+		assert.Zero(t, late.Load())
+	}
 	assert.GreaterOrEqual(t, terms.Load(), int64(victims))
 }
 
