@@ -190,6 +190,34 @@ func TestTrialOfAServerThatForgets(t *testing.T) {
 	require.Empty(t, srv.Keyspace(t))
 }
 
+// A process that dies is told of, but does not cost the report.
+func TestTrialWithoutOneOfItsProcesses(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	tr := startTrial(t, "redis://"+srv.Addr(), "--lease", "2")
+	session := open(t, srv, nil)
+	await(t, "a process that can be killed", func() bool {
+		for key := range srv.Keyspace(t) {
+			if strings.HasPrefix(key, "holdfast_trial:") && strings.HasSuffix(key, ":lock-long") {
+				all, err := rlock.New(session, key, nil).Holders(t.Context())
+				require.NoError(t, err)
+				return len(all) > 0 && all[0].PID > 0 && syscall.Kill(all[0].PID, syscall.SIGKILL) == nil
+			}
+		}
+		return false
+	})
+	tr.until(t, "signal: killed")
+	require.NoError(t, syscall.Kill(-tr.Process.Pid, syscall.SIGINT))
+	rest, err := io.ReadAll(tr.notes)
+	require.NoError(t, err)
+	_ = tr.Wait()
+	require.Equal(t, 69, tr.ProcessState.ExitCode())
+	require.Contains(t, string(rest), "signal: killed", "the trial itself ends with it")
+	var r drill.Report
+	require.NoError(t, json.Unmarshal(tr.stdout.Bytes(), &r))
+	require.Positive(t, r.Taken)
+}
+
 func TestTrialRefuses(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{

@@ -52,8 +52,9 @@ type trial struct {
 
 	screen  *cli.Screen
 	fleet   *fleet.Fleet[drill.Event]
-	ready   int // processes
-	living  int // processes
+	ready   int   // processes
+	living  int   // processes
+	failed  error // of processes that ended too early
 	begun   time.Time
 	history drill.History
 	latest  []time.Time // when each lock was taken last, as far as is known; zero: not yet
@@ -145,7 +146,7 @@ func (t *trial) run(ctx context.Context, flags *pflag.FlagSet) error {
 	if err != nil {
 		return err
 	}
-	return t.tell(t.history.Report(stall, t.Lease))
+	return errors.Join(t.tell(t.history.Report(stall, t.Lease)), t.failed)
 }
 
 // work lets the processes work, and hears what they tell.
@@ -203,7 +204,11 @@ func (t *trial) hear(ctx context.Context, limit time.Duration, enough func() boo
 			case h.Ended:
 				t.living--
 				if err := t.fleet.Ended(h); err != nil {
-					return err
+					if t.history.Begin == 0 {
+						return err
+					}
+					t.failed = errors.Join(t.failed, err)
+					t.note("%v", err)
 				}
 			case h.Said == drill.Event{}:
 				t.ready++
