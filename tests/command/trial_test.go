@@ -113,6 +113,25 @@ func TestTrialOfACluster(t *testing.T) {
 	require.Empty(t, c.Keyspace(t))
 }
 
+// A replica of a cluster takes over: its master's locks are named as before.
+func TestTrialOfAClusterThatFailsOver(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3)
+	dies := c.Nodes[0]
+	replica := c.AddReplica(t, dies)
+	tr := startTrial(t, "redis://"+c.Addrs()[1]+"?addr="+c.Addrs()[2], "--lease", "10", "--processes", "2")
+	dies.Stop()
+	tr.until(t, " of 15 locks")
+	tr.until(t, "all locks can be taken again")
+	r := tr.end(t)
+	for _, kind := range []string{"lock", "fair", "write", "fenced", "permits"} { // and others while the cluster is down
+		require.Contains(t, unavailable(&r), kind+"@"+dies.Addr())
+	}
+	for _, srv := range append(c.Nodes[1:], replica) {
+		require.Empty(t, srv.Keyspace(t))
+	}
+}
+
 // Behind Sentinel a master is killed: for as long as the others need to agree on that, nobody can take a lock.
 func TestTrialOfAFailover(t *testing.T) {
 	t.Parallel()
