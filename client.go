@@ -6,8 +6,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -132,6 +134,33 @@ type links struct {
 	session atomic.Pointer[session.Session] // nil until it is there
 	directs sharing.Directs
 	stand   sync.Map // the addresses to which a connection for calls was made, which has not ended since
+
+	mu    sync.Mutex         // guards the rest
+	open  map[*link]struct{} // all connections that have not ended
+	ended bool
+}
+
+// begin counts a connection among the open ones, or reports that the client is closed.
+func (l *links) begin(of *link) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open == nil {
+		l.open = map[*link]struct{}{}
+	}
+	l.open[of] = struct{}{}
+	return !l.ended
+}
+
+// end closes what the closed client has left open: it forgets a connection that is being made when it gives the server
+// up, as behind Sentinel.
+func (l *links) end() {
+	l.mu.Lock()
+	l.ended = true
+	left := slices.Collect(maps.Keys(l.open))
+	l.mu.Unlock()
+	for _, one := range left {
+		_ = one.Close()
+	}
 }
 
 // tell informs the session that a connection begins or ends, perhaps the one for calls to the server.
@@ -177,7 +206,12 @@ func (l *links) dialer(opt *rueidis.ClientOption) dialer {
 			delay(conn) // the client could not: it looks at the type of the connection
 		}
 		l.stand.Store(addr, nil)
-		return &link{Conn: conn, of: l, addr: addr, second: second, underWay: l.underWay, direct: l.directs.Begin()}, nil
+		made := &link{Conn: conn, of: l, addr: addr, second: second, underWay: l.underWay, direct: l.directs.Begin()}
+		if !l.begin(made) {
+			_ = made.Close()
+			return nil, net.ErrClosed
+		}
+		return made, nil
 	}
 }
 
@@ -209,6 +243,9 @@ func (l *link) Close() error {
 	if !l.second {
 		l.of.stand.Delete(l.addr)
 	}
+	l.of.mu.Lock()
+	delete(l.of.open, l)
+	l.of.mu.Unlock()
 	l.of.tell(!l.second)
 	return l.Conn.Close()
 }

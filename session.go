@@ -189,7 +189,10 @@ func Open(opt rueidis.ClientOption, opts *Options) (*Session, error) {
 	if opt.ConnWriteTimeout <= lease.Bound(o.Lease) { // else a direct release might last for longer than it may
 		directs = &l.directs
 	}
-	s, err := newSession(sharing.Client(client, directs), o, true)
+	s, err := newSession(sharing.Client(client, directs), o, func() {
+		client.Close()
+		l.end()
+	})
 	if err != nil {
 		client.Close()
 		return nil, fmt.Errorf("holdfast: open: %w", err)
@@ -210,7 +213,7 @@ func NewSession(client rueidis.Client, opts *Options) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: new session: %w", err)
 	}
-	s, err := newSession(sharing.Client(client, nil), o, false)
+	s, err := newSession(sharing.Client(client, nil), o, nil)
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: new session: %w", err)
 	}
@@ -277,7 +280,7 @@ func (o *Options) checked() (Options, error) {
 	return c, nil
 }
 
-func newSession(client rueidis.Client, o Options, owned bool) (*session.Session, error) {
+func newSession(client rueidis.Client, o Options, closeClient func()) (*session.Session, error) {
 	sharded, err := shardedPubSub(client, o.PubSub)
 	if err != nil {
 		return nil, err
@@ -286,7 +289,7 @@ func newSession(client rueidis.Client, o Options, owned bool) (*session.Session,
 		return nil, err
 	}
 	return session.New(session.Config{
-		Client: client, OwnsClient: owned, Lease: o.Lease, MaxHold: o.MaxHold, LongHold: o.LongHold,
+		Client: client, CloseClient: closeClient, Lease: o.Lease, MaxHold: o.MaxHold, LongHold: o.LongHold,
 		MapName: o.MapName, Sharded: sharded, Logger: o.Logger, Observer: o.Observer.inside(), Process: o.process(),
 		Places: o.Places, Reclaim: o.Reclaim, Breaks: o.BreakDeadlocks, Lost: newLostError, Acks: o.acks(),
 	}), nil

@@ -27,20 +27,20 @@ import (
 
 // Config has the settings of a session. The root package has checked it.
 type Config struct {
-	Client     rueidis.Client
-	OwnsClient bool // Close closes it
-	Lease      time.Duration
-	MaxHold    time.Duration // how long a hold is renewed; 0: as long as it is held
-	LongHold   time.Duration // longer holds are logged; 0: none are
-	MapName    func(string) string
-	Sharded    bool // publish by SPUBLISH, subscribe by SSUBSCRIBE
-	Logger     *slog.Logger
-	Observer   *Observer
-	Process    *presence.Process // what the session publishes about itself; nil: nothing
-	Places     bool              // holds know where in the program they were taken
-	Reclaim    bool              // holds that have become unreachable are given back
-	Breaks     bool              // the youngest wait of a cycle of owners fails
-	Acks       *Acks             // nil: no replica is asked
+	Client      rueidis.Client
+	CloseClient func() // nil: whoever made it closes it
+	Lease       time.Duration
+	MaxHold     time.Duration // how long a hold is renewed; 0: as long as it is held
+	LongHold    time.Duration // longer holds are logged; 0: none are
+	MapName     func(string) string
+	Sharded     bool // publish by SPUBLISH, subscribe by SSUBSCRIBE
+	Logger      *slog.Logger
+	Observer    *Observer
+	Process     *presence.Process // what the session publishes about itself; nil: nothing
+	Places      bool              // holds know where in the program they were taken
+	Reclaim     bool              // holds that have become unreachable are given back
+	Breaks      bool              // the youngest wait of a cycle of owners fails
+	Acks        *Acks             // nil: no replica is asked
 	// Lost makes the error of a lost hold, whose type the root package defines.
 	Lost func(name string, held time.Duration, why error) error
 }
@@ -324,9 +324,7 @@ func (s *Session) close() error {
 		late = errors.Join(late, s.releaseAll(ctx)) // what those were about to give back
 		s.presence.End(ctx)
 		s.bounds.end()
-		if s.config.OwnsClient {
-			s.config.Client.Close()
-		}
+		s.closeClient()
 		s.runner.Wait()
 		if ctx.Err() != nil { // Close may have told the others before
 			s.tellAll()
@@ -336,14 +334,18 @@ func (s *Session) close() error {
 	case <-done:
 		err = errors.Join(err, late)
 	case <-ctx.Done():
-		if s.config.OwnsClient {
-			s.config.Client.Close() // whoever still waits for a reply gets an error instead
-		}
+		s.closeClient() // whoever still waits for a reply gets an error instead
 		if err == nil { // otherwise it is what took so long
 			err = fmt.Errorf("close: calls are still under way after %v", closeWithin)
 		}
 	}
 	return err
+}
+
+func (s *Session) closeClient() {
+	if s.config.CloseClient != nil {
+		s.config.CloseClient()
+	}
 }
 
 func (s *Session) releaseAll(ctx context.Context) error {

@@ -286,7 +286,8 @@ func (c *client) complain(o object, err error) {
 func explained(err error) bool {
 	for _, words := range []string{
 		"connection", "dial tcp", "read tcp", "write tcp", "i/o timeout", "EOF", "too late", "OOM", "LOADING", "MASTERDOWN",
-		"READONLY", "CLUSTERDOWN", "NOPERM", "can't run this command", "ACL failure", "TRYAGAIN", "NOREPLICAS", "no master", "slot",
+		"READONLY", "CLUSTERDOWN", "NOPERM", "can't run this command", "ACL failure", "TRYAGAIN", "NOREPLICAS",
+		"no master", "slot",
 		"more than half", "rueidis client is closing", "MISCONF", "UNBLOCKED", "MOVED", "ASK", "does not have it",
 		"has started within a lease",
 	} {

@@ -2,12 +2,17 @@ package faults
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -256,4 +261,63 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 			require.NoError(t, other.Release())
 		})
 	}
+}
+
+// A connected connection is counted until it is closed.
+type connected struct {
+	net.Conn
+	ended func()
+}
+
+func (c connected) Close() error {
+	c.ended()
+	return c.Conn.Close()
+}
+
+// The client forgets a connection that was being made to the former master when Sentinel named the next one. It stays
+// open, but not longer than the session.
+func TestCloseEndsAConnectionThatTheClientHasForgotten(t *testing.T) {
+	t.Parallel()
+	set := redistest.StartSentinels(t)
+	former, back := set.Master(), redistest.Start(t) // in its place
+	var slow atomic.Bool
+	var open atomic.Int64
+	made := make(chan struct{})
+	opt := rueidis.ClientOption{
+		InitAddress: set.SentinelAddrs(), Sentinel: rueidis.SentinelOption{MasterSet: set.MasterName},
+	}
+	opt.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		if slow.Load() && addr == former.Addr() {
+			select {
+			case <-made:
+				addr = back.Addr()
+			case <-time.After(time.Second): // there is always a call that dials
+			}
+		}
+		conn, err := d.DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return nil, err
+		}
+		open.Add(1)
+		return connected{conn, sync.OnceFunc(func() { open.Add(-1) })}, nil
+	}
+	s := kit.OpenWith(t, opt, nil)
+	lock := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		h, err := rlock.New(s, "x", nil).TryLock(ctx)
+		if err == nil {
+			err = h.Release()
+		}
+		return err
+	}
+	kit.Await(t, "a first lock", func() bool { return lock() == nil })
+	slow.Store(true)
+	former.Stop()
+	kit.AwaitFor(t, time.Minute, "the next master", func() bool { return lock() == nil })
+	before := open.Load()
+	close(made)
+	kit.Await(t, "a connection that is forgotten", func() bool { return open.Load() > before })
+	require.NoError(t, s.Close())
+	kit.Await(t, "no connection", func() bool { return open.Load() == 0 })
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// StartReplica starts a replica of a server, with the same clock, and returns once it is in step. The arguments are added to its command
-// line. Give the server "--repl-diskless-sync-delay", "0", or the replica waits for others.
+// StartReplica starts a replica of a server, with the same clock, and returns once it is in step. The arguments are
+// added to its command line. Give the server "--repl-diskless-sync-delay", "0", or the replica waits for others.
 func StartReplica(t testing.TB, of *Server, args ...string) *Server {
 	t.Helper()
 	of.Do(t, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
