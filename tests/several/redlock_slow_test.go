@@ -47,7 +47,8 @@ func TestRepliesToARedLockAreLost(t *testing.T) {
 			switch {
 			case p.times == proxy.EveryTime && len(p.servers) > 2:
 				require.ErrorIs(t, err, holdfast.ErrUnknown)
-				require.ErrorContains(t, err, fmt.Sprintf("%d of 5 servers granted it", 5-len(p.servers)))
+				// Who has not answered by the time that three have not granted it is not waited for.
+				require.Regexp(t, fmt.Sprintf("[0-%d] of 5 servers granted it", 5-len(p.servers)), err.Error())
 				require.NotErrorIs(t, err, context.DeadlineExceeded)
 				f.Empty() // although replies are still lost
 				remove()
