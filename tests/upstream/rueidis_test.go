@@ -106,6 +106,38 @@ func TestAClosedClientComesBack(t *testing.T) {
 	assert.NoError(t, ping(t.Context(), client), "it is mended: the closed client stays closed")
 }
 
+// Expected: a client that is closed has no connection any more.
+// What happens: one that was being made is kept, and calls go over it. Nobody closes it; closing again does. Behind
+// Sentinel, the client does that to itself when another master is named.
+func TestAConnectionThatIsBeingMadeOutlivesItsClient(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	var slow atomic.Bool
+	dialling, made := make(chan struct{}, 1), make(chan struct{})
+	client := open(t, srv, func(opt *rueidis.ClientOption) {
+		opt.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			if slow.Load() {
+				dialling <- struct{}{}
+				<-made
+			}
+			return d.DialContext(ctx, "tcp", addr)
+		}
+	})
+	slow.Store(true)
+	srv.Restart()
+	calls := make(chan struct{})
+	go func() {
+		defer close(calls)
+		_ = ping(t.Context(), client) // it may only find that the connection has ended
+		_ = ping(t.Context(), client)
+	}()
+	kit.Within(t, 5*time.Second, dialling, "a connection that is being made")
+	client.Close()
+	close(made)
+	kit.Within(t, 5*time.Second, calls, "the end of the calls")
+	assert.NoError(t, ping(t.Context(), client), "it is mended: the closed client stays closed")
+}
+
 // Expected: the deadline of a call ends that call.
 // What happens: the first call of a connection sets its deadline on the connection, which ends with it. So does the
 // call of another goroutine, whose context has no end, and which is retried or not as it is a read or a write.
