@@ -462,7 +462,16 @@ func mayLast(key string, objects []object) bool {
 // startJava starts a process with Redisson, and waits until it plays.
 func (r *run) startJava() {
 	r.Helper()
-	r.nodes[0].Do(r, "SET", "begin", "1")
+	addrs, set := r.reach(nil)
+	address := strings.Join(addrs, ",")
+	if set != "" {
+		address = set + "@" + address
+	}
+	if r.cluster != nil {
+		r.cluster.NodeOf(r, "begin").Do(r, "SET", "begin", "1")
+	} else {
+		r.nodes[0].Do(r, "SET", "begin", "1")
+	}
 	n := 0
 	for _, o := range r.round.Objects {
 		if o.Kind == r.round.Java {
@@ -481,7 +490,7 @@ func (r *run) startJava() {
 		r.deeds[fmt.Sprint(d.Client, " ", d.Serial)] = d
 		r.mu.Unlock()
 		once.Do(func() { close(started) })
-	}, "historian in Java", interop.Command(r, "Historian", r.front.Addr(), r.round.Java, strconv.Itoa(javas),
+	}, "historian in Java", interop.Command(r, "Historian", address, r.round.Java, strconv.Itoa(javas),
 		strconv.Itoa(clientsEach), "1000000", strconv.Itoa(n), millis(300*time.Millisecond), millis(r.round.Lease),
 		"tolerant"))
 	kit.Within(r, time.Minute, started, "a process with Redisson")

@@ -114,7 +114,7 @@ func plan(seed uint64, number int, kinds []string, java bool) round {
 	kinds = slices.Clone(kinds)
 	random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	kinds = kinds[:min(len(kinds), mostKinds)]
-	if i := slices.IndexFunc(kinds, func(k string) bool { return things[k].java }); java && r.Site == "single" && i >= 0 {
+	if i := slices.IndexFunc(kinds, func(k string) bool { return things[k].java }); java && !r.Acks && i >= 0 {
 		r.Java = kinds[i]
 		kinds[0], kinds[i] = kinds[i], kinds[0] // so its objects have the first names, as Java knows them
 	}

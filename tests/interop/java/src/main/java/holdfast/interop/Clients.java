@@ -19,7 +19,9 @@ import org.redisson.api.RMap;
 import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
+import org.redisson.config.ClusterServersConfig;
 import org.redisson.config.Config;
+import org.redisson.config.SentinelServersConfig;
 import org.redisson.config.SingleServerConfig;
 
 /** Redisson clients by name, and calls of the methods of their objects. */
@@ -85,14 +87,27 @@ final class Clients {
         return connected.get(0).getId();
     }
 
+    /** {@code masters=name} is one setting more: then the nodes are Sentinels, who know the servers by that name. */
     static Config config(String[] nodes, boolean cluster, Map<String, String> settings) {
         // The tests need few threads and connections, and should not wait for many to start.
         Config config = new Config().setThreads(4).setNettyThreads(4);
-        if (cluster) {
-            config.useClusterServers()
+        if (settings.containsKey("masters")) {
+            SentinelServersConfig servers = config.useSentinelServers()
+                    .setMasterName(settings.get("masters"))
+                    .addSentinelAddress(nodes)
+                    .setMasterConnectionMinimumIdleSize(1)
+                    .setSlaveConnectionMinimumIdleSize(1);
+            if (settings.containsKey("timeout")) {
+                servers.setTimeout(Integer.parseInt(settings.get("timeout"))).setRetryAttempts(0);
+            }
+        } else if (cluster) {
+            ClusterServersConfig servers = config.useClusterServers()
                     .addNodeAddress(nodes)
                     .setMasterConnectionMinimumIdleSize(1)
                     .setSlaveConnectionMinimumIdleSize(1);
+            if (settings.containsKey("timeout")) {
+                servers.setTimeout(Integer.parseInt(settings.get("timeout"))).setRetryAttempts(0);
+            }
         } else {
             SingleServerConfig server = config.useSingleServer().setAddress(nodes[0]).setConnectionMinimumIdleSize(1);
             if (settings.containsKey("timeout")) {

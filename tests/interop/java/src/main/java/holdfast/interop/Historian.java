@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ThreadLocalRandom;
@@ -66,9 +67,10 @@ final class Historian extends Thread {
 
     /**
      * Counts down the latch "begin" when it is ready, and begins when that opens. Arguments: address, kind, the number
-     * of the first client, clients, deeds of each, locks, the longest wait and the lease in milliseconds. One more argument
-     * makes it tolerant: a call that fails, or takes longer than the lease, has an unknown outcome, and does not end the
-     * process.
+     * of the first client, clients, deeds of each, locks, the longest wait and the lease in milliseconds. Several
+     * addresses, separated by commas, are those of a cluster; with a name and @ before them, of Sentinels. One more
+     * argument makes it tolerant: a call that fails, or takes longer than the lease, has an unknown outcome, and does
+     * not end the process.
      */
     public static void main(String[] args) throws InterruptedException {
         setDefaultUncaughtExceptionHandler((thread, e) -> {
@@ -78,8 +80,14 @@ final class Historian extends Thread {
         int[] numbers = Stream.of(args).skip(2).limit(6).mapToInt(Integer::parseInt).toArray();
         int first = numbers[0];
         Historian[] all = new Historian[numbers[1]];
-        RedissonClient redisson = Redisson.create(Clients.config(new String[] {"redis://" + args[0]}, false,
-                Map.of("timeout", args.length > 8 ? args[7] : TIMEOUT, "watchdog", args[7], "fairwait", args[7])));
+        String[] set = args[0].split("@");
+        String[] nodes = Stream.of(set[set.length - 1].split(",")).map(a -> "redis://" + a).toArray(String[]::new);
+        Map<String, String> settings = new HashMap<>(
+                Map.of("timeout", args.length > 8 ? args[7] : TIMEOUT, "watchdog", args[7], "fairwait", args[7]));
+        if (set.length > 1) {
+            settings.put("masters", set[0]);
+        }
+        RedissonClient redisson = Redisson.create(Clients.config(nodes, nodes.length > 1, settings));
         Plan plan = new Plan(redisson, args[1], numbers[2], numbers[3], numbers[4], numbers[5],
                 args.length > 8);
         RCountDownLatch begin = redisson.getCountDownLatch("begin");
