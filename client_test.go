@@ -1,6 +1,8 @@
 package holdfast
 
 import (
+	"crypto/tls"
+	"io"
 	"net"
 	"testing"
 	"time"
@@ -36,6 +38,32 @@ func TestHowSoonASilentConnectionIsNoticed(t *testing.T) {
 			assert.Equal(t, c.wantWrite, opt.ConnWriteTimeout)
 		})
 	}
+}
+
+// What the client has forgotten is closed when it is, and what it makes later.
+func TestNoConnectionOutlivesItsClient(t *testing.T) {
+	var all links
+	var far []net.Conn
+	dial := all.dialer(&rueidis.ClientOption{
+		DialFn: func(string, *net.Dialer, *tls.Config) (net.Conn, error) {
+			near, other := net.Pipe()
+			far = append(far, other)
+			return near, nil
+		},
+	})
+	for range 2 {
+		_, err := dial(t.Context(), "server", nil, nil)
+		require.NoError(t, err)
+	}
+	all.end()
+	_, err := dial(t.Context(), "server", nil, nil)
+	require.ErrorIs(t, err, net.ErrClosed)
+	require.Len(t, far, 3)
+	for _, conn := range far {
+		_, err := conn.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+	}
+	require.Empty(t, all.open)
 }
 
 // A conn keeps what is written.

@@ -183,18 +183,20 @@ func Open(opt rueidis.ClientOption, opts *Options) (*Session, error) {
 	}
 	client, err := connect(opt, patience)
 	if err != nil {
+		l.end()
 		return nil, fmt.Errorf("holdfast: open: %w", err)
 	}
 	var directs *sharing.Directs
 	if opt.ConnWriteTimeout <= lease.Bound(o.Lease) { // else a direct release might last for longer than it may
 		directs = &l.directs
 	}
-	s, err := newSession(sharing.Client(client, directs), o, func() {
+	closeClient := func() {
 		client.Close()
 		l.end()
-	})
+	}
+	s, err := newSession(sharing.Client(client, directs), o, closeClient)
 	if err != nil {
-		client.Close()
+		closeClient()
 		return nil, fmt.Errorf("holdfast: open: %w", err)
 	}
 	l.session.Store(s)

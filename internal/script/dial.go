@@ -33,13 +33,8 @@ const leaveAgain = time.Second
 // is a copy of the result.
 func (r *Runner) do(ctx context.Context, g *gate, c *Call) error {
 	changes := r.changes.Load()
-	if !g.stands(changes) {
-		if err := g.settled(ctx); err != nil {
-			return err
-		}
-		if ctx.Done() != nil {
-			return r.doAside(ctx, g, c, changes)
-		}
+	if !g.stands(changes) && ctx.Done() != nil {
+		return r.doAside(ctx, g, c, changes)
 	}
 	client, ctx := sharing.Bearable(ctx, r.client)
 	r.calls.Add(1)
@@ -116,7 +111,6 @@ func (r *Runner) Heard(ctx context.Context, key, text string) {
 	}
 	// The server closes the connection behind its reply, and executes nothing that follows: so nothing should.
 	settle := r.nodes.gate(key).leave()
-	r.changes.Add(1)
 	_, _ = aside(ctx, r, func(context.Context) error {
 		defer settle()
 		r.client.Do(context.Background(), r.client.B().Arbitrary("QUIT").Keys(key).Build())

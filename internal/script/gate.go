@@ -78,22 +78,22 @@ func (g *gate) leave() (settle func()) {
 	left := make(chan struct{})
 	g.leaving.Store(&left)
 	return func() {
-		g.leaving.Store(nil)
+		g.leaving.CompareAndSwap(&left, nil) // another one may have begun
 		close(left)
 	}
 }
 
-// settled waits until the client leaves no connection, or ctx ends.
-func (g *gate) settled(ctx context.Context) error {
+// settled waits until the client leaves no connection, or reports that ctx has ended before.
+func (g *gate) settled(ctx context.Context) bool {
 	left := g.leaving.Load()
 	if left == nil {
-		return nil
+		return true
 	}
 	select {
 	case <-*left:
-		return nil
+		return true
 	case <-ctx.Done():
-		return ctx.Err()
+		return false
 	}
 }
 
@@ -109,7 +109,10 @@ func (r *Runner) place(ctx context.Context, lane Lane, key string) (place, error
 	if ctx.Err() == nil {
 		p := place{r.nodes.gate(key), lane}
 		if p.gate.places[lane].TryAcquire(1) || p.gate.places[lane].Acquire(ctx, 1) == nil {
-			return p, nil
+			if p.gate.settled(ctx) {
+				return p, nil
+			}
+			p.gate.places[lane].Release(1)
 		}
 	}
 	return place{}, &Failure{Class: Refused, Err: context.Cause(ctx)}

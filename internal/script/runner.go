@@ -169,18 +169,15 @@ func (r *Runner) doAll(ctx context.Context, calls []*Call, some []int, round int
 		script *Script
 		server *gate
 	}
+	for _, i := range some {
+		r.nodes.gate(calls[i].keys[0]).settled(ctx)
+	}
 	commands := make(rueidis.Commands, len(some))
 	sent := make(map[known]bool)
 	changes, stand := r.changes.Load(), true
 	for n, i := range some {
 		c := calls[i]
 		g := r.nodes.gate(c.keys[0])
-		if !g.stands(changes) {
-			if err := g.settled(ctx); err != nil {
-				return nil, err
-			}
-			stand = false
-		}
 		k := known{c.script, g}
 		if round == allInFull || round == firstInFull && !sent[k] {
 			commands[n] = c.InFull(r.client.B())
@@ -188,6 +185,7 @@ func (r *Runner) doAll(ctx context.Context, calls []*Call, some []int, round int
 			commands[n] = c.evalsha(r.client.B())
 		}
 		sent[k] = true
+		stand = stand && g.stands(changes)
 	}
 	if stand || ctx.Done() == nil {
 		return r.client.DoMulti(ctx, commands...), nil

@@ -215,13 +215,13 @@ func TestANodeThatStandsStillKeepsNobodyFromHearing(t *testing.T) {
 				b, name := waiters[i/4], names[i%2][i/2]
 				hold := kit.Lock(t, t.Context(), rlock.New(a, name, nil))
 				got := kit.GoLock(t.Context(), rlock.New(b, name, nil).Lock)
-				end := time.Now().Add(time.Second)
+				end := time.Now().Add(2 * time.Second)
 				kit.Await(t, "the subscription, soon", func() bool {
 					require.True(t, time.Now().Before(end), "%s: nobody listens yet", name)
 					return heardOn(t, well, name)
 				})
 				require.NoError(t, hold.Release())
-				r := kit.Within(t, time.Second, got, "the waiter's lock")
+				r := kit.Within(t, 2*time.Second, got, "the waiter's lock")
 				require.NoError(t, r.Err)
 				require.NoError(t, r.Hold.Release())
 			}

@@ -117,7 +117,10 @@ func TestAConnectionThatIsBeingMadeOutlivesItsClient(t *testing.T) {
 	client := open(t, srv, func(opt *rueidis.ClientOption) {
 		opt.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			if slow.Load() {
-				dialling <- struct{}{}
+				select {
+				case dialling <- struct{}{}:
+				default:
+				}
 				<-made
 			}
 			return d.DialContext(ctx, "tcp", addr)

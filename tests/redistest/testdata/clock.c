@@ -26,8 +26,9 @@ __attribute__((constructor)) static void open_file(void) {
 int clock_gettime(clockid_t id, struct timespec *ts) {
 	long rc = syscall(SYS_clock_gettime, id, ts);
 	if (rc == 0 && later && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE)) {
-		int64_t ns = ts->tv_nsec + (*later % 1000000) * 1000;
-		ts->tv_sec += *later / 1000000 + (ns < 0 ? -1 : ns / 1000000000);
+		int64_t us = *later; /* once: it may be set meanwhile */
+		int64_t ns = ts->tv_nsec + (us % 1000000) * 1000;
+		ts->tv_sec += us / 1000000 + (ns < 0 ? -1 : ns / 1000000000);
 		ts->tv_nsec = (ns + 1000000000) % 1000000000;
 	}
 	return (int)rc;

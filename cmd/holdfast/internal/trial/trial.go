@@ -183,7 +183,7 @@ func (t *trial) work(ctx context.Context, client rueidis.Client, flags *pflag.Fl
 	t.begun, t.history.Begin = time.Now(), fleet.Uptime()
 	t.note("Now fail over: kill a master, SENTINEL FAILOVER, CLUSTER FAILOVER, a restart, whatever may happen to you.")
 	t.note("Ctrl-C ends the trial, with the report.")
-	if err := t.hear(ctx, t.length, func() bool { return false }); err != nil {
+	if err := t.hear(ctx, t.length, func() bool { return t.living == 0 }); err != nil {
 		return err
 	}
 	t.history.End = fleet.Uptime()
