@@ -156,8 +156,11 @@ func (a *account) forgotten(one, other tenure) *lapse {
 }
 
 // between reports whether a lapse may have come between the grants of two. The first was not older than a lease when
-// its client heard of it.
+// its client heard of it. If leases ended early, those that are left at the end of another one did not.
 func (a *account) between(first tenure, l lapse, second tenure) bool {
+	if l.leased && second.from > l.to+a.round.Lease {
+		return false
+	}
 	return max(first.asked, first.from-a.round.Lease) <= l.to && second.from >= l.from
 }
 
@@ -168,6 +171,16 @@ func (l lapse) of(o object) bool {
 		return false
 	}
 	return l.name == o.Name || l.name == "" && o.Kind != "redlock" && (!l.acked || o.thing().lasting)
+}
+
+// setBack is when the clock of a server was first set back.
+func (a *account) setBack() time.Duration {
+	for _, e := range a.events {
+		if e.What == strikes && e.Text == clockBack {
+			return e.At
+		}
+	}
+	return a.ended
 }
 
 // firstLapse is when the servers first forgot something; what has no lease is not judged any more after that.

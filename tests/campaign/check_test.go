@@ -41,6 +41,7 @@ func TestTheRefereeFindsWhatIsWrong(t *testing.T) {
 	token := func(n int64) func(*event) { return func(e *event) { e.Token = n } }
 	many := func(n int) func(*event) { return func(e *event) { e.Count = n } }
 	fall := lapse{what: "fall over", from: 2 * s, to: 3 * s}
+	forward := lapse{what: "set forward", from: 2 * s, to: 3 * s, leased: true}
 	one := func(e event) []event { return []event{e} }
 	down := one(event{At: 16 * s, Client: campaigner, What: isDown, Object: o("latch")})
 	opens := func(at time.Duration) []event {
@@ -111,6 +112,18 @@ func TestTheRefereeFindsWhatIsWrong(t *testing.T) {
 			events: [][]event{had(1, o("semaphore"), s, 4*s, many(20)), had(2, o("semaphore"), 3*s, 4*s)},
 		},
 		{
+			name: "two at once, after leases ended early", lapses: []lapse{forward},
+			events: [][]event{had(1, o("rlock"), s, 4*s-1), had(2, o("rlock"), 3*s+1, 5*s)},
+		},
+		{
+			name: "two at once, long after leases ended early", finds: []int{1}, lapses: []lapse{forward},
+			events: [][]event{had(1, o("rlock"), s, 5*s), had(2, o("rlock"), 4*s+1, 6*s)},
+		},
+		{
+			name: "counts after leases ended early", finds: []int{4}, lapses: []lapse{forward},
+			events: [][]event{had(1, o("semaphore"), s, 4*s, many(20)), had(2, o("semaphore"), 3*s, 4*s)},
+		},
+		{
 			name: "told too late", finds: []int{5}, lapses: []lapse{fall},
 			events: [][]event{had(1, o("rlock"), s, 4*s+1), had(2, o("rlock"), 3*s+1, 5*s)},
 		},
@@ -121,6 +134,17 @@ func TestTheRefereeFindsWhatIsWrong(t *testing.T) {
 		{
 			name: "a token twice", finds: []int{6},
 			events: [][]event{had(1, o("leader"), s, 2*s, token(2)), had(2, o("leader"), 3*s, 4*s, token(2))},
+		},
+		{
+			name: "a term that goes back, with a server that forgot", finds: []int{6}, lapses: []lapse{fall},
+			events: [][]event{had(1, o("leader"), s, 2*s, token(2)), had(2, o("leader"), 3*s, 4*s, token(1))},
+		},
+		{
+			name: "a term that goes back, with its clock", lapses: []lapse{fall},
+			events: [][]event{
+				one(event{At: s, Client: campaigner, What: strikes, Text: clockBack}),
+				had(1, o("leader"), s, 2*s, token(2)), had(2, o("leader"), 3*s, 4*s, token(1)),
+			},
 		},
 		{name: "a latch that was counted down", events: [][]event{countedDown, opens(3 * s)}},
 		{name: "a latch that was not", finds: []int{7}, events: [][]event{countedDown[1:], opens(3 * s)}},

@@ -77,7 +77,7 @@ type stroke struct {
 var sites = map[string][]string{
 	"single": {
 		"pause the server", "flush the scripts", "drop the clients", "forget", "restart", "restart empty", "fill the memory",
-		"evict", "take rights", "fail over behind the address", "set the clock back", "set the clock forward",
+		"evict", "take rights", "fail over behind the address", clockBack, "set the clock forward",
 	},
 	"sentinel": {"kill the master", "pause the server", "flush the scripts", "drop the clients"},
 	"cluster": {
@@ -160,7 +160,7 @@ func lasts(random *rand.Rand, what string, unit time.Duration) time.Duration {
 	part := func(of time.Duration) time.Duration { return time.Duration(random.Int64N(int64(of))) }
 	switch what {
 	case "stop", "delay", "lose replies", "lose commands", "lose messages", "late commands", "repeat commands",
-		"fill the memory", "evict", "take rights", "set the clock back", "set the clock forward":
+		"fill the memory", "evict", "take rights", clockBack, "set the clock forward":
 		return part(unit)
 	case "stop for long":
 		return unit*5/4 + part(unit)

@@ -161,13 +161,15 @@ func (a *account) seconds(pair func(first, second tenure, l *lapse)) {
 }
 
 func tokens(a *account) (texts []string) {
+	back := a.setBack()
 	for o, all := range a.had {
 		if !o.thing().fenced {
 			continue
 		}
 		for i, t := range all[min(1, len(all)):] {
 			before := all[i]
-			excused := o.Kind != "leader" && a.forgotten(before, t) != nil // a leader's go up as the server's clock does
+			// A leader's go up as the server's clock does.
+			excused := (o.Kind != "leader" || back < t.from) && a.forgotten(before, t) != nil
 			if before.token >= t.token && !excused {
 				texts = append(texts, fmt.Sprintf("%v with token %d; %v with token %d", before, before.token, t, t.token))
 			}

@@ -164,7 +164,7 @@ func (s *stage) strike(st stroke, proxies []*proxy.Proxy) (undo func(), struck b
 		}
 		first.Stop() // nobody can have dialled it meanwhile
 		s.forgets(st.What, began)
-	case "set the clock back":
+	case clockBack:
 		s.later -= st.Lasts
 		return nil, first.SetClock(s.later)
 	case "set the clock forward": // leases end early
@@ -298,6 +298,9 @@ func (s *stage) strikeLink(p *proxy.Proxy, st stroke) (undo func()) {
 	}
 	return nil
 }
+
+// clockBack is the stroke after which new tokens may be lower than those that were forgotten.
+const clockBack = "set the clock back"
 
 // failOver is the stroke after which another server has the address.
 const failOver = "fail over behind the address"

@@ -405,7 +405,7 @@ var fates = []struct {
 }
 
 // Leaders are killed, stopped and cut off, by default 30 of them, and as many as HOLDFAST_LEADERS says. Terms never
-// overlap and never go back. Now and then a candidate is killed as well, which delays nobody.
+// overlap and never go back. Now and then a candidate is killed as well, which may be the next in the queue.
 func TestTermsNeverOverlap(t *testing.T) {
 	t.Parallel()
 	victims, n := 30, os.Getenv("HOLDFAST_LEADERS")
