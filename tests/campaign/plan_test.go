@@ -133,9 +133,13 @@ func plan(seed uint64, number int, kinds []string, java bool) round {
 			At: at, What: what, Victim: random.IntN(players), Lasts: lasts(random, what, r.unit()),
 		})
 	}
+	ofServers := slices.DeleteFunc(slices.Clone(sites[r.Site]), func(what string) bool {
+		// Redisson ends permits and places in a queue by the clock of its host, which has to be that of the server.
+		return strings.HasPrefix(what, "set the clock") && (r.Java == "permits" || r.Java == "fairlock")
+	})
 	// Few of the servers': more would leave nothing to be hit.
 	for range 2 + random.IntN(2) {
-		what := sites[r.Site][random.IntN(len(sites[r.Site]))]
+		what := ofServers[random.IntN(len(ofServers))]
 		r.Strokes = append(r.Strokes, stroke{
 			At: 2*time.Second + time.Duration(random.Int64N(int64(storm/2))), What: what, Lasts: lasts(random, what, r.unit()),
 		})
