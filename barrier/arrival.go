@@ -148,12 +148,15 @@ func (p *Party) learn(a *arrival, now state) error {
 	case a.at == now.gen:
 		return holdfast.ErrBusy
 	case a.at == now.tripped:
-		p.next = max(p.next, a.at+1)
+		p.next, p.passed = max(p.next, a.at+1), max(p.passed, a.at)
+		return nil
+	case a.at == p.broken: // as another call of the party was told
+	case a.at <= p.passed: // likewise
 		return nil
 	case a.at < now.tripped: // it joined while the server had forgotten how far the barrier was
 		a.at, p.next = now.gen, now.gen
 		return errAnew
 	}
-	p.next = max(p.next, now.gen)
+	p.next, p.broken = max(p.next, now.gen), max(p.broken, a.at)
 	return fmt.Errorf("generation %d: %w", a.at, ErrBroken)
 }

@@ -203,9 +203,11 @@ type Party struct {
 	*holdfast.Hold
 	barrier *Barrier
 
-	mu    sync.Mutex // guards the rest
-	next  int64      // the generation that the next call waits for; 0: it has not joined yet
-	known state      // as of the last reply
+	mu     sync.Mutex // guards the rest
+	next   int64      // the generation that the next call waits for; 0: it has not joined yet
+	passed int64      // the last one that has tripped for it
+	broken int64      // the last one that was broken for it
+	known  state      // as of the last reply
 }
 
 // Await arrives at the party's next generation, and waits until that trips: until all parties have arrived, or those

@@ -391,6 +391,48 @@ func TestAWaitIsTakenUpAgain(t *testing.T) {
 	require.NoError(t, got.err)
 }
 
+// Of two calls at the same time, the one that reaches the server after the other one's generation, and the next one,
+// are over is told what the other one was. It does not arrive at a later one.
+func TestALateCallArrivesAtNoLaterGeneration(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string]*barrier.Options{"counts out": nil, "breaks": breaks} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			type late struct{}
+			held, sent := make(chan struct{}), make(chan struct{})
+			s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: kit.Lease, Observer: &holdfast.Observer{
+				Acquire: func(ctx context.Context, _ holdfast.Subject) func(holdfast.Acquired) {
+					if ctx.Value(late{}) != nil {
+						close(held)
+						<-sent
+					}
+					return nil
+				},
+			}})
+			p, other := join(t, s, 2, opts), join(t, kit.Open(t, srv.Addr(), nil), 2, opts)
+			call := goAwait(context.WithValue(t.Context(), late{}, true), p)
+			kit.Within(t, kit.LongestWait, held, "the late call")
+			if opts == nil {
+				requirePassed(t, kit.LongestWait, 1, goAwait(t.Context(), p), goAwait(t.Context(), other))
+			} else {
+				first := arrives(t, srv, p, 1)
+				require.NoError(t, other.Release())
+				requireBroken(t, kit.LongestWait, first)
+				other = join(t, kit.Open(t, srv.Addr(), nil), 2, opts)
+			}
+			requirePassed(t, kit.LongestWait, 2, goAwait(t.Context(), p), goAwait(t.Context(), other))
+			close(sent)
+			if opts == nil {
+				requirePassed(t, kit.LongestWait, 1, call)
+			} else {
+				requireBroken(t, kit.LongestWait, call)
+			}
+			require.Equal(t, "0", srv.Do(t, "HGET", stagesState, "arrived"))
+		})
+	}
+}
+
 // one returns what comes first.
 func one(a, b <-chan passed) <-chan passed {
 	c := make(chan passed, 2)
