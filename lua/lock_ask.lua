@@ -13,7 +13,7 @@
 
 local call, note = redis.call, KEYS[2]
 
-local found, holders = redis.pcall('HKEYS', KEYS[1]), {}
+local found, holders, seen = redis.pcall('HKEYS', KEYS[1]), {}, {}
 if found.err then
   if not string.find(found.err, '^WRONGTYPE') then return found end
   found = {call('GET', KEYS[1])}
@@ -21,7 +21,10 @@ if found.err then
   if mistake then return mistake end
 end
 for _, holder in ipairs(found) do
-  if holder ~= 'mode' then holders[#holders + 1] = string.match(holder, '^(.*):write$') or holder end
+  holder = string.match(holder, '^(.*):write$') or holder
+  if holder ~= 'mode' and not seen[holder] then -- a writer may read, too
+    seen[holder], holders[#holders + 1] = true, holder
+  end
 end
 if #holders == 0 then return 0 end
 

@@ -31,6 +31,10 @@ func TestAskScripts(t *testing.T) {
 			seed: rwSeed(10, "mode", "write", "a:1:write", "1"), call: ask, reply: int64(1), messages: told,
 			after: after(hash("mode", "write", "a:1:write", "1"), "a:1"),
 		},
+		"a writer that reads": {
+			seed: rwSeed(10, "mode", "write", "a:1:write", "1", "a:1", "1"), call: ask, reply: int64(1), messages: told,
+			after: after(hash("mode", "write", "a:1:write", "1", "a:1", "1"), "a:1"),
+		},
 		"readers": {
 			seed: rwSeed(10, "mode", "read", "a:1", "1", "b:1", "2"), call: ask, reply: int64(2), messages: told,
 			after: after(hash("mode", "read", "a:1", "1", "b:1", "2"), "a:1", "b:1"),
