@@ -30,6 +30,8 @@ func TestRunNested(t *testing.T) {
 		"fenced":           {[]string{"--fenced"}, []string{"--fenced"}, 0},
 		"fair and fenced":  {[]string{"--fair", "--fenced"}, []string{"--fair", "--fenced"}, 0},
 		"no token":         {nil, []string{"--fenced"}, 64},
+		"at least":         {nil, []string{"--at-least", "1h"}, 64},
+		"at least, too":    {[]string{"--at-least", "1h"}, []string{"--at-least", "1h", "--take-over"}, 64},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

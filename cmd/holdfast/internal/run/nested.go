@@ -84,7 +84,7 @@ func (s *settings) under(ctx context.Context, session *holdfast.Session) (*outer
 		case err != nil:
 			return nil, err
 		case !held:
-		case o.Kind.covers(s.kind()) && (!s.fenced || o.Token > 0):
+		case o.Kind.covers(s.kind()) && (!s.fenced || o.Token > 0) && s.atLeast == 0:
 			return &list[i], nil
 		case short == nil:
 			short = &list[i]
@@ -93,6 +93,8 @@ func (s *settings) under(ctx context.Context, session *holdfast.Session) (*outer
 	switch {
 	case short == nil:
 		return nil, nil //nolint:nilnil // there is none
+	case short.Kind.covers(s.kind()) && s.atLeast > 0:
+		return nil, s.usagef("this is inside a holdfast run of %q: give --at-least to that one", s.name)
 	case short.Kind.covers(s.kind()):
 		return nil, s.usagef("this is inside a holdfast run of %q without --fenced, which has no token", s.name)
 	}
