@@ -19,6 +19,7 @@ type Mover interface {
 
 var (
 	errSeveral   = errors.New("it is a hold of several locks; hand over those of single locks")
+	errNil       = errors.New("the session is nil")
 	errKind      = errors.New("a hold of this kind stays in its session")
 	errRenamed   = errors.New("Options.MapName of the other session gives the lock another name")
 	errElsewhere = errors.New("the other session's server does not have it: that is another one, or the hold is lost")
@@ -32,6 +33,9 @@ func To(ctx context.Context, of session.Holding, to *session.Session) (*core.Hol
 	h, ok := of.(*core.Single)
 	if !ok {
 		return nil, of.Label().Fail(handOver, errSeveral)
+	}
+	if to == nil {
+		return nil, h.Label().Fail(handOver, errNil)
 	}
 	if err := h.Err(); err != nil {
 		return nil, h.Label().Fail(handOver, err)

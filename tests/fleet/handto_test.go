@@ -295,6 +295,7 @@ func TestHoldsThatCannotBeHandedOverStay(t *testing.T) {
 		require.NoError(t, hold.Err())
 	}
 	hold := kit.Lock(t, t.Context(), l)
+	refused(hold, nil, `rlock "orders": hand over: the session is nil`)
 	refused(hold, kit.Open(t, elsewhere.Addr(), nil), `rlock "orders": hand over: the other session's server`)
 	mapped := &holdfast.Options{MapName: func(name string) string { return "tenant:" + name }}
 	refused(hold, kit.Open(t, srv.Addr(), mapped), "MapName")
