@@ -2,6 +2,7 @@ package holdfastgocron_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -75,7 +76,7 @@ func TestAnElectorSaysWhyItDoesNotStand(t *testing.T) {
 	awaitLeader(t, e)
 	require.NoError(t, session.Close())
 	require.Eventually(t, func() bool {
-		return e.IsLeader(context.Background()) != nil
+		return errors.Is(e.IsLeader(context.Background()), holdfast.ErrClosed)
 	}, 10*time.Second, time.Millisecond)
 	e.Close()
 	require.ErrorIs(t, e.IsLeader(context.Background()), holdfast.ErrClosed)
