@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  lock     hash {wire owner -> hold count} with "mode" of a read-write lock, whose writer's owner ends with
 --                   ":write"; or string, the holder's token
--- KEYS[2]  asked    hash {wire owner or token -> "1"}: who was asked, expires a minute after the last time
+-- KEYS[2]  asked    hash {wire owner or token -> server us}: who was asked, and when last; expires a minute after that
 --
 -- ARGV[1]  publish  PUBLISH or SPUBLISH
 -- ARGV[2]  channel  where holders listen; of the lock's slot
@@ -29,7 +29,9 @@ end
 if #holders == 0 then return 0 end
 
 call(ARGV[1], ARGV[2], '') -- first: a server that refuses it has changed nothing
-for _, holder in ipairs(holders) do call('HSET', note, holder, '1') end
+local clock = call('TIME')
+local now = clock[1] .. string.format('%06d', clock[2])
+for _, holder in ipairs(holders) do call('HSET', note, holder, now) end
 local done = redis.pcall('PEXPIRE', note, '60000')
 if type(done) == 'table' then
   call('DEL', note)

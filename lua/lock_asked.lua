@@ -1,10 +1,13 @@
--- lock_asked: whether somebody has asked a holder for its lock.
+-- lock_asked: when somebody has last asked a holder for its lock.
 --
--- KEYS[1]  asked   hash {wire owner or token -> "1"}: who was asked
+-- KEYS[1]  asked   hash {wire owner or token -> server us}: who was asked, and when last
 --
 -- ARGV[1]  holder  wire owner or token
 --
--- REPLY    1  somebody has
--- REPLY    0  nobody has, in the last minute
+-- REPLY    age     so many us ago
+-- REPLY    -1      nobody has, in the last minute
 
-return redis.call('HEXISTS', KEYS[1], ARGV[1])
+local asked = redis.call('HGET', KEYS[1], ARGV[1])
+if not asked then return -1 end
+local clock = redis.call('TIME')
+return math.max(0, clock[1] * 1000000 + clock[2] - asked) -- 0 also if the clock was set back

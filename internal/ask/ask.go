@@ -1,13 +1,14 @@
 // Package ask lets whoever wants a lock tell its holders so.
 //
 // Asking leaves a note on the server and publishes a message. A holder that wants to know listens, and looks for the
-// note when a message comes, when one may have been missed, and every few seconds. The note names the holder, so it
-// says nothing to the next one.
+// note when a message comes, when one may have been missed, and every few seconds. The note names the wire owner, so it
+// says nothing to the next one. It says when, for holds that follow each other inside a session under one wire owner.
 package ask
 
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -72,22 +73,31 @@ func either(asked, ended <-chan struct{}, tell func()) {
 }
 
 // A subject is what holders of a session wait for together: the name and the wire owner are the same.
-type subject struct{ note, wire string }
+type subject struct {
+	note, wire string
+	since      time.Duration // 0: whenever
+}
 
 // await tells when somebody has asked for the lock of h, unless the hold ends before.
 func await(h *core.Single, ended <-chan struct{}, tell func()) {
 	s, l, holder := h.Session(), h.Of(), h.Granted().Wire
 	note := wire.Asked(l.Key())
+	var since time.Duration
+	if h.Passed() { // what was asked before was asked of another hold, perhaps by the owner of this one
+		since = h.Acquired()
+	}
 	c := s.Watches().Join(watch.Subject{
-		Key: subject{note, holder},
+		Key: subject{note, holder, since},
 		Look: func(ctx context.Context) (bool, error) {
 			c := script.NewCall(askedScript).Key(note).Arg(holder)
 			defer c.Free()
+			sent := s.Now()
 			if err := s.Runner().Run(ctx, script.Take, c); err != nil {
 				return false, err
 			}
-			n, err := c.ReadInt()
-			return n == 1, err
+			age, err := c.ReadInt()
+			// Of what was asked just before or after the hold began, it is not certain which. A later look may tell.
+			return age >= 0 && (since == 0 || sent-time.Duration(age)*time.Microsecond >= since), err
 		},
 		Listen:  func(wake func()) (stop func()) { return s.Listen(note, wake) },
 		Woken:   func(wait.Cause) {},

@@ -427,6 +427,13 @@ func (h *Single) Extend(ctx context.Context, d time.Duration) error {
 // errUnsure is why a lease that the server has extended is not trusted.
 var errUnsure = errors.New("an update of the lease is under way, and may undo it")
 
+// Passed reports whether the hold follows another one of the session under the same wire owner.
+func (h *Single) Passed() bool {
+	h.grant.claim.Lock()
+	defer h.grant.claim.Unlock()
+	return h.grant.Passed()
+}
+
 // Asked is the channel by which others ask for the lock. Whoever calls it first closes it when they do.
 func (h *Single) Asked() (asked chan struct{}, first bool) {
 	h.grant.claim.Lock()

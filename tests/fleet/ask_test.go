@@ -71,8 +71,9 @@ func TestAHolderHearsThatSomebodyAsks(t *testing.T) {
 			kit.Within(t, kit.LongestWait, asked, "to be asked")
 			require.NoError(t, hold.Release())
 			next := kit.Lock(t, t.Context(), theirs)
+			before := srv.CommandStats(t)["hget"]
 			other := next.Asked()
-			kit.Await(t, "the look of the next holder", func() bool { return srv.CommandStats(t)["hexists"] > 2 })
+			kit.Await(t, "the look of the next holder", func() bool { return srv.CommandStats(t)["hget"] > before })
 			require.False(t, closed(other), "the note was for the one before")
 			require.NoError(t, next.Release())
 		})
@@ -100,6 +101,43 @@ func TestAHolderThatMissesTheMessageFindsTheNote(t *testing.T) {
 	require.Positive(t, p.LostMessages())
 	require.NoError(t, hold.Release())
 	require.False(t, closed(kit.Lock(t, t.Context(), l).Asked()))
+}
+
+// A lock that passes on inside a session keeps its wire owner. The next holder is not asked by what the former was
+// asked, perhaps by the next holder itself, but by what comes later.
+func TestWhoAskedIsNotAskedByItself(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	waits := make(chan struct{}, 2)
+	l := rlock.New(kit.Open(t, srv.Addr(), &holdfast.Options{Observer: &holdfast.Observer{
+		Wait: func(holdfast.Subject) func() {
+			waits <- struct{}{}
+			return func() {}
+		},
+	}}), kit.Orders, nil)
+	other := rlock.New(kit.Open(t, srv.Addr(), nil), kit.Orders, nil)
+	for _, listens := range []bool{false, true} {
+		hold := kit.Lock(t, t.Context(), l)
+		next := kit.GoLock(t.Context(), l.Lock)
+		kit.Within(t, kit.LongestWait, waits, "a wait")
+		if listens {
+			asked := hold.Asked()
+			requireAsked(t, l, 1)
+			kit.Within(t, kit.LongestWait, asked, "to be asked")
+		} else {
+			requireAsked(t, l, 1)
+		}
+		require.NoError(t, hold.Release())
+		r := kit.Within(t, kit.LongestWait, next, "the lock")
+		require.NoError(t, r.Err)
+		require.Equal(t, hold.ID(), r.Hold.ID(), "it has passed on inside the session")
+		asked := r.Hold.Asked()
+		kit.Await(t, "a subscription", func() bool { return srv.Int(t, "PUBLISH", "holdfast_asked:{orders}", "") > 0 })
+		require.Never(t, func() bool { return closed(asked) }, 200*time.Millisecond, 10*time.Millisecond)
+		requireAsked(t, other, 1)
+		kit.Within(t, kit.LongestWait, asked, "to be asked by another one")
+		require.NoError(t, r.Hold.Release())
+	}
 }
 
 // All readers are asked, and a hold of several locks is asked for any of them.
