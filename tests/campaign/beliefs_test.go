@@ -136,6 +136,55 @@ func (a *account) read() {
 	}
 }
 
+// An interest is a time in which a call may have had something, or may have stood in front of it.
+type interest struct {
+	by       key
+	from, to time.Duration
+}
+
+// interests are all that there may have been, by what they are of. What did not end well may last for some leases.
+func (a *account) interests() map[object][]interest {
+	all := map[object][]interest{}
+	for _, p := range a.perhaps {
+		all[p.object] = append(all[p.object], interest{key{client: javas}, p.from, p.to})
+	}
+	open := map[key]event{} // the first of each call
+	end := func(k key, to time.Duration) {
+		for _, part := range open[k].Object.whole() {
+			all[part] = append(all[part], interest{k, open[k].Asked, to})
+		}
+		delete(open, k)
+	}
+	for _, e := range a.events {
+		if !slices.Contains([]string{asks, has, refused, released}, e.What) {
+			continue
+		}
+		k := key{e.Client, e.Grant}
+		if _, ok := open[k]; !ok {
+			open[k] = e
+		}
+		switch {
+		case e.What == asks, e.What == has:
+		case e.Text == busy, e.Text == done:
+			end(k, e.At)
+		default:
+			end(k, e.At+someLeases*a.round.Lease)
+		}
+	}
+	for k := range open {
+		to := a.ended
+		if at := a.killed[k.client]; at > 0 {
+			to = at + someLeases*a.round.Lease
+		}
+		end(k, to)
+	}
+	return all
+}
+
+// someLeases is for how many leases something may be in the way that is nobody's any more: it may be renewed once, and
+// a clock may be set back.
+const someLeases = 3
+
 // whole are the objects that somebody has who has this one.
 func (o object) whole() []object {
 	if o.Kind == "several" && !strings.HasSuffix(o.Name, " a") && !strings.HasSuffix(o.Name, " b") {

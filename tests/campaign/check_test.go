@@ -33,6 +33,9 @@ func TestTheRefereeFindsWhatIsWrong(t *testing.T) {
 			{At: to, Client: client, What: refused, Object: o, Grant: 1},
 		}
 	}
+	tried := func(client int, o object, asked, at time.Duration) []event {
+		return []event{{At: at, Asked: asked, Client: client, What: refused, Object: o, Grant: 1, Text: busy}}
+	}
 	got := func(client int, o object, asked, from, to time.Duration) []event {
 		all := had(client, o, from, to)
 		return append([]event{{At: asked, Client: client, What: asks, Object: o, Grant: all[0].Grant}}, all...)
@@ -168,6 +171,19 @@ func TestTheRefereeFindsWhatIsWrong(t *testing.T) {
 			name: "a wait between two who had it", finds: []int{10},
 			events: [][]event{had(1, o("rlock"), 28*s, 29*s), waited(2, o("rlock"), 28*s, 39*s), had(3, o("rlock"), 38*s, 39*s)},
 		},
+		{
+			name:   "a refusal of what somebody has",
+			events: [][]event{had(1, o("rlock"), 30*s, 31*s), tried(2, o("rlock"), 30*s+1, 30*s+2)},
+		},
+		{
+			name:   "a refusal of what somebody may still have",
+			events: [][]event{had(1, o("rlock"), 28*s, 29*s), tried(2, o("rlock"), 30*s+1, 30*s+2)},
+		},
+		{
+			name: "a refusal of what nobody has", finds: []int{14},
+			events: [][]event{had(1, object{"rlock", "y"}, 30*s, 31*s), tried(2, o("rlock"), 30*s+1, 30*s+2)},
+		},
+		{name: "a refusal after the storm", events: [][]event{tried(2, o("rlock"), 16*s, 16*s+1)}},
 		{name: "a key for ever", finds: []int{11}, behind: []string{"key"}},
 		{name: "a goroutine", finds: []int{12}, events: [][]event{one(event{What: left, Text: "goroutine 1"})}},
 		{name: "memory", finds: []int{12}, events: [][]event{one(event{What: left, Count: mostMiB + 1})}},

@@ -23,6 +23,12 @@ const (
 	left     = "left"     // a process ends: how many MiB it has left on the heap, and which goroutines
 )
 
+// How calls end, by [kit.ClassOf].
+const (
+	busy = "busy"
+	done = "done"
+)
+
 // An event is what a client tells, in the moment At of the clock that all processes share.
 type event struct {
 	At     time.Duration

@@ -129,6 +129,14 @@ var bugs = []bug{
 		}},
 		kinds: "rlock", catches: 13,
 	},
+	{
+		what: "a lock that is free is said to be busy, in one second of four",
+		edits: []edit{{
+			"lua/setlock_acquire.lua", "if not ours then\n  call('SET'",
+			"if not ours and clock[1] % 4 == 0 then return {0, 0, 100} end\nif not ours then\n  call('SET'",
+		}},
+		kinds: "setlock,rwlock,several,semaphore", catches: 14,
+	},
 }
 
 // Each bug is caught by its invariant: the campaign with the bug ends with a finding. This takes half an hour.

@@ -35,6 +35,7 @@ var invariants = []invariant{
 	{"G6", "no key stays behind that has no time to live", keys},
 	{"G6", "no goroutine and no memory stays behind", leftovers},
 	{"G2", "every call says what became of it", errorsExplained},
+	{"G2", "nobody is refused what nobody has or wants", refusals},
 }
 
 // judge checks all invariants.
@@ -267,6 +268,26 @@ func idle(a *account) (texts []string) {
 					w.client, w.object, w.from, w.to, free, t.from))
 			}
 			free = max(free, t.to)
+		}
+	}
+	return texts
+}
+
+// refusals looks at those who are told that somebody else has it, when what the storm has left is over.
+func refusals(a *account) (texts []string) {
+	from := a.calmed + a.round.settled()
+	wanted := a.interests()
+	for _, e := range a.events {
+		if e.What != refused || e.Text != busy || e.Asked < from || !e.Object.alone() && e.Object.Kind != "rwlock" ||
+			e.Object.Kind == "redlock" { // some of its servers may be too late
+			continue
+		}
+		if !slices.ContainsFunc(e.Object.whole(), func(part object) bool {
+			return slices.ContainsFunc(wanted[part], func(i interest) bool {
+				return i.by != key{e.Client, e.Grant} && i.from <= e.At && i.to >= e.Asked
+			})
+		}) {
+			texts = append(texts, fmt.Sprintf("client %d was told at %v that %v is busy", e.Client, e.At, e.Object))
 		}
 	}
 	return texts
