@@ -12,11 +12,14 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
@@ -179,6 +182,11 @@ func (p *Proxy) listen() error {
 		return nil
 	}
 	l, err := net.Listen("tcp", p.addr)
+	// A process that is being started has a copy of the socket that was closed, until it executes its program.
+	for end := time.Now().Add(5 * time.Second); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+		l, err = net.Listen("tcp", p.addr)
+	}
 	if err != nil {
 		return err
 	}

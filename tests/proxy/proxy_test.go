@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"context"
 	"net"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -392,4 +393,29 @@ func TestAReplicaBehindAProxy(t *testing.T) {
 	master.Stop()
 	stream.Cut()
 	require.Equal(t, int64(0), replica.Int(t, "EXISTS", "lost"))
+}
+
+// Connections can be accepted again at once after they were refused, while processes are started.
+func TestARefusalThatIsTakenBackAtOnce(t *testing.T) {
+	t.Parallel()
+	p := proxy.Start(t, "127.0.0.1:1")
+	over := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				_ = exec.CommandContext(t.Context(), "true").Run()
+			}
+		}
+	}()
+	for range 1000 {
+		p.RefuseNew(true)
+		p.RefuseNew(false)
+	}
+	close(over)
+	<-done
 }
