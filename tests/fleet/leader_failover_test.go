@@ -55,6 +55,10 @@ func TestTermsUnderSentinelFailover(t *testing.T) {
 			told := watch(ctx, onlooker)
 			first := kit.Within(t, 20*time.Second, h.begun, "a leader")
 			queued(t, onlooker, all-1)
+			newest := int64(0)
+			for newest == 0 { // what comes after the failover may be heard of 6 s later
+				newest = kit.Within(t, patience, told, "the first leader").leader.Term
+			}
 			set.Master().AwaitReplica(t)
 			if c.forgets {
 				set.Replica().Forget(t)
@@ -81,14 +85,12 @@ func TestTermsUnderSentinelFailover(t *testing.T) {
 			for range all {
 				require.ErrorIs(t, kit.Within(t, patience, ended, "the end"), context.Canceled)
 			}
-			newest := int64(0)
 			for w := range told {
 				if w.leader.Term != 0 {
 					require.Greater(t, w.leader.Term, newest)
 					newest = w.leader.Term
 				}
 			}
-			require.NotZero(t, newest)
 			if !c.forgets || c.lease == time.Second {
 				require.GreaterOrEqual(t, h.check(t), all)
 			}
