@@ -77,7 +77,7 @@ type stroke struct {
 var sites = map[string][]string{
 	"single": {
 		"pause the server", "flush the scripts", "drop the clients", "forget", "restart", "restart empty", "fill the memory",
-		"evict", "take rights", "fail over behind the address", clockBack, "set the clock forward",
+		"evict", "take rights", "fail over behind the address", clockBack, clockForward,
 	},
 	"sentinel": {"kill the master", "pause the server", "flush the scripts", "drop the clients"},
 	"cluster": {
@@ -135,7 +135,7 @@ func plan(seed uint64, number int, kinds []string, java bool) round {
 	}
 	ofServers := slices.DeleteFunc(slices.Clone(sites[r.Site]), func(what string) bool {
 		// Redisson ends permits and places in a queue by the clock of its host, which has to be that of the server.
-		return strings.HasPrefix(what, "set the clock") && (r.Java == "permits" || r.Java == "fairlock")
+		return (what == clockBack || what == clockForward) && (r.Java == "permits" || r.Java == "fairlock")
 	})
 	// Few of the servers': more would leave nothing to be hit.
 	for range 2 + random.IntN(2) {
@@ -164,7 +164,7 @@ func lasts(random *rand.Rand, what string, unit time.Duration) time.Duration {
 	part := func(of time.Duration) time.Duration { return time.Duration(random.Int64N(int64(of))) }
 	switch what {
 	case "stop", "delay", "lose replies", "lose commands", "lose messages", "late commands", "repeat commands",
-		"fill the memory", "evict", "take rights", clockBack, "set the clock forward":
+		"fill the memory", "evict", "take rights", clockBack, clockForward:
 		return part(unit)
 	case "stop for long":
 		return unit*5/4 + part(unit)

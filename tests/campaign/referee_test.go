@@ -185,7 +185,7 @@ func early(a *account) (texts []string) {
 		switch {
 		case e.What == counts:
 			down[e.Object] += e.Count
-		case e.What == opened && e.Text == "done" && e.At < first:
+		case e.What == opened && e.Text == done && e.At < first:
 			if n := down[e.Object]; n < latchCount {
 				texts = append(texts, fmt.Sprintf("%q opened for client %d at %v, after %d", e.Object.Name, e.Client, e.At, n))
 			}

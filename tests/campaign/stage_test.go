@@ -86,8 +86,7 @@ func (s *stage) failovers() string {
 func (s *stage) unasked() {
 	if now := s.failovers(); now != s.epoch {
 		s.Log("a failover that no stroke has made")
-		s.forgets("an unasked failover", s.looked)
-		s.lapses[len(s.lapses)-1].acked = s.round.Acks
+		s.forgets("an unasked failover", s.looked).acked = s.round.Acks
 		s.epoch = now
 	}
 	s.looked = worker.Now()
@@ -108,8 +107,9 @@ func (s *stage) insist(n *redistest.Server, args ...string) {
 }
 
 // forgets registers what the servers may have lost while a stroke was on.
-func (s *stage) forgets(what string, from time.Duration) {
+func (s *stage) forgets(what string, from time.Duration) *lapse {
 	s.lapses = append(s.lapses, lapse{what: what, from: from, to: worker.Now()})
+	return &s.lapses[len(s.lapses)-1]
 }
 
 // each sends a command to all nodes; one that is down does not matter.
@@ -167,13 +167,12 @@ func (s *stage) strike(st stroke, proxies []*proxy.Proxy) (undo func(), struck b
 	case clockBack:
 		s.later -= st.Lasts
 		return nil, first.SetClock(s.later)
-	case "set the clock forward": // leases end early
+	case clockForward: // leases end early
 		s.later += st.Lasts
 		if !first.SetClock(s.later) {
 			return nil, false
 		}
-		s.forgets(st.What, began)
-		s.lapses[len(s.lapses)-1].leased = true
+		s.forgets(st.What, began).leased = true
 	case "fill the memory":
 		config("maxmemory", "1")
 		return func() { config("maxmemory", "0") }, true
@@ -201,8 +200,7 @@ func (s *stage) strike(st stroke, proxies []*proxy.Proxy) (undo func(), struck b
 		require.NoError(s, err)
 		s.sentinel.Replica().Restart()
 		s.insist(s.sentinel.Replica(), "REPLICAOF", host, port)
-		s.forgets(st.What, began)
-		s.lapses[len(s.lapses)-1].acked = acked
+		s.forgets(st.What, began).acked = acked
 		s.epoch = s.failovers()
 	case "kill a master":
 		if role(first) != "master" {
@@ -299,8 +297,11 @@ func (s *stage) strikeLink(p *proxy.Proxy, st stroke) (undo func()) {
 	return nil
 }
 
-// clockBack is the stroke after which new tokens may be lower than those that were forgotten.
-const clockBack = "set the clock back"
+// The strokes that set a clock. After one back, new tokens may be lower than those that were forgotten.
+const (
+	clockBack    = "set the clock back"
+	clockForward = "set the clock forward"
+)
 
 // failOver is the stroke after which another server has the address.
 const failOver = "fail over behind the address"
