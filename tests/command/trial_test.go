@@ -55,8 +55,8 @@ func (tr *trial) until(t *testing.T, text string) {
 	}
 }
 
-// end ends the trial as Ctrl-C does, and returns its report. Its exit status is right.
-func (tr *trial) end(t *testing.T) (r drill.Report) {
+// interrupt ends the trial as Ctrl-C does, and returns its report and what it said last.
+func (tr *trial) interrupt(t *testing.T) (r drill.Report, said string) {
 	t.Helper()
 	require.NoError(t, syscall.Kill(-tr.Process.Pid, syscall.SIGINT))
 	rest, err := io.ReadAll(tr.notes)
@@ -65,12 +65,30 @@ func (tr *trial) end(t *testing.T) (r drill.Report) {
 	t.Logf("%s%s%s", &tr.told, rest, &tr.stdout)
 	require.NoError(t, json.Unmarshal(tr.stdout.Bytes(), &r))
 	require.Positive(t, r.Taken)
+	return r, string(rest)
+}
+
+// end interrupts the trial and returns its report. Its exit status is right.
+func (tr *trial) end(t *testing.T) drill.Report {
+	t.Helper()
+	r, _ := tr.interrupt(t)
 	if r.Untold+len(r.Returns) > 0 {
 		require.Equal(t, 1, tr.ProcessState.ExitCode())
 	} else {
 		require.Equal(t, 0, tr.ProcessState.ExitCode())
 	}
 	return r
+}
+
+// longLock is the name of the trial's lock that is held for long; "" while nobody has it.
+func longLock(t *testing.T, srv *redistest.Server) string {
+	t.Helper()
+	for key := range srv.Keyspace(t) {
+		if strings.HasPrefix(key, "holdfast_trial:") && strings.HasSuffix(key, ":lock-long") {
+			return key
+		}
+	}
+	return ""
 }
 
 // unavailable are the locks that nobody could take for some time.
@@ -160,11 +178,7 @@ func TestTrialOfAServerThatForgets(t *testing.T) {
 	session := open(t, srv, nil)
 	var name string
 	await(t, "the long lock", func() bool {
-		for key := range srv.Keyspace(t) {
-			if strings.HasPrefix(key, "holdfast_trial:") && strings.HasSuffix(key, ":lock-long") {
-				name = key
-			}
-		}
+		name = longLock(t, srv)
 		return name != ""
 	})
 	holder := func() (h holdfast.Holder) {
@@ -216,25 +230,18 @@ func TestTrialWithoutOneOfItsProcesses(t *testing.T) {
 	tr := startTrial(t, "redis://"+srv.Addr(), "--lease", "2")
 	session := open(t, srv, nil)
 	await(t, "a process that can be killed", func() bool {
-		for key := range srv.Keyspace(t) {
-			if strings.HasPrefix(key, "holdfast_trial:") && strings.HasSuffix(key, ":lock-long") {
-				all, err := rlock.New(session, key, nil).Holders(t.Context())
-				require.NoError(t, err)
-				return len(all) > 0 && all[0].PID > 0 && syscall.Kill(all[0].PID, syscall.SIGKILL) == nil
-			}
+		name := longLock(t, srv)
+		if name == "" {
+			return false
 		}
-		return false
+		all, err := rlock.New(session, name, nil).Holders(t.Context())
+		require.NoError(t, err)
+		return len(all) > 0 && all[0].PID > 0 && syscall.Kill(all[0].PID, syscall.SIGKILL) == nil
 	})
 	tr.until(t, "signal: killed")
-	require.NoError(t, syscall.Kill(-tr.Process.Pid, syscall.SIGINT))
-	rest, err := io.ReadAll(tr.notes)
-	require.NoError(t, err)
-	_ = tr.Wait()
+	_, said := tr.interrupt(t)
 	require.Equal(t, 69, tr.ProcessState.ExitCode())
-	require.Contains(t, string(rest), "signal: killed", "the trial itself ends with it")
-	var r drill.Report
-	require.NoError(t, json.Unmarshal(tr.stdout.Bytes(), &r))
-	require.Positive(t, r.Taken)
+	require.Contains(t, said, "signal: killed", "the trial itself ends with it")
 }
 
 func TestTrialRefuses(t *testing.T) {
