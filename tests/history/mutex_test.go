@@ -234,24 +234,10 @@ func TestALeftoverHasEndedWhenAnotherHasTheLockToHimself(t *testing.T) {
 	}
 }
 
-// requireApart checks directly that nobody was sure of a lock while another one was: from when the taking call returned
-// until the last release was called, or trust was over.
+// requireApart checks directly that nobody was sure of a lock while another one was.
 func (r record) requireApart(t *testing.T) {
 	t.Helper()
-	held := map[string][]interval{}
-	at := map[string]int{} // by the tag of the grant, which is of one lock
-	for _, d := range r.deeds {
-		i, sure := at[d.Tag]
-		switch {
-		case d.Kind == opTake && d.Out == "done":
-			at[d.Tag] = len(held[d.Lock])
-			held[d.Lock] = append(held[d.Lock], interval{who: d.Client, from: d.Return, to: d.Return})
-		case d.Kind == opRelease && sure:
-			h := &held[d.Lock][i]
-			h.to = max(h.to, min(d.Call, d.Until))
-		}
-	}
-	for lock, holds := range held {
+	for lock, holds := range r.beliefs() {
 		if i := sortByTime(holds); i > 0 {
 			r.tell(t, lock, holds[i-1].from, holds[i].to)
 		}
@@ -259,12 +245,56 @@ func (r record) requireApart(t *testing.T) {
 	}
 }
 
+// beliefs are, for each lock, when somebody was sure of it: from when the taking call returned until the last release
+// was called, or trust was over. It may have been over before the call returned, of a process that was stopped just
+// then.
+func (r record) beliefs() map[string][]interval {
+	held := map[string][]interval{}
+	at := map[string]int{}                // by the tag of the grant, which is of one lock
+	trusted := map[string]time.Duration{} // by the same, until when
+	for _, d := range r.deeds {
+		if d.Kind == opRelease {
+			trusted[d.Tag] = max(trusted[d.Tag], d.Until)
+		}
+	}
+	for _, d := range r.deeds {
+		i, sure := at[d.Tag]
+		until, released := trusted[d.Tag]
+		switch {
+		case d.Kind == opTake && d.Out == "done" && (!released || until > d.Return):
+			at[d.Tag] = len(held[d.Lock])
+			held[d.Lock] = append(held[d.Lock], interval{who: d.Client, from: d.Return, to: d.Return})
+		case d.Kind == opRelease && sure:
+			h := &held[d.Lock][i]
+			h.to = max(h.to, min(d.Call, d.Until))
+		}
+	}
+	return held
+}
+
+func TestWhoeverIsToldTooLateBelievesNothing(t *testing.T) {
+	t.Parallel()
+	took := deed{Client: 3, Lock: "l", Kind: opTake, Tag: "a", Call: 1, Return: 9, Out: "done"}
+	gave := deed{Client: 3, Lock: "l", Kind: opRelease, Tag: "a", Call: 12, Return: 13, Out: "lost"}
+	for until, want := range map[time.Duration][]interval{
+		8:  nil,
+		10: {{who: 3, from: 9, to: 10}},
+		20: {{who: 3, from: 9, to: 12}},
+	} {
+		gave.Until = until
+		require.Equal(t, want, record{deeds: []deed{took, gave}}.beliefs()["l"], until)
+	}
+	killed := record{deeds: []deed{took}}
+	require.Equal(t, []interval{{who: 3, from: 9, to: 9}}, killed.beliefs()["l"])
+}
+
 // tell logs what was done about a lock in a time.
 func (r record) tell(t *testing.T, lock string, from, to time.Duration) {
 	t.Helper()
+	type whole deed // without its String
 	for _, d := range r.deeds {
 		if d.Lock == lock && d.Return >= from && d.Call <= to {
-			t.Logf("%+v", d)
+			t.Logf("%+v", whole(d))
 		}
 	}
 }
