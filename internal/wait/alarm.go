@@ -2,6 +2,7 @@ package wait
 
 import (
 	"container/heap"
+	"math"
 	"sync"
 	"time"
 )
@@ -48,7 +49,7 @@ func (a *Alarm) set(w *Waiter, d time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.now()
-	w.until = now + d
+	w.until = now + min(d, math.MaxInt64-now) // a back-off may be without end
 	heap.Push(&a.due, w)
 	a.reset(now)
 	if a.over() {

@@ -113,3 +113,21 @@ func TestWakeUpsCoalesceAndNoneIsLost(t *testing.T) {
 		assert.Equal(t, time.Minute, slept())
 	})
 }
+
+// One that sleeps for ever, as a back-off may have it, does not keep the others of its session asleep.
+func TestASleepWithoutEndDoesNotStopTheAlarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		alarm := wait.NewAlarm()
+		time.Sleep(time.Second) // of the alarm's life
+		ctx, end := context.WithCancel(t.Context())
+		forever, slept := wait.NewWaiter(alarm), make(chan error)
+		go func() { slept <- forever.Sleep(ctx, math.MaxInt64) }()
+		synctest.Wait()
+		w := wait.NewWaiter(alarm)
+		began := time.Now()
+		require.NoError(t, w.Sleep(t.Context(), time.Minute))
+		assert.Equal(t, time.Minute, time.Since(began))
+		end()
+		require.ErrorIs(t, <-slept, context.Canceled)
+	})
+}
