@@ -50,7 +50,8 @@ var _ holdfast.Locker = (*MultiLock)(nil)
 //
 // Up to 500 locks of package rlock without tokens, of one session and in a cluster of one slot, are taken by one
 // command and given back by another, so nobody sees only some of them taken. They are taken one by one if the owner
-// already holds some, or if they have not all been free at the same time for more than a second.
+// already holds some, if they have not all been free at the same time for more than a second, or while their slot is
+// being moved.
 //
 // It corresponds to Redisson's getMultiLock().
 func New(locks ...holdfast.Locker) *MultiLock {

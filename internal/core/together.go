@@ -163,7 +163,8 @@ func (r *Return) Together(send sendReturn) (errs []error, done bool) {
 		return nil, true
 	}
 	remaining, means, err := r.inTurn(send)
-	if remaining == nil || script.ClassOf(err) == script.Refused && !script.IsTemporary(err) && r.ctx.Err() == nil {
+	refused := script.BecauseOfKeys(err) || script.ClassOf(err) == script.Refused && !script.IsTemporary(err)
+	if remaining == nil || refused && r.ctx.Err() == nil {
 		return nil, false // nothing was freed
 	}
 	errs = make([]error, len(r.holds))
@@ -194,7 +195,7 @@ func (r *Return) inTurn(send sendReturn) (remaining []kind.Remaining, means []ow
 	var tries session.Tries
 	for tries.Next(r.ctx) {
 		means, err = r.lower(remaining, send)
-		if err == nil || !script.IsTemporary(err) {
+		if err == nil || !script.IsTemporary(err) || script.BecauseOfKeys(err) {
 			break
 		}
 	}

@@ -39,7 +39,8 @@ func NewBatch(label session.Label, locks []*core.Lock) *Batch {
 }
 
 // ErrApart is why locks are to be taken one by one: the owner holds some of them already, or others
-// take one or another of them all the time, so that they are never free together.
+// take one or another of them all the time, so that they are never free together, or their slot is on
+// its way to another node, and none of the two serves them together.
 var ErrApart = errors.New("to be taken one by one")
 
 // How often and how long all are looked for before they are taken one by one.
@@ -266,6 +267,8 @@ func (c *batchCall) tryTo(ctx context.Context) (holds []*core.Single, inTheWay t
 	case class == script.Unknown || class == script.Broken:
 		c.until = lease.Add(grant.Sent, lease.NotAfter(c.shortest))
 		return nil, 0, err
+	case script.BecauseOfKeys(err):
+		return nil, 0, ErrApart
 	case err != nil:
 		return nil, 0, err
 	}

@@ -175,6 +175,43 @@ func TestLocksAlikeInACluster(t *testing.T) {
 	}
 }
 
+// While a slot moves, neither node serves several keys of it together, of which some are not there. So the locks are
+// taken and given back one by one, at once.
+func TestLocksAlikeWhoseSlotMoves(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 2)
+	s := kit.OpenCluster(t, cluster, nil)
+	for _, when := range []string{"before it is taken", "before any key moves", "when all keys have moved"} {
+		t.Run(when, func(t *testing.T) {
+			names := []string{"{" + when + "}a", "{" + when + "}b"}
+			m := multilock.New(reentrantLocks(s, names...)...)
+			to := cluster.Nodes[0]
+			if to == cluster.NodeOf(t, names[0]) {
+				to = cluster.Nodes[1]
+			}
+			var move *redistest.Move
+			var h *holdfast.Hold
+			if when == "before it is taken" {
+				move = cluster.OpenSlot(t, names[0], to)
+				var err error
+				h, err = m.TryLock(t.Context())
+				require.NoError(t, err)
+			} else {
+				h = kit.Lock(t, t.Context(), m)
+				move = cluster.OpenSlot(t, names[0], to)
+			}
+			if when == "when all keys have moved" {
+				move.Take(t, names...)
+			}
+			require.NoError(t, h.Release())
+			move.Finish(t)
+			require.Empty(t, cluster.Keyspace(t))
+			require.NoError(t, kit.Lock(t, t.Context(), m).Release(), "together again")
+			require.Empty(t, cluster.Keyspace(t))
+		})
+	}
+}
+
 // A call that is given up leaves nothing behind, long before the lease ends.
 func TestLocksAlikeThatWereGivenUpAreGivenBack(t *testing.T) {
 	t.Parallel()
