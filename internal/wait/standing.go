@@ -29,8 +29,13 @@ type Estate interface {
 
 type estate struct {
 	Estate
-	kind string // of the call
+	kind string        // of the call
+	left time.Duration // when
 }
+
+// fresh is for how long a call need not look that a place on the server was left to: the server forgets a place in 15 s
+// that nobody looks after, and who left it may have looked 6 s ago, as the next one will in 6 s.
+const fresh = 2 * time.Second
 
 // post is the part of a line for calls that stand in a line on the server.
 type post struct {
@@ -220,7 +225,7 @@ func (p *Place) Bequeath(e Estate) {
 	p.lines.mu.Lock()
 	l := p.line
 	orphan := l.estate
-	l.estate = &estate{e, p.stands.Kind()}
+	l.estate = &estate{e, p.stands.Kind(), p.lines.now()}
 	p.lines.mu.Unlock()
 	giveUp(orphan)
 }
@@ -235,14 +240,15 @@ func (p *Place) Inherit() (e Estate) {
 	return e
 }
 
-// provided reports whether something was bequeathed to the place, so that it need not look.
+// provided reports whether something was bequeathed to the place just now, so that it need not look.
 func (p *Place) provided() bool {
 	if p.stands == nil {
 		return false
 	}
 	p.lines.mu.Lock()
 	defer p.lines.mu.Unlock()
-	return p.line.estate != nil
+	e := p.line.estate
+	return e != nil && p.lines.now()-e.left < fresh
 }
 
 // orphan takes an estate that nobody will take. The mutex of the lines is held.

@@ -182,6 +182,27 @@ func TestAnEstateWaitsWhileTheSessionHasTheName(t *testing.T) {
 	}
 }
 
+// The server forgets a place that nobody looks after. So whoever finds one that was left some time ago looks at once:
+// it would hear of no release.
+func TestAnEstateThatMayBeForgottenIsLookedAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		first := q.JoinStanding(x, standing)
+		first.Accept("the lock")
+		first.Subscribe()
+		require.True(t, q.HandOver(x, "gift", time.Minute))
+		e := &estate{}
+		first.Bequeath(e)
+		first.Leave(time.Minute)
+		time.Sleep(16 * time.Second)
+		second := q.JoinStanding(x, standing)
+		assert.Zero(t, q.wait(second, time.Hour))
+		assert.Same(t, e, second.Inherit())
+		second.Leave(0)
+		q.Ended(x)
+	})
+}
+
 // A release of the session has told whoever is next on the server, so the head has no reason to look.
 func TestAReleaseDoesNotWakeWhoStandsOnTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -375,3 +375,19 @@ func TestWhatIsNotRenewedIsNotHandedOver(t *testing.T) {
 	require.NoError(t, heir.Release())
 	r.empty()
 }
+
+// A call that got the lock inside the session leaves its place in the line on the server to whoever comes. The server
+// forgets such a place, so who comes later takes another one, and hears of the release.
+func TestAPlaceThatTheServerHasForgottenIsTakenAnew(t *testing.T) {
+	t.Parallel()
+	r := newRelay(t, 30*time.Second)
+	h := r.lock()
+	first := r.settled(t.Context())
+	kit.Await(t, "a place in the line", func() bool { return r.srv.Int(t, "LLEN", lineKey) == 1 })
+	h = r.handOver(h, first)
+	r.srv.Do(t, "DEL", lineKey, aliveKey)
+	kit.SleepUntil(time.Now().Add(3 * time.Second)) // it would take a quarter of a minute
+	next := r.next(t.Context(), r.l.Lock)
+	require.NoError(t, h.Release())
+	require.NoError(t, kit.Granted(t, 2*time.Second, next, "the next one").Release())
+}
