@@ -32,6 +32,7 @@ type Process struct {
 type Session struct {
 	ID     string
 	Client rueidis.Client
+	Runner *script.Runner
 	Lease  time.Duration
 	Logger *slog.Logger
 	Now    func() time.Duration
@@ -125,7 +126,9 @@ func (t *Teller) tell() {
 	ctx, cancel := context.WithTimeout(t.ctx, s.Lease/6)
 	defer cancel()
 	t.told.Store(true)
-	err := s.Client.Do(ctx, s.Client.B().Set().Key(t.key).Value(t.value()).Px(4*s.Lease/3).Build()).Error()
+	err := s.Runner.Alone(ctx, t.key, func() error {
+		return s.Client.Do(ctx, s.Client.B().Set().Key(t.key).Value(t.value()).Px(4*s.Lease/3).Build()).Error()
+	})
 	t.due = s.Now() + s.Lease/3
 	_, refused := rueidis.IsRedisErr(err)
 	if t.mute = refused && !script.Passes(err); t.mute {

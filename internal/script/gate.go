@@ -7,6 +7,8 @@ import (
 
 	"github.com/redis/rueidis"
 	"golang.org/x/sync/semaphore"
+
+	"github.com/holdfast-go/holdfast/internal/sharing"
 )
 
 // A Lane says which places a call may take in front of the connection.
@@ -29,11 +31,7 @@ const (
 // ring stays free for the client's own PINGs and subscriptions. Each attempt that succeeds is
 // followed by a release, so there are no fewer places for these: else releases pile up in front
 // of a server that is far away and has nothing to do.
-const (
-	takePlaces   = 440
-	returnPlaces = 460
-	keepPlaces   = 100
-)
+var placesIn = [lanes]int64{Take: 440, Return: 460, Keep: 100}
 
 // A gate counts the calls in flight on a connection.
 type gate struct {
@@ -52,11 +50,11 @@ type gate struct {
 }
 
 func newGate() *gate {
-	return &gate{places: [lanes]*semaphore.Weighted{
-		Take:   semaphore.NewWeighted(takePlaces),
-		Return: semaphore.NewWeighted(returnPlaces),
-		Keep:   semaphore.NewWeighted(keepPlaces),
-	}}
+	g := new(gate)
+	for lane, n := range placesIn {
+		g.places[lane] = semaphore.NewWeighted(n)
+	}
+	return g
 }
 
 // stands reports whether the connection is known to be up: it answered the last call, and no connection has changed
@@ -97,25 +95,82 @@ func (g *gate) settled(ctx context.Context) bool {
 	}
 }
 
-// A place is one in front of a connection, for one call.
+// A place is one in front of a connection, for one call. A call that is alone has all of them.
 type place struct {
-	gate *gate
-	lane Lane
+	gate  *gate
+	lane  Lane
+	alone bool
+}
+
+// leave gives the place up.
+func (p place) leave() {
+	p.share()
+	p.gate.places[p.lane].Release(1)
+}
+
+// share leaves a call that is alone with one place.
+func (p place) share() {
+	if !p.alone {
+		return
+	}
+	for lane, n := range placesIn {
+		if Lane(lane) == p.lane {
+			n--
+		}
+		p.gate.places[lane].Release(n)
+	}
+}
+
+// alone takes all places, or reports that ctx has ended before.
+func (g *gate) alone(ctx context.Context) bool {
+	for lane, n := range placesIn {
+		if g.places[lane].Acquire(ctx, n) != nil {
+			for before := range lane {
+				g.places[before].Release(placesIn[before])
+			}
+			return false
+		}
+	}
+	return true
+}
+
+// Alone calls do while no call of the runner to the server of key is under way, or returns why ctx has ended before. It
+// is for what the session does of its own accord: two calls that meet make a direct connection pipelined, for good.
+// Where no connection is direct, it calls do at once.
+func (r *Runner) Alone(ctx context.Context, key string, do func() error) error {
+	if !sharing.AnyDirect(r.client) {
+		return do()
+	}
+	p, err := r.place(ctx, Keep, key)
+	if err != nil {
+		return err
+	}
+	defer p.leave()
+	return do()
 }
 
 // place waits for one in front of the connection to the server of key, or until ctx ends. A call's times must be
-// determined when it has its place: it may have had to wait for long.
+// determined when it has its place: it may have had to wait for long. A renewal of a direct connection is alone, see
+// [Runner.Alone].
 func (r *Runner) place(ctx context.Context, lane Lane, key string) (place, error) {
 	if ctx.Err() == nil {
-		p := place{r.nodes.gate(key), lane}
-		if p.gate.places[lane].TryAcquire(1) || p.gate.places[lane].Acquire(ctx, 1) == nil {
+		p := place{gate: r.nodes.gate(key), lane: lane, alone: lane == Keep && sharing.AnyDirect(r.client)}
+		if p.take(ctx) {
 			if p.gate.settled(ctx) {
 				return p, nil
 			}
-			p.gate.places[lane].Release(1)
+			p.leave()
 		}
 	}
 	return place{}, &Failure{Class: Refused, Err: context.Cause(ctx)}
+}
+
+func (p place) take(ctx context.Context) bool {
+	if p.alone {
+		return p.gate.alone(ctx)
+	}
+	places := p.gate.places[p.lane]
+	return places.TryAcquire(1) || places.Acquire(ctx, 1) == nil
 }
 
 // abandon gives a place back once the call of a caller that has gone is certainly out of the

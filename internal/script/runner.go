@@ -67,7 +67,7 @@ func (r *Runner) done(ctx context.Context, p place, c *Call, err error) error {
 		err = r.again(ctx, p.gate, c, err)
 	}
 	if err == nil {
-		p.gate.places[p.lane].Release(1)
+		p.leave()
 		return nil
 	}
 	r.heard(ctx, c.keys[0], err)
@@ -76,9 +76,10 @@ func (r *Runner) done(ctx context.Context, p place, c *Call, err error) error {
 		p.gate.silent.Store(true)
 	}
 	if err != nil && ended(ctx) != nil {
+		p.share()
 		r.abandon(p.gate, p.lane, c.keys[0])
 	} else {
-		p.gate.places[p.lane].Release(1)
+		p.leave()
 	}
 	return err
 }

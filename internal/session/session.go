@@ -125,8 +125,8 @@ func New(c Config) *Session {
 	s.bounds.limit = lease.Bound(c.Lease)
 	s.watches = watch.New(ctx, s.alarm, s.Start)
 	s.presence = presence.NewTeller(ctx, presence.Session{
-		ID: id, Client: c.Client, Lease: c.Lease, Logger: c.Logger, Now: s.Now, Start: s.Start, Busy: s.busy,
-		Breaks: c.Breaks,
+		ID: id, Client: c.Client, Runner: s.runner, Lease: c.Lease, Logger: c.Logger, Now: s.Now, Start: s.Start,
+		Busy: s.busy, Breaks: c.Breaks,
 	}, c.Process)
 	s.lines, s.joint = wait.NewLines(s.Hear, s.alarm), wait.NewLines(s.Hear, s.alarm)
 	if c.LongHold > 0 {

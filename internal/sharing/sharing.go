@@ -86,10 +86,16 @@ func (c *client) bearable(ctx context.Context) context.Context {
 	if ctx.Done() == nil {
 		return ctx
 	}
-	if c.directs != nil && c.directs.n.Load() > 0 && ctx.Err() == nil {
+	if AnyDirect(c) && ctx.Err() == nil {
 		ctx = unending(ctx)
 	}
 	return Dateless(ctx)
+}
+
+// AnyDirect reports whether a connection of c may be direct.
+func AnyDirect(c rueidis.Client) bool {
+	s, ok := c.(*client)
+	return ok && s.directs != nil && s.directs.n.Load() > 0
 }
 
 // Dateless is ctx as the client bears it: it ends when ctx does, and does not say so before.

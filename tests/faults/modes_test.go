@@ -81,6 +81,23 @@ func TestALoneCallerUsesTheConnectionDirectly(t *testing.T) {
 	require.True(t, running(t, pipelining))
 }
 
+// It stays so while the session says from time to time which process it is, and renews what it holds.
+func TestALoneCallerGoesOnDirectlyBesideTheSessionsOwnCalls(t *testing.T) {
+	const lease = 1500 * time.Millisecond // each comes after a third of it
+	p := proxy.Start(t, redistest.Start(t).Addr())
+	told := p.On(proxy.Command("SET").With("holdfast_session"), proxy.Pass, proxy.EveryTime)
+	renewed := p.On(kit.ScriptOf(kit.KindOf("rlock"), "renew"), proxy.Pass, proxy.EveryTime)
+	s := kit.OpenKnown(t, rueidis.ClientOption{InitAddress: []string{p.Addr()}}, &holdfast.Options{Lease: lease})
+	kit.Lock(t, unending(t), rlock.New(s, "held", nil))
+	kit.Await(t, "three notes and three renewals", func() bool {
+		for range 100 {
+			require.NoError(t, kit.Lock(t, unending(t), rlock.New(s, "orders", nil)).Release())
+		}
+		require.False(t, running(t, pipelining), "after %d notes and %d renewals", told.Count(), renewed.Count())
+		return told.Count() >= 3 && renewed.Count() >= 3
+	})
+}
+
 // modes are contexts under which a lone caller's calls use a connection in one way and in the other.
 var modes = map[string]func(t *testing.T) context.Context{
 	"direct":    unending,
