@@ -16,7 +16,7 @@ func same(a, b holdfast.Locker) bool {
 	if x != nil && y != nil {
 		return x.Same(y)
 	}
-	return reflect.TypeOf(a).Comparable() && a == b
+	return reflect.ValueOf(a).Comparable() && a == b
 }
 
 // isNil reports whether there is no lock at all.

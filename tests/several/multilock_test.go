@@ -113,6 +113,42 @@ func TestAMultiLockNamesMistakesAndSendsNothing(t *testing.T) {
 	require.NoError(t, kit.Lock(t, t.Context(), multilock.New(halves.Write(), rlock.New(other, "a", nil))).Release())
 }
 
+// A tagged is a lock of the user's own. Go cannot compare two of them.
+type tagged struct {
+	holdfast.Locker
+	tags any
+}
+
+// Locks that cannot be compared are not known to be one, which re-enters.
+func TestAMultiLockOfLocksThatCannotBeCompared(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	l := tagged{rlock.New(kit.Open(t, srv.Addr(), nil), "a", nil), []string{"tag"}}
+	require.NoError(t, kit.Lock(t, t.Context(), multilock.New(l, l)).Release())
+	require.Empty(t, srv.Keyspace(t))
+}
+
+// An observer that panics when it is told that a hold has ended, which the call could not use, can be survived by the
+// caller; and the other holds are given back.
+func TestACallerOfAMultiLockMayRecover(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Observer: &holdfast.Observer{
+		Hold: func(_ context.Context, of holdfast.Subject) func(holdfast.Ended) {
+			return func(holdfast.Ended) {
+				if of.Name == "a" {
+					panic("no more")
+				}
+			}
+		},
+	}})
+	taken := kit.Lock(t, t.Context(), rlock.New(kit.Open(t, srv.Addr(), nil), "c", nil))
+	m := multilock.New(rlock.New(s, "a", nil), fairlock.New(s, "b", nil), rlock.New(s, "c", nil))
+	require.PanicsWithValue(t, "no more", func() { _, _ = m.TryLock(t.Context()) })
+	require.NoError(t, taken.Release())
+	kit.Await(t, "the others", func() bool { return len(srv.Keyspace(t)) == 0 })
+}
+
 // The hold ends when that of any member does, and the others are given back at once.
 func TestAMultiLockEndsWithItsFirstMember(t *testing.T) {
 	t.Parallel()
