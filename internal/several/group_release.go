@@ -3,9 +3,11 @@ package several
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/core"
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
@@ -39,6 +41,19 @@ func (g *group) Release() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return errors.Join(append(why, g.failures...)...)
+}
+
+// LetGo gives holds back that make up no group, at once. It waits for that until ctx ends, and a little longer; it goes
+// on all the same.
+func LetGo(ctx context.Context, holds []*core.Hold) {
+	over := make(chan struct{})
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(session.Grace, func() { close(over) }) })()
+	atOnce(len(holds), &enough{limit: session.Forever, ends: over},
+		func(i int) *session.Session { return holds[i].Inside().Session() },
+		func(i int) error {
+			defer runtime.KeepAlive(holds[i]) // it is in use
+			return holds[i].Inside().Release()
+		})
 }
 
 // dissolve ends the group because too many members have ended, and gives the others back.
