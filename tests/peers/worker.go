@@ -90,19 +90,32 @@ func connect(library string, addrs []string, lease time.Duration) locker {
 			kit.Must(err)
 			warm := l(fmt.Sprint("warm:", os.Getpid()))
 			for range 60 { // on a busy machine a first call of rueidislock may hang
-				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-				h, err := warm(ctx)
-				if err == nil {
-					err = h.release()
-				}
-				cancel()
-				if err == nil {
+				if warmed(warm) {
 					return l
 				}
 			}
 		}
 	}
 	panic(library)
+}
+
+// warmed reports whether a lock was taken and released within a second. What it is not measured with must not decide how
+// the client uses its connection, as one call whose context can end may do for good.
+func warmed(l lock) bool {
+	done := make(chan error, 1)
+	go func() {
+		h, err := l(context.Background())
+		if err == nil {
+			err = h.release()
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err == nil
+	case <-time.After(time.Second):
+		return false
+	}
 }
 
 // A run is goroutines that lock and release again and again.
