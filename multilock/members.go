@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-go/holdfast"
@@ -56,6 +57,19 @@ func key(l holdfast.Locker) string {
 		return l.Key()
 	}
 	return l.Name()
+}
+
+// beginning is where a round begins that is to wait for a member: there, or at the write half of the same lock, since a
+// reader cannot write.
+func (m *MultiLock) beginning(missing int) int {
+	l := core.LockOf(m.members[missing])
+	if l == nil {
+		return missing
+	}
+	return slices.IndexFunc(m.members, func(other holdfast.Locker) bool {
+		o := core.LockOf(other)
+		return o != nil && o.Session() == l.Session() && o.Key() == l.Key()
+	})
 }
 
 // order is that in which locks are taken. Of a read-write lock the write half comes first: a reader cannot

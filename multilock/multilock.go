@@ -183,7 +183,7 @@ func (t *taking) Wait(_, sleep context.Context) error {
 		if err == nil || !passes(err) || sleep.Err() != nil {
 			return err
 		}
-		first = missing
+		first = t.beginning(missing)
 		// Without it, two calls with locks of one name could take turns in finding each other's lock taken.
 		_ = session.Pause(sleep, rand.N(rest))
 	}

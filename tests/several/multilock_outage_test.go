@@ -126,6 +126,19 @@ func TestAMultiLockFollowsMappedNames(t *testing.T) {
 	require.NoError(t, h.Release())
 }
 
+// A round that was refused the read half of a lock alone begins anew with the write half.
+func TestAMultiLockOfBothHalvesWaitsOutARefusal(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	kit.LoadScripts(t, srv)
+	p := proxy.Start(t, srv.Addr())
+	rw := rwlock.New(kit.Open(t, p.Addr(), nil), "a", nil)
+	refused := p.On(kit.ScriptNamed("rwlock_acquire_read"), proxy.Answer("-LOADING for a moment"), proxy.First)
+	require.NoError(t, kit.Lock(t, t.Context(), multilock.New(rw.Read(), rw.Write())).Release())
+	require.Equal(t, 1, refused.Count())
+	require.Empty(t, srv.Keyspace(t))
+}
+
 // A release names all members that were lost.
 func TestAMultiLockNamesAllItsLosses(t *testing.T) {
 	t.Parallel()
