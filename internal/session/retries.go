@@ -112,7 +112,7 @@ func (s *Session) Over(limit time.Duration) time.Duration {
 	if limit <= 0 || limit == Forever {
 		return Forever
 	}
-	return lease.Add(s.Now(), limit+Grace)
+	return lease.Add(lease.Add(s.Now(), Grace), limit)
 }
 
 // A Patient is a call that makes one attempt, or waits.

@@ -3,6 +3,7 @@ package locks
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"testing"
 	"time"
@@ -65,6 +66,9 @@ func TestTryLockForWaitsNoLongerForReplicas(t *testing.T) {
 	replica := redistest.StartReplica(t, master)
 	s := kit.Open(t, master.Addr(), acksOptions(1, acksPatience))
 	hold := kit.Lock(t, t.Context(), rlock.New(s, "before", nil)) // the connections stand
+	require.NoError(t, hold.Release())
+	hold, err := rlock.New(s, "ages", nil).TryLockFor(t.Context(), math.MaxInt64-1)
+	require.NoError(t, err)
 	require.NoError(t, hold.Release())
 	replica.Pause()
 	both := kit.KindOf("multilock together").Make(s, "orders", 0)
