@@ -63,6 +63,14 @@ func newCohort() *cohort {
 	return &cohort{waits: make(chan struct{}), done: make(chan struct{})}
 }
 
+// tell says that a look has found nothing. The mutex is held.
+func (c *cohort) tell() {
+	if !c.told {
+		c.told = true
+		close(c.waits)
+	}
+}
+
 // A Caller waits. Leave it.
 type Caller struct {
 	watches *Watches
@@ -70,7 +78,8 @@ type Caller struct {
 	cohort  *cohort
 }
 
-// Waits is closed when a look that was sent after the caller had come has found that it must wait.
+// Waits is closed when a look has found that the caller must wait: one that was sent after it had come, or the last one
+// before, if nothing has been heard since.
 func (c *Caller) Waits() <-chan struct{} { return c.cohort.waits }
 
 // Done is closed when the wait is over, or has failed.
@@ -103,6 +112,8 @@ func (ws *Watches) Join(s Subject) *Caller {
 		ws.start(func() { ws.run(ctx, w) })
 	} else if w.known != w.heard {
 		w.Place.Wake()
+	} else {
+		w.joining.tell()
 	}
 	w.callers++
 	w.joining.size++
@@ -212,10 +223,7 @@ func (ws *Watches) note(w *watch, event int) {
 	defer ws.mu.Unlock()
 	w.known = event
 	for _, c := range w.waiting {
-		if !c.told {
-			c.told = true
-			close(c.waits)
-		}
+		c.tell()
 	}
 }
 

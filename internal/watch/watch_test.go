@@ -95,6 +95,9 @@ func TestAllWaitTogether(t *testing.T) {
 		g.in(2*s, g.opens)
 		g.pass(1 * s)
 		assert.Equal(t, []time.Duration{0, 0}, g.looks, "nothing has been heard since the last one")
+		for _, c := range callers {
+			assert.True(t, closed(c.Waits()), "so the last one tells those who come later that they wait")
+		}
 		assert.EqualValues(t, 1, g.running.Load())
 		for _, c := range callers {
 			assert.Equal(t, 2*s, g.done(c))
