@@ -72,9 +72,10 @@ func TestALoneCallerUsesTheConnectionDirectly(t *testing.T) {
 		use(unending(t))
 		return !running(t, pipelining)
 	}
-	// A release that comes after the client has noticed the cut, and before it dials, makes a pipelined connection.
+	// A release that comes after the client has noticed the cut, and before it dials, meets another call of the session
+	// on the new connection, which is pipelined then: on a busy machine every third time.
 	for cuts := 1; !direct(); cuts++ {
-		require.Less(t, cuts, 3)
+		require.Less(t, cuts, 10)
 	}
 
 	use(t.Context())
