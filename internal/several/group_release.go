@@ -80,9 +80,7 @@ func (g *group) dissolve() {
 			defer func() { g.gaveBack(1, err) }() // also if an observer ends the goroutine
 			err = release(&m)
 		}
-		if !m.hold.Session().Start(giveBack) {
-			giveBack()
-		}
+		go giveBack() // Close does not wait for it: an observer that is told of the end may close the session
 	}
 }
 

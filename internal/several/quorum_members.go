@@ -149,7 +149,10 @@ func (g *quorumGroup) askAgain() {
 	}
 	for _, i := range vacant {
 		s := g.quorum.Locks[i].Session()
-		s.Start(func() {
+		if s.Closed() {
+			continue // it is not asked again
+		}
+		of(s).hands.do(s, func() {
 			within, cancel := g.quorum.within(g.owner.As(s.Context()))
 			defer cancel()
 			if g.ask(within, i, time.Now()) == nil {
