@@ -180,6 +180,7 @@ func (p *Semaphore) ReleaseIfExists(_ context.Context, n int) (exists bool, err 
 	if err := p.atLeastOne(operation, n); err != nil {
 		return false, err
 	}
+	there := false // after an error it may be the session's, which asks again in the background
 	err = p.object.Give(operation, session.Gift{
 		Call: func() *script.Call { return p.add(n, keep) },
 		Read: func(c *script.Call) error {
@@ -187,11 +188,11 @@ func (p *Semaphore) ReleaseIfExists(_ context.Context, n int) (exists bool, err 
 			if err == nil && len(n) == 1 && n[0] == -1 {
 				return nil
 			}
-			exists = true
+			there = true
 			return p.object.Given(c)
 		},
 	})
-	return exists && err == nil, err
+	return err == nil && there, err
 }
 
 func (p *Semaphore) atLeastOne(operation string, n int) error {

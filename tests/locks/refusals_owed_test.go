@@ -194,6 +194,25 @@ func TestACountThatIsRefusedIsOwed(t *testing.T) {
 	}
 }
 
+// What is owed comes back in the background, while the caller may still be about to return. The race detector would
+// tell if that concerned the caller; whatever the test itself sent meanwhile would hide it.
+func TestACountThatIsOwedComesBackBesideItsCaller(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	kit.LoadScripts(t, srv)
+	proxied := proxy.Start(t, srv.Addr())
+	p := kit.NewPool(t, kit.Open(t, proxied.Addr(), nil), 9)
+	require.NoError(t, p.Acquire(t.Context(), 9))
+	for back := range int64(5) {
+		proxied.On(proxy.Command("EVALSHA", "EVAL"), proxy.Answer(misconf), proxy.First)
+		exists, err := p.ReleaseIfExists(t.Context(), 1)
+		kit.SleepUntil(time.Now().Add(50 * time.Millisecond))
+		require.ErrorIs(t, err, holdfast.ErrUnknown)
+		require.False(t, exists)
+		kit.Await(t, "the permit", func() bool { return srv.Int(t, "INCRBY", "pool", "0") == back+1 })
+	}
+}
+
 // Close gives back what the server had refused until then.
 func TestCloseGivesBackWhatWasRefused(t *testing.T) {
 	t.Parallel()
