@@ -53,12 +53,12 @@ func Reclaim(h Holding) {
 	if h.Err() != nil {
 		return
 	}
-	h.Session().Start(func() { // other cleanups wait for this one
+	go func() { // other cleanups wait for this one; and an observer that is told of the end may close the session
 		h.LogUnreachable(h.Label())
 		if err := h.Release(); err != nil {
 			Warn("release failed", h, err)
 		}
-	})
+	}()
 }
 
 // Warn logs what went wrong with a hold but is not returned to anybody.

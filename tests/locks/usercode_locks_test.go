@@ -204,6 +204,26 @@ func TestAnObserverOfAReleaseMayClose(t *testing.T) {
 	})
 }
 
+func TestAnObserverOfAHoldThatNobodyCanReleaseMayClose(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	var session atomic.Pointer[holdfast.Session]
+	closed := make(chan error, 1)
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Minute, Reclaim: true, Observer: &holdfast.Observer{
+		Hold: func(context.Context, holdfast.Subject) func(holdfast.Ended) {
+			return func(holdfast.Ended) { closed <- session.Load().Close() }
+		},
+	}})
+	session.Store(s)
+	forget(t, rlock.New(s, "orders", nil).Lock)
+	kit.Await(t, "Close", func() bool {
+		runtime.GC()
+		return len(closed) > 0
+	})
+	require.NoError(t, <-closed)
+	require.Empty(t, srv.Keyspace(t))
+}
+
 // An observer asks about a RedLock while the session is handling the loss of a member.
 func TestAnObserverOfALossMayAskTheRedLock(t *testing.T) {
 	t.Parallel()
