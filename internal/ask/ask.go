@@ -7,6 +7,8 @@ package ask
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,19 +50,52 @@ func Asked(h session.Holding) <-chan struct{} {
 	h.Watch(func(error) { close(ended) })
 	var once sync.Once
 	tell := func() { once.Do(func() { close(asked) }) }
-	start := h.Session().Start
 	switch h := h.(type) {
 	case Several:
-		for _, m := range h.Members() {
-			of := Asked(m)
-			start(func() { either(of, ended, tell) })
-		}
+		f := follower{of: h, tell: tell, members: make(map[session.Holding]bool)}
+		f.look()
+		go f.follow(asked, ended)
 	case *core.Single:
 		if !h.Of().Wires.Ownerless {
-			start(func() { await(h, ended, tell) })
+			h.Session().Start(func() { await(h, ended, tell) })
 		}
 	}
 	return asked
+}
+
+// A follower listens for all members of a hold, which may lose some and get others.
+type follower struct {
+	of      Several
+	tell    func()
+	members map[session.Holding]bool
+}
+
+// follow looks now and then for members that are new.
+func (f *follower) follow(asked, ended <-chan struct{}) {
+	for {
+		select {
+		case <-time.After(wait.Interval(-1)):
+			f.look()
+		case <-asked:
+			return
+		case <-ended:
+			return
+		}
+	}
+}
+
+func (f *follower) look() {
+	members := f.of.Members()
+	maps.DeleteFunc(f.members, func(m session.Holding, _ bool) bool { return !slices.Contains(members, m) })
+	for _, m := range members {
+		if f.members[m] {
+			continue
+		}
+		f.members[m] = true
+		of, ended := Asked(m), make(chan struct{})
+		m.Watch(func(error) { close(ended) })
+		go either(of, ended, f.tell)
+	}
 }
 
 // either tells if asked is closed before the hold has ended.
