@@ -71,6 +71,7 @@ func (h *Single) gaveBack(
 		err = session.Unknown(errNoTurn.Err)
 	case err == nil && means == owner.Absent:
 		g.lose(g.lock.Session().Now()) // lowered has seen to copies
+		g.lock.Wake()                  // nobody was told
 		ending := h.dropped()
 		return ending, ending.err
 	case err != nil && (script.ClassOf(err) == script.Unknown || ctx.Err() != nil):

@@ -37,6 +37,21 @@ func TestAWaiterIsWokenByTheRelease(t *testing.T) {
 	})
 }
 
+// A release that finds nothing on the server, because somebody has deleted it, wakes the waiters of its session: the
+// server has told nobody.
+func TestAWaiterIsWokenByTheReleaseOfWhatIsGone(t *testing.T) {
+	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+		hold := kit.Lock(t, t.Context(), k.Make(s, kit.Orders, 0))
+		got := kit.GoLock(t.Context(), k.Rival(s, kit.Orders, 0).Lock)
+		kit.Waiting(t, k, srv)
+		kit.SleepUntil(time.Now().Add(300 * time.Millisecond)) // the looks that came with the subscriptions are over
+		k.Wipe(t, srv, kit.Orders)
+		_ = hold.Release() // lost, unless it was handed over
+		_ = kit.Granted(t, kit.Told, got, "the waiter's lock").Release()
+	})
+}
+
 // Redisson's braces give the names x and {x} one channel: waiting for one delays nobody who wants the other, which is
 // free. Fair locks of the two names share more than that: the queue.
 func TestAWaiterDelaysNobodyOnTheSameChannel(t *testing.T) {
