@@ -85,7 +85,7 @@ func (s *Session) Holding(ctx context.Context, label *Label, h Identified) (ende
 	if observer := s.config.Observer; observer != nil && observer.Hold != nil {
 		observed = observer.Hold(ctx, label.Title(), label.Name)
 	}
-	note, _ := ctx.Value(noteKey{}).(string)
+	note := NoteIn(ctx)
 	if note == "" || h.ID() == "" {
 		return observed
 	}
@@ -113,6 +113,12 @@ type noteKey struct{}
 // WithNote returns ctx with a note for everything that is taken with it.
 func WithNote(ctx context.Context, note string) context.Context {
 	return context.WithValue(ctx, noteKey{}, note)
+}
+
+// NoteIn is the note that ctx has, "" if it has none.
+func NoteIn(ctx context.Context) string {
+	note, _ := ctx.Value(noteKey{}).(string)
+	return note
 }
 
 // LogLoss logs the end of a hold with that label, if it is a loss: nil is none.

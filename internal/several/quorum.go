@@ -119,7 +119,7 @@ func (q *Quorum) tryTo(ctx context.Context) (h *core.Hold, err error) {
 	if ctx.Err() != nil {
 		return nil, &script.Failure{Class: script.Refused, Err: context.Cause(ctx)}
 	}
-	g := &quorumGroup{quorum: q}
+	g := &quorumGroup{quorum: q, note: session.NoteIn(ctx)}
 	g.init(ctx, g, q.Label, q.need(), make([]member, len(q.Locks)))
 	e := q.attempt(ctx.Done())
 	asking, cancel := session.Beside(ctx, e.limit, errNoAnswer)

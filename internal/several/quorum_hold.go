@@ -14,6 +14,7 @@ import (
 type quorumGroup struct {
 	group
 	quorum *Quorum
+	note   string        // of the call, for members that come later
 	took   time.Duration // to be granted by enough servers
 
 	// guarded by mu

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/session"
 )
 
 // ask asks one server within ctx, and makes its grant a member of the group. The lease counts from first.
@@ -153,7 +154,7 @@ func (g *quorumGroup) askAgain() {
 			continue // it is not asked again
 		}
 		of(s).hands.do(s, func() {
-			within, cancel := g.quorum.within(g.owner.As(s.Context()))
+			within, cancel := g.quorum.within(session.WithNote(g.owner.As(s.Context()), g.note))
 			defer cancel()
 			if g.ask(within, i, time.Now()) == nil {
 				s.Logger().Debug("holdfast: another server has the lock", "kind", g.label.Title(), "name", g.label.Name)

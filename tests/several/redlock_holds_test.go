@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -207,4 +208,33 @@ func TestARedLockIsNotHeldForLongerThanItMayBe(t *testing.T) {
 	kit.AwaitFor(t, time.Minute, "its end", func() bool { return h.Err() != nil })
 	require.ErrorContains(t, h.Err(), "held for longer than Options.MaxHold, 9s")
 	require.ErrorIs(t, h.Release(), holdfast.ErrLost)
+}
+
+// A member that is granted later has the note of the call as well.
+func TestALaterMemberOfARedLockHasTheNote(t *testing.T) {
+	t.Parallel()
+	servers := kit.StartServers(t, 3)
+	var sessions []*holdfast.Session
+	for _, srv := range servers {
+		client := rueidis.ClientOption{InitAddress: []string{srv.Addr()}}
+		sessions = append(sessions, kit.OpenKnown(t, client, &holdfast.Options{Lease: 3 * time.Second}))
+	}
+	l := kit.RedLock(sessions, kit.Orders, kit.ReentrantMember, kit.Patient)
+	h := kit.Lock(t, holdfast.WithNote(t.Context(), "request 42"), l)
+	third := rlock.New(sessions[2], kit.Orders, nil)
+	noted := func(not string) (id string) {
+		kit.Await(t, "the note", func() bool {
+			holders, err := third.Holders(t.Context())
+			if err != nil || len(holders) != 1 || holders[0].ID == not || holders[0].Note != "request 42" {
+				return false
+			}
+			id = holders[0].ID
+			return true
+		})
+		return id
+	}
+	first := noted("")
+	servers[2].Do(t, "DEL", kit.Orders)
+	noted(first)
+	require.NoError(t, h.Release())
 }
