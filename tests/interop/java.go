@@ -98,9 +98,11 @@ func command(release, class string, args ...string) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A short life on a small machine: no second compiler, no collector threads; stdout for answers only.
+	// A short life on a small machine: no second compiler, no collector threads, no file of figures. Stdout is for
+	// answers only.
 	return exec.Command("java", append([]string{
-		"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:+DisplayVMOutputToStderr",
+		"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData",
+		"-XX:+DisplayVMOutputToStderr", "-Xlog:disable", "-Xlog:all=warning:stderr",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", classpath, "holdfast.interop." + class,
 	}, args...)...), nil
 }

@@ -116,7 +116,7 @@ func (f *fleet) fresh(c contender) *process {
 			return worker.Start(f.tb, hear, "peer", f.path)
 		}
 		// Java compiles the source when it starts.
-		return worker.StartCommand(f.tb, hear, "java", exec.Command("java", "-Xmx4g",
+		return worker.StartCommand(f.tb, hear, "java", exec.Command("java", "-Xmx4g", "-XX:-UsePerfData",
 			"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", f.classpath, "Peer.java", f.path))
 	})
 }
