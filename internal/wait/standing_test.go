@@ -203,10 +203,25 @@ func TestAnEstateThatMayBeForgottenIsLookedAfter(t *testing.T) {
 	})
 }
 
+// Without the subscription nobody of the session stands on the server, so the release has told nobody of it.
+func TestAReleaseWakesWhoCannotStandOnTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLines(t)
+		p := q.JoinStanding(x, standing)
+		p.Subscribe()
+		waiting := q.goWait(p, time.Minute)
+		q.Released(x, 0)
+		synctest.Wait()
+		assert.True(t, waiting.done())
+		p.Leave(0)
+	})
+}
+
 // A release of the session has told whoever is next on the server, so the head has no reason to look.
 func TestAReleaseDoesNotWakeWhoStandsOnTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
+		q.confirm = true
 		p := q.JoinStanding(x, standing)
 		polls := q.Join(x, false, false)
 		p.Subscribe()

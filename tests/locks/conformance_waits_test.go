@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/tests/kit"
+	"github.com/holdfast-go/holdfast/tests/proxy"
 	"github.com/holdfast-go/holdfast/tests/redistest"
 )
 
@@ -49,6 +50,24 @@ func TestAWaiterIsWokenByTheReleaseOfWhatIsGone(t *testing.T) {
 		k.Wipe(t, srv, kit.Orders)
 		_ = hold.Release() // lost, unless it was handed over
 		_ = kit.Granted(t, kit.Told, got, "the waiter's lock").Release()
+	})
+}
+
+// Within a session it takes no message to tell the next one.
+func TestAWaiterIsWokenByTheReleaseWithoutASubscription(t *testing.T) {
+	kit.EachAlone(t, func(t *testing.T, k kit.Kind, srv *redistest.Server) {
+		p := proxy.Start(t, srv.Addr())
+		p.On(proxy.Command("SUBSCRIBE"), proxy.Stall, proxy.EveryTime)
+		began := make(chan struct{}, 4) // there may be several: of the members, too
+		s := kit.Open(t, p.Addr(), &holdfast.Options{Lease: 30 * time.Second, Observer: &holdfast.Observer{
+			Wait: func(holdfast.Subject) func() { began <- struct{}{}; return nil },
+		}})
+		hold := kit.Lock(t, t.Context(), k.Make(s, kit.Orders, 0))
+		got := kit.GoLock(t.Context(), k.Rival(s, kit.Orders, 0).Lock)
+		kit.Within(t, kit.LongestWait, began, "the wait")
+		kit.SleepUntil(time.Now().Add(100 * time.Millisecond)) // it sleeps
+		require.NoError(t, hold.Release())
+		require.NoError(t, kit.Granted(t, kit.Told, got, "the waiter's lock").Release())
 	})
 }
 
