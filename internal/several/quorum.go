@@ -119,8 +119,7 @@ func (q *Quorum) tryTo(ctx context.Context) (h *core.Hold, err error) {
 	if ctx.Err() != nil {
 		return nil, &script.Failure{Class: script.Refused, Err: context.Cause(ctx)}
 	}
-	g := &quorumGroup{quorum: q, note: session.NoteIn(ctx)}
-	g.init(ctx, g, q.Label, q.need(), make([]member, len(q.Locks)))
+	g := q.newGroup(ctx)
 	e := q.attempt(ctx.Done())
 	asking, cancel := session.Beside(ctx, e.limit, errNoAnswer)
 	err = errUndone // as long as an observer may keep it from being had

@@ -23,6 +23,17 @@ type quorumGroup struct {
 	ripening []*time.Timer // of members that are young
 }
 
+// newGroup makes the group of an attempt, in which every server is to be asked.
+func (q *Quorum) newGroup(ctx context.Context) *quorumGroup {
+	members := make([]member, len(q.Locks))
+	for i := range members {
+		members[i].asking = true // or tend would ask one that the attempt comes to late a second time
+	}
+	g := &quorumGroup{quorum: q, note: session.NoteIn(ctx)}
+	g.init(ctx, g, q.Label, q.need(), members)
+	return g
+}
+
 // Session returns the session of the first lock.
 func (g *quorumGroup) Session() *session.Session { return g.quorum.Session() }
 

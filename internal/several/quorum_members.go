@@ -8,11 +8,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/session"
 )
 
-// ask asks one server within ctx, and makes its grant a member of the group. The lease counts from first.
+// ask asks one server, which is marked so already, within ctx, and makes its grant a member of the group. The lease
+// counts from first.
 func (g *quorumGroup) ask(ctx context.Context, i int, first time.Time) error {
-	g.setAsking(i, true)
 	defer func() {
-		g.setAsking(i, false)
+		g.doneAsking(i)
 		g.tend()
 	}()
 	q, l := g.quorum, g.quorum.Locks[i]
@@ -75,12 +75,12 @@ func (g *quorumGroup) ripenAt(since time.Duration) {
 	}))
 }
 
-// setAsking notes whether a server is being asked.
-func (g *quorumGroup) setAsking(i int, asking bool) {
+// doneAsking notes that a server is not being asked any more.
+func (g *quorumGroup) doneAsking(i int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.taken || g.ended.Load() == nil {
-		g.change(func(members []member) { members[i].asking = asking })
+		g.change(func(members []member) { members[i].asking = false })
 	}
 }
 
@@ -126,8 +126,10 @@ func (g *quorumGroup) stop() {
 func (g *quorumGroup) vacant() (vacant []int) {
 	for i, m := range *g.members.Load() {
 		l := g.quorum.Locks[i]
-		most := l.Session().Config().MaxHold
-		if m.missing() && !m.asking && l.FixedLease == 0 && (most == 0 || time.Since(g.began) < most) {
+		if m.asking || !m.missing() || l.FixedLease > 0 {
+			continue
+		}
+		if most := l.Session().Config().MaxHold; most == 0 || time.Since(g.began) < most {
 			vacant = append(vacant, i)
 		}
 	}

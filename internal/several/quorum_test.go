@@ -1,6 +1,7 @@
 package several
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -29,4 +30,10 @@ func TestAServersTimeoutFollowsTheLease(t *testing.T) {
 		assert.Equal(t, want, q.timeout(), length)
 	}
 	assert.Equal(t, time.Millisecond, (&Quorum{ServerTimeout: time.Millisecond}).timeout())
+}
+
+// The goroutine that asks a server may begin long after the others have granted the lock.
+func TestAServerThatIsYetToBeAskedIsNotAskedBesides(t *testing.T) {
+	q := &Quorum{Locks: []*core.Lock{new(core.Lock), new(core.Lock), new(core.Lock)}}
+	assert.Empty(t, q.newGroup(context.Background()).vacant())
 }
