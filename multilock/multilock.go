@@ -108,9 +108,11 @@ func (m *MultiLock) Name() string { return m.name }
 
 // Lock takes all members. It waits until it has them or ctx ends, and waits out an outage of a server. When it takes
 // them one by one, it waits for at most a second in all while it holds some. Then it releases them, waits for the
-// missing one alone, and tries the others. An error that matches ctx.Err() and its cause says that ctx ended first;
-// anything else is what one of the members returned. After an error none is held. A lock on a silent server is given
-// back in the background; Lock waits for that for at most 0.1 s after ctx has ended.
+// missing one alone, and tries the others: so it keeps nobody from one lock for long because of another, but may wait
+// for ever for several that others hold for more than a second each, one after the other. An error that matches
+// ctx.Err() and its cause says that ctx ended first; anything else is what one of the members returned. After an error
+// none is held. A lock on a silent server is given back in the background; Lock waits for that for at most 0.1 s after
+// ctx has ended.
 //
 // The hold has no ID and no Token. It ends when the hold of any member ends, and then all others are given back. Its
 // Deadline is the earliest of its members'. Release and Extend act on all of them at once, and return all errors. It
