@@ -75,12 +75,11 @@ func (g *group) dissolve() {
 			g.gaveBack(1)
 			continue
 		}
-		giveBack := func() {
+		go func() { // Close does not wait for it: an observer that is told of the end may close the session
 			err := errUndone
 			defer func() { g.gaveBack(1, err) }() // also if an observer ends the goroutine
 			err = release(&m)
-		}
-		go giveBack() // Close does not wait for it: an observer that is told of the end may close the session
+		}()
 	}
 }
 

@@ -145,20 +145,27 @@ func TestALaterEstateReplacesAnEarlierOne(t *testing.T) {
 	})
 }
 
+// leaveEstate has a call get the name by a hand-over, and leave its place on the server to whoever comes.
+func (q *lines) leaveEstate(t *testing.T) *estate {
+	t.Helper()
+	p := q.JoinStanding(x, standing)
+	p.Accept("the lock")
+	p.Subscribe()
+	require.True(t, q.HandOver(x, "gift", time.Minute))
+	assert.Equal(t, "gift", p.Take())
+	e := &estate{}
+	p.Bequeath(e)
+	p.Leave(time.Minute)
+	return e
+}
+
 // While the session has what was handed over, an estate waits for whoever comes.
 func TestAnEstateWaitsWhileTheSessionHasTheName(t *testing.T) {
 	for what, s := range map[string]wait.Standing{"the same kind": standing, "another": others, "nobody comes": nil} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := newLines(t)
-				first := q.JoinStanding(x, standing)
-				first.Accept("the lock")
-				first.Subscribe()
-				require.True(t, q.HandOver(x, "gift", 10*time.Second))
-				assert.Equal(t, "gift", first.Take())
-				e := &estate{}
-				first.Bequeath(e)
-				first.Leave(10 * time.Second)
+				e := q.leaveEstate(t)
 				assert.Zero(t, e.givenUp)
 				assert.Equal(t, 1, q.standing("x:me"), "what it is told is heard")
 				if s == nil {
@@ -187,13 +194,7 @@ func TestAnEstateWaitsWhileTheSessionHasTheName(t *testing.T) {
 func TestAnEstateThatMayBeForgottenIsLookedAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLines(t)
-		first := q.JoinStanding(x, standing)
-		first.Accept("the lock")
-		first.Subscribe()
-		require.True(t, q.HandOver(x, "gift", time.Minute))
-		e := &estate{}
-		first.Bequeath(e)
-		first.Leave(time.Minute)
+		e := q.leaveEstate(t)
 		time.Sleep(16 * time.Second)
 		second := q.JoinStanding(x, standing)
 		assert.Zero(t, q.wait(second, time.Hour))
