@@ -53,6 +53,12 @@ type keeper struct {
 // started; the bubble fails the test if anything is left.
 func keep(t *testing.T, test func(k *keeper)) {
 	t.Helper()
+	keepFor(t, length, test)
+}
+
+// keepFor is keep with leases of another length.
+func keepFor(t *testing.T, length time.Duration, test func(k *keeper)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		k := &keeper{base: time.Now(), stop: stop}

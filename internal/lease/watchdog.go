@@ -91,7 +91,7 @@ func NewWatchdog[R Renewable](
 	now func() time.Duration, lease time.Duration, start func(func()), renew func(batch []R),
 ) *Watchdog[R] {
 	return &Watchdog[R]{
-		now: now, period: lease / 3, along: 2 * lease / 9, again: lease / 20,
+		now: now, period: lease / 3, along: lease / 9 * 2, again: lease / 20,
 		renew: renew, start: start, groups: make(map[Group]*group[R]), kick: make(chan struct{}, 1),
 	}
 }

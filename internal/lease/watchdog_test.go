@@ -52,6 +52,15 @@ func TestWhatIsDueLaterGoesAlongUnlessItWasRenewedJustNow(t *testing.T) {
 	})
 }
 
+func TestALeaseOfCenturiesIsRenewed(t *testing.T) {
+	keepFor(t, 200*365*24*time.Hour, func(k *keeper) {
+		k.Add(items(1, "a")[0], 0)
+		k.Hasten(time.Second)
+		k.until(time.Second)
+		assert.Len(t, k.took(), 1)
+	})
+}
+
 func TestNobodyIsRenewedBeforeSomebodyIsDue(t *testing.T) {
 	keep(t, func(k *keeper) {
 		all := items(2, "a")

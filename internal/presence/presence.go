@@ -126,8 +126,9 @@ func (t *Teller) tell() {
 	ctx, cancel := context.WithTimeout(t.ctx, s.Lease/6)
 	defer cancel()
 	t.told.Store(true)
+	lives := lease.Add(s.Lease, s.Lease/3)
 	err := s.Runner.Alone(ctx, t.key, func() error {
-		return s.Client.Do(ctx, s.Client.B().Set().Key(t.key).Value(t.value()).Px(4*s.Lease/3).Build()).Error()
+		return s.Client.Do(ctx, s.Client.B().Set().Key(t.key).Value(t.value()).Px(lives).Build()).Error()
 	})
 	t.due = s.Now() + s.Lease/3
 	_, refused := rueidis.IsRedisErr(err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -68,6 +69,17 @@ func TestExtremeLeases(t *testing.T) {
 	hold = kit.Lock(t, t.Context(), rlock.New(s, "x", &rlock.Options{FixedLease: 10*time.Millisecond + 1}))
 	assert.LessOrEqual(t, srv.TTLs(t)["x"], 11*time.Millisecond)
 	_ = hold.Release()
+}
+
+// A session whose lease has no end publishes which process it is.
+func TestASessionWithTheLongestLeaseIsKnown(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	client := rueidis.ClientOption{InitAddress: []string{srv.Addr()}}
+	s := kit.OpenKnown(t, client, &holdfast.Options{Lease: math.MaxInt64})
+	hold := kit.Lock(t, t.Context(), rlock.New(s, "x", nil))
+	defer func() { require.NoError(t, hold.Release()) }()
+	kit.Await(t, "the session's key", func() bool { return srv.TTLs(t)[wire.SessionKey(s.ID())] > 0 })
 }
 
 // An error quotes only a part of a name that is too long.
