@@ -59,6 +59,7 @@ func (h *Single) passTo(to *Lock, now time.Duration) (heir *Single, contexts *sc
 	heir = new(Single)
 	heir.init(to, g, now, h.Trust())
 	c.Pass(&g.Grant, &heir.Hold)
+	h.lock.keeper.dog.Add(g, 0) // at once, if it is not renewed any more because of MaxHold
 	contexts = h.stop()
 	if owner != nil {
 		owner.claims.Remove(g.lock.claimKey())

@@ -46,3 +46,21 @@ func TestAHoldIsNotRenewedForLongerThanItMayBe(t *testing.T) {
 	entries := log.Entries(t, "holdfast: lost")
 	require.Len(t, entries, 3)
 }
+
+// A hold that is not renewed any more is handed over to another call of its session: that one's hold is renewed.
+func TestWhoFollowsAHoldOfTheLongestTimeIsRenewed(t *testing.T) {
+	t.Parallel()
+	const most = 5 * time.Second
+	s := kit.Open(t, redistest.Start(t).Addr(), &holdfast.Options{Lease: most, MaxHold: most})
+	l := rlock.New(s, "orders", nil)
+	long := kit.Lock(t, t.Context(), l)
+	waits := kit.GoLock(t.Context(), l.Lock)
+	kit.Await(t, "no renewal", func() bool { return time.Until(long.Deadline()) < most/2 })
+	require.NoError(t, long.Release())
+
+	next := kit.Granted(t, most, waits, "the next call")
+	require.Equal(t, long.ID(), next.ID(), "it was handed over")
+	first := next.Deadline()
+	kit.Await(t, "a renewal", func() bool { return next.Deadline().After(first) || next.Err() != nil })
+	require.NoError(t, next.Release())
+}
