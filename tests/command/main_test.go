@@ -51,6 +51,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	defer os.RemoveAll(folder)
+	_ = os.Chmod(folder, 0o755) // other users run it, too
 	binary = filepath.Join(folder, "holdfast")
 	build := exec.Command("go", "build", "-race", "-o", binary, "github.com/holdfast-go/holdfast/cmd/holdfast")
 	build.Stderr = os.Stderr

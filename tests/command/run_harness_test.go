@@ -60,8 +60,13 @@ func beginWith(t testing.TB, srv *redistest.Server, env []string, args ...string
 // beginVerb starts another command that runs one.
 func beginVerb(t testing.TB, srv *redistest.Server, env []string, verb string, args ...string) *job {
 	t.Helper()
-	j := &job{t: t, ended: make(chan struct{})}
-	j.cmd = command(t, srv, env, append([]string{verb}, args...)...)
+	return beginCommand(t, command(t, srv, env, append([]string{verb}, args...)...))
+}
+
+// beginCommand starts a command that is such a run.
+func beginCommand(t testing.TB, cmd *exec.Cmd) *job {
+	t.Helper()
+	j := &job{t: t, cmd: cmd, ended: make(chan struct{})}
 	in, stdin, err := os.Pipe()
 	require.NoError(t, err)
 	stdout, out, err := os.Pipe()

@@ -3,6 +3,7 @@ package command
 import (
 	"net"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -117,4 +118,30 @@ func TestRunLeavesTheDead(t *testing.T) {
 	require.NoError(t, j.stdin.Close())
 	require.Equal(t, 6, j.code())
 	require.NoError(t, syscall.Kill(pid, 0), "the daemon lives on")
+}
+
+// A process of another user that the command leaves in its group keeps the lock, since nobody but root can end it.
+func TestRunWaitsForAnotherUser(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root has other users")
+	}
+	srv := redistest.Start(t)
+	cmd := command(t, srv, nil, "run", "--grace", "100ms", "x", "--", "sh", "-c", "echo $$; read go; exit 6")
+	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
+	j := beginCommand(t, cmd)
+	group, err := strconv.Atoi(j.line())
+	require.NoError(t, err)
+	left := exec.Command("sleep", "60")
+	left.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: group}
+	require.NoError(t, left.Start())
+	defer func() { _ = left.Process.Kill() }()
+
+	require.NoError(t, j.stdin.Close())
+	await(t, "holdfast says why it waits", func() bool { return strings.Contains(j.stderr.String(), "another user's") })
+	require.EqualValues(t, 1, srv.Int(t, "EXISTS", "x"))
+	require.NoError(t, left.Process.Kill())
+	_ = left.Wait()
+	require.Equal(t, 6, j.code())
+	require.Zero(t, srv.Int(t, "EXISTS", "x"))
 }

@@ -84,9 +84,11 @@ func (c *child) reap(guard *guard) {
 // signal sends a signal to the whole group.
 func (c *child) signal(sig syscall.Signal) { _ = syscall.Kill(-c.pid, sig) }
 
-// alive reports whether a process of the group is left. Zombies do not count: their parent may have left the group,
-// and never wait for them.
-func (c *child) alive() bool { return syscall.Kill(-c.pid, 0) == nil && !ended(c.pid) }
+// alive reports whether a process of the group is left, be it another user's, which nobody may end. Zombies do not
+// count: their parent may have left the group, and never wait for them.
+func (c *child) alive() bool {
+	return !errors.Is(syscall.Kill(-c.pid, 0), syscall.ESRCH) && !ended(c.pid)
+}
 
 // terminate asks the processes of the group, and those with the mark, to end, and continues them so that they can.
 func terminate(group int, mark string) {

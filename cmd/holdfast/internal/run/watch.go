@@ -32,6 +32,7 @@ type watcher struct {
 	loss        error     // why the command is not protected any more, nil if it is
 	stopping    bool      // we sent SIGTERM
 	killAt      time.Time // zero: never
+	outlived    bool      // somebody has outlived our SIGKILL, and that was said
 }
 
 // start starts the command and its guard.
@@ -103,6 +104,10 @@ func (w *watcher) look() {
 	}
 	if !w.killAt.IsZero() && !now.Before(w.killAt) {
 		kill(w.child.pid, w.mark())
+		if !w.outlived && now.Sub(w.killAt) > time.Second {
+			w.outlived = true
+			w.say.say("outlived", "waiting for what the command has left and nobody can end, perhaps another user's process")
+		}
 	}
 	w.tellGuard()
 }
@@ -169,6 +174,9 @@ func (w *watcher) mark() string {
 
 // pause is how long watch may sleep if nothing happens.
 func (w *watcher) pause() time.Duration {
+	if w.outlived {
+		return 100 * time.Millisecond
+	}
 	if w.stopping {
 		const poll = 10 * time.Millisecond
 		if left := time.Until(w.killAt); left > 0 && left < poll {
