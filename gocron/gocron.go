@@ -93,9 +93,10 @@ type Locker struct {
 // make it longer than clocks differ, and shorter than the time between two runs. It must be 0 or at least 10 ms.
 func NewLocker(s *holdfast.Session, atLeast time.Duration) *Locker { return &Locker{s, atLeast} }
 
-// Lock makes one attempt. [holdfast.ErrBusy] says that the job runs elsewhere, or has just run.
+// Lock makes one attempt, for an owner of its own. [holdfast.ErrBusy] says that the job runs, here or elsewhere, or has
+// just run.
 func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
-	hold, err := rlock.New(l.session, key, nil).TryLock(ctx)
+	hold, err := rlock.New(l.session, key, nil).TryLock(holdfast.NewOwner(ctx))
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says which lock it is
 	}

@@ -110,6 +110,18 @@ func TestARunOfAJobIsOnOneMachine(t *testing.T) {
 	awaitRun(t, runs)
 }
 
+// A job that begins again while it still runs is refused here as it is elsewhere, also if its context, which is that of
+// gocron.WithContext, has an owner.
+func TestARunOfAJobHasAnOwnerOfItsOwn(t *testing.T) {
+	locker := holdfastgocron.NewLocker(holdfasttest.Open(t), 0)
+	ctx := holdfast.NewOwner(t.Context())
+	lock, err := locker.Lock(ctx, "report")
+	require.NoError(t, err)
+	_, err = locker.Lock(ctx, "report")
+	require.ErrorIs(t, err, holdfast.ErrBusy)
+	require.NoError(t, lock.Unlock(ctx))
+}
+
 // asked tells of each decision of an Elector or a Locker.
 type asked chan error
 
