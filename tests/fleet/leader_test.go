@@ -195,6 +195,41 @@ func TestALostTermIsFollowedByAnother(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrLost)
 }
 
+// What ends the term after Run's ctx has ended does not hide what lead returns.
+func TestATermThatEndsAfterItsContext(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	lost := make(chan struct{})
+	s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: time.Second, Observer: &holdfast.Observer{
+		Hold: func(context.Context, holdfast.Subject) func(holdfast.Ended) {
+			return func(e holdfast.Ended) {
+				if errors.Is(e.Err, holdfast.ErrLost) {
+					close(lost)
+				}
+			}
+		},
+	}})
+	run := func(rest func(ctx context.Context) error) error {
+		ctx, stop := context.WithCancel(t.Context())
+		return leader.Run(ctx, s, election, func(ctx context.Context) error {
+			stop()
+			<-ctx.Done()
+			return rest(ctx)
+		})
+	}
+	require.NoError(t, run(leader.Resign))
+	err := run(func(ctx context.Context) error { return errors.Join(errDone, leader.Resign(ctx)) })
+	require.EqualError(t, err, errDone.Error())
+	err = run(func(context.Context) error {
+		srv.Do(t, "DEL", election)
+		kit.Within(t, 5*time.Second, lost, "the loss")
+		return errDone
+	})
+	require.ErrorIs(t, err, errDone)
+	require.ErrorIs(t, err, holdfast.ErrLost)
+	require.NotErrorIs(t, err, context.Canceled)
+}
+
 func TestMistakesOfElections(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
