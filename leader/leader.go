@@ -93,15 +93,21 @@ func Run(ctx context.Context, s *holdfast.Session, name string, lead func(ctx co
 	e := newElection(s, name)
 	for {
 		var t *term
-		var over bool
+		var over bool        // the term has ended before ctx
+		var led, ended error // what lead has returned, and why the term was over by then
 		err := holdfast.Do(ctx, func(ctx context.Context) (*holdfast.Hold, error) {
 			hold, err := e.lock.Lock(ctx)
 			t = &term{election: e, hold: hold}
 			return hold, err
 		}, func(held context.Context) error {
-			defer func() { over = t.hold.Err() != nil }()
-			return t.serve(held, lead)
+			led = t.serve(held, lead)
+			ended = t.hold.Err()
+			over = held.Err() != nil && errors.Is(context.Cause(held), ended)
+			return led
 		})
+		if errors.Is(ended, holdfast.ErrNotHeld) {
+			err = led // it was resigned, which is no loss
+		}
 		if t.over != nil {
 			t.over() // also if the context of the hold has not done it yet
 		}
