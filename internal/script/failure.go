@@ -197,8 +197,9 @@ func passing(answer *rueidis.RedisError) bool {
 	case "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "BUSY", "NOREPLICAS":
 		return true
 	}
-	// A script came upon a key that is still, or already, on another node of a cluster.
-	return ofReplica(text) || strings.Contains(text, "access a non local key") ||
+	// A script came upon a key that is still, or already, on another node of a cluster; or there was no connection.
+	return ofReplica(text) || strings.HasPrefix(text, "max number of clients") ||
+		strings.Contains(text, "access a non local key") ||
 		strings.Contains(text, "keys were accessed during rehashing of the slot")
 }
 

@@ -31,6 +31,7 @@ func TestTheServersRefusalsAreSortedByWhetherTheyPass(t *testing.T) {
 		"READONLY You can't write against a read only":      true,
 		"BUSY Redis is busy running a script":               true,
 		"NOREPLICAS Not enough good replicas to write.":     true,
+		"ERR max number of clients reached":                 true,
 		"BUSYGROUP Consumer Group name already exists":      false,
 		"BUSYKEY Target key name already exists.":           false,
 		"OOM command not allowed when used memory":          false,
