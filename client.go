@@ -27,6 +27,11 @@ const dialLimit = 2 * time.Second
 // through. A caller without a place in the ring would be stuck, whatever its ctx says.
 const ringScale = 10
 
+// leastPool is how many connections besides those for calls a session may need at one server: one for messages and the
+// next one that replaces it, one that waits for replicas, and one on which Close gives thousands of holds back. Who
+// finds none would wait, as long as the session lasts.
+const leastPool = 4
+
 // buffer is how many bytes at most a connection writes or reads at once. The client's default of half a mebibyte would
 // be most of the memory that a session needs.
 const buffer = 64 << 10
@@ -70,6 +75,9 @@ func setUp(opt *rueidis.ClientOption, lease time.Duration, l *links) error {
 	}
 	opt.PipelineMultiplex = -1 // one connection, on which replies come in the order of the calls
 	opt.DisableCache = true    // nothing is read twice
+	if opt.BlockingPoolSize > 0 {
+		opt.BlockingPoolSize = max(opt.BlockingPoolSize, leastPool)
+	}
 	opt.ReadBufferEachConn = cmp.Or(opt.ReadBufferEachConn, buffer)
 	opt.WriteBufferEachConn = cmp.Or(opt.WriteBufferEachConn, buffer)
 	for _, dialer := range []*net.Dialer{&opt.Dialer, &opt.Sentinel.Dialer} {

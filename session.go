@@ -161,6 +161,7 @@ const (
 // changes opt where the guarantees need that:
 //
 //   - one connection per server, PipelineMultiplex −1, and no client cache, DisableCache;
+//   - BlockingPoolSize at least 4, for messages and for what blocks a connection;
 //   - ReadBufferEachConn and WriteBufferEachConn 64 KiB, unless set;
 //   - ConnWriteTimeout at most Lease/6 and Dialer.KeepAlive at most Lease/12, so that a connection that goes silent is
 //     noticed while there is still time to renew on a new one; if they are not set, at most 5 s and 1 s;

@@ -56,6 +56,23 @@ func awaitBlocked(t *testing.T, srv *redistest.Server, n int) {
 	})
 }
 
+// A session has connections to wait for replicas and to hear messages, however few the client was to have.
+func TestASessionHasAllTheConnectionsThatItNeeds(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	redistest.StartReplica(t, master)
+	client := rueidis.ClientOption{InitAddress: []string{master.Addr()}, BlockingPoolSize: 1}
+	s := kit.OpenWith(t, client, acksOptions(1, acksPatience))
+	taken := kit.Lock(t, t.Context(), rlock.New(s, "taken", nil))
+	waits := kit.GoLock(t.Context(), rlock.New(s, "taken", nil).Lock)
+	kit.Await(t, "a subscription", func() bool { return len(master.Strs(t, "PUBSUB", "CHANNELS")) > 0 })
+	ctx, cancel := context.WithTimeout(t.Context(), acksPatience/2) // nobody ends its wait for a connection sooner
+	defer cancel()
+	require.NoError(t, kit.Lock(t, ctx, rlock.New(s, "free", nil)).Release())
+	require.NoError(t, taken.Release())
+	require.NoError(t, kit.Granted(t, acksPatience, waits, "the other").Release())
+}
+
 // An acquisition of any kind counts when the replica has it, and else it is given back.
 func TestAnAcquisitionCountsWhenReplicasHaveIt(t *testing.T) {
 	t.Parallel()
