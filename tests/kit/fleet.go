@@ -117,9 +117,7 @@ var (
 		f.Servers[i].Pause()
 		return f.Servers[i].Resume
 	}}
-	Slow = Outage{"slow", func(f *Fleet, i int) func() {
-		return f.Proxies[i].On(AnyScript, proxy.Delay(2*time.Second), proxy.EveryTime).Remove
-	}}
+	Slow   = SlowBy(2 * time.Second)
 	CutOff = Outage{"cut off", func(f *Fleet, i int) func() {
 		f.Cut(i)
 		return func() { f.Proxies[i].RefuseNew(false) }
@@ -129,6 +127,13 @@ var (
 		return f.Proxies[i].ResumeAll
 	}}
 )
+
+// SlowBy is the outage of a server that takes longer by d for every script.
+func SlowBy(d time.Duration) Outage {
+	return Outage{"slow", func(f *Fleet, i int) func() {
+		return f.Proxies[i].On(AnyScript, proxy.Delay(d), proxy.EveryTime).Remove
+	}}
+}
 
 // AnyScript matches every command that runs a script.
 var AnyScript = proxy.Command("EVALSHA", "EVAL")
