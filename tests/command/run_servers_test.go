@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -136,6 +137,19 @@ func TestAServerThatComesLater(t *testing.T) {
 	began := time.Now()
 	require.Equal(t, 69, run(t, srv, nil, "--connect-timeout", "20", "ls").code)
 	require.Less(t, time.Since(began), 15*time.Second, "an error that will not pass by itself")
+}
+
+// Who gives the address of a replica learns why the run does not begin.
+func TestRunOnAReplica(t *testing.T) {
+	t.Parallel()
+	srv := redistest.StartReplica(t, redistest.Start(t))
+	for verb, args := range map[string][]string{"run": {"--fair"}, "lead": {"--json"}} {
+		j := beginVerb(t, srv, nil, verb, append(args, "x", "--", "true")...)
+		j.said("waiting for Redis: READONLY")
+		j.signal(syscall.SIGTERM)
+		require.Equal(t, 143, j.code())
+		require.Equal(t, 1, strings.Count(j.stderr.String(), "waiting for Redis"), "it is said once")
+	}
 }
 
 func TestRunOnACluster(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 
 // run takes the lock, runs the command and releases the lock.
 func (s *settings) run(redis *cli.Redis, say *reporter) error {
-	opts := &holdfast.Options{Label: s.label(), Lease: s.lease}
+	opts := &holdfast.Options{Label: s.label(), Lease: s.lease, Observer: troubles(say)}
 	if s.noFork { // it is the lease of the lock alone
 		opts.Lease = 0
 	}
@@ -61,6 +61,22 @@ func (s *settings) run(redis *cli.Redis, say *reporter) error {
 		signals.wait()
 		say.say("standing", fmt.Sprintf("standing for election in %q again", s.name))
 	}
+}
+
+// troubles reports why attempts fail, if not because somebody has the lock: a replica is waited for without end.
+func troubles(say *reporter) *holdfast.Observer {
+	var since time.Time // in the future once it has been said
+	return &holdfast.Observer{Attempt: func(_ holdfast.Subject, a holdfast.Attempt) {
+		switch now := time.Now(); {
+		case a.Err == nil, errors.Is(a.Err, holdfast.ErrBusy):
+			since = time.Time{}
+		case since.IsZero():
+			since = now
+		case now.Sub(since) > time.Second:
+			since = now.Add(time.Hour)
+			say.say("trouble", fmt.Sprintf("waiting for Redis: %v", a.Err), detail{"error", a.Err.Error()})
+		}
+	}}
 }
 
 // patience is how long a run waits for the server to learn that it has succeeded.

@@ -174,15 +174,13 @@ func (w *watcher) mark() string {
 
 // pause is how long watch may sleep if nothing happens.
 func (w *watcher) pause() time.Duration {
-	if w.outlived {
-		return 100 * time.Millisecond
-	}
 	if w.stopping {
 		const poll = 10 * time.Millisecond
-		if left := time.Until(w.killAt); left > 0 && left < poll {
-			return left
+		left := time.Until(w.killAt)
+		if left < 0 { // more and more rarely, if nobody can end them
+			return min(max(-left/10, poll), 10*poll)
 		}
-		return poll
+		return min(left, poll)
 	}
 	// Nothing announces a renewal, and the guard must hear of it.
 	d := w.lease / 10
