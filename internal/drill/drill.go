@@ -4,6 +4,7 @@
 package drill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,18 +85,22 @@ func Prepare(ctx context.Context, client rueidis.Client, locks []Lock) error {
 	return nil
 }
 
-// Remove removes all keys of the locks. It tries again until ctx ends.
+// Remove removes all keys of the locks. It tries again until ctx ends, and returns why it could not before.
 func Remove(ctx context.Context, client rueidis.Client, locks []Lock) error {
-	for {
+	for last := error(nil); ; {
 		var err error
 		for _, l := range locks {
 			for _, k := range wire.Keys {
-				err = errors.Join(err, client.Do(ctx, client.B().Del().Key(k.Of(l.Name)).Build()).Error())
+				err = cmp.Or(err, client.Do(ctx, client.B().Del().Key(k.Of(l.Name)).Build()).Error())
 			}
 		}
-		if err == nil || ctx.Err() != nil {
-			return err
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return cmp.Or(last, err)
 		}
+		last = err
 		pause(ctx, 100*time.Millisecond)
 	}
 }

@@ -244,6 +244,16 @@ func TestTrialWithoutOneOfItsProcesses(t *testing.T) {
 	require.Contains(t, said, "signal: killed", "the trial itself ends with it")
 }
 
+// On a replica nothing can be removed either, of which a line is enough.
+func TestTrialOnAReplica(t *testing.T) {
+	t.Parallel()
+	srv := redistest.StartReplica(t, redistest.Start(t))
+	r := run(t, srv, nil, "trial", "--yes", "--json")
+	require.Equal(t, 69, r.code)
+	require.Equal(t, 2, strings.Count(r.stderr, "READONLY"), r.stderr)
+	require.NotContains(t, r.stderr, "deadline")
+}
+
 func TestTrialRefuses(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
