@@ -32,7 +32,7 @@ type watcher struct {
 	loss        error     // why the command is not protected any more, nil if it is
 	stopping    bool      // we sent SIGTERM
 	killAt      time.Time // zero: never
-	outlived    bool      // somebody has outlived our SIGKILL, and that was said
+	kills       int       // how often we sent SIGKILL
 }
 
 // start starts the command and its guard.
@@ -104,8 +104,7 @@ func (w *watcher) look() {
 	}
 	if !w.killAt.IsZero() && !now.Before(w.killAt) {
 		kill(w.child.pid, w.mark())
-		if !w.outlived && now.Sub(w.killAt) > time.Second {
-			w.outlived = true
+		if w.kills++; w.kills == 40 { // a second or two; not by the clock, as this process may have stood still
 			w.say.say("outlived", "waiting for what the command has left and nobody can end, perhaps another user's process")
 		}
 	}
