@@ -360,8 +360,7 @@ func (o *outermost) begin(l *Lock, c *claim, wire string, granted *answer, copie
 	return h
 }
 
-// tooLate is why a granted attempt is given back: its reply came after trust had ended (G1),
-// or after the session had.
+// tooLate is why a granted attempt is given back: its reply came after trust had ended (G1), or after the session had.
 func tooLate(s *session.Session) error {
 	if s.Closed() {
 		return session.ErrClosed

@@ -120,8 +120,7 @@ func (g *grant) do(duty owner.Duty) {
 	g.lock.owe(duty.Debt)
 }
 
-// believed reports whether any hold is held. Those whose trust has ended end, if nobody has
-// noticed before.
+// believed reports whether any hold is held. Those whose trust has ended end, if nobody has noticed before.
 func (g *grant) believed() bool {
 	held := false
 	for _, h := range g.live() {

@@ -166,8 +166,7 @@ func (c *claim) unref(l *Lock) {
 	}
 }
 
-// await has w woken when the claim is granted to another call of the same owner, at once if it
-// has been.
+// await has w woken when the claim is granted to another call of the same owner, at once if it has been.
 func (c *claim) await(w turn.Waker) {
 	c.Lock()
 	defer c.Unlock()

@@ -42,16 +42,18 @@ func (h *Single) Release() error {
 }
 
 // leaveToClose ends the hold because the session is being closed, and has Close give it back.
-func (h *Single) leaveToClose() error {
-	g := h.grant
-	if err := h.end(g.lock.Session().Now(), closedEnd); err != nil {
-		return err
+func (h *Single) leaveToClose() (err error) {
+	h.lock.Session().Delay(func() {
+		err = h.end(h.lock.Session().Now(), closedEnd)
+		if g := h.grant; err == nil && g.left() == 0 {
+			g.lock.keeper.closed.Leave(g)
+		}
+	})
+	if err == nil {
+		h.tellEnd(closedEnd, h.held())
+		err = session.ErrClosed
 	}
-	if g.left() == 0 {
-		g.lock.keeper.closed.Leave(g)
-	}
-	h.tellEnd(closedEnd, h.held())
-	return session.ErrClosed
+	return err
 }
 
 // giveBack tells the server that the hold has ended. Only then it is known how.

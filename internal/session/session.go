@@ -187,6 +187,14 @@ func (s *Session) Start(f func()) bool {
 	return true
 }
 
+// Delay runs f, for which Close waits, unless it has waited already: then nothing is held any more.
+func (s *Session) Delay(f func()) {
+	if s.routines.enter() {
+		defer s.routines.leave()
+	}
+	f()
+}
+
 // Enter admits a call, which may leave something on the server, until Leave; or reports that the session is closed.
 func (s *Session) Enter() bool { return s.calls.enter() }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/session"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/setlock"
@@ -106,6 +107,35 @@ func TestReleaseDuringCloseEndsTheHold(t *testing.T) {
 	}
 	require.NoError(t, kit.Within(t, closeBound, closed, "the end of Close"))
 	require.Empty(t, srv.Keyspace(t))
+}
+
+// Close waits for a hold that is being released, which ends slowly because thousands of contexts end with it.
+func TestCloseWaitsForAReleaseThatHasBegun(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	for i := range 3 { // in some, Close ends the hold itself
+		s := kit.Open(t, srv.Addr(), &holdfast.Options{Lease: 30 * time.Second})
+		for n := range 200 { // these Close ends before the slow one
+			kit.Lock(t, t.Context(), rlock.New(s, fmt.Sprint("lock ", n), nil))
+		}
+		slow := kit.Lock(t, t.Context(), rlock.New(s, "slow", nil))
+		ctx, cancel := context.WithCancel(slow.Context(t.Context()))
+		defer cancel()
+		for range 300_000 {
+			_, cancel := context.WithCancel(ctx)
+			defer cancel()
+		}
+		released := make(chan error, 1)
+		go func() {
+			for !(*session.Session)(s).Closed() {
+				runtime.Gosched()
+			}
+			released <- slow.Release()
+		}()
+		require.NoError(t, closing(t, s))
+		require.Empty(t, srv.Keyspace(t), i)
+		require.ErrorIs(t, kit.Within(t, closeBound, released, "the release"), holdfast.ErrClosed)
+	}
 }
 
 // A server that does not know a release script gets it once, and all releases still go in few batches.
