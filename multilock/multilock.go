@@ -25,7 +25,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/several"
 )
 
-// patience bounds the wait for a lock while others are held, because somebody else may want those and not this one.
+// patience bounds the wait for locks while others are held, because somebody else may want those and not these. A call
+// that has waited for longer has as much patience as that: locks that others hold for long must not starve it.
 const patience = time.Second
 
 // rest bounds the random pause before the next round, after a round that got only some of the locks.
@@ -107,9 +108,9 @@ func (m *MultiLock) label() session.Label { return session.Label{Kind: "multiloc
 func (m *MultiLock) Name() string { return m.name }
 
 // Lock takes all members. It waits until it has them or ctx ends, and waits out an outage of a server. When it takes
-// them one by one, it waits for at most a second in all while it holds some. Then it releases them, waits for the
-// missing one alone, and tries the others: so it keeps nobody from one lock for long because of another, but may wait
-// for ever for several that others hold for more than a second each, one after the other. An error that matches
+// them one by one, it waits for at most a second in all while it holds some, or for as long as it has waited by then.
+// Then it releases them, waits for the missing one alone, and tries the others: so it keeps nobody from one lock for
+// long because of another, and gets also what others hold for long, one after the other. An error that matches
 // ctx.Err() and its cause says that ctx ended first; anything else is what one of the members returned. After an error
 // none is held. A lock on a silent server is given back in the background; Lock waits for that for at most 0.1 s after
 // ctx has ended.
@@ -141,15 +142,14 @@ func (m *MultiLock) take(ctx context.Context, operation string, limit time.Durat
 		return nil, m.fail(operation, m.mistake)
 	}
 	defer m.observe(ctx)(&h, &err)
-	t := taking{MultiLock: m, ctx: core.WithOwner(ctx), operation: operation}
-	began := time.Now()
+	t := taking{MultiLock: m, ctx: core.WithOwner(ctx), operation: operation, began: time.Now()}
 	if m.batch != nil {
 		if h, err := m.batch.Lock(t.ctx, operation, limit); !errors.Is(err, several.ErrApart) {
 			return (*holdfast.Hold)(h), err
 		}
 	}
 	if limit > 0 && limit != session.Forever {
-		limit -= time.Since(began)
+		limit -= time.Since(t.began)
 	}
 	err = new(session.Retries).WaitFor(t.ctx, limit, &t)
 	return t.hold, err
@@ -160,6 +160,7 @@ type taking struct {
 	*MultiLock
 	ctx       context.Context //nolint:containedctx // of the members' calls
 	operation string
+	began     time.Time
 	hold      *holdfast.Hold // when it has all
 }
 
@@ -219,8 +220,8 @@ func (m *MultiLock) observe(ctx context.Context) func(h **holdfast.Hold, err *er
 	return func(**holdfast.Hold, *error) {}
 }
 
-// round waits for the first member alone, and then takes the others. If it does not get one of them soon, it returns
-// that one as missing, with ErrBusy, and holds none.
+// round waits for the first member alone, and then takes the others. If its patience for them ends before, it returns
+// one as missing, with ErrBusy, and holds none.
 func (t *taking) round(sleep context.Context, first int) (missing int, err error) {
 	got := make(gathered, len(t.members))
 	defer func() { got.letGo(sleep) }()
@@ -228,7 +229,7 @@ func (t *taking) round(sleep context.Context, first int) (missing int, err error
 	if got[first], err = lockUntil(t.ctx, t.members[first], end); err != nil {
 		return first, t.fail(t.operation, err)
 	}
-	soon := time.Now().Add(patience)
+	soon := time.Now().Add(max(patience, time.Since(t.began)))
 	if limited && end.Before(soon) {
 		soon = end
 	}

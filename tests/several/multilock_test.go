@@ -259,6 +259,41 @@ func TestAMultiLockThatWaitsLetsOthersPass(t *testing.T) {
 }
 
 // Nothing is left behind, whenever a wait is cancelled and whatever fails on the way.
+func TestAMultiLockIsNotStarvedByWhoHoldsItsMembersForLong(t *testing.T) {
+	t.Parallel()
+	const longerThanItsPatience = 1200 * time.Millisecond
+	srv := redistest.Start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var others sync.WaitGroup
+	defer func() {
+		cancel()
+		others.Wait()
+	}()
+	members := func() (a, b holdfast.Locker) { // one by one, as they are of two kinds
+		s := kit.Open(t, srv.Addr(), nil)
+		return rlock.New(s, "a", nil), fairlock.New(s, "b", nil)
+	}
+	hold := func(l holdfast.Locker) {
+		others.Go(func() {
+			for ctx.Err() == nil {
+				if h, err := l.Lock(ctx); err == nil {
+					kit.SleepUntil(time.Now().Add(longerThanItsPatience))
+					assert.NoError(t, h.Release())
+				}
+			}
+		})
+	}
+	for range 3 {
+		a, b := members()
+		hold(a)
+		hold(b)
+	}
+	kit.Await(t, "two holders", func() bool { return srv.Int(t, "EXISTS", "a", "b") == 2 })
+	h, err := multilock.New(members()).TryLockFor(t.Context(), 50*time.Second)
+	require.NoError(t, err)
+	require.NoError(t, h.Release())
+}
+
 func TestAMultiLockLeavesNoMemberBehind(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
