@@ -91,6 +91,7 @@ func TestLatchAndSemaphoreCalledWrongly(t *testing.T) {
 		"semaphore set pool", "semaphore set pool -- -1", "semaphore add pool", "semaphore add pool -3",
 		"semaphore add pool x",
 		"semaphore release", "semaphore release pool", "semaphore release pool nonsense", "semaphore release pool -n 0",
+		"semaphore release pool -n 9007199254740992",
 		"semaphore release pool -n 1 00112233445566778899aabbccddeeff", "semaphore frobnicate",
 	} {
 		require.NotEmpty(t, no(t, srv, 64, strings.Fields(line)...), line)

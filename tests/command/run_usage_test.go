@@ -36,6 +36,7 @@ func TestRunUsage(t *testing.T) {
 		"--grace negative":    {"--grace", "-1s", "x", "--", "ls"},
 		"--on-loss":           {"--on-loss", "panic", "x", "--", "ls"},
 		"--permits 0":         {"--permits", "0", "x", "--", "ls"},
+		"--permits 2^53":      {"--permits", "9007199254740992", "x", "--", "ls"},
 		"--permits -s":        {"--permits", "1", "-s", "x", "--", "ls"},
 		"a secret in --redis": {"--redis", "redis://user:secret@localhost", "x", "--", "ls"},
 	} {

@@ -262,8 +262,8 @@ func semaphoreCommand(redis *cli.Redis) *cobra.Command {
 			return cli.Usagef("name the ids of permits, or give -n, not both")
 		case !counted && len(ids) == 0:
 			return cli.Usagef("name the ids of permits, or how many with -n")
-		case counted && n < 1:
-			return cli.Usagef("--permits is %d, must be at least 1", n)
+		case counted && (n < 1 || n > most):
+			return cli.Usagef("--permits is %d, must be from 1 to 2^53 - 1", n)
 		}
 		for _, id := range ids {
 			if _, err := wire.Permit(id); err != nil {
