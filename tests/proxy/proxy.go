@@ -197,14 +197,14 @@ func (p *Proxy) listen() error {
 			if err != nil {
 				return // closed
 			}
-			p.wg.Go(func() { p.serve(c.(*net.TCPConn)) })
+			p.wg.Go(func() { p.serve(c.(*net.TCPConn), l) })
 		}
 	})
 	return nil
 }
 
-// serve connects one client to the server and stays until the connection has ended.
-func (p *Proxy) serve(client *net.TCPConn) {
+// serve connects one client, which came to l, to the server and stays until the connection has ended.
+func (p *Proxy) serve(client *net.TCPConn, l net.Listener) {
 	p.mu.Lock()
 	addr := p.server
 	p.mu.Unlock()
@@ -217,17 +217,17 @@ func (p *Proxy) serve(client *net.TCPConn) {
 	}
 	c := newConn(p, client, server.(*net.TCPConn))
 	defer c.end(false)
-	if p.add(c) {
+	if p.add(c, l) {
 		defer p.forget(c)
 		c.run()
 	}
 }
 
-// add puts a connection on the list; false if the proxy is closed.
-func (p *Proxy) add(c *Conn) bool {
+// add puts a connection that came to l on the list; false if the proxy is closed, or refuses new ones by now.
+func (p *Proxy) add(c *Conn, l net.Listener) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.closed || p.listener != l {
 		return false
 	}
 	if p.stallNew {

@@ -419,3 +419,35 @@ func TestARefusalThatIsTakenBackAtOnce(t *testing.T) {
 	close(over)
 	<-done
 }
+
+// A connection that is on its way to the server when new ones are refused is new.
+func TestNoConnectionSurvivesACut(t *testing.T) {
+	t.Parallel()
+	s, p := newPair(t)
+	for range 300 {
+		survived := make(chan error, 1)
+		began := make(chan struct{})
+		go func() {
+			close(began)
+			c, err := redistest.Dial(p.Addr())
+			if err == nil {
+				defer c.Close()
+				for err == nil && t.Context().Err() == nil {
+					_, err = c.Do("PING")
+				}
+			}
+			survived <- err
+		}()
+		<-began
+		p.RefuseNew(true)
+		p.CutAll()
+		select {
+		case err := <-survived:
+			require.Error(t, err)
+		case <-time.After(10 * time.Second):
+			t.Fatal("a connection is still served")
+		}
+		p.RefuseNew(false)
+	}
+	require.Equal(t, "PONG", s.Str(t, "PING"))
+}
