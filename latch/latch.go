@@ -22,6 +22,7 @@ package latch
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -37,8 +38,8 @@ var (
 	lifeScript      = script.LoadLook("count_life")
 )
 
-// maxCount is the largest whole number that Lua's numbers hold exactly.
-const maxCount = 1<<53 - 1
+// maxCount is the largest whole number that Lua's numbers hold exactly, or an int.
+const maxCount = min(1<<53-1, math.MaxInt)
 
 // A Latch is a countdown latch of one name. It is immutable and safe for concurrent use; make it
 // once or at every use, as you like.

@@ -37,6 +37,7 @@ package semaphore
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -56,8 +57,8 @@ var (
 	deleteScript  = script.Load("semaphore_delete")
 )
 
-// maxPermits is the largest whole number that Lua's numbers hold exactly.
-const maxPermits = 1<<53 - 1
+// maxPermits is the largest whole number that Lua's numbers hold exactly, or an int.
+const maxPermits = min(1<<53-1, math.MaxInt)
 
 // A Semaphore is a counting semaphore of one name. It is immutable and safe for concurrent use;
 // make it once or at every use, as you like.

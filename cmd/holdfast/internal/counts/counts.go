@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -25,7 +26,7 @@ func Commands(redis *cli.Redis) []*cobra.Command {
 }
 
 // most is the largest count that Lua's numbers tell from its neighbours.
-const most = 1<<53 - 1
+const most = min(1<<53-1, math.MaxInt)
 
 // A group is the commands for one kind of number.
 type group struct {
