@@ -178,7 +178,7 @@ func TestDemoWithoutExclusion(t *testing.T) {
 	server.ClockTTL(true)
 	require.NoError(t, server.Start())
 	defer server.Close()
-	owner := regexp.MustCompile(`(?m)^([0-9a-f-]{36}):\d+$`)
+	owner := regexp.MustCompile(`(?m)^([0-9a-f-]{36}):\d+(?: \d+)?$`) // also its place in the line
 	server.Server().SetPreHook(func(_ *miniredisserver.Peer, command string, args ...string) bool {
 		if !strings.HasPrefix(command, "EVAL") {
 			return false
