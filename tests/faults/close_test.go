@@ -121,7 +121,7 @@ func TestCloseWaitsForAReleaseThatHasBegun(t *testing.T) {
 		slow := kit.Lock(t, t.Context(), rlock.New(s, "slow", nil))
 		ctx, cancel := context.WithCancel(slow.Context(t.Context()))
 		defer cancel()
-		for range 300_000 {
+		for range 50_000 {
 			_, cancel := context.WithCancel(ctx)
 			defer cancel()
 		}
