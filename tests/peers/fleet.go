@@ -144,11 +144,20 @@ type shape struct {
 	work               time.Duration
 	bound              bool // contexts can be cancelled
 	servers            int
+
+	fresh bool // in a new process: where two calls have met on a connection, clients of rueidis use it otherwise
 }
 
 // measure has a library do the work of a shape, first to settle and then for the window.
 func (f *fleet) measure(c contender, s shape, settle, window time.Duration) sample {
-	servers, crew := f.serversOf(c, s.servers), f.crew(c, s.processes)
+	servers, crew := f.serversOf(c, s.servers), []*process(nil)
+	if s.fresh && c.open != nil {
+		p := f.fresh(c)
+		defer p.w.Kill()
+		crew = []*process{p}
+	} else {
+		crew = f.crew(c, s.processes)
+	}
 	f.runs++
 	threads, kind, ctx := s.threads, "own", "free"
 	if c.open == nil {

@@ -127,7 +127,8 @@ func (f *fleet) runOne(r *row, c contender, window time.Duration) sample {
 func plan(set Settings) Tables {
 	alone := &table{
 		letter: "u", title: "Nobody else wants the lock",
-		about:   "One process; each goroutine, or thread of Java, locks and releases a name of its own.",
+		about: "One process, a new one for a single goroutine; each goroutine, or thread of Java, locks and releases " +
+			"a name of its own.",
 		columns: []column{rate, ofR1, p50, p99, calls, server, client, allocs, bytes},
 		pivots:  []string{"rate", "ofR1", "server", "client"},
 		plots: []plot{
@@ -138,7 +139,7 @@ func plan(set Settings) Tables {
 	for _, bound := range []bool{false, true} {
 		for _, threads := range []int{1, 16, 128, 512} {
 			alone.add(fmt.Sprintf("%d %s", threads, map[bool]string{false: "free", true: "bound"}[bound]),
-				shape{processes: 1, threads: threads, bound: bound, servers: 1})
+				shape{processes: 1, threads: threads, bound: bound, fresh: threads == 1, servers: 1})
 		}
 	}
 	hot := &table{
