@@ -258,7 +258,7 @@ func TestAMultiLockThatWaitsLetsOthersPass(t *testing.T) {
 	require.NoError(t, r.Hold.Release())
 }
 
-// Nothing is left behind, whenever a wait is cancelled and whatever fails on the way.
+// A call that takes its members one by one gets them, too, if others hold each for longer than its first patience.
 func TestAMultiLockIsNotStarvedByWhoHoldsItsMembersForLong(t *testing.T) {
 	t.Parallel()
 	const longerThanItsPatience = 1200 * time.Millisecond
@@ -294,6 +294,7 @@ func TestAMultiLockIsNotStarvedByWhoHoldsItsMembersForLong(t *testing.T) {
 	require.NoError(t, h.Release())
 }
 
+// Nothing is left behind, whenever a wait is cancelled and whatever fails on the way.
 func TestAMultiLockLeavesNoMemberBehind(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
