@@ -22,7 +22,6 @@ package latch
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -37,9 +36,6 @@ var (
 	countScript     = script.LoadLook("latch_count")
 	lifeScript      = script.LoadLook("count_life")
 )
-
-// maxCount is the largest whole number that Lua's numbers hold exactly, or an int.
-const maxCount = min(1<<53-1, math.MaxInt)
 
 // A Latch is a countdown latch of one name. It is immutable and safe for concurrent use; make it
 // once or at every use, as you like.
@@ -65,7 +61,7 @@ func (l *Latch) Name() string { return l.object.Name }
 // corresponds to trySetCount().
 func (l *Latch) TrySetCount(ctx context.Context, n int) (bool, error) {
 	const operation = "try set count"
-	if n < 1 || n > maxCount {
+	if n < 1 || n > wire.MaxCount {
 		return false, l.object.Fail(operation, fmt.Errorf("count is %d, must be from 1 to 2^53 - 1", n))
 	}
 	c := l.call(setScript).Int(int64(n)).Arg(l.object.Publish(), l.object.Channel)

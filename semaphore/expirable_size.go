@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
 // TrySetPermits creates the semaphore with n permits, n from 0 to 2^53 - 1. It reports whether it did: false says that
@@ -14,7 +15,7 @@ import (
 // for a round trip. It corresponds to trySetPermits().
 func (e *Expirable) TrySetPermits(ctx context.Context, n int) (bool, error) {
 	const operation = "try set permits"
-	if n < 0 || n > maxPermits {
+	if n < 0 || n > wire.MaxCount {
 		return false, e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
 	}
 	made, err := e.ask(ctx, operation,
@@ -28,7 +29,7 @@ func (e *Expirable) TrySetPermits(ctx context.Context, n int) (bool, error) {
 // minute.
 func (e *Expirable) SetPermits(ctx context.Context, n int) error {
 	const operation = "set permits"
-	if n < 0 || n > maxPermits {
+	if n < 0 || n > wire.MaxCount {
 		return e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
 	}
 	changed, err := e.lock.InTime(ctx, operation, func(w script.Window) *script.Call {
@@ -45,7 +46,7 @@ func (e *Expirable) SetPermits(ctx context.Context, n int) error {
 // corresponds to addPermits(). After [holdfast.ErrUnknown] it may have been done.
 func (e *Expirable) AddPermits(ctx context.Context, n int) error {
 	const operation = "add permits"
-	if n < -maxPermits || n > maxPermits {
+	if n < -wire.MaxCount || n > wire.MaxCount {
 		return e.lock.Fail(operation, fmt.Errorf("permits are %d, must be from -(2^53 - 1) to 2^53 - 1", n))
 	}
 	c := e.line.publishing(script.NewCall(addExpirableScript).Key(e.lock.Key()).Int(int64(n)))

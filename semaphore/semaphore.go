@@ -37,7 +37,6 @@ package semaphore
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -56,9 +55,6 @@ var (
 	freeScript    = script.LoadLook("semaphore_free")
 	deleteScript  = script.Load("semaphore_delete")
 )
-
-// maxPermits is the largest whole number that Lua's numbers hold exactly, or an int.
-const maxPermits = min(1<<53-1, math.MaxInt)
 
 // A Semaphore is a counting semaphore of one name. It is immutable and safe for concurrent use;
 // make it once or at every use, as you like.
@@ -99,7 +95,7 @@ func (p *Semaphore) TrySetPermitsFor(ctx context.Context, n int, ttl time.Durati
 }
 
 func (p *Semaphore) set(ctx context.Context, operation string, n int, ttl string) (bool, error) {
-	if n < 0 || n > maxPermits {
+	if n < 0 || n > wire.MaxCount {
 		return false, p.object.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
 	}
 	made, err := p.ask(ctx, operation, p.line.publishing(p.call(setScript).Int(int64(n)).Arg(ttl)))
@@ -111,7 +107,7 @@ func (p *Semaphore) set(ctx context.Context, operation string, n int, ttl string
 // corresponds to addPermits().
 func (p *Semaphore) AddPermits(ctx context.Context, n int) error {
 	const operation = "add permits"
-	if n < -maxPermits || n > maxPermits {
+	if n < -wire.MaxCount || n > wire.MaxCount {
 		return p.object.Fail(operation, fmt.Errorf("permits are %d, must be from -(2^53 - 1) to 2^53 - 1", n))
 	}
 	c := p.add(n, create)
@@ -152,7 +148,7 @@ func (p *Semaphore) take(ctx context.Context, operation string, n int, limit tim
 	switch {
 	case n == 0:
 		return p.object.Mistake(operation)
-	case n < 0 || n > maxPermits:
+	case n < 0 || n > wire.MaxCount:
 		return p.object.Fail(operation, fmt.Errorf("permits are %d, must be from 0 to 2^53 - 1", n))
 	}
 	t := taking{semaphore: p, n: n}
@@ -197,7 +193,7 @@ func (p *Semaphore) ReleaseIfExists(_ context.Context, n int) (exists bool, err 
 }
 
 func (p *Semaphore) atLeastOne(operation string, n int) error {
-	if n < 1 || n > maxPermits {
+	if n < 1 || n > wire.MaxCount {
 		return p.object.Fail(operation, fmt.Errorf("permits are %d, must be from 1 to 2^53 - 1", n))
 	}
 	return nil

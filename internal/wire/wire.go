@@ -8,12 +8,16 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
 
 // MaxName is the length limit of a name, in bytes.
 const MaxName = 64 << 10
+
+// MaxCount is the limit of a count: the largest whole number that Lua's numbers hold exactly, or the largest int.
+const MaxCount = min(1<<53-1, math.MaxInt)
 
 // Prefix is Redisson's helper for keys and channels that start with a word: "word:{name}",
 // so that they share the slot of the name, or "word:name" where the name has a brace and so,

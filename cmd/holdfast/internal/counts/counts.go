@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -24,9 +23,6 @@ import (
 func Commands(redis *cli.Redis) []*cobra.Command {
 	return []*cobra.Command{latchCommand(redis), semaphoreCommand(redis)}
 }
-
-// most is the largest count that Lua's numbers tell from its neighbours.
-const most = min(1<<53-1, math.MaxInt)
 
 // A group is the commands for one kind of number.
 type group struct {
@@ -64,7 +60,7 @@ func (g *group) add(use, short string, least int, run func(*call) error) *cobra.
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		c := &call{group: g, name: args[0], ids: args[1:]}
 		if strings.HasSuffix(use, " N") {
-			if c.n, err = strconv.Atoi(args[1]); err != nil || c.n < least || c.n > most {
+			if c.n, err = strconv.Atoi(args[1]); err != nil || c.n < least || c.n > wire.MaxCount {
 				return cli.Usagef("N is %q, must be a whole number from %d to 2^53 - 1", args[1], least)
 			}
 		}
@@ -233,7 +229,7 @@ func semaphoreCommand(redis *cli.Redis) *cobra.Command {
 		return c.setSemaphore(c.counting().TrySetPermits)
 	})
 	set.Flags().BoolVar(&expirable, "expirable", false, "make one whose permits have ids and leases")
-	add := g.add("add NAME N", "Make a semaphore larger by N, or smaller", -most, func(c *call) error {
+	add := g.add("add NAME N", "Make a semaphore larger by N, or smaller", -wire.MaxCount, func(c *call) error {
 		withIDs, err := c.withIDs()
 		if err != nil {
 			return err
@@ -263,7 +259,7 @@ func semaphoreCommand(redis *cli.Redis) *cobra.Command {
 			return cli.Usagef("name the ids of permits, or give -n, not both")
 		case !counted && len(ids) == 0:
 			return cli.Usagef("name the ids of permits, or how many with -n")
-		case counted && (n < 1 || n > most):
+		case counted && (n < 1 || n > wire.MaxCount):
 			return cli.Usagef("--permits is %d, must be from 1 to 2^53 - 1", n)
 		}
 		for _, id := range ids {

@@ -191,7 +191,7 @@ func (s *settings) checkFlags(cmd *cobra.Command) error {
 	switch {
 	case wire.CheckName(s.name) != nil:
 		return s.usagef("%w", wire.CheckName(s.name))
-	case changed("permits") && (s.permits < 1 || int64(s.permits) > 1<<53-1):
+	case changed("permits") && (s.permits < 1 || s.permits > wire.MaxCount):
 		return s.usagef("--permits is %d, must be from 1 to 2^53 - 1", s.permits)
 	case strings.Count(fmt.Sprint(s.shared, s.exclusive, s.fair, s.fenced && !s.fair, s.permits > 0), "true") > 1:
 		return s.usagef("-s, -x, --fair, --fenced and --permits exclude each other, except --fair and --fenced")
