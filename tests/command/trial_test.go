@@ -80,11 +80,11 @@ func (tr *trial) end(t *testing.T) drill.Report {
 	return r
 }
 
-// longLock is the name of the trial's lock that is held for long; "" while nobody has it.
-func longLock(t *testing.T, srv *redistest.Server) string {
+// taken is the name of the trial's lock with that label; "" while nobody has it.
+func taken(t *testing.T, srv *redistest.Server, label string) string {
 	t.Helper()
 	for key := range srv.Keyspace(t) {
-		if strings.HasPrefix(key, "holdfast_trial:") && strings.HasSuffix(key, ":lock-long") {
+		if strings.HasPrefix(key, "holdfast_trial:") && strings.HasSuffix(key, ":"+label) {
 			return key
 		}
 	}
@@ -178,9 +178,11 @@ func TestTrialOfAServerThatForgets(t *testing.T) {
 	session := open(t, srv, nil)
 	var name string
 	await(t, "the long lock", func() bool {
-		name = longLock(t, srv)
+		name = taken(t, srv, "lock-long")
 		return name != ""
 	})
+	fenced := func() bool { return taken(t, srv, "fenced") != "" }
+	await(t, "a fencing token", fenced)
 	holder := func() (h holdfast.Holder) {
 		all, err := rlock.New(session, name, nil).Holders(t.Context())
 		require.NoError(t, err)
@@ -203,6 +205,7 @@ func TestTrialOfAServerThatForgets(t *testing.T) {
 	})
 	srv.Do(t, "FLUSHALL")
 	await(t, "a second holder", func() bool { h := holder(); return h.ID != "" && h.ID != first.ID })
+	await(t, "a fencing token again", fenced) // those who waited for the stopped process have to look for themselves
 	require.NoError(t, syscall.Kill(first.PID, syscall.SIGCONT))
 	tr.until(t, "was told that it has lost lock-long")
 	r := tr.end(t)
@@ -230,7 +233,7 @@ func TestTrialWithoutOneOfItsProcesses(t *testing.T) {
 	tr := startTrial(t, "redis://"+srv.Addr(), "--lease", "2")
 	session := open(t, srv, nil)
 	await(t, "a process that can be killed", func() bool {
-		name := longLock(t, srv)
+		name := taken(t, srv, "lock-long")
 		if name == "" {
 			return false
 		}
